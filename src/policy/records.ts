@@ -1,0 +1,88 @@
+/** What the operator has said, as stored: plain rows, one type a table. `snapshot.ts` compiles them. */
+
+export const INTERFACES = ["chat", "responses", "embeddings", "images"] as const;
+export type Interface = (typeof INTERFACES)[number];
+
+export const ACCOUNT_KINDS = ["openai", "azure", "simulator"] as const;
+export type AccountKind = (typeof ACCOUNT_KINDS)[number];
+
+/** USD per million tokens (or per image, per request) as decimal strings, exactly as the operator wrote them. */
+export type Price = Readonly<Record<string, string>>;
+
+/** A public model. Its id is the name callers send and `GET /v1/models` lists. */
+export interface ModelRecord {
+  id: string;
+  interfaces: Interface[];
+  price: Price | null;
+  createdAtMs: number;
+}
+
+/** An upstream credential and how to reach what it opens. */
+export interface AccountRecord {
+  id: string;
+  name: string;
+  kind: AccountKind;
+  /** Without a trailing slash. Empty for the built-in simulator, whose port is only known at run time. */
+  baseUrl: string;
+  /** AES-256-GCM, bound to this row; null when the upstream needs none. */
+  sealedCredential: string | null;
+  interfaces: Interface[];
+  /** Azure only: the dated API to ask for; null asks for its undated v1 API. */
+  apiVersion: string | null;
+  /** Loopback and private addresses may be dialled. Only the configuration file can say so. */
+  privateNetwork: boolean;
+  priority: number;
+  weight: number;
+  /** Public name → upstream name; a `*` at the end of both stands for the rest. */
+  models: Record<string, string>;
+  enabled: boolean;
+  createdAtMs: number;
+}
+
+export type OnDisconnect = "cancel" | "drain";
+
+/** What one API key is assigned to: it grants models, accounts and interfaces. */
+export interface GroupRecord {
+  id: string;
+  name: string;
+  interfaces: Interface[];
+  /** Public model ids (rows of `publication`), in the operator's order. */
+  models: string[];
+  /** Account ids (rows of `pool`), in the operator's order. */
+  accounts: string[];
+  onDisconnect: OnDisconnect;
+  createdAtMs: number;
+}
+
+export type Role = "admin" | "user";
+
+export interface UserRecord {
+  id: string;
+  email: string;
+  role: Role;
+  passwordHash: string | null;
+  createdAtMs: number;
+}
+
+/** A caller's credential. The secret itself is never stored, only its keyed digest. */
+export interface KeyRecord {
+  id: string;
+  name: string;
+  userId: string | null;
+  groupId: string;
+  /** HMAC-SHA-256 of the secret under the installation's pepper, base64url. */
+  digest: string;
+  /** The eight characters after the prefix: safe to show, to log and to name the key by. */
+  publicId: string;
+  last4: string;
+  status: "active" | "revoked";
+  expiresAtMs: number | null;
+  createdAtMs: number;
+  revokedAtMs: number | null;
+}
+
+export interface PolicyRecords {
+  models: ModelRecord[];
+  accounts: AccountRecord[];
+  groups: GroupRecord[];
+}
