@@ -1,0 +1,72 @@
+/** What a person sees when the gateway is up: where it is, one command that works at once, and what comes next. */
+
+export interface StartupFacts {
+  version: string;
+  url: string;
+  readyMs: number;
+  store: string;
+  keys: number;
+  groups: number;
+  /** Present while the demo key's file is there. */
+  demoKeyFile: string | null;
+  /** Present until an administrator has been made. */
+  adminTokenFile: string | null;
+  /** Keys made by this start, to be shown this once. */
+  shown: readonly { name: string; secret: string }[];
+  colour: boolean;
+}
+
+export function startupText(facts: StartupFacts): string {
+  const { bold, dim, green } = facts.colour ? COLOURS : PLAIN;
+  const lines = [
+    "",
+    `  ${bold("Model Gateway")} ${dim(facts.version)}   ${green("ready")} ${dim(`in ${facts.readyMs} ms`)}`,
+    "",
+    `  ${dim("API   ")} ${facts.url}/v1`,
+    `  ${dim("Store ")} ${facts.store} ${dim(`(${count(facts.groups, "group")}, ${count(facts.keys, "key")})`)}`,
+  ];
+  for (const { name, secret } of facts.shown) {
+    lines.push("", `  Key ${bold(name)}, shown this once:`, `    ${secret}`);
+  }
+  if (facts.demoKeyFile !== null) lines.push("", ...tryIt(facts.url, facts.demoKeyFile, dim));
+  if (facts.adminTokenFile !== null) {
+    lines.push(
+      "",
+      `  ${dim("Become the administrator (once, within the hour):")}`,
+      "    npx model-gateway admin claim --email you@example.com",
+      dim(`    The one-time token is in ${facts.adminTokenFile}, readable by you alone.`),
+    );
+  }
+  lines.push("", `  ${dim("Ctrl+C stops it; requests under way are finished first.")}`, "");
+  return lines.join("\n");
+}
+
+/** The key stays in its file: what a terminal prints ends up in logs and screenshots. */
+function tryIt(url: string, keyFile: string, dim: (text: string) => string): string[] {
+  return [
+    `  ${dim("Try it (the built-in simulator answers; add")} "stream": true ${dim("to see it stream):")}`,
+    `    curl ${url}/v1/chat/completions \\`,
+    `      -H "Authorization: Bearer $(cat ${shellWord(keyFile)})" \\`,
+    `      -H "Content-Type: application/json" \\`,
+    `      -d '{"model": "sim-fast", "messages": [{"role": "user", "content": "Hello"}]}'`,
+  ];
+}
+
+function shellWord(text: string): string {
+  return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
+}
+
+function count(number: number, noun: string): string {
+  return `${number.toLocaleString("en")} ${noun}${number === 1 ? "" : "s"}`;
+}
+
+const PLAIN = { bold: same, dim: same, green: same };
+const COLOURS = { bold: sgr(1, 22), dim: sgr(2, 22), green: sgr(32, 39) };
+
+function same(text: string): string {
+  return text;
+}
+
+function sgr(on: number, off: number): (text: string) => string {
+  return (text) => `\x1b[${on}m${text}\x1b[${off}m`;
+}

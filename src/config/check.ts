@@ -1,0 +1,218 @@
+import { type FieldProblem, nearest, type Path } from "./problem.ts";
+
+/**
+ * What ties two places of the file together: references, duplicates, fields that only one kind of account has.
+ * It reads the raw tree and not the parsed file, so that one wrong leaf does not hide a wrong reference.
+ */
+
+/** What is in the store already: a file may name a part of the installation and refer to the rest. */
+export interface KnownNames {
+  models: ReadonlySet<string>;
+  accounts: ReadonlySet<string>;
+  groups: ReadonlySet<string>;
+  /** E-mail addresses in lower case. */
+  users: ReadonlySet<string>;
+}
+
+export const NOTHING_KNOWN: KnownNames = {
+  models: new Set(),
+  accounts: new Set(),
+  groups: new Set(),
+  users: new Set(),
+};
+
+/** What came from the environment must not stand in a complaint: only the caller knows which values did. */
+export interface Discretion {
+  show(path: Path, value: string): string;
+  mayShow(path: Path): boolean;
+}
+
+interface Names {
+  noun: string;
+  all: ReadonlySet<string>;
+  /** Those that a complaint may propose. */
+  open: readonly string[];
+}
+
+interface Item {
+  path: Path;
+  value: Readonly<Record<string, unknown>>;
+}
+
+export function checkTogether(tree: unknown, known: KnownNames, discretion: Discretion): FieldProblem[] {
+  const models = itemsOf(tree, "models");
+  const accounts = itemsOf(tree, "accounts");
+  const groups = itemsOf(tree, "groups");
+  const users = itemsOf(tree, "users");
+  const keys = itemsOf(tree, "keys");
+
+  const namesOf = (noun: string, stored: ReadonlySet<string>, items: Item[], field: string): Names => {
+    const named = items.flatMap((item) => {
+      const name = textOf(item, field);
+      if (name === undefined) return [];
+      return {
+        name: noun === "user" ? name.toLowerCase() : name,
+        open: discretion.mayShow([...item.path, field]),
+      };
+    });
+    return {
+      noun,
+      all: new Set([...stored, ...named.map(({ name }) => name)]),
+      open: [...stored, ...named.filter(({ open }) => open).map(({ name }) => name)],
+    };
+  };
+  const knownModels = namesOf("model", known.models, models, "id");
+  const knownAccounts = namesOf("account", known.accounts, accounts, "name");
+  const knownGroups = namesOf("group", known.groups, groups, "name");
+  const knownUsers = namesOf("user", known.users, users, "email");
+
+  return [
+    ...repeated(models, "id", (item) => textOf(item, "id")),
+    ...repeated(accounts, "name", (item) => textOf(item, "name")),
+    ...repeated(groups, "name", (item) => textOf(item, "name")),
+    ...repeated(users, "email", (item) => textOf(item, "email")?.toLowerCase()),
+    ...repeated(
+      keys,
+      "name",
+      keyIdentity,
+      "is used twice for this user; a key is known by its user and its name.",
+    ),
+    ...repeated(
+      keys,
+      "secret",
+      (item) => textOf(item, "secret"),
+      "is the secret of two keys; each needs its own.",
+    ),
+    ...accounts.flatMap(accountFields),
+    ...accounts.flatMap(wildcards),
+    ...groups.flatMap((group) => [
+      ...references(group, "models", knownModels, discretion),
+      ...references(group, "accounts", knownAccounts, discretion),
+      ...multiplied(group),
+    ]),
+    ...keys.flatMap((key) => [
+      ...reference([...key.path, "group"], textOf(key, "group"), knownGroups, discretion),
+      ...reference([...key.path, "user"], textOf(key, "user")?.toLowerCase(), knownUsers, discretion),
+    ]),
+  ];
+}
+
+function keyIdentity(item: Item): string | undefined {
+  const name = textOf(item, "name");
+  return name === undefined ? undefined : JSON.stringify([textOf(item, "user")?.toLowerCase() ?? null, name]);
+}
+
+function repeated(
+  items: Item[],
+  field: string,
+  identity: (item: Item) => string | undefined,
+  message = "is used twice; a name may stand only once.",
+): FieldProblem[] {
+  const seen = new Set<string>();
+  return items.flatMap((item) => {
+    const id = identity(item);
+    if (id === undefined) return [];
+    if (seen.has(id)) return [{ path: [...item.path, field], message }];
+    seen.add(id);
+    return [];
+  });
+}
+
+/** Which fields an account must and must not have is decided by its kind. */
+function accountFields(account: Item): FieldProblem[] {
+  const kind = textOf(account, "kind");
+  const has = (field: string) => Object.hasOwn(account.value, field);
+  const at = (field: string, message: string): FieldProblem => ({ path: [...account.path, field], message });
+  if (kind === "simulator") {
+    return ["base_url", "credential", "private_network"]
+      .filter(has)
+      .map((field) => at(field, "is not for kind simulator, which is built in. Remove the field."));
+  }
+  const problems: FieldProblem[] = [];
+  if ((kind === "openai" || kind === "azure") && !has("base_url")) {
+    problems.push(
+      at("base_url", "is missing. It is the upstream's address, like https://api.openai.com/v1."),
+    );
+  }
+  if (kind === "openai" && has("api_version")) {
+    problems.push(at("api_version", "is only for kind azure. Remove the field."));
+  }
+  return problems;
+}
+
+function wildcards(account: Item): FieldProblem[] {
+  const models = account.value.models;
+  if (!isRecord(models)) return [];
+  return Object.entries(models).flatMap(([publicModel, upstreamModel]) => {
+    if (typeof upstreamModel !== "string" || publicModel.endsWith("*") === upstreamModel.endsWith("*"))
+      return [];
+    return [
+      {
+        path: [...account.path, "models", publicModel],
+        message:
+          'has a * on one side only. Write it at the end of both, like "gpt-*": "gpt-*", or of neither.',
+      },
+    ];
+  });
+}
+
+function multiplied(group: Item): FieldProblem[] {
+  const billing = group.value.billing;
+  const multipliers = isRecord(billing) ? billing.model_multipliers : undefined;
+  const models = group.value.models;
+  if (!isRecord(multipliers) || !Array.isArray(models)) return [];
+  return Object.keys(multipliers)
+    .filter((model) => !models.includes(model))
+    .map((model) => ({
+      path: [...group.path, "billing", "model_multipliers", model],
+      message: "is not among the group's models.",
+      onKey: true,
+    }));
+}
+
+function references(group: Item, field: string, names: Names, discretion: Discretion): FieldProblem[] {
+  const list = group.value[field];
+  if (!Array.isArray(list)) return [];
+  const seen = new Set<string>();
+  return list.flatMap((name: unknown, i) => {
+    if (typeof name !== "string") return [];
+    const path = [...group.path, field, i];
+    if (seen.has(name)) {
+      return [{ path, message: `names the ${names.noun} ${discretion.show(path, name)} a second time.` }];
+    }
+    seen.add(name);
+    return reference(path, name, names, discretion);
+  });
+}
+
+function reference(
+  path: Path,
+  name: string | undefined,
+  { noun, all, open }: Names,
+  discretion: Discretion,
+): FieldProblem[] {
+  if (name === undefined || all.has(name)) return [];
+  const close = discretion.mayShow(path) ? nearest(name, open) : null;
+  const hint =
+    close !== null
+      ? ` Did you mean "${close}"?`
+      : open.length === 0
+        ? ` Add it to ${noun}s.`
+        : ` Known: ${open.slice(0, 10).join(", ")}${open.length > 10 ? ", …" : ""}.`;
+  return [{ path, message: `there is no ${noun} ${discretion.show(path, name)}.${hint}` }];
+}
+
+function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+function itemsOf(tree: unknown, section: string): Item[] {
+  const list = isRecord(tree) ? tree[section] : undefined;
+  if (!Array.isArray(list)) return [];
+  return list.flatMap((value: unknown, i) => (isRecord(value) ? [{ path: [section, i], value }] : []));
+}
+
+function textOf(item: Item, field: string): string | undefined {
+  const value = item.value[field];
+  return typeof value === "string" ? value : undefined;
+}

@@ -1,0 +1,103 @@
+import { resolve } from "node:path";
+import { isHttpUrl, PUBLIC_URL_RULE } from "./schema.ts";
+
+/** Where the process listens and keeps its things: flag before environment before file before default. */
+export interface Settings {
+  readonly host: string;
+  readonly port: number;
+  /** Without a trailing slash: what links and the start-up text show. */
+  readonly publicUrl: string;
+  /** Absolute. */
+  readonly dataDir: string;
+  readonly databaseUrl: string;
+  readonly masterKeyFile: string;
+  /** Holds the one-time administrator token until it is claimed. */
+  readonly adminTokenFile: string;
+}
+
+export interface SettingSources {
+  flags: { host?: string | undefined; port?: string | undefined; data?: string | undefined };
+  environment: Readonly<Record<string, string | undefined>>;
+  /** The file's `server`, already checked. */
+  file?: { host?: string | undefined; port?: number | undefined; public_url?: string | undefined };
+}
+
+export type SettingsResult = { ok: true; settings: Settings } | { ok: false; problems: string[] };
+
+const DEFAULTS = { host: "127.0.0.1", port: "8787", dataDir: "data" };
+
+interface Given {
+  value: string;
+  from: string;
+}
+
+export function readSettings({ flags, environment, file = {} }: SettingSources): SettingsResult {
+  const pick = (
+    flag: string | undefined,
+    flagName: string,
+    variable: string,
+    inFile?: string | number,
+  ): Given | null => {
+    if (flag !== undefined) return { value: flag, from: flagName };
+    const fromEnvironment = environment[variable];
+    // An empty variable is how compose files say "not set".
+    if (fromEnvironment !== undefined && fromEnvironment !== "")
+      return { value: fromEnvironment, from: variable };
+    return inFile === undefined ? null : { value: String(inFile), from: "the file's server section" };
+  };
+  const problems: string[] = [];
+  const check = (given: Given, right: boolean, rule: string) => {
+    // The value is not repeated: DATABASE_URL holds a password, and one rule for all is easier to keep.
+    if (!right) problems.push(`${given.from} must be ${rule}.`);
+  };
+
+  const host = pick(flags.host, "--host", "HOST", file.host) ?? { value: DEFAULTS.host, from: "default" };
+  check(
+    host,
+    /^[A-Za-z0-9.:_-]{1,253}$/.test(host.value),
+    "an address or host name to listen on, like 127.0.0.1",
+  );
+
+  const port = pick(flags.port, "--port", "PORT", file.port) ?? { value: DEFAULTS.port, from: "default" };
+  const portNumber = /^\d{1,5}$/.test(port.value) ? Number(port.value) : -1;
+  check(port, portNumber >= 0 && portNumber <= 65_535, "a port number from 0 to 65535");
+
+  const data = pick(flags.data, "--data", "MODEL_GATEWAY_DATA") ?? {
+    value: DEFAULTS.dataDir,
+    from: "default",
+  };
+  check(data, data.value !== "" && !data.value.includes("\0"), "the path of a folder");
+  const dataDir = resolve(data.value);
+
+  const publicUrl = pick(undefined, "", "PUBLIC_URL", file.public_url);
+  if (publicUrl !== null) check(publicUrl, isHttpUrl(publicUrl.value), PUBLIC_URL_RULE);
+
+  const database = pick(undefined, "", "DATABASE_URL");
+  if (database !== null) {
+    check(
+      database,
+      /^(sqlite:.|postgres(ql)?:\/\/.)/.test(database.value),
+      "postgres://user:password@host/database, or sqlite:path/to/file",
+    );
+  }
+
+  if (problems.length > 0) return { ok: false, problems };
+  return {
+    ok: true,
+    settings: Object.freeze({
+      host: host.value,
+      port: portNumber,
+      publicUrl: publicUrl?.value.replace(/\/+$/, "") ?? localUrl(host.value, portNumber),
+      dataDir,
+      databaseUrl: database?.value ?? `sqlite:${resolve(dataDir, "gateway.db")}`,
+      masterKeyFile: resolve(dataDir, "master.key"),
+      adminTokenFile: resolve(dataDir, "admin-token"),
+    }),
+  };
+}
+
+/** An address that listens everywhere is not one that a browser can be sent to. */
+export function localUrl(host: string, port: number): string {
+  const reachable = host === "0.0.0.0" ? "127.0.0.1" : host === "::" ? "::1" : host;
+  return `http://${reachable.includes(":") ? `[${reachable}]` : reachable}:${port}`;
+}

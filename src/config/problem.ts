@@ -1,0 +1,75 @@
+/** One thing wrong with the configuration file, said so that it can be mended without reading the manual. */
+export interface Problem {
+  file: string;
+  /** From 1. 0 when the problem has no place in the text, such as a file that cannot be read. */
+  line: number;
+  column: number;
+  /** `groups[0].limits.rpm`; empty for the file as a whole. */
+  field: string;
+  /** What is wrong and what is right. Never a value that came from the environment, nor that of a secret field. */
+  message: string;
+}
+
+export type Path = readonly (string | number)[];
+
+/** A complaint that does not know yet where in the text its field stands. */
+export interface FieldProblem {
+  path: Path;
+  message: string;
+  /** The field's name is at fault, not its value. */
+  onKey?: boolean;
+}
+
+export function fieldOf(path: Path): string {
+  let field = "";
+  for (const part of path) {
+    if (typeof part === "number") field += `[${part}]`;
+    else if (/^[A-Za-z_][A-Za-z0-9_]*$/.test(part)) field += field === "" ? part : `.${part}`;
+    else field += `[${JSON.stringify(part)}]`;
+  }
+  return field;
+}
+
+export function formatProblem(problem: Problem): string {
+  const place = problem.line === 0 ? problem.file : `${problem.file}:${problem.line}:${problem.column}`;
+  return problem.field === ""
+    ? `${place}  ${problem.message}`
+    : `${place}  ${problem.field}: ${problem.message}`;
+}
+
+export function byPlace(a: Problem, b: Problem): number {
+  return a.line - b.line || a.column - b.column || a.field.localeCompare(b.field);
+}
+
+/** The candidate a typing slip away from `word`, if there is one. */
+export function nearest(word: string, candidates: readonly string[]): string | null {
+  let best: string | null = null;
+  let bestDistance = Math.floor(word.length / 3) + 1;
+  for (const candidate of candidates) {
+    const distance = editDistance(word.toLowerCase(), candidate.toLowerCase(), bestDistance);
+    if (distance < bestDistance) {
+      best = candidate;
+      bestDistance = distance;
+    }
+  }
+  return best;
+}
+
+/** Edits with neighbours swapped as one; it stops caring at `enough`, so a long name in the file costs nothing. */
+function editDistance(a: string, b: string, enough: number): number {
+  if (Math.abs(a.length - b.length) >= enough) return enough;
+  let beforeLast: number[] = [];
+  let last = Array.from({ length: b.length + 1 }, (_, i) => i);
+  for (let i = 1; i <= a.length; i++) {
+    const row = [i];
+    for (let j = 1; j <= b.length; j++) {
+      const replaced = (last[j - 1] ?? 0) + (a[i - 1] === b[j - 1] ? 0 : 1);
+      const swapped =
+        a[i - 1] === b[j - 2] && a[i - 2] === b[j - 1] ? (beforeLast[j - 2] ?? 0) + 1 : replaced;
+      row.push(Math.min(replaced, swapped, (last[j] ?? 0) + 1, (row[j - 1] ?? 0) + 1));
+    }
+    beforeLast = last;
+    last = row;
+  }
+  return last[b.length] ?? enough;
+}

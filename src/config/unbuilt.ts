@@ -1,0 +1,72 @@
+import type { FieldProblem, Path } from "./problem.ts";
+
+/**
+ * What the file may say, correctly, and this version does not do yet. Ignoring it would leave an operator
+ * believing in a limit that nobody keeps, so the file is refused. A feature that arrives deletes its line.
+ */
+
+interface Unbuilt {
+  /** `[]` stands for every entry of a list. */
+  field: string;
+  /** The value that asks for the missing feature; any value when left out. */
+  asks?: (value: unknown) => boolean;
+  says: string;
+}
+
+const limits = {
+  says: "limits are not enforced by this version yet, so the file is refused rather than silently ignored. Remove the field to start without limits.",
+};
+
+const UNBUILT: readonly Unbuilt[] = [
+  { field: "groups[].limits", ...limits },
+  { field: "groups[].group_limits", ...limits },
+  { field: "keys[].limits", ...limits },
+  { field: "accounts[].limits", ...limits },
+  {
+    field: "groups[].queue",
+    says: "waiting for a free account is not part of this version yet, so the file is refused rather than silently ignored. Remove the field to start without a queue.",
+  },
+  {
+    field: "groups[].billing.charge",
+    asks: (value) => value === "balance" || value === "subscription",
+    says: "charging is not part of this version yet, so the file is refused rather than served for free. Write none to start without charging.",
+  },
+  {
+    field: "users[].balance",
+    says: "balances are not kept by this version yet, so the file is refused rather than silently ignored. Remove the field to start without balances.",
+  },
+  {
+    field: "registration",
+    asks: (value) => value === "open" || value === "invite",
+    says: "registration is not part of this version yet. Write closed, and name users in this file.",
+  },
+  {
+    field: "accounts[].kind",
+    asks: (value) => value === "anthropic" || value === "gemini",
+    says: "this kind of account is not part of this version yet. Kinds that work now: openai, azure, simulator.",
+  },
+  {
+    field: "accounts[].websocket",
+    asks: (value) => value === true,
+    says: "WebSocket is not part of this version yet. Remove the field or write false: the account is then reached over HTTP.",
+  },
+];
+
+export function unbuilt(tree: unknown): FieldProblem[] {
+  return UNBUILT.flatMap(({ field, asks, says }) =>
+    occurrences(tree, field.split(/(?=\[\])|\./), [])
+      .filter(({ value }) => asks === undefined || asks(value))
+      .map(({ path }) => ({ path, message: says, onKey: true })),
+  );
+}
+
+function occurrences(value: unknown, steps: string[], path: Path): { path: Path; value: unknown }[] {
+  const [step, ...rest] = steps;
+  if (step === undefined) return [{ path, value }];
+  if (step === "[]") {
+    return Array.isArray(value) ? value.flatMap((item, i) => occurrences(item, rest, [...path, i])) : [];
+  }
+  if (typeof value !== "object" || value === null || Array.isArray(value) || !Object.hasOwn(value, step))
+    return [];
+  return occurrences((value as Record<string, unknown>)[step], rest, [...path, step]);
+}

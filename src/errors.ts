@@ -1,0 +1,109 @@
+/**
+ * The one error contract: every refusal and failure that a client can see is an entry of this table,
+ * carried by `ApiError`, and written as the same object over HTTP and inside streams.
+ */
+
+interface CatalogueEntry {
+  status: number;
+  type: string;
+}
+
+const CATALOGUE = {
+  invalid_json: { status: 400, type: "invalid_request_error" },
+  invalid_request: { status: 400, type: "invalid_request_error" },
+  missing_required_parameter: { status: 400, type: "invalid_request_error" },
+  invalid_type: { status: 400, type: "invalid_request_error" },
+  invalid_value: { status: 400, type: "invalid_request_error" },
+  duplicate_parameter: { status: 400, type: "invalid_request_error" },
+  unsupported_parameter: { status: 400, type: "invalid_request_error" },
+  unknown_parameter: { status: 400, type: "invalid_request_error" },
+  context_length_exceeded: { status: 400, type: "invalid_request_error" },
+  previous_response_not_found: { status: 400, type: "invalid_request_error" },
+  invalid_encrypted_content: { status: 400, type: "invalid_request_error" },
+  content_policy_violation: { status: 400, type: "invalid_request_error" },
+  missing_api_key: { status: 401, type: "invalid_request_error" },
+  invalid_api_key: { status: 401, type: "invalid_request_error" },
+  interface_not_allowed: { status: 403, type: "permission_error" },
+  model_not_found: { status: 404, type: "invalid_request_error" },
+  response_not_found: { status: 404, type: "invalid_request_error" },
+  unknown_url: { status: 404, type: "invalid_request_error" },
+  method_not_allowed: { status: 405, type: "invalid_request_error" },
+  request_timeout: { status: 408, type: "invalid_request_error" },
+  request_too_large: { status: 413, type: "invalid_request_error" },
+  unsupported_media_type: { status: 415, type: "invalid_request_error" },
+  upgrade_required: { status: 426, type: "invalid_request_error" },
+  rate_limit_exceeded: { status: 429, type: "rate_limit_error" },
+  insufficient_quota: { status: 429, type: "insufficient_quota" },
+  client_closed_request: { status: 499, type: "invalid_request_error" },
+  server_error: { status: 500, type: "server_error" },
+  upstream_error: { status: 502, type: "server_error" },
+  server_is_overloaded: { status: 503, type: "service_unavailable_error" },
+  no_available_account: { status: 503, type: "service_unavailable_error" },
+  shutting_down: { status: 503, type: "service_unavailable_error" },
+  store_unavailable: { status: 503, type: "service_unavailable_error" },
+  upstream_timeout: { status: 504, type: "server_error" },
+} as const satisfies Record<string, CatalogueEntry>;
+
+export type ErrorCode = keyof typeof CATALOGUE;
+
+export function isErrorCode(code: string): code is ErrorCode {
+  return Object.hasOwn(CATALOGUE, code);
+}
+
+export interface ErrorDetail {
+  param?: string | null;
+  headers?: Readonly<Record<string, string>>;
+}
+
+/** What a client is told. `message` is public: it says what is wrong and what to do, and names no account. */
+export class ApiError extends Error {
+  readonly code: ErrorCode;
+  readonly status: number;
+  readonly type: string;
+  readonly param: string | null;
+  readonly headers: Readonly<Record<string, string>>;
+
+  constructor(code: ErrorCode, message: string, detail: ErrorDetail = {}) {
+    super(message);
+    this.name = "ApiError";
+    this.code = code;
+    this.status = CATALOGUE[code].status;
+    this.type = CATALOGUE[code].type;
+    this.param = detail.param ?? null;
+    this.headers = detail.headers ?? {};
+  }
+}
+
+export interface ErrorObject {
+  message: string;
+  type: string;
+  param: string | null;
+  code: string;
+  request_id: string;
+}
+
+export function errorObject(error: ApiError, requestId: string): ErrorObject {
+  return {
+    message: error.message,
+    type: error.type,
+    param: error.param,
+    code: error.code,
+    request_id: requestId,
+  };
+}
+
+export function errorResponse(error: ApiError, requestId: string): Response {
+  return Response.json(
+    { error: errorObject(error, requestId) },
+    { status: error.status, headers: { "x-request-id": requestId, ...error.headers } },
+  );
+}
+
+/** Anything that is not an `ApiError` is our own fault, and its text stays inside. */
+export function asApiError(thrown: unknown): ApiError {
+  if (thrown instanceof ApiError) return thrown;
+  return new ApiError(
+    "server_error",
+    "The gateway failed while handling this request. Try again; if it persists, give your administrator the request id.",
+  );
+}

@@ -1,0 +1,76 @@
+/** Bearer → digest → key and group. Memory only: no key, good or bad, costs a query. */
+
+import { ApiError } from "../errors.ts";
+import type { Key, KeyIndex } from "../policy/key-index.ts";
+import type { Group, Snapshot } from "../policy/snapshot.ts";
+import type { BadKeyThrottle } from "./bad-keys.ts";
+
+export interface Caller {
+  readonly key: Key;
+  readonly group: Group;
+}
+
+export interface Authenticator {
+  keys: KeyIndex;
+  digest(secret: string): string;
+  badKeys: BadKeyThrottle;
+  nowMs(): number;
+}
+
+const SECRET_CHARS_MAX = 512;
+
+export function authenticate(
+  headers: Headers,
+  snapshot: Snapshot,
+  auth: Authenticator,
+  clientAddress: () => string,
+): Caller {
+  const secret = presentedSecret(headers);
+  if (secret === null) {
+    throw refused("missing_api_key", "No API key was sent. Send it as `Authorization: Bearer <API_KEY>`.");
+  }
+  const key = findKey(secret, auth);
+  if (!key) {
+    const retryAfterSeconds = auth.badKeys.count(clientAddress());
+    if (retryAfterSeconds !== null) {
+      throw new ApiError(
+        "rate_limit_exceeded",
+        `Too many wrong API keys came from this address. Correct the key, then try again in ${retryAfterSeconds} s.`,
+        { headers: { "retry-after": String(retryAfterSeconds) } },
+      );
+    }
+    throw refused(
+      "invalid_api_key",
+      "The API key is wrong or has been revoked. Check it, or make a new one.",
+    );
+  }
+  if (key.expiresAtMs !== null && key.expiresAtMs <= auth.nowMs()) {
+    throw refused("invalid_api_key", "The API key has expired. Make a new one, or ask for a later expiry.");
+  }
+  const group = snapshot.groups.get(key.groupId);
+  if (!group) throw refused("invalid_api_key", "The API key's group no longer exists. Make a new key.");
+  return { key, group };
+}
+
+/** `Authorization: Bearer`, or the headers that Azure and Anthropic style clients send instead. */
+function presentedSecret(headers: Headers): string | null {
+  const authorization = headers.get("authorization");
+  if (authorization !== null) {
+    const space = authorization.indexOf(" ");
+    if (space !== 6 || authorization.slice(0, 6).toLowerCase() !== "bearer") return null;
+    return nonEmpty(authorization.slice(7).trim());
+  }
+  return nonEmpty(headers.get("x-api-key")?.trim()) ?? nonEmpty(headers.get("api-key")?.trim());
+}
+
+function nonEmpty(text: string | undefined): string | null {
+  return text === undefined || text === "" ? null : text;
+}
+
+function findKey(secret: string, auth: Authenticator): Key | undefined {
+  return secret.length > SECRET_CHARS_MAX ? undefined : auth.keys.find(auth.digest(secret));
+}
+
+function refused(code: "missing_api_key" | "invalid_api_key", message: string): ApiError {
+  return new ApiError(code, message, { headers: { "www-authenticate": "Bearer" } });
+}

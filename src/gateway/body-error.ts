@@ -1,0 +1,24 @@
+/** Why a body was not taken, as the client is told. */
+
+import { ApiError } from "../errors.ts";
+import type { BodyRefusal } from "./body.ts";
+import type { SpoolRefusal } from "./spool.ts";
+
+export function bodyError(refusal: BodyRefusal | SpoolRefusal): ApiError {
+  switch (refusal.reason) {
+    case "too_large":
+      return new ApiError("request_too_large", refusal.message, { headers: { connection: "close" } });
+    case "unsupported_encoding":
+      return new ApiError("unsupported_media_type", refusal.message);
+    case "bad_encoding":
+      return new ApiError("invalid_request", refusal.message);
+    case "aborted":
+      return new ApiError("client_closed_request", refusal.message);
+    case "idle_timeout":
+      return new ApiError("request_timeout", refusal.message, { headers: { connection: "close" } });
+    case "disk":
+      return new ApiError("store_unavailable", refusal.message, { headers: { "retry-after": "5" } });
+    case "stopped":
+      return new ApiError("invalid_request", refusal.message);
+  }
+}

@@ -1,0 +1,34 @@
+/** Everything a request may use on its way, put together once in `main.ts`. */
+
+import type { Clock } from "../clock.ts";
+import type { Endpoint, ModelRequest } from "../interfaces/request.ts";
+import type { Log } from "../observe/log.ts";
+import type { LivePolicy } from "../policy/live-policy.ts";
+import type { Db } from "../store/db.ts";
+import type { Authenticator } from "./authenticate.ts";
+import type { Dispatcher } from "./dispatch.ts";
+import type { Pulse, RelayTiming } from "./relay.ts";
+import type { ResponseRoutes } from "./response-routes.ts";
+import type { UsageWriter } from "./settle.ts";
+
+export interface Gateway {
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly db: Db;
+  readonly policy: LivePolicy;
+  readonly auth: Authenticator;
+  readonly usage: UsageWriter;
+  readonly responses: ResponseRoutes;
+  readonly dispatcher: Dispatcher;
+  readonly pulse: Pulse;
+  readonly timing: RelayTiming;
+  readRequest(request: Request, endpoint: Endpoint): Promise<ModelRequest>;
+}
+
+/** One request as it came through the door. */
+export interface Call {
+  readonly request: Request;
+  readonly requestId: string;
+  readonly startedMs: number;
+  clientAddress(): string;
+}

@@ -1,0 +1,136 @@
+/** An image edit sent as a form: spooled while it arrives, forwarded as it came but for the model's name. */
+
+import { ApiError } from "../errors.ts";
+import { type MultipartFault, type MultipartForm, openMultipartScanner } from "../interfaces/multipart.ts";
+import type { ModelRequest } from "../interfaces/request.ts";
+import { bodyError } from "./body-error.ts";
+import { bodyWithSplice, type Spooled, spoolBody } from "./spool.ts";
+
+export interface MultipartRequestLimits {
+  imageBodyBytesMax: number;
+  imageFileBytesMax: number;
+  imageFilesMax: number;
+  spoolAboveBytes: number;
+  bodyIdleTimeoutMs: number;
+  modelNameCharsMax: number;
+  spoolDir: string;
+}
+
+const FORM = {
+  partsMax: 64,
+  headerBytesMax: 8 * 1024,
+  fieldBytesMax: 256 * 1024,
+  wanted: ["model", "prompt", "stream", "n"],
+} as const;
+
+export async function readMultipartRequest(
+  request: Request,
+  boundary: string,
+  contentType: string,
+  limits: MultipartRequestLimits,
+): Promise<ModelRequest> {
+  const scanner = openMultipartScanner(boundary, {
+    ...FORM,
+    filesMax: limits.imageFilesMax,
+    fileBytesMax: limits.imageFileBytesMax,
+  });
+  const spooled = await spoolBody(request, {
+    bytesMax: limits.imageBodyBytesMax,
+    memoryBytesMax: limits.spoolAboveBytes,
+    dir: limits.spoolDir,
+    idleTimeoutMs: limits.bodyIdleTimeoutMs,
+    onChunk: scanner.push,
+  });
+  const scanned = spooled.ok || spooled.reason === "stopped" ? scanner.end() : null;
+  try {
+    if (scanned !== null && !scanned.ok) throw formError(scanned.fault);
+    if (!spooled.ok || scanned === null) throw bodyError(spooled);
+    return requestOf(scanned.form, spooled, contentType, limits.modelNameCharsMax);
+  } catch (refused) {
+    if (spooled.ok) await spooled.dispose();
+    throw refused;
+  }
+}
+
+function requestOf(
+  form: MultipartForm,
+  spooled: Spooled,
+  contentType: string,
+  modelNameCharsMax: number,
+): ModelRequest {
+  const model = form.fields.get("model");
+  if (!model || model.value === "") throw missing("model", "an id from GET /v1/models");
+  if (model.value.length > modelNameCharsMax) {
+    throw new ApiError("invalid_value", `\`model\` must be 1 to ${modelNameCharsMax} characters long.`, {
+      param: "model",
+    });
+  }
+  if (!form.fields.has("prompt")) throw missing("prompt", "what to do with the image");
+  if (!form.files.some(({ name }) => name === "image" || name.startsWith("image["))) {
+    throw missing("image", "at least one image file");
+  }
+  return {
+    publicModel: model.value,
+    stream: readStream(form.fields.get("stream")?.value),
+    hidesUsage: false,
+    choices: readCount(form.fields.get("n")?.value),
+    previousResponseId: null,
+    keepsResponse: false,
+    background: false,
+    body: {
+      contentType,
+      bytesTotal: spooled.bytes,
+      forUpstream(upstreamModel) {
+        const bytes = new TextEncoder().encode(upstreamModel);
+        const { body, contentLength } = bodyWithSplice(spooled, [
+          { start: model.start, end: model.end, bytes },
+        ]);
+        return { content: body, contentLength };
+      },
+      mentions: (word) => [...form.fields.values()].some(({ value }) => value.includes(word)),
+      dispose: spooled.dispose,
+    },
+  };
+}
+
+/** Form values are text, whatever they mean. */
+function readStream(value: string | undefined): boolean {
+  if (value === undefined || value === "" || value === "false") return false;
+  if (value === "true") return true;
+  throw new ApiError("invalid_value", "`stream` must be true or false.", { param: "stream" });
+}
+
+function readCount(value: string | undefined): number {
+  if (value === undefined || value === "") return 1;
+  const count = Number(value);
+  if (Number.isInteger(count) && count >= 1 && count <= 128) return count;
+  throw new ApiError("invalid_value", "`n` must be between 1 and 128.", { param: "n" });
+}
+
+function missing(name: string, described: string): ApiError {
+  return new ApiError(
+    "missing_required_parameter",
+    `Missing required parameter: \`${name}\` (${described}).`,
+    {
+      param: name,
+    },
+  );
+}
+
+function formError(fault: MultipartFault): ApiError {
+  const detail = { param: fault.param };
+  switch (fault.reason) {
+    case "file_too_large":
+    case "field_too_large":
+    case "too_many_files":
+    case "too_many_parts":
+    case "headers_too_large":
+      return new ApiError("request_too_large", fault.message, detail);
+    case "repeated_field":
+      return new ApiError("duplicate_parameter", fault.message, detail);
+    case "malformed":
+    case "truncated":
+    case "not_text":
+      return new ApiError("invalid_request", fault.message, detail);
+  }
+}

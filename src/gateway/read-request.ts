@@ -1,0 +1,43 @@
+/** The body of a model call: checked, bounded, and read no further than the gateway needs to understand it. */
+
+import { ApiError } from "../errors.ts";
+import { readJsonRequest } from "../interfaces/json-request.ts";
+import { boundaryOf } from "../interfaces/multipart.ts";
+import type { Endpoint, ModelRequest } from "../interfaces/request.ts";
+import { readBody } from "./body.ts";
+import { bodyError } from "./body-error.ts";
+import { type MultipartRequestLimits, readMultipartRequest } from "./multipart-request.ts";
+
+export interface RequestLimits extends MultipartRequestLimits {
+  jsonBodyBytesMax: number;
+  jsonDepthMax: number;
+}
+
+export type RequestReader = (request: Request, endpoint: Endpoint) => Promise<ModelRequest>;
+
+export function openRequestReader(limits: RequestLimits): RequestReader {
+  const json = { depthMax: limits.jsonDepthMax, modelNameCharsMax: limits.modelNameCharsMax };
+  const body = { bytesMax: limits.jsonBodyBytesMax, idleTimeoutMs: limits.bodyIdleTimeoutMs };
+  return async (request, endpoint) => {
+    const contentType = request.headers.get("content-type") ?? "";
+    if (isJson(contentType)) {
+      const read = await readBody(request, body);
+      if (!read.ok) throw bodyError(read);
+      return readJsonRequest(read.bytes, endpoint, json);
+    }
+    const takesForms = endpoint.name === "images.edits";
+    const boundary = takesForms ? boundaryOf(contentType) : null;
+    if (boundary !== null) return readMultipartRequest(request, boundary, contentType, limits);
+    throw new ApiError(
+      "unsupported_media_type",
+      `Send the body as ${takesForms ? "application/json or multipart/form-data" : "application/json"} and say so in Content-Type.`,
+    );
+  };
+}
+
+/** The exact type, whatever parameters follow; a prefix alone would let `application/jsonx` through. */
+function isJson(contentType: string): boolean {
+  if (contentType === "application/json") return true;
+  const [type = ""] = contentType.split(";", 1);
+  return type.trim().toLowerCase() === "application/json";
+}

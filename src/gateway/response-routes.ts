@@ -1,0 +1,54 @@
+/** Which key made a stored response, and on which account: later calls that name it go there, for that key alone. */
+
+import type { Db } from "../store/db.ts";
+import { findRoute } from "../store/usage.ts";
+
+export interface ResponseRoute {
+  requestId: string;
+  keyId: string;
+  accountId: string;
+  publicModel: string;
+  upstreamModel: string;
+  /** A background response whose usage is not known yet. */
+  pending: boolean;
+}
+
+export interface ResponseRoutes {
+  remember(responseId: string, route: ResponseRoute): void;
+  /** Null when the response is unknown, or known to another key only. */
+  find(responseId: string, keyId: string): Promise<ResponseRoute | null>;
+  forget(responseId: string): void;
+}
+
+/** Recent ones are found in memory; the usage rows know the others. */
+export function openResponseRoutes(db: Db, rememberedMax: number): ResponseRoutes {
+  const recent = new Map<string, ResponseRoute>();
+  return {
+    remember(responseId, route) {
+      recent.delete(responseId);
+      recent.set(responseId, route);
+      if (recent.size > rememberedMax) {
+        const oldest = recent.keys().next();
+        if (!oldest.done) recent.delete(oldest.value);
+      }
+    },
+    async find(responseId, keyId) {
+      const route = recent.get(responseId) ?? (await findStored(db, responseId));
+      return route !== null && route.keyId === keyId ? route : null;
+    },
+    forget: (responseId) => void recent.delete(responseId),
+  };
+}
+
+async function findStored(db: Db, responseId: string): Promise<ResponseRoute | null> {
+  const row = await findRoute(db, responseId);
+  if (row === null || row.accountId === null) return null;
+  return {
+    requestId: row.requestId,
+    keyId: row.keyId,
+    accountId: row.accountId,
+    publicModel: row.publicModel,
+    upstreamModel: row.upstreamModel ?? row.publicModel,
+    pending: row.outcome === "pending",
+  };
+}

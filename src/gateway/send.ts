@@ -1,0 +1,184 @@
+/** One HTTP exchange with one account: dial, ask, and turn every way it can go wrong into a named failure. */
+
+import { ApiError } from "../errors.ts";
+import type { UpstreamBody } from "../interfaces/request.ts";
+import { readUpstreamError } from "../interfaces/upstream-error.ts";
+import type { Account } from "../policy/snapshot.ts";
+import { credentialHeader, upstreamPath } from "../upstreams/address.ts";
+import { classifyFetchError, DIRECT, DialError, type Dialer } from "../upstreams/dial.ts";
+import { classifyError, failed, retryAfterMs, type UpstreamFailure } from "../upstreams/failure.ts";
+import { headersUp } from "../upstreams/headers.ts";
+import { unpack } from "../upstreams/unpack.ts";
+import { parseJson } from "../wire/json-parse.ts";
+
+export interface Outbound {
+  dialer: Dialer;
+  nowMs(): number;
+  userAgent: string;
+  errorBytesMax: number;
+  responseBytesMax: number;
+}
+
+export interface Exchange {
+  account: Account;
+  method: "GET" | "POST" | "DELETE";
+  /** An OpenAI path below the base URL. */
+  path: string;
+  upstreamModel: string;
+  clientHeaders: Headers;
+  body: { contentType: string; content: UpstreamBody } | null;
+  wantsEvents: boolean;
+  /** Until the status line of a stream, or until the last byte of a whole answer. */
+  deadlineMs: number;
+  /** Fires when the client leaves. */
+  clientSignal: AbortSignal;
+}
+
+export type Sent =
+  | { kind: "answered"; response: Response; hangUp: HangUp }
+  | { kind: "failed"; failure: UpstreamFailure };
+
+/** Ends the exchange early; `settle` when it is over, so that its deadline and listeners are let go. */
+export interface HangUp {
+  abort(): void;
+  /** The answer has begun: from here on silence is judged by the stream's own timers. */
+  stopDeadline(): void;
+  settle(): void;
+  timedOut(): boolean;
+}
+
+export async function send(out: Outbound, exchange: Exchange): Promise<Sent> {
+  const { account, body } = exchange;
+  const hangUp = openHangUp(exchange.deadlineMs, exchange.clientSignal);
+  try {
+    const dialled = out.dialer.resolve(account.baseUrl, account.privateNetwork);
+    const target = dialled instanceof Promise ? await dialled : dialled;
+    const headers: Record<string, string> = {
+      "user-agent": out.userAgent,
+      accept: exchange.wantsEvents ? "text/event-stream" : "application/json",
+    };
+    if (target.hostHeader !== null) headers.host = target.hostHeader;
+    if (body !== null) headers["content-type"] = body.contentType;
+    if (body?.content.contentLength != null) headers["content-length"] = String(body.content.contentLength);
+    const credential = credentialHeader(account);
+    if (credential !== null) headers[credential[0]] = credential[1];
+    headersUp(exchange.clientHeaders, headers);
+    const response = await fetch(
+      target.origin + upstreamPath(account, exchange.path, exchange.upstreamModel),
+      {
+        method: exchange.method,
+        headers,
+        body: body === null ? null : body.content.content,
+        redirect: "manual",
+        decompress: false,
+        // A proxy variable in the environment would replace the address that was just checked.
+        proxy: false,
+        timeout: false,
+        signal: hangUp.signal,
+        ...(target.tls === null ? {} : { tls: target.tls }),
+      },
+    );
+    if (response.status >= 200 && response.status < 300) return { kind: "answered", response, hangUp };
+    const failure = await readFailure(out, response);
+    hangUp.settle();
+    return { kind: "failed", failure };
+  } catch (thrown) {
+    hangUp.settle();
+    if (exchange.clientSignal.aborted) throw clientGone();
+    return { kind: "failed", failure: hangUp.timedOut() ? timedOut() : failureOf(thrown) };
+  }
+}
+
+/** The whole body of an answer, bounded; a failure when it is cut, too large or packed in an unknown way. */
+export async function readWhole(
+  out: Outbound,
+  response: Response,
+  hangUp: HangUp,
+  clientSignal: AbortSignal,
+): Promise<Uint8Array | UpstreamFailure> {
+  try {
+    const bytes = await readBounded(response, out.responseBytesMax);
+    const plain = bytes && unpack(bytes, response.headers.get("content-encoding"), out.responseBytesMax);
+    if (plain !== null) return plain;
+    hangUp.abort();
+    return failed("bad_answer", "the answer was too large, or packed in a way that cannot be opened");
+  } catch (thrown) {
+    if (clientSignal.aborted) throw clientGone();
+    return hangUp.timedOut() ? timedOut() : failureOf(thrown);
+  } finally {
+    hangUp.settle();
+  }
+}
+
+export function clientGone(): ApiError {
+  return new ApiError(
+    "client_closed_request",
+    "The client closed the connection before the answer was ready.",
+  );
+}
+
+async function readFailure(out: Outbound, response: Response): Promise<UpstreamFailure> {
+  const bytes = await readBounded(response, out.errorBytesMax);
+  if (response.status < 400) return failed("bad_answer", `status ${response.status}`, response.status);
+  const error = bytes === null ? null : readUpstreamError(parseJson(bytes));
+  return classifyError(response.status, error, retryAfterMs(response.headers, out.nowMs()));
+}
+
+/** Null when there is more than allowed. */
+async function readBounded(response: Response, bytesMax: number): Promise<Uint8Array | null> {
+  const length = Number(response.headers.get("content-length") ?? Number.NaN);
+  if (length <= bytesMax) return response.bytes();
+  if (response.body === null) return new Uint8Array(0);
+  const chunks: Uint8Array[] = [];
+  let total = 0;
+  for await (const chunk of response.body) {
+    total += chunk.length;
+    if (total > bytesMax) return null;
+    chunks.push(chunk);
+  }
+  return chunks.length === 1 && chunks[0] ? chunks[0] : Buffer.concat(chunks);
+}
+
+function failureOf(thrown: unknown): UpstreamFailure {
+  if (thrown instanceof DialError) return failed("connect", `dial: ${thrown.reason}`);
+  const kind = classifyFetchError(thrown);
+  switch (kind) {
+    case "refused":
+    case "dns":
+    case "tls":
+      return failed("connect", kind);
+    case "timeout":
+      return timedOut();
+    case "reset":
+    case "aborted":
+      return failed("reset", "the connection broke");
+    case "unknown":
+      return failed("bad_answer", "the answer was not HTTP");
+  }
+}
+
+function timedOut(): UpstreamFailure {
+  return failed("timeout", "no answer within the deadline");
+}
+
+function openHangUp(deadlineMs: number, clientSignal: AbortSignal): HangUp & { signal: AbortSignal } {
+  const controller = new AbortController();
+  let late = false;
+  const abort = () => controller.abort();
+  const deadline = setTimeout(() => {
+    late = true;
+    abort();
+  }, deadlineMs);
+  clientSignal.addEventListener("abort", abort);
+  if (clientSignal.aborted) abort();
+  return {
+    signal: controller.signal,
+    abort,
+    timedOut: () => late,
+    stopDeadline: () => clearTimeout(deadline),
+    settle() {
+      clearTimeout(deadline);
+      clientSignal.removeEventListener("abort", abort);
+    },
+  };
+}

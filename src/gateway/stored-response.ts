@@ -1,0 +1,201 @@
+/**
+ * Calls on a response that already exists: fetch, delete, cancel, list its input. They go to the account
+ * that made it, for the key that made it; for anyone else it does not exist.
+ */
+
+import { ApiError, asApiError, errorResponse } from "../errors.ts";
+import { readAnswer } from "../interfaces/answer.ts";
+import { openResponsesReader } from "../interfaces/responses-stream.ts";
+import type { Audience } from "../interfaces/upstream-error.ts";
+import type { TokenUsage } from "../interfaces/usage.ts";
+import type { Account } from "../policy/snapshot.ts";
+import { settlePending } from "../store/usage.ts";
+import { clientError, failed } from "../upstreams/failure.ts";
+import { allowInterface } from "./admit.ts";
+import { authenticate } from "./authenticate.ts";
+import { eventStreamHeaders } from "./deliver.ts";
+import type { Call, Gateway } from "./gateway.ts";
+import { relay } from "./relay.ts";
+import type { ResponseRoute } from "./response-routes.ts";
+import { type Exchange, readWhole, type Sent, send } from "./send.ts";
+import { openUpstreamStream } from "./upstream-stream.ts";
+
+export interface StoredCall {
+  method: "GET" | "POST" | "DELETE";
+  responseId: string;
+  action: "" | "/cancel" | "/input_items";
+  query: URLSearchParams;
+}
+
+/** Query parameters that mean something to the upstream; others stay here. */
+const QUERY_UP = [
+  "include",
+  "include[]",
+  "stream",
+  "starting_after",
+  "include_obfuscation",
+  "after",
+  "limit",
+  "order",
+];
+
+export async function callStoredResponse(
+  gateway: Gateway,
+  call: Call,
+  stored: StoredCall,
+): Promise<Response> {
+  try {
+    const snapshot = gateway.policy.snapshot();
+    const caller = authenticate(call.request.headers, snapshot, gateway.auth, call.clientAddress);
+    allowInterface(caller, { interface: "responses" });
+    const route = await gateway.responses.find(stored.responseId, caller.key.id);
+    const account = route && caller.group.accounts.find(({ id }) => id === route.accountId);
+    if (!route || !account) throw notFound(stored.responseId);
+    return await forward(gateway, call, stored, route, account);
+  } catch (thrown) {
+    return errorResponse(asApiError(thrown), call.requestId);
+  }
+}
+
+async function forward(
+  gateway: Gateway,
+  call: Call,
+  stored: StoredCall,
+  route: ResponseRoute,
+  account: Account,
+): Promise<Response> {
+  const wantsEvents = stored.method === "GET" && stored.query.get("stream") === "true";
+  const sent = await send(
+    gateway.dispatcher,
+    exchangeFor(gateway, call, stored, route, account, wantsEvents),
+  );
+  if (sent.kind === "failed") {
+    if (sent.failure.status === 404) throw notFound(stored.responseId);
+    throw clientError(sent.failure, audienceOf(stored, route));
+  }
+  if (wantsEvents) return streamBack(gateway, call, stored, route, sent);
+  const bytes = await readWhole(gateway.dispatcher, sent.response, sent.hangUp, call.request.signal);
+  if (!(bytes instanceof Uint8Array)) throw clientError(bytes, audienceOf(stored, route));
+  const answer = readAnswer(bytes, "responses", route.publicModel, gateway.dispatcher.jsonDepthMax);
+  if (answer.kind !== "answer") {
+    throw clientError(failed("bad_answer", "not a JSON object"), audienceOf(stored, route));
+  }
+  if (stored.method === "DELETE") gateway.responses.forget(stored.responseId);
+  if (stored.action !== "/input_items") {
+    await settleBackground(gateway, stored, route, answer.status, answer.usage);
+  }
+  return new Response(answer.body, {
+    headers: { "content-type": "application/json", "x-request-id": call.requestId },
+  });
+}
+
+function exchangeFor(
+  gateway: Gateway,
+  call: Call,
+  stored: StoredCall,
+  route: ResponseRoute,
+  account: Account,
+  wantsEvents: boolean,
+): Exchange {
+  const { timing } = gateway.dispatcher;
+  const query = new URLSearchParams();
+  for (const name of QUERY_UP) for (const value of stored.query.getAll(name)) query.append(name, value);
+  const tail = query.size === 0 ? "" : `?${query}`;
+  return {
+    account,
+    method: stored.method,
+    path: `/responses/${encodeURIComponent(stored.responseId)}${stored.action}${tail}`,
+    upstreamModel: route.upstreamModel,
+    clientHeaders: call.request.headers,
+    body: null,
+    wantsEvents,
+    deadlineMs: wantsEvents ? timing.firstByteTimeoutMs : timing.unaryTimeoutMs,
+    clientSignal: call.request.signal,
+  };
+}
+
+async function streamBack(
+  gateway: Gateway,
+  call: Call,
+  stored: StoredCall,
+  route: ResponseRoute,
+  sent: Extract<Sent, { kind: "answered" }>,
+): Promise<Response> {
+  const { response, hangUp } = sent;
+  const { dispatcher, clock } = gateway;
+  hangUp.stopDeadline();
+  const openReader = () =>
+    openResponsesReader({
+      publicModel: route.publicModel,
+      depthMax: dispatcher.jsonDepthMax,
+      nowMs: clock.nowMs,
+    });
+  if (response.body === null) throw clientError(failed("bad_answer", "no body"), audienceOf(stored, route));
+  const opened = await openUpstreamStream({
+    body: response.body,
+    reader: openReader(),
+    abort: hangUp.abort,
+    eventBytesMax: dispatcher.eventBytesMax,
+    holdMs: dispatcher.timing.keepAliveMs,
+    monotonicMs: clock.monotonicMs,
+  });
+  hangUp.settle();
+  if (opened.kind === "failed") throw clientError(opened.failure, audienceOf(stored, route));
+  const body = relay({
+    opening: Promise.resolve(opened.stream),
+    spareReader: openReader(),
+    requestId: call.requestId,
+    onDisconnect: "cancel",
+    needsDataEvents: false,
+    describeFailure: (failure) => clientError(failure, audienceOf(stored, route)),
+    settle(end) {
+      if (end.kind !== "complete") return;
+      settleBackground(gateway, stored, route, end.reader.outcome, end.reader.usage).catch(
+        (error: unknown) => {
+          gateway.log.error("background_settle_failed", {
+            request_id: route.requestId,
+            reason: error instanceof Error ? error.message : "unknown",
+          });
+        },
+      );
+    },
+    pulse: gateway.pulse,
+    monotonicMs: clock.monotonicMs,
+    timing: gateway.timing,
+  });
+  return new Response(body, { headers: eventStreamHeaders(call.requestId) });
+}
+
+/** A background response tells its usage only to whoever asks later; it is taken down the first time it does. */
+async function settleBackground(
+  gateway: Gateway,
+  stored: StoredCall,
+  route: ResponseRoute,
+  status: string | null,
+  usage: TokenUsage | null,
+): Promise<void> {
+  const ended = ENDED.find((outcome) => outcome === status);
+  if (!route.pending || ended === undefined) return;
+  await gateway.usage.flush();
+  await settlePending(gateway.db, route.requestId, { ...NO_TOKENS, ...usage, images: 0 }, ended);
+  gateway.responses.remember(stored.responseId, { ...route, pending: false });
+}
+
+const ENDED = ["completed", "incomplete", "failed", "cancelled"] as const;
+const NO_TOKENS: TokenUsage = {
+  inputTokens: 0,
+  cachedTokens: 0,
+  cacheWriteTokens: 0,
+  outputTokens: 0,
+  reasoningTokens: 0,
+};
+
+function audienceOf(stored: StoredCall, route: ResponseRoute): Audience {
+  return { ...route, mentions: (word) => word === stored.responseId };
+}
+
+function notFound(responseId: string): ApiError {
+  return new ApiError("response_not_found", `Response with id '${responseId.slice(0, 128)}' not found.`, {
+    param: "response_id",
+  });
+}

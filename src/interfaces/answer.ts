@@ -1,0 +1,76 @@
+/** A whole (not streamed) answer: the public model name goes in, the usage comes out, the rest stays as it came. */
+
+import { parseJson } from "../wire/json-parse.ts";
+import { type Field, scanObject, stringValue, wantedFields } from "../wire/json-scan.ts";
+import { applySplices, jsonString, replaceValue } from "../wire/splice.ts";
+import type { EndpointName } from "./request.ts";
+import { readUpstreamError, type UpstreamError } from "./upstream-error.ts";
+import { readUsage, type TokenUsage } from "./usage.ts";
+
+const ANSWER = wantedFields(["id", "model", "status", "usage", "error", "data"]);
+
+export type Answer =
+  | {
+      kind: "answer";
+      body: Uint8Array;
+      usage: TokenUsage | null;
+      images: number;
+      /** Responses only: the id later calls may name, and where the response stands. */
+      responseId: string | null;
+      status: string | null;
+    }
+  | { kind: "error"; error: UpstreamError }
+  | { kind: "malformed" };
+
+export function readAnswer(
+  bytes: Uint8Array,
+  endpoint: EndpointName,
+  publicModel: string,
+  depthMax: number,
+): Answer {
+  const scan = scanObject(bytes, 0, bytes.length, ANSWER, { depthMax });
+  if (!scan.ok) return { kind: "malformed" };
+  const { id, model, status, usage, error, data } = scan.fields;
+  // A response object has an `error` of its own and is an answer all the same; elsewhere it means failure.
+  const isResponse = endpoint === "responses";
+  if (error && !isResponse && (error.kind === "object" || error.kind === "string")) {
+    const found = readUpstreamError(parseJson(bytes));
+    return { kind: "error", error: found ?? { code: null, type: null, param: null, message: "" } };
+  }
+  return {
+    kind: "answer",
+    body:
+      model?.kind === "string" ? applySplices(bytes, [replaceValue(model, jsonString(publicModel))]) : bytes,
+    usage: usage?.kind === "object" ? readUsage(parseJson(bytes.subarray(usage.start, usage.end))) : null,
+    images: endpoint.startsWith("images.") && data?.kind === "array" ? countObjects(bytes, data) : 0,
+    responseId: isResponse && id ? stringValue(bytes, id) : null,
+    status: isResponse && status ? stringValue(bytes, status) : null,
+  };
+}
+
+/** Elements of an array of objects; an image is megabytes of base64, so strings are jumped over. */
+function countObjects(bytes: Uint8Array, array: Field): number {
+  let depth = 0;
+  let count = 0;
+  for (let at = array.start; at < array.end; at++) {
+    const byte = bytes[at];
+    if (byte === 0x22) {
+      at = endOfString(bytes, at);
+    } else if (byte === 0x7b || byte === 0x5b) {
+      if (byte === 0x7b && depth === 1) count++;
+      depth++;
+    } else if (byte === 0x7d || byte === 0x5d) {
+      depth--;
+    }
+  }
+  return count;
+}
+
+function endOfString(bytes: Uint8Array, quote: number): number {
+  for (let at = bytes.indexOf(0x22, quote + 1); at !== -1; at = bytes.indexOf(0x22, at + 1)) {
+    let slashes = 0;
+    while (bytes[at - 1 - slashes] === 0x5c) slashes++;
+    if (slashes % 2 === 0) return at;
+  }
+  return bytes.length;
+}

@@ -1,0 +1,165 @@
+/**
+ * Chunks of a Chat Completions stream. All chunks of one answer begin alike up to and including the model
+ * name, so that beginning is worked out once and later chunks only have it swapped.
+ */
+
+import { type ApiError, errorObject } from "../errors.ts";
+import { isObject, parseJson } from "../wire/json-parse.ts";
+import { scanObject, wantedFields } from "../wire/json-scan.ts";
+import { applySplices, editMembers, jsonString } from "../wire/splice.ts";
+import { isDone, readEvent } from "../wire/sse.ts";
+import { DONE, formatEvent } from "../wire/sse-write.ts";
+import { DROPPED, type StreamOutcome, type StreamReader, type Verdict } from "./stream.ts";
+import { readUpstreamError } from "./upstream-error.ts";
+import { readUsage, type TokenUsage } from "./usage.ts";
+
+const CHUNK = wantedFields(["model", "usage", "error", "choices"]);
+
+const DATA = Buffer.from("data: ");
+const EVENT_END = Buffer.from("\n\n");
+const CLOSE = Buffer.from("}");
+const USAGE = Buffer.from('"usage"');
+const USAGE_NULL_AT_END = Buffer.from(',"usage":null}');
+/** Inside a JSON string the quotes would be escaped, so this can only be the field itself. */
+const FINISHED = Buffer.from('"finish_reason":"');
+
+export interface ChatReaderOptions {
+  publicModel: string;
+  hidesUsage: boolean;
+  choices: number;
+  depthMax: number;
+}
+
+export function openChatReader(options: ChatReaderOptions): StreamReader {
+  const { publicModel, hidesUsage, depthMax } = options;
+  let usage: TokenUsage | null = null;
+  let finished = 0;
+  let outcome: StreamOutcome = "failed";
+  let badEvents = 0;
+  let hasContent = false;
+  /** The shared beginning as the upstream writes it, and `data: ` + the same with the public name. */
+  let beginning: { theirs: Buffer; ours: Buffer } | null = null;
+
+  function read(bytes: Uint8Array, start: number, end: number): Verdict {
+    const { data } = readEvent(bytes, start, end);
+    if (data === null) return DROPPED;
+    if (isDone(data)) return readDone();
+    const chunk = Buffer.from(data.bytes.buffer, data.bytes.byteOffset + data.start, data.end - data.start);
+    return (hasContent ? readAlike(chunk) : null) ?? readAny(chunk);
+  }
+
+  function readDone(): Verdict {
+    // An upstream that says it is done without having answered anything has failed.
+    if (finished === 0 && !hasContent) {
+      return { phase: "failed", error: { code: null, type: null, param: null, message: "" } };
+    }
+    outcome = "completed";
+    return { phase: "terminal", replacement: DONE };
+  }
+
+  /** The common case: a chunk that begins like the others and carries no usage. Null if it is not one. */
+  function readAlike(chunk: Buffer): Verdict | null {
+    if (beginning === null) return null;
+    const { theirs, ours } = beginning;
+    if (chunk.length < theirs.length || chunk.compare(theirs, 0, theirs.length, 0, theirs.length) !== 0) {
+      return null;
+    }
+    let to = chunk.length;
+    let close: Buffer | null = null;
+    if (endsWith(chunk, USAGE_NULL_AT_END)) {
+      if (hidesUsage) {
+        to -= USAGE_NULL_AT_END.length;
+        close = CLOSE;
+      }
+    } else if (chunk.indexOf(USAGE, theirs.length) !== -1) {
+      return null;
+    }
+    if (chunk.indexOf(FINISHED, theirs.length) !== -1) finished++;
+    const rest = chunk.subarray(theirs.length, to);
+    return {
+      phase: "content",
+      replacement: Buffer.concat(close === null ? [ours, rest, EVENT_END] : [ours, rest, close, EVENT_END]),
+    };
+  }
+
+  function readAny(chunk: Buffer): Verdict {
+    const scan = scanObject(chunk, 0, chunk.length, CHUNK, { depthMax });
+    if (!scan.ok) {
+      badEvents++;
+      return DROPPED;
+    }
+    const { model, usage: counted, error, choices } = scan.fields;
+    if (error && error.kind !== "null") {
+      const found = readUpstreamError(parseJson(chunk));
+      return { phase: "failed", error: found ?? { code: null, type: null, param: null, message: "" } };
+    }
+    if (counted?.kind === "object") usage = readUsage(parseJson(chunk.subarray(counted.start, counted.end)));
+    const empty = choices === undefined || isEmptyArray(chunk.subarray(choices.start, choices.end));
+    if (counted?.kind === "object" && empty && hidesUsage) return DROPPED;
+    if (!empty && chunk.indexOf(FINISHED) !== -1) finished++;
+    const name = jsonString(publicModel);
+    if (model?.kind === "string") {
+      const theirs = chunk.subarray(0, model.end);
+      const ours = Buffer.concat([DATA, chunk.subarray(0, model.start), name]);
+      beginning = { theirs: Buffer.from(theirs), ours };
+    }
+    const json = applySplices(
+      chunk,
+      editMembers(chunk, scan, {
+        ...(model?.kind === "string" ? { model: name } : {}),
+        ...(counted && hidesUsage ? { usage: null } : {}),
+      }),
+    );
+    if (!hasContent) hasContent = saysSomething(parseJson(chunk)) || (empty && counted?.kind === "object");
+    return { phase: hasContent ? "content" : "lifecycle", replacement: formatEvent(null, json) };
+  }
+
+  return {
+    read,
+    saidEverything() {
+      const all = finished >= options.choices;
+      if (all) outcome = "completed";
+      return all;
+    },
+    // `[DONE]` is the terminal event itself; it is added when an upstream that said everything forgot it.
+    done: DONE,
+    failure: (error: ApiError, requestId: string) =>
+      formatEvent(null, JSON.stringify({ error: errorObject(error, requestId) })),
+    stillWorking: () => null,
+    get usage() {
+      return usage;
+    },
+    images: 0,
+    responseId: null,
+    get outcome() {
+      return outcome;
+    },
+    get badEvents() {
+      return badEvents;
+    },
+  };
+}
+
+/** The first chunk usually holds only a role: until a delta has substance, nothing was said. */
+function saysSomething(chunk: unknown): boolean {
+  const choices = isObject(chunk) ? chunk.choices : null;
+  if (!Array.isArray(choices)) return false;
+  return choices.some((choice: unknown) => {
+    if (!isObject(choice)) return false;
+    if (typeof choice.finish_reason === "string") return true;
+    const delta = choice.delta;
+    if (!isObject(delta)) return false;
+    return Object.entries(delta).some(
+      ([field, value]) => field !== "role" && value !== null && value !== "" && value !== undefined,
+    );
+  });
+}
+
+function endsWith(chunk: Buffer, tail: Buffer): boolean {
+  const at = chunk.length - tail.length;
+  return at >= 0 && chunk[at] === tail[0] && chunk.compare(tail, 0, tail.length, at) === 0;
+}
+
+function isEmptyArray(array: Uint8Array): boolean {
+  return /^\[\s*\]$/.test(new TextDecoder().decode(array.subarray(0, 64)));
+}

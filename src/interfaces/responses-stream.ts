@@ -1,0 +1,237 @@
+/** Server-sent events of the Responses family. Deltas pass untouched; only life-cycle events are looked into. */
+
+import { type ApiError, errorObject } from "../errors.ts";
+import { isObject, parseJson } from "../wire/json-parse.ts";
+import { type Field, scanObject, stringValue, wantedFields } from "../wire/json-scan.ts";
+import { applySplices, jsonString, replaceValue } from "../wire/splice.ts";
+import { readEvent, type Slice } from "../wire/sse.ts";
+import { DONE, formatEvent } from "../wire/sse-write.ts";
+import { DROPPED, PASS_CONTENT, type StreamOutcome, type StreamReader, type Verdict } from "./stream.ts";
+import { readUpstreamError, type UpstreamError } from "./upstream-error.ts";
+import { readUsage, type TokenUsage } from "./usage.ts";
+
+const EVENT = wantedFields(["type", "response", "sequence_number"]);
+const RESPONSE = wantedFields(["id", "model", "usage"]);
+
+/** The longest life-cycle name is `response.in_progress`; longer ones are content, and that is most of them. */
+const LIFECYCLE_NAME_BYTES_MAX = "response.in_progress".length;
+
+const LIFECYCLE_PHASE: Readonly<Record<string, "lifecycle" | "terminal" | "failed">> = {
+  "response.created": "lifecycle",
+  "response.queued": "lifecycle",
+  "response.in_progress": "lifecycle",
+  "response.completed": "terminal",
+  "response.incomplete": "terminal",
+  "response.cancelled": "terminal",
+  "response.failed": "failed",
+  error: "failed",
+};
+
+const OUTCOME: Readonly<Record<string, StreamOutcome>> = {
+  "response.incomplete": "incomplete",
+  "response.cancelled": "cancelled",
+};
+
+export interface ResponsesReaderOptions {
+  publicModel: string;
+  depthMax: number;
+  nowMs(): number;
+}
+
+export function openResponsesReader(options: ResponsesReaderOptions): StreamReader {
+  const { publicModel, depthMax } = options;
+  let usage: TokenUsage | null = null;
+  let responseId: string | null = null;
+  let outcome: StreamOutcome = "failed";
+  let badEvents = 0;
+  /** The last event, kept for the sequence number that our own terminal event must follow. */
+  let last: Slice | null = null;
+  /** The last life-cycle event's `response`, as the client knows it. */
+  let known: { event: Uint8Array; response: Uint8Array } | null = null;
+
+  function read(bytes: Uint8Array, start: number, end: number): Verdict {
+    const event = readEvent(bytes, start, end);
+    if (event.data === null) return DROPPED;
+    const named = event.type;
+    if (named !== null && named.end - named.start > LIFECYCLE_NAME_BYTES_MAX) {
+      last = event.data;
+      return PASS_CONTENT;
+    }
+    if (isDoneMark(event.data)) return DROPPED;
+    return readNamed(event.data, named === null ? null : text(named));
+  }
+
+  function readNamed(data: Slice, named: string | null): Verdict {
+    const scan = scanObject(data.bytes, data.start, data.end, EVENT, { depthMax });
+    const type = scan.ok && scan.fields.type ? stringValue(data.bytes, scan.fields.type) : null;
+    if (!scan.ok || type === null) {
+      badEvents++;
+      return DROPPED;
+    }
+    last = data;
+    const phase = LIFECYCLE_PHASE[type];
+    if (phase === undefined) {
+      // Some upstreams leave the `event:` line out; clients that dispatch on it would see nothing.
+      return named === null
+        ? { phase: "content", replacement: formatEvent(type, slice(data)) }
+        : PASS_CONTENT;
+    }
+    const response = scan.fields.response;
+    const json =
+      response?.kind === "object" ? takeResponse(data.bytes, response, data.start, data.end) : slice(data);
+    if (phase === "failed") return { phase, error: errorIn(json) };
+    const replacement = formatEvent(type, json);
+    if (phase === "terminal") outcome = OUTCOME[type] ?? "completed";
+    return { phase, replacement };
+  }
+
+  /** Reads what metering needs from the event's response and gives the event's JSON with the public model in. */
+  function takeResponse(bytes: Uint8Array, response: Field, from: number, to: number): Uint8Array {
+    const inner = scanObject(bytes, response.start, response.end, RESPONSE, { depthMax });
+    if (!inner.ok) return bytes.subarray(from, to);
+    const { id, model, usage: counted } = inner.fields;
+    if (id) responseId = stringValue(bytes, id) ?? responseId;
+    if (counted?.kind === "object")
+      usage = readUsage(parseJson(bytes.subarray(counted.start, counted.end))) ?? usage;
+    const name = jsonString(publicModel);
+    const splices = model?.kind === "string" ? [replaceValue(model, name)] : [];
+    const window = bytes.subarray(from, to);
+    const event = applySplices(
+      window,
+      splices.map((splice) => ({ ...splice, start: splice.start - from, end: splice.end - from })),
+    );
+    const grown = event.length - window.length;
+    known = { event, response: event.subarray(response.start - from, response.end - from + grown) };
+    return event;
+  }
+
+  function failure(error: ApiError, requestId: string): Uint8Array {
+    const sequence = lastSequence() + 1;
+    const base = known ? parseJson(known.response) : null;
+    const response = {
+      ...emptyResponse(publicModel, Math.floor(options.nowMs() / 1000), requestId),
+      ...(isObject(base) ? base : {}),
+      status: "failed",
+      error: errorObject(error, requestId),
+    };
+    // A client that was only kept alive so far has not seen its response begin.
+    const begin =
+      last === null
+        ? formatEvent(
+            "response.created",
+            JSON.stringify({
+              type: "response.created",
+              sequence_number: 0,
+              response: { ...response, status: "in_progress", error: null },
+            }),
+          )
+        : new Uint8Array(0);
+    const failed = formatEvent(
+      "response.failed",
+      JSON.stringify({
+        type: "response.failed",
+        sequence_number: last === null ? 1 : sequence,
+        response,
+      }),
+    );
+    return Buffer.concat([begin, failed, DONE]);
+  }
+
+  function lastSequence(): number {
+    if (last === null) return -1;
+    const scan = scanObject(last.bytes, last.start, last.end, EVENT, { depthMax });
+    const field = scan.ok ? scan.fields.sequence_number : undefined;
+    return field?.kind === "number" && last
+      ? Number(text({ bytes: last.bytes, start: field.start, end: field.end }))
+      : -1;
+  }
+
+  return {
+    read,
+    saidEverything: () => false,
+    done: DONE,
+    failure,
+    stillWorking: () =>
+      known === null ? null : formatEvent("response.in_progress", asInProgress(known.event, known.response)),
+    get usage() {
+      return usage;
+    },
+    images: 0,
+    get responseId() {
+      return responseId;
+    },
+    get outcome() {
+      return outcome;
+    },
+    get badEvents() {
+      return badEvents;
+    },
+  };
+}
+
+function asInProgress(event: Uint8Array, response: Uint8Array): string {
+  const parsed = parseJson(event);
+  const sequence = isObject(parsed) ? parsed.sequence_number : undefined;
+  return `{"type":"response.in_progress","sequence_number":${JSON.stringify(sequence ?? 1)},"response":${text(
+    {
+      bytes: response,
+      start: 0,
+      end: response.length,
+    },
+  )}}`;
+}
+
+function errorIn(json: Uint8Array): UpstreamError {
+  return readUpstreamError(parseJson(json)) ?? { code: "server_error", type: null, param: null, message: "" };
+}
+
+/** All keys a strict client checks, for a response that never got as far as having its own. */
+function emptyResponse(model: string, createdAt: number, requestId: string): Record<string, unknown> {
+  return {
+    id: `resp_${requestId.replace(/^req_/, "")}`,
+    object: "response",
+    created_at: createdAt,
+    completed_at: null,
+    status: "in_progress",
+    incomplete_details: null,
+    model,
+    previous_response_id: null,
+    instructions: null,
+    output: [],
+    error: null,
+    tools: [],
+    tool_choice: "auto",
+    truncation: "disabled",
+    parallel_tool_calls: true,
+    text: { format: { type: "text" } },
+    top_p: 1,
+    presence_penalty: 0,
+    frequency_penalty: 0,
+    top_logprobs: 0,
+    temperature: 1,
+    reasoning: null,
+    usage: null,
+    max_output_tokens: null,
+    max_tool_calls: null,
+    store: false,
+    background: false,
+    service_tier: "default",
+    metadata: {},
+    safety_identifier: null,
+    prompt_cache_key: null,
+  };
+}
+
+function isDoneMark(data: Slice): boolean {
+  return data.end - data.start === 6 && data.bytes[data.start] === 0x5b && text(data) === "[DONE]";
+}
+
+function slice(data: Slice): Uint8Array {
+  return data.bytes.subarray(data.start, data.end);
+}
+
+const decoder = new TextDecoder();
+
+function text(data: Slice): string {
+  return decoder.decode(slice(data));
+}

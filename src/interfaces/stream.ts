@@ -1,0 +1,46 @@
+/**
+ * What a family's stream reader tells the relay about each upstream event. A reader is pure state: bytes
+ * in, verdicts out; it never waits and never writes.
+ */
+
+import type { ApiError } from "../errors.ts";
+import type { UpstreamError } from "./upstream-error.ts";
+import type { TokenUsage } from "./usage.ts";
+
+/**
+ * - `lifecycle`: says nothing yet; may be held back while another account could still serve the request
+ * - `content`: from here on the client has something, and failover is over
+ * - `terminal`: the one event that ends the stream
+ * - `dropped`: not for the client
+ * - `failed`: the upstream reports an error in place of (more) content
+ */
+export type Verdict =
+  | { phase: "lifecycle" | "content" | "terminal"; replacement: Uint8Array | null }
+  | { phase: "dropped" }
+  | { phase: "failed"; error: UpstreamError };
+
+export type StreamOutcome = "completed" | "incomplete" | "failed" | "cancelled";
+
+export interface StreamReader {
+  /** `bytes[start, end)` is one event block without its blank line. A null replacement forwards it as it is. */
+  read(bytes: Uint8Array, start: number, end: number): Verdict;
+  /** The upstream ended without a terminal event: true if everything was said all the same. */
+  saidEverything(): boolean;
+  /** Written after the terminal event, or when everything was said without one. */
+  readonly done: Uint8Array | null;
+  /** The end of a stream that broke: exactly one terminal event of this family. */
+  failure(error: ApiError, requestId: string): Uint8Array;
+  /** Repeats that work goes on, as a data event, for clients that do not count comments; null if there is no such event. */
+  stillWorking(): Uint8Array | null;
+
+  readonly usage: TokenUsage | null;
+  readonly images: number;
+  readonly responseId: string | null;
+  readonly outcome: StreamOutcome;
+  /** Events that were not what they should be and were left out. */
+  readonly badEvents: number;
+}
+
+export const PASS_LIFECYCLE: Verdict = { phase: "lifecycle", replacement: null };
+export const PASS_CONTENT: Verdict = { phase: "content", replacement: null };
+export const DROPPED: Verdict = { phase: "dropped" };

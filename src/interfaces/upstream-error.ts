@@ -1,0 +1,88 @@
+/**
+ * What an upstream says when it refuses, made fit for a client: the reason stays, whatever could name an
+ * account, an organisation or a credential goes.
+ */
+
+import { isObject } from "../wire/json-parse.ts";
+
+export interface UpstreamError {
+  code: string | null;
+  type: string | null;
+  param: string | null;
+  /** As the upstream wrote it: never shown to anyone before `publicMessage`. */
+  message: string;
+}
+
+/** Finds the error in a JSON body or event of any OpenAI-like upstream; null if there is none. */
+export function readUpstreamError(json: unknown): UpstreamError | null {
+  if (!isObject(json)) return null;
+  const response = json.response;
+  const error = json.error ?? (isObject(response) ? response.error : undefined) ?? flatError(json);
+  if (typeof error === "string") return { code: null, type: null, param: null, message: error };
+  if (!isObject(error)) return null;
+  return {
+    code: textOf(error.code),
+    type: textOf(error.type),
+    param: textOf(error.param),
+    message: textOf(error.message) ?? "",
+  };
+}
+
+/** The SSE `error` event carries its fields at the top. */
+function flatError(json: Record<string, unknown>): unknown {
+  return json.type === "error" && json.message !== undefined ? json : undefined;
+}
+
+export interface Audience {
+  publicModel: string;
+  upstreamModel: string;
+  /** True if the client's own request contains the word, so that repeating it tells nothing new. */
+  mentions(word: string): boolean;
+}
+
+/** Names of the API that a message may need in order to help, beyond plain words. */
+const API_WORDS = new Set(
+  (
+    "max_tokens max_completion_tokens max_output_tokens tool_choice tool_calls tool_call_id call_id " +
+    "parallel_tool_calls response_format json_schema json_object reasoning_effort stream_options include_usage " +
+    "previous_response_id prompt_cache_key service_tier top_p top_k top_logprobs logit_bias presence_penalty " +
+    "frequency_penalty input_text output_text input_image image_url input_file file_data function_call " +
+    "function_call_output custom_tool_call encrypted_content context_length_exceeded invalid_request_error " +
+    "content_filter response_id item_reference output_format input_fidelity partial_images encoding_format"
+  ).split(" "),
+);
+
+const MESSAGE_CHARS_MAX = 1000;
+const PLAIN_WORD = /^[A-Za-z]?[a-z']{0,19}$/;
+const NUMBER = /^\d{1,9}(?:[.,]\d{1,9})*%?$/;
+const EDGES = /^([("'`[{<]*)(.*?)([)"'`\]}>.,;:!?]*)$/s;
+
+/**
+ * A word is kept if it is a plain word, a number, a name of the API, or something the client itself sent.
+ * Everything else (ids, organisations, hosts, addresses, keys, whatever an upstream invents) is left out:
+ * a list of bad shapes would always lack one.
+ */
+export function publicMessage(message: string, audience: Audience): string {
+  const words = message
+    .slice(0, MESSAGE_CHARS_MAX)
+    .replaceAll(audience.upstreamModel, audience.publicModel)
+    .split(/\s+/)
+    .filter((word) => word !== "")
+    .map((word) => {
+      const [, before = "", core = "", after = ""] = EDGES.exec(word) ?? [];
+      return isSafeWord(core, audience) ? word : `${before}[redacted]${after}`;
+    });
+  return words.join(" ").replace(/\[redacted\](?: \[redacted\])+/g, "[redacted]");
+}
+
+function isSafeWord(word: string, audience: Audience): boolean {
+  if (PLAIN_WORD.test(word) || NUMBER.test(word) || API_WORDS.has(word)) return true;
+  if (word === audience.publicModel) return true;
+  // Hyphens, slashes and the like join plain words; a part that is not plain condemns the whole.
+  if (/^[A-Za-z]{1,12}(?:[-/][a-z]{1,12})?$/.test(word)) return !/^(?:org|sk|key|proj)-/i.test(word);
+  return word.length >= 2 && audience.mentions(word);
+}
+
+function textOf(value: unknown): string | null {
+  return typeof value === "string" ? value : typeof value === "number" ? String(value) : null;
+}

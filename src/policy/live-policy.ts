@@ -1,0 +1,84 @@
+/**
+ * The policy in force: read from the store at start, re-read when its revision moves. Requests only ever
+ * touch memory. A build that fails keeps the old snapshot and says so.
+ */
+
+import type { Log } from "../observe/log.ts";
+import type { Keyring } from "../secrets/keyring.ts";
+import { accountCredentialBinding, unseal } from "../secrets/seal.ts";
+import type { Db } from "../store/db.ts";
+import { readKeys } from "../store/keys.ts";
+import { readPolicy } from "../store/policy.ts";
+import { readRevisions } from "../store/revisions.ts";
+import { createKeyIndex, type KeyIndex } from "./key-index.ts";
+import { compileSnapshot, type Snapshot } from "./snapshot.ts";
+
+export interface LivePolicy {
+  snapshot(): Snapshot;
+  readonly keys: KeyIndex;
+  /** Takes in what changed since the last look; called on a timer and after own writes. */
+  refresh(): Promise<void>;
+  close(): void;
+}
+
+export interface LivePolicyOptions {
+  db: Db;
+  keyring: Keyring;
+  simulatorUrl: string | null;
+  log: Log;
+  /** How often the store's revision is looked at: bounds how long a revoked key lives. */
+  pollMs: number;
+}
+
+export async function openLivePolicy(options: LivePolicyOptions): Promise<LivePolicy> {
+  const { db, keyring, log } = options;
+  const keys = createKeyIndex();
+  let keyRevision = 0;
+  let policyRevision = -1;
+  let snapshot: Snapshot | null = null;
+  let running: Promise<void> | null = null;
+
+  async function takeIn(): Promise<void> {
+    const revisions = await readRevisions(db);
+    if (revisions.keys !== keyRevision) {
+      const changed = await readKeys(db, keyRevision);
+      keys.patch(changed.keys);
+      keyRevision = changed.revision;
+    }
+    if (revisions.policy !== policyRevision) {
+      const records = await readPolicy(db);
+      snapshot = compileSnapshot(records, {
+        simulatorUrl: options.simulatorUrl,
+        unseal: (account) =>
+          account.sealedCredential === null
+            ? null
+            : unseal(keyring, accountCredentialBinding(account.id), account.sealedCredential),
+      });
+      policyRevision = revisions.policy;
+    }
+  }
+
+  function refresh(): Promise<void> {
+    running ??= takeIn().finally(() => {
+      running = null;
+    });
+    return running;
+  }
+
+  await refresh();
+  const timer = setInterval(() => {
+    refresh().catch((error: unknown) => {
+      log.error("policy_refresh_failed", { reason: error instanceof Error ? error.message : "unknown" });
+    });
+  }, options.pollMs);
+
+  return {
+    snapshot() {
+      if (!snapshot) throw new Error("the policy was never compiled");
+      return snapshot;
+    },
+    keys,
+    refresh,
+    close: () => clearInterval(timer),
+  };
+}

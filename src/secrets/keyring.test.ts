@@ -1,0 +1,156 @@
+import { afterAll, expect, test } from "bun:test";
+import {
+  chmodSync,
+  existsSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import {
+  addMasterKey,
+  dropOldMasterKeys,
+  KeyringError,
+  type KeyringErrorReason,
+  openKeyring,
+} from "./keyring.ts";
+
+const folder = mkdtempSync(join(tmpdir(), "gateway-keyring-"));
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+let files = 0;
+const freshFile = () => join(folder, String(++files), "master.key");
+const open = (file: string) => openKeyring({ file, fromEnv: undefined });
+const fromEnv = (text: string) => openKeyring({ file: freshFile(), fromEnv: text });
+const keyOf = (byte: number) => Buffer.alloc(32, byte).toString("base64");
+
+function reasonOf(attempt: () => unknown): KeyringErrorReason | null {
+  try {
+    attempt();
+    return null;
+  } catch (error) {
+    if (error instanceof KeyringError) return error.reason;
+    throw error;
+  }
+}
+
+test("a first start makes a file that only its owner can read", () => {
+  const file = freshFile();
+  const keyring = open(file);
+  expect(statSync(file).mode & 0o777).toBe(0o600);
+  expect(readFileSync(file, "utf8")).toMatch(/^[0-9a-f]{8}:[A-Za-z0-9+/]{43}=\n$/);
+  expect(keyring.get(keyring.activeKid)).toHaveLength(32);
+  expect(readdirSync(join(file, ".."))).toEqual(["master.key"]);
+});
+
+test("a second start finds the same key", () => {
+  const file = freshFile();
+  const first = open(file);
+  const second = open(file);
+  expect(second.activeKid).toBe(first.activeKid);
+  expect(second.get(first.activeKid)).toEqual(first.get(first.activeKid));
+});
+
+test("a file that others can read is refused, with what to do", () => {
+  const file = freshFile();
+  open(file);
+  for (const mode of [0o640, 0o604, 0o660]) {
+    chmodSync(file, mode);
+    expect(reasonOf(() => open(file))).toBe("permissions");
+    expect(() => open(file)).toThrow(`chmod 600 ${file}`);
+  }
+});
+
+test("a file that holds no keys, or something else, is refused without being overwritten", () => {
+  for (const content of [
+    "",
+    "hello\n",
+    "kid:AAAA\n",
+    `a b:${keyOf(1)}\n`,
+    `a:${keyOf(1)}\na:${keyOf(2)}\n`,
+  ]) {
+    const file = freshFile();
+    open(file);
+    writeFileSync(file, content);
+    expect(reasonOf(() => open(file))).toBe("malformed");
+    expect(readFileSync(file, "utf8")).toBe(content);
+  }
+});
+
+test("an added key is active, and the old one still there", () => {
+  const file = freshFile();
+  const old = open(file);
+  const oldKid = old.activeKid;
+  const added = addMasterKey(file);
+  const keyring = open(file);
+  expect(keyring.activeKid).toBe(added);
+  expect(keyring.get(oldKid)).not.toBeNull();
+  expect(statSync(file).mode & 0o777).toBe(0o600);
+});
+
+test("a keyring that is open sees a rotation: the new key by its id, and as the active one", () => {
+  const file = freshFile();
+  const running = open(file);
+  const added = addMasterKey(file);
+  expect(running.get(added)).toHaveLength(32);
+  const again = addMasterKey(file);
+  expect(running.activeKid).toBe(again);
+});
+
+test("an id that no key has is null, also after a look at the file", () => {
+  expect(open(freshFile()).get("nobody")).toBeNull();
+});
+
+test("dropping leaves the active key alone", () => {
+  const file = freshFile();
+  const oldKid = open(file).activeKid;
+  const added = addMasterKey(file);
+  expect(dropOldMasterKeys(file)).toBe(1);
+  const keyring = open(file);
+  expect(keyring.activeKid).toBe(added);
+  expect(keyring.get(oldKid)).toBeNull();
+});
+
+test("two rotations at once: the second is refused and the file stays as it was", () => {
+  const file = freshFile();
+  open(file);
+  const before = readFileSync(file, "utf8");
+  writeFileSync(`${file}.new`, "");
+  expect(reasonOf(() => addMasterKey(file))).toBe("busy");
+  expect(readFileSync(file, "utf8")).toBe(before);
+  rmSync(`${file}.new`);
+  addMasterKey(file);
+  expect(existsSync(`${file}.new`)).toBe(false);
+});
+
+test("the environment replaces the file, which is then not made", () => {
+  const file = freshFile();
+  const keyring = openKeyring({ file, fromEnv: `two:${keyOf(2)},one:${keyOf(1)}` });
+  expect(keyring.activeKid).toBe("two");
+  expect(keyring.get("one")).toEqual(new Uint8Array(32).fill(1));
+  expect(keyring.get("three")).toBeNull();
+  expect(existsSync(file)).toBe(false);
+});
+
+test("a bare key from the environment gets the same id every time, another key another", () => {
+  const keyring = fromEnv(keyOf(1));
+  expect(keyring.get(keyring.activeKid)).toEqual(new Uint8Array(32).fill(1));
+  expect(fromEnv(keyOf(1)).activeKid).toBe(keyring.activeKid);
+  expect(fromEnv(keyOf(2)).activeKid).not.toBe(keyring.activeKid);
+});
+
+test("an empty, short or mistyped key in the environment is refused, and not shown", () => {
+  for (const wrong of [
+    "",
+    "AAAA",
+    `${keyOf(1).slice(0, 20)}!${keyOf(1).slice(21)}`,
+    `one:${keyOf(1)},`.repeat(2),
+  ]) {
+    expect(reasonOf(() => fromEnv(wrong))).toBe("malformed");
+    if (wrong !== "") expect(() => fromEnv(wrong)).not.toThrow(wrong);
+  }
+});

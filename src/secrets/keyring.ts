@@ -1,0 +1,226 @@
+/**
+ * The master keys: kept outside the database, so that a stolen dump opens nothing.
+ * One line a key, `kid:base64(32 bytes)`; the first seals, all unseal.
+ */
+
+import { createHash, randomBytes as cryptoRandomBytes } from "node:crypto";
+import {
+  closeSync,
+  existsSync,
+  fsyncSync,
+  linkSync,
+  mkdirSync,
+  openSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeSync,
+} from "node:fs";
+import { dirname } from "node:path";
+
+const KEY_BYTES = 32;
+const KID = /^[A-Za-z0-9-]{1,32}$/;
+
+export type RandomBytes = (count: number) => Uint8Array;
+
+export interface Keyring {
+  /** The id of the key that seals. Looked up at every use: a rotation may have happened under a running server. */
+  readonly activeKid: string;
+  get(kid: string): Uint8Array | null;
+}
+
+export interface KeyringOptions {
+  file: string;
+  /** MODEL_GATEWAY_MASTER_KEY: `kid:base64`, comma separated, or one bare base64 key. It replaces the file. */
+  fromEnv: string | undefined;
+  randomBytes?: RandomBytes;
+}
+
+export type KeyringErrorReason = "malformed" | "permissions" | "busy";
+
+export class KeyringError extends Error {
+  override readonly name = "KeyringError";
+  readonly reason: KeyringErrorReason;
+  constructor(reason: KeyringErrorReason, message: string) {
+    super(message);
+    this.reason = reason;
+  }
+}
+
+interface MasterKey {
+  kid: string;
+  bytes: Uint8Array;
+}
+
+type MasterKeys = readonly [MasterKey, ...MasterKey[]];
+
+export function openKeyring(options: KeyringOptions): Keyring {
+  if (options.fromEnv !== undefined) return fixedKeyring(parseEnv(options.fromEnv));
+  if (!existsSync(options.file)) createFile(options.file, options.randomBytes ?? cryptoRandomBytes);
+  return fileKeyring(options.file);
+}
+
+/** Prepends a new key, which seals from now on. Returns its id. */
+export function addMasterKey(file: string, randomBytes: RandomBytes = cryptoRandomBytes): string {
+  const added = newKey(randomBytes);
+  rewrite(file, (keys) => [added, ...keys]);
+  return added.kid;
+}
+
+/** Only after everything sealed has been rewrapped: what the dropped keys sealed cannot be opened again. */
+export function dropOldMasterKeys(file: string): number {
+  let dropped = 0;
+  rewrite(file, ([active, ...old]) => {
+    dropped = old.length;
+    return [active];
+  });
+  return dropped;
+}
+
+function fixedKeyring(keys: MasterKeys): Keyring {
+  return { activeKid: keys[0].kid, get: (kid) => find(keys, kid) };
+}
+
+function fileKeyring(file: string): Keyring {
+  let stamp = fileStamp(file);
+  let keys = readKeys(file);
+
+  function reread(): void {
+    const present = fileStamp(file);
+    if (present === stamp) return;
+    keys = readKeys(file);
+    stamp = present;
+  }
+
+  return {
+    get activeKid() {
+      reread();
+      return keys[0].kid;
+    },
+    get(kid) {
+      const known = find(keys, kid);
+      if (known !== null) return known;
+      reread();
+      return find(keys, kid);
+    },
+  };
+}
+
+function find(keys: MasterKeys, kid: string): Uint8Array | null {
+  return keys.find((key) => key.kid === kid)?.bytes ?? null;
+}
+
+/** A rewritten file is a new inode, so two rewrites within one tick of the clock still differ. */
+function fileStamp(file: string): string {
+  const { ino, mtimeMs, size } = statSync(file);
+  return `${ino}:${mtimeMs}:${size}`;
+}
+
+function readKeys(file: string): MasterKeys {
+  const mode = statSync(file).mode & 0o777;
+  if (process.platform !== "win32" && (mode & 0o077) !== 0) {
+    throw new KeyringError(
+      "permissions",
+      `${file} can be read by others (mode 0${mode.toString(8)}). If nobody has, run: chmod 600 ${file}`,
+    );
+  }
+  return parse(readFileSync(file, "utf8").split("\n"), file);
+}
+
+function parseEnv(text: string): MasterKeys {
+  const source = "MODEL_GATEWAY_MASTER_KEY";
+  if (text.includes(":")) return parse(text.split(","), source);
+  const bytes = decodeKey(text.trim(), source);
+  const kid = createHash("sha256").update("kid").update(bytes).digest("hex").slice(0, 8);
+  return [{ kid, bytes }];
+}
+
+function parse(lines: readonly string[], source: string): MasterKeys {
+  const keys = lines
+    .map((line) => line.trim())
+    .filter((line) => line !== "")
+    .map((line) => parseLine(line, source));
+  const [active, ...old] = keys;
+  if (active === undefined) throw new KeyringError("malformed", `${source} holds no master key.`);
+  if (new Set(keys.map((key) => key.kid)).size !== keys.length) {
+    throw new KeyringError("malformed", `${source} names one key id twice.`);
+  }
+  return [active, ...old];
+}
+
+function parseLine(line: string, source: string): MasterKey {
+  const colon = line.indexOf(":");
+  const kid = line.slice(0, colon);
+  if (colon < 0 || !KID.test(kid)) {
+    throw new KeyringError(
+      "malformed",
+      `${source} must hold lines of the form <key id>:<base64 of 32 bytes>.`,
+    );
+  }
+  return { kid, bytes: decodeKey(line.slice(colon + 1), source) };
+}
+
+function decodeKey(text: string, source: string): Uint8Array {
+  const bytes = Buffer.from(text, "base64");
+  // Buffer skips what is not base64; a key with a typing error must not pass as another key.
+  const canonical = bytes.toString("base64").replace(/=+$/, "");
+  if (bytes.length !== KEY_BYTES || canonical !== text.replace(/=+$/, "")) {
+    throw new KeyringError("malformed", `${source} must hold master keys of ${KEY_BYTES} bytes in base64.`);
+  }
+  return new Uint8Array(bytes);
+}
+
+function newKey(randomBytes: RandomBytes): MasterKey {
+  return { kid: Buffer.from(randomBytes(4)).toString("hex"), bytes: randomBytes(KEY_BYTES) };
+}
+
+function createFile(file: string, randomBytes: RandomBytes): void {
+  mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
+  const draft = `${file}.${Buffer.from(randomBytes(4)).toString("hex")}`;
+  const handle = openSync(draft, "wx", 0o600);
+  try {
+    writeKeys(handle, [newKey(randomBytes)]);
+    // A link, unlike a rename, never replaces the key that a process started beside us has just made.
+    linkSync(draft, file);
+  } catch (error) {
+    if (!isCode(error, "EEXIST")) throw error;
+  } finally {
+    closeSync(handle);
+    rmSync(draft, { force: true });
+  }
+}
+
+/** The draft is the lock too: of two rotations at once, one would lose the key the other already sealed with. */
+function rewrite(file: string, change: (keys: MasterKeys) => MasterKeys): void {
+  const draft = `${file}.new`;
+  const handle = openDraft(draft);
+  try {
+    writeKeys(handle, change(readKeys(file)));
+    renameSync(draft, file);
+  } catch (error) {
+    rmSync(draft, { force: true });
+    throw error;
+  } finally {
+    closeSync(handle);
+  }
+}
+
+function openDraft(draft: string): number {
+  try {
+    return openSync(draft, "wx", 0o600);
+  } catch (error) {
+    if (!isCode(error, "EEXIST")) throw error;
+    throw new KeyringError("busy", `Another rotation is under way. If none is, remove ${draft}.`);
+  }
+}
+
+function writeKeys(handle: number, keys: readonly MasterKey[]): void {
+  const lines = keys.map((key) => `${key.kid}:${Buffer.from(key.bytes).toString("base64")}\n`);
+  writeSync(handle, lines.join(""));
+  fsyncSync(handle);
+}
+
+function isCode(error: unknown, code: string): boolean {
+  return error instanceof Error && "code" in error && error.code === code;
+}

@@ -1,0 +1,77 @@
+import { expect, test } from "bun:test";
+import fc from "fast-check";
+import { type Keyring, openKeyring } from "./keyring.ts";
+import { accountCredentialBinding, kidOf, SealError, type SealErrorReason, seal, unseal } from "./seal.ts";
+
+const keyOf = (byte: number) => Buffer.alloc(32, byte).toString("base64");
+const keyringOf = (text: string): Keyring => openKeyring({ file: "/nowhere", fromEnv: text });
+const keyring = keyringOf(`one:${keyOf(1)}`);
+const binding = accountCredentialBinding("acct_1");
+
+function reasonOf(attempt: () => unknown): SealErrorReason | null {
+  try {
+    attempt();
+    return null;
+  } catch (error) {
+    if (error instanceof SealError) return error.reason;
+    throw error;
+  }
+}
+
+test("what was sealed opens to the same text", () => {
+  fc.assert(
+    fc.property(fc.string({ unit: "grapheme" }), (plaintext) => {
+      expect(unseal(keyring, binding, seal(keyring, binding, plaintext))).toBe(plaintext);
+    }),
+  );
+});
+
+test("a sealed value names its key, hides its text and is never the same twice", () => {
+  const sealed = seal(keyring, binding, "sk-secret");
+  expect(sealed).toMatch(/^v1:one:[A-Za-z0-9_-]+$/);
+  expect(kidOf(sealed)).toBe("one");
+  expect(Buffer.from(sealed.slice(7), "base64url").toString("latin1")).not.toContain("sk-secret");
+  expect(seal(keyring, binding, "sk-secret")).not.toBe(sealed);
+});
+
+test("a value moved to another row does not open", () => {
+  const sealed = seal(keyring, binding, "sk-secret");
+  expect(reasonOf(() => unseal(keyring, accountCredentialBinding("acct_2"), sealed))).toBe("corrupt");
+});
+
+test("a value with any byte changed does not open", () => {
+  const sealed = seal(keyring, binding, "sk-secret");
+  const bytes = Buffer.from(sealed.slice(7), "base64url");
+  for (let at = 0; at < bytes.length; at += 1) {
+    const changed = Buffer.from(bytes);
+    changed.writeUInt8(changed.readUInt8(at) ^ 1, at);
+    expect(reasonOf(() => unseal(keyring, binding, `v1:one:${changed.toString("base64url")}`))).toBe(
+      "corrupt",
+    );
+  }
+});
+
+test("another key under the same id does not open it", () => {
+  const sealed = seal(keyring, binding, "sk-secret");
+  expect(reasonOf(() => unseal(keyringOf(`one:${keyOf(2)}`), binding, sealed))).toBe("corrupt");
+});
+
+test("a missing master key is said to be missing, by its id", () => {
+  const sealed = seal(keyring, binding, "sk-secret");
+  const attempt = () => unseal(keyringOf(`two:${keyOf(2)}`), binding, sealed);
+  expect(reasonOf(attempt)).toBe("unknown_key");
+  expect(attempt).toThrow('"one"');
+});
+
+test("what is not a sealed value is malformed", () => {
+  for (const wrong of ["", "sk-secret", "v1:one:", "v1:one:AAAA", "v2:one:AAAA", `v1::${"A".repeat(60)}`]) {
+    expect(reasonOf(() => unseal(keyring, binding, wrong))).toBe("malformed");
+  }
+});
+
+test("an old key still opens after a new one has become active", () => {
+  const sealed = seal(keyring, binding, "sk-secret");
+  const rotated = keyringOf(`two:${keyOf(2)},one:${keyOf(1)}`);
+  expect(unseal(rotated, binding, sealed)).toBe("sk-secret");
+  expect(kidOf(seal(rotated, binding, "sk-secret"))).toBe("two");
+});

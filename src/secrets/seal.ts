@@ -1,0 +1,96 @@
+/** Secrets at rest: AES-256-GCM, bound to the row and column they live in, so that none can be moved. */
+
+import { createCipheriv, createDecipheriv, randomBytes as cryptoRandomBytes, hkdfSync } from "node:crypto";
+import type { Keyring, RandomBytes } from "./keyring.ts";
+
+const NONCE_BYTES = 12;
+const TAG_BYTES = 16;
+const FORM = /^v1:([A-Za-z0-9-]{1,32}):([A-Za-z0-9_-]+)$/;
+
+export type SealErrorReason = "unknown_key" | "corrupt" | "malformed";
+
+export class SealError extends Error {
+  override readonly name = "SealError";
+  readonly reason: SealErrorReason;
+  constructor(reason: SealErrorReason, message: string) {
+    super(message);
+    this.reason = reason;
+  }
+}
+
+export function accountCredentialBinding(accountId: string): string {
+  return `account|${accountId}|credential`;
+}
+
+export function seal(
+  keyring: Keyring,
+  binding: string,
+  plaintext: string,
+  randomBytes: RandomBytes = cryptoRandomBytes,
+): string {
+  const kid = keyring.activeKid;
+  const nonce = randomBytes(NONCE_BYTES);
+  const cipher = createCipheriv("aes-256-gcm", rowKey(masterKey(keyring, kid), binding), nonce);
+  cipher.setAAD(Buffer.from(binding));
+  const sealed = Buffer.concat([
+    nonce,
+    cipher.update(plaintext, "utf8"),
+    cipher.final(),
+    cipher.getAuthTag(),
+  ]);
+  return `v1:${kid}:${sealed.toString("base64url")}`;
+}
+
+export function unseal(keyring: Keyring, binding: string, sealed: string): string {
+  const { kid, bytes } = parse(sealed);
+  const tagAt = bytes.length - TAG_BYTES;
+  const decipher = createDecipheriv(
+    "aes-256-gcm",
+    rowKey(masterKey(keyring, kid), binding),
+    bytes.subarray(0, NONCE_BYTES),
+    { authTagLength: TAG_BYTES },
+  );
+  decipher.setAAD(Buffer.from(binding));
+  decipher.setAuthTag(bytes.subarray(tagAt));
+  try {
+    return Buffer.concat([decipher.update(bytes.subarray(NONCE_BYTES, tagAt)), decipher.final()]).toString(
+      "utf8",
+    );
+  } catch {
+    throw new SealError(
+      "corrupt",
+      `The sealed value of ${binding} does not open: it was changed, moved from another row, or sealed by another key of the same id.`,
+    );
+  }
+}
+
+/** Which master key a sealed value needs. */
+export function kidOf(sealed: string): string {
+  return parse(sealed).kid;
+}
+
+function parse(sealed: string): { kid: string; bytes: Buffer } {
+  const match = FORM.exec(sealed);
+  const kid = match?.[1];
+  const bytes = Buffer.from(match?.[2] ?? "", "base64url");
+  if (kid === undefined || bytes.length < NONCE_BYTES + TAG_BYTES) {
+    throw new SealError("malformed", "A sealed value must read v1:<key id>:<base64url>.");
+  }
+  return { kid, bytes };
+}
+
+function masterKey(keyring: Keyring, kid: string): Uint8Array {
+  const key = keyring.get(kid);
+  if (key === null) {
+    throw new SealError(
+      "unknown_key",
+      `The master key "${kid}" is missing: restore it to read what it sealed.`,
+    );
+  }
+  return key;
+}
+
+/** A key of its own for every row: random nonces then never meet under one key. */
+function rowKey(master: Uint8Array, binding: string): Uint8Array {
+  return new Uint8Array(hkdfSync("sha256", master, "", `model-gateway seal v1 ${binding}`, 32));
+}

@@ -1,0 +1,158 @@
+/** The door: takes requests from the network, gives each its id, sends it to its place, and drains at the end. */
+
+import type { NewId } from "../clock.ts";
+import { ApiError, asApiError, errorResponse } from "../errors.ts";
+import { authenticate, type Caller } from "../gateway/authenticate.ts";
+import { getModel, listModels } from "../gateway/catalogue.ts";
+import type { Call, Gateway } from "../gateway/gateway.ts";
+import { callModel } from "../gateway/pipeline.ts";
+import { callStoredResponse } from "../gateway/stored-response.ts";
+import { reportUsage } from "../gateway/usage-report.ts";
+import { type Destination, findDestination } from "./routes.ts";
+
+export interface ServerOptions {
+  gateway: Gateway;
+  newId: NewId;
+  hostname: string;
+  port: number;
+  bodyBytesMax: number;
+  /** For a connection that is doing nothing; requests under way have deadlines of their own. */
+  idleTimeoutSeconds: number;
+  /** Whether the store answers. */
+  isStoreReady(): Promise<boolean>;
+}
+
+export interface Server {
+  readonly url: string;
+  readonly port: number;
+  /** Takes no new connections, lets requests under way finish, and cuts what is left after the time. */
+  drain(timeoutMs: number): Promise<void>;
+}
+
+type BunServer = ReturnType<typeof Bun.serve>;
+
+export function startServer(options: ServerOptions): Server {
+  const { gateway } = options;
+  let draining = false;
+
+  async function handle(request: Request, server: BunServer): Promise<Response> {
+    const requestId = options.newId("req");
+    try {
+      checkHost(request.headers);
+      const url = request.url;
+      const pathAt = url.indexOf("/", 8);
+      const queryAt = url.indexOf("?", pathAt);
+      const path = queryAt === -1 ? url.slice(pathAt) : url.slice(pathAt, queryAt);
+      const destination = findDestination(request.method, path);
+      const call: Call = {
+        request,
+        requestId,
+        startedMs: gateway.clock.monotonicMs(),
+        clientAddress: () => server.requestIP(request)?.address ?? "unknown",
+      };
+      const response = await go(call, destination, queryAt === -1 ? "" : url.slice(queryAt + 1), server);
+      return draining ? closing(response) : response;
+    } catch (thrown) {
+      return errorResponse(asApiError(thrown), requestId);
+    }
+  }
+
+  function go(
+    call: Call,
+    destination: Destination,
+    query: string,
+    server: BunServer,
+  ): Promise<Response> | Response {
+    switch (destination.kind) {
+      case "model_call":
+        // The runtime's idle timer would cut a client that waits for a slow answer.
+        server.timeout(call.request, 0);
+        return callModel(gateway, call, destination.endpoint);
+      case "stored_response":
+        server.timeout(call.request, 0);
+        return callStoredResponse(gateway, call, {
+          ...destination,
+          method: methodOf(call.request),
+          query: new URLSearchParams(query),
+        });
+      case "models":
+        return answer(call, (caller) => listModels(caller.group));
+      case "model":
+        return answer(call, (caller) => getModel(caller.group, destination.id));
+      case "usage":
+        return answer(call, (caller) => reportUsage(gateway, caller));
+      case "responses_socket":
+        return answer(call, () => {
+          throw new ApiError(
+            "upgrade_required",
+            "This path takes a WebSocket upgrade, which this gateway does not offer. Use POST /v1/responses.",
+            { headers: { upgrade: "websocket" } },
+          );
+        });
+      case "health":
+        return Response.json({ status: "ok" }, { headers: { "x-request-id": call.requestId } });
+      case "readiness":
+        return readiness(call.requestId);
+    }
+  }
+
+  /** A small JSON answer for whoever holds a key. */
+  async function answer(call: Call, make: (caller: Caller) => unknown): Promise<Response> {
+    const caller = authenticate(
+      call.request.headers,
+      gateway.policy.snapshot(),
+      gateway.auth,
+      call.clientAddress,
+    );
+    return Response.json(await make(caller), { headers: { "x-request-id": call.requestId } });
+  }
+
+  async function readiness(requestId: string): Promise<Response> {
+    const store = await options.isStoreReady();
+    const ready = store && !draining;
+    return Response.json(
+      { status: ready ? "ready" : "not_ready", store: store ? "ok" : "unavailable", draining },
+      { status: ready ? 200 : 503, headers: { "x-request-id": requestId } },
+    );
+  }
+
+  const server = Bun.serve({
+    hostname: options.hostname,
+    port: options.port,
+    maxRequestBodySize: options.bodyBytesMax,
+    idleTimeout: options.idleTimeoutSeconds,
+    fetch: handle,
+    error: (thrown) => errorResponse(asApiError(thrown), options.newId("req")),
+  });
+
+  return {
+    url: `http://${server.hostname}:${server.port}`,
+    port: server.port ?? options.port,
+    async drain(timeoutMs) {
+      draining = true;
+      let timer: ReturnType<typeof setTimeout> | undefined;
+      const cut = new Promise<void>((resolve) => {
+        timer = setTimeout(resolve, timeoutMs);
+      });
+      await Promise.race([server.stop(false), cut]);
+      clearTimeout(timer);
+      await server.stop(true);
+    },
+  };
+}
+
+/** The runtime joins repeated `Host` headers; a request that cannot say whom it addresses is refused. */
+function checkHost(headers: Headers): void {
+  if (headers.get("host")?.includes(",")) {
+    throw new ApiError("invalid_request", "The request has more than one Host header. Send exactly one.");
+  }
+}
+
+function methodOf(request: Request): "GET" | "POST" | "DELETE" {
+  return request.method === "POST" || request.method === "DELETE" ? request.method : "GET";
+}
+
+function closing(response: Response): Response {
+  response.headers.set("connection", "close");
+  return response;
+}

@@ -1,0 +1,40 @@
+/**
+ * The way in. Only this file and the two it opens know the engine; everything else in the folder writes
+ * portable SQL over TEXT and BIGINT columns.
+ */
+
+import { SQL } from "bun";
+import { openPostgres } from "./postgres.ts";
+import type { Db } from "./scope.ts";
+import { openSqlite } from "./sqlite.ts";
+
+export type { Db, Engine, Row, Sql, Value } from "./scope.ts";
+
+/** `sqlite:/abs/path.db`, `sqlite::memory:` or `postgres://…`. */
+export async function openDb(url: string): Promise<Db> {
+  if (url.startsWith("sqlite:")) {
+    const path = url.slice("sqlite:".length).replace(/^\/\/(?=\/)/, "");
+    if (path === "") throw new Error("The database address names no file: write sqlite:/path/to/gateway.db");
+    return openSqlite(path);
+  }
+  if (url.startsWith("postgres://") || url.startsWith("postgresql://")) return openPostgres(url);
+  // The address may carry a password, so only its scheme is shown.
+  throw new Error(`A database address starts with sqlite: or postgres://, not with "${url.split(":")[0]}:".`);
+}
+
+/** All or nothing. Within another transaction it is a part of it that can fail on its own. */
+export function transaction<T>(db: Db, work: (tx: Db) => Promise<T>): Promise<T> {
+  return db.begin("write", work);
+}
+
+/** Several reads of one moment. */
+export function snapshot<T>(db: Db, work: (tx: Db) => Promise<T>): Promise<T> {
+  return db.begin("read", work);
+}
+
+export function isUniqueViolation(error: unknown): boolean {
+  if (error instanceof SQL.SQLiteError) {
+    return error.code === "SQLITE_CONSTRAINT_UNIQUE" || error.code === "SQLITE_CONSTRAINT_PRIMARYKEY";
+  }
+  return error instanceof SQL.PostgresError && error.errno === "23505";
+}

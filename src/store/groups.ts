@@ -1,0 +1,114 @@
+import type { GroupRecord, OnDisconnect } from "../records.ts";
+import { enumerate, orDuplicate, StoreConflict } from "./conflict.ts";
+import { type Db, type Row, snapshot, transaction } from "./db.ts";
+import { insertRows } from "./insert-rows.ts";
+import { bumpPolicyRevision } from "./revisions.ts";
+import { integer, interfaces, oneOf, text } from "./row.ts";
+
+const ON_DISCONNECT: readonly OnDisconnect[] = ["cancel", "drain"];
+
+export async function listGroups(db: Db): Promise<GroupRecord[]> {
+  return snapshot(db, async (tx) => {
+    const rows = await tx.sql`
+      SELECT id, name, interfaces, on_disconnect, created_at_ms FROM grp ORDER BY created_at_ms, id`;
+    const models = byGroup(
+      await tx.sql`SELECT group_id, model_id AS member FROM publication ORDER BY group_id, position`,
+    );
+    const accounts = byGroup(
+      await tx.sql`SELECT group_id, account_id AS member FROM pool ORDER BY group_id, position`,
+    );
+    return rows.map((row) => toGroup(row, models, accounts));
+  });
+}
+
+/** Rewrites the group's publications and pool too. */
+export async function putGroup(db: Db, group: GroupRecord): Promise<void> {
+  await transaction(db, async (tx) => {
+    await bumpPolicyRevision(tx);
+    await refuseMissing(tx, group, "model", group.models);
+    await refuseMissing(tx, group, "account", group.accounts);
+    await orDuplicate(
+      `Another group is named "${group.name}" already.`,
+      tx.sql`
+        INSERT INTO grp (id, name, interfaces, on_disconnect, created_at_ms)
+        VALUES (${group.id}, ${group.name}, ${JSON.stringify(group.interfaces)}, ${group.onDisconnect},
+          ${group.createdAtMs})
+        ON CONFLICT (id) DO UPDATE SET name = excluded.name, interfaces = excluded.interfaces,
+          on_disconnect = excluded.on_disconnect, created_at_ms = excluded.created_at_ms`,
+    );
+    await deleteMembers(tx, group.id);
+    const twice = `The group "${group.name}" names a model or an account twice.`;
+    const publications = group.models.map((id, position) => [group.id, id, position]);
+    await orDuplicate(
+      twice,
+      insertRows(tx, "publication", ["group_id", "model_id", "position"], publications),
+    );
+    const pool = group.accounts.map((id, position) => [group.id, id, position]);
+    await orDuplicate(twice, insertRows(tx, "pool", ["group_id", "account_id", "position"], pool));
+  });
+}
+
+/** False if there was none. Revoked keys do not hold their group. */
+export async function deleteGroup(db: Db, id: string): Promise<boolean> {
+  return transaction(db, async (tx) => {
+    await bumpPolicyRevision(tx);
+    const keys = await tx.sql`
+      SELECT name FROM api_key WHERE group_id = ${id} AND status = 'active' ORDER BY created_at_ms, id`;
+    if (keys.length > 0) {
+      const names = keys.map((row) => text(row, "name"));
+      throw new StoreConflict("referenced", `The group "${id}" still has ${enumerate("key", names)}.`);
+    }
+    await deleteMembers(tx, id);
+    const deleted = await tx.sql`DELETE FROM grp WHERE id = ${id} RETURNING id`;
+    return deleted.length > 0;
+  });
+}
+
+async function deleteMembers(tx: Db, groupId: string): Promise<void> {
+  await tx.sql`DELETE FROM publication WHERE group_id = ${groupId}`;
+  await tx.sql`DELETE FROM pool WHERE group_id = ${groupId}`;
+}
+
+async function refuseMissing(
+  tx: Db,
+  group: GroupRecord,
+  noun: "model" | "account",
+  ids: readonly string[],
+): Promise<void> {
+  const rows = noun === "model" ? await tx.sql`SELECT id FROM model` : await tx.sql`SELECT id FROM account`;
+  const present = new Set(rows.map((row) => text(row, "id")));
+  const missing = ids.filter((id) => !present.has(id));
+  if (missing.length === 0) return;
+  throw new StoreConflict(
+    "missing",
+    `The group "${group.name}" names ${enumerate(noun, missing)}, which does not exist.`,
+  );
+}
+
+function byGroup(rows: readonly Row[]): Map<string, string[]> {
+  const members = new Map<string, string[]>();
+  for (const row of rows) {
+    const groupId = text(row, "group_id");
+    const known = members.get(groupId);
+    if (known === undefined) members.set(groupId, [text(row, "member")]);
+    else known.push(text(row, "member"));
+  }
+  return members;
+}
+
+function toGroup(
+  row: Row,
+  models: ReadonlyMap<string, string[]>,
+  accounts: ReadonlyMap<string, string[]>,
+): GroupRecord {
+  const id = text(row, "id");
+  return {
+    id,
+    name: text(row, "name"),
+    interfaces: interfaces(row, "interfaces"),
+    models: models.get(id) ?? [],
+    accounts: accounts.get(id) ?? [],
+    onDisconnect: oneOf(row, "on_disconnect", ON_DISCONNECT),
+    createdAtMs: integer(row, "created_at_ms"),
+  };
+}

@@ -1,0 +1,159 @@
+import { expect, test } from "bun:test";
+import { eachEngine } from "../../test/postgres.ts";
+import type { KeyRecord } from "../records.ts";
+import { type Db, transaction } from "./db.ts";
+import { deleteGroup, putGroup } from "./groups.ts";
+import { findKeyByPublicId, insertKey, listKeys, readKeys, revokeKey, setKeyGroup } from "./keys.ts";
+import { readRevisions } from "./revisions.ts";
+
+const key = (id: string): KeyRecord => ({
+  id,
+  name: "ci",
+  userId: null,
+  groupId: "g1",
+  digest: `digest-${id}`,
+  publicId: `pub-${id}`,
+  last4: "abcd",
+  status: "active",
+  expiresAtMs: 1_900_000_000_000,
+  createdAtMs: 1_794_000_000_000,
+  revokedAtMs: null,
+});
+
+async function withGroups(db: Db): Promise<Db> {
+  for (const id of ["g1", "g2"]) {
+    await putGroup(db, {
+      id,
+      name: id,
+      interfaces: [],
+      models: [],
+      accounts: [],
+      onDisconnect: "cancel",
+      createdAtMs: 1,
+    });
+  }
+  return db;
+}
+
+const idsOf = (keys: readonly KeyRecord[]) => keys.map(({ id }) => id).sort();
+
+eachEngine(({ open }) => {
+  test("a key comes back as it was inserted, by list, by revision and by public id", async () => {
+    const db = await withGroups(await open());
+    await insertKey(db, key("k1"));
+    expect(await listKeys(db)).toEqual([key("k1")]);
+    expect((await readKeys(db, 0)).keys).toEqual([key("k1")]);
+    expect(await findKeyByPublicId(db, "pub-k1")).toEqual(key("k1"));
+    expect(await findKeyByPublicId(db, "pub-k2")).toBeNull();
+  });
+
+  test("reading after a revision gives what has changed since, and nothing else", async () => {
+    const db = await withGroups(await open());
+    for (const id of ["k1", "k2", "k3"]) await insertKey(db, key(id));
+    const { keys, revision } = await readKeys(db, 0);
+    expect(idsOf(keys)).toEqual(["k1", "k2", "k3"]);
+    expect((await readRevisions(db)).keys).toBe(revision);
+    expect(await readKeys(db, revision)).toEqual({ keys: [], revision });
+    await insertKey(db, key("k4"));
+    await setKeyGroup(db, "k2", "g2");
+    await revokeKey(db, "k1", 9);
+    const later = await readKeys(db, revision);
+    expect(idsOf(later.keys)).toEqual(["k1", "k2", "k4"]);
+    expect(later.revision).toBe(revision + 3);
+  });
+
+  test("a revoked key is still told of, with the time of its revocation", async () => {
+    const db = await withGroups(await open());
+    await insertKey(db, key("k1"));
+    const { revision } = await readKeys(db, 0);
+    expect(await revokeKey(db, "k1", 1_794_000_000_999)).toBe(true);
+    const { keys } = await readKeys(db, revision);
+    expect(keys).toEqual([{ ...key("k1"), status: "revoked", revokedAtMs: 1_794_000_000_999 }]);
+  });
+
+  test("revoking twice keeps the first time; revoking nobody says so; neither is a new revision", async () => {
+    const db = await withGroups(await open());
+    await insertKey(db, key("k1"));
+    await revokeKey(db, "k1", 5);
+    const { keys: revision } = await readRevisions(db);
+    expect(await revokeKey(db, "k1", 6)).toBe(false);
+    expect(await revokeKey(db, "nobody", 6)).toBe(false);
+    expect((await findKeyByPublicId(db, "pub-k1"))?.revokedAtMs).toBe(5);
+    expect((await readRevisions(db)).keys).toBe(revision);
+  });
+
+  test("a key moves to another group, but not to one that does not exist", async () => {
+    const db = await withGroups(await open());
+    await insertKey(db, key("k1"));
+    expect(await setKeyGroup(db, "k1", "g2")).toBe(true);
+    expect((await findKeyByPublicId(db, "pub-k1"))?.groupId).toBe("g2");
+    expect(setKeyGroup(db, "k1", "nowhere")).rejects.toThrow('"nowhere" does not exist');
+    await setKeyGroup(db, "k1", "nowhere").catch(() => {});
+    expect(await setKeyGroup(db, "nobody", "g1")).toBe(false);
+  });
+
+  test("a key needs a group and a user that exist", async () => {
+    const db = await withGroups(await open());
+    const lost = [
+      { ...key("k1"), groupId: "nowhere" },
+      { ...key("k1"), userId: "nobody" },
+    ];
+    for (const record of lost) {
+      const error = await insertKey(db, record).catch((reason: unknown) => reason);
+      expect(error).toMatchObject({ name: "StoreConflict", reason: "missing" });
+    }
+    expect(await listKeys(db)).toEqual([]);
+  });
+
+  test("a secret or public id that another key has is a conflict", async () => {
+    const db = await withGroups(await open());
+    await insertKey(db, key("k1"));
+    for (const twin of [
+      { ...key("k2"), digest: "digest-k1" },
+      { ...key("k2"), publicId: "pub-k1" },
+    ]) {
+      const error = await insertKey(db, twin).catch((reason: unknown) => reason);
+      expect(error).toMatchObject({ name: "StoreConflict", reason: "duplicate" });
+    }
+  });
+
+  test("writers at once each get a revision of their own, and a follower misses none of them", async () => {
+    const db = await withGroups(await open());
+    const seen = new Set<string>();
+    let revision = 0;
+    let writing = true;
+    const follow = async () => {
+      while (writing) await catchUp();
+    };
+    const catchUp = async () => {
+      const news = await readKeys(db, revision);
+      for (const { id } of news.keys) seen.add(id);
+      revision = news.revision;
+      await Bun.sleep(0);
+    };
+    const following = follow();
+    await Promise.all(Array.from({ length: 40 }, (_, index) => insertKey(db, key(`k${index}`))));
+    writing = false;
+    await following;
+    await catchUp();
+    expect(seen.size).toBe(40);
+    const stamps = await db.sql`SELECT COUNT(DISTINCT revision) AS many FROM api_key`;
+    expect(stamps).toEqual([{ many: 40 }]);
+  });
+
+  test("a group deleted while a key is added to it: one of the two is refused", async () => {
+    const db = await withGroups(await open());
+    const results = await Promise.allSettled([insertKey(db, key("k1")), deleteGroup(db, "g1")]);
+    expect(results.filter(({ status }) => status === "rejected")).toHaveLength(1);
+  });
+
+  test("many keys in one transaction all stand, or none", async () => {
+    const db = await withGroups(await open());
+    const failing = transaction(db, async (tx) => {
+      await insertKey(tx, key("k1"));
+      await insertKey(tx, { ...key("k2"), groupId: "nowhere" });
+    });
+    await failing.catch(() => {});
+    expect(await listKeys(db)).toEqual([]);
+  });
+});

@@ -1,0 +1,54 @@
+import { type Db, transaction } from "./db.ts";
+import { MIGRATIONS, type Migration } from "./migrations/index.ts";
+import { integer } from "./row.ts";
+
+/** Any fixed number: the name of the lock among PostgreSQL's advisory locks. */
+const LOCK = 6_034_270_118;
+
+export class SchemaTooNew extends Error {
+  override readonly name = "SchemaTooNew";
+}
+
+/** Brings the database up to the code. Two processes that start together both get through. */
+export async function migrate(
+  db: Db,
+  migrations: readonly Migration[] = MIGRATIONS,
+): Promise<{ from: number; to: number }> {
+  const to = migrations.at(-1)?.version ?? 0;
+  // Without a lock first: the usual start changes nothing, and its role may lack the right to.
+  const present = (await hasVersions(db)) ? await readVersion(db) : 0;
+  refuseNewer(present, to);
+  if (present === to) return { from: present, to };
+  return transaction(db, async (tx) => {
+    if (tx.engine === "postgres") await tx.sql`SELECT pg_advisory_xact_lock(${LOCK})`;
+    // Not `hasVersions`: PostgreSQL may answer that from what this connection knew before it waited for the lock.
+    await tx.sql`CREATE TABLE IF NOT EXISTS migration (version BIGINT PRIMARY KEY, name TEXT NOT NULL)`;
+    const from = await readVersion(tx);
+    refuseNewer(from, to);
+    for (const { version, name, sql } of migrations.filter((migration) => migration.version > from)) {
+      await tx.sql.script(sql);
+      await tx.sql`INSERT INTO migration (version, name) VALUES (${version}, ${name})`;
+    }
+    return { from, to };
+  });
+}
+
+function refuseNewer(present: number, known: number): void {
+  if (present <= known) return;
+  throw new SchemaTooNew(
+    `The database has schema ${present}, this program knows schemas up to ${known}. Run the newer version, or restore a backup.`,
+  );
+}
+
+async function hasVersions(db: Db): Promise<boolean> {
+  const found =
+    db.engine === "postgres"
+      ? await db.sql`SELECT 1 AS found WHERE to_regclass('migration') IS NOT NULL`
+      : await db.sql`SELECT 1 AS found FROM sqlite_master WHERE type = 'table' AND name = 'migration'`;
+  return found.length > 0;
+}
+
+async function readVersion(db: Db): Promise<number> {
+  const [row] = await db.sql`SELECT COALESCE(MAX(version), 0) AS version FROM migration`;
+  return row === undefined ? 0 : integer(row, "version");
+}

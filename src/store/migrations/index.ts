@@ -1,0 +1,11 @@
+/** In order, forward only. One that has shipped is never edited: write the next one. */
+
+import foundation from "./0001-foundation.sql" with { type: "text" };
+
+export interface Migration {
+  version: number;
+  name: string;
+  sql: string;
+}
+
+export const MIGRATIONS: readonly Migration[] = [{ version: 1, name: "foundation", sql: foundation }];

@@ -1,0 +1,14 @@
+import type { PolicyRecords } from "../records.ts";
+import { listAccounts } from "./accounts.ts";
+import { type Db, snapshot } from "./db.ts";
+import { listGroups } from "./groups.ts";
+import { listModels } from "./models.ts";
+
+/** All that the policy is compiled from, as of one moment. */
+export async function readPolicy(db: Db): Promise<PolicyRecords> {
+  return snapshot(db, async (tx) => ({
+    models: await listModels(tx),
+    accounts: await listAccounts(tx),
+    groups: await listGroups(tx),
+  }));
+}

@@ -1,0 +1,57 @@
+import { SQL } from "bun";
+import { createSql, type Db, type Row, type Run, type Value, withinTransaction } from "./scope.ts";
+
+const CONNECTIONS_MAX = 10;
+const CONNECT_TIMEOUT_S = 10;
+/** PostgreSQL's type number of BIGINT. */
+const INT8 = 20;
+
+interface Driver {
+  unsafe(text: string, values?: Value[]): SQL.Query<Row[]>;
+}
+
+export async function openPostgres(url: string): Promise<Db> {
+  const database = decodeURIComponent(new URL(url).pathname.slice(1));
+  const driver = new SQL({
+    adapter: "postgres",
+    url,
+    // Said apart, for PGDATABASE in the environment would win over the address.
+    ...(database === "" ? {} : { database }),
+    max: CONNECTIONS_MAX,
+    connectionTimeout: CONNECT_TIMEOUT_S,
+    connection: { application_name: "model-gateway" },
+  });
+  await driver.connect();
+  const begin: Db["begin"] = (mode, work) => {
+    // A write transaction sees what others commit meanwhile, so that waiting for a row's lock is enough.
+    const options = mode === "write" ? "" : "ISOLATION LEVEL REPEATABLE READ READ ONLY";
+    const within = (connection: Driver) => withinTransaction("postgres", createRun(connection), work);
+    return options === "" ? driver.begin(within) : driver.begin(options, within);
+  };
+  return {
+    engine: "postgres",
+    sql: createSql(createRun(driver)),
+    begin,
+    close: () => driver.close(),
+  };
+}
+
+function createRun(driver: Driver): Run {
+  return async (text, values) => {
+    const rows = values.length === 0 ? await driver.unsafe(text) : await driver.unsafe(text, [...values]);
+    return withNumbers(rows);
+  };
+}
+
+/** BIGINT arrives as text. All of ours are counts and milliseconds, far below 2^53. */
+function withNumbers(rows: Row[] & Partial<SQL.ResultMetadata>): Row[] {
+  const names = rows.columns?.filter((column) => column.type === INT8).map((column) => column.name) ?? [];
+  if (names.length === 0) return rows;
+  for (const row of rows as Record<string, Value>[]) {
+    for (const name of names) {
+      const value = row[name];
+      if (typeof value === "string") row[name] = Number(value);
+    }
+  }
+  return rows;
+}

@@ -1,0 +1,126 @@
+/**
+ * A handle on the database: the pool itself, or one transaction of it. Within a transaction statements run
+ * in the order they were asked for, and what is asked of it after its end is refused: on SQLite, where all
+ * share one connection, it would otherwise slip into somebody else's transaction.
+ */
+
+export type Engine = "sqlite" | "postgres";
+export type Value = string | number | null;
+export type Row = Readonly<Record<string, Value>>;
+/** `write` holds the engine's write lock from the start on SQLite; `read` sees one moment on both engines. */
+export type Mode = "write" | "read";
+
+export interface Sql {
+  (strings: TemplateStringsArray, ...values: Value[]): Promise<Row[]>;
+  /** For statements of a length known only at run time. Values never go into the text. */
+  text(text: string, values: readonly Value[]): Promise<Row[]>;
+  /** Several statements without parameters. */
+  script(text: string): Promise<void>;
+}
+
+export interface Db {
+  readonly engine: Engine;
+  readonly sql: Sql;
+  /** Use `transaction` and `snapshot`. A transaction begun within another is a savepoint of it. */
+  begin<T>(mode: Mode, work: (tx: Db) => Promise<T>): Promise<T>;
+  close(): Promise<void>;
+}
+
+export type Run = (text: string, values: readonly Value[]) => Promise<Row[]>;
+export type InTurn = <T>(work: () => Promise<T>) => Promise<T>;
+
+/** First come, first served, one at a time. A failure is its caller's alone. */
+export function createQueue(): InTurn {
+  let tail: Promise<unknown> = Promise.resolve();
+  return (work) => {
+    const result = tail.then(work);
+    tail = result.catch(() => {});
+    return result;
+  };
+}
+
+const texts = new WeakMap<TemplateStringsArray, string>();
+
+export function createSql(run: Run): Sql {
+  const tag = (strings: TemplateStringsArray, ...values: Value[]) => run(textOf(strings), values);
+  return Object.assign(tag, {
+    text: run,
+    script: async (text: string) => {
+      await run(text, []);
+    },
+  });
+}
+
+function textOf(strings: TemplateStringsArray): string {
+  const known = texts.get(strings);
+  if (known !== undefined) return known;
+  const text = strings.reduce((before, part, index) => `${before}$${index}${part}`);
+  texts.set(strings, text);
+  return text;
+}
+
+/** Runs `work` on a transaction that the caller has begun, and will commit if this resolves or roll back if not. */
+export async function withinTransaction<T>(
+  engine: Engine,
+  run: Run,
+  work: (tx: Db) => Promise<T>,
+  depth = 0,
+): Promise<T> {
+  const inTurn = createQueue();
+  let isOpen = true;
+  let hasFailed = false;
+
+  function whileOpen<R>(step: () => Promise<R>): Promise<R> {
+    return inTurn(() => {
+      if (!isOpen) throw new Error("This transaction is over: its handle was used after its work had ended.");
+      return step();
+    });
+  }
+
+  const tx: Db = {
+    engine,
+    sql: createSql((text, values) =>
+      whileOpen(async () => {
+        try {
+          return await run(text, values);
+        } catch (error) {
+          hasFailed = true;
+          throw error;
+        }
+      }),
+    ),
+    begin: (_mode, nested) => whileOpen(() => withinSavepoint(engine, run, nested, depth)),
+    close: () => Promise.reject(new Error("A transaction ends with its work; it is not closed.")),
+  };
+
+  try {
+    const result = await work(tx);
+    await inTurn(async () => {});
+    // PostgreSQL would turn the commit into a silent roll-back here, SQLite would commit the rest.
+    if (hasFailed) throw new Error("A statement failed within the transaction, and its error was swallowed.");
+    return result;
+  } finally {
+    await inTurn(async () => {
+      isOpen = false;
+    });
+  }
+}
+
+async function withinSavepoint<T>(
+  engine: Engine,
+  run: Run,
+  work: (tx: Db) => Promise<T>,
+  depth: number,
+): Promise<T> {
+  const name = `nested_${depth}`;
+  await run(`SAVEPOINT ${name}`, []);
+  try {
+    const result = await withinTransaction(engine, run, work, depth + 1);
+    await run(`RELEASE SAVEPOINT ${name}`, []);
+    return result;
+  } catch (error) {
+    await run(`ROLLBACK TO SAVEPOINT ${name}`, []);
+    await run(`RELEASE SAVEPOINT ${name}`, []);
+    throw error;
+  }
+}

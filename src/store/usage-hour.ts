@@ -1,0 +1,104 @@
+/** The roll-up: sums of usage rows by hour, key, group, model and interface. */
+
+import type { Db } from "./db.ts";
+import { insertRows } from "./insert-rows.ts";
+import { integer } from "./row.ts";
+import type { UsageOutcome, UsageRow, UsageTokens } from "./usage-row.ts";
+
+const HOUR_MS = 3_600_000;
+
+export interface UsageTotals extends UsageTokens {
+  /** Those let in; the refused are counted apart. */
+  requests: number;
+  refused: number;
+  /** Of the requests: those that the upstream failed or broke off. */
+  failed: number;
+}
+
+export interface RollUpEntry {
+  of: Pick<UsageRow, "atMs" | "keyId" | "groupId" | "publicModel" | "interface">;
+  totals: UsageTotals;
+}
+
+const SUMS: readonly (readonly [column: string, field: keyof UsageTotals])[] = [
+  ["requests", "requests"],
+  ["refused", "refused"],
+  ["failed", "failed"],
+  ["input_tokens", "inputTokens"],
+  ["cached_tokens", "cachedTokens"],
+  ["cache_write_tokens", "cacheWriteTokens"],
+  ["output_tokens", "outputTokens"],
+  ["reasoning_tokens", "reasoningTokens"],
+  ["images", "images"],
+];
+const KEY_COLUMNS = ["key_id", "hour_ms", "group_id", "public_model", "interface"];
+const COLUMNS = [...KEY_COLUMNS, ...SUMS.map(([column]) => column)];
+const ADD_TO_PRESENT = `ON CONFLICT (${KEY_COLUMNS.join(", ")}) DO UPDATE SET ${SUMS.map(
+  ([column]) => `${column} = usage_hour.${column} + excluded.${column}`,
+).join(", ")}`;
+const SELECT_TOTALS = `SELECT ${SUMS.map(
+  ([column]) => `CAST(COALESCE(SUM(${column}), 0) AS BIGINT) AS ${column}`,
+).join(", ")} FROM usage_hour WHERE key_id = $1 AND hour_ms >= $2`;
+
+/** What one row counts for. */
+export function totalsOf(tokens: UsageTokens, outcome: UsageOutcome): UsageTotals {
+  return {
+    requests: outcome === "refused" ? 0 : 1,
+    refused: outcome === "refused" ? 1 : 0,
+    failed: outcome === "failed" || outcome === "upstream_cut" ? 1 : 0,
+    inputTokens: tokens.inputTokens,
+    cachedTokens: tokens.cachedTokens,
+    cacheWriteTokens: tokens.cacheWriteTokens,
+    outputTokens: tokens.outputTokens,
+    reasoningTokens: tokens.reasoningTokens,
+    images: tokens.images,
+  };
+}
+
+export function difference(after: UsageTotals, before: UsageTotals): UsageTotals {
+  const result = { ...after };
+  for (const [, field] of SUMS) result[field] -= before[field];
+  return result;
+}
+
+export async function addToRollUp(tx: Db, entries: readonly RollUpEntry[]): Promise<void> {
+  const sums = new Map<string, RollUpEntry>();
+  for (const { of, totals } of entries) {
+    const name = `${hourOf(of.atMs)} ${of.keyId} ${of.groupId} ${of.interface} ${of.publicModel}`;
+    const sum = sums.get(name);
+    if (sum === undefined) sums.set(name, { of, totals: { ...totals } });
+    else for (const [, field] of SUMS) sum.totals[field] += totals[field];
+  }
+  // In one order everywhere: two nodes that add to the same rows then wait for each other instead of deadlocking.
+  const ordered = [...sums].sort(([a], [b]) => (a < b ? -1 : 1));
+  const rows = ordered.map(([, { of, totals }]) => [
+    of.keyId,
+    hourOf(of.atMs),
+    of.groupId,
+    of.publicModel,
+    of.interface,
+    ...SUMS.map(([, field]) => totals[field]),
+  ]);
+  await insertRows(tx, "usage_hour", COLUMNS, rows, ADD_TO_PRESENT);
+}
+
+/** Whole hours: the one that `fromMs` falls in counts in full. Null means since ever. */
+export async function keyTotals(db: Db, keyId: string, fromMs: number | null): Promise<UsageTotals> {
+  const [row] = await db.sql.text(SELECT_TOTALS, [keyId, fromMs === null ? 0 : hourOf(fromMs)]);
+  if (row === undefined) throw new Error("A sum without rows is still one row.");
+  return {
+    requests: integer(row, "requests"),
+    refused: integer(row, "refused"),
+    failed: integer(row, "failed"),
+    inputTokens: integer(row, "input_tokens"),
+    cachedTokens: integer(row, "cached_tokens"),
+    cacheWriteTokens: integer(row, "cache_write_tokens"),
+    outputTokens: integer(row, "output_tokens"),
+    reasoningTokens: integer(row, "reasoning_tokens"),
+    images: integer(row, "images"),
+  };
+}
+
+function hourOf(atMs: number): number {
+  return Math.floor(atMs / HOUR_MS) * HOUR_MS;
+}

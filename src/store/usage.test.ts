@@ -1,0 +1,270 @@
+import { expect, test } from "bun:test";
+import fc from "fast-check";
+import { eachEngine } from "../../test/postgres.ts";
+import { type Db, openDb } from "./db.ts";
+import { migrate } from "./migrate.ts";
+import {
+  findRoute,
+  insertUsage,
+  keyTotals,
+  settlePending,
+  type UsageRow,
+  type UsageTokens,
+} from "./usage.ts";
+
+const HOUR_MS = 3_600_000;
+const NOON_MS = 498_520 * HOUR_MS;
+
+const tokens = (scale: number): UsageTokens => ({
+  inputTokens: 100 * scale,
+  cachedTokens: 10 * scale,
+  cacheWriteTokens: 5 * scale,
+  outputTokens: 50 * scale,
+  reasoningTokens: 20 * scale,
+  images: scale,
+});
+
+const row = (requestId: string, change: Partial<UsageRow> = {}): UsageRow => ({
+  requestId,
+  atMs: NOON_MS,
+  keyId: "k1",
+  userId: null,
+  groupId: "g1",
+  accountId: "a1",
+  interface: "chat",
+  endpoint: "/v1/chat/completions",
+  publicModel: "fast-chat",
+  upstreamModel: "gpt",
+  stream: true,
+  status: 200,
+  outcome: "completed",
+  errorCode: null,
+  ...tokens(1),
+  usageSource: "upstream",
+  attempts: 1,
+  firstByteMs: 12,
+  durationMs: 34,
+  responseId: null,
+  upstreamRequestId: null,
+  ...change,
+});
+
+const counted = (requests: number, refused: number, failed: number, scale: number) => ({
+  requests,
+  refused,
+  failed,
+  ...tokens(scale),
+});
+
+/** The roll-up as it should be, computed by the engine from the rows. */
+async function rollUps(db: Db): Promise<{ written: unknown[]; expected: unknown[] }> {
+  const written = await db.sql`
+    SELECT key_id, hour_ms, group_id, public_model, interface, requests, refused, failed, input_tokens, cached_tokens,
+      cache_write_tokens, output_tokens, reasoning_tokens, images
+    FROM usage_hour ORDER BY key_id, hour_ms, group_id, public_model, interface`;
+  const expected = await db.sql`
+    SELECT key_id, at_ms - at_ms % ${HOUR_MS} AS hour_ms, group_id, public_model, interface,
+      COUNT(CASE WHEN outcome <> 'refused' THEN 1 END) AS requests,
+      COUNT(CASE WHEN outcome = 'refused' THEN 1 END) AS refused,
+      COUNT(CASE WHEN outcome IN ('failed', 'upstream_cut') THEN 1 END) AS failed,
+      CAST(SUM(input_tokens) AS BIGINT) AS input_tokens, CAST(SUM(cached_tokens) AS BIGINT) AS cached_tokens,
+      CAST(SUM(cache_write_tokens) AS BIGINT) AS cache_write_tokens,
+      CAST(SUM(output_tokens) AS BIGINT) AS output_tokens,
+      CAST(SUM(reasoning_tokens) AS BIGINT) AS reasoning_tokens, CAST(SUM(images) AS BIGINT) AS images
+    FROM usage GROUP BY 1, 2, 3, 4, 5 ORDER BY 1, 2, 3, 4, 5`;
+  return { written: [...written], expected: [...expected] };
+}
+
+const rowArbitrary: fc.Arbitrary<UsageRow> = fc
+  .record({
+    id: fc.integer({ min: 0, max: 40 }),
+    minutes: fc.integer({ min: 0, max: 180 }),
+    key: fc.constantFrom("k1", "k2"),
+    model: fc.constantFrom("fast-chat", "painter"),
+    family: fc.constantFrom("chat" as const, "images" as const),
+    outcome: fc.constantFrom<UsageRow["outcome"][]>(
+      "completed",
+      "failed",
+      "refused",
+      "pending",
+      "upstream_cut",
+    ),
+    scale: fc.integer({ min: 0, max: 1000 }),
+  })
+  .map(({ id, minutes, key, model, family, outcome, scale }) =>
+    row(`r${id}`, {
+      atMs: NOON_MS + minutes * 60_000,
+      keyId: key,
+      publicModel: model,
+      interface: family,
+      outcome,
+      ...tokens(scale),
+    }),
+  );
+
+eachEngine(({ open, emptyUrl }) => {
+  test("a row is written with all its columns", async () => {
+    const db = await open();
+    const full = row("r1", { userId: "u1", responseId: "resp_1", upstreamRequestId: "up_1", errorCode: "x" });
+    await insertUsage(db, [full]);
+    expect((await db.sql`SELECT * FROM usage`)[0]).toEqual({
+      request_id: "r1",
+      at_ms: NOON_MS,
+      key_id: "k1",
+      user_id: "u1",
+      group_id: "g1",
+      account_id: "a1",
+      interface: "chat",
+      endpoint: "/v1/chat/completions",
+      public_model: "fast-chat",
+      upstream_model: "gpt",
+      stream: 1,
+      status: 200,
+      outcome: "completed",
+      error_code: "x",
+      input_tokens: 100,
+      cached_tokens: 10,
+      cache_write_tokens: 5,
+      output_tokens: 50,
+      reasoning_tokens: 20,
+      images: 1,
+      usage_source: "upstream",
+      attempts: 1,
+      first_byte_ms: 12,
+      duration_ms: 34,
+      response_id: "resp_1",
+      upstream_request_id: "up_1",
+    });
+  });
+
+  test("whatever the batches and their repetitions, the roll-up is the sum of the rows", async () => {
+    const db = await open();
+    await fc.assert(
+      fc.asyncProperty(
+        fc.array(fc.array(rowArbitrary, { maxLength: 30 }), { maxLength: 5 }),
+        async (batches) => {
+          await db.sql.script("DELETE FROM usage; DELETE FROM usage_hour;");
+          for (const batch of batches) await insertUsage(db, batch);
+          const { written, expected } = await rollUps(db);
+          expect(written).toEqual(expected);
+          const ids = new Set(batches.flat().map(({ requestId }) => requestId));
+          expect(await db.sql`SELECT COUNT(*) AS many FROM usage`).toEqual([{ many: ids.size }]);
+        },
+      ),
+      { numRuns: 30 },
+    );
+  });
+
+  test("of two rows with one request id the first stands", async () => {
+    const db = await open();
+    await insertUsage(db, [row("r1"), row("r1", tokens(9))]);
+    await insertUsage(db, [row("r1", tokens(7)), row("r2")]);
+    expect(await keyTotals(db, "k1", null)).toEqual(counted(2, 0, 0, 2));
+  });
+
+  test("batches written at once by two connections, with rows in common, count once", async () => {
+    const url = await emptyUrl();
+    const [one, two] = [await openDb(url), await openDb(url)];
+    await migrate(one);
+    const batch = Array.from({ length: 250 }, (_, index) => row(`r${index}`, { keyId: `k${index % 7}` }));
+    await Promise.all([
+      insertUsage(one, batch),
+      insertUsage(two, batch.toReversed()),
+      insertUsage(one, batch.slice(100)),
+      insertUsage(two, batch.slice(0, 200)),
+    ]);
+    const { written, expected } = await rollUps(one);
+    expect(written).toEqual(expected);
+    expect(await one.sql`SELECT COUNT(*) AS many FROM usage`).toEqual([{ many: 250 }]);
+    await one.close();
+    await two.close();
+  });
+
+  test("totals are of one key, from an hour on, with the refused apart", async () => {
+    const db = await open();
+    await insertUsage(db, [
+      row("r1", { atMs: NOON_MS - 1 }),
+      row("r2", { atMs: NOON_MS + 5 }),
+      row("r3", { atMs: NOON_MS + HOUR_MS, outcome: "failed" }),
+      row("r4", { atMs: NOON_MS + HOUR_MS, outcome: "refused", ...tokens(0) }),
+      row("r5", { keyId: "k2" }),
+    ]);
+    expect(await keyTotals(db, "k1", null)).toEqual(counted(3, 1, 1, 3));
+    expect(await keyTotals(db, "k1", NOON_MS)).toEqual(counted(2, 1, 1, 2));
+    expect(await keyTotals(db, "k1", NOON_MS + HOUR_MS)).toEqual(counted(1, 1, 1, 1));
+    expect(await keyTotals(db, "nobody", null)).toEqual(counted(0, 0, 0, 0));
+  });
+
+  test("nothing that a caller or an upstream may send loses the batch", async () => {
+    const db = await open();
+    const strange = [
+      row("r1", { publicModel: "nul\0byte", responseId: "nul\0byte" }),
+      row("r2", { publicModel: "half \ud83d" }),
+      row("r3", { publicModel: "half \ud83e" }),
+      row("r4", { publicModel: "🙂".repeat(5_000), upstreamModel: "x".repeat(9_000) }),
+      row("r5", { responseId: "x".repeat(9_000) }),
+      row("r6", { inputTokens: Number.NaN, outputTokens: -5, images: 1e300, cachedTokens: 0.5 }),
+      row("r7", { firstByteMs: 12.7, durationMs: 34.2 }),
+    ];
+    await insertUsage(db, [...strange, row("r8")]);
+    const { written, expected } = await rollUps(db);
+    expect(written).toEqual(expected);
+    expect((await keyTotals(db, "k1", null)).requests).toBe(8);
+  });
+
+  test("a response leads back to the request, key and account that made it", async () => {
+    const db = await open();
+    await insertUsage(db, [
+      row("r1", { responseId: "resp_1", outcome: "pending", accountId: "a7", upstreamModel: null }),
+      row("r2", { responseId: "resp_1", keyId: "k2", atMs: NOON_MS + 1 }),
+      row("r3"),
+    ]);
+    expect(await findRoute(db, "resp_1")).toEqual({
+      requestId: "r1",
+      keyId: "k1",
+      accountId: "a7",
+      publicModel: "fast-chat",
+      upstreamModel: null,
+      outcome: "pending",
+    });
+    for (const unknown of ["resp_2", "", "nul\0byte", "x".repeat(9_000)])
+      expect(await findRoute(db, unknown)).toBeNull();
+  });
+
+  test("a pending row is settled once, in the row and in the roll-up", async () => {
+    const db = await open();
+    await insertUsage(db, [row("r1", { outcome: "pending", usageSource: "none", ...tokens(0) }), row("r2")]);
+    expect(await keyTotals(db, "k1", null)).toEqual(counted(2, 0, 0, 1));
+    const attempts = [4, 4, 4].map((scale) => settlePending(db, "r1", tokens(scale), "completed"));
+    expect((await Promise.all(attempts)).sort()).toEqual([false, false, true]);
+    expect(await keyTotals(db, "k1", null)).toEqual(counted(2, 0, 0, 5));
+    const [settled] =
+      await db.sql`SELECT outcome, usage_source, input_tokens FROM usage WHERE request_id = 'r1'`;
+    expect(settled).toEqual({ outcome: "completed", usage_source: "upstream", input_tokens: 400 });
+    const { written, expected } = await rollUps(db);
+    expect(written).toEqual(expected);
+  });
+
+  test("a pending row that fails without a word of usage counts as failed", async () => {
+    const db = await open();
+    await insertUsage(db, [row("r1", { outcome: "pending", usageSource: "none", ...tokens(0) })]);
+    expect(await settlePending(db, "r1", null, "failed")).toBe(true);
+    expect(await keyTotals(db, "k1", null)).toEqual(counted(1, 0, 1, 0));
+    const [settled] = await db.sql`SELECT usage_source FROM usage`;
+    expect(settled).toEqual({ usage_source: "none" });
+  });
+
+  test("a row that is not pending, or not there, is not settled", async () => {
+    const db = await open();
+    await insertUsage(db, [row("r1")]);
+    expect(await settlePending(db, "r1", tokens(9), "completed")).toBe(false);
+    expect(await settlePending(db, "nobody", tokens(9), "completed")).toBe(false);
+    expect(await keyTotals(db, "k1", null)).toEqual(counted(1, 0, 0, 1));
+  });
+
+  test("an empty batch is nothing to do", async () => {
+    const db = await open();
+    await insertUsage(db, []);
+    expect(await db.sql`SELECT COUNT(*) AS many FROM usage_hour`).toEqual([{ many: 0 }]);
+  });
+});

@@ -1,0 +1,129 @@
+/**
+ * What was used: one row a request, and the hourly sums of these rows, always written together. The request id
+ * makes a write harmless to repeat.
+ */
+
+import { INTERFACES } from "../records.ts";
+import { type Db, type Row, transaction } from "./db.ts";
+import { insertRows } from "./insert-rows.ts";
+import { integer, oneOf, text, textOrNull } from "./row.ts";
+import { addToRollUp, difference, type RollUpEntry, totalsOf } from "./usage-hour.ts";
+import {
+  storable,
+  storableId,
+  storableTokens,
+  toValues,
+  USAGE_COLUMNS,
+  USAGE_OUTCOMES,
+  type UsageOutcome,
+  type UsageRow,
+  type UsageTokens,
+} from "./usage-row.ts";
+
+export { keyTotals, type UsageTotals } from "./usage-hour.ts";
+export type { UsageOutcome, UsageRow, UsageTokens } from "./usage-row.ts";
+
+export interface ResponseRoute {
+  requestId: string;
+  keyId: string;
+  accountId: string | null;
+  publicModel: string;
+  upstreamModel: string | null;
+  outcome: UsageOutcome;
+}
+
+/** A request id seen before, in this batch or in the table, changes nothing. */
+export async function insertUsage(db: Db, rows: readonly UsageRow[]): Promise<void> {
+  if (rows.length === 0) return;
+  const byId = new Map<string, UsageRow>();
+  for (const row of rows) {
+    if (!byId.has(row.requestId)) byId.set(row.requestId, storable(row));
+  }
+  // In one order everywhere: two nodes with rows in common then wait for each other instead of deadlocking.
+  const ordered = [...byId.values()].sort((a, b) => (a.requestId < b.requestId ? -1 : 1));
+  await transaction(db, async (tx) => {
+    const inserted = await insertRows(
+      tx,
+      "usage",
+      USAGE_COLUMNS,
+      ordered.map(toValues),
+      "ON CONFLICT (request_id) DO NOTHING RETURNING request_id",
+    );
+    const entries: RollUpEntry[] = [];
+    for (const { request_id: requestId } of inserted) {
+      const row = byId.get(String(requestId));
+      if (row !== undefined) entries.push({ of: row, totals: totalsOf(row, row.outcome) });
+    }
+    await addToRollUp(tx, entries);
+  });
+}
+
+/** Who made a response, and where. Of several rows the first counts: nobody takes a response over later. */
+export async function findRoute(db: Db, responseId: string): Promise<ResponseRoute | null> {
+  const id = storableId(responseId);
+  if (id === null) return null;
+  const [row] = await db.sql`
+    SELECT request_id, key_id, account_id, public_model, upstream_model, outcome
+    FROM usage WHERE response_id = ${id} ORDER BY at_ms, request_id LIMIT 1`;
+  if (row === undefined) return null;
+  return {
+    requestId: text(row, "request_id"),
+    keyId: text(row, "key_id"),
+    accountId: textOrNull(row, "account_id"),
+    publicModel: text(row, "public_model"),
+    upstreamModel: textOrNull(row, "upstream_model"),
+    outcome: oneOf(row, "outcome", USAGE_OUTCOMES),
+  };
+}
+
+/**
+ * A background response has ended: its row and the roll-up get what it used, once. False if it was settled
+ * before or is unknown. Null tokens: the upstream told none.
+ */
+export async function settlePending(
+  db: Db,
+  requestId: string,
+  tokens: UsageTokens | null,
+  outcome: Exclude<UsageOutcome, "pending" | "refused">,
+): Promise<boolean> {
+  return transaction(db, async (tx) => {
+    const [before] = await tx.sql`
+      SELECT request_id, key_id, at_ms, group_id, public_model, interface, input_tokens, cached_tokens,
+        cache_write_tokens, output_tokens, reasoning_tokens, images, usage_source
+      FROM usage WHERE request_id = ${requestId} AND outcome = 'pending'`;
+    if (before === undefined) return false;
+    const was = toTokens(before);
+    const is = tokens === null ? was : storableTokens(tokens);
+    const source = tokens === null ? text(before, "usage_source") : "upstream";
+    const settled = await tx.sql`
+      UPDATE usage SET outcome = ${outcome}, usage_source = ${source}, input_tokens = ${is.inputTokens},
+        cached_tokens = ${is.cachedTokens}, cache_write_tokens = ${is.cacheWriteTokens},
+        output_tokens = ${is.outputTokens}, reasoning_tokens = ${is.reasoningTokens}, images = ${is.images}
+      WHERE request_id = ${requestId} AND outcome = 'pending' RETURNING request_id`;
+    if (settled.length === 0) return false;
+    const change = difference(totalsOf(is, outcome), totalsOf(was, "pending"));
+    await addToRollUp(tx, [{ of: toRollUpKey(before), totals: change }]);
+    return true;
+  });
+}
+
+function toTokens(row: Row): UsageTokens {
+  return {
+    inputTokens: integer(row, "input_tokens"),
+    cachedTokens: integer(row, "cached_tokens"),
+    cacheWriteTokens: integer(row, "cache_write_tokens"),
+    outputTokens: integer(row, "output_tokens"),
+    reasoningTokens: integer(row, "reasoning_tokens"),
+    images: integer(row, "images"),
+  };
+}
+
+function toRollUpKey(row: Row): RollUpEntry["of"] {
+  return {
+    atMs: integer(row, "at_ms"),
+    keyId: text(row, "key_id"),
+    groupId: text(row, "group_id"),
+    publicModel: text(row, "public_model"),
+    interface: oneOf(row, "interface", INTERFACES),
+  };
+}

@@ -1,0 +1,159 @@
+/** Why an attempt at an account failed, whether another account may be tried, and what the client is told at last. */
+
+import { ApiError, type ErrorCode, isErrorCode } from "../errors.ts";
+import { type Audience, publicMessage, type UpstreamError } from "../interfaces/upstream-error.ts";
+
+export type FailureClass =
+  | "connect" // refused, DNS, TLS, a forbidden address: the request never arrived
+  | "timeout"
+  | "reset" // the connection broke before anything was said
+  | "credential" // 401 or 403: the account's own key is not accepted
+  | "rate_limited"
+  | "quota"
+  | "overloaded"
+  | "server"
+  | "bad_answer" // 200 with something that is not an answer
+  | "model_missing" // the account does not have the model we map to
+  | "rejected"; // the request itself is at fault: no other account would take it
+
+export interface UpstreamFailure {
+  class: FailureClass;
+  status: number | null;
+  /** For operators: a short reason that holds nothing the upstream wrote. */
+  reason: string;
+  error: UpstreamError | null;
+  retryAfterMs: number | null;
+}
+
+export function failed(kind: FailureClass, reason: string, status: number | null = null): UpstreamFailure {
+  return { class: kind, status, reason, error: null, retryAfterMs: null };
+}
+
+/** A failure status, or an error that came inside a successful one. */
+export function classifyError(
+  status: number,
+  error: UpstreamError | null,
+  retryAfterMs: number | null,
+): UpstreamFailure {
+  return { class: classOf(status, error), status, reason: `status ${status}`, error, retryAfterMs };
+}
+
+function classOf(status: number, error: UpstreamError | null): FailureClass {
+  const code = error?.code ?? error?.type ?? "";
+  if (code === "insufficient_quota" || code === "billing_hard_limit_reached") return "quota";
+  if (status === 401 || status === 403) return "credential";
+  if (status === 404 && (code === "model_not_found" || code === "DeploymentNotFound")) return "model_missing";
+  if (status === 429 || code === "rate_limit_exceeded") return "rate_limited";
+  if (status === 408 || status === 504) return "timeout";
+  if (status === 503 || status === 529 || OVERLOADED.has(code)) return "overloaded";
+  if (status >= 500 || (status < 400 && !CLIENT_FAULTS.has(code))) return "server";
+  return "rejected";
+}
+
+const OVERLOADED = new Set(["server_is_overloaded", "overloaded_error", "slow_down", "engine_overloaded"]);
+
+/** Codes that blame the request even when they arrive inside a stream that began well. */
+const CLIENT_FAULTS = new Set([
+  "context_length_exceeded",
+  "invalid_prompt",
+  "invalid_request_error",
+  "invalid_encrypted_content",
+  "content_policy_violation",
+  "image_content_policy_violation",
+  "cyber_policy",
+  "bio_policy",
+]);
+
+/** Another account may succeed where this one failed. */
+export function mayTryAnother(failure: UpstreamFailure): boolean {
+  return failure.class !== "rejected";
+}
+
+const RETRY_AFTER_SECONDS_MAX = 60;
+
+export function clientError(failure: UpstreamFailure, audience: Audience): ApiError {
+  switch (failure.class) {
+    case "rejected":
+      return rejectedError(failure, audience);
+    case "rate_limited":
+      return new ApiError(
+        "rate_limit_exceeded",
+        `The model \`${audience.publicModel}\` is rate-limited upstream. Wait for the time in Retry-After, then try again.`,
+        { headers: { "retry-after": retryAfter(failure.retryAfterMs) } },
+      );
+    case "overloaded":
+      return new ApiError(
+        "server_is_overloaded",
+        "Selected model is at capacity. Try again shortly or choose another model.",
+      );
+    case "timeout":
+      return new ApiError(
+        "upstream_timeout",
+        `The model \`${audience.publicModel}\` did not answer in time. Try again; a shorter request or streaming helps.`,
+      );
+    case "credential":
+    case "quota":
+    case "model_missing":
+      return new ApiError(
+        "no_available_account",
+        `No account can serve the model \`${audience.publicModel}\` right now. Your administrator can see why under this request id.`,
+      );
+    case "connect":
+    case "reset":
+    case "server":
+    case "bad_answer":
+      return new ApiError(
+        "upstream_error",
+        `The upstream of the model \`${audience.publicModel}\` failed before answering. Try again; nothing was delivered.`,
+      );
+  }
+}
+
+/** The client's own mistake: it gets the upstream's reason, since only that tells what to change. */
+function rejectedError(failure: UpstreamFailure, audience: Audience): ApiError {
+  const { error, status } = failure;
+  const message = error ? publicMessage(error.message, audience) : "";
+  return new ApiError(
+    rejectedCode(status, error),
+    message === "" ? "The upstream refused the request as invalid." : message,
+    { param: error?.param != null && isParam(error.param, audience) ? error.param : null },
+  );
+}
+
+function rejectedCode(status: number | null, error: UpstreamError | null): ErrorCode {
+  if (error?.code != null && isErrorCode(error.code)) {
+    const named = new ApiError(error.code, "");
+    if (named.status === 400 || named.status === 413) return error.code;
+  }
+  if (status === 413) return "request_too_large";
+  if (status === 415) return "unsupported_media_type";
+  if (status === 404) return "response_not_found";
+  return "invalid_request";
+}
+
+/** A parameter path such as `messages[0].content`: every name in it must be one the client sent. */
+function isParam(param: string, audience: Audience): boolean {
+  if (!/^[A-Za-z_][\w.[\]]{0,127}$/.test(param)) return false;
+  return param
+    .split(/[.[\]]+/)
+    .filter((name) => name !== "" && !/^\d+$/.test(name))
+    .every((name) => audience.mentions(name));
+}
+
+/** Whole seconds from 1 to 60: what clients honour. */
+function retryAfter(ms: number | null): string {
+  const seconds = Math.ceil((ms ?? 1000) / 1000);
+  return String(Math.min(RETRY_AFTER_SECONDS_MAX, Math.max(1, seconds)));
+}
+
+/** `retry-after-ms`, or `Retry-After` as seconds or as a date; null when the upstream gives no hint. */
+export function retryAfterMs(headers: Headers, nowMs: number): number | null {
+  const ms = Number(headers.get("retry-after-ms") ?? Number.NaN);
+  if (Number.isFinite(ms) && ms >= 0) return ms;
+  const value = headers.get("retry-after");
+  if (value === null) return null;
+  const seconds = Number(value);
+  if (Number.isFinite(seconds) && seconds >= 0) return seconds * 1000;
+  const date = Date.parse(value);
+  return Number.isNaN(date) ? null : Math.max(0, date - nowMs);
+}

@@ -1,0 +1,87 @@
+import { isRecord, type JsonFields, parseJson } from "./json-fields.ts";
+
+/** The little that an answer needs to know of what was said before. */
+export interface Conversation {
+  question: string;
+  /** What a tool gave back since the last question, or null. */
+  toolOutput: string | null;
+}
+
+export interface FunctionTool {
+  name: string;
+  parameters: unknown;
+}
+
+/** Above this a prompt is not parsed for its question: the last text in it is read where it stands. */
+const PARSED_CHARS_MAX = 32 * 1024;
+const TAIL_CHARS = 400;
+
+export function conversationIn(slice: string | undefined, exact: boolean): Conversation | null {
+  if (slice === undefined) return { question: "", toolOutput: null };
+  if (slice.length > PARSED_CHARS_MAX && !exact) return { question: lastTextIn(slice), toolOutput: null };
+  const value = parseJson(slice);
+  if (value === undefined) return null;
+  if (typeof value === "string") return { question: value, toolOutput: null };
+  if (!Array.isArray(value)) return { question: "", toolOutput: null };
+  return conversationOf(value);
+}
+
+function conversationOf(items: readonly unknown[]): Conversation {
+  let toolOutput: string | null = null;
+  for (let i = items.length - 1; i >= 0; i--) {
+    const item = items[i];
+    if (!isRecord(item)) continue;
+    if (item.role === "user") return { question: textOf(item.content), toolOutput };
+    const isToolOutput = item.role === "tool" || item.type === "function_call_output";
+    if (isToolOutput && toolOutput === null) toolOutput = textOf(item.content ?? item.output);
+  }
+  return { question: "", toolOutput };
+}
+
+function textOf(content: unknown): string {
+  if (typeof content === "string") return content;
+  if (!Array.isArray(content)) return "";
+  const texts = content.map((part) => (isRecord(part) && typeof part.text === "string" ? part.text : ""));
+  return texts.filter((text) => text !== "").join(" ");
+}
+
+function lastTextIn(slice: string): string {
+  const content = /^"content"\s*:\s*"/;
+  for (let at = slice.length; at > 0; ) {
+    at = slice.lastIndexOf('"', at - 1);
+    if (at < 0) break;
+    const head = slice.slice(at, at + 24);
+    const match = content.exec(head) ?? /^"text"\s*:\s*"/.exec(head);
+    if (match !== null) return unescaped(slice, at + match[0].length);
+  }
+  return "";
+}
+
+function unescaped(slice: string, from: number): string {
+  const text = slice.slice(from, from + TAIL_CHARS);
+  const end = /(?<!\\)(?:\\\\)*"/.exec(text);
+  const body = end === null ? text.replace(/\\[^"]{0,5}$/, "") : text.slice(0, end.index);
+  const value = parseJson(`"${body}"`);
+  return typeof value === "string" ? value : "";
+}
+
+/** The function tool to call: the one that is forced, else the first. Chat nests what Responses writes flat. */
+export function toolToCall(fields: JsonFields): FunctionTool | null {
+  const tools = parseJson(fields.get("tools") ?? "[]");
+  const choice = parseJson(fields.get("tool_choice") ?? '"auto"');
+  if (!Array.isArray(tools) || choice === "none") return null;
+  const forced = forcedName(choice);
+  for (const tool of tools) {
+    if (!isRecord(tool) || tool.type !== "function") continue;
+    const spec = isRecord(tool.function) ? tool.function : tool;
+    if (typeof spec.name !== "string" || (forced !== null && spec.name !== forced)) continue;
+    return { name: spec.name, parameters: spec.parameters };
+  }
+  return null;
+}
+
+function forcedName(choice: unknown): string | null {
+  if (!isRecord(choice)) return null;
+  const spec = isRecord(choice.function) ? choice.function : choice;
+  return typeof spec.name === "string" ? spec.name : null;
+}

@@ -1,0 +1,18 @@
+import type { PromptCache } from "./answer.ts";
+import type { JsonFields } from "./json-fields.ts";
+import type { Behaviour, Fault } from "./model-name.ts";
+import type { Reply } from "./reply.ts";
+
+/** What an endpoint may look at: data only, so that it can be called without a server. */
+export interface Call {
+  fields: JsonFields;
+  behaviour: Behaviour;
+  /** The fault in force: the model's own, or the one set at run time. */
+  fault: Fault | null;
+  seed: number;
+  createdAt: number;
+  newId: (prefix: string) => string;
+  promptCache: PromptCache;
+}
+
+export type Endpoint = (call: Call) => Reply;

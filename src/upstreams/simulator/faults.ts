@@ -1,0 +1,166 @@
+import { errorBody, type Refusal, refusal } from "./errors.ts";
+import type { Fault } from "./model-name.ts";
+
+/** Faults that decide the whole answer before an endpoint is asked. The rest strike in `wire.ts`. */
+export type EarlyFault = Refusal | "reset" | "never";
+
+export interface FaultContext {
+  streams: boolean;
+  nowMs: number;
+  /** The caller's own credential, which a leaking upstream would repeat. */
+  credential: string;
+}
+
+const SERVER_SORRY = "The server had an error while processing your request. Sorry about that!";
+const OVERLOADED = "The engine is currently overloaded, please try again later.";
+const RATE_LIMITED =
+  "Rate limit reached for sim-fast in organization org-simulator on requests per min (RPM): Limit 3, Used 3, Requested 1. Please try again in 2s.";
+
+/** Those that a later stage handles: an unknown name must be an error, or a misspelt test would pass. */
+const LATER_FAULTS: ReadonlySet<string> = new Set([
+  "slow-headers",
+  "empty",
+  "truncated",
+  "badjson",
+  "cut",
+  "stall",
+  "pings",
+  "badline",
+  "hugeline",
+  "crlf",
+  "no-event-lines",
+  "split",
+  "no-usage",
+  "usage-zero",
+  "usage-negative",
+  "usage-absurd",
+  "incomplete",
+  "failed",
+  "no-done",
+  "gzip",
+  "canary-ok",
+]);
+
+/** Null: the endpoint answers, and the fault may strike later. */
+export function earlyFault(fault: Fault, context: FaultContext): EarlyFault | null {
+  switch (fault.name) {
+    case "refuse":
+      return "reset";
+    case "rst":
+      return fault.point === null ? "reset" : null;
+    case "blackhole":
+      return "never";
+    case "400":
+      return refusal(400, {
+        message:
+          "Invalid value: 'bananas'. Supported values are: 'system', 'assistant', 'user', 'function', 'tool', and 'developer'.",
+        param: "messages[0].role",
+        code: "invalid_value",
+      });
+    case "context":
+      return refusal(400, {
+        message:
+          "This model's maximum context length is 8192 tokens. However, your messages resulted in 9000 tokens. Please reduce the length of the messages.",
+        param: "messages",
+        code: "context_length_exceeded",
+      });
+    case "401":
+      return refusal(401, { message: "Incorrect API key provided.", code: "invalid_api_key" });
+    case "403":
+      return refusal(403, {
+        message: "Country, region, or territory not supported",
+        type: "request_forbidden",
+        code: "unsupported_country_region_territory",
+      });
+    case "404":
+      return refusal(404, {
+        message: "The model `gone` does not exist or you do not have access to it.",
+        param: "model",
+        code: "model_not_found",
+      });
+    case "429":
+      return rateLimited(fault.retryAfter === null ? {} : { "retry-after": fault.retryAfter });
+    case "429-date":
+      return rateLimited({ "retry-after": new Date(context.nowMs + 2_000).toUTCString() });
+    case "429-quota":
+      return refusal(429, {
+        message: "You exceeded your current quota, please check your plan and billing details.",
+        type: "insufficient_quota",
+        code: "insufficient_quota",
+      });
+    case "500":
+      return refusal(500, { message: SERVER_SORRY, type: "server_error", code: "server_error" });
+    case "502":
+      return html(502, "502 Bad Gateway");
+    case "503":
+      return refusal(503, { message: OVERLOADED, type: "server_error", code: "server_is_overloaded" });
+    case "529":
+      return refusal(529, { message: OVERLOADED, type: "overloaded_error", code: "overloaded_error" });
+    case "html":
+      return html(200, "Please sign in to the network");
+    case "redirect":
+      return { kind: "refusal", status: 302, body: "", headers: { location: "/__redirected" } };
+    case "canary":
+      return canary(fault.status ?? 500, context.credential);
+    case "capacity-in-stream":
+      if (context.streams) return null;
+      return refusal(503, { message: OVERLOADED, type: "server_error", code: "server_is_overloaded" });
+    case "error-in-stream":
+      if (context.streams) return null;
+      return refusal(500, { message: SERVER_SORRY, type: "server_error", code: "server_error" });
+    default:
+      if (LATER_FAULTS.has(fault.name)) return null;
+      return refusal(400, { message: `The simulator knows no fault '${fault.name}'.`, param: "model" });
+  }
+}
+
+function rateLimited(headers: Record<string, string>): Refusal {
+  return refusal(
+    429,
+    { message: RATE_LIMITED, type: "requests", code: "rate_limit_exceeded" },
+    { "x-ratelimit-limit-requests": "3", "x-ratelimit-remaining-requests": "0", ...headers },
+  );
+}
+
+function html(status: number, title: string): Refusal {
+  const body = `<!DOCTYPE html><html><head><title>${title}</title></head><body><h1>${title}</h1></body></html>`;
+  return { kind: "refusal", status, body, headers: { "content-type": "text/html; charset=utf-8" } };
+}
+
+export const CANARY_WORDS = ["org-CANARY7f3a", "CANARY-SECRET-7f3a"] as const;
+
+const CANARY_HEADERS = [
+  "openai-organization",
+  "openai-project",
+  "openai-processing-ms",
+  "x-request-id",
+  "x-oai-request-id",
+  "x-ratelimit-limit-requests",
+  "x-codex-turn-state",
+  "cf-ray",
+  "server",
+  "via",
+  "etag",
+  "x-powered-by",
+  "www-authenticate",
+  "x-anything-else",
+] as const;
+
+export function canaryHeaders(credential: string): Record<string, string> {
+  const text = canaryText(credential);
+  const headers: Record<string, string> = { "set-cookie": `session="${text}"; HttpOnly` };
+  for (const name of CANARY_HEADERS) headers[name] = text;
+  return headers;
+}
+
+function canary(status: number, credential: string): Refusal {
+  const text = canaryText(credential);
+  const error = { message: text, type: text, param: text, code: text };
+  const envelope = JSON.parse(errorBody(error));
+  const body = JSON.stringify({ ...envelope, account: text, request_id: text, detail: [{ note: text }] });
+  return { kind: "refusal", status, body, headers: canaryHeaders(credential) };
+}
+
+function canaryText(credential: string): string {
+  return [credential, ...CANARY_WORDS].join(" ").trim();
+}

@@ -1,0 +1,109 @@
+import type { Usage } from "./answer.ts";
+import type { Call } from "./endpoint.ts";
+import { invalid, missing, notJson } from "./errors.ts";
+import { intField, isTrue, parseJson, stringField } from "./json-fields.ts";
+import { gradientPng } from "./png.ts";
+import { eventsReply, type Frame, frame, jsonReply, type Reply, toldUsage } from "./reply.ts";
+import { hashOf, tokensOfBytes } from "./text.ts";
+
+export type ImageWork = "image_generation" | "image_edit";
+
+const IMAGES_MAX = 10;
+const PARTIALS_MAX = 3;
+const OUTPUT_TOKENS_PER_IMAGE = 272;
+const INPUT_TOKENS_PER_IMAGE = 64;
+const CACHED_MAX = 64;
+
+const encoded = new Map<string, string>();
+
+export function images(call: Call, work: ImageWork, uploads: number): Reply {
+  const { fields } = call;
+  const prompt = stringField(fields, "prompt");
+  if (prompt === null) return missing("prompt");
+  const sources = uploads > 0 ? uploads : jsonSources(fields.get("images"));
+  if (sources === null) return notJson();
+  if (work === "image_edit" && sources === 0) return missing("image");
+  const count = fields.has("n") ? intField(fields, "n") : 1;
+  if (count === null || count < 1 || count > IMAGES_MAX) {
+    return invalid("n", `Invalid value for 'n': expected 1 to ${IMAGES_MAX}.`);
+  }
+
+  const textTokens = tokensOfBytes(Buffer.byteLength(prompt));
+  const imageTokens = sources * INPUT_TOKENS_PER_IMAGE;
+  const usage: Usage = {
+    input: textTokens + imageTokens,
+    cached: 0,
+    output: count * OUTPUT_TOKENS_PER_IMAGE,
+    reasoning: 0,
+  };
+  const told = toldUsage(usage, call.fault);
+  const toldText = told === null ? "" : `,"usage":${imageUsage(told, imageTokens)}`;
+  const format = formatFields(call);
+  const picture = (index: number): string =>
+    base64Png(hashOf(call.seed + index, prompt), call.behaviour.bytes);
+
+  if (isTrue(fields, "stream")) {
+    const partials = Math.min(intField(fields, "partial_images") ?? 0, PARTIALS_MAX);
+    return eventsReply(imageEvents(call, work, count, partials, picture, format, toldText), usage, count);
+  }
+  const data = Array.from({ length: count }, (_, index) => `{"b64_json":"${picture(index)}"}`);
+  const body = `{"created":${call.createdAt},"data":[${data.join(",")}],${format}${toldText}}`;
+  return jsonReply(body, usage, count);
+}
+
+function jsonSources(slice: string | undefined): number | null {
+  if (slice === undefined) return 0;
+  const value = parseJson(slice);
+  return value === undefined ? null : Array.isArray(value) ? value.length : 0;
+}
+
+function formatFields(call: Call): string {
+  const size = stringField(call.fields, "size") ?? "auto";
+  const quality = stringField(call.fields, "quality") ?? "auto";
+  const background = stringField(call.fields, "background") ?? "auto";
+  return `"background":"${background === "auto" ? "opaque" : background}","output_format":"png","quality":"${quality === "auto" ? "low" : quality}","size":${JSON.stringify(size === "auto" ? "1024x1024" : size)}`;
+}
+
+function imageUsage(usage: Usage, imageTokens: number): string {
+  const images = Math.min(imageTokens, Math.max(usage.input, 0));
+  return `{"input_tokens":${usage.input},"input_tokens_details":{"text_tokens":${usage.input - images},"image_tokens":${images}},"output_tokens":${usage.output},"output_tokens_details":{"text_tokens":0,"image_tokens":${usage.output}},"total_tokens":${usage.input + usage.output}}`;
+}
+
+function* imageEvents(
+  call: Call,
+  work: ImageWork,
+  count: number,
+  partials: number,
+  picture: (index: number) => string,
+  format: string,
+  toldText: string,
+): Generator<Frame> {
+  const about = `"created_at":${call.createdAt},${format}`;
+  for (let index = 0; index < count; index++) {
+    for (let partial = 0; partial < partials; partial++) {
+      const type = `${work}.partial_image`;
+      yield frame(
+        type,
+        `{"type":"${type}","partial_image_index":${partial},"b64_json":"${picture(index)}",${about}}`,
+      );
+    }
+    const type = `${work}.completed`;
+    const last = index === count - 1 ? toldText : "";
+    yield {
+      event: type,
+      data: `{"type":"${type}","b64_json":"${picture(index)}",${about}${last}}`,
+      outputBytes: OUTPUT_TOKENS_PER_IMAGE * 4,
+      isTextDelta: false,
+    };
+  }
+}
+
+function base64Png(hash: number, bytes: number | null): string {
+  const key = `${hash}/${bytes}`;
+  const known = encoded.get(key);
+  if (known !== undefined) return known;
+  const text = gradientPng(hash, bytes).toString("base64");
+  if (encoded.size >= CACHED_MAX) encoded.clear();
+  if (text.length < 1_000_000) encoded.set(key, text);
+  return text;
+}

@@ -1,0 +1,61 @@
+import type { Usage } from "./answer.ts";
+import type { Refusal } from "./errors.ts";
+import type { Fault } from "./model-name.ts";
+
+/** One server-sent event. */
+export interface Frame {
+  /** The `event:` line; null leaves it out, as Chat Completions does. */
+  event: string | null;
+  data: string;
+  /** Bytes of model output in it: what an aborted stream really produced is counted from these. */
+  outputBytes: number;
+  isTextDelta: boolean;
+}
+
+/** What an endpoint has to say, before pace and faults have their turn. */
+export interface JsonReply {
+  kind: "json";
+  body: string;
+  usage: Usage;
+  images: number;
+}
+
+export interface EventsReply {
+  kind: "events";
+  frames: Iterable<Frame>;
+  usage: Usage;
+  images: number;
+}
+
+export type Reply = JsonReply | EventsReply | Refusal;
+
+export function jsonReply(body: string, usage: Usage, images = 0): JsonReply {
+  return { kind: "json", body, usage, images };
+}
+
+export function eventsReply(frames: Iterable<Frame>, usage: Usage, images = 0): EventsReply {
+  return { kind: "events", frames, usage, images };
+}
+
+export function frame(event: string | null, data: string): Frame {
+  return { event, data, outputBytes: 0, isTextDelta: false };
+}
+
+export const NO_USAGE: Usage = { input: 0, cached: 0, output: 0, reasoning: 0 };
+
+/** The usage that is told, which a fault may falsify; the ledger keeps the true one. Null: none is told. */
+export function toldUsage(usage: Usage, fault: Fault | null): Usage | null {
+  switch (fault?.name) {
+    case "no-usage":
+      return null;
+    case "usage-zero":
+    case "empty":
+      return NO_USAGE;
+    case "usage-negative":
+      return { input: -120, cached: -40, output: -45, reasoning: -5 };
+    case "usage-absurd":
+      return { input: 1e18, cached: 1e18, output: 1e18, reasoning: 1e18 };
+    default:
+      return usage;
+  }
+}

@@ -1,0 +1,60 @@
+import { boundaryOf, createMultipartReader, type MultipartForm } from "./multipart.ts";
+
+/** A request's body as the endpoints need it, and as much of it as the ledger wants. */
+export interface RequestBody {
+  text: string;
+  form: MultipartForm | null;
+  bytes: number;
+  sha256: string | null;
+  raw: Uint8Array | null;
+}
+
+const KEPT_BYTES_MAX = 1024 * 1024;
+
+export async function readBody(request: Request, full: boolean): Promise<RequestBody> {
+  const contentType = request.headers.get("content-type");
+  if (contentType !== null && /^multipart\//i.test(contentType)) return readMultipart(request, full);
+  if (!full) {
+    const text = await request.text();
+    const length = request.headers.get("content-length");
+    const bytes = length === null ? Buffer.byteLength(text) : Number(length);
+    return { text, form: null, bytes, sha256: null, raw: null };
+  }
+  const raw = await request.bytes();
+  const sha256 = new Bun.CryptoHasher("sha256").update(raw).digest("hex");
+  return { text: new TextDecoder().decode(raw), form: null, bytes: raw.length, sha256, raw };
+}
+
+async function readMultipart(request: Request, full: boolean): Promise<RequestBody> {
+  const boundary = boundaryOf(request.headers.get("content-type"));
+  const reader = boundary === null ? null : createMultipartReader(boundary);
+  const hasher = full ? new Bun.CryptoHasher("sha256") : null;
+  let bytes = 0;
+  let kept: Uint8Array[] | null = full ? [] : null;
+  if (request.body !== null) {
+    for await (const chunk of request.body) {
+      bytes += chunk.length;
+      hasher?.update(chunk);
+      reader?.push(chunk);
+      if (bytes > KEPT_BYTES_MAX) kept = null;
+      kept?.push(chunk);
+    }
+  }
+  const form = reader?.end() ?? null;
+  const raw = kept === null ? null : Buffer.concat(kept);
+  return { text: formAsJson(form), form, bytes, sha256: hasher?.digest("hex") ?? null, raw };
+}
+
+const NUMERIC_FIELDS: ReadonlySet<string> = new Set(["n", "partial_images", "output_compression"]);
+
+/** Form values are all strings; written as the JSON body they stand for, one reading serves both. */
+function formAsJson(form: MultipartForm | null): string {
+  if (form === null) return "";
+  const fields: Record<string, unknown> = {};
+  for (const [name, value] of form.texts) {
+    if (NUMERIC_FIELDS.has(name) && /^\d{1,6}$/.test(value)) fields[name] = Number(value);
+    else if (name === "stream") fields[name] = value === "true";
+    else fields[name] = value;
+  }
+  return JSON.stringify(fields);
+}

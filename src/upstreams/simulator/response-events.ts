@@ -1,0 +1,95 @@
+import type { Fault } from "./model-name.ts";
+import type { Frame } from "./reply.ts";
+import {
+  failedResponse,
+  itemObject,
+  type OutputItem,
+  type PlannedResponse,
+  responseObject,
+  textPart,
+} from "./response-object.ts";
+import { piecesOf } from "./text.ts";
+
+type ItemFrames = Generator<Frame>;
+type Numbered = (type: string, fields: string, outputBytes?: number) => Frame;
+
+/** The stream of one response: created, in progress, its items, exactly one end. OpenAI writes no `[DONE]` here. */
+export function* responseEvents(
+  planned: PlannedResponse,
+  events: number | null,
+  fault: Fault | null,
+): Generator<Frame> {
+  let sequence = 0;
+  const next: Numbered = (type, fields, outputBytes = 0) => ({
+    event: type,
+    data: `{"type":"${type}","sequence_number":${sequence++},${fields}}`,
+    outputBytes,
+    isTextDelta: type === "response.output_text.delta",
+  });
+
+  yield next("response.created", `"response":${responseObject(planned, "in_progress")}`);
+  if (fault?.name === "capacity-in-stream") {
+    const failed = failedResponse(
+      planned,
+      "server_is_overloaded",
+      "Our servers are currently overloaded. Please try again later.",
+    );
+    yield next("response.failed", `"response":${failed}`);
+    return;
+  }
+  yield next("response.in_progress", `"response":${responseObject(planned, "in_progress")}`);
+  for (const [index, item] of planned.items.entries()) {
+    yield next("response.output_item.added", `"output_index":${index},"item":${itemObject(item, false)}`);
+    yield* itemEvents(item, index, events, next);
+    yield next("response.output_item.done", `"output_index":${index},"item":${itemObject(item, true)}`);
+  }
+  yield next(`response.${planned.end}`, `"response":${responseObject(planned, planned.end)}`);
+}
+
+function itemEvents(item: OutputItem, index: number, events: number | null, next: Numbered): ItemFrames {
+  const place = `"item_id":"${item.id}","output_index":${index}`;
+  switch (item.kind) {
+    case "reasoning":
+      return reasoningEvents(item.text, place, next);
+    case "message":
+      return messageEvents(item.text, place, events, next);
+    case "call":
+      return callEvents(item.name, item.arguments, place, next);
+  }
+}
+
+function* reasoningEvents(text: string, place: string, next: Numbered): ItemFrames {
+  const part = `${place},"summary_index":0`;
+  const type = "response.reasoning_summary";
+  yield next(`${type}_part.added`, `${part},"part":{"type":"summary_text","text":""}`);
+  for (const piece of piecesOf(text, null)) {
+    yield next(`${type}_text.delta`, `${part},"delta":${JSON.stringify(piece)}`, Buffer.byteLength(piece));
+  }
+  yield next(`${type}_text.done`, `${part},"text":${JSON.stringify(text)}`);
+  yield next(`${type}_part.done`, `${part},"part":{"type":"summary_text","text":${JSON.stringify(text)}}`);
+}
+
+function* messageEvents(text: string, place: string, events: number | null, next: Numbered): ItemFrames {
+  const part = `${place},"content_index":0`;
+  yield next("response.content_part.added", `${part},"part":${textPart("")}`);
+  for (const piece of piecesOf(text, events)) {
+    const delta = `${part},"delta":${JSON.stringify(piece)},"logprobs":[]`;
+    yield next("response.output_text.delta", delta, Buffer.byteLength(piece));
+  }
+  yield next("response.output_text.done", `${part},"text":${JSON.stringify(text)},"logprobs":[]`);
+  yield next("response.content_part.done", `${part},"part":${textPart(text)}`);
+}
+
+function* callEvents(name: string, args: string, place: string, next: Numbered): ItemFrames {
+  const type = "response.function_call_arguments";
+  let nameBytes = Buffer.byteLength(name);
+  for (const piece of piecesOf(args, null)) {
+    yield next(
+      `${type}.delta`,
+      `${place},"delta":${JSON.stringify(piece)}`,
+      nameBytes + Buffer.byteLength(piece),
+    );
+    nameBytes = 0;
+  }
+  yield next(`${type}.done`, `${place},"arguments":${JSON.stringify(args)},"name":${JSON.stringify(name)}`);
+}

@@ -1,0 +1,126 @@
+import type { Choice, Usage } from "./answer.ts";
+import type { Call } from "./endpoint.ts";
+import { echoed, isRecord, isTrue, type JsonFields, parseJson } from "./json-fields.ts";
+import { toldUsage } from "./reply.ts";
+
+export type ResponseStatus = "queued" | "in_progress" | "completed" | "incomplete" | "failed" | "cancelled";
+
+/** All that is needed to write the response object, whole or half done, now or when it is fetched again. */
+export interface PlannedResponse {
+  id: string;
+  createdAt: number;
+  /** Everything between `metadata` and `truncation`, which never changes while the response grows. */
+  constantPart: string;
+  background: boolean;
+  items: readonly OutputItem[];
+  end: "completed" | "incomplete" | "failed";
+  usage: Usage;
+  told: Usage | null;
+  input: string;
+}
+
+export type OutputItem =
+  | { kind: "reasoning"; id: string; text: string; encrypted: boolean }
+  | { kind: "message"; id: string; text: string; cut: boolean }
+  | { kind: "call"; id: string; callId: string; name: string; arguments: string };
+
+export function planResponse(call: Call, choice: Choice, usage: Usage): PlannedResponse {
+  const { fields, fault } = call;
+  const cut = choice.cut || fault?.name === "incomplete";
+  return {
+    id: call.newId("resp_"),
+    createdAt: call.createdAt,
+    constantPart: constantPart(fields, call.behaviour.responseModel),
+    background: isTrue(fields, "background"),
+    items: fault?.name === "empty" ? [] : itemsOf(call, choice, cut),
+    end: fault?.name === "failed" ? "failed" : cut ? "incomplete" : "completed",
+    usage,
+    told: toldUsage(usage, fault),
+    input: fields.get("input") ?? "[]",
+  };
+}
+
+function itemsOf(call: Call, choice: Choice, cut: boolean): OutputItem[] {
+  const items: OutputItem[] = [];
+  if (choice.reasoning !== "") {
+    const encrypted = echoed(call.fields, "include", "").includes("reasoning.encrypted_content");
+    items.push({ kind: "reasoning", id: call.newId("rs_"), text: choice.reasoning, encrypted });
+  }
+  if (choice.call !== null) {
+    items.push({ kind: "call", id: call.newId("fc_"), callId: call.newId("call_"), ...choice.call });
+  } else {
+    items.push({ kind: "message", id: call.newId("msg_"), text: choice.text, cut });
+  }
+  return items;
+}
+
+function constantPart(fields: JsonFields, responseModel: string): string {
+  return `"instructions":${echoed(fields, "instructions", "null")},"max_output_tokens":${echoed(fields, "max_output_tokens", "null")},"max_tool_calls":${echoed(fields, "max_tool_calls", "null")},"metadata":${echoed(fields, "metadata", "{}")},"model":${JSON.stringify(responseModel)},"parallel_tool_calls":${echoed(fields, "parallel_tool_calls", "true")},"presence_penalty":0,"frequency_penalty":0,"previous_response_id":${echoed(fields, "previous_response_id", "null")},"prompt_cache_key":${echoed(fields, "prompt_cache_key", "null")},"reasoning":${echoed(fields, "reasoning", '{"effort":null,"summary":null}')},"safety_identifier":${echoed(fields, "safety_identifier", "null")},"service_tier":"default","store":${echoed(fields, "store", "true")},"temperature":${echoed(fields, "temperature", "1")},"text":${textOption(fields)},"tool_choice":${echoed(fields, "tool_choice", '"auto"')},"tools":${echoed(fields, "tools", "[]")},"top_logprobs":${echoed(fields, "top_logprobs", "0")},"top_p":${echoed(fields, "top_p", "1")},"truncation":${echoed(fields, "truncation", '"disabled"')},"user":${echoed(fields, "user", "null")}`;
+}
+
+/** `format` is required in the answer and optional in the question. */
+function textOption(fields: JsonFields): string {
+  const slice = echoed(fields, "text", '{"format":{"type":"text"},"verbosity":"medium"}');
+  if (slice.includes('"format"')) return slice;
+  const value = parseJson(slice);
+  return JSON.stringify({ format: { type: "text" }, ...(isRecord(value) ? value : {}) });
+}
+
+export function responseObject(planned: PlannedResponse, status: ResponseStatus): string {
+  const ended = status === "completed" || status === "incomplete" || status === "failed";
+  const output = ended ? planned.items.map((item) => itemObject(item, true)).join(",") : "";
+  const usage = ended && planned.told !== null ? responsesUsage(planned.told) : "null";
+  const error =
+    status === "failed"
+      ? '{"code":"server_error","message":"The server had an error while processing your request. Sorry about that!"}'
+      : "null";
+  return writeObject(planned, status, output, usage, error);
+}
+
+/** A response that ended before it said anything. */
+export function failedResponse(planned: PlannedResponse, code: string, message: string): string {
+  return writeObject(planned, "failed", "", "null", JSON.stringify({ code, message }));
+}
+
+function writeObject(
+  planned: PlannedResponse,
+  status: ResponseStatus,
+  output: string,
+  usage: string,
+  error: string,
+): string {
+  const completedAt = status === "completed" ? planned.createdAt : "null";
+  const incomplete = status === "incomplete" ? '{"reason":"max_output_tokens"}' : "null";
+  return `{"id":"${planned.id}","object":"response","created_at":${planned.createdAt},"status":"${status}","background":${planned.background},"completed_at":${completedAt},"error":${error},"incomplete_details":${incomplete},${planned.constantPart},"output":[${output}],"usage":${usage}}`;
+}
+
+export function itemObject(item: OutputItem, done: boolean): string {
+  switch (item.kind) {
+    case "reasoning": {
+      const summary = done ? `{"type":"summary_text","text":${JSON.stringify(item.text)}}` : "";
+      const sealed = item.encrypted ? `,"encrypted_content":"${sealedText(item.text)}"` : "";
+      return `{"id":"${item.id}","type":"reasoning","summary":[${summary}],"status":"${done ? "completed" : "in_progress"}"${done ? sealed : ""}}`;
+    }
+    case "message": {
+      const status = done ? (item.cut ? "incomplete" : "completed") : "in_progress";
+      const part = done ? textPart(item.text) : "";
+      return `{"id":"${item.id}","type":"message","status":"${status}","content":[${part}],"role":"assistant"}`;
+    }
+    case "call": {
+      const given = done ? JSON.stringify(item.arguments) : '""';
+      return `{"id":"${item.id}","type":"function_call","status":"${done ? "completed" : "in_progress"}","arguments":${given},"call_id":"${item.callId}","name":${JSON.stringify(item.name)}}`;
+    }
+  }
+}
+
+export function textPart(text: string): string {
+  return `{"type":"output_text","annotations":[],"logprobs":[],"text":${JSON.stringify(text)}}`;
+}
+
+export function sealedText(text: string): string {
+  return `sim.${Buffer.from(text).toString("base64url")}`;
+}
+
+export function responsesUsage(usage: Usage): string {
+  return `{"input_tokens":${usage.input},"input_tokens_details":{"cached_tokens":${usage.cached},"cache_write_tokens":0},"output_tokens":${usage.output},"output_tokens_details":{"reasoning_tokens":${usage.reasoning}},"total_tokens":${usage.input + usage.output}}`;
+}

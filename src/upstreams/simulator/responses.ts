@@ -1,0 +1,152 @@
+import { inputTokensOf, planAnswer, type Usage } from "./answer.ts";
+import type { Call } from "./endpoint.ts";
+import { invalid, missing, notJson, type Refusal, refusal } from "./errors.ts";
+import { isRecord, isTrue, parseJson, stringField } from "./json-fields.ts";
+import { eventsReply, jsonReply, NO_USAGE, type Reply, toldUsage } from "./reply.ts";
+import { responseEvents } from "./response-events.ts";
+import { planResponse, responseObject, responsesUsage, sealedText } from "./response-object.ts";
+import type { ResponseStore, StoredResponse } from "./response-store.ts";
+
+export function createResponse(call: Call, store: ResponseStore): Reply {
+  const { fields, behaviour, fault } = call;
+  if (!fields.has("input")) return missing("input");
+  const earlier = earlierTurn(call, store);
+  if (earlier !== null && "kind" in earlier) return earlier;
+  const earlierTokens = earlier === null ? 0 : earlier.planned.usage.input + earlier.planned.usage.output;
+  const answer = planAnswer(fields, "input", behaviour, call.seed, call.promptCache, earlierTokens);
+  if (answer === null) return notJson();
+  const planned = planResponse(call, answer.choices[0], answer.usage);
+  const streams = isTrue(fields, "stream");
+  const waits = planned.background && !streams;
+  if (fields.get("store") !== "false") {
+    store.put({ planned, status: waits ? "queued" : planned.end, events: behaviour.events });
+  }
+  if (streams) return eventsReply(responseEvents(planned, behaviour.events, fault), answer.usage);
+  return jsonReply(responseObject(planned, waits ? "queued" : planned.end), answer.usage);
+}
+
+function earlierTurn(call: Call, store: ResponseStore): StoredResponse | Refusal | null {
+  const id = stringField(call.fields, "previous_response_id");
+  if (id === null) return null;
+  return (
+    store.get(id) ??
+    refusal(400, {
+      message: `Previous response with id '${id}' not found.`,
+      param: "previous_response_id",
+      code: "previous_response_not_found",
+    })
+  );
+}
+
+export function countInputTokens(call: Call): Reply {
+  return jsonReply(
+    `{"object":"response.input_tokens","input_tokens":${inputTokensOf(call.fields)}}`,
+    NO_USAGE,
+  );
+}
+
+export function compact(call: Call, store: ResponseStore): Reply {
+  const earlier = earlierTurn(call, store);
+  if (earlier !== null && "kind" in earlier) return earlier;
+  const value = parseJson(call.fields.get("input") ?? "[]");
+  if (value === undefined) return notJson();
+  const kept = inputItems(value, call.newId).filter((item) => item.role === "user");
+  const summary = sealedText(`compacted ${kept.length} user messages`);
+  const output = [...kept, { id: call.newId("cmp_"), type: "compaction", encrypted_content: summary }];
+  const usage: Usage = { input: inputTokensOf(call.fields), cached: 0, output: 16, reasoning: 0 };
+  const told = toldUsage(usage, call.fault);
+  return jsonReply(
+    `{"id":"${call.newId("resp_")}","object":"response.compaction","created_at":${call.createdAt},"output":${JSON.stringify(output)},"usage":${told === null ? "null" : responsesUsage(told)}}`,
+    usage,
+  );
+}
+
+/** `GET`, `DELETE`, `/cancel` and `/input_items` of one response. */
+export function storedResponse(
+  store: ResponseStore,
+  method: string,
+  id: string,
+  action: string | null,
+  query: URLSearchParams,
+): Reply | null {
+  const stored = store.get(id);
+  if (stored === undefined) {
+    return refusal(404, { message: `Response with id '${id}' not found.`, param: "id" });
+  }
+  const route = `${method} ${action ?? ""}`.trim();
+  switch (route) {
+    case "GET":
+      return fetched(stored, query);
+    case "DELETE":
+      store.delete(id);
+      return jsonReply(`{"id":"${id}","object":"response","deleted":true}`, NO_USAGE);
+    case "POST cancel":
+      return cancelled(stored);
+    case "GET input_items":
+      return listed(stored, query);
+    default:
+      return null;
+  }
+}
+
+/** Background work is done by the time someone asks for it. */
+function fetched(stored: StoredResponse, query: URLSearchParams): Reply {
+  if (stored.status === "queued") stored.status = stored.planned.end;
+  if (query.get("stream") !== "true")
+    return jsonReply(responseObject(stored.planned, stored.status), NO_USAGE);
+  const after = Number(query.get("starting_after") ?? "-1");
+  const frames = responseEvents(stored.planned, stored.events, null).filter(
+    (one) => !(Number(/"sequence_number":(\d+)/.exec(one.data)?.[1] ?? "Infinity") <= after),
+  );
+  return eventsReply(frames, NO_USAGE);
+}
+
+function cancelled(stored: StoredResponse): Reply {
+  if (!stored.planned.background) return invalid("id", "Cannot cancel a synchronous response.");
+  if (stored.status === "queued") stored.status = "cancelled";
+  if (stored.status !== "cancelled") return invalid("id", "Cannot cancel a completed response.");
+  return jsonReply(responseObject(stored.planned, "cancelled"), NO_USAGE);
+}
+
+interface InputItem extends Record<string, unknown> {
+  id: string;
+}
+
+function listed(stored: StoredResponse, query: URLSearchParams): Reply {
+  let number = 0;
+  const tag = stored.planned.id.slice("resp_".length);
+  const items = inputItems(parseJson(stored.planned.input), (prefix) => `${prefix}${tag}${number++}`);
+  if (query.get("order") !== "asc") items.reverse();
+  const after = items.findIndex((item) => item.id === query.get("after"));
+  const limit = Math.min(Math.max(Number(query.get("limit") ?? 20) || 20, 1), 100);
+  const page = items.slice(after + 1, after + 1 + limit);
+  const list = {
+    object: "list",
+    data: page,
+    first_id: page[0]?.id ?? null,
+    last_id: page.at(-1)?.id ?? null,
+    has_more: after + 1 + limit < items.length,
+  };
+  return jsonReply(JSON.stringify(list), NO_USAGE);
+}
+
+/** The input in the form in which the API hands it back: items with ids, text in parts. */
+function inputItems(input: unknown, newId: (prefix: string) => string): InputItem[] {
+  if (typeof input === "string") {
+    return [
+      { id: newId("msg_"), type: "message", role: "user", status: "completed", content: inputText(input) },
+    ];
+  }
+  if (!Array.isArray(input)) return [];
+  return input.filter(isRecord).map((item) => {
+    const isMessage = item.type === undefined || item.type === "message";
+    const id = typeof item.id === "string" ? item.id : newId(isMessage ? "msg_" : "item_");
+    if (!isMessage) return { ...item, id };
+    const content = typeof item.content === "string" ? inputText(item.content) : item.content;
+    return { ...item, id, type: "message", status: "completed", content };
+  });
+}
+
+function inputText(text: string): unknown[] {
+  return [{ type: "input_text", text }];
+}

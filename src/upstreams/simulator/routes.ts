@@ -1,0 +1,214 @@
+import { chatCompletion } from "./chat.ts";
+import { answerControl } from "./control.ts";
+import { type Delivery, deliver } from "./delivery.ts";
+import { embeddings } from "./embeddings.ts";
+import type { Call } from "./endpoint.ts";
+import { badCredential, methodNotAllowed, missing, notJson, unknownModel, unknownUrl } from "./errors.ts";
+import { images } from "./images.ts";
+import { type JsonFields, stringField, topLevelFields } from "./json-fields.ts";
+import type { LedgerEntry } from "./ledger.ts";
+import { behaviourOf, type Fault } from "./model-name.ts";
+import { jsonReply, NO_USAGE, type Reply } from "./reply.ts";
+import { type RequestBody, readBody } from "./request-body.ts";
+import { compact, countInputTokens, createResponse, storedResponse } from "./responses.ts";
+import type { Simulation } from "./simulation.ts";
+
+type PostEndpoint = (call: Call, simulation: Simulation, uploads: number) => Reply;
+
+const POST_ENDPOINTS: Readonly<Record<string, PostEndpoint>> = {
+  "/chat/completions": (call) => chatCompletion(call),
+  "/responses": (call, simulation) => createResponse(call, simulation.store),
+  "/responses/input_tokens": (call) => countInputTokens(call),
+  "/responses/compact": (call, simulation) => compact(call, simulation.store),
+  "/embeddings": (call) => embeddings(call),
+  "/images/generations": (call) => images(call, "image_generation", 0),
+  "/images/edits": (call, _simulation, uploads) => images(call, "image_edit", uploads),
+};
+
+const MODELS = ["sim-fast", "sim-reason", "sim-tools", "sim-embed", "sim-image"] as const;
+const MODELS_CREATED_AT = 1_767_225_600;
+
+export async function handle(request: Request, simulation: Simulation): Promise<Response> {
+  const url = request.url;
+  const pathAt = url.indexOf("/", url.indexOf("//") + 2);
+  const queryAt = url.indexOf("?", pathAt);
+  const path = queryAt < 0 ? url.slice(pathAt) : url.slice(pathAt, queryAt);
+  const query = queryAt < 0 ? "" : url.slice(queryAt + 1);
+
+  const credential = credentialOf(request.headers);
+  if (simulation.credential !== null && credential !== simulation.credential) {
+    const { status, body } = badCredential(credential);
+    return new Response(body, {
+      status,
+      headers: { "content-type": "application/json", "x-request-id": simulation.newId("req_") },
+    });
+  }
+  if (path.startsWith("/__")) return answerControl(request, path, simulation);
+
+  const place = placeOf(path, query);
+  const endpoint = request.method === "POST" && place !== null ? POST_ENDPOINTS[place.path] : undefined;
+  if (endpoint === undefined || place === null) return answerOther(request, path, place, query, simulation);
+
+  const body = await readBody(request, simulation.ledger.full);
+  const fields = topLevelFields(body.text);
+  const model = modelOf(place, fields);
+  const behaviour = behaviourOf(model ?? "");
+  const fault = forcedFault(simulation) ?? behaviour.fault;
+  const requestId = simulation.newId("req_");
+  const entry = openEntry(requestId, request, path, model ?? "", body, simulation);
+  entry.stream = fields?.get("stream") === "true";
+  simulation.ledger.open(entry);
+  const nowMs = entry.at;
+  const delivery = { request, behaviour, fault, entry, ledger: simulation.ledger, requestId, nowMs };
+  return deliver({ ...delivery, credential: credential ?? "" }, () => {
+    if (fields === null) return notJson();
+    if (model === null) return missing("model");
+    const call: Call = {
+      fields,
+      behaviour,
+      fault,
+      seed: simulation.seed,
+      createdAt: Math.floor(nowMs / 1_000),
+      newId: simulation.newId,
+      promptCache: simulation.promptCache,
+    };
+    return endpoint(call, simulation, body.form === null ? 0 : uploadsIn(body));
+  });
+}
+
+interface Place {
+  /** After `/v1`, whichever way it was written. */
+  path: string;
+  /** The model of an Azure deployment path. */
+  deployment: string | null;
+}
+
+/** OpenAI's paths and Azure's three ways to write them. */
+function placeOf(path: string, query: string): Place | null {
+  if (path.startsWith("/v1/")) return { path: path.slice(3), deployment: null };
+  if (path.startsWith("/openai/v1/")) return { path: path.slice("/openai/v1".length), deployment: null };
+  if (!path.startsWith("/openai/") || !/(?:^|&)api-version=[^&]/.test(query)) return null;
+  const match = /^\/openai\/deployments\/([^/]+)(\/.*)$/.exec(path);
+  if (match === null) return { path: path.slice("/openai".length), deployment: null };
+  return { path: match[2] ?? "", deployment: decodeURIComponent(match[1] ?? "") };
+}
+
+function modelOf(place: Place, fields: JsonFields | null): string | null {
+  if (place.deployment !== null) return place.deployment;
+  const named = fields === null ? null : stringField(fields, "model");
+  return named ?? (place.path.startsWith("/images/") ? "sim-image" : null);
+}
+
+function uploadsIn(body: RequestBody): number {
+  return body.form?.files.filter((file) => file.name === "image" || file.name === "image[]").length ?? 0;
+}
+
+function credentialOf(headers: Headers): string | null {
+  const authorization = headers.get("authorization");
+  if (authorization !== null) return authorization.replace(/^bearer\s+/i, "");
+  return headers.get("api-key");
+}
+
+function forcedFault(simulation: Simulation): Fault | null {
+  const { forced } = simulation;
+  if (forced === null) return null;
+  forced.left--;
+  if (forced.left <= 0) simulation.forced = null;
+  return forced.fault;
+}
+
+function openEntry(
+  id: string,
+  request: Request,
+  path: string,
+  model: string,
+  body: RequestBody | null,
+  simulation: Simulation,
+): LedgerEntry {
+  const { ledger } = simulation;
+  if (body !== null && body.raw !== null) ledger.keepBody(id, body.raw);
+  return {
+    id,
+    at: simulation.clock.nowMs(),
+    path,
+    model,
+    stream: false,
+    requestBytes: body?.bytes ?? 0,
+    bodySha256: body?.sha256 ?? null,
+    headers: ledger.full ? Object.fromEntries(request.headers) : {},
+    form: formOf(body),
+    inputTokens: 0,
+    outputTokens: 0,
+    cachedTokens: 0,
+    reasoningTokens: 0,
+    images: 0,
+    eventsSent: 0,
+    textDeltasSent: 0,
+    finished: false,
+    abortedByClient: false,
+  };
+}
+
+function formOf(body: RequestBody | null): LedgerEntry["form"] {
+  if (body === null || body.form === null) return null;
+  return { texts: Object.fromEntries(body.form.texts), files: body.form.files };
+}
+
+/** Everything that names no model in its body: lists, stored responses, wrong addresses. */
+async function answerOther(
+  request: Request,
+  path: string,
+  place: Place | null,
+  query: string,
+  simulation: Simulation,
+): Promise<Response> {
+  const requestId = simulation.newId("req_");
+  const entry = openEntry(requestId, request, path, "", null, simulation);
+  simulation.ledger.open(entry);
+  const delivery: Delivery = {
+    request,
+    behaviour: null,
+    fault: forcedFault(simulation),
+    entry,
+    ledger: simulation.ledger,
+    requestId,
+    credential: credentialOf(request.headers) ?? "",
+    nowMs: entry.at,
+  };
+  return deliver(delivery, () =>
+    otherReply(request.method, path, place, new URLSearchParams(query), simulation),
+  );
+}
+
+function otherReply(
+  method: string,
+  path: string,
+  place: Place | null,
+  query: URLSearchParams,
+  simulation: Simulation,
+): Reply {
+  if (place === null) return unknownUrl(method, path);
+  if (place.path === "/models") return method === "GET" ? modelList() : methodNotAllowed(method, path, "GET");
+  if (place.path.startsWith("/models/")) {
+    if (method !== "GET") return methodNotAllowed(method, path, "GET");
+    return oneModel(decodeURIComponent(place.path.slice("/models/".length)));
+  }
+  if (POST_ENDPOINTS[place.path] !== undefined) return methodNotAllowed(method, path, "POST");
+  const stored = /^\/responses\/([^/]+)(?:\/(cancel|input_items))?$/.exec(place.path);
+  if (stored === null) return unknownUrl(method, path);
+  const reply = storedResponse(simulation.store, method, stored[1] ?? "", stored[2] ?? null, query);
+  return reply ?? methodNotAllowed(method, path, stored[2] === "cancel" ? "POST" : "GET, DELETE");
+}
+
+function modelList(): Reply {
+  return jsonReply(`{"object":"list","data":[${MODELS.map(modelObject).join(",")}]}`, NO_USAGE);
+}
+
+function oneModel(id: string): Reply {
+  const isKnown = id.startsWith("sim-") || id.startsWith("fault/");
+  return isKnown ? jsonReply(modelObject(id), NO_USAGE) : unknownModel(id);
+}
+
+function modelObject(id: string): string {
+  return JSON.stringify({ id, object: "model", created: MODELS_CREATED_AT, owned_by: "simulator" });
+}

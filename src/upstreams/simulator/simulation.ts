@@ -1,0 +1,18 @@
+import type { Clock } from "../../clock.ts";
+import type { PromptCache } from "./answer.ts";
+import type { Ledger } from "./ledger.ts";
+import type { Fault } from "./model-name.ts";
+import type { ResponseStore } from "./response-store.ts";
+
+/** All that lives longer than one request. */
+export interface Simulation {
+  seed: number;
+  credential: string | null;
+  clock: Clock;
+  newId: (prefix: string) => string;
+  ledger: Ledger;
+  store: ResponseStore;
+  promptCache: PromptCache;
+  /** A fault for every model, set at run time. */
+  forced: { fault: Fault; left: number } | null;
+}

@@ -1,0 +1,228 @@
+import type { Fault, FaultPoint } from "./model-name.ts";
+import { type Frame, frame } from "./reply.ts";
+
+/** What happens on the connection, in order. Faults bend this list; `body-stream.ts` carries it out. */
+export type WireOp =
+  | { kind: "bytes"; bytes: Uint8Array; frame: Frame | null }
+  | { kind: "wait"; ms: number }
+  /** Ends the body cleanly, though the answer is not complete. */
+  | { kind: "close" }
+  | { kind: "reset" }
+  | { kind: "stall" };
+
+const HUGE_LINE_BYTES = 16 * 1024 * 1024;
+const HUGE_PIECE = Buffer.alloc(64 * 1024, "a");
+const PING_INTERVAL_MS = 50;
+/** A reset throws away what the reader has not yet taken out of its socket: give it time to. */
+const BEFORE_RESET_MS = 25;
+/** Bun sends its headers with the first byte of the body, so "after the headers" needs one. */
+const HEADER_FLUSH = Buffer.from(":\n\n");
+
+type Render = (frame: Frame) => Buffer;
+
+export function* eventOps(frames: Iterable<Frame>, fault: Fault | null): Generator<WireOp> {
+  const render = renderFor(fault);
+  switch (fault?.name) {
+    case "cut":
+    case "rst":
+    case "stall":
+    case "pings":
+    case "badline":
+    case "hugeline":
+    case "truncated":
+    case "error-in-stream":
+      yield* struck(frames, fault, render);
+      return;
+    case "split":
+      for (const one of frames) yield* splitUp(render(one), one);
+      return;
+    default:
+      for (const one of frames) yield { kind: "bytes", bytes: render(one), frame: one };
+  }
+}
+
+function renderFor(fault: Fault | null): Render {
+  switch (fault?.name) {
+    case "crlf":
+      return (one) => Buffer.from(textOf(one).replaceAll("\n", "\r\n"));
+    case "no-event-lines":
+      return (one) => Buffer.from(`data: ${one.data}\n\n`);
+    case "badjson":
+      return (one) => Buffer.from(textOf({ ...one, data: one.data.slice(0, one.data.length / 2) }));
+    default:
+      return (one) => Buffer.from(textOf(one));
+  }
+}
+
+function textOf(one: Frame): string {
+  return one.event === null ? `data: ${one.data}\n\n` : `event: ${one.event}\ndata: ${one.data}\n\n`;
+}
+
+function* struck(frames: Iterable<Frame>, fault: Fault, render: Render): Generator<WireOp> {
+  let point: FaultPoint | null = fault.point;
+  let sentFrames = 0;
+  let sentBytes = 0;
+  let isStruck = false;
+  for (const one of frames) {
+    point ??= defaultPoint(fault, one);
+    const bytes = render(one);
+    if (!isStruck && reached(point, sentFrames, sentBytes + bytes.length)) {
+      isStruck = true;
+      const whole = point.unit === "byte" ? bytes.subarray(0, point.count - sentBytes) : bytes.subarray(0, 0);
+      if (whole.length > 0) yield { kind: "bytes", bytes: whole, frame: null };
+      else if (sentFrames === 0 && fault.name !== "cut") yield plain(HEADER_FLUSH);
+      yield* strike(fault, one, bytes, sentFrames);
+      if (!goesOn(fault)) return;
+      yield { kind: "bytes", bytes: bytes.subarray(whole.length), frame: one };
+    } else {
+      yield { kind: "bytes", bytes, frame: one };
+    }
+    sentFrames++;
+    sentBytes += bytes.length;
+  }
+}
+
+function reached(point: FaultPoint, sentFrames: number, bytesWithNext: number): boolean {
+  return point.unit === "chunk" ? sentFrames === point.count : bytesWithNext > point.count;
+}
+
+/** An error in a stream is about content already given; the others may come anywhere. */
+function defaultPoint(fault: Fault, first: Frame): FaultPoint {
+  if (fault.name !== "error-in-stream") return { unit: "chunk", count: 3 };
+  if (first.event === null) return { unit: "chunk", count: 3 };
+  return { unit: "chunk", count: first.event.startsWith("response.") ? 6 : 0 };
+}
+
+function goesOn(fault: Fault): boolean {
+  if (fault.name === "stall") return fault.durationMs !== null;
+  return fault.name === "badline" || fault.name === "hugeline";
+}
+
+function* strike(fault: Fault, next: Frame, nextBytes: Buffer, sequence: number): Generator<WireOp> {
+  switch (fault.name) {
+    case "rst":
+      yield* reset();
+      return;
+    case "truncated":
+      yield plain(nextBytes.subarray(0, nextBytes.length / 2));
+      yield* reset();
+      return;
+    case "stall":
+      yield fault.durationMs === null ? { kind: "stall" } : { kind: "wait", ms: fault.durationMs };
+      return;
+    case "pings":
+      for (;;) {
+        yield { kind: "wait", ms: fault.durationMs ?? PING_INTERVAL_MS };
+        yield plain(Buffer.from(": ping\n\n"));
+      }
+    case "badline":
+      yield plain(Buffer.from(textOf(frame(next.event, '{"id":"broken","choices":[{"delta":'))));
+      return;
+    case "hugeline":
+      yield* hugeLine(next, fault.sizeBytes ?? HUGE_LINE_BYTES);
+      return;
+    case "error-in-stream":
+      yield plain(Buffer.from(textOf(errorFrame(next, sequence))));
+      yield { kind: "close" };
+      return;
+    default:
+      yield { kind: "close" };
+  }
+}
+
+function* reset(): Generator<WireOp> {
+  yield { kind: "wait", ms: BEFORE_RESET_MS };
+  yield { kind: "reset" };
+}
+
+function* hugeLine(next: Frame, sizeBytes: number): Generator<WireOp> {
+  const event = next.event === null ? null : "simulator.filler";
+  const opening =
+    event === null
+      ? '{"object":"chat.completion.chunk","choices":[],"filler":"'
+      : `{"type":"${event}","filler":"`;
+  const [head, tail] = textOf(frame(event, `${opening}\0"}`)).split("\0");
+  yield plain(Buffer.from(head ?? ""));
+  for (let left = sizeBytes; left > 0; left -= HUGE_PIECE.length) {
+    yield plain(HUGE_PIECE.subarray(0, left));
+  }
+  yield plain(Buffer.from(tail ?? ""));
+}
+
+function errorFrame(next: Frame, sequence: number): Frame {
+  const message = "The server had an error while processing your request. Sorry about that!";
+  const error = { message, type: "server_error", param: null, code: "server_error" };
+  if (next.event === null) return frame(null, JSON.stringify({ error }));
+  if (!next.event.startsWith("response.")) return frame("error", JSON.stringify({ type: "error", error }));
+  const flat = { type: "error", code: "server_error", message, param: null, sequence_number: sequence };
+  return frame("error", JSON.stringify(flat));
+}
+
+/** Three writes, one of them ending inside a character where there is a long one. */
+function* splitUp(bytes: Buffer, one: Frame): Generator<WireOp> {
+  const wide = bytes.findIndex((byte) => byte >= 0xc0);
+  const first = wide >= 0 ? wide + 1 : Math.floor(bytes.length / 3);
+  const second = Math.max(first + 1, bytes.length - 1);
+  yield plain(bytes.subarray(0, first));
+  yield plain(bytes.subarray(first, second));
+  yield { kind: "bytes", bytes: bytes.subarray(second), frame: one };
+}
+
+/** A plain JSON answer under a fault: the same misfortunes, on one body. */
+export function* bodyOps(text: string, fault: Fault): Generator<WireOp> {
+  const bytes = Buffer.from(text);
+  const half = Math.floor(bytes.length / 2);
+  const at = fault.point?.unit === "byte" ? Math.min(fault.point.count, bytes.length) : half;
+  switch (fault.name) {
+    case "cut":
+      yield plain(bytes.subarray(0, at));
+      yield { kind: "close" };
+      return;
+    case "rst":
+    case "truncated":
+      if (at > 0) yield plain(bytes.subarray(0, at));
+      yield* reset();
+      return;
+    case "stall":
+    case "pings":
+      if (at > 0) yield plain(bytes.subarray(0, at));
+      if (fault.durationMs === null) yield { kind: "stall" };
+      else yield { kind: "wait", ms: fault.durationMs };
+      yield plain(bytes.subarray(at));
+      return;
+    case "badjson":
+    case "badline":
+      yield plain(bytes.subarray(0, -1));
+      yield plain(Buffer.from(",,"));
+      return;
+    case "hugeline":
+      yield plain(Buffer.from('{"filler":"'));
+      for (let left = fault.sizeBytes ?? HUGE_LINE_BYTES; left > 0; left -= HUGE_PIECE.length) {
+        yield plain(HUGE_PIECE.subarray(0, left));
+      }
+      yield plain(Buffer.from(`",${text.slice(1)}`));
+      return;
+    case "split":
+      yield* splitUp(bytes, frame(null, ""));
+      return;
+    default:
+      yield plain(bytes);
+  }
+}
+
+/** The faults of `bodyOps`: any other leaves a plain JSON answer whole. */
+export const BODY_FAULTS: ReadonlySet<string> = new Set([
+  "cut",
+  "rst",
+  "truncated",
+  "stall",
+  "pings",
+  "badjson",
+  "badline",
+  "hugeline",
+  "split",
+]);
+
+function plain(bytes: Buffer): WireOp {
+  return { kind: "bytes", bytes, frame: null };
+}

@@ -1,0 +1,24 @@
+/** An answer that came packed although nobody asked for it: one layer is opened, bounded, and no more. */
+
+import { brotliDecompressSync, gunzipSync, inflateSync, zstdDecompressSync } from "node:zlib";
+
+const OPENERS: Readonly<
+  Record<string, (packed: Uint8Array, options: { maxOutputLength: number }) => Uint8Array>
+> = {
+  gzip: gunzipSync,
+  deflate: inflateSync,
+  br: brotliDecompressSync,
+  zstd: zstdDecompressSync,
+};
+
+/** Null when the encoding is unknown or layered, the content is corrupt, or it is larger than allowed. */
+export function unpack(bytes: Uint8Array, encoding: string | null, bytesMax: number): Uint8Array | null {
+  if (encoding === null || encoding === "" || encoding === "identity") return bytes;
+  const open = OPENERS[encoding.toLowerCase()];
+  if (!open) return null;
+  try {
+    return open(bytes, { maxOutputLength: bytesMax });
+  } catch {
+    return null;
+  }
+}

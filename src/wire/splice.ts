@@ -1,0 +1,121 @@
+import type { Field, ObjectScan } from "./json-scan.ts";
+import { COMMA, LF, skipSpace } from "./json-walk.ts";
+
+/** Changes to a few byte ranges of a body; every other byte stays as it came. */
+
+export interface Splice {
+  start: number;
+  end: number;
+  insert: Uint8Array;
+}
+
+const utf8 = new TextEncoder();
+const NOTHING = new Uint8Array(0);
+
+export function jsonString(text: string): Uint8Array {
+  return utf8.encode(JSON.stringify(text));
+}
+
+export function replaceValue(field: Field, value: Uint8Array): Splice {
+  return { start: field.start, end: field.end, insert: value };
+}
+
+/**
+ * Sets members (to raw JSON) or takes them out (null). A captured member is changed where it stands, a new one
+ * goes in front. All edits of one object belong in one call: commas depend on what else comes and goes.
+ */
+export function editMembers<Name extends string>(
+  bytes: Uint8Array,
+  scan: ObjectScan<Name>,
+  edits: { readonly [name in Name]?: Uint8Array | null },
+): Splice[] {
+  const splices: Splice[] = [];
+  const removed: Field[] = [];
+  const added: Uint8Array[] = [];
+  for (const name in edits) {
+    const value = edits[name];
+    const field = scan.fields[name];
+    if (value === undefined) continue;
+    if (field === undefined) {
+      if (value !== null)
+        added.push(utf8.encode(`${added.length > 0 ? "," : ""}${JSON.stringify(name)}:`), value);
+    } else if (value === null) {
+      removed.push(field);
+    } else {
+      splices.push(replaceValue(field, value));
+    }
+  }
+  const emptied = removeMembers(bytes, removed, splices);
+  if (added.length > 0) {
+    if (!scan.empty && !emptied) added.push(utf8.encode(","));
+    splices.push({ start: scan.insertAt, end: scan.insertAt, insert: Buffer.concat(added) });
+  }
+  return splices;
+}
+
+/** Neighbours leave together, so that each comma is taken once. True when no member is left. */
+function removeMembers(bytes: Uint8Array, members: Field[], splices: Splice[]): boolean {
+  members.sort((a, b) => a.keyStart - b.keyStart);
+  let emptied = false;
+  for (let i = 0; i < members.length; ) {
+    const start = members[i]?.keyStart ?? 0;
+    let end = start;
+    let next = start;
+    while (i < members.length && members[i]?.keyStart === next) {
+      end = members[i]?.end ?? end;
+      i++;
+      const after = skipSpace(bytes, end, bytes.length);
+      if (bytes[after] !== COMMA) {
+        next = -1;
+        break;
+      }
+      next = skipSpace(bytes, after + 1, bytes.length);
+    }
+    if (next >= 0) {
+      splices.push({ start, end: next, insert: NOTHING });
+      continue;
+    }
+    // The last of the object: the comma to take stands before it.
+    const before = lastBefore(bytes, start);
+    if (bytes[before] === COMMA) splices.push({ start: before, end, insert: NOTHING });
+    else {
+      splices.push({ start, end, insert: NOTHING });
+      emptied = true;
+    }
+  }
+  return emptied;
+}
+
+function lastBefore(bytes: Uint8Array, start: number): number {
+  let at = start - 1;
+  while (bytes[at] === 0x20 || bytes[at] === LF || bytes[at] === 0x0d || bytes[at] === 0x09) at--;
+  return at;
+}
+
+/** The same array when there is nothing to change; else one new array. Splices may come in any order. */
+export function applySplices(bytes: Uint8Array, splices: readonly Splice[]): Uint8Array {
+  if (splices.length === 0) return bytes;
+  const ordered =
+    splices.length === 1 ? splices : splices.toSorted((a, b) => a.start - b.start || a.end - b.end);
+  let length = bytes.length;
+  let last = 0;
+  for (const { start, end, insert } of ordered) {
+    if (start < last || end < start || end > bytes.length)
+      throw new RangeError("splices overlap or leave the body");
+    last = end;
+    length += insert.length - (end - start);
+  }
+  // Every byte is written below; zeroing a long body first would cost more than copying it.
+  const result = Buffer.allocUnsafeSlow(length);
+  let from = 0;
+  let to = 0;
+  for (const { start, end, insert } of ordered) {
+    result.set(bytes.subarray(from, start), to);
+    to += start - from;
+    result.set(insert, to);
+    to += insert.length;
+    from = end;
+  }
+  result.set(bytes.subarray(from), to);
+  return result;
+}

@@ -1,0 +1,242 @@
+/**
+ * Cuts an upstream's byte stream into blocks of server-sent events, and reads one block. A block that lies within
+ * one chunk is handed on where it is; only one that spans chunks is copied.
+ */
+
+export type SseBlockKind = "event" | "comment";
+
+/**
+ * `bytes[end]` and `bytes[end + 1]` are always LF, so `subarray(start, end + 2)` can be forwarded as it is. The
+ * splitter never writes to the array again.
+ */
+export type OnSseBlock = (bytes: Uint8Array, start: number, end: number, kind: SseBlockKind) => void;
+
+export interface SseSplitter {
+  /** False once a block was larger than allowed; nothing is emitted from then on. */
+  push(chunk: Uint8Array, onBlock: OnSseBlock): boolean;
+  /** How many bytes of an unfinished block stayed behind: 0 after a clean end. */
+  end(): number;
+}
+
+/** Part of an array. */
+export interface Slice {
+  bytes: Uint8Array;
+  start: number;
+  end: number;
+}
+
+export interface SseEvent {
+  /** The `event` field; null when absent or empty. */
+  type: Slice | null;
+  /** Null when the block has no `data` line. Several lines come joined by LF, in an array of their own. */
+  data: Slice | null;
+}
+
+const LF = 0x0a;
+const CR = 0x0d;
+const COLON = 0x3a;
+const SPACE = 0x20;
+const BYTE_ORDER_MARK = Uint8Array.of(0xef, 0xbb, 0xbf);
+const CARRY_BYTES_MIN = 1024;
+const NOTHING = new Uint8Array(0);
+
+export function openSseSplitter(opts: { eventBytesMax: number }): SseSplitter {
+  const { eventBytesMax } = opts;
+  /** The unfinished block, in an array that grows by doubling: many small pieces stay linear. */
+  let carry = NOTHING;
+  let carried = 0;
+  let bomMatched = 0;
+  let bomDecided = false;
+  /** The last chunk ended in CR: an LF that comes next belongs to it. */
+  let afterCr = false;
+  let overflowed = false;
+
+  function push(chunk: Uint8Array, onBlock: OnSseBlock): boolean {
+    if (overflowed) return false;
+    if (chunk.length === 0) return true;
+    if (!bomDecided) return pushFirst(chunk, onBlock);
+    return split(afterCr || chunk.indexOf(CR) >= 0 ? withLfOnly(chunk) : chunk, onBlock);
+  }
+
+  function pushFirst(chunk: Uint8Array, onBlock: OnSseBlock): boolean {
+    const held = bomMatched;
+    let at = 0;
+    while (at < chunk.length && bomMatched < 3 && chunk[at] === BYTE_ORDER_MARK[bomMatched]) {
+      at++;
+      bomMatched++;
+    }
+    if (bomMatched < 3 && at === chunk.length) return true;
+    bomDecided = true;
+    if (bomMatched === 3) return push(chunk.subarray(at), onBlock);
+    return push(held === 0 ? chunk : Buffer.concat([BYTE_ORDER_MARK.subarray(0, held), chunk]), onBlock);
+  }
+
+  function withLfOnly(chunk: Uint8Array): Uint8Array {
+    const lines = new Uint8Array(chunk.length);
+    let length = 0;
+    for (let at = 0; at < chunk.length; at++) {
+      const c = chunk[at] ?? 0;
+      if (c !== LF || !afterCr) lines[length++] = c === CR ? LF : c;
+      afterCr = c === CR;
+    }
+    return lines.subarray(0, length);
+  }
+
+  function split(chunk: Uint8Array, onBlock: OnSseBlock): boolean {
+    let at = 0;
+    if (carried > 0) {
+      const splitBlankLine = carry[carried - 1] === LF && chunk[0] === LF;
+      at = splitBlankLine ? 1 : afterBlankLine(chunk, 0);
+      if (at < 0) return keep(chunk, 0, chunk.length);
+      if (carried + at - 2 > eventBytesMax) return overflow();
+      append(chunk, 0, at);
+      const bytes = carry;
+      const end = carried - 2;
+      carry = NOTHING;
+      carried = 0;
+      onBlock(bytes, 0, end, kindOf(bytes, 0, end));
+    }
+    for (;;) {
+      while (at < chunk.length && chunk[at] === LF) at++;
+      if (at === chunk.length) return true;
+      const next = afterBlankLine(chunk, at);
+      if (next < 0) return keep(chunk, at, chunk.length);
+      const end = next - 2;
+      if (end - at > eventBytesMax) return overflow();
+      onBlock(chunk, at, end, kindOf(chunk, at, end));
+      at = next;
+    }
+  }
+
+  function keep(chunk: Uint8Array, start: number, end: number): boolean {
+    // A last LF may turn out to be the end of the block's last line, which does not count.
+    const counted = chunk[end - 1] === LF ? end - 1 : end;
+    if (carried + counted - start > eventBytesMax) return overflow();
+    append(chunk, start, end);
+    return true;
+  }
+
+  function append(chunk: Uint8Array, start: number, end: number): void {
+    const length = carried + end - start;
+    if (length > carry.length) {
+      const grown = new Uint8Array(Math.max(CARRY_BYTES_MIN, 2 * length));
+      grown.set(carry.subarray(0, carried));
+      carry = grown;
+    }
+    carry.set(chunk.subarray(start, end), carried);
+    carried = length;
+  }
+
+  function overflow(): boolean {
+    overflowed = true;
+    carry = NOTHING;
+    carried = 0;
+    return false;
+  }
+
+  return { push, end: () => (bomDecided ? carried : bomMatched) };
+}
+
+/** -1 when no blank line ends in these bytes. */
+function afterBlankLine(bytes: Uint8Array, from: number): number {
+  const last = bytes.length - 1;
+  let lf = bytes.indexOf(LF, from);
+  while (lf >= 0 && lf < last) {
+    if (bytes[lf + 1] === LF) return lf + 2;
+    lf = bytes.indexOf(LF, lf + 1);
+  }
+  return -1;
+}
+
+/** A block of nothing but comment lines is a comment. */
+function kindOf(bytes: Uint8Array, start: number, end: number): SseBlockKind {
+  let at = start;
+  while (at < end) {
+    if (bytes[at] !== COLON) return "event";
+    at = lineEnd(bytes, at, end) + 1;
+  }
+  return "comment";
+}
+
+function lineEnd(bytes: Uint8Array, from: number, end: number): number {
+  const lf = bytes.indexOf(LF, from);
+  return lf < 0 || lf > end ? end : lf;
+}
+
+/** For a block as the splitter emits it: lines end in LF, none is blank. */
+export function readEvent(bytes: Uint8Array, start: number, end: number): SseEvent {
+  let type: Slice | null = null;
+  let data: Slice | null = null;
+  let lines: Slice[] | null = null;
+  for (let at = start; at < end; ) {
+    const to = lineEnd(bytes, at, end);
+    if (isData(bytes, at, to)) {
+      const line: Slice = { bytes, start: valueStart(bytes, at + 4, to), end: to };
+      if (data === null) data = line;
+      else if (lines === null) lines = [data, line];
+      else lines.push(line);
+    } else if (isEvent(bytes, at, to)) {
+      const from = valueStart(bytes, at + 5, to);
+      type = from < to ? { bytes, start: from, end: to } : null;
+    }
+    at = to + 1;
+  }
+  return { type, data: lines === null ? data : joined(lines) };
+}
+
+/** The line is the field `data`, with or without a value. */
+function isData(bytes: Uint8Array, at: number, end: number): boolean {
+  return (
+    end - at >= 4 &&
+    bytes[at] === 0x64 &&
+    bytes[at + 1] === 0x61 &&
+    bytes[at + 2] === 0x74 &&
+    bytes[at + 3] === 0x61 &&
+    (end - at === 4 || bytes[at + 4] === COLON)
+  );
+}
+
+function isEvent(bytes: Uint8Array, at: number, end: number): boolean {
+  return (
+    end - at >= 5 &&
+    bytes[at] === 0x65 &&
+    bytes[at + 1] === 0x76 &&
+    bytes[at + 2] === 0x65 &&
+    bytes[at + 3] === 0x6e &&
+    bytes[at + 4] === 0x74 &&
+    (end - at === 5 || bytes[at + 5] === COLON)
+  );
+}
+
+/** After the colon and one space; at the line's end when there is no colon. */
+function valueStart(bytes: Uint8Array, colon: number, end: number): number {
+  if (colon >= end) return end;
+  return colon + 1 < end && bytes[colon + 1] === SPACE ? colon + 2 : colon + 1;
+}
+
+function joined(lines: readonly Slice[]): Slice {
+  let length = lines.length - 1;
+  for (const line of lines) length += line.end - line.start;
+  const bytes = new Uint8Array(length);
+  let at = 0;
+  for (const line of lines) {
+    if (line !== lines[0]) bytes[at++] = LF;
+    bytes.set(line.bytes.subarray(line.start, line.end), at);
+    at += line.end - line.start;
+  }
+  return { bytes, start: 0, end: length };
+}
+
+/** `[DONE]`: how OpenAI's chat streams end. */
+export function isDone(data: Slice): boolean {
+  const { bytes, start } = data;
+  return (
+    data.end - start === 6 &&
+    bytes[start] === 0x5b &&
+    bytes[start + 1] === 0x44 &&
+    bytes[start + 2] === 0x4f &&
+    bytes[start + 3] === 0x4e &&
+    bytes[start + 4] === 0x45 &&
+    bytes[start + 5] === 0x5d
+  );
+}
