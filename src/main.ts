@@ -26,6 +26,7 @@ import { loadPepper } from "./store/pepper.ts";
 import { readPolicy } from "./store/policy.ts";
 import { readRevisions } from "./store/revisions.ts";
 import { openDialer } from "./upstreams/dial.ts";
+import { openReach } from "./upstreams/dial-reach.ts";
 import { type Simulator, startSimulator } from "./upstreams/simulator/simulator.ts";
 import { VERSION } from "./version.ts";
 
@@ -110,6 +111,7 @@ export async function startGateway(installation: Installation): Promise<Running>
       log,
       random: Math.random,
       dialer: openDialer({ clock, lookupTimeoutMs: limits.lookupTimeoutMs, cacheMs: limits.addressCacheMs }),
+      reach: openReach({ clock, connectTimeoutMs: limits.connectTimeoutMs }),
       userAgent: `model-gateway/${VERSION}`,
       errorBytesMax: limits.upstreamErrorBytesMax,
       responseBytesMax: limits.responseBytesMax,

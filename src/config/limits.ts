@@ -26,6 +26,8 @@ export const limits = {
   modelNameCharsMax: 256,
   /** A client that stops sending its body in the middle is cut off. */
   bodyIdleTimeoutMs: 10_000,
+  /** A connection between requests, or one that sends its headers too slowly. */
+  connectionIdleSeconds: 30,
 
   // What an upstream may do.
 

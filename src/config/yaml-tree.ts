@@ -33,6 +33,8 @@ export interface SyntaxProblem {
 
 export type TreeResult = { ok: true; tree: Tree } | { ok: false; problems: SyntaxProblem[] };
 
+const SYNTAX_PROBLEMS_MAX = 20;
+
 interface Place {
   keyOffset: number | null;
   valueOffset: number | null;
@@ -70,6 +72,8 @@ export function readTree(
   }
   const fatal: SyntaxProblem[] = [...document.errors, ...document.warnings]
     .filter((error) => error.code !== "DUPLICATE_KEY")
+    // One missing bracket can make thousands; the first few lead to it.
+    .slice(0, SYNTAX_PROBLEMS_MAX)
     .map((error) => ({ ...at(error.pos[0]), message: syntaxMessage(error, lineAt(text, error.pos[0])) }));
   if (fatal.length > 0) return { ok: false, problems: fatal };
 
@@ -222,11 +226,14 @@ const SYNTAX_MESSAGES: Partial<Record<ErrorCode, string>> = {
 /** The parser's own words can quote the file, and so a secret in it: only its code is used. */
 function syntaxMessage(error: YAMLError, line: string): string {
   const message = SYNTAX_MESSAGES[error.code] ?? "The file is not valid YAML here.";
-  return /[{[,].*\$\{/.test(line) ? `${message} Inside { } and [ ], "\${NAME}" needs its quotes.` : message;
+  const opened = line.search(/[{[]/);
+  return opened !== -1 && line.includes("${", opened + 1)
+    ? `${message} Inside { } and [ ], "\${NAME}" needs its quotes.`
+    : message;
 }
 
 function lineAt(text: string, offset: number): string {
   const start = text.lastIndexOf("\n", Math.max(0, offset - 1)) + 1;
   const end = text.indexOf("\n", start);
-  return text.slice(start, end === -1 ? undefined : end);
+  return text.slice(start, end === -1 ? undefined : end).slice(0, 1_000);
 }

@@ -6,6 +6,7 @@ import { readUpstreamError } from "../interfaces/upstream-error.ts";
 import type { Account } from "../policy/snapshot.ts";
 import { credentialHeader, upstreamPath } from "../upstreams/address.ts";
 import { classifyFetchError, DIRECT, DialError, type Dialer } from "../upstreams/dial.ts";
+import type { Reach } from "../upstreams/dial-reach.ts";
 import { classifyError, failed, retryAfterMs, type UpstreamFailure } from "../upstreams/failure.ts";
 import { headersUp } from "../upstreams/headers.ts";
 import { unpack } from "../upstreams/unpack.ts";
@@ -13,6 +14,7 @@ import { parseJson } from "../wire/json-parse.ts";
 
 export interface Outbound {
   dialer: Dialer;
+  reach: Reach;
   nowMs(): number;
   userAgent: string;
   errorBytesMax: number;
@@ -44,17 +46,24 @@ export interface HangUp {
   /** The answer has begun: from here on silence is judged by the stream's own timers. */
   stopDeadline(): void;
   settle(): void;
-  timedOut(): boolean;
+  /** Why the exchange was ended from this side, if it was. */
+  endedBy(): UpstreamFailure | null;
 }
 
 export async function send(out: Outbound, exchange: Exchange): Promise<Sent> {
   const { account, body } = exchange;
-  const hangUp = openHangUp(exchange.deadlineMs, exchange.clientSignal);
+  const hangUp = openHangUp(exchange.clientSignal);
   try {
     const dialled = out.dialer.resolve(account.baseUrl, account.privateNetwork);
     const target = dialled instanceof Promise ? await dialled : dialled;
+    hangUp.startDeadline(exchange.deadlineMs, async () => {
+      const reachable = await out.reach.isReachable(target);
+      if (!reachable) out.dialer.unreachable(target);
+      return reachable;
+    });
     const headers: Record<string, string> = {
       "user-agent": out.userAgent,
+      "accept-encoding": "identity",
       accept: exchange.wantsEvents ? "text/event-stream" : "application/json",
     };
     if (target.hostHeader !== null) headers.host = target.hostHeader;
@@ -69,11 +78,7 @@ export async function send(out: Outbound, exchange: Exchange): Promise<Sent> {
         method: exchange.method,
         headers,
         body: body === null ? null : body.content.content,
-        redirect: "manual",
-        decompress: false,
-        // A proxy variable in the environment would replace the address that was just checked.
-        proxy: false,
-        timeout: false,
+        ...DIRECT,
         signal: hangUp.signal,
         ...(target.tls === null ? {} : { tls: target.tls }),
       },
@@ -85,7 +90,7 @@ export async function send(out: Outbound, exchange: Exchange): Promise<Sent> {
   } catch (thrown) {
     hangUp.settle();
     if (exchange.clientSignal.aborted) throw clientGone();
-    return { kind: "failed", failure: hangUp.timedOut() ? timedOut() : failureOf(thrown) };
+    return { kind: "failed", failure: hangUp.endedBy() ?? failureOf(thrown) };
   }
 }
 
@@ -104,7 +109,7 @@ export async function readWhole(
     return failed("bad_answer", "the answer was too large, or packed in a way that cannot be opened");
   } catch (thrown) {
     if (clientSignal.aborted) throw clientGone();
-    return hangUp.timedOut() ? timedOut() : failureOf(thrown);
+    return hangUp.endedBy() ?? failureOf(thrown);
   } finally {
     hangUp.settle();
   }
@@ -161,23 +166,45 @@ function timedOut(): UpstreamFailure {
   return failed("timeout", "no answer within the deadline");
 }
 
-function openHangUp(deadlineMs: number, clientSignal: AbortSignal): HangUp & { signal: AbortSignal } {
+/** Headers later than this make it worth asking whether the host is there at all. */
+const LATE_MS = 1_000;
+
+interface OpenHangUp extends HangUp {
+  readonly signal: AbortSignal;
+  startDeadline(deadlineMs: number, isReachable: () => Promise<boolean>): void;
+}
+
+function openHangUp(clientSignal: AbortSignal): OpenHangUp {
   const controller = new AbortController();
-  let late = false;
+  let endedBy: UpstreamFailure | null = null;
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  let waiting = true;
   const abort = () => controller.abort();
-  const deadline = setTimeout(() => {
-    late = true;
+  const end = (failure: UpstreamFailure) => {
+    endedBy ??= failure;
     abort();
-  }, deadlineMs);
+  };
   clientSignal.addEventListener("abort", abort);
   if (clientSignal.aborted) abort();
   return {
     signal: controller.signal,
     abort,
-    timedOut: () => late,
-    stopDeadline: () => clearTimeout(deadline),
+    endedBy: () => endedBy,
+    startDeadline(deadlineMs, isReachable) {
+      timer = setTimeout(() => {
+        timer = setTimeout(() => end(timedOut()), deadlineMs - LATE_MS);
+        void isReachable().then((reachable) => {
+          if (!reachable && waiting) end(failed("connect", "no connection"));
+        });
+      }, LATE_MS);
+    },
+    stopDeadline() {
+      waiting = false;
+      clearTimeout(timer);
+    },
     settle() {
-      clearTimeout(deadline);
+      waiting = false;
+      clearTimeout(timer);
       clientSignal.removeEventListener("abort", abort);
     },
   };

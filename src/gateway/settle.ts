@@ -1,6 +1,5 @@
 /** What a request used → one row, exactly once. Rows are written in batches, off the request's path. */
 
-import type { Clock } from "../clock.ts";
 import type { Log } from "../observe/log.ts";
 import type { Db } from "../store/db.ts";
 import { insertUsage, type UsageRow } from "../store/usage.ts";
@@ -15,7 +14,6 @@ export interface UsageWriter {
 
 export interface UsageWriterOptions {
   db: Db;
-  clock: Clock;
   log: Log;
   /** A row waits no longer than this for company. */
   gatherMs: number;

@@ -3,12 +3,13 @@
  * portable SQL over TEXT and BIGINT columns.
  */
 
+import { SQLiteError } from "bun:sqlite";
 import { SQL } from "bun";
 import { openPostgres } from "./postgres.ts";
 import type { Db } from "./scope.ts";
 import { openSqlite } from "./sqlite.ts";
 
-export type { Db, Engine, Row, Sql, Value } from "./scope.ts";
+export { type Db, type Engine, placeholder, type Row, type Sql, type Value } from "./scope.ts";
 
 /** `sqlite:/abs/path.db`, `sqlite::memory:` or `postgres://…`. */
 export async function openDb(url: string): Promise<Db> {
@@ -33,7 +34,7 @@ export function snapshot<T>(db: Db, work: (tx: Db) => Promise<T>): Promise<T> {
 }
 
 export function isUniqueViolation(error: unknown): boolean {
-  if (error instanceof SQL.SQLiteError) {
+  if (error instanceof SQLiteError) {
     return error.code === "SQLITE_CONSTRAINT_UNIQUE" || error.code === "SQLITE_CONSTRAINT_PRIMARYKEY";
   }
   return error instanceof SQL.PostgresError && error.errno === "23505";

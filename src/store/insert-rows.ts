@@ -1,7 +1,7 @@
-import type { Db, Row, Value } from "./db.ts";
+import { type Db, type Engine, placeholder, type Row, type Value } from "./db.ts";
 
-/** Both engines cap the parameters of a statement (32,766 and 65,535); beyond 100 rows longer ones gain nothing. */
-const ROWS_PER_STATEMENT = 100;
+/** Measured: PostgreSQL wants few round trips, SQLite short statements that it need not prepare again. */
+const ROWS_PER_STATEMENT: Record<Engine, number> = { sqlite: 20, postgres: 100 };
 
 /** `tail` is what follows the values: `ON CONFLICT …`, `RETURNING …`. Returns what the statements return. */
 export async function insertRows(
@@ -12,31 +12,24 @@ export async function insertRows(
   tail = "",
 ): Promise<Row[]> {
   const returned: Row[] = [];
-  for (let start = 0; start < rows.length; start += ROWS_PER_STATEMENT) {
-    const chunk = rows.slice(start, start + ROWS_PER_STATEMENT);
-    const values = chunk.flat();
-    for (const row of await tx.sql.text(insertText(table, columns, chunk.length, tail), values))
-      returned.push(row);
+  const perStatement = ROWS_PER_STATEMENT[tx.engine];
+  for (let start = 0; start < rows.length; start += perStatement) {
+    const chunk = rows.slice(start, start + perStatement);
+    const text = insertText(tx.engine, table, columns, chunk.length, tail);
+    for (const row of await tx.sql.text(text, chunk.flat())) returned.push(row);
   }
   return returned;
 }
 
-const fullTexts = new Map<string, string>();
-
-function insertText(table: string, columns: readonly string[], rowCount: number, tail: string): string {
-  const head = `INSERT INTO ${table} (${columns.join(", ")})`;
-  if (rowCount !== ROWS_PER_STATEMENT)
-    return `${head} VALUES ${placeholders(rowCount, columns.length)} ${tail}`;
-  const name = `${head} ${tail}`;
-  const known = fullTexts.get(name);
-  if (known !== undefined) return known;
-  const made = `${head} VALUES ${placeholders(rowCount, columns.length)} ${tail}`;
-  fullTexts.set(name, made);
-  return made;
-}
-
-function placeholders(rowCount: number, columnCount: number): string {
+function insertText(
+  engine: Engine,
+  table: string,
+  columns: readonly string[],
+  rowCount: number,
+  tail: string,
+): string {
   let next = 1;
-  const tuple = () => `(${Array.from({ length: columnCount }, () => `$${next++}`).join(", ")})`;
-  return Array.from({ length: rowCount }, tuple).join(", ");
+  const tuple = () => `(${columns.map(() => placeholder(engine, next++)).join(", ")})`;
+  const tuples = Array.from({ length: rowCount }, tuple);
+  return `INSERT INTO ${table} (${columns.join(", ")}) VALUES ${tuples.join(", ")} ${tail}`;
 }

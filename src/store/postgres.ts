@@ -1,5 +1,5 @@
 import { SQL } from "bun";
-import { createSql, type Db, type Row, type Run, type Value, withinTransaction } from "./scope.ts";
+import { type Connection, createSql, type Db, type Row, type Value, withinTransaction } from "./scope.ts";
 
 const CONNECTIONS_MAX = 10;
 const CONNECT_TIMEOUT_S = 10;
@@ -25,21 +25,24 @@ export async function openPostgres(url: string): Promise<Db> {
   const begin: Db["begin"] = (mode, work) => {
     // A write transaction sees what others commit meanwhile, so that waiting for a row's lock is enough.
     const options = mode === "write" ? "" : "ISOLATION LEVEL REPEATABLE READ READ ONLY";
-    const within = (connection: Driver) => withinTransaction("postgres", createRun(connection), work);
+    const within = (reserved: Driver) => withinTransaction(openConnection(reserved), work);
     return options === "" ? driver.begin(within) : driver.begin(options, within);
   };
   return {
     engine: "postgres",
-    sql: createSql(createRun(driver)),
+    sql: createSql(openConnection(driver)),
     begin,
     close: () => driver.close(),
   };
 }
 
-function createRun(driver: Driver): Run {
-  return async (text, values) => {
-    const rows = values.length === 0 ? await driver.unsafe(text) : await driver.unsafe(text, [...values]);
-    return withNumbers(rows);
+function openConnection(driver: Driver): Connection {
+  return {
+    engine: "postgres",
+    run: async (text, values) => withNumbers(await driver.unsafe(text, [...values])),
+    script: async (text) => {
+      await driver.unsafe(text);
+    },
   };
 }
 

@@ -12,7 +12,7 @@ export type Mode = "write" | "read";
 
 export interface Sql {
   (strings: TemplateStringsArray, ...values: Value[]): Promise<Row[]>;
-  /** For statements of a length known only at run time. Values never go into the text. */
+  /** For statements of a length known only at run time. Values never go into the text, only placeholders. */
   text(text: string, values: readonly Value[]): Promise<Row[]>;
   /** Several statements without parameters. */
   script(text: string): Promise<void>;
@@ -27,6 +27,13 @@ export interface Db {
 }
 
 export type Run = (text: string, values: readonly Value[]) => Promise<Row[]>;
+
+/** What an engine brings: the pool, or the one connection that a transaction runs on. */
+export interface Connection {
+  readonly engine: Engine;
+  readonly run: Run;
+  script(text: string): Promise<void>;
+}
 export type InTurn = <T>(work: () => Promise<T>) => Promise<T>;
 
 /** First come, first served, one at a time. A failure is its caller's alone. */
@@ -39,33 +46,36 @@ export function createQueue(): InTurn {
   };
 }
 
-const texts = new WeakMap<TemplateStringsArray, string>();
-
-export function createSql(run: Run): Sql {
-  const tag = (strings: TemplateStringsArray, ...values: Value[]) => run(textOf(strings), values);
-  return Object.assign(tag, {
-    text: run,
-    script: async (text: string) => {
-      await run(text, []);
-    },
-  });
+/** SQLite looks numbered parameters up by name, one after the other: hundreds of them take quadratic time. */
+export function placeholder(engine: Engine, number: number): string {
+  return engine === "postgres" ? `$${number}` : "?";
 }
 
-function textOf(strings: TemplateStringsArray): string {
-  const known = texts.get(strings);
+export function createSql({ engine, run, script }: Connection): Sql {
+  const tag = (strings: TemplateStringsArray, ...values: Value[]) => run(textOf(engine, strings), values);
+  return Object.assign(tag, { text: run, script });
+}
+
+const texts = {
+  sqlite: new WeakMap<TemplateStringsArray, string>(),
+  postgres: new WeakMap<TemplateStringsArray, string>(),
+};
+
+function textOf(engine: Engine, strings: TemplateStringsArray): string {
+  const known = texts[engine].get(strings);
   if (known !== undefined) return known;
-  const text = strings.reduce((before, part, index) => `${before}$${index}${part}`);
-  texts.set(strings, text);
+  const text = strings.reduce((before, part, index) => `${before}${placeholder(engine, index)}${part}`);
+  texts[engine].set(strings, text);
   return text;
 }
 
 /** Runs `work` on a transaction that the caller has begun, and will commit if this resolves or roll back if not. */
 export async function withinTransaction<T>(
-  engine: Engine,
-  run: Run,
+  connection: Connection,
   work: (tx: Db) => Promise<T>,
   depth = 0,
 ): Promise<T> {
+  const { engine } = connection;
   const inTurn = createQueue();
   let isOpen = true;
   let hasFailed = false;
@@ -77,19 +87,25 @@ export async function withinTransaction<T>(
     });
   }
 
+  function statement<R>(step: () => Promise<R>): Promise<R> {
+    return whileOpen(async () => {
+      try {
+        return await step();
+      } catch (error) {
+        hasFailed = true;
+        throw error;
+      }
+    });
+  }
+
   const tx: Db = {
     engine,
-    sql: createSql((text, values) =>
-      whileOpen(async () => {
-        try {
-          return await run(text, values);
-        } catch (error) {
-          hasFailed = true;
-          throw error;
-        }
-      }),
-    ),
-    begin: (_mode, nested) => whileOpen(() => withinSavepoint(engine, run, nested, depth)),
+    sql: createSql({
+      engine,
+      run: (text, values) => statement(() => connection.run(text, values)),
+      script: (text) => statement(() => connection.script(text)),
+    }),
+    begin: (_mode, nested) => whileOpen(() => withinSavepoint(connection, nested, depth)),
     close: () => Promise.reject(new Error("A transaction ends with its work; it is not closed.")),
   };
 
@@ -107,20 +123,19 @@ export async function withinTransaction<T>(
 }
 
 async function withinSavepoint<T>(
-  engine: Engine,
-  run: Run,
+  connection: Connection,
   work: (tx: Db) => Promise<T>,
   depth: number,
 ): Promise<T> {
   const name = `nested_${depth}`;
-  await run(`SAVEPOINT ${name}`, []);
+  await connection.run(`SAVEPOINT ${name}`, []);
   try {
-    const result = await withinTransaction(engine, run, work, depth + 1);
-    await run(`RELEASE SAVEPOINT ${name}`, []);
+    const result = await withinTransaction(connection, work, depth + 1);
+    await connection.run(`RELEASE SAVEPOINT ${name}`, []);
     return result;
   } catch (error) {
-    await run(`ROLLBACK TO SAVEPOINT ${name}`, []);
-    await run(`RELEASE SAVEPOINT ${name}`, []);
+    await connection.run(`ROLLBACK TO SAVEPOINT ${name}`, []);
+    await connection.run(`RELEASE SAVEPOINT ${name}`, []);
     throw error;
   }
 }

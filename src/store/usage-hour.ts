@@ -36,9 +36,6 @@ const COLUMNS = [...KEY_COLUMNS, ...SUMS.map(([column]) => column)];
 const ADD_TO_PRESENT = `ON CONFLICT (${KEY_COLUMNS.join(", ")}) DO UPDATE SET ${SUMS.map(
   ([column]) => `${column} = usage_hour.${column} + excluded.${column}`,
 ).join(", ")}`;
-const SELECT_TOTALS = `SELECT ${SUMS.map(
-  ([column]) => `CAST(COALESCE(SUM(${column}), 0) AS BIGINT) AS ${column}`,
-).join(", ")} FROM usage_hour WHERE key_id = $1 AND hour_ms >= $2`;
 
 /** What one row counts for. */
 export function totalsOf(tokens: UsageTokens, outcome: UsageOutcome): UsageTotals {
@@ -84,7 +81,18 @@ export async function addToRollUp(tx: Db, entries: readonly RollUpEntry[]): Prom
 
 /** Whole hours: the one that `fromMs` falls in counts in full. Null means since ever. */
 export async function keyTotals(db: Db, keyId: string, fromMs: number | null): Promise<UsageTotals> {
-  const [row] = await db.sql.text(SELECT_TOTALS, [keyId, fromMs === null ? 0 : hourOf(fromMs)]);
+  // A sum of BIGINT is NUMERIC on PostgreSQL.
+  const [row] = await db.sql`
+    SELECT CAST(COALESCE(SUM(requests), 0) AS BIGINT) AS requests,
+      CAST(COALESCE(SUM(refused), 0) AS BIGINT) AS refused,
+      CAST(COALESCE(SUM(failed), 0) AS BIGINT) AS failed,
+      CAST(COALESCE(SUM(input_tokens), 0) AS BIGINT) AS input_tokens,
+      CAST(COALESCE(SUM(cached_tokens), 0) AS BIGINT) AS cached_tokens,
+      CAST(COALESCE(SUM(cache_write_tokens), 0) AS BIGINT) AS cache_write_tokens,
+      CAST(COALESCE(SUM(output_tokens), 0) AS BIGINT) AS output_tokens,
+      CAST(COALESCE(SUM(reasoning_tokens), 0) AS BIGINT) AS reasoning_tokens,
+      CAST(COALESCE(SUM(images), 0) AS BIGINT) AS images
+    FROM usage_hour WHERE key_id = ${keyId} AND hour_ms >= ${fromMs === null ? 0 : hourOf(fromMs)}`;
   if (row === undefined) throw new Error("A sum without rows is still one row.");
   return {
     requests: integer(row, "requests"),

@@ -53,7 +53,6 @@ export function openSseSplitter(opts: { eventBytesMax: number }): SseSplitter {
 
   function push(chunk: Uint8Array, onBlock: OnSseBlock): boolean {
     if (overflowed) return false;
-    if (chunk.length === 0) return true;
     if (!bomDecided) return pushFirst(chunk, onBlock);
     return split(afterCr || chunk.indexOf(CR) >= 0 ? withLfOnly(chunk) : chunk, onBlock);
   }
@@ -84,6 +83,7 @@ export function openSseSplitter(opts: { eventBytesMax: number }): SseSplitter {
 
   function split(chunk: Uint8Array, onBlock: OnSseBlock): boolean {
     let at = 0;
+    if (chunk.length === 0) return true;
     if (carried > 0) {
       const splitBlankLine = carry[carried - 1] === LF && chunk[0] === LF;
       at = splitBlankLine ? 1 : afterBlankLine(chunk, 0);

@@ -1,0 +1,79 @@
+import type { AccountRecord, GroupRecord, ModelRecord } from "../records.ts";
+
+/** Two states of one thing → the fields that differ, as an operator reads them. */
+
+export interface FieldChange {
+  field: string;
+  /** Null where there was, or will be, nothing. */
+  from: string | null;
+  to: string | null;
+}
+
+/** The fields of a thing in the file's words. Secrets are never among them. */
+export type Shown = Readonly<Record<string, string | null>>;
+
+const HIDDEN = "(changed)";
+
+/** A secret that differs is told, and nothing about it. */
+export function secretChange(field: string): FieldChange {
+  return { field, from: HIDDEN, to: HIDDEN };
+}
+
+export function secretSet(field: string): FieldChange {
+  return { field, from: null, to: "(set, not shown)" };
+}
+
+export function differences(before: Shown, after: Shown): FieldChange[] {
+  const names = new Set([...Object.keys(before), ...Object.keys(after)]);
+  return [...names].flatMap((field) => {
+    const from = before[field] ?? null;
+    const to = after[field] ?? null;
+    return from === to ? [] : [{ field, from, to }];
+  });
+}
+
+export function created(after: Shown): FieldChange[] {
+  return differences({}, after);
+}
+
+export function shownModel(model: ModelRecord): Shown {
+  return { interfaces: list([...model.interfaces].sort()), price: model.price === null ? null : map(model.price) };
+}
+
+export function shownAccount(account: AccountRecord): Shown {
+  return {
+    kind: account.kind,
+    base_url: account.baseUrl === "" ? null : account.baseUrl,
+    interfaces: list([...account.interfaces].sort()),
+    api_version: account.apiVersion,
+    private_network: String(account.privateNetwork),
+    priority: String(account.priority),
+    weight: String(account.weight),
+    models: map(account.models),
+    enabled: String(account.enabled),
+  };
+}
+
+/** `nameOf` turns an account's id into its name; ids mean nothing to a reader. */
+export function shownGroup(group: GroupRecord, nameOf: (accountId: string) => string): Shown {
+  return {
+    interfaces: list([...group.interfaces].sort()),
+    models: list(group.models),
+    accounts: list(group.accounts.map(nameOf)),
+    on_disconnect: group.onDisconnect,
+  };
+}
+
+export function shownInstant(ms: number | null): string | null {
+  return ms === null ? null : new Date(ms).toISOString();
+}
+
+function list(entries: readonly string[]): string {
+  return `[${entries.join(", ")}]`;
+}
+
+/** Sorted, because a map has no order to differ in. */
+function map(entries: Readonly<Record<string, string>>): string {
+  const sorted = Object.entries(entries).sort(([a], [b]) => (a < b ? -1 : 1));
+  return `{${sorted.map(([name, value]) => `${name}: ${value}`).join(", ")}}`;
+}

@@ -1,0 +1,32 @@
+import { expect, test } from "bun:test";
+import { createParser } from "eventsource-parser";
+import { DONE, formatEvent, KEEP_ALIVE } from "./sse-write.ts";
+
+const utf8 = new TextEncoder();
+const decoder = new TextDecoder();
+
+test("an event has its type, its data and a blank line", () => {
+  expect(decoder.decode(formatEvent("error", '{"é":1}'))).toBe('event: error\ndata: {"é":1}\n\n');
+  expect(decoder.decode(formatEvent(null, utf8.encode('{"é":1}')))).toBe('data: {"é":1}\n\n');
+});
+
+test("JSON over several lines stays one event", () => {
+  for (const json of ['{\n "a": 1\n}', '{\r\n "a": 1\r}']) {
+    for (const data of [json, utf8.encode(json)]) {
+      const seen: unknown[] = [];
+      const parser = createParser({ onEvent: (event) => seen.push(JSON.parse(event.data)) });
+      parser.feed(decoder.decode(formatEvent("x", data)));
+      expect(seen).toEqual([{ a: 1 }]);
+    }
+  }
+});
+
+test("a client sees [DONE] as data and a keep-alive as nothing", () => {
+  const seen: string[] = [];
+  const parser = createParser({
+    onEvent: (event) => seen.push(event.data),
+    onComment: () => seen.push("comment"),
+  });
+  parser.feed(decoder.decode(KEEP_ALIVE) + decoder.decode(DONE));
+  expect(seen).toEqual(["comment", "[DONE]"]);
+});

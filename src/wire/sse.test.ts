@@ -1,0 +1,231 @@
+import { describe, expect, test } from "bun:test";
+import { createParser } from "eventsource-parser";
+import fc from "fast-check";
+import { isDone, openSseSplitter, readEvent, type Slice, type SseBlockKind } from "./sse.ts";
+
+const LARGE = { eventBytesMax: 1_000_000 };
+
+/** One character a byte, so that any bytes can be compared as text. */
+function latin1(text: string): Uint8Array {
+  return Uint8Array.from(text, (char) => char.charCodeAt(0));
+}
+
+function text(bytes: Uint8Array, start: number, end: number): string {
+  return Buffer.from(bytes.subarray(start, end)).toString("latin1");
+}
+
+interface Block {
+  bytes: Uint8Array;
+  start: number;
+  end: number;
+  kind: SseBlockKind;
+}
+
+function split(chunks: Uint8Array[], opts = LARGE): { blocks: Block[]; open: boolean; left: number } {
+  const splitter = openSseSplitter(opts);
+  const blocks: Block[] = [];
+  let open = true;
+  for (const chunk of chunks) {
+    open = splitter.push(chunk, (bytes, start, end, kind) => blocks.push({ bytes, start, end, kind }));
+  }
+  return { blocks, open, left: splitter.end() };
+}
+
+function blockTexts(...chunks: string[]): string[] {
+  return split(chunks.map(latin1)).blocks.map(({ bytes, start, end, kind }) =>
+    kind === "comment" ? `(${text(bytes, start, end)})` : text(bytes, start, end),
+  );
+}
+
+function event(block: string): { type: string | null; data: string | null } {
+  const { type, data } = readEvent(latin1(block), 0, block.length);
+  const read = (slice: Slice | null) => slice && text(slice.bytes, slice.start, slice.end);
+  return { type: read(type), data: read(data) };
+}
+
+function cutAt(bytes: Uint8Array, cuts: readonly number[]): Uint8Array[] {
+  const places = cuts.map((cut) => cut % (bytes.length + 1)).sort((a, b) => a - b);
+  return [0, ...places].map((from, i) => bytes.slice(from, places[i] ?? bytes.length));
+}
+
+describe("splitting", () => {
+  test("blank lines part the blocks", () => {
+    expect(blockTexts("data: a\n\nevent: x\ndata: b\n\n\n\ndata: c\n\ndata: rest")).toEqual([
+      "data: a",
+      "event: x\ndata: b",
+      "data: c",
+    ]);
+  });
+
+  test("a block within one chunk is handed on without a copy", () => {
+    const chunk = latin1("data: a\n\ndata: b\n\n");
+    expect(split([chunk]).blocks).toEqual([
+      { bytes: chunk, start: 0, end: 7, kind: "event" },
+      { bytes: chunk, start: 9, end: 16, kind: "event" },
+    ]);
+    expect(split([chunk]).blocks.every((block) => block.bytes === chunk)).toBe(true);
+  });
+
+  test("CR, LF and CRLF all end a line, also across chunks", () => {
+    expect(blockTexts("event: x\r\ndata: a\r\n\r\ndata: b\r\rdata: c\n\r\n")).toEqual([
+      "event: x\ndata: a",
+      "data: b",
+      "data: c",
+    ]);
+    expect(blockTexts("data: a\r", "\n\r", "\ndata: b\r", "\r", "\ndata: c\n", "\n")).toEqual([
+      "data: a",
+      "data: b",
+      "data: c",
+    ]);
+  });
+
+  test("a block that ends in CR is emitted at once, not with the next chunk", () => {
+    expect(blockTexts("data: a\r\n\r")).toEqual(["data: a"]);
+  });
+
+  test("comments are reported as such, unless an event carries them", () => {
+    expect(blockTexts(": ping\n\n:\n: x\n\n: y\ndata: a\n\n")).toEqual([
+      "(: ping)",
+      "(:\n: x)",
+      ": y\ndata: a",
+    ]);
+  });
+
+  test("one byte order mark at the start is dropped, whole or in pieces; elsewhere it is data", () => {
+    const bom = "\xef\xbb\xbf";
+    expect(blockTexts(`${bom}data: a\n\n`)).toEqual(["data: a"]);
+    expect(blockTexts("\xef", "\xbb", "\xbfdata: a\n\n")).toEqual(["data: a"]);
+    expect(blockTexts("\xef", "\xbbdata: a\n\n")).toEqual(["\xef\xbbdata: a"]);
+    expect(blockTexts(`${bom}${bom}data: a\n\n${bom}data: b\n\n`)).toEqual([
+      `${bom}data: a`,
+      `${bom}data: b`,
+    ]);
+  });
+
+  test("an unfinished block is not emitted, and its size is known at the end", () => {
+    expect(split([latin1("data: a\n\ndata: b\n")])).toMatchObject({ blocks: [{ end: 7 }], left: 8 });
+    expect(split([latin1("data: a\n\n")]).left).toBe(0);
+    expect(split([latin1("\xef\xbb")]).left).toBe(2);
+  });
+
+  test("a block larger than allowed ends the splitting, however it arrives", () => {
+    const stream = "data: a\n\ndata: 12345\n\ndata: b\n\n";
+    const whole = [latin1(stream)];
+    const bytewise = [...stream].map(latin1);
+    for (const chunks of [whole, bytewise]) {
+      expect(split(chunks, { eventBytesMax: 11 })).toMatchObject({ open: true });
+      const { blocks, open } = split(chunks, { eventBytesMax: 10 });
+      expect(blocks.map(({ bytes, start, end }) => text(bytes, start, end))).toEqual(["data: a"]);
+      expect(open).toBe(false);
+    }
+  });
+
+  test("an endless line is refused before its end", () => {
+    const splitter = openSseSplitter({ eventBytesMax: 100 });
+    const chunk = latin1("x".repeat(40));
+    const verdicts = [1, 2, 3, 4].map(() => splitter.push(chunk, () => {}));
+    expect(verdicts).toEqual([true, true, false, false]);
+  });
+});
+
+describe("reading a block", () => {
+  test("type and data are found, with or without the space", () => {
+    expect(event("event: response.created\ndata: {}")).toEqual({ type: "response.created", data: "{}" });
+    expect(event("data:{}\nevent:x")).toEqual({ type: "x", data: "{}" });
+    expect(event("data:  two")).toEqual({ type: null, data: " two" });
+  });
+
+  test("several data lines are joined by LF", () => {
+    expect(event("data: {\ndata: }\ndata").data).toBe("{\n}\n");
+    expect(event("data\ndata: x").data).toBe("\nx");
+  });
+
+  test("other fields, comments and longer names are ignored", () => {
+    expect(event("id: 1\nretry: 5\n: data: x\ndatabase: y\nevents: z\n data: w\nData: v")).toEqual({
+      type: null,
+      data: null,
+    });
+  });
+
+  test("an empty field is an empty value; an empty type is none", () => {
+    expect(event("event: x\nevent\ndata")).toEqual({ type: null, data: "" });
+    expect(event("data:")).toEqual({ type: null, data: "" });
+  });
+
+  test("the end mark of a chat stream is recognised exactly", () => {
+    const done = (value: string) => isDone({ bytes: latin1(`x${value}`), start: 1, end: value.length + 1 });
+    expect(["[DONE]", "[DONE] ", "[done]", "[DONE", ""].map(done)).toEqual([
+      true,
+      false,
+      false,
+      false,
+      false,
+    ]);
+  });
+});
+
+describe("any bytes, cut anywhere", () => {
+  const piece = fc.oneof(
+    {
+      weight: 6,
+      arbitrary: fc.constantFrom("data: ", "data:", "data", "event: ", "event:", "event", ":", "id: 1"),
+    },
+    {
+      weight: 6,
+      arbitrary: fc.constantFrom("\n", "\r", "\r\n", "\n\n", "\r\n\r\n", "\r\r", "x\n\n", "\r\n\r\ndata: "),
+    },
+    {
+      weight: 3,
+      arbitrary: fc.constantFrom("x", " ", "[DONE]", '{"a":1}', "\xef\xbb\xbf", "\xef", "\xc3\xa9"),
+    },
+    { weight: 1, arbitrary: fc.uint8Array({ maxLength: 4 }).map((bytes) => String.fromCharCode(...bytes)) },
+  );
+  const stream = fc.array(piece, { maxLength: 40, size: "max" }).map((pieces) => pieces.join(""));
+  const cuts = fc.array(fc.nat(), { maxLength: 12 });
+
+  test("the events are those of eventsource-parser", () => {
+    let seen = 0;
+    fc.assert(
+      fc.property(stream, cuts, (input, places) => {
+        const expected: unknown[] = [];
+        const parser = createParser({
+          onEvent: ({ event, data }) => expected.push({ type: event ?? null, data }),
+        });
+        parser.feed(input);
+        // Read only when the whole stream has passed: an emitted array must not change afterwards.
+        const events = split(cutAt(latin1(input), places))
+          .blocks.map(({ bytes, start, end }) => event(text(bytes, start, end)))
+          .filter(({ data }) => data !== null);
+        expect<unknown[]>(events).toEqual(expected);
+        seen += expected.length;
+      }),
+      { numRuns: 5000 },
+    );
+    expect(seen).toBeGreaterThan(1000);
+  });
+
+  test("blocks, kinds, limit and leftover do not depend on the cuts", () => {
+    fc.assert(
+      fc.property(stream, cuts, fc.integer({ min: 1, max: 30 }), (input, places, eventBytesMax) => {
+        const view = (chunks: Uint8Array[]) => {
+          const { blocks, open, left } = split(chunks, { eventBytesMax });
+          return { blocks: blocks.map((b) => [b.kind, text(b.bytes, b.start, b.end + 2)]), open, left };
+        };
+        const whole = view([latin1(input)]);
+        expect(view(cutAt(latin1(input), places))).toEqual(whole);
+        for (const [, block] of whole.blocks) expect(block?.endsWith("\n\n")).toBe(true);
+      }),
+      { numRuns: 3000 },
+    );
+  });
+
+  test("one large event in thousands of pieces comes out whole", () => {
+    const data = "0123456789".repeat(20_000);
+    const bytes = latin1(`data: ${data}\n\n`);
+    const chunks = Array.from({ length: Math.ceil(bytes.length / 7) }, (_, i) =>
+      bytes.slice(i * 7, i * 7 + 7),
+    );
+    const { blocks } = split(chunks);
+    expect(blocks.map(({ bytes, start, end }) => text(bytes, start, end))).toEqual([`data: ${data}`]);
+  });
+});
