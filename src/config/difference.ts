@@ -37,7 +37,10 @@ export function created(after: Shown): FieldChange[] {
 }
 
 export function shownModel(model: ModelRecord): Shown {
-  return { interfaces: list([...model.interfaces].sort()), price: model.price === null ? null : map(model.price) };
+  return {
+    interfaces: list([...model.interfaces].sort()),
+    price: model.price === null ? null : map(model.price),
+  };
 }
 
 export function shownAccount(account: AccountRecord): Shown {

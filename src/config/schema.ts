@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { INTERFACES } from "../records.ts";
+import { claimsOurForm, hasValidChecksum } from "../secrets/api-key.ts";
 import { limits } from "./limits.ts";
 
 /**
@@ -207,17 +208,18 @@ const user = fields({
   balance: usd.optional(),
 });
 
+const KEY_SECRET_RULE = `a secret of ${limits.keySecretCharsMin} to ${limits.keySecretCharsMax} visible characters; one that begins with gwk_ must be whole`;
+function isKeySecret(value: string): boolean {
+  const long = value.length >= limits.keySecretCharsMin && value.length <= limits.keySecretCharsMax;
+  // A secret in our form with a wrong checksum is turned away at the door, so it must not be stored.
+  return long && /^[\x21-\x7e]+$/.test(value) && (!claimsOurForm(value) || hasValidChecksum(value));
+}
+
 const key = fields({
   name,
   user: email.optional(),
   group: name,
-  secret: text(
-    `a secret of ${limits.keySecretCharsMin} to ${limits.keySecretCharsMax} visible characters`,
-    (value) =>
-      value.length >= limits.keySecretCharsMin &&
-      value.length <= limits.keySecretCharsMax &&
-      /^[\x21-\x7e]+$/.test(value),
-  ).optional(),
+  secret: text(KEY_SECRET_RULE, isKeySecret).optional(),
   expires: instant.optional(),
   limits: callerLimits.optional(),
 });

@@ -6,7 +6,7 @@ import type { Endpoint, ModelRequest } from "../interfaces/request.ts";
 import type { StreamReader } from "../interfaces/stream.ts";
 import type { Route } from "../policy/snapshot.ts";
 import type { UsageRow } from "../store/usage.ts";
-import { clientError } from "../upstreams/failure.ts";
+import { brokenOffError } from "../upstreams/failure.ts";
 import { headersDown } from "../upstreams/headers.ts";
 import type { Caller } from "./authenticate.ts";
 import { audienceOf, dispatch, type Order } from "./dispatch.ts";
@@ -63,7 +63,7 @@ export async function deliverStream(passage: Passage): Promise<Response> {
     requestId: call.requestId,
     onDisconnect: caller.group.onDisconnect,
     needsDataEvents: isCodex(call.request.headers),
-    describeFailure: (failure) => clientError(failure, audienceOf(request, record.trace.route)),
+    describeFailure: (failure) => brokenOffError(failure, audienceOf(request, record.trace.route)),
     settle(end) {
       settleStream(passage, end);
       void request.body.dispose();

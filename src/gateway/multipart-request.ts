@@ -44,7 +44,8 @@ export async function readMultipartRequest(
   const scanned = spooled.ok || spooled.reason === "stopped" ? scanner.end() : null;
   try {
     if (scanned !== null && !scanned.ok) throw formError(scanned.fault);
-    if (!spooled.ok || scanned === null) throw bodyError(spooled);
+    if (!spooled.ok) throw bodyError(spooled);
+    if (scanned === null) throw new Error("a spooled form is always scanned");
     return requestOf(scanned.form, spooled, contentType, limits.modelNameCharsMax);
   } catch (refused) {
     if (spooled.ok) await spooled.dispose();

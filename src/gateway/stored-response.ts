@@ -10,7 +10,7 @@ import type { Audience } from "../interfaces/upstream-error.ts";
 import type { TokenUsage } from "../interfaces/usage.ts";
 import type { Account } from "../policy/snapshot.ts";
 import { settlePending } from "../store/usage.ts";
-import { clientError, failed } from "../upstreams/failure.ts";
+import { brokenOffError, clientError, failed } from "../upstreams/failure.ts";
 import { allowInterface } from "./admit.ts";
 import { authenticate } from "./authenticate.ts";
 import { eventStreamHeaders } from "./deliver.ts";
@@ -147,7 +147,7 @@ async function streamBack(
     requestId: call.requestId,
     onDisconnect: "cancel",
     needsDataEvents: false,
-    describeFailure: (failure) => clientError(failure, audienceOf(stored, route)),
+    describeFailure: (failure) => brokenOffError(failure, audienceOf(stored, route)),
     settle(end) {
       if (end.kind !== "complete") return;
       settleBackground(gateway, stored, route, end.reader.outcome, end.reader.usage).catch(

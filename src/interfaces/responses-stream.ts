@@ -1,6 +1,6 @@
 /** Server-sent events of the Responses family. Deltas pass untouched; only life-cycle events are looked into. */
 
-import { type ApiError, errorObject } from "../errors.ts";
+import type { ApiError } from "../errors.ts";
 import { isObject, parseJson } from "../wire/json-parse.ts";
 import { type Field, scanObject, stringValue, wantedFields } from "../wire/json-scan.ts";
 import { applySplices, jsonString, replaceValue } from "../wire/splice.ts";
@@ -112,7 +112,7 @@ export function openResponsesReader(options: ResponsesReaderOptions): StreamRead
       ...emptyResponse(publicModel, Math.floor(options.nowMs() / 1000), requestId),
       ...(isObject(base) ? base : {}),
       status: "failed",
-      error: errorObject(error, requestId),
+      error: { code: error.code, message: error.message },
     };
     // A client that was only kept alive so far has not seen its response begin.
     const begin =

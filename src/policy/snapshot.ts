@@ -4,14 +4,15 @@
  * and what admission allows cannot differ.
  */
 
-import type {
-  AccountKind,
-  AccountRecord,
-  GroupRecord,
-  Interface,
-  ModelRecord,
-  OnDisconnect,
-  PolicyRecords,
+import {
+  type AccountKind,
+  type AccountRecord,
+  type GroupRecord,
+  INTERFACES,
+  type Interface,
+  type ModelRecord,
+  type OnDisconnect,
+  type PolicyRecords,
 } from "../records.ts";
 import { mapModel } from "./model-map.ts";
 
@@ -69,10 +70,10 @@ export function compileSnapshot(records: PolicyRecords, options: CompileOptions)
     if (record.enabled) accounts.set(record.id, compileAccount(record, options));
   }
   const models = new Map(records.models.map((model) => [model.id, model]));
-  const routesOf = routeFinder();
+  const poolOf = openPools(accounts);
   const groups = new Map<string, Group>();
   for (const record of records.groups) {
-    groups.set(record.id, compileGroup(record, models, accounts, routesOf));
+    groups.set(record.id, compileGroup(record, models, poolOf(record.accounts)));
   }
   return { groups, accounts };
 }
@@ -94,24 +95,17 @@ function compileAccount(record: AccountRecord, options: CompileOptions): Account
   };
 }
 
-function compileGroup(
-  record: GroupRecord,
-  models: ReadonlyMap<string, ModelRecord>,
-  accounts: ReadonlyMap<string, Account>,
-  routesOf: RouteFinder,
-): Group {
-  const pool = record.accounts.flatMap((id) => accounts.get(id) ?? []);
-  const poolKey = record.accounts.join(" ");
+function compileGroup(record: GroupRecord, models: ReadonlyMap<string, ModelRecord>, pool: Pool): Group {
   const interfaces = new Set(record.interfaces);
   const published = new Map<string, PublishedModel>();
   for (const modelId of record.models) {
     const model = models.get(modelId);
     if (!model) continue;
+    const ways = pool.waysTo(model.id);
     const routes = new Map<Interface, readonly Route[]>();
     for (const iface of model.interfaces) {
-      if (!interfaces.has(iface)) continue;
-      const ways = routesOf(poolKey, pool, model.id, iface);
-      if (ways.length > 0) routes.set(iface, ways);
+      const some = interfaces.has(iface) ? ways.get(iface) : undefined;
+      if (some) routes.set(iface, some);
     }
     if (routes.size > 0) published.set(model.id, { id: model.id, createdAtMs: model.createdAtMs, routes });
   }
@@ -121,32 +115,67 @@ function compileGroup(
     interfaces,
     onDisconnect: record.onDisconnect,
     models: published,
-    accounts: pool,
+    accounts: pool.accounts,
   };
 }
 
-type RouteFinder = (
-  poolKey: string,
-  pool: readonly Account[],
-  model: string,
-  iface: Interface,
-) => readonly Route[];
+/** The accounts of one or more groups. */
+interface Pool {
+  readonly accounts: readonly Account[];
+  /** The ways to serve a model, best priority first; an interface without any is not in it. */
+  waysTo(model: string): ReadonlyMap<Interface, readonly Route[]>;
+}
 
-/** Groups often share a pool: each (pool, model, interface) is worked out once. */
-function routeFinder(): RouteFinder {
-  const known = new Map<string, readonly Route[]>();
-  return (poolKey, pool, model, iface) => {
-    const key = `${iface} ${model} ${poolKey}`;
-    const found = known.get(key);
-    if (found) return found;
-    const routes: Route[] = [];
-    for (const account of pool) {
-      if (!account.interfaces.has(iface)) continue;
-      const upstreamModel = mapModel(account.models, model);
-      if (upstreamModel !== null) routes.push({ account, upstreamModel });
-    }
-    routes.sort((a, b) => a.account.priority - b.account.priority);
-    known.set(key, routes);
-    return routes;
+/** Groups share pools and pools share accounts: what is the same is worked out and kept once. */
+function openPools(accounts: ReadonlyMap<string, Account>): (ids: readonly string[]) => Pool {
+  const pools = new Map<string, Pool>();
+  const routeTo = openRoutes();
+  return (ids) => {
+    const key = ids.join(" ");
+    const known = pools.get(key);
+    if (known) return known;
+    const pool = openPool(
+      ids.flatMap((id) => accounts.get(id) ?? []),
+      routeTo,
+    );
+    pools.set(key, pool);
+    return pool;
+  };
+}
+
+function openPool(accounts: readonly Account[], routeTo: RouteTo): Pool {
+  const ordered = accounts.toSorted((a, b) => a.priority - b.priority);
+  const known = new Map<string, ReadonlyMap<Interface, readonly Route[]>>();
+  return {
+    accounts,
+    waysTo(model) {
+      const found = known.get(model);
+      if (found) return found;
+      const all = ordered.flatMap((account) => routeTo(account, model) ?? []);
+      const ways = new Map<Interface, readonly Route[]>();
+      for (const iface of INTERFACES) {
+        const some = all.filter(({ account }) => account.interfaces.has(iface));
+        // Mostly every account speaks everything: then one list serves all interfaces.
+        if (some.length > 0) ways.set(iface, some.length === all.length ? all : some);
+      }
+      known.set(model, ways);
+      return ways;
+    },
+  };
+}
+
+type RouteTo = (account: Account, model: string) => Route | null;
+
+function openRoutes(): RouteTo {
+  const byAccount = new Map<Account, Map<string, Route | null>>();
+  return (account, model) => {
+    const routes = byAccount.get(account) ?? new Map<string, Route | null>();
+    const known = routes.get(model);
+    if (known !== undefined) return known;
+    const upstreamModel = mapModel(account.models, model);
+    const route = upstreamModel === null ? null : { account, upstreamModel };
+    routes.set(model, route);
+    byAccount.set(account, routes);
+    return route;
   };
 }

@@ -12,6 +12,15 @@ function gate(): { opened: Promise<void>; open(): void } {
   return { opened: promise, open: resolve };
 }
 
+async function messageOf(failing: Promise<unknown>): Promise<string | null> {
+  try {
+    await failing;
+    return null;
+  } catch (error) {
+    return error instanceof Error ? error.message : String(error);
+  }
+}
+
 const names = async (db: Db) => (await db.sql`SELECT name FROM setting ORDER BY name`).map((row) => row.name);
 
 eachEngine(({ open, emptyUrl }) => {
@@ -39,19 +48,21 @@ eachEngine(({ open, emptyUrl }) => {
       await writeSetting(tx, "c", "1");
       throw new Error("no");
     });
-    expect(failing).rejects.toThrow("no");
-    await failing.catch(() => {});
+    expect(await messageOf(failing)).toBe("no");
     expect(await names(db)).toEqual(["a", "b"]);
   });
 
   test("a statement outside does not become part of a transaction that is open", async () => {
     const db = await open();
     const { opened, open: letGo } = gate();
+    const writing = gate();
     const failing = transaction(db, async (tx) => {
       await writeSetting(tx, "inside", "1");
+      writing.open();
       await opened;
       throw new Error("rolled back");
     });
+    await writing.opened;
     const outside = writeSetting(db, "outside", "1");
     letGo();
     await failing.catch(() => {});
@@ -135,16 +146,14 @@ eachEngine(({ open, emptyUrl }) => {
       await writeSetting(tx, "a", "1");
       await tx.sql`INSERT INTO nowhere (x) VALUES (1)`.catch(() => {});
     });
-    expect(swallowing).rejects.toThrow("swallowed");
-    await swallowing.catch(() => {});
+    expect(await messageOf(swallowing)).toContain("swallowed");
     expect(await names(db)).toEqual([]);
   });
 
   test("a handle kept beyond its transaction is refused", async () => {
     const db = await open();
     const kept = await transaction(db, async (tx) => ({ tx }));
-    expect(writeSetting(kept.tx, "late", "1")).rejects.toThrow("over");
-    await writeSetting(kept.tx, "late", "1").catch(() => {});
+    expect(await messageOf(writeSetting(kept.tx, "late", "1"))).toContain("over");
     expect(await names(db)).toEqual([]);
   });
 
@@ -206,6 +215,8 @@ describe("a SQLite file", () => {
 });
 
 test("an address of another kind is refused without showing its password", async () => {
-  expect(openDb("mysql://root:hunter2@db/x")).rejects.toThrow(/^(?!.*hunter2).*sqlite: or postgres:/);
-  expect(openDb("sqlite:")).rejects.toThrow("names no file");
+  const message = await messageOf(openDb("mysql://root:hunter2@db/x"));
+  expect(message).toContain("sqlite: or postgres://");
+  expect(message).not.toContain("hunter2");
+  expect(await messageOf(openDb("sqlite:"))).toContain("names no file");
 });

@@ -15,21 +15,24 @@ export async function insertRows(
   const perStatement = ROWS_PER_STATEMENT[tx.engine];
   for (let start = 0; start < rows.length; start += perStatement) {
     const chunk = rows.slice(start, start + perStatement);
-    const text = insertText(tx.engine, table, columns, chunk.length, tail);
+    const values = tuples(tx.engine, chunk.length, columns.length);
+    const text = `INSERT INTO ${table} (${columns.join(", ")}) VALUES ${values} ${tail}`;
     for (const row of await tx.sql.text(text, chunk.flat())) returned.push(row);
   }
   return returned;
 }
 
-function insertText(
-  engine: Engine,
-  table: string,
-  columns: readonly string[],
-  rowCount: number,
-  tail: string,
-): string {
+const knownTuples = new Map<string, string>();
+
+/** `(?, ?), (?, ?)`: as many as there are rows, which are few enough different numbers to keep them all. */
+function tuples(engine: Engine, rowCount: number, columnCount: number): string {
+  const name = `${engine} ${rowCount} ${columnCount}`;
+  const known = knownTuples.get(name);
+  if (known !== undefined) return known;
   let next = 1;
-  const tuple = () => `(${columns.map(() => placeholder(engine, next++)).join(", ")})`;
-  const tuples = Array.from({ length: rowCount }, tuple);
-  return `INSERT INTO ${table} (${columns.join(", ")}) VALUES ${tuples.join(", ")} ${tail}`;
+  const tuple = () =>
+    `(${Array.from({ length: columnCount }, () => placeholder(engine, next++)).join(", ")})`;
+  const made = Array.from({ length: rowCount }, tuple).join(", ");
+  knownTuples.set(name, made);
+  return made;
 }

@@ -140,6 +140,18 @@ function isParam(param: string, audience: Audience): boolean {
     .every((name) => audience.mentions(name));
 }
 
+/** The answer had begun: nothing can be tried again without the client noticing, and it should know that. */
+export function brokenOffError(failure: UpstreamFailure, audience: Audience): ApiError {
+  const told = clientError(failure, audience);
+  if (told.code !== "upstream_error" && told.code !== "upstream_timeout") return told;
+  return new ApiError(
+    told.code,
+    told.code === "upstream_timeout"
+      ? `The model \`${audience.publicModel}\` went silent in the middle of its answer. Ask again to get it whole.`
+      : `The upstream of the model \`${audience.publicModel}\` broke off in the middle of its answer. Ask again to get it whole.`,
+  );
+}
+
 /** Whole seconds from 1 to 60: what clients honour. */
 function retryAfter(ms: number | null): string {
   const seconds = Math.ceil((ms ?? 1000) / 1000);

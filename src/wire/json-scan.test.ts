@@ -76,7 +76,10 @@ describe("capturing", () => {
 
   test("a wanted key written with escapes is that key", () => {
     expect(captured('{"mod\\u0065l":1}', "model").text).toBe("1");
-    expect(captured('{"\\u006D\\u006f\\u0064\\u0065\\u006c":1}', "model").text).toBe("1");
+    const spelledOut = [..."max_tokens"].map(
+      (char) => `\\u00${char.charCodeAt(0).toString(16).toUpperCase()}`,
+    );
+    expect(captured(`{"${spelledOut.join("")}":1}`, "max_tokens").text).toBe("1");
     expect(reason('{"model":1,"mod\\u0065l":2}')).toBe("duplicate_field");
   });
 
@@ -100,6 +103,10 @@ describe("capturing", () => {
     expect(scanObject(bytes, 2, 12, WANTED, LIMITS)).toMatchObject({ reason: "unterminated" });
     const cut = utf8.encode('{"model":"a long enough string to be looked for natively"}');
     expect(scanObject(cut, 0, 20, WANTED, LIMITS)).toMatchObject({ reason: "unterminated", offset: 9 });
+    expect(scanObject(cut, 0, cut.length - 2, WANTED, LIMITS)).toMatchObject({
+      reason: "unterminated",
+      offset: 9,
+    });
   });
 });
 
@@ -148,6 +155,7 @@ describe("refusing", () => {
       "line 2, column 13: expected a key in double quotes, found 'x'",
     );
     expect(explain('{"a":\u0001}')).toBe("line 1, column 6: expected a value, found byte 0x01");
+    expect(explain('{"\\u0061\\x":1}')).toBe("line 1, column 9: malformed escape in the key, found '\\'");
     expect(explain('{"a":1')).toBe("line 1, column 7: the object has no end");
     expect(explain('{"n":1,"n":1}')).toBe('line 1, column 8: the field "n" is given more than once');
   });

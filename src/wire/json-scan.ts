@@ -88,7 +88,8 @@ export function wantedFields<const Name extends string>(names: readonly Name[]):
   const byName = new Map<string, Name>();
   let lengthMax = 0;
   for (const name of names) {
-    if (!/^[\x21-\x7e]+$/.test(name) || name in {}) throw new Error("a wanted field has a plain ASCII name");
+    // A property that every object inherits would look as if it had been captured already.
+    if (!/^[\x21-\x7e]+$/.test(name) || name in {}) throw new Error(`"${name}" cannot be a wanted field`);
     byLength[name.length] ??= [];
     byLength[name.length]?.push({ name, bytes: new TextEncoder().encode(name) });
     byName.set(name, name);
@@ -141,7 +142,7 @@ export function scanObject<Name extends string>(
     if (at < keyLimit) {
       if (escaped) {
         const key = unescapeKey(bytes, keyStart + 1, at);
-        if (key === null) return failure(fault(KEY_ESCAPE, keyStart));
+        if (typeof key === "number") return failure(fault(KEY_ESCAPE, key));
         name = wanted.byName.get(key);
       } else {
         name = wantedName(bytes, keyStart + 1, at, wanted);
@@ -208,29 +209,31 @@ function wantedName<Name extends string>(
 const ESCAPE_LETTERS = '"\\/bfnrt';
 const ESCAPED_CHARS = '"\\/\b\f\n\r\t';
 
-/** The key as text, its other bytes as Latin-1: enough to compare with an ASCII name. Null: a malformed escape. */
-function unescapeKey(bytes: Uint8Array, start: number, end: number): string | null {
+/** The key, its other bytes as Latin-1: enough to compare with an ASCII name. Or where an escape is malformed. */
+function unescapeKey(bytes: Uint8Array, start: number, end: number): string | number {
   let key = "";
   for (let at = start; at < end; at++) {
     let c = bytes[at] ?? END;
     if (c === BACKSLASH) {
+      const escapeStart = at;
       const letter = bytes[++at] ?? END;
       if (letter === 0x75) {
         c = 0;
         for (const last = at + 4; at < last; ) {
           const digit = hexDigit(bytes[++at] ?? END);
-          if (digit < 0) return null;
+          if (digit < 0) return escapeStart;
           c = c * 16 + digit;
         }
       } else {
         c = ESCAPED_CHARS.charCodeAt(ESCAPE_LETTERS.indexOf(String.fromCharCode(letter)));
-        if (Number.isNaN(c)) return null;
+        if (Number.isNaN(c)) return escapeStart;
       }
     }
     key += String.fromCharCode(c);
   }
   return key;
 }
+
 function hexDigit(c: number): number {
   if (c >= DIGIT_0 && c <= DIGIT_9) return c - DIGIT_0;
   const lower = c | 0x20;
@@ -259,20 +262,20 @@ function kindOf(first: number | undefined): ValueKind {
 function startsWithBom(bytes: Uint8Array, start: number, end: number): boolean {
   return end - start >= 3 && bytes[start] === 0xef && bytes[start + 1] === 0xbb && bytes[start + 2] === 0xbf;
 }
+
 /** Where and what, with at most one byte of the body in it. `start` is where the scan began. */
 export function describeScanError(bytes: Uint8Array, failure: ScanFailure, start = 0): string {
   let line = 1;
-  let lineStart = start;
-  for (;;) {
-    const lf = bytes.indexOf(LF, lineStart);
-    if (lf < 0 || lf >= failure.offset) break;
-    line++;
-    lineStart = lf + 1;
-  }
   let column = 1;
-  for (let at = lineStart; at < failure.offset; at++) {
-    // Continuation bytes of UTF-8 belong to the character before them.
-    if (((bytes[at] ?? 0) & 0xc0) !== 0x80) column++;
+  for (let at = start; at < failure.offset; at++) {
+    const c = bytes[at] ?? END;
+    if (c === LF) {
+      line++;
+      column = 1;
+    } else if ((c & 0xc0) !== 0x80) {
+      // Continuation bytes of UTF-8 belong to the character before them.
+      column++;
+    }
   }
   return `line ${line}, column ${column}: ${failure.detail}${found(bytes, failure)}`;
 }

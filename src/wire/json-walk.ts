@@ -7,7 +7,7 @@ const COLON = 0x3a;
 export const OBJECT_OPEN = 0x7b;
 export const OBJECT_CLOSE = 0x7d;
 export const ARRAY_OPEN = 0x5b;
-export const MINUS = 0x2d;
+const MINUS = 0x2d;
 const PLUS = 0x2b;
 const DOT = 0x2e;
 export const DIGIT_0 = 0x30;
@@ -81,7 +81,8 @@ export function valueEnd(bytes: Uint8Array, at: number, end: number, depthMax: n
   const c = byteAt(bytes, at, end);
   if (c === QUOTE) return stringEnd(bytes, at + 1, end, at);
   if (c === OBJECT_OPEN || c === ARRAY_OPEN) return containerEnd(bytes, at, end, depthMax);
-  return scalarEnd(bytes, at, end);
+  if (c === MINUS || (c >= DIGIT_0 && c <= DIGIT_9)) return numberEnd(bytes, at, end);
+  return literalEnd(bytes, at, end);
 }
 
 /** No recursion: hostile nesting costs one byte of `openers` a level, up to `depthMax`. */
@@ -114,7 +115,7 @@ function containerEnd(bytes: Uint8Array, from: number, end: number, depthMax: nu
     } else if (c === MINUS || (c >= DIGIT_0 && c <= DIGIT_9)) {
       at = numberEnd(bytes, at, end);
     } else {
-      at = scalarEnd(bytes, at, end);
+      at = literalEnd(bytes, at, end);
     }
     if (at < 0) return at;
 
@@ -178,9 +179,8 @@ export function stringEnd(bytes: Uint8Array, from: number, end: number, quote: n
   }
 }
 
-function scalarEnd(bytes: Uint8Array, at: number, end: number): number {
+function literalEnd(bytes: Uint8Array, at: number, end: number): number {
   const c = byteAt(bytes, at, end);
-  if (c === MINUS || (c >= DIGIT_0 && c <= DIGIT_9)) return numberEnd(bytes, at, end);
   const length = c === 0x66 ? 5 : 4;
   if (at + length <= end) {
     const second = bytes[at + 1];
@@ -204,8 +204,6 @@ function numberEnd(bytes: Uint8Array, from: number, end: number): number {
   else at = digitsEnd(bytes, at, end);
   if (at < 0) return at;
   c = byteAt(bytes, at, end);
-  // Most numbers end here.
-  if (c === COMMA) return at;
   if (c === DOT) {
     at = digitsEnd(bytes, at + 1, end);
     if (at < 0) return at;

@@ -120,6 +120,13 @@ describe("splitting", () => {
     }
   });
 
+  test("an LF that completes a CRLF adds nothing to the size of a block", () => {
+    expect(split(["abc\r", "\n", "\r\n"].map(latin1), { eventBytesMax: 3 })).toMatchObject({
+      open: true,
+      left: 0,
+    });
+  });
+
   test("an endless line is refused before its end", () => {
     const splitter = openSseSplitter({ eventBytesMax: 100 });
     const chunk = latin1("x".repeat(40));

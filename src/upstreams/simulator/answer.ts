@@ -120,7 +120,7 @@ export function planAnswer(
   let outputBytes = 0;
   let reasoningBytes = 0;
   for (const choice of [first, ...rest]) {
-    reasoningBytes += Buffer.byteLength(choice.reasoning);
+    if (choice.reasoning !== "") reasoningBytes += Buffer.byteLength(choice.reasoning);
     outputBytes += Buffer.byteLength(choice.text);
     if (choice.call !== null) outputBytes += Buffer.byteLength(choice.call.name + choice.call.arguments);
   }

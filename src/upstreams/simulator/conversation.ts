@@ -12,9 +12,10 @@ export interface FunctionTool {
   parameters: unknown;
 }
 
-/** Above this a prompt is not parsed for its question: the last text in it is read where it stands. */
+/** Above this a prompt is not parsed for its question: the last words in it are read where they stand. */
 const PARSED_CHARS_MAX = 32 * 1024;
-const TAIL_CHARS = 400;
+const TAIL_CHARS = 4 * 1024;
+const QUESTION_CHARS = 200;
 
 export function conversationIn(slice: string | undefined, exact: boolean): Conversation | null {
   if (slice === undefined) return { question: "", toolOutput: null };
@@ -45,24 +46,20 @@ function textOf(content: unknown): string {
   return texts.filter((text) => text !== "").join(" ");
 }
 
+/** Looks at the end only: searching backwards through a long prompt costs more than all the rest. */
 function lastTextIn(slice: string): string {
-  const content = /^"content"\s*:\s*"/;
-  for (let at = slice.length; at > 0; ) {
-    at = slice.lastIndexOf('"', at - 1);
-    if (at < 0) break;
-    const head = slice.slice(at, at + 24);
-    const match = content.exec(head) ?? /^"text"\s*:\s*"/.exec(head);
-    if (match !== null) return unescaped(slice, at + match[0].length);
-  }
-  return "";
+  const tail = slice.slice(-TAIL_CHARS);
+  const opening = [...tail.matchAll(/"(?:content|text)"\s*:\s*"/g)].at(-1);
+  if (opening === undefined) return unescaped(tail.slice(-QUESTION_CHARS).replace(/^[^ ]* /, "… "));
+  return unescaped(tail.slice(opening.index + opening[0].length));
 }
 
-function unescaped(slice: string, from: number): string {
-  const text = slice.slice(from, from + TAIL_CHARS);
+/** What stands before the closing quote of a JSON string, or all of it when that is cut off. */
+function unescaped(text: string): string {
   const end = /(?<!\\)(?:\\\\)*"/.exec(text);
-  const body = end === null ? text.replace(/\\[^"]{0,5}$/, "") : text.slice(0, end.index);
+  const body = end === null ? text : text.slice(0, end.index + end[0].length - 1);
   const value = parseJson(`"${body}"`);
-  return typeof value === "string" ? value : "";
+  return typeof value === "string" ? value : body.replaceAll("\\", "");
 }
 
 /** The function tool to call: the one that is forced, else the first. Chat nests what Responses writes flat. */

@@ -16,14 +16,20 @@ export interface Delivery {
   entry: LedgerEntry;
   ledger: Ledger;
   requestId: string;
-  credential: string;
   nowMs: number;
 }
 
 const SLOW_HEADERS_MS = 5_000;
 
 /** Gives the answer its pace and its faults, and books what became of it. */
-export async function deliver(delivery: Delivery, answer: () => Reply): Promise<Response> {
+export function deliver(delivery: Delivery, answer: () => Reply): Response | Promise<Response> {
+  const { fault, behaviour } = delivery;
+  // Most answers come at once and whole: they are spared the promise.
+  if (fault === null && (behaviour === null || behaviour.firstMs === 0)) return given(delivery, answer());
+  return deliverLate(delivery, answer);
+}
+
+async function deliverLate(delivery: Delivery, answer: () => Reply): Promise<Response> {
   const { fault, entry, request } = delivery;
   const delayMs =
     fault?.name === "slow-headers"
@@ -32,7 +38,8 @@ export async function deliver(delivery: Delivery, answer: () => Reply): Promise<
   if (delayMs > 0 && !(await waited(delayMs, request.signal))) return abandoned(delivery);
 
   if (fault !== null) {
-    const { credential, nowMs } = delivery;
+    const { nowMs } = delivery;
+    const credential = credentialOf(request.headers) ?? "";
     const early = earlyFault(fault, { streams: entry.stream, nowMs, credential });
     if (early === "never") {
       await waited(null, request.signal);
@@ -41,13 +48,21 @@ export async function deliver(delivery: Delivery, answer: () => Reply): Promise<
     if (early === "reset") return streamed(delivery, [{ kind: "reset" }], {});
     if (early !== null) return refused(delivery, early);
   }
+  return given(delivery, answer());
+}
 
-  const reply = answer();
+function given(delivery: Delivery, reply: Reply): Response {
   if (reply.kind === "refusal") return refused(delivery, reply);
-  entry.inputTokens = reply.usage.input;
-  entry.cachedTokens = reply.usage.cached;
-  const headers = fault?.name === "canary-ok" ? canaryHeaders(delivery.credential) : {};
-  return reply.kind === "json" ? whole(delivery, reply, headers) : events(delivery, reply, headers);
+  delivery.entry.inputTokens = reply.usage.input;
+  delivery.entry.cachedTokens = reply.usage.cached;
+  return reply.kind === "json" ? whole(delivery, reply) : events(delivery, reply);
+}
+
+/** The caller's credential, in either of the headers that carry one. */
+export function credentialOf(headers: Headers): string | null {
+  const authorization = headers.get("authorization");
+  if (authorization !== null) return authorization.replace(/^bearer\s+/i, "");
+  return headers.get("api-key");
 }
 
 function refused(delivery: Delivery, answer: Refusal): Response {
@@ -55,7 +70,7 @@ function refused(delivery: Delivery, answer: Refusal): Response {
   delivery.ledger.close(delivery.entry);
   return new Response(answer.body, {
     status: answer.status,
-    headers: { ...standardHeaders(delivery), "content-type": "application/json", ...answer.headers },
+    headers: { ...headersFor(delivery, "application/json"), ...answer.headers },
   });
 }
 
@@ -65,39 +80,35 @@ function abandoned(delivery: Delivery): Response {
   return new Response(null, { status: 499 });
 }
 
-function whole(delivery: Delivery, reply: JsonReply, headers: Record<string, string>): Response {
+function whole(delivery: Delivery, reply: JsonReply): Response {
   const { fault, entry, ledger } = delivery;
-  const all = { ...standardHeaders(delivery), "content-type": "application/json", ...headers };
+  const headers = headersFor(delivery, "application/json");
   if (fault !== null && BODY_FAULTS.has(fault.name)) {
     // Bun leaves the length out of a streamed body; behind the fault door it stands, and is a lie.
-    if (fault.name === "truncated") Object.assign(all, { "content-length": Buffer.byteLength(reply.body) });
-    return streamed(delivery, bodyOps(reply.body, fault), all, reply);
+    if (fault.name === "truncated") headers["content-length"] = String(Buffer.byteLength(reply.body));
+    return streamed(delivery, bodyOps(reply.body, fault), headers, reply);
   }
   const isEmpty = fault?.name === "empty";
   if (!isEmpty) book(entry, reply, reply.usage.output);
   entry.finished = true;
   ledger.close(entry);
-  if (isEmpty) return new Response("", { headers: all });
+  if (isEmpty) return new Response("", { headers });
   if (fault?.name === "gzip") {
-    return new Response(gzipSync(reply.body), { headers: { ...all, "content-encoding": "gzip" } });
+    return new Response(gzipSync(reply.body), { headers: { ...headers, "content-encoding": "gzip" } });
   }
-  return new Response(reply.body, { headers: all });
+  return new Response(reply.body, { headers });
 }
 
-function events(delivery: Delivery, reply: EventsReply, headers: Record<string, string>): Response {
-  const all: Record<string, string> = {
-    ...standardHeaders(delivery),
-    "content-type": "text/event-stream; charset=utf-8",
-    "cache-control": "no-cache, no-transform",
-    ...headers,
-  };
+function events(delivery: Delivery, reply: EventsReply): Response {
+  const headers = headersFor(delivery, "text/event-stream; charset=utf-8");
+  headers["cache-control"] = "no-cache, no-transform";
   const ops = eventOps(reply.frames, delivery.fault);
-  if (delivery.fault?.name !== "gzip") return streamed(delivery, ops, all, reply);
+  if (delivery.fault?.name !== "gzip") return streamed(delivery, ops, headers, reply);
   const parts: Uint8Array[] = [];
   for (const op of ops) if (op.kind === "bytes") parts.push(op.bytes);
   const zipped: WireOp = { kind: "bytes", bytes: gzipSync(Buffer.concat(parts)), frame: null };
   book(delivery.entry, reply, reply.usage.output);
-  return streamed(delivery, [zipped], { ...all, "content-encoding": "gzip" });
+  return streamed(delivery, [zipped], { ...headers, "content-encoding": "gzip" });
 }
 
 function streamed(
@@ -132,13 +143,15 @@ function book(entry: LedgerEntry, reply: EventsReply | JsonReply, outputTokens: 
   if (outputTokens >= reply.usage.output) entry.images = reply.images;
 }
 
-function standardHeaders(delivery: Delivery): Record<string, string> {
-  return {
+function headersFor(delivery: Delivery, contentType: string): Record<string, string> {
+  const headers: Record<string, string> = {
+    "content-type": contentType,
     "x-request-id": delivery.requestId,
-    "openai-version": "2020-10-01",
     "openai-organization": "org-simulator",
     "openai-processing-ms": "1",
   };
+  if (delivery.fault?.name !== "canary-ok") return headers;
+  return { ...headers, ...canaryHeaders(credentialOf(delivery.request.headers) ?? "") };
 }
 
 /** False when the client left first; `null` waits for that alone. */

@@ -31,7 +31,7 @@ export function rawPost(
       resolve(parsed(received, ended));
     };
     socket.on("data", (part) => {
-      received = Buffer.concat([received, part]);
+      received = Buffer.concat([received, Buffer.from(part)]);
       if (isWhole(received)) finish("message");
       else if (options.until?.(received.toString()) === true) finish("open");
     });

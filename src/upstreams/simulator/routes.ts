@@ -1,6 +1,6 @@
 import { chatCompletion } from "./chat.ts";
 import { answerControl } from "./control.ts";
-import { type Delivery, deliver } from "./delivery.ts";
+import { credentialOf, type Delivery, deliver } from "./delivery.ts";
 import { embeddings } from "./embeddings.ts";
 import type { Call } from "./endpoint.ts";
 import { badCredential, methodNotAllowed, missing, notJson, unknownModel, unknownUrl } from "./errors.ts";
@@ -35,13 +35,9 @@ export async function handle(request: Request, simulation: Simulation): Promise<
   const path = queryAt < 0 ? url.slice(pathAt) : url.slice(pathAt, queryAt);
   const query = queryAt < 0 ? "" : url.slice(queryAt + 1);
 
-  const credential = credentialOf(request.headers);
-  if (simulation.credential !== null && credential !== simulation.credential) {
-    const { status, body } = badCredential(credential);
-    return new Response(body, {
-      status,
-      headers: { "content-type": "application/json", "x-request-id": simulation.newId("req_") },
-    });
+  if (simulation.credential !== null) {
+    const credential = credentialOf(request.headers);
+    if (credential !== simulation.credential) return unauthorised(credential, simulation);
   }
   if (path.startsWith("/__")) return answerControl(request, path, simulation);
 
@@ -60,7 +56,7 @@ export async function handle(request: Request, simulation: Simulation): Promise<
   simulation.ledger.open(entry);
   const nowMs = entry.at;
   const delivery = { request, behaviour, fault, entry, ledger: simulation.ledger, requestId, nowMs };
-  return deliver({ ...delivery, credential: credential ?? "" }, () => {
+  return deliver(delivery, () => {
     if (fields === null) return notJson();
     if (model === null) return missing("model");
     const call: Call = {
@@ -74,6 +70,12 @@ export async function handle(request: Request, simulation: Simulation): Promise<
     };
     return endpoint(call, simulation, body.form === null ? 0 : uploadsIn(body));
   });
+}
+
+function unauthorised(credential: string | null, simulation: Simulation): Response {
+  const { status, body } = badCredential(credential);
+  const headers = { "content-type": "application/json", "x-request-id": simulation.newId("req_") };
+  return new Response(body, { status, headers });
 }
 
 interface Place {
@@ -90,7 +92,15 @@ function placeOf(path: string, query: string): Place | null {
   if (!path.startsWith("/openai/") || !/(?:^|&)api-version=[^&]/.test(query)) return null;
   const match = /^\/openai\/deployments\/([^/]+)(\/.*)$/.exec(path);
   if (match === null) return { path: path.slice("/openai".length), deployment: null };
-  return { path: match[2] ?? "", deployment: decodeURIComponent(match[1] ?? "") };
+  return { path: match[2] ?? "", deployment: decoded(match[1] ?? "") };
+}
+
+function decoded(part: string): string {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part;
+  }
 }
 
 function modelOf(place: Place, fields: JsonFields | null): string | null {
@@ -101,12 +111,6 @@ function modelOf(place: Place, fields: JsonFields | null): string | null {
 
 function uploadsIn(body: RequestBody): number {
   return body.form?.files.filter((file) => file.name === "image" || file.name === "image[]").length ?? 0;
-}
-
-function credentialOf(headers: Headers): string | null {
-  const authorization = headers.get("authorization");
-  if (authorization !== null) return authorization.replace(/^bearer\s+/i, "");
-  return headers.get("api-key");
 }
 
 function forcedFault(simulation: Simulation): Fault | null {
@@ -172,7 +176,6 @@ async function answerOther(
     entry,
     ledger: simulation.ledger,
     requestId,
-    credential: credentialOf(request.headers) ?? "",
     nowMs: entry.at,
   };
   return deliver(delivery, () =>
@@ -191,7 +194,7 @@ function otherReply(
   if (place.path === "/models") return method === "GET" ? modelList() : methodNotAllowed(method, path, "GET");
   if (place.path.startsWith("/models/")) {
     if (method !== "GET") return methodNotAllowed(method, path, "GET");
-    return oneModel(decodeURIComponent(place.path.slice("/models/".length)));
+    return oneModel(decoded(place.path.slice("/models/".length)));
   }
   if (POST_ENDPOINTS[place.path] !== undefined) return methodNotAllowed(method, path, "POST");
   const stored = /^\/responses\/([^/]+)(?:\/(cancel|input_items))?$/.exec(place.path);

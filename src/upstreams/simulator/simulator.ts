@@ -62,10 +62,11 @@ export function startSimulator(options: SimulatorOptions = {}): Simulator {
     ? openFaultDoor(hostname, (request) => handle(request, simulation))
     : null;
   const port = server.port ?? 0;
+  const host = hostname.includes(":") ? `[${hostname}]` : hostname;
   return {
-    url: `http://${hostname}:${port}/v1`,
+    url: `http://${host}:${port}/v1`,
     port,
-    faultUrl: door === null ? null : `http://${hostname}:${door.port}/v1`,
+    faultUrl: door === null ? null : `http://${host}:${door.port}/v1`,
     ledger,
     force(fault, forNext = Number.POSITIVE_INFINITY) {
       simulation.forced = fault === null ? null : { fault: parseFault(fault), left: forNext };

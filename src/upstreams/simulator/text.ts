@@ -57,8 +57,23 @@ function shorten(text: string): string {
   return `${line.slice(0, QUESTION_CHARS_MAX).toWellFormed().trimEnd()}…`;
 }
 
+/** Long texts are all alike, so that a hundred open streams of 50 MB share one. */
+const LONG_BYTES = 256 * 1024;
+const LONG_TEXTS_MAX = 4;
+const longTexts = new Map<number, string>();
+
+function longText(bytes: number): string {
+  const known = longTexts.get(bytes);
+  if (known !== undefined) return known;
+  const text = FILLER.repeat(Math.ceil(bytes / FILLER.length)).slice(0, bytes);
+  if (longTexts.size >= LONG_TEXTS_MAX) longTexts.clear();
+  longTexts.set(bytes, text);
+  return text;
+}
+
 /** Makes the text exactly `bytes` long in UTF-8, by cutting or by going on talking. */
 export function sized(text: string, bytes: number): string {
+  if (bytes > LONG_BYTES) return longText(bytes);
   const missing = bytes - Buffer.byteLength(text);
   if (missing >= 0) return text + ` ${FILLER.repeat(Math.ceil(missing / FILLER.length))}`.slice(0, missing);
   const cut = cutToBytes(text, bytes);

@@ -1,0 +1,180 @@
+/**
+ * `npm run bench`: what the gateway costs beside nginx as a plain hop and no hop at all, in one run.
+ *   --quick      under a minute, less exact
+ *   --only PART  unary, sse, latency, memory or startup; may be repeated
+ * The process under test has a core to itself; upstream and load generator share the other one.
+ */
+
+import { mkdirSync } from "node:fs";
+import { join } from "node:path";
+import { parseArgs } from "node:util";
+import { startGateway } from "./gateway-process.ts";
+import { type Bench, runLoad, SSE_LOADS, type Subject, UNARY_LOADS } from "./load.ts";
+import { allowedCores, machine } from "./measure.ts";
+import { nginxConf } from "./nginx-conf.ts";
+import {
+  findOrInstallTools,
+  freePort,
+  openStage,
+  readyAfterMs,
+  type Stage,
+  type Tools,
+} from "./processes.ts";
+import {
+  eventsPerChunk,
+  measureMemory,
+  measureStartup,
+  type Place,
+  sequentialRound,
+  startUpstream,
+} from "./single-measures.ts";
+import { goals, loadRows, type Results, sequentialRows } from "./summary.ts";
+import { machineText, resultText } from "./table.ts";
+import { openWrk } from "./wrk.ts";
+
+const PARTS = ["unary", "sse", "latency", "memory", "startup"] as const;
+type Part = (typeof PARTS)[number];
+
+interface Plan {
+  parts: ReadonlySet<Part>;
+  rounds: number;
+  roundMs: number;
+  warmUpMs: number;
+  streamsHeldMs: number;
+  startupRepeats: number;
+}
+
+const FULL = { rounds: 5, roundMs: 1_500, warmUpMs: 1_500, streamsHeldMs: 8_000, startupRepeats: 5 };
+const QUICK = { rounds: 3, roundMs: 500, warmUpMs: 500, streamsHeldMs: 5_000, startupRepeats: 2 };
+const STREAMS_OPEN = 1_000;
+const KEYS_STORED = 10_000;
+/** Long enough that events do not share a chunk, short enough that a stream is over in a blink. */
+const EVENT_PAUSE_MS = 1;
+
+function readPlan(): Plan {
+  const { values } = parseArgs({
+    options: { quick: { type: "boolean" }, only: { type: "string", multiple: true } },
+  });
+  const parts = (values.only ?? PARTS).map((name) => {
+    const part = PARTS.find((known) => known === name);
+    if (part === undefined) throw new Error(`--only ${name}: there is only ${PARTS.join(", ")}.`);
+    return part;
+  });
+  return { parts: new Set(parts), ...(values.quick ? QUICK : FULL) };
+}
+
+async function startSubjects(place: Place, tools: Tools, upstreamPort: number): Promise<Subject[]> {
+  const { stage, subjectCore: core } = place;
+  const port = freePort();
+  const conf = join(stage.dir, "nginx.conf");
+  const asRoot = process.getuid?.() === 0;
+  await Bun.write(conf, nginxConf({ dir: stage.dir, port, upstreamPort, asRoot }));
+  const command = [tools.nginx, "-p", stage.dir, "-c", conf, "-e", join(stage.dir, "nginx-error.log")];
+  const nginx = stage.start({ name: "nginx", command, core });
+  const nginxUrl = `http://127.0.0.1:${port}`;
+  await readyAfterMs(nginx, `${nginxUrl}/counts`, 5_000);
+  const gateway = await startGateway(stage, { core, upstreamPort, name: "load" });
+  return [
+    { name: "direct", url: `http://127.0.0.1:${upstreamPort}`, pid: null },
+    { name: "nginx", url: nginxUrl, pid: nginx.pid },
+    { name: "gateway", url: gateway.url, pid: gateway.running.pid },
+  ];
+}
+
+async function measureLoads(place: Place, tools: Tools, plan: Plan, results: Results): Promise<void> {
+  const upstream = await startUpstream(place, EVENT_PAUSE_MS);
+  const upstreamUrl = `http://127.0.0.1:${upstream.port}`;
+  const subjects = await startSubjects(place, tools, upstream.port);
+  const wrk = openWrk(tools.wrk, place.stage, place.loadCore);
+  const { rounds, roundMs, warmUpMs } = plan;
+  const bench: Bench = { subjects, upstreamUrl, wrk, rounds, roundMs, warmUpMs, progress: place.progress };
+
+  const loads = [
+    ...(plan.parts.has("unary") ? UNARY_LOADS : []),
+    ...(plan.parts.has("sse") ? SSE_LOADS : []),
+  ];
+  for (const load of loads) results.loads.push({ load, rounds: await runLoad(bench, load) });
+  const stream = loads.find((load) => load.streaming);
+  if (stream) results.eventsPerChunk = await eventsPerChunk(place, upstreamUrl, stream.connections);
+
+  if (!plan.parts.has("latency")) return;
+  // A gateway that served nothing yet is not what a lone request meets.
+  await sequentialRound(place, subjects, warmUpMs);
+  for (let round = 1; round <= rounds; round++) {
+    results.sequential.push(await sequentialRound(place, subjects, roundMs));
+    place.progress(`one at a time, round ${round}/${rounds}`);
+  }
+}
+
+async function measureAll(place: Place, tools: Tools, plan: Plan): Promise<Results> {
+  const results: Results = { loads: [], eventsPerChunk: null, sequential: [], memory: null, startup: null };
+  if (plan.parts.has("startup")) {
+    results.startup = await measureStartup(place, KEYS_STORED, plan.startupRepeats);
+  }
+  if (plan.parts.has("memory")) {
+    results.memory = await measureMemory(place, STREAMS_OPEN, plan.streamsHeldMs);
+  }
+  if (plan.parts.has("unary") || plan.parts.has("sse") || plan.parts.has("latency")) {
+    await measureLoads(place, tools, plan, results);
+  }
+  return results;
+}
+
+function endWith(stage: Stage): void {
+  for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) {
+    process.on(signal, () => {
+      stage.close();
+      process.exit(130);
+    });
+  }
+}
+
+async function main(): Promise<void> {
+  const plan = readPlan();
+  const tools = findOrInstallTools();
+  const facts = machine(tools);
+  console.log(`${machineText(facts)}\n`);
+
+  const stage = openStage();
+  endWith(stage);
+  const begunMs = performance.now();
+  const progress = (line: string) =>
+    console.error(`${((performance.now() - begunMs) / 1_000).toFixed(0).padStart(4)} s  ${line}`);
+  try {
+    const [subjectCore, loadCore = subjectCore] = allowedCores();
+    const place: Place = { stage, bun: process.execPath, subjectCore, loadCore, progress };
+    const results = await measureAll(place, tools, plan);
+    console.log(`\n${resultText(results)}`);
+
+    const at = new Date().toISOString();
+    const folder = join(import.meta.dir, "results");
+    mkdirSync(folder, { recursive: true });
+    const file = join(folder, `${at.replaceAll(":", "-").slice(0, 19)}.json`);
+    const summary = {
+      loads: results.loads.flatMap(loadRows),
+      sequential: sequentialRows(results.sequential),
+      goals: goals(results),
+    };
+    const raw = {
+      ...results,
+      loads: results.loads.map(({ load: { body, ...load }, rounds }) => ({
+        ...load,
+        bodyBytes: Buffer.byteLength(body),
+        rounds,
+      })),
+    };
+    const written = { at, machine: facts, plan: { ...plan, parts: [...plan.parts] }, summary, raw };
+    await Bun.write(file, `${JSON.stringify(written, null, 2)}\n`);
+    console.log(`\nAll numbers: ${file}`);
+  } finally {
+    stage.close();
+  }
+}
+
+try {
+  await main();
+  process.exit(0);
+} catch (thrown) {
+  console.error(`\nbench failed: ${thrown instanceof Error ? thrown.message : String(thrown)}`);
+  process.exit(1);
+}

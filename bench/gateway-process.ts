@@ -1,0 +1,77 @@
+/** The gateway as its users start it, with authentication, policy and the recording of usage on. */
+
+import { join, resolve } from "node:path";
+import { PUBLIC_MODEL } from "./bodies.ts";
+import { freePort, type Running, readyAfterMs, type Stage } from "./processes.ts";
+
+/** Not in the gateway's own form on purpose: imported secrets take the longer way through the door. */
+export const BENCH_KEY = "bench-key-0123456789-0123456789-0123456789";
+
+const PROGRAM = resolve(import.meta.dir, "../bin/model-gateway");
+const READY_TIMEOUT_MS = 60_000;
+
+function configuration(upstreamPort: number): string {
+  return `registration: closed
+models:
+  - id: ${PUBLIC_MODEL}
+    interfaces: [chat, responses]
+accounts:
+  - name: bench-upstream
+    kind: openai
+    base_url: http://127.0.0.1:${upstreamPort}/v1
+    credential: sk-bench-upstream-credential
+    private_network: true
+    interfaces: [chat, responses]
+    models: { ${PUBLIC_MODEL}: bench-model }
+groups:
+  - name: bench
+    interfaces: [chat, responses]
+    models: [${PUBLIC_MODEL}]
+    accounts: [bench-upstream]
+    billing: { charge: none }
+users:
+  - email: bench@example.com
+keys:
+  - { name: bench, user: bench@example.com, group: bench, secret: "\${BENCH_KEY}" }
+`;
+}
+
+function manyKeys(count: number): string {
+  let text = "";
+  for (let i = 0; i < count; i++) {
+    const secret = `bench-many-keys-${String(i).padStart(32, "0")}`;
+    text += `  - { name: key-${i}, user: bench@example.com, group: bench, secret: "${secret}" }\n`;
+  }
+  return text;
+}
+
+export interface GatewayProcess {
+  readonly running: Running;
+  readonly url: string;
+  /** From the process being started to its first 200 at /readyz. */
+  readonly readyMs: number;
+}
+
+export interface GatewayStart {
+  core?: number | undefined;
+  upstreamPort: number;
+  /** Two starts with one name share a data folder. */
+  name: string;
+  /** How many keys the file holds beside the one of the bench; null starts from the data folder, without a file. */
+  extraKeys?: number | null;
+}
+
+export async function startGateway(stage: Stage, options: GatewayStart): Promise<GatewayProcess> {
+  const { core, upstreamPort, name, extraKeys = 0 } = options;
+  const port = freePort();
+  const url = `http://127.0.0.1:${port}`;
+  const command = [PROGRAM, "start", "--data", join(stage.dir, `data-${name}`), "--port", String(port)];
+  if (extraKeys !== null) {
+    const file = join(stage.dir, `${name}.yaml`);
+    await Bun.write(file, configuration(upstreamPort) + manyKeys(extraKeys));
+    command.push("--config", file);
+  }
+  const running = stage.start({ name: "gateway", command, core, env: { BENCH_KEY } });
+  const readyMs = await readyAfterMs(running, `${url}/readyz`, READY_TIMEOUT_MS);
+  return { running, url, readyMs };
+}

@@ -1,0 +1,164 @@
+/** Load on direct, nginx and gateway in turn, and what it cost the process under test. */
+
+import { chatBody, chatStreamBody, EVENTS_PER_STREAM, PUBLIC_MODEL, responsesStreamBody } from "./bodies.ts";
+import { BENCH_KEY } from "./gateway-process.ts";
+import { cpuMicros, rssBytes } from "./measure.ts";
+import type { UpstreamCounts } from "./upstream.ts";
+import type { Wrk } from "./wrk.ts";
+
+export const SUBJECTS = ["direct", "nginx", "gateway"] as const;
+export type SubjectName = (typeof SUBJECTS)[number];
+
+export interface Subject {
+  name: SubjectName;
+  url: string;
+  /** Null for direct: there is no process in between. */
+  pid: number | null;
+}
+
+export interface Load {
+  id: "unary-1k" | "unary-20k" | "unary-200k" | "sse-chat" | "sse-responses";
+  title: string;
+  path: string;
+  body: string;
+  connections: number;
+  streaming: boolean;
+}
+
+export interface LoadRun {
+  subject: SubjectName;
+  requests: number;
+  /** Counted where they are made, so that streams cut off at the end of a round are counted too. */
+  events: number;
+  requestsPerSecond: number;
+  latencyMs: { p50: number; p90: number; p99: number; max: number };
+  /** Null for direct. */
+  process: {
+    cpuMicrosPerRequest: number;
+    cpuMicrosPerEvent: number;
+    busyShare: number;
+    rssBytes: number;
+  } | null;
+}
+
+const CHAT_PATH = "/v1/chat/completions";
+
+function unary(id: Load["id"], kb: number): Load {
+  const body = chatBody(kb * 1_000);
+  return { id, title: `unary ${kb} KB`, path: CHAT_PATH, body, connections: 32, streaming: false };
+}
+
+/** Few enough streams that nobody is at the limit of a core: then events arrive, and are sent on, one by one. */
+const STREAMS = 20;
+
+export const UNARY_LOADS: readonly Load[] = [
+  unary("unary-1k", 1),
+  unary("unary-20k", 20),
+  unary("unary-200k", 200),
+];
+
+export const SSE_LOADS: readonly Load[] = [
+  {
+    id: "sse-chat",
+    title: "SSE chat",
+    path: CHAT_PATH,
+    body: chatStreamBody(),
+    connections: STREAMS,
+    streaming: true,
+  },
+  {
+    id: "sse-responses",
+    title: "SSE responses",
+    path: "/v1/responses",
+    body: responsesStreamBody(),
+    connections: STREAMS,
+    streaming: true,
+  },
+];
+
+export interface Bench {
+  subjects: readonly Subject[];
+  upstreamUrl: string;
+  wrk: Wrk;
+  rounds: number;
+  roundMs: number;
+  warmUpMs: number;
+  progress(line: string): void;
+}
+
+/** What is left over from a round (usage rows, garbage) belongs to it, also when it is cleared away later. */
+const SETTLE_MS = 250;
+
+export async function runLoad(bench: Bench, load: Load): Promise<LoadRun[][]> {
+  for (const subject of bench.subjects) {
+    await checkAnswer(subject, load);
+    if (subject.pid !== null) await press(bench, subject, load, bench.warmUpMs);
+  }
+  const rounds: LoadRun[][] = [];
+  for (let round = 1; round <= bench.rounds; round++) {
+    const runs: LoadRun[] = [];
+    for (const subject of bench.subjects) runs.push(await measure(bench, subject, load));
+    rounds.push(runs);
+    const cost = runs.flatMap(({ subject, process: used }) => {
+      if (used === null) return [];
+      const micros = load.streaming ? used.cpuMicrosPerEvent : used.cpuMicrosPerRequest;
+      return [`${subject} ${micros.toFixed(1)} µs`];
+    });
+    bench.progress(`${load.title}, round ${round}/${bench.rounds}: ${cost.join(", ")}`);
+  }
+  return rounds;
+}
+
+async function press(bench: Bench, subject: Subject, load: Load, durationMs: number) {
+  const { path, body, connections } = load;
+  return bench.wrk.run({ url: subject.url + path, body, key: BENCH_KEY, connections, durationMs });
+}
+
+async function measure(bench: Bench, subject: Subject, load: Load): Promise<LoadRun> {
+  const { pid } = subject;
+  const countsBefore = await counts(bench.upstreamUrl);
+  const cpuBefore = pid === null ? 0 : cpuMicros(pid);
+  const result = await press(bench, subject, load, bench.roundMs);
+  await Bun.sleep(SETTLE_MS);
+  const cpuUsed = pid === null ? 0 : cpuMicros(pid) - cpuBefore;
+  const events = (await counts(bench.upstreamUrl)).events - countsBefore.events;
+  return {
+    subject: subject.name,
+    requests: result.requests,
+    events,
+    requestsPerSecond: (result.requests * 1_000) / result.durationMs,
+    latencyMs: result.latencyMs,
+    process:
+      pid === null
+        ? null
+        : {
+            cpuMicrosPerRequest: cpuUsed / result.requests,
+            cpuMicrosPerEvent: events === 0 ? 0 : cpuUsed / events,
+            busyShare: cpuUsed / 1_000 / result.durationMs,
+            rssBytes: rssBytes(pid),
+          },
+  };
+}
+
+async function counts(upstreamUrl: string): Promise<UpstreamCounts> {
+  const answer: UpstreamCounts = JSON.parse(await (await fetch(`${upstreamUrl}/counts`)).text());
+  return answer;
+}
+
+/** Before anything is measured: the answer is the right one, not only a fast one. */
+async function checkAnswer(subject: Subject, load: Load): Promise<void> {
+  const response = await fetch(subject.url + load.path, {
+    method: "POST",
+    headers: { "content-type": "application/json", authorization: `Bearer ${BENCH_KEY}` },
+    body: load.body,
+  });
+  const text = await response.text();
+  const wrong = (what: string) =>
+    new Error(`${subject.name}, ${load.title}: ${what}\n${text.slice(0, 1_000)}`);
+  if (response.status !== 200) throw wrong(`answered ${response.status}`);
+  const events = text.match(/^data: /gm)?.length ?? 0;
+  if (load.streaming && events !== EVENTS_PER_STREAM) throw wrong(`sent ${events} events`);
+  if (subject.name === "gateway" && !text.includes(`"model":"${PUBLIC_MODEL}"`)) {
+    throw wrong(`did not answer as ${PUBLIC_MODEL}`);
+  }
+}

@@ -1,0 +1,102 @@
+/** What the kernel knows about a process and its children, and what the machine is. */
+
+import { readdirSync, readFileSync } from "node:fs";
+import { cpus, loadavg, release, totalmem } from "node:os";
+
+function read(path: string): string | null {
+  try {
+    return readFileSync(path, "utf8");
+  } catch {
+    // The process ended between being listed and being read.
+    return null;
+  }
+}
+
+/** Fields of /proc/PID/stat after the name, which may hold spaces and brackets: [0] is the state. */
+function stat(pid: number): string[] | null {
+  const text = read(`/proc/${pid}/stat`);
+  return text === null ? null : text.slice(text.lastIndexOf(")") + 2).split(" ");
+}
+
+export function processTree(root: number): number[] {
+  const children = new Map<number, number[]>();
+  for (const name of readdirSync("/proc")) {
+    const pid = Number(name);
+    const parent = Number.isInteger(pid) ? Number(stat(pid)?.[1] ?? Number.NaN) : Number.NaN;
+    if (!Number.isNaN(parent)) children.set(parent, [...(children.get(parent) ?? []), pid]);
+  }
+  const tree = [root];
+  for (const pid of tree) tree.push(...(children.get(pid) ?? []));
+  return tree;
+}
+
+const TICKS_PER_SECOND = Number(Bun.spawnSync(["getconf", "CLK_TCK"]).stdout.toString()) || 100;
+
+/** All threads, all children, also those that have ended and were waited for. */
+export function cpuMicros(root: number): number {
+  let ticks = 0;
+  for (const pid of processTree(root)) {
+    const [utime, stime, cutime, cstime] = (stat(pid) ?? []).slice(11, 15).map(Number);
+    ticks += (utime ?? 0) + (stime ?? 0) + (cutime ?? 0) + (cstime ?? 0);
+  }
+  return (ticks * 1_000_000) / TICKS_PER_SECOND;
+}
+
+export function rssBytes(root: number): number {
+  let bytes = 0;
+  for (const pid of processTree(root)) {
+    const kib = /^VmRSS:\s+(\d+) kB/m.exec(read(`/proc/${pid}/status`) ?? "")?.[1];
+    bytes += Number(kib ?? 0) * 1024;
+  }
+  return bytes;
+}
+
+/** Cores this process may use: in a container they need not begin at 0. */
+export function allowedCores(): number[] {
+  const list = /^Cpus_allowed_list:\s+(\S+)/m.exec(read("/proc/self/status") ?? "")?.[1] ?? "0";
+  return list.split(",").flatMap((range) => {
+    const [first = 0, last = first] = range.split("-").map(Number);
+    return Array.from({ length: last - first + 1 }, (_, i) => first + i);
+  });
+}
+
+export function median(values: readonly number[]): number {
+  return quantile(values, 0.5);
+}
+
+export function quantile(values: readonly number[], share: number): number {
+  const sorted = [...values].sort((a, b) => a - b);
+  const at = (sorted.length - 1) * share;
+  const low = sorted[Math.floor(at)] ?? Number.NaN;
+  const high = sorted[Math.ceil(at)] ?? Number.NaN;
+  return low + (high - low) * (at - Math.floor(at));
+}
+
+export interface Machine {
+  cpu: string;
+  cores: number;
+  memoryBytes: number;
+  kernel: string;
+  bun: string;
+  nginx: string;
+  wrk: string;
+  /** One minute, before the bench began: above a few tenths someone else is using the machine. */
+  loadBefore: number;
+}
+
+export function machine(tools: { nginx: string; wrk: string }): Machine {
+  const firstLine = (command: string[]) => {
+    const { stdout, stderr } = Bun.spawnSync(command);
+    return `${stdout}${stderr}`.split("\n")[0]?.trim() ?? "";
+  };
+  return {
+    cpu: cpus()[0]?.model.trim() ?? "unknown",
+    cores: allowedCores().length,
+    memoryBytes: totalmem(),
+    kernel: release(),
+    bun: Bun.version,
+    nginx: firstLine([tools.nginx, "-v"]).replace("nginx version: ", ""),
+    wrk: firstLine([tools.wrk, "-v"]).replace(/ Copyright.*/, ""),
+    loadBefore: loadavg()[0] ?? 0,
+  };
+}

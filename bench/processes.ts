@@ -1,0 +1,152 @@
+/** Starting, pinning and, whatever happens, ending the processes of the bench. */
+
+import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
+export interface Running {
+  readonly name: string;
+  readonly pid: number;
+  /** What it said so far, for when it will not start. */
+  said(): string;
+  stop(): Promise<void>;
+}
+
+export interface StartOptions {
+  name: string;
+  command: string[];
+  /** Left out: any core. */
+  core?: number | undefined;
+  env?: Record<string, string>;
+}
+
+export interface Stage {
+  /** A temporary folder, gone when the stage closes. */
+  readonly dir: string;
+  start(options: StartOptions): Running;
+  /** Runs to its end; answers with what it printed. */
+  ask(options: StartOptions & { input?: string; interruptAfterMs?: number }): Promise<string>;
+  close(): void;
+}
+
+const STOP_GRACE_MS = 3_000;
+
+function pinned(core: number | undefined, command: string[]): string[] {
+  return core === undefined ? command : ["taskset", "-c", String(core), ...command];
+}
+
+export function openStage(): Stage {
+  const dir = mkdtempSync(join(tmpdir(), "model-gateway-bench-"));
+  const living = new Set<Bun.Subprocess>();
+  let logs = 0;
+
+  function start({ name, command, core, env = {} }: StartOptions): Running {
+    const log = join(dir, `${name}-${++logs}.log`);
+    const child = Bun.spawn(pinned(core, command), {
+      stdin: "ignore",
+      stdout: Bun.file(log),
+      stderr: Bun.file(log),
+      env: { ...process.env, ...env },
+      onExit: () => living.delete(child),
+    });
+    living.add(child);
+    return {
+      name,
+      pid: child.pid,
+      said: () => (existsSync(log) ? readFileSync(log, "utf8") : ""),
+      async stop() {
+        child.kill("SIGTERM");
+        const late = setTimeout(() => child.kill("SIGKILL"), STOP_GRACE_MS);
+        await child.exited;
+        clearTimeout(late);
+      },
+    };
+  }
+
+  async function ask(options: StartOptions & { input?: string; interruptAfterMs?: number }): Promise<string> {
+    const { name, command, core, env = {}, input = "", interruptAfterMs } = options;
+    const child = Bun.spawn(pinned(core, command), {
+      stdin: Buffer.from(input),
+      stdout: "pipe",
+      stderr: "pipe",
+      env: { ...process.env, ...env },
+      onExit: () => living.delete(child),
+    });
+    living.add(child);
+    const interrupt =
+      interruptAfterMs === undefined ? null : setTimeout(() => child.kill("SIGINT"), interruptAfterMs);
+    const [printed, complaints] = await Promise.all([child.stdout.text(), child.stderr.text()]);
+    const code = await child.exited;
+    if (interrupt !== null) clearTimeout(interrupt);
+    if (code !== 0) throw new Error(`${name} ended with ${code}:\n${printed}${complaints}`);
+    return printed;
+  }
+
+  /** Does not wait: it also runs when the bench itself is being ended. */
+  function close(): void {
+    for (const child of living) child.kill("SIGTERM");
+    // nginx ends its worker itself, given a moment; a draining gateway must not outlive the bench.
+    if (living.size > 0) Bun.sleepSync(300);
+    for (const child of living) child.kill("SIGKILL");
+    rmSync(dir, { recursive: true, force: true });
+  }
+
+  return { dir, start, ask, close };
+}
+
+export function freePort(): number {
+  const probe = Bun.listen({ hostname: "127.0.0.1", port: 0, socket: { data() {} } });
+  const { port } = probe;
+  probe.stop(true);
+  return port;
+}
+
+/** How long it took until `url` answered 200, from now on. */
+export async function readyAfterMs(running: Running, url: string, timeoutMs: number): Promise<number> {
+  const begunMs = performance.now();
+  for (;;) {
+    const answered = await fetch(url, { signal: AbortSignal.timeout(1_000) }).then(
+      async (response) => {
+        await response.arrayBuffer();
+        return response.status === 200;
+      },
+      () => false,
+    );
+    const tookMs = performance.now() - begunMs;
+    if (answered) return tookMs;
+    if (tookMs > timeoutMs || !existsSync(`/proc/${running.pid}`)) {
+      throw new Error(`${running.name} did not become ready at ${url}. It said:\n${running.said()}`);
+    }
+    await Bun.sleep(2);
+  }
+}
+
+export interface Tools {
+  wrk: string;
+  nginx: string;
+}
+
+export function findOrInstallTools(): Tools {
+  // nginx stands in /usr/sbin on Debian, which is not on every user's PATH.
+  const path = `${process.env.PATH ?? ""}:/usr/sbin:/usr/local/sbin`;
+  const find = (name: string) => Bun.which(name, { PATH: path });
+  const missing = ["wrk", "nginx"].filter((name) => find(name) === null);
+  if (missing.length > 0) {
+    const packages = missing.map((name) => (name === "nginx" ? "nginx-light" : name));
+    if (process.getuid?.() !== 0 || find("apt-get") === null) {
+      throw new Error(
+        `The bench needs ${missing.join(" and ")}. Install: sudo apt-get install ${packages.join(" ")}`,
+      );
+    }
+    console.error(`installing ${packages.join(" ")} …`);
+    // RUNLEVEL=1 keeps Debian from starting the nginx service that it installs.
+    const env = { ...process.env, DEBIAN_FRONTEND: "noninteractive", RUNLEVEL: "1" };
+    Bun.spawnSync(["apt-get", "update", "-qq"], { env });
+    Bun.spawnSync(["apt-get", "install", "-y", "-qq", "--no-install-recommends", ...packages], { env });
+  }
+  const wrk = find("wrk");
+  const nginx = find("nginx");
+  if (wrk === null || nginx === null) throw new Error("wrk and nginx could not be installed by apt-get.");
+  if (find("taskset") === null) throw new Error("The bench needs taskset (package util-linux).");
+  return { wrk, nginx };
+}

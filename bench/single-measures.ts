@@ -1,0 +1,139 @@
+/** What is not load: added latency of a lone request, memory of many open streams, time to ready. */
+
+import { chatBody, chatStreamBody } from "./bodies.ts";
+import { BENCH_KEY, startGateway } from "./gateway-process.ts";
+import type { Subject, SubjectName } from "./load.ts";
+import { rssBytes } from "./measure.ts";
+import { freePort, type Running, readyAfterMs, type Stage } from "./processes.ts";
+import type { ReaderReport } from "./reader.ts";
+import type { SequentialReport } from "./sequential.ts";
+
+export interface Place {
+  stage: Stage;
+  bun: string;
+  subjectCore: number | undefined;
+  loadCore: number | undefined;
+  progress(line: string): void;
+}
+
+const here = (file: string) => `${import.meta.dir}/${file}`;
+
+export async function startUpstream(
+  place: Place,
+  pauseMs: number,
+): Promise<{ running: Running; port: number }> {
+  const port = freePort();
+  const command = [place.bun, here("upstream.ts"), String(port), String(pauseMs)];
+  const running = place.stage.start({ name: "upstream", command, core: place.loadCore });
+  await readyAfterMs(running, `http://127.0.0.1:${port}/counts`, 5_000);
+  return { running, port };
+}
+
+export type SequentialRound = Record<SubjectName, SequentialReport>;
+
+export async function sequentialRound(
+  place: Place,
+  subjects: readonly Subject[],
+  durationMs: number,
+): Promise<Partial<SequentialRound>> {
+  const round: Partial<SequentialRound> = {};
+  for (const { name, url } of subjects) {
+    const { port } = new URL(url);
+    const printed = await place.stage.ask({
+      name: "sequential client",
+      command: [place.bun, here("sequential.ts"), port, "/v1/chat/completions", String(durationMs)],
+      core: place.loadCore,
+      env: { BENCH_KEY },
+      input: chatBody(1_000),
+    });
+    const report: SequentialReport = JSON.parse(printed);
+    round[name] = report;
+  }
+  return round;
+}
+
+async function readStreams(
+  place: Place,
+  url: string,
+  streams: number,
+  holdMs: number,
+  core: number | undefined,
+): Promise<ReaderReport> {
+  const printed = await place.stage.ask({
+    name: "stream reader",
+    command: [place.bun, here("reader.ts"), `${url}/v1/chat/completions`, String(streams), String(holdMs)],
+    core,
+    env: { BENCH_KEY, BUN_CONFIG_MAX_HTTP_REQUESTS: "65535" },
+    input: chatStreamBody(),
+  });
+  const report: ReaderReport = JSON.parse(printed);
+  if (report.failed > 0) throw new Error(`${report.failed} streams failed, first: ${report.firstFailure}`);
+  return report;
+}
+
+/** A reader in the gateway's place, on its core: how many events come in one chunk. */
+export async function eventsPerChunk(place: Place, upstreamUrl: string, streams: number): Promise<number> {
+  const report = await readStreams(place, upstreamUrl, streams, 1_000, place.subjectCore);
+  return report.events / report.chunks;
+}
+
+export interface MemoryReport {
+  streams: number;
+  idleBytes: number;
+  /** The highest of samples while all streams were open. */
+  openBytes: number;
+}
+
+export async function measureMemory(place: Place, streams: number, holdMs: number): Promise<MemoryReport> {
+  const slow = await startUpstream(place, 500);
+  const gateway = await startGateway(place.stage, {
+    core: place.subjectCore,
+    upstreamPort: slow.port,
+    name: "memory",
+  });
+  const { pid } = gateway.running;
+  const idleBytes = rssBytes(pid);
+  let openBytes = 0;
+  const sampler = setInterval(() => {
+    openBytes = Math.max(openBytes, rssBytes(pid));
+  }, 250);
+  try {
+    const report = await readStreams(place, gateway.url, streams, holdMs, place.loadCore);
+    if (report.openAtEnd !== streams) {
+      throw new Error(`only ${report.openAtEnd} of ${streams} streams were open together`);
+    }
+  } finally {
+    clearInterval(sampler);
+  }
+  place.progress(`${streams} open streams: ${(openBytes / 1e6).toFixed(0)} MB`);
+  await gateway.running.stop();
+  await slow.running.stop();
+  return { streams, idleBytes, openBytes };
+}
+
+export interface StartupReport {
+  keys: number;
+  /** Once: an empty folder, all keys come from the file. */
+  firstMs: number;
+  /** Again with the same file, which changes nothing. */
+  sameFileMs: number[];
+  /** From what is stored, without a file. */
+  storedMs: number[];
+}
+
+/** Not pinned: a user's process is not either. */
+export async function measureStartup(place: Place, keys: number, repeats: number): Promise<StartupReport> {
+  const once = async (extraKeys: number | null) => {
+    const gateway = await startGateway(place.stage, { upstreamPort: freePort(), name: "startup", extraKeys });
+    await gateway.running.stop();
+    return gateway.readyMs;
+  };
+  const report: StartupReport = { keys, firstMs: await once(keys), sameFileMs: [], storedMs: [] };
+  for (let i = 0; i < repeats; i++) {
+    report.sameFileMs.push(await once(keys));
+    report.storedMs.push(await once(null));
+  }
+  const shown = report.storedMs.map((ms) => ms.toFixed(0)).join(", ");
+  place.progress(`ready with ${keys} keys: ${shown} ms`);
+  return report;
+}

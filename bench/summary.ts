@@ -1,0 +1,122 @@
+/** Raw rounds → the numbers that are shown, and the goals they are held against. */
+
+import { type Load, type LoadRun, SUBJECTS, type SubjectName } from "./load.ts";
+import { median } from "./measure.ts";
+import type { MemoryReport, SequentialRound, StartupReport } from "./single-measures.ts";
+
+export interface Results {
+  loads: { load: Load; rounds: LoadRun[][] }[];
+  eventsPerChunk: number | null;
+  sequential: Partial<SequentialRound>[];
+  memory: MemoryReport | null;
+  startup: StartupReport | null;
+}
+
+export interface LoadRow {
+  load: Load["id"];
+  title: string;
+  subject: SubjectName;
+  requestsPerSecond: number;
+  p50Ms: number;
+  p90Ms: number;
+  p99Ms: number;
+  /** Per event for streams, per request otherwise. */
+  unit: "request" | "event";
+  process: {
+    cpuMicros: number;
+    cpuMicrosPerRequest: number;
+    ratio: number;
+    busyShare: number;
+    rssBytes: number;
+  } | null;
+}
+
+export interface SequentialRow {
+  subject: SubjectName;
+  p50Ms: number;
+  p99Ms: number;
+  /** Against direct in the same round; null for direct. */
+  addedP50Ms: number | null;
+  addedP99Ms: number | null;
+}
+
+export interface Goal {
+  title: string;
+  limit: number;
+  measured: number;
+  unit: string;
+  met: boolean;
+}
+
+/** Medians of one number over the rounds; ratios are taken within a round, since machines are noisy between them. */
+function over<Round>(rounds: readonly Round[], pick: (round: Round) => number | undefined): number {
+  return median(rounds.map(pick).filter((value) => value !== undefined));
+}
+
+export function loadRows({ load, rounds }: Results["loads"][number]): LoadRow[] {
+  const unit = load.streaming ? "event" : "request";
+  const cost = (run: LoadRun | undefined) =>
+    unit === "event" ? run?.process?.cpuMicrosPerEvent : run?.process?.cpuMicrosPerRequest;
+  return SUBJECTS.map((subject) => {
+    const of = (round: LoadRun[], name: SubjectName = subject) => round.find((run) => run.subject === name);
+    const ratio = (round: LoadRun[]) => {
+      const [mine, floor] = [cost(of(round)), cost(of(round, "nginx"))];
+      return mine === undefined || floor === undefined ? undefined : mine / floor;
+    };
+    return {
+      load: load.id,
+      title: load.title,
+      subject,
+      requestsPerSecond: over(rounds, (round) => of(round)?.requestsPerSecond),
+      p50Ms: over(rounds, (round) => of(round)?.latencyMs.p50),
+      p90Ms: over(rounds, (round) => of(round)?.latencyMs.p90),
+      p99Ms: over(rounds, (round) => of(round)?.latencyMs.p99),
+      unit,
+      process:
+        subject === "direct"
+          ? null
+          : {
+              cpuMicros: over(rounds, (round) => cost(of(round))),
+              cpuMicrosPerRequest: over(rounds, (round) => of(round)?.process?.cpuMicrosPerRequest),
+              ratio: over(rounds, ratio),
+              busyShare: over(rounds, (round) => of(round)?.process?.busyShare),
+              rssBytes: Math.max(...rounds.map((round) => of(round)?.process?.rssBytes ?? 0)),
+            },
+    };
+  });
+}
+
+export function sequentialRows(rounds: readonly Partial<SequentialRound>[]): SequentialRow[] {
+  if (rounds.length === 0) return [];
+  const added = (round: Partial<SequentialRound>, subject: SubjectName, at: "p50Ms" | "p99Ms") => {
+    const [mine, floor] = [round[subject]?.[at], round.direct?.[at]];
+    return mine === undefined || floor === undefined ? undefined : mine - floor;
+  };
+  return SUBJECTS.map((subject) => ({
+    subject,
+    p50Ms: over(rounds, (round) => round[subject]?.p50Ms),
+    p99Ms: over(rounds, (round) => round[subject]?.p99Ms),
+    addedP50Ms: subject === "direct" ? null : over(rounds, (round) => added(round, subject, "p50Ms")),
+    addedP99Ms: subject === "direct" ? null : over(rounds, (round) => added(round, subject, "p99Ms")),
+  }));
+}
+
+export function goals(results: Results): Goal[] {
+  const list: Goal[] = [];
+  const add = (title: string, limit: number, measured: number | null | undefined, unit: string) => {
+    if (measured === null || measured === undefined) return;
+    list.push({ title, limit, measured, unit, met: measured <= limit });
+  };
+  const rows = results.loads.flatMap(loadRows).filter((row) => row.subject === "gateway");
+  const ratio = (load: Load["id"]) => rows.find((row) => row.load === load)?.process?.ratio;
+  add("unary 1 KB, CPU against nginx", 2.5, ratio("unary-1k"), "×");
+  add("unary 200 KB, CPU against nginx", 2, ratio("unary-200k"), "×");
+  add("chat event, CPU against nginx", 2, ratio("sse-chat"), "×");
+  add("responses event, CPU against nginx", 2, ratio("sse-responses"), "×");
+  const lone = sequentialRows(results.sequential).find((row) => row.subject === "gateway");
+  add("added latency of a lone request, p50", 0.25, lone?.addedP50Ms, "ms");
+  const { memory, startup } = results;
+  add("memory with 1,000 open streams", 150, memory && memory.openBytes / 1e6, "MB");
+  add("ready with 10,000 keys", 500, startup && median(startup.storedMs), "ms");
+  return list;
+}

@@ -1,0 +1,107 @@
+/** The numbers as text for a terminal. */
+
+import { type Machine, median } from "./measure.ts";
+import { goals, loadRows, type Results, sequentialRows } from "./summary.ts";
+
+const NONE = "–";
+
+function fixed(value: number | null | undefined, digits: number): string {
+  return value === null || value === undefined || Number.isNaN(value) ? NONE : value.toFixed(digits);
+}
+
+function megabytes(bytes: number | undefined): string {
+  return bytes === undefined ? NONE : (bytes / 1e6).toFixed(0);
+}
+
+/** The first two columns are words, the others numbers. */
+function table(header: string[], rows: string[][], words = 2): string {
+  const widths = header.map((title, i) => Math.max(title.length, ...rows.map((row) => row[i]?.length ?? 0)));
+  const line = (cells: string[]) =>
+    cells
+      .map((cell, i) => (i < words ? cell.padEnd(widths[i] ?? 0) : cell.padStart(widths[i] ?? 0)))
+      .join("  ")
+      .trimEnd();
+  return [line(header), widths.map((width) => "─".repeat(width)).join("  "), ...rows.map(line)].join("\n");
+}
+
+export function machineText(machine: Machine): string {
+  const { cpu, cores, memoryBytes, kernel, bun, nginx, wrk, loadBefore } = machine;
+  const lines = [
+    `${cpu}, ${cores} cores, ${(memoryBytes / 2 ** 30).toFixed(0)} GiB, Linux ${kernel}`,
+    `Bun ${bun}, ${nginx}, ${wrk}, load before the run ${loadBefore.toFixed(2)}`,
+  ];
+  if (loadBefore > 0.5)
+    lines.push("Something else is using this machine: trust the ratios, not the numbers.");
+  if (cores < 2) lines.push("One core only: the load generator disturbs what it measures.");
+  return lines.join("\n");
+}
+
+function loadTable(results: Results): string {
+  const rows = results.loads.flatMap((measured) =>
+    loadRows(measured).map((row) => [
+      row.subject === "direct" ? row.title : "",
+      row.subject,
+      row.process === null ? NONE : `${fixed(row.process.cpuMicros, 1)} / ${row.unit}`,
+      row.process === null ? NONE : `${fixed(row.process.ratio, 2)}×`,
+      row.process === null ? NONE : `${fixed(row.process.busyShare * 100, 0)} %`,
+      fixed(row.requestsPerSecond, 0),
+      fixed(row.p50Ms, 2),
+      fixed(row.p90Ms, 2),
+      fixed(row.p99Ms, 2),
+      megabytes(row.process?.rssBytes),
+    ]),
+  );
+  const header = ["load", "", "CPU µs", "nginx", "busy", "req/s", "p50 ms", "p90 ms", "p99 ms", "RSS MB"];
+  return table(header, rows);
+}
+
+function sequentialTable(results: Results): string {
+  const rows = sequentialRows(results.sequential).map((row, i) => [
+    i === 0 ? "one at a time, 1 KB" : "",
+    row.subject,
+    fixed(row.p50Ms, 3),
+    fixed(row.p99Ms, 3),
+    fixed(row.addedP50Ms, 3),
+    fixed(row.addedP99Ms, 3),
+  ]);
+  return table(["latency", "", "p50 ms", "p99 ms", "added p50", "added p99"], rows);
+}
+
+function singles({ memory, startup, eventsPerChunk }: Results): string[] {
+  const lines: string[] = [];
+  if (eventsPerChunk !== null) {
+    lines.push(`Events in a chunk, seen by a reader in the gateway's place: ${eventsPerChunk.toFixed(2)}`);
+  }
+  if (memory !== null) {
+    const { streams, idleBytes, openBytes } = memory;
+    lines.push(
+      `Memory: ${megabytes(idleBytes)} MB idle, ${megabytes(openBytes)} MB with ${streams} open streams`,
+    );
+  }
+  if (startup !== null) {
+    const { keys, firstMs, sameFileMs, storedMs } = startup;
+    lines.push(
+      `Ready with ${keys} keys: ${fixed(median(storedMs), 0)} ms from the store, ` +
+        `${fixed(median(sameFileMs), 0)} ms with the same file again, ${fixed(firstMs, 0)} ms the first time`,
+    );
+  }
+  return lines;
+}
+
+function goalTable(results: Results): string {
+  const rows = goals(results).map(({ title, limit, measured, unit, met }) => {
+    const digits = unit === "MB" || (unit === "ms" && limit >= 10) ? 0 : 2;
+    return [title, `${fixed(measured, digits)} ${unit}`, `≤ ${limit} ${unit}`, met ? "met" : "NOT MET"];
+  });
+  return table(["goal", "measured", "limit", ""], rows, 1);
+}
+
+export function resultText(results: Results): string {
+  const parts: string[] = [];
+  if (results.loads.length > 0) parts.push(loadTable(results));
+  if (results.sequential.length > 0) parts.push(sequentialTable(results));
+  const lines = singles(results);
+  if (lines.length > 0) parts.push(lines.join("\n"));
+  parts.push(goalTable(results));
+  return parts.join("\n\n");
+}

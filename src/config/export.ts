@@ -1,0 +1,99 @@
+import { Document, isMap, isScalar, visit, type YAMLMap } from "yaml";
+import type { Db } from "../store/db.ts";
+import { listKeys } from "../store/keys.ts";
+import { readPolicy } from "../store/policy.ts";
+import { listUsers } from "../store/users.ts";
+import { shownInstant } from "./difference.ts";
+import { activeKeys } from "./plan-keys.ts";
+import { PRICE_UNITS } from "./schema.ts";
+import type { State } from "./step.ts";
+
+/** The present state in the file's form. Secrets are left out, and applying the result again keeps them. */
+export async function exportFile(db: Db): Promise<string> {
+  const state: State = { ...(await readPolicy(db)), users: await listUsers(db), keys: await listKeys(db) };
+  const document = new Document(contentsOf(state));
+  const note = (section: string, index: number, text: string) => {
+    const item = document.getIn([section, index]);
+    if (isMap(item)) noteAfterName(item, text);
+  };
+  state.accounts.forEach(({ sealedCredential }, i) => {
+    if (sealedCredential !== null) note("accounts", i, " credential: kept, not shown");
+  });
+  state.users.forEach(({ passwordHash }, i) => {
+    if (passwordHash !== null) note("users", i, " password: kept, not shown");
+  });
+  onOneLine(document);
+  return document.toString({ lineWidth: 0, flowCollectionPadding: true });
+}
+
+function contentsOf(state: State) {
+  const accountNames = new Map(state.accounts.map(({ id, name }) => [id, name]));
+  const groupNames = new Map(state.groups.map(({ id, name }) => [id, name]));
+  const emails = new Map(state.users.map(({ id, email }) => [id, email]));
+  const contents = {
+    registration: "closed",
+    models: state.models.map(({ id, interfaces, price }) => ({
+      id,
+      interfaces,
+      ...(price === null ? {} : { price: inPriceOrder(price) }),
+    })),
+    accounts: state.accounts.map((account) => ({
+      name: account.name,
+      kind: account.kind,
+      ...(account.kind === "simulator" ? {} : { base_url: account.baseUrl }),
+      interfaces: account.interfaces,
+      ...(account.apiVersion === null ? {} : { api_version: account.apiVersion }),
+      ...(account.privateNetwork ? { private_network: true } : {}),
+      priority: account.priority,
+      weight: account.weight,
+      models: account.models,
+      ...(account.enabled ? {} : { enabled: false }),
+    })),
+    groups: state.groups.map((group) => ({
+      name: group.name,
+      interfaces: group.interfaces,
+      models: group.models,
+      accounts: group.accounts.map((id) => accountNames.get(id) ?? id),
+      on_disconnect: group.onDisconnect,
+    })),
+    users: state.users.map(({ email, role }) => ({ email, role })),
+    keys: [...activeKeys(state).values()].map((key) => ({
+      name: key.name,
+      ...(key.userId === null ? {} : { user: emails.get(key.userId) ?? key.userId }),
+      group: groupNames.get(key.groupId) ?? key.groupId,
+      ...(key.expiresAtMs === null ? {} : { expires: shownInstant(key.expiresAtMs) }),
+    })),
+  };
+  return escaped(contents);
+}
+
+function inPriceOrder(price: Readonly<Record<string, string>>) {
+  const order = (unit: string) => PRICE_UNITS.indexOf(unit as (typeof PRICE_UNITS)[number]);
+  return Object.fromEntries(Object.entries(price).sort(([a], [b]) => order(a) - order(b)));
+}
+
+/** A stored `${` is text, not a variable. Names on the left of a map are never interpolated. */
+function escaped(value: unknown): unknown {
+  if (typeof value === "string") return value.replaceAll("${", () => "$${");
+  if (Array.isArray(value)) return value.map(escaped);
+  if (typeof value !== "object" || value === null) return value;
+  return Object.fromEntries(Object.entries(value).map(([name, field]) => [name, escaped(field)]));
+}
+
+/** Lists of names, prices and maps of names, as an operator writes them. */
+function onOneLine(document: Document): void {
+  visit(document, {
+    Seq(_, list) {
+      if (list.items.every(isScalar)) list.flow = true;
+    },
+    Pair(_, { key, value }) {
+      const isNames = isScalar(key) && (key.value === "price" || key.value === "models") && isMap(value);
+      if (isNames) value.flow = true;
+    },
+  });
+}
+
+function noteAfterName(item: YAMLMap, text: string): void {
+  const second = item.items[1];
+  if (second !== undefined && isScalar(second.key)) second.key.commentBefore = text;
+}

@@ -1,0 +1,98 @@
+import { describe, expect, test } from "bun:test";
+import fc from "fast-check";
+import type { KeyRecord } from "../records.ts";
+import { createKeyIndex } from "./key-index.ts";
+
+const record = (id: string, change: Partial<KeyRecord> = {}): KeyRecord => ({
+  id,
+  name: `key ${id}`,
+  userId: null,
+  groupId: "g1",
+  digest: `digest of ${id}`,
+  publicId: `pub${id}`,
+  last4: "last",
+  status: "active",
+  expiresAtMs: null,
+  createdAtMs: 1_000,
+  revokedAtMs: null,
+  ...change,
+});
+
+describe("the key index", () => {
+  test("an active key is found by its digest", () => {
+    const index = createKeyIndex();
+    index.patch([record("k1", { userId: "u1", groupId: "g2", expiresAtMs: 5_000 })]);
+    expect(index.find("digest of k1")).toEqual({
+      id: "k1",
+      name: "key k1",
+      publicId: "pubk1",
+      userId: "u1",
+      groupId: "g2",
+      expiresAtMs: 5_000,
+      createdAtMs: 1_000,
+    });
+    expect(index.find("digest of k2")).toBeUndefined();
+  });
+
+  test("a revoked key is gone from the index", () => {
+    const index = createKeyIndex();
+    index.patch([record("k1"), record("k2")]);
+    index.patch([record("k1", { status: "revoked", revokedAtMs: 9 })]);
+    expect(index.find("digest of k1")).toBeUndefined();
+    expect(index.find("digest of k2")?.id).toBe("k2");
+    expect(index.size).toBe(1);
+  });
+
+  test("a key that was revoked before it was ever seen is not taken in", () => {
+    const index = createKeyIndex();
+    index.patch([record("k1", { status: "revoked" })]);
+    expect(index.find("digest of k1")).toBeUndefined();
+    expect(index.size).toBe(0);
+  });
+
+  test("a key with a new secret is found by the new digest only", () => {
+    const index = createKeyIndex();
+    index.patch([record("k1")]);
+    index.patch([record("k1", { digest: "fresh" })]);
+    expect(index.find("digest of k1")).toBeUndefined();
+    expect(index.find("fresh")?.id).toBe("k1");
+    expect(index.size).toBe(1);
+  });
+
+  test("a key moved to another group is found with its new group", () => {
+    const index = createKeyIndex();
+    index.patch([record("k1")]);
+    index.patch([record("k1", { groupId: "g2" })]);
+    expect(index.find("digest of k1")?.groupId).toBe("g2");
+  });
+
+  test("an expired key stays in the index, so that its caller can be told why it is refused", () => {
+    const index = createKeyIndex();
+    index.patch([record("k1", { expiresAtMs: 1 })]);
+    expect(index.find("digest of k1")?.expiresAtMs).toBe(1);
+  });
+
+  test("patching step by step ends where reading everything at once begins", () => {
+    const change = fc.record({
+      id: fc.constantFrom("k1", "k2", "k3"),
+      turn: fc.nat(5),
+      status: fc.constantFrom("active" as const, "revoked" as const),
+    });
+    fc.assert(
+      fc.property(fc.array(change), fc.nat(5), (changes, cut) => {
+        const records = changes.map(({ id, turn, status }) =>
+          record(id, { digest: `${id} secret ${turn}`, status }),
+        );
+        const patched = createKeyIndex();
+        patched.patch(records.slice(0, cut));
+        patched.patch(records.slice(cut));
+        const lastOfEach = [...new Map(records.map((row) => [row.id, row])).values()];
+        const active = lastOfEach.filter(({ status }) => status === "active");
+        expect(patched.size).toBe(active.length);
+        for (const { digest } of records) {
+          expect(patched.find(digest)?.id).toBe(active.find((row) => row.digest === digest)?.id);
+        }
+      }),
+    );
+  });
+});

@@ -1,0 +1,270 @@
+import { describe, expect, test } from "bun:test";
+import fc from "fast-check";
+import {
+  type AccountRecord,
+  type GroupRecord,
+  INTERFACES,
+  type Interface,
+  type KeyRecord,
+  type ModelRecord,
+  type PolicyRecords,
+} from "../records.ts";
+import { createKeyIndex } from "./key-index.ts";
+import { mapModel } from "./model-map.ts";
+import { compileSnapshot, type Snapshot } from "./snapshot.ts";
+
+const model = (id: string, interfaces: Interface[] = ["chat"]): ModelRecord => ({
+  id,
+  interfaces,
+  price: null,
+  createdAtMs: 1_000,
+});
+
+const account = (id: string, change: Partial<AccountRecord> = {}): AccountRecord => ({
+  id,
+  name: `name of ${id}`,
+  kind: "openai",
+  baseUrl: "https://upstream.example/v1",
+  sealedCredential: null,
+  interfaces: ["chat"],
+  apiVersion: null,
+  privateNetwork: false,
+  priority: 1,
+  weight: 1,
+  models: { "*": "*" },
+  enabled: true,
+  createdAtMs: 1_000,
+  ...change,
+});
+
+const group = (change: Partial<GroupRecord> = {}): GroupRecord => ({
+  id: "g1",
+  name: "team",
+  interfaces: [...INTERFACES],
+  models: ["m1"],
+  accounts: ["a1"],
+  onDisconnect: "cancel",
+  createdAtMs: 1_000,
+  ...change,
+});
+
+function compile(records: Partial<PolicyRecords>, simulatorUrl: string | null = null): Snapshot {
+  const all = { models: [model("m1")], accounts: [account("a1")], groups: [group()], ...records };
+  return compileSnapshot(all, { simulatorUrl, unseal: ({ sealedCredential }) => sealedCredential });
+}
+
+/** Group g1 as interface → model → "account as upstream name", in order. */
+function published(snapshot: Snapshot): Record<string, Record<string, string[]>> {
+  const shown: Record<string, Record<string, string[]>> = {};
+  for (const { id, routes } of snapshot.groups.get("g1")?.models.values() ?? []) {
+    shown[id] = {};
+    for (const [iface, ways] of routes) {
+      shown[id][iface] = ways.map((way) => `${way.account.id} as ${way.upstreamModel}`);
+    }
+  }
+  return shown;
+}
+
+describe("publication", () => {
+  test("a model of the group is published with the accounts of the pool that serve it", () => {
+    const accounts = [account("a1"), account("a2", { models: { m1: "gpt-6" } }), account("elsewhere")];
+    const snapshot = compile({ accounts, groups: [group({ accounts: ["a1", "a2"] })] });
+    expect(published(snapshot)).toEqual({ m1: { chat: ["a1 as m1", "a2 as gpt-6"] } });
+  });
+
+  test("a model outside the group is not published to it", () => {
+    expect(published(compile({ models: [model("m1"), model("m2")] }))).toEqual({ m1: { chat: ["a1 as m1"] } });
+  });
+
+  test("a model that no account of the pool maps is not published", () => {
+    expect(published(compile({ accounts: [account("a1", { models: { other: "x" } })] }))).toEqual({});
+  });
+
+  test("a model whose row is gone is not published", () => {
+    expect(published(compile({ models: [] }))).toEqual({});
+  });
+
+  test("a disabled account serves nothing and is not in the snapshot", () => {
+    const snapshot = compile({ accounts: [account("a1", { enabled: false })] });
+    expect(published(snapshot)).toEqual({});
+    expect(snapshot.accounts.size).toBe(0);
+    expect(snapshot.groups.get("g1")?.accounts).toEqual([]);
+  });
+
+  test("models keep the operator's order", () => {
+    const models = [model("m1"), model("m2"), model("m3")];
+    const snapshot = compile({ models, groups: [group({ models: ["m3", "m1", "m2"] })] });
+    expect(Object.keys(published(snapshot))).toEqual(["m3", "m1", "m2"]);
+  });
+});
+
+describe("interfaces", () => {
+  test("a model is served through the interfaces that model, group and account have in common", () => {
+    const snapshot = compile({
+      models: [model("m1", ["chat", "responses", "embeddings"])],
+      accounts: [account("a1", { interfaces: ["responses", "embeddings", "images"] })],
+      groups: [group({ interfaces: ["chat", "responses", "images"] })],
+    });
+    expect(published(snapshot)).toEqual({ m1: { responses: ["a1 as m1"] } });
+  });
+
+  test("each interface lists only the accounts that have it", () => {
+    const snapshot = compile({
+      models: [model("m1", ["chat", "responses"])],
+      accounts: [account("a1", { interfaces: ["chat"] }), account("a2", { interfaces: ["chat", "responses"] })],
+      groups: [group({ accounts: ["a1", "a2"] })],
+    });
+    expect(published(snapshot)).toEqual({
+      m1: { chat: ["a1 as m1", "a2 as m1"], responses: ["a2 as m1"] },
+    });
+  });
+
+  test("with no interface in common the model is not published at all", () => {
+    expect(published(compile({ groups: [group({ interfaces: ["images"] })] }))).toEqual({});
+  });
+});
+
+describe("routes", () => {
+  test("the lower number is the better priority; equals keep the order of the pool", () => {
+    const accounts = [
+      account("late", { priority: 7 }),
+      account("b", { priority: 2 }),
+      account("a", { priority: 2 }),
+      account("first", { priority: 0 }),
+    ];
+    const snapshot = compile({ accounts, groups: [group({ accounts: ["late", "b", "a", "first"] })] });
+    expect(published(snapshot).m1?.chat).toEqual(["first as m1", "b as m1", "a as m1", "late as m1"]);
+  });
+
+  test("groups with the same accounts in another order keep their own order", () => {
+    const accounts = [account("a1"), account("a2")];
+    const groups = [group({ id: "g0", accounts: ["a1", "a2"] }), group({ accounts: ["a2", "a1"] })];
+    expect(published(compile({ accounts, groups })).m1?.chat).toEqual(["a2 as m1", "a1 as m1"]);
+  });
+});
+
+describe("accounts", () => {
+  test("the credential is opened once, at compile time", () => {
+    const snapshot = compile({ accounts: [account("a1", { sealedCredential: "opened" })] });
+    expect(snapshot.accounts.get("a1")?.credential).toBe("opened");
+  });
+
+  test("the simulator's address comes from where it listens, and is allowed to be private", () => {
+    const snapshot = compile(
+      { accounts: [account("a1", { kind: "simulator", baseUrl: "" }), account("a2")] },
+      "http://127.0.0.1:4010/v1",
+    );
+    expect(snapshot.accounts.get("a1")).toMatchObject({
+      baseUrl: "http://127.0.0.1:4010/v1",
+      privateNetwork: true,
+    });
+    expect(snapshot.accounts.get("a2")).toMatchObject({
+      baseUrl: "https://upstream.example/v1",
+      privateNetwork: false,
+    });
+  });
+
+  test("a credential that cannot be opened fails the whole build", () => {
+    const unseal = () => {
+      throw new Error("sealed under a lost key");
+    };
+    const records = { models: [], accounts: [account("a1")], groups: [] };
+    expect(() => compileSnapshot(records, { simulatorUrl: null, unseal })).toThrow("lost key");
+  });
+});
+
+const someInterfaces = fc.subarray([...INTERFACES]);
+const modelIds = ["m1", "m2", "gpt-6", "gpt-6-mini"];
+const accountIds = ["a1", "a2", "a3"];
+const policies: fc.Arbitrary<PolicyRecords> = fc.record({
+  models: fc
+    .subarray(modelIds)
+    .chain((ids) => fc.tuple(...ids.map((id) => someInterfaces.map((list) => model(id, list))))),
+  accounts: fc.tuple(
+    ...accountIds.map((id) =>
+      fc
+        .record({
+          interfaces: someInterfaces,
+          priority: fc.nat(2),
+          enabled: fc.boolean(),
+          models: fc.dictionary(fc.constantFrom(...modelIds, "*", "gpt-*", "gpt-6-*"), fc.constantFrom("up", "up-*")),
+        })
+        .map((change) => account(id, change)),
+    ),
+  ),
+  groups: fc.array(
+    fc
+      .record({ interfaces: someInterfaces, models: fc.shuffledSubarray(modelIds), accounts: fc.shuffledSubarray(accountIds) })
+      .map((change) => group(change)),
+    { minLength: 1, maxLength: 3 },
+  ),
+});
+
+test("every group's routes are what a plain reading of the records gives", () => {
+  fc.assert(
+    fc.property(policies, (records) => {
+      const named = records.groups.map((row, i) => ({ ...row, id: `g${i}` }));
+      const snapshot = compile({ ...records, groups: named });
+      for (const row of named) {
+        const compiled = snapshot.groups.get(row.id);
+        for (const id of modelIds) {
+          for (const iface of INTERFACES) {
+            const ways = row.accounts
+              .flatMap((accountId) => records.accounts.find((one) => one.id === accountId) ?? [])
+              .filter((one) => one.enabled && one.interfaces.includes(iface) && mapModel(one.models, id) !== null)
+              .sort((a, b) => a.priority - b.priority);
+            const granted =
+              row.models.includes(id) &&
+              row.interfaces.includes(iface) &&
+              records.models.some((one) => one.id === id && one.interfaces.includes(iface));
+            expect(compiled?.models.get(id)?.routes.get(iface)?.map((way) => way.account.id) ?? []).toEqual(
+              granted ? ways.map((one) => one.id) : [],
+            );
+          }
+        }
+      }
+    }),
+  );
+});
+
+describe("at the size of a large installation", () => {
+  const pick = (list: readonly string[], from: number, count: number) =>
+    Array.from({ length: count }, (_, i) => list[(from * 7 + i) % list.length] ?? "");
+
+  test("1,000 groups over 1,000 accounts compile", () => {
+    const models = Array.from({ length: 200 }, (_, i) => model(`model-${i}`, [...INTERFACES]));
+    const accounts = Array.from({ length: 1_000 }, (_, i) =>
+      account(`account-${i}`, { interfaces: [...INTERFACES], priority: i % 3, models: { "model-*": "up-*", "*": "*" } }),
+    );
+    const groups = Array.from({ length: 1_000 }, (_, i) =>
+      group({
+        id: `g${i}`,
+        models: pick(models.map(({ id }) => id), i, 50),
+        accounts: pick(accounts.map(({ id }) => id), i, 20),
+      }),
+    );
+    const snapshot = compile({ models, accounts, groups });
+    expect(snapshot.groups.get("g999")?.models.size).toBe(50);
+    expect(snapshot.groups.get("g999")?.models.get("model-0")?.routes.get("chat")?.length ?? 20).toBe(20);
+  });
+
+  test("100,000 keys are indexed", () => {
+    const keys = Array.from({ length: 100_000 }, (_, i): KeyRecord => ({
+      id: `k${i}`,
+      name: "key",
+      userId: null,
+      groupId: `g${i % 1_000}`,
+      digest: `digest-${i}`,
+      publicId: `p${i}`,
+      last4: "last",
+      status: "active",
+      expiresAtMs: null,
+      createdAtMs: 1,
+      revokedAtMs: null,
+    }));
+    const index = createKeyIndex();
+    index.patch(keys);
+    expect(index.size).toBe(100_000);
+    expect(index.find("digest-99999")?.groupId).toBe("g999");
+  });
+});
