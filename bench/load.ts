@@ -2,7 +2,7 @@
 
 import { chatBody, chatStreamBody, EVENTS_PER_STREAM, PUBLIC_MODEL, responsesStreamBody } from "./bodies.ts";
 import { BENCH_KEY } from "./gateway-process.ts";
-import { cpuMicros, rssBytes } from "./measure.ts";
+import { cpuMicrosBetween, readCpu, rssBytes } from "./measure.ts";
 import type { UpstreamCounts } from "./upstream.ts";
 import type { Wrk } from "./wrk.ts";
 
@@ -117,10 +117,10 @@ async function press(bench: Bench, subject: Subject, load: Load, durationMs: num
 async function measure(bench: Bench, subject: Subject, load: Load): Promise<LoadRun> {
   const { pid } = subject;
   const countsBefore = await counts(bench.upstreamUrl);
-  const cpuBefore = pid === null ? 0 : cpuMicros(pid);
+  const cpuBefore = pid === null ? null : readCpu(pid);
   const result = await press(bench, subject, load, bench.roundMs);
   await Bun.sleep(SETTLE_MS);
-  const cpuUsed = pid === null ? 0 : cpuMicros(pid) - cpuBefore;
+  const cpuUsed = pid === null || cpuBefore === null ? 0 : cpuMicrosBetween(cpuBefore, readCpu(pid));
   const events = (await counts(bench.upstreamUrl)).events - countsBefore.events;
   return {
     subject: subject.name,
@@ -156,7 +156,9 @@ async function checkAnswer(subject: Subject, load: Load): Promise<void> {
   const wrong = (what: string) =>
     new Error(`${subject.name}, ${load.title}: ${what}\n${text.slice(0, 1_000)}`);
   if (response.status !== 200) throw wrong(`answered ${response.status}`);
-  const events = text.match(/^data: /gm)?.length ?? 0;
+  // The gateway adds the mark to Responses streams, where OpenAI sends none.
+  const said = load.path === CHAT_PATH ? text : text.replace("data: [DONE]\n\n", "");
+  const events = said.match(/^data: /gm)?.length ?? 0;
   if (load.streaming && events !== EVENTS_PER_STREAM) throw wrong(`sent ${events} events`);
   if (subject.name === "gateway" && !text.includes(`"model":"${PUBLIC_MODEL}"`)) {
     throw wrong(`did not answer as ${PUBLIC_MODEL}`);

@@ -32,14 +32,43 @@ export function processTree(root: number): number[] {
 
 const TICKS_PER_SECOND = Number(Bun.spawnSync(["getconf", "CLK_TCK"]).stdout.toString()) || 100;
 
-/** All threads, all children, also those that have ended and were waited for. */
-export function cpuMicros(root: number): number {
+const TICK_MICROS = 1_000_000 / TICKS_PER_SECOND;
+
+export interface CpuReading {
+  /** utime and stime of every process, and of children that have ended: complete, but in steps of 10 ms. */
+  tickMicros: number;
+  /** Nanoseconds by thread id: exact, but gone when a thread ends. */
+  threads: ReadonlyMap<number, number>;
+}
+
+export function readCpu(root: number): CpuReading {
   let ticks = 0;
+  const threads = new Map<number, number>();
   for (const pid of processTree(root)) {
     const [utime, stime, cutime, cstime] = (stat(pid) ?? []).slice(11, 15).map(Number);
     ticks += (utime ?? 0) + (stime ?? 0) + (cutime ?? 0) + (cstime ?? 0);
+    for (const tid of threadsOf(pid)) {
+      const ran = read(`/proc/${pid}/task/${tid}/schedstat`)?.split(" ")[0];
+      if (ran !== undefined) threads.set(tid, Number(ran));
+    }
   }
-  return (ticks * 1_000_000) / TICKS_PER_SECOND;
+  return { tickMicros: ticks * TICK_MICROS, threads };
+}
+
+function threadsOf(pid: number): number[] {
+  try {
+    return readdirSync(`/proc/${pid}/task`).map(Number);
+  } catch {
+    return [];
+  }
+}
+
+/** Exact where no thread was lost on the way, by ticks otherwise. */
+export function cpuMicrosBetween(before: CpuReading, after: CpuReading): number {
+  const byTicks = after.tickMicros - before.tickMicros;
+  let exact = 0;
+  for (const [tid, nanos] of after.threads) exact += (nanos - (before.threads.get(tid) ?? 0)) / 1_000;
+  return Math.abs(exact - byTicks) <= 5 * TICK_MICROS ? exact : byTicks;
 }
 
 export function rssBytes(root: number): number {

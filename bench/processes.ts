@@ -7,6 +7,7 @@ import { join } from "node:path";
 export interface Running {
   readonly name: string;
   readonly pid: number;
+  readonly startedMs: number;
   /** What it said so far, for when it will not start. */
   said(): string;
   stop(): Promise<void>;
@@ -40,19 +41,25 @@ export function openStage(): Stage {
   const living = new Set<Bun.Subprocess>();
   let logs = 0;
 
+  function track(child: Bun.Subprocess): void {
+    living.add(child);
+    void child.exited.then(() => living.delete(child));
+  }
+
   function start({ name, command, core, env = {} }: StartOptions): Running {
     const log = join(dir, `${name}-${++logs}.log`);
+    const startedMs = performance.now();
     const child = Bun.spawn(pinned(core, command), {
       stdin: "ignore",
       stdout: Bun.file(log),
       stderr: Bun.file(log),
       env: { ...process.env, ...env },
-      onExit: () => living.delete(child),
     });
-    living.add(child);
+    track(child);
     return {
       name,
       pid: child.pid,
+      startedMs,
       said: () => (existsSync(log) ? readFileSync(log, "utf8") : ""),
       async stop() {
         child.kill("SIGTERM");
@@ -70,9 +77,8 @@ export function openStage(): Stage {
       stdout: "pipe",
       stderr: "pipe",
       env: { ...process.env, ...env },
-      onExit: () => living.delete(child),
     });
-    living.add(child);
+    track(child);
     const interrupt =
       interruptAfterMs === undefined ? null : setTimeout(() => child.kill("SIGINT"), interruptAfterMs);
     const [printed, complaints] = await Promise.all([child.stdout.text(), child.stderr.text()]);
@@ -101,9 +107,8 @@ export function freePort(): number {
   return port;
 }
 
-/** How long it took until `url` answered 200, from now on. */
+/** How long it took from the start of the process until `url` answered 200. */
 export async function readyAfterMs(running: Running, url: string, timeoutMs: number): Promise<number> {
-  const begunMs = performance.now();
   for (;;) {
     const answered = await fetch(url, { signal: AbortSignal.timeout(1_000) }).then(
       async (response) => {
@@ -112,7 +117,7 @@ export async function readyAfterMs(running: Running, url: string, timeoutMs: num
       },
       () => false,
     );
-    const tookMs = performance.now() - begunMs;
+    const tookMs = performance.now() - running.startedMs;
     if (answered) return tookMs;
     if (tookMs > timeoutMs || !existsSync(`/proc/${running.pid}`)) {
       throw new Error(`${running.name} did not become ready at ${url}. It said:\n${running.said()}`);

@@ -56,7 +56,7 @@ await Bun.connect({
       socket.write(request);
     },
     data(socket, chunk) {
-      held += chunk.latin1Slice();
+      held += chunk.toString("latin1");
       if (!isWhole(held)) return;
       const nowMs = performance.now();
       if (!held.startsWith("HTTP/1.1 200")) fail(`expected 200, got: ${held.slice(0, 500)}`);

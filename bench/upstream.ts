@@ -116,12 +116,12 @@ function receive(socket: Socket<Conversation>, chunk: Buffer): void {
     state.held = Buffer.from(bytes);
     return;
   }
-  const head = bytes.latin1Slice(0, headEnd);
+  const head = bytes.toString("latin1", 0, headEnd);
   const bodyStart = headEnd + HEAD_END.length;
   const bodyBytes = Number(/\r\ncontent-length: *(\d+)/i.exec(head)?.[1] ?? 0);
   const missing = bodyStart + bodyBytes - bytes.length;
   if (missing <= 0) {
-    respond(socket, head, bodyBytes > KEPT_BODY_BYTES_MAX ? "" : bytes.latin1Slice(bodyStart));
+    respond(socket, head, bodyBytes > KEPT_BODY_BYTES_MAX ? "" : bytes.toString("latin1", bodyStart));
   } else if (bodyBytes > KEPT_BODY_BYTES_MAX) {
     state.bodyBytesLeft = missing;
   } else {

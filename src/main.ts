@@ -1,28 +1,22 @@
 /**
- * The composition root: settings → store → policy → gateway → server. The one file that knows all modules,
- * and the only place where the real clock, randomness and limits are chosen.
+ * The composition root: an installation → policy → gateway → server. The one file that knows all modules, and
+ * where the limits are handed out.
  */
 
-import { mkdirSync } from "node:fs";
 import { join } from "node:path";
-import { type Clock, type NewId, systemClock, uuidV7 } from "./clock.ts";
 import type { Settings } from "./config/environment.ts";
+import type { Installation } from "./config/installation.ts";
 import { limits } from "./config/limits.ts";
-import { furnishDemo } from "./demo.ts";
 import { openBadKeyThrottle } from "./gateway/bad-keys.ts";
 import type { Gateway } from "./gateway/gateway.ts";
 import { openRequestReader } from "./gateway/read-request.ts";
 import { openPulse } from "./gateway/relay.ts";
 import { openResponseRoutes } from "./gateway/response-routes.ts";
 import { openUsageWriter } from "./gateway/settle.ts";
-import { type Log, openLog } from "./observe/log.ts";
+import { openLog } from "./observe/log.ts";
 import { openLivePolicy } from "./policy/live-policy.ts";
-import { openDigester } from "./secrets/api-key.ts";
-import { type Keyring, openKeyring } from "./secrets/keyring.ts";
 import { startServer } from "./server/server.ts";
-import { type Db, openDb } from "./store/db.ts";
-import { migrate } from "./store/migrate.ts";
-import { loadPepper } from "./store/pepper.ts";
+import type { Db } from "./store/db.ts";
 import { readPolicy } from "./store/policy.ts";
 import { readRevisions } from "./store/revisions.ts";
 import { openDialer } from "./upstreams/dial.ts";
@@ -30,59 +24,20 @@ import { openReach } from "./upstreams/dial-reach.ts";
 import { type Simulator, startSimulator } from "./upstreams/simulator/simulator.ts";
 import { VERSION } from "./version.ts";
 
-export interface Installation {
-  readonly settings: Settings;
-  readonly clock: Clock;
-  readonly newId: NewId;
-  readonly log: Log;
-  readonly db: Db;
-  readonly keyring: Keyring;
-  digest(secret: string): string;
-}
-
-/** The store, opened and brought up to date, and what is needed to read its secrets. */
-export async function openInstallation(settings: Settings): Promise<Installation> {
-  mkdirSync(settings.dataDir, { recursive: true, mode: 0o700 });
-  const keyring = openKeyring({
-    file: settings.masterKeyFile,
-    fromEnv: Bun.env["MODEL_GATEWAY_MASTER_KEY"],
-  });
-  const db = await openDb(settings.databaseUrl);
-  await migrate(db);
-  const pepper = await loadPepper(db, keyring);
-  return {
-    settings,
-    clock: systemClock,
-    newId: uuidV7,
-    log: openLog(systemClock.nowMs, (line) => process.stderr.write(line)),
-    db,
-    keyring,
-    digest: openDigester(pepper),
-  };
-}
-
 export interface Running {
   readonly url: string;
   readonly port: number;
-  /** Lets requests under way finish, writes what is to be written, closes the store. */
+  readonly counts: { keys: number; groups: number };
+  /** Lets requests under way finish and writes what is to be written. The store stays open. */
   stop(): Promise<void>;
 }
 
-export function demoKeyFile(settings: Settings): string {
-  return join(settings.dataDir, "demo.key");
-}
-
-/** Puts the demo into an empty installation. */
-export function furnish(installation: Installation): Promise<boolean> {
-  return furnishDemo({
-    ...installation,
-    randomBytes: (count) => crypto.getRandomValues(new Uint8Array(count)),
-    keyFile: demoKeyFile(installation.settings),
-  });
-}
-
-export async function startGateway(installation: Installation): Promise<Running> {
-  const { settings, clock, log, db, keyring } = installation;
+export async function startGateway(
+  installation: Installation,
+  settings: Pick<Settings, "host" | "port" | "dataDir">,
+): Promise<Running> {
+  const { clock, db, keyring } = installation;
+  const log = openLog(clock.nowMs, (line) => process.stderr.write(line));
   const simulator = await startSimulatorIfUsed(db);
   const policy = await openLivePolicy({
     db,
@@ -140,13 +95,13 @@ export async function startGateway(installation: Installation): Promise<Running>
   return {
     url: server.url,
     port: server.port,
+    counts: { keys: policy.keys.size, groups: policy.snapshot().groups.size },
     async stop() {
       await server.drain(limits.drainTimeoutMs);
       policy.close();
       pulse.stop();
       await usage.flush();
       await simulator?.stop();
-      await db.close();
     },
   };
 }

@@ -1,3 +1,5 @@
+import { count, type Paint } from "./terminal.ts";
+
 /** What a person sees when the gateway is up: where it is, one command that works at once, and what comes next. */
 
 export interface StartupFacts {
@@ -13,11 +15,11 @@ export interface StartupFacts {
   adminTokenFile: string | null;
   /** Keys made by this start, to be shown this once. */
   shown: readonly { name: string; secret: string }[];
-  colour: boolean;
+  paint: Paint;
 }
 
 export function startupText(facts: StartupFacts): string {
-  const { bold, dim, green } = facts.colour ? COLOURS : PLAIN;
+  const { bold, dim, green } = facts.paint;
   const lines = [
     "",
     `  ${bold("Model Gateway")} ${dim(facts.version)}   ${green("ready")} ${dim(`in ${facts.readyMs} ms`)}`,
@@ -54,19 +56,4 @@ function tryIt(url: string, keyFile: string, dim: (text: string) => string): str
 
 function shellWord(text: string): string {
   return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
-}
-
-function count(number: number, noun: string): string {
-  return `${number.toLocaleString("en")} ${noun}${number === 1 ? "" : "s"}`;
-}
-
-const PLAIN = { bold: same, dim: same, green: same };
-const COLOURS = { bold: sgr(1, 22), dim: sgr(2, 22), green: sgr(32, 39) };
-
-function same(text: string): string {
-  return text;
-}
-
-function sgr(on: number, off: number): (text: string) => string {
-  return (text) => `\x1b[${on}m${text}\x1b[${off}m`;
 }

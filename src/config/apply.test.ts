@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import { afterEach, beforeEach, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -14,6 +14,9 @@ import { readSettings } from "./environment.ts";
 import { exportFile } from "./export.ts";
 import { type Installation, openInstallation } from "./installation.ts";
 import { formatProblem } from "./problem.ts";
+
+// Hashing passwords is slow by design, and the machine may be busy.
+setDefaultTimeout(30_000);
 
 let folder: string;
 let gateway: Installation;

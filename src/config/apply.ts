@@ -10,7 +10,7 @@ import { type PlanOptions, planSteps } from "./plan.ts";
 import type { ShownKey } from "./plan-keys.ts";
 import type { Problem } from "./problem.ts";
 import type { GatewayFile } from "./schema.ts";
-import type { Change, State, Step } from "./step.ts";
+import type { Change, Secrets, State, Step } from "./step.ts";
 
 /** The present state is brought to what the file says: all of it or nothing, and a second time changes nothing. */
 
@@ -33,7 +33,7 @@ export interface FileSource {
 
 /** Reads, checks and compares. Writes nothing. */
 export async function planChanges(
-  installation: Installation,
+  installation: Secrets & Pick<Installation, "db">,
   source: FileSource,
   options: PlanOptions,
 ): Promise<PlanResult> {
@@ -58,7 +58,7 @@ export class ChangedMeanwhile extends Error {
   override readonly name = "ChangedMeanwhile";
 }
 
-export async function applyChanges({ db }: Installation, plan: PlannedChanges): Promise<void> {
+export async function applyChanges({ db }: Pick<Installation, "db">, plan: PlannedChanges): Promise<void> {
   if (plan.steps.length === 0) return;
   await transaction(db, async (tx) => {
     const { policy, keys } = await readRevisions(tx);

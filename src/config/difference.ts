@@ -1,4 +1,10 @@
-import type { AccountRecord, GroupRecord, ModelRecord } from "../records.ts";
+import {
+  type AccountRecord,
+  type GroupRecord,
+  INTERFACES,
+  type Interface,
+  type ModelRecord,
+} from "../records.ts";
 
 /** Two states of one thing → the fields that differ, as an operator reads them. */
 
@@ -38,7 +44,7 @@ export function created(after: Shown): FieldChange[] {
 
 export function shownModel(model: ModelRecord): Shown {
   return {
-    interfaces: list([...model.interfaces].sort()),
+    interfaces: inOrder(model.interfaces),
     price: model.price === null ? null : map(model.price),
   };
 }
@@ -47,7 +53,7 @@ export function shownAccount(account: AccountRecord): Shown {
   return {
     kind: account.kind,
     base_url: account.baseUrl === "" ? null : account.baseUrl,
-    interfaces: list([...account.interfaces].sort()),
+    interfaces: inOrder(account.interfaces),
     api_version: account.apiVersion,
     private_network: String(account.privateNetwork),
     priority: String(account.priority),
@@ -60,7 +66,7 @@ export function shownAccount(account: AccountRecord): Shown {
 /** `nameOf` turns an account's id into its name; ids mean nothing to a reader. */
 export function shownGroup(group: GroupRecord, nameOf: (accountId: string) => string): Shown {
   return {
-    interfaces: list([...group.interfaces].sort()),
+    interfaces: inOrder(group.interfaces),
     models: list(group.models),
     accounts: list(group.accounts.map(nameOf)),
     on_disconnect: group.onDisconnect,
@@ -69,6 +75,11 @@ export function shownGroup(group: GroupRecord, nameOf: (accountId: string) => st
 
 export function shownInstant(ms: number | null): string | null {
   return ms === null ? null : new Date(ms).toISOString();
+}
+
+/** A set, so always in the same order. */
+function inOrder(interfaces: readonly Interface[]): string {
+  return list(INTERFACES.filter((name) => interfaces.includes(name)));
 }
 
 function list(entries: readonly string[]): string {

@@ -1,4 +1,5 @@
 import { randomBytes as cryptoRandomBytes } from "node:crypto";
+import { mkdirSync } from "node:fs";
 import { type Clock, type NewId, systemClock, uuidV7 } from "../clock.ts";
 import { openDigester } from "../secrets/api-key.ts";
 import { type Keyring, openKeyring, type RandomBytes } from "../secrets/keyring.ts";
@@ -9,6 +10,7 @@ import type { Settings } from "./environment.ts";
 
 /** An opened store with the keys to its secrets: what every command and the server begin with. */
 export interface Installation {
+  settings: Settings;
   db: Db;
   keyring: Keyring;
   /** A caller's secret → the digest it is known by. */
@@ -23,6 +25,7 @@ export async function openInstallation(
   settings: Settings,
   environment: Readonly<Record<string, string | undefined>>,
 ): Promise<Installation> {
+  mkdirSync(settings.dataDir, { recursive: true, mode: 0o700 });
   // Empty counts as not set, as for every other variable.
   const fromEnv = environment.MODEL_GATEWAY_MASTER_KEY || undefined;
   const keyring = openKeyring({ file: settings.masterKeyFile, fromEnv });
@@ -30,7 +33,15 @@ export async function openInstallation(
   try {
     await migrate(db);
     const digest = openDigester(await loadPepper(db, keyring));
-    return { db, keyring, digest, clock: systemClock, newId: uuidV7, randomBytes: cryptoRandomBytes };
+    return {
+      settings,
+      db,
+      keyring,
+      digest,
+      clock: systemClock,
+      newId: uuidV7,
+      randomBytes: cryptoRandomBytes,
+    };
   } catch (error) {
     await db.close();
     throw error;

@@ -24,7 +24,7 @@ export interface Step extends Change {
   write(tx: Db): Promise<unknown>;
 }
 
-export type Secrets = Omit<Installation, "db">;
+export type Secrets = Pick<Installation, "keyring" | "digest" | "clock" | "newId" | "randomBytes">;
 
 /** Null when nothing changes. */
 export function stepOf(

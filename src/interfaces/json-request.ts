@@ -97,8 +97,7 @@ function scanRouting(bytes: Uint8Array, depthMax: number): RoutingScan {
 
 function readModel(bytes: Uint8Array, field: Field | undefined, charsMax: number): string {
   if (!field || field.kind === "null") throw missing("model", "an id from GET /v1/models");
-  const model = stringValue(bytes, field);
-  if (model === null) throw wrongType("model", "a string", field.kind);
+  const model = readString(bytes, field, "model");
   if (model === "" || model.length > charsMax) {
     throw new ApiError("invalid_value", `\`model\` must be 1 to ${charsMax} characters long.`, {
       param: "model",
@@ -126,9 +125,14 @@ function readCount(bytes: Uint8Array, field: Field): number {
 
 function readPreviousResponse(bytes: Uint8Array, field: Field | undefined): string | null {
   if (!field || field.kind === "null") return null;
-  const id = stringValue(bytes, field);
-  if (id === null) throw wrongType("previous_response_id", "a string", field.kind);
-  return id;
+  return readString(bytes, field, "previous_response_id");
+}
+
+function readString(bytes: Uint8Array, field: Field, name: RoutingField): string {
+  if (field.kind !== "string") throw wrongType(name, "a string", field.kind);
+  const value = stringValue(bytes, field);
+  if (value !== null) return value;
+  throw new ApiError("invalid_json", `The value of \`${name}\` is not a valid JSON string.`, { param: name });
 }
 
 /** The fields without which no upstream could answer; anything finer is for the upstream to say. */
@@ -217,8 +221,19 @@ function missing(name: string, described: string): ApiError {
 }
 
 function wrongType(name: string, wanted: string, kind: ValueKind): ApiError {
-  const got = kind === "true" || kind === "false" ? "a boolean" : kind === "null" ? "null" : `a ${kind}`;
-  return new ApiError("invalid_type", `Invalid type for \`${name}\`: expected ${wanted}, got ${got}.`, {
-    param: name,
-  });
+  return new ApiError(
+    "invalid_type",
+    `Invalid type for \`${name}\`: expected ${wanted}, got ${KIND_NAMES[kind]}.`,
+    { param: name },
+  );
 }
+
+const KIND_NAMES: Readonly<Record<ValueKind, string>> = {
+  string: "a string",
+  number: "a number",
+  true: "a boolean",
+  false: "a boolean",
+  null: "null",
+  object: "an object",
+  array: "an array",
+};

@@ -48,13 +48,26 @@ const API_WORDS = new Set(
     "previous_response_id prompt_cache_key service_tier top_p top_k top_logprobs logit_bias presence_penalty " +
     "frequency_penalty input_text output_text input_image image_url input_file file_data function_call " +
     "function_call_output custom_tool_call encrypted_content context_length_exceeded invalid_request_error " +
-    "content_filter response_id item_reference output_format input_fidelity partial_images encoding_format"
+    "content_filter response_id item_reference output_format input_fidelity partial_images encoding_format " +
+    "tool_call_ids additionalProperties patternProperties base64 base64-encoded UTF-8 e.g i.e"
   ).split(" "),
 );
 
+/** What a parameter's path is made of, so that `messages[0].content` passes and `host.example.com` does not. */
+const PARAM_NAMES = new Set(
+  (
+    "messages input tools functions text reasoning metadata prompt image images mask audio content role name url " +
+    "function parameters type format schema arguments id output strict description detail file_id filename data " +
+    "summary effort properties items status refusal"
+  ).split(" "),
+);
+/** The last bracket may have been taken for punctuation. */
+const PARAM_PATH = /^[A-Za-z_]\w*(?:\[\d{1,6}(?:\]|$)|\.[A-Za-z_]\w*)+$/;
+
 const MESSAGE_CHARS_MAX = 1000;
 const PLAIN_WORD = /^[A-Za-z]?[a-z']{0,19}$/;
-const NUMBER = /^\d{1,9}(?:[.,]\d{1,9})*%?$/;
+/** Never with two dots: that is an address. */
+const NUMBER = /^(?:\d{1,9}(?:,\d{3})*(?:\.\d{1,9})?%?|\d{2,5}x\d{2,5})$/;
 const EDGES = /^([("'`[{<]*)(.*?)([)"'`\]}>.,;:!?]*)$/s;
 
 /**
@@ -63,9 +76,8 @@ const EDGES = /^([("'`[{<]*)(.*?)([)"'`\]}>.,;:!?]*)$/s;
  * a list of bad shapes would always lack one.
  */
 export function publicMessage(message: string, audience: Audience): string {
-  const words = message
-    .slice(0, MESSAGE_CHARS_MAX)
-    .replaceAll(audience.upstreamModel, audience.publicModel)
+  const words = beginningOf(message)
+    .replaceAll(audience.upstreamModel, () => audience.publicModel)
     .split(/\s+/)
     .filter((word) => word !== "")
     .map((word) => {
@@ -75,12 +87,26 @@ export function publicMessage(message: string, audience: Audience): string {
   return words.join(" ").replace(/\[redacted\](?: \[redacted\])+/g, "[redacted]");
 }
 
+/** Cut between words: half a secret can look like a plain word. */
+function beginningOf(message: string): string {
+  if (message.length <= MESSAGE_CHARS_MAX) return message;
+  return message.slice(0, MESSAGE_CHARS_MAX).replace(/\S+$/, "");
+}
+
 function isSafeWord(word: string, audience: Audience): boolean {
   if (PLAIN_WORD.test(word) || NUMBER.test(word) || API_WORDS.has(word)) return true;
   if (word === audience.publicModel) return true;
   // Hyphens, slashes and the like join plain words; a part that is not plain condemns the whole.
   if (/^[A-Za-z]{1,12}(?:[-/][a-z]{1,12})?$/.test(word)) return !/^(?:org|sk|key|proj)-/i.test(word);
+  if (PARAM_PATH.test(word) && isSafePath(word, audience)) return true;
   return word.length >= 2 && audience.mentions(word);
+}
+
+function isSafePath(path: string, audience: Audience): boolean {
+  return path
+    .split(/[.[\]]+/)
+    .filter((name) => name !== "" && !/^\d+$/.test(name))
+    .every((name) => PARAM_NAMES.has(name) || API_WORDS.has(name) || audience.mentions(`"${name}"`));
 }
 
 function textOf(value: unknown): string | null {

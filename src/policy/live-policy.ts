@@ -36,7 +36,8 @@ export async function openLivePolicy(options: LivePolicyOptions): Promise<LivePo
   let keyRevision = 0;
   let policyRevision = -1;
   let snapshot: Snapshot | null = null;
-  let running: Promise<void> | null = null;
+  let running: Promise<void> = Promise.resolve();
+  let queued: Promise<void> | null = null;
 
   async function takeIn(): Promise<void> {
     const revisions = await readRevisions(db);
@@ -58,11 +59,15 @@ export async function openLivePolicy(options: LivePolicyOptions): Promise<LivePo
     }
   }
 
+  /** A look that is under way may have begun before the caller's own write: the next one has not. */
   function refresh(): Promise<void> {
-    running ??= takeIn().finally(() => {
-      running = null;
+    queued ??= running.then(() => {
+      queued = null;
+      const look = takeIn();
+      running = look.catch(() => {});
+      return look;
     });
-    return running;
+    return queued;
   }
 
   await refresh();

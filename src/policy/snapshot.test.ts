@@ -73,7 +73,9 @@ describe("publication", () => {
   });
 
   test("a model outside the group is not published to it", () => {
-    expect(published(compile({ models: [model("m1"), model("m2")] }))).toEqual({ m1: { chat: ["a1 as m1"] } });
+    expect(published(compile({ models: [model("m1"), model("m2")] }))).toEqual({
+      m1: { chat: ["a1 as m1"] },
+    });
   });
 
   test("a model that no account of the pool maps is not published", () => {
@@ -111,7 +113,10 @@ describe("interfaces", () => {
   test("each interface lists only the accounts that have it", () => {
     const snapshot = compile({
       models: [model("m1", ["chat", "responses"])],
-      accounts: [account("a1", { interfaces: ["chat"] }), account("a2", { interfaces: ["chat", "responses"] })],
+      accounts: [
+        account("a1", { interfaces: ["chat"] }),
+        account("a2", { interfaces: ["chat", "responses"] }),
+      ],
       groups: [group({ accounts: ["a1", "a2"] })],
     });
     expect(published(snapshot)).toEqual({
@@ -187,14 +192,21 @@ const policies: fc.Arbitrary<PolicyRecords> = fc.record({
           interfaces: someInterfaces,
           priority: fc.nat(2),
           enabled: fc.boolean(),
-          models: fc.dictionary(fc.constantFrom(...modelIds, "*", "gpt-*", "gpt-6-*"), fc.constantFrom("up", "up-*")),
+          models: fc.dictionary(
+            fc.constantFrom(...modelIds, "*", "gpt-*", "gpt-6-*"),
+            fc.constantFrom("up", "up-*"),
+          ),
         })
         .map((change) => account(id, change)),
     ),
   ),
   groups: fc.array(
     fc
-      .record({ interfaces: someInterfaces, models: fc.shuffledSubarray(modelIds), accounts: fc.shuffledSubarray(accountIds) })
+      .record({
+        interfaces: someInterfaces,
+        models: fc.shuffledSubarray(modelIds),
+        accounts: fc.shuffledSubarray(accountIds),
+      })
       .map((change) => group(change)),
     { minLength: 1, maxLength: 3 },
   ),
@@ -211,15 +223,20 @@ test("every group's routes are what a plain reading of the records gives", () =>
           for (const iface of INTERFACES) {
             const ways = row.accounts
               .flatMap((accountId) => records.accounts.find((one) => one.id === accountId) ?? [])
-              .filter((one) => one.enabled && one.interfaces.includes(iface) && mapModel(one.models, id) !== null)
+              .filter(
+                (one) => one.enabled && one.interfaces.includes(iface) && mapModel(one.models, id) !== null,
+              )
               .sort((a, b) => a.priority - b.priority);
             const granted =
               row.models.includes(id) &&
               row.interfaces.includes(iface) &&
               records.models.some((one) => one.id === id && one.interfaces.includes(iface));
-            expect(compiled?.models.get(id)?.routes.get(iface)?.map((way) => way.account.id) ?? []).toEqual(
-              granted ? ways.map((one) => one.id) : [],
-            );
+            expect(
+              compiled?.models
+                .get(id)
+                ?.routes.get(iface)
+                ?.map((way) => way.account.id) ?? [],
+            ).toEqual(granted ? ways.map((one) => one.id) : []);
           }
         }
       }
@@ -234,34 +251,49 @@ describe("at the size of a large installation", () => {
   test("1,000 groups over 1,000 accounts compile", () => {
     const models = Array.from({ length: 200 }, (_, i) => model(`model-${i}`, [...INTERFACES]));
     const accounts = Array.from({ length: 1_000 }, (_, i) =>
-      account(`account-${i}`, { interfaces: [...INTERFACES], priority: i % 3, models: { "model-*": "up-*", "*": "*" } }),
+      account(`account-${i}`, {
+        interfaces: [...INTERFACES],
+        priority: i % 3,
+        models: { "model-*": "up-*", "*": "*" },
+      }),
     );
     const groups = Array.from({ length: 1_000 }, (_, i) =>
       group({
         id: `g${i}`,
-        models: pick(models.map(({ id }) => id), i, 50),
-        accounts: pick(accounts.map(({ id }) => id), i, 20),
+        models: pick(
+          models.map(({ id }) => id),
+          i,
+          50,
+        ),
+        accounts: pick(
+          accounts.map(({ id }) => id),
+          i,
+          20,
+        ),
       }),
     );
     const snapshot = compile({ models, accounts, groups });
     expect(snapshot.groups.get("g999")?.models.size).toBe(50);
-    expect(snapshot.groups.get("g999")?.models.get("model-0")?.routes.get("chat")?.length ?? 20).toBe(20);
+    expect(snapshot.groups.get("g999")?.models.get("model-0")?.routes.get("chat")?.length).toBe(20);
   });
 
   test("100,000 keys are indexed", () => {
-    const keys = Array.from({ length: 100_000 }, (_, i): KeyRecord => ({
-      id: `k${i}`,
-      name: "key",
-      userId: null,
-      groupId: `g${i % 1_000}`,
-      digest: `digest-${i}`,
-      publicId: `p${i}`,
-      last4: "last",
-      status: "active",
-      expiresAtMs: null,
-      createdAtMs: 1,
-      revokedAtMs: null,
-    }));
+    const keys = Array.from(
+      { length: 100_000 },
+      (_, i): KeyRecord => ({
+        id: `k${i}`,
+        name: "key",
+        userId: null,
+        groupId: `g${i % 1_000}`,
+        digest: `digest-${i}`,
+        publicId: `p${i}`,
+        last4: "last",
+        status: "active",
+        expiresAtMs: null,
+        createdAtMs: 1,
+        revokedAtMs: null,
+      }),
+    );
     const index = createKeyIndex();
     index.patch(keys);
     expect(index.size).toBe(100_000);

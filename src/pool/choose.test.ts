@@ -34,9 +34,7 @@ describe("choosing an account", () => {
 
   test("within a priority the weights share the requests out", () => {
     const [light, heavy] = [route("a", 1, 1), route("b", 1, 3)];
-    const chosen = [0, 0.2, 0.25, 0.5, 0.99].map((chance) =>
-      chooseRoute([light, heavy], NONE, () => chance),
-    );
+    const chosen = [0, 0.2, 0.25, 0.5, 0.99].map((chance) => chooseRoute([light, heavy], NONE, () => chance));
     expect(chosen).toEqual([light, light, heavy, heavy, heavy]);
   });
 
@@ -59,7 +57,9 @@ describe("choosing an account", () => {
   });
 
   test("asking until nothing is left visits every account once, priorities in order", () => {
-    const routes = fc.array(fc.record({ priority: fc.integer({ min: 0, max: 3 }), weight: fc.integer({ min: 1, max: 9 }) }));
+    const routes = fc.array(
+      fc.record({ priority: fc.integer({ min: 0, max: 3 }), weight: fc.integer({ min: 1, max: 9 }) }),
+    );
     const chances = fc.infiniteStream(fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true }));
     fc.assert(
       fc.property(routes, chances, (shapes, stream) => {

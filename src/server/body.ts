@@ -29,6 +29,13 @@ const RATE_BYTES_PER_MS_MIN = 4;
 /** Up to here the body is taken in one piece: half the cost of the stream, but silence inside it is not seen. */
 const WHOLE_BYTES_MAX = 1024 * 1024;
 
+const SMALL_CHUNK_BYTES = 4 * 1024;
+const ROOM_BYTES = 64 * 1024;
+
+/** A chunk costs microseconds whatever its size, so a body cut into crumbs is refused. */
+const CHUNKS_FREE = 16 * 1024;
+const CHUNK_BYTES_MEAN_MIN = 64;
+
 export async function readBody(request: Request, limits: BodyLimits): Promise<BodyResult> {
   const encoding = request.headers.get("content-encoding");
   const decode = encoding === null ? null : decoderOf(encoding);
@@ -57,10 +64,56 @@ async function readWhole(request: Request, declared: number, idleTimeoutMs: numb
 }
 
 async function readChunks(request: Request, limits: BodyLimits): Promise<BodyResult> {
-  const chunks: Uint8Array[] = [];
-  const refusal = await pumpBody(request, limits, (chunk) => chunks.push(chunk) > 0);
+  const gathered = gatherChunks();
+  const refusal = await pumpBody(request, limits, (chunk) => gathered.add(chunk) >= 0);
   if (refusal === "stopped") throw new Error("nothing asked to stop");
-  return refusal ?? { ok: true, bytes: Buffer.concat(chunks) };
+  return refusal ?? { ok: true, bytes: gathered.take() };
+}
+
+export interface Gathered {
+  /** Returns the bytes held. */
+  add(chunk: Uint8Array): number;
+  /** All of it in one piece; starts anew. */
+  take(): Buffer;
+}
+
+/** Small chunks are copied together: a body sent a byte at a time must not become an object a byte. */
+export function gatherChunks(): Gathered {
+  let pieces: Uint8Array[] = [];
+  let bytes = 0;
+  let room = Buffer.alloc(0);
+  let used = 0;
+
+  function closeRoom(): void {
+    if (used > 0) pieces.push(room.subarray(0, used));
+    room = room.subarray(used);
+    used = 0;
+  }
+
+  return {
+    add(chunk) {
+      bytes += chunk.length;
+      if (chunk.length >= SMALL_CHUNK_BYTES) {
+        closeRoom();
+        pieces.push(chunk);
+        return bytes;
+      }
+      if (used + chunk.length > room.length) {
+        closeRoom();
+        room = Buffer.allocUnsafeSlow(ROOM_BYTES);
+      }
+      room.set(chunk, used);
+      used += chunk.length;
+      return bytes;
+    },
+    take() {
+      closeRoom();
+      const whole = Buffer.concat(pieces, bytes);
+      pieces = [];
+      bytes = 0;
+      return whole;
+    },
+  };
 }
 
 /**
@@ -77,6 +130,7 @@ export async function pumpBody(
   if (request.body === null) return null;
   const reader = request.body.getReader();
   let bytes = 0;
+  let chunks = 0;
   let waitedMs = 0;
   try {
     for (;;) {
@@ -84,8 +138,10 @@ export async function pumpBody(
       const chunk = await nextChunk(reader, idleTimeoutMs);
       if (!(chunk instanceof Uint8Array)) return chunk;
       bytes += chunk.length;
+      chunks++;
       waitedMs += performance.now() - askedMs;
       if (bytes > bytesMax) return tooLarge(bytesMax);
+      if (chunks > CHUNKS_FREE + bytes / CHUNK_BYTES_MEAN_MIN) return inCrumbs();
       // A byte now and then resets the idle timer for ever; the whole has to keep a pace too.
       if (waitedMs > idleTimeoutMs + bytes / RATE_BYTES_PER_MS_MIN) return idle();
       if (!(await take(chunk))) return "stopped";
@@ -165,11 +221,19 @@ function codeOf(thrown: unknown): unknown {
 
 function abortedBy(thrown: unknown): BodyRefusal {
   if (!(thrown instanceof Error) || thrown.name !== "AbortError") throw thrown;
-  return { ok: false, reason: "aborted", message: "The connection closed before the whole body had arrived." };
+  return {
+    ok: false,
+    reason: "aborted",
+    message: "The connection closed before the whole body had arrived.",
+  };
 }
 
 function tooLarge(bytesMax: number): BodyRefusal {
   return { ok: false, reason: "too_large", message: `The request body is larger than ${bytesMax} bytes.` };
+}
+
+function inCrumbs(): BodyRefusal {
+  return { ok: false, reason: "too_large", message: "The request body is cut into too many small chunks." };
 }
 
 function idle(): BodyRefusal {
@@ -177,7 +241,11 @@ function idle(): BodyRefusal {
 }
 
 function badEncoding(): BodyRefusal {
-  return { ok: false, reason: "bad_encoding", message: "The request body is not what its Content-Encoding says." };
+  return {
+    ok: false,
+    reason: "bad_encoding",
+    message: "The request body is not what its Content-Encoding says.",
+  };
 }
 
 export function unsupportedEncoding(): BodyRefusal {

@@ -3,7 +3,14 @@
 import { type FileHandle, mkdir, open, readdir, rm, unlink } from "node:fs/promises";
 import { join } from "node:path";
 import { applySplices, type Splice } from "../wire/splice.ts";
-import { type BodyLimits, type BodyRefusal, isIdentity, pumpBody, unsupportedEncoding } from "./body.ts";
+import {
+  type BodyLimits,
+  type BodyRefusal,
+  gatherChunks,
+  isIdentity,
+  pumpBody,
+  unsupportedEncoding,
+} from "./body.ts";
 
 export interface SpoolOptions extends BodyLimits {
   /** Up to here the body stays in memory. */
@@ -64,28 +71,25 @@ export async function spoolBody(request: Request, options: SpoolOptions): Promis
 
 /** Gathers in memory up to the limit, and in a file from there on. */
 function openStore({ dir, memoryBytesMax }: SpoolOptions) {
-  let waiting: Uint8Array[] = [];
-  let waitingBytes = 0;
+  const waiting = gatherChunks();
   let writtenBytes = 0;
   let file: FileHandle | null = null;
 
   async function write(): Promise<FileHandle> {
     file ??= await openUnnamed(dir);
-    await writeAll(file, Buffer.concat(waiting), writtenBytes);
-    writtenBytes += waitingBytes;
-    waiting = [];
-    waitingBytes = 0;
+    const bytes = waiting.take();
+    await writeAll(file, bytes, writtenBytes);
+    writtenBytes += bytes.length;
     return file;
   }
 
   return {
     async add(chunk: Uint8Array): Promise<void> {
-      waiting.push(chunk);
-      waitingBytes += chunk.length;
+      const waitingBytes = waiting.add(chunk);
       if (waitingBytes > (file === null ? memoryBytesMax : WRITE_BYTES)) await write();
     },
     async finish(): Promise<Spooled> {
-      if (file === null) return inMemory(Buffer.concat(waiting));
+      if (file === null) return inMemory(waiting.take());
       const whole = await write();
       return inFile(whole, writtenBytes);
     },
@@ -211,7 +215,12 @@ function stopped(): SpoolRefusal {
 }
 
 function diskFault(cause: Error): SpoolRefusal {
-  return { ok: false, reason: "disk", message: "The request body could not be stored. Try again later.", cause };
+  return {
+    ok: false,
+    reason: "disk",
+    message: "The request body could not be stored. Try again later.",
+    cause,
+  };
 }
 
 function isDiskFault(thrown: unknown): thrown is Error {

@@ -1,16 +1,17 @@
 /** The first run's furniture: one group whose only account is the built-in simulator, and a key for it. */
 
-import { chmodSync, existsSync, writeFileSync } from "node:fs";
-import type { Clock, NewId } from "./clock.ts";
-import { INTERFACES, type ModelRecord } from "./records.ts";
-import { mintApiKey } from "./secrets/api-key.ts";
-import type { RandomBytes } from "./secrets/keyring.ts";
-import { putAccount } from "./store/accounts.ts";
-import { type Db, transaction } from "./store/db.ts";
-import { putGroup } from "./store/groups.ts";
-import { insertKey } from "./store/keys.ts";
-import { putModel } from "./store/models.ts";
-import { readPolicy } from "./store/policy.ts";
+import { chmodSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { INTERFACES, type ModelRecord } from "../records.ts";
+import { mintApiKey } from "../secrets/api-key.ts";
+import { putAccount } from "../store/accounts.ts";
+import { transaction } from "../store/db.ts";
+import { putGroup } from "../store/groups.ts";
+import { insertKey } from "../store/keys.ts";
+import { putModel } from "../store/models.ts";
+import { readPolicy } from "../store/policy.ts";
+import type { Settings } from "./environment.ts";
+import type { Installation } from "./installation.ts";
 
 const DEMO_MODELS: readonly Pick<ModelRecord, "id" | "interfaces">[] = [
   { id: "sim-fast", interfaces: ["chat", "responses"] },
@@ -20,23 +21,18 @@ const DEMO_MODELS: readonly Pick<ModelRecord, "id" | "interfaces">[] = [
   { id: "sim-image", interfaces: ["images"] },
 ];
 
-export interface DemoOptions {
-  db: Db;
-  clock: Clock;
-  newId: NewId;
-  randomBytes: RandomBytes;
-  digest(secret: string): string;
-  /** Where the demo key is left for the start-up text's curl; readable by its owner alone. */
-  keyFile: string;
+/** Where the demo key is left for the start-up text's curl; readable by its owner alone. */
+export function demoKeyFile(settings: Pick<Settings, "dataDir">): string {
+  return join(settings.dataDir, "demo.key");
 }
 
 /** Only in an empty installation: whoever has configured something did not ask for a demo. */
-export async function furnishDemo(options: DemoOptions): Promise<boolean> {
-  const { db, newId } = options;
+export async function furnishDemo(installation: Installation): Promise<boolean> {
+  const { db, newId } = installation;
   const records = await readPolicy(db);
   if (records.accounts.length + records.groups.length + records.models.length > 0) return false;
-  const createdAtMs = options.clock.nowMs();
-  const minted = mintApiKey(options.randomBytes);
+  const createdAtMs = installation.clock.nowMs();
+  const minted = mintApiKey(installation.randomBytes);
   const accountId = newId("acc");
   const groupId = newId("grp");
   await transaction(db, async (tx) => {
@@ -70,7 +66,7 @@ export async function furnishDemo(options: DemoOptions): Promise<boolean> {
       name: "demo",
       userId: null,
       groupId,
-      digest: options.digest(minted.secret),
+      digest: installation.digest(minted.secret),
       publicId: minted.publicId,
       last4: minted.last4,
       status: "active",
@@ -79,12 +75,8 @@ export async function furnishDemo(options: DemoOptions): Promise<boolean> {
       revokedAtMs: null,
     });
   });
-  writeFileSync(options.keyFile, `${minted.secret}\n`, { mode: 0o600 });
-  chmodSync(options.keyFile, 0o600);
+  const keyFile = demoKeyFile(installation.settings);
+  writeFileSync(keyFile, `${minted.secret}\n`, { mode: 0o600 });
+  chmodSync(keyFile, 0o600);
   return true;
-}
-
-/** The demo key lives on for as long as its file does. */
-export function hasDemoKey(keyFile: string): boolean {
-  return existsSync(keyFile);
 }

@@ -1,0 +1,487 @@
+import { afterEach, beforeEach, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { createHash } from "node:crypto";
+import {
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import { readSettings } from "../config/environment.ts";
+import { type Installation, openInstallation } from "../config/installation.ts";
+import { readSetting, writeSetting } from "../store/settings.ts";
+import { findUserByEmail } from "../store/users.ts";
+import { startSimulator } from "../upstreams/simulator/simulator.ts";
+
+const LAUNCHER = resolve(import.meta.dir, "../../bin/model-gateway");
+
+// Every command is a process of its own, and the machine may be busy.
+setDefaultTimeout(60_000);
+
+let folder: string;
+let data: string;
+
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), "model-gateway-cli-"));
+  data = join(folder, "data");
+});
+
+afterEach(() => rmSync(folder, { recursive: true }));
+
+interface Run {
+  code: number;
+  out: string;
+  err: string;
+}
+
+async function run(
+  args: string[],
+  options: { env?: Record<string, string>; stdin?: string; command?: string } = {},
+): Promise<Run> {
+  const child = Bun.spawn([options.command ?? LAUNCHER, ...args], {
+    cwd: folder,
+    env: { PATH: process.env.PATH ?? "", ...options.env },
+    stdin: new Blob([options.stdin ?? ""]),
+    stdout: "pipe",
+    stderr: "pipe",
+  });
+  const [out, err, code] = await Promise.all([
+    new Response(child.stdout).text(),
+    new Response(child.stderr).text(),
+    child.exited,
+  ]);
+  return { code, out, err };
+}
+
+async function withStore<T>(work: (installation: Installation) => Promise<T>): Promise<T> {
+  const result = readSettings({ flags: { data }, environment: {} });
+  if (!result.ok) throw new Error(result.problems.join());
+  const installation = await openInstallation(result.settings, {});
+  try {
+    return await work(installation);
+  } finally {
+    await installation.db.close();
+  }
+}
+
+function file(text: string, name = "gateway.yaml"): string {
+  writeFileSync(join(folder, name), text);
+  return name;
+}
+
+const FILE = `
+models: [{ id: fast, interfaces: [chat] }]
+accounts: [{ name: sim, kind: simulator }]
+groups: [{ name: default, models: [fast], accounts: [sim] }, { name: other }]
+users: [{ email: ops@example.com, role: admin }]
+keys: [{ name: ci, user: ops@example.com, group: default }]
+`;
+
+describe("the command line itself", () => {
+  test("without a command it lists them", async () => {
+    const { code, out } = await run([]);
+    expect(code).toBe(0);
+    for (const words of [
+      "start",
+      "apply FILE",
+      "export",
+      "keys create",
+      "doctor",
+      "simulate",
+      "master-key rotate",
+    ]) {
+      expect(out).toContain(words);
+    }
+  });
+
+  const WRONG: [args: string[], says: string][] = [
+    [["aply", "x"], 'Unknown command "aply". Did you mean apply?'],
+    [["keys"], "There is: keys create, keys list, keys revoke."],
+    [["keys", "creat"], "There is: keys create, keys list, keys revoke."],
+    [["apply"], "FILE is missing."],
+    [["apply", "a", "b"], 'Unexpected argument "b".'],
+    [["apply", "a", "--dryrun"], "Unknown option --dryrun. Did you mean --dry-run?"],
+    [["apply", "a", "--prune=yes"], "--prune takes no value."],
+    [["keys", "create", "--name"], "--name needs a value: --name NAME"],
+    [["keys", "create", "--name", "x"], "--group GROUP is missing."],
+    [["--frobnicate"], "Unknown option --frobnicate."],
+  ];
+  for (const [args, says] of WRONG) {
+    test(`\`${args.join(" ")}\` ends with 2 and a sentence`, async () => {
+      const { code, out, err } = await run(args);
+      expect(code).toBe(2);
+      expect(err).toContain(says);
+      expect(err).not.toContain("    at ");
+      expect(out).toBe("");
+    });
+  }
+
+  test("every command explains itself", async () => {
+    const commands = [
+      "apply",
+      "export",
+      "keys create",
+      "keys list",
+      "keys revoke",
+      "admin claim",
+      "doctor",
+      "simulate",
+      "master-key rotate",
+    ];
+    for (const words of commands) {
+      const { code, out } = await run([...words.split(" "), "--help"]);
+      expect(code).toBe(0);
+      expect(out).toContain(`Usage: model-gateway ${words}`);
+    }
+    expect(existsSync(data)).toBe(false);
+  });
+
+  test("a wrong setting is a sentence too, and does not repeat a password", async () => {
+    const { code, err } = await run(["keys", "list"], { env: { DATABASE_URL: "mysql://u:hunter2@h/d" } });
+    expect(code).toBe(1);
+    expect(err).toContain("DATABASE_URL must be");
+    expect(err).not.toContain("hunter2");
+  });
+
+  test("a store that cannot be opened is a sentence too", async () => {
+    writeFileSync(data, "not a folder");
+    const { code, err } = await run(["keys", "list"]);
+    expect(code).toBe(1);
+    expect(err).toContain("cannot be opened");
+    expect(err).not.toContain("    at ");
+  });
+});
+
+describe("apply and export", () => {
+  test("apply shows the difference, applies it, and shows a new key once", async () => {
+    const name = file(FILE);
+    const first = await run(["apply", name]);
+    expect(first.code).toBe(0);
+    expect(first.out).toContain("+ group default\n");
+    expect(first.out).toContain("6 to create, 0 to change, 0 to remove.");
+    expect(first.out).toMatch(/ci {2}gwk_\w{8}_\w{49}\n/);
+    const second = await run(["apply", name]);
+    expect(second.out).toBe("Nothing to change: the installation is as the file says.\n");
+    expect(statSync(join(data, "master.key")).mode & 0o777).toBe(0o600);
+  });
+
+  test("a dry run writes nothing and shows no secret", async () => {
+    const { out } = await run(["apply", file(FILE), "--dry-run"]);
+    expect(out).toContain("Nothing was written");
+    expect(out).not.toContain("gwk_");
+    expect((await run(["keys", "list", "--json"])).out).toBe("[]\n");
+  });
+
+  test("a wrong file is refused with all its problems, and exit code 1", async () => {
+    const { code, err } = await run([
+      "apply",
+      file("server: { prot: 1 }\ngroups:\n  - name: g\n    limits: { rpm: 1 }\n"),
+    ]);
+    expect(code).toBe(1);
+    expect(err).toContain("gateway.yaml:1:11  server.prot: is not a known field. Did you mean port?");
+    expect(err).toContain("gateway.yaml:4:5  groups[0].limits: limits are not enforced by this version yet");
+    expect(err).toContain("2 problems in gateway.yaml. Nothing was changed.");
+  });
+
+  test("--json gives a program the same", async () => {
+    const { out } = await run(["apply", file(FILE), "--json"]);
+    const result = JSON.parse(out);
+    expect(result).toMatchObject({ applied: true });
+    expect(result.changes).toHaveLength(6);
+    expect(result.shown[0]).toMatchObject({ name: "ci", user: "ops@example.com", group: "default" });
+  });
+
+  test("--prune removes what the file does not name", async () => {
+    await run(["apply", file(FILE)]);
+    const { out } = await run(["apply", file(FILE.replace(", { name: other }", "")), "--prune"]);
+    expect(out).toContain("- group other");
+  });
+
+  test("what export prints can be applied and changes nothing", async () => {
+    await run(["apply", file(FILE)]);
+    const { out } = await run(["export"]);
+    const again = await run(["apply", file(out, "exported.yaml"), "--prune"]);
+    expect(again.out).toStartWith("Nothing to change");
+  });
+
+  test("a file that is not there is a sentence", async () => {
+    const { code, err } = await run(["apply", "nowhere.yaml"]);
+    expect(code).toBe(1);
+    expect(err).toContain("There is no file nowhere.yaml.");
+  });
+});
+
+describe("keys", () => {
+  test("a key is made, listed and revoked", async () => {
+    await run(["apply", file(FILE)]);
+    const made = await run([
+      "keys",
+      "create",
+      "--name",
+      "laptop",
+      "--group",
+      "other",
+      "--expires",
+      "2035-01-31",
+      "--json",
+    ]);
+    const { secret, public_id: publicId } = JSON.parse(made.out);
+    expect(secret).toStartWith(`gwk_${publicId}_`);
+
+    const listed = await run(["keys", "list"]);
+    const [header, ...rows] = listed.out.trimEnd().split("\n");
+    expect(header).toMatch(/^PUBLIC ID {2}NAME/);
+    expect(rows.find((row) => row.startsWith(publicId))).toMatch(/laptop +- +other +active +2035-01-31/);
+    expect(listed.out).not.toContain(secret);
+
+    expect((await run(["keys", "revoke", publicId])).out).toContain('Key "laptop"');
+    expect((await run(["keys", "revoke", publicId])).out).toContain("was revoked before");
+    expect((await run(["keys", "list"])).out).not.toContain(publicId);
+    expect((await run(["keys", "list", "--all"])).out).toMatch(new RegExp(`${publicId} .* revoked`));
+  });
+
+  test("what does not exist is named, with what does", async () => {
+    await run(["apply", file(FILE)]);
+    const group = await run(["keys", "create", "--name", "x", "--group", "nope"]);
+    expect(group).toMatchObject({
+      code: 1,
+      err: 'model-gateway: There is no group "nope".\nGroups: default, other\n',
+    });
+    const user = await run([
+      "keys",
+      "create",
+      "--name",
+      "x",
+      "--group",
+      "other",
+      "--user",
+      "who@example.com",
+    ]);
+    expect(user.err).toContain('There is no user "who@example.com".');
+    const twice = await run([
+      "keys",
+      "create",
+      "--name",
+      "ci",
+      "--group",
+      "other",
+      "--user",
+      "OPS@example.com",
+    ]);
+    expect(twice.err).toContain('There is a key "ci" of ops@example.com already.');
+  });
+
+  test("a secret pasted for a public id is not repeated", async () => {
+    const { code, err } = await run(["keys", "revoke", "gwk_pasted-by-mistake"]);
+    expect(code).toBe(1);
+    expect(err).not.toContain("pasted-by-mistake");
+  });
+});
+
+describe("admin claim", () => {
+  const PASSWORD = "a long enough password";
+  const claim = (email = "boss@example.com") =>
+    run(["admin", "claim", "--email", email, "--password-stdin"], { stdin: `${PASSWORD}\n` });
+
+  async function leaveToken(expiresAtMs: number, token = "one-time-token"): Promise<void> {
+    await withStore(async ({ db, settings }) => {
+      const digest = createHash("sha256").update("one-time-token").digest("hex");
+      await writeSetting(db, "admin_claim", JSON.stringify({ digest, expiresAtMs }));
+      writeFileSync(settings.adminTokenFile, `${token}\n`, { mode: 0o600 });
+    });
+  }
+
+  test("the token makes an administrator, once", async () => {
+    await leaveToken(Date.now() + 60_000);
+    expect(await claim()).toMatchObject({ code: 0 });
+    await withStore(async ({ db, settings }) => {
+      const user = await findUserByEmail(db, "boss@example.com");
+      expect(user?.role).toBe("admin");
+      expect(await Bun.password.verify(PASSWORD, user?.passwordHash ?? "")).toBe(true);
+      expect(existsSync(settings.adminTokenFile)).toBe(false);
+      expect(await readSetting(db, "admin_claim")).toBeNull();
+    });
+    const again = await claim("other@example.com");
+    expect(again.code).toBe(1);
+    expect(again.err).toContain("There is an administrator already: boss@example.com.");
+  });
+
+  test("an expired token is refused", async () => {
+    await leaveToken(Date.now() - 1);
+    expect(await claim()).toMatchObject({ code: 1, err: expect.stringContaining("The token has expired.") });
+  });
+
+  test("a token of another installation is refused, and not repeated", async () => {
+    await leaveToken(Date.now() + 60_000, "some-other-token");
+    const { err } = await claim();
+    expect(err).toContain("does not belong to this installation");
+    expect(err).not.toContain("some-other-token");
+  });
+
+  test("without a token it says how to get one", async () => {
+    expect((await claim()).err).toContain("Start the gateway first");
+  });
+
+  test("a short password is refused and uses nothing up", async () => {
+    await leaveToken(Date.now() + 60_000);
+    const { err } = await run(["admin", "claim", "--email", "a@b.c", "--password-stdin"], { stdin: "short" });
+    expect(err).toContain("12 to 256 characters");
+    expect(await claim()).toMatchObject({ code: 0 });
+  });
+});
+
+describe("doctor", () => {
+  test("on an empty folder it changes nothing and finds nothing broken", async () => {
+    const { code, out } = await run(["doctor"]);
+    expect(code).toBe(0);
+    expect(out).toContain("there is no database yet");
+    expect(existsSync(data)).toBe(false);
+  });
+
+  test("says for each account what is wrong and what to do", async () => {
+    const simulator = startSimulator({ credential: "right" });
+    try {
+      const account = (name: string, rest: string) =>
+        `  - { name: ${name}, kind: openai, models: { fast: x }, ${rest} }\n`;
+      const url = `base_url: "${simulator.url}"`;
+      const text = `
+models: [{ id: fast, interfaces: [chat] }, { id: nobody, interfaces: [chat] }]
+accounts:
+${account("well", `${url}, private_network: true, credential: right`)}${account("wrong-key", `${url}, private_network: true, credential: wrong`)}${account("walled", `${url}, credential: right`)}${account("down", 'base_url: "http://127.0.0.1:1/v1", private_network: true')}${account("off", 'base_url: "http://127.0.0.1:1/v1", enabled: false')}
+groups: [{ name: default, models: [fast, nobody], accounts: [well] }]
+`;
+      expect((await run(["apply", file(text)])).code).toBe(0);
+      const { code, out } = await run(["doctor", "--json"]);
+      expect(code).toBe(1);
+      const findings: { what: string; state: string; says: string; todo: string | null }[] =
+        JSON.parse(out).findings;
+      const about = (what: string) => findings.find((finding) => finding.what === what);
+      expect(about("account well")?.state).toBe("good");
+      expect(about("account wrong-key")).toMatchObject({
+        state: "broken",
+        says: "refuses the credential (401)",
+      });
+      expect(about("account walled")).toMatchObject({
+        state: "broken",
+        todo: expect.stringContaining("private_network: true"),
+      });
+      expect(about("account down")).toMatchObject({ state: "broken", says: "cannot be connected to" });
+      expect(about("account off")?.says).toBe("is disabled and was not asked");
+      expect(about("group default")).toMatchObject({
+        state: "broken",
+        says: "publishes nobody, which no account of its pool maps",
+      });
+      expect(out).not.toContain('"right"');
+    } finally {
+      await simulator.stop();
+    }
+  });
+
+  test("checks a configuration file against what is there", async () => {
+    await run(["apply", file(FILE)]);
+    const good = await run(["doctor", "--config", file("keys: [{ name: k, group: default }]", "more.yaml")]);
+    expect(good).toMatchObject({ code: 0, out: expect.stringContaining("more.yaml is right") });
+    const bad = await run(["doctor", "--config", file("keys: [{ name: k, group: deflaut }]", "bad.yaml")]);
+    expect(bad.code).toBe(1);
+    expect(bad.out).toContain(
+      'bad.yaml:1:26  keys[0].group: there is no group "deflaut". Did you mean "default"?',
+    );
+  });
+
+  test("a lost master key is broken, and no new one hides it", async () => {
+    await run(["apply", file(FILE)]);
+    const masterKey = join(data, "master.key");
+    const other = join(folder, "other");
+    await run(["apply", "gateway.yaml", "--data", other]);
+    copyFileSync(join(other, "master.key"), masterKey);
+    const { code, out } = await run(["doctor"]);
+    expect(code).toBe(1);
+    expect(out).toContain("sealed with a master key that is not here");
+    rmSync(masterKey);
+    await run(["doctor"]);
+    expect(existsSync(masterKey)).toBe(false);
+  });
+});
+
+describe("master-key rotate", () => {
+  test("what was sealed opens with the new key alone", async () => {
+    const credential = "sk-canary-credential";
+    const text =
+      "accounts: [{ name: up, kind: openai, base_url: 'https://up.example', credential: sk-canary-credential }]";
+    await run(["apply", file(text)]);
+    const before = readFileSync(join(data, "master.key"), "utf8");
+    const { code, out } = await run(["master-key", "rotate", "--drop-old"]);
+    expect(code).toBe(0);
+    expect(out).toContain("2 secrets sealed");
+    const after = readFileSync(join(data, "master.key"), "utf8");
+    expect(after).not.toContain(before.trim());
+    expect((await run(["apply", "gateway.yaml"])).out).toStartWith("Nothing to change");
+    expect(out).not.toContain(credential);
+  });
+
+  test("without --drop-old the old key stays for backups", async () => {
+    await run(["apply", file(FILE)]);
+    const before = readFileSync(join(data, "master.key"), "utf8");
+    await run(["master-key", "rotate"]);
+    expect(readFileSync(join(data, "master.key"), "utf8")).toContain(before.trim());
+  });
+});
+
+describe("simulate", () => {
+  test("prints an address that answers, and ends on a signal", async () => {
+    const child = Bun.spawn([LAUNCHER, "simulate", "--port", "0"], {
+      cwd: folder,
+      stdout: "pipe",
+      stderr: "pipe",
+    });
+    let text = "";
+    const decoder = new TextDecoder();
+    for await (const chunk of child.stdout) {
+      text += decoder.decode(chunk, { stream: true });
+      if (text.includes("Ctrl+C")) break;
+    }
+    const url = /listens on (\S+)/.exec(text)?.[1] ?? "";
+    expect((await fetch(`${url}/models`)).status).toBe(200);
+    child.kill("SIGTERM");
+    expect(await child.exited).toBe(0);
+  });
+});
+
+describe("the launcher", () => {
+  test("finds its own place through a chain of symlinks, relative ones too", async () => {
+    symlinkSync(LAUNCHER, join(folder, "first"));
+    mkdirSync(join(folder, "bin"));
+    symlinkSync("../first", join(folder, "bin", "second"));
+    const { code, out } = await run(["--version"], { command: join(folder, "bin", "second") });
+    expect(code).toBe(0);
+    expect(out).toMatch(/^\d+\.\d+\.\d+\n$/);
+  });
+
+  test("says what to do when its runtime is not installed", async () => {
+    mkdirSync(join(folder, "bin"));
+    const lonely = join(folder, "bin", "model-gateway");
+    copyFileSync(LAUNCHER, lonely);
+    const { code, err } = await run(["--version"], { command: lonely });
+    expect(code).toBe(1);
+    expect(err).toContain("run `npm ci`");
+  });
+
+  test("lets the runtime open more than its default of 256 requests, unless told otherwise", async () => {
+    mkdirSync(join(folder, "bin"));
+    mkdirSync(join(folder, "node_modules", ".bin"), { recursive: true });
+    copyFileSync(LAUNCHER, join(folder, "bin", "model-gateway"));
+    const stub = '#!/bin/sh\necho "$BUN_CONFIG_MAX_HTTP_REQUESTS $*"\n';
+    writeFileSync(join(folder, "node_modules", ".bin", "bun"), stub, { mode: 0o755 });
+    const command = join(folder, "bin", "model-gateway");
+    const unset = await run(["start", "--port", "1"], { command });
+    expect(unset.out).toMatch(/^65535 .*src\/cli\/main\.ts start --port 1\n$/);
+    const set = await run([], { command, env: { BUN_CONFIG_MAX_HTTP_REQUESTS: "7" } });
+    expect(set.out).toStartWith("7 ");
+  });
+});

@@ -1,0 +1,150 @@
+import { parseArgs } from "node:util";
+import { nearest } from "../config/problem.ts";
+import type { Terminal } from "./terminal.ts";
+
+/** What a command is: its words, its options, and what it does with them. Help and errors come from here. */
+
+export interface Option {
+  /** The placeholder of its value, such as FILE; left out for a switch. */
+  value?: string;
+  about: string;
+  required?: boolean;
+}
+
+export interface Command {
+  /** `keys create` */
+  words: string;
+  summary: string;
+  /** More than the summary says, for `--help`. */
+  about?: string;
+  /** Names of the values that stand without a flag; all are required. */
+  positionals?: readonly string[];
+  options: Readonly<Record<string, Option>>;
+  /** Resolves to the exit code. */
+  run(input: Input): Promise<number>;
+}
+
+export interface Input {
+  text(option: string): string | undefined;
+  /** An option or positional that the command requires. */
+  need(name: string): string;
+  flag(option: string): boolean;
+  environment: Readonly<Record<string, string | undefined>>;
+  terminal: Terminal;
+}
+
+/** Options that several commands have. */
+export const DATA_OPTION: Option = {
+  value: "FOLDER",
+  about: "the data folder (MODEL_GATEWAY_DATA, ./data)",
+};
+export const JSON_OPTION: Option = { about: "print JSON, for programs" };
+
+/** Ends a command with a sentence instead of a stack trace. */
+export class Failure extends Error {
+  override readonly name = "Failure";
+  readonly hint: string | null;
+  readonly exitCode: number;
+  constructor(message: string, hint: string | null, exitCode: number) {
+    super(message);
+    this.hint = hint;
+    this.exitCode = exitCode;
+  }
+}
+
+export function fail(message: string, hint: string | null = null): never {
+  throw new Failure(message, hint, 1);
+}
+
+/** The command line itself is wrong. */
+export function misuse(message: string, hint: string): never {
+  throw new Failure(message, hint, 2);
+}
+
+export async function runCommand(
+  command: Command,
+  args: readonly string[],
+  environment: Readonly<Record<string, string | undefined>>,
+  terminal: Terminal,
+): Promise<number> {
+  const help = `See: model-gateway ${command.words} --help`;
+  const options = { ...command.options, help: { about: "this text" } };
+  const { tokens } = parseArgs({
+    args: [...args],
+    options: Object.fromEntries(
+      Object.entries(options).map(([name, option]) => [
+        name,
+        { type: "value" in option ? "string" : "boolean" },
+      ]),
+    ),
+    // Lenient here and checked below, for errors that name the command and the nearest spelling.
+    strict: false,
+    allowPositionals: true,
+    tokens: true,
+  });
+  const values = new Map<string, string | true>();
+  const positionals: string[] = [];
+  for (const token of tokens) {
+    if (token.kind === "positional") positionals.push(token.value);
+    if (token.kind !== "option") continue;
+    const option: Option | undefined = Object.hasOwn(options, token.name)
+      ? options[token.name as keyof typeof options]
+      : undefined;
+    if (option === undefined) {
+      const close = nearest(token.name, Object.keys(options));
+      misuse(`Unknown option ${token.rawName}.${close === null ? "" : ` Did you mean --${close}?`}`, help);
+    }
+    if (option.value === undefined && token.value !== undefined)
+      misuse(`${token.rawName} takes no value.`, help);
+    if (option.value !== undefined && (token.value === undefined || token.value === "")) {
+      misuse(`${token.rawName} needs a value: ${token.rawName} ${option.value}`, help);
+    }
+    values.set(token.name, token.value ?? true);
+  }
+  if (values.has("help")) {
+    terminal.print(helpText(command));
+    return 0;
+  }
+  const expected = command.positionals ?? [];
+  if (positionals.length > expected.length) {
+    misuse(`Unexpected argument "${positionals[expected.length]}".`, help);
+  }
+  expected.forEach((name, i) => {
+    const value = positionals[i];
+    if (value === undefined) misuse(`${name} is missing.`, help);
+    values.set(name, value);
+  });
+  for (const [name, option] of Object.entries(command.options)) {
+    if (option.required && !values.has(name)) misuse(`--${name} ${option.value ?? ""} is missing.`, help);
+  }
+  const text = (name: string) => {
+    const value = values.get(name);
+    return typeof value === "string" ? value : undefined;
+  };
+  return command.run({
+    text,
+    need: (name) => text(name) ?? misuse(`${name} is missing.`, help),
+    flag: (name) => values.get(name) === true,
+    environment,
+    terminal,
+  });
+}
+
+function helpText(command: Command): string {
+  const entries = Object.entries({ ...command.options, help: { about: "this text" } as Option });
+  const form = (name: string, option: Option) => `--${name}${option.value ? ` ${option.value}` : ""}`;
+  const width = Math.max(...entries.map(([name, option]) => form(name, option).length));
+  const required = entries
+    .filter(([, option]) => option.required)
+    .map(([name, option]) => form(name, option));
+  const usage = ["model-gateway", command.words, ...(command.positionals ?? []), ...required, "[options]"];
+  return [
+    `${command.summary}.`,
+    "",
+    `Usage: ${usage.join(" ")}`,
+    ...(command.about === undefined ? [] : ["", command.about]),
+    "",
+    "Options:",
+    ...entries.map(([name, option]) => `  ${form(name, option).padEnd(width)}  ${option.about}`),
+  ].join("\n");
+}

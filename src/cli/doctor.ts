@@ -1,0 +1,233 @@
+import { accessSync, constants, existsSync, statSync } from "node:fs";
+import { systemClock } from "../clock.ts";
+import { NOTHING_KNOWN } from "../config/check.ts";
+import { readSettings, type Settings } from "../config/environment.ts";
+import { parseGatewayFile } from "../config/file.ts";
+import { limits } from "../config/limits.ts";
+import { formatProblem } from "../config/problem.ts";
+import type { PolicyRecords } from "../records.ts";
+import { type Keyring, openKeyring } from "../secrets/keyring.ts";
+import { type Db, openDb } from "../store/db.ts";
+import { migrate } from "../store/migrate.ts";
+import { loadPepper } from "../store/pepper.ts";
+import { readPolicy } from "../store/policy.ts";
+import { listUsers } from "../store/users.ts";
+import { openDialer } from "../upstreams/dial.ts";
+import { readConfigFile } from "./apply.ts";
+import { checkAccount } from "./check-account.ts";
+import { type Command, DATA_OPTION, Failure, type Input, JSON_OPTION } from "./command.ts";
+import { checkPublications, openAccounts } from "./doctor-policy.ts";
+import type { Finding } from "./finding.ts";
+import { isForOperators, storeFailure } from "./store-access.ts";
+import { count, type Terminal } from "./terminal.ts";
+
+export const doctor: Command = {
+  words: "doctor",
+  summary: "Check configuration, store and every account, and say what to do",
+  about:
+    "Changes nothing. Each enabled account is asked for its list of models. Exits with 1 when something is broken.",
+  options: {
+    config: { value: "FILE", about: "also check this configuration file" },
+    json: JSON_OPTION,
+    data: DATA_OPTION,
+  },
+  async run(input) {
+    const findings: Finding[] = [];
+    const live = !input.flag("json");
+    // Printed as they come: an account that hangs should not hide what is known already.
+    const report = (...found: Finding[]) => {
+      findings.push(...found);
+      if (live) for (const finding of found) print(finding, input.terminal);
+    };
+    await examine(input, report);
+    const broken = findings.filter(({ state }) => state === "broken").length;
+    if (!live) input.terminal.print(JSON.stringify({ ok: broken === 0, findings }, null, 2));
+    else input.terminal.print(broken === 0 ? "\nNothing is broken." : `\n${count(broken, "thing")} to mend.`);
+    return broken === 0 ? 0 : 1;
+  },
+};
+
+type Report = (...findings: Finding[]) => void;
+
+async function examine(input: Input, report: Report): Promise<void> {
+  const result = readSettings({ flags: { data: input.text("data") }, environment: input.environment });
+  if (!result.ok) {
+    for (const problem of result.problems)
+      report(bad("settings", problem, "Correct the variable or the flag."));
+    return;
+  }
+  const { settings } = result;
+  report(checkFolder(settings));
+  const keyring = checkMasterKey(settings, input, report);
+  const db = await checkStore(settings, keyring, report);
+  try {
+    const records: PolicyRecords | null = db === null ? null : await readPolicy(db);
+    const config = input.text("config");
+    if (config !== undefined) report(...(await checkConfig(config, input, db, records)));
+    if (records === null || keyring === null) return;
+    const { accounts, findings } = openAccounts(records, keyring);
+    report(...findings, ...checkPublications(records));
+    const dialer = openDialer({
+      clock: systemClock,
+      lookupTimeoutMs: limits.lookupTimeoutMs,
+      cacheMs: limits.addressCacheMs,
+    });
+    await Promise.all(accounts.map(async (account) => report(await checkAccount(account, dialer))));
+  } finally {
+    await db?.close();
+  }
+}
+
+function checkFolder({ dataDir }: Settings): Finding {
+  const what = "data folder";
+  if (!existsSync(dataDir))
+    return doubt(what, `${dataDir} is not there yet`, "The first start makes it: model-gateway start");
+  const stat = statSync(dataDir);
+  if (!stat.isDirectory()) return bad(what, `${dataDir} is not a folder`, "Name another one with --data.");
+  try {
+    accessSync(dataDir, constants.R_OK | constants.W_OK | constants.X_OK);
+  } catch {
+    return bad(what, `${dataDir} cannot be written by you`, "Run as its owner, or change its owner.");
+  }
+  const mode = stat.mode & 0o777;
+  if ((mode & 0o077) !== 0) {
+    return doubt(
+      what,
+      `${dataDir} is open to other users of this machine (mode ${mode.toString(8)})`,
+      `chmod 700 ${dataDir}`,
+    );
+  }
+  return good(what, dataDir);
+}
+
+/** Unlike a start it makes none: a new key where the old one is missing would only hide the loss. */
+function checkMasterKey(settings: Settings, input: Input, report: Report): Keyring | null {
+  const what = "master key";
+  const fromEnv = input.environment.MODEL_GATEWAY_MASTER_KEY || undefined;
+  if (fromEnv === undefined && !existsSync(settings.masterKeyFile)) {
+    report(
+      doubt(
+        what,
+        `${settings.masterKeyFile} is not there yet`,
+        "The first start makes it. If there was one, restore it from its backup.",
+      ),
+    );
+    return null;
+  }
+  try {
+    const keyring = openKeyring({ file: settings.masterKeyFile, fromEnv });
+    report(
+      good(
+        what,
+        `key ${keyring.activeKid} from ${fromEnv === undefined ? settings.masterKeyFile : "MODEL_GATEWAY_MASTER_KEY"}`,
+      ),
+    );
+    return keyring;
+  } catch (error) {
+    report(
+      bad(
+        what,
+        isForOperators(error) ? error.message : "cannot be read",
+        "Restore it from its backup, or mend its permissions.",
+      ),
+    );
+    return null;
+  }
+}
+
+/** Thrown to take the trial back. */
+class Undo extends Error {}
+
+async function checkStore(settings: Settings, keyring: Keyring | null, report: Report): Promise<Db | null> {
+  const what = "store";
+  const { databaseUrl } = settings;
+  const isFile = databaseUrl.startsWith("sqlite:");
+  if (isFile && !existsSync(databaseUrl.slice("sqlite:".length))) {
+    report(doubt(what, "there is no database yet", "The first start makes it: model-gateway start"));
+    return null;
+  }
+  let db: Db | null = null;
+  try {
+    db = await openDb(databaseUrl);
+    const { from, to } = await trialOpening(db, keyring);
+    if (from < to) {
+      report(
+        doubt(
+          what,
+          `has schema ${from}, this version needs ${to}`,
+          "The next start brings it up to date. Make a backup before.",
+        ),
+      );
+      await db.close();
+      return null;
+    }
+    report(good(what, `${isFile ? "SQLite" : "PostgreSQL"}, schema ${to}`));
+    return db;
+  } catch (error) {
+    if (isForOperators(error))
+      report(bad(what, error.message, "Restore what is missing, then run this again."));
+    else report(bad(what, ...storeFailure(settings, error)));
+    await db?.close();
+    return null;
+  }
+}
+
+/** Does what a start would do, and takes it back. */
+async function trialOpening(db: Db, keyring: Keyring | null): Promise<{ from: number; to: number }> {
+  let outcome = { from: 0, to: 0 };
+  try {
+    await db.begin("write", async (tx) => {
+      outcome = await migrate(tx);
+      if (keyring !== null) await loadPepper(tx, keyring);
+      throw new Undo();
+    });
+  } catch (error) {
+    if (!(error instanceof Undo)) throw error;
+  }
+  return outcome;
+}
+
+async function checkConfig(
+  fileName: string,
+  input: Input,
+  db: Db | null,
+  records: PolicyRecords | null,
+): Promise<Finding[]> {
+  let text: string;
+  try {
+    text = readConfigFile(fileName);
+  } catch (error) {
+    if (!(error instanceof Failure)) throw error;
+    return [bad("configuration", error.message, error.hint ?? "Name another file.")];
+  }
+  const known =
+    db === null || records === null
+      ? NOTHING_KNOWN
+      : {
+          models: new Set(records.models.map(({ id }) => id)),
+          accounts: new Set(records.accounts.map(({ name }) => name)),
+          groups: new Set(records.groups.map(({ name }) => name)),
+          users: new Set((await listUsers(db)).map(({ email }) => email.toLowerCase())),
+        };
+  const parsed = parseGatewayFile(text, { fileName, environment: input.environment, known });
+  if (parsed.ok) return [good("configuration", `${fileName} is right`)];
+  return parsed.problems.map((problem) => bad("configuration", formatProblem(problem), null));
+}
+
+function good(what: string, says: string): Finding {
+  return { what, state: "good", says, todo: null };
+}
+
+function doubt(what: string, says: string, todo: string): Finding {
+  return { what, state: "doubtful", says, todo };
+}
+
+function bad(what: string, says: string, todo: string | null): Finding {
+  return { what, state: "broken", says, todo };
+}
+
+function print({ what, state, says, todo }: Finding, { print: line, paint }: Terminal): void {
+  const mark = { good: paint.green("✓"), doubtful: paint.yellow("!"), broken: paint.red("✗") }[state];
+  line(`${mark} ${paint.bold(what)}  ${says}`);
+  if (todo !== null) line(`    ${todo}`);
+}

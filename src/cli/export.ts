@@ -1,0 +1,15 @@
+import { exportFile } from "../config/export.ts";
+import { type Command, DATA_OPTION } from "./command.ts";
+import { withInstallation } from "./store-access.ts";
+
+export const exportState: Command = {
+  words: "export",
+  summary: "Print the present state as a configuration file, secrets left out",
+  about: "Applying the result to the same installation changes nothing: secrets that are left out are kept.",
+  options: { data: DATA_OPTION },
+  run: (input) =>
+    withInstallation(input, async ({ db }) => {
+      input.terminal.print((await exportFile(db)).trimEnd());
+      return 0;
+    }),
+};

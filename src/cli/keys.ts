@@ -1,0 +1,162 @@
+import { newKey } from "../config/plan-keys.ts";
+import { INSTANT_RULE, instantMs, isName, NAME_RULE } from "../config/schema.ts";
+import type { KeyRecord } from "../records.ts";
+import { transaction } from "../store/db.ts";
+import { listGroups } from "../store/groups.ts";
+import { findKeyByPublicId, insertKey, listKeys, revokeKey } from "../store/keys.ts";
+import { findUserByEmail, listUsers } from "../store/users.ts";
+import { type Command, DATA_OPTION, fail, JSON_OPTION, misuse } from "./command.ts";
+import { withInstallation } from "./store-access.ts";
+import { count, table } from "./terminal.ts";
+
+export const createKey: Command = {
+  words: "keys create",
+  summary: "Make an API key and show it, this once",
+  options: {
+    name: { value: "NAME", about: "what it is for", required: true },
+    group: { value: "GROUP", about: "the group it is assigned to", required: true },
+    user: { value: "EMAIL", about: "the user it belongs to" },
+    expires: { value: "DATE", about: "2027-01-31 (to the end of that day, UTC) or 2027-01-31T12:00:00Z" },
+    json: JSON_OPTION,
+    data: DATA_OPTION,
+  },
+  run: (input) =>
+    withInstallation(input, async (installation) => {
+      const { db, clock } = installation;
+      const name = input.need("name");
+      const group = input.need("group");
+      const email = input.text("user");
+      const expires = input.text("expires");
+      if (!isName(name)) misuse(`--name must be ${NAME_RULE}.`, "For example: --name ci");
+      const expiresAtMs = expires === undefined ? null : instantMs(expires);
+      if (expires !== undefined && expiresAtMs === null)
+        misuse(`--expires must be ${INSTANT_RULE}.`, "All times are UTC.");
+      if (expiresAtMs !== null && expiresAtMs <= clock.nowMs()) fail("--expires is in the past.");
+
+      const { record, secret } = await transaction(db, async (tx) => {
+        const groups = await listGroups(tx);
+        const groupId = groups.find((candidate) => candidate.name === group)?.id;
+        if (groupId === undefined) {
+          const names = groups.map((candidate) => candidate.name).join(", ");
+          fail(
+            `There is no group "${group}".`,
+            names === "" ? "Apply a configuration file first." : `Groups: ${names}`,
+          );
+        }
+        const user = email === undefined ? null : await findUserByEmail(tx, email);
+        if (email !== undefined && user === null) {
+          fail(`There is no user "${email}".`, "Name the user in a configuration file and apply it.");
+        }
+        const userId = user?.id ?? null;
+        const taken = (await listKeys(tx)).find(
+          (key) => key.status === "active" && key.name === name && key.userId === userId,
+        );
+        if (taken !== undefined) {
+          fail(
+            `There is a key "${name}" ${user === null ? "without a user" : `of ${user.email}`} already.`,
+            `Choose another name, or revoke it: model-gateway keys revoke ${taken.publicId}`,
+          );
+        }
+        const made = newKey({ name, userId, groupId, expiresAtMs }, installation);
+        await insertKey(tx, made.record);
+        return made;
+      });
+
+      const { print, paint } = input.terminal;
+      const { publicId } = record;
+      if (input.flag("json")) {
+        const shownExpiry = instantText(expiresAtMs);
+        print(
+          JSON.stringify(
+            { name, group, user: email ?? null, public_id: publicId, expires: shownExpiry, secret },
+            null,
+            2,
+          ),
+        );
+        return 0;
+      }
+      print(`Key ${paint.bold(name)} for group ${group}, shown this once:\n`);
+      print(`  ${paint.bold(secret)}\n`);
+      print(paint.dim(`To take it back: model-gateway keys revoke ${publicId}`));
+      return 0;
+    }),
+};
+
+export const listAllKeys: Command = {
+  words: "keys list",
+  summary: "List the API keys",
+  options: { all: { about: "revoked keys too" }, json: JSON_OPTION, data: DATA_OPTION },
+  run: (input) =>
+    withInstallation(input, async ({ db, clock }) => {
+      const { print, remark, paint } = input.terminal;
+      const groups = new Map((await listGroups(db)).map(({ id, name }) => [id, name]));
+      const emails = new Map((await listUsers(db)).map(({ id, email }) => [id, email]));
+      const nowMs = clock.nowMs();
+      const all = await listKeys(db);
+      const keys = all
+        .filter(({ status }) => input.flag("all") || status === "active")
+        .map((key) => ({
+          public_id: key.publicId,
+          name: key.name,
+          user: key.userId === null ? null : (emails.get(key.userId) ?? key.userId),
+          group: groups.get(key.groupId) ?? key.groupId,
+          status: statusOf(key, nowMs),
+          expires: instantText(key.expiresAtMs),
+          created: instantText(key.createdAtMs),
+        }));
+      if (input.flag("json")) {
+        print(JSON.stringify(keys, null, 2));
+        return 0;
+      }
+      const hidden = all.length - keys.length;
+      if (keys.length > 0) {
+        const colour = { active: paint.green, expired: paint.yellow, revoked: paint.red };
+        const rows = keys.map((key) => [
+          key.public_id,
+          key.name,
+          key.user ?? "-",
+          key.group,
+          colour[key.status](key.status),
+          key.expires?.slice(0, 10) ?? "-",
+          key.created?.slice(0, 10) ?? "-",
+        ]);
+        print(table(["PUBLIC ID", "NAME", "USER", "GROUP", "STATUS", "EXPIRES", "CREATED"], rows, paint));
+      } else {
+        remark("No keys yet. Make one: model-gateway keys create --name NAME --group GROUP");
+      }
+      if (hidden > 0) remark(paint.dim(`\n${count(hidden, "revoked key")} not shown; --all shows them.`));
+      return 0;
+    }),
+};
+
+export const revoke: Command = {
+  words: "keys revoke",
+  summary: "Revoke an API key for good",
+  positionals: ["PUBLIC_ID"],
+  options: { json: JSON_OPTION, data: DATA_OPTION },
+  run: (input) =>
+    withInstallation(input, async ({ db, clock }) => {
+      const publicId = input.need("PUBLIC_ID");
+      const key = await findKeyByPublicId(db, publicId);
+      // What was typed is not repeated: somebody may have pasted a whole secret.
+      if (key === null)
+        fail("There is no key with this public id.", "The first column of: model-gateway keys list --all");
+      const revoked = await revokeKey(db, key.id, clock.nowMs());
+      if (input.flag("json")) input.terminal.print(JSON.stringify({ public_id: publicId, revoked }));
+      else if (revoked)
+        input.terminal.print(
+          `Key "${key.name}" (${publicId}) is revoked. Running servers refuse it within a second.`,
+        );
+      else input.terminal.print(`Key "${key.name}" (${publicId}) was revoked before.`);
+      return 0;
+    }),
+};
+
+function statusOf(key: KeyRecord, nowMs: number): "active" | "expired" | "revoked" {
+  if (key.status === "revoked") return "revoked";
+  return key.expiresAtMs !== null && key.expiresAtMs <= nowMs ? "expired" : "active";
+}
+
+function instantText(ms: number | null): string | null {
+  return ms === null ? null : new Date(ms).toISOString();
+}

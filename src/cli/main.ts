@@ -1,0 +1,92 @@
+import { nearest } from "../config/problem.ts";
+import { VERSION } from "../version.ts";
+import { claimAdmin } from "./admin.ts";
+import { apply } from "./apply.ts";
+import { type Command, Failure, misuse, runCommand } from "./command.ts";
+import { doctor } from "./doctor.ts";
+import { exportState } from "./export.ts";
+import { createKey, listAllKeys, revoke } from "./keys.ts";
+import { rotateMasterKey } from "./master-key.ts";
+import { simulate } from "./simulate.ts";
+import { isForOperators } from "./store-access.ts";
+import { openTerminal, type Terminal } from "./terminal.ts";
+
+const COMMANDS: readonly Command[] = [
+  apply,
+  exportState,
+  createKey,
+  listAllKeys,
+  revoke,
+  claimAdmin,
+  doctor,
+  simulate,
+  rotateMasterKey,
+];
+
+const START = { words: "start", summary: "Run the gateway" };
+const HELP = "See: model-gateway --help";
+
+async function main(argv: readonly string[], terminal: Terminal): Promise<number> {
+  const [first, second] = argv;
+  if (first === undefined || first === "--help" || first === "-h" || first === "help") {
+    terminal.print(overview(terminal));
+    return 0;
+  }
+  if (first === "--version" || first === "-v") {
+    terminal.print(VERSION);
+    return 0;
+  }
+  if (first === START.words) {
+    // Loaded only when asked for: the server's modules would slow every other command down.
+    const { start } = await import("./start.ts");
+    return runCommand(start, argv.slice(1), process.env, terminal);
+  }
+  const command = COMMANDS.find(({ words }) => words === first || words === `${first} ${second}`);
+  if (command === undefined) return unknown(first, second);
+  return runCommand(command, argv.slice(command.words.split(" ").length), process.env, terminal);
+}
+
+function unknown(first: string, second: string | undefined): never {
+  if (first.startsWith("-")) misuse(`Unknown option ${first}.`, HELP);
+  const family = COMMANDS.filter(({ words }) => words.startsWith(`${first} `)).map(({ words }) => words);
+  if (family.length > 0) {
+    misuse(
+      `${second === undefined ? `${first} what?` : "Unknown command."} There is: ${family.join(", ")}.`,
+      HELP,
+    );
+  }
+  const words = [START, ...COMMANDS].flatMap((command) => command.words.split(" ")[0] ?? []);
+  const close = nearest(first, words);
+  misuse(`Unknown command "${first}".${close === null ? "" : ` Did you mean ${close}?`}`, HELP);
+}
+
+function overview({ paint }: Terminal): string {
+  const form = ({ words, positionals }: { words: string; positionals?: readonly string[] }) =>
+    [words, ...(positionals ?? [])].join(" ");
+  const commands = [START, ...COMMANDS];
+  const width = Math.max(...commands.map((command) => form(command).length));
+  return [
+    `${paint.bold("Model Gateway")} ${paint.dim(VERSION)}`,
+    "",
+    "Usage: model-gateway COMMAND [options]",
+    "",
+    ...commands.map((command) => `  ${form(command).padEnd(width)}  ${command.summary}`),
+    "",
+    "model-gateway COMMAND --help says more. DATABASE_URL names another store than the data folder's.",
+  ].join("\n");
+}
+
+const terminal = openTerminal(process.env);
+try {
+  process.exitCode = await main(process.argv.slice(2), terminal);
+} catch (error) {
+  if (!isForOperators(error)) {
+    const { name, message } = error instanceof Error ? error : { name: "Error", message: String(error) };
+    terminal.remark(`model-gateway: unexpected ${name}: ${message}`);
+    process.exitCode = 1;
+  } else {
+    terminal.remark(`model-gateway: ${error.message}`);
+    if (error instanceof Failure && error.hint) terminal.remark(error.hint);
+    process.exitCode = error instanceof Failure ? error.exitCode : 1;
+  }
+}

@@ -1,0 +1,60 @@
+import { limits } from "../config/limits.ts";
+import { isPassword, PASSWORD_RULE } from "../config/schema.ts";
+import { fail, type Input } from "./command.ts";
+
+/** From standard input when asked for, else typed twice without echo. Never from an argument: those are visible. */
+export async function readPassword(input: Input): Promise<string> {
+  const password = input.flag("password-stdin") ? await fromStdin() : await fromPerson(input);
+  if (!isPassword(password)) fail(`The password must be ${PASSWORD_RULE}.`);
+  return password;
+}
+
+async function fromStdin(): Promise<string> {
+  const text = await new Response(Bun.stdin.stream()).text();
+  return text.replace(/\r?\n$/, "");
+}
+
+async function fromPerson(input: Input): Promise<string> {
+  if (!process.stdin.isTTY) {
+    fail("There is no terminal to type a password on.", "Pipe it in with --password-stdin.");
+  }
+  const password = await typed(`Password (at least ${limits.passwordCharsMin} characters): `, input);
+  if ((await typed("Again: ", input)) !== password) fail("The two passwords differ.");
+  return password;
+}
+
+const CTRL_C = "\x03";
+const BACKSPACE = ["\x7f", "\b"];
+
+function typed(prompt: string, { terminal }: Input): Promise<string> {
+  process.stderr.write(prompt);
+  const { stdin } = process;
+  stdin.setRawMode(true);
+  stdin.setEncoding("utf8");
+  stdin.resume();
+  return new Promise((resolve, reject) => {
+    let text = "";
+    const end = () => {
+      stdin.off("data", take);
+      stdin.setRawMode(false);
+      stdin.pause();
+      terminal.remark("");
+    };
+    const take = (chunk: string) => {
+      for (const character of chunk) {
+        if (character === CTRL_C) {
+          end();
+          reject(new Error("interrupted"));
+          return;
+        }
+        if (character === "\r" || character === "\n") {
+          end();
+          resolve(text);
+          return;
+        }
+        text = BACKSPACE.includes(character) ? text.slice(0, -1) : text + character;
+      }
+    };
+    stdin.on("data", take);
+  });
+}

@@ -1,0 +1,61 @@
+/** How things look on a terminal. Colours only for a person who wants them. */
+
+export interface Paint {
+  bold(text: string): string;
+  dim(text: string): string;
+  red(text: string): string;
+  green(text: string): string;
+  yellow(text: string): string;
+}
+
+export interface Terminal {
+  /** Standard output: what was asked for. */
+  print(text?: string): void;
+  /** Standard error: what went wrong, and remarks that a pipe must not carry. */
+  remark(text: string): void;
+  paint: Paint;
+}
+
+const plain: Paint = { bold: same, dim: same, red: same, green: same, yellow: same };
+const coloured: Paint = {
+  bold: sgr(1, 22),
+  dim: sgr(2, 22),
+  red: sgr(31, 39),
+  green: sgr(32, 39),
+  yellow: sgr(33, 39),
+};
+
+export function openTerminal(environment: Readonly<Record<string, string | undefined>>): Terminal {
+  // no-color.org: present and not empty, whatever its value.
+  const wanted = !environment.NO_COLOR && environment.TERM !== "dumb";
+  return {
+    print: (text = "") => void process.stdout.write(`${text}\n`),
+    remark: (text) => void process.stderr.write(`${text}\n`),
+    paint: wanted && process.stdout.isTTY ? coloured : plain,
+  };
+}
+
+/** Columns aligned by what is seen, not by what is written: colours and wide characters count right. */
+export function table(header: readonly string[], rows: readonly (readonly string[])[], paint: Paint): string {
+  const widths = header.map((title, column) =>
+    Math.max(Bun.stringWidth(title), ...rows.map((row) => Bun.stringWidth(row[column] ?? ""))),
+  );
+  const line = (cells: readonly string[]) =>
+    cells
+      .map((cell, column) => cell + " ".repeat(Math.max(0, (widths[column] ?? 0) - Bun.stringWidth(cell))))
+      .join("  ")
+      .trimEnd();
+  return [line(header.map((title) => paint.dim(title))), ...rows.map(line)].join("\n");
+}
+
+export function count(number: number, noun: string): string {
+  return `${number.toLocaleString("en")} ${noun}${number === 1 ? "" : "s"}`;
+}
+
+function same(text: string): string {
+  return text;
+}
+
+function sgr(on: number, off: number): (text: string) => string {
+  return (text) => `\x1b[${on}m${text}\x1b[${off}m`;
+}

@@ -1,0 +1,179 @@
+import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { type LogFields, openLog } from "../observe/log.ts";
+import type { AccountRecord, KeyRecord } from "../records.ts";
+import { openKeyring } from "../secrets/keyring.ts";
+import { accountCredentialBinding, seal } from "../secrets/seal.ts";
+import { putAccount } from "../store/accounts.ts";
+import { type Db, openDb } from "../store/db.ts";
+import { putGroup } from "../store/groups.ts";
+import { insertKey, revokeKey } from "../store/keys.ts";
+import { migrate } from "../store/migrate.ts";
+import { putModel } from "../store/models.ts";
+import { type LivePolicy, openLivePolicy } from "./live-policy.ts";
+
+let folder: string;
+let db: Db;
+let policy: LivePolicy;
+let logged: LogFields[];
+
+function keyring() {
+  return openKeyring({ file: join(folder, "master.key"), fromEnv: undefined });
+}
+
+const account = (sealedCredential: string | null): AccountRecord => ({
+  id: "a1",
+  name: "upstream",
+  kind: "openai",
+  baseUrl: "https://upstream.example/v1",
+  sealedCredential,
+  interfaces: ["chat"],
+  apiVersion: null,
+  privateNetwork: false,
+  priority: 1,
+  weight: 1,
+  models: { "*": "*" },
+  enabled: true,
+  createdAtMs: 1,
+});
+
+const key = (id: string): KeyRecord => ({
+  id,
+  name: id,
+  userId: null,
+  groupId: "g1",
+  digest: `digest of ${id}`,
+  publicId: `pub-${id}`,
+  last4: "last",
+  status: "active",
+  expiresAtMs: null,
+  createdAtMs: 1,
+  revokedAtMs: null,
+});
+
+async function open(store: Db, pollMs = 3_600_000): Promise<LivePolicy> {
+  const log = openLog(
+    () => 0,
+    (line) => logged.push(JSON.parse(line)),
+  );
+  return openLivePolicy({ db: store, keyring: keyring(), simulatorUrl: null, log, pollMs });
+}
+
+async function publish(model: string): Promise<void> {
+  await putModel(db, { id: model, interfaces: ["chat"], price: null, createdAtMs: 1 });
+  await putGroup(db, {
+    id: "g1",
+    name: "team",
+    interfaces: ["chat"],
+    models: [model],
+    accounts: ["a1"],
+    onDisconnect: "cancel",
+    createdAtMs: 1,
+  });
+}
+
+/** The store, its answers to single statements held back as long as there is something to wait for. */
+function answeringAfter(wait: () => Promise<void> | null): Db["sql"] {
+  const { sql } = db;
+  const late = async (...asked: Parameters<Db["sql"]>) => {
+    const rows = await sql(...asked);
+    await wait();
+    return rows;
+  };
+  return Object.assign(late, { text: sql.text, script: sql.script });
+}
+
+const listed = () => [...(policy.snapshot().groups.get("g1")?.models.keys() ?? [])];
+
+beforeEach(async () => {
+  folder = mkdtempSync(join(tmpdir(), "gateway-policy-"));
+  logged = [];
+  db = await openDb("sqlite::memory:");
+  await migrate(db);
+  await putAccount(db, account(null));
+  await publish("m1");
+  await insertKey(db, key("k1"));
+  policy = await open(db);
+});
+
+afterEach(async () => {
+  policy.close();
+  await db.close();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+describe("the policy in force", () => {
+  test("holds what the store held at the start", () => {
+    expect(listed()).toEqual(["m1"]);
+    expect(policy.keys.find("digest of k1")?.id).toBe("k1");
+  });
+
+  test("takes in a change of policy", async () => {
+    await publish("m2");
+    await policy.refresh();
+    expect(listed()).toEqual(["m2"]);
+  });
+
+  test("takes in new and revoked keys", async () => {
+    await insertKey(db, key("k2"));
+    await revokeKey(db, "k1", 5);
+    await policy.refresh();
+    expect(policy.keys.find("digest of k2")?.id).toBe("k2");
+    expect(policy.keys.find("digest of k1")).toBeUndefined();
+  });
+
+  test("keeps the same snapshot while nothing changes", async () => {
+    const before = policy.snapshot();
+    await policy.refresh();
+    expect(policy.snapshot()).toBe(before);
+  });
+
+  test("a refresh sees what was written before it was asked for, even while another is under way", async () => {
+    policy.close();
+    const gate = Promise.withResolvers<void>();
+    let wait: Promise<void> | null = null;
+    policy = await open({ ...db, sql: answeringAfter(() => wait) });
+    wait = gate.promise;
+    const earlier = policy.refresh();
+    await db.sql`SELECT 1 AS turn`;
+    await publish("m2");
+    const later = policy.refresh();
+    gate.resolve();
+    await Promise.all([earlier, later]);
+    expect(listed()).toEqual(["m2"]);
+  });
+
+  test("opens sealed credentials with the keyring", async () => {
+    await putAccount(db, account(seal(keyring(), accountCredentialBinding("a1"), "upstream secret")));
+    await policy.refresh();
+    expect(policy.snapshot().accounts.get("a1")?.credential).toBe("upstream secret");
+  });
+
+  test("a build that fails keeps the old snapshot, and the next good one replaces it", async () => {
+    const before = policy.snapshot();
+    await putAccount(db, account("v1:nobody:AAAA"));
+    await publish("m2");
+    await expect(policy.refresh()).rejects.toThrow();
+    expect(policy.snapshot()).toBe(before);
+    await putAccount(db, account(null));
+    await policy.refresh();
+    expect(listed()).toEqual(["m2"]);
+  });
+
+  test("keys are taken in even while the policy cannot be built", async () => {
+    await putAccount(db, account("v1:nobody:AAAA"));
+    await revokeKey(db, "k1", 5);
+    await expect(policy.refresh()).rejects.toThrow();
+    expect(policy.keys.find("digest of k1")).toBeUndefined();
+  });
+
+  test("it looks for changes by itself, and says so when that fails", async () => {
+    policy.close();
+    policy = await open(db, 1);
+    await putAccount(db, account("v1:nobody:AAAA"));
+    while (logged.length === 0) await Bun.sleep(1);
+    expect(logged[0]).toMatchObject({ level: "error", event: "policy_refresh_failed" });
+  });
+});
