@@ -4,6 +4,7 @@ import { CLAIM_SETTING, digestOf, readClaim } from "../config/admin-claim.ts";
 import type { Settings } from "../config/environment.ts";
 import { EMAIL_RULE, isEmail } from "../config/schema.ts";
 import { type Db, transaction } from "../store/db.ts";
+import { bumpKeyRevision } from "../store/revisions.ts";
 import { deleteSetting } from "../store/settings.ts";
 import { findUserByEmail, listUsers, putUser } from "../store/users.ts";
 import { type Command, DATA_OPTION, fail, misuse } from "./command.ts";
@@ -28,7 +29,8 @@ export const claimAdmin: Command = {
       await checkClaim(db, settings, clock.nowMs());
       const passwordHash = await Bun.password.hash(await readPassword(input), "argon2id");
       await transaction(db, async (tx) => {
-        // Once more, inside: of two claims at the same time one must fail.
+        // Once more, behind the lock that this takes: of two claims at the same time one must fail.
+        await bumpKeyRevision(tx);
         await checkClaim(tx, settings, clock.nowMs());
         await deleteSetting(tx, CLAIM_SETTING);
         const present = await findUserByEmail(tx, email);

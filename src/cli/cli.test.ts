@@ -13,6 +13,7 @@ import {
 } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
+import { startPostgres } from "../../test/postgres.ts";
 import { readSettings } from "../config/environment.ts";
 import { type Installation, openInstallation } from "../config/installation.ts";
 import { readSetting, writeSetting } from "../store/settings.ts";
@@ -22,7 +23,7 @@ import { startSimulator } from "../upstreams/simulator/simulator.ts";
 const LAUNCHER = resolve(import.meta.dir, "../../bin/model-gateway");
 
 // Every command is a process of its own, and the machine may be busy.
-setDefaultTimeout(60_000);
+setDefaultTimeout(120_000);
 
 let folder: string;
 let data: string;
@@ -208,6 +209,21 @@ describe("apply and export", () => {
     const { out } = await run(["export"]);
     const again = await run(["apply", file(out, "exported.yaml"), "--prune"]);
     expect(again.out).toStartWith("Nothing to change");
+  });
+
+  test("the same with DATABASE_URL on PostgreSQL", async () => {
+    const postgres = await startPostgres();
+    const env = { DATABASE_URL: postgres.url };
+    try {
+      expect((await run(["apply", file(FILE)], { env })).code).toBe(0);
+      const { out } = await run(["export"], { env });
+      const again = await run(["apply", file(out, "exported.yaml"), "--prune"], { env });
+      expect(again.out).toStartWith("Nothing to change");
+      expect((await run(["doctor"], { env })).out).toContain("PostgreSQL, schema");
+      expect(existsSync(join(data, "gateway.db"))).toBe(false);
+    } finally {
+      await postgres.stop();
+    }
   });
 
   test("a file that is not there is a sentence", async () => {

@@ -1,7 +1,7 @@
 import { transaction } from "../store/db.ts";
 import { listKeys } from "../store/keys.ts";
 import { readPolicy } from "../store/policy.ts";
-import { readRevisions } from "../store/revisions.ts";
+import { bumpPolicyRevision, readRevisions } from "../store/revisions.ts";
 import { listUsers } from "../store/users.ts";
 import { type KnownNames, NOTHING_KNOWN } from "./check.ts";
 import { parseGatewayFile } from "./file.ts";
@@ -61,8 +61,10 @@ export class ChangedMeanwhile extends Error {
 export async function applyChanges({ db }: Pick<Installation, "db">, plan: PlannedChanges): Promise<void> {
   if (plan.steps.length === 0) return;
   await transaction(db, async (tx) => {
+    // First of all, for its lock: from here to the commit no other writer gets in.
+    await bumpPolicyRevision(tx);
     const { policy, keys } = await readRevisions(tx);
-    if (policy !== plan.revisions.policy || keys !== plan.revisions.keys) {
+    if (policy !== plan.revisions.policy + 1 || keys !== plan.revisions.keys) {
       throw new ChangedMeanwhile(
         "The installation was changed by somebody else in the meantime. Nothing was written.",
       );

@@ -91,7 +91,7 @@ function orderFor({ gateway, call, endpoint, request, routes, record }: Passage)
     request,
     routes,
     clientHeaders: call.request.headers,
-    clientSignal: call.request.signal,
+    client: call.request,
     openReader: () =>
       openStreamReader(endpoint, request, {
         nowMs: gateway.clock.nowMs,

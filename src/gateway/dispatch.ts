@@ -19,7 +19,7 @@ import {
   type UpstreamFailure,
 } from "../upstreams/failure.ts";
 import { upstreamRequestId } from "../upstreams/headers.ts";
-import { clientGone, type Outbound, readWhole, send } from "./send.ts";
+import { type Client, clientGone, type Outbound, readWhole, send } from "./send.ts";
 import { openUpstreamStream, type UpstreamStream } from "./upstream-stream.ts";
 
 export interface Dispatcher extends Outbound {
@@ -43,7 +43,7 @@ export interface Order {
   request: ModelRequest;
   routes: readonly Route[];
   clientHeaders: Headers;
-  clientSignal: AbortSignal;
+  client: Client;
   /** A fresh reader for each attempt: what a failed one read counts for nothing. */
   openReader(): StreamReader;
   /** Filled as it goes, for the record. */
@@ -77,7 +77,7 @@ export async function dispatch(dispatcher: Dispatcher, order: Order): Promise<De
     order.trace.route = route;
     const attempt = await tryRoute(dispatcher, order, route);
     if (attempt.kind !== "failed") return attempt;
-    if (order.clientSignal.aborted) throw clientGone();
+    if (order.client.signal.aborted) throw clientGone();
     note(dispatcher.log, order, route, attempt.failure);
     last = clientError(attempt.failure, audienceOf(order.request, route));
     if (!mayTryAnother(attempt.failure)) break;
@@ -107,7 +107,7 @@ async function tryRoute(dispatcher: Dispatcher, order: Order, route: Route): Pro
     body: { contentType: request.body.contentType, content },
     wantsEvents: request.stream,
     deadlineMs: request.stream ? timing.firstByteTimeoutMs : timing.unaryTimeoutMs,
-    clientSignal: order.clientSignal,
+    client: order.client,
   });
   if (sent.kind === "failed") return sent;
   const { response, hangUp } = sent;
@@ -120,9 +120,9 @@ async function tryRoute(dispatcher: Dispatcher, order: Order, route: Route): Pro
     return { kind: "failed", failure: wrongType };
   }
   if (!request.stream) {
-    const bytes = await readWhole(dispatcher, response, hangUp, order.clientSignal);
+    const bytes = await readWhole(dispatcher, response, hangUp, order.client);
     return bytes instanceof Uint8Array
-      ? digestWhole(bytes, order, response.headers, dispatcher.jsonDepthMax)
+      ? digestWhole(bytes, order, route, response.headers, dispatcher.jsonDepthMax)
       : { kind: "failed", failure: bytes };
   }
   hangUp.stopDeadline();
@@ -140,8 +140,14 @@ async function tryRoute(dispatcher: Dispatcher, order: Order, route: Route): Pro
   return opened.kind === "open" ? { kind: "stream", stream: opened.stream } : opened;
 }
 
-function digestWhole(bytes: Uint8Array, order: Order, upstreamHeaders: Headers, depthMax: number): Attempt {
-  const answer = readAnswer(bytes, order.endpoint.name, order.request.publicModel, depthMax);
+function digestWhole(
+  bytes: Uint8Array,
+  order: Order,
+  route: Route,
+  upstreamHeaders: Headers,
+  depthMax: number,
+): Attempt {
+  const answer = readAnswer(bytes, order.endpoint.name, audienceOf(order.request, route), depthMax);
   switch (answer.kind) {
     case "answer":
       return { kind: "answer", answer, upstreamHeaders };

@@ -21,6 +21,12 @@ export interface Outbound {
   responseBytesMax: number;
 }
 
+/**
+ * Whoever waits for the answer; its signal fires when it leaves. The runtime makes the signal when it is first
+ * asked for, at a cost that a prompt answer need not pay: ask late.
+ */
+export type Client = Pick<Request, "signal">;
+
 export interface Exchange {
   account: Account;
   method: "GET" | "POST" | "DELETE";
@@ -32,8 +38,7 @@ export interface Exchange {
   wantsEvents: boolean;
   /** Until the status line of a stream, or until the last byte of a whole answer. */
   deadlineMs: number;
-  /** Fires when the client leaves. */
-  clientSignal: AbortSignal;
+  client: Client;
 }
 
 export type Sent =
@@ -52,7 +57,7 @@ export interface HangUp {
 
 export async function send(out: Outbound, exchange: Exchange): Promise<Sent> {
   const { account, body } = exchange;
-  const hangUp = openHangUp(exchange.clientSignal);
+  const hangUp = openHangUp(exchange.client);
   try {
     const dialled = out.dialer.resolve(account.baseUrl, account.privateNetwork);
     const target = dialled instanceof Promise ? await dialled : dialled;
@@ -89,7 +94,7 @@ export async function send(out: Outbound, exchange: Exchange): Promise<Sent> {
     return { kind: "failed", failure };
   } catch (thrown) {
     hangUp.settle();
-    if (exchange.clientSignal.aborted) throw clientGone();
+    if (exchange.client.signal.aborted) throw clientGone();
     return { kind: "failed", failure: hangUp.endedBy() ?? failureOf(thrown) };
   }
 }
@@ -99,7 +104,7 @@ export async function readWhole(
   out: Outbound,
   response: Response,
   hangUp: HangUp,
-  clientSignal: AbortSignal,
+  client: Client,
 ): Promise<Uint8Array | UpstreamFailure> {
   try {
     const bytes = await readBounded(response, out.responseBytesMax);
@@ -108,7 +113,7 @@ export async function readWhole(
     hangUp.abort();
     return failed("bad_answer", "the answer was too large, or packed in a way that cannot be opened");
   } catch (thrown) {
-    if (clientSignal.aborted) throw clientGone();
+    if (client.signal.aborted) throw clientGone();
     return hangUp.endedBy() ?? failureOf(thrown);
   } finally {
     hangUp.settle();
@@ -166,6 +171,8 @@ function timedOut(): UpstreamFailure {
   return failed("timeout", "no answer within the deadline");
 }
 
+/** From here on a client that leaves is noticed; a prompt answer costs less than watching for that would. */
+const WATCH_CLIENT_AFTER_MS = 100;
 /** Headers later than this make it worth asking whether the host is there at all. */
 const LATE_MS = 1_000;
 
@@ -174,38 +181,48 @@ interface OpenHangUp extends HangUp {
   startDeadline(deadlineMs: number, isReachable: () => Promise<boolean>): void;
 }
 
-function openHangUp(clientSignal: AbortSignal): OpenHangUp {
+function openHangUp(client: Client): OpenHangUp {
   const controller = new AbortController();
   let endedBy: UpstreamFailure | null = null;
   let timer: ReturnType<typeof setTimeout> | undefined;
+  let watched: AbortSignal | null = null;
   let waiting = true;
   const abort = () => controller.abort();
   const end = (failure: UpstreamFailure) => {
     endedBy ??= failure;
     abort();
   };
-  clientSignal.addEventListener("abort", abort);
-  if (clientSignal.aborted) abort();
+  const watchClient = () => {
+    watched = client.signal;
+    watched.addEventListener("abort", abort);
+    if (watched.aborted) abort();
+  };
   return {
     signal: controller.signal,
     abort,
     endedBy: () => endedBy,
     startDeadline(deadlineMs, isReachable) {
-      timer = setTimeout(() => {
+      const checkHost = () => {
         timer = setTimeout(() => end(timedOut()), deadlineMs - LATE_MS);
         void isReachable().then((reachable) => {
           if (!reachable && waiting) end(failed("connect", "no connection"));
         });
-      }, LATE_MS);
+      };
+      timer = setTimeout(() => {
+        watchClient();
+        timer = setTimeout(checkHost, LATE_MS - WATCH_CLIENT_AFTER_MS);
+      }, WATCH_CLIENT_AFTER_MS);
     },
     stopDeadline() {
       waiting = false;
       clearTimeout(timer);
+      // A stream may be silent for long before its first content.
+      if (watched === null) watchClient();
     },
     settle() {
       waiting = false;
       clearTimeout(timer);
-      clientSignal.removeEventListener("abort", abort);
+      watched?.removeEventListener("abort", abort);
     },
   };
 }

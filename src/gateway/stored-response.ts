@@ -74,9 +74,9 @@ async function forward(
     throw clientError(sent.failure, audienceOf(stored, route));
   }
   if (wantsEvents) return streamBack(gateway, call, stored, route, sent);
-  const bytes = await readWhole(gateway.dispatcher, sent.response, sent.hangUp, call.request.signal);
+  const bytes = await readWhole(gateway.dispatcher, sent.response, sent.hangUp, call.request);
   if (!(bytes instanceof Uint8Array)) throw clientError(bytes, audienceOf(stored, route));
-  const answer = readAnswer(bytes, "responses", route.publicModel, gateway.dispatcher.jsonDepthMax);
+  const answer = readAnswer(bytes, "responses", audienceOf(stored, route), gateway.dispatcher.jsonDepthMax);
   if (answer.kind !== "answer") {
     throw clientError(failed("bad_answer", "not a JSON object"), audienceOf(stored, route));
   }
@@ -110,7 +110,7 @@ function exchangeFor(
     body: null,
     wantsEvents,
     deadlineMs: wantsEvents ? timing.firstByteTimeoutMs : timing.unaryTimeoutMs,
-    clientSignal: call.request.signal,
+    client: call.request,
   };
 }
 

@@ -2,9 +2,9 @@
 
 import { parseJson } from "../wire/json-parse.ts";
 import { type Field, scanObject, stringValue, wantedFields } from "../wire/json-scan.ts";
-import { applySplices, jsonString, replaceValue } from "../wire/splice.ts";
+import { applySplices, jsonString, replaceValue, type Splice } from "../wire/splice.ts";
 import type { EndpointName } from "./request.ts";
-import { readUpstreamError, type UpstreamError } from "./upstream-error.ts";
+import { type Audience, publicMessage, readUpstreamError, type UpstreamError } from "./upstream-error.ts";
 import { readUsage, type TokenUsage } from "./usage.ts";
 
 const ANSWER = wantedFields(["id", "model", "status", "usage", "error", "data"]);
@@ -25,27 +25,44 @@ export type Answer =
 export function readAnswer(
   bytes: Uint8Array,
   endpoint: EndpointName,
-  publicModel: string,
+  audience: Audience,
   depthMax: number,
 ): Answer {
   const scan = scanObject(bytes, 0, bytes.length, ANSWER, { depthMax });
   if (!scan.ok) return { kind: "malformed" };
   const { id, model, status, usage, error, data } = scan.fields;
-  // A response object has an `error` of its own and is an answer all the same; elsewhere it means failure.
   const isResponse = endpoint === "responses";
-  if (error && !isResponse && (error.kind === "object" || error.kind === "string")) {
+  const tellsError = error?.kind === "object" || error?.kind === "string";
+  // A response object has an `error` of its own and is an answer all the same; elsewhere it means failure.
+  if (tellsError && !(isResponse && status?.kind === "string")) {
     const found = readUpstreamError(parseJson(bytes));
     return { kind: "error", error: found ?? { code: null, type: null, param: null, message: "" } };
   }
+  const splices: Splice[] = [];
+  if (model?.kind === "string") splices.push(replaceValue(model, jsonString(audience.publicModel)));
+  if (error && tellsError) splices.push(replaceValue(error, publicError(bytes, error, audience)));
   return {
     kind: "answer",
-    body:
-      model?.kind === "string" ? applySplices(bytes, [replaceValue(model, jsonString(publicModel))]) : bytes,
+    body: applySplices(bytes, splices),
     usage: usage?.kind === "object" ? readUsage(parseJson(bytes.subarray(usage.start, usage.end))) : null,
     images: endpoint.startsWith("images.") && data?.kind === "array" ? countObjects(bytes, data) : 0,
     responseId: isResponse && id ? stringValue(bytes, id) : null,
     status: isResponse && status ? stringValue(bytes, status) : null,
   };
+}
+
+const ERROR_CODE = /^[a-z_]{1,64}$/;
+
+/** Why a response failed, in the upstream's words: what names an account goes, as in any error. */
+function publicError(bytes: Uint8Array, field: Field, audience: Audience): Uint8Array {
+  const error = readUpstreamError({ error: parseJson(bytes.subarray(field.start, field.end)) });
+  const code = error?.code ?? "";
+  return Buffer.from(
+    JSON.stringify({
+      code: ERROR_CODE.test(code) ? code : "server_error",
+      message: publicMessage(error?.message ?? "", audience) || "The model failed to answer.",
+    }),
+  );
 }
 
 /** Elements of an array of objects; an image is megabytes of base64, so strings are jumped over. */

@@ -20,8 +20,10 @@ const EVENT_END = Buffer.from("\n\n");
 const CLOSE = Buffer.from("}");
 const USAGE = Buffer.from('"usage"');
 const USAGE_NULL_AT_END = Buffer.from(',"usage":null}');
-/** Inside a JSON string the quotes would be escaped, so this can only be the field itself. */
-const FINISHED = Buffer.from('"finish_reason":"');
+const ERROR = Buffer.from('"error"');
+const FINISH_REASON = Buffer.from('"finish_reason"');
+const QUOTE = 0x22;
+const OBJECT_CLOSE = 0x7d;
 
 export interface ChatReaderOptions {
   publicModel: string;
@@ -33,7 +35,8 @@ export interface ChatReaderOptions {
 export function openChatReader(options: ChatReaderOptions): StreamReader {
   const { publicModel, hidesUsage, depthMax } = options;
   let usage: TokenUsage | null = null;
-  let finished = 0;
+  /** Indexes of the choices that gave a reason for ending. */
+  const finished = new Set<unknown>();
   let outcome: StreamOutcome = "failed";
   let badEvents = 0;
   let hasContent = false;
@@ -45,25 +48,30 @@ export function openChatReader(options: ChatReaderOptions): StreamReader {
     if (data === null) return DROPPED;
     if (isDone(data)) return readDone();
     const chunk = Buffer.from(data.bytes.buffer, data.bytes.byteOffset + data.start, data.end - data.start);
-    return (hasContent ? readAlike(chunk) : null) ?? readAny(chunk);
+    // Data of several lines comes joined in an array of its own, and has to be taken apart again.
+    return (hasContent && data.bytes === bytes ? readAlike(chunk) : null) ?? readAny(chunk);
   }
 
   function readDone(): Verdict {
     // An upstream that says it is done without having answered anything has failed.
-    if (finished === 0 && !hasContent) {
+    if (finished.size === 0 && !hasContent) {
       return { phase: "failed", error: { code: null, type: null, param: null, message: "" } };
     }
     outcome = "completed";
     return { phase: "terminal", replacement: DONE };
   }
 
-  /** The common case: a chunk that begins like the others and carries no usage. Null if it is not one. */
+  /**
+   * The common case: a chunk that begins like the others and carries neither usage nor error. Null if it is
+   * not one. In JSON a quote inside a string is escaped, so a field's name in quotes is found without parsing.
+   */
   function readAlike(chunk: Buffer): Verdict | null {
     if (beginning === null) return null;
     const { theirs, ours } = beginning;
     if (chunk.length < theirs.length || chunk.compare(theirs, 0, theirs.length, 0, theirs.length) !== 0) {
       return null;
     }
+    if (chunk[chunk.length - 1] !== OBJECT_CLOSE || chunk.indexOf(ERROR, theirs.length) !== -1) return null;
     let to = chunk.length;
     let close: Buffer | null = null;
     if (endsWith(chunk, USAGE_NULL_AT_END)) {
@@ -74,7 +82,7 @@ export function openChatReader(options: ChatReaderOptions): StreamReader {
     } else if (chunk.indexOf(USAGE, theirs.length) !== -1) {
       return null;
     }
-    if (chunk.indexOf(FINISHED, theirs.length) !== -1) finished++;
+    noteFinished(chunk, theirs.length);
     const rest = chunk.subarray(theirs.length, to);
     return {
       phase: "content",
@@ -93,10 +101,11 @@ export function openChatReader(options: ChatReaderOptions): StreamReader {
       const found = readUpstreamError(parseJson(chunk));
       return { phase: "failed", error: found ?? { code: null, type: null, param: null, message: "" } };
     }
-    if (counted?.kind === "object") usage = readUsage(parseJson(chunk.subarray(counted.start, counted.end)));
+    if (counted?.kind === "object")
+      usage = readUsage(parseJson(chunk.subarray(counted.start, counted.end))) ?? usage;
     const empty = choices === undefined || isEmptyArray(chunk.subarray(choices.start, choices.end));
     if (counted?.kind === "object" && empty && hidesUsage) return DROPPED;
-    if (!empty && chunk.indexOf(FINISHED) !== -1) finished++;
+    noteFinished(chunk, 0);
     const name = jsonString(publicModel);
     if (model?.kind === "string") {
       const theirs = chunk.subarray(0, model.end);
@@ -114,10 +123,17 @@ export function openChatReader(options: ChatReaderOptions): StreamReader {
     return { phase: hasContent ? "content" : "lifecycle", replacement: formatEvent(null, json) };
   }
 
+  function noteFinished(chunk: Buffer, from: number): void {
+    if (!givesFinishReason(chunk, from)) return;
+    for (const choice of choicesOf(parseJson(chunk))) {
+      if (typeof choice.finish_reason === "string") finished.add(choice.index);
+    }
+  }
+
   return {
     read,
     saidEverything() {
-      const all = finished >= options.choices;
+      const all = finished.size >= options.choices;
       if (all) outcome = "completed";
       return all;
     },
@@ -142,10 +158,7 @@ export function openChatReader(options: ChatReaderOptions): StreamReader {
 
 /** The first chunk usually holds only a role: until a delta has substance, nothing was said. */
 function saysSomething(chunk: unknown): boolean {
-  const choices = isObject(chunk) ? chunk.choices : null;
-  if (!Array.isArray(choices)) return false;
-  return choices.some((choice: unknown) => {
-    if (!isObject(choice)) return false;
+  return choicesOf(chunk).some((choice) => {
     if (typeof choice.finish_reason === "string") return true;
     const delta = choice.delta;
     if (!isObject(delta)) return false;
@@ -153,6 +166,21 @@ function saysSomething(chunk: unknown): boolean {
       ([field, value]) => field !== "role" && value !== null && value !== "" && value !== undefined,
     );
   });
+}
+
+function choicesOf(chunk: unknown): Record<string, unknown>[] {
+  const choices = isObject(chunk) ? chunk.choices : null;
+  return Array.isArray(choices) ? choices.filter(isObject) : [];
+}
+
+/** Nearly every chunk has the field, and nearly always it is null: only a string is worth parsing for. */
+function givesFinishReason(chunk: Buffer, from: number): boolean {
+  for (let at = chunk.indexOf(FINISH_REASON, from); at !== -1; at = chunk.indexOf(FINISH_REASON, at)) {
+    at += FINISH_REASON.length;
+    while (chunk[at] === 0x3a || chunk[at] === 0x20) at++;
+    if (chunk[at] === QUOTE) return true;
+  }
+  return false;
 }
 
 function endsWith(chunk: Buffer, tail: Buffer): boolean {

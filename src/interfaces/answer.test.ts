@@ -1,0 +1,135 @@
+import { describe, expect, test } from "bun:test";
+import fc from "fast-check";
+import { readAnswer } from "./answer.ts";
+import type { EndpointName } from "./request.ts";
+
+const AUDIENCE = { publicModel: "fast", upstreamModel: "gpt-6-eu-0419", mentions: () => false };
+
+function read(endpoint: EndpointName, body: unknown) {
+  const text = typeof body === "string" ? body : JSON.stringify(body);
+  return readAnswer(new TextEncoder().encode(text), endpoint, AUDIENCE, 32);
+}
+
+function answer(endpoint: EndpointName, body: unknown) {
+  const found = read(endpoint, body);
+  if (found.kind !== "answer") throw new Error(`expected an answer, got ${found.kind}`);
+  return { ...found, text: new TextDecoder().decode(found.body) };
+}
+
+const USAGE = { prompt_tokens: 3, completion_tokens: 4 };
+
+describe("an answer", () => {
+  test("has the public model in place of the upstream's, and is otherwise as it came", () => {
+    const body = '{ "id":"x", "model" : "gpt-6-eu-0419",\n"big":12345678901234567890, "a":1.0, "a":2 }';
+    expect(answer("chat.completions", body).text).toBe(body.replace("gpt-6-eu-0419", "fast"));
+  });
+
+  test("without a model stays without one", () => {
+    const body = '{"created":1,"data":[]}';
+    expect(answer("images.generations", body).text).toBe(body);
+  });
+
+  test("tells its usage", () => {
+    expect(answer("chat.completions", { model: "m", usage: USAGE }).usage).toMatchObject({
+      inputTokens: 3,
+      outputTokens: 4,
+    });
+    expect(answer("chat.completions", { model: "m" }).usage).toBeNull();
+    expect(answer("chat.completions", { model: "m", usage: null }).usage).toBeNull();
+  });
+
+  test("of images tells how many there are", () => {
+    const data = [{ b64_json: 'x"{}[{' }, { url: "u", more: [{}, { a: {} }] }, { b64_json: "\\" }];
+    expect(answer("images.generations", { data }).images).toBe(3);
+    expect(answer("images.edits", { data: [] }).images).toBe(0);
+    expect(answer("images.edits", {}).images).toBe(0);
+    expect(answer("embeddings", { data }).images).toBe(0);
+  });
+
+  test("images are counted right whatever their texts hold", () => {
+    const image = fc.record({
+      b64_json: fc.string({ unit: "binary" }),
+      other: fc.jsonValue({ maxDepth: 2 }),
+    });
+    fc.assert(
+      fc.property(fc.array(image, { maxLength: 4 }), (data) => {
+        expect(answer("images.generations", { created: 1, data }).images).toBe(data.length);
+      }),
+    );
+  });
+
+  test("of the Responses family tells its id and where it stands", () => {
+    const found = answer("responses", { id: "resp_1", status: "queued", model: "m" });
+    expect(found).toMatchObject({ responseId: "resp_1", status: "queued" });
+  });
+
+  test("of another family has neither, whatever its id is", () => {
+    const found = answer("chat.completions", { id: "chatcmpl-1", status: "queued" });
+    expect(found).toMatchObject({ responseId: null, status: null });
+    expect(answer("responses.compact", { id: "resp_1" }).responseId).toBeNull();
+  });
+});
+
+describe("a response that failed", () => {
+  const failed = (error: unknown) => ({ id: "resp_1", status: "failed", error, model: "m", usage: USAGE });
+
+  test("is an answer: it has an id, a status and a usage", () => {
+    const found = answer("responses", failed({ code: "server_error", message: "Sorry" }));
+    expect(found).toMatchObject({ responseId: "resp_1", status: "failed" });
+    expect(found.usage?.inputTokens).toBe(3);
+    expect(JSON.parse(found.text).error).toEqual({ code: "server_error", message: "Sorry" });
+  });
+
+  test("tells its reason without naming an account", () => {
+    const message = "Organization org-CANARY7 has no quota for gpt-6-eu-0419.";
+    const { text } = answer("responses", failed({ code: "rate_limit_exceeded", message, key: "sk-CANARY7" }));
+    expect(JSON.parse(text).error).toEqual({
+      code: "rate_limit_exceeded",
+      message: "Organization [redacted] has no quota for fast.",
+    });
+  });
+
+  test("has a code of the API's own form", () => {
+    const { text } = answer("responses", failed({ code: "acct-CANARY7", message: "" }));
+    expect(JSON.parse(text).error).toEqual({ code: "server_error", message: "The model failed to answer." });
+  });
+
+  test("and one that did not keeps its null", () => {
+    const body = '{"id":"r","status":"completed","error":null}';
+    expect(answer("responses", body).text).toBe(body);
+  });
+});
+
+describe("what only looks like an answer", () => {
+  const error = { message: "no", type: "server_error", param: null, code: "c" };
+
+  test.each([
+    "chat.completions",
+    "embeddings",
+    "images.generations",
+    "responses.compact",
+    "responses",
+  ] as const)("an error object is an error for %s", (endpoint) => {
+    expect(read(endpoint, { error })).toEqual({ kind: "error", error });
+    expect(read(endpoint, { error: "no" })).toMatchObject({ kind: "error", error: { message: "no" } });
+  });
+
+  test("an error beside choices is an error", () => {
+    expect(read("chat.completions", { id: "x", choices: [], error }).kind).toBe("error");
+  });
+
+  test("a null error is none", () => {
+    expect(read("chat.completions", { id: "x", error: null }).kind).toBe("answer");
+  });
+
+  test.each([
+    ["nothing", ""],
+    ["an HTML page", "<!doctype html><title>Sign in</title>"],
+    ["a list", "[]"],
+    ["a cut object", '{"id":"x","choices":[{"message":{"content":"hel'],
+    ["two models", '{"model":"a","model":"b"}'],
+    ["too deep an object", `{"a":${"[".repeat(40)}${"]".repeat(40)}}`],
+  ])("%s is malformed", (_, body) => {
+    expect(read("chat.completions", body)).toEqual({ kind: "malformed" });
+  });
+});

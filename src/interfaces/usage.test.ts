@@ -1,0 +1,134 @@
+import { describe, expect, test } from "bun:test";
+import fc from "fast-check";
+import { readUsage, type TokenUsage } from "./usage.ts";
+
+const counted = (change: Partial<TokenUsage>): TokenUsage => ({
+  inputTokens: 0,
+  cachedTokens: 0,
+  cacheWriteTokens: 0,
+  outputTokens: 0,
+  reasoningTokens: 0,
+  ...change,
+});
+
+describe("usage", () => {
+  test("of a response", () => {
+    const usage = {
+      input_tokens: 100,
+      input_tokens_details: { cached_tokens: 40, cache_write_tokens: 10 },
+      output_tokens: 50,
+      output_tokens_details: { reasoning_tokens: 20 },
+      total_tokens: 150,
+    };
+    expect(readUsage(usage)).toEqual({
+      inputTokens: 100,
+      cachedTokens: 40,
+      cacheWriteTokens: 10,
+      outputTokens: 50,
+      reasoningTokens: 20,
+    });
+  });
+
+  test("of a chat completion", () => {
+    const usage = {
+      prompt_tokens: 100,
+      prompt_tokens_details: { cached_tokens: 40, audio_tokens: 0 },
+      completion_tokens: 50,
+      completion_tokens_details: { reasoning_tokens: 20 },
+      total_tokens: 150,
+    };
+    expect(readUsage(usage)).toEqual(
+      counted({ inputTokens: 100, cachedTokens: 40, outputTokens: 50, reasoningTokens: 20 }),
+    );
+  });
+
+  test("of an embedding, which has no output", () => {
+    expect(readUsage({ prompt_tokens: 8, total_tokens: 8 })).toEqual(counted({ inputTokens: 8 }));
+  });
+
+  test("of an upstream that counts cache hits beside the details", () => {
+    const usage = { prompt_tokens: 9, completion_tokens: 1, prompt_cache_hit_tokens: 4 };
+    expect(readUsage(usage)).toEqual(counted({ inputTokens: 9, cachedTokens: 4, outputTokens: 1 }));
+  });
+
+  test("an explicit 0 is a value", () => {
+    expect(readUsage({ prompt_tokens: 0, completion_tokens: 0 })).toEqual(counted({}));
+    expect(readUsage({ input_tokens: 0, prompt_tokens: 9, output_tokens: 0 })).toEqual(counted({}));
+  });
+
+  test("null details are no details", () => {
+    const usage = {
+      input_tokens: 5,
+      output_tokens: 1,
+      input_tokens_details: null,
+      output_tokens_details: null,
+    };
+    expect(readUsage(usage)).toEqual(counted({ inputTokens: 5, outputTokens: 1 }));
+  });
+
+  test("there is none where no count is named", () => {
+    for (const json of [undefined, null, 7, "5", [], {}, { cost: 1 }, { input_tokens_details: {} }]) {
+      expect(readUsage(json)).toBeNull();
+    }
+  });
+
+  test.each([-1, -0.5, 1.5, Number.NaN, Number.POSITIVE_INFINITY, 1e18, 2 ** 53, "12", true, {}])(
+    "%p tokens count as none",
+    (bad) => {
+      const usage = {
+        input_tokens: bad,
+        input_tokens_details: { cached_tokens: bad, cache_write_tokens: bad },
+        output_tokens: bad,
+        output_tokens_details: { reasoning_tokens: bad },
+      };
+      expect(readUsage(usage)).toEqual(counted({}));
+    },
+  );
+
+  test("a part is never more than the whole", () => {
+    const usage = {
+      input_tokens: 10,
+      input_tokens_details: { cached_tokens: 11, cache_write_tokens: 12 },
+      output_tokens: 5,
+      output_tokens_details: { reasoning_tokens: 6 },
+    };
+    expect(readUsage(usage)).toEqual({
+      inputTokens: 10,
+      cachedTokens: 10,
+      cacheWriteTokens: 10,
+      outputTokens: 5,
+      reasoningTokens: 5,
+    });
+  });
+
+  test("whatever an upstream writes, every count is a whole number that credits nobody", () => {
+    const anything = fc.oneof(fc.double(), fc.integer(), fc.anything());
+    const details = fc.oneof(
+      anything,
+      fc.record({ cached_tokens: anything, cache_write_tokens: anything, reasoning_tokens: anything }),
+    );
+    const usage = fc.record(
+      {
+        input_tokens: anything,
+        prompt_tokens: anything,
+        output_tokens: anything,
+        completion_tokens: anything,
+        total_tokens: anything,
+        input_tokens_details: details,
+        prompt_tokens_details: details,
+        output_tokens_details: details,
+      },
+      { requiredKeys: [] },
+    );
+    fc.assert(
+      fc.property(usage, (json) => {
+        const read = readUsage(json);
+        if (read === null) return;
+        for (const count of Object.values(read)) expect(Number.isSafeInteger(count) && count >= 0).toBe(true);
+        expect(read.cachedTokens).toBeLessThanOrEqual(read.inputTokens);
+        expect(read.cacheWriteTokens).toBeLessThanOrEqual(read.inputTokens);
+        expect(read.reasoningTokens).toBeLessThanOrEqual(read.outputTokens);
+      }),
+    );
+  });
+});

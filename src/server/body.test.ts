@@ -1,0 +1,266 @@
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { connect, type Socket } from "node:net";
+import {
+  brotliCompressSync,
+  constants,
+  createZstdCompress,
+  deflateSync,
+  gzipSync,
+  zstdCompressSync,
+} from "node:zlib";
+import fc from "fast-check";
+import { type BodyResult, gatherChunks, readBody } from "./body.ts";
+
+const BYTES_MAX = 2_000_000;
+const PATIENT_MS = 20_000;
+const HASTY_MS = 60;
+
+/** Answers what became of the body; `/hasty` soon gives up waiting, and `results` keeps what a lost client missed. */
+let server: ReturnType<typeof Bun.serve>;
+let results: PromiseWithResolvers<BodyResult>;
+
+beforeAll(() => {
+  server = Bun.serve({
+    port: 0,
+    hostname: "127.0.0.1",
+    maxRequestBodySize: 2 ** 40,
+    async fetch(request) {
+      const idleTimeoutMs = request.url.endsWith("/hasty") ? HASTY_MS : PATIENT_MS;
+      const result = await readBody(request, { bytesMax: BYTES_MAX, idleTimeoutMs });
+      results?.resolve(result);
+      return result.ok
+        ? new Response(Buffer.from(result.bytes))
+        : new Response(result.reason, { status: 400 });
+    },
+  });
+});
+
+afterAll(() => server.stop(true));
+
+type Init = { headers?: Record<string, string>; path?: string };
+
+async function send(body: NonNullable<RequestInit["body"]> | null, { headers = {}, path = "" }: Init = {}) {
+  const response = await fetch(`${server.url}${path}`, { method: "POST", body, headers });
+  return { ok: response.ok, bytes: await response.bytes() };
+}
+
+async function refusal(...args: Parameters<typeof send>): Promise<string> {
+  const { ok, bytes } = await send(...args);
+  return ok ? "accepted" : Buffer.from(bytes).toString();
+}
+
+/** Sends without a length, as chunks. */
+function chunked(chunks: Iterable<Uint8Array>): ReadableStream<Uint8Array> {
+  const iterator = chunks[Symbol.iterator]();
+  return new ReadableStream({
+    pull(controller) {
+      const next = iterator.next();
+      if (next.done) controller.close();
+      else controller.enqueue(next.value);
+    },
+  });
+}
+
+/** A client that may break the protocol. */
+function raw(head: string, after: (socket: Socket) => void = () => {}): Promise<string> {
+  results = Promise.withResolvers();
+  return new Promise((resolve) => {
+    let answer = "";
+    const socket = connect(server.port ?? 0, "127.0.0.1", () => socket.write(head, () => after(socket)));
+    socket.on("data", (data) => {
+      answer += data.toString();
+      if (/\r\n\r\n.+/s.test(answer)) socket.destroy();
+    });
+    socket.on("error", () => {});
+    socket.on("close", () => resolve(answer));
+  });
+}
+
+const post = (headers: string, path = "/") => `POST ${path} HTTP/1.1\r\nHost: test\r\n${headers}\r\n\r\n`;
+
+const bytesOf = (length: number) =>
+  Buffer.from(Array.from({ length: 251 }, (_, i) => i))
+    .toString("latin1")
+    .repeat(length / 251 + 1)
+    .slice(0, length);
+
+describe("a body", () => {
+  test.each([0, 1, 1000, 1_500_000, BYTES_MAX])(
+    "of %d bytes with its length is read whole",
+    async (length) => {
+      const body = Buffer.from(bytesOf(length), "latin1");
+      const { ok, bytes } = await send(body);
+      expect(ok).toBe(true);
+      expect(Buffer.from(bytes).equals(body)).toBe(true);
+    },
+  );
+
+  test("without a length is read whole, up to the cap", async () => {
+    const piece = Buffer.from(bytesOf(100_000), "latin1");
+    const { ok, bytes } = await send(chunked(Array.from({ length: BYTES_MAX / 100_000 }, () => piece)));
+    expect(ok).toBe(true);
+    expect(bytes.length).toBe(BYTES_MAX);
+    expect(Buffer.from(bytes.subarray(-100_000)).equals(piece)).toBe(true);
+  });
+
+  test("that is absent is empty", async () => {
+    expect(await send(null)).toEqual({ ok: true, bytes: new Uint8Array(0) });
+  });
+});
+
+describe("a body too large", () => {
+  test("by its length is refused before any of it is sent", async () => {
+    expect(await raw(post(`Content-Length: ${BYTES_MAX + 1}`))).toEndWith("too_large");
+  });
+
+  test("by its length is refused even if a thousand times larger than memory", async () => {
+    expect(await raw(post("Content-Length: 999999999999"))).toEndWith("too_large");
+  });
+
+  test("without a length is refused at the cap, while the client is still sending", async () => {
+    let sent = 0;
+    const piece = new Uint8Array(65_536);
+    function* endless() {
+      for (; sent < 500_000_000; sent += piece.length) yield piece;
+    }
+    expect(await refusal(chunked(endless()))).toBe("too_large");
+    expect(sent).toBeLessThan(400_000_000);
+  });
+
+  test("leaves a connection that serves the next request", async () => {
+    const socket = await new Promise<Socket>((resolve) => {
+      const opened = connect(server.port ?? 0, "127.0.0.1", () => resolve(opened));
+    });
+    const answers: string[] = [];
+    const answered = () =>
+      new Promise<void>((resolve) => {
+        socket.once("data", (data) => {
+          answers.push(data.toString().split("\r\n\r\n")[1] ?? "");
+          resolve();
+        });
+      });
+    socket.write(post(`Content-Length: ${BYTES_MAX + 10}`));
+    await answered();
+    socket.write(new Uint8Array(BYTES_MAX + 10));
+    socket.write(`${post("Content-Length: 5")}hello`);
+    await answered();
+    socket.destroy();
+    expect(answers).toEqual(["too_large", "hello"]);
+  });
+
+  test("in the number of its chunks is refused", async () => {
+    const crumbs = "1\r\nx\r\n".repeat(100_000);
+    expect(await raw(post("Transfer-Encoding: chunked") + crumbs)).toEndWith("too_large");
+  });
+});
+
+const ENCODERS = { gzip: gzipSync, deflate: deflateSync, br: brotliCompressSync, zstd: zstdCompressSync };
+const encodings = Object.entries(ENCODERS);
+
+describe("an encoded body", () => {
+  test.each(encodings)("in %s is decoded", async (encoding, encode) => {
+    const text = `{"model":"fast-chat","input":"${"hello ".repeat(50_000)}"}`;
+    const { ok, bytes } = await send(encode(text), { headers: { "content-encoding": encoding } });
+    expect(ok).toBe(true);
+    expect(Buffer.from(bytes).toString()).toBe(text);
+  });
+
+  test.each(["identity", "GZIP", " gzip", "x-gzip"])("may call its encoding %p", async (encoding) => {
+    const body = encoding === "identity" ? Buffer.from("hello") : gzipSync("hello");
+    const { bytes } = await send(body, { headers: { "content-encoding": encoding } });
+    expect(Buffer.from(bytes).toString()).toBe("hello");
+  });
+
+  test.each(["gzip, gzip", "gzip,br", "identity, gzip", "compress", "aws-chunked", "gzip;q=1"])(
+    "in %p is refused",
+    async (encoding) => {
+      expect(await refusal(gzipSync("hello"), { headers: { "content-encoding": encoding } })).toBe(
+        "unsupported_encoding",
+      );
+    },
+  );
+
+  test.each(encodings)("in %s may decode to the cap and not to a byte more", async (encoding, encode) => {
+    const headers = { "content-encoding": encoding };
+    expect((await send(encode(Buffer.alloc(BYTES_MAX)), { headers })).bytes.length).toBe(BYTES_MAX);
+    expect(await refusal(encode(Buffer.alloc(BYTES_MAX + 1)), { headers })).toBe("too_large");
+  });
+
+  test.each(encodings)("in %s that is not what it says is refused", async (encoding) => {
+    const headers = { "content-encoding": encoding };
+    expect(await refusal(Buffer.from('{"model":"fast-chat"}'), { headers })).toBe("bad_encoding");
+  });
+
+  // The zstd decoder gives what it has without a word; half a JSON body is then refused as JSON.
+  test.each(encodings.filter(([encoding]) => encoding !== "zstd"))(
+    "in %s that ends too early is refused",
+    async (encoding, encode) => {
+      const whole = encode(bytesOf(5000));
+      const headers = { "content-encoding": encoding };
+      expect(await refusal(whole.subarray(0, whole.length - 9), { headers })).toBe("bad_encoding");
+    },
+  );
+
+  test("in zstd that asks for more than 8 MiB of window is refused", async () => {
+    const body = await streamedZstd(26);
+    expect(await refusal(body, { headers: { "content-encoding": "zstd" } })).toBe("bad_encoding");
+    expect((await send(await streamedZstd(23), { headers: { "content-encoding": "zstd" } })).ok).toBe(true);
+  });
+});
+
+/** Written in two goes, so that the encoder cannot know the size and keeps to the window asked for. */
+async function streamedZstd(windowLog: number): Promise<Buffer> {
+  const encoder = createZstdCompress({ params: { [constants.ZSTD_c_windowLog]: windowLog } });
+  const chunks: Buffer[] = [];
+  encoder.on("data", (chunk: Buffer) => chunks.push(chunk));
+  const ended = new Promise((resolve) => encoder.on("end", resolve));
+  encoder.write("hello ", () => encoder.flush(() => encoder.end("world")));
+  await ended;
+  return Buffer.concat(chunks);
+}
+
+describe("a client that", () => {
+  const promised = post("Content-Length: 1000");
+  const large = post("Content-Length: 1900000");
+  const open = post("Transfer-Encoding: chunked");
+
+  test.each([
+    ["says goodbye", (socket: Socket) => socket.end()],
+    ["vanishes", (socket: Socket) => socket.resetAndDestroy()],
+  ])("%s before its body is complete has aborted", async (_, leave) => {
+    for (const head of [`${promised}half`, `${large}half`, `${open}4\r\nhalf\r\n`]) {
+      await raw(head, leave);
+      expect(await results.promise).toMatchObject({ ok: false, reason: "aborted" });
+    }
+  });
+
+  test("falls silent is told so", async () => {
+    expect(await raw(`${post("Content-Length: 10", "/hasty")}half`)).toEndWith("idle_timeout");
+    expect(await raw(`${post("Content-Length: 1900000", "/hasty")}half`)).toEndWith("idle_timeout");
+    expect(await raw(`${post("Transfer-Encoding: chunked", "/hasty")}4\r\nhalf\r\n`)).toEndWith(
+      "idle_timeout",
+    );
+  });
+
+  test("never falls silent but sends next to nothing is told so", async () => {
+    const answer = await raw(post("Transfer-Encoding: chunked", "/hasty"), (socket) => {
+      const drip = setInterval(() => socket.write("1\r\nx\r\n"), HASTY_MS / 4);
+      socket.on("close", () => clearInterval(drip));
+    });
+    expect(answer).toEndWith("idle_timeout");
+  });
+});
+
+test("gathered chunks come back joined and in order, whatever their sizes", () => {
+  fc.assert(
+    fc.property(fc.array(fc.oneof(fc.nat(20), fc.nat(9000)), { maxLength: 60 }), (sizes) => {
+      const gathered = gatherChunks();
+      const chunks = sizes.map((size, index) => new Uint8Array(size).fill(index));
+      const [first, second] = [chunks.slice(0, 30), chunks.slice(30)];
+      for (const batch of [first, second]) {
+        for (const chunk of batch) gathered.add(chunk);
+        expect(gathered.take().equals(Buffer.concat(batch))).toBe(true);
+      }
+    }),
+  );
+});

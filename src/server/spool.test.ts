@@ -1,0 +1,289 @@
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "bun:test";
+import { mkdtempSync, readdirSync, readlinkSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { connect } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import fc from "fast-check";
+import { applySplices, type Splice } from "../wire/splice.ts";
+import {
+  bodyWithSplice,
+  type Spooled,
+  type SpoolOptions,
+  type SpoolRefusal,
+  spoolBody,
+  sweepSpool,
+} from "./spool.ts";
+
+const MEMORY_BYTES_MAX = 10_000;
+
+let dir: string;
+let server: ReturnType<typeof Bun.serve>;
+let options: SpoolOptions;
+let spooling: PromiseWithResolvers<Spooled | SpoolRefusal>;
+
+beforeAll(() => {
+  server = Bun.serve({
+    port: 0,
+    hostname: "127.0.0.1",
+    maxRequestBodySize: 2 ** 40,
+    async fetch(request) {
+      const result = await spoolBody(request, options);
+      spooling.resolve(result);
+      return new Response(result.ok ? "spooled" : result.reason);
+    },
+  });
+});
+
+afterAll(() => server.stop(true));
+
+beforeEach(() => {
+  dir = mkdtempSync(join(tmpdir(), "spool-test-"));
+  options = { bytesMax: 5_000_000, memoryBytesMax: MEMORY_BYTES_MAX, dir, idleTimeoutMs: 20_000 };
+  spooling = Promise.withResolvers();
+});
+
+afterEach(() => {
+  expect(openFiles()).toEqual([]);
+  rmSync(dir, { recursive: true, force: true });
+});
+
+/** What the process holds open in the folder, with or without a name. */
+function openFiles(): string[] {
+  if (process.platform !== "linux") return [];
+  return readdirSync("/proc/self/fd").flatMap((fd) => {
+    try {
+      const path = readlinkSync(`/proc/self/fd/${fd}`);
+      return path.startsWith(`${dir}/`) ? [path] : [];
+    } catch {
+      return []; // the descriptor of the listing itself
+    }
+  });
+}
+
+async function spool(
+  body: Uint8Array,
+  headers: Record<string, string> = {},
+): Promise<Spooled | SpoolRefusal> {
+  spooling = Promise.withResolvers();
+  await fetch(server.url, { method: "POST", body: Buffer.from(body), headers });
+  return spooling.promise;
+}
+
+async function spooled(body: Uint8Array): Promise<Spooled> {
+  const result = await spool(body);
+  if (!result.ok) throw new Error(`refused: ${result.reason}`);
+  return result;
+}
+
+async function collect(content: Uint8Array | ReadableStream<Uint8Array>): Promise<Buffer> {
+  return Buffer.from(content instanceof Uint8Array ? content : await Bun.readableStreamToBytes(content));
+}
+
+const bytesOf = (length: number) =>
+  Uint8Array.from({ length }, (_, index) => (index * 7 + (index >> 8)) & 0xff);
+
+const SIZES = [0, 1, MEMORY_BYTES_MAX, MEMORY_BYTES_MAX + 1, 70_000, 3_000_000];
+
+describe("a spooled body", () => {
+  test.each(SIZES)("of %d bytes can be read again, whole and in part", async (size) => {
+    const bytes = bytesOf(size);
+    const body = await spooled(bytes);
+    expect(body.bytes).toBe(size);
+    for (const [start, end] of [
+      [0, size],
+      [size >> 1, size],
+      [size >> 2, (size >> 2) + 5],
+      [size, size + 10],
+    ] as const) {
+      expect(Buffer.from(await body.slice(start, end)).equals(bytes.subarray(start, end))).toBe(true);
+    }
+    await body.dispose();
+  });
+
+  test("stays in memory up to the limit, and is an open file without a name beyond it", async () => {
+    const small = await spooled(bytesOf(MEMORY_BYTES_MAX));
+    expect(small.memory?.length).toBe(MEMORY_BYTES_MAX);
+    expect(openFiles().length).toBe(0);
+    const large = await spooled(bytesOf(MEMORY_BYTES_MAX + 1));
+    expect(large.memory).toBeNull();
+    if (process.platform === "linux") expect(openFiles().length).toBe(1);
+    expect(readdirSync(dir)).toEqual([]);
+    await large.dispose();
+  });
+
+  test("is gone once disposed of, which may be said twice", async () => {
+    const body = await spooled(bytesOf(50_000));
+    await body.dispose();
+    await body.dispose();
+    await expect(body.slice(0, 10)).rejects.toThrow();
+  });
+
+  test("shows every byte to the onlooker, in order", async () => {
+    const seen: Uint8Array[] = [];
+    options.onChunk = (chunk) => seen.push(chunk.slice()) > 0;
+    const bytes = bytesOf(300_000);
+    await (await spooled(bytes)).dispose();
+    expect(Buffer.concat(seen).equals(bytes)).toBe(true);
+  });
+});
+
+describe("spooling ends, and leaves nothing open,", () => {
+  test("when the onlooker has seen enough", async () => {
+    let seenBytes = 0;
+    options.onChunk = (chunk) => {
+      seenBytes += chunk.length;
+      return seenBytes < 100_000;
+    };
+    expect(await spool(bytesOf(3_000_000))).toMatchObject({ ok: false, reason: "stopped" });
+    expect(seenBytes).toBeLessThan(3_000_000);
+  });
+
+  test("when the body is larger than allowed, by its length or by what arrives", async () => {
+    options.bytesMax = 100_000;
+    expect(await spool(bytesOf(100_001))).toMatchObject({ reason: "too_large" });
+    const piece = bytesOf(30_000);
+    async function* pieces() {
+      for (let i = 0; i < 5; i++) yield piece;
+    }
+    spooling = Promise.withResolvers();
+    await fetch(server.url, { method: "POST", body: pieces() });
+    expect(await spooling.promise).toMatchObject({ reason: "too_large" });
+  });
+
+  test("when the client leaves", async () => {
+    const socket = connect(server.port ?? 0, "127.0.0.1", () => {
+      socket.write("POST / HTTP/1.1\r\nHost: test\r\nContent-Length: 500000\r\n\r\n");
+      socket.write(bytesOf(200_000), () => socket.end());
+    });
+    expect(await spooling.promise).toMatchObject({ reason: "aborted" });
+  });
+
+  test("when the client falls silent", async () => {
+    options.idleTimeoutMs = 50;
+    const socket = connect(server.port ?? 0, "127.0.0.1", () => {
+      socket.write("POST / HTTP/1.1\r\nHost: test\r\nContent-Length: 500000\r\n\r\n");
+      socket.write(bytesOf(200_000));
+    });
+    expect(await spooling.promise).toMatchObject({ reason: "idle_timeout" });
+    socket.destroy();
+  });
+
+  test("when the disk cannot take it, with the cause for the log", async () => {
+    options.dir = join(dir, "missing");
+    expect(await spool(bytesOf(50_000))).toMatchObject({ reason: "disk", cause: { code: "ENOENT" } });
+    expect(await spool(bytesOf(50))).toMatchObject({ ok: true });
+  });
+
+  test("when the onlooker fails, and the failure is passed on", async () => {
+    const body = new Request("http://test/", { method: "POST", body: bytesOf(50_000) });
+    const onChunk = () => {
+      throw new Error("a bug");
+    };
+    await expect(spoolBody(body, { ...options, onChunk })).rejects.toThrow("a bug");
+  });
+
+  test("at once for an encoded body, which could not be spliced", async () => {
+    expect(await spool(Bun.gzipSync(bytesOf(100)), { "content-encoding": "gzip" })).toMatchObject({
+      reason: "unsupported_encoding",
+    });
+  });
+});
+
+describe("a body with splices", () => {
+  const splices = (bytes: number) =>
+    fc
+      .uniqueArray(fc.nat(bytes), { maxLength: 8 })
+      .chain((places) =>
+        fc.tuple(
+          fc.constant(places.sort((a, b) => a - b)),
+          fc.array(fc.uint8Array({ maxLength: 20 }), { minLength: 4, maxLength: 4 }),
+        ),
+      )
+      .map(([places, inserts]) =>
+        inserts.flatMap((insert, index): Splice[] => {
+          const [start, end] = [places[index * 2], places[index * 2 + 1]];
+          return start === undefined || end === undefined ? [] : [{ start, end, insert }];
+        }),
+      );
+
+  test.each([9_000, 600_000])(
+    "of %d bytes is the same from disk as in memory, every time it is asked for",
+    async (size) => {
+      const bytes = bytesOf(size);
+      const body = await spooled(bytes);
+      await fc.assert(
+        fc.asyncProperty(splices(size), async (changes) => {
+          const expected = applySplices(bytes, changes);
+          for (let attempt = 0; attempt < 2; attempt++) {
+            const { body: content, contentLength } = bodyWithSplice(body, changes.toReversed());
+            expect(contentLength).toBe(expected.length);
+            expect((await collect(content)).equals(expected)).toBe(true);
+          }
+        }),
+        { numRuns: 25 },
+      );
+      await body.dispose();
+    },
+  );
+
+  test("that overlap is a mistake of the caller", async () => {
+    const insert = new Uint8Array(1);
+    const overlapping = [
+      { start: 0, end: 10, insert },
+      { start: 5, end: 20, insert },
+    ];
+    for (const size of [100, 50_000]) {
+      const body = await spooled(bytesOf(size));
+      expect(() => bodyWithSplice(body, overlapping)).toThrow(RangeError);
+      expect(() => bodyWithSplice(body, [{ start: 0, end: size + 1, insert }])).toThrow(RangeError);
+      await body.dispose();
+    }
+  });
+
+  test("reaches an upstream under its length, not in chunks, at each attempt", async () => {
+    const bytes = bytesOf(900_000);
+    const insert = new TextEncoder().encode("upstream-model");
+    const changes = [{ start: 300_000, end: 300_007, insert }];
+    const body = await spooled(bytes);
+    const upstream = Bun.serve({
+      port: 0,
+      hostname: "127.0.0.1",
+      async fetch(request) {
+        const same = Buffer.from(await request.bytes()).equals(applySplices(bytes, changes));
+        const { headers } = request;
+        return Response.json([headers.get("content-length"), headers.get("transfer-encoding"), same]);
+      },
+    });
+    for (let attempt = 0; attempt < 2; attempt++) {
+      const { body: content, contentLength } = bodyWithSplice(body, changes);
+      if (content instanceof Uint8Array) throw new Error("expected a file");
+      const headers = { "content-length": String(contentLength) };
+      const response = await fetch(upstream.url, { method: "POST", body: content, headers });
+      expect(await response.json()).toEqual(["900007", null, true]);
+    }
+    await upstream.stop(true);
+    await body.dispose();
+  });
+
+  test("fails the upload, rather than sending half of it as a whole, when the body is gone", async () => {
+    const body = await spooled(bytesOf(50_000));
+    const { body: content } = bodyWithSplice(body, []);
+    await body.dispose();
+    await expect(collect(content)).rejects.toThrow();
+  });
+});
+
+describe("the folder", () => {
+  test("is made for this user alone", async () => {
+    const inner = join(dir, "a", "spool");
+    await sweepSpool(inner);
+    expect(statSync(inner).mode & 0o777).toBe(0o700);
+  });
+
+  test("is swept of what a dead process left, and of nothing else", async () => {
+    writeFileSync(join(dir, `spool-${crypto.randomUUID()}`), "left");
+    writeFileSync(join(dir, "spool-notes.txt"), "mine");
+    await sweepSpool(dir);
+    expect(readdirSync(dir)).toEqual(["spool-notes.txt"]);
+  });
+});
