@@ -6,7 +6,7 @@
 import { join } from "node:path";
 import type { Settings } from "./config/environment.ts";
 import type { Installation } from "./config/installation.ts";
-import { limits } from "./config/limits.ts";
+import { limits as productLimits } from "./config/limits.ts";
 import { openBadKeyThrottle } from "./gateway/bad-keys.ts";
 import type { Gateway } from "./gateway/gateway.ts";
 import { openRequestReader } from "./gateway/read-request.ts";
@@ -32,12 +32,22 @@ export interface Running {
   stop(): Promise<void>;
 }
 
+type Limits = typeof productLimits;
+
+/** What a test may change: deadlines too long to wait for, and where log lines go. */
+export interface StartOptions {
+  limits?: { readonly [name in keyof Limits]?: Limits[name] extends number ? number : Limits[name] };
+  writeLog?(line: string): void;
+}
+
 export async function startGateway(
   installation: Installation,
   settings: Pick<Settings, "host" | "port" | "dataDir">,
+  options: StartOptions = {},
 ): Promise<Running> {
+  const limits = { ...productLimits, ...options.limits };
   const { clock, db, keyring } = installation;
-  const log = openLog(clock.nowMs, (line) => process.stderr.write(line));
+  const log = openLog(clock.nowMs, options.writeLog ?? ((line) => process.stderr.write(line)));
   const simulator = await startSimulatorIfUsed(db);
   const policy = await openLivePolicy({
     db,

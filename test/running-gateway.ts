@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { applyChanges, planChanges } from "../src/config/apply.ts";
 import { readSettings } from "../src/config/environment.ts";
 import { type Installation, openInstallation } from "../src/config/installation.ts";
-import { startGateway } from "../src/main.ts";
+import { type StartOptions, startGateway } from "../src/main.ts";
 import type { Row } from "../src/store/db.ts";
 import { type Simulator, startSimulator } from "../src/upstreams/simulator/simulator.ts";
 
@@ -22,6 +22,8 @@ export interface RunningGateway {
   installation: Installation;
   /** A call with the test key; a body that is an object is sent as JSON. */
   call(path: string, body?: unknown, init?: RequestInit): Promise<Response>;
+  /** Every log line so far: failures that a test provokes would drown its report. */
+  log: readonly string[];
   /** Usage rows in order, after everything on its way has been written. */
   usageRows(): Promise<Row[]>;
   stop(): Promise<void>;
@@ -35,7 +37,12 @@ export interface GatewayOptions {
   environment?: Readonly<Record<string, string>>;
   onDisconnect?: "cancel" | "drain";
   databaseUrl?: string;
+  /** Deadlines that a test cannot wait for. */
+  limits?: StartOptions["limits"];
 }
+
+/** A request that hangs must fail its test, not hold up the ones that follow. */
+const TEST_LIMITS: StartOptions["limits"] = { drainTimeoutMs: 5_000 };
 
 const ALL = "[chat, responses, embeddings, images]";
 
@@ -86,12 +93,17 @@ export async function startTestGateway(options: GatewayOptions = {}): Promise<Ru
   );
   if (!planned.ok) throw new Error(JSON.stringify(planned.problems, null, 2));
   await applyChanges(installation, planned.plan);
-  const running = await startGateway(installation, settings.settings);
+  const log: string[] = [];
+  const running = await startGateway(installation, settings.settings, {
+    limits: { ...TEST_LIMITS, ...options.limits },
+    writeLog: (line) => log.push(line),
+  });
   const { url } = running;
   return {
     url,
     simulator,
     installation,
+    log,
     call(path, body, init = {}) {
       const headers = new Headers(init.headers);
       if (!headers.has("authorization")) headers.set("authorization", `Bearer ${TEST_KEY}`);

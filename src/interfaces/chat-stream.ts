@@ -107,7 +107,8 @@ export function openChatReader(options: ChatReaderOptions): StreamReader {
     if (counted?.kind === "object" && empty && hidesUsage) return DROPPED;
     noteFinished(chunk, 0);
     const name = jsonString(publicModel);
-    if (model?.kind === "string") {
+    // A beginning that holds usage is not one to repeat.
+    if (model?.kind === "string" && !(counted && counted.start < model.start)) {
       const theirs = chunk.subarray(0, model.end);
       const ours = Buffer.concat([DATA, chunk.subarray(0, model.start), name]);
       beginning = { theirs: Buffer.from(theirs), ours };
@@ -162,10 +163,12 @@ function saysSomething(chunk: unknown): boolean {
     if (typeof choice.finish_reason === "string") return true;
     const delta = choice.delta;
     if (!isObject(delta)) return false;
-    return Object.entries(delta).some(
-      ([field, value]) => field !== "role" && value !== null && value !== "" && value !== undefined,
-    );
+    return Object.entries(delta).some(([field, value]) => field !== "role" && !isNothing(value));
   });
+}
+
+function isNothing(value: unknown): boolean {
+  return value === null || value === "" || (Array.isArray(value) && value.length === 0);
 }
 
 function choicesOf(chunk: unknown): Record<string, unknown>[] {

@@ -5,7 +5,14 @@ import { parseJson } from "../wire/json-parse.ts";
 import { scanObject, stringValue, wantedFields } from "../wire/json-scan.ts";
 import { readEvent } from "../wire/sse.ts";
 import { formatEvent } from "../wire/sse-write.ts";
-import { DROPPED, PASS_CONTENT, type StreamOutcome, type StreamReader, type Verdict } from "./stream.ts";
+import {
+  DROPPED,
+  isEventName,
+  PASS_CONTENT,
+  type StreamOutcome,
+  type StreamReader,
+  type Verdict,
+} from "./stream.ts";
 import { readUpstreamError } from "./upstream-error.ts";
 import { readUsage, type TokenUsage } from "./usage.ts";
 
@@ -28,7 +35,7 @@ export function openImagesReader(options: { choices: number; depthMax: number })
       const found = readUpstreamError(parseJson(json));
       return { phase: "failed", error: found ?? { code: null, type: null, param: null, message: "" } };
     }
-    if (!scan.ok || type === null) {
+    if (!scan.ok || type === null || !isEventName(type)) {
       badEvents++;
       return DROPPED;
     }

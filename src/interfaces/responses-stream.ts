@@ -2,11 +2,18 @@
 
 import type { ApiError } from "../errors.ts";
 import { isObject, parseJson } from "../wire/json-parse.ts";
-import { type Field, scanObject, stringValue, wantedFields } from "../wire/json-scan.ts";
+import { type Field, integerValue, scanObject, stringValue, wantedFields } from "../wire/json-scan.ts";
 import { applySplices, jsonString, replaceValue } from "../wire/splice.ts";
 import { readEvent, type Slice } from "../wire/sse.ts";
 import { DONE, formatEvent } from "../wire/sse-write.ts";
-import { DROPPED, PASS_CONTENT, type StreamOutcome, type StreamReader, type Verdict } from "./stream.ts";
+import {
+  DROPPED,
+  isEventName,
+  PASS_CONTENT,
+  type StreamOutcome,
+  type StreamReader,
+  type Verdict,
+} from "./stream.ts";
 import { readUpstreamError, type UpstreamError } from "./upstream-error.ts";
 import { readUsage, type TokenUsage } from "./usage.ts";
 
@@ -16,21 +23,21 @@ const RESPONSE = wantedFields(["id", "model", "usage"]);
 /** The longest life-cycle name is `response.in_progress`; longer ones are content, and that is most of them. */
 const LIFECYCLE_NAME_BYTES_MAX = "response.in_progress".length;
 
-const LIFECYCLE_PHASE: Readonly<Record<string, "lifecycle" | "terminal" | "failed">> = {
-  "response.created": "lifecycle",
-  "response.queued": "lifecycle",
-  "response.in_progress": "lifecycle",
-  "response.completed": "terminal",
-  "response.incomplete": "terminal",
-  "response.cancelled": "terminal",
-  "response.failed": "failed",
-  error: "failed",
-};
+const LIFECYCLE_PHASE: ReadonlyMap<string, "lifecycle" | "terminal" | "failed"> = new Map([
+  ["response.created", "lifecycle"],
+  ["response.queued", "lifecycle"],
+  ["response.in_progress", "lifecycle"],
+  ["response.completed", "terminal"],
+  ["response.incomplete", "terminal"],
+  ["response.cancelled", "terminal"],
+  ["response.failed", "failed"],
+  ["error", "failed"],
+]);
 
-const OUTCOME: Readonly<Record<string, StreamOutcome>> = {
-  "response.incomplete": "incomplete",
-  "response.cancelled": "cancelled",
-};
+const OUTCOME: ReadonlyMap<string, StreamOutcome> = new Map([
+  ["response.incomplete", "incomplete"],
+  ["response.cancelled", "cancelled"],
+]);
 
 export interface ResponsesReaderOptions {
   publicModel: string;
@@ -68,8 +75,9 @@ export function openResponsesReader(options: ResponsesReaderOptions): StreamRead
       badEvents++;
       return DROPPED;
     }
-    last = data;
     const phase = LIFECYCLE_PHASE[type];
+    // A failure is told in our own words: they take the number that the upstream's had.
+    if (phase !== "failed") last = data;
     if (phase === undefined) {
       // Some upstreams leave the `event:` line out; clients that dispatch on it would see nothing.
       return named === null
@@ -81,7 +89,7 @@ export function openResponsesReader(options: ResponsesReaderOptions): StreamRead
       response?.kind === "object" ? takeResponse(data.bytes, response, data.start, data.end) : slice(data);
     if (phase === "failed") return { phase, error: errorIn(json) };
     const replacement = formatEvent(type, json);
-    if (phase === "terminal") outcome = OUTCOME[type] ?? "completed";
+    if (phase === "terminal") outcome = OUTCOME.get(type) ?? "completed";
     return { phase, replacement };
   }
 
@@ -141,9 +149,7 @@ export function openResponsesReader(options: ResponsesReaderOptions): StreamRead
     if (last === null) return -1;
     const scan = scanObject(last.bytes, last.start, last.end, EVENT, { depthMax });
     const field = scan.ok ? scan.fields.sequence_number : undefined;
-    return field?.kind === "number" && last
-      ? Number(text({ bytes: last.bytes, start: field.start, end: field.end }))
-      : -1;
+    return (field && integerValue(last.bytes, field)) ?? -1;
   }
 
   return {

@@ -44,3 +44,8 @@ export interface StreamReader {
 export const PASS_LIFECYCLE: Verdict = { phase: "lifecycle", replacement: null };
 export const PASS_CONTENT: Verdict = { phase: "content", replacement: null };
 export const DROPPED: Verdict = { phase: "dropped" };
+
+/** What may be written after `event:`. An upstream's text is not, until it has this form. */
+export function isEventName(type: string): boolean {
+  return /^[\w.-]{1,128}$/.test(type);
+}

@@ -199,7 +199,7 @@ describe("secrets never pass", () => {
     ip,
     ip.map((address) => `${address}:443`),
     ip.map((address) => `http://${address}/`),
-    fc.ipV6().filter((address) => /\d/.test(address)),
+    fc.ipV6().filter((address) => address.length > 12 && !address.endsWith("::")),
     fc.tuple(label, host).map(([user, name]) => `${user}@${name}`),
     fc.constant("CANARY-SECRET-7f3a"),
     fc.array(label, { minLength: 2, maxLength: 4 }).map((parts) => `${parts.join("_")}_${parts.length}`),

@@ -21,6 +21,8 @@ export interface Account {
   readonly name: string;
   readonly kind: AccountKind;
   readonly baseUrl: string;
+  /** What of the base URL follows the host, without a trailing slash. */
+  readonly basePath: string;
   readonly credential: string | null;
   readonly apiVersion: string | null;
   readonly interfaces: ReadonlySet<Interface>;
@@ -80,11 +82,13 @@ export function compileSnapshot(records: PolicyRecords, options: CompileOptions)
 
 function compileAccount(record: AccountRecord, options: CompileOptions): Account {
   const simulated = record.kind === "simulator";
+  const baseUrl = simulated ? (options.simulatorUrl ?? "") : record.baseUrl;
   return {
     id: record.id,
     name: record.name,
     kind: record.kind,
-    baseUrl: simulated ? (options.simulatorUrl ?? "") : record.baseUrl,
+    baseUrl,
+    basePath: pathOf(baseUrl),
     credential: options.unseal(record),
     apiVersion: record.apiVersion,
     interfaces: new Set(record.interfaces),
@@ -93,6 +97,11 @@ function compileAccount(record: AccountRecord, options: CompileOptions): Account
     weight: record.weight,
     models: record.models,
   };
+}
+
+function pathOf(baseUrl: string): string {
+  const pathAt = baseUrl.indexOf("/", baseUrl.indexOf("://") + 3);
+  return pathAt === -1 ? "" : baseUrl.slice(pathAt).replace(/\/+$/, "");
 }
 
 function compileGroup(record: GroupRecord, models: ReadonlyMap<string, ModelRecord>, pool: Pool): Group {

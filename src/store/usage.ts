@@ -4,7 +4,7 @@
  */
 
 import { INTERFACES } from "../records.ts";
-import { type Db, type Row, transaction } from "./db.ts";
+import { type Db, isUniqueViolation, type Row, transaction } from "./db.ts";
 import { insertRows } from "./insert-rows.ts";
 import { integer, oneOf, text, textOrNull } from "./row.ts";
 import { addToRollUp, difference, type RollUpEntry, totalsOf } from "./usage-hour.ts";
@@ -41,6 +41,23 @@ export async function insertUsage(db: Db, rows: readonly UsageRow[]): Promise<vo
   }
   // In one order everywhere: two nodes with rows in common then wait for each other instead of deadlocking.
   const ordered = [...byId.values()].sort((a, b) => (a.requestId < b.requestId ? -1 : 1));
+  try {
+    await transaction(db, async (tx) => {
+      await insertRows(tx, "usage", USAGE_COLUMNS, ordered.map(toValues));
+      await addToRollUp(tx, ordered.map(rollUpEntry));
+    });
+  } catch (error) {
+    // Only a batch that is written again meets rows it knows; asking each time costs a third more.
+    if (!isUniqueViolation(error)) throw error;
+    await insertUnknown(db, ordered, byId);
+  }
+}
+
+async function insertUnknown(
+  db: Db,
+  ordered: readonly UsageRow[],
+  byId: ReadonlyMap<string, UsageRow>,
+): Promise<void> {
   await transaction(db, async (tx) => {
     const inserted = await insertRows(
       tx,
@@ -49,13 +66,13 @@ export async function insertUsage(db: Db, rows: readonly UsageRow[]): Promise<vo
       ordered.map(toValues),
       "ON CONFLICT (request_id) DO NOTHING RETURNING request_id",
     );
-    const entries: RollUpEntry[] = [];
-    for (const { request_id: requestId } of inserted) {
-      const row = byId.get(String(requestId));
-      if (row !== undefined) entries.push({ of: row, totals: totalsOf(row, row.outcome) });
-    }
-    await addToRollUp(tx, entries);
+    const unknown = inserted.flatMap(({ request_id: requestId }) => byId.get(String(requestId)) ?? []);
+    await addToRollUp(tx, unknown.map(rollUpEntry));
   });
+}
+
+function rollUpEntry(row: UsageRow): RollUpEntry {
+  return { of: row, totals: totalsOf(row, row.outcome) };
 }
 
 /** Who made a response, and where. Of several rows the first counts: nobody takes a response over later. */

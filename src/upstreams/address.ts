@@ -4,7 +4,7 @@ import type { Account } from "../policy/snapshot.ts";
 
 /** The path below the account's origin, query included, for an OpenAI path such as `/chat/completions`. */
 export function upstreamPath(account: Account, path: string, upstreamModel: string): string {
-  const base = basePath(account.baseUrl);
+  const base = account.basePath;
   if (account.kind !== "azure") return base + path;
   if (account.apiVersion === null) {
     return (base.endsWith("/openai/v1") ? base : `${base}/openai/v1`) + path;
@@ -21,9 +21,4 @@ export function credentialHeader(account: Account): readonly [name: string, valu
   return account.kind === "azure"
     ? ["api-key", account.credential]
     : ["authorization", `Bearer ${account.credential}`];
-}
-
-function basePath(baseUrl: string): string {
-  const pathAt = baseUrl.indexOf("/", baseUrl.indexOf("://") + 3);
-  return pathAt === -1 ? "" : baseUrl.slice(pathAt).replace(/\/+$/, "");
 }

@@ -12,8 +12,18 @@ export interface Splice {
 const utf8 = new TextEncoder();
 const NOTHING = new Uint8Array(0);
 
+/** Model names are few and asked for with every request; whatever else comes by does not stay. */
+const knownStrings = new Map<string, Uint8Array>();
+const KNOWN_STRINGS_MAX = 4_096;
+
+/** The bytes are shared: read them, do not write to them. */
 export function jsonString(text: string): Uint8Array {
-  return utf8.encode(JSON.stringify(text));
+  const known = knownStrings.get(text);
+  if (known !== undefined) return known;
+  const made = utf8.encode(JSON.stringify(text));
+  if (knownStrings.size >= KNOWN_STRINGS_MAX) knownStrings.clear();
+  knownStrings.set(text, made);
+  return made;
 }
 
 export function replaceValue(field: Field, value: Uint8Array): Splice {
@@ -106,16 +116,16 @@ export function applySplices(bytes: Uint8Array, splices: readonly Splice[]): Uin
     length += insert.length - (end - start);
   }
   // Every byte is written below; zeroing a long body first would cost more than copying it.
-  const result = Buffer.allocUnsafeSlow(length);
+  const result = Buffer.allocUnsafe(length);
+  const source = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   let from = 0;
   let to = 0;
   for (const { start, end, insert } of ordered) {
-    result.set(bytes.subarray(from, start), to);
-    to += start - from;
+    to += source.copy(result, to, from, start);
     result.set(insert, to);
     to += insert.length;
     from = end;
   }
-  result.set(bytes.subarray(from), to);
+  source.copy(result, to, from);
   return result;
 }

@@ -1,0 +1,18 @@
+const WITHIN_MS = 10_000;
+const EVERY_MS = 10;
+
+/** Waits until something is so; fails when it is not in time. A value that is not null counts as so. */
+export async function eventually<T>(
+  look: () => T | Promise<T>,
+  withinMs = WITHIN_MS,
+): Promise<Exclude<T, false | null | undefined>> {
+  const deadlineMs = performance.now() + withinMs;
+  for (;;) {
+    const found = await look();
+    if (found !== false && found !== null && found !== undefined) {
+      return found as Exclude<T, false | null | undefined>;
+    }
+    if (performance.now() > deadlineMs) throw new Error(`still not so after ${withinMs} ms: ${look}`);
+    await Bun.sleep(EVERY_MS);
+  }
+}
