@@ -13,6 +13,7 @@ import { openRequestReader } from "./gateway/read-request.ts";
 import { openPulse } from "./gateway/relay.ts";
 import { openResponseRoutes } from "./gateway/response-routes.ts";
 import { openUsageWriter } from "./gateway/settle.ts";
+import { sweepSpool } from "./gateway/spool.ts";
 import { openLog } from "./observe/log.ts";
 import { openLivePolicy } from "./policy/live-policy.ts";
 import { startServer } from "./server/server.ts";
@@ -48,6 +49,8 @@ export async function startGateway(
   const limits = { ...productLimits, ...options.limits };
   const { clock, db, keyring } = installation;
   const log = openLog(clock.nowMs, options.writeLog ?? ((line) => process.stderr.write(line)));
+  const spoolDir = join(settings.dataDir, "spool");
+  await sweepSpool(spoolDir);
   const simulator = await startSimulatorIfUsed(db);
   const policy = await openLivePolicy({
     db,
@@ -87,14 +90,13 @@ export async function startGateway(
     },
     pulse,
     timing: limits,
-    readRequest: openRequestReader({ ...limits, spoolDir: join(settings.dataDir, "spool") }),
+    readRequest: openRequestReader({ ...limits, spoolDir }),
   };
   const server = startServer({
     gateway,
     newId: installation.newId,
     hostname: settings.host,
     port: settings.port,
-    bodyBytesMax: limits.imageBodyBytesMax,
     idleTimeoutSeconds: limits.connectionIdleSeconds,
     isStoreReady: () =>
       readRevisions(db).then(

@@ -26,8 +26,8 @@ export const limits = {
   modelNameCharsMax: 256,
   /** A client that stops sending its body in the middle is cut off. */
   bodyIdleTimeoutMs: 10_000,
-  /** A connection between requests, or one that sends its headers too slowly. */
-  connectionIdleSeconds: 30,
+  /** A connection between requests, or one whose client takes nothing of a finished answer. */
+  connectionIdleSeconds: 60,
 
   // What an upstream may do.
 

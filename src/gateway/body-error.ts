@@ -1,4 +1,7 @@
-/** Why a body was not taken, as the client is told. */
+/**
+ * Why a body was not taken, as the client is told. Never with `Connection: close`: closing on unread bytes resets
+ * the connection under a client that is still sending, and the answer is lost.
+ */
 
 import { ApiError } from "../errors.ts";
 import type { BodyRefusal } from "./body.ts";
@@ -7,7 +10,7 @@ import type { SpoolRefusal } from "./spool.ts";
 export function bodyError(refusal: BodyRefusal | SpoolRefusal): ApiError {
   switch (refusal.reason) {
     case "too_large":
-      return new ApiError("request_too_large", refusal.message, { headers: { connection: "close" } });
+      return new ApiError("request_too_large", refusal.message);
     case "unsupported_encoding":
       return new ApiError("unsupported_media_type", refusal.message);
     case "bad_encoding":
@@ -15,7 +18,7 @@ export function bodyError(refusal: BodyRefusal | SpoolRefusal): ApiError {
     case "aborted":
       return new ApiError("client_closed_request", refusal.message);
     case "idle_timeout":
-      return new ApiError("request_timeout", refusal.message, { headers: { connection: "close" } });
+      return new ApiError("request_timeout", refusal.message);
     case "disk":
       return new ApiError("store_unavailable", refusal.message, { headers: { "retry-after": "5" } });
     case "stopped":

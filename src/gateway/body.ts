@@ -1,12 +1,257 @@
+/**
+ * Reads a request's body within a size and a pace. A refusal leaves the rest of the body unread: answer it
+ * without `Connection: close`. The runtime then throws the rest away in flat memory and the client gets the answer;
+ * closing instead resets the connection under a client that is still sending.
+ */
+
+import { promisify } from "node:util";
+import { brotliDecompress, constants, gunzip, inflate, zstdDecompress } from "node:zlib";
+
+export interface BodyLimits {
+  /** Of the body as sent, and again of the body as decoded. */
+  bytesMax: number;
+  /** Silence; and, with the slowest rate below, the time for the whole. */
+  idleTimeoutMs: number;
+}
+
+export type BodyResult = { ok: true; bytes: Uint8Array } | BodyRefusal;
+
 export interface BodyRefusal {
   ok: false;
   reason: "too_large" | "unsupported_encoding" | "bad_encoding" | "aborted" | "idle_timeout";
+  /** A sentence for the client. */
   message: string;
 }
-export async function readBody(
+
+/** Slower than this on the whole is a client that holds a connection, not one that sends. */
+const RATE_BYTES_PER_MS_MIN = 4;
+
+/** Up to here the body is taken in one piece: half the cost of the stream, but silence inside it is not seen. */
+const WHOLE_BYTES_MAX = 1024 * 1024;
+
+const SMALL_CHUNK_BYTES = 4 * 1024;
+const ROOM_BYTES = 64 * 1024;
+
+/** A chunk costs microseconds whatever its size, so a body cut into crumbs is refused. */
+const CHUNKS_FREE = 16 * 1024;
+const CHUNK_BYTES_MEAN_MIN = 64;
+
+export async function readBody(request: Request, limits: BodyLimits): Promise<BodyResult> {
+  const encoding = request.headers.get("content-encoding");
+  const decode = encoding === null ? null : decoderOf(encoding);
+  if (decode === undefined) return unsupportedEncoding();
+  const declared = declaredBytes(request.headers);
+  if (declared !== null && declared > limits.bytesMax) return tooLarge(limits.bytesMax);
+
+  const read =
+    declared !== null && declared <= WHOLE_BYTES_MAX
+      ? await readWhole(request, declared, limits.idleTimeoutMs)
+      : await readChunks(request, limits);
+  return decode === null || !read.ok ? read : decode(read.bytes, limits.bytesMax);
+}
+
+async function readWhole(request: Request, declared: number, idleTimeoutMs: number): Promise<BodyResult> {
+  const { promise: late, resolve } = Promise.withResolvers<null>();
+  const timer = setTimeout(resolve, idleTimeoutMs + declared / RATE_BYTES_PER_MS_MIN, null);
+  try {
+    const bytes = await Promise.race([request.bytes(), late]);
+    return bytes === null ? idle() : { ok: true, bytes };
+  } catch (thrown) {
+    return abortedBy(thrown);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+async function readChunks(request: Request, limits: BodyLimits): Promise<BodyResult> {
+  const gathered = gatherChunks();
+  const refusal = await pumpBody(request, limits, (chunk) => gathered.add(chunk) >= 0);
+  if (refusal === "stopped") throw new Error("nothing asked to stop");
+  return refusal ?? { ok: true, bytes: gathered.take() };
+}
+
+export interface Gathered {
+  /** Returns the bytes held. */
+  add(chunk: Uint8Array): number;
+  /** All of it in one piece; starts anew. */
+  take(): Buffer;
+}
+
+/** Small chunks are copied together: a body sent a byte at a time must not become an object a byte. */
+export function gatherChunks(): Gathered {
+  let pieces: Uint8Array[] = [];
+  let bytes = 0;
+  let room = Buffer.alloc(0);
+  let used = 0;
+
+  function closeRoom(): void {
+    if (used > 0) pieces.push(room.subarray(0, used));
+    room = room.subarray(used);
+    used = 0;
+  }
+
+  return {
+    add(chunk) {
+      bytes += chunk.length;
+      if (chunk.length >= SMALL_CHUNK_BYTES) {
+        closeRoom();
+        pieces.push(chunk);
+        return bytes;
+      }
+      if (used + chunk.length > room.length) {
+        closeRoom();
+        room = Buffer.allocUnsafeSlow(ROOM_BYTES);
+      }
+      room.set(chunk, used);
+      used += chunk.length;
+      return bytes;
+    },
+    take() {
+      closeRoom();
+      const whole = Buffer.concat(pieces, bytes);
+      pieces = [];
+      bytes = 0;
+      return whole;
+    },
+  };
+}
+
+/**
+ * Hands every chunk of the body as sent to `take`, one at a time, so that a slow taker slows the client.
+ * `take` stops it by false. What `take` throws is passed on.
+ */
+export async function pumpBody(
   request: Request,
-  options: { bytesMax: number; idleTimeoutMs: number },
-): Promise<{ ok: true; bytes: Uint8Array } | BodyRefusal> {
-  void options;
-  return { ok: true, bytes: await request.bytes() };
+  { bytesMax, idleTimeoutMs }: BodyLimits,
+  take: (chunk: Uint8Array) => boolean | Promise<boolean>,
+): Promise<BodyRefusal | "stopped" | null> {
+  const declared = declaredBytes(request.headers);
+  if (declared !== null && declared > bytesMax) return tooLarge(bytesMax);
+  if (request.body === null) return null;
+  const reader = request.body.getReader();
+  let bytes = 0;
+  let chunks = 0;
+  let waitedMs = 0;
+  try {
+    for (;;) {
+      const askedMs = performance.now();
+      const chunk = await nextChunk(reader, idleTimeoutMs);
+      if (!(chunk instanceof Uint8Array)) return chunk;
+      bytes += chunk.length;
+      chunks++;
+      waitedMs += performance.now() - askedMs;
+      if (bytes > bytesMax) return tooLarge(bytesMax);
+      if (chunks > CHUNKS_FREE + bytes / CHUNK_BYTES_MEAN_MIN) return inCrumbs();
+      // A byte now and then resets the idle timer for ever; the whole has to keep a pace too.
+      if (waitedMs > idleTimeoutMs + bytes / RATE_BYTES_PER_MS_MIN) return idle();
+      if (!(await take(chunk))) return "stopped";
+    }
+  } finally {
+    await reader.cancel().catch(() => {});
+  }
+}
+
+interface ChunkReader {
+  read(): Promise<{ done: boolean; value?: Uint8Array | undefined }>;
+}
+
+/** Null at the end of the body. */
+async function nextChunk(
+  reader: ChunkReader,
+  idleTimeoutMs: number,
+): Promise<Uint8Array | BodyRefusal | null> {
+  const { promise: late, resolve } = Promise.withResolvers<null>();
+  const timer = setTimeout(resolve, idleTimeoutMs, null);
+  try {
+    const read = await Promise.race([reader.read(), late]);
+    return read === null ? idle() : (read.value ?? null);
+  } catch (thrown) {
+    return abortedBy(thrown);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+/** Null when the length is not known beforehand. The runtime joins a repeated header, which is then no number. */
+function declaredBytes(headers: Headers): number | null {
+  const text = headers.get("content-length");
+  return text !== null && /^\d+$/.test(text) ? Number(text) : null;
+}
+
+/** True for a body that is what it says, without a Content-Encoding. */
+export function isIdentity(headers: Headers): boolean {
+  const encoding = headers.get("content-encoding");
+  return encoding === null || decoderOf(encoding) === null;
+}
+
+type Decode = (bytes: Uint8Array, bytesMax: number) => Promise<BodyResult>;
+
+/** Each stops, in flat memory, when the output passes its cap. */
+const DECODERS: ReadonlyMap<string, Decode> = new Map([
+  ["gzip", decoder(promisify(gunzip), {})],
+  ["x-gzip", decoder(promisify(gunzip), {})],
+  ["deflate", decoder(promisify(inflate), {})],
+  ["br", decoder(promisify(brotliDecompress), {})],
+  // RFC 9659: no sender of this encoding may ask its reader for a window above 8 MiB.
+  ["zstd", decoder(promisify(zstdDecompress), { params: { [constants.ZSTD_d_windowLogMax]: 23 } })],
+]);
+
+/** Null for none; undefined for one that is not known, or for several layers. */
+function decoderOf(encoding: string): Decode | null | undefined {
+  const name = encoding.trim().toLowerCase();
+  return name === "" || name === "identity" ? null : DECODERS.get(name);
+}
+
+function decoder<Options extends object>(
+  unpack: (bytes: Uint8Array, options: Options & { maxOutputLength: number }) => Promise<Uint8Array>,
+  options: Options,
+): Decode {
+  return async (bytes, bytesMax) => {
+    try {
+      return { ok: true, bytes: await unpack(bytes, { ...options, maxOutputLength: bytesMax }) };
+    } catch (thrown) {
+      return codeOf(thrown) === "ERR_BUFFER_TOO_LARGE" ? tooLarge(bytesMax) : badEncoding();
+    }
+  };
+}
+
+function codeOf(thrown: unknown): unknown {
+  return thrown instanceof Error && "code" in thrown ? thrown.code : null;
+}
+
+function abortedBy(thrown: unknown): BodyRefusal {
+  if (!(thrown instanceof Error) || thrown.name !== "AbortError") throw thrown;
+  return {
+    ok: false,
+    reason: "aborted",
+    message: "The connection closed before the whole body had arrived.",
+  };
+}
+
+function tooLarge(bytesMax: number): BodyRefusal {
+  return { ok: false, reason: "too_large", message: `The request body is larger than ${bytesMax} bytes.` };
+}
+
+function inCrumbs(): BodyRefusal {
+  return { ok: false, reason: "too_large", message: "The request body is cut into too many small chunks." };
+}
+
+function idle(): BodyRefusal {
+  return { ok: false, reason: "idle_timeout", message: "The request body arrived too slowly." };
+}
+
+function badEncoding(): BodyRefusal {
+  return {
+    ok: false,
+    reason: "bad_encoding",
+    message: "The request body is not what its Content-Encoding says.",
+  };
+}
+
+export function unsupportedEncoding(): BodyRefusal {
+  return {
+    ok: false,
+    reason: "unsupported_encoding",
+    message: "Content-Encoding must be gzip, deflate, br or zstd (one of them, once), or absent.",
+  };
 }

@@ -82,9 +82,9 @@ function requestOf(
       contentType,
       bytesTotal: spooled.bytes,
       forUpstream(upstreamModel) {
-        const bytes = new TextEncoder().encode(upstreamModel);
+        const insert = new TextEncoder().encode(upstreamModel);
         const { body, contentLength } = bodyWithSplice(spooled, [
-          { start: model.start, end: model.end, bytes },
+          { start: model.start, end: model.end, insert },
         ]);
         return { content: body, contentLength };
       },

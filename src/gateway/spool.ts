@@ -1,23 +1,228 @@
-export type SpoolRefusal = {
-  ok: false;
-  reason:
-    | "too_large"
-    | "unsupported_encoding"
-    | "bad_encoding"
-    | "aborted"
-    | "idle_timeout"
-    | "stopped"
-    | "disk";
-  message: string;
-};
+/** Bodies too large for memory: taken in as they come, kept in a file without a name, sent on as often as needed. */
+
+import { type FileHandle, mkdir, open, readdir, rm, unlink } from "node:fs/promises";
+import { join } from "node:path";
+import { applySplices, type Splice } from "../wire/splice.ts";
+import {
+  type BodyLimits,
+  type BodyRefusal,
+  gatherChunks,
+  isIdentity,
+  pumpBody,
+  unsupportedEncoding,
+} from "./body.ts";
+
+export interface SpoolOptions extends BodyLimits {
+  /** Up to here the body stays in memory. */
+  memoryBytesMax: number;
+  dir: string;
+  /** Sees every chunk before it is kept; false stops the reading. */
+  onChunk?: (chunk: Uint8Array) => boolean;
+}
+
 export interface Spooled {
-  ok: true;
-  bytes: number;
+  readonly ok: true;
+  readonly bytes: number;
+  /** The whole, when it stayed in memory. */
+  readonly memory: Uint8Array | null;
+  /** Holds all of the range in memory: ask for small ones. */
+  slice(start: number, end: number): Promise<Uint8Array>;
+  /** Gives the disk space back; slices and streams still open fail. */
   dispose(): Promise<void>;
 }
-export async function spoolBody(_r: Request, _o: unknown): Promise<Spooled | SpoolRefusal> {
-  throw new Error("x");
+
+export type SpoolRefusal =
+  | BodyRefusal
+  /** `onChunk` said so, and knows why. */
+  | { ok: false; reason: "stopped"; message: string }
+  /** The cause is for the operator's log; the message for the client. */
+  | { ok: false; reason: "disk"; message: string; cause: Error };
+
+const NAME = /^spool-[0-9a-f-]{36}$/;
+const WRITE_BYTES = 1024 * 1024;
+const READ_BYTES = 256 * 1024;
+
+/** Makes the folder, and removes what a process left that died between making a file and taking its name away. */
+export async function sweepSpool(dir: string): Promise<void> {
+  await mkdir(dir, { recursive: true, mode: 0o700 });
+  for (const name of await readdir(dir)) {
+    if (NAME.test(name)) await rm(join(dir, name), { force: true });
+  }
 }
-export function bodyWithSplice(_s: Spooled, _p: unknown): { body: Uint8Array; contentLength: number } {
-  throw new Error("x");
+
+export async function spoolBody(request: Request, options: SpoolOptions): Promise<Spooled | SpoolRefusal> {
+  if (!isIdentity(request.headers)) return unsupportedEncoding();
+  const store = openStore(options);
+  try {
+    const refusal = await pumpBody(request, options, async (chunk) => {
+      if (options.onChunk?.(chunk) === false) return false;
+      await store.add(chunk);
+      return true;
+    });
+    if (refusal === null) return await store.finish();
+    await store.discard();
+    return refusal === "stopped" ? stopped() : refusal;
+  } catch (thrown) {
+    await store.discard();
+    if (isDiskFault(thrown)) return diskFault(thrown);
+    throw thrown;
+  }
+}
+
+/** Gathers in memory up to the limit, and in a file from there on. */
+function openStore({ dir, memoryBytesMax }: SpoolOptions) {
+  const waiting = gatherChunks();
+  let writtenBytes = 0;
+  let file: FileHandle | null = null;
+
+  async function write(): Promise<FileHandle> {
+    file ??= await openUnnamed(dir);
+    const bytes = waiting.take();
+    await writeAll(file, bytes, writtenBytes);
+    writtenBytes += bytes.length;
+    return file;
+  }
+
+  return {
+    async add(chunk: Uint8Array): Promise<void> {
+      const waitingBytes = waiting.add(chunk);
+      if (waitingBytes > (file === null ? memoryBytesMax : WRITE_BYTES)) await write();
+    },
+    async finish(): Promise<Spooled> {
+      if (file === null) return inMemory(waiting.take());
+      const whole = await write();
+      return inFile(whole, writtenBytes);
+    },
+    async discard(): Promise<void> {
+      await file?.close();
+    },
+  };
+}
+
+function inMemory(memory: Uint8Array): Spooled {
+  return {
+    ok: true,
+    bytes: memory.length,
+    memory,
+    slice: async (start, end) => memory.subarray(start, end),
+    dispose: async () => {},
+  };
+}
+
+function inFile(file: FileHandle, bytes: number): Spooled {
+  let closing: Promise<void> | null = null;
+  return {
+    ok: true,
+    bytes,
+    memory: null,
+    slice: (start, end) => readAll(file, start, Math.min(end, bytes)),
+    dispose: () => {
+      closing ??= file.close();
+      return closing;
+    },
+  };
+}
+
+/** From its first moment the file is only an open handle: a crash leaves nothing, and no other user can open it. */
+async function openUnnamed(dir: string): Promise<FileHandle> {
+  const path = join(dir, `spool-${crypto.randomUUID()}`);
+  const file = await open(path, "wx+", 0o600);
+  await unlink(path).catch(() => {});
+  return file;
+}
+
+/** The system may write less than asked, as it does just before a disk is full. */
+async function writeAll(file: FileHandle, bytes: Uint8Array, position: number): Promise<void> {
+  let done = 0;
+  while (done < bytes.length) {
+    const { bytesWritten } = await file.write(bytes, done, bytes.length - done, position + done);
+    done += bytesWritten;
+  }
+}
+
+async function readAll(file: FileHandle, start: number, end: number): Promise<Uint8Array> {
+  const bytes = Buffer.allocUnsafeSlow(Math.max(0, end - start));
+  let done = 0;
+  while (done < bytes.length) {
+    const { bytesRead } = await file.read(bytes, done, bytes.length - done, start + done);
+    if (bytesRead === 0) throw new Error("the spooled body is shorter than what was written");
+    done += bytesRead;
+  }
+  return bytes;
+}
+
+export interface SplicedBody {
+  body: Uint8Array | ReadableStream<Uint8Array>;
+  /** Must go out as the header: a stream without it is sent chunked, which some upstreams refuse. */
+  contentLength: number;
+}
+
+/** The spooled body with a few ranges replaced. A stream is read once: ask again for every attempt. */
+export function bodyWithSplice(spooled: Spooled, splices: readonly Splice[]): SplicedBody {
+  if (spooled.memory !== null) {
+    const body = applySplices(spooled.memory, splices);
+    return { body, contentLength: body.length };
+  }
+  const pieces = piecesOf(spooled.bytes, splices);
+  const contentLength = pieces.reduce((sum, piece) => sum + lengthOf(piece), 0);
+  return { body: streamOf(spooled, pieces), contentLength };
+}
+
+/** A range of the spooled bytes, or bytes put in between. */
+type Piece = { start: number; end: number } | Uint8Array;
+
+function lengthOf(piece: Piece): number {
+  return piece instanceof Uint8Array ? piece.length : piece.end - piece.start;
+}
+
+function piecesOf(bytes: number, splices: readonly Splice[]): Piece[] {
+  const pieces: Piece[] = [];
+  let from = 0;
+  for (const { start, end, insert } of splices.toSorted((a, b) => a.start - b.start || a.end - b.end)) {
+    if (start < from || end < start || end > bytes) throw new RangeError("splices overlap or leave the body");
+    pieces.push({ start: from, end: start }, insert);
+    from = end;
+  }
+  pieces.push({ start: from, end: bytes });
+  return pieces.filter((piece) => lengthOf(piece) > 0);
+}
+
+/** Reads only when asked, so that a slow upstream keeps a single chunk in memory. */
+function streamOf(spooled: Spooled, pieces: readonly Piece[]): ReadableStream<Uint8Array> {
+  let index = 0;
+  let readTo = 0;
+  return new ReadableStream<Uint8Array>(
+    {
+      async pull(controller) {
+        const piece = pieces[index];
+        if (piece === undefined) return controller.close();
+        if (piece instanceof Uint8Array) {
+          index++;
+          return controller.enqueue(piece);
+        }
+        const start = Math.max(piece.start, readTo);
+        readTo = Math.min(piece.end, start + READ_BYTES);
+        if (readTo === piece.end) index++;
+        controller.enqueue(await spooled.slice(start, readTo));
+      },
+    },
+    { highWaterMark: 0 },
+  );
+}
+
+function stopped(): SpoolRefusal {
+  return { ok: false, reason: "stopped", message: "The request body was not read to its end." };
+}
+
+function diskFault(cause: Error): SpoolRefusal {
+  return {
+    ok: false,
+    reason: "disk",
+    message: "The request body could not be stored. Try again later.",
+    cause,
+  };
+}
+
+function isDiskFault(thrown: unknown): thrown is Error {
+  return thrown instanceof Error && "syscall" in thrown;
 }

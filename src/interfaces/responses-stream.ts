@@ -71,18 +71,18 @@ export function openResponsesReader(options: ResponsesReaderOptions): StreamRead
   function readNamed(data: Slice, named: string | null): Verdict {
     const scan = scanObject(data.bytes, data.start, data.end, EVENT, { depthMax });
     const type = scan.ok && scan.fields.type ? stringValue(data.bytes, scan.fields.type) : null;
-    if (!scan.ok || type === null) {
+    if (!scan.ok || type === null || !isEventName(type)) {
       badEvents++;
       return DROPPED;
     }
-    const phase = LIFECYCLE_PHASE[type];
+    const phase = LIFECYCLE_PHASE.get(type);
     // A failure is told in our own words: they take the number that the upstream's had.
     if (phase !== "failed") last = data;
     if (phase === undefined) {
       // Some upstreams leave the `event:` line out; clients that dispatch on it would see nothing.
-      return named === null
-        ? { phase: "content", replacement: formatEvent(type, slice(data)) }
-        : PASS_CONTENT;
+      return named === type
+        ? PASS_CONTENT
+        : { phase: "content", replacement: formatEvent(type, slice(data)) };
     }
     const response = scan.fields.response;
     const json =

@@ -8,6 +8,7 @@ const account = (id: string, priority: number, weight: number): Account => ({
   name: id,
   kind: "openai",
   baseUrl: "https://upstream.example",
+  basePath: "",
   credential: null,
   apiVersion: null,
   interfaces: new Set(["chat"]),

@@ -15,7 +15,6 @@ export interface ServerOptions {
   newId: NewId;
   hostname: string;
   port: number;
-  bodyBytesMax: number;
   /** For a connection that is doing nothing; requests under way have deadlines of their own. */
   idleTimeoutSeconds: number;
   /** Whether the store answers. */
@@ -51,7 +50,7 @@ export function startServer(options: ServerOptions): Server {
         clientAddress: () => server.requestIP(request)?.address ?? "unknown",
       };
       const response = await go(call, destination, queryAt === -1 ? "" : url.slice(queryAt + 1), server);
-      return draining ? closing(response) : response;
+      return draining && (response.ok || request.body === null) ? closing(response) : response;
     } catch (thrown) {
       return errorResponse(asApiError(thrown), requestId);
     }
@@ -65,16 +64,17 @@ export function startServer(options: ServerOptions): Server {
   ): Promise<Response> | Response {
     switch (destination.kind) {
       case "model_call":
-        // The runtime's idle timer would cut a client that waits for a slow answer.
-        server.timeout(call.request, 0);
-        return callModel(gateway, call, destination.endpoint);
+        return unhurried(call, server, callModel(gateway, call, destination.endpoint));
       case "stored_response":
-        server.timeout(call.request, 0);
-        return callStoredResponse(gateway, call, {
-          ...destination,
-          method: methodOf(call.request),
-          query: new URLSearchParams(query),
-        });
+        return unhurried(
+          call,
+          server,
+          callStoredResponse(gateway, call, {
+            ...destination,
+            method: methodOf(call.request),
+            query: new URLSearchParams(query),
+          }),
+        );
       case "models":
         return answer(call, (caller) => listModels(caller.group));
       case "model":
@@ -93,6 +93,19 @@ export function startServer(options: ServerOptions): Server {
         return Response.json({ status: "ok" }, { headers: { "x-request-id": call.requestId } });
       case "readiness":
         return readiness(call.requestId);
+    }
+  }
+
+  /**
+   * The runtime's idle timer would cut a client that sends slowly or waits for a slow answer. Once there is an
+   * answer the timer runs again, or an idle connection would be kept for ever.
+   */
+  async function unhurried(call: Call, server: BunServer, work: Promise<Response>): Promise<Response> {
+    server.timeout(call.request, 0);
+    try {
+      return await work;
+    } finally {
+      server.timeout(call.request, options.idleTimeoutSeconds);
     }
   }
 
@@ -119,7 +132,8 @@ export function startServer(options: ServerOptions): Server {
   const server = Bun.serve({
     hostname: options.hostname,
     port: options.port,
-    maxRequestBodySize: options.bodyBytesMax,
+    // Bodies are counted where they are read; a refusal by the runtime would have no body and no id.
+    maxRequestBodySize: 2 ** 40,
     idleTimeout: options.idleTimeoutSeconds,
     fetch: handle,
     error: (thrown) => errorResponse(asApiError(thrown), options.newId("req")),
@@ -152,6 +166,7 @@ function methodOf(request: Request): "GET" | "POST" | "DELETE" {
   return request.method === "POST" || request.method === "DELETE" ? request.method : "GET";
 }
 
+/** Only after the request's body was read: closing on unread bytes would reset the connection. */
 function closing(response: Response): Response {
   response.headers.set("connection", "close");
   return response;

@@ -1,0 +1,103 @@
+import { describe, expect, test } from "bun:test";
+import { ApiError } from "../errors.ts";
+import { openImagesReader } from "./images-stream.ts";
+import type { StreamReader, Verdict } from "./stream.ts";
+
+const utf8 = new TextEncoder();
+
+function open(choices = 1): StreamReader {
+  return openImagesReader({ choices, depthMax: 32 });
+}
+
+function read(reader: StreamReader, block: string): Verdict {
+  const bytes = utf8.encode(`${block}\n\n`);
+  return reader.read(bytes, 0, bytes.length - 2);
+}
+
+const block = (type: string, rest: Record<string, unknown> = {}) =>
+  `event: ${type}\ndata: ${JSON.stringify({ type, ...rest })}`;
+const USAGE = { input_tokens: 3, output_tokens: 4, total_tokens: 7 };
+const COMPLETED = block("image_generation.completed", { b64_json: "AAAA", usage: USAGE });
+
+describe("a stream of images", () => {
+  test.each(["image_generation.partial_image", "image_edit.partial_image"])(
+    "%s passes as it came",
+    (type) => {
+      expect(read(open(), block(type, { b64_json: "AAAA" }))).toEqual({
+        phase: "content",
+        replacement: null,
+      });
+    },
+  );
+
+  test.each(["image_generation.completed", "image_edit.completed"])("%s ends it, as it came", (type) => {
+    const reader = open();
+    expect(read(reader, block(type, { usage: USAGE }))).toEqual({ phase: "terminal", replacement: null });
+    expect(reader).toMatchObject({ images: 1, outcome: "completed" });
+    expect(reader.usage).toMatchObject({ inputTokens: 3, outputTokens: 4 });
+  });
+
+  test("of several pictures ends with the last", () => {
+    const reader = open(3);
+    expect(read(reader, COMPLETED).phase).toBe("content");
+    expect(read(reader, COMPLETED).phase).toBe("content");
+    expect(reader.outcome).toBe("failed");
+    expect(read(reader, COMPLETED).phase).toBe("terminal");
+    expect(reader).toMatchObject({ images: 3, outcome: "completed" });
+  });
+
+  test("that ends early is complete if it brought a picture", () => {
+    const reader = open(3);
+    read(reader, block("image_generation.partial_image"));
+    expect(reader.saidEverything()).toBe(false);
+    read(reader, COMPLETED);
+    expect(reader.saidEverything()).toBe(true);
+    expect(reader.outcome).toBe("completed");
+  });
+
+  test("an event without its event line gets it", () => {
+    const verdict = read(open(), 'data: {"type":"image_generation.partial_image","n":1.0}');
+    expect(
+      verdict.phase === "content" && verdict.replacement && Buffer.from(verdict.replacement).toString(),
+    ).toBe(
+      'event: image_generation.partial_image\ndata: {"type":"image_generation.partial_image","n":1.0}\n\n',
+    );
+  });
+
+  test("an error in place of a picture is a failure", () => {
+    const error = { code: "moderation_blocked", message: "m" };
+    expect(read(open(), block("error", { error }))).toMatchObject({ phase: "failed", error });
+    expect(read(open(), block("error", error))).toMatchObject({ phase: "failed", error });
+    expect(read(open(), `data: ${JSON.stringify({ error })}`)).toMatchObject({ phase: "failed", error });
+  });
+
+  test("[DONE] is dropped: this family does not have it", () => {
+    expect(read(open(), "data: [DONE]").phase).toBe("dropped");
+    expect(open().done).toBeNull();
+  });
+
+  test.each(["data: {", "data: {}", `data: ${JSON.stringify({ type: "a\nb" })}`])(
+    "a bad line is dropped and counted: %s",
+    (bad) => {
+      const reader = open();
+      expect(read(reader, bad).phase).toBe("dropped");
+      expect(reader.badEvents).toBe(1);
+    },
+  );
+
+  test("that broke ends with one error event", () => {
+    const text = Buffer.from(open().failure(new ApiError("upstream_error", "It broke."), "req_1")).toString();
+    expect(text).toBe(
+      `event: error\ndata: ${JSON.stringify({
+        type: "error",
+        error: {
+          message: "It broke.",
+          type: "server_error",
+          param: null,
+          code: "upstream_error",
+          request_id: "req_1",
+        },
+      })}\n\n`,
+    );
+  });
+});
