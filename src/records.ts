@@ -50,9 +50,19 @@ export interface GroupRecord {
   models: string[];
   /** Account ids (rows of `pool`), in the operator's order. */
   accounts: string[];
+  billing: GroupBilling;
   onDisconnect: OnDisconnect;
   createdAtMs: number;
 }
+
+/** How a group's use is charged. Multipliers are decimal strings, exactly as the operator wrote them. */
+export interface GroupBilling {
+  charge: "none";
+  multiplier: string;
+  modelMultipliers: Record<string, string>;
+}
+
+export const NO_BILLING: GroupBilling = { charge: "none", multiplier: "1", modelMultipliers: {} };
 
 export type Role = "admin" | "user";
 

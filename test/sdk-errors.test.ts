@@ -131,23 +131,24 @@ describe("an upstream that breaks in the middle", () => {
     expect(error).toMatchObject({ code: "upstream_error", type: "server_error" });
   });
 
-  test.each(
-    BREAKS.filter((fault) => fault !== "truncated"),
-  )("of a responses stream by %s ends it with response.failed", async (fault) => {
-    const events = [];
-    for await (const event of await respondStream(`broken-${fault}`)) events.push(event);
-    const last = events.at(-1);
-    expect(last).toMatchObject({
-      type: "response.failed",
-      response: {
-        status: "failed",
-        model: `broken-${fault}`,
-        error: { code: "upstream_error", message: expect.any(String) },
-      },
-    });
-    expect(events.filter(({ type }) => type === "response.failed")).toHaveLength(1);
-    expect(events.map(({ sequence_number }) => sequence_number)).toEqual(events.map((_, index) => index));
-  });
+  test.each(BREAKS.filter((fault) => fault !== "truncated"))(
+    "of a responses stream by %s ends it with response.failed",
+    async (fault) => {
+      const events = [];
+      for await (const event of await respondStream(`broken-${fault}`)) events.push(event);
+      const last = events.at(-1);
+      expect(last).toMatchObject({
+        type: "response.failed",
+        response: {
+          status: "failed",
+          model: `broken-${fault}`,
+          error: { code: "upstream_error", message: expect.any(String) },
+        },
+      });
+      expect(events.filter(({ type }) => type === "response.failed")).toHaveLength(1);
+      expect(events.map(({ sequence_number }) => sequence_number)).toEqual(events.map((_, index) => index));
+    },
+  );
 
   test.each(["truncated", "rst@chunk6", "cut@chunk6", "empty", "badjson"])(
     "of a whole answer by %s is an upstream error",
@@ -160,7 +161,11 @@ describe("an upstream that breaks in the middle", () => {
 
   test("of a response's own making is told in the response", async () => {
     const answer = await respond("broken-failed");
-    expect(answer).toMatchObject({ status: "failed", model: "broken-failed", error: { code: "server_error" } });
+    expect(answer).toMatchObject({
+      status: "failed",
+      model: "broken-failed",
+      error: { code: "server_error" },
+    });
   });
 });
 

@@ -103,7 +103,9 @@ describe("a kept response", () => {
     const made = await ask("Done at once.");
     const error = await refusal(client.responses.cancel(made.id));
     expect(error).toBeInstanceOf(OpenAI.BadRequestError);
-    expect(error).toMatchObject({ message: expect.stringContaining("Cannot cancel a synchronous response.") });
+    expect(error).toMatchObject({
+      message: expect.stringContaining("Cannot cancel a synchronous response."),
+    });
   });
 
   test("does not exist for another key, which is told so before the upstream is asked", async () => {
@@ -136,7 +138,8 @@ describe("a kept response", () => {
 });
 
 describe("a background response", () => {
-  const start = () => client.responses.create({ model: "fast-chat", input: "Take your time.", background: true });
+  const start = () =>
+    client.responses.create({ model: "fast-chat", input: "Take your time.", background: true });
 
   test("is queued, then fetched", async () => {
     const queued = await start();
@@ -161,7 +164,11 @@ describe("a background response", () => {
     const done = await client.responses.retrieve(queued.id);
     await client.responses.retrieve(queued.id);
     expect(await rowOf()).toMatchObject([
-      { outcome: "completed", output_tokens: done.usage?.output_tokens, input_tokens: done.usage?.input_tokens },
+      {
+        outcome: "completed",
+        output_tokens: done.usage?.output_tokens,
+        input_tokens: done.usage?.input_tokens,
+      },
     ]);
   });
 });
@@ -180,7 +187,10 @@ test("a conversation is compacted", async () => {
     ],
   });
   expect(compacted.object).toBe("response.compaction");
-  expect(compacted.output.at(-1)).toMatchObject({ type: "compaction", encrypted_content: expect.any(String) });
+  expect(compacted.output.at(-1)).toMatchObject({
+    type: "compaction",
+    encrypted_content: expect.any(String),
+  });
   const next = await client.responses.create({ model: "fast-chat", input: compacted.output });
   expect(next.status).toBe("completed");
 });

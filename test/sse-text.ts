@@ -14,7 +14,8 @@ export interface SentStream {
 export function readStream(text: string): SentStream {
   const events: SentEvent[] = [];
   const comments: string[] = [];
-  if (text !== "" && !text.endsWith("\n\n")) throw new Error(`the stream ends inside an event: ${tail(text)}`);
+  if (text !== "" && !text.endsWith("\n\n"))
+    throw new Error(`the stream ends inside an event: ${tail(text)}`);
   for (const block of text.split("\n\n").slice(0, -1)) {
     let type: string | null = null;
     const data: string[] = [];

@@ -158,7 +158,7 @@ for (const [name, family] of Object.entries(FAMILIES)) {
       // Each byte meets one of the endings, and each ending meets every stretch of the stream.
       const endings: Ending[] = ["fin in a chunk", "fin", "reset"];
       const cuts = range(0, bytes).map((at) => ({ at, ending: endings[at % 3] ?? "fin", paced: false }));
-      await checkAll(family, cuts);
+      await checkAll(family, [...cuts, { at: bytes, ending: "fin", paced: false }]);
     });
 
     test("that ends or breaks after any of its events, each sent on its own", async () => {
@@ -227,9 +227,10 @@ async function tryCut(family: Family, cut: Cut): Promise<Seen> {
   expect(end, about).toBeGreaterThan(-1);
   const terminal = events[end];
   const broken = terminal !== undefined && family.isFailure(terminal);
-  expect(events.slice(end + 1).map(({ data }) => data), about).toEqual(
-    broken ? family.after.broken : family.after.complete,
-  );
+  expect(
+    events.slice(end + 1).map(({ data }) => data),
+    about,
+  ).toEqual(broken ? family.after.broken : family.after.complete);
   const verdict = broken ? "broken" : "complete";
   checkVerdict(verdict, expected.verdict, cut, about);
   const content = events.slice(0, end).map(({ data }) => data);

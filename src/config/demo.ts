@@ -2,7 +2,7 @@
 
 import { chmodSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { INTERFACES, type ModelRecord } from "../records.ts";
+import { INTERFACES, type ModelRecord, NO_BILLING } from "../records.ts";
 import { mintApiKey } from "../secrets/api-key.ts";
 import { putAccount } from "../store/accounts.ts";
 import { transaction } from "../store/db.ts";
@@ -58,6 +58,7 @@ export async function furnishDemo(installation: Installation): Promise<boolean> 
       interfaces: [...INTERFACES],
       models: DEMO_MODELS.map(({ id }) => id),
       accounts: [accountId],
+      billing: NO_BILLING,
       onDisconnect: "cancel",
       createdAtMs,
     });

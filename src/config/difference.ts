@@ -69,6 +69,8 @@ export function shownGroup(group: GroupRecord, nameOf: (accountId: string) => st
     interfaces: inOrder(group.interfaces),
     models: list(group.models),
     accounts: list(group.accounts.map(nameOf)),
+    "billing.multiplier": group.billing.multiplier,
+    "billing.model_multipliers": map(group.billing.modelMultipliers),
     on_disconnect: group.onDisconnect,
   };
 }

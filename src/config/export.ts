@@ -54,6 +54,13 @@ function contentsOf(state: State) {
       interfaces: group.interfaces,
       models: group.models,
       accounts: group.accounts.map((id) => accountNames.get(id) ?? id),
+      billing: {
+        charge: group.billing.charge,
+        multiplier: group.billing.multiplier,
+        ...(Object.keys(group.billing.modelMultipliers).length === 0
+          ? {}
+          : { model_multipliers: group.billing.modelMultipliers }),
+      },
       on_disconnect: group.onDisconnect,
     })),
     users: state.users.map(({ email, role }) => ({ email, role })),

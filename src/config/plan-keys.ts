@@ -1,6 +1,6 @@
 import type { KeyRecord } from "../records.ts";
 import { hasValidChecksum, mintApiKey, publicIdOf } from "../secrets/api-key.ts";
-import { insertKey, revokeKey, setKeyGroup } from "../store/keys.ts";
+import { changeKey, insertKey, revokeKey } from "../store/keys.ts";
 import { created, differences, secretChange, secretSet, shownInstant } from "./difference.ts";
 import type { FieldProblem } from "./problem.ts";
 import type { FileKey } from "./schema.ts";
@@ -61,14 +61,8 @@ export function planKeys(state: State, wanted: FileKey[], targets: KeyTargets, s
         group: groupNames.get(present.groupId) ?? present.groupId,
         expires: shownInstant(present.expiresAtMs),
       };
-      if (before.expires !== after.expires) {
-        const message =
-          "the expiry of a key that exists cannot be changed. Revoke the key and apply again, which makes a new one.";
-        plan.problems.push({ path: ["keys", i, "expires"], message });
-        return;
-      }
       const step = stepOf(what, false, differences(before, after), (tx) =>
-        setKeyGroup(tx, present.id, groupId),
+        changeKey(tx, present.id, { groupId, expiresAtMs }),
       );
       if (step !== null) plan.steps.push(step);
       return;

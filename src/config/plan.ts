@@ -5,6 +5,7 @@ import {
   type GroupRecord,
   type KeyRecord,
   type ModelRecord,
+  NO_BILLING,
   type Price,
   type UserRecord,
 } from "../records.ts";
@@ -156,6 +157,11 @@ function planGroup(
     interfaces: wanted.interfaces,
     models: wanted.models,
     accounts: wanted.accounts.map((name) => known(accounts, name)),
+    billing: {
+      charge: "none",
+      multiplier: wanted.billing?.multiplier ?? NO_BILLING.multiplier,
+      modelMultipliers: wanted.billing?.model_multipliers ?? {},
+    },
     onDisconnect: wanted.on_disconnect,
     createdAtMs: present?.createdAtMs ?? clock.nowMs(),
   };

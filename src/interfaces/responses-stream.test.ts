@@ -57,7 +57,7 @@ describe("life-cycle events", () => {
     ["response.completed", "terminal"],
     ["response.incomplete", "terminal"],
     ["response.cancelled", "terminal"],
-  ])("%s carries the public model", (type, phase) => {
+  ] as const)("%s carries the public model", (type, phase) => {
     const reader = open();
     const event = { type, sequence_number: 0, response: response() };
     expect(told(reader, block(type, event))).toEqual({

@@ -73,7 +73,7 @@ describe("usage", () => {
   });
 
   test.each([-1, -0.5, 1.5, Number.NaN, Number.POSITIVE_INFINITY, 1e18, 2 ** 53, "12", true, {}])(
-    "%p tokens count as none",
+    "%s tokens count as none",
     (bad) => {
       const usage = {
         input_tokens: bad,

@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type LogFields, openLog } from "../observe/log.ts";
-import type { AccountRecord, KeyRecord } from "../records.ts";
+import { type AccountRecord, type KeyRecord, NO_BILLING } from "../records.ts";
 import { openKeyring } from "../secrets/keyring.ts";
 import { accountCredentialBinding, seal } from "../secrets/seal.ts";
 import { putAccount } from "../store/accounts.ts";
@@ -69,6 +69,7 @@ async function publish(model: string): Promise<void> {
     interfaces: ["chat"],
     models: [model],
     accounts: ["a1"],
+    billing: NO_BILLING,
     onDisconnect: "cancel",
     createdAtMs: 1,
   });

@@ -7,6 +7,7 @@ import {
   type Interface,
   type KeyRecord,
   type ModelRecord,
+  NO_BILLING,
   type PolicyRecords,
 } from "../records.ts";
 import { createKeyIndex } from "./key-index.ts";
@@ -43,6 +44,7 @@ const group = (change: Partial<GroupRecord> = {}): GroupRecord => ({
   interfaces: [...INTERFACES],
   models: ["m1"],
   accounts: ["a1"],
+  billing: NO_BILLING,
   onDisconnect: "cancel",
   createdAtMs: 1_000,
   ...change,

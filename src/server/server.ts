@@ -37,8 +37,8 @@ export function startServer(options: ServerOptions): Server {
   async function handle(request: Request, server: BunServer): Promise<Response> {
     const requestId = options.newId("req");
     try {
-      checkHost(request.headers);
       const url = request.url;
+      checkHost(url, request.headers);
       const pathAt = url.indexOf("/", 8);
       const queryAt = url.indexOf("?", pathAt);
       const path = queryAt === -1 ? url.slice(pathAt) : url.slice(pathAt, queryAt);
@@ -155,11 +155,13 @@ export function startServer(options: ServerOptions): Server {
   };
 }
 
-/** The runtime joins repeated `Host` headers; a request that cannot say whom it addresses is refused. */
-function checkHost(headers: Headers): void {
-  if (headers.get("host")?.includes(",")) {
-    throw new ApiError("invalid_request", "The request has more than one Host header. Send exactly one.");
-  }
+/** The runtime joins repeated `Host` headers, and leaves one that is no host out of the address. */
+function checkHost(url: string, headers: Headers): void {
+  if (!url.startsWith("/") && !headers.get("host")?.includes(",")) return;
+  throw new ApiError(
+    "invalid_request",
+    "The Host header is empty, repeated or not a host name. Send exactly one that names this gateway.",
+  );
 }
 
 function methodOf(request: Request): "GET" | "POST" | "DELETE" {

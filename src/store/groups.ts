@@ -1,16 +1,22 @@
+import { z } from "zod";
 import type { GroupRecord, OnDisconnect } from "../records.ts";
 import { enumerate, orDuplicate, StoreConflict } from "./conflict.ts";
 import { type Db, type Row, snapshot, transaction } from "./db.ts";
 import { insertRows } from "./insert-rows.ts";
 import { bumpPolicyRevision } from "./revisions.ts";
-import { integer, interfaces, oneOf, text } from "./row.ts";
+import { integer, interfaces, json, oneOf, text } from "./row.ts";
 
+const billingForm = z.object({
+  charge: z.literal("none"),
+  multiplier: z.string(),
+  modelMultipliers: z.record(z.string(), z.string()),
+});
 const ON_DISCONNECT: readonly OnDisconnect[] = ["cancel", "drain"];
 
 export async function listGroups(db: Db): Promise<GroupRecord[]> {
   return snapshot(db, async (tx) => {
     const rows = await tx.sql`
-      SELECT id, name, interfaces, on_disconnect, created_at_ms FROM grp ORDER BY created_at_ms, id`;
+      SELECT id, name, interfaces, billing, on_disconnect, created_at_ms FROM grp ORDER BY created_at_ms, id`;
     const models = byGroup(
       await tx.sql`SELECT group_id, model_id AS member FROM publication ORDER BY group_id, position`,
     );
@@ -30,11 +36,11 @@ export async function putGroup(db: Db, group: GroupRecord): Promise<void> {
     await orDuplicate(
       `Another group is named "${group.name}" already.`,
       tx.sql`
-        INSERT INTO grp (id, name, interfaces, on_disconnect, created_at_ms)
-        VALUES (${group.id}, ${group.name}, ${JSON.stringify(group.interfaces)}, ${group.onDisconnect},
-          ${group.createdAtMs})
+        INSERT INTO grp (id, name, interfaces, billing, on_disconnect, created_at_ms)
+        VALUES (${group.id}, ${group.name}, ${JSON.stringify(group.interfaces)},
+          ${JSON.stringify(group.billing)}, ${group.onDisconnect}, ${group.createdAtMs})
         ON CONFLICT (id) DO UPDATE SET name = excluded.name, interfaces = excluded.interfaces,
-          on_disconnect = excluded.on_disconnect, created_at_ms = excluded.created_at_ms`,
+          billing = excluded.billing, on_disconnect = excluded.on_disconnect, created_at_ms = excluded.created_at_ms`,
     );
     await deleteMembers(tx, group.id);
     const twice = `The group "${group.name}" names a model or an account twice.`;
@@ -108,6 +114,7 @@ function toGroup(
     interfaces: interfaces(row, "interfaces"),
     models: models.get(id) ?? [],
     accounts: accounts.get(id) ?? [],
+    billing: json(row, "billing", billingForm),
     onDisconnect: oneOf(row, "on_disconnect", ON_DISCONNECT),
     createdAtMs: integer(row, "created_at_ms"),
   };

@@ -1,9 +1,9 @@
 import { expect, test } from "bun:test";
 import { eachEngine } from "../../test/postgres.ts";
-import type { KeyRecord } from "../records.ts";
+import { type KeyRecord, NO_BILLING } from "../records.ts";
 import { type Db, transaction } from "./db.ts";
 import { deleteGroup, putGroup } from "./groups.ts";
-import { findKeyByPublicId, insertKey, listKeys, readKeys, revokeKey, setKeyGroup } from "./keys.ts";
+import { changeKey, findKeyByPublicId, insertKey, listKeys, readKeys, revokeKey } from "./keys.ts";
 import { readRevisions } from "./revisions.ts";
 
 const key = (id: string): KeyRecord => ({
@@ -28,6 +28,7 @@ async function withGroups(db: Db): Promise<Db> {
       interfaces: [],
       models: [],
       accounts: [],
+      billing: NO_BILLING,
       onDisconnect: "cancel",
       createdAtMs: 1,
     });
@@ -55,7 +56,7 @@ eachEngine(({ open }) => {
     expect((await readRevisions(db)).keys).toBe(revision);
     expect(await readKeys(db, revision)).toEqual({ keys: [], revision });
     await insertKey(db, key("k4"));
-    await setKeyGroup(db, "k2", "g2");
+    await changeKey(db, "k2", { groupId: "g2", expiresAtMs: null });
     await revokeKey(db, "k1", 9);
     const later = await readKeys(db, revision);
     expect(idsOf(later.keys)).toEqual(["k1", "k2", "k4"]);
@@ -85,11 +86,13 @@ eachEngine(({ open }) => {
   test("a key moves to another group, but not to one that does not exist", async () => {
     const db = await withGroups(await open());
     await insertKey(db, key("k1"));
-    expect(await setKeyGroup(db, "k1", "g2")).toBe(true);
+    expect(await changeKey(db, "k1", { groupId: "g2", expiresAtMs: null })).toBe(true);
     expect((await findKeyByPublicId(db, "pub-k1"))?.groupId).toBe("g2");
-    const error = await setKeyGroup(db, "k1", "nowhere").catch((reason: unknown) => reason);
+    const error = await changeKey(db, "k1", { groupId: "nowhere", expiresAtMs: null }).catch(
+      (reason: unknown) => reason,
+    );
     expect(String(error)).toContain('"nowhere" does not exist');
-    expect(await setKeyGroup(db, "nobody", "g1")).toBe(false);
+    expect(await changeKey(db, "nobody", { groupId: "g1", expiresAtMs: null })).toBe(false);
   });
 
   test("a key needs a group and a user that exist", async () => {

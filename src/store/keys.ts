@@ -72,13 +72,18 @@ export async function revokeKey(db: Db, id: string, atMs: number): Promise<boole
 }
 
 /** False if there is no such key. */
-export async function setKeyGroup(db: Db, id: string, groupId: string): Promise<boolean> {
+export async function changeKey(
+  db: Db,
+  id: string,
+  { groupId, expiresAtMs }: Pick<KeyRecord, "groupId" | "expiresAtMs">,
+): Promise<boolean> {
   return transaction(db, async (tx) => {
     const revision = await bumpKeyRevision(tx);
     await refuseMissingGroup(tx, groupId);
-    const moved = await tx.sql`
-      UPDATE api_key SET group_id = ${groupId}, revision = ${revision} WHERE id = ${id} RETURNING id`;
-    return moved.length > 0;
+    const changed = await tx.sql`
+      UPDATE api_key SET group_id = ${groupId}, expires_at_ms = ${expiresAtMs}, revision = ${revision}
+      WHERE id = ${id} RETURNING id`;
+    return changed.length > 0;
   });
 }
 

@@ -1,6 +1,13 @@
 import { expect, test } from "bun:test";
 import { eachEngine } from "../../test/postgres.ts";
-import type { AccountRecord, GroupRecord, KeyRecord, ModelRecord, UserRecord } from "../records.ts";
+import {
+  type AccountRecord,
+  type GroupRecord,
+  type KeyRecord,
+  type ModelRecord,
+  NO_BILLING,
+  type UserRecord,
+} from "../records.ts";
 import { deleteAccount, putAccount } from "./accounts.ts";
 import { StoreConflict, type StoreConflictReason } from "./conflict.ts";
 import { type Db, transaction } from "./db.ts";
@@ -38,6 +45,7 @@ const group = (id: string, models: string[], accounts: string[]): GroupRecord =>
   interfaces: ["chat", "images"],
   models,
   accounts,
+  billing: NO_BILLING,
   onDisconnect: "drain",
   createdAtMs: 1_794_000_000_000,
 });

@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 import { eachEngine } from "../../test/postgres.ts";
-import type { AccountRecord } from "../records.ts";
+import { type AccountRecord, NO_BILLING } from "../records.ts";
 import { type Keyring, openKeyring } from "../secrets/keyring.ts";
 import { accountCredentialBinding, kidOf, SealError, seal, unseal } from "../secrets/seal.ts";
 import { listAccounts, putAccount } from "./accounts.ts";
@@ -81,6 +81,7 @@ eachEngine(({ open }) => {
       interfaces: [],
       models: [],
       accounts: [],
+      billing: NO_BILLING,
       onDisconnect: "cancel",
       createdAtMs: 1,
     });

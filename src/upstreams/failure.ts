@@ -38,11 +38,14 @@ export function classifyError(
   return { class: classOf(status, error), status, reason: `status ${status}`, error, retryAfterMs };
 }
 
-function classOf(status: number, error: UpstreamError | null): FailureClass {
+function classOf(sent: number, error: UpstreamError | null): FailureClass {
   const code = error?.code ?? error?.type ?? "";
-  if (code === "insufficient_quota" || code === "billing_hard_limit_reached") return "quota";
+  // Inside a stream some upstreams give the status that they could not send any more as the code.
+  const status = sent < 400 && /^[45]\d\d$/.test(code) ? Number(code) : sent;
+  if (status === 402 || QUOTA.has(code)) return "quota";
   if (status === 401 || status === 403) return "credential";
-  if (status === 404 && (code === "model_not_found" || code === "DeploymentNotFound")) return "model_missing";
+  // A 404 that is no error of the API comes from an address that is not the API's.
+  if (MODEL_MISSING.has(code) || (status === 404 && error === null)) return "model_missing";
   if (status === 429 || code === "rate_limit_exceeded") return "rate_limited";
   if (status === 408 || status === 504) return "timeout";
   if (status === 503 || status === 529 || OVERLOADED.has(code)) return "overloaded";
@@ -50,6 +53,8 @@ function classOf(status: number, error: UpstreamError | null): FailureClass {
   return "rejected";
 }
 
+const QUOTA = new Set(["insufficient_quota", "billing_hard_limit_reached", "credit_balance_exhausted"]);
+const MODEL_MISSING = new Set(["model_not_found", "DeploymentNotFound"]);
 const OVERLOADED = new Set(["server_is_overloaded", "overloaded_error", "slow_down", "engine_overloaded"]);
 
 /** Codes that blame the request even when they arrive inside a stream that began well. */
@@ -58,10 +63,27 @@ const CLIENT_FAULTS = new Set([
   "invalid_prompt",
   "invalid_request_error",
   "invalid_encrypted_content",
+  "previous_response_not_found",
+  "content_filter",
   "content_policy_violation",
   "image_content_policy_violation",
+  "moderation_blocked",
+  "misalignment_policy_violation",
   "cyber_policy",
   "bio_policy",
+  "invalid_image",
+  "invalid_image_format",
+  "invalid_image_mode",
+  "invalid_image_url",
+  "invalid_base64_image",
+  "image_too_large",
+  "image_too_small",
+  "image_file_too_large",
+  "image_parse_error",
+  "image_file_not_found",
+  "empty_image_file",
+  "failed_to_download_image",
+  "unsupported_image_media_type",
 ]);
 
 /** Another account may succeed where this one failed. */

@@ -40,6 +40,7 @@ CREATE TABLE grp (
   id TEXT PRIMARY KEY,
   name TEXT NOT NULL UNIQUE,
   interfaces TEXT NOT NULL,
+  billing TEXT NOT NULL,
   on_disconnect TEXT NOT NULL,
   created_at_ms BIGINT NOT NULL
 );

@@ -1,0 +1,278 @@
+import { describe, expect, test } from "bun:test";
+import fc from "fast-check";
+import type { Audience, UpstreamError } from "../interfaces/upstream-error.ts";
+import {
+  brokenOffError,
+  classifyError,
+  clientError,
+  type FailureClass,
+  failed,
+  mayTryAnother,
+  retryAfterMs,
+} from "./failure.ts";
+
+const error = (change: Partial<UpstreamError> = {}): UpstreamError => ({
+  code: null,
+  type: null,
+  param: null,
+  message: "m",
+  ...change,
+});
+
+const AUDIENCE: Audience = {
+  publicModel: "fast",
+  upstreamModel: "gpt-6-eu-0419",
+  mentions: (word) => '{"messages":[{"content":"hi","id":"call_9"}]}'.includes(word),
+};
+
+const CLASSES: readonly FailureClass[] = [
+  "connect",
+  "timeout",
+  "reset",
+  "credential",
+  "rate_limited",
+  "quota",
+  "overloaded",
+  "server",
+  "bad_answer",
+  "model_missing",
+  "rejected",
+];
+
+describe("what an upstream's refusal means", () => {
+  const invalid = { type: "invalid_request_error" };
+  test.each<[status: number, error: Partial<UpstreamError> | null, FailureClass]>([
+    [400, invalid, "rejected"],
+    [400, { code: "context_length_exceeded" }, "rejected"],
+    [400, null, "rejected"],
+    [413, null, "rejected"],
+    [415, null, "rejected"],
+    [422, invalid, "rejected"],
+    [404, { ...invalid, message: "Item with id 'rs_1' not found." }, "rejected"],
+    [401, { code: "invalid_api_key" }, "credential"],
+    [401, null, "credential"],
+    [403, { code: "unsupported_country_region_territory" }, "credential"],
+    [402, { message: "Insufficient Balance" }, "quota"],
+    [429, { code: "insufficient_quota" }, "quota"],
+    [429, { type: "insufficient_quota" }, "quota"],
+    [429, { code: "credit_balance_exhausted" }, "quota"],
+    [400, { code: "billing_hard_limit_reached" }, "quota"],
+    [404, { code: "model_not_found" }, "model_missing"],
+    [400, { code: "model_not_found" }, "model_missing"],
+    [404, { code: "DeploymentNotFound" }, "model_missing"],
+    [404, null, "model_missing"],
+    [429, { code: "rate_limit_exceeded" }, "rate_limited"],
+    [429, { type: "tokens" }, "rate_limited"],
+    [429, null, "rate_limited"],
+    [408, null, "timeout"],
+    [504, null, "timeout"],
+    [503, null, "overloaded"],
+    [529, { type: "overloaded_error" }, "overloaded"],
+    [500, { code: "server_is_overloaded" }, "overloaded"],
+    [500, null, "server"],
+    [502, null, "server"],
+    [520, null, "server"],
+  ])("%i %j is %s", (status, said, kind) => {
+    const failure = classifyError(status, said && error(said), 7);
+    expect(failure).toEqual({
+      class: kind,
+      status,
+      reason: `status ${status}`,
+      error: said && error(said),
+      retryAfterMs: 7,
+    });
+  });
+
+  test.each<[Partial<UpstreamError> | null, FailureClass]>([
+    [{ code: "context_length_exceeded" }, "rejected"],
+    [{ code: "invalid_prompt" }, "rejected"],
+    [{ code: "invalid_image_url" }, "rejected"],
+    [{ type: "invalid_request_error" }, "rejected"],
+    [{ code: "rate_limit_exceeded" }, "rate_limited"],
+    [{ code: "insufficient_quota" }, "quota"],
+    [{ code: "server_is_overloaded" }, "overloaded"],
+    [{ type: "overloaded_error" }, "overloaded"],
+    [{ code: "slow_down" }, "overloaded"],
+    [{ code: "server_error" }, "server"],
+    [{ code: "something_new" }, "server"],
+    [{}, "server"],
+    [{ code: "400" }, "rejected"],
+    [{ code: "429" }, "rate_limited"],
+    [{ code: "502" }, "server"],
+  ])("inside a stream that began well, %j is %s", (said, kind) => {
+    expect(classifyError(200, said && error(said), null).class).toBe(kind);
+  });
+
+  test("another account is tried for everything but the request's own fault", () => {
+    for (const kind of CLASSES) expect(mayTryAnother(failed(kind, "r"))).toBe(kind !== "rejected");
+  });
+});
+
+describe("what the client is told", () => {
+  test.each<[FailureClass, status: number, code: string]>([
+    ["rejected", 400, "invalid_request"],
+    ["rate_limited", 429, "rate_limit_exceeded"],
+    ["overloaded", 503, "server_is_overloaded"],
+    ["timeout", 504, "upstream_timeout"],
+    ["credential", 503, "no_available_account"],
+    ["quota", 503, "no_available_account"],
+    ["model_missing", 503, "no_available_account"],
+    ["connect", 502, "upstream_error"],
+    ["reset", 502, "upstream_error"],
+    ["server", 502, "upstream_error"],
+    ["bad_answer", 502, "upstream_error"],
+  ])("of %s: %i %s", (kind, status, code) => {
+    expect(clientError(failed(kind, "r"), AUDIENCE)).toMatchObject({ status, code });
+  });
+
+  test("never a status that blames the client's own key", () => {
+    const said = fc.option(
+      fc.record({
+        code: fc.option(
+          fc.constantFrom("invalid_api_key", "insufficient_quota", "model_not_found", "404", "401"),
+        ),
+        type: fc.option(fc.constantFrom("invalid_request_error", "authentication_error")),
+        param: fc.constant(null),
+        message: fc.string(),
+      }),
+    );
+    fc.assert(
+      fc.property(fc.integer({ min: 200, max: 599 }), said, (status, found) => {
+        const told = clientError(classifyError(status, found, null), AUDIENCE);
+        expect([401, 402, 403]).not.toContain(told.status);
+      }),
+    );
+  });
+
+  test("only a rejected request gets the upstream's words, made public", () => {
+    const secret = error({ message: "Key sk-CANARY7 of gpt-6-eu-0419 failed", param: "sk-CANARY7" });
+    for (const kind of CLASSES) {
+      const told = clientError({ ...failed(kind, "r"), error: secret }, AUDIENCE);
+      expect(`${told.message} ${told.param}`).not.toContain("CANARY");
+      if (kind === "rejected") expect(told.message).toBe("Key [redacted] of fast failed");
+      else expect(told.message).not.toContain("[redacted]");
+    }
+  });
+
+  test("an overload comes without Retry-After, so that the user changes model instead of waiting", () => {
+    expect(clientError(failed("overloaded", "r"), AUDIENCE).headers).toEqual({});
+  });
+
+  test("every 429 says in whole seconds from 1 to 60 when to come back", () => {
+    const hint = fc.option(
+      fc.oneof(fc.double({ min: 0, noNaN: true }), fc.integer({ min: 0, max: 120_000 })),
+    );
+    fc.assert(
+      fc.property(hint, (ms) => {
+        const told = clientError(classifyError(429, null, ms), AUDIENCE);
+        const seconds = Number(told.headers["retry-after"]);
+        expect(told.status).toBe(429);
+        expect(Number.isInteger(seconds) && seconds >= 1 && seconds <= 60).toBe(true);
+        if (ms !== null && ms <= 60_000) expect(seconds * 1000).toBeGreaterThanOrEqual(ms);
+      }),
+    );
+  });
+});
+
+describe("a rejected request", () => {
+  const told = (status: number, said: Partial<UpstreamError> | null) =>
+    clientError(classifyError(status, said && error(said), null), AUDIENCE);
+
+  test("keeps a code that clients act on", () => {
+    for (const code of [
+      "context_length_exceeded",
+      "invalid_encrypted_content",
+      "previous_response_not_found",
+    ]) {
+      expect(told(400, { code })).toMatchObject({ status: 400, code });
+    }
+    expect(
+      clientError(classifyError(200, error({ code: "context_length_exceeded" }), null), AUDIENCE).code,
+    ).toBe("context_length_exceeded");
+  });
+
+  test("gets a code of ours for one that is not in our catalogue, or means something else there", () => {
+    expect(told(400, { code: "string_above_max_length" }).code).toBe("invalid_request");
+    expect(told(400, { code: "server_error" }).code).toBe("invalid_request");
+    expect(told(400, { code: "toString" }).code).toBe("invalid_request");
+    expect(told(413, null)).toMatchObject({ status: 413, code: "request_too_large" });
+    expect(told(415, null)).toMatchObject({ status: 415, code: "unsupported_media_type" });
+    expect(told(404, { type: "invalid_request_error" })).toMatchObject({
+      status: 404,
+      code: "response_not_found",
+    });
+  });
+
+  test("names the parameter if the client sent it", () => {
+    expect(told(400, { param: "messages[0].content" }).param).toBe("messages[0].content");
+    expect(told(400, { param: "messages[0].secret_field" }).param).toBeNull();
+    expect(told(400, { param: "call_9 org-x" }).param).toBeNull();
+    expect(told(400, { param: null }).param).toBeNull();
+  });
+
+  test("has a sentence even when the upstream gave none", () => {
+    expect(told(400, null).message).toBe("The upstream refused the request as invalid.");
+    expect(told(400, { message: "" }).message).toBe("The upstream refused the request as invalid.");
+  });
+});
+
+describe("an answer that broke off", () => {
+  test("is told as broken off, not as never begun", () => {
+    expect(brokenOffError(failed("reset", "r"), AUDIENCE)).toMatchObject({
+      code: "upstream_error",
+      message: expect.stringContaining("in the middle of its answer"),
+    });
+    expect(brokenOffError(failed("timeout", "r"), AUDIENCE)).toMatchObject({
+      code: "upstream_timeout",
+      message: expect.stringContaining("went silent"),
+    });
+  });
+
+  test("keeps a reason that the client can act on", () => {
+    const failure = classifyError(
+      200,
+      error({ code: "context_length_exceeded", message: "Too long." }),
+      null,
+    );
+    expect(brokenOffError(failure, AUDIENCE)).toMatchObject({
+      code: "context_length_exceeded",
+      message: "Too long.",
+    });
+  });
+});
+
+describe("when to come back", () => {
+  const NOW_MS = Date.parse("2026-09-01T12:00:00Z");
+  const hint = (headers: Record<string, string>) => retryAfterMs(new Headers(headers), NOW_MS);
+
+  test("in seconds", () => {
+    expect(hint({ "retry-after": "20" })).toBe(20_000);
+    expect(hint({ "retry-after": "0.5" })).toBe(500);
+    expect(hint({ "retry-after": "0" })).toBe(0);
+  });
+
+  test("as a date, which may have passed", () => {
+    expect(hint({ "retry-after": "Tue, 01 Sep 2026 12:00:30 GMT" })).toBe(30_000);
+    expect(hint({ "retry-after": "Tue, 01 Sep 2026 11:00:00 GMT" })).toBe(0);
+  });
+
+  test("in milliseconds, which is the more exact of two", () => {
+    expect(hint({ "retry-after-ms": "1500", "retry-after": "9" })).toBe(1_500);
+    expect(hint({ "retry-after-ms": "soon", "retry-after": "9" })).toBe(9_000);
+  });
+
+  test("is unknown without a hint, or with one that makes no sense", () => {
+    expect(hint({})).toBeNull();
+    expect(hint({ "retry-after": "later" })).toBeNull();
+    expect(hint({ "retry-after": "Infinity" })).toBeNull();
+  });
+
+  test("is never in the past, whatever the header says", () => {
+    fc.assert(
+      fc.property(fc.stringMatching(/^[\x21-\x7e]{0,12}$/), (value) => {
+        expect(hint({ "retry-after": value, "retry-after-ms": value }) ?? 0).toBeGreaterThanOrEqual(0);
+      }),
+    );
+    expect(hint({ "retry-after": "-5" }) ?? 0).toBeGreaterThanOrEqual(0);
+  });
+});

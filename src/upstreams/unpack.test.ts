@@ -1,0 +1,48 @@
+import { describe, expect, test } from "bun:test";
+import { brotliCompressSync, deflateSync, gzipSync, zstdCompressSync } from "node:zlib";
+import { unpack } from "./unpack.ts";
+
+const PLAIN = new TextEncoder().encode('{"answer":42}');
+const LARGE = 1_000_000;
+
+describe("a packed answer", () => {
+  test.each([null, "", "identity"])("that is not packed (%j) is the very same bytes", (encoding) => {
+    expect(unpack(PLAIN, encoding, LARGE)).toBe(PLAIN);
+  });
+
+  test.each([
+    ["gzip", gzipSync],
+    ["GZIP", gzipSync],
+    ["deflate", deflateSync],
+    ["br", brotliCompressSync],
+    ["zstd", zstdCompressSync],
+  ])("in %s is opened", (encoding, pack) => {
+    expect(unpack(pack(PLAIN), encoding, LARGE)).toEqual(Buffer.from(PLAIN));
+  });
+
+  test.each([
+    ["gzip", gzipSync],
+    ["deflate", deflateSync],
+    ["br", brotliCompressSync],
+    ["zstd", zstdCompressSync],
+  ])("in %s that would grow beyond what is allowed is refused", (encoding, pack) => {
+    const bomb = pack(new Uint8Array(10_000_000));
+    expect(bomb.length).toBeLessThan(50_000);
+    expect(unpack(bomb, encoding, LARGE)).toBeNull();
+  });
+
+  test.each(["gzip, gzip", "gzip,br", "compress", "x-unknown", "constructor", "__proto__"])(
+    "in layers or in an unknown way (%s) is refused",
+    (encoding) => {
+      expect(unpack(gzipSync(PLAIN), encoding, LARGE)).toBeNull();
+    },
+  );
+
+  test.each(["gzip", "deflate", "br", "zstd"])("that is not %s at all is refused", (encoding) => {
+    expect(unpack(PLAIN, encoding, LARGE)).toBeNull();
+  });
+
+  test("that is cut short is refused", () => {
+    expect(unpack(gzipSync(PLAIN).subarray(0, 15), "gzip", LARGE)).toBeNull();
+  });
+});
