@@ -39,12 +39,13 @@ const CATALOGUE = {
   upstream_error: { status: 502, type: "server_error" },
   server_is_overloaded: { status: 503, type: "service_unavailable_error" },
   no_available_account: { status: 503, type: "service_unavailable_error" },
-  shutting_down: { status: 503, type: "service_unavailable_error" },
   store_unavailable: { status: 503, type: "service_unavailable_error" },
   upstream_timeout: { status: 504, type: "server_error" },
 } as const satisfies Record<string, CatalogueEntry>;
 
 export type ErrorCode = keyof typeof CATALOGUE;
+
+export const ERROR_CODES = Object.keys(CATALOGUE).filter(isErrorCode);
 
 export function isErrorCode(code: string): code is ErrorCode {
   return Object.hasOwn(CATALOGUE, code);

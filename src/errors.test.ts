@@ -1,0 +1,37 @@
+import { expect, test } from "bun:test";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { ApiError, asApiError, ERROR_CODES, errorResponse } from "./errors.ts";
+
+test("docs/errors.md explains every code with its status", () => {
+  const text = readFileSync(join(import.meta.dir, "..", "docs", "errors.md"), "utf8");
+  const rows = text.split("\n").filter((line) => line.startsWith("| "));
+  const missing = ERROR_CODES.filter((code) => {
+    const { status } = new ApiError(code, "");
+    return !rows.some((row) => row.includes(`\`${code}\``) && row.startsWith(`| ${status} `));
+  });
+  expect(missing).toEqual([]);
+});
+
+test("a response carries the id in its header and in its body, and the error's own headers", async () => {
+  const error = new ApiError("rate_limit_exceeded", "Slow down.", { headers: { "retry-after": "3" } });
+  const response = errorResponse(error, "req_1");
+  expect(response.status).toBe(429);
+  expect(response.headers.get("x-request-id")).toBe("req_1");
+  expect(response.headers.get("retry-after")).toBe("3");
+  expect(await response.json()).toEqual({
+    error: {
+      message: "Slow down.",
+      type: "rate_limit_error",
+      param: null,
+      code: "rate_limit_exceeded",
+      request_id: "req_1",
+    },
+  });
+});
+
+test("what was not meant for a client does not reach one", () => {
+  const error = asApiError(new Error("secret detail at line 12"));
+  expect(error.code).toBe("server_error");
+  expect(error.message).not.toContain("secret");
+});
