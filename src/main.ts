@@ -12,11 +12,11 @@ import type { Gateway } from "./gateway/gateway.ts";
 import { openRequestReader } from "./gateway/read-request.ts";
 import { openPulse } from "./gateway/relay.ts";
 import { openResponseRoutes } from "./gateway/response-routes.ts";
-import { openUsageWriter } from "./gateway/settle.ts";
+import { openUsageWriter, type UsageWriter } from "./gateway/settle.ts";
 import { sweepSpool } from "./gateway/spool.ts";
-import { openLog } from "./observe/log.ts";
+import { type Log, openLog } from "./observe/log.ts";
 import { openLivePolicy } from "./policy/live-policy.ts";
-import { startServer } from "./server/server.ts";
+import { type Server, startServer } from "./server/server.ts";
 import type { Db } from "./store/db.ts";
 import { readPolicy } from "./store/policy.ts";
 import { readRevisions } from "./store/revisions.ts";
@@ -92,30 +92,54 @@ export async function startGateway(
     timing: limits,
     readRequest: openRequestReader({ ...limits, spoolDir }),
   };
-  const server = startServer({
-    gateway,
-    newId: installation.newId,
-    hostname: settings.host,
-    port: settings.port,
-    idleTimeoutSeconds: limits.connectionIdleSeconds,
-    isStoreReady: () =>
-      readRevisions(db).then(
-        () => true,
-        () => false,
-      ),
-  });
+  const close = async () => {
+    policy.close();
+    pulse.stop();
+    const giveUpAtMs = clock.monotonicMs() + limits.flushTimeoutMs;
+    await writeTheRest(usage, log, () => clock.monotonicMs() >= giveUpAtMs);
+    await simulator?.stop();
+  };
+  let server: Server;
+  try {
+    server = startServer({
+      gateway,
+      newId: installation.newId,
+      hostname: settings.host,
+      port: settings.port,
+      idleTimeoutSeconds: limits.connectionIdleSeconds,
+      isStoreReady: () =>
+        readRevisions(db).then(
+          () => true,
+          () => false,
+        ),
+    });
+  } catch (error) {
+    // A port that is taken: whatever runs already would keep the process from ending.
+    await close();
+    throw error;
+  }
   return {
     url: server.url,
     port: server.port,
     counts: { keys: policy.keys.size, groups: policy.snapshot().groups.size },
     async stop() {
       await server.drain(limits.drainTimeoutMs);
-      policy.close();
-      pulse.stop();
-      await usage.flush();
-      await simulator?.stop();
+      await close();
     },
   };
+}
+
+/** A store that comes back in time gets every row; one that does not must not keep the process for ever. */
+async function writeTheRest(usage: UsageWriter, log: Log, isTimeUp: () => boolean): Promise<void> {
+  for (;;) {
+    try {
+      return await usage.flush();
+    } catch (error) {
+      if (!isTimeUp()) continue;
+      log.error("usage_lost", { reason: error instanceof Error ? error.message : "unknown" });
+      return;
+    }
+  }
 }
 
 /** The simulator costs nothing when no account asks for it. */

@@ -24,6 +24,8 @@ export interface RunningGateway {
   call(path: string, body?: unknown, init?: RequestInit): Promise<Response>;
   /** Every log line so far: failures that a test provokes would drown its report. */
   log: readonly string[];
+  /** Applies another file while the gateway runs; it takes the change up by itself, a moment later. */
+  apply(file: string): Promise<void>;
   /** Usage rows in order, after everything on its way has been written. */
   usageRows(): Promise<Row[]>;
   stop(): Promise<void>;
@@ -85,14 +87,16 @@ export async function startTestGateway(options: GatewayOptions = {}): Promise<Ru
   const settings = readSettings({ flags: { data: dataDir, port: "0" }, environment });
   if (!settings.ok) throw new Error(settings.problems.join("\n"));
   const installation = await openInstallation(settings.settings, environment);
-  const text = options.file ?? gatewayFile(options);
-  const planned = await planChanges(
-    installation,
-    { text, fileName: "gateway.yaml", environment },
-    { prune: false },
-  );
-  if (!planned.ok) throw new Error(JSON.stringify(planned.problems, null, 2));
-  await applyChanges(installation, planned.plan);
+  const apply = async (text: string) => {
+    const planned = await planChanges(
+      installation,
+      { text, fileName: "gateway.yaml", environment },
+      { prune: false },
+    );
+    if (!planned.ok) throw new Error(JSON.stringify(planned.problems, null, 2));
+    await applyChanges(installation, planned.plan);
+  };
+  await apply(options.file ?? gatewayFile(options));
   const log: string[] = [];
   const running = await startGateway(installation, settings.settings, {
     limits: { ...TEST_LIMITS, ...options.limits },
@@ -104,6 +108,7 @@ export async function startTestGateway(options: GatewayOptions = {}): Promise<Ru
     simulator,
     installation,
     log,
+    apply,
     call(path, body, init = {}) {
       const headers = new Headers(init.headers);
       if (!headers.has("authorization")) headers.set("authorization", `Bearer ${TEST_KEY}`);

@@ -256,7 +256,8 @@ describe("embeddings", () => {
       encoding_format: "float",
     });
     const first = gateway.simulator.ledger.entries().at(-2);
-    expect(String(gateway.simulator.ledger.bodyOf(first?.id ?? ""))).toContain('"encoding_format":"base64"');
+    const asked = Buffer.from(gateway.simulator.ledger.bodyOf(first?.id ?? "") ?? []).toString();
+    expect(asked).toContain('"encoding_format":"base64"');
     expect(answer.data[0]?.embedding).toEqual(
       (plain.data[0]?.embedding ?? []).map((number) => Math.fround(number)),
     );
@@ -334,10 +335,11 @@ describe("images", () => {
     });
     const events = await all(stream);
     expect(events.map(({ type }) => type)).toEqual(["image_edit.partial_image", "image_edit.completed"]);
-    expect(gateway.simulator.ledger.last()?.form?.files.map(({ name }) => name)).toEqual([
-      "image[]",
-      "image[]",
-      "mask",
+    const files = gateway.simulator.ledger.last()?.form?.files ?? [];
+    expect(files.map(({ name, filename }) => `${name} ${filename}`).toSorted()).toEqual([
+      "image[] one.png",
+      "image[] two.png",
+      "mask mask.png",
     ]);
   });
 

@@ -82,6 +82,8 @@ export const limits = {
 
   /** At shutdown, requests in flight may finish for this long. */
   drainTimeoutMs: 120_000,
+  /** After that, how long the store may take to accept the last usage rows. */
+  flushTimeoutMs: 10_000,
   /** A group with `on_disconnect: drain` reads the upstream on for this long after the client left. */
   drainOnDisconnectMs: 60_000,
 

@@ -3,7 +3,6 @@
 import { ApiError } from "../errors.ts";
 import { openStreamReader } from "../interfaces/open-stream-reader.ts";
 import type { Endpoint, ModelRequest } from "../interfaces/request.ts";
-import type { StreamReader } from "../interfaces/stream.ts";
 import type { Route } from "../policy/snapshot.ts";
 import type { UsageRow } from "../store/usage.ts";
 import { brokenOffError } from "../upstreams/failure.ts";
@@ -53,6 +52,7 @@ export async function deliverAnswer(passage: Passage): Promise<Response> {
 export async function deliverStream(passage: Passage): Promise<Response> {
   const { gateway, call, caller, endpoint, request, record } = passage;
   const order = orderFor(passage);
+  const waitingSinceMs = gateway.clock.monotonicMs();
   const opening = openStream(passage, order);
   // An answer that begins soon, as nearly all do, can still be refused with a plain status.
   const early = await settledWithin(opening, gateway.timing.keepAliveMs);
@@ -68,6 +68,7 @@ export async function deliverStream(passage: Passage): Promise<Response> {
       settleStream(passage, end);
       void request.body.dispose();
     },
+    waitingSinceMs,
     pulse: gateway.pulse,
     monotonicMs: gateway.clock.monotonicMs,
     timing: gateway.timing,
@@ -122,12 +123,7 @@ function settleStream(passage: Passage, end: StreamEnd): void {
   const { reader } = end;
   const responseId = rememberResponse(passage, reader?.responseId ?? null, false);
   passage.record.close({
-    outcome:
-      end.kind === "client_gone"
-        ? "client_gone"
-        : end.kind === "broken"
-          ? brokenOutcome(reader)
-          : end.reader.outcome,
+    outcome: streamOutcome(end),
     status: 200,
     error: end.kind === "broken" ? end.error : null,
     usage: reader?.usage ?? null,
@@ -136,9 +132,15 @@ function settleStream(passage: Passage, end: StreamEnd): void {
   });
 }
 
-/** A terminal event that says so is a failure; anything else is a stream that was cut. */
-function brokenOutcome(reader: StreamReader | null): UsageRow["outcome"] {
-  return reader === null || reader.usage !== null ? "failed" : "upstream_cut";
+function streamOutcome(end: StreamEnd): UsageRow["outcome"] {
+  switch (end.kind) {
+    case "client_gone":
+      return "client_gone";
+    case "broken":
+      return end.cut ? "upstream_cut" : "failed";
+    case "complete":
+      return end.reader.outcome;
+  }
 }
 
 /** Makes a response that the upstream keeps findable by its id; null when it keeps none. */

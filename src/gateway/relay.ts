@@ -13,7 +13,8 @@ import type { Pulled, UpstreamStream } from "./upstream-stream.ts";
 /** How a stream ended, for the record. */
 export type StreamEnd =
   | { kind: "complete"; reader: StreamReader }
-  | { kind: "broken"; reader: StreamReader | null; error: ApiError }
+  /** `cut`: it fell silent or broke off, where otherwise the upstream said that it failed. */
+  | { kind: "broken"; reader: StreamReader | null; error: ApiError; cut: boolean }
   | { kind: "client_gone"; reader: StreamReader | null };
 
 export interface RelayOptions {
@@ -28,6 +29,8 @@ export interface RelayOptions {
   describeFailure(failure: UpstreamFailure): ApiError;
   /** Called once, before the terminal event is written: nothing is final before it is recorded. */
   settle(end: StreamEnd): void;
+  /** When the client began to wait, if it has had nothing since then. */
+  waitingSinceMs?: number;
   pulse: Pulse;
   monotonicMs(): number;
   timing: RelayTiming;
@@ -53,7 +56,7 @@ export function relay(options: RelayOptions): ReadableStream<Uint8Array> {
   let pulling = false;
   let over = false;
   let gone = false;
-  let lastWriteMs = monotonicMs();
+  let lastWriteMs = options.waitingSinceMs ?? monotonicMs();
   let lastDataWriteMs = lastWriteMs;
 
   const stopBeat = options.pulse.add(beat);
@@ -66,14 +69,13 @@ export function relay(options: RelayOptions): ReadableStream<Uint8Array> {
   }
 
   async function pull(to: ReadableStreamDefaultController<Uint8Array>): Promise<void> {
-    controller = to;
     pulling = true;
     try {
       upstream ??= await options.opening;
       const pulled = await upstream.pull();
       if (!over && !gone) write(to, pulled, upstream);
     } catch (thrown) {
-      if (!over && !gone) fail(to, options.spareReader, asFailure(thrown));
+      if (!over && !gone) fail(to, options.spareReader, asFailure(thrown), false);
     } finally {
       pulling = false;
     }
@@ -97,7 +99,7 @@ export function relay(options: RelayOptions): ReadableStream<Uint8Array> {
         return;
       case "broken":
         if (pulled.bytes.length > 0) to.enqueue(pulled.bytes);
-        fail(to, from.reader, options.describeFailure(pulled.failure));
+        fail(to, from.reader, options.describeFailure(pulled.failure), isCut(pulled.failure));
         return;
     }
   }
@@ -106,8 +108,9 @@ export function relay(options: RelayOptions): ReadableStream<Uint8Array> {
     to: ReadableStreamDefaultController<Uint8Array>,
     reader: StreamReader,
     error: ApiError,
+    cut: boolean,
   ): void {
-    end({ kind: "broken", reader: upstream?.reader ?? null, error });
+    end({ kind: "broken", reader: upstream?.reader ?? null, error, cut });
     to.enqueue(reader.failure(error, options.requestId));
     to.close();
   }
@@ -122,7 +125,8 @@ export function relay(options: RelayOptions): ReadableStream<Uint8Array> {
     if (!pulling) {
       // The client has not asked for more since the last write: it is slow, or gone without saying so.
       if (nowMs - lastWriteMs > timing.writeStallMs) {
-        controller?.error(new Error("the client stopped reading"));
+        // Without a reason: the runtime then cuts the connection and prints nothing.
+        controller?.error();
         leave();
       }
       return;
@@ -155,7 +159,7 @@ export function relay(options: RelayOptions): ReadableStream<Uint8Array> {
       return;
     }
     if (options.onDisconnect === "drain") {
-      void drain(upstream);
+      drain(upstream).catch(() => {});
       return;
     }
     upstream.abort(failed("reset", "the client left"));
@@ -169,12 +173,23 @@ export function relay(options: RelayOptions): ReadableStream<Uint8Array> {
       () => from.abort(failed("timeout", "the drain took too long")),
       timing.drainOnDisconnectMs,
     );
-    for (let pulled = await from.pull(); pulled.kind === "bytes"; pulled = await from.pull());
-    clearTimeout(giveUp);
-    end({ kind: "client_gone", reader: from.reader });
+    try {
+      for (let pulled = await from.pull(); pulled.kind === "bytes"; pulled = await from.pull());
+    } finally {
+      clearTimeout(giveUp);
+      end({ kind: "client_gone", reader: from.reader });
+    }
   }
 
-  return new ReadableStream<Uint8Array>({ pull, cancel: leave }, { highWaterMark: 0 });
+  function start(to: ReadableStreamDefaultController<Uint8Array>): void {
+    controller = to;
+  }
+
+  return new ReadableStream<Uint8Array>({ start, pull, cancel: leave }, { highWaterMark: 0 });
+}
+
+function isCut(failure: UpstreamFailure): boolean {
+  return failure.class === "reset" || failure.class === "timeout";
 }
 
 export function openPulse(everyMs: number, monotonicMs: () => number): Pulse & { stop(): void } {

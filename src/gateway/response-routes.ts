@@ -25,6 +25,9 @@ export function openResponseRoutes(db: Db, rememberedMax: number): ResponseRoute
   const recent = new Map<string, ResponseRoute>();
   return {
     remember(responseId, route) {
+      // As in the store: whoever had the id first keeps it, so nobody takes a response over.
+      const known = recent.get(responseId);
+      if (known && known.keyId !== route.keyId) return;
       recent.delete(responseId);
       recent.set(responseId, route);
       if (recent.size > rememberedMax) {

@@ -6,7 +6,7 @@ import { insertUsage, type UsageRow } from "../store/usage.ts";
 
 export interface UsageWriter {
   push(row: UsageRow): void;
-  /** Resolves when everything pushed so far is in the store. */
+  /** Resolves when everything pushed so far is in the store; rejects when the store does not take it. */
   flush(): Promise<void>;
   /** False while the store has been unable to take rows for so long that more would not fit in memory. */
   hasRoom(): boolean;
@@ -26,6 +26,8 @@ export interface UsageWriterOptions {
 export function openUsageWriter(options: UsageWriterOptions): UsageWriter {
   const { db, log } = options;
   let waiting: UsageRow[] = [];
+  let pushedRows = 0;
+  let writtenRows = 0;
   let armed = false;
   let writing: Promise<void> | null = null;
 
@@ -61,17 +63,24 @@ export function openUsageWriter(options: UsageWriterOptions): UsageWriter {
         return;
       }
       waiting = waiting.slice(batch.length);
+      writtenRows += batch.length;
     }
   }
 
   return {
     push(row) {
       waiting.push(row);
+      pushedRows++;
       if (waiting.length >= options.batchRowsMax) void write();
       else arm(options.gatherMs);
     },
     async flush() {
-      if (waiting.length > 0 || writing) await write();
+      const wantedRows = pushedRows;
+      while (writtenRows < wantedRows) {
+        const before = writtenRows;
+        await write();
+        if (writtenRows === before) throw new Error("the store does not take usage rows");
+      }
     },
     hasRoom: () => waiting.length < options.waitingRowsMax,
   };

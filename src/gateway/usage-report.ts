@@ -28,7 +28,10 @@ export interface UsageReport {
 
 const DAY_MS = 86_400_000;
 
-export async function reportUsage(gateway: Gateway, caller: Caller): Promise<UsageReport> {
+export async function reportUsage(
+  gateway: Pick<Gateway, "clock" | "db" | "usage">,
+  caller: Caller,
+): Promise<UsageReport> {
   const { key, group } = caller;
   await gateway.usage.flush();
   const todayMs = Math.floor(gateway.clock.nowMs() / DAY_MS) * DAY_MS;

@@ -177,14 +177,18 @@ describe("what does not reach the client", () => {
     expect(told(open(), "event: response.output_text.delta")).toBe("dropped");
   });
 
-  test.each(["data: {", "data: nope", "data: {}", 'data: {"type":7}', "event: error\ndata: nope"])(
-    "a bad line: %s",
-    (bad) => {
-      const reader = open();
-      expect(told(reader, bad)).toBe("dropped");
-      expect(reader.badEvents).toBe(1);
-    },
-  );
+  test.each([
+    "data: {",
+    "data: nope",
+    "data: {}",
+    'data: {"type":7}',
+    "event: error\ndata: nope",
+    'event: response.output_text.delta\ndata: {"type":"response.output_text.delta","delta":"hal',
+  ])("a bad line, which is counted: %j", (bad) => {
+    const reader = open();
+    expect(told(reader, bad)).toBe("dropped");
+    expect(reader.badEvents).toBe(1);
+  });
 
   test("a type that would break out of its line", () => {
     const reader = open();

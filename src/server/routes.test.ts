@@ -1,0 +1,153 @@
+import { describe, expect, test } from "bun:test";
+import fc from "fast-check";
+import { ApiError } from "../errors.ts";
+import { ENDPOINTS } from "../interfaces/request.ts";
+import { findDestination } from "./routes.ts";
+
+function refusal(method: string, path: string): ApiError {
+  try {
+    findDestination(method, path);
+  } catch (thrown) {
+    if (thrown instanceof ApiError) return thrown;
+    throw thrown;
+  }
+  throw new Error(`${method} ${path} was found`);
+}
+
+describe("addresses", () => {
+  test.each(ENDPOINTS.map((endpoint) => [endpoint.path, endpoint] as const))(
+    "POST /v1%s calls a model",
+    (path, endpoint) => {
+      expect(findDestination("POST", `/v1${path}`)).toEqual({ kind: "model_call", endpoint });
+    },
+  );
+
+  test("the small ones", () => {
+    expect(findDestination("GET", "/v1/models")).toEqual({ kind: "models" });
+    expect(findDestination("GET", "/v1/usage")).toEqual({ kind: "usage" });
+    expect(findDestination("GET", "/healthz")).toEqual({ kind: "health" });
+    expect(findDestination("HEAD", "/healthz")).toEqual({ kind: "health" });
+    expect(findDestination("GET", "/readyz")).toEqual({ kind: "readiness" });
+    expect(findDestination("GET", "/v1/responses")).toEqual({ kind: "responses_socket" });
+  });
+
+  test("a model's id is the whole rest of the path, slashes and percent signs included", () => {
+    expect(findDestination("GET", "/v1/models/fast")).toEqual({ kind: "model", id: "fast" });
+    expect(findDestination("GET", "/v1/models/org/fast:v1")).toEqual({ kind: "model", id: "org/fast:v1" });
+    expect(findDestination("GET", "/v1/models/org%2Ffast")).toEqual({ kind: "model", id: "org/fast" });
+    expect(findDestination("GET", "/v1/models/caf%C3%A9%20100%25")).toEqual({
+      kind: "model",
+      id: "caf\u00e9 100%",
+    });
+  });
+
+  test("any id survives its way through an address", () => {
+    fc.assert(
+      fc.property(fc.string({ unit: "binary", minLength: 1 }), (id) => {
+        fc.pre(id.isWellFormed());
+        expect(findDestination("GET", `/v1/models/${encodeURIComponent(id)}`)).toEqual({ kind: "model", id });
+        expect(findDestination("DELETE", `/v1/responses/${encodeURIComponent(id)}`)).toEqual({
+          kind: "stored_response",
+          responseId: id,
+          action: "",
+        });
+      }),
+    );
+  });
+
+  test("a stored response is fetched, deleted, cancelled, and its input listed", () => {
+    const call = { kind: "stored_response", responseId: "resp_1" } as const;
+    expect(findDestination("GET", "/v1/responses/resp_1")).toEqual({ ...call, action: "" });
+    expect(findDestination("DELETE", "/v1/responses/resp_1")).toEqual({ ...call, action: "" });
+    expect(findDestination("POST", "/v1/responses/resp_1/cancel")).toEqual({ ...call, action: "/cancel" });
+    expect(findDestination("GET", "/v1/responses/resp_1/input_items")).toEqual({
+      ...call,
+      action: "/input_items",
+    });
+  });
+
+  test("an address below Responses that has a meaning of its own is never taken for an id", () => {
+    expect(refusal("GET", "/v1/responses/compact").code).toBe("method_not_allowed");
+    expect(refusal("DELETE", "/v1/responses/input_tokens").code).toBe("method_not_allowed");
+  });
+});
+
+describe("a wrong method", () => {
+  test.each([
+    ["GET", "/v1/chat/completions", "POST"],
+    ["DELETE", "/v1/responses", "POST, GET"],
+    ["POST", "/v1/models", "GET"],
+    ["POST", "/v1/models/fast", "GET"],
+    ["PUT", "/v1/responses/resp_1", "GET, DELETE"],
+    ["GET", "/v1/responses/resp_1/cancel", "POST"],
+    ["POST", "/healthz", "GET, HEAD"],
+    ["constructor", "/v1/models", "GET"],
+  ])("%s %s is told to use %s", (method, path, allow) => {
+    expect(refusal(method, path)).toMatchObject({
+      status: 405,
+      code: "method_not_allowed",
+      headers: { allow },
+    });
+  });
+});
+
+describe("an unknown address", () => {
+  test.each([
+    ["/v1/v1/models", "/v1/models"],
+    ["/v1/v1/v1/chat/completions", "/v1/chat/completions"],
+    ["/chat/completions", "/v1/chat/completions"],
+    ["/models", "/v1/models"],
+    ["/models/org/fast", "/v1/models/org/fast"],
+    ["/v1/chat/completions/", "/v1/chat/completions"],
+    ["//v1//embeddings", "/v1/embeddings"],
+    ["/v1/models/", "/v1/models"],
+    ["/v1/responses/", "/v1/responses"],
+    ["/responses/resp_1/cancel", "/v1/responses/resp_1/cancel"],
+  ])("%s is told of %s", (path, meant) => {
+    const told = refusal("POST", path);
+    expect(told).toMatchObject({ status: 404, code: "unknown_url" });
+    expect(told.message).toContain(`Did you mean ${meant}?`);
+  });
+
+  test.each(["/", "/v1", "/v1/", "/v2/models", "/v1/audio/speech", "/v1/responses/a/b"])(
+    "%s is told where the API is",
+    (path) => {
+      const told = refusal("GET", path);
+      expect(told).toMatchObject({ status: 404, code: "unknown_url" });
+      expect(told.message).toContain("GET /v1/models is a good first call");
+    },
+  );
+
+  test("with a broken percent sign is just unknown", () => {
+    expect(refusal("GET", "/v1/models/%zz").code).toBe("unknown_url");
+    expect(refusal("GET", "/v1/responses/%zz").code).toBe("unknown_url");
+  });
+
+  test("of any length is repeated only in part", () => {
+    expect(refusal("GET", `/${"x".repeat(5_000)}`).message.length).toBeLessThan(400);
+  });
+
+  test("is unknown or not allowed, and nothing else is ever thrown", () => {
+    const part = fc.constantFrom(
+      "/",
+      "v1",
+      "models",
+      "responses",
+      "cancel",
+      "%2e",
+      "..",
+      "%",
+      "chat",
+      "completions",
+    );
+    fc.assert(
+      fc.property(fc.array(part), fc.constantFrom("GET", "POST", "PATCH"), (parts, method) => {
+        try {
+          findDestination(method, `/${parts.join("")}`);
+        } catch (thrown) {
+          expect(thrown).toBeInstanceOf(ApiError);
+        }
+      }),
+    );
+  });
+});

@@ -1,0 +1,115 @@
+/** A client on a raw socket: it sees each write as it was framed, can stop reading, and can leave at any moment. */
+
+import { connect } from "node:net";
+import { eventually } from "./eventually.ts";
+import { TEST_KEY } from "./running-gateway.ts";
+
+export type Parting = "message" | "fin" | "reset";
+
+export interface StreamClient {
+  /** The status line and the headers; empty until they are there. */
+  head(): string;
+  /** The chunks of the body, one for each write of the other side. */
+  frames(): Buffer[];
+  text(): string;
+  /** Resolves when the body so far is as wanted. */
+  until(wanted: (text: string) => boolean): Promise<void>;
+  /** How the answer ended: as a whole message, or by the connection. */
+  readonly ended: Promise<Parting>;
+  /** Takes nothing more out of the socket, or goes on. */
+  pause(): void;
+  resume(): void;
+  leave(how: "fin" | "reset"): void;
+}
+
+export interface StreamClientOptions {
+  headers?: Readonly<Record<string, string>>;
+  /** Never reads anything. */
+  deaf?: boolean;
+}
+
+export function openStreamClient(
+  url: string,
+  path: string,
+  body: object,
+  options: StreamClientOptions = {},
+): StreamClient {
+  const { port, hostname, host } = new URL(url);
+  const text = JSON.stringify(body);
+  const headers = {
+    host,
+    authorization: `Bearer ${TEST_KEY}`,
+    "content-type": "application/json",
+    "content-length": String(Buffer.byteLength(text)),
+    ...options.headers,
+  };
+  const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`);
+  const parts: Buffer[] = [];
+  let parting: (how: Parting) => void = () => {};
+  const ended = new Promise<Parting>((resolve) => {
+    parting = resolve;
+  });
+  const socket = connect(Number(port), hostname, () => {
+    if (options.deaf) socket.pause();
+    socket.write(`POST ${path} HTTP/1.1\r\n${lines.join("")}\r\n${text}`);
+  });
+  socket.on("data", (part) => {
+    parts.push(Buffer.from(part));
+    if (!isWhole(parts)) return;
+    parting("message");
+    socket.end();
+  });
+  socket.on("end", () => parting("fin"));
+  socket.on("error", () => parting("reset"));
+  socket.on("close", () => parting("fin"));
+
+  const client: StreamClient = {
+    head: () => sections(Buffer.concat(parts)).head,
+    frames() {
+      const { head, body } = sections(Buffer.concat(parts));
+      return /^transfer-encoding: chunked$/im.test(head) ? framesIn(body) : [body];
+    },
+    text: () => Buffer.concat(client.frames()).toString(),
+    async until(wanted) {
+      await eventually(() => wanted(client.text()));
+    },
+    ended,
+    pause: () => socket.pause(),
+    resume: () => socket.resume(),
+    leave(how) {
+      if (how === "reset") socket.resetAndDestroy();
+      else socket.destroy();
+    },
+  };
+  return client;
+}
+
+function isWhole(parts: readonly Buffer[]): boolean {
+  const last = parts.slice(-2);
+  if (Buffer.concat(last).toString("latin1").endsWith("\r\n0\r\n\r\n")) return true;
+  if (parts.length > 8) return false;
+  const { head, body } = sections(Buffer.concat(parts));
+  const length = /^content-length: (\d+)$/im.exec(head)?.[1];
+  return length !== undefined && body.length >= Number(length);
+}
+
+function sections(received: Buffer): { head: string; body: Buffer } {
+  const end = received.indexOf("\r\n\r\n");
+  if (end < 0) return { head: "", body: Buffer.alloc(0) };
+  return {
+    head: received.toString("latin1", 0, end).replaceAll("\r\n", "\n"),
+    body: received.subarray(end + 4),
+  };
+}
+
+function framesIn(body: Buffer): Buffer[] {
+  const frames: Buffer[] = [];
+  for (let at = 0; at < body.length; ) {
+    const lineEnd = body.indexOf("\r\n", at);
+    const size = Number.parseInt(body.toString("latin1", at, lineEnd), 16);
+    if (lineEnd < 0 || !(size > 0) || lineEnd + 2 + size > body.length) break;
+    frames.push(body.subarray(lineEnd + 2, lineEnd + 2 + size));
+    at = lineEnd + 2 + size + 2;
+  }
+  return frames;
+}
