@@ -100,6 +100,14 @@ export function errorResponse(error: ApiError, requestId: string): Response {
   );
 }
 
+export function storeUnavailable(): ApiError {
+  return new ApiError(
+    "store_unavailable",
+    "The gateway cannot reach its records at the moment. Try again shortly.",
+    { headers: { "retry-after": "2" } },
+  );
+}
+
 /** Anything that is not an `ApiError` is our own fault, and its text stays inside. */
 export function asApiError(thrown: unknown): ApiError {
   if (thrown instanceof ApiError) return thrown;

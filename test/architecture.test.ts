@@ -63,7 +63,7 @@ function importsOf(file: string): string[] {
 
 function folderOf(file: string): string {
   const [first = ""] = relative(SRC, file).split("/");
-  return first.replace(/\.ts$/, "");
+  return first.replace(/(?:\.test)?\.ts$/, "");
 }
 
 const isTest = (file: string) => file.endsWith(".test.ts");

@@ -15,7 +15,7 @@ let gateway: SpawnedGateway;
 
 beforeAll(async () => {
   simulator = startSimulator({ seed: 1 });
-  gateway = await spawnGateway({ models: MODELS }, simulator.url);
+  gateway = await spawnGateway(MODELS, simulator.url);
 });
 
 afterAll(async () => {

@@ -31,7 +31,7 @@ describe("clients that never read", () => {
 
   beforeAll(async () => {
     simulator = startSimulator({ seed: 1 });
-    gateway = await spawnGateway({ models: MODELS }, simulator.url);
+    gateway = await spawnGateway(MODELS, simulator.url);
   });
 
   afterAll(async () => {
@@ -94,12 +94,13 @@ describe("a client that stops reading", () => {
   });
 
   test("has its answer read to the end in a group that drains", async () => {
-    open(draining.url, "medium", true);
+    const client = open(draining.url, "medium", true);
     const entry = await eventually(() => draining.simulator.ledger.last());
     await eventually(() => draining.simulator.ledger.totals().inFlight === 0);
     expect(entry.finished).toBe(true);
     const row = recordOf(await eventually(async () => (await draining.usageRows())[0]));
     expect(row).toMatchObject({ outcome: "client_gone", output_tokens: entry.outputTokens });
+    client.leave("reset");
   });
 
   test("is served to the end if it only reads slowly", async () => {

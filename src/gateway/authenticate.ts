@@ -55,11 +55,9 @@ export function authenticate(
 /** `Authorization: Bearer`, or the headers that Azure and Anthropic style clients send instead. */
 function presentedSecret(headers: Headers): string | null {
   const authorization = headers.get("authorization");
-  if (authorization !== null) {
-    const space = authorization.indexOf(" ");
-    if (space !== 6 || authorization.slice(0, 6).toLowerCase() !== "bearer") return null;
+  // Some other scheme may be there for a proxy in between; it does not hide the key.
+  if (authorization !== null && /^bearer /i.test(authorization))
     return nonEmpty(authorization.slice(7).trim());
-  }
   return nonEmpty(headers.get("x-api-key")?.trim()) ?? nonEmpty(headers.get("api-key")?.trim());
 }
 

@@ -4,7 +4,7 @@
  * happens the record is closed exactly once.
  */
 
-import { ApiError, asApiError, errorResponse } from "../errors.ts";
+import { ApiError, asApiError, errorResponse, storeUnavailable } from "../errors.ts";
 import type { Endpoint, ModelRequest } from "../interfaces/request.ts";
 import type { Route } from "../policy/snapshot.ts";
 import { admit, allowInterface } from "./admit.ts";
@@ -73,12 +73,4 @@ function refuse(gateway: Gateway, call: Call, record: CallRecord, thrown: unknow
     responseId: null,
   });
   return errorResponse(error, call.requestId);
-}
-
-function storeUnavailable(): ApiError {
-  return new ApiError(
-    "store_unavailable",
-    "The gateway cannot record requests at the moment, so it takes no new ones. Try again shortly.",
-    { headers: { "retry-after": "2" } },
-  );
 }

@@ -1,5 +1,6 @@
 /** `GET /v1/usage`: what this key has used, today and in all. Read from the roll-ups, after what is still on its way. */
 
+import { storeUnavailable } from "../errors.ts";
 import { keyTotals, type UsageTotals } from "../store/usage.ts";
 import type { Caller } from "./authenticate.ts";
 import type { Gateway } from "./gateway.ts";
@@ -33,7 +34,9 @@ export async function reportUsage(
   caller: Caller,
 ): Promise<UsageReport> {
   const { key, group } = caller;
-  await gateway.usage.flush();
+  await gateway.usage.flush().catch(() => {
+    throw storeUnavailable();
+  });
   const todayMs = Math.floor(gateway.clock.nowMs() / DAY_MS) * DAY_MS;
   const [today, total] = await Promise.all([
     keyTotals(gateway.db, key.id, todayMs),

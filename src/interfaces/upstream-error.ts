@@ -93,11 +93,14 @@ function beginningOf(message: string): string {
   return message.slice(0, MESSAGE_CHARS_MAX).replace(/\S+$/, "");
 }
 
+/** Words that a hyphen or slash joins in ordinary prose. Any two words would let names such as `acme-prod` through. */
+const JOINED_WORDS =
+  /^(?:non|pre|re|multi|sub|self|well|read|write|one|two|long|short|real|built|rate|zero|null|time|up|in|out|top|full|end|and|base64|mid|per|input|output)[-/][a-z]{1,14}$/i;
+
 function isSafeWord(word: string, audience: Audience): boolean {
   if (PLAIN_WORD.test(word) || NUMBER.test(word) || API_WORDS.has(word)) return true;
   if (word === audience.publicModel) return true;
-  // Hyphens, slashes and the like join plain words; a part that is not plain condemns the whole.
-  if (/^[A-Za-z]{1,12}(?:[-/][a-z]{1,12})?$/.test(word)) return !/^(?:org|sk|key|proj)-/i.test(word);
+  if (/^[A-Za-z]{1,12}$/.test(word) || JOINED_WORDS.test(word)) return true;
   if (PARAM_PATH.test(word) && isSafePath(word, audience)) return true;
   return word.length >= 2 && audience.mentions(word);
 }

@@ -44,8 +44,10 @@ function classOf(sent: number, error: UpstreamError | null): FailureClass {
   const status = sent < 400 && /^[45]\d\d$/.test(code) ? Number(code) : sent;
   if (status === 402 || QUOTA.has(code)) return "quota";
   if (status === 401 || status === 403) return "credential";
-  // A 404 that is no error of the API comes from an address that is not the API's.
-  if (MODEL_MISSING.has(code) || (status === 404 && error === null)) return "model_missing";
+  // A 404 that is no error of the API comes from an address that is not the API's; vLLM's names the model only in words.
+  if (MODEL_MISSING.has(code) || (status === 404 && (error === null || /\bmodel\b/i.test(error.message)))) {
+    return "model_missing";
+  }
   if (status === 429 || code === "rate_limit_exceeded") return "rate_limited";
   if (status === 408 || status === 504) return "timeout";
   if (status === 503 || status === 529 || OVERLOADED.has(code)) return "overloaded";
