@@ -3,6 +3,7 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test";
 import type { LedgerEntry } from "../src/upstreams/simulator/ledger.ts";
 import { type Simulator, startSimulator } from "../src/upstreams/simulator/simulator.ts";
+import { eventually } from "./eventually.ts";
 import { type RunningGateway, startTestGateway, TEST_KEY } from "./running-gateway.ts";
 import { eventsIn, recordOf } from "./sse-text.ts";
 
@@ -137,6 +138,7 @@ async function expectServedBySecond(name: AskName, response: Response, attempts:
     expect(() => JSON.parse(text)).not.toThrow();
   }
   expect(requestsAt(second)).toBe(1);
+  await eventually(() => second.ledger.totals().inFlight === 0);
   const truth: LedgerEntry | null = second.ledger.last();
   await gateway.usageRows();
   expect(await rowOf(response)).toMatchObject({
@@ -184,7 +186,7 @@ describe("a fault before content is invisible to the client", () => {
     for (const response of responses) {
       expect(await rowOf(response)).toMatchObject({ account: "second", attempts: 2, outcome: "completed" });
     }
-    expect(first.ledger.totals().inFlight).toBe(0);
+    await eventually(() => first.ledger.totals().inFlight === 0);
   });
 });
 

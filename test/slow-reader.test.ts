@@ -54,7 +54,7 @@ describe("clients that never read", () => {
       `${CLIENTS} clients that never read ${STREAM_BYTES / MB} MB each: ${(sentBytes / MB).toFixed(1)} MB sent to each, gateway grew by ${(grownBytes / MB).toFixed(0)} MB`,
     );
     expect(sentBytes).toBeLessThan(STREAM_BYTES / 2);
-    expect(grownBytes).toBeLessThan((CLIENTS * STREAM_BYTES) / 10);
+    expect(grownBytes).toBeLessThan((CLIENTS * STREAM_BYTES) / 5);
 
     // Whoever does read is served meanwhile.
     const reader = open(gateway.url, "short", false);
@@ -67,7 +67,7 @@ describe("clients that never read", () => {
 });
 
 describe("a client that stops reading", () => {
-  const LIMITS = { writeStallMs: 500, pulseMs: 20 };
+  const LIMITS = { writeStallMs: 1_000, pulseMs: 20 };
   let gateway: RunningGateway;
   let draining: RunningGateway;
 

@@ -1,6 +1,8 @@
 /** What a client reads from a stream: its headers, its events, its one end, and what is kept from it. */
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import type { LedgerEntry } from "../src/upstreams/simulator/ledger.ts";
+import { eventually } from "./eventually.ts";
 import { modelsIn } from "./models-in.ts";
 import { type RunningGateway, startTestGateway } from "./running-gateway.ts";
 import { eventsIn, payload, recordOf, type SentEvent } from "./sse-text.ts";
@@ -81,6 +83,15 @@ async function rowOf(response: Response): Promise<Record<string, unknown>> {
   const rows = (await gateway.usageRows()).filter((row) => row.request_id === id);
   expect(rows.length).toBe(1);
   return recordOf(rows[0]);
+}
+
+/** What the upstream really produced for the last request, once it has closed its books. */
+async function truth(): Promise<LedgerEntry> {
+  const { ledger } = gateway.simulator;
+  await eventually(() => ledger.totals().inFlight === 0);
+  const entry = ledger.last();
+  if (entry === null) throw new Error("nothing reached the upstream");
+  return entry;
 }
 
 const typesOf = (events: readonly SentEvent[]) => events.map(({ type }) => type);
@@ -211,13 +222,13 @@ describe("a chat stream", () => {
   ])("tells no usage to a client that asked for none, and records it (%j)", async (fields) => {
     const { text, response } = await stream("chat", "plain", fields);
     expect(text).not.toContain("usage");
-    const entry = gateway.simulator.ledger.last();
+    const entry = await truth();
+    expect(entry.outputTokens).toBeGreaterThan(0);
     expect(await rowOf(response)).toMatchObject({
-      input_tokens: entry?.inputTokens ?? -1,
-      output_tokens: entry?.outputTokens ?? -1,
+      input_tokens: entry.inputTokens,
+      output_tokens: entry.outputTokens,
       usage_source: "upstream",
     });
-    expect(entry?.outputTokens).toBeGreaterThan(0);
   });
 
   test("tells usage once, in a chunk without choices, to a client that asked", async () => {
@@ -381,7 +392,7 @@ describe("the usage of a stream", () => {
     expect(await rowOf(response)).toMatchObject({
       images: 2,
       outcome: "completed",
-      output_tokens: gateway.simulator.ledger.last()?.outputTokens ?? -1,
+      output_tokens: (await truth()).outputTokens,
     });
   });
 });
@@ -405,12 +416,12 @@ function failuresIn(events: readonly SentEvent[]): number {
 }
 
 async function expectMetered(response: Response, outcome: string): Promise<void> {
-  const entry = gateway.simulator.ledger.last();
-  expect(entry?.outputTokens).toBeGreaterThan(0);
+  const entry = await truth();
+  expect(entry.outputTokens).toBeGreaterThan(0);
   expect(await rowOf(response)).toMatchObject({
     outcome,
     usage_source: "upstream",
-    input_tokens: entry?.inputTokens ?? -1,
-    output_tokens: entry?.outputTokens ?? -1,
+    input_tokens: entry.inputTokens,
+    output_tokens: entry.outputTokens,
   });
 }

@@ -3,7 +3,7 @@
 import { type ApiError, errorObject } from "../errors.ts";
 import { parseJson } from "../wire/json-parse.ts";
 import { scanObject, stringValue, wantedFields } from "../wire/json-scan.ts";
-import { readEvent } from "../wire/sse.ts";
+import { isPlain, readEvent } from "../wire/sse.ts";
 import { formatEvent } from "../wire/sse-write.ts";
 import {
   DROPPED,
@@ -25,7 +25,8 @@ export function openImagesReader(options: { choices: number; depthMax: number })
   let badEvents = 0;
 
   function read(bytes: Uint8Array, start: number, end: number): Verdict {
-    const { type: named, data } = readEvent(bytes, start, end);
+    const event = readEvent(bytes, start, end);
+    const { data } = event;
     if (data === null) return DROPPED;
     const json = data.bytes.subarray(data.start, data.end);
     if (json.length === 6 && decode(json) === "[DONE]") return DROPPED;
@@ -39,7 +40,7 @@ export function openImagesReader(options: { choices: number; depthMax: number })
       badEvents++;
       return DROPPED;
     }
-    const replacement = named === null ? formatEvent(type, json) : null;
+    const replacement = isPlain(event, bytes, start, end) ? null : formatEvent(type, json);
     if (!type.endsWith(".completed")) {
       return replacement === null ? PASS_CONTENT : { phase: "content", replacement };
     }

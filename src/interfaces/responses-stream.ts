@@ -4,7 +4,7 @@ import type { ApiError } from "../errors.ts";
 import { isObject, parseJson } from "../wire/json-parse.ts";
 import { type Field, integerValue, scanObject, stringValue, wantedFields } from "../wire/json-scan.ts";
 import { applySplices, jsonString, replaceValue } from "../wire/splice.ts";
-import { readEvent, type Slice } from "../wire/sse.ts";
+import { isPlain, readEvent, type Slice } from "../wire/sse.ts";
 import { DONE, formatEvent } from "../wire/sse-write.ts";
 import {
   DROPPED,
@@ -60,13 +60,14 @@ export function openResponsesReader(options: ResponsesReaderOptions): StreamRead
     const event = readEvent(bytes, start, end);
     if (event.data === null) return DROPPED;
     const named = event.type;
-    if (named !== null && named.end - named.start > LIFECYCLE_NAME_BYTES_MAX) {
+    const plain = isPlain(event, bytes, start, end);
+    if (plain && named !== null && named.end - named.start > LIFECYCLE_NAME_BYTES_MAX) {
       if (!looksWhole(event.data)) return bad();
       last = event.data;
       return PASS_CONTENT;
     }
     if (isDoneMark(event.data)) return DROPPED;
-    return readNamed(event.data, named === null ? null : text(named));
+    return readNamed(event.data, plain && named !== null ? text(named) : null);
   }
 
   function readNamed(data: Slice, named: string | null): Verdict {
@@ -77,7 +78,8 @@ export function openResponsesReader(options: ResponsesReaderOptions): StreamRead
     // A failure is told in our own words: they take the number that the upstream's had.
     if (phase !== "failed") last = data;
     if (phase === undefined) {
-      // Some upstreams leave the `event:` line out; clients that dispatch on it would see nothing.
+      // Written anew when the `event:` line is missing (clients that dispatch on it would see nothing) or when there
+      // are others beside it (ids, comments), which are between us and the upstream.
       return named === type
         ? PASS_CONTENT
         : { phase: "content", replacement: formatEvent(type, slice(data)) };

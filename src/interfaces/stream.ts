@@ -41,7 +41,6 @@ export interface StreamReader {
   readonly badEvents: number;
 }
 
-export const PASS_LIFECYCLE: Verdict = { phase: "lifecycle", replacement: null };
 export const PASS_CONTENT: Verdict = { phase: "content", replacement: null };
 export const DROPPED: Verdict = { phase: "dropped" };
 

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { createParser } from "eventsource-parser";
 import fc from "fast-check";
-import { isDone, openSseSplitter, readEvent, type Slice, type SseBlockKind } from "./sse.ts";
+import { isDone, isPlain, openSseSplitter, readEvent, type Slice, type SseBlockKind } from "./sse.ts";
 
 const LARGE = { eventBytesMax: 1_000_000 };
 
@@ -234,5 +234,29 @@ describe("any bytes, cut anywhere", () => {
     );
     const { blocks } = split(chunks);
     expect(blocks.map(({ bytes, start, end }) => text(bytes, start, end))).toEqual([`data: ${data}`]);
+  });
+});
+
+describe("a block that can go on as it is", () => {
+  const plain = (block: string) => {
+    const bytes = new TextEncoder().encode(`${block}\n\n`);
+    return isPlain(readEvent(bytes, 0, bytes.length - 2), bytes, 0, bytes.length - 2);
+  };
+
+  test("has an event line and a data line and nothing else", () => {
+    expect(plain('event: a\ndata: {"x":1}')).toBe(true);
+    for (const other of [
+      'data: {"x":1}',
+      "event: a",
+      'id: 7\nevent: a\ndata: {"x":1}',
+      'event: a\nid: 7\ndata: {"x":1}',
+      'event: a\ndata: {"x":1}\nretry: 7',
+      'event: a\ndata: {"x":1}\n: comment',
+      'event: a\ndata: {"x"\ndata: :1}',
+      'event:a\ndata: {"x":1}',
+      'event: a\ndata:{"x":1}',
+    ]) {
+      expect({ other, plain: plain(other) }).toEqual({ other, plain: false });
+    }
   });
 });

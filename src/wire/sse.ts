@@ -227,6 +227,14 @@ function joined(lines: readonly Slice[]): Slice {
   return { bytes, start: 0, end: length };
 }
 
+/** Exactly an `event:` and a `data:` line, written as usual: such a block can go on as it is. */
+export function isPlain({ type, data }: SseEvent, bytes: Uint8Array, start: number, end: number): boolean {
+  if (type === null || data === null || data.bytes !== bytes) return false;
+  return (
+    type.start === start + "event: ".length && data.start === type.end + "\ndata: ".length && data.end === end
+  );
+}
+
 /** `[DONE]`: how OpenAI's chat streams end. */
 export function isDone(data: Slice): boolean {
   const { bytes, start } = data;
