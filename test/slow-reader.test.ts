@@ -1,6 +1,7 @@
 /** A client that does not read costs the gateway nothing but a connection, and that not for ever. */
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { readFileSync } from "node:fs";
 import { type Simulator, startSimulator } from "../src/upstreams/simulator/simulator.ts";
 import { eventually } from "./eventually.ts";
 import { type RunningGateway, startTestGateway } from "./running-gateway.ts";
@@ -15,7 +16,7 @@ const EVENT_BYTES = STREAM_BYTES / EVENTS;
 
 const MODELS = {
   large: `sim-fast@events=${EVENTS},bytes=${STREAM_BYTES}`,
-  medium: `sim-fast@events=250,bytes=${5 * MB}`,
+  medium: `sim-fast@events=1000,bytes=${20 * MB}`,
   short: "sim-fast@events=4",
 } as const;
 
@@ -84,11 +85,13 @@ describe("a client that stops reading", () => {
   test("is let go after a while, and its upstream with it", async () => {
     const client = open(gateway.url, "large", true);
     const entry = await eventually(() => gateway.simulator.ledger.last());
+    await eventually(() => stuckConnectionsAt(gateway.url) === 1);
     await eventually(() => gateway.simulator.ledger.totals().inFlight === 0);
     expect(entry).toMatchObject({ finished: false, abortedByClient: true });
     const row = recordOf(await eventually(async () => (await gateway.usageRows())[0]));
     expect(row).toMatchObject({ outcome: "client_gone", status: 200 });
-    // The connection is cut, so that the client cannot take what it got for the whole.
+    // The connection is closed although it never took what there was for it.
+    await eventually(() => stuckConnectionsAt(gateway.url) === 0);
     client.resume();
     expect(await client.ended).not.toBe("message");
   });
@@ -119,6 +122,17 @@ describe("a client that stops reading", () => {
     expect(client.text()).toEndWith("data: [DONE]\n\n");
   });
 });
+
+/** Connections that the server holds open although their clients take nothing of what is waiting for them. */
+function stuckConnectionsAt(url: string): number {
+  const port = Number(new URL(url).port).toString(16).toUpperCase().padStart(4, "0");
+  const ESTABLISHED = "01";
+  return readFileSync("/proc/net/tcp", "utf8")
+    .split("\n")
+    .map((line) => line.trim().split(/\s+/))
+    .filter(([, local, , state]) => local?.endsWith(`:${port}`) && state === ESTABLISHED)
+    .filter(([, , , , queues]) => !queues?.startsWith("00000000:")).length;
+}
 
 function eventsSent(simulator: Simulator): number {
   return simulator.ledger.entries().reduce((sum, { model, eventsSent: sent }) => {

@@ -68,6 +68,7 @@ export async function deliverStream(passage: Passage): Promise<Response> {
       settleStream(passage, end);
       void request.body.dispose();
     },
+    cutOff: call.cutOff,
     waitingSinceMs,
     pulse: gateway.pulse,
     monotonicMs: gateway.clock.monotonicMs,

@@ -31,4 +31,6 @@ export interface Call {
   readonly requestId: string;
   readonly startedMs: number;
   clientAddress(): string;
+  /** Closes the connection before long, whatever is still to be sent: for a client that takes nothing more. */
+  cutOff(): void;
 }

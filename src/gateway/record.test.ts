@@ -84,6 +84,7 @@ function open() {
       requestId: "req_1",
       startedMs: 100,
       clientAddress: () => "",
+      cutOff() {},
     },
     endpoint,
     { push: (row) => void rows.push(row), flush: async () => {}, hasRoom: () => true },

@@ -71,6 +71,7 @@ function stage(change: Partial<RelayOptions> = {}) {
     needsDataEvents: false,
     describeFailure: (failure) => new ApiError("upstream_error", failure.reason),
     settle: (end) => void ends.push(end),
+    cutOff() {},
     pulse: {
       add(beat) {
         beats.add(beat);

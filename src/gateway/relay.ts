@@ -29,6 +29,8 @@ export interface RelayOptions {
   describeFailure(failure: UpstreamFailure): ApiError;
   /** Called once, before the terminal event is written: nothing is final before it is recorded. */
   settle(end: StreamEnd): void;
+  /** Closes the connection of a client that takes nothing more. */
+  cutOff(): void;
   /** When the client began to wait, if it has had nothing since then. */
   waitingSinceMs?: number;
   pulse: Pulse;
@@ -125,8 +127,9 @@ export function relay(options: RelayOptions): ReadableStream<Uint8Array> {
     if (!pulling) {
       // The client has not asked for more since the last write: it is slow, or gone without saying so.
       if (nowMs - lastWriteMs > timing.writeStallMs) {
-        // Without a reason: the runtime then cuts the connection and prints nothing.
+        // Without a reason: the runtime then prints nothing. It would go on waiting to send what it holds.
         controller?.error();
+        options.cutOff();
         leave();
       }
       return;

@@ -159,6 +159,7 @@ async function streamBack(
         },
       );
     },
+    cutOff: call.cutOff,
     pulse: gateway.pulse,
     monotonicMs: clock.monotonicMs,
     timing: gateway.timing,

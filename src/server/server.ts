@@ -28,6 +28,9 @@ export interface Server {
   drain(timeoutMs: number): Promise<void>;
 }
 
+/** The runtime closes a connection only for being idle: this is the shortest time for that. */
+const CUT_OFF_SECONDS = 1;
+
 type BunServer = ReturnType<typeof Bun.serve>;
 
 export function startServer(options: ServerOptions): Server {
@@ -48,6 +51,7 @@ export function startServer(options: ServerOptions): Server {
         requestId,
         startedMs: gateway.clock.monotonicMs(),
         clientAddress: () => server.requestIP(request)?.address ?? "unknown",
+        cutOff: () => server.timeout(request, CUT_OFF_SECONDS),
       };
       const response = await go(call, destination, queryAt === -1 ? "" : url.slice(queryAt + 1), server);
       return draining && (response.ok || request.body === null) ? closing(response) : response;
