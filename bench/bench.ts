@@ -45,7 +45,7 @@ interface Plan {
 }
 
 const FULL = { rounds: 5, roundMs: 1_500, warmUpMs: 4_000, streamsHeldMs: 8_000, startupRepeats: 5 };
-const QUICK = { rounds: 3, roundMs: 500, warmUpMs: 1_000, streamsHeldMs: 5_000, startupRepeats: 2 };
+const QUICK = { rounds: 3, roundMs: 500, warmUpMs: 1_000, streamsHeldMs: 3_500, startupRepeats: 2 };
 const STREAMS_OPEN = 1_000;
 const KEYS_STORED = 10_000;
 /** Long enough that events do not share a chunk, short enough that a stream is over in a blink. */
@@ -171,10 +171,15 @@ async function main(): Promise<void> {
   }
 }
 
+function reason(thrown: unknown): string {
+  if (!(thrown instanceof Error)) return String(thrown);
+  return thrown.cause === undefined ? thrown.message : `${thrown.message}: ${reason(thrown.cause)}`;
+}
+
 try {
   await main();
   process.exit(0);
 } catch (thrown) {
-  console.error(`\nbench failed: ${thrown instanceof Error ? thrown.message : String(thrown)}`);
+  console.error(`\nbench failed: ${reason(thrown)}`);
   process.exit(1);
 }

@@ -51,7 +51,7 @@ function loadTable(results: Results): string {
       megabytes(row.process?.rssBytes),
     ]),
   );
-  const header = ["load", "", "CPU µs", "nginx", "busy", "req/s", "p50 ms", "p90 ms", "p99 ms", "RSS MB"];
+  const header = ["load", "", "CPU µs", "nginx", "busy", "req/s", "p50 ms", "p90 ms", "p99 ms", "RSS MB max"];
   return table(header, rows);
 }
 

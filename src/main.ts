@@ -4,6 +4,7 @@
  */
 
 import { join } from "node:path";
+import { openAlarms } from "./alarms.ts";
 import type { Settings } from "./config/environment.ts";
 import type { Installation } from "./config/installation.ts";
 import { limits as productLimits } from "./config/limits.ts";
@@ -61,6 +62,7 @@ export async function startGateway(
   });
   const usage = openUsageWriter({ db, log, ...limits.usageWriter });
   const pulse = openPulse(limits.pulseMs, clock.monotonicMs);
+  const alarms = openAlarms(limits.alarmsMs, clock);
   const gateway: Gateway = {
     clock,
     log,
@@ -76,6 +78,7 @@ export async function startGateway(
     responses: openResponseRoutes(db, limits.rememberedResponsesMax),
     dispatcher: {
       ...clock,
+      alarms,
       log,
       random: Math.random,
       dialer: openDialer({ clock, lookupTimeoutMs: limits.lookupTimeoutMs, cacheMs: limits.addressCacheMs }),
@@ -90,11 +93,12 @@ export async function startGateway(
     },
     pulse,
     timing: limits,
-    readRequest: openRequestReader({ ...limits, spoolDir }),
+    readRequest: openRequestReader({ ...limits, spoolDir, alarms }),
   };
   const close = async () => {
     policy.close();
     pulse.stop();
+    alarms.stop();
     const giveUpAtMs = clock.monotonicMs() + limits.flushTimeoutMs;
     await writeTheRest(usage, log, () => clock.monotonicMs() >= giveUpAtMs);
     await simulator?.stop();
@@ -107,6 +111,7 @@ export async function startGateway(
       hostname: settings.host,
       port: settings.port,
       idleTimeoutSeconds: limits.connectionIdleSeconds,
+      alarms,
       isStoreReady: () =>
         readRevisions(db).then(
           () => true,

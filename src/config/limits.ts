@@ -60,6 +60,8 @@ export const limits = {
   silentReasoningMs: 60_000,
   /** A client that takes nothing for this long is treated as gone. */
   writeStallMs: 60_000,
+  /** How often deadlines are looked at: each may pass by this much before it is noticed. */
+  alarmsMs: 50,
   /** How often open streams are looked at for silence: one timer for all of them. */
   pulseMs: 1_000,
 

@@ -9,7 +9,11 @@ import {
   zstdCompressSync,
 } from "node:zlib";
 import fc from "fast-check";
+import { openAlarms } from "../alarms.ts";
+import { systemClock } from "../clock.ts";
 import { type BodyResult, gatherChunks, readBody } from "./body.ts";
+
+const alarms = openAlarms(10, systemClock);
 
 const BYTES_MAX = 2_000_000;
 const PATIENT_MS = 20_000;
@@ -26,7 +30,7 @@ beforeAll(() => {
     maxRequestBodySize: 2 ** 40,
     async fetch(request) {
       const idleTimeoutMs = request.url.endsWith("/hasty") ? HASTY_MS : PATIENT_MS;
-      const result = await readBody(request, { bytesMax: BYTES_MAX, idleTimeoutMs });
+      const result = await readBody(request, { bytesMax: BYTES_MAX, idleTimeoutMs, alarms });
       results?.resolve(result);
       return result.ok
         ? new Response(Buffer.from(result.bytes))

@@ -6,12 +6,14 @@
 
 import { promisify } from "node:util";
 import { brotliDecompress, constants, gunzip, inflate, zstdDecompress } from "node:zlib";
+import type { Alarms } from "../alarms.ts";
 
 export interface BodyLimits {
   /** Of the body as sent, and again of the body as decoded. */
   bytesMax: number;
   /** Silence; and, with the slowest rate below, the time for the whole. */
   idleTimeoutMs: number;
+  alarms: Alarms;
 }
 
 export type BodyResult = { ok: true; bytes: Uint8Array } | BodyRefusal;
@@ -45,22 +47,27 @@ export async function readBody(request: Request, limits: BodyLimits): Promise<Bo
 
   const read =
     declared !== null && declared <= WHOLE_BYTES_MAX
-      ? await readWhole(request, declared, limits.idleTimeoutMs)
+      ? await readWhole(request, declared, limits)
       : await readChunks(request, limits);
   return decode === null || !read.ok ? read : decode(read.bytes, limits.bytesMax);
 }
 
-async function readWhole(request: Request, declared: number, idleTimeoutMs: number): Promise<BodyResult> {
-  const { promise: late, resolve } = Promise.withResolvers<null>();
-  const timer = setTimeout(resolve, idleTimeoutMs + declared / RATE_BYTES_PER_MS_MIN, null);
-  try {
-    const bytes = await Promise.race([request.bytes(), late]);
-    return bytes === null ? idle() : { ok: true, bytes };
-  } catch (thrown) {
-    return abortedBy(thrown);
-  } finally {
-    clearTimeout(timer);
-  }
+function readWhole(request: Request, declared: number, limits: BodyLimits): Promise<BodyResult> {
+  const { idleTimeoutMs, alarms } = limits;
+  return new Promise((resolve) => {
+    const tooLateMs = idleTimeoutMs + declared / RATE_BYTES_PER_MS_MIN;
+    const late = alarms.set(tooLateMs, () => resolve(idle()));
+    request.bytes().then(
+      (bytes) => {
+        alarms.cancel(late);
+        resolve({ ok: true, bytes });
+      },
+      (thrown: unknown) => {
+        alarms.cancel(late);
+        resolve(abortedBy(thrown));
+      },
+    );
+  });
 }
 
 async function readChunks(request: Request, limits: BodyLimits): Promise<BodyResult> {

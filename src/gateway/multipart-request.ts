@@ -1,5 +1,6 @@
 /** An image edit sent as a form: spooled while it arrives, forwarded as it came but for the model's name. */
 
+import type { Alarms } from "../alarms.ts";
 import { ApiError } from "../errors.ts";
 import { type MultipartFault, type MultipartForm, openMultipartScanner } from "../interfaces/multipart.ts";
 import type { ModelRequest } from "../interfaces/request.ts";
@@ -14,6 +15,7 @@ export interface MultipartRequestLimits {
   bodyIdleTimeoutMs: number;
   modelNameCharsMax: number;
   spoolDir: string;
+  alarms: Alarms;
 }
 
 const FORM = {
@@ -39,6 +41,7 @@ export async function readMultipartRequest(
     memoryBytesMax: limits.spoolAboveBytes,
     dir: limits.spoolDir,
     idleTimeoutMs: limits.bodyIdleTimeoutMs,
+    alarms: limits.alarms,
     onChunk: scanner.push,
   });
   const scanned = spooled.ok || spooled.reason === "stopped" ? scanner.end() : null;

@@ -17,7 +17,11 @@ export type RequestReader = (request: Request, endpoint: Endpoint) => Promise<Mo
 
 export function openRequestReader(limits: RequestLimits): RequestReader {
   const json = { depthMax: limits.jsonDepthMax, modelNameCharsMax: limits.modelNameCharsMax };
-  const body = { bytesMax: limits.jsonBodyBytesMax, idleTimeoutMs: limits.bodyIdleTimeoutMs };
+  const body = {
+    bytesMax: limits.jsonBodyBytesMax,
+    idleTimeoutMs: limits.bodyIdleTimeoutMs,
+    alarms: limits.alarms,
+  };
   return async (request, endpoint) => {
     const contentType = request.headers.get("content-type") ?? "";
     if (isJson(contentType)) {

@@ -1,5 +1,6 @@
 /** One HTTP exchange with one account: dial, ask, and turn every way it can go wrong into a named failure. */
 
+import type { Alarm, Alarms } from "../alarms.ts";
 import { ApiError } from "../errors.ts";
 import type { UpstreamBody } from "../interfaces/request.ts";
 import { readUpstreamError } from "../interfaces/upstream-error.ts";
@@ -13,6 +14,7 @@ import { unpack } from "../upstreams/unpack.ts";
 import { parseJson } from "../wire/json-parse.ts";
 
 export interface Outbound {
+  alarms: Alarms;
   dialer: Dialer;
   reach: Reach;
   nowMs(): number;
@@ -57,7 +59,7 @@ export interface HangUp {
 
 export async function send(out: Outbound, exchange: Exchange): Promise<Sent> {
   const { account, body } = exchange;
-  const hangUp = openHangUp(exchange.client);
+  const hangUp = openHangUp(exchange.client, out.alarms);
   try {
     const dialled = out.dialer.resolve(account.baseUrl, account.privateNetwork);
     const target = dialled instanceof Promise ? await dialled : dialled;
@@ -181,10 +183,10 @@ interface OpenHangUp extends HangUp {
   startDeadline(deadlineMs: number, isReachable: () => Promise<boolean>): void;
 }
 
-function openHangUp(client: Client): OpenHangUp {
+function openHangUp(client: Client, alarms: Alarms): OpenHangUp {
   const controller = new AbortController();
   let endedBy: UpstreamFailure | null = null;
-  let timer: ReturnType<typeof setTimeout> | undefined;
+  let alarm: Alarm | null = null;
   let watched: AbortSignal | null = null;
   let waiting = true;
   const abort = () => controller.abort();
@@ -197,31 +199,33 @@ function openHangUp(client: Client): OpenHangUp {
     watched.addEventListener("abort", abort);
     if (watched.aborted) abort();
   };
+  const stopWaiting = () => {
+    waiting = false;
+    if (alarm !== null) alarms.cancel(alarm);
+  };
   return {
     signal: controller.signal,
     abort,
     endedBy: () => endedBy,
     startDeadline(deadlineMs, isReachable) {
       const checkHost = () => {
-        timer = setTimeout(() => end(timedOut()), deadlineMs - LATE_MS);
+        alarm = alarms.set(deadlineMs - LATE_MS, () => end(timedOut()));
         void isReachable().then((reachable) => {
           if (!reachable && waiting) end(failed("connect", "no connection"));
         });
       };
-      timer = setTimeout(() => {
+      alarm = alarms.set(WATCH_CLIENT_AFTER_MS, () => {
         watchClient();
-        timer = setTimeout(checkHost, LATE_MS - WATCH_CLIENT_AFTER_MS);
-      }, WATCH_CLIENT_AFTER_MS);
+        alarm = alarms.set(LATE_MS - WATCH_CLIENT_AFTER_MS, checkHost);
+      });
     },
     stopDeadline() {
-      waiting = false;
-      clearTimeout(timer);
+      stopWaiting();
       // A stream may be silent for long before its first content.
       if (watched === null) watchClient();
     },
     settle() {
-      waiting = false;
-      clearTimeout(timer);
+      stopWaiting();
       watched?.removeEventListener("abort", abort);
     },
   };

@@ -4,6 +4,8 @@ import { connect } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import fc from "fast-check";
+import { openAlarms } from "../alarms.ts";
+import { systemClock } from "../clock.ts";
 import { applySplices, type Splice } from "../wire/splice.ts";
 import {
   bodyWithSplice,
@@ -13,6 +15,8 @@ import {
   spoolBody,
   sweepSpool,
 } from "./spool.ts";
+
+const alarms = openAlarms(10, systemClock);
 
 const MEMORY_BYTES_MAX = 10_000;
 
@@ -38,7 +42,7 @@ afterAll(() => server.stop(true));
 
 beforeEach(() => {
   dir = mkdtempSync(join(tmpdir(), "spool-test-"));
-  options = { bytesMax: 5_000_000, memoryBytesMax: MEMORY_BYTES_MAX, dir, idleTimeoutMs: 20_000 };
+  options = { bytesMax: 5_000_000, memoryBytesMax: MEMORY_BYTES_MAX, dir, idleTimeoutMs: 20_000, alarms };
   spooling = Promise.withResolvers();
 });
 

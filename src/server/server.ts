@@ -1,5 +1,6 @@
 /** The door: takes requests from the network, gives each its id, sends it to its place, and drains at the end. */
 
+import type { Alarms } from "../alarms.ts";
 import type { NewId } from "../clock.ts";
 import { ApiError, asApiError, errorResponse } from "../errors.ts";
 import { authenticate, type Caller } from "../gateway/authenticate.ts";
@@ -17,6 +18,7 @@ export interface ServerOptions {
   port: number;
   /** For a connection that is doing nothing; requests under way have deadlines of their own. */
   idleTimeoutSeconds: number;
+  alarms: Alarms;
   /** Whether the store answers. */
   isStoreReady(): Promise<boolean>;
 }
@@ -101,15 +103,20 @@ export function startServer(options: ServerOptions): Server {
   }
 
   /**
-   * The runtime's idle timer would cut a client that sends slowly or waits for a slow answer. Once there is an
-   * answer the timer runs again, or an idle connection would be kept for ever.
+   * The runtime's idle timer would cut a client that sends slowly or waits for a slow answer, so it is stopped when
+   * half of its time is over. Once there is an answer it runs again, or an idle connection would be kept for ever.
    */
   async function unhurried(call: Call, server: BunServer, work: Promise<Response>): Promise<Response> {
-    server.timeout(call.request, 0);
+    let untimed = false;
+    const slow = options.alarms.set(options.idleTimeoutSeconds * 500, () => {
+      untimed = true;
+      server.timeout(call.request, 0);
+    });
     try {
       return await work;
     } finally {
-      server.timeout(call.request, options.idleTimeoutSeconds);
+      options.alarms.cancel(slow);
+      if (untimed) server.timeout(call.request, options.idleTimeoutSeconds);
     }
   }
 

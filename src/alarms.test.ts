@@ -1,0 +1,49 @@
+import { expect, test } from "bun:test";
+import { openAlarms } from "./alarms.ts";
+
+function open() {
+  const clock = { nowMs: 0, monotonicMs: () => clock.nowMs };
+  const alarms = openAlarms(1, clock);
+  const rung: string[] = [];
+  return { clock, alarms, rung, look: () => Bun.sleep(5) };
+}
+
+test("an alarm rings once, after its time and not before", async () => {
+  const { clock, alarms, rung, look } = open();
+  alarms.set(100, () => rung.push("a"));
+  clock.nowMs = 99;
+  await look();
+  expect(rung).toEqual([]);
+  clock.nowMs = 100;
+  await look();
+  await look();
+  expect(rung).toEqual(["a"]);
+  alarms.stop();
+});
+
+test("one that was cancelled never rings, and cancelling twice harms nobody", async () => {
+  const { clock, alarms, rung, look } = open();
+  const alarm = alarms.set(10, () => rung.push("a"));
+  alarms.set(10, () => rung.push("b"));
+  alarms.cancel(alarm);
+  alarms.cancel(alarm);
+  clock.nowMs = 1_000;
+  await look();
+  expect(rung).toEqual(["b"]);
+  alarms.stop();
+});
+
+test("one that rings may set the next", async () => {
+  const { clock, alarms, rung, look } = open();
+  alarms.set(10, () => {
+    rung.push("a");
+    alarms.set(10, () => rung.push("b"));
+  });
+  clock.nowMs = 10;
+  await look();
+  expect(rung).toEqual(["a"]);
+  clock.nowMs = 20;
+  await look();
+  expect(rung).toEqual(["a", "b"]);
+  alarms.stop();
+});
