@@ -86,6 +86,9 @@ export function openEventFlow(reader: StreamReader, eventBytesMax: number): Even
 function join(pieces: readonly Piece[]): Uint8Array {
   const [first] = pieces;
   if (!first) return NOTHING;
-  if (pieces.length === 1) return first.bytes.subarray(first.start, first.end);
+  if (pieces.length === 1) {
+    const isWhole = first.start === 0 && first.end === first.bytes.length;
+    return isWhole ? first.bytes : first.bytes.subarray(first.start, first.end);
+  }
   return Buffer.concat(pieces.map((piece) => piece.bytes.subarray(piece.start, piece.end)));
 }

@@ -49,10 +49,7 @@ export async function openUpstreamStream(
   let pending: Promise<Chunk> | null = null;
 
   function readChunk(): Promise<Chunk> {
-    pending ??= source.read().then(
-      (result): Chunk => (result.done ? "ended" : result.value),
-      (): Chunk => "reset",
-    );
+    pending ??= readNow();
     return pending;
   }
 
@@ -117,24 +114,36 @@ export async function openUpstreamStream(
       stop();
     },
     pull() {
+      if (opening !== null) {
+        const first = opening;
+        opening = null;
+        return Promise.resolve(first);
+      }
       // A client that leaves may have a pull under way: whoever reads on shares it.
-      pulling ??= next().finally(() => {
-        pulling = null;
-      });
+      if (pulling === null) pulling = next();
       return pulling;
     },
   };
   let pulling: Promise<Pulled> | null = null;
 
+  /** Once for every chunk of every stream, hence without a promise more than it takes. */
   async function next(): Promise<Pulled> {
-    if (opening !== null) {
-      const first = opening;
-      opening = null;
-      return first;
+    try {
+      for (;;) {
+        const progress = digest(await (pending ?? readNow()));
+        if (progress !== null) return progress;
+      }
+    } finally {
+      pulling = null;
     }
-    for (;;) {
-      const progress = digest(await readChunk());
-      if (progress !== null) return progress;
+  }
+
+  async function readNow(): Promise<Chunk> {
+    try {
+      const { done, value } = await source.read();
+      return done ? "ended" : value;
+    } catch {
+      return "reset";
     }
   }
 

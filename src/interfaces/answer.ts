@@ -44,7 +44,7 @@ export function readAnswer(
   return {
     kind: "answer",
     body: applySplices(bytes, splices),
-    usage: usage?.kind === "object" ? readUsage(parseJson(bytes.subarray(usage.start, usage.end))) : null,
+    usage: usage?.kind === "object" ? readUsage(parseJson(bytes, usage.start, usage.end)) : null,
     images: endpoint.startsWith("images.") && data?.kind === "array" ? countObjects(bytes, data) : 0,
     responseId: isResponse && id ? stringValue(bytes, id) : null,
     status: isResponse && status ? stringValue(bytes, status) : null,
@@ -55,7 +55,7 @@ const ERROR_CODE = /^[a-z_]{1,64}$/;
 
 /** Why a response failed, in the upstream's words: what names an account goes, as in any error. */
 function publicError(bytes: Uint8Array, field: Field, audience: Audience): Uint8Array {
-  const error = readUpstreamError({ error: parseJson(bytes.subarray(field.start, field.end)) });
+  const error = readUpstreamError({ error: parseJson(bytes, field.start, field.end) });
   const code = error?.code ?? "";
   return Buffer.from(
     JSON.stringify({

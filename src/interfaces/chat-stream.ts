@@ -4,6 +4,7 @@
  */
 
 import { type ApiError, errorObject } from "../errors.ts";
+import { find, isAt, put } from "../wire/bytes.ts";
 import { isObject, parseJson } from "../wire/json-parse.ts";
 import { scanObject, wantedFields } from "../wire/json-scan.ts";
 import { applySplices, editMembers, jsonString } from "../wire/splice.ts";
@@ -17,11 +18,12 @@ const CHUNK = wantedFields(["model", "usage", "error", "choices"]);
 
 const DATA = Buffer.from("data: ");
 const EVENT_END = Buffer.from("\n\n");
-const CLOSE = Buffer.from("}");
+const CLOSE_AND_END = Buffer.from("}\n\n");
 const USAGE = Buffer.from('"usage"');
 const USAGE_NULL_AT_END = Buffer.from(',"usage":null}');
 const ERROR = Buffer.from('"error"');
 const FINISH_REASON = Buffer.from('"finish_reason"');
+const FOLLOWING_BYTES_MAX = 2_048;
 const QUOTE = 0x22;
 const OBJECT_CLOSE = 0x7d;
 
@@ -47,9 +49,16 @@ export function openChatReader(options: ChatReaderOptions): StreamReader {
     const { data } = readEvent(bytes, start, end);
     if (data === null) return DROPPED;
     if (isDone(data)) return readDone();
-    const chunk = Buffer.from(data.bytes.buffer, data.bytes.byteOffset + data.start, data.end - data.start);
     // Data of several lines comes joined in an array of its own, and has to be taken apart again.
-    return (hasContent && data.bytes === bytes ? readAlike(chunk) : null) ?? readAny(chunk);
+    const alike = hasContent && data.bytes === bytes ? readPlain(bytes, data.start, data.end) : null;
+    return alike ?? readAny(Buffer.from(data.bytes.subarray(data.start, data.end)));
+  }
+
+  /** Searches run to the end of the array: where many events came together, each is better off in its own view. */
+  function readPlain(bytes: Uint8Array, start: number, end: number): Verdict | null {
+    return bytes.length - end > FOLLOWING_BYTES_MAX
+      ? readAlike(bytes.subarray(start, end), 0, end - start)
+      : readAlike(bytes, start, end);
   }
 
   function readDone(): Verdict {
@@ -65,29 +74,23 @@ export function openChatReader(options: ChatReaderOptions): StreamReader {
    * The common case: a chunk that begins like the others and carries neither usage nor error. Null if it is
    * not one. In JSON a quote inside a string is escaped, so a field's name in quotes is found without parsing.
    */
-  function readAlike(chunk: Buffer): Verdict | null {
+  function readAlike(bytes: Uint8Array, start: number, end: number): Verdict | null {
     if (beginning === null) return null;
     const { theirs, ours } = beginning;
-    if (chunk.length < theirs.length || chunk.compare(theirs, 0, theirs.length, 0, theirs.length) !== 0) {
+    const from = start + theirs.length;
+    if (from > end || !isAt(bytes, start, theirs) || bytes[end - 1] !== OBJECT_CLOSE) return null;
+    if (isWithin(bytes, ERROR, from, end)) return null;
+    let to = end;
+    if (isAt(bytes, end - USAGE_NULL_AT_END.length, USAGE_NULL_AT_END)) {
+      if (hidesUsage) to -= USAGE_NULL_AT_END.length;
+    } else if (isWithin(bytes, USAGE, from, end)) {
       return null;
     }
-    if (chunk[chunk.length - 1] !== OBJECT_CLOSE || chunk.indexOf(ERROR, theirs.length) !== -1) return null;
-    let to = chunk.length;
-    let close: Buffer | null = null;
-    if (endsWith(chunk, USAGE_NULL_AT_END)) {
-      if (hidesUsage) {
-        to -= USAGE_NULL_AT_END.length;
-        close = CLOSE;
-      }
-    } else if (chunk.indexOf(USAGE, theirs.length) !== -1) {
-      return null;
-    }
-    noteFinished(chunk, theirs.length);
-    const rest = chunk.subarray(theirs.length, to);
-    return {
-      phase: "content",
-      replacement: Buffer.concat(close === null ? [ours, rest, EVENT_END] : [ours, rest, close, EVENT_END]),
-    };
+    noteFinished(bytes, from, start, end);
+    const tail = to === end ? EVENT_END : CLOSE_AND_END;
+    const replacement = Buffer.allocUnsafe(ours.length + to - from + tail.length);
+    put(replacement, put(replacement, put(replacement, 0, ours), bytes, from, to), tail);
+    return { phase: "content", replacement };
   }
 
   function readAny(chunk: Buffer): Verdict {
@@ -101,11 +104,10 @@ export function openChatReader(options: ChatReaderOptions): StreamReader {
       const found = readUpstreamError(parseJson(chunk));
       return { phase: "failed", error: found ?? { code: null, type: null, param: null, message: "" } };
     }
-    if (counted?.kind === "object")
-      usage = readUsage(parseJson(chunk.subarray(counted.start, counted.end))) ?? usage;
+    if (counted?.kind === "object") usage = readUsage(parseJson(chunk, counted.start, counted.end)) ?? usage;
     const empty = choices === undefined || isEmptyArray(chunk.subarray(choices.start, choices.end));
     if (counted?.kind === "object" && empty && hidesUsage) return DROPPED;
-    noteFinished(chunk, 0);
+    noteFinished(chunk, 0, 0, chunk.length);
     const name = jsonString(publicModel);
     // A beginning that holds usage is not one to repeat.
     if (model?.kind === "string" && !(counted && counted.start < model.start)) {
@@ -124,9 +126,9 @@ export function openChatReader(options: ChatReaderOptions): StreamReader {
     return { phase: hasContent ? "content" : "lifecycle", replacement: formatEvent(null, json) };
   }
 
-  function noteFinished(chunk: Buffer, from: number): void {
-    if (!givesFinishReason(chunk, from)) return;
-    for (const choice of choicesOf(parseJson(chunk))) {
+  function noteFinished(bytes: Uint8Array, from: number, start: number, end: number): void {
+    if (!givesFinishReason(bytes, from, end)) return;
+    for (const choice of choicesOf(parseJson(bytes, start, end))) {
       if (typeof choice.finish_reason === "string") finished.add(choice.index);
     }
   }
@@ -177,18 +179,22 @@ function choicesOf(chunk: unknown): Record<string, unknown>[] {
 }
 
 /** Nearly every chunk has the field, and nearly always it is null: only a string is worth parsing for. */
-function givesFinishReason(chunk: Buffer, from: number): boolean {
-  for (let at = chunk.indexOf(FINISH_REASON, from); at !== -1; at = chunk.indexOf(FINISH_REASON, at)) {
+function givesFinishReason(bytes: Uint8Array, from: number, end: number): boolean {
+  for (
+    let at = find(bytes, FINISH_REASON, from);
+    at !== -1 && at < end;
+    at = find(bytes, FINISH_REASON, at)
+  ) {
     at += FINISH_REASON.length;
-    while (chunk[at] === 0x3a || chunk[at] === 0x20) at++;
-    if (chunk[at] === QUOTE) return true;
+    while (bytes[at] === 0x3a || bytes[at] === 0x20) at++;
+    if (bytes[at] === QUOTE) return true;
   }
   return false;
 }
 
-function endsWith(chunk: Buffer, tail: Buffer): boolean {
-  const at = chunk.length - tail.length;
-  return at >= 0 && chunk[at] === tail[0] && chunk.compare(tail, 0, tail.length, at) === 0;
+function isWithin(bytes: Uint8Array, needle: Uint8Array, from: number, end: number): boolean {
+  const at = find(bytes, needle, from);
+  return at !== -1 && at < end;
 }
 
 function isEmptyArray(array: Uint8Array): boolean {

@@ -46,8 +46,7 @@ export function openImagesReader(options: { choices: number; depthMax: number })
     }
     images++;
     const counted = scan.fields.usage;
-    if (counted?.kind === "object")
-      usage = readUsage(parseJson(json.subarray(counted.start, counted.end))) ?? usage;
+    if (counted?.kind === "object") usage = readUsage(parseJson(json, counted.start, counted.end)) ?? usage;
     if (images < options.choices) return { phase: "content", replacement };
     outcome = "completed";
     return { phase: "terminal", replacement };

@@ -4,6 +4,7 @@
  */
 
 import { ApiError } from "../errors.ts";
+import { find } from "../wire/bytes.ts";
 import {
   booleanValue,
   describeScanError,
@@ -205,7 +206,7 @@ function jsonBody(bytes: Uint8Array, scan: RoutingScan, always: readonly Splice[
       const model = editMembers(bytes, scan, { model: jsonString(upstreamModel) });
       return { content: applySplices(bytes, [...model, ...always]), contentLength: null };
     },
-    mentions: (word) => Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).includes(word),
+    mentions: (word) => find(bytes, Buffer.from(word), 0) !== -1,
     dispose: async () => {},
   };
 }

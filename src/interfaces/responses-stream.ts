@@ -1,6 +1,7 @@
 /** Server-sent events of the Responses family. Deltas pass untouched; only life-cycle events are looked into. */
 
 import type { ApiError } from "../errors.ts";
+import { textOf } from "../wire/bytes.ts";
 import { isObject, parseJson } from "../wire/json-parse.ts";
 import { type Field, integerValue, scanObject, stringValue, wantedFields } from "../wire/json-scan.ts";
 import { applySplices, jsonString, replaceValue } from "../wire/splice.ts";
@@ -104,8 +105,7 @@ export function openResponsesReader(options: ResponsesReaderOptions): StreamRead
     if (!inner.ok) return bytes.subarray(from, to);
     const { id, model, usage: counted } = inner.fields;
     if (id) responseId = stringValue(bytes, id) ?? responseId;
-    if (counted?.kind === "object")
-      usage = readUsage(parseJson(bytes.subarray(counted.start, counted.end))) ?? usage;
+    if (counted?.kind === "object") usage = readUsage(parseJson(bytes, counted.start, counted.end)) ?? usage;
     const name = jsonString(publicModel);
     const splices = model?.kind === "string" ? [replaceValue(model, name)] : [];
     const window = bytes.subarray(from, to);
@@ -246,8 +246,6 @@ function slice(data: Slice): Uint8Array {
   return data.bytes.subarray(data.start, data.end);
 }
 
-const decoder = new TextDecoder();
-
 function text(data: Slice): string {
-  return decoder.decode(slice(data));
+  return textOf(data.bytes, data.start, data.end);
 }

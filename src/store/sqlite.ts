@@ -61,26 +61,38 @@ export async function openSqlite(path: string): Promise<Db> {
   };
 }
 
-function keepStatements(driver: Database) {
-  const kept = new Map<string, Statement<Row, Value[]>>();
+/** `gives`: it has rows to collect. Running one that has none is cheaper. */
+interface Kept {
+  statement: Statement<Row, Value[]>;
+  gives: boolean;
+}
 
-  function prepare(text: string): Statement<Row, Value[]> {
+function keepStatements(driver: Database) {
+  const kept = new Map<string, Kept>();
+
+  function prepare(text: string): Kept {
     const known = kept.get(text);
     if (known !== undefined) return known;
-    const made = driver.prepare<Row, Value[]>(text);
+    const statement = driver.prepare<Row, Value[]>(text);
+    const made = { statement, gives: statement.columnNames.length > 0 };
     kept.set(text, made);
-    for (const [oldest, statement] of kept) {
+    for (const [oldest, { statement: old }] of kept) {
       if (kept.size <= STATEMENTS_KEPT) break;
       kept.delete(oldest);
-      statement.finalize();
+      old.finalize();
     }
     return made;
   }
 
   return {
-    execute: (text: string, values: readonly Value[]): Row[] => prepare(text).all(...values),
+    execute(text: string, values: readonly Value[]): Row[] {
+      const { statement, gives } = prepare(text);
+      if (gives) return statement.all(...values);
+      statement.run(...values);
+      return [];
+    },
     finalize(): void {
-      for (const statement of kept.values()) statement.finalize();
+      for (const { statement } of kept.values()) statement.finalize();
       kept.clear();
     },
   };

@@ -1,11 +1,11 @@
 /** Full parsing, for the few places that need a value and not just where it stands. */
 
-const decoder = new TextDecoder();
+import { textOf } from "./bytes.ts";
 
 /** Null when the bytes are not JSON. */
-export function parseJson(bytes: Uint8Array): unknown {
+export function parseJson(bytes: Uint8Array, start = 0, end = bytes.length): unknown {
   try {
-    return JSON.parse(decoder.decode(bytes));
+    return JSON.parse(textOf(bytes, start, end));
   } catch {
     return null;
   }

@@ -1,4 +1,5 @@
 import { isUtf8 } from "node:buffer";
+import { textOf } from "./bytes.ts";
 import {
   AFTER_MEMBER,
   ARRAY_OPEN,
@@ -293,7 +294,6 @@ export function isValidUtf8(bytes: Uint8Array): boolean {
 }
 
 // Without ignoreBOM a leading U+FEFF would vanish from the value.
-const utf8 = new TextDecoder("utf-8", { ignoreBOM: true });
 
 /** Null: not a string, or its content is not valid JSON. */
 export function stringValue(bytes: Uint8Array, field: Field): string | null {
@@ -307,9 +307,9 @@ export function stringValue(bytes: Uint8Array, field: Field): string | null {
     if (c === BACKSLASH) break;
     at++;
   }
-  if (at === end) return utf8.decode(bytes.subarray(start, end));
+  if (at === end) return textOf(bytes, start, end);
   try {
-    const value: unknown = JSON.parse(utf8.decode(bytes.subarray(field.start, field.end)));
+    const value: unknown = JSON.parse(textOf(bytes, field.start, field.end));
     return typeof value === "string" ? value : null;
   } catch {
     return null;
@@ -334,7 +334,7 @@ export function integerValue(bytes: Uint8Array, field: Field): number | null {
     if (at === field.end) return value;
   }
   if (field.end - field.start > INTEGER_BYTES_MAX) return null;
-  value = Number(utf8.decode(bytes.subarray(field.start, field.end)));
+  value = Number(textOf(bytes, field.start, field.end));
   // Adding zero turns -0 into 0.
   return Number.isSafeInteger(value) ? value + 0 : null;
 }

@@ -155,20 +155,19 @@ export function colonEnd(bytes: Uint8Array, from: number, end: number): number {
 /** `from` is inside the string that opened at `quote`, and not in the middle of an escape. */
 export function stringEnd(bytes: Uint8Array, from: number, end: number, quote: number): number {
   let at = from;
-  for (;;) {
-    const limit = Math.min(end, at + SHORT_STRING_BYTES);
-    while (at < limit) {
-      const c = bytes[at];
-      if (c === QUOTE) return at + 1;
-      // A branch, not a computed step: the next load must not wait for this comparison.
-      if (c === BACKSLASH) {
-        at += 2;
-        continue;
-      }
-      at++;
+  const limit = Math.min(end, at + SHORT_STRING_BYTES);
+  while (at < limit) {
+    const c = bytes[at];
+    if (c === QUOTE) return at + 1;
+    // A branch, not a computed step: the next load must not wait for this comparison.
+    if (c === BACKSLASH) {
+      at += 2;
+      continue;
     }
+    at++;
+  }
+  for (;;) {
     if (at >= end) return fault(STRING_END, quote);
-
     const close = bytes.indexOf(QUOTE, at);
     if (close < 0 || close >= end) return fault(STRING_END, quote);
     // Each run of backslashes is counted once, by the quote right after it: linear whatever is sent.

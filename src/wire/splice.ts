@@ -1,3 +1,4 @@
+import { put } from "./bytes.ts";
 import type { Field, ObjectScan } from "./json-scan.ts";
 import { COMMA, LF, skipSpace } from "./json-walk.ts";
 
@@ -117,15 +118,13 @@ export function applySplices(bytes: Uint8Array, splices: readonly Splice[]): Uin
   }
   // Every byte is written below; zeroing a long body first would cost more than copying it.
   const result = Buffer.allocUnsafe(length);
-  const source = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   let from = 0;
   let to = 0;
   for (const { start, end, insert } of ordered) {
-    to += source.copy(result, to, from, start);
-    result.set(insert, to);
-    to += insert.length;
+    to = put(result, to, bytes, from, start);
+    to = put(result, to, insert);
     from = end;
   }
-  source.copy(result, to, from);
+  put(result, to, bytes, from);
   return result;
 }

@@ -1,0 +1,28 @@
+import { expect, test } from "bun:test";
+import fc from "fast-check";
+import { find, isAt, put, textOf } from "./bytes.ts";
+
+const anyBytes = fc.uint8Array({ maxLength: 40 });
+
+test("what is found, compared, copied and read is what views would give", () => {
+  fc.assert(
+    fc.property(
+      anyBytes,
+      fc.uint8Array({ minLength: 1, maxLength: 3 }),
+      fc.nat(40),
+      fc.nat(40),
+      (bytes, other, a, b) => {
+        const start = Math.min(a, b, bytes.length);
+        const end = Math.min(Math.max(a, b), bytes.length);
+        expect(find(bytes, other, start)).toBe(Buffer.from(bytes).indexOf(other, start));
+        expect(isAt(bytes, start, other)).toBe(
+          Buffer.from(bytes.slice(start, start + other.length)).equals(other),
+        );
+        expect(textOf(bytes, start, end)).toBe(Buffer.from(bytes.slice(start, end)).toString());
+        const target = new Uint8Array(80);
+        expect(put(target, 5, bytes, start, end)).toBe(5 + end - start);
+        expect(target.slice(5, 5 + end - start)).toEqual(bytes.slice(start, end));
+      },
+    ),
+  );
+});
