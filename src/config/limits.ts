@@ -73,8 +73,8 @@ export const limits = {
   rememberedResponsesMax: 50_000,
   usageWriter: {
     /** A usage row waits this long for company. */
-    gatherMs: 20,
-    batchRowsMax: 200,
+    gatherMs: 50,
+    batchRowsMax: 400,
     /** While the store is down: beyond this no new requests are taken, so that no row is lost. */
     waitingRowsMax: 100_000,
     retryMs: 500,
