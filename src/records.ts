@@ -9,6 +9,37 @@ export type AccountKind = (typeof ACCOUNT_KINDS)[number];
 /** USD per million tokens (or per image, per request) as decimal strings, exactly as the operator wrote them. */
 export type Price = Readonly<Record<string, string>>;
 
+/** Null means no limit. */
+export interface RateLimits {
+  concurrency: number | null;
+  /** Requests in any 60 seconds. */
+  rpm: number | null;
+  /** Tokens, in and out, in any 60 seconds. */
+  tpm: number | null;
+}
+
+/** At most so many requests or tokens in any span of this length. */
+export interface WindowLimit {
+  perMs: number;
+  requests: number | null;
+  tokens: number | null;
+}
+
+export interface CallerLimits extends RateLimits {
+  windows: WindowLimit[];
+}
+
+export const NO_RATE_LIMITS: RateLimits = { concurrency: null, rpm: null, tpm: null };
+export const NO_LIMITS: CallerLimits = { concurrency: null, rpm: null, tpm: null, windows: [] };
+
+/** The room to wait in while every account is busy: how many requests of a group, and for how long. */
+export interface QueueSettings {
+  maxWaiting: number;
+  timeoutMs: number;
+}
+
+export const DEFAULT_QUEUE: QueueSettings = { maxWaiting: 100, timeoutMs: 30_000 };
+
 /** A public model. Its id is the name callers send and `GET /v1/models` lists. */
 export interface ModelRecord {
   id: string;
@@ -35,6 +66,8 @@ export interface AccountRecord {
   weight: number;
   /** Public name → upstream name; a `*` at the end of both stands for the rest. */
   models: Record<string, string>;
+  /** What the upstream grants this credential. */
+  limits: RateLimits;
   enabled: boolean;
   createdAtMs: number;
 }
@@ -52,6 +85,11 @@ export interface GroupRecord {
   accounts: string[];
   billing: GroupBilling;
   onDisconnect: OnDisconnect;
+  /** For each key on its own. */
+  limits: CallerLimits;
+  /** For all its keys together. */
+  groupLimits: CallerLimits;
+  queue: QueueSettings;
   createdAtMs: number;
 }
 
@@ -71,6 +109,8 @@ export interface UserRecord {
   email: string;
   role: Role;
   passwordHash: string | null;
+  /** For all keys of this user together. */
+  limits: CallerLimits;
   createdAtMs: number;
 }
 
@@ -87,8 +127,15 @@ export interface KeyRecord {
   last4: string;
   status: "active" | "revoked";
   expiresAtMs: number | null;
+  /** Beside the group's: the tighter one counts. */
+  limits: CallerLimits;
   createdAtMs: number;
   revokedAtMs: number | null;
+}
+
+/** A key together with what its user may use, which counts for all keys of that user. */
+export interface KeyOfUser extends KeyRecord {
+  userLimits: CallerLimits;
 }
 
 export interface PolicyRecords {

@@ -1,0 +1,299 @@
+/** The limiter beside a reference that keeps a list of everything and counts anew each time. */
+
+import { expect, test } from "bun:test";
+import fc from "fast-check";
+import { type CallerLimits, NO_LIMITS, type WindowLimit } from "../records.ts";
+import { type Lease, openLimiter, type Scope, type Shortage, type Subject, type Unit } from "./limiter.ts";
+
+const MINUTE_MS = 60_000;
+const SCOPES: readonly Scope[] = ["key", "user", "group", "account"];
+const UNITS: readonly Unit[] = ["requests", "tokens"];
+
+/** One lease's use of one unit of one subject; `era` is which life of that limit it belongs to. */
+interface Use {
+  scope: Scope;
+  unit: Unit;
+  era: number;
+  parts: { atMs: number; amount: number }[];
+}
+
+interface ModelLease {
+  real: Lease;
+  held: boolean;
+  limited: Scope[];
+  uses: Use[];
+}
+
+function openModel() {
+  const limits: Record<Scope, CallerLimits> = {
+    key: NO_LIMITS,
+    user: NO_LIMITS,
+    group: NO_LIMITS,
+    account: NO_LIMITS,
+  };
+  const eras = new Map<string, number>();
+  const leases: ModelLease[] = [];
+  let nowMs = 0;
+
+  const maxOf = (scope: Scope, unit: Unit) => (unit === "requests" ? limits[scope].rpm : limits[scope].tpm);
+  const eraOf = (scope: Scope, unit: Unit) => eras.get(scope + unit) ?? 0;
+
+  function used(scope: Scope, unit: Unit, atMs: number): number {
+    return leases
+      .flatMap(({ uses }) => uses)
+      .filter((use) => use.scope === scope && use.unit === unit && use.era === eraOf(scope, unit))
+      .flatMap(({ parts }) => parts)
+      .reduce((sum, part) => (part.atMs + MINUTE_MS > atMs ? sum + part.amount : sum), 0);
+  }
+
+  function inUse(scope: Scope): number {
+    return leases.filter((lease) => lease.held && lease.limited.includes(scope)).length;
+  }
+
+  /** Tries every moment at which anything leaves. */
+  function waitFor(scope: Scope, unit: Unit, amount: number): number {
+    const max = maxOf(scope, unit);
+    if (max === null) return 0;
+    if (max === 0) return Number.POSITIVE_INFINITY;
+    const moments = leases
+      .flatMap(({ uses }) => uses.flatMap(({ parts }) => parts))
+      .map(({ atMs }) => atMs + MINUTE_MS)
+      .filter((atMs) => atMs > nowMs)
+      .sort((a, b) => a - b);
+    const fits = [nowMs, ...moments].find((atMs) => {
+      const sum = used(scope, unit, atMs);
+      return sum === 0 || sum + amount <= max;
+    });
+    return (fits ?? Number.NaN) - nowMs;
+  }
+
+  return {
+    limits,
+    leases,
+    used,
+    inUse,
+    maxOf,
+    now: () => nowMs,
+    see: (atMs: number) => {
+      nowMs = Math.max(nowMs, atMs);
+    },
+    setLimits(scope: Scope, next: CallerLimits): void {
+      for (const unit of UNITS) {
+        const before = maxOf(scope, unit);
+        const after = unit === "requests" ? next.rpm : next.tpm;
+        if (before !== null && after === null) eras.set(scope + unit, eraOf(scope, unit) + 1);
+      }
+      limits[scope] = next;
+    },
+    isLimited: (scope: Scope) =>
+      limits[scope].rpm !== null || limits[scope].tpm !== null || limits[scope].concurrency !== null,
+    /** The longest wait of all; 0 with `full` when only a release can help. */
+    verdict(scopes: readonly Scope[], tokens: number): { waitMs: number; full: boolean } {
+      const waits = scopes.flatMap((scope) => [
+        waitFor(scope, "requests", 1),
+        waitFor(scope, "tokens", tokens),
+      ]);
+      const full = scopes.some(
+        (scope) => inUse(scope) >= (limits[scope].concurrency ?? Number.POSITIVE_INFINITY),
+      );
+      return { waitMs: Math.max(0, ...waits), full };
+    },
+    admitted(real: Lease, scopes: readonly Scope[], tokens: number): void {
+      const uses = scopes.flatMap((scope) =>
+        UNITS.filter((unit) => maxOf(scope, unit) !== null).map((unit) => ({
+          scope,
+          unit,
+          era: eraOf(scope, unit),
+          parts: [{ atMs: nowMs, amount: unit === "requests" ? 1 : tokens }],
+        })),
+      );
+      leases.push({ real, held: true, limited: [...scopes], uses });
+    },
+    settled(lease: ModelLease, tokens: number): void {
+      for (const { parts } of lease.uses.filter(({ unit }) => unit === "tokens")) {
+        const live = parts.find(({ atMs, amount }) => amount > 0 && atMs + MINUTE_MS > nowMs);
+        const gone = parts.reduce((sum, part) => (part === live ? sum : sum + part.amount), 0);
+        const counted = Math.max(0, tokens - gone);
+        if (live) live.amount = counted;
+        else parts.push({ atMs: nowMs, amount: counted });
+      }
+    },
+  };
+}
+
+const small = (max: number) =>
+  fc.oneof(
+    { weight: 20, arbitrary: fc.integer({ min: 1, max }) },
+    { weight: 8, arbitrary: fc.constant(null) },
+    { weight: 1, arbitrary: fc.constant(0) },
+  );
+const anyLimits = fc.record({
+  concurrency: small(8),
+  rpm: small(8),
+  tpm: small(90),
+  windows: fc.constant<WindowLimit[]>([]),
+});
+const anyTokens = fc.oneof(fc.integer({ min: 0, max: 30 }), fc.integer({ min: 0, max: 120 }));
+const anyStep = fc.oneof(
+  {
+    weight: 6,
+    arbitrary: fc.record({
+      kind: fc.constant("admit" as const),
+      scopes: fc.subarray([...SCOPES]),
+      tokens: anyTokens,
+    }),
+  },
+  {
+    weight: 2,
+    arbitrary: fc.record({ kind: fc.constant("settle" as const), which: fc.nat(), tokens: anyTokens }),
+  },
+  { weight: 2, arbitrary: fc.record({ kind: fc.constant("release" as const), which: fc.nat() }) },
+  { weight: 2, arbitrary: fc.record({ kind: fc.constant("cancel" as const), which: fc.nat() }) },
+  {
+    weight: 1,
+    arbitrary: fc.record({
+      kind: fc.constant("limits" as const),
+      scope: fc.constantFrom(...SCOPES),
+      limits: anyLimits,
+    }),
+  },
+  {
+    weight: 4,
+    arbitrary: fc.record({
+      kind: fc.constant("time" as const),
+      byMs: fc.oneof(
+        fc.constantFrom(0.25, 1, 20_000, 30_000, 59_999, 59_999.75, 60_000, 60_000.25, -1, -45_000, -200_000),
+        fc.integer({ min: 0, max: 40_000 }),
+      ),
+    }),
+  },
+);
+
+const sumOf = (numbers: readonly number[]) => numbers.reduce((sum, number) => sum + number, 0);
+
+test("any course of admissions, ends, settlements, jumps of the clock and new limits agrees with the reference", () => {
+  const seen = { admitted: 0, refused: 0 };
+  fc.assert(
+    fc.property(
+      fc.array(anyLimits, { minLength: 4, maxLength: 4 }),
+      fc.array(anyStep, { maxLength: 100, size: "max" }),
+      (start, steps) => {
+        const clock = { atMs: 0, monotonicMs: () => clock.atMs };
+        const limiter = openLimiter(clock);
+        const model = openModel();
+        const subjectOf = (scope: Scope): Subject => ({ scope, id: "same id", limits: model.limits[scope] });
+        SCOPES.forEach((scope, i) => {
+          model.setLimits(scope, start[i] ?? NO_LIMITS);
+        });
+
+        const checkShortage = (shortage: Shortage, scopes: readonly Scope[], tokens: number) => {
+          const { waitMs, full } = model.verdict(scopes, tokens);
+          expect(shortage.kind === "concurrency").toBe(waitMs === 0 && full);
+          expect(shortage.freesInMs).toBe(
+            waitMs === 0 || waitMs === Number.POSITIVE_INFINITY ? null : waitMs,
+          );
+        };
+
+        for (const step of steps) {
+          model.see(clock.atMs);
+          if (step.kind === "time") {
+            clock.atMs += step.byMs;
+            model.see(clock.atMs);
+          } else if (step.kind === "limits") {
+            model.setLimits(step.scope, step.limits);
+          } else if (step.kind === "admit") {
+            const scopes = step.scopes.filter(model.isLimited);
+            const { waitMs, full } = model.verdict(scopes, step.tokens);
+            const admission = limiter.admit(step.scopes.map(subjectOf), step.tokens);
+            expect(admission.ok).toBe(waitMs === 0 && !full);
+            if (admission.ok) model.admitted(admission.lease, scopes, step.tokens);
+            else checkShortage(admission.shortage, scopes, step.tokens);
+            seen[admission.ok ? "admitted" : "refused"] += 1;
+          } else {
+            const lease = model.leases[step.which % Math.max(1, model.leases.length)];
+            if (!lease) continue;
+            if (step.kind === "settle") {
+              lease.real.settle(step.tokens);
+              if (lease.held) model.settled(lease, step.tokens);
+            } else {
+              lease.real[step.kind]();
+              if (lease.held && step.kind === "cancel") lease.uses = [];
+              lease.held = false;
+            }
+          }
+          for (const scope of SCOPES) {
+            const { requests, tokens, concurrency } = limiter.standing(subjectOf(scope));
+            if (requests) expect(requests.used).toBe(model.used(scope, "requests", model.now()));
+            if (tokens) expect(tokens.used).toBe(model.used(scope, "tokens", model.now()));
+            if (concurrency) expect(concurrency.inUse).toBe(model.inUse(scope));
+            const shortage = limiter.shortageOf(subjectOf(scope), 7);
+            const { waitMs, full } = model.verdict([scope], 7);
+            expect(shortage === null).toBe(waitMs === 0 && !full);
+            if (shortage) checkShortage(shortage, [scope], 7);
+          }
+        }
+
+        for (const { real } of model.leases) real.release();
+        for (const scope of SCOPES)
+          expect(limiter.standing(subjectOf(scope)).concurrency?.inUse ?? 0).toBe(0);
+      },
+    ),
+    { numRuns: 300 },
+  );
+  expect(Math.min(seen.admitted, seen.refused)).toBeGreaterThan(1_000);
+}, 60_000);
+
+test("no 60 seconds ever hold more than the limit, wherever they begin", () => {
+  const gaps = fc.array(
+    fc.record({
+      afterMs: fc.oneof(fc.constant(0), fc.integer({ min: 0, max: 9_000 }), fc.constantFrom(59_999, 60_000)),
+      tokens: fc.integer({ min: 0, max: 40 }),
+      cancelled: fc.boolean(),
+    }),
+    { maxLength: 150, size: "max" },
+  );
+  const rpms = fc.integer({ min: 1, max: 8 });
+  fc.assert(
+    fc.property(gaps, rpms, fc.integer({ min: 40, max: 150 }), (script, rpm, tpm) => {
+      const clock = { atMs: 0, monotonicMs: () => clock.atMs };
+      const limiter = openLimiter(clock);
+      const subject: Subject = { scope: "key", id: "key_1", limits: { ...NO_LIMITS, rpm, tpm } };
+      const kept: { atMs: number; tokens: number }[] = [];
+      for (const { afterMs, tokens, cancelled } of script) {
+        clock.atMs += afterMs;
+        const admission = limiter.admit([subject], tokens);
+        if (!admission.ok) continue;
+        if (cancelled) admission.lease.cancel();
+        else kept.push({ atMs: clock.atMs, tokens });
+      }
+      for (const { atMs: fromMs } of kept) {
+        const minute = kept.filter(({ atMs }) => atMs >= fromMs && atMs < fromMs + MINUTE_MS);
+        expect(minute.length).toBeLessThanOrEqual(rpm);
+        expect(sumOf(minute.map(({ tokens }) => tokens))).toBeLessThanOrEqual(tpm);
+      }
+    }),
+  );
+});
+
+test("no 5 hours ever hold more than the window's limit, and no wait is longer than a step of it too long", () => {
+  const perMs = 5 * 3_600_000;
+  const stepMs = perMs / 480;
+  const gaps = fc.array(fc.integer({ min: 0, max: perMs / 3 }), { maxLength: 120, size: "max" });
+  fc.assert(
+    fc.property(gaps, fc.integer({ min: 1, max: 12 }), (script, max) => {
+      const clock = { atMs: 0, monotonicMs: () => clock.atMs };
+      const limiter = openLimiter(clock);
+      const windows = [{ perMs, requests: max, tokens: null }];
+      const subject: Subject = { scope: "user", id: "user_1", limits: { ...NO_LIMITS, windows } };
+      const kept: number[] = [];
+      const within = (spanMs: number) => kept.filter((atMs) => atMs + spanMs > clock.atMs).length;
+      for (const afterMs of script) {
+        clock.atMs += afterMs;
+        const admission = limiter.admit([subject], 0);
+        if (admission.ok) kept.push(clock.atMs);
+        else expect(within(perMs + stepMs)).toBeGreaterThanOrEqual(max);
+        expect(within(perMs)).toBeLessThanOrEqual(max);
+      }
+    }),
+  );
+});

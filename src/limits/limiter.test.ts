@@ -1,0 +1,480 @@
+import { describe, expect, test } from "bun:test";
+import { type CallerLimits, NO_LIMITS } from "../records.ts";
+import { type Lease, openLimiter, type Shortage, type Subject } from "./limiter.ts";
+
+const HOUR_MS = 3_600_000;
+const DAY_MS = 24 * HOUR_MS;
+
+function setUp() {
+  const clock = { atMs: 1_000, monotonicMs: () => clock.atMs };
+  const limiter = openLimiter(clock);
+  return {
+    ...limiter,
+    clock,
+    take(subjects: Subject[], tokens = 0): Lease {
+      const admission = limiter.admit(subjects, tokens);
+      if (!admission.ok) throw new Error(`refused: ${JSON.stringify(admission.shortage)}`);
+      return admission.lease;
+    },
+    refuse(subjects: Subject[], tokens = 0): Shortage {
+      const admission = limiter.admit(subjects, tokens);
+      if (admission.ok) throw new Error("admitted");
+      return admission.shortage;
+    },
+  };
+}
+
+function key(limits: Partial<CallerLimits>, id = "key_1"): Subject {
+  return { scope: "key", id, limits: { ...NO_LIMITS, ...limits } };
+}
+
+const group = (limits: Partial<CallerLimits>): Subject => ({ ...key(limits, "grp_1"), scope: "group" });
+
+describe("requests a minute", () => {
+  test("the last request of a full minute frees its place after exactly 60,000 ms", () => {
+    const { take, refuse, clock } = setUp();
+    const subject = key({ rpm: 2 });
+    take([subject]);
+    clock.atMs += 20_000;
+    take([subject]);
+    clock.atMs += 39_999;
+    expect(refuse([subject])).toEqual({
+      scope: "key",
+      kind: "rpm",
+      max: 2,
+      used: 2,
+      freesInMs: 1,
+      perMs: 60_000,
+      unit: "requests",
+    });
+    clock.atMs += 1;
+    take([subject]);
+    expect(refuse([subject]).freesInMs).toBe(20_000);
+  });
+
+  test("a burst across the turn of a minute is not let through twice", () => {
+    const { take, refuse, clock } = setUp();
+    clock.atMs = 59_999;
+    for (let i = 0; i < 60; i++) take([key({ rpm: 60 })]);
+    clock.atMs = 60_001;
+    expect(refuse([key({ rpm: 60 })]).freesInMs).toBe(59_998);
+  });
+
+  test("a released request still counts in its minute; a cancelled one does not", () => {
+    const { take, refuse } = setUp();
+    const subject = key({ rpm: 1 });
+    take([subject]).cancel();
+    take([subject]).release();
+    expect(refuse([subject]).kind).toBe("rpm");
+  });
+
+  test("a maximum of 0 refuses for good, and says no time", () => {
+    const { refuse, shortageOf } = setUp();
+    for (const limits of [{ rpm: 0 }, { tpm: 0 }, { concurrency: 0 }]) {
+      expect(shortageOf(key(limits, "key_unknown"), 0)?.freesInMs).toBeNull();
+      expect(refuse([key(limits)]).freesInMs).toBeNull();
+    }
+  });
+});
+
+describe("tokens a minute", () => {
+  test("the estimate is reserved, and the truth frees what was not needed", () => {
+    const { take, refuse } = setUp();
+    const subject = key({ tpm: 1_000 });
+    const lease = take([subject], 900);
+    expect(refuse([subject], 200)).toMatchObject({ kind: "tpm", used: 900, max: 1_000, unit: "tokens" });
+    lease.settle(300);
+    take([subject], 700);
+  });
+
+  test("an underestimate may go over the maximum, which then blocks until it frees", () => {
+    const { take, refuse, standing, clock } = setUp();
+    const subject = key({ tpm: 1_000 });
+    take([subject], 100).settle(5_000);
+    expect(standing(subject).tokens).toEqual({ limit: 1_000, used: 5_000, remaining: 0, resetMs: 60_000 });
+    clock.atMs += 10_000;
+    expect(refuse([subject], 1).freesInMs).toBe(50_000);
+    clock.atMs += 50_000;
+    take([subject], 1);
+  });
+
+  test("settling twice counts the last truth, and after the release no more", () => {
+    const { take, standing } = setUp();
+    const subject = key({ tpm: 1_000 });
+    const lease = take([subject], 100);
+    lease.settle(400);
+    lease.settle(250);
+    lease.release();
+    lease.settle(900);
+    expect(standing(subject).tokens?.used).toBe(250);
+  });
+
+  test("a request larger than the whole maximum waits for an empty window, and is then admitted", () => {
+    const { take, refuse, clock } = setUp();
+    const subject = key({ tpm: 100 });
+    take([subject], 10);
+    clock.atMs += 5_000;
+    take([subject], 10);
+    expect(refuse([subject], 500).freesInMs).toBe(60_000);
+    clock.atMs += 60_000;
+    take([subject], 500);
+    expect(refuse([subject], 1).freesInMs).toBe(60_000);
+  });
+
+  test("a wait names the moment when enough tokens have left, not the first of them", () => {
+    const { take, refuse, clock } = setUp();
+    const subject = key({ tpm: 100 });
+    for (const tokens of [10, 20, 70]) {
+      take([subject], tokens);
+      clock.atMs += 1_000;
+    }
+    expect(refuse([subject], 10).freesInMs).toBe(57_000);
+    expect(refuse([subject], 30).freesInMs).toBe(58_000);
+    expect(refuse([subject], 31).freesInMs).toBe(59_000);
+  });
+
+  test("tokens beyond a reservation that has already left the window count from their settling", () => {
+    const { take, standing, clock } = setUp();
+    const subject = key({ tpm: 1_000 });
+    const lease = take([subject], 100);
+    clock.atMs += 90_000;
+    lease.settle(700);
+    expect(standing(subject).tokens).toEqual({ limit: 1_000, used: 600, remaining: 400, resetMs: 60_000 });
+    lease.settle(650);
+    expect(standing(subject).tokens?.used).toBe(550);
+    lease.settle(50);
+    expect(standing(subject).tokens?.used).toBe(0);
+  });
+
+  test("nonsense for a number of tokens counts as none", () => {
+    const { take, standing } = setUp();
+    const subject = key({ tpm: 1_000 });
+    const lease = take([subject], Number.NaN);
+    lease.settle(-5);
+    expect(standing(subject).tokens?.used).toBe(0);
+    lease.settle(Number.POSITIVE_INFINITY);
+    lease.settle(7);
+    expect(standing(subject).tokens?.used).toBe(7);
+  });
+});
+
+describe("concurrency", () => {
+  test("a place is free again after its release, and only once", () => {
+    const { take, refuse } = setUp();
+    const subject = key({ concurrency: 2 });
+    const first = take([subject]);
+    take([subject]);
+    expect(refuse([subject])).toEqual({
+      scope: "key",
+      kind: "concurrency",
+      max: 2,
+      used: 2,
+      freesInMs: null,
+      perMs: null,
+      unit: "requests",
+    });
+    first.release();
+    first.release();
+    first.cancel();
+    take([subject]);
+    refuse([subject]);
+  });
+
+  test("cancelling after the release takes nothing back", () => {
+    const { take, standing } = setUp();
+    const subject = key({ rpm: 5, tpm: 100 });
+    const lease = take([subject], 40);
+    lease.release();
+    lease.cancel();
+    expect(standing(subject)).toMatchObject({ requests: { used: 1 }, tokens: { used: 40 } });
+  });
+
+  test("nothing leaks after 10,000 requests that end in any way, in any order", () => {
+    const { admit, standing, clock } = setUp();
+    const limits = {
+      concurrency: 50,
+      rpm: 1e6,
+      tpm: 1e9,
+      windows: [{ perMs: DAY_MS, requests: 1e6, tokens: 1e9 }],
+    };
+    const subjects = [key(limits), group(limits)];
+    const open: Lease[] = [];
+    let state = 1;
+    const random = (below: number) => {
+      state = (state * 48_271) % 2_147_483_647;
+      return state % below;
+    };
+    const endOne = () => {
+      const [lease] = open.splice(random(open.length), 1);
+      for (let i = random(4); i > 0; i--) lease?.settle(random(1_000));
+      if (random(2) === 0) lease?.release();
+      lease?.cancel();
+      lease?.release();
+    };
+    let admitted = 0;
+    while (admitted < 10_000) {
+      clock.atMs += random(20);
+      const admission = admit(subjects, random(500));
+      if (admission.ok) {
+        admitted += 1;
+        open.push(admission.lease);
+      }
+      if (!admission.ok || random(2) === 0) endOne();
+    }
+    while (open.length > 0) endOne();
+    for (const subject of subjects) expect(standing(subject).concurrency).toEqual({ limit: 50, inUse: 0 });
+    clock.atMs += 2 * DAY_MS;
+    for (const subject of subjects) {
+      const { requests, tokens, windows } = standing(subject);
+      for (const allowance of [requests, tokens, windows[0]?.requests, windows[0]?.tokens]) {
+        expect(allowance).toMatchObject({ used: 0, resetMs: 0 });
+      }
+    }
+  });
+});
+
+describe("one admission over several subjects", () => {
+  test("a refusal by one consumes nothing of the others", () => {
+    const { take, refuse, standing } = setUp();
+    const [mine, ours] = [key({ rpm: 10, tpm: 100, concurrency: 3 }), group({ rpm: 1 })];
+    take([mine, ours], 10);
+    const before = standing(mine);
+    expect(refuse([mine, ours], 10)).toMatchObject({ scope: "group", kind: "rpm" });
+    expect(standing(mine)).toEqual(before);
+  });
+
+  test("of several shortages the one that frees last is reported", () => {
+    const { take, refuse, clock } = setUp();
+    const [mine, ours] = [key({ rpm: 1, concurrency: 1 }), group({ tpm: 100 })];
+    take([ours], 100);
+    clock.atMs += 5_000;
+    take([mine]);
+    expect(refuse([ours, mine], 10)).toMatchObject({ scope: "key", kind: "rpm", freesInMs: 60_000 });
+    clock.atMs += 60_000;
+    expect(refuse([ours, mine], 10)).toMatchObject({ scope: "key", kind: "concurrency", freesInMs: null });
+  });
+
+  test("a subject named twice counts once", () => {
+    const { take, standing } = setUp();
+    const subject = key({ rpm: 5, concurrency: 1 });
+    take([subject, subject]);
+    expect(standing(subject)).toMatchObject({ requests: { used: 1 }, concurrency: { inUse: 1 } });
+  });
+
+  test("the same id in two scopes is two subjects", () => {
+    const { take } = setUp();
+    const limits: CallerLimits = { ...NO_LIMITS, rpm: 1 };
+    take([{ scope: "key", id: "x", limits }]);
+    take([{ scope: "user", id: "x", limits }]);
+  });
+
+  test("asking what would be short takes nothing", () => {
+    const { shortageOf, take } = setUp();
+    const subject = key({ rpm: 1, tpm: 10 });
+    for (let i = 0; i < 5; i++) expect(shortageOf(subject, 5)).toBeNull();
+    take([subject], 5);
+    expect(shortageOf(subject, 5)).toMatchObject({ kind: "rpm" });
+  });
+});
+
+describe("a clock that jumps back", () => {
+  test("grants nothing again, and holds nobody longer once it has caught up", () => {
+    const { take, refuse, clock } = setUp();
+    const subject = key({ rpm: 1 });
+    clock.atMs = 100_000;
+    take([subject]);
+    clock.atMs = 0;
+    expect(refuse([subject]).freesInMs).toBe(60_000);
+    clock.atMs = 159_999;
+    expect(refuse([subject]).freesInMs).toBe(1);
+    clock.atMs = 160_000;
+    take([subject]);
+  });
+});
+
+describe("limits that change", () => {
+  test("a raised limit remembers the past and a lowered one applies at once", () => {
+    const { take, refuse } = setUp();
+    for (let i = 0; i < 3; i++) take([key({ rpm: 3 })]);
+    take([key({ rpm: 4 })]);
+    expect(refuse([key({ rpm: 4 })])).toMatchObject({ max: 4, used: 4 });
+    expect(refuse([key({ rpm: 2 })])).toMatchObject({ max: 2, used: 4 });
+    take([key({ rpm: 5 })]);
+  });
+
+  test("a limit that is added counts from then; requests in flight of a known subject count at once", () => {
+    const { take, refuse, standing } = setUp();
+    take([key({ rpm: 9 })], 500);
+    const added = key({ rpm: 9, tpm: 100, concurrency: 1 });
+    expect(standing(added)).toMatchObject({ requests: { used: 1 }, tokens: { used: 0 } });
+    expect(refuse([added], 10)).toMatchObject({ kind: "concurrency", used: 1 });
+  });
+
+  test("a lease outlives the limit it was taken under", () => {
+    const { take, standing } = setUp();
+    const lease = take([key({ tpm: 100, concurrency: 1 })], 50);
+    expect(standing(key({ concurrency: 1 })).tokens).toBeNull();
+    const again = key({ tpm: 100, concurrency: 1 });
+    expect(standing(again).tokens?.used).toBe(0);
+    lease.settle(70);
+    lease.cancel();
+    expect(standing(again)).toMatchObject({ tokens: { used: 0 }, concurrency: { inUse: 0 } });
+  });
+
+  test("two windows of one length and unit are the tighter of the two", () => {
+    const { take, refuse } = setUp();
+    const windows = [5, 2, 7].map((requests) => ({ perMs: HOUR_MS, requests, tokens: null }));
+    take([key({ windows })]);
+    take([key({ windows })]);
+    expect(refuse([key({ windows })])).toMatchObject({ max: 2, used: 2 });
+  });
+});
+
+describe("memory", () => {
+  test("a subject without limits leaves nothing behind", () => {
+    const { take, subjectCount } = setUp();
+    const none = { perMs: HOUR_MS, requests: null, tokens: null };
+    for (const subject of [key({}), key({ windows: [none] }, "key_2")]) {
+      const lease = take([subject], 1_000);
+      lease.settle(5);
+      lease.release();
+      lease.cancel();
+    }
+    expect(subjectCount()).toBe(0);
+  });
+
+  test("asking after unknown subjects leaves nothing behind", () => {
+    const { standing, shortageOf, subjectCount } = setUp();
+    for (let i = 0; i < 10; i++) {
+      standing(key({ rpm: 1 }, `key_${i}`));
+      shortageOf(key({ rpm: 1 }, `key_${i}`), 1);
+    }
+    expect(subjectCount()).toBe(0);
+  });
+
+  test("100,000 idle subjects are forgotten by the work of one other", () => {
+    const { take, subjectCount, clock } = setUp();
+    const { limits } = key({ rpm: 5, concurrency: 5 });
+    for (let i = 0; i < 100_000; i++) take([{ scope: "key", id: `key_${i}`, limits }]).release();
+    expect(subjectCount()).toBe(100_000);
+    clock.atMs += 60_000;
+    const busy = key({ rpm: 1_000_000 }, "key_busy");
+    for (let i = 0; i < 100_000; i++) take([busy]).release();
+    expect(subjectCount()).toBe(1);
+  }, 30_000);
+
+  test("an endless row of new subjects keeps no more than about twice those of the last minute", () => {
+    const { take, subjectCount, clock } = setUp();
+    let most = 0;
+    for (let i = 0; i < 20_000; i++) {
+      clock.atMs += 200;
+      take([key({ rpm: 5 }, `key_${i}`)]).release();
+      most = Math.max(most, subjectCount());
+    }
+    expect(most).toBeLessThan(2.2 * (60_000 / 200));
+  });
+
+  test("a subject with a request in flight is not forgotten, however long that takes", () => {
+    const { take, refuse, clock } = setUp();
+    const subject = key({ concurrency: 1, rpm: 10 });
+    const lease = take([subject]);
+    clock.atMs += DAY_MS;
+    for (let i = 0; i < 10; i++) take([key({ rpm: 1 }, `key_other_${i}`)]);
+    expect(refuse([subject]).kind).toBe("concurrency");
+    lease.release();
+    take([subject]);
+  });
+});
+
+describe("how a subject stands", () => {
+  test("every limit tells its use, what remains and when it is whole again", () => {
+    const { take, standing, clock } = setUp();
+    const windows = [{ perMs: DAY_MS, requests: 100, tokens: null }];
+    const subject = key({ rpm: 10, tpm: 1_000, concurrency: 4, windows });
+    take([subject], 100);
+    clock.atMs += 10_000;
+    take([subject], 50).release();
+    clock.atMs += 5_000;
+    expect(standing(subject)).toEqual({
+      requests: { limit: 10, used: 2, remaining: 8, resetMs: 55_000 },
+      tokens: { limit: 1_000, used: 150, remaining: 850, resetMs: 55_000 },
+      concurrency: { limit: 4, inUse: 1 },
+      windows: [
+        {
+          perMs: DAY_MS,
+          requests: { limit: 100, used: 2, remaining: 98, resetMs: DAY_MS - 5_000 },
+          tokens: null,
+        },
+      ],
+    });
+  });
+
+  test("limits that are not set, and subjects never seen, stand so", () => {
+    const { standing } = setUp();
+    expect(
+      standing({ scope: "account", id: "acc_1", limits: { concurrency: null, rpm: 7, tpm: null } }),
+    ).toEqual({
+      requests: { limit: 7, used: 0, remaining: 7, resetMs: 0 },
+      tokens: null,
+      concurrency: null,
+      windows: [],
+    });
+  });
+});
+
+describe("long windows", () => {
+  const windows = [{ perMs: 5 * HOUR_MS, requests: 3, tokens: 1_000 }];
+
+  test("use before a restart counts, each part until it is too old", () => {
+    const { seed, refuse, take, clock } = setUp();
+    const subject = key({ windows });
+    seed(subject, [
+      { atAgoMs: HOUR_MS, requests: 1, tokens: 100 },
+      { atAgoMs: 4 * HOUR_MS, requests: 2, tokens: 500 },
+      { atAgoMs: 5 * HOUR_MS, requests: 50, tokens: 50_000 },
+    ]);
+    expect(refuse([subject], 10)).toEqual({
+      scope: "key",
+      kind: "window",
+      max: 3,
+      used: 3,
+      freesInMs: HOUR_MS,
+      perMs: 5 * HOUR_MS,
+      unit: "requests",
+    });
+    clock.atMs += HOUR_MS;
+    take([subject], 900);
+    expect(refuse([subject], 1)).toMatchObject({ unit: "tokens", used: 1_000, freesInMs: 3 * HOUR_MS });
+  });
+
+  test("use of the past that arrives late joins what was admitted meanwhile, and leases still find theirs", () => {
+    const { seed, standing, take, clock } = setUp();
+    const subject = key({ windows: [{ perMs: DAY_MS, requests: 100, tokens: 1_000 }] });
+    const leases = [];
+    for (let i = 0; i < 5; i++) {
+      leases.push(take([subject], 10));
+      clock.atMs += 400_000;
+    }
+    seed(subject, [
+      { atAgoMs: 450_000, requests: 3, tokens: 7 },
+      { atAgoMs: 12 * HOUR_MS, requests: 2, tokens: 5 },
+      { atAgoMs: 0, requests: 1, tokens: 1 },
+    ]);
+    expect(standing(subject).windows[0]).toMatchObject({ requests: { used: 11 }, tokens: { used: 63 } });
+    for (const lease of leases) lease.cancel();
+    expect(standing(subject).windows[0]).toMatchObject({ requests: { used: 6 }, tokens: { used: 13 } });
+  });
+
+  test("the past of a minute is not restored, for a restart takes about as long", () => {
+    const { seed, standing } = setUp();
+    const subject = key({ rpm: 5, windows });
+    seed(subject, [{ atAgoMs: 1_000, requests: 3, tokens: 0 }]);
+    expect(standing(subject)).toMatchObject({ requests: { used: 0 }, windows: [{ requests: { used: 3 } }] });
+  });
+
+  test("seeding a subject without limits leaves nothing behind", () => {
+    const { seed, subjectCount } = setUp();
+    seed(key({}), [{ atAgoMs: 0, requests: 1, tokens: 1 }]);
+    expect(subjectCount()).toBe(0);
+  });
+});

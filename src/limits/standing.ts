@@ -1,0 +1,35 @@
+/** How much of its limits a subject has used: for headers and `GET /v1/usage`. */
+
+import { advance, resetMs } from "./sliding-window.ts";
+import { type Meter, MINUTE_MS, meterFor, type SubjectState, windowsOf } from "./subject-state.ts";
+import type { Allowance, Standing, Subject, Unit } from "./terms.ts";
+
+export function standingOf({ limits }: Subject, state: SubjectState | null, nowMs: number): Standing {
+  const allowance = (
+    kind: Meter["kind"],
+    unit: Unit,
+    perMs: number,
+    max: number | null,
+  ): Allowance | null => {
+    if (max === null) return null;
+    const meter = state && meterFor(state.meters, kind, unit, perMs);
+    if (!meter) return { limit: max, used: 0, remaining: max, resetMs: 0 };
+    advance(meter, nowMs);
+    return {
+      limit: max,
+      used: meter.used,
+      remaining: Math.max(0, max - meter.used),
+      resetMs: resetMs(meter, nowMs),
+    };
+  };
+  return {
+    requests: allowance("rpm", "requests", MINUTE_MS, limits.rpm),
+    tokens: allowance("tpm", "tokens", MINUTE_MS, limits.tpm),
+    concurrency: limits.concurrency === null ? null : { limit: limits.concurrency, inUse: state?.inUse ?? 0 },
+    windows: windowsOf(limits).map(({ perMs, requests, tokens }) => ({
+      perMs,
+      requests: allowance("window", "requests", perMs, requests),
+      tokens: allowance("window", "tokens", perMs, tokens),
+    })),
+  };
+}

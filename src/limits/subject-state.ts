@@ -1,0 +1,145 @@
+/** What is remembered of one subject: requests in flight, and one meter for each limit over time. */
+
+import type { CallerLimits, RateLimits, WindowLimit } from "../records.ts";
+import { advance, openWindow, type SlidingWindow, waitMs } from "./sliding-window.ts";
+import type { LimitKind, Scope, Shortage, Subject, Unit } from "./terms.ts";
+
+export const MINUTE_MS = 60_000;
+/** A long window is counted in this many steps: at worst a use is held this fraction of the window too long. */
+const GRAINS_PER_WINDOW = 480;
+
+/** A window and its limit in one object: an admission reads many, and memory is what it waits for. */
+export interface Meter extends SlidingWindow {
+  readonly kind: Exclude<LimitKind, "concurrency">;
+  readonly unit: Unit;
+  max: number;
+}
+
+export interface SubjectState {
+  readonly scope: Scope;
+  readonly id: string;
+  limits: CallerLimits | RateLimits;
+  meters: readonly Meter[];
+  longestMs: number;
+  /** Leases held, also while no limit asks for it: a concurrency limit that is added finds the true number. */
+  inUse: number;
+  /** When every window has run empty, unless something happens before. */
+  quietAtMs: number;
+}
+
+export function openState({ scope, id, limits }: Subject): SubjectState {
+  const meters = metersFor(limits, []);
+  return { scope, id, limits, meters, longestMs: longestOf(meters), inUse: 0, quietAtMs: 0 };
+}
+
+/** Limits that changed apply at once. A limit that stays keeps its past, whatever its maximum is now. */
+export function applyLimits(state: SubjectState, limits: CallerLimits | RateLimits): void {
+  state.limits = limits;
+  state.meters = metersFor(limits, state.meters);
+  state.longestMs = longestOf(state.meters);
+}
+
+export function isUnlimited(limits: CallerLimits | RateLimits): boolean {
+  if (limits.concurrency !== null || limits.rpm !== null || limits.tpm !== null) return false;
+  return windowsOf(limits).every(({ requests, tokens }) => requests === null && tokens === null);
+}
+
+/** A maximum of 0 refuses even a subject that nothing is known of. */
+export function isClosed(limits: CallerLimits | RateLimits): boolean {
+  if (limits.concurrency === 0 || limits.rpm === 0 || limits.tpm === 0) return true;
+  return windowsOf(limits).some(({ requests, tokens }) => requests === 0 || tokens === 0);
+}
+
+const NO_WINDOWS: readonly WindowLimit[] = [];
+
+export function windowsOf(limits: CallerLimits | RateLimits): readonly WindowLimit[] {
+  return "windows" in limits ? limits.windows : NO_WINDOWS;
+}
+
+export function touch(state: SubjectState, nowMs: number): void {
+  state.quietAtMs = nowMs + state.longestMs;
+}
+
+export function isIdle(state: SubjectState, nowMs: number): boolean {
+  return state.inUse === 0 && nowMs >= state.quietAtMs;
+}
+
+/**
+ * The shortage that frees last, or null. A known wait comes before concurrency, which may free at any moment:
+ * to say "try at once" would be untrue while a window is full.
+ */
+export function shortageIn(state: SubjectState, tokens: number, nowMs: number): Shortage | null {
+  let longestMs = 0;
+  let short: Meter | null = null;
+  for (const meter of state.meters) {
+    advance(meter, nowMs);
+    const wait = waitMs(meter, meter.unit === "requests" ? 1 : tokens, meter.max, nowMs);
+    if (wait > longestMs) {
+      longestMs = wait;
+      short = meter;
+    }
+  }
+  const { scope, inUse } = state;
+  if (short) {
+    const { kind, unit, max, used, perMs } = short;
+    const freesInMs = Number.isFinite(longestMs) ? longestMs : null;
+    return { scope, kind, max, used, freesInMs, perMs, unit };
+  }
+  const { concurrency } = state.limits;
+  if (concurrency === null || inUse < concurrency) return null;
+  return {
+    scope,
+    kind: "concurrency",
+    max: concurrency,
+    used: inUse,
+    freesInMs: null,
+    perMs: null,
+    unit: "requests",
+  };
+}
+
+/** Of two shortages the one that frees later; what never frees comes last, what a release frees comes first. */
+export function laterOf(a: Shortage | null, b: Shortage | null): Shortage | null {
+  if (a === null || b === null) return a ?? b;
+  return waitOf(b) > waitOf(a) ? b : a;
+}
+
+function waitOf({ kind, freesInMs }: Shortage): number {
+  return kind === "concurrency" ? 0 : (freesInMs ?? Number.POSITIVE_INFINITY);
+}
+
+function metersFor(limits: CallerLimits | RateLimits, old: readonly Meter[]): Meter[] {
+  const meters: Meter[] = [];
+  const add = (kind: Meter["kind"], unit: Unit, perMs: number, max: number | null) => {
+    if (max === null) return;
+    const twin = meterFor(meters, kind, unit, perMs);
+    if (twin) {
+      twin.max = Math.min(twin.max, max);
+      return;
+    }
+    const grainMs = kind === "window" ? perMs / GRAINS_PER_WINDOW : 0;
+    const meter = meterFor(old, kind, unit, perMs) ?? { ...openWindow(perMs, grainMs), kind, unit, max };
+    meter.max = max;
+    meters.push(meter);
+  };
+  add("rpm", "requests", MINUTE_MS, limits.rpm);
+  add("tpm", "tokens", MINUTE_MS, limits.tpm);
+  for (const { perMs, requests, tokens } of windowsOf(limits)) {
+    add("window", "requests", perMs, requests);
+    add("window", "tokens", perMs, tokens);
+  }
+  return meters;
+}
+
+export function meterFor(
+  meters: readonly Meter[],
+  kind: Meter["kind"],
+  unit: Unit,
+  perMs: number,
+): Meter | undefined {
+  return meters.find((meter) => meter.kind === kind && meter.unit === unit && meter.perMs === perMs);
+}
+
+function longestOf(meters: readonly Meter[]): number {
+  return meters.reduce((longest, { perMs }) => Math.max(longest, perMs), 0);
+}

@@ -1,0 +1,77 @@
+/** The words of the limiter: who is limited, what was short, what a request holds, how a subject stands. */
+
+import type { CallerLimits, RateLimits } from "../records.ts";
+
+export type Scope = "key" | "user" | "group" | "account";
+
+/** Scope and id name one count: within an admission a subject stands once, with all of its limits. */
+export interface Subject {
+  readonly scope: Scope;
+  readonly id: string;
+  readonly limits: CallerLimits | RateLimits;
+}
+
+export type LimitKind = "concurrency" | "rpm" | "tpm" | "window";
+export type Unit = "requests" | "tokens";
+
+export interface Shortage {
+  scope: Scope;
+  kind: LimitKind;
+  max: number;
+  used: number;
+  /** From now until it frees. Null for concurrency, which a release frees, and for a maximum of zero: never. */
+  freesInMs: number | null;
+  perMs: number | null;
+  unit: Unit;
+}
+
+/** What one admitted request holds. It has one owner, who ends it with `release` or `cancel`. */
+export interface Lease {
+  /** The true tokens, once known; replaces the estimate. The last call before the end counts. */
+  settle(tokens: number): void;
+  /** Gives the concurrency back. Idempotent. */
+  release(): void;
+  /** Takes everything back as if it had never been admitted (the upstream never got it). Idempotent. */
+  cancel(): void;
+}
+
+export type Admission = { ok: true; lease: Lease } | { ok: false; shortage: Shortage };
+
+/** `resetMs`: until the whole limit is free again, as in `x-ratelimit-reset-*`; 0 when nothing is used. */
+export interface Allowance {
+  limit: number;
+  used: number;
+  remaining: number;
+  resetMs: number;
+}
+
+export interface WindowStanding {
+  perMs: number;
+  requests: Allowance | null;
+  tokens: Allowance | null;
+}
+
+export interface Standing {
+  requests: Allowance | null;
+  tokens: Allowance | null;
+  concurrency: { limit: number; inUse: number } | null;
+  windows: WindowStanding[];
+}
+
+/** What was used before this process started. A roll-up is as old as its newest part. */
+export interface PastUse {
+  atAgoMs: number;
+  requests: number;
+  tokens: number;
+}
+
+export interface Limiter {
+  /** One atomic step over all subjects: all or nothing; a refusal consumes nothing. */
+  admit(subjects: readonly Subject[], tokensEstimate: number): Admission;
+  /** What would be short now, without taking anything; null if nothing. */
+  shortageOf(subject: Subject, tokensEstimate: number): Shortage | null;
+  /** For x-ratelimit-* headers and GET /v1/usage. */
+  standing(subject: Subject): Standing;
+  /** Long windows survive restarts: call once a subject, with what the store knows of the time before. */
+  seed(subject: Subject, used: readonly PastUse[]): void;
+}
