@@ -3,6 +3,7 @@ import { readFileSync, rmSync } from "node:fs";
 import { CLAIM_SETTING, digestOf, readClaim } from "../config/admin-claim.ts";
 import type { Settings } from "../config/environment.ts";
 import { EMAIL_RULE, isEmail } from "../config/schema.ts";
+import { NO_LIMITS } from "../records.ts";
 import { type Db, transaction } from "../store/db.ts";
 import { bumpKeyRevision } from "../store/revisions.ts";
 import { deleteSetting } from "../store/settings.ts";
@@ -39,6 +40,7 @@ export const claimAdmin: Command = {
           email: present?.email ?? email,
           role: "admin",
           passwordHash,
+          limits: present?.limits ?? NO_LIMITS,
           createdAtMs: present?.createdAtMs ?? clock.nowMs(),
         });
       });

@@ -1,11 +1,12 @@
 import { newKey } from "../config/plan-keys.ts";
 import { INSTANT_RULE, instantMs, isName, NAME_RULE } from "../config/schema.ts";
-import type { KeyRecord } from "../records.ts";
+import { limitsText, writtenLimits } from "../config/usage-limits.ts";
+import { type CallerLimits, type KeyRecord, NO_LIMITS } from "../records.ts";
 import { transaction } from "../store/db.ts";
 import { listGroups } from "../store/groups.ts";
 import { findKeyByPublicId, insertKey, listKeys, revokeKey } from "../store/keys.ts";
 import { findUserByEmail, listUsers } from "../store/users.ts";
-import { type Command, DATA_OPTION, fail, JSON_OPTION, misuse } from "./command.ts";
+import { type Command, DATA_OPTION, fail, type Input, JSON_OPTION, misuse } from "./command.ts";
 import { withInstallation } from "./store-access.ts";
 import { count, table } from "./terminal.ts";
 
@@ -17,6 +18,9 @@ export const createKey: Command = {
     group: { value: "GROUP", about: "the group it is assigned to", required: true },
     user: { value: "EMAIL", about: "the user it belongs to" },
     expires: { value: "DATE", about: "2027-01-31 (to the end of that day, UTC) or 2027-01-31T12:00:00Z" },
+    concurrency: { value: "COUNT", about: "how many of its requests may run at once" },
+    rpm: { value: "COUNT", about: "requests in any minute" },
+    tpm: { value: "COUNT", about: "tokens in any minute" },
     json: JSON_OPTION,
     data: DATA_OPTION,
   },
@@ -32,6 +36,7 @@ export const createKey: Command = {
       if (expires !== undefined && expiresAtMs === null)
         misuse(`--expires must be ${INSTANT_RULE}.`, "All times are UTC.");
       if (expiresAtMs !== null && expiresAtMs <= clock.nowMs()) fail("--expires is in the past.");
+      const limits = limitsFrom(input);
 
       const { record, secret } = await transaction(db, async (tx) => {
         const groups = await listGroups(tx);
@@ -57,7 +62,7 @@ export const createKey: Command = {
             `Choose another name, or revoke it: model-gateway keys revoke ${taken.publicId}`,
           );
         }
-        const made = newKey({ name, userId, groupId, expiresAtMs }, installation);
+        const made = newKey({ name, userId, groupId, expiresAtMs, limits }, installation);
         await insertKey(tx, made.record);
         return made;
       });
@@ -65,14 +70,16 @@ export const createKey: Command = {
       const { print, paint } = input.terminal;
       const { publicId } = record;
       if (input.flag("json")) {
-        const shownExpiry = instantText(expiresAtMs);
-        print(
-          JSON.stringify(
-            { name, group, user: email ?? null, public_id: publicId, expires: shownExpiry, secret },
-            null,
-            2,
-          ),
-        );
+        const made = {
+          name,
+          group,
+          user: email ?? null,
+          public_id: publicId,
+          expires: instantText(expiresAtMs),
+          limits: writtenLimits(limits) ?? null,
+          secret,
+        };
+        print(JSON.stringify(made, null, 2));
         return 0;
       }
       print(`Key ${paint.bold(name)} for group ${group}, shown this once:\n`);
@@ -93,19 +100,20 @@ export const listAllKeys: Command = {
       const emails = new Map((await listUsers(db)).map(({ id, email }) => [id, email]));
       const nowMs = clock.nowMs();
       const all = await listKeys(db);
-      const keys = all
-        .filter(({ status }) => input.flag("all") || status === "active")
-        .map((key) => ({
-          public_id: key.publicId,
-          name: key.name,
-          user: key.userId === null ? null : (emails.get(key.userId) ?? key.userId),
-          group: groups.get(key.groupId) ?? key.groupId,
-          status: statusOf(key, nowMs),
-          expires: instantText(key.expiresAtMs),
-          created: instantText(key.createdAtMs),
-        }));
+      const listed = all.filter(({ status }) => input.flag("all") || status === "active");
+      const keys = listed.map((key) => ({
+        public_id: key.publicId,
+        name: key.name,
+        user: key.userId === null ? null : (emails.get(key.userId) ?? key.userId),
+        group: groups.get(key.groupId) ?? key.groupId,
+        status: statusOf(key, nowMs),
+        expires: instantText(key.expiresAtMs),
+        created: instantText(key.createdAtMs),
+        limits: key.limits,
+      }));
       if (input.flag("json")) {
-        print(JSON.stringify(keys, null, 2));
+        const written = keys.map((key) => ({ ...key, limits: writtenLimits(key.limits) ?? null }));
+        print(JSON.stringify(written, null, 2));
         return 0;
       }
       const hidden = all.length - keys.length;
@@ -119,8 +127,10 @@ export const listAllKeys: Command = {
           colour[key.status](key.status),
           key.expires?.slice(0, 10) ?? "-",
           key.created?.slice(0, 10) ?? "-",
+          limitsText(key.limits) ?? "-",
         ]);
-        print(table(["PUBLIC ID", "NAME", "USER", "GROUP", "STATUS", "EXPIRES", "CREATED"], rows, paint));
+        const header = ["PUBLIC ID", "NAME", "USER", "GROUP", "STATUS", "EXPIRES", "CREATED", "OWN LIMITS"];
+        print(table(header, rows, paint));
       } else {
         remark("No keys yet. Make one: model-gateway keys create --name NAME --group GROUP");
       }
@@ -151,6 +161,17 @@ export const revoke: Command = {
       return 0;
     }),
 };
+
+function limitsFrom(input: Input): CallerLimits {
+  const count = (option: string): number | null => {
+    const value = input.text(option);
+    if (value === undefined) return null;
+    if (!/^[1-9]\d{0,14}$/.test(value))
+      misuse(`--${option} must be a whole number, 1 or more.`, `For example: --${option} 60`);
+    return Number(value);
+  };
+  return { ...NO_LIMITS, concurrency: count("concurrency"), rpm: count("rpm"), tpm: count("tpm") };
+}
 
 function statusOf(key: KeyRecord, nowMs: number): "active" | "expired" | "revoked" {
   if (key.status === "revoked") return "revoked";

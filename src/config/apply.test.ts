@@ -3,6 +3,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import fc from "fast-check";
+import { NO_LIMITS, NO_RATE_LIMITS } from "../records.ts";
 import { accountCredentialBinding, unseal } from "../secrets/seal.ts";
 import { putAccount } from "../store/accounts.ts";
 import { listKeys, revokeKey } from "../store/keys.ts";
@@ -236,6 +237,153 @@ describe("converging", () => {
   });
 });
 
+describe("limits", () => {
+  const LIMITED = `
+accounts:
+  - name: sim
+    kind: simulator
+    limits: { concurrency: 50, rpm: 500, tpm: 200000 }
+groups:
+  - name: default
+    accounts: [sim]
+    limits:
+      concurrency: 20
+      windows: [{ per: 1d, requests: 10000 }, { per: 5h, requests: 10, tokens: 99 }]
+    group_limits: { tpm: 1000000 }
+    queue: { max_waiting: 0, timeout: 90s }
+users:
+  - email: ops@example.com
+    limits: { rpm: 7 }
+keys:
+  - name: ci
+    user: ops@example.com
+    group: default
+    limits: { rpm: 60, concurrency: 5 }
+`;
+
+  test("those of accounts, groups, users and keys arrive in the records", async () => {
+    await apply(LIMITED);
+    const { accounts, groups } = await readPolicy(gateway.db);
+    expect(accounts[0]?.limits).toEqual({ concurrency: 50, rpm: 500, tpm: 200_000 });
+    expect(groups[0]).toMatchObject({
+      limits: {
+        concurrency: 20,
+        rpm: null,
+        tpm: null,
+        windows: [
+          { perMs: 5 * 3_600_000, requests: 10, tokens: 99 },
+          { perMs: 24 * 3_600_000, requests: 10_000, tokens: null },
+        ],
+      },
+      groupLimits: { ...NO_LIMITS, tpm: 1_000_000 },
+      queue: { maxWaiting: 0, timeoutMs: 90_000 },
+    });
+    expect((await listUsers(gateway.db))[0]?.limits).toEqual({ ...NO_LIMITS, rpm: 7 });
+    expect((await listKeys(gateway.db))[0]?.limits).toEqual({ ...NO_LIMITS, rpm: 60, concurrency: 5 });
+  });
+
+  test("a difference names each limit that changed, and nothing else", async () => {
+    await apply(LIMITED);
+    const { changes } = await apply(
+      LIMITED.replace("rpm: 500, tpm", "rpm: 400, tpm")
+        .replace("requests: 10, tokens: 99", "requests: 11, tokens: 99")
+        .replace("{ per: 1d, requests: 10000 }, ", "")
+        .replace("timeout: 90s", "timeout: 2m")
+        .replace("    limits: { rpm: 7 }\n", "")
+        .replace("{ rpm: 60, concurrency: 5 }", "{ rpm: 60, tpm: 9 }"),
+    );
+    expect(changes.map(({ what, fields }) => [what, fields])).toEqual([
+      ["account sim", [{ field: "limits.rpm", from: "500", to: "400" }]],
+      ["user ops@example.com", [{ field: "limits.rpm", from: "7", to: null }]],
+      [
+        "group default",
+        [
+          { field: "limits.windows.5h", from: "10 requests and 99 tokens", to: "11 requests and 99 tokens" },
+          { field: "limits.windows.1d", from: "10000 requests", to: null },
+          { field: "queue.timeout", from: "90s", to: "2m" },
+        ],
+      ],
+      [
+        "key ci of ops@example.com",
+        [
+          { field: "limits.concurrency", from: "5", to: null },
+          { field: "limits.tpm", from: null, to: "9" },
+        ],
+      ],
+    ]);
+    expect((await listKeys(gateway.db))[0]?.limits).toEqual({ ...NO_LIMITS, rpm: 60, tpm: 9 });
+    expect((await listUsers(gateway.db))[0]?.limits).toEqual(NO_LIMITS);
+  });
+
+  test("the same limits in another order are no difference", async () => {
+    await apply(LIMITED);
+    const shuffled = LIMITED.replace(
+      "[{ per: 1d, requests: 10000 }, { per: 5h, requests: 10, tokens: 99 }]",
+      "[{ per: 5h, tokens: 99, requests: 10 }, { per: 1d, requests: 10000 }]",
+    );
+    expect((await planned(shuffled)).changes).toEqual([]);
+  });
+
+  test("what is exported is what was written, and changes nothing when applied", async () => {
+    await apply(LIMITED);
+    const text = await exportFile(gateway.db);
+    expect(text).toContain("    limits: { concurrency: 50, rpm: 500, tpm: 200000 }\n");
+    expect(text).toContain(
+      "    limits: { concurrency: 20, windows: [ { per: 5h, requests: 10, tokens: 99 }, { per: 1d, requests: 10000 } ] }\n",
+    );
+    expect(text).toContain(
+      "    group_limits: { tpm: 1000000 }\n    queue: { max_waiting: 0, timeout: 90s }\n",
+    );
+    expect(text).toContain("    limits: { concurrency: 5, rpm: 60 }\n");
+    expect((await planned(text, true, {})).changes).toEqual([]);
+  });
+
+  test("a key with a new secret takes its new limits along", async () => {
+    const withSecret = LIMITED.replace(
+      "group: default\n    limits",
+      `group: default\n    secret: \${CI_KEY}\n    limits`,
+    );
+    await apply(withSecret);
+    const CI_KEY = "canary-another-key-0123456789-0123456789";
+    const { changes } = await apply(withSecret.replace("rpm: 60", "rpm: 6"), false, { ...SECRETS, CI_KEY });
+    expect(summary(changes)).toEqual(["change key ci of ops@example.com: limits.rpm secret"]);
+    const active = (await listKeys(gateway.db)).find(({ status }) => status === "active");
+    expect(active?.limits.rpm).toBe(6);
+  });
+
+  test("any limits survive export and apply", async () => {
+    const limit = fc.option(fc.integer({ min: 1, max: Number.MAX_SAFE_INTEGER }), { nil: undefined });
+    const window = (per: string) =>
+      fc
+        .record({ requests: limit, tokens: limit })
+        .filter(({ requests, tokens }) => requests !== undefined || tokens !== undefined)
+        .map((counts) => ({ per, ...counts }));
+    const limits = fc.record({
+      concurrency: limit,
+      rpm: limit,
+      tpm: limit,
+      windows: fc.shuffledSubarray(["5h", "1d", "7d", "30d"]).chain((pers) => fc.tuple(...pers.map(window))),
+    });
+    const queue = fc.record({
+      max_waiting: fc.nat(1_000_000),
+      timeout: fc.integer({ min: 1, max: 3_600_000 }).map((ms) => `${ms}ms`),
+    });
+    await fc.assert(
+      fc.asyncProperty(limits, limits, limits, limits, queue, async (each, all, ofUser, ofKey, queue) => {
+        const text = JSON.stringify({
+          groups: [{ name: "g", limits: each, group_limits: all, queue }],
+          users: [{ email: "a@b.c", limits: ofUser }],
+          keys: [{ name: "k", user: "a@b.c", group: "g", limits: ofKey }],
+        });
+        await apply(text);
+        expect((await planned(text)).changes).toEqual([]);
+        expect((await planned(await exportFile(gateway.db), true, {})).changes).toEqual([]);
+      }),
+      { numRuns: 25 },
+    );
+  });
+});
+
 describe("keys", () => {
   test("a changed group moves the key, which keeps its secret", async () => {
     await apply(FILE);
@@ -430,6 +578,7 @@ describe("exporting", () => {
             priority: i,
             weight: 1,
             models: { a: `b-$\${C}` },
+            limits: NO_RATE_LIMITS,
             enabled: true,
             createdAtMs: i,
           });

@@ -2,7 +2,14 @@
 
 import { chmodSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { INTERFACES, type ModelRecord, NO_BILLING } from "../records.ts";
+import {
+  DEFAULT_QUEUE,
+  INTERFACES,
+  type ModelRecord,
+  NO_BILLING,
+  NO_LIMITS,
+  NO_RATE_LIMITS,
+} from "../records.ts";
 import { mintApiKey } from "../secrets/api-key.ts";
 import { putAccount } from "../store/accounts.ts";
 import { transaction } from "../store/db.ts";
@@ -49,6 +56,7 @@ export async function furnishDemo(installation: Installation): Promise<boolean> 
       priority: 1,
       weight: 1,
       models: { "sim-*": "sim-*" },
+      limits: NO_RATE_LIMITS,
       enabled: true,
       createdAtMs,
     });
@@ -60,6 +68,9 @@ export async function furnishDemo(installation: Installation): Promise<boolean> 
       accounts: [accountId],
       billing: NO_BILLING,
       onDisconnect: "cancel",
+      limits: NO_LIMITS,
+      groupLimits: NO_LIMITS,
+      queue: DEFAULT_QUEUE,
       createdAtMs,
     });
     await insertKey(tx, {
@@ -72,6 +83,7 @@ export async function furnishDemo(installation: Installation): Promise<boolean> 
       last4: minted.last4,
       status: "active",
       expiresAtMs: null,
+      limits: NO_LIMITS,
       createdAtMs,
       revokedAtMs: null,
     });

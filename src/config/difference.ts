@@ -3,8 +3,11 @@ import {
   type GroupRecord,
   INTERFACES,
   type Interface,
+  type KeyRecord,
   type ModelRecord,
+  type UserRecord,
 } from "../records.ts";
+import { durationText, shownLimits } from "./usage-limits.ts";
 
 /** Two states of one thing → the fields that differ, as an operator reads them. */
 
@@ -59,6 +62,7 @@ export function shownAccount(account: AccountRecord): Shown {
     priority: String(account.priority),
     weight: String(account.weight),
     models: map(account.models),
+    ...shownLimits("limits", account.limits),
     enabled: String(account.enabled),
   };
 }
@@ -72,7 +76,20 @@ export function shownGroup(group: GroupRecord, nameOf: (accountId: string) => st
     "billing.multiplier": group.billing.multiplier,
     "billing.model_multipliers": map(group.billing.modelMultipliers),
     on_disconnect: group.onDisconnect,
+    ...shownLimits("limits", group.limits),
+    ...shownLimits("group_limits", group.groupLimits),
+    "queue.max_waiting": String(group.queue.maxWaiting),
+    "queue.timeout": durationText(group.queue.timeoutMs),
   };
+}
+
+export function shownUser(user: UserRecord): Shown {
+  return { role: user.role, ...shownLimits("limits", user.limits) };
+}
+
+/** `group` is the name of the key's group. */
+export function shownKey(key: Pick<KeyRecord, "expiresAtMs" | "limits">, group: string): Shown {
+  return { group, expires: shownInstant(key.expiresAtMs), ...shownLimits("limits", key.limits) };
 }
 
 export function shownInstant(ms: number | null): string | null {

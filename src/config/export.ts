@@ -7,6 +7,7 @@ import { shownInstant } from "./difference.ts";
 import { activeKeys } from "./plan-keys.ts";
 import { PRICE_UNITS } from "./schema.ts";
 import type { State } from "./step.ts";
+import { writtenLimits, writtenQueue } from "./usage-limits.ts";
 
 /** The present state in the file's form. Secrets are left out, and applying the result again keeps them. */
 export async function exportFile(db: Db): Promise<string> {
@@ -46,6 +47,7 @@ function contentsOf(state: State) {
       ...(account.privateNetwork ? { private_network: true } : {}),
       priority: account.priority,
       weight: account.weight,
+      ...written("limits", writtenLimits(account.limits)),
       models: account.models,
       ...(account.enabled ? {} : { enabled: false }),
     })),
@@ -61,17 +63,29 @@ function contentsOf(state: State) {
           ? {}
           : { model_multipliers: group.billing.modelMultipliers }),
       },
+      ...written("limits", writtenLimits(group.limits)),
+      ...written("group_limits", writtenLimits(group.groupLimits)),
+      queue: writtenQueue(group.queue),
       on_disconnect: group.onDisconnect,
     })),
-    users: state.users.map(({ email, role }) => ({ email, role })),
+    users: state.users.map(({ email, role, limits }) => ({
+      email,
+      role,
+      ...written("limits", writtenLimits(limits)),
+    })),
     keys: [...activeKeys(state).values()].map((key) => ({
       name: key.name,
       ...(key.userId === null ? {} : { user: emails.get(key.userId) ?? key.userId }),
       group: groupNames.get(key.groupId) ?? key.groupId,
       ...(key.expiresAtMs === null ? {} : { expires: shownInstant(key.expiresAtMs) }),
+      ...written("limits", writtenLimits(key.limits)),
     })),
   };
   return escaped(contents);
+}
+
+function written(field: string, value: object | undefined): object {
+  return value === undefined ? {} : { [field]: value };
 }
 
 function inPriceOrder(price: Readonly<Record<string, string>>) {
@@ -87,15 +101,16 @@ function escaped(value: unknown): unknown {
   return Object.fromEntries(Object.entries(value).map(([name, field]) => [name, escaped(field)]));
 }
 
-/** Lists of names, prices and maps of names, as an operator writes them. */
+const ON_ONE_LINE = new Set<unknown>(["price", "models", "limits", "group_limits", "queue"]);
+
+/** Lists of names, prices, limits and maps of names, as an operator writes them. */
 function onOneLine(document: Document): void {
   visit(document, {
     Seq(_, list) {
       if (list.items.every(isScalar)) list.flow = true;
     },
     Pair(_, { key, value }) {
-      const isNames = isScalar(key) && (key.value === "price" || key.value === "models") && isMap(value);
-      if (isNames) value.flow = true;
+      if (isScalar(key) && ON_ONE_LINE.has(key.value) && isMap(value)) value.flow = true;
     },
   });
 }

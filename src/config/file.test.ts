@@ -36,6 +36,13 @@ describe("what is left out gets its default", () => {
     expect(group?.billing).toBeUndefined();
   });
 
+  test("a queue that is begun is filled up: a hundred may wait, for half a minute", () => {
+    expect(fileOf("groups: [{ name: g, queue: {} }]").groups[0]?.queue).toEqual({
+      max_waiting: 100,
+      timeout: 30_000,
+    });
+  });
+
   test("a file of comments alone is a file that names nothing", () => {
     expect(fileOf("# nothing yet\n")).toMatchObject({
       models: [],
@@ -160,7 +167,56 @@ const BAD: [what: string, text: string, line: number, field: string, says: strin
     "groups:\n  - name: g\n    queue: { max_waiting: 1, timeout: 30 }",
     3,
     "groups[0].queue.timeout",
-    "a duration like 30s, 5h or 1d",
+    "a duration like 30s, at most 1h",
+  ],
+  [
+    "a queue that nobody waits in to its end",
+    "groups:\n  - name: g\n    queue: { timeout: 2h }",
+    3,
+    "groups[0].queue.timeout",
+    "at most 1h",
+  ],
+  [
+    "a limit of nothing",
+    "groups:\n  - name: g\n    limits: { rpm: 0 }",
+    3,
+    "groups[0].limits.rpm",
+    "a whole number, 1 or more",
+  ],
+  [
+    "a limit that is no whole number",
+    `${ACCOUNT}    limits: { concurrency: 1.5 }`,
+    5,
+    "accounts[0].limits.concurrency",
+    "a whole number, 1 or more",
+  ],
+  [
+    "a window of an account",
+    `${ACCOUNT}    limits: { windows: [] }`,
+    5,
+    "accounts[0].limits.windows",
+    "Allowed here: concurrency, rpm, tpm.",
+  ],
+  [
+    "a window of another length",
+    "users:\n  - email: a@b.c\n    limits:\n      windows: [{ per: 2d, requests: 1 }]",
+    4,
+    "users[0].limits.windows[0].per",
+    "Allowed: 5h, 1d, 7d, 30d.",
+  ],
+  [
+    "a window that limits nothing",
+    "groups:\n  - name: g\n    group_limits:\n      windows:\n        - per: 5h",
+    5,
+    "groups[0].group_limits.windows[0]",
+    "must be a window with requests, tokens or both.",
+  ],
+  [
+    "two windows of one length",
+    "groups:\n  - name: g\n    limits:\n      windows: [{ per: 1d, requests: 1 }, { per: 1d, tokens: 1 }]",
+    4,
+    "groups[0].limits.windows",
+    "one entry for each length",
   ],
   [
     "userinfo in an address",
@@ -358,7 +414,7 @@ describe("all of it at once", () => {
       "groups:",
       "  - name: g",
       "    models: [nope]",
-      "    limits: { rpm: 5 }",
+      "    limits: { rpm: -5 }",
       "    colour: red",
     ].join("\n");
     expect(problemsOf(text).map(({ line, field }) => [line, field])).toEqual([
@@ -366,7 +422,7 @@ describe("all of it at once", () => {
       [3, "accounts[0].base_url"],
       [5, "accounts[0].credential"],
       [8, "groups[0].models[0]"],
-      [9, "groups[0].limits"],
+      [9, "groups[0].limits.rpm"],
       [10, "groups[0].colour"],
     ]);
   });

@@ -89,6 +89,11 @@ export const limits = {
   /** A group with `on_disconnect: drain` reads the upstream on for this long after the client left. */
   drainOnDisconnectMs: 60_000,
 
+  // Waiting for a free account.
+
+  /** The longest `queue.timeout` a group may have. */
+  queueTimeoutMsMax: 3_600_000,
+
   // Abuse and secrets.
 
   /** Wrong keys from one address before it has to wait. */

@@ -1,10 +1,11 @@
-import type { KeyRecord } from "../records.ts";
+import { type CallerLimits, type KeyRecord, NO_LIMITS } from "../records.ts";
 import { hasValidChecksum, mintApiKey, publicIdOf } from "../secrets/api-key.ts";
 import { changeKey, insertKey, revokeKey } from "../store/keys.ts";
-import { created, differences, secretChange, secretSet, shownInstant } from "./difference.ts";
+import { created, differences, secretChange, secretSet, shownKey } from "./difference.ts";
 import type { FieldProblem } from "./problem.ts";
 import type { FileKey } from "./schema.ts";
 import { known, type Secrets, type State, type Step, stepOf } from "./step.ts";
+import { callerLimitsOf } from "./usage-limits.ts";
 
 /**
  * Keys differ from everything else: they are known by (user, name), a changed secret is a new key, and what was
@@ -41,10 +42,13 @@ export function planKeys(state: State, wanted: FileKey[], targets: KeyTargets, s
     const userId = want.user === undefined ? null : known(targets.users, want.user);
     const groupId = known(targets.groups, want.group);
     const expiresAtMs = want.expires ?? null;
+    const limits = callerLimitsOf(want.limits);
     const present = active.get(keyIdentity(userId, want.name));
     const digest = want.secret === undefined ? undefined : secrets.digest(want.secret);
     const what = keyTitle(want.name, want.user ?? null);
-    const after = { group: want.group, expires: shownInstant(expiresAtMs) };
+    const groupOf = (key: KeyRecord) => groupNames.get(key.groupId) ?? key.groupId;
+    const after = shownKey({ expiresAtMs, limits }, want.group);
+    const changed = present === undefined ? [] : differences(shownKey(present, groupOf(present)), after);
 
     const owner = digest === undefined ? undefined : byDigest.get(digest);
     if (owner !== undefined && owner.id !== present?.id) {
@@ -57,19 +61,15 @@ export function planKeys(state: State, wanted: FileKey[], targets: KeyTargets, s
       return;
     }
     if (present !== undefined && (digest === undefined || digest === present.digest)) {
-      const before = {
-        group: groupNames.get(present.groupId) ?? present.groupId,
-        expires: shownInstant(present.expiresAtMs),
-      };
-      const step = stepOf(what, false, differences(before, after), (tx) =>
-        changeKey(tx, present.id, { groupId, expiresAtMs }),
+      const step = stepOf(what, false, changed, (tx) =>
+        changeKey(tx, present.id, { groupId, expiresAtMs, limits }),
       );
       if (step !== null) plan.steps.push(step);
       return;
     }
 
     const { record, secret } = newKey(
-      { name: want.name, userId, groupId, expiresAtMs, secret: want.secret },
+      { name: want.name, userId, groupId, expiresAtMs, limits, secret: want.secret },
       secrets,
     );
     if (want.secret === undefined) {
@@ -85,7 +85,10 @@ export function planKeys(state: State, wanted: FileKey[], targets: KeyTargets, s
     plan.steps.push({
       kind: replaced === undefined ? "create" : "change",
       what,
-      fields: replaced === undefined ? [...created(after), secretSet("secret")] : [secretChange("secret")],
+      fields:
+        replaced === undefined
+          ? [...created(after), secretSet("secret")]
+          : [...changed, secretChange("secret")],
       write: async (tx) => {
         if (replaced !== undefined) await revokeKey(tx, replaced.id, record.createdAtMs);
         await insertKey(tx, record);
@@ -100,6 +103,8 @@ export interface NewKey {
   userId: string | null;
   groupId: string;
   expiresAtMs: number | null;
+  /** Left out: none of its own. */
+  limits?: CallerLimits | undefined;
   /** Left out: one is made. */
   secret?: string | undefined;
 }
@@ -118,6 +123,7 @@ export function newKey(wanted: NewKey, secrets: Secrets): { record: KeyRecord; s
     last4: hasValidChecksum(secret) ? secret.slice(-4) : "",
     status: "active",
     expiresAtMs: wanted.expiresAtMs,
+    limits: wanted.limits ?? NO_LIMITS,
     createdAtMs: secrets.clock.nowMs(),
     revokedAtMs: null,
   };

@@ -23,10 +23,12 @@ import {
   shownAccount,
   shownGroup,
   shownModel,
+  shownUser,
 } from "./difference.ts";
 import { activeKeys, type KeyPlan, keyTitle, planKeys } from "./plan-keys.ts";
 import type { FileAccount, FileGroup, FileModel, FileUser, GatewayFile } from "./schema.ts";
 import { known, type Secrets, type State, type Step, stepOf } from "./step.ts";
+import { callerLimitsOf, queueOf, rateLimitsOf } from "./usage-limits.ts";
 
 /** State and file → the steps that bring the one to the other. Nothing is written here. */
 
@@ -125,6 +127,7 @@ function planAccount(state: State, wanted: FileAccount, secrets: Secrets): Plann
     priority: wanted.priority,
     weight: wanted.weight,
     models: wanted.models,
+    limits: rateLimitsOf(wanted.limits),
     enabled: wanted.enabled,
     createdAtMs: present?.createdAtMs ?? secrets.clock.nowMs(),
   };
@@ -163,6 +166,9 @@ function planGroup(
       modelMultipliers: wanted.billing?.model_multipliers ?? {},
     },
     onDisconnect: wanted.on_disconnect,
+    limits: callerLimitsOf(wanted.limits),
+    groupLimits: callerLimitsOf(wanted.group_limits),
+    queue: queueOf(wanted.queue),
     createdAtMs: present?.createdAtMs ?? clock.nowMs(),
   };
   const names = new Map([...accounts].map(([name, id]) => [id, name]));
@@ -188,9 +194,10 @@ async function planUser(
     email: present?.email ?? wanted.email,
     role: wanted.role,
     passwordHash: same ? hash : await Bun.password.hash(password, "argon2id"),
+    limits: callerLimitsOf(wanted.limits),
     createdAtMs,
   };
-  const fields = differences(present ? { role: present.role } : {}, { role: record.role });
+  const fields = present ? differences(shownUser(present), shownUser(record)) : created(shownUser(record));
   if (!same) fields.push(hash === null ? secretSet("password") : secretChange("password"));
   return {
     record: { ...record, email: wanted.email },

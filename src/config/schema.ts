@@ -1,7 +1,8 @@
 import { z } from "zod";
-import { INTERFACES } from "../records.ts";
+import { DEFAULT_QUEUE, INTERFACES } from "../records.ts";
 import { claimsOurForm, hasValidChecksum } from "../secrets/api-key.ts";
 import { limits } from "./limits.ts";
+import { durationMs, durationText, WINDOW_NAMES } from "./usage-limits.ts";
 
 /**
  * The shape of gateway.yaml. Every field is optional to leave out or required here, and nowhere else; what ties
@@ -49,25 +50,14 @@ const priceDecimal = decimal(6);
 const multiplier = decimal(6);
 const usd = decimal(9);
 
-const DURATION_UNITS_MS: Record<string, number> = {
-  ms: 1,
-  s: 1_000,
-  m: 60_000,
-  h: 3_600_000,
-  d: 86_400_000,
-  w: 604_800_000,
-};
-
-export function durationMs(value: string): number | null {
-  const match = /^(\d{1,9})(ms|s|m|h|d|w)$/.exec(value);
-  const unitMs = DURATION_UNITS_MS[match?.[2] ?? ""];
-  const count = Number(match?.[1]);
-  return match === null || unitMs === undefined || count === 0 ? null : count * unitMs;
-}
-
-const duration = text("a duration like 30s, 5h or 1d", (value) => durationMs(value) !== null).transform(
-  (value) => durationMs(value) ?? 0,
-);
+/** Beyond it nobody waits, and a timer has an end. */
+const queueTimeout = text(
+  `a duration like 30s, at most ${durationText(limits.queueTimeoutMsMax)}`,
+  (value) => {
+    const ms = durationMs(value);
+    return ms !== null && ms <= limits.queueTimeoutMsMax;
+  },
+).transform((value) => durationMs(value) ?? 0);
 
 /** A day without a time ends with that day in UTC: a key that expires on Friday still works on Friday. */
 export function instantMs(value: string): number | null {
@@ -133,19 +123,22 @@ export function isPassword(value: string): boolean {
 const interfaces = z.array(z.enum(INTERFACES)).min(1, { error: "a list with at least one entry" });
 const allInterfaces = () => [...INTERFACES];
 
+const count = wholeNumber(1, COUNT_MAX);
 const window = fields({
-  per: duration,
+  per: z.enum(WINDOW_NAMES),
   usd: usd.optional(),
-  requests: wholeNumber(1, COUNT_MAX).optional(),
-  tokens: wholeNumber(1, COUNT_MAX).optional(),
+  requests: count.optional(),
+  tokens: count.optional(),
+}).refine(
+  ({ usd, requests, tokens }) => usd !== undefined || requests !== undefined || tokens !== undefined,
+  { error: "a window with requests, tokens or both" },
+);
+const windows = z.array(window).refine((list) => new Set(list.map(({ per }) => per)).size === list.length, {
+  error: "a list with one entry for each length; requests and tokens stand in the same entry",
 });
-const rates = {
-  concurrency: wholeNumber(1, COUNT_MAX).optional(),
-  rpm: wholeNumber(1, COUNT_MAX).optional(),
-  tpm: wholeNumber(1, COUNT_MAX).optional(),
-};
+const rates = { concurrency: count.optional(), rpm: count.optional(), tpm: count.optional() };
 const accountLimits = fields(rates);
-const callerLimits = fields({ ...rates, windows: z.array(window).optional() });
+const callerLimits = fields({ ...rates, windows: windows.optional() });
 
 const price = fields({
   input: priceDecimal.optional(),
@@ -197,7 +190,10 @@ const group = fields({
   billing: billing.optional(),
   limits: callerLimits.optional(),
   group_limits: callerLimits.optional(),
-  queue: fields({ max_waiting: wholeNumber(0, 1_000_000), timeout: duration }).optional(),
+  queue: fields({
+    max_waiting: wholeNumber(0, 1_000_000).default(DEFAULT_QUEUE.maxWaiting),
+    timeout: queueTimeout.default(DEFAULT_QUEUE.timeoutMs),
+  }).optional(),
   on_disconnect: z.enum(["cancel", "drain"]).default("cancel"),
 });
 
@@ -206,6 +202,7 @@ const user = fields({
   role: z.enum(["admin", "user"]).default("user"),
   password: text(PASSWORD_RULE, isPassword).optional(),
   balance: usd.optional(),
+  limits: callerLimits.optional(),
 });
 
 const KEY_SECRET_RULE = `a secret of ${limits.keySecretCharsMin} to ${limits.keySecretCharsMax} visible characters; one that begins with gwk_ must be whole`;

@@ -13,19 +13,15 @@ interface Unbuilt {
   says: string;
 }
 
-const limits = {
-  says: "limits are not enforced by this version yet, so the file is refused rather than silently ignored. Remove the field to start without limits.",
+const windowOfMoney = {
+  says: "a window in USD needs prices to be charged, which is not part of this version yet, so the file is refused rather than silently ignored. Limit requests or tokens instead.",
 };
 
 const UNBUILT: readonly Unbuilt[] = [
-  { field: "groups[].limits", ...limits },
-  { field: "groups[].group_limits", ...limits },
-  { field: "keys[].limits", ...limits },
-  { field: "accounts[].limits", ...limits },
-  {
-    field: "groups[].queue",
-    says: "waiting for a free account is not part of this version yet, so the file is refused rather than silently ignored. Remove the field to start without a queue.",
-  },
+  { field: "groups[].limits.windows[].usd", ...windowOfMoney },
+  { field: "groups[].group_limits.windows[].usd", ...windowOfMoney },
+  { field: "users[].limits.windows[].usd", ...windowOfMoney },
+  { field: "keys[].limits.windows[].usd", ...windowOfMoney },
   {
     field: "groups[].billing.charge",
     asks: (value) => value === "balance" || value === "subscription",

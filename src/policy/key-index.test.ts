@@ -1,9 +1,9 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import type { KeyRecord } from "../records.ts";
+import { type CallerLimits, type KeyOfUser, NO_LIMITS } from "../records.ts";
 import { createKeyIndex } from "./key-index.ts";
 
-const record = (id: string, change: Partial<KeyRecord> = {}): KeyRecord => ({
+const record = (id: string, change: Partial<KeyOfUser> = {}): KeyOfUser => ({
   id,
   name: `key ${id}`,
   userId: null,
@@ -15,6 +15,8 @@ const record = (id: string, change: Partial<KeyRecord> = {}): KeyRecord => ({
   expiresAtMs: null,
   createdAtMs: 1_000,
   revokedAtMs: null,
+  limits: NO_LIMITS,
+  userLimits: NO_LIMITS,
   ...change,
 });
 
@@ -30,6 +32,8 @@ describe("the key index", () => {
       groupId: "g2",
       expiresAtMs: 5_000,
       createdAtMs: 1_000,
+      limits: NO_LIMITS,
+      userLimits: NO_LIMITS,
     });
     expect(index.find("digest of k2")).toBeUndefined();
   });
@@ -64,6 +68,15 @@ describe("the key index", () => {
     index.patch([record("k1")]);
     index.patch([record("k1", { groupId: "g2" })]);
     expect(index.find("digest of k1")?.groupId).toBe("g2");
+  });
+
+  test("a key carries its own limits and its user's, as they were told last", () => {
+    const rpm = (value: number): CallerLimits => ({ ...NO_LIMITS, rpm: value });
+    const index = createKeyIndex();
+    index.patch([record("k1", { limits: rpm(1), userLimits: rpm(2) })]);
+    expect(index.find("digest of k1")).toMatchObject({ limits: rpm(1), userLimits: rpm(2) });
+    index.patch([record("k1", { limits: rpm(3), userLimits: NO_LIMITS })]);
+    expect(index.find("digest of k1")).toMatchObject({ limits: rpm(3), userLimits: NO_LIMITS });
   });
 
   test("an expired key stays in the index, so that its caller can be told why it is refused", () => {

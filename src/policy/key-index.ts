@@ -1,6 +1,6 @@
 /** Digest → key, in memory. Large and often touched, so it is patched per key instead of being rebuilt. */
 
-import type { KeyRecord } from "../records.ts";
+import type { CallerLimits, KeyOfUser } from "../records.ts";
 
 export interface Key {
   readonly id: string;
@@ -10,11 +10,16 @@ export interface Key {
   readonly groupId: string;
   readonly expiresAtMs: number | null;
   readonly createdAtMs: number;
+  /** This key's own, beside what its group says for each key. */
+  readonly limits: CallerLimits;
+  /** For all keys of its user together; none when it has no user. */
+  readonly userLimits: CallerLimits;
 }
 
 export interface KeyIndex {
   find(digest: string): Key | undefined;
-  patch(records: readonly KeyRecord[]): void;
+  get(id: string): Key | undefined;
+  patch(records: readonly KeyOfUser[]): void;
   readonly size: number;
 }
 
@@ -23,6 +28,10 @@ export function createKeyIndex(): KeyIndex {
   const digestById = new Map<string, string>();
   return {
     find: (digest) => byDigest.get(digest),
+    get(id) {
+      const digest = digestById.get(id);
+      return digest === undefined ? undefined : byDigest.get(digest);
+    },
     get size() {
       return byDigest.size;
     },
@@ -44,6 +53,8 @@ export function createKeyIndex(): KeyIndex {
           groupId: record.groupId,
           expiresAtMs: record.expiresAtMs,
           createdAtMs: record.createdAtMs,
+          limits: record.limits,
+          userLimits: record.userLimits,
         });
       }
     },

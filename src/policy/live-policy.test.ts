@@ -3,7 +3,14 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type LogFields, openLog } from "../observe/log.ts";
-import { type AccountRecord, type KeyRecord, NO_BILLING } from "../records.ts";
+import {
+  type AccountRecord,
+  DEFAULT_QUEUE,
+  type KeyRecord,
+  NO_BILLING,
+  NO_LIMITS,
+  NO_RATE_LIMITS,
+} from "../records.ts";
 import { openKeyring } from "../secrets/keyring.ts";
 import { accountCredentialBinding, seal } from "../secrets/seal.ts";
 import { putAccount } from "../store/accounts.ts";
@@ -12,6 +19,7 @@ import { putGroup } from "../store/groups.ts";
 import { insertKey, revokeKey } from "../store/keys.ts";
 import { migrate } from "../store/migrate.ts";
 import { putModel } from "../store/models.ts";
+import { putUser } from "../store/users.ts";
 import { type LivePolicy, openLivePolicy } from "./live-policy.ts";
 
 let folder: string;
@@ -35,6 +43,7 @@ const account = (sealedCredential: string | null): AccountRecord => ({
   priority: 1,
   weight: 1,
   models: { "*": "*" },
+  limits: NO_RATE_LIMITS,
   enabled: true,
   createdAtMs: 1,
 });
@@ -49,6 +58,7 @@ const key = (id: string): KeyRecord => ({
   last4: "last",
   status: "active",
   expiresAtMs: null,
+  limits: NO_LIMITS,
   createdAtMs: 1,
   revokedAtMs: null,
 });
@@ -71,6 +81,9 @@ async function publish(model: string): Promise<void> {
     accounts: ["a1"],
     billing: NO_BILLING,
     onDisconnect: "cancel",
+    limits: NO_LIMITS,
+    groupLimits: NO_LIMITS,
+    queue: DEFAULT_QUEUE,
     createdAtMs: 1,
   });
 }
@@ -123,6 +136,19 @@ describe("the policy in force", () => {
     await policy.refresh();
     expect(policy.keys.find("digest of k2")?.id).toBe("k2");
     expect(policy.keys.find("digest of k1")).toBeUndefined();
+  });
+
+  test("takes in the changed limits of a user, for each of its keys", async () => {
+    const user = { id: "u1", email: "a@b.c", role: "user", passwordHash: null, createdAtMs: 1 } as const;
+    await putUser(db, { ...user, limits: { ...NO_LIMITS, rpm: 5 } });
+    await insertKey(db, { ...key("k2"), userId: "u1" });
+    await insertKey(db, { ...key("k3"), userId: "u1" });
+    await policy.refresh();
+    const rpms = () => ["k1", "k2", "k3"].map((id) => policy.keys.find(`digest of ${id}`)?.userLimits.rpm);
+    expect(rpms()).toEqual([null, 5, 5]);
+    await putUser(db, { ...user, limits: { ...NO_LIMITS, rpm: 7 } });
+    await policy.refresh();
+    expect(rpms()).toEqual([null, 7, 7]);
   });
 
   test("keeps the same snapshot while nothing changes", async () => {

@@ -2,12 +2,16 @@ import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import {
   type AccountRecord,
+  type CallerLimits,
+  DEFAULT_QUEUE,
   type GroupRecord,
   INTERFACES,
   type Interface,
-  type KeyRecord,
+  type KeyOfUser,
   type ModelRecord,
   NO_BILLING,
+  NO_LIMITS,
+  NO_RATE_LIMITS,
   type PolicyRecords,
 } from "../records.ts";
 import { createKeyIndex } from "./key-index.ts";
@@ -33,6 +37,7 @@ const account = (id: string, change: Partial<AccountRecord> = {}): AccountRecord
   priority: 1,
   weight: 1,
   models: { "*": "*" },
+  limits: NO_RATE_LIMITS,
   enabled: true,
   createdAtMs: 1_000,
   ...change,
@@ -46,6 +51,9 @@ const group = (change: Partial<GroupRecord> = {}): GroupRecord => ({
   accounts: ["a1"],
   billing: NO_BILLING,
   onDisconnect: "cancel",
+  limits: NO_LIMITS,
+  groupLimits: NO_LIMITS,
+  queue: DEFAULT_QUEUE,
   createdAtMs: 1_000,
   ...change,
 });
@@ -147,6 +155,23 @@ describe("routes", () => {
     const accounts = [account("a1"), account("a2")];
     const groups = [group({ id: "g0", accounts: ["a1", "a2"] }), group({ accounts: ["a2", "a1"] })];
     expect(published(compile({ accounts, groups })).m1?.chat).toEqual(["a2 as m1", "a1 as m1"]);
+  });
+});
+
+describe("limits", () => {
+  const rpm = (value: number): CallerLimits => ({ ...NO_LIMITS, rpm: value });
+
+  test("a group has those of each key, those of all its keys, and its queue", () => {
+    const queue = { maxWaiting: 3, timeoutMs: 4_000 };
+    const snapshot = compile({ groups: [group({ limits: rpm(1), groupLimits: rpm(2), queue })] });
+    expect(snapshot.groups.get("g1")).toMatchObject({ limits: rpm(1), groupLimits: rpm(2), queue });
+  });
+
+  test("an account has its own, and every route to it knows them", () => {
+    const limits = { concurrency: 5, rpm: null, tpm: 9 };
+    const snapshot = compile({ accounts: [account("a1", { limits })] });
+    const [route] = snapshot.groups.get("g1")?.models.get("m1")?.routes.get("chat") ?? [];
+    expect(route?.account.limits).toEqual(limits);
   });
 });
 
@@ -282,7 +307,7 @@ describe("at the size of a large installation", () => {
   test("100,000 keys are indexed", () => {
     const keys = Array.from(
       { length: 100_000 },
-      (_, i): KeyRecord => ({
+      (_, i): KeyOfUser => ({
         id: `k${i}`,
         name: "key",
         userId: null,
@@ -294,6 +319,8 @@ describe("at the size of a large installation", () => {
         expiresAtMs: null,
         createdAtMs: 1,
         revokedAtMs: null,
+        limits: NO_LIMITS,
+        userLimits: NO_LIMITS,
       }),
     );
     const index = createKeyIndex();

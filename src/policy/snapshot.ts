@@ -7,12 +7,15 @@
 import {
   type AccountKind,
   type AccountRecord,
+  type CallerLimits,
   type GroupRecord,
   INTERFACES,
   type Interface,
   type ModelRecord,
   type OnDisconnect,
   type PolicyRecords,
+  type QueueSettings,
+  type RateLimits,
 } from "../records.ts";
 import { mapModel } from "./model-map.ts";
 
@@ -30,6 +33,7 @@ export interface Account {
   readonly priority: number;
   readonly weight: number;
   readonly models: Readonly<Record<string, string>>;
+  readonly limits: RateLimits;
 }
 
 /** One way to serve a public model: this account, under this name. */
@@ -50,6 +54,11 @@ export interface Group {
   readonly name: string;
   readonly interfaces: ReadonlySet<Interface>;
   readonly onDisconnect: OnDisconnect;
+  /** For each key on its own. */
+  readonly limits: CallerLimits;
+  /** For all its keys together. */
+  readonly groupLimits: CallerLimits;
+  readonly queue: QueueSettings;
   readonly models: ReadonlyMap<string, PublishedModel>;
   readonly accounts: readonly Account[];
 }
@@ -96,6 +105,7 @@ function compileAccount(record: AccountRecord, options: CompileOptions): Account
     priority: record.priority,
     weight: record.weight,
     models: record.models,
+    limits: record.limits,
   };
 }
 
@@ -123,6 +133,9 @@ function compileGroup(record: GroupRecord, models: ReadonlyMap<string, ModelReco
     name: record.name,
     interfaces,
     onDisconnect: record.onDisconnect,
+    limits: record.limits,
+    groupLimits: record.groupLimits,
+    queue: record.queue,
     models: published,
     accounts: pool.accounts,
   };

@@ -1,13 +1,14 @@
 import { ACCOUNT_KINDS, type AccountRecord } from "../records.ts";
 import { enumerate, orDuplicate, StoreConflict } from "./conflict.ts";
 import { type Db, type Row, transaction } from "./db.ts";
+import { rateLimits, rateLimitsText } from "./limits-column.ts";
 import { bumpPolicyRevision } from "./revisions.ts";
 import { flag, integer, interfaces, oneOf, text, textMap, textOrNull } from "./row.ts";
 
 export async function listAccounts(db: Db): Promise<AccountRecord[]> {
   const rows = await db.sql`
     SELECT id, name, kind, base_url, sealed_credential, interfaces, api_version, private_network, priority, weight,
-      models, enabled, created_at_ms
+      models, limits, enabled, created_at_ms
     FROM account ORDER BY created_at_ms, id`;
   return rows.map(toAccount);
 }
@@ -19,16 +20,16 @@ export async function putAccount(db: Db, account: AccountRecord): Promise<void> 
       `Another account is named "${account.name}" already.`,
       tx.sql`
         INSERT INTO account (id, name, kind, base_url, sealed_credential, interfaces, api_version, private_network,
-          priority, weight, models, enabled, created_at_ms)
+          priority, weight, models, limits, enabled, created_at_ms)
         VALUES (${account.id}, ${account.name}, ${account.kind}, ${account.baseUrl}, ${account.sealedCredential},
           ${JSON.stringify(account.interfaces)}, ${account.apiVersion}, ${Number(account.privateNetwork)},
-          ${account.priority}, ${account.weight}, ${JSON.stringify(account.models)}, ${Number(account.enabled)},
-          ${account.createdAtMs})
+          ${account.priority}, ${account.weight}, ${JSON.stringify(account.models)},
+          ${rateLimitsText(account.limits)}, ${Number(account.enabled)}, ${account.createdAtMs})
         ON CONFLICT (id) DO UPDATE SET name = excluded.name, kind = excluded.kind, base_url = excluded.base_url,
           sealed_credential = excluded.sealed_credential, interfaces = excluded.interfaces,
           api_version = excluded.api_version, private_network = excluded.private_network,
           priority = excluded.priority, weight = excluded.weight, models = excluded.models,
-          enabled = excluded.enabled, created_at_ms = excluded.created_at_ms`,
+          limits = excluded.limits, enabled = excluded.enabled, created_at_ms = excluded.created_at_ms`,
     );
   });
 }
@@ -65,6 +66,7 @@ function toAccount(row: Row): AccountRecord {
     priority: integer(row, "priority"),
     weight: integer(row, "weight"),
     models: textMap(row, "models"),
+    limits: rateLimits(row, "limits"),
     enabled: flag(row, "enabled"),
     createdAtMs: integer(row, "created_at_ms"),
   };

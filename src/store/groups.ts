@@ -3,6 +3,7 @@ import type { GroupRecord, OnDisconnect } from "../records.ts";
 import { enumerate, orDuplicate, StoreConflict } from "./conflict.ts";
 import { type Db, type Row, snapshot, transaction } from "./db.ts";
 import { insertRows } from "./insert-rows.ts";
+import { callerLimits, callerLimitsText } from "./limits-column.ts";
 import { bumpPolicyRevision } from "./revisions.ts";
 import { integer, interfaces, json, oneOf, text } from "./row.ts";
 
@@ -11,12 +12,14 @@ const billingForm = z.object({
   multiplier: z.string(),
   modelMultipliers: z.record(z.string(), z.string()),
 });
+const queueForm = z.object({ maxWaiting: z.int().nonnegative(), timeoutMs: z.int().positive() });
 const ON_DISCONNECT: readonly OnDisconnect[] = ["cancel", "drain"];
 
 export async function listGroups(db: Db): Promise<GroupRecord[]> {
   return snapshot(db, async (tx) => {
     const rows = await tx.sql`
-      SELECT id, name, interfaces, billing, on_disconnect, created_at_ms FROM grp ORDER BY created_at_ms, id`;
+      SELECT id, name, interfaces, billing, on_disconnect, limits, group_limits, queue, created_at_ms
+      FROM grp ORDER BY created_at_ms, id`;
     const models = byGroup(
       await tx.sql`SELECT group_id, model_id AS member FROM publication ORDER BY group_id, position`,
     );
@@ -36,11 +39,13 @@ export async function putGroup(db: Db, group: GroupRecord): Promise<void> {
     await orDuplicate(
       `Another group is named "${group.name}" already.`,
       tx.sql`
-        INSERT INTO grp (id, name, interfaces, billing, on_disconnect, created_at_ms)
+        INSERT INTO grp (id, name, interfaces, billing, on_disconnect, limits, group_limits, queue, created_at_ms)
         VALUES (${group.id}, ${group.name}, ${JSON.stringify(group.interfaces)},
-          ${JSON.stringify(group.billing)}, ${group.onDisconnect}, ${group.createdAtMs})
+          ${JSON.stringify(group.billing)}, ${group.onDisconnect}, ${callerLimitsText(group.limits)},
+          ${callerLimitsText(group.groupLimits)}, ${JSON.stringify(group.queue)}, ${group.createdAtMs})
         ON CONFLICT (id) DO UPDATE SET name = excluded.name, interfaces = excluded.interfaces,
-          billing = excluded.billing, on_disconnect = excluded.on_disconnect, created_at_ms = excluded.created_at_ms`,
+          billing = excluded.billing, on_disconnect = excluded.on_disconnect, limits = excluded.limits,
+          group_limits = excluded.group_limits, queue = excluded.queue, created_at_ms = excluded.created_at_ms`,
     );
     await deleteMembers(tx, group.id);
     const twice = `The group "${group.name}" names a model or an account twice.`;
@@ -116,6 +121,9 @@ function toGroup(
     accounts: accounts.get(id) ?? [],
     billing: json(row, "billing", billingForm),
     onDisconnect: oneOf(row, "on_disconnect", ON_DISCONNECT),
+    limits: callerLimits(row, "limits"),
+    groupLimits: callerLimits(row, "group_limits"),
+    queue: json(row, "queue", queueForm),
     createdAtMs: integer(row, "created_at_ms"),
   };
 }

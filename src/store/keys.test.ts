@@ -1,10 +1,18 @@
 import { expect, test } from "bun:test";
 import { eachEngine } from "../../test/postgres.ts";
-import { type KeyRecord, NO_BILLING } from "../records.ts";
+import {
+  type CallerLimits,
+  DEFAULT_QUEUE,
+  type KeyRecord,
+  NO_BILLING,
+  NO_LIMITS,
+  type UserRecord,
+} from "../records.ts";
 import { type Db, transaction } from "./db.ts";
 import { deleteGroup, putGroup } from "./groups.ts";
 import { changeKey, findKeyByPublicId, insertKey, listKeys, readKeys, revokeKey } from "./keys.ts";
 import { readRevisions } from "./revisions.ts";
+import { putUser } from "./users.ts";
 
 const key = (id: string): KeyRecord => ({
   id,
@@ -16,6 +24,7 @@ const key = (id: string): KeyRecord => ({
   last4: "abcd",
   status: "active",
   expiresAtMs: 1_900_000_000_000,
+  limits: { ...NO_LIMITS, rpm: 60 },
   createdAtMs: 1_794_000_000_000,
   revokedAtMs: null,
 });
@@ -30,6 +39,9 @@ async function withGroups(db: Db): Promise<Db> {
       accounts: [],
       billing: NO_BILLING,
       onDisconnect: "cancel",
+      limits: NO_LIMITS,
+      groupLimits: NO_LIMITS,
+      queue: DEFAULT_QUEUE,
       createdAtMs: 1,
     });
   }
@@ -43,7 +55,7 @@ eachEngine(({ open }) => {
     const db = await withGroups(await open());
     await insertKey(db, key("k1"));
     expect(await listKeys(db)).toEqual([key("k1")]);
-    expect((await readKeys(db, 0)).keys).toEqual([key("k1")]);
+    expect((await readKeys(db, 0)).keys).toEqual([{ ...key("k1"), userLimits: NO_LIMITS }]);
     expect(await findKeyByPublicId(db, "pub-k1")).toEqual(key("k1"));
     expect(await findKeyByPublicId(db, "pub-k2")).toBeNull();
   });
@@ -56,7 +68,7 @@ eachEngine(({ open }) => {
     expect((await readRevisions(db)).keys).toBe(revision);
     expect(await readKeys(db, revision)).toEqual({ keys: [], revision });
     await insertKey(db, key("k4"));
-    await changeKey(db, "k2", { groupId: "g2", expiresAtMs: null });
+    await changeKey(db, "k2", { groupId: "g2", expiresAtMs: null, limits: NO_LIMITS });
     await revokeKey(db, "k1", 9);
     const later = await readKeys(db, revision);
     expect(idsOf(later.keys)).toEqual(["k1", "k2", "k4"]);
@@ -69,7 +81,7 @@ eachEngine(({ open }) => {
     const { revision } = await readKeys(db, 0);
     expect(await revokeKey(db, "k1", 1_794_000_000_999)).toBe(true);
     const { keys } = await readKeys(db, revision);
-    expect(keys).toEqual([{ ...key("k1"), status: "revoked", revokedAtMs: 1_794_000_000_999 }]);
+    expect(keys).toMatchObject([{ ...key("k1"), status: "revoked", revokedAtMs: 1_794_000_000_999 }]);
   });
 
   test("revoking twice keeps the first time; revoking nobody says so; neither is a new revision", async () => {
@@ -86,13 +98,57 @@ eachEngine(({ open }) => {
   test("a key moves to another group, but not to one that does not exist", async () => {
     const db = await withGroups(await open());
     await insertKey(db, key("k1"));
-    expect(await changeKey(db, "k1", { groupId: "g2", expiresAtMs: null })).toBe(true);
+    expect(await changeKey(db, "k1", { groupId: "g2", expiresAtMs: null, limits: NO_LIMITS })).toBe(true);
     expect((await findKeyByPublicId(db, "pub-k1"))?.groupId).toBe("g2");
-    const error = await changeKey(db, "k1", { groupId: "nowhere", expiresAtMs: null }).catch(
-      (reason: unknown) => reason,
-    );
+    const error = await changeKey(db, "k1", {
+      groupId: "nowhere",
+      expiresAtMs: null,
+      limits: NO_LIMITS,
+    }).catch((reason: unknown) => reason);
     expect(String(error)).toContain('"nowhere" does not exist');
-    expect(await changeKey(db, "nobody", { groupId: "g1", expiresAtMs: null })).toBe(false);
+    expect(await changeKey(db, "nobody", { groupId: "g1", expiresAtMs: null, limits: NO_LIMITS })).toBe(
+      false,
+    );
+  });
+
+  test("limits come back as they were put, whatever of them is set", async () => {
+    const db = await withGroups(await open());
+    const window = { perMs: 18_000_000, requests: 7, tokens: null };
+    const all: CallerLimits[] = [
+      NO_LIMITS,
+      { ...NO_LIMITS, tpm: Number.MAX_SAFE_INTEGER },
+      { ...NO_LIMITS, windows: [window] },
+      { concurrency: 1, rpm: 2, tpm: 3, windows: [window, { perMs: 86_400_000, requests: null, tokens: 9 }] },
+    ];
+    await insertKey(db, key("k1"));
+    for (const limits of all) {
+      await changeKey(db, "k1", { groupId: "g1", expiresAtMs: null, limits });
+      expect((await findKeyByPublicId(db, "pub-k1"))?.limits).toEqual(limits);
+    }
+  });
+
+  test("a key is told of with its user's limits, and again when these change", async () => {
+    const db = await withGroups(await open());
+    const user: UserRecord = {
+      id: "u1",
+      email: "ops@example.com",
+      role: "user",
+      passwordHash: null,
+      limits: { ...NO_LIMITS, concurrency: 4 },
+      createdAtMs: 1,
+    };
+    await putUser(db, user);
+    await insertKey(db, { ...key("k1"), userId: "u1" });
+    await insertKey(db, key("k2"));
+    const first = await readKeys(db, 0);
+    expect(first.keys.find(({ id }) => id === "k1")?.userLimits).toEqual(user.limits);
+    expect(first.keys.find(({ id }) => id === "k2")?.userLimits).toEqual(NO_LIMITS);
+    await putUser(db, { ...user, role: "admin" });
+    const second = await readKeys(db, first.revision);
+    expect(second.keys).toEqual([]);
+    await putUser(db, { ...user, limits: { ...NO_LIMITS, concurrency: 9 } });
+    const third = await readKeys(db, second.revision);
+    expect(third.keys.map(({ id, userLimits }) => [id, userLimits.concurrency])).toEqual([["k1", 9]]);
   });
 
   test("a key needs a group and a user that exist", async () => {

@@ -3,9 +3,10 @@
  * index patched with "everything after revision n" misses nothing.
  */
 
-import type { KeyRecord } from "../records.ts";
+import { type KeyOfUser, type KeyRecord, NO_LIMITS } from "../records.ts";
 import { orDuplicate, StoreConflict } from "./conflict.ts";
 import { type Db, type Row, snapshot, transaction } from "./db.ts";
+import { callerLimits, callerLimitsText } from "./limits-column.ts";
 import { bumpKeyRevision, readRevisions } from "./revisions.ts";
 import { integer, integerOrNull, oneOf, text, textOrNull } from "./row.ts";
 
@@ -15,20 +16,22 @@ const STATUSES: readonly KeyRecord["status"][] = ["active", "revoked"];
 export async function readKeys(
   db: Db,
   afterRevision: number,
-): Promise<{ keys: KeyRecord[]; revision: number }> {
+): Promise<{ keys: KeyOfUser[]; revision: number }> {
   return snapshot(db, async (tx) => {
     const { keys: revision } = await readRevisions(tx);
     const rows = await tx.sql`
-      SELECT id, name, user_id, group_id, digest, public_id, last4, status, expires_at_ms, created_at_ms,
-        revoked_at_ms
-      FROM api_key WHERE revision > ${afterRevision}`;
-    return { keys: rows.map(toKey), revision };
+      SELECT api_key.id AS id, name, user_id, group_id, digest, public_id, last4, status, expires_at_ms,
+        api_key.limits AS limits, api_key.created_at_ms AS created_at_ms, revoked_at_ms,
+        app_user.limits AS user_limits
+      FROM api_key LEFT JOIN app_user ON app_user.id = api_key.user_id
+      WHERE api_key.revision > ${afterRevision}`;
+    return { keys: rows.map(toKeyOfUser), revision };
   });
 }
 
 export async function listKeys(db: Db): Promise<KeyRecord[]> {
   const rows = await db.sql`
-    SELECT id, name, user_id, group_id, digest, public_id, last4, status, expires_at_ms, created_at_ms,
+    SELECT id, name, user_id, group_id, digest, public_id, last4, status, expires_at_ms, limits, created_at_ms,
       revoked_at_ms
     FROM api_key ORDER BY created_at_ms, id`;
   return rows.map(toKey);
@@ -36,7 +39,7 @@ export async function listKeys(db: Db): Promise<KeyRecord[]> {
 
 export async function findKeyByPublicId(db: Db, publicId: string): Promise<KeyRecord | null> {
   const [row] = await db.sql`
-    SELECT id, name, user_id, group_id, digest, public_id, last4, status, expires_at_ms, created_at_ms,
+    SELECT id, name, user_id, group_id, digest, public_id, last4, status, expires_at_ms, limits, created_at_ms,
       revoked_at_ms
     FROM api_key WHERE public_id = ${publicId}`;
   return row === undefined ? null : toKey(row);
@@ -51,9 +54,10 @@ export async function insertKey(db: Db, key: KeyRecord): Promise<void> {
       `The key "${key.name}" exists already: its id, secret or public id is taken.`,
       tx.sql`
         INSERT INTO api_key (id, name, user_id, group_id, digest, public_id, last4, status, expires_at_ms,
-          created_at_ms, revoked_at_ms, revision)
+          limits, created_at_ms, revoked_at_ms, revision)
         VALUES (${key.id}, ${key.name}, ${key.userId}, ${key.groupId}, ${key.digest}, ${key.publicId}, ${key.last4},
-          ${key.status}, ${key.expiresAtMs}, ${key.createdAtMs}, ${key.revokedAtMs}, ${revision})`,
+          ${key.status}, ${key.expiresAtMs}, ${callerLimitsText(key.limits)}, ${key.createdAtMs},
+          ${key.revokedAtMs}, ${revision})`,
     );
   });
 }
@@ -75,13 +79,14 @@ export async function revokeKey(db: Db, id: string, atMs: number): Promise<boole
 export async function changeKey(
   db: Db,
   id: string,
-  { groupId, expiresAtMs }: Pick<KeyRecord, "groupId" | "expiresAtMs">,
+  { groupId, expiresAtMs, limits }: Pick<KeyRecord, "groupId" | "expiresAtMs" | "limits">,
 ): Promise<boolean> {
   return transaction(db, async (tx) => {
     const revision = await bumpKeyRevision(tx);
     await refuseMissingGroup(tx, groupId);
     const changed = await tx.sql`
-      UPDATE api_key SET group_id = ${groupId}, expires_at_ms = ${expiresAtMs}, revision = ${revision}
+      UPDATE api_key SET group_id = ${groupId}, expires_at_ms = ${expiresAtMs},
+        limits = ${callerLimitsText(limits)}, revision = ${revision}
       WHERE id = ${id} RETURNING id`;
     return changed.length > 0;
   });
@@ -98,6 +103,13 @@ async function refuseMissingUser(tx: Db, userId: string | null): Promise<void> {
   if (found.length === 0) throw new StoreConflict("missing", `The user "${userId}" does not exist.`);
 }
 
+function toKeyOfUser(row: Row): KeyOfUser {
+  return {
+    ...toKey(row),
+    userLimits: row.user_limits === null ? NO_LIMITS : callerLimits(row, "user_limits"),
+  };
+}
+
 function toKey(row: Row): KeyRecord {
   return {
     id: text(row, "id"),
@@ -109,6 +121,7 @@ function toKey(row: Row): KeyRecord {
     last4: text(row, "last4"),
     status: oneOf(row, "status", STATUSES),
     expiresAtMs: integerOrNull(row, "expires_at_ms"),
+    limits: callerLimits(row, "limits"),
     createdAtMs: integer(row, "created_at_ms"),
     revokedAtMs: integerOrNull(row, "revoked_at_ms"),
   };

@@ -1,9 +1,14 @@
 import { expect, test } from "bun:test";
 import { eachEngine } from "../../test/postgres.ts";
+import { DEFAULT_QUEUE, NO_BILLING, NO_LIMITS, NO_RATE_LIMITS } from "../records.ts";
 import { openDb } from "./db.ts";
+import { readKeys } from "./keys.ts";
 import { migrate, SchemaTooNew } from "./migrate.ts";
 import { MIGRATIONS } from "./migrations/index.ts";
+import { readPolicy } from "./policy.ts";
 import { readRevisions } from "./revisions.ts";
+import { findUsage } from "./usage.ts";
+import { listUsers } from "./users.ts";
 
 const newest = MIGRATIONS.length;
 const later = {
@@ -31,6 +36,32 @@ eachEngine(({ emptyUrl, open }) => {
     const results = await Promise.all(connections.map((db) => migrate(db)));
     expect(results.map(({ from }) => from).sort()).toEqual([0, newest, newest, newest]);
     for (const db of connections) await db.close();
+  });
+
+  test("rows from before there were limits have none, the usual queue, and no trace", async () => {
+    const db = await openDb(await emptyUrl());
+    await migrate(db, MIGRATIONS.slice(0, 1));
+    await db.sql.script(`
+      INSERT INTO grp (id, name, interfaces, billing, on_disconnect, created_at_ms)
+      VALUES ('g1', 'g1', '[]', '${JSON.stringify(NO_BILLING)}', 'cancel', 1);
+      INSERT INTO account (id, name, kind, base_url, interfaces, private_network, priority, weight, models, enabled,
+        created_at_ms)
+      VALUES ('a1', 'a1', 'simulator', '', '[]', 0, 1, 1, '{}', 1, 1);
+      INSERT INTO app_user (id, email, email_folded, role, created_at_ms) VALUES ('u1', 'a@b.c', 'a@b.c', 'user', 1);
+      INSERT INTO api_key (id, name, user_id, group_id, digest, public_id, last4, status, created_at_ms, revision)
+      VALUES ('k1', 'k1', 'u1', 'g1', 'd1', 'p1', '', 'active', 1, 1);
+      INSERT INTO usage (request_id, at_ms, key_id, group_id, interface, endpoint, public_model, stream, status,
+        outcome, input_tokens, cached_tokens, cache_write_tokens, output_tokens, reasoning_tokens, images,
+        usage_source, attempts, duration_ms)
+      VALUES ('r1', 1, 'k1', 'g1', 'chat', 'x', 'm', 0, 200, 'completed', 1, 0, 0, 1, 0, 0, 'upstream', 1, 5);`);
+    expect(await migrate(db)).toEqual({ from: 1, to: newest });
+    const { accounts, groups } = await readPolicy(db);
+    expect(accounts[0]?.limits).toEqual(NO_RATE_LIMITS);
+    expect(groups[0]).toMatchObject({ limits: NO_LIMITS, groupLimits: NO_LIMITS, queue: DEFAULT_QUEUE });
+    expect((await listUsers(db))[0]?.limits).toEqual(NO_LIMITS);
+    expect((await readKeys(db, 0)).keys[0]).toMatchObject({ limits: NO_LIMITS, userLimits: NO_LIMITS });
+    expect(await findUsage(db, "r1")).toMatchObject({ durationMs: 5, waitMs: 0, trace: null });
+    await db.close();
   });
 
   test("only what is missing is applied", async () => {

@@ -2,10 +2,13 @@ import { expect, test } from "bun:test";
 import { eachEngine } from "../../test/postgres.ts";
 import {
   type AccountRecord,
+  DEFAULT_QUEUE,
   type GroupRecord,
   type KeyRecord,
   type ModelRecord,
   NO_BILLING,
+  NO_LIMITS,
+  NO_RATE_LIMITS,
   type UserRecord,
 } from "../records.ts";
 import { deleteAccount, putAccount } from "./accounts.ts";
@@ -36,6 +39,7 @@ const account = (id: string): AccountRecord => ({
   priority: 1,
   weight: 3,
   models: { "gpt-*": "gpt-*", 'fast "chat"': "x" },
+  limits: { concurrency: 50, rpm: null, tpm: 200_000 },
   enabled: false,
   createdAtMs: 1_794_000_000_000,
 });
@@ -47,6 +51,9 @@ const group = (id: string, models: string[], accounts: string[]): GroupRecord =>
   accounts,
   billing: NO_BILLING,
   onDisconnect: "drain",
+  limits: { ...NO_LIMITS, rpm: 60 },
+  groupLimits: { ...NO_LIMITS, windows: [{ perMs: 18_000_000, requests: 9, tokens: 99 }] },
+  queue: { maxWaiting: 0, timeoutMs: 5_000 },
   createdAtMs: 1_794_000_000_000,
 });
 const user = (id: string, email: string): UserRecord => ({
@@ -54,6 +61,7 @@ const user = (id: string, email: string): UserRecord => ({
   email,
   role: "admin",
   passwordHash: null,
+  limits: { ...NO_LIMITS, concurrency: 2 },
   createdAtMs: 1_794_000_000_000,
 });
 const key = (id: string, groupId: string, userId: string | null): KeyRecord => ({
@@ -66,6 +74,7 @@ const key = (id: string, groupId: string, userId: string | null): KeyRecord => (
   last4: "last",
   status: "active",
   expiresAtMs: null,
+  limits: NO_LIMITS,
   createdAtMs: 1_794_000_000_000,
   revokedAtMs: null,
 });
@@ -111,12 +120,19 @@ eachEngine(({ open }) => {
     const db = await open();
     await seed(db);
     await putModel(db, { ...model("m1"), interfaces: ["embeddings"], price: null });
-    await putAccount(db, { ...account("a1"), name: "renamed", enabled: true, weight: 9 });
-    await putGroup(db, { ...group("g1", ["m2"], []), onDisconnect: "cancel" });
+    const renamed = { ...account("a1"), name: "renamed", enabled: true, weight: 9, limits: NO_RATE_LIMITS };
+    await putAccount(db, renamed);
+    const changed = {
+      onDisconnect: "cancel",
+      limits: NO_LIMITS,
+      groupLimits: NO_LIMITS,
+      queue: DEFAULT_QUEUE,
+    } as const;
+    await putGroup(db, { ...group("g1", ["m2"], []), ...changed });
     const { models, accounts, groups } = await readPolicy(db);
     expect(models[0]).toEqual({ ...model("m1"), interfaces: ["embeddings"], price: null });
-    expect(accounts[0]).toEqual({ ...account("a1"), name: "renamed", enabled: true, weight: 9 });
-    expect(groups).toEqual([{ ...group("g1", ["m2"], []), onDisconnect: "cancel" }]);
+    expect(accounts[0]).toEqual(renamed);
+    expect(groups).toEqual([{ ...group("g1", ["m2"], []), ...changed }]);
   });
 
   test("a group may publish hundreds of models", async () => {

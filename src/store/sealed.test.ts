@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 import { eachEngine } from "../../test/postgres.ts";
-import { type AccountRecord, NO_BILLING } from "../records.ts";
+import { type AccountRecord, DEFAULT_QUEUE, NO_BILLING, NO_LIMITS, NO_RATE_LIMITS } from "../records.ts";
 import { type Keyring, openKeyring } from "../secrets/keyring.ts";
 import { accountCredentialBinding, kidOf, SealError, seal, unseal } from "../secrets/seal.ts";
 import { listAccounts, putAccount } from "./accounts.ts";
@@ -32,6 +32,7 @@ async function putSealed(db: Db, id: string, credential: string | null): Promise
     priority: 1,
     weight: 1,
     models: {},
+    limits: NO_RATE_LIMITS,
     enabled: true,
     createdAtMs: 1,
   };
@@ -83,6 +84,9 @@ eachEngine(({ open }) => {
       accounts: [],
       billing: NO_BILLING,
       onDisconnect: "cancel",
+      limits: NO_LIMITS,
+      groupLimits: NO_LIMITS,
+      queue: DEFAULT_QUEUE,
       createdAtMs: 1,
     });
     await insertKey(db, {
@@ -95,6 +99,7 @@ eachEngine(({ open }) => {
       last4: "l",
       status: "active",
       expiresAtMs: null,
+      limits: NO_LIMITS,
       createdAtMs: 1,
       revokedAtMs: null,
     });

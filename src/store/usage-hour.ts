@@ -2,7 +2,7 @@
 
 import type { Db } from "./db.ts";
 import { insertRows } from "./insert-rows.ts";
-import { integer } from "./row.ts";
+import { integer, text } from "./row.ts";
 import type { UsageOutcome, UsageRow, UsageTokens } from "./usage-row.ts";
 
 const HOUR_MS = 3_600_000;
@@ -105,6 +105,35 @@ export async function keyTotals(db: Db, keyId: string, fromMs: number | null): P
     reasoningTokens: integer(row, "reasoning_tokens"),
     images: integer(row, "images"),
   };
+}
+
+export interface KeyHour {
+  keyId: string;
+  groupId: string;
+  /** The hour's last millisecond. Of the present hour that is still to come. */
+  atMs: number;
+  requests: number;
+  /** In and out. */
+  tokens: number;
+}
+
+/**
+ * What each key has used since then, hour by hour, so that a window which began before this process goes on. An hour
+ * counts as used at its end: a limit may then hold up to an hour too long after a restart, but never too short.
+ */
+export async function useByHour(db: Db, sinceMs: number): Promise<KeyHour[]> {
+  const rows = await db.sql`
+    SELECT key_id, group_id, hour_ms, CAST(SUM(requests) AS BIGINT) AS requests,
+      CAST(SUM(input_tokens + output_tokens) AS BIGINT) AS tokens
+    FROM usage_hour WHERE hour_ms >= ${hourOf(sinceMs)}
+    GROUP BY key_id, group_id, hour_ms HAVING SUM(requests) > 0 ORDER BY hour_ms, key_id, group_id`;
+  return rows.map((row) => ({
+    keyId: text(row, "key_id"),
+    groupId: text(row, "group_id"),
+    atMs: integer(row, "hour_ms") + HOUR_MS - 1,
+    requests: integer(row, "requests"),
+    tokens: integer(row, "tokens"),
+  }));
 }
 
 function hourOf(atMs: number): number {

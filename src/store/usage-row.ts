@@ -1,5 +1,6 @@
-import type { Interface } from "../records.ts";
-import type { Value } from "./db.ts";
+import { INTERFACES, type Interface } from "../records.ts";
+import type { Row, Value } from "./db.ts";
+import { flag, integer, integerOrNull, oneOf, text, textOrNull } from "./row.ts";
 
 export const USAGE_OUTCOMES = [
   "completed",
@@ -12,6 +13,8 @@ export const USAGE_OUTCOMES = [
   "refused",
 ] as const;
 export type UsageOutcome = (typeof USAGE_OUTCOMES)[number];
+
+const USAGE_SOURCES = ["upstream", "none"] as const;
 
 export interface UsageTokens {
   inputTokens: number;
@@ -37,16 +40,21 @@ export interface UsageRow extends UsageTokens {
   status: number;
   outcome: UsageOutcome;
   errorCode: string | null;
-  usageSource: "upstream" | "none";
+  usageSource: (typeof USAGE_SOURCES)[number];
   attempts: number;
   firstByteMs: number | null;
   durationMs: number;
+  /** Of the duration: spent waiting for a free account. */
+  waitMs: number;
   responseId: string | null;
   upstreamRequestId: string | null;
+  /** How the account was chosen, as JSON; null when none was looked for. */
+  trace: string | null;
 }
 
 /** PostgreSQL refuses index entries above some 2,700 bytes. */
 const TEXT_CHARS_MAX = 512;
+const TRACE_BYTES_MAX = 16 * 1024;
 /** Far above any true count, and a thousand hours of it still add up below 2^53. */
 const COUNT_MAX = 1e12;
 
@@ -63,8 +71,10 @@ export function storable(row: UsageRow): UsageRow {
     upstreamModel: row.upstreamModel === null ? null : clip(row.upstreamModel),
     firstByteMs: row.firstByteMs === null ? null : count(row.firstByteMs),
     durationMs: count(row.durationMs),
+    waitMs: count(row.waitMs),
     responseId: storableId(row.responseId),
     upstreamRequestId: row.upstreamRequestId === null ? null : clip(row.upstreamRequestId),
+    trace: storableTrace(row.trace),
   };
 }
 
@@ -82,6 +92,12 @@ export function storableTokens(tokens: UsageTokens): UsageTokens {
 /** An id is kept whole or not at all: two that share their beginning must not become one. */
 export function storableId(id: string | null): string | null {
   return id === null || id.length > TEXT_CHARS_MAX || clip(id) !== id ? null : id;
+}
+
+/** Half of a JSON text is none: one that is too long is left out whole. */
+function storableTrace(trace: string | null): string | null {
+  if (trace === null || Buffer.byteLength(trace) > TRACE_BYTES_MAX) return null;
+  return trace.isWellFormed() && !trace.includes("\0") ? trace : null;
 }
 
 function clip(value: string): string {
@@ -119,8 +135,10 @@ export const USAGE_COLUMNS = [
   "attempts",
   "first_byte_ms",
   "duration_ms",
+  "wait_ms",
   "response_id",
   "upstream_request_id",
+  "trace",
 ] as const;
 
 /** In the order of USAGE_COLUMNS. */
@@ -150,7 +168,48 @@ export function toValues(row: UsageRow): Value[] {
     row.attempts,
     row.firstByteMs,
     row.durationMs,
+    row.waitMs,
     row.responseId,
     row.upstreamRequestId,
+    row.trace,
   ];
+}
+
+export function toTokens(row: Row): UsageTokens {
+  return {
+    inputTokens: integer(row, "input_tokens"),
+    cachedTokens: integer(row, "cached_tokens"),
+    cacheWriteTokens: integer(row, "cache_write_tokens"),
+    outputTokens: integer(row, "output_tokens"),
+    reasoningTokens: integer(row, "reasoning_tokens"),
+    images: integer(row, "images"),
+  };
+}
+
+export function toUsageRow(row: Row): UsageRow {
+  return {
+    requestId: text(row, "request_id"),
+    atMs: integer(row, "at_ms"),
+    keyId: text(row, "key_id"),
+    userId: textOrNull(row, "user_id"),
+    groupId: text(row, "group_id"),
+    accountId: textOrNull(row, "account_id"),
+    interface: oneOf(row, "interface", INTERFACES),
+    endpoint: text(row, "endpoint"),
+    publicModel: text(row, "public_model"),
+    upstreamModel: textOrNull(row, "upstream_model"),
+    stream: flag(row, "stream"),
+    status: integer(row, "status"),
+    outcome: oneOf(row, "outcome", USAGE_OUTCOMES),
+    errorCode: textOrNull(row, "error_code"),
+    ...toTokens(row),
+    usageSource: oneOf(row, "usage_source", USAGE_SOURCES),
+    attempts: integer(row, "attempts"),
+    firstByteMs: integerOrNull(row, "first_byte_ms"),
+    durationMs: integer(row, "duration_ms"),
+    waitMs: integer(row, "wait_ms"),
+    responseId: textOrNull(row, "response_id"),
+    upstreamRequestId: textOrNull(row, "upstream_request_id"),
+    trace: textOrNull(row, "trace"),
+  };
 }

@@ -1,16 +1,22 @@
 import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { eachEngine } from "../../test/postgres.ts";
+import { DEFAULT_QUEUE, NO_BILLING, NO_LIMITS } from "../records.ts";
 import { type Db, openDb } from "./db.ts";
+import { putGroup } from "./groups.ts";
+import { insertKey } from "./keys.ts";
 import { migrate } from "./migrate.ts";
 import {
   findRoute,
+  findUsage,
   insertUsage,
   keyTotals,
   settlePending,
   type UsageRow,
   type UsageTokens,
+  useByHour,
 } from "./usage.ts";
+import { putUser } from "./users.ts";
 
 const HOUR_MS = 3_600_000;
 const NOON_MS = 498_520 * HOUR_MS;
@@ -44,8 +50,10 @@ const row = (requestId: string, change: Partial<UsageRow> = {}): UsageRow => ({
   attempts: 1,
   firstByteMs: 12,
   durationMs: 34,
+  waitMs: 0,
   responseId: null,
   upstreamRequestId: null,
+  trace: null,
   ...change,
 });
 
@@ -55,6 +63,45 @@ const counted = (requests: number, refused: number, failed: number, scale: numbe
   failed,
   ...tokens(scale),
 });
+
+/** A user with two keys, and a key of nobody's. */
+async function seedKeys(db: Db): Promise<void> {
+  await putGroup(db, {
+    id: "g1",
+    name: "g1",
+    interfaces: [],
+    models: [],
+    accounts: [],
+    billing: NO_BILLING,
+    onDisconnect: "cancel",
+    limits: NO_LIMITS,
+    groupLimits: NO_LIMITS,
+    queue: DEFAULT_QUEUE,
+    createdAtMs: 1,
+  });
+  const user = { id: "u1", email: "a@b.c", role: "user", passwordHash: null, createdAtMs: 1 } as const;
+  await putUser(db, { ...user, limits: NO_LIMITS });
+  for (const [id, userId] of [
+    ["k1", "u1"],
+    ["k2", "u1"],
+    ["k3", null],
+  ] as const) {
+    await insertKey(db, {
+      id,
+      name: id,
+      userId,
+      groupId: "g1",
+      digest: id,
+      publicId: id,
+      last4: "",
+      status: "active",
+      expiresAtMs: null,
+      limits: NO_LIMITS,
+      createdAtMs: 1,
+      revokedAtMs: null,
+    });
+  }
+}
 
 /** The roll-up as it should be, computed by the engine from the rows. */
 async function rollUps(db: Db): Promise<{ written: unknown[]; expected: unknown[] }> {
@@ -105,7 +152,14 @@ const rowArbitrary: fc.Arbitrary<UsageRow> = fc
 eachEngine(({ open, emptyUrl }) => {
   test("a row is written with all its columns", async () => {
     const db = await open();
-    const full = row("r1", { userId: "u1", responseId: "resp_1", upstreamRequestId: "up_1", errorCode: "x" });
+    const full = row("r1", {
+      userId: "u1",
+      responseId: "resp_1",
+      upstreamRequestId: "up_1",
+      errorCode: "x",
+      waitMs: 7,
+      trace: "{}",
+    });
     await insertUsage(db, [full]);
     expect((await db.sql`SELECT * FROM usage`)[0]).toEqual({
       request_id: "r1",
@@ -132,8 +186,10 @@ eachEngine(({ open, emptyUrl }) => {
       attempts: 1,
       first_byte_ms: 12,
       duration_ms: 34,
+      wait_ms: 7,
       response_id: "resp_1",
       upstream_request_id: "up_1",
+      trace: "{}",
     });
   });
 
@@ -229,6 +285,60 @@ eachEngine(({ open, emptyUrl }) => {
     });
     for (const unknown of ["resp_2", "", "nul\0byte", "x".repeat(9_000)])
       expect(await findRoute(db, unknown)).toBeNull();
+  });
+
+  test("a request is found whole by its id", async () => {
+    const db = await open();
+    const trace = JSON.stringify({ attempts: [{ account: "a1", says: "\0 and 🙂" }] });
+    const full = row("r1", {
+      userId: "u1",
+      responseId: "resp_1",
+      upstreamRequestId: "up_1",
+      errorCode: "x",
+      waitMs: 1_234,
+      trace,
+    });
+    const bare = row("r2", { accountId: null, upstreamModel: null, firstByteMs: null, stream: false });
+    await insertUsage(db, [full, bare]);
+    expect(await findUsage(db, "r1")).toEqual(full);
+    expect(await findUsage(db, "r2")).toEqual(bare);
+    for (const unknown of ["r3", "", "nul\0byte", "x".repeat(9_000)])
+      expect(await findUsage(db, unknown)).toBeNull();
+  });
+
+  test("a trace that is too long or no text is left out, and its row is not", async () => {
+    const db = await open();
+    const whole = JSON.stringify("x".repeat(16_384 - 2));
+    await insertUsage(db, [
+      row("r1", { trace: whole }),
+      row("r2", { trace: JSON.stringify("x".repeat(16_384 - 1)) }),
+      row("r3", { trace: JSON.stringify("é".repeat(8_192)) }),
+      row("r4", { trace: "\0" }),
+      row("r5", { trace: "\ud83d" }),
+    ]);
+    const traces = await Promise.all(["r1", "r2", "r3", "r4", "r5"].map((id) => findUsage(db, id)));
+    expect(traces.map((found) => found?.trace)).toEqual([whole, null, null, null, null]);
+  });
+
+  test("what a window has seen is told by hour, key and group, and refused requests are no use", async () => {
+    const db = await open();
+    await seedKeys(db);
+    await insertUsage(db, [
+      row("r1", { atMs: NOON_MS - 1 }),
+      row("r2", { atMs: NOON_MS + 5 }),
+      row("r3", { atMs: NOON_MS + 9, publicModel: "painter", outcome: "failed" }),
+      row("r4", { atMs: NOON_MS + HOUR_MS, keyId: "k2", ...tokens(2) }),
+      row("r5", { atMs: NOON_MS + HOUR_MS, keyId: "k2", groupId: "g2" }),
+      row("r6", { atMs: NOON_MS + 2 * HOUR_MS, outcome: "refused", ...tokens(0) }),
+    ]);
+    const use = (keyId: string, groupId: string, hours: number, requests: number, scale: number) => {
+      return { keyId, groupId, atMs: NOON_MS + hours * HOUR_MS - 1, requests, tokens: 150 * scale };
+    };
+    const later = [use("k1", "g1", 1, 2, 2), use("k2", "g1", 2, 1, 2), use("k2", "g2", 2, 1, 1)];
+    expect(await useByHour(db, 0)).toEqual([use("k1", "g1", 0, 1, 1), ...later]);
+    // An hour that is only touched is told of whole.
+    expect(await useByHour(db, NOON_MS + HOUR_MS - 1)).toEqual(later);
+    expect(await useByHour(db, NOON_MS + 2 * HOUR_MS)).toEqual([]);
   });
 
   test("a pending row is settled once, in the row and in the roll-up", async () => {

@@ -12,6 +12,8 @@ import {
   storable,
   storableId,
   storableTokens,
+  toTokens,
+  toUsageRow,
   toValues,
   USAGE_COLUMNS,
   USAGE_OUTCOMES,
@@ -20,7 +22,7 @@ import {
   type UsageTokens,
 } from "./usage-row.ts";
 
-export { keyTotals, type UsageTotals } from "./usage-hour.ts";
+export { type KeyHour, keyTotals, type UsageTotals, useByHour } from "./usage-hour.ts";
 export type { UsageOutcome, UsageRow, UsageTokens } from "./usage-row.ts";
 
 export interface ResponseRoute {
@@ -75,6 +77,19 @@ function rollUpEntry(row: UsageRow): RollUpEntry {
   return { of: row, totals: totalsOf(row, row.outcome) };
 }
 
+/** One request, whole. */
+export async function findUsage(db: Db, requestId: string): Promise<UsageRow | null> {
+  const id = storableId(requestId);
+  if (id === null) return null;
+  const [row] = await db.sql`
+    SELECT request_id, at_ms, key_id, user_id, group_id, account_id, interface, endpoint, public_model,
+      upstream_model, stream, status, outcome, error_code, input_tokens, cached_tokens, cache_write_tokens,
+      output_tokens, reasoning_tokens, images, usage_source, attempts, first_byte_ms, duration_ms, wait_ms,
+      response_id, upstream_request_id, trace
+    FROM usage WHERE request_id = ${id}`;
+  return row === undefined ? null : toUsageRow(row);
+}
+
 /** Who made a response, and where. Of several rows the first counts: nobody takes a response over later. */
 export async function findRoute(db: Db, responseId: string): Promise<ResponseRoute | null> {
   const id = storableId(responseId);
@@ -122,17 +137,6 @@ export async function settlePending(
     await addToRollUp(tx, [{ of: toRollUpKey(before), totals: change }]);
     return true;
   });
-}
-
-function toTokens(row: Row): UsageTokens {
-  return {
-    inputTokens: integer(row, "input_tokens"),
-    cachedTokens: integer(row, "cached_tokens"),
-    cacheWriteTokens: integer(row, "cache_write_tokens"),
-    outputTokens: integer(row, "output_tokens"),
-    reasoningTokens: integer(row, "reasoning_tokens"),
-    images: integer(row, "images"),
-  };
 }
 
 function toRollUpKey(row: Row): RollUpEntry["of"] {

@@ -1,6 +1,7 @@
 /** In order, forward only. One that has shipped is never edited: write the next one. */
 
 import foundation from "./0001-foundation.sql" with { type: "text" };
+import limits from "./0002-limits.sql" with { type: "text" };
 
 export interface Migration {
   version: number;
@@ -8,4 +9,7 @@ export interface Migration {
   sql: string;
 }
 
-export const MIGRATIONS: readonly Migration[] = [{ version: 1, name: "foundation", sql: foundation }];
+export const MIGRATIONS: readonly Migration[] = [
+  { version: 1, name: "foundation", sql: foundation },
+  { version: 2, name: "limits", sql: limits },
+];
