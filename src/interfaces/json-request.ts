@@ -18,6 +18,8 @@ import {
   wantedFields,
 } from "../wire/json-scan.ts";
 import { applySplices, editMembers, jsonString, type Splice } from "../wire/splice.ts";
+import { beginningOf } from "./conversation.ts";
+import { dropEncryptedReasoning } from "./foreign-reasoning.ts";
 import type { Endpoint, EndpointName, ModelRequest, RequestBody } from "./request.ts";
 
 /** Fields the gateway acts on or meters by. None may appear twice: parsers differ in which one they keep. */
@@ -43,6 +45,8 @@ type RoutingScan = ObjectScan<RoutingField>;
 
 const ROUTING = wantedFields(ROUTING_FIELDS);
 const STREAM_OPTIONS = wantedFields(["include_usage"]);
+const BYTES_PER_TOKEN = 4;
+const OUTPUT_TOKENS_USUAL = 500;
 const TRUE = new TextEncoder().encode("true");
 const INCLUDE_USAGE = new TextEncoder().encode('{"include_usage":true}');
 
@@ -72,7 +76,10 @@ export function readJsonRequest(
     previousResponseId: readPreviousResponse(bytes, fields.previous_response_id),
     keepsResponse: endpoint.name === "responses" && fields.store?.kind !== "false",
     background,
-    body: jsonBody(bytes, scan, usage ?? []),
+    tokensEstimate: estimateTokens(bytes, fields),
+    conversation: () =>
+      textOf(bytes, fields.prompt_cache_key) ?? beginningOf(bytes, fields.messages ?? fields.input),
+    body: jsonBody(bytes, scan, usage ?? [], limits.depthMax),
   };
 }
 
@@ -198,13 +205,35 @@ function forceUsage(bytes: Uint8Array, scan: RoutingScan, depthMax: number): Spl
   return editMembers(bytes, options, { include_usage: TRUE });
 }
 
-function jsonBody(bytes: Uint8Array, scan: RoutingScan, always: readonly Splice[]): RequestBody {
+/** Text is about four bytes a token; an answer without a bound of its own is taken to be of ordinary length. */
+function estimateTokens(bytes: Uint8Array, fields: RoutingScan["fields"]): number {
+  const bound = fields.max_output_tokens ?? fields.max_completion_tokens ?? fields.max_tokens;
+  const output = bound === undefined ? null : integerValue(bytes, bound);
+  return Math.ceil(bytes.length / BYTES_PER_TOKEN) + Math.max(0, output ?? OUTPUT_TOKENS_USUAL);
+}
+
+function textOf(bytes: Uint8Array, field: Field | undefined): string | null {
+  return field === undefined ? null : stringValue(bytes, field);
+}
+
+function jsonBody(
+  bytes: Uint8Array,
+  scan: RoutingScan,
+  always: readonly Splice[],
+  depthMax: number,
+): RequestBody {
   return {
     contentType: "application/json",
     bytesTotal: bytes.length,
     forUpstream(upstreamModel) {
       const model = editMembers(bytes, scan, { model: jsonString(upstreamModel) });
       return { content: applySplices(bytes, [...model, ...always]), contentLength: null };
+    },
+    withoutEncryptedReasoning() {
+      const dropped = dropEncryptedReasoning(bytes, scan.fields.input, depthMax);
+      if (dropped.length === 0) return null;
+      const rest = jsonBody(bytes, scan, [...always, ...dropped], depthMax);
+      return { ...rest, withoutEncryptedReasoning: () => null };
     },
     mentions: (word) => find(bytes, Buffer.from(word), 0) !== -1,
     dispose: async () => {},

@@ -8,6 +8,8 @@ export interface RequestBody {
   readonly bytesTotal: number;
   /** The body as it came, with the upstream's model name (and what metering needs) put in. */
   forUpstream(upstreamModel: string): Promise<UpstreamBody> | UpstreamBody;
+  /** The body without reasoning that another account encrypted; null when it holds none. */
+  withoutEncryptedReasoning(): RequestBody | null;
   /** True if the client itself sent this word: then an answer may repeat it. */
   mentions(word: string): boolean;
   dispose(): Promise<void>;
@@ -30,6 +32,10 @@ export interface ModelRequest {
   /** The upstream keeps the response, so that later calls can name it. */
   readonly keepsResponse: boolean;
   readonly background: boolean;
+  /** Tokens it may take, in and out, judged from its size and its own bound: for limits, settled later. */
+  readonly tokensEstimate: number;
+  /** Names the conversation, if the body does; asked for only when there is more than one account. */
+  conversation(): string | null;
   readonly body: RequestBody;
 }
 

@@ -39,6 +39,17 @@ describe("finding the error", () => {
     expect(readUpstreamError({ error: { code: 429, message: "m" } })?.code).toBe("429");
   });
 
+  test("with the time of its reset, as a time or a moment", () => {
+    const read = (more: object) => readUpstreamError({ error: { ...found, ...more } });
+    expect(read({ resets_in_seconds: 90 })).toEqual({ ...found, resetsInMs: 90_000 });
+    expect(read({ resets_at: 1_788_264_000 })).toEqual({ ...found, resetsAtMs: 1_788_264_000_000 });
+    expect(read({ resets_at: 1_788_264_000, resets_in_seconds: 90 })).toEqual({
+      ...found,
+      resetsInMs: 90_000,
+    });
+    expect(read({ resets_at: "soon", resets_in_seconds: -1 })).toEqual(found);
+  });
+
   test("with fields of any other type left out", () => {
     const odd = { error: { code: {}, type: [], param: true, message: null } };
     expect(readUpstreamError(odd)).toEqual({ code: null, type: null, param: null, message: "" });

@@ -11,6 +11,9 @@ export interface UpstreamError {
   param: string | null;
   /** As the upstream wrote it: never shown to anyone before `publicMessage`. */
   message: string;
+  /** When the limit that was hit frees, if the error says so in a field of its own. */
+  resetsInMs?: number;
+  resetsAtMs?: number;
 }
 
 /** Finds the error in a JSON body or event of any OpenAI-like upstream; null if there is none. */
@@ -25,7 +28,14 @@ export function readUpstreamError(json: unknown): UpstreamError | null {
     type: textOf(error.type),
     param: textOf(error.param),
     message: textOf(error.message) ?? "",
+    ...resetOf(error),
   };
+}
+
+function resetOf(error: Record<string, unknown>): Pick<UpstreamError, "resetsInMs" | "resetsAtMs"> {
+  const { resets_in_seconds: seconds, resets_at: at } = error;
+  if (typeof seconds === "number" && seconds >= 0) return { resetsInMs: seconds * 1000 };
+  return typeof at === "number" && at > 0 ? { resetsAtMs: at * 1000 } : {};
 }
 
 /** The SSE `error` event carries its fields at the top. */

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import { compileSnapshot } from "../policy/snapshot.ts";
-import type { AccountRecord } from "../records.ts";
+import { type AccountRecord, NO_RATE_LIMITS } from "../records.ts";
 import { credentialHeader, upstreamPath } from "./address.ts";
 
 /** An account as the snapshot has it. */
@@ -17,6 +17,7 @@ function account(change: Partial<AccountRecord>) {
     priority: 1,
     weight: 1,
     models: {},
+    limits: NO_RATE_LIMITS,
     enabled: true,
     createdAtMs: 1,
     ...change,

@@ -7,8 +7,8 @@ import {
   clientError,
   type FailureClass,
   failed,
+  hintOf,
   mayTryAnother,
-  retryAfterMs,
 } from "./failure.ts";
 
 const error = (change: Partial<UpstreamError> = {}): UpstreamError => ({
@@ -59,10 +59,12 @@ describe("what an upstream's refusal means", () => {
     [400, { code: "billing_hard_limit_reached" }, "quota"],
     [404, { code: "model_not_found" }, "model_missing"],
     [400, { code: "model_not_found" }, "model_missing"],
+    [403, { code: "model_not_found" }, "model_missing"],
     [404, { code: "DeploymentNotFound" }, "model_missing"],
     [404, null, "model_missing"],
     [429, { code: "rate_limit_exceeded" }, "rate_limited"],
     [429, { type: "tokens" }, "rate_limited"],
+    [429, { type: "usage_limit_reached" }, "rate_limited"],
     [429, null, "rate_limited"],
     [408, null, "timeout"],
     [504, null, "timeout"],
@@ -89,6 +91,7 @@ describe("what an upstream's refusal means", () => {
     [{ code: "invalid_image_url" }, "rejected"],
     [{ type: "invalid_request_error" }, "rejected"],
     [{ code: "rate_limit_exceeded" }, "rate_limited"],
+    [{ type: "usage_limit_reached" }, "rate_limited"],
     [{ code: "insufficient_quota" }, "quota"],
     [{ code: "server_is_overloaded" }, "overloaded"],
     [{ type: "overloaded_error" }, "overloaded"],
@@ -241,38 +244,34 @@ describe("an answer that broke off", () => {
   });
 });
 
-describe("when to come back", () => {
-  const NOW_MS = Date.parse("2026-09-01T12:00:00Z");
-  const hint = (headers: Record<string, string>) => retryAfterMs(new Headers(headers), NOW_MS);
+describe("when the upstream may be asked again", () => {
+  const hint = (status: number, said: Partial<UpstreamError>, headerMs: number | null = null) =>
+    classifyError(status, error(said), headerMs).retryAfterMs;
 
-  test("in seconds", () => {
-    expect(hint({ "retry-after": "20" })).toBe(20_000);
-    expect(hint({ "retry-after": "0.5" })).toBe(500);
-    expect(hint({ "retry-after": "0" })).toBe(0);
+  test("is told by the error's own fields or words when headers are silent", () => {
+    expect(hint(429, { message: "Rate limit reached. Please try again in 1.5s." })).toBe(1_500);
+    expect(hint(429, { resetsInMs: 7_200_000, message: "try again in 1s" })).toBe(7_200_000);
+    expect(hint(200, { code: "rate_limit_exceeded", message: "Please try again in 20ms." })).toBe(20);
+    expect(hint(503, { message: "Overloaded, please retry after 20 seconds" })).toBe(20_000);
   });
 
-  test("as a date, which may have passed", () => {
-    expect(hint({ "retry-after": "Tue, 01 Sep 2026 12:00:30 GMT" })).toBe(30_000);
-    expect(hint({ "retry-after": "Tue, 01 Sep 2026 11:00:00 GMT" })).toBe(0);
+  test("is what Retry-After says, else the words, else the counters in other headers", () => {
+    const words = error({ message: "try again in 1.5s" });
+    expect(classifyError(429, words, 90_000, 360_000).retryAfterMs).toBe(90_000);
+    expect(classifyError(429, words, null, 360_000).retryAfterMs).toBe(1_500);
+    expect(classifyError(429, null, null, 360_000).retryAfterMs).toBe(360_000);
   });
 
-  test("in milliseconds, which is the more exact of two", () => {
-    expect(hint({ "retry-after-ms": "1500", "retry-after": "9" })).toBe(1_500);
-    expect(hint({ "retry-after-ms": "soon", "retry-after": "9" })).toBe(9_000);
+  test("is not read out of errors that do not pass by themselves", () => {
+    expect(hint(400, { message: "try again in 5s" })).toBeNull();
+    expect(hint(500, { message: "try again in 5s" })).toBeNull();
   });
 
-  test("is unknown without a hint, or with one that makes no sense", () => {
-    expect(hint({})).toBeNull();
-    expect(hint({ "retry-after": "later" })).toBeNull();
-    expect(hint({ "retry-after": "Infinity" })).toBeNull();
-  });
-
-  test("is never in the past, whatever the header says", () => {
-    fc.assert(
-      fc.property(fc.stringMatching(/^[\x21-\x7e]{0,12}$/), (value) => {
-        expect(hint({ "retry-after": value, "retry-after-ms": value }) ?? 0).toBeGreaterThanOrEqual(0);
-      }),
-    );
-    expect(hint({ "retry-after": "-5" }) ?? 0).toBeGreaterThanOrEqual(0);
+  test("may be a moment, which a clock turns into a time", () => {
+    const failure = classifyError(429, error({ resetsAtMs: 100_000 }), null);
+    expect(hintOf(failure, 40_000)).toBe(60_000);
+    expect(hintOf(failure, 140_000)).toBe(0);
+    expect(hintOf({ ...failure, retryAfterMs: 5 }, 40_000)).toBe(5);
+    expect(hintOf(failed("rate_limited", "r"), 0)).toBeNull();
   });
 });

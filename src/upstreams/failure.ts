@@ -2,6 +2,7 @@
 
 import { ApiError, type ErrorCode, isErrorCode } from "../errors.ts";
 import { type Audience, publicMessage, type UpstreamError } from "../interfaces/upstream-error.ts";
+import { hintInText } from "./rate-limit.ts";
 
 export type FailureClass =
   | "connect" // refused, DNS, TLS, a forbidden address: the request never arrived
@@ -29,13 +30,35 @@ export function failed(kind: FailureClass, reason: string, status: number | null
   return { class: kind, status, reason, error: null, retryAfterMs: null };
 }
 
-/** A failure status, or an error that came inside a successful one. */
+/**
+ * A failure status, or an error that came inside a successful one. What `Retry-After` says counts before the words of
+ * the error, and those before the counters in other headers, which may tell when all of a limit is free again.
+ */
 export function classifyError(
   status: number,
   error: UpstreamError | null,
-  retryAfterMs: number | null,
+  saidMs: number | null,
+  countedMs: number | null = null,
 ): UpstreamFailure {
-  return { class: classOf(status, error), status, reason: `status ${status}`, error, retryAfterMs };
+  const kind = classOf(status, error);
+  const worded =
+    error === null || !COMES_BACK.has(kind) ? null : (error.resetsInMs ?? hintInText(error.message));
+  return {
+    class: kind,
+    status,
+    reason: `status ${status}`,
+    error,
+    retryAfterMs: saidMs ?? worded ?? countedMs,
+  };
+}
+
+/** The classes of failure that pass by themselves at a time the upstream may know. */
+const COMES_BACK: ReadonlySet<FailureClass> = new Set(["rate_limited", "quota", "overloaded"]);
+
+/** When to come back; an error may name the moment rather than the time until then. */
+export function hintOf({ retryAfterMs, error }: UpstreamFailure, nowMs: number): number | null {
+  if (retryAfterMs !== null) return retryAfterMs;
+  return error?.resetsAtMs === undefined ? null : Math.max(0, error.resetsAtMs - nowMs);
 }
 
 function classOf(sent: number, error: UpstreamError | null): FailureClass {
@@ -43,12 +66,13 @@ function classOf(sent: number, error: UpstreamError | null): FailureClass {
   // Inside a stream some upstreams give the status that they could not send any more as the code.
   const status = sent < 400 && /^[45]\d\d$/.test(code) ? Number(code) : sent;
   if (status === 402 || QUOTA.has(code)) return "quota";
-  if (status === 401 || status === 403) return "credential";
-  // A 404 that is no error of the API comes from an address that is not the API's; vLLM's names the model only in words.
+  // A 404 that is no error of the API comes from an address that is not the API's; vLLM's names the model only in
+  // words. A 403 that names the model says nothing about the others that the credential opens.
   if (MODEL_MISSING.has(code) || (status === 404 && (error === null || /\bmodel\b/i.test(error.message)))) {
     return "model_missing";
   }
-  if (status === 429 || code === "rate_limit_exceeded") return "rate_limited";
+  if (status === 401 || status === 403) return "credential";
+  if (status === 429 || RATE_LIMITED.has(code)) return "rate_limited";
   if (status === 408 || status === 504) return "timeout";
   if (status === 503 || status === 529 || OVERLOADED.has(code)) return "overloaded";
   if (status >= 500 || (status < 400 && !CLIENT_FAULTS.has(code))) return "server";
@@ -56,6 +80,7 @@ function classOf(sent: number, error: UpstreamError | null): FailureClass {
 }
 
 const QUOTA = new Set(["insufficient_quota", "billing_hard_limit_reached", "credit_balance_exhausted"]);
+const RATE_LIMITED = new Set(["rate_limit_exceeded", "usage_limit_reached"]);
 const MODEL_MISSING = new Set(["model_not_found", "DeploymentNotFound"]);
 const OVERLOADED = new Set(["server_is_overloaded", "overloaded_error", "slow_down", "engine_overloaded"]);
 
@@ -180,16 +205,4 @@ export function brokenOffError(failure: UpstreamFailure, audience: Audience): Ap
 function retryAfter(ms: number | null): string {
   const seconds = Math.ceil((ms ?? 1000) / 1000);
   return String(Math.min(RETRY_AFTER_SECONDS_MAX, Math.max(1, seconds)));
-}
-
-/** `retry-after-ms`, or `Retry-After` as seconds or as a date; null when the upstream gives no hint. */
-export function retryAfterMs(headers: Headers, nowMs: number): number | null {
-  const ms = Number(headers.get("retry-after-ms") ?? Number.NaN);
-  if (Number.isFinite(ms) && ms >= 0) return ms;
-  const value = headers.get("retry-after");
-  if (value === null) return null;
-  const seconds = Number(value);
-  if (Number.isFinite(seconds) && seconds >= 0) return seconds * 1000;
-  const date = Date.parse(value);
-  return Number.isNaN(date) ? null : Math.max(0, date - nowMs);
 }

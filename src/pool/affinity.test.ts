@@ -1,0 +1,85 @@
+import { describe, expect, test } from "bun:test";
+import { type Home, hashOf, homeOf, openHomeBook } from "./affinity.ts";
+
+interface Named extends Home {
+  id: string;
+}
+
+const named = (id: string, weight = 1): Named => ({ id, seed: hashOf(id), weight });
+const homes = (count: number) => Array.from({ length: count }, (_, i) => named(`account-${i}`));
+const CONVERSATIONS = Array.from({ length: 1_000 }, (_, i) => hashOf(`key_1 conversation ${i}`));
+const all = () => true;
+
+const settled = (among: readonly Named[], isOpenTo: (home: Named) => boolean = all) =>
+  CONVERSATIONS.map((conversation) => homeOf(among, conversation, isOpenTo)?.id);
+
+const countOf = <T>(list: readonly T[], like: (item: T, i: number) => boolean) => list.filter(like).length;
+
+describe("the home of a conversation", () => {
+  test("is always the same, in whatever order the accounts come", () => {
+    expect(settled(homes(10).reverse())).toEqual(settled(homes(10)));
+  });
+
+  test("is spread evenly over equal accounts", () => {
+    const found = settled(homes(10));
+    for (const { id } of homes(10)) {
+      const count = countOf(found, (home) => home === id);
+      expect(count).toBeGreaterThan(70);
+      expect(count).toBeLessThan(130);
+    }
+  });
+
+  test("is spread by weight", () => {
+    const found = settled([named("light", 1), named("heavy", 4)]);
+    const heavy = countOf(found, (home) => home === "heavy");
+    expect(heavy).toBeGreaterThan(760);
+    expect(heavy).toBeLessThan(840);
+  });
+
+  test("moves for at most 15 % when an eleventh account joins ten, and only to that one", () => {
+    const [before, after] = [settled(homes(10)), settled(homes(11))];
+    const moved = after.filter((home, i) => home !== before[i]);
+    expect(moved.length).toBeGreaterThan(0);
+    expect(moved.length).toBeLessThanOrEqual(150);
+    expect(new Set(moved)).toEqual(new Set(["account-10"]));
+  });
+
+  test("moves only for those who lived on an account that fell ill, and to all of the others", () => {
+    const before = settled(homes(10));
+    const after = settled(homes(10), ({ id }) => id !== "account-3");
+    const moved = after.filter((home, i) => home !== before[i]);
+    expect(moved.length).toBe(countOf(before, (home) => home === "account-3"));
+    expect(new Set(moved).size).toBe(9);
+  });
+
+  test("is nowhere when no account is open to it", () => {
+    expect(homeOf(homes(3), hashOf("x"), () => false)).toBeNull();
+    expect(homeOf([], hashOf("x"), all)).toBeNull();
+  });
+});
+
+describe("the book of homes", () => {
+  const [list, other] = [homes(2), homes(2)];
+  const first = named("first");
+
+  test("remembers a home for the list it was found in", () => {
+    const book = openHomeBook<Named>(10);
+    book.keep("c", list, first);
+    expect(book.find("c", list)).toBe(first);
+    expect(book.find("c", other)).toBeNull();
+    expect(book.find("d", list)).toBeNull();
+    book.clear();
+    expect(book.find("c", list)).toBeNull();
+  });
+
+  test("forgets what was not asked for in a long time, and keeps what was", () => {
+    const book = openHomeBook<Named>(10);
+    book.keep("used", list, first);
+    book.keep("unused", list, first);
+    for (let i = 0; i < 30; i++) {
+      book.keep(`c${i}`, list, first);
+      expect(book.find("used", list)).toBe(first);
+    }
+    expect(book.find("unused", list)).toBeNull();
+  });
+});

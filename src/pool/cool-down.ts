@@ -1,0 +1,89 @@
+/** How long an account is left alone after a failure, and of what kind of failure that is true. */
+
+import type { FailureClass } from "../upstreams/failure.ts";
+
+export interface CoolDown {
+  readonly ms: number;
+  /** When it is over, one request goes first to see whether the others may follow. */
+  readonly probe: boolean;
+}
+
+/** What failures of one class do. */
+interface Rule {
+  /** What they speak about: the account as a whole, or one model on it. */
+  readonly breadth: "account" | "model";
+  /** So many in a row before anything follows. */
+  readonly strikes: number;
+}
+
+const RULES: Readonly<Record<Exclude<FailureClass, "rejected">, Rule>> = {
+  connect: { breadth: "account", strikes: 3 },
+  timeout: { breadth: "model", strikes: 3 },
+  reset: { breadth: "model", strikes: 3 },
+  credential: { breadth: "account", strikes: 1 },
+  rate_limited: { breadth: "model", strikes: 1 },
+  quota: { breadth: "account", strikes: 1 },
+  overloaded: { breadth: "model", strikes: 1 },
+  server: { breadth: "model", strikes: 2 },
+  bad_answer: { breadth: "model", strikes: 2 },
+  model_missing: { breadth: "model", strikes: 1 },
+};
+
+export type Ailment = keyof typeof RULES;
+
+export const ruleOf = (kind: Ailment): Rule => RULES[kind];
+
+const EJECTED_MS = 5_000;
+const EJECTED_MS_MAX = 300_000;
+const BURST_MS = 1_000;
+const BURST_MS_MAX = 60_000;
+const OVERLOADED_MS_MIN = 2_000;
+const OVERLOADED_MS_MAX = 10_000;
+const MODEL_MISSING_MS = 300_000;
+/** A quota may be raised and a far reset may be wrong: so often one request looks. */
+const LOOK_AGAIN_MS = 600_000;
+const JITTER = 0.2;
+
+/** `ejections`: how often in a row it was left alone already. */
+export function coolDown(
+  kind: Ailment,
+  hintMs: number | null,
+  ejections: number,
+  random: () => number,
+): CoolDown {
+  switch (kind) {
+    case "credential":
+      return { ms: Number.POSITIVE_INFINITY, probe: false };
+    case "connect":
+    case "timeout":
+    case "reset":
+    case "server":
+    case "bad_answer":
+      return { ms: growing(EJECTED_MS, EJECTED_MS_MAX, ejections, random), probe: true };
+    case "rate_limited":
+      if (!hintMs) return { ms: growing(BURST_MS, BURST_MS_MAX, ejections, random), probe: false };
+      // A burst is over when the upstream says so. A window that takes longer may also end before.
+      return hintMs <= BURST_MS_MAX
+        ? { ms: hintMs, probe: false }
+        : { ms: Math.min(hintMs, LOOK_AGAIN_MS), probe: true };
+    case "quota":
+      return { ms: LOOK_AGAIN_MS, probe: true };
+    case "overloaded": {
+      const spread = OVERLOADED_MS_MIN + random() * (OVERLOADED_MS_MAX - OVERLOADED_MS_MIN);
+      return { ms: Math.max(spread, Math.min(hintMs ?? 0, BURST_MS_MAX)), probe: false };
+    }
+    case "model_missing":
+      return { ms: MODEL_MISSING_MS, probe: true };
+  }
+}
+
+/** Its length comes from how often it failed, not from what the upstream said. */
+export function grows(kind: Ailment, hintMs: number | null): boolean {
+  return ruleOf(kind).strikes > 1 || (kind === "rate_limited" && !hintMs);
+}
+
+/** Doubles up to the cap. The jitter keeps accounts that fell together from being tried together. */
+function growing(baseMs: number, capMs: number, ejections: number, random: () => number): number {
+  const ms = baseMs * 2 ** Math.min(ejections, 30) * (1 - JITTER + 2 * JITTER * random());
+  return Math.min(capMs, ms);
+}

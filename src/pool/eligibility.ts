@@ -1,0 +1,143 @@
+/** Whether a request can have an account now, and if not, why and until when. */
+
+import type { Limiter, Shortage } from "../limits/limiter.ts";
+import type { Route } from "../policy/snapshot.ts";
+import { isOpen, isParked, opensInMs } from "./health.ts";
+import { costOf, scoreOf } from "./score.ts";
+import { isWell, type Seat } from "./standing.ts";
+
+export type Ineligible =
+  | "disabled"
+  | "cooling"
+  | "parked"
+  | "at_capacity"
+  | "rate_limited"
+  | "tried"
+  | "no_model"
+  | "no_interface";
+
+export interface Candidate {
+  accountId: string;
+  accountName: string;
+  upstreamModel: string;
+  priority: number;
+  /** Load, latency and errors in one: lower is better. Null when it is not eligible. */
+  score: number | null;
+  reason: Ineligible | null;
+  /** Until it may be eligible again, if that is known. */
+  freesInMs: number | null;
+}
+
+/** One request's view of the accounts. */
+export interface Asked {
+  readonly tried: readonly Route[];
+  readonly tokens: number;
+  readonly nowMs: number;
+  /** Accounts whose own limits have refused this request. */
+  refused: Map<Seat, Shortage> | null;
+}
+
+/** Null if the seat can be taken. The way of every choice: allocates nothing. */
+export function obstacleOf(seat: Seat, asked: Asked): Ineligible | null {
+  const { nowMs } = asked;
+  if (asked.tried.length > 0 && isTried(seat, asked.tried)) return "tried";
+  if (!isWell(seat, nowMs)) return isParked(seat.health.circuit) ? "parked" : "cooling";
+  if (nowMs < seat.lane.gauge.exhaustedUntilMs) return "rate_limited";
+  if (seat.limited === null) return null;
+  const { standing } = seat;
+  const { concurrency } = seat.route.account.limits;
+  if (concurrency !== null && standing.inFlight >= concurrency) return "at_capacity";
+  if (nowMs < standing.shortUntilMs && asked.tokens >= standing.shortTokens) return "rate_limited";
+  const shortage = asked.refused?.get(seat);
+  return shortage === undefined ? null : reasonOf(shortage);
+}
+
+/** By account, not by route alone: another name for the same model is no other account. */
+export function isTried({ route }: Seat, tried: readonly Route[]): boolean {
+  for (const { account } of tried) if (account.id === route.account.id) return true;
+  return false;
+}
+
+/** The account's own limits said no. Until time or a lower count helps, it need not be asked again. */
+export function noteRefusal(seat: Seat, shortage: Shortage, asked: Asked): void {
+  asked.refused ??= new Map();
+  asked.refused.set(seat, shortage);
+  if (shortage.freesInMs === null) return;
+  seat.standing.shortUntilMs = asked.nowMs + shortage.freesInMs;
+  seat.standing.shortTokens = shortage.unit === "tokens" ? asked.tokens : 0;
+}
+
+const reasonOf = ({ kind }: Shortage): Ineligible =>
+  kind === "concurrency" ? "at_capacity" : "rate_limited";
+
+/** Until the obstacle may be gone; null if time alone does not remove it. */
+function clearsInMs(seat: Seat, obstacle: Ineligible, { nowMs, refused }: Asked): number | null {
+  const { health, lane, standing } = seat;
+  if (obstacle === "cooling") {
+    const account = isOpen(health.circuit, nowMs) ? opensInMs(health.circuit, nowMs) : 0;
+    return Math.max(account, isOpen(lane.circuit, nowMs) ? opensInMs(lane.circuit, nowMs) : 0);
+  }
+  if (obstacle !== "rate_limited") return null;
+  const untilMs = Math.max(lane.gauge.exhaustedUntilMs, standing.shortUntilMs);
+  return untilMs > nowMs ? untilMs - nowMs : (refused?.get(seat)?.freesInMs ?? null);
+}
+
+export interface Outlook {
+  mayFree: boolean;
+  freesInMs: number | null;
+}
+
+/** What waiting can bring when nothing can be taken now. */
+export function outlookOf(seats: Iterable<Seat>, asked: Asked): Outlook {
+  let mayFree = false;
+  let soonestMs: number | null = null;
+  for (const seat of seats) {
+    const obstacle = obstacleOf(seat, asked);
+    if (obstacle === null || obstacle === "tried" || obstacle === "parked") continue;
+    const clearsMs = clearsInMs(seat, obstacle, asked);
+    // A limit that time does not clear is smaller than the request, or zero.
+    if (clearsMs === null && obstacle === "rate_limited") continue;
+    mayFree = true;
+    if (clearsMs !== null && (soonestMs === null || clearsMs < soonestMs)) soonestMs = clearsMs;
+  }
+  return { mayFree, freesInMs: soonestMs };
+}
+
+export function candidateOf(seat: Seat, asked: Asked, limiter: Limiter): Candidate {
+  const { limited } = seat;
+  let reason = obstacleOf(seat, asked);
+  let freesInMs = reason === null ? null : clearsInMs(seat, reason, asked);
+  const shortage = reason === null && limited !== null ? limiter.shortageOf(limited[0], asked.tokens) : null;
+  if (shortage !== null) {
+    reason = reasonOf(shortage);
+    freesInMs = shortage.freesInMs;
+  }
+  const score = reason === null ? scoreOf(seat.standing.inFlight, seat.weight, costIn(seat, asked)) : null;
+  return candidate(seat, score, reason, freesInMs);
+}
+
+/** The one that was taken, as it stood before it held this request. */
+export function chosenCandidate(seat: Seat, asked: Asked): Candidate {
+  const others = Math.max(0, seat.standing.inFlight - 1);
+  const score = scoreOf(others, seat.weight, costIn(seat, asked));
+  return candidate(seat, score, null, null);
+}
+
+const costIn = ({ lane }: Seat, { nowMs }: Asked) => costOf(lane.gauge, lane.typicalMs, nowMs);
+
+function candidate(
+  { route: { account, upstreamModel } }: Seat,
+  score: number | null,
+  reason: Ineligible | null,
+  freesInMs: number | null,
+): Candidate {
+  return {
+    accountId: account.id,
+    accountName: account.name,
+    upstreamModel,
+    priority: account.priority,
+    score,
+    reason,
+    freesInMs,
+  };
+}

@@ -1,0 +1,230 @@
+import { beforeEach, describe, expect, test } from "bun:test";
+import type { FailureClass } from "../upstreams/failure.ts";
+import {
+  abandon,
+  begin,
+  type Circuit,
+  close,
+  closedCircuit,
+  isOpen,
+  isParked,
+  opensInMs,
+  recordFailure,
+  recordSuccess,
+} from "./health.ts";
+
+let nowMs: number;
+let account: Circuit;
+let model: Circuit;
+
+beforeEach(() => {
+  nowMs = 1_000;
+  account = closedCircuit();
+  model = closedCircuit();
+});
+
+const fail = (kind: FailureClass, hintMs: number | null = null) =>
+  recordFailure(account, model, { kind, hintMs }, nowMs, () => 0.5);
+const succeed = () => recordSuccess(account, model, nowMs);
+const times = (count: number, act: () => void) => {
+  for (let i = 0; i < count; i++) act();
+};
+const open = () => ({ account: isOpen(account, nowMs), model: isOpen(model, nowMs) });
+
+const WELL = { account: false, model: false };
+
+describe("failures in a row", () => {
+  test("three connections that fail eject the account", () => {
+    times(2, () => fail("connect"));
+    expect(open()).toEqual(WELL);
+    fail("connect");
+    expect(open()).toEqual({ account: true, model: false });
+    expect(opensInMs(account, nowMs)).toBe(5_000);
+  });
+
+  test.each<[FailureClass, number]>([
+    ["timeout", 3],
+    ["reset", 3],
+    ["server", 2],
+    ["bad_answer", 2],
+    ["overloaded", 1],
+    ["rate_limited", 1],
+    ["model_missing", 1],
+  ])("of class %s eject the model on the account after %i", (kind, count) => {
+    times(count - 1, () => fail(kind));
+    expect(open()).toEqual(WELL);
+    fail(kind);
+    expect(open()).toEqual({ account: false, model: true });
+  });
+
+  test("a success between them begins the count again", () => {
+    times(2, () => fail("connect"));
+    succeed();
+    times(2, () => fail("connect"));
+    expect(open()).toEqual(WELL);
+    fail("server");
+    succeed();
+    fail("server");
+    expect(open()).toEqual(WELL);
+  });
+
+  test("connections that fail are not in a row when one between them got an answer, however bad", () => {
+    times(2, () => fail("connect"));
+    fail("server");
+    times(2, () => fail("connect"));
+    expect(isOpen(account, nowMs)).toBe(false);
+  });
+
+  test("a request that was itself at fault counts for nothing", () => {
+    fail("server");
+    times(9, () => fail("rejected"));
+    expect(open()).toEqual(WELL);
+    fail("server");
+    expect(open()).toEqual({ account: false, model: true });
+  });
+});
+
+describe("half open", () => {
+  beforeEach(() => {
+    times(3, () => fail("connect"));
+    nowMs += 5_000;
+  });
+
+  test("exactly one attempt is let through as a probe", () => {
+    expect(isOpen(account, nowMs)).toBe(false);
+    expect(begin(account, 1, nowMs)).toBe(true);
+    expect(isOpen(account, nowMs)).toBe(true);
+    nowMs += 3_600_000;
+    expect(isOpen(account, nowMs)).toBe(true);
+  });
+
+  test("a probe that succeeds closes the circuit for all", () => {
+    begin(account, 1, nowMs);
+    succeed();
+    expect(isOpen(account, nowMs)).toBe(false);
+    expect(begin(account, 2, nowMs)).toBe(false);
+    times(2, () => fail("connect"));
+    expect(isOpen(account, nowMs)).toBe(false);
+  });
+
+  test("a probe that fails ejects at once, for longer", () => {
+    begin(account, 1, nowMs);
+    fail("connect");
+    expect(opensInMs(account, nowMs)).toBe(10_000);
+    nowMs += 10_000;
+    begin(account, 2, nowMs);
+    fail("connect");
+    expect(opensInMs(account, nowMs)).toBe(20_000);
+  });
+
+  test("a probe that gets any answer shows that the account can be reached", () => {
+    begin(account, 1, nowMs);
+    fail("overloaded");
+    expect(open()).toEqual({ account: false, model: true });
+    expect(begin(account, 2, nowMs)).toBe(false);
+  });
+
+  test("a probe that ends without a word leaves the place to another", () => {
+    begin(account, 1, nowMs);
+    abandon(account, 1);
+    expect(isOpen(account, nowMs)).toBe(false);
+    expect(begin(account, 2, nowMs)).toBe(true);
+    abandon(account, 1);
+    expect(isOpen(account, nowMs)).toBe(true);
+  });
+
+  test("a model that failed is proved alive by a request that it rejects", () => {
+    succeed();
+    times(2, () => fail("server"));
+    nowMs += 5_000;
+    begin(model, 1, nowMs);
+    fail("rejected");
+    expect(begin(model, 2, nowMs)).toBe(false);
+  });
+
+  test("a missing model is not proved present by a request that is rejected", () => {
+    succeed();
+    fail("model_missing");
+    nowMs += 300_000;
+    begin(model, 1, nowMs);
+    fail("rejected");
+    expect(isOpen(model, nowMs)).toBe(false);
+    expect(begin(model, 2, nowMs)).toBe(true);
+  });
+
+  test("a used-up quota is not proved refilled by another failure", () => {
+    succeed();
+    fail("quota");
+    nowMs += 600_000;
+    begin(account, 1, nowMs);
+    fail("timeout");
+    expect(begin(account, 2, nowMs)).toBe(true);
+  });
+});
+
+describe("attempts that were under way when the circuit opened", () => {
+  test("do not lengthen the time when they fail too", () => {
+    times(20, () => fail("connect"));
+    expect(opensInMs(account, nowMs)).toBe(5_000);
+    times(20, () => fail("rate_limited"));
+    expect(opensInMs(model, nowMs)).toBe(1_000);
+  });
+
+  test("do not end it when they succeed", () => {
+    fail("rate_limited", 20_000);
+    nowMs += 1_000;
+    succeed();
+    expect(opensInMs(model, nowMs)).toBe(19_000);
+  });
+
+  test("lengthen it when the upstream says so", () => {
+    fail("rate_limited", 2_000);
+    fail("rate_limited", 30_000);
+    fail("rate_limited", 3_000);
+    expect(opensInMs(model, nowMs)).toBe(30_000);
+  });
+});
+
+describe("a rate limit", () => {
+  test("is over by time alone when it was a burst", () => {
+    fail("rate_limited", 2_000);
+    nowMs += 2_000;
+    expect(open()).toEqual(WELL);
+    expect(begin(model, 1, nowMs)).toBe(false);
+  });
+
+  test("without a hint lasts longer each time, until a success", () => {
+    const lengths = [1, 2, 3].map(() => {
+      fail("rate_limited");
+      const ms = opensInMs(model, nowMs);
+      nowMs += ms;
+      return ms;
+    });
+    expect(lengths).toEqual([1_000, 2_000, 4_000]);
+    succeed();
+    fail("rate_limited");
+    expect(opensInMs(model, nowMs)).toBe(1_000);
+  });
+
+  test("of a window is probed before it is trusted", () => {
+    fail("rate_limited", 7_200_000);
+    nowMs += 600_000;
+    expect(begin(model, 1, nowMs)).toBe(true);
+    fail("rate_limited", 6_600_000);
+    expect(opensInMs(model, nowMs)).toBe(600_000);
+  });
+});
+
+describe("a refused credential", () => {
+  test("parks the account until it is closed by hand", () => {
+    fail("credential");
+    nowMs += 1e12;
+    succeed();
+    fail("quota");
+    fail("connect");
+    expect(isParked(account)).toBe(true);
+    expect(isOpen(account, nowMs)).toBe(true);
+    close(account);
+    expect(open()).toEqual(WELL);
+  });
+});

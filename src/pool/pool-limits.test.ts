@@ -1,0 +1,97 @@
+import { beforeEach, describe, expect, test } from "bun:test";
+import { openRig, type Rig, route } from "./pool.test-support.ts";
+
+let rig: Rig;
+beforeEach(() => {
+  rig = openRig();
+});
+
+describe("an account's own limits", () => {
+  const limits = (change: object) => ({ limits: { concurrency: null, rpm: null, tpm: null, ...change } });
+
+  test("of concurrency are freed by a release", () => {
+    const only = route("a", limits({ concurrency: 2 }));
+    const leases = [rig.take([only]).lease, rig.take([only]).lease];
+    expect(rig.refuse([only])).toMatchObject({ mayFree: true, freesInMs: null });
+    expect(rig.reasons([only])).toEqual(["at_capacity"]);
+    leases[0]?.release();
+    leases[0]?.release();
+    expect(rig.take([only]).route).toBe(only);
+    expect(rig.refuse([only]).mayFree).toBe(true);
+  });
+
+  test("of requests a minute are freed by time, and tell when", () => {
+    const only = route("a", limits({ rpm: 2 }));
+    rig.take([only]).lease.release();
+    rig.clock.pass(10_000);
+    rig.take([only]).lease.release();
+    expect(rig.refuse([only])).toMatchObject({ mayFree: true, freesInMs: 50_000 });
+    expect(rig.reasons([only])).toEqual(["rate_limited"]);
+    rig.clock.pass(50_000);
+    expect(rig.take([only]).route).toBe(only);
+  });
+
+  test("of tokens a minute refuse what is too large and take what fits", () => {
+    const only = route("a", limits({ tpm: 1_000 }));
+    rig.take([only], { tokensEstimate: 700 }).lease.release();
+    expect(rig.refuse([only], { tokensEstimate: 500 })).toMatchObject({ mayFree: true, freesInMs: 60_000 });
+    expect(rig.take([only], { tokensEstimate: 300 }).route).toBe(only);
+  });
+
+  test("are freed early by an attempt that took fewer tokens, or never arrived", () => {
+    const only = route("a", limits({ rpm: 1, tpm: 1_000 }));
+    const first = rig.take([only], { tokensEstimate: 900 });
+    rig.refuse([only], { tokensEstimate: 500 });
+    first.lease.cancel();
+    const second = rig.take([only], { tokensEstimate: 500 });
+    expect(second.route).toBe(only);
+    const tokens = route("b", limits({ tpm: 1_000 }));
+    const third = rig.take([tokens], { tokensEstimate: 900 });
+    rig.refuse([tokens], { tokensEstimate: 500 });
+    third.lease.settle(100);
+    expect(rig.take([tokens], { tokensEstimate: 500 }).route).toBe(tokens);
+  });
+
+  test("send the request to the next account, and to the next priority at last", () => {
+    const routes = [
+      route("a", limits({ rpm: 1 })),
+      route("b", limits({ concurrency: 1 })),
+      route("c", { priority: 2 }),
+    ];
+    const taken = [1, 2, 3, 4].map(() => rig.take(routes).route.account.id);
+    expect(taken.slice(0, 2).toSorted()).toEqual(["a", "b"]);
+    expect(taken.slice(2)).toEqual(["c", "c"]);
+  });
+});
+
+describe("the upstream's own limits", () => {
+  const headers = (remaining: number) =>
+    new Headers({
+      "x-ratelimit-limit-requests": "100",
+      "x-ratelimit-remaining-requests": String(remaining),
+      "x-ratelimit-reset-requests": "8s",
+    });
+
+  test("that are used up keep the account out until their reset", () => {
+    const only = route("a");
+    rig.pool.succeeded(only, 10, headers(0));
+    expect(rig.refuse([only])).toMatchObject({ mayFree: true, freesInMs: 8_000 });
+    expect(rig.reasons([only])).toEqual(["rate_limited"]);
+    rig.clock.pass(8_000);
+    expect(rig.take([only]).probe).toBe(false);
+  });
+
+  test("that are nearly used up lower the account's share", () => {
+    const [scarce, ample] = [route("a"), route("b")];
+    rig.pool.succeeded(scarce, 10, headers(1));
+    rig.pool.succeeded(ample, 10, headers(90));
+    let taken = 0;
+    for (let i = 0; i < 1_000; i++) {
+      const { route: chosen, lease } = rig.take([scarce, ample]);
+      if (chosen === scarce) taken++;
+      lease.release();
+    }
+    expect(taken).toBeGreaterThan(40);
+    expect(taken).toBeLessThan(140);
+  });
+});

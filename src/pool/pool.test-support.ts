@@ -1,0 +1,98 @@
+/** A pool whose time and chance the test holds. */
+
+import { type Limiter, openLimiter } from "../limits/limiter.ts";
+import type { Account, Route } from "../policy/snapshot.ts";
+import { openPool, type Pick, type PickRequest, type Pool } from "./pool.ts";
+
+export interface FakeClock {
+  nowMs(): number;
+  monotonicMs(): number;
+  pass(ms: number): void;
+}
+
+const WALL_MS = Date.parse("2026-09-01T12:00:00Z");
+
+export function fakeClock(): FakeClock {
+  let elapsedMs = 0;
+  return {
+    nowMs: () => WALL_MS + elapsedMs,
+    monotonicMs: () => elapsedMs,
+    pass(ms) {
+      elapsedMs += ms;
+    },
+  };
+}
+
+/** Repeatable chance, from 0 up to 1. */
+export function seeded(seed: number): () => number {
+  let state = seed | 0;
+  return () => {
+    state = (state + 0x6d2b79f5) | 0;
+    let mix = Math.imul(state ^ (state >>> 15), state | 1);
+    mix ^= mix + Math.imul(mix ^ (mix >>> 7), mix | 61);
+    return ((mix ^ (mix >>> 14)) >>> 0) / 2 ** 32;
+  };
+}
+
+export function account(id: string, change: Partial<Account> = {}): Account {
+  return {
+    id,
+    name: `name of ${id}`,
+    kind: "openai",
+    baseUrl: "https://upstream.example",
+    basePath: "",
+    credential: `credential of ${id}`,
+    apiVersion: null,
+    interfaces: new Set(["chat"]),
+    privateNetwork: false,
+    priority: 1,
+    weight: 1,
+    models: {},
+    limits: { concurrency: null, rpm: null, tpm: null },
+    ...change,
+  };
+}
+
+export function route(id: string, change: Partial<Account> = {}, upstreamModel = "m"): Route {
+  return { account: account(id, change), upstreamModel };
+}
+
+export type Picked = Extract<Pick, { kind: "picked" }>;
+export type None = Extract<Pick, { kind: "none" }>;
+
+export interface Rig {
+  clock: FakeClock;
+  pool: Pool;
+  limiter: Limiter;
+  pick(routes: readonly Route[], change?: Partial<PickRequest>): Pick;
+  /** Fails the test when nothing can be picked. */
+  take(routes: readonly Route[], change?: Partial<PickRequest>): Picked;
+  /** Fails the test when something can be picked. */
+  refuse(routes: readonly Route[], change?: Partial<PickRequest>): None;
+  reasons(routes: readonly Route[]): (string | null)[];
+}
+
+export function openRig(seed = 1): Rig {
+  const clock = fakeClock();
+  const limiter = openLimiter(clock);
+  const pool = openPool({ clock, random: seeded(seed), limiter });
+  const pick: Rig["pick"] = (routes, change) =>
+    pool.pick({ routes, tried: new Set(), affinity: null, tokensEstimate: 0, ...change });
+  return {
+    clock,
+    pool,
+    limiter,
+    pick,
+    take(routes, change) {
+      const result = pick(routes, change);
+      if (result.kind === "none") throw new Error(`nothing picked: ${JSON.stringify(result.candidates())}`);
+      return result;
+    },
+    refuse(routes, change) {
+      const result = pick(routes, change);
+      if (result.kind === "picked") throw new Error(`picked ${result.route.account.id}`);
+      return result;
+    },
+    reasons: (routes) => routes.map((one) => pool.describe(one).reason),
+  };
+}

@@ -1,0 +1,246 @@
+/**
+ * Which account next. The best priority that has an eligible account; in it the conversation's own account while
+ * that is well and has a place; else the less loaded of two drawn by lot. Never one that the request has tried.
+ */
+
+import type { Clock } from "../clock.ts";
+import type { Lease, Limiter } from "../limits/limiter.ts";
+import type { Account, Route } from "../policy/snapshot.ts";
+import { hintOf, type UpstreamFailure } from "../upstreams/failure.ts";
+import { readHeadroom } from "../upstreams/rate-limit.ts";
+import { hashOf, homeOf, openHomeBook } from "./affinity.ts";
+import {
+  type Asked,
+  type Candidate,
+  candidateOf,
+  chosenCandidate,
+  isTried,
+  noteRefusal,
+  obstacleOf,
+  outlookOf,
+} from "./eligibility.ts";
+import { abandon, begin, recordFailure, recordSuccess } from "./health.ts";
+import { noteFailure, noteHeadroom, noteSuccess } from "./score.ts";
+import { isWell, openStandings, type Seat } from "./standing.ts";
+import { choose, type Tier, tiersOf } from "./tier.ts";
+
+export type { Candidate, Ineligible } from "./eligibility.ts";
+
+export interface PickRequest {
+  /** One route an account. What is worked out for a list is kept with it: pass the same object again. */
+  routes: readonly Route[];
+  tried: ReadonlySet<Route>;
+  /** Tenant-scoped; null when the request has none. */
+  affinity: string | null;
+  tokensEstimate: number;
+}
+
+export type Pick =
+  | {
+      kind: "picked";
+      route: Route;
+      lease: Lease;
+      /** Worked out when called, as things stand then. */
+      candidates(): Candidate[];
+      /** It is let through to see whether others may follow. */
+      probe: boolean;
+    }
+  | {
+      kind: "none";
+      candidates(): Candidate[];
+      /** True if some candidate is only busy or cooling, so that waiting can help. */
+      mayFree: boolean;
+      /** Until the first of them may be eligible; null if only a release helps. */
+      freesInMs: number | null;
+    };
+
+export interface Pool {
+  pick(request: PickRequest): Pick;
+  /** The attempt is over (called once for each picked route, before or after `lease.release()`). */
+  succeeded(route: Route, firstByteMs: number, headers: Headers | null): void;
+  failed(route: Route, failure: UpstreamFailure): void;
+  /** A stream that had begun came to its end. */
+  finished(route: Route): void;
+  /** A stream that had begun broke off: too late for another account, but the next request should be spared it. */
+  brokeOff(route: Route, failure: UpstreamFailure): void;
+  /** Credential or settings changed, or an administrator acted: the account starts afresh. */
+  forgive(accountId: string): void;
+  /** A new snapshot: what is known of accounts that are not in it is dropped. */
+  retain(accounts: ReadonlyMap<string, Account>): void;
+  describe(route: Route): Candidate;
+}
+
+export interface PoolOptions {
+  clock: Clock;
+  random(): number;
+  limiter: Limiter;
+}
+
+/** Among fewer, finding a conversation's home costs no more than remembering it. */
+const SEATS_WORTH_REMEMBERING = 33;
+const HOMES_KEPT_HALF = 16_384;
+const NONE_TRIED: readonly Route[] = [];
+
+/** So many streams in a row may break off before the account is left alone for a while. */
+const BREAKS_MAX = 3;
+
+export function openPool({ clock, random, limiter }: PoolOptions): Pool {
+  const standings = openStandings();
+  const tiersByRoutes = new WeakMap<readonly Route[], readonly Tier[]>();
+  const homes = openHomeBook<Seat>(HOMES_KEPT_HALF);
+  let attempts = 0;
+
+  function tiersFor(routes: readonly Route[]): readonly Tier[] {
+    const known = tiersByRoutes.get(routes);
+    if (known) return known;
+    const made = tiersOf(routes.map(standings.seatOf));
+    tiersByRoutes.set(routes, made);
+    return made;
+  }
+
+  /** Where the conversation lives. It depends on who is well, never on who is busy, so that a rush moves nobody. */
+  function homeIn({ seats }: Tier, affinity: string, asked: Asked): Seat | null {
+    const mayLive = (seat: Seat) => isWell(seat, asked.nowMs) && !isTried(seat, asked.tried);
+    if (seats.length < SEATS_WORTH_REMEMBERING) return homeOf(seats, hashOf(affinity), mayLive);
+    let found = homes.find(affinity, seats);
+    if (found === null) {
+      found = homeOf(seats, hashOf(affinity), () => true);
+      if (found !== null) homes.keep(affinity, seats, found);
+    }
+    return found !== null && mayLive(found) ? found : homeOf(seats, hashOf(affinity), mayLive);
+  }
+
+  /** Null when the account's own limits refuse. */
+  function take(seat: Seat, asked: Asked): { lease: Lease; probe: boolean } | null {
+    let admitted: Lease | null = null;
+    if (seat.limited !== null) {
+      const admission = limiter.admit(seat.limited, asked.tokens);
+      if (!admission.ok) {
+        noteRefusal(seat, admission.shortage, asked);
+        return null;
+      }
+      admitted = admission.lease;
+    }
+    const attempt = ++attempts;
+    const probesAccount = begin(seat.health.circuit, attempt, asked.nowMs);
+    const probesModel = begin(seat.lane.circuit, attempt, asked.nowMs);
+    return { lease: openLease(seat, admitted, attempt), probe: probesAccount || probesModel };
+  }
+
+  function pick(request: PickRequest): Pick {
+    const { affinity } = request;
+    const asked = askedBy(request, clock.monotonicMs());
+    const tiers = tiersFor(request.routes);
+    const fits = (seat: Seat) => obstacleOf(seat, asked) === null;
+    for (const tier of tiers) {
+      const home = affinity === null ? null : homeIn(tier, affinity, asked);
+      let seat = home !== null && fits(home) ? home : choose(tier, fits, asked.nowMs, random);
+      // Each refusal adds an obstacle, so this ends.
+      while (seat !== null) {
+        const taken = take(seat, asked);
+        if (taken !== null) {
+          const chosen = seat;
+          return {
+            kind: "picked",
+            route: chosen.route,
+            lease: taken.lease,
+            candidates: () => listed(tiers, asked, chosen),
+            probe: taken.probe,
+          };
+        }
+        seat = choose(tier, fits, asked.nowMs, random);
+      }
+    }
+    const outlook = outlookOf(
+      tiers.flatMap(({ seats }) => seats),
+      asked,
+    );
+    return { kind: "none", candidates: () => listed(tiers, asked, null), ...outlook };
+  }
+
+  function listed(tiers: readonly Tier[], asked: Asked, chosen: Seat | null): Candidate[] {
+    const now = { ...asked, nowMs: clock.monotonicMs() };
+    return tiers.flatMap(({ seats }) =>
+      seats.map((seat) => (seat === chosen ? chosenCandidate(seat, now) : candidateOf(seat, now, limiter))),
+    );
+  }
+
+  return {
+    pick,
+    succeeded(route, firstByteMs, headers) {
+      const { health, lane } = standings.seatOf(route);
+      const nowMs = clock.monotonicMs();
+      recordSuccess(health.circuit, lane.circuit, nowMs);
+      noteSuccess(lane.gauge, firstByteMs, nowMs);
+      const headroom = headers === null ? null : readHeadroom(headers);
+      if (headroom !== null) noteHeadroom(lane.gauge, headroom, nowMs);
+    },
+    finished(route) {
+      standings.seatOf(route).lane.breaks = 0;
+    },
+    brokeOff(route, failure) {
+      const { health, lane } = standings.seatOf(route);
+      const nowMs = clock.monotonicMs();
+      noteFailure(lane.gauge, nowMs);
+      // Each of them began well, which made good whatever was held against the account: hence a count of their own.
+      if (++lane.breaks < BREAKS_MAX) return;
+      lane.breaks = 0;
+      lane.circuit.strikes = BREAKS_MAX;
+      recordFailure(health.circuit, lane.circuit, { kind: failure.class, hintMs: null }, nowMs, random);
+    },
+    failed(route, failure) {
+      const { health, lane } = standings.seatOf(route);
+      const nowMs = clock.monotonicMs();
+      const blow = { kind: failure.class, hintMs: hintOf(failure, clock.nowMs()) };
+      recordFailure(health.circuit, lane.circuit, blow, nowMs, random);
+      if (failure.class !== "rejected") noteFailure(lane.gauge, nowMs);
+    },
+    forgive: standings.forgive,
+    retain(accounts) {
+      standings.retain(accounts, clock.monotonicMs());
+      homes.clear();
+    },
+    describe(route) {
+      const asked = { tried: NONE_TRIED, tokens: 0, nowMs: clock.monotonicMs(), refused: null };
+      return candidateOf(standings.seatOf(route), asked, limiter);
+    },
+  };
+}
+
+/** The caller adds to its set as it goes on: what this choice knew is copied. */
+function askedBy({ tried, tokensEstimate }: PickRequest, nowMs: number): Asked {
+  return {
+    tried: tried.size === 0 ? NONE_TRIED : [...tried],
+    tokens: tokensEstimate,
+    nowMs,
+    refused: null,
+  };
+}
+
+/** Counts the attempt as under way until it is over, and lets another probe if this one ends without a word. */
+function openLease({ standing, health, lane }: Seat, admitted: Lease | null, attempt: number): Lease {
+  let over = false;
+  standing.inFlight++;
+  const end = () => {
+    if (over) return;
+    over = true;
+    standing.inFlight--;
+    abandon(health.circuit, attempt);
+    abandon(lane.circuit, attempt);
+  };
+  return {
+    settle(tokens) {
+      admitted?.settle(tokens);
+      standing.shortUntilMs = 0;
+    },
+    release() {
+      end();
+      admitted?.release();
+    },
+    cancel() {
+      end();
+      admitted?.cancel();
+      standing.shortUntilMs = 0;
+    },
+  };
+}

@@ -1,0 +1,104 @@
+import { describe, expect, test } from "bun:test";
+import fc from "fast-check";
+import { costOf, freshGauge, isLighter, noteFailure, noteHeadroom, noteSuccess, scoreOf } from "./score.ts";
+
+describe("the cost of an account", () => {
+  test("is 1 while nothing is known", () => {
+    expect(costOf(freshGauge(), 0, 5_000)).toBe(1);
+    expect(costOf(freshGauge(), 200, 5_000)).toBe(1);
+  });
+
+  test("is its latency relative to what is typical", () => {
+    const slow = freshGauge();
+    noteSuccess(slow, 1_000, 5_000);
+    expect(costOf(slow, 100, 5_000)).toBe(10);
+    expect(costOf(slow, 1_000, 5_000)).toBe(1);
+  });
+
+  test("follows the latency within some tens of answers", () => {
+    const gauge = freshGauge();
+    noteSuccess(gauge, 1_000, 0);
+    for (let i = 1; i <= 80; i++) noteSuccess(gauge, 100, i * 10);
+    expect(gauge.latencyMs).toBeGreaterThan(100);
+    expect(gauge.latencyMs).toBeLessThan(120);
+  });
+
+  test("follows it at once after a long silence", () => {
+    const gauge = freshGauge();
+    noteSuccess(gauge, 1_000, 0);
+    noteSuccess(gauge, 100, 3_600_000);
+    expect(gauge.latencyMs).toBeLessThan(120);
+  });
+
+  test("fades without news, so that a slow or failing account is tried again", () => {
+    const gauge = freshGauge();
+    noteSuccess(gauge, 1_000, 0);
+    noteFailure(gauge, 0);
+    const costs = [0, 300_000, 3_000_000, 30_000_000].map((nowMs) => costOf(gauge, 100, nowMs));
+    expect(costs).toEqual(costs.toSorted((a, b) => b - a));
+    expect(costs.at(-1)).toBeLessThan(1.2);
+  });
+
+  test("rises with failures, at most to double, and falls with successes", () => {
+    const gauge = freshGauge();
+    noteSuccess(gauge, 100, 0);
+    for (let i = 0; i < 100; i++) noteFailure(gauge, i);
+    expect(costOf(gauge, 100, 100)).toBeGreaterThan(1.9);
+    expect(costOf(gauge, 100, 100)).toBeLessThanOrEqual(2);
+    for (let i = 0; i < 100; i++) noteSuccess(gauge, 100, 100 + i);
+    expect(costOf(gauge, 100, 200)).toBeLessThan(1.02);
+  });
+});
+
+describe("the upstream's own allowance", () => {
+  const costWith = (left: number, nowMs = 0) => {
+    const gauge = freshGauge();
+    noteHeadroom(gauge, { left, resetMs: 10_000 }, 0);
+    return costOf(gauge, 0, nowMs);
+  };
+
+  test("costs nothing while a tenth of it is left, and more and more below that", () => {
+    expect([1, 0.5, 0.1].map((left) => costWith(left))).toEqual([1, 1, 1]);
+    expect(costWith(0.05)).toBeCloseTo(2);
+    expect(costWith(0.01)).toBeCloseTo(10);
+  });
+
+  test("is whole again after its reset", () => {
+    expect(costWith(0.01, 10_000)).toBe(1);
+  });
+
+  test("is exhausted until its reset, a minute at most, whatever older answers say", () => {
+    const gauge = freshGauge();
+    noteHeadroom(gauge, { left: 0, resetMs: 5_000 }, 0);
+    noteHeadroom(gauge, { left: 0.3, resetMs: 5_000 }, 1);
+    expect(gauge.exhaustedUntilMs).toBe(5_000);
+    noteHeadroom(gauge, { left: 0, resetMs: 3_600_000 }, 2);
+    expect(gauge.exhaustedUntilMs).toBe(60_002);
+  });
+});
+
+test("a score is load by weight, times the cost", () => {
+  expect(scoreOf(0, 1, 1)).toBe(1);
+  expect(scoreOf(3, 2, 10)).toBe(20);
+});
+
+describe("the lighter of two", () => {
+  test("of equal weight is the one with fewer requests, and the first if they have the same", () => {
+    const load = fc.nat({ max: 50 });
+    fc.assert(
+      fc.property(load, load, (a, b) => {
+        const lighter = isLighter({ inFlight: b, weight: 3 }, { inFlight: a, weight: 3 });
+        expect(lighter).toBe(b < a);
+      }),
+    );
+  });
+
+  test("never prefers each of two to the other", () => {
+    const load = fc.record({ inFlight: fc.nat({ max: 50 }), weight: fc.integer({ min: 1, max: 1_000 }) });
+    fc.assert(
+      fc.property(load, load, (a, b) => {
+        expect(isLighter(a, b) && isLighter(b, a)).toBe(false);
+      }),
+    );
+  });
+});

@@ -1,0 +1,136 @@
+/** What is known of each account and of each model on it. It outlives snapshots: only a new credential starts afresh. */
+
+import type { Subject } from "../limits/limiter.ts";
+import type { Account, Route } from "../policy/snapshot.ts";
+import { hashOf } from "./affinity.ts";
+import { type Circuit, close, closedCircuit, isOpen } from "./health.ts";
+import { freshGauge, type Gauge } from "./score.ts";
+
+/** An account by its id, whatever its credential. */
+export interface AccountStanding {
+  inFlight: number;
+  /** Its own rate limits refuse, until then, requests of so many tokens and more. */
+  shortUntilMs: number;
+  shortTokens: number;
+  health: AccountHealth;
+}
+
+/** An account as long as it is reached in the same way with the same credential. */
+export interface AccountHealth {
+  readonly of: Account;
+  readonly circuit: Circuit;
+  readonly lanes: Map<string, Lane>;
+}
+
+/** One upstream model on one account. */
+export interface Lane {
+  readonly circuit: Circuit;
+  readonly gauge: Gauge;
+  /** Latency that is usual where this was last weighed; 0 while unknown. */
+  typicalMs: number;
+  /** Streams in a row that broke off after they had begun. */
+  breaks: number;
+}
+
+/** All that choosing needs of a route, in one place. */
+export interface Seat {
+  readonly route: Route;
+  readonly seed: number;
+  readonly weight: number;
+  readonly standing: AccountStanding;
+  readonly health: AccountHealth;
+  readonly lane: Lane;
+  /** The account, for the limiter; null when it has no limits of its own. */
+  readonly limited: readonly [Subject] | null;
+}
+
+export interface Standings {
+  seatOf(route: Route): Seat;
+  forgive(accountId: string): void;
+  /** Drops what is known of accounts that are no longer there, and of models nobody has asked for in a long time. */
+  retain(accounts: ReadonlyMap<string, Account>, nowMs: number): void;
+}
+
+const LANE_IDLE_MS = 3_600_000;
+
+export function openStandings(): Standings {
+  const standings = new Map<string, AccountStanding>();
+  const seats = new WeakMap<Route, Seat>();
+
+  function standingOf(account: Account): AccountStanding {
+    const known = standings.get(account.id);
+    if (!known) {
+      const standing = { inFlight: 0, shortUntilMs: 0, shortTokens: 0, health: healthOf(account) };
+      standings.set(account.id, standing);
+      return standing;
+    }
+    // Attempts under way keep the health they began with: an old credential's refusal is not the new one's.
+    if (!isReachedAlike(known.health.of, account)) known.health = healthOf(account);
+    return known;
+  }
+
+  function take(route: Route): Seat {
+    const { account, upstreamModel } = route;
+    const standing = standingOf(account);
+    const { health } = standing;
+    let lane = health.lanes.get(upstreamModel);
+    if (!lane) {
+      lane = { circuit: closedCircuit(), gauge: freshGauge(), typicalMs: 0, breaks: 0 };
+      health.lanes.set(upstreamModel, lane);
+    }
+    const seed = hashOf(account.id);
+    const seat = {
+      route,
+      seed,
+      weight: account.weight,
+      standing,
+      health,
+      lane,
+      limited: subjectsOf(account),
+    };
+    seats.set(route, seat);
+    return seat;
+  }
+
+  return {
+    seatOf: (route) => seats.get(route) ?? take(route),
+    forgive(accountId) {
+      const health = standings.get(accountId)?.health;
+      if (!health) return;
+      close(health.circuit);
+      for (const { circuit, gauge } of health.lanes.values()) {
+        close(circuit);
+        Object.assign(gauge, freshGauge());
+      }
+    },
+    retain(accounts, nowMs) {
+      for (const [id, { health }] of standings) {
+        if (!accounts.has(id)) standings.delete(id);
+        for (const [model, { circuit, gauge }] of health.lanes) {
+          const idle = nowMs - gauge.measuredAtMs > LANE_IDLE_MS && nowMs >= circuit.untilMs;
+          if (idle) health.lanes.delete(model);
+        }
+      }
+    },
+  };
+}
+
+function subjectsOf({ id, limits }: Account): readonly [Subject] | null {
+  const { concurrency, rpm, tpm } = limits;
+  if (concurrency === null && rpm === null && tpm === null) return null;
+  return [{ scope: "account", id, limits }];
+}
+
+function healthOf(account: Account): AccountHealth {
+  return { of: account, circuit: closedCircuit(), lanes: new Map() };
+}
+
+function isReachedAlike(a: Account, b: Account): boolean {
+  if (a === b) return true;
+  return a.credential === b.credential && a.baseUrl === b.baseUrl && a.kind === b.kind;
+}
+
+/** Well enough to be a conversation's home, whether or not there is a place right now. */
+export function isWell({ health, lane }: Seat, nowMs: number): boolean {
+  return !isOpen(health.circuit, nowMs) && !isOpen(lane.circuit, nowMs);
+}

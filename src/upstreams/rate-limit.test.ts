@@ -1,0 +1,149 @@
+import { describe, expect, test } from "bun:test";
+import fc from "fast-check";
+import { durationMs, hintInText, readHeadroom, resetOfUsedUp, retryAfterMs } from "./rate-limit.ts";
+
+describe("when to come back", () => {
+  const NOW_MS = Date.parse("2026-09-01T12:00:00Z");
+  const hint = (headers: Record<string, string>) => retryAfterMs(new Headers(headers), NOW_MS);
+
+  test("in seconds", () => {
+    expect(hint({ "retry-after": "20" })).toBe(20_000);
+    expect(hint({ "retry-after": "0.5" })).toBe(500);
+    expect(hint({ "retry-after": "0" })).toBe(0);
+  });
+
+  test("as a date, which may have passed", () => {
+    expect(hint({ "retry-after": "Tue, 01 Sep 2026 12:00:30 GMT" })).toBe(30_000);
+    expect(hint({ "retry-after": "Tue, 01 Sep 2026 11:00:00 GMT" })).toBe(0);
+  });
+
+  test("in milliseconds, which is the more exact of two", () => {
+    expect(hint({ "retry-after-ms": "1500", "retry-after": "9" })).toBe(1_500);
+    expect(hint({ "retry-after-ms": "soon", "retry-after": "9" })).toBe(9_000);
+  });
+
+  test("is unknown without a hint, or with one that makes no sense", () => {
+    expect(hint({})).toBeNull();
+    expect(hint({ "retry-after": "later" })).toBeNull();
+    expect(hint({ "retry-after": "Infinity" })).toBeNull();
+  });
+
+  test("by the reset of a limit that is used up, the later of two", () => {
+    const reset = (headers: Record<string, string>) => resetOfUsedUp(new Headers(headers));
+    const used = (unit: string, remaining: number, reset: string) => ({
+      [`x-ratelimit-limit-${unit}`]: "100",
+      [`x-ratelimit-remaining-${unit}`]: String(remaining),
+      [`x-ratelimit-reset-${unit}`]: reset,
+    });
+    expect(reset(used("requests", 0, "12ms"))).toBe(12);
+    expect(reset(used("tokens", 0, "6m0s"))).toBe(360_000);
+    expect(reset({ ...used("requests", 0, "1s"), ...used("tokens", 0, "3s") })).toBe(3_000);
+    expect(reset({ ...used("requests", 5, "9s"), ...used("tokens", 0, "3s") })).toBe(3_000);
+    expect(reset(used("requests", 5, "9s"))).toBeNull();
+  });
+
+  test("is never in the past, whatever the header says", () => {
+    fc.assert(
+      fc.property(fc.stringMatching(/^[\x21-\x7e]{0,12}$/), (value) => {
+        expect(hint({ "retry-after": value, "retry-after-ms": value }) ?? 0).toBeGreaterThanOrEqual(0);
+      }),
+    );
+    expect(hint({ "retry-after": "-5" }) ?? 0).toBeGreaterThanOrEqual(0);
+  });
+});
+
+describe("a duration", () => {
+  test.each([
+    ["1s", 1_000],
+    ["6m0s", 360_000],
+    ["12ms", 12],
+    ["2m59.56s", 179_560],
+    ["1h2m3s", 3_723_000],
+    ["500µs", 0.5],
+    ["1d", 86_400_000],
+    ["20 seconds", 20_000],
+    ["1 hour, 5 minutes and 2 seconds", 3_902_000],
+    ["7", 7_000],
+    ["0s", 0],
+  ])("%s is %d ms", (text, ms) => {
+    expect(durationMs(text)).toBeCloseTo(ms, 6);
+  });
+
+  test.each([[""], ["soon"], ["-5s"], ["5 parsecs"], ["s"]])("is not found in %p", (text) => {
+    expect(durationMs(text)).toBeNull();
+  });
+
+  test("is read the same every time, whatever the text", () => {
+    fc.assert(
+      fc.property(fc.string(), (text) => {
+        const ms = durationMs(text);
+        expect(durationMs(text)).toBe(ms);
+        expect(ms === null || ms >= 0).toBe(true);
+      }),
+    );
+  });
+});
+
+describe("words that tell when to come back", () => {
+  test.each([
+    [
+      "Rate limit reached for gpt-6 on tokens per min. Please try again in 1.5s. Visit https://x.example.",
+      1_500,
+    ],
+    ["Please try again in 6m0s.", 360_000],
+    ["Please try again in 120ms.", 120],
+    ["Please retry after 20 seconds.", 20_000],
+    ["Please retry after 20 seconds 3 times.", 20_000],
+    ["Try again in 1 second", 1_000],
+    ["try again in 30", 30_000],
+    ["Retrying in 2 minutes", 120_000],
+  ])("%s", (text, ms) => {
+    expect(hintInText(text)).toBe(ms);
+  });
+
+  test.each([["Try again later."], ["Please try again in a moment."], ["try again in 0s"], ["5s"], [""]])(
+    "are not in %p",
+    (text) => {
+      expect(hintInText(text)).toBeNull();
+    },
+  );
+});
+
+describe("how much an upstream still allows", () => {
+  const headroom = (values: Record<string, string>) =>
+    readHeadroom(
+      new Headers(
+        Object.entries(values).map(([name, value]): [string, string] => [`x-ratelimit-${name}`, value]),
+      ),
+    );
+
+  test("is the tighter of requests and tokens, with its reset", () => {
+    const both = {
+      "limit-requests": "100",
+      "remaining-requests": "40",
+      "reset-requests": "6s",
+      "limit-tokens": "1000",
+      "remaining-tokens": "50",
+      "reset-tokens": "2s",
+    };
+    expect(headroom(both)).toEqual({ left: 0.05, resetMs: 2_000 });
+    expect(headroom({ ...both, "remaining-tokens": "900" })).toEqual({ left: 0.4, resetMs: 6_000 });
+  });
+
+  test("has no reset that matters while there is plenty", () => {
+    expect(headroom({ "limit-requests": "100", "remaining-requests": "99", "reset-requests": "6s" })).toEqual(
+      { left: 0.99, resetMs: 0 },
+    );
+  });
+
+  test("is nothing, for a second, when only that is said", () => {
+    expect(headroom({ "remaining-requests": "0" })).toEqual({ left: 0, resetMs: 1_000 });
+    expect(headroom({ "remaining-requests": "-3" })).toEqual({ left: 0, resetMs: 1_000 });
+  });
+
+  test("is unknown without headers that make sense, and something if only a remainder is told", () => {
+    expect(headroom({})).toBeNull();
+    expect(headroom({ "remaining-requests": "many" })).toBeNull();
+    expect(headroom({ "remaining-requests": "7" })).toEqual({ left: 1, resetMs: 0 });
+  });
+});
