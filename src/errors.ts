@@ -25,6 +25,7 @@ const CATALOGUE = {
   invalid_api_key: { status: 401, type: "invalid_request_error" },
   interface_not_allowed: { status: 403, type: "permission_error" },
   model_not_found: { status: 404, type: "invalid_request_error" },
+  request_not_found: { status: 404, type: "invalid_request_error" },
   response_not_found: { status: 404, type: "invalid_request_error" },
   unknown_url: { status: 404, type: "invalid_request_error" },
   method_not_allowed: { status: 405, type: "invalid_request_error" },

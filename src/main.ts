@@ -13,10 +13,15 @@ import type { Gateway } from "./gateway/gateway.ts";
 import { openRequestReader } from "./gateway/read-request.ts";
 import { openPulse } from "./gateway/relay.ts";
 import { openResponseRoutes } from "./gateway/response-routes.ts";
+import { openRetryBudget } from "./gateway/retry-budget.ts";
+import { seedWindows } from "./gateway/seed-windows.ts";
 import { openUsageWriter, type UsageWriter } from "./gateway/settle.ts";
 import { sweepSpool } from "./gateway/spool.ts";
+import { openLimiter } from "./limits/limiter.ts";
 import { type Log, openLog } from "./observe/log.ts";
 import { openLivePolicy } from "./policy/live-policy.ts";
+import { openPool } from "./pool/pool.ts";
+import { openWaitingRoom } from "./pool/waiting.ts";
 import { type Server, startServer } from "./server/server.ts";
 import type { Db } from "./store/db.ts";
 import { readPolicy } from "./store/policy.ts";
@@ -60,9 +65,19 @@ export async function startGateway(
     log,
     pollMs: limits.policyPollMs,
   });
+  const limiter = openLimiter(clock);
+  await seedWindows(db, policy, limiter, clock);
+  const pool = openPool({ clock, random: Math.random, limiter });
   const usage = openUsageWriter({ db, log, ...limits.usageWriter });
   const pulse = openPulse(limits.pulseMs, clock.monotonicMs);
   const alarms = openAlarms(limits.alarmsMs, clock);
+  let retained = policy.snapshot();
+  pulse.add(() => {
+    // What is known of accounts outlives a change of policy, but not the accounts themselves.
+    if (policy.snapshot() === retained) return;
+    retained = policy.snapshot();
+    pool.retain(retained.accounts);
+  });
   const gateway: Gateway = {
     clock,
     log,
@@ -74,13 +89,16 @@ export async function startGateway(
       badKeys: openBadKeyThrottle(limits.badKeyTriesPerMinute, clock.monotonicMs),
       nowMs: clock.nowMs,
     },
+    limiter,
     usage,
     responses: openResponseRoutes(db, limits.rememberedResponsesMax),
     dispatcher: {
       ...clock,
       alarms,
       log,
-      random: Math.random,
+      pool,
+      room: openWaitingRoom(clock),
+      retries: openRetryBudget(),
       dialer: openDialer({ clock, lookupTimeoutMs: limits.lookupTimeoutMs, cacheMs: limits.addressCacheMs }),
       reach: openReach({ clock, connectTimeoutMs: limits.connectTimeoutMs }),
       userAgent: `model-gateway/${VERSION}`,

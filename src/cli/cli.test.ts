@@ -182,11 +182,13 @@ describe("apply and export", () => {
   test("a wrong file is refused with all its problems, and exit code 1", async () => {
     const { code, err } = await run([
       "apply",
-      file("server: { prot: 1 }\ngroups:\n  - name: g\n    limits: { rpm: 1 }\n"),
+      file("server: { prot: 1 }\ngroups:\n  - name: g\n    billing: { charge: balance }\n"),
     ]);
     expect(code).toBe(1);
     expect(err).toContain("gateway.yaml:1:11  server.prot: is not a known field. Did you mean port?");
-    expect(err).toContain("gateway.yaml:4:5  groups[0].limits: limits are not enforced by this version yet");
+    expect(err).toContain(
+      "gateway.yaml:4:16  groups[0].billing.charge: charging is not part of this version yet",
+    );
     expect(err).toContain("2 problems in gateway.yaml. Nothing was changed.");
   });
 
@@ -260,6 +262,24 @@ describe("keys", () => {
     expect((await run(["keys", "revoke", publicId])).out).toContain("was revoked before");
     expect((await run(["keys", "list"])).out).not.toContain(publicId);
     expect((await run(["keys", "list", "--all"])).out).toMatch(new RegExp(`${publicId} .* revoked`));
+  });
+
+  test("a key may be made with limits, which the list shows", async () => {
+    await run(["apply", file(FILE)]);
+    const create = ["keys", "create", "--name", "slow", "--group", "other"];
+    const made = await run([...create, "--rpm", "60", "--concurrency", "5", "--json"]);
+    expect(JSON.parse(made.out).limits).toEqual({ concurrency: 5, rpm: 60 });
+    const { out } = await run(["keys", "list"]);
+    expect(out).toMatch(/slow .*concurrency 5, rpm 60$/m);
+    expect(out).toMatch(/ci .* -$/m);
+    const listed = JSON.parse((await run(["keys", "list", "--json"])).out);
+    expect(listed.map(({ limits }: { limits: unknown }) => limits)).toEqual([
+      null,
+      { concurrency: 5, rpm: 60 },
+    ]);
+    const wrong = await run([...create, "--tpm", "lots"]);
+    expect(wrong).toMatchObject({ code: 2 });
+    expect(wrong.err).toContain("--tpm must be a whole number, 1 or more.");
   });
 
   test("what does not exist is named, with what does", async () => {

@@ -17,7 +17,7 @@ export interface Command {
   summary: string;
   /** More than the summary says, for `--help`. */
   about?: string;
-  /** Names of the values that stand without a flag; all are required. */
+  /** Names of the values that stand without a flag; one in brackets may be left out. */
   positionals?: readonly string[];
   options: Readonly<Record<string, Option>>;
   /** Resolves to the exit code. */
@@ -111,8 +111,8 @@ export async function runCommand(
   }
   expected.forEach((name, i) => {
     const value = positionals[i];
-    if (value === undefined) misuse(`${name} is missing.`, help);
-    values.set(name, value);
+    if (value !== undefined) values.set(name.replace(/^\[|\]$/g, ""), value);
+    else if (!name.startsWith("[")) misuse(`${name} is missing.`, help);
   });
   for (const [name, option] of Object.entries(command.options)) {
     if (option.required && !values.has(name)) misuse(`--${name} ${option.value ?? ""} is missing.`, help);

@@ -4,6 +4,7 @@ import { claimAdmin } from "./admin.ts";
 import { apply } from "./apply.ts";
 import { type Command, Failure, misuse, runCommand } from "./command.ts";
 import { doctor } from "./doctor.ts";
+import { explain } from "./explain.ts";
 import { exportState } from "./export.ts";
 import { createKey, listAllKeys, revoke } from "./keys.ts";
 import { rotateMasterKey } from "./master-key.ts";
@@ -18,6 +19,7 @@ const COMMANDS: readonly Command[] = [
   listAllKeys,
   revoke,
   claimAdmin,
+  explain,
   doctor,
   simulate,
   rotateMasterKey,

@@ -6,10 +6,13 @@ import type { Key } from "../policy/key-index.ts";
 import { compileSnapshot } from "../policy/snapshot.ts";
 import {
   type AccountRecord,
+  DEFAULT_QUEUE,
   type GroupRecord,
   INTERFACES,
   type ModelRecord,
   NO_BILLING,
+  NO_LIMITS,
+  NO_RATE_LIMITS,
 } from "../records.ts";
 import { admit, allowInterface } from "./admit.ts";
 import type { Caller } from "./authenticate.ts";
@@ -22,6 +25,8 @@ const KEY: Key = {
   userId: null,
   groupId: "g1",
   expiresAtMs: null,
+  limits: NO_LIMITS,
+  userLimits: NO_LIMITS,
   createdAtMs: 1,
 };
 
@@ -44,6 +49,7 @@ const account = (id: string, change: Partial<AccountRecord> = {}): AccountRecord
   priority: 1,
   weight: 1,
   models: { "*": "up-*" },
+  limits: NO_RATE_LIMITS,
   enabled: true,
   createdAtMs: 1,
   ...change,
@@ -58,6 +64,9 @@ function caller(models: ModelRecord[], accounts: AccountRecord[], change: Partia
     accounts: accounts.map(({ id }) => id),
     billing: NO_BILLING,
     onDisconnect: "cancel",
+    limits: NO_LIMITS,
+    groupLimits: NO_LIMITS,
+    queue: DEFAULT_QUEUE,
     createdAtMs: 1,
     ...change,
   };

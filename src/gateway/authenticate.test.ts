@@ -2,13 +2,13 @@ import { describe, expect, test } from "bun:test";
 import { ApiError } from "../errors.ts";
 import { createKeyIndex } from "../policy/key-index.ts";
 import { compileSnapshot } from "../policy/snapshot.ts";
-import { type KeyRecord, NO_BILLING } from "../records.ts";
+import { DEFAULT_QUEUE, type KeyOfUser, NO_BILLING, NO_LIMITS } from "../records.ts";
 import { authenticate } from "./authenticate.ts";
 import { openBadKeyThrottle } from "./bad-keys.ts";
 
 const NOW_MS = 1_000_000;
 
-const record = (id: string, change: Partial<KeyRecord> = {}): KeyRecord => ({
+const record = (id: string, change: Partial<KeyOfUser> = {}): KeyOfUser => ({
   id,
   name: id,
   userId: null,
@@ -18,6 +18,8 @@ const record = (id: string, change: Partial<KeyRecord> = {}): KeyRecord => ({
   last4: "last",
   status: "active",
   expiresAtMs: null,
+  limits: NO_LIMITS,
+  userLimits: NO_LIMITS,
   createdAtMs: 1,
   revokedAtMs: null,
   ...change,
@@ -36,6 +38,9 @@ const SNAPSHOT = compileSnapshot(
         accounts: [],
         billing: NO_BILLING,
         onDisconnect: "cancel",
+        limits: NO_LIMITS,
+        groupLimits: NO_LIMITS,
+        queue: DEFAULT_QUEUE,
         createdAtMs: 1,
       },
     ],
@@ -43,7 +48,7 @@ const SNAPSHOT = compileSnapshot(
   { simulatorUrl: null, unseal: () => null },
 );
 
-function door(...keys: KeyRecord[]) {
+function door(...keys: KeyOfUser[]) {
   const index = createKeyIndex();
   index.patch(keys);
   const digested: string[] = [];

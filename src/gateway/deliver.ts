@@ -1,15 +1,21 @@
 /** The last stops: an account is found, and what it says reaches the client, recorded before it is final. */
 
 import { ApiError } from "../errors.ts";
+import { sessionOf } from "../interfaces/conversation.ts";
 import { openStreamReader } from "../interfaces/open-stream-reader.ts";
 import type { Endpoint, ModelRequest } from "../interfaces/request.ts";
+import type { TokenUsage } from "../interfaces/usage.ts";
+import type { Lease, Subject } from "../limits/limiter.ts";
 import type { Route } from "../policy/snapshot.ts";
 import type { UsageRow } from "../store/usage.ts";
 import { brokenOffError } from "../upstreams/failure.ts";
 import { headersDown } from "../upstreams/headers.ts";
 import type { Caller } from "./authenticate.ts";
-import { audienceOf, dispatch, type Order } from "./dispatch.ts";
+import { audienceOf, dispatch } from "./dispatch.ts";
 import type { Call, Gateway } from "./gateway.ts";
+import type { Order } from "./order.ts";
+import { rateHeaders } from "./own-limits.ts";
+import type { Place } from "./place.ts";
 import type { CallRecord } from "./record.ts";
 import { relay, type StreamEnd } from "./relay.ts";
 import type { UpstreamStream } from "./upstream-stream.ts";
@@ -23,6 +29,9 @@ export interface Passage {
   request: ModelRequest;
   routes: readonly Route[];
   record: CallRecord;
+  /** What the caller's own limits granted. */
+  subjects: readonly Subject[];
+  lease: Lease;
 }
 
 export async function deliverAnswer(passage: Passage): Promise<Response> {
@@ -30,6 +39,7 @@ export async function deliverAnswer(passage: Passage): Promise<Response> {
   const delivery = await dispatch(gateway.dispatcher, orderFor(passage));
   if (delivery.kind !== "answer") throw new Error("a whole answer was asked for and a stream came");
   const { answer } = delivery;
+  delivery.place.release(settleOwn(passage, answer.usage));
   const pending = answer.status === "queued" || answer.status === "in_progress";
   const responseId = rememberResponse(passage, answer.responseId, pending);
   record.close({
@@ -43,6 +53,7 @@ export async function deliverAnswer(passage: Passage): Promise<Response> {
   const headers: Record<string, string> = {
     "content-type": "application/json",
     "x-request-id": call.requestId,
+    ...rateHeaders(gateway.limiter, passage.subjects),
   };
   headersDown(delivery.upstreamHeaders, headers);
   await request.body.dispose();
@@ -53,7 +64,8 @@ export async function deliverStream(passage: Passage): Promise<Response> {
   const { gateway, call, caller, endpoint, request, record } = passage;
   const order = orderFor(passage);
   const waitingSinceMs = gateway.clock.monotonicMs();
-  const opening = openStream(passage, order);
+  const seat = openSeat(passage);
+  const opening = openStream(passage, order, seat);
   // An answer that begins soon, as nearly all do, can still be refused with a plain status.
   const early = await settledWithin(opening, gateway.timing.keepAliveMs);
   if (early instanceof ApiError && !isToldInStream(early, endpoint)) throw early;
@@ -65,6 +77,7 @@ export async function deliverStream(passage: Passage): Promise<Response> {
     needsDataEvents: isCodex(call.request.headers),
     describeFailure: (failure) => brokenOffError(failure, audienceOf(request, record.trace.route)),
     settle(end) {
+      seat.leave(end.reader?.usage ?? null);
       settleStream(passage, end);
       void request.body.dispose();
     },
@@ -74,7 +87,45 @@ export async function deliverStream(passage: Passage): Promise<Response> {
     monotonicMs: gateway.clock.monotonicMs,
     timing: gateway.timing,
   });
-  return new Response(body, { headers: eventStreamHeaders(call.requestId) });
+  return new Response(body, {
+    headers: { ...eventStreamHeaders(call.requestId), ...rateHeaders(gateway.limiter, passage.subjects) },
+  });
+}
+
+/** The place at an account that a stream holds, from when it is found until the upstream has ended. */
+interface Seat {
+  take(place: Place, stream: UpstreamStream | null): void;
+  leave(usage: TokenUsage | null): void;
+}
+
+function openSeat(passage: Passage): Seat {
+  let taken: Place | null = null;
+  let upstream: UpstreamStream | null = null;
+  let gone = false;
+  return {
+    take(place, stream) {
+      taken = place;
+      upstream = stream;
+      // The client left while the account was being found.
+      if (gone) place.release(null);
+    },
+    leave(usage) {
+      gone = true;
+      const tokens = settleOwn(passage, usage);
+      // Counted as the upstream counts: its last event is not yet its end.
+      const closing = upstream?.closing() ?? null;
+      if (closing === null) taken?.release(tokens);
+      else void closing.then(() => taken?.release(tokens));
+    },
+  };
+}
+
+/** The caller's own limits are told the truth, if it is known. */
+function settleOwn({ lease }: Passage, usage: TokenUsage | null): number | null {
+  const tokens = usage === null ? null : usage.inputTokens + usage.outputTokens;
+  if (tokens !== null) lease.settle(tokens);
+  lease.release();
+  return tokens;
 }
 
 export function eventStreamHeaders(requestId: string): Record<string, string> {
@@ -86,9 +137,14 @@ export function eventStreamHeaders(requestId: string): Record<string, string> {
   };
 }
 
-function orderFor({ gateway, call, endpoint, request, routes, record }: Passage): Order {
+function orderFor({ gateway, call, caller, endpoint, request, routes, record }: Passage): Order {
+  const { key, group } = caller;
   return {
     requestId: call.requestId,
+    keyId: key.id,
+    groupId: group.id,
+    queue: group.queue,
+    affinity: routes.length > 1 ? affinityOf(key.id, call.request.headers, request) : null,
     endpoint,
     request,
     routes,
@@ -103,8 +159,20 @@ function orderFor({ gateway, call, endpoint, request, routes, record }: Passage)
   };
 }
 
-async function openStream(passage: Passage, order: Order): Promise<UpstreamStream> {
+/** Always within one key: nobody shares another's conversation, nor its account by it. */
+function affinityOf(keyId: string, headers: Headers, request: ModelRequest): string | null {
+  const conversation = sessionOf(headers) ?? request.conversation();
+  if (conversation === null) return null;
+  // The pool remembers names, and how long they are is up to the client.
+  const name = conversation.length > NAME_CHARS_MAX ? Bun.hash(conversation).toString(36) : conversation;
+  return `${keyId} ${name}`;
+}
+
+const NAME_CHARS_MAX = 64;
+
+async function openStream(passage: Passage, order: Order, seat: Seat): Promise<UpstreamStream> {
   const delivery = await dispatch(passage.gateway.dispatcher, order);
+  seat.take(delivery.place, delivery.kind === "stream" ? delivery.stream : null);
   if (delivery.kind !== "stream") throw new Error("a stream was asked for and a whole answer came");
   // Known from its first event on, so that a long-running response can be cancelled by its id.
   rememberResponse(passage, delivery.stream.reader.responseId, false);
@@ -122,6 +190,11 @@ function isCodex(headers: Headers): boolean {
 
 function settleStream(passage: Passage, end: StreamEnd): void {
   const { reader } = end;
+  const { route } = passage.record.trace;
+  if (route !== null && end.kind === "complete") passage.gateway.dispatcher.pool.finished(route);
+  if (route !== null && end.kind === "broken" && end.cut !== null) {
+    passage.gateway.dispatcher.pool.brokeOff(route, end.cut);
+  }
   const responseId = rememberResponse(passage, reader?.responseId ?? null, false);
   passage.record.close({
     outcome: streamOutcome(end),
@@ -138,7 +211,7 @@ function streamOutcome(end: StreamEnd): UsageRow["outcome"] {
     case "client_gone":
       return "client_gone";
     case "broken":
-      return end.cut ? "upstream_cut" : "failed";
+      return end.cut === null ? "failed" : "upstream_cut";
     case "complete":
       return end.reader.outcome;
   }

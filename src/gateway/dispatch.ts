@@ -1,16 +1,17 @@
 /**
  * Finds an account that serves the request. Until content has been delivered a failure is invisible to the
- * client: the next account is tried, never the same one twice, and only the last failure is told.
+ * client: the next account is tried, never the same one twice, and only the last failure is told. While every
+ * account is busy or cooling the request waits, if its group lets it.
  */
 
 import type { ApiError } from "../errors.ts";
 import { type Answer, readAnswer } from "../interfaces/answer.ts";
-import type { Endpoint, ModelRequest } from "../interfaces/request.ts";
-import type { StreamReader } from "../interfaces/stream.ts";
+import type { ModelRequest, RequestBody } from "../interfaces/request.ts";
 import type { Audience } from "../interfaces/upstream-error.ts";
 import type { Log } from "../observe/log.ts";
 import type { Route } from "../policy/snapshot.ts";
-import { chooseRoute } from "../pool/choose.ts";
+import type { Pool } from "../pool/pool.ts";
+import type { WaitingRoom } from "../pool/waiting.ts";
 import {
   classifyError,
   clientError,
@@ -19,11 +20,16 @@ import {
   type UpstreamFailure,
 } from "../upstreams/failure.ts";
 import { upstreamRequestId } from "../upstreams/headers.ts";
-import { type Client, clientGone, type Outbound, readWhole, send } from "./send.ts";
+import type { Order } from "./order.ts";
+import { type Place, takePlace } from "./place.ts";
+import type { RetryBudget } from "./retry-budget.ts";
+import { clientGone, type Outbound, readWhole, send } from "./send.ts";
 import { openUpstreamStream, type UpstreamStream } from "./upstream-stream.ts";
 
 export interface Dispatcher extends Outbound {
-  random(): number;
+  pool: Pool;
+  room: WaitingRoom;
+  retries: RetryBudget;
   monotonicMs(): number;
   log: Log;
   timing: {
@@ -37,50 +43,61 @@ export interface Dispatcher extends Outbound {
   jsonDepthMax: number;
 }
 
-export interface Order {
-  requestId: string;
-  endpoint: Endpoint;
-  request: ModelRequest;
-  routes: readonly Route[];
-  clientHeaders: Headers;
-  client: Client;
-  /** A fresh reader for each attempt: what a failed one read counts for nothing. */
-  openReader(): StreamReader;
-  /** Filled as it goes, for the record. */
-  trace: Trace;
-}
-
-export interface Trace {
-  attempts: number;
-  route: Route | null;
-  firstByteAtMs: number | null;
-  upstreamRequestId: string | null;
-}
-
 export type WholeAnswer = Extract<Answer, { kind: "answer" }>;
 
-export type Delivery =
+/** What an account gave. Whoever takes the delivery gives the place back when it is over. */
+export type Delivery = { place: Place } & (
   | { kind: "answer"; answer: WholeAnswer; upstreamHeaders: Headers }
-  | { kind: "stream"; stream: UpstreamStream };
+  | { kind: "stream"; stream: UpstreamStream }
+);
 
-type Attempt = Delivery | { kind: "failed"; failure: UpstreamFailure };
+type Attempt =
+  | { kind: "answer"; answer: WholeAnswer; upstreamHeaders: Headers }
+  | { kind: "stream"; stream: UpstreamStream; upstreamHeaders: Headers }
+  | { kind: "failed"; failure: UpstreamFailure };
 
 /** Rejects with the `ApiError` for the client when no account could serve the request. */
 export async function dispatch(dispatcher: Dispatcher, order: Order): Promise<Delivery> {
+  const { pool } = dispatcher;
+  const retries = dispatcher.retries.open();
   const tried = new Set<Route>();
+  let body = order.request.body;
   let last: ApiError | null = null;
-  while (tried.size < dispatcher.attemptsMax) {
-    const route = chooseRoute(order.routes, tried, dispatcher.random);
-    if (route === null) break;
-    tried.add(route);
-    order.trace.attempts = tried.size;
-    order.trace.route = route;
-    const attempt = await tryRoute(dispatcher, order, route);
-    if (attempt.kind !== "failed") return attempt;
-    if (order.client.signal.aborted) throw clientGone();
-    note(dispatcher.log, order, route, attempt.failure);
-    last = clientError(attempt.failure, audienceOf(order.request, route));
-    if (!mayTryAnother(attempt.failure)) break;
+  try {
+    for (let attempts = 0; attempts < dispatcher.attemptsMax; attempts++) {
+      const taken = takePlace(dispatcher, order, tried, last);
+      const place = taken instanceof Promise ? await taken : taken;
+      const { route } = place;
+      tried.add(route);
+      const attempt = await tryPlace(dispatcher, order, body, place).catch((thrown: unknown) => {
+        // The client left, or its body could not be read: no fault of the account's.
+        place.release(null);
+        throw thrown;
+      });
+      if (attempt.kind !== "failed") {
+        pool.succeeded(route, order.trace.latencyMs() ?? 0, attempt.upstreamHeaders);
+        return { place, ...attempt };
+      }
+      const { failure } = attempt;
+      if (order.client.signal.aborted) {
+        // Whatever broke, it broke because the client left: the account is not to blame.
+        place.release(null);
+        throw clientGone();
+      }
+      place.abandon(failure);
+      note(dispatcher.log, order, route, failure);
+      last = clientError(failure, audienceOf(order.request, route));
+      const readable = last.code === "invalid_encrypted_content" ? body.withoutEncryptedReasoning() : null;
+      if (readable !== null) {
+        // The conversation has moved here from another account: without what only that one can read, it goes on.
+        body = readable;
+        tried.delete(route);
+        continue;
+      }
+      if (!mayTryAnother(failure) || !retries.mayRetry()) break;
+    }
+  } finally {
+    retries.close();
   }
   throw last ?? clientError(failed("connect", "no account"), audienceOf(order.request, null));
 }
@@ -93,10 +110,16 @@ export function audienceOf(request: ModelRequest, route: Route | null): Audience
   };
 }
 
-async function tryRoute(dispatcher: Dispatcher, order: Order, route: Route): Promise<Attempt> {
+async function tryPlace(
+  dispatcher: Dispatcher,
+  order: Order,
+  body: RequestBody,
+  { route }: Place,
+): Promise<Attempt> {
   const { request, endpoint, trace } = order;
   const { timing } = dispatcher;
-  const rendered = request.body.forUpstream(route.upstreamModel);
+  trace.attemptBegins(route);
+  const rendered = body.forUpstream(route.upstreamModel);
   const content = rendered instanceof Promise ? await rendered : rendered;
   const sent = await send(dispatcher, {
     account: route.account,
@@ -104,25 +127,25 @@ async function tryRoute(dispatcher: Dispatcher, order: Order, route: Route): Pro
     path: endpoint.path,
     upstreamModel: route.upstreamModel,
     clientHeaders: order.clientHeaders,
-    body: { contentType: request.body.contentType, content },
+    body: { contentType: body.contentType, content },
     wantsEvents: request.stream,
     deadlineMs: request.stream ? timing.firstByteTimeoutMs : timing.unaryTimeoutMs,
     client: order.client,
   });
   if (sent.kind === "failed") return sent;
   const { response, hangUp } = sent;
-  trace.firstByteAtMs = dispatcher.monotonicMs();
-  trace.upstreamRequestId = upstreamRequestId(response.headers);
+  trace.firstByte(upstreamRequestId(response.headers));
   const wrongType = checkContentType(response, request.stream);
   if (wrongType !== null) {
     hangUp.abort();
     hangUp.settle();
     return { kind: "failed", failure: wrongType };
   }
+  const upstreamHeaders = response.headers;
   if (!request.stream) {
     const bytes = await readWhole(dispatcher, response, hangUp, order.client);
     return bytes instanceof Uint8Array
-      ? digestWhole(bytes, order, route, response.headers, dispatcher.jsonDepthMax)
+      ? digestWhole(bytes, order, route, upstreamHeaders, dispatcher.jsonDepthMax)
       : { kind: "failed", failure: bytes };
   }
   hangUp.stopDeadline();
@@ -137,7 +160,7 @@ async function tryRoute(dispatcher: Dispatcher, order: Order, route: Route): Pro
     monotonicMs: dispatcher.monotonicMs,
   });
   hangUp.settle();
-  return opened.kind === "open" ? { kind: "stream", stream: opened.stream } : opened;
+  return opened.kind === "open" ? { kind: "stream", stream: opened.stream, upstreamHeaders } : opened;
 }
 
 function digestWhole(
@@ -175,7 +198,6 @@ function note(log: Log, order: Order, route: Route, failure: UpstreamFailure): v
     request_id: order.requestId,
     account_id: route.account.id,
     model: order.request.publicModel,
-    attempt: order.trace.attempts,
     class: failure.class,
     status: failure.status,
     reason: failure.reason,

@@ -2,6 +2,7 @@
 
 import type { Clock } from "../clock.ts";
 import type { Endpoint, ModelRequest } from "../interfaces/request.ts";
+import type { Limiter } from "../limits/limiter.ts";
 import type { Log } from "../observe/log.ts";
 import type { LivePolicy } from "../policy/live-policy.ts";
 import type { Db } from "../store/db.ts";
@@ -17,6 +18,7 @@ export interface Gateway {
   readonly db: Db;
   readonly policy: LivePolicy;
   readonly auth: Authenticator;
+  readonly limiter: Limiter;
   readonly usage: UsageWriter;
   readonly responses: ResponseRoutes;
   readonly dispatcher: Dispatcher;

@@ -25,6 +25,9 @@ const FORM = {
   wanted: ["model", "prompt", "stream", "n"],
 } as const;
 
+/** Pictures are not counted by their bytes; what an edit usually takes, in and out. */
+const FORM_TOKENS_USUAL = 2_000;
+
 export async function readMultipartRequest(
   request: Request,
   boundary: string,
@@ -81,6 +84,8 @@ function requestOf(
     previousResponseId: null,
     keepsResponse: false,
     background: false,
+    tokensEstimate: FORM_TOKENS_USUAL,
+    conversation: () => null,
     body: {
       contentType,
       bytesTotal: spooled.bytes,
@@ -91,6 +96,7 @@ function requestOf(
         ]);
         return { content: body, contentLength };
       },
+      withoutEncryptedReasoning: () => null,
       mentions: (word) => [...form.fields.values()].some(({ value }) => value.includes(word)),
       dispose: spooled.dispose,
     },

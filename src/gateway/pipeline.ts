@@ -1,21 +1,24 @@
 /**
- * The life of a model call, stop by stop: authenticate → read → admit → dispatch → deliver, settling on the
- * way out. Every stop either hands on or throws the one `ApiError` that the client gets, and whatever
+ * The life of a model call, stop by stop: authenticate → read → admit → take limits → dispatch → deliver,
+ * settling on the way out. Every stop either hands on or throws the one `ApiError` that the client gets, and whatever
  * happens the record is closed exactly once.
  */
 
 import { ApiError, asApiError, errorResponse, storeUnavailable } from "../errors.ts";
 import type { Endpoint, ModelRequest } from "../interfaces/request.ts";
+import type { Lease } from "../limits/limiter.ts";
 import type { Route } from "../policy/snapshot.ts";
 import { admit, allowInterface } from "./admit.ts";
 import { authenticate, type Caller } from "./authenticate.ts";
 import { deliverAnswer, deliverStream, type Passage } from "./deliver.ts";
 import type { Call, Gateway } from "./gateway.ts";
+import { subjectsOf, takeOwnLimits } from "./own-limits.ts";
 import { type CallRecord, openRecord } from "./record.ts";
 
 export async function callModel(gateway: Gateway, call: Call, endpoint: Endpoint): Promise<Response> {
   const record = openRecord(gateway.clock, call, endpoint, gateway.usage);
   let request: ModelRequest | null = null;
+  let lease: Lease | null = null;
   try {
     const snapshot = gateway.policy.snapshot();
     const caller = authenticate(call.request.headers, snapshot, gateway.auth, call.clientAddress);
@@ -30,11 +33,19 @@ export async function callModel(gateway: Gateway, call: Call, endpoint: Endpoint
       routes = await sameAccount(gateway, caller, request.previousResponseId, routes);
     }
 
-    const passage: Passage = { gateway, call, endpoint, caller, request, routes, record };
+    const subjects = subjectsOf(caller);
+    lease = takeOwnLimits(gateway.limiter, subjects, request.tokensEstimate);
+
+    const passage: Passage = { gateway, call, endpoint, caller, request, routes, record, subjects, lease };
     return request.stream ? await deliverStream(passage) : await deliverAnswer(passage);
   } catch (thrown) {
+    const error = asApiError(thrown);
+    // Nothing was delivered, so nothing was used: retries of one failure must not eat up a caller's minute. But an
+    // upstream that has begun to work is used, even if its client then leaves.
+    if (isGone(error) && record.trace.attempts > 0) lease?.release();
+    else lease?.cancel();
     await request?.body.dispose();
-    return refuse(gateway, call, record, thrown);
+    return refuse(gateway, call, record, error, thrown);
   }
 }
 
@@ -55,8 +66,17 @@ async function sameAccount(
   );
 }
 
-function refuse(gateway: Gateway, call: Call, record: CallRecord, thrown: unknown): Response {
-  const error = asApiError(thrown);
+function isGone({ code }: ApiError): boolean {
+  return code === "client_closed_request";
+}
+
+function refuse(
+  gateway: Gateway,
+  call: Call,
+  record: CallRecord,
+  error: ApiError,
+  thrown: unknown,
+): Response {
   if (error.status === 500) {
     gateway.log.error("request_failed", {
       request_id: call.requestId,
@@ -65,7 +85,7 @@ function refuse(gateway: Gateway, call: Call, record: CallRecord, thrown: unknow
   }
   const reachedUpstream = record.trace.attempts > 0;
   record.close({
-    outcome: error.code === "client_closed_request" ? "client_gone" : reachedUpstream ? "failed" : "refused",
+    outcome: isGone(error) ? "client_gone" : reachedUpstream ? "failed" : "refused",
     status: error.status,
     error,
     usage: null,

@@ -2,8 +2,9 @@ import { describe, expect, test } from "bun:test";
 import { ApiError } from "../errors.ts";
 import { ENDPOINTS } from "../interfaces/request.ts";
 import { compileSnapshot } from "../policy/snapshot.ts";
-import { NO_BILLING } from "../records.ts";
+import { DEFAULT_QUEUE, NO_BILLING, NO_LIMITS, NO_RATE_LIMITS } from "../records.ts";
 import type { UsageRow } from "../store/usage.ts";
+import { failed } from "../upstreams/failure.ts";
 import type { Caller } from "./authenticate.ts";
 import { type Ending, openRecord } from "./record.ts";
 
@@ -23,6 +24,7 @@ const SNAPSHOT = compileSnapshot(
         priority: 1,
         weight: 1,
         models: { fast: "gpt-6" },
+        limits: NO_RATE_LIMITS,
         enabled: true,
         createdAtMs: 1,
       },
@@ -36,6 +38,9 @@ const SNAPSHOT = compileSnapshot(
         accounts: ["a1"],
         billing: NO_BILLING,
         onDisconnect: "cancel",
+        limits: NO_LIMITS,
+        groupLimits: NO_LIMITS,
+        queue: DEFAULT_QUEUE,
         createdAtMs: 1,
       },
     ],
@@ -53,6 +58,8 @@ function caller(): Caller {
     userId: "u1",
     groupId: "g1",
     expiresAtMs: null,
+    limits: NO_LIMITS,
+    userLimits: NO_LIMITS,
     createdAtMs: 1,
   };
   return { key, group };
@@ -98,7 +105,15 @@ describe("the record of a request", () => {
     record.caller = caller();
     record.request = { publicModel: "fast", stream: true };
     const [route] = record.caller.group.models.get("fast")?.routes.get("chat") ?? [];
-    Object.assign(record.trace, { attempts: 2, route, firstByteAtMs: 112.4, upstreamRequestId: "req_up" });
+    if (!route) throw new Error("there is no way to the model");
+    record.trace.waitBegins();
+    clock.passedMs = 105;
+    record.trace.waitEnds();
+    record.trace.attemptBegins(route);
+    record.trace.attemptFailed(failed("server", "status 500", 500));
+    record.trace.attemptBegins(route);
+    clock.passedMs = 112.4;
+    record.trace.firstByte("req_up");
     clock.passedMs = 350.6;
     record.close({ ...ENDING, responseId: "resp_1", images: 2 });
     expect(rows).toEqual([
@@ -127,6 +142,8 @@ describe("the record of a request", () => {
         attempts: 2,
         firstByteMs: 12,
         durationMs: 251,
+        waitMs: 5,
+        trace: JSON.stringify(record.trace.snapshot()),
         responseId: "resp_1",
         upstreamRequestId: "req_up",
       },
@@ -159,6 +176,8 @@ describe("the record of a request", () => {
       attempts: 0,
       firstByteMs: null,
       durationMs: 0,
+      waitMs: 0,
+      trace: null,
     });
   });
 

@@ -6,9 +6,9 @@ import type { Endpoint, ModelRequest } from "../interfaces/request.ts";
 import type { TokenUsage } from "../interfaces/usage.ts";
 import type { UsageRow } from "../store/usage.ts";
 import type { Caller } from "./authenticate.ts";
-import type { Trace } from "./dispatch.ts";
 import type { Call } from "./gateway.ts";
 import type { UsageWriter } from "./settle.ts";
+import { openTrace, type Trace } from "./trace.ts";
 
 export interface Ending {
   outcome: UsageRow["outcome"];
@@ -32,7 +32,7 @@ export function openRecord(clock: Clock, call: Call, endpoint: Endpoint, writer:
   const record: CallRecord = {
     caller: null,
     request: null,
-    trace: { attempts: 0, route: null, firstByteAtMs: null, upstreamRequestId: null },
+    trace: openTrace(call.startedMs, clock.monotonicMs),
     close(ending) {
       if (closed) return;
       closed = true;
@@ -63,7 +63,9 @@ export function openRecord(clock: Clock, call: Call, endpoint: Endpoint, writer:
         images: ending.images,
         usageSource: usage === null ? "none" : "upstream",
         attempts: trace.attempts,
-        firstByteMs: trace.firstByteAtMs === null ? null : Math.round(trace.firstByteAtMs - call.startedMs),
+        firstByteMs: trace.firstByteMs(),
+        waitMs: trace.waitedMs,
+        trace: trace.isOrdinary() ? null : JSON.stringify(trace.snapshot()),
         durationMs: Math.round(clock.monotonicMs() - call.startedMs),
         responseId: ending.responseId,
         upstreamRequestId: trace.upstreamRequestId,

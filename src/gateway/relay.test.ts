@@ -221,11 +221,12 @@ describe("a stream that fails", () => {
   });
 
   type Fault = (it: ReturnType<typeof stage>) => void;
-  const FAULTS: [how: string, cut: boolean, fault: Fault][] = [
-    ["breaks", true, (it) => it.reset()],
-    ["ends early", true, (it) => it.end()],
-    ["says so itself", false, (it) => it.push(FAILED)],
-    ["sends an event that is too large", false, (it) => it.push(delta("x".repeat(20_000)))],
+  const CUT = { class: "reset" };
+  const FAULTS: [how: string, cut: typeof CUT | null, fault: Fault][] = [
+    ["breaks", CUT, (it) => it.reset()],
+    ["ends early", CUT, (it) => it.end()],
+    ["says so itself", null, (it) => it.push(FAILED)],
+    ["sends an event that is too large", null, (it) => it.push(delta("x".repeat(20_000)))],
   ];
 
   test.each(FAULTS)(
@@ -316,7 +317,7 @@ describe("silence", () => {
     const { types } = eventsIn(await rest);
     expect(types).toEqual(["response.output_text.delta", "response.failed"]);
     expect(it.ends).toMatchObject([
-      { kind: "broken", cut: true, error: { message: "the stream went silent" } },
+      { kind: "broken", cut: { class: "timeout" }, error: { message: "the stream went silent" } },
     ]);
     expect(it.upstreamState.cancelled).toBe(true);
   });

@@ -13,8 +13,8 @@ import type { Pulled, UpstreamStream } from "./upstream-stream.ts";
 /** How a stream ended, for the record. */
 export type StreamEnd =
   | { kind: "complete"; reader: StreamReader }
-  /** `cut`: it fell silent or broke off, where otherwise the upstream said that it failed. */
-  | { kind: "broken"; reader: StreamReader | null; error: ApiError; cut: boolean }
+  /** `cut`: it fell silent or broke off; null where the upstream itself said that it failed. */
+  | { kind: "broken"; reader: StreamReader | null; error: ApiError; cut: UpstreamFailure | null }
   | { kind: "client_gone"; reader: StreamReader | null };
 
 export interface RelayOptions {
@@ -77,7 +77,7 @@ export function relay(options: RelayOptions): ReadableStream<Uint8Array> {
       const pulled = await upstream.pull();
       if (!over && !gone) write(to, pulled, upstream);
     } catch (thrown) {
-      if (!over && !gone) fail(to, options.spareReader, asFailure(thrown), false);
+      if (!over && !gone) fail(to, options.spareReader, asFailure(thrown), null);
     } finally {
       pulling = false;
     }
@@ -101,7 +101,7 @@ export function relay(options: RelayOptions): ReadableStream<Uint8Array> {
         return;
       case "broken":
         if (pulled.bytes.length > 0) to.enqueue(pulled.bytes);
-        fail(to, from.reader, options.describeFailure(pulled.failure), isCut(pulled.failure));
+        fail(to, from.reader, options.describeFailure(pulled.failure), cutBy(pulled.failure));
         return;
     }
   }
@@ -110,7 +110,7 @@ export function relay(options: RelayOptions): ReadableStream<Uint8Array> {
     to: ReadableStreamDefaultController<Uint8Array>,
     reader: StreamReader,
     error: ApiError,
-    cut: boolean,
+    cut: UpstreamFailure | null,
   ): void {
     end({ kind: "broken", reader: upstream?.reader ?? null, error, cut });
     to.enqueue(reader.failure(error, options.requestId));
@@ -191,8 +191,8 @@ export function relay(options: RelayOptions): ReadableStream<Uint8Array> {
   return new ReadableStream<Uint8Array>({ start, pull, cancel: leave }, { highWaterMark: 0 });
 }
 
-function isCut(failure: UpstreamFailure): boolean {
-  return failure.class === "reset" || failure.class === "timeout";
+function cutBy(failure: UpstreamFailure): UpstreamFailure | null {
+  return failure.class === "reset" || failure.class === "timeout" ? failure : null;
 }
 
 export function openPulse(everyMs: number, monotonicMs: () => number): Pulse & { stop(): void } {

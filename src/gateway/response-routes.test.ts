@@ -48,6 +48,8 @@ const row = (responseId: string, change: Partial<UsageRow> = {}): UsageRow => ({
   attempts: 1,
   firstByteMs: null,
   durationMs: 1,
+  waitMs: 0,
+  trace: null,
   responseId,
   upstreamRequestId: null,
   ...change,

@@ -8,8 +8,9 @@ import type { Account } from "../policy/snapshot.ts";
 import { credentialHeader, upstreamPath } from "../upstreams/address.ts";
 import { classifyFetchError, DIRECT, DialError, type Dialer } from "../upstreams/dial.ts";
 import type { Reach } from "../upstreams/dial-reach.ts";
-import { classifyError, failed, retryAfterMs, type UpstreamFailure } from "../upstreams/failure.ts";
+import { classifyError, failed, type UpstreamFailure } from "../upstreams/failure.ts";
 import { headersUp } from "../upstreams/headers.ts";
+import { resetOfUsedUp, retryAfterMs } from "../upstreams/rate-limit.ts";
 import { unpack } from "../upstreams/unpack.ts";
 import { parseJson } from "../wire/json-parse.ts";
 
@@ -132,7 +133,8 @@ async function readFailure(out: Outbound, response: Response): Promise<UpstreamF
   const bytes = await readBounded(response, out.errorBytesMax);
   if (response.status < 400) return failed("bad_answer", `status ${response.status}`, response.status);
   const error = bytes === null ? null : readUpstreamError(parseJson(bytes));
-  return classifyError(response.status, error, retryAfterMs(response.headers, out.nowMs()));
+  const { headers } = response;
+  return classifyError(response.status, error, retryAfterMs(headers, out.nowMs()), resetOfUsedUp(headers));
 }
 
 /** Null when there is more than allowed. */

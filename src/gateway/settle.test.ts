@@ -43,6 +43,8 @@ const row = (requestId: string): UsageRow => ({
   attempts: 1,
   firstByteMs: 1,
   durationMs: 2,
+  waitMs: 0,
+  trace: null,
   responseId: null,
   upstreamRequestId: null,
 });

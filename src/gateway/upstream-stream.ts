@@ -19,6 +19,8 @@ export interface UpstreamStream {
   pull(): Promise<Pulled>;
   /** When the last data event came. Comments do not count. */
   lastDataMs(): number;
+  /** After the end: until the upstream has closed its side too, a moment later; null when it has. */
+  closing(): Promise<void> | null;
   /** Ends the upstream's work; a pull under way then reports `broken` with this failure. */
   abort(failure: UpstreamFailure): void;
 }
@@ -47,6 +49,7 @@ export async function openUpstreamStream(
   let lastDataMs = monotonicMs();
   let abortedBy: UpstreamFailure | null = null;
   let pending: Promise<Chunk> | null = null;
+  let lingering: Promise<void> | null = null;
 
   function readChunk(): Promise<Chunk> {
     pending ??= readNow();
@@ -90,7 +93,7 @@ export async function openUpstreamStream(
     if (step.terminal !== null) {
       // Chat ends with the mark itself; other families may want one after their terminal event.
       const terminal = withDone(step.terminal, reader.done);
-      void linger();
+      lingering = linger();
       return { kind: "end", bytes: step.bytes, terminal, hasContent: step.hasContent };
     }
     if (step.bytes.length === 0) return null;
@@ -109,6 +112,7 @@ export async function openUpstreamStream(
   const stream: UpstreamStream = {
     reader,
     lastDataMs: () => lastDataMs,
+    closing: () => lingering,
     abort(failure) {
       abortedBy ??= failure;
       stop();

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { openLog } from "../observe/log.ts";
 import { compileSnapshot } from "../policy/snapshot.ts";
-import { NO_BILLING } from "../records.ts";
+import { DEFAULT_QUEUE, NO_BILLING, NO_LIMITS } from "../records.ts";
 import { type Db, openDb } from "../store/db.ts";
 import { migrate } from "../store/migrate.ts";
 import type { UsageRow } from "../store/usage.ts";
@@ -42,6 +42,9 @@ function caller(expiresAtMs: number | null = null): Caller {
     accounts: [],
     billing: NO_BILLING,
     onDisconnect: "cancel" as const,
+    limits: NO_LIMITS,
+    groupLimits: NO_LIMITS,
+    queue: DEFAULT_QUEUE,
     createdAtMs: 1,
   };
   const snapshot = compileSnapshot(
@@ -57,6 +60,8 @@ function caller(expiresAtMs: number | null = null): Caller {
     userId: null,
     groupId: "g1",
     expiresAtMs,
+    limits: NO_LIMITS,
+    userLimits: NO_LIMITS,
     createdAtMs: 1_790_000_000_999,
   };
   return { key, group };
@@ -88,6 +93,8 @@ const row = (change: Partial<UsageRow> = {}): UsageRow => ({
   attempts: 1,
   firstByteMs: 1,
   durationMs: 2,
+  waitMs: 0,
+  trace: null,
   responseId: null,
   upstreamRequestId: null,
   ...change,

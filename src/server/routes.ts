@@ -9,6 +9,7 @@ export type Destination =
   | { kind: "models" }
   | { kind: "model"; id: string }
   | { kind: "usage" }
+  | { kind: "request"; id: string }
   | { kind: "responses_socket" }
   | { kind: "health" }
   | { kind: "readiness" };
@@ -40,6 +41,7 @@ export function findDestination(method: string, path: string): Destination {
   });
 }
 
+const REQUEST_PATH = /^\/v1\/requests\/([\w-]+)$/;
 const RESPONSE_PATH = /^\/v1\/responses\/([^/]+)(\/cancel|\/input_items)?$/;
 
 function matchPattern(path: string): Methods | null {
@@ -48,6 +50,8 @@ function matchPattern(path: string): Methods | null {
     const id = decode(path.slice("/v1/models/".length));
     return id === null || id === "" ? null : { GET: { kind: "model", id } };
   }
+  const requestId = REQUEST_PATH.exec(path)?.[1];
+  if (requestId !== undefined) return { GET: { kind: "request", id: requestId } };
   const match = RESPONSE_PATH.exec(path);
   const responseId = match?.[1] === undefined ? null : decode(match[1]);
   if (responseId === null) return null;

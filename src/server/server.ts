@@ -7,6 +7,7 @@ import { authenticate, type Caller } from "../gateway/authenticate.ts";
 import { getModel, listModels } from "../gateway/catalogue.ts";
 import type { Call, Gateway } from "../gateway/gateway.ts";
 import { callModel } from "../gateway/pipeline.ts";
+import { reportRequest } from "../gateway/request-report.ts";
 import { callStoredResponse } from "../gateway/stored-response.ts";
 import { reportUsage } from "../gateway/usage-report.ts";
 import { type Destination, findDestination } from "./routes.ts";
@@ -87,6 +88,8 @@ export function startServer(options: ServerOptions): Server {
         return answer(call, (caller) => getModel(caller.group, destination.id));
       case "usage":
         return answer(call, (caller) => reportUsage(gateway, caller));
+      case "request":
+        return answer(call, (caller) => reportRequest(gateway, caller, destination.id));
       case "responses_socket":
         return answer(call, () => {
           throw new ApiError(

@@ -1,0 +1,138 @@
+/** Explains what happened to a request, or what would happen to one. */
+
+import type { DispatchTrace } from "../gateway/trace.ts";
+import { explainAccess } from "../policy/explain.ts";
+import { INTERFACES, type Interface } from "../records.ts";
+import type { Db } from "../store/db.ts";
+import { findKeyByPublicId } from "../store/keys.ts";
+import { readPolicy } from "../store/policy.ts";
+import { findUsage } from "../store/usage.ts";
+import { type Command, DATA_OPTION, fail, type Input, misuse } from "./command.ts";
+import { withInstallation } from "./store-access.ts";
+import { type Terminal, table } from "./terminal.ts";
+
+export const explain: Command = {
+  words: "explain",
+  summary: "Explain what happened to a request, or what a key may call",
+  about: `With a request id: the whole trace of that request. With --key and --model: a dry run of the policy, step
+by step. The id of a key is the eight characters that \`keys list\` shows.`,
+  positionals: ["[REQUEST_ID]"],
+  options: {
+    key: { value: "KEY_ID", about: "dry run: the key's public id" },
+    model: { value: "MODEL", about: "dry run: the public model name" },
+    interface: { value: "NAME", about: `dry run: ${INTERFACES.join(", ")} (chat)` },
+    data: DATA_OPTION,
+  },
+  run: (input) =>
+    withInstallation(input, async ({ db, clock }) => {
+      const requestId = input.text("REQUEST_ID");
+      if (requestId !== undefined) return explainRequest(db, requestId, input.terminal);
+      return explainKey(db, input, clock.nowMs());
+    }),
+};
+
+async function explainRequest(db: Db, requestId: string, terminal: Terminal): Promise<number> {
+  const row = await findUsage(db, requestId);
+  if (row === null) {
+    fail(`There is no request ${requestId}.`, "Its id is in the x-request-id header of the answer.");
+  }
+  const { paint } = terminal;
+  const trace: DispatchTrace | null = row.trace === null ? null : JSON.parse(row.trace);
+  terminal.print(`${paint.bold(row.requestId)}  ${new Date(row.atMs).toISOString()}`);
+  terminal.print(`${row.endpoint} ${row.publicModel}${row.stream ? ", streamed" : ""}`);
+  const outcome = row.errorCode === null ? row.outcome : `${row.outcome} (${row.errorCode})`;
+  terminal.print(`${row.status} ${outcome} after ${row.durationMs} ms, ${row.waitMs} ms of it waiting`);
+  terminal.print(
+    `tokens: ${row.inputTokens} in (${row.cachedTokens} cached), ${row.outputTokens} out (${row.reasoningTokens} reasoning)`,
+  );
+  if (trace === null) {
+    const account = (await readPolicy(db)).accounts.find(({ id }) => id === row.accountId);
+    if (row.accountId !== null)
+      terminal.print(`served by ${account?.name ?? row.accountId} at the first attempt`);
+    return 0;
+  }
+  if (trace.attempts.length > 0) {
+    terminal.print();
+    terminal.print(
+      table(
+        ["attempt", "account", "model", "began", "first byte", "status", "outcome"],
+        trace.attempts.map((attempt, i) => [
+          String(i + 1),
+          attempt.accountName,
+          attempt.upstreamModel,
+          `${attempt.startedMs} ms`,
+          attempt.firstByteMs === null ? "-" : `${attempt.firstByteMs} ms`,
+          attempt.status === null ? "-" : String(attempt.status),
+          attempt.failure === null ? ending(row.outcome) : `${attempt.failure}: ${attempt.reason}`,
+        ]),
+        paint,
+      ),
+    );
+  }
+  if (trace.candidates.length > 0) {
+    terminal.print();
+    terminal.print(
+      table(
+        ["weighed", "model", "priority", "score", "reason"],
+        trace.candidates.map((candidate) => [
+          candidate.accountName,
+          candidate.upstreamModel,
+          String(candidate.priority),
+          candidate.score === null ? "-" : candidate.score.toPrecision(3),
+          candidate.reason ?? "eligible",
+        ]),
+        paint,
+      ),
+    );
+  }
+  return 0;
+}
+
+/** An attempt that did not fail ended as the request did. */
+function ending(outcome: string): string {
+  return outcome === "completed" ? "served" : outcome.replace("_", " ");
+}
+
+async function explainKey(db: Db, input: Input, nowMs: number): Promise<number> {
+  const { terminal } = input;
+  const keyId = input.text("key");
+  const model = input.text("model");
+  if (keyId === undefined || model === undefined) {
+    misuse("Name a request id, or --key and --model.", "See: model-gateway explain --help");
+  }
+  const iface = readInterface(input.text("interface") ?? "chat");
+  const key = await findKeyByPublicId(db, keyId);
+  if (key === null) fail(`There is no key ${keyId}.`, "See: model-gateway keys list");
+  const { allowed, steps, accounts } = explainAccess(await readPolicy(db), key, model, iface, nowMs);
+  for (const { ok, text } of steps) {
+    terminal.print(`${ok ? terminal.paint.green("✓") : terminal.paint.red("✗")} ${text}`);
+    if (!ok) break;
+  }
+  if (accounts.length > 0) {
+    terminal.print();
+    terminal.print(
+      table(
+        ["account", "sent as", "priority", "weight", "reason"],
+        accounts.map((account) => [
+          account.name,
+          account.upstreamModel ?? "-",
+          String(account.priority),
+          String(account.weight),
+          account.reason ?? "eligible",
+        ]),
+        terminal.paint,
+      ),
+    );
+  }
+  terminal.print();
+  terminal.print(allowed ? `This key may call ${model}.` : `This key may not call ${model}.`);
+  return allowed ? 0 : 1;
+}
+
+function readInterface(text: string): Interface {
+  const found = INTERFACES.find((name) => name === text);
+  return (
+    found ??
+    misuse(`--interface must be one of ${INTERFACES.join(", ")}.`, "See: model-gateway explain --help")
+  );
+}

@@ -1,0 +1,100 @@
+/** The limits that a caller brings along: its key's, its user's and its group's, taken in one step or not at all. */
+
+import { ApiError } from "../errors.ts";
+import type { Lease, Limiter, Scope, Shortage, Standing, Subject } from "../limits/limiter.ts";
+import type { Key } from "../policy/key-index.ts";
+import type { Group } from "../policy/snapshot.ts";
+import type { Caller } from "./authenticate.ts";
+
+/** Keys and groups are replaced when they change, so what was worked out for a pair stays true as long as it lives. */
+const known = new WeakMap<Key, { group: Group; subjects: readonly Subject[] }>();
+
+export function subjectsOf(caller: Caller): readonly Subject[] {
+  const found = known.get(caller.key);
+  if (found?.group === caller.group) return found.subjects;
+  const subjects = subjectsFor(caller);
+  known.set(caller.key, { group: caller.group, subjects });
+  return subjects;
+}
+
+/** A group sets limits for each of its keys and for all of them together; a key and a user may have their own. */
+function subjectsFor({ key, group }: Caller): readonly Subject[] {
+  const subjects: Subject[] = [
+    { scope: "key", id: key.id, limits: key.limits },
+    { scope: "key", id: `${key.id} in ${group.id}`, limits: group.limits },
+    { scope: "group", id: group.id, limits: group.groupLimits },
+  ];
+  if (key.userId !== null) subjects.push({ scope: "user", id: key.userId, limits: key.userLimits });
+  return subjects;
+}
+
+export function takeOwnLimits(limiter: Limiter, subjects: readonly Subject[], tokensEstimate: number): Lease {
+  const admitted = limiter.admit(subjects, tokensEstimate);
+  if (admitted.ok) return admitted.lease;
+  throw new ApiError("rate_limit_exceeded", shortageText(admitted.shortage), {
+    headers: { "retry-after": retryAfter(admitted.shortage.freesInMs), ...rateHeaders(limiter, subjects) },
+  });
+}
+
+const WHOSE: Readonly<Record<Scope, string>> = {
+  key: "this API key",
+  user: "your user",
+  group: "this key's group",
+  account: "the model",
+};
+
+function shortageText({ scope, kind, max, unit, perMs, freesInMs }: Shortage): string {
+  const when =
+    freesInMs === null
+      ? "It frees when one of them ends."
+      : `Please try again in ${Math.max(1, Math.ceil(freesInMs / 1000))}s.`;
+  const limit =
+    kind === "concurrency"
+      ? `${max} simultaneous ${max === 1 ? "request" : "requests"}`
+      : `${max} ${unit} per ${kind === "window" && perMs !== null ? spanText(perMs) : "minute"}`;
+  return `Rate limit reached for ${WHOSE[scope]}: ${limit}. ${when}`;
+}
+
+function spanText(ms: number): string {
+  const hours = ms / 3_600_000;
+  return hours % 24 === 0 ? (hours === 24 ? "day" : `${hours / 24} days`) : `${hours} hours`;
+}
+
+const RETRY_AFTER_SECONDS_MAX = 60;
+
+/** Whole seconds from 1 to 60: what clients honour. A longer wait is in the message. */
+export function retryAfter(freesInMs: number | null): string {
+  const seconds = Math.ceil((freesInMs ?? 1_000) / 1_000);
+  return String(Math.min(RETRY_AFTER_SECONDS_MAX, Math.max(1, seconds)));
+}
+
+/** `x-ratelimit-*` of the key itself: the tightest of its own and its group's per-key limits. */
+export function rateHeaders(limiter: Limiter, subjects: readonly Subject[]): Record<string, string> {
+  const headers: Record<string, string> = {};
+  for (const unit of ["requests", "tokens"] as const) {
+    let tightest: NonNullable<Standing["requests"]> | null = null;
+    for (const subject of subjects) {
+      if (subject.scope !== "key" || !isLimited(subject, unit)) continue;
+      const standing = limiter.standing(subject)[unit];
+      if (standing && (tightest === null || standing.remaining < tightest.remaining)) tightest = standing;
+    }
+    if (tightest === null) continue;
+    headers[`x-ratelimit-limit-${unit}`] = String(tightest.limit);
+    headers[`x-ratelimit-remaining-${unit}`] = String(Math.max(0, tightest.remaining));
+    headers[`x-ratelimit-reset-${unit}`] = goDuration(tightest.resetMs);
+  }
+  return headers;
+}
+
+function isLimited({ limits }: Subject, unit: "requests" | "tokens"): boolean {
+  return (unit === "requests" ? limits.rpm : limits.tpm) !== null;
+}
+
+/** `12ms`, `1.5s`, `6m0s`: the form OpenAI's clients parse. */
+export function goDuration(ms: number): string {
+  if (ms < 1_000) return `${Math.ceil(Math.max(0, ms))}ms`;
+  const tenths = Math.ceil(ms / 100);
+  if (tenths < 600) return `${tenths / 10}s`;
+  const seconds = Math.ceil(ms / 1_000);
+  return `${Math.floor(seconds / 60)}m${seconds % 60}s`;
+}

@@ -1,0 +1,145 @@
+/** A place at an account, for one attempt: taken from the pool, or waited for in line, and always given back. */
+
+import { ApiError } from "../errors.ts";
+import type { Route } from "../policy/snapshot.ts";
+import type { Pick, Pool } from "../pool/pool.ts";
+import type { WaitingRoom } from "../pool/waiting.ts";
+import type { UpstreamFailure } from "../upstreams/failure.ts";
+import type { Order } from "./order.ts";
+import { retryAfter } from "./own-limits.ts";
+import { clientGone } from "./send.ts";
+
+export interface Place {
+  readonly route: Route;
+  /** The attempt is over; tokens if they became known. Whoever waits for this account is served at once. */
+  release(tokens: number | null): void;
+  /** The attempt failed before anything was delivered. */
+  abandon(failure: UpstreamFailure): void;
+}
+
+type Picked = Extract<Pick, { kind: "picked" }>;
+type None = Extract<Pick, { kind: "none" }>;
+
+/** `last` is what the client is told if nothing else can be tried. */
+export function takePlace(
+  { pool, room }: { pool: Pool; room: WaitingRoom },
+  order: Order,
+  tried: ReadonlySet<Route>,
+  last: ApiError | null,
+): Place | Promise<Place> {
+  const pick = () =>
+    pool.pick({
+      routes: order.routes,
+      tried,
+      affinity: order.affinity,
+      tokensEstimate: order.request.tokensEstimate,
+    });
+  const first = pick();
+  noteWeighed(order, first);
+  return first.kind === "picked"
+    ? place(pool, room, order, first)
+    : waitForPlace(pool, room, order, pick, first, last);
+}
+
+async function waitForPlace(
+  pool: Pool,
+  room: WaitingRoom,
+  order: Order,
+  pick: () => Pick,
+  first: None,
+  last: ApiError | null,
+): Promise<Place> {
+  const untilMs = order.queue.timeoutMs;
+  const onRelease = first.candidates().some(({ reason }) => reason === "at_capacity");
+  if (!first.mayFree || (!onRelease && (first.freesInMs ?? 0) > untilMs)) {
+    throw last ?? capacityError(first, order);
+  }
+  order.trace.waitBegins();
+  const waited = await room.wait<Picked>({
+    keyId: order.keyId,
+    groupId: order.groupId,
+    accountIds: new Set(order.routes.map(({ account }) => account.id)),
+    maxWaiting: order.queue.maxWaiting,
+    timeoutMs: untilMs,
+    freesInMs: first.freesInMs,
+    attempt() {
+      const again = pick();
+      return again.kind === "picked" ? { taken: again } : { freesInMs: again.freesInMs };
+    },
+    left: order.client.signal,
+  });
+  order.trace.waitEnds();
+  switch (waited.kind) {
+    case "served":
+      noteWeighed(order, waited.value);
+      return place(pool, room, order, waited.value);
+    case "left":
+      throw clientGone();
+    case "full":
+      throw (
+        last ??
+        busyError(order, first.freesInMs, `${order.queue.maxWaiting} requests of your group wait already.`)
+      );
+    case "timeout": {
+      // The last look also tells when it would be worth coming back.
+      const final = pick();
+      if (final.kind === "picked") return place(pool, room, order, final);
+      throw (
+        last ??
+        busyError(order, final.freesInMs, `No place came free within ${Math.round(untilMs / 1000)} s.`)
+      );
+    }
+  }
+}
+
+/** A choice among few is worth its few microseconds in the trace; among hundreds nobody would read it. */
+const WEIGHED_MAX = 12;
+
+function noteWeighed(order: Order, pick: Pick): void {
+  const isChoice = order.routes.length > 1 && order.routes.length <= WEIGHED_MAX;
+  if (isChoice || (pick.kind === "none" && order.routes.length <= WEIGHED_MAX)) {
+    order.trace.weighed(pick.candidates());
+  }
+}
+
+function place(pool: Pool, room: WaitingRoom, order: Order, { route, lease }: Picked): Place {
+  let over = false;
+  const give = (tokens: number | null) => {
+    if (over) return;
+    over = true;
+    if (tokens !== null) lease.settle(tokens);
+    lease.release();
+    room.freed(route.account.id);
+  };
+  return {
+    route,
+    release: give,
+    abandon(failure) {
+      order.trace.attemptFailed(failure);
+      pool.failed(route, failure);
+      give(0);
+    },
+  };
+}
+
+/** Longer than this nobody should wait: better another model, or later. */
+const SOON_MS = 60_000;
+
+function capacityError(none: None, order: Order): ApiError {
+  if (none.mayFree && none.freesInMs !== null && none.freesInMs <= SOON_MS) {
+    return busyError(order, none.freesInMs, "All of its accounts are cooling down.");
+  }
+  return new ApiError(
+    "server_is_overloaded",
+    "Selected model is at capacity. Choose another model, or try again later.",
+  );
+}
+
+function busyError(order: Order, freesInMs: number | null, why: string): ApiError {
+  const seconds = retryAfter(freesInMs);
+  return new ApiError(
+    "rate_limit_exceeded",
+    `The model \`${order.request.publicModel}\` is busy. ${why} Please try again in ${seconds}s.`,
+    { headers: { "retry-after": seconds } },
+  );
+}
