@@ -18,6 +18,18 @@ const CREDENTIAL = "upstreamCredentialCanary9c1d";
 const ACCOUNTS = ["account-canary-5b7e", "leaky-account-canary-5b7e"] as const;
 const CANARY_FAULTS = ["canary@400", "canary@401", "canary@429", "canary@500", "canary-ok"] as const;
 
+const BODIES: Record<string, (model: string, stream: boolean) => Record<string, unknown>> = {
+  "/chat/completions": (model, stream) => ({ model, stream, messages: [{ role: "user", content: "Hello" }] }),
+  "/responses": (model, stream) => ({ model, stream, input: "Hello" }),
+  "/embeddings": (model) => ({ model, input: "Hello" }),
+  "/images/generations": (model, stream) => ({ model, stream, prompt: "Hello" }),
+};
+
+/** Each with an account of its own: one that failed is left alone for a while. */
+const CANARY_CASES = CANARY_FAULTS.flatMap((fault) =>
+  Object.keys(BODIES).flatMap((path) => [false, true].map((stream) => [fault, path, stream] as const)),
+).map((one, index) => [...one, index] as const);
+
 let folder: string;
 let simulator: Simulator;
 let leaky: LeakyUpstream;
@@ -42,7 +54,7 @@ afterAll(async () => {
 });
 
 function configuration(): string {
-  const simulated = CANARY_FAULTS.map((fault, index) => [`wary-${index}`, `fault/${fault}`] as const);
+  const simulated = CANARY_CASES.map(([fault, , , index]) => [`wary-${index}`, `fault/${fault}`] as const);
   const leaking = LEAKS.map((leak, index) => [`hushed-${index}`, leak] as const);
   const plain = ["plain", "sim-upstream-canary-2d4f"] as const;
   const names = (pairs: readonly (readonly [string, string])[]) => pairs.map(([name]) => name).join(", ");
@@ -57,7 +69,13 @@ accounts:
     base_url: ${simulator.url}
     credential: ${CREDENTIAL}
     private_network: true
-    models: { ${mapped([plain, ...simulated])} }
+    models: { ${mapped([plain])} }
+${simulated
+  .map(
+    (pair, index) =>
+      `  - { name: ${ACCOUNTS[0]}-${index}, kind: openai, base_url: "${simulator.url}", credential: ${CREDENTIAL}, private_network: true, models: { ${mapped([pair])} } }`,
+  )
+  .join("\n")}
   - name: ${ACCOUNTS[1]}
     kind: openai
     base_url: ${leaky.url}
@@ -65,7 +83,7 @@ accounts:
     private_network: true
     models: { ${mapped(leaking)} }
 groups:
-  - { name: default, models: [${names([plain, ...simulated, ...leaking])}], accounts: [${ACCOUNTS.join(", ")}] }
+  - { name: default, models: [${names([plain, ...simulated, ...leaking])}], accounts: [${[...ACCOUNTS, ...simulated.map((_, index) => `${ACCOUNTS[0]}-${index}`)].join(", ")}] }
 keys: [{ name: client, group: default, secret: ${KEY} }]
 `;
 }
@@ -86,13 +104,6 @@ function forbidden(): string[] {
   ];
 }
 
-const BODIES: Record<string, (model: string, stream: boolean) => Record<string, unknown>> = {
-  "/chat/completions": (model, stream) => ({ model, stream, messages: [{ role: "user", content: "Hello" }] }),
-  "/responses": (model, stream) => ({ model, stream, input: "Hello" }),
-  "/embeddings": (model) => ({ model, input: "Hello" }),
-  "/images/generations": (model, stream) => ({ model, stream, prompt: "Hello" }),
-};
-
 /** Status line, headers and body, as they stood on the wire. */
 async function bytesOf(method: string, path: string, body?: unknown): Promise<string> {
   const text = body === undefined ? "" : JSON.stringify(body);
@@ -110,19 +121,16 @@ function expectClean(bytes: string): void {
 }
 
 describe("an upstream that tells secrets in its headers and error bodies", () => {
-  const cases = CANARY_FAULTS.flatMap((fault, index) =>
-    Object.keys(BODIES).flatMap((path) =>
-      [false, true].map((stream) => [fault, path, stream, index] as const),
-    ),
+  test.each(CANARY_CASES)(
+    "by %s at %s (stream: %p) tells them to nobody",
+    async (fault, path, stream, index) => {
+      const before = simulator.ledger.totals().requests;
+      const bytes = await bytesOf("POST", path, BODIES[path]?.(`wary-${index}`, stream));
+      expect(simulator.ledger.totals().requests).toBe(before + 1);
+      expect(bytes).toMatch(fault === "canary-ok" ? /^HTTP\/1.1 200/ : /^HTTP\/1.1 (400|429|50[23])/);
+      expectClean(bytes);
+    },
   );
-
-  test.each(cases)("by %s at %s (stream: %p) tells them to nobody", async (fault, path, stream, index) => {
-    const before = simulator.ledger.totals().requests;
-    const bytes = await bytesOf("POST", path, BODIES[path]?.(`wary-${index}`, stream));
-    expect(simulator.ledger.totals().requests).toBe(before + 1);
-    expect(bytes).toMatch(fault === "canary-ok" ? /^HTTP\/1.1 200/ : /^HTTP\/1.1 (400|429|50[23])/);
-    expectClean(bytes);
-  });
 
   test.each(["canary@400", "canary@401", "canary@429", "canary@500"])(
     "by %s about a kept response tells them to nobody",
