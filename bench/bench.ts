@@ -1,7 +1,7 @@
 /**
  * `npm run bench`: what the gateway costs beside nginx as a plain hop and no hop at all, in one run.
  *   --quick      under a minute; the gateway is still warming up, so its CPU looks dearer than it is
- *   --only PART  unary, sse, latency, memory or startup; may be repeated
+ *   --only PART  unary, sse, latency, memory, startup or dispatch; may be repeated
  * The process under test has a core to itself; upstream and load generator share the other one.
  */
 
@@ -22,6 +22,7 @@ import {
 } from "./processes.ts";
 import {
   eventsPerChunk,
+  measureDispatch,
   measureMemory,
   measureStartup,
   type Place,
@@ -32,7 +33,7 @@ import { goals, loadRows, type Results, sequentialRows } from "./summary.ts";
 import { machineText, resultText } from "./table.ts";
 import { openWrk } from "./wrk.ts";
 
-const PARTS = ["unary", "sse", "latency", "memory", "startup"] as const;
+const PARTS = ["unary", "sse", "latency", "memory", "startup", "dispatch"] as const;
 type Part = (typeof PARTS)[number];
 
 interface Plan {
@@ -107,7 +108,15 @@ async function measureLoads(place: Place, tools: Tools, plan: Plan, results: Res
 }
 
 async function measureAll(place: Place, tools: Tools, plan: Plan): Promise<Results> {
-  const results: Results = { loads: [], eventsPerChunk: null, sequential: [], memory: null, startup: null };
+  const results: Results = {
+    loads: [],
+    eventsPerChunk: null,
+    sequential: [],
+    memory: null,
+    startup: null,
+    dispatch: null,
+  };
+  if (plan.parts.has("dispatch")) results.dispatch = await measureDispatch(place);
   if (plan.parts.has("startup")) {
     results.startup = await measureStartup(place, KEYS_STORED, plan.startupRepeats);
   }

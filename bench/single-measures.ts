@@ -1,6 +1,7 @@
 /** What is not load: added latency of a lone request, memory of many open streams, time to ready. */
 
 import { chatBody, chatStreamBody } from "./bodies.ts";
+import type { DispatchCost } from "./dispatch-cost.ts";
 import { BENCH_KEY, startGateway } from "./gateway-process.ts";
 import type { Subject, SubjectName } from "./load.ts";
 import { rssBytes } from "./measure.ts";
@@ -27,6 +28,18 @@ export async function startUpstream(
   const running = place.stage.start({ name: "upstream", command, core: place.loadCore });
   await readyAfterMs(running, `http://127.0.0.1:${port}/counts`, 5_000);
   return { running, port };
+}
+
+/** Needs no network, only a process to itself. */
+export async function measureDispatch(place: Place): Promise<DispatchCost> {
+  const printed = await place.stage.ask({
+    name: "dispatch cost",
+    command: [place.bun, here("dispatch-cost.ts")],
+    core: place.subjectCore,
+  });
+  place.progress("admission and dispatch");
+  const cost: DispatchCost = JSON.parse(printed);
+  return cost;
 }
 
 export type SequentialRound = Record<SubjectName, SequentialReport>;

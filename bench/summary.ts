@@ -1,5 +1,6 @@
 /** Raw rounds → the numbers that are shown, and the goals they are held against. */
 
+import type { DispatchCost } from "./dispatch-cost.ts";
 import { type Load, type LoadRun, SUBJECTS, type SubjectName } from "./load.ts";
 import { median } from "./measure.ts";
 import type { MemoryReport, SequentialRound, StartupReport } from "./single-measures.ts";
@@ -10,6 +11,7 @@ export interface Results {
   sequential: Partial<SequentialRound>[];
   memory: MemoryReport | null;
   startup: StartupReport | null;
+  dispatch: DispatchCost | null;
 }
 
 export interface LoadRow {
@@ -118,5 +120,6 @@ export function goals(results: Results): Goal[] {
   const { memory, startup } = results;
   add("memory with 1,000 open streams", 150, memory && memory.openBytes / 1e6, "MB");
   add("ready with 10,000 keys", 500, startup && median(startup.storedMs), "ms");
+  add("admission and dispatch, 1,000 accounts", 8, results.dispatch?.microsPerRequest, "µs");
   return list;
 }

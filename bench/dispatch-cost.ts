@@ -1,0 +1,113 @@
+/**
+ * What admission and dispatch cost a request with 1,000 accounts and 100,000 keys: the caller's limits, the choice of an
+ * account, and giving both back. Prints JSON. A process of its own, so that nothing else is measured with it.
+ */
+
+import { systemClock } from "../src/clock.ts";
+import { subjectsOf } from "../src/gateway/own-limits.ts";
+import { openLimiter } from "../src/limits/limiter.ts";
+import { createKeyIndex } from "../src/policy/key-index.ts";
+import { compileSnapshot } from "../src/policy/snapshot.ts";
+import { openPool } from "../src/pool/pool.ts";
+import { DEFAULT_QUEUE, type KeyOfUser, NO_BILLING, NO_LIMITS } from "../src/records.ts";
+
+const ACCOUNTS = 1_000;
+const KEYS = 100_000;
+const WARM_UP = 200_000;
+const COUNTED = 500_000;
+const IN_FLIGHT = 64;
+
+export interface DispatchCost {
+  microsPerRequest: number;
+}
+
+const limits = { concurrency: 100_000, rpm: 1_000_000, tpm: 1_000_000_000, windows: [] };
+const snapshot = compileSnapshot(
+  {
+    models: [{ id: "m", interfaces: ["chat"], price: null, createdAtMs: 1 }],
+    accounts: Array.from({ length: ACCOUNTS }, (_, i) => ({
+      id: `a${i}`,
+      name: `a${i}`,
+      kind: "openai" as const,
+      baseUrl: "http://127.0.0.1:1/v1",
+      sealedCredential: null,
+      interfaces: ["chat" as const],
+      apiVersion: null,
+      privateNetwork: true,
+      priority: 1,
+      weight: 1 + (i % 3),
+      limits: { concurrency: 1_000, rpm: 1_000_000, tpm: null },
+      models: { "*": "*" },
+      enabled: true,
+      createdAtMs: 1,
+    })),
+    groups: [
+      {
+        id: "g",
+        name: "g",
+        interfaces: ["chat"],
+        models: ["m"],
+        accounts: Array.from({ length: ACCOUNTS }, (_, i) => `a${i}`),
+        billing: NO_BILLING,
+        limits,
+        groupLimits: NO_LIMITS,
+        queue: DEFAULT_QUEUE,
+        onDisconnect: "cancel",
+        createdAtMs: 1,
+      },
+    ],
+  },
+  { unseal: () => null, simulatorUrl: null },
+);
+const keys = createKeyIndex();
+keys.patch(
+  Array.from({ length: KEYS }, (_, i): KeyOfUser => {
+    return {
+      id: `k${i}`,
+      name: `k${i}`,
+      userId: null,
+      groupId: "g",
+      digest: `d${i}`,
+      publicId: `p${i}`,
+      last4: "0000",
+      status: "active",
+      expiresAtMs: null,
+      createdAtMs: 1,
+      revokedAtMs: null,
+      limits: NO_LIMITS,
+      userLimits: NO_LIMITS,
+    };
+  }),
+);
+
+const group = snapshot.groups.get("g");
+const routes = group?.models.get("m")?.routes.get("chat");
+if (!group || !routes) throw new Error("the snapshot does not hold what it was made of");
+const limiter = openLimiter(systemClock);
+const pool = openPool({ clock: systemClock, random: Math.random, limiter });
+const tried = new Set<never>();
+const under: (() => void)[] = [];
+
+function request(number: number): void {
+  const key = keys.find(`d${(number * 7_919) % KEYS}`);
+  if (!key || !group || !routes) throw new Error("no such key");
+  const own = limiter.admit(subjectsOf({ key, group }), 700);
+  if (!own.ok) throw new Error("a limit that nothing comes near was reached");
+  const pick = pool.pick({ routes, tried, affinity: null, tokensEstimate: 700 });
+  if (pick.kind !== "picked") throw new Error("a thousand idle accounts and none to be had");
+  under.push(() => {
+    pool.succeeded(pick.route, 50, null);
+    pick.lease.settle(650);
+    pick.lease.release();
+    own.lease.settle(650);
+    own.lease.release();
+  });
+  if (under.length > IN_FLIGHT) under.shift()?.();
+}
+
+for (let i = 0; i < WARM_UP; i++) request(i);
+const before = process.cpuUsage();
+for (let i = 0; i < COUNTED; i++) request(WARM_UP + i);
+const { user, system } = process.cpuUsage(before);
+const cost: DispatchCost = { microsPerRequest: (user + system) / COUNTED };
+console.log(JSON.stringify(cost));

@@ -1,0 +1,53 @@
+/** Clients that leave before, during and after the answer, on an account with few places. */
+
+import { startPooledGateway } from "../pooled-gateway.ts";
+
+const ABORTS = 10_000;
+const AT_ONCE = 60;
+const PLACES = 20;
+
+export async function abortsLeaveNothing(): Promise<string> {
+  const gateway = await startPooledGateway({
+    accounts: [{ limits: { concurrency: PLACES }, models: { pooled: "sim-fast@events=20,interval=2ms" } }],
+    group: { queue: { max_waiting: 10_000, timeout: "60s" }, limits: { concurrency: AT_ONCE } },
+  });
+  const [upstream] = gateway.upstreams;
+  try {
+    const body = { model: "pooled", stream: true, messages: [{ role: "user", content: "hi" }] };
+    let left = 0;
+    let done = 0;
+    await Promise.all(
+      Array.from({ length: AT_ONCE }, async () => {
+        while (done < ABORTS) {
+          done++;
+          const client = new AbortController();
+          const leaving = setTimeout(() => client.abort(), Math.random() * 120);
+          const answer = gateway.call("/v1/chat/completions", body, { signal: client.signal });
+          await answer.then((response) => response.text()).catch(() => left++);
+          clearTimeout(leaving);
+        }
+      }),
+    );
+    await settled(() => upstream?.ledger.totals().inFlight === 0);
+    const asked = upstream?.ledger.totals().requests ?? 0;
+    const rows = await gateway.usageRows();
+    const burst = await Promise.all(
+      Array.from({ length: AT_ONCE }, async () => (await gateway.call("/v1/chat/completions", body)).status),
+    );
+    const served = burst.filter((status) => status === 200).length;
+    const told = `${left} of ${done} left early; ${asked} reached the upstream; ${rows.length} usage rows; afterwards ${served} of ${AT_ONCE} at once were served`;
+    // A client may leave before its request has arrived anywhere; whatever reached the upstream has a row.
+    if (served !== AT_ONCE || rows.length < asked) throw new Error(told);
+    return told;
+  } finally {
+    await gateway.stop();
+  }
+}
+
+async function settled(isSo: () => boolean): Promise<void> {
+  const untilMs = performance.now() + 10_000;
+  while (!isSo()) {
+    if (performance.now() > untilMs) throw new Error("the upstream still has requests under way");
+    await Bun.sleep(20);
+  }
+}
