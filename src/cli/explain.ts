@@ -126,6 +126,9 @@ async function explainKey(db: Db, input: Input, nowMs: number): Promise<number> 
   }
   terminal.print();
   terminal.print(allowed ? `This key may call ${model}.` : `This key may not call ${model}.`);
+  terminal.print(
+    terminal.paint.dim("As configured: limits in use and the health of accounts are a running server's own."),
+  );
   return allowed ? 0 : 1;
 }
 

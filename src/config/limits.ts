@@ -20,8 +20,6 @@ export const limits = {
   spoolAboveBytes: 4 * MiB,
   /** Nesting of a JSON body. Deeper is an attack on someone's recursive parser. */
   jsonDepthMax: 128,
-  /** All headers of one request together. Coding agents send large ones, so the usual 16 KiB is too little. */
-  headerBytesMax: 64 * KiB,
   /** A model name, as sent by a client or written by an operator. */
   modelNameCharsMax: 256,
   /** A client that stops sending its body in the middle is cut off. */

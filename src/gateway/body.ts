@@ -54,7 +54,7 @@ export async function readBody(request: Request, limits: BodyLimits): Promise<Bo
 
 function readWhole(request: Request, declared: number, limits: BodyLimits): Promise<BodyResult> {
   const { idleTimeoutMs, alarms } = limits;
-  return new Promise((resolve) => {
+  return new Promise((resolve, reject) => {
     const tooLateMs = idleTimeoutMs + declared / RATE_BYTES_PER_MS_MIN;
     const late = alarms.set(tooLateMs, () => resolve(idle()));
     request.bytes().then(
@@ -64,7 +64,8 @@ function readWhole(request: Request, declared: number, limits: BodyLimits): Prom
       },
       (thrown: unknown) => {
         alarms.cancel(late);
-        resolve(abortedBy(thrown));
+        if (isAbort(thrown)) resolve(aborted());
+        else reject(thrown);
       },
     );
   });
@@ -173,7 +174,8 @@ async function nextChunk(
     const read = await Promise.race([reader.read(), late]);
     return read === null ? idle() : (read.value ?? null);
   } catch (thrown) {
-    return abortedBy(thrown);
+    if (isAbort(thrown)) return aborted();
+    throw thrown;
   } finally {
     clearTimeout(timer);
   }
@@ -226,8 +228,11 @@ function codeOf(thrown: unknown): unknown {
   return thrown instanceof Error && "code" in thrown ? thrown.code : null;
 }
 
-function abortedBy(thrown: unknown): BodyRefusal {
-  if (!(thrown instanceof Error) || thrown.name !== "AbortError") throw thrown;
+function isAbort(thrown: unknown): boolean {
+  return thrown instanceof Error && thrown.name === "AbortError";
+}
+
+function aborted(): BodyRefusal {
   return {
     ok: false,
     reason: "aborted",

@@ -191,13 +191,22 @@ function isCodex(headers: Headers): boolean {
 function settleStream(passage: Passage, end: StreamEnd): void {
   const { reader } = end;
   const { route } = passage.record.trace;
+  if (reader !== null && reader.badEvents > 0) {
+    passage.gateway.log.warn("bad_events", {
+      request_id: passage.call.requestId,
+      account_id: route?.account.id ?? null,
+      events: reader.badEvents,
+    });
+  }
   if (route !== null && end.kind === "complete") passage.gateway.dispatcher.pool.finished(route);
   if (route !== null && end.kind === "broken" && end.cut !== null) {
     passage.gateway.dispatcher.pool.brokeOff(route, end.cut);
   }
-  const responseId = rememberResponse(passage, reader?.responseId ?? null, false);
+  // Upstream it goes on in the background: its usage is taken down when somebody asks for it.
+  const pending = passage.request.background && end.kind !== "complete";
+  const responseId = rememberResponse(passage, reader?.responseId ?? null, pending);
   passage.record.close({
-    outcome: streamOutcome(end),
+    outcome: pending && responseId !== null ? "pending" : streamOutcome(end),
     status: 200,
     error: end.kind === "broken" ? end.error : null,
     usage: reader?.usage ?? null,

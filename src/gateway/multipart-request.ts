@@ -88,7 +88,6 @@ function requestOf(
     conversation: () => null,
     body: {
       contentType,
-      bytesTotal: spooled.bytes,
       forUpstream(upstreamModel) {
         const insert = new TextEncoder().encode(upstreamModel);
         const { body, contentLength } = bodyWithSplice(spooled, [

@@ -3,8 +3,9 @@ import { ApiError } from "../errors.ts";
 import { type Lease, openLimiter, type Subject } from "../limits/limiter.ts";
 import { compileSnapshot } from "../policy/snapshot.ts";
 import { type CallerLimits, DEFAULT_QUEUE, NO_BILLING, NO_LIMITS } from "../records.ts";
+import { retryAfter } from "../upstreams/failure.ts";
 import type { Caller } from "./authenticate.ts";
-import { goDuration, rateHeaders, retryAfter, subjectsOf, takeOwnLimits } from "./own-limits.ts";
+import { goDuration, rateHeaders, subjectsOf, takeOwnLimits } from "./own-limits.ts";
 
 const rpm = (max: number): CallerLimits => ({ ...NO_LIMITS, rpm: max });
 

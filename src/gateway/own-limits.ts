@@ -4,6 +4,8 @@ import { ApiError } from "../errors.ts";
 import type { Lease, Limiter, Scope, Shortage, Standing, Subject } from "../limits/limiter.ts";
 import type { Key } from "../policy/key-index.ts";
 import type { Group } from "../policy/snapshot.ts";
+import type { CallerLimits } from "../records.ts";
+import { retryAfter } from "../upstreams/failure.ts";
 import type { Caller } from "./authenticate.ts";
 
 /** Keys and groups are replaced when they change, so what was worked out for a pair stays true as long as it lives. */
@@ -19,13 +21,24 @@ export function subjectsOf(caller: Caller): readonly Subject[] {
 
 /** A group sets limits for each of its keys and for all of them together; a key and a user may have their own. */
 function subjectsFor({ key, group }: Caller): readonly Subject[] {
-  const subjects: Subject[] = [
+  const subjects = [...keySubjects(key, group), groupSubject(group)];
+  if (key.userId !== null) subjects.push(userSubject(key.userId, key.userLimits));
+  return subjects;
+}
+
+export function keySubjects(key: Pick<Key, "id" | "limits">, group: Group): Subject[] {
+  return [
     { scope: "key", id: key.id, limits: key.limits },
     { scope: "key", id: `${key.id} in ${group.id}`, limits: group.limits },
-    { scope: "group", id: group.id, limits: group.groupLimits },
   ];
-  if (key.userId !== null) subjects.push({ scope: "user", id: key.userId, limits: key.userLimits });
-  return subjects;
+}
+
+export function groupSubject(group: Group): Subject {
+  return { scope: "group", id: group.id, limits: group.groupLimits };
+}
+
+export function userSubject(id: string, limits: CallerLimits): Subject {
+  return { scope: "user", id, limits };
 }
 
 export function takeOwnLimits(limiter: Limiter, subjects: readonly Subject[], tokensEstimate: number): Lease {
@@ -58,14 +71,6 @@ function shortageText({ scope, kind, max, unit, perMs, freesInMs }: Shortage): s
 function spanText(ms: number): string {
   const hours = ms / 3_600_000;
   return hours % 24 === 0 ? (hours === 24 ? "day" : `${hours / 24} days`) : `${hours} hours`;
-}
-
-const RETRY_AFTER_SECONDS_MAX = 60;
-
-/** Whole seconds from 1 to 60: what clients honour. A longer wait is in the message. */
-export function retryAfter(freesInMs: number | null): string {
-  const seconds = Math.ceil((freesInMs ?? 1_000) / 1_000);
-  return String(Math.min(RETRY_AFTER_SECONDS_MAX, Math.max(1, seconds)));
 }
 
 /** `x-ratelimit-*` of the key itself: the tightest of its own and its group's per-key limits. */

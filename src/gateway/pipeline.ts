@@ -7,6 +7,7 @@
 import { ApiError, asApiError, errorResponse, storeUnavailable } from "../errors.ts";
 import type { Endpoint, ModelRequest } from "../interfaces/request.ts";
 import type { Lease } from "../limits/limiter.ts";
+import { logFault } from "../observe/log.ts";
 import type { Route } from "../policy/snapshot.ts";
 import { admit, allowInterface } from "./admit.ts";
 import { authenticate, type Caller } from "./authenticate.ts";
@@ -77,12 +78,7 @@ function refuse(
   error: ApiError,
   thrown: unknown,
 ): Response {
-  if (error.status === 500) {
-    gateway.log.error("request_failed", {
-      request_id: call.requestId,
-      reason: thrown instanceof Error ? (thrown.stack ?? thrown.message) : "unknown",
-    });
-  }
+  if (error.status === 500) logFault(gateway.log, call.requestId, thrown);
   const reachedUpstream = record.trace.attempts > 0;
   record.close({
     outcome: isGone(error) ? "client_gone" : reachedUpstream ? "failed" : "refused",

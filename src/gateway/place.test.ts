@@ -188,7 +188,7 @@ describe("without any place", () => {
     await take(order());
     const error = await refusal(take(order()));
     expect(error).toMatchObject({ status: 429, headers: { "retry-after": "1" } });
-    expect(error.message).toContain("0 requests of your group wait already");
+    expect(error.message).toContain("your group does not wait");
   });
 
   test("when the line's time is over the client is told so", async () => {

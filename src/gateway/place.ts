@@ -4,9 +4,8 @@ import { ApiError } from "../errors.ts";
 import type { Route } from "../policy/snapshot.ts";
 import type { Pick, Pool } from "../pool/pool.ts";
 import type { WaitingRoom } from "../pool/waiting.ts";
-import type { UpstreamFailure } from "../upstreams/failure.ts";
+import { retryAfter, type UpstreamFailure } from "../upstreams/failure.ts";
 import type { Order } from "./order.ts";
-import { retryAfter } from "./own-limits.ts";
 import { clientGone } from "./send.ts";
 
 export interface Place {
@@ -35,7 +34,7 @@ export function takePlace(
       tokensEstimate: order.request.tokensEstimate,
     });
   const first = pick();
-  noteWeighed(order, first);
+  noteWeighed(pool, order, first);
   return first.kind === "picked"
     ? place(pool, room, order, first)
     : waitForPlace(pool, room, order, pick, first, last);
@@ -71,15 +70,12 @@ async function waitForPlace(
   order.trace.waitEnds();
   switch (waited.kind) {
     case "served":
-      noteWeighed(order, waited.value);
+      noteWeighed(pool, order, waited.value);
       return place(pool, room, order, waited.value);
     case "left":
       throw clientGone();
     case "full":
-      throw (
-        last ??
-        busyError(order, first.freesInMs, `${order.queue.maxWaiting} requests of your group wait already.`)
-      );
+      throw last ?? busyError(order, first.freesInMs, fullText(order.queue.maxWaiting));
     case "timeout": {
       // The last look also tells when it would be worth coming back.
       const final = pick();
@@ -92,14 +88,15 @@ async function waitForPlace(
   }
 }
 
-/** A choice among few is worth its few microseconds in the trace; among hundreds nobody would read it. */
+/** A choice among few is worth its few microseconds; among hundreds the one that was taken has to do. */
 const WEIGHED_MAX = 12;
+/** Where nothing could be taken the reasons matter, but nobody reads hundreds of them. */
+const REFUSED_MAX = 50;
 
-function noteWeighed(order: Order, pick: Pick): void {
-  const isChoice = order.routes.length > 1 && order.routes.length <= WEIGHED_MAX;
-  if (isChoice || (pick.kind === "none" && order.routes.length <= WEIGHED_MAX)) {
-    order.trace.weighed(pick.candidates());
-  }
+function noteWeighed(pool: Pool, order: Order, pick: Pick): void {
+  if (pick.kind === "none") order.trace.weighed(pick.candidates().slice(0, REFUSED_MAX));
+  else if (order.routes.length > WEIGHED_MAX) order.trace.weighed([pool.describe(pick.route)]);
+  else if (order.routes.length > 1) order.trace.weighed(pick.candidates());
 }
 
 function place(pool: Pool, room: WaitingRoom, order: Order, { route, lease }: Picked): Place {
@@ -120,6 +117,12 @@ function place(pool: Pool, room: WaitingRoom, order: Order, { route, lease }: Pi
       give(0);
     },
   };
+}
+
+function fullText(maxWaiting: number): string {
+  return maxWaiting === 0
+    ? "All of its accounts are at work, and your group does not wait for them."
+    : `${maxWaiting} requests of your group wait already.`;
 }
 
 /** Longer than this nobody should wait: better another model, or later. */

@@ -3,10 +3,13 @@ import { openLimiter } from "../limits/limiter.ts";
 import { createKeyIndex } from "../policy/key-index.ts";
 import type { LivePolicy } from "../policy/live-policy.ts";
 import { compileSnapshot } from "../policy/snapshot.ts";
-import { type CallerLimits, DEFAULT_QUEUE, NO_BILLING, NO_LIMITS } from "../records.ts";
+import { type CallerLimits, DEFAULT_QUEUE, type KeyRecord, NO_BILLING, NO_LIMITS } from "../records.ts";
 import { type Db, openDb } from "../store/db.ts";
+import { putGroup } from "../store/groups.ts";
+import { insertKey } from "../store/keys.ts";
 import { migrate } from "../store/migrate.ts";
 import { insertUsage, type UsageRow } from "../store/usage.ts";
+import { putUser } from "../store/users.ts";
 import { subjectsOf } from "./own-limits.ts";
 import { seedWindows } from "./seed-windows.ts";
 
@@ -65,10 +68,28 @@ const windows = (...list: [number, number | null, number | null][]): CallerLimit
 });
 
 interface Who {
-  keys: Record<string, { limits?: CallerLimits; user?: string; userLimits?: CallerLimits }>;
+  keys: Record<
+    string,
+    { limits?: CallerLimits; user?: string; userLimits?: CallerLimits; revoked?: boolean }
+  >;
   eachKey?: CallerLimits;
   allKeys?: CallerLimits;
 }
+
+const keyRow = (id: string, userId: string | null): KeyRecord => ({
+  id,
+  name: id,
+  userId,
+  groupId: "g1",
+  digest: `digest of ${id}`,
+  publicId: id,
+  last4: "last",
+  status: "active",
+  expiresAtMs: null,
+  limits: NO_LIMITS,
+  createdAtMs: 1,
+  revokedAtMs: null,
+});
 
 /** A process that starts now: its limiter, told of what is in the store. */
 async function started({ keys, eachKey = NO_LIMITS, allKeys = NO_LIMITS }: Who) {
@@ -89,23 +110,39 @@ async function started({ keys, eachKey = NO_LIMITS, allKeys = NO_LIMITS }: Who) 
     { models: [], accounts: [], groups: [group] },
     { simulatorUrl: null, unseal: () => null },
   );
+  await putGroup(db, group);
+  for (const [id, { user = null, userLimits = NO_LIMITS, revoked = false }] of Object.entries(keys)) {
+    if (user !== null) {
+      await putUser(db, {
+        id: user,
+        email: `${user}@x.y`,
+        role: "user",
+        passwordHash: null,
+        limits: userLimits,
+        createdAtMs: 1,
+      });
+    }
+    await insertKey(db, { ...keyRow(id, user), status: revoked ? "revoked" : "active" });
+  }
   const index = createKeyIndex();
   index.patch(
-    Object.entries(keys).map(([id, { limits = NO_LIMITS, user = null, userLimits = NO_LIMITS }]) => ({
-      id,
-      name: id,
-      userId: user,
-      groupId: "g1",
-      digest: `digest of ${id}`,
-      publicId: id,
-      last4: "last",
-      status: "active" as const,
-      expiresAtMs: null,
-      limits,
-      userLimits,
-      createdAtMs: 1,
-      revokedAtMs: null,
-    })),
+    Object.entries(keys)
+      .filter(([, { revoked }]) => !revoked)
+      .map(([id, { limits = NO_LIMITS, user = null, userLimits = NO_LIMITS }]) => ({
+        id,
+        name: id,
+        userId: user,
+        groupId: "g1",
+        digest: `digest of ${id}`,
+        publicId: id,
+        last4: "last",
+        status: "active" as const,
+        expiresAtMs: null,
+        limits,
+        userLimits,
+        createdAtMs: 1,
+        revokedAtMs: null,
+      })),
   );
   const policy: LivePolicy = {
     snapshot: () => snapshot,
@@ -165,6 +202,23 @@ test("each counts its own: a key, all keys of a user, all keys of a group", asyn
   expect(admit("k2")).toMatchObject({ ok: false, shortage: { scope: "user", used: 3 } });
   expect(admit("k3").ok).toBe(true);
   expect(admit("k3")).toMatchObject({ ok: false, shortage: { scope: "group", used: 5 } });
+});
+
+test("what a revoked key used still counts for its user", async () => {
+  await insertUsage(db, [row(1_000), row(2_000)]);
+  const userLimits = windows([DAY_MS, 2, null]);
+  const revoked = { k1: { user: "u1", userLimits, revoked: true } };
+  const ofUser = await started({ keys: { ...revoked, k2: { user: "u1", userLimits } } });
+  expect(ofUser("k2")).toMatchObject({ ok: false, shortage: { scope: "user", used: 2 } });
+});
+
+test("what a revoked key used still counts for its group", async () => {
+  await insertUsage(db, [row(1_000), row(2_000)]);
+  const admit = await started({
+    keys: { k1: { revoked: true }, k2: {} },
+    allKeys: windows([DAY_MS, 2, null]),
+  });
+  expect(admit("k2")).toMatchObject({ ok: false, shortage: { scope: "group", used: 2 } });
 });
 
 test("what a group sets for each key counts for each apart", async () => {

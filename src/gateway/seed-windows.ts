@@ -2,10 +2,14 @@
 
 import type { Clock } from "../clock.ts";
 import type { Limiter, Subject } from "../limits/limiter.ts";
+import type { KeyIndex } from "../policy/key-index.ts";
 import type { LivePolicy } from "../policy/live-policy.ts";
+import type { Group } from "../policy/snapshot.ts";
+import type { CallerLimits } from "../records.ts";
 import type { Db } from "../store/db.ts";
-import { useByHour } from "../store/usage.ts";
-import { subjectsOf } from "./own-limits.ts";
+import { type KeyHour, useByHour } from "../store/usage.ts";
+import { listUsers } from "../store/users.ts";
+import { groupSubject, keySubjects, userSubject } from "./own-limits.ts";
 
 const LONGEST_WINDOW_MS = 30 * 86_400_000;
 
@@ -17,12 +21,11 @@ interface Past {
 export async function seedWindows(db: Db, policy: LivePolicy, limiter: Limiter, clock: Clock): Promise<void> {
   const nowMs = clock.nowMs();
   const { groups } = policy.snapshot();
+  const users = new Map((await listUsers(db)).map(({ id, limits }) => [id, limits]));
   const pasts = new Map<string, Past>();
-  for (const { keyId, groupId, atMs, requests, tokens } of await useByHour(db, nowMs - LONGEST_WINDOW_MS)) {
-    const key = policy.keys.get(keyId);
-    const group = groups.get(groupId);
-    if (!key || !group) continue;
-    for (const subject of subjectsOf({ key, group })) {
+  for (const hour of await useByHour(db, nowMs - LONGEST_WINDOW_MS)) {
+    const { atMs, requests, tokens } = hour;
+    for (const subject of subjectsIn(hour, policy.keys, groups, users)) {
       if (!("windows" in subject.limits) || subject.limits.windows.length === 0) continue;
       const name = `${subject.scope} ${subject.id}`;
       const past = pasts.get(name) ?? { subject, used: [] };
@@ -31,4 +34,21 @@ export async function seedWindows(db: Db, policy: LivePolicy, limiter: Limiter, 
     }
   }
   for (const { subject, used } of pasts.values()) limiter.seed(subject, used);
+}
+
+/** Whoever an hour's use counts for. What a revoked key used still counts for its user and its group. */
+function subjectsIn(
+  { keyId, userId, groupId }: KeyHour,
+  keys: KeyIndex,
+  groups: ReadonlyMap<string, Group>,
+  users: ReadonlyMap<string, CallerLimits>,
+): Subject[] {
+  const subjects: Subject[] = [];
+  const group = groups.get(groupId);
+  const key = keys.get(keyId);
+  const userLimits = userId === null ? undefined : users.get(userId);
+  if (group && key) subjects.push(...keySubjects(key, group));
+  if (group) subjects.push(groupSubject(group));
+  if (userId !== null && userLimits) subjects.push(userSubject(userId, userLimits));
+  return subjects;
 }

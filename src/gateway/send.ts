@@ -90,6 +90,7 @@ export async function send(out: Outbound, exchange: Exchange): Promise<Sent> {
         ...(target.tls === null ? {} : { tls: target.tls }),
       },
     );
+    hangUp.heard();
     if (response.status >= 200 && response.status < 300) return { kind: "answered", response, hangUp };
     const failure = await readFailure(out, response);
     hangUp.settle();
@@ -181,6 +182,8 @@ const LATE_MS = 1_000;
 
 interface OpenHangUp extends HangUp {
   readonly signal: AbortSignal;
+  /** The host has spoken: whether it can be reached is no longer a question. */
+  heard(): void;
   startDeadline(deadlineMs: number, isReachable: () => Promise<boolean>): void;
 }
 
@@ -219,6 +222,9 @@ function openHangUp(client: Client, alarms: Alarms): OpenHangUp {
         watchClient();
         alarm = alarms.set(LATE_MS - WATCH_CLIENT_AFTER_MS, checkHost);
       });
+    },
+    heard() {
+      waiting = false;
     },
     stopDeadline() {
       stopWaiting();

@@ -3,7 +3,7 @@
  * that made it, for the key that made it; for anyone else it does not exist.
  */
 
-import { ApiError, asApiError, errorResponse } from "../errors.ts";
+import { ApiError } from "../errors.ts";
 import { readAnswer } from "../interfaces/answer.ts";
 import { openResponsesReader } from "../interfaces/responses-stream.ts";
 import type { Audience } from "../interfaces/upstream-error.ts";
@@ -44,17 +44,13 @@ export async function callStoredResponse(
   call: Call,
   stored: StoredCall,
 ): Promise<Response> {
-  try {
-    const snapshot = gateway.policy.snapshot();
-    const caller = authenticate(call.request.headers, snapshot, gateway.auth, call.clientAddress);
-    allowInterface(caller, { interface: "responses" });
-    const route = await gateway.responses.find(stored.responseId, caller.key.id);
-    const account = route && caller.group.accounts.find(({ id }) => id === route.accountId);
-    if (!route || !account) throw notFound(stored.responseId);
-    return await forward(gateway, call, stored, route, account);
-  } catch (thrown) {
-    return errorResponse(asApiError(thrown), call.requestId);
-  }
+  const snapshot = gateway.policy.snapshot();
+  const caller = authenticate(call.request.headers, snapshot, gateway.auth, call.clientAddress);
+  allowInterface(caller, { interface: "responses" });
+  const route = await gateway.responses.find(stored.responseId, caller.key.id);
+  const account = route && caller.group.accounts.find(({ id }) => id === route.accountId);
+  if (!route || !account) throw notFound(stored.responseId);
+  return await forward(gateway, call, stored, route, account);
 }
 
 async function forward(

@@ -347,7 +347,6 @@ describe("what the upstream gets", () => {
     const { body } = read("embeddings", '{"model":"m","input":"my-tool_42"}');
     expect(body.mentions("my-tool_42")).toBe(true);
     expect(body.mentions("other")).toBe(false);
-    expect(body.bytesTotal).toBe(34);
     expect(body.contentType).toBe("application/json");
   });
 
@@ -451,4 +450,16 @@ describe("what the upstream gets", () => {
     );
     fc.assert(fc.property(fc.uint8Array(), (bytes) => void refusal("chat.completions", bytes)));
   });
+});
+
+test("a picture is not counted by its bytes when tokens are estimated", () => {
+  const picture = `data:image/png;base64,${"A".repeat(4_000_000)}`;
+  const withPicture = JSON.stringify({
+    model: "m",
+    max_tokens: 100,
+    messages: [{ role: "user", content: [{ type: "image_url", image_url: { url: picture } }] }],
+  });
+  const { tokensEstimate } = read("chat.completions", withPicture);
+  expect(tokensEstimate).toBeGreaterThan(1_000);
+  expect(tokensEstimate).toBeLessThan(2_000);
 });

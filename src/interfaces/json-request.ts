@@ -46,6 +46,11 @@ type RoutingScan = ObjectScan<RoutingField>;
 const ROUTING = wantedFields(ROUTING_FIELDS);
 const STREAM_OPTIONS = wantedFields(["include_usage"]);
 const BYTES_PER_TOKEN = 4;
+/** Smaller bodies hold no picture worth looking for. */
+const PICTURE_BODY_BYTES_MIN = 16 * 1024;
+/** About a thousand tokens, which is what one usually takes. */
+const PICTURE_BYTES_COUNTED = 4_000;
+const BASE64_MARK = Buffer.from(";base64,");
 const OUTPUT_TOKENS_USUAL = 500;
 const TRUE = new TextEncoder().encode("true");
 const INCLUDE_USAGE = new TextEncoder().encode('{"include_usage":true}');
@@ -205,11 +210,26 @@ function forceUsage(bytes: Uint8Array, scan: RoutingScan, depthMax: number): Spl
   return editMembers(bytes, options, { include_usage: TRUE });
 }
 
-/** Text is about four bytes a token; an answer without a bound of its own is taken to be of ordinary length. */
+/**
+ * Text is about four bytes a token; an answer without a bound of its own is taken to be of ordinary length. A picture
+ * is not counted by its bytes.
+ */
 function estimateTokens(bytes: Uint8Array, fields: RoutingScan["fields"]): number {
   const bound = fields.max_output_tokens ?? fields.max_completion_tokens ?? fields.max_tokens;
   const output = bound === undefined ? null : integerValue(bytes, bound);
-  return Math.ceil(bytes.length / BYTES_PER_TOKEN) + Math.max(0, output ?? OUTPUT_TOKENS_USUAL);
+  return Math.ceil(textBytes(bytes) / BYTES_PER_TOKEN) + Math.max(0, output ?? OUTPUT_TOKENS_USUAL);
+}
+
+function textBytes(bytes: Uint8Array): number {
+  if (bytes.length < PICTURE_BODY_BYTES_MIN) return bytes.length;
+  let total = bytes.length;
+  for (let at = find(bytes, BASE64_MARK, 0); at !== -1; at = find(bytes, BASE64_MARK, at)) {
+    const end = bytes.indexOf(0x22, at);
+    if (end === -1) break;
+    total -= Math.max(0, end - at - PICTURE_BYTES_COUNTED);
+    at = end;
+  }
+  return total;
 }
 
 function textOf(bytes: Uint8Array, field: Field | undefined): string | null {
@@ -224,7 +244,6 @@ function jsonBody(
 ): RequestBody {
   return {
     contentType: "application/json",
-    bytesTotal: bytes.length,
     forUpstream(upstreamModel) {
       const model = editMembers(bytes, scan, { model: jsonString(upstreamModel) });
       return { content: applySplices(bytes, [...model, ...always]), contentLength: null };

@@ -5,7 +5,6 @@ import type { Interface } from "../records.ts";
 /** A body that can be sent again, to another account under another model name. */
 export interface RequestBody {
   readonly contentType: string;
-  readonly bytesTotal: number;
   /** The body as it came, with the upstream's model name (and what metering needs) put in. */
   forUpstream(upstreamModel: string): Promise<UpstreamBody> | UpstreamBody;
   /** The body without reasoning that another account encrypted; null when it holds none. */

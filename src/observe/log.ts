@@ -25,3 +25,11 @@ export function openLog(nowMs: () => number, write: (line: string) => void): Log
     error: (event, fields) => line("error", event, fields),
   };
 }
+
+/** A bug of ours. The client is given the request id, and here is what stands behind it. */
+export function logFault(log: Log, requestId: string, thrown: unknown): void {
+  log.error("request_failed", {
+    request_id: requestId,
+    reason: thrown instanceof Error ? (thrown.stack ?? thrown.message) : "unknown",
+  });
+}

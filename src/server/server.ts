@@ -10,6 +10,7 @@ import { callModel } from "../gateway/pipeline.ts";
 import { reportRequest } from "../gateway/request-report.ts";
 import { callStoredResponse } from "../gateway/stored-response.ts";
 import { reportUsage } from "../gateway/usage-report.ts";
+import { logFault } from "../observe/log.ts";
 import { type Destination, findDestination } from "./routes.ts";
 
 export interface ServerOptions {
@@ -59,7 +60,9 @@ export function startServer(options: ServerOptions): Server {
       const response = await go(call, destination, queryAt === -1 ? "" : url.slice(queryAt + 1), server);
       return draining && (response.ok || request.body === null) ? closing(response) : response;
     } catch (thrown) {
-      return errorResponse(asApiError(thrown), requestId);
+      const error = asApiError(thrown);
+      if (error.status === 500) logFault(gateway.log, requestId, thrown);
+      return errorResponse(error, requestId);
     }
   }
 

@@ -2,7 +2,7 @@
 
 import type { Db } from "./db.ts";
 import { insertRows } from "./insert-rows.ts";
-import { integer, text } from "./row.ts";
+import { integer, text, textOrNull } from "./row.ts";
 import type { UsageOutcome, UsageRow, UsageTokens } from "./usage-row.ts";
 
 const HOUR_MS = 3_600_000;
@@ -109,6 +109,8 @@ export async function keyTotals(db: Db, keyId: string, fromMs: number | null): P
 
 export interface KeyHour {
   keyId: string;
+  /** Of a revoked key too: what it used still counts for its user. */
+  userId: string | null;
   groupId: string;
   /** The hour's last millisecond. Of the present hour that is still to come. */
   atMs: number;
@@ -123,12 +125,15 @@ export interface KeyHour {
  */
 export async function useByHour(db: Db, sinceMs: number): Promise<KeyHour[]> {
   const rows = await db.sql`
-    SELECT key_id, group_id, hour_ms, CAST(SUM(requests) AS BIGINT) AS requests,
+    SELECT key_id, user_id, usage_hour.group_id, hour_ms, CAST(SUM(requests) AS BIGINT) AS requests,
       CAST(SUM(input_tokens + output_tokens) AS BIGINT) AS tokens
-    FROM usage_hour WHERE hour_ms >= ${hourOf(sinceMs)}
-    GROUP BY key_id, group_id, hour_ms HAVING SUM(requests) > 0 ORDER BY hour_ms, key_id, group_id`;
+    FROM usage_hour LEFT JOIN api_key ON api_key.id = key_id
+    WHERE hour_ms >= ${hourOf(sinceMs)}
+    GROUP BY key_id, user_id, usage_hour.group_id, hour_ms
+    HAVING SUM(requests) > 0 ORDER BY hour_ms, key_id, usage_hour.group_id`;
   return rows.map((row) => ({
     keyId: text(row, "key_id"),
+    userId: textOrNull(row, "user_id"),
     groupId: text(row, "group_id"),
     atMs: integer(row, "hour_ms") + HOUR_MS - 1,
     requests: integer(row, "requests"),

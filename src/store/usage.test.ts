@@ -332,7 +332,14 @@ eachEngine(({ open, emptyUrl }) => {
       row("r6", { atMs: NOON_MS + 2 * HOUR_MS, outcome: "refused", ...tokens(0) }),
     ]);
     const use = (keyId: string, groupId: string, hours: number, requests: number, scale: number) => {
-      return { keyId, groupId, atMs: NOON_MS + hours * HOUR_MS - 1, requests, tokens: 150 * scale };
+      return {
+        keyId,
+        userId: "u1",
+        groupId,
+        atMs: NOON_MS + hours * HOUR_MS - 1,
+        requests,
+        tokens: 150 * scale,
+      };
     };
     const later = [use("k1", "g1", 1, 2, 2), use("k2", "g1", 2, 1, 2), use("k2", "g2", 2, 1, 1)];
     expect(await useByHour(db, 0)).toEqual([use("k1", "g1", 0, 1, 1), ...later]);

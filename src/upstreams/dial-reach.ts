@@ -2,7 +2,6 @@ import { connect as connectTcp } from "node:net";
 import { connect as connectTls } from "node:tls";
 import type { Clock } from "../clock.ts";
 import type { Target } from "./dial.ts";
-import { classifyFetchError } from "./dial-errors.ts";
 
 /**
  * fetch has no connect timeout of its own: until headers come, a host that is gone looks like a model that is
@@ -57,7 +56,8 @@ function probe(target: Target, connectTimeoutMs: number): Promise<boolean> {
     : connectTcp({ host, port });
   const timer = setTimeout(resolve, connectTimeoutMs, false);
   socket.once(isTls ? "secureConnect" : "connect", () => resolve(true));
-  socket.on("error", (err) => resolve(classifyFetchError(err) !== "refused"));
+  // Only silence is a black hole. A host that refuses new connections may be finishing the one that waits.
+  socket.on("error", () => resolve(true));
   socket.once("close", () => resolve(true));
   return promise.finally(() => {
     clearTimeout(timer);

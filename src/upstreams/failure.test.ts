@@ -275,3 +275,20 @@ describe("when the upstream may be asked again", () => {
     expect(hintOf(failed("rate_limited", "r"), 0)).toBeNull();
   });
 });
+
+describe("what a client writes", () => {
+  test("cannot have an account left alone, though a 404 repeats it", () => {
+    const echoed = error({ message: "Conversation with id 'conv-model' not found.", param: "conversation" });
+    expect(classifyError(404, echoed, null).class).toBe("rejected");
+    expect(classifyError(404, error({ message: "The model `x` does not exist." }), null).class).toBe(
+      "model_missing",
+    );
+  });
+
+  test("is to blame when an error inside a stream says so by its type or its code", () => {
+    const byType = error({ type: "invalid_request_error", code: "some_new_code", message: "no" });
+    expect(classifyError(200, byType, null).class).toBe("rejected");
+    expect(classifyError(200, error({ code: "invalid_value", message: "no" }), null).class).toBe("rejected");
+    expect(classifyError(200, error({ code: "server_error", message: "no" }), null).class).toBe("server");
+  });
+});

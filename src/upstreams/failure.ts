@@ -66,17 +66,33 @@ function classOf(sent: number, error: UpstreamError | null): FailureClass {
   // Inside a stream some upstreams give the status that they could not send any more as the code.
   const status = sent < 400 && /^[45]\d\d$/.test(code) ? Number(code) : sent;
   if (status === 402 || QUOTA.has(code)) return "quota";
-  // A 404 that is no error of the API comes from an address that is not the API's; vLLM's names the model only in
-  // words. A 403 that names the model says nothing about the others that the credential opens.
-  if (MODEL_MISSING.has(code) || (status === 404 && (error === null || /\bmodel\b/i.test(error.message)))) {
-    return "model_missing";
-  }
+  // A 403 that names the model says nothing about the others that the credential opens.
+  if (MODEL_MISSING.has(code) || (status === 404 && namesModel(error))) return "model_missing";
   if (status === 401 || status === 403) return "credential";
   if (status === 429 || RATE_LIMITED.has(code)) return "rate_limited";
   if (status === 408 || status === 504) return "timeout";
   if (status === 503 || status === 529 || OVERLOADED.has(code)) return "overloaded";
-  if (status >= 500 || (status < 400 && !CLIENT_FAULTS.has(code))) return "server";
+  if (status >= 500 || (status < 400 && !isClientFault(error))) return "server";
   return "rejected";
+}
+
+/**
+ * A 404 that is no error of the API comes from an address that is not the API's; some servers name the model only in
+ * their first words. Anywhere else a message may repeat what a client wrote, and clients must not be able to have an
+ * account left alone.
+ */
+function namesModel(error: UpstreamError | null): boolean {
+  if (error === null) return true;
+  return (error.param === null || error.param === "model") && /^the model\b/i.test(error.message);
+}
+
+/** Inside a stream that began well the status tells nothing: the error has to blame the request itself. */
+function isClientFault(error: UpstreamError | null): boolean {
+  return [error?.code, error?.type].some(
+    (name) =>
+      name != null &&
+      (CLIENT_FAULTS.has(name) || (isErrorCode(name) && new ApiError(name, "").status === 400)),
+  );
 }
 
 const QUOTA = new Set(["insufficient_quota", "billing_hard_limit_reached", "credit_balance_exhausted"]);
@@ -201,8 +217,8 @@ export function brokenOffError(failure: UpstreamFailure, audience: Audience): Ap
   );
 }
 
-/** Whole seconds from 1 to 60: what clients honour. */
-function retryAfter(ms: number | null): string {
+/** Whole seconds from 1 to 60: what clients honour. A longer wait belongs into the message. */
+export function retryAfter(ms: number | null): string {
   const seconds = Math.ceil((ms ?? 1000) / 1000);
   return String(Math.min(RETRY_AFTER_SECONDS_MAX, Math.max(1, seconds)));
 }
