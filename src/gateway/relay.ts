@@ -27,7 +27,7 @@ export interface RelayOptions {
   /** The client counts data events only (Codex does), so comments will not keep it. */
   needsDataEvents: boolean;
   describeFailure(failure: UpstreamFailure): ApiError;
-  /** Called once, before the terminal event is written: nothing is final before it is recorded. */
+  /** Called once, before the terminal event is written, with all that the record needs. */
   settle(end: StreamEnd): void;
   /** Closes the connection of a client that takes nothing more. */
   cutOff(): void;

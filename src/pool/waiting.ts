@@ -1,8 +1,8 @@
 /**
  * Where requests wait while every account that could serve them is busy or cooling. First come, first served
  * within a key, turn by turn between keys, so that a key with a thousand requests delays another key's first by
- * one service time at most. Nobody polls: whoever frees an account serves the next in line before anyone new can
- * take the place.
+ * one service time at most. Whoever frees an account serves the next in line before anyone new can take the place;
+ * where time alone frees one, those in line look again when it is due.
  */
 
 import type { Clock } from "../clock.ts";
