@@ -72,7 +72,13 @@ const FAULTS_OF_ALL = [
   "cut@byte10",
 ];
 const FAULTS_OF_STREAMS = ["rst@chunk0", "cut@chunk0", "error-in-stream@chunk0", "gzip"];
-const FAULTS_OF_TEXT_STREAMS = ["rst@chunk1", "cut@chunk1", "error-in-stream@chunk1", "capacity-in-stream"];
+const FAULTS_OF_TEXT_STREAMS = [
+  "rst@chunk1",
+  "cut@chunk1",
+  "error-in-stream@chunk1",
+  "capacity-in-stream",
+  "empty",
+];
 const FAULTS_OF_WHOLE_ANSWERS = ["empty", "truncated"];
 
 let gateway: RunningGateway;

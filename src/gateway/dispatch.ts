@@ -5,8 +5,8 @@
  */
 
 import type { ApiError } from "../errors.ts";
-import { type Answer, readAnswer } from "../interfaces/answer.ts";
-import type { ModelRequest, RequestBody } from "../interfaces/request.ts";
+import { type Answer, readAnswer, saysNothing } from "../interfaces/answer.ts";
+import type { Endpoint, ModelRequest, RequestBody } from "../interfaces/request.ts";
 import type { Audience } from "../interfaces/upstream-error.ts";
 import type { Log } from "../observe/log.ts";
 import type { Route } from "../policy/snapshot.ts";
@@ -173,12 +173,22 @@ function digestWhole(
   const answer = readAnswer(bytes, order.endpoint.name, audienceOf(order.request, route), depthMax);
   switch (answer.kind) {
     case "answer":
-      return { kind: "answer", answer, upstreamHeaders };
+      return isEmpty(answer, order.endpoint)
+        ? { kind: "failed", failure: failed("bad_answer", "an empty answer", 200) }
+        : { kind: "answer", answer, upstreamHeaders };
     case "error":
       return { kind: "failed", failure: classifyError(200, answer.error, null) };
     case "malformed":
       return { kind: "failed", failure: failed("bad_answer", "the answer is not a JSON object", 200) };
   }
+}
+
+/** A success that claims no tokens and holds no content is a refusal in disguise. */
+function isEmpty({ usage, status, body }: WholeAnswer, { name }: Endpoint): boolean {
+  if (usage?.outputTokens !== 0) return false;
+  return (
+    (name === "chat.completions" || (name === "responses" && status === "completed")) && saysNothing(body)
+  );
 }
 
 /** A portal's HTML page or a stream nobody asked for must never pass as an answer. */

@@ -164,6 +164,11 @@ export async function openUpstreamStream(
       hold.clear();
       return { kind: "failed", failure: progress.failure };
     }
+    // It came to its end, and there was nothing in it: a refusal in disguise, which another account need not share.
+    if (progress.kind === "end" && !progress.hasContent && reader.usage?.outputTokens === 0) {
+      hold.clear();
+      return { kind: "failed", failure: failed("bad_answer", "an empty answer") };
+    }
     held.push(progress.bytes);
     if (progress.kind !== "bytes" || progress.hasContent) {
       hold.clear();

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { readAnswer } from "./answer.ts";
+import { readAnswer, saysNothing } from "./answer.ts";
 import type { EndpointName } from "./request.ts";
 
 const AUDIENCE = { publicModel: "fast", upstreamModel: "gpt-6-eu-0419", mentions: () => false };
@@ -132,4 +132,22 @@ describe("what only looks like an answer", () => {
   ])("%s is malformed", (_, body) => {
     expect(read("chat.completions", body)).toEqual({ kind: "malformed" });
   });
+});
+
+test.each([
+  ["a response without output", { object: "response", output: [] }, true],
+  ["a response with an item", { object: "response", output: [{ type: "message" }] }, false],
+  [
+    "a blank choice",
+    { choices: [{ message: { role: "assistant", content: "", refusal: null, annotations: [] } }] },
+    true,
+  ],
+  ["a choice with text", { choices: [{ message: { role: "assistant", content: "hi" } }] }, false],
+  [
+    "a choice with a call",
+    { choices: [{ message: { role: "assistant", content: null, tool_calls: [{}] } }] },
+    false,
+  ],
+])("%s says nothing or something", (_, json, nothing) => {
+  expect(saysNothing(Buffer.from(JSON.stringify(json)))).toBe(nothing);
 });

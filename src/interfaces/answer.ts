@@ -1,6 +1,6 @@
 /** A whole (not streamed) answer: the public model name goes in, the usage comes out, the rest stays as it came. */
 
-import { parseJson } from "../wire/json-parse.ts";
+import { isObject, parseJson } from "../wire/json-parse.ts";
 import { type Field, scanObject, stringValue, wantedFields } from "../wire/json-scan.ts";
 import { applySplices, jsonString, replaceValue, type Splice } from "../wire/splice.ts";
 import type { EndpointName } from "./request.ts";
@@ -63,6 +63,20 @@ function publicError(bytes: Uint8Array, field: Field, audience: Audience): Uint8
       message: publicMessage(error?.message ?? "", audience) || "The model failed to answer.",
     }),
   );
+}
+
+/** True for a chat completion whose choices are all blank, and for a response without output. */
+export function saysNothing(body: Uint8Array): boolean {
+  const json = parseJson(body);
+  if (!isObject(json)) return true;
+  if (Array.isArray(json.output)) return json.output.length === 0;
+  const choices = Array.isArray(json.choices) ? json.choices.filter(isObject) : [];
+  return choices.every(({ message }) => {
+    if (!isObject(message)) return true;
+    return Object.entries(message).every(
+      ([field, value]) => field === "role" || !value || (Array.isArray(value) && value.length === 0),
+    );
+  });
 }
 
 /** Elements of an array of objects; an image is megabytes of base64, so strings are jumped over. */

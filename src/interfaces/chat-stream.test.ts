@@ -162,6 +162,7 @@ describe("what counts as content", () => {
     ["a role with empty content", role],
     ["null fields", delta({ role: "assistant", content: null, refusal: null, tool_calls: [] })],
     ["no choices yet", chunk({ choices: [], prompt_filter_results: [] })],
+    ["an end without text", finish()],
   ])("%s says nothing yet", (_, json) => {
     expect(phases(json)).toEqual(["lifecycle"]);
   });
@@ -172,7 +173,6 @@ describe("what counts as content", () => {
     ["reasoning", delta({ reasoning_content: "hm" })],
     ["a refusal", delta({ refusal: "no" })],
     ["a tool call", delta({ tool_calls: [{ index: 0, id: "c", function: { name: "f", arguments: "" } }] })],
-    ["an end without text", finish()],
   ])("%s does", (_, json) => {
     expect(phases(json)).toEqual(["content"]);
   });

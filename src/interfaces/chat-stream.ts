@@ -122,7 +122,7 @@ export function openChatReader(options: ChatReaderOptions): StreamReader {
         ...(counted && hidesUsage ? { usage: null } : {}),
       }),
     );
-    if (!hasContent) hasContent = saysSomething(parseJson(chunk)) || (empty && counted?.kind === "object");
+    if (!hasContent) hasContent = saysSomething(parseJson(chunk));
     return { phase: hasContent ? "content" : "lifecycle", replacement: formatEvent(null, json) };
   }
 
@@ -162,7 +162,6 @@ export function openChatReader(options: ChatReaderOptions): StreamReader {
 /** The first chunk usually holds only a role: until a delta has substance, nothing was said. */
 function saysSomething(chunk: unknown): boolean {
   return choicesOf(chunk).some((choice) => {
-    if (typeof choice.finish_reason === "string") return true;
     const delta = choice.delta;
     if (!isObject(delta)) return false;
     return Object.entries(delta).some(([field, value]) => field !== "role" && !isNothing(value));
