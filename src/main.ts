@@ -22,6 +22,7 @@ import { type Log, openLog } from "./observe/log.ts";
 import { openLivePolicy } from "./policy/live-policy.ts";
 import { openPool } from "./pool/pool.ts";
 import { openWaitingRoom } from "./pool/waiting.ts";
+import { openControlDoor } from "./server/control-door.ts";
 import { type Server, startServer } from "./server/server.ts";
 import type { Db } from "./store/db.ts";
 import { readPolicy } from "./store/policy.ts";
@@ -49,7 +50,7 @@ export interface StartOptions {
 
 export async function startGateway(
   installation: Installation,
-  settings: Pick<Settings, "host" | "port" | "dataDir">,
+  settings: Pick<Settings, "host" | "port" | "dataDir" | "controlSocketFile">,
   options: StartOptions = {},
 ): Promise<Running> {
   const limits = { ...productLimits, ...options.limits };
@@ -146,11 +147,13 @@ export async function startGateway(
     await close();
     throw error;
   }
+  const controlDoor = openControlDoor(gateway, settings.controlSocketFile);
   return {
     url: server.url,
     port: server.port,
     counts: { keys: policy.keys.size, groups: policy.snapshot().groups.size },
     async stop() {
+      controlDoor.close();
       await server.drain(limits.drainTimeoutMs);
       await close();
     },

@@ -38,7 +38,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     "interfaces",
     "upstreams",
   ],
-  server: ["alarms", "clock", "observe", "errors", "interfaces", "gateway"],
+  server: ["alarms", "clock", "observe", "records", "limits", "pool", "errors", "interfaces", "gateway"],
   demo: ["clock", "records", "secrets", "store"],
   main: ["*"],
   cli: ["*"],

@@ -135,3 +135,15 @@ describe("explain --key --model", () => {
     expect(output).toContain(told);
   });
 });
+
+describe("while the server runs, a dry run tells how things stand now", () => {
+  test("the limits in use and the health of each account", async () => {
+    const key = await keyId("limited");
+    await (await askGateway(gateway.url, { key: "limited" })).text();
+    const { code, output } = await explain("--key", key, "--model", "pooled");
+    expect(code).toBe(0);
+    expect(output).toContain("key: 1 of 1 requests in the last minute");
+    expect(output).toMatch(/account-0 .*(?:eligible|cooling)/);
+    expect(output).toMatch(/account-1 .*eligible/);
+  });
+});

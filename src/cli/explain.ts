@@ -1,8 +1,11 @@
 /** Explains what happened to a request, or what would happen to one. */
 
+import type { Settings } from "../config/environment.ts";
 import type { DispatchTrace } from "../gateway/trace.ts";
+import type { Standing } from "../limits/limiter.ts";
 import { explainAccess } from "../policy/explain.ts";
 import { INTERFACES, type Interface } from "../records.ts";
+import type { LiveExplanation } from "../server/control-door.ts";
 import type { Db } from "../store/db.ts";
 import { findKeyByPublicId } from "../store/keys.ts";
 import { readPolicy } from "../store/policy.ts";
@@ -14,8 +17,8 @@ import { type Terminal, table } from "./terminal.ts";
 export const explain: Command = {
   words: "explain",
   summary: "Explain what happened to a request, or what a key may call",
-  about: `With a request id: the whole trace of that request. With --key and --model: a dry run of the policy, step
-by step. The id of a key is the eight characters that \`keys list\` shows.`,
+  about: `With a request id: the whole trace of that request. With --key and --model: a dry run, step by step, with the
+limits and accounts as a running server sees them now. The id of a key is the eight characters that \`keys list\` shows.`,
   positionals: ["[REQUEST_ID]"],
   options: {
     key: { value: "KEY_ID", about: "dry run: the key's public id" },
@@ -24,10 +27,10 @@ by step. The id of a key is the eight characters that \`keys list\` shows.`,
     data: DATA_OPTION,
   },
   run: (input) =>
-    withInstallation(input, async ({ db, clock }) => {
+    withInstallation(input, async ({ db, clock, settings }) => {
       const requestId = input.text("REQUEST_ID");
       if (requestId !== undefined) return explainRequest(db, requestId, input.terminal);
-      return explainKey(db, input, clock.nowMs());
+      return explainKey(db, settings, input, clock.nowMs());
     }),
 };
 
@@ -93,7 +96,7 @@ function ending(outcome: string): string {
   return outcome === "completed" ? "served" : outcome.replace("_", " ");
 }
 
-async function explainKey(db: Db, input: Input, nowMs: number): Promise<number> {
+async function explainKey(db: Db, settings: Settings, input: Input, nowMs: number): Promise<number> {
   const { terminal } = input;
   const keyId = input.text("key");
   const model = input.text("model");
@@ -126,10 +129,70 @@ async function explainKey(db: Db, input: Input, nowMs: number): Promise<number> 
   }
   terminal.print();
   terminal.print(allowed ? `This key may call ${model}.` : `This key may not call ${model}.`);
-  terminal.print(
-    terminal.paint.dim("As configured: limits in use and the health of accounts are a running server's own."),
-  );
+  await printLive(settings, { keyId: key.id, model, interface: iface }, terminal);
   return allowed ? 0 : 1;
+}
+
+/** Limits in use and the health of accounts are known to the running server alone. */
+async function printLive(settings: Settings, asked: object, terminal: Terminal): Promise<void> {
+  const live = await askServer(settings, asked);
+  terminal.print();
+  if (live === null) {
+    terminal.print(
+      terminal.paint.dim(
+        "As configured: no server runs on this data folder, so health and limits in use are unknown.",
+      ),
+    );
+    return;
+  }
+  for (const { scope, standing } of live.limits) {
+    for (const text of standingTexts(standing)) terminal.print(`${scope}: ${text}`);
+  }
+  if (live.candidates.length === 0) return;
+  terminal.print(
+    table(
+      ["account now", "score", "reason", "frees in"],
+      live.candidates.map(({ accountName, score, reason, freesInMs }) => [
+        accountName,
+        score === null ? "-" : score.toPrecision(3),
+        reason ?? "eligible",
+        freesInMs === null ? "-" : `${Math.ceil(freesInMs / 1000)} s`,
+      ]),
+      terminal.paint,
+    ),
+  );
+}
+
+const SERVER_TIMEOUT_MS = 2_000;
+
+async function askServer(settings: Settings, asked: object): Promise<LiveExplanation | null> {
+  try {
+    const response = await fetch("http://localhost/explain", {
+      unix: settings.controlSocketFile,
+      method: "POST",
+      body: JSON.stringify(asked),
+      signal: AbortSignal.timeout(SERVER_TIMEOUT_MS),
+    });
+    if (!response.ok) return null;
+    const live: LiveExplanation = JSON.parse(await response.text());
+    return live;
+  } catch {
+    return null;
+  }
+}
+
+function standingTexts({ concurrency, requests, tokens, windows }: Standing): string[] {
+  const texts: string[] = [];
+  if (concurrency) texts.push(`${concurrency.inUse} of ${concurrency.limit} requests at once`);
+  if (requests) texts.push(`${requests.used} of ${requests.limit} requests in the last minute`);
+  if (tokens) texts.push(`${tokens.used} of ${tokens.limit} tokens in the last minute`);
+  for (const { perMs, ...window } of windows) {
+    for (const unit of ["requests", "tokens"] as const) {
+      const allowance = window[unit];
+      if (allowance) texts.push(`${allowance.used} of ${allowance.limit} ${unit} in ${perMs / 3_600_000} h`);
+    }
+  }
+  return texts;
 }
 
 function readInterface(text: string): Interface {

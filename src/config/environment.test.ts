@@ -18,6 +18,7 @@ describe("settings", () => {
       databaseUrl: `sqlite:${resolve("data/gateway.db")}`,
       masterKeyFile: resolve("data/master.key"),
       adminTokenFile: resolve("data/admin-token"),
+      controlSocketFile: resolve("data/control.sock"),
     });
   });
 

@@ -13,6 +13,8 @@ export interface Settings {
   readonly masterKeyFile: string;
   /** Holds the one-time administrator token until it is claimed. */
   readonly adminTokenFile: string;
+  /** Where the command line finds the process that runs on this data folder. */
+  readonly controlSocketFile: string;
 }
 
 export interface SettingSources {
@@ -92,6 +94,7 @@ export function readSettings({ flags, environment, file = {} }: SettingSources):
       databaseUrl: database?.value ?? `sqlite:${resolve(dataDir, "gateway.db")}`,
       masterKeyFile: resolve(dataDir, "master.key"),
       adminTokenFile: resolve(dataDir, "admin-token"),
+      controlSocketFile: resolve(dataDir, "control.sock"),
     }),
   };
 }

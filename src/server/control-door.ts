@@ -1,0 +1,67 @@
+/**
+ * A door for the operator's own command line, beside the public one: a socket file in the data folder, which only its
+ * owner can open. It tells what only the running process knows.
+ */
+
+import { chmodSync, rmSync } from "node:fs";
+import { z } from "zod";
+import type { Gateway } from "../gateway/gateway.ts";
+import { subjectsOf } from "../gateway/own-limits.ts";
+import type { Standing } from "../limits/limiter.ts";
+import type { Candidate } from "../pool/pool.ts";
+import { INTERFACES } from "../records.ts";
+
+/** What would happen to a request now: how its limits stand, and which accounts could take it. */
+export interface LiveExplanation {
+  limits: { scope: string; standing: Standing }[];
+  candidates: Candidate[];
+}
+
+const explainQuestion = z.object({
+  keyId: z.string(),
+  model: z.string(),
+  interface: z.enum(INTERFACES),
+});
+
+/** Without it the gateway serves all the same: a path may be too long for a socket, or on a disk that takes none. */
+export function openControlDoor(gateway: Gateway, socketFile: string): { close(): void } {
+  try {
+    return listen(gateway, socketFile);
+  } catch (error) {
+    gateway.log.warn("no_control_door", { reason: error instanceof Error ? error.message : "unknown" });
+    return { close() {} };
+  }
+}
+
+function listen(gateway: Gateway, socketFile: string): { close(): void } {
+  rmSync(socketFile, { force: true });
+  const server = Bun.serve({
+    unix: socketFile,
+    async fetch(request) {
+      const asked = explainQuestion.safeParse(await request.json().catch(() => null));
+      if (!asked.success) return new Response("not a question", { status: 400 });
+      return Response.json(explainLive(gateway, asked.data));
+    },
+  });
+  chmodSync(socketFile, 0o600);
+  return {
+    close() {
+      void server.stop(true);
+      rmSync(socketFile, { force: true });
+    },
+  };
+}
+
+function explainLive(gateway: Gateway, asked: z.output<typeof explainQuestion>): LiveExplanation {
+  const key = gateway.policy.keys.get(asked.keyId);
+  const group = key && gateway.policy.snapshot().groups.get(key.groupId);
+  if (!key || !group) return { limits: [], candidates: [] };
+  const routes = group.models.get(asked.model)?.routes.get(asked.interface) ?? [];
+  return {
+    limits: subjectsOf({ key, group }).map((subject) => ({
+      scope: subject.scope,
+      standing: gateway.limiter.standing(subject),
+    })),
+    candidates: routes.map((route) => gateway.dispatcher.pool.describe(route)),
+  };
+}
