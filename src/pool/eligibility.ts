@@ -6,15 +6,8 @@ import { isOpen, isParked, opensInMs } from "./health.ts";
 import { costOf, scoreOf } from "./score.ts";
 import { isWell, type Seat } from "./standing.ts";
 
-export type Ineligible =
-  | "disabled"
-  | "cooling"
-  | "parked"
-  | "at_capacity"
-  | "rate_limited"
-  | "tried"
-  | "no_model"
-  | "no_interface";
+/** Accounts that are disabled, or lack the model or the interface, are no candidates: the snapshot leaves them out. */
+export type Ineligible = "cooling" | "parked" | "at_capacity" | "rate_limited" | "tried";
 
 export interface Candidate {
   accountId: string;
