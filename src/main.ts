@@ -75,14 +75,9 @@ export async function startGateway(
   let retained = policy.snapshot();
   pulse.add(() => {
     // What is known of accounts outlives a change of policy, but not the accounts themselves.
-    const { accounts } = retained;
     if (policy.snapshot() === retained) return;
     retained = policy.snapshot();
     pool.retain(retained.accounts);
-    for (const [id, account] of retained.accounts) {
-      // Whoever changes an account has looked at it: it starts afresh.
-      if (accounts.has(id) && !Bun.deepEquals(accounts.get(id), account)) pool.forgive(id);
-    }
   });
   const gateway: Gateway = {
     clock,
