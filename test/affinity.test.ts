@@ -7,7 +7,8 @@ import { type Ask, type PooledGateway, seenBy, startPooledGateway } from "./pool
 import { recordOf } from "./sse-text.ts";
 
 const ACCOUNTS = 4;
-const CONVERSATIONS = 24;
+/** So many that no account is left without one: by lot that happens once in ten million runs. */
+const CONVERSATIONS = 64;
 const TURNS = 4;
 
 const times = <T>(count: number, make: (i: number) => T) => Array.from({ length: count }, (_, i) => make(i));
