@@ -28,7 +28,7 @@ import type { Db } from "./store/db.ts";
 import { readPolicy } from "./store/policy.ts";
 import { readRevisions } from "./store/revisions.ts";
 import { openDialer } from "./upstreams/dial.ts";
-import { openReach } from "./upstreams/dial-reach.ts";
+import { openHttpClient } from "./upstreams/http/client.ts";
 import { type Simulator, startSimulator } from "./upstreams/simulator/simulator.ts";
 import { VERSION } from "./version.ts";
 
@@ -72,6 +72,14 @@ export async function startGateway(
   const usage = openUsageWriter({ db, log, ...limits.usageWriter });
   const pulse = openPulse(limits.pulseMs, clock.monotonicMs);
   const alarms = openAlarms(limits.alarmsMs, clock);
+  const http = openHttpClient({
+    alarms,
+    clock,
+    connectTimeoutMs: limits.connectTimeoutMs,
+    idleMs: limits.upstreamIdleMs,
+    idlePerOriginMax: limits.upstreamIdleConnectionsMax,
+    headBytesMax: limits.upstreamHeadBytesMax,
+  });
   let retained = policy.snapshot();
   pulse.add(() => {
     // What is known of accounts outlives a change of policy, but not the accounts themselves.
@@ -101,7 +109,7 @@ export async function startGateway(
       room: openWaitingRoom(clock),
       retries: openRetryBudget(),
       dialer: openDialer({ clock, lookupTimeoutMs: limits.lookupTimeoutMs, cacheMs: limits.addressCacheMs }),
-      reach: openReach({ clock, connectTimeoutMs: limits.connectTimeoutMs }),
+      http,
       userAgent: `model-gateway/${VERSION}`,
       errorBytesMax: limits.upstreamErrorBytesMax,
       responseBytesMax: limits.responseBytesMax,
@@ -116,6 +124,7 @@ export async function startGateway(
   };
   const close = async () => {
     policy.close();
+    http.close();
     pulse.stop();
     alarms.stop();
     const giveUpAtMs = clock.monotonicMs() + limits.flushTimeoutMs;

@@ -21,7 +21,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   config: ["records", "secrets", "store", "policy", "clock"],
   limits: ["records", "clock"],
   interfaces: ["records", "errors", "wire"],
-  upstreams: ["records", "errors", "wire", "clock", "policy", "interfaces"],
+  upstreams: ["records", "errors", "wire", "clock", "alarms", "policy", "interfaces"],
   pool: ["clock", "records", "policy", "limits", "upstreams", "interfaces"],
   gateway: [
     "alarms",

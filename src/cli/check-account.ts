@@ -1,34 +1,57 @@
 import { limits } from "../config/limits.ts";
 import type { Account } from "../policy/snapshot.ts";
 import { credentialHeader, upstreamPath } from "../upstreams/address.ts";
-import { classifyFetchError, DIRECT, DialError, type Dialer, type FetchFailure } from "../upstreams/dial.ts";
+import { DialError, type Dialer, type Target } from "../upstreams/dial.ts";
+import type { HttpClient, HttpFailure } from "../upstreams/http/client.ts";
 import { VERSION } from "../version.ts";
 import type { Finding } from "./finding.ts";
 
 /** One cheap question to an account, asked the way the gateway would ask it, and what its answer means. */
-export async function checkAccount(account: Account, dialer: Dialer): Promise<Finding> {
+export async function checkAccount(account: Account, dialer: Dialer, http: HttpClient): Promise<Finding> {
   const what = `account ${account.name}`;
   try {
     const target = await dialer.resolve(account.baseUrl, account.privateNetwork);
-    const credential = credentialHeader(account);
-    const response = await fetch(target.origin + modelsPath(account), {
-      ...DIRECT,
-      headers: {
-        accept: "application/json",
-        "accept-encoding": "identity",
-        "user-agent": `model-gateway/${VERSION}`,
-        ...(target.hostHeader === null ? {} : { host: target.hostHeader }),
-        ...(credential === null ? {} : { [credential[0]]: credential[1] }),
-      },
-      ...(target.tls === null ? {} : { tls: target.tls }),
-      signal: AbortSignal.timeout(limits.doctorTimeoutMs),
-    });
-    // The body is not needed, and an upstream's text is nothing to print.
-    await response.body?.cancel();
-    return { what, ...meaning(response.status, response.headers.get("content-type"), account) };
+    const reply = await listModels(account, target, http);
+    if (reply.kind === "answered") return { what, ...meaning(reply.status, reply.contentType, account) };
+    return { what, ...failureMeaning(reply.kind) };
   } catch (error) {
-    return { what, ...failureMeaning(error, account) };
+    return { what, ...dialMeaning(error, account) };
   }
+}
+
+type Reply =
+  | { kind: "answered"; status: number; contentType: string | null }
+  | { kind: HttpFailure["kind"] | "late" };
+
+function listModels(account: Account, target: Target, http: HttpClient): Promise<Reply> {
+  const credential = credentialHeader(account);
+  const headers = [
+    "accept: application/json",
+    `user-agent: model-gateway/${VERSION}`,
+    ...(credential === null ? [] : [`${credential[0]}: ${credential[1]}`]),
+  ];
+  return new Promise((resolve) => {
+    const request = {
+      target,
+      method: "GET" as const,
+      path: modelsPath(account),
+      headers: `${headers.join("\r\n")}\r\n`,
+      body: null,
+    };
+    const answer = (reply: Reply) => {
+      clearTimeout(late);
+      exchange.abort();
+      resolve(reply);
+    };
+    const exchange = http.send(request, {
+      // The body is not needed, and an upstream's text is nothing to print.
+      head: (status, told) => answer({ kind: "answered", status, contentType: told.get("content-type") }),
+      data() {},
+      end() {},
+      failed: ({ kind }) => answer({ kind }),
+    });
+    const late = setTimeout(() => answer({ kind: "late" }), limits.doctorTimeoutMs);
+  });
 }
 
 function modelsPath(account: Account): string {
@@ -88,29 +111,30 @@ function meaning(status: number, contentType: string | null, account: Account): 
   };
 }
 
-const FAILURES: Readonly<Record<FetchFailure, readonly [says: string, todo: string]>> = {
+const FAILURES: Readonly<Record<HttpFailure["kind"] | "late", readonly [says: string, todo: string]>> = {
   refused: ["cannot be connected to", "Is it running? Check host and port of base_url, and firewalls."],
-  dns: [
-    "has a host name that cannot be found",
-    "Check the host name of base_url, and the DNS of this machine.",
+  connect_timeout: [
+    "cannot be connected to",
+    "Nothing answers there. Check base_url, and firewalls on the way.",
   ],
   tls: [
     "has a certificate that cannot be trusted",
     "Check that base_url uses the name on the certificate, and that it has not expired.",
   ],
   reset: ["closes the connection", "Check the scheme of base_url: http or https."],
-  timeout: [
+  bad_http: ["does not speak HTTP", "Check the scheme and the port of base_url."],
+  late: [
     `does not answer within ${limits.doctorTimeoutMs / 1_000} s`,
     "Check base_url, and firewalls on the way.",
   ],
-  aborted: [
-    `does not answer within ${limits.doctorTimeoutMs / 1_000} s`,
-    "Check base_url, and firewalls on the way.",
-  ],
-  unknown: ["cannot be reached", "Check base_url."],
 };
 
-function failureMeaning(error: unknown, account: Account): Meaning {
+function failureMeaning(kind: HttpFailure["kind"] | "late"): Meaning {
+  const [says, todo] = FAILURES[kind];
+  return { state: "broken", says, todo };
+}
+
+function dialMeaning(error: unknown, account: Account): Meaning {
   if (error instanceof DialError && error.reason === "forbidden_address") {
     return {
       state: "broken",
@@ -120,6 +144,12 @@ function failureMeaning(error: unknown, account: Account): Meaning {
         : "If it is yours, write private_network: true at the account in the file and apply it.",
     };
   }
-  const [says, todo] = FAILURES[classifyFetchError(error)];
-  return { state: "broken", says, todo };
+  if (error instanceof DialError && error.reason !== "bad_url") {
+    return {
+      state: "broken",
+      says: "has a host name that cannot be found",
+      todo: "Check the host name of base_url, and the DNS of this machine.",
+    };
+  }
+  return { state: "broken", says: "cannot be reached", todo: "Check base_url." };
 }

@@ -1,4 +1,5 @@
 import { accessSync, constants, existsSync, statSync } from "node:fs";
+import { openAlarms } from "../alarms.ts";
 import { systemClock } from "../clock.ts";
 import { NOTHING_KNOWN } from "../config/check.ts";
 import { readSettings, type Settings } from "../config/environment.ts";
@@ -13,6 +14,7 @@ import { loadPepper } from "../store/pepper.ts";
 import { readPolicy } from "../store/policy.ts";
 import { listUsers } from "../store/users.ts";
 import { openDialer } from "../upstreams/dial.ts";
+import { openHttpClient } from "../upstreams/http/client.ts";
 import { readConfigFile } from "./apply.ts";
 import { checkAccount } from "./check-account.ts";
 import { type Command, DATA_OPTION, Failure, type Input, JSON_OPTION } from "./command.ts";
@@ -72,7 +74,18 @@ async function examine(input: Input, report: Report): Promise<void> {
       lookupTimeoutMs: limits.lookupTimeoutMs,
       cacheMs: limits.addressCacheMs,
     });
-    await Promise.all(accounts.map(async (account) => report(await checkAccount(account, dialer))));
+    const alarms = openAlarms(limits.alarmsMs, systemClock);
+    const http = openHttpClient({
+      alarms,
+      clock: systemClock,
+      connectTimeoutMs: limits.connectTimeoutMs,
+      idleMs: limits.upstreamIdleMs,
+      idlePerOriginMax: 0,
+      headBytesMax: limits.upstreamHeadBytesMax,
+    });
+    await Promise.all(accounts.map(async (account) => report(await checkAccount(account, dialer, http))));
+    http.close();
+    alarms.stop();
   } finally {
     await db?.close();
   }

@@ -35,6 +35,12 @@ export const limits = {
   addressCacheMs: 30_000,
   /** TCP and TLS together. */
   connectTimeoutMs: 3_000,
+  /** A connection to an upstream is kept this long after its last answer: less than most of them keep theirs. */
+  upstreamIdleMs: 55_000,
+  /** How many of them are kept for one address; more may be open while they are used. */
+  upstreamIdleConnectionsMax: 1_024,
+  /** Of an upstream's answer. */
+  upstreamHeadBytesMax: 64 * KiB,
   /** From the request being sent to the answer's status line. */
   firstByteTimeoutMs: 120_000,
   /** Silence in a stream. Only data events reset it: an upstream's keep-alive comments do not prove life. */

@@ -1,5 +1,6 @@
 /** The last stops: an account is found, and what it says reaches the client, recorded before it is final. */
 
+import type { Alarms } from "../alarms.ts";
 import { ApiError } from "../errors.ts";
 import { sessionOf } from "../interfaces/conversation.ts";
 import { openStreamReader } from "../interfaces/open-stream-reader.ts";
@@ -17,7 +18,7 @@ import type { Order } from "./order.ts";
 import { rateHeaders } from "./own-limits.ts";
 import type { Place } from "./place.ts";
 import type { CallRecord } from "./record.ts";
-import { relay, type StreamEnd } from "./relay.ts";
+import { bodyOf, openRelay, type StreamEnd } from "./relay.ts";
 import type { UpstreamStream } from "./upstream-stream.ts";
 
 /** An admitted request and all that belongs to it. */
@@ -67,11 +68,11 @@ export async function deliverStream(passage: Passage): Promise<Response> {
   const seat = openSeat(passage);
   const opening = openStream(passage, order, seat);
   // An answer that begins soon, as nearly all do, can still be refused with a plain status.
-  const early = await settledWithin(opening, gateway.timing.keepAliveMs);
+  const early = await settledWithin(opening, gateway.timing.keepAliveMs, gateway.dispatcher.alarms);
   if (early instanceof ApiError && !isToldInStream(early, endpoint)) throw early;
-  const body = relay({
+  const relay = openRelay({
     opening,
-    spareReader: order.openReader(),
+    openSpareReader: order.openReader,
     requestId: call.requestId,
     onDisconnect: caller.group.onDisconnect,
     needsDataEvents: isCodex(call.request.headers),
@@ -87,7 +88,7 @@ export async function deliverStream(passage: Passage): Promise<Response> {
     monotonicMs: gateway.clock.monotonicMs,
     timing: gateway.timing,
   });
-  return new Response(body, {
+  return new Response(bodyOf(relay), {
     headers: { ...eventStreamHeaders(call.requestId), ...rateHeaders(gateway.limiter, passage.subjects) },
   });
 }
@@ -254,21 +255,23 @@ function outcomeOf(status: string | null): UsageRow["outcome"] {
 }
 
 /** The error if the work failed in time, "open" if it succeeded in time, "waiting" otherwise. */
-async function settledWithin(work: Promise<unknown>, ms: number): Promise<ApiError | "open" | "waiting"> {
-  let timer: ReturnType<typeof setTimeout> | undefined;
-  const waiting = new Promise<"waiting">((resolve) => {
-    timer = setTimeout(() => resolve("waiting"), ms);
+function settledWithin(
+  work: Promise<unknown>,
+  ms: number,
+  alarms: Alarms,
+): Promise<ApiError | "open" | "waiting"> {
+  return new Promise((resolve, reject) => {
+    const late = alarms.set(ms, () => resolve("waiting"));
+    work.then(
+      () => {
+        alarms.cancel(late);
+        resolve("open");
+      },
+      (thrown: unknown) => {
+        alarms.cancel(late);
+        if (thrown instanceof ApiError) resolve(thrown);
+        else reject(thrown);
+      },
+    );
   });
-  const settled = work.then(
-    () => "open" as const,
-    (thrown: unknown) => {
-      if (thrown instanceof ApiError) return thrown;
-      throw thrown;
-    },
-  );
-  try {
-    return await Promise.race([settled, waiting]);
-  } finally {
-    clearTimeout(timer);
-  }
 }

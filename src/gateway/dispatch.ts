@@ -20,10 +20,12 @@ import {
   type UpstreamFailure,
 } from "../upstreams/failure.ts";
 import { upstreamRequestId } from "../upstreams/headers.ts";
+import type { AnswerHeaders } from "../upstreams/http/contract.ts";
 import type { Order } from "./order.ts";
 import { type Place, takePlace } from "./place.ts";
 import type { RetryBudget } from "./retry-budget.ts";
-import { clientGone, type Outbound, readWhole, send } from "./send.ts";
+import { ask, askForStream, clientGone, type Exchange, type Outbound } from "./send.ts";
+import { beginAttempt, latencyMs, noteFirstByte } from "./trace.ts";
 import { openUpstreamStream, type UpstreamStream } from "./upstream-stream.ts";
 
 export interface Dispatcher extends Outbound {
@@ -47,13 +49,13 @@ export type WholeAnswer = Extract<Answer, { kind: "answer" }>;
 
 /** What an account gave. Whoever takes the delivery gives the place back when it is over. */
 export type Delivery = { place: Place } & (
-  | { kind: "answer"; answer: WholeAnswer; upstreamHeaders: Headers }
+  | { kind: "answer"; answer: WholeAnswer; upstreamHeaders: AnswerHeaders }
   | { kind: "stream"; stream: UpstreamStream }
 );
 
 type Attempt =
-  | { kind: "answer"; answer: WholeAnswer; upstreamHeaders: Headers }
-  | { kind: "stream"; stream: UpstreamStream; upstreamHeaders: Headers }
+  | { kind: "answer"; answer: WholeAnswer; upstreamHeaders: AnswerHeaders }
+  | { kind: "stream"; stream: UpstreamStream; upstreamHeaders: AnswerHeaders }
   | { kind: "failed"; failure: UpstreamFailure };
 
 /** Rejects with the `ApiError` for the client when no account could serve the request. */
@@ -75,7 +77,7 @@ export async function dispatch(dispatcher: Dispatcher, order: Order): Promise<De
         throw thrown;
       });
       if (attempt.kind !== "failed") {
-        pool.succeeded(route, order.trace.latencyMs() ?? 0, attempt.upstreamHeaders);
+        pool.succeeded(route, latencyMs(order.trace), attempt.upstreamHeaders);
         return { place, ...attempt };
       }
       const { failure } = attempt;
@@ -110,7 +112,7 @@ export function audienceOf(request: ModelRequest, route: Route | null): Audience
   };
 }
 
-async function tryPlace(
+function tryPlace(
   dispatcher: Dispatcher,
   order: Order,
   body: RequestBody,
@@ -118,56 +120,74 @@ async function tryPlace(
 ): Promise<Attempt> {
   const { request, endpoint, trace } = order;
   const { timing } = dispatcher;
-  trace.attemptBegins(route);
-  const rendered = body.forUpstream(route.upstreamModel);
-  const content = rendered instanceof Promise ? await rendered : rendered;
-  const sent = await send(dispatcher, {
+  beginAttempt(trace, route, dispatcher.monotonicMs());
+  const exchange: Exchange = {
     account: route.account,
     method: "POST",
     path: endpoint.path,
     upstreamModel: route.upstreamModel,
     clientHeaders: order.clientHeaders,
-    body: { contentType: body.contentType, content },
+    body: { contentType: body.contentType, content: body.forUpstream(route.upstreamModel) },
     wantsEvents: request.stream,
     deadlineMs: request.stream ? timing.firstByteTimeoutMs : timing.unaryTimeoutMs,
     client: order.client,
+  };
+  return request.stream
+    ? tryStream(dispatcher, order, exchange)
+    : tryWhole(dispatcher, order, route, exchange);
+}
+
+async function tryWhole(
+  dispatcher: Dispatcher,
+  order: Order,
+  route: Route,
+  exchange: Exchange,
+): Promise<Attempt> {
+  const asked = await ask(dispatcher, exchange);
+  if (asked.kind === "failed") return asked;
+  const { headers, bytes } = asked;
+  noteFirstByte(order.trace, upstreamRequestId(headers), dispatcher.monotonicMs());
+  const wrongType = checkContentType(headers, false);
+  if (wrongType !== null) return { kind: "failed", failure: wrongType };
+  return digestWhole(bytes, order, route, headers, dispatcher.jsonDepthMax);
+}
+
+function tryStream(dispatcher: Dispatcher, order: Order, exchange: Exchange): Promise<Attempt> {
+  return new Promise((resolve, reject) => {
+    askForStream(dispatcher, exchange, {
+      begin(upstreamHeaders, line) {
+        noteFirstByte(order.trace, upstreamRequestId(upstreamHeaders), dispatcher.monotonicMs());
+        const wrongType = checkContentType(upstreamHeaders, true);
+        if (wrongType !== null) {
+          line.hangUp();
+          resolve({ kind: "failed", failure: wrongType });
+        }
+        return openUpstreamStream(
+          {
+            line,
+            reader: order.openReader(),
+            alarms: dispatcher.alarms,
+            eventBytesMax: dispatcher.eventBytesMax,
+            holdMs: dispatcher.timing.keepAliveMs,
+            monotonicMs: dispatcher.monotonicMs,
+          },
+          (opened) =>
+            resolve(
+              opened.kind === "open" ? { kind: "stream", stream: opened.stream, upstreamHeaders } : opened,
+            ),
+        );
+      },
+      failed: (failure) => resolve({ kind: "failed", failure }),
+      left: () => reject(clientGone()),
+    });
   });
-  if (sent.kind === "failed") return sent;
-  const { response, hangUp } = sent;
-  trace.firstByte(upstreamRequestId(response.headers));
-  const wrongType = checkContentType(response, request.stream);
-  if (wrongType !== null) {
-    hangUp.abort();
-    hangUp.settle();
-    return { kind: "failed", failure: wrongType };
-  }
-  const upstreamHeaders = response.headers;
-  if (!request.stream) {
-    const bytes = await readWhole(dispatcher, response, hangUp, order.client);
-    return bytes instanceof Uint8Array
-      ? digestWhole(bytes, order, route, upstreamHeaders, dispatcher.jsonDepthMax)
-      : { kind: "failed", failure: bytes };
-  }
-  hangUp.stopDeadline();
-  if (response.body === null)
-    return { kind: "failed", failure: failed("bad_answer", "a stream without a body") };
-  const opened = await openUpstreamStream({
-    body: response.body,
-    reader: order.openReader(),
-    abort: hangUp.abort,
-    eventBytesMax: dispatcher.eventBytesMax,
-    holdMs: timing.keepAliveMs,
-    monotonicMs: dispatcher.monotonicMs,
-  });
-  hangUp.settle();
-  return opened.kind === "open" ? { kind: "stream", stream: opened.stream, upstreamHeaders } : opened;
 }
 
 function digestWhole(
   bytes: Uint8Array,
   order: Order,
   route: Route,
-  upstreamHeaders: Headers,
+  upstreamHeaders: AnswerHeaders,
   depthMax: number,
 ): Attempt {
   const answer = readAnswer(bytes, order.endpoint.name, audienceOf(order.request, route), depthMax);
@@ -192,13 +212,12 @@ function isEmpty({ usage, status, body }: WholeAnswer, { name }: Endpoint): bool
 }
 
 /** A portal's HTML page or a stream nobody asked for must never pass as an answer. */
-function checkContentType(response: Response, stream: boolean): UpstreamFailure | null {
-  const type = response.headers.get("content-type") ?? "";
+function checkContentType(headers: AnswerHeaders, stream: boolean): UpstreamFailure | null {
+  const type = headers.get("content-type") ?? "";
   const wanted = stream ? "text/event-stream" : "application/json";
-  if (!type.toLowerCase().startsWith(wanted))
-    return failed("bad_answer", "wrong content type", response.status);
-  if (stream && (response.headers.get("content-encoding") ?? "identity") !== "identity") {
-    return failed("bad_answer", "a packed stream", response.status);
+  if (!type.toLowerCase().startsWith(wanted)) return failed("bad_answer", "wrong content type", 200);
+  if (stream && (headers.get("content-encoding") ?? "identity") !== "identity") {
+    return failed("bad_answer", "a packed stream", 200);
   }
   return null;
 }

@@ -90,10 +90,7 @@ function requestOf(
       contentType,
       forUpstream(upstreamModel) {
         const insert = new TextEncoder().encode(upstreamModel);
-        const { body, contentLength } = bodyWithSplice(spooled, [
-          { start: model.start, end: model.end, insert },
-        ]);
-        return { content: body, contentLength };
+        return bodyWithSplice(spooled, [{ start: model.start, end: model.end, insert }]);
       },
       withoutEncryptedReasoning: () => null,
       mentions: (word) => [...form.fields.values()].some(({ value }) => value.includes(word)),

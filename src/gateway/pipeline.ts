@@ -43,7 +43,7 @@ export async function callModel(gateway: Gateway, call: Call, endpoint: Endpoint
     const error = asApiError(thrown);
     // Nothing was delivered, so nothing was used: retries of one failure must not eat up a caller's minute. But an
     // upstream that has begun to work is used, even if its client then leaves.
-    if (isGone(error) && record.trace.attempts > 0) lease?.release();
+    if (isGone(error) && record.trace.attempts.length > 0) lease?.release();
     else lease?.cancel();
     await request?.body.dispose();
     return refuse(gateway, call, record, error, thrown);
@@ -79,7 +79,7 @@ function refuse(
   thrown: unknown,
 ): Response {
   if (error.status === 500) logFault(gateway.log, call.requestId, thrown);
-  const reachedUpstream = record.trace.attempts > 0;
+  const reachedUpstream = record.trace.attempts.length > 0;
   record.close({
     outcome: isGone(error) ? "client_gone" : reachedUpstream ? "failed" : "refused",
     status: error.status,

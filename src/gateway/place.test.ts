@@ -10,7 +10,7 @@ import type { RateLimits } from "../records.ts";
 import { failed, type UpstreamFailure } from "../upstreams/failure.ts";
 import type { Order } from "./order.ts";
 import { takePlace } from "./place.ts";
-import { openTrace } from "./trace.ts";
+import { beginAttempt, isOrdinary, openTrace, traceRecord, waitedMs } from "./trace.ts";
 
 function route(id: string, limits: Partial<RateLimits> = {}): Route {
   return {
@@ -41,7 +41,7 @@ const CHAT: Endpoint = { name: "chat.completions", interface: "chat", path: "/ch
 function setUp(routes: readonly Route[], queue = { maxWaiting: 5, timeoutMs: 5_000 }) {
   const clock = { atMs: 0, monotonicMs: () => clock.atMs, nowMs: () => clock.atMs };
   const pool = openPool({ clock, random: () => 0.5, limiter: openLimiter(clock) });
-  const dispatcher = { pool, room: openWaitingRoom(clock) };
+  const dispatcher = { pool, room: openWaitingRoom(clock), monotonicMs: clock.monotonicMs };
   const request = readJsonRequest(BODY, CHAT, { depthMax: 16, modelNameCharsMax: 32 });
   function order(left = new AbortController()): Order {
     return {
@@ -58,7 +58,7 @@ function setUp(routes: readonly Route[], queue = { maxWaiting: 5, timeoutMs: 5_0
       openReader() {
         throw new Error("nothing is read here");
       },
-      trace: openTrace(clock.atMs, clock.monotonicMs),
+      trace: openTrace(clock.atMs),
     };
   }
   return {
@@ -87,10 +87,10 @@ const limited = (retryAfterMs: number): UpstreamFailure => ({
 
 describe("a place", () => {
   test("at a free account is taken at once, and the choice is kept", async () => {
-    const { take, order } = setUp([route("a"), route("b")]);
+    const { take, order, clock } = setUp([route("a"), route("b")]);
     const asked = order();
     await take(asked);
-    expect(asked.trace.snapshot()).toMatchObject({
+    expect(traceRecord(asked.trace, clock.atMs)).toMatchObject({
       waitedMs: 0,
       candidates: [
         { accountName: "a", reason: null },
@@ -100,10 +100,10 @@ describe("a place", () => {
   });
 
   test("where there is no choice is no news", async () => {
-    const { take, order } = setUp([route("a")]);
+    const { take, order, clock } = setUp([route("a")]);
     const asked = order();
     expect((await take(asked)).route.account.id).toBe("a");
-    expect(asked.trace.isOrdinary()).toBe(true);
+    expect(isOrdinary(asked.trace, clock.atMs)).toBe(true);
   });
 
   test("is never one that was tried", async () => {
@@ -129,20 +129,22 @@ describe("a place", () => {
     held.release(null);
     const place = await takes[0];
     expect([served, waiting()]).toEqual([["second"], 1]);
-    expect(second.trace.waitedMs).toBe(40);
+    expect(waitedMs(second.trace, clock.atMs)).toBe(40);
     place?.release(10);
     await takes[1];
     expect(served).toEqual(["second", "third"]);
   });
 
   test("that is abandoned is given back, and the account is blamed", async () => {
-    const { take, order, pool } = setUp([route("a", { concurrency: 1 })]);
+    const { take, order, pool, clock } = setUp([route("a", { concurrency: 1 })]);
     const asked = order();
     const place = await take(asked);
-    asked.trace.attemptBegins(place.route);
+    beginAttempt(asked.trace, place.route, clock.atMs);
     place.abandon(limited(9_000));
     expect(pool.describe(place.route)).toMatchObject({ reason: "cooling", freesInMs: 9_000 });
-    expect(asked.trace.snapshot().attempts).toMatchObject([{ failure: "rate_limited", status: 429 }]);
+    expect(traceRecord(asked.trace, clock.atMs).attempts).toMatchObject([
+      { failure: "rate_limited", status: 429 },
+    ]);
   });
 
   test("keeps the tokens of an attempt that failed free", async () => {

@@ -2,11 +2,12 @@
 
 import { ApiError } from "../errors.ts";
 import type { Route } from "../policy/snapshot.ts";
-import type { Pick, Pool } from "../pool/pool.ts";
+import type { Pick, PickRequest, Pool } from "../pool/pool.ts";
 import type { WaitingRoom } from "../pool/waiting.ts";
 import { retryAfter, type UpstreamFailure } from "../upstreams/failure.ts";
 import type { Order } from "./order.ts";
 import { clientGone } from "./send.ts";
+import { endWait, failAttempt } from "./trace.ts";
 
 export interface Place {
   readonly route: Route;
@@ -19,41 +20,45 @@ export interface Place {
 type Picked = Extract<Pick, { kind: "picked" }>;
 type None = Extract<Pick, { kind: "none" }>;
 
+/** Where places are given out. */
+export interface Hall {
+  pool: Pool;
+  room: WaitingRoom;
+  monotonicMs(): number;
+}
+
 /** `last` is what the client is told if nothing else can be tried. */
 export function takePlace(
-  { pool, room }: { pool: Pool; room: WaitingRoom },
+  hall: Hall,
   order: Order,
   tried: ReadonlySet<Route>,
   last: ApiError | null,
 ): Place | Promise<Place> {
-  const pick = () =>
-    pool.pick({
-      routes: order.routes,
-      tried,
-      affinity: order.affinity,
-      tokensEstimate: order.request.tokensEstimate,
-    });
-  const first = pick();
-  noteWeighed(pool, order, first);
-  return first.kind === "picked"
-    ? place(pool, room, order, first)
-    : waitForPlace(pool, room, order, pick, first, last);
+  const wanted: PickRequest = {
+    routes: order.routes,
+    tried,
+    affinity: order.affinity,
+    tokensEstimate: order.request.tokensEstimate,
+  };
+  const first = hall.pool.pick(wanted);
+  noteWeighed(hall.pool, order, first);
+  return first.kind === "picked" ? place(hall, order, first) : waitForPlace(hall, order, wanted, first, last);
 }
 
 async function waitForPlace(
-  pool: Pool,
-  room: WaitingRoom,
+  hall: Hall,
   order: Order,
-  pick: () => Pick,
+  wanted: PickRequest,
   first: None,
   last: ApiError | null,
 ): Promise<Place> {
+  const { pool, room, monotonicMs } = hall;
   const untilMs = order.queue.timeoutMs;
   const onRelease = first.candidates().some(({ reason }) => reason === "at_capacity");
   if (!first.mayFree || (!onRelease && (first.freesInMs ?? 0) > untilMs)) {
     throw last ?? capacityError(first, order);
   }
-  order.trace.waitBegins();
+  order.trace.waitingSinceMs = monotonicMs();
   const waited = await room.wait<Picked>({
     keyId: order.keyId,
     groupId: order.groupId,
@@ -62,24 +67,24 @@ async function waitForPlace(
     timeoutMs: untilMs,
     freesInMs: first.freesInMs,
     attempt() {
-      const again = pick();
+      const again = pool.pick(wanted);
       return again.kind === "picked" ? { taken: again } : { freesInMs: again.freesInMs };
     },
     left: order.client.signal,
   });
-  order.trace.waitEnds();
+  endWait(order.trace, monotonicMs());
   switch (waited.kind) {
     case "served":
       noteWeighed(pool, order, waited.value);
-      return place(pool, room, order, waited.value);
+      return place(hall, order, waited.value);
     case "left":
       throw clientGone();
     case "full":
       throw last ?? busyError(order, first.freesInMs, fullText(order.queue.maxWaiting));
     case "timeout": {
       // The last look also tells when it would be worth coming back.
-      const final = pick();
-      if (final.kind === "picked") return place(pool, room, order, final);
+      const final = pool.pick(wanted);
+      if (final.kind === "picked") return place(hall, order, final);
       throw (
         last ??
         busyError(order, final.freesInMs, `No place came free within ${Math.round(untilMs / 1000)} s.`)
@@ -94,12 +99,12 @@ const WEIGHED_MAX = 12;
 const REFUSED_MAX = 50;
 
 function noteWeighed(pool: Pool, order: Order, pick: Pick): void {
-  if (pick.kind === "none") order.trace.weighed(pick.candidates().slice(0, REFUSED_MAX));
-  else if (order.routes.length > WEIGHED_MAX) order.trace.weighed([pool.describe(pick.route)]);
-  else if (order.routes.length > 1) order.trace.weighed(pick.candidates());
+  if (pick.kind === "none") order.trace.candidates = pick.candidates().slice(0, REFUSED_MAX);
+  else if (order.routes.length > WEIGHED_MAX) order.trace.candidates = [pool.describe(pick.route)];
+  else if (order.routes.length > 1) order.trace.candidates = pick.candidates();
 }
 
-function place(pool: Pool, room: WaitingRoom, order: Order, { route, lease }: Picked): Place {
+function place({ pool, room, monotonicMs }: Hall, order: Order, { route, lease }: Picked): Place {
   let over = false;
   const give = (tokens: number | null) => {
     if (over) return;
@@ -112,7 +117,7 @@ function place(pool: Pool, room: WaitingRoom, order: Order, { route, lease }: Pi
     route,
     release: give,
     abandon(failure) {
-      order.trace.attemptFailed(failure);
+      failAttempt(order.trace, failure, monotonicMs());
       pool.failed(route, failure);
       give(0);
     },

@@ -7,6 +7,7 @@ import type { UsageRow } from "../store/usage.ts";
 import { failed } from "../upstreams/failure.ts";
 import type { Caller } from "./authenticate.ts";
 import { type Ending, openRecord } from "./record.ts";
+import { beginAttempt, endWait, failAttempt, noteFirstByte, traceRecord } from "./trace.ts";
 
 const SNAPSHOT = compileSnapshot(
   {
@@ -106,14 +107,14 @@ describe("the record of a request", () => {
     record.request = { publicModel: "fast", stream: true };
     const [route] = record.caller.group.models.get("fast")?.routes.get("chat") ?? [];
     if (!route) throw new Error("there is no way to the model");
-    record.trace.waitBegins();
+    record.trace.waitingSinceMs = clock.monotonicMs();
     clock.passedMs = 105;
-    record.trace.waitEnds();
-    record.trace.attemptBegins(route);
-    record.trace.attemptFailed(failed("server", "status 500", 500));
-    record.trace.attemptBegins(route);
+    endWait(record.trace, clock.monotonicMs());
+    beginAttempt(record.trace, route, clock.monotonicMs());
+    failAttempt(record.trace, failed("server", "status 500", 500), clock.monotonicMs());
+    beginAttempt(record.trace, route, clock.monotonicMs());
     clock.passedMs = 112.4;
-    record.trace.firstByte("req_up");
+    noteFirstByte(record.trace, "req_up", clock.monotonicMs());
     clock.passedMs = 350.6;
     record.close({ ...ENDING, responseId: "resp_1", images: 2 });
     expect(rows).toEqual([
@@ -143,7 +144,7 @@ describe("the record of a request", () => {
         firstByteMs: 12,
         durationMs: 251,
         waitMs: 5,
-        trace: JSON.stringify(record.trace.snapshot()),
+        trace: JSON.stringify(traceRecord(record.trace, clock.monotonicMs())),
         responseId: "resp_1",
         upstreamRequestId: "req_up",
       },

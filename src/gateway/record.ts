@@ -8,7 +8,7 @@ import type { UsageRow } from "../store/usage.ts";
 import type { Caller } from "./authenticate.ts";
 import type { Call } from "./gateway.ts";
 import type { UsageWriter } from "./settle.ts";
-import { openTrace, type Trace } from "./trace.ts";
+import { firstByteMs, isOrdinary, openTrace, type Trace, traceRecord, waitedMs } from "./trace.ts";
 
 export interface Ending {
   outcome: UsageRow["outcome"];
@@ -32,7 +32,7 @@ export function openRecord(clock: Clock, call: Call, endpoint: Endpoint, writer:
   const record: CallRecord = {
     caller: null,
     request: null,
-    trace: openTrace(call.startedMs, clock.monotonicMs),
+    trace: openTrace(call.startedMs),
     close(ending) {
       if (closed) return;
       closed = true;
@@ -40,6 +40,7 @@ export function openRecord(clock: Clock, call: Call, endpoint: Endpoint, writer:
       // Whoever has no key has no record either: it could be filled by anyone.
       if (caller === null) return;
       const { usage } = ending;
+      const nowMs = clock.monotonicMs();
       writer.push({
         requestId: call.requestId,
         atMs: clock.nowMs(),
@@ -62,11 +63,11 @@ export function openRecord(clock: Clock, call: Call, endpoint: Endpoint, writer:
         reasoningTokens: usage?.reasoningTokens ?? 0,
         images: ending.images,
         usageSource: usage === null ? "none" : "upstream",
-        attempts: trace.attempts,
-        firstByteMs: trace.firstByteMs(),
-        waitMs: trace.waitedMs,
-        trace: trace.isOrdinary() ? null : JSON.stringify(trace.snapshot()),
-        durationMs: Math.round(clock.monotonicMs() - call.startedMs),
+        attempts: trace.attempts.length,
+        firstByteMs: firstByteMs(trace),
+        waitMs: waitedMs(trace, nowMs),
+        trace: isOrdinary(trace, nowMs) ? null : JSON.stringify(traceRecord(trace, nowMs)),
+        durationMs: Math.round(nowMs - call.startedMs),
         responseId: ending.responseId,
         upstreamRequestId: trace.upstreamRequestId,
       });

@@ -1,15 +1,19 @@
-import { describe, expect, test } from "bun:test";
+import { afterAll, describe, expect, test } from "bun:test";
 import { createParser } from "eventsource-parser";
 import fc from "fast-check";
+import { openAlarms } from "../alarms.ts";
 import { ApiError } from "../errors.ts";
 import { openResponsesReader } from "../interfaces/responses-stream.ts";
 import type { StreamReader } from "../interfaces/stream.ts";
-import { clientError } from "../upstreams/failure.ts";
-import { type RelayOptions, relay, type StreamEnd } from "./relay.ts";
+import { clientError, failed } from "../upstreams/failure.ts";
+import { openRelay, type RelayOptions, type StreamEnd } from "./relay.ts";
+import type { StreamIntake } from "./send.ts";
 import { openUpstreamStream, type UpstreamStream } from "./upstream-stream.ts";
 
 const utf8 = new TextEncoder();
 const decoder = new TextDecoder();
+const alarms = openAlarms(1, { monotonicMs: () => performance.now() });
+afterAll(() => alarms.stop());
 
 const TIMING = {
   keepAliveMs: 15_000,
@@ -38,40 +42,69 @@ function stage(change: Partial<RelayOptions> = {}) {
   let nowMs = 0;
   const beats = new Set<(nowMs: number) => void>();
   const ends: StreamEnd[] = [];
+  /** What the relay wrote, and what of it the client has read. */
+  const sent: string[] = [];
   const writes: string[] = [];
-  let source: ReadableStreamDefaultController<Uint8Array> | null = null;
+  const upstreamState = { cancelled: false, paused: false };
+  const early: ((to: StreamIntake) => void)[] = [];
+  let intake: StreamIntake | null = null;
   let over = false;
-  const upstreamState = { cancelled: false };
-  const body = new ReadableStream<Uint8Array>({
-    start(to) {
-      source = to;
+  const tell = (deed: (to: StreamIntake) => void) => {
+    if (over) return;
+    if (intake === null) early.push(deed);
+    else deed(intake);
+  };
+  const line = {
+    pause() {
+      upstreamState.paused = true;
     },
-    cancel() {
+    resume() {
+      upstreamState.paused = false;
+    },
+    hangUp() {
       over = true;
       upstreamState.cancelled = true;
     },
-  });
-  const opening: Promise<UpstreamStream> = openUpstreamStream({
-    body,
-    reader: reader(),
-    abort: () => {},
-    eventBytesMax: 10_000,
-    holdMs: 0,
-    monotonicMs: () => nowMs,
-  }).then((result) => {
-    if (result.kind === "open") return result.stream;
-    throw clientError(result.failure, { publicModel: "fast", upstreamModel: "up", mentions: () => false });
+    stopDeadline() {},
+    stopWatching() {},
+  };
+  const opening = new Promise<UpstreamStream>((resolve, reject) => {
+    const options = {
+      line,
+      reader: reader(),
+      alarms,
+      eventBytesMax: 10_000,
+      holdMs: 0,
+      monotonicMs: () => nowMs,
+    };
+    intake = openUpstreamStream(options, (result) => {
+      if (result.kind === "open") resolve(result.stream);
+      else {
+        const audience = { publicModel: "fast", upstreamModel: "up", mentions: () => false };
+        reject(clientError(result.failure, audience));
+      }
+    });
+    for (const deed of early) deed(intake);
   });
   opening.catch(() => {});
-  const client = relay({
+
+  let ended = false;
+  let cut = false;
+  let readsWaiting = 0;
+  let wakeReader: (() => void) | null = null;
+  let makeRoom: (() => void) | null = null;
+  const relay = openRelay({
     opening,
-    spareReader: reader(),
+    openSpareReader: reader,
     requestId: "req_1",
     onDisconnect: "cancel",
     needsDataEvents: false,
     describeFailure: (failure) => new ApiError("upstream_error", failure.reason),
     settle: (end) => void ends.push(end),
-    cutOff() {},
+    cutOff() {
+      cut = true;
+      wakeReader?.();
+    },
     pulse: {
       add(beat) {
         beats.add(beat);
@@ -81,38 +114,77 @@ function stage(change: Partial<RelayOptions> = {}) {
     monotonicMs: () => nowMs,
     timing: TIMING,
     ...change,
-  }).getReader();
+  });
+  relay.flowTo({
+    write(bytes) {
+      sent.push(decoder.decode(bytes));
+      wakeReader?.();
+      if (sent.length - writes.length <= readsWaiting) return null;
+      return new Promise<void>((resolve) => {
+        makeRoom = resolve;
+      });
+    },
+    end() {
+      ended = true;
+      wakeReader?.();
+    },
+  });
 
   return {
     ends,
+    sent,
     writes,
     beats,
     upstreamState,
     opening,
-    push(text: string) {
-      if (!over) source?.enqueue(utf8.encode(text));
-    },
+    push: (text: string) => tell((to) => to.data(utf8.encode(text))),
     end() {
-      if (!over) source?.close();
+      tell((to) => to.end());
       over = true;
     },
     reset() {
-      if (!over) source?.error(new Error("ECONNRESET"));
+      tell((to) => to.broke(failed("reset", "ECONNRESET")));
       over = true;
     },
     /** One read of the client: a write, or null at the end. */
     async read(): Promise<string | null> {
-      const { done, value } = await client.read();
-      if (done) return null;
-      const text = decoder.decode(value);
+      readsWaiting++;
+      try {
+        while (cut || sent.length === writes.length) {
+          if (cut) throw new Error("the stream was cut");
+          if (ended) return null;
+          await new Promise<void>((resolve) => {
+            const before = wakeReader;
+            wakeReader = () => {
+              before?.();
+              resolve();
+            };
+          });
+        }
+      } finally {
+        readsWaiting--;
+      }
+      const text = sent[writes.length] ?? "";
       writes.push(text);
+      if (sent.length === writes.length) makeRoom?.();
       return text;
     },
     async readAll(): Promise<string> {
       while ((await this.read()) !== null);
       return writes.join("");
     },
-    leave: () => client.cancel(),
+    async leave() {
+      ended = true;
+      wakeReader?.();
+      relay.leave();
+    },
+    /** Time passes, and the client reads whatever comes meanwhile. */
+    async passReading(ms: number) {
+      for (let passedMs = 0; passedMs < ms; passedMs += 1_000) {
+        this.pass(1_000);
+        await settled();
+      }
+    },
     /** Time passes, one second a beat. */
     pass(ms: number) {
       for (const until = nowMs + ms; nowMs < until; ) {
@@ -158,38 +230,22 @@ describe("a stream that goes well", () => {
 
   test("is settled before its terminal event is written", async () => {
     const written: string[] = [];
-    const it = stage({ settle: () => void written.push(...it.writes) });
+    const it = stage({ settle: () => void written.push(...it.sent) });
     it.push(delta("a"));
     it.push(COMPLETED);
     await it.readAll();
     expect(written).toEqual([delta("a")]);
   });
 
-  test("reads from the upstream no faster than the client does", async () => {
-    let asked = 0;
-    const chunks = [delta("a"), delta("b"), delta("c"), COMPLETED];
-    const body = new ReadableStream<Uint8Array>(
-      { pull: (to) => to.enqueue(utf8.encode(chunks[asked++] ?? "")) },
-      { highWaterMark: 0 },
-    );
-    const opened = await openUpstreamStream({
-      body,
-      reader: reader(),
-      abort: () => {},
-      eventBytesMax: 10_000,
-      holdMs: 60_000,
-      monotonicMs: () => 0,
-    });
-    if (opened.kind !== "open") throw new Error("not open");
-    const it = stage({ opening: Promise.resolve(opened.stream) });
+  test("is held up while the client does not keep up", async () => {
+    const it = stage();
+    await it.opening;
+    it.push(delta("a"));
     await settled();
-    expect(asked).toBe(1);
+    expect(it.upstreamState.paused).toBe(true);
     await it.read();
     await settled();
-    expect(asked).toBe(1);
-    await it.read();
-    await settled();
-    expect(asked).toBe(2);
+    expect(it.upstreamState.paused).toBe(false);
   });
 
   test("is no disconnect when the client closes right after the last byte", async () => {
@@ -313,7 +369,7 @@ describe("silence", () => {
     await it.read();
     const rest = it.readAll();
     await settled();
-    it.pass(301_000);
+    await it.passReading(301_000);
     const { types } = eventsIn(await rest);
     expect(types).toEqual(["response.output_text.delta", "response.failed"]);
     expect(it.ends).toMatchObject([
@@ -342,7 +398,7 @@ describe("silence", () => {
     const rest = it.readAll();
     for (let seconds = 0; seconds < 900; seconds += 200) {
       await settled();
-      it.pass(200_000);
+      await it.passReading(200_000);
       it.push(delta("b"));
     }
     it.push(COMPLETED);
@@ -423,8 +479,8 @@ describe("a client that leaves", () => {
   test("is let go when it stops reading, and its stream is cut", async () => {
     const it = stage();
     it.push(delta("a"));
-    it.push(delta("b"));
     await it.read();
+    it.push(delta("b"));
     await settled();
     it.pass(60_000);
     expect(it.ends).toEqual([]);

@@ -1,4 +1,4 @@
-/** One HTTP exchange with one account: dial, ask, and turn every way it can go wrong into a named failure. */
+/** One exchange with one account: ask, and turn every way it can go wrong into a named failure. */
 
 import type { Alarm, Alarms } from "../alarms.ts";
 import { ApiError } from "../errors.ts";
@@ -6,18 +6,19 @@ import type { UpstreamBody } from "../interfaces/request.ts";
 import { readUpstreamError } from "../interfaces/upstream-error.ts";
 import type { Account } from "../policy/snapshot.ts";
 import { credentialHeader, upstreamPath } from "../upstreams/address.ts";
-import { classifyFetchError, DIRECT, DialError, type Dialer } from "../upstreams/dial.ts";
-import type { Reach } from "../upstreams/dial-reach.ts";
+import { DialError, type Dialer, type Target } from "../upstreams/dial.ts";
 import { classifyError, failed, type UpstreamFailure } from "../upstreams/failure.ts";
 import { headersUp } from "../upstreams/headers.ts";
+import type { AnswerHeaders } from "../upstreams/http/answer-head.ts";
+import type { HttpClient, HttpExchange, HttpFailure } from "../upstreams/http/client.ts";
 import { resetOfUsedUp, retryAfterMs } from "../upstreams/rate-limit.ts";
 import { unpack } from "../upstreams/unpack.ts";
 import { parseJson } from "../wire/json-parse.ts";
 
 export interface Outbound {
+  http: HttpClient;
   alarms: Alarms;
   dialer: Dialer;
-  reach: Reach;
   nowMs(): number;
   userAgent: string;
   errorBytesMax: number;
@@ -39,88 +40,116 @@ export interface Exchange {
   clientHeaders: Headers;
   body: { contentType: string; content: UpstreamBody } | null;
   wantsEvents: boolean;
-  /** Until the status line of a stream, or until the last byte of a whole answer. */
+  /** Until the head of a stream, or until the last byte of a whole answer. */
   deadlineMs: number;
   client: Client;
 }
 
-export type Sent =
-  | { kind: "answered"; response: Response; hangUp: HangUp }
+export type Whole =
+  | { kind: "answered"; headers: AnswerHeaders; bytes: Uint8Array }
   | { kind: "failed"; failure: UpstreamFailure };
 
-/** Ends the exchange early; `settle` when it is over, so that its deadline and listeners are let go. */
-export interface HangUp {
-  abort(): void;
+/** What becomes of an answer, as it comes. Either `end`, `failed` or `left` is the last call, and comes once. */
+interface Listener {
+  head(status: number, headers: AnswerHeaders): void;
+  data(bytes: Uint8Array): void;
+  end(): void;
+  failed(failure: UpstreamFailure): void;
+  /** The client is gone; so is the exchange. */
+  left(): void;
+}
+
+/** The listener's hold on an exchange under way. */
+export interface Line {
+  pause(): void;
+  resume(): void;
+  /** Ends it; nothing more is heard of it. */
+  hangUp(): void;
   /** The answer has begun: from here on silence is judged by the stream's own timers. */
   stopDeadline(): void;
-  settle(): void;
-  /** Why the exchange was ended from this side, if it was. */
-  endedBy(): UpstreamFailure | null;
+  /** Somebody reads the answer on the client's behalf, and will notice when it leaves. */
+  stopWatching(): void;
 }
 
-export async function send(out: Outbound, exchange: Exchange): Promise<Sent> {
-  const { account, body } = exchange;
-  const hangUp = openHangUp(exchange.client, out.alarms);
-  try {
-    const dialled = out.dialer.resolve(account.baseUrl, account.privateNetwork);
-    const target = dialled instanceof Promise ? await dialled : dialled;
-    hangUp.startDeadline(exchange.deadlineMs, async () => {
-      const reachable = await out.reach.isReachable(target);
-      if (!reachable) out.dialer.unreachable(target);
-      return reachable;
-    });
-    // No more than is needed: each header costs the client half a microsecond. Without `accept-encoding` an answer
-    // comes as it is.
-    const headers: Record<string, string> = { "user-agent": out.userAgent };
-    if (exchange.wantsEvents) headers.accept = "text/event-stream";
-    if (target.hostHeader !== null) headers.host = target.hostHeader;
-    if (body !== null) headers["content-type"] = body.contentType;
-    if (body?.content.contentLength != null) headers["content-length"] = String(body.content.contentLength);
-    const credential = credentialHeader(account);
-    if (credential !== null) headers[credential[0]] = credential[1];
-    headersUp(exchange.clientHeaders, headers);
-    const response = await fetch(
-      target.origin + upstreamPath(account, exchange.path, exchange.upstreamModel),
-      {
-        method: exchange.method,
-        headers,
-        body: body === null ? null : body.content.content,
-        ...DIRECT,
-        signal: hangUp.signal,
-        ...(target.tls === null ? {} : { tls: target.tls }),
+/** The whole answer, bounded. Rejects when the client leaves before it is there. */
+export function ask(out: Outbound, exchange: Exchange): Promise<Whole> {
+  return new Promise((resolve, reject) => {
+    const body = gather(out.responseBytesMax);
+    let good = false;
+    let status = 0;
+    let headers: AnswerHeaders;
+    const finish = () => {
+      if (!good) resolve({ kind: "failed", failure: readFailure(out, status, headers, body.take()) });
+      else resolve(readGood(headers, body.take(), out.responseBytesMax));
+    };
+    const line = openLine(out, exchange, {
+      head(answered, told) {
+        status = answered;
+        headers = told;
+        good = isGood(status);
+        if (!good) body.bytesMax = out.errorBytesMax;
       },
-    );
-    hangUp.heard();
-    if (response.status >= 200 && response.status < 300) return { kind: "answered", response, hangUp };
-    const failure = await readFailure(out, response);
-    hangUp.settle();
-    return { kind: "failed", failure };
-  } catch (thrown) {
-    hangUp.settle();
-    if (exchange.client.signal.aborted) throw clientGone();
-    return { kind: "failed", failure: hangUp.endedBy() ?? failureOf(thrown) };
-  }
+      data(bytes) {
+        if (body.add(bytes)) return;
+        line.hangUp();
+        finish();
+      },
+      end: finish,
+      failed: (failure) => resolve({ kind: "failed", failure }),
+      left: () => reject(clientGone()),
+    });
+  });
 }
 
-/** The whole body of an answer, bounded; a failure when it is cut, too large or packed in an unknown way. */
-export async function readWhole(
-  out: Outbound,
-  response: Response,
-  hangUp: HangUp,
-  client: Client,
-): Promise<Uint8Array | UpstreamFailure> {
-  try {
-    const bytes = await readBounded(response, out.responseBytesMax);
-    const plain = bytes && unpack(bytes, response.headers.get("content-encoding"), out.responseBytesMax);
-    if (plain !== null) return plain;
-    hangUp.abort();
-    return failed("bad_answer", "the answer was too large, or packed in a way that cannot be opened");
-  } catch (thrown) {
-    if (client.signal.aborted) throw clientGone();
-    return hangUp.endedBy() ?? failureOf(thrown);
-  } finally {
-    hangUp.settle();
-  }
+/** Takes the body of a streamed answer. */
+export interface StreamIntake {
+  data(bytes: Uint8Array): void;
+  end(): void;
+  broke(failure: UpstreamFailure): void;
+}
+
+export interface StreamListener {
+  /** The account has begun to answer; from now on the intake hears of it. */
+  begin(headers: AnswerHeaders, line: Line): StreamIntake;
+  /** It did not come that far. */
+  failed(failure: UpstreamFailure): void;
+  left(): void;
+}
+
+export function askForStream(out: Outbound, exchange: Exchange, listener: StreamListener): void {
+  let intake: StreamIntake | null = null;
+  const error = gather(out.errorBytesMax);
+  let status = 0;
+  let headers: AnswerHeaders;
+  const finishError = () => listener.failed(readFailure(out, status, headers, error.take()));
+  const line = openLine(out, exchange, {
+    head(answered, told) {
+      status = answered;
+      headers = told;
+      if (!isGood(status)) return;
+      line.stopDeadline();
+      intake = listener.begin(told, line);
+    },
+    data(bytes) {
+      if (intake !== null) intake.data(bytes);
+      else if (!error.add(bytes)) {
+        line.hangUp();
+        finishError();
+      }
+    },
+    end() {
+      if (intake !== null) intake.end();
+      else finishError();
+    },
+    failed(failure) {
+      if (intake !== null) intake.broke(failure);
+      else listener.failed(failure);
+    },
+    left() {
+      if (intake !== null) intake.broke(failed("reset", "the client left"));
+      else listener.left();
+    },
+  });
 }
 
 export function clientGone(): ApiError {
@@ -130,43 +159,161 @@ export function clientGone(): ApiError {
   );
 }
 
-async function readFailure(out: Outbound, response: Response): Promise<UpstreamFailure> {
-  const bytes = await readBounded(response, out.errorBytesMax);
-  if (response.status < 400) return failed("bad_answer", `status ${response.status}`, response.status);
-  const error = bytes === null ? null : readUpstreamError(parseJson(bytes));
-  const { headers } = response;
-  return classifyError(response.status, error, retryAfterMs(headers, out.nowMs()), resetOfUsedUp(headers));
-}
+/** From here on a client that leaves is noticed; a prompt answer costs less than watching for that would. */
+const WATCH_CLIENT_AFTER_MS = 100;
 
-/** Null when there is more than allowed. */
-async function readBounded(response: Response, bytesMax: number): Promise<Uint8Array | null> {
-  const length = Number(response.headers.get("content-length") ?? Number.NaN);
-  if (length <= bytesMax) return response.bytes();
-  if (response.body === null) return new Uint8Array(0);
-  const chunks: Uint8Array[] = [];
-  let total = 0;
-  for await (const chunk of response.body) {
-    total += chunk.length;
-    if (total > bytesMax) return null;
-    chunks.push(chunk);
+function openLine(out: Outbound, exchange: Exchange, listener: Listener): Line {
+  const { alarms } = out;
+  let over = false;
+  let wire: HttpExchange | null = null;
+  let alarm: Alarm | null = null;
+  let hasDeadline = true;
+  let watched: AbortSignal | null = null;
+
+  function quiet(): void {
+    if (alarm !== null) alarms.cancel(alarm);
+    alarm = null;
+    watched?.removeEventListener("abort", leave);
+    watched = null;
   }
-  return chunks.length === 1 && chunks[0] ? chunks[0] : Buffer.concat(chunks);
+
+  function hangUp(): void {
+    if (over) return;
+    over = true;
+    quiet();
+    wire?.abort();
+  }
+
+  function fail(failure: UpstreamFailure): void {
+    if (over) return;
+    hangUp();
+    listener.failed(failure);
+  }
+
+  function leave(): void {
+    if (over) return;
+    hangUp();
+    listener.left();
+  }
+
+  function watchClient(): void {
+    alarm = hasDeadline
+      ? alarms.set(exchange.deadlineMs - WATCH_CLIENT_AFTER_MS, () => fail(timedOut()))
+      : null;
+    watched = exchange.client.signal;
+    if (watched.aborted) leave();
+    else watched.addEventListener("abort", leave);
+  }
+
+  function begin(target: Target): void {
+    if (over) return;
+    wire = out.http.send(
+      {
+        target,
+        method: exchange.method,
+        path: upstreamPath(exchange.account, exchange.path, exchange.upstreamModel),
+        headers: headerLines(out, exchange),
+        body: exchange.body === null ? null : exchange.body.content,
+      },
+      {
+        head: listener.head,
+        data: listener.data,
+        end() {
+          over = true;
+          quiet();
+          listener.end();
+        },
+        failed(failure) {
+          if (failure.kind === "connect_timeout") out.dialer.unreachable(target);
+          fail(failureOf(failure));
+        },
+      },
+    );
+  }
+
+  alarm = alarms.set(Math.min(WATCH_CLIENT_AFTER_MS, exchange.deadlineMs), watchClient);
+  try {
+    const target = out.dialer.resolve(exchange.account.baseUrl, exchange.account.privateNetwork);
+    if (target instanceof Promise) target.then(begin, (thrown: unknown) => fail(dialFailure(thrown)));
+    else begin(target);
+  } catch (thrown) {
+    const failure = dialFailure(thrown);
+    queueMicrotask(() => fail(failure));
+  }
+
+  return {
+    pause: () => wire?.pause(),
+    resume: () => wire?.resume(),
+    hangUp,
+    stopDeadline() {
+      hasDeadline = false;
+      // Before the client is watched the alarm is for that alone.
+      if (watched === null || alarm === null) return;
+      alarms.cancel(alarm);
+      alarm = null;
+    },
+    stopWatching: quiet,
+  };
 }
 
-function failureOf(thrown: unknown): UpstreamFailure {
-  if (thrown instanceof DialError) return failed("connect", `dial: ${thrown.reason}`);
-  const kind = classifyFetchError(thrown);
+/** What all requests to an account have in common, written once. */
+const accountLines = new WeakMap<Account, string>();
+
+/** No more than is needed. Without `accept-encoding` an answer comes as it is. */
+function headerLines(
+  { userAgent }: Outbound,
+  { account, body, wantsEvents, clientHeaders }: Exchange,
+): string {
+  let lines = accountLines.get(account);
+  if (lines === undefined) {
+    const credential = credentialHeader(account);
+    lines = `user-agent: ${userAgent}\r\n`;
+    if (credential !== null) lines += `${credential[0]}: ${credential[1]}\r\n`;
+    accountLines.set(account, lines);
+  }
+  if (body !== null) lines += `content-type: ${body.contentType}\r\n`;
+  if (wantsEvents) lines += "accept: text/event-stream\r\n";
+  return lines + headersUp(clientHeaders);
+}
+
+function isGood(status: number): boolean {
+  return status >= 200 && status < 300;
+}
+
+function readGood(headers: AnswerHeaders, bytes: Uint8Array | null, bytesMax: number): Whole {
+  const plain = bytes && unpack(bytes, headers.get("content-encoding"), bytesMax);
+  if (plain !== null) return { kind: "answered", headers, bytes: plain };
+  return {
+    kind: "failed",
+    failure: failed("bad_answer", "the answer was too large, or packed in a way that cannot be opened"),
+  };
+}
+
+function readFailure(
+  out: Outbound,
+  status: number,
+  headers: AnswerHeaders,
+  bytes: Uint8Array | null,
+): UpstreamFailure {
+  if (status < 400) return failed("bad_answer", `status ${status}`, status);
+  const error = bytes === null ? null : readUpstreamError(parseJson(bytes));
+  return classifyError(status, error, retryAfterMs(headers, out.nowMs()), resetOfUsedUp(headers));
+}
+
+function dialFailure(thrown: unknown): UpstreamFailure {
+  return failed("connect", thrown instanceof DialError ? `dial: ${thrown.reason}` : "dial");
+}
+
+function failureOf({ kind }: HttpFailure): UpstreamFailure {
   switch (kind) {
     case "refused":
-    case "dns":
     case "tls":
       return failed("connect", kind);
-    case "timeout":
-      return timedOut();
+    case "connect_timeout":
+      return failed("connect", "no connection");
     case "reset":
-    case "aborted":
       return failed("reset", "the connection broke");
-    case "unknown":
+    case "bad_http":
       return failed("bad_answer", "the answer was not HTTP");
   }
 }
@@ -175,65 +322,35 @@ function timedOut(): UpstreamFailure {
   return failed("timeout", "no answer within the deadline");
 }
 
-/** From here on a client that leaves is noticed; a prompt answer costs less than watching for that would. */
-const WATCH_CLIENT_AFTER_MS = 100;
-/** Headers later than this make it worth asking whether the host is there at all. */
-const LATE_MS = 1_000;
-
-interface OpenHangUp extends HangUp {
-  readonly signal: AbortSignal;
-  /** The host has spoken: whether it can be reached is no longer a question. */
-  heard(): void;
-  startDeadline(deadlineMs: number, isReachable: () => Promise<boolean>): void;
+interface Gathering {
+  bytesMax: number;
+  /** False when there is more than allowed. */
+  add(bytes: Uint8Array): boolean;
+  /** Null when there was more than allowed. */
+  take(): Uint8Array | null;
 }
 
-function openHangUp(client: Client, alarms: Alarms): OpenHangUp {
-  const controller = new AbortController();
-  let endedBy: UpstreamFailure | null = null;
-  let alarm: Alarm | null = null;
-  let watched: AbortSignal | null = null;
-  let waiting = true;
-  const abort = () => controller.abort();
-  const end = (failure: UpstreamFailure) => {
-    endedBy ??= failure;
-    abort();
-  };
-  const watchClient = () => {
-    watched = client.signal;
-    watched.addEventListener("abort", abort);
-    if (watched.aborted) abort();
-  };
-  const stopWaiting = () => {
-    waiting = false;
-    if (alarm !== null) alarms.cancel(alarm);
-  };
-  return {
-    signal: controller.signal,
-    abort,
-    endedBy: () => endedBy,
-    startDeadline(deadlineMs, isReachable) {
-      const checkHost = () => {
-        alarm = alarms.set(deadlineMs - LATE_MS, () => end(timedOut()));
-        void isReachable().then((reachable) => {
-          if (!reachable && waiting) end(failed("connect", "no connection"));
-        });
-      };
-      alarm = alarms.set(WATCH_CLIENT_AFTER_MS, () => {
-        watchClient();
-        alarm = alarms.set(LATE_MS - WATCH_CLIENT_AFTER_MS, checkHost);
-      });
+const NOTHING = new Uint8Array(0);
+
+/** Most answers come in one piece, which then is not copied. */
+function gather(bytesMax: number): Gathering {
+  let first: Uint8Array | null = null;
+  let more: Uint8Array[] | null = null;
+  let total = 0;
+  const gathering: Gathering = {
+    bytesMax,
+    add(bytes) {
+      total += bytes.length;
+      if (total > gathering.bytesMax) return false;
+      if (first === null) first = bytes;
+      else if (more === null) more = [first, bytes];
+      else more.push(bytes);
+      return true;
     },
-    heard() {
-      waiting = false;
-    },
-    stopDeadline() {
-      stopWaiting();
-      // A stream may be silent for long before its first content.
-      if (watched === null) watchClient();
-    },
-    settle() {
-      stopWaiting();
-      watched?.removeEventListener("abort", abort);
+    take() {
+      if (total > gathering.bytesMax) return null;
+      return more === null ? (first ?? NOTHING) : Buffer.concat(more, total);
     },
   };
+  return gathering;
 }

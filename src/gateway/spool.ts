@@ -2,7 +2,8 @@
 
 import { type FileHandle, mkdir, open, readdir, rm, unlink } from "node:fs/promises";
 import { join } from "node:path";
-import { applySplices, type Splice } from "../wire/splice.ts";
+import type { UpstreamBody } from "../interfaces/request.ts";
+import { type Splice, spliceParts } from "../wire/splice.ts";
 import {
   type BodyLimits,
   type BodyRefusal,
@@ -151,21 +152,12 @@ async function readAll(file: FileHandle, start: number, end: number): Promise<Ui
   return bytes;
 }
 
-export interface SplicedBody {
-  body: Uint8Array | ReadableStream<Uint8Array>;
-  /** Must go out as the header: a stream without it is sent chunked, which some upstreams refuse. */
-  contentLength: number;
-}
-
-/** The spooled body with a few ranges replaced. A stream is read once: ask again for every attempt. */
-export function bodyWithSplice(spooled: Spooled, splices: readonly Splice[]): SplicedBody {
-  if (spooled.memory !== null) {
-    const body = applySplices(spooled.memory, splices);
-    return { body, contentLength: body.length };
-  }
+/** The spooled body with a few ranges replaced. Its length is known: some upstreams refuse what is sent chunked. */
+export function bodyWithSplice(spooled: Spooled, splices: readonly Splice[]): UpstreamBody {
+  if (spooled.memory !== null) return spliceParts(spooled.memory, splices);
   const pieces = piecesOf(spooled.bytes, splices);
   const contentLength = pieces.reduce((sum, piece) => sum + lengthOf(piece), 0);
-  return { body: streamOf(spooled, pieces), contentLength };
+  return { contentLength, open: () => streamOf(spooled, pieces) };
 }
 
 /** A range of the spooled bytes, or bytes put in between. */

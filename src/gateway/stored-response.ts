@@ -10,15 +10,15 @@ import type { Audience } from "../interfaces/upstream-error.ts";
 import type { TokenUsage } from "../interfaces/usage.ts";
 import type { Account } from "../policy/snapshot.ts";
 import { settlePending } from "../store/usage.ts";
-import { brokenOffError, clientError, failed } from "../upstreams/failure.ts";
+import { brokenOffError, clientError, failed, type UpstreamFailure } from "../upstreams/failure.ts";
 import { allowInterface } from "./admit.ts";
 import { authenticate } from "./authenticate.ts";
 import { eventStreamHeaders } from "./deliver.ts";
 import type { Call, Gateway } from "./gateway.ts";
-import { relay } from "./relay.ts";
+import { bodyOf, openRelay } from "./relay.ts";
 import type { ResponseRoute } from "./response-routes.ts";
-import { type Exchange, readWhole, type Sent, send } from "./send.ts";
-import { openUpstreamStream } from "./upstream-stream.ts";
+import { ask, askForStream, clientGone, type Exchange } from "./send.ts";
+import { type Opened, openUpstreamStream } from "./upstream-stream.ts";
 
 export interface StoredCall {
   method: "GET" | "POST" | "DELETE";
@@ -61,17 +61,11 @@ async function forward(
   account: Account,
 ): Promise<Response> {
   const wantsEvents = stored.method === "GET" && stored.query.get("stream") === "true";
-  const sent = await send(
-    gateway.dispatcher,
-    exchangeFor(gateway, call, stored, route, account, wantsEvents),
-  );
-  if (sent.kind === "failed") {
-    if (sent.failure.status === 404) throw notFound(stored.responseId);
-    throw clientError(sent.failure, audienceOf(stored, route));
-  }
-  if (wantsEvents) return streamBack(gateway, call, stored, route, sent);
-  const bytes = await readWhole(gateway.dispatcher, sent.response, sent.hangUp, call.request);
-  if (!(bytes instanceof Uint8Array)) throw clientError(bytes, audienceOf(stored, route));
+  const exchange = exchangeFor(gateway, call, stored, route, account, wantsEvents);
+  if (wantsEvents) return streamBack(gateway, call, stored, route, exchange);
+  const asked = await ask(gateway.dispatcher, exchange);
+  if (asked.kind === "failed") throw refusalOf(asked.failure, stored, route);
+  const { bytes } = asked;
   const answer = readAnswer(bytes, "responses", audienceOf(stored, route), gateway.dispatcher.jsonDepthMax);
   if (answer.kind !== "answer") {
     throw clientError(failed("bad_answer", "not a JSON object"), audienceOf(stored, route));
@@ -110,36 +104,48 @@ function exchangeFor(
   };
 }
 
+function refusalOf(failure: UpstreamFailure, stored: StoredCall, route: ResponseRoute): ApiError {
+  return failure.status === 404
+    ? notFound(stored.responseId)
+    : clientError(failure, audienceOf(stored, route));
+}
+
 async function streamBack(
   gateway: Gateway,
   call: Call,
   stored: StoredCall,
   route: ResponseRoute,
-  sent: Extract<Sent, { kind: "answered" }>,
+  exchange: Exchange,
 ): Promise<Response> {
-  const { response, hangUp } = sent;
   const { dispatcher, clock } = gateway;
-  hangUp.stopDeadline();
   const openReader = () =>
     openResponsesReader({
       publicModel: route.publicModel,
       depthMax: dispatcher.jsonDepthMax,
       nowMs: clock.nowMs,
     });
-  if (response.body === null) throw clientError(failed("bad_answer", "no body"), audienceOf(stored, route));
-  const opened = await openUpstreamStream({
-    body: response.body,
-    reader: openReader(),
-    abort: hangUp.abort,
-    eventBytesMax: dispatcher.eventBytesMax,
-    holdMs: dispatcher.timing.keepAliveMs,
-    monotonicMs: clock.monotonicMs,
+  const opened = await new Promise<Opened>((resolve, reject) => {
+    askForStream(dispatcher, exchange, {
+      begin: (_, line) =>
+        openUpstreamStream(
+          {
+            line,
+            reader: openReader(),
+            alarms: dispatcher.alarms,
+            eventBytesMax: dispatcher.eventBytesMax,
+            holdMs: dispatcher.timing.keepAliveMs,
+            monotonicMs: clock.monotonicMs,
+          },
+          resolve,
+        ),
+      failed: (failure) => resolve({ kind: "failed", failure }),
+      left: () => reject(clientGone()),
+    });
   });
-  hangUp.settle();
-  if (opened.kind === "failed") throw clientError(opened.failure, audienceOf(stored, route));
-  const body = relay({
+  if (opened.kind === "failed") throw refusalOf(opened.failure, stored, route);
+  const relay = openRelay({
     opening: Promise.resolve(opened.stream),
-    spareReader: openReader(),
+    openSpareReader: openReader,
     requestId: call.requestId,
     onDisconnect: "cancel",
     needsDataEvents: false,
@@ -160,7 +166,7 @@ async function streamBack(
     monotonicMs: clock.monotonicMs,
     timing: gateway.timing,
   });
-  return new Response(body, { headers: eventStreamHeaders(call.requestId) });
+  return new Response(bodyOf(relay), { headers: eventStreamHeaders(call.requestId) });
 }
 
 /** A background response tells its usage only to whoever asks later; it is taken down the first time it does. */

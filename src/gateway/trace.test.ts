@@ -1,7 +1,18 @@
 import { describe, expect, test } from "bun:test";
 import type { Route } from "../policy/snapshot.ts";
 import { failed } from "../upstreams/failure.ts";
-import { openTrace } from "./trace.ts";
+import {
+  beginAttempt,
+  endWait,
+  failAttempt,
+  firstByteMs,
+  isOrdinary,
+  latencyMs,
+  noteFirstByte,
+  openTrace,
+  traceRecord,
+  waitedMs,
+} from "./trace.ts";
 
 function route(name: string): Route {
   return {
@@ -26,31 +37,31 @@ function route(name: string): Route {
 
 function open(startedMs = 1_000) {
   const clock = { atMs: startedMs };
-  return { clock, trace: openTrace(startedMs, () => clock.atMs) };
+  return { clock, trace: openTrace(startedMs) };
 }
 
 describe("the trace of a request", () => {
   test("that went nowhere holds nothing", () => {
-    const { trace } = open();
-    expect(trace.snapshot()).toEqual({ waitedMs: 0, candidates: [], attempts: [] });
-    expect([trace.route, trace.attempts, trace.firstByteMs(), trace.latencyMs()]).toEqual([
+    const { trace, clock } = open();
+    expect(traceRecord(trace, clock.atMs)).toEqual({ waitedMs: 0, candidates: [], attempts: [] });
+    expect([trace.route, trace.attempts.length, firstByteMs(trace), latencyMs(trace)]).toEqual([
       null,
       0,
       null,
-      null,
+      0,
     ]);
   });
 
   test("holds each attempt, its timing since the request came in, and why it failed", () => {
     const { trace, clock } = open();
     clock.atMs += 10;
-    trace.attemptBegins(route("first"));
+    beginAttempt(trace, route("first"), clock.atMs);
     clock.atMs += 20.4;
-    trace.attemptFailed(failed("overloaded", "status 529", 529));
-    trace.attemptBegins(route("second"));
+    failAttempt(trace, failed("overloaded", "status 529", 529), clock.atMs);
+    beginAttempt(trace, route("second"), clock.atMs);
     clock.atMs += 5;
-    trace.firstByte("req_upstream");
-    expect(trace.snapshot().attempts).toEqual([
+    noteFirstByte(trace, "req_upstream", clock.atMs);
+    expect(traceRecord(trace, clock.atMs).attempts).toEqual([
       {
         accountId: "id of first",
         accountName: "first",
@@ -74,7 +85,7 @@ describe("the trace of a request", () => {
         reason: null,
       },
     ]);
-    expect([trace.route?.account.name, trace.attempts, trace.upstreamRequestId]).toEqual([
+    expect([trace.route?.account.name, trace.attempts.length, trace.upstreamRequestId]).toEqual([
       "second",
       2,
       "req_upstream",
@@ -84,41 +95,41 @@ describe("the trace of a request", () => {
   test("tells the client's time to the first byte from the account's", () => {
     const { trace, clock } = open();
     clock.atMs += 4_000;
-    trace.attemptBegins(route("first"));
+    beginAttempt(trace, route("first"), clock.atMs);
     clock.atMs += 25;
-    trace.firstByte(null);
-    expect([trace.firstByteMs(), trace.latencyMs()]).toEqual([4_025, 25]);
+    noteFirstByte(trace, null, clock.atMs);
+    expect([firstByteMs(trace), latencyMs(trace)]).toEqual([4_025, 25]);
   });
 
   test("forgets the first byte of an attempt that failed after it", () => {
-    const { trace } = open();
-    trace.attemptBegins(route("first"));
-    trace.firstByte("req_first");
-    trace.attemptFailed(failed("reset", "the connection broke"));
-    trace.attemptBegins(route("second"));
-    expect([trace.firstByteMs(), trace.upstreamRequestId]).toEqual([null, null]);
+    const { trace, clock } = open();
+    beginAttempt(trace, route("first"), clock.atMs);
+    noteFirstByte(trace, "req_first", clock.atMs);
+    failAttempt(trace, failed("reset", "the connection broke"), clock.atMs);
+    beginAttempt(trace, route("second"), clock.atMs);
+    expect([firstByteMs(trace), trace.upstreamRequestId]).toEqual([null, null]);
   });
 
   test("adds up the times that it waited", () => {
     const { trace, clock } = open();
     for (const ms of [100, 250]) {
-      trace.waitBegins();
+      trace.waitingSinceMs = clock.atMs;
       clock.atMs += ms;
-      trace.waitEnds();
+      endWait(trace, clock.atMs);
       clock.atMs += 1_000;
     }
-    expect(trace.waitedMs).toBe(350);
+    expect(waitedMs(trace, clock.atMs)).toBe(350);
   });
 
   test("counts a wait that has not ended", () => {
     const { trace, clock } = open();
-    trace.waitBegins();
+    trace.waitingSinceMs = clock.atMs;
     clock.atMs += 70;
-    expect([trace.waitedMs, trace.snapshot().waitedMs]).toEqual([70, 70]);
+    expect([waitedMs(trace, clock.atMs), traceRecord(trace, clock.atMs).waitedMs]).toEqual([70, 70]);
   });
 
   test("keeps the accounts as they were weighed last, and no secret of theirs", () => {
-    const { trace } = open();
+    const { trace, clock } = open();
     const candidate = {
       accountId: "a",
       accountName: "first",
@@ -128,36 +139,36 @@ describe("the trace of a request", () => {
       reason: "cooling" as const,
       freesInMs: 5,
     };
-    trace.weighed([candidate]);
-    trace.weighed([{ ...candidate, reason: null, score: 1 }]);
-    trace.attemptBegins(route("first"));
-    expect(trace.snapshot().candidates).toEqual([{ ...candidate, reason: null, score: 1 }]);
-    expect(JSON.stringify(trace.snapshot())).not.toContain("secret of the account");
+    trace.candidates = [candidate];
+    trace.candidates = [{ ...candidate, reason: null, score: 1 }];
+    beginAttempt(trace, route("first"), clock.atMs);
+    expect(traceRecord(trace, clock.atMs).candidates).toEqual([{ ...candidate, reason: null, score: 1 }]);
+    expect(JSON.stringify(traceRecord(trace, clock.atMs))).not.toContain("secret of the account");
   });
 
   test("is ordinary while there was one attempt, no choice and no wait", () => {
-    const { trace } = open();
-    expect(trace.isOrdinary()).toBe(true);
-    trace.attemptBegins(route("first"));
-    trace.firstByte(null);
-    expect(trace.isOrdinary()).toBe(true);
-    trace.attemptBegins(route("second"));
-    expect(trace.isOrdinary()).toBe(false);
+    const { trace, clock } = open();
+    expect(isOrdinary(trace, clock.atMs)).toBe(true);
+    beginAttempt(trace, route("first"), clock.atMs);
+    noteFirstByte(trace, null, clock.atMs);
+    expect(isOrdinary(trace, clock.atMs)).toBe(true);
+    beginAttempt(trace, route("second"), clock.atMs);
+    expect(isOrdinary(trace, clock.atMs)).toBe(false);
   });
 
   test("of an attempt that failed is worth keeping", () => {
-    const { trace } = open();
-    trace.attemptBegins(route("first"));
-    trace.attemptFailed(failed("server", "status 500", 500));
-    expect(trace.isOrdinary()).toBe(false);
+    const { trace, clock } = open();
+    beginAttempt(trace, route("first"), clock.atMs);
+    failAttempt(trace, failed("server", "status 500", 500), clock.atMs);
+    expect(isOrdinary(trace, clock.atMs)).toBe(false);
   });
 
   test("of a wait is worth keeping, even when it has not ended", () => {
     const { trace, clock } = open();
-    trace.waitBegins();
+    trace.waitingSinceMs = clock.atMs;
     clock.atMs += 50;
-    expect(trace.isOrdinary()).toBe(false);
-    trace.waitEnds();
-    expect(trace.isOrdinary()).toBe(false);
+    expect(isOrdinary(trace, clock.atMs)).toBe(false);
+    endWait(trace, clock.atMs);
+    expect(isOrdinary(trace, clock.atMs)).toBe(false);
   });
 });

@@ -22,102 +22,104 @@ export interface AttemptTrace {
 export interface DispatchTrace {
   waitedMs: number;
   /** The accounts that were weighed at the last choice, with reasons and scores. */
-  candidates: Candidate[];
-  attempts: AttemptTrace[];
+  candidates: readonly Candidate[];
+  attempts: readonly AttemptTrace[];
 }
 
+/** Of a request under way. Times are of the monotonic clock. */
 export interface Trace {
-  /** The account of the last attempt. */
-  readonly route: Route | null;
-  readonly attempts: number;
-  readonly waitedMs: number;
-  readonly upstreamRequestId: string | null;
-  /** Since the request came in. */
-  firstByteMs(): number | null;
-  /** How long the account of the last attempt took to its first byte, without any waiting before that. */
-  latencyMs(): number | null;
-  weighed(candidates: Candidate[]): void;
-  waitBegins(): void;
-  waitEnds(): void;
-  attemptBegins(route: Route): void;
-  firstByte(upstreamRequestId: string | null): void;
-  attemptFailed(failure: UpstreamFailure): void;
-  /** One account, one attempt, no wait: the usage row says it all. */
-  isOrdinary(): boolean;
-  snapshot(): DispatchTrace;
+  readonly startedMs: number;
+  /** The account of the last attempt, and what it calls the request. */
+  route: Route | null;
+  upstreamRequestId: string | null;
+  candidates: readonly Candidate[];
+  readonly attempts: AttemptTrace[];
+  /** Over and done with; `waitedMs()` adds a wait that still goes on. */
+  endedWaitsMs: number;
+  waitingSinceMs: number | null;
 }
 
-export function openTrace(startedMs: number, monotonicMs: () => number): Trace {
-  const since = () => Math.round(monotonicMs() - startedMs);
-  const attempts: AttemptTrace[] = [];
-  let candidates: Candidate[] = [];
-  let waitedMs = 0;
-  let waitingSinceMs: number | null = null;
-  let route: Route | null = null;
-  let requestId: string | null = null;
-  /** A client may leave while it waits: what it has waited until then counts. */
-  const waited = () => waitedMs + (waitingSinceMs === null ? 0 : Math.round(monotonicMs() - waitingSinceMs));
+const NO_CANDIDATES: readonly Candidate[] = [];
+
+export function openTrace(startedMs: number): Trace {
   return {
-    get route() {
-      return route;
-    },
-    get attempts() {
-      return attempts.length;
-    },
-    get waitedMs() {
-      return waited();
-    },
-    get upstreamRequestId() {
-      return requestId;
-    },
-    firstByteMs: () => attempts.at(-1)?.firstByteMs ?? null,
-    latencyMs() {
-      const last = attempts.at(-1);
-      return last === undefined || last.firstByteMs === null ? null : last.firstByteMs - last.startedMs;
-    },
-    weighed(looked) {
-      candidates = looked;
-    },
-    waitBegins() {
-      waitingSinceMs = monotonicMs();
-    },
-    waitEnds() {
-      waitedMs = waited();
-      waitingSinceMs = null;
-    },
-    attemptBegins(taken) {
-      route = taken;
-      requestId = null;
-      attempts.push({
-        accountId: taken.account.id,
-        accountName: taken.account.name,
-        upstreamModel: taken.upstreamModel,
-        startedMs: since(),
-        firstByteMs: null,
-        endedMs: null,
-        status: null,
-        failure: null,
-        reason: null,
-      });
-    },
-    firstByte(id) {
-      requestId = id;
-      const last = attempts.at(-1);
-      if (last) {
-        last.firstByteMs = since();
-        last.status = 200;
-      }
-    },
-    attemptFailed(failure) {
-      const last = attempts.at(-1);
-      if (!last) return;
-      last.endedMs = since();
-      last.status = failure.status;
-      last.failure = failure.class;
-      last.reason = failure.reason;
-    },
-    isOrdinary: () =>
-      candidates.length === 0 && waited() === 0 && attempts.length <= 1 && attempts[0]?.failure == null,
-    snapshot: () => ({ waitedMs: waited(), candidates, attempts }),
+    startedMs,
+    route: null,
+    upstreamRequestId: null,
+    candidates: NO_CANDIDATES,
+    attempts: [],
+    endedWaitsMs: 0,
+    waitingSinceMs: null,
   };
+}
+
+/** A client may leave while it waits: what it has waited until then counts. */
+export function waitedMs(trace: Trace, nowMs: number): number {
+  const { endedWaitsMs, waitingSinceMs } = trace;
+  return waitingSinceMs === null ? endedWaitsMs : endedWaitsMs + Math.round(nowMs - waitingSinceMs);
+}
+
+export function endWait(trace: Trace, nowMs: number): void {
+  trace.endedWaitsMs = waitedMs(trace, nowMs);
+  trace.waitingSinceMs = null;
+}
+
+export function beginAttempt(trace: Trace, route: Route, nowMs: number): void {
+  trace.route = route;
+  trace.upstreamRequestId = null;
+  trace.attempts.push({
+    accountId: route.account.id,
+    accountName: route.account.name,
+    upstreamModel: route.upstreamModel,
+    startedMs: Math.round(nowMs - trace.startedMs),
+    firstByteMs: null,
+    endedMs: null,
+    status: null,
+    failure: null,
+    reason: null,
+  });
+}
+
+/** The account has begun to answer. */
+export function noteFirstByte(trace: Trace, upstreamRequestId: string | null, nowMs: number): void {
+  trace.upstreamRequestId = upstreamRequestId;
+  const last = trace.attempts.at(-1);
+  if (!last) return;
+  last.firstByteMs = Math.round(nowMs - trace.startedMs);
+  last.status = 200;
+}
+
+export function failAttempt(trace: Trace, failure: UpstreamFailure, nowMs: number): void {
+  const last = trace.attempts.at(-1);
+  if (!last) return;
+  last.endedMs = Math.round(nowMs - trace.startedMs);
+  last.status = failure.status;
+  last.failure = failure.class;
+  last.reason = failure.reason;
+}
+
+/** Since the request came in. */
+export function firstByteMs({ attempts }: Trace): number | null {
+  return attempts.at(-1)?.firstByteMs ?? null;
+}
+
+/** How long the account of the last attempt took to its first byte, without any waiting before that. */
+export function latencyMs({ attempts }: Trace): number {
+  const last = attempts.at(-1);
+  return last === undefined || last.firstByteMs === null ? 0 : last.firstByteMs - last.startedMs;
+}
+
+/** One account, one attempt, no wait: the usage row says it all. */
+export function isOrdinary(trace: Trace, nowMs: number): boolean {
+  const { candidates, attempts } = trace;
+  return (
+    candidates.length === 0 &&
+    waitedMs(trace, nowMs) === 0 &&
+    attempts.length <= 1 &&
+    attempts[0]?.failure == null
+  );
+}
+
+export function traceRecord(trace: Trace, nowMs: number): DispatchTrace {
+  return { waitedMs: waitedMs(trace, nowMs), candidates: trace.candidates, attempts: trace.attempts };
 }

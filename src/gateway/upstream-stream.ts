@@ -1,34 +1,44 @@
 /**
- * One upstream stream, opened and then pulled. Opening waits for the first content, holding life-cycle
+ * One upstream stream, opened and then flowing. Opening waits for the first content, holding life-cycle
  * events back: until then the client has nothing and another account may take over.
  */
 
+import type { Alarm, Alarms } from "../alarms.ts";
 import type { StreamReader } from "../interfaces/stream.ts";
 import { classifyError, failed, type UpstreamFailure } from "../upstreams/failure.ts";
 import { openEventFlow } from "./event-flow.ts";
+import type { Line, StreamIntake } from "./send.ts";
 
-export type Pulled =
+export type Step =
   | { kind: "bytes"; bytes: Uint8Array }
-  /** The stream is complete; `bytes` is what is left to write, terminal event included. */
+  /** The stream is complete; `bytes` is what is left to write before the terminal event. */
   | { kind: "end"; bytes: Uint8Array; terminal: Uint8Array }
   | { kind: "broken"; bytes: Uint8Array; failure: UpstreamFailure };
 
 export interface UpstreamStream {
   readonly reader: StreamReader;
-  /** Resolves with something to write or with the end; never with nothing. */
-  pull(): Promise<Pulled>;
+  /**
+   * Hands over what was held back, then every step as it comes: whole events, never nothing. `end` or `broken` is
+   * the last. To be called once.
+   */
+  flowTo(take: (step: Step) => void): void;
+  /** What has been read already may still come. */
+  pause(): void;
+  resume(): void;
   /** When the last data event came. Comments do not count. */
   lastDataMs(): number;
   /** After the end: until the upstream has closed its side too, a moment later; null when it has. */
   closing(): Promise<void> | null;
-  /** Ends the upstream's work; a pull under way then reports `broken` with this failure. */
+  /** Ends the upstream's work: the stream is then `broken` by this failure, unless it is over. */
   abort(failure: UpstreamFailure): void;
 }
 
+export type Opened = { kind: "open"; stream: UpstreamStream } | { kind: "failed"; failure: UpstreamFailure };
+
 export interface UpstreamStreamOptions {
-  body: ReadableStream<Uint8Array>;
+  line: Line;
   reader: StreamReader;
-  abort(): void;
+  alarms: Alarms;
   eventBytesMax: number;
   /** Life-cycle events are held back no longer than this. */
   holdMs: number;
@@ -36,160 +46,170 @@ export interface UpstreamStreamOptions {
 }
 
 const NOTHING = new Uint8Array(0);
+/** An answer that is complete is read to its end, so that its connection can carry the next request. */
 const LINGER_MS = 2_000;
 const LINGER_CHUNKS_MAX = 16;
+/** What a stream may bring before anybody takes it. */
+const HELD_BYTES_MAX = 64 * 1024;
 
-/** Either a stream that has something to say, or the reason why there will be none. */
-export async function openUpstreamStream(
+/** `opened` hears once of a stream that has something to say, or of the reason why there will be none. */
+export function openUpstreamStream(
   options: UpstreamStreamOptions,
-): Promise<{ kind: "open"; stream: UpstreamStream } | { kind: "failed"; failure: UpstreamFailure }> {
-  const { reader, monotonicMs } = options;
+  opened: (result: Opened) => void,
+): StreamIntake {
+  const { line, reader, alarms, monotonicMs } = options;
   const flow = openEventFlow(reader, options.eventBytesMax);
-  const source = options.body.getReader();
   let lastDataMs = monotonicMs();
-  let abortedBy: UpstreamFailure | null = null;
-  let pending: Promise<Chunk> | null = null;
-  let lingering: Promise<void> | null = null;
+  let isOpen = false;
+  let take: ((step: Step) => void) | null = null;
+  let held: Uint8Array[] = [];
+  let heldBytes = 0;
+  /** The last step, when it came before anybody took it. */
+  let heldEnd: Step | null = null;
+  let isOver = false;
+  let isClosed = false;
+  let lingerChunks = 0;
+  let onClosed: (() => void) | null = null;
+  let alarm: Alarm | null = alarms.set(options.holdMs, () => {
+    alarm = null;
+    open();
+  });
 
-  function readChunk(): Promise<Chunk> {
-    pending ??= readNow();
-    return pending;
+  function open(): void {
+    if (alarm !== null) alarms.cancel(alarm);
+    alarm = null;
+    isOpen = true;
+    line.stopWatching();
+    opened({ kind: "open", stream });
   }
 
-  function stop(): void {
-    options.abort();
-    source.cancel().catch(() => {});
+  function refuse(failure: UpstreamFailure): void {
+    if (alarm !== null) alarms.cancel(alarm);
+    isOver = true;
+    line.hangUp();
+    opened({ kind: "failed", failure });
   }
 
-  /** An answer that is complete is read to its end, so that its connection can carry the next request. */
-  async function linger(): Promise<void> {
-    const giveUp = setTimeout(stop, LINGER_MS);
-    for (let chunks = 0; chunks < LINGER_CHUNKS_MAX; chunks++) {
-      const chunk = await readChunk();
-      pending = null;
-      if (typeof chunk === "string") {
-        clearTimeout(giveUp);
-        return;
-      }
+  function hold(step: Step): void {
+    if (step.kind !== "bytes") heldEnd = step;
+    else {
+      held.push(step.bytes);
+      heldBytes += step.bytes.length;
+      if (isOpen && heldBytes > HELD_BYTES_MAX) line.pause();
     }
-    clearTimeout(giveUp);
-    stop();
   }
 
-  /** One chunk's worth of progress; null when it brought nothing to write. */
-  function digest(chunk: Chunk): (Pulled & { hasContent: boolean }) | null {
-    pending = null;
-    if (abortedBy) return { kind: "broken", bytes: NOTHING, failure: abortedBy, hasContent: false };
-    if (chunk === "ended" || chunk === "reset") return { ...ending(chunk), hasContent: false };
-    const step = flow.take(chunk);
-    if (step.dataEvents > 0) lastDataMs = monotonicMs();
-    if (step.failed !== null || step.tooLarge) {
-      stop();
-      const failure = step.tooLarge
-        ? failed("bad_answer", "an event was larger than allowed")
-        : classifyError(200, step.failed, null);
-      return { kind: "broken", bytes: step.bytes, failure, hasContent: step.hasContent };
+  function tell(step: Step, hasContent: boolean): void {
+    if (isOpen) {
+      if (take !== null) take(step);
+      else hold(step);
+      return;
     }
-    if (step.terminal !== null) {
-      // Chat ends with the mark itself; other families may want one after their terminal event.
-      const terminal = withDone(step.terminal, reader.done);
-      lingering = linger();
-      return { kind: "end", bytes: step.bytes, terminal, hasContent: step.hasContent };
+    // Broken before any content: nothing was delivered, so it is as if it had failed at once.
+    if (step.kind === "broken" && !hasContent) refuse(step.failure);
+    // It came to its end, and there was nothing in it: a refusal in disguise, which another account need not share.
+    else if (step.kind === "end" && !hasContent && reader.usage?.outputTokens === 0) {
+      refuse(failed("bad_answer", "an empty answer"));
+    } else {
+      hold(step);
+      if (step.kind !== "bytes" || hasContent) open();
     }
-    if (step.bytes.length === 0) return null;
-    return { kind: "bytes", bytes: step.bytes, hasContent: step.hasContent };
   }
 
-  function ending(how: "ended" | "reset"): Pulled {
-    if (reader.saidEverything()) return { kind: "end", bytes: NOTHING, terminal: reader.done ?? NOTHING };
-    return {
-      kind: "broken",
-      bytes: NOTHING,
-      failure: failed("reset", how === "ended" ? "the stream ended early" : "the connection broke"),
-    };
+  function finish(step: Step, hasContent: boolean): void {
+    isOver = true;
+    tell(step, hasContent);
+  }
+
+  function linger(): void {
+    alarm = alarms.set(LINGER_MS, () => {
+      line.hangUp();
+      closed();
+    });
+  }
+
+  function closed(): void {
+    isClosed = true;
+    if (alarm !== null) alarms.cancel(alarm);
+    alarm = null;
+    onClosed?.();
+  }
+
+  function ending(failure: UpstreamFailure): void {
+    if (isOver) {
+      closed();
+      return;
+    }
+    isClosed = true;
+    if (reader.saidEverything()) {
+      finish({ kind: "end", bytes: NOTHING, terminal: reader.done ?? NOTHING }, false);
+    } else {
+      finish({ kind: "broken", bytes: NOTHING, failure }, false);
+    }
   }
 
   const stream: UpstreamStream = {
     reader,
     lastDataMs: () => lastDataMs,
-    closing: () => lingering,
-    abort(failure) {
-      abortedBy ??= failure;
-      stop();
+    pause: line.pause,
+    resume: line.resume,
+    closing() {
+      if (!isOver || isClosed) return null;
+      return new Promise((resolve) => {
+        onClosed = resolve;
+      });
     },
-    pull() {
-      if (opening !== null) {
-        const first = opening;
-        opening = null;
-        return Promise.resolve(first);
-      }
-      // A client that leaves may have a pull under way: whoever reads on shares it.
-      if (pulling === null) pulling = next();
-      return pulling;
+    abort(failure) {
+      if (isOver) return;
+      line.hangUp();
+      isClosed = true;
+      finish({ kind: "broken", bytes: NOTHING, failure }, false);
+    },
+    flowTo(taker) {
+      take = taker;
+      const bytes =
+        held.length === 0 ? NOTHING : held.length === 1 && held[0] ? held[0] : Buffer.concat(held);
+      held = [];
+      if (heldBytes > HELD_BYTES_MAX) line.resume();
+      heldBytes = 0;
+      if (heldEnd !== null) {
+        const joined = bytes.length === 0 ? heldEnd.bytes : Buffer.concat([bytes, heldEnd.bytes]);
+        taker({ ...heldEnd, bytes: joined });
+      } else if (bytes.length > 0) taker({ kind: "bytes", bytes });
     },
   };
-  let pulling: Promise<Pulled> | null = null;
 
-  /** Once for every chunk of every stream, hence without a promise more than it takes. */
-  async function next(): Promise<Pulled> {
-    try {
-      for (;;) {
-        const progress = digest(await (pending ?? readNow()));
-        if (progress !== null) return progress;
+  return {
+    data(chunk) {
+      if (isOver) {
+        if (++lingerChunks > LINGER_CHUNKS_MAX) {
+          line.hangUp();
+          closed();
+        }
+        return;
       }
-    } finally {
-      pulling = null;
-    }
-  }
-
-  async function readNow(): Promise<Chunk> {
-    try {
-      const { done, value } = await source.read();
-      return done ? "ended" : value;
-    } catch {
-      return "reset";
-    }
-  }
-
-  let opening: Pulled | null = null;
-  const held: Uint8Array[] = [];
-  const hold = lateAfter(options.holdMs);
-  for (;;) {
-    const chunk = await Promise.race([readChunk(), hold.late]);
-    if (chunk === "late") break;
-    const progress = digest(chunk);
-    if (progress === null) continue;
-    // Broken before any content: nothing was delivered, so it is as if it had failed at once.
-    if (progress.kind === "broken" && !progress.hasContent) {
-      hold.clear();
-      return { kind: "failed", failure: progress.failure };
-    }
-    // It came to its end, and there was nothing in it: a refusal in disguise, which another account need not share.
-    if (progress.kind === "end" && !progress.hasContent && reader.usage?.outputTokens === 0) {
-      hold.clear();
-      return { kind: "failed", failure: failed("bad_answer", "an empty answer") };
-    }
-    held.push(progress.bytes);
-    if (progress.kind !== "bytes" || progress.hasContent) {
-      hold.clear();
-      opening = { ...progress, bytes: Buffer.concat(held) };
-      return { kind: "open", stream };
-    }
-  }
-  if (held.length > 0) opening = { kind: "bytes", bytes: Buffer.concat(held) };
-  return { kind: "open", stream };
+      const step = flow.take(chunk);
+      if (step.dataEvents > 0) lastDataMs = monotonicMs();
+      if (step.failed !== null || step.tooLarge) {
+        line.hangUp();
+        isClosed = true;
+        const failure = step.tooLarge
+          ? failed("bad_answer", "an event was larger than allowed")
+          : classifyError(200, step.failed, null);
+        finish({ kind: "broken", bytes: step.bytes, failure }, step.hasContent);
+      } else if (step.terminal !== null) {
+        // Chat ends with the mark itself; other families may want one after their terminal event.
+        const terminal = withDone(step.terminal, reader.done);
+        finish({ kind: "end", bytes: step.bytes, terminal }, step.hasContent);
+        // A stream that was refused is closed already.
+        if (isOpen && !isClosed) linger();
+      } else if (step.bytes.length > 0) tell({ kind: "bytes", bytes: step.bytes }, step.hasContent);
+    },
+    end: () => ending(failed("reset", "the stream ended early")),
+    broke: ending,
+  };
 }
-
-type Chunk = Uint8Array | "ended" | "reset";
 
 function withDone(terminal: Uint8Array, done: Uint8Array | null): Uint8Array {
   return done === null || terminal === done ? terminal : Buffer.concat([terminal, done]);
-}
-
-function lateAfter(ms: number): { late: Promise<"late">; clear(): void } {
-  let timer: ReturnType<typeof setTimeout> | undefined;
-  const late = new Promise<"late">((resolve) => {
-    timer = setTimeout(() => resolve("late"), ms);
-  });
-  return { late, clear: () => clearTimeout(timer) };
 }

@@ -1,6 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { ApiError } from "../errors.ts";
+import { joinParts } from "../wire/splice.ts";
 import { readJsonRequest } from "./json-request.ts";
 import { ENDPOINTS, type EndpointName, type ModelRequest } from "./request.ts";
 
@@ -74,9 +75,9 @@ function messageOf(endpoint: EndpointName, body: string): string {
 }
 
 async function sent(request: ModelRequest, upstreamModel = "up"): Promise<string> {
-  const { content } = await request.body.forUpstream(upstreamModel);
-  if (!(content instanceof Uint8Array)) throw new Error("a JSON body is bytes");
-  return new TextDecoder().decode(content);
+  const content = request.body.forUpstream(upstreamModel);
+  if ("open" in content) throw new Error("a JSON body is in memory");
+  return new TextDecoder().decode(joinParts(content));
 }
 
 const ALL = Object.keys(LEAST) as EndpointName[];

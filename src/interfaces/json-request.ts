@@ -17,7 +17,7 @@ import {
   type ValueKind,
   wantedFields,
 } from "../wire/json-scan.ts";
-import { applySplices, editMembers, jsonString, type Splice } from "../wire/splice.ts";
+import { editMembers, jsonString, type Splice, spliceParts } from "../wire/splice.ts";
 import { beginningOf } from "./conversation.ts";
 import { dropEncryptedReasoning } from "./foreign-reasoning.ts";
 import type { Endpoint, EndpointName, ModelRequest, RequestBody } from "./request.ts";
@@ -246,7 +246,7 @@ function jsonBody(
     contentType: "application/json",
     forUpstream(upstreamModel) {
       const model = editMembers(bytes, scan, { model: jsonString(upstreamModel) });
-      return { content: applySplices(bytes, [...model, ...always]), contentLength: null };
+      return spliceParts(bytes, [...model, ...always]);
     },
     withoutEncryptedReasoning() {
       const dropped = dropEncryptedReasoning(bytes, scan.fields.input, depthMax);

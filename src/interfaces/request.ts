@@ -1,12 +1,13 @@
 /** What the gateway must know of a client's request; the rest of the body is the upstream's business. */
 
 import type { Interface } from "../records.ts";
+import type { Part } from "../wire/splice.ts";
 
 /** A body that can be sent again, to another account under another model name. */
 export interface RequestBody {
   readonly contentType: string;
   /** The body as it came, with the upstream's model name (and what metering needs) put in. */
-  forUpstream(upstreamModel: string): Promise<UpstreamBody> | UpstreamBody;
+  forUpstream(upstreamModel: string): UpstreamBody;
   /** The body without reasoning that another account encrypted; null when it holds none. */
   withoutEncryptedReasoning(): RequestBody | null;
   /** True if the client itself sent this word: then an answer may repeat it. */
@@ -14,11 +15,8 @@ export interface RequestBody {
   dispose(): Promise<void>;
 }
 
-export interface UpstreamBody {
-  content: Uint8Array | ReadableStream<Uint8Array> | Blob;
-  /** Set when the content does not know its own length. */
-  contentLength: number | null;
-}
+/** In memory, in parts; or read from disk anew each time it is opened. */
+export type UpstreamBody = readonly Part[] | { contentLength: number; open(): ReadableStream<Uint8Array> };
 
 export interface ModelRequest {
   readonly publicModel: string;

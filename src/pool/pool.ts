@@ -7,6 +7,7 @@ import type { Clock } from "../clock.ts";
 import type { Lease, Limiter } from "../limits/limiter.ts";
 import type { Account, Route } from "../policy/snapshot.ts";
 import { hintOf, type UpstreamFailure } from "../upstreams/failure.ts";
+import type { AnswerHeaders } from "../upstreams/http/contract.ts";
 import { readHeadroom } from "../upstreams/rate-limit.ts";
 import { hashOf, homeOf, openHomeBook } from "./affinity.ts";
 import {
@@ -57,7 +58,7 @@ export type Pick =
 export interface Pool {
   pick(request: PickRequest): Pick;
   /** The attempt is over (called once for each picked route, before or after `lease.release()`). */
-  succeeded(route: Route, firstByteMs: number, headers: Headers | null): void;
+  succeeded(route: Route, firstByteMs: number, headers: AnswerHeaders | null): void;
   failed(route: Route, failure: UpstreamFailure): void;
   /** A stream that had begun came to its end. */
   finished(route: Route): void;

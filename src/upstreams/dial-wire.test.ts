@@ -1,7 +1,8 @@
-import { describe, expect, test } from "bun:test";
+import { afterAll, describe, expect, test } from "bun:test";
 import { systemClock } from "../clock.ts";
-import { DIRECT, type Dialer, openDialer, type Target } from "./dial.ts";
+import { type Dialer, openDialer, type Target } from "./dial.ts";
 import { DialError } from "./dial-errors.ts";
+import { Notes, openClient } from "./http/test-server.ts";
 
 /** Every name is this machine, or what the answers say in order. */
 function openLoopbackDialer(...answers: string[]): Dialer {
@@ -35,16 +36,21 @@ describe("on the wire", () => {
     return { server, hosts, [Symbol.asyncDispose]: () => server.stop(true) };
   }
 
-  function call(target: Target, path: string): Promise<Response> {
-    const headers = target.hostHeader === null ? {} : { Host: target.hostHeader };
-    return fetch(target.origin + path, { ...DIRECT, headers });
+  const http = openClient();
+  afterAll(() => http.close());
+
+  async function call(target: Target, path: string): Promise<Notes> {
+    const notes = new Notes();
+    http.send({ target, method: "GET", path, headers: "", body: null }, notes);
+    expect(await notes.over.promise).toBe("end");
+    return notes;
   }
 
   test("a name on the private network is reached by its address and asked for by its name", async () => {
     await using upstream = openServer();
     const dialer = openLoopbackDialer();
     const target = await dialer.resolve(`http://llm.internal:${upstream.server.port}/v1`, true);
-    expect(await (await call(target, "/v1/models")).text()).toBe("answer");
+    expect((await call(target, "/v1/models")).text).toBe("answer");
     expect(upstream.hosts).toEqual([`llm.internal:${upstream.server.port}`]);
   });
 
@@ -64,7 +70,7 @@ describe("on the wire", () => {
     for (let request = 0; request < 4; request++) {
       try {
         const target = await dialer.resolve(`http://llm.internal:${upstream.server.port}`, true);
-        outcomes.push(await (await call(target, "/")).text());
+        outcomes.push((await call(target, "/")).text);
       } catch (err) {
         outcomes.push(err instanceof DialError ? err.reason : "another error");
       }
@@ -90,7 +96,7 @@ describe("on the wire", () => {
     try {
       const dialer = openLoopbackDialer();
       const target = await dialer.resolve(`http://llm.internal:${upstream.server.port}`, true);
-      await (await call(target, "/")).text();
+      await call(target, "/");
     } finally {
       if (before === undefined) delete process.env.HTTP_PROXY;
       else process.env.HTTP_PROXY = before;

@@ -3,26 +3,19 @@ import type { Clock } from "../clock.ts";
 import { canonicalAddress, mayDial } from "./addresses.ts";
 import { DialError } from "./dial-errors.ts";
 
-export { classifyFetchError, DialError, type DialReason, type FetchFailure } from "./dial-errors.ts";
+export { DialError, type DialReason } from "./dial-errors.ts";
 
 /**
- * Where to connect for a base URL: `fetch(target.origin + path, { ...DIRECT, headers: { Host }, tls })`.
- * The origin holds the very address that was checked, so no second lookup can answer differently.
+ * Where to connect for a base URL. The origin holds the very address that was checked, so no second lookup can answer differently.
  */
 export interface Target {
   /** `https://203.0.113.7:8443`. */
   readonly origin: string;
   /** The host the operator wrote, for the Host header; null when the origin already says it. */
   readonly hostHeader: string | null;
-  /** Pass this very object: the name is sent as SNI and the certificate is verified against it. */
+  /** The name is sent as SNI and the certificate is verified against it. */
   readonly tls: { readonly serverName: string } | null;
 }
-
-/**
- * Every upstream fetch carries these. A followed redirect or a proxy from the environment would connect to an
- * address nobody checked. The built-in idle timer is coarse, and our own deadlines rule.
- */
-export const DIRECT = { redirect: "manual", decompress: false, proxy: false, timeout: false } as const;
 
 export interface Dialer {
   /** A plain value when the host is an address or its name is cached; throws or rejects with a DialError. */

@@ -3,9 +3,8 @@ import fc from "fast-check";
 import { headersDown, headersUp, upstreamRequestId } from "./headers.ts";
 
 function up(headers: Record<string, string>): Record<string, string> {
-  const into: Record<string, string> = {};
-  headersUp(new Headers(headers), into);
-  return into;
+  const lines = headersUp(new Headers(headers)).split("\r\n").slice(0, -1);
+  return Object.fromEntries(lines.map((line) => line.split(": ", 2)));
 }
 
 function down(headers: Record<string, string>): Record<string, string> {

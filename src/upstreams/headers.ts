@@ -1,5 +1,7 @@
 /** Allow-lists both ways: what is not named here does not cross the gateway. */
 
+import type { AnswerHeaders } from "./http/contract.ts";
+
 /** Client headers that change what the upstream does and carry nobody's identity. */
 const FORWARDED_UP = [
   "openai-beta",
@@ -9,17 +11,20 @@ const FORWARDED_UP = [
 
 const PLAIN_VALUE = /^[\x20-\x7e]{1,1024}$/;
 
-export function headersUp(from: Headers, into: Record<string, string>): void {
+/** As lines of a request's head. */
+export function headersUp(from: Headers): string {
+  let lines = "";
   for (const name of FORWARDED_UP) {
     const value = from.get(name);
-    if (value !== null && PLAIN_VALUE.test(value)) into[name] = value;
+    if (value !== null && PLAIN_VALUE.test(value)) lines += `${name}: ${value}\r\n`;
   }
+  return lines;
 }
 
 const PROCESSING_MS = /^\d{1,9}$/;
 
 /** An upstream's header reaches the client only if its value cannot carry anything but what its name says. */
-export function headersDown(from: Headers, into: Record<string, string>): void {
+export function headersDown(from: AnswerHeaders, into: Record<string, string>): void {
   const processingMs = from.get("openai-processing-ms");
   if (processingMs !== null && PROCESSING_MS.test(processingMs)) into["openai-processing-ms"] = processingMs;
   if (from.has("x-reasoning-included")) into["x-reasoning-included"] = "true";
@@ -29,7 +34,7 @@ const UPSTREAM_REQUEST_ID =
   /^(?:req_[0-9a-f]{32}|[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})$/;
 
 /** Kept in our records for the provider's support desk, if it has the form of an id and of nothing else. */
-export function upstreamRequestId(from: Headers): string | null {
+export function upstreamRequestId(from: AnswerHeaders): string | null {
   const id = from.get("x-request-id") ?? from.get("apim-request-id");
   return id !== null && UPSTREAM_REQUEST_ID.test(id) ? id : null;
 }

@@ -1,7 +1,9 @@
 /** What upstreams say about their rate limits: when to come back, and how much of the allowance is left. */
 
+import type { AnswerHeaders } from "./http/contract.ts";
+
 /** `retry-after-ms`, or `Retry-After` as seconds or as a date; null when the upstream does not say. */
-export function retryAfterMs(headers: Headers, nowMs: number): number | null {
+export function retryAfterMs(headers: AnswerHeaders, nowMs: number): number | null {
   const ms = Number(headers.get("retry-after-ms") ?? Number.NaN);
   if (Number.isFinite(ms) && ms >= 0) return ms;
   const value = headers.get("retry-after");
@@ -13,7 +15,7 @@ export function retryAfterMs(headers: Headers, nowMs: number): number | null {
 }
 
 /** When a limit that is used up is free again, by its `x-ratelimit-reset-*`; null when none is. */
-export function resetOfUsedUp(headers: Headers): number | null {
+export function resetOfUsedUp(headers: AnswerHeaders): number | null {
   const headroom = readHeadroom(headers);
   return headroom !== null && headroom.left <= 0 ? headroom.resetMs : null;
 }
@@ -30,7 +32,7 @@ const PLENTY_LEFT = 0.5;
 const RESET_MS_DEFAULT = 1_000;
 
 /** From `x-ratelimit-*`; null when the upstream sends none. Read after every answer, so it reads no more than it must. */
-export function readHeadroom(headers: Headers): Headroom | null {
+export function readHeadroom(headers: AnswerHeaders): Headroom | null {
   const requests = leftOf(
     headers.get("x-ratelimit-remaining-requests"),
     headers,
@@ -47,7 +49,7 @@ export function readHeadroom(headers: Headers): Headroom | null {
   return { left, resetMs: Math.max(...resets) || RESET_MS_DEFAULT };
 }
 
-function leftOf(remaining: string | null, headers: Headers, limitName: string): number | null {
+function leftOf(remaining: string | null, headers: AnswerHeaders, limitName: string): number | null {
   const count = remaining === null || remaining === "" ? Number.NaN : Number(remaining);
   if (!Number.isFinite(count)) return null;
   if (count <= 0) return 0;

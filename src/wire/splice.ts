@@ -103,28 +103,51 @@ function lastBefore(bytes: Uint8Array, start: number): number {
   return at;
 }
 
-/** The same array when there is nothing to change; else one new array. Splices may come in any order. */
-export function applySplices(bytes: Uint8Array, splices: readonly Splice[]): Uint8Array {
-  if (splices.length === 0) return bytes;
+/** A range of an array: what a view of it would show, without the view. */
+export interface Part {
+  readonly bytes: Uint8Array;
+  readonly start: number;
+  readonly end: number;
+}
+
+/** The changed body as parts of the old one and of what goes in, none of them copied. Splices may come in any order. */
+export function spliceParts(bytes: Uint8Array, splices: readonly Splice[]): Part[] {
   const ordered =
-    splices.length === 1 ? splices : splices.toSorted((a, b) => a.start - b.start || a.end - b.end);
-  let length = bytes.length;
-  let last = 0;
-  for (const { start, end, insert } of ordered) {
-    if (start < last || end < start || end > bytes.length)
-      throw new RangeError("splices overlap or leave the body");
-    last = end;
-    length += insert.length - (end - start);
-  }
-  // Every byte is written below; zeroing a long body first would cost more than copying it.
-  const result = Buffer.allocUnsafe(length);
+    splices.length <= 1 ? splices : splices.toSorted((a, b) => a.start - b.start || a.end - b.end);
+  const parts: Part[] = [];
   let from = 0;
-  let to = 0;
   for (const { start, end, insert } of ordered) {
-    to = put(result, to, bytes, from, start);
-    to = put(result, to, insert);
+    if (start < from || end < start || end > bytes.length)
+      throw new RangeError("splices overlap or leave the body");
+    if (start > from) parts.push({ bytes, start: from, end: start });
+    if (insert.length > 0) parts.push({ bytes: insert, start: 0, end: insert.length });
     from = end;
   }
-  put(result, to, bytes, from);
-  return result;
+  if (from < bytes.length) parts.push({ bytes, start: from, end: bytes.length });
+  return parts;
+}
+
+/** A whole array as the one part it is. */
+export function wholePart(bytes: Uint8Array): Part[] {
+  return [{ bytes, start: 0, end: bytes.length }];
+}
+
+export function joinParts(parts: readonly Part[]): Uint8Array {
+  // Every byte is written below; zeroing a long body first would cost more than copying it.
+  const joined = Buffer.allocUnsafe(lengthOf(parts));
+  let to = 0;
+  for (const part of parts) to = put(joined, to, part.bytes, part.start, part.end);
+  return joined;
+}
+
+export function lengthOf(parts: readonly Part[]): number {
+  let length = 0;
+  for (const { start, end } of parts) length += end - start;
+  return length;
+}
+
+/** The same array when there is nothing to change; else one new array. */
+export function applySplices(bytes: Uint8Array, splices: readonly Splice[]): Uint8Array {
+  if (splices.length === 0) return bytes;
+  return joinParts(spliceParts(bytes, splices));
 }

@@ -1,0 +1,158 @@
+/**
+ * Takes a body out of its framing, read by read. The chunks of one read are pushed together in place, so that an
+ * event stream of many small chunks costs one call a read, not one a chunk.
+ */
+
+import { BYTE_CLASS, CHUNKED, UNTIL_CLOSE } from "./answer-head.ts";
+
+/** Moving more than this costs more than handing on one more piece. */
+const MOVE_BYTES_MAX = 4_096;
+const EXTENSION_BYTES_MAX = 4_096;
+const TRAILER_BYTES_MAX = 16_384;
+const CHUNK_BYTES_MAX = 2 ** 48;
+
+const LF = 10;
+const CR = 13;
+const VALUE = 2;
+
+/** States of the chunked decoder. */
+const SIZE_FIRST = 0;
+const SIZE = 1;
+const EXTENSION = 2;
+const SIZE_LF = 3;
+const DATA = 4;
+const DATA_CR = 5;
+const DATA_LF = 6;
+const TRAILER_FIRST = 7;
+const TRAILER = 8;
+const TRAILER_LF = 9;
+const LAST_LF = 10;
+
+export class AnswerBody {
+  hasEnded: boolean;
+  /** What is wrong with the framing, once something is. */
+  wrong: string | null = null;
+  /** Up to here the current read is used; whoever brings a new one sets where it begins. */
+  at = 0;
+  readonly framing: number;
+  /** Of the whole body, or of the chunk. */
+  private left: number;
+  private state = SIZE_FIRST;
+  private overhead = 0;
+
+  constructor(framing: number) {
+    this.framing = framing;
+    this.left = framing > 0 ? framing : 0;
+    this.hasEnded = framing === 0;
+  }
+
+  /** The next piece; null when the read is used up, the body has ended, or its framing is wrong. */
+  next(bytes: Buffer): Buffer | null {
+    if (this.hasEnded || this.wrong !== null || this.at >= bytes.length) return null;
+    if (this.framing === CHUNKED) return this.nextChunked(bytes);
+    const from = this.at;
+    let to = bytes.length;
+    if (this.framing !== UNTIL_CLOSE) {
+      to = Math.min(to, from + this.left);
+      this.left -= to - from;
+      if (this.left === 0) this.hasEnded = true;
+    }
+    this.at = to;
+    return cut(bytes, from, to);
+  }
+
+  private nextChunked(bytes: Buffer): Buffer | null {
+    const end = bytes.length;
+    let from = 0;
+    let to = 0;
+    while (this.at < end && !this.hasEnded && this.wrong === null) {
+      if (this.state !== DATA) {
+        this.frame(bytes[this.at++] as number);
+        continue;
+      }
+      const length = Math.min(this.left, end - this.at);
+      if (to === 0) {
+        from = this.at;
+        to = from + length;
+      } else if (length <= MOVE_BYTES_MAX) {
+        bytes.copyWithin(to, this.at, this.at + length);
+        to += length;
+      } else {
+        break;
+      }
+      this.at += length;
+      this.left -= length;
+      if (this.left === 0) this.state = DATA_CR;
+    }
+    return to === 0 ? null : cut(bytes, from, to);
+  }
+
+  /** One byte of what stands around the chunks. */
+  private frame(byte: number): void {
+    switch (this.state) {
+      case SIZE_FIRST:
+      case SIZE: {
+        const digit = hexDigit(byte);
+        if (digit >= 0) {
+          this.left = this.left * 16 + digit;
+          if (this.left > CHUNK_BYTES_MAX || ++this.overhead > EXTENSION_BYTES_MAX) {
+            this.wrong = "an impossible chunk size";
+          }
+          this.state = SIZE;
+        } else if (this.state === SIZE_FIRST) this.wrong = "a chunk without a size";
+        else if (byte === CR) this.state = SIZE_LF;
+        else if (byte === 59 || byte === 32 || byte === 9) this.state = EXTENSION;
+        else this.wrong = "a chunk size that is no number";
+        return;
+      }
+      case EXTENSION:
+        if (byte === CR) this.state = SIZE_LF;
+        else if (!isValue(byte)) this.wrong = "a control character in a chunk extension";
+        else if (++this.overhead > EXTENSION_BYTES_MAX) this.wrong = "a chunk extension without end";
+        return;
+      case SIZE_LF:
+        this.overhead = 0;
+        if (byte !== LF) this.wrong = "a bare CR after a chunk size";
+        else this.state = this.left === 0 ? TRAILER_FIRST : DATA;
+        return;
+      case DATA_CR:
+        if (byte !== CR) this.wrong = "a chunk longer than its size";
+        this.state = DATA_LF;
+        return;
+      case DATA_LF:
+        if (byte !== LF) this.wrong = "a chunk longer than its size";
+        this.state = SIZE_FIRST;
+        return;
+      case TRAILER_FIRST:
+      case TRAILER:
+        if (byte === CR) this.state = this.state === TRAILER_FIRST ? LAST_LF : TRAILER_LF;
+        else if (!isValue(byte)) this.wrong = "a control character in a trailer";
+        else {
+          this.state = TRAILER;
+          if (++this.overhead > TRAILER_BYTES_MAX) this.wrong = "trailers without end";
+        }
+        return;
+      case TRAILER_LF:
+        if (byte !== LF) this.wrong = "a bare CR in a trailer";
+        this.state = TRAILER_FIRST;
+        return;
+      case LAST_LF:
+        if (byte !== LF) this.wrong = "a bare CR after the last chunk";
+        else this.hasEnded = true;
+    }
+  }
+}
+
+function cut(bytes: Buffer, from: number, to: number): Buffer {
+  return from === 0 && to === bytes.length ? bytes : bytes.subarray(from, to);
+}
+
+function isValue(byte: number): boolean {
+  return ((BYTE_CLASS[byte] as number) & VALUE) !== 0;
+}
+
+function hexDigit(byte: number): number {
+  if (byte >= 48 && byte <= 57) return byte - 48;
+  const lower = byte | 32;
+  return lower >= 97 && lower <= 102 ? lower - 87 : -1;
+}

@@ -1,0 +1,35 @@
+/**
+ * HTTP/1.1 to upstreams, on the runtime's sockets. Its fetch does its work on another thread, and handing over costs
+ * more CPU than everything done here.
+ */
+
+import { type ConnectionsOptions, openConnections } from "./connections.ts";
+import type { HttpClient } from "./contract.ts";
+import { Exchange } from "./exchange.ts";
+
+export type {
+  AnswerHeaders,
+  AnswerTaker,
+  HttpClient,
+  HttpExchange,
+  HttpFailure,
+  HttpRequest,
+  StreamedBody,
+} from "./contract.ts";
+
+export interface HttpClientOptions extends ConnectionsOptions {
+  headBytesMax: number;
+}
+
+export function openHttpClient(options: HttpClientOptions): HttpClient {
+  const connections = openConnections(options);
+  const context = { connections, headBytesMax: options.headBytesMax };
+  return {
+    send(request, taker) {
+      const exchange = new Exchange(context, request, taker);
+      exchange.start();
+      return exchange;
+    },
+    close: connections.close,
+  };
+}

@@ -1,0 +1,362 @@
+/**
+ * One request and its answer, on one connection, or on a second one when the first had been kept too long.
+ *
+ * Whatever happens (bytes, the end of the connection, `resume`) leaves its trace in the fields and calls `advance`,
+ * the only place that calls the taker. So calls come in order, never one within another, and not at all while paused.
+ */
+
+import { put } from "../../wire/bytes.ts";
+import { lengthOf, type Part } from "../../wire/splice.ts";
+import { AnswerBody } from "./answer-body.ts";
+import { type AnswerHead, parseHead, UNTIL_CLOSE } from "./answer-head.ts";
+import type { Connection, ConnectionEnd, ConnectionUser } from "./connection.ts";
+import type { Connections, Route } from "./connections.ts";
+import type { AnswerTaker, HttpExchange, HttpFailure, HttpRequest } from "./contract.ts";
+import { faultOf, headOf } from "./request-head.ts";
+import { startUpload, type Upload } from "./upload.ts";
+
+export interface ExchangeContext {
+  readonly connections: Connections;
+  readonly headBytesMax: number;
+}
+
+/** Head and body go out in one write up to here, copied together; a larger body is written from where it is. */
+const TOGETHER_BYTES_MAX = 65_536;
+const LF = 10;
+/** Writing copies into the kernel, or does nothing: one buffer serves every exchange. */
+const scratch = Buffer.allocUnsafeSlow(TOGETHER_BYTES_MAX);
+
+const NO_PARTS: readonly Part[] = [];
+
+/** What to write one after the other: short parts copied together, long ones where they are. */
+function gathered(head: string, parts: readonly Part[]): Uint8Array[] {
+  const pieces: Uint8Array[] = [];
+  let short: Uint8Array[] = [Buffer.from(head, "latin1")];
+  let shortBytes = head.length;
+  for (const { bytes, start, end } of parts) {
+    if (shortBytes + end - start > TOGETHER_BYTES_MAX) {
+      if (short.length > 0) pieces.push(Buffer.concat(short));
+      short = [];
+      shortBytes = 0;
+    }
+    const piece = bytes.subarray(start, end);
+    if (piece.length > TOGETHER_BYTES_MAX) pieces.push(piece);
+    else {
+      short.push(piece);
+      shortBytes += piece.length;
+    }
+  }
+  if (short.length > 0) pieces.push(Buffer.concat(short));
+  return pieces;
+}
+
+/** A class, so that an exchange costs one object and no closures. */
+export class Exchange implements HttpExchange, ConnectionUser {
+  private readonly context: ExchangeContext;
+  private readonly request: HttpRequest;
+  private readonly taker: AnswerTaker;
+  private route: Route | null = null;
+  private connection: Connection | null = null;
+  /** The connection had served before: that it breaks now says nothing about the upstream. */
+  private isReused = false;
+  private isStarting = true;
+  private isOver = false;
+
+  /** What is still to be written, first to last; of the first one from here. */
+  private unsent: Uint8Array[] | null = null;
+  private unsentFrom = 0;
+  private upload: Upload | null = null;
+  private isSent = false;
+
+  private isPaused = false;
+  private isAdvancing = false;
+  /** The read that is being worked on; further ones wait for a pause to end, or for the head to be whole. */
+  private read: Buffer | null = null;
+  private later: Buffer[] | null = null;
+  private ended: ConnectionEnd | null = null;
+  private hasHeard = false;
+  /** What came of the head so far is no whole one. */
+  private isHeadPartial = false;
+  private headFrom = 0;
+  private skippedBytes = 0;
+  private body: AnswerBody | null = null;
+  private keepsAlive = false;
+
+  constructor(context: ExchangeContext, request: HttpRequest, taker: AnswerTaker) {
+    this.context = context;
+    this.request = request;
+    this.taker = taker;
+  }
+
+  start(): void {
+    const fault = faultOf(this.request);
+    if (fault === null) this.startOn(this.context.connections);
+    else this.endSoon({ kind: "bad_http", reason: fault });
+    this.isStarting = false;
+  }
+
+  private startOn(connections: Connections): void {
+    try {
+      this.route = connections.routeOf(this.request.target);
+    } catch {
+      this.endSoon({ kind: "refused", reason: "the target is no address" });
+      return;
+    }
+    const idle = connections.takeIdle(this.route.place);
+    if (idle === null) {
+      this.connection = connections.open(this.route.place, this);
+      return;
+    }
+    this.isReused = true;
+    this.connection = idle;
+    idle.user = this;
+    this.write(idle, this.route);
+  }
+
+  pause(): void {
+    if (this.isOver) return;
+    this.isPaused = true;
+    // Otherwise the socket is paused by the first read that comes: many a pause is over before.
+    if (!this.isAdvancing && this.holdsBytes()) this.connection?.pause();
+  }
+
+  resume(): void {
+    if (!this.isPaused) return;
+    this.isPaused = false;
+    if (!this.isAdvancing) this.advance();
+  }
+
+  abort(): void {
+    if (this.isOver) return;
+    this.connection?.destroy();
+    this.letGo();
+  }
+
+  opened(): void {
+    if (this.isOver || this.connection === null || this.route === null) return;
+    this.write(this.connection, this.route);
+  }
+
+  received(_connection: Connection, bytes: Buffer): void {
+    this.hasHeard = true;
+    if (this.read === null && this.later === null) this.begin(bytes);
+    else if (this.later === null) this.later = [bytes];
+    else this.later.push(bytes);
+    if (this.isPaused) this.connection?.pause();
+    else this.advance();
+  }
+
+  drained(): void {
+    if (this.upload !== null) this.upload.drained();
+    else if (this.unsent !== null && this.connection !== null) this.flush(this.connection, this.unsent);
+  }
+
+  closed(connection: Connection, end: ConnectionEnd): void {
+    if (this.isStarting) {
+      queueMicrotask(() => this.closed(connection, end));
+      return;
+    }
+    if (this.isOver || connection !== this.connection) return;
+    this.upload?.stop();
+    this.ended = end;
+    this.advance();
+  }
+
+  uploaded(fault: string | null): void {
+    if (fault === null) this.isSent = true;
+    if (fault === null || this.isOver) return;
+    this.connection?.destroy();
+    this.isReused = false;
+    this.ended = { kind: "reset", reason: fault };
+    this.advance();
+  }
+
+  private write(connection: Connection, route: Route): void {
+    const { body } = this.request;
+    const text = headOf(this.request, route.hostLine);
+    if (body !== null && "open" in body) {
+      this.upload = startUpload(Buffer.from(text, "latin1"), body, connection, this);
+      return;
+    }
+    const parts = body ?? NO_PARTS;
+    const length = text.length + lengthOf(parts);
+    if (length > TOGETHER_BYTES_MAX) {
+      this.flush(connection, gathered(text, parts));
+      return;
+    }
+    scratch.write(text, 0, "latin1");
+    let to = text.length;
+    for (const part of parts) to = put(scratch, to, part.bytes, part.start, part.end);
+    const taken = connection.write(scratch, 0, length);
+    if (taken === length) this.isSent = true;
+    else this.unsent = [Buffer.copyBytesFrom(scratch, taken, length - taken)];
+  }
+
+  private flush(connection: Connection, unsent: Uint8Array[]): void {
+    for (let first = unsent[0]; first !== undefined; first = unsent[0]) {
+      this.unsentFrom += connection.write(first, this.unsentFrom, first.length);
+      if (this.unsentFrom < first.length) {
+        this.unsent = unsent;
+        return;
+      }
+      unsent.shift();
+      this.unsentFrom = 0;
+    }
+    this.unsent = null;
+    this.isSent = true;
+  }
+
+  /** Does what can be done now, and leaves the socket as the taker wants it. */
+  private advance(): void {
+    if (this.isAdvancing) return;
+    this.isAdvancing = true;
+    try {
+      while (!this.isPaused && !this.isOver && this.step());
+    } catch {
+      // Only the taker can have thrown. It may still hold a request open: it hears of the end.
+      if (!this.isOver) this.failNow({ kind: "reset", reason: "the taker of the answer threw" });
+    }
+    this.isAdvancing = false;
+    if (this.isOver || this.connection === null) return;
+    if (!this.isPaused) this.connection.resume();
+    else if (this.holdsBytes()) this.connection.pause();
+  }
+
+  private holdsBytes(): boolean {
+    return this.read !== null || this.later !== null;
+  }
+
+  /** One call of the taker at most; false when there is nothing more to do. */
+  private step(): boolean {
+    const { read, body } = this;
+    if (read === null) return this.nextRead();
+    if (body === null) return this.stepHead(read);
+    const piece = body.next(read);
+    if (piece !== null) {
+      // The last piece of a read leaves nothing that would have to be held while paused.
+      if (body.at === read.length && !body.hasEnded) this.read = null;
+      this.taker.data(piece);
+      return true;
+    }
+    if (body.wrong !== null) this.failNow({ kind: "bad_http", reason: body.wrong });
+    else if (body.hasEnded) this.endNow(body.at < read.length);
+    else this.read = null;
+    return true;
+  }
+
+  private stepHead(read: Buffer): boolean {
+    const { headBytesMax } = this.context;
+    const head = this.isHeadPartial ? null : parseHead(read, this.headFrom);
+    if (typeof head === "string") {
+      this.failNow({ kind: "bad_http", reason: head });
+      return true;
+    }
+    const bytes = this.skippedBytes + (head === null ? read.length : head.bodyAt) - this.headFrom;
+    if (bytes > headBytesMax) {
+      this.failNow({ kind: "bad_http", reason: `a head of more than ${headBytesMax} bytes` });
+    } else if (head === null) return this.waitForHead(read);
+    else if (head.status === 101) this.failNow({ kind: "bad_http", reason: "an upgrade nobody asked for" });
+    else if (head.status >= 200) this.beginBody(head);
+    else {
+      // They are counted, so that they cannot go on for ever.
+      this.skippedBytes = bytes;
+      this.headFrom = head.bodyAt;
+    }
+    return true;
+  }
+
+  private beginBody(head: AnswerHead): void {
+    this.keepsAlive = head.keepsAlive;
+    this.body = new AnswerBody(head.framing);
+    this.body.at = head.bodyAt;
+    this.taker.head(head.status, head);
+  }
+
+  /** More of the head must come: from a read that waits, or from the connection, unless that is gone. */
+  private waitForHead(read: Buffer): boolean {
+    this.isHeadPartial = true;
+    const more = this.takeLater();
+    if (more === null) return this.closeIfEnded();
+    this.read = Buffer.concat([read.subarray(this.headFrom), more]);
+    this.headFrom = 0;
+    // Without the end of a line there is nothing new to say: a head that comes byte by byte is not parsed for each.
+    this.isHeadPartial = !more.includes(LF);
+    return true;
+  }
+
+  private nextRead(): boolean {
+    const next = this.takeLater();
+    if (next === null) return this.closeIfEnded();
+    this.begin(next);
+    return true;
+  }
+
+  private begin(read: Buffer): void {
+    this.read = read;
+    if (this.body !== null) this.body.at = 0;
+  }
+
+  private takeLater(): Buffer | null {
+    const next = this.later?.shift() ?? null;
+    if (this.later?.length === 0) this.later = null;
+    return next;
+  }
+
+  private closeIfEnded(): boolean {
+    if (this.ended === null) return false;
+    this.closeNow(this.ended);
+    return true;
+  }
+
+  /** The connection is gone, and everything it brought has been handed on. */
+  private closeNow(end: ConnectionEnd): void {
+    const isFin = end.kind === "fin";
+    if (this.isReused && !this.hasHeard && this.route !== null) {
+      this.isReused = false;
+      this.ended = null;
+      this.unsent = null;
+      this.unsentFrom = 0;
+      this.upload = null;
+      this.isSent = false;
+      this.connection = this.context.connections.open(this.route.place, this);
+    } else if (isFin && this.body?.framing === UNTIL_CLOSE) this.endNow(false);
+    else this.failNow(isFin ? { kind: "reset", reason: "closed before the end of the answer" } : end);
+  }
+
+  private endNow(hasExcess: boolean): void {
+    const { connection, taker } = this;
+    const isReusable = this.keepsAlive && this.isSent && !hasExcess && this.ended === null;
+    this.letGo();
+    // Before the taker is told, so that what it sends next finds the connection.
+    if (isReusable && connection !== null) this.context.connections.keep(connection);
+    else if (this.isSent) connection?.close();
+    else connection?.destroy();
+    taker.end();
+  }
+
+  private failNow(failure: HttpFailure): void {
+    const { taker } = this;
+    this.connection?.destroy();
+    this.letGo();
+    try {
+      taker.failed(failure);
+    } catch {
+      // It was the last call: there is nobody left to tell.
+    }
+  }
+
+  private endSoon(failure: HttpFailure): void {
+    queueMicrotask(() => {
+      if (!this.isOver) this.failNow(failure);
+    });
+  }
+
+  private letGo(): void {
+    this.isOver = true;
+    this.upload?.stop();
+    this.connection = null;
+    this.read = null;
+    this.later = null;
+    this.unsent = null;
+  }
+}
