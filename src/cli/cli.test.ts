@@ -507,17 +507,4 @@ describe("the launcher", () => {
     expect(code).toBe(1);
     expect(err).toContain("run `npm ci`");
   });
-
-  test("lets the runtime open more than its default of 256 requests, unless told otherwise", async () => {
-    mkdirSync(join(folder, "bin"));
-    mkdirSync(join(folder, "node_modules", ".bin"), { recursive: true });
-    copyFileSync(LAUNCHER, join(folder, "bin", "model-gateway"));
-    const stub = '#!/bin/sh\necho "$BUN_CONFIG_MAX_HTTP_REQUESTS $*"\n';
-    writeFileSync(join(folder, "node_modules", ".bin", "bun"), stub, { mode: 0o755 });
-    const command = join(folder, "bin", "model-gateway");
-    const unset = await run(["start", "--port", "1"], { command });
-    expect(unset.out).toMatch(/^65535 .*src\/cli\/main\.ts start --port 1\n$/);
-    const set = await run([], { command, env: { BUN_CONFIG_MAX_HTTP_REQUESTS: "7" } });
-    expect(set.out).toStartWith("7 ");
-  });
 });
