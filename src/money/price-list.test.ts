@@ -1,0 +1,29 @@
+import { expect, test } from "bun:test";
+import { BUNDLED_PRICES, findListed } from "./price-list.ts";
+import { costOf, makeTariff, NOTHING_USED } from "./tariff.ts";
+
+test("every bundled entry is a price that costs something", () => {
+  expect(BUNDLED_PRICES.date).toMatch(/^\d{4}-\d{2}-\d{2}$/);
+  for (const [name, { price }] of Object.entries(BUNDLED_PRICES.models)) {
+    const used = { ...NOTHING_USED, inputTokens: 1, outputTokens: 1, images: 1 };
+    expect([name, costOf(makeTariff(price), used) > 0n]).toEqual([name, true]);
+  }
+});
+
+test("an image of a listed size costs what the list says", () => {
+  const price = findListed("dall-e-3", null)?.model.price ?? {};
+  const of = (imageKind: string) => costOf(makeTariff(price), { ...NOTHING_USED, images: 1, imageKind });
+  expect([of("1024x1024/standard"), of("1792x1024/standard"), of("1792x1024/hd")]).toEqual([
+    40_000_000n,
+    80_000_000n,
+    120_000_000n,
+  ]);
+});
+
+test("an entry of the operator's list stands for the bundled one, and the rest of the bundled list stays", () => {
+  const mine = { price: { input: "9" }, contextTokens: null, outputTokensMax: null };
+  const updated = { date: "2026-11-01", models: { "gpt-4o": mine } };
+  expect(findListed("gpt-4o", updated)).toEqual({ model: mine, source: "updated list", date: "2026-11-01" });
+  expect(findListed("gpt-4o-mini", updated)?.source).toBe("bundled list");
+  expect(findListed("toString", updated)).toBeNull();
+});

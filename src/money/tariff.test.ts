@@ -1,0 +1,304 @@
+import { describe, expect, test } from "bun:test";
+import fc from "fast-check";
+import { LONG_CONTEXT_UNITS, type Price, TOKEN_UNITS } from "../records.ts";
+import { decimalText } from "./nano.ts";
+import {
+  affordableOutput,
+  costAtMost,
+  costLines,
+  costOf,
+  listCostOf,
+  type Metered,
+  makeTariff,
+  NOTHING_USED,
+  type Tariff,
+  tariffOf,
+} from "./tariff.ts";
+
+const decimal = (max: bigint) => fc.bigInt(0n, max).map((value) => decimalText(value, 6));
+const usd = decimal(200_000_000n);
+const someUnits = <Unit extends string>(units: readonly Unit[]) =>
+  fc.record(Object.fromEntries(units.map((unit) => [unit, usd])) as Record<Unit, typeof usd>, {
+    requiredKeys: [],
+  });
+const KINDS = ["1024x1024", "1024x1024/hd", "512x512/low"];
+const price: fc.Arbitrary<Price> = fc
+  .tuple(
+    someUnits(TOKEN_UNITS),
+    fc.record(
+      { image: usd, request: usd, images: fc.dictionary(fc.constantFrom(...KINDS), usd) },
+      { requiredKeys: [] },
+    ),
+    fc.option(
+      fc
+        .tuple(fc.nat(300), usd, someUnits(LONG_CONTEXT_UNITS))
+        .map(([above, input, rest]) => ({ ...rest, input, above })),
+    ),
+  )
+  .map(([tokens, others, long]) => ({ ...tokens, ...others, ...(long ? { long_context: long } : {}) }));
+const tariff: fc.Arbitrary<Tariff> = fc
+  .tuple(price, decimal(5_000_000n), decimal(5_000_000n))
+  .map(([terms, group, model]) => makeTariff(terms, { group, model }));
+const count = fc.oneof(fc.nat(500), fc.nat(2_000_000), fc.constantFrom(-1, Number.NaN, 0.5, Infinity));
+const used: fc.Arbitrary<Metered> = fc.record({
+  inputTokens: count,
+  cachedTokens: count,
+  cacheWriteTokens: count,
+  outputTokens: count,
+  reasoningTokens: count,
+  imageInputTokens: count,
+  audioInputTokens: count,
+  audioOutputTokens: count,
+  images: fc.nat(10),
+  imageKind: fc.option(fc.constantFrom(...KINDS, "1024x1024/low", "9x9")),
+});
+/** Details that fit into their totals, without the parts that replace each other. */
+const plain = used.map((some): Metered => ({ ...some, images: 0 }));
+const nano = fc.bigInt(0n, 10n ** 13n);
+
+const metered = (change: Partial<Metered>): Metered => ({ ...NOTHING_USED, ...change });
+const cost = (terms: Price, change: Partial<Metered>) => costOf(makeTariff(terms), metered(change));
+
+describe("a price", () => {
+  test("is for a million tokens", () => {
+    expect(cost({ input: "0.15", output: "0.60" }, { inputTokens: 1_000_000, outputTokens: 500_000 })).toBe(
+      450_000_000n,
+    );
+  });
+
+  test("counts every token once, whatever its details", () => {
+    const terms = {
+      input: "1",
+      cached_input: "0.1",
+      cache_write: "1.25",
+      image_input: "2",
+      audio_input: "3",
+      output: "4",
+      reasoning: "5",
+      audio_output: "6",
+    };
+    const all = metered({
+      inputTokens: 100,
+      cachedTokens: 10,
+      cacheWriteTokens: 20,
+      imageInputTokens: 30,
+      audioInputTokens: 15,
+      outputTokens: 50,
+      reasoningTokens: 20,
+      audioOutputTokens: 5,
+    });
+    const lines = costLines(makeTariff(terms), all).map(({ unit, count }) => [unit, count]);
+    expect(Object.fromEntries(lines)).toEqual({
+      input: 25,
+      cached_input: 10,
+      cache_write: 20,
+      image_input: 30,
+      audio_input: 15,
+      output: 25,
+      reasoning: 20,
+      audio_output: 5,
+    });
+    expect(costOf(makeTariff(terms), all)).toBe(
+      1000n * 25n +
+        100n * 10n +
+        1250n * 20n +
+        2000n * 30n +
+        3000n * 15n +
+        4000n * 25n +
+        5000n * 20n +
+        6000n * 5n,
+    );
+  });
+
+  test("of a detail falls back to that of its total", () => {
+    const details = { cachedTokens: 1, cacheWriteTokens: 1, imageInputTokens: 1, audioInputTokens: 1 };
+    expect(cost({ input: "2" }, { inputTokens: 5, ...details })).toBe(
+      cost({ input: "2" }, { inputTokens: 5 }),
+    );
+    expect(cost({ output: "2" }, { outputTokens: 3, reasoningTokens: 1, audioOutputTokens: 1 })).toBe(6_000n);
+  });
+
+  test("of a detail that claims more than its total is taken for the total alone", () => {
+    const terms = { input: "2", cached_input: "1", output: "4", reasoning: "8" };
+    expect(cost(terms, { inputTokens: 10, cachedTokens: 99, imageInputTokens: 99 })).toBe(10_000n);
+    expect(cost(terms, { outputTokens: 10, reasoningTokens: 99 })).toBe(80_000n);
+  });
+
+  test("for an image is that of its size and quality, its size, or any", () => {
+    const terms = { image: "0.05", images: { "1024x1024": "0.04", "1024x1024/hd": "0.08" } };
+    const of = (imageKind: string | null) => cost(terms, { images: 2, imageKind });
+    expect([of("1024x1024/hd"), of("1024x1024/standard"), of("1024x1024"), of("2x2/hd"), of(null)]).toEqual([
+      160_000_000n,
+      80_000_000n,
+      80_000_000n,
+      100_000_000n,
+      100_000_000n,
+    ]);
+  });
+
+  test("for tokens wins over that for an image where tokens of the answer were reported", () => {
+    const terms = { input: "5", output: "40", image: "0.25" };
+    expect(cost(terms, { inputTokens: 10, outputTokens: 1_000, images: 1 })).toBe(40_050_000n);
+    expect(cost(terms, { inputTokens: 10, images: 1 })).toBe(250_050_000n);
+    expect(cost({ image: "0.25" }, { inputTokens: 10, outputTokens: 1_000, images: 1 })).toBe(250_000_000n);
+  });
+
+  test("for a request is paid once", () => {
+    expect(cost({ request: "0.01" }, {})).toBe(10_000_000n);
+    expect(cost({ request: "0.01" }, { inputTokens: 9, images: 3 })).toBe(10_000_000n);
+  });
+
+  test("of a long context is for the whole request, and only above its bound", () => {
+    const terms = {
+      input: "1",
+      cached_input: "0.1",
+      output: "10",
+      reasoning: "11",
+      long_context: { above: 100, input: "2", output: "15" },
+    };
+    expect(cost(terms, { inputTokens: 100, cachedTokens: 50, outputTokens: 10 })).toBe(155_000n);
+    // Nothing said of cached input or reasoning: as input and output of the long context.
+    const long = { inputTokens: 101, cachedTokens: 50, outputTokens: 10, reasoningTokens: 5 };
+    expect(cost(terms, long)).toBe(202_000n + 150_000n);
+    expect(costLines(makeTariff(terms), metered(long)).every(({ longContext }) => longContext)).toBe(true);
+  });
+
+  test("without a word on the output of a long context keeps it", () => {
+    const terms = { input: "1", output: "10", reasoning: "11", long_context: { above: 100, input: "2" } };
+    expect(cost(terms, { inputTokens: 101, outputTokens: 10, reasoningTokens: 5 })).toBe(307_000n);
+  });
+});
+
+describe("a multiplier", () => {
+  test("of the group and of the model are multiplied exactly, and the upstream's cost knows neither", () => {
+    const made = makeTariff({ input: "1" }, { group: "1.000001", model: "1.000001" });
+    expect(made.multiplierTrillionths).toBe(1_000_002_000_001n);
+    const million = metered({ inputTokens: 1_000_000_000_000 });
+    expect(costOf(made, million)).toBe(1_000_002_000_001_000n);
+    expect(listCostOf(made, million)).toBe(1_000_000_000_000_000n);
+  });
+
+  test("of nought makes everything free", () => {
+    const free = makeTariff({ input: "1", output: "1" }, { group: "0" });
+    expect(costOf(free, metered({ inputTokens: 5, outputTokens: 5 }))).toBe(0n);
+    expect(affordableOutput(free, NOTHING_USED, 0n)).toBe(Number.MAX_SAFE_INTEGER);
+  });
+});
+
+const scaled = (text: string) => {
+  const [whole = "", rest = ""] = text.split(".");
+  return BigInt(whole) * 1_000_000n + BigInt(rest.padEnd(6, "0"));
+};
+
+/** Written down once more the long way, in pico-dollars. */
+function exactCost(terms: Price, what: Metered): bigint {
+  const whole = (value: number) => BigInt(Number.isSafeInteger(value) && value > 0 ? value : 0);
+  const least = (a: bigint, b: bigint) => (a < b ? a : b);
+  const long = terms.long_context;
+  const isLong = long !== undefined && whole(what.inputTokens) > BigInt(long.above);
+  const input = isLong ? long.input : (terms.input ?? "0");
+  const output = (isLong ? long.output : undefined) ?? terms.output ?? "0";
+  const reasoning = isLong
+    ? (long.reasoning ?? long.output ?? terms.reasoning ?? output)
+    : (terms.reasoning ?? output);
+  const cached = (isLong ? long.cached_input : terms.cached_input) ?? input;
+  const written = (isLong ? long.cache_write : terms.cache_write) ?? input;
+
+  let left = whole(what.inputTokens);
+  let tokens = 0n;
+  const take = (said: number, usd: string) => {
+    const some = least(left, whole(said));
+    left -= some;
+    tokens += some * scaled(usd);
+  };
+  take(what.cachedTokens, cached);
+  take(what.cacheWriteTokens, written);
+  take(what.imageInputTokens, terms.image_input ?? input);
+  take(what.audioInputTokens, terms.audio_input ?? input);
+  take(what.inputTokens, input);
+  left = whole(what.outputTokens);
+  take(what.reasoningTokens, reasoning);
+  take(what.audioOutputTokens, terms.audio_output ?? output);
+  take(what.outputTokens, output);
+
+  const kind = what.imageKind ?? "";
+  const dearest = Object.values(terms.images ?? {}).reduce((a, b) => (scaled(b) > scaled(a) ? b : a), "0");
+  const image = terms.images?.[kind] ?? terms.images?.[kind.split("/")[0] ?? ""] ?? terms.image ?? dearest;
+  const byTokens = terms.output !== undefined && whole(what.outputTokens) > 0n;
+  const images = byTokens ? 0n : whole(what.images) * scaled(image);
+  return tokens + (images + scaled(terms.request ?? "0")) * 1_000_000n;
+}
+
+describe("for any tariff and any use", () => {
+  test("the cost is the exact one, rounded up by less than a nano, and never negative", () => {
+    fc.assert(
+      fc.property(price, decimal(5_000_000n), decimal(5_000_000n), used, (terms, group, model, what) => {
+        const over =
+          costOf(makeTariff(terms, { group, model }), what) * 10n ** 15n -
+          exactCost(terms, what) * scaled(group) * scaled(model);
+        expect(over >= 0n && over < 10n ** 15n).toBe(true);
+      }),
+    );
+  });
+
+  test("the lines hold every token once and add up to the cost", () => {
+    fc.assert(
+      fc.property(tariff, used, (some, what) => {
+        const lines = costLines(some, what);
+        expect(lines.map(({ nano }) => nano).reduce((a, b) => a + b, 0n)).toBe(costOf(some, what));
+        expect(lines.every(({ nano }) => nano >= 0n)).toBe(true);
+        const tokens = (units: readonly string[]) =>
+          lines.filter(({ unit }) => units.includes(unit)).reduce((sum, { count }) => sum + count, 0);
+        const whole = (value: number) => (Number.isSafeInteger(value) && value > 0 ? value : 0);
+        expect(tokens(["input", "cached_input", "cache_write", "image_input", "audio_input"])).toBe(
+          whole(what.inputTokens),
+        );
+        expect(tokens(["output", "reasoning", "audio_output"])).toBe(whole(what.outputTokens));
+      }),
+    );
+  });
+
+  test("more output never costs less", () => {
+    fc.assert(
+      fc.property(tariff, plain, fc.nat(1_000), (some, what, more) => {
+        const from = Number.isSafeInteger(what.outputTokens) ? Math.max(0, what.outputTokens) : 0;
+        const after = costOf(some, { ...what, outputTokens: from + more });
+        expect(after >= costOf(some, { ...what, outputTokens: from })).toBe(true);
+      }),
+    );
+  });
+
+  test("more input never costs less, unless a long context is cheaper", () => {
+    fc.assert(
+      fc.property(price, plain, fc.nat(1_000), ({ long_context: _, ...terms }, what, more) => {
+        const from = Number.isSafeInteger(what.inputTokens) ? Math.max(0, what.inputTokens) : 0;
+        const some = makeTariff(terms);
+        const after = costOf(some, { ...what, inputTokens: from + more });
+        expect(after >= costOf(some, { ...what, inputTokens: from })).toBe(true);
+      }),
+    );
+  });
+
+  test("the affordable output fits, and one token more does not", () => {
+    fc.assert(
+      fc.property(tariff, used, nano, (some, what, amount) => {
+        const asked = { ...what, outputTokens: 0, reasoningTokens: 0, audioOutputTokens: 0 };
+        const most = affordableOutput(some, asked, amount);
+        const at = (outputTokens: number) => costAtMost(some, { ...asked, outputTokens });
+        if (most > 0) expect(at(most) <= amount).toBe(true);
+        if (most < Number.MAX_SAFE_INTEGER) expect(at(most + 1) > amount).toBe(true);
+      }),
+    );
+  });
+
+  test("its terms give the same tariff back", () => {
+    fc.assert(fc.property(tariff, (some) => expect(tariffOf(some.terms)).toEqual(some)));
+  });
+});
+
+test("the same price written otherwise is the same tariff", () => {
+  const one = makeTariff({ output: "0.60", input: "0.150", images: { b: "1.0", a: "2" } }, { group: "1.50" });
+  const other = makeTariff({ input: "0.15", output: "0.6", images: { a: "2.00", b: "1" } }, { group: "1.5" });
+  expect(other).toEqual(one);
+  expect(makeTariff({ input: "0.15" }).id).not.toBe(makeTariff({ input: "0.151" }).id);
+});
