@@ -39,3 +39,11 @@ export function isUniqueViolation(error: unknown): boolean {
   }
   return error instanceof SQL.PostgresError && error.errno === "23505";
 }
+
+/** The engine understood and will not have it: what is asked breaks a rule of the table or does not fit its columns. */
+export function isRefused(error: unknown): boolean {
+  if (error instanceof SQLiteError)
+    return /^SQLITE_(CONSTRAINT|MISMATCH|TOOBIG|RANGE)/.test(error.code ?? "");
+  // Classes of SQLSTATE: data exceptions, and violated constraints.
+  return error instanceof SQL.PostgresError && /^2[23]/.test(String(error.errno ?? ""));
+}

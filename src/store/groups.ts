@@ -1,16 +1,20 @@
 import { z } from "zod";
-import type { GroupRecord, OnDisconnect } from "../records.ts";
+import { CHARGES, type GroupBilling, type GroupRecord, type OnDisconnect } from "../records.ts";
 import { enumerate, orDuplicate, StoreConflict } from "./conflict.ts";
 import { type Db, type Row, snapshot, transaction } from "./db.ts";
 import { insertRows } from "./insert-rows.ts";
 import { callerLimits, callerLimitsText } from "./limits-column.ts";
+import { priceForm } from "./price-column.ts";
 import { bumpPolicyRevision } from "./revisions.ts";
 import { integer, interfaces, json, oneOf, text } from "./row.ts";
 
-const billingForm = z.object({
-  charge: z.literal("none"),
+/** Rows of an earlier version lack what came later. */
+const billingForm: z.ZodType<GroupBilling> = z.object({
+  charge: z.enum(CHARGES),
+  plans: z.array(z.string()).nullable().default(null),
   multiplier: z.string(),
   modelMultipliers: z.record(z.string(), z.string()),
+  modelPrices: z.record(z.string(), priceForm).default({}),
 });
 const queueForm = z.object({ maxWaiting: z.int().nonnegative(), timeoutMs: z.int().positive() });
 const ON_DISCONNECT: readonly OnDisconnect[] = ["cancel", "drain"];

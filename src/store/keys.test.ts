@@ -113,12 +113,17 @@ eachEngine(({ open }) => {
 
   test("limits come back as they were put, whatever of them is set", async () => {
     const db = await withGroups(await open());
-    const window = { perMs: 18_000_000, requests: 7, tokens: null };
+    const window = { perMs: 18_000_000, requests: 7, tokens: null, nano: null };
     const all: CallerLimits[] = [
       NO_LIMITS,
       { ...NO_LIMITS, tpm: Number.MAX_SAFE_INTEGER },
       { ...NO_LIMITS, windows: [window] },
-      { concurrency: 1, rpm: 2, tpm: 3, windows: [window, { perMs: 86_400_000, requests: null, tokens: 9 }] },
+      {
+        concurrency: 1,
+        rpm: 2,
+        tpm: 3,
+        windows: [window, { perMs: 86_400_000, requests: null, tokens: 9, nano: null }],
+      },
     ];
     await insertKey(db, key("k1"));
     for (const limits of all) {

@@ -15,7 +15,7 @@ const NONE = "{}";
 
 const limit = z.int().positive().nullable().default(null);
 const rateForm = z.object({ concurrency: limit, rpm: limit, tpm: limit });
-const windowForm = z.object({ perMs: z.int().positive(), requests: limit, tokens: limit });
+const windowForm = z.object({ perMs: z.int().positive(), requests: limit, tokens: limit, nano: limit });
 const callerForm = rateForm.extend({ windows: z.array(windowForm).default([]) });
 
 export function rateLimits(row: Row, column: string): RateLimits {
@@ -48,8 +48,8 @@ export function callerLimitsText({ concurrency, rpm, tpm, windows }: CallerLimit
   });
 }
 
-function windowText({ perMs, requests, tokens }: WindowLimit): Record<string, number> {
-  return { perMs, ...given({ requests, tokens }) };
+function windowText({ perMs, requests, tokens, nano }: WindowLimit): Record<string, number> {
+  return { perMs, ...given({ requests, tokens, nano }) };
 }
 
 function given(limits: Readonly<Record<string, number | null>>): Record<string, number> {

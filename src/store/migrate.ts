@@ -5,6 +5,9 @@ import { integer } from "./row.ts";
 /** Any fixed number: the name of the lock among PostgreSQL's advisory locks. */
 const LOCK = 6_034_270_118;
 
+/** A comment to every other engine. */
+const FOR_SQLITE = /\/\* sqlite: ([A-Z ]+) \*\//g;
+
 export class SchemaTooNew extends Error {
   override readonly name = "SchemaTooNew";
 }
@@ -26,7 +29,7 @@ export async function migrate(
     const from = await readVersion(tx);
     refuseNewer(from, to);
     for (const { version, name, sql } of migrations.filter((migration) => migration.version > from)) {
-      await tx.sql.script(sql);
+      await tx.sql.script(tx.engine === "sqlite" ? sql.replaceAll(FOR_SQLITE, "$1") : sql);
       await tx.sql`INSERT INTO migration (version, name) VALUES (${version}, ${name})`;
     }
     return { from, to };

@@ -1,12 +1,14 @@
 import type { ModelRecord } from "../records.ts";
 import { enumerate, StoreConflict } from "./conflict.ts";
 import { type Db, type Row, transaction } from "./db.ts";
+import { priceForm } from "./price-column.ts";
 import { bumpPolicyRevision } from "./revisions.ts";
-import { integer, interfaces, text, textMap } from "./row.ts";
+import { integer, integerOrNull, interfaces, json, text } from "./row.ts";
 
 export async function listModels(db: Db): Promise<ModelRecord[]> {
-  const rows =
-    await db.sql`SELECT id, interfaces, price, created_at_ms FROM model ORDER BY created_at_ms, id`;
+  const rows = await db.sql`
+    SELECT id, interfaces, price, context_tokens, output_tokens_max, created_at_ms FROM model
+    ORDER BY created_at_ms, id`;
   return rows.map(toModel);
 }
 
@@ -14,10 +16,12 @@ export async function putModel(db: Db, model: ModelRecord): Promise<void> {
   await transaction(db, async (tx) => {
     await bumpPolicyRevision(tx);
     await tx.sql`
-      INSERT INTO model (id, interfaces, price, created_at_ms)
+      INSERT INTO model (id, interfaces, price, context_tokens, output_tokens_max, created_at_ms)
       VALUES (${model.id}, ${JSON.stringify(model.interfaces)},
-        ${model.price === null ? null : JSON.stringify(model.price)}, ${model.createdAtMs})
+        ${model.price === null ? null : JSON.stringify(model.price)}, ${model.contextTokens},
+        ${model.outputTokensMax}, ${model.createdAtMs})
       ON CONFLICT (id) DO UPDATE SET interfaces = excluded.interfaces, price = excluded.price,
+        context_tokens = excluded.context_tokens, output_tokens_max = excluded.output_tokens_max,
         created_at_ms = excluded.created_at_ms`;
   });
 }
@@ -45,7 +49,9 @@ function toModel(row: Row): ModelRecord {
   return {
     id: text(row, "id"),
     interfaces: interfaces(row, "interfaces"),
-    price: row.price === null ? null : textMap(row, "price"),
+    price: row.price === null ? null : json(row, "price", priceForm),
+    contextTokens: integerOrNull(row, "context_tokens"),
+    outputTokensMax: integerOrNull(row, "output_tokens_max"),
     createdAtMs: integer(row, "created_at_ms"),
   };
 }

@@ -36,10 +36,10 @@ function open(keyring: Keyring, sealed: string): string {
 
 async function makePepper(db: Db, keyring: Keyring, randomBytes: RandomBytes): Promise<string> {
   return transaction(db, async (tx) => {
-    const keys = await tx.sql`SELECT id FROM api_key LIMIT 1`;
+    const keys = await tx.sql`SELECT id FROM api_key UNION ALL SELECT digest FROM redeem_code LIMIT 1`;
     if (keys.length > 0) {
       throw new Error(
-        "The database holds keys but not the pepper of their digests: restore the setting from a backup.",
+        "The database holds keys or redeem codes but not the pepper of their digests: restore the setting from a backup.",
       );
     }
     const made = seal(

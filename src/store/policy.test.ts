@@ -25,6 +25,8 @@ const model = (id: string): ModelRecord => ({
   id,
   interfaces: ["chat", "responses"],
   price: { input: "0.15", output: "0.60" },
+  contextTokens: 400_000,
+  outputTokensMax: null,
   createdAtMs: 1_794_000_000_000,
 });
 const account = (id: string): AccountRecord => ({
@@ -52,7 +54,10 @@ const group = (id: string, models: string[], accounts: string[]): GroupRecord =>
   billing: NO_BILLING,
   onDisconnect: "drain",
   limits: { ...NO_LIMITS, rpm: 60 },
-  groupLimits: { ...NO_LIMITS, windows: [{ perMs: 18_000_000, requests: 9, tokens: 99 }] },
+  groupLimits: {
+    ...NO_LIMITS,
+    windows: [{ perMs: 18_000_000, requests: 9, tokens: 99, nano: 5_000_000_001 }],
+  },
   queue: { maxWaiting: 0, timeoutMs: 5_000 },
   createdAtMs: 1_794_000_000_000,
 });
@@ -103,6 +108,7 @@ eachEngine(({ open }) => {
       models: [model("m1"), model("m2"), model("m3")],
       accounts: [account("a1"), account("a2")],
       groups: [group("g1", ["m3", "m1"], ["a2", "a1"])],
+      priceList: null,
     });
   });
 

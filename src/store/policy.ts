@@ -3,6 +3,7 @@ import { listAccounts } from "./accounts.ts";
 import { type Db, snapshot } from "./db.ts";
 import { listGroups } from "./groups.ts";
 import { listModels } from "./models.ts";
+import { readPriceList } from "./price-list.ts";
 
 /** All that the policy is compiled from, as of one moment. */
 export async function readPolicy(db: Db): Promise<PolicyRecords> {
@@ -10,5 +11,6 @@ export async function readPolicy(db: Db): Promise<PolicyRecords> {
     models: await listModels(tx),
     accounts: await listAccounts(tx),
     groups: await listGroups(tx),
+    priceList: await readPriceList(tx),
   }));
 }

@@ -32,6 +32,7 @@ export async function openPostgres(url: string): Promise<Db> {
     engine: "postgres",
     sql: createSql(openConnection(driver)),
     begin,
+    flush: async () => {},
     close: () => driver.close(),
   };
 }
@@ -40,6 +41,9 @@ function openConnection(driver: Driver): Connection {
   return {
     engine: "postgres",
     run: async (text, values) => withNumbers(await driver.unsafe(text, [...values])),
+    each: async (text, rows) => {
+      for (const values of rows) await driver.unsafe(text, [...values]);
+    },
     script: async (text) => {
       await driver.unsafe(text);
     },

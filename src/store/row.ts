@@ -26,6 +26,16 @@ export function integerOrNull(row: Row, column: string): number | null {
   return row[column] === null ? null : integer(row, column);
 }
 
+/** Money leaves the database as text: CAST(x AS TEXT). */
+export function nano(row: Row, column: string): bigint {
+  const value = row[column];
+  return typeof value === "string" && INTEGER_TEXT.test(value)
+    ? BigInt(value)
+    : refuse(row, column, "an integer as text");
+}
+
+const INTEGER_TEXT = /^-?\d{1,19}$/;
+
 export function flag(row: Row, column: string): boolean {
   return integer(row, column) !== 0;
 }

@@ -14,6 +14,8 @@ export interface Sql {
   (strings: TemplateStringsArray, ...values: Value[]): Promise<Row[]>;
   /** For statements of a length known only at run time. Values never go into the text, only placeholders. */
   text(text: string, values: readonly Value[]): Promise<Row[]>;
+  /** One statement that returns nothing, once for each of these rows of values. */
+  each(text: string, rows: readonly (readonly Value[])[]): Promise<void>;
   /** Several statements without parameters. */
   script(text: string): Promise<void>;
 }
@@ -23,6 +25,11 @@ export interface Db {
   readonly sql: Sql;
   /** Use `transaction` and `snapshot`. A transaction begun within another is a savepoint of it. */
   begin<T>(mode: Mode, work: (tx: Db) => Promise<T>): Promise<T>;
+  /**
+   * What is committed survives the loss of power once this resolves. SQLite's commits do not wait for the disk; on
+   * PostgreSQL that is the server's to decide, and there is nothing to do.
+   */
+  flush(): Promise<void>;
   close(): Promise<void>;
 }
 
@@ -32,6 +39,7 @@ export type Run = (text: string, values: readonly Value[]) => Promise<Row[]>;
 export interface Connection {
   readonly engine: Engine;
   readonly run: Run;
+  each(text: string, rows: readonly (readonly Value[])[]): Promise<void>;
   script(text: string): Promise<void>;
 }
 export type InTurn = <T>(work: () => Promise<T>) => Promise<T>;
@@ -51,9 +59,9 @@ export function placeholder(engine: Engine, number: number): string {
   return engine === "postgres" ? `$${number}` : "?";
 }
 
-export function createSql({ engine, run, script }: Connection): Sql {
+export function createSql({ engine, run, each, script }: Connection): Sql {
   const tag = (strings: TemplateStringsArray, ...values: Value[]) => run(textOf(engine, strings), values);
-  return Object.assign(tag, { text: run, script });
+  return Object.assign(tag, { text: run, each, script });
 }
 
 const texts = {
@@ -82,7 +90,7 @@ export async function withinTransaction<T>(
 
   function whileOpen<R>(step: () => Promise<R>): Promise<R> {
     return inTurn(() => {
-      if (!isOpen) throw new Error("This transaction is over: its handle was used after its work had ended.");
+      if (!isOpen) throw new Error(TRANSACTION_OVER);
       return step();
     });
   }
@@ -103,9 +111,11 @@ export async function withinTransaction<T>(
     sql: createSql({
       engine,
       run: (text, values) => statement(() => connection.run(text, values)),
+      each: (text, rows) => statement(() => connection.each(text, rows)),
       script: (text) => statement(() => connection.script(text)),
     }),
-    begin: (_mode, nested) => whileOpen(() => withinSavepoint(connection, nested, depth)),
+    begin: (_mode, nested) => whileOpen(() => withinSavepoint(connection, nested, depth, withinTransaction)),
+    flush: () => Promise.reject(new Error("A transaction is flushed after its end.")),
     close: () => Promise.reject(new Error("A transaction ends with its work; it is not closed.")),
   };
 
@@ -122,15 +132,80 @@ export async function withinTransaction<T>(
   }
 }
 
+/**
+ * The same for a connection that does everything at once, as SQLite does: statements are in order because each is over
+ * before the next is asked for, and only a nested transaction makes others wait.
+ */
+export async function withinWrite<T>(
+  connection: Connection,
+  work: (tx: Db) => Promise<T>,
+  depth = 0,
+): Promise<T> {
+  let isOpen = true;
+  let hasFailed = false;
+  let nested: Promise<unknown> | null = null;
+
+  function statement<R>(step: () => Promise<R>): Promise<R> {
+    if (!isOpen) return Promise.reject(new Error(TRANSACTION_OVER));
+    if (nested !== null) return nested.then(() => statement(step));
+    const done = step();
+    done.catch(() => {
+      hasFailed = true;
+    });
+    return done;
+  }
+
+  function within<R>(inner: (tx: Db) => Promise<R>): Promise<R> {
+    if (!isOpen) return Promise.reject(new Error(TRANSACTION_OVER));
+    const before = nested ?? Promise.resolve();
+    const done = before.then(() => withinSavepoint(connection, inner, depth, withinWrite));
+    const quiet: Promise<unknown> = done
+      .catch(() => {})
+      .then(() => {
+        if (nested === quiet) nested = null;
+      });
+    nested = quiet;
+    return done;
+  }
+
+  const tx: Db = {
+    engine: connection.engine,
+    sql: createSql({
+      engine: connection.engine,
+      run: (text, values) => statement(() => connection.run(text, values)),
+      each: (text, rows) => statement(() => connection.each(text, rows)),
+      script: (text) => statement(() => connection.script(text)),
+    }),
+    begin: (_mode, inner) => within(inner),
+    flush: () => Promise.reject(new Error("A transaction is flushed after its end.")),
+    close: () => Promise.reject(new Error("A transaction ends with its work; it is not closed.")),
+  };
+
+  try {
+    const result = await work(tx);
+    while (nested !== null) await nested;
+    if (hasFailed) throw new Error("A statement failed within the transaction, and its error was swallowed.");
+    return result;
+  } finally {
+    while (nested !== null) await nested;
+    isOpen = false;
+  }
+}
+
+const TRANSACTION_OVER = "This transaction is over: its handle was used after its work had ended.";
+
+type Within = <T>(connection: Connection, work: (tx: Db) => Promise<T>, depth?: number) => Promise<T>;
+
 async function withinSavepoint<T>(
   connection: Connection,
   work: (tx: Db) => Promise<T>,
   depth: number,
+  within: Within,
 ): Promise<T> {
   const name = `nested_${depth}`;
   await connection.run(`SAVEPOINT ${name}`, []);
   try {
-    const result = await withinTransaction(connection, work, depth + 1);
+    const result = await within(connection, work, depth + 1);
     await connection.run(`RELEASE SAVEPOINT ${name}`, []);
     return result;
   } catch (error) {

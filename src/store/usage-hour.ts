@@ -1,26 +1,39 @@
 /** The roll-up: sums of usage rows by hour, key, group, model and interface. */
 
-import type { Db } from "./db.ts";
+import type { Nano } from "../money/nano.ts";
+import { type Db, placeholder, type Row } from "./db.ts";
 import { insertRows } from "./insert-rows.ts";
-import { integer, text, textOrNull } from "./row.ts";
+import { integer, nano, text, textOrNull } from "./row.ts";
 import type { UsageOutcome, UsageRow, UsageTokens } from "./usage-row.ts";
 
 const HOUR_MS = 3_600_000;
 
-export interface UsageTotals extends UsageTokens {
+/** Tokens of images and audio are among the input and the output; apart they are only in the rows. */
+type SummedTokens = Omit<UsageTokens, "imageInputTokens" | "audioInputTokens" | "audioOutputTokens">;
+
+export interface UsageTotals extends SummedTokens {
   /** Those let in; the refused are counted apart. */
   requests: number;
   refused: number;
   /** Of the requests: those that the upstream failed or broke off. */
   failed: number;
+  durationMs: number;
+  /** Over those that had a first byte, which are `firstBytes`. */
+  firstByteMs: number;
+  firstBytes: number;
+  costNano: Nano;
+  chargedNano: Nano;
+  upstreamNano: Nano;
 }
+
+type NanoField = "costNano" | "chargedNano" | "upstreamNano";
 
 export interface RollUpEntry {
   of: Pick<UsageRow, "atMs" | "keyId" | "groupId" | "publicModel" | "interface">;
   totals: UsageTotals;
 }
 
-const SUMS: readonly (readonly [column: string, field: keyof UsageTotals])[] = [
+const SUMS: readonly (readonly [column: string, field: Exclude<keyof UsageTotals, NanoField>])[] = [
   ["requests", "requests"],
   ["refused", "refused"],
   ["failed", "failed"],
@@ -30,31 +43,51 @@ const SUMS: readonly (readonly [column: string, field: keyof UsageTotals])[] = [
   ["output_tokens", "outputTokens"],
   ["reasoning_tokens", "reasoningTokens"],
   ["images", "images"],
+  ["duration_ms", "durationMs"],
+  ["first_byte_ms", "firstByteMs"],
+  ["first_bytes", "firstBytes"],
 ];
+const NANO_SUMS: readonly (readonly [column: string, field: NanoField])[] = [
+  ["cost_nano", "costNano"],
+  ["charged_nano", "chargedNano"],
+  ["upstream_nano", "upstreamNano"],
+];
+/** Every sum of a roll-up, in nobody's order: the audit compares them with the rows. */
+export const SUM_COLUMNS: readonly string[] = [...SUMS, ...NANO_SUMS].map(([column]) => column);
 const KEY_COLUMNS = ["key_id", "hour_ms", "group_id", "public_model", "interface"];
-const COLUMNS = [...KEY_COLUMNS, ...SUMS.map(([column]) => column)];
-const ADD_TO_PRESENT = `ON CONFLICT (${KEY_COLUMNS.join(", ")}) DO UPDATE SET ${SUMS.map(
-  ([column]) => `${column} = usage_hour.${column} + excluded.${column}`,
+const COLUMNS = [...KEY_COLUMNS, ...SUM_COLUMNS];
+const ADD_TO_PRESENT = `ON CONFLICT (${KEY_COLUMNS.join(", ")}) DO UPDATE SET ${SUM_COLUMNS.map(
+  (column) => `${column} = usage_hour.${column} + excluded.${column}`,
 ).join(", ")}`;
 
 /** What one row counts for. */
-export function totalsOf(tokens: UsageTokens, outcome: UsageOutcome): UsageTotals {
+export function totalsOf(
+  used: SummedTokens & Pick<UsageRow, NanoField | "durationMs" | "firstByteMs">,
+  outcome: UsageOutcome,
+): UsageTotals {
   return {
     requests: outcome === "refused" ? 0 : 1,
     refused: outcome === "refused" ? 1 : 0,
     failed: outcome === "failed" || outcome === "upstream_cut" ? 1 : 0,
-    inputTokens: tokens.inputTokens,
-    cachedTokens: tokens.cachedTokens,
-    cacheWriteTokens: tokens.cacheWriteTokens,
-    outputTokens: tokens.outputTokens,
-    reasoningTokens: tokens.reasoningTokens,
-    images: tokens.images,
+    inputTokens: used.inputTokens,
+    cachedTokens: used.cachedTokens,
+    cacheWriteTokens: used.cacheWriteTokens,
+    outputTokens: used.outputTokens,
+    reasoningTokens: used.reasoningTokens,
+    images: used.images,
+    durationMs: used.durationMs,
+    firstByteMs: used.firstByteMs ?? 0,
+    firstBytes: used.firstByteMs === null ? 0 : 1,
+    costNano: used.costNano,
+    chargedNano: used.chargedNano,
+    upstreamNano: used.upstreamNano,
   };
 }
 
 export function difference(after: UsageTotals, before: UsageTotals): UsageTotals {
   const result = { ...after };
   for (const [, field] of SUMS) result[field] -= before[field];
+  for (const [, field] of NANO_SUMS) result[field] -= before[field];
   return result;
 }
 
@@ -64,7 +97,10 @@ export async function addToRollUp(tx: Db, entries: readonly RollUpEntry[]): Prom
     const name = `${hourOf(of.atMs)} ${of.keyId} ${of.groupId} ${of.interface} ${of.publicModel}`;
     const sum = sums.get(name);
     if (sum === undefined) sums.set(name, { of, totals: { ...totals } });
-    else for (const [, field] of SUMS) sum.totals[field] += totals[field];
+    else {
+      for (const [, field] of SUMS) sum.totals[field] += totals[field];
+      for (const [, field] of NANO_SUMS) sum.totals[field] += totals[field];
+    }
   }
   // In one order everywhere: two nodes that add to the same rows then wait for each other instead of deadlocking.
   const ordered = [...sums].sort(([a], [b]) => (a < b ? -1 : 1));
@@ -75,25 +111,28 @@ export async function addToRollUp(tx: Db, entries: readonly RollUpEntry[]): Prom
     of.publicModel,
     of.interface,
     ...SUMS.map(([, field]) => totals[field]),
+    ...NANO_SUMS.map(([, field]) => totals[field].toString()),
   ]);
   await insertRows(tx, "usage_hour", COLUMNS, rows, ADD_TO_PRESENT);
 }
 
+/** To be read by `toTotals`. A sum of BIGINT is NUMERIC on PostgreSQL. */
+export const TOTALS = [
+  ...SUMS.map(([column]) => `CAST(COALESCE(SUM(${column}), 0) AS BIGINT) AS ${column}`),
+  ...NANO_SUMS.map(([column]) => `CAST(COALESCE(SUM(${column}), 0) AS TEXT) AS ${column}`),
+].join(", ");
+
 /** Whole hours: the one that `fromMs` falls in counts in full. Null means since ever. */
 export async function keyTotals(db: Db, keyId: string, fromMs: number | null): Promise<UsageTotals> {
-  // A sum of BIGINT is NUMERIC on PostgreSQL.
-  const [row] = await db.sql`
-    SELECT CAST(COALESCE(SUM(requests), 0) AS BIGINT) AS requests,
-      CAST(COALESCE(SUM(refused), 0) AS BIGINT) AS refused,
-      CAST(COALESCE(SUM(failed), 0) AS BIGINT) AS failed,
-      CAST(COALESCE(SUM(input_tokens), 0) AS BIGINT) AS input_tokens,
-      CAST(COALESCE(SUM(cached_tokens), 0) AS BIGINT) AS cached_tokens,
-      CAST(COALESCE(SUM(cache_write_tokens), 0) AS BIGINT) AS cache_write_tokens,
-      CAST(COALESCE(SUM(output_tokens), 0) AS BIGINT) AS output_tokens,
-      CAST(COALESCE(SUM(reasoning_tokens), 0) AS BIGINT) AS reasoning_tokens,
-      CAST(COALESCE(SUM(images), 0) AS BIGINT) AS images
-    FROM usage_hour WHERE key_id = ${keyId} AND hour_ms >= ${fromMs === null ? 0 : hourOf(fromMs)}`;
+  const [row] = await db.sql.text(
+    `SELECT ${TOTALS} FROM usage_hour WHERE key_id = ${placeholder(db.engine, 1)} AND hour_ms >= ${placeholder(db.engine, 2)}`,
+    [keyId, fromMs === null ? 0 : hourOf(fromMs)],
+  );
   if (row === undefined) throw new Error("A sum without rows is still one row.");
+  return toTotals(row);
+}
+
+export function toTotals(row: Row): UsageTotals {
   return {
     requests: integer(row, "requests"),
     refused: integer(row, "refused"),
@@ -104,6 +143,12 @@ export async function keyTotals(db: Db, keyId: string, fromMs: number | null): P
     outputTokens: integer(row, "output_tokens"),
     reasoningTokens: integer(row, "reasoning_tokens"),
     images: integer(row, "images"),
+    durationMs: integer(row, "duration_ms"),
+    firstByteMs: integer(row, "first_byte_ms"),
+    firstBytes: integer(row, "first_bytes"),
+    costNano: nano(row, "cost_nano"),
+    chargedNano: nano(row, "charged_nano"),
+    upstreamNano: nano(row, "upstream_nano"),
   };
 }
 
@@ -117,6 +162,7 @@ export interface KeyHour {
   requests: number;
   /** In and out. */
   tokens: number;
+  costNano: bigint;
 }
 
 /**
@@ -126,7 +172,7 @@ export interface KeyHour {
 export async function useByHour(db: Db, sinceMs: number): Promise<KeyHour[]> {
   const rows = await db.sql`
     SELECT key_id, user_id, usage_hour.group_id, hour_ms, CAST(SUM(requests) AS BIGINT) AS requests,
-      CAST(SUM(input_tokens + output_tokens) AS BIGINT) AS tokens
+      CAST(SUM(input_tokens + output_tokens) AS BIGINT) AS tokens, CAST(SUM(cost_nano) AS TEXT) AS cost_nano
     FROM usage_hour LEFT JOIN api_key ON api_key.id = key_id
     WHERE hour_ms >= ${hourOf(sinceMs)}
     GROUP BY key_id, user_id, usage_hour.group_id, hour_ms
@@ -138,6 +184,7 @@ export async function useByHour(db: Db, sinceMs: number): Promise<KeyHour[]> {
     atMs: integer(row, "hour_ms") + HOUR_MS - 1,
     requests: integer(row, "requests"),
     tokens: integer(row, "tokens"),
+    costNano: nano(row, "cost_nano"),
   }));
 }
 

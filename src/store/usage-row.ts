@@ -1,6 +1,7 @@
+import type { Nano } from "../money/nano.ts";
 import { INTERFACES, type Interface } from "../records.ts";
 import type { Row, Value } from "./db.ts";
-import { flag, integer, integerOrNull, oneOf, text, textOrNull } from "./row.ts";
+import { flag, integer, integerOrNull, nano, oneOf, text, textOrNull } from "./row.ts";
 
 export const USAGE_OUTCOMES = [
   "completed",
@@ -14,7 +15,20 @@ export const USAGE_OUTCOMES = [
 ] as const;
 export type UsageOutcome = (typeof USAGE_OUTCOMES)[number];
 
-const USAGE_SOURCES = ["upstream", "none"] as const;
+/** `estimated`: counted by us; `partial`: what was seen of an answer that broke off. */
+export const USAGE_SOURCES = ["upstream", "estimated", "partial", "none"] as const;
+export type UsageSource = (typeof USAGE_SOURCES)[number];
+
+export const USAGE_PAYERS = ["balance", "subscription"] as const;
+export type UsagePayer = (typeof USAGE_PAYERS)[number];
+
+/**
+ * What an inspector should know of the money: `estimated`, `partial` and `clamped` say how the count came about,
+ * `capped` that the output was limited to what the payer has, `overrun` that it cost more than was held, `recovered`
+ * that the process died and another one settled.
+ */
+export const USAGE_FLAGS = ["estimated", "partial", "clamped", "overrun", "recovered", "capped"] as const;
+export type UsageFlag = (typeof USAGE_FLAGS)[number];
 
 export interface UsageTokens {
   inputTokens: number;
@@ -22,10 +36,36 @@ export interface UsageTokens {
   cacheWriteTokens: number;
   outputTokens: number;
   reasoningTokens: number;
+  /** Of the input and of the output: what is no text, and priced apart. */
+  imageInputTokens: number;
+  audioInputTokens: number;
+  audioOutputTokens: number;
   images: number;
 }
 
-export interface UsageRow extends UsageTokens {
+export interface UsageMoney {
+  /** By its tariff. */
+  costNano: Nano;
+  /** Of the cost: what the payer paid. */
+  chargedNano: Nano;
+  /** What the upstream accounts will ask for it, failed attempts included. */
+  upstreamNano: Nano;
+  payer: UsagePayer | null;
+  tariffId: string | null;
+  flags: readonly UsageFlag[];
+}
+
+/** Of a request that nobody pays for. */
+export const NO_MONEY: UsageMoney = {
+  costNano: 0n,
+  chargedNano: 0n,
+  upstreamNano: 0n,
+  payer: null,
+  tariffId: null,
+  flags: [],
+};
+
+export interface UsageRow extends UsageTokens, UsageMoney {
   requestId: string;
   atMs: number;
   keyId: string;
@@ -40,7 +80,7 @@ export interface UsageRow extends UsageTokens {
   status: number;
   outcome: UsageOutcome;
   errorCode: string | null;
-  usageSource: (typeof USAGE_SOURCES)[number];
+  usageSource: UsageSource;
   attempts: number;
   firstByteMs: number | null;
   durationMs: number;
@@ -63,18 +103,45 @@ const COUNT_MAX = 1e12;
  * refuses, for a whole batch would be lost with it.
  */
 export function storable(row: UsageRow): UsageRow {
+  // Field by field: spreading so many of them takes several times as long, once for every request.
   return {
-    ...row,
-    ...storableTokens(row),
+    requestId: row.requestId,
     atMs: Math.round(row.atMs),
+    keyId: row.keyId,
+    userId: row.userId,
+    groupId: row.groupId,
+    accountId: row.accountId,
+    interface: row.interface,
+    endpoint: row.endpoint,
     publicModel: clip(row.publicModel),
     upstreamModel: row.upstreamModel === null ? null : clip(row.upstreamModel),
+    stream: row.stream,
+    status: row.status,
+    outcome: row.outcome,
+    errorCode: row.errorCode,
+    inputTokens: count(row.inputTokens),
+    cachedTokens: count(row.cachedTokens),
+    cacheWriteTokens: count(row.cacheWriteTokens),
+    outputTokens: count(row.outputTokens),
+    reasoningTokens: count(row.reasoningTokens),
+    imageInputTokens: count(row.imageInputTokens),
+    audioInputTokens: count(row.audioInputTokens),
+    audioOutputTokens: count(row.audioOutputTokens),
+    images: count(row.images),
+    usageSource: row.usageSource,
+    attempts: row.attempts,
     firstByteMs: row.firstByteMs === null ? null : count(row.firstByteMs),
     durationMs: count(row.durationMs),
     waitMs: count(row.waitMs),
     responseId: storableId(row.responseId),
     upstreamRequestId: row.upstreamRequestId === null ? null : clip(row.upstreamRequestId),
     trace: storableTrace(row.trace),
+    costNano: row.costNano,
+    chargedNano: row.chargedNano,
+    upstreamNano: row.upstreamNano,
+    payer: row.payer,
+    tariffId: row.tariffId,
+    flags: row.flags,
   };
 }
 
@@ -85,6 +152,9 @@ export function storableTokens(tokens: UsageTokens): UsageTokens {
     cacheWriteTokens: count(tokens.cacheWriteTokens),
     outputTokens: count(tokens.outputTokens),
     reasoningTokens: count(tokens.reasoningTokens),
+    imageInputTokens: count(tokens.imageInputTokens),
+    audioInputTokens: count(tokens.audioInputTokens),
+    audioOutputTokens: count(tokens.audioOutputTokens),
     images: count(tokens.images),
   };
 }
@@ -100,7 +170,7 @@ function storableTrace(trace: string | null): string | null {
   return trace.isWellFormed() && !trace.includes("\0") ? trace : null;
 }
 
-function clip(value: string): string {
+export function clip(value: string): string {
   const short = value.length > TEXT_CHARS_MAX ? value.slice(0, TEXT_CHARS_MAX) : value;
   if (short.isWellFormed() && !short.includes("\0")) return short;
   return short.toWellFormed().replaceAll("\0", "\uFFFD");
@@ -139,7 +209,21 @@ export const USAGE_COLUMNS = [
   "response_id",
   "upstream_request_id",
   "trace",
+  "cost_nano",
+  "charged_nano",
+  "upstream_nano",
+  "payer",
+  "tariff_id",
+  "flags",
+  "image_input_tokens",
+  "audio_input_tokens",
+  "audio_output_tokens",
 ] as const;
+
+/** Every column, as `toUsageRow` reads them. */
+export const SELECT_USAGE = `SELECT ${USAGE_COLUMNS.map((column) =>
+  column.endsWith("_nano") ? `CAST(${column} AS TEXT) AS ${column}` : column,
+).join(", ")} FROM usage`;
 
 /** In the order of USAGE_COLUMNS. */
 export function toValues(row: UsageRow): Value[] {
@@ -172,7 +256,20 @@ export function toValues(row: UsageRow): Value[] {
     row.responseId,
     row.upstreamRequestId,
     row.trace,
+    nanoValue(row.costNano),
+    nanoValue(row.chargedNano),
+    nanoValue(row.upstreamNano),
+    row.payer,
+    row.tariffId,
+    row.flags.length === 0 ? null : row.flags.join(","),
+    row.imageInputTokens,
+    row.audioInputTokens,
+    row.audioOutputTokens,
   ];
+}
+
+function nanoValue(nano: Nano): Value {
+  return nano === 0n ? 0 : nano.toString();
 }
 
 export function toTokens(row: Row): UsageTokens {
@@ -182,6 +279,9 @@ export function toTokens(row: Row): UsageTokens {
     cacheWriteTokens: integer(row, "cache_write_tokens"),
     outputTokens: integer(row, "output_tokens"),
     reasoningTokens: integer(row, "reasoning_tokens"),
+    imageInputTokens: integer(row, "image_input_tokens"),
+    audioInputTokens: integer(row, "audio_input_tokens"),
+    audioOutputTokens: integer(row, "audio_output_tokens"),
     images: integer(row, "images"),
   };
 }
@@ -211,5 +311,16 @@ export function toUsageRow(row: Row): UsageRow {
     responseId: textOrNull(row, "response_id"),
     upstreamRequestId: textOrNull(row, "upstream_request_id"),
     trace: textOrNull(row, "trace"),
+    costNano: nano(row, "cost_nano"),
+    chargedNano: nano(row, "charged_nano"),
+    upstreamNano: nano(row, "upstream_nano"),
+    payer: row.payer === null ? null : oneOf(row, "payer", USAGE_PAYERS),
+    tariffId: textOrNull(row, "tariff_id"),
+    flags: toFlags(textOrNull(row, "flags")),
   };
+}
+
+function toFlags(joined: string | null): UsageFlag[] {
+  const names = joined?.split(",") ?? [];
+  return USAGE_FLAGS.filter((flag) => names.includes(flag));
 }

@@ -3,12 +3,16 @@
  * makes a write harmless to repeat.
  */
 
+import type { Nano } from "../money/nano.ts";
 import { INTERFACES } from "../records.ts";
-import { type Db, isUniqueViolation, type Row, transaction } from "./db.ts";
+import { type Db, isUniqueViolation, placeholder, type Row, transaction } from "./db.ts";
 import { insertRows } from "./insert-rows.ts";
-import { integer, oneOf, text, textOrNull } from "./row.ts";
+import { flag, integer, nano, oneOf, text, textOrNull } from "./row.ts";
+import { selectIn } from "./select-in.ts";
+import { markDays } from "./usage-day.ts";
 import { addToRollUp, difference, type RollUpEntry, totalsOf } from "./usage-hour.ts";
 import {
+  SELECT_USAGE,
   storable,
   storableId,
   storableTokens,
@@ -23,7 +27,16 @@ import {
 } from "./usage-row.ts";
 
 export { type KeyHour, keyTotals, type UsageTotals, useByHour } from "./usage-hour.ts";
-export type { UsageOutcome, UsageRow, UsageTokens } from "./usage-row.ts";
+export {
+  NO_MONEY,
+  type UsageFlag,
+  type UsageMoney,
+  type UsageOutcome,
+  type UsagePayer,
+  type UsageRow,
+  type UsageSource,
+  type UsageTokens,
+} from "./usage-row.ts";
 
 export interface ResponseRoute {
   requestId: string;
@@ -32,6 +45,8 @@ export interface ResponseRoute {
   publicModel: string;
   upstreamModel: string | null;
   outcome: UsageOutcome;
+  /** Still being made, and paid for when it has ended: there is no row yet. */
+  isHeld: boolean;
 }
 
 /** A request id seen before, in this batch or in the table, changes nothing. */
@@ -55,6 +70,23 @@ export async function insertUsage(db: Db, rows: readonly UsageRow[]): Promise<vo
   }
 }
 
+/** Rows and roll-up of requests that the store does not know; one that it knows fails all of them. */
+export async function insertFresh(tx: Db, rows: readonly UsageRow[]): Promise<void> {
+  const ordered = rows.map(storable).sort((a, b) => (a.requestId < b.requestId ? -1 : 1));
+  await insertRows(tx, "usage", USAGE_COLUMNS, ordered.map(toValues));
+  await addToRollUp(tx, ordered.map(rollUpEntry));
+}
+
+/** Which of these requests have a row, and what it says was charged. */
+export async function knownUsage(db: Db, requestIds: readonly string[]): Promise<Map<string, Nano>> {
+  const rows = await selectIn(
+    db,
+    "SELECT request_id, CAST(charged_nano AS TEXT) AS charged_nano FROM usage WHERE request_id",
+    requestIds,
+  );
+  return new Map(rows.map((row) => [text(row, "request_id"), nano(row, "charged_nano")]));
+}
+
 async function insertUnknown(
   db: Db,
   ordered: readonly UsageRow[],
@@ -73,7 +105,16 @@ async function insertUnknown(
   });
 }
 
-function rollUpEntry(row: UsageRow): RollUpEntry {
+/** Of what a response used later only the tokens come later: its money and its times are as they were. */
+const UNCHANGED = {
+  costNano: 0n,
+  chargedNano: 0n,
+  upstreamNano: 0n,
+  durationMs: 0,
+  firstByteMs: null,
+} as const;
+
+export function rollUpEntry(row: UsageRow): RollUpEntry {
   return { of: row, totals: totalsOf(row, row.outcome) };
 }
 
@@ -81,22 +122,24 @@ function rollUpEntry(row: UsageRow): RollUpEntry {
 export async function findUsage(db: Db, requestId: string): Promise<UsageRow | null> {
   const id = storableId(requestId);
   if (id === null) return null;
-  const [row] = await db.sql`
-    SELECT request_id, at_ms, key_id, user_id, group_id, account_id, interface, endpoint, public_model,
-      upstream_model, stream, status, outcome, error_code, input_tokens, cached_tokens, cache_write_tokens,
-      output_tokens, reasoning_tokens, images, usage_source, attempts, first_byte_ms, duration_ms, wait_ms,
-      response_id, upstream_request_id, trace
-    FROM usage WHERE request_id = ${id}`;
+  const [row] = await db.sql.text(`${SELECT_USAGE} WHERE request_id = ${placeholder(db.engine, 1)}`, [id]);
   return row === undefined ? null : toUsageRow(row);
 }
 
-/** Who made a response, and where. Of several rows the first counts: nobody takes a response over later. */
+/**
+ * Who made a response, and where. Of several rows the first counts: nobody takes a response over later. Rows and holds
+ * are read in one statement, so that one that is being settled is seen as either.
+ */
 export async function findRoute(db: Db, responseId: string): Promise<ResponseRoute | null> {
   const id = storableId(responseId);
   if (id === null) return null;
   const [row] = await db.sql`
-    SELECT request_id, key_id, account_id, public_model, upstream_model, outcome
-    FROM usage WHERE response_id = ${id} ORDER BY at_ms, request_id LIMIT 1`;
+    SELECT request_id, key_id, account_id, public_model, upstream_model, outcome, at_ms, 0 AS held
+    FROM usage WHERE response_id = ${id}
+    UNION ALL
+    SELECT request_id, key_id, account_id, public_model, upstream_model, 'pending', at_ms, 1
+    FROM hold WHERE response_id = ${id}
+    ORDER BY held, at_ms, request_id LIMIT 1`;
   if (row === undefined) return null;
   return {
     requestId: text(row, "request_id"),
@@ -105,6 +148,7 @@ export async function findRoute(db: Db, responseId: string): Promise<ResponseRou
     publicModel: text(row, "public_model"),
     upstreamModel: textOrNull(row, "upstream_model"),
     outcome: oneOf(row, "outcome", USAGE_OUTCOMES),
+    isHeld: flag(row, "held"),
   };
 }
 
@@ -121,7 +165,8 @@ export async function settlePending(
   return transaction(db, async (tx) => {
     const [before] = await tx.sql`
       SELECT request_id, key_id, at_ms, group_id, public_model, interface, input_tokens, cached_tokens,
-        cache_write_tokens, output_tokens, reasoning_tokens, images, usage_source
+        cache_write_tokens, output_tokens, reasoning_tokens, image_input_tokens, audio_input_tokens,
+        audio_output_tokens, images, usage_source
       FROM usage WHERE request_id = ${requestId} AND outcome = 'pending'`;
     if (before === undefined) return false;
     const was = toTokens(before);
@@ -130,11 +175,17 @@ export async function settlePending(
     const settled = await tx.sql`
       UPDATE usage SET outcome = ${outcome}, usage_source = ${source}, input_tokens = ${is.inputTokens},
         cached_tokens = ${is.cachedTokens}, cache_write_tokens = ${is.cacheWriteTokens},
-        output_tokens = ${is.outputTokens}, reasoning_tokens = ${is.reasoningTokens}, images = ${is.images}
+        output_tokens = ${is.outputTokens}, reasoning_tokens = ${is.reasoningTokens}, images = ${is.images},
+        image_input_tokens = ${is.imageInputTokens}, audio_input_tokens = ${is.audioInputTokens},
+        audio_output_tokens = ${is.audioOutputTokens}
       WHERE request_id = ${requestId} AND outcome = 'pending' RETURNING request_id`;
     if (settled.length === 0) return false;
-    const change = difference(totalsOf(is, outcome), totalsOf(was, "pending"));
+    const change = difference(
+      totalsOf({ ...is, ...UNCHANGED }, outcome),
+      totalsOf({ ...was, ...UNCHANGED }, "pending"),
+    );
     await addToRollUp(tx, [{ of: toRollUpKey(before), totals: change }]);
+    await markDays(tx, [{ requestId, atMs: integer(before, "at_ms") }]);
     return true;
   });
 }

@@ -21,6 +21,11 @@ export async function findUserByEmail(db: Db, email: string): Promise<UserRecord
   return row === undefined ? null : toUser(row);
 }
 
+export async function isUser(db: Db, id: string): Promise<boolean> {
+  const found = await db.sql`SELECT id FROM app_user WHERE id = ${id}`;
+  return found.length > 0;
+}
+
 /** Changed limits are a change of the user's keys: whoever follows the keys hears of it. */
 export async function putUser(db: Db, user: UserRecord): Promise<void> {
   await transaction(db, async (tx) => {
@@ -53,6 +58,7 @@ export async function deleteUser(db: Db, id: string): Promise<boolean> {
       const names = keys.map((row) => text(row, "name"));
       throw new StoreConflict("referenced", `The user "${id}" still has ${enumerate("key", names)}.`);
     }
+    await tx.sql`UPDATE subscription SET status = 'cancelled' WHERE user_id = ${id} AND status = 'active'`;
     const deleted = await tx.sql`DELETE FROM app_user WHERE id = ${id} RETURNING id`;
     return deleted.length > 0;
   });

@@ -2,6 +2,7 @@
 
 import foundation from "./0001-foundation.sql" with { type: "text" };
 import limits from "./0002-limits.sql" with { type: "text" };
+import money from "./0003-money.sql" with { type: "text" };
 
 export interface Migration {
   version: number;
@@ -12,4 +13,5 @@ export interface Migration {
 export const MIGRATIONS: readonly Migration[] = [
   { version: 1, name: "foundation", sql: foundation },
   { version: 2, name: "limits", sql: limits },
+  { version: 3, name: "money", sql: money },
 ];

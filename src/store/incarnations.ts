@@ -1,0 +1,55 @@
+/** Processes that may own holds. */
+
+import type { Clock } from "../clock.ts";
+import type { Db } from "./db.ts";
+import { integer, text } from "./row.ts";
+
+export interface Incarnation {
+  id: string;
+  /** One kernel and one numbering of processes. */
+  host: string;
+  pid: number;
+  startedAtMs: number;
+  beatAtMs: number;
+}
+
+/** Also after somebody thought it dead and removed it. */
+export async function beat(db: Db, { id, host, pid, startedAtMs, beatAtMs }: Incarnation): Promise<void> {
+  await db.sql`
+    INSERT INTO incarnation (id, host, pid, started_at_ms, beat_at_ms)
+    VALUES (${id}, ${host}, ${pid}, ${startedAtMs}, ${beatAtMs})
+    ON CONFLICT (id) DO UPDATE SET beat_at_ms = excluded.beat_at_ms`;
+}
+
+/** By one clock for all nodes: theirs may differ by more than a process may be silent. */
+export async function storeNowMs(db: Db, clock: Pick<Clock, "nowMs">): Promise<number> {
+  if (db.engine === "sqlite") return clock.nowMs();
+  const [row] = await db.sql`SELECT CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000 AS BIGINT) AS now_ms`;
+  return row === undefined ? clock.nowMs() : integer(row, "now_ms");
+}
+
+export async function listIncarnations(db: Db): Promise<Incarnation[]> {
+  const rows = await db.sql`SELECT id, host, pid, started_at_ms, beat_at_ms FROM incarnation ORDER BY id`;
+  return rows.map((row) => ({
+    id: text(row, "id"),
+    host: text(row, "host"),
+    pid: integer(row, "pid"),
+    startedAtMs: integer(row, "started_at_ms"),
+    beatAtMs: integer(row, "beat_at_ms"),
+  }));
+}
+
+/** Owners of holds that no row tells of: removed as dead, and yet they wrote one more. */
+export async function forgottenOwners(db: Db): Promise<string[]> {
+  const rows = await db.sql`
+    SELECT DISTINCT incarnation FROM hold
+    WHERE incarnation NOT IN (SELECT id FROM incarnation) ORDER BY incarnation`;
+  return rows.map((row) => text(row, "incarnation"));
+}
+
+/** Once nothing of it is left to settle. */
+export async function forgetIncarnation(db: Db, id: string, beatAtMs: number): Promise<void> {
+  await db.sql`
+    DELETE FROM incarnation WHERE id = ${id} AND beat_at_ms = ${beatAtMs}
+      AND NOT EXISTS (SELECT 1 FROM hold WHERE hold.incarnation = incarnation.id)`;
+}

@@ -1,0 +1,115 @@
+/** How a user's subscriptions stand: what each window grants, what is used and held of it, and when it is full again. */
+
+import { type Nano, parseUsd } from "../money/nano.ts";
+import { type Span, windowAt } from "../money/plan-windows.ts";
+import { byTurn, presentEnd, type Standing, standingOf } from "../money/subscription.ts";
+import type { PlanWindow } from "../records.ts";
+import { type Db, snapshot } from "./db.ts";
+import { readWindows } from "./subscription-windows.ts";
+import { type GrantedPlan, listGranted } from "./subscriptions.ts";
+
+export interface WindowStanding extends Span {
+  per: PlanWindow["per"];
+  counted: PlanWindow["counted"];
+  limitNano: Nano;
+  usedNano: Nano;
+  heldNano: Nano;
+  /** Never below zero, even where the plan was made smaller than what is used. */
+  remainingNano: Nano;
+}
+
+export interface SubscriptionStanding {
+  id: string;
+  userId: string;
+  planName: string;
+  timeZone: string;
+  standing: Standing;
+  startsAtMs: number;
+  /** Of the present term; null: open. */
+  endsAtMs: number | null;
+  renews: GrantedPlan["renews"];
+  priority: number;
+  createdAtMs: number;
+  /** The present ones, which end when they are full again; none when it does not run. */
+  windows: WindowStanding[];
+}
+
+/** In paying order. Those that are over only where `past` asks for them. */
+export function subscriptionsOf(
+  db: Db,
+  userId: string,
+  nowMs: number,
+  options: { past?: boolean } = {},
+): Promise<SubscriptionStanding[]> {
+  return standings(db, userId, nowMs, options.past ?? false);
+}
+
+export function allSubscriptions(db: Db, nowMs: number, options: { past?: boolean } = {}) {
+  return standings(db, null, nowMs, options.past ?? false);
+}
+
+async function standings(
+  db: Db,
+  userId: string | null,
+  nowMs: number,
+  past: boolean,
+): Promise<SubscriptionStanding[]> {
+  return snapshot(db, async (tx) => {
+    const granted = (await listGranted(tx, userId))
+      .map((subscription) => ({ subscription, standing: standingOf(subscription, nowMs) }))
+      .filter(({ standing }) => past || standing === "running" || standing === "upcoming");
+    const spans = granted
+      .filter(({ standing }) => standing === "running")
+      .flatMap(({ subscription }) => presentWindows(subscription, nowMs));
+    const uses = await readWindows(tx, spans, nowMs);
+    const windows = spans.map((span, i) => {
+      const { usedNano, heldNano } = uses[i] ?? { usedNano: 0n, heldNano: 0n };
+      const rest = span.limitNano - usedNano - heldNano;
+      return { ...span, usedNano, heldNano, remainingNano: rest > 0n ? rest : 0n };
+    });
+    const bySubscription = Map.groupBy(windows, ({ subscriptionId }) => subscriptionId);
+    return granted
+      .map(({ subscription, standing }) => ({
+        id: subscription.id,
+        userId: subscription.userId,
+        planName: subscription.plan.name,
+        timeZone: subscription.plan.timeZone,
+        standing,
+        startsAtMs: subscription.startsAtMs,
+        endsAtMs: presentEnd(subscription, subscription.plan.timeZone, nowMs),
+        renews: subscription.renews,
+        priority: subscription.priority,
+        createdAtMs: subscription.createdAtMs,
+        windows: (bySubscription.get(subscription.id) ?? []).map(
+          ({ subscriptionId: _, ...window }) => window,
+        ),
+      }))
+      .sort(byTurn);
+  });
+}
+
+/** The windows of a running subscription that a moment lies in. */
+export function presentWindows({ id, startsAtMs, plan }: GrantedPlan, nowMs: number) {
+  return plan.windows.map((window) => {
+    const span = windowAt(window, plan.timeZone, startsAtMs, nowMs);
+    return {
+      subscriptionId: id,
+      per: window.per,
+      counted: window.counted,
+      limitNano: limitOf(window),
+      startsAtMs: span.startsAtMs,
+      endsAtMs: span.endsAtMs,
+    };
+  });
+}
+
+const limits = new WeakMap<PlanWindow, Nano>();
+
+/** Asked at every admission, of windows that the store reads once. */
+function limitOf(window: PlanWindow): Nano {
+  const known = limits.get(window);
+  if (known !== undefined) return known;
+  const limitNano = parseUsd(window.usd);
+  limits.set(window, limitNano);
+  return limitNano;
+}

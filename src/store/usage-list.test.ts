@@ -1,0 +1,145 @@
+import { expect, test } from "bun:test";
+import fc from "fast-check";
+import { eachEngine } from "../../test/postgres.ts";
+import type { Db } from "./db.ts";
+import { insertRows } from "./insert-rows.ts";
+import { insertUsage, type UsageRow } from "./usage.ts";
+import { listUsage, type UsageCursor, type UsageFilter } from "./usage-list.ts";
+import { usageRow } from "./usage-row.test-support.ts";
+
+const row = (requestId: string, change: Partial<UsageRow> = {}): UsageRow =>
+  usageRow({ requestId, userId: "u1", ...change });
+
+const USERS = { k1: "u1", k2: "u1", k3: "u2", k4: null } as const;
+const HOUR_MS = 3_600_000;
+
+async function seedKeys(db: Db): Promise<void> {
+  const columns = ["id", "name", "user_id", "group_id", "digest", "public_id", "last4", "status"];
+  await insertRows(
+    db,
+    "api_key",
+    [...columns, "created_at_ms", "revision"],
+    Object.entries(USERS).map(([id, userId]) => [id, id, userId, "g1", id, id, "", "active", 1, 1]),
+  );
+}
+
+/** Few different instants, some of them hours apart. */
+const instant = fc
+  .tuple(fc.integer({ min: 0, max: 3 }), fc.integer({ min: 0, max: 3 }))
+  .map(([hours, ms]) => 1_000 * HOUR_MS + hours * HOUR_MS + ms);
+
+const rowsOf = fc.array(
+  fc
+    .record({
+      atMs: instant,
+      keyId: fc.constantFrom("k1" as const, "k2" as const, "k3" as const, "k4" as const),
+      groupId: fc.constantFrom("g1", "g2"),
+      publicModel: fc.constantFrom("fast", "slow"),
+      outcome: fc.constantFrom<UsageRow["outcome"][]>("completed", "failed", "refused"),
+    })
+    .map((drawn) => ({ ...drawn, userId: USERS[drawn.keyId] })),
+  { maxLength: 25 },
+);
+
+const filterOf: fc.Arbitrary<UsageFilter> = fc.record(
+  {
+    keyId: fc.constantFrom("k1", "k2", "k3"),
+    userId: fc.constantFrom("u1", "u2"),
+    groupId: fc.constantFrom("g1", "g2"),
+    model: fc.constantFrom("fast", "slow"),
+    outcome: fc.constantFrom<UsageRow["outcome"][]>("completed", "failed"),
+    fromMs: instant,
+    toMs: instant,
+  },
+  { requiredKeys: [] },
+);
+
+function matches(one: UsageRow, filter: UsageFilter): boolean {
+  return (
+    (filter.keyId === undefined || one.keyId === filter.keyId) &&
+    (filter.userId === undefined || one.userId === filter.userId) &&
+    (filter.groupId === undefined || one.groupId === filter.groupId) &&
+    (filter.model === undefined || one.publicModel === filter.model) &&
+    (filter.outcome === undefined || one.outcome === filter.outcome) &&
+    (filter.fromMs === undefined || one.atMs >= filter.fromMs) &&
+    (filter.toMs === undefined || one.atMs < filter.toMs)
+  );
+}
+
+eachEngine(({ open }) => {
+  test("the pages of any filter hold every row that matches, once, newest first", async () => {
+    await fc.assert(
+      fc.asyncProperty(rowsOf, filterOf, fc.integer({ min: 1, max: 7 }), async (drawn, filter, limit) => {
+        const db = await open();
+        await seedKeys(db);
+        const rows = drawn.map((change, i) => row(`req_${String(i).padStart(3, "0")}`, change));
+        await insertUsage(db, rows);
+        const expected = rows
+          .filter((one) => matches(one, filter))
+          .toSorted((a, b) => b.atMs - a.atMs || (a.requestId < b.requestId ? 1 : -1));
+        const listed: UsageRow[] = [];
+        let after: UsageCursor | null = null;
+        do {
+          const page = await listUsage(db, filter, { after, limit });
+          expect(page.rows.length).toBeLessThanOrEqual(limit);
+          listed.push(...page.rows);
+          after = page.next;
+        } while (after !== null);
+        expect(listed).toEqual(expected);
+        await db.close();
+      }),
+      { numRuns: 60 },
+    );
+  }, 60_000);
+
+  test("a row that arrives between two pages is in neither the next page nor twice", async () => {
+    const db = await open();
+    await insertUsage(
+      db,
+      [1, 2, 3, 4].map((i) => row(`req_${i}`, { atMs: i })),
+    );
+    const first = await listUsage(db, {}, { after: null, limit: 2 });
+    await insertUsage(db, [row("req_5", { atMs: 5 })]);
+    const second = await listUsage(db, {}, { after: first.next, limit: 2 });
+    expect([...first.rows, ...second.rows].map(({ requestId }) => requestId)).toEqual([
+      "req_4",
+      "req_3",
+      "req_2",
+      "req_1",
+    ]);
+    expect(second.next).toBeNull();
+  });
+
+  test("a page of one key is read along its index, without sorting", async () => {
+    const db = await open();
+    const filler = Array.from({ length: 2_000 }, (_, i) =>
+      row(`req_${String(i).padStart(5, "0")}`, { atMs: i, keyId: `k${i % 50}` }),
+    );
+    await insertUsage(db, filler);
+    await db.sql.script("ANALYZE");
+    const explain = db.engine === "postgres" ? "EXPLAIN" : "EXPLAIN QUERY PLAN";
+    const plan = await db.sql.text(
+      `${explain} SELECT * FROM usage WHERE key_id = 'k7' AND (at_ms, request_id) < (1500, 'req_1')
+       ORDER BY at_ms DESC, request_id DESC LIMIT 11`,
+      [],
+    );
+    const text = plan.map((line) => Object.values(line).join(" ")).join("\n");
+    expect(text).toContain("usage_key");
+    expect(text).not.toMatch(/Sort|TEMP B-TREE/);
+  });
+
+  test("a group of many keys is listed too", async () => {
+    const db = await open();
+    const filler = Array.from({ length: 450 }, (_, i) =>
+      row(`req_${String(i).padStart(5, "0")}`, { atMs: i, keyId: `k${i % 225}`, groupId: `g${i % 2}` }),
+    );
+    await insertUsage(db, [...filler, row("req_old", { atMs: 0, groupId: "g1", outcome: "failed" })]);
+    const { rows } = await listUsage(db, { groupId: "g1" }, { after: null, limit: 300 });
+    expect(rows.map(({ requestId }) => requestId)).toEqual([
+      ...filler.flatMap(({ requestId, groupId }) => (groupId === "g1" ? [requestId] : [])).toReversed(),
+      "req_old",
+    ]);
+    const failed = await listUsage(db, { groupId: "g1", outcome: "failed" }, { after: null, limit: 1 });
+    expect(failed.rows.map(({ requestId }) => requestId)).toEqual(["req_old"]);
+  });
+});

@@ -1,0 +1,76 @@
+/** What each user has, and how much of it is held for requests under way. Changed only with an entry or a hold. */
+
+import type { Nano } from "../money/nano.ts";
+import type { Db } from "./db.ts";
+import { insertRows } from "./insert-rows.ts";
+import { nano, text } from "./row.ts";
+import { selectIn } from "./select-in.ts";
+
+export interface Wallet {
+  balanceNano: Nano;
+  heldNano: Nano;
+}
+
+const EMPTY: Wallet = { balanceNano: 0n, heldNano: 0n };
+
+export async function readWallet(db: Db, userId: string): Promise<Wallet> {
+  const [row] = await db.sql`
+    SELECT CAST(balance_nano AS TEXT) AS balance_nano, CAST(held_nano AS TEXT) AS held_nano
+    FROM wallet WHERE user_id = ${userId}`;
+  return row === undefined
+    ? EMPTY
+    : { balanceNano: nano(row, "balance_nano"), heldNano: nano(row, "held_nano") };
+}
+
+/** The balance of every user who has one. */
+export async function readFunds(db: Db): Promise<Map<string, Nano>> {
+  const rows = await db.sql`
+    SELECT user_id, CAST(balance_nano AS TEXT) AS balance_nano FROM wallet WHERE balance_nano > 0`;
+  return new Map(rows.map((row) => [text(row, "user_id"), nano(row, "balance_nano")]));
+}
+
+/** Until the transaction ends nobody else changes them. A user without a wallet is left out. */
+export async function lockWallets(tx: Db, userIds: readonly string[]): Promise<Map<string, Wallet>> {
+  // In one order everywhere: two nodes that want the same wallets then wait for each other instead of deadlocking.
+  const rows = await selectIn(
+    tx,
+    `SELECT user_id, CAST(balance_nano AS TEXT) AS balance_nano, CAST(held_nano AS TEXT) AS held_nano
+     FROM wallet WHERE user_id`,
+    userIds.toSorted(),
+    tx.engine === "postgres" ? "ORDER BY user_id FOR UPDATE" : "",
+  );
+  return new Map(
+    rows.map((row) => [
+      text(row, "user_id"),
+      { balanceNano: nano(row, "balance_nano"), heldNano: nano(row, "held_nano") },
+    ]),
+  );
+}
+
+/** The same of one user, whose wallet is made if there is none. */
+export async function lockWallet(tx: Db, userId: string): Promise<Wallet> {
+  await tx.sql`
+    INSERT INTO wallet (user_id, balance_nano, held_nano) VALUES (${userId}, 0, 0)
+    ON CONFLICT (user_id) DO NOTHING`;
+  return (await lockWallets(tx, [userId])).get(userId) ?? EMPTY;
+}
+
+export async function changeWallet(tx: Db, userId: string, addNano: Nano): Promise<void> {
+  await tx.sql`
+    UPDATE wallet SET balance_nano = balance_nano + CAST(${addNano.toString()} AS BIGINT)
+    WHERE user_id = ${userId}`;
+}
+
+/** Of wallets that are locked: what they hold now, whatever they held before. */
+export async function writeWallets(tx: Db, wallets: readonly (readonly [string, Wallet])[]): Promise<void> {
+  const rows = wallets
+    .toSorted(([a], [b]) => (a < b ? -1 : 1))
+    .map(([userId, { balanceNano, heldNano }]) => [userId, balanceNano.toString(), heldNano.toString()]);
+  await insertRows(
+    tx,
+    "wallet",
+    ["user_id", "balance_nano", "held_nano"],
+    rows,
+    "ON CONFLICT (user_id) DO UPDATE SET balance_nano = excluded.balance_nano, held_nano = excluded.held_nano",
+  );
+}
