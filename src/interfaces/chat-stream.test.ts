@@ -133,6 +133,17 @@ describe("usage the client did not ask for", () => {
     expect(reader.usage?.outputTokens).toBe(3);
   });
 
+  test("is early until the answer has given its reasons, and when more was said since", () => {
+    const early = { ...chunk(), usage: { prompt_tokens: 3, completion_tokens: 0 } };
+    const reader = open();
+    jsonHeard(reader, [early]);
+    expect(reader.usage).toMatchObject({ outputTokens: 0, isEarly: true });
+    jsonHeard(reader, [chunk(), finish()]);
+    expect(reader.usage).toMatchObject({ outputTokens: 0, isEarly: true });
+    jsonHeard(reader, [usageChunk]);
+    expect(reader.usage).toMatchObject({ outputTokens: 4, isEarly: false });
+  });
+
   test("an explicit 0 is a usage", () => {
     const reader = open();
     jsonHeard(reader, [chunk(), chunk({ choices: [], usage: { prompt_tokens: 0, completion_tokens: 0 } })]);
@@ -294,9 +305,9 @@ describe("the end", () => {
   test("of several choices all have to give their reason", () => {
     const reader = open({ choices: 3 });
     play(reader, [finish(0), finish(0), finish(2)].map(block));
-    expect(reader.saidEverything()).toBe(false);
+    expect([reader.saidEverything(), reader.isEnding()]).toEqual([false, false]);
     play(reader, [block(finish(1))]);
-    expect(reader.saidEverything()).toBe(true);
+    expect([reader.saidEverything(), reader.isEnding()]).toEqual([true, true]);
   });
 
   test("several choices may give it in one chunk", () => {

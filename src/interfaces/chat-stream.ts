@@ -10,7 +10,8 @@ import { scanObject, wantedFields } from "../wire/json-scan.ts";
 import { applySplices, editMembers, jsonString } from "../wire/splice.ts";
 import { isDone, readEvent } from "../wire/sse.ts";
 import { DONE, formatEvent } from "../wire/sse-write.ts";
-import { DROPPED, type StreamOutcome, type StreamReader, type Verdict } from "./stream.ts";
+import { addChatDelta } from "./delta-text.ts";
+import { DROPPED, type StreamOutcome, type StreamReader, type TextSink, type Verdict } from "./stream.ts";
 import { readUpstreamError } from "./upstream-error.ts";
 import { readUsage, type TokenUsage } from "./usage.ts";
 
@@ -22,6 +23,7 @@ const CLOSE_AND_END = Buffer.from("}\n\n");
 const USAGE = Buffer.from('"usage"');
 const USAGE_NULL_AT_END = Buffer.from(',"usage":null}');
 const ERROR = Buffer.from('"error"');
+const DELTA = Buffer.from('"delta"');
 const FINISH_REASON = Buffer.from('"finish_reason"');
 const FOLLOWING_BYTES_MAX = 2_048;
 const QUOTE = 0x22;
@@ -32,11 +34,15 @@ export interface ChatReaderOptions {
   hidesUsage: boolean;
   choices: number;
   depthMax: number;
+  sink?: TextSink | null | undefined;
 }
 
 export function openChatReader(options: ChatReaderOptions): StreamReader {
   const { publicModel, hidesUsage, depthMax } = options;
+  const sink = options.sink ?? null;
   let usage: TokenUsage | null = null;
+  /** More was said after it. */
+  let isUsageOld = false;
   /** Indexes of the choices that gave a reason for ending. */
   const finished = new Set<unknown>();
   let outcome: StreamOutcome = "failed";
@@ -86,7 +92,9 @@ export function openChatReader(options: ChatReaderOptions): StreamReader {
     } else if (isWithin(bytes, USAGE, from, end)) {
       return null;
     }
+    isUsageOld = true;
     noteFinished(bytes, from, start, end);
+    if (sink !== null) noteText(bytes, from, start, end, sink);
     const tail = to === end ? EVENT_END : CLOSE_AND_END;
     const replacement = Buffer.allocUnsafe(ours.length + to - from + tail.length);
     put(replacement, put(replacement, put(replacement, 0, ours), bytes, from, to), tail);
@@ -104,10 +112,12 @@ export function openChatReader(options: ChatReaderOptions): StreamReader {
       const found = readUpstreamError(parseJson(chunk));
       return { phase: "failed", error: found ?? { code: null, type: null, param: null, message: "" } };
     }
-    if (counted?.kind === "object") usage = readUsage(parseJson(chunk, counted.start, counted.end)) ?? usage;
+    isUsageOld = true;
+    if (counted?.kind === "object") takeUsage(parseJson(chunk, counted.start, counted.end));
     const empty = choices === undefined || isEmptyArray(chunk.subarray(choices.start, choices.end));
     if (counted?.kind === "object" && empty && hidesUsage) return DROPPED;
     noteFinished(chunk, 0, 0, chunk.length);
+    if (sink !== null) noteText(chunk, 0, 0, chunk.length, sink);
     const name = jsonString(publicModel);
     // A beginning that holds usage is not one to repeat.
     if (model?.kind === "string" && !(counted && counted.start < model.start)) {
@@ -126,10 +136,31 @@ export function openChatReader(options: ChatReaderOptions): StreamReader {
     return { phase: hasContent ? "content" : "lifecycle", replacement: formatEvent(null, json) };
   }
 
+  function takeUsage(json: unknown): void {
+    const told = readUsage(json);
+    if (told === null) return;
+    usage = told;
+    isUsageOld = false;
+  }
+
   function noteFinished(bytes: Uint8Array, from: number, start: number, end: number): void {
     if (!givesFinishReason(bytes, from, end)) return;
     for (const choice of choicesOf(parseJson(bytes, start, end))) {
       if (typeof choice.finish_reason === "string") finished.add(choice.index);
+    }
+  }
+
+  function noteText(bytes: Uint8Array, from: number, start: number, end: number, to: TextSink): void {
+    const at = find(bytes, DELTA, from);
+    if (at === -1 || at >= end) return;
+    if (options.choices === 1) {
+      addChatDelta(bytes, at + DELTA.length, end, 0, to);
+      return;
+    }
+    // Deltas of several choices come mixed: which one it is may be told before the delta or after it.
+    for (const { index, delta } of choicesOf(parseJson(bytes, start, end))) {
+      const json = Buffer.from(JSON.stringify(delta ?? {}));
+      addChatDelta(json, 0, json.length, typeof index === "number" ? index : 0, to);
     }
   }
 
@@ -140,13 +171,15 @@ export function openChatReader(options: ChatReaderOptions): StreamReader {
       if (all) outcome = "completed";
       return all;
     },
+    isEnding: () => finished.size >= options.choices,
     // `[DONE]` is the terminal event itself; it is added when an upstream that said everything forgot it.
     done: DONE,
     failure: (error: ApiError, requestId: string) =>
       formatEvent(null, JSON.stringify({ error: errorObject(error, requestId) })),
     stillWorking: () => null,
+    // Some tell it with every chunk, or zeros at first: at its end an answer has given its reasons.
     get usage() {
-      return usage;
+      return usage !== null && (isUsageOld || finished.size === 0) ? { ...usage, isEarly: true } : usage;
     },
     images: 0,
     responseId: null,

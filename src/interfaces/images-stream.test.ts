@@ -49,10 +49,29 @@ describe("a stream of images", () => {
   test("that ends early is complete if it brought a picture", () => {
     const reader = open(3);
     read(reader, block("image_generation.partial_image"));
-    expect(reader.saidEverything()).toBe(false);
+    expect([reader.saidEverything(), reader.isEnding()]).toEqual([false, false]);
     read(reader, COMPLETED);
-    expect(reader.saidEverything()).toBe(true);
+    expect([reader.saidEverything(), reader.isEnding()]).toEqual([true, true]);
     expect(reader.outcome).toBe("completed");
+  });
+
+  test("that breaks off in a picture counts it, unless its upstream says that it failed", () => {
+    const reader = open(2);
+    expect(reader.images).toBe(0);
+    read(reader, block("image_generation.partial_image"));
+    expect(reader.images).toBe(1);
+    read(reader, COMPLETED);
+    expect(reader.images).toBe(2);
+    read(reader, block("error", { error: { message: "m" } }));
+    expect(reader.images).toBe(1);
+  });
+
+  test("that ends early has the pictures that were finished", () => {
+    const reader = open(2);
+    read(reader, block("image_generation.partial_image"));
+    read(reader, COMPLETED);
+    reader.saidEverything();
+    expect(reader.images).toBe(1);
   });
 
   test("an event without its event line gets it", () => {

@@ -21,6 +21,8 @@ const EVENT = wantedFields(["type", "usage", "error"]);
 export function openImagesReader(options: { choices: number; depthMax: number }): StreamReader {
   let usage: TokenUsage | null = null;
   let images = 0;
+  /** One more has been begun. */
+  let isBegun = false;
   let outcome: StreamOutcome = "failed";
   let badEvents = 0;
 
@@ -33,6 +35,7 @@ export function openImagesReader(options: { choices: number; depthMax: number })
     const scan = scanObject(json, 0, json.length, EVENT, { depthMax: options.depthMax });
     const type = scan.ok && scan.fields.type ? stringValue(json, scan.fields.type) : null;
     if (scan.ok && (type === "error" || (scan.fields.error && scan.fields.error.kind !== "null"))) {
+      isBegun = false;
       const found = readUpstreamError(parseJson(json));
       return { phase: "failed", error: found ?? { code: null, type: null, param: null, message: "" } };
     }
@@ -42,6 +45,7 @@ export function openImagesReader(options: { choices: number; depthMax: number })
     }
     const replacement = isPlain(event, bytes, start, end) ? null : formatEvent(type, json);
     if (!type.endsWith(".completed")) {
+      isBegun = true;
       return replacement === null ? PASS_CONTENT : { phase: "content", replacement };
     }
     images++;
@@ -58,6 +62,7 @@ export function openImagesReader(options: { choices: number; depthMax: number })
       if (images > 0) outcome = "completed";
       return images > 0;
     },
+    isEnding: () => images > 0,
     done: null,
     failure: (error: ApiError, requestId: string) =>
       formatEvent("error", JSON.stringify({ type: "error", error: errorObject(error, requestId) })),
@@ -65,8 +70,9 @@ export function openImagesReader(options: { choices: number; depthMax: number })
     get usage() {
       return usage;
     },
+    // One that its client or its upstream broke off was drawn all the same. The last of several may be under way too.
     get images() {
-      return images;
+      return isBegun && outcome !== "completed" ? images + 1 : images;
     },
     responseId: null,
     get outcome() {

@@ -20,6 +20,8 @@ import {
 import { editMembers, jsonString, type Splice, spliceParts } from "../wire/splice.ts";
 import { beginningOf } from "./conversation.ts";
 import { dropEncryptedReasoning } from "./foreign-reasoning.ts";
+import { type InputReach, inputReachOf } from "./input-reach.ts";
+import { type InputSize, inputSizeOf } from "./input-size.ts";
 import type { Endpoint, EndpointName, ModelRequest, RequestBody } from "./request.ts";
 
 /** Fields the gateway acts on or meters by. None may appear twice: parsers differ in which one they keep. */
@@ -39,6 +41,8 @@ const ROUTING_FIELDS = [
   "max_output_tokens",
   "max_completion_tokens",
   "max_tokens",
+  "size",
+  "quality",
 ] as const;
 type RoutingField = (typeof ROUTING_FIELDS)[number];
 type RoutingScan = ObjectScan<RoutingField>;
@@ -46,11 +50,8 @@ type RoutingScan = ObjectScan<RoutingField>;
 const ROUTING = wantedFields(ROUTING_FIELDS);
 const STREAM_OPTIONS = wantedFields(["include_usage"]);
 const BYTES_PER_TOKEN = 4;
-/** Smaller bodies hold no picture worth looking for. */
-const PICTURE_BODY_BYTES_MIN = 16 * 1024;
-/** About a thousand tokens, which is what one usually takes. */
-const PICTURE_BYTES_COUNTED = 4_000;
-const BASE64_MARK = Buffer.from(";base64,");
+/** What a picture usually takes. */
+const PICTURE_TOKENS = 1_000;
 const OUTPUT_TOKENS_USUAL = 500;
 const TRUE = new TextEncoder().encode("true");
 const INCLUDE_USAGE = new TextEncoder().encode('{"include_usage":true}');
@@ -73,19 +74,40 @@ export function readJsonRequest(
   const usage =
     endpoint.name === "chat.completions" && stream ? forceUsage(bytes, scan, limits.depthMax) : null;
   const background = readBoolean(fields.background, "background");
+  const inputSize = inputSizeOf(bytes);
+  const outputTokensMax = outputBound(bytes, endpoint, fields);
+  let reach: InputReach | null = null;
   return {
     publicModel,
     stream,
     hidesUsage: usage !== null,
     choices: fields.n ? readCount(bytes, fields.n) : 1,
     previousResponseId: readPreviousResponse(bytes, fields.previous_response_id),
+    readsKept: endpoint.interface === "responses" && continues(fields),
     keepsResponse: endpoint.name === "responses" && fields.store?.kind !== "false",
     background,
-    tokensEstimate: estimateTokens(bytes, fields),
+    tokensEstimate: estimateTokens(inputSize, outputTokensMax),
+    inputSize,
+    inputReach() {
+      reach ??= inputReachOf(bytes, inputSize);
+      return reach;
+    },
+    outputTokensMax,
+    imageKind:
+      endpoint.interface === "images"
+        ? imageKindOf(textOf(bytes, fields.size), textOf(bytes, fields.quality))
+        : null,
+    inputText: { kind: "json", bytes },
     conversation: () =>
       textOf(bytes, fields.prompt_cache_key) ?? beginningOf(bytes, fields.messages ?? fields.input),
-    body: jsonBody(bytes, scan, usage ?? [], limits.depthMax),
+    body: jsonBody(bytes, scan, endpoint, usage ?? [], limits.depthMax),
   };
+}
+
+/** As prices name them: "1024x1024/high", or the size alone. */
+export function imageKindOf(size: string | null, quality: string | null): string | null {
+  if (size === null) return null;
+  return quality === null ? size : `${size}/${quality}`;
 }
 
 function scanRouting(bytes: Uint8Array, depthMax: number): RoutingScan {
@@ -164,13 +186,19 @@ function checkContent(bytes: Uint8Array, { fields }: RoutingScan, endpoint: Endp
     case "responses":
     case "responses.compact":
     case "responses.input_tokens": {
-      const continues = [fields.previous_response_id, fields.conversation, fields.prompt].some(
-        (field) => field && field.kind !== "null",
-      );
-      if (continues && (!fields.input || fields.input.kind === "null")) return;
+      if (continues(fields) && !isThere(fields.input)) return;
       requireKind(bytes, fields.input, "input", ["string", "array"], "a string or an array of items");
     }
   }
+}
+
+/** A response that the upstream builds on something it keeps. */
+function continues(fields: RoutingScan["fields"]): boolean {
+  return isThere(fields.previous_response_id) || isThere(fields.conversation) || isThere(fields.prompt);
+}
+
+function isThere(field: Field | undefined): field is Field {
+  return field !== undefined && field.kind !== "null";
 }
 
 function requireKind(
@@ -180,7 +208,7 @@ function requireKind(
   kinds: readonly ValueKind[],
   described: string,
 ): void {
-  if (!field || field.kind === "null") throw missing(name, described);
+  if (!isThere(field)) throw missing(name, described);
   if (!kinds.includes(field.kind)) throw wrongType(name, described, field.kind);
   if (name === "messages" && isEmptyArray(bytes, field)) {
     throw new ApiError("invalid_value", "`messages` is empty. Send at least one message.", { param: name });
@@ -214,22 +242,49 @@ function forceUsage(bytes: Uint8Array, scan: RoutingScan, depthMax: number): Spl
  * Text is about four bytes a token; an answer without a bound of its own is taken to be of ordinary length. A picture
  * is not counted by its bytes.
  */
-function estimateTokens(bytes: Uint8Array, fields: RoutingScan["fields"]): number {
-  const bound = fields.max_output_tokens ?? fields.max_completion_tokens ?? fields.max_tokens;
-  const output = bound === undefined ? null : integerValue(bytes, bound);
-  return Math.ceil(textBytes(bytes) / BYTES_PER_TOKEN) + Math.max(0, output ?? OUTPUT_TOKENS_USUAL);
+function estimateTokens({ textBytes, media }: InputSize, outputTokensMax: number | null): number {
+  const input = Math.ceil(textBytes / BYTES_PER_TOKEN) + media * PICTURE_TOKENS;
+  return input + (outputTokensMax ?? OUTPUT_TOKENS_USUAL);
 }
 
-function textBytes(bytes: Uint8Array): number {
-  if (bytes.length < PICTURE_BODY_BYTES_MIN) return bytes.length;
-  let total = bytes.length;
-  for (let at = find(bytes, BASE64_MARK, 0); at !== -1; at = find(bytes, BASE64_MARK, at)) {
-    const end = bytes.indexOf(0x22, at);
-    if (end === -1) break;
-    total -= Math.max(0, end - at - PICTURE_BYTES_COUNTED);
-    at = end;
+/** Fields that another family bounds its answers by mean nothing to an upstream, and must not lessen a hold. */
+const CHAT_BOUNDS = ["max_completion_tokens", "max_tokens"] as const;
+const RESPONSES_BOUNDS = ["max_output_tokens"] as const;
+
+function boundsOf(endpoint: Endpoint): readonly RoutingField[] {
+  return endpoint.interface === "responses" ? RESPONSES_BOUNDS : CHAT_BOUNDS;
+}
+
+/** Of two the larger: upstreams differ in which one they keep. */
+function outputBound(bytes: Uint8Array, endpoint: Endpoint, fields: RoutingScan["fields"]): number | null {
+  let most: number | null = null;
+  for (const name of boundsOf(endpoint)) {
+    const field = fields[name];
+    if (!isThere(field)) continue;
+    const tokens = integerValue(bytes, field);
+    // Not a count: what an upstream makes of it is not known, and to some -1 is no bound at all.
+    if (tokens === null || tokens < 1) return null;
+    most = Math.max(most ?? 0, tokens);
   }
-  return total;
+  return most;
+}
+
+/** Each bound that is there is lowered; the family's own is put in where there is none. */
+function capEdits(
+  bytes: Uint8Array,
+  endpoint: Endpoint,
+  fields: RoutingScan["fields"],
+  tokens: number,
+): { [name in RoutingField]?: Uint8Array } {
+  const edits: { [name in RoutingField]?: Uint8Array } = {};
+  const names = boundsOf(endpoint);
+  const used = names.filter((name) => isThere(fields[name]));
+  for (const name of used.length > 0 ? used : names.slice(0, 1)) {
+    const field = fields[name];
+    const own = field === undefined ? null : integerValue(bytes, field);
+    edits[name] = Buffer.from(String(own === null || own < 1 ? tokens : Math.min(own, tokens)));
+  }
+  return edits;
 }
 
 function textOf(bytes: Uint8Array, field: Field | undefined): string | null {
@@ -239,6 +294,7 @@ function textOf(bytes: Uint8Array, field: Field | undefined): string | null {
 function jsonBody(
   bytes: Uint8Array,
   scan: RoutingScan,
+  endpoint: Endpoint,
   always: readonly Splice[],
   depthMax: number,
 ): RequestBody {
@@ -251,8 +307,12 @@ function jsonBody(
     withoutEncryptedReasoning() {
       const dropped = dropEncryptedReasoning(bytes, scan.fields.input, depthMax);
       if (dropped.length === 0) return null;
-      const rest = jsonBody(bytes, scan, [...always, ...dropped], depthMax);
+      const rest = jsonBody(bytes, scan, endpoint, [...always, ...dropped], depthMax);
       return { ...rest, withoutEncryptedReasoning: () => null };
+    },
+    withOutputCap(tokens) {
+      const cap = editMembers(bytes, scan, capEdits(bytes, endpoint, scan.fields, tokens));
+      return jsonBody(bytes, scan, endpoint, [...always, ...cap], depthMax);
     },
     mentions: (word) => find(bytes, Buffer.from(word), 0) !== -1,
     dispose: async () => {},

@@ -16,6 +16,13 @@ export interface MultipartLimits {
   fileBytesMax: number;
   /** Text fields to report; each may come once. */
   wanted: readonly string[];
+  /** Whoever wants to see everything, as it passes. */
+  watch?(name: string): PartWatcher;
+}
+
+export interface PartWatcher {
+  add(content: Uint8Array): void;
+  end(): void;
 }
 
 export interface MultipartScanner {
@@ -70,6 +77,7 @@ interface Part {
   bytes: number;
   /** The value of a wanted field so far; null for anything else. */
   kept: Uint8Array[] | null;
+  watcher: PartWatcher | null;
 }
 
 const LINE_END = Buffer.from("\r\n");
@@ -170,7 +178,8 @@ export function openMultipartScanner(boundary: string, limits: MultipartLimits):
         return refuse("too_many_files", `\`${family}\` has more than ${limits.filesMax} files.`, family);
       }
     }
-    part = { name, isFile, start, bytes: 0, kept: wanted ? [] : null };
+    const watcher = limits.watch?.(name) ?? null;
+    part = { name, isFile, start, bytes: 0, kept: wanted ? [] : null, watcher };
     step = readContent;
     return true;
   }
@@ -196,6 +205,7 @@ export function openMultipartScanner(boundary: string, limits: MultipartLimits):
 
   function takeContent(to: Part, content: Uint8Array): boolean {
     to.bytes += content.length;
+    to.watcher?.add(content);
     if (to.isFile && to.bytes > limits.fileBytesMax) {
       return refuse("file_too_large", `\`${to.name}\` is larger than ${limits.fileBytesMax} bytes.`, to.name);
     }
@@ -214,7 +224,8 @@ export function openMultipartScanner(boundary: string, limits: MultipartLimits):
     return true;
   }
 
-  function closePart({ name, isFile, start, bytes, kept }: Part): boolean {
+  function closePart({ name, isFile, start, bytes, kept, watcher }: Part): boolean {
+    watcher?.end();
     if (isFile) files.push({ name, bytes });
     if (kept === null) return true;
     const value = decodeText(kept);

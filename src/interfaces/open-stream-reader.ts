@@ -4,16 +4,17 @@ import { openChatReader } from "./chat-stream.ts";
 import { openImagesReader } from "./images-stream.ts";
 import type { Endpoint, ModelRequest } from "./request.ts";
 import { openResponsesReader } from "./responses-stream.ts";
-import type { StreamReader } from "./stream.ts";
+import type { StreamReader, TextSink } from "./stream.ts";
 
 export function openStreamReader(
   endpoint: Endpoint,
   request: Pick<ModelRequest, "publicModel" | "hidesUsage" | "choices">,
-  options: { depthMax: number; nowMs(): number },
+  /** Without a sink nothing is read out of the deltas, and nothing is paid for it. */
+  options: { depthMax: number; nowMs(): number; sink?: TextSink | null },
 ): StreamReader {
   switch (endpoint.interface) {
     case "chat":
-      return openChatReader({ ...request, depthMax: options.depthMax });
+      return openChatReader({ ...request, depthMax: options.depthMax, sink: options.sink });
     case "images":
       return openImagesReader({ choices: request.choices, depthMax: options.depthMax });
     case "responses":

@@ -2,6 +2,8 @@
 
 import type { Interface } from "../records.ts";
 import type { Part } from "../wire/splice.ts";
+import type { InputReach } from "./input-reach.ts";
+import type { InputSize } from "./input-size.ts";
 
 /** A body that can be sent again, to another account under another model name. */
 export interface RequestBody {
@@ -10,10 +12,17 @@ export interface RequestBody {
   forUpstream(upstreamModel: string): UpstreamBody;
   /** The body without reasoning that another account encrypted; null when it holds none. */
   withoutEncryptedReasoning(): RequestBody | null;
+  /** The body with the answer bounded to so many tokens, in the fields that the client used for it. */
+  withOutputCap(tokens: number): RequestBody;
   /** True if the client itself sent this word: then an answer may repeat it. */
   mentions(word: string): boolean;
   dispose(): Promise<void>;
 }
+
+export type InputText =
+  | { kind: "json"; bytes: Uint8Array }
+  /** Of a form: what of it is text, and a digest of all of it if somebody needs one. */
+  | { kind: "texts"; texts: readonly string[]; formDigest: string | null };
 
 /** In memory, in parts; or read from disk anew each time it is opened. */
 export type UpstreamBody = readonly Part[] | { contentLength: number; open(): ReadableStream<Uint8Array> };
@@ -26,11 +35,23 @@ export interface ModelRequest {
   /** How many choices a chat stream has to finish before it is complete. */
   readonly choices: number;
   readonly previousResponseId: string | null;
+  /** The model reads more than the body: what its upstream keeps of a conversation, or a prompt. */
+  readonly readsKept: boolean;
   /** The upstream keeps the response, so that later calls can name it. */
   readonly keepsResponse: boolean;
   readonly background: boolean;
   /** Tokens it may take, in and out, judged from its size and its own bound: for limits, settled later. */
   readonly tokensEstimate: number;
+  /** What it gives the model to read. */
+  readonly inputSize: InputSize;
+  /** What it may give the model to read beside its text. Worked out when first asked for: only where somebody pays. */
+  inputReach(): InputReach;
+  /** The bound that the client sets to one answer; null when it sets none. */
+  readonly outputTokensMax: number | null;
+  /** Size and quality of the pictures it asks for, as far as it says: "1024x1024/high". */
+  readonly imageKind: string | null;
+  /** What counts when no upstream tells how long the input was. */
+  readonly inputText: InputText;
   /** Names the conversation, if the body does; asked for only when there is more than one account. */
   conversation(): string | null;
   readonly body: RequestBody;

@@ -49,6 +49,16 @@ function told(reader: StreamReader, text: string): { event: string | undefined; 
 
 const USAGE = { input_tokens: 3, output_tokens: 4, total_tokens: 7 };
 
+test("usage is believed at the end only, for some begin with one of zeros", () => {
+  const reader = open();
+  const zeros = { input_tokens: 0, output_tokens: 0, total_tokens: 0 };
+  read(reader, block("response.created", { response: response({ usage: zeros }) }));
+  read(reader, block("response.in_progress", { response: response({ usage: zeros }) }));
+  expect(reader.usage).toBeNull();
+  read(reader, block("response.failed", { response: response({ status: "failed", usage: USAGE }) }));
+  expect(reader.usage).toMatchObject({ inputTokens: 3, outputTokens: 4 });
+});
+
 describe("life-cycle events", () => {
   test.each([
     ["response.created", "lifecycle"],
@@ -224,6 +234,20 @@ describe("failures", () => {
       phase: "failed",
       error: { code: "server_error", type: null, param: null, message: "" },
     });
+  });
+
+  test("a stream whose last event closed something is ending, until it begins something else", () => {
+    const reader = open();
+    const endings = ["output_text.delta", "output_text.done", "output_item.done", "output_item.added"].map(
+      (type) => {
+        read(reader, block(`response.${type}`));
+        return reader.isEnding();
+      },
+    );
+    expect(endings).toEqual([false, true, true, false]);
+    // As an upstream may send it that writes no event lines.
+    read(reader, `data: ${JSON.stringify({ type: "response.output_item.done" })}`);
+    expect(reader.isEnding()).toBe(true);
   });
 
   test("a stream without a terminal event never said everything", () => {

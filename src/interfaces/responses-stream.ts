@@ -7,12 +7,15 @@ import { type Field, integerValue, scanObject, stringValue, wantedFields } from 
 import { applySplices, jsonString, replaceValue } from "../wire/splice.ts";
 import { isPlain, readEvent, type Slice } from "../wire/sse.ts";
 import { DONE, formatEvent } from "../wire/sse-write.ts";
+import { textsOfResponse } from "./answer-text.ts";
+import { addResponsesDelta } from "./delta-text.ts";
 import {
   DROPPED,
   isEventName,
   PASS_CONTENT,
   type StreamOutcome,
   type StreamReader,
+  type TextSink,
   type Verdict,
 } from "./stream.ts";
 import { readUpstreamError, type UpstreamError } from "./upstream-error.ts";
@@ -44,14 +47,20 @@ export interface ResponsesReaderOptions {
   publicModel: string;
   depthMax: number;
   nowMs(): number;
+  sink?: TextSink | null | undefined;
 }
 
 export function openResponsesReader(options: ResponsesReaderOptions): StreamReader {
   const { publicModel, depthMax } = options;
+  const sink = options.sink ?? null;
   let usage: TokenUsage | null = null;
   let responseId: string | null = null;
   let outcome: StreamOutcome = "failed";
   let badEvents = 0;
+  /** Some text went to the sink. */
+  let saidSomething = false;
+  /** The last event was the end of an item, or of a part of one. */
+  let lastClosed = false;
   /** The last event, kept for the sequence number that our own terminal event must follow. */
   let last: Slice | null = null;
   /** The last life-cycle event's `response`, as the client knows it. */
@@ -65,6 +74,8 @@ export function openResponsesReader(options: ResponsesReaderOptions): StreamRead
     if (plain && named !== null && named.end - named.start > LIFECYCLE_NAME_BYTES_MAX) {
       if (!looksWhole(event.data)) return bad();
       last = event.data;
+      lastClosed = closes(named);
+      if (sink !== null) saidSomething = addResponsesDelta(named, event.data, sink) || saidSomething;
       return PASS_CONTENT;
     }
     if (isDoneMark(event.data)) return DROPPED;
@@ -78,7 +89,13 @@ export function openResponsesReader(options: ResponsesReaderOptions): StreamRead
     const phase = LIFECYCLE_PHASE.get(type);
     // A failure is told in our own words: they take the number that the upstream's had.
     if (phase !== "failed") last = data;
+    lastClosed = type.endsWith(".done");
     if (phase === undefined) {
+      if (sink !== null && scan.fields.type) {
+        const { start, end } = scan.fields.type;
+        const name = { bytes: data.bytes, start: start + 1, end: end - 1 };
+        saidSomething = addResponsesDelta(name, data, sink) || saidSomething;
+      }
       // Written anew when the `event:` line is missing (clients that dispatch on it would see nothing) or when there
       // are others beside it (ids, comments), which are between us and the upstream.
       return named === type
@@ -87,11 +104,24 @@ export function openResponsesReader(options: ResponsesReaderOptions): StreamRead
     }
     const response = scan.fields.response;
     const json =
-      response?.kind === "object" ? takeResponse(data.bytes, response, data.start, data.end) : slice(data);
+      response?.kind === "object"
+        ? takeResponse(data.bytes, response, data.start, data.end, phase !== "lifecycle")
+        : slice(data);
     if (phase === "failed") return { phase, error: errorIn(json) };
     const replacement = formatEvent(type, json);
-    if (phase === "terminal") outcome = OUTCOME.get(type) ?? "completed";
+    if (phase === "terminal") {
+      outcome = OUTCOME.get(type) ?? "completed";
+      if (sink !== null && usage === null && !saidSomething && response) noteWhole(data, response, sink);
+    }
     return { phase, replacement };
+  }
+
+  /** An upstream that streams nothing but its end, and counts nothing: what it said stands there. */
+  function noteWhole(data: Slice, response: Field, to: TextSink): void {
+    for (const said of textsOfResponse(parseJson(data.bytes, response.start, response.end))) {
+      const json = jsonString(said);
+      to.addWhole(json, 1, json.length - 1, 0);
+    }
   }
 
   function bad(): Verdict {
@@ -99,13 +129,24 @@ export function openResponsesReader(options: ResponsesReaderOptions): StreamRead
     return DROPPED;
   }
 
-  /** Reads what metering needs from the event's response and gives the event's JSON with the public model in. */
-  function takeResponse(bytes: Uint8Array, response: Field, from: number, to: number): Uint8Array {
+  /**
+   * Reads what metering needs from the event's response and gives the event's JSON with the public model in. Usage is
+   * true at the end: some upstreams begin with one of zeros.
+   */
+  function takeResponse(
+    bytes: Uint8Array,
+    response: Field,
+    from: number,
+    to: number,
+    isEnd: boolean,
+  ): Uint8Array {
     const inner = scanObject(bytes, response.start, response.end, RESPONSE, { depthMax });
     if (!inner.ok) return bytes.subarray(from, to);
     const { id, model, usage: counted } = inner.fields;
     if (id) responseId = stringValue(bytes, id) ?? responseId;
-    if (counted?.kind === "object") usage = readUsage(parseJson(bytes, counted.start, counted.end)) ?? usage;
+    if (isEnd && counted?.kind === "object") {
+      usage = readUsage(parseJson(bytes, counted.start, counted.end)) ?? usage;
+    }
     const name = jsonString(publicModel);
     const splices = model?.kind === "string" ? [replaceValue(model, name)] : [];
     const window = bytes.subarray(from, to);
@@ -160,6 +201,7 @@ export function openResponsesReader(options: ResponsesReaderOptions): StreamRead
   return {
     read,
     saidEverything: () => false,
+    isEnding: () => lastClosed,
     done: DONE,
     failure,
     stillWorking: () =>
@@ -235,6 +277,11 @@ function emptyResponse(model: string, createdAt: number, requestId: string): Rec
 
 function isDoneMark(data: Slice): boolean {
   return data.end - data.start === 6 && data.bytes[data.start] === 0x5b && text(data) === "[DONE]";
+}
+
+/** `response.output_text.done` and its like; no other event's name ends alike. */
+function closes({ bytes, end }: Slice): boolean {
+  return bytes[end - 1] === 0x65 && bytes[end - 5] === 0x2e;
 }
 
 /** A line that broke off would end a client's whole stream. This finds nearly all of them, without a scan. */

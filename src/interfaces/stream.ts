@@ -26,6 +26,8 @@ export interface StreamReader {
   read(bytes: Uint8Array, start: number, end: number): Verdict;
   /** The upstream ended without a terminal event: true if everything was said all the same. */
   saidEverything(): boolean;
+  /** What was said last closes something: unless more is begun, only the terminal event and its usage are to come. */
+  isEnding(): boolean;
   /** Written after the terminal event, or when everything was said without one. */
   readonly done: Uint8Array | null;
   /** The end of a stream that broke: exactly one terminal event of this family. */
@@ -39,6 +41,17 @@ export interface StreamReader {
   readonly outcome: StreamOutcome;
   /** Events that were not what they should be and were left out. */
   readonly badEvents: number;
+}
+
+/**
+ * Takes what the model says while it passes, for streams that are charged: `bytes[start, end)` is the inside of a JSON
+ * string, escaped as it stands, and the array may be used again afterwards. Texts of one lane follow on each other; a
+ * reader gives every choice and every kind of text a lane of its own.
+ */
+export interface TextSink {
+  add(bytes: Uint8Array, start: number, end: number, lane: number): void;
+  /** A text that belongs to nothing before or after it: a tool's name. */
+  addWhole(bytes: Uint8Array, start: number, end: number, lane: number): void;
 }
 
 export const PASS_CONTENT: Verdict = { phase: "content", replacement: null };

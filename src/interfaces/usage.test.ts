@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { readUsage, type TokenUsage } from "./usage.ts";
+import { isAbsurd, readUsage, type TokenUsage } from "./usage.ts";
 
 const counted = (change: Partial<TokenUsage>): TokenUsage => ({
   inputTokens: 0,
@@ -8,6 +8,12 @@ const counted = (change: Partial<TokenUsage>): TokenUsage => ({
   cacheWriteTokens: 0,
   outputTokens: 0,
   reasoningTokens: 0,
+  imageInputTokens: 0,
+  audioInputTokens: 0,
+  audioOutputTokens: 0,
+  lacks: null,
+  isEarly: false,
+  absurd: false,
   ...change,
 });
 
@@ -20,13 +26,15 @@ describe("usage", () => {
       output_tokens_details: { reasoning_tokens: 20 },
       total_tokens: 150,
     };
-    expect(readUsage(usage)).toEqual({
-      inputTokens: 100,
-      cachedTokens: 40,
-      cacheWriteTokens: 10,
-      outputTokens: 50,
-      reasoningTokens: 20,
-    });
+    expect(readUsage(usage)).toEqual(
+      counted({
+        inputTokens: 100,
+        cachedTokens: 40,
+        cacheWriteTokens: 10,
+        outputTokens: 50,
+        reasoningTokens: 20,
+      }),
+    );
   });
 
   test("of a chat completion", () => {
@@ -39,6 +47,48 @@ describe("usage", () => {
     };
     expect(readUsage(usage)).toEqual(
       counted({ inputTokens: 100, cachedTokens: 40, outputTokens: 50, reasoningTokens: 20 }),
+    );
+  });
+
+  test("of a picture made from a picture", () => {
+    const usage = {
+      input_tokens: 100,
+      input_tokens_details: { text_tokens: 20, image_tokens: 80 },
+      output_tokens: 272,
+      output_tokens_details: { text_tokens: 0, image_tokens: 272 },
+      total_tokens: 372,
+    };
+    expect(readUsage(usage)).toEqual(counted({ inputTokens: 100, imageInputTokens: 80, outputTokens: 272 }));
+  });
+
+  test("of a chat that heard, saw and spoke", () => {
+    const usage = {
+      prompt_tokens: 100,
+      prompt_tokens_details: { audio_tokens: 30, image_tokens: 20 },
+      completion_tokens: 50,
+      completion_tokens_details: { audio_tokens: 40 },
+    };
+    expect(readUsage(usage)).toEqual(
+      counted({
+        inputTokens: 100,
+        audioInputTokens: 30,
+        imageInputTokens: 20,
+        outputTokens: 50,
+        audioOutputTokens: 40,
+      }),
+    );
+  });
+
+  test("the half that is not told follows from the total, or is told to be lacking", () => {
+    expect(readUsage({ prompt_tokens: 8, total_tokens: 20 })).toEqual(
+      counted({ inputTokens: 8, outputTokens: 12 }),
+    );
+    expect(readUsage({ completion_tokens: 5, total_tokens: 20 })).toEqual(
+      counted({ inputTokens: 15, outputTokens: 5 }),
+    );
+    expect(readUsage({ prompt_tokens: 8 })).toEqual(counted({ inputTokens: 8, lacks: "output" }));
+    expect(readUsage({ prompt_tokens: null, output_tokens: 8 })).toEqual(
+      counted({ outputTokens: 8, lacks: "input" }),
     );
   });
 
@@ -67,13 +117,23 @@ describe("usage", () => {
   });
 
   test("there is none where no count is named", () => {
-    for (const json of [undefined, null, 7, "5", [], {}, { cost: 1 }, { input_tokens_details: {} }]) {
+    for (const json of [
+      undefined,
+      null,
+      7,
+      "5",
+      [],
+      {},
+      { cost: 1 },
+      { input_tokens_details: {} },
+      { total_tokens: 9 },
+    ]) {
       expect(readUsage(json)).toBeNull();
     }
   });
 
   test.each([-1, -0.5, 1.5, Number.NaN, Number.POSITIVE_INFINITY, 1e18, 2 ** 53, "12", true, {}])(
-    "%s tokens count as none",
+    "%s tokens count as none, and the usage as absurd",
     (bad) => {
       const usage = {
         input_tokens: bad,
@@ -81,9 +141,27 @@ describe("usage", () => {
         output_tokens: bad,
         output_tokens_details: { reasoning_tokens: bad },
       };
-      expect(readUsage(usage)).toEqual(counted({}));
+      expect(readUsage(usage)).toEqual(counted({ absurd: true }));
+      const oneBad = { input_tokens: 7, output_tokens: 3, output_tokens_details: { reasoning_tokens: bad } };
+      expect(readUsage(oneBad)).toEqual(counted({ inputTokens: 7, outputTokens: 3, absurd: true }));
     },
   );
+
+  test("a count beyond what the model can take or give is absurd", () => {
+    const window = { contextTokens: 1_000, outputTokensMax: 100 };
+    expect(isAbsurd(counted({ inputTokens: 1_000, outputTokens: 100 }), window)).toBe(false);
+    expect(isAbsurd(counted({ inputTokens: 1_001 }), window)).toBe(true);
+    expect(isAbsurd(counted({ outputTokens: 101 }), window)).toBe(true);
+    expect(isAbsurd(counted({ outputTokens: 300 }), window, 3)).toBe(false);
+    expect(isAbsurd(counted({ absurd: true }), window)).toBe(true);
+  });
+
+  test("a count that no model has is absurd even where the window is not known", () => {
+    const window = { contextTokens: null, outputTokensMax: null };
+    expect(isAbsurd(counted({ inputTokens: 2_000_000, outputTokens: 500_000 }), window)).toBe(false);
+    expect(isAbsurd(counted({ inputTokens: 1e12 }), window)).toBe(true);
+    expect(isAbsurd(counted({ outputTokens: 1e12 }), window)).toBe(true);
+  });
 
   test("a part is never more than the whole", () => {
     const usage = {
@@ -92,13 +170,15 @@ describe("usage", () => {
       output_tokens: 5,
       output_tokens_details: { reasoning_tokens: 6 },
     };
-    expect(readUsage(usage)).toEqual({
-      inputTokens: 10,
-      cachedTokens: 10,
-      cacheWriteTokens: 10,
-      outputTokens: 5,
-      reasoningTokens: 5,
-    });
+    expect(readUsage(usage)).toEqual(
+      counted({
+        inputTokens: 10,
+        cachedTokens: 10,
+        cacheWriteTokens: 10,
+        outputTokens: 5,
+        reasoningTokens: 5,
+      }),
+    );
   });
 
   test("whatever an upstream writes, every count is a whole number that credits nobody", () => {
@@ -124,7 +204,10 @@ describe("usage", () => {
       fc.property(usage, (json) => {
         const read = readUsage(json);
         if (read === null) return;
-        for (const count of Object.values(read)) expect(Number.isSafeInteger(count) && count >= 0).toBe(true);
+        for (const count of Object.values(read)) {
+          if (typeof count !== "number") continue;
+          expect(Number.isSafeInteger(count) && count >= 0).toBe(true);
+        }
         expect(read.cachedTokens).toBeLessThanOrEqual(read.inputTokens);
         expect(read.cacheWriteTokens).toBeLessThanOrEqual(read.inputTokens);
         expect(read.reasoningTokens).toBeLessThanOrEqual(read.outputTokens);

@@ -4,45 +4,99 @@ import { isObject } from "../wire/json-parse.ts";
 
 export interface TokenUsage {
   inputTokens: number;
-  /** Inside `inputTokens`. */
+  /** Inside `inputTokens`, as are the other kinds of input. */
   cachedTokens: number;
-  /** Inside `inputTokens`. */
   cacheWriteTokens: number;
+  imageInputTokens: number;
+  audioInputTokens: number;
   outputTokens: number;
-  /** Inside `outputTokens`. */
+  /** Inside `outputTokens`, as is audio. */
   reasoningTokens: number;
+  audioOutputTokens: number;
+  /** The half that was not told and does not follow from the total: it stands as 0, and is better counted. */
+  lacks: "input" | "output" | null;
+  /** It was told before the answer had ended, or not at its end: more may have been said since. */
+  isEarly: boolean;
+  /** It named a count that no answer can have. Such a count stands as 0 here, and none of the others is to be trusted. */
+  absurd: boolean;
 }
 
 /**
- * Reads a `usage` object of any family. Null when there is none or when it names no count at all.
- * A count that is not a non-negative safe integer is taken as 0: an upstream must not be able to
- * credit anyone. An explicit 0 is a value.
+ * Reads a `usage` object of any family. Null when there is none, or when it tells neither input nor output. A count
+ * that is not a non-negative safe integer is never used: an upstream must not be able to credit anyone. An explicit
+ * 0 is a value; null is as good as missing.
  */
 export function readUsage(json: unknown): TokenUsage | null {
   if (!isObject(json)) return null;
-  const input = json.input_tokens ?? json.prompt_tokens;
-  const output = json.output_tokens ?? json.completion_tokens;
-  if (input === undefined && output === undefined && json.total_tokens === undefined) return null;
-  const inputDetails = json.input_tokens_details ?? json.prompt_tokens_details;
-  const outputDetails = json.output_tokens_details ?? json.completion_tokens_details;
-  const inputTokens = count(input);
-  const outputTokens = count(output);
+  const input = json.input_tokens ?? json.prompt_tokens ?? null;
+  const output = json.output_tokens ?? json.completion_tokens ?? null;
+  if (input === null && output === null) return null;
+  const total = json.total_tokens ?? null;
+  const inputDetails = detailsOf(json.input_tokens_details ?? json.prompt_tokens_details);
+  const outputDetails = detailsOf(json.output_tokens_details ?? json.completion_tokens_details);
+  const cached = inputDetails.cached_tokens ?? json.prompt_cache_hit_tokens;
+  const inputTokens = input === null ? rest(total, output) : count(input);
+  const outputTokens = output === null ? rest(total, input) : count(output);
+  const ofInput = (part: unknown): number => Math.min(inputTokens, count(part));
+  const ofOutput = (part: unknown): number => Math.min(outputTokens, count(part));
+  const told = [
+    input,
+    output,
+    total,
+    cached,
+    inputDetails.cache_write_tokens,
+    inputDetails.image_tokens,
+    inputDetails.audio_tokens,
+    outputDetails.reasoning_tokens,
+    outputDetails.audio_tokens,
+  ];
   return {
     inputTokens,
-    cachedTokens: Math.min(
-      inputTokens,
-      isObject(inputDetails) ? count(inputDetails.cached_tokens) : count(json.prompt_cache_hit_tokens),
-    ),
-    cacheWriteTokens: isObject(inputDetails)
-      ? Math.min(inputTokens, count(inputDetails.cache_write_tokens))
-      : 0,
+    cachedTokens: ofInput(cached),
+    cacheWriteTokens: ofInput(inputDetails.cache_write_tokens),
+    imageInputTokens: ofInput(inputDetails.image_tokens),
+    audioInputTokens: ofInput(inputDetails.audio_tokens),
     outputTokens,
-    reasoningTokens: isObject(outputDetails)
-      ? Math.min(outputTokens, count(outputDetails.reasoning_tokens))
-      : 0,
+    reasoningTokens: ofOutput(outputDetails.reasoning_tokens),
+    audioOutputTokens: ofOutput(outputDetails.audio_tokens),
+    lacks: total !== null ? null : input === null ? "input" : output === null ? "output" : null,
+    isEarly: false,
+    absurd: told.some((value) => value !== undefined && value !== null && !isCount(value)),
   };
 }
 
+/** What a model can take in and give; null where it is not known. */
+export interface ModelWindow {
+  contextTokens: number | null;
+  outputTokensMax: number | null;
+}
+
+/** Several times what the largest models take: beyond it a count is wrong, whatever the model. */
+const INPUT_TOKENS_SANE_MAX = 50_000_000;
+const OUTPUT_TOKENS_SANE_MAX = 5_000_000;
+
+/**
+ * True for usage that is to be clamped and flagged. Each of `choices` answers may use the whole output. A call that
+ * adds up several passes (a batch of embeddings, hosted tools) may rightly exceed the window: its window is null.
+ */
+export function isAbsurd(usage: TokenUsage, window: ModelWindow, choices = 1): boolean {
+  const inputMax = window.contextTokens ?? INPUT_TOKENS_SANE_MAX;
+  const outputMax = window.outputTokensMax ?? window.contextTokens ?? OUTPUT_TOKENS_SANE_MAX;
+  return usage.absurd || usage.inputTokens > inputMax || usage.outputTokens > outputMax * choices;
+}
+
+function detailsOf(json: unknown): Record<string, unknown> {
+  return isObject(json) ? json : {};
+}
+
+function rest(total: unknown, known: unknown): number {
+  return Math.max(0, count(total) - count(known));
+}
+
 function count(value: unknown): number {
-  return typeof value === "number" && Number.isSafeInteger(value) && value >= 0 ? value : 0;
+  return isCount(value) ? value : 0;
+}
+
+function isCount(value: unknown): value is number {
+  return typeof value === "number" && Number.isSafeInteger(value) && value >= 0;
 }

@@ -1,0 +1,79 @@
+import { describe, expect, test } from "bun:test";
+import fc from "fast-check";
+import { type InputReach, inputReachOf } from "./input-reach.ts";
+import { inputSizeOf } from "./input-size.ts";
+
+const ofText = (json: string): InputReach => {
+  const body = Buffer.from(json);
+  return inputReachOf(body, inputSizeOf(body));
+};
+const reachOf = (json: unknown) => ofText(JSON.stringify(json));
+const PICTURE = `data:image/png;base64,${"iVBORw0KGgo".repeat(100)}`;
+const NOTHING = {
+  pictures: 0,
+  remotePictures: 0,
+  files: 0,
+  remoteFiles: 0,
+  namesKept: false,
+  hostsTools: false,
+};
+const content = (...parts: object[]) => ({ input: [{ role: "user", content: parts }] });
+
+describe("what a request may have read", () => {
+  test("is its text where it names nothing else", () => {
+    const body = { model: "m", input: "hi", tools: [{ type: "function", parameters: { type: "object" } }] };
+    expect(reachOf(body)).toEqual({ ...NOTHING, textBytes: JSON.stringify(body).length });
+  });
+
+  test.each([
+    [content({ type: "input_image", image_url: PICTURE }), { pictures: 1 }],
+    [content({ type: "input_image", image_url: "https://a/b.png" }), { pictures: 1, remotePictures: 1 }],
+    [
+      { messages: [{ role: "user", content: [{ image_url: { url: "https://a/b" } }] }] },
+      { pictures: 1, remotePictures: 1 },
+    ],
+    [content({ type: "input_file", file_url: "https://a/b.pdf" }), { files: 1, remoteFiles: 1 }],
+    [content({ type: "input_file", file_id: "file-1" }), { files: 1, remoteFiles: 1 }],
+    [content({ type: "input_file", file_data: PICTURE }), { files: 1 }],
+    [content({ type: "input_audio", input_audio: { format: "wav", data: "AAAA" } }), { files: 1 }],
+    [{ input: [{ type: "item_reference", id: "msg_1" }] }, { namesKept: true }],
+    [{ input: [{ id: "msg_1" }] }, { namesKept: true }],
+    [{ input: [{ id: "msg_1", type: null }] }, { namesKept: true }],
+    [{ input: [{ role: "user", content: "a" }, { id: "msg_1" }] }, { namesKept: true }],
+    [{ tools: [{ type: "web_search" }] }, { hostsTools: true }],
+    [{ tools: [{ type: "function" }, { type: "mcp", server_url: "https://a" }] }, { hostsTools: true }],
+    [{ web_search_options: {} }, { hostsTools: true }],
+  ] as const)("includes what %# names", (body, found) => {
+    expect(reachOf(body)).toMatchObject({ ...NOTHING, ...found });
+  });
+
+  test.each([
+    { input: [{ role: "user", content: [{ text: "x" }] }] },
+    { input: [{ type: "message", content: [{ id: "msg_1" }] }] },
+    { input: ["a", "b"], web_search_options: null },
+    { tools: [{ type: "function", parameters: { properties: { file_id: { type: "string" } } } }] },
+    { metadata: { type: "web_search" } },
+    { messages: [{ role: "user", content: '{"file_id":"file-1"}' }] },
+  ])("has nothing more in %j", (body) => {
+    expect(reachOf(body)).toMatchObject(NOTHING);
+  });
+
+  test("is found however a name is written", () => {
+    expect(ofText('{"t\\u006fols" : [ {"typ\\u0065":"web_search"} ]}').hostsTools).toBe(true);
+    expect(ofText('{"tools":[{"type":"web\\u005fsearch"}]}').hostsTools).toBe(true);
+    expect(ofText('{"tools":[{"type":"f\\u0075nction"}]}').hostsTools).toBe(false);
+    expect(ofText('{"input":[{"type":"item\\u005freference"}]}').namesKept).toBe(true);
+    expect(ofText('{"input":[{"file\\u005fid":"f","role":"user"}]}').remoteFiles).toBe(1);
+  });
+
+  test("has no more text for the space between its tokens, whatever it is", () => {
+    fc.assert(
+      fc.property(fc.object(), fc.constantFrom(1, 4, "\t", "  "), (body, indent) => {
+        const plain = JSON.stringify(body);
+        const spaced = ofText(` ${JSON.stringify(body, null, indent)}\r\n`);
+        expect(spaced).toEqual(ofText(plain));
+        expect(spaced.textBytes).toBeLessThanOrEqual(Buffer.byteLength(plain));
+      }),
+    );
+  });
+});

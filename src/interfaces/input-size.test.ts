@@ -1,0 +1,54 @@
+import { expect, test } from "bun:test";
+import fc from "fast-check";
+import { inputSizeOf } from "./input-size.ts";
+
+const sizeOf = (json: unknown) => inputSizeOf(Buffer.from(JSON.stringify(json)));
+const BASE64 = "iVBORw0KGgo".repeat(3_000);
+const chat = (content: unknown) => ({ model: "m", messages: [{ role: "user", content }] });
+
+test("text counts by its bytes", () => {
+  const body = chat("Grüße, 世界");
+  expect(sizeOf(body)).toEqual({ textBytes: Buffer.byteLength(JSON.stringify(body)), media: 0 });
+});
+
+test("a picture, a file and a sound do not count as text", () => {
+  const body = chat([
+    { type: "text", text: "What is this?" },
+    { type: "image_url", image_url: { url: `data:image/png;base64,${BASE64}` } },
+    { type: "input_image", image_url: `data:image/png;base64,${BASE64}` },
+    { type: "file", file: { filename: "a.pdf", file_data: `data:application/pdf;base64,${BASE64}` } },
+    { type: "input_audio", input_audio: { format: "wav", data: BASE64 } },
+  ]);
+  const { textBytes, media } = sizeOf(body);
+  expect(media).toBe(4);
+  expect(textBytes).toBeLessThan(600);
+});
+
+test("what is written as text is text, however much it looks like a picture", () => {
+  const body = chat(`data:image/png;base64,${BASE64}`);
+  expect(sizeOf(body)).toEqual({ textBytes: JSON.stringify(body).length, media: 0 });
+});
+
+test("no body makes it fail, and none has more text than bytes", () => {
+  const bits = fc.constantFrom(
+    '"',
+    ":",
+    "\\",
+    ";base64,",
+    '"input_audio"',
+    '"data"',
+    '"url":"',
+    "{",
+    " ",
+    "x",
+  );
+  fc.assert(
+    fc.property(fc.array(bits, { maxLength: 30 }), (parts) => {
+      const body = Buffer.from(parts.join(""));
+      const { textBytes } = inputSizeOf(body);
+      expect(textBytes).toBeGreaterThanOrEqual(0);
+      expect(textBytes).toBeLessThanOrEqual(body.length);
+    }),
+    { numRuns: 2_000 },
+  );
+});

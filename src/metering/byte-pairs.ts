@@ -1,0 +1,43 @@
+/**
+ * How many tokens a word has: byte-pair merging over a vocabulary. Bytes are held as strings of one character a byte,
+ * because a string is what a Map finds fast.
+ */
+
+/** Token → rank: of two neighbours that could be merged, the lowest rank is merged first. */
+export type Vocabulary = ReadonlyMap<string, number>;
+
+/** The word's UTF-8 bytes, one character a byte. */
+export function bytesOf(word: string): string {
+  return Buffer.from(word, "utf8").toString("latin1");
+}
+
+export function tokensOfWord(bytes: string, vocabulary: Vocabulary): number {
+  if (bytes.length < 2 || vocabulary.has(bytes)) return bytes.length === 0 ? 0 : 1;
+  /** Where each part begins, and at the end where the last one ends. */
+  const starts: number[] = [];
+  /** Rank of each part merged with the one after it. */
+  const ranks: number[] = [];
+  const rankAt = (part: number): number => {
+    const to = starts[part + 2];
+    if (to === undefined) return Number.POSITIVE_INFINITY;
+    return vocabulary.get(bytes.slice(starts[part], to)) ?? Number.POSITIVE_INFINITY;
+  };
+  for (let at = 0; at <= bytes.length; at++) starts.push(at);
+  for (let part = 0; part < bytes.length; part++) ranks.push(rankAt(part));
+  for (;;) {
+    let best = 0;
+    let lowest = Number.POSITIVE_INFINITY;
+    for (let part = 0; part < ranks.length; part++) {
+      const rank = ranks[part] ?? Number.POSITIVE_INFINITY;
+      if (rank < lowest) {
+        lowest = rank;
+        best = part;
+      }
+    }
+    if (lowest === Number.POSITIVE_INFINITY) return starts.length - 1;
+    starts.splice(best + 1, 1);
+    ranks.splice(best + 1, 1);
+    ranks[best] = rankAt(best);
+    if (best > 0) ranks[best - 1] = rankAt(best - 1);
+  }
+}

@@ -1,0 +1,99 @@
+/**
+ * Counts tokens as o200k_base does. The vocabulary is loaded when a count is first needed, and stays: about 50 MB. It is
+ * read from the package's data in small steps, because its own modules stop everything else for half a second.
+ */
+
+import { O200K_TOKEN_SPLIT_REGEX } from "gpt-tokenizer/encodingParams/constants";
+import { bytesOf, tokensOfWord, type Vocabulary } from "./byte-pairs.ts";
+import { safeCut } from "./safe-cut.ts";
+
+export interface Tokenizer {
+  count(text: string): number;
+}
+
+/**
+ * Merging takes time with the square of an unbroken run, so a text is counted in slices. They end where the tokenizer
+ * would part the text anyway, but for runs longer than a slice.
+ */
+const SLICE_CHARS = 512;
+const WORDS_REMEMBERED = 20_000;
+const WORD_CHARS_REMEMBERED = 64;
+/** A step takes about a millisecond. */
+const LINES_PER_STEP = 2_000;
+
+let loaded: Tokenizer | null = null;
+let loading: Promise<Tokenizer> | null = null;
+
+/** Null until somebody has loaded it. */
+export function tokenizerIfLoaded(): Tokenizer | null {
+  return loaded;
+}
+
+export function loadTokenizer(): Promise<Tokenizer> {
+  loading ??= readVocabulary().then(
+    (vocabulary) => {
+      loaded = createTokenizer(vocabulary);
+      return loaded;
+    },
+    (error: unknown) => {
+      loading = null;
+      throw error;
+    },
+  );
+  return loading;
+}
+
+export function createTokenizer(vocabulary: Vocabulary): Tokenizer {
+  /** Words that are more than one token: most of them come again. */
+  const remembered = new Map<string, number>();
+
+  function countWord(word: string, isAscii: boolean): number {
+    const known = remembered.get(word);
+    if (known !== undefined) return known;
+    const tokens = tokensOfWord(isAscii ? word : bytesOf(word), vocabulary);
+    if (word.length > WORD_CHARS_REMEMBERED) return tokens;
+    if (remembered.size >= WORDS_REMEMBERED) remembered.clear();
+    remembered.set(word, tokens);
+    return tokens;
+  }
+
+  function countSlice(slice: string): number {
+    const isAscii = !/[^\0-\x7f]/.test(slice);
+    let tokens = 0;
+    for (const word of slice.match(O200K_TOKEN_SPLIT_REGEX) ?? []) {
+      tokens += isAscii && vocabulary.has(word) ? 1 : countWord(word, isAscii);
+    }
+    return tokens;
+  }
+
+  return {
+    count(text) {
+      let tokens = 0;
+      for (let from = 0; from < text.length; ) {
+        const to = from + SLICE_CHARS < text.length ? safeCut(text, from, from + SLICE_CHARS) : text.length;
+        tokens += countSlice(text.slice(from, to));
+        from = to;
+      }
+      return tokens;
+    },
+  };
+}
+
+/** Lines of a token in base64 and its rank; they stand in the order of rank. */
+async function readVocabulary(): Promise<Vocabulary> {
+  const data = await Bun.file(new URL(import.meta.resolve("gpt-tokenizer/data/o200k_base.tiktoken"))).bytes();
+  const vocabulary = new Map<string, number>();
+  const view = Buffer.from(data.buffer, data.byteOffset, data.byteLength);
+  for (let at = 0; at < view.length; ) {
+    const space = view.indexOf(0x20, at);
+    if (space === -1) break;
+    vocabulary.set(
+      Buffer.from(view.toString("latin1", at, space), "base64").toString("latin1"),
+      vocabulary.size,
+    );
+    const end = view.indexOf(0x0a, space);
+    at = end === -1 ? view.length : end + 1;
+    if (vocabulary.size % LINES_PER_STEP === 0) await new Promise((resolve) => setImmediate(resolve));
+  }
+  return vocabulary;
+}
