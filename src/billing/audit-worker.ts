@@ -1,0 +1,30 @@
+/** Opens the store for itself, audits it once and answers. See `hourly-audit.ts`. */
+
+import { systemClock } from "../clock.ts";
+import { openDb } from "../store/db.ts";
+import { audit } from "./audit.ts";
+import type { AuditAnswer, AuditOrder } from "./hourly-audit.ts";
+
+declare const self: Worker;
+
+const FINDINGS_MAX = 20;
+
+self.onmessage = async ({ data }: MessageEvent<AuditOrder>) => {
+  self.postMessage(await answerTo(data));
+};
+
+async function answerTo({ databaseUrl, holdLeaseMs }: AuditOrder): Promise<AuditAnswer> {
+  try {
+    const db = await openDb(databaseUrl);
+    try {
+      return {
+        ok: true,
+        report: await audit(db, { nowMs: systemClock.nowMs(), holdLeaseMs, findingsMax: FINDINGS_MAX }),
+      };
+    } finally {
+      await db.close();
+    }
+  } catch (error) {
+    return { ok: false, reason: error instanceof Error ? error.message : "unknown" };
+  }
+}

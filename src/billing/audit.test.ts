@@ -1,0 +1,89 @@
+import { expect, test } from "bun:test";
+import { eachEngine } from "../../test/postgres.ts";
+import type { Db } from "../store/db.ts";
+import { writeSetting } from "../store/settings.ts";
+import { audit } from "./audit.ts";
+import { addFunds, asking, makeTill, settling } from "./till.test-support.ts";
+
+const NOW_MS = Date.now();
+
+async function checksOf(db: Db, nowMs = NOW_MS): Promise<string[]> {
+  const { findings } = await audit(db, { nowMs, holdLeaseMs: 3_600_000, findingsMax: 10 });
+  return findings.map(({ check, subject }) => `${check} ${subject}`);
+}
+
+/** One request settled, one under way. */
+async function someMoney(db: Db): Promise<void> {
+  await addFunds(db, "u1", 1_000n);
+  const till = makeTill(db);
+  await Promise.all([till.hold(asking("r1")), till.hold(asking("r2"))]);
+  await till.settle(settling("r1", 30n));
+  await till.stop();
+}
+
+eachEngine(({ open }) => {
+  test("books that agree have no findings", async () => {
+    const db = await open();
+    await someMoney(db);
+    const { findings, counts } = await audit(db, { nowMs: NOW_MS, holdLeaseMs: 3_600_000, findingsMax: 10 });
+    expect(findings).toEqual([]);
+    expect(counts).toEqual({ wallets: 1, entries: 2, holds: 1, rows: 1 });
+  });
+
+  test("a balance that is not the sum of its entries is named", async () => {
+    const db = await open();
+    await someMoney(db);
+    await db.sql`UPDATE wallet SET balance_nano = balance_nano + 1`;
+    const { findings } = await audit(db, { nowMs: NOW_MS, holdLeaseMs: 3_600_000, findingsMax: 10 });
+    expect(findings).toEqual([{ check: "balance", subject: "user:u1", is: "971", ought: "970" }]);
+  });
+
+  test("a wallet or a book that is missing is named", async () => {
+    const db = await open();
+    await addFunds(db, "u1", 5n);
+    await addFunds(db, "u2", 5n);
+    await db.sql`DELETE FROM wallet WHERE user_id = 'u1'`;
+    await db.sql`DELETE FROM entry WHERE user_id = 'u2'`;
+    expect(await checksOf(db)).toEqual(["balance user:u1", "balance user:u2"]);
+  });
+
+  test("held money without its hold is named", async () => {
+    const db = await open();
+    await someMoney(db);
+    await db.sql`DELETE FROM hold`;
+    expect(await checksOf(db)).toEqual(["held u1"]);
+  });
+
+  test("a charged row without its entry is named, and so is one of another amount", async () => {
+    const db = await open();
+    await someMoney(db);
+    await db.sql`UPDATE usage SET charged_nano = 31`;
+    expect(await checksOf(db)).toContain("row_entry r1");
+    await db.sql`DELETE FROM entry WHERE kind = 'charge'`;
+    expect(await checksOf(db)).toContain("row_entry r1");
+  });
+
+  test("a charge without its row is named, unless its time is one of which rows were removed", async () => {
+    const db = await open();
+    await someMoney(db);
+    await db.sql`DELETE FROM usage`;
+    await db.sql`DELETE FROM usage_hour`;
+    expect(await checksOf(db)).toEqual(["entry_row charge:r1"]);
+    await writeSetting(db, "usage_rows_removed_before_ms", String(Date.now() + 1));
+    expect(await checksOf(db)).toEqual([]);
+  });
+
+  test("a roll-up that is not the sum of its rows is named", async () => {
+    const db = await open();
+    await someMoney(db);
+    await db.sql`UPDATE usage_hour SET charged_nano = charged_nano + 1`;
+    const [found] = await checksOf(db);
+    expect(found).toStartWith("roll_up k1 ");
+  });
+
+  test("a hold that is older than any request can be is named", async () => {
+    const db = await open();
+    await someMoney(db);
+    expect(await checksOf(db, Date.now() + 4_000_000)).toEqual(["hold_lease r2"]);
+  });
+});

@@ -1,0 +1,72 @@
+/** Proves that the books agree with each other, or names what does not. */
+
+import type { Log } from "../observe/log.ts";
+import {
+  type BookCounts,
+  type Contradiction,
+  countBooks,
+  entriesWithoutRow,
+  oldHolds,
+  overspent,
+  rowsWithoutEntry,
+  wrongBalances,
+  wrongHeld,
+  wrongRollUps,
+} from "../store/books.ts";
+import { type Db, snapshot } from "../store/db.ts";
+import { wrongWindows } from "../store/subscription-windows.ts";
+import { readUsageRowsRemovedBefore } from "../store/usage-removal.ts";
+
+export interface AuditFinding extends Contradiction {
+  /** What was compared, such as `balance`. */
+  check: string;
+}
+
+export interface AuditReport {
+  /** At most `findingsMax` a check. */
+  findings: AuditFinding[];
+  counts: BookCounts;
+}
+
+export interface AuditOptions {
+  nowMs: number;
+  holdLeaseMs: number;
+  findingsMax: number;
+}
+
+/** Of one moment: what is booked meanwhile does not disturb it. */
+export async function audit(db: Db, { nowMs, holdLeaseMs, findingsMax }: AuditOptions): Promise<AuditReport> {
+  return snapshot(db, async (tx) => {
+    const rowsSinceMs = await readUsageRowsRemovedBefore(tx);
+    const findings: AuditFinding[] = [];
+    const add = (check: string, found: readonly Contradiction[]) => {
+      for (const one of found) findings.push({ check, ...one });
+    };
+    add("balance", await wrongBalances(tx, findingsMax));
+    add("held", await wrongHeld(tx, findingsMax));
+    add("available", await overspent(tx, findingsMax));
+    add("row_entry", await rowsWithoutEntry(tx, findingsMax));
+    add("entry_row", await entriesWithoutRow(tx, rowsSinceMs, findingsMax));
+    add("roll_up", await wrongRollUps(tx, rowsSinceMs, findingsMax));
+    add("hold_lease", await oldHolds(tx, nowMs - holdLeaseMs, findingsMax));
+    const windows = await wrongWindows(tx, findingsMax);
+    add(
+      "window",
+      windows.map(({ subscriptionId, per, startsAtMs, is, ought }) => ({
+        subject: `${subscriptionId} ${per} ${startsAtMs}`,
+        is: `used ${is.usedNano} held ${is.heldNano}`,
+        ought: `used ${ought.usedNano} held ${ought.heldNano}`,
+      })),
+    );
+    return { findings, counts: await countBooks(tx) };
+  });
+}
+
+const LOGGED_MAX = 20;
+
+export function logAudit(log: Log, { findings, counts }: AuditReport): void {
+  if (findings.length === 0) log.info("audit_passed", { ...counts });
+  for (const { check, subject, is, ought } of findings.slice(0, LOGGED_MAX)) {
+    log.error("audit_failed", { check, subject, is, ought, findings: findings.length });
+  }
+}

@@ -1,0 +1,347 @@
+/**
+ * What one transaction of the till does: lock the purses, end what ends, decide what is asked in its order, and
+ * write all of it in a few statements, however many requests there are.
+ */
+
+import type { Nano } from "../money/nano.ts";
+import type { Tariff } from "../money/tariff.ts";
+import type { Interface } from "../records.ts";
+import type { Db } from "../store/db.ts";
+import {
+  type EndedHold,
+  endHolds,
+  findHolds,
+  type Hold,
+  type HoldProgress,
+  insertHolds,
+  writeProgress,
+} from "../store/holds.ts";
+import { insertEntries, REVENUE, subscriptionBook, type Transfer, userBook } from "../store/ledger.ts";
+import { keepTariffs } from "../store/tariffs.ts";
+import { insertFresh, knownUsage, type UsageRow } from "../store/usage.ts";
+import { markLate } from "../store/usage-day.ts";
+import { lockWallets, type Wallet, writeWallets } from "../store/wallets.ts";
+import { lockPurses, moveHeld, type Purse } from "./purses.ts";
+
+export interface HoldAsked {
+  requestId: string;
+  userId: string;
+  charge: "balance" | "subscription";
+  /** Names of the plans that may pay; null: any. */
+  plans: readonly string[] | null;
+  tariff: Tariff;
+  wantedNano: Nano;
+  /** At most `wantedNano`. */
+  leastNano: Nano;
+  /** An estimate, for recovery. */
+  inputTokens: number;
+  keyId: string;
+  groupId: string;
+  interface: Interface;
+  endpoint: string;
+  publicModel: string;
+  stream: boolean;
+}
+
+export type HoldResult =
+  /** Between least and wanted. */
+  | { kind: "held"; amountNano: Nano; subscriptionId: string | null }
+  /** `resetsAtMs`: a subscription window that refills. */
+  | { kind: "short"; availableNano: Nano; resetsAtMs: number | null };
+
+export interface Settlement {
+  row: UsageRow;
+  /** At most what is held: the rest of a larger one is not charged, and the row flagged. */
+  chargedNano: Nano;
+}
+
+/** The store contradicts itself. */
+export class BookingFault extends Error {
+  override readonly name = "BookingFault";
+}
+
+export interface Batch {
+  holds: readonly HoldAsked[];
+  settlements: readonly Settlement[];
+  /** Holds that end with nothing to show for them: whoever asked did not wait for the answer. */
+  releases: readonly { requestId: string; userId: string }[];
+  /** Of requests without a hold. */
+  rows: readonly UsageRow[];
+  progress: readonly (readonly [requestId: string, HoldProgress])[];
+}
+
+/**
+ * `known`: booked before, in this very way. `lost`: there is no hold; either the row tells another story, for
+ * somebody thought this process dead and settled, or there is none and what was used is recorded uncharged.
+ */
+export type Settled = "booked" | "known" | "lost";
+
+export interface Booked {
+  /** Both in the order of the batch. */
+  holds: HoldResult[];
+  settlements: Settled[];
+  /** The hold's money went back and nothing was charged, because a row was there before. A bug, and to be logged. */
+  uncharged: string[];
+}
+
+export interface BookOptions {
+  incarnation: string;
+  nowMs: number;
+  /** Ask first what is there. Only a batch that is written again meets what it wrote, so the first try does not. */
+  careful: boolean;
+  isKept(tariffId: string): boolean;
+}
+
+export async function book(tx: Db, batch: Batch, options: BookOptions): Promise<Booked> {
+  const desk = await openDesk(tx, batch, options);
+  const settlements = batch.settlements.map((settlement) => settle(desk, settlement));
+  for (const { requestId } of batch.releases) release(desk, requestId);
+  for (const row of batch.rows) {
+    if (!desk.known.has(row.requestId) && !desk.rows.has(row.requestId)) desk.rows.set(row.requestId, row);
+  }
+  const holds = batch.holds.map((asked) => decide(desk, asked, options));
+  await write(tx, desk, batch, options);
+  return { holds, settlements, uncharged: desk.uncharged };
+}
+
+/** All that a batch reads and gathers before it writes. */
+interface Desk {
+  wallets: Map<string, Wallet>;
+  changed: Set<string>;
+  purses: ReadonlyMap<string, Purse[]>;
+  /** What is left of each subscription, holds of this batch taken off. */
+  left: Map<string, Nano>;
+  moves: { subscriptionId: string; atMs: number; heldNano: Nano; usedNano: Nano }[];
+  ended: Map<string, EndedHold>;
+  /** Rows that are in the store already, with what they say was charged. */
+  known: ReadonlyMap<string, Nano>;
+  /** Holds that are in the store already. */
+  present: ReadonlyMap<string, Hold>;
+  rows: Map<string, UsageRow>;
+  entries: Transfer[];
+  holds: Map<string, Hold>;
+  results: Map<string, HoldResult>;
+  uncharged: string[];
+}
+
+async function openDesk(tx: Db, batch: Batch, { nowMs, careful }: BookOptions): Promise<Desk> {
+  const payers = new Set<string>();
+  const subscribers = new Set<string>();
+  for (const { charge, userId } of batch.holds) (charge === "balance" ? payers : subscribers).add(userId);
+  for (const { row } of batch.settlements) {
+    if (row.userId !== null && row.payer !== "subscription") payers.add(row.userId);
+  }
+  for (const { userId } of batch.releases) payers.add(userId);
+  // All subscriptions of the batch are locked at once, in one order: two nodes would else wait for each other in turn.
+  if (subscribers.size > 0 && tx.engine === "postgres") {
+    for (const { row } of batch.settlements) {
+      if (row.userId !== null && row.payer === "subscription") subscribers.add(row.userId);
+    }
+  }
+  const wallets = payers.size === 0 ? new Map<string, Wallet>() : await lockWallets(tx, [...payers]);
+  const purses = subscribers.size === 0 ? NO_PURSES : await lockPurses(tx, [...subscribers], nowMs);
+  const ending = [
+    ...batch.settlements.map(({ row }) => row.requestId),
+    ...batch.releases.map(({ requestId }) => requestId),
+  ];
+  const ended = await endHolds(tx, ending);
+  const unlocked = new Set<string>();
+  for (const { userId, subscriptionId } of ended.values()) {
+    if (subscriptionId === null && !wallets.has(userId)) unlocked.add(userId);
+  }
+  if (unlocked.size > 0) {
+    for (const [userId, wallet] of await lockWallets(tx, [...unlocked])) wallets.set(userId, wallet);
+  }
+  return {
+    wallets,
+    changed: new Set(),
+    purses,
+    left: new Map(),
+    moves: [],
+    ended,
+    known: careful ? await knownUsage(tx, [...ending, ...batch.rows.map((row) => row.requestId)]) : NOTHING,
+    present: careful
+      ? await findHolds(
+          tx,
+          batch.holds.map(({ requestId }) => requestId),
+        )
+      : NO_HOLDS,
+    rows: new Map(),
+    entries: [],
+    holds: new Map(),
+    results: new Map(),
+    uncharged: [],
+  };
+}
+
+const NO_PURSES: ReadonlyMap<string, Purse[]> = new Map();
+const NOTHING: ReadonlyMap<string, Nano> = new Map();
+const NO_HOLDS: ReadonlyMap<string, Hold> = new Map();
+
+function settle(desk: Desk, { row, chargedNano }: Settlement): Settled {
+  const { requestId } = row;
+  const hold = desk.ended.get(requestId);
+  const before = desk.known.get(requestId) ?? desk.rows.get(requestId)?.chargedNano;
+  if (before !== undefined) {
+    if (hold === undefined) return before === chargedNano ? "known" : "lost";
+    // Its row was there and its hold as well: never to be, and never to be paid twice.
+    giveBack(desk, hold, 0n);
+    desk.uncharged.push(requestId);
+    return "lost";
+  }
+  if (hold === undefined) {
+    desk.rows.set(requestId, { ...row, chargedNano: 0n, payer: null });
+    return chargedNano === 0n ? "booked" : "lost";
+  }
+  const isOver = chargedNano > hold.amountNano;
+  const charged = isOver ? hold.amountNano : chargedNano < 0n ? 0n : chargedNano;
+  giveBack(desk, hold, charged);
+  desk.rows.set(requestId, {
+    ...row,
+    chargedNano: charged,
+    payer: hold.subscriptionId === null ? "balance" : "subscription",
+    flags: isOver && !row.flags.includes("overrun") ? [...row.flags, "overrun"] : row.flags,
+  });
+  if (charged > 0n) desk.entries.push(chargeOf(row, hold, charged));
+  return "booked";
+}
+
+function chargeOf(row: UsageRow, hold: EndedHold, amountNano: Nano): Transfer {
+  const { subscriptionId } = hold;
+  return {
+    id: `charge:${row.requestId}`,
+    // A window's use is the sum of the entries of its time, and a hold counts for the window it was made in.
+    atMs: subscriptionId === null ? Math.round(row.atMs) : hold.atMs,
+    kind: "charge",
+    debit: subscriptionId === null ? userBook(hold.userId) : subscriptionBook(subscriptionId),
+    credit: REVENUE,
+    amountNano,
+    userId: hold.userId,
+    subscriptionId,
+    requestId: row.requestId,
+    actor: "system",
+    reason: null,
+  };
+}
+
+function release(desk: Desk, requestId: string): void {
+  const hold = desk.ended.get(requestId);
+  if (hold !== undefined) giveBack(desk, hold, 0n);
+}
+
+/** Ends the hold for good: a second one in this batch finds nothing. */
+function giveBack(desk: Desk, hold: EndedHold, chargedNano: Nano): void {
+  desk.ended.delete(hold.requestId);
+  if (hold.subscriptionId !== null) {
+    const { subscriptionId, atMs } = hold;
+    desk.moves.push({ subscriptionId, atMs, heldNano: -hold.amountNano, usedNano: chargedNano });
+    return;
+  }
+  if (hold.amountNano === 0n) return;
+  const wallet = desk.wallets.get(hold.userId);
+  if (wallet === undefined) throw new BookingFault(`User ${hold.userId} has a hold and no wallet.`);
+  desk.wallets.set(hold.userId, {
+    balanceNano: wallet.balanceNano - chargedNano,
+    heldNano: wallet.heldNano - hold.amountNano,
+  });
+  desk.changed.add(hold.userId);
+}
+
+function decide(desk: Desk, asked: HoldAsked, { incarnation, nowMs }: BookOptions): HoldResult {
+  const present = desk.present.get(asked.requestId);
+  if (present !== undefined) {
+    return { kind: "held", amountNano: present.amountNano, subscriptionId: present.subscriptionId };
+  }
+  const earlier = desk.results.get(asked.requestId);
+  if (earlier !== undefined) return earlier;
+  const result = asked.charge === "balance" ? fromWallet(desk, asked) : fromPurse(desk, asked, nowMs);
+  desk.results.set(asked.requestId, result);
+  if (result.kind === "held") desk.holds.set(asked.requestId, holdOf(asked, result, incarnation, nowMs));
+  return result;
+}
+
+function fromWallet(desk: Desk, { userId, wantedNano, leastNano }: HoldAsked): HoldResult {
+  const wallet = desk.wallets.get(userId);
+  const availableNano = wallet === undefined ? 0n : wallet.balanceNano - wallet.heldNano;
+  if (availableNano < leastNano) return { kind: "short", availableNano, resetsAtMs: null };
+  const amountNano = wantedNano < availableNano ? wantedNano : availableNano;
+  if (wallet !== undefined && amountNano > 0n) {
+    desk.wallets.set(userId, { ...wallet, heldNano: wallet.heldNano + amountNano });
+    desk.changed.add(userId);
+  }
+  return { kind: "held", amountNano, subscriptionId: null };
+}
+
+/** The first in paying order that has enough for the least. */
+function fromPurse(desk: Desk, asked: HoldAsked, nowMs: number): HoldResult {
+  const { userId, plans, wantedNano, leastNano } = asked;
+  let bestNano = 0n;
+  let resetsAtMs: number | null = null;
+  for (const purse of desk.purses.get(userId) ?? []) {
+    const { subscriptionId, planName } = purse;
+    if (plans !== null && !plans.includes(planName)) continue;
+    const leftNano = desk.left.get(subscriptionId) ?? purse.leftNano;
+    if (leftNano >= leastNano) {
+      const amountNano = wantedNano < leftNano ? wantedNano : leftNano;
+      desk.left.set(subscriptionId, leftNano - amountNano);
+      desk.moves.push({ subscriptionId, atMs: nowMs, heldNano: amountNano, usedNano: 0n });
+      return { kind: "held", amountNano, subscriptionId };
+    }
+    if (leftNano > bestNano) bestNano = leftNano;
+    if (purse.resetsAtMs !== null && (resetsAtMs === null || purse.resetsAtMs < resetsAtMs)) {
+      resetsAtMs = purse.resetsAtMs;
+    }
+  }
+  return { kind: "short", availableNano: bestNano, resetsAtMs };
+}
+
+function holdOf(
+  asked: HoldAsked,
+  { amountNano, subscriptionId }: { amountNano: Nano; subscriptionId: string | null },
+  incarnation: string,
+  atMs: number,
+): Hold {
+  return {
+    requestId: asked.requestId,
+    incarnation,
+    state: "admitted",
+    atMs,
+    userId: asked.userId,
+    subscriptionId,
+    amountNano,
+    tariffId: asked.tariff.id,
+    keyId: asked.keyId,
+    groupId: asked.groupId,
+    accountId: null,
+    interface: asked.interface,
+    endpoint: asked.endpoint,
+    publicModel: asked.publicModel,
+    upstreamModel: null,
+    stream: asked.stream,
+    inputTokens: Math.max(0, Math.round(asked.inputTokens)),
+    outputTokens: 0,
+  };
+}
+
+async function write(tx: Db, desk: Desk, batch: Batch, { isKept, nowMs }: BookOptions): Promise<void> {
+  if (desk.changed.size > 0) {
+    const wallets = [...desk.wallets].filter(([userId]) => desk.changed.has(userId));
+    await writeWallets(tx, wallets);
+  }
+  if (desk.moves.length > 0) await moveHeld(tx, desk.moves);
+  if (desk.holds.size > 0) {
+    const tariffs = new Map<string, Tariff>();
+    for (const { requestId, tariff } of batch.holds) {
+      if (desk.holds.has(requestId) && !isKept(tariff.id)) tariffs.set(tariff.id, tariff);
+    }
+    if (tariffs.size > 0) await keepTariffs(tx, [...tariffs.values()]);
+    await insertHolds(tx, [...desk.holds.values()]);
+  }
+  if (batch.progress.length > 0) await writeProgress(tx, batch.progress);
+  if (desk.rows.size > 0) {
+    const rows = [...desk.rows.values()];
+    await insertFresh(tx, rows);
+    await markLate(tx, rows, nowMs);
+  }
+  if (desk.entries.length > 0) await insertEntries(tx, desk.entries);
+}

@@ -1,0 +1,195 @@
+/**
+ * Money that people move: each call is one entry of the ledger, with who and why, in one transaction with the
+ * wallet. The same idempotency key again books nothing and gives the first result.
+ */
+
+import type { Clock, NewId } from "../clock.ts";
+import { type Nano, usdText } from "../money/nano.ts";
+import { type Db, transaction } from "../store/db.ts";
+import { listEntriesOfRequest, lockEntry } from "../store/entries.ts";
+import {
+  findEntry,
+  InsufficientFunds,
+  postTransfer,
+  subscriptionBook,
+  type Transfer,
+  TransferConflict,
+  userBook,
+} from "../store/ledger.ts";
+import { isUser } from "../store/users.ts";
+import { readWallet, type Wallet } from "../store/wallets.ts";
+import { giveBack } from "./give-back.ts";
+import { MoneyRefused } from "./refused.ts";
+
+/** What every call needs beside the store: time and chance are passed in. */
+export interface MoneyDesk {
+  db: Db;
+  clock: Pick<Clock, "nowMs">;
+  newId: NewId;
+}
+
+export interface Order {
+  /** `cli:ada`, `admin:<user id>` */
+  actor: string;
+  reason: string | null;
+  idempotencyKey?: string;
+}
+
+export interface Booked {
+  entry: Transfer;
+  /** Of the user, after it. */
+  wallet: Wallet;
+  /** The idempotency key was used before for the same: nothing was booked now. */
+  repeated: boolean;
+}
+
+/** In one call. Far from what 64 bits of nano-dollars hold, so that no sum of calls gets there. */
+export const AMOUNT_NANO_MAX: Nano = 1_000_000n * 1_000_000_000n;
+
+export async function topUp(
+  desk: MoneyDesk,
+  { userId, amountNano, provider, ...order }: Order & { userId: string; amountNano: Nano; provider: string },
+): Promise<Booked> {
+  refuseAmount(amountNano);
+  return book(desk, {
+    ...terms(desk, "topup", order),
+    debit: `topup:${provider}`,
+    credit: userBook(userId),
+    amountNano,
+    userId,
+  });
+}
+
+/** Negative takes money away, never more than is available. */
+export async function adjust(
+  desk: MoneyDesk,
+  { userId, amountNano, ...order }: Order & { userId: string; amountNano: Nano },
+): Promise<Booked> {
+  const given = amountNano > 0n;
+  const size = given ? amountNano : -amountNano;
+  refuseAmount(size);
+  return book(desk, {
+    ...terms(desk, "adjust", order),
+    debit: given ? "adjust" : userBook(userId),
+    credit: given ? userBook(userId) : "adjust",
+    amountNano: size,
+    userId,
+  });
+}
+
+/** Back to the book that paid, and never more than was charged less what went back before. */
+export async function refund(
+  desk: MoneyDesk,
+  { requestId, amountNano, ...order }: Order & { requestId: string; amountNano: Nano | "all" },
+): Promise<Booked> {
+  if (amountNano !== "all") refuseAmount(amountNano);
+  const wanted = terms(desk, "refund", order);
+  return refusing(desk.db, async (tx) => {
+    const chargeId = `charge:${requestId}`;
+    // Two refunds of one request take turns here.
+    const charge = (await lockEntry(tx, chargeId)) ? await findEntry(tx, chargeId) : null;
+    if (charge === null || charge.userId === null)
+      throw new MoneyRefused("not_charged", `Nothing was charged for a request "${requestId}".`);
+    const { userId, subscriptionId } = charge;
+    const before = await findEntry(tx, wanted.id);
+    if (before !== null) {
+      if (before.requestId !== requestId || (amountNano !== "all" && before.amountNano !== amountNano))
+        throw usedOtherwise();
+      return { entry: before, wallet: await readWallet(tx, userId), repeated: true };
+    }
+    const leftNano = charge.amountNano - (await refundedNano(tx, requestId));
+    if (leftNano === 0n) {
+      throw new MoneyRefused(
+        "refunded_before",
+        `All of the $${usdText(charge.amountNano)} charged for it was refunded before.`,
+      );
+    }
+    const backNano = amountNano === "all" ? leftNano : amountNano;
+    if (backNano > leftNano) {
+      throw new MoneyRefused(
+        "refunded_before",
+        `$${usdText(charge.amountNano)} was charged for it, of which $${usdText(leftNano)} can still be refunded.`,
+      );
+    }
+    const entry: Transfer = {
+      ...wanted,
+      debit: "refund",
+      credit: subscriptionId === null ? userBook(userId) : subscriptionBook(subscriptionId),
+      amountNano: backNano,
+      userId,
+      subscriptionId,
+      requestId,
+    };
+    if (subscriptionId !== null) {
+      await giveBack(tx, {
+        userId,
+        subscriptionId,
+        chargedAtMs: charge.atMs,
+        nowMs: entry.atMs,
+        amountNano: backNano,
+      });
+    }
+    await postTransfer(tx, entry);
+    return { entry, wallet: await readWallet(tx, userId), repeated: false };
+  });
+}
+
+async function refundedNano(tx: Db, requestId: string): Promise<Nano> {
+  const entries = await listEntriesOfRequest(tx, requestId);
+  return entries.reduce((sum, { kind, amountNano }) => (kind === "refund" ? sum + amountNano : sum), 0n);
+}
+
+function terms(desk: MoneyDesk, kind: "topup" | "adjust" | "refund", order: Order) {
+  const { actor, reason, idempotencyKey } = order;
+  if (idempotencyKey !== undefined && !/^[\x21-\x7e]{1,255}$/.test(idempotencyKey)) {
+    throw new MoneyRefused(
+      "bad_idempotency_key",
+      "An idempotency key must be 1 to 255 visible ASCII characters.",
+    );
+  }
+  const id = `${kind}:${idempotencyKey ?? desk.newId("entry")}`;
+  const atMs = desk.clock.nowMs();
+  return { id, atMs, kind, actor, reason, subscriptionId: null, requestId: null };
+}
+
+function book(desk: MoneyDesk, transfer: Transfer & { userId: string }): Promise<Booked> {
+  const { userId } = transfer;
+  return refusing(desk.db, async (tx) => {
+    if (!(await isUser(tx, userId))) throw new MoneyRefused("unknown_user", `There is no user "${userId}".`);
+    const repeated = (await postTransfer(tx, transfer)) === "known";
+    const entry = repeated ? ((await findEntry(tx, transfer.id)) ?? transfer) : transfer;
+    return { entry, wallet: await readWallet(tx, userId), repeated };
+  });
+}
+
+/** All or nothing, and the ledger's errors in the words of whoever asked. */
+async function refusing(db: Db, work: (tx: Db) => Promise<Booked>): Promise<Booked> {
+  try {
+    return await transaction(db, work);
+  } catch (error) {
+    throw refusalOf(error);
+  }
+}
+
+function refusalOf(error: unknown): unknown {
+  if (error instanceof TransferConflict) return usedOtherwise();
+  if (error instanceof InsufficientFunds) {
+    return new MoneyRefused(
+      "insufficient_funds",
+      `Only $${usdText(error.availableNano)} is available: the rest is spent, or held for requests under way.`,
+    );
+  }
+  return error;
+}
+
+function usedOtherwise(): MoneyRefused {
+  return new MoneyRefused(
+    "idempotency_conflict",
+    "This idempotency key was used before for something else. Nothing was booked.",
+  );
+}
+
+function refuseAmount(amountNano: Nano): void {
+  if (amountNano > 0n && amountNano <= AMOUNT_NANO_MAX) return;
+  throw new MoneyRefused("bad_amount", `An amount is more than $0 and at most $${usdText(AMOUNT_NANO_MAX)}.`);
+}

@@ -1,0 +1,203 @@
+import { expect, test } from "bun:test";
+import { eachEngine } from "../../test/postgres.ts";
+import { limits } from "../config/limits.ts";
+import { type Db, openDb } from "../store/db.ts";
+import { type Incarnation, listIncarnations } from "../store/incarnations.ts";
+import { migrate } from "../store/migrate.ts";
+import { findUsage } from "../store/usage.ts";
+import { readWallet } from "../store/wallets.ts";
+import { audit } from "./audit.ts";
+import { describeProcess, type RecoveryOptions, startRecovery } from "./recovery.ts";
+import { openSettlementSpool } from "./settlement-spool.ts";
+import { addFunds, asking, makeTill, settling, type TillUnderTest } from "./till.test-support.ts";
+
+const silent = { info() {}, warn() {}, error() {} };
+const findings = async (db: Db) =>
+  (await audit(db, { nowMs: Date.now(), holdLeaseMs: 3_600_000, findingsMax: 10 })).findings;
+const eager = { ...limits.till, progressMs: 1, checkpointMs: 1 };
+
+function recover(db: Db, till: TillUnderTest, change: Partial<RecoveryOptions> = {}) {
+  return startRecovery({
+    db,
+    log: silent,
+    clock: { nowMs: () => Date.now(), monotonicMs: () => performance.now() },
+    till,
+    self: describeProcess(till.incarnation, Date.now()),
+    spoolDir: till.dir,
+    limits: limits.recovery,
+    ...change,
+  });
+}
+
+/** Another process of this host, which is no more. */
+const gone = (id: string): Incarnation => ({ ...describeProcess(id, Date.now()), pid: 4_000_000 });
+
+/** It has said that it lives, taken these holds, and died. */
+async function dieWith(db: Db, work: (till: TillUnderTest) => Promise<void>, dir?: string): Promise<void> {
+  const till = makeTill(db, {
+    incarnation: "inc_dead",
+    limits: eager,
+    ...(dir === undefined ? {} : { dir }),
+  });
+  const { id, host, pid, startedAtMs, beatAtMs } = gone("inc_dead");
+  await db.sql`INSERT INTO incarnation (id, host, pid, started_at_ms, beat_at_ms)
+    VALUES (${id}, ${host}, ${pid}, ${startedAtMs}, ${beatAtMs})`;
+  await work(till);
+  await till.flush();
+  await till.stop();
+}
+
+eachEngine(({ open, emptyUrl }) => {
+  test("what had not been sent is not charged, and what had been is charged by what was seen of it", async () => {
+    const db = await open();
+    await addFunds(db, "u1", 1_000n);
+    await dieWith(db, async (till) => {
+      await Promise.all(["admitted", "sent", "streaming", "much"].map((id) => till.hold(asking(id))));
+      for (const id of ["sent", "streaming", "much"]) till.dispatched(id, "acc_1", "gpt");
+      till.checkpoint("streaming", 30);
+      till.checkpoint("much", 1_000);
+    });
+    const till = makeTill(db, { incarnation: "inc_new" });
+    const recovery = await recover(db, till);
+    expect(await findUsage(db, "admitted")).toMatchObject({
+      outcome: "failed",
+      chargedNano: 0n,
+      usageSource: "none",
+      flags: ["recovered"],
+    });
+    expect(await findUsage(db, "sent")).toMatchObject({
+      outcome: "upstream_cut",
+      chargedNano: 20n,
+      usageSource: "partial",
+      accountId: "acc_1",
+      flags: ["recovered"],
+    });
+    expect(await findUsage(db, "streaming")).toMatchObject({ chargedNano: 50n, outputTokens: 30 });
+    expect(await findUsage(db, "much")).toMatchObject({ chargedNano: 100n, costNano: 1_020n });
+    expect(await readWallet(db, "u1")).toEqual({ balanceNano: 830n, heldNano: 0n });
+    expect(await findings(db)).toEqual([]);
+    expect((await listIncarnations(db)).map(({ id }) => id)).toEqual(["inc_new"]);
+    await recovery.stop();
+    await till.stop();
+    expect(await listIncarnations(db)).toEqual([]);
+  });
+
+  test("a hold that cannot be settled is left for the operator, and does not keep the others", async () => {
+    const db = await open();
+    await addFunds(db, "u1", 1_000n);
+    await dieWith(db, async (till) => {
+      await Promise.all(["good", "spoilt"].map((id) => till.hold(asking(id))));
+      for (const id of ["good", "spoilt"]) till.dispatched(id, "acc_1", "gpt");
+    });
+    await db.sql`INSERT INTO tariff (id, terms) VALUES ('bad', '{}')`;
+    await db.sql`UPDATE hold SET tariff_id = 'bad' WHERE request_id = 'spoilt'`;
+    const till = makeTill(db, { incarnation: "inc_new" });
+    const recovery = await recover(db, till);
+    expect(await findUsage(db, "good")).toMatchObject({ chargedNano: 20n });
+    expect(await findUsage(db, "spoilt")).toBeNull();
+    await recovery.reap();
+    await recovery.stop();
+    await till.stop();
+  });
+
+  test("the holds of a living process are left alone", async () => {
+    const db = await open();
+    await addFunds(db, "u1", 1_000n);
+    const alive = makeTill(db, { incarnation: "inc_alive" });
+    await alive.hold(asking("r1"));
+    const first = await recover(db, alive);
+    const other = makeTill(db, { incarnation: "inc_other" });
+    const second = await recover(db, other, {
+      self: { ...describeProcess("inc_other", Date.now()), pid: 4_000_000 },
+    });
+    expect(await readWallet(db, "u1")).toEqual({ balanceNano: 1_000n, heldNano: 100n });
+    await second.stop();
+    await first.stop();
+    await alive.stop();
+    await other.stop();
+  });
+
+  test("a process elsewhere is dead once it has been silent for long", async () => {
+    const db = await open();
+    await addFunds(db, "u1", 1_000n);
+    const away = makeTill(db, { incarnation: "inc_away" });
+    await away.hold(asking("r1"));
+    const silentSince = (ms: number) =>
+      db.sql`INSERT INTO incarnation (id, host, pid, started_at_ms, beat_at_ms)
+        VALUES ('inc_away', 'elsewhere', 1, 1, ${Date.now() - ms})
+        ON CONFLICT (id) DO UPDATE SET beat_at_ms = excluded.beat_at_ms`;
+    await silentSince(30_000);
+    const till = makeTill(db, { incarnation: "inc_new" });
+    const recovery = await recover(db, till);
+    expect((await readWallet(db, "u1")).heldNano).toBe(100n);
+    await silentSince(61_000);
+    await recovery.reap();
+    expect((await readWallet(db, "u1")).heldNano).toBe(0n);
+    // It was only slow: what it settles now is too late, and the recovered row stands.
+    await away.settle(settling("r1", 30n));
+    expect(await findUsage(db, "r1")).toMatchObject({ chargedNano: 0n, flags: ["recovered"] });
+    expect(await readWallet(db, "u1")).toEqual({ balanceNano: 1_000n, heldNano: 0n });
+    expect(await findings(db)).toEqual([]);
+    await recovery.stop();
+    await till.stop();
+    await away.stop();
+  });
+
+  test("two that find the same dead book it once", async () => {
+    const url = await emptyUrl();
+    const [one, two] = [await openDb(url), await openDb(url)];
+    await migrate(one);
+    await addFunds(one, "u1", 100_000n);
+    await dieWith(one, async (till) => {
+      const ids = Array.from({ length: 150 }, (_, index) => `r${index}`);
+      await Promise.all(ids.map((id) => till.hold(asking(id))));
+      for (const id of ids) till.dispatched(id, "acc_1", "gpt");
+    });
+    const tills = [makeTill(one, { incarnation: "inc_1" }), makeTill(two, { incarnation: "inc_2" })];
+    const [a, b] = await Promise.all(tills.map((till, index) => recover(index === 0 ? one : two, till)));
+    expect(await readWallet(one, "u1")).toEqual({ balanceNano: 100_000n - 150n * 20n, heldNano: 0n });
+    expect(await findings(one)).toEqual([]);
+    await a?.stop();
+    await b?.stop();
+    for (const till of tills) await till.stop();
+    await one.close();
+    await two.close();
+  });
+
+  test("settlements that a dead process kept on disk come before what its holds tell", async () => {
+    const db = await open();
+    await addFunds(db, "u1", 1_000n);
+    const till = makeTill(db, { incarnation: "inc_new" });
+    await dieWith(
+      db,
+      async (dying) => {
+        await dying.hold(asking("r1"));
+        dying.dispatched("r1", "acc_1", "gpt");
+        const spool = openSettlementSpool(till.dir, "inc_dead");
+        await spool.add([settling("r1", 77n)]);
+        await spool.close();
+      },
+      till.dir,
+    );
+    const recovery = await recover(db, till);
+    expect(await findUsage(db, "r1")).toMatchObject({ chargedNano: 77n, flags: [] });
+    expect(await readWallet(db, "u1")).toEqual({ balanceNano: 923n, heldNano: 0n });
+    expect(await findings(db)).toEqual([]);
+    await recovery.stop();
+    await till.stop();
+  });
+
+  test("a hold of its own that the till knows nothing of is given back", async () => {
+    const db = await open();
+    await addFunds(db, "u1", 1_000n);
+    const forgetful = makeTill(db, { incarnation: "inc_new" });
+    await forgetful.hold(asking("r1"));
+    const till = makeTill(db, { incarnation: "inc_new" });
+    await Bun.sleep(2);
+    const recovery = await recover(db, till, { limits: { ...limits.recovery, orphanMs: 0 } });
+    expect(await readWallet(db, "u1")).toEqual({ balanceNano: 1_000n, heldNano: 0n });
+    await recovery.stop();
+    await forgetful.stop();
+    await till.stop();
+  });
+});

@@ -1,0 +1,278 @@
+/**
+ * What happens to the holds of a process that died: whoever lives settles them by what was written of them, never
+ * above what was held. Every living process looks; the same hold found by two is booked once.
+ */
+
+import { readFileSync, readlinkSync } from "node:fs";
+import { hostname } from "node:os";
+import type { Clock } from "../clock.ts";
+import type { Nano } from "../money/nano.ts";
+import { costOf, listCostOf, NOTHING_USED, tariffOf } from "../money/tariff.ts";
+import type { Log } from "../observe/log.ts";
+import type { Db } from "../store/db.ts";
+import { type Hold, holdsOf } from "../store/holds.ts";
+import {
+  beat,
+  forgetIncarnation,
+  forgottenOwners,
+  type Incarnation,
+  listIncarnations,
+  storeNowMs,
+} from "../store/incarnations.ts";
+import { readTerms } from "../store/tariffs.ts";
+import type { Settlement } from "./booking.ts";
+import { leftSpools } from "./settlement-spool.ts";
+import { type Till, TillUnavailable } from "./till.ts";
+
+export interface Recovery {
+  /** Resolves when the holds of every process known to be dead are settled. */
+  reap(): Promise<void>;
+  stop(): Promise<void>;
+}
+
+export interface RecoveryLimits {
+  beatMs: number;
+  /** A process whose beat is older is dead, wherever it ran. */
+  deadAfterMs: number;
+  reapMs: number;
+  holdsPerBatch: number;
+  /** A hold of this process that the till knows nothing of is given back after this long. */
+  orphanMs: number;
+}
+
+export interface RecoveryOptions {
+  db: Db;
+  log: Log;
+  clock: Clock;
+  till: Pick<Till, "book" | "isOpen">;
+  /** This process; see `describeProcess`. */
+  self: Incarnation;
+  spoolDir: string;
+  limits: RecoveryLimits;
+  isRunning?(pid: number): boolean;
+}
+
+/** Its row stands and the dead are settled before it resolves. */
+export async function startRecovery(options: RecoveryOptions): Promise<Recovery> {
+  const { db, log, clock, till, self, limits } = options;
+  const isRunning = options.isRunning ?? processRuns;
+  const unreadable = new Set<string>();
+  /** Holds that this process has tried to settle in vain. */
+  const hopeless = new Set<string>();
+  let reaping: Promise<void> | null = null;
+  let stopped = false;
+
+  async function sayAlive(): Promise<void> {
+    await beat(db, { ...self, beatAtMs: await storeNowMs(db, clock) });
+  }
+
+  function isDead({ id, host, pid, startedAtMs, beatAtMs }: Incarnation, nowMs: number): boolean {
+    if (id === self.id) return false;
+    if (beatAtMs < nowMs - limits.deadAfterMs) return true;
+    if (host !== self.host) return false;
+    // Numbers of processes are used again: one that bore ours before this process began is gone.
+    return pid === self.pid ? startedAtMs < performance.timeOrigin : !isRunning(pid);
+  }
+
+  async function pass(): Promise<void> {
+    const nowMs = await storeNowMs(db, clock);
+    const all = await listIncarnations(db);
+    const dead = all.filter((one) => isDead(one, nowMs));
+    const alive = new Set(all.filter((one) => !isDead(one, nowMs)).map(({ id }) => id)).add(self.id);
+    // What their requests really used is better than what can be told from the hold.
+    await replaySpools(alive);
+    for (const { id, beatAtMs } of dead) {
+      await settleHoldsOf(id);
+      await forgetIncarnation(db, id, beatAtMs);
+    }
+    for (const id of await forgottenOwners(db)) if (id !== self.id) await settleHoldsOf(id);
+    await settleOrphans();
+  }
+
+  async function replaySpools(alive: ReadonlySet<string>): Promise<void> {
+    for (const left of await leftSpools(options.spoolDir, (id) => alive.has(id) || unreadable.has(id))) {
+      const { incarnation, settlements, torn, unreadable: strange } = left;
+      const results = await Promise.allSettled(settlements.map((settlement) => till.book(settlement)));
+      const refused = results.filter(({ status }) => status === "rejected").length;
+      log[refused + torn + strange > 0 ? "error" : "info"]("settlements_replayed", {
+        settlements: settlements.length,
+        refused,
+        torn,
+        unreadable: strange,
+        incarnation,
+      });
+      // A line that was torn was never acknowledged; what was refused, or not understood, is for the operator to see.
+      if (refused + strange === 0) await left.remove();
+      else unreadable.add(incarnation);
+    }
+  }
+
+  async function settleHoldsOf(incarnation: string): Promise<void> {
+    for (;;) {
+      const found = await holdsOf(db, incarnation, Number.MAX_SAFE_INTEGER, limits.holdsPerBatch);
+      const holds = found.filter(({ requestId }) => !hopeless.has(requestId));
+      if (holds.length === 0 || stopped) return;
+      await settleHolds(holds, incarnation);
+      if (found.length < limits.holdsPerBatch) return;
+    }
+  }
+
+  async function settleHolds(holds: readonly Hold[], incarnation: string): Promise<void> {
+    let chargedNano = 0n;
+    let settled = 0;
+    await Promise.all(
+      holds.map(async (hold) => {
+        try {
+          const settlement = recoveredFrom(hold, await usedBy(hold), clock.nowMs());
+          await till.book(settlement);
+          settled++;
+          chargedNano += settlement.chargedNano;
+        } catch (error) {
+          // One that cannot be settled is for the operator; the others, and the gateway, need not wait for that.
+          if (isAway(error)) throw error;
+          hopeless.add(hold.requestId);
+          log.error("hold_unrecoverable", { request_id: hold.requestId, reason: reasonOf(error) });
+        }
+      }),
+    );
+    log.warn("holds_recovered", {
+      holds: settled,
+      charged_nano: chargedNano.toString(),
+      incarnation,
+    });
+  }
+
+  /** A transaction that was given up on may have been committed after all. */
+  async function settleOrphans(): Promise<void> {
+    const holds = await holdsOf(db, self.id, clock.nowMs() - limits.orphanMs, limits.holdsPerBatch);
+    const orphans = holds.filter(({ requestId }) => !till.isOpen(requestId));
+    if (orphans.length > 0) await settleHolds(orphans, self.id);
+  }
+
+  async function usedBy(hold: Hold): Promise<Used> {
+    if (hold.state === "admitted") return UNUSED;
+    const terms = await readTerms(db, hold.tariffId);
+    if (terms === null) {
+      log.error("tariff_missing", { request_id: hold.requestId, tariff: hold.tariffId });
+      return UNUSED;
+    }
+    const tariff = tariffOf(terms);
+    const metered = { ...NOTHING_USED, inputTokens: hold.inputTokens, outputTokens: hold.outputTokens };
+    return { costNano: costOf(tariff, metered), upstreamNano: listCostOf(tariff, metered) };
+  }
+
+  function reap(): Promise<void> {
+    reaping ??= pass().finally(() => {
+      reaping = null;
+    });
+    return reaping;
+  }
+
+  const grumble = (event: string) => (error: unknown) => log.error(event, { reason: reasonOf(error) });
+  await sayAlive();
+  await reap();
+  const beating = setInterval(() => void sayAlive().catch(grumble("beat_failed")), limits.beatMs);
+  const looking = setInterval(() => void reap().catch(grumble("recovery_failed")), limits.reapMs);
+  beating.unref();
+  looking.unref();
+  return {
+    reap,
+    async stop() {
+      stopped = true;
+      clearInterval(beating);
+      clearInterval(looking);
+      await reaping?.catch(() => {});
+      // A clean end leaves no holds, and then nothing to look after.
+      const me = (await listIncarnations(db)).find(({ id }) => id === self.id);
+      if (me !== undefined) await forgetIncarnation(db, me.id, me.beatAtMs);
+    },
+  };
+}
+
+function reasonOf(error: unknown): string {
+  return error instanceof Error ? error.message : "unknown";
+}
+
+/** The store, not the hold, is at fault. */
+function isAway(error: unknown): boolean {
+  return error instanceof TillUnavailable;
+}
+
+interface Used {
+  costNano: Nano;
+  upstreamNano: Nano;
+}
+
+const UNUSED: Used = { costNano: 0n, upstreamNano: 0n };
+
+/** Nothing went upstream: void. Else the input, and the output that was seen. */
+function recoveredFrom(hold: Hold, used: Used, nowMs: number): Settlement {
+  const wasSent = hold.state === "dispatched";
+  const chargedNano = used.costNano < hold.amountNano ? used.costNano : hold.amountNano;
+  return {
+    chargedNano,
+    row: {
+      requestId: hold.requestId,
+      atMs: nowMs,
+      keyId: hold.keyId,
+      userId: hold.userId,
+      groupId: hold.groupId,
+      accountId: hold.accountId,
+      interface: hold.interface,
+      endpoint: hold.endpoint,
+      publicModel: hold.publicModel,
+      upstreamModel: hold.upstreamModel,
+      stream: hold.stream,
+      status: 500,
+      outcome: wasSent ? "upstream_cut" : "failed",
+      errorCode: null,
+      inputTokens: wasSent ? hold.inputTokens : 0,
+      cachedTokens: 0,
+      cacheWriteTokens: 0,
+      outputTokens: wasSent ? hold.outputTokens : 0,
+      reasoningTokens: 0,
+      imageInputTokens: 0,
+      audioInputTokens: 0,
+      audioOutputTokens: 0,
+      images: 0,
+      usageSource: wasSent ? "partial" : "none",
+      attempts: wasSent ? 1 : 0,
+      firstByteMs: null,
+      durationMs: Math.max(0, nowMs - hold.atMs),
+      waitMs: 0,
+      responseId: null,
+      upstreamRequestId: null,
+      trace: null,
+      costNano: used.costNano,
+      chargedNano,
+      upstreamNano: used.upstreamNano,
+      payer: hold.subscriptionId === null ? "balance" : "subscription",
+      tariffId: hold.tariffId,
+      flags: wasSent && used.costNano > hold.amountNano ? ["recovered", "overrun"] : ["recovered"],
+    },
+  };
+}
+
+/** A number of a process says something only within one kernel and one name space of processes. */
+export function describeProcess(id: string, nowMs: number): Incarnation {
+  return { id, host: hostId(), pid: process.pid, startedAtMs: nowMs, beatAtMs: nowMs };
+}
+
+function hostId(): string {
+  try {
+    const boot = readFileSync("/proc/sys/kernel/random/boot_id", "utf8").trim();
+    return `${hostname()} ${boot} ${readlinkSync("/proc/self/ns/pid")}`;
+  } catch {
+    return hostname();
+  }
+}
+
+function processRuns(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch (error) {
+    // Somebody else's process is one, too.
+    return error instanceof Error && "code" in error && error.code === "EPERM";
+  }
+}

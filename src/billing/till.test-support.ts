@@ -1,0 +1,118 @@
+/** A till on a store of its own, money to spend, and requests like any other. */
+
+import { mkdtempSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { type Clock, systemClock } from "../clock.ts";
+import type { Nano } from "../money/nano.ts";
+import { makeTariff } from "../money/tariff.ts";
+import type { Log, LogFields } from "../observe/log.ts";
+import { type Db, transaction } from "../store/db.ts";
+import { postTransfer } from "../store/ledger.ts";
+import { usageRow } from "../store/usage-row.test-support.ts";
+import { openSettlementSpool } from "./settlement-spool.ts";
+import {
+  type HoldAsked,
+  openTill,
+  type Settlement,
+  type Till,
+  type TillLimits,
+  type TillOptions,
+} from "./till.ts";
+
+/** One nano a token, in and out. */
+export const TARIFF = makeTariff({ input: "0.001", output: "0.001" });
+
+export const LIMITS: TillLimits = {
+  gatherMs: 50,
+  companyMin: 4,
+  companyMs: 1,
+  batchMax: 400,
+  waitingMax: 100_000,
+  holdPatienceMs: 2_000,
+  settlePatienceMs: 500,
+  transactionMs: 10_000,
+  retryMs: 500,
+  progressMs: 25,
+  checkpointMs: 1_000,
+  flushMs: 50,
+};
+
+export interface TillUnderTest extends Till {
+  readonly logged: { event: string; fields: LogFields | undefined }[];
+  readonly dir: string;
+  readonly incarnation: string;
+}
+
+export function makeTill(db: Db, change: Partial<TillOptions> & { dir?: string } = {}): TillUnderTest {
+  const logged: TillUnderTest["logged"] = [];
+  const note = (event: string, fields?: LogFields) => void logged.push({ event, fields });
+  const log: Log = { info: note, warn: note, error: note };
+  const dir = change.dir ?? mkdtempSync(join(tmpdir(), "gateway-till-"));
+  const incarnation = change.incarnation ?? "inc_1";
+  const clock: Clock = systemClock;
+  const till = openTill({
+    db,
+    log,
+    clock,
+    incarnation,
+    spool: openSettlementSpool(dir, incarnation),
+    durability: "process",
+    limits: LIMITS,
+    ...change,
+  });
+  return Object.assign(till, { logged, dir, incarnation });
+}
+
+let funds = 0;
+
+export async function addFunds(db: Db, userId: string, amountNano: Nano): Promise<void> {
+  await transaction(db, (tx) =>
+    postTransfer(tx, {
+      id: `topup:${++funds}`,
+      atMs: 1,
+      kind: "topup",
+      debit: "topup:test",
+      credit: `user:${userId}`,
+      amountNano,
+      userId,
+      subscriptionId: null,
+      requestId: null,
+      actor: "test",
+      reason: null,
+    }),
+  );
+}
+
+export function asking(requestId: string, change: Partial<HoldAsked> = {}): HoldAsked {
+  return {
+    requestId,
+    userId: "u1",
+    charge: "balance",
+    plans: null,
+    tariff: TARIFF,
+    wantedNano: 100n,
+    leastNano: 10n,
+    inputTokens: 20,
+    keyId: "k1",
+    groupId: "g1",
+    interface: "chat",
+    endpoint: "chat.completions",
+    publicModel: "fast",
+    stream: true,
+    ...change,
+  };
+}
+
+export function settling(requestId: string, chargedNano: Nano, userId = "u1"): Settlement {
+  const row = usageRow({
+    requestId,
+    userId,
+    atMs: Date.now(),
+    costNano: chargedNano,
+    chargedNano,
+    payer: "balance",
+    tariffId: TARIFF.id,
+  });
+  return { row, chargedNano };
+}

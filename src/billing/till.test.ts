@@ -1,0 +1,331 @@
+import { describe, expect, test } from "bun:test";
+import { mkdtempSync, readFileSync, rmSync, statSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { eachEngine } from "../../test/postgres.ts";
+import { limits } from "../config/limits.ts";
+import { type Db, openDb } from "../store/db.ts";
+import { findHolds } from "../store/holds.ts";
+import { findEntry } from "../store/ledger.ts";
+import { migrate } from "../store/migrate.ts";
+import { findUsage, keyTotals } from "../store/usage.ts";
+import { usageRow } from "../store/usage-row.test-support.ts";
+import { readWallet } from "../store/wallets.ts";
+import { audit } from "./audit.ts";
+import { addFunds, asking, makeTill, settling } from "./till.test-support.ts";
+import { TillUnavailable } from "./till.ts";
+
+const findings = async (db: Db) =>
+  (await audit(db, { nowMs: Date.now(), holdLeaseMs: 3_600_000, findingsMax: 10 })).findings;
+
+eachEngine(({ open, emptyUrl }) => {
+  test("a hold takes what is wanted, and its settlement gives back what was not charged", async () => {
+    const db = await open();
+    await addFunds(db, "u1", 1_000n);
+    const till = makeTill(db);
+    expect(await till.hold(asking("r1"))).toEqual({ kind: "held", amountNano: 100n, subscriptionId: null });
+    expect(await readWallet(db, "u1")).toEqual({ balanceNano: 1_000n, heldNano: 100n });
+    await till.settle(settling("r1", 30n));
+    expect(await readWallet(db, "u1")).toEqual({ balanceNano: 970n, heldNano: 0n });
+    expect(await findEntry(db, "charge:r1")).toMatchObject({
+      debit: "user:u1",
+      credit: "revenue",
+      amountNano: 30n,
+      requestId: "r1",
+    });
+    expect(await findUsage(db, "r1")).toMatchObject({ chargedNano: 30n, costNano: 30n, payer: "balance" });
+    expect(await keyTotals(db, "k1", null)).toMatchObject({ requests: 1, chargedNano: 30n });
+    expect(await findings(db)).toEqual([]);
+    await till.stop();
+  });
+
+  test("a hold takes the rest when that covers the least, and nothing when it does not", async () => {
+    const db = await open();
+    await addFunds(db, "u1", 150n);
+    const till = makeTill(db);
+    const results = await Promise.all(["r1", "r2", "r3"].map((id) => till.hold(asking(id))));
+    expect(results).toEqual([
+      { kind: "held", amountNano: 100n, subscriptionId: null },
+      { kind: "held", amountNano: 50n, subscriptionId: null },
+      { kind: "short", availableNano: 0n, resetsAtMs: null },
+    ]);
+    expect(await till.hold(asking("r4", { userId: "nobody" }))).toMatchObject({ kind: "short" });
+    await till.stop();
+  });
+
+  test("a request that costs nothing needs no wallet, and leaves no entry", async () => {
+    const db = await open();
+    const till = makeTill(db);
+    expect(await till.hold(asking("r1", { wantedNano: 0n, leastNano: 0n }))).toMatchObject({ kind: "held" });
+    await till.settle(settling("r1", 0n));
+    expect(await findEntry(db, "charge:r1")).toBeNull();
+    expect(await findUsage(db, "r1")).not.toBeNull();
+    expect(await findings(db)).toEqual([]);
+    await till.stop();
+  });
+
+  test("two hundred requests at once on one cent never spend more than a cent", async () => {
+    const db = await open();
+    const cent = 10_000_000n;
+    await addFunds(db, "u1", cent);
+    const till = makeTill(db);
+    const ids = Array.from({ length: 200 }, (_, index) => `r${index}`);
+    const wanted = { wantedNano: 300_000n, leastNano: 100_000n };
+    const results = await Promise.all(ids.map((id) => till.hold(asking(id, wanted))));
+    const heldNano = results.reduce((sum, one) => sum + (one.kind === "held" ? one.amountNano : 0n), 0n);
+    expect(heldNano).toBe(cent);
+    await Promise.all(
+      results.map((one, index) =>
+        one.kind === "held" ? till.settle(settling(`r${index}`, one.amountNano)) : null,
+      ),
+    );
+    expect(await readWallet(db, "u1")).toEqual({ balanceNano: 0n, heldNano: 0n });
+    expect(await findings(db)).toEqual([]);
+    await till.stop();
+  });
+
+  test("the same settlement twice is booked once, at once or later", async () => {
+    const db = await open();
+    await addFunds(db, "u1", 1_000n);
+    const till = makeTill(db);
+    await till.hold(asking("r1"));
+    await Promise.all([till.settle(settling("r1", 30n)), till.settle(settling("r1", 30n))]);
+    await till.settle(settling("r1", 30n));
+    expect(await readWallet(db, "u1")).toEqual({ balanceNano: 970n, heldNano: 0n });
+    expect((await keyTotals(db, "k1", null)).requests).toBe(1);
+    expect(till.logged).toEqual([]);
+    expect(await findings(db)).toEqual([]);
+    await till.stop();
+  });
+
+  test("nobody is charged above the hold, and the row says that it was more", async () => {
+    const db = await open();
+    await addFunds(db, "u1", 1_000n);
+    const till = makeTill(db);
+    await till.hold(asking("r1"));
+    await till.settle(settling("r1", 170n));
+    expect(await findUsage(db, "r1")).toMatchObject({
+      costNano: 170n,
+      chargedNano: 100n,
+      flags: ["overrun"],
+    });
+    expect(await readWallet(db, "u1")).toEqual({ balanceNano: 900n, heldNano: 0n });
+    expect(await findings(db)).toEqual([]);
+    await till.stop();
+  });
+
+  test("a settlement whose hold is gone records what was used and charges nothing", async () => {
+    const db = await open();
+    await addFunds(db, "u1", 1_000n);
+    const till = makeTill(db);
+    await till.settle(settling("r1", 30n));
+    expect(await findUsage(db, "r1")).toMatchObject({ chargedNano: 0n, costNano: 30n, payer: null });
+    expect(await readWallet(db, "u1")).toEqual({ balanceNano: 1_000n, heldNano: 0n });
+    expect(till.logged.map(({ event }) => event)).toEqual(["settlement_without_hold"]);
+    expect(await findings(db)).toEqual([]);
+    await till.stop();
+  });
+
+  test("rows without money share the transactions and are there after a flush", async () => {
+    const db = await open();
+    const till = makeTill(db);
+    till.push(usageRow({ requestId: "r1", outcome: "refused" }));
+    till.push(usageRow({ requestId: "r1", outcome: "refused" }));
+    till.push(usageRow({ requestId: "r2" }));
+    await till.flush();
+    expect(await keyTotals(db, "k1", null)).toMatchObject({ requests: 1, refused: 1 });
+    till.push(usageRow({ requestId: "r2" }));
+    await till.flush();
+    expect(await findings(db)).toEqual([]);
+    await till.stop();
+  });
+
+  test("where a request went and what came back so far is written without being waited for", async () => {
+    const db = await open();
+    await addFunds(db, "u1", 1_000n);
+    const till = makeTill(db, { limits: { ...limits.till, progressMs: 1, checkpointMs: 1 } });
+    await Promise.all([till.hold(asking("r1")), till.hold(asking("r2"))]);
+    till.dispatched("r1", "acc_1", "gpt");
+    till.dispatched("r2", "acc_2", "gpt");
+    till.checkpoint("r1", 7);
+    till.checkpoint("r1", 12);
+    till.undispatched("r2");
+    await Bun.sleep(20);
+    await till.flush();
+    const holds = await findHolds(db, ["r1", "r2"]);
+    expect(holds.get("r1")).toMatchObject({ state: "dispatched", accountId: "acc_1", outputTokens: 12 });
+    expect(holds.get("r2")).toMatchObject({ state: "admitted", accountId: null, upstreamModel: null });
+    await till.stop();
+  });
+
+  test("a bad operation fails alone", async () => {
+    const db = await open();
+    await addFunds(db, "u1", 1_000n);
+    const till = makeTill(db);
+    await till.hold(asking("r0"));
+    // Somebody broke the wallet behind the till's back.
+    await db.sql`INSERT INTO wallet (user_id, balance_nano, held_nano) VALUES ('u2', 50, 0)`;
+    await till.hold(asking("bad", { userId: "u2", wantedNano: 50n }));
+    await db.sql`UPDATE wallet SET held_nano = 0 WHERE user_id = 'u2'`;
+    await Promise.all([
+      till.settle(settling("r0", 10n)),
+      till.settle(settling("bad", 10n, "u2")),
+      till.hold(asking("r1")),
+    ]);
+    expect(await readWallet(db, "u1")).toEqual({ balanceNano: 990n, heldNano: 100n });
+    expect(till.logged.map(({ event }) => event)).toContain("till_refused");
+    expect(readFileSync(join(till.dir, "settlements-inc_1.jsonl"), "utf8")).toContain('"bad"');
+    await till.stop();
+  });
+
+  test("two nodes on one store spend no more than there is", async () => {
+    const url = await emptyUrl();
+    const [one, two] = [await openDb(url), await openDb(url)];
+    await migrate(one);
+    await addFunds(one, "u1", 1_000n);
+    await addFunds(one, "u2", 1_000n);
+    const tills = [makeTill(one, { incarnation: "inc_1" }), makeTill(two, { incarnation: "inc_2" })];
+    const outcomes = await Promise.all(
+      Array.from({ length: 300 }, async (_, index) => {
+        const till = tills[index % 2];
+        const userId = `u${1 + (index % 3 === 0 ? 1 : 0)}`;
+        const held = await till?.hold(asking(`r${index}`, { userId, wantedNano: 60n }));
+        if (held?.kind !== "held") return 0n;
+        await Bun.sleep(index % 5);
+        const chargedNano = held.amountNano / 2n;
+        await till?.settle(settling(`r${index}`, chargedNano, userId));
+        return chargedNano;
+      }),
+    );
+    const spentNano = outcomes.reduce((sum, nano) => sum + nano, 0n);
+    const wallets = [await readWallet(one, "u1"), await readWallet(one, "u2")];
+    expect(wallets.map(({ heldNano }) => heldNano)).toEqual([0n, 0n]);
+    expect(2_000n - spentNano).toBe((wallets[0]?.balanceNano ?? 0n) + (wallets[1]?.balanceNano ?? 0n));
+    expect(await findings(one)).toEqual([]);
+    for (const till of tills) await till.stop();
+    await one.close();
+    await two.close();
+  });
+});
+
+describe("while the store is away", () => {
+  /** A store that can be taken away and brought back. */
+  async function fickleDb(): Promise<{
+    db: Db;
+    away: (is: boolean | "silent") => void;
+    close(): Promise<void>;
+  }> {
+    const real = await openDb("sqlite::memory:");
+    await migrate(real);
+    let isAway: boolean | "silent" = false;
+    const db: Db = {
+      ...real,
+      begin: (mode, work) => {
+        if (isAway === "silent") return real.begin(mode, work).then(() => Promise.reject(new Error("lost")));
+        return isAway ? Promise.reject(new Error("connection refused")) : real.begin(mode, work);
+      },
+    };
+    return { db, away: (is) => (isAway = is), close: () => real.close() };
+  }
+
+  const quick = { ...limits.till, holdPatienceMs: 60, settlePatienceMs: 60, retryMs: 20 };
+
+  test("a hold is refused after a while, and nothing of it stays", async () => {
+    const { db, away, close } = await fickleDb();
+    await addFunds(db, "u1", 1_000n);
+    const till = makeTill(db, { limits: quick });
+    away(true);
+    await expect(till.hold(asking("r1"))).rejects.toBeInstanceOf(TillUnavailable);
+    away(false);
+    expect(await till.hold(asking("r2"))).toMatchObject({ kind: "held" });
+    expect(await readWallet(db, "u1")).toEqual({ balanceNano: 1_000n, heldNano: 100n });
+    await till.stop();
+    await close();
+  });
+
+  test("a hold whose commit got lost is not made twice", async () => {
+    const { db, away, close } = await fickleDb();
+    await addFunds(db, "u1", 1_000n);
+    const till = makeTill(db, { limits: quick });
+    away("silent");
+    const holding = till.hold(asking("r1"));
+    await Bun.sleep(15);
+    away(false);
+    expect(await holding).toEqual({ kind: "held", amountNano: 100n, subscriptionId: null });
+    expect(await readWallet(db, "u1")).toEqual({ balanceNano: 1_000n, heldNano: 100n });
+    await till.stop();
+    await close();
+  });
+
+  test("a hold that was given up on and had been committed is given back", async () => {
+    const { db, away, close } = await fickleDb();
+    await addFunds(db, "u1", 1_000n);
+    const till = makeTill(db, { limits: { ...quick, holdPatienceMs: 0, retryMs: 100 } });
+    away("silent");
+    await expect(till.hold(asking("r1"))).rejects.toBeInstanceOf(TillUnavailable);
+    away(false);
+    await Bun.sleep(150);
+    await till.flush();
+    expect(await readWallet(db, "u1")).toEqual({ balanceNano: 1_000n, heldNano: 0n });
+    await till.stop();
+    await close();
+  });
+
+  test("a settlement is kept on disk, its request goes on, and the store gets it later", async () => {
+    const { db, away, close } = await fickleDb();
+    await addFunds(db, "u1", 1_000n);
+    const till = makeTill(db, { limits: quick });
+    await till.hold(asking("r1"));
+    away(true);
+    await till.settle(settling("r1", 30n));
+    const file = join(till.dir, "settlements-inc_1.jsonl");
+    expect(readFileSync(file, "utf8")).toContain('"r1"');
+    expect(statSync(file).mode & 0o777).toBe(0o600);
+    expect(await findUsage(db, "r1")).toBeNull();
+    await expect(till.flush()).rejects.toBeInstanceOf(TillUnavailable);
+    away(false);
+    await Bun.sleep(60);
+    await till.flush();
+    await Bun.sleep(20);
+    expect(await readWallet(db, "u1")).toEqual({ balanceNano: 970n, heldNano: 0n });
+    expect(statSync(file).size).toBe(0);
+    expect(await findings(db)).toEqual([]);
+    await till.stop();
+    await close();
+  });
+
+  test("there is no more room once too much waits", async () => {
+    const { db, away, close } = await fickleDb();
+    const till = makeTill(db, { limits: { ...quick, waitingMax: 2 } });
+    away(true);
+    till.push(usageRow());
+    expect(till.hasRoom()).toBe(true);
+    till.push(usageRow());
+    expect(till.hasRoom()).toBe(false);
+    away(false);
+    await till.flush();
+    expect(till.hasRoom()).toBe(true);
+    await till.stop();
+    await close();
+  });
+});
+
+test("with durability on disk nobody hears of a commit before the disk has it", async () => {
+  const dir = mkdtempSync(join(tmpdir(), "gateway-till-disk-"));
+  const real = await openDb(`sqlite:${dir}/till.db`);
+  await migrate(real);
+  await addFunds(real, "u1", 1_000n);
+  const { promise: onDisk, resolve: reachDisk } = Promise.withResolvers<void>();
+  const db: Db = { ...real, flush: () => onDisk.then(() => real.flush()) };
+  const till = makeTill(db, { durability: "disk" });
+  let told = false;
+  const holding = till.hold(asking("r1")).then(() => (told = true));
+  await Bun.sleep(20);
+  expect((await readWallet(real, "u1")).heldNano).toBe(100n);
+  expect(told).toBe(false);
+  reachDisk();
+  await holding;
+  await till.stop();
+  await real.close();
+  rmSync(dir, { recursive: true });
+});

@@ -1,0 +1,385 @@
+/**
+ * The till: money is held before a request goes upstream and booked before its client sees the end. Whatever is
+ * asked while one transaction runs goes into the next one together, so a busy gateway pays for few commits and a
+ * quiet one waits for nobody.
+ */
+
+import type { Clock } from "../clock.ts";
+import type { Log } from "../observe/log.ts";
+import { type Db, isUniqueViolation, transaction } from "../store/db.ts";
+import type { UsageRow } from "../store/usage.ts";
+import {
+  type Batch,
+  type Booked,
+  book,
+  type HoldAsked,
+  type HoldResult,
+  type Settlement,
+} from "./booking.ts";
+import { type Durability, openDisk } from "./disk.ts";
+import { openProgress } from "./progress.ts";
+import type { SettlementSpool } from "./settlement-spool.ts";
+import { asError, inTime, isHopeless, reasonOf, TillUnavailable } from "./store-faults.ts";
+import { halves, idOf, nothing, parted, type SettleOp, sizeOf, type TillLimits, type Work } from "./work.ts";
+
+export type { HoldAsked, HoldResult, Settlement } from "./booking.ts";
+export { TillUnavailable } from "./store-faults.ts";
+export type { TillLimits } from "./work.ts";
+
+export interface Till {
+  /** Durable before it resolves. Rejects with `TillUnavailable` when the store cannot be reached: nothing is held then. */
+  hold(asked: HoldAsked): Promise<HoldResult>;
+  /** Bytes are about to go to this account. Written within `progressMs`; nobody waits for it. */
+  dispatched(requestId: string, accountId: string, upstreamModel: string): void;
+  /** Back in line: nothing is at an account any more. */
+  undispatched(requestId: string): void;
+  /** Output tokens so far; the latest counts, written about once a second. */
+  checkpoint(requestId: string, outputTokens: number): void;
+  /**
+   * Usage row, roll-up, entry, wallet or window and the hold's end in one transaction. Resolves when it is durable,
+   * or kept on disk for a store that is away. The same request twice is booked once.
+   */
+  settle(settlement: Settlement): Promise<void>;
+  /** The same, but resolves only when the store has it. For what is safe elsewhere until then. */
+  book(settlement: Settlement): Promise<void>;
+  /** A row without money, and nobody waits for it. */
+  push(row: UsageRow): void;
+  /** Resolves when all that was asked so far is in the store; rejects when the store does not take it. */
+  flush(): Promise<void>;
+  /** False while so much waits for the store that more would not fit in memory. */
+  hasRoom(): boolean;
+  /** Whether a request of this process is under way, or its end still on its way to the store. */
+  isOpen(requestId: string): boolean;
+  /** After a flush: what still waits is lost, but for what is on disk. */
+  stop(): Promise<void>;
+}
+
+export interface TillOptions {
+  db: Db;
+  log: Log;
+  clock: Clock;
+  incarnation: string;
+  spool: SettlementSpool;
+  durability: Durability;
+  limits: TillLimits;
+}
+
+export function openTill(options: TillOptions): Till {
+  const { db, log, clock, incarnation, spool, limits } = options;
+  let waiting = nothing();
+  let underWay: Work | null = null;
+  let running: Promise<void> | null = null;
+  let scheduled = false;
+  let committedMs = 0;
+  let lastSize = 0;
+  let rowsTimer: ReturnType<typeof setTimeout> | null = null;
+  let stopped = false;
+  let spooled = 0;
+  let asked = 0;
+  let done = 0;
+  let failures = 0;
+  const settling = new Map<string, SettleOp>();
+  const kept = new Set<string>();
+  const progress = openProgress(limits, wake, clock.monotonicMs);
+  const disk = openDisk(options);
+  const patience = setInterval(losePatience, PATIENCE_LOOK_MS);
+  patience.unref();
+
+  /** Everything asked in this turn of the event loop is there when the next one begins. */
+  function wake(): void {
+    if (scheduled || running !== null || stopped) return;
+    scheduled = true;
+    const begin = () => {
+      scheduled = false;
+      void run();
+    };
+    // Measured at 5,000 requests a second: a millisecond's company halves the cost, for a commit writes whole pages.
+    const isBusy = lastSize >= limits.companyMin && clock.monotonicMs() - committedMs < limits.companyMs;
+    if (isBusy) setTimeout(begin, limits.companyMs);
+    else setImmediate(begin);
+  }
+
+  function run(): Promise<void> {
+    running ??= runBatches().finally(() => {
+      running = null;
+      if (isUrgent()) wake();
+      else if (waiting.rows.length > 0) gatherRows();
+    });
+    return running;
+  }
+
+  async function runBatches(): Promise<void> {
+    try {
+      for (let work = take(); work !== null && !stopped; work = goesOn() ? take() : null) {
+        underWay = work;
+        const failed = await write(work);
+        if (failed) return;
+        committedMs = clock.monotonicMs();
+        lastSize = sizeOf(work);
+      }
+    } finally {
+      underWay = null;
+    }
+  }
+
+  /** PostgreSQL's round trips bring company enough. */
+  const goesOn = () => db.engine === "postgres" && isUrgent();
+
+  const isUrgent = () =>
+    waiting.holds.length + waiting.settles.length + waiting.releases.length > 0 ||
+    waiting.rows.length >= limits.batchMax ||
+    progress.isDue();
+
+  function take(): Work | null {
+    waiting.progress = progress.take(limits.batchMax / 2);
+    if (sizeOf(waiting) === 0) return null;
+    const { taken, left } = parted(waiting, limits.batchMax);
+    waiting = left;
+    return taken;
+  }
+
+  /** True if the store is away; what was to be written then waits again. */
+  async function write(work: Work): Promise<boolean> {
+    const live = { ...work, holds: work.holds.filter(({ given }) => !given) };
+    done += work.holds.length - live.holds.length;
+    if (sizeOf(live) === 0) return false;
+    for (let careful = failures > 0; ; careful = true) {
+      try {
+        const attempt = commit(live, careful);
+        // SQLite answers on this very thread: it is never silent.
+        const booked = await (db.engine === "sqlite" ? attempt : inTime(attempt, limits.transactionMs));
+        failures = 0;
+        finish(live, booked);
+        return false;
+      } catch (error) {
+        // The store knows some of it: written before, when the answer got lost.
+        if (isUniqueViolation(error) && !careful) continue;
+        if (isHopeless(error)) return refuse(live, error);
+        await away(live, error);
+        return true;
+      }
+    }
+  }
+
+  function commit(work: Work, careful: boolean): Promise<Booked> {
+    const batch: Batch = {
+      holds: work.holds.map((op) => op.asked),
+      settlements: work.settles.map((op) => op.settlement),
+      releases: work.releases,
+      rows: work.rows,
+      progress: work.progress,
+    };
+    const isKept = (tariffId: string) => kept.has(tariffId);
+    return transaction(db, (tx) => book(tx, batch, { incarnation, nowMs: clock.nowMs(), careful, isKept }));
+  }
+
+  function finish(work: Work, booked: Booked): void {
+    done += sizeOf(work) - work.progress.length;
+    work.holds.forEach(({ asked: { tariff } }, index) => {
+      if (booked.holds[index]?.kind === "held") kept.add(tariff.id);
+    });
+    booked.settlements.forEach((settled, index) => {
+      const op = work.settles[index];
+      if (settled === "lost" && op !== undefined) {
+        log.warn("settlement_without_hold", { request_id: op.settlement.row.requestId });
+      }
+    });
+    for (const requestId of booked.uncharged) log.error("settlement_uncharged", { request_id: requestId });
+    const flushed = disk.committed();
+    if (flushed === null) answer(work, booked);
+    else void flushed.then(() => answer(work, booked));
+  }
+
+  function answer(work: Work, booked: Booked): void {
+    work.settles.forEach(end);
+    work.holds.forEach((op, index) => {
+      const result = booked.holds[index];
+      if (result === undefined) return;
+      const { requestId, userId } = op.asked;
+      if (op.given) {
+        if (result.kind === "held") queueRelease(requestId, userId);
+        return;
+      }
+      if (result.kind === "held") progress.open(requestId);
+      op.resolve(result);
+    });
+  }
+
+  function end(op: SettleOp): void {
+    settling.delete(op.settlement.row.requestId);
+    op.resolve();
+    if (op.kept === "yes" || op.kept === "spooling") {
+      spooled--;
+      if (spooled === 0)
+        spool.clear().catch((error) => log.error("spool_failed", { reason: reasonOf(error) }));
+    }
+  }
+
+  /** The store is there and will not have it, whoever asks again: one bad operation must not spoil the others. */
+  async function refuse(work: Work, error: unknown): Promise<boolean> {
+    if (sizeOf(work) > 1) {
+      const [first, second] = halves(work);
+      const failed = await write(first);
+      if (failed) {
+        putBack(second);
+        return true;
+      }
+      return write(second);
+    }
+    log.error("till_refused", { reason: reasonOf(error), request_id: idOf(work) });
+    done += sizeOf(work) - work.progress.length;
+    for (const op of work.holds) op.reject(asError(error));
+    for (const op of work.settles) {
+      // Kept for the operator: the file outlives the process, and is read again at the next start.
+      await spool.add([op.settlement]).catch(() => {});
+      spooled++;
+      settling.delete(op.settlement.row.requestId);
+      if (op.kept === "elsewhere") op.reject(asError(error));
+      else op.resolve();
+    }
+    return false;
+  }
+
+  async function away(work: Work, error: unknown): Promise<void> {
+    failures++;
+    log.error("till_write_failed", {
+      holds: work.holds.length,
+      settlements: work.settles.length,
+      rows: work.rows.length,
+      reason: reasonOf(error),
+    });
+    putBack(work);
+    underWay = nothing();
+    await Bun.sleep(Math.min(limits.retryMs, FIRST_RETRY_MS * 2 ** Math.min(failures, 10)));
+  }
+
+  function putBack(work: Work): void {
+    waiting.holds.unshift(...work.holds.filter(({ given }) => !given));
+    waiting.settles.unshift(...work.settles);
+    waiting.releases.unshift(...work.releases);
+    waiting.rows.unshift(...work.rows);
+    progress.putBack(work.progress);
+    // Whether these were written is unknown: should they have been, this gives their money back.
+    for (const op of work.holds) {
+      op.tried = true;
+      if (op.given) queueRelease(op.asked.requestId, op.asked.userId);
+    }
+    done += work.holds.filter(({ given }) => given).length;
+  }
+
+  function losePatience(): void {
+    const nowMs = clock.monotonicMs();
+    const overdue: SettleOp[] = [];
+    for (const work of underWay === null ? [waiting] : [underWay, waiting]) {
+      for (const op of work.holds) {
+        if (op.given || nowMs - op.sinceMs < limits.holdPatienceMs) continue;
+        op.given = true;
+        if (op.tried && work === waiting) queueRelease(op.asked.requestId, op.asked.userId);
+        op.reject(new TillUnavailable("the store took too long"));
+      }
+      for (const op of work.settles) {
+        if (op.kept === "no" && nowMs - op.sinceMs >= limits.settlePatienceMs) overdue.push(op);
+      }
+    }
+    done += waiting.holds.filter(({ given }) => given).length;
+    waiting.holds = waiting.holds.filter(({ given }) => !given);
+    if (overdue.length > 0) void keep(overdue);
+  }
+
+  async function keep(ops: readonly SettleOp[]): Promise<void> {
+    for (const op of ops) op.kept = "spooling";
+    spooled += ops.length;
+    try {
+      await spool.add(ops.map(({ settlement }) => settlement));
+      for (const op of ops) {
+        op.kept = "yes";
+        op.resolve();
+      }
+    } catch (error) {
+      log.error("spool_failed", { reason: reasonOf(error), settlements: ops.length });
+      const open = ops.filter((op) => settling.has(op.settlement.row.requestId));
+      spooled -= open.length;
+      for (const op of open) op.kept = "no";
+    }
+  }
+
+  function queueRelease(requestId: string, userId: string): void {
+    waiting.releases.push({ requestId, userId });
+    asked++;
+    wake();
+  }
+
+  function queueSettlement(settlement: Settlement, where: "no" | "elsewhere"): Promise<void> {
+    const { requestId } = settlement.row;
+    progress.close(requestId);
+    const known = settling.get(requestId);
+    if (known !== undefined) return known.promise;
+    const { promise, resolve, reject } = Promise.withResolvers<void>();
+    const op: SettleOp = { settlement, sinceMs: clock.monotonicMs(), kept: where, promise, resolve, reject };
+    settling.set(requestId, op);
+    waiting.settles.push(op);
+    asked++;
+    wake();
+    return promise;
+  }
+
+  function gatherRows(): void {
+    rowsTimer ??= setTimeout(() => {
+      rowsTimer = null;
+      void run();
+    }, limits.gatherMs);
+  }
+
+  return {
+    hold(wanted) {
+      const { promise, resolve, reject } = Promise.withResolvers<HoldResult>();
+      waiting.holds.push({
+        asked: wanted,
+        sinceMs: clock.monotonicMs(),
+        given: false,
+        tried: false,
+        resolve,
+        reject,
+      });
+      asked++;
+      wake();
+      return promise;
+    },
+    dispatched: (requestId, accountId, upstreamModel) =>
+      progress.set(requestId, { state: "dispatched", accountId, upstreamModel }),
+    undispatched: (requestId) =>
+      progress.set(requestId, { state: "admitted", accountId: null, upstreamModel: null }),
+    checkpoint: (requestId, outputTokens) => progress.count(requestId, outputTokens),
+    settle: (settlement) => queueSettlement(settlement, "no"),
+    book: (settlement) => queueSettlement(settlement, "elsewhere"),
+    push(row) {
+      waiting.rows.push(row);
+      asked++;
+      if (waiting.rows.length >= limits.batchMax) wake();
+      else gatherRows();
+    },
+    async flush() {
+      const wanted = asked;
+      progress.hurry();
+      do {
+        const before = done;
+        await run();
+        const isLeft = done < wanted || progress.isDue();
+        if (isLeft && done === before && failures > 0) throw new TillUnavailable("the store takes nothing");
+      } while (done < wanted || progress.isDue());
+    },
+    hasRoom: () => waiting.rows.length + waiting.settles.length < limits.waitingMax,
+    isOpen: (requestId) => progress.isOpen(requestId) || settling.has(requestId),
+    stop() {
+      stopped = true;
+      clearInterval(patience);
+      if (rowsTimer !== null) clearTimeout(rowsTimer);
+      disk.stop();
+      progress.stop();
+      return spool.close();
+    },
+  };
+}
+
+const PATIENCE_LOOK_MS = 50;
+const FIRST_RETRY_MS = 5;
