@@ -6,8 +6,16 @@ import { type CallerLimits, NO_LIMITS, type WindowLimit } from "../records.ts";
 import { type Lease, openLimiter, type Scope, type Shortage, type Subject, type Unit } from "./limiter.ts";
 
 const MINUTE_MS = 60_000;
+/** So short that its steps are finer than any time that passes here: it is exact too. */
+const WINDOW_MS = 110;
 const SCOPES: readonly Scope[] = ["key", "user", "group", "account"];
-const UNITS: readonly Unit[] = ["requests", "tokens"];
+const UNITS: readonly Unit[] = ["requests", "tokens", "nano"];
+const SPANS_MS: Readonly<Record<Unit, number>> = { requests: MINUTE_MS, tokens: MINUTE_MS, nano: WINDOW_MS };
+
+function maxIn(limits: CallerLimits, unit: Unit): number | null {
+  if (unit === "nano") return limits.windows[0]?.nano ?? null;
+  return unit === "requests" ? limits.rpm : limits.tpm;
+}
 
 /** One lease's use of one unit of one subject; `era` is which life of that limit it belongs to. */
 interface Use {
@@ -35,7 +43,7 @@ function openModel() {
   const leases: ModelLease[] = [];
   let nowMs = 0;
 
-  const maxOf = (scope: Scope, unit: Unit) => (unit === "requests" ? limits[scope].rpm : limits[scope].tpm);
+  const maxOf = (scope: Scope, unit: Unit) => maxIn(limits[scope], unit);
   const eraOf = (scope: Scope, unit: Unit) => eras.get(scope + unit) ?? 0;
 
   function used(scope: Scope, unit: Unit, atMs: number): number {
@@ -43,7 +51,7 @@ function openModel() {
       .flatMap(({ uses }) => uses)
       .filter((use) => use.scope === scope && use.unit === unit && use.era === eraOf(scope, unit))
       .flatMap(({ parts }) => parts)
-      .reduce((sum, part) => (part.atMs + MINUTE_MS > atMs ? sum + part.amount : sum), 0);
+      .reduce((sum, part) => (part.atMs + SPANS_MS[unit] > atMs ? sum + part.amount : sum), 0);
   }
 
   function inUse(scope: Scope): number {
@@ -57,7 +65,7 @@ function openModel() {
     if (max === 0) return Number.POSITIVE_INFINITY;
     const moments = leases
       .flatMap(({ uses }) => uses.flatMap(({ parts }) => parts))
-      .map(({ atMs }) => atMs + MINUTE_MS)
+      .map(({ atMs }) => atMs + SPANS_MS[unit])
       .filter((atMs) => atMs > nowMs)
       .sort((a, b) => a - b);
     const fits = [nowMs, ...moments].find((atMs) => {
@@ -80,40 +88,43 @@ function openModel() {
     setLimits(scope: Scope, next: CallerLimits): void {
       for (const unit of UNITS) {
         const before = maxOf(scope, unit);
-        const after = unit === "requests" ? next.rpm : next.tpm;
-        if (before !== null && after === null) eras.set(scope + unit, eraOf(scope, unit) + 1);
+        if (before !== null && maxIn(next, unit) === null) eras.set(scope + unit, eraOf(scope, unit) + 1);
       }
       limits[scope] = next;
     },
     isLimited: (scope: Scope) =>
-      limits[scope].rpm !== null || limits[scope].tpm !== null || limits[scope].concurrency !== null,
+      limits[scope].concurrency !== null || UNITS.some((unit) => maxOf(scope, unit) !== null),
     /** The longest wait of all; 0 with `full` when only a release can help. */
-    verdict(scopes: readonly Scope[], tokens: number): { waitMs: number; full: boolean } {
+    verdict(scopes: readonly Scope[], tokens: number, nano: number): { waitMs: number; full: boolean } {
       const waits = scopes.flatMap((scope) => [
         waitFor(scope, "requests", 1),
         waitFor(scope, "tokens", tokens),
+        waitFor(scope, "nano", nano),
       ]);
       const full = scopes.some(
         (scope) => inUse(scope) >= (limits[scope].concurrency ?? Number.POSITIVE_INFINITY),
       );
       return { waitMs: Math.max(0, ...waits), full };
     },
-    admitted(real: Lease, scopes: readonly Scope[], tokens: number): void {
+    admitted(real: Lease, scopes: readonly Scope[], tokens: number, nano: number): void {
+      const amounts: Record<Unit, number> = { requests: 1, tokens, nano };
       const uses = scopes.flatMap((scope) =>
         UNITS.filter((unit) => maxOf(scope, unit) !== null).map((unit) => ({
           scope,
           unit,
           era: eraOf(scope, unit),
-          parts: [{ atMs: nowMs, amount: unit === "requests" ? 1 : tokens }],
+          parts: [{ atMs: nowMs, amount: amounts[unit] }],
         })),
       );
       leases.push({ real, held: true, limited: [...scopes], uses });
     },
-    settled(lease: ModelLease, tokens: number): void {
-      for (const { parts } of lease.uses.filter(({ unit }) => unit === "tokens")) {
-        const live = parts.find(({ atMs, amount }) => amount > 0 && atMs + MINUTE_MS > nowMs);
+    settled(lease: ModelLease, truth: { tokens: number | null; nano: number | null }): void {
+      for (const { parts, unit } of lease.uses) {
+        const amount = unit === "requests" ? null : truth[unit];
+        if (amount === null) continue;
+        const live = parts.find((part) => part.amount > 0 && part.atMs + SPANS_MS[unit] > nowMs);
         const gone = parts.reduce((sum, part) => (part === live ? sum : sum + part.amount), 0);
-        const counted = Math.max(0, tokens - gone);
+        const counted = Math.max(0, amount - gone);
         if (live) live.amount = counted;
         else parts.push({ atMs: nowMs, amount: counted });
       }
@@ -131,9 +142,13 @@ const anyLimits = fc.record({
   concurrency: small(8),
   rpm: small(8),
   tpm: small(90),
-  windows: fc.constant<WindowLimit[]>([]),
+  windows: small(900).map((nano): WindowLimit[] => [
+    { perMs: WINDOW_MS, requests: null, tokens: null, nano },
+  ]),
 });
 const anyTokens = fc.oneof(fc.integer({ min: 0, max: 30 }), fc.integer({ min: 0, max: 120 }));
+const anyNano = fc.oneof(fc.integer({ min: 0, max: 300 }), fc.integer({ min: 0, max: 1_200 }));
+const orUnknown = (amount: fc.Arbitrary<number>) => fc.option(amount, { freq: 6 });
 const anyStep = fc.oneof(
   {
     weight: 6,
@@ -141,11 +156,17 @@ const anyStep = fc.oneof(
       kind: fc.constant("admit" as const),
       scopes: fc.subarray([...SCOPES]),
       tokens: anyTokens,
+      nano: anyNano,
     }),
   },
   {
     weight: 2,
-    arbitrary: fc.record({ kind: fc.constant("settle" as const), which: fc.nat(), tokens: anyTokens }),
+    arbitrary: fc.record({
+      kind: fc.constant("settle" as const),
+      which: fc.nat(),
+      tokens: orUnknown(anyTokens),
+      nano: orUnknown(anyNano),
+    }),
   },
   { weight: 2, arbitrary: fc.record({ kind: fc.constant("release" as const), which: fc.nat() }) },
   { weight: 2, arbitrary: fc.record({ kind: fc.constant("cancel" as const), which: fc.nat() }) },
@@ -163,6 +184,7 @@ const anyStep = fc.oneof(
       kind: fc.constant("time" as const),
       byMs: fc.oneof(
         fc.constantFrom(0.25, 1, 20_000, 30_000, 59_999, 59_999.75, 60_000, 60_000.25, -1, -45_000, -200_000),
+        fc.constantFrom(30, 55, 109.75, 110, 110.25),
         fc.integer({ min: 0, max: 40_000 }),
       ),
     }),
@@ -172,7 +194,7 @@ const anyStep = fc.oneof(
 const sumOf = (numbers: readonly number[]) => numbers.reduce((sum, number) => sum + number, 0);
 
 test("any course of admissions, ends, settlements, jumps of the clock and new limits agrees with the reference", () => {
-  const seen = { admitted: 0, refused: 0 };
+  const seen = { admitted: 0, refused: 0, refusedForMoney: 0 };
   fc.assert(
     fc.property(
       fc.array(anyLimits, { minLength: 4, maxLength: 4 }),
@@ -186,8 +208,13 @@ test("any course of admissions, ends, settlements, jumps of the clock and new li
           model.setLimits(scope, start[i] ?? NO_LIMITS);
         });
 
-        const checkShortage = (shortage: Shortage, scopes: readonly Scope[], tokens: number) => {
-          const { waitMs, full } = model.verdict(scopes, tokens);
+        const checkShortage = (
+          shortage: Shortage,
+          scopes: readonly Scope[],
+          tokens: number,
+          nano: number,
+        ) => {
+          const { waitMs, full } = model.verdict(scopes, tokens, nano);
           expect(shortage.kind === "concurrency").toBe(waitMs === 0 && full);
           expect(shortage.freesInMs).toBe(
             waitMs === 0 || waitMs === Number.POSITIVE_INFINITY ? null : waitMs,
@@ -203,18 +230,19 @@ test("any course of admissions, ends, settlements, jumps of the clock and new li
             model.setLimits(step.scope, step.limits);
           } else if (step.kind === "admit") {
             const scopes = step.scopes.filter(model.isLimited);
-            const { waitMs, full } = model.verdict(scopes, step.tokens);
-            const admission = limiter.admit(step.scopes.map(subjectOf), step.tokens);
+            const { waitMs, full } = model.verdict(scopes, step.tokens, step.nano);
+            const admission = limiter.admit(step.scopes.map(subjectOf), step.tokens, step.nano);
             expect(admission.ok).toBe(waitMs === 0 && !full);
-            if (admission.ok) model.admitted(admission.lease, scopes, step.tokens);
-            else checkShortage(admission.shortage, scopes, step.tokens);
+            if (admission.ok) model.admitted(admission.lease, scopes, step.tokens, step.nano);
+            else checkShortage(admission.shortage, scopes, step.tokens, step.nano);
             seen[admission.ok ? "admitted" : "refused"] += 1;
+            if (!admission.ok && admission.shortage.unit === "nano") seen.refusedForMoney += 1;
           } else {
             const lease = model.leases[step.which % Math.max(1, model.leases.length)];
             if (!lease) continue;
             if (step.kind === "settle") {
-              lease.real.settle(step.tokens);
-              if (lease.held) model.settled(lease, step.tokens);
+              lease.real.settle(step.tokens, step.nano);
+              if (lease.held) model.settled(lease, step);
             } else {
               lease.real[step.kind]();
               if (lease.held && step.kind === "cancel") lease.uses = [];
@@ -222,14 +250,16 @@ test("any course of admissions, ends, settlements, jumps of the clock and new li
             }
           }
           for (const scope of SCOPES) {
-            const { requests, tokens, concurrency } = limiter.standing(subjectOf(scope));
+            const { requests, tokens, concurrency, windows } = limiter.standing(subjectOf(scope));
+            const nano = windows[0]?.nano;
             if (requests) expect(requests.used).toBe(model.used(scope, "requests", model.now()));
             if (tokens) expect(tokens.used).toBe(model.used(scope, "tokens", model.now()));
+            if (nano) expect(nano.used).toBe(model.used(scope, "nano", model.now()));
             if (concurrency) expect(concurrency.inUse).toBe(model.inUse(scope));
-            const shortage = limiter.shortageOf(subjectOf(scope), 7);
-            const { waitMs, full } = model.verdict([scope], 7);
+            const shortage = limiter.shortageOf(subjectOf(scope), 7, 70);
+            const { waitMs, full } = model.verdict([scope], 7, 70);
             expect(shortage === null).toBe(waitMs === 0 && !full);
-            if (shortage) checkShortage(shortage, [scope], 7);
+            if (shortage) checkShortage(shortage, [scope], 7, 70);
           }
         }
 
@@ -241,6 +271,7 @@ test("any course of admissions, ends, settlements, jumps of the clock and new li
     { numRuns: 300 },
   );
   expect(Math.min(seen.admitted, seen.refused)).toBeGreaterThan(1_000);
+  expect(seen.refusedForMoney).toBeGreaterThan(100);
 }, 60_000);
 
 test("no 60 seconds ever hold more than the limit, wherever they begin", () => {
@@ -261,7 +292,7 @@ test("no 60 seconds ever hold more than the limit, wherever they begin", () => {
       const kept: { atMs: number; tokens: number }[] = [];
       for (const { afterMs, tokens, cancelled } of script) {
         clock.atMs += afterMs;
-        const admission = limiter.admit([subject], tokens);
+        const admission = limiter.admit([subject], tokens, 0);
         if (!admission.ok) continue;
         if (cancelled) admission.lease.cancel();
         else kept.push({ atMs: clock.atMs, tokens });
@@ -279,17 +310,18 @@ test("no 5 hours ever hold more than the window's limit, and no wait is longer t
   const perMs = 5 * 3_600_000;
   const stepMs = perMs / 480;
   const gaps = fc.array(fc.integer({ min: 0, max: perMs / 3 }), { maxLength: 120, size: "max" });
+  const units = fc.constantFrom(...UNITS);
   fc.assert(
-    fc.property(gaps, fc.integer({ min: 1, max: 12 }), (script, max) => {
+    fc.property(gaps, fc.integer({ min: 1, max: 12 }), units, (script, max, unit) => {
       const clock = { atMs: 0, monotonicMs: () => clock.atMs };
       const limiter = openLimiter(clock);
-      const windows = [{ perMs, requests: max, tokens: null }];
+      const windows = [{ perMs, requests: null, tokens: null, nano: null, [unit]: max }];
       const subject: Subject = { scope: "user", id: "user_1", limits: { ...NO_LIMITS, windows } };
       const kept: number[] = [];
       const within = (spanMs: number) => kept.filter((atMs) => atMs + spanMs > clock.atMs).length;
       for (const afterMs of script) {
         clock.atMs += afterMs;
-        const admission = limiter.admit([subject], 0);
+        const admission = limiter.admit([subject], 1, 1);
         if (admission.ok) kept.push(clock.atMs);
         else expect(within(perMs + stepMs)).toBeGreaterThanOrEqual(max);
         expect(within(perMs)).toBeLessThanOrEqual(max);

@@ -11,13 +11,13 @@ function setUp() {
   return {
     ...limiter,
     clock,
-    take(subjects: Subject[], tokens = 0): Lease {
-      const admission = limiter.admit(subjects, tokens);
+    take(subjects: Subject[], tokens = 0, nano = 0): Lease {
+      const admission = limiter.admit(subjects, tokens, nano);
       if (!admission.ok) throw new Error(`refused: ${JSON.stringify(admission.shortage)}`);
       return admission.lease;
     },
-    refuse(subjects: Subject[], tokens = 0): Shortage {
-      const admission = limiter.admit(subjects, tokens);
+    refuse(subjects: Subject[], tokens = 0, nano = 0): Shortage {
+      const admission = limiter.admit(subjects, tokens, nano);
       if (admission.ok) throw new Error("admitted");
       return admission.shortage;
     },
@@ -71,7 +71,7 @@ describe("requests a minute", () => {
   test("a maximum of 0 refuses for good, and says no time", () => {
     const { refuse, shortageOf } = setUp();
     for (const limits of [{ rpm: 0 }, { tpm: 0 }, { concurrency: 0 }]) {
-      expect(shortageOf(key(limits, "key_unknown"), 0)?.freesInMs).toBeNull();
+      expect(shortageOf(key(limits, "key_unknown"), 0, 0)?.freesInMs).toBeNull();
       expect(refuse([key(limits)]).freesInMs).toBeNull();
     }
   });
@@ -83,14 +83,14 @@ describe("tokens a minute", () => {
     const subject = key({ tpm: 1_000 });
     const lease = take([subject], 900);
     expect(refuse([subject], 200)).toMatchObject({ kind: "tpm", used: 900, max: 1_000, unit: "tokens" });
-    lease.settle(300);
+    lease.settle(300, 0);
     take([subject], 700);
   });
 
   test("an underestimate may go over the maximum, which then blocks until it frees", () => {
     const { take, refuse, standing, clock } = setUp();
     const subject = key({ tpm: 1_000 });
-    take([subject], 100).settle(5_000);
+    take([subject], 100).settle(5_000, 0);
     expect(standing(subject).tokens).toEqual({ limit: 1_000, used: 5_000, remaining: 0, resetMs: 60_000 });
     clock.atMs += 10_000;
     expect(refuse([subject], 1).freesInMs).toBe(50_000);
@@ -102,10 +102,10 @@ describe("tokens a minute", () => {
     const { take, standing } = setUp();
     const subject = key({ tpm: 1_000 });
     const lease = take([subject], 100);
-    lease.settle(400);
-    lease.settle(250);
+    lease.settle(400, 0);
+    lease.settle(250, 0);
     lease.release();
-    lease.settle(900);
+    lease.settle(900, 0);
     expect(standing(subject).tokens?.used).toBe(250);
   });
 
@@ -138,11 +138,11 @@ describe("tokens a minute", () => {
     const subject = key({ tpm: 1_000 });
     const lease = take([subject], 100);
     clock.atMs += 90_000;
-    lease.settle(700);
+    lease.settle(700, 0);
     expect(standing(subject).tokens).toEqual({ limit: 1_000, used: 600, remaining: 400, resetMs: 60_000 });
-    lease.settle(650);
+    lease.settle(650, 0);
     expect(standing(subject).tokens?.used).toBe(550);
-    lease.settle(50);
+    lease.settle(50, 0);
     expect(standing(subject).tokens?.used).toBe(0);
   });
 
@@ -150,10 +150,10 @@ describe("tokens a minute", () => {
     const { take, standing } = setUp();
     const subject = key({ tpm: 1_000 });
     const lease = take([subject], Number.NaN);
-    lease.settle(-5);
+    lease.settle(-5, 0);
     expect(standing(subject).tokens?.used).toBe(0);
-    lease.settle(Number.POSITIVE_INFINITY);
-    lease.settle(7);
+    lease.settle(Number.POSITIVE_INFINITY, 0);
+    lease.settle(7, 0);
     expect(standing(subject).tokens?.used).toBe(7);
   });
 });
@@ -195,7 +195,7 @@ describe("concurrency", () => {
       concurrency: 50,
       rpm: 1e6,
       tpm: 1e9,
-      windows: [{ perMs: DAY_MS, requests: 1e6, tokens: 1e9 }],
+      windows: [{ perMs: DAY_MS, requests: 1e6, tokens: 1e9, nano: 5e15 }],
     };
     const subjects = [key(limits), group(limits)];
     const open: Lease[] = [];
@@ -206,7 +206,7 @@ describe("concurrency", () => {
     };
     const endOne = () => {
       const [lease] = open.splice(random(open.length), 1);
-      for (let i = random(4); i > 0; i--) lease?.settle(random(1_000));
+      for (let i = random(4); i > 0; i--) lease?.settle(random(1_000), random(9e8));
       if (random(2) === 0) lease?.release();
       lease?.cancel();
       lease?.release();
@@ -214,7 +214,7 @@ describe("concurrency", () => {
     let admitted = 0;
     while (admitted < 10_000) {
       clock.atMs += random(20);
-      const admission = admit(subjects, random(500));
+      const admission = admit(subjects, random(500), random(7e8));
       if (admission.ok) {
         admitted += 1;
         open.push(admission.lease);
@@ -226,7 +226,8 @@ describe("concurrency", () => {
     clock.atMs += 2 * DAY_MS;
     for (const subject of subjects) {
       const { requests, tokens, windows } = standing(subject);
-      for (const allowance of [requests, tokens, windows[0]?.requests, windows[0]?.tokens]) {
+      const [{ requests: ofDay, tokens: tokensOfDay, nano } = {}] = windows;
+      for (const allowance of [requests, tokens, ofDay, tokensOfDay, nano]) {
         expect(allowance).toMatchObject({ used: 0, resetMs: 0 });
       }
     }
@@ -271,9 +272,9 @@ describe("one admission over several subjects", () => {
   test("asking what would be short takes nothing", () => {
     const { shortageOf, take } = setUp();
     const subject = key({ rpm: 1, tpm: 10 });
-    for (let i = 0; i < 5; i++) expect(shortageOf(subject, 5)).toBeNull();
+    for (let i = 0; i < 5; i++) expect(shortageOf(subject, 5, 0)).toBeNull();
     take([subject], 5);
-    expect(shortageOf(subject, 5)).toMatchObject({ kind: "rpm" });
+    expect(shortageOf(subject, 5, 0)).toMatchObject({ kind: "rpm" });
   });
 });
 
@@ -316,14 +317,14 @@ describe("limits that change", () => {
     expect(standing(key({ concurrency: 1 })).tokens).toBeNull();
     const again = key({ tpm: 100, concurrency: 1 });
     expect(standing(again).tokens?.used).toBe(0);
-    lease.settle(70);
+    lease.settle(70, 0);
     lease.cancel();
     expect(standing(again)).toMatchObject({ tokens: { used: 0 }, concurrency: { inUse: 0 } });
   });
 
   test("two windows of one length and unit are the tighter of the two", () => {
     const { take, refuse } = setUp();
-    const windows = [5, 2, 7].map((requests) => ({ perMs: HOUR_MS, requests, tokens: null }));
+    const windows = [5, 2, 7].map((requests) => ({ perMs: HOUR_MS, requests, tokens: null, nano: null }));
     take([key({ windows })]);
     take([key({ windows })]);
     expect(refuse([key({ windows })])).toMatchObject({ max: 2, used: 2 });
@@ -333,10 +334,10 @@ describe("limits that change", () => {
 describe("memory", () => {
   test("a subject without limits leaves nothing behind", () => {
     const { take, subjectCount } = setUp();
-    const none = { perMs: HOUR_MS, requests: null, tokens: null };
+    const none = { perMs: HOUR_MS, requests: null, tokens: null, nano: null };
     for (const subject of [key({}), key({ windows: [none] }, "key_2")]) {
       const lease = take([subject], 1_000);
-      lease.settle(5);
+      lease.settle(5, 0);
       lease.release();
       lease.cancel();
     }
@@ -347,7 +348,7 @@ describe("memory", () => {
     const { standing, shortageOf, subjectCount } = setUp();
     for (let i = 0; i < 10; i++) {
       standing(key({ rpm: 1 }, `key_${i}`));
-      shortageOf(key({ rpm: 1 }, `key_${i}`), 1);
+      shortageOf(key({ rpm: 1 }, `key_${i}`), 1, 0);
     }
     expect(subjectCount()).toBe(0);
   });
@@ -389,9 +390,9 @@ describe("memory", () => {
 describe("how a subject stands", () => {
   test("every limit tells its use, what remains and when it is whole again", () => {
     const { take, standing, clock } = setUp();
-    const windows = [{ perMs: DAY_MS, requests: 100, tokens: null }];
+    const windows = [{ perMs: DAY_MS, requests: 100, tokens: null, nano: 5_000_000_000 }];
     const subject = key({ rpm: 10, tpm: 1_000, concurrency: 4, windows });
-    take([subject], 100);
+    take([subject], 100, 1_250_000_000);
     clock.atMs += 10_000;
     take([subject], 50).release();
     clock.atMs += 5_000;
@@ -404,6 +405,12 @@ describe("how a subject stands", () => {
           perMs: DAY_MS,
           requests: { limit: 100, used: 2, remaining: 98, resetMs: DAY_MS - 5_000 },
           tokens: null,
+          nano: {
+            limit: 5_000_000_000,
+            used: 1_250_000_000,
+            remaining: 3_750_000_000,
+            resetMs: DAY_MS - 15_000,
+          },
         },
       ],
     });
@@ -423,15 +430,15 @@ describe("how a subject stands", () => {
 });
 
 describe("long windows", () => {
-  const windows = [{ perMs: 5 * HOUR_MS, requests: 3, tokens: 1_000 }];
+  const windows = [{ perMs: 5 * HOUR_MS, requests: 3, tokens: 1_000, nano: null }];
 
   test("use before a restart counts, each part until it is too old", () => {
     const { seed, refuse, take, clock } = setUp();
     const subject = key({ windows });
     seed(subject, [
-      { atAgoMs: HOUR_MS, requests: 1, tokens: 100 },
-      { atAgoMs: 4 * HOUR_MS, requests: 2, tokens: 500 },
-      { atAgoMs: 5 * HOUR_MS, requests: 50, tokens: 50_000 },
+      { atAgoMs: HOUR_MS, requests: 1, tokens: 100, nano: 100 },
+      { atAgoMs: 4 * HOUR_MS, requests: 2, tokens: 500, nano: 500 },
+      { atAgoMs: 5 * HOUR_MS, requests: 50, tokens: 50_000, nano: 50_000 },
     ]);
     expect(refuse([subject], 10)).toEqual({
       scope: "key",
@@ -449,32 +456,108 @@ describe("long windows", () => {
 
   test("use of the past that arrives late joins what was admitted meanwhile, and leases still find theirs", () => {
     const { seed, standing, take, clock } = setUp();
-    const subject = key({ windows: [{ perMs: DAY_MS, requests: 100, tokens: 1_000 }] });
+    const subject = key({ windows: [{ perMs: DAY_MS, requests: 100, tokens: 1_000, nano: 1_000 }] });
     const leases = [];
     for (let i = 0; i < 5; i++) {
-      leases.push(take([subject], 10));
+      leases.push(take([subject], 10, 20));
       clock.atMs += 400_000;
     }
     seed(subject, [
-      { atAgoMs: 450_000, requests: 3, tokens: 7 },
-      { atAgoMs: 12 * HOUR_MS, requests: 2, tokens: 5 },
-      { atAgoMs: 0, requests: 1, tokens: 1 },
+      { atAgoMs: 450_000, requests: 3, tokens: 7, nano: 7 },
+      { atAgoMs: 12 * HOUR_MS, requests: 2, tokens: 5, nano: 5 },
+      { atAgoMs: 0, requests: 1, tokens: 1, nano: 1 },
     ]);
-    expect(standing(subject).windows[0]).toMatchObject({ requests: { used: 11 }, tokens: { used: 63 } });
+    expect(standing(subject).windows[0]).toMatchObject({
+      requests: { used: 11 },
+      tokens: { used: 63 },
+      nano: { used: 113 },
+    });
     for (const lease of leases) lease.cancel();
-    expect(standing(subject).windows[0]).toMatchObject({ requests: { used: 6 }, tokens: { used: 13 } });
+    expect(standing(subject).windows[0]).toMatchObject({
+      requests: { used: 6 },
+      tokens: { used: 13 },
+      nano: { used: 13 },
+    });
   });
 
   test("the past of a minute is not restored, for a restart takes about as long", () => {
     const { seed, standing } = setUp();
     const subject = key({ rpm: 5, windows });
-    seed(subject, [{ atAgoMs: 1_000, requests: 3, tokens: 0 }]);
+    seed(subject, [{ atAgoMs: 1_000, requests: 3, tokens: 0, nano: 0 }]);
     expect(standing(subject)).toMatchObject({ requests: { used: 0 }, windows: [{ requests: { used: 3 } }] });
   });
 
   test("seeding a subject without limits leaves nothing behind", () => {
     const { seed, subjectCount } = setUp();
-    seed(key({}), [{ atAgoMs: 0, requests: 1, tokens: 1 }]);
+    seed(key({}), [{ atAgoMs: 0, requests: 1, tokens: 1, nano: 1 }]);
     expect(subjectCount()).toBe(0);
+  });
+});
+
+describe("windows of money", () => {
+  const dollars = (nano: number) => [{ perMs: 5 * HOUR_MS, requests: null, tokens: null, nano }];
+
+  test("the estimate is reserved, and the truth counts from the moment of admission", () => {
+    const { take, refuse, standing, clock } = setUp();
+    const subject = key({ windows: dollars(5_000_000_000) });
+    const lease = take([subject], 0, 4_000_000_000);
+    expect(refuse([subject], 0, 1_000_000_001)).toEqual({
+      scope: "key",
+      kind: "window",
+      max: 5_000_000_000,
+      used: 4_000_000_000,
+      freesInMs: 5 * HOUR_MS,
+      perMs: 5 * HOUR_MS,
+      unit: "nano",
+    });
+    clock.atMs += HOUR_MS;
+    lease.settle(700, 123_456_789);
+    expect(standing(subject).windows[0]?.nano).toEqual({
+      limit: 5_000_000_000,
+      used: 123_456_789,
+      remaining: 4_876_543_211,
+      resetMs: 4 * HOUR_MS,
+    });
+    take([subject], 0, 4_876_543_211);
+  });
+
+  test("a cost above its estimate may go over the maximum, which then blocks until it frees", () => {
+    const { take, refuse, clock } = setUp();
+    const subject = key({ windows: dollars(1_000) });
+    take([subject], 0, 10).settle(0, 9_000);
+    clock.atMs += HOUR_MS;
+    expect(refuse([subject], 0, 1)).toMatchObject({ used: 9_000, freesInMs: 4 * HOUR_MS });
+    clock.atMs += 4 * HOUR_MS;
+    take([subject], 0, 1);
+  });
+
+  test("what stays unknown keeps its estimate", () => {
+    const { take, standing } = setUp();
+    const subject = key({ tpm: 1_000, windows: dollars(1_000) });
+    const lease = take([subject], 10, 20);
+    lease.settle(null, 5);
+    expect(standing(subject)).toMatchObject({ tokens: { used: 10 }, windows: [{ nano: { used: 5 } }] });
+    lease.settle(3, null);
+    expect(standing(subject)).toMatchObject({ tokens: { used: 3 }, windows: [{ nano: { used: 5 } }] });
+  });
+
+  test("a refusal consumes no money, and a cancelled request gives its back", () => {
+    const { take, refuse, standing } = setUp();
+    const [mine, ours] = [key({ windows: dollars(1_000) }), group({ rpm: 2 })];
+    take([mine, ours], 0, 100);
+    take([mine, ours], 0, 200).cancel();
+    take([ours]);
+    refuse([mine, ours], 0, 300);
+    expect(standing(mine).windows[0]?.nano?.used).toBe(100);
+  });
+
+  test("millions of dollars are counted to the nano", () => {
+    const { take, standing, refuse } = setUp();
+    const subject = key({ windows: dollars(9_000_000_000_000_000) });
+    const leases = Array.from({ length: 8 }, () => take([subject], 0, 1_124_999_999_999_999));
+    expect(standing(subject).windows[0]?.nano?.remaining).toBe(8);
+    expect(refuse([subject], 0, 9).unit).toBe("nano");
+    leases[0]?.settle(0, 1);
+    expect(standing(subject).windows[0]?.nano?.used).toBe(7 * 1_124_999_999_999_999 + 1);
   });
 });

@@ -4,9 +4,9 @@
  * Each limit over time is a sliding window (`sliding-window.ts`): a ring of what was used and when. A request is
  * admitted if it fits every window and every concurrency of every subject at this moment, and only then is
  * anything counted: there is no step between looking and taking, so nothing is ever overdrawn or half taken. A
- * minute is exact; 5 hours to 30 days are counted in 480 steps, each kept until all of it is too old. Tokens are
- * reserved by estimate and settled to the truth at the moment of admission; once that has left the window, what
- * exceeds the estimate counts from the settling. Leases own what was taken and give it back once. There are no
+ * minute is exact; 5 hours to 30 days are counted in 480 steps, each kept until all of it is too old. Tokens and
+ * money are reserved by estimate and settled to the truth at the moment of admission; once that has left the window,
+ * what exceeds the estimate counts from the settling. Leases own what was taken and give it back once. There are no
  * timers: windows move when they are looked at, and each admission looks at a few other subjects and forgets the
  * idle ones.
  *
@@ -14,8 +14,8 @@
  */
 
 import type { Clock } from "../clock.ts";
-import { FREE_LEASE, openLease, tokenCount } from "./lease.ts";
-import { advance, restore, type Share, take } from "./sliding-window.ts";
+import { countOf, FREE_LEASE, type MeterShare, openLease } from "./lease.ts";
+import { advance, restore, take } from "./sliding-window.ts";
 import { standingOf } from "./standing.ts";
 import {
   applyLimits,
@@ -105,9 +105,9 @@ export function openLimiter(clock: Pick<Clock, "monotonicMs">): Limiter & { subj
     }
   }
 
-  function takeAll(admitted: readonly SubjectState[], tokens: number, now: number): Lease {
+  function takeAll(admitted: readonly SubjectState[], tokens: number, nano: number, now: number): Lease {
     const requestMeters: Meter[] = [];
-    const tokenShares: Share[] = [];
+    const shares: MeterShare[] = [];
     for (const state of admitted) {
       state.inUse += 1;
       touch(state, now);
@@ -116,18 +116,20 @@ export function openLimiter(clock: Pick<Clock, "monotonicMs">): Limiter & { subj
           take(meter, 1, now);
           requestMeters.push(meter);
         } else {
-          take(meter, tokens, now);
-          tokenShares.push({ window: meter, atMs: now, amount: tokens, goneAmount: 0 });
+          const amount = meter.unit === "tokens" ? tokens : nano;
+          take(meter, amount, now);
+          shares.push({ window: meter, atMs: now, amount, goneAmount: 0 });
         }
       }
     }
-    return openLease(admitted, requestMeters, tokenShares, now, nowMs);
+    return openLease(admitted, requestMeters, shares, now, nowMs);
   }
 
   return {
-    admit(subjects, tokensEstimate) {
+    admit(subjects, tokensEstimate, nanoEstimate) {
       const now = nowMs();
-      const tokens = tokenCount(tokensEstimate);
+      const tokens = countOf("tokens", tokensEstimate);
+      const nano = countOf("nano", nanoEstimate);
       forgetIdle(now);
       const limited: SubjectState[] = [];
       let shortage: Shortage | null = null;
@@ -135,16 +137,17 @@ export function openLimiter(clock: Pick<Clock, "monotonicMs">): Limiter & { subj
         const state = stateOf(subject);
         if (!state || limited.includes(state)) continue;
         limited.push(state);
-        shortage = laterOf(shortage, shortageIn(state, tokens, now));
+        shortage = laterOf(shortage, shortageIn(state, tokens, nano, now));
       }
       if (shortage) return { ok: false, shortage };
-      return { ok: true, lease: limited.length === 0 ? FREE_LEASE : takeAll(limited, tokens, now) };
+      return { ok: true, lease: limited.length === 0 ? FREE_LEASE : takeAll(limited, tokens, nano, now) };
     },
 
-    shortageOf(subject, tokensEstimate) {
+    shortageOf(subject, tokensEstimate, nanoEstimate) {
       const known = knownState(subject);
       if (!known && !isClosed(subject.limits)) return null;
-      return shortageIn(known ?? openState(subject), tokenCount(tokensEstimate), nowMs());
+      const state = known ?? openState(subject);
+      return shortageIn(state, countOf("tokens", tokensEstimate), countOf("nano", nanoEstimate), nowMs());
     },
 
     standing(subject) {
@@ -158,7 +161,10 @@ export function openLimiter(clock: Pick<Clock, "monotonicMs">): Limiter & { subj
       for (const meter of state.meters) {
         if (meter.kind !== "window") continue;
         const past = used
-          .map((use) => ({ atMs: now - Math.max(0, use.atAgoMs), amount: tokenCount(use[meter.unit]) }))
+          .map((use) => ({
+            atMs: now - Math.max(0, use.atAgoMs),
+            amount: countOf(meter.unit, use[meter.unit]),
+          }))
           .filter(({ atMs, amount }) => amount > 0 && atMs + meter.perMs > now);
         advance(meter, now);
         restore(meter, past);

@@ -26,10 +26,11 @@ export function standingOf({ limits }: Subject, state: SubjectState | null, nowM
     requests: allowance("rpm", "requests", MINUTE_MS, limits.rpm),
     tokens: allowance("tpm", "tokens", MINUTE_MS, limits.tpm),
     concurrency: limits.concurrency === null ? null : { limit: limits.concurrency, inUse: state?.inUse ?? 0 },
-    windows: windowsOf(limits).map(({ perMs, requests, tokens }) => ({
+    windows: windowsOf(limits).map(({ perMs, requests, tokens, nano }) => ({
       perMs,
       requests: allowance("window", "requests", perMs, requests),
       tokens: allowance("window", "tokens", perMs, tokens),
+      nano: allowance("window", "nano", perMs, nano),
     })),
   };
 }

@@ -41,13 +41,15 @@ export function applyLimits(state: SubjectState, limits: CallerLimits | RateLimi
 
 export function isUnlimited(limits: CallerLimits | RateLimits): boolean {
   if (limits.concurrency !== null || limits.rpm !== null || limits.tpm !== null) return false;
-  return windowsOf(limits).every(({ requests, tokens }) => requests === null && tokens === null);
+  return windowsOf(limits).every(
+    ({ requests, tokens, nano }) => requests === null && tokens === null && nano === null,
+  );
 }
 
 /** A maximum of 0 refuses even a subject that nothing is known of. */
 export function isClosed(limits: CallerLimits | RateLimits): boolean {
   if (limits.concurrency === 0 || limits.rpm === 0 || limits.tpm === 0) return true;
-  return windowsOf(limits).some(({ requests, tokens }) => requests === 0 || tokens === 0);
+  return windowsOf(limits).some(({ requests, tokens, nano }) => requests === 0 || tokens === 0 || nano === 0);
 }
 
 const NO_WINDOWS: readonly WindowLimit[] = [];
@@ -68,12 +70,18 @@ export function isIdle(state: SubjectState, nowMs: number): boolean {
  * The shortage that frees last, or null. A known wait comes before concurrency, which may free at any moment:
  * to say "try at once" would be untrue while a window is full.
  */
-export function shortageIn(state: SubjectState, tokens: number, nowMs: number): Shortage | null {
+export function shortageIn(
+  state: SubjectState,
+  tokens: number,
+  nano: number,
+  nowMs: number,
+): Shortage | null {
   let longestMs = 0;
   let short: Meter | null = null;
   for (const meter of state.meters) {
     advance(meter, nowMs);
-    const wait = waitMs(meter, meter.unit === "requests" ? 1 : tokens, meter.max, nowMs);
+    const amount = meter.unit === "requests" ? 1 : meter.unit === "tokens" ? tokens : nano;
+    const wait = waitMs(meter, amount, meter.max, nowMs);
     if (wait > longestMs) {
       longestMs = wait;
       short = meter;
@@ -124,9 +132,10 @@ function metersFor(limits: CallerLimits | RateLimits, old: readonly Meter[]): Me
   };
   add("rpm", "requests", MINUTE_MS, limits.rpm);
   add("tpm", "tokens", MINUTE_MS, limits.tpm);
-  for (const { perMs, requests, tokens } of windowsOf(limits)) {
+  for (const { perMs, requests, tokens, nano } of windowsOf(limits)) {
     add("window", "requests", perMs, requests);
     add("window", "tokens", perMs, tokens);
+    add("window", "nano", perMs, nano);
   }
   return meters;
 }

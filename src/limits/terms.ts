@@ -12,7 +12,8 @@ export interface Subject {
 }
 
 export type LimitKind = "concurrency" | "rpm" | "tpm" | "window";
-export type Unit = "requests" | "tokens";
+/** `nano` is money, in nano-USD: whole numbers, exact up to $9 million. */
+export type Unit = "requests" | "tokens" | "nano";
 
 export interface Shortage {
   scope: Scope;
@@ -27,8 +28,8 @@ export interface Shortage {
 
 /** What one admitted request holds. It has one owner, who ends it with `release` or `cancel`. */
 export interface Lease {
-  /** The true tokens, once known; replaces the estimate. The last call before the end counts. */
-  settle(tokens: number): void;
+  /** The truth, once known; it replaces the estimate, and null leaves that. The last call before the end counts. */
+  settle(tokens: number | null, nano: number | null): void;
   /** Gives the concurrency back. Idempotent. */
   release(): void;
   /** Takes everything back as if it had never been admitted (the upstream never got it). Idempotent. */
@@ -49,6 +50,7 @@ export interface WindowStanding {
   perMs: number;
   requests: Allowance | null;
   tokens: Allowance | null;
+  nano: Allowance | null;
 }
 
 export interface Standing {
@@ -63,13 +65,14 @@ export interface PastUse {
   atAgoMs: number;
   requests: number;
   tokens: number;
+  nano: number;
 }
 
 export interface Limiter {
   /** One atomic step over all subjects: all or nothing; a refusal consumes nothing. */
-  admit(subjects: readonly Subject[], tokensEstimate: number): Admission;
+  admit(subjects: readonly Subject[], tokensEstimate: number, nanoEstimate: number): Admission;
   /** What would be short now, without taking anything; null if nothing. */
-  shortageOf(subject: Subject, tokensEstimate: number): Shortage | null;
+  shortageOf(subject: Subject, tokensEstimate: number, nanoEstimate: number): Shortage | null;
   /** For x-ratelimit-* headers and GET /v1/usage. */
   standing(subject: Subject): Standing;
   /** Long windows survive restarts: call once a subject, with what the store knows of the time before. */

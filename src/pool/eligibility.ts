@@ -100,7 +100,8 @@ export function candidateOf(seat: Seat, asked: Asked, limiter: Limiter): Candida
   const { limited } = seat;
   let reason = obstacleOf(seat, asked);
   let freesInMs = reason === null ? null : clearsInMs(seat, reason, asked);
-  const shortage = reason === null && limited !== null ? limiter.shortageOf(limited[0], asked.tokens) : null;
+  const shortage =
+    reason === null && limited !== null ? limiter.shortageOf(limited[0], asked.tokens, 0) : null;
   if (shortage !== null) {
     reason = reasonOf(shortage);
     freesInMs = shortage.freesInMs;

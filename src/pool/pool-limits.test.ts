@@ -48,7 +48,7 @@ describe("an account's own limits", () => {
     const tokens = route("b", limits({ tpm: 1_000 }));
     const third = rig.take([tokens], { tokensEstimate: 900 });
     rig.refuse([tokens], { tokensEstimate: 500 });
-    third.lease.settle(100);
+    third.lease.settle(100, 0);
     expect(rig.take([tokens], { tokensEstimate: 500 }).route).toBe(tokens);
   });
 

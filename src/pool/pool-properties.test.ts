@@ -52,7 +52,7 @@ describe("whatever happens", () => {
             const open = routes.filter((one) => {
               if (tried.has(one) || pool.describe(one).reason !== null) return false;
               const subject = { scope: "account", id: one.account.id, limits: one.account.limits } as const;
-              return limiter.shortageOf(subject, tokensEstimate) === null;
+              return limiter.shortageOf(subject, tokensEstimate, 0) === null;
             });
             const result = pick(routes, { tried, affinity, tokensEstimate });
             if (result.kind === "none") {
