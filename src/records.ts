@@ -6,8 +6,52 @@ export type Interface = (typeof INTERFACES)[number];
 export const ACCOUNT_KINDS = ["openai", "azure", "simulator"] as const;
 export type AccountKind = (typeof ACCOUNT_KINDS)[number];
 
-/** USD per million tokens (or per image, per request) as decimal strings, exactly as the operator wrote them. */
-export type Price = Readonly<Record<string, string>>;
+/** Parts of a price that are for a million tokens. */
+export const TOKEN_UNITS = [
+  "input",
+  "cached_input",
+  "cache_write",
+  "output",
+  "reasoning",
+  "image_input",
+  "audio_input",
+  "audio_output",
+] as const;
+export type TokenUnit = (typeof TOKEN_UNITS)[number];
+
+/** Those that a long context changes. */
+export const LONG_CONTEXT_UNITS = ["input", "cached_input", "cache_write", "output", "reasoning"] as const;
+export type LongContextUnit = (typeof LONG_CONTEXT_UNITS)[number];
+
+/** A request with more than `above` input tokens is priced by these as a whole. */
+export type LongContextPrice = Readonly<Partial<Record<LongContextUnit, string>>> & {
+  readonly above: number;
+  readonly input: string;
+};
+
+/** In the file's words: USD as decimal strings, exactly as the operator wrote them. What is left out falls back. */
+export type Price = Readonly<Partial<Record<TokenUnit, string>>> & {
+  /** For one image. */
+  readonly image?: string;
+  /** For one image of this size ("1024x1024") or size and quality ("1024x1024/hd"). */
+  readonly images?: Readonly<Record<string, string>>;
+  /** For one request. */
+  readonly request?: string;
+  readonly long_context?: LongContextPrice;
+};
+
+/** What is publicly known of a model: what its provider asks, and how much fits. */
+export interface ListedModel {
+  readonly price: Price;
+  readonly contextTokens: number | null;
+  readonly outputTokensMax: number | null;
+}
+
+export interface PriceList {
+  /** The day of its facts: 2026-03-21. */
+  readonly date: string;
+  readonly models: Readonly<Record<string, ListedModel>>;
+}
 
 /** Null means no limit. */
 export interface RateLimits {
@@ -18,11 +62,13 @@ export interface RateLimits {
   tpm: number | null;
 }
 
-/** At most so many requests or tokens in any span of this length. */
+/** At most so many requests or tokens, or so much money, in any span of this length. */
 export interface WindowLimit {
   perMs: number;
   requests: number | null;
   tokens: number | null;
+  /** Nano-USD. A number and not a bigint: it is counted on every request, and the file allows what that holds exactly. */
+  nano: number | null;
 }
 
 export interface CallerLimits extends RateLimits {
@@ -45,6 +91,10 @@ export interface ModelRecord {
   id: string;
   interfaces: Interface[];
   price: Price | null;
+  /** Tokens in and out that fit together; null: as a price list says, or unknown. */
+  contextTokens: number | null;
+  /** The most output tokens of one answer; null: as a price list says, or unknown. */
+  outputTokensMax: number | null;
   createdAtMs: number;
 }
 
@@ -93,14 +143,28 @@ export interface GroupRecord {
   createdAtMs: number;
 }
 
+export const CHARGES = ["none", "balance", "subscription"] as const;
+export type Charge = (typeof CHARGES)[number];
+
 /** How a group's use is charged. Multipliers are decimal strings, exactly as the operator wrote them. */
 export interface GroupBilling {
-  charge: "none";
+  charge: Charge;
+  /** Names of the plans that may pay; null: any. */
+  plans: string[] | null;
   multiplier: string;
+  /** Times the group's. */
   modelMultipliers: Record<string, string>;
+  /** Instead of the model's own. */
+  modelPrices: Record<string, Price>;
 }
 
-export const NO_BILLING: GroupBilling = { charge: "none", multiplier: "1", modelMultipliers: {} };
+export const NO_BILLING: GroupBilling = {
+  charge: "none",
+  plans: null,
+  multiplier: "1",
+  modelMultipliers: {},
+  modelPrices: {},
+};
 
 export type Role = "admin" | "user";
 
@@ -133,6 +197,48 @@ export interface KeyRecord {
   revokedAtMs: number | null;
 }
 
+export const PLAN_PERIODS = ["day", "week", "month"] as const;
+export type PlanPeriod = (typeof PLAN_PERIODS)[number];
+export const COUNTED = ["calendar", "rolling"] as const;
+
+/** So much money in each day, week or month: of the calendar, or counted from the subscription's start. */
+export interface PlanWindow {
+  per: PlanPeriod;
+  /** A decimal string of USD. */
+  usd: string;
+  counted: (typeof COUNTED)[number];
+}
+
+/** What a user may be granted beside a balance. */
+export interface PlanRecord {
+  id: string;
+  name: string;
+  /** An IANA name: where calendar windows begin, and by whose wall clock months are counted. */
+  timeZone: string;
+  /** At least one, each period once. */
+  windows: PlanWindow[];
+  createdAtMs: number;
+}
+
+export const RENEWALS = ["none", "month", "year"] as const;
+export type Renewal = (typeof RENEWALS)[number];
+
+/** A plan granted to a user. */
+export interface SubscriptionRecord {
+  id: string;
+  userId: string;
+  planId: string;
+  startsAtMs: number;
+  /** The first moment after it; null: open, or one period after the start where it renews. */
+  endsAtMs: number | null;
+  /** At each end it goes on for another such period. */
+  renews: Renewal;
+  /** The lowest pays first. */
+  priority: number;
+  status: "active" | "cancelled";
+  createdAtMs: number;
+}
+
 /** A key together with what its user may use, which counts for all keys of that user. */
 export interface KeyOfUser extends KeyRecord {
   userLimits: CallerLimits;
@@ -142,4 +248,6 @@ export interface PolicyRecords {
   models: ModelRecord[];
   accounts: AccountRecord[];
   groups: GroupRecord[];
+  /** Entries that replace those of the bundled price list. */
+  priceList?: PriceList | null;
 }

@@ -3,6 +3,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import fc from "fast-check";
+import { usdText } from "../money/nano.ts";
 import { NO_LIMITS, NO_RATE_LIMITS } from "../records.ts";
 import { accountCredentialBinding, unseal } from "../secrets/seal.ts";
 import { putAccount } from "../store/accounts.ts";
@@ -249,7 +250,7 @@ groups:
     limits:
       concurrency: 20
       windows: [{ per: 1d, requests: 10000 }, { per: 5h, requests: 10, tokens: 99 }]
-    group_limits: { tpm: 1000000 }
+    group_limits: { tpm: 1000000, windows: [{ per: 7d, usd: "250" }] }
     queue: { max_waiting: 0, timeout: 90s }
 users:
   - email: ops@example.com
@@ -271,11 +272,15 @@ keys:
         rpm: null,
         tpm: null,
         windows: [
-          { perMs: 5 * 3_600_000, requests: 10, tokens: 99 },
-          { perMs: 24 * 3_600_000, requests: 10_000, tokens: null },
+          { perMs: 5 * 3_600_000, requests: 10, tokens: 99, nano: null },
+          { perMs: 24 * 3_600_000, requests: 10_000, tokens: null, nano: null },
         ],
       },
-      groupLimits: { ...NO_LIMITS, tpm: 1_000_000 },
+      groupLimits: {
+        ...NO_LIMITS,
+        tpm: 1_000_000,
+        windows: [{ perMs: 7 * 24 * 3_600_000, requests: null, tokens: null, nano: 250_000_000_000 }],
+      },
       queue: { maxWaiting: 0, timeoutMs: 90_000 },
     });
     expect((await listUsers(gateway.db))[0]?.limits).toEqual({ ...NO_LIMITS, rpm: 7 });
@@ -289,6 +294,7 @@ keys:
         .replace("requests: 10, tokens: 99", "requests: 11, tokens: 99")
         .replace("{ per: 1d, requests: 10000 }, ", "")
         .replace("timeout: 90s", "timeout: 2m")
+        .replace('usd: "250"', 'usd: "249.999999999", tokens: 9')
         .replace("    limits: { rpm: 7 }\n", "")
         .replace("{ rpm: 60, concurrency: 5 }", "{ rpm: 60, tpm: 9 }"),
     );
@@ -300,6 +306,7 @@ keys:
         [
           { field: "limits.windows.5h", from: "10 requests and 99 tokens", to: "11 requests and 99 tokens" },
           { field: "limits.windows.1d", from: "10000 requests", to: null },
+          { field: "group_limits.windows.7d", from: "$250.00", to: "9 tokens and $249.999999999" },
           { field: "queue.timeout", from: "90s", to: "2m" },
         ],
       ],
@@ -332,7 +339,7 @@ keys:
       "    limits: { concurrency: 20, windows: [ { per: 5h, requests: 10, tokens: 99 }, { per: 1d, requests: 10000 } ] }\n",
     );
     expect(text).toContain(
-      "    group_limits: { tpm: 1000000 }\n    queue: { max_waiting: 0, timeout: 90s }\n",
+      '    group_limits: { tpm: 1000000, windows: [ { per: 7d, usd: "250.00" } ] }\n    queue: { max_waiting: 0, timeout: 90s }\n',
     );
     expect(text).toContain("    limits: { concurrency: 5, rpm: 60 }\n");
     expect((await planned(text, true, {})).changes).toEqual([]);
@@ -353,10 +360,12 @@ keys:
 
   test("any limits survive export and apply", async () => {
     const limit = fc.option(fc.integer({ min: 1, max: Number.MAX_SAFE_INTEGER }), { nil: undefined });
+    const nano = fc.bigInt({ min: 1n, max: 9_000_000_000_000_000n });
+    const usd = fc.option(nano.map(usdText), { nil: undefined });
     const window = (per: string) =>
       fc
-        .record({ requests: limit, tokens: limit })
-        .filter(({ requests, tokens }) => requests !== undefined || tokens !== undefined)
+        .record({ requests: limit, tokens: limit, usd })
+        .filter((counts) => Object.values(counts).some((value) => value !== undefined))
         .map((counts) => ({ per, ...counts }));
     const limits = fc.record({
       concurrency: limit,

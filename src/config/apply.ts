@@ -1,16 +1,15 @@
 import { transaction } from "../store/db.ts";
-import { listKeys } from "../store/keys.ts";
-import { readPolicy } from "../store/policy.ts";
+import { readOpenings } from "../store/entries.ts";
 import { bumpPolicyRevision, readRevisions } from "../store/revisions.ts";
-import { listUsers } from "../store/users.ts";
 import { type KnownNames, NOTHING_KNOWN } from "./check.ts";
 import { parseGatewayFile } from "./file.ts";
 import type { Installation } from "./installation.ts";
-import { type PlanOptions, planSteps } from "./plan.ts";
+import { openingNotes } from "./opening-balance.ts";
+import { keptForTheirMoney, type PlanOptions, planSteps } from "./plan.ts";
 import type { ShownKey } from "./plan-keys.ts";
 import type { Problem } from "./problem.ts";
 import type { GatewayFile } from "./schema.ts";
-import type { Change, Secrets, State, Step } from "./step.ts";
+import { type Change, readState, type Secrets, type State, type Step } from "./step.ts";
 
 /** The present state is brought to what the file says: all of it or nothing, and a second time changes nothing. */
 
@@ -18,6 +17,8 @@ export interface PlannedChanges {
   changes: Change[];
   /** Secrets made by the plan. They count only once it is applied. */
   shown: ShownKey[];
+  /** What the file says and applying it does not do, for a reason the operator should know. */
+  notes: string[];
   file: GatewayFile;
   steps: Step[];
   revisions: { policy: number; keys: number };
@@ -39,7 +40,7 @@ export async function planChanges(
 ): Promise<PlanResult> {
   const { db } = installation;
   const revisions = await readRevisions(db);
-  const state: State = { ...(await readPolicy(db)), users: await listUsers(db), keys: await listKeys(db) };
+  const state = await readState(db);
   // What pruning removes cannot be referred to.
   const known = options.prune ? NOTHING_KNOWN : knownNames(state);
   const parsed = parseGatewayFile(source.text, { ...source, known });
@@ -51,7 +52,9 @@ export async function planChanges(
   }
   const { steps, shown, problems } = await planSteps(state, file, installation, options);
   if (problems.length > 0) return { ok: false, problems: problems.map(problemAt) };
-  return { ok: true, plan: { changes: steps, shown, file, steps, revisions } };
+  const notes = openingNotes(file.users, state.users, await readOpenings(db));
+  if (options.prune) notes.push(...keptForTheirMoney(state, file));
+  return { ok: true, plan: { changes: steps, shown, notes, file, steps, revisions } };
 }
 
 export class ChangedMeanwhile extends Error {
@@ -78,10 +81,11 @@ function knownNames(state: State): KnownNames {
     models: new Set(state.models.map(({ id }) => id)),
     accounts: new Set(state.accounts.map(({ name }) => name)),
     groups: new Set(state.groups.map(({ name }) => name)),
+    plans: new Set(state.plans.map(({ name }) => name)),
     users: new Set(state.users.map(({ email }) => email.toLowerCase())),
   };
 }
 
-function namesNothing({ models, accounts, groups, users, keys }: GatewayFile): boolean {
-  return [models, accounts, groups, users, keys].every((section) => section.length === 0);
+function namesNothing({ models, accounts, groups, plans, users, keys }: GatewayFile): boolean {
+  return [models, accounts, groups, plans, users, keys].every((section) => section.length === 0);
 }

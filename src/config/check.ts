@@ -10,6 +10,7 @@ export interface KnownNames {
   models: ReadonlySet<string>;
   accounts: ReadonlySet<string>;
   groups: ReadonlySet<string>;
+  plans: ReadonlySet<string>;
   /** E-mail addresses in lower case. */
   users: ReadonlySet<string>;
 }
@@ -18,6 +19,7 @@ export const NOTHING_KNOWN: KnownNames = {
   models: new Set(),
   accounts: new Set(),
   groups: new Set(),
+  plans: new Set(),
   users: new Set(),
 };
 
@@ -43,6 +45,7 @@ export function checkTogether(tree: unknown, known: KnownNames, discretion: Disc
   const models = itemsOf(tree, "models");
   const accounts = itemsOf(tree, "accounts");
   const groups = itemsOf(tree, "groups");
+  const plans = itemsOf(tree, "plans");
   const users = itemsOf(tree, "users");
   const keys = itemsOf(tree, "keys");
 
@@ -64,12 +67,14 @@ export function checkTogether(tree: unknown, known: KnownNames, discretion: Disc
   const knownModels = namesOf("model", known.models, models, "id");
   const knownAccounts = namesOf("account", known.accounts, accounts, "name");
   const knownGroups = namesOf("group", known.groups, groups, "name");
+  const knownPlans = namesOf("plan", known.plans, plans, "name");
   const knownUsers = namesOf("user", known.users, users, "email");
 
   return [
     ...repeated(models, "id", (item) => textOf(item, "id")),
     ...repeated(accounts, "name", (item) => textOf(item, "name")),
     ...repeated(groups, "name", (item) => textOf(item, "name")),
+    ...repeated(plans, "name", (item) => textOf(item, "name")),
     ...repeated(users, "email", (item) => textOf(item, "email")?.toLowerCase()),
     ...repeated(
       keys,
@@ -88,8 +93,22 @@ export function checkTogether(tree: unknown, known: KnownNames, discretion: Disc
     ...groups.flatMap((group) => [
       ...references(group, "models", knownModels, discretion),
       ...references(group, "accounts", knownAccounts, discretion),
-      ...multiplied(group),
+      ...ofItsModels(group, "model_multipliers"),
+      ...ofItsModels(group, "model_prices"),
+      ...plansWithoutUse(group),
     ]),
+    ...groups
+      .flatMap((group) => itemsAt(group, "billing"))
+      .flatMap((billing) => references(billing, "plans", knownPlans, discretion)),
+    ...users.flatMap((user) => {
+      const subscriptions = itemsAt(user, "subscriptions");
+      return [
+        ...repeated(subscriptions, "plan", subscriptionIdentity, SUBSCRIBED_TWICE),
+        ...subscriptions.flatMap((one) =>
+          reference([...one.path, "plan"], textOf(one, "plan"), knownPlans, discretion),
+        ),
+      ];
+    }),
     ...keys.flatMap((key) => [
       ...reference([...key.path, "group"], textOf(key, "group"), knownGroups, discretion),
       ...reference([...key.path, "user"], textOf(key, "user")?.toLowerCase(), knownUsers, discretion),
@@ -100,6 +119,13 @@ export function checkTogether(tree: unknown, known: KnownNames, discretion: Disc
 function keyIdentity(item: Item): string | undefined {
   const name = textOf(item, "name");
   return name === undefined ? undefined : JSON.stringify([textOf(item, "user")?.toLowerCase() ?? null, name]);
+}
+
+const SUBSCRIBED_TWICE = "stands twice for this user; say when each of the two starts.";
+
+function subscriptionIdentity(item: Item): string | undefined {
+  const plan = textOf(item, "plan");
+  return plan === undefined ? undefined : JSON.stringify([plan, textOf(item, "starts") ?? null]);
 }
 
 function repeated(
@@ -156,15 +182,27 @@ function wildcards(account: Item): FieldProblem[] {
   });
 }
 
-function multiplied(group: Item): FieldProblem[] {
+function plansWithoutUse(group: Item): FieldProblem[] {
   const billing = group.value.billing;
-  const multipliers = isRecord(billing) ? billing.model_multipliers : undefined;
+  if (!isRecord(billing) || billing.plans === undefined || billing.charge === "subscription") return [];
+  return [
+    {
+      path: [...group.path, "billing", "plans"],
+      message: "is only for charge: subscription. Remove the field, or charge subscriptions.",
+      onKey: true,
+    },
+  ];
+}
+
+function ofItsModels(group: Item, field: "model_multipliers" | "model_prices"): FieldProblem[] {
+  const billing = group.value.billing;
+  const named = isRecord(billing) ? billing[field] : undefined;
   const models = group.value.models;
-  if (!isRecord(multipliers) || !Array.isArray(models)) return [];
-  return Object.keys(multipliers)
+  if (!isRecord(named) || !Array.isArray(models)) return [];
+  return Object.keys(named)
     .filter((model) => !models.includes(model))
     .map((model) => ({
-      path: [...group.path, "billing", "model_multipliers", model],
+      path: [...group.path, "billing", field, model],
       message: "is not among the group's models.",
       onKey: true,
     }));
@@ -210,6 +248,13 @@ function itemsOf(tree: unknown, section: string): Item[] {
   const list = isRecord(tree) ? tree[section] : undefined;
   if (!Array.isArray(list)) return [];
   return list.flatMap((value: unknown, i) => (isRecord(value) ? [{ path: [section, i], value }] : []));
+}
+
+/** What a field of an item is made of: its entries, or the field itself where it is a map. */
+function itemsAt({ path, value }: Item, field: string): Item[] {
+  const inner = value[field];
+  if (isRecord(inner)) return [{ path: [...path, field], value: inner }];
+  return itemsOf(value, field).map((item) => ({ ...item, path: [...path, ...item.path] }));
 }
 
 function textOf(item: Item, field: string): string | undefined {

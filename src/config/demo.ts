@@ -43,7 +43,8 @@ export async function furnishDemo(installation: Installation): Promise<boolean> 
   const accountId = newId("acc");
   const groupId = newId("grp");
   await transaction(db, async (tx) => {
-    for (const model of DEMO_MODELS) await putModel(tx, { ...model, price: null, createdAtMs });
+    for (const model of DEMO_MODELS)
+      await putModel(tx, { ...model, price: null, contextTokens: null, outputTokensMax: null, createdAtMs });
     await putAccount(tx, {
       id: accountId,
       name: "simulator",

@@ -1,5 +1,7 @@
+import { flatPrice } from "../money/prices.ts";
 import {
   type AccountRecord,
+  type GroupBilling,
   type GroupRecord,
   INTERFACES,
   type Interface,
@@ -46,9 +48,18 @@ export function created(after: Shown): FieldChange[] {
 }
 
 export function shownModel(model: ModelRecord): Shown {
+  return { interfaces: inOrder(model.interfaces), ...shownListed(model) };
+}
+
+export function shownListed({
+  price,
+  contextTokens,
+  outputTokensMax,
+}: Pick<ModelRecord, "price" | "contextTokens" | "outputTokensMax">): Shown {
   return {
-    interfaces: inOrder(model.interfaces),
-    price: model.price === null ? null : map(model.price),
+    price: price === null ? null : map(flatPrice(price)),
+    context_tokens: contextTokens === null ? null : String(contextTokens),
+    max_output_tokens: outputTokensMax === null ? null : String(outputTokensMax),
   };
 }
 
@@ -73,13 +84,26 @@ export function shownGroup(group: GroupRecord, nameOf: (accountId: string) => st
     interfaces: inOrder(group.interfaces),
     models: list(group.models),
     accounts: list(group.accounts.map(nameOf)),
-    "billing.multiplier": group.billing.multiplier,
-    "billing.model_multipliers": map(group.billing.modelMultipliers),
+    ...shownBilling(group.billing),
     on_disconnect: group.onDisconnect,
     ...shownLimits("limits", group.limits),
     ...shownLimits("group_limits", group.groupLimits),
     "queue.max_waiting": String(group.queue.maxWaiting),
     "queue.timeout": durationText(group.queue.timeoutMs),
+  };
+}
+
+function shownBilling({ charge, plans, multiplier, modelMultipliers, modelPrices }: GroupBilling): Shown {
+  const prices = Object.entries(modelPrices).map(([model, price]) => [
+    `billing.model_prices.${model}`,
+    map(flatPrice(price)),
+  ]);
+  return {
+    "billing.charge": charge,
+    "billing.plans": plans === null ? null : list(plans),
+    "billing.multiplier": multiplier,
+    "billing.model_multipliers": map(modelMultipliers),
+    ...Object.fromEntries(prices),
   };
 }
 

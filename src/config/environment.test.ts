@@ -19,7 +19,14 @@ describe("settings", () => {
       masterKeyFile: resolve("data/master.key"),
       adminTokenFile: resolve("data/admin-token"),
       controlSocketFile: resolve("data/control.sock"),
+      durability: "process",
     });
+  });
+
+  test("how much a booking survives is one of two words", () => {
+    expect(settingsOf({ environment: { DURABILITY: "disk" } }).durability).toBe("disk");
+    const result = readSettings({ flags: {}, environment: { DURABILITY: "tape" } });
+    expect(result).toEqual({ ok: false, problems: ["DURABILITY must be process or disk."] });
   });
 
   test("a flag beats the environment, the environment beats the file", () => {

@@ -15,7 +15,12 @@ export interface Settings {
   readonly adminTokenFile: string;
   /** Where the command line finds the process that runs on this data folder. */
   readonly controlSocketFile: string;
+  /** What a booked request survives: the death of the process, or a power cut as well. SQLite only. */
+  readonly durability: Durability;
 }
+
+export const DURABILITIES = ["process", "disk"] as const;
+export type Durability = (typeof DURABILITIES)[number];
 
 export interface SettingSources {
   flags: { host?: string | undefined; port?: string | undefined; data?: string | undefined };
@@ -83,6 +88,10 @@ export function readSettings({ flags, environment, file = {} }: SettingSources):
     );
   }
 
+  const wantedDurability = pick(undefined, "", "DURABILITY") ?? { value: "process", from: "default" };
+  const durability = DURABILITIES.find((known) => known === wantedDurability.value) ?? null;
+  check(wantedDurability, durability !== null, "process or disk");
+
   if (problems.length > 0) return { ok: false, problems };
   return {
     ok: true,
@@ -95,6 +104,7 @@ export function readSettings({ flags, environment, file = {} }: SettingSources):
       masterKeyFile: resolve(dataDir, "master.key"),
       adminTokenFile: resolve(dataDir, "admin-token"),
       controlSocketFile: resolve(dataDir, "control.sock"),
+      durability: durability ?? "process",
     }),
   };
 }

@@ -1,18 +1,17 @@
 import { Document, isMap, isScalar, visit, type YAMLMap } from "yaml";
+import { type Clock, systemClock } from "../clock.ts";
+import { type GroupBilling, type Price, TOKEN_UNITS } from "../records.ts";
 import type { Db } from "../store/db.ts";
-import { listKeys } from "../store/keys.ts";
-import { readPolicy } from "../store/policy.ts";
-import { listUsers } from "../store/users.ts";
 import { shownInstant } from "./difference.ts";
+import { writtenPlan, writtenSubscriptions } from "./plan-grants.ts";
 import { activeKeys } from "./plan-keys.ts";
-import { PRICE_UNITS } from "./schema.ts";
-import type { State } from "./step.ts";
-import { writtenLimits, writtenQueue } from "./usage-limits.ts";
+import { readState, type State } from "./step.ts";
+import { durationText, writtenLimits, writtenQueue } from "./usage-limits.ts";
 
 /** The present state in the file's form. Secrets are left out, and applying the result again keeps them. */
-export async function exportFile(db: Db): Promise<string> {
-  const state: State = { ...(await readPolicy(db)), users: await listUsers(db), keys: await listKeys(db) };
-  const document = new Document(contentsOf(state));
+export async function exportFile(db: Db, clock: Clock = systemClock): Promise<string> {
+  const state = await readState(db);
+  const document = new Document(contentsOf(state, clock.nowMs()));
   const note = (section: string, index: number, text: string) => {
     const item = document.getIn([section, index]);
     if (isMap(item)) noteAfterName(item, text);
@@ -27,16 +26,21 @@ export async function exportFile(db: Db): Promise<string> {
   return document.toString({ lineWidth: 0, flowCollectionPadding: true });
 }
 
-function contentsOf(state: State) {
+function contentsOf(state: State, nowMs: number) {
   const accountNames = new Map(state.accounts.map(({ id, name }) => [id, name]));
   const groupNames = new Map(state.groups.map(({ id, name }) => [id, name]));
   const emails = new Map(state.users.map(({ id, email }) => [id, email]));
   const contents = {
     registration: "closed",
-    models: state.models.map(({ id, interfaces, price }) => ({
+    ...(state.usageRowsKeptMs === null
+      ? {}
+      : { retention: { usage_rows: durationText(state.usageRowsKeptMs) } }),
+    models: state.models.map(({ id, interfaces, price, contextTokens, outputTokensMax }) => ({
       id,
       interfaces,
       ...(price === null ? {} : { price: inPriceOrder(price) }),
+      ...(contextTokens === null ? {} : { context_tokens: contextTokens }),
+      ...(outputTokensMax === null ? {} : { max_output_tokens: outputTokensMax }),
     })),
     accounts: state.accounts.map((account) => ({
       name: account.name,
@@ -56,22 +60,19 @@ function contentsOf(state: State) {
       interfaces: group.interfaces,
       models: group.models,
       accounts: group.accounts.map((id) => accountNames.get(id) ?? id),
-      billing: {
-        charge: group.billing.charge,
-        multiplier: group.billing.multiplier,
-        ...(Object.keys(group.billing.modelMultipliers).length === 0
-          ? {}
-          : { model_multipliers: group.billing.modelMultipliers }),
-      },
+      billing: writtenBilling(group.billing),
       ...written("limits", writtenLimits(group.limits)),
       ...written("group_limits", writtenLimits(group.groupLimits)),
       queue: writtenQueue(group.queue),
       on_disconnect: group.onDisconnect,
     })),
-    users: state.users.map(({ email, role, limits }) => ({
+    ...(state.plans.length === 0 ? {} : { plans: state.plans.map(writtenPlan) }),
+    // Without a balance: it lives in the ledger, and a file that named one would be wrong a request later.
+    users: state.users.map(({ id, email, role, limits }) => ({
       email,
       role,
       ...written("limits", writtenLimits(limits)),
+      ...written("subscriptions", writtenSubscriptions(state, id, nowMs)),
     })),
     keys: [...activeKeys(state).values()].map((key) => ({
       name: key.name,
@@ -88,8 +89,27 @@ function written(field: string, value: object | undefined): object {
   return value === undefined ? {} : { [field]: value };
 }
 
-function inPriceOrder(price: Readonly<Record<string, string>>) {
-  const order = (unit: string) => PRICE_UNITS.indexOf(unit as (typeof PRICE_UNITS)[number]);
+function writtenBilling({ charge, plans, multiplier, modelMultipliers, modelPrices }: GroupBilling): object {
+  const prices = Object.entries(modelPrices).map(([model, price]) => [model, inPriceOrder(price)]);
+  return {
+    charge,
+    ...(plans === null ? {} : { plans }),
+    multiplier,
+    ...(Object.keys(modelMultipliers).length === 0 ? {} : { model_multipliers: modelMultipliers }),
+    ...(prices.length === 0 ? {} : { model_prices: Object.fromEntries(prices) }),
+  };
+}
+
+const PRICE_ORDER: readonly string[] = [
+  ...TOKEN_UNITS,
+  "image",
+  "images",
+  "request",
+  "long_context",
+] satisfies (keyof Price)[];
+
+function inPriceOrder(price: Price): object {
+  const order = (unit: string) => PRICE_ORDER.indexOf(unit);
   return Object.fromEntries(Object.entries(price).sort(([a], [b]) => order(a) - order(b)));
 }
 
@@ -101,7 +121,7 @@ function escaped(value: unknown): unknown {
   return Object.fromEntries(Object.entries(value).map(([name, field]) => [name, escaped(field)]));
 }
 
-const ON_ONE_LINE = new Set<unknown>(["price", "models", "limits", "group_limits", "queue"]);
+const ON_ONE_LINE = new Set<unknown>(["price", "model_prices", "models", "limits", "group_limits", "queue"]);
 
 /** Lists of names, prices, limits and maps of names, as an operator writes them. */
 function onOneLine(document: Document): void {

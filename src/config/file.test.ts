@@ -90,6 +90,7 @@ describe("values", () => {
       models: new Set(["m"]),
       accounts: new Set(["a"]),
       groups: new Set<string>(),
+      plans: new Set<string>(),
       users: new Set<string>(),
     };
     const text = "groups: [{ name: g, models: [m], accounts: [a] }]";
@@ -157,7 +158,7 @@ const BAD: [what: string, text: string, line: number, field: string, says: strin
     "users:\n  - email: a@b.c\n    balance: 10.00",
     3,
     "users[0].balance",
-    "balances are not kept",
+    "Write it as a string",
   ],
   ["a name as a number", "groups:\n  - name: 7", 2, "groups[0].name", "Write it as a string"],
   ["a boolean as text", `${ACCOUNT}    enabled: "yes"`, 5, "accounts[0].enabled", "must be true or false."],
@@ -209,8 +210,17 @@ const BAD: [what: string, text: string, line: number, field: string, says: strin
     "groups:\n  - name: g\n    group_limits:\n      windows:\n        - per: 5h",
     5,
     "groups[0].group_limits.windows[0]",
-    "must be a window with requests, tokens or both.",
+    "must be a window with requests, tokens, usd or several of them.",
   ],
+  ...["0.00", "9000000.000000001", "-1", "1e3", "5.0000000001"].map(
+    (usd): [string, string, number, string, string] => [
+      `a window of ${usd} USD`,
+      `users:\n  - email: a@b.c\n    limits:\n      windows: [{ per: 5h, usd: "${usd}" }]`,
+      4,
+      "users[0].limits.windows[0].usd",
+      'an amount in USD like "5.00", above 0 and at most 9000000, with at most 9 decimals',
+    ],
+  ),
   [
     "two windows of one length",
     "groups:\n  - name: g\n    limits:\n      windows: [{ per: 1d, requests: 1 }, { per: 1d, tokens: 1 }]",

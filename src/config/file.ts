@@ -26,6 +26,29 @@ export type ParsedFile =
   | { ok: false; problems: Problem[] };
 
 export function parseGatewayFile(text: string, source: Source): ParsedFile {
+  return parseFile(text, source, gatewayFile, (value, tree) => ({
+    wrong: checkTogether(value, source.known ?? NOTHING_KNOWN, {
+      show: (path, name) => shown(tree, path, name),
+      mayShow: (path) => tree.variablesIn(path).length === 0,
+    }),
+    unbuilt: unbuilt(value),
+  }));
+}
+
+type Parsed<T> =
+  | { ok: true; file: T; problemAt(problem: FieldProblem): Problem }
+  | { ok: false; problems: Problem[] };
+
+/** Any file of ours: `more` finds what a schema cannot say. */
+export function parseFile<Schema extends z.ZodType>(
+  text: string,
+  source: Omit<Source, "known">,
+  schema: Schema,
+  more: (value: unknown, tree: Tree) => { wrong: FieldProblem[]; unbuilt: FieldProblem[] } = () => ({
+    wrong: [],
+    unbuilt: [],
+  }),
+): Parsed<z.output<Schema>> {
   const whole = (line: number, column: number, message: string): Problem => {
     return { file: source.fileName, line, column, field: "", message };
   };
@@ -46,16 +69,14 @@ export function parseGatewayFile(text: string, source: Source): ParsedFile {
   };
   // A file of comments alone names nothing, and that is a file.
   const value = tree.value === null ? {} : tree.value;
-  const result = gatewayFile.safeParse(value);
+  const result = schema.safeParse(value);
+  const found = more(value, tree);
   const wrong = [
     ...tree.problems,
     ...(result.success ? [] : result.error.issues.flatMap((issue) => describe(issue, tree, value))),
-    ...checkTogether(value, source.known ?? NOTHING_KNOWN, {
-      show: (path, name) => shown(tree, path, name),
-      mayShow: (path) => tree.variablesIn(path).length === 0,
-    }),
+    ...found.wrong,
   ].filter((problem) => tree.problems.includes(problem) || !tree.isBroken(problem.path));
-  const problems = [...oneAField(wrong), ...unbuilt(value)].map(problemAt);
+  const problems = [...oneAField(wrong), ...found.unbuilt].map(problemAt);
   if (result.success && problems.length === 0) return { ok: true, file: result.data, problemAt };
   return { ok: false, problems: problems.sort(byPlace) };
 }

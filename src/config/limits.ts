@@ -66,8 +66,11 @@ export const limits = {
   writeStallMs: 60_000,
   /** How often deadlines are looked at: each may pass by this much before it is noticed. */
   alarmsMs: 50,
-  /** How often open streams are looked at for silence: one timer for all of them. */
-  pulseMs: 1_000,
+  /**
+   * How often open streams are looked at, for silence and for what they have said: one timer for all of them. Under a
+   * second, so that with the way to the store a process that dies loses at most a second of each stream's output.
+   */
+  pulseMs: 800,
 
   // What is kept, and how fast changes arrive.
 
@@ -75,23 +78,87 @@ export const limits = {
   policyPollMs: 500,
   /** Recent responses whose account is known without asking the store. */
   rememberedResponsesMax: 50_000,
-  usageWriter: {
-    /** A usage row waits this long for company. */
+
+  // Money.
+
+  till: {
+    /** A row that nobody waits for waits this long for company. */
     gatherMs: 50,
-    batchRowsMax: 400,
+    /** After a transaction of so many, no longer ago than `companyMs`, the next one waits that long for company. */
+    companyMin: 4,
+    companyMs: 1,
+    /** Operations of one transaction. */
+    batchMax: 400,
     /** While the store is down: beyond this no new requests are taken, so that no row is lost. */
-    waitingRowsMax: 100_000,
+    waitingMax: 100_000,
+    /** A request whose money cannot be held by then is refused. */
+    holdPatienceMs: 2_000,
+    /** A settlement that the store has not taken by then goes to a file on disk, and its request goes on. */
+    settlePatienceMs: 500,
+    /** A transaction on PostgreSQL that takes longer is given up on and done again. */
+    transactionMs: 10_000,
     retryMs: 500,
+    /** A change of account is written after this long, unless the request has ended by then. */
+    progressMs: 25,
+    /** How often the output so far of a running stream is written; see `pulseMs`. */
+    checkpointMs: 800,
+    /** How long a commit of the embedded store may be only in the system's memory. */
+    flushMs: 50,
   },
+  recovery: {
+    /** How often a process says that it lives, and after how long a silence it is taken for dead. */
+    beatMs: 5_000,
+    deadAfterMs: 60_000,
+    /** How often the holds of dead processes are looked for. */
+    reapMs: 15_000,
+    holdsPerBatch: 100,
+    /** A hold of this process that it knows nothing of: a commit whose answer got lost. */
+    orphanMs: 60_000,
+  },
+  /** How often the books are compared with each other. */
+  auditMs: 3_600_000,
+  /** No request takes longer: a hold that is older is a fault. */
+  holdLeaseMs: 7_200_000,
+
+  // Repeats under an `Idempotency-Key`.
+
+  idempotency: {
+    /** What was asked under a key is remembered for this long. */
+    keptMs: 86_400_000,
+    /** A longer answer is not kept to be given again. */
+    answerBytesMax: 64 * KiB,
+  },
+  /** How often what is older is dropped. */
+  idempotencySweepMs: 600_000,
+
+  /** How often days are folded from hours, for charts. */
+  foldDaysMs: 60_000,
+  usageRemoval: {
+    /** How often rows that are too old are looked for. */
+    everyMs: 600_000,
+    /** In one transaction, which on SQLite holds everybody up. */
+    rowsMax: 100,
+    pauseMs: 25,
+  },
+  /** The shortest `retention.usage_rows`. */
+  usageRowsKeptMsMin: 7 * 86_400_000,
 
   // How things end.
 
   /** At shutdown, requests in flight may finish for this long. */
   drainTimeoutMs: 120_000,
+  /** Then what is left is cut, and this long waited for to be settled. */
+  settleTimeoutMs: 5_000,
   /** After that, how long the store may take to accept the last usage rows. */
   flushTimeoutMs: 10_000,
   /** A group with `on_disconnect: drain` reads the upstream on for this long after the client left. */
   drainOnDisconnectMs: 60_000,
+  /** A stream that is paid for, and has all but ended when its client leaves, may tell its usage for this long. */
+  lastWordsMs: 2_000,
+  /** A response that is made in the background, and paid for, is asked after for this long: less than a hold may last. */
+  backgroundMsMax: 3_600_000,
+  /** So many upstreams may be read on at once without a client; more are cut. */
+  drainsMax: 1_000,
 
   // Waiting for a free account.
 

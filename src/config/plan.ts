@@ -1,3 +1,4 @@
+import { usdText } from "../money/nano.ts";
 import {
   ACCOUNT_KINDS,
   type AccountKind,
@@ -11,10 +12,12 @@ import {
 } from "../records.ts";
 import { accountCredentialBinding, seal, unseal } from "../secrets/seal.ts";
 import { deleteAccount, putAccount } from "../store/accounts.ts";
+import type { Db } from "../store/db.ts";
 import { deleteGroup, putGroup } from "../store/groups.ts";
 import { revokeKey } from "../store/keys.ts";
 import { deleteModel, putModel } from "../store/models.ts";
 import { deleteUser, putUser } from "../store/users.ts";
+import { chargingProblems } from "./check-charging.ts";
 import {
   created,
   differences,
@@ -25,7 +28,10 @@ import {
   shownModel,
   shownUser,
 } from "./difference.ts";
+import { openingField, openingOf, postOpening } from "./opening-balance.ts";
+import { planGrants } from "./plan-grants.ts";
 import { activeKeys, type KeyPlan, keyTitle, planKeys } from "./plan-keys.ts";
+import { planRetention } from "./retention.ts";
 import type { FileAccount, FileGroup, FileModel, FileUser, GatewayFile } from "./schema.ts";
 import { known, type Secrets, type State, type Step, stepOf } from "./step.ts";
 import { callerLimitsOf, queueOf, rateLimitsOf } from "./usage-limits.ts";
@@ -66,16 +72,49 @@ export async function planSteps(
   for (const { record } of users) usersAfter.set(record.email, record.id);
   const keys = planKeys(state, file.keys, { groups: groupsAfter, users: usersAfter }, secrets);
 
-  const removals = options.prune ? planRemovals(state, file, secrets) : [];
+  const after = stateAfter(state, {
+    models: models.map(({ record }) => record),
+    accounts: accounts.map(({ record }) => record),
+    groups: groups.map(({ record }) => record),
+  });
+  const grants = planGrants(state, file, usersAfter, secrets);
+
+  const removals = options.prune ? [...planRemovals(state, file, secrets), ...grants.removals] : [];
   return {
     steps: [
+      ...grants.plans,
+      ...planRetention(state, file),
       ...[...models, ...accounts, ...users, ...groups].flatMap(({ step }) => step ?? []),
+      ...grants.subscriptions,
       ...keys.steps,
       ...removals,
     ],
     shown: keys.shown,
-    problems: keys.problems,
+    problems: [...keys.problems, ...chargingProblems(file, after, options)],
   };
+}
+
+/** What stands when the plan is done; what pruning removes nobody refers to. */
+function stateAfter(state: State, planned: Pick<State, "models" | "accounts" | "groups">): State {
+  const replaced = <One extends { id: string }>(before: readonly One[], after: readonly One[]): One[] => [
+    ...new Map([...before, ...after].map((one) => [one.id, one])).values(),
+  ];
+  return {
+    ...state,
+    models: replaced(state.models, planned.models),
+    accounts: replaced(state.accounts, planned.accounts),
+    groups: replaced(state.groups, planned.groups),
+  };
+}
+
+/** Pruning leaves users alone who still have money: it would be nobody's. */
+export function keptForTheirMoney(state: State, file: GatewayFile): string[] {
+  const named = new Set(file.users.map(({ email }) => email));
+  return state.users.flatMap(({ id, email }) => {
+    const nano = state.funds.get(id);
+    if (nano === undefined || named.has(email.toLowerCase())) return [];
+    return `user ${email}: not removed, for $${usdText(nano)} is left in the wallet. Take it out with \`wallet adjust\` first.`;
+  });
 }
 
 interface Planned<Record> {
@@ -90,6 +129,8 @@ function planModel(state: State, wanted: FileModel, { clock }: Secrets): Planned
     id: wanted.id,
     interfaces: wanted.interfaces,
     price: priceOf(wanted.price),
+    contextTokens: wanted.context_tokens ?? null,
+    outputTokensMax: wanted.max_output_tokens ?? null,
     createdAtMs: present?.createdAtMs ?? clock.nowMs(),
   };
   const fields = present ? differences(shownModel(present), shownModel(record)) : created(shownModel(record));
@@ -97,10 +138,7 @@ function planModel(state: State, wanted: FileModel, { clock }: Secrets): Planned
 }
 
 function priceOf(price: FileModel["price"]): Price | null {
-  const given = Object.entries(price ?? {}).filter(
-    (entry): entry is [string, string] => entry[1] !== undefined,
-  );
-  return given.length === 0 ? null : Object.fromEntries(given);
+  return price === undefined || Object.keys(price).length === 0 ? null : price;
 }
 
 function planAccount(state: State, wanted: FileAccount, secrets: Secrets): Planned<AccountRecord> {
@@ -161,9 +199,11 @@ function planGroup(
     models: wanted.models,
     accounts: wanted.accounts.map((name) => known(accounts, name)),
     billing: {
-      charge: "none",
+      charge: wanted.billing?.charge ?? NO_BILLING.charge,
+      plans: wanted.billing?.plans ?? null,
       multiplier: wanted.billing?.multiplier ?? NO_BILLING.multiplier,
       modelMultipliers: wanted.billing?.model_multipliers ?? {},
+      modelPrices: wanted.billing?.model_prices ?? {},
     },
     onDisconnect: wanted.on_disconnect,
     limits: callerLimitsOf(wanted.limits),
@@ -199,9 +239,15 @@ async function planUser(
   };
   const fields = present ? differences(shownUser(present), shownUser(record)) : created(shownUser(record));
   if (!same) fields.push(hash === null ? secretSet("password") : secretChange("password"));
+  const opening = present === undefined ? openingOf(wanted) : null;
+  if (opening !== null) fields.push(openingField(opening));
+  const write = async (tx: Db) => {
+    await putUser(tx, record);
+    if (opening !== null) await postOpening(tx, record, opening);
+  };
   return {
     record: { ...record, email: wanted.email },
-    step: stepOf(`user ${record.email}`, !present, fields, (tx) => putUser(tx, record)),
+    step: stepOf(`user ${record.email}`, !present, fields, write),
   };
 }
 
@@ -221,7 +267,8 @@ function planRemovals(state: State, file: GatewayFile, { clock }: Secrets): Step
     return key.status === "active" && !(named && keptKeys.has(key.id));
   });
   const users = state.users.filter(
-    ({ email, role }) => !namedUsers.has(email.toLowerCase()) && !(keepsAdmins && role === "admin"),
+    ({ id, email, role }) =>
+      !namedUsers.has(email.toLowerCase()) && !(keepsAdmins && role === "admin") && !state.funds.has(id),
   );
   const named = (list: readonly { name: string }[]) => new Set(list.map(({ name }) => name));
   const namedGroups = named(file.groups);

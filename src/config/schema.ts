@@ -1,5 +1,16 @@
 import { z } from "zod";
-import { DEFAULT_QUEUE, INTERFACES } from "../records.ts";
+import { parseUsd } from "../money/nano.ts";
+import { isTimeZone } from "../money/plan-windows.ts";
+import {
+  CHARGES,
+  COUNTED,
+  DEFAULT_QUEUE,
+  INTERFACES,
+  type LongContextUnit,
+  PLAN_PERIODS,
+  type Price,
+  RENEWALS,
+} from "../records.ts";
 import { claimsOurForm, hasValidChecksum } from "../secrets/api-key.ts";
 import { limits } from "./limits.ts";
 import { durationMs, durationText, WINDOW_NAMES } from "./usage-limits.ts";
@@ -10,10 +21,9 @@ import { durationMs, durationText, WINDOW_NAMES } from "./usage-limits.ts";
  */
 
 export const FILE_ACCOUNT_KINDS = ["openai", "azure", "anthropic", "gemini", "simulator"] as const;
-export const PRICE_UNITS = ["input", "cached_input", "output", "image_input", "image", "request"] as const;
 
 /** A strict object whose complaint about unknown fields carries the allowed ones: file.ts reads them back. */
-function fields<Shape extends z.ZodRawShape>(shape: Shape) {
+export function fields<Shape extends z.ZodRawShape>(shape: Shape) {
   const allowed = Object.keys(shape).join(", ");
   return z.strictObject(shape, {
     error: (issue) => (issue.code === "unrecognized_keys" ? allowed : undefined),
@@ -21,7 +31,7 @@ function fields<Shape extends z.ZodRawShape>(shape: Shape) {
 }
 
 /** `rule` says what is right, as the end of the sentence "must be …". */
-function text(rule: string, test: (value: string) => boolean) {
+export function text(rule: string, test: (value: string) => boolean) {
   return z.string({ error: rule }).refine(test, { error: rule });
 }
 
@@ -50,6 +60,17 @@ const priceDecimal = decimal(6);
 const multiplier = decimal(6);
 const usd = decimal(9);
 
+/** The limiter counts nano-dollars in numbers, which are exact a little further than this. */
+const WINDOW_USD_MAX = "9000000";
+const windowUsd = text(
+  `an amount in USD like "5.00", above 0 and at most ${WINDOW_USD_MAX}, with at most 9 decimals`,
+  (value) => {
+    if (!usd.safeParse(value).success) return false;
+    const nano = parseUsd(value);
+    return nano > 0n && nano <= parseUsd(WINDOW_USD_MAX);
+  },
+);
+
 /** Beyond it nobody waits, and a timer has an end. */
 const queueTimeout = text(
   `a duration like 30s, at most ${durationText(limits.queueTimeoutMsMax)}`,
@@ -76,6 +97,15 @@ const instant = text(INSTANT_RULE, (value) => instantMs(value) !== null).transfo
   (value) => instantMs(value) ?? 0,
 );
 
+/** A day without a time begins with that day in UTC. */
+export function startMs(value: string): number | null {
+  const ms = instantMs(value);
+  return ms === null || value.length > 10 ? ms : Date.parse(`${value}T00:00:00Z`);
+}
+const start = text(INSTANT_RULE, (value) => startMs(value) !== null).transform(
+  (value) => startMs(value) ?? 0,
+);
+
 const CONTROL = /\p{C}/u;
 
 export const NAME_RULE = "a name of 1 to 64 characters, without control characters or spaces at its ends";
@@ -84,7 +114,7 @@ export function isName(value: string): boolean {
 }
 const name = text(NAME_RULE, isName);
 
-const modelName = text(
+export const modelName = text(
   `a model name of 1 to ${limits.modelNameCharsMax} characters, without spaces or *`,
   (value) => value.length >= 1 && value.length <= limits.modelNameCharsMax && !/[\s*\p{C}]/u.test(value),
 );
@@ -126,30 +156,59 @@ const allInterfaces = () => [...INTERFACES];
 const count = wholeNumber(1, COUNT_MAX);
 const window = fields({
   per: z.enum(WINDOW_NAMES),
-  usd: usd.optional(),
+  usd: windowUsd.optional(),
   requests: count.optional(),
   tokens: count.optional(),
 }).refine(
   ({ usd, requests, tokens }) => usd !== undefined || requests !== undefined || tokens !== undefined,
-  { error: "a window with requests, tokens or both" },
+  { error: "a window with requests, tokens, usd or several of them" },
 );
 const windows = z.array(window).refine((list) => new Set(list.map(({ per }) => per)).size === list.length, {
-  error: "a list with one entry for each length; requests and tokens stand in the same entry",
+  error: "a list with one entry for each length; requests, tokens and usd stand in the same entry",
 });
 const rates = { concurrency: count.optional(), rpm: count.optional(), tpm: count.optional() };
 const accountLimits = fields(rates);
 const callerLimits = fields({ ...rates, windows: windows.optional() });
 
+const somePrice = z.exactOptional(priceDecimal);
+const imageKind = text(
+  "an image size like 1024x1024, or a size and a quality like 1024x1024/high",
+  (value) => value.length <= 64 && /^[^\s/\p{C}]+(\/[^\s/\p{C}]+)?$/u.test(value),
+);
 const price = fields({
-  input: priceDecimal.optional(),
-  cached_input: priceDecimal.optional(),
-  output: priceDecimal.optional(),
-  image_input: priceDecimal.optional(),
-  image: priceDecimal.optional(),
-  request: priceDecimal.optional(),
-} satisfies Record<(typeof PRICE_UNITS)[number], unknown>);
+  input: somePrice,
+  cached_input: somePrice,
+  cache_write: somePrice,
+  output: somePrice,
+  reasoning: somePrice,
+  image_input: somePrice,
+  audio_input: somePrice,
+  audio_output: somePrice,
+  image: somePrice,
+  images: z.exactOptional(z.record(imageKind, priceDecimal)),
+  request: somePrice,
+  long_context: z.exactOptional(
+    fields({
+      above: wholeNumber(1, COUNT_MAX),
+      input: priceDecimal,
+      cached_input: somePrice,
+      cache_write: somePrice,
+      output: somePrice,
+      reasoning: somePrice,
+    } satisfies Record<LongContextUnit | "above", unknown>),
+  ),
+} satisfies Record<keyof Price, unknown>);
 
-const model = fields({ id: modelName, interfaces, price: price.optional() });
+export const priceGiven = price.refine((units) => Object.keys(units).length > 0, {
+  error: 'a price, like { input: "0.15" }',
+  // An unknown unit is a complaint of its own.
+  when: ({ issues }) => issues.length === 0,
+});
+
+/** What fits into a model. */
+export const modelSizes = { context_tokens: count.optional(), max_output_tokens: count.optional() };
+
+const model = fields({ id: modelName, interfaces, price: price.optional(), ...modelSizes });
 
 /** What may stand on either side of an account's `models`. */
 const mapped = text(
@@ -177,9 +236,11 @@ const account = fields({
 });
 
 const billing = fields({
-  charge: z.enum(["balance", "subscription", "none"]).default("none"),
+  charge: z.enum(CHARGES).default("none"),
+  plans: z.array(name).min(1, { error: "a list with at least one plan" }).optional(),
   multiplier: multiplier.optional(),
   model_multipliers: z.record(z.string(), multiplier).optional(),
+  model_prices: z.record(z.string(), priceGiven).optional(),
 });
 
 const group = fields({
@@ -197,12 +258,39 @@ const group = fields({
   on_disconnect: z.enum(["cancel", "drain"]).default("cancel"),
 });
 
+const planWindow = fields({
+  per: z.enum(PLAN_PERIODS),
+  usd: windowUsd,
+  counted: z.enum(COUNTED).default("calendar"),
+});
+const plan = fields({
+  name,
+  time_zone: text("the name of a time zone, like UTC or Europe/Berlin", isTimeZone).default("UTC"),
+  windows: z
+    .array(planWindow)
+    .refine((list) => list.length > 0 && new Set(list.map(({ per }) => per)).size === list.length, {
+      error: "a list of one window or more, each of another length",
+    }),
+});
+
+const subscription = fields({
+  plan: name,
+  starts: start.optional(),
+  ends: instant.optional(),
+  renews: z.enum(RENEWALS).default("none"),
+  priority: wholeNumber(0, 1_000).default(1),
+}).refine(({ starts, ends }) => starts === undefined || ends === undefined || starts < ends, {
+  error: "a time after starts",
+  path: ["ends"],
+});
+
 const user = fields({
   email,
   role: z.enum(["admin", "user"]).default("user"),
   password: text(PASSWORD_RULE, isPassword).optional(),
   balance: usd.optional(),
   limits: callerLimits.optional(),
+  subscriptions: z.array(subscription).optional(),
 });
 
 const KEY_SECRET_RULE = `a secret of ${limits.keySecretCharsMin} to ${limits.keySecretCharsMax} visible characters; one that begins with gwk_ must be whole`;
@@ -221,6 +309,12 @@ const key = fields({
   limits: callerLimits.optional(),
 });
 
+/** Null keeps them for ever. Below a week, a settlement that comes late might be counted twice. */
+const usageRowsKept = text(
+  `a duration like 90d, at least ${durationText(limits.usageRowsKeptMsMin)}, or forever`,
+  (value) => value === "forever" || (durationMs(value) ?? 0) >= limits.usageRowsKeptMsMin,
+).transform((value) => (value === "forever" ? null : durationMs(value)));
+
 export const gatewayFile = fields({
   server: fields({
     host: text("an address or host name to listen on", (value) =>
@@ -230,9 +324,11 @@ export const gatewayFile = fields({
     public_url: url.optional(),
   }).default(() => ({})),
   registration: z.enum(["open", "invite", "closed"]).default("closed"),
+  retention: fields({ usage_rows: usageRowsKept.optional() }).optional(),
   models: z.array(model).default(() => []),
   accounts: z.array(account).default(() => []),
   groups: z.array(group).default(() => []),
+  plans: z.array(plan).default(() => []),
   users: z.array(user).default(() => []),
   keys: z.array(key).default(() => []),
 });
@@ -241,5 +337,7 @@ export type GatewayFile = z.output<typeof gatewayFile>;
 export type FileModel = GatewayFile["models"][number];
 export type FileAccount = GatewayFile["accounts"][number];
 export type FileGroup = GatewayFile["groups"][number];
+export type FilePlan = GatewayFile["plans"][number];
 export type FileUser = GatewayFile["users"][number];
+export type FileSubscription = NonNullable<FileUser["subscriptions"]>[number];
 export type FileKey = GatewayFile["keys"][number];

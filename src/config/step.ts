@@ -1,5 +1,22 @@
-import type { AccountRecord, GroupRecord, KeyRecord, ModelRecord, UserRecord } from "../records.ts";
-import type { Db } from "../store/db.ts";
+import type { Nano } from "../money/nano.ts";
+import type {
+  AccountRecord,
+  GroupRecord,
+  KeyRecord,
+  ModelRecord,
+  PlanRecord,
+  PriceList,
+  SubscriptionRecord,
+  UserRecord,
+} from "../records.ts";
+import { type Db, snapshot } from "../store/db.ts";
+import { listKeys } from "../store/keys.ts";
+import { listPlans } from "../store/plans.ts";
+import { readPolicy } from "../store/policy.ts";
+import { listSubscriptions } from "../store/subscriptions.ts";
+import { readUsageRowsKept } from "../store/usage-removal.ts";
+import { listUsers } from "../store/users.ts";
+import { readFunds } from "../store/wallets.ts";
 import type { FieldChange } from "./difference.ts";
 import type { Installation } from "./installation.ts";
 
@@ -11,6 +28,25 @@ export interface State {
   groups: GroupRecord[];
   users: UserRecord[];
   keys: KeyRecord[];
+  priceList?: PriceList | null;
+  plans: PlanRecord[];
+  subscriptions: SubscriptionRecord[];
+  /** What users still have: they are not removed with it. */
+  funds: ReadonlyMap<string, Nano>;
+  /** How long rows of usage stay; null: for ever. */
+  usageRowsKeptMs: number | null;
+}
+
+export async function readState(db: Db): Promise<State> {
+  return snapshot(db, async (tx) => ({
+    ...(await readPolicy(tx)),
+    users: await listUsers(tx),
+    keys: await listKeys(tx),
+    plans: await listPlans(tx),
+    subscriptions: await listSubscriptions(tx),
+    funds: await readFunds(tx),
+    usageRowsKeptMs: await readUsageRowsKept(tx),
+  }));
 }
 
 export interface Change {

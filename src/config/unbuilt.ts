@@ -13,24 +13,7 @@ interface Unbuilt {
   says: string;
 }
 
-const windowOfMoney = {
-  says: "a window in USD needs prices to be charged, which is not part of this version yet, so the file is refused rather than silently ignored. Limit requests or tokens instead.",
-};
-
 const UNBUILT: readonly Unbuilt[] = [
-  { field: "groups[].limits.windows[].usd", ...windowOfMoney },
-  { field: "groups[].group_limits.windows[].usd", ...windowOfMoney },
-  { field: "users[].limits.windows[].usd", ...windowOfMoney },
-  { field: "keys[].limits.windows[].usd", ...windowOfMoney },
-  {
-    field: "groups[].billing.charge",
-    asks: (value) => value === "balance" || value === "subscription",
-    says: "charging is not part of this version yet, so the file is refused rather than served for free. Write none to start without charging.",
-  },
-  {
-    field: "users[].balance",
-    says: "balances are not kept by this version yet, so the file is refused rather than silently ignored. Remove the field to start without balances.",
-  },
   {
     field: "registration",
     asks: (value) => value === "open" || value === "invite",

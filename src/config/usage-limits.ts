@@ -1,5 +1,6 @@
 /** What may be used how fast: the file's words, the records, and the same for a reader. */
 
+import { parseUsd, usdText } from "../money/nano.ts";
 import {
   type CallerLimits,
   DEFAULT_QUEUE,
@@ -57,6 +58,7 @@ interface FileWindow {
   per: WindowName;
   requests?: number | undefined;
   tokens?: number | undefined;
+  usd?: string | undefined;
 }
 
 interface FileLimits extends FileRates {
@@ -71,8 +73,10 @@ export function rateLimitsOf(file: FileRates | undefined): RateLimits {
 
 export function callerLimitsOf(file: FileLimits | undefined): CallerLimits {
   if (file === undefined) return NO_LIMITS;
-  const windows = (file.windows ?? []).map(({ per, requests = null, tokens = null }) => {
-    return { perMs: WINDOWS_MS[per], requests, tokens };
+  const windows = (file.windows ?? []).map(({ per, requests = null, tokens = null, usd }) => {
+    // The schema has seen to it that a number holds it exactly.
+    const nano = usd === undefined ? null : Number(parseUsd(usd));
+    return { perMs: WINDOWS_MS[per], requests, tokens, nano };
   });
   return { ...rateLimitsOf(file), windows: inOrder(windows) };
 }
@@ -83,8 +87,9 @@ export function queueOf(file: { max_waiting: number; timeout: number } | undefin
 
 /** In the file's form; undefined when nothing is limited. */
 export function writtenLimits(limits: RateLimits & Partial<CallerLimits>): object | undefined {
-  const windows = inOrder(limits.windows ?? []).map(({ perMs, requests, tokens }) => {
-    return { per: durationText(perMs), ...given({ requests, tokens }) };
+  const windows = inOrder(limits.windows ?? []).map(({ perMs, requests, tokens, nano }) => {
+    const usd = nano === null ? {} : { usd: usdText(BigInt(nano)) };
+    return { per: durationText(perMs), ...given({ requests, tokens }), ...usd };
   });
   const { concurrency, rpm, tpm } = limits;
   const rates = given({ concurrency, rpm, tpm });
@@ -123,8 +128,9 @@ export function limitsText(limits: CallerLimits): string | null {
   return parts.length === 0 ? null : parts.join(", ");
 }
 
-function windowText({ requests, tokens }: WindowLimit): string {
+function windowText({ requests, tokens, nano }: WindowLimit): string {
   const parts = Object.entries(given({ requests, tokens })).map(([unit, value]) => `${value} ${unit}`);
+  if (nano !== null) parts.push(`$${usdText(BigInt(nano))}`);
   return parts.join(" and ");
 }
 

@@ -14,7 +14,14 @@ import { type Explanation, explainAccess } from "./explain.ts";
 
 const NOW_MS = 1_000_000;
 
-const MODEL: ModelRecord = { id: "fast", interfaces: ["chat", "responses"], price: null, createdAtMs: 1 };
+const MODEL: ModelRecord = {
+  id: "fast",
+  interfaces: ["chat", "responses"],
+  price: null,
+  contextTokens: null,
+  outputTokensMax: null,
+  createdAtMs: 1,
+};
 
 function account(name: string, change: Partial<AccountRecord> = {}): AccountRecord {
   return {
@@ -112,6 +119,12 @@ describe("why a key may not call a model", () => {
     ["the group does not publish fast", { groups: [{ ...GROUP, models: [] }] }, {}, "fast"],
     ["there is no model nonsense", {}, {}, "nonsense"],
     ["the model does not serve chat", { models: [{ ...MODEL, interfaces: ["images"] }] }, {}, "fast"],
+    [
+      "nobody has said a price for fast, which the group needs to charge it",
+      { groups: [{ ...GROUP, billing: { ...NO_BILLING, charge: "balance" } }] },
+      {},
+      "fast",
+    ],
     ["no account in the pool maps the model and speaks the interface", { accounts: [] }, {}, "fast"],
   ])("%s", (told, change, key, model) => {
     const explanation = explain(change, key, model);

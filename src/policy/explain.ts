@@ -2,6 +2,7 @@
 
 import type { AccountRecord, Interface, KeyRecord, PolicyRecords } from "../records.ts";
 import { mapModel } from "./model-map.ts";
+import { needsPrices, openPricing } from "./pricing.ts";
 
 export interface Explanation {
   allowed: boolean;
@@ -53,6 +54,15 @@ export function explainAccess(
       `the model serves ${iface}`,
       `the model does not serve ${iface}`,
     ),
+    ...(group !== undefined && model !== undefined && needsPrices(group)
+      ? [
+          step(
+            openPricing(records)(group)(model).price !== null,
+            "it has a price",
+            `nobody has said a price for ${publicModel}, which the group needs to charge it`,
+          ),
+        ]
+      : []),
     step(
       serving > 0,
       `${serving} of ${accounts.length} accounts in the pool can serve it`,

@@ -19,6 +19,7 @@ import { putGroup } from "../store/groups.ts";
 import { insertKey, revokeKey } from "../store/keys.ts";
 import { migrate } from "../store/migrate.ts";
 import { putModel } from "../store/models.ts";
+import { writePriceList } from "../store/price-list.ts";
 import { putUser } from "../store/users.ts";
 import { type LivePolicy, openLivePolicy } from "./live-policy.ts";
 
@@ -72,7 +73,14 @@ async function open(store: Db, pollMs = 3_600_000): Promise<LivePolicy> {
 }
 
 async function publish(model: string): Promise<void> {
-  await putModel(db, { id: model, interfaces: ["chat"], price: null, createdAtMs: 1 });
+  await putModel(db, {
+    id: model,
+    interfaces: ["chat"],
+    price: null,
+    contextTokens: null,
+    outputTokensMax: null,
+    createdAtMs: 1,
+  });
   await putGroup(db, {
     id: "g1",
     name: "team",
@@ -96,7 +104,7 @@ function answeringAfter(wait: () => Promise<void> | null): Db["sql"] {
     await wait();
     return rows;
   };
-  return Object.assign(late, { text: sql.text, script: sql.script });
+  return Object.assign(late, { text: sql.text, script: sql.script, each: sql.each });
 }
 
 const listed = () => [...(policy.snapshot().groups.get("g1")?.models.keys() ?? [])];
@@ -128,6 +136,15 @@ describe("the policy in force", () => {
     await publish("m2");
     await policy.refresh();
     expect(listed()).toEqual(["m2"]);
+  });
+
+  test("takes in a newer price list", async () => {
+    const priceOfM1 = () => policy.snapshot().groups.get("g1")?.models.get("m1")?.tariff?.prices.tokens.input;
+    expect(priceOfM1()).toBeUndefined();
+    const m1 = { price: { input: "1" }, contextTokens: null, outputTokensMax: null };
+    await writePriceList(db, { date: "2026-11-01", models: { m1 } });
+    await policy.refresh();
+    expect(priceOfM1()).toBe(1_000_000n);
   });
 
   test("takes in new and revoked keys", async () => {

@@ -22,6 +22,8 @@ const model = (id: string, interfaces: Interface[] = ["chat"]): ModelRecord => (
   id,
   interfaces,
   price: null,
+  contextTokens: null,
+  outputTokensMax: null,
   createdAtMs: 1_000,
 });
 

@@ -4,10 +4,12 @@
  * and what admission allows cannot differ.
  */
 
+import type { Tariff } from "../money/tariff.ts";
 import {
   type AccountKind,
   type AccountRecord,
   type CallerLimits,
+  type Charge,
   type GroupRecord,
   INTERFACES,
   type Interface,
@@ -18,6 +20,7 @@ import {
   type RateLimits,
 } from "../records.ts";
 import { mapModel } from "./model-map.ts";
+import { needsPrices, openPricing, type TermsOf } from "./pricing.ts";
 
 export interface Account {
   readonly id: string;
@@ -47,6 +50,12 @@ export interface PublishedModel {
   readonly createdAtMs: number;
   /** Interfaces that model, group and at least one account of the pool have in common, with the ways to serve each. */
   readonly routes: ReadonlyMap<Interface, readonly Route[]>;
+  /** What it costs in this group; null where nobody has said a price, which no charging group can publish. */
+  readonly tariff: Tariff | null;
+  /** Tokens in and out that fit together, where known. */
+  readonly contextTokens: number | null;
+  /** The most output tokens of one answer, where known. */
+  readonly outputTokensMax: number | null;
 }
 
 export interface Group {
@@ -54,6 +63,8 @@ export interface Group {
   readonly name: string;
   readonly interfaces: ReadonlySet<Interface>;
   readonly onDisconnect: OnDisconnect;
+  /** Who pays; `plans` are those that may, and null means any. */
+  readonly billing: { readonly charge: Charge; readonly plans: readonly string[] | null };
   /** For each key on its own. */
   readonly limits: CallerLimits;
   /** For all its keys together. */
@@ -82,9 +93,10 @@ export function compileSnapshot(records: PolicyRecords, options: CompileOptions)
   }
   const models = new Map(records.models.map((model) => [model.id, model]));
   const poolOf = openPools(accounts);
+  const termsFor = openPricing(records);
   const groups = new Map<string, Group>();
   for (const record of records.groups) {
-    groups.set(record.id, compileGroup(record, models, poolOf(record.accounts)));
+    groups.set(record.id, compileGroup(record, models, poolOf(record.accounts), termsFor(record)));
   }
   return { groups, accounts };
 }
@@ -114,8 +126,14 @@ function pathOf(baseUrl: string): string {
   return pathAt === -1 ? "" : baseUrl.slice(pathAt).replace(/\/+$/, "");
 }
 
-function compileGroup(record: GroupRecord, models: ReadonlyMap<string, ModelRecord>, pool: Pool): Group {
+function compileGroup(
+  record: GroupRecord,
+  models: ReadonlyMap<string, ModelRecord>,
+  pool: Pool,
+  termsOf: TermsOf,
+): Group {
   const interfaces = new Set(record.interfaces);
+  const priced = needsPrices(record);
   const published = new Map<string, PublishedModel>();
   for (const modelId of record.models) {
     const model = models.get(modelId);
@@ -126,13 +144,19 @@ function compileGroup(record: GroupRecord, models: ReadonlyMap<string, ModelReco
       const some = interfaces.has(iface) ? ways.get(iface) : undefined;
       if (some) routes.set(iface, some);
     }
-    if (routes.size > 0) published.set(model.id, { id: model.id, createdAtMs: model.createdAtMs, routes });
+    if (routes.size === 0) continue;
+    const { tariff, contextTokens, outputTokensMax } = termsOf(model);
+    // Nobody could say what it costs: better not served than served for free. `doctor` says so.
+    if (tariff === null && priced) continue;
+    const { id, createdAtMs } = model;
+    published.set(id, { id, createdAtMs, routes, tariff, contextTokens, outputTokensMax });
   }
   return {
     id: record.id,
     name: record.name,
     interfaces,
     onDisconnect: record.onDisconnect,
+    billing: { charge: record.billing.charge, plans: record.billing.plans },
     limits: record.limits,
     groupLimits: record.groupLimits,
     queue: record.queue,

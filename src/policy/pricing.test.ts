@@ -1,0 +1,123 @@
+import { expect, test } from "bun:test";
+import { BUNDLED_PRICES } from "../money/price-list.ts";
+import {
+  type AccountRecord,
+  DEFAULT_QUEUE,
+  type GroupBilling,
+  type GroupRecord,
+  INTERFACES,
+  type ModelRecord,
+  NO_BILLING,
+  NO_LIMITS,
+  NO_RATE_LIMITS,
+  type PolicyRecords,
+} from "../records.ts";
+import { openPricing } from "./pricing.ts";
+import { compileSnapshot } from "./snapshot.ts";
+
+const model = (change: Partial<ModelRecord> = {}): ModelRecord => ({
+  id: "fast",
+  interfaces: ["chat"],
+  price: null,
+  contextTokens: null,
+  outputTokensMax: null,
+  createdAtMs: 1,
+  ...change,
+});
+
+const account = (id: string, change: Partial<AccountRecord> = {}): AccountRecord => ({
+  id,
+  name: id,
+  kind: "openai",
+  baseUrl: "https://upstream.example/v1",
+  sealedCredential: null,
+  interfaces: ["chat"],
+  apiVersion: null,
+  privateNetwork: false,
+  priority: 1,
+  weight: 1,
+  models: { fast: "gpt-4o-mini" },
+  limits: NO_RATE_LIMITS,
+  enabled: true,
+  createdAtMs: 1,
+  ...change,
+});
+
+const group = (billing: Partial<GroupBilling> = {}, change: Partial<GroupRecord> = {}): GroupRecord => ({
+  id: "g1",
+  name: "team",
+  interfaces: [...INTERFACES],
+  models: ["fast"],
+  accounts: ["a1", "a2"],
+  billing: { ...NO_BILLING, ...billing },
+  onDisconnect: "cancel",
+  limits: NO_LIMITS,
+  groupLimits: NO_LIMITS,
+  queue: DEFAULT_QUEUE,
+  createdAtMs: 1,
+  ...change,
+});
+
+function terms(of: Partial<PolicyRecords>, asked = model(), inGroup = group()) {
+  return openPricing({ accounts: [account("a1"), account("a2")], ...of })(inGroup)(asked);
+}
+const source = (...args: Parameters<typeof terms>) => terms(...args).price?.source ?? null;
+
+const updated = {
+  date: "2026-11-01",
+  models: { "gpt-4o-mini": { price: { input: "7" }, contextTokens: 5, outputTokensMax: 4 } },
+};
+
+test("the group's price for a model wins, then the model's, then the updated list's, then the bundled one's", () => {
+  const own = model({ price: { input: "1" } });
+  const special = group({ modelPrices: { fast: { input: "2" } } });
+  expect(source({ priceList: updated }, own, special)).toBe("group");
+  expect(source({ priceList: updated }, own)).toBe("model");
+  expect(source({ priceList: updated })).toBe("updated list");
+  expect(source({})).toBe("bundled list");
+});
+
+test("a list is asked for the public name before the upstream's", () => {
+  const named = model({ id: "gpt-4o" });
+  const accounts = [account("a1", { models: { "gpt-4o": "gpt-4o-mini" } })];
+  expect(terms({ accounts }, named).price?.listed?.name).toBe("gpt-4o");
+  expect(terms({}).price?.listed).toEqual({ name: "gpt-4o-mini", date: BUNDLED_PRICES.date });
+});
+
+test("upstream names count only if all accounts that can serve the model agree", () => {
+  const other = account("a2", { models: { fast: "my-deployment" } });
+  expect(source({ accounts: [account("a1"), other] })).toBeNull();
+  expect(source({ accounts: [account("a1"), { ...other, enabled: false }] })).toBeNull();
+  expect(source({ accounts: [account("a1"), { ...other, interfaces: ["embeddings"] }] })).toBe(
+    "bundled list",
+  );
+  expect(source({ accounts: [account("a1"), { ...other, models: {} }] })).toBe("bundled list");
+});
+
+test("what fits into a model is what its record says, or else a list", () => {
+  expect(terms({})).toMatchObject({ contextTokens: 128_000, outputTokensMax: 16_384 });
+  expect(terms({ priceList: updated })).toMatchObject({ contextTokens: 5, outputTokensMax: 4 });
+  const said = model({ contextTokens: 9, price: { input: "1" } });
+  expect(terms({}, said)).toMatchObject({ contextTokens: 9, outputTokensMax: 16_384 });
+});
+
+test("multipliers of the group and of the model are both in the tariff", () => {
+  const dear = group({ multiplier: "1.5", modelMultipliers: { fast: "2" } });
+  expect(terms({}, model(), dear).tariff?.multiplierTrillionths).toBe(3_000_000_000_000n);
+});
+
+function published(inGroup: GroupRecord, accounts = [account("a1", { models: { "*": "*" } })]) {
+  const records = { models: [model()], accounts, groups: [inGroup] };
+  const snapshot = compileSnapshot(records, { simulatorUrl: null, unseal: () => null });
+  return [...(snapshot.groups.get("g1")?.models.values() ?? [])];
+}
+
+test("without a price a model is served where nobody pays, and not published where somebody does", () => {
+  expect(published(group())).toMatchObject([{ id: "fast", tariff: null }]);
+  expect(published(group({ charge: "balance" }))).toEqual([]);
+  expect(published(group({ charge: "subscription" }))).toEqual([]);
+  const windows = [{ perMs: 3_600_000, requests: null, tokens: null, nano: 5 }];
+  expect(published(group({}, { limits: { ...NO_LIMITS, windows } }))).toEqual([]);
+  const priced = group({ charge: "balance", modelPrices: { fast: { request: "0.01" } } });
+  expect(published(priced)).toMatchObject([{ id: "fast", tariff: { multiplierTrillionths: 10n ** 12n } }]);
+});
