@@ -113,6 +113,24 @@ describe("over TLS an exchange", () => {
     expect(await ask(port, "b.wild.test", { ca })).toBe("end");
   });
 
+  test("never travels on a connection that was opened for another name", async () => {
+    const { port, seen } = await upstream(named);
+    const http = openClient({ ca });
+    open.push(http);
+    const over: string[] = [];
+    for (const serverName of ["a.test", "b.wild.test", "a.test", "wrong.test", null, "b.wild.test"]) {
+      const notes = new Notes();
+      const tls = serverName === null ? null : { serverName };
+      const target = { origin: `https://127.0.0.1:${port}`, hostHeader: "same.test", tls };
+      http.send({ target, method: "GET", path: "/", headers: "", body: null }, notes);
+      over.push(await notes.over.promise);
+    }
+    const refused = "tls: ERR_TLS_CERT_ALTNAME_INVALID";
+    expect(over).toEqual(["end", "end", "end", refused, refused, "end"]);
+    expect(seen.names.slice(0, 2)).toEqual(["a.test", "b.wild.test"]);
+    expect(seen.names.filter((name) => name === "a.test" || name === "b.wild.test")).toHaveLength(2);
+  });
+
   test("trusts no authority it was not told of, and sends it nothing", async () => {
     const { port, seen } = await upstream(named);
     expect(await ask(port, "a.test")).toStartWith("tls: ");

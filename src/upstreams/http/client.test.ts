@@ -300,6 +300,17 @@ describe("a kept connection", () => {
     expect(await twice(client(), server)).toEqual(["end", "end", 2]);
   });
 
+  test("that breaks a while after the request is a failure: somebody may have worked on it", async () => {
+    const server = await upstream((socket, _, request) => {
+      if (request === 0) socket.write(OK);
+      else setTimeout(() => socket.destroy(), 400);
+    });
+    const http = client();
+    await ask(http, server.port).over;
+    expect(await ask(http, server.port).over).toStartWith("reset");
+    expect(server.connections.length).toBe(1);
+  });
+
   test("that breaks before any answer is replaced, and the request sent again, body and all", async () => {
     const server = await upstream((socket, connection, request) => {
       if (connection === 0 && request === 1) socket.resetAndDestroy();

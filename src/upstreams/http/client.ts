@@ -23,7 +23,8 @@ export interface HttpClientOptions extends ConnectionsOptions {
 
 export function openHttpClient(options: HttpClientOptions): HttpClient {
   const connections = openConnections(options);
-  const context = { connections, headBytesMax: options.headBytesMax };
+  const { headBytesMax, clock } = options;
+  const context = { connections, headBytesMax, monotonicMs: clock.monotonicMs };
   return {
     send(request, taker) {
       const exchange = new Exchange(context, request, taker);

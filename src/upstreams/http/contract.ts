@@ -46,6 +46,8 @@ export interface AnswerTaker {
 }
 
 export interface HttpExchange {
+  /** Something of the request has been written. */
+  readonly hasBegun: boolean;
   /** No more calls until `resume`. At most what one read brought is held, then TCP slows the upstream. */
   pause(): void;
   resume(): void;

@@ -18,11 +18,13 @@ import { startUpload, type Upload } from "./upload.ts";
 export interface ExchangeContext {
   readonly connections: Connections;
   readonly headBytesMax: number;
+  monotonicMs(): number;
 }
 
 /** Head and body go out in one write up to here, copied together; a larger body is written from where it is. */
 const TOGETHER_BYTES_MAX = 65_536;
 const LF = 10;
+const STALE_MS = 250;
 /** Writing copies into the kernel, or does nothing: one buffer serves every exchange. */
 const scratch = Buffer.allocUnsafeSlow(TOGETHER_BYTES_MAX);
 
@@ -67,6 +69,8 @@ export class Exchange implements HttpExchange, ConnectionUser {
   private unsentFrom = 0;
   private upload: Upload | null = null;
   private isSent = false;
+  private sentAtMs = 0;
+  hasBegun = false;
 
   private isPaused = false;
   private isAdvancing = false;
@@ -172,6 +176,8 @@ export class Exchange implements HttpExchange, ConnectionUser {
   }
 
   private write(connection: Connection, route: Route): void {
+    this.hasBegun = true;
+    this.sentAtMs = this.context.monotonicMs();
     const { body } = this.request;
     const text = headOf(this.request, route.hostLine);
     if (body !== null && "open" in body) {
@@ -311,7 +317,7 @@ export class Exchange implements HttpExchange, ConnectionUser {
   /** The connection is gone, and everything it brought has been handed on. */
   private closeNow(end: ConnectionEnd): void {
     const isFin = end.kind === "fin";
-    if (this.isReused && !this.hasHeard && this.route !== null) {
+    if (this.mayRepeat() && this.route !== null) {
       this.isReused = false;
       this.ended = null;
       this.unsent = null;
@@ -321,6 +327,15 @@ export class Exchange implements HttpExchange, ConnectionUser {
       this.connection = this.context.connections.open(this.route.place, this);
     } else if (isFin && this.body?.framing === UNTIL_CLOSE) this.endNow(false);
     else this.failNow(isFin ? { kind: "reset", reason: "closed before the end of the answer" } : end);
+  }
+
+  /**
+   * A kept connection that the upstream closed at the same moment breaks at once, and the request was not looked at.
+   * Later than that somebody may have worked on it, and whether to ask again is for the caller to decide.
+   */
+  private mayRepeat(): boolean {
+    if (!this.isReused || this.hasHeard) return false;
+    return !this.isSent || this.context.monotonicMs() - this.sentAtMs < STALE_MS;
   }
 
   private endNow(hasExcess: boolean): void {

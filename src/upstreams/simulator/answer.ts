@@ -2,15 +2,8 @@ import { conversationIn, toolToCall } from "./conversation.ts";
 import { intField, isRecord, type JsonFields, parseJson, stringField } from "./json-fields.ts";
 import type { Behaviour } from "./model-name.ts";
 import { sampleOf } from "./sample.ts";
-import {
-  answerAfterTool,
-  answerTo,
-  cutToBytes,
-  longEnough,
-  reasoningAbout,
-  sized,
-  tokensOfBytes,
-} from "./text.ts";
+import { answerAfterTool, answerTo, longEnough, reasoningAbout, sized } from "./text.ts";
+import type { TokenRule } from "./tokens.ts";
 
 export interface Usage {
   input: number;
@@ -59,18 +52,6 @@ export function createPromptCache(): PromptCache {
   };
 }
 
-/** What stands in the prompt, in the fields of either interface. */
-const PROMPT_FIELDS = ["messages", "input", "instructions", "tools", "functions"] as const;
-
-export function inputTokensOf(fields: JsonFields): number {
-  let chars = 0;
-  for (const name of PROMPT_FIELDS) {
-    const slice = fields.get(name);
-    if (slice !== undefined && slice !== "null") chars += slice.length;
-  }
-  return tokensOfBytes(chars);
-}
-
 /** Null when the prompt is not JSON. */
 export function planAnswer(
   fields: JsonFields,
@@ -79,6 +60,7 @@ export function planAnswer(
   seed: number,
   cache: PromptCache,
   earlierTokens: number,
+  tokens: TokenRule,
 ): Answer | null {
   const callsTools = behaviour.callsTools && fields.has("tools");
   const conversation = conversationIn(fields.get(promptField), callsTools);
@@ -101,12 +83,12 @@ export function planAnswer(
     if (call !== null) return { reasoning, text: "", call, cut: false };
     if (schema !== undefined) {
       const text = JSON.stringify(sampleOf(schema, "", question));
-      return limited({ reasoning, text, call: null, cut: false }, outputTokensMax);
+      return limited({ reasoning, text, call: null, cut: false }, outputTokensMax, tokens);
     }
     let text = toolOutput === null ? answerTo(question, seed, variant) : answerAfterTool(toolOutput);
     if (behaviour.bytes !== null) text = sized(text, behaviour.bytes);
     else if (behaviour.events !== null) text = longEnough(text, behaviour.events);
-    return limited({ reasoning, text, call: null, cut: false }, outputTokensMax);
+    return limited({ reasoning, text, call: null, cut: false }, outputTokensMax, tokens);
   };
 
   const first = choiceFor(0);
@@ -114,31 +96,29 @@ export function planAnswer(
   const wanted = Math.min(intField(fields, "n") ?? 1, CHOICES_MAX);
   for (let variant = 1; variant < wanted; variant++) rest.push(choiceFor(variant));
 
-  const input = inputTokensOf(fields) + earlierTokens;
+  const input = tokens.ofPrompt(fields) + earlierTokens;
   const cacheKey = stringField(fields, "prompt_cache_key");
   const isCached = cacheKey !== null && cache.seen(behaviour.model, cacheKey);
-  let outputBytes = 0;
-  let reasoningBytes = 0;
+  const said: string[] = [];
+  const reasoned: string[] = [];
   for (const choice of [first, ...rest]) {
-    if (choice.reasoning !== "") reasoningBytes += Buffer.byteLength(choice.reasoning);
-    outputBytes += Buffer.byteLength(choice.text);
-    if (choice.call !== null) outputBytes += Buffer.byteLength(choice.call.name + choice.call.arguments);
+    if (choice.reasoning !== "") reasoned.push(choice.reasoning);
+    if (choice.text !== "") said.push(choice.text);
+    if (choice.call !== null) said.push(choice.call.name, choice.call.arguments);
   }
   const usage: Usage = {
     input,
     cached: isCached ? Math.max(1, Math.floor(input * 0.75)) : 0,
-    // Rounded once over all of it, so that counting the events of a stream comes to the same figure.
-    output: tokensOfBytes(outputBytes + reasoningBytes),
-    reasoning: tokensOfBytes(reasoningBytes),
+    output: tokens.ofTexts([...reasoned, ...said]),
+    reasoning: tokens.ofTexts(reasoned),
   };
   return { choices: [first, ...rest], usage };
 }
 
-function limited(choice: Choice, outputTokensMax: number | null): Choice {
+function limited(choice: Choice, outputTokensMax: number | null, tokens: TokenRule): Choice {
   if (outputTokensMax === null) return choice;
-  const reasoning = cutToBytes(choice.reasoning, outputTokensMax * 4);
-  const left = outputTokensMax - tokensOfBytes(Buffer.byteLength(reasoning));
-  const text = cutToBytes(choice.text, left * 4);
+  const reasoning = tokens.cut(choice.reasoning, outputTokensMax);
+  const text = tokens.cut(choice.text, outputTokensMax - tokens.ofTexts([reasoning]));
   const cut = reasoning.length < choice.reasoning.length || text.length < choice.text.length;
   return { ...choice, reasoning, text, cut };
 }

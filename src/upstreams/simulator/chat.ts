@@ -2,15 +2,26 @@ import { type Choice, planAnswer, type ToolCall, type Usage } from "./answer.ts"
 import type { Call } from "./endpoint.ts";
 import { errorBody, missing, notJson } from "./errors.ts";
 import { echoed, isTrue } from "./json-fields.ts";
-import { eventsReply, type Frame, frame, jsonReply, type Reply, toldUsage } from "./reply.ts";
+import {
+  eventsReply,
+  type Frame,
+  frame,
+  jsonReply,
+  type Reply,
+  saying,
+  toldUsage,
+  usageJson,
+} from "./reply.ts";
 import { piecesOf } from "./text.ts";
 
+/** Text, reasoning, a tool's name and its arguments. */
+const LANES_PER_CHOICE = 4;
 const NO_CHOICE: Choice = { reasoning: "", text: "", call: null, cut: false };
 
 export function chatCompletion(call: Call): Reply {
   const { fields, fault } = call;
   if (!fields.has("messages")) return missing("messages");
-  const answer = planAnswer(fields, "messages", call.behaviour, call.seed, call.promptCache, 0);
+  const answer = planAnswer(fields, "messages", call.behaviour, call.seed, call.promptCache, 0, call.tokens);
   if (answer === null) return notJson();
   const choices = fault?.name === "empty" ? [NO_CHOICE] : answer.choices;
   const told = toldUsage(answer.usage, fault);
@@ -43,7 +54,9 @@ function finishReason(call: Call, choice: Choice): string {
 }
 
 function chatUsage(usage: Usage): string {
-  return `{"prompt_tokens":${usage.input},"completion_tokens":${usage.output},"total_tokens":${usage.input + usage.output},"prompt_tokens_details":{"cached_tokens":${usage.cached},"audio_tokens":0},"completion_tokens_details":{"reasoning_tokens":${usage.reasoning},"audio_tokens":0,"accepted_prediction_tokens":0,"rejected_prediction_tokens":0}}`;
+  return usageJson(
+    `{"prompt_tokens":${usage.input},"completion_tokens":${usage.output},"total_tokens":${usage.input + usage.output},"prompt_tokens_details":{"cached_tokens":${usage.cached},"audio_tokens":0},"completion_tokens_details":{"reasoning_tokens":${usage.reasoning},"audio_tokens":0,"accepted_prediction_tokens":0,"rejected_prediction_tokens":0}}`,
+  );
 }
 
 function* chunks(call: Call, choices: readonly Choice[], told: Usage | null): Generator<Frame> {
@@ -53,12 +66,11 @@ function* chunks(call: Call, choices: readonly Choice[], told: Usage | null): Ge
   const tail = wantsUsage ? `],"usage":null}` : "]}";
   const chunk = (index: number, delta: string, finish: string | null): string =>
     `${head}{"index":${index},"delta":${delta},"logprobs":null,"finish_reason":${finish === null ? "null" : `"${finish}"`}}${tail}`;
-  const output = (index: number, key: string, text: string): Frame => ({
-    event: null,
-    data: chunk(index, `{"${key}":${JSON.stringify(text)}}`, null),
-    outputBytes: Buffer.byteLength(text),
-    isTextDelta: key === "content",
-  });
+  const output = (index: number, key: string, text: string): Frame => {
+    const isText = key === "content";
+    const data = chunk(index, `{"${key}":${JSON.stringify(text)}}`, null);
+    return saying(null, data, text, index * LANES_PER_CHOICE + (isText ? 0 : 1), isText);
+  };
 
   if (fault?.name === "capacity-in-stream") {
     yield frame(null, OVERLOADED);
@@ -103,9 +115,10 @@ function* toolCallChunks(
 ): Generator<Frame> {
   const name = JSON.stringify(tool.name);
   const opening = `{"tool_calls":[{"index":0,"id":"${call.newId("call_")}","type":"function","function":{"name":${name},"arguments":""}}]}`;
-  yield { ...frame(null, chunk(index, opening, null)), outputBytes: Buffer.byteLength(tool.name) };
+  const lane = index * LANES_PER_CHOICE + 2;
+  yield saying(null, chunk(index, opening, null), tool.name, lane, false);
   for (const piece of piecesOf(tool.arguments, null)) {
     const delta = `{"tool_calls":[{"index":0,"function":{"arguments":${JSON.stringify(piece)}}}]}`;
-    yield { ...frame(null, chunk(index, delta, null)), outputBytes: Buffer.byteLength(piece) };
+    yield saying(null, chunk(index, delta, null), piece, lane + 1, false);
   }
 }

@@ -5,7 +5,7 @@ import { canaryHeaders, earlyFault } from "./faults.ts";
 import type { Ledger, LedgerEntry } from "./ledger.ts";
 import type { Behaviour, Fault } from "./model-name.ts";
 import type { EventsReply, JsonReply, Reply } from "./reply.ts";
-import { tokensOfBytes } from "./text.ts";
+import type { TokenRule } from "./tokens.ts";
 import { BODY_FAULTS, bodyOps, eventOps, type WireOp } from "./wire.ts";
 
 export interface Delivery {
@@ -15,6 +15,7 @@ export interface Delivery {
   fault: Fault | null;
   entry: LedgerEntry;
   ledger: Ledger;
+  tokens: TokenRule;
   requestId: string;
   nowMs: number;
 }
@@ -118,17 +119,17 @@ function streamed(
   reply: EventsReply | JsonReply | null = null,
 ): Response {
   const { entry, ledger } = delivery;
-  let outputBytes = 0;
+  const tally = delivery.tokens.openTally();
   const body = bodyStream(ops[Symbol.iterator](), delivery.behaviour?.intervalMs ?? 0, {
     sent(frame) {
       entry.eventsSent++;
       if (frame.isTextDelta) entry.textDeltasSent++;
-      outputBytes += frame.outputBytes;
+      tally.add(frame);
     },
     ended(how) {
       entry.finished = how === "finished";
       entry.abortedByClient = how === "aborted";
-      if (reply?.kind === "events") book(entry, reply, tokensOfBytes(outputBytes));
+      if (reply?.kind === "events") book(entry, reply, tally.tokens());
       else if (reply !== null) book(entry, reply, reply.usage.output);
       ledger.close(entry);
     },

@@ -1,8 +1,9 @@
 import type { Call } from "./endpoint.ts";
 import { invalid, missing, notJson } from "./errors.ts";
 import { intField, parseJson, stringField } from "./json-fields.ts";
-import { jsonReply, type Reply, toldUsage } from "./reply.ts";
-import { hashOf, tokensOfBytes } from "./text.ts";
+import { jsonReply, type Reply, toldUsage, usageJson } from "./reply.ts";
+import { hashOf } from "./text.ts";
+import type { TokenRule } from "./tokens.ts";
 
 const DIMENSIONS = 1536;
 const DIMENSIONS_MAX = 4096;
@@ -17,7 +18,7 @@ export function embeddings(call: Call): Reply {
   if (!fields.has("input")) return missing("input");
   const input = parseJson(fields.get("input") ?? "");
   if (input === undefined) return notJson();
-  const texts = textsOf(input);
+  const texts = textsOf(input, call.tokens);
   if (texts === null) return invalid("input", "'$.input' is invalid. Please check the API reference.");
   if (texts.length > INPUTS_MAX) return invalid("input", `'$.input' has more than ${INPUTS_MAX} entries.`);
   const format = stringField(fields, "encoding_format") ?? "float";
@@ -40,7 +41,7 @@ export function embeddings(call: Call): Reply {
   const usage = { input: tokens, cached: 0, output: 0, reasoning: 0 };
   const told = toldUsage(usage, call.fault);
   const toldText =
-    told === null ? "" : `,"usage":{"prompt_tokens":${told.input},"total_tokens":${told.input}}`;
+    told === null ? "" : usageJson(`,"usage":{"prompt_tokens":${told.input},"total_tokens":${told.input}}`);
   return jsonReply(
     `{"object":"list","data":[${data.join(",")}],"model":${JSON.stringify(call.behaviour.responseModel)}${toldText}}`,
     usage,
@@ -53,7 +54,8 @@ interface EmbeddedText {
 }
 
 /** Strings or token numbers, one or many. */
-function textsOf(input: unknown): EmbeddedText[] | null {
+function textsOf(input: unknown, tokens: TokenRule): EmbeddedText[] | null {
+  const ofString = (text: string): EmbeddedText => ({ key: text, tokens: tokens.ofTexts([text]) });
   if (typeof input === "string") return input === "" ? null : [ofString(input)];
   if (!Array.isArray(input) || input.length === 0) return null;
   if (input.every((one) => typeof one === "string" && one !== "")) return input.map(ofString);
@@ -66,10 +68,6 @@ function textsOf(input: unknown): EmbeddedText[] | null {
 
 function isToken(value: unknown): value is number {
   return Number.isInteger(value);
-}
-
-function ofString(text: string): EmbeddedText {
-  return { key: text, tokens: tokensOfBytes(Buffer.byteLength(text)) };
 }
 
 function ofTokens(tokens: readonly number[]): EmbeddedText {

@@ -2,6 +2,7 @@ import type { PromptCache } from "./answer.ts";
 import type { JsonFields } from "./json-fields.ts";
 import type { Behaviour, Fault } from "./model-name.ts";
 import type { Reply } from "./reply.ts";
+import type { TokenRule } from "./tokens.ts";
 
 /** What an endpoint may look at: data only, so that it can be called without a server. */
 export interface Call {
@@ -13,6 +14,7 @@ export interface Call {
   createdAt: number;
   newId: (prefix: string) => string;
   promptCache: PromptCache;
+  tokens: TokenRule;
 }
 
 export type Endpoint = (call: Call) => Reply;

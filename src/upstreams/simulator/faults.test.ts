@@ -180,9 +180,9 @@ describe("a plain answer", () => {
 
 describe("usage", () => {
   const tokensOf = async (model: string) => {
-    const chat = (await (await post(CHAT, model, false)).json()) as { usage?: { prompt_tokens: number } };
+    const chat = (await (await post(CHAT, model, false)).json()) as { usage?: { prompt_tokens: unknown } };
     const response = (await (await post(RESPONSES, model, false)).json()) as {
-      usage: { input_tokens: number } | null;
+      usage: { input_tokens: unknown } | null;
     };
     return [chat.usage?.prompt_tokens, response.usage?.input_tokens];
   };
@@ -192,6 +192,8 @@ describe("usage", () => {
     expect(await tokensOf("fault/usage-zero")).toEqual([0, 0]);
     expect(await tokensOf("fault/usage-negative")).toEqual([-120, -120]);
     expect(await tokensOf("fault/usage-absurd")).toEqual([1e18, 1e18]);
+    expect(await tokensOf("fault/usage-huge")).toEqual([1e12, 1e12]);
+    expect(await tokensOf("fault/usage-nan")).toEqual(["NaN", "NaN"]);
   });
 
   test("is true in the ledger all the same", async () => {

@@ -33,6 +33,8 @@ const LATER_FAULTS: ReadonlySet<string> = new Set([
   "no-usage",
   "usage-zero",
   "usage-negative",
+  "usage-nan",
+  "usage-huge",
   "usage-absurd",
   "incomplete",
   "failed",

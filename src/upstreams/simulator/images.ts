@@ -3,8 +3,8 @@ import type { Call } from "./endpoint.ts";
 import { invalid, missing, notJson } from "./errors.ts";
 import { intField, isTrue, parseJson, stringField } from "./json-fields.ts";
 import { gradientPng } from "./png.ts";
-import { eventsReply, type Frame, frame, jsonReply, type Reply, toldUsage } from "./reply.ts";
-import { hashOf, tokensOfBytes } from "./text.ts";
+import { eventsReply, type Frame, frame, jsonReply, type Reply, toldUsage, usageJson } from "./reply.ts";
+import { hashOf } from "./text.ts";
 
 export type ImageWork = "image_generation" | "image_edit";
 
@@ -28,7 +28,7 @@ export function images(call: Call, work: ImageWork, uploads: number): Reply {
     return invalid("n", `Invalid value for 'n': expected 1 to ${IMAGES_MAX}.`);
   }
 
-  const textTokens = tokensOfBytes(Buffer.byteLength(prompt));
+  const textTokens = call.tokens.ofTexts([prompt]);
   const imageTokens = sources * INPUT_TOKENS_PER_IMAGE;
   const usage: Usage = {
     input: textTokens + imageTokens,
@@ -66,7 +66,9 @@ function formatFields(call: Call): string {
 
 function imageUsage(usage: Usage, imageTokens: number): string {
   const images = Math.min(imageTokens, Math.max(usage.input, 0));
-  return `{"input_tokens":${usage.input},"input_tokens_details":{"text_tokens":${usage.input - images},"image_tokens":${images}},"output_tokens":${usage.output},"output_tokens_details":{"text_tokens":0,"image_tokens":${usage.output}},"total_tokens":${usage.input + usage.output}}`;
+  return usageJson(
+    `{"input_tokens":${usage.input},"input_tokens_details":{"text_tokens":${usage.input - images},"image_tokens":${images}},"output_tokens":${usage.output},"output_tokens_details":{"text_tokens":0,"image_tokens":${usage.output}},"total_tokens":${usage.input + usage.output}}`,
+  );
 }
 
 function* imageEvents(
@@ -92,6 +94,8 @@ function* imageEvents(
     yield {
       event: type,
       data: `{"type":"${type}","b64_json":"${picture(index)}",${about}${last}}`,
+      said: "",
+      lane: 0,
       outputBytes: OUTPUT_TOKENS_PER_IMAGE * 4,
       isTextDelta: false,
     };

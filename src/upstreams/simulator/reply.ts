@@ -1,14 +1,13 @@
 import type { Usage } from "./answer.ts";
 import type { Refusal } from "./errors.ts";
 import type { Fault } from "./model-name.ts";
+import type { Said } from "./tokens.ts";
 
-/** One server-sent event. */
-export interface Frame {
+/** One server-sent event: what an aborted stream really produced is counted from what they said. */
+export interface Frame extends Said {
   /** The `event:` line; null leaves it out, as Chat Completions does. */
   event: string | null;
   data: string;
-  /** Bytes of model output in it: what an aborted stream really produced is counted from these. */
-  outputBytes: number;
   isTextDelta: boolean;
 }
 
@@ -38,10 +37,29 @@ export function eventsReply(frames: Iterable<Frame>, usage: Usage, images = 0): 
 }
 
 export function frame(event: string | null, data: string): Frame {
-  return { event, data, outputBytes: 0, isTextDelta: false };
+  return { event, data, said: "", outputBytes: 0, lane: 0, isTextDelta: false };
+}
+
+/** A frame in which the model says something. */
+export function saying(
+  event: string | null,
+  data: string,
+  said: string,
+  lane: number,
+  isTextDelta: boolean,
+): Frame {
+  return { event, data, said, outputBytes: Buffer.byteLength(said), lane, isTextDelta };
 }
 
 export const NO_USAGE: Usage = { input: 0, cached: 0, output: 0, reasoning: 0 };
+
+/** Each count is possible in itself, but no model has so large a window. */
+const HUGE = 1e12;
+
+/** No JSON can hold NaN: it is told in quotes, so that the rest of the answer stays readable. */
+export function usageJson(json: string): string {
+  return json.replaceAll(":NaN", ':"NaN"');
+}
 
 /** The usage that is told, which a fault may falsify; the ledger keeps the true one. Null: none is told. */
 export function toldUsage(usage: Usage, fault: Fault | null): Usage | null {
@@ -53,6 +71,10 @@ export function toldUsage(usage: Usage, fault: Fault | null): Usage | null {
       return NO_USAGE;
     case "usage-negative":
       return { input: -120, cached: -40, output: -45, reasoning: -5 };
+    case "usage-nan":
+      return { input: Number.NaN, cached: Number.NaN, output: Number.NaN, reasoning: Number.NaN };
+    case "usage-huge":
+      return { input: HUGE, cached: 0, output: HUGE, reasoning: 0 };
     case "usage-absurd":
       return { input: 1e18, cached: 1e18, output: 1e18, reasoning: 1e18 };
     default:

@@ -1,5 +1,5 @@
 import type { Fault } from "./model-name.ts";
-import type { Frame } from "./reply.ts";
+import { type Frame, saying } from "./reply.ts";
 import {
   failedResponse,
   itemObject,
@@ -10,8 +10,10 @@ import {
 } from "./response-object.ts";
 import { piecesOf } from "./text.ts";
 
+const LANE = { text: 0, reasoning: 1, name: 2, arguments: 3 } as const;
+
 type ItemFrames = Generator<Frame>;
-type Numbered = (type: string, fields: string, outputBytes?: number) => Frame;
+type Numbered = (type: string, fields: string, said?: string, lane?: number) => Frame;
 
 /** The stream of one response: created, in progress, its items, exactly one end. OpenAI writes no `[DONE]` here. */
 export function* responseEvents(
@@ -20,12 +22,10 @@ export function* responseEvents(
   fault: Fault | null,
 ): Generator<Frame> {
   let sequence = 0;
-  const next: Numbered = (type, fields, outputBytes = 0) => ({
-    event: type,
-    data: `{"type":"${type}","sequence_number":${sequence++},${fields}}`,
-    outputBytes,
-    isTextDelta: type === "response.output_text.delta",
-  });
+  const next: Numbered = (type, fields, said = "", lane = 0) => {
+    const data = `{"type":"${type}","sequence_number":${sequence++},${fields}}`;
+    return saying(type, data, said, lane, type === "response.output_text.delta");
+  };
 
   yield next("response.created", `"response":${responseObject(planned, "in_progress")}`);
   if (fault?.name === "capacity-in-stream") {
@@ -39,7 +39,12 @@ export function* responseEvents(
   }
   yield next("response.in_progress", `"response":${responseObject(planned, "in_progress")}`);
   for (const [index, item] of planned.items.entries()) {
-    yield next("response.output_item.added", `"output_index":${index},"item":${itemObject(item, false)}`);
+    yield next(
+      "response.output_item.added",
+      `"output_index":${index},"item":${itemObject(item, false)}`,
+      item.kind === "call" ? item.name : "",
+      LANE.name,
+    );
     yield* itemEvents(item, index, events, next);
     yield next("response.output_item.done", `"output_index":${index},"item":${itemObject(item, true)}`);
   }
@@ -63,7 +68,7 @@ function* reasoningEvents(text: string, place: string, next: Numbered): ItemFram
   const type = "response.reasoning_summary";
   yield next(`${type}_part.added`, `${part},"part":{"type":"summary_text","text":""}`);
   for (const piece of piecesOf(text, null)) {
-    yield next(`${type}_text.delta`, `${part},"delta":${JSON.stringify(piece)}`, Buffer.byteLength(piece));
+    yield next(`${type}_text.delta`, `${part},"delta":${JSON.stringify(piece)}`, piece, LANE.reasoning);
   }
   yield next(`${type}_text.done`, `${part},"text":${JSON.stringify(text)}`);
   yield next(`${type}_part.done`, `${part},"part":{"type":"summary_text","text":${JSON.stringify(text)}}`);
@@ -74,7 +79,7 @@ function* messageEvents(text: string, place: string, events: number | null, next
   yield next("response.content_part.added", `${part},"part":${textPart("")}`);
   for (const piece of piecesOf(text, events)) {
     const delta = `${part},"delta":${JSON.stringify(piece)},"logprobs":[]`;
-    yield next("response.output_text.delta", delta, Buffer.byteLength(piece));
+    yield next("response.output_text.delta", delta, piece, LANE.text);
   }
   yield next("response.output_text.done", `${part},"text":${JSON.stringify(text)},"logprobs":[]`);
   yield next("response.content_part.done", `${part},"part":${textPart(text)}`);
@@ -82,14 +87,8 @@ function* messageEvents(text: string, place: string, events: number | null, next
 
 function* callEvents(name: string, args: string, place: string, next: Numbered): ItemFrames {
   const type = "response.function_call_arguments";
-  let nameBytes = Buffer.byteLength(name);
   for (const piece of piecesOf(args, null)) {
-    yield next(
-      `${type}.delta`,
-      `${place},"delta":${JSON.stringify(piece)}`,
-      nameBytes + Buffer.byteLength(piece),
-    );
-    nameBytes = 0;
+    yield next(`${type}.delta`, `${place},"delta":${JSON.stringify(piece)}`, piece, LANE.arguments);
   }
   yield next(`${type}.done`, `${place},"arguments":${JSON.stringify(args)},"name":${JSON.stringify(name)}`);
 }

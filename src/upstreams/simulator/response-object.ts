@@ -1,7 +1,7 @@
 import type { Choice, Usage } from "./answer.ts";
 import type { Call } from "./endpoint.ts";
 import { echoed, isRecord, isTrue, type JsonFields, parseJson } from "./json-fields.ts";
-import { toldUsage } from "./reply.ts";
+import { toldUsage, usageJson } from "./reply.ts";
 
 export type ResponseStatus = "queued" | "in_progress" | "completed" | "incomplete" | "failed" | "cancelled";
 
@@ -122,5 +122,7 @@ export function sealedText(text: string): string {
 }
 
 export function responsesUsage(usage: Usage): string {
-  return `{"input_tokens":${usage.input},"input_tokens_details":{"cached_tokens":${usage.cached},"cache_write_tokens":0},"output_tokens":${usage.output},"output_tokens_details":{"reasoning_tokens":${usage.reasoning}},"total_tokens":${usage.input + usage.output}}`;
+  return usageJson(
+    `{"input_tokens":${usage.input},"input_tokens_details":{"cached_tokens":${usage.cached},"cache_write_tokens":0},"output_tokens":${usage.output},"output_tokens_details":{"reasoning_tokens":${usage.reasoning}},"total_tokens":${usage.input + usage.output}}`,
+  );
 }

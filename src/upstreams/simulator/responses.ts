@@ -1,4 +1,4 @@
-import { inputTokensOf, planAnswer, type Usage } from "./answer.ts";
+import { planAnswer, type Usage } from "./answer.ts";
 import type { Call } from "./endpoint.ts";
 import { invalid, missing, notJson, type Refusal, refusal } from "./errors.ts";
 import { isRecord, isTrue, parseJson, stringField } from "./json-fields.ts";
@@ -13,7 +13,15 @@ export function createResponse(call: Call, store: ResponseStore): Reply {
   const earlier = earlierTurn(call, store);
   if (earlier !== null && "kind" in earlier) return earlier;
   const earlierTokens = earlier === null ? 0 : earlier.planned.usage.input + earlier.planned.usage.output;
-  const answer = planAnswer(fields, "input", behaviour, call.seed, call.promptCache, earlierTokens);
+  const answer = planAnswer(
+    fields,
+    "input",
+    behaviour,
+    call.seed,
+    call.promptCache,
+    earlierTokens,
+    call.tokens,
+  );
   if (answer === null) return notJson();
   const planned = planResponse(call, answer.choices[0], answer.usage);
   const streams = isTrue(fields, "stream");
@@ -40,7 +48,7 @@ function earlierTurn(call: Call, store: ResponseStore): StoredResponse | Refusal
 
 export function countInputTokens(call: Call): Reply {
   return jsonReply(
-    `{"object":"response.input_tokens","input_tokens":${inputTokensOf(call.fields)}}`,
+    `{"object":"response.input_tokens","input_tokens":${call.tokens.ofPrompt(call.fields)}}`,
     NO_USAGE,
   );
 }
@@ -53,7 +61,7 @@ export function compact(call: Call, store: ResponseStore): Reply {
   const kept = inputItems(value, call.newId).filter((item) => item.role === "user");
   const summary = sealedText(`compacted ${kept.length} user messages`);
   const output = [...kept, { id: call.newId("cmp_"), type: "compaction", encrypted_content: summary }];
-  const usage: Usage = { input: inputTokensOf(call.fields), cached: 0, output: 16, reasoning: 0 };
+  const usage: Usage = { input: call.tokens.ofPrompt(call.fields), cached: 0, output: 16, reasoning: 0 };
   const told = toldUsage(usage, call.fault);
   return jsonReply(
     `{"id":"${call.newId("resp_")}","object":"response.compaction","created_at":${call.createdAt},"output":${JSON.stringify(output)},"usage":${told === null ? "null" : responsesUsage(told)}}`,

@@ -28,6 +28,9 @@ const POST_ENDPOINTS: Readonly<Record<string, PostEndpoint>> = {
 const MODELS = ["sim-fast", "sim-reason", "sim-tools", "sim-embed", "sim-image"] as const;
 const MODELS_CREATED_AT = 1_767_225_600;
 
+/** As long as OpenAI's own ids: a gateway keeps no others in its records. */
+const REQUEST_ID = "req_000000000000";
+
 export async function handle(request: Request, simulation: Simulation): Promise<Response> {
   const url = request.url;
   const pathAt = url.indexOf("/", url.indexOf("//") + 2);
@@ -45,17 +48,19 @@ export async function handle(request: Request, simulation: Simulation): Promise<
   const endpoint = request.method === "POST" && place !== null ? POST_ENDPOINTS[place.path] : undefined;
   if (endpoint === undefined || place === null) return answerOther(request, path, place, query, simulation);
 
+  if (simulation.tokens.ready !== null) await simulation.tokens.ready;
   const body = await readBody(request, simulation.ledger.full);
   const fields = topLevelFields(body.text);
   const model = modelOf(place, fields);
   const behaviour = behaviourOf(model ?? "");
   const fault = forcedFault(simulation) ?? behaviour.fault;
-  const requestId = simulation.newId("req_");
+  const requestId = simulation.newId(REQUEST_ID);
   const entry = openEntry(requestId, request, path, model ?? "", body, simulation);
   entry.stream = fields?.get("stream") === "true";
   simulation.ledger.open(entry);
   const nowMs = entry.at;
-  const delivery = { request, behaviour, fault, entry, ledger: simulation.ledger, requestId, nowMs };
+  const { ledger, tokens } = simulation;
+  const delivery = { request, behaviour, fault, entry, ledger, tokens, requestId, nowMs };
   return deliver(delivery, () => {
     if (fields === null) return notJson();
     if (model === null) return missing("model");
@@ -67,6 +72,7 @@ export async function handle(request: Request, simulation: Simulation): Promise<
       createdAt: Math.floor(nowMs / 1_000),
       newId: simulation.newId,
       promptCache: simulation.promptCache,
+      tokens: simulation.tokens,
     };
     return endpoint(call, simulation, body.form === null ? 0 : uploadsIn(body));
   });
@@ -74,7 +80,7 @@ export async function handle(request: Request, simulation: Simulation): Promise<
 
 function unauthorised(credential: string | null, simulation: Simulation): Response {
   const { status, body } = badCredential(credential);
-  const headers = { "content-type": "application/json", "x-request-id": simulation.newId("req_") };
+  const headers = { "content-type": "application/json", "x-request-id": simulation.newId(REQUEST_ID) };
   return new Response(body, { status, headers });
 }
 
@@ -166,7 +172,7 @@ async function answerOther(
   query: string,
   simulation: Simulation,
 ): Promise<Response> {
-  const requestId = simulation.newId("req_");
+  const requestId = simulation.newId(REQUEST_ID);
   const entry = openEntry(requestId, request, path, "", null, simulation);
   simulation.ledger.open(entry);
   const delivery: Delivery = {
@@ -175,6 +181,7 @@ async function answerOther(
     fault: forcedFault(simulation),
     entry,
     ledger: simulation.ledger,
+    tokens: simulation.tokens,
     requestId,
     nowMs: entry.at,
   };

@@ -3,6 +3,7 @@ import type { PromptCache } from "./answer.ts";
 import type { Ledger } from "./ledger.ts";
 import type { Fault } from "./model-name.ts";
 import type { ResponseStore } from "./response-store.ts";
+import type { TokenRule } from "./tokens.ts";
 
 /** All that lives longer than one request. */
 export interface Simulation {
@@ -13,6 +14,7 @@ export interface Simulation {
   ledger: Ledger;
   store: ResponseStore;
   promptCache: PromptCache;
+  tokens: TokenRule;
   /** A fault for every model, set at run time. */
   forced: { fault: Fault; left: number } | null;
 }

@@ -6,6 +6,7 @@ import { parseFault } from "./model-name.ts";
 import { createResponseStore } from "./response-store.ts";
 import { handle } from "./routes.ts";
 import type { Simulation } from "./simulation.ts";
+import { BYTE_RULE, createExactRule } from "./tokens.ts";
 
 export interface SimulatorOptions {
   hostname?: string;
@@ -18,6 +19,8 @@ export interface SimulatorOptions {
   record?: "full" | "counts";
   /** Opens a second port whose faults break connections in ways that Bun.serve cannot (see README.md). */
   faultDoor?: boolean;
+  /** "o200k" counts with a real tokenizer (about 75 MB); "bytes" takes a quarter of them, and costs nothing. */
+  tokens?: "bytes" | "o200k";
   clock?: Clock;
 }
 
@@ -47,6 +50,7 @@ export function startSimulator(options: SimulatorOptions = {}): Simulator {
     ledger,
     store: createResponseStore(),
     promptCache: createPromptCache(),
+    tokens: options.tokens === "o200k" ? createExactRule() : BYTE_RULE,
     forced: null,
   };
   const server = Bun.serve({

@@ -87,7 +87,7 @@ export function cutToBytes(text: string, bytes: number): string {
   while (Buffer.byteLength(text.slice(0, end)) > bytes) {
     end -= Math.max(1, Math.ceil((Buffer.byteLength(text.slice(0, end)) - bytes) / 3));
   }
-  return text.slice(0, splitsPair(text, end) ? end - 1 : end);
+  return prefixOf(text, end);
 }
 
 /** At least one character for each of `events` deltas. */
@@ -124,12 +124,12 @@ function* wordsOf(text: string): Generator<string> {
   }
 }
 
+/** The first `chars` of it, one less where that would split a pair of surrogates. */
+export function prefixOf(text: string, chars: number): string {
+  return text.slice(0, splitsPair(text, chars) ? chars - 1 : chars);
+}
+
 function splitsPair(text: string, at: number): boolean {
   const before = text.charCodeAt(at - 1);
   return at > 0 && at < text.length && before >= 0xd800 && before <= 0xdbff;
-}
-
-/** Four bytes are a token, as a rule of thumb and here as a law. */
-export function tokensOfBytes(bytes: number): number {
-  return Math.ceil(bytes / 4);
 }
