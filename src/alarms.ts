@@ -1,7 +1,8 @@
 /**
  * Deadlines that hardly ever pass. Nearly every request ends long before any of its deadlines, and setting a timer
  * of the runtime only to take it back costs more than admitting the request does. Here setting one is an entry in a
- * set, and one timer looks through the set: an alarm rings up to one look late.
+ * set, and one timer looks through the set. The time is read by that timer alone, so an alarm rings up to two looks
+ * late, and never early.
  */
 
 import type { Clock } from "./clock.ts";
@@ -20,9 +21,10 @@ export interface Alarms {
 
 export function openAlarms(everyMs: number, clock: Pick<Clock, "monotonicMs">): Alarms {
   const pending = new Set<Alarm>();
+  let nowMs = clock.monotonicMs();
 
   function look(): void {
-    const nowMs = clock.monotonicMs();
+    nowMs = clock.monotonicMs();
     for (const alarm of pending) {
       if (alarm.atMs > nowMs) continue;
       pending.delete(alarm);
@@ -34,7 +36,7 @@ export function openAlarms(everyMs: number, clock: Pick<Clock, "monotonicMs">): 
   timer.unref();
   return {
     set(afterMs, ring) {
-      const alarm: Alarm = { atMs: clock.monotonicMs() + afterMs, ring };
+      const alarm: Alarm = { atMs: nowMs + everyMs + afterMs, ring };
       pending.add(alarm);
       return alarm;
     },

@@ -21,6 +21,7 @@ const CATALOGUE = {
   previous_response_not_found: { status: 400, type: "invalid_request_error" },
   invalid_encrypted_content: { status: 400, type: "invalid_request_error" },
   content_policy_violation: { status: 400, type: "invalid_request_error" },
+  idempotency_key_reused: { status: 400, type: "invalid_request_error" },
   missing_api_key: { status: 401, type: "invalid_request_error" },
   invalid_api_key: { status: 401, type: "invalid_request_error" },
   interface_not_allowed: { status: 403, type: "permission_error" },
@@ -30,10 +31,13 @@ const CATALOGUE = {
   unknown_url: { status: 404, type: "invalid_request_error" },
   method_not_allowed: { status: 405, type: "invalid_request_error" },
   request_timeout: { status: 408, type: "invalid_request_error" },
+  idempotency_in_progress: { status: 409, type: "invalid_request_error" },
+  idempotency_answer_gone: { status: 409, type: "invalid_request_error" },
   request_too_large: { status: 413, type: "invalid_request_error" },
   unsupported_media_type: { status: 415, type: "invalid_request_error" },
   upgrade_required: { status: 426, type: "invalid_request_error" },
   rate_limit_exceeded: { status: 429, type: "rate_limit_error" },
+  usage_limit_reached: { status: 429, type: "usage_limit_reached" },
   insufficient_quota: { status: 429, type: "insufficient_quota" },
   client_closed_request: { status: 499, type: "invalid_request_error" },
   server_error: { status: 500, type: "server_error" },
@@ -55,6 +59,8 @@ export function isErrorCode(code: string): code is ErrorCode {
 export interface ErrorDetail {
   param?: string | null;
   headers?: Readonly<Record<string, string>>;
+  /** When what is used up frees; some clients show the time. */
+  resetsAtMs?: number | null;
 }
 
 /** What a client is told. `message` is public: it says what is wrong and what to do, and names no account. */
@@ -64,6 +70,7 @@ export class ApiError extends Error {
   readonly type: string;
   readonly param: string | null;
   readonly headers: Readonly<Record<string, string>>;
+  readonly resetsAtMs: number | null;
 
   constructor(code: ErrorCode, message: string, detail: ErrorDetail = {}) {
     super(message);
@@ -73,6 +80,7 @@ export class ApiError extends Error {
     this.type = CATALOGUE[code].type;
     this.param = detail.param ?? null;
     this.headers = detail.headers ?? {};
+    this.resetsAtMs = detail.resetsAtMs ?? null;
   }
 }
 
@@ -82,6 +90,8 @@ export interface ErrorObject {
   param: string | null;
   code: string;
   request_id: string;
+  /** Unix seconds. */
+  resets_at?: number;
 }
 
 export function errorObject(error: ApiError, requestId: string): ErrorObject {
@@ -91,6 +101,7 @@ export function errorObject(error: ApiError, requestId: string): ErrorObject {
     param: error.param,
     code: error.code,
     request_id: requestId,
+    ...(error.resetsAtMs === null ? {} : { resets_at: Math.ceil(error.resetsAtMs / 1000) }),
   };
 }
 

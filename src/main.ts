@@ -5,19 +5,29 @@
 
 import { join } from "node:path";
 import { openAlarms } from "./alarms.ts";
+import { startFoldingDays } from "./billing/fold-days.ts";
+import { startHourlyAudit } from "./billing/hourly-audit.ts";
+import { type Idempotency, openIdempotency } from "./billing/idempotency.ts";
+import { describeProcess, startRecovery } from "./billing/recovery.ts";
+import { startRemovingRows } from "./billing/remove-rows.ts";
+import { openSettlementSpool } from "./billing/settlement-spool.ts";
+import { openTill, type Till } from "./billing/till.ts";
 import type { Settings } from "./config/environment.ts";
 import type { Installation } from "./config/installation.ts";
 import { limits as productLimits } from "./config/limits.ts";
 import { openBadKeyThrottle } from "./gateway/bad-keys.ts";
+import { openDrains } from "./gateway/drains.ts";
 import type { Gateway } from "./gateway/gateway.ts";
 import { openRequestReader } from "./gateway/read-request.ts";
 import { openPulse } from "./gateway/relay.ts";
 import { openResponseRoutes } from "./gateway/response-routes.ts";
 import { openRetryBudget } from "./gateway/retry-budget.ts";
 import { seedWindows } from "./gateway/seed-windows.ts";
-import { openUsageWriter, type UsageWriter } from "./gateway/settle.ts";
 import { sweepSpool } from "./gateway/spool.ts";
+import { openUnderWay } from "./gateway/under-way.ts";
 import { openLimiter } from "./limits/limiter.ts";
+import { createInputEstimates } from "./metering/input-estimate.ts";
+import { loadTokenizer } from "./metering/tokenizer.ts";
 import { type Log, openLog } from "./observe/log.ts";
 import { openLivePolicy } from "./policy/live-policy.ts";
 import { openPool } from "./pool/pool.ts";
@@ -41,16 +51,23 @@ export interface Running {
 }
 
 type Limits = typeof productLimits;
+/** Numbers that a test may have changed. */
+type Widened<T> = { readonly [name in keyof T]: T[name] extends number ? number : T[name] };
 
 /** What a test may change: deadlines too long to wait for, and where log lines go. */
 export interface StartOptions {
-  limits?: { readonly [name in keyof Limits]?: Limits[name] extends number ? number : Limits[name] };
+  limits?: Partial<Widened<Limits>>;
   writeLog?(line: string): void;
 }
 
+export type ServerSettings = Pick<
+  Settings,
+  "host" | "port" | "dataDir" | "controlSocketFile" | "databaseUrl" | "durability"
+>;
+
 export async function startGateway(
   installation: Installation,
-  settings: Pick<Settings, "host" | "port" | "dataDir" | "controlSocketFile">,
+  settings: ServerSettings,
   options: StartOptions = {},
 ): Promise<Running> {
   const limits = { ...productLimits, ...options.limits };
@@ -69,7 +86,8 @@ export async function startGateway(
   const limiter = openLimiter(clock);
   await seedWindows(db, policy, limiter, clock);
   const pool = openPool({ clock, random: Math.random, limiter });
-  const usage = openUsageWriter({ db, log, ...limits.usageWriter });
+  const books = await openBooks(installation, settings, log, limits);
+  const { till } = books;
   const pulse = openPulse(limits.pulseMs, clock.monotonicMs);
   const alarms = openAlarms(limits.alarmsMs, clock);
   const http = openHttpClient({
@@ -99,13 +117,18 @@ export async function startGateway(
       nowMs: clock.nowMs,
     },
     limiter,
-    usage,
+    till,
+    idempotency: books.idempotency,
+    estimates: createInputEstimates(),
+    drains: openDrains(limits.drainsMax),
+    underWay: openUnderWay(),
     responses: openResponseRoutes(db, limits.rememberedResponsesMax),
     dispatcher: {
       ...clock,
       alarms,
       log,
       pool,
+      till,
       room: openWaitingRoom(clock),
       retries: openRetryBudget(),
       dialer: openDialer({ clock, lookupTimeoutMs: limits.lookupTimeoutMs, cacheMs: limits.addressCacheMs }),
@@ -123,12 +146,16 @@ export async function startGateway(
     readRequest: openRequestReader({ ...limits, spoolDir, alarms }),
   };
   const close = async () => {
+    // Before what it uses on its way is closed, and before the books are.
+    const left = await gateway.underWay.close(limits.settleTimeoutMs);
+    if (left > 0) log.warn("left_under_way", { requests: left });
     policy.close();
     http.close();
     pulse.stop();
     alarms.stop();
     const giveUpAtMs = clock.monotonicMs() + limits.flushTimeoutMs;
-    await writeTheRest(usage, log, () => clock.monotonicMs() >= giveUpAtMs);
+    await writeTheRest(till, log, () => clock.monotonicMs() >= giveUpAtMs);
+    await books.close();
     await simulator?.stop();
   };
   let server: Server;
@@ -152,6 +179,9 @@ export async function startGateway(
     throw error;
   }
   const controlDoor = openControlDoor(gateway, settings.controlSocketFile);
+  // Needed when a client leaves or an upstream tells no usage: better read before than while somebody waits.
+  const charges = [...policy.snapshot().groups.values()].some(({ billing }) => billing.charge !== "none");
+  if (charges) void loadTokenizer();
   return {
     url: server.url,
     port: server.port,
@@ -164,11 +194,67 @@ export async function startGateway(
   };
 }
 
+interface Books {
+  till: Till;
+  idempotency: Idempotency;
+  /** After the last request, and after the till was flushed. */
+  close(): Promise<void>;
+}
+
+/** The till, and everything that looks after what it wrote. The money of processes that died is settled first. */
+async function openBooks(
+  { db, clock, keyring, newId }: Installation,
+  settings: ServerSettings,
+  log: Log,
+  limits: Widened<Limits>,
+): Promise<Books> {
+  const self = describeProcess(newId("inc"), clock.nowMs());
+  const spoolDir = join(settings.dataDir, "settlements");
+  const till = openTill({
+    db,
+    log,
+    clock,
+    incarnation: self.id,
+    spool: openSettlementSpool(spoolDir, self.id),
+    durability: settings.durability,
+    limits: limits.till,
+  });
+  const recovery = await startRecovery({ db, log, clock, till, self, spoolDir, limits: limits.recovery });
+  const idempotency = openIdempotency({ db, clock, keyring, incarnation: self.id, ...limits.idempotency });
+  await idempotency.recover();
+  const sweeping = setInterval(() => {
+    Promise.all([idempotency.recover(), idempotency.sweep()]).catch((error: unknown) => {
+      log.warn("idempotency_sweep_failed", { reason: error instanceof Error ? error.message : "unknown" });
+    });
+  }, limits.idempotencySweepMs);
+  sweeping.unref();
+  const folding = startFoldingDays({ db, log, clock, everyMs: limits.foldDaysMs });
+  const removal = startRemovingRows({ db, log, clock, ...limits.usageRemoval });
+  const audit = startHourlyAudit({
+    databaseUrl: settings.databaseUrl,
+    log,
+    everyMs: limits.auditMs,
+    holdLeaseMs: limits.holdLeaseMs,
+  });
+  return {
+    till,
+    idempotency,
+    async close() {
+      clearInterval(sweeping);
+      audit.stop();
+      await Promise.all([folding.stop(), removal.stop()]);
+      // It books by the till, so it ends first. A store that is away now hears of it at the next start.
+      await recovery.stop().catch(() => {});
+      await till.stop();
+    },
+  };
+}
+
 /** A store that comes back in time gets every row; one that does not must not keep the process for ever. */
-async function writeTheRest(usage: UsageWriter, log: Log, isTimeUp: () => boolean): Promise<void> {
+async function writeTheRest(till: Till, log: Log, isTimeUp: () => boolean): Promise<void> {
   for (;;) {
     try {
-      return await usage.flush();
+      return await till.flush();
     } catch (error) {
       if (!isTimeUp()) continue;
       log.error("usage_lost", { reason: error instanceof Error ? error.message : "unknown" });

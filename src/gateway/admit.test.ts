@@ -34,6 +34,8 @@ const model = (id: string, interfaces: ModelRecord["interfaces"] = ["chat"]): Mo
   id,
   interfaces,
   price: null,
+  contextTokens: null,
+  outputTokensMax: null,
   createdAtMs: 1_790_000_000_999,
 });
 
@@ -100,7 +102,8 @@ const CHAT = endpoint("chat.completions");
 describe("admission", () => {
   test("gives the ways to serve a published model, best first", () => {
     const accounts = [account("late", { priority: 2 }), account("first", { priority: 1 })];
-    const routes = admit(caller([model("fast")], accounts), CHAT, "fast");
+    const { model: admitted, routes } = admit(caller([model("fast")], accounts), CHAT, "fast");
+    expect(admitted.id).toBe("fast");
     expect(routes.map((route) => [route.account.id, route.upstreamModel])).toEqual([
       ["first", "up-fast"],
       ["late", "up-fast"],
@@ -185,7 +188,7 @@ describe("the list of models", () => {
           for (const one of ENDPOINTS) {
             let routes = 1;
             refusal(() => {
-              routes = admit(here, one, id).length;
+              routes = admit(here, one, id).routes.length;
             });
             expect(routes).toBeGreaterThan(0);
           }

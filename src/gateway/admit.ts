@@ -2,16 +2,21 @@
 
 import { ApiError } from "../errors.ts";
 import { ENDPOINTS, type Endpoint } from "../interfaces/request.ts";
-import type { Route } from "../policy/snapshot.ts";
+import type { PublishedModel, Route } from "../policy/snapshot.ts";
 import type { Caller } from "./authenticate.ts";
 
-/** The ways to serve the request, best first. Never empty. */
-export function admit(caller: Caller, endpoint: Endpoint, publicModel: string): readonly Route[] {
+export interface Admitted {
+  model: PublishedModel;
+  /** The ways to serve the request, best first. Never empty. */
+  routes: readonly Route[];
+}
+
+export function admit(caller: Caller, endpoint: Endpoint, publicModel: string): Admitted {
   allowInterface(caller, endpoint);
   const model = caller.group.models.get(publicModel);
   if (!model) throw modelNotFound(publicModel);
   const routes = model.routes.get(endpoint.interface);
-  if (routes) return routes;
+  if (routes) return { model, routes };
   const serves = [...model.routes.keys()];
   const path = ENDPOINTS.find(({ interface: family }) => family === serves[0])?.path;
   throw new ApiError(

@@ -1,24 +1,36 @@
 /** The last stops: an account is found, and what it says reaches the client, recorded before it is final. */
 
-import type { Alarms } from "../alarms.ts";
 import { ApiError } from "../errors.ts";
-import { sessionOf } from "../interfaces/conversation.ts";
 import { openStreamReader } from "../interfaces/open-stream-reader.ts";
-import type { Endpoint, ModelRequest } from "../interfaces/request.ts";
+import type { Endpoint, ModelRequest, RequestBody } from "../interfaces/request.ts";
+import type { StreamReader } from "../interfaces/stream.ts";
 import type { TokenUsage } from "../interfaces/usage.ts";
 import type { Lease, Subject } from "../limits/limiter.ts";
-import type { Route } from "../policy/snapshot.ts";
+import { countAnswer } from "../metering/count-request.ts";
+import type { OutputCounter } from "../metering/output-counter.ts";
+import { costOf, NOTHING_USED } from "../money/tariff.ts";
+import { logFault } from "../observe/log.ts";
+import type { PublishedModel, Route } from "../policy/snapshot.ts";
 import type { UsageRow } from "../store/usage.ts";
 import { brokenOffError } from "../upstreams/failure.ts";
 import { headersDown } from "../upstreams/headers.ts";
 import type { Caller } from "./authenticate.ts";
+import { followToEnd } from "./background.ts";
+import { type Counters, openCounters } from "./counters.ts";
 import { audienceOf, dispatch } from "./dispatch.ts";
+import { type LingeringClient, lingeringClient } from "./drains.ts";
 import type { Call, Gateway } from "./gateway.ts";
-import type { Order } from "./order.ts";
-import { rateHeaders } from "./own-limits.ts";
+import { isCredible } from "./meter.ts";
+import { affinityOf, type Order } from "./order.ts";
+import { addRateHeaders } from "./own-limits.ts";
 import type { Place } from "./place.ts";
-import type { CallRecord } from "./record.ts";
+import type { CallRecord, Ending } from "./record.ts";
 import { bodyOf, openRelay, type StreamEnd } from "./relay.ts";
+import { endClaim } from "./repeats.ts";
+import type { Client } from "./send.ts";
+import { settle } from "./settle.ts";
+import { settledWithin } from "./settled-within.ts";
+import { isAtWork } from "./trace.ts";
 import type { UpstreamStream } from "./upstream-stream.ts";
 
 /** An admitted request and all that belongs to it. */
@@ -28,6 +40,9 @@ export interface Passage {
   endpoint: Endpoint;
   caller: Caller;
   request: ModelRequest;
+  /** Of the request, bounded where the payer cannot afford the whole. */
+  body: RequestBody;
+  model: PublishedModel;
   routes: readonly Route[];
   record: CallRecord;
   /** What the caller's own limits granted. */
@@ -36,67 +51,110 @@ export interface Passage {
 }
 
 export async function deliverAnswer(passage: Passage): Promise<Response> {
-  const { gateway, call, request, record } = passage;
-  const delivery = await dispatch(gateway.dispatcher, orderFor(passage));
+  const { gateway, call, caller, request, record } = passage;
+  const drain = caller.group.onDisconnect === "drain" ? lingering(passage) : null;
+  const dispatched = dispatch(gateway.dispatcher, orderFor(passage, drain ?? call.request, null));
+  const delivery = await (drain === null ? dispatched : dispatched.finally(drain.stopLingering));
   if (delivery.kind !== "answer") throw new Error("a whole answer was asked for and a stream came");
   const { answer } = delivery;
-  delivery.place.release(settleOwn(passage, answer.usage));
+  delivery.place.release(settleOwn(passage, answer.usage, answer.images));
   const pending = answer.status === "queued" || answer.status === "in_progress";
   const responseId = rememberResponse(passage, answer.responseId, pending);
-  record.close({
-    outcome: pending ? "pending" : outcomeOf(answer.status),
+  if (pending) await announce(passage, responseId);
+  const isGone = drain !== null && call.request.signal.aborted;
+  const settled = settleOrFollow(passage, pending, {
+    outcome: isGone ? "client_gone" : pending ? "pending" : outcomeOf(answer.status),
     status: 200,
     error: null,
     usage: answer.usage,
     images: answer.images,
     responseId,
+    isServed: true,
+    countOutput: isText(passage.endpoint) ? () => countAnswer(answer.body) : null,
   });
   const headers: Record<string, string> = {
     "content-type": "application/json",
     "x-request-id": call.requestId,
-    ...rateHeaders(gateway.limiter, passage.subjects),
   };
+  addRateHeaders(headers, gateway.limiter, passage.subjects);
   headersDown(delivery.upstreamHeaders, headers);
-  await request.body.dispose();
+  if (settled !== null) await settled;
+  if (record.claim !== null) {
+    const body = new TextDecoder().decode(answer.body);
+    await endClaim(gateway, record.claim, { status: 200, contentType: "application/json", body });
+  }
+  void request.body.dispose();
   return new Response(answer.body, { headers });
+}
+
+function lingering({ gateway, call }: Passage): LingeringClient {
+  const { drains, timing, underWay } = gateway;
+  return lingeringClient(call.request, drains, timing.drainOnDisconnectMs, underWay);
+}
+
+/** Whether an answer without usage can be counted. */
+function isText(endpoint: Endpoint): boolean {
+  return endpoint.interface === "chat" || endpoint.interface === "responses";
 }
 
 export async function deliverStream(passage: Passage): Promise<Response> {
   const { gateway, call, caller, endpoint, request, record } = passage;
-  const order = orderFor(passage);
+  const { charge } = record;
+  const counters =
+    charge !== null && isText(endpoint) ? openCounters(gateway.till, call.requestId, charge) : null;
+  const drain = caller.group.onDisconnect === "drain" ? lingering(passage) : null;
+  const order = orderFor(passage, drain ?? call.request, counters);
   const waitingSinceMs = gateway.clock.monotonicMs();
   const seat = openSeat(passage);
   const opening = openStream(passage, order, seat);
+  if (drain !== null) opening.finally(drain.stopLingering).catch(() => {});
   // An answer that begins soon, as nearly all do, can still be refused with a plain status.
   const early = await settledWithin(opening, gateway.timing.keepAliveMs, gateway.dispatcher.alarms);
   if (early instanceof ApiError && !isToldInStream(early, endpoint)) throw early;
   const relay = openRelay({
     opening,
-    openSpareReader: order.openReader,
+    openSpareReader: () => openReader(passage, null),
     requestId: call.requestId,
     onDisconnect: caller.group.onDisconnect,
+    isPaid: charge !== null,
     needsDataEvents: isCodex(call.request.headers),
     describeFailure: (failure) => brokenOffError(failure, audienceOf(request, record.trace.route)),
     settle(end) {
-      seat.leave(end.reader?.usage ?? null);
-      settleStream(passage, end);
+      seat.leave(end.reader?.usage ?? null, end.reader?.images ?? 0);
+      const settled = settleStream(passage, end, counters);
       void request.body.dispose();
+      const { claim } = record;
+      // A stream is not kept: a repeat is told that it was served.
+      const all =
+        claim === null ? settled : Promise.resolve(settled).then(() => endClaim(gateway, claim, null));
+      if (all === null) over();
+      else all.then(over, over);
+      return all;
     },
+    checkpoint: counters?.checkpoint ?? null,
+    mayDrain: gateway.drains.enter,
+    leftDrain: gateway.drains.leave,
     cutOff: call.cutOff,
     waitingSinceMs,
     pulse: gateway.pulse,
     monotonicMs: gateway.clock.monotonicMs,
     timing: gateway.timing,
   });
-  return new Response(bodyOf(relay), {
-    headers: { ...eventStreamHeaders(call.requestId), ...rateHeaders(gateway.limiter, passage.subjects) },
-  });
+  const over = gateway.underWay.enter(relay.cut);
+  const headers = eventStreamHeaders(call.requestId);
+  addRateHeaders(headers, gateway.limiter, passage.subjects);
+  if (drain !== null && call.request.signal.aborted) {
+    // Nobody will ask for the body any more.
+    relay.flowTo({ write: () => null, end() {} });
+    relay.leave();
+  }
+  return new Response(bodyOf(relay), { headers });
 }
 
 /** The place at an account that a stream holds, from when it is found until the upstream has ended. */
 interface Seat {
   take(place: Place, stream: UpstreamStream | null): void;
-  leave(usage: TokenUsage | null): void;
+  leave(usage: TokenUsage | null, images: number): void;
 }
 
 function openSeat(passage: Passage): Seat {
@@ -110,9 +168,9 @@ function openSeat(passage: Passage): Seat {
       // The client left while the account was being found.
       if (gone) place.release(null);
     },
-    leave(usage) {
+    leave(usage, images) {
       gone = true;
-      const tokens = settleOwn(passage, usage);
+      const tokens = settleOwn(passage, usage, images);
       // Counted as the upstream counts: its last event is not yet its end.
       const closing = upstream?.closing() ?? null;
       if (closing === null) taken?.release(tokens);
@@ -121,10 +179,21 @@ function openSeat(passage: Passage): Seat {
   };
 }
 
-/** The caller's own limits are told the truth, if it is known. */
-function settleOwn({ lease }: Passage, usage: TokenUsage | null): number | null {
+/** The caller's own limits are told the truth, as far as it is known. */
+function settleOwn(
+  { lease, endpoint, model, request }: Passage,
+  told: TokenUsage | null,
+  images: number,
+): number | null {
+  // What cannot be true must not use up anybody's window: the estimate stays.
+  const usage = told !== null && isCredible(told, endpoint.name, request, model) ? told : null;
   const tokens = usage === null ? null : usage.inputTokens + usage.outputTokens;
-  if (tokens !== null) lease.settle(tokens);
+  const isKnown = tokens !== null || images > 0;
+  if (isKnown && model.tariff !== null) {
+    const { imageKind } = request;
+    const used = usage === null ? { ...NOTHING_USED, images, imageKind } : { ...usage, images, imageKind };
+    lease.settle(tokens, Number(costOf(model.tariff, used)));
+  } else if (tokens !== null) lease.settle(tokens, 0);
   lease.release();
   return tokens;
 }
@@ -138,7 +207,8 @@ export function eventStreamHeaders(requestId: string): Record<string, string> {
   };
 }
 
-function orderFor({ gateway, call, caller, endpoint, request, routes, record }: Passage): Order {
+function orderFor(passage: Passage, client: Client, counters: Counters | null): Order {
+  const { call, caller, endpoint, request, body, routes, record } = passage;
   const { key, group } = caller;
   return {
     requestId: call.requestId,
@@ -148,35 +218,28 @@ function orderFor({ gateway, call, caller, endpoint, request, routes, record }: 
     affinity: routes.length > 1 ? affinityOf(key.id, call.request.headers, request) : null,
     endpoint,
     request,
+    body,
     routes,
     clientHeaders: call.request.headers,
-    client: call.request,
-    openReader: () =>
-      openStreamReader(endpoint, request, {
-        nowMs: gateway.clock.nowMs,
-        depthMax: gateway.dispatcher.jsonDepthMax,
-      }),
+    client,
+    openReader: () => openReader(passage, counters?.next() ?? null),
+    isCharged: record.charge !== null,
     trace: record.trace,
   };
 }
 
-/** Always within one key: nobody shares another's conversation, nor its account by it. */
-function affinityOf(keyId: string, headers: Headers, request: ModelRequest): string | null {
-  const conversation = sessionOf(headers) ?? request.conversation();
-  if (conversation === null) return null;
-  // The pool remembers names, and how long they are is up to the client.
-  const name = conversation.length > NAME_CHARS_MAX ? Bun.hash(conversation).toString(36) : conversation;
-  return `${keyId} ${name}`;
+function openReader({ gateway, endpoint, request }: Passage, sink: OutputCounter | null): StreamReader {
+  const { jsonDepthMax } = gateway.dispatcher;
+  return openStreamReader(endpoint, request, { nowMs: gateway.clock.nowMs, depthMax: jsonDepthMax, sink });
 }
-
-const NAME_CHARS_MAX = 64;
 
 async function openStream(passage: Passage, order: Order, seat: Seat): Promise<UpstreamStream> {
   const delivery = await dispatch(passage.gateway.dispatcher, order);
   seat.take(delivery.place, delivery.kind === "stream" ? delivery.stream : null);
   if (delivery.kind !== "stream") throw new Error("a stream was asked for and a whole answer came");
   // Known from its first event on, so that a long-running response can be cancelled by its id.
-  rememberResponse(passage, delivery.stream.reader.responseId, false);
+  const responseId = rememberResponse(passage, delivery.stream.reader.responseId, false);
+  if (passage.request.background) void announce(passage, responseId);
   return delivery.stream;
 }
 
@@ -189,8 +252,9 @@ function isCodex(headers: Headers): boolean {
   return (headers.get("originator") ?? headers.get("user-agent") ?? "").startsWith("codex");
 }
 
-function settleStream(passage: Passage, end: StreamEnd): void {
+function settleStream(passage: Passage, end: StreamEnd, counters: Counters | null): Promise<void> | null {
   const { reader } = end;
+  const counter = counters?.current() ?? null;
   const { route } = passage.record.trace;
   if (reader !== null && reader.badEvents > 0) {
     passage.gateway.log.warn("bad_events", {
@@ -203,17 +267,33 @@ function settleStream(passage: Passage, end: StreamEnd): void {
   if (route !== null && end.kind === "broken" && end.cut !== null) {
     passage.gateway.dispatcher.pool.brokeOff(route, end.cut);
   }
-  // Upstream it goes on in the background: its usage is taken down when somebody asks for it.
+  // Upstream it goes on in the background: followed to its end where somebody pays, else until somebody asks for it.
   const pending = passage.request.background && end.kind !== "complete";
   const responseId = rememberResponse(passage, reader?.responseId ?? null, pending);
-  passage.record.close({
+  return settleOrFollow(passage, pending, {
     outcome: pending && responseId !== null ? "pending" : streamOutcome(end),
     status: 200,
     error: end.kind === "broken" ? end.error : null,
     usage: reader?.usage ?? null,
     images: reader?.images ?? 0,
     responseId,
+    isServed: reader !== null || (end.kind === "client_gone" && isAtWork(passage.record.trace)),
+    countOutput: counter === null ? null : counter.exact,
   });
+}
+
+/** What somebody pays for, and its upstream goes on with, is settled when that has ended. */
+function settleOrFollow(
+  { gateway, record }: Passage,
+  pending: boolean,
+  ending: Ending,
+): Promise<void> | null {
+  const { responseId } = ending;
+  if (!pending || responseId === null || record.charge === null) return settle(gateway, record, ending);
+  followToEnd(gateway, record, responseId, ending).catch((thrown: unknown) => {
+    logFault(gateway.log, record.call.requestId, thrown);
+  });
+  return null;
 }
 
 function streamOutcome(end: StreamEnd): UsageRow["outcome"] {
@@ -243,6 +323,19 @@ function rememberResponse(passage: Passage, responseId: string | null, pending: 
   return responseId;
 }
 
+/** What is made in the background has no row before it ends, if it is paid for: until then its hold tells who made it. */
+async function announce({ gateway, call, record }: Passage, responseId: string | null): Promise<void> {
+  const { route } = record.trace;
+  if (responseId === null || route === null || record.charge === null) return;
+  const announced = gateway.responses
+    .announce(responseId, call.requestId, route.account.id, route.upstreamModel)
+    .catch((thrown: unknown) => logFault(gateway.log, call.requestId, thrown));
+  await settledWithin(announced, ANNOUNCE_MS, gateway.dispatcher.alarms);
+}
+
+/** A store that hangs is not waited for: this process knows the response by heart. */
+const ANNOUNCE_MS = 1_000;
+
 function outcomeOf(status: string | null): UsageRow["outcome"] {
   switch (status) {
     case "incomplete":
@@ -252,26 +345,4 @@ function outcomeOf(status: string | null): UsageRow["outcome"] {
     default:
       return "completed";
   }
-}
-
-/** The error if the work failed in time, "open" if it succeeded in time, "waiting" otherwise. */
-function settledWithin(
-  work: Promise<unknown>,
-  ms: number,
-  alarms: Alarms,
-): Promise<ApiError | "open" | "waiting"> {
-  return new Promise((resolve, reject) => {
-    const late = alarms.set(ms, () => resolve("waiting"));
-    work.then(
-      () => {
-        alarms.cancel(late);
-        resolve("open");
-      },
-      (thrown: unknown) => {
-        alarms.cancel(late);
-        if (thrown instanceof ApiError) resolve(thrown);
-        else reject(thrown);
-      },
-    );
-  });
 }

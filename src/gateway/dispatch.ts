@@ -4,6 +4,7 @@
  * account is busy or cooling the request waits, if its group lets it.
  */
 
+import type { Till } from "../billing/till.ts";
 import type { ApiError } from "../errors.ts";
 import { type Answer, readAnswer, saysNothing } from "../interfaces/answer.ts";
 import type { Endpoint, ModelRequest, RequestBody } from "../interfaces/request.ts";
@@ -24,12 +25,13 @@ import type { AnswerHeaders } from "../upstreams/http/contract.ts";
 import type { Order } from "./order.ts";
 import { type Place, takePlace } from "./place.ts";
 import type { RetryBudget } from "./retry-budget.ts";
-import { ask, askForStream, clientGone, type Exchange, type Outbound } from "./send.ts";
-import { beginAttempt, latencyMs, noteFirstByte } from "./trace.ts";
+import { ask, askForStream, CLIENT_LEFT, clientGone, type Exchange, type Outbound } from "./send.ts";
+import { beginAttempt, failAttempt, latencyMs, noteFirstByte } from "./trace.ts";
 import { openUpstreamStream, type UpstreamStream } from "./upstream-stream.ts";
 
 export interface Dispatcher extends Outbound {
   pool: Pool;
+  till: Pick<Till, "dispatched" | "undispatched">;
   room: WaitingRoom;
   retries: RetryBudget;
   monotonicMs(): number;
@@ -63,7 +65,7 @@ export async function dispatch(dispatcher: Dispatcher, order: Order): Promise<De
   const { pool } = dispatcher;
   const retries = dispatcher.retries.open();
   const tried = new Set<Route>();
-  let body = order.request.body;
+  let { body } = order;
   let last: ApiError | null = null;
   try {
     for (let attempts = 0; attempts < dispatcher.attemptsMax; attempts++) {
@@ -71,23 +73,21 @@ export async function dispatch(dispatcher: Dispatcher, order: Order): Promise<De
       const place = taken instanceof Promise ? await taken : taken;
       const { route } = place;
       tried.add(route);
-      const attempt = await tryPlace(dispatcher, order, body, place).catch((thrown: unknown) => {
-        // The client left, or its body could not be read: no fault of the account's.
-        place.release(null);
-        throw thrown;
-      });
+      const attempt = await tryOrGiveBack(dispatcher, order, body, place);
       if (attempt.kind !== "failed") {
         pool.succeeded(route, latencyMs(order.trace), attempt.upstreamHeaders);
         return { place, ...attempt };
       }
       const { failure } = attempt;
-      if (order.client.signal.aborted) {
-        // Whatever broke, it broke because the client left: the account is not to blame.
+      if (failure === CLIENT_LEFT) {
         place.release(null);
         throw clientGone();
       }
       place.abandon(failure);
+      if (order.isCharged) dispatcher.till.undispatched(order.requestId);
       note(dispatcher.log, order, route, failure);
+      // Nobody waits for another account to begin; nor does one whose answer would be read to its end all the same.
+      if (order.client.signal.aborted || order.client.inPerson?.signal.aborted) throw clientGone();
       last = clientError(failure, audienceOf(order.request, route));
       const readable = last.code === "invalid_encrypted_content" ? body.withoutEncryptedReasoning() : null;
       if (readable !== null) {
@@ -112,6 +112,21 @@ export function audienceOf(request: ModelRequest, route: Route | null): Audience
   };
 }
 
+async function tryOrGiveBack(
+  dispatcher: Dispatcher,
+  order: Order,
+  body: RequestBody,
+  place: Place,
+): Promise<Attempt> {
+  try {
+    return await tryPlace(dispatcher, order, body, place);
+  } catch (thrown) {
+    // The client left, or its body could not be read: no fault of the account's.
+    place.release(null);
+    throw thrown;
+  }
+}
+
 function tryPlace(
   dispatcher: Dispatcher,
   order: Order,
@@ -121,6 +136,7 @@ function tryPlace(
   const { request, endpoint, trace } = order;
   const { timing } = dispatcher;
   beginAttempt(trace, route, dispatcher.monotonicMs());
+  if (order.isCharged) dispatcher.till.dispatched(order.requestId, route.account.id, route.upstreamModel);
   const exchange: Exchange = {
     account: route.account,
     method: "POST",
@@ -144,6 +160,7 @@ async function tryWhole(
   exchange: Exchange,
 ): Promise<Attempt> {
   const asked = await ask(dispatcher, exchange);
+  if (asked.kind === "left") throw leftBy(order, asked.wasSent, dispatcher.monotonicMs());
   if (asked.kind === "failed") return asked;
   const { headers, bytes } = asked;
   noteFirstByte(order.trace, upstreamRequestId(headers), dispatcher.monotonicMs());
@@ -178,9 +195,16 @@ function tryStream(dispatcher: Dispatcher, order: Order, exchange: Exchange): Pr
         );
       },
       failed: (failure) => resolve({ kind: "failed", failure }),
-      left: () => reject(clientGone()),
+      left: (wasSent) => reject(leftBy(order, wasSent, dispatcher.monotonicMs())),
     });
   });
+}
+
+/** An account that has nothing of the request is not at work on it, and nobody pays for that. */
+function leftBy(order: Order, wasSent: boolean, nowMs: number): ApiError {
+  if (!wasSent)
+    failAttempt(order.trace, failed("connect", "the client left before anything was sent"), nowMs);
+  return clientGone();
 }
 
 function digestWhole(
@@ -214,6 +238,7 @@ function isEmpty({ usage, status, body }: WholeAnswer, { name }: Endpoint): bool
 /** A portal's HTML page or a stream nobody asked for must never pass as an answer. */
 function checkContentType(headers: AnswerHeaders, stream: boolean): UpstreamFailure | null {
   const type = headers.get("content-type") ?? "";
+  if (!stream && type === "application/json") return null;
   const wanted = stream ? "text/event-stream" : "application/json";
   if (!type.toLowerCase().startsWith(wanted)) return failed("bad_answer", "wrong content type", 200);
   if (stream && (headers.get("content-encoding") ?? "identity") !== "identity") {

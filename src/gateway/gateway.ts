@@ -1,16 +1,20 @@
 /** Everything a request may use on its way, put together once in `main.ts`. */
 
+import type { Idempotency } from "../billing/idempotency.ts";
+import type { Till } from "../billing/till.ts";
 import type { Clock } from "../clock.ts";
 import type { Endpoint, ModelRequest } from "../interfaces/request.ts";
 import type { Limiter } from "../limits/limiter.ts";
+import type { InputEstimates } from "../metering/input-estimate.ts";
 import type { Log } from "../observe/log.ts";
 import type { LivePolicy } from "../policy/live-policy.ts";
 import type { Db } from "../store/db.ts";
 import type { Authenticator } from "./authenticate.ts";
 import type { Dispatcher } from "./dispatch.ts";
+import type { Drains } from "./drains.ts";
 import type { Pulse, RelayTiming } from "./relay.ts";
 import type { ResponseRoutes } from "./response-routes.ts";
-import type { UsageWriter } from "./settle.ts";
+import type { UnderWay } from "./under-way.ts";
 
 export interface Gateway {
   readonly clock: Clock;
@@ -19,11 +23,21 @@ export interface Gateway {
   readonly policy: LivePolicy;
   readonly auth: Authenticator;
   readonly limiter: Limiter;
-  readonly usage: UsageWriter;
+  readonly till: Till;
+  readonly idempotency: Idempotency;
+  /** How long inputs turn out to be, learnt from those that were counted. */
+  readonly estimates: InputEstimates;
+  /** Requests whose clients left and whose upstreams are read to the end all the same. */
+  readonly drains: Drains;
+  /** All that the end of the process waits for. */
+  readonly underWay: UnderWay;
   readonly responses: ResponseRoutes;
   readonly dispatcher: Dispatcher;
   readonly pulse: Pulse;
-  readonly timing: RelayTiming;
+  readonly timing: RelayTiming & {
+    /** How long a response in the background is asked after. */
+    backgroundMsMax: number;
+  };
   readRequest(request: Request, endpoint: Endpoint): Promise<ModelRequest>;
 }
 

@@ -2,8 +2,14 @@
 
 import type { Alarms } from "../alarms.ts";
 import { ApiError } from "../errors.ts";
-import { type MultipartFault, type MultipartForm, openMultipartScanner } from "../interfaces/multipart.ts";
-import type { ModelRequest } from "../interfaces/request.ts";
+import { imageKindOf } from "../interfaces/json-request.ts";
+import {
+  type MultipartFault,
+  type MultipartForm,
+  openMultipartScanner,
+  type PartWatcher,
+} from "../interfaces/multipart.ts";
+import type { ModelRequest, RequestBody } from "../interfaces/request.ts";
 import { bodyError } from "./body-error.ts";
 import { bodyWithSplice, type Spooled, spoolBody } from "./spool.ts";
 
@@ -22,7 +28,7 @@ const FORM = {
   partsMax: 64,
   headerBytesMax: 8 * 1024,
   fieldBytesMax: 256 * 1024,
-  wanted: ["model", "prompt", "stream", "n"],
+  wanted: ["model", "prompt", "stream", "n", "size", "quality"],
 } as const;
 
 /** Pictures are not counted by their bytes; what an edit usually takes, in and out. */
@@ -34,8 +40,11 @@ export async function readMultipartRequest(
   contentType: string,
   limits: MultipartRequestLimits,
 ): Promise<ModelRequest> {
+  // A repeat is known by what it asks for, and its pictures pass only once.
+  const digest = request.headers.has("idempotency-key") ? openFormDigest() : null;
   const scanner = openMultipartScanner(boundary, {
     ...FORM,
+    ...(digest === null ? {} : { watch: digest.watch }),
     filesMax: limits.imageFilesMax,
     fileBytesMax: limits.imageFileBytesMax,
   });
@@ -52,7 +61,7 @@ export async function readMultipartRequest(
     if (scanned !== null && !scanned.ok) throw formError(scanned.fault);
     if (!spooled.ok) throw bodyError(spooled);
     if (scanned === null) throw new Error("a spooled form is always scanned");
-    return requestOf(scanned.form, spooled, contentType, limits.modelNameCharsMax);
+    return requestOf(scanned.form, spooled, contentType, limits.modelNameCharsMax, digest?.end() ?? null);
   } catch (refused) {
     if (spooled.ok) await spooled.dispose();
     throw refused;
@@ -64,6 +73,7 @@ function requestOf(
   spooled: Spooled,
   contentType: string,
   modelNameCharsMax: number,
+  formDigest: string | null,
 ): ModelRequest {
   const model = form.fields.get("model");
   if (!model || model.value === "") throw missing("model", "an id from GET /v1/models");
@@ -72,7 +82,8 @@ function requestOf(
       param: "model",
     });
   }
-  if (!form.fields.has("prompt")) throw missing("prompt", "what to do with the image");
+  const prompt = form.fields.get("prompt")?.value;
+  if (prompt === undefined) throw missing("prompt", "what to do with the image");
   if (!form.files.some(({ name }) => name === "image" || name.startsWith("image["))) {
     throw missing("image", "at least one image file");
   }
@@ -82,21 +93,63 @@ function requestOf(
     hidesUsage: false,
     choices: readCount(form.fields.get("n")?.value),
     previousResponseId: null,
+    readsKept: false,
     keepsResponse: false,
     background: false,
     tokensEstimate: FORM_TOKENS_USUAL,
+    inputSize: { textBytes: Buffer.byteLength(prompt), media: form.files.length },
+    inputReach: () => ({
+      textBytes: Buffer.byteLength(prompt),
+      pictures: form.files.length,
+      remotePictures: 0,
+      files: 0,
+      remoteFiles: 0,
+      namesKept: false,
+      hostsTools: false,
+    }),
+    outputTokensMax: null,
+    imageKind: imageKindOf(form.fields.get("size")?.value ?? null, form.fields.get("quality")?.value ?? null),
+    inputText: { kind: "texts", texts: [prompt], formDigest },
     conversation: () => null,
-    body: {
-      contentType,
-      forUpstream(upstreamModel) {
-        const insert = new TextEncoder().encode(upstreamModel);
-        return bodyWithSplice(spooled, [{ start: model.start, end: model.end, insert }]);
-      },
-      withoutEncryptedReasoning: () => null,
-      mentions: (word) => [...form.fields.values()].some(({ value }) => value.includes(word)),
-      dispose: spooled.dispose,
-    },
+    body: formBody(form, model, spooled, contentType),
   };
+}
+
+/** Field by field: the boundary is drawn anew each time a client sends the same form. */
+function openFormDigest(): { watch(name: string): PartWatcher; end(): string } {
+  const form = new Bun.CryptoHasher("sha256");
+  return {
+    watch(name) {
+      const content = new Bun.CryptoHasher("sha256");
+      return {
+        add: (bytes) => void content.update(bytes),
+        // A name of known length and a digest of one length: no two forms read alike.
+        end: () => void form.update(`${name.length}:${name}${content.digest("hex")}`),
+      };
+    },
+    end: () => form.digest("base64url"),
+  };
+}
+
+function formBody(
+  form: MultipartForm,
+  model: { start: number; end: number },
+  spooled: Spooled,
+  contentType: string,
+): RequestBody {
+  const body: RequestBody = {
+    contentType,
+    forUpstream(upstreamModel) {
+      const insert = new TextEncoder().encode(upstreamModel);
+      return bodyWithSplice(spooled, [{ start: model.start, end: model.end, insert }]);
+    },
+    withoutEncryptedReasoning: () => null,
+    // A picture is bounded by its size, not by its tokens.
+    withOutputCap: () => body,
+    mentions: (word) => [...form.fields.values()].some(({ value }) => value.includes(word)),
+    dispose: spooled.dispose,
+  };
+  return body;
 }
 
 /** Form values are text, whatever they mean. */

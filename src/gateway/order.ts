@@ -1,6 +1,7 @@
 /** What dispatch is asked to do: one admitted request, and everything that may decide where it goes. */
 
-import type { Endpoint, ModelRequest } from "../interfaces/request.ts";
+import { sessionOf } from "../interfaces/conversation.ts";
+import type { Endpoint, ModelRequest, RequestBody } from "../interfaces/request.ts";
 import type { StreamReader } from "../interfaces/stream.ts";
 import type { Route } from "../policy/snapshot.ts";
 import type { QueueSettings } from "../records.ts";
@@ -14,6 +15,7 @@ export interface Order {
   queue: QueueSettings;
   endpoint: Endpoint;
   request: ModelRequest;
+  body: RequestBody;
   routes: readonly Route[];
   /** Keeps a conversation on its account; scoped to the key, so that nobody shares another's. */
   affinity: string | null;
@@ -21,6 +23,19 @@ export interface Order {
   client: Client;
   /** A fresh reader for each attempt: what a failed one read counts for nothing. */
   openReader(): StreamReader;
+  /** Money is held for it: the till is told where it goes. */
+  isCharged: boolean;
   /** Filled as it goes, for the record. */
   trace: Trace;
 }
+
+/** Always within one key: nobody shares another's conversation, nor its account by it. */
+export function affinityOf(keyId: string, headers: Headers, request: ModelRequest): string | null {
+  const conversation = sessionOf(headers) ?? request.conversation();
+  if (conversation === null) return null;
+  // The pool remembers names, and how long they are is up to the client.
+  const name = conversation.length > NAME_CHARS_MAX ? Bun.hash(conversation).toString(36) : conversation;
+  return `${keyId} ${name}`;
+}
+
+const NAME_CHARS_MAX = 64;

@@ -1,13 +1,15 @@
 import { describe, expect, test } from "bun:test";
-import { ApiError } from "../errors.ts";
+import { ApiError, errorObject } from "../errors.ts";
 import { type Lease, openLimiter, type Subject } from "../limits/limiter.ts";
 import { compileSnapshot } from "../policy/snapshot.ts";
 import { type CallerLimits, DEFAULT_QUEUE, NO_BILLING, NO_LIMITS } from "../records.ts";
 import { retryAfter } from "../upstreams/failure.ts";
 import type { Caller } from "./authenticate.ts";
-import { goDuration, rateHeaders, subjectsOf, takeOwnLimits } from "./own-limits.ts";
+import { addRateHeaders, goDuration, subjectsOf, takeOwnLimits } from "./own-limits.ts";
 
 const rpm = (max: number): CallerLimits => ({ ...NO_LIMITS, rpm: max });
+
+const STARTED_MS = Date.parse("2026-09-30T12:00:00.300Z");
 
 interface Who {
   key?: CallerLimits;
@@ -53,16 +55,20 @@ function caller({ key = NO_LIMITS, user = null, eachKey = NO_LIMITS, allKeys = N
 }
 
 function setUp(who: Who) {
-  const clock = { atMs: 0, monotonicMs: () => clock.atMs };
+  const clock = { atMs: 0, monotonicMs: () => clock.atMs, nowMs: () => STARTED_MS + clock.atMs };
   const limiter = openLimiter(clock);
   const subjects = subjectsOf(caller(who));
   return {
     clock,
-    headers: () => rateHeaders(limiter, subjects),
-    take: (tokens = 0): Lease => takeOwnLimits(limiter, subjects, tokens),
-    refuse(tokens = 0): ApiError {
+    headers() {
+      const headers: Record<string, string> = {};
+      addRateHeaders(headers, limiter, subjects);
+      return headers;
+    },
+    take: (tokens = 0, nano = 0n): Lease => takeOwnLimits(limiter, subjects, tokens, nano, clock),
+    refuse(tokens = 0, nano = 0n): ApiError {
       try {
-        takeOwnLimits(limiter, subjects, tokens);
+        takeOwnLimits(limiter, subjects, tokens, nano, clock);
       } catch (error) {
         if (error instanceof ApiError) return error;
         throw error;
@@ -117,7 +123,7 @@ describe("a refusal", () => {
   });
 
   test("of a long window says the whole time in words, and in Retry-After no more than clients honour", () => {
-    const windows = [{ perMs: 86_400_000, requests: 1, tokens: null }];
+    const windows = [{ perMs: 86_400_000, requests: 1, tokens: null, nano: null }];
     const { take, refuse } = setUp({ key: { ...NO_LIMITS, windows } });
     take();
     const { message, headers } = refuse();
@@ -130,6 +136,60 @@ describe("a refusal", () => {
     take();
     refuse();
     refuse();
+    expect(headers()["x-ratelimit-remaining-requests"]).toBe("4");
+  });
+});
+
+describe("a window of money that is used up", () => {
+  const usd = (nano: number, hours = 5): CallerLimits => ({
+    ...NO_LIMITS,
+    windows: [{ perMs: hours * 3_600_000, requests: null, tokens: null, nano }],
+  });
+
+  test("says whose it is, how much, and when it frees, in words and for programs", () => {
+    const { take, refuse, clock } = setUp({ key: usd(5_000_000_000) });
+    take(0, 1n).settle(0, 5_000_000_000);
+    clock.atMs = 3_600_000;
+    const error = refuse(0, 1n);
+    expect([error.status, error.code, error.type]).toEqual([
+      429,
+      "usage_limit_reached",
+      "usage_limit_reached",
+    ]);
+    expect(error.message).toBe(
+      "Usage limit reached for this API key: $5.00 in any 5 hours is used up. Try again at 2026-09-30T17:00:01Z.",
+    );
+    expect(errorObject(error, "req_1").resets_at).toBe(Date.parse("2026-09-30T17:00:01Z") / 1000);
+    expect(error.headers).toEqual({ "retry-after": "60", "x-should-retry": "false" });
+  });
+
+  test.each<[string, Who, string]>([
+    ["user", { user: usd(2_500_000_000, 24) }, "your user: $2.50 in any day is used up."],
+    ["group", { allKeys: usd(1_000, 168) }, "this key's group: $0.000001 in any 7 days is used up."],
+    ["group's each key", { eachKey: usd(1_000) }, "this API key: $0.000001 in any 5 hours is used up."],
+  ])("names the %s", (_, who, words) => {
+    const { take, refuse } = setUp(who);
+    take(0, 1n).settle(0, 9_000_000_000);
+    expect(refuse(0, 1n).message).toStartWith(`Usage limit reached for ${words}`);
+  });
+
+  test("tells what is left where the request would cost more", () => {
+    const { take, refuse } = setUp({ key: usd(5_000_000_000) });
+    take(0, 4_750_000_000n);
+    expect(refuse(0, 250_000_001n).message).toContain("of $5.00 in any 5 hours only $0.25 is left.");
+  });
+
+  test("asks for another try where it frees within a minute", () => {
+    const { take, refuse, clock } = setUp({ key: usd(5) });
+    take(0, 5n);
+    clock.atMs = 5 * 3_600_000 - 30_000;
+    expect(refuse(0, 1n).headers).toEqual({ "retry-after": "30" });
+  });
+
+  test("takes nothing from any of the limits", () => {
+    const { take, refuse, headers } = setUp({ key: rpm(5), user: usd(5) });
+    take(0, 5n);
+    refuse(0, 1n);
     expect(headers()["x-ratelimit-remaining-requests"]).toBe("4");
   });
 });
@@ -153,7 +213,7 @@ describe("x-ratelimit headers", () => {
 
   test("never tell less than nothing", () => {
     const { take, headers } = setUp({ key: { ...NO_LIMITS, tpm: 100 } });
-    take(10).settle(500);
+    take(10).settle(500, 0);
     expect(headers()["x-ratelimit-remaining-tokens"]).toBe("0");
   });
 });

@@ -1,7 +1,9 @@
 /** The limits that a caller brings along: its key's, its user's and its group's, taken in one step or not at all. */
 
+import type { Clock } from "../clock.ts";
 import { ApiError } from "../errors.ts";
 import type { Lease, Limiter, Scope, Shortage, Standing, Subject } from "../limits/limiter.ts";
+import { type Nano, usdText } from "../money/nano.ts";
 import type { Key } from "../policy/key-index.ts";
 import type { Group } from "../policy/snapshot.ts";
 import type { CallerLimits } from "../records.ts";
@@ -41,11 +43,40 @@ export function userSubject(id: string, limits: CallerLimits): Subject {
   return { scope: "user", id, limits };
 }
 
-export function takeOwnLimits(limiter: Limiter, subjects: readonly Subject[], tokensEstimate: number): Lease {
-  const admitted = limiter.admit(subjects, tokensEstimate);
+export function takeOwnLimits(
+  limiter: Limiter,
+  subjects: readonly Subject[],
+  tokensEstimate: number,
+  nanoEstimate: Nano,
+  clock: Pick<Clock, "nowMs">,
+): Lease {
+  const admitted = limiter.admit(subjects, tokensEstimate, Number(nanoEstimate));
   if (admitted.ok) return admitted.lease;
-  throw new ApiError("rate_limit_exceeded", shortageText(admitted.shortage), {
-    headers: { "retry-after": retryAfter(admitted.shortage.freesInMs), ...rateHeaders(limiter, subjects) },
+  const { shortage } = admitted;
+  const headers: Record<string, string> = { "retry-after": retryAfter(shortage.freesInMs) };
+  addRateHeaders(headers, limiter, subjects);
+  if (shortage.unit === "nano") throw usedUp(shortage, headers, clock.nowMs());
+  throw new ApiError("rate_limit_exceeded", shortageText(shortage), { headers });
+}
+
+/** Longer than Retry-After can say, a client library that tries again only keeps its user waiting. */
+const WORTH_A_RETRY_MS = 60_000;
+
+/** A window of money: as its type Codex knows it, and shows when it frees instead of trying again. */
+function usedUp(
+  { scope, max, used, perMs, freesInMs }: Shortage,
+  headers: Record<string, string>,
+  nowMs: number,
+): ApiError {
+  const limit = `$${usdText(BigInt(max))} in any ${spanText(perMs ?? 0)}`;
+  const what =
+    used >= max ? `${limit} is used up` : `of ${limit} only $${usdText(BigInt(max - used))} is left`;
+  const resetsAtMs = freesInMs === null ? null : Math.ceil((nowMs + freesInMs) / 1000) * 1000;
+  const when =
+    resetsAtMs === null ? "" : ` Try again at ${new Date(resetsAtMs).toISOString().replace(".000Z", "Z")}.`;
+  return new ApiError("usage_limit_reached", `Usage limit reached for ${WHOSE[scope]}: ${what}.${when}`, {
+    headers: (freesInMs ?? 0) > WORTH_A_RETRY_MS ? { ...headers, "x-should-retry": "false" } : headers,
+    resetsAtMs,
   });
 }
 
@@ -74,8 +105,11 @@ function spanText(ms: number): string {
 }
 
 /** `x-ratelimit-*` of the key itself: the tightest of its own and its group's per-key limits. */
-export function rateHeaders(limiter: Limiter, subjects: readonly Subject[]): Record<string, string> {
-  const headers: Record<string, string> = {};
+export function addRateHeaders(
+  headers: Record<string, string>,
+  limiter: Limiter,
+  subjects: readonly Subject[],
+): void {
   for (const unit of ["requests", "tokens"] as const) {
     let tightest: NonNullable<Standing["requests"]> | null = null;
     for (const subject of subjects) {
@@ -88,7 +122,6 @@ export function rateHeaders(limiter: Limiter, subjects: readonly Subject[]): Rec
     headers[`x-ratelimit-remaining-${unit}`] = String(Math.max(0, tightest.remaining));
     headers[`x-ratelimit-reset-${unit}`] = goDuration(tightest.resetMs);
   }
-  return headers;
 }
 
 function isLimited({ limits }: Subject, unit: "requests" | "tokens"): boolean {

@@ -1,5 +1,5 @@
 /**
- * The life of a model call, stop by stop: authenticate → read → admit → take limits → dispatch → deliver,
+ * The life of a model call, stop by stop: authenticate → read → admit → take limits → hold money → dispatch → deliver,
  * settling on the way out. Every stop either hands on or throws the one `ApiError` that the client gets, and whatever
  * happens the record is closed exactly once.
  */
@@ -11,13 +11,19 @@ import { logFault } from "../observe/log.ts";
 import type { Route } from "../policy/snapshot.ts";
 import { admit, allowInterface } from "./admit.ts";
 import { authenticate, type Caller } from "./authenticate.ts";
+import { holdMoney, likelyCost } from "./charge.ts";
 import { deliverAnswer, deliverStream, type Passage } from "./deliver.ts";
 import type { Call, Gateway } from "./gateway.ts";
+import { keptTokensOf } from "./kept-tokens.ts";
 import { subjectsOf, takeOwnLimits } from "./own-limits.ts";
 import { type CallRecord, openRecord } from "./record.ts";
+import { claimRequest, endClaim } from "./repeats.ts";
+import { settle, workedInVain } from "./settle.ts";
+import { isAtWork } from "./trace.ts";
 
 export async function callModel(gateway: Gateway, call: Call, endpoint: Endpoint): Promise<Response> {
-  const record = openRecord(gateway.clock, call, endpoint, gateway.usage);
+  const over = gateway.underWay.enter();
+  const record = openRecord(call, endpoint);
   let request: ModelRequest | null = null;
   let lease: Lease | null = null;
   try {
@@ -25,28 +31,64 @@ export async function callModel(gateway: Gateway, call: Call, endpoint: Endpoint
     const caller = authenticate(call.request.headers, snapshot, gateway.auth, call.clientAddress);
     record.caller = caller;
     allowInterface(caller, endpoint);
-    if (!gateway.usage.hasRoom()) throw storeUnavailable();
+    if (!gateway.till.hasRoom()) throw storeUnavailable();
 
     request = await gateway.readRequest(call.request, endpoint);
     record.request = request;
-    let routes = admit(caller, endpoint, request.publicModel);
+    const { model, routes: all } = admit(caller, endpoint, request.publicModel);
+    record.model = model;
+    let routes = all;
     if (request.previousResponseId !== null) {
       routes = await sameAccount(gateway, caller, request.previousResponseId, routes);
     }
 
     const subjects = subjectsOf(caller);
-    lease = takeOwnLimits(gateway.limiter, subjects, request.tokensEstimate);
+    const costNano = likelyCost(gateway, endpoint, request, model);
+    lease = takeOwnLimits(gateway.limiter, subjects, request.tokensEstimate, costNano, gateway.clock);
 
-    const passage: Passage = { gateway, call, endpoint, caller, request, routes, record, subjects, lease };
+    if (call.request.headers.has("idempotency-key")) {
+      const claimed = await claimRequest(gateway, call, caller, endpoint, request);
+      if (claimed instanceof Response) {
+        lease.cancel();
+        void request.body.dispose();
+        return claimed;
+      }
+      record.claim = claimed;
+    }
+
+    let { body } = request;
+    if (caller.group.billing.charge !== "none") {
+      const kept = await keptTokensOf(gateway, request.previousResponseId, caller.key.id);
+      const charge = await holdMoney(gateway, call.requestId, caller, endpoint, request, model, kept);
+      record.charge = charge;
+      if (charge !== null && charge.outputCap !== null) body = body.withOutputCap(charge.outputCap);
+    }
+
+    const passage: Passage = {
+      gateway,
+      call,
+      endpoint,
+      caller,
+      request,
+      body,
+      model,
+      routes,
+      record,
+      subjects,
+      lease,
+    };
     return request.stream ? await deliverStream(passage) : await deliverAnswer(passage);
   } catch (thrown) {
     const error = asApiError(thrown);
     // Nothing was delivered, so nothing was used: retries of one failure must not eat up a caller's minute. But an
     // upstream that has begun to work is used, even if its client then leaves.
-    if (isGone(error) && record.trace.attempts.length > 0) lease?.release();
+    const isServed = isGone(error) && isAtWork(record.trace);
+    if (isServed) lease?.release();
     else lease?.cancel();
-    await request?.body.dispose();
-    return refuse(gateway, call, record, error, thrown);
+    void request?.body.dispose();
+    return await refuse(gateway, record, error, thrown, isServed);
+  } finally {
+    over();
   }
 }
 
@@ -71,22 +113,30 @@ function isGone({ code }: ApiError): boolean {
   return code === "client_closed_request";
 }
 
-function refuse(
+async function refuse(
   gateway: Gateway,
-  call: Call,
   record: CallRecord,
   error: ApiError,
   thrown: unknown,
-): Response {
-  if (error.status === 500) logFault(gateway.log, call.requestId, thrown);
+  isServed: boolean,
+): Promise<Response> {
+  const { requestId } = record.call;
+  if (error.status === 500) logFault(gateway.log, requestId, thrown);
   const reachedUpstream = record.trace.attempts.length > 0;
-  record.close({
+  await settle(gateway, record, {
     outcome: isGone(error) ? "client_gone" : reachedUpstream ? "failed" : "refused",
     status: error.status,
     error,
     usage: null,
     images: 0,
     responseId: null,
+    isServed,
+    countOutput: null,
   });
-  return errorResponse(error, call.requestId);
+  if (record.claim !== null) {
+    // Where no account can have worked on it, the client may ask again.
+    const mayHaveWorked = isServed || workedInVain(record.trace) > 0;
+    await endClaim(gateway, record.claim, mayHaveWorked ? null : "forget");
+  }
+  return errorResponse(error, requestId);
 }

@@ -51,6 +51,7 @@ function setUp(routes: readonly Route[], queue = { maxWaiting: 5, timeoutMs: 5_0
       queue,
       endpoint: CHAT,
       request,
+      body: request.body,
       routes,
       affinity: null,
       clientHeaders: new Headers(),
@@ -58,6 +59,7 @@ function setUp(routes: readonly Route[], queue = { maxWaiting: 5, timeoutMs: 5_0
       openReader() {
         throw new Error("nothing is read here");
       },
+      isCharged: false,
       trace: openTrace(clock.atMs),
     };
   }

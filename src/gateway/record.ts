@@ -1,13 +1,15 @@
-/** The record of one request: gathered at each stop, written once at the end, whatever the end was. */
+/** The record of one request: gathered at each stop, closed once at the end, whatever the end was. */
 
-import type { Clock } from "../clock.ts";
+import type { IdempotencyClaim } from "../billing/idempotency.ts";
 import type { ApiError } from "../errors.ts";
 import type { Endpoint, ModelRequest } from "../interfaces/request.ts";
 import type { TokenUsage } from "../interfaces/usage.ts";
-import type { UsageRow } from "../store/usage.ts";
+import type { PublishedModel } from "../policy/snapshot.ts";
+import type { UsageMoney, UsageRow } from "../store/usage-row.ts";
 import type { Caller } from "./authenticate.ts";
+import type { Charge } from "./charge.ts";
 import type { Call } from "./gateway.ts";
-import type { UsageWriter } from "./settle.ts";
+import type { Measured } from "./meter.ts";
 import { firstByteMs, isOrdinary, openTrace, type Trace, traceRecord, waitedMs } from "./trace.ts";
 
 export interface Ending {
@@ -17,61 +19,73 @@ export interface Ending {
   usage: TokenUsage | null;
   images: number;
   responseId: string | null;
+  /** An account has worked on it for the client: that is paid for. */
+  isServed: boolean;
+  /** The text that came, counted, should its upstream not tell; null for answers that are no text. */
+  countOutput: (() => Promise<number>) | null;
 }
 
 export interface CallRecord {
-  caller: Caller | null;
-  request: Pick<ModelRequest, "publicModel" | "stream"> | null;
+  readonly call: Call;
+  readonly endpoint: Endpoint;
   readonly trace: Trace;
-  /** The first call counts, later ones do nothing: a stream can end in several ways at once. */
-  close(ending: Ending): void;
+  caller: Caller | null;
+  request: ModelRequest | null;
+  model: PublishedModel | null;
+  charge: Charge | null;
+  /** Of its Idempotency-Key. */
+  claim: IdempotencyClaim | null;
+  /** A stream can end in several ways at once: the first one counts. */
+  isClosed: boolean;
 }
 
-export function openRecord(clock: Clock, call: Call, endpoint: Endpoint, writer: UsageWriter): CallRecord {
-  let closed = false;
-  const record: CallRecord = {
+export function openRecord(call: Call, endpoint: Endpoint): CallRecord {
+  return {
+    call,
+    endpoint,
+    trace: openTrace(call.startedMs),
     caller: null,
     request: null,
-    trace: openTrace(call.startedMs),
-    close(ending) {
-      if (closed) return;
-      closed = true;
-      const { caller, request, trace } = record;
-      // Whoever has no key has no record either: it could be filled by anyone.
-      if (caller === null) return;
-      const { usage } = ending;
-      const nowMs = clock.monotonicMs();
-      writer.push({
-        requestId: call.requestId,
-        atMs: clock.nowMs(),
-        keyId: caller.key.id,
-        userId: caller.key.userId,
-        groupId: caller.group.id,
-        accountId: trace.route?.account.id ?? null,
-        interface: endpoint.interface,
-        endpoint: endpoint.name,
-        publicModel: request?.publicModel ?? "",
-        upstreamModel: trace.route?.upstreamModel ?? null,
-        stream: request?.stream ?? false,
-        status: ending.status,
-        outcome: ending.outcome,
-        errorCode: ending.error?.code ?? null,
-        inputTokens: usage?.inputTokens ?? 0,
-        cachedTokens: usage?.cachedTokens ?? 0,
-        cacheWriteTokens: usage?.cacheWriteTokens ?? 0,
-        outputTokens: usage?.outputTokens ?? 0,
-        reasoningTokens: usage?.reasoningTokens ?? 0,
-        images: ending.images,
-        usageSource: usage === null ? "none" : "upstream",
-        attempts: trace.attempts.length,
-        firstByteMs: firstByteMs(trace),
-        waitMs: waitedMs(trace, nowMs),
-        trace: isOrdinary(trace, nowMs) ? null : JSON.stringify(traceRecord(trace, nowMs)),
-        durationMs: Math.round(nowMs - call.startedMs),
-        responseId: ending.responseId,
-        upstreamRequestId: trace.upstreamRequestId,
-      });
-    },
+    model: null,
+    charge: null,
+    claim: null,
+    isClosed: false,
   };
-  return record;
+}
+
+export function rowOf(
+  record: CallRecord,
+  caller: Caller,
+  ending: Ending,
+  { tokens, source }: Measured,
+  money: UsageMoney,
+  now: { atMs: number; monotonicMs: number },
+): UsageRow {
+  const { call, endpoint, request, trace } = record;
+  return {
+    requestId: call.requestId,
+    atMs: now.atMs,
+    keyId: caller.key.id,
+    userId: caller.key.userId,
+    groupId: caller.group.id,
+    accountId: trace.route?.account.id ?? null,
+    interface: endpoint.interface,
+    endpoint: endpoint.name,
+    publicModel: request?.publicModel ?? "",
+    upstreamModel: trace.route?.upstreamModel ?? null,
+    stream: request?.stream ?? false,
+    status: ending.status,
+    outcome: ending.outcome,
+    errorCode: ending.error?.code ?? null,
+    ...tokens,
+    usageSource: source,
+    attempts: trace.attempts.length,
+    firstByteMs: firstByteMs(trace),
+    waitMs: waitedMs(trace, now.monotonicMs),
+    trace: isOrdinary(trace, now.monotonicMs) ? null : JSON.stringify(traceRecord(trace, now.monotonicMs)),
+    durationMs: Math.round(now.monotonicMs - call.startedMs),
+    responseId: ending.responseId,
+    upstreamRequestId: trace.upstreamRequestId,
+    ...money,
+  };
 }

@@ -1,221 +1,25 @@
-import { afterAll, describe, expect, test } from "bun:test";
-import { createParser } from "eventsource-parser";
+import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { openAlarms } from "../alarms.ts";
 import { ApiError } from "../errors.ts";
-import { openResponsesReader } from "../interfaces/responses-stream.ts";
-import type { StreamReader } from "../interfaces/stream.ts";
-import { clientError, failed } from "../upstreams/failure.ts";
-import { openRelay, type RelayOptions, type StreamEnd } from "./relay.ts";
-import type { StreamIntake } from "./send.ts";
-import { openUpstreamStream, type UpstreamStream } from "./upstream-stream.ts";
-
-const utf8 = new TextEncoder();
-const decoder = new TextDecoder();
-const alarms = openAlarms(1, { monotonicMs: () => performance.now() });
-afterAll(() => alarms.stop());
-
-const TIMING = {
-  keepAliveMs: 15_000,
-  silentReasoningMs: 60_000,
-  idleTimeoutMs: 300_000,
-  writeStallMs: 60_000,
-  drainOnDisconnectMs: 60_000,
-};
-
-function reader(): StreamReader {
-  return openResponsesReader({ publicModel: "fast", depthMax: 32, nowMs: () => 0 });
-}
-
-const event = (type: string, rest: Record<string, unknown> = {}) =>
-  `event: ${type}\ndata: ${JSON.stringify({ type, ...rest })}\n\n`;
-const RESPONSE = { id: "resp_1", model: "fast" };
-const CREATED = event("response.created", { sequence_number: 0, response: RESPONSE });
-const delta = (text: string) => event("response.output_text.delta", { sequence_number: 7, delta: text });
-const USAGE = { input_tokens: 3, output_tokens: 4 };
-const COMPLETED = event("response.completed", { response: { ...RESPONSE, usage: USAGE } });
-const FAILED = event("response.failed", { response: { ...RESPONSE, error: { code: "server_error" } } });
-const KEEP_ALIVE = ": keep-alive\n\n";
-
-/** An upstream, a relay and a client, with time and both ends under the test's hand. */
-function stage(change: Partial<RelayOptions> = {}) {
-  let nowMs = 0;
-  const beats = new Set<(nowMs: number) => void>();
-  const ends: StreamEnd[] = [];
-  /** What the relay wrote, and what of it the client has read. */
-  const sent: string[] = [];
-  const writes: string[] = [];
-  const upstreamState = { cancelled: false, paused: false };
-  const early: ((to: StreamIntake) => void)[] = [];
-  let intake: StreamIntake | null = null;
-  let over = false;
-  const tell = (deed: (to: StreamIntake) => void) => {
-    if (over) return;
-    if (intake === null) early.push(deed);
-    else deed(intake);
-  };
-  const line = {
-    pause() {
-      upstreamState.paused = true;
-    },
-    resume() {
-      upstreamState.paused = false;
-    },
-    hangUp() {
-      over = true;
-      upstreamState.cancelled = true;
-    },
-    stopDeadline() {},
-    stopWatching() {},
-  };
-  const opening = new Promise<UpstreamStream>((resolve, reject) => {
-    const options = {
-      line,
-      reader: reader(),
-      alarms,
-      eventBytesMax: 10_000,
-      holdMs: 0,
-      monotonicMs: () => nowMs,
-    };
-    intake = openUpstreamStream(options, (result) => {
-      if (result.kind === "open") resolve(result.stream);
-      else {
-        const audience = { publicModel: "fast", upstreamModel: "up", mentions: () => false };
-        reject(clientError(result.failure, audience));
-      }
-    });
-    for (const deed of early) deed(intake);
-  });
-  opening.catch(() => {});
-
-  let ended = false;
-  let cut = false;
-  let readsWaiting = 0;
-  let wakeReader: (() => void) | null = null;
-  let makeRoom: (() => void) | null = null;
-  const relay = openRelay({
-    opening,
-    openSpareReader: reader,
-    requestId: "req_1",
-    onDisconnect: "cancel",
-    needsDataEvents: false,
-    describeFailure: (failure) => new ApiError("upstream_error", failure.reason),
-    settle: (end) => void ends.push(end),
-    cutOff() {
-      cut = true;
-      wakeReader?.();
-    },
-    pulse: {
-      add(beat) {
-        beats.add(beat);
-        return () => beats.delete(beat);
-      },
-    },
-    monotonicMs: () => nowMs,
-    timing: TIMING,
-    ...change,
-  });
-  relay.flowTo({
-    write(bytes) {
-      sent.push(decoder.decode(bytes));
-      wakeReader?.();
-      if (sent.length - writes.length <= readsWaiting) return null;
-      return new Promise<void>((resolve) => {
-        makeRoom = resolve;
-      });
-    },
-    end() {
-      ended = true;
-      wakeReader?.();
-    },
-  });
-
-  return {
-    ends,
-    sent,
-    writes,
-    beats,
-    upstreamState,
-    opening,
-    push: (text: string) => tell((to) => to.data(utf8.encode(text))),
-    end() {
-      tell((to) => to.end());
-      over = true;
-    },
-    reset() {
-      tell((to) => to.broke(failed("reset", "ECONNRESET")));
-      over = true;
-    },
-    /** One read of the client: a write, or null at the end. */
-    async read(): Promise<string | null> {
-      readsWaiting++;
-      try {
-        while (cut || sent.length === writes.length) {
-          if (cut) throw new Error("the stream was cut");
-          if (ended) return null;
-          await new Promise<void>((resolve) => {
-            const before = wakeReader;
-            wakeReader = () => {
-              before?.();
-              resolve();
-            };
-          });
-        }
-      } finally {
-        readsWaiting--;
-      }
-      const text = sent[writes.length] ?? "";
-      writes.push(text);
-      if (sent.length === writes.length) makeRoom?.();
-      return text;
-    },
-    async readAll(): Promise<string> {
-      while ((await this.read()) !== null);
-      return writes.join("");
-    },
-    async leave() {
-      ended = true;
-      wakeReader?.();
-      relay.leave();
-    },
-    /** Time passes, and the client reads whatever comes meanwhile. */
-    async passReading(ms: number) {
-      for (let passedMs = 0; passedMs < ms; passedMs += 1_000) {
-        this.pass(1_000);
-        await settled();
-      }
-    },
-    /** Time passes, one second a beat. */
-    pass(ms: number) {
-      for (const until = nowMs + ms; nowMs < until; ) {
-        nowMs += 1_000;
-        for (const beat of [...beats]) beat(nowMs);
-      }
-    },
-  };
-}
+import {
+  COMPLETED,
+  CREATED,
+  delta,
+  eventsIn,
+  FAILED,
+  ITEM_DONE,
+  KEEP_ALIVE,
+  settled,
+  stage,
+  TIMING,
+} from "./relay.test-support.ts";
+import type { StreamEnd } from "./relay.ts";
 
 const isCut = (reading: Promise<unknown>) =>
   reading.then(
     () => false,
     () => true,
   );
-
-/** Lets everything happen that can happen without anyone doing anything. */
-const settled = () => Bun.sleep(0);
-
-function eventsIn(text: string): { types: string[]; done: number } {
-  const types: string[] = [];
-  let done = 0;
-  const parser = createParser({
-    onEvent({ data }) {
-      if (data === "[DONE]") done++;
-      else types.push(JSON.parse(data).type);
-    },
-  });
-  parser.feed(text);
-  return { types, done };
-}
 
 describe("a stream that goes well", () => {
   test("reaches the client as it came, and is settled once as complete", async () => {
@@ -230,7 +34,12 @@ describe("a stream that goes well", () => {
 
   test("is settled before its terminal event is written", async () => {
     const written: string[] = [];
-    const it = stage({ settle: () => void written.push(...it.sent) });
+    const it = stage({
+      settle() {
+        written.push(...it.sent);
+        return null;
+      },
+    });
     it.push(delta("a"));
     it.push(COMPLETED);
     await it.readAll();
@@ -467,7 +276,10 @@ describe("a client that leaves", () => {
     const it = stage({
       onDisconnect: "drain",
       timing: { ...TIMING, drainOnDisconnectMs: 1 },
-      settle: gone.resolve,
+      settle(end) {
+        gone.resolve(end);
+        return null;
+      },
     });
     it.push(delta("a"));
     await it.read();
@@ -506,6 +318,7 @@ test("whatever happens in whatever order, the stream is settled once and ends wi
   const step = fc.constantFrom(
     "created",
     "delta",
+    "done",
     "ping",
     "half",
     "bad",
@@ -525,13 +338,15 @@ test("whatever happens in whatever order, the stream is settled once and ends wi
       fc.array(step, { maxLength: 14 }),
       fc.constantFrom("cancel" as const, "drain" as const),
       fc.boolean(),
-      async (steps, onDisconnect, needsDataEvents) => {
-        const it = stage({ onDisconnect, needsDataEvents });
+      fc.boolean(),
+      async (steps, onDisconnect, needsDataEvents, isPaid) => {
+        const it = stage({ onDisconnect, needsDataEvents, isPaid });
         const reads: Promise<string | null>[] = [];
         let left = false;
         for (const next of [...steps, "end"]) {
           if (next === "created") it.push(CREATED);
           else if (next === "delta") it.push(delta("a"));
+          else if (next === "done") it.push(ITEM_DONE);
           else if (next === "ping") it.push(": ping\n\n");
           else if (next === "half") it.push(": pi");
           else if (next === "bad") it.push("data: nope\n\n");

@@ -24,11 +24,18 @@ export interface RelayOptions {
   openSpareReader(): StreamReader;
   requestId: string;
   onDisconnect: OnDisconnect;
+  /** Somebody pays: an upstream that has nearly ended when its client leaves may still tell what it used. */
+  isPaid: boolean;
   /** The client counts data events only (Codex does), so comments will not keep it. */
   needsDataEvents: boolean;
   describeFailure(failure: UpstreamFailure): ApiError;
-  /** Called once, before the terminal event is written, with all that the record needs. */
-  settle(end: StreamEnd): void;
+  /** Called once with all that the record needs. The terminal event is written when it is settled; null: at once. */
+  settle(end: StreamEnd): Promise<void> | null;
+  /** Once a beat. An error ends the stream with it: nobody pays for more. */
+  checkpoint: (() => ApiError | null) | null;
+  /** Whether there is room for one more upstream without a client; `leftDrain` gives it back. */
+  mayDrain(): boolean;
+  leftDrain(): void;
   /** Closes the connection of a client that takes nothing more. */
   cutOff(): void;
   /** When the client began to wait, if it has had nothing since then. */
@@ -44,6 +51,7 @@ export interface RelayTiming {
   idleTimeoutMs: number;
   writeStallMs: number;
   drainOnDisconnectMs: number;
+  lastWordsMs: number;
 }
 
 /** One timer for all streams instead of several for each. */
@@ -63,6 +71,8 @@ export interface Relay {
   flowTo(sink: ClientSink): void;
   /** The client is gone. What happens upstream is the group's policy. */
   leave(): void;
+  /** The process ends: whoever still reads is gone, and nothing is read on. */
+  cut(): void;
 }
 
 export function openRelay(options: RelayOptions): Relay {
@@ -72,18 +82,24 @@ export function openRelay(options: RelayOptions): Relay {
   let isBlocked = false;
   let isOver = false;
   let isGone = false;
+  /** While it is read without a client: to its end, or only as long as that is near. */
+  let readOn: "drain" | "last words" | null = null;
+  let isListening = false;
+  let goneMs = 0;
+  let stoppedBy: ApiError | null = null;
   let stopDraining: ReturnType<typeof setTimeout> | undefined;
   let lastWriteMs = options.waitingSinceMs ?? monotonicMs();
   let lastDataWriteMs = lastWriteMs;
 
   const stopBeat = options.pulse.add(beat);
 
-  function end(how: StreamEnd): void {
-    if (isOver) return;
+  function end(how: StreamEnd): Promise<void> | null {
+    if (isOver) return null;
     isOver = true;
     stopBeat();
+    if (readOn !== null) options.leftDrain();
     clearTimeout(stopDraining);
-    options.settle(how);
+    return options.settle(how);
   }
 
   function take(step: Step): void {
@@ -91,12 +107,16 @@ export function openRelay(options: RelayOptions): Relay {
     if (isGone) {
       // Read on without a reader, so that what was produced is known in full.
       if (step.kind !== "bytes") end({ kind: "client_gone", reader: upstream?.reader ?? null });
+      else if (readOn === "last words" && !upstream?.reader.isEnding()) letGo();
       return;
     }
     lastWriteMs = lastDataWriteMs = monotonicMs();
     if (step.bytes.length > 0) write(step.bytes);
     if (step.kind === "end") complete(step.terminal);
-    else if (step.kind === "broken") fail(options.describeFailure(step.failure), cutBy(step.failure));
+    else if (step.kind === "broken") {
+      if (stoppedBy !== null) fail(stoppedBy, null);
+      else fail(options.describeFailure(step.failure), cutBy(step.failure));
+    }
   }
 
   function write(bytes: Uint8Array): void {
@@ -115,19 +135,31 @@ export function openRelay(options: RelayOptions): Relay {
 
   function complete(terminal: Uint8Array): void {
     if (upstream === null) return;
-    end({ kind: "complete", reader: upstream.reader });
-    if (terminal.length > 0) sink?.write(terminal);
-    sink?.end();
+    sayLast(end({ kind: "complete", reader: upstream.reader }), terminal);
+  }
+
+  function sayLast(settled: Promise<void> | null, terminal: Uint8Array): void {
+    const say = () => {
+      if (terminal.length > 0) sink?.write(terminal);
+      sink?.end();
+    };
+    if (settled === null) say();
+    // What could not be settled is the operator's trouble, not the client's.
+    else settled.then(say, say);
   }
 
   function fail(error: ApiError, cut: UpstreamFailure | null): void {
-    end({ kind: "broken", reader: upstream?.reader ?? null, error, cut });
+    const settled = end({ kind: "broken", reader: upstream?.reader ?? null, error, cut });
     const reader = upstream?.reader ?? options.openSpareReader();
-    sink?.write(reader.failure(error, options.requestId));
-    sink?.end();
+    sayLast(settled, reader.failure(error, options.requestId));
   }
 
   function beat(nowMs: number): void {
+    if (upstream !== null) {
+      stoppedBy = options.checkpoint?.() ?? null;
+      if (stoppedBy !== null) upstream.abort(failed("rejected", "nobody pays for more"));
+    }
+    if (isGone || isOver) return;
     if (isBlocked || sink === null) {
       // The client has taken nothing since the last write: it is slow, or gone without saying so.
       if (nowMs - lastWriteMs > timing.writeStallMs) {
@@ -156,45 +188,66 @@ export function openRelay(options: RelayOptions): Relay {
   function leave(): void {
     if (isOver || isGone) return;
     isGone = true;
-    if (upstream === null) {
-      const late = failed("reset", "the client left");
-      options.opening.then((opened) => opened.abort(late)).catch(() => {});
-      end({ kind: "client_gone", reader: null });
-      return;
-    }
-    if (options.onDisconnect === "drain") {
-      drain(upstream);
-      return;
-    }
-    // Settled first: aborting reports the end.
-    end({ kind: "client_gone", reader: upstream.reader });
-    upstream.abort(failed("reset", "the client left"));
+    goneMs = monotonicMs();
+    if (upstream !== null) {
+      if (!mayReadOn(upstream)) letGo();
+    } else if (options.onDisconnect === "drain") {
+      // Whoever dispatches counts the client as present a while longer: what it opens is read on.
+      listen();
+    } else letGo();
   }
 
-  function drain(from: UpstreamStream): void {
-    stopBeat();
+  /** Settled first: aborting reports the end. */
+  function letGo(): void {
+    const left = failed("reset", "the client left");
+    end({ kind: "client_gone", reader: upstream?.reader ?? null });
+    if (upstream !== null) upstream.abort(left);
+    else options.opening.then((opened) => opened.abort(left)).catch(() => {});
+  }
+
+  /** Until the upstream has ended, or the time for it is over. */
+  function mayReadOn(from: UpstreamStream): boolean {
+    const isDrained = options.onDisconnect === "drain";
+    if (!isDrained && !(options.isPaid && from.reader.isEnding())) return false;
+    if (!options.mayDrain()) return false;
+    readOn = isDrained ? "drain" : "last words";
+    const ms = isDrained ? timing.drainOnDisconnectMs : timing.lastWordsMs;
     stopDraining = setTimeout(
       () => from.abort(failed("timeout", "the drain took too long")),
-      timing.drainOnDisconnectMs,
+      Math.max(0, ms - (monotonicMs() - goneMs)),
     );
     from.resume();
+    return true;
+  }
+
+  function listen(): void {
+    if (isListening) return;
+    isListening = true;
+    options.opening.then(
+      (opened) => {
+        if (isOver) return;
+        upstream = opened;
+        if (isGone && !mayReadOn(opened)) letGo();
+        else opened.flowTo(take);
+      },
+      (thrown: unknown) => {
+        if (isOver) return;
+        if (isGone) letGo();
+        else fail(asFailure(thrown), null);
+      },
+    );
   }
 
   return {
     flowTo(client) {
       sink = client;
-      options.opening.then(
-        (opened) => {
-          if (isOver) return;
-          upstream = opened;
-          opened.flowTo(take);
-        },
-        (thrown: unknown) => {
-          if (!isOver && !isGone) fail(asFailure(thrown), null);
-        },
-      );
+      listen();
     },
     leave,
+    cut() {
+      leave();
+      if (!isOver) letGo();
+    },
   };
 
   function asFailure(thrown: unknown): ApiError {

@@ -1,13 +1,25 @@
 /** `GET /v1/requests/{id}`: what became of one request, for the key that made it. Accounts are not named here. */
 
 import { ApiError, storeUnavailable } from "../errors.ts";
+import { usdText } from "../money/nano.ts";
+import {
+  type CostLine,
+  type CostUnit,
+  costLines,
+  costOf,
+  multiplierText,
+  type Tariff,
+  tariffOf,
+} from "../money/tariff.ts";
+import type { Db } from "../store/db.ts";
+import { readTerms } from "../store/tariffs.ts";
 import { findUsage, type UsageRow } from "../store/usage.ts";
 import type { Caller } from "./authenticate.ts";
 import type { Gateway } from "./gateway.ts";
 import type { DispatchTrace } from "./trace.ts";
 
 export async function reportRequest(gateway: Gateway, caller: Caller, requestId: string): Promise<unknown> {
-  await gateway.usage.flush().catch(() => {
+  await gateway.till.flush().catch(() => {
     throw storeUnavailable();
   });
   const row = await findUsage(gateway.db, requestId);
@@ -30,14 +42,53 @@ export async function reportRequest(gateway: Gateway, caller: Caller, requestId:
     usage: {
       input_tokens: row.inputTokens,
       cached_tokens: row.cachedTokens,
+      cache_write_tokens: row.cacheWriteTokens,
       output_tokens: row.outputTokens,
       reasoning_tokens: row.reasoningTokens,
       images: row.images,
       source: row.usageSource,
     },
+    money: await moneyOf(gateway.db, row),
     timing: { waited_ms: row.waitMs, first_byte_ms: row.firstByteMs, duration_ms: row.durationMs },
     attempts: attemptsOf(row),
   };
+}
+
+/** What it cost and how that was worked out, multiplier and all. What failed attempts cost stays the operator's business. */
+async function moneyOf(db: Db, row: UsageRow): Promise<unknown> {
+  const terms = row.tariffId === null ? null : await readTerms(db, row.tariffId);
+  return {
+    currency: "USD",
+    cost: usdText(row.costNano),
+    charged: usdText(row.chargedNano),
+    payer: row.payer,
+    flags: row.flags,
+    calculation: terms === null ? null : calculationOf(tariffOf(terms), row),
+  };
+}
+
+function calculationOf(tariff: Tariff, row: UsageRow): unknown {
+  const lines = linesOf(tariff, row);
+  return lines === null ? null : { multiplier: multiplierText(tariff), lines: lines.map(lineObject) };
+}
+
+/** Null where the cost is not what the counts come to: they could not be believed, or nothing was served. */
+export function linesOf(tariff: Tariff, row: UsageRow): CostLine[] | null {
+  // Which kind of picture it was is not kept: it was one whose price comes to the cost.
+  const kinds = row.images === 0 ? [null] : [null, ...tariff.prices.images.keys()];
+  const imageKind = kinds.find((kind) => costOf(tariff, { ...row, imageKind: kind }) === row.costNano);
+  return imageKind === undefined ? null : costLines(tariff, { ...row, imageKind });
+}
+
+function lineObject({ unit, count, picoEach, longContext, nano }: CostLine): unknown {
+  return { unit, count, ...priceOf(unit, picoEach), long_context: longContext, cost: usdText(nano) };
+}
+
+/** As price lists have it: tokens by the million. */
+export function priceOf(unit: CostUnit, picoEach: bigint): { price: string; per: string } {
+  return unit === "image" || unit === "request"
+    ? { price: usdText(picoEach / 1_000n), per: unit }
+    : { price: usdText(picoEach * 1_000n), per: "1M tokens" };
 }
 
 /** Which account it was stays inside; how it went may be known. */

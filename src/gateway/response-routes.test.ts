@@ -1,7 +1,8 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { type Db, openDb } from "../store/db.ts";
+import { endHolds, type Hold, insertHolds } from "../store/holds.ts";
 import { migrate } from "../store/migrate.ts";
-import { insertUsage, type UsageRow } from "../store/usage.ts";
+import { insertUsage, NO_MONEY, type UsageRow } from "../store/usage.ts";
 import { openResponseRoutes, type ResponseRoute } from "./response-routes.ts";
 
 let db: Db;
@@ -43,7 +44,11 @@ const row = (responseId: string, change: Partial<UsageRow> = {}): UsageRow => ({
   cacheWriteTokens: 0,
   outputTokens: 0,
   reasoningTokens: 0,
+  imageInputTokens: 0,
+  audioInputTokens: 0,
+  audioOutputTokens: 0,
   images: 0,
+  ...NO_MONEY,
   usageSource: "none",
   attempts: 1,
   firstByteMs: null,
@@ -54,6 +59,28 @@ const row = (responseId: string, change: Partial<UsageRow> = {}): UsageRow => ({
   upstreamRequestId: null,
   ...change,
 });
+
+/** As it stands before anybody wrote where the request went. */
+const hold: Hold = {
+  requestId: "req_1",
+  incarnation: "inc_1",
+  state: "admitted",
+  atMs: 1,
+  userId: "u1",
+  subscriptionId: null,
+  amountNano: 1n,
+  tariffId: "t1",
+  keyId: "mine",
+  groupId: "g1",
+  accountId: null,
+  interface: "responses",
+  endpoint: "responses",
+  publicModel: "fast",
+  upstreamModel: null,
+  stream: false,
+  inputTokens: 1,
+  outputTokens: 0,
+};
 
 describe("a stored response", () => {
   test("is found by the key that made it", async () => {
@@ -74,6 +101,20 @@ describe("a stored response", () => {
   test("is found in the store when memory has lost it", async () => {
     await insertUsage(db, [row("resp_1", { outcome: "pending" })]);
     expect(await openResponseRoutes(db, 10).find("resp_1", "mine")).toEqual(route({ pending: true }));
+  });
+
+  test("that is still being made, and paid for, is found by its hold, and has ended when that has", async () => {
+    await insertHolds(db, [hold]);
+    await openResponseRoutes(db, 10).announce("resp_1", "req_1", "a1", "gpt-6");
+    const routes = openResponseRoutes(db, 10);
+    const found = await routes.find("resp_1", "mine");
+    // Whoever follows it settles it.
+    expect(found).toEqual({ ...route({ pending: false }), look: expect.any(Function) });
+    expect(await found?.look?.()).toBe(false);
+    expect(await routes.find("resp_1", "other")).toBeNull();
+    await endHolds(db, ["req_1"]);
+    expect(await found?.look?.()).toBe(true);
+    expect(await routes.find("resp_1", "mine")).toBeNull();
   });
 
   test("is not found when the store does not know its account", async () => {

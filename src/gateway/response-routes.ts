@@ -1,6 +1,7 @@
 /** Which key made a stored response, and on which account: later calls that name it go there, for that key alone. */
 
 import type { Db } from "../store/db.ts";
+import { isHeld, noteResponse } from "../store/holds.ts";
 import { findRoute } from "../store/usage.ts";
 
 export interface ResponseRoute {
@@ -11,16 +12,20 @@ export interface ResponseRoute {
   upstreamModel: string;
   /** A background response whose usage is not known yet. */
   pending: boolean;
+  /** While it is followed to its end, here or elsewhere: true when it has ended, and is settled. */
+  look?(): Promise<boolean>;
 }
 
 export interface ResponseRoutes {
   remember(responseId: string, route: ResponseRoute): void;
+  /** For everyone else who serves from this store: a response under way that somebody pays for. */
+  announce(responseId: string, requestId: string, accountId: string, upstreamModel: string): Promise<void>;
   /** Null when the response is unknown, or known to another key only. */
   find(responseId: string, keyId: string): Promise<ResponseRoute | null>;
   forget(responseId: string): void;
 }
 
-/** Recent ones are found in memory; the usage rows know the others. */
+/** Recent ones are found in memory; the usage rows know the others, and holds those that are still being made. */
 export function openResponseRoutes(db: Db, rememberedMax: number): ResponseRoutes {
   const recent = new Map<string, ResponseRoute>();
   return {
@@ -35,6 +40,8 @@ export function openResponseRoutes(db: Db, rememberedMax: number): ResponseRoute
         if (!oldest.done) recent.delete(oldest.value);
       }
     },
+    announce: (responseId, requestId, accountId, upstreamModel) =>
+      noteResponse(db, requestId, { responseId, accountId, upstreamModel }),
     async find(responseId, keyId) {
       const route = recent.get(responseId) ?? (await findStored(db, responseId));
       return route !== null && route.keyId === keyId ? route : null;
@@ -52,6 +59,8 @@ async function findStored(db: Db, responseId: string): Promise<ResponseRoute | n
     accountId: row.accountId,
     publicModel: row.publicModel,
     upstreamModel: row.upstreamModel ?? row.publicModel,
-    pending: row.outcome === "pending",
+    pending: !row.isHeld && row.outcome === "pending",
+    // Another process follows it, or this one, which has forgotten.
+    ...(row.isHeld ? { look: async () => !(await isHeld(db, row.requestId)) } : {}),
   };
 }

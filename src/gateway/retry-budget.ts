@@ -20,26 +20,36 @@ const SHARE = 0.2;
 const ALWAYS_ALLOWED = 10;
 
 export function openRetryBudget(): RetryBudget {
-  let underWay = 0;
-  let retrying = 0;
-  return {
-    open() {
-      underWay++;
-      let failovers = 0;
-      let counted = false;
-      return {
-        mayRetry() {
-          if (++failovers === 1 || counted) return true;
-          if (retrying >= Math.max(ALWAYS_ALLOWED, underWay * SHARE)) return false;
-          counted = true;
-          retrying++;
-          return true;
-        },
-        close() {
-          underWay--;
-          if (counted) retrying--;
-        },
-      };
-    },
-  };
+  const load: Load = { underWay: 0, retrying: 0 };
+  return { open: () => new RequestRetries(load) };
+}
+
+interface Load {
+  underWay: number;
+  retrying: number;
+}
+
+class RequestRetries implements Retries {
+  private readonly load: Load;
+  private failovers = 0;
+  private isCounted = false;
+
+  constructor(load: Load) {
+    this.load = load;
+    load.underWay++;
+  }
+
+  mayRetry(): boolean {
+    const { load } = this;
+    if (++this.failovers === 1 || this.isCounted) return true;
+    if (load.retrying >= Math.max(ALWAYS_ALLOWED, load.underWay * SHARE)) return false;
+    this.isCounted = true;
+    load.retrying++;
+    return true;
+  }
+
+  close(): void {
+    this.load.underWay--;
+    if (this.isCounted) this.load.retrying--;
+  }
 }

@@ -8,7 +8,7 @@ import { type Db, openDb } from "../store/db.ts";
 import { putGroup } from "../store/groups.ts";
 import { insertKey } from "../store/keys.ts";
 import { migrate } from "../store/migrate.ts";
-import { insertUsage, type UsageRow } from "../store/usage.ts";
+import { insertUsage, NO_MONEY, type UsageRow } from "../store/usage.ts";
 import { putUser } from "../store/users.ts";
 import { subjectsOf } from "./own-limits.ts";
 import { seedWindows } from "./seed-windows.ts";
@@ -49,7 +49,11 @@ function row(agoMs: number, change: Partial<UsageRow> = {}): UsageRow {
     cacheWriteTokens: 0,
     outputTokens: 70,
     reasoningTokens: 0,
+    imageInputTokens: 0,
+    audioInputTokens: 0,
+    audioOutputTokens: 0,
     images: 0,
+    ...NO_MONEY,
     usageSource: "upstream",
     attempts: 1,
     firstByteMs: 1,
@@ -62,9 +66,11 @@ function row(agoMs: number, change: Partial<UsageRow> = {}): UsageRow {
   };
 }
 
-const windows = (...list: [number, number | null, number | null][]): CallerLimits => ({
+type Window = [perMs: number, requests: number | null, tokens: number | null, nano?: number];
+
+const windows = (...list: Window[]): CallerLimits => ({
   ...NO_LIMITS,
-  windows: list.map(([perMs, requests, tokens]) => ({ perMs, requests, tokens })),
+  windows: list.map(([perMs, requests, tokens, nano = null]) => ({ perMs, requests, tokens, nano })),
 });
 
 interface Who {
@@ -157,7 +163,7 @@ async function started({ keys, eachKey = NO_LIMITS, allKeys = NO_LIMITS }: Who) 
     const inGroup = snapshot.groups.get("g1");
     if (!key || !inGroup) throw new Error("the key is not in the index");
     const subjects = subjectsOf({ key, group: inGroup });
-    return limiter.admit(subjects, 1);
+    return limiter.admit(subjects, 1, 1);
   };
 }
 
@@ -180,6 +186,15 @@ test("tokens count as they were used, in and out", async () => {
   await insertUsage(db, [row(HOUR_MS), row(2 * HOUR_MS)]);
   const admit = await started({ keys: { k1: { limits: windows([DAY_MS, null, 200]) } } });
   expect(admit("k1")).toMatchObject({ ok: false, shortage: { unit: "tokens", used: 200 } });
+});
+
+test("money counts as the requests cost, whoever paid", async () => {
+  const cost = { costNano: 2_500_000_000n, chargedNano: 0n };
+  await insertUsage(db, [row(HOUR_MS, cost), row(2 * HOUR_MS, cost), row(8 * HOUR_MS, cost)]);
+  const admit = await started({
+    keys: { k1: { limits: windows([5 * HOUR_MS, null, null, 5_000_000_000]) } },
+  });
+  expect(admit("k1")).toMatchObject({ ok: false, shortage: { unit: "nano", used: 5_000_000_000 } });
 });
 
 test("refused requests do not count", async () => {

@@ -1,7 +1,7 @@
 /** Long windows outlive the process: what was used before it started is told to the limiter when it starts. */
 
 import type { Clock } from "../clock.ts";
-import type { Limiter, Subject } from "../limits/limiter.ts";
+import type { Limiter, PastUse, Subject } from "../limits/limiter.ts";
 import type { KeyIndex } from "../policy/key-index.ts";
 import type { LivePolicy } from "../policy/live-policy.ts";
 import type { Group } from "../policy/snapshot.ts";
@@ -15,7 +15,7 @@ const LONGEST_WINDOW_MS = 30 * 86_400_000;
 
 interface Past {
   subject: Subject;
-  used: { atAgoMs: number; requests: number; tokens: number }[];
+  used: PastUse[];
 }
 
 export async function seedWindows(db: Db, policy: LivePolicy, limiter: Limiter, clock: Clock): Promise<void> {
@@ -24,12 +24,13 @@ export async function seedWindows(db: Db, policy: LivePolicy, limiter: Limiter, 
   const users = new Map((await listUsers(db)).map(({ id, limits }) => [id, limits]));
   const pasts = new Map<string, Past>();
   for (const hour of await useByHour(db, nowMs - LONGEST_WINDOW_MS)) {
-    const { atMs, requests, tokens } = hour;
+    const { atMs, requests, tokens, costNano } = hour;
+    const use = { atAgoMs: nowMs - atMs, requests, tokens, nano: Number(costNano) };
     for (const subject of subjectsIn(hour, policy.keys, groups, users)) {
       if (!("windows" in subject.limits) || subject.limits.windows.length === 0) continue;
       const name = `${subject.scope} ${subject.id}`;
       const past = pasts.get(name) ?? { subject, used: [] };
-      past.used.push({ atAgoMs: nowMs - atMs, requests, tokens });
+      past.used.push(use);
       pasts.set(name, past);
     }
   }

@@ -1,178 +1,288 @@
-import { afterEach, beforeEach, describe, expect, test } from "bun:test";
-import { type LogFields, openLog } from "../observe/log.ts";
-import { type Db, openDb } from "../store/db.ts";
-import { migrate } from "../store/migrate.ts";
-import type { UsageRow } from "../store/usage.ts";
-import { openUsageWriter, type UsageWriterOptions } from "./settle.ts";
+import { describe, expect, test } from "bun:test";
+import type { Settlement } from "../billing/till.ts";
+import { createInputEstimates } from "../metering/input-estimate.ts";
+import { makeTariff } from "../money/tariff.ts";
+import type { LogFields } from "../observe/log.ts";
+import type { UsageRow } from "../store/usage-row.ts";
+import { type FailureClass, failed } from "../upstreams/failure.ts";
+import type { Charge } from "./charge.ts";
+import {
+  callerWho,
+  ENDING,
+  endpointOf,
+  MODEL,
+  ROUTE,
+  requestOf,
+  TARIFF,
+  usageOf,
+} from "./paying.test-support.ts";
+import { type CallRecord, type Ending, openRecord } from "./record.ts";
+import { type Books, settle } from "./settle.ts";
+import { beginAttempt, failAttempt } from "./trace.ts";
 
-let db: Db;
-let logged: LogFields[];
-let writes: number;
+const CHARGE: Charge = {
+  tariff: TARIFF,
+  payer: "balance",
+  heldNano: 1_000n,
+  inputTokens: 50,
+  outputTokens: 200,
+  paidOutputTokens: 200,
+  isCapped: false,
+  outputCap: null,
+  doubtNano: 900n,
+};
+/** 100 tokens in and 10 out: with the multiplier, and without it. */
+const COST_NANO = 240n;
+const LIST_NANO = 120n;
 
-beforeEach(async () => {
-  db = await openDb("sqlite::memory:");
-  await migrate(db);
-  logged = [];
-  writes = 0;
-});
-
-afterEach(() => db.close());
-
-const row = (requestId: string): UsageRow => ({
-  requestId,
-  atMs: 1_790_000_000_000,
-  keyId: "k1",
-  userId: null,
-  groupId: "g1",
-  accountId: "a1",
-  interface: "chat",
-  endpoint: "chat.completions",
-  publicModel: "fast",
-  upstreamModel: "up",
-  stream: false,
-  status: 200,
-  outcome: "completed",
-  errorCode: null,
-  inputTokens: 3,
-  cachedTokens: 0,
-  cacheWriteTokens: 0,
-  outputTokens: 4,
-  reasoningTokens: 0,
-  images: 0,
-  usageSource: "upstream",
-  attempts: 1,
-  firstByteMs: 1,
-  durationMs: 2,
-  waitMs: 0,
-  trace: null,
-  responseId: null,
-  upstreamRequestId: null,
-});
-
-/** A writer that does nothing by itself unless the test says so. */
-function writer(change: Partial<UsageWriterOptions> = {}) {
-  return openUsageWriter({
-    db: {
-      ...db,
-      begin(mode, work) {
-        writes++;
-        return db.begin(mode, work);
-      },
+function setUp() {
+  const rows: UsageRow[] = [];
+  const settlements: Settlement[] = [];
+  const learnt: number[] = [];
+  const blamed: string[] = [];
+  const warnings: { event: string; fields: LogFields | undefined }[] = [];
+  const note = (event: string, fields?: LogFields) => void warnings.push({ event, fields });
+  const books: Books = {
+    clock: { nowMs: () => 5_000, monotonicMs: () => 150 },
+    log: { info: note, warn: note, error: note },
+    estimates: {
+      ...createInputEstimates(),
+      estimate: () => 30,
+      learn: (_model, _size, tokens) => void learnt.push(tokens),
     },
-    log: openLog(
-      () => 0,
-      (line) => logged.push(JSON.parse(line)),
-    ),
-    gatherMs: 3_600_000,
-    batchRowsMax: 100,
-    waitingRowsMax: 1_000,
-    retryMs: 0,
+    till: {
+      push: (row) => void rows.push(row),
+      settle: async (settlement) => void settlements.push(settlement),
+    },
+    dispatcher: { pool: { brokeOff: ({ account }) => void blamed.push(account.id) } },
+  };
+  return { books, rows, settlements, learnt, blamed, warnings };
+}
+
+function recordOf(change: Partial<CallRecord> = {}, failures: readonly FailureClass[] = []): CallRecord {
+  const call = {
+    request: new Request("http://gateway.example"),
+    requestId: "req_1",
+    startedMs: 100,
+    clientAddress: () => "",
+    cutOff() {},
+  };
+  const record = openRecord(call, endpointOf("chat.completions"));
+  for (const failure of failures) {
+    beginAttempt(record.trace, ROUTE, 110);
+    failAttempt(record.trace, failed(failure, "broke"), 120);
+  }
+  beginAttempt(record.trace, ROUTE, 120);
+  return Object.assign(record, {
+    caller: callerWho("balance"),
+    request: requestOf("chat.completions"),
+    model: MODEL,
+    charge: CHARGE,
     ...change,
   });
 }
 
-async function stored(): Promise<string[]> {
-  const rows = await db.sql`SELECT request_id FROM usage ORDER BY request_id`;
-  return rows.map((found) => String(found.request_id));
+/** What is booked of one request. */
+async function booked(
+  ending: Partial<Ending> = {},
+  charge: Partial<Charge> = {},
+  record: Partial<CallRecord> = {},
+  failures: readonly FailureClass[] = [],
+) {
+  const all = setUp();
+  const of = recordOf({ charge: { ...CHARGE, ...charge }, ...record }, failures);
+  await settle(all.books, of, { ...ENDING, ...ending });
+  const [settlement] = all.settlements;
+  if (!settlement) throw new Error("nothing was booked");
+  expect(settlement.chargedNano).toBe(settlement.row.chargedNano);
+  expect(all.rows).toEqual([]);
+  return { ...all, row: settlement.row };
 }
 
-const loseStore = () => db.sql.script("ALTER TABLE usage RENAME TO usage_away");
-const mendStore = () => db.sql.script("ALTER TABLE usage_away RENAME TO usage");
+const ABSURD = usageOf({ input_tokens: 100, output_tokens: -5 });
 
-describe("usage rows", () => {
-  test("are in the store once a flush is through", async () => {
-    const usage = writer();
-    usage.push(row("r1"));
-    expect(await stored()).toEqual([]);
-    await usage.flush();
-    expect(await stored()).toEqual(["r1"]);
+describe("a request that somebody pays for", () => {
+  test("is booked at its cost, and told what the account asks for it", async () => {
+    expect((await booked()).row).toMatchObject({
+      costNano: COST_NANO,
+      chargedNano: COST_NANO,
+      upstreamNano: LIST_NANO,
+      payer: "balance",
+      tariffId: TARIFF.id,
+      flags: [],
+      inputTokens: 100,
+      outputTokens: 10,
+      usageSource: "upstream",
+    });
   });
 
-  test("that wait together are written together", async () => {
-    const usage = writer();
-    for (const id of ["r1", "r2", "r3"]) usage.push(row(id));
-    await usage.flush();
-    expect(writes).toBe(1);
+  test("is over only when the booking is", async () => {
+    const { books } = setUp();
+    const booking = Promise.withResolvers<void>();
+    const till = { ...books.till, settle: () => booking.promise };
+    let isOver = false;
+    const settled = settle({ ...books, till }, recordOf(), ENDING)?.then(() => {
+      isOver = true;
+    });
+    await Bun.sleep(1);
+    expect(isOver).toBe(false);
+    booking.resolve();
+    await settled;
+    expect(isOver).toBe(true);
   });
 
-  test("are written without a flush when they have waited long enough", async () => {
-    const usage = writer({ gatherMs: 1 });
-    usage.push(row("r1"));
-    while ((await stored()).length === 0) await Bun.sleep(1);
-    usage.push(row("r2"));
-    while ((await stored()).length === 1) await Bun.sleep(1);
-    expect(writes).toBe(2);
+  test("is charged no more than was held, and is marked", async () => {
+    const { row } = await booked({}, { heldNano: 100n });
+    expect(row).toMatchObject({
+      costNano: COST_NANO,
+      chargedNano: 100n,
+      upstreamNano: LIST_NANO,
+      flags: ["overrun"],
+    });
   });
 
-  test("are written at once when there are enough for a batch, and never more than that in one", async () => {
-    const usage = writer({ batchRowsMax: 2 });
-    for (const id of ["r1", "r2", "r3", "r4", "r5"]) usage.push(row(id));
-    while ((await stored()).length < 5) await Bun.sleep(1);
-    expect(writes).toBe(3);
+  test("is marked when its answer was bounded to what the payer has", async () => {
+    expect((await booked({}, { isCapped: true })).row.flags).toEqual(["capped"]);
+    expect((await booked({}, { isCapped: true, heldNano: 1n })).row.flags).toEqual(["capped", "overrun"]);
   });
 
-  test("that come while a write is under way are part of the flush that follows", async () => {
-    const usage = writer({ batchRowsMax: 1 });
-    usage.push(row("r1"));
-    usage.push(row("r2"));
-    const flushing = usage.flush();
-    usage.push(row("r3"));
-    await flushing;
-    expect(await stored()).toContain("r2");
-    await usage.flush();
-    expect(await stored()).toEqual(["r1", "r2", "r3"]);
+  test("is charged for what it is counted to have used where its upstream says nothing", async () => {
+    const { row } = await booked({ usage: null, countOutput: async () => 20 });
+    expect(row).toMatchObject({ inputTokens: 9, outputTokens: 20, usageSource: "estimated" });
+    expect(row).toMatchObject({ chargedNano: 2n * 9n + 4n * 20n, flags: ["estimated"] });
   });
 
-  test("pushed twice are one", async () => {
-    const usage = writer();
-    usage.push(row("r1"));
-    await usage.flush();
-    usage.push(row("r1"));
-    await usage.flush();
-    expect(await stored()).toEqual(["r1"]);
+  test.each(["client_gone", "upstream_cut"] as const)(
+    "that ended as %s is charged for what came",
+    async (outcome) => {
+      const { row } = await booked({ outcome, usage: null, countOutput: async () => 5 });
+      expect(row).toMatchObject({ outputTokens: 5, usageSource: "partial", flags: ["partial"] });
+      expect(row.chargedNano).toBe(2n * 9n + 4n * 5n);
+    },
+  );
+
+  test("is charged for its input as estimated where nothing can be counted, and holds no money for ever", async () => {
+    const countOutput = () => Promise.reject(new Error("no tokenizer"));
+    const { row, warnings } = await booked({ usage: null, countOutput });
+    expect(row).toMatchObject({ inputTokens: 50, outputTokens: 0, chargedNano: 100n, flags: ["estimated"] });
+    expect(warnings).toEqual([
+      { event: "count_failed", fields: { request_id: "req_1", reason: "no tokenizer" } },
+    ]);
   });
 
-  test("are not written for nothing", async () => {
-    await writer().flush();
-    expect(writes).toBe(0);
+  test("that no account served costs nothing", async () => {
+    const usage = usageOf({ input_tokens: 7, output_tokens: 7 });
+    const { row } = await booked({ isServed: false, outcome: "failed", usage });
+    expect(row).toMatchObject({ costNano: 0n, chargedNano: 0n, upstreamNano: 0n, inputTokens: 0 });
+    expect(row).toMatchObject({ payer: "balance", tariffId: TARIFF.id, usageSource: "none" });
+  });
+
+  test.each([
+    [true, LIST_NANO],
+    [false, 0n],
+  ])(
+    "is not charged for attempts that failed, but accounts may ask for them (served: %p)",
+    async (isServed, list) => {
+      const failures = ["timeout", "reset", "bad_answer", "rate_limited", "connect", "server"] as const;
+      const { row } = await booked({ isServed }, {}, {}, failures);
+      expect(row.chargedNano).toBe(isServed ? COST_NANO : 0n);
+      // Three of them may have read the input, which was estimated at 50 tokens.
+      expect(row.upstreamNano).toBe(list + 3n * 50n);
+    },
+  );
+
+  test("whose count cannot be true is charged what it was expected to cost at most, and its account is blamed", async () => {
+    const { row, blamed, learnt, warnings } = await booked({ usage: ABSURD });
+    expect(row).toMatchObject({
+      costNano: 900n,
+      chargedNano: 900n,
+      upstreamNano: 900n,
+      flags: ["clamped"],
+      inputTokens: 0,
+      outputTokens: 0,
+    });
+    expect([blamed, learnt]).toEqual([["a1"], []]);
+    expect(warnings).toEqual([{ event: "absurd_usage", fields: { request_id: "req_1", account_id: "a1" } }]);
+  });
+
+  test("by the picture is charged by its size and quality", async () => {
+    const tariff = makeTariff({ image: "0.01", images: { "1024x1024": "0.03" } });
+    const request = requestOf("images.generations", { n: 2, size: "1024x1024" });
+    const ending = { usage: null, images: 2 };
+    const { row } = await booked(ending, { tariff, heldNano: 60_000_000n }, { request });
+    expect(row).toMatchObject({ images: 2, chargedNano: 60_000_000n, flags: [] });
   });
 });
 
-describe("while the store takes nothing", () => {
-  test("rows are kept, tried again by themselves, and none is lost or doubled", async () => {
-    const usage = writer({ gatherMs: 1, retryMs: 1, batchRowsMax: 2 });
-    await loseStore();
-    for (const id of ["r1", "r2", "r3"]) usage.push(row(id));
-    while (logged.length < 2) await Bun.sleep(1);
-    expect(logged[0]).toMatchObject({ level: "error", event: "usage_write_failed", rows: 3 });
-    await mendStore();
-    while ((await stored()).length < 3) await Bun.sleep(1);
-    await usage.flush();
-    expect(await stored()).toEqual(["r1", "r2", "r3"]);
-    const [sum] = await db.sql`SELECT SUM(requests) AS requests FROM usage_hour`;
-    expect(Number(sum?.requests)).toBe(3);
+describe("how long inputs are", () => {
+  test("is learnt from what an upstream counted", async () => {
+    const { learnt, blamed } = await booked();
+    expect([learnt, blamed]).toEqual([[100], []]);
   });
 
-  test("a flush says so instead of pretending", async () => {
-    const usage = writer();
-    await loseStore();
-    usage.push(row("r1"));
-    await expect(usage.flush()).rejects.toThrow("does not take");
-    await mendStore();
-    await usage.flush();
-    expect(await stored()).toEqual(["r1"]);
+  test("is not learnt from our own counts, from what was not served, or where the upstream kept a part", async () => {
+    expect((await booked({ usage: null, countOutput: async () => 1 })).learnt).toEqual([]);
+    expect((await booked({ isServed: false })).learnt).toEqual([]);
+    const request = requestOf("responses", { previous_response_id: "resp_1" });
+    expect((await booked({}, {}, { request })).learnt).toEqual([]);
+  });
+});
+
+describe("a request that nobody pays for", () => {
+  function rowOf(
+    ending: Partial<Ending> = {},
+    record: Partial<CallRecord> = {},
+    failures: FailureClass[] = [],
+  ) {
+    const { books, rows, settlements } = setUp();
+    const of = recordOf({ charge: null, ...record }, failures);
+    expect(settle(books, of, { ...ENDING, ...ending })).toBeNull();
+    expect(settlements).toEqual([]);
+    return rows[0];
+  }
+
+  test("is a row at once, with what it would have cost", () => {
+    expect(rowOf()).toMatchObject({
+      costNano: COST_NANO,
+      upstreamNano: LIST_NANO,
+      chargedNano: 0n,
+      payer: null,
+      tariffId: null,
+    });
   });
 
-  test("there is room for so many rows and no more, until it takes them again", async () => {
-    const usage = writer({ waitingRowsMax: 2 });
-    await loseStore();
-    expect(usage.hasRoom()).toBe(true);
-    usage.push(row("r1"));
-    expect(usage.hasRoom()).toBe(true);
-    usage.push(row("r2"));
-    expect(usage.hasRoom()).toBe(false);
-    await mendStore();
-    await usage.flush();
-    expect(usage.hasRoom()).toBe(true);
+  test("has no cost where its model has no price, or its upstream says nothing", () => {
+    expect(rowOf({}, { model: { ...MODEL, tariff: null } })).toMatchObject({ costNano: 0n });
+    expect(rowOf({ usage: null })).toMatchObject({ costNano: 0n, upstreamNano: 0n, usageSource: "none" });
+  });
+
+  test("has the cost of failed attempts, by the estimate of its input", () => {
+    expect(rowOf({}, {}, ["reset"])).toMatchObject({ upstreamNano: LIST_NANO + 30n });
+    expect(rowOf({ usage: null }, {}, ["reset"])).toMatchObject({ costNano: 0n, upstreamNano: 30n });
+  });
+
+  test("has no cost by a count that cannot be true, and is marked", () => {
+    const marked = { costNano: 0n, upstreamNano: 0n, flags: ["clamped"], inputTokens: 0 };
+    expect(rowOf({ usage: ABSURD })).toMatchObject(marked);
+    expect(rowOf({ usage: ABSURD }, { model: { ...MODEL, tariff: null } })).toMatchObject(marked);
+  });
+});
+
+describe("whatever the end", () => {
+  test("it is settled once, by the first", async () => {
+    const { books, settlements } = setUp();
+    const record = recordOf();
+    await settle(books, record, { ...ENDING, outcome: "client_gone" });
+    expect(settle(books, record, ENDING)).toBeNull();
+    expect(settlements.map(({ row }) => row.outcome)).toEqual(["client_gone"]);
+  });
+
+  test("it leaves no row of someone without a key", () => {
+    const { books, rows, settlements } = setUp();
+    const record = recordOf({ caller: null, charge: null });
+    expect(settle(books, record, ENDING)).toBeNull();
+    record.caller = callerWho("none");
+    expect(settle(books, record, ENDING)).toBeNull();
+    expect([rows, settlements]).toEqual([[], []]);
   });
 });

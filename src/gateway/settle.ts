@@ -1,87 +1,159 @@
-/** What a request used → one row, exactly once. Rows are written in batches, off the request's path. */
+/**
+ * The end of a request: what it used becomes one row and, where somebody pays, one booking, exactly once. Whoever
+ * pays is told the end only when it is booked.
+ */
 
-import type { Log } from "../observe/log.ts";
-import type { Db } from "../store/db.ts";
-import { insertUsage, type UsageRow } from "../store/usage.ts";
+import type { Till } from "../billing/till.ts";
+import type { ModelRequest } from "../interfaces/request.ts";
+import { isTextAlone } from "../metering/input-range.ts";
+import type { Nano } from "../money/nano.ts";
+import { costOf, listCostOf, type Metered, NOTHING_USED, type Tariff } from "../money/tariff.ts";
+import type { Pool } from "../pool/pool.ts";
+import { NO_MONEY, type UsageFlag, type UsageMoney } from "../store/usage-row.ts";
+import { failed } from "../upstreams/failure.ts";
+import type { Caller } from "./authenticate.ts";
+import type { Charge } from "./charge.ts";
+import type { Gateway } from "./gateway.ts";
+import { asTold, estimatedInput, isCredible, type Measured, measure, notBelieved } from "./meter.ts";
+import { type CallRecord, type Ending, rowOf } from "./record.ts";
+import type { Trace } from "./trace.ts";
 
-export interface UsageWriter {
-  push(row: UsageRow): void;
-  /** Resolves when everything pushed so far is in the store; rejects when the store does not take it. */
-  flush(): Promise<void>;
-  /** False while the store has been unable to take rows for so long that more would not fit in memory. */
-  hasRoom(): boolean;
+/** What of the gateway an end concerns. */
+export type Books = Pick<Gateway, "clock" | "log" | "estimates"> & {
+  till: Pick<Till, "push" | "settle">;
+  dispatcher: { pool: Pick<Pool, "brokeOff"> };
+};
+
+/** Null when there is nothing to wait for. The first call counts, later ones do nothing. */
+export function settle(gateway: Books, record: CallRecord, ending: Ending): Promise<void> | null {
+  if (record.isClosed) return null;
+  record.isClosed = true;
+  const { caller, charge, request } = record;
+  // Whoever has no key has no record either: it could be filled by anyone.
+  if (caller === null) return null;
+  if (charge !== null && request !== null) return book(gateway, record, caller, request, charge, ending);
+  const told = toldOf(record, ending);
+  const money = uncharged(gateway, record, told);
+  gateway.till.push(rowOf(record, caller, ending, told, money, now(gateway)));
+  return null;
 }
 
-export interface UsageWriterOptions {
-  db: Db;
-  log: Log;
-  /** A row waits no longer than this for company. */
-  gatherMs: number;
-  batchRowsMax: number;
-  waitingRowsMax: number;
-  /** After a failed write. */
-  retryMs: number;
+function toldOf({ endpoint, model, request }: CallRecord, { usage, images }: Ending): Measured {
+  const isBelieved =
+    usage === null ||
+    request === null ||
+    isCredible(usage, endpoint.name, request, model ?? { contextTokens: null, outputTokensMax: null });
+  return isBelieved ? asTold(usage, images) : notBelieved(images);
 }
 
-export function openUsageWriter(options: UsageWriterOptions): UsageWriter {
-  const { db, log } = options;
-  let waiting: UsageRow[] = [];
-  let pushedRows = 0;
-  let writtenRows = 0;
-  let armed = false;
-  let writing: Promise<void> | null = null;
-
-  function arm(ms: number): void {
-    if (armed) return;
-    armed = true;
-    setTimeout(() => {
-      armed = false;
-      void write();
-    }, ms);
+async function book(
+  gateway: Books,
+  record: CallRecord,
+  caller: Caller,
+  request: ModelRequest,
+  charge: Charge,
+  ending: Ending,
+): Promise<void> {
+  const measured = ending.isServed
+    ? await measuredBy(gateway, record, request, charge, ending)
+    : asTold(null, 0);
+  if (measured.isAbsurd) blame(gateway, record);
+  else if (measured.source === "upstream" && isTextAlone(request)) {
+    const size = { ...request.inputSize, textBytes: request.inputReach().textBytes };
+    gateway.estimates.learn(request.publicModel, size, measured.tokens.inputTokens);
   }
+  const money = moneyOf(record, request, charge, measured, ending.isServed);
+  const row = rowOf(record, caller, ending, measured, money, now(gateway));
+  await gateway.till.settle({ row, chargedNano: money.chargedNano });
+}
 
-  function write(): Promise<void> {
-    writing ??= writeBatches().finally(() => {
-      writing = null;
-      if (waiting.length > 0) arm(options.gatherMs);
-    });
-    return writing;
+async function measuredBy(
+  { log }: Books,
+  { call, endpoint, model }: CallRecord,
+  request: ModelRequest,
+  charge: Charge,
+  ending: Ending,
+): Promise<Measured> {
+  const isWhole = ending.outcome !== "client_gone" && ending.outcome !== "upstream_cut";
+  const bounds = model ?? { contextTokens: null, outputTokensMax: null };
+  try {
+    return await measure({ ...ending, isWhole }, endpoint.name, request, bounds);
+  } catch (error) {
+    // Whatever kept us from counting must not keep the money held.
+    const reason = error instanceof Error ? error.message : "unknown";
+    log.error("count_failed", { request_id: call.requestId, reason });
+    return estimatedInput(charge.inputTokens, ending.images);
   }
+}
 
-  async function writeBatches(): Promise<void> {
-    while (waiting.length > 0) {
-      const batch = waiting.slice(0, options.batchRowsMax);
-      try {
-        await insertUsage(db, batch);
-      } catch (error) {
-        // Kept and tried again: inserting is idempotent by request id.
-        log.error("usage_write_failed", {
-          rows: waiting.length,
-          reason: error instanceof Error ? error.message : "unknown",
-        });
-        await Bun.sleep(options.retryMs);
-        return;
-      }
-      waiting = waiting.slice(batch.length);
-      writtenRows += batch.length;
-    }
+function moneyOf(
+  { trace }: CallRecord,
+  request: ModelRequest,
+  charge: Charge,
+  measured: Measured,
+  isServed: boolean,
+): UsageMoney {
+  const { tariff, heldNano, payer } = charge;
+  const wastedNano = wasted(trace, tariff, () => charge.inputTokens);
+  const flags: UsageFlag[] = [...measured.flags];
+  if (charge.isCapped) flags.push("capped");
+  const base = { payer, tariffId: tariff.id, flags };
+  if (!isServed) return { ...base, costNano: 0n, chargedNano: 0n, upstreamNano: wastedNano };
+  // A count that cannot be true is worth what the request was expected to cost at most, and no more.
+  if (measured.isAbsurd) {
+    const { doubtNano } = charge;
+    return { ...base, costNano: doubtNano, chargedNano: doubtNano, upstreamNano: doubtNano + wastedNano };
   }
-
+  const used: Metered = { ...measured.tokens, imageKind: request.imageKind };
+  const costNano = costOf(tariff, used);
+  if (costNano > heldNano) flags.push("overrun");
   return {
-    push(row) {
-      waiting.push(row);
-      pushedRows++;
-      if (waiting.length >= options.batchRowsMax) void write();
-      else arm(options.gatherMs);
-    },
-    async flush() {
-      const wantedRows = pushedRows;
-      while (writtenRows < wantedRows) {
-        const before = writtenRows;
-        await write();
-        if (writtenRows === before) throw new Error("the store does not take usage rows");
-      }
-    },
-    hasRoom: () => waiting.length < options.waitingRowsMax,
+    ...base,
+    costNano,
+    chargedNano: costNano > heldNano ? heldNano : costNano,
+    upstreamNano: listCostOf(tariff, used) + wastedNano,
   };
+}
+
+/** Failures after which an upstream may have done the work, and will ask for it: the input at least. */
+const MAY_BE_CHARGED: ReadonlySet<string> = new Set(["timeout", "reset", "bad_answer"]);
+
+/** How many failed attempts an upstream may have worked on. */
+export function workedInVain({ attempts }: Trace): number {
+  return attempts.filter(({ failure }) => failure !== null && MAY_BE_CHARGED.has(failure)).length;
+}
+
+function wasted(trace: Trace, tariff: Tariff, estimate: () => number): Nano {
+  const count = workedInVain(trace);
+  return count === 0 ? 0n : BigInt(count) * listCostOf(tariff, { ...NOTHING_USED, inputTokens: estimate() });
+}
+
+/** What it would have cost: for windows of money and for reports. */
+function uncharged(
+  { estimates }: Pick<Gateway, "estimates">,
+  { model, request, trace }: CallRecord,
+  { tokens, flags, source }: Measured,
+): UsageMoney {
+  const tariff = model?.tariff ?? null;
+  if (tariff === null || request === null) return { ...NO_MONEY, flags };
+  const wastedNano = wasted(trace, tariff, () => estimates.estimate(request.publicModel, request.inputSize));
+  // A count that cannot be true is worth nothing where nobody holds money.
+  const isKnown = flags.length === 0 && (source !== "none" || tokens.images > 0);
+  if (!isKnown) return { ...NO_MONEY, upstreamNano: wastedNano, flags };
+  const used: Metered = { ...tokens, imageKind: request.imageKind };
+  return {
+    ...NO_MONEY,
+    costNano: costOf(tariff, used),
+    upstreamNano: listCostOf(tariff, used) + wastedNano,
+  };
+}
+
+/** An account whose counts cannot be true is used less, and after a few of them not at all for a while. */
+function blame({ log, dispatcher }: Books, { call, trace }: CallRecord): void {
+  log.warn("absurd_usage", { request_id: call.requestId, account_id: trace.route?.account.id ?? null });
+  if (trace.route !== null) dispatcher.pool.brokeOff(trace.route, failed("bad_answer", "absurd usage"));
+}
+
+function now({ clock }: Books): { atMs: number; monotonicMs: number } {
+  return { atMs: clock.nowMs(), monotonicMs: clock.monotonicMs() };
 }

@@ -9,12 +9,13 @@ import { openResponsesReader } from "../interfaces/responses-stream.ts";
 import type { Audience } from "../interfaces/upstream-error.ts";
 import type { TokenUsage } from "../interfaces/usage.ts";
 import type { Account } from "../policy/snapshot.ts";
-import { settlePending } from "../store/usage.ts";
+import { settlePending, type UsageTokens } from "../store/usage.ts";
 import { brokenOffError, clientError, failed, type UpstreamFailure } from "../upstreams/failure.ts";
 import { allowInterface } from "./admit.ts";
 import { authenticate } from "./authenticate.ts";
 import { eventStreamHeaders } from "./deliver.ts";
 import type { Call, Gateway } from "./gateway.ts";
+import { asTold } from "./meter.ts";
 import { bodyOf, openRelay } from "./relay.ts";
 import type { ResponseRoute } from "./response-routes.ts";
 import { ask, askForStream, clientGone, type Exchange } from "./send.ts";
@@ -50,6 +51,8 @@ export async function callStoredResponse(
   const route = await gateway.responses.find(stored.responseId, caller.key.id);
   const account = route && caller.group.accounts.find(({ id }) => id === route.accountId);
   if (!route || !account) throw notFound(stored.responseId);
+  // Once it is gone, what it used cannot be asked for any more.
+  if (stored.method === "DELETE" && route.look !== undefined && !(await route.look())) throw stillUnderWay();
   return await forward(gateway, call, stored, route, account);
 }
 
@@ -64,6 +67,7 @@ async function forward(
   const exchange = exchangeFor(gateway, call, stored, route, account, wantsEvents);
   if (wantsEvents) return streamBack(gateway, call, stored, route, exchange);
   const asked = await ask(gateway.dispatcher, exchange);
+  if (asked.kind === "left") throw clientGone();
   if (asked.kind === "failed") throw refusalOf(asked.failure, stored, route);
   const { bytes } = asked;
   const answer = readAnswer(bytes, "responses", audienceOf(stored, route), gateway.dispatcher.jsonDepthMax);
@@ -148,11 +152,12 @@ async function streamBack(
     openSpareReader: openReader,
     requestId: call.requestId,
     onDisconnect: "cancel",
+    isPaid: false,
     needsDataEvents: false,
     describeFailure: (failure) => brokenOffError(failure, audienceOf(stored, route)),
     settle(end) {
-      if (end.kind !== "complete") return;
-      settleBackground(gateway, stored, route, end.reader.outcome, end.reader.usage).catch(
+      if (end.kind !== "complete") return null;
+      return settleBackground(gateway, stored, route, end.reader.outcome, end.reader.usage).catch(
         (error: unknown) => {
           gateway.log.error("background_settle_failed", {
             request_id: route.requestId,
@@ -161,6 +166,9 @@ async function streamBack(
         },
       );
     },
+    checkpoint: null,
+    mayDrain: () => false,
+    leftDrain() {},
     cutOff: call.cutOff,
     pulse: gateway.pulse,
     monotonicMs: clock.monotonicMs,
@@ -178,23 +186,34 @@ async function settleBackground(
   usage: TokenUsage | null,
 ): Promise<void> {
   const ended = ENDED.find((outcome) => outcome === status);
-  if (!route.pending || ended === undefined) return;
-  await gateway.usage.flush();
-  await settlePending(gateway.db, route.requestId, { ...NO_TOKENS, ...usage, images: 0 }, ended);
+  if (ended === undefined) return;
+  // It is paid for, and whoever follows it books it.
+  if (route.look !== undefined) {
+    await route.look();
+    return;
+  }
+  if (!route.pending) return;
+  await gateway.till.flush();
+  await settlePending(gateway.db, route.requestId, usage === null ? null : tokensOf(usage), ended);
   gateway.responses.remember(stored.responseId, { ...route, pending: false });
 }
 
 const ENDED = ["completed", "incomplete", "failed", "cancelled"] as const;
-const NO_TOKENS: TokenUsage = {
-  inputTokens: 0,
-  cachedTokens: 0,
-  cacheWriteTokens: 0,
-  outputTokens: 0,
-  reasoningTokens: 0,
-};
+
+function tokensOf(usage: TokenUsage): UsageTokens {
+  return asTold(usage, 0).tokens;
+}
 
 function audienceOf(stored: StoredCall, route: ResponseRoute): Audience {
   return { ...route, mentions: (word) => word === stored.responseId };
+}
+
+function stillUnderWay(): ApiError {
+  return new ApiError(
+    "invalid_request",
+    "This response is still being made, and is paid for when it has ended. Cancel it first, then delete it.",
+    { param: "response_id" },
+  );
 }
 
 function notFound(responseId: string): ApiError {

@@ -98,6 +98,12 @@ export function failAttempt(trace: Trace, failure: UpstreamFailure, nowMs: numbe
   last.reason = failure.reason;
 }
 
+/** An account has the request, and has not failed it. */
+export function isAtWork({ attempts }: Trace): boolean {
+  const last = attempts.at(-1);
+  return last !== undefined && last.failure === null;
+}
+
 /** Since the request came in. */
 export function firstByteMs({ attempts }: Trace): number | null {
   return attempts.at(-1)?.firstByteMs ?? null;

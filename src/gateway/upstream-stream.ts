@@ -151,8 +151,8 @@ export function openUpstreamStream(
   const stream: UpstreamStream = {
     reader,
     lastDataMs: () => lastDataMs,
-    pause: line.pause,
-    resume: line.resume,
+    pause: () => line.pause(),
+    resume: () => line.resume(),
     closing() {
       if (!isOver || isClosed) return null;
       return new Promise((resolve) => {

@@ -1,49 +1,47 @@
-import { afterEach, beforeEach, describe, expect, test } from "bun:test";
-import { openLog } from "../observe/log.ts";
+import { expect, test } from "bun:test";
+import { eachEngine } from "../../test/postgres.ts";
+import { foldDays } from "../billing/fold-days.ts";
+import { lockPurses, moveHeld } from "../billing/purses.ts";
+import { makeTill } from "../billing/till.test-support.ts";
+import { openLimiter } from "../limits/limiter.ts";
 import { compileSnapshot } from "../policy/snapshot.ts";
-import { DEFAULT_QUEUE, NO_BILLING, NO_LIMITS } from "../records.ts";
-import { type Db, openDb } from "../store/db.ts";
-import { migrate } from "../store/migrate.ts";
-import type { UsageRow } from "../store/usage.ts";
+import { type CallerLimits, DEFAULT_QUEUE, type GroupBilling, NO_BILLING, NO_LIMITS } from "../records.ts";
+import { type Db, transaction } from "../store/db.ts";
+import { putPlan } from "../store/plans.ts";
+import { putSubscription } from "../store/subscriptions.ts";
+import { settlePending, type UsageRow } from "../store/usage.ts";
+import { usageRow } from "../store/usage-row.test-support.ts";
+import { putUser } from "../store/users.ts";
+import { writeWallets } from "../store/wallets.ts";
 import type { Caller } from "./authenticate.ts";
-import { openUsageWriter, type UsageWriter } from "./settle.ts";
+import { subjectsOf } from "./own-limits.ts";
 import { reportUsage } from "./usage-report.ts";
 
+const HOUR_MS = 3_600_000;
+const DAY_MS = 24 * HOUR_MS;
 const MIDNIGHT_MS = Date.parse("2026-09-01T00:00:00Z");
-const NOW_MS = MIDNIGHT_MS + 5 * 3_600_000;
+const NOW_MS = MIDNIGHT_MS + 5 * HOUR_MS;
+const NOW_S = NOW_MS / 1000;
 
-let db: Db;
-let usage: UsageWriter;
+interface Changes {
+  expiresAtMs?: number;
+  userId?: string;
+  billing?: Partial<GroupBilling>;
+  keyLimits?: Partial<CallerLimits>;
+  perKeyLimits?: Partial<CallerLimits>;
+}
 
-beforeEach(async () => {
-  db = await openDb("sqlite::memory:");
-  await migrate(db);
-  usage = openUsageWriter({
-    db,
-    log: openLog(
-      () => 0,
-      () => {},
-    ),
-    gatherMs: 3_600_000,
-    batchRowsMax: 100,
-    waitingRowsMax: 100,
-    retryMs: 0,
-  });
-});
-
-afterEach(() => db.close());
-
-function caller(expiresAtMs: number | null = null): Caller {
+function caller({ expiresAtMs, userId, billing, keyLimits, perKeyLimits }: Changes = {}): Caller {
   const record = {
     id: "g1",
     name: "team",
     interfaces: ["chat" as const, "images" as const],
     models: [],
     accounts: [],
-    billing: NO_BILLING,
+    billing: { ...NO_BILLING, ...billing },
     onDisconnect: "cancel" as const,
-    limits: NO_LIMITS,
-    groupLimits: NO_LIMITS,
+    limits: { ...NO_LIMITS, ...perKeyLimits },
+    groupLimits: { ...NO_LIMITS, concurrency: 9 },
     queue: DEFAULT_QUEUE,
     createdAtMs: 1,
   };
@@ -57,51 +55,26 @@ function caller(expiresAtMs: number | null = null): Caller {
     id: "k1",
     name: "laptop",
     publicId: "AbCd1234",
-    userId: null,
+    userId: userId ?? null,
     groupId: "g1",
-    expiresAtMs,
-    limits: NO_LIMITS,
-    userLimits: NO_LIMITS,
+    expiresAtMs: expiresAtMs ?? null,
+    limits: { ...NO_LIMITS, ...keyLimits },
+    userLimits: { ...NO_LIMITS, rpm: 100 },
     createdAtMs: 1_790_000_000_999,
   };
   return { key, group };
 }
 
-let requests = 0;
-const row = (change: Partial<UsageRow> = {}): UsageRow => ({
-  requestId: `req_${++requests}`,
-  atMs: NOW_MS,
-  keyId: "k1",
-  userId: null,
-  groupId: "g1",
-  accountId: "a1",
-  interface: "chat",
-  endpoint: "chat.completions",
-  publicModel: "fast",
-  upstreamModel: "up",
-  stream: false,
-  status: 200,
-  outcome: "completed",
-  errorCode: null,
-  inputTokens: 10,
-  cachedTokens: 4,
-  cacheWriteTokens: 0,
-  outputTokens: 5,
-  reasoningTokens: 2,
-  images: 1,
-  usageSource: "upstream",
-  attempts: 1,
-  firstByteMs: 1,
-  durationMs: 2,
-  waitMs: 0,
-  trace: null,
-  responseId: null,
-  upstreamRequestId: null,
-  ...change,
-});
+const row = (change: Partial<UsageRow> = {}) =>
+  usageRow({ atMs: NOW_MS, costNano: 1_500_000_000n, chargedNano: 2_000n, ...change });
 
-function report(who = caller()) {
-  return reportUsage({ clock: { nowMs: () => NOW_MS, monotonicMs: () => 0 }, db, usage }, who);
+function openReport(db: Db) {
+  const clock = { nowMs: () => NOW_MS, monotonicMs: () => 0 };
+  const till = makeTill(db, { clock });
+  const limiter = openLimiter(clock);
+  const report = (who = caller(), query = "") =>
+    reportUsage({ clock, db, till, limiter }, who, new URLSearchParams(query));
+  return { till, limiter, report };
 }
 
 const NOTHING = {
@@ -110,58 +83,251 @@ const NOTHING = {
   refused_requests: 0,
   input_tokens: 0,
   cached_tokens: 0,
+  cache_write_tokens: 0,
   output_tokens: 0,
   reasoning_tokens: 0,
   total_tokens: 0,
   images: 0,
+  cost: "0.00",
+  charged: "0.00",
 };
 
-describe("what a key has used", () => {
-  test("is nothing at first, and says whose key it is", async () => {
+const ONE = {
+  ...NOTHING,
+  requests: 1,
+  input_tokens: 10,
+  cached_tokens: 4,
+  cache_write_tokens: 1,
+  output_tokens: 5,
+  reasoning_tokens: 2,
+  total_tokens: 15,
+  cost: "1.50",
+  charged: "0.000002",
+};
+
+async function addUser(db: Db): Promise<void> {
+  const user = { id: "u1", email: "a@b.c", role: "user", passwordHash: null, createdAtMs: 1 } as const;
+  await putUser(db, { ...user, limits: NO_LIMITS });
+}
+
+eachEngine(({ open }) => {
+  test("a report of nothing says whose key it is, and that nothing is charged", async () => {
+    const { report } = openReport(await open());
     expect(await report()).toEqual({
       object: "gateway.usage",
+      version: 1,
       key: { id: "AbCd1234", name: "laptop", created_at: 1_790_000_000, expires_at: null },
       group: { name: "team", interfaces: ["chat", "images"] },
-      usage: { today: { since: MIDNIGHT_MS / 1000, ...NOTHING }, total: NOTHING },
+      billing: { mode: "none", currency: "USD" },
+      limits: {
+        key: { rpm: null, tpm: null, concurrency: null, windows: [] },
+        user: null,
+        group: { rpm: null, tpm: null, concurrency: { limit: 9, used: 0, remaining: 9 }, windows: [] },
+      },
+      usage: {
+        today: { since: MIDNIGHT_MS / 1000, ...NOTHING },
+        range: {
+          from: (MIDNIGHT_MS - 29 * DAY_MS) / 1000,
+          to: (MIDNIGHT_MS + DAY_MS) / 1000,
+          granularity: "day",
+          ...NOTHING,
+          by_model: [],
+          points: [],
+        },
+        total: NOTHING,
+      },
       isValid: true,
       planName: "team",
+      remaining: null,
+      unit: "USD",
     });
-    expect((await report(caller(1_800_000_000_500))).key.expires_at).toBe(1_800_000_000);
+    expect((await report(caller({ expiresAtMs: 1_800_000_000_500 }))).key.expires_at).toBe(1_800_000_000);
   });
 
-  test("counts what was just recorded and is still on its way to the store", async () => {
-    usage.push(row());
-    expect((await report()).usage.total).toEqual({
-      requests: 1,
-      failed_requests: 0,
-      refused_requests: 0,
-      input_tokens: 10,
-      cached_tokens: 4,
-      output_tokens: 5,
-      reasoning_tokens: 2,
-      total_tokens: 15,
-      images: 1,
-    });
+  test("what was just recorded and is still on its way to the store counts", async () => {
+    const { till, report } = openReport(await open());
+    till.push(row());
+    expect((await report()).usage.total).toEqual(ONE);
   });
 
-  test("tells today, from midnight UTC, from before", async () => {
-    usage.push(row({ atMs: MIDNIGHT_MS - 1 }));
-    usage.push(row({ atMs: MIDNIGHT_MS }));
-    usage.push(row());
+  test("today, from midnight UTC, is told from before", async () => {
+    const { till, report } = openReport(await open());
+    till.push(row({ atMs: MIDNIGHT_MS - 1 }));
+    till.push(row({ atMs: MIDNIGHT_MS }));
+    till.push(row());
     const { today, total } = (await report()).usage;
     expect(today.requests).toBe(2);
     expect(total.requests).toBe(3);
   });
 
-  test("tells failed and refused requests", async () => {
-    usage.push(row({ outcome: "failed" }));
-    usage.push(row({ outcome: "refused" }));
-    usage.push(row());
-    expect((await report()).usage.total).toMatchObject({ failed_requests: 1, refused_requests: 1 });
+  test("failed and refused requests are told, and other keys' are not", async () => {
+    const { till, report } = openReport(await open());
+    till.push(row({ outcome: "failed" }));
+    till.push(row({ outcome: "refused" }));
+    till.push(row());
+    till.push(row({ keyId: "k2" }));
+    expect((await report()).usage.total).toMatchObject({
+      requests: 2,
+      failed_requests: 1,
+      refused_requests: 1,
+    });
   });
 
-  test("is not what other keys have used", async () => {
-    usage.push(row({ keyId: "k2" }));
-    expect((await report()).usage.total).toEqual(NOTHING);
+  test("the range that is asked for is told by model, and by day or hour", async () => {
+    const { till, report } = openReport(await open());
+    till.push(row({ atMs: MIDNIGHT_MS - 2 * DAY_MS }));
+    till.push(row({ atMs: MIDNIGHT_MS - DAY_MS, publicModel: "slow", costNano: 9_000_000_000n }));
+    till.push(row({ atMs: MIDNIGHT_MS - DAY_MS + HOUR_MS }));
+    till.push(row());
+    const days = (await report(caller(), "from=2026-08-31&to=2026-09-01")).usage.range;
+    expect(days).toMatchObject({ granularity: "day", requests: 3, cost: "12.00" });
+    expect(days.points.map(({ start, requests }) => [start, requests])).toEqual([
+      [(MIDNIGHT_MS - DAY_MS) / 1000, 2],
+      [MIDNIGHT_MS / 1000, 1],
+    ]);
+    expect(days.by_model.map(({ model, cost }) => [model, cost])).toEqual([
+      ["slow", "9.00"],
+      ["fast", "3.00"],
+    ]);
+    const hours = (await report(caller(), "from=2026-08-31&to=2026-08-31&granularity=hour")).usage.range;
+    expect(hours.points).toEqual([
+      { start: (MIDNIGHT_MS - DAY_MS) / 1000, ...ONE, cost: "9.00" },
+      { start: (MIDNIGHT_MS - DAY_MS + HOUR_MS) / 1000, ...ONE },
+    ]);
+  });
+
+  test("it is the same before and after the days are folded, and after a late settlement", async () => {
+    const db = await open();
+    const { till, report } = openReport(db);
+    const pending = row({ atMs: MIDNIGHT_MS - 9 * DAY_MS, outcome: "pending" });
+    till.push(pending);
+    for (let days = 0; days < 20; days++) till.push(row({ atMs: NOW_MS - days * DAY_MS - days * HOUR_MS }));
+    const before = (await report()).usage;
+    expect(before.range.points.length).toBeGreaterThan(15);
+    await foldDays(db, NOW_MS, true);
+    expect((await report()).usage).toEqual(before);
+    await settlePending(db, pending.requestId, { ...pending, outputTokens: 105 }, "completed");
+    const settled = (await report()).usage;
+    expect(settled.total.output_tokens).toBe(before.total.output_tokens + 100);
+    await foldDays(db, NOW_MS, false);
+    expect((await report()).usage).toEqual(settled);
+  });
+
+  test("a balance is told with what is held of it", async () => {
+    const db = await open();
+    await addUser(db);
+    await writeWallets(db, [["u1", { balanceNano: 12_500_000_001n, heldNano: 500_000_000n }]]);
+    const { report } = openReport(db);
+    const paid = { billing: { charge: "balance" as const } };
+    const mine = await report(caller({ ...paid, userId: "u1" }));
+    expect(mine.billing).toEqual({
+      mode: "balance",
+      currency: "USD",
+      balance: "12.500000001",
+      held: "0.50",
+      available: "12.000000001",
+    });
+    expect([mine.remaining, mine.unit, mine.planName]).toEqual([12.000000001, "USD", "team"]);
+    expect((await report(caller({ ...paid, userId: "nobody" }))).remaining).toBe(0);
+    expect((await report(caller(paid))).remaining).toBe(0);
+  });
+
+  test("subscriptions are told window by window; those that the group does not take are left out", async () => {
+    const db = await open();
+    await addUser(db);
+    for (const [id, name] of [
+      ["p1", "pro"],
+      ["p2", "other"],
+    ] as const) {
+      await putPlan(db, {
+        id,
+        name,
+        timeZone: "UTC",
+        windows: [
+          { per: "day", usd: "2.00", counted: "calendar" },
+          { per: "month", usd: "20.00", counted: "calendar" },
+        ],
+        createdAtMs: 1,
+      });
+      await putSubscription(db, {
+        id: `s-${id}`,
+        userId: "u1",
+        planId: id,
+        startsAtMs: MIDNIGHT_MS - 40 * DAY_MS,
+        endsAtMs: null,
+        renews: "none",
+        priority: 1,
+        status: "active",
+        createdAtMs: 1,
+      });
+    }
+    await transaction(db, async (tx) => {
+      await lockPurses(tx, ["u1"], NOW_MS);
+      await moveHeld(tx, [{ subscriptionId: "s-p1", atMs: NOW_MS, heldNano: 250_000_000n, usedNano: 0n }]);
+    });
+    const { report } = openReport(db);
+    const billing = { charge: "subscription" as const, plans: ["pro"] };
+    const mine = await report(caller({ userId: "u1", billing }));
+    const window = { used: "0.00", held: "0.25" };
+    expect(mine.billing).toEqual({
+      mode: "subscription",
+      currency: "USD",
+      subscriptions: [
+        {
+          plan: "pro",
+          ends_at: null,
+          windows: [
+            {
+              per: "day",
+              limit: "2.00",
+              ...window,
+              remaining: "1.75",
+              resets_at: (MIDNIGHT_MS + DAY_MS) / 1000,
+            },
+            {
+              per: "month",
+              limit: "20.00",
+              ...window,
+              remaining: "19.75",
+              resets_at: Date.parse("2026-10-01T00:00:00Z") / 1000,
+            },
+          ],
+        },
+      ],
+    });
+    expect([mine.remaining, mine.planName]).toEqual([1.75, "pro"]);
+    expect((await report(caller({ userId: "u1", billing: { ...billing, plans: null } }))).remaining).toBe(
+      3.75,
+    );
+    const none = await report(caller({ billing }));
+    expect([none.remaining, none.planName, none.billing]).toEqual([
+      0,
+      "team",
+      { mode: "subscription", currency: "USD", subscriptions: [] },
+    ]);
+  });
+
+  test("limits are told with what is left: of the key's own and its group's the tighter", async () => {
+    const { limiter, report } = openReport(await open());
+    const who = caller({
+      userId: "u1",
+      keyLimits: { rpm: 10, windows: [{ perMs: DAY_MS, requests: 5, tokens: null, nano: 3_000_000_000 }] },
+      perKeyLimits: { rpm: 4, tpm: 1_000, concurrency: 2 },
+    });
+    limiter.admit(subjectsOf(who), 100, 1_000_000_000);
+    const { key, user, group } = (await report(who)).limits;
+    expect(key.rpm).toEqual({ limit: 4, used: 1, remaining: 3, resets_at: NOW_S + 60 });
+    expect(key.tpm).toMatchObject({ limit: 1_000, used: 100, remaining: 900 });
+    expect(key.concurrency).toEqual({ limit: 2, used: 1, remaining: 1 });
+    expect(key.windows).toMatchObject([
+      {
+        per_seconds: 86_400,
+        requests: { limit: 5, used: 1, remaining: 4 },
+        tokens: null,
+        usd: { limit: "3.00", used: "1.00", remaining: "2.00" },
+      },
+    ]);
+    expect(user?.rpm).toMatchObject({ limit: 100, remaining: 99 });
+    expect(group.concurrency).toEqual({ limit: 9, used: 1, remaining: 8 });
   });
 });

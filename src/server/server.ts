@@ -57,8 +57,14 @@ export function startServer(options: ServerOptions): Server {
         clientAddress: () => server.requestIP(request)?.address ?? "unknown",
         cutOff: () => server.timeout(request, CUT_OFF_SECONDS),
       };
-      const response = await go(call, destination, queryAt === -1 ? "" : url.slice(queryAt + 1), server);
-      return draining && (response.ok || request.body === null) ? closing(response) : response;
+      const query = queryAt === -1 ? "" : url.slice(queryAt + 1);
+      const untimed = untimedIfSlow(request, server);
+      try {
+        const response = await go(call, destination, query);
+        return draining && (response.ok || request.body === null) ? closing(response) : response;
+      } finally {
+        untimed.end();
+      }
     } catch (thrown) {
       const error = asApiError(thrown);
       if (error.status === 500) logFault(gateway.log, requestId, thrown);
@@ -66,31 +72,22 @@ export function startServer(options: ServerOptions): Server {
     }
   }
 
-  function go(
-    call: Call,
-    destination: Destination,
-    query: string,
-    server: BunServer,
-  ): Promise<Response> | Response {
+  function go(call: Call, destination: Destination, query: string): Promise<Response> | Response {
     switch (destination.kind) {
       case "model_call":
-        return unhurried(call, server, callModel(gateway, call, destination.endpoint));
+        return callModel(gateway, call, destination.endpoint);
       case "stored_response":
-        return unhurried(
-          call,
-          server,
-          callStoredResponse(gateway, call, {
-            ...destination,
-            method: methodOf(call.request),
-            query: new URLSearchParams(query),
-          }),
-        );
+        return callStoredResponse(gateway, call, {
+          ...destination,
+          method: methodOf(call.request),
+          query: new URLSearchParams(query),
+        });
       case "models":
         return answer(call, (caller) => listModels(caller.group));
       case "model":
         return answer(call, (caller) => getModel(caller.group, destination.id));
       case "usage":
-        return answer(call, (caller) => reportUsage(gateway, caller));
+        return answer(call, (caller) => reportUsage(gateway, caller, new URLSearchParams(query)));
       case "request":
         return answer(call, (caller) => reportRequest(gateway, caller, destination.id));
       case "responses_socket":
@@ -112,18 +109,18 @@ export function startServer(options: ServerOptions): Server {
    * The runtime's idle timer would cut a client that sends slowly or waits for a slow answer, so it is stopped when
    * half of its time is over. Once there is an answer it runs again, or an idle connection would be kept for ever.
    */
-  async function unhurried(call: Call, server: BunServer, work: Promise<Response>): Promise<Response> {
+  function untimedIfSlow(request: Request, server: BunServer): { end(): void } {
     let untimed = false;
     const slow = options.alarms.set(options.idleTimeoutSeconds * 500, () => {
       untimed = true;
-      server.timeout(call.request, 0);
+      server.timeout(request, 0);
     });
-    try {
-      return await work;
-    } finally {
-      options.alarms.cancel(slow);
-      if (untimed) server.timeout(call.request, options.idleTimeoutSeconds);
-    }
+    return {
+      end() {
+        options.alarms.cancel(slow);
+        if (untimed) server.timeout(request, options.idleTimeoutSeconds);
+      },
+    };
   }
 
   /** A small JSON answer for whoever holds a key. */

@@ -1,0 +1,156 @@
+/**
+ * A response that its upstream goes on making when nobody reads it. Where somebody pays, the gateway asks after it
+ * until it has ended, and books what it used; until then its money is held. One that takes too long is cancelled.
+ * Should this process die first, recovery charges the input alone.
+ */
+
+import { readAnswer } from "../interfaces/answer.ts";
+import { countAnswer } from "../metering/count-request.ts";
+import type { Route } from "../policy/snapshot.ts";
+import { audienceOf } from "./dispatch.ts";
+import type { Gateway } from "./gateway.ts";
+import type { CallRecord, Ending } from "./record.ts";
+import { ask, type Whole } from "./send.ts";
+import { settle } from "./settle.ts";
+
+const FIRST_PAUSE_MS = 500;
+const PAUSE_MS_MAX = 15_000;
+/** For the last look before the process ends. */
+const LAST_LOOK_MS = 2_000;
+const NO_HEADERS = new Headers();
+/** Nobody waits for these answers, so nobody leaves. */
+const NOBODY = { signal: new AbortController().signal };
+
+const ENDED = ["completed", "incomplete", "failed", "cancelled"] as const;
+
+type Standing =
+  | { kind: "ended"; outcome: (typeof ENDED)[number]; answer: ReturnType<typeof readAnswer> }
+  | { kind: "gone" }
+  | { kind: "running" };
+
+/**
+ * Its own promise: the request it belongs to has been answered. `ending` is how it stood then; what its client had
+ * heard by then is counted if the upstream never tells.
+ */
+export async function followToEnd(
+  gateway: Gateway,
+  record: CallRecord,
+  responseId: string,
+  ending: Ending,
+): Promise<void> {
+  const pause = openPause();
+  const over = gateway.underWay.enter(pause.stop);
+  try {
+    await follow(gateway, record, responseId, ending, pause);
+  } finally {
+    over();
+  }
+}
+
+async function follow(
+  gateway: Gateway,
+  record: CallRecord,
+  responseId: string,
+  ending: Ending,
+  pause: Pause,
+): Promise<void> {
+  const { caller } = record;
+  const { route } = record.trace;
+  const close = async (standing: Standing): Promise<void> => {
+    const answer = standing.kind === "ended" && standing.answer.kind === "answer" ? standing.answer : null;
+    await settle(gateway, record, {
+      ...ending,
+      outcome: standing.kind === "ended" ? standing.outcome : "upstream_cut",
+      usage: answer?.usage ?? null,
+      // Settled before it has ended, it is not to be had afterwards.
+      responseId: standing.kind === "running" ? null : ending.responseId,
+      isServed: true,
+      countOutput: answer === null ? ending.countOutput : () => countAnswer(answer.body),
+    });
+  };
+  if (route === null || caller === null) return close({ kind: "gone" });
+  const asking = async (method: "GET" | "POST", deadlineMs: number): Promise<boolean> => {
+    if (record.isClosed) return true;
+    const asked = await askAfter(gateway, route, responseId, method, deadlineMs);
+    const standing = standingOf(gateway, record, route, asked);
+    if (standing.kind === "running") return false;
+    await close(standing);
+    return true;
+  };
+  const look = () => asking("GET", PAUSE_MS_MAX);
+  const known = await gateway.responses.find(responseId, caller.key.id);
+  if (known !== null) gateway.responses.remember(responseId, { ...known, look });
+  const untilMs = gateway.clock.monotonicMs() + gateway.timing.backgroundMsMax;
+  for (let pauseMs = FIRST_PAUSE_MS; gateway.clock.monotonicMs() < untilMs; pauseMs *= 1.5) {
+    await pause.wait(Math.min(pauseMs, PAUSE_MS_MAX));
+    // If it goes on still, its hold stays: whoever starts next settles it.
+    if (pause.isStopped()) return void (await asking("GET", LAST_LOOK_MS));
+    if (await look()) return;
+  }
+  if (await asking("POST", PAUSE_MS_MAX)) return;
+  await pause.wait(FIRST_PAUSE_MS);
+  if (await look()) return;
+  gateway.responses.forget(responseId);
+  await close({ kind: "running" });
+}
+
+interface Pause {
+  wait(ms: number): Promise<void>;
+  /** Ends the wait, and every later one. */
+  stop(): void;
+  isStopped(): boolean;
+}
+
+function openPause(): Pause {
+  let isStopped = false;
+  let wake: (() => void) | null = null;
+  return {
+    async wait(ms) {
+      if (isStopped) return;
+      const { promise, resolve } = Promise.withResolvers<void>();
+      wake = resolve;
+      const timer = setTimeout(resolve, ms);
+      await promise;
+      clearTimeout(timer);
+    },
+    stop() {
+      isStopped = true;
+      wake?.();
+    },
+    isStopped: () => isStopped,
+  };
+}
+
+/** Asked to stop (POST) it says how it stands as well. */
+function askAfter(
+  gateway: Gateway,
+  { account, upstreamModel }: Route,
+  responseId: string,
+  method: "GET" | "POST",
+  deadlineMs: number,
+): Promise<Whole> {
+  const path = `/responses/${encodeURIComponent(responseId)}`;
+  return ask(gateway.dispatcher, {
+    account,
+    method,
+    path: method === "POST" ? `${path}/cancel` : path,
+    upstreamModel,
+    clientHeaders: NO_HEADERS,
+    body: null,
+    wantsEvents: false,
+    deadlineMs,
+    client: NOBODY,
+  });
+}
+
+function standingOf(gateway: Gateway, record: CallRecord, route: Route, asked: Whole): Standing {
+  // Deleted: what it used will never be told.
+  if (asked.kind === "left") return { kind: "running" };
+  if (asked.kind === "failed") return { kind: asked.failure.status === 404 ? "gone" : "running" };
+  if (record.request === null) return { kind: "gone" };
+  const { jsonDepthMax } = gateway.dispatcher;
+  const answer = readAnswer(asked.bytes, "responses", audienceOf(record.request, route), jsonDepthMax);
+  const status = answer.kind === "answer" ? answer.status : null;
+  const outcome = ENDED.find((end) => end === status);
+  return outcome === undefined ? { kind: "running" } : { kind: "ended", outcome, answer };
+}

@@ -1,0 +1,235 @@
+/**
+ * Money for a request is held before anything of it goes upstream: the most it may cost, or, where the payer has less,
+ * as much as there is, and then its answer is bounded to what that buys beside the input as estimated.
+ */
+
+import { type HoldAsked, type HoldResult, type Till, TillUnavailable } from "../billing/till.ts";
+import { ApiError, storeUnavailable } from "../errors.ts";
+import type { Endpoint, ModelRequest } from "../interfaces/request.ts";
+import { inputLeast, inputMost } from "../metering/input-range.ts";
+import { type Nano, usdText } from "../money/nano.ts";
+import {
+  affordableOutput,
+  costAtMost,
+  costOf,
+  dearestInput,
+  type Metered,
+  NOTHING_USED,
+  type Tariff,
+} from "../money/tariff.ts";
+import type { PublishedModel } from "../policy/snapshot.ts";
+import type { UsagePayer } from "../store/usage-row.ts";
+import type { Caller } from "./authenticate.ts";
+import type { Gateway } from "./gateway.ts";
+
+export interface Charge {
+  readonly tariff: Tariff;
+  readonly payer: UsagePayer;
+  readonly heldNano: Nano;
+  /** As estimated before anybody counted. */
+  readonly inputTokens: number;
+  /** What the answer may take, all choices together. */
+  readonly outputTokens: number;
+  /** What the hold pays for beside the input as estimated: as much, or more. */
+  readonly paidOutputTokens: number;
+  /** The payer had less than the request could have taken. */
+  readonly isCapped: boolean;
+  /** The bound that has to go upstream, for each choice; null where the client's own or the model's will do. */
+  readonly outputCap: number | null;
+  /** What a count that cannot be true is worth: the input as estimated, and the whole answer. */
+  readonly doubtNano: Nano;
+}
+
+/** Where neither the client nor the model's record sets a bound, this one is sent upstream. */
+const OUTPUT_TOKENS_UNBOUNDED = 16_384;
+/** With less than this an answer is not worth having; some upstreams refuse a smaller bound. */
+const OUTPUT_TOKENS_LEAST = 16;
+/** The dearest picture that is priced by its tokens. */
+const PICTURE_OUTPUT_TOKENS = 8_192;
+
+/**
+ * Null where nobody is charged. Throws the refusal when the payer cannot afford the request. `keptTokens` is how long
+ * the conversation was that the upstream keeps, where that is known.
+ */
+export async function holdMoney(
+  gateway: Pick<Gateway, "estimates"> & { till: Pick<Till, "hold"> },
+  requestId: string,
+  caller: Caller,
+  endpoint: Endpoint,
+  request: ModelRequest,
+  model: PublishedModel,
+  keptTokens: number | null = null,
+): Promise<Charge | null> {
+  const { key, group } = caller;
+  const { charge, plans } = group.billing;
+  // Counting tokens is free everywhere.
+  if (charge === "none" || model.tariff === null || endpoint.name === "responses.input_tokens") return null;
+  if (key.userId === null) throw withoutPayer();
+  const { tariff } = model;
+  const { contextTokens } = model;
+  const inputTokens = inputLeast(gateway.estimates, request, contextTokens, keptTokens);
+  const least = useOf(endpoint, request, inputTokens);
+  const wantedOutput = outputWanted(endpoint, request, model, inputTokens);
+  const doubtNano = costAtMost(tariff, { ...least, outputTokens: wantedOutput });
+  const wantedNano = larger(doubtNano, mostNano(endpoint, request, model, tariff, keptTokens, wantedOutput));
+  const leastOutput = isBounded(endpoint) ? OUTPUT_TOKENS_LEAST * request.choices : wantedOutput;
+  const leastNano = costAtMost(tariff, { ...least, outputTokens: Math.min(wantedOutput, leastOutput) });
+  const held = await hold(gateway, {
+    requestId,
+    userId: key.userId,
+    charge,
+    plans,
+    tariff,
+    wantedNano,
+    leastNano,
+    inputTokens,
+    keyId: key.id,
+    groupId: group.id,
+    interface: endpoint.interface,
+    endpoint: endpoint.name,
+    publicModel: request.publicModel,
+    stream: request.stream,
+  });
+  if (held.kind === "short") throw shortOf(charge, leastNano, held);
+  const heldNano = held.amountNano;
+  const paidOutputTokens = affordableOutput(tariff, least, heldNano);
+  const outputTokens = heldNano >= wantedNano ? wantedOutput : Math.min(wantedOutput, paidOutputTokens);
+  const isCapped = isBounded(endpoint) && outputTokens < wantedOutput;
+  const needsCap = isCapped || (isBounded(endpoint) && isOpenEnded(request, model));
+  return {
+    tariff,
+    payer: charge,
+    heldNano,
+    inputTokens,
+    outputTokens,
+    paidOutputTokens,
+    isCapped,
+    outputCap: needsCap ? Math.floor(outputTokens / request.choices) : null,
+    doubtNano: doubtNano < heldNano ? doubtNano : heldNano,
+  };
+}
+
+function mostNano(
+  endpoint: Endpoint,
+  request: ModelRequest,
+  model: PublishedModel,
+  tariff: Tariff,
+  keptTokens: number | null,
+  outputTokens: number,
+): Nano {
+  const inputTokens = inputMost(request, endpoint.interface, model.contextTokens, keptTokens);
+  const { pictures, files } = request.inputReach();
+  const most = { ...useOf(endpoint, request, inputTokens), outputTokens };
+  return costAtMost(tariff, dearestInput(tariff, most, pictures + files > 0));
+}
+
+function larger(a: Nano, b: Nano): Nano {
+  return a > b ? a : b;
+}
+
+/** What a request will probably cost: for windows of money, settled later. */
+export function likelyCost(
+  gateway: Pick<Gateway, "estimates">,
+  endpoint: Endpoint,
+  request: ModelRequest,
+  model: PublishedModel,
+): Nano {
+  if (model.tariff === null) return 0n;
+  const inputTokens = gateway.estimates.estimate(request.publicModel, request.inputSize);
+  const outputTokens =
+    endpoint.interface === "images"
+      ? 0
+      : Math.min(outputWanted(endpoint, request, model, inputTokens), 500 * request.choices);
+  return costOf(model.tariff, { ...useOf(endpoint, request, inputTokens), outputTokens });
+}
+
+/** Before a word of the answer. */
+function useOf(endpoint: Endpoint, request: ModelRequest, inputTokens: number): Metered {
+  return {
+    ...NOTHING_USED,
+    inputTokens,
+    images: endpoint.interface === "images" ? request.choices : 0,
+    imageKind: request.imageKind,
+  };
+}
+
+/** Only these can be told to stop after so many tokens. */
+function isBounded({ name }: Endpoint): boolean {
+  return name === "chat.completions" || name === "responses";
+}
+
+/** Neither the client nor the model's record says where an answer ends. */
+function isOpenEnded(request: ModelRequest, model: PublishedModel): boolean {
+  return request.outputTokensMax === null && model.outputTokensMax === null;
+}
+
+function outputWanted(
+  endpoint: Endpoint,
+  request: ModelRequest,
+  model: PublishedModel,
+  inputTokens: number,
+): number {
+  if (endpoint.interface === "embeddings") return 0;
+  if (endpoint.interface === "images") return PICTURE_OUTPUT_TOKENS * request.choices;
+  const most = model.outputTokensMax ?? unboundedOutput(model, inputTokens);
+  // A summary, and one that takes no bound: the model's whole output would be held for nothing.
+  if (endpoint.name === "responses.compact") return Math.min(most, OUTPUT_TOKENS_UNBOUNDED);
+  if (request.outputTokensMax === null) return most * request.choices;
+  // A client may ask for more than the model can say, but never gets it.
+  return (
+    Math.min(request.outputTokensMax, model.outputTokensMax ?? request.outputTokensMax) * request.choices
+  );
+}
+
+/** Some upstreams refuse a bound that does not fit the window beside the input. */
+function unboundedOutput({ contextTokens }: PublishedModel, inputTokens: number): number {
+  if (contextTokens === null) return OUTPUT_TOKENS_UNBOUNDED;
+  return Math.min(OUTPUT_TOKENS_UNBOUNDED, Math.max(OUTPUT_TOKENS_LEAST, contextTokens - inputTokens));
+}
+
+async function hold({ till }: { till: Pick<Till, "hold"> }, asked: HoldAsked): Promise<HoldResult> {
+  try {
+    return await till.hold(asked);
+  } catch (thrown) {
+    if (thrown instanceof TillUnavailable) throw storeUnavailable();
+    throw thrown;
+  }
+}
+
+const NO_RETRY = { "x-should-retry": "false" };
+
+function shortOf(
+  charge: UsagePayer,
+  leastNano: Nano,
+  { availableNano, resetsAtMs }: Extract<HoldResult, { kind: "short" }>,
+): ApiError {
+  const needs = `This request needs at least $${usdText(leastNano)}`;
+  if (charge === "balance") {
+    return new ApiError(
+      "insufficient_quota",
+      `${needs} and $${usdText(availableNano)} of your balance is available. Top it up, or send less.`,
+      { headers: NO_RETRY },
+    );
+  }
+  if (resetsAtMs === null) {
+    return new ApiError(
+      "insufficient_quota",
+      `${needs} and no running subscription of yours has that much left. Ask your administrator for one.`,
+      { headers: NO_RETRY },
+    );
+  }
+  const when = new Date(Math.ceil(resetsAtMs / 1000) * 1000).toISOString().replace(".000Z", "Z");
+  return new ApiError(
+    "usage_limit_reached",
+    `${needs} and $${usdText(availableNano)} of your subscription is left. It is filled up at ${when}.`,
+    { headers: NO_RETRY, resetsAtMs },
+  );
+}
+
+function withoutPayer(): ApiError {
+  return new ApiError(
+    "insufficient_quota",
+    "This key belongs to no user who could be charged. Ask your administrator for a key of your own.",
+    { headers: NO_RETRY },
+  );
+}

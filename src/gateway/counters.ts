@@ -1,0 +1,46 @@
+/** Counts what a stream says, where somebody pays for it, and ends one that says more than was paid for. */
+
+import type { Till } from "../billing/till.ts";
+import { ApiError } from "../errors.ts";
+import { type OutputCounter, openOutputCounter } from "../metering/output-counter.ts";
+import type { Charge } from "./charge.ts";
+
+export interface Counters {
+  /** For the next attempt: what a failed one said is nobody's. */
+  next(): OutputCounter;
+  current(): OutputCounter | null;
+  /** Tells the till how far the stream is; an error when it has said more than was paid for. */
+  checkpoint(): ApiError | null;
+}
+
+/**
+ * Counts are judged until the end, and upstreams count otherwise: one that keeps the bound it was given ends by itself,
+ * and must not be ended a word before. Only one that goes on and on is.
+ */
+const OVER_BOUND = 1.5;
+const OVER_BOUND_TOKENS = 64;
+
+export function openCounters(till: Pick<Till, "checkpoint">, requestId: string, charge: Charge): Counters {
+  const { paidOutputTokens, isCapped } = charge;
+  const most = paidOutputTokens * OVER_BOUND + OVER_BOUND_TOKENS;
+  let counter: OutputCounter | null = null;
+  return {
+    next() {
+      counter = openOutputCounter();
+      return counter;
+    },
+    current: () => counter,
+    checkpoint() {
+      if (counter === null) return null;
+      const tokens = counter.estimate();
+      till.checkpoint(requestId, Math.round(tokens));
+      if (tokens <= most) return null;
+      return new ApiError(
+        "insufficient_quota",
+        isCapped
+          ? "What you can pay for is used up, so the answer ends here. Top up, or wait until your subscription is filled up."
+          : "The answer is longer than it may be, and more than was held for it. So it ends here. Ask for more with a larger bound.",
+      );
+    },
+  };
+}

@@ -1,0 +1,82 @@
+import { describe, expect, test } from "bun:test";
+import { lingeringClient, openDrains } from "./drains.ts";
+import { openUnderWay } from "./under-way.ts";
+
+describe("drains", () => {
+  test("have room for so many at a time, and for another when one has left", () => {
+    const drains = openDrains(2);
+    expect([drains.enter(), drains.enter(), drains.enter()]).toEqual([true, true, false]);
+    drains.leave();
+    expect([drains.enter(), drains.enter()]).toEqual([true, false]);
+  });
+
+  test("are off where there is room for none", () => {
+    expect(openDrains(0).enter()).toBe(false);
+  });
+});
+
+describe("a client that left", () => {
+  const LONG_MS = 60_000;
+
+  function setUp(lingerMs: number, max = 1) {
+    const drains = openDrains(max);
+    const left = new AbortController();
+    const underWay = openUnderWay();
+    const client = lingeringClient({ signal: left.signal }, drains, lingerMs, underWay);
+    return { drains, left, client, underWay };
+  }
+
+  test("counts as present until its answer is there, and then makes room", () => {
+    const { drains, left, client } = setUp(LONG_MS);
+    const { signal } = client;
+    left.abort();
+    expect([signal.aborted, drains.enter()]).toEqual([false, false]);
+    client.stopLingering();
+    client.stopLingering();
+    expect([signal.aborted, drains.enter(), drains.enter()]).toEqual([false, true, false]);
+  });
+
+  test("counts as gone after a while, and makes room when its upstream is cut", async () => {
+    const { drains, left, client } = setUp(1);
+    const { signal } = client;
+    const gone = new Promise((resolve) => signal.addEventListener("abort", resolve));
+    left.abort();
+    await gone;
+    client.stopLingering();
+    expect(drains.enter()).toBe(true);
+  });
+
+  test("counts as gone at once where there is no room", () => {
+    const { drains, left, client } = setUp(LONG_MS);
+    drains.enter();
+    const { signal } = client;
+    left.abort();
+    expect(signal.aborted).toBe(true);
+    client.stopLingering();
+    expect(drains.enter()).toBe(false);
+  });
+
+  test("before anybody looked lingers all the same", () => {
+    const { drains, left, client } = setUp(LONG_MS);
+    left.abort();
+    expect([client.signal.aborted, drains.enter()]).toEqual([false, false]);
+    client.stopLingering();
+  });
+
+  test("counts as gone when the process ends, which waits until its answer is given up", async () => {
+    const { left, client, underWay } = setUp(LONG_MS);
+    const { signal } = client;
+    left.abort();
+    signal.addEventListener("abort", () => setTimeout(client.stopLingering, 1));
+    expect(await underWay.close(LONG_MS)).toBe(0);
+    expect(signal.aborted).toBe(true);
+  });
+
+  test("after its answer takes no room", () => {
+    const { drains, left, client } = setUp(LONG_MS);
+    const { signal } = client;
+    client.stopLingering();
+    left.abort();
+    expect([signal.aborted, drains.enter()]).toEqual([false, true]);
+  });
+});

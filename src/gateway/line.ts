@@ -1,0 +1,255 @@
+/**
+ * A call to one account from dialling to its end: its deadline, its client that may leave, and every way it can go wrong
+ * under one name.
+ */
+
+import type { Alarm, Alarms } from "../alarms.ts";
+import type { UpstreamBody } from "../interfaces/request.ts";
+import type { Account } from "../policy/snapshot.ts";
+import { credentialHeader, upstreamPath } from "../upstreams/address.ts";
+import { DialError, type Dialer, type Target } from "../upstreams/dial.ts";
+import { failed, type UpstreamFailure } from "../upstreams/failure.ts";
+import { headersUp } from "../upstreams/headers.ts";
+import type {
+  AnswerHeaders,
+  AnswerTaker,
+  HttpClient,
+  HttpExchange,
+  HttpFailure,
+} from "../upstreams/http/client.ts";
+
+export interface Outbound {
+  http: HttpClient;
+  alarms: Alarms;
+  dialer: Dialer;
+  nowMs(): number;
+  userAgent: string;
+  errorBytesMax: number;
+  responseBytesMax: number;
+}
+
+/**
+ * Whoever waits for the answer; its signal fires when it leaves. The runtime makes the signal when it is first
+ * asked for, at a cost that a prompt answer need not pay: ask late.
+ */
+export interface Client extends Pick<Request, "signal"> {
+  /** Of one that counts as present after it left: no account is to begin anything for it. */
+  readonly inPerson?: Client;
+}
+
+export interface Exchange {
+  account: Account;
+  method: "GET" | "POST" | "DELETE";
+  /** An OpenAI path below the base URL. */
+  path: string;
+  upstreamModel: string;
+  clientHeaders: Headers;
+  body: { contentType: string; content: UpstreamBody } | null;
+  wantsEvents: boolean;
+  /** Until the head of a stream, or until the last byte of a whole answer. */
+  deadlineMs: number;
+  client: Client;
+}
+
+/** What becomes of an answer, as it comes. Either `end`, `failed` or `left` is the last call, and comes once. */
+export interface Listener {
+  head(status: number, headers: AnswerHeaders): void;
+  data(bytes: Uint8Array): void;
+  end(): void;
+  failed(failure: UpstreamFailure): void;
+  /** The client is gone; so is the exchange. `wasSent`: the account has something of it. */
+  left(wasSent: boolean): void;
+}
+
+/** The listener's hold on an exchange under way. */
+export interface Line {
+  pause(): void;
+  resume(): void;
+  /** Ends it; nothing more is heard of it. */
+  hangUp(): void;
+  /** Somebody reads the answer on the client's behalf, and will notice when it leaves. */
+  stopWatching(): void;
+}
+
+/** From here on a client that leaves is noticed; a prompt answer costs less than watching for that would. */
+const WATCH_CLIENT_AFTER_MS = 100;
+
+export class OpenLine implements Line, AnswerTaker {
+  private readonly out: Outbound;
+  private readonly exchange: Exchange;
+  private readonly listener: Listener;
+  private target: Target | null = null;
+  private wire: HttpExchange | null = null;
+  private alarm: Alarm | null = null;
+  private watched: AbortSignal | null = null;
+  private hasDeadline = true;
+  private isOver = false;
+
+  constructor(out: Outbound, exchange: Exchange, listener: Listener) {
+    this.out = out;
+    this.exchange = exchange;
+    this.listener = listener;
+  }
+
+  start(): void {
+    const { out, exchange } = this;
+    const { account, deadlineMs } = exchange;
+    this.alarm = out.alarms.set(Math.min(WATCH_CLIENT_AFTER_MS, deadlineMs), () => this.watchClient());
+    try {
+      const target = out.dialer.resolve(account.baseUrl, account.privateNetwork);
+      if (target instanceof Promise) {
+        target.then(
+          (found) => this.begin(found),
+          (thrown: unknown) => this.fail(dialFailure(thrown)),
+        );
+      } else this.begin(target);
+    } catch (thrown) {
+      const failure = dialFailure(thrown);
+      queueMicrotask(() => this.fail(failure));
+    }
+  }
+
+  private begin(target: Target): void {
+    if (this.isOver) return;
+    const { out, exchange } = this;
+    this.target = target;
+    this.wire = out.http.send(
+      {
+        target,
+        method: exchange.method,
+        path: upstreamPath(exchange.account, exchange.path, exchange.upstreamModel),
+        headers: headerLines(out, exchange),
+        body: exchange.body === null ? null : exchange.body.content,
+      },
+      this,
+    );
+  }
+
+  head(status: number, headers: AnswerHeaders): void {
+    this.listener.head(status, headers);
+  }
+
+  data(bytes: Uint8Array): void {
+    this.listener.data(bytes);
+  }
+
+  end(): void {
+    this.isOver = true;
+    this.stopWatching();
+    this.listener.end();
+  }
+
+  failed(failure: HttpFailure): void {
+    if (failure.kind === "connect_timeout" && this.target !== null) this.out.dialer.unreachable(this.target);
+    this.fail(failureOf(failure));
+  }
+
+  pause(): void {
+    this.wire?.pause();
+  }
+
+  resume(): void {
+    this.wire?.resume();
+  }
+
+  hangUp(): void {
+    if (this.isOver) return;
+    this.isOver = true;
+    this.stopWatching();
+    this.wire?.abort();
+  }
+
+  /** The answer has begun: from here on silence is judged by the stream's own timers. */
+  stopDeadline(): void {
+    this.hasDeadline = false;
+    // Before the client is watched the alarm is for that alone.
+    if (this.watched !== null) this.stopAlarm();
+  }
+
+  stopWatching(): void {
+    this.stopAlarm();
+    this.watched?.removeEventListener("abort", this.leave);
+    this.watched = null;
+  }
+
+  private stopAlarm(): void {
+    if (this.alarm !== null) this.out.alarms.cancel(this.alarm);
+    this.alarm = null;
+  }
+
+  private watchClient(): void {
+    const { out, exchange } = this;
+    this.alarm = this.hasDeadline
+      ? out.alarms.set(exchange.deadlineMs - WATCH_CLIENT_AFTER_MS, () => this.fail(timedOut()))
+      : null;
+    this.watched = exchange.client.signal;
+    if (this.watched.aborted) this.leave();
+    else this.watched.addEventListener("abort", this.leave);
+  }
+
+  private fail(failure: UpstreamFailure): void {
+    if (this.isOver) return;
+    this.hangUp();
+    this.listener.failed(failure);
+  }
+
+  private readonly leave = (): void => {
+    if (this.isOver) return;
+    this.hangUp();
+    this.listener.left(this.wire?.hasBegun ?? false);
+  };
+}
+
+/** What all requests of a kind to an account have in common, written once. */
+const commonLines = new WeakMap<Account, Map<string, string>>();
+
+/** No more than is needed. Without `accept-encoding` an answer comes as it is. */
+function headerLines(
+  { userAgent }: Outbound,
+  { account, body, wantsEvents, clientHeaders }: Exchange,
+): string {
+  let byKind = commonLines.get(account);
+  if (byKind === undefined) {
+    byKind = new Map();
+    commonLines.set(account, byKind);
+  }
+  const contentType = body === null ? "" : body.contentType;
+  // The type of a form names its boundary, which is another each time.
+  const kind =
+    contentType.length > JSON_TYPE.length ? null : wantsEvents ? `${contentType} events` : contentType;
+  let lines = kind === null ? undefined : byKind.get(kind);
+  if (lines === undefined) {
+    const credential = credentialHeader(account);
+    lines = `user-agent: ${userAgent}\r\n`;
+    if (credential !== null) lines += `${credential[0]}: ${credential[1]}\r\n`;
+    if (body !== null) lines += `content-type: ${contentType}\r\n`;
+    if (wantsEvents) lines += "accept: text/event-stream\r\n";
+    if (kind !== null) byKind.set(kind, lines);
+  }
+  const forwarded = headersUp(clientHeaders);
+  return forwarded === "" ? lines : lines + forwarded;
+}
+
+const JSON_TYPE = "application/json";
+
+function dialFailure(thrown: unknown): UpstreamFailure {
+  return failed("connect", thrown instanceof DialError ? `dial: ${thrown.reason}` : "dial");
+}
+
+function failureOf({ kind }: HttpFailure): UpstreamFailure {
+  switch (kind) {
+    case "refused":
+    case "tls":
+      return failed("connect", kind);
+    case "connect_timeout":
+      return failed("connect", "no connection");
+    case "reset":
+      return failed("reset", "the connection broke");
+    case "bad_http":
+      return failed("bad_answer", "the answer was not HTTP");
+  }
+}
+
+function timedOut(): UpstreamFailure {
+  return failed("timeout", "no answer within the deadline");
+}

@@ -1,0 +1,154 @@
+import { describe, expect, test } from "bun:test";
+import type { EndpointName } from "../interfaces/request.ts";
+import { asTold, type Evidence, type Measured, type ModelBounds, measure } from "./meter.ts";
+import { requestOf, usageOf } from "./paying.test-support.ts";
+
+const NO_BOUNDS: ModelBounds = { contextTokens: null, outputTokensMax: null };
+/** Of "hi there" in a message of its own. */
+const INPUT_TOKENS = 9;
+const TOLD = usageOf({
+  prompt_tokens: 100,
+  completion_tokens: 10,
+  prompt_tokens_details: { cached_tokens: 40 },
+  completion_tokens_details: { reasoning_tokens: 4 },
+});
+
+function measured(
+  change: Partial<Evidence> = {},
+  bounds = NO_BOUNDS,
+  name: EndpointName = "chat.completions",
+  fields: Record<string, unknown> = {},
+): Measured | Promise<Measured> {
+  const evidence = { usage: TOLD, images: 0, isWhole: true, countOutput: async () => 7, ...change };
+  return measure(evidence, name, requestOf(name, fields), bounds);
+}
+
+describe("what was used", () => {
+  test("is what the upstream says, and then nothing is counted or waited for", () => {
+    const countOutput = () => Promise.reject(new Error("counted"));
+    expect(measured({ countOutput })).toEqual({
+      tokens: {
+        inputTokens: 100,
+        cachedTokens: 40,
+        cacheWriteTokens: 0,
+        outputTokens: 10,
+        reasoningTokens: 4,
+        imageInputTokens: 0,
+        audioInputTokens: 0,
+        audioOutputTokens: 0,
+        images: 0,
+      },
+      source: "upstream",
+      flags: [],
+      isAbsurd: false,
+    });
+  });
+
+  test("is what the upstream says of an answer that broke off, too", () => {
+    expect(measured({ isWhole: false })).toMatchObject({ source: "upstream", flags: [] });
+  });
+
+  test("is counted where the upstream says nothing", async () => {
+    const { tokens, source, flags } = await measured({ usage: null });
+    expect(tokens).toMatchObject({ inputTokens: INPUT_TOKENS, outputTokens: 7 });
+    expect([source, flags]).toEqual(["estimated", ["estimated"]]);
+  });
+
+  test.each([
+    [{ prompt_tokens: 100 }, { inputTokens: 100, outputTokens: 7 }],
+    [{ completion_tokens: 10 }, { inputTokens: INPUT_TOKENS, outputTokens: 10 }],
+  ])("is counted for the half that %j does not say", async (fields, tokens) => {
+    const found = await measured({ usage: usageOf(fields) });
+    expect(found).toMatchObject({ tokens, source: "estimated", flags: ["estimated"] });
+  });
+
+  test("is what came of an answer that broke off", async () => {
+    const found = await measured({ usage: null, isWhole: false });
+    expect(found).toMatchObject({ tokens: { outputTokens: 7 }, source: "partial", flags: ["partial"] });
+  });
+
+  const EARLY = { ...TOLD, isEarly: true };
+  const none = usageOf({ prompt_tokens: 0, completion_tokens: 0 });
+  test.each([
+    [{ ...EARLY, outputTokens: 3 }, false, { inputTokens: 100, outputTokens: 7 }, "partial"],
+    [{ ...none, isEarly: true }, false, { inputTokens: INPUT_TOKENS, outputTokens: 7 }, "partial"],
+    [{ ...none, isEarly: true }, true, { inputTokens: INPUT_TOKENS, outputTokens: 7 }, "estimated"],
+    [EARLY, false, { inputTokens: 100, outputTokens: 10 }, "upstream"],
+    [none, false, { inputTokens: 0, outputTokens: 0 }, "upstream"],
+  ] as const)(
+    "is what was said, if the upstream told less too early: %#",
+    async (usage, isWhole, tokens, source) => {
+      const flags = source === "upstream" ? [] : [source];
+      expect(await measured({ usage, isWhole })).toMatchObject({ tokens, source, flags });
+    },
+  );
+
+  test.each([
+    ["1024x1024/low", 272],
+    ["1024x1536/medium", 1_584],
+    [null, 4_160],
+  ])(
+    "is about what it takes to draw a picture (%s) that was never finished",
+    async (imageKind, outputTokens) => {
+      const request = { ...requestOf("images.generations"), imageKind };
+      const evidence = { usage: null, images: 1, isWhole: false, countOutput: null };
+      expect(await measure(evidence, "images.generations", request, NO_BOUNDS)).toMatchObject({
+        tokens: { inputTokens: 2, outputTokens, images: 1 },
+        source: "partial",
+        flags: ["partial"],
+      });
+    },
+  );
+
+  test("is the input alone where no answer came that could be counted", async () => {
+    const found = await measured({ usage: null, isWhole: false, countOutput: null });
+    expect(found).toMatchObject({
+      tokens: { inputTokens: INPUT_TOKENS, outputTokens: 0 },
+      source: "partial",
+    });
+  });
+
+  test("is the pictures themselves where their tokens are not told", () => {
+    const found = measured({ usage: null, images: 2, countOutput: null }, NO_BOUNDS, "images.generations");
+    expect(found).toMatchObject({ tokens: { images: 2, inputTokens: 0 }, source: "none", flags: [] });
+  });
+
+  test("of a form is counted from what of it is text", async () => {
+    const inputText = { kind: "texts", texts: ["a cat"], formDigest: null } as const;
+    const request = { ...requestOf("images.edits"), inputText };
+    const evidence = { usage: null, images: 0, isWhole: true, countOutput: null };
+    const found = await measure(evidence, "images.edits", request, NO_BOUNDS);
+    expect(found.tokens.inputTokens).toBe(2);
+  });
+});
+
+describe("a count", () => {
+  const BOUNDS = { contextTokens: 1_000, outputTokensMax: 100 };
+  const clamped = { source: "upstream", flags: ["clamped"], isAbsurd: true };
+
+  test.each([
+    ["more input than fits the model", { input_tokens: 1_001, output_tokens: 1 }],
+    ["more output than the model gives", { input_tokens: 1, output_tokens: 101 }],
+    ["less than nothing", { input_tokens: 1, output_tokens: -1 }],
+    ["no whole number", { input_tokens: 1.5, output_tokens: 1 }],
+  ])("of %s is not believed, and nothing of it is written down", (_, fields) => {
+    const tokens = { inputTokens: 0, outputTokens: 0 };
+    expect(measured({ usage: usageOf(fields) }, BOUNDS)).toMatchObject({ ...clamped, tokens });
+  });
+
+  test("may be as large as all choices together", () => {
+    const usage = usageOf({ input_tokens: 1, output_tokens: 300 });
+    expect(measured({ usage }, BOUNDS, "chat.completions", { n: 3 })).toMatchObject({ isAbsurd: false });
+    expect(measured({ usage }, BOUNDS, "chat.completions", { n: 2 })).toMatchObject(clamped);
+  });
+
+  test.each(["responses", "embeddings"] as const)("of the input of %s may add up several windows", (name) => {
+    const usage = usageOf({ input_tokens: 5_000, output_tokens: 1 });
+    expect(measured({ usage }, BOUNDS, name)).toMatchObject({ isAbsurd: false });
+  });
+});
+
+test("where nobody pays nothing is counted", () => {
+  expect(asTold(null, 0)).toMatchObject({ tokens: { inputTokens: 0 }, source: "none" });
+  expect(asTold(TOLD, 0)).toMatchObject({ tokens: { inputTokens: 100 }, source: "upstream" });
+});

@@ -1,0 +1,157 @@
+/**
+ * What a request used: as its upstream says; counted from the text where it says nothing; and not believed where it
+ * cannot be.
+ */
+
+import type { EndpointName, ModelRequest } from "../interfaces/request.ts";
+import { isAbsurd, type TokenUsage } from "../interfaces/usage.ts";
+import { countInput, countTexts } from "../metering/count-request.ts";
+import { drawnTokens } from "../metering/media.ts";
+import type { UsageFlag, UsageSource, UsageTokens } from "../store/usage-row.ts";
+
+/** What is known at the end of a request. */
+export interface Evidence {
+  usage: TokenUsage | null;
+  images: number;
+  /** It came to its end; otherwise it broke off, or its client left. */
+  isWhole: boolean;
+  /** The text that came, counted; null for answers that are no text. */
+  countOutput: (() => Promise<number>) | null;
+}
+
+export interface Measured {
+  tokens: UsageTokens;
+  source: UsageSource;
+  flags: readonly UsageFlag[];
+  /** The count that was told cannot be true. */
+  isAbsurd: boolean;
+}
+
+export interface ModelBounds {
+  contextTokens: number | null;
+  outputTokensMax: number | null;
+}
+
+const NO_TOKENS: UsageTokens = {
+  inputTokens: 0,
+  cachedTokens: 0,
+  cacheWriteTokens: 0,
+  outputTokens: 0,
+  reasoningTokens: 0,
+  imageInputTokens: 0,
+  audioInputTokens: 0,
+  audioOutputTokens: 0,
+  images: 0,
+};
+
+/** As told, or nothing: for requests that nobody pays for. */
+export function asTold(usage: TokenUsage | null, images: number): Measured {
+  const source = usage === null ? "none" : "upstream";
+  return { tokens: toTokens(usage, images), source, flags: [], isAbsurd: false };
+}
+
+function toTokens(usage: TokenUsage | null, images: number): UsageTokens {
+  if (usage === null) return { ...NO_TOKENS, images };
+  return {
+    inputTokens: usage.inputTokens,
+    cachedTokens: usage.cachedTokens,
+    cacheWriteTokens: usage.cacheWriteTokens,
+    outputTokens: usage.outputTokens,
+    reasoningTokens: usage.reasoningTokens,
+    imageInputTokens: usage.imageInputTokens,
+    audioInputTokens: usage.audioInputTokens,
+    audioOutputTokens: usage.audioOutputTokens,
+    images,
+  };
+}
+
+/** A promise only where something has to be counted. */
+export function measure(
+  { usage, images, isWhole, countOutput }: Evidence,
+  endpoint: EndpointName,
+  request: ModelRequest,
+  bounds: ModelBounds,
+): Measured | Promise<Measured> {
+  if (usage !== null && !isCredible(usage, endpoint, request, bounds)) {
+    return notBelieved(images);
+  }
+  if (usage !== null && usage.lacks === null && !usage.isEarly) return asTold(usage, images);
+  if (countOutput === null && images > 0) {
+    // A picture is priced by the piece where its tokens are not told.
+    return isWhole || usage !== null ? asTold(usage, images) : begunPictures(images, endpoint, request);
+  }
+  return counted(usage, images, isWhole, countOutput, endpoint, request);
+}
+
+/** Nothing of it is written down: sums, charts and windows would tell the same lie. */
+export function notBelieved(images: number): Measured {
+  return { tokens: toTokens(null, images), source: "upstream", flags: ["clamped"], isAbsurd: true };
+}
+
+/** Where nothing could be counted: what the hold was made for, before a word of the answer. */
+export function estimatedInput(inputTokens: number, images: number): Measured {
+  const tokens = { ...NO_TOKENS, inputTokens, images };
+  return { tokens, source: "estimated", flags: ["estimated"], isAbsurd: false };
+}
+
+/** Whether an upstream's count can be true. */
+export function isCredible(
+  usage: TokenUsage,
+  endpoint: EndpointName,
+  request: ModelRequest,
+  bounds: ModelBounds,
+): boolean {
+  return !isAbsurd(usage, boundsFor(endpoint, request, bounds), request.choices);
+}
+
+async function counted(
+  usage: TokenUsage | null,
+  images: number,
+  isWhole: boolean,
+  countOutput: (() => Promise<number>) | null,
+  endpoint: EndpointName,
+  request: ModelRequest,
+): Promise<Measured> {
+  const isInputTold =
+    usage !== null && usage.lacks !== "input" && !(usage.isEarly && usage.inputTokens === 0);
+  const toldOutput = usage !== null && usage.lacks !== "output" ? usage.outputTokens : null;
+  const [inputTokens, outputTokens] = await Promise.all([
+    isInputTold ? usage.inputTokens : inputOf(request, endpoint),
+    // What was told too early holds only if no more was said.
+    toldOutput === null || usage?.isEarly ? atLeast(toldOutput ?? 0, countOutput) : toldOutput,
+  ]);
+  if (isInputTold && outputTokens === toldOutput) return asTold(usage, images);
+  const how = isWhole ? "estimated" : "partial";
+  return {
+    tokens: { ...toTokens(usage, images), inputTokens, outputTokens },
+    source: how,
+    flags: [how],
+    isAbsurd: false,
+  };
+}
+
+async function atLeast(told: number, countOutput: (() => Promise<number>) | null): Promise<number> {
+  return Math.max(told, (await countOutput?.()) ?? 0);
+}
+
+/** An upstream that draws will ask for what it began, whoever looks at it. */
+async function begunPictures(
+  images: number,
+  endpoint: EndpointName,
+  request: ModelRequest,
+): Promise<Measured> {
+  const inputTokens = await inputOf(request, endpoint);
+  const outputTokens = images * drawnTokens(request.imageKind);
+  const tokens = { ...NO_TOKENS, inputTokens, outputTokens, images };
+  return { tokens, source: "partial", flags: ["partial"], isAbsurd: false };
+}
+
+function inputOf({ inputText }: ModelRequest, endpoint: EndpointName): Promise<number> {
+  return inputText.kind === "json" ? countInput(inputText.bytes, endpoint) : countTexts(inputText.texts);
+}
+
+/** A batch of embeddings, and a response whose tools were called upstream, read more than one window's worth. */
+function boundsFor(endpoint: EndpointName, request: ModelRequest, bounds: ModelBounds): ModelBounds {
+  const readsOnce = endpoint === "chat.completions" && request.previousResponseId === null;
+  return readsOnce ? bounds : { ...bounds, contextTokens: null };
+}

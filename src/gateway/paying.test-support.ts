@@ -1,0 +1,115 @@
+/** A caller who pays, a model with a price, and requests to it. */
+
+import { readJsonRequest } from "../interfaces/json-request.ts";
+import { ENDPOINTS, type Endpoint, type EndpointName, type ModelRequest } from "../interfaces/request.ts";
+import { readUsage, type TokenUsage } from "../interfaces/usage.ts";
+import { makeTariff } from "../money/tariff.ts";
+import type { Group, PublishedModel, Route } from "../policy/snapshot.ts";
+import { type Charge, DEFAULT_QUEUE, INTERFACES, NO_LIMITS, NO_RATE_LIMITS } from "../records.ts";
+import type { Caller } from "./authenticate.ts";
+import type { Ending } from "./record.ts";
+
+/** Doubled by the multiplier: 2 nano a token that is read, 4 a token that is written. */
+export const TARIFF = makeTariff({ input: "0.001", output: "0.002" }, { group: "2" });
+
+export const MODEL: PublishedModel = {
+  id: "fast",
+  createdAtMs: 1,
+  routes: new Map(),
+  tariff: TARIFF,
+  contextTokens: null,
+  outputTokensMax: 1_000,
+};
+
+export const ROUTE: Route = {
+  account: {
+    id: "a1",
+    name: "upstream",
+    kind: "openai",
+    baseUrl: "https://upstream.example",
+    basePath: "",
+    credential: null,
+    apiVersion: null,
+    interfaces: new Set(INTERFACES),
+    privateNetwork: false,
+    priority: 1,
+    weight: 1,
+    models: {},
+    limits: NO_RATE_LIMITS,
+  },
+  upstreamModel: "gpt-6",
+};
+
+export function callerWho(
+  charge: Charge,
+  { userId = "u1" as string | null, plans = null as readonly string[] | null } = {},
+): Caller {
+  const group: Group = {
+    id: "g1",
+    name: "team",
+    interfaces: new Set(INTERFACES),
+    onDisconnect: "cancel",
+    billing: { charge, plans },
+    limits: NO_LIMITS,
+    groupLimits: NO_LIMITS,
+    queue: DEFAULT_QUEUE,
+    models: new Map([["fast", MODEL]]),
+    accounts: [],
+  };
+  const key = {
+    id: "k1",
+    name: "laptop",
+    publicId: "pub",
+    userId,
+    groupId: "g1",
+    expiresAtMs: null,
+    limits: NO_LIMITS,
+    userLimits: NO_LIMITS,
+    createdAtMs: 1,
+  };
+  return { key, group };
+}
+
+export function endpointOf(name: EndpointName): Endpoint {
+  const found = ENDPOINTS.find((one) => one.name === name);
+  if (!found) throw new Error(`no endpoint ${name}`);
+  return found;
+}
+
+/** The least that each endpoint takes. */
+const LEAST: Readonly<Record<EndpointName, Record<string, unknown>>> = {
+  responses: { input: "hi there" },
+  "responses.compact": { input: "hi there" },
+  "responses.input_tokens": { input: "hi there" },
+  "chat.completions": { messages: [{ role: "user", content: "hi there" }] },
+  embeddings: { input: "hi there" },
+  "images.generations": { prompt: "a cat" },
+  "images.edits": { prompt: "a cat" },
+};
+
+export function requestOf(name: EndpointName, fields: Record<string, unknown> = {}): ModelRequest {
+  const body = JSON.stringify({ model: "fast", ...LEAST[name], ...fields });
+  return readJsonRequest(new TextEncoder().encode(body), endpointOf(name), {
+    depthMax: 16,
+    modelNameCharsMax: 32,
+  });
+}
+
+/** As an upstream tells it. */
+export function usageOf(fields: Record<string, unknown>): TokenUsage {
+  const usage = readUsage(fields);
+  if (usage === null) throw new Error("that is no usage");
+  return usage;
+}
+
+/** A request that was served, and whose upstream said what it used: 100 tokens in, 10 out. */
+export const ENDING: Ending = {
+  outcome: "completed",
+  status: 200,
+  error: null,
+  usage: usageOf({ input_tokens: 100, output_tokens: 10 }),
+  images: 0,
+  responseId: null,
+  isServed: true,
+  countOutput: null,
+};

@@ -1,0 +1,39 @@
+/**
+ * What has to be over before the books are closed: requests, and what goes on for them when their clients have been
+ * answered or have left.
+ */
+
+export interface UnderWay {
+  /** `cut` is called when the process ends, and makes it end soon. What is returned says that it has. */
+  enter(cut?: () => void): () => void;
+  /** Cuts what can be cut. Resolves when all is over, or the time is, with how many are left. */
+  close(timeoutMs: number): Promise<number>;
+}
+
+export function openUnderWay(): UnderWay {
+  const entries = new Set<{ cut: (() => void) | undefined }>();
+  let isClosing = false;
+  let onEmpty: (() => void) | null = null;
+  return {
+    enter(cut) {
+      const entry = { cut };
+      entries.add(entry);
+      if (isClosing && cut !== undefined) queueMicrotask(cut);
+      return () => {
+        entries.delete(entry);
+        if (entries.size === 0) onEmpty?.();
+      };
+    },
+    async close(timeoutMs) {
+      isClosing = true;
+      for (const { cut } of [...entries]) cut?.();
+      if (entries.size === 0) return 0;
+      const empty = Promise.withResolvers<void>();
+      onEmpty = empty.resolve;
+      const timer = setTimeout(empty.resolve, timeoutMs);
+      await empty.promise;
+      clearTimeout(timer);
+      return entries.size;
+    },
+  };
+}
