@@ -34,7 +34,10 @@ A running server takes the change up by itself.`,
       const { plan } = result;
       const dry = input.flag("dry-run");
       const json = input.flag("json");
-      if (!json) terminal.print(differenceText(plan.changes, terminal.paint));
+      if (!json) {
+        terminal.print(differenceText(plan.changes, terminal.paint));
+        for (const note of plan.notes) terminal.print(`${terminal.paint.dim("note:")} ${note}`);
+      }
       if (!dry) {
         await applyChanges(installation, plan).catch((error: unknown) => {
           if (error instanceof ChangedMeanwhile) fail(error.message, "Run the same command again.");
@@ -43,7 +46,13 @@ A running server takes the change up by itself.`,
       }
       if (json) {
         const changes = plan.changes.map(({ kind, what, fields }) => ({ kind, what, fields }));
-        terminal.print(JSON.stringify({ applied: !dry, changes, shown: dry ? [] : plan.shown }, null, 2));
+        terminal.print(
+          JSON.stringify(
+            { applied: !dry, changes, notes: plan.notes, shown: dry ? [] : plan.shown },
+            null,
+            2,
+          ),
+        );
         return 0;
       }
       if (plan.changes.length === 0) return 0;

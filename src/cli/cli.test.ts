@@ -182,12 +182,12 @@ describe("apply and export", () => {
   test("a wrong file is refused with all its problems, and exit code 1", async () => {
     const { code, err } = await run([
       "apply",
-      file("server: { prot: 1 }\ngroups:\n  - name: g\n    billing: { charge: balance }\n"),
+      file("server: { prot: 1 }\naccounts:\n  - name: a\n    kind: gemini\n"),
     ]);
     expect(code).toBe(1);
     expect(err).toContain("gateway.yaml:1:11  server.prot: is not a known field. Did you mean port?");
     expect(err).toContain(
-      "gateway.yaml:4:16  groups[0].billing.charge: charging is not part of this version yet",
+      "gateway.yaml:4:5  accounts[0].kind: this kind of account is not part of this version yet",
     );
     expect(err).toContain("2 problems in gateway.yaml. Nothing was changed.");
   });

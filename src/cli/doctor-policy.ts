@@ -1,4 +1,5 @@
 import { mapModel } from "../policy/model-map.ts";
+import { needsPrices, openPricing, type TermsOf } from "../policy/pricing.ts";
 import { type Account, compileSnapshot } from "../policy/snapshot.ts";
 import type { AccountRecord, GroupRecord, ModelRecord, PolicyRecords } from "../records.ts";
 import type { Keyring } from "../secrets/keyring.ts";
@@ -48,6 +49,7 @@ function compiled(record: AccountRecord, keyring: Keyring): Iterable<Account> {
 export function checkPublications(records: PolicyRecords): Finding[] {
   const models = new Map(records.models.map((model) => [model.id, model]));
   const accounts = new Map(records.accounts.map((account) => [account.id, account]));
+  const termsFor = openPricing(records);
   return records.groups.flatMap((group) => {
     const pool = group.accounts.flatMap((id) => accounts.get(id) ?? []).filter(({ enabled }) => enabled);
     const what = `group ${group.name}`;
@@ -57,10 +59,27 @@ export function checkPublications(records: PolicyRecords): Finding[] {
     }
     const findings = group.models
       .flatMap((id) => models.get(id) ?? [])
-      .flatMap((model) => checkPublication(group, model, pool));
+      .flatMap((model) => [
+        ...checkPublication(group, model, pool),
+        ...checkPrice(group, model, termsFor(group)),
+      ]);
     if (findings.length > 0 || group.models.length === 0) return findings;
     return [{ what, state: "good", says: "every published model has an account", todo: null } as const];
   });
+}
+
+function checkPrice(group: GroupRecord, model: ModelRecord, termsOf: TermsOf): Finding[] {
+  if (!needsPrices(group) || termsOf(model).price !== null) return [];
+  const reason =
+    group.billing.charge === "none" ? "has a window in usd" : `charges a ${group.billing.charge}`;
+  return [
+    {
+      what: `group ${group.name}`,
+      state: "broken",
+      says: `does not publish ${model.id}: it has no price, and the group ${reason}`,
+      todo: `Give ${model.id} a price in the file, or in a list: model-gateway prices update --from FILE`,
+    },
+  ];
 }
 
 function checkPublication(group: GroupRecord, model: ModelRecord, pool: readonly AccountRecord[]): Finding[] {

@@ -11,6 +11,7 @@ import { type Keyring, openKeyring } from "../secrets/keyring.ts";
 import { type Db, openDb } from "../store/db.ts";
 import { migrate } from "../store/migrate.ts";
 import { loadPepper } from "../store/pepper.ts";
+import { listPlans } from "../store/plans.ts";
 import { readPolicy } from "../store/policy.ts";
 import { listUsers } from "../store/users.ts";
 import { openDialer } from "../upstreams/dial.ts";
@@ -220,6 +221,7 @@ async function checkConfig(
           models: new Set(records.models.map(({ id }) => id)),
           accounts: new Set(records.accounts.map(({ name }) => name)),
           groups: new Set(records.groups.map(({ name }) => name)),
+          plans: new Set((await listPlans(db)).map(({ name }) => name)),
           users: new Set((await listUsers(db)).map(({ email }) => email.toLowerCase())),
         };
   const parsed = parseGatewayFile(text, { fileName, environment: input.environment, known });

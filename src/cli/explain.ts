@@ -1,16 +1,22 @@
 /** Explains what happened to a request, or what would happen to one. */
 
 import type { Settings } from "../config/environment.ts";
+import { linesOf, priceOf } from "../gateway/request-report.ts";
 import type { DispatchTrace } from "../gateway/trace.ts";
 import type { Standing } from "../limits/limiter.ts";
+import { usdText } from "../money/nano.ts";
+import { multiplierText, tariffOf } from "../money/tariff.ts";
 import { explainAccess } from "../policy/explain.ts";
 import { INTERFACES, type Interface } from "../records.ts";
 import type { LiveExplanation } from "../server/control-door.ts";
 import type { Db } from "../store/db.ts";
 import { findKeyByPublicId } from "../store/keys.ts";
 import { readPolicy } from "../store/policy.ts";
-import { findUsage } from "../store/usage.ts";
+import { readTerms } from "../store/tariffs.ts";
+import { findUsage, type UsageFlag, type UsageRow } from "../store/usage.ts";
+import { listUsers } from "../store/users.ts";
 import { type Command, DATA_OPTION, fail, type Input, misuse } from "./command.ts";
+import { dollars, pointsAligned } from "./money-input.ts";
 import { withInstallation } from "./store-access.ts";
 import { type Terminal, table } from "./terminal.ts";
 
@@ -48,6 +54,7 @@ async function explainRequest(db: Db, requestId: string, terminal: Terminal): Pr
   terminal.print(
     `tokens: ${row.inputTokens} in (${row.cachedTokens} cached), ${row.outputTokens} out (${row.reasoningTokens} reasoning)`,
   );
+  await printMoney(db, row, terminal);
   if (trace === null) {
     const account = (await readPolicy(db)).accounts.find(({ id }) => id === row.accountId);
     if (row.accountId !== null)
@@ -90,6 +97,41 @@ async function explainRequest(db: Db, requestId: string, terminal: Terminal): Pr
   }
   return 0;
 }
+
+async function printMoney(db: Db, row: UsageRow, terminal: Terminal): Promise<void> {
+  const { paint, print } = terminal;
+  if (row.costNano === 0n && row.upstreamNano === 0n && row.payer === null) return;
+  const user = (await listUsers(db)).find(({ id }) => id === row.userId)?.email ?? row.userId;
+  const paid =
+    row.payer === null ? "nobody pays" : `${dollars(row.chargedNano)} charged to the ${row.payer} of ${user}`;
+  print(`cost: ${dollars(row.costNano)}, ${paid}; by the list ${dollars(row.upstreamNano)}`);
+  for (const flag of row.flags) print(paint.yellow(`${flag}: ${FLAG_TEXTS[flag]}`));
+  const terms = row.tariffId === null ? null : await readTerms(db, row.tariffId);
+  const tariff = terms === null ? null : tariffOf(terms);
+  const lines = tariff === null ? null : linesOf(tariff, row);
+  if (tariff === null || lines === null || lines.length === 0) return;
+  const costs = pointsAligned(lines.map(({ nano }) => dollars(nano)));
+  const cells = lines.map(({ unit, count, picoEach, longContext }, i) => {
+    const { price, per } = priceOf(unit, picoEach);
+    return [
+      longContext ? `${unit}, long context` : unit,
+      String(count),
+      `$${price} / ${per}`,
+      multiplierText(tariff),
+      costs[i] ?? "",
+    ];
+  });
+  print(`\n${table(["of", "count", "price", "times", "cost"], cells, paint)}\n`);
+}
+
+const FLAG_TEXTS: Readonly<Record<UsageFlag, string>> = {
+  estimated: "the upstream told no usage, so it was counted here",
+  partial: "the answer broke off, and what came of it was counted here",
+  clamped: "the upstream's count cannot be true, so what was held was charged",
+  overrun: "it cost more than was held, and the rest is not charged",
+  recovered: "its process died, and what was known of it was settled later",
+  capped: "the answer was bounded to what the payer had",
+};
 
 /** An attempt that did not fail ended as the request did. */
 function ending(outcome: string): string {
@@ -181,7 +223,7 @@ async function askServer(settings: Settings, asked: object): Promise<LiveExplana
   }
 }
 
-function standingTexts({ concurrency, requests, tokens, windows }: Standing): string[] {
+export function standingTexts({ concurrency, requests, tokens, windows }: Standing): string[] {
   const texts: string[] = [];
   if (concurrency) texts.push(`${concurrency.inUse} of ${concurrency.limit} requests at once`);
   if (requests) texts.push(`${requests.used} of ${requests.limit} requests in the last minute`);
@@ -190,6 +232,10 @@ function standingTexts({ concurrency, requests, tokens, windows }: Standing): st
     for (const unit of ["requests", "tokens"] as const) {
       const allowance = window[unit];
       if (allowance) texts.push(`${allowance.used} of ${allowance.limit} ${unit} in ${perMs / 3_600_000} h`);
+    }
+    if (window.nano) {
+      const { used, limit } = window.nano;
+      texts.push(`$${usdText(BigInt(used))} of $${usdText(BigInt(limit))} in ${perMs / 3_600_000} h`);
     }
   }
   return texts;

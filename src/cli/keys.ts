@@ -1,3 +1,4 @@
+import { NO_PAYER } from "../config/check-charging.ts";
 import { newKey } from "../config/plan-keys.ts";
 import { INSTANT_RULE, instantMs, isName, NAME_RULE } from "../config/schema.ts";
 import { limitsText, writtenLimits } from "../config/usage-limits.ts";
@@ -40,8 +41,8 @@ export const createKey: Command = {
 
       const { record, secret } = await transaction(db, async (tx) => {
         const groups = await listGroups(tx);
-        const groupId = groups.find((candidate) => candidate.name === group)?.id;
-        if (groupId === undefined) {
+        const found = groups.find((candidate) => candidate.name === group);
+        if (found === undefined) {
           const names = groups.map((candidate) => candidate.name).join(", ");
           fail(
             `There is no group "${group}".`,
@@ -51,6 +52,12 @@ export const createKey: Command = {
         const user = email === undefined ? null : await findUserByEmail(tx, email);
         if (email !== undefined && user === null) {
           fail(`There is no user "${email}".`, "Name the user in a configuration file and apply it.");
+        }
+        if (user === null && found.billing.charge !== "none") {
+          fail(
+            `The group "${group}" charges a ${found.billing.charge}, and ${NO_PAYER}.`,
+            "Name the user: --user EMAIL",
+          );
         }
         const userId = user?.id ?? null;
         const taken = (await listKeys(tx)).find(
@@ -62,7 +69,7 @@ export const createKey: Command = {
             `Choose another name, or revoke it: model-gateway keys revoke ${taken.publicId}`,
           );
         }
-        const made = newKey({ name, userId, groupId, expiresAtMs, limits }, installation);
+        const made = newKey({ name, userId, groupId: found.id, expiresAtMs, limits }, installation);
         await insertKey(tx, made.record);
         return made;
       });

@@ -2,15 +2,25 @@ import { nearest } from "../config/problem.ts";
 import { VERSION } from "../version.ts";
 import { claimAdmin } from "./admin.ts";
 import { apply } from "./apply.ts";
+import { auditBooks } from "./audit.ts";
+import { createRedeemCodes, listCodes, redeemCode, voidCodes } from "./codes.ts";
 import { type Command, Failure, misuse, runCommand } from "./command.ts";
 import { doctor } from "./doctor.ts";
 import { explain } from "./explain.ts";
 import { exportState } from "./export.ts";
 import { createKey, listAllKeys, revoke } from "./keys.ts";
 import { rotateMasterKey } from "./master-key.ts";
+import { listPrices, updatePrices } from "./prices.ts";
 import { simulate } from "./simulate.ts";
 import { isForOperators } from "./store-access.ts";
+import {
+  cancelOneSubscription,
+  grantSubscription,
+  listAllPlans,
+  listAllSubscriptions,
+} from "./subscriptions.ts";
 import { openTerminal, type Terminal } from "./terminal.ts";
+import { adjustWallet, refundRequest, showLedger, showWallet, topUpWallet } from "./wallet.ts";
 
 const COMMANDS: readonly Command[] = [
   apply,
@@ -18,7 +28,23 @@ const COMMANDS: readonly Command[] = [
   createKey,
   listAllKeys,
   revoke,
+  showWallet,
+  topUpWallet,
+  adjustWallet,
+  refundRequest,
+  showLedger,
+  listAllPlans,
+  listAllSubscriptions,
+  grantSubscription,
+  cancelOneSubscription,
+  createRedeemCodes,
+  listCodes,
+  redeemCode,
+  voidCodes,
   claimAdmin,
+  listPrices,
+  updatePrices,
+  auditBooks,
   explain,
   doctor,
   simulate,

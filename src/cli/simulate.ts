@@ -9,6 +9,7 @@ export const simulate: Command = {
     host: { value: "HOST", about: "the address to listen on (127.0.0.1)" },
     seed: { value: "NUMBER", about: "the same seed gives the same answers" },
     credential: { value: "TEXT", about: "refuse callers that do not show it" },
+    tokens: { value: "RULE", about: "how it counts: bytes (a quarter of them) or o200k (a real tokenizer)" },
   },
   async run(input) {
     const { print, paint } = input.terminal;
@@ -24,11 +25,15 @@ export const simulate: Command = {
     const seed = whole("seed", 2 ** 32 - 1);
     const hostname = input.text("host") ?? "127.0.0.1";
     const credential = input.text("credential");
+    const tokens = input.text("tokens") ?? "bytes";
+    if (tokens !== "bytes" && tokens !== "o200k")
+      misuse("--tokens must be bytes or o200k.", "See: model-gateway simulate --help");
     let simulator: ReturnType<typeof startSimulator>;
     try {
       simulator = startSimulator({
         hostname,
         port,
+        tokens,
         ...(seed === undefined ? {} : { seed }),
         ...(credential === undefined ? {} : { credential }),
       });

@@ -1,3 +1,4 @@
+import { MoneyRefused } from "../billing/refused.ts";
 import { ChangedMeanwhile } from "../config/apply.ts";
 import { readSettings, type Settings } from "../config/environment.ts";
 import { type Installation, openInstallation } from "../config/installation.ts";
@@ -39,6 +40,7 @@ export function isForOperators(error: unknown): error is Error {
     error instanceof SealError ||
     error instanceof SchemaTooNew ||
     error instanceof StoreConflict ||
+    error instanceof MoneyRefused ||
     error instanceof ChangedMeanwhile
   );
 }

@@ -1,0 +1,45 @@
+import { expect, test } from "bun:test";
+import { findingText } from "./audit.ts";
+
+test.each([
+  [
+    "balance",
+    "user:u1",
+    "1500000000",
+    "1000000000",
+    "user:u1 has a balance of $1.50, and its entries come to $1.00.",
+  ],
+  ["held", "u1", "5", "0", "u1 has $0.000000005 held, and its open holds come to $0.00."],
+  ["available", "u1", "-1000000000", "5", "u1 has a balance of -$1.00, of which $0.000000005 is held."],
+  ["row_entry", "req_1", "0", "7", "req_1 says that $0.000000007 was charged, and no entry does."],
+  [
+    "row_entry",
+    "req_1",
+    "6",
+    "7",
+    "req_1 says that $0.000000007 was charged, and its entry says $0.000000006.",
+  ],
+  [
+    "entry_row",
+    "charge:req_1",
+    "0",
+    "7",
+    "charge:req_1 moved $0.000000007, and no row of a request says so.",
+  ],
+  [
+    "hold_lease",
+    "req_1",
+    "1800000000000",
+    "1800000000000",
+    "req_1 holds money since 2027-01-15 08:00:00 UTC, longer than any request takes.",
+  ],
+  [
+    "window",
+    "sub_1 day 0",
+    "used 1 held 0",
+    "used 2 held 0",
+    "window: sub_1 day 0 is used 1 held 0, and should be used 2 held 0.",
+  ],
+])("a contradiction of %s says what was compared", (check, subject, is, ought, text) => {
+  expect(findingText({ check, subject, is, ought })).toBe(text);
+});

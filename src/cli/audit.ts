@@ -1,0 +1,71 @@
+/** `model-gateway audit`: do the books agree with each other? */
+
+import { type AuditFinding, audit } from "../billing/audit.ts";
+import { limits } from "../config/limits.ts";
+import { type Command, DATA_OPTION, JSON_OPTION } from "./command.ts";
+import { dollars, shortInstant } from "./money-input.ts";
+import { withInstallation } from "./store-access.ts";
+import { count } from "./terminal.ts";
+
+const FINDINGS_MAX = 100;
+
+export const auditBooks: Command = {
+  words: "audit",
+  summary: "Prove that balances, holds, entries, usage and roll-ups agree",
+  about:
+    "Names every row that contradicts another and ends with 1; with 0 when there is none. Changes nothing.",
+  options: { data: DATA_OPTION, json: JSON_OPTION },
+  run: (input) =>
+    withInstallation(input, async ({ db, clock }) => {
+      const { print, remark, paint } = input.terminal;
+      const report = await audit(db, {
+        nowMs: clock.nowMs(),
+        holdLeaseMs: limits.holdLeaseMs,
+        findingsMax: FINDINGS_MAX,
+      });
+      const { findings, counts } = report;
+      const exitCode = findings.length === 0 ? 0 : 1;
+      if (input.flag("json")) {
+        print(JSON.stringify(report));
+        return exitCode;
+      }
+      if (findings.length === 0) {
+        const compared = [
+          count(counts.wallets, "wallet"),
+          `${counts.entries.toLocaleString("en")} ${counts.entries === 1 ? "entry" : "entries"}`,
+          count(counts.holds, "open hold"),
+          count(counts.rows, "request"),
+        ];
+        print(`${paint.green("✓")} The books agree: ${compared.join(", ")}.`);
+        return exitCode;
+      }
+      for (const finding of findings) print(`${paint.red("✗")} ${findingText(finding)}`);
+      remark(
+        `\n${count(findings.length, "contradiction")}. Nothing was changed; keep a copy of the store before you mend anything.`,
+      );
+      return exitCode;
+    }),
+};
+
+/** Each check in the words of what it compares. */
+export function findingText({ check, subject, is, ought }: AuditFinding): string {
+  const usd = (nano: string) => dollars(BigInt(nano));
+  switch (check) {
+    case "balance":
+      return `${subject} has a balance of ${usd(is)}, and its entries come to ${usd(ought)}.`;
+    case "held":
+      return `${subject} has ${usd(is)} held, and its open holds come to ${usd(ought)}.`;
+    case "available":
+      return `${subject} has a balance of ${usd(is)}, of which ${usd(ought)} is held.`;
+    case "row_entry":
+      return `${subject} says that ${usd(ought)} was charged, and ${is === "0" ? "no entry does" : `its entry says ${usd(is)}`}.`;
+    case "entry_row":
+      return `${subject} moved ${usd(ought)}, and no row of a request says so.`;
+    case "hold_lease":
+      return `${subject} holds money since ${shortInstant(Number(is))} UTC, longer than any request takes.`;
+    case "roll_up":
+      return `The hour ${subject} does not add up to its requests.\n    sums      ${is}\n    requests  ${ought}`;
+    default:
+      return `${check}: ${subject} is ${is}, and should be ${ought}.`;
+  }
+}

@@ -1,0 +1,66 @@
+import { type Nano, parseUsd, usdText } from "../money/nano.ts";
+import type { UserRecord } from "../records.ts";
+import type { Db } from "../store/db.ts";
+import { findUserByEmail } from "../store/users.ts";
+import { fail, type Input, misuse } from "./command.ts";
+
+/** What the commands about money have in common: who asks, whom it is about, and how much. */
+
+/** Whoever may run commands here is in the ledger by the system's own name for them: $USER is anybody's to set. */
+export function actorHere(): string {
+  try {
+    const asked = Bun.spawnSync(["id", "-un"], { stdout: "pipe", stderr: "ignore" });
+    const name = asked.stdout.toString().trim();
+    if (asked.success && name !== "") return `cli:${name}`;
+  } catch {
+    // No such program here.
+  }
+  // A container may run under a number that has no name.
+  return `cli:${process.getuid?.() ?? "unknown"}`;
+}
+
+export async function needUser(db: Db, email: string): Promise<UserRecord> {
+  const user = await findUserByEmail(db, email);
+  return user ?? fail(`There is no user "${email}".`, "Name the user in a configuration file and apply it.");
+}
+
+export function usdFrom(input: Input, option: string, { signed }: { signed: boolean }): Nano {
+  const value = input.need(option);
+  try {
+    const nano = parseUsd(value.replace(/^\+/, ""));
+    if (nano > 0n || (signed && nano !== 0n)) return nano;
+  } catch {
+    // Said below.
+  }
+  const rule = signed ? "an amount in USD, below zero to take it away" : "an amount in USD above zero";
+  misuse(`--${option} must be ${rule}, with at most 9 decimals.`, `For example: --${option} 10.00`);
+}
+
+export function wholeNumberFrom(input: Input, option: string, fallback: number, max: number): number {
+  const value = input.text(option);
+  if (value === undefined) return fallback;
+  if (!/^[1-9]\d{0,6}$/.test(value) || Number(value) > max)
+    misuse(`--${option} must be a whole number from 1 to ${max}.`, `For example: --${option} ${fallback}`);
+  return Number(value);
+}
+
+/** `$10.00`, `-$2.50` */
+export function dollars(nano: Nano): string {
+  return nano < 0n ? `-$${usdText(-nano)}` : `$${usdText(nano)}`;
+}
+
+/** Points under points: amounts differ in their decimals. */
+export function pointsAligned(amounts: readonly string[]): string[] {
+  const before = (amount: string) => (amount.includes(".") ? amount.indexOf(".") : amount.length);
+  const widest = Math.max(0, ...amounts.map(before));
+  return amounts.map((amount) => `${" ".repeat(widest - before(amount))}${amount}`);
+}
+
+export function instantText(ms: number): string {
+  return new Date(ms).toISOString();
+}
+
+/** `2027-01-31 12:00:05` */
+export function shortInstant(ms: number): string {
+  return instantText(ms).slice(0, 19).replace("T", " ");
+}

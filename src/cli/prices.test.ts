@@ -1,0 +1,129 @@
+import { afterEach, beforeEach, expect, setDefaultTimeout, test } from "bun:test";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import { BUNDLED_PRICES } from "../money/price-list.ts";
+
+const LAUNCHER = resolve(import.meta.dir, "../../bin/model-gateway");
+
+// Every command is a process of its own, and the machine may be busy.
+setDefaultTimeout(120_000);
+
+let folder: string;
+
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), "model-gateway-prices-"));
+});
+afterEach(() => rmSync(folder, { recursive: true }));
+
+async function run(...args: string[]): Promise<{ code: number; out: string; err: string }> {
+  const child = Bun.spawn([LAUNCHER, ...args], {
+    cwd: folder,
+    env: { PATH: process.env.PATH ?? "" },
+    stdout: "pipe",
+    stderr: "pipe",
+  });
+  const [out, err, code] = await Promise.all([
+    new Response(child.stdout).text(),
+    new Response(child.stderr).text(),
+    child.exited,
+  ]);
+  return { code, out, err };
+}
+
+const GATEWAY = `
+models:
+  - { id: own, interfaces: [chat], price: { input: "3", output: "4" } }
+  - { id: gpt-4o, interfaces: [chat] }
+  - { id: fast, interfaces: [chat] }
+  - { id: unknown, interfaces: [chat] }
+accounts:
+  - { name: sim, kind: simulator, models: { fast: gpt-4o-mini, "*": "*" } }
+groups:
+  - { name: team, models: [own, gpt-4o, fast, unknown], accounts: [sim] }
+  - name: paying
+    models: [own, gpt-4o]
+    accounts: [sim]
+    billing:
+      charge: balance
+      multiplier: "1.5"
+      model_multipliers: { own: "2" }
+      model_prices: { gpt-4o: { request: "0.5" } }
+`;
+
+/** Columns without their alignment. */
+const lines = (text: string) =>
+  text
+    .trim()
+    .split("\n")
+    .map((line) => line.split(/ {2,}/).join(" | "));
+
+async function applied(): Promise<void> {
+  writeFileSync(join(folder, "gateway.yaml"), GATEWAY);
+  expect(await run("apply", "gateway.yaml")).toMatchObject({ code: 0, err: "" });
+}
+
+test("prices list says what each model costs, and where that comes from", async () => {
+  await applied();
+  const { date } = BUNDLED_PRICES;
+  expect(lines((await run("prices", "list")).out)).toEqual([
+    "MODEL | GROUPS | TIMES | SOURCE | DATE | USD",
+    `fast | team | 1 | bundled list, as gpt-4o-mini | ${date} | input 0.15, cached_input 0.075, output 0.60`,
+    `gpt-4o | team | 1 | bundled list | ${date} | input 2.50, cached_input 1.25, output 10`,
+    "gpt-4o | paying | 1.5 | group | - | request 0.5",
+    "own | team | 1 | model | - | input 3, output 4",
+    "own | paying | 3 | model | - | input 3, output 4",
+    "unknown | team | - | - | - | none",
+  ]);
+  expect((await run("prices", "list", "--model", "o3")).out).toContain("bundled list");
+  expect((await run("prices", "list", "--all")).out).toContain("dall-e-3");
+  const missing = await run("prices", "list", "--model", "nope");
+  expect([missing.code, missing.err]).toEqual([1, expect.stringContaining('"nope"')]);
+});
+
+test("prices update shows what changes, applies it once, and names what is left without a price", async () => {
+  await applied();
+  const file = join(folder, "prices.json");
+  const list = { date: "2026-11-01", models: { unknown: { price: { input: "9" } } } };
+  writeFileSync(file, JSON.stringify(list));
+
+  const dry = await run("prices", "update", "--from", file, "--dry-run");
+  expect(dry.out).toContain("+ price of unknown");
+  expect(dry.out).toContain("Nothing was written");
+  expect((await run("prices", "update", "--from", file)).out).toContain("Applied.");
+  expect((await run("prices", "list", "--model", "unknown")).out).toContain("updated list");
+  expect((await run("prices", "update", "--from", file)).out).toContain("Nothing to change");
+
+  writeFileSync(
+    join(folder, "more.yaml"),
+    "groups:\n  - { name: other, models: [unknown], accounts: [sim], billing: { charge: balance } }\n",
+  );
+  expect((await run("apply", "more.yaml")).code).toBe(0);
+  writeFileSync(file, JSON.stringify({ ...list, models: { "gpt-4o": { price: { input: "1" } } } }));
+  const removed = await run("prices", "update", "--from", file);
+  expect(removed.out).toContain("- price of unknown");
+  expect(removed.err).toContain("The group other charges, and does not publish unknown");
+  const doctor = await run("doctor");
+  expect([doctor.code, doctor.out]).toEqual([
+    1,
+    expect.stringContaining("does not publish unknown: it has no price, and the group charges a balance"),
+  ]);
+});
+
+test("a wrong list is refused with its line, and nothing is written", async () => {
+  const file = join(folder, "prices.yaml");
+  writeFileSync(file, "date: 2026-11-01\nmodels:\n  m: { price: { input: 1.5 } }\n");
+  const { code, err } = await run("prices", "update", "--from", file);
+  expect(code).toBe(1);
+  expect(err).toContain("prices.yaml:3:");
+  expect(err).toContain("models.m.price.input");
+  expect((await run("prices", "list", "--model", "m")).code).toBe(1);
+});
+
+test("a key for a charging group is not made without a user", async () => {
+  await applied();
+  const refused = await run("keys", "create", "--name", "ci", "--group", "paying");
+  expect(refused.code).toBe(1);
+  expect(refused.err).toContain("a key of a charging group needs a user to charge");
+  expect((await run("keys", "create", "--name", "ci", "--group", "team")).code).toBe(0);
+});

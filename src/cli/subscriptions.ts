@@ -1,0 +1,244 @@
+import { cancelGrant, grantPlan } from "../billing/grant.ts";
+import { INSTANT_RULE, instantMs, startMs } from "../config/schema.ts";
+import { usdText } from "../money/nano.ts";
+import { RENEWALS } from "../records.ts";
+import { listPlans } from "../store/plans.ts";
+import {
+  allSubscriptions,
+  type SubscriptionStanding,
+  subscriptionsOf,
+  type WindowStanding,
+} from "../store/subscription-standing.ts";
+import { listSubscriptions } from "../store/subscriptions.ts";
+import { listUsers } from "../store/users.ts";
+import { type Command, DATA_OPTION, fail, type Input, JSON_OPTION, misuse } from "./command.ts";
+import { dollars, instantText, needUser, pointsAligned, shortInstant } from "./money-input.ts";
+import { withInstallation } from "./store-access.ts";
+import { count, type Paint, table } from "./terminal.ts";
+
+/** Plans, who has them, and what is left of them. */
+
+export const listAllPlans: Command = {
+  words: "plans list",
+  summary: "List the plans that users can be granted",
+  options: { json: JSON_OPTION, data: DATA_OPTION },
+  run: (input) =>
+    withInstallation(input, async ({ db }) => {
+      const plans = await listPlans(db);
+      const active = (await listSubscriptions(db)).filter(({ status }) => status === "active");
+      const granted = (planId: string) => active.filter((one) => one.planId === planId).length;
+      const { print, remark, paint } = input.terminal;
+      if (input.flag("json")) {
+        const written = plans.map(({ id, name, timeZone, windows }) => {
+          return { name, time_zone: timeZone, windows, subscriptions: granted(id) };
+        });
+        print(JSON.stringify(written, null, 2));
+        return 0;
+      }
+      if (plans.length === 0) {
+        remark("No plans yet. Name them in a configuration file, under plans, and apply it.");
+        return 0;
+      }
+      const rows = plans.flatMap(({ id, name, timeZone, windows }) =>
+        windows.map(({ per, usd, counted }, i) => [
+          ...(i === 0 ? [name, timeZone, String(granted(id))] : ["", "", ""]),
+          per,
+          `$${usd}`,
+          counted,
+        ]),
+      );
+      print(table(["NAME", "TIME ZONE", "SUBSCRIPTIONS", "WINDOW", "LIMIT", "COUNTED"], rows, paint));
+      return 0;
+    }),
+};
+
+export const listAllSubscriptions: Command = {
+  words: "subscriptions list",
+  summary: "List who has which plan, and what is left of it",
+  options: {
+    user: { value: "EMAIL", about: "only this user's, in the order in which they pay" },
+    all: { about: "cancelled and ended ones too" },
+    json: JSON_OPTION,
+    data: DATA_OPTION,
+  },
+  run: (input) =>
+    withInstallation(input, async ({ db, clock }) => {
+      const email = input.text("user");
+      const nowMs = clock.nowMs();
+      const options = { past: input.flag("all") };
+      const found =
+        email === undefined
+          ? await allSubscriptions(db, nowMs, options)
+          : await subscriptionsOf(db, (await needUser(db, email)).id, nowMs, options);
+      const emails = new Map((await listUsers(db)).map((user) => [user.id, user.email]));
+      const listed = found
+        .map((one) => ({ one, user: emails.get(one.userId) ?? one.userId }))
+        .sort((a, b) => (a.user < b.user ? -1 : a.user > b.user ? 1 : 0));
+      const { print, remark, paint } = input.terminal;
+      if (input.flag("json")) {
+        print(
+          JSON.stringify(
+            listed.map(({ one, user }) => writtenSubscription(one, user)),
+            null,
+            2,
+          ),
+        );
+        return 0;
+      }
+      if (listed.length === 0) {
+        remark("No subscriptions. Grant one: model-gateway subscriptions grant --user EMAIL --plan PLAN");
+        return 0;
+      }
+      print(listed.map(({ one, user }) => subscriptionBlock(one, user, paint)).join("\n\n"));
+      print(
+        paint.dim(
+          `\n${count(listed.length, "subscription")}; the lowest priority pays first. Times are UTC.`,
+        ),
+      );
+      return 0;
+    }),
+};
+
+export const grantSubscription: Command = {
+  words: "subscriptions grant",
+  summary: "Grant a plan to a user",
+  options: {
+    user: { value: "EMAIL", about: "to whom", required: true },
+    plan: { value: "PLAN", about: "the name of a plan", required: true },
+    starts: { value: "DATE", about: "2027-01-01 (from the beginning of that day, UTC) or a time; now" },
+    ends: { value: "DATE", about: "2027-01-31 (to the end of that day, UTC) or a time; never" },
+    renews: { value: "PERIOD", about: "none, month or year: at each end it goes on for another (none)" },
+    priority: { value: "NUMBER", about: "0 to 1000; the lowest pays first (1)" },
+    json: JSON_OPTION,
+    data: DATA_OPTION,
+  },
+  run: (input) =>
+    withInstallation(input, async (desk) => {
+      const startsAtMs = timeFrom(input, "starts", startMs);
+      const endsAtMs = timeFrom(input, "ends", instantMs);
+      const renews = RENEWALS.find((one) => one === (input.text("renews") ?? "none"));
+      if (renews === undefined)
+        misuse("--renews must be none, month or year.", "For example: --renews month");
+      const priority = input.text("priority") ?? "1";
+      if (!/^\d{1,4}$/.test(priority) || Number(priority) > 1_000)
+        misuse("--priority must be a whole number from 0 to 1000.", "For example: --priority 1");
+      if (endsAtMs !== null && endsAtMs <= (startsAtMs ?? desk.clock.nowMs()))
+        fail(startsAtMs === null ? "--ends is in the past." : "--ends must be after --starts.");
+      const user = await needUser(desk.db, input.need("user"));
+      const plan = input.need("plan");
+      const grant = { userId: user.id, plan, startsAtMs, endsAtMs, renews, priority: Number(priority) };
+      const { id } = await grantPlan(desk, grant);
+      const nowMs = desk.clock.nowMs();
+      const made = (await subscriptionsOf(desk.db, user.id, nowMs, { past: true })).find(
+        (one) => one.id === id,
+      );
+      if (made === undefined) fail("The subscription was granted, and taken back meanwhile.");
+      const { print, paint } = input.terminal;
+      if (input.flag("json")) {
+        print(JSON.stringify(writtenSubscription(made, user.email), null, 2));
+        return 0;
+      }
+      print(`${user.email} has the plan ${paint.bold(plan)} ${termText(made)}.`);
+      print(paint.dim(`To take it back: model-gateway subscriptions cancel ${id}`));
+      return 0;
+    }),
+};
+
+export const cancelOneSubscription: Command = {
+  words: "subscriptions cancel",
+  summary: "Take a plan back from a user",
+  positionals: ["ID"],
+  options: {
+    "at-end": { about: "let it run to the end of its term, and not renew" },
+    json: JSON_OPTION,
+    data: DATA_OPTION,
+  },
+  run: (input) =>
+    withInstallation(input, async (desk) => {
+      const id = input.need("ID");
+      const result = await cancelGrant(desk, id, input.flag("at-end") ? "term_end" : "now");
+      if (result.kind === "unknown")
+        fail(`There is no subscription "${id}".`, "Each one's id is in: model-gateway subscriptions list");
+      if (result.kind === "open")
+        fail("This subscription has no end to wait for.", "Cancel it now, without --at-end.");
+      const endsAtMs = result.kind === "ending" ? result.endsAtMs : null;
+      if (input.flag("json")) {
+        const ends = endsAtMs === null ? null : instantText(endsAtMs);
+        input.terminal.print(JSON.stringify({ id, result: result.kind, ends }));
+        return 0;
+      }
+      input.terminal.print(
+        endsAtMs !== null
+          ? `The subscription ends at ${shortInstant(endsAtMs)} UTC and does not renew.`
+          : result.kind === "cancelled"
+            ? "The subscription is cancelled. Requests under way are still charged to it."
+            : "The subscription was cancelled before.",
+      );
+      return 0;
+    }),
+};
+
+function timeFrom(input: Input, option: string, read: (value: string) => number | null): number | null {
+  const value = input.text(option);
+  if (value === undefined) return null;
+  return read(value) ?? misuse(`--${option} must be ${INSTANT_RULE}.`, "All times are UTC.");
+}
+
+function termText({ standing, startsAtMs, endsAtMs, renews }: SubscriptionStanding): string {
+  const from = standing === "upcoming" ? `from ${shortInstant(startsAtMs)} UTC` : "from now on";
+  if (endsAtMs === null) return from;
+  const again = renews === "none" ? "" : `, then for another ${renews} each time`;
+  return `${from} until ${shortInstant(endsAtMs)} UTC${again}`;
+}
+
+/** A block each: a table of all that there is to say would be wider than a terminal. */
+function subscriptionBlock(one: SubscriptionStanding, user: string, paint: Paint): string {
+  const colour = { running: paint.green, upcoming: paint.yellow, ended: paint.dim, cancelled: paint.red };
+  const head = `${paint.bold(user)}  ${one.planName}  ${colour[one.standing](one.standing)} ${untilText(one)}`;
+  const id = `${one.id}  priority ${one.priority}`;
+  const windows = one.windows.length === 0 ? [] : [windowTable(one.windows, paint)];
+  return [head, paint.dim(id), ...windows].join("\n");
+}
+
+function untilText({ standing, startsAtMs, endsAtMs, renews }: SubscriptionStanding): string {
+  if (standing === "upcoming") return `from ${shortInstant(startsAtMs)}`;
+  if (endsAtMs === null) return "without an end";
+  return `until ${shortInstant(endsAtMs)}${renews === "none" || standing !== "running" ? "" : `, renews by the ${renews}`}`;
+}
+
+function windowTable(windows: readonly WindowStanding[], paint: Paint): string {
+  const column = (of: (window: WindowStanding) => bigint) =>
+    pointsAligned(windows.map((window) => dollars(of(window))));
+  const limits = column(({ limitNano }) => limitNano);
+  const used = column(({ usedNano }) => usedNano);
+  const held = column(({ heldNano }) => heldNano);
+  const left = column(({ remainingNano }) => remainingNano);
+  const rows = windows.map(({ per, endsAtMs }, i) => [
+    `  ${per}`,
+    ...[limits, used, held, left].map((cells) => cells[i] ?? ""),
+    shortInstant(endsAtMs),
+  ]);
+  return table(["  WINDOW", "LIMIT", "USED", "HELD", "LEFT", "RESETS AT"], rows, paint);
+}
+
+function writtenSubscription(one: SubscriptionStanding, user: string): object {
+  return {
+    id: one.id,
+    user,
+    plan: one.planName,
+    status: one.standing,
+    starts: instantText(one.startsAtMs),
+    ends: one.endsAtMs === null ? null : instantText(one.endsAtMs),
+    renews: one.renews,
+    priority: one.priority,
+    windows: one.windows.map((window) => ({
+      per: window.per,
+      counted: window.counted,
+      limit: usdText(window.limitNano),
+      used: usdText(window.usedNano),
+      held: usdText(window.heldNano),
+      remaining: usdText(window.remainingNano),
+      resets_at: instantText(window.endsAtMs),
+    })),
+  };
+}

@@ -1,0 +1,158 @@
+import { afterEach, beforeEach, expect, setDefaultTimeout, test } from "bun:test";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import { openDb, transaction } from "../store/db.ts";
+import { postTransfer, REVENUE, userBook } from "../store/ledger.ts";
+import { findUserByEmail } from "../store/users.ts";
+
+const LAUNCHER = resolve(import.meta.dir, "../../bin/model-gateway");
+
+// Every command is a process of its own, and the machine may be busy.
+setDefaultTimeout(120_000);
+
+let folder: string;
+
+beforeEach(async () => {
+  folder = mkdtempSync(join(tmpdir(), "model-gateway-wallet-"));
+  writeFileSync(join(folder, "gateway.yaml"), 'users: [{ email: ada@example.com, balance: "3.00" }]\n');
+  await done("apply", "gateway.yaml");
+});
+
+afterEach(() => rmSync(folder, { recursive: true }));
+
+async function run(...args: string[]) {
+  const child = Bun.spawn([LAUNCHER, ...args], {
+    cwd: folder,
+    env: { PATH: process.env.PATH ?? "" },
+    stdout: "pipe",
+    stderr: "pipe",
+  });
+  const [out, err, code] = await Promise.all([
+    new Response(child.stdout).text(),
+    new Response(child.stderr).text(),
+    child.exited,
+  ]);
+  return { code, out, err };
+}
+
+async function done(...args: string[]): Promise<string> {
+  const { code, out, err } = await run(...args);
+  if (code !== 0) throw new Error(err);
+  return out;
+}
+
+async function refused(...args: string[]): Promise<string> {
+  const { code, err } = await run(...args);
+  expect(code).toBeGreaterThan(0);
+  expect(err).not.toContain("unexpected");
+  return err;
+}
+
+const ADA = ["--user", "ada@example.com"];
+const json = async (...args: string[]) => JSON.parse(await done(...args, "--json"));
+
+async function chargeAda(requestId: string, amountNano: bigint) {
+  const db = await openDb(`sqlite:${join(folder, "data", "gateway.db")}`);
+  try {
+    const user = await findUserByEmail(db, "ada@example.com");
+    if (user === null) throw new Error("There is no user.");
+    await transaction(db, (tx) =>
+      postTransfer(tx, {
+        id: `charge:${requestId}`,
+        atMs: Date.now(),
+        kind: "charge",
+        debit: userBook(user.id),
+        credit: REVENUE,
+        amountNano,
+        userId: user.id,
+        subscriptionId: null,
+        requestId,
+        actor: "system",
+        reason: null,
+      }),
+    );
+  } finally {
+    await db.close();
+  }
+}
+
+test("money is added, corrected and given back, and the ledger says who did it and why", async () => {
+  expect(await done("wallet", "top-up", ...ADA, "--usd", "10", "--reason", "paid by card")).toContain(
+    "$10.00 added for ada@example.com.",
+  );
+  expect(await done("wallet", "adjust", ...ADA, "--usd", "-2.50", "--reason", "typo")).toContain(
+    "$2.50 taken from ada@example.com.",
+  );
+  await chargeAda("req_1", 1_000_000_001n);
+  expect(await done("wallet", "refund", "req_1", "--usd", "0.4")).toContain("$0.40 given back");
+  expect(await json("wallet", "show", ...ADA)).toMatchObject({
+    user: "ada@example.com",
+    balance: "9.899999999",
+    held: "0.00",
+    available: "9.899999999",
+  });
+  const actor = `cli:${Bun.spawnSync(["id", "-un"]).stdout.toString().trim()}`;
+  expect(await json("wallet", "ledger", ...ADA)).toMatchObject([
+    { kind: "refund", usd: "0.40", request_id: "req_1", actor },
+    { kind: "charge", usd: "1.000000001", actor: "system" },
+    { kind: "adjust", usd: "2.50", credit: "adjust", actor, reason: "typo" },
+    { kind: "topup", usd: "10.00", debit: "topup:manual", actor, reason: "paid by card" },
+    { kind: "opening", usd: "3.00", actor: "apply" },
+  ]);
+  const shown = await done("wallet", "show", ...ADA);
+  expect(shown).toMatch(/available\s+\$9\.899999999/);
+  expect(shown).toMatch(/charge\s+-\$1\.000000001/);
+  expect((await json("wallet", "ledger", ...ADA, "--limit", "2")).length).toBe(2);
+});
+
+test("a repeat with the same idempotency key books nothing", async () => {
+  const order = ["wallet", "top-up", ...ADA, "--usd", "1", "--idempotency-key", "invoice-7"];
+  await done(...order);
+  expect(await done(...order)).toContain("Nothing was booked now.");
+  expect(await refused("wallet", "top-up", ...ADA, "--usd", "2", "--idempotency-key", "invoice-7")).toContain(
+    "used before for something else",
+  );
+  expect(await json("wallet", "show", ...ADA)).toMatchObject({ balance: "4.00" });
+});
+
+test("what cannot be done ends with a sentence", async () => {
+  const adjust = (usd: string) => ["wallet", "adjust", ...ADA, "--reason", "x", "--usd", usd];
+  expect(await refused(...adjust("-3.01"))).toContain("Only $3.00 is available");
+  for (const wrong of ["0", "ten", "1e3", "0.0000000001", "--", "-"]) {
+    expect(await refused(...adjust(wrong))).toContain("--usd");
+  }
+  expect(await refused("wallet", "adjust", ...ADA, "--usd", "1")).toContain("--reason TEXT is missing");
+  expect(await refused("wallet", "show", "--user", "bob@example.com")).toContain("There is no user");
+  expect(await refused("wallet", "refund", "req_9")).toContain("Nothing was charged");
+});
+
+test("codes are made, shown once, redeemed once and withdrawn", async () => {
+  const made = await run("codes", "create", "--count", "3", "--usd", "5", "--batch", "spring");
+  const codes = made.out.trim().split("\n");
+  expect(codes).toHaveLength(3);
+  expect(made.err).toContain("shown this once");
+  const [code = "", other = ""] = codes;
+  expect(await done("codes", "redeem", code.toLowerCase(), ...ADA)).toContain(
+    "$5.00 redeemed for ada@example.com.",
+  );
+  expect(await refused("codes", "redeem", code, ...ADA)).toContain("redeemed before");
+  expect(await done("codes", "void", "spring")).toContain('2 codes of batch "spring" withdrawn.');
+  expect(await refused("codes", "redeem", other, ...ADA)).toContain("withdrawn");
+  expect(await json("codes", "list")).toMatchObject([
+    { batch: "spring", usd: "5.00", codes: 3, redeemed: 1, voided: 2, unused: 0, expires: null },
+  ]);
+  expect(await done("codes", "list")).toContain("spring");
+  const mistyped = await refused("codes", "redeem", `${code}X`, ...ADA);
+  expect(mistyped).toContain("mistyped");
+  expect(mistyped).not.toContain(code);
+  expect(await json("wallet", "show", ...ADA)).toMatchObject({ balance: "8.00" });
+});
+
+test("a different balance in the file is told by apply and changes nothing", async () => {
+  writeFileSync(join(folder, "gateway.yaml"), 'users: [{ email: ada@example.com, balance: "9.00" }]\n');
+  const out = await done("apply", "gateway.yaml");
+  expect(out).toContain("Nothing to change");
+  expect(out).toContain("note: user ada@example.com: balance 9.00 is not applied");
+  expect((await json("apply", "gateway.yaml")).notes).toHaveLength(1);
+});

@@ -1,0 +1,229 @@
+import { adjust, type Booked, type Order, refund, topUp } from "../billing/operations.ts";
+import { type Nano, usdText } from "../money/nano.ts";
+import { listEntriesOfUser } from "../store/entries.ts";
+import { type Transfer, userBook } from "../store/ledger.ts";
+import { readWallet, type Wallet } from "../store/wallets.ts";
+import { type Command, DATA_OPTION, type Input, JSON_OPTION, type Option } from "./command.ts";
+import {
+  actorHere,
+  dollars,
+  instantText,
+  needUser,
+  pointsAligned,
+  shortInstant,
+  usdFrom,
+  wholeNumberFrom,
+} from "./money-input.ts";
+import { withInstallation } from "./store-access.ts";
+import { type Paint, table } from "./terminal.ts";
+
+/** Money by hand. Every call is an entry of the ledger that names who asked and why. */
+
+const USER: Option = { value: "EMAIL", about: "whose wallet", required: true };
+const REASON: Option = { value: "TEXT", about: "why, for the ledger" };
+const IDEMPOTENCY: Option = {
+  value: "KEY",
+  about: "the same key again books nothing: safe to repeat after a failure",
+};
+const SHOWN_WITH_WALLET = 10;
+const LEDGER_LIMIT = 50;
+const LEDGER_LIMIT_MAX = 10_000;
+
+export const showWallet: Command = {
+  words: "wallet show",
+  summary: "Show a user's balance and what was booked last",
+  options: { user: USER, json: JSON_OPTION, data: DATA_OPTION },
+  run: (input) =>
+    withInstallation(input, async ({ db }) => {
+      const user = await needUser(db, input.need("user"));
+      const wallet = await readWallet(db, user.id);
+      const entries = await listEntriesOfUser(db, user.id, { limit: SHOWN_WITH_WALLET });
+      const { print, paint } = input.terminal;
+      if (input.flag("json")) {
+        const written = { user: user.email, ...writtenWallet(wallet), entries: entries.map(writtenEntry) };
+        print(JSON.stringify(written, null, 2));
+        return 0;
+      }
+      print(`${paint.bold(user.email)}\n\n${walletText(wallet, paint)}`);
+      if (entries.length > 0) print(`\n${ledgerTable(entries, user.id, paint)}`);
+      return 0;
+    }),
+};
+
+export const topUpWallet: Command = {
+  words: "wallet top-up",
+  summary: "Add money that a user has paid",
+  options: {
+    user: USER,
+    usd: { value: "AMOUNT", about: "such as 10 or 2.50", required: true },
+    provider: { value: "NAME", about: "through whom it was paid (manual)" },
+    reason: REASON,
+    "idempotency-key": IDEMPOTENCY,
+    json: JSON_OPTION,
+    data: DATA_OPTION,
+  },
+  run: (input) =>
+    withInstallation(input, async (desk) => {
+      const amountNano = usdFrom(input, "usd", { signed: false });
+      const { id: userId, email } = await needUser(desk.db, input.need("user"));
+      const provider = input.text("provider") ?? "manual";
+      const booked = await topUp(desk, { userId, amountNano, provider, ...orderFrom(input) });
+      return report(input, booked, `${dollars(amountNano)} added for ${email}.`);
+    }),
+};
+
+export const adjustWallet: Command = {
+  words: "wallet adjust",
+  summary: "Correct a balance, up or down",
+  about: "What is held for requests under way cannot be taken.",
+  options: {
+    user: USER,
+    usd: { value: "AMOUNT", about: "such as 2.50, or -2.50 to take it away", required: true },
+    reason: { ...REASON, required: true },
+    "idempotency-key": IDEMPOTENCY,
+    json: JSON_OPTION,
+    data: DATA_OPTION,
+  },
+  run: (input) =>
+    withInstallation(input, async (desk) => {
+      const amountNano = usdFrom(input, "usd", { signed: true });
+      const { id: userId, email } = await needUser(desk.db, input.need("user"));
+      const booked = await adjust(desk, { userId, amountNano, ...orderFrom(input) });
+      const done = amountNano > 0n ? "given to" : "taken from";
+      return report(input, booked, `${dollars(booked.entry.amountNano)} ${done} ${email}.`);
+    }),
+};
+
+export const refundRequest: Command = {
+  words: "wallet refund",
+  summary: "Give back what a request was charged",
+  about: `To the balance or to the subscription that paid it, and never more than it was charged.`,
+  positionals: ["REQUEST_ID"],
+  options: {
+    usd: { value: "AMOUNT", about: "a part of it (all that is left)" },
+    reason: REASON,
+    "idempotency-key": IDEMPOTENCY,
+    json: JSON_OPTION,
+    data: DATA_OPTION,
+  },
+  run: (input) =>
+    withInstallation(input, async (desk) => {
+      const amountNano = input.text("usd") === undefined ? "all" : usdFrom(input, "usd", { signed: false });
+      const requestId = input.need("REQUEST_ID");
+      const booked = await refund(desk, { requestId, amountNano, ...orderFrom(input) });
+      const { subscriptionId } = booked.entry;
+      const to = subscriptionId === null ? "the user's balance" : `the subscription ${subscriptionId}`;
+      return report(input, booked, `${dollars(booked.entry.amountNano)} given back to ${to}.`);
+    }),
+};
+
+export const showLedger: Command = {
+  words: "wallet ledger",
+  summary: "List what was booked for a user, the latest first",
+  options: {
+    user: USER,
+    limit: { value: "COUNT", about: `how many entries (${LEDGER_LIMIT})` },
+    json: JSON_OPTION,
+    data: DATA_OPTION,
+  },
+  run: (input) =>
+    withInstallation(input, async ({ db }) => {
+      const limit = wholeNumberFrom(input, "limit", LEDGER_LIMIT, LEDGER_LIMIT_MAX);
+      const user = await needUser(db, input.need("user"));
+      const entries = await listEntriesOfUser(db, user.id, { limit });
+      const { print, remark, paint } = input.terminal;
+      if (input.flag("json")) print(JSON.stringify(entries.map(writtenEntry), null, 2));
+      else if (entries.length === 0) remark(`Nothing was booked for ${user.email} yet.`);
+      else print(ledgerTable(entries, user.id, paint));
+      return 0;
+    }),
+};
+
+function orderFrom(input: Input): Order {
+  const idempotencyKey = input.text("idempotency-key");
+  return {
+    actor: actorHere(),
+    reason: input.text("reason") ?? null,
+    ...(idempotencyKey === undefined ? {} : { idempotencyKey }),
+  };
+}
+
+/** Says what was done and how the wallet stands now. */
+export function report(input: Input, { entry, wallet, repeated }: Booked, sentence: string): number {
+  const { print, paint } = input.terminal;
+  if (input.flag("json")) {
+    print(JSON.stringify({ entry: writtenEntry(entry), repeated, wallet: writtenWallet(wallet) }, null, 2));
+    return 0;
+  }
+  if (repeated)
+    print(`Booked before under this key, on ${shortInstant(entry.atMs)}. Nothing was booked now.`);
+  else print(paint.green(sentence));
+  print(`\n${walletText(wallet, paint)}\n${paint.dim(`entry      ${entry.id}`)}`);
+  return 0;
+}
+
+function walletText({ balanceNano, heldNano }: Wallet, paint: Paint): string {
+  const rows: [string, Nano][] = [
+    ["balance", balanceNano],
+    ["held", heldNano],
+    ["available", balanceNano - heldNano],
+  ];
+  const amounts = pointsAligned(rows.map(([, nano]) => dollars(nano)));
+  return rows
+    .map(([name], i) => {
+      const shown = amounts[i] ?? "";
+      return `${paint.dim(name.padEnd(9))}  ${name === "available" ? paint.bold(shown) : shown}`;
+    })
+    .join("\n");
+}
+
+function ledgerTable(entries: readonly Transfer[], userId: string, paint: Paint): string {
+  const amounts = entries.map((entry) => signed(entry, userId));
+  const texts = pointsAligned(amounts.map((amount) => `${amount > 0n ? "+" : ""}${dollars(amount)}`));
+  const rows = entries.map((entry, i) => {
+    const text = texts[i] ?? "";
+    return [
+      shortInstant(entry.atMs),
+      entry.kind,
+      entry.subscriptionId !== null ? paint.dim(text) : (amounts[i] ?? 0n) > 0n ? paint.green(text) : text,
+      entry.debit === userBook(userId) ? entry.credit : entry.debit,
+      entry.actor,
+      [entry.reason, entry.requestId].filter((why) => why !== null).join(", ") || "-",
+    ];
+  });
+  const shown = table(["TIME (UTC)", "KIND", "AMOUNT", "OTHER BOOK", "BY", "WHY"], rows, paint);
+  const note = "What a subscription paid, or got back, does not move the balance.";
+  return entries.some(({ subscriptionId }) => subscriptionId !== null)
+    ? `${shown}\n\n${paint.dim(note)}`
+    : shown;
+}
+
+/** As the user sees it: what is paid away is below zero, from whichever of the user's books. */
+function signed({ debit, amountNano, subscriptionId }: Transfer, userId: string): Nano {
+  const paid =
+    debit === userBook(userId) || (subscriptionId !== null && debit.endsWith(`:${subscriptionId}`));
+  return paid ? -amountNano : amountNano;
+}
+
+function writtenWallet({ balanceNano, heldNano }: Wallet) {
+  return {
+    balance: usdText(balanceNano),
+    held: usdText(heldNano),
+    available: usdText(balanceNano - heldNano),
+  };
+}
+
+function writtenEntry(entry: Transfer) {
+  return {
+    id: entry.id,
+    at: instantText(entry.atMs),
+    kind: entry.kind,
+    debit: entry.debit,
+    credit: entry.credit,
+    usd: usdText(entry.amountNano),
+    request_id: entry.requestId,
+    subscription_id: entry.subscriptionId,
+    actor: entry.actor,
+    reason: entry.reason,
+  };
+}
