@@ -55,11 +55,13 @@ describe("a request's report", () => {
       usage: {
         input_tokens: entry?.inputTokens ?? -1,
         cached_tokens: 0,
+        cache_write_tokens: 0,
         output_tokens: expect.any(Number),
         reasoning_tokens: 0,
         images: 0,
         source: "upstream",
       },
+      money: { currency: "USD", cost: "0.00", charged: "0.00", payer: null, flags: [], calculation: null },
       timing: { waited_ms: 0, first_byte_ms: expect.any(Number), duration_ms: expect.any(Number) },
       attempts: [
         {

@@ -39,6 +39,8 @@ export interface GatewayOptions {
   environment?: Readonly<Record<string, string>>;
   onDisconnect?: "cancel" | "drain";
   databaseUrl?: string;
+  /** How the simulator counts. */
+  tokens?: "bytes" | "o200k";
   /** Deadlines that a test cannot wait for. */
   limits?: StartOptions["limits"];
 }
@@ -78,7 +80,7 @@ keys:
 
 export async function startTestGateway(options: GatewayOptions = {}): Promise<RunningGateway> {
   const dataDir = mkdtempSync(join(tmpdir(), "model-gateway-test-"));
-  const simulator = startSimulator({ record: "full", seed: 1 });
+  const simulator = startSimulator({ record: "full", seed: 1, tokens: options.tokens ?? "bytes" });
   const environment = {
     SIMULATOR_URL: simulator.url,
     ...options.environment,

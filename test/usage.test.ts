@@ -304,7 +304,7 @@ describe("GET /v1/usage", () => {
       field: "inputTokens" | "outputTokens" | "reasoningTokens" | "images",
       of = entries.slice(0, 6),
     ) => of.reduce((total, entry) => total + entry[field], 0);
-    expect(mine.usage.total).toEqual({
+    expect(mine.usage.total).toMatchObject({
       requests: 6,
       failed_requests: 1,
       refused_requests: 1,

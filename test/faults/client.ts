@@ -1,0 +1,139 @@
+/** A client that keeps its own ledger: what it asked, what it was told, and when. */
+
+import { MARKER_HEADER } from "./rig.ts";
+
+export interface Asking {
+  url: string;
+  key: string;
+  family: "chat" | "responses" | "embeddings";
+  model: string;
+  stream: boolean;
+  prompt: string;
+  /** Leaves then, if the answer is not there yet. */
+  leaveAfterMs?: number | null;
+  more?: object;
+}
+
+export interface Asked {
+  marker: string;
+  family: Asking["family"];
+  model: string;
+  stream: boolean;
+  prompt: string;
+  sentMs: number;
+  sentAtMs: number;
+  endedAtMs: number;
+  /** How long after sending it left; null if it stayed. */
+  leftAfterMs: number | null;
+  status: number | null;
+  requestId: string | null;
+  headers: Headers | null;
+  errorCode: string | null;
+  /** The whole answer, or a terminal event, was there. */
+  isWhole: boolean;
+  text: string;
+  /** Of the text: when how much of it was there. */
+  arrivals: { atMs: number; chars: number }[];
+}
+
+let markers = 0;
+const PATHS = { chat: "/v1/chat/completions", responses: "/v1/responses", embeddings: "/v1/embeddings" };
+
+export async function askAs(asking: Asking): Promise<Asked> {
+  const { family, model, stream, prompt, leaveAfterMs = null } = asking;
+  const asked: Asked = {
+    marker: `faults-${process.pid}-${++markers}`,
+    family,
+    model,
+    stream,
+    prompt,
+    sentMs: performance.now(),
+    sentAtMs: Date.now(),
+    endedAtMs: 0,
+    leftAfterMs: null,
+    status: null,
+    requestId: null,
+    headers: null,
+    errorCode: null,
+    isWhole: false,
+    text: "",
+    arrivals: [],
+  };
+  const leaving = new AbortController();
+  const leave = () => {
+    asked.leftAfterMs = performance.now() - asked.sentMs;
+    leaving.abort();
+  };
+  const timer = leaveAfterMs === null ? undefined : setTimeout(leave, leaveAfterMs);
+  try {
+    const response = await fetch(asking.url + PATHS[family], {
+      method: "POST",
+      headers: {
+        authorization: `Bearer ${asking.key}`,
+        "content-type": "application/json",
+        [MARKER_HEADER]: asked.marker,
+      },
+      body: JSON.stringify(bodyOf(asking)),
+      signal: leaving.signal,
+    });
+    asked.status = response.status;
+    asked.headers = response.headers;
+    asked.requestId = response.headers.get("x-request-id");
+    if (stream && response.status === 200) await readEvents(response, asked);
+    else readWhole(await response.text(), asked);
+  } catch {
+    // Left, or cut off: what came until then stands.
+  }
+  clearTimeout(timer);
+  asked.endedAtMs = Date.now();
+  return asked;
+}
+
+function bodyOf({ family, model, stream, prompt, more = {} }: Asking): object {
+  if (family === "embeddings") return { model, input: prompt, ...more };
+  if (family === "responses") return { model, input: prompt, stream, store: false, ...more };
+  return { model, messages: [{ role: "user", content: prompt }], stream, ...more };
+}
+
+/** Fields of an unknown shape, read as far as they go. */
+interface Told {
+  type?: string;
+  delta?: string;
+  error?: { code?: string } | null;
+  choices?: { delta?: { content?: string } }[];
+}
+
+function readWhole(body: string, asked: Asked): void {
+  const told: Told = JSON.parse(body);
+  asked.errorCode = told.error?.code ?? null;
+  asked.isWhole = true;
+}
+
+const TERMINAL = new Set(["response.completed", "response.incomplete", "response.failed", "error"]);
+
+async function readEvents(response: Response, asked: Asked): Promise<void> {
+  const decoder = new TextDecoder();
+  let rest = "";
+  for await (const chunk of response.body ?? []) {
+    rest += decoder.decode(chunk, { stream: true });
+    const lines = rest.split("\n");
+    rest = lines.pop() ?? "";
+    for (const line of lines) if (line.startsWith("data:")) readEvent(line.slice(5).trim(), asked);
+  }
+}
+
+function readEvent(data: string, asked: Asked): void {
+  if (data === "[DONE]") {
+    asked.isWhole = true;
+    return;
+  }
+  const told: Told = JSON.parse(data);
+  if (told.error || TERMINAL.has(told.type ?? "")) asked.isWhole = true;
+  const piece =
+    told.type === "response.output_text.delta"
+      ? (told.delta ?? "")
+      : (told.choices?.[0]?.delta?.content ?? "");
+  if (piece === "") return;
+  asked.text += piece;
+  asked.arrivals.push({ atMs: performance.now(), chars: asked.text.length });
+}

@@ -1,0 +1,193 @@
+/**
+ * Three ledgers of the same requests: the client's (what was asked and told), the gateway's (rows and charges) and the
+ * simulator's (what was really produced). A client knows its row by the answer's request id, the simulator knows the
+ * client by a header, and a row knows the simulator's entry by the upstream's request id.
+ */
+
+import { countTokens } from "gpt-tokenizer/encoding/o200k_base";
+import { costOf, type Tariff } from "../../src/money/tariff.ts";
+import type { UsageRow } from "../../src/store/usage-row.ts";
+import type { LedgerEntry } from "../../src/upstreams/simulator/ledger.ts";
+import type { Asked } from "./client.ts";
+import { markerOf } from "./rig.ts";
+
+export interface Ledgers {
+  asked: readonly Asked[];
+  rows: readonly UsageRow[];
+  truth: readonly LedgerEntry[];
+  tariffs: ReadonlyMap<string, Tariff>;
+  /** When the process was killed, by this process's own clock; null when it ended well. */
+  killedMs: number | null;
+}
+
+/** What must not happen is a list of names; the rest are figures. */
+export interface Reconciled {
+  terminalWithoutRow: string[];
+  /** The end was told before it was booked: its row is a successor's guess. */
+  terminalBeforeRow: string[];
+  producedWithoutRow: string[];
+  chargedWithoutUpstream: string[];
+  rowTwice: string[];
+  wrongTokens: string[];
+  wrongCost: string[];
+  chargedAboveTruth: string[];
+  asked: number;
+  whole: number;
+  left: number;
+  cutByKill: number;
+  rows: number;
+  recovered: number;
+  reached: number;
+  chargedNano: bigint;
+  /** Of completed requests: each exactly as the simulator produced it. */
+  exact: number;
+  /** Streams in flight at the kill: how many seconds of what they had delivered was not charged, each. */
+  unchargedSeconds: number[];
+  /** Those of more than a second, in words. */
+  late: string[];
+  unchargedTokens: number;
+  /** Of what was recovered, where the client knows its id: the output that is charged, and that was produced. */
+  recoveredOutput: { charged: number; produced: number; above: number };
+}
+
+export function reconcile({ asked, rows, truth, tariffs, killedMs }: Ledgers): Reconciled {
+  const rowById = new Map(rows.map((row) => [row.requestId, row]));
+  const entryById = new Map(truth.map((entry) => [entry.id, entry]));
+  const askedById = new Map(asked.flatMap((one) => (one.requestId === null ? [] : [[one.requestId, one]])));
+  const askedByMarker = new Map(asked.map((one) => [one.marker, one]));
+  const found: Reconciled = {
+    terminalWithoutRow: [],
+    terminalBeforeRow: [],
+    producedWithoutRow: [],
+    chargedWithoutUpstream: [],
+    rowTwice: [],
+    wrongTokens: [],
+    wrongCost: [],
+    chargedAboveTruth: [],
+    asked: asked.length,
+    whole: asked.filter(({ isWhole, status }) => isWhole && status === 200).length,
+    left: asked.filter(({ leftAfterMs }) => leftAfterMs !== null).length,
+    cutByKill: asked.filter(({ isWhole, leftAfterMs }) => !isWhole && leftAfterMs === null).length,
+    rows: rows.length,
+    recovered: rows.filter(({ flags }) => flags.includes("recovered")).length,
+    reached: new Set(truth.map(markerOf)).size,
+    chargedNano: rows.reduce((sum, row) => sum + row.chargedNano, 0n),
+    exact: 0,
+    unchargedSeconds: [],
+    late: [],
+    unchargedTokens: 0,
+    recoveredOutput: { charged: 0, produced: 0, above: 0 },
+  };
+
+  for (const one of asked) {
+    if (!one.isWhole || one.status !== 200) continue;
+    const row = rowById.get(one.requestId ?? "");
+    if (row === undefined) found.terminalWithoutRow.push(`${one.requestId} ${one.model}`);
+    else if (row.flags.includes("recovered")) found.terminalBeforeRow.push(`${one.requestId} ${one.model}`);
+  }
+
+  // A row without a client that knows its id: the client left, or was cut off, before the answer's head.
+  const linked = new Set<string>();
+  const rowOfEntry = new Map<string, string>();
+  const lonely: UsageRow[] = [];
+  for (const row of rows) {
+    const entry = entryById.get(row.upstreamRequestId ?? "");
+    const marker =
+      askedById.get(row.requestId)?.marker ?? (entry === undefined ? undefined : markerOf(entry));
+    if (entry !== undefined) {
+      const other = rowOfEntry.get(entry.id);
+      if (other !== undefined) found.rowTwice.push(`${row.requestId} and ${other}`);
+      rowOfEntry.set(entry.id, row.requestId);
+    }
+    if (marker === undefined) lonely.push(row);
+    else if (linked.has(marker)) found.rowTwice.push(`${row.requestId} for ${marker}`);
+    else linked.add(marker);
+    checkAmounts(row, entry, found, tariffs);
+  }
+
+  const reached = new Map(truth.map((entry) => [markerOf(entry), entry]));
+  const unlinked = [...reached].filter(([marker]) => !linked.has(marker));
+  for (const [marker, entry] of unlinked) {
+    const id = askedByMarker.get(marker)?.requestId;
+    if (id != null && !rowById.has(id)) found.producedWithoutRow.push(`${id} ${entry.model}`);
+  }
+  // Of those whose client never heard an id only the numbers can be compared: each has a row, and no other has a charge.
+  const nameless = unlinked.filter(([marker]) => (askedByMarker.get(marker)?.requestId ?? null) === null);
+  const lonelyCharged = lonely.filter(({ chargedNano }) => chargedNano > 0n);
+  for (let i = lonely.length; i < nameless.length; i++) found.producedWithoutRow.push(`${nameless[i]?.[0]}`);
+  for (let i = nameless.length; i < lonelyCharged.length; i++)
+    found.chargedWithoutUpstream.push(`${lonelyCharged[i]?.requestId}`);
+  for (const row of rows) {
+    const client = askedById.get(row.requestId);
+    if (row.chargedNano > 0n && client !== undefined && !reached.has(client.marker))
+      found.chargedWithoutUpstream.push(row.requestId);
+  }
+  // More rows than requests that could have made them.
+  const unheard = asked.filter(({ requestId }) => requestId === null).length;
+  for (let i = unheard; i < lonely.length; i++) found.rowTwice.push(`${lonely[i]?.requestId} is nobody's`);
+
+  if (killedMs !== null) {
+    for (const row of rows) {
+      const client = askedById.get(row.requestId);
+      if (client === undefined || !row.flags.includes("recovered")) continue;
+      const { recoveredOutput } = found;
+      const produced = reached.get(client.marker)?.outputTokens ?? 0;
+      recoveredOutput.charged += row.outputTokens;
+      recoveredOutput.produced += produced;
+      recoveredOutput.above += Math.max(0, row.outputTokens - produced);
+      if (client.stream && client.leftAfterMs === null) addUncharged(row, client, killedMs, found);
+    }
+  }
+  return found;
+}
+
+/** Models whose told usage is part of the fault. */
+const LIES = new Set<string>(["silent", "absurd"]);
+
+function checkAmounts(
+  row: UsageRow,
+  entry: LedgerEntry | undefined,
+  found: Reconciled,
+  tariffs: Ledgers["tariffs"],
+): void {
+  const tariff = tariffs.get(row.tariffId ?? "");
+  if (row.payer !== null && tariff === undefined) found.wrongCost.push(`${row.requestId} has no tariff`);
+  const isServed = row.usageSource !== "none" && !row.flags.includes("clamped");
+  if (tariff !== undefined && isServed) {
+    const cost = costOf(tariff, { ...row, imageKind: null });
+    const charged = row.flags.includes("overrun") ? row.chargedNano <= cost : row.chargedNano === cost;
+    if (row.costNano !== cost || !charged) found.wrongCost.push(`${row.requestId} ${row.costNano} ${cost}`);
+  }
+  if (entry === undefined || row.flags.includes("clamped")) return;
+  if (row.outputTokens > entry.outputTokens)
+    found.chargedAboveTruth.push(
+      `${row.requestId} ${row.publicModel} ${row.outputTokens} > ${entry.outputTokens}`,
+    );
+  if (row.outcome !== "completed" || LIES.has(row.publicModel)) return;
+  const isExact =
+    row.inputTokens === entry.inputTokens &&
+    row.outputTokens === entry.outputTokens &&
+    row.cachedTokens === entry.cachedTokens;
+  if (isExact) found.exact++;
+  else
+    found.wrongTokens.push(`${row.requestId} ${row.publicModel} ${row.outputTokens} ≠ ${entry.outputTokens}`);
+}
+
+/** How much of the stream's time lies between what is charged and the last that came. */
+function addUncharged(row: UsageRow, client: Asked, killedMs: number, found: Reconciled): void {
+  const tokens = countTokens(client.text);
+  const last = client.arrivals.at(-1);
+  if (tokens <= row.outputTokens || last === undefined) {
+    found.unchargedSeconds.push(0);
+    return;
+  }
+  found.unchargedTokens += tokens - row.outputTokens;
+  const perChar = tokens / client.text.length;
+  const first = client.arrivals.find(({ chars }) => chars * perChar > row.outputTokens) ?? last;
+  const seconds = (last.atMs - first.atMs) / 1000;
+  found.unchargedSeconds.push(seconds);
+  if (seconds <= 1) return;
+  found.late.push(
+    `${row.requestId} ${client.family} ${client.model}: ${seconds.toFixed(2)} s, ${row.outputTokens} of ${tokens} tokens, killed ${(killedMs - client.sentMs).toFixed(0)} ms after it was sent`,
+  );
+}

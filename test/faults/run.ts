@@ -1,0 +1,56 @@
+/**
+ * `npm run faults`: what must hold for money when things are killed, cut, aborted or changed under way. Each fault
+ * prints what was seen beside what was wanted; the run fails if one does not hold.
+ *
+ *     npm run faults -- --only kill9,onecent --times 3 --store postgres
+ */
+
+import { parseArgs } from "node:util";
+import { prepareMachine } from "../machine.ts";
+import { aborts } from "./aborts.ts";
+import { changes } from "./changes.ts";
+import { estimate } from "./estimate.ts";
+import { type Fault, table } from "./fault.ts";
+import { kill9, subscriptions } from "./kill9.ts";
+import { oneCent } from "./one-cent.ts";
+
+const FAULTS: readonly Fault[] = [oneCent, estimate, changes, aborts, subscriptions, kill9];
+
+const { values } = parseArgs({
+  options: { only: { type: "string" }, times: { type: "string" }, store: { type: "string" } },
+});
+const names = FAULTS.map(({ name }) => name);
+const wanted = values.only?.split(",") ?? names;
+const times = values.times === undefined ? null : Number(values.times);
+const isUsable =
+  wanted.every((name) => names.includes(name)) &&
+  (times === null || (Number.isSafeInteger(times) && times > 0)) &&
+  [undefined, "sqlite", "postgres"].includes(values.store);
+if (!isUsable) {
+  console.log(`npm run faults -- [--only ${names.join(",")}] [--times N] [--store sqlite|postgres]`);
+  process.exit(2);
+}
+
+await prepareMachine((message) => console.log(`── ${message}`));
+let failed = 0;
+for (const { name, promise, run } of FAULTS.filter((fault) => wanted.includes(fault.name))) {
+  console.log(`── ${name}: ${promise}`);
+  const startedMs = performance.now();
+  const seconds = () => ((performance.now() - startedMs) / 1000).toFixed(0).padStart(4);
+  let holds = false;
+  try {
+    const findings = await run({
+      times,
+      store: values.store === "postgres" ? "postgres" : "sqlite",
+      say: (line) => console.log(`${seconds()} s  ${line}`),
+    });
+    console.log(table(findings));
+    holds = findings.every(({ isRight }) => isRight);
+  } catch (error) {
+    console.log(`   ${error instanceof Error ? (error.stack ?? error.message) : error}`);
+  }
+  if (!holds) failed++;
+  console.log(`   ${name} ${holds ? "holds" : "DOES NOT HOLD"}, after ${seconds().trim()} s`);
+}
+console.log(`${wanted.length - failed} hold, ${failed} do not`);
+process.exit(failed === 0 ? 0 : 1);

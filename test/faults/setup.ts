@@ -1,0 +1,61 @@
+/** The configuration that faults begin with: priced models, a good account and a bad one, users with a key each. */
+
+export const INTERFACES = ["chat", "responses", "embeddings"];
+export const PRICE = { input: "2.50", cached_input: "1.25", output: "10.00" };
+
+export interface Setup {
+  /** Public model → upstream model of the good account. */
+  models: Readonly<Record<string, string>>;
+  /** The same of an account that fails a lot, so that the good one's health is not judged by it. */
+  faulty?: Readonly<Record<string, string>>;
+  users: number;
+  /** Of each user. */
+  balance?: string;
+  groups: readonly object[];
+  /** The group of user i. */
+  groupOf?(user: number): string;
+  plans?: readonly object[];
+  subscriptions?: readonly object[];
+}
+
+export function userEmail(user: number): string {
+  return `user-${user}@example.com`;
+}
+
+export function keyOf(user: number): string {
+  return `faults-key-${user}-`.padEnd(40, "0123456789");
+}
+
+export function fileWith(setup: Setup, simulatorUrl: string): object {
+  const faulty = setup.faulty ?? {};
+  const ids = [...new Set([...Object.keys(setup.models), ...Object.keys(faulty)])];
+  const account = { kind: "openai", base_url: simulatorUrl, credential: "sk-sim", private_network: true };
+  const accounts = [{ ...account, name: "good", models: setup.models, priority: 2 }];
+  if (Object.keys(faulty).length > 0) accounts.push({ ...account, name: "bad", models: faulty, priority: 1 });
+  const users = Array.from({ length: setup.users }, (_, user) => ({
+    email: userEmail(user),
+    role: "user",
+    ...(setup.balance === undefined ? {} : { balance: setup.balance }),
+    ...(setup.subscriptions === undefined ? {} : { subscriptions: setup.subscriptions }),
+  }));
+  return {
+    models: ids.map((id) => ({ id, interfaces: INTERFACES, price: PRICE, max_output_tokens: 4_096 })),
+    accounts,
+    plans: setup.plans ?? [],
+    groups: setup.groups.map((group) => ({
+      interfaces: INTERFACES,
+      models: ids,
+      accounts: accounts.map(({ name }) => name),
+      // Who waits for a cooling account tells nothing about money.
+      queue: { max_waiting: 0 },
+      ...group,
+    })),
+    users,
+    keys: users.map(({ email }, user) => ({
+      name: `key-${user}`,
+      user: email,
+      group: setup.groupOf?.(user) ?? "default",
+      secret: keyOf(user),
+    })),
+  };
+}

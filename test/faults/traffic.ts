@@ -1,0 +1,98 @@
+/** Mixed traffic at a steady rate, whatever becomes of the answers. */
+
+import { type Asked, type Asking, askAs } from "./client.ts";
+
+export const MODELS = {
+  fast: "sim-fast",
+  short: "sim-fast@events=20,interval=10ms",
+  long: "sim-fast@events=100,interval=40ms",
+  reason: "sim-reason@interval=5ms",
+  slow: "sim-fast@first=150ms",
+  shaky: "sim-fast",
+};
+
+/** Served by an account that fails. `shaky` has another one behind it. */
+export const FAULTY = {
+  silent: "fault/no-usage@events=20,interval=5ms",
+  broken: "fault/rst@chunk6,events=20,interval=5ms",
+  cut: "fault/cut@chunk6,events=20,interval=5ms",
+  error: "fault/500",
+  failed: "fault/failed",
+  incomplete: "fault/incomplete",
+  absurd: "fault/usage-absurd",
+  shaky: "fault/503",
+};
+
+const PROMPTS = [
+  "Hello there.",
+  "Summarise the minutes of the meeting on Thursday in three sentences, please, and leave the names out.",
+  "Why is the sky blue? ".repeat(20),
+  "数据库连接失败时应该怎么办？请给出详细的步骤。",
+];
+
+type Shape = Pick<Asking, "family" | "model" | "stream">;
+
+/** How many of a hundred. */
+const MIX: readonly (readonly [number, Shape])[] = [
+  [30, { family: "chat", model: "fast", stream: false }],
+  [14, { family: "responses", model: "fast", stream: false }],
+  [5, { family: "chat", model: "slow", stream: false }],
+  [12, { family: "chat", model: "short", stream: true }],
+  [10, { family: "responses", model: "short", stream: true }],
+  [4, { family: "responses", model: "reason", stream: true }],
+  [4, { family: "chat", model: "long", stream: true }],
+  [4, { family: "responses", model: "long", stream: true }],
+  [9, { family: "embeddings", model: "fast", stream: false }],
+];
+const FAULTY_SHARE = 0.08;
+const LEAVING_SHARE = 0.1;
+
+function pick<T>(list: readonly T[]): T {
+  const chosen = list[Math.floor(Math.random() * list.length)];
+  if (chosen === undefined) throw new Error("nothing to pick from");
+  return chosen;
+}
+
+function shapeAtRandom(): Shape {
+  if (Math.random() < FAULTY_SHARE) {
+    const model = pick(Object.keys(FAULTY));
+    return { family: pick(["chat", "responses"]), model, stream: Math.random() < 0.6 };
+  }
+  let left = Math.random() * MIX.reduce((sum, [weight]) => sum + weight, 0);
+  for (const [weight, shape] of MIX) {
+    left -= weight;
+    if (left < 0) return shape;
+  }
+  return { family: "chat", model: "fast", stream: false };
+}
+
+export interface Traffic {
+  asked: number;
+  /** No new requests; resolves when all have ended in whatever way. */
+  stop(): Promise<Asked[]>;
+}
+
+const TICK_MS = 5;
+
+export function startTraffic(url: string, keys: readonly string[], perSecond: number): Traffic {
+  const answers: Promise<Asked>[] = [];
+  const beganMs = performance.now();
+  const timer = setInterval(() => {
+    const due = ((performance.now() - beganMs) / 1000) * perSecond;
+    while (answers.length < due) {
+      const shape = shapeAtRandom();
+      const leaves = Math.random() < LEAVING_SHARE;
+      const leaveAfterMs = leaves ? Math.random() * (shape.model === "long" ? 3_000 : 250) : null;
+      answers.push(askAs({ url, key: pick(keys), prompt: pick(PROMPTS), leaveAfterMs, ...shape }));
+    }
+  }, TICK_MS);
+  return {
+    get asked() {
+      return answers.length;
+    },
+    stop() {
+      clearInterval(timer);
+      return Promise.all(answers);
+    },
+  };
+}

@@ -1,0 +1,230 @@
+/** Nobody gets much for little: what is held covers what a model may read and say, as far as there is money for it. */
+
+import { afterEach, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { parseUsd } from "../src/money/nano.ts";
+import { refusalOf } from "./error-envelope.ts";
+import { bill, doneId, type PaidGateway, PRICE, startPaidGateway } from "./paid-gateway.ts";
+
+setDefaultTimeout(30_000);
+
+const stops: (() => Promise<void>)[] = [];
+
+afterEach(async () => {
+  for (const stop of stops.splice(0)) await stop();
+});
+
+interface Setup {
+  balance?: string;
+  price?: object;
+  more?: object;
+}
+
+/** An upstream that answers as it likes, and keeps what it was asked. */
+async function start(
+  answer: (asked: Record<string, unknown>, count: number) => Response,
+  { balance = "10.00", price = PRICE, more = {} }: Setup = {},
+): Promise<{ gateway: PaidGateway; asked: Record<string, unknown>[] }> {
+  const asked: Record<string, unknown>[] = [];
+  const server = Bun.serve({
+    hostname: "127.0.0.1",
+    port: 0,
+    async fetch(request) {
+      const body: Record<string, unknown> = JSON.parse(await request.text());
+      return answer(body, asked.push(body));
+    },
+  });
+  const account = { name: "own", kind: "openai", base_url: `http://127.0.0.1:${server.port}/v1` };
+  const gateway = await startPaidGateway(
+    {
+      balance,
+      models: { paid: { upstream: "up", price, more } },
+      accounts: [{ ...account, private_network: true, models: { paid: "up" } }],
+    },
+    { limits: { pulseMs: 50 } },
+  );
+  stops.push(async () => {
+    await gateway.stop();
+    await server.stop(true);
+  });
+  return { gateway, asked };
+}
+
+const responseOf = (input_tokens: number, output_tokens: number, id = "resp_1") =>
+  Response.json({
+    id,
+    object: "response",
+    status: "completed",
+    model: "up",
+    output: [{ type: "message", role: "assistant", content: [{ type: "output_text", text: "yes" }] }],
+    usage: { input_tokens, output_tokens, total_tokens: input_tokens + output_tokens },
+  });
+
+/** It may break off: an end without a terminal event is none. */
+const events = (list: readonly string[]) =>
+  new Response(
+    new ReadableStream({
+      async start(controller) {
+        for (const event of list) {
+          controller.enqueue(new TextEncoder().encode(event));
+          await Bun.sleep(5);
+        }
+        controller.close();
+      },
+    }),
+    { headers: { "content-type": "text/event-stream" } },
+  );
+const named = (type: string, rest: object) =>
+  `event: ${type}\ndata: ${JSON.stringify({ type, ...rest })}\n\n`;
+const chunk = (content: string, usage?: object) =>
+  `data: ${JSON.stringify({ id: "c", model: "up", choices: [{ index: 0, delta: { content } }], usage })}\n\n`;
+
+const file = { type: "input_file", file_url: "https://example.com/big.pdf" };
+const picture = { type: "input_image", file_id: "file-1" };
+
+describe("input that is not in the body is paid for", () => {
+  test.each([
+    { input: [{ role: "user", content: [file] }] },
+    { input: [{ role: "user", content: [picture] }] },
+    { input: "look it up", tools: [{ type: "web_search" }] },
+    { input: "go on", conversation: "conv_1" },
+    { input: [{ type: "item_reference", id: "msg_1" }] },
+  ])("%j", async (body) => {
+    const more = { context_tokens: 400_000 };
+    const { gateway } = await start(() => responseOf(300_000, 10), { more });
+    const id = await doneId(
+      await gateway.call("/v1/responses", { model: "paid", max_output_tokens: 16, ...body }),
+    );
+    const row = await gateway.books.row(id);
+    const lines = [
+      [300_000, PRICE.input],
+      [10, PRICE.output],
+    ] as const;
+    expect(row).toMatchObject({ chargedNano: bill(lines), costNano: bill(lines), flags: [] });
+  });
+
+  test("as far as there is money, where nobody knows how long it is", async () => {
+    const { gateway } = await start(() => responseOf(300_000, 10), { balance: "0.10" });
+    const body = { model: "paid", max_output_tokens: 16, input: [{ role: "user", content: [file] }] };
+    const row = await gateway.books.row(await doneId(await gateway.call("/v1/responses", body)));
+    expect(row).toMatchObject({ chargedNano: parseUsd("0.10"), flags: ["overrun"] });
+  });
+});
+
+test("a conversation that is kept costs what it was counted as, and is refused to whoever cannot pay for it", async () => {
+  const { gateway, asked } = await start((_, count) => responseOf(100_000, 10, `resp_${count}`), {
+    balance: "0.30",
+    more: { context_tokens: 1_000_000 },
+  });
+  const ask = (previous_response_id: string | null) =>
+    gateway.call("/v1/responses", {
+      model: "paid",
+      max_output_tokens: 16,
+      input: "hi",
+      previous_response_id,
+    });
+  // The first one's length was not foreseen: it takes what was held for it.
+  await doneId(await ask(null));
+  const { balanceNano } = await gateway.books.wallet();
+  expect(balanceNano).toBeGreaterThan(bill([[100_010, PRICE.input]]));
+  const row = await gateway.books.row(await doneId(await ask("resp_1")));
+  expect(row).toMatchObject({ inputTokens: 100_000, flags: [] });
+  const error = await refusalOf(await ask("resp_2"), 429);
+  expect(error).toMatchObject({ code: "insufficient_quota" });
+  expect(asked).toHaveLength(2);
+});
+
+test.each([
+  ["/v1/chat/completions", { messages: [{ role: "user", content: "hi" }] }, "max_completion_tokens"],
+  ["/v1/responses", { input: "hi" }, "max_output_tokens"],
+] as const)(
+  "an answer that nobody bounds is bounded to what is held for it: %s",
+  async (path, prompt, field) => {
+    const { gateway, asked } = await start(() => responseOf(1, 1));
+    await gateway.call(path, { model: "paid", ...prompt }).then((response) => response.text());
+    await gateway
+      .call(path, { model: "paid", ...prompt, [field]: 20_000 })
+      .then((response) => response.text());
+    expect(asked.map((body) => body[field])).toEqual([16_384, 20_000]);
+  },
+);
+
+test("an answer of a model whose longest is known goes unbounded", async () => {
+  const { gateway, asked } = await start(() => responseOf(1, 1), { more: { max_output_tokens: 32_000 } });
+  const id = await doneId(await gateway.call("/v1/responses", { model: "paid", input: "hi" }));
+  expect(asked[0]).not.toHaveProperty("max_output_tokens");
+  expect((await gateway.books.row(id)).flags).toEqual([]);
+});
+
+test("a stream that goes on far beyond its bound is ended, though there would be money", async () => {
+  const words = Array.from({ length: 400 }, () => chunk("word ".repeat(20)));
+  const { gateway } = await start(() => events(words));
+  const body = { model: "paid", stream: true, max_tokens: 100, messages: [{ role: "user", content: "hi" }] };
+  const text = await (await gateway.call("/v1/chat/completions", body)).text();
+  expect(text).toContain("insufficient_quota");
+});
+
+test("space in other people's bodies makes nobody's input cheaper", async () => {
+  const { gateway } = await start(({ input }) => {
+    const prompt_tokens = Math.ceil(String(input).length * 0.45);
+    return Response.json({
+      object: "list",
+      model: "up",
+      data: [{ object: "embedding", index: 0, embedding: [0.1] }],
+      usage: { prompt_tokens, total_tokens: prompt_tokens },
+    });
+  });
+  const padded = `{"model":"paid",${" ".repeat(20_000)}"input":"a"}`;
+  for (let i = 0; i < 40; i++) await doneId(await gateway.call("/v1/embeddings", padded));
+  const body = { model: "paid", input: "x".repeat(100_000) };
+  const row = await gateway.books.row(await doneId(await gateway.call("/v1/embeddings", body)));
+  expect(row).toMatchObject({ chargedNano: bill([[45_000, PRICE.input]]), flags: [] });
+});
+
+describe("usage that was told too early is not believed", () => {
+  const TEXT = "a long answer with many words ".repeat(20);
+
+  test("of a response that breaks off", async () => {
+    const usage = { input_tokens: 0, output_tokens: 0, total_tokens: 0 };
+    const response = {
+      id: "resp_9",
+      object: "response",
+      status: "in_progress",
+      model: "up",
+      output: [],
+      usage,
+    };
+    const delta = { item_id: "m", output_index: 0, content_index: 0, delta: TEXT };
+    const { gateway } = await start(() =>
+      events([named("response.created", { response }), named("response.output_text.delta", delta)]),
+    );
+    const asked = await gateway.call("/v1/responses", { model: "paid", stream: true, input: "hi" });
+    await asked.text();
+    const row = await gateway.books.row(asked.headers.get("x-request-id") ?? "");
+    expect(row).toMatchObject({ outcome: "upstream_cut", flags: ["partial"] });
+    expect(row.outputTokens).toBeGreaterThan(100);
+  });
+
+  test("of a chat that breaks off", async () => {
+    const usage = { prompt_tokens: 9, completion_tokens: 0, total_tokens: 9 };
+    const { gateway } = await start(() => events([chunk("a", usage), chunk(TEXT), chunk(TEXT)]));
+    const messages = [{ role: "user", content: "hi" }];
+    const asked = await gateway.call("/v1/chat/completions", { model: "paid", stream: true, messages });
+    await asked.text();
+    const row = await gateway.books.row(asked.headers.get("x-request-id") ?? "");
+    expect(row).toMatchObject({ outcome: "upstream_cut", inputTokens: 9, flags: ["partial"] });
+    expect(row.outputTokens).toBeGreaterThan(200);
+  });
+});
+
+test.each([
+  [{ image: "0.19" }, "0.19"],
+  [{ input: "5", output: "40" }, "0.16641"],
+])("a picture that breaks off after it was begun is paid for by %j", async (price, usd) => {
+  const partial = named("image_generation.partial_image", { b64_json: "AAAA", partial_image_index: 0 });
+  const { gateway } = await start(() => events([partial, partial]), { price });
+  const body = { model: "paid", stream: true, partial_images: 3, prompt: "a cat", size: "1024x1024" };
+  const asked = await gateway.call("/v1/images/generations", body);
+  await asked.text();
+  const row = await gateway.books.row(asked.headers.get("x-request-id") ?? "");
+  expect(row).toMatchObject({ images: 1, chargedNano: parseUsd(usd), flags: ["partial"] });
+});

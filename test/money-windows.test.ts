@@ -1,0 +1,145 @@
+/** Windows of money, for a key, a user and a group: they refuse with the time when they free, and outlive a restart. */
+
+import { afterEach, beforeEach, expect, setDefaultTimeout, test } from "bun:test";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import OpenAI from "openai";
+import { type Simulator, startSimulator } from "../src/upstreams/simulator/simulator.ts";
+import { type GatewayProcess, startGatewayProcess } from "./gateway-process.ts";
+import { type PaidSetup, paidFile } from "./paid-gateway.ts";
+import { TEST_KEY } from "./running-gateway.ts";
+
+setDefaultTimeout(60_000);
+
+let folder: string;
+let upstream: Simulator;
+let gateway: GatewayProcess | null = null;
+
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), "model-gateway-windows-"));
+  upstream = startSimulator({ tokens: "o200k" });
+});
+
+afterEach(async () => {
+  await gateway?.stop();
+  gateway = null;
+  await upstream.stop();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+async function start(setup: PaidSetup): Promise<void> {
+  await Bun.write(join(folder, "gateway.yaml"), paidFile(setup));
+  await restart();
+}
+
+async function restart(): Promise<void> {
+  if (gateway !== null) expect(await gateway.stop()).toBe(0);
+  const env = { SIMULATOR_URL: upstream.url };
+  gateway = await startGatewayProcess({ folder, args: ["--config", "gateway.yaml"], env });
+}
+
+interface Told {
+  status: number;
+  headers: Headers;
+  error: { type: string; code: string; message: string; resets_at: number } | null;
+}
+
+async function ask(secret = TEST_KEY, more: object = {}): Promise<Told> {
+  const messages = [{ role: "user", content: "Hello" }];
+  const response = await fetch(`${gateway?.url}/v1/chat/completions`, {
+    method: "POST",
+    headers: { authorization: `Bearer ${secret}`, "content-type": "application/json" },
+    body: JSON.stringify({ model: "paid", messages, ...more }),
+  });
+  const text = await response.text();
+  return {
+    status: response.status,
+    headers: response.headers,
+    error: response.ok ? null : JSON.parse(text).error,
+  };
+}
+
+async function untilRefused(secret = TEST_KEY): Promise<{ served: number; told: Told }> {
+  for (let served = 0; ; served++) {
+    const told = await ask(secret);
+    if (told.status !== 200) return { served, told };
+  }
+}
+
+const windowLeft = async (): Promise<string> => {
+  const response = await fetch(`${gateway?.url}/v1/usage`, {
+    headers: { authorization: `Bearer ${TEST_KEY}` },
+  });
+  const report = (await response.json()) as {
+    limits: { key: { windows: { usd: { remaining: string } }[] } };
+  };
+  return report.limits.key.windows[0]?.usd.remaining ?? "";
+};
+
+/** An answer costs some $0.0005, and is reserved for some $0.005. */
+const window = (usd: string) => ({ windows: [{ per: "5h", usd }] });
+const free = { billing: { charge: "none" } } as const;
+
+test("a window of a key refuses when it is used up, whoever pays, and goes on where it was after a restart", async () => {
+  await start({ ...free, group: { limits: window("0.01") } });
+  const { served, told } = await untilRefused();
+  expect(served).toBeGreaterThan(1);
+  expect(told.status).toBe(429);
+  expect(told.error).toMatchObject({ type: "usage_limit_reached" });
+  expect(told.error?.message).toMatch(
+    /^Usage limit reached for this API key: of \$0\.01 in any 5 hours only \$0\.00\d+ is left\. Try again at \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ\.$/,
+  );
+  expect(told.headers.get("x-should-retry")).toBe("false");
+  const inHours = ((told.error?.resets_at ?? 0) - Date.now() / 1000) / 3_600;
+  expect(inHours).toBeGreaterThan(4.9);
+  expect(inHours).toBeLessThan(5.1);
+  const left = await windowLeft();
+  await restart();
+  expect(await windowLeft()).toBe(left);
+  const after = await ask();
+  expect([after.status, after.error?.type]).toEqual([429, "usage_limit_reached"]);
+  expect(upstream.ledger.totals().requests).toBe(served);
+});
+
+test("windows of users and groups count for all of their keys", async () => {
+  const other = "other-key-0123456789-0123456789-0123456789";
+  await start({
+    balance: "1.00",
+    group: { group_limits: window("0.01") },
+    keys: [{ name: "other", user: "payer@example.com", group: "paying", secret: other }],
+  });
+  expect((await untilRefused()).told.error?.message).toStartWith("Usage limit reached for this key's group");
+  expect((await ask(other)).status).toBe(429);
+});
+
+test("an upstream's absurd count uses up no window, before a restart or after", async () => {
+  await start({
+    ...free,
+    models: { paid: "fault/usage-huge" },
+    group: { limits: { windows: [{ per: "5h", usd: "0.05", tokens: 100_000 }] } },
+  });
+  for (let i = 0; i < 3; i++) expect((await ask()).status).toBe(200);
+  await restart();
+  expect((await ask()).status).toBe(200);
+});
+
+test("the official client is told once", async () => {
+  await start({ ...free, group: { limits: window("0.000001") } });
+  let calls = 0;
+  const client = new OpenAI({
+    baseURL: `${gateway?.url}/v1`,
+    apiKey: TEST_KEY,
+    fetch(...call) {
+      calls++;
+      return fetch(...call);
+    },
+  });
+  // Nothing is used yet, so even a request above the limit is let in; then nothing is.
+  await client.responses.create({ model: "paid", input: "Hello" });
+  expect(calls).toBe(1);
+  const error = await client.responses.create({ model: "paid", input: "Hello" }).catch((thrown) => thrown);
+  expect(error).toBeInstanceOf(OpenAI.RateLimitError);
+  expect(error).toMatchObject({ status: 429, type: "usage_limit_reached" });
+  expect(calls).toBe(2);
+});
