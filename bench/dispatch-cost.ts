@@ -24,7 +24,16 @@ export interface DispatchCost {
 const limits = { concurrency: 100_000, rpm: 1_000_000, tpm: 1_000_000_000, windows: [] };
 const snapshot = compileSnapshot(
   {
-    models: [{ id: "m", interfaces: ["chat"], price: null, createdAtMs: 1 }],
+    models: [
+      {
+        id: "m",
+        interfaces: ["chat"],
+        price: null,
+        contextTokens: null,
+        outputTokensMax: null,
+        createdAtMs: 1,
+      },
+    ],
     accounts: Array.from({ length: ACCOUNTS }, (_, i) => ({
       id: `a${i}`,
       name: `a${i}`,
@@ -91,15 +100,15 @@ const under: (() => void)[] = [];
 function request(number: number): void {
   const key = keys.find(`d${(number * 7_919) % KEYS}`);
   if (!key || !group || !routes) throw new Error("no such key");
-  const own = limiter.admit(subjectsOf({ key, group }), 700);
+  const own = limiter.admit(subjectsOf({ key, group }), 700, 0);
   if (!own.ok) throw new Error("a limit that nothing comes near was reached");
   const pick = pool.pick({ routes, tried, affinity: null, tokensEstimate: 700 });
   if (pick.kind !== "picked") throw new Error("a thousand idle accounts and none to be had");
   under.push(() => {
     pool.succeeded(pick.route, 50, null);
-    pick.lease.settle(650);
+    pick.lease.settle(650, 0);
     pick.lease.release();
-    own.lease.settle(650);
+    own.lease.settle(650, 0);
     own.lease.release();
   });
   if (under.length > IN_FLIGHT) under.shift()?.();

@@ -1,0 +1,149 @@
+/**
+ * Fills a store with many requests: 90 days up to now, 1,000 keys of 200 users in 20 groups, three of 20 models a key.
+ * Nothing is charged, so there is no ledger to match. The engine makes the rows itself, and the indexes come last.
+ *
+ *   bun bench/fill-usage.ts sqlite:/tmp/usage.db 1000000
+ */
+
+import { foldDays } from "../src/billing/fold-days.ts";
+import { type Db, openDb, transaction } from "../src/store/db.ts";
+import { insertRows } from "../src/store/insert-rows.ts";
+import { migrate } from "../src/store/migrate.ts";
+import { text } from "../src/store/row.ts";
+
+export const FILL = { days: 90, keys: 1_000, users: 200, groups: 20, models: 20 } as const;
+
+const DAY_MS = 86_400_000;
+const ROWS_PER_STATEMENT = 250_000;
+
+export async function fillUsage(db: Db, rows: number, nowMs: number): Promise<void> {
+  await migrate(db);
+  await transaction(db, addPeople);
+  const indexes = await dropIndexes(db);
+  for (let first = 0; first < rows; first += ROWS_PER_STATEMENT) {
+    await addRows(db, first, Math.min(rows, first + ROWS_PER_STATEMENT), rows, nowMs);
+  }
+  await addHours(db);
+  for (const statement of indexes) await db.sql.script(statement);
+  await db.sql.script("ANALYZE");
+  await foldDays(db, nowMs, true);
+  await db.sql.script("ANALYZE");
+}
+
+async function addPeople(tx: Db): Promise<void> {
+  const many = <T>(count: number, make: (i: number) => T) => Array.from({ length: count }, (_, i) => make(i));
+  await insertRows(
+    tx,
+    "app_user",
+    ["id", "email", "email_folded", "role", "created_at_ms"],
+    many(FILL.users, (i) => [`u${i}`, `u${i}@example.com`, `u${i}@example.com`, "user", 1]),
+  );
+  await insertRows(
+    tx,
+    "grp",
+    ["id", "name", "interfaces", "billing", "on_disconnect", "created_at_ms"],
+    many(FILL.groups, (i) => [
+      `g${i}`,
+      `group ${i}`,
+      "[]",
+      '{"charge":"none","plans":null,"multiplier":"1","modelMultipliers":{},"modelPrices":{}}',
+      "cancel",
+      1,
+    ]),
+  );
+  await insertRows(
+    tx,
+    "api_key",
+    [
+      "id",
+      "name",
+      "user_id",
+      "group_id",
+      "digest",
+      "public_id",
+      "last4",
+      "status",
+      "created_at_ms",
+      "revision",
+    ],
+    many(FILL.keys, (i) => [
+      `k${i}`,
+      `key ${i}`,
+      `u${i % FILL.users}`,
+      `g${i % FILL.groups}`,
+      `digest ${i}`,
+      `public ${i}`,
+      "0000",
+      "active",
+      1,
+      1,
+    ]),
+  );
+}
+
+/** Numbers that look drawn and are the same each time. `i` stays below 2^30, so nothing overflows. */
+const drawn = (salt: number, below: number) => `((i * 2654435761 + ${salt}) / 8191 % ${below})`;
+
+async function addRows(db: Db, first: number, end: number, rows: number, nowMs: number): Promise<void> {
+  const numbers =
+    db.engine === "postgres"
+      ? `SELECT i FROM generate_series(CAST(${first} AS BIGINT), ${end - 1}) AS made (i)`
+      : `WITH RECURSIVE made (i) AS (SELECT ${first} UNION ALL SELECT i + 1 FROM made WHERE i < ${end - 1}) SELECT i FROM made`;
+  const startMs = nowMs - FILL.days * DAY_MS;
+  const id = db.engine === "postgres" ? "lpad(CAST(i AS TEXT), 12, '0')" : "printf('%012d', i)";
+  await db.sql.script(`
+    INSERT INTO usage (request_id, at_ms, key_id, user_id, group_id, account_id, interface, endpoint, public_model,
+      upstream_model, stream, status, outcome, error_code, input_tokens, cached_tokens, cache_write_tokens,
+      output_tokens, reasoning_tokens, images, usage_source, attempts, first_byte_ms, duration_ms, cost_nano)
+    SELECT 'req_' || ${id}, at_ms, 'k' || k, 'u' || (k % ${FILL.users}), 'g' || (k % ${FILL.groups}), 'a1', 'chat',
+      '/v1/chat/completions', 'model-' || ((k * 7 + m) % ${FILL.models}), 'up', 1,
+      CASE fate WHEN 0 THEN 429 WHEN 1 THEN 502 ELSE 200 END,
+      CASE fate WHEN 0 THEN 'refused' WHEN 1 THEN 'failed' ELSE 'completed' END, NULL,
+      CASE fate WHEN 0 THEN 0 ELSE tokens END, CASE fate WHEN 0 THEN 0 ELSE tokens / 4 END, 0,
+      CASE fate WHEN 0 THEN 0 ELSE tokens / 3 END, 0, 0, 'upstream', 1,
+      CASE fate WHEN 0 THEN NULL ELSE 100 + tokens % 900 END, 500 + tokens % 8000,
+      CASE fate WHEN 0 THEN 0 ELSE tokens * 350 END
+    FROM (
+      SELECT i, ${startMs} + i * ${FILL.days * DAY_MS} / ${rows} AS at_ms, ${drawn(1, FILL.keys)} AS k,
+        ${drawn(77_777, 3)} AS m, ${drawn(5_555_555, 50)} AS fate, 20 + ${drawn(999_999, 5_000)} AS tokens
+      FROM (${numbers}) AS numbers
+    ) AS drawn`);
+}
+
+/** As the gateway adds them up request by request. */
+async function addHours(db: Db): Promise<void> {
+  const counted = "CASE WHEN outcome = 'refused' THEN 0 ELSE 1 END";
+  await db.sql.script(`
+    INSERT INTO usage_hour (key_id, hour_ms, group_id, public_model, interface, requests, refused, failed,
+      input_tokens, cached_tokens, cache_write_tokens, output_tokens, reasoning_tokens, images, cost_nano,
+      duration_ms, first_byte_ms, first_bytes)
+    SELECT key_id, at_ms - at_ms % 3600000, group_id, public_model, interface, SUM(${counted}),
+      SUM(1 - ${counted}), COUNT(CASE WHEN outcome = 'failed' THEN 1 END), SUM(input_tokens), SUM(cached_tokens),
+      SUM(cache_write_tokens), SUM(output_tokens), SUM(reasoning_tokens), SUM(images), SUM(cost_nano),
+      SUM(duration_ms), COALESCE(SUM(first_byte_ms), 0), COUNT(first_byte_ms)
+    FROM usage GROUP BY 1, 2, 3, 4, 5`);
+}
+
+async function dropIndexes(db: Db): Promise<string[]> {
+  const found =
+    db.engine === "postgres"
+      ? await db.sql`SELECT indexname AS name, indexdef AS text FROM pg_indexes
+          WHERE tablename IN ('usage', 'usage_hour') AND indexname NOT LIKE '%_pkey'`
+      : await db.sql`SELECT name, sql AS text FROM sqlite_master
+          WHERE type = 'index' AND tbl_name IN ('usage', 'usage_hour') AND sql IS NOT NULL`;
+  for (const row of found) await db.sql.script(`DROP INDEX ${text(row, "name")}`);
+  return found.map((row) => text(row, "text"));
+}
+
+if (import.meta.main) {
+  const [url, rows = "1000000"] = process.argv.slice(2);
+  if (url === undefined) {
+    process.stderr.write("bun bench/fill-usage.ts <database address> [rows]\n");
+    process.exit(2);
+  }
+  const db = await openDb(url);
+  const startedMs = performance.now();
+  await fillUsage(db, Number(rows), Date.now());
+  process.stdout.write(`${rows} rows in ${((performance.now() - startedMs) / 1000).toFixed(1)} s\n`);
+  await db.close();
+}

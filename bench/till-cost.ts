@@ -1,0 +1,194 @@
+/**
+ * What the money of a request costs: hold, dispatch mark and settlement with its usage row, at a steady rate with
+ * requests that last a while. Prints CPU per request above that of the same loop without a till, and how long a
+ * request waits for its hold and for its settlement. `bun bench/till-cost.ts [rate] [seconds] [database url]`
+ */
+
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { openSettlementSpool } from "../src/billing/settlement-spool.ts";
+import { type HoldAsked, openTill, type Settlement } from "../src/billing/till.ts";
+import { systemClock, uuidV7 } from "../src/clock.ts";
+import { limits } from "../src/config/limits.ts";
+import { makeTariff } from "../src/money/tariff.ts";
+import { openDb, transaction } from "../src/store/db.ts";
+import { postTransfer } from "../src/store/ledger.ts";
+import { migrate } from "../src/store/migrate.ts";
+
+const [rateText = "5000", secondsText = "5", url] = process.argv.slice(2);
+const rate = Number(rateText);
+const seconds = Number(secondsText);
+const USERS = 200;
+const LASTS_MS = [100, 1_000] as const;
+
+const folder = mkdtempSync(join(tmpdir(), "till-cost-"));
+const db = await openDb(url ?? `sqlite:${folder}/till.db`);
+await migrate(db);
+await transaction(db, async (tx) => {
+  for (let user = 0; user < USERS; user++) {
+    await postTransfer(tx, {
+      id: uuidV7("topup"),
+      atMs: Date.now(),
+      kind: "topup",
+      debit: "topup:bench",
+      credit: `user:u${user}`,
+      amountNano: 10n ** 15n,
+      userId: `u${user}`,
+      subscriptionId: null,
+      requestId: null,
+      actor: "bench",
+      reason: null,
+    });
+  }
+});
+
+const till = openTill({
+  db,
+  log: { info() {}, warn: console.error, error: console.error },
+  clock: systemClock,
+  incarnation: uuidV7("inc"),
+  spool: openSettlementSpool(folder, "bench"),
+  durability: process.env.DURABILITY === "disk" ? "disk" : "process",
+  limits: limits.till,
+});
+const tariff = makeTariff({ input: "2.50", output: "10.00" });
+
+function askedFor(requestId: string, user: number): HoldAsked {
+  return {
+    requestId,
+    userId: `u${user}`,
+    charge: "balance",
+    plans: null,
+    tariff,
+    wantedNano: 12_345_678n,
+    leastNano: 1_000n,
+    inputTokens: 900,
+    keyId: `k${user}`,
+    groupId: "g1",
+    interface: "chat",
+    endpoint: "/v1/chat/completions",
+    publicModel: "fast-chat",
+    stream: true,
+  };
+}
+
+function settlementOf(requestId: string, user: number): Settlement {
+  return {
+    chargedNano: 4_567_891n,
+    row: {
+      requestId,
+      atMs: Date.now(),
+      keyId: `k${user}`,
+      userId: `u${user}`,
+      groupId: "g1",
+      accountId: "acc_1",
+      interface: "chat",
+      endpoint: "/v1/chat/completions",
+      publicModel: "fast-chat",
+      upstreamModel: "gpt-x-mini",
+      stream: true,
+      status: 200,
+      outcome: "completed",
+      errorCode: null,
+      inputTokens: 913,
+      cachedTokens: 128,
+      cacheWriteTokens: 0,
+      outputTokens: 233,
+      reasoningTokens: 64,
+      imageInputTokens: 0,
+      audioInputTokens: 0,
+      audioOutputTokens: 0,
+      images: 0,
+      costNano: 4_567_891n,
+      chargedNano: 4_567_891n,
+      upstreamNano: 4_567_891n,
+      payer: "balance",
+      tariffId: tariff.id,
+      flags: [],
+      usageSource: "upstream",
+      attempts: 1,
+      firstByteMs: 120,
+      durationMs: 900,
+      waitMs: 0,
+      responseId: `chatcmpl-${requestId.slice(-12)}`,
+      upstreamRequestId: null,
+      trace: null,
+    },
+  };
+}
+
+const holdMs: number[] = [];
+const settleMs: number[] = [];
+
+async function withTill(user: number, lastsMs: number): Promise<void> {
+  const requestId = uuidV7("req");
+  const startMs = performance.now();
+  const held = await till.hold(askedFor(requestId, user));
+  holdMs.push(performance.now() - startMs);
+  if (held.kind !== "held") throw new Error("short");
+  till.dispatched(requestId, "acc_1", "gpt-x-mini");
+  await Bun.sleep(lastsMs);
+  const endMs = performance.now();
+  await till.settle(settlementOf(requestId, user));
+  settleMs.push(performance.now() - endMs);
+}
+
+/** The same without the till: ids, rows, timers and promises are not its cost. */
+async function without(user: number, lastsMs: number): Promise<void> {
+  const requestId = uuidV7("req");
+  const startMs = performance.now();
+  await Promise.resolve(askedFor(requestId, user));
+  void startMs;
+  await Bun.sleep(lastsMs);
+  const endMs = performance.now();
+  await Promise.resolve(settlementOf(requestId, user));
+  void endMs;
+}
+
+/** Arrivals by chance, as from many clients: the loop asks every millisecond how many are due. */
+async function drive(
+  request: (user: number, lastsMs: number) => Promise<void>,
+  forMs: number,
+): Promise<number> {
+  const before = process.cpuUsage();
+  const startMs = performance.now();
+  const open = new Set<Promise<void>>();
+  let sent = 0;
+  for (;;) {
+    const atMs = performance.now() - startMs;
+    if (atMs > forMs) break;
+    while (sent < (atMs / 1000) * rate) {
+      const lastsMs = LASTS_MS[0] + Math.random() * (LASTS_MS[1] - LASTS_MS[0]);
+      const one = request(Math.floor(Math.random() * USERS), lastsMs);
+      open.add(one);
+      void one.then(() => open.delete(one));
+      sent++;
+      // A socket brings its requests one by one, with other work in between.
+      if (Math.random() < 0.5) await new Promise<void>((resolve) => setImmediate(resolve));
+    }
+    await Bun.sleep(1);
+  }
+  await Promise.all(open);
+  const { user, system } = process.cpuUsage(before);
+  return (user + system) / sent;
+}
+
+const percentile = (values: number[], part: number) =>
+  (values.sort((a, b) => a - b)[Math.floor(values.length * part)] ?? 0).toFixed(2);
+
+await drive(without, 500);
+await drive(withTill, 1_500);
+holdMs.length = 0;
+settleMs.length = 0;
+const idle = await drive(without, seconds * 1_000);
+const full = await drive(withTill, seconds * 1_000);
+console.log(
+  `${db.engine}, ${rate}/s: ${(full - idle).toFixed(1)} µs CPU a request (${full.toFixed(1)} with, ${idle.toFixed(1)} without); ` +
+    `hold p50 ${percentile(holdMs, 0.5)} p99 ${percentile(holdMs, 0.99)} ms, ` +
+    `settle p50 ${percentile(settleMs, 0.5)} p99 ${percentile(settleMs, 0.99)} ms`,
+);
+await till.flush();
+await till.stop();
+await db.close();
+rmSync(folder, { recursive: true, force: true });
