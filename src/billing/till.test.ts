@@ -2,6 +2,7 @@ import { describe, expect, test } from "bun:test";
 import { mkdtempSync, readFileSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { eventually } from "../../test/eventually.ts";
 import { eachEngine } from "../../test/postgres.ts";
 import { limits } from "../config/limits.ts";
 import { type Db, openDb } from "../store/db.ts";
@@ -246,7 +247,7 @@ describe("while the store is away", () => {
   test("a hold whose commit got lost is not made twice", async () => {
     const { db, away, close } = await fickleDb();
     await addFunds(db, "u1", 1_000n);
-    const till = makeTill(db, { limits: quick });
+    const till = makeTill(db, { limits: { ...quick, holdPatienceMs: 10_000 } });
     away("silent");
     const holding = till.hold(asking("r1"));
     await Bun.sleep(15);
@@ -264,7 +265,7 @@ describe("while the store is away", () => {
     away("silent");
     await expect(till.hold(asking("r1"))).rejects.toBeInstanceOf(TillUnavailable);
     away(false);
-    await Bun.sleep(150);
+    await eventually(async () => (await readWallet(db, "u1")).heldNano === 0n, 10_000);
     await till.flush();
     expect(await readWallet(db, "u1")).toEqual({ balanceNano: 1_000n, heldNano: 0n });
     await till.stop();
@@ -284,11 +285,10 @@ describe("while the store is away", () => {
     expect(await findUsage(db, "r1")).toBeNull();
     await expect(till.flush()).rejects.toBeInstanceOf(TillUnavailable);
     away(false);
-    await Bun.sleep(60);
+    await eventually(async () => (await findUsage(db, "r1")) !== null, 10_000);
     await till.flush();
-    await Bun.sleep(20);
+    await eventually(() => statSync(file).size === 0, 10_000);
     expect(await readWallet(db, "u1")).toEqual({ balanceNano: 970n, heldNano: 0n });
-    expect(statSync(file).size).toBe(0);
     expect(await findings(db)).toEqual([]);
     await till.stop();
     await close();
