@@ -15,7 +15,7 @@ const INPUT_NANO = 80n;
 const outputNano = (tokens: number) => 4n * BigInt(tokens);
 /** One token a byte, and a few around it: no input has more. */
 const mostNano = (name: EndpointName, fields: Record<string, unknown> = {}) =>
-  2n * BigInt(requestOf(name, fields).inputSize.textBytes + 16);
+  2n * BigInt(requestOf(name, fields).inputSize().textBytes + 16);
 
 /** Inputs are all of one length, and the purse holds so much. */
 function purse(hasNano: Nano | Extract<HoldResult, { kind: "short" }>) {

@@ -135,7 +135,7 @@ export function likelyCost(
   model: PublishedModel,
 ): Nano {
   if (model.tariff === null) return 0n;
-  const inputTokens = gateway.estimates.estimate(request.publicModel, request.inputSize);
+  const inputTokens = gateway.estimates.estimate(request.publicModel, request.inputSize());
   const outputTokens =
     endpoint.interface === "images"
       ? 0

@@ -22,7 +22,7 @@ import { type LingeringClient, lingeringClient } from "./drains.ts";
 import type { Call, Gateway } from "./gateway.ts";
 import { isCredible } from "./meter.ts";
 import { affinityOf, type Order } from "./order.ts";
-import { addRateHeaders } from "./own-limits.ts";
+import { addRateHeaders, countedBy } from "./own-limits.ts";
 import type { Place } from "./place.ts";
 import type { CallRecord, Ending } from "./record.ts";
 import { bodyOf, openRelay, type StreamEnd } from "./relay.ts";
@@ -181,7 +181,7 @@ function openSeat(passage: Passage): Seat {
 
 /** The caller's own limits are told the truth, as far as it is known. */
 function settleOwn(
-  { lease, endpoint, model, request }: Passage,
+  { lease, endpoint, model, request, subjects }: Passage,
   told: TokenUsage | null,
   images: number,
 ): number | null {
@@ -189,7 +189,7 @@ function settleOwn(
   const usage = told !== null && isCredible(told, endpoint.name, request, model) ? told : null;
   const tokens = usage === null ? null : usage.inputTokens + usage.outputTokens;
   const isKnown = tokens !== null || images > 0;
-  if (isKnown && model.tariff !== null) {
+  if (isKnown && model.tariff !== null && countedBy(subjects).money) {
     const { imageKind } = request;
     const used = usage === null ? { ...NOTHING_USED, images, imageKind } : { ...usage, images, imageKind };
     lease.settle(tokens, Number(costOf(model.tariff, used)));

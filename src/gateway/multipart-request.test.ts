@@ -40,7 +40,7 @@ test("a form says how many pictures it asks for, and of what kind", async () => 
 
 test("a form's prompt is counted as text and its pictures by the piece", async () => {
   const { inputSize, inputText } = await read({ prompt: "eine Müllkatze" });
-  expect(inputSize).toEqual({ textBytes: 15, media: 1 });
+  expect(inputSize()).toEqual({ textBytes: 15, media: 1 });
   expect(inputText).toEqual({ kind: "texts", texts: ["eine Müllkatze"], formDigest: null });
 });
 

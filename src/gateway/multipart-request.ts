@@ -96,8 +96,8 @@ function requestOf(
     readsKept: false,
     keepsResponse: false,
     background: false,
-    tokensEstimate: FORM_TOKENS_USUAL,
-    inputSize: { textBytes: Buffer.byteLength(prompt), media: form.files.length },
+    tokensEstimate: () => FORM_TOKENS_USUAL,
+    inputSize: () => ({ textBytes: Buffer.byteLength(prompt), media: form.files.length }),
     inputReach: () => ({
       textBytes: Buffer.byteLength(prompt),
       pictures: form.files.length,

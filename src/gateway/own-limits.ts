@@ -21,6 +21,27 @@ export function subjectsOf(caller: Caller): readonly Subject[] {
   return subjects;
 }
 
+/** What has to be known of a request before it can be admitted. */
+export interface Counted {
+  tokens: boolean;
+  money: boolean;
+}
+
+const counted = new WeakMap<readonly Subject[], Counted>();
+
+export function countedBy(subjects: readonly Subject[]): Counted {
+  const found = counted.get(subjects);
+  if (found !== undefined) return found;
+  const windows = subjects.flatMap(({ limits }) => ("windows" in limits ? limits.windows : []));
+  const made: Counted = {
+    tokens:
+      subjects.some(({ limits }) => limits.tpm !== null) || windows.some(({ tokens }) => tokens !== null),
+    money: windows.some(({ nano }) => nano !== null),
+  };
+  counted.set(subjects, made);
+  return made;
+}
+
 /** A group sets limits for each of its keys and for all of them together; a key and a user may have their own. */
 function subjectsFor({ key, group }: Caller): readonly Subject[] {
   const subjects = [...keySubjects(key, group), groupSubject(group)];

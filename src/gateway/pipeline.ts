@@ -15,7 +15,7 @@ import { holdMoney, likelyCost } from "./charge.ts";
 import { deliverAnswer, deliverStream, type Passage } from "./deliver.ts";
 import type { Call, Gateway } from "./gateway.ts";
 import { keptTokensOf } from "./kept-tokens.ts";
-import { subjectsOf, takeOwnLimits } from "./own-limits.ts";
+import { countedBy, subjectsOf, takeOwnLimits } from "./own-limits.ts";
 import { type CallRecord, openRecord } from "./record.ts";
 import { claimRequest, endClaim } from "./repeats.ts";
 import { settle, workedInVain } from "./settle.ts";
@@ -43,8 +43,10 @@ export async function callModel(gateway: Gateway, call: Call, endpoint: Endpoint
     }
 
     const subjects = subjectsOf(caller);
-    const costNano = likelyCost(gateway, endpoint, request, model);
-    lease = takeOwnLimits(gateway.limiter, subjects, request.tokensEstimate, costNano, gateway.clock);
+    const counted = countedBy(subjects);
+    const tokens = counted.tokens ? request.tokensEstimate() : 0;
+    const costNano = counted.money ? likelyCost(gateway, endpoint, request, model) : 0n;
+    lease = takeOwnLimits(gateway.limiter, subjects, tokens, costNano, gateway.clock);
 
     if (call.request.headers.has("idempotency-key")) {
       const claimed = await claimRequest(gateway, call, caller, endpoint, request);

@@ -28,6 +28,17 @@ export interface Hall {
   monotonicMs(): number;
 }
 
+/** Routes are made once for a publication, so what was found for a list stays true as long as it lives. */
+const tokenLimits = new WeakMap<readonly Route[], boolean>();
+
+function limitTokens(routes: readonly Route[]): boolean {
+  const known = tokenLimits.get(routes);
+  if (known !== undefined) return known;
+  const found = routes.some(({ account }) => account.limits.tpm !== null);
+  tokenLimits.set(routes, found);
+  return found;
+}
+
 /** `last` is what the client is told if nothing else can be tried. */
 export function takePlace(
   hall: Hall,
@@ -39,7 +50,7 @@ export function takePlace(
     routes: order.routes,
     tried,
     affinity: order.affinity,
-    tokensEstimate: order.request.tokensEstimate,
+    tokensEstimate: limitTokens(order.routes) ? order.request.tokensEstimate() : 0,
   };
   const first = hall.pool.pick(wanted);
   noteWeighed(hall.pool, order, first);

@@ -59,7 +59,7 @@ async function book(
     : asTold(null, 0);
   if (measured.isAbsurd) blame(gateway, record);
   else if (measured.source === "upstream" && isTextAlone(request)) {
-    const size = { ...request.inputSize, textBytes: request.inputReach().textBytes };
+    const size = { ...request.inputSize(), textBytes: request.inputReach().textBytes };
     gateway.estimates.learn(request.publicModel, size, measured.tokens.inputTokens);
   }
   const money = moneyOf(record, request, charge, measured, ending.isServed);
@@ -136,7 +136,9 @@ function uncharged(
 ): UsageMoney {
   const tariff = model?.tariff ?? null;
   if (tariff === null || request === null) return { ...NO_MONEY, flags };
-  const wastedNano = wasted(trace, tariff, () => estimates.estimate(request.publicModel, request.inputSize));
+  const wastedNano = wasted(trace, tariff, () =>
+    estimates.estimate(request.publicModel, request.inputSize()),
+  );
   // A count that cannot be true is worth nothing where nobody holds money.
   const isKnown = flags.length === 0 && (source !== "none" || tokens.images > 0);
   if (!isKnown) return { ...NO_MONEY, upstreamNano: wastedNano, flags };

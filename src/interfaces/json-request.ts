@@ -74,9 +74,14 @@ export function readJsonRequest(
   const usage =
     endpoint.name === "chat.completions" && stream ? forceUsage(bytes, scan, limits.depthMax) : null;
   const background = readBoolean(fields.background, "background");
-  const inputSize = inputSizeOf(bytes);
   const outputTokensMax = outputBound(bytes, endpoint, fields);
+  let size: InputSize | null = null;
   let reach: InputReach | null = null;
+  // The whole body is searched for it, so only whoever limits or charges tokens asks.
+  const inputSize = () => {
+    size ??= inputSizeOf(bytes);
+    return size;
+  };
   return {
     publicModel,
     stream,
@@ -86,10 +91,10 @@ export function readJsonRequest(
     readsKept: endpoint.interface === "responses" && continues(fields),
     keepsResponse: endpoint.name === "responses" && fields.store?.kind !== "false",
     background,
-    tokensEstimate: estimateTokens(inputSize, outputTokensMax),
+    tokensEstimate: () => estimateTokens(inputSize(), outputTokensMax),
     inputSize,
     inputReach() {
-      reach ??= inputReachOf(bytes, inputSize);
+      reach ??= inputReachOf(bytes, inputSize());
       return reach;
     },
     outputTokensMax,

@@ -41,9 +41,9 @@ export interface ModelRequest {
   readonly keepsResponse: boolean;
   readonly background: boolean;
   /** Tokens it may take, in and out, judged from its size and its own bound: for limits, settled later. */
-  readonly tokensEstimate: number;
+  tokensEstimate(): number;
   /** What it gives the model to read. */
-  readonly inputSize: InputSize;
+  inputSize(): InputSize;
   /** What it may give the model to read beside its text. Worked out when first asked for: only where somebody pays. */
   inputReach(): InputReach;
   /** The bound that the client sets to one answer; null when it sets none. */
