@@ -1,35 +1,10 @@
-import { afterEach, beforeEach, expect, setDefaultTimeout, test } from "bun:test";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join, resolve } from "node:path";
+import { expect, test } from "bun:test";
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { BUNDLED_PRICES } from "../money/price-list.ts";
+import { openCommandLine } from "./command-line.test-support.ts";
 
-const LAUNCHER = resolve(import.meta.dir, "../../bin/model-gateway");
-
-// Every command is a process of its own, and the machine may be busy.
-setDefaultTimeout(120_000);
-
-let folder: string;
-
-beforeEach(() => {
-  folder = mkdtempSync(join(tmpdir(), "model-gateway-prices-"));
-});
-afterEach(() => rmSync(folder, { recursive: true }));
-
-async function run(...args: string[]): Promise<{ code: number; out: string; err: string }> {
-  const child = Bun.spawn([LAUNCHER, ...args], {
-    cwd: folder,
-    env: { PATH: process.env.PATH ?? "" },
-    stdout: "pipe",
-    stderr: "pipe",
-  });
-  const [out, err, code] = await Promise.all([
-    new Response(child.stdout).text(),
-    new Response(child.stderr).text(),
-    child.exited,
-  ]);
-  return { code, out, err };
-}
+const { folder, run } = openCommandLine();
 
 const GATEWAY = `
 models:
@@ -59,7 +34,7 @@ const lines = (text: string) =>
     .map((line) => line.split(/ {2,}/).join(" | "));
 
 async function applied(): Promise<void> {
-  writeFileSync(join(folder, "gateway.yaml"), GATEWAY);
+  writeFileSync(join(folder(), "gateway.yaml"), GATEWAY);
   expect(await run("apply", "gateway.yaml")).toMatchObject({ code: 0, err: "" });
 }
 
@@ -83,7 +58,7 @@ test("prices list says what each model costs, and where that comes from", async 
 
 test("prices update shows what changes, applies it once, and names what is left without a price", async () => {
   await applied();
-  const file = join(folder, "prices.json");
+  const file = join(folder(), "prices.json");
   const list = { date: "2026-11-01", models: { unknown: { price: { input: "9" } } } };
   writeFileSync(file, JSON.stringify(list));
 
@@ -95,7 +70,7 @@ test("prices update shows what changes, applies it once, and names what is left 
   expect((await run("prices", "update", "--from", file)).out).toContain("Nothing to change");
 
   writeFileSync(
-    join(folder, "more.yaml"),
+    join(folder(), "more.yaml"),
     "groups:\n  - { name: other, models: [unknown], accounts: [sim], billing: { charge: balance } }\n",
   );
   expect((await run("apply", "more.yaml")).code).toBe(0);
@@ -111,7 +86,7 @@ test("prices update shows what changes, applies it once, and names what is left 
 });
 
 test("a wrong list is refused with its line, and nothing is written", async () => {
-  const file = join(folder, "prices.yaml");
+  const file = join(folder(), "prices.yaml");
   writeFileSync(file, "date: 2026-11-01\nmodels:\n  m: { price: { input: 1.5 } }\n");
   const { code, err } = await run("prices", "update", "--from", file);
   expect(code).toBe(1);

@@ -1,14 +1,5 @@
-import { afterEach, beforeEach, expect, setDefaultTimeout, test } from "bun:test";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join, resolve } from "node:path";
-
-const LAUNCHER = resolve(import.meta.dir, "../../bin/model-gateway");
-
-// Every command is a process of its own, and the machine may be busy.
-setDefaultTimeout(120_000);
-
-let folder: string;
+import { expect, test } from "bun:test";
+import { openCommandLine } from "./command-line.test-support.ts";
 
 const FILE = `
 plans:
@@ -17,43 +8,7 @@ plans:
 users: [{ email: ada@example.com }, { email: bob@example.com }]
 `;
 
-beforeEach(async () => {
-  folder = mkdtempSync(join(tmpdir(), "model-gateway-subscriptions-"));
-  writeFileSync(join(folder, "gateway.yaml"), FILE);
-  await done("apply", "gateway.yaml");
-});
-
-afterEach(() => rmSync(folder, { recursive: true }));
-
-async function run(...args: string[]) {
-  const child = Bun.spawn([LAUNCHER, ...args], {
-    cwd: folder,
-    env: { PATH: process.env.PATH ?? "" },
-    stdout: "pipe",
-    stderr: "pipe",
-  });
-  const [out, err, code] = await Promise.all([
-    new Response(child.stdout).text(),
-    new Response(child.stderr).text(),
-    child.exited,
-  ]);
-  return { code, out, err };
-}
-
-async function done(...args: string[]): Promise<string> {
-  const { code, out, err } = await run(...args);
-  if (code !== 0) throw new Error(err);
-  return out;
-}
-
-async function refused(...args: string[]): Promise<string> {
-  const { code, err } = await run(...args);
-  expect(code).toBeGreaterThan(0);
-  expect(err).not.toContain("unexpected");
-  return err;
-}
-
-const json = async (...args: string[]) => JSON.parse(await done(...args, "--json"));
+const { run, done, refused, json } = openCommandLine(FILE);
 const ADA = ["--user", "ada@example.com"];
 
 test("plans are listed with their windows", async () => {
@@ -129,4 +84,21 @@ test("what cannot be granted or cancelled is refused with a sentence", async () 
   expect(await refused("subscriptions", "cancel", "sub_x")).toContain('There is no subscription "sub_x".');
   const [open] = await json("subscriptions", "list");
   expect(await refused("subscriptions", "cancel", open.id, "--at-end")).toContain("no end to wait for");
+});
+
+test("codes may be worth a plan for some days", async () => {
+  const made = await json("codes", "create", "--plan", "pro", "--days", "30", "--batch", "gift");
+  expect(made).toMatchObject({ batch: "gift", plan: "pro", days: 30 });
+  expect(await json("codes", "list")).toMatchObject([{ batch: "gift", plan: "pro", days: 30, unused: 1 }]);
+  expect(await done("codes", "list")).toContain("pro, 30 days");
+  const words = await done("codes", "redeem", made.codes[0], "--user", "bob@example.com");
+  expect(words).toContain("bob@example.com has the plan pro until");
+  expect(await refused("codes", "create", "--plan", "pro")).toContain("--plan needs --days.");
+  expect(await refused("codes", "create", "--plan", "pro", "--days", "1", "--usd", "5")).toContain(
+    "--usd and --plan exclude each other.",
+  );
+  expect(await refused("codes", "create", "--plan", "gold", "--days", "1")).toContain(
+    'There is no plan "gold".',
+  );
+  expect(await refused("codes", "create")).toContain("--usd");
 });

@@ -1,59 +1,18 @@
-import { afterEach, beforeEach, expect, setDefaultTimeout, test } from "bun:test";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join, resolve } from "node:path";
+import { expect, test } from "bun:test";
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { openDb, transaction } from "../store/db.ts";
 import { postTransfer, REVENUE, userBook } from "../store/ledger.ts";
 import { findUserByEmail } from "../store/users.ts";
+import { openCommandLine } from "./command-line.test-support.ts";
 
-const LAUNCHER = resolve(import.meta.dir, "../../bin/model-gateway");
-
-// Every command is a process of its own, and the machine may be busy.
-setDefaultTimeout(120_000);
-
-let folder: string;
-
-beforeEach(async () => {
-  folder = mkdtempSync(join(tmpdir(), "model-gateway-wallet-"));
-  writeFileSync(join(folder, "gateway.yaml"), 'users: [{ email: ada@example.com, balance: "3.00" }]\n');
-  await done("apply", "gateway.yaml");
-});
-
-afterEach(() => rmSync(folder, { recursive: true }));
-
-async function run(...args: string[]) {
-  const child = Bun.spawn([LAUNCHER, ...args], {
-    cwd: folder,
-    env: { PATH: process.env.PATH ?? "" },
-    stdout: "pipe",
-    stderr: "pipe",
-  });
-  const [out, err, code] = await Promise.all([
-    new Response(child.stdout).text(),
-    new Response(child.stderr).text(),
-    child.exited,
-  ]);
-  return { code, out, err };
-}
-
-async function done(...args: string[]): Promise<string> {
-  const { code, out, err } = await run(...args);
-  if (code !== 0) throw new Error(err);
-  return out;
-}
-
-async function refused(...args: string[]): Promise<string> {
-  const { code, err } = await run(...args);
-  expect(code).toBeGreaterThan(0);
-  expect(err).not.toContain("unexpected");
-  return err;
-}
-
+const { folder, run, done, refused, json } = openCommandLine(
+  'users: [{ email: ada@example.com, balance: "3.00" }]\n',
+);
 const ADA = ["--user", "ada@example.com"];
-const json = async (...args: string[]) => JSON.parse(await done(...args, "--json"));
 
 async function chargeAda(requestId: string, amountNano: bigint) {
-  const db = await openDb(`sqlite:${join(folder, "data", "gateway.db")}`);
+  const db = await openDb(`sqlite:${join(folder(), "data", "gateway.db")}`);
   try {
     const user = await findUserByEmail(db, "ada@example.com");
     if (user === null) throw new Error("There is no user.");
@@ -150,7 +109,7 @@ test("codes are made, shown once, redeemed once and withdrawn", async () => {
 });
 
 test("a different balance in the file is told by apply and changes nothing", async () => {
-  writeFileSync(join(folder, "gateway.yaml"), 'users: [{ email: ada@example.com, balance: "9.00" }]\n');
+  writeFileSync(join(folder(), "gateway.yaml"), 'users: [{ email: ada@example.com, balance: "9.00" }]\n');
   const out = await done("apply", "gateway.yaml");
   expect(out).toContain("Nothing to change");
   expect(out).toContain("note: user ada@example.com: balance 9.00 is not applied");
