@@ -1,0 +1,9 @@
+import { expect, test } from "bun:test";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { errorRows } from "./error-guide.ts";
+
+test("the page about errors explains every code, in the words of the guide", () => {
+  const page = readFileSync(join(import.meta.dir, "../../docs/errors.md"), "utf8");
+  expect(page.split("\n").filter((line) => /^\| \d/.test(line))).toEqual(errorRows());
+});

@@ -1,0 +1,90 @@
+import { expect, test } from "bun:test";
+import { Validator } from "@seriousme/openapi-schema-validator";
+import { ERROR_CODES, type ErrorCode } from "../errors.ts";
+import { listRoutes } from "../server/routes.ts";
+import { isDescribed, openApiDocument } from "./openapi.ts";
+import type { Content } from "./operation.ts";
+import { OPERATIONS } from "./operations.ts";
+
+const document = openApiDocument(listRoutes(), {
+  version: "1.2.3",
+  publicUrl: "https://gateway.example.com",
+});
+
+/** No operation of a client's: the document itself, and a question without its answer. */
+const isLeftOut = ({ method, path }: { method: string; path: string }) =>
+  path === "/openapi.json" || method === "HEAD";
+
+test("the document is valid OpenAPI 3.1", async () => {
+  const result = await new Validator().validate(structuredClone(document));
+  expect(result.errors ?? []).toEqual([]);
+  expect(result.valid).toBe(true);
+});
+
+test("every route is described, and nothing that is no route", () => {
+  const names = listRoutes()
+    .filter((route) => !isLeftOut(route))
+    .map(({ method, path }) => `${method} ${path}`);
+  expect(names.filter((name) => !isDescribed(name))).toEqual([]);
+  expect(Object.keys(OPERATIONS).toSorted()).toEqual(names.toSorted());
+});
+
+test("operation ids are unique", () => {
+  const ids = Object.values(OPERATIONS).map(({ id }) => id);
+  expect(new Set<string>(ids).size).toBe(ids.length);
+});
+
+test("every reference leads somewhere", () => {
+  const text = JSON.stringify(document);
+  const names = [...text.matchAll(/"\$ref":"#\/components\/(\w+)\/(\w+)"/g)].map(([, kind, name]) => [
+    kind,
+    name,
+  ]);
+  expect(names.length).toBeGreaterThan(50);
+  const parts: Record<string, Record<string, unknown>> = JSON.parse(text).components;
+  expect(names.filter(([kind = "", name = ""]) => parts[kind]?.[name] === undefined)).toEqual([]);
+});
+
+const contents: [string, Content][] = Object.entries(OPERATIONS).flatMap(
+  ([name, { body, answer, stream }]) => [
+    ...Object.entries(body ?? {}).map(([type, content]): [string, Content] => [`${name} ${type}`, content]),
+    [`${name} answer`, answer],
+    ...(stream === null ? [] : [[`${name} stream`, stream] satisfies [string, Content]]),
+  ],
+);
+
+test.each(contents)(
+  "%s has an example, and each of them is what its schema says",
+  (_, { schema, examples }) => {
+    expect(examples.length).toBeGreaterThan(0);
+    for (const { value } of examples) {
+      for (const one of typeof value === "string" ? eventsOf(value) : [value]) schema.parse(one);
+    }
+  },
+);
+
+/** The data of a stream written out. */
+function eventsOf(stream: string): unknown[] {
+  return [...stream.matchAll(/^data: (\{.*)$/gm)].map(([, data = ""]) => JSON.parse(data));
+}
+
+/** Said to a client that has left, by every path there is, or by the console's own API. */
+const OF_NO_OPERATION: readonly ErrorCode[] = [
+  "sign_in_required",
+  "wrong_credentials",
+  "second_factor_required",
+  "forbidden",
+  "foreign_origin",
+  "registration_closed",
+  "not_found",
+  "unknown_url",
+  "method_not_allowed",
+  "conflict",
+  "link_used_up",
+  "client_closed_request",
+];
+
+test("every error code stands at an operation, with an example", () => {
+  const named = new Set<ErrorCode>(Object.values(OPERATIONS).flatMap(({ errors }) => errors));
+  expect(ERROR_CODES.filter((code) => !named.has(code))).toEqual([...OF_NO_OPERATION]);
+});

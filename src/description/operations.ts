@@ -1,0 +1,357 @@
+/** The public API, operation by operation, under the method and path by which `server/routes.ts` knows them. */
+
+import type { ErrorCode } from "../errors.ts";
+import * as examples from "./examples.ts";
+import type { Content, Example, Operation, Parameter } from "./operation.ts";
+import { chatChunk, chatCompletion, chatRequest } from "./schemas/chat.ts";
+import { embeddingsAnswer, embeddingsRequest } from "./schemas/embeddings.ts";
+import { health, modelList, modelObject, requestReport, usageReport } from "./schemas/gateway.ts";
+import { imageEditForm, imageEditRequest, imageEvent, imageRequest, imagesAnswer } from "./schemas/images.ts";
+import {
+  compactionObject,
+  compactRequest,
+  deletedResponse,
+  inputTokensAnswer,
+  inputTokensRequest,
+  itemList,
+  responseEvent,
+  responseObject,
+  responseRequest,
+} from "./schemas/responses.ts";
+
+const AUTH: readonly ErrorCode[] = ["missing_api_key", "invalid_api_key", "rate_limit_exceeded"];
+const ASKING: readonly ErrorCode[] = [...AUTH, "store_unavailable", "server_error"];
+const CALLING: readonly ErrorCode[] = [
+  "invalid_json",
+  "duplicate_parameter",
+  "missing_required_parameter",
+  "invalid_type",
+  "invalid_value",
+  "invalid_request",
+  "unsupported_parameter",
+  "unknown_parameter",
+  "content_policy_violation",
+  "idempotency_key_reused",
+  ...AUTH,
+  "interface_not_allowed",
+  "model_not_found",
+  "request_timeout",
+  "idempotency_in_progress",
+  "idempotency_answer_gone",
+  "request_too_large",
+  "unsupported_media_type",
+  "usage_limit_reached",
+  "insufficient_quota",
+  "server_error",
+  "upstream_error",
+  "server_is_overloaded",
+  "no_available_account",
+  "store_unavailable",
+  "upstream_timeout",
+];
+const RESPONDING: readonly ErrorCode[] = [
+  ...CALLING,
+  "context_length_exceeded",
+  "previous_response_not_found",
+  "invalid_encrypted_content",
+];
+const STORED: readonly ErrorCode[] = [...ASKING, "response_not_found", "upstream_error", "upstream_timeout"];
+
+const IDEMPOTENCY: Parameter = {
+  name: "Idempotency-Key",
+  in: "header",
+  about:
+    "Makes a repeat safe: under the same key no second call goes upstream, for a day. 1 to 255 visible ASCII characters.",
+  schema: { type: "string" },
+  example: "order-7-try-1",
+};
+
+const RESPONSE_ID: Parameter = {
+  name: "response_id",
+  in: "path",
+  about: "The `id` of a response that this key made and the upstream keeps.",
+  schema: { type: "string" },
+  example: "resp_0199f3c5",
+};
+
+const JSON_TYPE = "application/json";
+
+/** A call of a model: with a body, sometimes streamed, refused in many ways. */
+function call(
+  described: Pick<Operation, "id" | "family" | "summary" | "about" | "answer"> & {
+    body: Content;
+    stream?: Content;
+    errors?: readonly ErrorCode[];
+    form?: Content;
+  },
+): Operation {
+  const { body, form, stream = null, errors = CALLING, ...rest } = described;
+  return {
+    ...rest,
+    parameters: [IDEMPOTENCY],
+    body: form === undefined ? { [JSON_TYPE]: body } : { [JSON_TYPE]: body, "multipart/form-data": form },
+    stream,
+    errors,
+    needsKey: true,
+  };
+}
+
+/** A question without a body. */
+function ask(
+  described: Pick<Operation, "id" | "family" | "summary" | "about" | "answer"> & Partial<Operation>,
+): Operation {
+  return { parameters: [], body: null, stream: null, errors: ASKING, needsKey: true, ...described };
+}
+
+const content = (name: string, schema: Content["schema"], ...shown: Example[]): Content => ({
+  name,
+  schema,
+  examples: shown,
+});
+
+const RESPONSE = content("Response", responseObject, { name: "answer", value: examples.response });
+const EVENTS = content("ResponseEvent", responseEvent, { name: "stream", value: examples.responseStream });
+const PICTURES = content("Images", imagesAnswer, { name: "picture", value: examples.images });
+
+export const OPERATIONS = {
+  "GET /v1/models": ask({
+    id: "listModels",
+    family: "Models",
+    summary: "List the models this key can call",
+    about:
+      "What the key's group publishes. An `id` of this list is what goes into `model`, letter by letter.",
+    answer: content("ModelList", modelList, { name: "models", value: examples.models }),
+  }),
+  "GET /v1/models/{model}": ask({
+    id: "getModel",
+    family: "Models",
+    summary: "Ask for one model",
+    about: "The id is the whole rest of the path: it may hold slashes.",
+    parameters: [
+      {
+        name: "model",
+        in: "path",
+        about: "A model's `id`.",
+        schema: { type: "string" },
+        example: "fast-chat",
+      },
+    ],
+    answer: content("Model", modelObject, { name: "model", value: examples.model }),
+    errors: [...ASKING, "model_not_found"],
+  }),
+  "POST /v1/responses": call({
+    id: "createResponse",
+    family: "Responses",
+    summary: "Make a response",
+    about:
+      "Text or a list of items in, a response out; streamed with `stream: true`. The same path takes a WebSocket upgrade.",
+    body: content(
+      "ResponseRequest",
+      responseRequest,
+      { name: "text", value: examples.responseRequest },
+      { name: "stream", value: { ...examples.responseRequest, stream: true } },
+      { name: "tools", value: examples.responseWithTools },
+    ),
+    answer: RESPONSE,
+    stream: EVENTS,
+    errors: RESPONDING,
+  }),
+  "GET /v1/responses": ask({
+    id: "openResponsesSocket",
+    family: "Responses",
+    summary: "Open a WebSocket for responses",
+    about:
+      "Upgrades to a WebSocket (`ws://` or `wss://`). The client sends `response.create` messages, each a request of its own with its own id, limits and charge; the gateway answers with the events of a streamed response, one JSON text frame each, and refuses with `error` frames that carry `status`, `error` and `headers`. A plain `GET` is answered with 426.",
+    answer: content("ResponseEvent", responseEvent, { name: "frame", value: examples.responseEvent }),
+    errors: [
+      ...RESPONDING,
+      "upgrade_required",
+      "origin_not_allowed",
+      "invalid_stream_id",
+      "websocket_stream_limit_reached",
+      "websocket_connection_limit_reached",
+    ],
+  }),
+  "GET /v1/responses/{response_id}": ask({
+    id: "getResponse",
+    family: "Responses",
+    summary: "Ask for a kept response",
+    about: "By the key that made it, from the account that keeps it.",
+    parameters: [RESPONSE_ID],
+    answer: RESPONSE,
+    errors: STORED,
+  }),
+  "DELETE /v1/responses/{response_id}": ask({
+    id: "deleteResponse",
+    family: "Responses",
+    summary: "Delete a kept response",
+    about: "At the upstream that keeps it.",
+    parameters: [RESPONSE_ID],
+    answer: content("DeletedResponse", deletedResponse, { name: "deleted", value: examples.deletedResponse }),
+    errors: STORED,
+  }),
+  "POST /v1/responses/{response_id}/cancel": ask({
+    id: "cancelResponse",
+    family: "Responses",
+    summary: "Cancel a response in the background",
+    about: "What was produced until then is charged.",
+    parameters: [RESPONSE_ID],
+    answer: content("Response", responseObject, {
+      name: "cancelled",
+      value: { ...examples.response, status: "cancelled" },
+    }),
+    errors: STORED,
+  }),
+  "GET /v1/responses/{response_id}/input_items": ask({
+    id: "listInputItems",
+    family: "Responses",
+    summary: "List what a kept response was asked",
+    about: "Page by page, with `after`, `limit` and `order`.",
+    parameters: [RESPONSE_ID],
+    answer: content("ItemList", itemList, { name: "items", value: examples.items }),
+    errors: STORED,
+  }),
+  "POST /v1/responses/input_tokens": call({
+    id: "countInputTokens",
+    family: "Responses",
+    summary: "Count the tokens of an input",
+    about: "By the upstream, without an answer.",
+    body: content("InputTokensRequest", inputTokensRequest, {
+      name: "text",
+      value: examples.responseRequest,
+    }),
+    answer: content("InputTokens", inputTokensAnswer, { name: "count", value: examples.inputTokens }),
+    errors: RESPONDING,
+  }),
+  "POST /v1/responses/compact": call({
+    id: "compactResponse",
+    family: "Responses",
+    summary: "Compact a conversation",
+    about: "The `output` is the `input` of a new chain.",
+    body: content("CompactRequest", compactRequest, { name: "conversation", value: examples.compactRequest }),
+    answer: content("Compaction", compactionObject, { name: "compaction", value: examples.compaction }),
+    errors: RESPONDING,
+  }),
+  "POST /v1/chat/completions": call({
+    id: "createChatCompletion",
+    family: "Chat Completions",
+    summary: "Go on with a conversation",
+    about: "The whole conversation in, the next message out; streamed with `stream: true`.",
+    body: content(
+      "ChatRequest",
+      chatRequest,
+      { name: "message", value: examples.chatRequest },
+      { name: "stream", value: { ...examples.chatRequest, stream: true } },
+    ),
+    answer: content("ChatCompletion", chatCompletion, { name: "answer", value: examples.chatCompletion }),
+    stream: content("ChatChunk", chatChunk, { name: "stream", value: examples.chatStream }),
+    errors: [...CALLING, "context_length_exceeded"],
+  }),
+  "POST /v1/embeddings": call({
+    id: "createEmbeddings",
+    family: "Embeddings",
+    summary: "Turn texts into vectors",
+    about: "One vector a text, in the order of the texts.",
+    body: content(
+      "EmbeddingsRequest",
+      embeddingsRequest,
+      { name: "text", value: examples.embeddingsRequest },
+      { name: "texts", value: { ...examples.embeddingsRequest, input: ["One", "Two"] } },
+    ),
+    answer: content("Embeddings", embeddingsAnswer, { name: "vector", value: examples.embeddings }),
+  }),
+  "POST /v1/images/generations": call({
+    id: "generateImages",
+    family: "Images",
+    summary: "Draw a picture",
+    about:
+      "For groups that publish image models. Pictures come in Base64, sketches on the way with `stream: true`.",
+    body: content("ImageRequest", imageRequest, { name: "prompt", value: examples.imageRequest }),
+    answer: PICTURES,
+    stream: content("ImageEvent", imageEvent, { name: "stream", value: examples.imageStream }),
+  }),
+  "POST /v1/images/edits": call({
+    id: "editImages",
+    family: "Images",
+    summary: "Change a picture",
+    about: "As JSON with addresses or data URLs, or as a form with files. A mask says where.",
+    body: content("ImageEditRequest", imageEditRequest, {
+      name: "picture",
+      value: examples.imageEditRequest,
+    }),
+    form: content("ImageEditForm", imageEditForm, { name: "form", value: examples.imageEditForm }),
+    answer: PICTURES,
+    stream: content("ImageEvent", imageEvent, { name: "stream", value: examples.imageStream }),
+  }),
+  "GET /v1/usage": ask({
+    id: "getUsage",
+    family: "Usage",
+    summary: "What this key has used and has left",
+    about: "Money, limits and tokens, by model and by day or hour.",
+    parameters: [
+      {
+        name: "from",
+        in: "query",
+        about: "The beginning: an ISO date or time, or Unix seconds.",
+        schema: { type: "string" },
+        example: "2026-11-01",
+      },
+      {
+        name: "to",
+        in: "query",
+        about: "The end. A date is meant whole.",
+        schema: { type: "string" },
+        example: "2026-11-15",
+      },
+      {
+        name: "granularity",
+        in: "query",
+        about: "What a point is.",
+        schema: { type: "string", enum: ["hour", "day"] },
+        example: "day",
+      },
+    ],
+    answer: content("UsageReport", usageReport, { name: "usage", value: examples.usage }),
+    errors: [...ASKING, "invalid_value", "duplicate_parameter"],
+  }),
+  "GET /v1/requests/{request_id}": ask({
+    id: "getRequest",
+    family: "Usage",
+    summary: "What became of a request",
+    about: "By the `x-request-id` of its answer: waits, attempts, tokens, and the bill line by line.",
+    parameters: [
+      {
+        name: "request_id",
+        in: "path",
+        about: "The `x-request-id` of an answer to this key, or the `id` of a stored response that it made.",
+        schema: { type: "string" },
+        example: "req_0199f3c5",
+      },
+    ],
+    answer: content("RequestReport", requestReport, { name: "request", value: examples.request }),
+    errors: [...ASKING, "request_not_found"],
+  }),
+  "GET /healthz": ask({
+    id: "health",
+    family: "Health",
+    summary: "Whether the process runs",
+    about: "200 as long as it does.",
+    answer: content("Health", health, { name: "ok", value: { status: "ok" } }),
+    errors: [],
+    needsKey: false,
+  }),
+  "GET /readyz": ask({
+    id: "readiness",
+    family: "Health",
+    summary: "Whether it can serve",
+    about: "200 when the store answers and the process is not shutting down, else 503 with the same body.",
+    answer: content("Health", health, {
+      name: "ready",
+      value: { status: "ready", store: "ok", draining: false },
+    }),
+    errors: [],
+    needsKey: false,
+  }),
+} as const satisfies Readonly<Record<string, Operation>>;
+
+export type OperationName = keyof typeof OPERATIONS;

@@ -1,0 +1,109 @@
+/** What the gateway tells of itself: models, usage, requests, errors, health. */
+
+import { z } from "zod";
+import { ERROR_CODES } from "../../errors.ts";
+import { decimalUsd, unixSeconds } from "./fields.ts";
+
+export const modelObject = z.looseObject({
+  id: z.string().describe("The name to put into `model`."),
+  object: z.literal("model"),
+  created: unixSeconds,
+  owned_by: z.string(),
+  interfaces: z
+    .array(z.enum(["chat", "responses", "embeddings", "images"]))
+    .describe("What it can be called through, with this key."),
+});
+
+export const modelList = z.looseObject({ object: z.literal("list"), data: z.array(modelObject) });
+
+const counts = {
+  requests: z.int(),
+  failed_requests: z.int(),
+  refused_requests: z.int(),
+  input_tokens: z.int(),
+  cached_tokens: z.int(),
+  cache_write_tokens: z.int(),
+  output_tokens: z.int(),
+  reasoning_tokens: z.int(),
+  total_tokens: z.int(),
+  images: z.int(),
+  cost: decimalUsd,
+  charged: decimalUsd,
+};
+
+const standing = z.looseObject({ limit: z.int(), used: z.int(), remaining: z.int() });
+const limits = z.looseObject({
+  rpm: standing.nullable(),
+  tpm: standing.nullable(),
+  concurrency: standing.nullable(),
+  windows: z.array(z.looseObject({ per_seconds: z.int() })),
+});
+
+export const usageReport = z
+  .looseObject({
+    object: z.literal("gateway.usage"),
+    version: z.literal(1),
+    key: z.looseObject({
+      id: z.string(),
+      name: z.string(),
+      created_at: unixSeconds,
+      expires_at: unixSeconds.nullable(),
+    }),
+    group: z.looseObject({ name: z.string(), interfaces: z.array(z.string()) }),
+    billing: z.looseObject({ mode: z.enum(["none", "balance", "subscription"]) }),
+    limits: z.looseObject({ key: limits, user: limits.nullable(), group: limits }),
+    usage: z.looseObject({
+      today: z.looseObject({ since: unixSeconds, ...counts }),
+      range: z.looseObject({
+        from: unixSeconds,
+        to: unixSeconds,
+        granularity: z.enum(["hour", "day"]),
+        ...counts,
+        by_model: z.array(z.looseObject({ model: z.string(), ...counts })),
+        points: z.array(z.looseObject({ start: unixSeconds, ...counts })),
+      }),
+      total: z.looseObject(counts),
+    }),
+    isValid: z.boolean(),
+    planName: z.string(),
+    remaining: z.number().nullable(),
+    unit: z.string(),
+  })
+  .describe("What the key may use, has used, and has left.");
+
+export const requestReport = z
+  .looseObject({
+    object: z.literal("gateway.request"),
+    id: z.string(),
+    created_at: unixSeconds,
+    endpoint: z.string(),
+    model: z.string(),
+    stream: z.boolean(),
+    status: z.int(),
+    outcome: z.string(),
+    error_code: z.string().nullable(),
+    usage: z.looseObject({ input_tokens: z.int(), output_tokens: z.int(), source: z.string() }),
+    money: z.looseObject({ currency: z.literal("USD"), cost: decimalUsd, charged: decimalUsd }),
+    timing: z.looseObject({
+      waited_ms: z.int(),
+      first_byte_ms: z.int().nullable(),
+      duration_ms: z.int(),
+    }),
+    attempts: z.array(z.looseObject({ number: z.int() })),
+  })
+  .describe("What became of one request.");
+
+export const errorAnswer = z
+  .strictObject({
+    error: z.strictObject({
+      message: z.string().describe("What is wrong and what to do."),
+      type: z.string(),
+      param: z.string().nullable().describe("The field it is about."),
+      code: z.enum(ERROR_CODES).describe("Stable: branch on it."),
+      request_id: z.string().describe("Equal to the `x-request-id` header."),
+      resets_at: unixSeconds.optional().describe("When what is used up frees."),
+    }),
+  })
+  .describe("The one shape of every refusal and failure.");
+
+export const health = z.looseObject({ status: z.string() });
