@@ -46,6 +46,7 @@ const account = (id: string, change: Partial<AccountRecord> = {}): AccountRecord
   baseUrl: "https://upstream.example/v1",
   sealedCredential: null,
   interfaces: [...INTERFACES],
+  websocket: false,
   apiVersion: null,
   privateNetwork: false,
   priority: 1,
@@ -65,7 +66,9 @@ function caller(models: ModelRecord[], accounts: AccountRecord[], change: Partia
     models: models.map(({ id }) => id),
     accounts: accounts.map(({ id }) => id),
     billing: NO_BILLING,
+    access: "everyone",
     onDisconnect: "cancel",
+    websocket: true,
     limits: NO_LIMITS,
     groupLimits: NO_LIMITS,
     queue: DEFAULT_QUEUE,
@@ -145,7 +148,15 @@ describe("the list of models", () => {
   test("has OpenAI's shape, and names no provider", () => {
     expect(listModels(caller([model("fast")], [account("a")]).group)).toEqual({
       object: "list",
-      data: [{ id: "fast", object: "model", created: 1_790_000_000, owned_by: "model-gateway" }],
+      data: [
+        {
+          id: "fast",
+          object: "model",
+          created: 1_790_000_000,
+          owned_by: "model-gateway",
+          interfaces: ["chat"],
+        },
+      ],
     });
   });
 

@@ -29,7 +29,8 @@ export function authenticate(
   if (secret === null) {
     throw refused("missing_api_key", "No API key was sent. Send it as `Authorization: Bearer <API_KEY>`.");
   }
-  const key = findKey(secret, auth);
+  const digest = digestOf(secret, auth);
+  const key = digest === null ? undefined : auth.keys.find(digest, auth.nowMs());
   if (!key) {
     const retryAfterSeconds = auth.badKeys.count(clientAddress());
     if (retryAfterSeconds !== null) {
@@ -39,12 +40,34 @@ export function authenticate(
         { headers: { "retry-after": String(retryAfterSeconds) } },
       );
     }
-    throw refused(
-      "invalid_api_key",
-      "The API key is wrong or has been revoked. Check it, or make a new one.",
-    );
+    throw wrongKey();
   }
-  if (key.expiresAtMs !== null && key.expiresAtMs <= auth.nowMs()) {
+  return callerOf(key, snapshot, auth.nowMs());
+}
+
+/** The digest of the key that these headers present: what a connection remembers of it. */
+export function presentedDigest(headers: Headers, auth: Pick<Authenticator, "digest">): string | null {
+  const secret = presentedSecret(headers);
+  return secret === null ? null : digestOf(secret, auth);
+}
+
+/** Whoever was let in with this digest, as things stand now. */
+export function recognise(
+  digest: string,
+  snapshot: Snapshot,
+  auth: Pick<Authenticator, "keys" | "nowMs">,
+): Caller {
+  const key = auth.keys.find(digest, auth.nowMs());
+  if (!key) throw wrongKey();
+  return callerOf(key, snapshot, auth.nowMs());
+}
+
+function digestOf(secret: string, auth: Pick<Authenticator, "digest">): string | null {
+  return secret.length > SECRET_CHARS_MAX ? null : auth.digest(secret);
+}
+
+function callerOf(key: Key, snapshot: Snapshot, nowMs: number): Caller {
+  if (key.expiresAtMs !== null && key.expiresAtMs <= nowMs) {
     throw refused("invalid_api_key", "The API key has expired. Make a new one, or ask for a later expiry.");
   }
   const group = snapshot.groups.get(key.groupId);
@@ -65,8 +88,8 @@ function nonEmpty(text: string | undefined): string | null {
   return text === undefined || text === "" ? null : text;
 }
 
-function findKey(secret: string, auth: Authenticator): Key | undefined {
-  return secret.length > SECRET_CHARS_MAX ? undefined : auth.keys.find(auth.digest(secret));
+function wrongKey(): ApiError {
+  return refused("invalid_api_key", "The API key is wrong or has been revoked. Check it, or make a new one.");
 }
 
 function refused(code: "missing_api_key" | "invalid_api_key", message: string): ApiError {

@@ -16,6 +16,7 @@ import { brokenOffError } from "../upstreams/failure.ts";
 import { headersDown } from "../upstreams/headers.ts";
 import type { Caller } from "./authenticate.ts";
 import { followToEnd } from "./background.ts";
+import { isCodex } from "./codex-client.ts";
 import { type Counters, openCounters } from "./counters.ts";
 import { audienceOf, dispatch } from "./dispatch.ts";
 import { type LingeringClient, lingeringClient } from "./drains.ts";
@@ -25,7 +26,7 @@ import { affinityOf, type Order } from "./order.ts";
 import { addRateHeaders, countedBy } from "./own-limits.ts";
 import type { Place } from "./place.ts";
 import type { CallRecord, Ending } from "./record.ts";
-import { bodyOf, openRelay, type StreamEnd } from "./relay.ts";
+import { openRelay, type Relay, type StreamEnd } from "./relay.ts";
 import { endClaim } from "./repeats.ts";
 import type { Client } from "./send.ts";
 import { settle } from "./settle.ts";
@@ -34,9 +35,9 @@ import { isAtWork } from "./trace.ts";
 import type { UpstreamStream } from "./upstream-stream.ts";
 
 /** An admitted request and all that belongs to it. */
-export interface Passage {
+export interface Passage<C extends Call = Call> {
   gateway: Gateway;
-  call: Call;
+  call: C;
   endpoint: Endpoint;
   caller: Caller;
   request: ModelRequest;
@@ -97,7 +98,15 @@ function isText(endpoint: Endpoint): boolean {
   return endpoint.interface === "chat" || endpoint.interface === "responses";
 }
 
-export async function deliverStream(passage: Passage): Promise<Response> {
+/**
+ * `patienceMs` is how long an answer that has not begun can still be refused as a whole; `handOver` gives the stream to
+ * the client.
+ */
+export async function deliverStream<P extends Passage, Out>(
+  passage: P,
+  patienceMs: number,
+  handOver: (passage: P, relay: Relay) => Out,
+): Promise<Out> {
   const { gateway, call, caller, endpoint, request, record } = passage;
   const { charge } = record;
   const counters =
@@ -109,7 +118,7 @@ export async function deliverStream(passage: Passage): Promise<Response> {
   const opening = openStream(passage, order, seat);
   if (drain !== null) opening.finally(drain.stopLingering).catch(() => {});
   // An answer that begins soon, as nearly all do, can still be refused with a plain status.
-  const early = await settledWithin(opening, gateway.timing.keepAliveMs, gateway.dispatcher.alarms);
+  const early = await settledWithin(opening, patienceMs, gateway.dispatcher.alarms);
   if (early instanceof ApiError && !isToldInStream(early, endpoint)) throw early;
   const relay = openRelay({
     opening,
@@ -141,14 +150,12 @@ export async function deliverStream(passage: Passage): Promise<Response> {
     timing: gateway.timing,
   });
   const over = gateway.underWay.enter(relay.cut);
-  const headers = eventStreamHeaders(call.requestId);
-  addRateHeaders(headers, gateway.limiter, passage.subjects);
   if (drain !== null && call.request.signal.aborted) {
     // Nobody will ask for the body any more.
     relay.flowTo({ write: () => null, end() {} });
     relay.leave();
   }
-  return new Response(bodyOf(relay), { headers });
+  return handOver(passage, relay);
 }
 
 /** The place at an account that a stream holds, from when it is found until the upstream has ended. */
@@ -198,15 +205,6 @@ function settleOwn(
   return tokens;
 }
 
-export function eventStreamHeaders(requestId: string): Record<string, string> {
-  return {
-    "content-type": "text/event-stream; charset=utf-8",
-    "cache-control": "no-cache, no-transform",
-    "x-accel-buffering": "no",
-    "x-request-id": requestId,
-  };
-}
-
 function orderFor(passage: Passage, client: Client, counters: Counters | null): Order {
   const { call, caller, endpoint, request, body, routes, record } = passage;
   const { key, group } = caller;
@@ -221,6 +219,7 @@ function orderFor(passage: Passage, client: Client, counters: Counters | null): 
     body,
     routes,
     clientHeaders: call.request.headers,
+    conversation: call.conversation ?? null,
     client,
     openReader: () => openReader(passage, counters?.next() ?? null),
     isCharged: record.charge !== null,
@@ -228,9 +227,13 @@ function orderFor(passage: Passage, client: Client, counters: Counters | null): 
   };
 }
 
-function openReader({ gateway, endpoint, request }: Passage, sink: OutputCounter | null): StreamReader {
-  const { jsonDepthMax } = gateway.dispatcher;
-  return openStreamReader(endpoint, request, { nowMs: gateway.clock.nowMs, depthMax: jsonDepthMax, sink });
+function openReader({ gateway, call, endpoint, request }: Passage, sink: OutputCounter | null): StreamReader {
+  return openStreamReader(endpoint, request, {
+    nowMs: gateway.clock.nowMs,
+    depthMax: gateway.dispatcher.jsonDepthMax,
+    sink,
+    previousResponseId: call.conversation?.heard?.responseId ?? null,
+  });
 }
 
 async function openStream(passage: Passage, order: Order, seat: Seat): Promise<UpstreamStream> {
@@ -246,10 +249,6 @@ async function openStream(passage: Passage, order: Order, seat: Seat): Promise<U
 /** Codex compacts its context on this error, but only when it comes as an event. */
 function isToldInStream(error: ApiError, endpoint: Endpoint): boolean {
   return error.code === "context_length_exceeded" && endpoint.name === "responses";
-}
-
-function isCodex(headers: Headers): boolean {
-  return (headers.get("originator") ?? headers.get("user-agent") ?? "").startsWith("codex");
 }
 
 function settleStream(passage: Passage, end: StreamEnd, counters: Counters | null): Promise<void> | null {

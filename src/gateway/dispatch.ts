@@ -135,15 +135,17 @@ function tryPlace(
 ): Promise<Attempt> {
   const { request, endpoint, trace } = order;
   const { timing } = dispatcher;
+  const { account, upstreamModel } = route;
   beginAttempt(trace, route, dispatcher.monotonicMs());
-  if (order.isCharged) dispatcher.till.dispatched(order.requestId, route.account.id, route.upstreamModel);
+  if (order.isCharged) dispatcher.till.dispatched(order.requestId, account.id, upstreamModel);
   const exchange: Exchange = {
-    account: route.account,
+    account,
     method: "POST",
     path: endpoint.path,
-    upstreamModel: route.upstreamModel,
+    upstreamModel,
     clientHeaders: order.clientHeaders,
-    body: { contentType: body.contentType, content: body.forUpstream(route.upstreamModel) },
+    body: { contentType: body.contentType, content: body.forUpstream(upstreamModel) },
+    turn: turnOf(order, body, upstreamModel),
     wantsEvents: request.stream,
     deadlineMs: request.stream ? timing.firstByteTimeoutMs : timing.unaryTimeoutMs,
     client: order.client,
@@ -151,6 +153,21 @@ function tryPlace(
   return request.stream
     ? tryStream(dispatcher, order, exchange)
     : tryWhole(dispatcher, order, route, exchange);
+}
+
+/** What a socket needs to know of a turn, beside the whole of its request. */
+function turnOf(
+  { conversation }: Order,
+  body: RequestBody,
+  upstreamModel: string,
+): NonNullable<Exchange["turn"]> | null {
+  if (conversation === null) return null;
+  const { thread, heard } = conversation;
+  const tail = heard && {
+    responseId: heard.responseId,
+    body: () => body.forUpstreamAfter(upstreamModel, heard),
+  };
+  return { thread, tail };
 }
 
 async function tryWhole(

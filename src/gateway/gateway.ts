@@ -3,15 +3,17 @@
 import type { Idempotency } from "../billing/idempotency.ts";
 import type { Till } from "../billing/till.ts";
 import type { Clock } from "../clock.ts";
-import type { Endpoint, ModelRequest } from "../interfaces/request.ts";
 import type { Limiter } from "../limits/limiter.ts";
 import type { InputEstimates } from "../metering/input-estimate.ts";
 import type { Log } from "../observe/log.ts";
+import type { Traffic } from "../observe/traffic.ts";
 import type { LivePolicy } from "../policy/live-policy.ts";
 import type { Db } from "../store/db.ts";
 import type { Authenticator } from "./authenticate.ts";
 import type { Dispatcher } from "./dispatch.ts";
 import type { Drains } from "./drains.ts";
+import type { Conversation } from "./order.ts";
+import type { RequestReader } from "./read-request.ts";
 import type { Pulse, RelayTiming } from "./relay.ts";
 import type { ResponseRoutes } from "./response-routes.ts";
 import type { UnderWay } from "./under-way.ts";
@@ -31,6 +33,7 @@ export interface Gateway {
   readonly drains: Drains;
   /** All that the end of the process waits for. */
   readonly underWay: UnderWay;
+  readonly traffic: Traffic;
   readonly responses: ResponseRoutes;
   readonly dispatcher: Dispatcher;
   readonly pulse: Pulse;
@@ -38,15 +41,22 @@ export interface Gateway {
     /** How long a response in the background is asked after. */
     backgroundMsMax: number;
   };
-  readRequest(request: Request, endpoint: Endpoint): Promise<ModelRequest>;
+  readonly requests: RequestReader;
 }
 
-/** One request as it came through the door. */
+/** One request as it came through the door, or one turn on a socket. */
 export interface Call {
-  readonly request: Request;
+  /** Who asks: a `Request`, or what a socket keeps of its upgrade. The signal fires when the client leaves. */
+  readonly request: Pick<Request, "headers" | "signal">;
   readonly requestId: string;
   readonly startedMs: number;
   clientAddress(): string;
+  /** The conversation that a turn on a socket belongs to; absent for HTTP. */
+  readonly conversation?: Conversation;
   /** Closes the connection before long, whatever is still to be sent: for a client that takes nothing more. */
   cutOff(): void;
+}
+
+export interface HttpCall extends Call {
+  readonly request: Request;
 }

@@ -12,7 +12,7 @@ interface Left {
   resets_at: number;
 }
 
-interface WindowLeft {
+export interface WindowLeft {
   per_seconds: number;
   requests: Left | null;
   tokens: Left | null;

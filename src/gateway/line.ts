@@ -10,16 +10,13 @@ import { credentialHeader, upstreamPath } from "../upstreams/address.ts";
 import { DialError, type Dialer, type Target } from "../upstreams/dial.ts";
 import { failed, type UpstreamFailure } from "../upstreams/failure.ts";
 import { headersUp } from "../upstreams/headers.ts";
-import type {
-  AnswerHeaders,
-  AnswerTaker,
-  HttpClient,
-  HttpExchange,
-  HttpFailure,
-} from "../upstreams/http/client.ts";
+import type { AnswerHeaders, HttpClient, HttpExchange, HttpFailure } from "../upstreams/http/client.ts";
+import type { SocketClient, TurnRequest, TurnTaker } from "../upstreams/socket/client.ts";
+import { failureByMessage } from "./told-failure.ts";
 
 export interface Outbound {
   http: HttpClient;
+  sockets: SocketClient;
   alarms: Alarms;
   dialer: Dialer;
   nowMs(): number;
@@ -45,6 +42,8 @@ export interface Exchange {
   upstreamModel: string;
   clientHeaders: Headers;
   body: { contentType: string; content: UpstreamBody } | null;
+  /** A turn on a client's socket, which an account that speaks WebSocket is asked over one. */
+  turn?: Omit<TurnRequest, "whole"> | null;
   wantsEvents: boolean;
   /** Until the head of a stream, or until the last byte of a whole answer. */
   deadlineMs: number;
@@ -74,7 +73,7 @@ export interface Line {
 /** From here on a client that leaves is noticed; a prompt answer costs less than watching for that would. */
 const WATCH_CLIENT_AFTER_MS = 100;
 
-export class OpenLine implements Line, AnswerTaker {
+export class OpenLine implements Line, TurnTaker {
   private readonly out: Outbound;
   private readonly exchange: Exchange;
   private readonly listener: Listener;
@@ -111,18 +110,36 @@ export class OpenLine implements Line, AnswerTaker {
 
   private begin(target: Target): void {
     if (this.isOver) return;
-    const { out, exchange } = this;
     this.target = target;
+    if (!this.overSocket(target)) this.overHttp(target);
+  }
+
+  private overHttp(target: Target): void {
+    const { out, exchange } = this;
     this.wire = out.http.send(
       {
         target,
         method: exchange.method,
-        path: upstreamPath(exchange.account, exchange.path, exchange.upstreamModel),
+        path: pathOf(exchange),
         headers: headerLines(out, exchange),
         body: exchange.body === null ? null : exchange.body.content,
       },
       this,
     );
+  }
+
+  /** False when it is not to be asked that way. */
+  private overSocket(target: Target): boolean {
+    const { out, exchange } = this;
+    const { account, body, turn = null } = exchange;
+    if (turn === null || !account.websocket || body === null || "open" in body.content) return false;
+    if (!out.sockets.speaks(account)) return false;
+    const headers = headerLines(out, { ...exchange, body: null, wantsEvents: false });
+    this.wire = out.sockets.send(
+      { ...turn, account, target, path: pathOf(exchange), headers, whole: body.content },
+      this,
+    );
+    return true;
   }
 
   head(status: number, headers: AnswerHeaders): void {
@@ -142,6 +159,14 @@ export class OpenLine implements Line, AnswerTaker {
   failed(failure: HttpFailure): void {
     if (failure.kind === "connect_timeout" && this.target !== null) this.out.dialer.unreachable(this.target);
     this.fail(failureOf(failure));
+  }
+
+  toldError(status: number | null, headers: AnswerHeaders, message: Uint8Array): void {
+    this.fail(failureByMessage(status, headers, message, this.out.nowMs()));
+  }
+
+  unspoken(): void {
+    if (!this.isOver && this.target !== null) this.overHttp(this.target);
   }
 
   pause(): void {
@@ -200,6 +225,10 @@ export class OpenLine implements Line, AnswerTaker {
   };
 }
 
+function pathOf({ account, path, upstreamModel }: Exchange): string {
+  return upstreamPath(account, path, upstreamModel);
+}
+
 /** What all requests of a kind to an account have in common, written once. */
 const commonLines = new WeakMap<Account, Map<string, string>>();
 
@@ -246,7 +275,7 @@ function failureOf({ kind }: HttpFailure): UpstreamFailure {
     case "reset":
       return failed("reset", "the connection broke");
     case "bad_http":
-      return failed("bad_answer", "the answer was not HTTP");
+      return failed("bad_answer", "the answer broke the protocol");
   }
 }
 

@@ -143,6 +143,7 @@ function formBody(
       const insert = new TextEncoder().encode(upstreamModel);
       return bodyWithSplice(spooled, [{ start: model.start, end: model.end, insert }]);
     },
+    forUpstreamAfter: () => null,
     withoutEncryptedReasoning: () => null,
     // A picture is bounded by its size, not by its tokens.
     withOutputCap: () => body,

@@ -1,12 +1,20 @@
 /** What dispatch is asked to do: one admitted request, and everything that may decide where it goes. */
 
 import { sessionOf } from "../interfaces/conversation.ts";
-import type { Endpoint, ModelRequest, RequestBody } from "../interfaces/request.ts";
+import type { Endpoint, Heard, ModelRequest, RequestBody } from "../interfaces/request.ts";
 import type { StreamReader } from "../interfaces/stream.ts";
 import type { Route } from "../policy/snapshot.ts";
 import type { QueueSettings } from "../records.ts";
+import type { Thread } from "../upstreams/socket/client.ts";
 import type { Client } from "./send.ts";
 import type { Trace } from "./trace.ts";
+
+/** What an upstream that is spoken to by socket may remember of the turns before. */
+export interface Conversation {
+  readonly thread: Thread;
+  /** What of the request's body was said before; null when it is all new. */
+  readonly heard: Heard | null;
+}
 
 export interface Order {
   requestId: string;
@@ -20,6 +28,8 @@ export interface Order {
   /** Keeps a conversation on its account; scoped to the key, so that nobody shares another's. */
   affinity: string | null;
   clientHeaders: Headers;
+  /** Of a turn on a socket. */
+  conversation: Conversation | null;
   client: Client;
   /** A fresh reader for each attempt: what a failed one read counts for nothing. */
   openReader(): StreamReader;
@@ -31,11 +41,15 @@ export interface Order {
 
 /** Always within one key: nobody shares another's conversation, nor its account by it. */
 export function affinityOf(keyId: string, headers: Headers, request: ModelRequest): string | null {
+  const name = conversationName(headers, request);
+  return name === null ? null : `${keyId} ${name}`;
+}
+
+export function conversationName(headers: Headers, request: ModelRequest): string | null {
   const conversation = sessionOf(headers) ?? request.conversation();
   if (conversation === null) return null;
   // The pool remembers names, and how long they are is up to the client.
-  const name = conversation.length > NAME_CHARS_MAX ? Bun.hash(conversation).toString(36) : conversation;
-  return `${keyId} ${name}`;
+  return conversation.length > NAME_CHARS_MAX ? Bun.hash(conversation).toString(36) : conversation;
 }
 
 const NAME_CHARS_MAX = 64;

@@ -4,36 +4,44 @@
  * happens the record is closed exactly once.
  */
 
-import { ApiError, asApiError, errorResponse, storeUnavailable } from "../errors.ts";
+import { ApiError, asApiError, storeUnavailable } from "../errors.ts";
 import type { Endpoint, ModelRequest } from "../interfaces/request.ts";
 import type { Lease } from "../limits/limiter.ts";
 import { logFault } from "../observe/log.ts";
 import type { Route } from "../policy/snapshot.ts";
 import { admit, allowInterface } from "./admit.ts";
-import { authenticate, type Caller } from "./authenticate.ts";
+import type { Caller } from "./authenticate.ts";
 import { holdMoney, likelyCost } from "./charge.ts";
-import { deliverAnswer, deliverStream, type Passage } from "./deliver.ts";
-import type { Call, Gateway } from "./gateway.ts";
+import type { Call, Gateway, HttpCall } from "./gateway.ts";
 import { keptTokensOf } from "./kept-tokens.ts";
 import { countedBy, subjectsOf, takeOwnLimits } from "./own-limits.ts";
 import { type CallRecord, openRecord } from "./record.ts";
-import { claimRequest, endClaim } from "./repeats.ts";
+import { endClaim } from "./repeats.ts";
 import { settle, workedInVain } from "./settle.ts";
 import { isAtWork } from "./trace.ts";
+import { HTTP, type Transport } from "./transport.ts";
 
-export async function callModel(gateway: Gateway, call: Call, endpoint: Endpoint): Promise<Response> {
+export function callModel(gateway: Gateway, call: HttpCall, endpoint: Endpoint): Promise<Response> {
+  return passThrough(gateway, call, endpoint, HTTP);
+}
+
+export async function passThrough<C extends Call, Out>(
+  gateway: Gateway,
+  call: C,
+  endpoint: Endpoint,
+  transport: Transport<C, Out>,
+): Promise<Out> {
   const over = gateway.underWay.enter();
   const record = openRecord(call, endpoint);
   let request: ModelRequest | null = null;
   let lease: Lease | null = null;
   try {
-    const snapshot = gateway.policy.snapshot();
-    const caller = authenticate(call.request.headers, snapshot, gateway.auth, call.clientAddress);
+    const caller = transport.identify(gateway, call);
     record.caller = caller;
     allowInterface(caller, endpoint);
     if (!gateway.till.hasRoom()) throw storeUnavailable();
 
-    request = await gateway.readRequest(call.request, endpoint);
+    request = await transport.read(gateway, call, endpoint);
     record.request = request;
     const { model, routes: all } = admit(caller, endpoint, request.publicModel);
     record.model = model;
@@ -48,14 +56,15 @@ export async function callModel(gateway: Gateway, call: Call, endpoint: Endpoint
     const costNano = counted.money ? likelyCost(gateway, endpoint, request, model) : 0n;
     lease = takeOwnLimits(gateway.limiter, subjects, tokens, costNano, gateway.clock);
 
-    if (call.request.headers.has("idempotency-key")) {
-      const claimed = await claimRequest(gateway, call, caller, endpoint, request);
-      if (claimed instanceof Response) {
+    const claiming = transport.claim(gateway, call, caller, endpoint, request);
+    if (claiming !== null) {
+      const claimed = await claiming;
+      if (claimed.kind === "repeat") {
         lease.cancel();
         void request.body.dispose();
-        return claimed;
+        return claimed.answer;
       }
-      record.claim = claimed;
+      record.claim = claimed.claim;
     }
 
     let { body } = request;
@@ -66,7 +75,7 @@ export async function callModel(gateway: Gateway, call: Call, endpoint: Endpoint
       if (charge !== null && charge.outputCap !== null) body = body.withOutputCap(charge.outputCap);
     }
 
-    const passage: Passage = {
+    return await transport.deliver({
       gateway,
       call,
       endpoint,
@@ -78,8 +87,7 @@ export async function callModel(gateway: Gateway, call: Call, endpoint: Endpoint
       record,
       subjects,
       lease,
-    };
-    return request.stream ? await deliverStream(passage) : await deliverAnswer(passage);
+    });
   } catch (thrown) {
     const error = asApiError(thrown);
     // Nothing was delivered, so nothing was used: retries of one failure must not eat up a caller's minute. But an
@@ -88,7 +96,8 @@ export async function callModel(gateway: Gateway, call: Call, endpoint: Endpoint
     if (isServed) lease?.release();
     else lease?.cancel();
     void request?.body.dispose();
-    return await refuse(gateway, record, error, thrown, isServed);
+    await settleRefusal(gateway, record, error, thrown, isServed);
+    return transport.refuse(call, error);
   } finally {
     over();
   }
@@ -115,13 +124,13 @@ function isGone({ code }: ApiError): boolean {
   return code === "client_closed_request";
 }
 
-async function refuse(
+async function settleRefusal(
   gateway: Gateway,
   record: CallRecord,
   error: ApiError,
   thrown: unknown,
   isServed: boolean,
-): Promise<Response> {
+): Promise<void> {
   const { requestId } = record.call;
   if (error.status === 500) logFault(gateway.log, requestId, thrown);
   const reachedUpstream = record.trace.attempts.length > 0;
@@ -140,5 +149,4 @@ async function refuse(
     const mayHaveWorked = isServed || workedInVain(record.trace) > 0;
     await endClaim(gateway, record.claim, mayHaveWorked ? null : "forget");
   }
-  return errorResponse(error, requestId);
 }

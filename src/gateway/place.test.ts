@@ -21,6 +21,7 @@ function route(id: string, limits: Partial<RateLimits> = {}): Route {
       baseUrl: "https://upstream.example",
       basePath: "",
       credential: null,
+      websocket: false,
       apiVersion: null,
       interfaces: new Set(["chat"]),
       privateNetwork: false,
@@ -54,6 +55,7 @@ function setUp(routes: readonly Route[], queue = { maxWaiting: 5, timeoutMs: 5_0
       body: request.body,
       routes,
       affinity: null,
+      conversation: null,
       clientHeaders: new Headers(),
       client: { signal: left.signal },
       openReader() {

@@ -13,7 +13,12 @@ export interface RequestLimits extends MultipartRequestLimits {
   jsonDepthMax: number;
 }
 
-export type RequestReader = (request: Request, endpoint: Endpoint) => Promise<ModelRequest>;
+export interface RequestReader {
+  /** The body of an HTTP request, in whatever form its endpoint takes. */
+  read(request: Request, endpoint: Endpoint): Promise<ModelRequest>;
+  /** A body that is JSON and whole. */
+  readJson(bytes: Uint8Array, endpoint: Endpoint): ModelRequest;
+}
 
 export function openRequestReader(limits: RequestLimits): RequestReader {
   const json = { depthMax: limits.jsonDepthMax, modelNameCharsMax: limits.modelNameCharsMax };
@@ -22,20 +27,23 @@ export function openRequestReader(limits: RequestLimits): RequestReader {
     idleTimeoutMs: limits.bodyIdleTimeoutMs,
     alarms: limits.alarms,
   };
-  return async (request, endpoint) => {
-    const contentType = request.headers.get("content-type") ?? "";
-    if (isJson(contentType)) {
-      const read = await readBody(request, body);
-      if (!read.ok) throw bodyError(read);
-      return readJsonRequest(read.bytes, endpoint, json);
-    }
-    const takesForms = endpoint.name === "images.edits";
-    const boundary = takesForms ? boundaryOf(contentType) : null;
-    if (boundary !== null) return readMultipartRequest(request, boundary, contentType, limits);
-    throw new ApiError(
-      "unsupported_media_type",
-      `Send the body as ${takesForms ? "application/json or multipart/form-data" : "application/json"} and say so in Content-Type.`,
-    );
+  return {
+    async read(request, endpoint) {
+      const contentType = request.headers.get("content-type") ?? "";
+      if (isJson(contentType)) {
+        const read = await readBody(request, body);
+        if (!read.ok) throw bodyError(read);
+        return readJsonRequest(read.bytes, endpoint, json);
+      }
+      const takesForms = endpoint.name === "images.edits";
+      const boundary = takesForms ? boundaryOf(contentType) : null;
+      if (boundary !== null) return readMultipartRequest(request, boundary, contentType, limits);
+      throw new ApiError(
+        "unsupported_media_type",
+        `Send the body as ${takesForms ? "application/json or multipart/form-data" : "application/json"} and say so in Content-Type.`,
+      );
+    },
+    readJson: (bytes, endpoint) => readJsonRequest(bytes, endpoint, json),
   };
 }
 

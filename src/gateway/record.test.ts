@@ -97,7 +97,7 @@ describe("the row of a request", () => {
       firstByteMs: null,
       durationMs: 0,
       waitMs: 0,
-      trace: null,
+      trace: JSON.stringify({ waitedMs: 0, candidates: [], attempts: [], refusal: "no" }),
     });
   });
 

@@ -82,10 +82,15 @@ export function rowOf(
     attempts: trace.attempts.length,
     firstByteMs: firstByteMs(trace),
     waitMs: waitedMs(trace, now.monotonicMs),
-    trace: isOrdinary(trace, now.monotonicMs) ? null : JSON.stringify(traceRecord(trace, now.monotonicMs)),
+    trace: traceText(trace, ending.error, now.monotonicMs),
     durationMs: Math.round(now.monotonicMs - call.startedMs),
     responseId: ending.responseId,
     upstreamRequestId: trace.upstreamRequestId,
     ...money,
   };
+}
+
+function traceText(trace: Trace, error: ApiError | null, nowMs: number): string | null {
+  if (error === null && isOrdinary(trace, nowMs)) return null;
+  return JSON.stringify(traceRecord(trace, nowMs, error?.message ?? null));
 }

@@ -18,15 +18,17 @@ import type { Caller } from "./authenticate.ts";
 import type { Gateway } from "./gateway.ts";
 import type { DispatchTrace } from "./trace.ts";
 
-export async function reportRequest(gateway: Gateway, caller: Caller, requestId: string): Promise<unknown> {
+/** By its own id, or by that of the response it made: over a WebSocket the client of a turn knows nothing else. */
+export async function reportRequest(gateway: Gateway, caller: Caller, id: string): Promise<unknown> {
   await gateway.till.flush().catch(() => {
     throw storeUnavailable();
   });
-  const row = await findUsage(gateway.db, requestId);
+  const made = id.startsWith("req_") ? null : await gateway.responses.find(id, caller.key.id);
+  const row = await findUsage(gateway.db, made?.requestId ?? id);
   if (row === null || row.keyId !== caller.key.id) {
     throw new ApiError(
       "request_not_found",
-      `No request '${requestId.slice(0, 64)}' was made with this key. Use the x-request-id of an answer.`,
+      `No request '${id.slice(0, 64)}' was made with this key. Use the x-request-id of an answer, or the id of a stored response.`,
     );
   }
   return {

@@ -1,13 +1,11 @@
 /** Asking an account: for a whole answer, or for a stream. A refusal becomes a named failure. */
 
 import { ApiError } from "../errors.ts";
-import { readUpstreamError } from "../interfaces/upstream-error.ts";
-import { classifyError, failed, type UpstreamFailure } from "../upstreams/failure.ts";
+import { failed, type UpstreamFailure } from "../upstreams/failure.ts";
 import type { AnswerHeaders } from "../upstreams/http/client.ts";
-import { resetOfUsedUp, retryAfterMs } from "../upstreams/rate-limit.ts";
 import { unpack } from "../upstreams/unpack.ts";
-import { parseJson } from "../wire/json-parse.ts";
 import { type Exchange, type Line, type Listener, OpenLine, type Outbound } from "./line.ts";
+import { failureByStatus } from "./told-failure.ts";
 
 export type { Client, Exchange, Line, Outbound } from "./line.ts";
 
@@ -60,7 +58,7 @@ class WholeListener implements Listener {
     const { out, status, headers } = this;
     const bytes = this.body.take();
     if (isGood(status)) this.resolve(readGood(headers, bytes, out.responseBytesMax));
-    else this.resolve({ kind: "failed", failure: readFailure(out, status, headers, bytes) });
+    else this.resolve({ kind: "failed", failure: failureByStatus(status, headers, bytes, out.nowMs()) });
   }
 
   failed(failure: UpstreamFailure): void {
@@ -92,7 +90,7 @@ export function askForStream(out: Outbound, exchange: Exchange, listener: Stream
   const error = new Gathering(out.errorBytesMax);
   let status = 0;
   let headers = NO_HEADERS;
-  const finishError = () => listener.failed(readFailure(out, status, headers, error.take()));
+  const finishError = () => listener.failed(failureByStatus(status, headers, error.take(), out.nowMs()));
   const line = new OpenLine(out, exchange, {
     head(answered, told) {
       status = answered;
@@ -145,17 +143,6 @@ function readGood(headers: AnswerHeaders, bytes: Uint8Array | null, bytesMax: nu
     kind: "failed",
     failure: failed("bad_answer", "the answer was too large, or packed in a way that cannot be opened"),
   };
-}
-
-function readFailure(
-  out: Outbound,
-  status: number,
-  headers: AnswerHeaders,
-  bytes: Uint8Array | null,
-): UpstreamFailure {
-  if (status < 400) return failed("bad_answer", `status ${status}`, status);
-  const error = bytes === null ? null : readUpstreamError(parseJson(bytes));
-  return classifyError(status, error, retryAfterMs(headers, out.nowMs()), resetOfUsedUp(headers));
 }
 
 const NOTHING = new Uint8Array(0);

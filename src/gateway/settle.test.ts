@@ -3,6 +3,7 @@ import type { Settlement } from "../billing/till.ts";
 import { createInputEstimates } from "../metering/input-estimate.ts";
 import { makeTariff } from "../money/tariff.ts";
 import type { LogFields } from "../observe/log.ts";
+import { openTraffic } from "../observe/traffic.ts";
 import type { UsageRow } from "../store/usage-row.ts";
 import { type FailureClass, failed } from "../upstreams/failure.ts";
 import type { Charge } from "./charge.ts";
@@ -50,6 +51,7 @@ function setUp() {
       estimate: () => 30,
       learn: (_model, _size, tokens) => void learnt.push(tokens),
     },
+    traffic: openTraffic(),
     till: {
       push: (row) => void rows.push(row),
       settle: async (settlement) => void settlements.push(settlement),

@@ -8,6 +8,7 @@ import type { ModelRequest } from "../interfaces/request.ts";
 import { isTextAlone } from "../metering/input-range.ts";
 import type { Nano } from "../money/nano.ts";
 import { costOf, listCostOf, type Metered, NOTHING_USED, type Tariff } from "../money/tariff.ts";
+import { countTraffic } from "../observe/traffic.ts";
 import type { Pool } from "../pool/pool.ts";
 import { NO_MONEY, type UsageFlag, type UsageMoney } from "../store/usage-row.ts";
 import { failed } from "../upstreams/failure.ts";
@@ -19,7 +20,7 @@ import { type CallRecord, type Ending, rowOf } from "./record.ts";
 import type { Trace } from "./trace.ts";
 
 /** What of the gateway an end concerns. */
-export type Books = Pick<Gateway, "clock" | "log" | "estimates"> & {
+export type Books = Pick<Gateway, "clock" | "log" | "estimates" | "traffic"> & {
   till: Pick<Till, "push" | "settle">;
   dispatcher: { pool: Pick<Pool, "brokeOff"> };
 };
@@ -34,7 +35,9 @@ export function settle(gateway: Books, record: CallRecord, ending: Ending): Prom
   if (charge !== null && request !== null) return book(gateway, record, caller, request, charge, ending);
   const told = toldOf(record, ending);
   const money = uncharged(gateway, record, told);
-  gateway.till.push(rowOf(record, caller, ending, told, money, now(gateway)));
+  const row = rowOf(record, caller, ending, told, money, now(gateway));
+  countTraffic(gateway.traffic, row);
+  gateway.till.push(row);
   return null;
 }
 
@@ -64,6 +67,7 @@ async function book(
   }
   const money = moneyOf(record, request, charge, measured, ending.isServed);
   const row = rowOf(record, caller, ending, measured, money, now(gateway));
+  countTraffic(gateway.traffic, row);
   await gateway.till.settle({ row, chargedNano: money.chargedNano });
 }
 

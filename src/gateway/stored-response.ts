@@ -13,12 +13,12 @@ import { settlePending, type UsageTokens } from "../store/usage.ts";
 import { brokenOffError, clientError, failed, type UpstreamFailure } from "../upstreams/failure.ts";
 import { allowInterface } from "./admit.ts";
 import { authenticate } from "./authenticate.ts";
-import { eventStreamHeaders } from "./deliver.ts";
 import type { Call, Gateway } from "./gateway.ts";
 import { asTold } from "./meter.ts";
 import { bodyOf, openRelay } from "./relay.ts";
 import type { ResponseRoute } from "./response-routes.ts";
 import { ask, askForStream, clientGone, type Exchange } from "./send.ts";
+import { eventStreamHeaders } from "./transport.ts";
 import { type Opened, openUpstreamStream } from "./upstream-stream.ts";
 
 export interface StoredCall {

@@ -23,6 +23,7 @@ function route(name: string): Route {
       baseUrl: "https://upstream.example",
       basePath: "",
       credential: "secret of the account",
+      websocket: false,
       apiVersion: null,
       interfaces: new Set(["chat"]),
       privateNetwork: false,

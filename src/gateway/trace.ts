@@ -24,6 +24,8 @@ export interface DispatchTrace {
   /** The accounts that were weighed at the last choice, with reasons and scores. */
   candidates: readonly Candidate[];
   attempts: readonly AttemptTrace[];
+  /** What the client was told, if it was refused or failed. */
+  refusal?: string;
 }
 
 /** Of a request under way. Times are of the monotonic clock. */
@@ -126,6 +128,14 @@ export function isOrdinary(trace: Trace, nowMs: number): boolean {
   );
 }
 
-export function traceRecord(trace: Trace, nowMs: number): DispatchTrace {
-  return { waitedMs: waitedMs(trace, nowMs), candidates: trace.candidates, attempts: trace.attempts };
+/** Enough to say which limit it was; a text that an upstream made long is cut. */
+const REFUSAL_CHARS_MAX = 500;
+
+export function traceRecord(trace: Trace, nowMs: number, refusal: string | null = null): DispatchTrace {
+  return {
+    waitedMs: waitedMs(trace, nowMs),
+    candidates: trace.candidates,
+    attempts: trace.attempts,
+    ...(refusal === null ? {} : { refusal: refusal.slice(0, REFUSAL_CHARS_MAX) }),
+  };
 }

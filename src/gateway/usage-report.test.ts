@@ -39,7 +39,9 @@ function caller({ expiresAtMs, userId, billing, keyLimits, perKeyLimits }: Chang
     models: [],
     accounts: [],
     billing: { ...NO_BILLING, ...billing },
+    access: "everyone" as const,
     onDisconnect: "cancel" as const,
+    websocket: true,
     limits: { ...NO_LIMITS, ...perKeyLimits },
     groupLimits: { ...NO_LIMITS, concurrency: 9 },
     queue: DEFAULT_QUEUE,
@@ -106,7 +108,15 @@ const ONE = {
 };
 
 async function addUser(db: Db): Promise<void> {
-  const user = { id: "u1", email: "a@b.c", role: "user", passwordHash: null, createdAtMs: 1 } as const;
+  const user = {
+    id: "u1",
+    email: "a@b.c",
+    role: "user",
+    status: "active",
+    passwordHash: null,
+    groups: [],
+    createdAtMs: 1,
+  } as const;
   await putUser(db, { ...user, limits: NO_LIMITS });
 }
 

@@ -6,7 +6,7 @@
 import { firstElements } from "../wire/json-array.ts";
 import type { Field } from "../wire/json-scan.ts";
 
-const SESSION_HEADERS = [
+export const SESSION_HEADERS = [
   "session-id",
   "session_id",
   "thread-id",

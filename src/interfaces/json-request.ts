@@ -53,6 +53,7 @@ const BYTES_PER_TOKEN = 4;
 /** What a picture usually takes. */
 const PICTURE_TOKENS = 1_000;
 const OUTPUT_TOKENS_USUAL = 500;
+const NOTHING = new Uint8Array(0);
 const TRUE = new TextEncoder().encode("true");
 const INCLUDE_USAGE = new TextEncoder().encode('{"include_usage":true}');
 
@@ -309,11 +310,18 @@ function jsonBody(
       const model = editMembers(bytes, scan, { model: jsonString(upstreamModel) });
       return spliceParts(bytes, [...model, ...always]);
     },
+    forUpstreamAfter(upstreamModel, { responseId, inputBytes }) {
+      const { input } = scan.fields;
+      if (input?.kind !== "array" || scan.fields.previous_response_id !== undefined) return null;
+      const edits = { model: jsonString(upstreamModel), previous_response_id: jsonString(responseId) };
+      const heard: Splice = { start: input.start + 1, end: input.start + 1 + inputBytes, insert: NOTHING };
+      return spliceParts(bytes, [...editMembers(bytes, scan, edits), heard, ...always]);
+    },
     withoutEncryptedReasoning() {
       const dropped = dropEncryptedReasoning(bytes, scan.fields.input, depthMax);
       if (dropped.length === 0) return null;
       const rest = jsonBody(bytes, scan, endpoint, [...always, ...dropped], depthMax);
-      return { ...rest, withoutEncryptedReasoning: () => null };
+      return { ...rest, withoutEncryptedReasoning: () => null, forUpstreamAfter: () => null };
     },
     withOutputCap(tokens) {
       const cap = editMembers(bytes, scan, capEdits(bytes, endpoint, scan.fields, tokens));

@@ -10,7 +10,12 @@ export function openStreamReader(
   endpoint: Endpoint,
   request: Pick<ModelRequest, "publicModel" | "hidesUsage" | "choices">,
   /** Without a sink nothing is read out of the deltas, and nothing is paid for it. */
-  options: { depthMax: number; nowMs(): number; sink?: TextSink | null },
+  options: {
+    depthMax: number;
+    nowMs(): number;
+    sink?: TextSink | null;
+    previousResponseId?: string | null;
+  },
 ): StreamReader {
   switch (endpoint.interface) {
     case "chat":

@@ -10,6 +10,11 @@ export interface RequestBody {
   readonly contentType: string;
   /** The body as it came, with the upstream's model name (and what metering needs) put in. */
   forUpstream(upstreamModel: string): UpstreamBody;
+  /**
+   * The same for an upstream that remembers this response and all that was said up to it, which is the beginning of the
+   * input; null where that can no longer be told apart.
+   */
+  forUpstreamAfter(upstreamModel: string, heard: Heard): readonly Part[] | null;
   /** The body without reasoning that another account encrypted; null when it holds none. */
   withoutEncryptedReasoning(): RequestBody | null;
   /** The body with the answer bounded to so many tokens, in the fields that the client used for it. */
@@ -17,6 +22,12 @@ export interface RequestBody {
   /** True if the client itself sent this word: then an answer may repeat it. */
   mentions(word: string): boolean;
   dispose(): Promise<void>;
+}
+
+/** A response, and how many bytes of an input (its bracket not counted) were said up to it. */
+export interface Heard {
+  readonly responseId: string;
+  readonly inputBytes: number;
 }
 
 export type InputText =

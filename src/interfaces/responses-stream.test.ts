@@ -49,6 +49,57 @@ function told(reader: StreamReader, text: string): { event: string | undefined; 
 
 const USAGE = { input_tokens: 3, output_tokens: 4, total_tokens: 7 };
 
+describe("what the client goes on from", () => {
+  const previousOf = (change: object, previousResponseId: string | null) => {
+    const reader = openResponsesReader({
+      publicModel: "fast",
+      previousResponseId,
+      depthMax: 32,
+      nowMs: () => 0,
+    });
+    return told(reader, block("response.created", { response: response({ ...change }) }));
+  };
+
+  test("is named where the upstream, which was told everything, does not know it", () => {
+    expect(previousOf({ previous_response_id: null }, "resp_0")).toMatchObject({
+      json: { response: { previous_response_id: "resp_0", model: "fast" } },
+    });
+  });
+
+  test("is left as it came where the upstream knows it, or there is nothing", () => {
+    expect(previousOf({ previous_response_id: "resp_up" }, "resp_0")).toMatchObject({
+      json: { response: { previous_response_id: "resp_up" } },
+    });
+    expect(previousOf({ previous_response_id: null }, null)).toMatchObject({
+      json: { response: { previous_response_id: null } },
+    });
+  });
+});
+
+test("what an upstream says of its headers goes no further, wherever it stands in an event", () => {
+  const headers = { "openai-organization": "org-1" };
+  const reader = open();
+  for (const type of ["response.created", "response.in_progress", "response.completed"]) {
+    for (const rest of [
+      { headers, response: response() },
+      { response: response(), headers },
+      { response: response({ headers }), sequence_number: 3 },
+    ]) {
+      const { headers: _, ...expected } = rest as { headers?: object };
+      expect(told(reader, block(type, rest))).toEqual({
+        event: type,
+        json: { ...JSON.parse(JSON.stringify({ type, ...expected })), response: response({ model: "fast" }) },
+      });
+    }
+  }
+  expect(told(reader, block("response.metadata", { headers, note: 1 }))).toEqual({
+    event: "response.metadata",
+    json: { type: "response.metadata", note: 1 },
+  });
+  const [failed] = heard(reader.failure(new ApiError("server_error", "Broken."), "req_1"));
+  expect(failed?.data).not.toContain("org-1");
+});
+
 test("usage is believed at the end only, for some begin with one of zeros", () => {
   const reader = open();
   const zeros = { input_tokens: 0, output_tokens: 0, total_tokens: 0 };

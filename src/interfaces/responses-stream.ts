@@ -4,7 +4,7 @@ import type { ApiError } from "../errors.ts";
 import { textOf } from "../wire/bytes.ts";
 import { isObject, parseJson } from "../wire/json-parse.ts";
 import { type Field, integerValue, scanObject, stringValue, wantedFields } from "../wire/json-scan.ts";
-import { applySplices, jsonString, replaceValue } from "../wire/splice.ts";
+import { applySplices, editMembers, jsonString, replaceValue, type Splice } from "../wire/splice.ts";
 import { isPlain, readEvent, type Slice } from "../wire/sse.ts";
 import { DONE, formatEvent } from "../wire/sse-write.ts";
 import { textsOfResponse } from "./answer-text.ts";
@@ -21,8 +21,8 @@ import {
 import { readUpstreamError, type UpstreamError } from "./upstream-error.ts";
 import { readUsage, type TokenUsage } from "./usage.ts";
 
-const EVENT = wantedFields(["type", "response", "sequence_number"]);
-const RESPONSE = wantedFields(["id", "model", "usage"]);
+const EVENT = wantedFields(["type", "response", "sequence_number", "headers"]);
+const RESPONSE = wantedFields(["id", "model", "usage", "previous_response_id", "headers"]);
 
 /** The longest life-cycle name is `response.in_progress`; longer ones are content, and that is most of them. */
 const LIFECYCLE_NAME_BYTES_MAX = "response.in_progress".length;
@@ -45,6 +45,8 @@ const OUTCOME: ReadonlyMap<string, StreamOutcome> = new Map([
 
 export interface ResponsesReaderOptions {
   publicModel: string;
+  /** What the client goes on from, where the upstream was told the whole conversation instead. */
+  previousResponseId?: string | null;
   depthMax: number;
   nowMs(): number;
   sink?: TextSink | null | undefined;
@@ -53,6 +55,7 @@ export interface ResponsesReaderOptions {
 export function openResponsesReader(options: ResponsesReaderOptions): StreamReader {
   const { publicModel, depthMax } = options;
   const sink = options.sink ?? null;
+  const previousId = options.previousResponseId ?? null;
   let usage: TokenUsage | null = null;
   let responseId: string | null = null;
   let outcome: StreamOutcome = "failed";
@@ -86,6 +89,11 @@ export function openResponsesReader(options: ResponsesReaderOptions): StreamRead
     const scan = scanObject(data.bytes, data.start, data.end, EVENT, { depthMax });
     const type = scan.ok && scan.fields.type ? stringValue(data.bytes, scan.fields.type) : null;
     if (!scan.ok || type === null || !isEventName(type)) return bad();
+    // What would be headers over HTTP tells of the upstream's account, and crosses as little as those.
+    if (scan.fields.headers) {
+      const bytes = spliced(data, editMembers(data.bytes, scan, { headers: null }));
+      return readNamed({ bytes, start: 0, end: bytes.length }, null);
+    }
     const phase = LIFECYCLE_PHASE.get(type);
     // A failure is told in our own words: they take the number that the upstream's had.
     if (phase !== "failed") last = data;
@@ -142,19 +150,18 @@ export function openResponsesReader(options: ResponsesReaderOptions): StreamRead
   ): Uint8Array {
     const inner = scanObject(bytes, response.start, response.end, RESPONSE, { depthMax });
     if (!inner.ok) return bytes.subarray(from, to);
-    const { id, model, usage: counted } = inner.fields;
+    const { id, model, usage: counted, previous_response_id: previous } = inner.fields;
     if (id) responseId = stringValue(bytes, id) ?? responseId;
     if (isEnd && counted?.kind === "object") {
       usage = readUsage(parseJson(bytes, counted.start, counted.end)) ?? usage;
     }
-    const name = jsonString(publicModel);
-    const splices = model?.kind === "string" ? [replaceValue(model, name)] : [];
-    const window = bytes.subarray(from, to);
-    const event = applySplices(
-      window,
-      splices.map((splice) => ({ ...splice, start: splice.start - from, end: splice.end - from })),
-    );
-    const grown = event.length - window.length;
+    const splices = model?.kind === "string" ? [replaceValue(model, jsonString(publicModel))] : [];
+    if (previousId !== null && previous?.kind === "null") {
+      splices.push(replaceValue(previous, jsonString(previousId)));
+    }
+    splices.push(...editMembers(bytes, inner, { headers: null }));
+    const event = spliced({ bytes, start: from, end: to }, splices);
+    const grown = event.length - (to - from);
     known = { event, response: event.subarray(response.start - from, response.end - from + grown) };
     return event;
   }
@@ -164,6 +171,7 @@ export function openResponsesReader(options: ResponsesReaderOptions): StreamRead
     const base = known ? parseJson(known.response) : null;
     const response = {
       ...emptyResponse(publicModel, Math.floor(options.nowMs() / 1000), requestId),
+      previous_response_id: previousId,
       ...(isObject(base) ? base : {}),
       status: "failed",
       error: { code: error.code, message: error.message },
@@ -238,8 +246,12 @@ function errorIn(json: Uint8Array): UpstreamError {
   return readUpstreamError(parseJson(json)) ?? { code: "server_error", type: null, param: null, message: "" };
 }
 
+export interface EmptyResponse extends Record<string, unknown> {
+  readonly id: string;
+}
+
 /** All keys a strict client checks, for a response that never got as far as having its own. */
-function emptyResponse(model: string, createdAt: number, requestId: string): Record<string, unknown> {
+export function emptyResponse(model: string, createdAt: number, requestId: string): EmptyResponse {
   return {
     id: `resp_${requestId.replace(/^req_/, "")}`,
     object: "response",
@@ -287,6 +299,15 @@ function closes({ bytes, end }: Slice): boolean {
 /** A line that broke off would end a client's whole stream. This finds nearly all of them, without a scan. */
 function looksWhole(data: Slice): boolean {
   return data.bytes[data.start] === 0x7b && data.bytes[data.end - 1] === 0x7d;
+}
+
+/** `data` with splices that were made for the whole array. */
+function spliced(data: Slice, splices: readonly Splice[]): Uint8Array {
+  const from = data.start;
+  return applySplices(
+    slice(data),
+    splices.map((splice) => ({ ...splice, start: splice.start - from, end: splice.end - from })),
+  );
 }
 
 function slice(data: Slice): Uint8Array {

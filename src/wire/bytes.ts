@@ -3,7 +3,12 @@
  * array that came from the network costs half a microsecond, which is what reading a whole event may cost.
  */
 
-const { compare, copy, indexOf, toString: text } = Buffer.prototype;
+const { compare, copy, indexOf, latin1Slice, toString: text } = Buffer.prototype;
+
+/** Of bytes that are known to be ASCII: a third of the cost. */
+export function asciiOf(bytes: Uint8Array, start: number, end: number): string {
+  return latin1Slice.call(bytes, start, end);
+}
 
 export function textOf(bytes: Uint8Array, start: number, end: number): string {
   return text.call(bytes, "utf8", start, end);

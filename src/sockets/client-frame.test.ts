@@ -1,0 +1,105 @@
+import { describe, expect, test } from "bun:test";
+import { type CreateFrame, metadataOf, readClientFrame } from "./client-frame.ts";
+import { turnStateFrame } from "./codex.ts";
+
+const DEPTH = 128;
+
+function created(message: string): CreateFrame {
+  const frame = readClientFrame(message, DEPTH);
+  if (frame.kind !== "create") throw new Error(`read as ${frame.kind}`);
+  return frame;
+}
+
+describe("a response.create", () => {
+  test("is read for its lane, what it goes on from, and whether anything is to be made", () => {
+    const frame = created(
+      '{"type":"response.create","stream_id":"a.b-c_1","generate":false,"previous_response_id":"resp_1","model":"m"}',
+    );
+    expect(frame).toMatchObject({ streamId: "a.b-c_1", generates: false, previousId: "resp_1" });
+  });
+
+  test("makes something, on the lane without a name, unless it says otherwise", () => {
+    for (const more of [
+      "",
+      ',"generate":true',
+      ',"generate":null',
+      ',"stream_id":null,"previous_response_id":null',
+    ]) {
+      expect(created(`{"type":"response.create"${more}}`)).toMatchObject({
+        streamId: null,
+        generates: true,
+        previousId: null,
+      });
+    }
+  });
+
+  test("may be nested; what stands outside wins", () => {
+    const frame = created(
+      '{"type":"response.create","stream_id":"outer","response":{"model":"m","stream_id":"inner","generate":false}}',
+    );
+    expect(frame).toMatchObject({ streamId: "outer", generates: false });
+    expect(Buffer.from(frame.bytes).toString()).toBe('{"model":"m","stream_id":"inner","generate":false}');
+  });
+
+  test("that is nested holds on to nothing of what is around it", () => {
+    const around = "x".repeat(100_000);
+    const { bytes } = created(`{"type":"response.create","y":"${around}","response":{"model":"m"}}`);
+    expect(bytes.buffer.byteLength).toBeLessThan(around.length);
+  });
+
+  test("whose model stands outside is not nested, whatever its response is", () => {
+    expect(
+      Buffer.from(created('{"type":"response.create","model":"m","response":{}}').bytes).toString(),
+    ).toContain('"response":{}');
+  });
+});
+
+test("what is wrong is said with the lane it was for, if that could be read", () => {
+  expect(readClientFrame('{"type":"response.create","stream_id":"a","generate":7}', DEPTH)).toMatchObject({
+    kind: "bad",
+    streamId: "a",
+    error: { code: "invalid_type", param: "generate" },
+  });
+  expect(readClientFrame('{"type":"response.create","stream_id":""}', DEPTH)).toMatchObject({
+    kind: "bad",
+    streamId: null,
+    error: { code: "invalid_stream_id" },
+  });
+  expect(readClientFrame(`{"type":"response.create","input":${"[".repeat(200)}}`, DEPTH)).toMatchObject({
+    kind: "bad",
+    error: { code: "invalid_json" },
+  });
+});
+
+describe("what Codex writes into a frame", () => {
+  const withMetadata = (metadata: unknown) =>
+    metadataOf(created(JSON.stringify({ type: "response.create", client_metadata: metadata })), DEPTH);
+
+  test("is read from its metadata", () => {
+    const given = JSON.parse(turnStateFrame("0199-session")).headers["x-codex-turn-state"];
+    expect(withMetadata({ "x-codex-turn-state": given })).toMatchObject({
+      conversation: "0199-session",
+      isLite: false,
+    });
+    expect(withMetadata({ ws_request_header_x_openai_internal_codex_responses_lite: "true" })).toMatchObject({
+      conversation: null,
+      isLite: true,
+    });
+  });
+
+  test.each([
+    "",
+    "gwts_",
+    "gwts_!!!",
+    `gwts_${Buffer.from("a\r\nb: c").toString("base64url")}`,
+    "elsewhere",
+    7,
+    null,
+  ])("is nothing when the token is not one of ours: %p", (token) => {
+    expect(withMetadata({ "x-codex-turn-state": token })).toMatchObject({ conversation: null });
+  });
+
+  test.each([[undefined], [null], ["text"], [[]]])("is nothing without metadata: %p", (metadata) => {
+    expect(withMetadata(metadata)).toBeNull();
+  });
+});

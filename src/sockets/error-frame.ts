@@ -1,0 +1,14 @@
+/** A refusal or failure as a client of a socket is told: always with its status, or some clients wait for ever. */
+
+import { type ApiError, errorObject } from "../errors.ts";
+
+export function errorFrame(error: ApiError, requestId: string, streamId: string | null): string {
+  return JSON.stringify({
+    type: "error",
+    status: error.status,
+    ...(streamId === null ? {} : { stream_id: streamId }),
+    sequence_number: 0,
+    error: errorObject(error, requestId),
+    headers: { "x-request-id": requestId, ...error.headers },
+  });
+}

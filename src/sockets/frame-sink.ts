@@ -1,0 +1,194 @@
+/**
+ * A relay's events → text frames: the JSON of each event is a frame of its own, without the lines around it. On the way
+ * the items that the model made are noted, for the turn that goes on from them.
+ */
+
+import { isAscii } from "node:buffer";
+import type { ClientSink } from "../gateway/relay.ts";
+import { asciiOf, isAt, textOf } from "../wire/bytes.ts";
+import { firstElements, type Range } from "../wire/json-array.ts";
+import { scanObject, stringValue, wantedFields } from "../wire/json-scan.ts";
+import { OBJECT_CLOSE, skipSpace } from "../wire/json-walk.ts";
+import { readEvent, type Slice } from "../wire/sse.ts";
+import { outputItem } from "./output-item.ts";
+import { noteItem, type ToolCalls } from "./tool-calls.ts";
+
+/** Where frames go. */
+export interface FrameOutlet {
+  send(text: string): void;
+  /** What is sent meanwhile leaves in one piece. */
+  together(send: () => void): void;
+  /** A promise while the client does not keep up. */
+  room(): Promise<void> | null;
+}
+
+/** What became of a response, as far as its client was told. */
+export type Said =
+  | {
+      readonly kind: "response";
+      readonly responseId: string;
+      readonly outputs: readonly Uint8Array[];
+      /** Ids of the tool calls among the outputs. */
+      readonly calls: readonly string[];
+    }
+  /** It is longer than may be remembered. */
+  | { readonly kind: "too_long" }
+  | { readonly kind: "failed" };
+
+export interface FrameSinkOptions {
+  outlet: FrameOutlet;
+  streamId: string | null;
+  /** Told with the first frame, as an answer's header would. */
+  requestId: string;
+  /** Of the items that are noted. */
+  bytesMax: number;
+  depthMax: number;
+  /** By the upstream, which then knows its items again. */
+  isStored: boolean;
+  ended(said: Said): void;
+}
+
+const LF = 0x0a;
+const EVENT_LINE = "event: ".length;
+const DATA_LINE = "data: ".length;
+const utf8 = new TextEncoder();
+const ITEM_DONE = utf8.encode("response.output_item.done");
+const COMPLETED = utf8.encode("response.completed");
+const INCOMPLETE = utf8.encode("response.incomplete");
+
+const ITEM_EVENT = wantedFields(["item"]);
+const TERMINAL_EVENT = wantedFields(["response"]);
+const RESPONSE = wantedFields(["id", "output"]);
+
+export class FrameSink implements ClientSink {
+  private readonly options: FrameSinkOptions;
+  /** How the next frame begins, if not as its event does. */
+  private opening: string | null;
+  private readonly outputs: Uint8Array[] = [];
+  private readonly calls: ToolCalls = { made: [], answered: [] };
+  private notedBytes = 0;
+  /** Of what is being written: most of what models say, and cheaper to turn into text. */
+  private isAscii = false;
+  private responseId: string | null = null;
+  private isFirst = true;
+
+  constructor(options: FrameSinkOptions) {
+    this.options = options;
+    this.opening = firstOpening(options);
+  }
+
+  write(bytes: Uint8Array): Promise<void> | null {
+    const { outlet } = this.options;
+    this.isAscii = isAscii(bytes);
+    const next = this.sendOne(bytes, 0);
+    if (next < bytes.length) outlet.together(() => this.sendFrom(bytes, next));
+    return outlet.room();
+  }
+
+  end(): void {
+    this.options.ended(this.said());
+  }
+
+  private said(): Said {
+    const { outputs, responseId } = this;
+    if (responseId === null) return { kind: "failed" };
+    if (this.notedBytes > this.options.bytesMax) return { kind: "too_long" };
+    return { kind: "response", responseId, outputs, calls: this.calls.made };
+  }
+
+  private sendFrom(bytes: Uint8Array, from: number): void {
+    for (let at = from; at < bytes.length; ) at = this.sendOne(bytes, at);
+  }
+
+  /** One event of `bytes`, from `at` on; returns where the next begins. */
+  private sendOne(bytes: Uint8Array, at: number): number {
+    const nameEnd = bytes.indexOf(LF, at);
+    // `event:` begins all that is for the client; comments and the mark of the end are for streams of HTTP.
+    if (bytes[at] !== 0x65) return afterBlankLine(bytes, nameEnd);
+    const dataEnd = bytes.indexOf(LF, nameEnd + 1);
+    if (bytes[dataEnd + 1] !== LF) return this.sendLines(bytes, at);
+    this.send(bytes, at + EVENT_LINE, nameEnd, bytes, nameEnd + 1 + DATA_LINE, dataEnd);
+    return dataEnd + 2;
+  }
+
+  /** JSON that came in several lines. */
+  private sendLines(bytes: Uint8Array, at: number): number {
+    const next = afterBlankLine(bytes, bytes.indexOf(LF, at));
+    const { type, data } = readEvent(bytes, at, next - 2);
+    if (type !== null && data !== null) {
+      this.send(type.bytes, type.start, type.end, data.bytes, data.start, data.end);
+    }
+    return next;
+  }
+
+  private send(
+    named: Uint8Array,
+    nameStart: number,
+    nameEnd: number,
+    data: Uint8Array,
+    start: number,
+    end: number,
+  ): void {
+    const length = nameEnd - nameStart;
+    if (length === ITEM_DONE.length && isAt(named, nameStart, ITEM_DONE)) {
+      this.noteOutput({ bytes: data, start, end });
+    } else if (
+      (length === COMPLETED.length && isAt(named, nameStart, COMPLETED)) ||
+      (length === INCOMPLETE.length && isAt(named, nameStart, INCOMPLETE))
+    ) {
+      this.noteEnd({ bytes: data, start, end });
+    }
+    const { opening } = this;
+    const from = opening === null ? start : skipSpace(data, skipSpace(data, start, end) + 1, end);
+    const text = this.isAscii ? asciiOf(data, from, end) : textOf(data, from, end);
+    if (opening === null) this.options.outlet.send(text);
+    else this.options.outlet.send((data[from] === OBJECT_CLOSE ? opening.slice(0, -1) : opening) + text);
+    if (this.isFirst) {
+      this.isFirst = false;
+      this.opening = laneOpening(this.options.streamId);
+    }
+  }
+
+  private noteOutput({ bytes, start, end }: Slice): void {
+    const scan = scanObject(bytes, start, end, ITEM_EVENT, { depthMax: this.options.depthMax });
+    const item = scan.ok ? scan.fields.item : undefined;
+    if (item?.kind === "object") this.keep(bytes, item);
+  }
+
+  private noteEnd({ bytes, start, end }: Slice): void {
+    const { depthMax } = this.options;
+    const scan = scanObject(bytes, start, end, TERMINAL_EVENT, { depthMax });
+    const response = scan.ok ? scan.fields.response : undefined;
+    if (response?.kind !== "object") return;
+    const inner = scanObject(bytes, response.start, response.end, RESPONSE, { depthMax });
+    if (!inner.ok || inner.fields.id === undefined) return;
+    this.responseId = stringValue(bytes, inner.fields.id);
+    const { output } = inner.fields;
+    // An upstream that streams nothing but its end: what it made stands there.
+    if (this.outputs.length > 0 || output?.kind !== "array") return;
+    for (const item of firstElements(bytes, output, Number.POSITIVE_INFINITY)) this.keep(bytes, item);
+  }
+
+  private keep(bytes: Uint8Array, item: Range): void {
+    const { bytesMax, depthMax } = this.options;
+    this.notedBytes += item.end - item.start;
+    if (this.notedBytes > bytesMax) return;
+    this.outputs.push(outputItem(bytes, item, this.options));
+    noteItem(bytes, item, depthMax, this.calls);
+  }
+}
+
+/** Every frame of a named lane says which. */
+function laneOpening(streamId: string | null): string | null {
+  return streamId === null ? null : `{"stream_id":${JSON.stringify(streamId)},`;
+}
+
+function firstOpening({ streamId, requestId }: FrameSinkOptions): string {
+  return `${laneOpening(streamId) ?? "{"}"headers":${JSON.stringify({ "x-request-id": requestId })},`;
+}
+
+function afterBlankLine(bytes: Uint8Array, firstLineEnd: number): number {
+  let lf = firstLineEnd;
+  while (lf >= 0 && bytes[lf + 1] !== LF) lf = bytes.indexOf(LF, lf + 1);
+  return lf < 0 ? bytes.length : lf + 2;
+}

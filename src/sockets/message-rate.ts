@@ -1,0 +1,32 @@
+/** How many messages come in a second, of one connection. */
+
+import { ApiError } from "../errors.ts";
+
+/** A client that sends so many times more than it may does so on purpose. */
+const ABUSE_FACTOR = 4;
+
+export class MessageRate {
+  private readonly perSecondMax: number;
+  private beganMs = Number.NEGATIVE_INFINITY;
+  private count = 0;
+
+  constructor(perSecondMax: number) {
+    this.perSecondMax = perSecondMax;
+  }
+
+  take(nowMs: number): "taken" | "too_many" | "abuse" {
+    if (nowMs - this.beganMs >= 1_000) {
+      this.beganMs = nowMs;
+      this.count = 0;
+    }
+    this.count++;
+    if (this.count <= this.perSecondMax) return "taken";
+    return this.count <= ABUSE_FACTOR * this.perSecondMax ? "too_many" : "abuse";
+  }
+}
+
+export function tooManyASecond(what: "messages" | "warm-ups", max: number): ApiError {
+  return new ApiError("rate_limit_exceeded", `More than ${max} ${what} came in a second. Send fewer.`, {
+    headers: { "retry-after": "1" },
+  });
+}

@@ -1,0 +1,393 @@
+/**
+ * One connection: lanes of turns, each lane one turn after the other, and what they remember. Nearly all connections are
+ * idle nearly all of the time, so whatever only a turn needs is made with the first one.
+ */
+
+import type { NewId } from "../clock.ts";
+import { ApiError, asApiError } from "../errors.ts";
+import { isCodex } from "../gateway/codex-client.ts";
+import type { Passage } from "../gateway/deliver.ts";
+import type { Gateway } from "../gateway/gateway.ts";
+import { conversationName } from "../gateway/order.ts";
+import { passThrough } from "../gateway/pipeline.ts";
+import type { Relay } from "../gateway/relay.ts";
+import { logFault } from "../observe/log.ts";
+import { type CreateFrame, metadataOf, readClientFrame } from "./client-frame.ts";
+import { rateLimitsFrame, turnStateFrame } from "./codex.ts";
+import { errorFrame } from "./error-frame.ts";
+import { type FrameOutlet, FrameSink, type Said } from "./frame-sink.ts";
+import { type LaneLimits, Lanes, type Waiting } from "./lanes.ts";
+import type { Memory, MemoryPool } from "./memory.ts";
+import { MessageRate, tooManyASecond } from "./message-rate.ts";
+import { steerFailed } from "./steer.ts";
+import { RESPONSES, SOCKET, Turn, type TurnHost } from "./turn.ts";
+import { keptAfter, type TurnLimits, turnBody } from "./turn-body.ts";
+import { turnHeaders } from "./upgrade-headers.ts";
+import type { WaitingRoom } from "./waiting-room.ts";
+import { answerWarmUp } from "./warm-up.ts";
+
+export interface SocketLimits extends LaneLimits, TurnLimits {
+  readonly socketMessagesPerSecondMax: number;
+  readonly socketWarmUpsPerSecondMax: number;
+  readonly socketTurnsMax: number;
+  readonly socketMemoryBytesMax: number;
+  readonly socketBufferedBytesMax: number;
+}
+
+/** What all connections share. */
+export interface Surroundings {
+  readonly gateway: Gateway;
+  readonly limits: SocketLimits;
+  readonly memories: MemoryPool;
+  readonly waitingRoom: WaitingRoom;
+  readonly newId: NewId;
+}
+
+/** The runtime's side of the connection. */
+export interface Wire {
+  readonly remoteAddress: string;
+  sendText(text: string): number;
+  cork(send: () => void): unknown;
+  getBufferedAmount(): number;
+  close(code: number, reason: string): void;
+  terminate(): void;
+}
+
+/** Why a connection takes no more turns, and how it is closed when the last one has ended. */
+export interface Retirement {
+  readonly error: ApiError;
+  readonly code: number;
+  /** A client that asks for nothing is told too. */
+  readonly isTold: boolean;
+}
+
+/** Everything that an idle connection does without. */
+interface Work {
+  readonly memory: Memory;
+  readonly lanes: Lanes;
+  readonly warmUps: MessageRate;
+}
+
+const POLICY_VIOLATED = 1008;
+/** A client that does not read what it is told beside its turns, and goes on asking, is cut off. */
+const UNREAD_BYTES_MAX = 4 * 1024 * 1024;
+
+export class Session implements TurnHost, FrameOutlet {
+  readonly digest: string;
+  readonly openedMs: number;
+  private readonly around: Surroundings;
+  private readonly headers: Headers;
+  private wire: Wire | null = null;
+  private work: Work | null = null;
+  private retirement: Retirement | null = null;
+  private roomAgain: PromiseWithResolvers<void> | null = null;
+  /** Something that was sent has not left at once; asking how much costs more than sending it. */
+  private mayBeCrowded = false;
+  private rate: MessageRate | null = null;
+  /** Of what was told beside the turns, at most so much has not been read. */
+  private unreadBytes = 0;
+
+  constructor(around: Surroundings, digest: string, headers: Headers) {
+    this.around = around;
+    this.digest = digest;
+    this.headers = headers;
+    this.openedMs = around.gateway.clock.monotonicMs();
+  }
+
+  opened(wire: Wire): void {
+    this.wire = wire;
+  }
+
+  /** The connection is gone, whoever ended it. */
+  closed(): void {
+    this.wire = null;
+    this.letGo();
+    this.work?.memory.clear();
+    this.work = null;
+  }
+
+  received(message: string | Uint8Array): void {
+    if (this.wire === null) return;
+    const { gateway, limits } = this.around;
+    const max = limits.socketMessagesPerSecondMax;
+    this.rate ??= new MessageRate(max);
+    const taken = this.rate.take(gateway.clock.monotonicMs());
+    if (taken === "abuse") {
+      this.expel(tooManyASecond("messages", max));
+      return;
+    }
+    // Also one too many is read: its client is told on which lane it was.
+    const frame = readClientFrame(message, limits.jsonDepthMax);
+    if (taken === "too_many") this.complain(tooManyASecond("messages", max), frame.streamId);
+    else if (frame.kind === "bad") this.complain(frame.error, frame.streamId);
+    else if (frame.kind === "steer") this.tell(steerFailed(frame.previousId, frame.input));
+    else this.queue(frame);
+  }
+
+  /** The client takes again what is sent to it. */
+  drained(): void {
+    const { wire, roomAgain } = this;
+    if (roomAgain === null || this.isCrowded(wire)) return;
+    this.roomAgain = null;
+    roomAgain.resolve();
+  }
+
+  /** Takes no more turns; those under way end first. */
+  retire(retirement: Retirement): void {
+    if (this.retirement !== null) return;
+    this.retirement = retirement;
+    const waiting = this.work?.lanes.clear() ?? [];
+    for (const { frame } of waiting) this.complain(retirement.error, frame.streamId);
+    this.closeIfIdle();
+  }
+
+  /** Ends it at once, in the middle of whatever is said. */
+  expel(error: ApiError): void {
+    if (this.wire === null) return;
+    this.send(errorFrame(error, this.around.newId("req"), null));
+    this.close(POLICY_VIOLATED, error.code);
+  }
+
+  terminate(): void {
+    this.wire?.terminate();
+  }
+
+  // What its turns need.
+
+  get address(): string {
+    return this.wire?.remoteAddress ?? "unknown";
+  }
+
+  bodyOf(turn: Turn): Uint8Array {
+    const { frame } = turn;
+    turn.before = frame.previousId === null ? null : (this.work?.memory.find(frame.previousId) ?? null);
+    const body = turnBody(frame, turn.before, turn.metadata, this.around.limits);
+    turn.heard = body.heard;
+    return body.bytes;
+  }
+
+  begun(turn: Turn, relay: Relay, passage: Passage<Turn>): void {
+    const { limits } = this.around;
+    if (isCodex(turn.headers)) this.greetCodex(turn, passage);
+    relay.flowTo(
+      new FrameSink({
+        outlet: this,
+        streamId: turn.frame.streamId,
+        requestId: turn.requestId,
+        bytesMax: limits.socketMemoryBytesMax,
+        depthMax: limits.jsonDepthMax,
+        isStored: passage.request.keepsResponse,
+        ended: (said) => this.ended(turn, said, passage.request.readsKept),
+      }),
+    );
+  }
+
+  refused(turn: Turn, error: ApiError): void {
+    this.say(turn, error);
+    this.finish(turn);
+  }
+
+  cutOff(): void {
+    this.terminate();
+  }
+
+  send(text: string): void {
+    const sent = this.wire?.sendText(text) ?? 0;
+    if (sent < 0) this.mayBeCrowded = true;
+  }
+
+  together(send: () => void): void {
+    this.wire?.cork(send);
+    // What is held together is written at the end, and nobody tells how much of it.
+    this.mayBeCrowded = true;
+  }
+
+  room(): Promise<void> | null {
+    if (!this.mayBeCrowded) return null;
+    this.mayBeCrowded = this.isCrowded(this.wire);
+    if (!this.mayBeCrowded) return null;
+    this.roomAgain ??= Promise.withResolvers<void>();
+    return this.roomAgain.promise;
+  }
+
+  // How turns come and go.
+
+  private queue(frame: CreateFrame): void {
+    const work = this.workOf();
+    const refusal =
+      this.retirement?.error ??
+      this.tooLarge(frame) ??
+      this.tooManyWarmUps(work, frame) ??
+      work.lanes.add(frame, this.turnsMax());
+    if (refusal === null) this.startNext(work);
+    else this.complain(refusal, frame.streamId);
+  }
+
+  private tooLarge({ bytes }: CreateFrame): ApiError | null {
+    const { jsonBodyBytesMax } = this.around.limits;
+    if (bytes.length <= jsonBodyBytesMax) return null;
+    const mebibytes = Math.floor(jsonBodyBytesMax / 2 ** 20);
+    return new ApiError("request_too_large", `The message is larger than ${mebibytes} MiB. Send less.`);
+  }
+
+  private tooManyWarmUps({ warmUps }: Work, { generates }: CreateFrame): ApiError | null {
+    const { gateway, limits } = this.around;
+    if (generates || warmUps.take(gateway.clock.monotonicMs()) === "taken") return null;
+    return tooManyASecond("warm-ups", limits.socketWarmUpsPerSecondMax);
+  }
+
+  private workOf(): Work {
+    const { memories, waitingRoom, limits } = this.around;
+    this.work ??= {
+      memory: memories.open(this.digest),
+      lanes: new Lanes(limits, waitingRoom, this.digest),
+      warmUps: new MessageRate(limits.socketWarmUpsPerSecondMax),
+    };
+    return this.work;
+  }
+
+  private startNext(work: Work): void {
+    for (;;) {
+      const next = work.lanes.next(this.turnsMax());
+      if (next === null) return;
+      this.start(work, next);
+    }
+  }
+
+  /** More than its key may have at once would only be refused. */
+  private turnsMax(): number {
+    const { gateway, limits } = this.around;
+    const key = gateway.auth.keys.find(this.digest, gateway.auth.nowMs());
+    const group = key && gateway.policy.snapshot().groups.get(key.groupId);
+    return Math.min(
+      limits.socketTurnsMax,
+      key?.limits.concurrency ?? Number.POSITIVE_INFINITY,
+      group?.limits.concurrency ?? Number.POSITIVE_INFINITY,
+    );
+  }
+
+  private start(work: Work, { lane, frame }: Waiting): void {
+    const { gateway, limits, newId } = this.around;
+    const metadata = metadataOf(frame, limits.jsonDepthMax);
+    const turn = new Turn({
+      host: this,
+      lane,
+      frame,
+      requestId: newId("req"),
+      startedMs: gateway.clock.monotonicMs(),
+      headers: turnHeaders(this.headers, metadata),
+      metadata,
+    });
+    if (!frame.generates) {
+      this.warmUp(work, turn);
+      return;
+    }
+    work.lanes.begin(turn);
+    passThrough(gateway, turn, RESPONSES, SOCKET).catch((thrown: unknown) => {
+      logFault(gateway.log, turn.requestId, thrown);
+      this.refused(turn, asApiError(thrown));
+    });
+  }
+
+  private warmUp(work: Work, turn: Turn): void {
+    const { gateway, limits } = this.around;
+    try {
+      const { kept, frames } = answerWarmUp(gateway, turn, work.memory, limits);
+      work.memory.keep(turn.lane.name, kept);
+      for (const text of frames) this.tell(text);
+    } catch (thrown) {
+      const error = asApiError(thrown);
+      if (error.status === 500) logFault(gateway.log, turn.requestId, thrown);
+      this.say(turn, error);
+    }
+  }
+
+  private ended(turn: Turn, said: Said, readsKept: boolean): void {
+    const { work } = this;
+    if (work === null) return;
+    if (said.kind === "failed") this.forgetFailed(turn);
+    else {
+      // What an upstream keeps of a conversation is not known here, so it cannot be gone on from here.
+      const isKnown = said.kind === "response" && !readsKept;
+      const { jsonDepthMax } = this.around.limits;
+      const kept = isKnown
+        ? keptAfter(said.responseId, turn.before, turn.frame, said.outputs, said.calls, jsonDepthMax)
+        : null;
+      work.memory.keep(turn.lane.name, kept);
+    }
+    this.finish(turn);
+  }
+
+  private say(turn: Turn, error: ApiError): void {
+    this.forgetFailed(turn);
+    this.tell(errorFrame(error, turn.requestId, turn.frame.streamId));
+    // Whoever holds no key any more has nothing to wait for.
+    if (error.status === 401) this.close(POLICY_VIOLATED, error.code);
+  }
+
+  /** A turn that failed leaves nothing to go on from: its client sends the conversation in full. */
+  private forgetFailed({ frame }: Turn): void {
+    if (frame.previousId !== null) this.work?.memory.forget(frame.previousId);
+  }
+
+  private finish(turn: Turn): void {
+    const { work } = this;
+    if (work === null || !work.lanes.end(turn)) return;
+    this.startNext(work);
+    this.closeIfIdle();
+  }
+
+  private greetCodex({ headers, metadata }: Turn, { gateway, caller, request }: Passage<Turn>): void {
+    const limits = rateLimitsFrame(gateway.limiter, caller, gateway.clock.nowMs());
+    if (limits !== null) this.send(limits);
+    if (metadata !== null && metadata.conversation !== null) return;
+    const conversation = conversationName(headers, request);
+    if (conversation !== null) this.send(turnStateFrame(conversation));
+  }
+
+  // How it is bounded, and how it ends.
+
+  private isCrowded(wire: Wire | null): boolean {
+    return wire !== null && wire.getBufferedAmount() > this.around.limits.socketBufferedBytesMax;
+  }
+
+  private complain(error: ApiError, streamId: string | null): void {
+    this.tell(errorFrame(error, this.around.newId("req"), streamId));
+  }
+
+  /** What is said beside the turns, which nothing holds up. */
+  private tell(text: string): void {
+    const { wire } = this;
+    if (wire === null) return;
+    this.unreadBytes = Math.min(this.unreadBytes, wire.getBufferedAmount());
+    if (this.unreadBytes > UNREAD_BYTES_MAX) {
+      wire.terminate();
+      return;
+    }
+    this.unreadBytes += text.length;
+    this.send(text);
+  }
+
+  private closeIfIdle(): void {
+    const { retirement, work, wire } = this;
+    if (retirement === null || wire === null) return;
+    if (work !== null && !work.lanes.isIdle) return;
+    if (retirement.isTold) this.send(errorFrame(retirement.error, this.around.newId("req"), null));
+    this.close(retirement.code, retirement.error.code);
+  }
+
+  private close(code: number, reason: string): void {
+    const { wire } = this;
+    this.wire = null;
+    this.letGo();
+    wire?.close(code, reason);
+  }
+
+  /** Nobody hears what its turns say any more. */
+  private letGo(): void {
+    const { work, roomAgain } = this;
+    this.roomAgain = null;
+    roomAgain?.resolve();
+    work?.lanes.close();
+  }
+}

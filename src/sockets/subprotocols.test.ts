@@ -1,0 +1,40 @@
+import { describe, expect, test } from "bun:test";
+import { answeredProtocol, withKeyOfPage } from "./subprotocols.ts";
+
+const KEY = "gw_secret-1";
+const OFFERED = `gateway-key.${Buffer.from(KEY).toString("base64url")}`;
+const page = { origin: "https://gateway.example.com" };
+
+const presented = (headers: Record<string, string>) =>
+  withKeyOfPage(new Headers(headers)).get("authorization");
+
+describe("the key of a page", () => {
+  test("is found among the subprotocols it offers", () => {
+    expect(presented({ ...page, "sec-websocket-protocol": `responses, ${OFFERED}` })).toBe(`Bearer ${KEY}`);
+    expect(presented({ ...page, "sec-websocket-protocol": `${OFFERED},responses` })).toBe(`Bearer ${KEY}`);
+  });
+
+  test("is looked for neither beside an Authorization header nor without an origin", () => {
+    const protocol = { "sec-websocket-protocol": `responses, ${OFFERED}` };
+    expect(presented({ ...page, ...protocol, authorization: "Bearer other" })).toBe("Bearer other");
+    expect(presented(protocol)).toBeNull();
+  });
+
+  test("that breaks out of a header is a wrong one", () => {
+    const protocol = `gateway-key.${Buffer.from("a\r\nx-evil: 1").toString("base64url")}`;
+    expect(presented({ ...page, "sec-websocket-protocol": protocol })).toBe("Bearer unreadable");
+    expect(presented({ ...page, "sec-websocket-protocol": "gateway-key." })).toBe("Bearer unreadable");
+  });
+});
+
+describe("the subprotocol that is answered with", () => {
+  const answered = (protocol: string) =>
+    answeredProtocol(new Headers({ "sec-websocket-protocol": protocol }));
+
+  test("is the first that is offered, and never a key", () => {
+    expect(answered(`responses, ${OFFERED}`)).toBe("responses");
+    expect(answered(`${OFFERED}, responses`)).toBe("responses");
+    expect(answered(OFFERED)).toBe("");
+    expect(answeredProtocol(new Headers())).toBe("");
+  });
+});

@@ -1,0 +1,115 @@
+/** One `response.create`: a request of its own, which goes through the same stops as one that came by HTTP. */
+
+import type { ApiError } from "../errors.ts";
+import { recognise } from "../gateway/authenticate.ts";
+import { deliverStream, type Passage } from "../gateway/deliver.ts";
+import type { Call } from "../gateway/gateway.ts";
+import type { Conversation } from "../gateway/order.ts";
+import type { Relay } from "../gateway/relay.ts";
+import type { Transport } from "../gateway/transport.ts";
+import type { Endpoint, Heard } from "../interfaces/request.ts";
+import { allowSocket } from "./allow-socket.ts";
+import type { CreateFrame, FrameMetadata } from "./client-frame.ts";
+import type { Lane } from "./lanes.ts";
+import type { Kept } from "./memory.ts";
+
+/** What a turn needs of the connection it came by. */
+export interface TurnHost {
+  readonly digest: string;
+  readonly address: string;
+  /** The body that the turn stands for; throws the error for its client. */
+  bodyOf(turn: Turn): Uint8Array;
+  /** Its answer has begun to flow. */
+  begun(turn: Turn, relay: Relay, passage: Passage<Turn>): void;
+  refused(turn: Turn, error: ApiError): void;
+  /** Closes the connection of a client that takes nothing more. */
+  cutOff(): void;
+}
+
+export interface TurnOptions {
+  host: TurnHost;
+  lane: Lane;
+  frame: CreateFrame;
+  requestId: string;
+  startedMs: number;
+  headers: Headers;
+  metadata: FrameMetadata | null;
+}
+
+/** A class, and its own `request`, so that a turn costs one object and makes a signal only when somebody asks for it. */
+export class Turn implements Call {
+  readonly host: TurnHost;
+  readonly lane: Lane;
+  readonly frame: CreateFrame;
+  readonly requestId: string;
+  readonly startedMs: number;
+  readonly headers: Headers;
+  readonly metadata: FrameMetadata | null;
+  /** What it goes on from, if the connection remembers it: known once the body was asked for. */
+  before: Kept | null = null;
+  heard: Heard | null = null;
+  readonly clientAddress = (): string => this.host.address;
+  readonly cutOff = (): void => this.host.cutOff();
+  private relay: Relay | null = null;
+  private leaving: AbortController | null = null;
+  private isGone = false;
+
+  constructor(options: TurnOptions) {
+    this.host = options.host;
+    this.lane = options.lane;
+    this.frame = options.frame;
+    this.requestId = options.requestId;
+    this.startedMs = options.startedMs;
+    this.headers = options.headers;
+    this.metadata = options.metadata;
+  }
+
+  get request(): Call["request"] {
+    return this;
+  }
+
+  get conversation(): Conversation {
+    return { thread: this.lane.thread, heard: this.heard };
+  }
+
+  get signal(): AbortSignal {
+    this.leaving ??= new AbortController();
+    if (this.isGone) this.leaving.abort();
+    return this.leaving.signal;
+  }
+
+  begin(passage: Passage<Turn>, relay: Relay): void {
+    this.relay = relay;
+    if (this.isGone) {
+      relay.flowTo({ write: () => null, end() {} });
+      relay.leave();
+    } else this.host.begun(this, relay, passage);
+  }
+
+  /** The client is gone. */
+  leave(): void {
+    this.isGone = true;
+    this.leaving?.abort();
+    this.relay?.leave();
+  }
+}
+
+/** The same address as the POST. */
+export const RESPONSES: Endpoint = { name: "responses", interface: "responses", path: "/responses" };
+
+export const SOCKET: Transport<Turn, void> = {
+  identify({ policy, auth }, { host }) {
+    const caller = recognise(host.digest, policy.snapshot(), auth);
+    allowSocket(caller);
+    return caller;
+  },
+  read: ({ requests }, turn, endpoint) => requests.readJson(turn.host.bodyOf(turn), endpoint),
+  claim: () => null,
+  // A frame can refuse a turn at any time before its answer begins.
+  deliver: (passage) => deliverStream(passage, Number.POSITIVE_INFINITY, begin),
+  refuse: (turn, error) => turn.host.refused(turn, error),
+};
+
+function begin(passage: Passage<Turn>, relay: Relay): void {
+  passage.call.begin(passage, relay);
+}

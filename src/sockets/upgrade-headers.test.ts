@@ -1,0 +1,37 @@
+import { expect, test } from "bun:test";
+import { keptHeaders } from "./upgrade-headers.ts";
+
+const kept = (headers: Record<string, string>) => Object.fromEntries(keptHeaders(new Headers(headers)));
+
+test("of an upgrade's headers those stay that a turn needs, and never the key", () => {
+  expect(
+    kept({
+      authorization: "Bearer secret",
+      "x-api-key": "secret",
+      originator: "codex_exec",
+      "user-agent": "codex_exec/1",
+      "session-id": "s",
+      "thread-id": "t",
+      "x-codex-beta-features": "f",
+      "x-codex-turn-metadata": "large",
+      cookie: "secret",
+    }),
+  ).toEqual({
+    originator: "codex_exec",
+    "user-agent": "codex_exec/1",
+    "session-id": "s",
+    "thread-id": "t",
+    "x-codex-beta-features": "f",
+  });
+});
+
+test("connections that bring none of them share one empty list", () => {
+  expect(keptHeaders(new Headers({ "user-agent": "other/1" }))).toBe(keptHeaders(new Headers()));
+});
+
+test("the beta that asks for a socket is not for upstreams; others are", () => {
+  expect(kept({ "openai-beta": "responses_websockets=2026-02-06" })).toEqual({});
+  expect(kept({ "openai-beta": "a=1, responses_websockets=2026-02-06,b=2" })).toEqual({
+    "openai-beta": "a=1,b=2",
+  });
+});

@@ -1,0 +1,73 @@
+/**
+ * `generate: false`: nothing is made, so no upstream is asked, and nothing charged. What came is remembered for the turn
+ * that goes on from it. It is free, so it costs no more than what came: what it goes on from is not looked into again.
+ */
+
+import { ApiError } from "../errors.ts";
+import { admit } from "../gateway/admit.ts";
+import type { Gateway } from "../gateway/gateway.ts";
+import { emptyResponse } from "../interfaces/responses-stream.ts";
+import type { Kept, Memory } from "./memory.ts";
+import { RESPONSES, SOCKET, type Turn } from "./turn.ts";
+import { keptAfter, refuseOrphans, type TurnLimits, turnBody } from "./turn-body.ts";
+
+const NOTHING_USED = {
+  input_tokens: 0,
+  input_tokens_details: { cached_tokens: 0 },
+  output_tokens: 0,
+  output_tokens_details: { reasoning_tokens: 0 },
+  total_tokens: 0,
+};
+
+export interface WarmUp {
+  readonly kept: Kept;
+  readonly frames: readonly string[];
+}
+
+/** Only for a known key and a published model: better told now than when somebody waits. Throws the error for its client. */
+export function answerWarmUp(gateway: Gateway, turn: Turn, memory: Memory, limits: TurnLimits): WarmUp {
+  const { frame, requestId } = turn;
+  const caller = SOCKET.identify(gateway, turn);
+  const request = gateway.requests.readJson(turnBody(frame, null, null, limits).bytes, RESPONSES);
+  const { id: publicModel } = admit(caller, RESPONSES, request.publicModel).model;
+  const before = frame.previousId === null ? null : memory.find(frame.previousId);
+  if (before !== null) refuseOrphans(frame, before, limits.jsonDepthMax);
+  else if (frame.previousId !== null) throw notFound(frame.previousId);
+  const seconds = Math.floor(gateway.clock.nowMs() / 1000);
+  const begun = {
+    ...emptyResponse(publicModel, seconds, requestId),
+    previous_response_id: frame.previousId,
+  };
+  const done = { ...begun, status: "completed", completed_at: seconds, usage: NOTHING_USED };
+  return {
+    kept: keptAfter(begun.id, before, frame, [], [], limits.jsonDepthMax),
+    frames: [
+      eventFrame("response.created", frame.streamId, 0, begun, { "x-request-id": requestId }),
+      eventFrame("response.completed", frame.streamId, 1, done),
+    ],
+  };
+}
+
+function eventFrame(
+  type: string,
+  streamId: string | null,
+  sequence: number,
+  response: object,
+  headers?: object,
+): string {
+  return JSON.stringify({
+    type,
+    ...(streamId === null ? {} : { stream_id: streamId }),
+    sequence_number: sequence,
+    response,
+    headers,
+  });
+}
+
+function notFound(responseId: string): ApiError {
+  return new ApiError(
+    "previous_response_not_found",
+    `Previous response with id '${responseId.slice(0, 128)}' not found. Send the whole conversation as input instead.`,
+    { param: "previous_response_id" },
+  );
+}
