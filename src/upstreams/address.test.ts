@@ -12,6 +12,7 @@ function account(change: Partial<AccountRecord>) {
     baseUrl: "https://api.example.com/v1",
     sealedCredential: "secret",
     interfaces: ["chat"],
+    websocket: false,
     apiVersion: null,
     privateNetwork: false,
     priority: 1,

@@ -3,7 +3,7 @@
 import type { AnswerHeaders } from "./http/contract.ts";
 
 /** Client headers that change what the upstream does and carry nobody's identity. */
-const FORWARDED_UP = [
+export const FORWARDED_UP = [
   "openai-beta",
   "x-openai-internal-codex-responses-lite",
   "x-codex-beta-features",

@@ -49,6 +49,31 @@ export function readHeadroom(headers: AnswerHeaders): Headroom | null {
   return { left, resetMs: Math.max(...resets) || RESET_MS_DEFAULT };
 }
 
+/** One of an upstream's limits, as its last answer told it. Null where it did not. */
+export interface ToldLimit {
+  readonly unit: "requests" | "tokens";
+  readonly limit: number | null;
+  readonly remaining: number | null;
+  /** Until it is free again, from the answer on. */
+  readonly resetMs: number | null;
+}
+
+/** All of them, for people who look after the account. */
+export function readToldLimits(headers: AnswerHeaders): ToldLimit[] {
+  return (["requests", "tokens"] as const).flatMap((unit) => {
+    const limit = countOf(headers.get(`x-ratelimit-limit-${unit}`));
+    const remaining = countOf(headers.get(`x-ratelimit-remaining-${unit}`));
+    const reset = headers.get(`x-ratelimit-reset-${unit}`);
+    if (limit === null && remaining === null) return [];
+    return { unit, limit, remaining, resetMs: reset === null ? null : durationMs(reset) };
+  });
+}
+
+function countOf(text: string | null): number | null {
+  const count = text === null || text === "" ? Number.NaN : Number(text);
+  return Number.isFinite(count) && count >= 0 ? count : null;
+}
+
 function leftOf(remaining: string | null, headers: AnswerHeaders, limitName: string): number | null {
   const count = remaining === null || remaining === "" ? Number.NaN : Number(remaining);
   if (!Number.isFinite(count)) return null;

@@ -4,8 +4,15 @@ import { createServer as createTcpServer, type Server } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createServer, type TLSSocket } from "node:tls";
+import { openAlarms } from "../../alarms.ts";
+import { systemClock } from "../../clock.ts";
+import type { Account } from "../../policy/snapshot.ts";
+import { NO_RATE_LIMITS } from "../../records.ts";
 import { wholePart } from "../../wire/splice.ts";
+import { frameOf, TEXT } from "../../wire/ws-frames.ts";
 import type { Target } from "../dial.ts";
+import { openSocketClient, Thread } from "../socket/client.ts";
+import { acceptOf } from "../socket/handshake.ts";
 import { Notes, openClient } from "./test-server.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "http-tls-"));
@@ -209,5 +216,92 @@ describe("over TLS an exchange", () => {
     };
     expect(await notes.over.promise).toBe("end");
     expect(Buffer.concat(notes.pieces).equals(body)).toBe(true);
+  });
+});
+
+describe("over TLS a WebSocket", () => {
+  const ACCOUNT: Account = {
+    id: "acct_1",
+    name: "one",
+    kind: "openai",
+    baseUrl: "https://a.test",
+    basePath: "",
+    credential: "secret",
+    apiVersion: null,
+    interfaces: new Set(["responses"]),
+    websocket: true,
+    privateNetwork: true,
+    priority: 1,
+    weight: 1,
+    models: {},
+    limits: NO_RATE_LIMITS,
+  };
+
+  async function socketUpstream() {
+    const seen = { head: "", name: "" };
+    const server = createServer({ ...named, ALPNProtocols: ["h2", "http/1.1"] }, (socket: TLSSocket) => {
+      seen.name = `${socket.servername} ${socket.alpnProtocol}`;
+      socket.on("error", () => {});
+      socket.once("data", (bytes) => {
+        seen.head = bytes.toString("latin1");
+        const key = /sec-websocket-key: (.*)\r/i.exec(seen.head)?.[1] ?? "";
+        socket.write(
+          `HTTP/1.1 101 X\r\nupgrade: websocket\r\nconnection: upgrade\r\nsec-websocket-accept: ${acceptOf(key)}\r\n\r\n`,
+        );
+        const completed = Buffer.from('{"type":"response.completed","response":{"id":"resp_1"}}');
+        socket.once("data", () => socket.write(frameOf(TEXT, wholePart(completed), null)));
+      });
+    });
+    server.on("tlsClientError", () => {});
+    return { seen, port: await listen(server, "127.0.0.1") };
+  }
+
+  async function turn(port: number, serverName: string): Promise<string> {
+    const alarms = openAlarms(5, systemClock);
+    const sockets = openSocketClient({
+      alarms,
+      monotonicMs: systemClock.monotonicMs,
+      connectTimeoutMs: 5_000,
+      headBytesMax: 16_384,
+      messageBytesMax: 65_536,
+      errorBytesMax: 65_536,
+      handshakeTimeoutMs: 5_000,
+      ageMs: 60_000,
+      idleMs: 60_000,
+      pingMs: 60_000,
+      freeMax: 1,
+      restMs: 0,
+      unspokenMs: 60_000,
+      noteUnspoken() {},
+      ca,
+    });
+    open.push(sockets, { close: alarms.stop });
+    const notes = Object.assign(new Notes(), { toldError() {}, unspoken() {} });
+    sockets.send(
+      {
+        account: ACCOUNT,
+        target: { origin: `https://127.0.0.1:${port}`, hostHeader: serverName, tls: { serverName } },
+        path: "/responses",
+        headers: "authorization: Bearer secret\r\n",
+        thread: new Thread(),
+        whole: wholePart(Buffer.from('{"model":"m"}')),
+        tail: null,
+      },
+      notes,
+    );
+    return notes.over.promise;
+  }
+
+  test("is made with an upstream that proves its name, under that name and on HTTP/1.1", async () => {
+    const { port, seen } = await socketUpstream();
+    expect(await turn(port, "a.test")).toBe("end");
+    expect(seen.name).toBe("a.test http/1.1");
+    expect(seen.head).toStartWith("GET /responses HTTP/1.1\r\nhost: a.test\r\n");
+  });
+
+  test("is not even asked of one that proves another", async () => {
+    const { port, seen } = await socketUpstream();
+    expect(await turn(port, "b.test")).toStartWith("tls: ");
+    expect(seen.head).toBe("");
   });
 });

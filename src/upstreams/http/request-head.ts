@@ -10,7 +10,7 @@ const PATH = /^\/[!-~]*$/;
  * What is wrong with it, if anything. Anything that could begin a line of its own is refused, characters beyond
  * Latin-1 as well: they would be cut to their low byte, which may be a line feed.
  */
-export function faultOf({ path, headers }: HttpRequest): string | null {
+export function faultOf({ path, headers }: Pick<HttpRequest, "path" | "headers">): string | null {
   if (!isGood(path, goodPaths, PATH)) return "the path holds a character that cannot be sent";
   if (!isGood(headers, goodHeaders, HEADER_LINES)) return "the headers hold a line that cannot be sent";
   return null;

@@ -20,7 +20,7 @@ export interface Delivery {
   nowMs: number;
 }
 
-const SLOW_HEADERS_MS = 5_000;
+export const SLOW_HEADERS_MS = 5_000;
 
 /** Gives the answer its pace and its faults, and books what became of it. */
 export function deliver(delivery: Delivery, answer: () => Reply): Response | Promise<Response> {
@@ -138,7 +138,7 @@ function streamed(
 }
 
 /** Output is what was really said: an aborted stream has produced only what it had sent. */
-function book(entry: LedgerEntry, reply: EventsReply | JsonReply, outputTokens: number): void {
+export function book(entry: LedgerEntry, reply: EventsReply | JsonReply, outputTokens: number): void {
   entry.outputTokens = outputTokens;
   entry.reasoningTokens = Math.min(reply.usage.reasoning, outputTokens);
   if (outputTokens >= reply.usage.output) entry.images = reply.images;

@@ -41,6 +41,12 @@ const LATER_FAULTS: ReadonlySet<string> = new Set([
   "no-done",
   "gzip",
   "canary-ok",
+  "connection-limit",
+  "forgets",
+  "private-events",
+  "event-headers",
+  "late-events",
+  "crash",
 ]);
 
 /** Null: the endpoint answers, and the fault may strike later. */

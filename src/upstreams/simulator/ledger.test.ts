@@ -106,6 +106,7 @@ function entryNumber(number: number): LedgerEntry {
   return {
     id: `req_${number}`,
     at: 0,
+    socket: null,
     path: "/v1/responses",
     model: "sim-fast",
     stream: false,

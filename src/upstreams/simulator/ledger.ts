@@ -5,6 +5,8 @@ export interface LedgerEntry {
   id: string;
   at: number;
   path: string;
+  /** The WebSocket that it came over, counted from 1; null for a request over HTTP. */
+  socket: number | null;
   model: string;
   stream: boolean;
   requestBytes: number;
@@ -40,7 +42,14 @@ export interface Totals {
   peakInFlight: number;
 }
 
+/** WebSockets since the start, and those that are open now. */
+export interface SocketCounts {
+  opened: number;
+  open: number;
+}
+
 export interface LedgerSnapshot {
+  sockets: SocketCounts;
   totals: Totals;
   models: Record<string, Totals>;
   entries: LedgerEntry[];
@@ -51,6 +60,10 @@ export interface Ledger {
   /** Opens an entry; it is in flight until `close`. */
   open(entry: LedgerEntry): void;
   close(entry: LedgerEntry): void;
+  /** Its number. */
+  openSocket(): number;
+  closeSocket(): void;
+  sockets(): SocketCounts;
   keepBody(id: string, body: Uint8Array): void;
   totals(): Totals;
   totalsOf(model: string): Totals;
@@ -71,6 +84,7 @@ export function createLedger(record: "full" | "counts"): Ledger {
   let ring: LedgerEntry[] = [];
   let oldest = 0;
   let totals = noTotals();
+  const sockets: SocketCounts = { opened: 0, open: 0 };
   const models = new Map<string, Totals>();
   const bodies = new Map<string, Uint8Array>();
   const open = new Set<LedgerEntry>();
@@ -108,6 +122,14 @@ export function createLedger(record: "full" | "counts"): Ledger {
       addUp(totals, entry);
       addUp(ofModel(entry.model), entry);
     },
+    openSocket() {
+      sockets.open++;
+      return ++sockets.opened;
+    },
+    closeSocket() {
+      sockets.open--;
+    },
+    sockets: () => ({ ...sockets }),
     keepBody(id, body) {
       if (body.length > BODY_BYTES_MAX) return;
       bodies.set(id, body);
@@ -120,7 +142,12 @@ export function createLedger(record: "full" | "counts"): Ledger {
     entries,
     last: () => (ring.length === 0 ? null : (ring.at(oldest - 1) ?? null)),
     bodyOf: (id) => bodies.get(id) ?? null,
-    snapshot: () => ({ totals: { ...totals }, models: Object.fromEntries(models), entries: entries() }),
+    snapshot: () => ({
+      sockets: { ...sockets },
+      totals: { ...totals },
+      models: Object.fromEntries(models),
+      entries: entries(),
+    }),
     reset() {
       ring = [];
       oldest = 0;

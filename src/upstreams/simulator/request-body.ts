@@ -21,8 +21,18 @@ export async function readBody(request: Request, full: boolean): Promise<Request
     return { text, form: null, bytes, sha256: null, raw: null };
   }
   const raw = await request.bytes();
-  const sha256 = new Bun.CryptoHasher("sha256").update(raw).digest("hex");
-  return { text: new TextDecoder().decode(raw), form: null, bytes: raw.length, sha256, raw };
+  return { text: new TextDecoder().decode(raw), form: null, bytes: raw.length, sha256: digestOf(raw), raw };
+}
+
+/** A message of a WebSocket. */
+export function readText(text: string, full: boolean): RequestBody {
+  if (!full) return { text, form: null, bytes: Buffer.byteLength(text), sha256: null, raw: null };
+  const raw = Buffer.from(text);
+  return { text, form: null, bytes: raw.length, sha256: digestOf(raw), raw };
+}
+
+function digestOf(raw: Uint8Array): string {
+  return new Bun.CryptoHasher("sha256").update(raw).digest("hex");
 }
 
 async function readMultipart(request: Request, full: boolean): Promise<RequestBody> {

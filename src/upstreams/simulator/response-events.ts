@@ -1,13 +1,16 @@
+import type { Call } from "./endpoint.ts";
 import type { Fault } from "./model-name.ts";
-import { type Frame, saying } from "./reply.ts";
+import { type EventsReply, eventsReply, type Frame, frame, NO_USAGE, saying } from "./reply.ts";
 import {
   failedResponse,
   itemObject,
   type OutputItem,
   type PlannedResponse,
+  planResponse,
   responseObject,
   textPart,
 } from "./response-object.ts";
+import type { StoredResponse } from "./response-store.ts";
 import { piecesOf } from "./text.ts";
 
 const LANE = { text: 0, reasoning: 1, name: 2, arguments: 3 } as const;
@@ -91,4 +94,20 @@ function* callEvents(name: string, args: string, place: string, next: Numbered):
     yield next(`${type}.delta`, `${place},"delta":${JSON.stringify(piece)}`, piece, LANE.arguments);
   }
   yield next(`${type}.done`, `${place},"arguments":${JSON.stringify(args)},"name":${JSON.stringify(name)}`);
+}
+
+/** `generate: false`: nothing is said and nothing is counted, but it can be continued. */
+export function warmUpEvents(call: Call, keep: (response: StoredResponse) => void): EventsReply {
+  const nothing = { reasoning: "", text: "", call: null, cut: false };
+  const planned = { ...planResponse(call, nothing, NO_USAGE), items: [] };
+  keep({ planned, status: "completed", events: null });
+  const frames = ["in_progress", "completed"] as const;
+  return eventsReply(
+    frames.map((status, sequence) => {
+      const type = status === "completed" ? "response.completed" : "response.created";
+      const fields = `"response":${responseObject(planned, status)}`;
+      return frame(type, `{"type":"${type}","sequence_number":${sequence},${fields}}`);
+    }),
+    NO_USAGE,
+  );
 }

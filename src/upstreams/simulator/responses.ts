@@ -7,11 +7,18 @@ import { responseEvents } from "./response-events.ts";
 import { planResponse, responseObject, responsesUsage, sealedText } from "./response-object.ts";
 import type { ResponseStore, StoredResponse } from "./response-store.ts";
 
-export function createResponse(call: Call, store: ResponseStore): Reply {
+/** `keep` hears of every response that is begun, stored or not. */
+export function createResponse(
+  call: Call,
+  store: ResponseStore,
+  keep: (response: StoredResponse) => void = () => {},
+): Reply {
   const { fields, behaviour, fault } = call;
   if (!fields.has("input")) return missing("input");
   const earlier = earlierTurn(call, store);
   if (earlier !== null && "kind" in earlier) return earlier;
+  const orphan = orphanedOutput(fields.get("input") ?? "", earlier);
+  if (orphan !== null) return orphan;
   const earlierTokens = earlier === null ? 0 : earlier.planned.usage.input + earlier.planned.usage.output;
   const answer = planAnswer(
     fields,
@@ -26,9 +33,13 @@ export function createResponse(call: Call, store: ResponseStore): Reply {
   const planned = planResponse(call, answer.choices[0], answer.usage);
   const streams = isTrue(fields, "stream");
   const waits = planned.background && !streams;
-  if (fields.get("store") !== "false") {
-    store.put({ planned, status: waits ? "queued" : planned.end, events: behaviour.events });
-  }
+  const response: StoredResponse = {
+    planned,
+    status: waits ? "queued" : planned.end,
+    events: behaviour.events,
+  };
+  keep(response);
+  if (fields.get("store") !== "false") store.put(response);
   if (streams) return eventsReply(responseEvents(planned, behaviour.events, fault), answer.usage);
   return jsonReply(responseObject(planned, waits ? "queued" : planned.end), answer.usage);
 }
@@ -44,6 +55,25 @@ function earlierTurn(call: Call, store: ResponseStore): StoredResponse | Refusal
       code: "previous_response_not_found",
     })
   );
+}
+
+/** A tool's output needs the call that it answers: in the input, or in the turn before. */
+function orphanedOutput(input: string, earlier: StoredResponse | null): Refusal | null {
+  if (!input.includes('"function_call_output"')) return null;
+  const items = parseJson(input);
+  if (!Array.isArray(items)) return null;
+  const called = new Set<unknown>(
+    (earlier?.planned.items ?? []).map((item) => (item.kind === "call" ? item.callId : null)),
+  );
+  for (const item of items) {
+    if (!isRecord(item)) continue;
+    if (item.type === "function_call") called.add(item.call_id);
+    if (item.type === "function_call_output" && !called.has(item.call_id)) {
+      const message = `No tool call found for function call output with call_id ${String(item.call_id)}.`;
+      return refusal(400, { message, param: "input" });
+    }
+  }
+  return null;
 }
 
 export function countInputTokens(call: Call): Reply {

@@ -3,15 +3,26 @@ import { answerControl } from "./control.ts";
 import { credentialOf, type Delivery, deliver } from "./delivery.ts";
 import { embeddings } from "./embeddings.ts";
 import type { Call } from "./endpoint.ts";
-import { badCredential, methodNotAllowed, missing, notJson, unknownModel, unknownUrl } from "./errors.ts";
+import { forcedFault, openEntry, REQUEST_ID } from "./entry.ts";
+import {
+  badCredential,
+  methodNotAllowed,
+  missing,
+  notJson,
+  type Refusal,
+  refusal,
+  unknownModel,
+  unknownUrl,
+} from "./errors.ts";
+import { canaryHeaders, earlyFault } from "./faults.ts";
 import { images } from "./images.ts";
 import { type JsonFields, stringField, topLevelFields } from "./json-fields.ts";
-import type { LedgerEntry } from "./ledger.ts";
-import { behaviourOf, type Fault } from "./model-name.ts";
+import { behaviourOf } from "./model-name.ts";
 import { jsonReply, NO_USAGE, type Reply } from "./reply.ts";
 import { type RequestBody, readBody } from "./request-body.ts";
 import { compact, countInputTokens, createResponse, storedResponse } from "./responses.ts";
 import type { Simulation } from "./simulation.ts";
+import { SimulatedSocket } from "./socket.ts";
 
 type PostEndpoint = (call: Call, simulation: Simulation, uploads: number) => Reply;
 
@@ -28,10 +39,15 @@ const POST_ENDPOINTS: Readonly<Record<string, PostEndpoint>> = {
 const MODELS = ["sim-fast", "sim-reason", "sim-tools", "sim-embed", "sim-image"] as const;
 const MODELS_CREATED_AT = 1_767_225_600;
 
-/** As long as OpenAI's own ids: a gateway keeps no others in its records. */
-const REQUEST_ID = "req_000000000000";
+/** Makes a WebSocket of a request; false when it cannot be one. */
+export type Upgrade = (request: Request, socket: SimulatedSocket, headers: Record<string, string>) => boolean;
 
-export async function handle(request: Request, simulation: Simulation): Promise<Response> {
+/** Undefined when the request has become a WebSocket. */
+export async function handle(
+  request: Request,
+  simulation: Simulation,
+  upgrade: Upgrade | null = null,
+): Promise<Response | undefined> {
   const url = request.url;
   const pathAt = url.indexOf("/", url.indexOf("//") + 2);
   const queryAt = url.indexOf("?", pathAt);
@@ -45,6 +61,9 @@ export async function handle(request: Request, simulation: Simulation): Promise<
   if (path.startsWith("/__")) return answerControl(request, path, simulation);
 
   const place = placeOf(path, query);
+  if (upgrade !== null && place?.path === "/responses" && request.headers.has("sec-websocket-key")) {
+    return shakeHands(request, path, simulation, upgrade);
+  }
   const endpoint = request.method === "POST" && place !== null ? POST_ENDPOINTS[place.path] : undefined;
   if (endpoint === undefined || place === null) return answerOther(request, path, place, query, simulation);
 
@@ -55,7 +74,11 @@ export async function handle(request: Request, simulation: Simulation): Promise<
   const behaviour = behaviourOf(model ?? "");
   const fault = forcedFault(simulation) ?? behaviour.fault;
   const requestId = simulation.newId(REQUEST_ID);
-  const entry = openEntry(requestId, request, path, model ?? "", body, simulation);
+  const { headers } = request;
+  const entry = openEntry(
+    { id: requestId, path, headers, model: model ?? "", body, socket: null },
+    simulation,
+  );
   entry.stream = fields?.get("stream") === "true";
   simulation.ledger.open(entry);
   const nowMs = entry.at;
@@ -76,6 +99,42 @@ export async function handle(request: Request, simulation: Simulation): Promise<
     };
     return endpoint(call, simulation, body.form === null ? 0 : uploadsIn(body));
   });
+}
+
+function shakeHands(
+  request: Request,
+  path: string,
+  simulation: Simulation,
+  upgrade: Upgrade,
+): Response | undefined {
+  const { headers } = request;
+  const requestId = simulation.newId(REQUEST_ID);
+  const refused = refusedUpgrade(simulation, credentialOf(headers) ?? "");
+  if (refused !== null) {
+    const told = { "content-type": "application/json", "x-request-id": requestId, ...refused.headers };
+    return new Response(refused.body, { status: refused.status, headers: told });
+  }
+  const isCanary = simulation.forced?.fault.name === "canary-ok";
+  const given = isCanary ? canaryHeaders(credentialOf(headers) ?? "") : { "x-request-id": requestId };
+  // Copied: the runtime takes the request's own back when it has become a WebSocket.
+  if (upgrade(request, new SimulatedSocket(simulation, path, new Headers(headers)), given)) return undefined;
+  return new Response("Not a WebSocket handshake.", { status: 400 });
+}
+
+function refusedUpgrade(simulation: Simulation, credential: string): Refusal | null {
+  const fault = forcedFault(simulation, true);
+  if (fault === null) return null;
+  const status = fault.status ?? 426;
+  const name = fault.name === "upgrade-canary" ? "canary" : String(status);
+  const named = earlyFault(
+    { ...fault, name },
+    { streams: true, nowMs: simulation.clock.nowMs(), credential },
+  );
+  // Statuses that no other fault has.
+  if (named === null || typeof named === "string" || named.status !== status) {
+    return refusal(status, { message: "WebSocket is not spoken here." });
+  }
+  return named;
 }
 
 function unauthorised(credential: string | null, simulation: Simulation): Response {
@@ -119,51 +178,6 @@ function uploadsIn(body: RequestBody): number {
   return body.form?.files.filter((file) => file.name === "image" || file.name === "image[]").length ?? 0;
 }
 
-function forcedFault(simulation: Simulation): Fault | null {
-  const { forced } = simulation;
-  if (forced === null) return null;
-  forced.left--;
-  if (forced.left <= 0) simulation.forced = null;
-  return forced.fault;
-}
-
-function openEntry(
-  id: string,
-  request: Request,
-  path: string,
-  model: string,
-  body: RequestBody | null,
-  simulation: Simulation,
-): LedgerEntry {
-  const { ledger } = simulation;
-  if (body !== null && body.raw !== null) ledger.keepBody(id, body.raw);
-  return {
-    id,
-    at: simulation.clock.nowMs(),
-    path,
-    model,
-    stream: false,
-    requestBytes: body?.bytes ?? 0,
-    bodySha256: body?.sha256 ?? null,
-    headers: ledger.full ? Object.fromEntries(request.headers) : {},
-    form: formOf(body),
-    inputTokens: 0,
-    outputTokens: 0,
-    cachedTokens: 0,
-    reasoningTokens: 0,
-    images: 0,
-    eventsSent: 0,
-    textDeltasSent: 0,
-    finished: false,
-    abortedByClient: false,
-  };
-}
-
-function formOf(body: RequestBody | null): LedgerEntry["form"] {
-  if (body === null || body.form === null) return null;
-  return { texts: Object.fromEntries(body.form.texts), files: body.form.files };
-}
-
 /** Everything that names no model in its body: lists, stored responses, wrong addresses. */
 async function answerOther(
   request: Request,
@@ -173,7 +187,8 @@ async function answerOther(
   simulation: Simulation,
 ): Promise<Response> {
   const requestId = simulation.newId(REQUEST_ID);
-  const entry = openEntry(requestId, request, path, "", null, simulation);
+  const { headers } = request;
+  const entry = openEntry({ id: requestId, path, headers, model: "", body: null, socket: null }, simulation);
   simulation.ledger.open(entry);
   const delivery: Delivery = {
     request,

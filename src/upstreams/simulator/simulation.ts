@@ -15,6 +15,8 @@ export interface Simulation {
   store: ResponseStore;
   promptCache: PromptCache;
   tokens: TokenRule;
+  /** The WebSockets that are open. */
+  sockets: Set<{ end(code: number | null): void }>;
   /** A fault for every model, set at run time. */
   forced: { fault: Fault; left: number } | null;
 }

@@ -6,6 +6,7 @@ import { parseFault } from "./model-name.ts";
 import { createResponseStore } from "./response-store.ts";
 import { handle } from "./routes.ts";
 import type { Simulation } from "./simulation.ts";
+import { SOCKET_HANDLERS } from "./socket.ts";
 import { BYTE_RULE, createExactRule } from "./tokens.ts";
 
 export interface SimulatorOptions {
@@ -33,6 +34,8 @@ export interface Simulator {
   ledger: Ledger;
   /** As `POST /__control`: `"429@retry=2"` breaks every model until null, or for the next n requests. */
   force(fault: string | null, forNext?: number): void;
+  /** Closes every WebSocket with this code; null resets them. */
+  closeSockets(code: number | null): void;
   stop(): Promise<void>;
 }
 
@@ -51,6 +54,7 @@ export function startSimulator(options: SimulatorOptions = {}): Simulator {
     store: createResponseStore(),
     promptCache: createPromptCache(),
     tokens: options.tokens === "o200k" ? createExactRule() : BYTE_RULE,
+    sockets: new Set(),
     forced: null,
   };
   const server = Bun.serve({
@@ -59,11 +63,13 @@ export function startSimulator(options: SimulatorOptions = {}): Simulator {
     // Stalls and slow paces are the point: no timer of the server's own may end them.
     idleTimeout: 0,
     maxRequestBodySize: BODY_BYTES_MAX,
-    fetch: (request) => handle(request, simulation),
+    fetch: (request, at) =>
+      handle(request, simulation, (from, data, headers) => at.upgrade(from, { data, headers })),
+    websocket: SOCKET_HANDLERS,
     error: () => new Response(null, { status: 500 }),
   });
   const door: FaultDoor | null = options.faultDoor
-    ? openFaultDoor(hostname, (request) => handle(request, simulation))
+    ? openFaultDoor(hostname, async (request) => (await handle(request, simulation)) ?? new Response(null))
     : null;
   const port = server.port ?? 0;
   const host = hostname.includes(":") ? `[${hostname}]` : hostname;
@@ -74,6 +80,9 @@ export function startSimulator(options: SimulatorOptions = {}): Simulator {
     ledger,
     force(fault, forNext = Number.POSITIVE_INFINITY) {
       simulation.forced = fault === null ? null : { fault: parseFault(fault), left: forNext };
+    },
+    closeSockets(code) {
+      for (const socket of simulation.sockets) socket.end(code);
     },
     async stop() {
       door?.close();

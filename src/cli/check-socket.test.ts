@@ -1,0 +1,61 @@
+import { afterEach, beforeEach, expect, test } from "bun:test";
+import { type Alarms, openAlarms } from "../alarms.ts";
+import { systemClock } from "../clock.ts";
+import type { Account } from "../policy/snapshot.ts";
+import { NO_RATE_LIMITS } from "../records.ts";
+import { openDialer } from "../upstreams/dial.ts";
+import { type Simulator, startSimulator } from "../upstreams/simulator/simulator.ts";
+import { checkSocket } from "./check-socket.ts";
+
+let simulator: Simulator;
+let alarms: Alarms;
+
+beforeEach(() => {
+  simulator = startSimulator({ credential: "right" });
+  alarms = openAlarms(5, systemClock);
+});
+afterEach(async () => {
+  alarms.stop();
+  await simulator.stop();
+});
+
+function check(change: Partial<Account> = {}) {
+  const dialer = openDialer({ clock: systemClock, lookupTimeoutMs: 1_000, cacheMs: 1_000 });
+  const account: Account = {
+    id: "acct_1",
+    name: "up",
+    kind: "openai",
+    baseUrl: simulator.url,
+    basePath: "/v1",
+    credential: "right",
+    apiVersion: null,
+    interfaces: new Set(["responses"]),
+    websocket: true,
+    privateNetwork: true,
+    priority: 1,
+    weight: 1,
+    models: {},
+    limits: NO_RATE_LIMITS,
+    ...change,
+  };
+  return checkSocket(account, dialer, alarms);
+}
+
+test("an upstream that shakes hands is good, and is left alone afterwards", async () => {
+  expect(await check()).toMatchObject({ what: "account up, WebSocket", state: "good" });
+  expect(simulator.ledger.totals().requests).toBe(0);
+});
+
+test("one that refuses is named with its status and what follows from it", async () => {
+  simulator.force("upgrade@404", 1);
+  expect(await check()).toMatchObject({ state: "doubtful", says: expect.stringContaining("(404)") });
+  expect(await check({ credential: "wrong" })).toMatchObject({
+    state: "broken",
+    says: "refuses the credential (401)",
+  });
+});
+
+test("one that is not there is broken; one that may not be dialled is for the other check to tell", async () => {
+  expect(await check({ baseUrl: "http://127.0.0.1:1/v1" })).toMatchObject({ state: "broken" });
+  expect(await check({ privateNetwork: false })).toBeNull();
+});

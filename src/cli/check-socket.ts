@@ -1,0 +1,40 @@
+import type { Alarms } from "../alarms.ts";
+import { systemClock } from "../clock.ts";
+import { limits } from "../config/limits.ts";
+import type { Account } from "../policy/snapshot.ts";
+import type { Dialer } from "../upstreams/dial.ts";
+import type { Greeting } from "../upstreams/socket/greet.ts";
+import { probeSocket } from "../upstreams/socket/probe-socket.ts";
+import { VERSION } from "../version.ts";
+import { failureMeaning, type Meaning } from "./check-account.ts";
+import type { Finding } from "./finding.ts";
+
+/** For an account that is said to speak WebSocket: whether it does. Null where the other check has said it all. */
+export async function checkSocket(account: Account, dialer: Dialer, alarms: Alarms): Promise<Finding | null> {
+  const greeting = await probeSocket(account, {
+    dialer,
+    alarms,
+    clock: systemClock,
+    userAgent: `model-gateway/${VERSION}`,
+    limits,
+  });
+  return greeting === null ? null : { what: `account ${account.name}, WebSocket`, ...meaning(greeting) };
+}
+
+function meaning(greeting: Greeting): Meaning {
+  if (greeting.kind === "open") return { state: "good", says: "is spoken", todo: null };
+  if (greeting.kind === "failed") return failureMeaning(greeting.failure.kind);
+  const { status } = greeting;
+  if (status === 401 || status === 403) {
+    return {
+      state: "broken",
+      says: `refuses the credential (${status})`,
+      todo: "Put a valid credential into the file and apply it.",
+    };
+  }
+  return {
+    state: "doubtful",
+    says: `is refused (${status}), so that turns go out over HTTP`,
+    todo: "Write websocket: false at the account, or check base_url.",
+  };
+}
