@@ -55,6 +55,7 @@ describe("models", () => {
     expect(data[0]).toMatchObject({
       object: "model",
       owned_by: "model-gateway",
+      interfaces: ["chat", "responses", "embeddings", "images"],
       created: expect.any(Number),
     });
   });

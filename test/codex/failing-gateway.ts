@@ -1,0 +1,54 @@
+/** A gateway whose models fail, each in its own way; a model is named after the simulator's fault behind it. */
+
+import { SIMULATOR } from "../paid-gateway.ts";
+import { type RunningGateway, startTestGateway, TEST_KEY } from "../running-gateway.ts";
+
+/** Of a user without money. */
+export const POOR_KEY = "poor-key-0123456789-0123456789-0123456789";
+/** Its window of money takes one request. */
+export const SPENT_KEY = "spent-key-0123456789-0123456789-012345678";
+const FAULTS = ["400", "429@retry=120", "context", "incomplete", "rst@chunk8", "failed"] as const;
+const SOUND = ["priced", "busy", "doubled"] as const;
+
+export function startFailingGateway(): Promise<RunningGateway> {
+  const models = [...SOUND, ...FAULTS];
+  const account = (name: string, model: string, upstream: string) => ({
+    name,
+    kind: "openai",
+    base_url: SIMULATOR,
+    credential: name,
+    private_network: true,
+    models: { [model]: upstream },
+  });
+  // Each model has an account of its own: a failure must not cool what the next test asks for.
+  const accounts = [
+    ...SOUND.map((id) => account(id, id, "sim-fast")),
+    ...FAULTS.map((id) => account(id, id, `fault/${id}`)),
+    account("double", "doubled", "sim-fast"),
+  ];
+  return startTestGateway({
+    file: JSON.stringify({
+      models: models.map((id) => ({ id, interfaces: ["responses"], price: { input: "1", output: "1" } })),
+      accounts,
+      groups: [
+        { name: "default", models, accounts: accounts.map(({ name }) => name), queue: { max_waiting: 0 } },
+        { name: "paying", models: ["priced"], accounts: ["priced"], billing: { charge: "balance" } },
+      ],
+      users: [
+        { email: "poor@example.com", balance: "0" },
+        { email: "rich@example.com", balance: "100" },
+      ],
+      keys: [
+        { name: "test", group: "default", secret: TEST_KEY },
+        { name: "poor", group: "paying", user: "poor@example.com", secret: POOR_KEY },
+        {
+          name: "spent",
+          group: "paying",
+          user: "rich@example.com",
+          secret: SPENT_KEY,
+          limits: { windows: [{ per: "1d", usd: "0.000001" }] },
+        },
+      ],
+    }),
+  });
+}

@@ -1,0 +1,253 @@
+/** The real Codex over a WebSocket: a conversation stays on one connection, and outlives whatever breaks. */
+
+import { afterEach, describe, expect, test } from "bun:test";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { listKeys, revokeKey } from "../../src/store/keys.ts";
+import { eventually } from "../eventually.ts";
+import { seenBy } from "../pooled-gateway.ts";
+import { startCodingModel } from "./coding-model.ts";
+import { completed, openScene, type Scene, sent } from "./scene.ts";
+
+const UPGRADE = "GET /v1/responses";
+const POST = "POST /v1/responses";
+/** A turn that breaks is begun again, on a connection of its own. */
+const ONE_REPEAT = { stream_max_retries: 1 };
+
+let scene: Scene | null = null;
+
+afterEach(async () => {
+  await scene?.close();
+  scene = null;
+});
+
+async function open(...setup: Parameters<typeof openScene>): Promise<Scene> {
+  scene = await openScene(...setup);
+  return scene;
+}
+
+describe.each([
+  ["by HTTP", false],
+  ["over sockets", true],
+])("with accounts that are asked %s", (_, websocket) => {
+  const tools = { models: { pooled: "sim-tools" }, websocket };
+  const fast = { models: { pooled: "sim-fast" }, websocket };
+
+  test("turns and tools run on one connection, each told only what is new, each a request of its own", async () => {
+    const { gateway, tap, converse } = await open({ accounts: [tools] });
+    const conversation = await converse();
+    for (const text of ["First", "Second", "Third"]) {
+      const turn = await conversation.say(text);
+      expect(turn).toMatchObject({ status: "completed", failure: null });
+      expect(turn.commands).toEqual([{ command: expect.stringContaining("echo hello"), output: "hello\n" }]);
+      expect(turn.said).toEqual([expect.stringContaining("Output: hello")]);
+    }
+    expect(tap.requests).toEqual([UPGRADE]);
+    const [warmUp, ...turns] = sent(tap);
+    expect(warmUp).toMatchObject({ generate: false });
+    expect(turns).toHaveLength(6);
+    expect(turns.map((turn) => turn.previous_response_id)).toEqual(completed(tap).slice(0, -1));
+    const rows = await gateway.usageRows();
+    expect(rows.map(({ outcome }) => outcome)).toEqual(Array(6).fill("completed"));
+    expect(seenBy(gateway)).toEqual([6]);
+    expect(gateway.upstreams[0]?.ledger.sockets().opened).toBe(websocket ? 1 : 0);
+  });
+
+  test("a turn keeps its account by the token that it was given", async () => {
+    const { tap, converse } = await open({ accounts: [tools, tools] });
+    expect(await (await converse()).say("Hello")).toMatchObject({ status: "completed" });
+    const given = tap.messages.find(({ message }) => message.type === "response.metadata")?.message.headers;
+    expect(given).toMatchObject({ "x-codex-turn-state": expect.any(String) });
+    const [, , afterTool] = sent(tap);
+    expect(afterTool?.client_metadata).toMatchObject({ ...Object(given) });
+  });
+
+  test("the tools of a model that Codex brings itself arrive as it sends them, and are announced", async () => {
+    const own = { models: { "gpt-6-sol": "sim-fast" }, websocket };
+    const { gateway, codex } = await open({ accounts: [own] });
+    expect(await codex({ model: "gpt-6-sol" }).ask("Hello")).toMatchObject({ exitCode: 0, notices: [] });
+    const ledger = gateway.upstreams[0]?.ledger;
+    const asked = ledger?.last();
+    expect(asked?.headers).toMatchObject({ "x-openai-internal-codex-responses-lite": "true" });
+    const body = JSON.parse(Buffer.from(ledger?.bodyOf(asked?.id ?? "") ?? []).toString());
+    expect(body.input[0]).toMatchObject({ type: "additional_tools", role: "developer" });
+  });
+
+  test("long silence is no reason to give up", async () => {
+    const silent = { models: { pooled: "fault/stall@chunk5,4s" }, websocket };
+    const { tap, converse } = await open({
+      accounts: [silent],
+      limits: { keepAliveMs: 200, silentReasoningMs: 300, pulseMs: 50 },
+    });
+    const conversation = await converse({ provider: { stream_idle_timeout_ms: 2_000 } });
+    expect(await conversation.say("Think")).toMatchObject({ status: "completed", failure: null });
+    expect(tap.requests).toEqual([UPGRADE]);
+  });
+
+  test("an account that is gone between two turns is not missed", async () => {
+    const { gateway, tap, converse } = await open({ accounts: [fast, { ...fast, priority: 2 }] });
+    const conversation = await converse();
+    expect(await conversation.say("First")).toMatchObject({ status: "completed" });
+    await gateway.upstreams[0]?.stop();
+    expect(await conversation.say("Second")).toMatchObject({ status: "completed", failure: null });
+    expect(tap.requests).toEqual([UPGRADE]);
+    const asked = gateway.upstreams[1]?.ledger.last();
+    const body = Buffer.from(gateway.upstreams[1]?.ledger.bodyOf(asked?.id ?? "") ?? []).toString();
+    const told = ['"First"', '"role":"assistant"', '"Second"'];
+    expect(told.filter((text) => body.includes(text))).toEqual(told);
+  });
+
+  test("an account that breaks off in the middle costs one repeat of the turn", async () => {
+    const { gateway, tap, converse } = await open({ accounts: [fast] });
+    const conversation = await converse({ provider: ONE_REPEAT });
+    expect(await conversation.say("First")).toMatchObject({ status: "completed" });
+    gateway.upstreams[0]?.force("rst@chunk8", 1);
+    expect(await conversation.say("Second")).toMatchObject({ status: "completed", failure: null });
+    expect(tap.requests).toEqual([UPGRADE, UPGRADE]);
+    const rows = await gateway.usageRows();
+    expect(rows.map(({ outcome }) => outcome)).toEqual(["completed", "upstream_cut", "completed"]);
+  });
+});
+
+test("a changed file reaches the disk", async () => {
+  const coder = startCodingModel();
+  try {
+    const { tap, codex } = await open({ accounts: [{ url: coder.url }] });
+    const home = codex({ auth: "command" });
+    const asked = await home.ask("patch: *** Begin Patch\n*** Add File: a.txt\n+One\n+Two\n*** End Patch");
+    expect(asked).toMatchObject({ exitCode: 0, failure: null, notices: [] });
+    expect(readFileSync(join(home.workspace, "a.txt"), "utf8")).toBe("One\nTwo\n");
+    expect(tap.requests).not.toContain(POST);
+    expect(JSON.stringify(coder.asked.at(-1)?.input)).toContain("custom_tool_call_output");
+  } finally {
+    await coder.stop();
+  }
+});
+
+test("its user sees how much of the key's windows is used", async () => {
+  const { converse } = await open({
+    accounts: [{}],
+    keys: { limited: { limits: { windows: [{ per: "5h", requests: 4 }] } } },
+  });
+  const conversation = await converse({ key: "limited-key-0123456789012345678901234567" });
+  expect(await conversation.say("Hello")).toMatchObject({ status: "completed" });
+  const shown = await eventually(() => conversation.limits()?.primary);
+  expect(shown).toMatchObject({ usedPercent: 25, windowDurationMins: 300 });
+});
+
+test("a network that is cut in the middle of a turn costs one repeat", async () => {
+  const { tap, converse } = await open({
+    accounts: [{ models: { pooled: "sim-fast@events=20,interval=50ms" } }],
+  });
+  const conversation = await converse({ provider: ONE_REPEAT });
+  const saying = conversation.say("Hello");
+  await eventually(() => tap.messages.some(({ message }) => message.type === "response.output_text.delta"));
+  tap.cut();
+  expect(await saying).toMatchObject({ status: "completed", failure: null });
+  expect(tap.requests).toEqual([UPGRADE, UPGRADE]);
+});
+
+test("a turn that is interrupted stops its upstream, and the conversation goes on", async () => {
+  const { gateway, tap, converse } = await open({
+    accounts: [{ models: { pooled: "sim-fast@events=100,interval=20ms" } }],
+  });
+  const conversation = await converse();
+  const saying = conversation.say("Talk");
+  await eventually(() => tap.messages.some(({ message }) => message.type === "response.output_text.delta"));
+  await conversation.interrupt();
+  expect(await saying).toMatchObject({ status: "interrupted" });
+  const [upstream] = gateway.upstreams;
+  await eventually(() => upstream?.ledger.totals().inFlight === 0);
+  expect(upstream?.ledger.last()).toMatchObject({ abortedByClient: true });
+  await eventually(async () => (await gateway.usageRows()).length === 1);
+  expect(await gateway.usageRows()).toMatchObject([{ outcome: "client_gone" }]);
+  expect(await conversation.say("Again")).toMatchObject({ status: "completed", failure: null });
+});
+
+test("a conversation that was made compact goes on from its summary", async () => {
+  const { gateway, tap, converse } = await open({ accounts: [{}] });
+  const conversation = await converse();
+  expect(await conversation.say("First")).toMatchObject({ status: "completed" });
+  expect(await conversation.compact()).toMatchObject({ status: "completed", failure: null });
+  expect(await conversation.say("Second")).toMatchObject({ status: "completed", failure: null });
+  expect(sent(tap).at(-1)?.previous_response_id).toBeUndefined();
+  expect(tap.requests).not.toContain(POST);
+  expect(seenBy(gateway)).toEqual([3]);
+});
+
+describe("a gateway that is replaced", () => {
+  test("between two turns is not noticed", async () => {
+    const { gateway, tap, converse, takeOver } = await open({ accounts: [{}] });
+    const conversation = await converse({ provider: ONE_REPEAT });
+    expect(await conversation.say("First")).toMatchObject({ status: "completed" });
+    const next = await takeOver();
+    await gateway.stop();
+    expect(await conversation.say("Second")).toMatchObject({ status: "completed", failure: null });
+    expect(tap.requests).toEqual([UPGRADE, UPGRADE]);
+    const [, , again] = sent(tap);
+    expect(again?.previous_response_id).toBeUndefined();
+    expect(seenBy(next)).toEqual([1]);
+  });
+
+  test("in the middle of a turn lets it finish, and the next one goes to its successor", async () => {
+    const { gateway, tap, converse, takeOver } = await open({
+      accounts: [{ models: { pooled: "sim-fast@events=20,interval=50ms" } }],
+    });
+    const conversation = await converse({ provider: ONE_REPEAT });
+    const saying = conversation.say("First");
+    await eventually(() => tap.messages.some(({ message }) => message.type === "response.output_text.delta"));
+    const next = await takeOver();
+    const stopped = gateway.stop();
+    expect(await saying).toMatchObject({ status: "completed", failure: null });
+    await stopped;
+    expect(tap.requests).toEqual([UPGRADE]);
+    expect(await conversation.say("Second")).toMatchObject({ status: "completed", failure: null });
+    expect(seenBy(next)).toEqual([1]);
+  });
+});
+
+test("a connection that has grown old serves its turn, and is left for a new one", async () => {
+  const { tap, converse } = await open({
+    accounts: [{ models: { pooled: "sim-fast@events=10,interval=60ms" } }],
+    limits: { socketAgeMs: 300, socketLookMs: 20 },
+  });
+  const conversation = await converse({ provider: ONE_REPEAT });
+  expect(await conversation.say("First")).toMatchObject({ status: "completed", failure: null });
+  expect(await conversation.say("Second")).toMatchObject({ status: "completed", failure: null });
+  expect(tap.requests.length).toBeGreaterThan(1);
+  expect(tap.requests).not.toContain(POST);
+});
+
+test("a conversation too long to be remembered is sent whole", async () => {
+  const { tap, converse } = await open({ accounts: [{}], limits: { socketMemoryBytesMax: 1_000 } });
+  const conversation = await converse({ provider: ONE_REPEAT });
+  expect(await conversation.say("First")).toMatchObject({ status: "completed", failure: null });
+  expect(tap.requests).toEqual([UPGRADE, UPGRADE]);
+  const refusals = tap.messages.filter(({ message }) => message.type === "error");
+  expect(refusals.map(({ message }) => message.error)).toMatchObject([
+    { code: "previous_response_not_found" },
+  ]);
+  expect(sent(tap).at(-1)?.previous_response_id).toBeUndefined();
+});
+
+test("a key that is revoked ends the conversation", async () => {
+  const { gateway, tap, converse } = await open({ accounts: [{}] });
+  const conversation = await converse();
+  expect(await conversation.say("First")).toMatchObject({ status: "completed" });
+  const { db, clock } = gateway.installation;
+  for (const { id } of await listKeys(db)) await revokeKey(db, id, clock.nowMs());
+  await eventually(async () => (await gateway.call("/v1/models")).status === 401);
+  const turn = await conversation.say("Second");
+  expect(turn.status).toBe("failed");
+  expect(turn.failure).toContain("The API key is wrong or has been revoked.");
+  expect(tap.requests.at(-1)).toBe(POST);
+  expect(seenBy(gateway)).toEqual([1]);
+});
+
+test("a group without sockets is asked by HTTP at once", async () => {
+  const { tap, converse } = await open({ accounts: [{}], group: { websocket: false } });
+  const conversation = await converse();
+  expect(await conversation.say("First")).toMatchObject({ status: "completed", failure: null });
+  expect(await conversation.say("Second")).toMatchObject({ status: "completed", failure: null });
+  expect(tap.requests).toEqual([UPGRADE, POST, POST]);
+});

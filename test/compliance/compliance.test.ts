@@ -1,0 +1,54 @@
+/** The behaviours of the Open Responses suite, all asked at once as its runner does. */
+
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { type RunningGateway, startTestGateway, TEST_KEY } from "../running-gateway.ts";
+import { openSocketClient } from "../turn-client.ts";
+import { BEHAVIOURS, type Server } from "./behaviours.ts";
+
+const UPSTREAMS = [
+  ["by HTTP", false],
+  ["over sockets of its own", true],
+] as const;
+
+describe.each(UPSTREAMS)("with an account that is asked %s", (_, websocket) => {
+  let gateway: RunningGateway;
+  const outcomes = new Map<string, Promise<void>>();
+
+  beforeAll(async () => {
+    gateway = await startTestGateway({
+      file: `
+models:
+  - { id: compliant, interfaces: [responses] }
+accounts:
+  - { name: sim, kind: openai, base_url: "\${SIMULATOR_URL}", credential: a, private_network: true, websocket: ${websocket}, models: { compliant: sim-tools } }
+groups:
+  - { name: default, models: [compliant], accounts: [sim] }
+keys:
+  - { name: test, group: default, secret: ${TEST_KEY} }
+`,
+    });
+    const server: Server = {
+      model: "compliant",
+      post: (path, body) => gateway.call(path, body),
+      open: () => openSocketClient(gateway.url),
+    };
+    for (const [name, behave] of Object.entries(BEHAVIOURS)) {
+      const outcome = behave(server);
+      outcomes.set(name, outcome);
+      // Told by its own test.
+      outcome.catch(() => {});
+    }
+  });
+
+  afterAll(() => gateway.stop());
+
+  test.each(Object.keys(BEHAVIOURS))("%s", async (name) => {
+    await outcomes.get(name);
+  });
+
+  test("which is so", async () => {
+    await Promise.allSettled(outcomes.values());
+    const { opened } = gateway.simulator.ledger.sockets();
+    expect(opened > 0).toBe(websocket);
+  });
+});
