@@ -1,4 +1,4 @@
-/** What the upstream says, made once: a completion of about 1 KB, and streams of 60 events in the real shapes. */
+/** What the upstream says, made once: a completion of about 1 KB, and streams of events in the real shapes. */
 
 import { EVENTS_PER_STREAM } from "./bodies.ts";
 
@@ -43,6 +43,11 @@ export interface StreamEvent {
   onlyWithUsage: boolean;
 }
 
+/** What stands in the event's data, which over a socket is all of it. */
+export function eventJson({ text }: StreamEvent): string {
+  return text.slice(text.indexOf("data: ") + "data: ".length).trimEnd();
+}
+
 const WORDS = [" the", " second", " step", " reads", " a", " file", ",", " then", ' "waits"', "\n"];
 
 function word(i: number): string {
@@ -76,7 +81,7 @@ export function chatStream(): StreamEvent[] {
   return stream;
 }
 
-export function responsesStream(): StreamEvent[] {
+export function responsesStream(count: number): StreamEvent[] {
   const events: string[] = [];
   const add = (type: string, rest: object) => {
     const data = JSON.stringify({ type, sequence_number: events.length, ...rest });
@@ -87,7 +92,7 @@ export function responsesStream(): StreamEvent[] {
     output_index: 0,
     content_index: 0,
   };
-  const deltas = EVENTS_PER_STREAM - 8;
+  const deltas = count - 8;
   let said = "";
   for (let i = 0; i < deltas; i++) said += word(i);
   const part = (text: string) => ({ type: "output_text", annotations: [], logprobs: [], text });

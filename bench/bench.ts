@@ -1,7 +1,7 @@
 /**
  * `npm run bench`: what the gateway costs beside nginx as a plain hop and no hop at all, in one run.
  *   --quick      under a minute; the gateway is still warming up, so its CPU looks dearer than it is
- *   --only PART  unary, sse, latency, memory, startup or dispatch; may be repeated
+ *   --only PART  unary, sse, latency, memory, startup, dispatch or sockets; may be repeated
  * The process under test has a core to itself; upstream and load generator share the other one.
  */
 
@@ -29,11 +29,12 @@ import {
   sequentialRound,
   startUpstream,
 } from "./single-measures.ts";
+import { measureSockets } from "./sockets.ts";
 import { goals, loadRows, type Results, sequentialRows } from "./summary.ts";
 import { machineText, resultText } from "./table.ts";
 import { openWrk } from "./wrk.ts";
 
-const PARTS = ["unary", "sse", "latency", "memory", "startup", "dispatch"] as const;
+const PARTS = ["unary", "sse", "latency", "memory", "startup", "dispatch", "sockets"] as const;
 type Part = (typeof PARTS)[number];
 
 interface Plan {
@@ -115,6 +116,7 @@ async function measureAll(place: Place, tools: Tools, plan: Plan): Promise<Resul
     memory: null,
     startup: null,
     dispatch: null,
+    sockets: null,
   };
   if (plan.parts.has("dispatch")) results.dispatch = await measureDispatch(place);
   if (plan.parts.has("startup")) {
@@ -125,6 +127,10 @@ async function measureAll(place: Place, tools: Tools, plan: Plan): Promise<Resul
   }
   if (plan.parts.has("unary") || plan.parts.has("sse") || plan.parts.has("latency")) {
     await measureLoads(place, tools, plan, results);
+  }
+  if (plan.parts.has("sockets")) {
+    const wrk = openWrk(tools.wrk, place.stage, place.loadCore);
+    results.sockets = await measureSockets(place, wrk, plan);
   }
   return results;
 }

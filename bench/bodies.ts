@@ -2,7 +2,11 @@
 
 export const PUBLIC_MODEL = "fast-chat";
 
+/** The same model by an account that is asked over sockets. */
+export const NATIVE_MODEL = "native-chat";
+
 export const EVENTS_PER_STREAM = 60;
+export const EVENTS_PER_SHORT_STREAM = 10;
 
 const SENTENCES = [
   "The build fails on the second step, and the log says only that a file is missing.",
@@ -43,12 +47,17 @@ export function chatStreamBody(): string {
   });
 }
 
+const RESPONSES_REQUEST = {
+  store: false,
+  instructions: prose(300, 0),
+  input: [{ role: "user", content: [{ type: "input_text", text: prose(400, 3) }] }],
+};
+
 export function responsesStreamBody(): string {
-  return JSON.stringify({
-    model: PUBLIC_MODEL,
-    stream: true,
-    store: false,
-    instructions: prose(300, 0),
-    input: [{ role: "user", content: [{ type: "input_text", text: prose(400, 3) }] }],
-  });
+  return JSON.stringify({ model: PUBLIC_MODEL, stream: true, ...RESPONSES_REQUEST });
+}
+
+/** The same over a socket. */
+export function responsesMessage(model: string): string {
+  return JSON.stringify({ type: "response.create", model, ...RESPONSES_REQUEST });
 }

@@ -41,6 +41,7 @@ const snapshot = compileSnapshot(
       baseUrl: "http://127.0.0.1:1/v1",
       sealedCredential: null,
       interfaces: ["chat" as const],
+      websocket: false,
       apiVersion: null,
       privateNetwork: true,
       priority: 1,
@@ -61,7 +62,9 @@ const snapshot = compileSnapshot(
         limits,
         groupLimits: NO_LIMITS,
         queue: DEFAULT_QUEUE,
+        access: "everyone",
         onDisconnect: "cancel",
+        websocket: true,
         createdAtMs: 1,
       },
     ],
@@ -85,6 +88,7 @@ keys.patch(
       revokedAtMs: null,
       limits: NO_LIMITS,
       userLimits: NO_LIMITS,
+      formerSecrets: [],
     };
   }),
 );
@@ -98,7 +102,7 @@ const tried = new Set<never>();
 const under: (() => void)[] = [];
 
 function request(number: number): void {
-  const key = keys.find(`d${(number * 7_919) % KEYS}`);
+  const key = keys.find(`d${(number * 7_919) % KEYS}`, 0);
   if (!key || !group || !routes) throw new Error("no such key");
   const own = limiter.admit(subjectsOf({ key, group }), 700, 0);
   if (!own.ok) throw new Error("a limit that nothing comes near was reached");

@@ -1,7 +1,7 @@
 /** The gateway as its users start it, with authentication, policy and the recording of usage on. */
 
 import { join, resolve } from "node:path";
-import { PUBLIC_MODEL } from "./bodies.ts";
+import { NATIVE_MODEL, PUBLIC_MODEL } from "./bodies.ts";
 import { freePort, type Running, readyAfterMs, type Stage } from "./processes.ts";
 
 /** Not in the gateway's own form on purpose: imported secrets take the longer way through the door. */
@@ -15,6 +15,8 @@ function configuration(upstreamPort: number): string {
 models:
   - id: ${PUBLIC_MODEL}
     interfaces: [chat, responses]
+  - id: ${NATIVE_MODEL}
+    interfaces: [responses]
 accounts:
   - name: bench-upstream
     kind: openai
@@ -23,11 +25,19 @@ accounts:
     private_network: true
     interfaces: [chat, responses]
     models: { ${PUBLIC_MODEL}: bench-model }
+  - name: bench-upstream-sockets
+    kind: openai
+    base_url: http://127.0.0.1:${upstreamPort}/v1
+    credential: sk-bench-upstream-credential
+    private_network: true
+    websocket: true
+    interfaces: [responses]
+    models: { ${NATIVE_MODEL}: bench-model }
 groups:
   - name: bench
     interfaces: [chat, responses]
-    models: [${PUBLIC_MODEL}]
-    accounts: [bench-upstream]
+    models: [${PUBLIC_MODEL}, ${NATIVE_MODEL}]
+    accounts: [bench-upstream, bench-upstream-sockets]
     billing: { charge: none }
 users:
   - email: bench@example.com
@@ -39,10 +49,13 @@ keys:
 function manyKeys(count: number): string {
   let text = "";
   for (let i = 0; i < count; i++) {
-    const secret = `bench-many-keys-${String(i).padStart(32, "0")}`;
-    text += `  - { name: key-${i}, user: bench@example.com, group: bench, secret: "${secret}" }\n`;
+    text += `  - { name: key-${i}, user: bench@example.com, group: bench, secret: "${extraKey(i)}" }\n`;
   }
   return text;
+}
+
+export function extraKey(i: number): string {
+  return `bench-many-keys-${String(i).padStart(32, "0")}`;
 }
 
 export interface GatewayProcess {

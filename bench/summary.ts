@@ -4,6 +4,7 @@ import type { DispatchCost } from "./dispatch-cost.ts";
 import { type Load, type LoadRun, SUBJECTS, type SubjectName } from "./load.ts";
 import { median } from "./measure.ts";
 import type { MemoryReport, SequentialRound, StartupReport } from "./single-measures.ts";
+import { addedTurnMs, eventRatio, paceRatio, type SocketResults } from "./sockets.ts";
 
 export interface Results {
   loads: { load: Load; rounds: LoadRun[][] }[];
@@ -12,6 +13,7 @@ export interface Results {
   memory: MemoryReport | null;
   startup: StartupReport | null;
   dispatch: DispatchCost | null;
+  sockets: SocketResults | null;
 }
 
 export interface LoadRow {
@@ -121,5 +123,15 @@ export function goals(results: Results): Goal[] {
   add("memory with 1,000 open streams", 150, memory && memory.openBytes / 1e6, "MB");
   add("ready with 10,000 keys", 500, startup && median(startup.storedMs), "ms");
   add("admission and dispatch, 1,000 accounts", 8, results.dispatch?.microsPerRequest, "µs");
+  const { sockets } = results;
+  if (sockets !== null) {
+    add("memory with 10,000 idle sockets", 120, sockets.idle.openBytes / 1e6, "MB");
+    add("turn on a warm socket, added p50, upstream by HTTP", 0.3, addedTurnMs(sockets, "bridge"), "ms");
+    add("turn on a warm socket, added p50, upstream socket", 0.3, addedTurnMs(sockets, "native"), "ms");
+    add("socket event, CPU against an SSE event", 1.2, eventRatio(sockets, "bridge"), "×");
+    add("socket event, upstream socket, CPU against SSE", 1.2, eventRatio(sockets, "native"), "×");
+    add("1,000 busy sockets, p99 of a turn against direct", 1.05, paceRatio(sockets, "bridge"), "×");
+    add("the same with upstream sockets", 1.05, paceRatio(sockets, "native"), "×");
+  }
   return list;
 }

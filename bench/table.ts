@@ -1,6 +1,7 @@
 /** The numbers as text for a terminal. */
 
 import { type Machine, median } from "./measure.ts";
+import type { SocketResults, Way } from "./sockets.ts";
 import { goals, loadRows, type Results, sequentialRows } from "./summary.ts";
 
 const NONE = "–";
@@ -67,7 +68,31 @@ function sequentialTable(results: Results): string {
   return table(["latency", "", "p50 ms", "p99 ms", "added p50", "added p99"], rows);
 }
 
-function singles({ memory, startup, eventsPerChunk }: Results): string[] {
+function socketTable({ turns, events, busy }: SocketResults): string {
+  const at = (subject: "direct" | Way, pick: "p50Ms" | "p99Ms") =>
+    fixed(median(turns.map((round) => round[subject][pick])), 3);
+  const rows = (["direct", "bridge", "native"] as const).map((subject) => [
+    subject === "direct" ? "sockets" : "",
+    SOCKET_SUBJECTS[subject],
+    at(subject, "p50Ms"),
+    at(subject, "p99Ms"),
+    subject === "direct" ? NONE : `${fixed(median(events.map((round) => round[subject])), 1)}`,
+    fixed(busy[subject].p50Ms, 0),
+    fixed(busy[subject].p99Ms, 0),
+  ]);
+  const sse = fixed(median(events.map((round) => round.sse)), 1);
+  rows.push(["SSE", "gateway", NONE, NONE, sse, NONE, NONE]);
+  const many = `${busy.sockets} busy p50 ms`;
+  return table(["", "", "lone turn p50 ms", "p99 ms", "CPU µs / event", many, "p99 ms"], rows);
+}
+
+const SOCKET_SUBJECTS = {
+  direct: "direct",
+  bridge: "gateway, upstream by HTTP",
+  native: "gateway, upstream socket",
+} as const;
+
+function singles({ memory, startup, sockets, eventsPerChunk }: Results): string[] {
   const lines: string[] = [];
   if (eventsPerChunk !== null) {
     lines.push(`Events in a chunk, seen by a reader in the gateway's place: ${eventsPerChunk.toFixed(2)}`);
@@ -76,6 +101,12 @@ function singles({ memory, startup, eventsPerChunk }: Results): string[] {
     const { streams, idleBytes, openBytes } = memory;
     lines.push(
       `Memory: ${megabytes(idleBytes)} MB idle, ${megabytes(openBytes)} MB with ${streams} open streams`,
+    );
+  }
+  if (sockets !== null) {
+    const { sockets: count, beforeBytes, openBytes } = sockets.idle;
+    lines.push(
+      `Memory: ${megabytes(beforeBytes)} MB at first, ${megabytes(openBytes)} MB with ${count} idle sockets`,
     );
   }
   if (startup !== null) {
@@ -100,6 +131,7 @@ export function resultText(results: Results): string {
   const parts: string[] = [];
   if (results.loads.length > 0) parts.push(loadTable(results));
   if (results.sequential.length > 0) parts.push(sequentialTable(results));
+  if (results.sockets !== null) parts.push(socketTable(results.sockets));
   const lines = singles(results);
   if (lines.length > 0) parts.push(lines.join("\n"));
   parts.push(goalTable(results));

@@ -5,7 +5,18 @@
  */
 
 import type { Socket } from "bun";
-import { chatStream, completion, responsesStream, type StreamEvent } from "./answers.ts";
+import { wholePart } from "../src/wire/splice.ts";
+import {
+  closeFrame,
+  FrameReader,
+  type FrameTaker,
+  frameOf,
+  PING,
+  PONG,
+  TEXT,
+} from "../src/wire/ws-frames.ts";
+import { chatStream, completion, eventJson, responsesStream, type StreamEvent } from "./answers.ts";
+import { EVENTS_PER_SHORT_STREAM, EVENTS_PER_STREAM } from "./bodies.ts";
 
 export interface UpstreamCounts {
   requests: number;
@@ -19,6 +30,8 @@ interface Conversation {
   bodyBytesLeft: number;
   unsent: Uint8Array | null;
   timer: ReturnType<typeof setTimeout> | null;
+  /** Once the connection is a WebSocket. */
+  frames: { reader: FrameReader; taker: FrameTaker } | null;
 }
 
 interface Frame {
@@ -30,6 +43,9 @@ const KEPT_BODY_BYTES_MAX = 4 * 1024;
 const HEAD_END = Buffer.from("\r\n\r\n");
 const STREAM_HEAD =
   "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream; charset=utf-8\r\ntransfer-encoding: chunked\r\n\r\n";
+const WEBSOCKET_GUID = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
+const STEADY_FROM_MS = 50;
+const MESSAGE_BYTES_MAX = 1024 * 1024;
 const LAST_CHUNK = Buffer.from("0\r\n\r\n");
 
 const port = Number(process.argv[2]);
@@ -53,7 +69,12 @@ const COMPLETION = answer("200 OK", completion());
 const NOT_FOUND = answer("404 Not Found", '{"error":{"message":"not part of the bench"}}');
 const CHAT_WITH_USAGE = frames(chatStream());
 const CHAT = CHAT_WITH_USAGE.filter((frame) => frame.counted);
-const RESPONSES = frames(responsesStream());
+const RESPONSES_EVENTS = responsesStream(pauseMs === 0 ? EVENTS_PER_SHORT_STREAM : EVENTS_PER_STREAM);
+const RESPONSES = frames(RESPONSES_EVENTS);
+const RESPONSES_SOCKET: readonly Frame[] = RESPONSES_EVENTS.map((event) => ({
+  bytes: frameOf(TEXT, wholePart(Buffer.from(eventJson(event))), null),
+  counted: true,
+}));
 
 function send(socket: Socket<Conversation>, bytes: Uint8Array): void {
   const { unsent } = socket.data;
@@ -67,25 +88,68 @@ function send(socket: Socket<Conversation>, bytes: Uint8Array): void {
 
 function stream(socket: Socket<Conversation>, events: readonly Frame[]): void {
   send(socket, Buffer.from(STREAM_HEAD));
+  pace(socket, events, () => send(socket, LAST_CHUNK));
+}
+
+/** Without a pause a short answer is said at once: then it is the turn that is measured, not its events. */
+function pace(socket: Socket<Conversation>, events: readonly Frame[], end: () => void): void {
+  if (pauseMs === 0) {
+    for (const { bytes } of events) send(socket, bytes);
+    counts.events += events.filter(({ counted }) => counted).length;
+    end();
+    return;
+  }
   let next = 0;
+  const beganMs = performance.now();
   const step = () => {
     const frame = events[next++];
     if (frame === undefined) {
       socket.data.timer = null;
-      send(socket, LAST_CHUNK);
+      end();
       return;
     }
     if (frame.counted) counts.events++;
     send(socket, frame.bytes);
-    socket.data.timer = setTimeout(step, pauseMs);
+    // A slow pace is kept: what a busy machine loses on one event is made up for by the next.
+    const dueMs = pauseMs < STEADY_FROM_MS ? pauseMs : beganMs + next * pauseMs - performance.now();
+    socket.data.timer = setTimeout(step, Math.max(1, dueMs));
   };
   // Streams that start together must not stay in step, or one wake-up would serve them all.
   socket.data.timer = setTimeout(step, Math.random() * pauseMs);
 }
 
+/** Every message is taken for a turn: nothing else is sent by the gateway or by the bench. */
+function upgrade(socket: Socket<Conversation>, head: string): void {
+  const key = /\r\nsec-websocket-key: *(\S+)/i.exec(head)?.[1] ?? "";
+  const accept = new Bun.CryptoHasher("sha1").update(key + WEBSOCKET_GUID).digest("base64");
+  send(
+    socket,
+    Buffer.from(
+      `HTTP/1.1 101 Switching Protocols\r\nupgrade: websocket\r\nconnection: upgrade\r\nsec-websocket-accept: ${accept}\r\n\r\n`,
+    ),
+  );
+  socket.data.frames = {
+    reader: new FrameReader({ isMasked: true, messageBytesMax: MESSAGE_BYTES_MAX }),
+    taker: {
+      message() {
+        counts.requests++;
+        pace(socket, RESPONSES_SOCKET, () => {});
+      },
+      control(opcode, payload) {
+        if (opcode === PING) send(socket, frameOf(PONG, wholePart(payload), null));
+        else if (opcode !== PONG) socket.end(closeFrame(1000, "", null));
+      },
+    },
+  };
+}
+
 function respond(socket: Socket<Conversation>, head: string, body: string): void {
   if (head.startsWith("GET /counts ")) {
     send(socket, answer("200 OK", JSON.stringify(counts)));
+    return;
+  }
+  if (head.startsWith("GET /v1/responses ")) {
+    upgrade(socket, head);
     return;
   }
   counts.requests++;
@@ -104,6 +168,10 @@ const LARGE_BODY_HEAD = "POST /v1/chat/completions ";
 
 function receive(socket: Socket<Conversation>, chunk: Buffer): void {
   const state = socket.data;
+  if (state.frames !== null) {
+    state.frames.reader.push(chunk, state.frames.taker);
+    return;
+  }
   if (state.bodyBytesLeft > 0) {
     state.bodyBytesLeft -= chunk.length;
     if (state.bodyBytesLeft <= 0) respond(socket, LARGE_BODY_HEAD, "");
@@ -134,7 +202,7 @@ Bun.listen<Conversation>({
   port,
   socket: {
     open(socket) {
-      socket.data = { held: null, bodyBytesLeft: 0, unsent: null, timer: null };
+      socket.data = { held: null, bodyBytesLeft: 0, unsent: null, timer: null, frames: null };
     },
     data: receive,
     drain(socket) {

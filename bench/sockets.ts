@@ -1,0 +1,222 @@
+/** What sockets cost: memory while they are idle, time a turn, CPU an event beside server-sent ones, and their pace. */
+
+import { NATIVE_MODEL, PUBLIC_MODEL, responsesMessage, responsesStreamBody } from "./bodies.ts";
+import { BENCH_KEY, extraKey, type GatewayProcess, startGateway } from "./gateway-process.ts";
+import { cpuMicrosBetween, median, readCpu, rssBytes } from "./measure.ts";
+import type { Running } from "./processes.ts";
+import { type Place, startUpstream } from "./single-measures.ts";
+import type { SocketReport } from "./socket-load.ts";
+import type { UpstreamCounts } from "./upstream.ts";
+import type { Wrk } from "./wrk.ts";
+
+/** Asked by HTTP, or over a socket of the gateway's own. */
+export const WAYS = { bridge: PUBLIC_MODEL, native: NATIVE_MODEL } as const;
+export type Way = keyof typeof WAYS;
+
+export interface SocketResults {
+  idle: { sockets: number; beforeBytes: number; openBytes: number };
+  /** One turn at a time, on sockets that are warm. */
+  turns: Record<"direct" | Way, SocketReport>[];
+  /** CPU microseconds an event. */
+  events: Record<"sse" | Way, number>[];
+  /** Many sockets at a pace that their upstream sets. */
+  busy: { sockets: number } & Record<"direct" | Way, SocketReport>;
+}
+
+export interface SocketPlan {
+  rounds: number;
+  roundMs: number;
+  warmUpMs: number;
+  streamsHeldMs: number;
+}
+
+const IDLE_SOCKETS = 10_000;
+const BUSY_SOCKETS = 1_000;
+/** So that none comes near what one key may have open. */
+const KEYS = 20;
+const BUSY_EVENT_PAUSE_MS = 100;
+const EVENT_PAUSE_MS = 1;
+const LOAD_SOCKETS = 20;
+/** One turn at a time goes round on these, so that none of them asks more often than it may. */
+const SOCKETS_IN_TURN = 100;
+/** What is left over from a round belongs to it, also when it is cleared away later. */
+const SETTLE_MS = 250;
+
+const loadFile = `${import.meta.dir}/socket-load.ts`;
+const allKeys = Array.from({ length: KEYS }, (_, i) => extraKey(i)).join("\n");
+
+interface Load {
+  /** Of what listens, without a path. */
+  url: string;
+  model: string;
+  sockets: number;
+  forMs: number;
+  how?: "all at once" | "one by one";
+}
+
+export async function measureSockets(place: Place, wrk: Wrk, plan: SocketPlan): Promise<SocketResults> {
+  const idle = await measureIdle(place);
+  const turns = await measureTurns(place, plan);
+  const events = await measureEvents(place, wrk, plan);
+  const busy = await measureBusy(place, plan);
+  return { idle, turns, events, busy };
+}
+
+async function ask(place: Place, load: Load): Promise<SocketReport> {
+  const { url, model, sockets, forMs, how = "all at once" } = load;
+  const printed = await place.stage.ask({
+    name: "socket client",
+    command: [place.bun, loadFile, socketUrl(url), String(sockets), String(forMs), how],
+    core: place.loadCore,
+    env: { BENCH_KEYS: allKeys },
+    input: responsesMessage(model),
+  });
+  const report: SocketReport = JSON.parse(printed.trim().split("\n").at(-1) ?? "");
+  return report;
+}
+
+function socketUrl(url: string): string {
+  return `${url.replace("http", "ws")}/v1/responses`;
+}
+
+interface Pair {
+  gateway: GatewayProcess;
+  upstream: { running: Running; url: string };
+}
+
+/** A gateway and its upstream, for as long as they are measured. */
+async function withPair<T>(place: Place, pauseMs: number, measure: (pair: Pair) => Promise<T>): Promise<T> {
+  const { running, port } = await startUpstream(place, pauseMs);
+  const gateway = await startGateway(place.stage, {
+    core: place.subjectCore,
+    upstreamPort: port,
+    name: `sockets-${pauseMs}`,
+    extraKeys: KEYS,
+  });
+  try {
+    return await measure({ gateway, upstream: { running, url: `http://127.0.0.1:${port}` } });
+  } finally {
+    await gateway.running.stop();
+    await running.stop();
+  }
+}
+
+function measureIdle(place: Place): Promise<SocketResults["idle"]> {
+  return withPair(place, EVENT_PAUSE_MS, async ({ gateway }) => {
+    const { pid } = gateway.running;
+    const beforeBytes = rssBytes(pid);
+    const client = place.stage.start({
+      name: "socket client",
+      command: [place.bun, loadFile, socketUrl(gateway.url), String(IDLE_SOCKETS)],
+      core: place.loadCore,
+      env: { BENCH_KEYS: allKeys },
+    });
+    while (!client.said().startsWith('{"open"')) {
+      if (client.said() !== "") throw new Error(`the sockets could not be opened: ${client.said()}`);
+      await Bun.sleep(50);
+    }
+    // The highest of what is seen once opening them has been digested.
+    await Bun.sleep(2_000);
+    let openBytes = 0;
+    for (let i = 0; i < 8; i++) {
+      openBytes = Math.max(openBytes, rssBytes(pid));
+      await Bun.sleep(250);
+    }
+    await client.stop();
+    place.progress(`${IDLE_SOCKETS} idle sockets: ${(openBytes / 1e6).toFixed(0)} MB`);
+    return { sockets: IDLE_SOCKETS, beforeBytes, openBytes };
+  });
+}
+
+function measureTurns(place: Place, plan: SocketPlan): Promise<SocketResults["turns"]> {
+  return withPair(place, 0, async ({ gateway, upstream }) => {
+    const press = (forMs: number, url: string, model: string) =>
+      ask(place, { url, model, sockets: SOCKETS_IN_TURN, forMs, how: "one by one" });
+    await press(plan.warmUpMs, gateway.url, WAYS.bridge);
+    await press(plan.warmUpMs, gateway.url, WAYS.native);
+    const rounds: SocketResults["turns"] = [];
+    for (let i = 1; i <= plan.rounds; i++) {
+      rounds.push({
+        direct: await press(plan.roundMs, upstream.url, PUBLIC_MODEL),
+        bridge: await press(plan.roundMs, gateway.url, WAYS.bridge),
+        native: await press(plan.roundMs, gateway.url, WAYS.native),
+      });
+      place.progress(`turns on a warm socket, round ${i}/${plan.rounds}`);
+    }
+    return rounds;
+  });
+}
+
+function measureEvents(place: Place, wrk: Wrk, plan: SocketPlan): Promise<SocketResults["events"]> {
+  return withPair(place, EVENT_PAUSE_MS, async ({ gateway, upstream }) => {
+    const { url } = gateway;
+    const overSockets = (way: Way, forMs: number) =>
+      ask(place, { url, model: WAYS[way], sockets: LOAD_SOCKETS, forMs });
+    const overHttp = (durationMs: number) =>
+      wrk.run({
+        url: `${url}/v1/responses`,
+        body: responsesStreamBody(),
+        key: BENCH_KEY,
+        connections: LOAD_SOCKETS,
+        durationMs,
+      });
+
+    async function costOf(press: () => Promise<unknown>): Promise<number> {
+      const eventsBefore = await eventsOf(upstream.url);
+      const before = readCpu(gateway.running.pid);
+      await press();
+      await Bun.sleep(SETTLE_MS);
+      const micros = cpuMicrosBetween(before, readCpu(gateway.running.pid));
+      return micros / ((await eventsOf(upstream.url)) - eventsBefore);
+    }
+
+    await overHttp(plan.warmUpMs);
+    await overSockets("bridge", plan.warmUpMs);
+    await overSockets("native", plan.warmUpMs);
+    const rounds: SocketResults["events"] = [];
+    for (let i = 1; i <= plan.rounds; i++) {
+      const round = {
+        sse: await costOf(() => overHttp(plan.roundMs)),
+        bridge: await costOf(() => overSockets("bridge", plan.roundMs)),
+        native: await costOf(() => overSockets("native", plan.roundMs)),
+      };
+      rounds.push(round);
+      const shown = Object.entries(round).map(([name, micros]) => `${name} ${micros.toFixed(1)} µs`);
+      place.progress(`events of sockets, round ${i}/${plan.rounds}: ${shown.join(", ")}`);
+    }
+    return rounds;
+  });
+}
+
+async function eventsOf(upstreamUrl: string): Promise<number> {
+  const counts: UpstreamCounts = JSON.parse(await (await fetch(`${upstreamUrl}/counts`)).text());
+  return counts.events;
+}
+
+function measureBusy(place: Place, plan: SocketPlan): Promise<SocketResults["busy"]> {
+  return withPair(place, BUSY_EVENT_PAUSE_MS, async ({ gateway, upstream }) => {
+    const many = { sockets: BUSY_SOCKETS, forMs: plan.streamsHeldMs };
+    const busy = {
+      sockets: BUSY_SOCKETS,
+      direct: await ask(place, { ...many, url: upstream.url, model: PUBLIC_MODEL }),
+      bridge: await ask(place, { ...many, url: gateway.url, model: WAYS.bridge }),
+      native: await ask(place, { ...many, url: gateway.url, model: WAYS.native }),
+    };
+    place.progress(`${BUSY_SOCKETS} busy sockets: a turn in ${busy.bridge.p99Ms.toFixed(0)} ms (p99)`);
+    return busy;
+  });
+}
+
+/** Ratios and differences are taken within a round, since machines are noisy between them. */
+export function addedTurnMs({ turns }: SocketResults, way: Way): number {
+  return median(turns.map((round) => round[way].p50Ms - round.direct.p50Ms));
+}
+
+export function eventRatio({ events }: SocketResults, way: Way): number {
+  return median(events.map((round) => round[way] / round.sse));
+}
+
+/** How much longer the slowest in a hundred turns takes than the common one without a gateway. */
+export function paceRatio({ busy }: SocketResults, way: Way): number {
+  return busy[way].p99Ms / busy.direct.p50Ms;
+}
