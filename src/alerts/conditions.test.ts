@@ -1,0 +1,113 @@
+import { describe, expect, test } from "bun:test";
+import type { AccountReport } from "../pool/report.ts";
+import { DEFAULT_ALERTS } from "../records.ts";
+import type { AlertRecord } from "../store/alerts.ts";
+import { conditionsIn, isOver, type View } from "./conditions.ts";
+
+const NOW_MS = Date.parse("2026-09-01T12:00:00Z");
+const DAY_MS = Date.parse("2026-09-01T00:00:00Z");
+
+const WELL: AccountReport = {
+  inFlight: 0,
+  condition: "well",
+  cause: null,
+  freesInMs: null,
+  isTried: true,
+  models: [],
+};
+const PARKED: AccountReport = { ...WELL, condition: "parked", cause: "credential" };
+const UNKNOWN: AccountReport = { ...WELL, isTried: false };
+
+function view(change: Partial<View> = {}): View {
+  return {
+    nowMs: NOW_MS,
+    startedAtMs: NOW_MS - 3_600_000,
+    accounts: [{ id: "acct_1", name: "openai-1", report: WELL }],
+    groups: [{ id: "grp_1", name: "default", accountIds: ["acct_1"], emptySinceMs: null }],
+    recent: { requests: 0, errors: 0 },
+    spent: { dayMs: DAY_MS, nano: 0 },
+    ...change,
+  };
+}
+
+const rulesIn = (change: Partial<View>, rules = DEFAULT_ALERTS) =>
+  conditionsIn(view(change), rules).map(({ rule, subject }) => [rule, subject]);
+
+const withReport = (report: AccountReport) => ({ accounts: [{ id: "acct_1", name: "openai-1", report }] });
+const emptyFor = (ms: number) => ({
+  groups: [{ id: "grp_1", name: "default", accountIds: ["acct_1"], emptySinceMs: NOW_MS - ms }],
+});
+
+describe("what is told", () => {
+  test("is nothing while all is well", () => {
+    expect(rulesIn({})).toEqual([]);
+  });
+
+  test("is an account whose credential was refused, by name and without the credential", () => {
+    expect(rulesIn(withReport(PARKED))).toEqual([["account_parked", "acct_1"]]);
+    expect(conditionsIn(view(withReport(PARKED)), DEFAULT_ALERTS)[0]?.message).toStartWith(
+      "Account openai-1 is parked",
+    );
+    expect(rulesIn(withReport(PARKED), { ...DEFAULT_ALERTS, accountParked: { enabled: false } })).toEqual([]);
+  });
+
+  test("is a pool that has been empty for as long as the rule says, and not a moment's pause", () => {
+    expect(rulesIn(emptyFor(59_999))).toEqual([]);
+    expect(rulesIn(emptyFor(60_000))).toEqual([["pool_empty", "grp_1"]]);
+  });
+
+  test("is a day that cost as much as the threshold, once for each threshold", () => {
+    const rules = { ...DEFAULT_ALERTS, spend: { enabled: true, usdPerDay: "1.50" } };
+    expect(rulesIn({ spent: { dayMs: DAY_MS, nano: 1.4999e9 } }, rules)).toEqual([]);
+    expect(rulesIn({ spent: { dayMs: DAY_MS, nano: 1.5e9 } }, rules)).toEqual([["spend", "2026-09-01 1.50"]]);
+    expect(rulesIn({ spent: null }, rules)).toEqual([]);
+    expect(rulesIn({ spent: { dayMs: DAY_MS, nano: 9e9 } })).toEqual([]);
+  });
+
+  test("is a share of errors, where there are requests enough to speak of a share", () => {
+    expect(rulesIn({ recent: { requests: 19, errors: 19 } })).toEqual([]);
+    expect(rulesIn({ recent: { requests: 20, errors: 3 } })).toEqual([]);
+    expect(rulesIn({ recent: { requests: 20, errors: 4 } })).toEqual([["error_rate", ""]]);
+  });
+});
+
+describe("an alert that is not so any more", () => {
+  const alert = (change: Partial<AlertRecord>): AlertRecord => ({
+    id: "alert_1",
+    rule: "account_parked",
+    subject: "acct_1",
+    node: "here:1",
+    message: "",
+    details: {},
+    startedAtMs: NOW_MS - 1_000,
+    endedAtMs: null,
+    ...change,
+  });
+  const before = { startedAtMs: NOW_MS - 7_200_000 };
+  const over = (change: Partial<AlertRecord>, seen: Partial<View> = {}) =>
+    isOver(alert(change), view(seen), DEFAULT_ALERTS);
+
+  test("is over, where this process has told it", () => {
+    expect(over({})).toBe(true);
+    expect(over({ rule: "pool_empty", subject: "grp_1" })).toBe(true);
+    expect(over({ rule: "error_rate", subject: "" })).toBe(true);
+  });
+
+  test("from before a restart is over only when something was seen of it", () => {
+    expect(over(before, withReport(UNKNOWN))).toBe(false);
+    expect(over(before, withReport(WELL))).toBe(true);
+    expect(over(before, { accounts: [] })).toBe(true);
+    const pool = { ...before, rule: "pool_empty", subject: "grp_1" } as const;
+    expect(over(pool, withReport(UNKNOWN))).toBe(false);
+    expect(over(pool, withReport(WELL))).toBe(true);
+    const rate = { ...before, rule: "error_rate", subject: "" } as const;
+    expect(over(rate, { startedAtMs: NOW_MS - 299_999 })).toBe(false);
+    expect(over(rate, { startedAtMs: NOW_MS - 300_000 })).toBe(true);
+  });
+
+  test("is not over for a pool that lost its last account", () => {
+    const groups = [{ id: "grp_1", name: "default", accountIds: [], emptySinceMs: null }];
+    expect(over({ rule: "pool_empty", subject: "grp_1" }, { groups })).toBe(false);
+    expect(over({ rule: "pool_empty", subject: "grp_1" }, { groups: [] })).toBe(true);
+  });
+});

@@ -1,0 +1,127 @@
+/** What is worth telling: how the place looks now and what the operator asked for → what is so, and what is over. */
+
+import { usdText } from "../money/nano.ts";
+import type { AccountReport } from "../pool/report.ts";
+import type { AlertsRecord } from "../records.ts";
+import type { AlertDetails, AlertRecord, AlertRule } from "../store/alerts.ts";
+import type { SpentToday } from "./spent.ts";
+
+/** Now, as this process sees it. */
+export interface View {
+  nowMs: number;
+  startedAtMs: number;
+  accounts: readonly { id: string; name: string; report: AccountReport }[];
+  /** `emptySinceMs`: from when on none of its accounts could be asked; null while one can. */
+  groups: readonly { id: string; name: string; accountIds: readonly string[]; emptySinceMs: number | null }[];
+  /** Requests of the rule's span, and those of them that went wrong. */
+  recent: { requests: number; errors: number };
+  /** Null until it was read. */
+  spent: SpentToday | null;
+}
+
+export interface Condition {
+  rule: AlertRule;
+  subject: string;
+  /** Seen by this process alone, or by all alike. */
+  seenBy: "node" | "all";
+  message: string;
+  details: AlertDetails;
+}
+
+export function conditionsIn(view: View, rules: AlertsRecord): Condition[] {
+  return [
+    ...parked(view, rules),
+    ...emptyPools(view, rules),
+    ...spending(view, rules),
+    ...failing(view, rules),
+  ];
+}
+
+function parked({ accounts }: View, { accountParked }: AlertsRecord): Condition[] {
+  if (!accountParked.enabled) return [];
+  return accounts
+    .filter(({ report }) => report.condition === "parked")
+    .map(({ id, name, report }) => ({
+      rule: "account_parked",
+      subject: id,
+      seenBy: "node",
+      message: `Account ${name} is parked: its credential was refused. It is not used until the credential is replaced.`,
+      details: { account_id: id, account: name, cause: report.cause ?? "credential" },
+    }));
+}
+
+function emptyPools({ groups, nowMs }: View, { poolEmpty }: AlertsRecord): Condition[] {
+  if (!poolEmpty.enabled) return [];
+  return groups
+    .filter(({ emptySinceMs }) => emptySinceMs !== null && nowMs - emptySinceMs >= poolEmpty.forMs)
+    .map(({ id, name, accountIds }) => ({
+      rule: "pool_empty",
+      subject: id,
+      seenBy: "node",
+      message: `Group ${name} has no account that can be asked: all ${accountIds.length} are parked or cooling down.`,
+      details: { group_id: id, group: name, accounts: accountIds.length },
+    }));
+}
+
+function spending({ spent }: View, { spend }: AlertsRecord): Condition[] {
+  if (!spend.enabled || spent === null || !isOverBudget(spent, spend.usdPerDay)) return [];
+  const day = new Date(spent.dayMs).toISOString().slice(0, 10);
+  const usd = usdText(BigInt(Math.round(spent.nano)));
+  return [
+    {
+      rule: "spend",
+      // Another threshold on the same day is another matter.
+      subject: `${day} ${spend.usdPerDay}`,
+      seenBy: "all",
+      message: `Requests of ${day} have cost $${usd}, more than $${spend.usdPerDay} a day.`,
+      details: { day, usd, usd_per_day: spend.usdPerDay },
+    },
+  ];
+}
+
+function isOverBudget({ nano }: SpentToday, usdPerDay: string): boolean {
+  return nano >= Number(usdPerDay) * 1e9;
+}
+
+function failing({ recent }: View, { errorRate }: AlertsRecord): Condition[] {
+  const { enabled, percent, overMs, requestsMin } = errorRate;
+  const { requests, errors } = recent;
+  if (!enabled || requests < requestsMin || errors * 100 < requests * percent) return [];
+  const share = Math.round((errors * 100) / requests);
+  const minutes = Math.round(overMs / 60_000);
+  return [
+    {
+      rule: "error_rate",
+      subject: "",
+      seenBy: "node",
+      message: `${share} % of ${requests} requests went wrong in the last ${minutes} min, more than ${percent} %.`,
+      details: { requests, errors, percent: share, percent_allowed: percent, minutes },
+    },
+  ];
+}
+
+/**
+ * Whether an alert that is not so any more is over. Of one from before this process began that is not known at once:
+ * health begins anew with each process, so something has to be seen first.
+ */
+export function isOver(alert: AlertRecord, view: View, rules: AlertsRecord): boolean {
+  const isOurs = alert.startedAtMs >= view.startedAtMs;
+  switch (alert.rule) {
+    case "account_parked": {
+      const account = view.accounts.find(({ id }) => id === alert.subject);
+      return isOurs || !rules.accountParked.enabled || account === undefined || account.report.isTried;
+    }
+    case "pool_empty": {
+      const group = view.groups.find(({ id }) => id === alert.subject);
+      if (!rules.poolEmpty.enabled || group === undefined) return true;
+      // A pool that lost its last account is as empty as before.
+      if (group.accountIds.length === 0 || group.emptySinceMs !== null) return false;
+      const tried = view.accounts.filter(({ id, report }) => group.accountIds.includes(id) && report.isTried);
+      return isOurs || tried.some(({ report }) => report.condition === "well");
+    }
+    case "spend":
+      return view.spent !== null;
+    case "error_rate":
+      return isOurs || !rules.errorRate.enabled || view.nowMs - view.startedAtMs >= rules.errorRate.overMs;
+  }
+}

@@ -1,0 +1,125 @@
+/** What a webhook is told, how it can know that it comes from here, and how often it is tried. */
+
+import { createHmac } from "node:crypto";
+import type { Clock } from "../clock.ts";
+import type { WebhookRecord } from "../records.ts";
+import type { Keyring } from "../secrets/keyring.ts";
+import { SealError, unseal, webhookSecretBinding } from "../secrets/seal.ts";
+import {
+  type AlertEvent,
+  type AlertRecord,
+  claimDeliveries,
+  type DeliveryRecord,
+  noteDelivery,
+} from "../store/alerts.ts";
+import type { Db } from "../store/db.ts";
+import { VERSION } from "../version.ts";
+import { type Posted, type Postman, post } from "./post.ts";
+
+/** Where alerts come from, for their readers. */
+export interface Origin {
+  node: string;
+  publicUrl: string;
+}
+
+export function bodyOf(
+  event: AlertEvent,
+  alert: AlertRecord,
+  { node, publicUrl }: Origin,
+  sentAtMs: number,
+): string {
+  const text = event === "firing" ? alert.message : `Over: ${alert.message}`;
+  return JSON.stringify({
+    type: `alert.${event}`,
+    // Chat programs show this field and ignore the rest.
+    text,
+    alert: {
+      id: alert.id,
+      rule: alert.rule,
+      message: alert.message,
+      details: alert.details,
+      started_at: alert.startedAtMs,
+      ended_at: alert.endedAtMs,
+    },
+    gateway: { node, url: publicUrl },
+    created_at: sentAtMs,
+  });
+}
+
+export function testBody({ node, publicUrl }: Origin, sentAtMs: number): string {
+  return JSON.stringify({
+    type: "alert.test",
+    text: "This is a test of the gateway's alerts. Nothing is wrong.",
+    alert: null,
+    gateway: { node, url: publicUrl },
+    created_at: sentAtMs,
+  });
+}
+
+export interface Sender extends Postman {
+  keyring: Keyring;
+  clock: Pick<Clock, "nowMs">;
+}
+
+export async function send(
+  sender: Sender,
+  webhook: WebhookRecord,
+  id: string,
+  body: string,
+): Promise<Posted> {
+  const { url, privateNetwork } = webhook;
+  let signature: Record<string, string>;
+  try {
+    signature = signatureOf(sender, webhook, body);
+  } catch (error) {
+    if (!(error instanceof SealError)) throw error;
+    return { ok: false, answer: "the stored secret cannot be opened; enter it again" };
+  }
+  return post(sender, {
+    url,
+    privateNetwork,
+    headers: { "user-agent": `model-gateway/${VERSION}`, "x-gateway-delivery": id, ...signature },
+    body,
+  });
+}
+
+/** Over the time as well, so that what was once sent cannot be sent again later. */
+function signatureOf({ keyring, clock }: Sender, { name, sealedSecret }: WebhookRecord, body: string) {
+  if (sealedSecret === null) return {};
+  const secret = unseal(keyring, webhookSecretBinding(name), sealedSecret);
+  const seconds = Math.floor(clock.nowMs() / 1000);
+  const mac = createHmac("sha256", secret).update(`${seconds}.${body}`).digest("hex");
+  return { "x-gateway-signature": `t=${seconds},v1=${mac}` };
+}
+
+export interface DeliveryOptions extends Sender {
+  db: Db;
+  webhooks: readonly WebhookRecord[];
+  retriesMs: readonly number[];
+}
+
+const AT_ONCE_MAX = 20;
+
+/** Tries what is due, once each. */
+export async function deliverDue(options: DeliveryOptions): Promise<void> {
+  const { db, clock, timeoutMs } = options;
+  const nowMs = clock.nowMs();
+  // Should this process die in the middle, another may have them a little after the deadline.
+  const claimed = await claimDeliveries(db, nowMs, nowMs + timeoutMs * 2, AT_ONCE_MAX);
+  await Promise.all(claimed.map((delivery) => deliver(options, delivery)));
+}
+
+async function deliver(options: DeliveryOptions, { id, webhook: name, body, attempts }: DeliveryRecord) {
+  const { db, clock, webhooks, retriesMs } = options;
+  const webhook = webhooks.find((one) => one.name === name && one.enabled);
+  if (webhook === undefined) {
+    const answer = "the webhook was removed or switched off";
+    return noteDelivery(db, id, { state: "failed", answer, dueAtMs: null, nowMs: clock.nowMs() });
+  }
+  const { ok, answer } = await send(options, webhook, id, body);
+  const nowMs = clock.nowMs();
+  const pauseMs = ok ? undefined : retriesMs[attempts - 1];
+  if (pauseMs !== undefined)
+    return noteDelivery(db, id, { state: "pending", answer, dueAtMs: nowMs + pauseMs, nowMs });
+  return noteDelivery(db, id, { state: ok ? "delivered" : "failed", answer, dueAtMs: null, nowMs });
+}

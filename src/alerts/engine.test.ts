@@ -1,0 +1,283 @@
+import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import { createHmac, randomBytes } from "node:crypto";
+import { eventually } from "../../test/eventually.ts";
+import { startWebhookListener, type WebhookListener } from "../../test/webhook-listener.ts";
+import { openAlarms } from "../alarms.ts";
+import { systemClock, uuidV7 } from "../clock.ts";
+import { openTraffic, type Traffic } from "../observe/traffic.ts";
+import { compileSnapshot } from "../policy/snapshot.ts";
+import { openRig } from "../pool/pool.test-support.ts";
+import { type AlertsRecord, DEFAULT_ALERTS, type WebhookRecord } from "../records.ts";
+import { seal, webhookSecretBinding } from "../secrets/seal.ts";
+import { readAlertSettings, writeAlertSettings } from "../store/alert-settings.ts";
+import { listAlerts } from "../store/alerts.ts";
+import { type Db, openDb } from "../store/db.ts";
+import { migrate } from "../store/migrate.ts";
+import { openDialer } from "../upstreams/dial.ts";
+import { failed } from "../upstreams/failure.ts";
+import { type HttpClient, openHttpClient } from "../upstreams/http/client.ts";
+import { type Alerts, startAlerts } from "./engine.ts";
+
+const key = randomBytes(32);
+const keyring = { activeKid: "k1", get: (kid: string) => (kid === "k1" ? key : null) };
+const SECRET = "a-secret-of-the-webhook";
+const quiet = { info() {}, warn() {}, error() {} };
+
+const records = {
+  models: [
+    {
+      id: "m",
+      interfaces: ["chat" as const],
+      price: null,
+      contextTokens: null,
+      outputTokensMax: null,
+      createdAtMs: 1,
+    },
+  ],
+  accounts: [
+    {
+      id: "acct_1",
+      name: "openai-1",
+      kind: "openai" as const,
+      baseUrl: "https://upstream.example",
+      sealedCredential: "sealed",
+      interfaces: ["chat" as const],
+      apiVersion: null,
+      websocket: false,
+      privateNetwork: false,
+      priority: 1,
+      weight: 1,
+      models: { "*": "*" },
+      limits: { concurrency: null, rpm: null, tpm: null },
+      enabled: true,
+      createdAtMs: 1,
+    },
+  ],
+  groups: [],
+};
+
+let db: Db;
+let listener: WebhookListener;
+let http: HttpClient;
+let alarms: ReturnType<typeof openAlarms>;
+let engines: Alerts[] = [];
+
+beforeEach(async () => {
+  db = await openDb("sqlite::memory:");
+  await migrate(db);
+  listener = startWebhookListener();
+  alarms = openAlarms(50, systemClock);
+  http = openHttpClient({
+    alarms,
+    clock: systemClock,
+    connectTimeoutMs: 1_000,
+    idleMs: 1_000,
+    idlePerOriginMax: 4,
+    headBytesMax: 65_536,
+  });
+});
+afterEach(async () => {
+  for (const engine of engines) await engine.stop();
+  engines = [];
+  http.close();
+  alarms.stop();
+  await listener.stop();
+  await db.close();
+});
+
+const webhook = (change: Partial<WebhookRecord> = {}): WebhookRecord => ({
+  name: "ops",
+  url: listener.url,
+  sealedSecret: null,
+  privateNetwork: true,
+  enabled: true,
+  ...change,
+});
+
+const configure = (change: Partial<AlertsRecord>) => writeAlertSettings(db, { ...DEFAULT_ALERTS, ...change });
+
+/** An engine of one process, whose account the test can park and mend. */
+function start(traffic: Traffic = openTraffic(), retriesMs: readonly number[] = [1, 1]) {
+  const rig = openRig();
+  const snapshot = compileSnapshot(records, { simulatorUrl: "", unseal: () => "credential" });
+  const account = snapshot.accounts.get("acct_1");
+  if (account === undefined) throw new Error("the account is in the snapshot");
+  const route = { account, upstreamModel: "m" };
+  const engine = startAlerts({
+    db,
+    clock: systemClock,
+    log: quiet,
+    keyring,
+    newId: uuidV7,
+    // Another object each time: settings are then read at each look.
+    policy: { snapshot: () => ({ ...snapshot }) },
+    pool: rig.pool,
+    traffic,
+    dialer: openDialer({ clock: systemClock, lookupTimeoutMs: 1_000, cacheMs: 1_000 }),
+    http,
+    origin: () => ({ node: "here:8787", publicUrl: "https://gateway.example" }),
+    // Looks are the test's.
+    limits: { lookMs: 3_600_000, deliveryTimeoutMs: 1_000, retriesMs, keptMs: 86_400_000 },
+  });
+  engines.push(engine);
+  return {
+    engine,
+    park() {
+      const picked = rig.take([route]);
+      rig.pool.failed(route, failed("credential", "refused"));
+      picked.lease.release();
+    },
+    mend: () => rig.pool.forgive("acct_1"),
+    succeed() {
+      const picked = rig.take([route]);
+      rig.pool.succeeded(route, 10, null);
+      picked.lease.release();
+    },
+  };
+}
+
+const deliveries = async () => {
+  const { alerts } = await listAlerts(db, { after: null, limit: 10 });
+  return alerts.flatMap((alert) => alert.deliveries);
+};
+
+describe("an alert", () => {
+  test("reaches a webhook once, and once more when it is over", async () => {
+    await configure({ webhooks: [webhook()] });
+    const { engine, park, mend } = start();
+    await engine.look();
+    expect(listener.postings).toEqual([]);
+    park();
+    await engine.look();
+    const firing = await listener.next("alert.firing");
+    expect(firing.path).toBe("/hook?room=ops");
+    expect(firing.body).toMatchObject({
+      text: expect.stringContaining("Account openai-1 is parked"),
+      alert: { rule: "account_parked", details: { account: "openai-1" }, ended_at: null },
+      gateway: { node: "here:8787", url: "https://gateway.example" },
+    });
+    expect(firing.headers.get("x-gateway-signature")).toBeNull();
+    await engine.look();
+    await engine.look();
+    mend();
+    await engine.look();
+    const resolved = await listener.next("alert.resolved");
+    expect(resolved.body.alert).toMatchObject({ id: firing.body.alert?.id, ended_at: expect.any(Number) });
+    expect(listener.postings).toHaveLength(2);
+  });
+
+  test("is signed with the webhook's secret, over the time and the body", async () => {
+    const sealedSecret = seal(keyring, webhookSecretBinding("ops"), SECRET);
+    await configure({ webhooks: [webhook({ sealedSecret })] });
+    const { engine, park } = start();
+    park();
+    await engine.look();
+    const { headers, text } = await listener.next("alert.firing");
+    const signature = headers.get("x-gateway-signature") ?? "";
+    const [, seconds = "", mac = ""] = /^t=(\d+),v1=([0-9a-f]{64})$/.exec(signature) ?? [];
+    expect(mac).toBe(createHmac("sha256", SECRET).update(`${seconds}.${text}`).digest("hex"));
+    expect(text).not.toContain(SECRET);
+  });
+
+  test("is tried again after a failure, and what became of it is kept", async () => {
+    await configure({ webhooks: [webhook()] });
+    listener.answer(() => new Response("no", { status: 500 }));
+    const { engine, park } = start();
+    park();
+    await engine.look();
+    await eventually(async () => (await deliveries())[0]?.answer === "HTTP 500");
+    listener.answer(() => new Response("yes"));
+    await eventually(async () => {
+      await engine.look();
+      return (await deliveries())[0]?.state === "delivered";
+    });
+    expect(listener.postings.length).toBeGreaterThanOrEqual(2);
+    // The same delivery each time, so that the other side can tell a repeat.
+    expect(new Set(listener.postings.map(({ headers }) => headers.get("x-gateway-delivery"))).size).toBe(1);
+  });
+
+  test("is given up in the end", async () => {
+    await configure({ webhooks: [webhook()] });
+    listener.answer(() => new Response(null, { status: 302, headers: { location: "http://127.0.0.1:1/" } }));
+    const { engine, park } = start();
+    park();
+    const [last] = await eventually(async () => {
+      await engine.look();
+      const all = await deliveries();
+      return all[0]?.state === "failed" ? all : null;
+    });
+    expect(last).toMatchObject({ attempts: 3, answer: "HTTP 302" });
+  });
+
+  test("goes to no private address that the file has not allowed", async () => {
+    await configure({ webhooks: [webhook({ privateNetwork: false })] });
+    const { engine, park } = start(openTraffic(), []);
+    park();
+    await engine.look();
+    await eventually(async () => (await deliveries())[0]?.state === "failed");
+    expect((await deliveries())[0]?.answer).toContain("private network");
+    expect(listener.postings).toEqual([]);
+  });
+
+  test("is not told again after a restart, and is over when the account has answered", async () => {
+    await configure({ webhooks: [webhook()] });
+    const first = start();
+    first.park();
+    await first.engine.look();
+    await listener.next("alert.firing");
+    await first.engine.stop();
+
+    const second = start();
+    await second.engine.look();
+    second.park();
+    await second.engine.look();
+    expect(listener.postings).toHaveLength(1);
+    await second.engine.stop();
+
+    const third = start();
+    await third.engine.look();
+    expect(listener.postings).toHaveLength(1);
+    third.succeed();
+    await third.engine.look();
+    await listener.next("alert.resolved");
+  });
+
+  test("of two processes that see the same day's spending, one tells it", async () => {
+    await configure({ webhooks: [webhook()], spend: { enabled: true, usdPerDay: "1" } });
+    const traffic = { ...openTraffic() };
+    const [one, two] = [start(traffic), start(traffic)];
+    await one.engine.look();
+    await two.engine.look();
+    traffic.costNano = 2e9;
+    await one.engine.look();
+    await two.engine.look();
+    await listener.next("alert.firing");
+    expect((await listAlerts(db, { after: null, limit: 10 })).alerts).toMatchObject([
+      { rule: "spend", node: "", endedAtMs: null },
+    ]);
+  });
+
+  test("tells a share of errors, and that it is over when requests go well again", async () => {
+    await configure({ errorRate: { enabled: true, percent: 50, overMs: 60_000, requestsMin: 10 } });
+    const traffic = { ...openTraffic() };
+    const { engine } = start(traffic);
+    traffic.requests = 10;
+    traffic.errors = 5;
+    await engine.look();
+    traffic.requests = 100;
+    await engine.look();
+    const { alerts } = await listAlerts(db, { after: null, limit: 10 });
+    expect(alerts).toMatchObject([{ rule: "error_rate", endedAtMs: expect.any(Number), deliveries: [] }]);
+  });
+});
+
+test("a test reaches the webhook at once, and says what came of it", async () => {
+  await configure({ webhooks: [webhook()] });
+  const { engine } = start();
+  expect(await engine.test("ops")).toEqual({ ok: true, answer: "HTTP 200" });
+  expect(listener.postings[0]?.body).toMatchObject({ type: "alert.test", alert: null });
+  listener.answer(() => new Response("gone", { status: 410 }));
+  expect(await engine.test("ops")).toEqual({ ok: false, answer: "HTTP 410" });
+  expect(await engine.test("nobody")).toBeNull();
+  expect((await readAlertSettings(db)).webhooks).toHaveLength(1);
+});

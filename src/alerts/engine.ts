@@ -1,0 +1,235 @@
+/**
+ * Looks at this process every few seconds and tells what an operator should know: each thing once, until it is over.
+ * What is open is in the store, so that a restart tells nothing twice. Requests pay nothing for it: it reads what is
+ * counted anyway.
+ */
+
+import type { Clock, NewId } from "../clock.ts";
+import type { Log } from "../observe/log.ts";
+import type { Traffic } from "../observe/traffic.ts";
+import type { LivePolicy } from "../policy/live-policy.ts";
+import type { Group } from "../policy/snapshot.ts";
+import type { Pool } from "../pool/pool.ts";
+import type { AccountReport } from "../pool/report.ts";
+import { type AlertsRecord, DEFAULT_ALERTS } from "../records.ts";
+import type { Keyring } from "../secrets/keyring.ts";
+import { readAlertSettings } from "../store/alert-settings.ts";
+import {
+  type AlertEvent,
+  type AlertRecord,
+  closeAlert,
+  listOpenAlerts,
+  type NewDelivery,
+  openAlert,
+  removeAlerts,
+} from "../store/alerts.ts";
+import type { Db } from "../store/db.ts";
+import type { Dialer } from "../upstreams/dial.ts";
+import type { HttpClient } from "../upstreams/http/client.ts";
+import { type Condition, conditionsIn, isOver, type View } from "./conditions.ts";
+import { bodyOf, deliverDue, type Origin, send, testBody } from "./delivery.ts";
+import { openHistory } from "./history.ts";
+import type { Posted } from "./post.ts";
+import { type Folded, readFolded, type SpentToday, spentToday } from "./spent.ts";
+
+export interface AlertLimits {
+  lookMs: number;
+  deliveryTimeoutMs: number;
+  retriesMs: readonly number[];
+  keptMs: number;
+}
+
+export interface AlertOptions {
+  db: Db;
+  clock: Clock;
+  log: Log;
+  keyring: Keyring;
+  newId: NewId;
+  policy: Pick<LivePolicy, "snapshot">;
+  pool: Pick<Pool, "report">;
+  traffic: Traffic;
+  dialer: Dialer;
+  http: HttpClient;
+  /** Known once the server listens. */
+  origin(): Origin;
+  limits: AlertLimits;
+}
+
+export interface Alerts {
+  /** Now, as after a change of settings. Joins a look under way, or begins one after it. */
+  look(): Promise<void>;
+  /** Posts a test to a webhook, which may have been saved a moment ago; null if there is none of this name. */
+  test(webhook: string): Promise<Posted | null>;
+  /** Null until it was first read. */
+  spentToday(): SpentToday | null;
+  /** No look begins after it; resolves when none is under way. */
+  stop(): Promise<void>;
+}
+
+/** Nothing looks back further. */
+const HISTORY_MS = 3_900_000;
+const REMOVE_EVERY_MS = 3_600_000;
+const FOLDED_EVERY_MS = 10_000;
+
+export function startAlerts(options: AlertOptions): Alerts {
+  const { db, clock, log, keyring, newId, policy, pool, limits } = options;
+  const startedAtMs = clock.nowMs();
+  const history = openHistory(options.traffic, HISTORY_MS, startedAtMs);
+  const emptySince = new Map<string, number>();
+  let open: AlertRecord[] | null = null;
+  let settings: AlertsRecord = DEFAULT_ALERTS;
+  let settingsOf: unknown = null;
+  let folded: Folded | null = null;
+  let foldedReadAtMs = Number.NEGATIVE_INFINITY;
+  let removedAtMs = Number.NEGATIVE_INFINITY;
+  let running: Promise<void> = Promise.resolve();
+  let queued: Promise<void> | null = null;
+  let delivering: Promise<void> | null = null;
+  /** Something may have become due since the present round began. */
+  let hasMore = false;
+  let isStopped = false;
+
+  const sender = { ...options, timeoutMs: limits.deliveryTimeoutMs };
+
+  async function lookOnce(): Promise<void> {
+    const nowMs = clock.nowMs();
+    await readSettings();
+    history.take(nowMs);
+    if (nowMs - foldedReadAtMs >= FOLDED_EVERY_MS) {
+      folded = await readFolded(db, nowMs);
+      foldedReadAtMs = nowMs;
+    }
+    const { node } = options.origin();
+    open ??= await listOpenAlerts(db, node);
+    const view = viewAt(nowMs);
+    const found = conditionsIn(view, settings);
+    const isOpen = (condition: Condition) =>
+      open?.some(({ rule, subject }) => rule === condition.rule && subject === condition.subject);
+    for (const condition of found.filter((one) => !isOpen(one))) await begin(condition, nowMs);
+    const isStill = ({ rule, subject }: AlertRecord) =>
+      found.some((one) => one.rule === rule && one.subject === subject);
+    for (const alert of open.filter((one) => !isStill(one) && isOver(one, view, settings)))
+      await end(alert, nowMs);
+    if (nowMs - removedAtMs >= REMOVE_EVERY_MS) {
+      removedAtMs = nowMs;
+      await removeAlerts(db, nowMs - limits.keptMs);
+    }
+  }
+
+  /** Whoever changes settings changes the policy's revision with them, so a new snapshot says when to look. */
+  async function readSettings(): Promise<void> {
+    const snapshot = policy.snapshot();
+    if (snapshot === settingsOf) return;
+    settings = await readAlertSettings(db);
+    settingsOf = snapshot;
+  }
+
+  function viewAt(nowMs: number): View {
+    const snapshot = policy.snapshot();
+    const groups = [...snapshot.groups.values()];
+    for (const id of emptySince.keys()) if (!snapshot.groups.has(id)) emptySince.delete(id);
+    const reports = new Map([...snapshot.accounts.values()].map((one) => [one.id, pool.report(one)]));
+    for (const group of groups) noteEmpty(group, reports, nowMs);
+    const before = history.at(nowMs - settings.errorRate.overMs);
+    const latest = history.latest();
+    return {
+      nowMs,
+      startedAtMs,
+      accounts: [...reports].map(([id, report]) => {
+        return { id, name: snapshot.accounts.get(id)?.name ?? id, report };
+      }),
+      groups: groups.map(({ id, name, accounts }) => {
+        const emptySinceMs = emptySince.get(id) ?? null;
+        return { id, name, accountIds: accounts.map((account) => account.id), emptySinceMs };
+      }),
+      recent: { requests: latest.requests - before.requests, errors: latest.errors - before.errors },
+      spent: folded === null ? null : spentToday(folded, history),
+    };
+  }
+
+  function noteEmpty(
+    { id, accounts }: Group,
+    reports: ReadonlyMap<string, AccountReport>,
+    nowMs: number,
+  ): void {
+    const isEmpty =
+      accounts.length > 0 && accounts.every((account) => reports.get(account.id)?.condition !== "well");
+    if (!isEmpty) emptySince.delete(id);
+    else if (!emptySince.has(id)) emptySince.set(id, nowMs);
+  }
+
+  async function begin({ rule, subject, seenBy, message, details }: Condition, nowMs: number): Promise<void> {
+    const node = seenBy === "all" ? "" : options.origin().node;
+    const id = newId("alert");
+    const alert = { id, rule, subject, node, message, details, startedAtMs: nowMs, endedAtMs: null };
+    if (await openAlert(db, alert, deliveriesOf("firing", alert, nowMs))) {
+      log.warn("alert", { rule, message });
+      open?.push(alert);
+      // Another process tells it; whether it is over this one sees as well.
+    } else open = await listOpenAlerts(db, options.origin().node);
+  }
+
+  async function end(alert: AlertRecord, nowMs: number): Promise<void> {
+    const over = { ...alert, endedAtMs: nowMs };
+    const isFirst = await closeAlert(db, alert.id, nowMs, deliveriesOf("resolved", over, nowMs));
+    if (isFirst) log.info("alert_over", { rule: alert.rule, message: alert.message });
+    open = (open ?? []).filter(({ id }) => id !== alert.id);
+  }
+
+  function deliveriesOf(event: AlertEvent, alert: AlertRecord, nowMs: number): NewDelivery[] {
+    const body = bodyOf(event, alert, options.origin(), nowMs);
+    return settings.webhooks
+      .filter(({ enabled }) => enabled)
+      .map(({ name }) => ({ id: newId("dlv"), event, webhook: name, body }));
+  }
+
+  /** Beside the looks: a webhook that takes its time holds up none of them. */
+  function deliver(): void {
+    if (delivering !== null) {
+      hasMore = true;
+      return;
+    }
+    hasMore = false;
+    delivering = deliverDue({ ...sender, webhooks: settings.webhooks, retriesMs: limits.retriesMs })
+      .catch(complain)
+      .finally(() => {
+        delivering = null;
+        if (hasMore && !isStopped) deliver();
+      });
+  }
+
+  function complain(error: unknown): void {
+    log.warn("alerts_failed", { reason: error instanceof Error ? error.message : "unknown" });
+  }
+
+  function look(): Promise<void> {
+    queued ??= running.then(() => {
+      queued = null;
+      if (isStopped) return;
+      running = lookOnce().then(deliver, complain);
+      return running;
+    });
+    return queued;
+  }
+
+  const timer = setInterval(() => void look(), limits.lookMs);
+  timer.unref();
+  return {
+    look,
+    async test(name) {
+      const { webhooks } = await readAlertSettings(db);
+      const webhook = webhooks.find((one) => one.name === name);
+      if (webhook === undefined) return null;
+      const body = testBody(options.origin(), clock.nowMs());
+      return send({ ...sender, keyring }, webhook, newId("dlv"), body);
+    },
+    spentToday: () => (folded === null ? null : spentToday(folded, history)),
+    async stop() {
+      isStopped = true;
+      clearInterval(timer);
+      await queued;
+      await running;
+      await delivering;
+    },
+  };
+}

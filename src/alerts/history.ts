@@ -1,0 +1,39 @@
+/** What the counters said a while ago: one sample a look, for as long as any rule looks back. */
+
+import type { Traffic } from "../observe/traffic.ts";
+
+export interface Sample {
+  readonly atMs: number;
+  readonly requests: number;
+  readonly errors: number;
+  readonly costNano: number;
+}
+
+export interface History {
+  take(nowMs: number): void;
+  /** The last one that is not younger; the first of all where none is so old. */
+  at(atMs: number): Sample;
+  latest(): Sample;
+}
+
+export function openHistory(traffic: Traffic, keptMs: number, nowMs: number): History {
+  const samples: Sample[] = [sampleOf(traffic, nowMs)];
+  let latest = samples[0] ?? sampleOf(traffic, nowMs);
+  return {
+    take(atMs) {
+      latest = sampleOf(traffic, atMs);
+      samples.push(latest);
+      // One is left that is older, so that there is always something to compare with.
+      const tooOld = samples.findIndex((sample) => sample.atMs > atMs - keptMs) - 1;
+      if (tooOld > 0) samples.splice(0, tooOld);
+    },
+    at(atMs) {
+      return samples.findLast((sample) => sample.atMs <= atMs) ?? samples[0] ?? latest;
+    },
+    latest: () => latest,
+  };
+}
+
+function sampleOf({ requests, errors, costNano }: Traffic, atMs: number): Sample {
+  return { atMs, requests, errors, costNano };
+}

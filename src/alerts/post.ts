@@ -1,0 +1,77 @@
+/** One POST to a webhook: to an address that was checked, without redirects or proxies, within a deadline. */
+
+import { DialError, type Dialer, type Target } from "../upstreams/dial.ts";
+import type { HttpClient, HttpFailure } from "../upstreams/http/client.ts";
+
+export interface Postman {
+  dialer: Dialer;
+  http: HttpClient;
+  /** From dialling to the answer's head. */
+  timeoutMs: number;
+}
+
+export interface Letter {
+  url: string;
+  privateNetwork: boolean;
+  /** Names in lower case; values are printable ASCII. */
+  headers: Readonly<Record<string, string>>;
+  body: string;
+}
+
+/** `answer`: one phrase, fit for an administrator. The other side's text is not repeated. */
+export interface Posted {
+  ok: boolean;
+  answer: string;
+}
+
+export async function post({ dialer, http, timeoutMs }: Postman, letter: Letter): Promise<Posted> {
+  const url = new URL(letter.url);
+  let target: Target;
+  try {
+    target = await dialer.resolve(url.origin, letter.privateNetwork);
+  } catch (error) {
+    if (!(error instanceof DialError)) throw error;
+    return { ok: false, answer: DIAL_ANSWERS[error.reason] };
+  }
+  const lines = Object.entries(letter.headers).map(([name, value]) => `${name}: ${value}\r\n`);
+  const bytes = new TextEncoder().encode(letter.body);
+  return new Promise((resolve) => {
+    const end = (posted: Posted) => {
+      clearTimeout(late);
+      exchange.abort();
+      resolve(posted);
+    };
+    const exchange = http.send(
+      {
+        target,
+        method: "POST",
+        path: url.pathname + url.search,
+        headers: `content-type: application/json\r\n${lines.join("")}`,
+        body: [{ bytes, start: 0, end: bytes.length }],
+      },
+      {
+        // What it says beside its status is nobody's concern.
+        head: (status) => end({ ok: status >= 200 && status < 300, answer: `HTTP ${status}` }),
+        data() {},
+        end() {},
+        failed: ({ kind }) => end({ ok: false, answer: ANSWERS[kind] }),
+      },
+    );
+    const late = setTimeout(() => end({ ok: false, answer: "no answer in time" }), timeoutMs);
+  });
+}
+
+const ANSWERS: Readonly<Record<HttpFailure["kind"], string>> = {
+  refused: "nobody listens there",
+  tls: "its certificate is not trusted",
+  connect_timeout: "no connection in time",
+  reset: "the connection broke",
+  bad_http: "what answered is not HTTP",
+};
+
+const DIAL_ANSWERS: Readonly<Record<DialError["reason"], string>> = {
+  bad_url: "the address is not valid",
+  forbidden_address: "the address is in a private network, which only the configuration file can allow",
+  dns_failed: "its host name could not be looked up",
+  dns_timeout: "its host name could not be looked up in time",
+};

@@ -1,0 +1,38 @@
+/**
+ * What was used today, by its prices: as the roll-up by day was last folded, which is of all processes, and what this
+ * one has counted since. It may be off by what others did in the last minute.
+ */
+
+import type { Db } from "../store/db.ts";
+import { usageSeries } from "../store/usage-charts.ts";
+import { DAY_MS, dayOf, readFoldState } from "../store/usage-day.ts";
+import type { History } from "./history.ts";
+
+export interface SpentToday {
+  dayMs: number;
+  nano: number;
+}
+
+export interface Folded {
+  dayMs: number;
+  foldedAtMs: number;
+  nano: number;
+}
+
+export async function readFolded(db: Db, nowMs: number): Promise<Folded> {
+  const dayMs = dayOf(nowMs);
+  const { foldedAtMs } = await readFoldState(db);
+  const [point] = await usageSeries(db, {
+    scope: { kind: "all" },
+    fromMs: dayMs,
+    toMs: dayMs + DAY_MS,
+    granularity: "day",
+    by: "total",
+  });
+  return { dayMs, foldedAtMs, nano: Number(point?.costNano ?? 0n) };
+}
+
+export function spentToday({ dayMs, foldedAtMs, nano }: Folded, history: History): SpentToday {
+  const since = history.at(Math.max(foldedAtMs, dayMs));
+  return { dayMs, nano: nano + history.latest().costNano - since.costNano };
+}

@@ -1,0 +1,134 @@
+import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import { randomBytes } from "node:crypto";
+import { type SmtpServer, startSmtpServer } from "../../test/smtp-server.ts";
+import { systemClock } from "../clock.ts";
+import type { SmtpRecord } from "../records.ts";
+import { SMTP_PASSWORD_BINDING, seal } from "../secrets/seal.ts";
+import { type Db, openDb } from "../store/db.ts";
+import { migrate } from "../store/migrate.ts";
+import { writeSmtp } from "../store/smtp.ts";
+import { openDialer } from "../upstreams/dial.ts";
+import { MailRefused, openMail } from "./mail.ts";
+
+const key = randomBytes(32);
+const keyring = { activeKid: "k1", get: (kid: string) => (kid === "k1" ? key : null) };
+const dialer = openDialer({ clock: systemClock, lookupTimeoutMs: 2_000, cacheMs: 30_000 });
+const MESSAGE = { to: "ada@example.com", subject: "Grüße", text: "A line.\n.\nÄnother line." };
+
+let db: Db;
+let server: SmtpServer | null = null;
+beforeEach(async () => {
+  db = await openDb("sqlite::memory:");
+  await migrate(db);
+});
+afterEach(async () => {
+  await server?.stop();
+  server = null;
+  await db.close();
+});
+
+async function mailBy(change: Partial<SmtpRecord> & { port: number }) {
+  await writeSmtp(db, {
+    host: "127.0.0.1",
+    security: "none",
+    user: null,
+    sealedPassword: null,
+    from: "Gateway <gateway@example.com>",
+    privateNetwork: true,
+    ...change,
+  });
+  const mail = await openMail({ db, keyring, dialer, timeoutMs: 500 });
+  if (mail === null) throw new Error("mail is configured");
+  return mail;
+}
+
+async function refusal(sending: Promise<void>): Promise<string> {
+  const error = await sending.then(
+    () => null,
+    (thrown: unknown) => thrown,
+  );
+  expect(error).toBeInstanceOf(MailRefused);
+  return error instanceof Error ? error.message : "";
+}
+
+const sealed = (password: string) => seal(keyring, SMTP_PASSWORD_BINDING, password);
+
+describe("mail", () => {
+  test("is null until somebody has said how it is sent", async () => {
+    expect(await openMail({ db, keyring, dialer, timeoutMs: 500 })).toBeNull();
+  });
+
+  test("arrives with its sender, its recipient and its text, signed in", async () => {
+    server = await startSmtpServer({ login: { user: "gw", password: "s3cret-pass" } });
+    const mail = await mailBy({ port: server.port, user: "gw", sealedPassword: sealed("s3cret-pass") });
+    await mail.send(MESSAGE);
+    expect(server.mails[0]).toMatchObject({
+      from: "gateway@example.com",
+      to: ["ada@example.com"],
+      user: "gw",
+    });
+    expect(await server.textTo("ada@example.com")).toBe("A line.\r\n.\r\nÄnother line.");
+  });
+
+  test("goes to one recipient, whatever is written into the address", async () => {
+    server = await startSmtpServer();
+    const mail = await mailBy({ port: server.port });
+    await mail.send({ ...MESSAGE, to: "ada@example.com, eve@example.com" }).catch(() => {});
+    await mail
+      .send({
+        ...MESSAGE,
+        to: "ada@example.com\r\nBcc: eve@example.com",
+        subject: "a\r\nBcc: eve@example.com",
+      })
+      .catch(() => {});
+    expect(server.mails.flatMap(({ to }) => to)).not.toContain("eve@example.com");
+    expect(server.mails.filter(({ raw }) => /^bcc:/im.test(raw))).toEqual([]);
+  });
+
+  test("says that the password is wrong, and not what it is", async () => {
+    server = await startSmtpServer({ login: { user: "gw", password: "right" } });
+    const mail = await mailBy({ port: server.port, user: "gw", sealedPassword: sealed("wr0ng-canary") });
+    const message = await refusal(mail.send(MESSAGE));
+    expect(message).toContain("The mail server refused the user name or the password.");
+    expect(message).not.toContain("canary");
+  });
+
+  test("repeats why a recipient was refused", async () => {
+    server = await startSmtpServer({ refuseRecipients: "550 no such mailbox here" });
+    const mail = await mailBy({ port: server.port });
+    expect(await refusal(mail.send(MESSAGE))).toContain("550 no such mailbox here");
+  });
+
+  test("gives up on a server that says nothing", async () => {
+    server = await startSmtpServer({ silent: true });
+    const mail = await mailBy({ port: server.port });
+    expect(await refusal(mail.send(MESSAGE))).toContain("did not answer in time");
+  });
+
+  test("says that nobody listens", async () => {
+    server = await startSmtpServer();
+    const { port } = server;
+    await server.stop();
+    server = null;
+    expect(await refusal((await mailBy({ port })).send(MESSAGE))).toContain("could not be reached");
+  });
+
+  test("sends nothing in the clear where STARTTLS is wanted and not offered", async () => {
+    server = await startSmtpServer({ login: { user: "gw", password: "right" } });
+    const mail = await mailBy({
+      port: server.port,
+      security: "starttls",
+      user: "gw",
+      sealedPassword: sealed("right"),
+    });
+    await refusal(mail.send(MESSAGE));
+    expect(server.mails).toEqual([]);
+  });
+
+  test("dials no private address that the file has not allowed", async () => {
+    server = await startSmtpServer();
+    const mail = await mailBy({ port: server.port, privateNetwork: false });
+    expect(await refusal(mail.send(MESSAGE))).toContain("smtp.private_network");
+    expect(server.mails).toEqual([]);
+  });
+});

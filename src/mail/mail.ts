@@ -1,0 +1,134 @@
+/**
+ * Mail by the operator's own server. The address that is dialled was checked as those of upstreams are, every step has
+ * a deadline, and what goes wrong is said in a sentence without secrets.
+ */
+
+import type { Transporter } from "nodemailer";
+import type { SmtpRecord } from "../records.ts";
+import type { Keyring } from "../secrets/keyring.ts";
+import { SealError, SMTP_PASSWORD_BINDING, unseal } from "../secrets/seal.ts";
+import type { Db } from "../store/db.ts";
+import { readSmtp } from "../store/smtp.ts";
+import { DialError, type Dialer } from "../upstreams/dial.ts";
+
+export interface MailMessage {
+  to: string;
+  subject: string;
+  /** Plain text. */
+  text: string;
+}
+
+export interface Mail {
+  /** Resolves when the server has taken it; rejects with `MailRefused`. */
+  send(message: MailMessage): Promise<void>;
+}
+
+/** A mail that was not sent. The message is fit for an administrator: no password, no content. */
+export class MailRefused extends Error {
+  override readonly name = "MailRefused";
+}
+
+export interface MailOptions {
+  db: Db;
+  keyring: Keyring;
+  dialer: Dialer;
+  /** For each step of the conversation. */
+  timeoutMs: number;
+}
+
+/** Null while nobody has said how mail is sent. Asked at each use, for settings change while the server runs. */
+export async function openMail({ db, keyring, dialer, timeoutMs }: MailOptions): Promise<Mail | null> {
+  const smtp = await readSmtp(db);
+  if (smtp === null) return null;
+  return {
+    async send({ to, subject, text }) {
+      const transport = await connect(smtp, keyring, dialer, timeoutMs);
+      try {
+        await transport.sendMail({ from: smtp.from, to: { name: "", address: to }, subject, text });
+      } catch (error) {
+        throw new MailRefused(`${sayWhy(error)} (${smtp.host}, port ${smtp.port})`);
+      } finally {
+        transport.close();
+      }
+    },
+  };
+}
+
+async function connect(
+  smtp: SmtpRecord,
+  keyring: Keyring,
+  dialer: Dialer,
+  timeoutMs: number,
+): Promise<Transporter> {
+  const { host, port, security, user } = smtp;
+  // Read with the first letter: most processes never write one, and all of them should start quickly.
+  const { createTransport } = await import("nodemailer");
+  return createTransport({
+    host: await addressOf(smtp, dialer),
+    port,
+    // The certificate is the name's, not the address's.
+    servername: host,
+    secure: security === "tls",
+    requireTLS: security === "starttls",
+    ignoreTLS: security === "none",
+    ...(user === null ? {} : { auth: { user, pass: passwordOf(smtp, keyring) } }),
+    connectionTimeout: timeoutMs,
+    greetingTimeout: timeoutMs,
+    socketTimeout: timeoutMs,
+    dnsTimeout: timeoutMs,
+    disableFileAccess: true,
+    disableUrlAccess: true,
+  });
+}
+
+/** The very address that was checked: a second lookup could answer differently. */
+async function addressOf({ host, port, privateNetwork }: SmtpRecord, dialer: Dialer): Promise<string> {
+  const named = host.includes(":") ? `[${host}]` : host;
+  try {
+    const { origin } = await dialer.resolve(`https://${named}:${port}`, privateNetwork);
+    return new URL(origin).hostname.replace(/^\[(.*)\]$/, "$1");
+  } catch (error) {
+    if (!(error instanceof DialError)) throw error;
+    throw new MailRefused(
+      error.reason === "forbidden_address"
+        ? `The mail server ${host} is in a private network. Only the configuration file can allow that, by smtp.private_network.`
+        : `The mail server's name ${host} could not be looked up. Check it.`,
+    );
+  }
+}
+
+function passwordOf({ sealedPassword }: SmtpRecord, keyring: Keyring): string {
+  try {
+    return sealedPassword === null ? "" : unseal(keyring, SMTP_PASSWORD_BINDING, sealedPassword);
+  } catch (error) {
+    throw error instanceof SealError
+      ? new MailRefused("The stored password of the mail server cannot be opened. Enter it again.")
+      : error;
+  }
+}
+
+const REASONS: Readonly<Record<string, string>> = {
+  ETIMEDOUT: "The mail server did not answer in time.",
+  ECONNECTION: "The mail server closed the connection.",
+  ESOCKET: "The mail server could not be reached.",
+  ETLS: "No trusted connection to the mail server came to be: check `security`, the port and its certificate.",
+  EAUTH: "The mail server refused the user name or the password.",
+  ENOAUTH: "The mail server wants somebody to sign in, and no user is set.",
+  EPROTOCOL: "What answered does not speak SMTP.",
+};
+
+/** A server's own words help where it refuses a sender, a recipient or a message. */
+function sayWhy(error: unknown): string {
+  if (!(error instanceof Error)) return "The mail could not be sent.";
+  const code = "code" in error && typeof error.code === "string" ? error.code : "";
+  const known = REASONS[code];
+  if (known !== undefined) return isTlsFault(error) ? (REASONS.ETLS ?? known) : known;
+  const answer = "response" in error && typeof error.response === "string" ? error.response : null;
+  if (answer === null) return "The mail could not be sent.";
+  return `The mail server refused it: ${answer.replace(/[\p{C}\s]+/gu, " ").slice(0, 200)}`;
+}
+
+/** The library counts a certificate that nobody trusts as a fault of the socket. */
+function isTlsFault({ message }: Error): boolean {
+  return /certificate|self.signed|altname|TLS|SSL|wrong version/i.test(message);
+}
