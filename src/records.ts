@@ -108,6 +108,8 @@ export interface AccountRecord {
   /** AES-256-GCM, bound to this row; null when the upstream needs none. */
   sealedCredential: string | null;
   interfaces: Interface[];
+  /** Its `/responses` accepts WebSocket. */
+  websocket: boolean;
   /** Azure only: the dated API to ask for; null asks for its undated v1 API. */
   apiVersion: string | null;
   /** Loopback and private addresses may be dialled. Only the configuration file can say so. */
@@ -124,6 +126,10 @@ export interface AccountRecord {
 
 export type OnDisconnect = "cancel" | "drain";
 
+/** Who may make keys in a group: whoever has an account here, or those it is open to by name. */
+export const GROUP_ACCESS = ["everyone", "members"] as const;
+export type GroupAccess = (typeof GROUP_ACCESS)[number];
+
 /** What one API key is assigned to: it grants models, accounts and interfaces. */
 export interface GroupRecord {
   id: string;
@@ -133,8 +139,11 @@ export interface GroupRecord {
   models: string[];
   /** Account ids (rows of `pool`), in the operator's order. */
   accounts: string[];
+  access: GroupAccess;
   billing: GroupBilling;
   onDisconnect: OnDisconnect;
+  /** Its keys may use Responses over WebSocket. */
+  websocket: boolean;
   /** For each key on its own. */
   limits: CallerLimits;
   /** For all its keys together. */
@@ -168,13 +177,20 @@ export const NO_BILLING: GroupBilling = {
 
 export type Role = "admin" | "user";
 
+export const USER_STATUSES = ["active", "disabled"] as const;
+export type UserStatus = (typeof USER_STATUSES)[number];
+
 export interface UserRecord {
   id: string;
   email: string;
   role: Role;
+  /** Nobody disabled signs in, and their keys and tokens open nothing. */
+  status: UserStatus;
   passwordHash: string | null;
   /** For all keys of this user together. */
   limits: CallerLimits;
+  /** Ids of groups it is a member of (rows of `grp_member`), in the operator's order. */
+  groups: readonly string[];
   createdAtMs: number;
 }
 
@@ -239,9 +255,27 @@ export interface SubscriptionRecord {
   createdAtMs: number;
 }
 
+/** What a key's secret was before it was rotated. */
+export interface FormerSecret {
+  digest: string;
+  last4: string;
+  /** The key can be used with it up to then. */
+  worksUntilMs: number;
+}
+
 /** A key together with what its user may use, which counts for all keys of that user. */
 export interface KeyOfUser extends KeyRecord {
   userLimits: CallerLimits;
+  /** Those that still worked when it was read. */
+  formerSecrets: readonly Pick<FormerSecret, "digest" | "worksUntilMs">[];
+}
+
+/** One field of a thing that was changed, as an operator reads it. Never a secret. */
+export interface FieldChange {
+  field: string;
+  /** Null where there was, or will be, nothing. */
+  from: string | null;
+  to: string | null;
 }
 
 export interface PolicyRecords {
@@ -251,3 +285,50 @@ export interface PolicyRecords {
   /** Entries that replace those of the bundled price list. */
   priceList?: PriceList | null;
 }
+
+/** Who may make an account here: anybody, whoever was invited, or nobody. */
+export const REGISTRATIONS = ["open", "invite", "closed"] as const;
+export type Registration = (typeof REGISTRATIONS)[number];
+
+/** TLS from the first byte, TLS asked for before anything is said, or none. */
+export const SMTP_SECURITY = ["tls", "starttls", "none"] as const;
+export type SmtpSecurity = (typeof SMTP_SECURITY)[number];
+
+export interface SmtpRecord {
+  host: string;
+  port: number;
+  security: SmtpSecurity;
+  user: string | null;
+  sealedPassword: string | null;
+  from: string;
+  /** A loopback or private address may be dialled. Only the configuration file can say so. */
+  privateNetwork: boolean;
+}
+
+/** Where alerts are posted to. */
+export interface WebhookRecord {
+  name: string;
+  url: string;
+  /** What deliveries are signed with; null: they are not signed. */
+  sealedSecret: string | null;
+  privateNetwork: boolean;
+  enabled: boolean;
+}
+
+export interface AlertsRecord {
+  webhooks: WebhookRecord[];
+  accountParked: { enabled: boolean };
+  /** No account of a group can be asked, for so long. */
+  poolEmpty: { enabled: boolean; forMs: number };
+  /** USD as a decimal string, over a day of UTC. */
+  spend: { enabled: boolean; usdPerDay: string };
+  errorRate: { enabled: boolean; percent: number; overMs: number; requestsMin: number };
+}
+
+export const DEFAULT_ALERTS: AlertsRecord = {
+  webhooks: [],
+  accountParked: { enabled: true },
+  poolEmpty: { enabled: true, forMs: 60_000 },
+  spend: { enabled: false, usdPerDay: "100" },
+  errorRate: { enabled: true, percent: 20, overMs: 300_000, requestsMin: 20 },
+};

@@ -1,6 +1,7 @@
 /** Proves that the books agree with each other, or names what does not. */
 
 import type { Log } from "../observe/log.ts";
+import { type AuditBreak, verifyAudit } from "../store/audit.ts";
 import {
   type BookCounts,
   type Contradiction,
@@ -26,6 +27,8 @@ export interface AuditReport {
   /** At most `findingsMax` a check. */
   findings: AuditFinding[];
   counts: BookCounts;
+  /** The log of changes: how long it is, and the hash of its end. Whoever keeps that can prove the log later. */
+  changes: { entries: number; head: string };
 }
 
 export interface AuditOptions {
@@ -58,14 +61,27 @@ export async function audit(db: Db, { nowMs, holdLeaseMs, findingsMax }: AuditOp
         ought: `used ${ought.usedNano} held ${ought.heldNano}`,
       })),
     );
-    return { findings, counts: await countBooks(tx) };
+    const chain = await verifyAudit(tx, findingsMax);
+    add("changes", chain.broken.map(contradictionOf));
+    return {
+      findings,
+      counts: await countBooks(tx),
+      changes: { entries: chain.rows, head: chain.head },
+    };
   });
+}
+
+function contradictionOf({ seq, kind }: AuditBreak): Contradiction {
+  return { subject: `entry ${seq}`, is: kind, ought: "as it was written" };
 }
 
 const LOGGED_MAX = 20;
 
-export function logAudit(log: Log, { findings, counts }: AuditReport): void {
-  if (findings.length === 0) log.info("audit_passed", { ...counts });
+export function logAudit(log: Log, { findings, counts, changes }: AuditReport): void {
+  // The end of the chain stands in the log too, where whoever changes the store does not reach it.
+  if (findings.length === 0) {
+    log.info("audit_passed", { ...counts, changes: changes.entries, changes_head: changes.head });
+  }
   for (const { check, subject, is, ought } of findings.slice(0, LOGGED_MAX)) {
     log.error("audit_failed", { check, subject, is, ought, findings: findings.length });
   }

@@ -26,7 +26,9 @@ async function deskOn(db: Db, atMs = NOW_MS): Promise<MoneyDesk> {
       id,
       email: `${id}@example.com`,
       role: "user",
+      status: "active",
       passwordHash: null,
+      groups: [],
       limits: NO_LIMITS,
       createdAtMs: 1,
     });

@@ -26,7 +26,9 @@ async function grant(db: Db, id: string, changes: Partial<SubscriptionRecord> = 
     id: userId,
     email: `${userId}@example.com`,
     role: "user",
+    status: "active",
     passwordHash: null,
+    groups: [],
     limits: NO_LIMITS,
     createdAtMs: 0,
   });

@@ -6,14 +6,17 @@ import { NO_LIMITS } from "../records.ts";
 import { openDigester } from "../secrets/api-key.ts";
 import type { Db } from "../store/db.ts";
 import { findEntry } from "../store/ledger.ts";
-import { listRedeemBatches } from "../store/redeem-codes.ts";
+import { deletePlan, putPlan } from "../store/plans.ts";
+import { type BatchCursor, listRedeemBatches, listRedeemCodes } from "../store/redeem-codes.ts";
 import { putUser } from "../store/users.ts";
 import { readWallet } from "../store/wallets.ts";
-import { type BatchOrder, type CodeDesk, createCodes, redeem, voidBatch } from "./redeem.ts";
+import { type BatchOrder, type CodeDesk, createCodes, redeem, voidBatch, voidCode } from "./redeem.ts";
 import { MoneyRefused } from "./refused.ts";
 
 const NOW_MS = 1_794_000_000_000;
-const BATCH = { name: "spring", count: 3, amountNano: parseUsd("5"), expiresAtMs: null, actor: "cli:ada" };
+const FIVE = { kind: "money", amountNano: parseUsd("5") } as const;
+const BATCH = { name: "spring", count: 3, worth: FIVE, expiresAtMs: null, actor: "cli:ada" };
+const DAY_MS = 86_400_000;
 
 async function deskOn(db: Db): Promise<CodeDesk> {
   for (const id of ["u1", "u2"]) {
@@ -21,7 +24,9 @@ async function deskOn(db: Db): Promise<CodeDesk> {
       id,
       email: `${id}@example.com`,
       role: "user",
+      status: "active",
       passwordHash: null,
+      groups: [],
       limits: NO_LIMITS,
       createdAtMs: 1,
     });
@@ -43,7 +48,9 @@ eachEngine(({ open }) => {
     const desk = await deskOn(await open());
     const code = first(await createCodes(desk, BATCH));
     const typed = code.toLowerCase().replaceAll("-", " ");
-    const { entry, wallet } = await redeem(desk, { userId: "u1", code: typed, actor: "user:u1" });
+    const redeemed = await redeem(desk, { userId: "u1", code: typed, actor: "user:u1" });
+    if (redeemed.kind !== "money") throw new Error("it is worth money");
+    const { entry, wallet } = redeemed;
     expect(wallet.balanceNano).toBe(parseUsd("5"));
     expect(entry).toMatchObject({ kind: "redeem", debit: "promo", credit: "user:u1", actor: "user:u1" });
     expect(entry.id).toMatch(/^redeem:[A-Za-z0-9_-]{43}$/);
@@ -104,7 +111,8 @@ eachEngine(({ open }) => {
     const [one = "", two = ""] = await createCodes(desk, BATCH);
     await createCodes(at(desk, NOW_MS + 1), { ...BATCH, name: "later", expiresAtMs: NOW_MS + 50 });
     await redeem(desk, { userId: "u1", code: one, actor: "u1" });
-    const batches = (nowMs: number) => listRedeemBatches(desk.db, nowMs);
+    const batches = async (nowMs: number) =>
+      (await listRedeemBatches(desk.db, nowMs, { after: null, limit: 10 })).batches;
     const { count: codes, actor: createdBy, ...same } = { ...BATCH, voided: 0 };
     expect(await batches(NOW_MS + 2)).toEqual([
       {
@@ -136,6 +144,68 @@ eachEngine(({ open }) => {
     expect(await made({ name: "a", count: 0 })).toBe("bad_batch");
     expect(await made({ name: "a", count: 10_001 })).toBe("bad_batch");
     expect(await made({ name: "a", expiresAtMs: NOW_MS })).toBe("bad_batch");
-    expect(await made({ name: "a", amountNano: 0n })).toBe("bad_amount");
+    expect(await made({ name: "a", worth: { kind: "money", amountNano: 0n } })).toBe("bad_amount");
+    expect(await made({ name: "a", worth: { kind: "plan", plan: "nope", days: 30 } })).toBe("bad_batch");
+    expect(await made({ name: "a", worth: { kind: "plan", plan: "pro", days: 0 } })).toBe("bad_batch");
+  });
+
+  test("a code may be worth a plan, and a second one goes on where the first ends", async () => {
+    const desk = await deskOn(await open());
+    let made = 0;
+    const counting = { ...desk, newId: (prefix: string) => `${prefix}_${++made}` };
+    await putPlan(desk.db, {
+      id: "p1",
+      name: "pro",
+      timeZone: "UTC",
+      windows: [{ per: "day", usd: "5", counted: "calendar" }],
+      createdAtMs: 1,
+    });
+    const worth = { kind: "plan", plan: "pro", days: 30 } as const;
+    const [one = "", two = ""] = await createCodes(counting, { ...BATCH, worth });
+    const redeemFor = async (code: string) => {
+      const redeemed = await redeem(counting, { userId: "u1", code, actor: "user:u1" });
+      if (redeemed.kind !== "plan") throw new Error("it is worth a plan");
+      return redeemed;
+    };
+    const first = await redeemFor(one);
+    expect(first).toMatchObject({ plan: "pro", wallet: { balanceNano: 0n } });
+    expect(first.subscription).toMatchObject({ startsAtMs: NOW_MS, endsAtMs: NOW_MS + 30 * DAY_MS });
+    const second = await redeemFor(two);
+    expect(second.subscription).toMatchObject({
+      startsAtMs: NOW_MS + 30 * DAY_MS,
+      endsAtMs: NOW_MS + 60 * DAY_MS,
+    });
+    expect(await outcome(redeem(counting, { userId: "u2", code: one, actor: "user:u2" }))).toBe("code_used");
+    expect(deletePlan(desk.db, "p1")).rejects.toThrow("still has subscription");
+  });
+
+  test("one code of a batch can be withdrawn, and codes are listed page by page", async () => {
+    const desk = await deskOn(await open());
+    const codes = await createCodes(desk, BATCH);
+    const page = (after: string | null) => listRedeemCodes(desk.db, "spring", { after, limit: 2 });
+    const top = await page(null);
+    const rest = await page(top.next);
+    expect([...top.codes, ...rest.codes].map(({ hint }) => hint).toSorted()).toEqual(
+      codes.map((code) => code.slice(0, 4)).toSorted(),
+    );
+    expect(rest.next).toBeNull();
+    const digest = top.codes[0]?.digest ?? "";
+    expect(await voidCode(desk, "spring", digest)).toBe(true);
+    expect(await voidCode(desk, "spring", digest)).toBe(false);
+    expect(await voidBatch(desk, "spring")).toBe(2);
+  });
+
+  test("batches are listed newest first, page by page", async () => {
+    const desk = await deskOn(await open());
+    for (const [i, name] of ["a", "b", "c"].entries())
+      await createCodes(at(desk, NOW_MS + i), { ...BATCH, name });
+    const names: string[] = [];
+    let after: BatchCursor | null = null;
+    do {
+      const page = await listRedeemBatches(desk.db, NOW_MS, { after, limit: 2 });
+      names.push(...page.batches.map(({ name }) => name));
+      after = page.next;
+    } while (after !== null);
+    expect(names).toEqual(["c", "b", "a"]);
   });
 });

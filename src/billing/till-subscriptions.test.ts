@@ -37,7 +37,9 @@ async function someone(db: Db): Promise<void> {
     id: "u1",
     email: "u1@example.com",
     role: "user",
+    status: "active",
     passwordHash: null,
+    groups: [],
     limits: NO_LIMITS,
     createdAtMs: 0,
   });

@@ -22,6 +22,16 @@ export function accountCredentialBinding(accountId: string): string {
   return `account|${accountId}|credential`;
 }
 
+export function totpBinding(userId: string): string {
+  return `app_user|${userId}|totp`;
+}
+
+export const SMTP_PASSWORD_BINDING = "setting|smtp|password";
+
+export function webhookSecretBinding(name: string): string {
+  return `setting|alerts|${name}|secret`;
+}
+
 export function seal(
   keyring: Keyring,
   binding: string,

@@ -7,8 +7,8 @@ import { flag, integer, interfaces, oneOf, text, textMap, textOrNull } from "./r
 
 export async function listAccounts(db: Db): Promise<AccountRecord[]> {
   const rows = await db.sql`
-    SELECT id, name, kind, base_url, sealed_credential, interfaces, api_version, private_network, priority, weight,
-      models, limits, enabled, created_at_ms
+    SELECT id, name, kind, base_url, sealed_credential, interfaces, websocket, api_version, private_network, priority,
+      weight, models, limits, enabled, created_at_ms
     FROM account ORDER BY created_at_ms, id`;
   return rows.map(toAccount);
 }
@@ -19,15 +19,15 @@ export async function putAccount(db: Db, account: AccountRecord): Promise<void> 
     await orDuplicate(
       `Another account is named "${account.name}" already.`,
       tx.sql`
-        INSERT INTO account (id, name, kind, base_url, sealed_credential, interfaces, api_version, private_network,
-          priority, weight, models, limits, enabled, created_at_ms)
+        INSERT INTO account (id, name, kind, base_url, sealed_credential, interfaces, websocket, api_version,
+          private_network, priority, weight, models, limits, enabled, created_at_ms)
         VALUES (${account.id}, ${account.name}, ${account.kind}, ${account.baseUrl}, ${account.sealedCredential},
-          ${JSON.stringify(account.interfaces)}, ${account.apiVersion}, ${Number(account.privateNetwork)},
-          ${account.priority}, ${account.weight}, ${JSON.stringify(account.models)},
+          ${JSON.stringify(account.interfaces)}, ${Number(account.websocket)}, ${account.apiVersion},
+          ${Number(account.privateNetwork)}, ${account.priority}, ${account.weight}, ${JSON.stringify(account.models)},
           ${rateLimitsText(account.limits)}, ${Number(account.enabled)}, ${account.createdAtMs})
         ON CONFLICT (id) DO UPDATE SET name = excluded.name, kind = excluded.kind, base_url = excluded.base_url,
           sealed_credential = excluded.sealed_credential, interfaces = excluded.interfaces,
-          api_version = excluded.api_version, private_network = excluded.private_network,
+          websocket = excluded.websocket, api_version = excluded.api_version, private_network = excluded.private_network,
           priority = excluded.priority, weight = excluded.weight, models = excluded.models,
           limits = excluded.limits, enabled = excluded.enabled, created_at_ms = excluded.created_at_ms`,
     );
@@ -61,6 +61,7 @@ function toAccount(row: Row): AccountRecord {
     baseUrl: text(row, "base_url"),
     sealedCredential: textOrNull(row, "sealed_credential"),
     interfaces: interfaces(row, "interfaces"),
+    websocket: flag(row, "websocket"),
     apiVersion: textOrNull(row, "api_version"),
     privateNetwork: flag(row, "private_network"),
     priority: integer(row, "priority"),

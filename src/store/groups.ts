@@ -1,12 +1,12 @@
 import { z } from "zod";
-import { CHARGES, type GroupBilling, type GroupRecord, type OnDisconnect } from "../records.ts";
+import { CHARGES, GROUP_ACCESS, type GroupBilling, type GroupRecord, type OnDisconnect } from "../records.ts";
 import { enumerate, orDuplicate, StoreConflict } from "./conflict.ts";
 import { type Db, type Row, snapshot, transaction } from "./db.ts";
 import { insertRows } from "./insert-rows.ts";
 import { callerLimits, callerLimitsText } from "./limits-column.ts";
 import { priceForm } from "./price-column.ts";
 import { bumpPolicyRevision } from "./revisions.ts";
-import { integer, interfaces, json, oneOf, text } from "./row.ts";
+import { flag, integer, interfaces, json, oneOf, text } from "./row.ts";
 
 /** Rows of an earlier version lack what came later. */
 const billingForm: z.ZodType<GroupBilling> = z.object({
@@ -22,7 +22,7 @@ const ON_DISCONNECT: readonly OnDisconnect[] = ["cancel", "drain"];
 export async function listGroups(db: Db): Promise<GroupRecord[]> {
   return snapshot(db, async (tx) => {
     const rows = await tx.sql`
-      SELECT id, name, interfaces, billing, on_disconnect, limits, group_limits, queue, created_at_ms
+      SELECT id, name, interfaces, access, billing, on_disconnect, websocket, limits, group_limits, queue, created_at_ms
       FROM grp ORDER BY created_at_ms, id`;
     const models = byGroup(
       await tx.sql`SELECT group_id, model_id AS member FROM publication ORDER BY group_id, position`,
@@ -43,15 +43,18 @@ export async function putGroup(db: Db, group: GroupRecord): Promise<void> {
     await orDuplicate(
       `Another group is named "${group.name}" already.`,
       tx.sql`
-        INSERT INTO grp (id, name, interfaces, billing, on_disconnect, limits, group_limits, queue, created_at_ms)
-        VALUES (${group.id}, ${group.name}, ${JSON.stringify(group.interfaces)},
-          ${JSON.stringify(group.billing)}, ${group.onDisconnect}, ${callerLimitsText(group.limits)},
-          ${callerLimitsText(group.groupLimits)}, ${JSON.stringify(group.queue)}, ${group.createdAtMs})
+        INSERT INTO grp (id, name, interfaces, access, billing, on_disconnect, websocket, limits, group_limits, queue,
+          created_at_ms)
+        VALUES (${group.id}, ${group.name}, ${JSON.stringify(group.interfaces)}, ${group.access},
+          ${JSON.stringify(group.billing)}, ${group.onDisconnect}, ${Number(group.websocket)},
+          ${callerLimitsText(group.limits)}, ${callerLimitsText(group.groupLimits)}, ${JSON.stringify(group.queue)},
+          ${group.createdAtMs})
         ON CONFLICT (id) DO UPDATE SET name = excluded.name, interfaces = excluded.interfaces,
-          billing = excluded.billing, on_disconnect = excluded.on_disconnect, limits = excluded.limits,
-          group_limits = excluded.group_limits, queue = excluded.queue, created_at_ms = excluded.created_at_ms`,
+          access = excluded.access, billing = excluded.billing, on_disconnect = excluded.on_disconnect,
+          websocket = excluded.websocket, limits = excluded.limits, group_limits = excluded.group_limits,
+          queue = excluded.queue, created_at_ms = excluded.created_at_ms`,
     );
-    await deleteMembers(tx, group.id);
+    await deleteOffer(tx, group.id);
     const twice = `The group "${group.name}" names a model or an account twice.`;
     const publications = group.models.map((id, position) => [group.id, id, position]);
     await orDuplicate(
@@ -73,13 +76,14 @@ export async function deleteGroup(db: Db, id: string): Promise<boolean> {
       const names = keys.map((row) => text(row, "name"));
       throw new StoreConflict("referenced", `The group "${id}" still has ${enumerate("key", names)}.`);
     }
-    await deleteMembers(tx, id);
+    await deleteOffer(tx, id);
+    await tx.sql`DELETE FROM grp_member WHERE group_id = ${id}`;
     const deleted = await tx.sql`DELETE FROM grp WHERE id = ${id} RETURNING id`;
     return deleted.length > 0;
   });
 }
 
-async function deleteMembers(tx: Db, groupId: string): Promise<void> {
+async function deleteOffer(tx: Db, groupId: string): Promise<void> {
   await tx.sql`DELETE FROM publication WHERE group_id = ${groupId}`;
   await tx.sql`DELETE FROM pool WHERE group_id = ${groupId}`;
 }
@@ -123,8 +127,10 @@ function toGroup(
     interfaces: interfaces(row, "interfaces"),
     models: models.get(id) ?? [],
     accounts: accounts.get(id) ?? [],
+    access: oneOf(row, "access", GROUP_ACCESS),
     billing: json(row, "billing", billingForm),
     onDisconnect: oneOf(row, "on_disconnect", ON_DISCONNECT),
+    websocket: flag(row, "websocket"),
     limits: callerLimits(row, "limits"),
     groupLimits: callerLimits(row, "group_limits"),
     queue: json(row, "queue", queueForm),

@@ -129,6 +129,16 @@ export async function holdsOf(db: Db, incarnation: string, beforeMs: number, lim
   return rows.map(toHold);
 }
 
+/** The oldest holds of one user, whoever pays. */
+export async function listHoldsOfUser(db: Db, userId: string, limit: number): Promise<Hold[]> {
+  const mark = (number: number) => placeholder(db.engine, number);
+  const rows = await db.sql.text(
+    `SELECT ${READ_COLUMNS} FROM hold WHERE user_id = ${mark(1)} ORDER BY at_ms, request_id LIMIT ${mark(2)}`,
+    [userId, limit],
+  );
+  return rows.map(toHold);
+}
+
 /** A response that the request began, and its account goes on with: found by its id until the request has a row. */
 export async function noteResponse(
   db: Db,

@@ -10,7 +10,21 @@ import {
 } from "../records.ts";
 import { type Db, transaction } from "./db.ts";
 import { deleteGroup, putGroup } from "./groups.ts";
-import { changeKey, findKeyByPublicId, insertKey, listKeys, readKeys, revokeKey } from "./keys.ts";
+import {
+  changeKey,
+  findKey,
+  findKeyByPublicId,
+  insertKey,
+  isKeyNameTaken,
+  listFormerSecrets,
+  listKeys,
+  NO_CEILING,
+  readFormerDigests,
+  readKeyCeiling,
+  readKeys,
+  revokeKey,
+  rotateKey,
+} from "./keys.ts";
 import { readRevisions } from "./revisions.ts";
 import { putUser } from "./users.ts";
 
@@ -38,7 +52,9 @@ async function withGroups(db: Db): Promise<Db> {
       models: [],
       accounts: [],
       billing: NO_BILLING,
+      access: "everyone",
       onDisconnect: "cancel",
+      websocket: true,
       limits: NO_LIMITS,
       groupLimits: NO_LIMITS,
       queue: DEFAULT_QUEUE,
@@ -55,7 +71,9 @@ eachEngine(({ open }) => {
     const db = await withGroups(await open());
     await insertKey(db, key("k1"));
     expect(await listKeys(db)).toEqual([key("k1")]);
-    expect((await readKeys(db, 0)).keys).toEqual([{ ...key("k1"), userLimits: NO_LIMITS }]);
+    expect((await readKeys(db, 0, 0)).keys).toEqual([
+      { ...key("k1"), userLimits: NO_LIMITS, formerSecrets: [] },
+    ]);
     expect(await findKeyByPublicId(db, "pub-k1")).toEqual(key("k1"));
     expect(await findKeyByPublicId(db, "pub-k2")).toBeNull();
   });
@@ -63,14 +81,14 @@ eachEngine(({ open }) => {
   test("reading after a revision gives what has changed since, and nothing else", async () => {
     const db = await withGroups(await open());
     for (const id of ["k1", "k2", "k3"]) await insertKey(db, key(id));
-    const { keys, revision } = await readKeys(db, 0);
+    const { keys, revision } = await readKeys(db, 0, 0);
     expect(idsOf(keys)).toEqual(["k1", "k2", "k3"]);
     expect((await readRevisions(db)).keys).toBe(revision);
-    expect(await readKeys(db, revision)).toEqual({ keys: [], revision });
+    expect(await readKeys(db, revision, 0)).toEqual({ keys: [], revision });
     await insertKey(db, key("k4"));
-    await changeKey(db, "k2", { groupId: "g2", expiresAtMs: null, limits: NO_LIMITS });
+    await changeKey(db, "k2", { name: "ci", groupId: "g2", expiresAtMs: null, limits: NO_LIMITS });
     await revokeKey(db, "k1", 9);
-    const later = await readKeys(db, revision);
+    const later = await readKeys(db, revision, 0);
     expect(idsOf(later.keys)).toEqual(["k1", "k2", "k4"]);
     expect(later.revision).toBe(revision + 3);
   });
@@ -78,9 +96,9 @@ eachEngine(({ open }) => {
   test("a revoked key is still told of, with the time of its revocation", async () => {
     const db = await withGroups(await open());
     await insertKey(db, key("k1"));
-    const { revision } = await readKeys(db, 0);
+    const { revision } = await readKeys(db, 0, 0);
     expect(await revokeKey(db, "k1", 1_794_000_000_999)).toBe(true);
-    const { keys } = await readKeys(db, revision);
+    const { keys } = await readKeys(db, revision, 0);
     expect(keys).toMatchObject([{ ...key("k1"), status: "revoked", revokedAtMs: 1_794_000_000_999 }]);
   });
 
@@ -98,17 +116,20 @@ eachEngine(({ open }) => {
   test("a key moves to another group, but not to one that does not exist", async () => {
     const db = await withGroups(await open());
     await insertKey(db, key("k1"));
-    expect(await changeKey(db, "k1", { groupId: "g2", expiresAtMs: null, limits: NO_LIMITS })).toBe(true);
+    expect(
+      await changeKey(db, "k1", { name: "ci", groupId: "g2", expiresAtMs: null, limits: NO_LIMITS }),
+    ).toBe(true);
     expect((await findKeyByPublicId(db, "pub-k1"))?.groupId).toBe("g2");
     const error = await changeKey(db, "k1", {
+      name: "ci",
       groupId: "nowhere",
       expiresAtMs: null,
       limits: NO_LIMITS,
     }).catch((reason: unknown) => reason);
     expect(String(error)).toContain('"nowhere" does not exist');
-    expect(await changeKey(db, "nobody", { groupId: "g1", expiresAtMs: null, limits: NO_LIMITS })).toBe(
-      false,
-    );
+    expect(
+      await changeKey(db, "nobody", { name: "ci", groupId: "g1", expiresAtMs: null, limits: NO_LIMITS }),
+    ).toBe(false);
   });
 
   test("limits come back as they were put, whatever of them is set", async () => {
@@ -127,7 +148,7 @@ eachEngine(({ open }) => {
     ];
     await insertKey(db, key("k1"));
     for (const limits of all) {
-      await changeKey(db, "k1", { groupId: "g1", expiresAtMs: null, limits });
+      await changeKey(db, "k1", { name: "ci", groupId: "g1", expiresAtMs: null, limits });
       expect((await findKeyByPublicId(db, "pub-k1"))?.limits).toEqual(limits);
     }
   });
@@ -138,22 +159,133 @@ eachEngine(({ open }) => {
       id: "u1",
       email: "ops@example.com",
       role: "user",
+      status: "active",
       passwordHash: null,
+      groups: [],
       limits: { ...NO_LIMITS, concurrency: 4 },
       createdAtMs: 1,
     };
     await putUser(db, user);
     await insertKey(db, { ...key("k1"), userId: "u1" });
     await insertKey(db, key("k2"));
-    const first = await readKeys(db, 0);
+    const first = await readKeys(db, 0, 0);
     expect(first.keys.find(({ id }) => id === "k1")?.userLimits).toEqual(user.limits);
     expect(first.keys.find(({ id }) => id === "k2")?.userLimits).toEqual(NO_LIMITS);
     await putUser(db, { ...user, role: "admin" });
-    const second = await readKeys(db, first.revision);
+    const second = await readKeys(db, first.revision, 0);
     expect(second.keys).toEqual([]);
     await putUser(db, { ...user, limits: { ...NO_LIMITS, concurrency: 9 } });
-    const third = await readKeys(db, second.revision);
+    const third = await readKeys(db, second.revision, 0);
     expect(third.keys.map(({ id, userLimits }) => [id, userLimits.concurrency])).toEqual([["k1", 9]]);
+  });
+
+  test("a rotated key is told of with the secrets that still work, under the same id", async () => {
+    const db = await withGroups(await open());
+    await insertKey(db, key("k1"));
+    const { revision } = await readKeys(db, 0, 0);
+    const turn = { atMs: 1_000, worksUntilMs: 5_000, formerMax: 5 };
+    expect(await rotateKey(db, "k1", { digest: "second", last4: "2222" }, turn)).toBe(true);
+    const [told] = (await readKeys(db, revision, 3_000)).keys;
+    expect(told).toMatchObject({ id: "k1", digest: "second", last4: "2222", publicId: "pub-k1" });
+    expect(told?.formerSecrets).toEqual([{ digest: "digest-k1", worksUntilMs: 5_000 }]);
+    expect(await listFormerSecrets(db, "k1", 3_000)).toEqual([
+      { digest: "digest-k1", last4: "abcd", worksUntilMs: 5_000 },
+    ]);
+    expect(await listFormerSecrets(db, "k1", 5_000)).toEqual([]);
+    expect(await readFormerDigests(db)).toEqual(new Set(["digest-k1"]));
+  });
+
+  test("no former secret works longer than the one that was replaced after it", async () => {
+    const db = await withGroups(await open());
+    await insertKey(db, key("k1"));
+    const turn = async (digest: string, atMs: number, worksUntilMs: number) => {
+      await rotateKey(db, "k1", { digest, last4: "" }, { atMs, worksUntilMs, formerMax: 5 });
+      const working = await listFormerSecrets(db, "k1", atMs);
+      return working.map((one) => [one.digest, one.worksUntilMs]).sort();
+    };
+    expect(await turn("second", 1_000, 5_000)).toEqual([["digest-k1", 5_000]]);
+    expect(await turn("third", 2_000, 9_000)).toEqual([
+      ["digest-k1", 5_000],
+      ["second", 9_000],
+    ]);
+    expect(await turn("fourth", 3_000, 6_000)).toEqual([
+      ["digest-k1", 5_000],
+      ["second", 6_000],
+      ["third", 6_000],
+    ]);
+    expect(await turn("fifth", 4_000, 4_000)).toEqual([]);
+    expect((await readKeys(db, 0, 4_000)).keys[0]?.formerSecrets).toEqual([]);
+  });
+
+  test("only so many former secrets work: of more, the one replaced first ends", async () => {
+    const db = await withGroups(await open());
+    await insertKey(db, key("k1"));
+    await insertKey(db, key("k2"));
+    for (const [id, atMs] of [
+      ["k2", 1],
+      ["k1", 1],
+      ["k1", 2],
+      ["k1", 3],
+    ] as const) {
+      const secret = { digest: `${id} from ${atMs}`, last4: "" };
+      await rotateKey(db, id, secret, { atMs, worksUntilMs: 9, formerMax: 2 });
+    }
+    const working = async (id: string) => (await listFormerSecrets(db, id, 3)).map(({ digest }) => digest);
+    expect((await working("k1")).sort()).toEqual(["k1 from 1", "k1 from 2"]);
+    expect(await working("k2")).toEqual(["digest-k2"]);
+    expect((await readFormerDigests(db)).has("digest-k1")).toBe(true);
+  });
+
+  test("what an operator gave a key is remembered when its owner takes less", async () => {
+    const db = await withGroups(await open());
+    const given = { expiresAtMs: 9_000, limits: { ...NO_LIMITS, rpm: 60 } };
+    await insertKey(db, { ...key("k1"), ...given });
+    expect(await readKeyCeiling(db, "k1")).toEqual(given);
+    const less = { ...key("k1"), expiresAtMs: 5_000, limits: { ...NO_LIMITS, rpm: 1 } };
+    await changeKey(db, "k1", less, given);
+    expect(await findKey(db, "k1")).toMatchObject({ expiresAtMs: 5_000, limits: { rpm: 1 } });
+    expect(await readKeyCeiling(db, "k1")).toEqual(given);
+    await changeKey(db, "k1", less);
+    expect(await readKeyCeiling(db, "k1")).toMatchObject({ expiresAtMs: 5_000, limits: { rpm: 1 } });
+    await insertKey(db, { ...key("k2"), ...given }, NO_CEILING);
+    expect(await readKeyCeiling(db, "k2")).toEqual(NO_CEILING);
+  });
+
+  test("a secret that was rotated away is never taken again", async () => {
+    const db = await withGroups(await open());
+    await insertKey(db, key("k1"));
+    await rotateKey(
+      db,
+      "k1",
+      { digest: "second", last4: "2222" },
+      { atMs: 1, worksUntilMs: 1, formerMax: 5 },
+    );
+    const error = await insertKey(db, { ...key("k2"), digest: "digest-k1" }).catch(
+      (reason: unknown) => reason,
+    );
+    expect(error).toMatchObject({ name: "StoreConflict", reason: "duplicate" });
+  });
+
+  test("a revoked key cannot be rotated", async () => {
+    const db = await withGroups(await open());
+    await insertKey(db, key("k1"));
+    await revokeKey(db, "k1", 1);
+    expect(
+      await rotateKey(db, "k1", { digest: "second", last4: "" }, { atMs: 1, worksUntilMs: 9, formerMax: 5 }),
+    ).toBe(false);
+    expect((await findKey(db, "k1"))?.digest).toBe("digest-k1");
+  });
+
+  test("a name is taken by an active key of the same user, or of nobody", async () => {
+    const db = await withGroups(await open());
+    await insertKey(db, key("k1"));
+    const taken = (userId: string | null, otherThan = "k2") =>
+      isKeyNameTaken(db, { userId, name: "ci", otherThan });
+    expect(await taken(null)).toBe(true);
+    expect(await taken(null, "k1")).toBe(false);
+    expect(await taken("u1")).toBe(false);
+    await revokeKey(db, "k1", 1);
+    expect(await taken(null)).toBe(false);
   });
 
   test("a key needs a group and a user that exist", async () => {
@@ -190,7 +322,7 @@ eachEngine(({ open }) => {
       while (writing) await catchUp();
     };
     const catchUp = async () => {
-      const news = await readKeys(db, revision);
+      const news = await readKeys(db, revision, 0);
       for (const { id } of news.keys) seen.add(id);
       revision = news.revision;
       await Bun.sleep(0);

@@ -2,7 +2,7 @@ import { expect, test } from "bun:test";
 import { eachEngine } from "../../test/postgres.ts";
 import { DEFAULT_QUEUE, NO_BILLING, NO_LIMITS, NO_RATE_LIMITS } from "../records.ts";
 import { openDb } from "./db.ts";
-import { readKeys } from "./keys.ts";
+import { readKeyCeiling, readKeys } from "./keys.ts";
 import { migrate, SchemaTooNew } from "./migrate.ts";
 import { MIGRATIONS } from "./migrations/index.ts";
 import { readPolicy } from "./policy.ts";
@@ -59,8 +59,22 @@ eachEngine(({ emptyUrl, open }) => {
     expect(accounts[0]?.limits).toEqual(NO_RATE_LIMITS);
     expect(groups[0]).toMatchObject({ limits: NO_LIMITS, groupLimits: NO_LIMITS, queue: DEFAULT_QUEUE });
     expect((await listUsers(db))[0]?.limits).toEqual(NO_LIMITS);
-    expect((await readKeys(db, 0)).keys[0]).toMatchObject({ limits: NO_LIMITS, userLimits: NO_LIMITS });
+    expect((await readKeys(db, 0, 0)).keys[0]).toMatchObject({ limits: NO_LIMITS, userLimits: NO_LIMITS });
     expect(await findUsage(db, "r1")).toMatchObject({ durationMs: 5, waitMs: 0, trace: null });
+    await db.close();
+  });
+
+  test("what keys were given before anybody wrote down by whom stays the most that their owners can have", async () => {
+    const db = await openDb(await emptyUrl());
+    await migrate(db, MIGRATIONS.slice(0, 7));
+    await db.sql.script(`
+      INSERT INTO grp (id, name, interfaces, billing, on_disconnect, created_at_ms)
+      VALUES ('g1', 'g1', '[]', '${JSON.stringify(NO_BILLING)}', 'cancel', 1);
+      INSERT INTO api_key (id, name, group_id, digest, public_id, last4, status, expires_at_ms, limits, created_at_ms,
+        revision)
+      VALUES ('k1', 'k1', 'g1', 'd1', 'p1', '', 'active', 9, '{"rpm":3}', 1, 1);`);
+    await migrate(db);
+    expect(await readKeyCeiling(db, "k1")).toEqual({ expiresAtMs: 9, limits: { ...NO_LIMITS, rpm: 3 } });
     await db.close();
   });
 

@@ -39,7 +39,7 @@ export async function putPlan(db: Db, plan: PlanRecord): Promise<void> {
   });
 }
 
-/** False if there was none. One that was ever granted stays, for its subscriptions are part of the books. */
+/** False if there was none. One that was ever granted, or that codes were made for, stays: it is part of the books. */
 export async function deletePlan(db: Db, id: string): Promise<boolean> {
   return transaction(db, async (tx) => {
     await bumpPolicyRevision(tx);
@@ -52,6 +52,14 @@ export async function deletePlan(db: Db, id: string): Promise<boolean> {
       throw new StoreConflict(
         "referenced",
         `The plan "${name}" still has ${enumerate("subscription", ids)}.`,
+      );
+    }
+    const batches = await tx.sql`SELECT name FROM redeem_batch WHERE plan_id = ${id} ORDER BY name`;
+    if (batches.length > 0) {
+      const names = batches.map((row) => text(row, "name"));
+      throw new StoreConflict(
+        "referenced",
+        `Codes were made for the plan "${name}": ${enumerate("batch", names)}.`,
       );
     }
     const groups = (await listGroups(tx)).filter(({ billing }) => billing.plans?.includes(name));

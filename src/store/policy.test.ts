@@ -19,7 +19,7 @@ import { insertKey, revokeKey } from "./keys.ts";
 import { deleteModel, putModel } from "./models.ts";
 import { readPolicy } from "./policy.ts";
 import { readRevisions } from "./revisions.ts";
-import { deleteUser, findUserByEmail, listUsers, putUser } from "./users.ts";
+import { deleteUser, findUser, findUserByEmail, listUsers, putUser } from "./users.ts";
 
 const model = (id: string): ModelRecord => ({
   id,
@@ -36,6 +36,7 @@ const account = (id: string): AccountRecord => ({
   baseUrl: "https://example.com/v1",
   sealedCredential: "v1:k:abc",
   interfaces: ["chat"],
+  websocket: true,
   apiVersion: "2025-01-01",
   privateNetwork: true,
   priority: 1,
@@ -52,7 +53,9 @@ const group = (id: string, models: string[], accounts: string[]): GroupRecord =>
   models,
   accounts,
   billing: NO_BILLING,
+  access: "members",
   onDisconnect: "drain",
+  websocket: false,
   limits: { ...NO_LIMITS, rpm: 60 },
   groupLimits: {
     ...NO_LIMITS,
@@ -65,7 +68,9 @@ const user = (id: string, email: string): UserRecord => ({
   id,
   email,
   role: "admin",
+  status: "active",
   passwordHash: null,
+  groups: [],
   limits: { ...NO_LIMITS, concurrency: 2 },
   createdAtMs: 1_794_000_000_000,
 });
@@ -129,7 +134,9 @@ eachEngine(({ open }) => {
     const renamed = { ...account("a1"), name: "renamed", enabled: true, weight: 9, limits: NO_RATE_LIMITS };
     await putAccount(db, renamed);
     const changed = {
+      access: "everyone",
       onDisconnect: "cancel",
+      websocket: true,
       limits: NO_LIMITS,
       groupLimits: NO_LIMITS,
       queue: DEFAULT_QUEUE,
@@ -259,6 +266,26 @@ eachEngine(({ open }) => {
     expect(await listUsers(db)).toEqual([
       { ...user("u1", "ops@example.org"), role: "user", passwordHash: "hash" },
     ]);
+  });
+
+  test("a user is a member of groups that exist, in the order that was put", async () => {
+    const db = await open();
+    await seed(db);
+    await putGroup(db, group("g2", [], []));
+    const member = { ...user("u1", "a@example.com"), groups: ["g2", "g1"] };
+    await putUser(db, member);
+    expect(await findUser(db, "u1")).toEqual(member);
+    expect(await findUserByEmail(db, "a@example.com")).toEqual(member);
+    expect(await listUsers(db)).toEqual([member]);
+    expect(await conflictOf(putUser(db, { ...member, groups: ["g3"] }))).toEqual([
+      "missing",
+      'The user "a@example.com" is a member of group "g3", which does not exist.',
+    ]);
+    expect((await conflictOf(putUser(db, { ...member, groups: ["g1", "g1"] })))?.[0]).toBe("duplicate");
+    await deleteGroup(db, "g2");
+    expect((await findUser(db, "u1"))?.groups).toEqual(["g1"]);
+    expect(await deleteUser(db, "u1")).toBe(true);
+    expect(await deleteGroup(db, "g1")).toBe(true);
   });
 
   test("a user with a key cannot be deleted until the key is revoked", async () => {

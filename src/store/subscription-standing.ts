@@ -6,7 +6,7 @@ import { byTurn, presentEnd, type Standing, standingOf } from "../money/subscrip
 import type { PlanWindow } from "../records.ts";
 import { type Db, snapshot } from "./db.ts";
 import { readWindows } from "./subscription-windows.ts";
-import { type GrantedPlan, listGranted } from "./subscriptions.ts";
+import { findGranted, type GrantedPlan, listGranted } from "./subscriptions.ts";
 
 export interface WindowStanding extends Span {
   per: PlanWindow["per"];
@@ -41,21 +41,26 @@ export function subscriptionsOf(
   nowMs: number,
   options: { past?: boolean } = {},
 ): Promise<SubscriptionStanding[]> {
-  return standings(db, userId, nowMs, options.past ?? false);
+  return standings(db, (tx) => listGranted(tx, userId), nowMs, options.past ?? false);
 }
 
 export function allSubscriptions(db: Db, nowMs: number, options: { past?: boolean } = {}) {
-  return standings(db, null, nowMs, options.past ?? false);
+  return standings(db, (tx) => listGranted(tx, null), nowMs, options.past ?? false);
+}
+
+/** Of these alone, whatever their standing. */
+export function subscriptionsCalled(db: Db, ids: readonly string[], nowMs: number) {
+  return standings(db, (tx) => findGranted(tx, ids), nowMs, true);
 }
 
 async function standings(
   db: Db,
-  userId: string | null,
+  read: (tx: Db) => Promise<GrantedPlan[]>,
   nowMs: number,
   past: boolean,
 ): Promise<SubscriptionStanding[]> {
   return snapshot(db, async (tx) => {
-    const granted = (await listGranted(tx, userId))
+    const granted = (await read(tx))
       .map((subscription) => ({ subscription, standing: standingOf(subscription, nowMs) }))
       .filter(({ standing }) => past || standing === "running" || standing === "upcoming");
     const spans = granted

@@ -18,6 +18,16 @@ export async function listSubscriptions(db: Db): Promise<SubscriptionRecord[]> {
   return rows.map(toSubscription);
 }
 
+export async function listSubscriptionsOf(db: Db, userIds: readonly string[]): Promise<SubscriptionRecord[]> {
+  const rows = await selectIn(
+    db,
+    `SELECT id, user_id, plan_id, starts_at_ms, ends_at_ms, renews, priority, status, created_at_ms
+     FROM subscription WHERE user_id`,
+    userIds,
+  );
+  return rows.map(toSubscription).sort((a, b) => a.createdAtMs - b.createdAtMs || (a.id < b.id ? -1 : 1));
+}
+
 export async function findSubscription(db: Db, id: string): Promise<SubscriptionRecord | null> {
   const [row] = await db.sql`
     SELECT id, user_id, plan_id, starts_at_ms, ends_at_ms, renews, priority, status, created_at_ms
@@ -67,6 +77,11 @@ export async function listGranted(db: Db, userId: string | null): Promise<Grante
       ? await db.sql.text(`${GRANTED} ${order}`, [])
       : await db.sql.text(`${GRANTED} WHERE s.user_id = ${placeholder(db.engine, 1)} ${order}`, [userId]);
   return rows.map(toGranted);
+}
+
+/** These of them that there are. */
+export async function findGranted(db: Db, ids: readonly string[]): Promise<GrantedPlan[]> {
+  return (await selectIn(db, `${GRANTED} WHERE s.id`, ids)).map(toGranted);
 }
 
 /** One order everywhere: two nodes that want the same subscriptions then wait for each other instead of deadlocking. */

@@ -91,6 +91,13 @@ export function difference(after: UsageTotals, before: UsageTotals): UsageTotals
   return result;
 }
 
+export function plus(one: UsageTotals, other: UsageTotals): UsageTotals {
+  const result = { ...one };
+  for (const [, field] of SUMS) result[field] += other[field];
+  for (const [, field] of NANO_SUMS) result[field] += other[field];
+  return result;
+}
+
 export async function addToRollUp(tx: Db, entries: readonly RollUpEntry[]): Promise<void> {
   const sums = new Map<string, RollUpEntry>();
   for (const { of, totals } of entries) {

@@ -3,6 +3,8 @@
  *
  * Rows have an index by key and one by time. Lists of a user or a group ask the hourly roll-up first, which hours and
  * which keys have something to show: an index of their own would cost every request more than these few lists are worth.
+ * What no index tells (an outcome, an account) is looked for in so many rows at most: then the page ends as it is, even
+ * empty, and the next one goes on from there.
  */
 
 import { type Db, placeholder, type Value } from "./db.ts";
@@ -15,14 +17,17 @@ export interface UsageFilter {
   /** By this user's keys, which never change hands. */
   userId?: string;
   groupId?: string;
+  accountId?: string;
   model?: string;
   outcome?: UsageOutcome;
+  /** The first digit of the status. */
+  statusClass?: 2 | 4 | 5;
   fromMs?: number;
   /** Before it. */
   toMs?: number;
 }
 
-/** The last row of the page before. */
+/** The last row that was looked at for the page before. */
 export interface UsageCursor {
   atMs: number;
   requestId: string;
@@ -40,19 +45,88 @@ const HOURS_MAX = 512;
 /** With more keys than that, going through all rows of those hours is quicker. */
 const KEYS_MAX = 200;
 
+/** SQLite answers within this process, so no single look may be long; and no page may look for ever. */
+interface Bounds {
+  rowsPerLook: number;
+  looksMax: number;
+}
+const BOUNDS: Bounds = { rowsPerLook: 10_000, looksMax: 10 };
+
+interface Found {
+  rows: UsageRow[];
+  /** Up to here everything was looked at; null: to the end, or until there was enough. */
+  lookedTo: UsageCursor | null;
+}
+
 export async function listUsage(
   db: Db,
   filter: UsageFilter,
   page: { after: UsageCursor | null; limit: number },
+  bounds: Bounds = BOUNDS,
 ): Promise<UsagePage> {
   const wanted = page.limit + 1;
-  const isGuided =
-    filter.keyId === undefined && (filter.userId !== undefined || filter.groupId !== undefined);
-  const found = await (isGuided ? guided : direct)(db, filter, page.after, wanted);
-  const rows = found.slice(0, page.limit);
+  const found = await wayOf(filter)(db, filter, page.after, wanted, bounds);
+  const rows = found.rows.slice(0, page.limit);
   const last = rows.at(-1);
-  const more = found.length > page.limit && last !== undefined;
-  return { rows, next: more ? { atMs: last.atMs, requestId: last.requestId } : null };
+  const more = found.rows.length > page.limit && last !== undefined;
+  return { rows, next: more ? { atMs: last.atMs, requestId: last.requestId } : found.lookedTo };
+}
+
+type Way = (
+  db: Db,
+  filter: UsageFilter,
+  after: UsageCursor | null,
+  wanted: number,
+  bounds: Bounds,
+) => Promise<Found>;
+
+function wayOf({ keyId, userId, groupId, accountId, model, outcome, statusClass }: UsageFilter): Way {
+  if (keyId === undefined && (userId !== undefined || groupId !== undefined)) return guided;
+  const isRare = [accountId, model, outcome, statusClass, keyId && userId, keyId && groupId];
+  return isRare.some((one) => one !== undefined) ? searched : along;
+}
+
+/** An index has just these rows, in this order. */
+async function along(db: Db, filter: UsageFilter, after: UsageCursor | null, wanted: number): Promise<Found> {
+  return { rows: await direct(db, filter, after, wanted), lookedTo: null };
+}
+
+/** So many rows of the index at a time, whether they match or not. */
+async function searched(
+  db: Db,
+  filter: UsageFilter,
+  after: UsageCursor | null,
+  wanted: number,
+  { rowsPerLook, looksMax }: Bounds,
+): Promise<Found> {
+  const rows: UsageRow[] = [];
+  let from = after;
+  for (let look = 0; look < looksMax; look += 1) {
+    const to = await rowsBehind(db, filter, from, rowsPerLook);
+    rows.push(...(await direct(db, filter, from, wanted - rows.length, { to })));
+    if (to === null || rows.length >= wanted) return { rows, lookedTo: null };
+    from = to;
+  }
+  return { rows, lookedTo: from };
+}
+
+/** The row so many rows further, by what the index knows; null if there are fewer. */
+async function rowsBehind(
+  db: Db,
+  { keyId, fromMs, toMs }: UsageFilter,
+  after: UsageCursor | null,
+  many: number,
+): Promise<UsageCursor | null> {
+  const { where, clause, values } = openConditions(db);
+  if (keyId !== undefined) where("key_id = ?", keyId);
+  if (fromMs !== undefined) where("at_ms >= ?", fromMs);
+  if (toMs !== undefined) where("at_ms < ?", toMs);
+  if (after !== null) where("(at_ms, request_id) < (?, ?)", after.atMs, after.requestId);
+  const [row] = await db.sql.text(
+    `SELECT at_ms, request_id FROM usage ${clause()} ORDER BY at_ms DESC, request_id DESC LIMIT 1 OFFSET ${many - 1}`,
+    values,
+  );
+  return row === undefined ? null : { atMs: integer(row, "at_ms"), requestId: text(row, "request_id") };
 }
 
 async function direct(
@@ -60,18 +134,23 @@ async function direct(
   filter: UsageFilter,
   after: UsageCursor | null,
   wanted: number,
-  keyIds: readonly string[] = [],
+  { keyIds = [], to = null }: { keyIds?: readonly string[]; to?: UsageCursor | null } = {},
 ): Promise<UsageRow[]> {
   const { where, clause, values } = openConditions(db);
   if (keyIds.length > 0) where(`key_id IN (${keyIds.map(() => "?").join(", ")})`, ...keyIds);
   if (filter.keyId !== undefined) where("key_id = ?", filter.keyId);
   if (filter.userId !== undefined) where("user_id = ?", filter.userId);
   if (filter.groupId !== undefined) where("group_id = ?", filter.groupId);
+  if (filter.accountId !== undefined) where("account_id = ?", filter.accountId);
   if (filter.model !== undefined) where("public_model = ?", filter.model);
   if (filter.outcome !== undefined) where("outcome = ?", filter.outcome);
+  if (filter.statusClass !== undefined) {
+    where("status >= ? AND status < ?", filter.statusClass * 100, filter.statusClass * 100 + 100);
+  }
   if (filter.fromMs !== undefined) where("at_ms >= ?", filter.fromMs);
   if (filter.toMs !== undefined) where("at_ms < ?", filter.toMs);
   if (after !== null) where("(at_ms, request_id) < (?, ?)", after.atMs, after.requestId);
+  if (to !== null) where("(at_ms, request_id) >= (?, ?)", to.atMs, to.requestId);
   const text = `${SELECT_USAGE} ${clause()} ORDER BY at_ms DESC, request_id DESC LIMIT ${wanted}`;
   return (await db.sql.text(text, values)).map(toUsageRow);
 }
@@ -81,25 +160,33 @@ async function guided(
   filter: UsageFilter,
   after: UsageCursor | null,
   wanted: number,
-): Promise<UsageRow[]> {
+  { rowsPerLook, looksMax }: Bounds,
+): Promise<Found> {
   const rows: UsageRow[] = [];
   const endMs = Math.min(filter.toMs ?? Number.MAX_SAFE_INTEGER, after === null ? Infinity : after.atMs + 1);
   let toMs = Math.min(endMs, Number.MAX_SAFE_INTEGER);
   const fromMs = filter.fromMs ?? 0;
+  let looked = 0;
   for (let hoursMax = HOURS_AT_FIRST; rows.length < wanted && fromMs < toMs; hoursMax *= 4) {
+    if (looked >= rowsPerLook * looksMax) return { rows, lookedTo: { atMs: toMs, requestId: "" } };
     const span = await spanWithUse(db, filter, fromMs, toMs, {
-      requests: wanted - rows.length,
+      requests: isUntold(filter) ? rowsPerLook : wanted - rows.length,
       hours: Math.min(hoursMax, HOURS_MAX),
     });
     if (span === null) break;
     const part = { ...filter, fromMs: Math.max(fromMs, span.fromMs), toMs };
     const keyIds = await keysWithUse(db, filter, span.fromMs, toMs);
-    rows.push(
-      ...(await direct(db, part, after, wanted - rows.length, keyIds.length > KEYS_MAX ? [] : keyIds)),
-    );
+    const keys = { keyIds: keyIds.length > KEYS_MAX ? [] : keyIds };
+    rows.push(...(await direct(db, part, after, wanted - rows.length, keys)));
     toMs = part.fromMs;
+    looked += span.many;
   }
-  return rows;
+  return { rows, lookedTo: null };
+}
+
+/** The roll-up does not tell how many of its requests match. */
+function isUntold({ accountId, outcome, statusClass }: UsageFilter): boolean {
+  return accountId !== undefined || outcome !== undefined || statusClass !== undefined;
 }
 
 /** Whole hours back from `toMs`, until there were enough requests or hours. Null: there were none at all. */
@@ -109,7 +196,7 @@ async function spanWithUse(
   fromMs: number,
   toMs: number,
   wanted: { requests: number; hours: number },
-): Promise<{ fromMs: number } | null> {
+): Promise<{ fromMs: number; many: number } | null> {
   const { clause, values } = hourConditions(db, filter, fromMs, toMs);
   const hours = await db.sql.text(
     `SELECT hour_ms, CAST(SUM(requests + refused) AS BIGINT) AS many FROM usage_hour ${clause()}
@@ -119,7 +206,7 @@ async function spanWithUse(
   let many = 0;
   for (const [i, hour] of hours.entries()) {
     many += integer(hour, "many");
-    if (many >= wanted.requests || i === hours.length - 1) return { fromMs: integer(hour, "hour_ms") };
+    if (many >= wanted.requests || i === hours.length - 1) return { fromMs: integer(hour, "hour_ms"), many };
   }
   return null;
 }

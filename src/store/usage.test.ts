@@ -82,13 +82,23 @@ async function seedKeys(db: Db): Promise<void> {
     models: [],
     accounts: [],
     billing: NO_BILLING,
+    access: "everyone",
     onDisconnect: "cancel",
+    websocket: true,
     limits: NO_LIMITS,
     groupLimits: NO_LIMITS,
     queue: DEFAULT_QUEUE,
     createdAtMs: 1,
   });
-  const user = { id: "u1", email: "a@b.c", role: "user", passwordHash: null, createdAtMs: 1 } as const;
+  const user = {
+    id: "u1",
+    email: "a@b.c",
+    role: "user",
+    status: "active",
+    passwordHash: null,
+    groups: [],
+    createdAtMs: 1,
+  } as const;
   await putUser(db, { ...user, limits: NO_LIMITS });
   for (const [id, userId] of [
     ["k1", "u1"],

@@ -3,6 +3,12 @@
 import foundation from "./0001-foundation.sql" with { type: "text" };
 import limits from "./0002-limits.sql" with { type: "text" };
 import money from "./0003-money.sql" with { type: "text" };
+import sockets from "./0004-sockets.sql" with { type: "text" };
+import identity from "./0005-identity.sql" with { type: "text" };
+import groupAccess from "./0006-group-access.sql" with { type: "text" };
+import operation from "./0007-operation.sql" with { type: "text" };
+import keyCeilings from "./0008-key-ceilings.sql" with { type: "text" };
+import indexes from "./0009-indexes.sql" with { type: "text" };
 
 export interface Migration {
   version: number;
@@ -14,4 +20,10 @@ export const MIGRATIONS: readonly Migration[] = [
   { version: 1, name: "foundation", sql: foundation },
   { version: 2, name: "limits", sql: limits },
   { version: 3, name: "money", sql: money },
+  { version: 4, name: "sockets", sql: sockets },
+  { version: 5, name: "identity", sql: identity },
+  { version: 6, name: "group-access", sql: groupAccess },
+  { version: 7, name: "operation", sql: operation },
+  { version: 8, name: "key-ceilings", sql: keyCeilings },
+  { version: 9, name: "indexes", sql: indexes },
 ];
