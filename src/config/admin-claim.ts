@@ -1,31 +1,56 @@
-/** The one-time token that makes the first administrator: its digest in the store, itself in a file of its owner's. */
+/**
+ * The one-time link that makes the first administrator: its token's digest in the store, itself in a file of its
+ * owner's. Whoever can read the file is the owner of the machine.
+ */
 
-import { createHash } from "node:crypto";
-import { chmodSync, existsSync, writeFileSync } from "node:fs";
+import { timingSafeEqual } from "node:crypto";
+import { chmodSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { z } from "zod";
-import type { Db } from "../store/db.ts";
-import { readSetting, writeSetting } from "../store/settings.ts";
-import { listUsers } from "../store/users.ts";
+import { NO_LIMITS, type UserRecord } from "../records.ts";
+import { mintSecret, secretDigest } from "../secrets/random-secret.ts";
+import { type AuditActor, appendAudit } from "../store/audit.ts";
+import { forgetWaysIn } from "../store/credentials.ts";
+import { type Db, transaction } from "../store/db.ts";
+import { bumpKeyRevision } from "../store/revisions.ts";
+import { deleteSetting, readSetting, writeSetting } from "../store/settings.ts";
+import { findUserByEmail, hasAdministrator, putUser } from "../store/users.ts";
+import { secretSet } from "./difference.ts";
 import type { Installation } from "./installation.ts";
 import { limits } from "./limits.ts";
 
-export const CLAIM_SETTING = "admin_claim";
+const CLAIM_SETTING = "admin_claim";
 const claimForm = z.object({ digest: z.string(), expiresAtMs: z.number() });
 export type AdminClaim = z.output<typeof claimForm>;
 
-/** Makes a token while there is no administrator; false once there is one. */
-export async function offerAdminClaim(installation: Installation): Promise<boolean> {
+/** Makes a link while there is no administrator, and leaves it in its file; null once there is one. */
+export async function offerAdminClaim(installation: Installation, publicUrl: string): Promise<string | null> {
   const { db, settings, clock } = installation;
-  if ((await listUsers(db)).some(({ role }) => role === "admin")) return false;
+  if (await hasAdministrator(db)) return null;
   const present = await readClaim(db);
-  if (present !== null && present.expiresAtMs > clock.nowMs() && existsSync(settings.adminTokenFile))
-    return true;
-  const token = Buffer.from(installation.randomBytes(32)).toString("base64url");
-  const claim: AdminClaim = { digest: digestOf(token), expiresAtMs: clock.nowMs() + limits.adminClaimTtlMs };
-  writeFileSync(settings.adminTokenFile, `${token}\n`, { mode: 0o600 });
+  const kept = readToken(settings.adminTokenFile);
+  const isGood =
+    present !== null && present.expiresAtMs > clock.nowMs() && kept !== null && isTokenOf(present, kept);
+  const token = isGood ? kept : mintSecret(installation.randomBytes).secret;
+  const link = `${publicUrl}/console/claim#${token}`;
+  writeFileSync(settings.adminTokenFile, `${link}\n`, { mode: 0o600 });
   chmodSync(settings.adminTokenFile, 0o600);
-  await writeSetting(db, CLAIM_SETTING, JSON.stringify(claim));
-  return true;
+  if (!isGood) {
+    const claim: AdminClaim = {
+      digest: secretDigest(token),
+      expiresAtMs: clock.nowMs() + limits.adminClaimTtlMs,
+    };
+    await writeSetting(db, CLAIM_SETTING, JSON.stringify(claim));
+  }
+  return link;
+}
+
+/** What stands behind the `#` of the link in the file. */
+export function readToken(file: string): string | null {
+  try {
+    return readFileSync(file, "utf8").trim().split("#").at(-1) ?? null;
+  } catch {
+    return null;
+  }
 }
 
 export async function readClaim(db: Db): Promise<AdminClaim | null> {
@@ -35,6 +60,76 @@ export async function readClaim(db: Db): Promise<AdminClaim | null> {
   return claim.success ? claim.data : null;
 }
 
-export function digestOf(token: string): string {
-  return createHash("sha256").update(token).digest("hex");
+/** `none`: nothing was offered; `claimed`: there is an administrator already. */
+export type ClaimRefusal = "none" | "claimed" | "wrong" | "expired";
+
+export class ClaimRefused extends Error {
+  override readonly name = "ClaimRefused";
+  readonly reason: ClaimRefusal;
+  constructor(reason: ClaimRefusal) {
+    super(`The administrator cannot be claimed: ${reason}.`);
+    this.reason = reason;
+  }
+}
+
+/** Null if the token opens the claim. */
+export async function checkClaim(db: Db, token: string, nowMs: number): Promise<ClaimRefusal | null> {
+  const claim = await readClaim(db);
+  if (claim === null) return (await hasAdministrator(db)) ? "claimed" : "none";
+  if (!isTokenOf(claim, token)) return "wrong";
+  return claim.expiresAtMs <= nowMs ? "expired" : null;
+}
+
+export interface Claiming {
+  token: string;
+  email: string;
+  passwordHash: string;
+  /** Who does it: the operator on the command line; null for the new administrator in a browser. */
+  actor: AuditActor | null;
+  address: string | null;
+}
+
+/** Throws `ClaimRefused`. */
+export async function claimAdministrator(
+  { db, settings, clock, newId }: Installation,
+  { token, email, passwordHash, actor, address }: Claiming,
+): Promise<UserRecord> {
+  const made = await transaction(db, async (tx) => {
+    // Behind the lock that this takes: of two claims at the same time one must fail.
+    await bumpKeyRevision(tx);
+    const refusal = await checkClaim(tx, token, clock.nowMs());
+    if (refusal !== null) throw new ClaimRefused(refusal);
+    await deleteSetting(tx, CLAIM_SETTING);
+    const present = await findUserByEmail(tx, email);
+    const user: UserRecord = {
+      id: present?.id ?? newId("user"),
+      email: present?.email ?? email,
+      role: "admin",
+      status: "active",
+      passwordHash,
+      limits: present?.limits ?? NO_LIMITS,
+      groups: present?.groups ?? [],
+      createdAtMs: present?.createdAtMs ?? clock.nowMs(),
+    };
+    await putUser(tx, user);
+    // Whoever had the address before need not be whoever has the link.
+    if (present !== null) await forgetWaysIn(tx, user.id);
+    await appendAudit(tx, {
+      atMs: clock.nowMs(),
+      actor: actor ?? { kind: "user", id: user.id, name: user.email },
+      action: "user.claim",
+      target: `user ${user.email}`,
+      changes: [{ field: "role", from: present?.role ?? null, to: "admin" }, secretSet("password")],
+      address,
+    });
+    return user;
+  });
+  rmSync(settings.adminTokenFile, { force: true });
+  return made;
+}
+
+function isTokenOf({ digest }: AdminClaim, token: string): boolean {
+  const made = Buffer.from(secretDigest(token));
+  const kept = Buffer.from(digest);
+  return made.length === kept.length && timingSafeEqual(made, kept);
 }

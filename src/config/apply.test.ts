@@ -16,6 +16,7 @@ import { readSettings } from "./environment.ts";
 import { exportFile } from "./export.ts";
 import { type Installation, openInstallation } from "./installation.ts";
 import { formatProblem } from "./problem.ts";
+import { readState } from "./step.ts";
 
 // Hashing passwords is slow by design, and the machine may be busy.
 setDefaultTimeout(30_000);
@@ -53,6 +54,7 @@ accounts:
     kind: openai
     base_url: https://up.example/v1
     credential: \${UPSTREAM_KEY}
+    websocket: true
     models: { fast-chat: gpt-x, "gpt-*": "gpt-*" }
   - name: cloud
     kind: azure
@@ -126,10 +128,10 @@ describe("converging", () => {
       "create account up",
       "create account cloud",
       "create account sim",
-      "create user ops@example.com",
-      "create user dev@example.com",
       "create group default",
       "create group empty",
+      "create user ops@example.com",
+      "create user dev@example.com",
       "create key ci of ops@example.com",
       "create key made",
     ]);
@@ -238,6 +240,62 @@ describe("converging", () => {
   });
 });
 
+describe("who may make keys in a group", () => {
+  const OPEN = `
+groups:
+  - { name: open }
+  - { name: inner, access: members }
+users:
+  - { email: ops@example.com, groups: [inner, open] }
+  - { email: dev@example.com }
+`;
+
+  test("access and memberships arrive in the records, and a group may be named before it is made", async () => {
+    await apply(OPEN);
+    const { groups, users } = await readState(gateway.db);
+    const ids = new Map(groups.map(({ name, id }) => [name, id]));
+    expect(groups.map(({ name, access }) => [name, access])).toEqual([
+      ["open", "everyone"],
+      ["inner", "members"],
+    ]);
+    expect(users.map(({ groups: of }) => of)).toEqual([[ids.get("inner") ?? "", ids.get("open") ?? ""], []]);
+  });
+
+  test("a difference names both in the file's words", async () => {
+    await apply(OPEN);
+    const { changes } = await planned(
+      OPEN.replace("groups: [inner, open]", "groups: [inner]").replace(", access: members", ""),
+    );
+    expect(changes.map(({ what, fields }) => [what, fields])).toEqual([
+      ["group inner", [{ field: "access", from: "members", to: "everyone" }]],
+      ["user ops@example.com", [{ field: "groups", from: "[inner, open]", to: "[inner]" }]],
+    ]);
+  });
+
+  test("what is exported is what was written, and changes nothing when applied", async () => {
+    await apply(OPEN);
+    const text = await exportFile(gateway.db);
+    expect(text).toContain("access: members");
+    expect(text).toContain("groups: [ inner, open ]");
+    expect((await planned(text, true)).changes).toEqual([]);
+  });
+
+  test("a group that does not exist, or stands twice, is refused by its place", async () => {
+    expect(await refusals(OPEN.replace("[inner, open]", "[iner]"))).toEqual([
+      '6 users[0].groups[0]: there is no group "iner". Did you mean "inner"?',
+    ]);
+    expect(await refusals(OPEN.replace("[inner, open]", "[inner, inner]"))).toEqual([
+      '6 users[0].groups[1]: names the group "inner" a second time.',
+    ]);
+  });
+
+  test("pruning a group takes its members out of it", async () => {
+    await apply(OPEN);
+    await apply("groups: [{ name: open }]\nusers: [{ email: ops@example.com, groups: [open] }]", true);
+    expect((await readState(gateway.db)).users.map(({ groups: of }) => of.length)).toEqual([1]);
+  });
+});
+
 describe("limits", () => {
   const LIMITED = `
 accounts:
@@ -300,7 +358,6 @@ keys:
     );
     expect(changes.map(({ what, fields }) => [what, fields])).toEqual([
       ["account sim", [{ field: "limits.rpm", from: "500", to: "400" }]],
-      ["user ops@example.com", [{ field: "limits.rpm", from: "7", to: null }]],
       [
         "group default",
         [
@@ -310,6 +367,7 @@ keys:
           { field: "queue.timeout", from: "90s", to: "2m" },
         ],
       ],
+      ["user ops@example.com", [{ field: "limits.rpm", from: "7", to: null }]],
       [
         "key ci of ops@example.com",
         [
@@ -425,7 +483,7 @@ describe("keys", () => {
     await revokeKey(gateway.db, ci?.id ?? "", 1);
     const found = await refusals(FILE);
     expect(found).toHaveLength(1);
-    expect(found[0]).toStartWith("37 keys[0].secret: this secret was revoked and stays so.");
+    expect(found[0]).toStartWith("38 keys[0].secret: this secret was revoked and stays so.");
   });
 
   test("a made key that was revoked is made anew, with another secret", async () => {
@@ -561,11 +619,23 @@ describe("exporting", () => {
     expect((await planned(text, true, {})).changes).toEqual([]);
   });
 
-  test("a disabled account, a private network and an empty installation survive it", async () => {
+  test("a disabled account, a private network, a WebSocket and an empty installation survive it", async () => {
     expect((await planned(await exportFile(gateway.db), false, {})).changes).toEqual([]);
     await apply(FILE);
     expect(await exportFile(gateway.db)).toContain("private_network: true");
     expect(await exportFile(gateway.db)).toContain("enabled: false");
+    expect(await exportFile(gateway.db)).toContain("websocket: true");
+  });
+
+  test("a group without WebSocket survives it, and what changes is shown", async () => {
+    const file = (websocket: boolean) => `groups: [{ name: g, websocket: ${websocket} }]`;
+    await apply(file(true));
+    expect(await exportFile(gateway.db)).not.toContain("websocket");
+    expect((await planned(file(false), false, {})).changes).toMatchObject([
+      { fields: [{ field: "websocket", from: "true", to: "false" }] },
+    ]);
+    await apply(file(false));
+    expect(await exportFile(gateway.db)).toContain("websocket: false");
   });
 
   test("names that look like YAML, numbers or variables come back as they were", async () => {
@@ -582,6 +652,7 @@ describe("exporting", () => {
             baseUrl: "https://up.example/v1",
             sealedCredential: null,
             interfaces: ["chat"],
+            websocket: false,
             apiVersion: null,
             privateNetwork: false,
             priority: i,

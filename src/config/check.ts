@@ -34,7 +34,12 @@ interface Names {
   all: ReadonlySet<string>;
   /** Those that a complaint may propose. */
   open: readonly string[];
+  /** The one of them that was probably meant. */
+  near(name: string): string | null;
 }
+
+/** Each compares a name with all there are. The first few lead to the cause of a thousand. */
+const PROPOSALS_MAX = 20;
 
 interface Item {
   path: Path;
@@ -58,10 +63,13 @@ export function checkTogether(tree: unknown, known: KnownNames, discretion: Disc
         open: discretion.mayShow([...item.path, field]),
       };
     });
+    const open = [...stored, ...named.filter((one) => one.open).map(({ name }) => name)];
+    let proposals = 0;
     return {
       noun,
       all: new Set([...stored, ...named.map(({ name }) => name)]),
-      open: [...stored, ...named.filter(({ open }) => open).map(({ name }) => name)],
+      open,
+      near: (name) => (proposals++ < PROPOSALS_MAX ? nearest(name, open) : null),
     };
   };
   const knownModels = namesOf("model", known.models, models, "id");
@@ -103,6 +111,7 @@ export function checkTogether(tree: unknown, known: KnownNames, discretion: Disc
     ...users.flatMap((user) => {
       const subscriptions = itemsAt(user, "subscriptions");
       return [
+        ...references(user, "groups", knownGroups, discretion),
         ...repeated(subscriptions, "plan", subscriptionIdentity, SUBSCRIBED_TWICE),
         ...subscriptions.flatMap((one) =>
           reference([...one.path, "plan"], textOf(one, "plan"), knownPlans, discretion),
@@ -149,12 +158,22 @@ function accountFields(account: Item): FieldProblem[] {
   const kind = textOf(account, "kind");
   const has = (field: string) => Object.hasOwn(account.value, field);
   const at = (field: string, message: string): FieldProblem => ({ path: [...account.path, field], message });
-  if (kind === "simulator") {
-    return ["base_url", "credential", "private_network"]
-      .filter(has)
-      .map((field) => at(field, "is not for kind simulator, which is built in. Remove the field."));
-  }
   const problems: FieldProblem[] = [];
+  const { websocket, interfaces } = account.value;
+  if (websocket === true && Array.isArray(interfaces) && !interfaces.includes("responses")) {
+    problems.push(
+      at(
+        "websocket",
+        "is for responses, which is not among the account's interfaces. Add it, or write false.",
+      ),
+    );
+  }
+  if (kind === "simulator") {
+    for (const field of ["base_url", "credential", "private_network"].filter(has)) {
+      problems.push(at(field, "is not for kind simulator, which is built in. Remove the field."));
+    }
+    return problems;
+  }
   if ((kind === "openai" || kind === "azure") && !has("base_url")) {
     problems.push(
       at("base_url", "is missing. It is the upstream's address, like https://api.openai.com/v1."),
@@ -208,13 +227,13 @@ function ofItsModels(group: Item, field: "model_multipliers" | "model_prices"): 
     }));
 }
 
-function references(group: Item, field: string, names: Names, discretion: Discretion): FieldProblem[] {
-  const list = group.value[field];
+function references(item: Item, field: string, names: Names, discretion: Discretion): FieldProblem[] {
+  const list = item.value[field];
   if (!Array.isArray(list)) return [];
   const seen = new Set<string>();
   return list.flatMap((name: unknown, i) => {
     if (typeof name !== "string") return [];
-    const path = [...group.path, field, i];
+    const path = [...item.path, field, i];
     if (seen.has(name)) {
       return [{ path, message: `names the ${names.noun} ${discretion.show(path, name)} a second time.` }];
     }
@@ -226,11 +245,11 @@ function references(group: Item, field: string, names: Names, discretion: Discre
 function reference(
   path: Path,
   name: string | undefined,
-  { noun, all, open }: Names,
+  { noun, all, open, near }: Names,
   discretion: Discretion,
 ): FieldProblem[] {
   if (name === undefined || all.has(name)) return [];
-  const close = discretion.mayShow(path) ? nearest(name, open) : null;
+  const close = discretion.mayShow(path) ? near(name) : null;
   const hint =
     close !== null
       ? ` Did you mean "${close}"?`

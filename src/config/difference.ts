@@ -1,6 +1,7 @@
 import { flatPrice } from "../money/prices.ts";
 import {
   type AccountRecord,
+  type FieldChange,
   type GroupBilling,
   type GroupRecord,
   INTERFACES,
@@ -13,12 +14,7 @@ import { durationText, shownLimits } from "./usage-limits.ts";
 
 /** Two states of one thing → the fields that differ, as an operator reads them. */
 
-export interface FieldChange {
-  field: string;
-  /** Null where there was, or will be, nothing. */
-  from: string | null;
-  to: string | null;
-}
+export type { FieldChange };
 
 /** The fields of a thing in the file's words. Secrets are never among them. */
 export type Shown = Readonly<Record<string, string | null>>;
@@ -68,6 +64,7 @@ export function shownAccount(account: AccountRecord): Shown {
     kind: account.kind,
     base_url: account.baseUrl === "" ? null : account.baseUrl,
     interfaces: inOrder(account.interfaces),
+    websocket: String(account.websocket),
     api_version: account.apiVersion,
     private_network: String(account.privateNetwork),
     priority: String(account.priority),
@@ -84,8 +81,10 @@ export function shownGroup(group: GroupRecord, nameOf: (accountId: string) => st
     interfaces: inOrder(group.interfaces),
     models: list(group.models),
     accounts: list(group.accounts.map(nameOf)),
+    access: group.access,
     ...shownBilling(group.billing),
     on_disconnect: group.onDisconnect,
+    websocket: String(group.websocket),
     ...shownLimits("limits", group.limits),
     ...shownLimits("group_limits", group.groupLimits),
     "queue.max_waiting": String(group.queue.maxWaiting),
@@ -107,8 +106,14 @@ function shownBilling({ charge, plans, multiplier, modelMultipliers, modelPrices
   };
 }
 
-export function shownUser(user: UserRecord): Shown {
-  return { role: user.role, ...shownLimits("limits", user.limits) };
+/** `nameOf` turns a group's id into its name. */
+export function shownUser(user: UserRecord, nameOf: (groupId: string) => string): Shown {
+  return {
+    role: user.role,
+    status: user.status,
+    ...shownLimits("limits", user.limits),
+    groups: user.groups.length === 0 ? null : list(user.groups.map(nameOf)),
+  };
 }
 
 /** `group` is the name of the key's group. */

@@ -12,6 +12,8 @@ const ENVIRONMENT = {
   AZURE_KEY: "azure-upstream",
   OPS_PASSWORD: "correct horse battery",
   CI_KEY: "0123456789-0123456789-0123456789",
+  SMTP_PASSWORD: "a-password",
+  ALERT_SECRET: "0123456789-0123456789",
 };
 
 /** Every name that may stand on the left of a colon. */

@@ -14,6 +14,7 @@ describe("settings", () => {
       host: "127.0.0.1",
       port: 8787,
       publicUrl: "http://127.0.0.1:8787",
+      allowedOrigins: [],
       dataDir: resolve("data"),
       databaseUrl: `sqlite:${resolve("data/gateway.db")}`,
       masterKeyFile: resolve("data/master.key"),
@@ -31,7 +32,13 @@ describe("settings", () => {
 
   test("a flag beats the environment, the environment beats the file", () => {
     const environment = { PORT: "2", HOST: "::1" };
-    const file = { port: 3, host: "0.0.0.0", public_url: "https://gw.example" };
+    const file = {
+      port: 3,
+      host: "0.0.0.0",
+      public_url: "https://gw.example",
+      allowed_origins: ["https://app.example"],
+    };
+    expect(settingsOf({ file }).allowedOrigins).toEqual(["https://app.example"]);
     expect(settingsOf({ flags: { port: "1" }, environment, file })).toMatchObject({ port: 1, host: "::1" });
     expect(settingsOf({ environment, file })).toMatchObject({ port: 2, publicUrl: "https://gw.example" });
     expect(settingsOf({ file })).toMatchObject({ port: 3, host: "0.0.0.0" });

@@ -7,6 +7,8 @@ export interface Settings {
   readonly port: number;
   /** Without a trailing slash: what links and the start-up text show. */
   readonly publicUrl: string;
+  /** Web pages that may open a WebSocket; others may not. */
+  readonly allowedOrigins: readonly string[];
   /** Absolute. */
   readonly dataDir: string;
   readonly databaseUrl: string;
@@ -26,7 +28,12 @@ export interface SettingSources {
   flags: { host?: string | undefined; port?: string | undefined; data?: string | undefined };
   environment: Readonly<Record<string, string | undefined>>;
   /** The file's `server`, already checked. */
-  file?: { host?: string | undefined; port?: number | undefined; public_url?: string | undefined };
+  file?: {
+    host?: string | undefined;
+    port?: number | undefined;
+    public_url?: string | undefined;
+    allowed_origins?: readonly string[] | undefined;
+  };
 }
 
 export type SettingsResult = { ok: true; settings: Settings } | { ok: false; problems: string[] };
@@ -99,6 +106,7 @@ export function readSettings({ flags, environment, file = {} }: SettingSources):
       host: host.value,
       port: portNumber,
       publicUrl: publicUrl?.value.replace(/\/+$/, "") ?? localUrl(host.value, portNumber),
+      allowedOrigins: file.allowed_origins ?? [],
       dataDir,
       databaseUrl: database?.value ?? `sqlite:${resolve(dataDir, "gateway.db")}`,
       masterKeyFile: resolve(dataDir, "master.key"),

@@ -105,9 +105,16 @@ const BAD: [what: string, text: string, line: number, field: string, says: strin
     "server:\n  prot: 1",
     2,
     "server.prot",
-    "Did you mean port? Allowed here: host, port, public_url.",
+    "Did you mean port? Allowed here: host, port, public_url, allowed_origins.",
   ],
   ["an unknown section", "modles: []", 1, "modles", "Did you mean models?"],
+  [
+    "an origin with a path",
+    "server:\n  allowed_origins: [https://app.example.com/x]",
+    2,
+    "server.allowed_origins[0]",
+    "an origin like https://app.example.com",
+  ],
   [
     "a wrong word",
     `${ACCOUNT}    interfaces: [chatt]`,
@@ -257,6 +264,13 @@ const BAD: [what: string, text: string, line: number, field: string, says: strin
     "only for kind azure",
   ],
   [
+    "websocket for an account without responses",
+    `${ACCOUNT}    interfaces: [chat]\n    websocket: true`,
+    6,
+    "accounts[0].websocket",
+    "is for responses",
+  ],
+  [
     "a wildcard in the middle",
     `${ACCOUNT}    models: { "a*b": c }`,
     5,
@@ -365,6 +379,13 @@ const BAD: [what: string, text: string, line: number, field: string, says: strin
   [
     "a day that does not exist",
     "groups: [{ name: g }]\nkeys:\n  - name: k\n    group: g\n    expires: 2030-02-30",
+    5,
+    "keys[0].expires",
+    "an ISO date",
+  ],
+  [
+    "a time that could not be written back",
+    'groups: [{ name: g }]\nkeys:\n  - name: k\n    group: g\n    expires: "9999-12-31T23:59:59-01:00"',
     5,
     "keys[0].expires",
     "an ISO date",
@@ -501,7 +522,7 @@ describe("a secret never stands in a problem", () => {
   test(`wherever a \${…} is put, its value is not repeated`, () => {
     // V stands for a quoted value, W for one inside a longer text.
     const places = [
-      "server: { host: V, port: V, public_url: V }",
+      "server: { host: V, port: V, public_url: V, allowed_origins: [V] }",
       "registration: V",
       "models: [{ id: V, interfaces: [V], price: { input: V } }, { id: V, interfaces: V }]",
       "accounts: [{ name: V, kind: V, base_url: V, interfaces: [V], weight: V, models: { a: V, 'b*': V } }]",

@@ -2,11 +2,12 @@ import type { z } from "zod";
 import { checkTogether, type KnownNames, NOTHING_KNOWN } from "./check.ts";
 import { limits } from "./limits.ts";
 import { byPlace, type FieldProblem, fieldOf, nearest, type Path, type Problem } from "./problem.ts";
-import { type GatewayFile, gatewayFile } from "./schema.ts";
+import { type GatewayDocument, type GatewayFile, gatewayFile } from "./schema.ts";
 import { unbuilt } from "./unbuilt.ts";
-import { readTree, type Tree } from "./yaml-tree.ts";
+import { readTreeBeside } from "./yaml-beside.ts";
+import { plainTree, readTree, type Tree, type TreeResult } from "./yaml-tree.ts";
 
-/** gateway.yaml: text → a checked file, or everything that is wrong with it at once, in the order of its lines. */
+/** gateway.yaml: text or document → a checked file, or everything that is wrong with it at once, in the order of its lines. */
 
 export interface Source {
   /** As the operator wrote it: it stands at the head of every problem. */
@@ -26,56 +27,89 @@ export type ParsedFile =
   | { ok: false; problems: Problem[] };
 
 export function parseGatewayFile(text: string, source: Source): ParsedFile {
-  return parseFile(text, source, gatewayFile, (value, tree) => ({
-    wrong: checkTogether(value, source.known ?? NOTHING_KNOWN, {
+  return parseFile(text, source, gatewayFile, together(source.known ?? NOTHING_KNOWN));
+}
+
+/** The same for a process that serves requests meanwhile. */
+export async function parseGatewayFileBeside(text: string, source: Source): Promise<ParsedFile> {
+  const more = together(source.known ?? NOTHING_KNOWN);
+  return (
+    tooLarge(text, source) ??
+    checkRead(await readTreeBeside({ text, environment: source.environment }), source, gatewayFile, more)
+  );
+}
+
+/** The same of a document that never was a text: its problems have a field, and no line. */
+export function checkDocument(document: GatewayDocument, known: KnownNames): ParsedFile {
+  return checkTree(plainTree(document), "", gatewayFile, together(known));
+}
+
+function together(known: KnownNames): MoreChecks {
+  return (value, tree) => ({
+    wrong: checkTogether(value, known, {
       show: (path, name) => shown(tree, path, name),
       mayShow: (path) => tree.variablesIn(path).length === 0,
     }),
     unbuilt: unbuilt(value),
-  }));
+  });
 }
 
 type Parsed<T> =
   | { ok: true; file: T; problemAt(problem: FieldProblem): Problem }
   | { ok: false; problems: Problem[] };
 
-/** Any file of ours: `more` finds what a schema cannot say. */
+/** What a schema cannot say. */
+type MoreChecks = (value: unknown, tree: Tree) => { wrong: FieldProblem[]; unbuilt: FieldProblem[] };
+
+/** Any file of ours. */
 export function parseFile<Schema extends z.ZodType>(
   text: string,
   source: Omit<Source, "known">,
   schema: Schema,
-  more: (value: unknown, tree: Tree) => { wrong: FieldProblem[]; unbuilt: FieldProblem[] } = () => ({
-    wrong: [],
-    unbuilt: [],
-  }),
+  more: MoreChecks = () => ({ wrong: [], unbuilt: [] }),
 ): Parsed<z.output<Schema>> {
-  const whole = (line: number, column: number, message: string): Problem => {
-    return { file: source.fileName, line, column, field: "", message };
-  };
-  if (Buffer.byteLength(text) > limits.configFileBytesMax) {
-    return {
-      ok: false,
-      problems: [whole(0, 0, `The file is larger than ${limits.configFileBytesMax} bytes.`)],
-    };
-  }
-  const read = readTree(text, source.environment);
-  if (!read.ok) {
-    const problems = read.problems.map(({ line, column, message }) => whole(line, column, message));
-    return { ok: false, problems: problems.sort(byPlace) };
-  }
-  const { tree } = read;
+  return tooLarge(text, source) ?? checkRead(readTree(text, source.environment), source, schema, more);
+}
+
+function tooLarge(
+  text: string,
+  { fileName }: Pick<Source, "fileName">,
+): { ok: false; problems: Problem[] } | null {
+  if (Buffer.byteLength(text) <= limits.configFileBytesMax) return null;
+  const message = `The file is larger than ${limits.configFileBytesMax} bytes.`;
+  return { ok: false, problems: [{ file: fileName, line: 0, column: 0, field: "", message }] };
+}
+
+function checkRead<Schema extends z.ZodType>(
+  read: TreeResult,
+  { fileName }: Pick<Source, "fileName">,
+  schema: Schema,
+  more: MoreChecks,
+): Parsed<z.output<Schema>> {
+  if (read.ok) return checkTree(read.tree, fileName, schema, more);
+  const problems = read.problems.map((problem) => ({ file: fileName, field: "", ...problem }));
+  return { ok: false, problems: problems.sort(byPlace) };
+}
+
+function checkTree<Schema extends z.ZodType>(
+  tree: Tree,
+  fileName: string,
+  schema: Schema,
+  more: MoreChecks,
+): Parsed<z.output<Schema>> {
   const problemAt = ({ path, message, onKey }: FieldProblem): Problem => {
-    return { file: source.fileName, ...tree.locate(path, onKey), field: fieldOf(path), message };
+    return { file: fileName, ...tree.locate(path, onKey), field: fieldOf(path), message };
   };
   // A file of comments alone names nothing, and that is a file.
   const value = tree.value === null ? {} : tree.value;
   const result = schema.safeParse(value);
   const found = more(value, tree);
+  const ofText = new Set(tree.problems);
   const wrong = [
-    ...tree.problems,
+    ...ofText,
     ...(result.success ? [] : result.error.issues.flatMap((issue) => describe(issue, tree, value))),
     ...found.wrong,
-  ].filter((problem) => tree.problems.includes(problem) || !tree.isBroken(problem.path));
+  ].filter((problem) => ofText.has(problem) || !tree.isBroken(problem.path));
   const problems = [...oneAField(wrong), ...found.unbuilt].map(problemAt);
   if (result.success && problems.length === 0) return { ok: true, file: result.data, problemAt };
   return { ok: false, problems: problems.sort(byPlace) };

@@ -22,10 +22,45 @@ export const limits = {
   jsonDepthMax: 128,
   /** A model name, as sent by a client or written by an operator. */
   modelNameCharsMax: 256,
+  /** What the console's API takes from whoever is signed in. */
+  apiBodyBytesMax: 256 * KiB,
+  /** And from administrators where it is about very many things: a whole configuration file, as text within JSON. */
+  apiBulkBodyBytesMax: 33 * MiB,
+  /** And from anybody else. */
+  strangerBodyBytesMax: 64 * KiB,
   /** A client that stops sending its body in the middle is cut off. */
   bodyIdleTimeoutMs: 10_000,
   /** A connection between requests, or one whose client takes nothing of a finished answer. */
   connectionIdleSeconds: 60,
+
+  // What a socket may do. A frame of one is no longer than a JSON body.
+
+  /** Then its client is asked to open another, between two turns. */
+  socketAgeMs: 3_600_000,
+  /** A socket from which nothing comes, not even the answer to a ping, is closed; the ping is sent a little before. */
+  socketIdleSeconds: 30,
+  /** Open at once with one key. */
+  socketsPerKeyMax: 1_000,
+  /** Frames of one socket in a second; one that sends four times as many is closed. */
+  socketMessagesPerSecondMax: 200,
+  /** Free of charge, so not many. */
+  socketWarmUpsPerSecondMax: 5,
+  socketLanesMax: 32,
+  /** Turns of one lane that wait for the one before them. */
+  socketTurnsWaitingMax: 16,
+  /** Turns of one socket at the same time, on all of its lanes. */
+  socketTurnsMax: 16,
+  /** Of the frames that wait for their turn, on the sockets of one key and on all. */
+  socketsWaitingKeyBytesMax: 64 * MiB,
+  socketsWaitingBytesMax: 256 * MiB,
+  /** What one socket remembers of its conversations, those of one key, and all of them together. */
+  socketMemoryBytesMax: 32 * MiB,
+  socketMemoriesKeyBytesMax: 128 * MiB,
+  socketMemoriesBytesMax: 512 * MiB,
+  /** Of what a client has not taken yet; then its upstreams are held up. */
+  socketBufferedBytesMax: 64 * KiB,
+  /** How often sockets are looked at, for keys that were revoked and for age; see `policyPollMs`. */
+  socketLookMs: 250,
 
   // What an upstream may do.
 
@@ -175,8 +210,65 @@ export const limits = {
   passwordCharsMin: 12,
   /** Hashing cost grows with length; nobody types more. */
   passwordCharsMax: 256,
+  /** Passwords hashed at once: each takes 64 MB and a core. More than so many in line are sent away. */
+  passwordsAtOnce: 2,
+  passwordsWaitingMax: 64,
+  signIn: {
+    /** Wrong passwords and codes in a window: of one account from one address, and from one address of any. */
+    accountTries: 10,
+    addressTries: 30,
+    /** Of one account from everywhere. Large, since anybody can use it up and keep its owner out. */
+    accountTriesAnywhere: 200,
+    windowMs: 900_000,
+  },
+  /** Active keys of one user, each of which every process keeps in memory. Administrators may make more. */
+  keysPerUserMax: 1_000,
+  /** Wrong redeem codes of one user in a window. */
+  redeem: { tries: 10, windowMs: 900_000 },
+  /** How long a secret may still work after its key was rotated. */
+  rotationOverlapMsMax: 30 * 86_400_000,
+  /** Secrets of one key that work beside its own, each of which every process keeps in memory. */
+  formerSecretsMax: 5,
+  /** Accounts that one address may open in a day. */
+  registrationsPerDay: 5,
+  /** Messages that somebody may ask to be sent to one address of mail. */
+  lettersPerHour: 5,
+  /** A session ends after so long without use, and after so long in any case. */
+  sessionIdleMs: 12 * 3_600_000,
+  sessionMs: 14 * 86_400_000,
+  /** Of one user: the one used longest ago gives way. */
+  sessionsMax: 50,
+  /** How often the last use of a session or token is written down. */
+  lastUseMs: 60_000,
+  /** How often sessions that are over are dropped. */
+  sessionSweepMs: 3_600_000,
+  /** Personal access tokens of one user. */
+  accessTokensMax: 100,
+  /** How long one-time links work. */
+  linkTtlMs: {
+    invite: 7 * 86_400_000,
+    sign_in: 3_600_000,
+    reset: 3_600_000,
+    verify: 3 * 86_400_000,
+  },
   /** The one-time administrator token of the first start. */
   adminClaimTtlMs: 3_600_000,
+
+  // Alerts and mail.
+
+  webhooksMax: 10,
+  alerts: {
+    /** How often the place is looked at. */
+    lookMs: 2_000,
+    /** From dialling to the last byte of the answer. */
+    deliveryTimeoutMs: 10_000,
+    /** After each failed try; then it is given up. */
+    retriesMs: [2_000, 10_000, 60_000, 300_000, 900_000, 3_600_000],
+    /** How long alerts that are over, and what became of them, can be looked up. */
+    keptMs: 90 * 86_400_000,
+  },
+  /** For each step of a conversation with a mail server: connecting, its greeting, each answer. */
+  mailTimeoutMs: 10_000,
 
   // The configuration file.
 
@@ -185,4 +277,25 @@ export const limits = {
   configAliasesMax: 100,
   /** A cheap question to an account by `doctor`. */
   doctorTimeoutMs: 10_000,
+  /** How much of the answer to it is read: a list of models. */
+  probeBytesMax: 1 * MiB,
+
+  // WebSockets to upstreams.
+
+  upstreamSockets: {
+    /** From the connection's opening to the upstream's consent. */
+    handshakeTimeoutMs: 10_000,
+    /** An older socket serves no further turn: OpenAI ends one after an hour, whatever is said on it. */
+    ageMs: 3_300_000,
+    /** One that no conversation waits for is closed after this long without use. */
+    idleMs: 300_000,
+    /** Silence before an upstream is asked whether it lives; as much again, and it does not. */
+    pingMs: 30_000,
+    /** Free ones that are kept for one account. */
+    freeMax: 256,
+    /** After a response, before a socket serves another conversation than its own. */
+    restMs: 250,
+    /** An account whose upstream refused to speak WebSocket is spoken to over HTTP for this long. */
+    unspokenMs: 600_000,
+  },
 } as const;

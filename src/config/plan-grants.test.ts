@@ -70,7 +70,7 @@ describe("applying", () => {
     expect(await apply(FILE)).toEqual([
       "create plan pro: time_zone=Europe/Berlin windows.day=5.00 USD, calendar windows.month=50.00 USD, rolling",
       "create plan trial: time_zone=UTC windows.week=1.00 USD, calendar",
-      "create user dev@example.com: role=user",
+      "create user dev@example.com: role=user status=active",
       "create subscription pro of dev@example.com: starts=2027-03-10T12:00:00.000Z ends=2027-04-30T23:59:59.999Z renews=month priority=2",
       "create subscription trial of dev@example.com: starts=2027-01-01T00:00:00.000Z ends=2027-12-31T23:59:59.999Z renews=none priority=1",
     ]);

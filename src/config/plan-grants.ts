@@ -31,9 +31,13 @@ export function planGrants(
   for (const { record } of plans) planIds.set(record.name, record.id);
 
   const kept = new Set<string>();
+  const active = Map.groupBy(
+    state.subscriptions.filter(({ status }) => status === "active"),
+    ({ userId }) => userId,
+  );
   const subscriptions = file.users.flatMap(({ email, subscriptions: wanted = [] }) => {
     const userId = known(users, email);
-    const presentOf = matched(state, userId, wanted, planIds);
+    const presentOf = matched(active.get(userId) ?? [], wanted, planIds);
     for (const { id } of presentOf.values()) kept.add(id);
     return wanted.flatMap((want) => {
       const planId = known(planIds, want.plan);
@@ -63,12 +67,11 @@ function planPlan(state: State, wanted: FilePlan, { clock, newId }: Secrets) {
 }
 
 function matched(
-  state: State,
-  userId: string,
+  active: readonly SubscriptionRecord[],
   wanted: readonly FileSubscription[],
   planIds: ReadonlyMap<string, string>,
 ): Map<FileSubscription, SubscriptionRecord> {
-  const free = new Set(state.subscriptions.filter((one) => one.userId === userId && one.status === "active"));
+  const free = new Set(active);
   const found = new Map<FileSubscription, SubscriptionRecord>();
   const exactFirst = wanted.toSorted(
     (a, b) => Number(a.starts === undefined) - Number(b.starts === undefined),
@@ -117,13 +120,12 @@ function removals(state: State, file: GatewayFile, kept: ReadonlySet<string>, { 
   const nowMs = clock.nowMs();
   const emails = new Map(state.users.map(({ id, email }) => [id, email]));
   const plans = new Map(state.plans.map(({ id, name }) => [id, name]));
-  const goesOn = (one: SubscriptionRecord) => ["running", "upcoming"].includes(standingOf(one, nowMs));
   const named = new Set(file.plans.map(({ name }) => name));
-  // A plan that was ever granted is part of the books.
-  const granted = new Set(state.subscriptions.map(({ planId }) => planId));
+  // A plan that was ever granted, or that codes were made for, is part of the books.
+  const granted = new Set(state.subscriptions.map(({ planId }) => planId)).union(state.plansOfCodes);
   return [
     ...state.subscriptions
-      .filter((one) => goesOn(one) && !kept.has(one.id))
+      .filter((one) => goesOn(one, nowMs) && !kept.has(one.id))
       .map(({ id, planId, userId }) => {
         const title = subscriptionTitle(plans.get(planId) ?? planId, emails.get(userId) ?? userId);
         return remove(title, (tx) => cancelSubscription(tx, id));
@@ -134,22 +136,31 @@ function removals(state: State, file: GatewayFile, kept: ReadonlySet<string>, { 
   ];
 }
 
-/** In the file's form: those that run or will; undefined when there are none. */
-export function writtenSubscriptions(state: State, userId: string, nowMs: number): object[] | undefined {
+/** In the file's form, by the user's id: those that run or will. */
+export function writtenSubscriptions(state: State, nowMs: number): ReadonlyMap<string, object[]> {
   const plans = new Map(state.plans.map(({ id, name }) => [id, name]));
-  const written = state.subscriptions
-    .filter((one) => one.userId === userId && ["running", "upcoming"].includes(standingOf(one, nowMs)))
-    .map(({ planId, startsAtMs, endsAtMs, renews, priority }) => ({
+  const written = new Map<string, object[]>();
+  for (const one of state.subscriptions) {
+    if (!goesOn(one, nowMs)) continue;
+    const { planId, startsAtMs, endsAtMs, renews, priority } = one;
+    const ofUser = written.get(one.userId) ?? [];
+    ofUser.push({
       plan: plans.get(planId) ?? planId,
       starts: shownInstant(startsAtMs),
       ...(endsAtMs === null ? {} : { ends: shownInstant(endsAtMs) }),
       renews,
       priority,
-    }));
-  return written.length === 0 ? undefined : written;
+    });
+    written.set(one.userId, ofUser);
+  }
+  return written;
 }
 
-export function writtenPlan({ name, timeZone, windows }: PlanRecord): object {
+function goesOn(one: SubscriptionRecord, nowMs: number): boolean {
+  return ["running", "upcoming"].includes(standingOf(one, nowMs));
+}
+
+export function writtenPlan({ name, timeZone, windows }: PlanRecord) {
   return {
     name,
     time_zone: timeZone,

@@ -60,9 +60,15 @@ export function planKeys(state: State, wanted: FileKey[], targets: KeyTargets, s
       plan.problems.push({ path: ["keys", i, "secret"], message });
       return;
     }
+    if (digest !== undefined && state.formerDigests.has(digest)) {
+      const message =
+        "this secret was replaced when its key was rotated. Put the new one here, or leave the secret out.";
+      plan.problems.push({ path: ["keys", i, "secret"], message });
+      return;
+    }
     if (present !== undefined && (digest === undefined || digest === present.digest)) {
       const step = stepOf(what, false, changed, (tx) =>
-        changeKey(tx, present.id, { groupId, expiresAtMs, limits }),
+        changeKey(tx, present.id, { name: want.name, groupId, expiresAtMs, limits }),
       );
       if (step !== null) plan.steps.push(step);
       return;

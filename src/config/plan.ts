@@ -1,23 +1,21 @@
-import { usdText } from "../money/nano.ts";
 import {
   ACCOUNT_KINDS,
   type AccountKind,
   type AccountRecord,
   type GroupRecord,
-  type KeyRecord,
   type ModelRecord,
   NO_BILLING,
   type Price,
   type UserRecord,
 } from "../records.ts";
 import { accountCredentialBinding, seal, unseal } from "../secrets/seal.ts";
-import { deleteAccount, putAccount } from "../store/accounts.ts";
+import { putAccount } from "../store/accounts.ts";
 import type { Db } from "../store/db.ts";
-import { deleteGroup, putGroup } from "../store/groups.ts";
-import { revokeKey } from "../store/keys.ts";
-import { deleteModel, putModel } from "../store/models.ts";
-import { deleteUser, putUser } from "../store/users.ts";
+import { putGroup } from "../store/groups.ts";
+import { putModel } from "../store/models.ts";
+import { putUser } from "../store/users.ts";
 import { chargingProblems } from "./check-charging.ts";
+import { reachProblems } from "./check-reach.ts";
 import {
   created,
   differences,
@@ -30,8 +28,9 @@ import {
 } from "./difference.ts";
 import { openingField, openingOf, postOpening } from "./opening-balance.ts";
 import { planGrants } from "./plan-grants.ts";
-import { activeKeys, type KeyPlan, keyTitle, planKeys } from "./plan-keys.ts";
-import { planRetention } from "./retention.ts";
+import { type KeyPlan, planKeys } from "./plan-keys.ts";
+import { pruneSteps, type Removals, removalSteps } from "./plan-removals.ts";
+import { planSettings, settingsReachProblems } from "./plan-settings.ts";
 import type { FileAccount, FileGroup, FileModel, FileUser, GatewayFile } from "./schema.ts";
 import { known, type Secrets, type State, type Step, stepOf } from "./step.ts";
 import { callerLimitsOf, queueOf, rateLimitsOf } from "./usage-limits.ts";
@@ -42,11 +41,18 @@ import { callerLimitsOf, queueOf, rateLimitsOf } from "./usage-limits.ts";
  * Steps stand in an order that respects references: what is referred to comes first, and goes last. Problems are
  * what the file asks for and the present state forbids.
  */
-export type Plan = KeyPlan;
+export interface Plan extends KeyPlan {
+  /** What stands when it is done. What goes by then may still be in it: nothing else refers to that. */
+  after: State;
+}
 
 export interface PlanOptions {
   /** Remove what the file does not name. */
   prune: boolean;
+  /** Remove these, which the file does not name either. */
+  removals?: Removals;
+  /** It comes from a browser: see check-reach.ts. */
+  fromConsole?: boolean;
 }
 
 export async function planSteps(
@@ -57,10 +63,6 @@ export async function planSteps(
 ): Promise<Plan> {
   const models = file.models.map((wanted) => planModel(state, wanted, secrets));
   const accounts = file.accounts.map((wanted) => planAccount(state, wanted, secrets));
-  const byEmail = new Map(state.users.map((user) => [user.email.toLowerCase(), user]));
-  const users = await Promise.all(
-    file.users.map((wanted) => planUser(byEmail.get(wanted.email), wanted, secrets)),
-  );
 
   const accountsAfter = new Map(state.accounts.map(({ name, id }) => [name, id]));
   for (const { record } of accounts) accountsAfter.set(record.name, record.id);
@@ -68,6 +70,14 @@ export async function planSteps(
 
   const groupsAfter = new Map(state.groups.map(({ name, id }) => [name, id]));
   for (const { record } of groups) groupsAfter.set(record.name, record.id);
+
+  const byEmail = new Map(state.users.map((user) => [user.email.toLowerCase(), user]));
+  const groupNames = new Map([...groupsAfter].map(([name, id]) => [id, name]));
+  const users = await Promise.all(
+    file.users.map((wanted) =>
+      planUser(byEmail.get(wanted.email), wanted, { ids: groupsAfter, names: groupNames }, secrets),
+    ),
+  );
   const usersAfter = new Map(state.users.map(({ email, id }) => [email.toLowerCase(), id]));
   for (const { record } of users) usersAfter.set(record.email, record.id);
   const keys = planKeys(state, file.keys, { groups: groupsAfter, users: usersAfter }, secrets);
@@ -79,18 +89,26 @@ export async function planSteps(
   });
   const grants = planGrants(state, file, usersAfter, secrets);
 
-  const removals = options.prune ? [...planRemovals(state, file, secrets), ...grants.removals] : [];
+  const pruned = options.prune ? [...pruneSteps(state, file, secrets), ...grants.removals] : [];
+  const removed = removalSteps(state, options.removals ?? {}, secrets);
   return {
     steps: [
       ...grants.plans,
-      ...planRetention(state, file),
-      ...[...models, ...accounts, ...users, ...groups].flatMap(({ step }) => step ?? []),
+      ...planSettings(state, file, secrets),
+      ...[...models, ...accounts, ...groups, ...users].flatMap(({ step }) => step ?? []),
       ...grants.subscriptions,
       ...keys.steps,
-      ...removals,
+      ...pruned,
+      ...removed.steps,
     ],
     shown: keys.shown,
-    problems: [...keys.problems, ...chargingProblems(file, after, options)],
+    after,
+    problems: [
+      ...keys.problems,
+      ...chargingProblems(file, after, options),
+      ...(options.fromConsole ? [...reachProblems(file, state), ...settingsReachProblems(file, state)] : []),
+      ...removed.problems,
+    ],
   };
 }
 
@@ -105,16 +123,6 @@ function stateAfter(state: State, planned: Pick<State, "models" | "accounts" | "
     accounts: replaced(state.accounts, planned.accounts),
     groups: replaced(state.groups, planned.groups),
   };
-}
-
-/** Pruning leaves users alone who still have money: it would be nobody's. */
-export function keptForTheirMoney(state: State, file: GatewayFile): string[] {
-  const named = new Set(file.users.map(({ email }) => email));
-  return state.users.flatMap(({ id, email }) => {
-    const nano = state.funds.get(id);
-    if (nano === undefined || named.has(email.toLowerCase())) return [];
-    return `user ${email}: not removed, for $${usdText(nano)} is left in the wallet. Take it out with \`wallet adjust\` first.`;
-  });
 }
 
 interface Planned<Record> {
@@ -160,6 +168,7 @@ function planAccount(state: State, wanted: FileAccount, secrets: Secrets): Plann
     baseUrl: wanted.base_url ?? "",
     sealedCredential: same ? kept : seal(secrets.keyring, binding, credential, secrets.randomBytes),
     interfaces: wanted.interfaces,
+    websocket: wanted.websocket,
     apiVersion: wanted.api_version ?? null,
     privateNetwork: wanted.private_network,
     priority: wanted.priority,
@@ -198,6 +207,7 @@ function planGroup(
     interfaces: wanted.interfaces,
     models: wanted.models,
     accounts: wanted.accounts.map((name) => known(accounts, name)),
+    access: wanted.access,
     billing: {
       charge: wanted.billing?.charge ?? NO_BILLING.charge,
       plans: wanted.billing?.plans ?? null,
@@ -206,6 +216,7 @@ function planGroup(
       modelPrices: wanted.billing?.model_prices ?? {},
     },
     onDisconnect: wanted.on_disconnect,
+    websocket: wanted.websocket,
     limits: callerLimitsOf(wanted.limits),
     groupLimits: callerLimitsOf(wanted.group_limits),
     queue: queueOf(wanted.queue),
@@ -220,6 +231,7 @@ function planGroup(
 async function planUser(
   present: UserRecord | undefined,
   wanted: FileUser,
+  groups: { ids: ReadonlyMap<string, string>; names: ReadonlyMap<string, string> },
   { clock, newId }: Secrets,
 ): Promise<Planned<UserRecord>> {
   // Before the first wait: hashing takes its time, and rows made together must keep the file's order.
@@ -233,11 +245,15 @@ async function planUser(
     // Case makes no difference to the store, so the way it was first written stays.
     email: present?.email ?? wanted.email,
     role: wanted.role,
+    // Left out it stays: a file from before somebody was shut out does not let them in again.
+    status: wanted.status ?? present?.status ?? "active",
     passwordHash: same ? hash : await Bun.password.hash(password, "argon2id"),
     limits: callerLimitsOf(wanted.limits),
+    groups: wanted.groups.map((name) => known(groups.ids, name)),
     createdAtMs,
   };
-  const fields = present ? differences(shownUser(present), shownUser(record)) : created(shownUser(record));
+  const shown = (user: UserRecord) => shownUser(user, (groupId) => groups.names.get(groupId) ?? groupId);
+  const fields = present ? differences(shown(present), shown(record)) : created(shown(record));
   if (!same) fields.push(hash === null ? secretSet("password") : secretChange("password"));
   const opening = present === undefined ? openingOf(wanted) : null;
   if (opening !== null) fields.push(openingField(opening));
@@ -249,43 +265,4 @@ async function planUser(
     record: { ...record, email: wanted.email },
     step: stepOf(`user ${record.email}`, !present, fields, write),
   };
-}
-
-function planRemovals(state: State, file: GatewayFile, { clock }: Secrets): Step[] {
-  const emails = new Map(state.users.map(({ id, email }) => [id, email]));
-  const nowMs = clock.nowMs();
-  const remove = (what: string, write: Step["write"]): Step => ({ kind: "remove", what, fields: [], write });
-
-  const namedUsers = new Set(file.users.map(({ email }) => email));
-  const namedKeys = new Set(file.keys.map((key) => JSON.stringify([key.user ?? null, key.name])));
-  // A file without an administrator must not lock everybody out.
-  const keepsAdmins = !file.users.some(({ role }) => role === "admin");
-  const keptKeys = new Set([...activeKeys(state).values()].map(({ id }) => id));
-  const keyEmail = (key: KeyRecord) => (key.userId === null ? null : (emails.get(key.userId) ?? key.userId));
-  const keys = state.keys.filter((key) => {
-    const named = namedKeys.has(JSON.stringify([keyEmail(key)?.toLowerCase() ?? null, key.name]));
-    return key.status === "active" && !(named && keptKeys.has(key.id));
-  });
-  const users = state.users.filter(
-    ({ id, email, role }) =>
-      !namedUsers.has(email.toLowerCase()) && !(keepsAdmins && role === "admin") && !state.funds.has(id),
-  );
-  const named = (list: readonly { name: string }[]) => new Set(list.map(({ name }) => name));
-  const namedGroups = named(file.groups);
-  const namedAccounts = named(file.accounts);
-  const namedModels = new Set(file.models.map(({ id }) => id));
-
-  return [
-    ...keys.map((key) => remove(keyTitle(key.name, keyEmail(key)), (tx) => revokeKey(tx, key.id, nowMs))),
-    ...users.map(({ id, email }) => remove(`user ${email}`, (tx) => deleteUser(tx, id))),
-    ...state.groups
-      .filter(({ name }) => !namedGroups.has(name))
-      .map(({ id, name }) => remove(`group ${name}`, (tx) => deleteGroup(tx, id))),
-    ...state.accounts
-      .filter(({ name }) => !namedAccounts.has(name))
-      .map(({ id, name }) => remove(`account ${name}`, (tx) => deleteAccount(tx, id))),
-    ...state.models
-      .filter(({ id }) => !namedModels.has(id))
-      .map(({ id }) => remove(`model ${id}`, (tx) => deleteModel(tx, id))),
-  ];
 }

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import type { ListedModel, PriceList } from "../records.ts";
+import type { FieldChange, ListedModel, PriceList } from "../records.ts";
 import { created, differences, type Shown, shownListed } from "./difference.ts";
 import { parseFile } from "./file.ts";
 import type { Problem } from "./problem.ts";
@@ -62,4 +62,10 @@ export function listChanges(before: PriceList | null, after: PriceList): Change[
   if (before?.date === after.date) return models;
   const date = { field: "date", from: before?.date ?? null, to: after.date };
   return [{ kind: before === null ? "create" : "change", what: "price list", fields: [date] }, ...models];
+}
+
+/** One list of fields for all its models: as the audit log has it, which names the list as a whole. */
+export function fieldsOfListed({ kind, what, fields }: Change): FieldChange[] {
+  if (kind === "remove") return [{ field: what, from: "(listed)", to: null }];
+  return fields.map(({ field, from, to }) => ({ field: `${what}: ${field}`, from, to }));
 }

@@ -1,19 +1,50 @@
 import { z } from "zod";
-import { parseUsd } from "../money/nano.ts";
 import { isTimeZone } from "../money/plan-windows.ts";
 import {
   CHARGES,
   COUNTED,
   DEFAULT_QUEUE,
+  GROUP_ACCESS,
   INTERFACES,
   type LongContextUnit,
   PLAN_PERIODS,
   type Price,
   RENEWALS,
+  USER_STATUSES,
 } from "../records.ts";
 import { claimsOurForm, hasValidChecksum } from "../secrets/api-key.ts";
 import { limits } from "./limits.ts";
+import { alerts, registration, retention, smtp } from "./schema-settings.ts";
+import {
+  COUNT_MAX,
+  decimal,
+  email,
+  fields,
+  instant,
+  isHttpUrl,
+  name,
+  start,
+  text,
+  url,
+  usd,
+  wholeNumber,
+  windowUsd,
+} from "./schema-words.ts";
 import { durationMs, durationText, WINDOW_NAMES } from "./usage-limits.ts";
+
+export {
+  EMAIL_RULE,
+  fields,
+  INSTANT_RULE,
+  instantMs,
+  isEmail,
+  isHttpUrl,
+  isName,
+  NAME_RULE,
+  PUBLIC_URL_RULE,
+  startMs,
+  text,
+} from "./schema-words.ts";
 
 /**
  * The shape of gateway.yaml. Every field is optional to leave out or required here, and nowhere else; what ties
@@ -22,54 +53,8 @@ import { durationMs, durationText, WINDOW_NAMES } from "./usage-limits.ts";
 
 export const FILE_ACCOUNT_KINDS = ["openai", "azure", "anthropic", "gemini", "simulator"] as const;
 
-/** A strict object whose complaint about unknown fields carries the allowed ones: file.ts reads them back. */
-export function fields<Shape extends z.ZodRawShape>(shape: Shape) {
-  const allowed = Object.keys(shape).join(", ");
-  return z.strictObject(shape, {
-    error: (issue) => (issue.code === "unrecognized_keys" ? allowed : undefined),
-  });
-}
-
-/** `rule` says what is right, as the end of the sentence "must be …". */
-export function text(rule: string, test: (value: string) => boolean) {
-  return z.string({ error: rule }).refine(test, { error: rule });
-}
-
-/** An interpolated `${PORT}` is always text, so digits in text are a whole number too. */
-function wholeNumber(min: number, max: number) {
-  const rule =
-    max === Number.MAX_SAFE_INTEGER
-      ? `a whole number, ${min} or more`
-      : `a whole number from ${min} to ${max}`;
-  return z.preprocess(
-    (value) => (typeof value === "string" && /^\d{1,15}$/.test(value) ? Number(value) : value),
-    z.int({ error: rule }).min(min, { error: rule }).max(max, { error: rule }),
-  );
-}
-
-const COUNT_MAX = Number.MAX_SAFE_INTEGER;
-
-/** Floating point has no place in money: 0.1 is not a tenth. */
-function decimal(decimalsMax: number) {
-  const rule = `a decimal number like "0.15", not negative, with at most ${decimalsMax} decimals`;
-  const pattern = new RegExp(`^\\d{1,9}(\\.\\d{1,${decimalsMax}})?$`);
-  return text(rule, (value) => pattern.test(value));
-}
-
 const priceDecimal = decimal(6);
 const multiplier = decimal(6);
-const usd = decimal(9);
-
-/** The limiter counts nano-dollars in numbers, which are exact a little further than this. */
-const WINDOW_USD_MAX = "9000000";
-const windowUsd = text(
-  `an amount in USD like "5.00", above 0 and at most ${WINDOW_USD_MAX}, with at most 9 decimals`,
-  (value) => {
-    if (!usd.safeParse(value).success) return false;
-    const nano = parseUsd(value);
-    return nano > 0n && nano <= parseUsd(WINDOW_USD_MAX);
-  },
-);
 
 /** Beyond it nobody waits, and a timer has an end. */
 const queueTimeout = text(
@@ -80,64 +65,15 @@ const queueTimeout = text(
   },
 ).transform((value) => durationMs(value) ?? 0);
 
-/** A day without a time ends with that day in UTC: a key that expires on Friday still works on Friday. */
-export function instantMs(value: string): number | null {
-  const day = /^\d{4}-\d{2}-\d{2}$/.test(value);
-  if (!day && !/^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}(:\d{2}(\.\d{1,3})?)?(Z|[+-]\d{2}:\d{2})$/.test(value))
-    return null;
-  const ms = Date.parse(day ? `${value}T23:59:59.999Z` : value);
-  // Date.parse turns 31 February into March; the day must come back as it was written.
-  const dayExists = new Date(`${value.slice(0, 10)}T00:00:00Z`);
-  if (Number.isNaN(ms) || Number.isNaN(dayExists.getTime())) return null;
-  return dayExists.toISOString().slice(0, 10) === value.slice(0, 10) ? ms : null;
-}
-
-export const INSTANT_RULE = "an ISO date like 2027-01-31, or a date and time like 2027-01-31T12:00:00Z";
-const instant = text(INSTANT_RULE, (value) => instantMs(value) !== null).transform(
-  (value) => instantMs(value) ?? 0,
-);
-
-/** A day without a time begins with that day in UTC. */
-export function startMs(value: string): number | null {
-  const ms = instantMs(value);
-  return ms === null || value.length > 10 ? ms : Date.parse(`${value}T00:00:00Z`);
-}
-const start = text(INSTANT_RULE, (value) => startMs(value) !== null).transform(
-  (value) => startMs(value) ?? 0,
-);
-
-const CONTROL = /\p{C}/u;
-
-export const NAME_RULE = "a name of 1 to 64 characters, without control characters or spaces at its ends";
-export function isName(value: string): boolean {
-  return value.length >= 1 && value.length <= 64 && value.trim() === value && !CONTROL.test(value);
-}
-const name = text(NAME_RULE, isName);
-
 export const modelName = text(
   `a model name of 1 to ${limits.modelNameCharsMax} characters, without spaces or *`,
   (value) => value.length >= 1 && value.length <= limits.modelNameCharsMax && !/[\s*\p{C}]/u.test(value),
 );
 
-export const EMAIL_RULE = "an e-mail address like ops@example.com";
-export function isEmail(value: string): boolean {
-  return value.length <= 254 && /^[^\s@\p{C}]+@[^\s@.\p{C}]+(\.[^\s@.\p{C}]+)*$/u.test(value);
-}
-/** Addresses are compared without regard to case, so they are kept in one. */
-const email = text(EMAIL_RULE, isEmail).transform((value) => value.toLowerCase());
-
-function httpUrl(value: string): URL | null {
-  if (!/^https?:\/\//i.test(value) || !URL.canParse(value)) return null;
-  const url = new URL(value);
-  const plain = url.username === "" && url.password === "" && url.search === "" && url.hash === "";
-  return plain && url.hostname !== "" ? url : null;
-}
-const URL_RULE = "an http:// or https:// address without user, password, query or fragment";
-export const PUBLIC_URL_RULE = URL_RULE;
-export function isHttpUrl(value: string): boolean {
-  return httpUrl(value) !== null;
-}
-const url = text(URL_RULE, isHttpUrl).transform((value) => value.replace(/\/+$/, ""));
+/** As browsers send it: scheme, host and port alone, in lower case. */
+const origin = text("an origin like https://app.example.com, without a path", (value) => {
+  return isHttpUrl(value) && new URL(value).origin === value;
+});
 
 const credential = text(
   "a string of visible characters",
@@ -248,6 +184,7 @@ const group = fields({
   interfaces: interfaces.default(allInterfaces),
   models: z.array(modelName).default(() => []),
   accounts: z.array(name).default(() => []),
+  access: z.enum(GROUP_ACCESS).default("everyone"),
   billing: billing.optional(),
   limits: callerLimits.optional(),
   group_limits: callerLimits.optional(),
@@ -256,6 +193,7 @@ const group = fields({
     timeout: queueTimeout.default(DEFAULT_QUEUE.timeoutMs),
   }).optional(),
   on_disconnect: z.enum(["cancel", "drain"]).default("cancel"),
+  websocket: z.boolean().default(true),
 });
 
 const planWindow = fields({
@@ -287,9 +225,11 @@ const subscription = fields({
 const user = fields({
   email,
   role: z.enum(["admin", "user"]).default("user"),
+  status: z.enum(USER_STATUSES).optional(),
   password: text(PASSWORD_RULE, isPassword).optional(),
   balance: usd.optional(),
   limits: callerLimits.optional(),
+  groups: z.array(name).default(() => []),
   subscriptions: z.array(subscription).optional(),
 });
 
@@ -309,12 +249,6 @@ const key = fields({
   limits: callerLimits.optional(),
 });
 
-/** Null keeps them for ever. Below a week, a settlement that comes late might be counted twice. */
-const usageRowsKept = text(
-  `a duration like 90d, at least ${durationText(limits.usageRowsKeptMsMin)}, or forever`,
-  (value) => value === "forever" || (durationMs(value) ?? 0) >= limits.usageRowsKeptMsMin,
-).transform((value) => (value === "forever" ? null : durationMs(value)));
-
 export const gatewayFile = fields({
   server: fields({
     host: text("an address or host name to listen on", (value) =>
@@ -322,9 +256,12 @@ export const gatewayFile = fields({
     ).optional(),
     port: wholeNumber(0, 65_535).optional(),
     public_url: url.optional(),
+    allowed_origins: z.array(origin).optional(),
   }).default(() => ({})),
-  registration: z.enum(["open", "invite", "closed"]).default("closed"),
-  retention: fields({ usage_rows: usageRowsKept.optional() }).optional(),
+  registration: registration.optional(),
+  retention: retention.optional(),
+  smtp: smtp.optional(),
+  alerts: alerts.optional(),
   models: z.array(model).default(() => []),
   accounts: z.array(account).default(() => []),
   groups: z.array(group).default(() => []),
@@ -334,6 +271,12 @@ export const gatewayFile = fields({
 });
 
 export type GatewayFile = z.output<typeof gatewayFile>;
+/** Its sections before anybody has looked at what is in them. */
+export type GatewayDocument = {
+  readonly [section in keyof GatewayFile]?: GatewayFile[section] extends readonly unknown[]
+    ? readonly object[]
+    : unknown;
+};
 export type FileModel = GatewayFile["models"][number];
 export type FileAccount = GatewayFile["accounts"][number];
 export type FileGroup = GatewayFile["groups"][number];

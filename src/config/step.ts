@@ -1,18 +1,25 @@
 import type { Nano } from "../money/nano.ts";
 import type {
   AccountRecord,
+  AlertsRecord,
   GroupRecord,
   KeyRecord,
   ModelRecord,
   PlanRecord,
   PriceList,
+  Registration,
+  SmtpRecord,
   SubscriptionRecord,
   UserRecord,
 } from "../records.ts";
+import { readAlertSettings } from "../store/alert-settings.ts";
 import { type Db, snapshot } from "../store/db.ts";
-import { listKeys } from "../store/keys.ts";
+import { listKeys, readFormerDigests } from "../store/keys.ts";
 import { listPlans } from "../store/plans.ts";
 import { readPolicy } from "../store/policy.ts";
+import { plansOfCodes } from "../store/redeem-codes.ts";
+import { readRegistration } from "../store/registration.ts";
+import { readSmtp } from "../store/smtp.ts";
 import { listSubscriptions } from "../store/subscriptions.ts";
 import { readUsageRowsKept } from "../store/usage-removal.ts";
 import { listUsers } from "../store/users.ts";
@@ -28,25 +35,44 @@ export interface State {
   groups: GroupRecord[];
   users: UserRecord[];
   keys: KeyRecord[];
+  /** Digests of secrets that were replaced by a rotation. */
+  formerDigests: ReadonlySet<string>;
   priceList?: PriceList | null;
   plans: PlanRecord[];
   subscriptions: SubscriptionRecord[];
+  /** Ids of the plans that redeem codes were made for. */
+  plansOfCodes: ReadonlySet<string>;
   /** What users still have: they are not removed with it. */
   funds: ReadonlyMap<string, Nano>;
   /** How long rows of usage stay; null: for ever. */
   usageRowsKeptMs: number | null;
+  registration: Registration;
+  smtp: SmtpRecord | null;
+  alerts: AlertsRecord;
 }
 
 export async function readState(db: Db): Promise<State> {
   return snapshot(db, async (tx) => ({
     ...(await readPolicy(tx)),
+    ...(await readSettingsState(tx)),
     users: await listUsers(tx),
     keys: await listKeys(tx),
-    plans: await listPlans(tx),
+    formerDigests: await readFormerDigests(tx),
     subscriptions: await listSubscriptions(tx),
     funds: await readFunds(tx),
-    usageRowsKeptMs: await readUsageRowsKept(tx),
   }));
+}
+
+/** What is one of its kind, or few. */
+export async function readSettingsState(tx: Db) {
+  return {
+    plans: await listPlans(tx),
+    plansOfCodes: await plansOfCodes(tx),
+    usageRowsKeptMs: await readUsageRowsKept(tx),
+    registration: await readRegistration(tx),
+    smtp: await readSmtp(tx),
+    alerts: await readAlertSettings(tx),
+  };
 }
 
 export interface Change {

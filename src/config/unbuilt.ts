@@ -15,19 +15,9 @@ interface Unbuilt {
 
 const UNBUILT: readonly Unbuilt[] = [
   {
-    field: "registration",
-    asks: (value) => value === "open" || value === "invite",
-    says: "registration is not part of this version yet. Write closed, and name users in this file.",
-  },
-  {
     field: "accounts[].kind",
     asks: (value) => value === "anthropic" || value === "gemini",
     says: "this kind of account is not part of this version yet. Kinds that work now: openai, azure, simulator.",
-  },
-  {
-    field: "accounts[].websocket",
-    asks: (value) => value === true,
-    says: "WebSocket is not part of this version yet. Remove the field or write false: the account is then reached over HTTP.",
   },
 ];
 

@@ -85,8 +85,22 @@ export function queueOf(file: { max_waiting: number; timeout: number } | undefin
   return file === undefined ? DEFAULT_QUEUE : { maxWaiting: file.max_waiting, timeoutMs: file.timeout };
 }
 
+export interface WrittenLimits {
+  concurrency?: number;
+  rpm?: number;
+  tpm?: number;
+  windows?: WrittenWindow[];
+}
+
+export interface WrittenWindow {
+  per: string;
+  requests?: number;
+  tokens?: number;
+  usd?: string;
+}
+
 /** In the file's form; undefined when nothing is limited. */
-export function writtenLimits(limits: RateLimits & Partial<CallerLimits>): object | undefined {
+export function writtenLimits(limits: RateLimits & Partial<CallerLimits>): WrittenLimits | undefined {
   const windows = inOrder(limits.windows ?? []).map(({ perMs, requests, tokens, nano }) => {
     const usd = nano === null ? {} : { usd: usdText(BigInt(nano)) };
     return { per: durationText(perMs), ...given({ requests, tokens }), ...usd };
@@ -97,7 +111,7 @@ export function writtenLimits(limits: RateLimits & Partial<CallerLimits>): objec
   return { ...rates, windows };
 }
 
-export function writtenQueue({ maxWaiting, timeoutMs }: QueueSettings): object {
+export function writtenQueue({ maxWaiting, timeoutMs }: QueueSettings) {
   return { max_waiting: maxWaiting, timeout: durationText(timeoutMs) };
 }
 

@@ -33,6 +33,22 @@ export interface SyntaxProblem {
 
 export type TreeResult = { ok: true; tree: Tree } | { ok: false; problems: SyntaxProblem[] };
 
+/** What a tree is made of: data alone, and little of it, so that another thread can read the text. */
+export type TreeData =
+  | {
+      ok: true;
+      value: unknown;
+      problems: FieldProblem[];
+      /** Every field there is, a line for each. A name with a line break in it is quoted. */
+      fields: string;
+      /** Of each field, where its name and its value begin; -1 for nowhere. */
+      offsets: Int32Array;
+      lineStarts: number[];
+      variables: ReadonlyMap<string, readonly string[]>;
+      broken: ReadonlySet<string>;
+    }
+  | { ok: false; problems: SyntaxProblem[] };
+
 const SYNTAX_PROBLEMS_MAX = 20;
 
 interface Place {
@@ -46,11 +62,14 @@ export function readTree(
   text: string,
   environment: Readonly<Record<string, string | undefined>>,
 ): TreeResult {
+  return treeOf(readTreeData(text, environment));
+}
+
+export function readTreeData(
+  text: string,
+  environment: Readonly<Record<string, string | undefined>>,
+): TreeData {
   const lines = new LineCounter();
-  const at = (offset: number) => {
-    const { line, col } = lines.linePos(offset);
-    return { line: Math.max(1, line), column: Math.max(1, col) };
-  };
   let document: Document.Parsed;
   try {
     document = parseDocument(text, {
@@ -59,7 +78,8 @@ export function readTree(
       prettyErrors: false,
       schema: "core",
       strict: true,
-      uniqueKeys: true,
+      // Told below, with the field; the parser would compare every name with every other.
+      uniqueKeys: false,
       // "silent" would also silence the complaint about a second document.
       logLevel: "error",
     });
@@ -71,37 +91,85 @@ export function readTree(
     };
   }
   const fatal: SyntaxProblem[] = [...document.errors, ...document.warnings]
-    .filter((error) => error.code !== "DUPLICATE_KEY")
     // One missing bracket can make thousands; the first few lead to it.
     .slice(0, SYNTAX_PROBLEMS_MAX)
-    .map((error) => ({ ...at(error.pos[0]), message: syntaxMessage(error, lineAt(text, error.pos[0])) }));
+    .map((error) => ({
+      ...placeAt(lines, error.pos[0]),
+      message: syntaxMessage(error, lineAt(text, error.pos[0])),
+    }));
   if (fatal.length > 0) return { ok: false, problems: fatal };
 
-  const builder = createBuilder(document, environment);
-  const value = builder.build(document.contents);
-  const placeOf = (path: Path) => builder.places.get(fieldOf(path));
+  const { build, problems, places } = createBuilder(document, environment);
+  const value = build(document.contents);
+  const all = [...places];
+  return {
+    ok: true,
+    value,
+    problems,
+    fields: all.map(([field]) => field).join("\n"),
+    offsets: Int32Array.from(all.flatMap(([, place]) => [place.keyOffset ?? -1, place.valueOffset ?? -1])),
+    lineStarts: lines.lineStarts,
+    variables: new Map(
+      all
+        .filter(([, { variables }]) => variables.length > 0)
+        .map(([field, place]) => [field, place.variables]),
+    ),
+    broken: new Set(all.filter(([, { broken }]) => broken).map(([field]) => field)),
+  };
+}
+
+export function treeOf(data: TreeData): TreeResult {
+  if (!data.ok) return data;
+  const { value, problems, variables, broken } = data;
+  const locate = locator(data);
   const tree: Tree = {
     value,
-    problems: builder.problems,
-    locate(path, onKey = false) {
-      for (let length = path.length; length >= 0; length--) {
-        const place = placeOf(path.slice(0, length));
-        const offset = onKey
-          ? (place?.keyOffset ?? place?.valueOffset)
-          : (place?.valueOffset ?? place?.keyOffset);
-        if (offset !== undefined && offset !== null) return at(offset);
-      }
-      return { line: 1, column: 1 };
-    },
-    variablesIn: (path) => placeOf(path)?.variables ?? [],
+    problems,
+    locate,
+    variablesIn: (path) => (variables.size === 0 ? [] : (variables.get(fieldOf(path)) ?? [])),
     isBroken(path) {
+      if (broken.size === 0) return false;
       for (let length = path.length; length >= 0; length--) {
-        if (placeOf(path.slice(0, length))?.broken) return true;
+        if (broken.has(fieldOf(path.slice(0, length)))) return true;
       }
       return false;
     },
   };
   return { ok: true, tree };
+}
+
+/** Only complaints ask for places: before the first of them nothing is made ready. */
+function locator(data: Pick<TreeData & { ok: true }, "fields" | "offsets" | "lineStarts">): Tree["locate"] {
+  const lines = new LineCounter();
+  lines.lineStarts = data.lineStarts;
+  let indexes: ReadonlyMap<string, number> | null = null;
+  return (path, onKey = false) => {
+    indexes ??= new Map(data.fields.split("\n").map((field, index) => [field, index]));
+    for (let length = path.length; length >= 0; length--) {
+      const index = indexes.get(fieldOf(path.slice(0, length)));
+      if (index === undefined) continue;
+      const [key = -1, value = -1] = data.offsets.subarray(index * 2, index * 2 + 2);
+      const offset = (onKey ? [key, value] : [value, key]).find((at) => at !== -1);
+      if (offset !== undefined) return placeAt(lines, offset);
+    }
+    return { line: 1, column: 1 };
+  };
+}
+
+function placeAt(lines: LineCounter, offset: number): { line: number; column: number } {
+  const { line, col } = lines.linePos(offset);
+  return { line: Math.max(1, line), column: Math.max(1, col) };
+}
+
+/** Values that came from no text: they stand nowhere, and nothing in them was interpolated. */
+export function plainTree(value: unknown): Tree {
+  return {
+    value,
+    problems: [],
+    locate: () => ({ line: 0, column: 0 }),
+    variablesIn: () => [],
+    isBroken: () => false,
+  };
 }
 
 function createBuilder(document: Document.Parsed, environment: Readonly<Record<string, string | undefined>>) {

@@ -1,0 +1,73 @@
+import type { KeyRecord } from "../records.ts";
+import { type Db, snapshot } from "../store/db.ts";
+import { KEY_COLUMNS, toKey } from "../store/keys.ts";
+import { readPolicy } from "../store/policy.ts";
+import { selectIn } from "../store/select-in.ts";
+import { listSubscriptionsOf } from "../store/subscriptions.ts";
+import { findUsers } from "../store/users.ts";
+import { readWallet } from "../store/wallets.ts";
+import type { Removals } from "./plan-removals.ts";
+import type { GatewayDocument } from "./schema.ts";
+import { readSettingsState, readState, type State } from "./step.ts";
+
+/**
+ * The state as far as a small document can touch it. The whole of it holds every user and key, which may be a hundred
+ * thousand of each, and a form asks within the process that serves requests.
+ */
+export async function readStateNear(db: Db, document: GatewayDocument, removals: Removals): Promise<State> {
+  // A key is told from all others by its secret.
+  if ((document.keys ?? []).length > 0) return readState(db);
+  return snapshot(db, async (tx) => {
+    const policy = await readPolicy(tx);
+    const named = await findUsers(tx, {
+      emails: [...textsOf(document.users, "email"), ...(removals.users ?? [])],
+    });
+    const idsOf = (names: readonly string[] | undefined) =>
+      policy.groups.filter(({ name }) => names?.includes(name)).map(({ id }) => id);
+    const keys = await keysNear(tx, {
+      users: named.map(({ id }) => id),
+      goneGroups: idsOf(removals.groups),
+      groups: idsOf(textsOf(document.groups, "name")),
+    });
+    const ids = new Set(named.map(({ id }) => id));
+    const owners = new Set(keys.flatMap(({ userId }) => (userId === null || ids.has(userId) ? [] : userId)));
+    const funds = new Map<string, bigint>();
+    for (const { id } of named) {
+      const { balanceNano } = await readWallet(tx, id);
+      if (balanceNano > 0n) funds.set(id, balanceNano);
+    }
+    return {
+      ...policy,
+      ...(await readSettingsState(tx)),
+      users: [...named, ...(await findUsers(tx, { ids: [...owners] }))],
+      keys,
+      formerDigests: new Set<string>(),
+      subscriptions: await listSubscriptionsOf(tx, [...ids]),
+      funds,
+    };
+  });
+}
+
+interface Near {
+  users: readonly string[];
+  goneGroups: readonly string[];
+  groups: readonly string[];
+}
+
+/** Of these users and groups; of groups that stay only nobody's, which a group that charges cannot have. */
+async function keysNear(tx: Db, { users, goneGroups, groups }: Near): Promise<KeyRecord[]> {
+  const from = `SELECT ${KEY_COLUMNS} FROM api_key WHERE status = 'active' AND`;
+  const rows = [
+    ...(await selectIn(tx, `${from} user_id`, users)),
+    ...(await selectIn(tx, `${from} group_id`, goneGroups)),
+    ...(await selectIn(tx, `${from} user_id IS NULL AND group_id`, groups)),
+  ];
+  return [...new Map(rows.map(toKey).map((key) => [key.id, key])).values()];
+}
+
+function textsOf(section: readonly object[] | undefined, field: string): string[] {
+  return (section ?? []).flatMap((item) => {
+    const value: unknown = Object.entries(item).find(([name]) => name === field)?.[1];
+    return typeof value === "string" ? value : [];
+  });
+}

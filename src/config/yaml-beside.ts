@@ -1,0 +1,28 @@
+/**
+ * A large text is read in a thread of its own: the file of an installation with many thousands of users takes seconds,
+ * and requests are served by the thread that would wait for it.
+ */
+
+import { readTree, type TreeData, type TreeResult, treeOf } from "./yaml-tree.ts";
+
+export interface TreeOrder {
+  text: string;
+  environment: Readonly<Record<string, string | undefined>>;
+}
+
+/** Below it, starting the thread takes longer than reading. */
+const LARGE_CHARS = 100_000;
+
+export async function readTreeBeside({ text, environment }: TreeOrder): Promise<TreeResult> {
+  if (text.length < LARGE_CHARS) return readTree(text, environment);
+  const worker = new Worker(new URL("./yaml-worker.ts", import.meta.url).href);
+  try {
+    const { promise, resolve, reject } = Promise.withResolvers<TreeData>();
+    worker.onmessage = (event: MessageEvent<TreeData>) => resolve(event.data);
+    worker.onerror = (event) => reject(new Error(`The file could not be read: ${event.message}`));
+    worker.postMessage({ text, environment } satisfies TreeOrder);
+    return treeOf(await promise);
+  } finally {
+    worker.terminate();
+  }
+}
