@@ -31,6 +31,7 @@ function account(name: string, change: Partial<AccountRecord> = {}): AccountReco
     baseUrl: "https://upstream.example",
     sealedCredential: null,
     interfaces: ["chat"],
+    websocket: false,
     apiVersion: null,
     privateNetwork: false,
     priority: 1,
@@ -50,7 +51,9 @@ const GROUP: GroupRecord = {
   models: ["fast"],
   accounts: ["id of first"],
   billing: NO_BILLING,
+  access: "everyone",
   onDisconnect: "cancel",
+  websocket: true,
   limits: NO_LIMITS,
   groupLimits: NO_LIMITS,
   queue: DEFAULT_QUEUE,
@@ -88,12 +91,12 @@ describe("why a key may call a model", () => {
     const { allowed, steps, accounts } = explain();
     expect(allowed).toBe(true);
     expect(steps).toEqual([
-      { ok: true, text: "the key is active" },
-      { ok: true, text: "its group is team" },
-      { ok: true, text: "the group includes chat" },
-      { ok: true, text: "the group publishes fast" },
-      { ok: true, text: "the model serves chat" },
-      { ok: true, text: "1 of 1 accounts in the pool can serve it" },
+      { ok: true, reason: "key_active", text: "the key is active" },
+      { ok: true, reason: "group_found", text: "its group is team" },
+      { ok: true, reason: "interface_included", text: "the group includes chat" },
+      { ok: true, reason: "model_published", text: "the group publishes fast" },
+      { ok: true, reason: "model_serves_interface", text: "the model serves chat" },
+      { ok: true, reason: "account_serves", text: "1 of 1 accounts in the pool can serve it" },
     ]);
     expect(accounts).toEqual([
       { name: "first", upstreamModel: "gpt-6", reason: null, priority: 1, weight: 2 },

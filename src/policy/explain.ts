@@ -7,9 +7,36 @@ import { needsPrices, openPricing } from "./pricing.ts";
 export interface Explanation {
   allowed: boolean;
   /** In the order in which a request would meet them; the first that is not ok decides. */
-  steps: { ok: boolean; text: string }[];
+  steps: Step[];
   accounts: AccountExplanation[];
 }
+
+export interface Step {
+  ok: boolean;
+  reason: Reason;
+  text: string;
+}
+
+/** What a step found, for whoever says it in other words. */
+export const REASONS = [
+  "key_active",
+  "key_expired",
+  "key_revoked",
+  "group_found",
+  "group_gone",
+  "interface_included",
+  "interface_not_included",
+  "model_published",
+  "model_unknown",
+  "model_not_published",
+  "model_serves_interface",
+  "model_lacks_interface",
+  "price_known",
+  "price_unknown",
+  "account_serves",
+  "no_account_serves",
+] as const;
+export type Reason = (typeof REASONS)[number];
 
 export interface AccountExplanation {
   name: string;
@@ -35,45 +62,57 @@ export function explainAccess(
   const steps = [
     step(
       key.status === "active" && !expired,
-      "the key is active",
-      expired ? "the key has expired" : "the key was revoked",
+      ["key_active", "the key is active"],
+      expired ? ["key_expired", "the key has expired"] : ["key_revoked", "the key was revoked"],
     ),
-    step(group !== undefined, `its group is ${group?.name}`, "its group no longer exists"),
+    step(
+      group !== undefined,
+      ["group_found", `its group is ${group?.name}`],
+      ["group_gone", "its group no longer exists"],
+    ),
     step(
       group?.interfaces.includes(iface) === true,
-      `the group includes ${iface}`,
-      `the group does not include ${iface}`,
+      ["interface_included", `the group includes ${iface}`],
+      ["interface_not_included", `the group does not include ${iface}`],
     ),
     step(
       group?.models.includes(publicModel) === true,
-      `the group publishes ${publicModel}`,
-      model === undefined ? `there is no model ${publicModel}` : `the group does not publish ${publicModel}`,
+      ["model_published", `the group publishes ${publicModel}`],
+      model === undefined
+        ? ["model_unknown", `there is no model ${publicModel}`]
+        : ["model_not_published", `the group does not publish ${publicModel}`],
     ),
     step(
       model?.interfaces.includes(iface) === true,
-      `the model serves ${iface}`,
-      `the model does not serve ${iface}`,
+      ["model_serves_interface", `the model serves ${iface}`],
+      ["model_lacks_interface", `the model does not serve ${iface}`],
     ),
     ...(group !== undefined && model !== undefined && needsPrices(group)
       ? [
           step(
             openPricing(records)(group)(model).price !== null,
-            "it has a price",
-            `nobody has said a price for ${publicModel}, which the group needs to charge it`,
+            ["price_known", "it has a price"],
+            [
+              "price_unknown",
+              `nobody has said a price for ${publicModel}, which the group needs to charge it`,
+            ],
           ),
         ]
       : []),
     step(
       serving > 0,
-      `${serving} of ${accounts.length} accounts in the pool can serve it`,
-      "no account in the pool maps the model and speaks the interface",
+      ["account_serves", `${serving} of ${accounts.length} accounts in the pool can serve it`],
+      ["no_account_serves", "no account in the pool maps the model and speaks the interface"],
     ),
   ];
   return { allowed: steps.every(({ ok }) => ok), steps, accounts };
 }
 
-function step(ok: boolean, good: string, bad: string): { ok: boolean; text: string } {
-  return { ok, text: ok ? good : bad };
+type Found = readonly [reason: Reason, text: string];
+
+function step(ok: boolean, good: Found, bad: Found): Step {
+  const [reason, text] = ok ? good : bad;
+  return { ok, reason, text };
 }
 
 function explainAccount(account: AccountRecord, publicModel: string, iface: Interface): AccountExplanation {

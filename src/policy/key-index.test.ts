@@ -3,6 +3,8 @@ import fc from "fast-check";
 import { type CallerLimits, type KeyOfUser, NO_LIMITS } from "../records.ts";
 import { createKeyIndex } from "./key-index.ts";
 
+const NOW_MS = 10_000;
+
 const record = (id: string, change: Partial<KeyOfUser> = {}): KeyOfUser => ({
   id,
   name: `key ${id}`,
@@ -17,6 +19,7 @@ const record = (id: string, change: Partial<KeyOfUser> = {}): KeyOfUser => ({
   revokedAtMs: null,
   limits: NO_LIMITS,
   userLimits: NO_LIMITS,
+  formerSecrets: [],
   ...change,
 });
 
@@ -24,7 +27,7 @@ describe("the key index", () => {
   test("an active key is found by its digest", () => {
     const index = createKeyIndex();
     index.patch([record("k1", { userId: "u1", groupId: "g2", expiresAtMs: 5_000 })]);
-    expect(index.find("digest of k1")).toEqual({
+    expect(index.find("digest of k1", NOW_MS)).toEqual({
       id: "k1",
       name: "key k1",
       publicId: "pubk1",
@@ -35,22 +38,22 @@ describe("the key index", () => {
       limits: NO_LIMITS,
       userLimits: NO_LIMITS,
     });
-    expect(index.find("digest of k2")).toBeUndefined();
+    expect(index.find("digest of k2", NOW_MS)).toBeUndefined();
   });
 
   test("a revoked key is gone from the index", () => {
     const index = createKeyIndex();
     index.patch([record("k1"), record("k2")]);
     index.patch([record("k1", { status: "revoked", revokedAtMs: 9 })]);
-    expect(index.find("digest of k1")).toBeUndefined();
-    expect(index.find("digest of k2")?.id).toBe("k2");
+    expect(index.find("digest of k1", NOW_MS)).toBeUndefined();
+    expect(index.find("digest of k2", NOW_MS)?.id).toBe("k2");
     expect(index.size).toBe(1);
   });
 
   test("a key that was revoked before it was ever seen is not taken in", () => {
     const index = createKeyIndex();
     index.patch([record("k1", { status: "revoked" })]);
-    expect(index.find("digest of k1")).toBeUndefined();
+    expect(index.find("digest of k1", NOW_MS)).toBeUndefined();
     expect(index.size).toBe(0);
   });
 
@@ -58,31 +61,50 @@ describe("the key index", () => {
     const index = createKeyIndex();
     index.patch([record("k1")]);
     index.patch([record("k1", { digest: "fresh" })]);
-    expect(index.find("digest of k1")).toBeUndefined();
-    expect(index.find("fresh")?.id).toBe("k1");
+    expect(index.find("digest of k1", NOW_MS)).toBeUndefined();
+    expect(index.find("fresh", NOW_MS)?.id).toBe("k1");
     expect(index.size).toBe(1);
+  });
+
+  test("a rotated key is found by its former secret too, up to the moment when that ends", () => {
+    const index = createKeyIndex();
+    index.patch([record("k1")]);
+    const formerSecrets = [{ digest: "digest of k1", worksUntilMs: NOW_MS + 1 }];
+    index.patch([record("k1", { digest: "fresh", formerSecrets })]);
+    expect(index.find("digest of k1", NOW_MS)).toBe(index.get("k1"));
+    expect(index.find("fresh", NOW_MS)).toBe(index.get("k1"));
+    expect(index.find("digest of k1", NOW_MS + 1)).toBeUndefined();
+    expect(index.size).toBe(1);
+  });
+
+  test("revoking a key ends its former secrets with it", () => {
+    const index = createKeyIndex();
+    const formerSecrets = [{ digest: "former", worksUntilMs: NOW_MS + 1 }];
+    index.patch([record("k1", { formerSecrets })]);
+    index.patch([record("k1", { formerSecrets, status: "revoked" })]);
+    expect(index.find("former", NOW_MS)).toBeUndefined();
   });
 
   test("a key moved to another group is found with its new group", () => {
     const index = createKeyIndex();
     index.patch([record("k1")]);
     index.patch([record("k1", { groupId: "g2" })]);
-    expect(index.find("digest of k1")?.groupId).toBe("g2");
+    expect(index.find("digest of k1", NOW_MS)?.groupId).toBe("g2");
   });
 
   test("a key carries its own limits and its user's, as they were told last", () => {
     const rpm = (value: number): CallerLimits => ({ ...NO_LIMITS, rpm: value });
     const index = createKeyIndex();
     index.patch([record("k1", { limits: rpm(1), userLimits: rpm(2) })]);
-    expect(index.find("digest of k1")).toMatchObject({ limits: rpm(1), userLimits: rpm(2) });
+    expect(index.find("digest of k1", NOW_MS)).toMatchObject({ limits: rpm(1), userLimits: rpm(2) });
     index.patch([record("k1", { limits: rpm(3), userLimits: NO_LIMITS })]);
-    expect(index.find("digest of k1")).toMatchObject({ limits: rpm(3), userLimits: NO_LIMITS });
+    expect(index.find("digest of k1", NOW_MS)).toMatchObject({ limits: rpm(3), userLimits: NO_LIMITS });
   });
 
   test("an expired key stays in the index, so that its caller can be told why it is refused", () => {
     const index = createKeyIndex();
     index.patch([record("k1", { expiresAtMs: 1 })]);
-    expect(index.find("digest of k1")?.expiresAtMs).toBe(1);
+    expect(index.find("digest of k1", NOW_MS)?.expiresAtMs).toBe(1);
   });
 
   test("patching step by step ends where reading everything at once begins", () => {
@@ -103,7 +125,7 @@ describe("the key index", () => {
         const active = lastOfEach.filter(({ status }) => status === "active");
         expect(patched.size).toBe(active.length);
         for (const { digest } of records) {
-          expect(patched.find(digest)?.id).toBe(active.find((row) => row.digest === digest)?.id);
+          expect(patched.find(digest, NOW_MS)?.id).toBe(active.find((row) => row.digest === digest)?.id);
         }
       }),
     );

@@ -17,7 +17,8 @@ export interface Key {
 }
 
 export interface KeyIndex {
-  find(digest: string): Key | undefined;
+  /** By its secret, or by a former one whose time has not come. */
+  find(digest: string, nowMs: number): Key | undefined;
   get(id: string): Key | undefined;
   patch(records: readonly KeyOfUser[]): void;
   readonly size: number;
@@ -26,8 +27,34 @@ export interface KeyIndex {
 export function createKeyIndex(): KeyIndex {
   const byDigest = new Map<string, Key>();
   const digestById = new Map<string, string>();
+  const formerByDigest = new Map<string, { key: Key; worksUntilMs: number }>();
+  const formerById = new Map<string, readonly string[]>();
+
+  function findFormer(digest: string, nowMs: number): Key | undefined {
+    const former = formerByDigest.get(digest);
+    return former !== undefined && nowMs < former.worksUntilMs ? former.key : undefined;
+  }
+
+  function putFormer(key: Key, secrets: KeyOfUser["formerSecrets"]): void {
+    for (const { digest, worksUntilMs } of secrets) formerByDigest.set(digest, { key, worksUntilMs });
+    if (secrets.length > 0)
+      formerById.set(
+        key.id,
+        secrets.map(({ digest }) => digest),
+      );
+  }
+
+  /** A replaced secret leaves its old digest behind: the row's id is what stays. */
+  function forget(id: string): void {
+    const digest = digestById.get(id);
+    if (digest !== undefined) byDigest.delete(digest);
+    digestById.delete(id);
+    for (const former of formerById.get(id) ?? []) formerByDigest.delete(former);
+    formerById.delete(id);
+  }
+
   return {
-    find: (digest) => byDigest.get(digest),
+    find: (digest, nowMs) => byDigest.get(digest) ?? findFormer(digest, nowMs),
     get(id) {
       const digest = digestById.get(id);
       return digest === undefined ? undefined : byDigest.get(digest);
@@ -37,15 +64,9 @@ export function createKeyIndex(): KeyIndex {
     },
     patch(records) {
       for (const record of records) {
-        // A replaced secret leaves its old digest behind: the row's id is what stays.
-        const known = digestById.get(record.id);
-        if (known !== undefined) byDigest.delete(known);
-        if (record.status !== "active") {
-          digestById.delete(record.id);
-          continue;
-        }
-        digestById.set(record.id, record.digest);
-        byDigest.set(record.digest, {
+        forget(record.id);
+        if (record.status !== "active") continue;
+        const key: Key = {
           id: record.id,
           name: record.name,
           publicId: record.publicId,
@@ -55,7 +76,10 @@ export function createKeyIndex(): KeyIndex {
           createdAtMs: record.createdAtMs,
           limits: record.limits,
           userLimits: record.userLimits,
-        });
+        };
+        digestById.set(key.id, record.digest);
+        byDigest.set(record.digest, key);
+        putFormer(key, record.formerSecrets);
       }
     },
   };

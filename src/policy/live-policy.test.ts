@@ -39,6 +39,7 @@ const account = (sealedCredential: string | null): AccountRecord => ({
   baseUrl: "https://upstream.example/v1",
   sealedCredential,
   interfaces: ["chat"],
+  websocket: false,
   apiVersion: null,
   privateNetwork: false,
   priority: 1,
@@ -69,7 +70,14 @@ async function open(store: Db, pollMs = 3_600_000): Promise<LivePolicy> {
     () => 0,
     (line) => logged.push(JSON.parse(line)),
   );
-  return openLivePolicy({ db: store, keyring: keyring(), simulatorUrl: null, log, pollMs });
+  return openLivePolicy({
+    db: store,
+    clock: { nowMs: () => 0 },
+    keyring: keyring(),
+    simulatorUrl: null,
+    log,
+    pollMs,
+  });
 }
 
 async function publish(model: string): Promise<void> {
@@ -88,7 +96,9 @@ async function publish(model: string): Promise<void> {
     models: [model],
     accounts: ["a1"],
     billing: NO_BILLING,
+    access: "everyone",
     onDisconnect: "cancel",
+    websocket: true,
     limits: NO_LIMITS,
     groupLimits: NO_LIMITS,
     queue: DEFAULT_QUEUE,
@@ -129,7 +139,7 @@ afterEach(async () => {
 describe("the policy in force", () => {
   test("holds what the store held at the start", () => {
     expect(listed()).toEqual(["m1"]);
-    expect(policy.keys.find("digest of k1")?.id).toBe("k1");
+    expect(policy.keys.find("digest of k1", 0)?.id).toBe("k1");
   });
 
   test("takes in a change of policy", async () => {
@@ -151,17 +161,25 @@ describe("the policy in force", () => {
     await insertKey(db, key("k2"));
     await revokeKey(db, "k1", 5);
     await policy.refresh();
-    expect(policy.keys.find("digest of k2")?.id).toBe("k2");
-    expect(policy.keys.find("digest of k1")).toBeUndefined();
+    expect(policy.keys.find("digest of k2", 0)?.id).toBe("k2");
+    expect(policy.keys.find("digest of k1", 0)).toBeUndefined();
   });
 
   test("takes in the changed limits of a user, for each of its keys", async () => {
-    const user = { id: "u1", email: "a@b.c", role: "user", passwordHash: null, createdAtMs: 1 } as const;
+    const user = {
+      id: "u1",
+      email: "a@b.c",
+      role: "user",
+      status: "active",
+      passwordHash: null,
+      groups: [],
+      createdAtMs: 1,
+    } as const;
     await putUser(db, { ...user, limits: { ...NO_LIMITS, rpm: 5 } });
     await insertKey(db, { ...key("k2"), userId: "u1" });
     await insertKey(db, { ...key("k3"), userId: "u1" });
     await policy.refresh();
-    const rpms = () => ["k1", "k2", "k3"].map((id) => policy.keys.find(`digest of ${id}`)?.userLimits.rpm);
+    const rpms = () => ["k1", "k2", "k3"].map((id) => policy.keys.find(`digest of ${id}`, 0)?.userLimits.rpm);
     expect(rpms()).toEqual([null, 5, 5]);
     await putUser(db, { ...user, limits: { ...NO_LIMITS, rpm: 7 } });
     await policy.refresh();
@@ -210,7 +228,7 @@ describe("the policy in force", () => {
     await putAccount(db, account("v1:nobody:AAAA"));
     await revokeKey(db, "k1", 5);
     await expect(policy.refresh()).rejects.toThrow();
-    expect(policy.keys.find("digest of k1")).toBeUndefined();
+    expect(policy.keys.find("digest of k1", 0)).toBeUndefined();
   });
 
   test("it looks for changes by itself, and says so when that fails", async () => {

@@ -3,7 +3,9 @@
  * touch memory. A build that fails keeps the old snapshot and says so.
  */
 
+import type { Clock } from "../clock.ts";
 import type { Log } from "../observe/log.ts";
+import type { PolicyRecords } from "../records.ts";
 import type { Keyring } from "../secrets/keyring.ts";
 import { accountCredentialBinding, unseal } from "../secrets/seal.ts";
 import type { Db } from "../store/db.ts";
@@ -24,7 +26,9 @@ export interface LivePolicy {
 export interface LivePolicyOptions {
   db: Db;
   keyring: Keyring;
-  simulatorUrl: string | null;
+  clock: Pick<Clock, "nowMs">;
+  /** Starts the built-in simulator, once an account asks for it. */
+  simulatorUrl: (() => string) | null;
   log: Log;
   /** How often the store's revision is looked at: bounds how long a revoked key lives. */
   pollMs: number;
@@ -42,14 +46,14 @@ export async function openLivePolicy(options: LivePolicyOptions): Promise<LivePo
   async function takeIn(): Promise<void> {
     const revisions = await readRevisions(db);
     if (revisions.keys !== keyRevision) {
-      const changed = await readKeys(db, keyRevision);
+      const changed = await readKeys(db, keyRevision, options.clock.nowMs());
       keys.patch(changed.keys);
       keyRevision = changed.revision;
     }
     if (revisions.policy !== policyRevision) {
       const records = await readPolicy(db);
       snapshot = compileSnapshot(records, {
-        simulatorUrl: options.simulatorUrl,
+        simulatorUrl: isSimulated(records) ? (options.simulatorUrl?.() ?? null) : null,
         unseal: (account) =>
           account.sealedCredential === null
             ? null
@@ -86,4 +90,8 @@ export async function openLivePolicy(options: LivePolicyOptions): Promise<LivePo
     refresh,
     close: () => clearInterval(timer),
   };
+}
+
+function isSimulated({ accounts }: PolicyRecords): boolean {
+  return accounts.some(({ kind, enabled }) => kind === "simulator" && enabled);
 }

@@ -34,6 +34,7 @@ const account = (id: string, change: Partial<AccountRecord> = {}): AccountRecord
   baseUrl: "https://upstream.example/v1",
   sealedCredential: null,
   interfaces: ["chat"],
+  websocket: false,
   apiVersion: null,
   privateNetwork: false,
   priority: 1,
@@ -52,7 +53,9 @@ const group = (change: Partial<GroupRecord> = {}): GroupRecord => ({
   models: ["m1"],
   accounts: ["a1"],
   billing: NO_BILLING,
+  access: "everyone",
   onDisconnect: "cancel",
+  websocket: true,
   limits: NO_LIMITS,
   groupLimits: NO_LIMITS,
   queue: DEFAULT_QUEUE,
@@ -323,11 +326,12 @@ describe("at the size of a large installation", () => {
         revokedAtMs: null,
         limits: NO_LIMITS,
         userLimits: NO_LIMITS,
+        formerSecrets: [],
       }),
     );
     const index = createKeyIndex();
     index.patch(keys);
     expect(index.size).toBe(100_000);
-    expect(index.find("digest-99999")?.groupId).toBe("g999");
+    expect(index.find("digest-99999", 0)?.groupId).toBe("g999");
   });
 });

@@ -10,6 +10,7 @@ import {
   type AccountRecord,
   type CallerLimits,
   type Charge,
+  type GroupAccess,
   type GroupRecord,
   INTERFACES,
   type Interface,
@@ -32,6 +33,8 @@ export interface Account {
   readonly credential: string | null;
   readonly apiVersion: string | null;
   readonly interfaces: ReadonlySet<Interface>;
+  /** Its `/responses` accepts WebSocket. */
+  readonly websocket: boolean;
   readonly privateNetwork: boolean;
   readonly priority: number;
   readonly weight: number;
@@ -62,7 +65,11 @@ export interface Group {
   readonly id: string;
   readonly name: string;
   readonly interfaces: ReadonlySet<Interface>;
+  /** Who may make keys in it. Those that were made work whoever may. */
+  readonly access: GroupAccess;
   readonly onDisconnect: OnDisconnect;
+  /** Its keys may use Responses over WebSocket. */
+  readonly websocket: boolean;
   /** Who pays; `plans` are those that may, and null means any. */
   readonly billing: { readonly charge: Charge; readonly plans: readonly string[] | null };
   /** For each key on its own. */
@@ -113,6 +120,7 @@ function compileAccount(record: AccountRecord, options: CompileOptions): Account
     credential: options.unseal(record),
     apiVersion: record.apiVersion,
     interfaces: new Set(record.interfaces),
+    websocket: record.websocket,
     privateNetwork: simulated || record.privateNetwork,
     priority: record.priority,
     weight: record.weight,
@@ -155,7 +163,9 @@ function compileGroup(
     id: record.id,
     name: record.name,
     interfaces,
+    access: record.access,
     onDisconnect: record.onDisconnect,
+    websocket: record.websocket,
     billing: { charge: record.billing.charge, plans: record.billing.plans },
     limits: record.limits,
     groupLimits: record.groupLimits,

@@ -6,6 +6,9 @@
 import type { FailureClass } from "../upstreams/failure.ts";
 import { type Ailment, coolDown, grows, ruleOf } from "./cool-down.ts";
 
+/** `operator`: somebody wanted it so. */
+export type Cause = Ailment | "operator";
+
 export interface Circuit {
   /** 0: closed. Infinity: parked, until somebody acts. */
   untilMs: number;
@@ -13,7 +16,7 @@ export interface Circuit {
   needsProbe: boolean;
   /** The attempt that probes; 0 when none does. */
   probedBy: number;
-  cause: Ailment | null;
+  cause: Cause | null;
   /** Failures in a row that have not yet led to anything. */
   strikes: number;
   /** Times in a row it was left alone. */
@@ -30,6 +33,12 @@ export function isOpen(circuit: Circuit, nowMs: number): boolean {
 
 export function isParked(circuit: Circuit): boolean {
   return circuit.untilMs === Number.POSITIVE_INFINITY;
+}
+
+export function park(circuit: Circuit): void {
+  circuit.untilMs = Number.POSITIVE_INFINITY;
+  circuit.probedBy = 0;
+  circuit.cause = "operator";
 }
 
 /** The cool-down is over and nobody knows yet whether it was long enough. */
@@ -117,7 +126,7 @@ const REACHED: ReadonlySet<FailureClass> = new Set<FailureClass>([
 ]);
 
 /** Causes that any sensible answer disproves. */
-const LIFELESS: ReadonlySet<Ailment> = new Set<Ailment>([
+const LIFELESS: ReadonlySet<Cause> = new Set<Cause>([
   "timeout",
   "reset",
   "overloaded",

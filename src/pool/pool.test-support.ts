@@ -42,6 +42,7 @@ export function account(id: string, change: Partial<Account> = {}): Account {
     baseUrl: "https://upstream.example",
     basePath: "",
     credential: `credential of ${id}`,
+    websocket: false,
     apiVersion: null,
     interfaces: new Set(["chat"]),
     privateNetwork: false,

@@ -20,7 +20,8 @@ import {
   obstacleOf,
   outlookOf,
 } from "./eligibility.ts";
-import { abandon, begin, recordFailure, recordSuccess } from "./health.ts";
+import { abandon, begin, park, recordFailure, recordSuccess } from "./health.ts";
+import { type AccountReport, reportOf } from "./report.ts";
 import { noteFailure, noteHeadroom, noteSuccess } from "./score.ts";
 import { isWell, openStandings, type Seat } from "./standing.ts";
 import { choose, type Tier, tiersOf } from "./tier.ts";
@@ -64,11 +65,16 @@ export interface Pool {
   finished(route: Route): void;
   /** A stream that had begun broke off: too late for another account, but the next request should be spared it. */
   brokeOff(route: Route, failure: UpstreamFailure): void;
+  /** An administrator takes it out of use in this process, until it is forgiven. */
+  park(account: Account): void;
   /** Credential or settings changed, or an administrator acted: the account starts afresh. */
   forgive(accountId: string): void;
   /** A new snapshot: what is known of accounts that are not in it is dropped. */
   retain(accounts: ReadonlyMap<string, Account>): void;
   describe(route: Route): Candidate;
+  report(account: Account): AccountReport;
+  /** Attempts under way, also of an account that is disabled by now. */
+  inFlightOf(accountId: string): number;
 }
 
 export interface PoolOptions {
@@ -175,7 +181,9 @@ export function openPool({ clock, random, limiter }: PoolOptions): Pool {
       recordSuccess(health.circuit, lane.circuit, nowMs);
       noteSuccess(lane.gauge, firstByteMs, nowMs);
       const headroom = headers === null ? null : readHeadroom(headers);
-      if (headroom !== null) noteHeadroom(lane.gauge, headroom, nowMs);
+      if (headers === null || headroom === null) return;
+      noteHeadroom(lane.gauge, headroom, nowMs);
+      lane.told = { headers, atMs: nowMs };
     },
     finished(route) {
       standings.seatOf(route).lane.breaks = 0;
@@ -197,6 +205,7 @@ export function openPool({ clock, random, limiter }: PoolOptions): Pool {
       recordFailure(health.circuit, lane.circuit, blow, nowMs, random);
       if (failure.class !== "rejected") noteFailure(lane.gauge, nowMs);
     },
+    park: (account) => park(standings.circuitOf(account)),
     forgive: standings.forgive,
     retain(accounts) {
       standings.retain(accounts, clock.monotonicMs());
@@ -206,6 +215,8 @@ export function openPool({ clock, random, limiter }: PoolOptions): Pool {
       const asked = { tried: NONE_TRIED, tokens: 0, nowMs: clock.monotonicMs(), refused: null };
       return candidateOf(standings.seatOf(route), asked, limiter);
     },
+    inFlightOf: standings.inFlightOf,
+    report: (account) => reportOf(standings.find(account), clock.monotonicMs()),
   };
 }
 

@@ -2,6 +2,7 @@
 
 import type { Subject } from "../limits/limiter.ts";
 import type { Account, Route } from "../policy/snapshot.ts";
+import type { AnswerHeaders } from "../upstreams/http/contract.ts";
 import { hashOf } from "./affinity.ts";
 import { type Circuit, close, closedCircuit, isOpen } from "./health.ts";
 import { freshGauge, type Gauge } from "./score.ts";
@@ -30,6 +31,8 @@ export interface Lane {
   typicalMs: number;
   /** Streams in a row that broke off after they had begun. */
   breaks: number;
+  /** The last answer that told the upstream's rate limits. */
+  told: { readonly headers: AnswerHeaders; readonly atMs: number } | null;
 }
 
 /** All that choosing needs of a route, in one place. */
@@ -46,6 +49,12 @@ export interface Seat {
 
 export interface Standings {
   seatOf(route: Route): Seat;
+  /** Null if it was never asked, reached as it is now. */
+  find(account: Account): AccountStanding | null;
+  /** Attempts under way, also of an account that is no longer there. */
+  inFlightOf(accountId: string): number;
+  /** Of an account that was never asked too. */
+  circuitOf(account: Account): Circuit;
   forgive(accountId: string): void;
   /** Drops what is known of accounts that are no longer there, and of models nobody has asked for in a long time. */
   retain(accounts: ReadonlyMap<string, Account>, nowMs: number): void;
@@ -75,7 +84,7 @@ export function openStandings(): Standings {
     const { health } = standing;
     let lane = health.lanes.get(upstreamModel);
     if (!lane) {
-      lane = { circuit: closedCircuit(), gauge: freshGauge(), typicalMs: 0, breaks: 0 };
+      lane = { circuit: closedCircuit(), gauge: freshGauge(), typicalMs: 0, breaks: 0, told: null };
       health.lanes.set(upstreamModel, lane);
     }
     const seed = hashOf(account.id);
@@ -94,6 +103,12 @@ export function openStandings(): Standings {
 
   return {
     seatOf: (route) => seats.get(route) ?? take(route),
+    find(account) {
+      const known = standings.get(account.id);
+      return known && isReachedAlike(known.health.of, account) ? known : null;
+    },
+    inFlightOf: (accountId) => standings.get(accountId)?.inFlight ?? 0,
+    circuitOf: (account) => standingOf(account).health.circuit,
     forgive(accountId) {
       const health = standings.get(accountId)?.health;
       if (!health) return;
@@ -104,8 +119,9 @@ export function openStandings(): Standings {
       }
     },
     retain(accounts, nowMs) {
-      for (const [id, { health }] of standings) {
-        if (!accounts.has(id)) standings.delete(id);
+      for (const [id, { health, inFlight }] of standings) {
+        // What it still does is counted to its end.
+        if (!accounts.has(id) && inFlight === 0) standings.delete(id);
         for (const [model, { circuit, gauge }] of health.lanes) {
           const idle = nowMs - gauge.measuredAtMs > LANE_IDLE_MS && nowMs >= circuit.untilMs;
           if (idle) health.lanes.delete(model);

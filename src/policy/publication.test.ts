@@ -1,0 +1,98 @@
+import { expect, test } from "bun:test";
+import {
+  type AccountRecord,
+  DEFAULT_QUEUE,
+  type GroupRecord,
+  type ModelRecord,
+  NO_BILLING,
+  NO_LIMITS,
+  NO_RATE_LIMITS,
+} from "../records.ts";
+import { isHidden, openPublicationChecks, type Shortcoming, unpricedPublications } from "./publication.ts";
+import { compileSnapshot } from "./snapshot.ts";
+
+const MODEL: ModelRecord = {
+  id: "fast",
+  interfaces: ["chat", "images"],
+  price: null,
+  contextTokens: null,
+  outputTokensMax: null,
+  createdAtMs: 1,
+};
+const ACCOUNT: AccountRecord = {
+  id: "a",
+  name: "a",
+  kind: "openai",
+  baseUrl: "https://upstream.example",
+  sealedCredential: null,
+  interfaces: ["chat", "images"],
+  websocket: false,
+  apiVersion: null,
+  privateNetwork: false,
+  priority: 1,
+  weight: 1,
+  models: { "*": "*" },
+  limits: NO_RATE_LIMITS,
+  enabled: true,
+  createdAtMs: 1,
+};
+const GROUP: GroupRecord = {
+  id: "g",
+  name: "g",
+  interfaces: ["chat", "images"],
+  models: ["fast"],
+  accounts: ["a"],
+  billing: NO_BILLING,
+  access: "everyone",
+  onDisconnect: "cancel",
+  websocket: true,
+  limits: NO_LIMITS,
+  groupLimits: NO_LIMITS,
+  queue: DEFAULT_QUEUE,
+  createdAtMs: 1,
+};
+
+const CHARGING: Partial<GroupRecord> = { billing: { ...NO_BILLING, charge: "balance" } };
+
+const CASES: [string, Partial<GroupRecord>, Partial<AccountRecord>, Shortcoming[]][] = [
+  ["all is well", {}, {}, []],
+  ["the pool is empty", { accounts: [] }, {}, [{ kind: "no_account" }]],
+  ["nobody in the pool is enabled", {}, { enabled: false }, [{ kind: "no_account" }]],
+  ["no account maps the model", {}, { models: { other: "x" } }, [{ kind: "unmapped" }]],
+  [
+    "group and model share no interface",
+    { interfaces: ["responses"] },
+    {},
+    [{ kind: "no_shared_interface" }],
+  ],
+  [
+    "an interface is spoken by nobody",
+    {},
+    { interfaces: ["chat"] },
+    [{ kind: "unspoken", interfaces: ["images"], all: false }],
+  ],
+  [
+    "no interface is spoken by anybody",
+    {},
+    { interfaces: ["responses"] },
+    [{ kind: "unspoken", interfaces: ["chat", "images"], all: true }],
+  ],
+  ["the group charges and there is no price", CHARGING, {}, [{ kind: "no_price" }]],
+];
+
+test.each(CASES)("%s", (_, groupChange, accountChange, expected) => {
+  const group = { ...GROUP, ...groupChange };
+  const records = { models: [MODEL], accounts: [{ ...ACCOUNT, ...accountChange }], groups: [group] };
+  const [found] = openPublicationChecks(records)(group);
+  expect(found?.shortcomings).toEqual(expected);
+  // What is hidden by this is what the snapshot leaves out.
+  const snapshot = compileSnapshot(records, { unseal: () => null, simulatorUrl: null });
+  expect(snapshot.groups.get("g")?.models.has("fast")).toBe(!expected.some(isHidden));
+});
+
+test("publications without a price are named for groups that charge", () => {
+  const groups = [GROUP, { ...GROUP, ...CHARGING, id: "h", name: "charging" }];
+  expect(unpricedPublications({ models: [MODEL], accounts: [ACCOUNT], groups })).toEqual([
+    { group: "charging", model: "fast" },
+  ]);
+});

@@ -1,0 +1,75 @@
+/** Why a model that a group publishes is not, or not wholly, what its keys see. */
+
+import type { AccountRecord, GroupRecord, Interface, ModelRecord, PolicyRecords } from "../records.ts";
+import { mapModel } from "./model-map.ts";
+import { needsPrices, openPricing } from "./pricing.ts";
+
+export type Shortcoming =
+  /** The pool is empty, or nobody in it is enabled. */
+  | { kind: "no_account" }
+  /** No account of the pool has a name for the model. */
+  | { kind: "unmapped" }
+  /** The group allows none of the model's interfaces. */
+  | { kind: "no_shared_interface" }
+  /** Interfaces that no account which maps the model speaks; `all` of those that group and model share. */
+  | { kind: "unspoken"; interfaces: Interface[]; all: boolean }
+  /** The group charges, or limits money. */
+  | { kind: "no_price" };
+
+/** With any but a part of its interfaces missing, the model is not listed. */
+export function isHidden(shortcoming: Shortcoming): boolean {
+  return shortcoming.kind !== "unspoken" || shortcoming.all;
+}
+
+export interface CheckedPublication {
+  model: ModelRecord;
+  /** Enabled accounts of the pool that map it. */
+  mapping: AccountRecord[];
+  shortcomings: Shortcoming[];
+}
+
+/** What all groups share is worked out once; then one entry for each model of a group, in its order. */
+export function openPublicationChecks(records: PolicyRecords): (group: GroupRecord) => CheckedPublication[] {
+  const models = new Map(records.models.map((model) => [model.id, model]));
+  const accounts = new Map(records.accounts.map((account) => [account.id, account]));
+  const termsFor = openPricing(records);
+  return (group) => {
+    const pool = group.accounts.flatMap((id) => accounts.get(id) ?? []).filter(({ enabled }) => enabled);
+    const termsOf = termsFor(group);
+    return group.models
+      .flatMap((id) => models.get(id) ?? [])
+      .map((model) => {
+        const mapping = pool.filter((account) => mapModel(account.models, model.id) !== null);
+        const shortcomings = waysShort(group, model, pool, mapping);
+        if (needsPrices(group) && termsOf(model).price === null) shortcomings.push({ kind: "no_price" });
+        return { model, mapping, shortcomings };
+      });
+  };
+}
+
+function waysShort(
+  group: GroupRecord,
+  model: ModelRecord,
+  pool: readonly AccountRecord[],
+  mapping: readonly AccountRecord[],
+): Shortcoming[] {
+  if (pool.length === 0) return [{ kind: "no_account" }];
+  if (mapping.length === 0) return [{ kind: "unmapped" }];
+  const shared = model.interfaces.filter((name) => group.interfaces.includes(name));
+  if (shared.length === 0) return [{ kind: "no_shared_interface" }];
+  const unspoken = shared.filter((name) => !mapping.some(({ interfaces }) => interfaces.includes(name)));
+  if (unspoken.length === 0) return [];
+  return [{ kind: "unspoken", interfaces: unspoken, all: unspoken.length === shared.length }];
+}
+
+/** What groups that charge publish and nobody has said a price for. */
+export function unpricedPublications(records: PolicyRecords): { group: string; model: string }[] {
+  const termsFor = openPricing(records);
+  const models = new Map(records.models.map((model) => [model.id, model]));
+  return records.groups.filter(needsPrices).flatMap((group) =>
+    group.models
+      .flatMap((id) => models.get(id) ?? [])
+      .filter((model) => termsFor(group)(model).price === null)
+      .map(({ id }) => ({ group: group.name, model: id })),
+  );
+}
