@@ -1,0 +1,75 @@
+/** Who asks: the owner of a personal access token, or of the session that the cookie names. */
+
+import { limits } from "../config/limits.ts";
+import { ApiError } from "../errors.ts";
+import { isAccessToken, secretDigest } from "../secrets/random-secret.ts";
+import { findAccessToken, touchAccessToken } from "../store/access-tokens.ts";
+import { findSession, type SessionBounds, touchSession } from "../store/sessions.ts";
+import type { Control } from "./control.ts";
+import { presentedSession } from "./cookies.ts";
+import type { Actor } from "./route.ts";
+
+export interface Presented {
+  headers: Headers;
+  clientAddress: string;
+}
+
+/** Null for nobody. A token that does not hold is refused at once: its sender believes to be somebody. */
+export async function findActor(control: Control, presented: Presented): Promise<Actor | null> {
+  const token = bearerOf(presented.headers);
+  return token === null ? actorOfSession(control, presented) : actorOfToken(control, token);
+}
+
+export function bearerOf(headers: Headers): string | null {
+  const match = /^bearer(?: +(.*))?$/i.exec(headers.get("authorization") ?? "");
+  return match === null ? null : (match[1] ?? "");
+}
+
+async function actorOfToken({ installation }: Control, secret: string): Promise<Actor> {
+  const { db, clock } = installation;
+  const nowMs = clock.nowMs();
+  const found = isAccessToken(secret) ? await findAccessToken(db, secretDigest(secret), nowMs) : null;
+  if (found === null) {
+    throw new ApiError(
+      "sign_in_required",
+      secret.startsWith("gwk_")
+        ? "This is an API key, which calls models. Here a personal access token is needed; it begins with gwp_."
+        : "The personal access token is wrong, has expired or was revoked. Make a new one in the console.",
+      { headers: { "www-authenticate": "Bearer" } },
+    );
+  }
+  const { token, owner } = found;
+  if (nowMs - (token.usedAtMs ?? 0) > limits.lastUseMs) await touchAccessToken(db, token.id, nowMs);
+  return { ...owner, via: { kind: "token", id: token.id, scope: token.scope } };
+}
+
+async function actorOfSession(
+  { installation }: Control,
+  { headers, clientAddress }: Presented,
+): Promise<Actor | null> {
+  const secret = presentedSession(headers);
+  if (secret === null || secret === "") return null;
+  const { db, clock } = installation;
+  const nowMs = clock.nowMs();
+  const found = await findSession(db, secretDigest(secret), sessionBounds(nowMs));
+  if (found === null) return null;
+  const { session, owner } = found;
+  if (nowMs - session.seenAtMs > limits.lastUseMs) {
+    await touchSession(db, session.id, {
+      seenAtMs: nowMs,
+      address: clientAddress,
+      userAgent: userAgentOf(headers),
+    });
+  }
+  return { ...owner, via: { kind: "session", id: session.id } };
+}
+
+export function sessionBounds(nowMs: number): SessionBounds {
+  return { createdAfterMs: nowMs - limits.sessionMs, seenAfterMs: nowMs - limits.sessionIdleMs };
+}
+
+const USER_AGENT_CHARS_MAX = 400;
+
+export function userAgentOf(headers: Headers): string {
+  return (headers.get("user-agent") ?? "").slice(0, USER_AGENT_CHARS_MAX);
+}

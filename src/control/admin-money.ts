@@ -1,0 +1,147 @@
+/** Money that administrators move, always with a reason: one entry of the ledger and one of the audit each. */
+
+import { z } from "zod";
+import { adjust, type Booked, type MoneyDesk, refund, topUp } from "../billing/operations.ts";
+import { usd } from "../config/schema-words.ts";
+import { parseUsd, usdText } from "../money/nano.ts";
+import { appendAudit } from "../store/audit.ts";
+import { transaction } from "../store/db.ts";
+import { findUser } from "../store/users.ts";
+import { auditOf } from "./audit-entry.ts";
+import type { Author } from "./change.ts";
+import type { Control } from "./control.ts";
+import { forAdmins, TAKES_NOTHING } from "./route.ts";
+
+const signedUsd = z
+  .string()
+  .trim()
+  .refine((value) => usd.safeParse(value.replace(/^[+-]/, "")).success, {
+    error: 'must be an amount in USD like "5.00" or "-5.00"',
+  })
+  .transform((value) =>
+    value.startsWith("-") ? -parseUsd(value.slice(1)) : parseUsd(value.replace("+", "")),
+  );
+
+const order = {
+  /** It stands in the ledger, where the user can read it. */
+  reason: z
+    .string()
+    .trim()
+    .min(1, { error: "must say why" })
+    .max(500)
+    .refine((value) => !/\p{C}/u.test(value), { error: "must be one line of plain text" }),
+  /** The same key again books nothing and gives the first answer. */
+  idempotency_key: z
+    .string()
+    .regex(/^[\x21-\x7e]{1,200}$/, { error: "must be 1 to 200 visible ASCII characters" })
+    .optional(),
+};
+
+const bookedAnswer = z.object({
+  entry_id: z.string(),
+  /** USD, as it was booked. */
+  amount: z.string(),
+  balance: z.string(),
+  held: z.string(),
+  /** Nothing was booked now: this key was used before for the same. */
+  repeated: z.boolean(),
+});
+
+const ofUser = { params: z.strictObject({ id: z.string().max(100) }) };
+
+export const adminMoneyRoutes = {
+  "admin.money.adjust": forAdmins({
+    ...TAKES_NOTHING,
+    ...ofUser,
+    method: "POST",
+    path: "/api/admin/users/:id/adjust",
+    summary: "Correct a user's balance, up or down",
+    body: z.strictObject({ amount: signedUsd, ...order }),
+    needsSession: true,
+    answer: bookedAnswer,
+    run: (control, asked) =>
+      booked(control, asked, "wallet.adjust", asked.body, (desk, terms) =>
+        adjust(desk, { ...terms, userId: asked.params.id, amountNano: asked.body.amount }),
+      ),
+  }),
+
+  "admin.money.top_up": forAdmins({
+    ...TAKES_NOTHING,
+    ...ofUser,
+    method: "POST",
+    path: "/api/admin/users/:id/top-up",
+    summary: "Add what a user has paid to the balance",
+    body: z.strictObject({
+      amount: signedUsd,
+      /** How it was paid: a word for the ledger. */
+      provider: z.string().regex(/^[a-z0-9_-]{1,40}$/, { error: "must be a word like invoice or stripe" }),
+      ...order,
+    }),
+    needsSession: true,
+    answer: bookedAnswer,
+    run: (control, asked) =>
+      booked(control, asked, "wallet.top_up", asked.body, (desk, terms) => {
+        const { amount: amountNano, provider } = asked.body;
+        return topUp(desk, { ...terms, userId: asked.params.id, amountNano, provider });
+      }),
+  }),
+
+  "admin.money.refund": forAdmins({
+    ...TAKES_NOTHING,
+    method: "POST",
+    path: "/api/admin/requests/:id/refund",
+    summary: "Give back what a request was charged, or a part of it, to whatever has paid it",
+    params: z.strictObject({ id: z.string().max(100) }),
+    body: z.strictObject({
+      /** Left out: all that is left of it. */
+      amount: signedUsd.optional(),
+      ...order,
+    }),
+    needsSession: true,
+    answer: bookedAnswer,
+    run: (control, asked) =>
+      booked(control, asked, "wallet.refund", asked.body, (desk, terms) =>
+        refund(desk, { ...terms, requestId: asked.params.id, amountNano: asked.body.amount ?? "all" }),
+      ),
+  }),
+};
+
+interface Terms {
+  actor: string;
+  reason: string;
+  idempotencyKey?: string;
+}
+
+async function booked(
+  control: Control,
+  author: Author,
+  action: string,
+  { reason, idempotency_key }: { reason: string; idempotency_key?: string | undefined },
+  book: (desk: MoneyDesk, terms: Terms) => Promise<Booked>,
+): Promise<z.input<typeof bookedAnswer>> {
+  const { installation } = control;
+  const { clock } = installation;
+  const actor = `admin:${author.actor.userId}`;
+  const terms = { actor, reason, ...(idempotency_key && { idempotencyKey: idempotency_key }) };
+  const { entry, wallet, repeated } = await transaction(installation.db, async (tx) => {
+    const done = await book({ ...installation, db: tx }, terms);
+    if (done.repeated) return done;
+    const user = done.entry.userId === null ? null : await findUser(tx, done.entry.userId);
+    const isTaken = done.entry.credit === "adjust";
+    const changes = [
+      { field: "amount", from: null, to: `${isTaken ? "-" : ""}$${usdText(done.entry.amountNano)}` },
+      { field: "reason", from: null, to: reason },
+      ...(done.entry.requestId === null ? [] : [{ field: "request", from: null, to: done.entry.requestId }]),
+    ];
+    const target = `user ${user?.email ?? done.entry.userId}`;
+    await appendAudit(tx, auditOf(author, { atMs: clock.nowMs(), action, target, changes }));
+    return done;
+  });
+  return {
+    entry_id: entry.id,
+    amount: usdText(entry.amountNano),
+    balance: usdText(wallet.balanceNano),
+    held: usdText(wallet.heldNano),
+    repeated,
+  };
+}

@@ -1,0 +1,28 @@
+/** Everything an operation of the console's API may use, put together once in `main.ts`. */
+
+import type { Alerts } from "../alerts/engine.ts";
+import type { Installation } from "../config/installation.ts";
+import type { Gateway } from "../gateway/gateway.ts";
+import type { Mail } from "../mail/mail.ts";
+import type { Identity } from "./identity.ts";
+import type { Live } from "./live.ts";
+import type { Throttle } from "./throttle.ts";
+
+export type { Mail, MailMessage } from "../mail/mail.ts";
+
+export interface Control {
+  readonly installation: Installation;
+  /** The running gateway: what only this process knows (limits, health, requests under way), and its policy. */
+  readonly gateway: Gateway;
+  /** How people come to the console, without a slash at its end: what links begin with. */
+  readonly publicUrl: string;
+  /** What keeps guessing of passwords slow, and everybody else quick. */
+  readonly identity: Identity;
+  /** Wrong redeem codes of a user. */
+  readonly redeemTries: Throttle;
+  /** Null while no mail server is configured. Asked at each use, for that may change. */
+  mail(): Promise<Mail | null>;
+  readonly alerts: Alerts;
+  /** What this process does, for whoever watches. */
+  readonly live: Live;
+}

@@ -1,0 +1,120 @@
+/**
+ * The door of the console's API: finds the operation, finds out who asks and whether they may, by the table's words,
+ * and only then reads what they sent. It answers in one shape.
+ */
+
+import type { Alarms } from "../alarms.ts";
+import { limits } from "../config/limits.ts";
+import { ApiError, errorResponse } from "../errors.ts";
+import { readBody } from "../gateway/body.ts";
+import { bodyError } from "../gateway/body-error.ts";
+import { logFault } from "../observe/log.ts";
+import { bearerOf, findActor, userAgentOf } from "./actor.ts";
+import type { Control } from "./control.ts";
+import { presentedSession } from "./cookies.ts";
+import { compileRoutes } from "./match.ts";
+import { refuseNul } from "./nul.ts";
+import { clientAddressOf, refuseForeign } from "./origin.ts";
+import { asRefusal } from "./refusals.ts";
+import type { Route } from "./route.ts";
+
+/** One request as it came through the server. */
+export interface ApiCall {
+  readonly request: Request;
+  /** Without the query. */
+  readonly path: string;
+  readonly query: string;
+  readonly requestId: string;
+  /** Who is at the other end of the connection. */
+  peerAddress(): string;
+  readonly leaving: AbortSignal;
+}
+
+export type ApiDoor = (call: ApiCall) => Promise<Response>;
+
+export function openApiDoor(
+  control: Control,
+  routes: Readonly<Record<string, Route>>,
+  alarms: Alarms,
+): ApiDoor {
+  const find = compileRoutes(routes);
+
+  async function answer(call: ApiCall): Promise<Response> {
+    const { request, requestId } = call;
+    const { headers } = request;
+    const { route, params } = find(request.method, call.path);
+    if (route.method !== "GET" && bearerOf(headers) === null) {
+      refuseForeign(headers, control.publicUrl, presentedSession(headers) !== null);
+    }
+    const clientAddress = clientAddressOf(headers, call.peerAddress(), control.publicUrl);
+    const actor = await findActor(control, { headers, clientAddress });
+    const handle = route.allow(actor);
+    const bytesMax = actor === null ? limits.strangerBodyBytesMax : route.bodyBytesMax;
+    const query = queryOf(call.query);
+    refuseNul({ ...params, ...query });
+    const answered = await handle(control, {
+      params,
+      query,
+      body: await bodyOf(request, bytesMax, alarms),
+      requestId,
+      clientAddress,
+      userAgent: userAgentOf(headers),
+      headers,
+      signal: request.signal,
+      leaving: call.leaving,
+    });
+    // By its schema: what an answer does not promise does not leave, whatever a record may hold one day.
+    return answered instanceof Response ? answered : Response.json(route.answer.parse(answered));
+  }
+
+  return async (call) => {
+    let response: Response;
+    try {
+      response = await answer(call);
+    } catch (thrown) {
+      const error = asRefusal(thrown);
+      if (error.status === 500) logFault(control.gateway.log, call.requestId, thrown);
+      response = errorResponse(error, call.requestId);
+    }
+    response.headers.set("x-request-id", call.requestId);
+    response.headers.set("cache-control", "no-store");
+    response.headers.set("x-content-type-options", "nosniff");
+    return response;
+  };
+}
+
+/** A name that is repeated becomes a list, which the operation takes or refuses. */
+function queryOf(query: string): Record<string, string | string[]> {
+  const given = new URLSearchParams(query);
+  return Object.fromEntries(
+    [...new Set(given.keys())].map((name) => {
+      const values = given.getAll(name);
+      return [name, values.length === 1 ? (values[0] ?? "") : values];
+    }),
+  );
+}
+
+/** JSON alone: no form of another site can send that. */
+async function bodyOf(request: Request, bytesMax: number, alarms: Alarms): Promise<unknown> {
+  if (request.body === null) return undefined;
+  const read = await readBody(request, { bytesMax, idleTimeoutMs: limits.bodyIdleTimeoutMs, alarms });
+  if (!read.ok) throw bodyError(read);
+  if (read.bytes.length === 0) return undefined;
+  const type = request.headers.get("content-type")?.split(";")[0]?.trim().toLowerCase();
+  if (type !== "application/json") {
+    throw new ApiError("unsupported_media_type", "Send JSON, with Content-Type: application/json.");
+  }
+  const { text, value } = jsonOf(read.bytes);
+  // A long body is looked through only where there is something to find.
+  if (text.includes("\\u0000")) refuseNul(value);
+  return value;
+}
+
+function jsonOf(bytes: Uint8Array): { text: string; value: unknown } {
+  try {
+    const text = new TextDecoder("utf-8", { fatal: true }).decode(bytes);
+    return { text, value: JSON.parse(text) };
+  } catch {
+    throw new ApiError("invalid_json", "The body is not JSON in UTF-8.");
+  }
+}

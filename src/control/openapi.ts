@@ -1,0 +1,145 @@
+/** The table of operations as an OpenAPI 3.1 document: what is in the one is in the other. */
+
+import { z } from "zod";
+import { ERROR_CODES } from "../errors.ts";
+import { VERSION } from "../version.ts";
+import { type Access, forAnyone, type Route, TAKES_NOTHING } from "./route.ts";
+
+type Json = Readonly<Record<string, unknown>>;
+
+/** The operation that gives the document, itself in it. */
+export function documentRoutes(others: Readonly<Record<string, Route>>) {
+  let made: Json | null = null;
+  const own = {
+    "openapi.read": forAnyone({
+      ...TAKES_NOTHING,
+      method: "GET",
+      path: "/api/openapi.json",
+      summary: "This document",
+      answer: z.record(z.string(), z.unknown()),
+      async run() {
+        made ??= describeApi({ ...others, ...own });
+        return made;
+      },
+    }),
+  } satisfies Record<string, Route>;
+  return own;
+}
+
+export function describeApi(routes: Readonly<Record<string, Route>>): Json {
+  const paths: Record<string, Record<string, Json>> = {};
+  for (const [name, route] of Object.entries(routes)) {
+    const path = route.path.replace(/:(\w+)\*?/g, "{$1}");
+    paths[path] = { ...paths[path], [route.method.toLowerCase()]: describe(name, route) };
+  }
+  return {
+    openapi: "3.1.0",
+    info: {
+      title: "Model Gateway console API",
+      version: VERSION,
+      description:
+        "What the console does, for programs. Send a personal access token as bearer; amounts are USD as decimal strings, times are epoch milliseconds. Lists give `next`: send it as `after` for the following page.",
+    },
+    servers: [{ url: "/" }],
+    paths,
+    components: {
+      securitySchemes: {
+        token: { type: "http", scheme: "bearer", description: "A personal access token, gwp_…" },
+        session: { type: "apiKey", in: "cookie", name: "__Host-session" },
+      },
+      schemas: { Error: ERROR },
+      responses: {
+        Error: {
+          description: "A refusal or a failure. `code` is stable, the message is for people.",
+          headers: { "x-request-id": { schema: { type: "string" } } },
+          content: { "application/json": { schema: { $ref: "#/components/schemas/Error" } } },
+        },
+      },
+    },
+  };
+}
+
+const ERROR: Json = {
+  type: "object",
+  required: ["error"],
+  properties: {
+    error: {
+      type: "object",
+      required: ["message", "type", "param", "code", "request_id"],
+      properties: {
+        message: { type: "string", description: "What is wrong and what to do." },
+        type: { type: "string" },
+        param: { type: ["string", "null"], description: "The field that is meant." },
+        code: { type: "string", enum: ERROR_CODES },
+        request_id: { type: "string" },
+        resets_at: { type: "integer", description: "Unix seconds." },
+      },
+    },
+  },
+};
+
+const SAYS: Readonly<Record<Access, string>> = {
+  anyone: "Anybody may ask.",
+  user: "For whoever is signed in.",
+  admin: "For administrators.",
+};
+
+function describe(name: string, route: Route): Json {
+  const body = schemaOf(route.body, "input");
+  const notes = [
+    SAYS[route.access],
+    ...(route.needsSession ? ["A personal access token is not enough."] : []),
+    ...(route.adminFields.length === 0
+      ? []
+      : [`Only administrators may send: ${route.adminFields.join(", ")}.`]),
+  ];
+  return {
+    operationId: name,
+    summary: route.summary.replace(/\.$/, ""),
+    description: notes.join(" "),
+    tags: [name.startsWith("admin.") ? `admin.${name.split(".")[1]}` : (name.split(".")[0] ?? name)],
+    security: securityOf(route),
+    parameters: [
+      ...parametersOf("path", schemaOf(route.params, "input")),
+      ...parametersOf("query", schemaOf(route.query, "input")),
+    ],
+    ...(body === null
+      ? {}
+      : { requestBody: { required: true, content: { "application/json": { schema: body } } } }),
+    responses: {
+      "200": {
+        description: "Done.",
+        content: { [route.media]: { schema: schemaOf(route.answer, "output") ?? {} } },
+      },
+      default: { $ref: "#/components/responses/Error" },
+    },
+  };
+}
+
+function securityOf({ access, needsSession }: Route): Json[] {
+  if (access === "anyone") return [{}, { session: [] }];
+  return needsSession ? [{ session: [] }] : [{ token: [] }, { session: [] }];
+}
+
+/** Null where nothing is taken. What JSON Schema cannot say, such as a rule in code, is left to the message. */
+function schemaOf(schema: z.ZodType, io: "input" | "output"): Json | null {
+  if (schema instanceof z.ZodUndefined) return null;
+  const { $schema: _, ...rest } = z.toJSONSchema(schema, {
+    io,
+    unrepresentable: "any",
+    target: "draft-2020-12",
+  });
+  return rest;
+}
+
+function parametersOf(where: "path" | "query", schema: Json | null): Json[] {
+  const properties = schema?.properties;
+  const required = schema?.required;
+  if (typeof properties !== "object" || properties === null) return [];
+  return Object.entries(properties).map(([name, one]) => ({
+    name,
+    in: where,
+    required: where === "path" || (Array.isArray(required) && required.includes(name)),
+    schema: one,
+  }));
+}

@@ -1,0 +1,60 @@
+/** The one table of the console's API. A name is the operation's id in the documentation and in the console. */
+
+import { adminAccountRoutes } from "./admin-accounts.ts";
+import { adminAuditRoutes } from "./admin-audit.ts";
+import { adminCodeRoutes } from "./admin-codes.ts";
+import { adminConfigRoutes } from "./admin-config.ts";
+import { adminDashboardRoutes } from "./admin-dashboard.ts";
+import { adminGroupRoutes } from "./admin-groups.ts";
+import { adminModelRoutes } from "./admin-models.ts";
+import { adminMoneyRoutes } from "./admin-money.ts";
+import { adminPlanRoutes } from "./admin-plans.ts";
+import { adminPriceRoutes } from "./admin-prices.ts";
+import { adminSettingsRoutes } from "./admin-settings.ts";
+import { adminSupportRoutes } from "./admin-support.ts";
+import { adminUserRoutes } from "./admin-users.ts";
+import { groupRoutes } from "./groups.ts";
+import { keyRoutes } from "./keys.ts";
+import { linkRoutes } from "./links.ts";
+import { modelRoutes } from "./models.ts";
+import { documentRoutes } from "./openapi.ts";
+import { passwordRoutes } from "./password.ts";
+import { registrationRoutes } from "./registration.ts";
+import type { Route } from "./route.ts";
+import { secondFactorRoutes } from "./second-factor.ts";
+import { sessionRoutes } from "./sessions.ts";
+import { tokenRoutes } from "./tokens.ts";
+import { usageRoutes } from "./usage.ts";
+import { walletRoutes } from "./wallet.ts";
+
+const OPERATIONS = {
+  ...adminAccountRoutes,
+  ...adminAuditRoutes,
+  ...adminCodeRoutes,
+  ...adminConfigRoutes,
+  ...adminDashboardRoutes,
+  ...adminGroupRoutes,
+  ...adminModelRoutes,
+  ...adminMoneyRoutes,
+  ...adminPlanRoutes,
+  ...adminPriceRoutes,
+  ...adminSettingsRoutes,
+  ...adminSupportRoutes,
+  ...adminUserRoutes,
+  ...groupRoutes,
+  ...keyRoutes,
+  ...modelRoutes,
+  ...linkRoutes,
+  ...passwordRoutes,
+  ...registrationRoutes,
+  ...secondFactorRoutes,
+  ...sessionRoutes,
+  ...tokenRoutes,
+  ...usageRoutes,
+  ...walletRoutes,
+} as const satisfies Record<string, Route>;
+
+export const ROUTES = { ...OPERATIONS, ...documentRoutes(OPERATIONS) };
+
+export type Routes = typeof ROUTES;
+export type RouteName = keyof Routes;

@@ -1,0 +1,51 @@
+/** So many tries of one subject in a while, then it waits. What succeeded is given back. */
+
+export interface Throttle {
+  /** Takes one try. Null, or the seconds until there is another: then nothing was taken. */
+  take(subject: string): number | null;
+  giveBack(subject: string): void;
+}
+
+export interface ThrottleOptions {
+  tries: number;
+  windowMs: number;
+  monotonicMs(): number;
+}
+
+/** Beyond it the one that began first is forgotten. */
+const SUBJECTS_MAX = 100_000;
+
+export function openThrottle({ tries, windowMs, monotonicMs }: ThrottleOptions): Throttle {
+  // Insertion order is age, since a window that is over is inserted anew.
+  const windows = new Map<string, { startedMs: number; taken: number }>();
+  return {
+    take(subject) {
+      const nowMs = monotonicMs();
+      const found = windows.get(subject);
+      if (found === undefined || nowMs - found.startedMs >= windowMs) {
+        windows.delete(subject);
+        const oldest = windows.size < SUBJECTS_MAX ? undefined : windows.keys().next().value;
+        if (oldest !== undefined) windows.delete(oldest);
+        windows.set(subject, { startedMs: nowMs, taken: 1 });
+        return null;
+      }
+      if (found.taken >= tries) return Math.max(1, Math.ceil((found.startedMs + windowMs - nowMs) / 1000));
+      found.taken += 1;
+      return null;
+    },
+    giveBack(subject) {
+      const found = windows.get(subject);
+      if (found !== undefined && found.taken > 0) found.taken -= 1;
+    },
+  };
+}
+
+/** Whoever has one IPv6 address has 2^64 of them. */
+export function addressBlock(address: string): string {
+  if (!address.includes(":") || address.startsWith("::ffff:")) return address;
+  const [head = "", tail] = address.split("::");
+  const first = head === "" ? [] : head.split(":");
+  const last = tail === undefined || tail === "" ? [] : tail.split(":");
+  const zeros = tail === undefined ? 0 : Math.max(0, 8 - first.length - last.length);
+  return `${[...first, ...Array<string>(zeros).fill("0"), ...last].slice(0, 4).join(":")}::/64`;
+}
