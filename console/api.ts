@@ -1,0 +1,128 @@
+/**
+ * The console's way to the API. Names, parameters and answers are those of the route table itself (`src/control`), as
+ * types; where each operation is, is written in by the build.
+ */
+
+import type { z } from "zod";
+import type { RouteName, Routes } from "../src/control/routes.ts";
+
+export type { RouteName };
+
+/** Name → "METHOD /path". The build puts it here: `build.ts`. */
+declare const ROUTE_TABLE: Readonly<Record<RouteName, string>>;
+
+type Given<Name extends RouteName, Part extends "params" | "query" | "body"> = z.input<Routes[Name][Part]>;
+
+/** A part that must hold nothing, or may, can be left out. */
+type Slot<Part extends string, Value> = [Value] extends [undefined]
+  ? { readonly [name in Part]?: undefined }
+  : Record<string, never> extends Value
+    ? { readonly [name in Part]?: Value }
+    : { readonly [name in Part]: Value };
+
+export type Input<Name extends RouteName> = Slot<"params", Given<Name, "params">> &
+  Slot<"query", Given<Name, "query">> &
+  Slot<"body", Given<Name, "body">>;
+
+/** Nothing has to be given where everything may be left out. */
+export type InputArgs<Name extends RouteName> =
+  Record<string, never> extends Input<Name> ? [input?: Input<Name>] : [input: Input<Name>];
+
+export type Answer<Name extends RouteName> = z.output<Routes[Name]["answer"]>;
+
+/** Names of lists, whose answers are pages. */
+export type ListName = {
+  [Name in RouteName]: Answer<Name> extends { data: readonly unknown[]; next: string | null } ? Name : never;
+}[RouteName];
+
+export type ListRow<Name extends ListName> =
+  Answer<Name> extends { data: readonly (infer Row)[] } ? Row : never;
+
+/** What the API refused, or why it could not be reached. `param` is the field, as the form names it. */
+export class ApiProblem extends Error {
+  readonly code: string;
+  readonly param: string | null;
+  readonly status: number;
+  readonly requestId: string | null;
+
+  constructor(
+    told: { code: string; message: string; param?: string | null; request_id?: string },
+    status: number,
+  ) {
+    super(told.message);
+    this.name = "ApiProblem";
+    this.code = told.code;
+    this.param = told.param ?? null;
+    this.status = status;
+    this.requestId = told.request_id ?? null;
+  }
+}
+
+interface Loose {
+  readonly params?: unknown;
+  readonly query?: unknown;
+  readonly body?: unknown;
+}
+
+export async function api<Name extends RouteName>(
+  name: Name,
+  input: Input<Name>,
+  signal?: AbortSignal,
+): Promise<Answer<Name>> {
+  const { method, url } = locate(name, input);
+  const { body }: Loose = input;
+  const response = await fetch(url, {
+    method,
+    signal: signal ?? null,
+    headers: {
+      accept: "application/json",
+      ...(method === "GET" ? {} : { "content-type": "application/json" }),
+    },
+    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+  }).catch((error: unknown) => {
+    if (signal?.aborted) throw error;
+    throw new ApiProblem({ code: "unreachable", message: "" }, 0);
+  });
+  if (!response.ok) throw await problemOf(response);
+  if (response.status === 204) return undefined as Answer<Name>;
+  return response.json();
+}
+
+/** For links that the browser follows itself: downloads and streams of events. */
+export function addressOf<Name extends RouteName>(name: Name, ...[input]: InputArgs<Name>): string {
+  return locate(name, input ?? {}).url;
+}
+
+function locate(name: RouteName, { params, query }: Loose): { method: string; url: string } {
+  const [method = "GET", pattern = ""] = ROUTE_TABLE[name].split(" ");
+  const path = pattern.replace(/:(\w+)\*?/g, (_, param: string) =>
+    encodeURIComponent(String(isRecord(params) ? params[param] : "")),
+  );
+  const search = new URLSearchParams();
+  for (const [key, value] of Object.entries(isRecord(query) ? query : {})) {
+    if (value !== undefined && value !== null && value !== "") search.set(key, String(value));
+  }
+  const text = search.toString();
+  return { method, url: text === "" ? path : `${path}?${text}` };
+}
+
+async function problemOf(response: Response): Promise<ApiProblem> {
+  const told: unknown = await response.json().catch(() => null);
+  const error = isRecord(told) ? told.error : null;
+  if (!isRecord(error) || typeof error.code !== "string" || typeof error.message !== "string") {
+    return new ApiProblem({ code: "unreachable", message: "" }, response.status);
+  }
+  return new ApiProblem(
+    {
+      code: error.code,
+      message: error.message,
+      param: typeof error.param === "string" ? error.param : null,
+      ...(typeof error.request_id === "string" ? { request_id: error.request_id } : {}),
+    },
+    response.status,
+  );
+}
+
+function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null;
+}

@@ -1,0 +1,106 @@
+/** Charts without axes: a line as high as a word, a ranking, and the course of one request. */
+
+import type { ReactNode } from "react";
+import { classes } from "../ui/class.ts";
+
+const SPARK = { width: 120, height: 26, pad: 2 } as const;
+
+/** The shape of some values; the label says what they come to. */
+export function Spark({ values, label }: { values: readonly number[]; label: string }) {
+  const largest = Math.max(...values, 0) || 1;
+  const step = (SPARK.width - 2 * SPARK.pad) / Math.max(1, values.length - 1);
+  const points = values.map((value, i) => {
+    const y = SPARK.height - SPARK.pad - (value / largest) * (SPARK.height - 2 * SPARK.pad);
+    return `${(SPARK.pad + i * step).toFixed(1)},${y.toFixed(1)}`;
+  });
+  return (
+    <svg
+      className="spark"
+      viewBox={`0 0 ${SPARK.width} ${SPARK.height}`}
+      preserveAspectRatio="none"
+      role="img"
+      aria-label={label}
+    >
+      <polyline
+        points={points.join(" ")}
+        fill="none"
+        stroke="var(--accent)"
+        strokeWidth={1.5}
+        strokeLinejoin="round"
+        vectorEffect="non-scaling-stroke"
+      />
+    </svg>
+  );
+}
+
+export interface Bar {
+  key: string;
+  label: ReactNode;
+  value: number;
+  /** As people read it. */
+  shown: ReactNode;
+}
+
+/** A ranking: each bar is as long as its share of the largest. */
+export function Bars({ label, bars }: { label: string; bars: readonly Bar[] }) {
+  const largest = Math.max(...bars.map(({ value }) => value), 0) || 1;
+  return (
+    <ol className="bars" aria-label={label}>
+      {bars.map((bar) => (
+        <li key={bar.key}>
+          <div className="meter-label">
+            <span className="breakable">{bar.label}</span>
+            <span className="number">{bar.shown}</span>
+          </div>
+          <div className="meter-track">
+            <div className="meter-fill" style={{ width: `${(bar.value / largest) * 100}%` }} />
+          </div>
+        </li>
+      ))}
+    </ol>
+  );
+}
+
+export interface TimelineSpan {
+  key: string;
+  label: ReactNode;
+  fromMs: number;
+  toMs: number;
+  tone?: "soft" | "good" | "warn" | "bad";
+  note?: ReactNode;
+}
+
+interface TimelineProps {
+  label: string;
+  /** Of the whole: what the spans are drawn against. */
+  durationMs: number;
+  spans: readonly TimelineSpan[];
+  show(ms: number): string;
+}
+
+/** What took how long, one below the other. */
+export function Timeline({ label, durationMs, spans, show }: TimelineProps) {
+  const whole = Math.max(1, durationMs);
+  return (
+    <ol className="timeline" aria-label={label}>
+      {spans.map(({ key, label, fromMs, toMs, tone, note }) => (
+        <li key={key}>
+          <div className="timeline-row">
+            <span>{label}</span>
+            <span className="timeline-track">
+              <span
+                className={classes("timeline-span", tone)}
+                style={{
+                  left: `min(${(fromMs / whole) * 100}%, calc(100% - 3px))`,
+                  width: `${((toMs - fromMs) / whole) * 100}%`,
+                }}
+              />
+            </span>
+            <span className="number nowrap">{show(toMs - fromMs)}</span>
+          </div>
+          {note && <div className="timeline-note">{note}</div>}
+        </li>
+      ))}
+    </ol>
+  );
+}

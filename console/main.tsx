@@ -1,0 +1,14 @@
+import { createRoot } from "react-dom/client";
+import { App } from "./app.tsx";
+import "./style/tokens.css";
+import "./style/base.css";
+import "./style/layout.css";
+import "./style/controls.css";
+import "./style/data.css";
+import "./style/charts.css";
+import { loadCatalogue, preferredLanguage } from "./text/catalogue.ts";
+
+const language = preferredLanguage();
+const root = document.getElementById("root");
+if (root === null) throw new Error("The page has no place for the console.");
+createRoot(root).render(<App language={language} texts={await loadCatalogue(language)} />);

@@ -1,0 +1,101 @@
+/** An account as its form holds it, and as the API has it. */
+
+import type { Answer } from "../../../api.ts";
+import { type Rates, ratesDocument } from "../policy/rate-fields.tsx";
+
+export type AccountDocument = Answer<"admin.accounts.get">["document"];
+type Interface = NonNullable<AccountDocument["interfaces"]>[number];
+
+export const INTERFACES: readonly Interface[] = ["chat", "responses", "embeddings", "images"];
+
+export interface AccountValues {
+  name: string;
+  kind: AccountDocument["kind"];
+  baseUrl: string;
+  apiVersion: string;
+  /** Goes in, and never comes back. */
+  credential: string;
+  interfaces: readonly string[];
+  websocket: boolean;
+  privateNetwork: boolean;
+  priority: number | null;
+  weight: number | null;
+  limits: Rates;
+  /** One a line: `public = upstream`. */
+  models: string;
+  enabled: boolean;
+}
+
+export function accountValues(document: AccountDocument): AccountValues {
+  return {
+    name: document.name,
+    kind: document.kind,
+    baseUrl: document.base_url ?? "",
+    apiVersion: document.api_version ?? "",
+    credential: "",
+    interfaces: document.interfaces ?? INTERFACES,
+    websocket: document.websocket ?? false,
+    privateNetwork: document.private_network ?? false,
+    priority: document.priority ?? 1,
+    weight: document.weight ?? 1,
+    limits: {
+      concurrency: document.limits?.concurrency ?? null,
+      rpm: document.limits?.rpm ?? null,
+      tpm: document.limits?.tpm ?? null,
+    },
+    models: mapText(document.models ?? { "*": "*" }),
+    enabled: document.enabled ?? true,
+  };
+}
+
+export const NEW_ACCOUNT = accountValues({
+  name: "",
+  kind: "openai",
+  base_url: "https://api.openai.com/v1",
+});
+
+export function accountDocument(values: AccountValues): AccountDocument {
+  const isSimulator = values.kind === "simulator";
+  const limits = ratesDocument(values.limits);
+  return {
+    name: values.name.trim(),
+    kind: values.kind,
+    ...(isSimulator ? {} : { base_url: values.baseUrl.trim() }),
+    interfaces: INTERFACES.filter((name) => values.interfaces.includes(name)),
+    ...(values.kind === "azure" && values.apiVersion.trim() !== ""
+      ? { api_version: values.apiVersion.trim() }
+      : {}),
+    ...(values.websocket ? { websocket: true } : {}),
+    ...(values.privateNetwork && !isSimulator ? { private_network: true } : {}),
+    ...(values.priority === null ? {} : { priority: values.priority }),
+    ...(values.weight === null ? {} : { weight: values.weight }),
+    ...(Object.keys(limits).length === 0 ? {} : { limits }),
+    models: mapOf(values.models),
+    ...(values.enabled ? {} : { enabled: false }),
+  };
+}
+
+/** Beside the document; an empty one is not sent, and the stored one stays. */
+export function credentialOf({ kind, credential }: AccountValues): { credential?: string } {
+  return kind === "simulator" || credential === "" ? {} : { credential };
+}
+
+export function mapText(models: Readonly<Record<string, string>>): string {
+  return Object.entries(models)
+    .map(([name, upstream]) => `${name} = ${upstream}`)
+    .join("\n");
+}
+
+/** A line without `=` is a name that both sides use. */
+export function mapOf(text: string): Record<string, string> {
+  return Object.fromEntries(
+    text
+      .split("\n")
+      .map((line) => line.trim())
+      .filter((line) => line !== "")
+      .map((line) => {
+        const at = line.indexOf("=");
+        return at === -1 ? [line, line] : [line.slice(0, at).trim(), line.slice(at + 1).trim()];
+      }),
+  );
+}

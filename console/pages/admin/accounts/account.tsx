@@ -1,0 +1,157 @@
+/** One account: how it is now, what it cost and brought, and its settings. */
+
+import { useState } from "react";
+import type { Answer } from "../../../api.ts";
+import { useApi, useChange } from "../../../data.ts";
+import type { PageProps } from "../../../pages.tsx";
+import { useFormat, useText } from "../../../text/text.tsx";
+import { Link } from "../../../ui/button.tsx";
+import { Form, useForm } from "../../../ui/form.tsx";
+import { Notice, ProblemNotice } from "../../../ui/notice.tsx";
+import { Card, Facts, Page, PageHeader, Section, Skeleton } from "../../../ui/page.tsx";
+import { Table } from "../../../ui/table.tsx";
+import { useToast } from "../../../ui/toast.tsx";
+import { Count, Money, Time } from "../../../ui/values.tsx";
+import { nameIn } from "../policy/param.ts";
+import { AccountActions } from "./account-actions.tsx";
+import { AccountFields } from "./account-form.tsx";
+import { AccountModels } from "./account-models.tsx";
+import { AccountState } from "./account-state.tsx";
+import { accountDocument, accountValues, credentialOf } from "./account-values.ts";
+
+type Account = Answer<"admin.accounts.get">;
+
+const REFRESH_MS = 2_000;
+
+export default function AccountPage({ params }: PageProps) {
+  const t = useText("adminAccounts");
+  const name = nameIn(params.name ?? "");
+  const account = useApi("admin.accounts.get", { params: { name } }, { refreshMs: REFRESH_MS });
+  return (
+    <Page>
+      <PageHeader
+        title={name}
+        about={t.one}
+        back={{ to: "/admin/accounts", label: t.title }}
+        actions={account.data && <AccountActions account={account.data} />}
+      />
+      {account.data ? (
+        <>
+          <Now account={account.data} />
+          <CostAgainstCharges account={account.data} />
+          <Settings key={name} account={account.data} />
+        </>
+      ) : account.error ? (
+        <ProblemNotice error={account.error} onRetry={() => void account.refetch()} />
+      ) : (
+        <Skeleton height={240} />
+      )}
+    </Page>
+  );
+}
+
+function Now({ account: { facts, groups, document, created_at: createdAt } }: { account: Account }) {
+  const t = useText("adminAccounts");
+  return (
+    <Section title={t.facts.title}>
+      <Card>
+        <Facts
+          facts={[
+            [t.columns.state, <AccountState key="state" facts={facts} />],
+            [t.columns.inFlight, <Count key="inFlight" value={facts.in_flight} />],
+            [t.form.kind, t.kinds[document.kind]],
+            ...(document.base_url === undefined
+              ? []
+              : [
+                  [
+                    t.form.baseUrl,
+                    <code key="url" className="breakable">
+                      {document.base_url}
+                    </code>,
+                  ] as const,
+                ]),
+            [
+              t.columns.groups,
+              groups.length === 0 ? (
+                t.inNoGroup
+              ) : (
+                <span key="groups" className="row">
+                  {groups.map((group) => (
+                    <Link key={group} to={`/admin/groups/${encodeURIComponent(group)}`}>
+                      {group}
+                    </Link>
+                  ))}
+                </span>
+              ),
+            ],
+            [t.since, <Time key="since" at={createdAt} />],
+          ]}
+        />
+      </Card>
+      <AccountModels models={facts.models} />
+    </Section>
+  );
+}
+
+function CostAgainstCharges({ account: { usage, usage_since: since } }: { account: Account }) {
+  const t = useText("adminAccounts").usage;
+  const format = useFormat();
+  const longest = Math.max(...usage.map(({ days }) => days));
+  const isCut = since > Date.now() - (longest - 1) * 86_400_000;
+  return (
+    <Section title={t.title} about={t.about}>
+      <Table
+        label={t.title}
+        rows={usage}
+        rowKey={({ days }) => String(days)}
+        columns={[
+          { key: "days", header: t.span, kind: "primary", cell: ({ days }) => t.days(days) },
+          { key: "requests", header: t.requests, kind: "end", cell: (row) => <Count value={row.requests} /> },
+          { key: "failed", header: t.failed, kind: "end", cell: (row) => <Count value={row.failed} /> },
+          { key: "upstream", header: t.upstream, kind: "end", cell: (row) => <Money value={row.upstream} /> },
+          { key: "cost", header: t.cost, kind: "end", cell: (row) => <Money value={row.cost} /> },
+          { key: "charged", header: t.charged, kind: "end", cell: (row) => <Money value={row.charged} /> },
+          {
+            key: "margin",
+            header: t.margin,
+            kind: "end",
+            cell: (row) => <Money value={row.margin} />,
+          },
+        ]}
+        empty={null}
+      />
+      {isCut && <Notice>{t.since(format.dateTime(since))}</Notice>}
+    </Section>
+  );
+}
+
+function Settings({ account }: { account: Account }) {
+  const t = useText("adminAccounts");
+  const say = useToast();
+  const [version, setVersion] = useState(account.version);
+  const { name } = account.document;
+  const save = useChange("admin.accounts.save", { invalidates: ["admin."] });
+  const form = useForm(accountValues(account.document), async (values) => {
+    const saved = await save.mutateAsync({
+      params: { name },
+      body: {
+        // Enabling is done by the buttons above, and may have happened since.
+        document: accountDocument({ ...values, enabled: account.document.enabled ?? true }),
+        ...credentialOf(values),
+        version,
+      },
+    });
+    setVersion(saved.version);
+    form.reset(accountValues(saved.document));
+    say(t.form.saved);
+  });
+  return (
+    <Section title={t.settings}>
+      <Card>
+        <Form form={form} submit={t.form.save}>
+          <AccountFields form={form} isNew={false} hasCredential={account.has_credential} />
+        </Form>
+      </Card>
+    </Section>
+  );
+}

@@ -1,0 +1,146 @@
+import { useState } from "react";
+import { useLocation } from "wouter";
+import type { ListRow } from "../../../api.ts";
+import { useChange, useList } from "../../../data.ts";
+import { useFormat, useText } from "../../../text/text.tsx";
+import { Button } from "../../../ui/button.tsx";
+import { Dialog } from "../../../ui/dialog.tsx";
+import { CancelButton, Form, useForm } from "../../../ui/form.tsx";
+import { EmptyState } from "../../../ui/notice.tsx";
+import { Page, PageHeader } from "../../../ui/page.tsx";
+import { SearchBox } from "../../../ui/search.tsx";
+import { Table } from "../../../ui/table.tsx";
+import { Count, Money } from "../../../ui/values.tsx";
+import { AccountFields } from "./account-form.tsx";
+import { AccountState, type Facts } from "./account-state.tsx";
+import { accountDocument, credentialOf, NEW_ACCOUNT } from "./account-values.ts";
+
+type Account = ListRow<"admin.accounts.list">;
+
+const REFRESH_MS = 3_000;
+
+export default function AccountsPage() {
+  const t = useText("adminAccounts");
+  const format = useFormat();
+  const [search, setSearch] = useState("");
+  const [isAdding, setAdding] = useState(false);
+  const accounts = useList(
+    "admin.accounts.list",
+    { query: { search } },
+    { refreshMs: REFRESH_MS, keepPrevious: true },
+  );
+  const add = (
+    <Button tone="primary" icon="add" isNew onClick={() => setAdding(true)}>
+      {t.add}
+    </Button>
+  );
+  return (
+    <Page>
+      <PageHeader title={t.title} about={t.about} actions={add} />
+      <div className="row">
+        <SearchBox label={t.search} onSearch={setSearch} />
+      </div>
+      <Table
+        label={t.title}
+        rows={accounts}
+        rowKey={({ document }) => document.name}
+        href={({ document }) => `/admin/accounts/${encodeURIComponent(document.name)}`}
+        columns={[
+          { key: "name", header: t.columns.name, kind: "primary", cell: ({ document }) => document.name },
+          { key: "state", header: t.columns.state, cell: ({ facts }) => <AccountState facts={facts} /> },
+          {
+            key: "groups",
+            header: t.columns.groups,
+            cell: ({ groups }) =>
+              groups.length === 0 ? <span className="soft">{t.inNoGroup}</span> : format.list(groups),
+          },
+          {
+            key: "inFlight",
+            header: t.columns.inFlight,
+            kind: "end",
+            cell: ({ facts }) => <Count value={facts.in_flight} />,
+          },
+          {
+            key: "latency",
+            header: t.columns.latency,
+            kind: "end",
+            cell: ({ facts }) => {
+              const ms = typicalLatency(facts);
+              return ms === null ? "" : format.duration(ms);
+            },
+          },
+          {
+            key: "errors",
+            header: t.columns.errors,
+            kind: "end",
+            cell: ({ facts }) => (facts.models.length === 0 ? "" : format.percent(worstErrors(facts))),
+          },
+          {
+            key: "requests",
+            header: t.columns.requests,
+            kind: "end",
+            cell: (row) => <Count value={day(row).requests} />,
+          },
+          {
+            key: "cost",
+            header: t.columns.cost,
+            kind: "end",
+            cell: (row) => <Money value={day(row).upstream} />,
+          },
+          {
+            key: "charged",
+            header: t.columns.charged,
+            kind: "end",
+            cell: (row) => <Money value={day(row).charged} />,
+          },
+        ]}
+        empty={
+          search === "" ? (
+            <EmptyState icon="plug" title={t.none} actions={add}>
+              <p>{t.noneYet}</p>
+            </EmptyState>
+          ) : (
+            <EmptyState icon="search" title={t.notFound} />
+          )
+        }
+      />
+      {isAdding && <AddAccount onClose={() => setAdding(false)} />}
+    </Page>
+  );
+}
+
+function AddAccount({ onClose }: { onClose(): void }) {
+  const t = useText("adminAccounts");
+  const [, go] = useLocation();
+  const create = useChange("admin.accounts.create", { invalidates: ["admin."] });
+  const form = useForm(NEW_ACCOUNT, async (values) => {
+    const { document } = await create.mutateAsync({
+      body: { document: accountDocument(values), ...credentialOf(values) },
+    });
+    onClose();
+    go(`/admin/accounts/${encodeURIComponent(document.name)}`);
+  });
+  return (
+    <Dialog title={t.add} wide onClose={onClose}>
+      <Form form={form} submit={t.add} atEnd actions={<CancelButton onClick={onClose} />}>
+        <AccountFields form={form} isNew hasCredential={false} />
+      </Form>
+    </Dialog>
+  );
+}
+
+const NOTHING = { requests: 0, upstream: "0", charged: "0" };
+
+function day({ usage }: Account) {
+  return usage.find(({ days }) => days === 1) ?? NOTHING;
+}
+
+/** Of several models the slowest, which is what somebody who looks here wants to know. */
+function typicalLatency({ models }: Facts): number | null {
+  const known = models.flatMap(({ latency_ms: ms }) => ms ?? []);
+  return known.length === 0 ? null : Math.max(...known);
+}
+
+function worstErrors({ models }: Facts): number {
+  return Math.max(...models.map(({ error_share: share }) => share));
+}

@@ -1,0 +1,70 @@
+/** Tries an account as its form stands, before anything is saved. */
+
+import type { Answer } from "../../../api.ts";
+import { useChange } from "../../../data.ts";
+import { useFormat, useText } from "../../../text/text.tsx";
+import { Button } from "../../../ui/button.tsx";
+import { Notice, ProblemNotice, type Tone } from "../../../ui/notice.tsx";
+import { type AccountValues, accountDocument, credentialOf } from "./account-values.ts";
+
+type Probe = Answer<"admin.accounts.test">;
+
+/** A new account need not have a name yet to be tried. */
+const UNNAMED = "new account";
+
+export function TestCall({ values }: { values: AccountValues }) {
+  const t = useText("adminAccounts").test;
+  const call = useChange("admin.accounts.test");
+  const document = accountDocument(values);
+  const ask = () =>
+    call.mutate({
+      body: {
+        document: { ...document, name: document.name === "" ? UNNAMED : document.name },
+        ...credentialOf(values),
+      },
+    });
+  return (
+    <div className="stack">
+      <div className="row">
+        <Button icon="plug" isBusy={call.isPending} onClick={ask}>
+          {t.button}
+        </Button>
+        <span className="small soft">{t.about}</span>
+      </div>
+      <div role="status">
+        {call.data && !call.isPending && <ProbeResult probe={call.data} />}
+        {call.error && !call.isPending && <ProblemNotice error={call.error} />}
+      </div>
+    </div>
+  );
+}
+
+function ProbeResult({ probe }: { probe: Probe }) {
+  const t = useText("adminAccounts").test;
+  const format = useFormat();
+  const { kind, status, failure, models } = probe;
+  return (
+    <Notice tone={probe.websocket === "refuses" ? "warn" : toneOf(kind)}>
+      <p>{textOf(probe, t, format.duration(probe.duration_ms))}</p>
+      {probe.websocket !== null && <p>{t.socket[probe.websocket]}</p>}
+      {status !== null && kind !== "answers" && <p className="small soft">{t.status(status)}</p>}
+      {failure === null && models.length > 0 && (
+        <details>
+          <summary>{t.models(models.length)}</summary>
+          <p className="mono small breakable">{models.join(", ")}</p>
+        </details>
+      )}
+    </Notice>
+  );
+}
+
+function textOf(probe: Probe, t: ReturnType<typeof useText<"adminAccounts">>["test"], took: string): string {
+  if (probe.kind === "answers") return t.good(took);
+  if (probe.kind === "unreachable") return t.failures[probe.failure ?? "late"];
+  return t.results[probe.kind];
+}
+
+function toneOf(kind: Probe["kind"]): Tone {
+  if (kind === "answers" || kind === "simulator") return "good";
+  return kind === "no_list" || kind === "limited" ? "warn" : "bad";
+}

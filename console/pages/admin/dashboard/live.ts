@@ -1,0 +1,45 @@
+/** What the gateway tells once a second, and the last minute of it. */
+
+import { useEffect, useState } from "react";
+import { type Answer, addressOf } from "../../../api.ts";
+
+export type Frame = Answer<"admin.dashboard.live">;
+
+interface Live {
+  /** Null until the first one came. */
+  frame: Frame | null;
+  /** The oldest first. */
+  frames: readonly Frame[];
+  isConnected: boolean;
+}
+
+const FRAMES_KEPT = 60;
+const AGAIN_MS = 3_000;
+
+export function useLive(): Live {
+  const [frames, setFrames] = useState<readonly Frame[]>([]);
+  const [isConnected, setConnected] = useState(false);
+  useEffect(() => {
+    let source: EventSource | null = null;
+    let again: ReturnType<typeof setTimeout> | undefined;
+    const open = () => {
+      source = new EventSource(addressOf("admin.dashboard.live"));
+      source.onmessage = (event) => {
+        setConnected(true);
+        const frame: Frame = JSON.parse(event.data);
+        setFrames((before) => [...before.slice(1 - FRAMES_KEPT), frame]);
+      };
+      source.onerror = () => {
+        setConnected(false);
+        // By itself the browser tries again only where the stream broke off, not where it was refused.
+        if (source?.readyState === EventSource.CLOSED) again = setTimeout(open, AGAIN_MS);
+      };
+    };
+    open();
+    return () => {
+      clearTimeout(again);
+      source?.close();
+    };
+  }, []);
+  return { frame: frames.at(-1) ?? null, frames, isConnected };
+}

@@ -1,0 +1,36 @@
+import { expect, test } from "bun:test";
+import { type GroupDocument, groupDocument, groupValues } from "./group-values.ts";
+
+const GROUP: GroupDocument = {
+  name: "team",
+  access: "members",
+  interfaces: ["chat", "images"],
+  models: ["fast", "slow"],
+  accounts: ["b", "a"],
+  billing: {
+    charge: "subscription",
+    plans: ["pro"],
+    multiplier: "1.5",
+    model_multipliers: { slow: "2" },
+    model_prices: { fast: { input: "1", output: "2" } },
+  },
+  limits: { rpm: 60, windows: [{ per: "1d", usd: "5.00" }] },
+  group_limits: { concurrency: 8 },
+  queue: { max_waiting: 10, timeout: "30s" },
+  on_disconnect: "drain",
+  websocket: false,
+};
+
+test("a group comes back from its form as it went in", () => {
+  expect(groupDocument(groupValues(GROUP))).toEqual(GROUP);
+});
+
+test("what is said of a model goes with the model", () => {
+  const { billing } = groupDocument({ ...groupValues(GROUP), models: [] });
+  expect(billing).toEqual({ charge: "subscription", plans: ["pro"], multiplier: "1.5" });
+});
+
+test("plans are only for groups that charge subscriptions", () => {
+  const { billing } = groupDocument({ ...groupValues(GROUP), charge: "balance" });
+  expect(billing?.plans).toBeUndefined();
+});

@@ -1,0 +1,107 @@
+import { useState } from "react";
+import { useList } from "../../../data.ts";
+import { useFormat, useText } from "../../../text/text.tsx";
+import { LinkButton } from "../../../ui/button.tsx";
+import { EmptyState } from "../../../ui/notice.tsx";
+import { Page, PageHeader } from "../../../ui/page.tsx";
+import { SearchBox } from "../../../ui/search.tsx";
+import { Table } from "../../../ui/table.tsx";
+import { Badge, Count, Money } from "../../../ui/values.tsx";
+
+export default function GroupsPage() {
+  const t = useText("adminGroups");
+  const policy = useText("policy");
+  const format = useFormat();
+  const [search, setSearch] = useState("");
+  const groups = useList("admin.groups.list", { query: { search } }, { keepPrevious: true });
+  const create = (
+    <LinkButton to="/admin/groups/-/new" tone="primary" icon="add" isNew>
+      {t.create}
+    </LinkButton>
+  );
+  return (
+    <Page>
+      <PageHeader title={t.title} about={t.about} actions={create} />
+      <div className="row">
+        <SearchBox label={t.search} onSearch={setSearch} />
+      </div>
+      <Table
+        label={t.title}
+        rows={groups}
+        rowKey={(group) => group.name}
+        href={(group) => `/admin/groups/${encodeURIComponent(group.name)}`}
+        columns={[
+          {
+            key: "name",
+            header: t.columns.name,
+            kind: "primary",
+            cell: (group) => group.name,
+          },
+          {
+            key: "models",
+            header: t.columns.models,
+            cell: (group) => (
+              <span className="row">
+                {t.modelCount(group.models)}
+                {group.hidden_models > 0 && <Badge tone="warn">{t.hidden(group.hidden_models)}</Badge>}
+              </span>
+            ),
+          },
+          {
+            key: "accounts",
+            header: t.columns.accounts,
+            cell: (group) =>
+              group.accounts > 0 && group.enabled_accounts === 0 ? (
+                <Badge tone="bad">{t.noneEnabled}</Badge>
+              ) : (
+                t.accountCount(group.enabled_accounts, group.accounts)
+              ),
+          },
+          {
+            key: "billing",
+            header: t.columns.billing,
+            cell: (group) => (
+              <span className="soft">
+                {policy.charges[group.charge]}
+                {group.multiplier !== "1" && ` × ${group.multiplier}`}
+              </span>
+            ),
+          },
+          {
+            key: "keys",
+            header: t.columns.keys,
+            kind: "end",
+            cell: (group) => <Count value={group.keys} />,
+          },
+          {
+            key: "members",
+            header: t.columns.members,
+            kind: "end",
+            cell: (group) => (group.access === "everyone" ? policy.everyone : format.number(group.members)),
+          },
+          {
+            key: "requests",
+            header: t.columns.requests,
+            kind: "end",
+            cell: (group) => <Count value={group.requests_last_day} />,
+          },
+          {
+            key: "charged",
+            header: t.columns.charged,
+            kind: "end",
+            cell: (group) => <Money value={group.charged_last_day} />,
+          },
+        ]}
+        empty={
+          search === "" ? (
+            <EmptyState icon="group" title={t.none} actions={create}>
+              <p>{t.noneYet}</p>
+            </EmptyState>
+          ) : (
+            <EmptyState icon="search" title={t.notFound} />
+          )
+        }
+      />
+    </Page>
+  );
+}

@@ -1,0 +1,82 @@
+/** Fields for a price: the usual three first, the rest where somebody looks for it. */
+
+import { useText } from "../../../text/text.tsx";
+import { NumberField, TextAreaField, TextField } from "../../../ui/field.tsx";
+import { LONG_UNITS, MAIN_UNITS, MORE_UNITS, type PriceUnit, type PriceValues } from "./price.ts";
+import "./policy.css";
+
+interface PriceFieldsProps {
+  /** As the API names it: `price`. */
+  name: string;
+  value: PriceValues;
+  onChange(value: PriceValues): void;
+  problemAt(param: string): string | null;
+}
+
+export function PriceFields({ name, value, onChange, problemAt }: PriceFieldsProps) {
+  const t = useText("policy");
+  const { units, long } = value;
+  const unitField = (unit: PriceUnit) => (
+    <TextField
+      key={unit}
+      name={`${name}.${unit}`}
+      label={t.units[unit]}
+      inputMode="decimal"
+      suffix={unit === "image" || unit === "request" ? t.usdEach : t.usdPerMillion}
+      value={units[unit] ?? ""}
+      onChange={(usd) => onChange({ ...value, units: { ...units, [unit]: usd } })}
+      problem={problemAt(`${name}.${unit}`)}
+    />
+  );
+  const hasMore =
+    MORE_UNITS.some((unit) => units[unit] !== undefined) || value.images !== "" || value.longAbove !== null;
+  return (
+    <div className="stack">
+      <div className="policy-rates">{MAIN_UNITS.map(unitField)}</div>
+      <details className="policy-more" open={hasMore}>
+        <summary>{t.morePrices}</summary>
+        <div className="stack">
+          <p className="small soft">{t.fallbacks}</p>
+          <div className="policy-rates">{MORE_UNITS.map(unitField)}</div>
+          <TextAreaField
+            name={`${name}.images`}
+            label={t.images}
+            hint={t.imagesHint}
+            isCode
+            optional
+            rows={3}
+            value={value.images}
+            onChange={(images) => onChange({ ...value, images })}
+            problem={problemAt(`${name}.images`)}
+          />
+          <div>
+            <h4>{t.longContext}</h4>
+            <p className="small soft">{t.longContextAbout}</p>
+          </div>
+          <div className="policy-rates">
+            <NumberField
+              name={`${name}.long_context.above`}
+              label={t.longAbove}
+              min={1}
+              value={value.longAbove}
+              onChange={(longAbove) => onChange({ ...value, longAbove })}
+              problem={problemAt(`${name}.long_context.above`)}
+            />
+            {LONG_UNITS.map((unit) => (
+              <TextField
+                key={unit}
+                name={`${name}.long_context.${unit}`}
+                label={t.units[unit]}
+                inputMode="decimal"
+                suffix={t.usdPerMillion}
+                value={long[unit] ?? ""}
+                onChange={(usd) => onChange({ ...value, long: { ...long, [unit]: usd } })}
+                problem={problemAt(`${name}.long_context.${unit}`)}
+              />
+            ))}
+          </div>
+        </div>
+      </details>
+    </div>
+  );
+}

@@ -1,0 +1,75 @@
+/** A price as a form holds it, and as the API has it. */
+
+import type { Answer } from "../../../api.ts";
+
+export type PriceDocument = NonNullable<Answer<"admin.models.get">["document"]["price"]>;
+
+export const MAIN_UNITS = ["input", "cached_input", "output"] as const;
+export const MORE_UNITS = [
+  "cache_write",
+  "reasoning",
+  "image_input",
+  "audio_input",
+  "audio_output",
+  "image",
+  "request",
+] as const;
+export const LONG_UNITS = ["input", "cached_input", "cache_write", "output", "reasoning"] as const;
+
+export type PriceUnit = (typeof MAIN_UNITS)[number] | (typeof MORE_UNITS)[number];
+export type LongUnit = (typeof LONG_UNITS)[number];
+
+export interface PriceValues {
+  units: Partial<Record<PriceUnit, string>>;
+  /** One a line: `1024x1024/high = 0.25`. */
+  images: string;
+  longAbove: number | null;
+  long: Partial<Record<LongUnit, string>>;
+}
+
+export const NO_PRICE: PriceValues = { units: {}, images: "", longAbove: null, long: {} };
+
+export function priceValues(price: PriceDocument | undefined): PriceValues {
+  if (price === undefined) return NO_PRICE;
+  const { images = {}, long_context: long, ...units } = price;
+  const { above = null, ...longUnits } = long ?? {};
+  return {
+    units: given(units),
+    images: Object.entries(images)
+      .map(([kind, usd]) => `${kind} = ${usd}`)
+      .join("\n"),
+    longAbove: above,
+    long: given(longUnits),
+  };
+}
+
+/** Undefined when nothing was typed. */
+export function priceDocument({ units, images, longAbove, long }: PriceValues): PriceDocument | undefined {
+  const byKind = Object.fromEntries(
+    images
+      .split("\n")
+      .filter((line) => line.trim() !== "")
+      .map((line) => {
+        const at = line.lastIndexOf("=");
+        return at === -1 ? [line.trim(), ""] : [line.slice(0, at).trim(), line.slice(at + 1).trim()];
+      }),
+  );
+  const longUnits = given(long);
+  const hasLong = longAbove !== null || Object.keys(longUnits).length > 0;
+  const document: PriceDocument = {
+    ...given(units),
+    ...(Object.keys(byKind).length === 0 ? {} : { images: byKind }),
+    ...(hasLong ? { long_context: { input: "", ...longUnits, above: longAbove ?? 0 } } : {}),
+  };
+  return Object.keys(document).length === 0 ? undefined : document;
+}
+
+function given<Unit extends string>(
+  units: { readonly [unit in Unit]?: string | undefined },
+): Partial<Record<Unit, string>> {
+  const found: Partial<Record<Unit, string>> = {};
+  for (const [unit, usd] of Object.entries<string | undefined>(units)) {
+    if (usd !== undefined && usd.trim() !== "") found[unit as Unit] = usd.trim();
+  }
+  return found;
+}

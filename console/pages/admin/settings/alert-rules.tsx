@@ -1,0 +1,88 @@
+import { useText } from "../../../text/text.tsx";
+import { CheckboxField, NumberField, TextField } from "../../../ui/field.tsx";
+import { Form, useForm } from "../../../ui/form.tsx";
+import { Card, Section } from "../../../ui/page.tsx";
+import { type Alerts, sentWebhooks } from "./alert-settings.tsx";
+import { useSaveSettings } from "./saving.ts";
+
+const UNIT_SECONDS: Readonly<Record<string, number>> = { ms: 0.001, s: 1, m: 60, h: 3_600 };
+
+function secondsIn(duration: string | undefined): number | null {
+  const [, count = "", unit = ""] = /^(\d+)([a-z]+)$/.exec(duration ?? "") ?? [];
+  const seconds = UNIT_SECONDS[unit];
+  return seconds === undefined ? null : Number(count) * seconds;
+}
+
+function valuesOf({ account_parked, pool_empty, spend, error_rate }: Alerts) {
+  return {
+    accountParked: account_parked?.enabled ?? true,
+    poolEmpty: pool_empty?.enabled ?? true,
+    poolEmptyFor: secondsIn(pool_empty?.for),
+    spend: spend?.enabled ?? false,
+    spendUsd: spend?.usd_per_day ?? "100",
+    errorRate: error_rate?.enabled ?? true,
+    percent: (error_rate?.percent ?? 20) as number | null,
+    minutes: Math.round((secondsIn(error_rate?.over) ?? 300) / 60) as number | null,
+    minRequests: (error_rate?.min_requests ?? 20) as number | null,
+  };
+}
+
+export function AlertRules({ alerts }: { alerts: Alerts }) {
+  const t = useText("adminSettings").alerts;
+  const common = useText("common");
+  const save = useSaveSettings();
+  const form = useForm(valuesOf(alerts), async (values) => {
+    const saved = await save({
+      alerts: {
+        webhooks: sentWebhooks(alerts.webhooks),
+        account_parked: { enabled: values.accountParked },
+        pool_empty: { enabled: values.poolEmpty, for: `${values.poolEmptyFor ?? 0}s` },
+        spend: { enabled: values.spend, usd_per_day: values.spendUsd.trim() },
+        error_rate: {
+          enabled: values.errorRate,
+          percent: values.percent ?? 0,
+          over: `${values.minutes ?? 0}m`,
+          min_requests: values.minRequests ?? 0,
+        },
+      },
+    });
+    form.reset(valuesOf(saved.alerts));
+  });
+  return (
+    <Section title={t.rules} about={t.rulesAbout}>
+      <Card>
+        <Form form={form} submit={common.save}>
+          <CheckboxField {...form.bind("accountParked")} label={t.accountParked} hint={t.accountParkedHint} />
+          <CheckboxField {...form.bind("poolEmpty")} label={t.poolEmpty} hint={t.poolEmptyHint} />
+          <div className="columns">
+            <NumberField {...form.bind("poolEmptyFor", "pool_empty.for")} label={t.poolEmptyFor} min={1} />
+          </div>
+          <CheckboxField {...form.bind("spend")} label={t.spend} hint={t.spendHint} />
+          <div className="columns">
+            <TextField
+              {...form.bind("spendUsd", "spend.usd_per_day")}
+              label={t.spendUsd}
+              inputMode="decimal"
+            />
+          </div>
+          <CheckboxField {...form.bind("errorRate")} label={t.errorRate} hint={t.errorRateHint} />
+          <div className="columns">
+            <NumberField
+              {...form.bind("percent", "error_rate.percent")}
+              label={t.percent}
+              min={1}
+              max={100}
+              suffix="%"
+            />
+            <NumberField {...form.bind("minutes", "error_rate.over")} label={t.minutes} min={1} max={60} />
+            <NumberField
+              {...form.bind("minRequests", "error_rate.min_requests")}
+              label={t.minRequests}
+              min={1}
+            />
+          </div>
+        </Form>
+      </Card>
+    </Section>
+  );
+}

@@ -1,0 +1,120 @@
+import { useState } from "react";
+import { useChange } from "../../../data.ts";
+import { useUser } from "../../../session.tsx";
+import { useText } from "../../../text/text.tsx";
+import { Button } from "../../../ui/button.tsx";
+import { ConfirmDialog, Dialog } from "../../../ui/dialog.tsx";
+import { NumberField, SecretField, SelectField, TextField } from "../../../ui/field.tsx";
+import { CancelButton, Form, useForm } from "../../../ui/form.tsx";
+import { Notice } from "../../../ui/notice.tsx";
+import { Card, Section } from "../../../ui/page.tsx";
+import { type Settings, useSaveSettings } from "./saving.ts";
+
+const SECURITIES = ["starttls", "tls", "none"] as const;
+
+export function MailSettings({ settings: { smtp } }: { settings: Settings }) {
+  const t = useText("adminSettings").smtp;
+  const common = useText("common");
+  const save = useSaveSettings();
+  const [open, setOpen] = useState<"test" | "remove" | null>(null);
+  const form = useForm(
+    {
+      host: smtp?.host ?? "",
+      port: (smtp?.port ?? 587) as number | null,
+      security: smtp?.security ?? ("starttls" as const),
+      user: smtp?.user ?? "",
+      password: "",
+      from: smtp?.from ?? "",
+    },
+    async ({ host, port, security, user, password, from }) => {
+      const isSame = smtp?.host === host.trim() && smtp.port === port;
+      await save({
+        smtp: {
+          host: host.trim(),
+          ...(port === null ? {} : { port }),
+          security,
+          ...(user.trim() === "" ? {} : { user: user.trim() }),
+          ...(password === "" ? {} : { password }),
+          from: from.trim(),
+          // What the file has allowed for this address stays allowed.
+          ...(smtp?.private_network && isSame ? { private_network: true } : {}),
+        },
+      });
+      form.reset({ host, port, security, user, password: "", from });
+    },
+  );
+  return (
+    <Section
+      title={t.title}
+      about={t.about}
+      actions={
+        smtp !== null && (
+          <>
+            <Button icon="mail" onClick={() => setOpen("test")}>
+              {t.test}
+            </Button>
+            <Button icon="trash" tone="danger" onClick={() => setOpen("remove")}>
+              {t.remove}
+            </Button>
+          </>
+        )
+      }
+    >
+      <Card>
+        <Form form={form} submit={common.save}>
+          <div className="columns">
+            <TextField {...form.bind("host")} label={t.host} placeholder="smtp.example.com" />
+            <NumberField {...form.bind("port")} label={t.port} min={1} max={65_535} />
+          </div>
+          <SelectField
+            {...form.bind("security")}
+            label={t.security}
+            choices={SECURITIES.map((value) => ({ value, label: t.securities[value] }))}
+          />
+          <div className="columns">
+            <TextField {...form.bind("user")} label={t.user} optional />
+            <SecretField
+              {...form.bind("password")}
+              label={t.password}
+              autoComplete="new-password"
+              optional
+              {...(smtp?.has_password ? { hint: t.kept, placeholder: "••••••••" } : {})}
+            />
+          </div>
+          <TextField {...form.bind("from")} label={t.from} hint={t.fromHint} />
+        </Form>
+      </Card>
+      {open === "test" && <TestMail onClose={() => setOpen(null)} />}
+      {open === "remove" && (
+        <ConfirmDialog
+          title={t.removing}
+          confirm={t.remove}
+          onClose={() => setOpen(null)}
+          onConfirm={() => save({ smtp: { enabled: false } })}
+        >
+          <p>{t.removingText}</p>
+        </ConfirmDialog>
+      )}
+    </Section>
+  );
+}
+
+function TestMail({ onClose }: { onClose(): void }) {
+  const t = useText("adminSettings").smtp;
+  const { email } = useUser();
+  const test = useChange("admin.settings.test_mail");
+  const form = useForm({ to: email }, async ({ to }) => test.mutateAsync({ body: { to: to.trim() } }));
+  return (
+    <Dialog title={t.testTitle} onClose={onClose}>
+      <Form form={form} submit={t.test} atEnd actions={<CancelButton onClick={onClose} />}>
+        <p className="soft">{t.testAbout}</p>
+        <TextField {...form.bind("to")} type="email" label={t.testTo} />
+        {test.data && (
+          <Notice tone={test.data.ok ? "good" : "bad"} isUrgent>
+            {test.data.message}
+          </Notice>
+        )}
+      </Form>
+    </Dialog>
+  );
+}

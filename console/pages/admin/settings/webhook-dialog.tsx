@@ -1,0 +1,65 @@
+import { useText } from "../../../text/text.tsx";
+import { Dialog } from "../../../ui/dialog.tsx";
+import { CheckboxField, SecretField, TextField } from "../../../ui/field.tsx";
+import { CancelButton, Form, useForm } from "../../../ui/form.tsx";
+import { type Alerts, sentWebhooks, type Webhook } from "./alert-settings.tsx";
+import { useSaveSettings } from "./saving.ts";
+
+interface WebhookDialogProps {
+  alerts: Alerts;
+  /** Null: a new one. */
+  webhook: Webhook | null;
+  onClose(): void;
+}
+
+export function WebhookDialog({ alerts, webhook, onClose }: WebhookDialogProps) {
+  const t = useText("adminSettings").alerts;
+  const common = useText("common");
+  const save = useSaveSettings();
+  const { webhooks, ...rules } = alerts;
+  const at = webhook === null ? webhooks.length : webhooks.indexOf(webhook);
+  const form = useForm(
+    {
+      name: webhook?.name ?? "",
+      url: webhook?.url ?? "",
+      secret: "",
+      enabled: webhook?.enabled !== false,
+    },
+    async ({ name, url, secret, enabled }) => {
+      const saved = {
+        name: name.trim(),
+        url: url.trim(),
+        enabled,
+        ...(secret === "" ? {} : { secret }),
+        // What the file has allowed for this address stays allowed.
+        ...(webhook?.private_network && webhook.url === url.trim() ? { private_network: true } : {}),
+      };
+      await save({ alerts: { ...rules, webhooks: sentWebhooks(webhooks).toSpliced(at, 1, saved) } });
+      onClose();
+    },
+  );
+  const param = (field: string) => `webhooks[${at}].${field}`;
+  return (
+    <Dialog title={webhook === null ? t.adding : t.editing(webhook.name)} onClose={onClose}>
+      <Form form={form} submit={common.save} atEnd actions={<CancelButton onClick={onClose} />}>
+        {webhook === null && (
+          <TextField {...form.bind("name", param("name"))} label={t.name} maxLength={64} />
+        )}
+        <TextField
+          {...form.bind("url", param("url"))}
+          type="url"
+          label={t.url}
+          placeholder="https://hooks.example.com/gateway"
+        />
+        <SecretField
+          {...form.bind("secret", param("secret"))}
+          label={t.secret}
+          hint={webhook?.has_secret ? t.secretKept : t.secretHint}
+          autoComplete="new-password"
+          optional
+        />
+        <CheckboxField {...form.bind("enabled", param("enabled"))} label={t.enabled} />
+      </Form>
+    </Dialog>
+  );
+}

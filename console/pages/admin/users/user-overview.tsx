@@ -1,0 +1,52 @@
+import { useChange } from "../../../data.ts";
+import { LimitsFields, limitsBody, limitsValue } from "../../../forms/limits.tsx";
+import { useText } from "../../../text/text.tsx";
+import { Form, useForm } from "../../../ui/form.tsx";
+import { Card, Facts, Section, Stat, Stats } from "../../../ui/page.tsx";
+import { useToast } from "../../../ui/toast.tsx";
+import { Count, Money, Time } from "../../../ui/values.tsx";
+import { GroupsField } from "./groups-field.tsx";
+import type { WholeUser } from "./user.tsx";
+
+export function UserOverview({ user }: { user: WholeUser }) {
+  const t = useText("adminUsers");
+  const common = useText("common");
+  const say = useToast();
+  const change = useChange("admin.users.change", { invalidates: ["admin.users.", "admin.groups."] });
+  const form = useForm(
+    { groups: user.groups as readonly string[], limits: limitsValue(user.limits) },
+    async ({ groups, limits }) => {
+      const body = { groups: [...groups], limits: limitsBody(limits) };
+      const saved = await change.mutateAsync({ params: { id: user.id }, body });
+      form.reset({ groups: saved.groups, limits: limitsValue(saved.limits) });
+      say(t.user.saved);
+    },
+  );
+  return (
+    <div className="stack wide">
+      <Stats>
+        <Stat label={t.balance} value={<Money value={user.balance} />} />
+        <Stat label={t.keys} value={<Count value={user.keys} />} />
+        <Stat label={t.requests} value={<Count value={user.requests_30d} />} />
+        <Stat label={t.spend} value={<Money value={user.cost_30d} />} />
+        <Stat label={t.charged} value={<Money value={user.charged_30d} />} />
+      </Stats>
+      <Card>
+        <Facts
+          facts={[
+            [t.created, <Time key="created" at={user.created_at} exact />],
+            [t.signedIn, <Time key="signedIn" at={user.signed_in_at} />],
+            [t.password, user.has_password ? t.isSet : t.notSet],
+            [t.secondFactor, user.has_second_factor ? t.on : t.off],
+          ]}
+        />
+      </Card>
+      <Section title={t.limits}>
+        <Form form={form} submit={common.save}>
+          <LimitsFields {...form.bind("limits")} problemAt={form.problemAt} />
+          <GroupsField {...form.bind("groups")} />
+        </Form>
+      </Section>
+    </div>
+  );
+}

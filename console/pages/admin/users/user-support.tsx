@@ -1,0 +1,195 @@
+/** What the user sees, for somebody who helps. Nothing is fetched before the button is pressed: looking is audited. */
+
+import { useState } from "react";
+import type { Answer } from "../../../api.ts";
+import { TimeSeries } from "../../../charts/time-series.tsx";
+import { useApi, useChange, useList } from "../../../data.ts";
+import { useFormat, useText } from "../../../text/text.tsx";
+import { Button, Link } from "../../../ui/button.tsx";
+import { EmptyState, ProblemNotice } from "../../../ui/notice.tsx";
+import { Card, Section, Skeleton, Stat, Stats } from "../../../ui/page.tsx";
+import { Table } from "../../../ui/table.tsx";
+import { Badge, Money, Time } from "../../../ui/values.tsx";
+import type { WholeUser } from "./user.tsx";
+
+type View = Answer<"admin.users.support">;
+const HOUR_MS = 3_600_000;
+const KEY_TONES = { active: "good", expired: "warn", revoked: "soft" } as const;
+
+export function UserSupport({ user }: { user: WholeUser }) {
+  const t = useText("adminUsers").support;
+  const [view, setView] = useState<View | null>(null);
+  const look = useChange("admin.users.support", { onDone: setView });
+  if (view !== null) return <Seen user={user} view={view} />;
+  return (
+    <Card>
+      <EmptyState
+        icon="eye"
+        title={t.about}
+        actions={
+          <Button
+            tone="primary"
+            icon="eye"
+            isBusy={look.isPending}
+            onClick={() => look.mutate({ params: { id: user.id } })}
+          >
+            {t.look}
+          </Button>
+        }
+      >
+        <p>{t.audited}</p>
+        {look.error && <ProblemNotice error={look.error} />}
+      </EmptyState>
+    </Card>
+  );
+}
+
+function Seen({ user, view }: { user: WholeUser; view: View }) {
+  const t = useText("adminUsers").support;
+  return (
+    <div className="stack wide">
+      <Refusals view={view} />
+      <Usage user={user} view={view} />
+      <Section title={t.keys}>
+        <Keys user={user} />
+      </Section>
+      <Section title={t.wallet}>
+        <Wallet user={user} />
+      </Section>
+    </div>
+  );
+}
+
+function Refusals({ view }: { view: View }) {
+  const t = useText("adminUsers").support;
+  return (
+    <Section title={t.refusals}>
+      <Table
+        label={t.refusals}
+        rows={view.refusals}
+        rowKey={(refusal) => refusal.request_id}
+        columns={[
+          {
+            key: "code",
+            header: t.code,
+            kind: "primary",
+            cell: (refusal) => <code>{refusal.code ?? refusal.status}</code>,
+          },
+          { key: "at", header: t.at, cell: (refusal) => <Time at={refusal.at} exact /> },
+          {
+            key: "outcome",
+            header: t.outcome,
+            cell: (refusal) => (
+              <Badge tone={refusal.outcome === "refused" ? "warn" : "bad"}>
+                {refusal.outcome === "refused" || refusal.outcome === "failed"
+                  ? t.outcomes[refusal.outcome]
+                  : t.outcomes.upstream_cut}
+              </Badge>
+            ),
+          },
+          {
+            key: "model",
+            header: t.model,
+            cell: (refusal) => <span className="breakable">{refusal.model || "–"}</span>,
+          },
+          { key: "key", header: t.key, cell: (refusal) => refusal.key ?? refusal.key_id },
+          {
+            key: "request",
+            header: t.request,
+            cell: (refusal) => (
+              <Link to={`/requests/${encodeURIComponent(refusal.request_id)}`}>
+                <code>{refusal.request_id.slice(-8)}</code>
+              </Link>
+            ),
+          },
+        ]}
+        empty={<EmptyState icon="check" title={t.noRefusals} />}
+      />
+    </Section>
+  );
+}
+
+function Usage({ user, view }: { user: WholeUser; view: View }) {
+  const t = useText("adminUsers").support;
+  const charts = useText("adminDashboard").charts;
+  const format = useFormat();
+  const firstMs = Math.floor(view.since / HOUR_MS) * HOUR_MS;
+  const times = Array.from({ length: 25 }, (_, i) => firstMs + i * HOUR_MS);
+  const known = new Map(view.hours.map((hour) => [hour.at, hour]));
+  const values = (of: (hour: View["hours"][number]) => number) =>
+    times.map((at) => {
+      const hour = known.get(at);
+      return hour === undefined ? 0 : of(hour);
+    });
+  return (
+    <Section
+      title={t.usage}
+      actions={<Link to={`/usage?user=${encodeURIComponent(user.email)}`}>{t.allUsage}</Link>}
+    >
+      <Card>
+        <TimeSeries
+          label={t.usage}
+          kind="bars"
+          times={times}
+          show={format.compact}
+          showTime={format.time}
+          showMoment={format.dateTime}
+          series={[
+            {
+              key: "answered",
+              label: charts.answered,
+              values: values((hour) => hour.requests - hour.failed),
+            },
+            { key: "failed", label: charts.failed, values: values((hour) => hour.failed) },
+            { key: "refused", label: charts.refused, values: values((hour) => hour.refused) },
+          ]}
+        />
+      </Card>
+    </Section>
+  );
+}
+
+function Keys({ user }: { user: WholeUser }) {
+  const users = useText("adminUsers");
+  const t = users.support;
+  const keys = useList("keys.list", { query: { user: user.id } });
+  return (
+    <Table
+      label={t.keys}
+      rows={keys}
+      rowKey={(key) => key.id}
+      columns={[
+        { key: "name", header: t.key, kind: "primary", cell: (key) => key.name },
+        { key: "group", header: t.group, cell: (key) => key.group },
+        {
+          key: "status",
+          header: users.status,
+          cell: (key) => <Badge tone={KEY_TONES[key.status]}>{t.keyStatuses[key.status]}</Badge>,
+        },
+        { key: "used", header: t.lastUsed, cell: (key) => <Time at={key.last_used_at} /> },
+        { key: "cost", header: users.spend, kind: "end", cell: (key) => <Money value={key.usage.cost} /> },
+      ]}
+      empty={<EmptyState icon="key" title={t.noKeys} />}
+    />
+  );
+}
+
+function Wallet({ user }: { user: WholeUser }) {
+  const users = useText("adminUsers");
+  const { data, error } = useApi("wallet.get", { query: { user: user.id } });
+  if (error) return <ProblemNotice error={error} />;
+  if (!data) return <Skeleton width="100%" height={80} />;
+  return (
+    <Stats>
+      <Stat label={users.balance} value={<Money value={data.balance} />} />
+      <Stat label={users.held} value={<Money value={data.held} />} />
+      {data.subscriptions.map((subscription) => (
+        <Stat
+          key={subscription.id}
+          label={subscription.plan}
+          value={<Money value={subscription.windows[0]?.remaining ?? "0"} />}
+        />
+      ))}
+    </Stats>
+  );
+}

@@ -1,0 +1,86 @@
+import { useState } from "react";
+import { useList } from "../../../data.ts";
+import { useText } from "../../../text/text.tsx";
+import { Button } from "../../../ui/button.tsx";
+import { Segments } from "../../../ui/field.tsx";
+import { EmptyState } from "../../../ui/notice.tsx";
+import { Page, PageHeader } from "../../../ui/page.tsx";
+import { SearchBox } from "../../../ui/search.tsx";
+import { Table } from "../../../ui/table.tsx";
+import { Badge, Count, Money, Time } from "../../../ui/values.tsx";
+import { AddUser } from "./add-user.tsx";
+import { InviteDialog } from "./link-dialog.tsx";
+import { OpenLinks } from "./open-links.tsx";
+
+const FILTERS = { all: {}, admins: { role: "admin" }, disabled: { status: "disabled" } } as const;
+type Filter = keyof typeof FILTERS;
+
+export default function UsersPage() {
+  const t = useText("adminUsers");
+  const [search, setSearch] = useState("");
+  const [filter, setFilter] = useState<Filter>("all");
+  const [open, setOpen] = useState<"add" | "invite" | null>(null);
+  const users = useList("admin.users.list", { query: { search, ...FILTERS[filter] } });
+  const isFiltered = search !== "" || filter !== "all";
+  return (
+    <Page>
+      <PageHeader
+        title={t.title}
+        about={t.about}
+        actions={
+          <>
+            <Button icon="mail" onClick={() => setOpen("invite")}>
+              {t.invite}
+            </Button>
+            <Button tone="primary" icon="add" isNew onClick={() => setOpen("add")}>
+              {t.add}
+            </Button>
+          </>
+        }
+      />
+      <div className="row">
+        <SearchBox label={t.search} onSearch={setSearch} />
+        <Segments<Filter>
+          label={t.show}
+          value={filter}
+          onChange={setFilter}
+          choices={(["all", "admins", "disabled"] as const).map((value) => ({
+            value,
+            label: t.filter[value],
+          }))}
+        />
+      </div>
+      <Table
+        label={t.title}
+        rows={users}
+        rowKey={(user) => user.id}
+        href={(user) => `/admin/users/${encodeURIComponent(user.id)}`}
+        columns={[
+          { key: "email", header: t.email, kind: "primary", cell: (user) => user.email },
+          {
+            key: "role",
+            header: t.role,
+            cell: (user) => (
+              <span className="row">
+                <Badge tone={user.role === "admin" ? "accent" : "plain"}>{t.roles[user.role]}</Badge>
+                {user.status === "disabled" && <Badge tone="bad">{t.statuses.disabled}</Badge>}
+              </span>
+            ),
+          },
+          { key: "balance", header: t.balance, kind: "end", cell: (user) => <Money value={user.balance} /> },
+          { key: "keys", header: t.keys, kind: "end", cell: (user) => <Count value={user.keys} /> },
+          { key: "spend", header: t.spend, kind: "end", cell: (user) => <Money value={user.cost_30d} /> },
+          { key: "signedIn", header: t.signedIn, cell: (user) => <Time at={user.signed_in_at} /> },
+        ]}
+        empty={
+          <EmptyState icon="users" title={isFiltered ? t.noneFound.title : t.none.title}>
+            <p>{isFiltered ? t.noneFound.text : t.none.text}</p>
+          </EmptyState>
+        }
+      />
+      <OpenLinks />
+      {open === "add" && <AddUser onClose={() => setOpen(null)} />}
+      {open === "invite" && <InviteDialog onClose={() => setOpen(null)} />}
+    </Page>
+  );
+}

@@ -1,0 +1,111 @@
+/** What the pages for people who are not signed in have in common. */
+
+import type { ReactNode } from "react";
+import { Redirect, useLocation, useSearch } from "wouter";
+import { type Answer, ApiProblem } from "../../api.ts";
+import { useApi } from "../../data.ts";
+import { useFreshSession, useSession } from "../../session.tsx";
+import { AppearanceMenu } from "../../shell/appearance-menu.tsx";
+import { useText } from "../../text/text.tsx";
+import type { Bound } from "../../ui/field.tsx";
+import { SecretField } from "../../ui/field.tsx";
+import { Notice, ProblemNotice } from "../../ui/notice.tsx";
+import { Bare, Skeleton } from "../../ui/page.tsx";
+
+interface EntryProps {
+  title: string;
+  about?: string;
+  children: ReactNode;
+  /** Links to the other pages. */
+  links?: ReactNode;
+}
+
+export function Entry({ title, about, children, links }: EntryProps) {
+  return (
+    <Bare title={title} below={<AppearanceMenu />}>
+      {about !== undefined && <p>{about}</p>}
+      {children}
+      {links !== undefined && <div className="stack small">{links}</div>}
+    </Bare>
+  );
+}
+
+/** Where somebody wanted to go before signing in came between. Only ever a page of the console. */
+export function useWanted(): string {
+  const next = new URLSearchParams(useSearch()).get("next");
+  return next?.startsWith("/") ? next : "/";
+}
+
+/** Whoever has just come in goes on to where they wanted. */
+export function useEnter(): () => Promise<void> {
+  const [, go] = useLocation();
+  const refresh = useFreshSession();
+  const wanted = useWanted();
+  return async () => {
+    await refresh();
+    go(wanted, { replace: true });
+  };
+}
+
+/** Whoever is signed in already has no business here. */
+export function OnlyStrangers({ children }: { children: ReactNode }) {
+  const { user } = useSession();
+  const wanted = useWanted();
+  return user === null ? children : <Redirect to={wanted} replace />;
+}
+
+export function NewPasswordField({ label, ...bound }: Bound<string> & { label: string }) {
+  const t = useText("entry");
+  const { password_chars_min: least } = useSession();
+  return <SecretField {...bound} label={label} autoComplete="new-password" hint={t.passwordHint(least)} />;
+}
+
+type Link = Answer<"links.read">;
+
+interface WithLinkProps {
+  purpose: Link["purpose"];
+  title: string;
+  children(link: Link, token: string): ReactNode;
+}
+
+/** For pages that a one-time link opens. It stands behind `#`, where no server and no log sees it. */
+export function WithLink({ purpose, title, children }: WithLinkProps) {
+  const token = location.hash.slice(1);
+  return token === "" ? <BrokenLink title={title} /> : <ReadLink {...{ purpose, title, children, token }} />;
+}
+
+function ReadLink({ purpose, title, children, token }: WithLinkProps & { token: string }) {
+  const t = useText("entry");
+  const link = useApi("links.read", { body: { token } });
+  if (link.data?.purpose === purpose) return children(link.data, token);
+  if (link.data === undefined && link.error === null) {
+    return (
+      <Entry title={title}>
+        <Skeleton height={120} />
+      </Entry>
+    );
+  }
+  const isGone = link.data !== undefined || (link.error instanceof ApiProblem && link.error.status === 410);
+  return (
+    <Entry title={title}>
+      {isGone ? (
+        <Notice tone="warn" title={t.broken.worthless} isUrgent>
+          {link.error?.message ?? t.broken.text}
+        </Notice>
+      ) : (
+        <ProblemNotice error={link.error} onRetry={() => void link.refetch()} />
+      )}
+    </Entry>
+  );
+}
+
+export function BrokenLink({ title }: { title: string }) {
+  const { broken: t } = useText("entry");
+  return (
+    <Entry title={title}>
+      <Notice tone="warn" title={t.title}>
+        {t.text}
+      </Notice>
+    </Entry>
+  );
+}

@@ -1,0 +1,55 @@
+import { useState } from "react";
+import { useChange } from "../../data.ts";
+import { useSession } from "../../session.tsx";
+import { useText } from "../../text/text.tsx";
+import { Link } from "../../ui/button.tsx";
+import { TextField } from "../../ui/field.tsx";
+import { Form, useForm } from "../../ui/form.tsx";
+import { Notice } from "../../ui/notice.tsx";
+import { Entry, NewPasswordField, OnlyStrangers, useEnter } from "./frame.tsx";
+
+export default function RegisterPage() {
+  const t = useText("entry").register;
+  const { registration } = useSession();
+  const [sentTo, setSentTo] = useState<string | null>(null);
+  const links = <Link to="/sign-in">{t.haveOne}</Link>;
+  if (sentTo !== null) {
+    return (
+      <Entry title={t.sent.title} links={links}>
+        <Notice tone="good" isUrgent>
+          <span className="breakable">{t.sent.text(sentTo)}</span>
+        </Notice>
+      </Entry>
+    );
+  }
+  return (
+    <OnlyStrangers>
+      {registration === "open" ? (
+        <Entry title={t.title} about={t.about} links={links}>
+          <Register onSent={setSentTo} />
+        </Entry>
+      ) : (
+        <Entry title={t.title} links={links}>
+          <Notice tone="info">{t[registration]}</Notice>
+        </Entry>
+      )}
+    </OnlyStrangers>
+  );
+}
+
+function Register({ onSent }: { onSent: (email: string) => void }) {
+  const t = useText("entry");
+  const enter = useEnter();
+  const register = useChange("registration.create", {});
+  const form = useForm({ email: "", password: "" }, async (values) => {
+    const { user } = await register.mutateAsync({ body: values });
+    if (user === null) onSent(values.email);
+    else await enter();
+  });
+  return (
+    <Form form={form} submit={t.register.submit}>
+      <TextField {...form.bind("email")} type="email" label={t.email} autoComplete="username" />
+      <NewPasswordField {...form.bind("password")} label={t.password} />
+    </Form>
+  );
+}

@@ -1,0 +1,92 @@
+import { useState } from "react";
+import { ApiProblem } from "../../api.ts";
+import { useChange } from "../../data.ts";
+import { useSession } from "../../session.tsx";
+import { useText } from "../../text/text.tsx";
+import { Button, Link } from "../../ui/button.tsx";
+import { SecretField, TextField } from "../../ui/field.tsx";
+import { Form, useForm } from "../../ui/form.tsx";
+import { Notice } from "../../ui/notice.tsx";
+import { Entry, OnlyStrangers, useEnter } from "./frame.tsx";
+
+export default function SignInPage() {
+  return (
+    <OnlyStrangers>
+      <SignIn />
+    </OnlyStrangers>
+  );
+}
+
+/** The password first; whoever has a second factor is then asked for its code, with nothing typed twice. */
+function SignIn() {
+  const t = useText("entry");
+  const enter = useEnter();
+  const signIn = useChange("session.create", {});
+  const [needsCode, setNeedsCode] = useState(false);
+  const form = useForm({ email: "", password: "", code: "" }, async ({ code, ...values }) => {
+    try {
+      await signIn.mutateAsync({ body: needsCode ? { ...values, code } : values });
+    } catch (error) {
+      if (!(error instanceof ApiProblem) || error.code !== "second_factor_required" || needsCode) throw error;
+      setNeedsCode(true);
+      return;
+    }
+    await enter();
+  });
+  if (needsCode) {
+    return (
+      <Entry title={t.code.title} about={t.code.about}>
+        <Form form={form} submit={t.signIn.submit}>
+          <TextField
+            {...form.bind("code")}
+            label={t.code.label}
+            autoComplete="one-time-code"
+            maxLength={40}
+            isMono
+            autoFocus
+          />
+        </Form>
+        <Button
+          tone="quiet"
+          onClick={() => {
+            setNeedsCode(false);
+            form.reset();
+          }}
+        >
+          {t.code.back}
+        </Button>
+      </Entry>
+    );
+  }
+  return (
+    <Entry title={t.signIn.title} links={<Ways />}>
+      <Unclaimed />
+      <Form form={form} submit={t.signIn.submit}>
+        <TextField {...form.bind("email")} type="email" label={t.email} autoComplete="username" />
+        <SecretField {...form.bind("password")} label={t.password} autoComplete="current-password" />
+      </Form>
+    </Entry>
+  );
+}
+
+function Ways() {
+  const t = useText("entry").signIn;
+  const { registration } = useSession();
+  return (
+    <>
+      <Link to="/forgot">{t.forgot}</Link>
+      {registration === "open" ? <Link to="/register">{t.register}</Link> : <p>{t[registration]}</p>}
+    </>
+  );
+}
+
+function Unclaimed() {
+  const t = useText("entry").signIn.unclaimed;
+  const { unclaimed } = useSession();
+  if (!unclaimed) return null;
+  return (
+    <Notice tone="info" title={t.title}>
+      {t.text}
+    </Notice>
+  );
+}

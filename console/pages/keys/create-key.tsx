@@ -1,0 +1,89 @@
+import { useState } from "react";
+import { useApi, useChange } from "../../data.ts";
+import { limitsBody, limitsValue } from "../../forms/limits.tsx";
+import { useText } from "../../text/text.tsx";
+import { Dialog } from "../../ui/dialog.tsx";
+import { TextField } from "../../ui/field.tsx";
+import { CancelButton, Form, useForm } from "../../ui/form.tsx";
+import { EmptyState, ProblemNotice } from "../../ui/notice.tsx";
+import { Skeleton } from "../../ui/page.tsx";
+import { type Expiry, ExpiryFields, useExpiresAt } from "./expiry.tsx";
+import { GroupCards, type Offer } from "./group-cards.tsx";
+import { OwnLimits } from "./own-limits.tsx";
+import { ShownOnce } from "./shown-once.tsx";
+
+/** First what it shall be, then, once, what it is. */
+export function CreateKeyDialog({ onClose }: { onClose(): void }) {
+  const t = useText("keys");
+  const offers = useApi("groups.list");
+  const [made, setMade] = useState<{ secret: string; offer: Offer | undefined } | null>(null);
+  if (made !== null) {
+    return (
+      <Dialog wide title={t.made.title} onClose={onClose}>
+        <ShownOnce secret={made.secret} models={made.offer?.models ?? []} onDone={onClose} />
+      </Dialog>
+    );
+  }
+  return (
+    <Dialog wide title={t.form.title} onClose={onClose}>
+      {offers.data === undefined ? (
+        offers.error ? (
+          <ProblemNotice error={offers.error} onRetry={() => void offers.refetch()} />
+        ) : (
+          <Skeleton height={240} />
+        )
+      ) : offers.data.data.length === 0 ? (
+        <EmptyState icon="group" title={t.noGroup.title}>
+          <p>{t.noGroup.text}</p>
+        </EmptyState>
+      ) : (
+        <KeyForm
+          offers={offers.data.data}
+          onCancel={onClose}
+          onMade={(secret, offer) => setMade({ secret, offer })}
+        />
+      )}
+    </Dialog>
+  );
+}
+
+interface KeyFormProps {
+  offers: readonly Offer[];
+  onCancel(): void;
+  onMade(secret: string, offer: Offer | undefined): void;
+}
+
+function KeyForm({ offers, onCancel, onMade }: KeyFormProps) {
+  const t = useText("keys").form;
+  const expiresAt = useExpiresAt();
+  const create = useChange("keys.create", { invalidates: ["keys.", "models."] });
+  const form = useForm(
+    {
+      name: "",
+      group: offers[0]?.name ?? "",
+      expiry: "never" as Expiry,
+      date: "",
+      limits: limitsValue(),
+    },
+    async (values) => {
+      const { secret } = await create.mutateAsync({
+        body: {
+          name: values.name.trim(),
+          group: values.group,
+          expires_at: expiresAt(values) ?? null,
+          limits: limitsBody(values.limits),
+        },
+      });
+      onMade(secret, chosen);
+    },
+  );
+  const chosen = offers.find(({ name }) => name === form.values.group);
+  return (
+    <Form form={form} submit={t.submit} actions={<CancelButton onClick={onCancel} />} atEnd>
+      <TextField {...form.bind("name")} label={t.name} hint={t.nameHint} maxLength={64} autoFocus />
+      <GroupCards {...form.bind("group")} offers={offers} />
+      <ExpiryFields form={form} />
+      <OwnLimits form={form} within={chosen?.limits} />
+    </Form>
+  );
+}

@@ -1,0 +1,194 @@
+import { useState } from "react";
+import type { Answer } from "../../api.ts";
+import { TimeSeries } from "../../charts/time-series.tsx";
+import { useApi } from "../../data.ts";
+import { useLimitsText } from "../../forms/limits.tsx";
+import type { PageProps } from "../../pages.tsx";
+import { useFormat, useText } from "../../text/text.tsx";
+import { Button, LinkButton } from "../../ui/button.tsx";
+import { Notice, ProblemNotice } from "../../ui/notice.tsx";
+import { Card, Facts, Page, PageHeader, Section, Skeleton, Stat, Stats } from "../../ui/page.tsx";
+import { Copy, Count, Money, Time } from "../../ui/values.tsx";
+import { Examples } from "./examples.tsx";
+import { EditKeyDialog, RevokeKeyDialog, RotateKeyDialog } from "./key-dialogs.tsx";
+import { KeyHint, KeyStatus } from "./key-values.tsx";
+import { KeyMeters } from "./meters.tsx";
+import "./keys.css";
+
+type KeyDetail = Answer<"keys.get">;
+
+const REFRESH_MS = 5_000;
+const DIALOGS = { edit: EditKeyDialog, rotate: RotateKeyDialog, revoke: RevokeKeyDialog };
+
+export default function KeyPage({ params }: PageProps) {
+  const t = useText("keys");
+  const id = params.id ?? "";
+  const found = useApi("keys.get", { params: { id } }, { refreshMs: REFRESH_MS });
+  const back = { to: "/keys", label: t.detail.back };
+  if (found.data !== undefined) return <KeyShown shown={found.data} />;
+  return (
+    <Page>
+      <PageHeader title={t.title} back={back} />
+      {found.error ? <ProblemNotice error={found.error} /> : <Skeleton height={320} />}
+    </Page>
+  );
+}
+
+function KeyShown({ shown }: { shown: KeyDetail }) {
+  const t = useText("keys");
+  const [open, setOpen] = useState<keyof typeof DIALOGS | null>(null);
+  const Dialog = open === null ? null : DIALOGS[open];
+  const works = shown.status === "active";
+  return (
+    <Page>
+      <PageHeader
+        title={shown.name}
+        back={{ to: "/keys", label: t.detail.back }}
+        about={<KeyStatus status={shown.status} />}
+        actions={
+          shown.status !== "revoked" && (
+            <>
+              <Button icon="edit" onClick={() => setOpen("edit")}>
+                {t.edit.action}
+              </Button>
+              <Button icon="refresh" onClick={() => setOpen("rotate")}>
+                {t.rotate.action}
+              </Button>
+              <Button tone="danger" icon="trash" onClick={() => setOpen("revoke")}>
+                {t.revoke.action}
+              </Button>
+            </>
+          )
+        }
+      />
+      <Stats>
+        <Stat label={t.detail.requests} value={<Count value={shown.usage.requests} />} />
+        <Stat label={t.detail.spend} value={<Money value={shown.usage.charged} />} />
+        <Stat label={t.detail.lastDay} value={<Count value={shown.requests_last_day} />} />
+        <Stat label={t.detail.lastUsed} value={<Time at={shown.last_used_at} />} />
+      </Stats>
+      <Section
+        title={t.detail.chart}
+        about={t.detail.chartAbout}
+        actions={
+          <LinkButton to={`/usage?key=${encodeURIComponent(shown.id)}`} icon="chart" small>
+            {t.detail.seeUsage}
+          </LinkButton>
+        }
+      >
+        <Card>
+          <DayChart days={shown.days} />
+        </Card>
+      </Section>
+      <Section title={t.detail.limits} about={t.detail.limitsAbout}>
+        {!works ? (
+          <Notice tone="info">{t.detail.notWorking}</Notice>
+        ) : shown.meters.length === 0 ? (
+          <Notice tone="info">{t.detail.noLimits}</Notice>
+        ) : (
+          <Card>
+            <KeyMeters meters={shown.meters} />
+          </Card>
+        )}
+      </Section>
+      <Section
+        title={t.detail.facts}
+        actions={
+          <>
+            <LinkButton to={`/models?key=${encodeURIComponent(shown.id)}`} icon="box" small>
+              {t.detail.models}
+            </LinkButton>
+            <LinkButton to={`/models?why=${encodeURIComponent(shown.id)}`} icon="help" small>
+              {t.detail.askWhy}
+            </LinkButton>
+          </>
+        }
+      >
+        <Card>
+          <KeyFacts shown={shown} />
+        </Card>
+      </Section>
+      {works && <Use keyId={shown.id} />}
+      {Dialog && <Dialog shown={shown} onClose={() => setOpen(null)} />}
+    </Page>
+  );
+}
+
+function DayChart({ days }: { days: KeyDetail["days"] }) {
+  const t = useText("keys").detail;
+  const format = useFormat();
+  return (
+    <TimeSeries
+      label={t.chart}
+      kind="bars"
+      height={180}
+      times={days.map(({ at }) => at)}
+      series={[
+        { key: "served", label: t.served, values: days.map(({ requests, failed }) => requests - failed) },
+        { key: "failed", label: t.failed, values: days.map(({ failed }) => failed) },
+        { key: "refused", label: t.refused, values: days.map(({ refused }) => refused) },
+      ]}
+      show={format.compact}
+      showTime={format.utcDay}
+    />
+  );
+}
+
+function KeyFacts({ shown }: { shown: KeyDetail }) {
+  const t = useText("keys").detail;
+  const common = useText("common");
+  const format = useFormat();
+  const limits = useLimitsText()(shown.limits);
+  const { former_secrets: former } = shown;
+  return (
+    <Facts
+      facts={[
+        [t.id, <Copy key="id" text={shown.public_id} />],
+        [t.secret, <KeyHint key="secret" {...shown} />],
+        ...(former.length === 0
+          ? []
+          : [
+              [
+                t.former,
+                former
+                  .map(({ last4, works_until_at: until }) => t.formerUntil(last4, format.dateTime(until)))
+                  .join("; "),
+              ] as const,
+            ]),
+        [
+          t.group,
+          <span key="group" className="breakable">
+            {shown.group}
+          </span>,
+        ],
+        [t.created, <Time key="created" at={shown.created_at} exact />],
+        [t.expires, <Time key="expires" at={shown.expires_at} exact />],
+        ...(shown.revoked_at === null
+          ? []
+          : [[t.revoked, <Time key="revoked" at={shown.revoked_at} exact />] as const]),
+        [t.own, limits ?? common.none],
+      ]}
+    />
+  );
+}
+
+function Use({ keyId }: { keyId: string }) {
+  const t = useText("keys").use;
+  const models = useApi("models.list", { query: { key: keyId, limit: 200 } });
+  return (
+    <Section title={t.title} about={t.about}>
+      <Card>
+        {models.data === undefined ? (
+          <Skeleton height={180} />
+        ) : (
+          <Examples models={models.data.data.toSorted((a, b) => Number(isDown(a)) - Number(isDown(b)))} />
+        )}
+      </Card>
+    </Section>
+  );
+}
+
+/** An example should work when it is tried. */
+function isDown({ now }: Answer<"models.list">["data"][number]): boolean {
+  return now.status === "unavailable";
+}

@@ -1,0 +1,38 @@
+import type { ReactNode } from "react";
+import { useText } from "../../text/text.tsx";
+import { Button } from "../../ui/button.tsx";
+import { Notice } from "../../ui/notice.tsx";
+import { CopyButton } from "../../ui/values.tsx";
+import { Examples } from "./examples.tsx";
+import type { Interface } from "./snippets.ts";
+
+interface ShownOnceProps {
+  secret: string;
+  models: readonly { id: string; interfaces: readonly Interface[] }[];
+  /** Said below the secret. */
+  note?: ReactNode;
+  onDone(): void;
+}
+
+/** A secret that exists nowhere else: to be copied, and then used by the examples. */
+export function ShownOnce({ secret, models, note, onDone }: ShownOnceProps) {
+  const t = useText("keys").made;
+  return (
+    <div className="stack wide">
+      <Notice tone="warn">{t.once}</Notice>
+      <section className="secret" aria-label={t.secret}>
+        <code>{secret}</code>
+        <CopyButton text={secret} label={t.copySecret} />
+      </section>
+      {note}
+      <p>{t.environment}</p>
+      <Examples models={models} />
+      <Notice tone="info">{t.test}</Notice>
+      <div className="form-actions end">
+        <Button tone="primary" onClick={onDone}>
+          {t.done}
+        </Button>
+      </div>
+    </div>
+  );
+}

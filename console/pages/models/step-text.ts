@@ -1,0 +1,84 @@
+/** The steps of an explanation in words: what was found, and what to do about it. */
+
+import type { Answer } from "../../api.ts";
+import { useFormat, useText } from "../../text/text.tsx";
+import { useNow } from "../../ui/values.tsx";
+
+type Step = Answer<"models.why">["steps"][number];
+type Facts = Step["facts"];
+
+const TICK_MS = 5_000;
+const MINUTE_MS = 60_000;
+const HOUR_MS = 3_600_000;
+
+export function useStepText(): (step: Step) => string {
+  const t = useText("models");
+  const format = useFormat();
+  const nowMs = useNow(TICK_MS);
+  const { steps } = t;
+
+  const spanText = (ms: number) => {
+    if (ms <= MINUTE_MS) return t.spans.minute;
+    const hours = Math.round(ms / HOUR_MS);
+    return hours % 24 === 0 ? t.spans.days(hours / 24) : t.spans.hours(hours);
+  };
+  const limitText = ({ unit = "requests", limit = "", per_ms: perMs = MINUTE_MS }: Facts) => {
+    const amount = unit === "usd" ? format.money(limit) : format.number(Number(limit));
+    return t.limit[unit](amount, spanText(perMs));
+  };
+  const frees = ({ frees_at: at }: Facts, otherwise: string) =>
+    at === undefined ? otherwise : steps.frees(format.relative(at, nowMs));
+  const elsewhere = ({ other_groups: others = [], nearest, group = "" }: Facts) => {
+    if (others.length > 0) return steps.elsewhere(format.list(others));
+    return nearest === undefined ? steps.publish(group) : steps.nearest(nearest);
+  };
+
+  return ({ reason, facts }) => {
+    const { model = "", group = "", plans = [], available = "0" } = facts;
+    const iface = facts.interface === undefined ? "" : t.interfaces[facts.interface];
+    const interfaces = format.list((facts.interfaces ?? []).map((name) => t.interfaces[name]));
+    switch (reason) {
+      case "group_found":
+        return steps.group_found(group);
+      case "interface_included":
+        return steps.interface_included(iface);
+      case "interface_not_included":
+        return steps.interface_not_included(group, iface, interfaces);
+      case "model_published":
+        return steps.model_published(model);
+      case "model_unknown":
+        return joined(steps.model_unknown(model), elsewhere(facts));
+      case "model_not_published":
+        return joined(steps.model_not_published(group, model), elsewhere(facts));
+      case "model_serves_interface":
+        return steps.model_serves_interface(model, iface);
+      case "model_lacks_interface":
+        return steps.model_lacks_interface(model, iface, interfaces);
+      case "price_unknown":
+        return steps.price_unknown(group, model);
+      case "no_account_serves":
+        return steps.no_account_serves(model, iface);
+      case "limit_used_up":
+        return joined(
+          steps.limit_used_up(t.scope[facts.scope ?? "key"], limitText(facts)),
+          frees(facts, steps.freesWithOne),
+        );
+      case "balance_available":
+        return steps.balance_available(format.money(available));
+      case "subscription_available":
+        return steps.subscription_available(format.list(plans), format.money(available));
+      case "subscription_missing":
+        return steps.subscription_missing(format.list(plans));
+      case "subscription_used_up":
+        return joined(steps.subscription_used_up(format.list(plans)), frees(facts, ""));
+      case "unavailable":
+        return joined(steps.unavailable, frees(facts, steps.askAdministrator));
+      default:
+        return steps[reason];
+    }
+  };
+}
+
+function joined(...parts: string[]): string {
+  return parts.filter((part) => part !== "").join(" ");
+}

@@ -1,0 +1,61 @@
+import { useChange } from "../../data.ts";
+import { useUser } from "../../session.tsx";
+import { useText } from "../../text/text.tsx";
+import { Button } from "../../ui/button.tsx";
+import { Notice } from "../../ui/notice.tsx";
+import { Card, Facts, Page, PageHeader } from "../../ui/page.tsx";
+import { useProblemToast, useToast } from "../../ui/toast.tsx";
+import { PasswordSection } from "./password.tsx";
+import { SecondFactorSection } from "./second-factor.tsx";
+import { SessionsSection } from "./sessions.tsx";
+import { TokensSection } from "./tokens.tsx";
+
+export default function ProfilePage() {
+  const t = useText("profile");
+  const { email, role, must_verify: mustVerify } = useUser();
+  return (
+    <Page>
+      <PageHeader title={t.title} about={t.about} />
+      {mustVerify && <VerifyNotice email={email} />}
+      <Card>
+        <Facts
+          facts={[
+            [
+              t.facts.email,
+              <span key="email" className="breakable">
+                {email}
+              </span>,
+            ],
+            [t.facts.role, t.facts.roles[role]],
+          ]}
+        />
+      </Card>
+      <PasswordSection />
+      <SecondFactorSection />
+      <SessionsSection />
+      <TokensSection />
+    </Page>
+  );
+}
+
+function VerifyNotice({ email }: { email: string }) {
+  const t = useText("profile").verify;
+  const say = useToast();
+  const complain = useProblemToast();
+  const send = useChange("email.send_link", { onDone: () => say(t.sent) });
+  return (
+    <Notice tone="warn" title={t.title}>
+      <p className="breakable">{t.text(email)}</p>
+      <div>
+        <Button
+          small
+          icon="mail"
+          isBusy={send.isPending}
+          onClick={() => send.mutate({}, { onError: complain })}
+        >
+          {t.again}
+        </Button>
+      </div>
+    </Notice>
+  );
+}

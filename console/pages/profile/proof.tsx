@@ -1,0 +1,46 @@
+/** Once more who one is, before something that must not be done by whoever finds an open browser. */
+
+import { type SessionUser, useUser } from "../../session.tsx";
+import { useText } from "../../text/text.tsx";
+import { SecretField, TextField } from "../../ui/field.tsx";
+import type { FormState } from "../../ui/form.tsx";
+
+export interface Proof {
+  password: string;
+  code: string;
+}
+
+/** The password, or a code where there is none; whoever has neither proves nothing. */
+export function ProofField<Values extends Proof>({ form }: { form: Pick<FormState<Values>, "bind"> }) {
+  const t = useText("profile").secondFactor;
+  const { has_password: hasPassword, has_second_factor: hasSecondFactor } = useUser();
+  if (hasPassword) {
+    return <SecretField {...form.bind("password")} label={t.password} autoComplete="current-password" />;
+  }
+  if (!hasSecondFactor) return null;
+  return (
+    <TextField {...form.bind("code")} label={t.code} autoComplete="one-time-code" maxLength={40} isMono />
+  );
+}
+
+/** Both, for what would make the password alone enough from then on. */
+export function ProofFields<Values extends Proof>({ form }: { form: Pick<FormState<Values>, "bind"> }) {
+  const t = useText("profile").secondFactor;
+  return (
+    <>
+      {useUser().has_password && (
+        <SecretField {...form.bind("password")} label={t.password} autoComplete="current-password" />
+      )}
+      <TextField {...form.bind("code")} label={t.code} autoComplete="one-time-code" maxLength={40} isMono />
+    </>
+  );
+}
+
+export function bothProofs(user: SessionUser, { password, code }: Proof): Partial<Proof> {
+  return user.has_password ? { password, code } : { code };
+}
+
+export function proofOf(user: SessionUser, { password, code }: Proof): Partial<Proof> {
+  if (user.has_password) return { password };
+  return user.has_second_factor ? { code } : {};
+}

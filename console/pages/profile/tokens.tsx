@@ -1,0 +1,152 @@
+import { useState } from "react";
+import type { Answer } from "../../api.ts";
+import { useApi, useChange } from "../../data.ts";
+import { useText } from "../../text/text.tsx";
+import { Button } from "../../ui/button.tsx";
+import { ConfirmDialog, Dialog } from "../../ui/dialog.tsx";
+import { SelectField, TextField } from "../../ui/field.tsx";
+import { CancelButton, Form, useForm } from "../../ui/form.tsx";
+import { EmptyState, Notice } from "../../ui/notice.tsx";
+import { Section } from "../../ui/page.tsx";
+import { Table } from "../../ui/table.tsx";
+import { useToast } from "../../ui/toast.tsx";
+import { Badge, CodeBlock, Time, useNow } from "../../ui/values.tsx";
+
+type Token = Answer<"tokens.list">["data"][number];
+
+const DAY_MS = 86_400_000;
+const EXPIRIES = ["30", "90", "365", "never"] as const;
+const SCOPES = ["read", "full"] as const;
+const TICK_MS = 60_000;
+
+export function TokensSection() {
+  const t = useText("profile").tokens;
+  const say = useToast();
+  const nowMs = useNow(TICK_MS);
+  const tokens = useApi("tokens.list");
+  const [isMaking, setMaking] = useState(false);
+  const [revoking, setRevoking] = useState<Token | null>(null);
+  const revoke = useChange("tokens.revoke", { invalidates: ["tokens."] });
+  const make = (
+    <Button icon="add" onClick={() => setMaking(true)}>
+      {t.create}
+    </Button>
+  );
+  const rows = tokens.data?.data ?? [];
+  return (
+    <Section title={t.title} about={t.about} actions={rows.length > 0 && make}>
+      <Table
+        label={t.title}
+        rows={{ rows, isLoading: tokens.isPending, error: tokens.error, more: null }}
+        rowKey={({ id }) => id}
+        empty={
+          <EmptyState icon="code" title={t.none} actions={make}>
+            <p>{t.noneText}</p>
+          </EmptyState>
+        }
+        columns={[
+          {
+            key: "name",
+            header: t.name,
+            kind: "primary",
+            cell: ({ name }) => <span className="breakable">{name}</span>,
+          },
+          {
+            key: "token",
+            header: t.token,
+            cell: ({ last4 }) => <code className="small nowrap">gwp_…{last4}</code>,
+          },
+          {
+            key: "scope",
+            header: t.scope,
+            cell: ({ scope }) => <Badge tone="plain">{t.scopes[scope]}</Badge>,
+          },
+          { key: "used", header: t.used, cell: ({ used_at: at }) => <Time at={at} /> },
+          {
+            key: "expires",
+            header: t.until,
+            cell: ({ expires_at: at }) =>
+              at !== null && at <= nowMs ? <Badge tone="warn">{t.expired}</Badge> : <Time at={at} />,
+          },
+          {
+            key: "tools",
+            header: t.tools,
+            kind: "tools",
+            cell: (token) => (
+              <Button small onClick={() => setRevoking(token)}>
+                {t.revoke}
+              </Button>
+            ),
+          },
+        ]}
+      />
+      {isMaking && <NewToken onClose={() => setMaking(false)} />}
+      {revoking !== null && (
+        <ConfirmDialog
+          title={t.revokeTitle}
+          confirm={t.revoke}
+          onClose={() => setRevoking(null)}
+          onConfirm={async () => {
+            await revoke.mutateAsync({ params: { id: revoking.id } });
+            say(t.revoked);
+          }}
+        >
+          <p className="breakable">{t.revokeText(revoking.name)}</p>
+        </ConfirmDialog>
+      )}
+    </Section>
+  );
+}
+
+function NewToken({ onClose }: { onClose: () => void }) {
+  const t = useText("profile").tokens;
+  const create = useChange("tokens.create", { invalidates: ["tokens."] });
+  const [secret, setSecret] = useState<string | null>(null);
+  const form = useForm(
+    { name: "", scope: "read" as (typeof SCOPES)[number], expires: "90" as (typeof EXPIRIES)[number] },
+    async ({ name, scope, expires }) => {
+      const expiresAt = expires === "never" ? null : Date.now() + Number(expires) * DAY_MS;
+      const made = await create.mutateAsync({ body: { name, scope, expires_at: expiresAt } });
+      setSecret(made.secret);
+    },
+  );
+  if (secret !== null) return <ShownToken secret={secret} onClose={onClose} />;
+  return (
+    <Dialog title={t.create} onClose={onClose}>
+      <Form form={form} submit={t.submit} actions={<CancelButton onClick={onClose} />} atEnd>
+        <TextField {...form.bind("name")} label={t.name} hint={t.nameHint} maxLength={64} />
+        <SelectField
+          {...form.bind("scope")}
+          label={t.scope}
+          choices={SCOPES.map((value) => ({ value, label: t.scopes[value] }))}
+        />
+        <SelectField
+          {...form.bind("expires", "expires_at")}
+          label={t.expires}
+          choices={EXPIRIES.map((value) => ({ value, label: t.expiry[value] }))}
+        />
+      </Form>
+    </Dialog>
+  );
+}
+
+function ShownToken({ secret, onClose }: { secret: string; onClose: () => void }) {
+  const t = useText("profile").tokens.made;
+  return (
+    <Dialog title={t.title} onClose={onClose}>
+      <div className="stack wide">
+        <Notice tone="warn">{t.once}</Notice>
+        <CodeBlock code={secret} label={t.secret} wrap />
+        <CodeBlock
+          code={`curl ${location.origin}/api/session \\\n  -H "Authorization: Bearer $TOKEN"`}
+          label={t.example}
+        />
+        <div className="form-actions end">
+          <Button tone="primary" onClick={onClose}>
+            {t.done}
+          </Button>
+        </div>
+      </div>
+    </Dialog>
+  );
+}

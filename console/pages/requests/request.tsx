@@ -1,0 +1,250 @@
+import { ApiProblem } from "../../api.ts";
+import { Timeline, type TimelineSpan } from "../../charts/small.tsx";
+import { useApi } from "../../data.ts";
+import type { PageProps } from "../../pages.tsx";
+import { useFormat, useText } from "../../text/text.tsx";
+import { Link, LinkButton } from "../../ui/button.tsx";
+import { EmptyState, Notice, ProblemNotice } from "../../ui/notice.tsx";
+import { Card, Facts, Page, PageHeader, Section, Skeleton, Stat, Stats } from "../../ui/page.tsx";
+import { Table } from "../../ui/table.tsx";
+import { Copy, Count, Money } from "../../ui/values.tsx";
+import { OutcomeBadge } from "../usage/outcome.tsx";
+import type { Inspection } from "./inspection.ts";
+import { PriceCard } from "./price.tsx";
+
+export default function RequestPage({ params }: PageProps) {
+  const { request: t } = useText("usage");
+  const id = params.id ?? "";
+  const { data, error, refetch } = useApi("usage.request", { params: { id } });
+  return (
+    <Page>
+      <PageHeader
+        title={t.title}
+        back={{ to: "/usage", label: t.back }}
+        about={<Copy text={data?.id ?? id} />}
+      />
+      {data ? (
+        <Inspector request={data} />
+      ) : error instanceof ApiProblem && error.code === "not_found" ? (
+        <EmptyState icon="search" title={t.notFound} actions={<LinkButton to="/usage">{t.back}</LinkButton>}>
+          <p>{t.notFoundText}</p>
+        </EmptyState>
+      ) : error ? (
+        <ProblemNotice error={error} onRetry={() => void refetch()} />
+      ) : (
+        <Skeleton height={320} />
+      )}
+    </Page>
+  );
+}
+
+function Inspector({ request }: { request: Inspection }) {
+  const { request: t, stats, requests } = useText("usage");
+  const format = useFormat();
+  return (
+    <>
+      <Stats>
+        <Stat
+          label={requests.outcome}
+          value={<OutcomeBadge outcome={request.outcome} status={request.status} />}
+          note={t.attempts(request.attempts)}
+        />
+        <Stat
+          label={stats.firstToken}
+          value={request.first_byte_ms === null ? "–" : format.duration(request.first_byte_ms)}
+          note={stats.whole(format.duration(request.duration_ms))}
+        />
+        <Stat
+          label={stats.tokens}
+          value={<Count value={request.input_tokens + request.output_tokens} />}
+          note={stats.inOut(format.compact(request.input_tokens), format.compact(request.output_tokens))}
+        />
+        <Stat
+          label={stats.cost}
+          value={<Money value={request.cost} />}
+          note={stats.charged(format.money(request.charged))}
+        />
+      </Stats>
+      <Why request={request} />
+      <Section title={t.course} about={t.courseAbout(format.dateTimeExact(request.started_at))}>
+        <Card>
+          <Course request={request} />
+        </Card>
+      </Section>
+      <div className="columns">
+        <Section title={t.tokens}>
+          <Card>
+            <TokenFacts request={request} />
+          </Card>
+        </Section>
+        <Section title={t.price}>
+          <PriceCard request={request} />
+        </Section>
+      </div>
+      <Section title={t.details}>
+        <Card>
+          <Details request={request} />
+        </Card>
+      </Section>
+      {request.candidates && request.candidates.length > 0 && <Candidates candidates={request.candidates} />}
+    </>
+  );
+}
+
+/** Nothing has to be explained of what was completed. */
+function Why({ request }: { request: Inspection }) {
+  const { request: t, outcomeTexts } = useText("usage");
+  const { outcome, refusal, error_code: code } = request;
+  if (outcome === "completed") return null;
+  return (
+    <Notice tone={outcome === "failed" || outcome === "upstream_cut" ? "bad" : "warn"} title={t.why}>
+      <p>{outcomeTexts[outcome]}</p>
+      {refusal !== null && (
+        <p>
+          {t.whyTold} <strong>{refusal}</strong>
+        </p>
+      )}
+      {code !== null && (
+        <p className="small">
+          <code>{code}</code> · <a href="/docs/errors">{t.errorGuide}</a>
+        </p>
+      )}
+    </Notice>
+  );
+}
+
+function Course({ request }: { request: Inspection }) {
+  const { request: t } = useText("usage");
+  const format = useFormat();
+  const spans = request.steps.map((step, i) => ({
+    key: String(i),
+    fromMs: step.from_ms,
+    toMs: step.to_ms,
+    ...stepText(step, request.attempts > 0, t),
+  }));
+  return <Timeline label={t.course} durationMs={request.duration_ms} spans={spans} show={format.duration} />;
+}
+
+type Step = Inspection["steps"][number];
+type Texts = ReturnType<typeof useText<"usage">>["request"];
+
+function stepText(step: Step, isAdmitted: boolean, t: Texts): Pick<TimelineSpan, "label" | "tone" | "note"> {
+  switch (step.kind) {
+    case "checks":
+      return { tone: "soft", label: isAdmitted ? t.steps.checks : t.steps.refusedChecks };
+    case "wait":
+      return { tone: "warn", label: t.steps.wait };
+    case "answer":
+      return { tone: "good", label: t.steps.answer };
+    case "attempt":
+      return {
+        ...(step.failure === null ? {} : { tone: "bad" }),
+        label: t.steps.attempt(step.number ?? 1),
+        note: attemptText(step, t),
+      };
+  }
+}
+
+function attemptText(step: Step, t: Texts): string {
+  const parts = [
+    step.account,
+    step.upstream_model,
+    step.failure === null ? t.served : failureText(step.failure, t),
+    step.status === null || step.failure === null ? null : t.status(step.status),
+    step.reason,
+  ];
+  return parts.filter(Boolean).join(" · ");
+}
+
+function failureText(failure: string, { failures }: Texts): string {
+  const known: Readonly<Record<string, string>> = failures;
+  return known[failure] ?? failure;
+}
+
+function TokenFacts({ request }: { request: Inspection }) {
+  const { request: t } = useText("usage");
+  const { tokenFacts: names } = t;
+  const format = useFormat();
+  const some = (label: string, count: number) =>
+    count === 0 ? [] : [[label, format.number(count)] as const];
+  return (
+    <Facts
+      facts={[
+        [names.input, format.number(request.input_tokens)],
+        ...some(names.cached, request.cached_tokens),
+        ...some(names.cacheWrite, request.cache_write_tokens),
+        [names.output, format.number(request.output_tokens)],
+        ...some(names.reasoning, request.reasoning_tokens),
+        ...some(names.images, request.images),
+        [names.source, t.sources[request.usage_source]],
+      ]}
+    />
+  );
+}
+
+function Details({ request }: { request: Inspection }) {
+  const { request: t } = useText("usage");
+  const common = useText("common");
+  const format = useFormat();
+  const { facts: names } = t;
+  const some = (label: string, value: string | null | undefined) =>
+    value === null || value === undefined ? [] : [[label, value] as const];
+  return (
+    <Facts
+      facts={[
+        [names.started, format.dateTimeExact(request.started_at)],
+        [names.ended, format.dateTimeExact(request.at)],
+        [
+          names.key,
+          <Link key="key" to={`/keys/${request.key.id}`}>
+            {request.key.name ?? request.key.id}
+          </Link>,
+        ],
+        ...some(names.group, request.group),
+        ...some(names.user, request.user),
+        [names.model, request.model],
+        [names.endpoint, request.endpoint],
+        [names.stream, request.stream ? common.yes : common.no],
+        ...some(names.responseId, request.response_id),
+        ...some(names.account, request.account),
+        ...some(names.upstreamModel, request.upstream_model),
+        ...some(names.upstreamRequestId, request.upstream_request_id),
+      ]}
+    />
+  );
+}
+
+type Candidate = NonNullable<Inspection["candidates"]>[number];
+
+function Candidates({ candidates }: { candidates: readonly Candidate[] }) {
+  const { request: t } = useText("usage");
+  const { candidateColumns: names } = t;
+  const format = useFormat();
+  return (
+    <Section title={t.candidates} about={t.candidatesAbout}>
+      <Table<Candidate>
+        label={t.candidates}
+        rows={candidates}
+        rowKey={({ account, upstream_model }) => `${account} ${upstream_model}`}
+        empty={null}
+        columns={[
+          { key: "account", header: names.account, kind: "primary", cell: ({ account }) => account },
+          { key: "model", header: names.model, cell: (one) => one.upstream_model },
+          { key: "reason", header: names.reason, cell: ({ reason }) => reason ?? t.eligible },
+          {
+            key: "priority",
+            header: names.priority,
+            kind: "end",
+            cell: (one) => format.number(one.priority),
+          },
+          {
+            key: "score",
+            header: names.score,
+            kind: "end",
+            cell: ({ score }) => (score === null ? "–" : score.toPrecision(3)),
+          },
+        ]}
+      />
+    </Section>
+  );
+}

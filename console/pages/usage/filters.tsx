@@ -1,0 +1,204 @@
+import { useId, useState } from "react";
+import { useApi } from "../../data.ts";
+import { useUser } from "../../session.tsx";
+import { useText } from "../../text/text.tsx";
+import { Button } from "../../ui/button.tsx";
+import { type Choice, Segments } from "../../ui/field.tsx";
+import {
+  type FilterName,
+  OUTCOMES,
+  RANGES,
+  type Range,
+  SPLITS,
+  type Split,
+  STATUSES,
+  type UsageQuery,
+} from "./usage-query.ts";
+
+export function RangePicker({ query }: { query: UsageQuery }) {
+  const { range: t } = useText("usage");
+  const choices: Choice<Range>[] = [...RANGES, "custom" as const].map((value) => ({
+    value,
+    label: t[value],
+  }));
+  return (
+    <div className="row">
+      <Segments
+        label={t.label}
+        value={query.range}
+        choices={choices}
+        onChange={(range) => query.set("range", range)}
+      />
+      {query.range === "custom" && (
+        <>
+          <DayInput label={t.from} value={query.from} onChange={(day) => query.set("from", day)} />
+          <DayInput label={t.to} value={query.to} onChange={(day) => query.set("to", day)} />
+          <span className="small soft">{t.utc}</span>
+        </>
+      )}
+    </div>
+  );
+}
+
+function DayInput(props: { label: string; value: string; onChange: (day: string) => void }) {
+  return (
+    <label className="filter">
+      <span>{props.label}</span>
+      <input
+        type="date"
+        className="input small"
+        value={props.value}
+        onChange={(event) => props.onChange(event.target.value)}
+      />
+    </label>
+  );
+}
+
+export function SplitPicker({ query }: { query: UsageQuery }) {
+  const { split: t } = useText("usage");
+  const offered = useSplits(query);
+  return (
+    <Segments
+      label={t.label}
+      value={offered.includes(query.by) ? query.by : "model"}
+      choices={offered.map((value) => ({ value, label: t[value] }))}
+      onChange={(by) => query.set("by", by)}
+    />
+  );
+}
+
+/** What is one already cannot be split, and of everybody's only the whole is kept by owner. */
+export function useSplits({ filters }: UsageQuery): readonly Split[] {
+  const isEverybody = useIsEverybody(filters);
+  return SPLITS.filter((by) => {
+    if (filters.account !== undefined) return by !== "user" || isEverybody;
+    switch (by) {
+      case "user":
+        return isEverybody && !filters.key && !filters.group && !filters.model;
+      case "group":
+        return !filters.key && !filters.group && (!isEverybody || !filters.model);
+      case "key":
+        return !filters.key && (!isEverybody || filters.group !== undefined || !filters.model);
+      default:
+        return true;
+    }
+  });
+}
+
+function useIsEverybody(filters: UsageQuery["filters"]): boolean {
+  const { role } = useUser();
+  if (role !== "admin" || filters.user !== undefined) return false;
+  return filters.whose === "everybody" || filters.account !== undefined;
+}
+
+export function FilterBar({ query }: { query: UsageQuery }) {
+  const { filter: t, outcomes } = useText("usage");
+  const { role } = useUser();
+  const { data: choices } = useApi("usage.choices");
+  const isAdmin = role === "admin";
+  const plain = (values: readonly string[] = []): Choice[] =>
+    values.map((value) => ({ value, label: value }));
+  return (
+    <fieldset className="filters">
+      <legend className="unseen">{t.title}</legend>
+      {isAdmin && (
+        <Segments
+          label={t.whose}
+          value={query.filters.whose === "everybody" ? "everybody" : "own"}
+          choices={[
+            { value: "own", label: t.own },
+            { value: "everybody", label: t.everybody },
+          ]}
+          onChange={(whose) => query.set("whose", whose === "own" ? "" : whose)}
+        />
+      )}
+      <FilterSelect
+        query={query}
+        name="key"
+        label={t.key}
+        choices={(choices?.keys ?? []).map(({ id, name }) => ({ value: id, label: name }))}
+      />
+      <FilterSelect query={query} name="model" label={t.model} choices={plain(choices?.models)} />
+      <FilterSelect query={query} name="group" label={t.group} choices={plain(choices?.groups)} />
+      {isAdmin && (
+        <FilterSelect query={query} name="account" label={t.account} choices={plain(choices?.accounts)} />
+      )}
+      {isAdmin && <UserFilter query={query} />}
+      <FilterSelect
+        query={query}
+        name="outcome"
+        label={t.outcome}
+        choices={OUTCOMES.map((value) => ({ value, label: outcomes[value] }))}
+      />
+      <FilterSelect
+        query={query}
+        name="status"
+        label={t.status}
+        choices={STATUSES.map((value) => ({ value, label: t.statuses[value] }))}
+      />
+      {query.hasFilters && (
+        <Button small tone="quiet" icon="close" onClick={query.clear}>
+          {t.clear}
+        </Button>
+      )}
+    </fieldset>
+  );
+}
+
+interface FilterSelectProps {
+  query: UsageQuery;
+  name: FilterName;
+  label: string;
+  choices: readonly Choice[];
+}
+
+function FilterSelect({ query, name, label, choices }: FilterSelectProps) {
+  const { filter: t } = useText("usage");
+  const value = query.filters[name] ?? "";
+  // What the address asks for may be gone from the choices; it still holds.
+  const isKnown = value === "" || choices.some((choice) => choice.value === value);
+  return (
+    <label className="filter">
+      <span>{label}</span>
+      <select className="input small" value={value} onChange={(event) => query.set(name, event.target.value)}>
+        <option value="">{t.any}</option>
+        {!isKnown && <option value={value}>{value}</option>}
+        {choices.map((choice) => (
+          <option key={choice.value} value={choice.value}>
+            {choice.label}
+          </option>
+        ))}
+      </select>
+    </label>
+  );
+}
+
+/** There may be too many to choose from: an address is typed, and asked for when it is entered. */
+function UserFilter({ query }: { query: UsageQuery }) {
+  const { filter: t } = useText("usage");
+  const id = useId();
+  const [typed, setTyped] = useState(query.filters.user ?? "");
+  return (
+    <form
+      className="filter"
+      onSubmit={(event) => {
+        event.preventDefault();
+        query.set("user", typed.trim());
+      }}
+    >
+      <label htmlFor={id}>{t.user}</label>
+      <input
+        id={id}
+        type="search"
+        className="input small"
+        placeholder={t.userHint}
+        value={typed}
+        onChange={(event) => {
+          setTyped(event.target.value);
+          if (event.target.value === "") query.set("user", "");
+        }}
+        onBlur={() => query.set("user", typed.trim())}
+      />
+    </form>
+  );
+}

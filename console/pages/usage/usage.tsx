@@ -1,0 +1,152 @@
+import { addressOf } from "../../api.ts";
+import { TimeSeries } from "../../charts/time-series.tsx";
+import { useApi, useList } from "../../data.ts";
+import { useFormat, useSpeech, useText } from "../../text/text.tsx";
+import { DownloadButton, LinkButton } from "../../ui/button.tsx";
+import { Segments } from "../../ui/field.tsx";
+import { EmptyState, Notice, ProblemNotice } from "../../ui/notice.tsx";
+import { Card, Page, PageHeader, Section, Skeleton } from "../../ui/page.tsx";
+import { CodeBlock } from "../../ui/values.tsx";
+import { type Chart, isStacked, seriesOf, timesOf } from "./chart-series.ts";
+import { FilterBar, RangePicker, SplitPicker, useSplits } from "./filters.tsx";
+import { Ranking } from "./ranking.tsx";
+import { RequestTable } from "./request-table.tsx";
+import { UsageStats } from "./stats.tsx";
+import "./usage.css";
+import { METRICS, type Metric, type UsageQuery, useUsageQuery } from "./usage-query.ts";
+
+const REFRESH_MS = 5_000;
+
+export default function UsagePage() {
+  const t = useText("usage");
+  const query = useUsageQuery();
+  const splits = useSplits(query);
+  const by = splits.includes(query.by) ? query.by : "model";
+  const options = { refreshMs: REFRESH_MS, keepPrevious: true };
+  const chart = useApi("usage.chart", { query: { ...query.chart, by } }, options);
+  const requests = useList("usage.requests", { query: query.requests }, options);
+  const isNew = isUnused(chart.data) && requests.rows.length === 0 && !query.hasFilters;
+  return (
+    <Page>
+      <PageHeader
+        title={t.title}
+        about={query.filters.whose === "everybody" ? t.aboutEverybody : t.about}
+        actions={
+          <DownloadButton href={addressOf("usage.export", { query: query.requests })}>
+            {t.download}
+          </DownloadButton>
+        }
+      />
+      <div className="stack">
+        <div className="row apart">
+          <RangePicker query={query} />
+          <SplitPicker query={query} />
+        </div>
+        <FilterBar query={query} />
+      </div>
+      {chart.error && <ProblemNotice error={chart.error} onRetry={() => void chart.refetch()} />}
+      <UsageStats chart={chart.data} />
+      <Card>{chart.data ? <UsageChart chart={chart.data} query={query} /> : <Skeleton height={300} />}</Card>
+      {chart.data && chart.data.ranking.length > 0 && <Ranking chart={chart.data} by={by} />}
+      <Section title={t.requests.title} about={t.requests.about}>
+        {isNew ? (
+          <Card flush>
+            <FirstRequest />
+          </Card>
+        ) : (
+          <RequestTable requests={requests} />
+        )}
+      </Section>
+    </Page>
+  );
+}
+
+function isUnused(chart: Chart | undefined): boolean {
+  return chart !== undefined && chart.total.requests === 0 && chart.total.refused === 0;
+}
+
+function UsageChart({ chart, query }: { chart: Chart; query: UsageQuery }) {
+  const { texts } = useSpeech();
+  const t = texts.usage;
+  const format = useFormat();
+  const { metric } = query;
+  const isHourly = chart.granularity === "hour";
+  const split = chart.series.length === 0 ? t.split.total : t.split[query.by];
+  return (
+    <>
+      <div className="row apart">
+        <h2>{t.metric[metric]}</h2>
+        <Segments
+          label={t.metric.label}
+          value={metric}
+          choices={METRICS.map((value) => ({ value, label: t.metric[value] }))}
+          onChange={(value) => query.set("metric", value)}
+        />
+      </div>
+      {chart.counted_from_at > chart.from_at && (
+        <Notice tone="warn">{t.partial(format.dateTime(chart.counted_from_at))}</Notice>
+      )}
+      <TimeSeries
+        label={t.chartOf(t.metric[metric], split)}
+        kind={isStacked(metric) ? "bars" : "lines"}
+        times={timesOf(chart)}
+        series={seriesOf(chart, metric, texts)}
+        show={useShow(metric)}
+        showTime={isHourly ? format.time : format.utcDay}
+        showMoment={isHourly ? format.dateTime : format.utcDay}
+        height={260}
+      />
+    </>
+  );
+}
+
+function useShow(metric: Metric): (value: number) => string {
+  const format = useFormat();
+  switch (metric) {
+    case "cost":
+      return (value) => format.money(value.toFixed(9));
+    case "latency":
+    case "firstToken":
+      return format.duration;
+    default:
+      return format.compact;
+  }
+}
+
+/** What to do when there is nothing to see. */
+function FirstRequest() {
+  const { empty: t } = useText("usage");
+  const { data: choices } = useApi("usage.choices");
+  if (choices?.keys.length === 0) {
+    return (
+      <EmptyState
+        icon="chart"
+        title={t.title}
+        actions={
+          <LinkButton to="/keys" tone="primary" icon="key">
+            {t.makeKey}
+          </LinkButton>
+        }
+      >
+        <p>{t.noKey}</p>
+      </EmptyState>
+    );
+  }
+  const model = choices?.models[0] ?? "MODEL";
+  return (
+    <EmptyState icon="chart" title={t.title}>
+      <p>{t.text}</p>
+      <CodeBlock label={t.curl} code={curl(location.origin, model)} />
+    </EmptyState>
+  );
+}
+
+function curl(origin: string, model: string): string {
+  const body = JSON.stringify({ model, messages: [{ role: "user", content: "Hello" }] });
+  return [
+    `curl ${origin}/v1/chat/completions`,
+    `  -H "authorization: Bearer $API_KEY"`,
+    `  -H "content-type: application/json"`,
+    `  -d '${body.replaceAll("'", "'\\''")}'`,
+  ].join(" \\\n");
+}

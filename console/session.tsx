@@ -1,0 +1,46 @@
+/** Who is signed in, known before any page is drawn. */
+
+import { useQueryClient } from "@tanstack/react-query";
+import { createContext, type ReactNode, useContext } from "react";
+import type { Answer } from "./api.ts";
+import { useApi } from "./data.ts";
+
+export type Session = Answer<"session.current">;
+export type SessionUser = NonNullable<Session["user"]>;
+
+const SessionContext = createContext<Session | null>(null);
+
+/** `children` for when it is known; before that nothing is drawn, for it takes but a moment. */
+export function SessionProvider({
+  children,
+  failed,
+}: {
+  children: ReactNode;
+  failed: (retry: () => void) => ReactNode;
+}) {
+  const { data, error, refetch } = useApi("session.current");
+  if (data !== undefined) return <SessionContext value={data}>{children}</SessionContext>;
+  return error === null ? null : failed(() => void refetch());
+}
+
+export function useSession(): Session {
+  const session = useContext(SessionContext);
+  if (session === null) throw new Error("There is no session around this component.");
+  return session;
+}
+
+/** On pages that are only for people who are signed in. */
+export function useUser(): SessionUser {
+  const { user } = useSession();
+  if (user === null) throw new Error("Nobody is signed in here.");
+  return user;
+}
+
+/** After signing in or out: nothing that was fetched for another may be shown. */
+export function useFreshSession(): () => Promise<void> {
+  const client = useQueryClient();
+  return async () => {
+    client.removeQueries({ predicate: ({ queryKey: [name] }) => name !== "session.current" });
+    await client.refetchQueries({ queryKey: ["session.current"] });
+  };
+}

@@ -1,0 +1,76 @@
+import { Link as RoutedLink, useLocation } from "wouter";
+import { PAGES, type PageEntry } from "../pages.tsx";
+import { useUser } from "../session.tsx";
+import { useSpeech, useText } from "../text/text.tsx";
+import { Link } from "../ui/button.tsx";
+import { Icon } from "../ui/icon.tsx";
+
+export function Navigation() {
+  const t = useText("shell");
+  const { role } = useUser();
+  return (
+    <nav aria-label={t.navigation}>
+      <Link to="/" className="brand">
+        <Icon name="gate" size={22} />
+        {t.product}
+      </Link>
+      <NavigationPart title={role === "admin" ? t.sections.own : null} pages={pagesFor("user")} />
+      {role === "admin" && <NavigationPart title={t.sections.admin} pages={pagesFor("admin")} />}
+      <OtherSites />
+    </nav>
+  );
+}
+
+/** Served beside the console, with pages of their own. */
+function OtherSites() {
+  const { texts } = useSpeech();
+  return (
+    <div className="nav-section">
+      <ul>
+        <li>
+          <a href="/explorer/" className="nav-link">
+            <Icon name="code" />
+            {texts.explorer.title}
+          </a>
+        </li>
+        <li>
+          <a href="/docs/" className="nav-link">
+            <Icon name="book" />
+            {texts.shell.documentation}
+          </a>
+        </li>
+      </ul>
+    </div>
+  );
+}
+
+function pagesFor(who: PageEntry["who"]): readonly PageEntry[] {
+  return PAGES.filter((page) => page.who === who && page.nav !== undefined);
+}
+
+function NavigationPart({ title, pages }: { title: string | null; pages: readonly PageEntry[] }) {
+  const { texts } = useSpeech();
+  const [path] = useLocation();
+  const present = pages
+    .map((page) => page.path)
+    .filter((start) => path === start || path.startsWith(`${start}/`))
+    .sort((a, b) => b.length - a.length)[0];
+  return (
+    <div className="nav-section">
+      {title !== null && <h2>{title}</h2>}
+      <ul>
+        {pages.map(
+          ({ path: to, nav }) =>
+            nav && (
+              <li key={to}>
+                <RoutedLink href={to} className="nav-link" aria-current={to === present ? "page" : undefined}>
+                  <Icon name={nav.icon} />
+                  {nav.label(texts)}
+                </RoutedLink>
+              </li>
+            ),
+        )}
+      </ul>
+    </div>
+  );
+}

@@ -1,0 +1,80 @@
+import { type ReactNode, useState } from "react";
+import { useLocation } from "wouter";
+import { useChange } from "../data.ts";
+import { useFreshSession, useUser } from "../session.tsx";
+import { useText } from "../text/text.tsx";
+import { IconButton } from "../ui/button.tsx";
+import { Icon } from "../ui/icon.tsx";
+import { Menu, MenuItem, MenuLabel } from "../ui/menu.tsx";
+import { AppearanceMenu } from "./appearance-menu.tsx";
+
+export function TopBar({ menuButton, onHelp }: { menuButton: ReactNode; onHelp: () => void }) {
+  const t = useText("shell");
+  return (
+    <header className="top-bar">
+      {menuButton}
+      <RequestSearch />
+      <span className="grow" />
+      <span className="wide-only">
+        <IconButton icon="help" label={t.shortcuts.open} onClick={onHelp} />
+      </span>
+      <AppearanceMenu />
+      <AccountMenu />
+    </header>
+  );
+}
+
+/** A request id is what people have in hand when something went wrong. */
+function RequestSearch() {
+  const t = useText("shell");
+  const [, go] = useLocation();
+  const [id, setId] = useState("");
+  return (
+    <search className="top-search">
+      <form
+        onSubmit={(event) => {
+          event.preventDefault();
+          const wanted = id.trim();
+          if (wanted === "") return;
+          setId("");
+          go(`/requests/${encodeURIComponent(wanted)}`);
+        }}
+      >
+        <Icon name="search" size={16} />
+        <input
+          type="search"
+          aria-label={t.findRequest}
+          placeholder={t.findRequestHint}
+          autoComplete="off"
+          spellCheck={false}
+          maxLength={100}
+          data-shortcut="search"
+          value={id}
+          onChange={(event) => setId(event.target.value)}
+        />
+        <kbd>/</kbd>
+      </form>
+    </search>
+  );
+}
+
+function AccountMenu() {
+  const t = useText("shell");
+  const { email } = useUser();
+  const [, go] = useLocation();
+  const refresh = useFreshSession();
+  const signOut = useChange("session.end", { onDone: () => void refresh().then(() => go("/sign-in")) });
+  return (
+    <Menu label={t.account} icon="user">
+      <MenuLabel>
+        <span className="breakable">{email}</span>
+      </MenuLabel>
+      <MenuItem icon="shield" onClick={() => go("/profile")}>
+        {t.profile}
+      </MenuItem>
+      <MenuItem icon="signOut" onClick={() => signOut.mutate({})}>
+        {t.signOut}
+      </MenuItem>
+    </Menu>
+  );
+}

@@ -1,0 +1,45 @@
+import { adminAccounts } from "./en/admin-accounts.ts";
+import { adminAudit } from "./en/admin-audit.ts";
+import { adminCodes } from "./en/admin-codes.ts";
+import { adminConfig } from "./en/admin-config.ts";
+import { adminDashboard } from "./en/admin-dashboard.ts";
+import { adminGroups } from "./en/admin-groups.ts";
+import { adminModels } from "./en/admin-models.ts";
+import { adminPlans } from "./en/admin-plans.ts";
+import { adminSettings } from "./en/admin-settings.ts";
+import { adminUsers } from "./en/admin-users.ts";
+import { common } from "./en/common.ts";
+import { entry } from "./en/entry.ts";
+import { explorer } from "./en/explorer.ts";
+import { keys } from "./en/keys.ts";
+import { limits } from "./en/limits.ts";
+import { models } from "./en/models.ts";
+import { policy } from "./en/policy.ts";
+import { profile } from "./en/profile.ts";
+import { shell } from "./en/shell.ts";
+import { usage } from "./en/usage.ts";
+import { wallet } from "./en/wallet.ts";
+
+export const en = {
+  adminAccounts,
+  adminAudit,
+  adminCodes,
+  adminConfig,
+  adminDashboard,
+  adminGroups,
+  adminModels,
+  adminPlans,
+  adminSettings,
+  adminUsers,
+  common,
+  entry,
+  explorer,
+  keys,
+  limits,
+  models,
+  policy,
+  profile,
+  wallet,
+  shell,
+  usage,
+};

@@ -1,0 +1,63 @@
+import { plural } from "../plural.ts";
+
+export const adminAudit = {
+  title: "Audit",
+  about:
+    "Every change: who, what, before and after. Entries are added, never changed, and each one's hash covers the one before it.",
+  search: "Search by who, what was done, or to what",
+  kind: "Kind of change",
+  kinds: {
+    all: "All",
+    "account.": "Accounts",
+    "alerts.": "Alerts",
+    "codes.": "Redeem codes",
+    "group.": "Groups",
+    "key.": "Keys",
+    "link.": "Links",
+    "model.": "Models",
+    "plan.": "Plans",
+    "registration.": "Registration",
+    "session.": "Sign-in",
+    "smtp.": "Mail",
+    "subscription.": "Subscriptions",
+    "user.": "Users",
+    "wallet.": "Money",
+  },
+  export: "Export",
+  at: "When",
+  actor: "Who",
+  actors: {
+    user: "in the console",
+    cli: "on the command line",
+    file: "by the configuration file",
+    system: "the gateway itself",
+  },
+  action: "What",
+  target: "To what",
+  address: "From",
+  changes: (count: number) => plural(count, "one field", "# fields"),
+  noChanges: "no fields",
+  changed: "Changes",
+  field: "Field",
+  before: "Before",
+  after: "After",
+  nothing: "nothing",
+  only: "Only this",
+  clear: "Show everything",
+  of: (what: string) => `Only: ${what}`,
+  chain: {
+    checking: "Checking the chain",
+    again: "Check again",
+    whole: (count: string) => `Unbroken: ${count} entries`,
+    broken: (count: number) =>
+      plural(count, "The chain is broken in one place", "The chain is broken in # places"),
+    brokenAt: (seq: number, kind: "changed" | "missing" | "cut") =>
+      ({
+        changed: `Entry ${seq} was changed after it was written.`,
+        missing: `Entries before ${seq} are missing.`,
+        cut: `Entries after ${seq} are missing.`,
+      })[kind],
+    head: "Hash of the last entry",
+  },
+  none: { title: "Nothing was found", text: "Changes appear here as soon as they are made." },
+};

@@ -1,0 +1,91 @@
+/** For people who are not signed in. */
+export const entry = {
+  email: "E-mail address",
+  password: "Password",
+  passwordHint: (least: number) =>
+    `At least ${least} characters. A few words that only you would put together do well.`,
+  signIn: {
+    title: "Sign in",
+    submit: "Sign in",
+    forgot: "Forgot your password?",
+    register: "No account yet? Create one",
+    invite: "No account yet? Ask an administrator for an invitation.",
+    closed: "No account yet? Registration is closed: ask an administrator.",
+    unclaimed: {
+      title: "Nobody is the administrator yet",
+      text: "Open the link that the gateway showed when it started. It works once, for an hour; a restart makes a new one.",
+    },
+  },
+  code: {
+    title: "Enter your code",
+    about: "Open your authenticator app and type the six digits it shows. A recovery code works, too.",
+    label: "Code",
+    back: "Sign in as somebody else",
+  },
+  claim: {
+    title: "Become the administrator",
+    about:
+      "You have the one-time link of the first start. Choose the address and the password you will sign in with.",
+    submit: "Create the administrator",
+  },
+  register: {
+    title: "Create an account",
+    about: "With an account you can make API keys and see what they use.",
+    submit: "Create the account",
+    closed: "Registration is closed. Ask an administrator for an account.",
+    invite: "Registration is by invitation. Ask an administrator for a link.",
+    haveOne: "Have an account? Sign in",
+    sent: {
+      title: "Look into your mail",
+      text: (email: string) =>
+        `A message to ${email} says how to go on. Look into the folder for unwanted mail, too. Sign in once you have opened its link.`,
+    },
+  },
+  join: {
+    title: "Accept the invitation",
+    about: (email: string) => `The invitation is for ${email}. Choose a password, and you are in.`,
+    submit: "Create the account",
+  },
+  forgot: {
+    title: "Forgot your password?",
+    about: "We send a link to your address. It lets you choose a new password, once, within an hour.",
+    submit: "Send the link",
+    sent: {
+      title: "Look into your mail",
+      text: (email: string) =>
+        `If there is an account with ${email}, a link is on its way. Look into the folder for unwanted mail, too.`,
+    },
+    noMail: "This gateway sends no mail. Ask an administrator for a link to choose a new password.",
+    back: "Back to signing in",
+  },
+  reset: {
+    title: "Choose a new password",
+    about: (email: string) =>
+      `For ${email}. Every browser that is signed in is signed out, and your personal access tokens are revoked.`,
+    submit: "Save the password",
+    done: {
+      title: "Your password was changed",
+      text: "Sign in with it now.",
+    },
+  },
+  verify: {
+    title: "Verify your address",
+    about: (email: string) => `Press the button to show that ${email} is yours.`,
+    submit: "Verify the address",
+    done: {
+      title: "Your address is verified",
+      text: (email: string) => `${email} is yours. You can make keys now.`,
+    },
+    go: "Go to the console",
+  },
+  link: {
+    title: "Sign in with a link",
+    about: (email: string) => `This link signs you in as ${email}. It works once.`,
+    submit: "Sign in",
+  },
+  broken: {
+    title: "The link is incomplete",
+    text: "A part of the address is missing. Open the link again, or copy all of it.",
+    worthless: "This link does not work any more",
+  },
+};

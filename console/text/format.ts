@@ -1,0 +1,122 @@
+/** Numbers, money and times as a language writes them. */
+
+import type { Language } from "./catalogue.ts";
+
+export interface Format {
+  number(value: number): string;
+  /** 12.3K. */
+  compact(value: number): string;
+  percent(share: number): string;
+  /** USD as the API writes it: a decimal text. Two decimals, or as many as a small amount needs. */
+  money(decimal: string): string;
+  /** Every digit. */
+  moneyExact(decimal: string): string;
+  dateTime(ms: number): string;
+  /** To the millisecond and with its zone: for titles and the inspector. */
+  dateTimeExact(ms: number): string;
+  date(ms: number): string;
+  /** A day in UTC, as the roll-ups have it. */
+  utcDay(ms: number): string;
+  time(ms: number): string;
+  /** To the second, without the year while it is the present one. */
+  moment(ms: number, nowMs: number): string;
+  /** "3 minutes ago", "in 2 days". */
+  relative(ms: number, nowMs: number): string;
+  /** 830 ms, 2.4 s, 3 min. */
+  duration(ms: number): string;
+  list(items: readonly string[]): string;
+}
+
+const LOCALES: Readonly<Record<Language, string>> = { en: "en", zh: "zh-CN" };
+
+const RELATIVE_UNITS = [
+  ["year", 365 * 86_400_000],
+  ["month", 30 * 86_400_000],
+  ["day", 86_400_000],
+  ["hour", 3_600_000],
+  ["minute", 60_000],
+  ["second", 1_000],
+] as const;
+
+export function openFormat(language: Language): Format {
+  const locale = LOCALES[language];
+  const whole = new Intl.NumberFormat(locale, { maximumFractionDigits: 2 });
+  const compact = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
+  const percent = new Intl.NumberFormat(locale, { style: "percent", maximumFractionDigits: 1 });
+  const cents = new Intl.NumberFormat(locale, {
+    style: "currency",
+    currency: "USD",
+    currencyDisplay: "narrowSymbol",
+  });
+  const small = new Intl.NumberFormat(locale, {
+    style: "currency",
+    currency: "USD",
+    currencyDisplay: "narrowSymbol",
+    maximumSignificantDigits: 3,
+  });
+  const dateTime = new Intl.DateTimeFormat(locale, { dateStyle: "medium", timeStyle: "short" });
+  const exact = new Intl.DateTimeFormat(locale, {
+    year: "numeric",
+    month: "short",
+    day: "numeric",
+    hour: "2-digit",
+    minute: "2-digit",
+    second: "2-digit",
+    fractionalSecondDigits: 3,
+    timeZoneName: "short",
+  });
+  const date = new Intl.DateTimeFormat(locale, { dateStyle: "medium" });
+  const utcDay = new Intl.DateTimeFormat(locale, { month: "short", day: "numeric", timeZone: "UTC" });
+  const time = new Intl.DateTimeFormat(locale, { hour: "2-digit", minute: "2-digit" });
+  const parts = {
+    month: "short",
+    day: "numeric",
+    hour: "2-digit",
+    minute: "2-digit",
+    second: "2-digit",
+  } as const;
+  const moment = new Intl.DateTimeFormat(locale, parts);
+  const momentOfYear = new Intl.DateTimeFormat(locale, { ...parts, year: "numeric" });
+  const relative = new Intl.RelativeTimeFormat(locale, { numeric: "auto" });
+  const list = new Intl.ListFormat(locale, { type: "conjunction" });
+  const unit = (name: string, digits: number) =>
+    new Intl.NumberFormat(locale, {
+      style: "unit",
+      unit: name,
+      unitDisplay: "short",
+      maximumFractionDigits: digits,
+    });
+  const milliseconds = unit("millisecond", 0);
+  const seconds = unit("second", 1);
+  const minutes = unit("minute", 1);
+  const hours = unit("hour", 1);
+  return {
+    number: (value) => whole.format(value),
+    compact: (value) => (Math.abs(value) < 10_000 ? whole.format(value) : compact.format(value)),
+    percent: (share) => percent.format(share),
+    money(decimal) {
+      const value = Number(decimal);
+      return value !== 0 && Math.abs(value) < 0.1 ? small.format(value) : cents.format(value);
+    },
+    moneyExact: (decimal) => (decimal.startsWith("-") ? `−$${decimal.slice(1)}` : `$${decimal}`),
+    dateTime: (ms) => dateTime.format(ms),
+    dateTimeExact: (ms) => exact.format(ms),
+    date: (ms) => date.format(ms),
+    utcDay: (ms) => utcDay.format(ms),
+    time: (ms) => time.format(ms),
+    moment: (ms, nowMs) =>
+      (new Date(ms).getFullYear() === new Date(nowMs).getFullYear() ? moment : momentOfYear).format(ms),
+    relative(ms, nowMs) {
+      const difference = ms - nowMs;
+      const [name, unitMs] =
+        RELATIVE_UNITS.find(([, unitMs]) => Math.abs(difference) >= unitMs) ?? (["second", 1_000] as const);
+      return relative.format(Math.round(difference / unitMs), name);
+    },
+    duration(ms) {
+      if (ms < 1_000) return milliseconds.format(ms);
+      if (ms < 60_000) return seconds.format(ms / 1_000);
+      return ms < 3_600_000 ? minutes.format(ms / 60_000) : hours.format(ms / 3_600_000);
+    },
+    list: (items) => list.format(items),
+  };
+}

@@ -1,0 +1,46 @@
+import type { Catalogue } from "./catalogue.ts";
+import { adminAccounts } from "./zh/admin-accounts.ts";
+import { adminAudit } from "./zh/admin-audit.ts";
+import { adminCodes } from "./zh/admin-codes.ts";
+import { adminConfig } from "./zh/admin-config.ts";
+import { adminDashboard } from "./zh/admin-dashboard.ts";
+import { adminGroups } from "./zh/admin-groups.ts";
+import { adminModels } from "./zh/admin-models.ts";
+import { adminPlans } from "./zh/admin-plans.ts";
+import { adminSettings } from "./zh/admin-settings.ts";
+import { adminUsers } from "./zh/admin-users.ts";
+import { common } from "./zh/common.ts";
+import { entry } from "./zh/entry.ts";
+import { explorer } from "./zh/explorer.ts";
+import { keys } from "./zh/keys.ts";
+import { limits } from "./zh/limits.ts";
+import { models } from "./zh/models.ts";
+import { policy } from "./zh/policy.ts";
+import { profile } from "./zh/profile.ts";
+import { shell } from "./zh/shell.ts";
+import { usage } from "./zh/usage.ts";
+import { wallet } from "./zh/wallet.ts";
+
+export const zh: Catalogue = {
+  adminAccounts,
+  adminAudit,
+  adminCodes,
+  adminConfig,
+  adminDashboard,
+  adminGroups,
+  adminModels,
+  adminPlans,
+  adminSettings,
+  adminUsers,
+  common,
+  entry,
+  explorer,
+  keys,
+  limits,
+  models,
+  policy,
+  profile,
+  wallet,
+  shell,
+  usage,
+};

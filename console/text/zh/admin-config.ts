@@ -1,0 +1,50 @@
+import type { Area } from "../catalogue.ts";
+
+export const adminConfig: Area<"adminConfig"> = {
+  title: "导入与导出",
+  about: "以 gateway.yaml 表示整个系统。控制台中的操作与文件所写是同一回事。",
+  export: {
+    title: "导出",
+    about: "不含机密；再次应用该文件时机密保持不变。",
+    download: "下载 gateway.yaml",
+    show: "在此显示",
+    label: "当前的 gateway.yaml",
+  },
+  import: {
+    title: "导入",
+    about: "粘贴文件内容或选择文件。在您看到差异之前不会写入任何内容。",
+    choose: "选择文件",
+    text: "gateway.yaml",
+    textHint: "只写一部分也可以：未提及的保持不变。",
+    placeholder: "groups:\n  - name: team\n    models: [gpt-5-mini]\n    accounts: [openai-1]\n",
+    prune: "同时移除文本中未提及的内容",
+    pruneHint: "文本中没有的分组、账号、模型、用户和密钥都会移除。若未提及任何管理员，则管理员保留。",
+    look: "显示差异",
+    tooLarge: "文件大于 16 MB。",
+  },
+  difference: {
+    title: "差异",
+    none: "无需更改：系统已与文本一致。",
+    counts: (created, changed, removed) => `新建 ${created}，更改 ${changed}，移除 ${removed}`,
+    kinds: { create: "新建", change: "更改", remove: "移除" },
+    nothing: "（无）",
+    becomes: "变为",
+    notes: "不会执行的内容",
+    stale: "文本已更改。请重新显示差异。",
+    apply: (count) => `应用这 ${count} 项更改`,
+    removes: (count) => `将移除 ${count} 项，无法撤销。`,
+    confirm: "应用并移除",
+    confirmTitle: "应用，并移除文本中未提及的内容？",
+    pruned: "被移除的密钥将永久吊销，使用它们的请求会立即被拒绝。",
+    applied: (count) => `${count} 项更改已生效。`,
+  },
+  problems: {
+    title: (count) => `文本中有 ${count} 处问题`,
+    place: (line, column) => `第 ${line} 行，第 ${column} 列`,
+  },
+  keys: {
+    title: "已创建密钥",
+    about: "密钥只显示这一次，请立即保存。",
+    of: (name, group) => `${name}（${group}）`,
+  },
+};

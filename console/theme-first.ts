@@ -1,0 +1,3 @@
+import { chosenTheme, showTheme } from "./theme.ts";
+
+showTheme(chosenTheme());

@@ -1,0 +1,384 @@
+/**
+ * Fields: a label, a control, a hint, and what is wrong with it. They are controlled; `form.bind("name")` fills in the
+ * name, the value, the change and the problem.
+ */
+
+import { type ReactNode, useId, useState } from "react";
+import { useText } from "../text/text.tsx";
+import { IconButton } from "./button.tsx";
+import { classes } from "./class.ts";
+import { Icon } from "./icon.tsx";
+
+/** What `form.bind` gives. */
+export interface Bound<Value> {
+  name: string;
+  value: Value;
+  onChange(value: Value): void;
+  problem?: string | null;
+}
+
+interface Around {
+  label: string;
+  hint?: ReactNode;
+  optional?: boolean;
+  disabled?: boolean;
+}
+
+interface Ids {
+  id: string;
+  "aria-describedby": string | undefined;
+  "aria-invalid": boolean | undefined;
+}
+
+function Frame(props: Around & { problem?: string | null | undefined; children: (ids: Ids) => ReactNode }) {
+  const t = useText("common");
+  const id = useId();
+  const { label, hint, optional, problem } = props;
+  const described = [hint && `${id}-hint`, problem && `${id}-problem`].filter(Boolean).join(" ");
+  return (
+    <div className="field">
+      <label htmlFor={id}>
+        {label}
+        {optional && <span className="optional">{t.optional}</span>}
+      </label>
+      {props.children({
+        id,
+        "aria-describedby": described === "" ? undefined : described,
+        "aria-invalid": problem ? true : undefined,
+      })}
+      {hint && (
+        <div className="hint" id={`${id}-hint`}>
+          {hint}
+        </div>
+      )}
+      {problem && <FieldProblem id={`${id}-problem`} text={problem} />}
+    </div>
+  );
+}
+
+function FieldProblem({ id, text }: { id: string; text: string }) {
+  return (
+    <div className="field-problem" id={id}>
+      <Icon name="alert" size={14} />
+      {text}
+    </div>
+  );
+}
+
+interface TextFieldProps extends Bound<string>, Around {
+  type?: "text" | "email" | "password" | "url" | "search" | "datetime-local" | "date";
+  placeholder?: string;
+  autoComplete?: string;
+  inputMode?: "text" | "decimal" | "numeric" | "email" | "url";
+  maxLength?: number;
+  /** Shown at the end of the field: a unit. */
+  suffix?: string;
+  autoFocus?: boolean;
+  isMono?: boolean;
+}
+
+export function TextField({
+  name,
+  value,
+  onChange,
+  problem,
+  label,
+  hint,
+  optional,
+  suffix,
+  isMono,
+  autoComplete = "off",
+  ...rest
+}: TextFieldProps) {
+  return (
+    <Frame label={label} hint={hint} {...(optional ? { optional } : {})} problem={problem}>
+      {(ids) => (
+        <div className="with-suffix">
+          <input
+            {...rest}
+            {...ids}
+            name={name}
+            autoComplete={autoComplete}
+            className={classes("input", isMono && "mono")}
+            value={value}
+            onChange={(event) => onChange(event.target.value)}
+          />
+          {suffix && <span className="suffix">{suffix}</span>}
+        </div>
+      )}
+    </Frame>
+  );
+}
+
+interface NumberFieldProps extends Bound<number | null>, Around {
+  min?: number;
+  max?: number;
+  step?: number;
+  placeholder?: string;
+  suffix?: string;
+}
+
+/** Empty is null. What is no number is kept as typed, and told. */
+export function NumberField({ value, onChange, suffix, min, max, step, ...props }: NumberFieldProps) {
+  const { name, problem, label, hint, optional, placeholder, disabled } = props;
+  return (
+    <Frame label={label} hint={hint} {...(optional ? { optional } : {})} problem={problem}>
+      {(ids) => (
+        <div className="with-suffix">
+          <input
+            {...ids}
+            type="number"
+            name={name}
+            min={min}
+            max={max}
+            step={step ?? 1}
+            placeholder={placeholder}
+            disabled={disabled}
+            className="input"
+            value={value ?? ""}
+            onChange={(event) => onChange(event.target.value === "" ? null : event.target.valueAsNumber)}
+          />
+          {suffix && <span className="suffix">{suffix}</span>}
+        </div>
+      )}
+    </Frame>
+  );
+}
+
+export interface Choice<Value extends string = string> {
+  value: Value;
+  label: string;
+  hint?: string;
+  disabled?: boolean;
+}
+
+interface SelectFieldProps<Value extends string> extends Bound<Value>, Around {
+  choices: readonly Choice<Value>[];
+}
+
+export function SelectField<Value extends string>({
+  choices,
+  value,
+  onChange,
+  ...props
+}: SelectFieldProps<Value>) {
+  const { name, problem, label, hint, optional, disabled } = props;
+  return (
+    <Frame label={label} hint={hint} {...(optional ? { optional } : {})} problem={problem}>
+      {(ids) => (
+        <select
+          {...ids}
+          name={name}
+          disabled={disabled}
+          className="input"
+          value={value}
+          onChange={(event) => {
+            const chosen = choices.find((choice) => choice.value === event.target.value);
+            if (chosen) onChange(chosen.value);
+          }}
+        >
+          {choices.map((choice) => (
+            <option key={choice.value} value={choice.value} disabled={choice.disabled}>
+              {choice.label}
+            </option>
+          ))}
+        </select>
+      )}
+    </Frame>
+  );
+}
+
+interface TextAreaFieldProps extends Bound<string>, Around {
+  rows?: number;
+  placeholder?: string;
+  maxLength?: number;
+  /** Fixed width, no spell check. */
+  isCode?: boolean;
+}
+
+export function TextAreaField({ isCode, value, onChange, ...props }: TextAreaFieldProps) {
+  const { name, problem, label, hint, optional, rows, placeholder, maxLength, disabled } = props;
+  return (
+    <Frame label={label} hint={hint} {...(optional ? { optional } : {})} problem={problem}>
+      {(ids) => (
+        <textarea
+          {...ids}
+          name={name}
+          rows={rows}
+          placeholder={placeholder}
+          maxLength={maxLength}
+          disabled={disabled}
+          spellCheck={!isCode}
+          className={classes("input", isCode && "code")}
+          value={value}
+          onChange={(event) => onChange(event.target.value)}
+        />
+      )}
+    </Frame>
+  );
+}
+
+export function CheckboxField({
+  name,
+  value,
+  onChange,
+  problem,
+  label,
+  hint,
+  disabled,
+}: Bound<boolean> & Around) {
+  const id = useId();
+  const described = [hint && `${id}-hint`, problem && `${id}-problem`].filter(Boolean).join(" ");
+  return (
+    <div className="field">
+      <label className="check">
+        <input
+          type="checkbox"
+          name={name}
+          checked={value}
+          disabled={disabled}
+          aria-describedby={described === "" ? undefined : described}
+          onChange={(event) => onChange(event.target.checked)}
+        />
+        <span>{label}</span>
+        {hint && (
+          <span className="hint" id={`${id}-hint`}>
+            {hint}
+          </span>
+        )}
+      </label>
+      {problem && <FieldProblem id={`${id}-problem`} text={problem} />}
+    </div>
+  );
+}
+
+/** With so many choices there is a search. */
+const SEARCH_FROM = 9;
+
+interface MultiSelectProps extends Bound<readonly string[]>, Around {
+  choices: readonly Choice[];
+  /** Said when there is nothing to choose. */
+  empty?: ReactNode;
+}
+
+export function MultiSelect({ choices, value, onChange, ...props }: MultiSelectProps) {
+  const t = useText("common");
+  const id = useId();
+  const [search, setSearch] = useState("");
+  const { name, problem, label, hint, optional, empty } = props;
+  const wanted = search.trim().toLowerCase();
+  const shown = choices.filter((choice) => choice.label.toLowerCase().includes(wanted));
+  return (
+    <fieldset className="field" aria-describedby={problem ? `${id}-problem` : undefined}>
+      <legend>
+        {label}
+        {optional && <span className="optional">{t.optional}</span>}
+        {value.length > 0 && <span className="optional">{t.chosen(value.length)}</span>}
+      </legend>
+      <div className="choices">
+        {choices.length >= SEARCH_FROM && (
+          <div className="choices-search">
+            <input
+              type="search"
+              className="input small"
+              aria-label={t.filterOptions}
+              placeholder={t.search}
+              value={search}
+              onChange={(event) => setSearch(event.target.value)}
+            />
+          </div>
+        )}
+        {shown.map((choice) => (
+          <label key={choice.value} className="check">
+            <input
+              type="checkbox"
+              name={name}
+              checked={value.includes(choice.value)}
+              disabled={choice.disabled}
+              onChange={(event) =>
+                onChange(
+                  event.target.checked
+                    ? [...value, choice.value]
+                    : value.filter((chosen) => chosen !== choice.value),
+                )
+              }
+            />
+            <span className="breakable">{choice.label}</span>
+            {choice.hint && <span className="hint">{choice.hint}</span>}
+          </label>
+        ))}
+        {shown.length === 0 && <p>{choices.length === 0 ? (empty ?? t.none) : t.nothingFound}</p>}
+      </div>
+      {hint && <div className="hint">{hint}</div>}
+      {problem && <FieldProblem id={`${id}-problem`} text={problem} />}
+    </fieldset>
+  );
+}
+
+interface SecretFieldProps extends Bound<string>, Around {
+  placeholder?: string;
+  autoComplete?: "current-password" | "new-password" | "off" | "one-time-code";
+}
+
+/** Typed blindly, unless its eye is opened. */
+export function SecretField({ value, onChange, autoComplete = "off", ...props }: SecretFieldProps) {
+  const t = useText("common");
+  const [isOpen, setOpen] = useState(false);
+  const { name, problem, label, hint, optional, placeholder, disabled } = props;
+  return (
+    <Frame label={label} hint={hint} {...(optional ? { optional } : {})} problem={problem}>
+      {(ids) => (
+        <div className="with-suffix">
+          <input
+            {...ids}
+            type={isOpen ? "text" : "password"}
+            name={name}
+            autoComplete={autoComplete}
+            spellCheck={false}
+            placeholder={placeholder}
+            disabled={disabled}
+            className="input"
+            value={value}
+            onChange={(event) => onChange(event.target.value)}
+          />
+          <span className="suffix live">
+            <IconButton
+              small
+              icon={isOpen ? "eyeOff" : "eye"}
+              label={isOpen ? t.hideSecret : t.showSecret}
+              aria-pressed={isOpen}
+              onClick={() => setOpen(!isOpen)}
+            />
+          </span>
+        </div>
+      )}
+    </Frame>
+  );
+}
+
+interface SegmentsProps<Value extends string> {
+  label: string;
+  value: Value;
+  choices: readonly Choice<NoInfer<Value>>[];
+  onChange(value: NoInfer<Value>): void;
+}
+
+/** A few choices in one line, of which one holds. */
+export function Segments<Value extends string>({ label, value, choices, onChange }: SegmentsProps<Value>) {
+  const name = useId();
+  return (
+    <fieldset className="segments" aria-label={label}>
+      {choices.map((choice) => (
+        <label key={choice.value}>
+          <input
+            type="radio"
+            name={name}
+            checked={choice.value === value}
+            onChange={() => onChange(choice.value)}
+          />
+          {choice.label}
+        </label>
+      ))}
+    </fieldset>
+  );
+}

@@ -1,0 +1,87 @@
+/** What has to be said in place: hints, warnings, problems, and that nothing is here yet. */
+
+import type { ReactNode } from "react";
+import { ApiProblem } from "../api.ts";
+import { useText } from "../text/text.tsx";
+import { Button } from "./button.tsx";
+import { classes } from "./class.ts";
+import { Icon, type IconName } from "./icon.tsx";
+
+export type Tone = "info" | "good" | "warn" | "bad";
+
+const ICONS: Readonly<Record<Tone, IconName>> = { info: "info", good: "check", warn: "alert", bad: "alert" };
+
+interface NoticeProps {
+  tone?: Tone;
+  title?: string;
+  children?: ReactNode;
+  /** Read aloud as soon as it is there. */
+  isUrgent?: boolean;
+}
+
+export function Notice({ tone = "info", title, children, isUrgent }: NoticeProps) {
+  return (
+    <div className={classes("notice", tone)} role={isUrgent ? "alert" : undefined}>
+      <Icon name={ICONS[tone]} />
+      <div>
+        {title !== undefined && <strong>{title}</strong>}
+        {children}
+      </div>
+    </div>
+  );
+}
+
+interface ProblemNoticeProps {
+  error: unknown;
+  /** Instead of all that the API said. */
+  lines?: readonly string[];
+  onRetry?: () => void;
+}
+
+/** The API says what is wrong and what to do; it is shown as it is. */
+export function ProblemNotice({ error, lines, onRetry }: ProblemNoticeProps) {
+  const t = useText("common");
+  const explain = useExplain();
+  const requestId = error instanceof ApiProblem ? error.requestId : null;
+  return (
+    <Notice tone="bad" title={t.problem.title} isUrgent>
+      {(lines ?? explain(error).split("\n")).map((line) => (
+        <p key={line}>{line}</p>
+      ))}
+      {requestId !== null && <p className="small soft mono">{t.problem.requestId(requestId)}</p>}
+      {onRetry && (
+        <div>
+          <Button small icon="refresh" onClick={onRetry}>
+            {t.retry}
+          </Button>
+        </div>
+      )}
+    </Notice>
+  );
+}
+
+/** What is wrong and what to do, as the API said it. */
+export function useExplain(): (error: unknown) => string {
+  const t = useText("common");
+  return (error) =>
+    error instanceof ApiProblem && error.code !== "unreachable" ? error.message : t.problem.unreachable;
+}
+
+interface EmptyStateProps {
+  icon: IconName;
+  title: string;
+  /** Teaches the next step. */
+  children?: ReactNode;
+  actions?: ReactNode;
+}
+
+export function EmptyState({ icon, title, children, actions }: EmptyStateProps) {
+  return (
+    <div className="empty">
+      <Icon name={icon} size={28} />
+      <h3>{title}</h3>
+      {children}
+      {actions && <div className="row">{actions}</div>}
+    </div>
+  );
+}

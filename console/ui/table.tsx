@@ -1,0 +1,119 @@
+/**
+ * Lists. Rows come page by page and only what was loaded is drawn; on a phone each row becomes a card with the column's
+ * name before each value.
+ */
+
+import type { ReactNode } from "react";
+import { useLocation } from "wouter";
+import type { Listing } from "../data.ts";
+import { useText } from "../text/text.tsx";
+import { Button, Link } from "./button.tsx";
+import { classes } from "./class.ts";
+import { ProblemNotice } from "./notice.tsx";
+import { Skeleton } from "./page.tsx";
+
+export interface Column<Row> {
+  /** Unique in the table. */
+  key: string;
+  header: string;
+  cell(row: Row): ReactNode;
+  /** `end` for numbers, `tools` for buttons; its header is only read aloud. */
+  kind?: "primary" | "end" | "tools";
+  /** Left out on a phone. */
+  isMinor?: boolean;
+}
+
+interface TableProps<Row> {
+  /** Read aloud before the table. */
+  label: string;
+  columns: readonly Column<Row>[];
+  /** A `useList`, or rows that are all there. */
+  rows: Listing<Row> | readonly Row[];
+  rowKey(row: Row): string;
+  /** The row's own page: the primary cell becomes the link. */
+  href?(row: Row): string;
+  /** Instead of the table, when there are no rows. */
+  empty: ReactNode;
+}
+
+const SKELETON_ROWS = ["a", "b", "c", "d", "e"];
+
+export function Table<Row>({ label, columns, rows, rowKey, href, empty }: TableProps<Row>) {
+  const t = useText("common");
+  const [, go] = useLocation();
+  const listing: Listing<Row> = "rows" in rows ? rows : { rows, isLoading: false, error: null, more: null };
+  if (listing.error && listing.rows.length === 0) return <ProblemNotice error={listing.error} />;
+  const { more } = listing;
+  const further = more && (
+    <div className="table-more">
+      <Button small isBusy={more.isLoading} onClick={more.load}>
+        {t.loadMore}
+      </Button>
+    </div>
+  );
+  if (!listing.isLoading && listing.rows.length === 0) {
+    return (
+      <div className="table-frame">
+        {empty}
+        {further}
+      </div>
+    );
+  }
+  return (
+    <div className="table-frame">
+      <div className="table-scroll">
+        {/* biome-ignore-start lint/a11y/noRedundantRoles: as cards the elements lose what they mean to a reader. */}
+        <table className="table cards" role="table" aria-label={label} aria-busy={listing.isLoading}>
+          <thead role="rowgroup">
+            <tr role="row">
+              {columns.map(({ key, header, kind }) => (
+                <th key={key} role="columnheader" scope="col" className={kind}>
+                  {kind === "tools" ? <span className="unseen">{header}</span> : header}
+                </th>
+              ))}
+            </tr>
+          </thead>
+          <tbody role="rowgroup">
+            {listing.isLoading &&
+              SKELETON_ROWS.map((row) => (
+                <tr key={row} role="row">
+                  {columns.map(({ key, kind }) => (
+                    <td key={key} role="cell" className={kind}>
+                      <Skeleton width={kind === "end" ? 48 : "70%"} />
+                    </td>
+                  ))}
+                </tr>
+              ))}
+            {listing.rows.map((row) => (
+              <tr
+                key={rowKey(row)}
+                role="row"
+                className={classes(href && "linked")}
+                onClick={(event) => {
+                  // The link in it is what the keyboard uses; a click beside it is a convenience.
+                  if (!href || isOwn(event.target)) return;
+                  go(href(row));
+                }}
+              >
+                {columns.map(({ key, header, cell, kind, isMinor }) => (
+                  <td key={key} role="cell" className={classes(kind, isMinor && "minor")} data-label={header}>
+                    {href && kind === "primary" ? <Link to={href(row)}>{cell(row)}</Link> : cell(row)}
+                  </td>
+                ))}
+              </tr>
+            ))}
+          </tbody>
+        </table>
+        {/* biome-ignore-end lint/a11y/noRedundantRoles: see above. */}
+      </div>
+      {listing.error && <ProblemNotice error={listing.error} />}
+      {further}
+    </div>
+  );
+}
+
+/** Something in the row that has its own click, or text that is being selected. */
+function isOwn(target: EventTarget): boolean {
+  const isControl = target instanceof Element && target.closest("a, button, input, select, label") !== null;
+  return isControl || String(getSelection()) !== "";
+}

@@ -1,0 +1,299 @@
+/** An administrator who runs the place, in a real browser: settings, people, money, codes, plans, alerts, the audit. */
+
+import { afterAll, afterEach, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { eventually } from "../eventually.ts";
+import { PAYER, paidFile, SIMULATOR } from "../paid-gateway.ts";
+import { signInAs } from "../signed-in.ts";
+import { type SmtpServer, startSmtpServer } from "../smtp-server.ts";
+import { startWebhookListener, type WebhookListener } from "../webhook-listener.ts";
+import { axeFindings, sidewaysScroll } from "./axe.ts";
+import { type ConsoleUnderTest, type Page, PHONE_WIDTH, startConsole } from "./browser.ts";
+import { HOSTILE_TEXTS, hostileTraces } from "./hostile.ts";
+
+// The console is built first, and a browser starts.
+setDefaultTimeout(90_000);
+
+const ADMIN = "root@example.com";
+const [HOSTILE] = HOSTILE_TEXTS;
+
+let console: ConsoleUnderTest;
+let listener: WebhookListener;
+let mailServer: SmtpServer;
+beforeAll(async () => {
+  listener = startWebhookListener();
+  mailServer = await startSmtpServer();
+  console = await startConsole({
+    tokens: "o200k",
+    file: paidFile({
+      balance: "10",
+      models: { paid: "sim-fast", locked: "fault/401" },
+      accounts: [
+        {
+          name: "sim",
+          kind: "openai",
+          base_url: SIMULATOR,
+          credential: "credential",
+          private_network: true,
+          models: { paid: "sim-fast" },
+        },
+        {
+          name: "locked out",
+          kind: "openai",
+          base_url: SIMULATOR,
+          credential: "credential",
+          private_network: true,
+          models: { locked: "fault/401" },
+        },
+      ],
+    }),
+  });
+});
+afterAll(async () => {
+  await console.stop();
+  await listener.stop();
+  await mailServer.stop();
+});
+afterEach(() => {
+  expect(console.complaints()).toEqual([]);
+});
+
+const open = (path: string, looks = {}) => console.openAs(ADMIN, "admin", path, looks);
+
+const chat = async (model: string) => {
+  const messages = [{ role: "user", content: "hi" }];
+  const response = await console.gateway.call("/v1/chat/completions", { model, messages });
+  await response.text();
+  return response.status;
+};
+
+async function openPayer(page: Page): Promise<void> {
+  await console.goTo(page, "/admin/users");
+  await page.getByLabel("Search users by address").fill("payer");
+  await page.getByRole("link", { name: PAYER }).click();
+  await page.getByRole("heading", { level: 1, name: PAYER }).waitFor();
+}
+
+/** Every dialog is looked at as well, and no hostile text has become anything. */
+async function expectSound(page: Page): Promise<void> {
+  expect(await axeFindings(page)).toEqual([]);
+  expect(await hostileTraces(page)).toEqual([]);
+}
+
+test("registration that is opened in the settings lets somebody register, and closed again refuses", async () => {
+  const visitor = await console.open("/register");
+  await visitor.getByText("Registration is closed.").waitFor();
+  const page = await open("/admin/settings");
+  await page.getByLabel("Registration").selectOption("open");
+  await page.getByRole("button", { name: "Save" }).first().click();
+  await page.getByText("Saved. It counts from now on.").first().waitFor();
+  await console.goTo(visitor, "/register");
+  await visitor.getByLabel("E-mail address").fill("newcomer@example.com");
+  await visitor.getByLabel("Password", { exact: true }).fill("a password of some length");
+  await visitor.getByRole("button", { name: "Create the account" }).click();
+  await visitor.getByRole("navigation").first().waitFor();
+  await console.goTo(page, "/admin/users");
+  await page.getByRole("link", { name: "newcomer@example.com" }).waitFor();
+  await console.goTo(page, "/admin/settings");
+  await page.getByLabel("Registration").selectOption("closed");
+  await page.getByRole("button", { name: "Save" }).first().click();
+  await page.getByText("Saved. It counts from now on.").first().waitFor();
+  const late = await console.open("/register");
+  await late.getByText("Registration is closed.").waitFor();
+});
+
+test("an adjustment of the balance is in the ledger with its reason, and in the audit", async () => {
+  const page = await open("/admin");
+  await openPayer(page);
+  await page.getByRole("tab", { name: "Money" }).click();
+  await page.getByRole("button", { name: "Adjust" }).click();
+  const dialog = page.getByRole("dialog");
+  await dialog.getByLabel("Amount in USD").fill("lots");
+  await dialog.getByLabel("Reason").fill(HOSTILE);
+  await dialog.getByRole("button", { name: "Adjust the balance" }).click();
+  await dialog.getByText('must be an amount in USD like "5.00"').waitFor();
+  expect(await dialog.getByLabel("Reason").inputValue()).toBe(HOSTILE);
+  await expectSound(page);
+  await dialog.getByLabel("Amount in USD").fill("-2.50");
+  await dialog.getByRole("button", { name: "Adjust the balance" }).click();
+  await page.getByRole("row").filter({ hasText: HOSTILE }).getByText("$2.50").waitFor();
+  await page.getByText("$7.50").first().waitFor();
+  await expectSound(page);
+  await console.goTo(page, "/admin/audit");
+  await page.getByLabel("Search by who").fill("wallet.adjust");
+  const row = page.getByRole("row").filter({ hasText: "wallet.adjust" });
+  await row.getByText("fields").click();
+  await row.getByText("-$2.50").waitFor();
+  await page.getByText("Unbroken:").waitFor();
+  await expectSound(page);
+});
+
+test("a user is invited, made, disabled and helped, and what was refused is told", async () => {
+  const page = await open("/admin/users");
+  await page.getByRole("button", { name: "Invite" }).click();
+  const dialog = page.getByRole("dialog");
+  await dialog.getByLabel("E-mail address").fill("guest@example.com");
+  await dialog.getByRole("button", { name: "Make the link" }).click();
+  const link = await dialog.locator("code").textContent();
+  expect(link).toContain("/console/join#");
+  await expectSound(page);
+  await dialog.getByRole("button", { name: "Done" }).click();
+  await page.getByRole("table", { name: "Links that still work" }).getByText("guest@example.com").waitFor();
+
+  expect(await chat("no-such-model")).toBe(404);
+  await openPayer(page);
+  await page.getByRole("tab", { name: "Support view" }).click();
+  await page.getByRole("button", { name: "Look" }).click();
+  await page.getByText("model_not_found").waitFor();
+  await page.getByRole("table", { name: "Keys" }).getByText("test").waitFor();
+  await expectSound(page);
+
+  await page.getByRole("button", { name: "More" }).click();
+  await page.getByRole("button", { name: "Disable" }).click();
+  await page.getByRole("dialog").getByText("One key stops working.").waitFor();
+  await page.getByRole("dialog").getByRole("button", { name: "Disable" }).click();
+  await page.getByText("Disabled").waitFor();
+  expect(await chat("paid")).toBe(401);
+  await page.getByRole("button", { name: "More" }).click();
+  await page.getByRole("button", { name: "Enable" }).click();
+  await page.getByText("may come in again").waitFor();
+  expect(await chat("paid")).toBe(200);
+});
+
+test("codes are shown once and redeemed; a plan is made, granted and cancelled", async () => {
+  const page = await open("/admin/plans");
+  await page.getByRole("button", { name: "Make a plan" }).first().click();
+  const plan = page.getByRole("dialog");
+  await plan.getByLabel("Name", { exact: true }).fill(HOSTILE);
+  await plan.getByLabel("USD in each Day").fill("5");
+  await plan.getByLabel("Time zone").fill("Mars/Base");
+  await plan.getByRole("button", { name: "Save" }).click();
+  await plan.getByText("the name of a time zone").waitFor();
+  await plan.getByLabel("Time zone").fill("UTC");
+  await plan.getByRole("button", { name: "Save" }).click();
+  await page.getByRole("table", { name: "Plans" }).getByText(HOSTILE).waitFor();
+  await page.getByRole("button", { name: "Grant a plan" }).click();
+  await page.getByRole("dialog").getByLabel("E-mail address of the user").fill(PAYER);
+  await expectSound(page);
+  await page.getByRole("dialog").getByRole("button", { name: "Grant a plan" }).click();
+  const subscriptions = page.getByRole("table", { name: "Subscriptions" });
+  await subscriptions.getByText("Running").waitFor();
+  await subscriptions.getByRole("button", { name: "Cancel" }).click();
+  await page.getByRole("dialog").locator("button[type=submit]").click();
+  await subscriptions.getByText("Cancelled").waitFor();
+  await expectSound(page);
+
+  await console.goTo(page, "/admin/codes");
+  await page.getByRole("button", { name: "Make codes" }).first().click();
+  const dialog = page.getByRole("dialog");
+  await dialog.getByLabel("Batch").fill("spring");
+  await dialog.getByLabel("How many").fill("2");
+  await dialog.getByLabel("USD for each code").fill("3");
+  await dialog.getByRole("button", { name: "Make codes" }).click();
+  await dialog.getByText("2 codes were made").waitFor();
+  const [code = ""] = ((await dialog.locator("pre").textContent()) ?? "").split("\n");
+  expect(code).toMatch(/^([0-9A-Z]{4}-){5}[0-9A-Z]{4}$/);
+  const download = page.waitForEvent("download");
+  await dialog.getByRole("link", { name: "Download as CSV" }).click();
+  expect((await download).suggestedFilename()).toBe("spring.csv");
+  await expectSound(page);
+  await dialog.getByRole("button", { name: "I have them" }).click();
+  const payer = await signInAs(console.gateway, PAYER);
+  await payer.ask("wallet.redeem", { body: { code } });
+  await page.getByRole("link", { name: "spring" }).click();
+  await page.getByText("Redeemed").first().waitFor();
+  await page.getByRole("button", { name: "Withdraw what is open" }).click();
+  await page.getByRole("dialog").getByRole("button", { name: "Withdraw what is open" }).click();
+  await page.getByText("One code was withdrawn.").waitFor();
+  expect(await page.content()).not.toContain(code);
+});
+
+test("the dashboard moves while requests run, and an alert reaches a webhook", async () => {
+  await console.gateway.apply(
+    JSON.stringify({
+      alerts: { webhooks: [{ name: "ops", url: listener.url, private_network: true }] },
+    }),
+  );
+  const page = await open("/admin");
+  await page.getByText("Live", { exact: true }).waitFor();
+  const requests = page.locator(".stat").filter({ hasText: "Requests per second" }).locator("dd");
+  let isRunning = true;
+  const traffic = (async () => {
+    while (isRunning) await chat("paid");
+  })();
+  await eventually(async () => Number.parseFloat((await requests.textContent()) ?? "") > 0, 20_000);
+  isRunning = false;
+  await traffic;
+  await page.getByText(/Live figures are of this process alone/).waitFor();
+  await chat("locked");
+  await page.getByText("Account locked out is parked").first().waitFor();
+  await page.getByRole("table", { name: "Accounts" }).getByText("Parked").waitFor();
+  expect((await listener.next("alert.firing")).body.text).toContain("locked out");
+  await expectSound(page);
+
+  await console.goTo(page, "/admin/settings?part=alerts");
+  await page.getByRole("table", { name: "Recent alerts" }).getByText("delivered").waitFor();
+  await page.getByRole("button", { name: "Test" }).click();
+  await page.getByText("It has taken the test (HTTP 200).").waitFor();
+  await listener.next("alert.test");
+  await page.getByLabel("A day has cost more than").check();
+  await page.getByLabel("USD per day").fill("12.50");
+  await page.getByRole("button", { name: "Save" }).click();
+  await page.getByText("Saved. It counts from now on.").first().waitFor();
+  await page.getByRole("button", { name: "Add a webhook" }).first().click();
+  const dialog = page.getByRole("dialog");
+  await dialog.getByLabel("Name").fill(HOSTILE);
+  await dialog.getByLabel("Address").fill(HOSTILE);
+  await dialog.getByRole("button", { name: "Save" }).click();
+  await dialog.getByText("must be an http:// or https:// address").waitFor();
+  await dialog.getByLabel("Address").fill("https://hooks.example.com/x");
+  await dialog.getByRole("button", { name: "Save" }).click();
+  await page.getByRole("table", { name: "Webhooks" }).getByText(HOSTILE).waitFor();
+  await expectSound(page);
+});
+
+test("a mail server is set, tested, and keeps its password to itself", async () => {
+  await console.gateway.apply(
+    JSON.stringify({
+      smtp: {
+        host: "127.0.0.1",
+        port: mailServer.port,
+        security: "none",
+        from: "gateway@example.com",
+        private_network: true,
+      },
+    }),
+  );
+  const page = await open("/admin/settings?part=mail");
+  await page.getByRole("button", { name: "Send a test" }).click();
+  await page.getByRole("dialog").getByLabel("To", { exact: true }).fill("ops@example.com");
+  await page.getByRole("dialog").getByRole("button", { name: "Send a test" }).click();
+  await page.getByText("The mail server has taken the mail for ops@example.com.").waitFor();
+  expect(await mailServer.textTo("ops@example.com")).toContain("Mail works");
+  await page.getByRole("dialog").getByRole("button", { name: "Close" }).click();
+  await page.getByLabel("Host").fill("smtp.example.com");
+  await page.getByLabel("User").fill("gateway");
+  await page.locator("input[name=password]").fill("canary-of-the-mail-server");
+  await page.getByLabel("Security").selectOption("starttls");
+  await page.getByRole("button", { name: "Save" }).click();
+  await page.getByText("Kept, not shown.").waitFor();
+  expect(await page.content()).not.toContain("canary-of-the-mail-server");
+  await page.getByLabel("Host").fill("smtp.evil.example");
+  await page.getByRole("button", { name: "Save" }).click();
+  await page.getByText("must be given again").waitFor();
+  expect(await page.getByLabel("Host").inputValue()).toBe("smtp.evil.example");
+  await expectSound(page);
+});
+
+test("every page fits a phone, in Chinese as well", async () => {
+  const page = await open("/admin", { width: PHONE_WIDTH, language: "zh" });
+  for (const path of ["/admin", "/admin/users", "/admin/plans", "/admin/codes", "/admin/audit"]) {
+    await console.goTo(page, path);
+    expect([path, await sidewaysScroll(page)]).toEqual([path, 0]);
+  }
+  for (const part of ["general", "mail", "alerts"]) {
+    await console.goTo(page, `/admin/settings?part=${part}`);
+    await page.getByRole("tabpanel").waitFor();
+    expect([part, await sidewaysScroll(page)]).toEqual([part, 0]);
+  }
+  expect(await hostileTraces(page)).toEqual([]);
+});

@@ -1,0 +1,232 @@
+/** An administrator at work on accounts, models, groups and the whole file, in a real browser. */
+
+import { afterAll, afterEach, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { readPolicy } from "../../src/store/policy.ts";
+import { axeFindings, sidewaysScroll } from "./axe.ts";
+import { type ConsoleUnderTest, type Page, PHONE_WIDTH, startConsole } from "./browser.ts";
+import { HOSTILE_TEXTS, hostileTraces } from "./hostile.ts";
+
+// The console is built first, and a browser starts.
+setDefaultTimeout(90_000);
+
+let console: ConsoleUnderTest;
+
+beforeAll(async () => {
+  console = await startConsole();
+});
+
+afterAll(() => console.stop());
+
+afterEach(() => {
+  expect(console.complaints()).toEqual([]);
+});
+
+const open = (path: string, looks = {}) => console.openAs("ops@example.com", "admin", path, looks);
+
+async function chat(model: string): Promise<number> {
+  const response = await console.gateway.call("/v1/chat/completions", {
+    model,
+    messages: [{ role: "user", content: "hi" }],
+  });
+  await response.text();
+  return response.status;
+}
+
+async function addSimulator(page: Page, name: string, priority: string): Promise<void> {
+  await console.goTo(page, "/admin/accounts");
+  await page.getByRole("button", { name: "Add an account" }).first().click();
+  const dialog = page.getByRole("dialog");
+  await dialog.getByLabel("Name", { exact: true }).fill(name);
+  await dialog.getByLabel("Kind").selectOption("simulator");
+  await dialog.getByRole("button", { name: "Test call" }).click();
+  await dialog.getByText("The simulator is built in, and always answers.").waitFor();
+  await dialog.getByLabel("Priority").fill(priority);
+  await dialog.getByRole("button", { name: "Add an account" }).click();
+  await page.getByRole("heading", { level: 1, name }).waitFor();
+}
+
+test("accounts are added, a model is published and mapped, and one account takes over for the other", async () => {
+  const page = await open("/admin/accounts");
+  await addSimulator(page, "first", "1");
+  await addSimulator(page, "second", "2");
+
+  await console.goTo(page, "/admin/models");
+  await page.getByRole("button", { name: "New model" }).click();
+  const form = page.getByRole("dialog");
+  await form.getByLabel("Name", { exact: true }).fill("shared");
+  await form.getByRole("group", { name: "Publish in" }).getByLabel("default").check();
+  await form.getByRole("button", { name: "Create" }).click();
+  await page.getByText("shared is there.").waitFor();
+
+  await page.getByLabel("Select shared").check();
+  await page.getByRole("button", { name: "Map to accounts" }).click();
+  const mapping = page.getByRole("dialog");
+  await mapping.getByLabel("Name of shared at first").fill("fault/500");
+  await mapping.getByLabel("Name of shared at second").fill("sim-fast");
+  await mapping.getByRole("button", { name: "Save" }).click();
+  await page.getByText("The accounts are changed.").waitFor();
+
+  await console.goTo(page, "/admin/groups/default");
+  const preview = page.getByRole("complementary", { name: "What a key sees" });
+  await preview.getByText("Not seen by keys").waitFor();
+  expect(await chat("shared")).toBe(404);
+  await page.getByRole("button", { name: "Add accounts" }).click();
+  const pool = page.getByRole("dialog");
+  await pool.getByLabel("first").check();
+  await pool.getByLabel("second").check();
+  await pool.getByRole("button", { name: "Add", exact: true }).click();
+  await preview.getByText("Served by first and second").waitFor();
+  await page.getByRole("button", { name: "Save" }).click();
+  await page.getByText("The group is saved and in force.").waitFor();
+
+  expect(await chat("shared")).toBe(200);
+  expect(await chat("shared")).toBe(200);
+  await console.goTo(page, "/admin/accounts/first");
+  await page.getByRole("cell", { name: "fault/500" }).waitFor();
+  await page.getByRole("row", { name: "fault/500" }).getByText("cooling down").waitFor();
+  await page.getByRole("button", { name: "Ask again now" }).click();
+  await page.getByText("first is asked again.").waitFor();
+});
+
+test("a test call tells what is wrong with an address before anything is saved", async () => {
+  const page = await open("/admin/accounts/sim");
+  await page.getByRole("button", { name: "Test call" }).click();
+  await page.getByText("It answers and takes the credential").waitFor();
+
+  await console.goTo(page, "/admin/accounts");
+  await page.getByRole("button", { name: "Add an account" }).first().click();
+  const dialog = page.getByRole("dialog");
+  await dialog.getByLabel("Base URL").fill(console.gateway.simulator.url);
+  await dialog.getByLabel("Credential", { exact: true }).fill("sk-typed");
+  await dialog.getByRole("button", { name: "Test call" }).click();
+  await dialog.getByText("The address is in a private network").waitFor();
+  await dialog.getByRole("button", { name: "Add an account" }).click();
+  // Without a name it is refused, and everything typed is still there.
+  await dialog.getByText("must be a name of 1 to 64 characters").waitFor();
+  expect(await dialog.getByLabel("Base URL").inputValue()).toBe(console.gateway.simulator.url);
+  expect(await dialog.getByLabel("Credential", { exact: true }).inputValue()).toBe("sk-typed");
+});
+
+test("what is wrong with a group is told beside the field, and what was typed stays", async () => {
+  const page = await open("/admin/groups/default");
+  const factor = page.getByLabel("Factor for every price");
+  await factor.fill("one and a half");
+  await page.getByLabel("They wait for at most").fill("soon");
+  await page.getByRole("button", { name: "Save" }).click();
+  await page.getByText('must be a decimal number like "0.15"').first().waitFor();
+  expect(await factor.getAttribute("aria-invalid")).toBe("true");
+  expect(await factor.inputValue()).toBe("one and a half");
+  expect(await page.getByLabel("They wait for at most").getAttribute("aria-invalid")).toBe("true");
+  await page.getByRole("button", { name: "Discard" }).click();
+  expect(await factor.inputValue()).toBe("1");
+});
+
+test("somebody else's change is not overwritten", async () => {
+  const mine = await open("/admin/groups/default");
+  const theirs = await open("/admin/groups/default");
+  await theirs.getByLabel("Requests that may wait").fill("7");
+  await theirs.getByRole("button", { name: "Save" }).click();
+  await theirs.getByText("The group is saved and in force.").waitFor();
+  await mine.getByLabel("Requests that may wait").fill("8");
+  await mine.getByRole("button", { name: "Save" }).click();
+  await mine.getByText("Somebody else has changed this group since you opened it").first().waitFor();
+  const { groups } = await readPolicy(console.gateway.installation.db);
+  expect(groups.find(({ name }) => name === "default")?.queue.maxWaiting).toBe(7);
+});
+
+test("deleting a group says which keys end, and asks for its name", async () => {
+  const page = await open("/admin/groups/-/new");
+  await page.getByLabel("Name", { exact: true }).fill("passing");
+  await page.getByRole("button", { name: "New group" }).click();
+  await page.getByRole("heading", { level: 1, name: "passing" }).waitFor();
+  await page.getByRole("button", { name: "Delete the group" }).click();
+  const dialog = page.getByRole("dialog");
+  await dialog.getByText("No key belongs to it.").waitFor();
+  await dialog.getByText("No request used it in the last 24 hours.").waitFor();
+  const confirm = dialog.getByRole("button", { name: "Delete the group" });
+  expect(await confirm.getAttribute("aria-disabled")).toBe("true");
+  await dialog.getByLabel("Type passing to confirm").fill("passing");
+  await confirm.click();
+  await page.getByText("The group passing is gone.").waitFor();
+});
+
+describe("importing", () => {
+  test("shows the difference, and writes only what was shown", async () => {
+    const page = await open("/admin/config");
+    const text = page.getByLabel("gateway.yaml", { exact: true });
+    await text.fill("groups:\n  - name: imported\n    models: [fast-chat]\n    accounts: [sim]\n");
+    await page.getByRole("button", { name: "Show the difference" }).click();
+    await page.getByText("1 to create, 0 to change, 0 to remove").waitFor();
+    const names = async () =>
+      (await readPolicy(console.gateway.installation.db)).groups.map(({ name }) => name);
+    expect(await names()).not.toContain("imported");
+    await text.press("End");
+    await text.pressSequentially(" ");
+    await page.getByText("The text has changed since.").waitFor();
+    await page.getByRole("button", { name: "Show the difference" }).click();
+    await page.getByRole("button", { name: "Apply this change" }).click();
+    await page.getByText("One change is in force.").waitFor();
+    expect(await names()).toContain("imported");
+  });
+
+  test("names the line of a problem, and goes there", async () => {
+    const page = await open("/admin/config");
+    const text = page.getByLabel("gateway.yaml", { exact: true });
+    await text.fill("models:\n  - id: x\n    interfaces: [telepathy]\n");
+    await page.getByRole("button", { name: "Show the difference" }).click();
+    await page.getByRole("button", { name: "Line 3, column 18" }).click();
+    // The page's own types are not known here, so this is text.
+    const chosen = "(({ value, selectionStart }) => value.slice(selectionStart))(document.activeElement)";
+    expect(await page.evaluate(chosen)).toStartWith("telepathy]");
+  });
+});
+
+test("hostile names stay texts", async () => {
+  const [hostile] = HOSTILE_TEXTS;
+  const name = hostile.slice(0, 64).trim();
+  const model = hostile.replaceAll(/\s/g, "-");
+  const page = await open("/admin/groups/-/new");
+  await page.getByLabel("Name", { exact: true }).fill(name);
+  await page.getByRole("button", { name: "New group" }).click();
+  await page.getByRole("heading", { level: 1, name }).waitFor();
+  expect(await hostileTraces(page)).toEqual([]);
+  await addSimulator(page, name, "1");
+  expect(await hostileTraces(page)).toEqual([]);
+  await console.goTo(page, "/admin/models");
+  await page.getByRole("button", { name: "New model" }).click();
+  const dialog = page.getByRole("dialog");
+  await dialog.getByLabel("Name", { exact: true }).fill(model);
+  await dialog.getByRole("group", { name: "Publish in" }).getByLabel(name).check();
+  await dialog.getByRole("button", { name: "Create" }).click();
+  await page.getByText(`${model} is there.`).waitFor();
+  for (const path of ["/admin/models", "/admin/groups", "/admin/accounts", "/admin/config"]) {
+    await console.goTo(page, path);
+    if (path === "/admin/config") {
+      await page
+        .getByLabel("gateway.yaml", { exact: true })
+        .fill(`groups: [{ name: ${JSON.stringify(name)} }]`);
+      await page.getByRole("button", { name: "Show the difference" }).click();
+    }
+    await page.getByText(name.slice(0, 20)).first().waitFor();
+    expect(await hostileTraces(page)).toEqual([]);
+  }
+});
+
+test("every page is free of serious findings, and fits a phone", async () => {
+  const paths = [
+    "/admin/groups",
+    "/admin/groups/default",
+    "/admin/groups/-/new",
+    "/admin/accounts",
+    "/admin/accounts/sim",
+    "/admin/models",
+    "/admin/config",
+  ];
+  const page = await open("/admin/groups", { width: PHONE_WIDTH });
+  for (const path of paths) {
+    await console.goTo(page, path);
+    await page.locator("[aria-busy=true]").waitFor({ state: "detached" });
+    expect(await axeFindings(page)).toEqual([]);
+    expect(await sidewaysScroll(page)).toBe(0);
+  }
+});

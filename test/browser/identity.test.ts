@@ -1,0 +1,308 @@
+/** Coming in, proving who one is, and leaving, in a real browser. */
+
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { offerAdminClaim } from "../../src/config/admin-claim.ts";
+import { totpCode, totpStep } from "../../src/secrets/totp.ts";
+import { signInAs } from "../signed-in.ts";
+import { type SmtpServer, startSmtpServer } from "../smtp-server.ts";
+import { axeFindings, sidewaysScroll } from "./axe.ts";
+import { type ConsoleUnderTest, type Page, PHONE_WIDTH, startConsole } from "./browser.ts";
+
+setDefaultTimeout(60_000);
+
+const PASSWORD = "correct horse battery";
+const NEW_PASSWORD = "staple of a new one";
+
+let site: ConsoleUnderTest;
+let mailbox: SmtpServer;
+
+beforeAll(async () => {
+  [site, mailbox] = await Promise.all([startConsole(), startSmtpServer()]);
+});
+afterAll(async () => {
+  expect(site.complaints()).toEqual([]);
+  await site.stop();
+  await mailbox.stop();
+});
+
+const heading = (page: Page, name: string) => page.getByRole("heading", { level: 1, name }).waitFor();
+const press = (page: Page, name: string) => page.getByRole("button", { name, exact: true }).click();
+const fill = (page: Page, label: string, text: string) => page.getByLabel(label, { exact: true }).fill(text);
+
+async function signIn(page: Page, email: string, password: string): Promise<void> {
+  await site.goTo(page, "/sign-in");
+  await fill(page, "E-mail address", email);
+  await fill(page, "Password", password);
+  await press(page, "Sign in");
+}
+
+async function makeUser(email: string): Promise<void> {
+  await site.gateway.apply(`users: [{ email: ${email}, password: ${JSON.stringify(PASSWORD)} }]`);
+}
+
+/** What is behind `/console` of a link. */
+const pathIn = (text: string) => /\/console(\/\w+#\w+)/.exec(text)?.[1] ?? "";
+
+describe("the first administrator", () => {
+  test("opens the link of the first start, chooses a password, and is in", async () => {
+    const link = await offerAdminClaim(site.gateway.installation, site.gateway.url);
+    const stranger = await site.open("/");
+    await stranger.getByText("Nobody is the administrator yet").waitFor();
+    const page = await site.open(pathIn(link ?? ""));
+    await heading(page, "Become the administrator");
+    await fill(page, "E-mail address", "boss@example.com");
+    await fill(page, "Password", "short");
+    await press(page, "Create the administrator");
+    await page.getByText("must be a string of 12 to 256 characters").waitFor();
+    expect(await page.getByLabel("E-mail address").inputValue()).toBe("boss@example.com");
+    await fill(page, "Password", PASSWORD);
+    await press(page, "Create the administrator");
+    await page.getByText("Administration").first().waitFor();
+    const [cookie] = await page.context().cookies();
+    expect(cookie).toMatchObject({ name: "__Host-session", httpOnly: true, secure: true, sameSite: "Lax" });
+    expect(await page.evaluate("document.cookie")).toBe("");
+    const again = await site.open(pathIn(link ?? ""));
+    await fill(again, "E-mail address", "eve@example.com");
+    await fill(again, "Password", PASSWORD);
+    await press(again, "Create the administrator");
+    await again.getByText("There is an administrator already").waitFor();
+  });
+
+  test("is signed in under the name localhost as well", async () => {
+    const page = await site.open("/sign-in");
+    await page.goto(`${site.gateway.url.replace("127.0.0.1", "localhost")}/console/sign-in`);
+    await fill(page, "E-mail address", "boss@example.com");
+    await fill(page, "Password", PASSWORD);
+    await press(page, "Sign in");
+    await page.getByText("Administration").first().waitFor();
+  });
+});
+
+describe("signing in", () => {
+  test("comes back to the page that was wanted; a wrong password keeps the address", async () => {
+    await makeUser("ada@example.com");
+    const page = await site.open("/wallet");
+    await heading(page, "Sign in");
+    await fill(page, "E-mail address", "ada@example.com");
+    await fill(page, "Password", "wrong");
+    await press(page, "Sign in");
+    await page.getByText("The address or the password is wrong.").waitFor();
+    expect(await page.getByLabel("E-mail address").inputValue()).toBe("ada@example.com");
+    await fill(page, "Password", PASSWORD);
+    await press(page, "Sign in");
+    await heading(page, "Wallet");
+  });
+
+  test("out leads to the sign-in page, and back does not show what was there", async () => {
+    const page = await site.open("/sign-in");
+    await signIn(page, "ada@example.com", PASSWORD);
+    await heading(page, "API keys");
+    await press(page, "Account");
+    await press(page, "Sign out");
+    await heading(page, "Sign in");
+    await page.goBack();
+    await heading(page, "Sign in");
+  });
+});
+
+describe("registration", () => {
+  test("that is closed says so, and by invitation as well", async () => {
+    const page = await site.open("/register");
+    await page.getByText("Registration is closed.").waitFor();
+    expect(await page.getByLabel("E-mail address").count()).toBe(0);
+    await site.gateway.apply("registration: invite");
+    await site.goTo(page, "/register");
+    await page.getByText("Registration is by invitation.").waitFor();
+  });
+
+  test("that is open lets somebody in, who is no administrator", async () => {
+    await site.gateway.apply("registration: open");
+    const page = await site.open("/sign-in");
+    await page.getByRole("link", { name: "No account yet? Create one" }).click();
+    await heading(page, "Create an account");
+    await fill(page, "E-mail address", "new@example.com");
+    await fill(page, "Password", PASSWORD);
+    await press(page, "Create the account");
+    await heading(page, "API keys");
+    expect(await page.getByText("Administration").count()).toBe(0);
+  });
+
+  test("an invitation makes an account for its address, once", async () => {
+    const boss = await signInAs(site.gateway, "boss@example.com", "admin");
+    const made = await boss.ask("admin.links.create", {
+      body: { purpose: "invite", email: "guest@example.com" },
+    });
+    const page = await site.open(pathIn(made.url));
+    await page.getByText("The invitation is for guest@example.com.").waitFor();
+    await fill(page, "Password", PASSWORD);
+    await press(page, "Create the account");
+    await heading(page, "API keys");
+    const again = await site.open(pathIn(made.url));
+    await again.getByText("This link does not work any more").waitFor();
+  });
+});
+
+describe("the second factor", () => {
+  test("is turned on, asked for, replaced by a recovery code, and turned off", async () => {
+    await makeUser("two@example.com");
+    const page = await site.open("/sign-in");
+    await signIn(page, "two@example.com", PASSWORD);
+    await heading(page, "API keys");
+    await site.goTo(page, "/profile");
+    await press(page, "Turn on");
+    await fill(page, "Password", PASSWORD);
+    await press(page, "Continue");
+    await page.getByRole("img", { name: "QR code of the secret" }).waitFor();
+    const secret = (await page.getByRole("dialog").locator("code").first().textContent()) ?? "";
+    await page.getByLabel("Code", { exact: true }).fill(totpCode(secret, totpStep(Date.now())));
+    await page.getByRole("dialog").getByRole("button", { name: "Turn on" }).click();
+    const codes = page.getByRole("region", { name: "Recovery codes" });
+    const [first = "", second = ""] = ((await codes.locator("code").textContent()) ?? "").split("\n");
+    expect(first).toMatch(/^\w{4}-\w{4}-\w{4}$/);
+    await press(page, "I have kept them");
+    await page.getByText("On since").waitFor();
+
+    const other = await site.open("/sign-in");
+    await signIn(other, "two@example.com", PASSWORD);
+    await heading(other, "Enter your code");
+    await fill(other, "Code", "000000");
+    await press(other, "Sign in");
+    await other.getByText("The code is wrong").waitFor();
+    await fill(other, "Code", first);
+    await press(other, "Sign in");
+    await heading(other, "API keys");
+
+    await press(page, "Turn off");
+    await fill(page, "Password", PASSWORD);
+    await fill(page, "Code of the app, or a recovery code", second);
+    await page.getByRole("dialog").getByRole("button", { name: "Turn off" }).click();
+    await page.getByText("The second factor is off.").waitFor();
+    await page.getByRole("button", { name: "Turn on" }).waitFor();
+  });
+});
+
+describe("browsers that are signed in", () => {
+  test("are listed, and one that is ended is out at its next step", async () => {
+    await makeUser("sessions@example.com");
+    const [mine, theirs] = await Promise.all([site.open("/sign-in"), site.open("/sign-in")]);
+    for (const page of [mine, theirs]) {
+      await signIn(page, "sessions@example.com", PASSWORD);
+      await heading(page, "API keys");
+    }
+    await site.goTo(mine, "/profile");
+    const list = mine.getByRole("table", { name: "Browsers that are signed in" });
+    await list.getByText("Chrome on Linux").first().waitFor();
+    expect(await list.getByRole("row").count()).toBe(3);
+    await list.getByRole("button", { name: "Sign out" }).click();
+    await mine.getByRole("dialog").getByRole("button", { name: "Sign out" }).click();
+    await mine.getByText("Signed out.").waitFor();
+    await theirs.getByRole("link", { name: "Usage" }).click();
+    await heading(theirs, "Sign in");
+    await site.goTo(mine, "/profile");
+    await list.getByText("This one").waitFor();
+  });
+
+  test("all have to come in anew after a change of the password, but the one that changed it", async () => {
+    await makeUser("change@example.com");
+    const [mine, theirs] = await Promise.all([site.open("/sign-in"), site.open("/sign-in")]);
+    for (const page of [mine, theirs]) {
+      await signIn(page, "change@example.com", PASSWORD);
+      await heading(page, "API keys");
+    }
+    await site.goTo(mine, "/profile");
+    await fill(mine, "Current password", PASSWORD);
+    await fill(mine, "New password", NEW_PASSWORD);
+    await press(mine, "Change the password");
+    await mine.getByText("Your password was changed.").waitFor();
+    await site.goTo(mine, "/profile");
+    await heading(mine, "Profile and security");
+    await site.goTo(theirs, "/profile");
+    await heading(theirs, "Sign in");
+    await signIn(theirs, "change@example.com", NEW_PASSWORD);
+    await heading(theirs, "API keys");
+  });
+});
+
+describe("a personal access token", () => {
+  test("is made, shown once, used, and revoked", async () => {
+    const page = await site.openAs("robot@example.com", "user", "/profile");
+    await press(page, "New token");
+    await fill(page, "Name", "ci <b>job</b>");
+    await page.getByLabel("Access").selectOption("full");
+    await press(page, "Make the token");
+    const secret = (await page.getByRole("region", { name: "Token" }).locator("code").textContent()) ?? "";
+    expect(secret).toMatch(/^gwp_/);
+    await press(page, "I have kept it");
+    await page.getByText("ci <b>job</b>").waitFor();
+    expect(await page.content()).not.toContain(secret);
+    const ask = () =>
+      fetch(`${site.gateway.url}/api/session`, { headers: { authorization: `Bearer ${secret}` } });
+    expect((await ask()).status).toBe(200);
+    await press(page, "Revoke");
+    await page.getByRole("dialog").getByRole("button", { name: "Revoke" }).click();
+    await page.getByText("The token is revoked.").waitFor();
+    expect((await ask()).status).toBe(401);
+  });
+});
+
+describe("with a mail server", () => {
+  beforeAll(async () => {
+    await site.gateway.apply(`
+registration: open
+smtp: { host: 127.0.0.1, port: ${mailbox.port}, security: none, from: gateway@example.com, private_network: true }`);
+  });
+
+  test("a forgotten password is replaced by a link in the mail", async () => {
+    await makeUser("lost@example.com");
+    const page = await site.open("/sign-in");
+    await page.getByRole("link", { name: "Forgot your password?" }).click();
+    await fill(page, "E-mail address", "lost@example.com");
+    await press(page, "Send the link");
+    await heading(page, "Look into your mail");
+    await site.goTo(page, pathIn(await mailbox.textTo("lost@example.com")));
+    await page.getByText("For lost@example.com.").waitFor();
+    await fill(page, "Password", NEW_PASSWORD);
+    await press(page, "Save the password");
+    await heading(page, "Your password was changed");
+    await page.getByRole("link", { name: "Sign in" }).click();
+    await fill(page, "E-mail address", "lost@example.com");
+    await fill(page, "Password", NEW_PASSWORD);
+    await press(page, "Sign in");
+    await heading(page, "API keys");
+  });
+
+  test("whoever registers is told to verify the address, and does it by the link", async () => {
+    const page = await site.open("/register");
+    await fill(page, "E-mail address", "fresh@example.com");
+    await fill(page, "Password", PASSWORD);
+    await press(page, "Create the account");
+    await heading(page, "Look into your mail");
+    await site.goTo(page, pathIn(await mailbox.textTo("fresh@example.com")));
+    await press(page, "Verify the address");
+    await heading(page, "Your address is verified");
+    await signIn(page, "fresh@example.com", PASSWORD);
+    await heading(page, "API keys");
+  });
+
+  test("whoever came in without a verified address is told to verify it", async () => {
+    const stranger = await site.open("/register");
+    await fill(stranger, "E-mail address", "early@example.com");
+    await fill(stranger, "Password", PASSWORD);
+    await press(stranger, "Create the account");
+    await heading(stranger, "Look into your mail");
+    const page = await site.openAs("early@example.com", "user", "/profile");
+    await page.getByText("Verify your address").waitFor();
+    await site.goTo(page, pathIn(await mailbox.textTo("early@example.com")));
+    await press(page, "Verify the address");
+    await heading(page, "Your address is verified");
+    await site.goTo(page, "/profile");
+    await page.getByText("Browsers that are signed in").waitFor();
+    expect(await page.getByText("Verify your address").count()).toBe(0);
+  });
+});
+
+test("the form of a link can be used by everybody, on a phone as well", async () => {
+  const page = await site.open("/claim#x", { width: PHONE_WIDTH, scheme: "dark" });
+  expect(await axeFindings(page)).toEqual([]);
+  expect(await sidewaysScroll(page)).toBe(0);
+});

@@ -1,0 +1,33 @@
+/** What holds for every page of the console, whatever it is about. */
+
+import { afterAll, beforeAll, expect, test } from "bun:test";
+import { axeFindings, sidewaysScroll } from "./axe.ts";
+import { builtConsole } from "./browser.ts";
+import { everyPage, startWorld, type World } from "./world.ts";
+
+let world: World;
+beforeAll(async () => {
+  world = await startWorld();
+});
+afterAll(() => world.stop());
+
+/** All that differs from the first look at once: what fails in it fails in one of its parts. */
+const OTHER_LOOKS = { scheme: "dark", width: 360, language: "zh" } as const;
+
+for (const entry of await everyPage()) {
+  test(`${entry.path} is accessible, whether light, wide and English or dark, narrow and Chinese`, async () => {
+    const [page, other] = await Promise.all([world.visit(entry), world.visit(entry, OTHER_LOOKS)]);
+    expect(await page.title()).toContain("Model Gateway");
+    expect(await other.locator("main").textContent()).toMatch(/\p{Script=Han}/u);
+    expect(await Promise.all([axeFindings(page), axeFindings(other)])).toEqual([[], []]);
+    expect(await sidewaysScroll(other)).toBe(0);
+    expect(world.complaints()).toEqual([]);
+  });
+}
+
+test("the first load is small", async () => {
+  const { firstLoad, pages } = await builtConsole();
+  const largest = Math.max(...pages.map(({ bytes }) => bytes));
+  const bytes = firstLoad.reduce((sum, file) => sum + file.bytes, largest);
+  expect(bytes).toBeLessThan(250_000);
+});

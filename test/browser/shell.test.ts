@@ -1,0 +1,98 @@
+/** What is around every page: navigation, keyboard, appearance, language, and who may go where. */
+
+import { afterAll, afterEach, beforeAll, expect, test } from "bun:test";
+import { type ConsoleUnderTest, PHONE_WIDTH, startConsole } from "./browser.ts";
+
+let console: ConsoleUnderTest;
+beforeAll(async () => {
+  console = await startConsole();
+});
+afterAll(() => console.stop());
+afterEach(() => expect(console.complaints()).toEqual([]));
+
+const PERSON = "dev@example.com";
+
+test("by keyboard alone one goes places, sees all shortcuts, and skips the navigation", async () => {
+  const page = await console.openAs(PERSON, "user", "/usage");
+  await page.keyboard.press("g");
+  await page.keyboard.press("k");
+  await page.waitForURL(/\/console\/keys$/);
+  await page.keyboard.press("?");
+  await page.getByRole("dialog", { name: "Keyboard shortcuts" }).waitFor();
+  await page.keyboard.press("Escape");
+  await page.getByRole("dialog").waitFor({ state: "detached" });
+  await page.goto(`${console.gateway.url}/console/wallet`);
+  await page.locator("h1").waitFor();
+  await page.keyboard.press("Tab");
+  expect(await page.locator(":focus").textContent()).toBe("Skip to the content");
+  await page.keyboard.press("Enter");
+  expect(await page.locator("main").evaluate(hasFocus)).toBe(true);
+});
+
+test("a page that is opened names the window and takes the focus to its heading", async () => {
+  const page = await console.openAs(PERSON, "user", "/usage");
+  await page.getByRole("link", { name: "Wallet" }).click();
+  await page.getByRole("heading", { name: "Wallet", level: 1 }).waitFor();
+  expect(await page.title()).toBe("Wallet · Model Gateway");
+  expect(await page.locator("h1").evaluate(hasFocus)).toBe(true);
+});
+
+test("the theme and the language that were chosen are kept", async () => {
+  const page = await console.openAs(PERSON, "user", "/usage");
+  await page.getByRole("button", { name: "Appearance" }).click();
+  await page.getByRole("button", { name: "Dark" }).click();
+  await page.getByRole("button", { name: "Appearance" }).click();
+  await page.getByRole("button", { name: "简体中文" }).click();
+  await page.getByRole("heading", { name: "用量", level: 1 }).waitFor();
+  await page.reload();
+  await page.getByRole("heading", { name: "用量", level: 1 }).waitFor();
+  expect(await page.locator("html").getAttribute("data-theme")).toBe("dark");
+  expect(await page.locator("html").getAttribute("lang")).toBe("zh");
+});
+
+test("on a phone the navigation is in a drawer, which closes when one goes somewhere", async () => {
+  const page = await console.openAs(PERSON, "user", "/usage", { width: PHONE_WIDTH });
+  expect(await page.getByRole("link", { name: "Models" }).isVisible()).toBe(false);
+  await page.getByRole("button", { name: "Open the navigation" }).click();
+  await page.getByRole("dialog", { name: "Main" }).getByRole("link", { name: "Models" }).click();
+  await page.getByRole("heading", { name: "Models", level: 1 }).waitFor();
+  expect(await page.getByRole("dialog").count()).toBe(0);
+});
+
+test("who is not signed in is asked to, and then comes back to where they wanted to go", async () => {
+  const page = await console.open("/usage?range=month");
+  await page.waitForURL(/\/sign-in\?next=/);
+  expect(new URL(page.url()).searchParams.get("next")).toBe("/usage?range=month");
+});
+
+test("pages of administrators are not there for others, and unknown addresses say so", async () => {
+  const page = await console.openAs(PERSON, "user", "/admin/users");
+  await page.getByRole("heading", { name: "This page is for administrators" }).waitFor();
+  expect(await page.getByRole("link", { name: "Users" }).count()).toBe(0);
+  await console.goTo(page, "/nowhere");
+  await page.getByRole("heading", { name: "There is nothing here" }).waitFor();
+});
+
+test("a gateway that is away is said to be, and what was open comes back when it is there again", async () => {
+  const page = await console.openAs(PERSON, "user", "/keys");
+  await page.route("**/api/**", (route) => route.abort());
+  await page.getByRole("link", { name: "Usage" }).click();
+  await page.getByText("The gateway could not be reached").first().waitFor();
+  await page.unroute("**/api/**");
+  await page.getByRole("button", { name: "Try again" }).first().click();
+  await page.getByText("Nothing was used yet").waitFor();
+});
+
+test("signing out leads to the sign-in page, and nothing stays behind", async () => {
+  const page = await console.openAs(PERSON, "user", "/usage");
+  await page.getByRole("button", { name: "Account" }).click();
+  await page.getByRole("button", { name: "Sign out" }).click();
+  await page.waitForURL(/\/sign-in/);
+  await page.goto(`${console.gateway.url}/console/usage`);
+  await page.waitForURL(/\/sign-in/);
+});
+
+/** Runs in the page. */
+function hasFocus(element: { matches(selector: string): boolean }): boolean {
+  return element.matches(":focus");
+}
