@@ -1,0 +1,59 @@
+import { describe, expect, test } from "bun:test";
+import { picturesOf, textOf, vectorsOf } from "./answer-text.ts";
+
+describe("what a model says", () => {
+  test.each<[string, unknown, string]>([
+    ["a chat completion", { object: "chat.completion", choices: [{ message: { content: "Hi" } }] }, "Hi"],
+    ["a chunk of one", { object: "chat.completion.chunk", choices: [{ delta: { content: "H" } }] }, "H"],
+    ["a chunk without choices", { object: "chat.completion.chunk", choices: [] }, ""],
+    ["a call of a tool", { object: "chat.completion", choices: [{ message: { content: null } }] }, ""],
+    ["an event", { type: "response.output_text.delta", delta: "i" }, "i"],
+    [
+      "a response",
+      {
+        object: "response",
+        output: [
+          { type: "reasoning", summary: [] },
+          {
+            type: "message",
+            content: [
+              { type: "output_text", text: "Hi" },
+              { type: "output_text", text: "!" },
+            ],
+          },
+        ],
+      },
+      "Hi!",
+    ],
+    ["something else", { object: "list", data: [] }, ""],
+    ["nothing", null, ""],
+  ])("in %s", (_, value, text) => {
+    expect(textOf(value)).toBe(text);
+  });
+});
+
+describe("pictures", () => {
+  test("are told apart by how they begin", () => {
+    const data = [{ b64_json: "iVBORw0" }, { b64_json: "/9j/4A" }, { b64_json: "UklGRiQ" }];
+    expect(picturesOf({ data })).toEqual([
+      "data:image/png;base64,iVBORw0",
+      "data:image/jpeg;base64,/9j/4A",
+      "data:image/webp;base64,UklGRiQ",
+    ]);
+  });
+
+  test("that are elsewhere are not loaded from there", () => {
+    expect(picturesOf({ data: [{ url: "https://pictures.example.com/1.png" }] })).toEqual([]);
+  });
+});
+
+describe("vectors", () => {
+  test("come as numbers, or packed in Base64", () => {
+    const packed = Buffer.from(new Float32Array([0.5, -2]).buffer).toString("base64");
+    expect(vectorsOf({ data: [{ embedding: [0.5, -2] }, { embedding: packed }] })).toEqual([
+      [0.5, -2],
+      [0.5, -2],
+    ]);
+    expect(vectorsOf({ data: [{ id: "a model" }] })).toEqual([]);
+  });
+});

@@ -1,0 +1,20 @@
+import "./no-eval.ts";
+import { createRoot } from "react-dom/client";
+import "../style/tokens.css";
+import "../style/base.css";
+import "../style/layout.css";
+import "../style/controls.css";
+import "../style/data.css";
+import "./explorer.css";
+import { loadCatalogue, preferredLanguage } from "../text/catalogue.ts";
+import { SpeechProvider } from "../text/text.tsx";
+import { Explorer } from "./explorer.tsx";
+
+const language = preferredLanguage();
+const root = document.getElementById("root");
+if (root === null) throw new Error("The page has no place for the explorer.");
+createRoot(root).render(
+  <SpeechProvider language={language} texts={await loadCatalogue(language)}>
+    <Explorer />
+  </SpeechProvider>,
+);

@@ -1,0 +1,224 @@
+/** Running, and what came of it: as text, event by event, as pictures or vectors, with its times and its bill. */
+
+import { type ReactNode, useState } from "react";
+import { ERROR_GUIDE } from "../../src/description/error-guide.ts";
+import { isErrorCode } from "../../src/errors.ts";
+import { useFormat, useText } from "../text/text.tsx";
+import { Button } from "../ui/button.tsx";
+import { Notice } from "../ui/notice.tsx";
+import { Section } from "../ui/page.tsx";
+import { type Tab, Tabs } from "../ui/tabs.tsx";
+import { Badge, CodeBlock, Copy, Money } from "../ui/values.tsx";
+import { vectorsOf } from "./answer-text.ts";
+import type { Listed } from "./described.ts";
+import { Marked } from "./marked.tsx";
+import type { Report } from "./report.ts";
+import { parsed, type Run, type RunEvent, type RunProblem } from "./run.ts";
+import { Vector } from "./vector.tsx";
+
+interface ResultProps {
+  operation: Listed;
+  run: Run | null;
+  report: Report | null;
+  isOpen: boolean;
+  onRun(): void;
+  onStop(): void;
+  onDisconnect(): void;
+  onGoOn(responseId: string): void;
+}
+
+export function Result(props: ResultProps) {
+  const { operation, run, report, isOpen } = props;
+  const t = useText("explorer");
+  const isRunning = run?.state === "running";
+  const goOnFrom = isOpen && run?.state === "done" ? run.responseId : null;
+  return (
+    <Section title={t.result}>
+      <div className="row">
+        <Button tone="primary" icon="play" isBusy={isRunning} onClick={props.onRun}>
+          {operation.isSocket ? t.connect : t.run}
+        </Button>
+        {isRunning && <Button onClick={props.onStop}>{t.stop}</Button>}
+        {isOpen && !isRunning && <Button onClick={props.onDisconnect}>{t.disconnect}</Button>}
+        {goOnFrom !== null && <Button onClick={() => props.onGoOn(goOnFrom)}>{t.goOn}</Button>}
+        <kbd className="soft small">{t.runHint}</kbd>
+      </div>
+      {run === null ? (
+        <p className="soft">{t.notRun}</p>
+      ) : (
+        <>
+          <Facts run={run} report={report} />
+          {run.problem !== null && <Problem problem={run.problem} />}
+          <Views run={run} />
+        </>
+      )}
+    </Section>
+  );
+}
+
+function Facts({ run, report }: { run: Run; report: Report | null }) {
+  const t = useText("explorer");
+  const format = useFormat();
+  const ms = (value: number) => `${format.number(Math.round(value))} ms`;
+  const facts: [string, ReactNode][] = [
+    [
+      t.status,
+      <Badge key="state" tone={TONES[run.state]}>
+        {run.status ?? t.state[run.state]}
+      </Badge>,
+    ],
+  ];
+  if (report !== null) facts.push([t.waited, ms(report.waitedMs)]);
+  if (run.firstMs !== null && run.events.length > 0) facts.push([t.first, ms(run.firstMs)]);
+  if (run.totalMs !== null) facts.push([t.total, ms(run.totalMs)]);
+  if (report !== null) {
+    const { inputTokens, outputTokens, cost } = report;
+    facts.push([t.tokens, t.tokensOf(format.number(inputTokens), format.number(outputTokens))]);
+    facts.push([t.cost, <Money key="cost" value={cost} />]);
+  }
+  return (
+    <dl className="run-facts" aria-live="polite">
+      {facts.map(([label, value]) => (
+        <div key={label}>
+          <dt>{label}</dt>
+          <dd>{value}</dd>
+        </div>
+      ))}
+      {run.requestId !== null && (
+        <div>
+          <dt>{t.requestId}</dt>
+          <dd>
+            <Copy text={run.requestId} /> <a href={`/console/requests/${run.requestId}`}>{t.inspect}</a>
+          </dd>
+        </div>
+      )}
+    </dl>
+  );
+}
+
+const TONES = { running: "accent", done: "good", failed: "bad", stopped: "soft" } as const;
+
+/** In the gateway's words, and what its guide says to do. */
+function Problem({ problem }: { problem: RunProblem }) {
+  const t = useText("explorer");
+  const guide = isErrorCode(problem.code) ? ERROR_GUIDE[problem.code] : null;
+  const message = problem.message === "" ? t.ownProblem(problem.code) : problem.message;
+  return (
+    <Notice tone="bad" title={problem.code === "" ? t.unknownProblem : problem.code} isUrgent>
+      <p>{message}</p>
+      {guide !== null && (
+        <dl className="problem-guide small">
+          <dt>{t.why}</dt>
+          <dd>
+            <Marked text={guide.why} />
+          </dd>
+          <dt>{t.todo}</dt>
+          <dd>
+            <Marked text={guide.todo} />
+          </dd>
+          <dt>{t.again}</dt>
+          <dd>{t.retries[guide.retry]}</dd>
+        </dl>
+      )}
+    </Notice>
+  );
+}
+
+function Views({ run }: { run: Run }) {
+  const t = useText("explorer");
+  const { pictures } = run;
+  const vectors = vectorsOf(run.answer);
+  const tabs: Tab[] = [];
+  if (pictures.length > 0) {
+    tabs.push({ key: "pictures", label: t.resultViews.pictures, content: <Pictures addresses={pictures} /> });
+  }
+  if (vectors.length > 0) {
+    tabs.push({
+      key: "vectors",
+      label: t.resultViews.vectors,
+      content: vectors.map((vector, i) => (
+        // biome-ignore lint/suspicious/noArrayIndexKey: a vector is its place.
+        <Vector key={i} values={vector} />
+      )),
+    });
+  }
+  if (run.text !== "" || run.events.length > 0) {
+    tabs.push({
+      key: "text",
+      label: t.resultViews.text,
+      content: (
+        <p className="run-text" aria-live="polite">
+          {run.text === "" ? <span className="soft">{t.nothingSaid}</span> : run.text}
+        </p>
+      ),
+    });
+  }
+  if (run.events.length > 0) {
+    tabs.push({
+      key: "events",
+      label: t.eventsCount(run.events.length),
+      content: <Events events={run.events} />,
+    });
+  }
+  if (run.answer !== null) {
+    const code = shortened(JSON.stringify(run.answer, null, 2));
+    tabs.push({
+      key: "json",
+      label: t.resultViews.json,
+      content: <CodeBlock label={t.resultViews.json} code={code} />,
+    });
+  }
+  if (tabs.length === 0) return null;
+  return <Tabs key={tabs[0]?.key} label={t.result} tabs={tabs} />;
+}
+
+/** A picture in Base64 is megabytes of one line, and nobody reads it. */
+function shortened(text: string): string {
+  return text.replaceAll(/"([A-Za-z0-9+/=]{400})[A-Za-z0-9+/=]+"/g, '"$1…"');
+}
+
+function Events({ events }: { events: readonly RunEvent[] }) {
+  return (
+    <ol className="run-events">
+      {events.map((event, i) => (
+        // biome-ignore lint/suspicious/noArrayIndexKey: an event is its place in the stream.
+        <EventLine key={i} event={event} />
+      ))}
+    </ol>
+  );
+}
+
+/** What it says is written out when somebody opens it: a stream may have thousands. */
+function EventLine({ event }: { event: RunEvent }) {
+  const t = useText("explorer");
+  const [isOpen, setOpen] = useState(false);
+  const name = event.name === "" ? "data" : event.name;
+  return (
+    <li>
+      <details onToggle={({ currentTarget }) => setOpen(currentTarget.open)}>
+        <summary>
+          <code className="breakable">{name}</code>
+          <span className="soft small nowrap">{t.eventAt(`${Math.round(event.ms)} ms`)}</span>
+        </summary>
+        {isOpen && <CodeBlock label={name} code={shortened(pretty(event.data))} wrap />}
+      </details>
+    </li>
+  );
+}
+
+function pretty(data: string): string {
+  const value = parsed(data);
+  return value === null ? data : JSON.stringify(value, null, 2);
+}
+
+function Pictures({ addresses }: { addresses: readonly string[] }) {
+  const t = useText("explorer");
+  return (
+    <div className="row run-pictures">
+      {addresses.map((address, i) => (
+        // biome-ignore lint/suspicious/noArrayIndexKey: a picture is its place.
+        <img key={i} src={address} alt={t.pictureAlt(i + 1)} />
+      ))}
+    </div>
+  );
+}

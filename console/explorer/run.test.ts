@@ -1,0 +1,137 @@
+import { afterAll, describe, expect, test } from "bun:test";
+import { once } from "node:events";
+import { createServer } from "node:net";
+import { NOT_RUN, problemOf, type Run, runRequest, wholeAnswer, withEvent } from "./run.ts";
+
+const chunk = (content: string) =>
+  JSON.stringify({ object: "chat.completion.chunk", choices: [{ delta: { content } }] });
+
+/** A server that answers as the path says. */
+const server = Bun.serve({
+  port: 0,
+  fetch(request) {
+    const { pathname } = new URL(request.url);
+    const headers = { "x-request-id": "req_1", "content-type": "text/event-stream" };
+    switch (pathname) {
+      case "/stream":
+        return new Response(`data: ${chunk("Hel")}\n\ndata: ${chunk("lo")}\n\ndata: [DONE]\n\n`, { headers });
+      case "/key":
+        return Response.json({ key: request.headers.get("authorization") });
+      default:
+        return new Response("<h1>Bad gateway</h1>", { status: 502 });
+    }
+  },
+});
+afterAll(() => server.stop(true));
+
+interface Ran {
+  key?: string;
+  signal?: AbortSignal;
+  onStep?(run: Run): void;
+}
+
+async function ran(path: string, options: Ran = {}): Promise<Run[]> {
+  const { key = "k", signal = new AbortController().signal, onStep } = options;
+  const told: Run[] = [];
+  const request = { method: "GET", path: new URL(path, server.url).href, body: null, isJson: false };
+  await runRequest(request, key, signal, (run) => {
+    told.push(run);
+    onStep?.(run);
+  });
+  return told;
+}
+
+describe("a run", () => {
+  test("is told event by event, and put together as text", async () => {
+    const told = await ran("/stream");
+    expect(told.map(({ text }) => text)).toEqual(["", "Hel", "Hello", "Hello", "Hello"]);
+    expect(told.at(-1)).toMatchObject({ state: "done", status: 200, requestId: "req_1", problem: null });
+    expect(told.at(-1)?.events.length).toBe(3);
+    expect(told.slice(0, -1).every(({ state }) => state === "running")).toBe(true);
+  });
+
+  test("that is cut keeps what came, and says so", async () => {
+    const seen = Promise.withResolvers<void>();
+    const cutting = createServer((socket) => {
+      socket.write("HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: 9999\r\n\r\n");
+      socket.write(`data: ${chunk("Hel")}\n\n`);
+      void seen.promise.then(() => socket.destroy());
+    });
+    cutting.listen(0, "127.0.0.1");
+    await once(cutting, "listening");
+    const address = cutting.address();
+    const port = typeof address === "object" ? address?.port : null;
+    const onStep = ({ text }: Run) => text === "Hel" && seen.resolve();
+    const last = (await ran(`http://127.0.0.1:${port}/`, { onStep })).at(-1);
+    cutting.close();
+    expect(last).toMatchObject({ state: "failed", text: "Hel", problem: { code: "connection_closed" } });
+  });
+
+  test("that reaches nobody says so", async () => {
+    const last = (await ran("http://127.0.0.1:1/")).at(-1);
+    expect(last).toMatchObject({ state: "failed", status: null, problem: { code: "unreachable" } });
+  });
+
+  test("that somebody stops has no problem", async () => {
+    const last = (await ran("/stream", { signal: AbortSignal.abort() })).at(-1);
+    expect(last).toMatchObject({ state: "stopped", problem: null });
+  });
+
+  test("of an answer that is no JSON shows it", async () => {
+    const last = (await ran("/page")).at(-1);
+    expect(last).toMatchObject({
+      state: "failed",
+      status: 502,
+      answer: "<h1>Bad gateway</h1>",
+      problem: { code: "", message: "<h1>Bad gateway</h1>" },
+    });
+  });
+
+  test("sends the key where there is one", async () => {
+    expect((await ran("/key")).at(-1)?.answer).toEqual({ key: "Bearer k" });
+    expect((await ran("/key", { key: "" })).at(-1)?.answer).toEqual({ key: null });
+  });
+});
+
+describe("the first token", () => {
+  const said = (run: Run, ms: number, data: string) => ({
+    ...run,
+    ...withEvent(run, { ms, name: "", data }),
+  });
+
+  test("is the first event that says something", () => {
+    const begun = said(NOT_RUN, 5, chunk(""));
+    expect(begun.firstMs).toBeNull();
+    const first = said(begun, 9, chunk("a"));
+    expect(said(first, 20, chunk("b")).firstMs).toBe(9);
+  });
+
+  test("may be a sketch of a picture", () => {
+    const sketch = JSON.stringify({ type: "image_generation.partial_image", b64_json: "/9j/4A" });
+    const run = said(NOT_RUN, 7, sketch);
+    expect(run).toMatchObject({ firstMs: 7, pictures: ["data:image/jpeg;base64,/9j/4A"] });
+  });
+});
+
+describe("a problem is found", () => {
+  const error = { code: "model_not_found", message: "No.", param: "model" };
+
+  test.each([
+    ["in the body of an error", { error }],
+    ["in an error frame", { type: "error", status: 404, error }],
+    ["in a response that failed", { type: "response.failed", response: { status: "failed", error } }],
+  ])("%s", (_, value) => {
+    expect(problemOf(value)).toEqual(error);
+  });
+
+  test("but not where there is none", () => {
+    for (const value of [{ error: null }, { response: { error: null } }, [], null, "error"]) {
+      expect(problemOf(value)).toBeNull();
+    }
+  });
+
+  test("in an answer that says neither what nor why", () => {
+    expect(wholeAnswer(false, "{}").problem).toEqual({ code: "", message: "{}", param: null });
+    expect(wholeAnswer(true, "{}").problem).toBeNull();
+  });
+});

@@ -1,0 +1,150 @@
+/** One request from the page to the gateway, told step by step. The key is an argument and is kept nowhere. */
+
+import { createParser } from "eventsource-parser";
+import { picturesOf, textOf } from "./answer-text.ts";
+
+export interface RunEvent {
+  /** Since the request was sent. */
+  readonly ms: number;
+  readonly name: string;
+  readonly data: string;
+}
+
+export interface RunProblem {
+  readonly code: string;
+  /** Empty where the page itself found it: the page has the words. */
+  readonly message: string;
+  readonly param: string | null;
+}
+
+export interface Run {
+  readonly state: "running" | "done" | "failed" | "stopped";
+  readonly status: number | null;
+  readonly requestId: string | null;
+  /** Of a turn over a WebSocket: the next one may go on from it. */
+  readonly responseId: string | null;
+  readonly firstMs: number | null;
+  readonly totalMs: number | null;
+  readonly events: readonly RunEvent[];
+  /** What the model said, put together. */
+  readonly text: string;
+  /** As addresses that an image can show. */
+  readonly pictures: readonly string[];
+  /** The whole answer, where it came in one piece. */
+  readonly answer: unknown;
+  readonly problem: RunProblem | null;
+}
+
+export const NOT_RUN: Run = {
+  state: "running",
+  status: null,
+  requestId: null,
+  responseId: null,
+  firstMs: null,
+  totalMs: null,
+  events: [],
+  text: "",
+  pictures: [],
+  answer: null,
+  problem: null,
+};
+
+export function ownProblem(code: "missing_api_key" | "unreachable" | "connection_closed"): RunProblem {
+  return { code, message: "", param: null };
+}
+
+export interface RunRequest {
+  method: string;
+  path: string;
+  body: BodyInit | null;
+  isJson: boolean;
+}
+
+/** Calls `tell` with every step; the last one has another state than `running`. */
+export async function runRequest(
+  request: RunRequest,
+  key: string,
+  signal: AbortSignal,
+  tell: (run: Run) => void,
+): Promise<void> {
+  const startedMs = performance.now();
+  const since = () => performance.now() - startedMs;
+  let run = NOT_RUN;
+  const next = (change: Partial<Run>) => {
+    run = { ...run, ...change };
+    tell(run);
+  };
+  try {
+    const response = await fetch(request.path, {
+      method: request.method,
+      headers: {
+        ...(key === "" ? {} : { authorization: `Bearer ${key}` }),
+        ...(request.isJson ? { "content-type": "application/json" } : {}),
+      },
+      body: request.body,
+      signal,
+    });
+    next({ status: response.status, requestId: response.headers.get("x-request-id") });
+    if (response.headers.get("content-type")?.startsWith("text/event-stream") && response.body !== null) {
+      const parser = createParser({
+        onEvent: ({ event, data }) => next(withEvent(run, { ms: since(), name: event ?? "", data })),
+      });
+      const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+      for (let read = await reader.read(); !read.done; read = await reader.read()) parser.feed(read.value);
+    } else {
+      next({ ...wholeAnswer(response.ok, await response.text()), firstMs: since() });
+    }
+    next({ state: run.problem === null ? "done" : "failed", totalMs: since() });
+  } catch {
+    const problem = ownProblem(run.status === null ? "unreachable" : "connection_closed");
+    const end: Partial<Run> = signal.aborted ? { state: "stopped" } : { state: "failed", problem };
+    next({ ...end, totalMs: since() });
+  }
+}
+
+/** What a run is after an answer in one piece. */
+export function wholeAnswer(isOk: boolean, text: string): Partial<Run> {
+  const answer = parsed(text) ?? text;
+  const problem = problemOf(answer) ?? (isOk ? null : { code: "", message: text.slice(0, 500), param: null });
+  return { answer, text: textOf(answer), pictures: picturesOf(answer), problem };
+}
+
+/** What a run is after one more event. */
+export function withEvent(run: Run, event: RunEvent): Partial<Run> {
+  const value = parsed(event.data);
+  const said = textOf(value);
+  const pictures = picturesOf(value);
+  const isFirst = run.firstMs === null && (said !== "" || pictures.length > 0);
+  return {
+    events: [...run.events, event],
+    text: run.text + said,
+    pictures: [...run.pictures, ...pictures],
+    firstMs: isFirst ? event.ms : run.firstMs,
+    problem: run.problem ?? problemOf(value),
+  };
+}
+
+/** Null for what is no JSON. */
+export function parsed(data: string): unknown {
+  try {
+    return JSON.parse(data);
+  } catch {
+    return null;
+  }
+}
+
+/** In the body of an error, in a chunk, in a frame, or in a response that failed. */
+export function problemOf(value: unknown): RunProblem | null {
+  if (!isObject(value)) return null;
+  const error = isObject(value.error) ? value.error : isObject(value.response) ? value.response.error : null;
+  if (!isObject(error)) return null;
+  return {
+    code: typeof error.code === "string" ? error.code : "",
+    message: typeof error.message === "string" ? error.message : "",
+    param: typeof error.param === "string" ? error.param : null,
+  };
+}
+
+export function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}

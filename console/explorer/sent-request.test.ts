@@ -1,0 +1,82 @@
+import { describe, expect, test } from "bun:test";
+import { type Listed, operationOf } from "./described.ts";
+import { NO_FILES } from "./picture-files.tsx";
+import { pathOf, requestOf, snippetRequestOf } from "./sent-request.ts";
+
+function operation(id: string): Listed {
+  const found = operationOf(id);
+  if (found === null) throw new Error(`There is no operation ${id}.`);
+  return found;
+}
+
+const file = (name: string) => new File(["x"], name, { type: "image/png" });
+const edit = (files: { images: File[]; mask: File | null }) => ({
+  operation: operation("editImages"),
+  body: JSON.stringify({ model: "m", prompt: "Night", n: 2, images: [{ image_url: "data:," }], mask: {} }),
+  parameters: {},
+  files,
+});
+
+describe("the path", () => {
+  test("has its parameters filled in, whatever is typed", () => {
+    const path = (model: string) => pathOf({ operation: operation("getModel"), parameters: { model } });
+    expect(path(" fast-chat ")).toBe("/v1/models/fast-chat");
+    expect(path("a/b?c#d")).toBe("/v1/models/a%2Fb%3Fc%23d");
+  });
+
+  test("has the query that was filled in, and no other", () => {
+    const usage = operation("getUsage");
+    const [first] = usage.parameters.filter((one) => one.in === "query");
+    const name = first?.name ?? "";
+    expect(pathOf({ operation: usage, parameters: { [name]: "a b" } })).toBe(`/v1/usage?${name}=a+b`);
+    expect(pathOf({ operation: usage, parameters: { [name]: " " } })).toBe("/v1/usage");
+  });
+});
+
+describe("what is sent", () => {
+  test("is the text as it was typed, even if it is no JSON", () => {
+    const typed = { operation: operation("createResponse"), body: "{", parameters: {}, files: NO_FILES };
+    expect(requestOf(typed)).toEqual({ method: "POST", path: "/v1/responses", body: "{", isJson: true });
+  });
+
+  test("is nothing where the operation takes nothing", () => {
+    const typed = { operation: operation("listModels"), body: "", parameters: {}, files: NO_FILES };
+    expect(requestOf(typed)).toEqual({ method: "GET", path: "/v1/models", body: null, isJson: false });
+  });
+
+  test("is a form once there are files, which take the place of the pictures in the body", () => {
+    const { body, isJson } = requestOf(edit({ images: [file("a.png"), file("b.png")], mask: file("m.png") }));
+    if (!(body instanceof FormData)) throw new Error("That is no form.");
+    expect(isJson).toBe(false);
+    expect([...body.keys()]).toEqual(["model", "prompt", "n", "image[]", "image[]", "mask"]);
+    expect(body.get("n")).toBe("2");
+    expect(requestOf(edit({ images: [], mask: file("m.png") })).isJson).toBe(true);
+  });
+
+  test("calls a single picture by the name that every upstream knows", () => {
+    const { body } = requestOf(edit({ images: [file("a.png")], mask: null }));
+    expect(body instanceof FormData && [...body.keys()]).toEqual(["model", "prompt", "n", "image"]);
+  });
+});
+
+describe("the snippet of a request", () => {
+  test("names the files, and holds none of the pictures", () => {
+    const request = snippetRequestOf(edit({ images: [file("a.png")], mask: file("m.png") }), "https://gw");
+    expect(request).toEqual({
+      baseUrl: "https://gw",
+      method: "POST",
+      path: "/v1/images/edits",
+      isSocket: false,
+      body: { model: "m", prompt: "Night", n: 2 },
+      files: [
+        { field: "image", name: "a.png" },
+        { field: "mask", name: "m.png" },
+      ],
+    });
+  });
+
+  test("of a body that is not finished is one without it", () => {
+    const typed = { operation: operation("createResponse"), body: "{", parameters: {}, files: NO_FILES };
+    expect(snippetRequestOf(typed, "https://gw").body).toEqual({});
+  });
+});

@@ -1,0 +1,34 @@
+import { useText } from "../text/text.tsx";
+import { Section } from "../ui/page.tsx";
+import { Tabs } from "../ui/tabs.tsx";
+import { CodeBlock } from "../ui/values.tsx";
+import type { Listed } from "./described.ts";
+import type { Chosen } from "./picture-files.tsx";
+import { snippetRequestOf } from "./sent-request.ts";
+import { KEY_VARIABLE } from "./snippet.ts";
+import { snippetsOf } from "./snippets.ts";
+
+interface SnippetTabsProps {
+  operation: Listed;
+  body: string;
+  parameters: Readonly<Record<string, string>>;
+  files: Chosen;
+}
+
+/** The request as it stands, in every language. */
+export function SnippetTabs(typed: SnippetTabsProps) {
+  const t = useText("explorer");
+  const snippets = snippetsOf(snippetRequestOf(typed, location.origin));
+  return (
+    <Section title={t.snippet} about={t.snippetHint(KEY_VARIABLE)}>
+      <Tabs
+        label={t.snippet}
+        tabs={snippets.map(({ id, label, code }) => ({
+          key: id,
+          label,
+          content: <CodeBlock code={code} label={label} />,
+        }))}
+      />
+    </Section>
+  );
+}

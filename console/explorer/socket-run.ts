@@ -1,0 +1,122 @@
+/**
+ * Turns over a WebSocket. A browser cannot send a header with it, so the key travels as a subprotocol, which the gateway
+ * takes from its own pages alone and never answers with.
+ */
+
+import { toBase64Url } from "./base64-url.ts";
+import {
+  isObject,
+  NOT_RUN,
+  ownProblem,
+  parsed,
+  problemOf,
+  type Run,
+  type RunProblem,
+  withEvent,
+} from "./run.ts";
+
+export interface TurnSocket {
+  /** One turn at a time; calls `tell` with every step. */
+  turn(message: string, tell: (run: Run) => void): void;
+  /** A turn under way is stopped. */
+  close(): void;
+}
+
+const TERMINAL = new Set(["response.completed", "response.incomplete", "response.failed", "error"]);
+
+/** `onClosed` is told when no more turns can be sent. */
+export function openTurnSocket(key: string, onClosed: () => void): TurnSocket {
+  const address = `${location.protocol === "https:" ? "wss" : "ws"}://${location.host}/v1/responses`;
+  const socket = new WebSocket(address, ["responses", `gateway-key.${toBase64Url(key)}`]);
+  let wasOpen = false;
+  /** Said before the connection was there. */
+  let waiting: string | null = null;
+  let startedMs = 0;
+  let run: Run = NOT_RUN;
+  let tell: ((run: Run) => void) | null = null;
+
+  function next(change: Partial<Run>): void {
+    run = { ...run, ...change };
+    tell?.(run);
+  }
+
+  function end(state: Run["state"], problem: RunProblem | null): void {
+    next({ state, problem, totalMs: performance.now() - startedMs });
+    tell = null;
+  }
+
+  socket.addEventListener("open", () => {
+    wasOpen = true;
+    if (waiting !== null) socket.send(waiting);
+    waiting = null;
+  });
+  socket.addEventListener("message", ({ data }) => {
+    if (tell === null || typeof data !== "string") return;
+    const frame = frameOf(data);
+    next({
+      ...withEvent(run, { ms: performance.now() - startedMs, name: frame.type, data }),
+      requestId: run.requestId ?? frame.requestId,
+      responseId: run.responseId ?? frame.responseId,
+      status: run.status ?? frame.status,
+    });
+    if (TERMINAL.has(frame.type)) end(run.problem === null ? "done" : "failed", run.problem);
+  });
+  socket.addEventListener("close", () => {
+    onClosed();
+    if (tell === null) return;
+    if (wasOpen) end("failed", run.problem ?? ownProblem("connection_closed"));
+    else void whyRefused(key).then((problem) => end("failed", problem));
+  });
+
+  return {
+    turn(message, listener) {
+      startedMs = performance.now();
+      run = NOT_RUN;
+      tell = listener;
+      listener(run);
+      if (socket.readyState === WebSocket.OPEN) socket.send(message);
+      else waiting = message;
+    },
+    close() {
+      if (tell !== null) end("stopped", null);
+      socket.close(1000);
+    },
+  };
+}
+
+/** Browsers do not tell a page why an upgrade was refused. The same question without the upgrade is refused alike. */
+async function whyRefused(key: string): Promise<RunProblem> {
+  try {
+    const response = await fetch("/v1/responses", { headers: { authorization: `Bearer ${key}` } });
+    // This one would have been let in: it was refused for being no upgrade.
+    const isUpgradeMissing = response.headers.has("sec-websocket-version");
+    const problem = isUpgradeMissing ? null : problemOf(parsed(await response.text()));
+    return problem ?? ownProblem("connection_closed");
+  } catch {
+    return ownProblem("unreachable");
+  }
+}
+
+interface Frame {
+  type: string;
+  status: number | null;
+  requestId: string | null;
+  responseId: string | null;
+}
+
+function frameOf(data: string): Frame {
+  const frame = parsed(data);
+  if (!isObject(frame)) return { type: "", status: null, requestId: null, responseId: null };
+  const headers = isObject(frame.headers) ? frame.headers : {};
+  const response = isObject(frame.response) ? frame.response : {};
+  return {
+    type: textOr(frame.type) ?? "",
+    status: typeof frame.status === "number" ? frame.status : null,
+    requestId: textOr(headers["x-request-id"]),
+    responseId: textOr(response.id),
+  };
+}
+
+function textOr(value: unknown): string | null {
+  return typeof value === "string" ? value : null;
+}

@@ -1,0 +1,128 @@
+/** JSON Schema → the fields of a body as people read them. */
+
+import { z } from "zod";
+
+export interface JsonSchema {
+  readonly type?: string | readonly string[] | undefined;
+  readonly description?: string | undefined;
+  readonly properties?: Readonly<Record<string, JsonSchema>> | undefined;
+  readonly required?: readonly string[] | undefined;
+  readonly items?: JsonSchema | undefined;
+  readonly anyOf?: readonly JsonSchema[] | undefined;
+  readonly enum?: readonly unknown[] | undefined;
+  readonly const?: unknown | undefined;
+  readonly examples?: readonly unknown[] | undefined;
+  readonly format?: string | undefined;
+}
+
+/** What is known about a schema is all that is looked at. */
+const jsonSchema: z.ZodType<JsonSchema> = z.looseObject({
+  type: z.union([z.string(), z.array(z.string())]).optional(),
+  description: z.string().optional(),
+  get properties() {
+    return z.record(z.string(), jsonSchema).optional();
+  },
+  required: z.array(z.string()).optional(),
+  get items() {
+    return jsonSchema.optional();
+  },
+  get anyOf() {
+    return z.array(jsonSchema).optional();
+  },
+  enum: z.array(z.unknown()).optional(),
+  const: z.unknown().optional(),
+  examples: z.array(z.unknown()).optional(),
+  format: z.string().optional(),
+});
+
+export interface FieldView {
+  readonly name: string;
+  /** Like `string`, `list of objects`, `string or list`. */
+  readonly type: string;
+  readonly isRequired: boolean;
+  readonly about: string;
+  /** What it may be, where that is a short list. */
+  readonly values: readonly string[];
+  readonly fields: readonly FieldView[];
+}
+
+/** Of what an operation takes; without a body, of nothing. */
+export function bodySchema(content: { readonly schema: z.ZodType } | undefined): JsonSchema {
+  if (content === undefined) return {};
+  const { $schema: _, ...schema } = z.toJSONSchema(content.schema, { io: "input" });
+  return jsonSchema.parse(schema);
+}
+
+/** Deep enough for messages and their parts; below that the documentation of the model is better. */
+const DEPTH_MAX = 3;
+
+export function fieldsOf(schema: JsonSchema, depth = 0): FieldView[] {
+  const required = new Set(schema.required ?? []);
+  return Object.entries(schema.properties ?? {}).map(([name, field]) => ({
+    name,
+    type: typeOf(field),
+    isRequired: required.has(name),
+    about: field.description ?? "",
+    values: choicesOf(field).some(({ type }) => type === "boolean") ? [] : valuesOf(field),
+    fields: depth + 1 >= DEPTH_MAX ? [] : innerFields(field, depth + 1),
+  }));
+}
+
+/** Null is how a client says "left out"; it is no choice worth naming. */
+export function choicesOf(schema: JsonSchema): JsonSchema[] {
+  if (schema.anyOf !== undefined) return schema.anyOf.flatMap(choicesOf);
+  const types = typeof schema.type === "string" ? [schema.type] : (schema.type ?? []);
+  if (types.length === 0) return [schema];
+  return types.filter((type) => type !== "null").map((type) => ({ ...schema, type }));
+}
+
+function innerFields(schema: JsonSchema, depth: number): FieldView[] {
+  const seen = new Map<string, FieldView>();
+  for (const choice of choicesOf(schema)) {
+    const inner = choice.items === undefined ? [choice] : choicesOf(choice.items);
+    for (const field of inner.flatMap((one) => fieldsOf(one, depth))) {
+      if (!seen.has(field.name)) seen.set(field.name, field);
+    }
+  }
+  return [...seen.values()];
+}
+
+function typeOf(schema: JsonSchema): string {
+  return [...new Set(choicesOf(schema).map((choice) => simpleType(choice, false)))].join(" or ");
+}
+
+function typesOf(schema: JsonSchema): string {
+  return [...new Set(choicesOf(schema).map((choice) => simpleType(choice, true)))].join(" or ");
+}
+
+function simpleType(
+  { type, items, format, enum: values, const: only }: JsonSchema,
+  several: boolean,
+): string {
+  const s = several ? "s" : "";
+  if (format === "binary") return `file${s}`;
+  if (values !== undefined || only !== undefined) return `string${s}`;
+  if (type === "array") return items === undefined ? `list${s}` : `list${s} of ${typesOf(items)}`;
+  return typeof type === "string" ? `${type}${s}` : "anything";
+}
+
+export function valuesOf(schema: JsonSchema): string[] {
+  return choicesOf(schema).flatMap(({ enum: values, const: only, type }) => {
+    if (values !== undefined) return values.map(String);
+    if (only !== undefined) return [String(only)];
+    return type === "boolean" ? ["true", "false"] : [];
+  });
+}
+
+/** The schema at a place in a body; null where the schema does not know it. */
+export function schemaAt(schema: JsonSchema, path: readonly string[]): JsonSchema | null {
+  const [step, ...rest] = path;
+  if (step === undefined) return schema;
+  for (const choice of choicesOf(schema)) {
+    const next = /^\d+$/.test(step) ? choice.items : choice.properties?.[step];
+    if (next === undefined) continue;
+    const found = schemaAt(next, rest);
+    if (found !== null) return found;
+  }
+  return null;
+}

@@ -1,0 +1,69 @@
+/** What may stand where the caret is: fields that are still missing, or the values of the one it is in. */
+
+import { type CaretPlace, placeOfCaret } from "./caret.ts";
+import { choicesOf, type JsonSchema, schemaAt, valuesOf } from "./structure.ts";
+
+export interface Suggestion {
+  readonly label: string;
+  readonly about: string;
+}
+
+export interface Completion {
+  readonly place: CaretPlace;
+  readonly suggestions: readonly Suggestion[];
+}
+
+const SUGGESTIONS_MAX = 12;
+
+export function complete(
+  text: string,
+  caret: number,
+  schema: JsonSchema,
+  models: readonly string[],
+): Completion | null {
+  const place = placeOfCaret(text, caret);
+  if (place === null) return null;
+  const found = place.at === "name" ? names(schema, place) : values(schema, place, models);
+  const typed = place.typed.toLowerCase();
+  const suggestions = found
+    .filter(({ label }) => label.toLowerCase().startsWith(typed) && label !== place.typed)
+    .slice(0, SUGGESTIONS_MAX);
+  return suggestions.length === 0 ? null : { place, suggestions };
+}
+
+function names(schema: JsonSchema, { path, taken }: CaretPlace): Suggestion[] {
+  const object = schemaAt(schema, path);
+  if (object === null) return [];
+  const fields = choicesOf(object).flatMap(({ properties = {} }) => Object.entries(properties));
+  const seen = new Set(taken);
+  return fields.flatMap(([label, { description = "" }]) => {
+    if (seen.has(label)) return [];
+    seen.add(label);
+    return [{ label, about: description }];
+  });
+}
+
+function values(schema: JsonSchema, { path }: CaretPlace, models: readonly string[]): Suggestion[] {
+  if (path.length === 1 && path[0] === "model") return models.map((label) => ({ label, about: "" }));
+  const field = schemaAt(schema, path);
+  return field === null ? [] : valuesOf(field).map((label) => ({ label, about: "" }));
+}
+
+/** The text with the choice in it, and where the caret is then. */
+export function insert(
+  text: string,
+  { place }: Completion,
+  { label }: Suggestion,
+  schema: JsonSchema,
+): { text: string; caret: number } {
+  const after = text.slice(place.to);
+  const written =
+    place.at === "name" ? `"${label}"${/^\s*:/.test(after) ? "" : ": "}` : literal(label, place, schema);
+  const before = text.slice(0, place.from) + written;
+  return { text: before + after, caret: before.length };
+}
+
+function literal(label: string, { path }: CaretPlace, schema: JsonSchema): string {
+  const isBoolean = choicesOf(schemaAt(schema, path) ?? {}).some(({ type }) => type === "boolean");
+  return isBoolean ? label : JSON.stringify(label);
+}

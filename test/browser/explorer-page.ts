@@ -1,0 +1,69 @@
+/** The explorer in a real Chromium, against a real gateway. Everything a page says aloud or sends is kept. */
+
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { Browser, Page } from "playwright-core";
+import { buildExplorer } from "../../console/build.ts";
+import { type GatewayOptions, type RunningGateway, startTestGateway } from "../running-gateway.ts";
+import { contextOptions, type Looks, launchBrowser } from "./browser.ts";
+
+export interface ExplorerUnderTest {
+  gateway: RunningGateway;
+  browser: Browser;
+  /** `fragment` like `#createResponse`. */
+  open(fragment?: string, looks?: Looks): Promise<Page>;
+  closePages(): Promise<void>;
+  /** Errors of pages and refusals by the content policy, since the last time. */
+  complaints(): string[];
+  /** Addresses and bodies that pages sent, and what they wrote into the browser's console. */
+  readonly said: string[];
+  /** As they travel. */
+  readonly firstLoadBytes: number;
+  stop(): Promise<void>;
+}
+
+export async function startExplorer(options: GatewayOptions = {}): Promise<ExplorerUnderTest> {
+  const dir = mkdtempSync(join(tmpdir(), "model-gateway-explorer-"));
+  const { firstLoad } = await buildExplorer(join(dir, "explorer"));
+  const [gateway, browser] = await Promise.all([
+    startTestGateway({ ...options, builtDir: dir }),
+    launchBrowser(),
+  ]);
+  const heard: string[] = [];
+  const said: string[] = [];
+  return {
+    gateway,
+    browser,
+    said,
+    firstLoadBytes: firstLoad.reduce((sum, { bytes }) => sum + bytes, 0),
+    async open(fragment = "", looks = {}) {
+      const context = await browser.newContext(contextOptions(looks));
+      const page = await context.newPage();
+      page.on("pageerror", (error) => heard.push(error.message));
+      page.on("console", (message) => {
+        said.push(message.text());
+        // A refusal that a test provokes is shown on the page; the browser notes it as well.
+        const isNote = /^(?:Failed to load resource|WebSocket connection to)/.test(message.text());
+        if (message.type() === "error" && !isNote) heard.push(message.text());
+      });
+      page.on("request", (request) => said.push(request.url(), request.postData() ?? ""));
+      page.on("websocket", (socket) => {
+        said.push(socket.url());
+        socket.on("framesent", ({ payload }) => said.push(String(payload)));
+      });
+      await page.goto(`${gateway.url}/explorer/${fragment}`);
+      await page.locator("h1").waitFor();
+      return page;
+    },
+    async closePages() {
+      await Promise.all(browser.contexts().map((context) => context.close()));
+    },
+    complaints: () => heard.splice(0),
+    async stop() {
+      await browser.close();
+      await gateway.stop();
+      rmSync(dir, { recursive: true, force: true });
+    },
+  };
+}
