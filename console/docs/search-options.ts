@@ -1,0 +1,9 @@
+import type { Options } from "minisearch";
+import type { Section } from "./pages.ts";
+
+/** The same where the index is made and where it is read. */
+export const SEARCH_OPTIONS: Options<Section & { id: number }> = {
+  fields: ["heading", "page", "text"],
+  storeFields: ["address", "page", "heading", "text"],
+  searchOptions: { boost: { heading: 4, page: 2 }, prefix: true, fuzzy: 0.15, combineWith: "AND" },
+};
