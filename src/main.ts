@@ -3,8 +3,10 @@
  * where the limits are handed out.
  */
 
+import { hostname } from "node:os";
 import { join } from "node:path";
-import { openAlarms } from "./alarms.ts";
+import { type Alarms, openAlarms } from "./alarms.ts";
+import { startAlerts } from "./alerts/engine.ts";
 import { startFoldingDays } from "./billing/fold-days.ts";
 import { startHourlyAudit } from "./billing/hourly-audit.ts";
 import { type Idempotency, openIdempotency } from "./billing/idempotency.ts";
@@ -15,6 +17,12 @@ import { openTill, type Till } from "./billing/till.ts";
 import type { Settings } from "./config/environment.ts";
 import type { Installation } from "./config/installation.ts";
 import { limits as productLimits } from "./config/limits.ts";
+import type { Control } from "./control/control.ts";
+import type { ApiDoor } from "./control/door.ts";
+import { openIdentity } from "./control/identity.ts";
+import { openLive } from "./control/live.ts";
+import { startSweepingSessions } from "./control/sweep.ts";
+import { openThrottle } from "./control/throttle.ts";
 import { openBadKeyThrottle } from "./gateway/bad-keys.ts";
 import { openDrains } from "./gateway/drains.ts";
 import type { Gateway } from "./gateway/gateway.ts";
@@ -26,20 +34,23 @@ import { seedWindows } from "./gateway/seed-windows.ts";
 import { sweepSpool } from "./gateway/spool.ts";
 import { openUnderWay } from "./gateway/under-way.ts";
 import { openLimiter } from "./limits/limiter.ts";
+import { openMail } from "./mail/mail.ts";
 import { createInputEstimates } from "./metering/input-estimate.ts";
 import { loadTokenizer } from "./metering/tokenizer.ts";
 import { type Log, openLog } from "./observe/log.ts";
+import { openTraffic } from "./observe/traffic.ts";
 import { openLivePolicy } from "./policy/live-policy.ts";
 import { openPool } from "./pool/pool.ts";
 import { openWaitingRoom } from "./pool/waiting.ts";
 import { openControlDoor } from "./server/control-door.ts";
 import { type Server, startServer } from "./server/server.ts";
-import type { Db } from "./store/db.ts";
-import { readPolicy } from "./store/policy.ts";
+import { openSite } from "./server/site.ts";
+import { openSockets } from "./sockets/sockets.ts";
 import { readRevisions } from "./store/revisions.ts";
 import { openDialer } from "./upstreams/dial.ts";
 import { openHttpClient } from "./upstreams/http/client.ts";
 import { type Simulator, startSimulator } from "./upstreams/simulator/simulator.ts";
+import { openSocketClient } from "./upstreams/socket/client.ts";
 import { VERSION } from "./version.ts";
 
 export interface Running {
@@ -52,17 +63,34 @@ export interface Running {
 
 type Limits = typeof productLimits;
 /** Numbers that a test may have changed. */
-type Widened<T> = { readonly [name in keyof T]: T[name] extends number ? number : T[name] };
+type Widened<T> = {
+  readonly [name in keyof T]: T[name] extends number
+    ? number
+    : T[name] extends object
+      ? Widened<T[name]>
+      : T[name];
+};
 
-/** What a test may change: deadlines too long to wait for, and where log lines go. */
+/** What a test may change: deadlines too long to wait for, where log lines go, and where pages were built. */
 export interface StartOptions {
   limits?: Partial<Widened<Limits>>;
   writeLog?(line: string): void;
+  builtDir?: string;
 }
+
+/** What `npm run build` makes. */
+const BUILT_DIR = join(import.meta.dir, "../dist");
 
 export type ServerSettings = Pick<
   Settings,
-  "host" | "port" | "dataDir" | "controlSocketFile" | "databaseUrl" | "durability"
+  | "host"
+  | "port"
+  | "publicUrl"
+  | "allowedOrigins"
+  | "dataDir"
+  | "controlSocketFile"
+  | "databaseUrl"
+  | "durability"
 >;
 
 export async function startGateway(
@@ -72,14 +100,16 @@ export async function startGateway(
 ): Promise<Running> {
   const limits = { ...productLimits, ...options.limits };
   const { clock, db, keyring } = installation;
+  const { builtDir = BUILT_DIR } = options;
   const log = openLog(clock.nowMs, options.writeLog ?? ((line) => process.stderr.write(line)));
   const spoolDir = join(settings.dataDir, "spool");
   await sweepSpool(spoolDir);
-  const simulator = await startSimulatorIfUsed(db);
+  const simulator = openSimulator();
   const policy = await openLivePolicy({
     db,
+    clock,
     keyring,
-    simulatorUrl: simulator?.url ?? null,
+    simulatorUrl: simulator.url,
     log,
     pollMs: limits.policyPollMs,
   });
@@ -98,12 +128,23 @@ export async function startGateway(
     idlePerOriginMax: limits.upstreamIdleConnectionsMax,
     headBytesMax: limits.upstreamHeadBytesMax,
   });
+  const upstreamSockets = openSocketClient({
+    ...limits.upstreamSockets,
+    alarms,
+    monotonicMs: clock.monotonicMs,
+    connectTimeoutMs: limits.connectTimeoutMs,
+    headBytesMax: limits.upstreamHeadBytesMax,
+    messageBytesMax: limits.eventBytesMax,
+    errorBytesMax: limits.upstreamErrorBytesMax,
+    noteUnspoken: ({ id }, status) => log.warn("websocket_unspoken", { account_id: id, status }),
+  });
   let retained = policy.snapshot();
   pulse.add(() => {
     // What is known of accounts outlives a change of policy, but not the accounts themselves.
     if (policy.snapshot() === retained) return;
     retained = policy.snapshot();
     pool.retain(retained.accounts);
+    upstreamSockets.retain(retained.accounts);
   });
   const gateway: Gateway = {
     clock,
@@ -122,6 +163,7 @@ export async function startGateway(
     estimates: createInputEstimates(),
     drains: openDrains(limits.drainsMax),
     underWay: openUnderWay(),
+    traffic: openTraffic(),
     responses: openResponseRoutes(db, limits.rememberedResponsesMax),
     dispatcher: {
       ...clock,
@@ -133,6 +175,7 @@ export async function startGateway(
       retries: openRetryBudget(),
       dialer: openDialer({ clock, lookupTimeoutMs: limits.lookupTimeoutMs, cacheMs: limits.addressCacheMs }),
       http,
+      sockets: upstreamSockets,
       userAgent: `model-gateway/${VERSION}`,
       errorBytesMax: limits.upstreamErrorBytesMax,
       responseBytesMax: limits.responseBytesMax,
@@ -143,30 +186,80 @@ export async function startGateway(
     },
     pulse,
     timing: limits,
-    readRequest: openRequestReader({ ...limits, spoolDir, alarms }),
+    requests: openRequestReader({ ...limits, spoolDir, alarms }),
   };
   const close = async () => {
+    await alerts.stop();
     // Before what it uses on its way is closed, and before the books are.
     const left = await gateway.underWay.close(limits.settleTimeoutMs);
     if (left > 0) log.warn("left_under_way", { requests: left });
     policy.close();
     http.close();
+    upstreamSockets.close();
     pulse.stop();
     alarms.stop();
     const giveUpAtMs = clock.monotonicMs() + limits.flushTimeoutMs;
     await writeTheRest(till, log, () => clock.monotonicMs() >= giveUpAtMs);
     await books.close();
-    await simulator?.stop();
+    await simulator.stop();
   };
+  const { newId } = installation;
+  const sockets = openSockets({
+    gateway,
+    newId,
+    allowedOrigins: settings.allowedOrigins,
+    publicUrl: settings.publicUrl,
+    limits,
+  });
   let server: Server;
+  // With port 0 the address is known once the server listens.
+  const publicUrl = () => (settings.port === 0 ? server.url : settings.publicUrl);
+  const node = () => `${hostname()}:${server.port}`;
+  const alerts = startAlerts({
+    db,
+    clock,
+    log,
+    keyring,
+    newId: installation.newId,
+    policy,
+    pool,
+    traffic: gateway.traffic,
+    dialer: gateway.dispatcher.dialer,
+    http,
+    origin: () => ({ node: node(), publicUrl: publicUrl() }),
+    limits: limits.alerts,
+  });
+  const live = openLive(gateway, alerts, node);
+  const control: Control = {
+    installation,
+    gateway,
+    get publicUrl() {
+      return publicUrl();
+    },
+    identity: openIdentity(clock),
+    redeemTries: openThrottle({ ...limits.redeem, monotonicMs: clock.monotonicMs }),
+    mail: () => openMail({ db, keyring, dialer: gateway.dispatcher.dialer, timeoutMs: limits.mailTimeoutMs }),
+    alerts,
+    live,
+  };
   try {
     server = startServer({
       gateway,
-      newId: installation.newId,
+      api: openLazily(control, alarms),
+      sites: {
+        console: openSite({ base: "/console/", folder: join(builtDir, "console"), isOnePage: true }),
+        explorer: openSite({ base: "/explorer/", folder: join(builtDir, "explorer"), isOnePage: true }),
+        docs: openSite({ base: "/docs/", folder: join(builtDir, "docs"), isOnePage: false }),
+      },
+      newId,
       hostname: settings.host,
       port: settings.port,
       idleTimeoutSeconds: limits.connectionIdleSeconds,
       alarms,
+      publicUrl: settings.publicUrl,
+      sockets,
+      frameBytesMax: limits.jsonBodyBytesMax,
+      socketIdleSeconds: limits.socketIdleSeconds,
       isStoreReady: () =>
         readRevisions(db).then(
           () => true,
@@ -175,10 +268,12 @@ export async function startGateway(
     });
   } catch (error) {
     // A port that is taken: whatever runs already would keep the process from ending.
+    sockets.stop();
     await close();
     throw error;
   }
   const controlDoor = openControlDoor(gateway, settings.controlSocketFile);
+  const sweeping = startSweepingSessions(installation, log);
   // Needed when a client leaves or an upstream tells no usage: better read before than while somebody waits.
   const charges = [...policy.snapshot().groups.values()].some(({ billing }) => billing.charge !== "none");
   if (charges) void loadTokenizer();
@@ -188,9 +283,29 @@ export async function startGateway(
     counts: { keys: policy.keys.size, groups: policy.snapshot().groups.size },
     async stop() {
       controlDoor.close();
+      sweeping.stop();
       await server.drain(limits.drainTimeoutMs);
       await close();
     },
+  };
+}
+
+/**
+ * The console's API with all its schemas is half of what a start would have to read, and the path of a request needs
+ * none of it: it is read with the first call.
+ */
+function openLazily(control: Control, alarms: Alarms): ApiDoor {
+  let opening: Promise<ApiDoor> | null = null;
+  async function open(): Promise<ApiDoor> {
+    const [{ openApiDoor }, { ROUTES }] = await Promise.all([
+      import("./control/door.ts"),
+      import("./control/routes.ts"),
+    ]);
+    return openApiDoor(control, ROUTES, alarms);
+  }
+  return async (call) => {
+    opening ??= open();
+    return (await opening)(call);
   };
 }
 
@@ -263,8 +378,16 @@ async function writeTheRest(till: Till, log: Log, isTimeUp: () => boolean): Prom
   }
 }
 
-/** The simulator costs nothing when no account asks for it. */
-async function startSimulatorIfUsed(db: Db): Promise<Simulator | null> {
-  const { accounts } = await readPolicy(db);
-  return accounts.some(({ kind }) => kind === "simulator") ? startSimulator({}) : null;
+/** The simulator costs nothing until an account asks for it. */
+function openSimulator(): { url(): string; stop(): Promise<void> } {
+  let running: Simulator | null = null;
+  return {
+    url() {
+      running ??= startSimulator({});
+      return running.url;
+    },
+    async stop() {
+      await running?.stop();
+    },
+  };
 }

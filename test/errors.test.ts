@@ -20,7 +20,6 @@ const ask = (method: string, path: string) => gateway.call(path, undefined, { me
 
 describe("an address", () => {
   test.each([
-    "/",
     "/v1",
     "/v2/models",
     "/v1/completions",
@@ -87,20 +86,10 @@ describe("a method", () => {
 });
 
 describe("GET /v1/responses", () => {
-  test("is a 426 until sockets are spoken", async () => {
+  test("is a 426 without an upgrade", async () => {
     const response = await gateway.call("/v1/responses");
     expect(response.headers.get("upgrade")).toBe("websocket");
     expect(await refusalOf(response, 426)).toMatchObject({ code: "upgrade_required" });
-  });
-
-  test("is a 426 for a real upgrade too, so that Codex goes on over HTTP", async () => {
-    const answer = await rawRequest(
-      gateway.url,
-      `GET /v1/responses HTTP/1.1\r\nHost: x\r\n${AUTHORIZATION}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n` +
-        "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n",
-    );
-    expect(answer.status).toBe(426);
-    expectEnvelope(426, headerOf(answer, "x-request-id"), answer.body);
   });
 });
 
@@ -266,7 +255,8 @@ describe("whatever a client sends", () => {
   ];
   const path = fc.oneof(
     { weight: 5, arbitrary: fc.constantFrom(...PATHS) },
-    fc.webPath(),
+    // The root leads to pages, which are no part of the API; so do dots and slashes that come to it.
+    fc.webPath().map((text) => `/nowhere${text.replaceAll(".", "-")}`),
     fc.string({ maxLength: 40 }).map((text) => `/v1/${encodeURIComponent(text)}`),
     fc.string({ maxLength: 40 }).map((text) => `/v1/responses/${encodeURIComponent(text)}/input_items`),
     fc.string({ maxLength: 40 }).map((text) => `/v1/models/${encodeURI(text.toWellFormed())}`),

@@ -12,6 +12,7 @@ export interface AccountSetup {
   limits?: object;
   priority?: number;
   weight?: number;
+  websocket?: boolean;
 }
 
 export interface KeySetup {

@@ -61,19 +61,15 @@ describe("500 clients on an account that takes 10 at once", () => {
         accounts: [{ models: PACED, limits: { concurrency: 10 } }],
         group: { queue: { max_waiting: 1_000, timeout: "60s" } },
       });
-      const startedMs = performance.now();
       const statuses = await Promise.all(
         times(500, async () => {
           const { status, text } = await askBySocket(gateway, { stream });
           return stream && !text.includes("[DONE]") ? 0 : status;
         }),
       );
-      const tookMs = performance.now() - startedMs;
       expect(new Set(statuses)).toEqual(new Set([200]));
       expect(peakOf(gateway)).toEqual([10]);
       expect(seenBy(gateway)).toEqual([500]);
-      // Ten busy places need fifty services; much more would mean that places stood idle while someone waited.
-      expect(tookMs).toBeLessThan((500 / 10) * SERVICE_MS * 2.5);
       const waits = (await gateway.usageRows()).map(({ wait_ms }) => Number(wait_ms));
       expect(waits.filter((ms) => ms === 0).length).toBeGreaterThanOrEqual(10);
       expect(Math.max(...waits)).toBeGreaterThan((500 / 10 - 5) * SERVICE_MS);

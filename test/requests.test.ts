@@ -112,6 +112,20 @@ describe("a request's report", () => {
     });
   });
 
+  test("is also found by the id of the response it made, by the same key alone", async () => {
+    const response = await gateway.call(
+      "/v1/responses",
+      { model: "pooled", input: "Hi" },
+      { headers: { authorization: `Bearer ${secretOf("a")}` } },
+    );
+    const responseId = String(recordOf(await response.json()).id);
+    expect(await reportOf(responseId, "a")).toMatchObject({
+      id: response.headers.get("x-request-id"),
+      endpoint: "responses",
+    });
+    expect((await refusalOf(await fetchReport(responseId, "b"), 404)).code).toBe("request_not_found");
+  });
+
   test("is for the key that made it alone", async () => {
     const id = await made({ key: "a" });
     const others = await refusalOf(await fetchReport(id, "b"), 404);

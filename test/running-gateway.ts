@@ -39,10 +39,14 @@ export interface GatewayOptions {
   environment?: Readonly<Record<string, string>>;
   onDisconnect?: "cancel" | "drain";
   databaseUrl?: string;
+  /** Web pages that may open a WebSocket. */
+  allowedOrigins?: readonly string[];
   /** How the simulator counts. */
   tokens?: "bytes" | "o200k";
   /** Deadlines that a test cannot wait for. */
   limits?: StartOptions["limits"];
+  /** Where the pages were built; without it those of the project are served, if there are any. */
+  builtDir?: string;
 }
 
 /** A request that hangs must fail its test, not hold up the ones that follow. */
@@ -86,7 +90,11 @@ export async function startTestGateway(options: GatewayOptions = {}): Promise<Ru
     ...options.environment,
     ...(options.databaseUrl === undefined ? {} : { DATABASE_URL: options.databaseUrl }),
   };
-  const settings = readSettings({ flags: { data: dataDir, port: "0" }, environment });
+  const settings = readSettings({
+    flags: { data: dataDir, port: "0" },
+    environment,
+    file: { allowed_origins: options.allowedOrigins },
+  });
   if (!settings.ok) throw new Error(settings.problems.join("\n"));
   const installation = await openInstallation(settings.settings, environment);
   const apply = async (text: string) => {
@@ -102,6 +110,7 @@ export async function startTestGateway(options: GatewayOptions = {}): Promise<Ru
   const log: string[] = [];
   const running = await startGateway(installation, settings.settings, {
     limits: { ...TEST_LIMITS, ...options.limits },
+    ...(options.builtDir === undefined ? {} : { builtDir: options.builtDir }),
     writeLog: (line) => log.push(line),
   });
   const { url } = running;

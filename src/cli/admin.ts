@@ -1,14 +1,21 @@
-import { timingSafeEqual } from "node:crypto";
-import { readFileSync, rmSync } from "node:fs";
-import { CLAIM_SETTING, digestOf, readClaim } from "../config/admin-claim.ts";
+import {
+  type ClaimRefusal,
+  ClaimRefused,
+  checkClaim,
+  claimAdministrator,
+  readToken,
+} from "../config/admin-claim.ts";
 import type { Settings } from "../config/environment.ts";
-import { EMAIL_RULE, isEmail } from "../config/schema.ts";
-import { NO_LIMITS } from "../records.ts";
+import { isHttpUrl, PUBLIC_URL_RULE } from "../config/schema.ts";
+import { EMAIL_RULE, isEmail } from "../config/schema-words.ts";
+import { dropSecondFactor } from "../control/drop-second-factor.ts";
+import { makeLink } from "../control/make-link.ts";
 import { type Db, transaction } from "../store/db.ts";
-import { bumpKeyRevision } from "../store/revisions.ts";
-import { deleteSetting } from "../store/settings.ts";
-import { findUserByEmail, listUsers, putUser } from "../store/users.ts";
-import { type Command, DATA_OPTION, fail, misuse } from "./command.ts";
+import type { LinkPurpose } from "../store/links.ts";
+import { listUsers } from "../store/users.ts";
+import { type Command, DATA_OPTION, fail, type Input, misuse } from "./command.ts";
+import { needUser } from "./money-input.ts";
+import { operator } from "./operator.ts";
 import { readPassword } from "./password.ts";
 import { withInstallation } from "./store-access.ts";
 
@@ -23,64 +30,93 @@ export const claimAdmin: Command = {
   },
   run: (input) =>
     withInstallation(input, async (installation) => {
-      const { db, settings, clock, newId } = installation;
-      const email = input.need("email").toLowerCase();
-      if (!isEmail(email)) misuse(`--email must be ${EMAIL_RULE}.`, "For example: --email ops@example.com");
+      const { db, settings, clock } = installation;
+      const email = emailFrom(input);
+      const token = readToken(settings.adminTokenFile);
       // Before the password is asked for: nobody should type one for nothing.
-      await checkClaim(db, settings, clock.nowMs());
+      const refusal = await checkClaim(db, token ?? "", clock.nowMs());
+      if (refusal !== null) await tell(refusal, token, settings, db);
       const passwordHash = await Bun.password.hash(await readPassword(input), "argon2id");
-      await transaction(db, async (tx) => {
-        // Once more, behind the lock that this takes: of two claims at the same time one must fail.
-        await bumpKeyRevision(tx);
-        await checkClaim(tx, settings, clock.nowMs());
-        await deleteSetting(tx, CLAIM_SETTING);
-        const present = await findUserByEmail(tx, email);
-        await putUser(tx, {
-          id: present?.id ?? newId("user"),
-          email: present?.email ?? email,
-          role: "admin",
+      try {
+        await claimAdministrator(installation, {
+          token: token ?? "",
+          email,
           passwordHash,
-          limits: present?.limits ?? NO_LIMITS,
-          createdAtMs: present?.createdAtMs ?? clock.nowMs(),
+          actor: operator(),
+          address: null,
         });
-      });
-      rmSync(settings.adminTokenFile, { force: true });
+      } catch (error) {
+        if (error instanceof ClaimRefused) await tell(error.reason, token, settings, db);
+        throw error;
+      }
       input.terminal.print(`${email} is the administrator now. The one-time token is used up.`);
       return 0;
     }),
 };
 
-async function checkClaim(db: Db, settings: Settings, nowMs: number): Promise<void> {
-  const claim = await readClaim(db);
+async function tell(
+  refusal: ClaimRefusal,
+  token: string | null,
+  { adminTokenFile }: Settings,
+  db: Db,
+): Promise<never> {
   const again = "Restart the gateway: it makes a new token while there is no administrator.";
-  if (claim === null) {
-    const admin = (await listUsers(db)).find(({ role }) => role === "admin");
-    if (admin !== undefined) fail(`There is an administrator already: ${admin.email}. The token works once.`);
-    fail("There is no token to claim with.", "Start the gateway first: model-gateway start");
-  }
-  const token = readToken(settings.adminTokenFile);
-  if (token === null) {
-    fail(
-      `The token file ${settings.adminTokenFile} is missing.`,
-      `Is this the right data folder? If so: ${again}`,
-    );
-  }
-  if (!isDigestOf(token, claim.digest)) {
-    fail(`The token in ${settings.adminTokenFile} does not belong to this installation.`, again);
-  }
-  if (claim.expiresAtMs <= nowMs) fail("The token has expired.", again);
-}
-
-function readToken(file: string): string | null {
-  try {
-    return readFileSync(file, "utf8").trim();
-  } catch {
-    return null;
+  switch (refusal) {
+    case "claimed": {
+      const admin = (await listUsers(db)).find(({ role }) => role === "admin");
+      return fail(`There is an administrator already: ${admin?.email}. The token works once.`);
+    }
+    case "none":
+      return fail("There is no token to claim with.", "Start the gateway first: model-gateway start");
+    case "wrong":
+      return token === null
+        ? fail(
+            `The token file ${adminTokenFile} is missing.`,
+            `Is this the right data folder? If so: ${again}`,
+          )
+        : fail(`The token in ${adminTokenFile} does not belong to this installation.`, again);
+    case "expired":
+      return fail("The token has expired.", again);
   }
 }
 
-function isDigestOf(token: string, digest: string): boolean {
-  const made = Buffer.from(digestOf(token));
-  const kept = Buffer.from(digest);
-  return made.length === kept.length && timingSafeEqual(made, kept);
+const FOR_USERS = ["sign_in", "reset"] as const satisfies readonly LinkPurpose[];
+
+export const makeAdminLink: Command = {
+  words: "admin link",
+  summary: "Make a one-time link for somebody who cannot sign in",
+  about: `sign-in lets them in as they are; reset lets them choose a new password. It works once, for an hour.
+PUBLIC_URL says what the link begins with. A second factor is asked for all the same; --drop-second-factor removes it.`,
+  options: {
+    email: { value: "EMAIL", about: "whom it is for", required: true },
+    for: { value: "PURPOSE", about: "sign-in or reset (sign-in)" },
+    url: { value: "URL", about: "how people reach the gateway (PUBLIC_URL, http://127.0.0.1:8787)" },
+    "drop-second-factor": { about: "for somebody who has lost it, and the recovery codes too" },
+    data: DATA_OPTION,
+  },
+  run: (input) =>
+    withInstallation(input, async (installation) => {
+      const wanted = (input.text("for") ?? "sign-in").replace("-", "_");
+      const purpose =
+        FOR_USERS.find((one) => one === wanted) ?? misuse("--for must be sign-in or reset.", "See: --help");
+      const url = input.text("url")?.replace(/\/+$/, "") ?? installation.settings.publicUrl;
+      if (!isHttpUrl(url))
+        misuse(`--url must be ${PUBLIC_URL_RULE}.`, "For example: --url https://gateway.example.com");
+      const user = await needUser(installation.db, emailFrom(input));
+      const by = { actor: operator(), address: null };
+      const link = await transaction(installation.db, async (tx) => {
+        if (input.flag("drop-second-factor")) await dropSecondFactor(tx, installation, user, by);
+        return makeLink(tx, installation, { purpose, user }, by);
+      });
+      input.terminal.print(`${url}${link.path}`);
+      input.terminal.remark(`\nIt works once, for an hour. Whoever opens it is ${user.email}.`);
+      return 0;
+    }),
+};
+
+function emailFrom(input: Input): string {
+  const email = input.need("email").toLowerCase();
+  return isEmail(email)
+    ? email
+    : misuse(`--email must be ${EMAIL_RULE}.`, "For example: --email ops@example.com");
 }

@@ -5,6 +5,7 @@ import { limits } from "../config/limits.ts";
 import { formatProblem, type Problem } from "../config/problem.ts";
 import type { Change } from "../config/step.ts";
 import { type Command, DATA_OPTION, fail, JSON_OPTION } from "./command.ts";
+import { operator } from "./operator.ts";
 import { withInstallation } from "./store-access.ts";
 import { count, type Paint, type Terminal } from "./terminal.ts";
 
@@ -39,10 +40,12 @@ A running server takes the change up by itself.`,
         for (const note of plan.notes) terminal.print(`${terminal.paint.dim("note:")} ${note}`);
       }
       if (!dry) {
-        await applyChanges(installation, plan).catch((error: unknown) => {
-          if (error instanceof ChangedMeanwhile) fail(error.message, "Run the same command again.");
-          throw error;
-        });
+        await applyChanges(installation, plan, { actor: operator(), address: null }).catch(
+          (error: unknown) => {
+            if (error instanceof ChangedMeanwhile) fail(error.message, "Run the same command again.");
+            throw error;
+          },
+        );
       }
       if (json) {
         const changes = plan.changes.map(({ kind, what, fields }) => ({ kind, what, fields }));

@@ -11,7 +11,8 @@ const FINDINGS_MAX = 100;
 
 export const auditBooks: Command = {
   words: "audit",
-  summary: "Prove that balances, holds, entries, usage and roll-ups agree",
+  summary:
+    "Prove that balances, holds, entries, usage and roll-ups agree, and that the log of changes is whole",
   about:
     "Names every row that contradicts another and ends with 1; with 0 when there is none. Changes nothing.",
   options: { data: DATA_OPTION, json: JSON_OPTION },
@@ -23,7 +24,7 @@ export const auditBooks: Command = {
         holdLeaseMs: limits.holdLeaseMs,
         findingsMax: FINDINGS_MAX,
       });
-      const { findings, counts } = report;
+      const { findings, counts, changes } = report;
       const exitCode = findings.length === 0 ? 0 : 1;
       if (input.flag("json")) {
         print(JSON.stringify(report));
@@ -37,6 +38,9 @@ export const auditBooks: Command = {
           count(counts.rows, "request"),
         ];
         print(`${paint.green("✓")} The books agree: ${compared.join(", ")}.`);
+        const log = `${changes.entries.toLocaleString("en")} ${changes.entries === 1 ? "entry" : "entries"}`;
+        print(`${paint.green("✓")} The log of changes is whole: ${log}.`);
+        if (changes.head !== "") print(paint.dim(`  It ends with ${changes.head}`));
         return exitCode;
       }
       for (const finding of findings) print(`${paint.red("✗")} ${findingText(finding)}`);
@@ -63,6 +67,12 @@ export function findingText({ check, subject, is, ought }: AuditFinding): string
       return `${subject} moved ${usd(ought)}, and no row of a request says so.`;
     case "hold_lease":
       return `${subject} holds money since ${shortInstant(Number(is))} UTC, longer than any request takes.`;
+    case "changes":
+      return is === "cut"
+        ? `The log of changes ends with ${subject}, and there were later ones.`
+        : is === "missing"
+          ? `The log of changes lacks what stood before ${subject}.`
+          : `The log of changes has ${subject}, which is not what was written.`;
     case "roll_up":
       return `The hour ${subject} does not add up to its requests.\n    sums      ${is}\n    requests  ${ought}`;
     default:

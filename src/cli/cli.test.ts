@@ -430,6 +430,21 @@ groups: [{ name: default, models: [fast, nobody], accounts: [well] }]
     );
   });
 
+  test("whoever registers and pays nothing for an open group is a doubt, not a fault", async () => {
+    const groups = (access: string) =>
+      `groups: [{ name: default, models: [fast], accounts: [sim], access: ${access} }]`;
+    const open = `registration: open
+models: [{ id: fast, interfaces: [chat] }]
+accounts: [{ name: sim, kind: simulator }]
+`;
+    await run(["apply", file(open + groups("everyone"))]);
+    const doubted = await run(["doctor"]);
+    expect(doubted.code).toBe(0);
+    expect(doubted.out).toContain("charges nothing and is open to everyone, and so is registration");
+    await run(["apply", file(open + groups("members"))]);
+    expect((await run(["doctor"])).out).not.toContain("open to everyone");
+  });
+
   test("a lost master key is broken, and no new one hides it", async () => {
     await run(["apply", file(FILE)]);
     const masterKey = join(data, "master.key");

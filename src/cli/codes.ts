@@ -1,9 +1,27 @@
-import { CODES_PER_BATCH_MAX, createCodes, redeem, voidBatch } from "../billing/redeem.ts";
+import {
+  type BatchOrder,
+  CODE_DAYS_MAX,
+  CODES_PER_BATCH_MAX,
+  createCodes,
+  redeem,
+  voidBatch,
+} from "../billing/redeem.ts";
 import { INSTANT_RULE, instantMs, isName, NAME_RULE } from "../config/schema.ts";
 import { usdText } from "../money/nano.ts";
-import { listRedeemBatches } from "../store/redeem-codes.ts";
+import type { Db } from "../store/db.ts";
+import { listPlans } from "../store/plans.ts";
+import { listRedeemBatches, type RedeemBatch } from "../store/redeem-codes.ts";
 import { type Command, DATA_OPTION, type Input, JSON_OPTION, misuse } from "./command.ts";
-import { actorHere, dollars, instantText, needUser, usdFrom, wholeNumberFrom } from "./money-input.ts";
+import {
+  actorHere,
+  dollars,
+  instantText,
+  needUser,
+  shortInstant,
+  usdFrom,
+  wholeNumberFrom,
+} from "./money-input.ts";
+import { audited } from "./operator.ts";
 import { withInstallation } from "./store-access.ts";
 import { count, table } from "./terminal.ts";
 import { report } from "./wallet.ts";
@@ -13,7 +31,9 @@ export const createRedeemCodes: Command = {
   summary: "Make redeem codes and show them, this once",
   options: {
     count: { value: "COUNT", about: `how many, up to ${CODES_PER_BATCH_MAX} (1)` },
-    usd: { value: "AMOUNT", about: "what each is worth", required: true },
+    usd: { value: "AMOUNT", about: "what each is worth; or a plan:" },
+    plan: { value: "PLAN", about: "what each grants, together with --days" },
+    days: { value: "DAYS", about: `for how long, up to ${CODE_DAYS_MAX}` },
     expires: { value: "DATE", about: "2027-01-31 (to the end of that day, UTC) or 2027-01-31T12:00:00Z" },
     batch: { value: "NAME", about: "what to call them together (made from the time)" },
     json: JSON_OPTION,
@@ -21,22 +41,33 @@ export const createRedeemCodes: Command = {
   },
   run: (input) =>
     withInstallation(input, async (desk) => {
-      const amountNano = usdFrom(input, "usd", { signed: false });
+      const worth = worthFrom(input);
       const howMany = wholeNumberFrom(input, "count", 1, CODES_PER_BATCH_MAX);
       const expiresAtMs = expiryFrom(input);
       const name = input.text("batch") ?? `codes-${instantText(desk.clock.nowMs()).replace(/[^0-9]/g, "")}`;
       if (!isName(name)) misuse(`--batch must be ${NAME_RULE}.`, "For example: --batch spring");
-      const order = { name, count: howMany, amountNano, expiresAtMs, actor: actorHere() };
-      const codes = await createCodes(desk, order);
+      const order = { name, count: howMany, worth, expiresAtMs, actor: actorHere() };
+      const codes = await audited(
+        desk,
+        (within) => createCodes(within, order),
+        () => ({
+          action: "codes.create",
+          target: `codes ${name}`,
+          changes: [
+            { field: "codes", from: null, to: String(howMany) },
+            { field: "worth", from: null, to: worthText(worth) },
+          ],
+        }),
+      );
       const { print, remark, paint } = input.terminal;
       if (input.flag("json")) {
         const expires = expiresAtMs === null ? null : instantText(expiresAtMs);
-        print(JSON.stringify({ batch: name, usd: usdText(amountNano), expires, codes }, null, 2));
+        print(JSON.stringify({ batch: name, ...writtenWorth(worth), expires, codes }, null, 2));
         return 0;
       }
       // The codes alone on standard output: they are what one wants in a file.
       remark(
-        `${count(codes.length, "code")} of ${dollars(amountNano)}, batch ${paint.bold(name)}, shown this once:\n`,
+        `${count(codes.length, "code")} of ${worthText(worth)}, batch ${paint.bold(name)}, shown this once:\n`,
       );
       for (const code of codes) print(code);
       remark(paint.dim(`\nTo withdraw those not redeemed: model-gateway codes void ${name}`));
@@ -50,12 +81,13 @@ export const listCodes: Command = {
   options: { json: JSON_OPTION, data: DATA_OPTION },
   run: (input) =>
     withInstallation(input, async ({ db, clock }) => {
-      const batches = await listRedeemBatches(db, clock.nowMs());
+      const batches = await allBatches(db, clock.nowMs());
+      const plans = new Map((await listPlans(db)).map(({ id, name }) => [id, name]));
       const { print, remark, paint } = input.terminal;
       if (input.flag("json")) {
         const written = batches.map((batch) => ({
           batch: batch.name,
-          usd: usdText(batch.amountNano),
+          ...writtenWorth(named(batch, plans)),
           created: instantText(batch.createdAtMs),
           created_by: batch.createdBy,
           expires: batch.expiresAtMs === null ? null : instantText(batch.expiresAtMs),
@@ -73,7 +105,7 @@ export const listCodes: Command = {
       }
       const rows = batches.map((batch) => [
         batch.name,
-        dollars(batch.amountNano),
+        worthText(named(batch, plans)),
         String(batch.codes),
         String(batch.redeemed),
         batch.open > 0 ? paint.green(String(batch.open)) : "0",
@@ -100,8 +132,36 @@ export const redeemCode: Command = {
   run: (input) =>
     withInstallation(input, async (desk) => {
       const { id: userId, email } = await needUser(desk.db, input.need("user"));
-      const booked = await redeem(desk, { userId, code: input.need("CODE"), actor: actorHere() });
-      return report(input, booked, `${dollars(booked.entry.amountNano)} redeemed for ${email}.`);
+      const order = { userId, code: input.need("CODE"), actor: actorHere() };
+      const redeemed = await audited(
+        desk,
+        (within) => redeem(within, order),
+        (done) => {
+          const to = done.kind === "money" ? dollars(done.entry.amountNano) : done.plan;
+          const changes = [{ field: done.kind === "money" ? "amount" : "plan", from: null, to }];
+          return { action: "code.redeem", target: `user ${email}`, changes };
+        },
+      );
+      if (redeemed.kind === "money") {
+        const sentence = `${dollars(redeemed.entry.amountNano)} redeemed for ${email}.`;
+        return report(input, { ...redeemed, repeated: false }, sentence);
+      }
+      const { plan, subscription } = redeemed;
+      const ends = subscription.endsAtMs ?? subscription.startsAtMs;
+      const { print, paint } = input.terminal;
+      if (input.flag("json")) {
+        const starts = instantText(subscription.startsAtMs);
+        print(
+          JSON.stringify(
+            { plan, subscription_id: subscription.id, starts, ends: instantText(ends) },
+            null,
+            2,
+          ),
+        );
+        return 0;
+      }
+      print(paint.green(`${email} has the plan ${plan} until ${shortInstant(ends)} UTC.`));
+      return 0;
     }),
 };
 
@@ -113,12 +173,55 @@ export const voidCodes: Command = {
   run: (input) =>
     withInstallation(input, async (desk) => {
       const batch = input.need("BATCH");
-      const voided = await voidBatch(desk, batch);
+      const voided = await audited(
+        desk,
+        (within) => voidBatch(within, batch),
+        (many) => {
+          const changes = [{ field: "withdrawn", from: null, to: String(many) }];
+          return many === 0 ? null : { action: "codes.void", target: `codes ${batch}`, changes };
+        },
+      );
       if (input.flag("json")) input.terminal.print(JSON.stringify({ batch, voided }));
       else input.terminal.print(`${count(voided, "code")} of batch "${batch}" withdrawn.`);
       return 0;
     }),
 };
+
+type Worth = BatchOrder["worth"];
+
+function worthFrom(input: Input): Worth {
+  const plan = input.text("plan");
+  const hasAmount = input.text("usd") !== undefined;
+  if (plan === undefined && !hasAmount)
+    misuse("Say what each code is worth, by --usd or by --plan.", "For example: --usd 5");
+  if (plan === undefined) return { kind: "money", amountNano: usdFrom(input, "usd", { signed: false }) };
+  if (hasAmount) misuse("--usd and --plan exclude each other.", "A code is worth an amount or a plan.");
+  if (input.text("days") === undefined) misuse("--plan needs --days.", "For example: --plan pro --days 30");
+  return { kind: "plan", plan, days: wholeNumberFrom(input, "days", 1, CODE_DAYS_MAX) };
+}
+
+function worthText(worth: Worth): string {
+  return worth.kind === "money" ? dollars(worth.amountNano) : `${worth.plan}, ${count(worth.days, "day")}`;
+}
+
+function writtenWorth(worth: Worth) {
+  return worth.kind === "money" ? { usd: usdText(worth.amountNano) } : { plan: worth.plan, days: worth.days };
+}
+
+function named({ worth }: RedeemBatch, plans: ReadonlyMap<string, string>): Worth {
+  if (worth.kind === "money") return worth;
+  return { kind: "plan", plan: plans.get(worth.planId) ?? worth.planId, days: worth.days };
+}
+
+async function allBatches(db: Db, nowMs: number): Promise<RedeemBatch[]> {
+  const all: RedeemBatch[] = [];
+  let page: Awaited<ReturnType<typeof listRedeemBatches>> | null = null;
+  do {
+    page = await listRedeemBatches(db, nowMs, { after: page?.next ?? null, limit: 200 });
+    all.push(...page.batches);
+  } while (page.next !== null);
+  return all;
+}
 
 function expiryFrom(input: Input): number | null {
   const expires = input.text("expires");

@@ -1,7 +1,11 @@
-import { mapModel } from "../policy/model-map.ts";
-import { needsPrices, openPricing, type TermsOf } from "../policy/pricing.ts";
+import {
+  type CheckedPublication,
+  isHidden,
+  openPublicationChecks,
+  type Shortcoming,
+} from "../policy/publication.ts";
 import { type Account, compileSnapshot } from "../policy/snapshot.ts";
-import type { AccountRecord, GroupRecord, ModelRecord, PolicyRecords } from "../records.ts";
+import type { AccountRecord, GroupRecord, PolicyRecords, Registration } from "../records.ts";
 import type { Keyring } from "../secrets/keyring.ts";
 import { accountCredentialBinding, unseal } from "../secrets/seal.ts";
 import type { Finding } from "./finding.ts";
@@ -46,68 +50,81 @@ function compiled(record: AccountRecord, keyring: Keyring): Iterable<Account> {
   return accounts.values();
 }
 
-export function checkPublications(records: PolicyRecords): Finding[] {
-  const models = new Map(records.models.map((model) => [model.id, model]));
+export function checkGroups(records: PolicyRecords): Finding[] {
   const accounts = new Map(records.accounts.map((account) => [account.id, account]));
-  const termsFor = openPricing(records);
-  return records.groups.flatMap((group) => {
-    const pool = group.accounts.flatMap((id) => accounts.get(id) ?? []).filter(({ enabled }) => enabled);
+  const checksOf = openPublicationChecks(records);
+  return records.groups.flatMap((group): Finding[] => {
+    if (group.models.length === 0) return [];
     const what = `group ${group.name}`;
-    if (group.models.length > 0 && pool.length === 0) {
+    const pool = group.accounts.flatMap((id) => accounts.get(id) ?? []).filter(({ enabled }) => enabled);
+    if (pool.length === 0) {
       const todo = "Give the group an account in the file, or enable one of its own.";
-      return [{ what, state: "broken", says: "publishes models but has no enabled account", todo } as const];
+      return [{ what, state: "broken", says: "publishes models but has no enabled account", todo }];
     }
-    const findings = group.models
-      .flatMap((id) => models.get(id) ?? [])
-      .flatMap((model) => [
-        ...checkPublication(group, model, pool),
-        ...checkPrice(group, model, termsFor(group)),
-      ]);
-    if (findings.length > 0 || group.models.length === 0) return findings;
-    return [{ what, state: "good", says: "every published model has an account", todo: null } as const];
+    const findings = checksOf(group).flatMap((publication) =>
+      publication.shortcomings.map((shortcoming) => ({
+        what,
+        state: isHidden(shortcoming) ? ("broken" as const) : ("doubtful" as const),
+        ...inWords(shortcoming, group, publication, pool),
+      })),
+    );
+    if (findings.length > 0) return findings;
+    return [{ what, state: "good", says: "every published model has an account", todo: null }];
   });
 }
 
-function checkPrice(group: GroupRecord, model: ModelRecord, termsOf: TermsOf): Finding[] {
-  if (!needsPrices(group) || termsOf(model).price !== null) return [];
-  const reason =
-    group.billing.charge === "none" ? "has a window in usd" : `charges a ${group.billing.charge}`;
-  return [
-    {
-      what: `group ${group.name}`,
-      state: "broken",
-      says: `does not publish ${model.id}: it has no price, and the group ${reason}`,
-      todo: `Give ${model.id} a price in the file, or in a list: model-gateway prices update --from FILE`,
-    },
-  ];
+/** Whoever finds the address can then register, make a key, and have the upstreams paid by somebody else. */
+export function checkOpenDoors(
+  groups: readonly Pick<GroupRecord, "name" | "access" | "billing" | "models">[],
+  registration: Registration,
+): Finding[] {
+  if (registration !== "open") return [];
+  return groups
+    .filter(
+      ({ access, billing, models }) =>
+        access === "everyone" && billing.charge === "none" && models.length > 0,
+    )
+    .map(({ name }) => ({
+      what: `group ${name}`,
+      state: "doubtful",
+      says: "charges nothing and is open to everyone, and so is registration",
+      todo: "Write access: members, let it charge a balance or a subscription, or close registration.",
+    }));
 }
 
-function checkPublication(group: GroupRecord, model: ModelRecord, pool: readonly AccountRecord[]): Finding[] {
-  const what = `group ${group.name}`;
-  const mapping = pool.filter(({ models }) => mapModel(models, model.id) !== null);
-  if (mapping.length === 0) {
-    return [
-      {
-        what,
-        state: "broken",
+function inWords(
+  shortcoming: Shortcoming,
+  group: GroupRecord,
+  { model, mapping }: CheckedPublication,
+  pool: readonly AccountRecord[],
+): Pick<Finding, "says" | "todo"> {
+  const names = (accounts: readonly AccountRecord[]) => accounts.map(({ name }) => name).join(" or ");
+  switch (shortcoming.kind) {
+    case "no_account":
+    case "unmapped":
+      return {
         says: `publishes ${model.id}, which no account of its pool maps`,
-        todo: `Add "${model.id}" to the models of ${pool.map(({ name }) => name).join(" or ")}, or take it from the group.`,
-      },
-    ];
+        todo: `Add "${model.id}" to the models of ${names(pool)}, or take it from the group.`,
+      };
+    case "no_shared_interface":
+      return {
+        says: `publishes ${model.id}, but shares no interface with it`,
+        todo: `The group allows ${group.interfaces.join(", ")}; the model has ${model.interfaces.join(", ")}.`,
+      };
+    case "unspoken": {
+      const unspoken = shortcoming.interfaces.join(", ");
+      return {
+        says: `publishes ${model.id}, but no account that maps it speaks ${unspoken}`,
+        todo: `Add ${unspoken} to the interfaces of ${names(mapping)}, or take it from the model.`,
+      };
+    }
+    case "no_price": {
+      const reason =
+        group.billing.charge === "none" ? "has a window in usd" : `charges a ${group.billing.charge}`;
+      return {
+        says: `does not publish ${model.id}: it has no price, and the group ${reason}`,
+        todo: `Give ${model.id} a price in the file, or in a list: model-gateway prices update --from FILE`,
+      };
+    }
   }
-  const offered = model.interfaces.filter((name) => group.interfaces.includes(name));
-  if (offered.length === 0) {
-    const todo = `The group allows ${group.interfaces.join(", ")}; the model has ${model.interfaces.join(", ")}.`;
-    return [{ what, state: "broken", says: `publishes ${model.id}, but shares no interface with it`, todo }];
-  }
-  const unserved = offered.filter((name) => !mapping.some(({ interfaces }) => interfaces.includes(name)));
-  if (unserved.length === 0) return [];
-  return [
-    {
-      what,
-      state: unserved.length === offered.length ? "broken" : "doubtful",
-      says: `publishes ${model.id}, but no account that maps it speaks ${unserved.join(", ")}`,
-      todo: `Add ${unserved.join(", ")} to the interfaces of ${mapping.map(({ name }) => name).join(" or ")}, or take it from the model.`,
-    },
-  ];
 }

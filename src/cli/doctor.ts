@@ -13,13 +13,15 @@ import { migrate } from "../store/migrate.ts";
 import { loadPepper } from "../store/pepper.ts";
 import { listPlans } from "../store/plans.ts";
 import { readPolicy } from "../store/policy.ts";
+import { readRegistration } from "../store/registration.ts";
 import { listUsers } from "../store/users.ts";
 import { openDialer } from "../upstreams/dial.ts";
 import { openHttpClient } from "../upstreams/http/client.ts";
 import { readConfigFile } from "./apply.ts";
 import { checkAccount } from "./check-account.ts";
+import { checkSocket } from "./check-socket.ts";
 import { type Command, DATA_OPTION, Failure, type Input, JSON_OPTION } from "./command.ts";
-import { checkPublications, openAccounts } from "./doctor-policy.ts";
+import { checkGroups, checkOpenDoors, openAccounts } from "./doctor-policy.ts";
 import type { Finding } from "./finding.ts";
 import { isForOperators, storeFailure } from "./store-access.ts";
 import { count, type Terminal } from "./terminal.ts";
@@ -67,9 +69,10 @@ async function examine(input: Input, report: Report): Promise<void> {
     const records: PolicyRecords | null = db === null ? null : await readPolicy(db);
     const config = input.text("config");
     if (config !== undefined) report(...(await checkConfig(config, input, db, records)));
-    if (records === null || keyring === null) return;
+    if (db === null || records === null || keyring === null) return;
     const { accounts, findings } = openAccounts(records, keyring);
-    report(...findings, ...checkPublications(records));
+    report(...findings, ...checkGroups(records));
+    report(...checkOpenDoors(records.groups, await readRegistration(db)));
     const dialer = openDialer({
       clock: systemClock,
       lookupTimeoutMs: limits.lookupTimeoutMs,
@@ -84,7 +87,13 @@ async function examine(input: Input, report: Report): Promise<void> {
       idlePerOriginMax: 0,
       headBytesMax: limits.upstreamHeadBytesMax,
     });
-    await Promise.all(accounts.map(async (account) => report(await checkAccount(account, dialer, http))));
+    await Promise.all(
+      accounts.map(async (account) => {
+        report(await checkAccount(account, dialer, http));
+        const socket = account.websocket ? await checkSocket(account, dialer, alarms) : null;
+        if (socket !== null) report(socket);
+      }),
+    );
     http.close();
     alarms.stop();
   } finally {

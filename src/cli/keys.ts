@@ -1,13 +1,15 @@
 import { NO_PAYER } from "../config/check-charging.ts";
-import { newKey } from "../config/plan-keys.ts";
+import { created, shownKey } from "../config/difference.ts";
+import type { Installation } from "../config/installation.ts";
+import { keyTitle, newKey } from "../config/plan-keys.ts";
 import { INSTANT_RULE, instantMs, isName, NAME_RULE } from "../config/schema.ts";
 import { limitsText, writtenLimits } from "../config/usage-limits.ts";
 import { type CallerLimits, type KeyRecord, NO_LIMITS } from "../records.ts";
-import { transaction } from "../store/db.ts";
 import { listGroups } from "../store/groups.ts";
 import { findKeyByPublicId, insertKey, listKeys, revokeKey } from "../store/keys.ts";
-import { findUserByEmail, listUsers } from "../store/users.ts";
+import { findUser, findUserByEmail, listUsers } from "../store/users.ts";
 import { type Command, DATA_OPTION, fail, type Input, JSON_OPTION, misuse } from "./command.ts";
+import { audited } from "./operator.ts";
 import { withInstallation } from "./store-access.ts";
 import { count, table } from "./terminal.ts";
 
@@ -27,7 +29,7 @@ export const createKey: Command = {
   },
   run: (input) =>
     withInstallation(input, async (installation) => {
-      const { db, clock } = installation;
+      const { clock } = installation;
       const name = input.need("name");
       const group = input.need("group");
       const email = input.text("user");
@@ -39,7 +41,7 @@ export const createKey: Command = {
       if (expiresAtMs !== null && expiresAtMs <= clock.nowMs()) fail("--expires is in the past.");
       const limits = limitsFrom(input);
 
-      const { record, secret } = await transaction(db, async (tx) => {
+      const make = async ({ db: tx }: Installation) => {
         const groups = await listGroups(tx);
         const found = groups.find((candidate) => candidate.name === group);
         if (found === undefined) {
@@ -71,8 +73,13 @@ export const createKey: Command = {
         }
         const made = newKey({ name, userId, groupId: found.id, expiresAtMs, limits }, installation);
         await insertKey(tx, made.record);
-        return made;
-      });
+        return { ...made, title: keyTitle(name, user?.email ?? null) };
+      };
+      const { record, secret } = await audited(installation, make, (made) => ({
+        action: "key.create",
+        target: made.title,
+        changes: created(shownKey(made.record, group)),
+      }));
 
       const { print, paint } = input.terminal;
       const { publicId } = record;
@@ -152,13 +159,19 @@ export const revoke: Command = {
   positionals: ["PUBLIC_ID"],
   options: { json: JSON_OPTION, data: DATA_OPTION },
   run: (input) =>
-    withInstallation(input, async ({ db, clock }) => {
+    withInstallation(input, async (installation) => {
+      const { db, clock } = installation;
       const publicId = input.need("PUBLIC_ID");
       const key = await findKeyByPublicId(db, publicId);
       // What was typed is not repeated: somebody may have pasted a whole secret.
       if (key === null)
         fail("There is no key with this public id.", "The first column of: model-gateway keys list --all");
-      const revoked = await revokeKey(db, key.id, clock.nowMs());
+      const email = key.userId === null ? null : ((await findUser(db, key.userId))?.email ?? key.userId);
+      const revoked = await audited(
+        installation,
+        (within) => revokeKey(within.db, key.id, clock.nowMs()),
+        (done) => (done ? { action: "key.remove", target: keyTitle(key.name, email), changes: [] } : null),
+      );
       if (input.flag("json")) input.terminal.print(JSON.stringify({ public_id: publicId, revoked }));
       else if (revoked)
         input.terminal.print(

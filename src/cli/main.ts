@@ -1,8 +1,9 @@
 import { nearest } from "../config/problem.ts";
 import { VERSION } from "../version.ts";
-import { claimAdmin } from "./admin.ts";
+import { claimAdmin, makeAdminLink } from "./admin.ts";
 import { apply } from "./apply.ts";
 import { auditBooks } from "./audit.ts";
+import { backUp } from "./backup.ts";
 import { createRedeemCodes, listCodes, redeemCode, voidCodes } from "./codes.ts";
 import { type Command, Failure, misuse, runCommand } from "./command.ts";
 import { doctor } from "./doctor.ts";
@@ -42,9 +43,11 @@ const COMMANDS: readonly Command[] = [
   redeemCode,
   voidCodes,
   claimAdmin,
+  makeAdminLink,
   listPrices,
   updatePrices,
   auditBooks,
+  backUp,
   explain,
   doctor,
   simulate,

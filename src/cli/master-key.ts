@@ -1,6 +1,7 @@
 import { addMasterKey, dropOldMasterKeys } from "../secrets/keyring.ts";
 import { rewrapSecrets } from "../store/rotate.ts";
 import { type Command, DATA_OPTION, misuse } from "./command.ts";
+import { audited } from "./operator.ts";
 import { withInstallation } from "./store-access.ts";
 import { count } from "./terminal.ts";
 
@@ -11,7 +12,8 @@ export const rotateMasterKey: Command = {
 --drop-old forgets it. With MODEL_GATEWAY_MASTER_KEY set, put the new key first in it, restart, and run this.`,
   options: { "drop-old": { about: "forget the old master keys afterwards" }, data: DATA_OPTION },
   run: (input) =>
-    withInstallation(input, async ({ db, keyring, settings }) => {
+    withInstallation(input, async (installation) => {
+      const { keyring, settings } = installation;
       const { print } = input.terminal;
       const inFile = !input.environment.MODEL_GATEWAY_MASTER_KEY;
       if (!inFile && input.flag("drop-old")) {
@@ -21,7 +23,19 @@ export const rotateMasterKey: Command = {
         );
       }
       if (inFile) addMasterKey(settings.masterKeyFile);
-      const changed = await rewrapSecrets(db, keyring);
+      const changed = await audited(
+        installation,
+        (within) => rewrapSecrets(within.db, keyring),
+        (many) => ({
+          action: "master_key.rotate",
+          target: "master key",
+          changes: [
+            { field: "key", from: null, to: keyring.activeKid },
+            { field: "secrets", from: null, to: String(many) },
+            ...(input.flag("drop-old") ? [{ field: "old_keys", from: "kept", to: "forgotten" }] : []),
+          ],
+        }),
+      );
       print(`${count(changed, "secret")} sealed with master key ${keyring.activeKid}.`);
       if (input.flag("drop-old")) {
         const dropped = dropOldMasterKeys(settings.masterKeyFile);

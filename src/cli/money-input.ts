@@ -3,20 +3,13 @@ import type { UserRecord } from "../records.ts";
 import type { Db } from "../store/db.ts";
 import { findUserByEmail } from "../store/users.ts";
 import { fail, type Input, misuse } from "./command.ts";
+import { operatorName } from "./operator.ts";
 
 /** What the commands about money have in common: who asks, whom it is about, and how much. */
 
-/** Whoever may run commands here is in the ledger by the system's own name for them: $USER is anybody's to set. */
+/** As the ledger names whoever runs a command. */
 export function actorHere(): string {
-  try {
-    const asked = Bun.spawnSync(["id", "-un"], { stdout: "pipe", stderr: "ignore" });
-    const name = asked.stdout.toString().trim();
-    if (asked.success && name !== "") return `cli:${name}`;
-  } catch {
-    // No such program here.
-  }
-  // A container may run under a number that has no name.
-  return `cli:${process.getuid?.() ?? "unknown"}`;
+  return `cli:${operatorName()}`;
 }
 
 export async function needUser(db: Db, email: string): Promise<UserRecord> {

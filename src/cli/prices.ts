@@ -1,16 +1,17 @@
 /** What models cost, where each price comes from, and a newer list of them. */
 
-import { listChanges, parsePriceList } from "../config/price-list-file.ts";
+import { fieldsOfListed, listChanges, parsePriceList } from "../config/price-list-file.ts";
 import { BUNDLED_PRICES, findListed } from "../money/price-list.ts";
 import { flatPrice } from "../money/prices.ts";
 import { multiplierText } from "../money/tariff.ts";
-import { needsPrices, openPricing, type PriceFound } from "../policy/pricing.ts";
+import { openPricing, type PriceFound } from "../policy/pricing.ts";
+import { unpricedPublications } from "../policy/publication.ts";
 import type { ModelRecord, PolicyRecords, PriceList } from "../records.ts";
-import { transaction } from "../store/db.ts";
 import { readPolicy } from "../store/policy.ts";
 import { readPriceList, writePriceList } from "../store/price-list.ts";
 import { differenceText, printProblems, readConfigFile } from "./apply.ts";
 import { type Command, DATA_OPTION, fail, JSON_OPTION } from "./command.ts";
+import { audited } from "./operator.ts";
 import { withInstallation } from "./store-access.ts";
 import { table } from "./terminal.ts";
 
@@ -155,7 +156,8 @@ gateway.yaml win over both. A running server takes it in by itself; requests und
     data: DATA_OPTION,
   },
   run: (input) =>
-    withInstallation(input, async ({ db }) => {
+    withInstallation(input, async (installation) => {
+      const { db } = installation;
       const { terminal } = input;
       const json = input.flag("json");
       const dry = input.flag("dry-run");
@@ -167,11 +169,18 @@ gateway.yaml win over both. A running server takes it in by itself; requests und
         return 1;
       }
       const { list } = parsed;
-      const changes = await transaction(db, async (tx) => {
-        const found = listChanges(await readPriceList(tx), list);
-        if (found.length > 0 && !dry) await writePriceList(tx, list);
-        return found;
-      });
+      const changes = await audited(
+        installation,
+        async (within) => {
+          const found = listChanges(await readPriceList(within.db), list);
+          if (found.length > 0 && !dry) await writePriceList(within.db, list);
+          return found;
+        },
+        (found) =>
+          found.length === 0 || dry
+            ? null
+            : { action: "price_list.change", target: "price list", changes: found.flatMap(fieldsOfListed) },
+      );
       const unpriced = unpricedPublications({ ...(await readPolicy(db)), priceList: list });
       if (json) {
         terminal.print(JSON.stringify({ applied: !dry, changes, unpriced }, null, 2));
@@ -189,14 +198,3 @@ gateway.yaml win over both. A running server takes it in by itself; requests und
       return 0;
     }),
 };
-
-function unpricedPublications(records: PolicyRecords): { group: string; model: string }[] {
-  const termsFor = openPricing(records);
-  const models = new Map(records.models.map((model) => [model.id, model]));
-  return records.groups.filter(needsPrices).flatMap((group) =>
-    group.models
-      .flatMap((id) => models.get(id) ?? [])
-      .filter((model) => termsFor(group)(model).price === null)
-      .map(({ id }) => ({ group: group.name, model: id })),
-  );
-}

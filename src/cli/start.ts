@@ -1,6 +1,7 @@
 /** `model-gateway start`: apply the file if there is one, listen, say so, and leave in good order. */
 
 import { existsSync } from "node:fs";
+import { basename } from "node:path";
 import { offerAdminClaim } from "../config/admin-claim.ts";
 import { applyChanges, planChanges } from "../config/apply.ts";
 import { demoKeyFile, furnishDemo } from "../config/demo.ts";
@@ -34,18 +35,23 @@ async function runUntilStopped(input: Input, installation: Installation): Promis
   if (applied === null) await furnishDemo(installation);
   const settings = settingsWith(input, applied?.file.server);
   const running = await listen(installation, settings);
-  const offersAdmin = await offerAdminClaim(installation);
+  const url = settings.port === 0 ? running.url : settings.publicUrl;
+  const claimLink = await offerAdminClaim(installation, url);
   const demoKey = demoKeyFile(installation.settings);
   input.terminal.print(
     startupText({
       version: VERSION,
-      url: settings.port === 0 ? running.url : settings.publicUrl,
+      url,
       readyMs: Math.round(performance.now()),
       store:
         installation.db.engine === "sqlite" ? `SQLite in ${installation.settings.dataDir}` : "PostgreSQL",
       ...running.counts,
       demoKeyFile: applied === null && existsSync(demoKey) ? demoKey : null,
-      adminTokenFile: offersAdmin ? installation.settings.adminTokenFile : null,
+      claim:
+        claimLink === null
+          ? null
+          : // What is not a terminal is a log, which others read and which is kept.
+            { file: installation.settings.adminTokenFile, link: process.stdout.isTTY ? claimLink : null },
       shown: applied?.shown ?? [],
       paint: input.terminal.paint,
     }),
@@ -67,7 +73,10 @@ async function applyFile(
     printProblems(result.problems, input.terminal);
     return "refused";
   }
-  await applyChanges(installation, result.plan);
+  await applyChanges(installation, result.plan, {
+    actor: { kind: "file", id: null, name: basename(fileName) },
+    address: null,
+  });
   return { file: result.plan.file, shown: result.plan.shown };
 }
 

@@ -11,8 +11,8 @@ export interface StartupFacts {
   groups: number;
   /** Present while the demo key's file is there. */
   demoKeyFile: string | null;
-  /** Present until an administrator has been made. */
-  adminTokenFile: string | null;
+  /** Present until an administrator has been made. The link itself is for a person's eyes alone. */
+  claim: { file: string; link: string | null } | null;
   /** Keys made by this start, to be shown this once. */
   shown: readonly { name: string; secret: string }[];
   paint: Paint;
@@ -24,23 +24,25 @@ export function startupText(facts: StartupFacts): string {
     "",
     `  ${bold("Model Gateway")} ${dim(facts.version)}   ${green("ready")} ${dim(`in ${facts.readyMs} ms`)}`,
     "",
-    `  ${dim("API   ")} ${facts.url}/v1`,
-    `  ${dim("Store ")} ${facts.store} ${dim(`(${count(facts.groups, "group")}, ${count(facts.keys, "key")})`)}`,
+    `  ${dim("API    ")} ${facts.url}/v1`,
+    `  ${dim("Console")} ${facts.url}/console/`,
+    `  ${dim("Store  ")} ${facts.store} ${dim(`(${count(facts.groups, "group")}, ${count(facts.keys, "key")})`)}`,
   ];
   for (const { name, secret } of facts.shown) {
     lines.push("", `  Key ${bold(name)}, shown this once:`, `    ${secret}`);
   }
   if (facts.demoKeyFile !== null) lines.push("", ...tryIt(facts.url, facts.demoKeyFile, dim));
-  if (facts.adminTokenFile !== null) {
-    lines.push(
-      "",
-      `  ${dim("Become the administrator (once, within the hour):")}`,
-      "    npx model-gateway admin claim --email you@example.com",
-      dim(`    The one-time token is in ${facts.adminTokenFile}, readable by you alone.`),
-    );
-  }
+  if (facts.claim !== null) lines.push("", ...becomeAdmin(facts.claim, dim));
   lines.push("", `  ${dim("Ctrl+C stops it; requests under way are finished first.")}`, "");
   return lines.join("\n");
+}
+
+function becomeAdmin({ file, link }: NonNullable<StartupFacts["claim"]>, dim: Paint["dim"]): string[] {
+  return [
+    `  ${dim("Become the administrator (once, within the hour):")}`,
+    link === null ? `    Open the link in ${file}, which you alone can read,` : `    Open ${link}`,
+    "    or run  npx model-gateway admin claim --email you@example.com",
+  ];
 }
 
 /** The key stays in its file: what a terminal prints ends up in logs and screenshots. */

@@ -2,6 +2,7 @@ import { cancelGrant, grantPlan } from "../billing/grant.ts";
 import { INSTANT_RULE, instantMs, startMs } from "../config/schema.ts";
 import { usdText } from "../money/nano.ts";
 import { RENEWALS } from "../records.ts";
+import type { Db } from "../store/db.ts";
 import { listPlans } from "../store/plans.ts";
 import {
   allSubscriptions,
@@ -9,10 +10,11 @@ import {
   subscriptionsOf,
   type WindowStanding,
 } from "../store/subscription-standing.ts";
-import { listSubscriptions } from "../store/subscriptions.ts";
-import { listUsers } from "../store/users.ts";
+import { findSubscription, listSubscriptions } from "../store/subscriptions.ts";
+import { findUser, listUsers } from "../store/users.ts";
 import { type Command, DATA_OPTION, fail, type Input, JSON_OPTION, misuse } from "./command.ts";
 import { dollars, instantText, needUser, pointsAligned, shortInstant } from "./money-input.ts";
+import { audited } from "./operator.ts";
 import { withInstallation } from "./store-access.ts";
 import { count, type Paint, table } from "./terminal.ts";
 
@@ -127,7 +129,19 @@ export const grantSubscription: Command = {
       const user = await needUser(desk.db, input.need("user"));
       const plan = input.need("plan");
       const grant = { userId: user.id, plan, startsAtMs, endsAtMs, renews, priority: Number(priority) };
-      const { id } = await grantPlan(desk, grant);
+      const { id } = await audited(
+        desk,
+        (within) => grantPlan(within, grant),
+        (made) => ({
+          action: "subscription.grant",
+          target: `subscription ${plan} of ${user.email}`,
+          changes: [
+            { field: "starts", from: null, to: instantText(made.startsAtMs) },
+            { field: "ends", from: null, to: endsAtMs === null ? null : instantText(endsAtMs) },
+            { field: "renews", from: null, to: renews },
+          ],
+        }),
+      );
       const nowMs = desk.clock.nowMs();
       const made = (await subscriptionsOf(desk.db, user.id, nowMs, { past: true })).find(
         (one) => one.id === id,
@@ -156,7 +170,21 @@ export const cancelOneSubscription: Command = {
   run: (input) =>
     withInstallation(input, async (desk) => {
       const id = input.need("ID");
-      const result = await cancelGrant(desk, id, input.flag("at-end") ? "term_end" : "now");
+      const when = input.flag("at-end") ? "term_end" : "now";
+      const title = await subscriptionTitle(desk.db, id);
+      const result = await audited(
+        desk,
+        (within) => cancelGrant(within, id, when),
+        (done) => {
+          if (done.kind !== "cancelled" && done.kind !== "ending") return null;
+          const to = done.kind === "ending" ? instantText(done.endsAtMs) : "now";
+          return {
+            action: "subscription.cancel",
+            target: title,
+            changes: [{ field: "ends", from: null, to }],
+          };
+        },
+      );
       if (result.kind === "unknown")
         fail(`There is no subscription "${id}".`, "Each one's id is in: model-gateway subscriptions list");
       if (result.kind === "open")
@@ -177,6 +205,15 @@ export const cancelOneSubscription: Command = {
       return 0;
     }),
 };
+
+/** As the audit log names it. */
+async function subscriptionTitle(db: Db, id: string): Promise<string> {
+  const found = await findSubscription(db, id);
+  if (found === null) return `subscription ${id}`;
+  const plan = (await listPlans(db)).find((one) => one.id === found.planId);
+  const user = await findUser(db, found.userId);
+  return `subscription ${plan?.name ?? found.planId} of ${user?.email ?? found.userId}`;
+}
 
 function timeFrom(input: Input, option: string, read: (value: string) => number | null): number | null {
   const value = input.text(option);

@@ -14,6 +14,7 @@ import {
   usdFrom,
   wholeNumberFrom,
 } from "./money-input.ts";
+import { audited, type Deed } from "./operator.ts";
 import { withInstallation } from "./store-access.ts";
 import { type Paint, table } from "./terminal.ts";
 
@@ -67,7 +68,8 @@ export const topUpWallet: Command = {
       const amountNano = usdFrom(input, "usd", { signed: false });
       const { id: userId, email } = await needUser(desk.db, input.need("user"));
       const provider = input.text("provider") ?? "manual";
-      const booked = await topUp(desk, { userId, amountNano, provider, ...orderFrom(input) });
+      const order = { userId, amountNano, provider, ...orderFrom(input) };
+      const booked = await audited(desk, (within) => topUp(within, order), deed("wallet.top_up", email));
       return report(input, booked, `${dollars(amountNano)} added for ${email}.`);
     }),
 };
@@ -88,7 +90,8 @@ export const adjustWallet: Command = {
     withInstallation(input, async (desk) => {
       const amountNano = usdFrom(input, "usd", { signed: true });
       const { id: userId, email } = await needUser(desk.db, input.need("user"));
-      const booked = await adjust(desk, { userId, amountNano, ...orderFrom(input) });
+      const order = { userId, amountNano, ...orderFrom(input) };
+      const booked = await audited(desk, (within) => adjust(within, order), deed("wallet.adjust", email));
       const done = amountNano > 0n ? "given to" : "taken from";
       return report(input, booked, `${dollars(booked.entry.amountNano)} ${done} ${email}.`);
     }),
@@ -110,12 +113,33 @@ export const refundRequest: Command = {
     withInstallation(input, async (desk) => {
       const amountNano = input.text("usd") === undefined ? "all" : usdFrom(input, "usd", { signed: false });
       const requestId = input.need("REQUEST_ID");
-      const booked = await refund(desk, { requestId, amountNano, ...orderFrom(input) });
+      const booked = await audited(
+        desk,
+        (within) => refund(within, { requestId, amountNano, ...orderFrom(input) }),
+        deed("wallet.refund", null),
+      );
       const { subscriptionId } = booked.entry;
       const to = subscriptionId === null ? "the user's balance" : `the subscription ${subscriptionId}`;
       return report(input, booked, `${dollars(booked.entry.amountNano)} given back to ${to}.`);
     }),
 };
+
+/** A repeat books nothing, and so is nothing that was done. */
+function deed(action: string, email: string | null): (booked: Booked) => Deed | null {
+  return ({ entry, repeated }) => {
+    if (repeated) return null;
+    const sign = entry.credit === "adjust" ? "-" : "";
+    return {
+      action,
+      target: `user ${email ?? entry.userId}`,
+      changes: [
+        { field: "amount", from: null, to: `${sign}$${usdText(entry.amountNano)}` },
+        { field: "reason", from: null, to: entry.reason },
+        ...(entry.requestId === null ? [] : [{ field: "request", from: null, to: entry.requestId }]),
+      ],
+    };
+  };
+}
 
 export const showLedger: Command = {
   words: "wallet ledger",

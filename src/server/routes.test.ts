@@ -31,6 +31,17 @@ describe("addresses", () => {
     expect(findDestination("GET", "/v1/responses")).toEqual({ kind: "responses_socket" });
   });
 
+  test("of pages, and the way there", () => {
+    expect(findDestination("GET", "/")).toEqual({ kind: "moved", to: "/console/" });
+    expect(findDestination("GET", "/console")).toEqual({ kind: "moved", to: "/console/" });
+    expect(findDestination("GET", "/console/")).toEqual({ kind: "site", site: "console" });
+    expect(findDestination("HEAD", "/console/keys/key_1")).toEqual({ kind: "site", site: "console" });
+    expect(findDestination("GET", "/docs")).toEqual({ kind: "moved", to: "/docs/" });
+    expect(findDestination("GET", "/docs/errors")).toEqual({ kind: "site", site: "docs" });
+    expect(refusal("POST", "/console/").headers).toEqual({ allow: "GET, HEAD" });
+    expect(findDestination("PATCH", "/api/keys/key_1")).toEqual({ kind: "api" });
+  });
+
   test("a model's id is the whole rest of the path, slashes and percent signs included", () => {
     expect(findDestination("GET", "/v1/models/fast")).toEqual({ kind: "model", id: "fast" });
     expect(findDestination("GET", "/v1/models/org/fast:v1")).toEqual({ kind: "model", id: "org/fast:v1" });
@@ -109,7 +120,7 @@ describe("an unknown address", () => {
     expect(told.message).toContain(`Did you mean ${meant}?`);
   });
 
-  test.each(["/", "/v1", "/v1/", "/v2/models", "/v1/audio/speech", "/v1/responses/a/b"])(
+  test.each(["/v1", "/v1/", "/v2/models", "/v1/audio/speech", "/v1/responses/a/b"])(
     "%s is told where the API is",
     (path) => {
       const told = refusal("GET", path);

@@ -11,14 +11,25 @@ export type Destination =
   | { kind: "usage" }
   | { kind: "request"; id: string }
   | { kind: "responses_socket" }
+  | { kind: "api" }
+  | { kind: "site"; site: SiteName }
+  | { kind: "moved"; to: string }
+  | { kind: "openapi" }
   | { kind: "health" }
   | { kind: "readiness" };
 
+/** Pages, below a path of this name. */
+export const SITES = ["console", "explorer", "docs"] as const;
+export type SiteName = (typeof SITES)[number];
+
 type Methods = Readonly<Record<string, Destination>>;
+
+const read = (destination: Destination): Methods => ({ GET: destination, HEAD: destination });
 
 const EXACT: ReadonlyMap<string, Methods> = new Map<string, Methods>([
   ["/healthz", { GET: { kind: "health" }, HEAD: { kind: "health" } }],
   ["/readyz", { GET: { kind: "readiness" }, HEAD: { kind: "readiness" } }],
+  ["/openapi.json", { GET: { kind: "openapi" } }],
   ["/v1/models", { GET: { kind: "models" } }],
   ["/v1/usage", { GET: { kind: "usage" } }],
   ...ENDPOINTS.map((endpoint): [string, Methods] => {
@@ -31,7 +42,9 @@ const EXACT: ReadonlyMap<string, Methods> = new Map<string, Methods>([
 ]);
 
 export function findDestination(method: string, path: string): Destination {
-  const methods = EXACT.get(path) ?? matchPattern(path);
+  // It has a table of its own, with methods and names.
+  if (path.startsWith("/api/")) return { kind: "api" };
+  const methods = EXACT.get(path) ?? matchPattern(path) ?? matchPage(path);
   if (!methods) throw unknownUrl(path);
   const found = Object.hasOwn(methods, method) ? methods[method] : undefined;
   if (found) return found;
@@ -41,29 +54,70 @@ export function findDestination(method: string, path: string): Destination {
   });
 }
 
-const REQUEST_PATH = /^\/v1\/requests\/([\w-]+)$/;
-const RESPONSE_PATH = /^\/v1\/responses\/([^/]+)(\/cancel|\/input_items)?$/;
+interface Pattern {
+  /** As the documentation writes it. */
+  readonly path: string;
+  readonly matches: RegExp;
+  readonly methods: (id: string) => Methods;
+}
+
+const PATTERNS: readonly Pattern[] = [
+  {
+    path: "/v1/models/{model}",
+    // A model's id may hold slashes, so it is the whole rest of the path.
+    matches: /^\/v1\/models\/(.+)$/,
+    methods: (id) => ({ GET: { kind: "model", id } }),
+  },
+  {
+    path: "/v1/requests/{request_id}",
+    matches: /^\/v1\/requests\/([\w-]+)$/,
+    methods: (id) => ({ GET: { kind: "request", id } }),
+  },
+  {
+    path: "/v1/responses/{response_id}",
+    matches: /^\/v1\/responses\/([^/]+)$/,
+    methods: (responseId) => {
+      const call = { kind: "stored_response", responseId, action: "" } as const;
+      return { GET: call, DELETE: call };
+    },
+  },
+  {
+    path: "/v1/responses/{response_id}/cancel",
+    matches: /^\/v1\/responses\/([^/]+)\/cancel$/,
+    methods: (responseId) => ({ POST: { kind: "stored_response", responseId, action: "/cancel" } }),
+  },
+  {
+    path: "/v1/responses/{response_id}/input_items",
+    matches: /^\/v1\/responses\/([^/]+)\/input_items$/,
+    methods: (responseId) => ({ GET: { kind: "stored_response", responseId, action: "/input_items" } }),
+  },
+];
+
+/** Every address there is, for the documentation. */
+export function listRoutes(): { method: string; path: string }[] {
+  const exact = [...EXACT].map(([path, methods]) => ({ path, methods }));
+  const patterns = PATTERNS.map(({ path, methods }) => ({ path, methods: methods("") }));
+  return [...exact, ...patterns].flatMap(({ path, methods }) =>
+    Object.keys(methods).map((method) => ({ method, path })),
+  );
+}
 
 function matchPattern(path: string): Methods | null {
-  // A model's id may hold slashes, so it is the whole rest of the path.
-  if (path.startsWith("/v1/models/")) {
-    const id = decode(path.slice("/v1/models/".length));
-    return id === null || id === "" ? null : { GET: { kind: "model", id } };
+  for (const { matches, methods } of PATTERNS) {
+    const found = matches.exec(path)?.[1];
+    if (found === undefined) continue;
+    const id = decode(found);
+    return id === null ? null : methods(id);
   }
-  const requestId = REQUEST_PATH.exec(path)?.[1];
-  if (requestId !== undefined) return { GET: { kind: "request", id: requestId } };
-  const match = RESPONSE_PATH.exec(path);
-  const responseId = match?.[1] === undefined ? null : decode(match[1]);
-  if (responseId === null) return null;
-  const call = { kind: "stored_response", responseId } as const;
-  switch (match?.[2]) {
-    case "/cancel":
-      return { POST: { ...call, action: "/cancel" } };
-    case "/input_items":
-      return { GET: { ...call, action: "/input_items" } };
-    default:
-      return { GET: { ...call, action: "" }, DELETE: { ...call, action: "" } };
-  }
+  return null;
+}
+
+function matchPage(path: string): Methods | null {
+  if (path === "/") return read({ kind: "moved", to: "/console/" });
+  const site = SITES.find((name) => path === `/${name}` || path.startsWith(`/${name}/`));
+  if (site === undefined) return null;
+  // Links on its pages are relative to the folder.
+  return read(path === `/${site}` ? { kind: "moved", to: `/${site}/` } : { kind: "site", site });
 }
 
 function decode(text: string): string | null {

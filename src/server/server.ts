@@ -2,25 +2,39 @@
 
 import type { Alarms } from "../alarms.ts";
 import type { NewId } from "../clock.ts";
+import type { ApiDoor } from "../control/door.ts";
 import { ApiError, asApiError, errorResponse } from "../errors.ts";
 import { authenticate, type Caller } from "../gateway/authenticate.ts";
-import { getModel, listModels } from "../gateway/catalogue.ts";
-import type { Call, Gateway } from "../gateway/gateway.ts";
+import { etagOf, getModel, listModels, listModelsForCodex } from "../gateway/catalogue.ts";
+import type { Call, Gateway, HttpCall } from "../gateway/gateway.ts";
 import { callModel } from "../gateway/pipeline.ts";
 import { reportRequest } from "../gateway/request-report.ts";
 import { callStoredResponse } from "../gateway/stored-response.ts";
 import { reportUsage } from "../gateway/usage-report.ts";
 import { logFault } from "../observe/log.ts";
-import { type Destination, findDestination } from "./routes.ts";
+import type { Session } from "../sockets/session.ts";
+import type { Sockets } from "../sockets/sockets.ts";
+import { answeredProtocol } from "../sockets/subprotocols.ts";
+import { VERSION } from "../version.ts";
+import { type Destination, findDestination, listRoutes, type SiteName } from "./routes.ts";
+import type { Site } from "./site.ts";
 
 export interface ServerOptions {
   gateway: Gateway;
+  api: ApiDoor;
+  sites: Readonly<Record<SiteName, Site>>;
   newId: NewId;
   hostname: string;
   port: number;
   /** For a connection that is doing nothing; requests under way have deadlines of their own. */
   idleTimeoutSeconds: number;
   alarms: Alarms;
+  /** Without a trailing slash: how clients reach this gateway. */
+  publicUrl: string;
+  sockets: Sockets;
+  /** A frame, and how long nothing may come from a socket. */
+  frameBytesMax: number;
+  socketIdleSeconds: number;
   /** Whether the store answers. */
   isStoreReady(): Promise<boolean>;
 }
@@ -35,13 +49,18 @@ export interface Server {
 /** The runtime closes a connection only for being idle: this is the shortest time for that. */
 const CUT_OFF_SECONDS = 1;
 
-type BunServer = ReturnType<typeof Bun.serve>;
+/** A frame longer than allowed by no more than this is read all the same, to be refused with words. */
+const FRAME_BYTES_SLACK = 1024 * 1024;
+
+type BunServer = Bun.Server<Session>;
 
 export function startServer(options: ServerOptions): Server {
-  const { gateway } = options;
+  const { gateway, sockets } = options;
   let draining = false;
+  const leaving = new AbortController();
 
-  async function handle(request: Request, server: BunServer): Promise<Response> {
+  /** Nothing is returned for a connection that has become a socket. */
+  async function handle(request: Request, server: BunServer): Promise<Response | undefined> {
     const requestId = options.newId("req");
     try {
       const url = request.url;
@@ -50,17 +69,18 @@ export function startServer(options: ServerOptions): Server {
       const queryAt = url.indexOf("?", pathAt);
       const path = queryAt === -1 ? url.slice(pathAt) : url.slice(pathAt, queryAt);
       const destination = findDestination(request.method, path);
-      const call: Call = {
+      const call: HttpCall = {
         request,
         requestId,
         startedMs: gateway.clock.monotonicMs(),
         clientAddress: () => server.requestIP(request)?.address ?? "unknown",
         cutOff: () => server.timeout(request, CUT_OFF_SECONDS),
       };
+      if (destination.kind === "responses_socket") return upgrade(call, server);
       const query = queryAt === -1 ? "" : url.slice(queryAt + 1);
       const untimed = untimedIfSlow(request, server);
       try {
-        const response = await go(call, destination, query);
+        const response = await go(call, destination, path, query);
         return draining && (response.ok || request.body === null) ? closing(response) : response;
       } finally {
         untimed.end();
@@ -72,8 +92,26 @@ export function startServer(options: ServerOptions): Server {
     }
   }
 
-  function go(call: Call, destination: Destination, query: string): Promise<Response> | Response {
+  function go(
+    call: HttpCall,
+    destination: Exclude<Destination, { kind: "responses_socket" }>,
+    path: string,
+    query: string,
+  ): Promise<Response> | Response {
     switch (destination.kind) {
+      case "site":
+        return options.sites[destination.site].answer(call.request, path);
+      case "moved":
+        // A path, not an address: behind a proxy it is the browser that knows the host.
+        return new Response(null, { status: 302, headers: { location: destination.to } });
+      case "api":
+        return options.api({
+          ...call,
+          path,
+          query,
+          peerAddress: call.clientAddress,
+          leaving: leaving.signal,
+        });
       case "model_call":
         return callModel(gateway, call, destination.endpoint);
       case "stored_response":
@@ -83,26 +121,32 @@ export function startServer(options: ServerOptions): Server {
           query: new URLSearchParams(query),
         });
       case "models":
-        return answer(call, (caller) => listModels(caller.group));
+        return new URLSearchParams(query).has("client_version")
+          ? answer(call, (caller) => listModelsForCodex(caller.group), etagOf)
+          : answer(call, (caller) => listModels(caller.group));
       case "model":
         return answer(call, (caller) => getModel(caller.group, destination.id));
       case "usage":
         return answer(call, (caller) => reportUsage(gateway, caller, new URLSearchParams(query)));
       case "request":
         return answer(call, (caller) => reportRequest(gateway, caller, destination.id));
-      case "responses_socket":
-        return answer(call, () => {
-          throw new ApiError(
-            "upgrade_required",
-            "This path takes a WebSocket upgrade, which this gateway does not offer. Use POST /v1/responses.",
-            { headers: { upgrade: "websocket" } },
-          );
-        });
+      case "openapi":
+        return openApi(call.requestId);
       case "health":
         return Response.json({ status: "ok" }, { headers: { "x-request-id": call.requestId } });
       case "readiness":
         return readiness(call.requestId);
     }
+  }
+
+  function upgrade(call: HttpCall, server: BunServer): undefined {
+    const data = sockets.admit(call);
+    const headers = {
+      "x-request-id": call.requestId,
+      "sec-websocket-protocol": answeredProtocol(call.request.headers),
+    };
+    if (server.upgrade(call.request, { data, headers })) return;
+    throw new ApiError("invalid_request", "The WebSocket upgrade is malformed. Use a WebSocket client.");
   }
 
   /**
@@ -124,14 +168,34 @@ export function startServer(options: ServerOptions): Server {
   }
 
   /** A small JSON answer for whoever holds a key. */
-  async function answer(call: Call, make: (caller: Caller) => unknown): Promise<Response> {
+  async function answer<Made>(
+    call: Call,
+    make: (caller: Caller) => Made | Promise<Made>,
+    headersOf: (made: Made) => Record<string, string> = () => ({}),
+  ): Promise<Response> {
     const caller = authenticate(
       call.request.headers,
       gateway.policy.snapshot(),
       gateway.auth,
       call.clientAddress,
     );
-    return Response.json(await make(caller), { headers: { "x-request-id": call.requestId } });
+    const made = await make(caller);
+    return Response.json(made, { headers: { "x-request-id": call.requestId, ...headersOf(made) } });
+  }
+
+  let document: Promise<string> | null = null;
+
+  /** Its schemas are read with the first question. */
+  async function makeDocument(): Promise<string> {
+    const { openApiDocument } = await import("../description/openapi.ts");
+    return JSON.stringify(openApiDocument(listRoutes(), { version: VERSION, publicUrl: options.publicUrl }));
+  }
+
+  async function openApi(requestId: string): Promise<Response> {
+    document ??= makeDocument();
+    return new Response(await document, {
+      headers: { "content-type": "application/json", "x-request-id": requestId },
+    });
   }
 
   async function readiness(requestId: string): Promise<Response> {
@@ -143,13 +207,28 @@ export function startServer(options: ServerOptions): Server {
     );
   }
 
-  const server = Bun.serve({
+  const server = Bun.serve<Session>({
     hostname: options.hostname,
     port: options.port,
     // Bodies are counted where they are read; a refusal by the runtime would have no body and no id.
     maxRequestBodySize: 2 ** 40,
     idleTimeout: options.idleTimeoutSeconds,
     fetch: handle,
+    websocket: {
+      perMessageDeflate: false,
+      maxPayloadLength: options.frameBytesMax + FRAME_BYTES_SLACK,
+      idleTimeout: options.socketIdleSeconds,
+      sendPings: true,
+      // Held up long before, where somebody waits for room: nothing that was said is dropped.
+      backpressureLimit: 2 ** 31 - 1,
+      open(socket) {
+        socket.data.opened(socket);
+        sockets.opened(socket.data);
+      },
+      message: (socket, message) => socket.data.received(message),
+      drain: (socket) => socket.data.drained(),
+      close: (socket) => sockets.closed(socket.data),
+    },
     error: (thrown) => errorResponse(asApiError(thrown), options.newId("req")),
   });
 
@@ -158,12 +237,15 @@ export function startServer(options: ServerOptions): Server {
     port: server.port ?? options.port,
     async drain(timeoutMs) {
       draining = true;
+      leaving.abort();
       let timer: ReturnType<typeof setTimeout> | undefined;
       const cut = new Promise<void>((resolve) => {
         timer = setTimeout(resolve, timeoutMs);
       });
-      await Promise.race([server.stop(false), cut]);
+      await Promise.race([Promise.all([sockets.drain(), server.stop(false)]), cut]);
       clearTimeout(timer);
+      sockets.cut();
+      sockets.stop();
       await server.stop(true);
     },
   };

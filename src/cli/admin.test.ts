@@ -1,0 +1,76 @@
+/** What operators change on the command line is in the log of changes, and people who are locked out get a link. */
+
+import { expect, test } from "bun:test";
+import { join } from "node:path";
+import { secretDigest } from "../secrets/random-secret.ts";
+import { type AuditRow, listAudit } from "../store/audit.ts";
+import { type Db, openDb } from "../store/db.ts";
+import { findLink } from "../store/links.ts";
+import { openCommandLine } from "./command-line.test-support.ts";
+
+const { folder, run, done, refused, json } = openCommandLine(`
+models: [{ id: m, interfaces: [chat], price: { input: "1", output: "1" } }]
+accounts: [{ name: sim, kind: simulator }]
+groups: [{ name: default, models: [m], accounts: [sim] }]
+plans: [{ name: pro, windows: [{ per: day, usd: "5" }] }]
+users: [{ email: ada@example.com }]
+`);
+
+async function within<T>(work: (db: Db) => Promise<T>): Promise<T> {
+  const db = await openDb(`sqlite:${join(folder(), "data/gateway.db")}`);
+  try {
+    return await work(db);
+  } finally {
+    await db.close();
+  }
+}
+
+const logged = (): Promise<AuditRow[]> =>
+  within(async (db) => (await listAudit(db, {}, { after: null, limit: 100 })).rows.toReversed());
+
+test("every command that changes something is in the log, with who ran it", async () => {
+  const before = (await logged()).length;
+  await done("keys", "create", "--name", "ci", "--group", "default", "--user", "ada@example.com");
+  await done("wallet", "top-up", "--user", "ada@example.com", "--usd", "5", "--idempotency-key", "once");
+  await done("wallet", "top-up", "--user", "ada@example.com", "--usd", "5", "--idempotency-key", "once");
+  const batch = await json("codes", "create", "--usd", "1", "--batch", "spring");
+  await done("codes", "redeem", batch.codes[0], "--user", "ada@example.com");
+  const granted = await json("subscriptions", "grant", "--user", "ada@example.com", "--plan", "pro");
+  await done("subscriptions", "cancel", granted.id);
+  await done("master-key", "rotate");
+  const rows = (await logged()).slice(before);
+  expect(rows.map(({ action, target }) => `${action} ${target}`)).toEqual([
+    "key.create key ci of ada@example.com",
+    "wallet.top_up user ada@example.com",
+    "codes.create codes spring",
+    "code.redeem user ada@example.com",
+    "subscription.grant subscription pro of ada@example.com",
+    "subscription.cancel subscription pro of ada@example.com",
+    "master_key.rotate master key",
+  ]);
+  expect(new Set(rows.map(({ actor }) => actor.kind))).toEqual(new Set(["cli"]));
+  expect(JSON.stringify(rows)).not.toContain(batch.codes[0]);
+  expect(JSON.stringify(rows)).not.toMatch(/gwk_/);
+  expect(await done("audit")).toContain("The log of changes is whole");
+});
+
+test("a log that somebody has changed is told by the audit", async () => {
+  await within((db) => db.sql.script("UPDATE audit SET target = 'nothing' WHERE seq = 1"));
+  const { code, out } = await run("audit");
+  expect(code).toBe(1);
+  expect(out).toContain("The log of changes has entry 1, which is not what was written.");
+});
+
+test("a link for somebody who cannot sign in carries a token that opens it, and is in the log", async () => {
+  const url = "https://gateway.example.com/";
+  const link = (await done("admin", "link", "--email", "ADA@example.com", "--url", url)).trim();
+  expect(link).toMatch(/^https:\/\/gateway\.example\.com\/console\/link#\w{43}$/);
+  const token = link.split("#")[1] ?? "";
+  const found = await within((db) => findLink(db, secretDigest(token), Date.now()));
+  expect(found).toMatchObject({ purpose: "sign_in", email: "ada@example.com" });
+  expect((await logged()).at(-1)).toMatchObject({ action: "link.sign_in", target: "user ada@example.com" });
+  expect(await refused("admin", "link", "--email", "nobody@example.com")).toContain("no user");
+  expect(await refused("admin", "link", "--email", "ada@example.com", "--for", "fun")).toContain(
+    "--for must be",
+  );
+});

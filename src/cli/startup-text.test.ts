@@ -1,0 +1,35 @@
+import { expect, test } from "bun:test";
+import { type StartupFacts, startupText } from "./startup-text.ts";
+
+const same = (text: string) => text;
+const facts: StartupFacts = {
+  version: "1.2.3",
+  url: "http://127.0.0.1:8787",
+  readyMs: 12,
+  store: "SQLite in /data",
+  keys: 1,
+  groups: 2,
+  demoKeyFile: null,
+  claim: null,
+  shown: [],
+  paint: { bold: same, dim: same, red: same, green: same, yellow: same },
+};
+
+test("says where the API and the console are", () => {
+  const text = startupText(facts);
+  expect(text).toContain("http://127.0.0.1:8787/v1");
+  expect(text).toContain("http://127.0.0.1:8787/console/");
+  expect(text).not.toContain("administrator");
+});
+
+test("a person at a terminal gets the link to become the administrator", () => {
+  const link = "http://127.0.0.1:8787/console/claim#secret";
+  expect(startupText({ ...facts, claim: { file: "/data/admin-token", link } })).toContain(`Open ${link}\n`);
+});
+
+test("a log gets the name of the file alone", () => {
+  const text = startupText({ ...facts, claim: { file: "/data/admin-token", link: null } });
+  expect(text).toContain("Open the link in /data/admin-token, which you alone can read");
+  expect(text).toContain("admin claim --email you@example.com");
+  expect(text).not.toContain("#");
+});

@@ -1,0 +1,114 @@
+import { afterAll, describe, expect, test } from "bun:test";
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { openSite } from "./site.ts";
+
+const folder = mkdtempSync(join(tmpdir(), "gateway-site-"));
+const secret = `${folder}-secret.js`;
+for (const name of ["assets", "pictures"]) mkdirSync(join(folder, name));
+for (const [name, text] of Object.entries({
+  "index.html": "<!doctype html>the page",
+  "assets/app-1a2b.js": "plain",
+  "assets/app-1a2b.js.br": "packed by brotli",
+  "assets/app-1a2b.js.gz": "packed by gzip",
+  "assets/small-3c4d.css": "small",
+  "guide.html": "a page of its own",
+  "pictures/one.svg": "<svg/>",
+})) {
+  writeFileSync(join(folder, name), text);
+}
+writeFileSync(secret, "not for anybody");
+afterAll(() => {
+  rmSync(folder, { recursive: true });
+  rmSync(secret);
+});
+
+const site = openSite({ base: "/console/", folder, isOnePage: true });
+const get = (path: string, headers: Record<string, string> = {}) =>
+  site.answer(new Request(`http://localhost${path}`, { headers }), path);
+
+describe("a file with a hash in its name", () => {
+  const script = "/console/assets/app-1a2b.js";
+
+  test("is kept by browsers for ever", () => {
+    expect(get(script).headers.get("cache-control")).toBe("public, max-age=31536000, immutable");
+  });
+
+  test.each([
+    ["gzip, deflate, br, zstd", "br", "packed by brotli"],
+    ["gzip;q=1.0, br;q=0", "gzip", "packed by gzip"],
+    ["gzip", "gzip", "packed by gzip"],
+    ["identity", null, "plain"],
+    ["", null, "plain"],
+  ])("goes out as the browser takes it: %s", async (accepts, encoding, text) => {
+    const response = get(script, { "accept-encoding": accepts });
+    expect(response.headers.get("content-encoding")).toBe(encoding);
+    expect(response.headers.get("vary")).toBe("accept-encoding");
+    expect(response.headers.get("content-type")).toBe("text/javascript; charset=utf-8");
+    expect(await response.text()).toBe(text);
+  });
+
+  test("goes out plain where it was not packed", async () => {
+    const response = get("/console/assets/small-3c4d.css", { "accept-encoding": "br" });
+    expect(response.headers.get("content-encoding")).toBeNull();
+    expect(await response.text()).toBe("small");
+  });
+
+  test("that is not there is not found, and nothing outside of the folder is", () => {
+    for (const name of ["none.js", "../index.html", "../../secret.js", `..%2f${secret}`, ""]) {
+      expect(get(`/console/assets/${name}`).status).toBe(404);
+    }
+  });
+});
+
+describe("every other address", () => {
+  test.each(["/console/", "/console/keys", "/console/admin/groups/x", "/console/../../etc/passwd"])(
+    "%s is the one document, asked for anew each time",
+    async (path) => {
+      const response = get(path);
+      expect(response.headers.get("cache-control")).toBe("no-cache");
+      expect(await response.text()).toBe("<!doctype html>the page");
+    },
+  );
+});
+
+describe("a site of many pages", () => {
+  const docs = openSite({ base: "/docs/", folder, isOnePage: false });
+  const read = (path: string) => docs.answer(new Request(`http://localhost${path}`), path);
+
+  test("has one at each name, and files beside them", async () => {
+    expect(await read("/docs/").text()).toContain("the page");
+    expect(await read("/docs/guide").text()).toBe("a page of its own");
+    expect(await read("/docs/guide.html").text()).toBe("a page of its own");
+    expect(read("/docs/pictures/one.svg").headers.get("content-type")).toBe("image/svg+xml");
+  });
+
+  test("knows what it has not", () => {
+    expect(read("/docs/nothing").status).toBe(404);
+    expect(read("/docs/../secret.js").status).toBe(404);
+  });
+});
+
+test("nothing inline, nothing from elsewhere, and in nobody's frame", () => {
+  for (const path of ["/console/", "/console/assets/app-1a2b.js", "/console/assets/none.js"]) {
+    const { headers } = get(path);
+    const policy = headers.get("content-security-policy") ?? "";
+    expect(policy).toContain("default-src 'self'");
+    expect(policy).toContain("frame-ancestors 'none'");
+    expect(policy).not.toContain("unsafe");
+    expect(headers.get("x-content-type-options")).toBe("nosniff");
+    expect(headers.get("x-frame-options")).toBe("DENY");
+  }
+});
+
+test("a console that is not built says how, until it is", async () => {
+  const later = mkdtempSync(join(tmpdir(), "gateway-site-"));
+  const unbuilt = openSite({ base: "/console/", folder: later, isOnePage: true });
+  const ask = () => unbuilt.answer(new Request("http://localhost/console/"), "/console/");
+  expect(ask().status).toBe(503);
+  expect(await ask().text()).toContain("npm run build");
+  writeFileSync(join(later, "index.html"), "built");
+  expect(await ask().text()).toBe("built");
+  rmSync(later, { recursive: true });
+});
