@@ -30,6 +30,10 @@ export interface Section {
 
 export const DOCS = join(import.meta.dir, "../../docs");
 
+/** On a phone so many columns would be three words wide each. */
+const STACKED_FROM_COLUMNS = 4;
+const COMMENT = /^<!--(?:(?!-->)[\s\S])*-->\s*$/;
+
 /** In the order of the table of contents: a page that is not in it is not on the site. */
 export function readPages(dir: string = DOCS): DocsPage[] {
   const contents = readFileSync(join(dir, "README.md"), "utf8");
@@ -70,16 +74,28 @@ function toPage(slug: string, markdown: string): DocsPage {
         return `<div class="code"${label}><pre tabindex="0"><code>${escapeHtml(text)}</code></pre></div>\n`;
       },
       table({ header, rows }: Tokens.Table) {
-        const cells = (row: Tokens.TableCell[], tag: "th" | "td") =>
-          row.map(({ tokens }) => `<${tag}>${this.parser.parseInline(tokens)}</${tag}>`).join("");
+        const names = header.map(({ tokens }) => this.parser.parseInline(tokens));
+        // Stands before the cell where a phone shows the cells of a row below each other.
+        const labels = names.map((name) => (name === "" ? "" : ` data-label="${escapeHtml(plain(name))}"`));
+        // The roles say what the elements say, and stay when the style makes blocks of them.
+        const head = names
+          .map((name) => (name === "" ? `<td role="cell"></td>` : `<th role="columnheader">${name}</th>`))
+          .join("");
+        const body = rows.map((row) => {
+          const cells = row.map(({ tokens }, i) => {
+            return `<td role="cell"${labels[i] ?? ""}>${this.parser.parseInline(tokens)}</td>`;
+          });
+          return `<tr role="row">${cells.join("")}</tr>`;
+        });
         // A table without words above its columns has no head worth showing.
-        const isNamed = header.some(({ text }) => text.trim() !== "");
-        const head = isNamed ? `<thead><tr>${cells(header, "th")}</tr></thead>` : "";
-        const body = rows.map((row) => `<tr>${cells(row, "td")}</tr>`).join("");
-        return `<div class="table" tabindex="0" role="group"><table>${head}<tbody>${body}</tbody></table></div>\n`;
+        const isNamed = names.some((name) => name !== "");
+        const thead = isNamed ? `<thead role="rowgroup"><tr role="row">${head}</tr></thead>` : "";
+        const tbody = `<tbody role="rowgroup">${body.join("")}</tbody>`;
+        const kind = header.length >= STACKED_FROM_COLUMNS ? "table stacks" : "table";
+        return `<div class="${kind}" tabindex="0" role="group"><table role="table">${thead}${tbody}</table></div>\n`;
       },
-      // What stands as HTML in a page is shown, never run.
-      html: ({ text }: Tokens.HTML | Tokens.Tag) => escapeHtml(text),
+      // What stands as HTML in a page is shown, never run; but for comments, which are for those who write it.
+      html: ({ text }: Tokens.HTML | Tokens.Tag) => (COMMENT.test(text) ? "" : escapeHtml(text)),
     },
   });
 

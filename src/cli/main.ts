@@ -12,6 +12,7 @@ import { exportState } from "./export.ts";
 import { createKey, listAllKeys, revoke } from "./keys.ts";
 import { rotateMasterKey } from "./master-key.ts";
 import { listPrices, updatePrices } from "./prices.ts";
+import { printSchema } from "./schema.ts";
 import { simulate } from "./simulate.ts";
 import { isForOperators } from "./store-access.ts";
 import {
@@ -26,6 +27,7 @@ import { adjustWallet, refundRequest, showLedger, showWallet, topUpWallet } from
 const COMMANDS: readonly Command[] = [
   apply,
   exportState,
+  printSchema,
   createKey,
   listAllKeys,
   revoke,

@@ -2,6 +2,7 @@ import type { z } from "zod";
 import { checkTogether, type KnownNames, NOTHING_KNOWN } from "./check.ts";
 import { limits } from "./limits.ts";
 import { byPlace, type FieldProblem, fieldOf, nearest, type Path, type Problem } from "./problem.ts";
+import { ruleOf } from "./rule.ts";
 import { type GatewayDocument, type GatewayFile, gatewayFile } from "./schema.ts";
 import { unbuilt } from "./unbuilt.ts";
 import { readTreeBeside } from "./yaml-beside.ts";
@@ -164,26 +165,12 @@ function describe(issue: z.core.$ZodIssue, tree: Tree, root: unknown): FieldProb
   if (issue.code === "invalid_key") {
     return [{ path, message: `must be ${issue.issues[0]?.message ?? "plain text"}.`, onKey: true }];
   }
-  const rule = issue.code === "invalid_type" ? (TYPE_RULES[issue.expected] ?? issue.message) : issue.message;
-  const right = isOwnRule(issue.message) ? issue.message : rule;
+  const right = ruleOf(issue);
   if (missing) return [{ path, message: `is missing. It must be ${right}.` }];
   if (value === null)
     return [{ path, message: `is empty. Remove the field, or give it ${right}.`, onKey: true }];
   const quote = issue.code === "invalid_type" && issue.expected === "string" && typeof value !== "object";
   return [{ path, message: `must be ${right}.${quote ? " Write it as a string, in quotes." : ""}` }];
-}
-
-const TYPE_RULES: Readonly<Record<string, string>> = {
-  array: "a list",
-  object: "a map of fields",
-  record: "a map of names to names",
-  boolean: "true or false",
-  string: "a text",
-};
-
-/** The library's own sentences begin with these words; the schema's rules never do. */
-function isOwnRule(message: string): boolean {
-  return !message.startsWith("Invalid ");
 }
 
 function valueAt(root: unknown, path: Path): unknown {

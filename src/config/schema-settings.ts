@@ -1,13 +1,56 @@
 /**
- * How the place is run, beside what it serves: who may register, what is kept, mail, alerts. A section that the file
- * leaves out stays as it was; one that it has is taken as a whole.
+ * How the place is run, beside what it serves: where it listens, who may register, what is kept, mail, alerts. But for the
+ * first, a section that the file leaves out stays as it was; one that it has is taken as a whole.
  */
 
 import { z } from "zod";
 import { DEFAULT_ALERTS, REGISTRATIONS, SMTP_SECURITY } from "../records.ts";
 import { limits } from "./limits.ts";
-import { fields, host, isEmail, name, postUrl, text, wholeNumber, windowUsd } from "./schema-words.ts";
+import {
+  described,
+  HOST_RULE,
+  host,
+  isEmail,
+  isHttpUrl,
+  name,
+  postUrl,
+  text,
+  url,
+  wholeNumber,
+  windowUsd,
+} from "./schema-words.ts";
 import { durationMs, durationText } from "./usage-limits.ts";
+
+/** As browsers send it: scheme, host and port alone, in lower case. */
+const origin = text("an origin like https://app.example.com, without a path", (value) => {
+  return isHttpUrl(value) && new URL(value).origin === value;
+});
+
+export const server = described({
+  host: {
+    is: text("an address or host name to listen on", (value) =>
+      /^[A-Za-z0-9.:_-]{1,253}$/.test(value),
+    ).optional(),
+    means: "the address to listen on (`--host`, `HOST`); `0.0.0.0` listens everywhere",
+    leftOut: "`127.0.0.1`",
+  },
+  port: {
+    is: wholeNumber(0, 65_535).optional(),
+    means: "the port (`--port`, `PORT`); 0 takes a free one",
+    leftOut: "`8787`",
+  },
+  public_url: {
+    is: url.optional(),
+    means: "what links and the start-up text show (`PUBLIC_URL`)",
+    leftOut: "made from host and port",
+  },
+  allowed_origins: {
+    is: z.array(origin).optional(),
+    means:
+      "web pages that may open a WebSocket beside the gateway's own; programs send no origin, and need not be named",
+    leftOut: "none",
+  },
+});
 
 export const registration = z.enum(REGISTRATIONS);
 
@@ -17,7 +60,14 @@ const usageRowsKept = text(
   (value) => value === "forever" || (durationMs(value) ?? 0) >= limits.usageRowsKeptMsMin,
 ).transform((value) => (value === "forever" ? null : durationMs(value)));
 
-export const retention = fields({ usage_rows: usageRowsKept.optional() });
+export const retention = described({
+  usage_rows: {
+    is: usageRowsKept.optional(),
+    means:
+      "one row a request: lists of requests, `GET /v1/requests/{id}`, and where a stored response lives. A [duration](#durations)",
+    leftOut: "what was applied before goes on; `forever` to begin with",
+  },
+});
 
 const SENDER_RULE = "an e-mail address, or a name and one, like Gateway <gateway@example.com>";
 
@@ -29,24 +79,40 @@ function isSender(value: string): boolean {
 
 const LOOPBACK = /^(localhost|127\.\d{1,3}\.\d{1,3}\.\d{1,3}|::1)$/i;
 
-export const smtp = fields({
-  enabled: z.boolean().default(true),
-  host: host.optional(),
-  port: wholeNumber(1, 65_535).default(587),
-  security: z.enum(SMTP_SECURITY).default("starttls"),
-  user: text("the name to sign in with, 1 to 256 characters", (value) =>
-    /^[^\p{C}]{1,256}$/u.test(value),
-  ).optional(),
-  password: text("a password of 1 to 1024 characters", (value) =>
-    /^[^\p{C}]{1,1024}$/u.test(value),
-  ).optional(),
-  from: text(SENDER_RULE, isSender).optional(),
-  private_network: z.boolean().default(false),
+const PRIVATE_NETWORK = {
+  is: z.boolean().default(false),
+  means: "a loopback or private address may be dialled; only this file can say so",
+};
+
+export const smtp = described({
+  enabled: { is: z.boolean().default(true), means: "`false` forgets all of this: no mail is sent" },
+  host: { is: host.optional(), means: "the server", leftOut: "required, unless `enabled` is `false`" },
+  port: { is: wholeNumber(1, 65_535).default(587), means: "its port" },
+  security: {
+    is: z.enum(SMTP_SECURITY).default("starttls"),
+    means:
+      "`tls` from the first byte (usual on port 465), `starttls` before anything is said (587), or `none`, which with a `user` is for a server on this machine only",
+  },
+  user: {
+    is: text("the name to sign in with, 1 to 256 characters", (value) =>
+      /^[^\p{C}]{1,256}$/u.test(value),
+    ).optional(),
+    means: "who signs in",
+    leftOut: "nobody signs in",
+  },
+  password: {
+    is: text("a password of 1 to 1024 characters", (value) => /^[^\p{C}]{1,1024}$/u.test(value)).optional(),
+    means: "what `user` signs in with; sealed in the store",
+    leftOut: "the present one is kept, as long as host and user stay",
+  },
+  from: {
+    is: text(SENDER_RULE, isSender).optional(),
+    means: "the sender",
+    leftOut: "required, unless `enabled` is `false`",
+  },
+  private_network: PRIVATE_NETWORK,
 })
-  .refine((given) => !given.enabled || given.host !== undefined, {
-    error: "a host name or address, like smtp.example.com",
-    path: ["host"],
-  })
+  .refine((given) => !given.enabled || given.host !== undefined, { error: HOST_RULE, path: ["host"] })
   .refine((given) => !given.enabled || given.from !== undefined, { error: SENDER_RULE, path: ["from"] })
   .refine((given) => given.user !== undefined || given.password === undefined, {
     error: "given together with password: it is the name to sign in with",
@@ -61,14 +127,21 @@ export const smtp = fields({
     },
   );
 
-const webhook = fields({
-  name,
-  url: postUrl,
-  secret: text("a secret of 16 to 256 visible characters", (value) =>
-    /^[\x21-\x7e]{16,256}$/.test(value),
-  ).optional(),
-  private_network: z.boolean().default(false),
-  enabled: z.boolean().default(true),
+const webhook = described({
+  name: { is: name, means: "what it is called here" },
+  url: {
+    is: postUrl,
+    means: "where to post. Administrators see it: what must stay secret belongs into `secret`",
+  },
+  secret: {
+    is: text("a secret of 16 to 256 visible characters", (value) =>
+      /^[\x21-\x7e]{16,256}$/.test(value),
+    ).optional(),
+    means: "what postings are signed with; sealed in the store",
+    leftOut: "the present one of this name is kept; without one nothing is signed",
+  },
+  private_network: PRIVATE_NETWORK,
+  enabled: { is: z.boolean().default(true), means: "whether it is told" },
 });
 
 const { accountParked, poolEmpty, spend, errorRate } = DEFAULT_ALERTS;
@@ -80,26 +153,65 @@ const span = (minMs: number) =>
     return ms !== null && ms >= minMs && ms <= WATCHED_MS_MAX;
   }).transform((value) => durationMs(value) ?? minMs);
 
-const isOn = (byDefault: boolean) => z.boolean().default(byDefault);
+const isOn = (byDefault: boolean) => ({ is: z.boolean().default(byDefault), means: "whether it is told" });
+const BY_ITS_FIELDS = "as its fields say";
 
-export const alerts = fields({
-  webhooks: z
-    .array(webhook)
-    .max(limits.webhooksMax, { error: `a list of at most ${limits.webhooksMax}` })
-    .refine((list) => new Set(list.map((one) => one.name)).size === list.length, {
-      error: "a list in which every name stands once",
-    })
-    .default(() => []),
-  account_parked: fields({ enabled: isOn(accountParked.enabled) }).optional(),
-  pool_empty: fields({
-    enabled: isOn(poolEmpty.enabled),
-    for: span(1_000).default(poolEmpty.forMs),
-  }).optional(),
-  spend: fields({ enabled: isOn(spend.enabled), usd_per_day: windowUsd.default(spend.usdPerDay) }).optional(),
-  error_rate: fields({
-    enabled: isOn(errorRate.enabled),
-    percent: wholeNumber(1, 100).default(errorRate.percent),
-    over: span(60_000).default(errorRate.overMs),
-    min_requests: wholeNumber(1, 1_000_000).default(errorRate.requestsMin),
-  }).optional(),
+export const alerts = described({
+  webhooks: {
+    is: z
+      .array(webhook)
+      .max(limits.webhooksMax, { error: `a list of at most ${limits.webhooksMax}` })
+      .refine((list) => new Set(list.map((one) => one.name)).size === list.length, {
+        error: "a list in which every name stands once",
+      })
+      .default(() => []),
+    means: "who is told",
+    leftOut: "nobody",
+  },
+  account_parked: {
+    is: described({ enabled: isOn(accountParked.enabled) }).optional(),
+    means: "the alert that an account's credential was refused",
+    leftOut: BY_ITS_FIELDS,
+  },
+  pool_empty: {
+    is: described({
+      enabled: isOn(poolEmpty.enabled),
+      for: {
+        is: span(1_000).prefault(durationText(poolEmpty.forMs)),
+        means: "told after so long without one, a [duration](#durations)",
+      },
+    }).optional(),
+    means: "the alert that no account of a group can be asked",
+    leftOut: BY_ITS_FIELDS,
+  },
+  spend: {
+    is: described({
+      enabled: isOn(spend.enabled),
+      usd_per_day: {
+        is: windowUsd.default(spend.usdPerDay),
+        means: "told at so much, in USD, by the prices of the requests, whoever pays",
+      },
+    }).optional(),
+    means: "the alert that the requests of a day, in UTC, have cost much",
+    leftOut: BY_ITS_FIELDS,
+  },
+  error_rate: {
+    is: described({
+      enabled: isOn(errorRate.enabled),
+      percent: {
+        is: wholeNumber(1, 100).default(errorRate.percent),
+        means: "told when so many of a hundred requests do",
+      },
+      over: {
+        is: span(60_000).prefault(durationText(errorRate.overMs)),
+        means: "counted over so long, a [duration](#durations)",
+      },
+      min_requests: {
+        is: wholeNumber(1, 1_000_000).default(errorRate.requestsMin),
+        means: "and only if there were so many requests in that time",
+      },
+    }).optional(),
+    means: "the alert that many requests go wrong",
+    leftOut: BY_ITS_FIELDS,
+  },
 });

@@ -11,6 +11,42 @@ export function fields<Shape extends z.ZodRawShape>(shape: Shape) {
   });
 }
 
+/** A field of gateway.yaml: its rule, and what a rule cannot say. The reference and the editor's schema are made of both. */
+export interface Field<Is extends z.ZodType = z.ZodType> {
+  is: Is;
+  /** In Markdown, as all of these. */
+  means: string;
+  /** What holds without it, where that is not a value of the schema or needs a word beside it. */
+  leftOut?: string;
+  /** What must be right beside its own rule. */
+  also?: string;
+}
+
+export interface Description {
+  fields: Readonly<Record<string, Field>>;
+  /** Of the one place that describes these fields, where several have them. */
+  heading: string | null;
+}
+
+const DESCRIPTIONS = new WeakMap<z.core.$ZodType, Description>();
+
+/** Plain literals, kept beside the schema: the library's own metadata would copy every schema at start. */
+export function described<Fields extends Record<string, Field>>(
+  given: Fields,
+  heading: string | null = null,
+) {
+  const shape = Object.fromEntries(Object.entries(given).map(([name, { is }]) => [name, is]));
+  const schema = fields(shape as { [Name in keyof Fields]: Fields[Name]["is"] });
+  DESCRIPTIONS.set(schema, { fields: given, heading });
+  return schema;
+}
+
+/** A schema that was refined is another one, and knows which it was. */
+export function descriptionOf(schema: z.core.$ZodType): Description | null {
+  const { parent } = schema._zod;
+  return DESCRIPTIONS.get(schema) ?? (parent === undefined ? null : descriptionOf(parent));
+}
+
 /** `rule` says what is right, as the end of the sentence "must be …". */
 export function text(rule: string, test: (value: string) => boolean) {
   return z.string({ error: rule }).refine(test, { error: rule });

@@ -1,0 +1,23 @@
+import type { Command } from "./command.ts";
+
+export const printSchema: Command = {
+  words: "schema",
+  summary: "Print a JSON Schema of gateway.yaml, for editors",
+  about: `An editor with a YAML language server completes and explains the fields of a file that begins with:
+
+  # yaml-language-server: $schema=gateway.schema.json
+
+if the schema was written there: model-gateway schema > gateway.schema.json
+It knows shapes and words. What ties two places of the file together, \`apply --dry-run\` checks.`,
+  options: {},
+  async run({ terminal }) {
+    // Loaded only when asked for, as nothing else needs them.
+    const [{ jsonSchemaOf }, { outlineOf }, { gatewayFile }] = await Promise.all([
+      import("../config/json-schema.ts"),
+      import("../config/outline.ts"),
+      import("../config/schema.ts"),
+    ]);
+    terminal.print(JSON.stringify(jsonSchemaOf(outlineOf(gatewayFile)), null, 2));
+    return 0;
+  },
+};

@@ -1,0 +1,77 @@
+/** gateway.yaml as a JSON Schema, so that an editor completes its fields, explains them and marks what is wrong. */
+
+import type { OutlinedField, Value } from "./outline.ts";
+import { allowedTexts, sentence } from "./reference.ts";
+
+export interface JsonSchema {
+  readonly [keyword: string]: unknown;
+}
+
+/** Draft 7: the one that editors know best. */
+export function jsonSchemaOf(outline: readonly OutlinedField[]): JsonSchema {
+  return { $schema: "http://json-schema.org/draft-07/schema#", title: "gateway.yaml", ...mapOf(outline) };
+}
+
+function mapOf(fields: readonly OutlinedField[]): JsonSchema {
+  const required = fields.filter(({ leftOut }) => leftOut.kind === "refused").map(({ name }) => name);
+  return {
+    type: "object",
+    properties: Object.fromEntries(fields.map((field) => [field.name, fieldOf(field)])),
+    ...(required.length === 0 ? {} : { required }),
+    additionalProperties: false,
+  };
+}
+
+function fieldOf(field: OutlinedField): JsonSchema {
+  const { leftOut, value } = field;
+  return {
+    description: descriptionOf(field),
+    ...shapeOf(value),
+    ...(leftOut.kind === "value" ? { default: leftOut.value } : {}),
+  };
+}
+
+/** What `${NAME}` stands for an editor cannot know. It may be a text, or the digits of a number. */
+const FROM_ENVIRONMENT = { type: "string", pattern: "\\$\\{" };
+const DIGITS = { type: "string", pattern: "^\\d{1,15}$" };
+
+function shapeOf(value: Value): JsonSchema {
+  switch (value.kind) {
+    case "map":
+      return mapOf(value.fields);
+    case "list":
+      return { type: "array", items: shapeOf(value.of) };
+    case "names":
+      return { type: "object", additionalProperties: shapeOf(value.of) };
+    case "words":
+      return { anyOf: [{ enum: value.words }, FROM_ENVIRONMENT] };
+    case "switch":
+      return { type: "boolean" };
+    case "number":
+      return {
+        anyOf: [{ type: "integer", minimum: value.min, maximum: value.max }, DIGITS, FROM_ENVIRONMENT],
+      };
+    case "text":
+      return { type: "string" };
+  }
+}
+
+/** Editors show these by themselves. */
+const PLAIN_TO_SEE: ReadonlySet<Value["kind"]> = new Set(["map", "words", "switch"]);
+
+function descriptionOf(field: OutlinedField): string {
+  const { means, leftOut, value } = field;
+  const [own, ...beside] = allowedTexts(field);
+  const allowed = PLAIN_TO_SEE.has(value.kind) ? beside : [own, ...beside];
+  const sentences = [
+    sentence(means),
+    ...(allowed.length === 0 ? [] : [`Allowed: ${allowed.join("; ")}.`]),
+    ...(leftOut.kind === "words" ? [`Left out: ${leftOut.words}.`] : []),
+  ];
+  return withoutLinks(sentences.join(" ")).replaceAll("**", "");
+}
+
+/** Those of the page lead nowhere in an editor. */
+function withoutLinks(markdown: string): string {
+  return markdown.replaceAll(/\[([^\]]+)\]\([^)]+\)/g, "$1");
+}

@@ -1,0 +1,155 @@
+/** The tables of docs/configuration.md, made of the schema's outline. What stands around them is written by hand. */
+
+import { stringify } from "yaml";
+import type { LeftOut, OutlinedField, Value } from "./outline.ts";
+
+const MARKED = /<!-- fields: ([\w-]+) -->\n(?:(?!<!-- fields:)[\s\S])*?<!-- end of fields -->/g;
+
+/** The page with what stands between its marks made anew. Every section has its marks, and every mark its section. */
+export function withReference(page: string, outline: readonly OutlinedField[]): string {
+  const blocks = blocksOf(outline);
+  const missing = new Set(blocks.keys());
+  const made = page.replaceAll(MARKED, (_, name: string) => {
+    if (!missing.delete(name)) throw new Error(`There are no fields "${name}", or they stand twice.`);
+    return `<!-- fields: ${name} -->\n\n${blocks.get(name)}\n\n<!-- end of fields -->`;
+  });
+  if (missing.size > 0) throw new Error(`The page has no marks for: ${[...missing].join(", ")}.`);
+  return made;
+}
+
+/** One for each section of the file, and for each map of fields that several of them have. */
+function blocksOf(outline: readonly OutlinedField[]): ReadonlyMap<string, string> {
+  const sections = outline.map((section): [string, string] => {
+    const fields = entriesOf(section.value);
+    return [
+      section.name,
+      fields === null ? table([section]) : `${introduction(section)}\n\n${table(fields)}`,
+    ];
+  });
+  return new Map([...sections, ...sharedIn(outline).map(([name, fields]) => [name, table(fields)] as const)]);
+}
+
+function sharedIn(fields: readonly OutlinedField[]): [name: string, fields: readonly OutlinedField[]][] {
+  return fields.flatMap(({ value }) => {
+    const map = mapIn(value);
+    if (map === null) return [];
+    return map.heading === null ? sharedIn(map.fields) : [[map.heading, map.fields], ...sharedIn(map.fields)];
+  });
+}
+
+function introduction({ means, leftOut }: OutlinedField): string {
+  const without = leftOut.kind === "words" ? ` Left out, ${leftOut.words}.` : "";
+  return `${sentence(means)}${without}`;
+}
+
+export function sentence(words: string): string {
+  return `${words.charAt(0).toUpperCase()}${words.slice(1)}.`;
+}
+
+function table(fields: readonly OutlinedField[]): string {
+  const rows = rowsOf(fields, "").map((cells) => cells.map((cell) => cell.replaceAll("|", "\\|")));
+  return [
+    "| Field | Meaning | Default | Allowed |",
+    "|---|---|---|---|",
+    ...rows.map((cells) => `| ${cells.join(" | ")} |`),
+  ].join("\n");
+}
+
+function rowsOf(fields: readonly OutlinedField[], prefix: string): string[][] {
+  return fields.flatMap((field) => {
+    const path = `${prefix}${field.name}`;
+    const inner = entriesOf(field.value);
+    return [
+      [code(path), field.means, leftOutText(field.leftOut), allowedTexts(field).join("; ")],
+      ...(inner === null ? [] : rowsOf(inner, field.value.kind === "list" ? `${path}[].` : `${path}.`)),
+    ];
+  });
+}
+
+type FieldMap = Extract<Value, { kind: "map" }>;
+
+function mapIn(value: Value): FieldMap | null {
+  if (value.kind === "map") return value;
+  return value.kind === "list" || value.kind === "names" ? mapIn(value.of) : null;
+}
+
+/** The fields that follow in the same table; those with a heading of their own are linked to. */
+function entriesOf(value: Value): readonly OutlinedField[] | null {
+  const map = mapIn(value);
+  return map === null || map.heading !== null ? null : map.fields;
+}
+
+function leftOutText(leftOut: LeftOut): string {
+  if (leftOut.kind === "refused") return "required";
+  if (leftOut.kind === "words") return leftOut.words;
+  const { value, words } = leftOut;
+  if (Array.isArray(value) && value.length === 0) return words ?? "none";
+  return words === null ? code(asWritten(value)) : `${code(asWritten(value))}: ${words}`;
+}
+
+/** As it would stand in the file, on one line. */
+export function asWritten(value: unknown): string {
+  if (Array.isArray(value)) return `[${value.map(asWritten).join(", ")}]`;
+  return stringify(value, { collectionStyle: "flow", lineWidth: 0 }).trim();
+}
+
+/** In Markdown: what the value must be by itself, and then beside other fields. */
+export function allowedTexts({ value, within, also }: OutlinedField): [own: string, ...beside: string[]] {
+  return [valueText(value), ...within.map(withExamples), ...(also === null ? [] : [also])];
+}
+
+function valueText(value: Value): string {
+  switch (value.kind) {
+    case "map":
+      return value.heading === null
+        ? rulesText(value.rules)
+        : rulesText(value.rules.slice(1), `[${value.heading}](#${value.heading})`);
+    case "list":
+      return listText(value);
+    case "names":
+      return `${valueText(value.names)} → ${valueText(value.of)}`;
+    case "words":
+      return value.words.map(code).join(", ");
+    case "switch":
+      return "`true`, `false`";
+    case "number":
+    case "text":
+      return rulesText(value.rules);
+  }
+}
+
+function listText({ rules, of }: Extract<Value, { kind: "list" }>): string {
+  // "a list" says nothing beside "a list of at most 10".
+  const list = rulesText(rules.length > 1 ? rules.slice(1) : rules);
+  if (of.kind === "words") return `${list}: ${valueText(of)}`;
+  if (of.kind !== "map") return `${list}; each ${valueText(of)}`;
+  // Neither does "a map of fields" where they follow.
+  return of.rules.length > 1 ? `${list}; each ${rulesText(of.rules.slice(1))}` : list;
+}
+
+function rulesText(rules: readonly string[], ...before: string[]): string {
+  return [...before, ...rules.map(withExamples)].join("; ");
+}
+
+/** What a rule gives as an example, or names, is text of the file: links and emphasis must not be made of it. */
+const EXAMPLE = new RegExp(
+  [
+    /\{[^}]*\}/, // { input: "0.15" }
+    /\w+ <[^>\s]+>/, // Gateway <gateway@example.com>
+    /"[^"]*"/,
+    /[^\s,;]*[/@*_][^\s,;]*/, // https://…, ops@example.com, Europe/Berlin, gwk_, *
+    /\d+[A-Za-z:-][\w:.-]*/, // 30s, 2027-01-31, 1024x1024
+    /\w+(?:\.\w+)+/, // smtp.example.com
+  ]
+    .map(({ source }) => source)
+    .join("|"),
+  "g",
+);
+
+function withExamples(rule: string): string {
+  return rule.replaceAll(EXAMPLE, code);
+}
+
+function code(text: string): string {
+  return `\`${text}\``;
+}
