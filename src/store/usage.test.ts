@@ -304,9 +304,10 @@ eachEngine(({ open, emptyUrl }) => {
 
   test("a response leads back to the request, key and account that made it", async () => {
     const db = await open();
+    const made = { interface: "responses", responseId: "resp_1" } as const;
     await insertUsage(db, [
-      row("r1", { responseId: "resp_1", outcome: "pending", accountId: "a7", upstreamModel: null }),
-      row("r2", { responseId: "resp_1", keyId: "k2", atMs: NOON_MS + 1 }),
+      row("r1", { ...made, outcome: "pending", accountId: "a7", upstreamModel: null }),
+      row("r2", { ...made, keyId: "k2", atMs: NOON_MS + 1 }),
       row("r3"),
     ]);
     expect(await findRoute(db, "resp_1")).toEqual({

@@ -10,7 +10,7 @@ import { insertRows } from "./insert-rows.ts";
 import { flag, integer, nano, oneOf, text, textOrNull } from "./row.ts";
 import { selectIn } from "./select-in.ts";
 import { markDays } from "./usage-day.ts";
-import { addToRollUp, difference, type RollUpEntry, totalsOf } from "./usage-hour.ts";
+import { addToRollUp, difference, type RollUpEntry, rollUp, totalsOf } from "./usage-hour.ts";
 import {
   SELECT_USAGE,
   storable,
@@ -61,7 +61,7 @@ export async function insertUsage(db: Db, rows: readonly UsageRow[]): Promise<vo
   try {
     await transaction(db, async (tx) => {
       await insertRows(tx, "usage", USAGE_COLUMNS, ordered.map(toValues));
-      await addToRollUp(tx, ordered.map(rollUpEntry));
+      await addToRollUp(tx, rollUp(ordered));
     });
   } catch (error) {
     // Only a batch that is written again meets rows it knows; asking each time costs a third more.
@@ -71,10 +71,15 @@ export async function insertUsage(db: Db, rows: readonly UsageRow[]): Promise<vo
 }
 
 /** Rows and roll-up of requests that the store does not know; one that it knows fails all of them. */
-export async function insertFresh(tx: Db, rows: readonly UsageRow[]): Promise<void> {
-  const ordered = rows.map(storable).sort((a, b) => (a.requestId < b.requestId ? -1 : 1));
+export function insertFresh(tx: Db, rows: readonly UsageRow[]): Promise<void> {
+  return insertStorable(tx, rows.map(storable));
+}
+
+/** The same of rows that fit the store already. */
+export async function insertStorable(tx: Db, rows: readonly UsageRow[]): Promise<void> {
+  const ordered = rows.toSorted((a, b) => (a.requestId < b.requestId ? -1 : 1));
   await insertRows(tx, "usage", USAGE_COLUMNS, ordered.map(toValues));
-  await addToRollUp(tx, ordered.map(rollUpEntry));
+  await addToRollUp(tx, rollUp(ordered));
 }
 
 /** Which of these requests have a row, and what it says was charged. */
@@ -101,7 +106,7 @@ async function insertUnknown(
       "ON CONFLICT (request_id) DO NOTHING RETURNING request_id",
     );
     const unknown = inserted.flatMap(({ request_id: requestId }) => byId.get(String(requestId)) ?? []);
-    await addToRollUp(tx, unknown.map(rollUpEntry));
+    await addToRollUp(tx, rollUp(unknown));
   });
 }
 
@@ -113,10 +118,6 @@ const UNCHANGED = {
   durationMs: 0,
   firstByteMs: null,
 } as const;
-
-export function rollUpEntry(row: UsageRow): RollUpEntry {
-  return { of: row, totals: totalsOf(row, row.outcome) };
-}
 
 /** One request, whole. */
 export async function findUsage(db: Db, requestId: string): Promise<UsageRow | null> {
@@ -135,7 +136,7 @@ export async function findRoute(db: Db, responseId: string): Promise<ResponseRou
   if (id === null) return null;
   const [row] = await db.sql`
     SELECT request_id, key_id, account_id, public_model, upstream_model, outcome, at_ms, 0 AS held
-    FROM usage WHERE response_id = ${id}
+    FROM usage WHERE response_id = ${id} AND interface = 'responses'
     UNION ALL
     SELECT request_id, key_id, account_id, public_model, upstream_model, 'pending', at_ms, 1
     FROM hold WHERE response_id = ${id}

@@ -9,6 +9,7 @@ import groupAccess from "./0006-group-access.sql" with { type: "text" };
 import operation from "./0007-operation.sql" with { type: "text" };
 import keyCeilings from "./0008-key-ceilings.sql" with { type: "text" };
 import indexes from "./0009-indexes.sql" with { type: "text" };
+import leases from "./0010-leases.sql" with { type: "text" };
 
 export interface Migration {
   version: number;
@@ -26,4 +27,5 @@ export const MIGRATIONS: readonly Migration[] = [
   { version: 7, name: "operation", sql: operation },
   { version: 8, name: "key-ceilings", sql: keyCeilings },
   { version: 9, name: "indexes", sql: indexes },
+  { version: 10, name: "leases", sql: leases },
 ];
