@@ -7,8 +7,10 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { openExpressTill } from "../src/billing/express.ts";
+import { openJournal } from "../src/billing/journal.ts";
 import { openSettlementSpool } from "../src/billing/settlement-spool.ts";
-import { type HoldAsked, openTill, type Settlement } from "../src/billing/till.ts";
+import { type HoldAsked, openTill, type Settlement, type TillOptions } from "../src/billing/till.ts";
 import { systemClock, uuidV7 } from "../src/clock.ts";
 import { limits } from "../src/config/limits.ts";
 import { makeTariff } from "../src/money/tariff.ts";
@@ -43,7 +45,7 @@ await transaction(db, async (tx) => {
   }
 });
 
-const till = openTill({
+const options: TillOptions = {
   db,
   log: { info() {}, warn: console.error, error: console.error },
   clock: systemClock,
@@ -51,7 +53,16 @@ const till = openTill({
   spool: openSettlementSpool(folder, "bench"),
   durability: process.env.DURABILITY === "disk" ? "disk" : "process",
   limits: limits.till,
-});
+};
+const till =
+  db.engine === "sqlite"
+    ? openExpressTill({
+        ...options,
+        books: await openDb(`sqlite:${folder}/till.db`),
+        journal: openJournal(folder, options.incarnation, limits.express.segmentBytesMax),
+        express: limits.express,
+      })
+    : openTill(options);
 const tariff = makeTariff({ input: "2.50", output: "10.00" });
 
 function askedFor(requestId: string, user: number): HoldAsked {
@@ -70,6 +81,7 @@ function askedFor(requestId: string, user: number): HoldAsked {
     endpoint: "/v1/chat/completions",
     publicModel: "fast-chat",
     stream: true,
+    isLasting: false,
   };
 }
 

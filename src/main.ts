@@ -7,13 +7,8 @@ import { hostname } from "node:os";
 import { join } from "node:path";
 import { type Alarms, openAlarms } from "./alarms.ts";
 import { startAlerts } from "./alerts/engine.ts";
-import { startFoldingDays } from "./billing/fold-days.ts";
-import { startHourlyAudit } from "./billing/hourly-audit.ts";
-import { type Idempotency, openIdempotency } from "./billing/idempotency.ts";
-import { describeProcess, startRecovery } from "./billing/recovery.ts";
-import { startRemovingRows } from "./billing/remove-rows.ts";
-import { openSettlementSpool } from "./billing/settlement-spool.ts";
-import { openTill, type Till } from "./billing/till.ts";
+import { openBooks } from "./billing/open-books.ts";
+import type { Till } from "./billing/till.ts";
 import type { Settings } from "./config/environment.ts";
 import type { Installation } from "./config/installation.ts";
 import { limits as productLimits } from "./config/limits.ts";
@@ -116,7 +111,7 @@ export async function startGateway(
   const limiter = openLimiter(clock);
   await seedWindows(db, policy, limiter, clock);
   const pool = openPool({ clock, random: Math.random, limiter });
-  const books = await openBooks(installation, settings, log, limits);
+  const books = await openBooks({ ...installation, ...settings, log, limits });
   const { till } = books;
   const pulse = openPulse(limits.pulseMs, clock.monotonicMs);
   const alarms = openAlarms(limits.alarmsMs, clock);
@@ -306,62 +301,6 @@ function openLazily(control: Control, alarms: Alarms): ApiDoor {
   return async (call) => {
     opening ??= open();
     return (await opening)(call);
-  };
-}
-
-interface Books {
-  till: Till;
-  idempotency: Idempotency;
-  /** After the last request, and after the till was flushed. */
-  close(): Promise<void>;
-}
-
-/** The till, and everything that looks after what it wrote. The money of processes that died is settled first. */
-async function openBooks(
-  { db, clock, keyring, newId }: Installation,
-  settings: ServerSettings,
-  log: Log,
-  limits: Widened<Limits>,
-): Promise<Books> {
-  const self = describeProcess(newId("inc"), clock.nowMs());
-  const spoolDir = join(settings.dataDir, "settlements");
-  const till = openTill({
-    db,
-    log,
-    clock,
-    incarnation: self.id,
-    spool: openSettlementSpool(spoolDir, self.id),
-    durability: settings.durability,
-    limits: limits.till,
-  });
-  const recovery = await startRecovery({ db, log, clock, till, self, spoolDir, limits: limits.recovery });
-  const idempotency = openIdempotency({ db, clock, keyring, incarnation: self.id, ...limits.idempotency });
-  await idempotency.recover();
-  const sweeping = setInterval(() => {
-    Promise.all([idempotency.recover(), idempotency.sweep()]).catch((error: unknown) => {
-      log.warn("idempotency_sweep_failed", { reason: error instanceof Error ? error.message : "unknown" });
-    });
-  }, limits.idempotencySweepMs);
-  sweeping.unref();
-  const folding = startFoldingDays({ db, log, clock, everyMs: limits.foldDaysMs });
-  const removal = startRemovingRows({ db, log, clock, ...limits.usageRemoval });
-  const audit = startHourlyAudit({
-    databaseUrl: settings.databaseUrl,
-    log,
-    everyMs: limits.auditMs,
-    holdLeaseMs: limits.holdLeaseMs,
-  });
-  return {
-    till,
-    idempotency,
-    async close() {
-      clearInterval(sweeping);
-      audit.stop();
-      await Promise.all([folding.stop(), removal.stop()]);
-      // It books by the till, so it ends first. A store that is away now hears of it at the next start.
-      await recovery.stop().catch(() => {});
-      await till.stop();
-    },
   };
 }
 

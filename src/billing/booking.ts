@@ -41,6 +41,8 @@ export interface HoldAsked {
   endpoint: string;
   publicModel: string;
   stream: boolean;
+  /** It may go on when its client has its answer, and others look for it meanwhile: its hold is a row from the start. */
+  isLasting: boolean;
 }
 
 export type HoldResult =
@@ -193,20 +195,32 @@ function settle(desk: Desk, { row, chargedNano }: Settlement): Settled {
     desk.rows.set(requestId, { ...row, chargedNano: 0n, payer: null });
     return chargedNano === 0n ? "booked" : "lost";
   }
-  const isOver = chargedNano > hold.amountNano;
-  const charged = isOver ? hold.amountNano : chargedNano < 0n ? 0n : chargedNano;
-  giveBack(desk, hold, charged);
-  desk.rows.set(requestId, {
-    ...row,
-    chargedNano: charged,
-    payer: hold.subscriptionId === null ? "balance" : "subscription",
-    flags: isOver && !row.flags.includes("overrun") ? [...row.flags, "overrun"] : row.flags,
-  });
-  if (charged > 0n) desk.entries.push(chargeOf(row, hold, charged));
+  const charged = chargedWithin(hold, { row, chargedNano });
+  giveBack(desk, hold, charged.chargedNano);
+  desk.rows.set(requestId, charged.row);
+  if (charged.chargedNano > 0n) desk.entries.push(chargeOf(charged.row, hold, charged.chargedNano));
   return "booked";
 }
 
-function chargeOf(row: UsageRow, hold: EndedHold, amountNano: Nano): Transfer {
+/** Never more than was held, and the row says so. */
+export function chargedWithin(
+  { amountNano, subscriptionId }: Pick<Hold, "amountNano" | "subscriptionId">,
+  { row, chargedNano }: Settlement,
+): Settlement {
+  const isOver = chargedNano > amountNano;
+  const charged = isOver ? amountNano : chargedNano < 0n ? 0n : chargedNano;
+  return {
+    chargedNano: charged,
+    row: {
+      ...row,
+      chargedNano: charged,
+      payer: subscriptionId === null ? "balance" : "subscription",
+      flags: isOver && !row.flags.includes("overrun") ? [...row.flags, "overrun"] : row.flags,
+    },
+  };
+}
+
+export function chargeOf(row: UsageRow, hold: EndedHold, amountNano: Nano): Transfer {
   const { subscriptionId } = hold;
   return {
     id: `charge:${row.requestId}`,

@@ -7,7 +7,7 @@ import type { Db } from "../store/db.ts";
 export type Durability = "process" | "disk";
 
 export interface DiskOptions {
-  db: Db;
+  db: Pick<Db, "engine" | "flush">;
   log: Log;
   durability: Durability;
   limits: {

@@ -1,5 +1,6 @@
 import { expect, test } from "bun:test";
 import { eventually } from "../../test/eventually.ts";
+import { UNSENT } from "../store/holds.ts";
 import { openProgress } from "./progress.ts";
 
 test("a count is due soon after it is told, and the next one not before its interval is over", async () => {
@@ -13,7 +14,7 @@ test("a count is due soon after it is told, and the next one not before its inte
   );
   const counts = () => progress.take(10).map(([, { outputTokens }]) => outputTokens);
   const isDue = () => eventually(() => progress.isDue(), 10_000);
-  progress.open("a");
+  progress.open("a", UNSENT);
   progress.count("a", 10);
   await isDue();
   expect(counts()).toEqual([10]);

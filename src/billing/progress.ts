@@ -1,14 +1,16 @@
 /** How far each held request has come, written now and then: what a successor settles by if this process dies. */
 
-import type { HoldProgress } from "../store/holds.ts";
+import { type HoldProgress, UNSENT } from "../store/holds.ts";
 
 export interface Progress {
-  open(requestId: string): void;
+  open(requestId: string, progress: HoldProgress): void;
   set(requestId: string, change: Omit<HoldProgress, "outputTokens">): void;
   count(requestId: string, outputTokens: number): void;
   /** Nothing more is written of it. */
   close(requestId: string): void;
   isOpen(requestId: string): boolean;
+  /** Of one that is not open: that of one just begun. */
+  of(requestId: string): HoldProgress;
   isDue(): boolean;
   /** What would be due later is due now. */
   hurry(): void;
@@ -45,10 +47,10 @@ export function openProgress(limits: ProgressLimits, wake: () => void, monotonic
   }
 
   return {
-    open: (requestId) =>
-      void open.set(requestId, { state: "admitted", accountId: null, upstreamModel: null, outputTokens: 0 }),
-    set(requestId, part) {
-      change(requestId, part);
+    open: (requestId, { state, accountId, upstreamModel, outputTokens }) =>
+      void open.set(requestId, { state, accountId, upstreamModel, outputTokens }),
+    set(requestId, { state, accountId, upstreamModel }) {
+      change(requestId, { state, accountId, upstreamModel });
       changed.add(requestId);
       timer ??= setTimeout(() => {
         timer = null;
@@ -78,6 +80,7 @@ export function openProgress(limits: ProgressLimits, wake: () => void, monotonic
       due.delete(requestId);
     },
     isOpen: (requestId) => open.has(requestId),
+    of: (requestId) => open.get(requestId) ?? UNSENT,
     isDue: () => due.size > 0,
     hurry() {
       makeDue(changed);

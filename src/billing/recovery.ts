@@ -21,6 +21,8 @@ import {
 } from "../store/incarnations.ts";
 import { readTerms } from "../store/tariffs.ts";
 import type { Settlement } from "./booking.ts";
+import { leftJournals } from "./journal.ts";
+import { NOTHING_LEFT, recoverLent } from "./recover-lent.ts";
 import { leftSpools } from "./settlement-spool.ts";
 import { type Till, TillUnavailable } from "./till.ts";
 
@@ -80,20 +82,49 @@ export async function startRecovery(options: RecoveryOptions): Promise<Recovery>
     const dead = all.filter((one) => isDead(one, nowMs));
     const alive = new Set(all.filter((one) => !isDead(one, nowMs)).map(({ id }) => id)).add(self.id);
     // What their requests really used is better than what can be told from the hold.
+    await replayJournals(alive);
     await replaySpools(alive);
     for (const { id, beatAtMs } of dead) {
-      await settleHoldsOf(id);
+      await settleAllOf(id);
       await forgetIncarnation(db, id, beatAtMs);
     }
-    for (const id of await forgottenOwners(db)) if (id !== self.id) await settleHoldsOf(id);
+    for (const id of await forgottenOwners(db)) if (id !== self.id) await settleAllOf(id);
     await settleOrphans();
+  }
+
+  async function settleAllOf(incarnation: string): Promise<void> {
+    // Its journal was read above, or is lost: what it had set aside is nobody's.
+    await recoverLent(db, incarnation, NOTHING_LEFT);
+    await settleHoldsOf(incarnation);
+  }
+
+  async function replayJournals(alive: ReadonlySet<string>): Promise<void> {
+    for (const left of leftJournals(options.spoolDir, (id) => alive.has(id) || unreadable.has(id))) {
+      const { incarnation, open, torn, unreadable: strange } = left;
+      const ended = await recoverLent(db, incarnation, left);
+      const refused = await bookAll(ended);
+      log[refused + strange > 0 ? "error" : "info"]("journal_replayed", {
+        ended: ended.length,
+        open: open.length,
+        refused,
+        torn,
+        unreadable: strange,
+        incarnation,
+      });
+      if (refused + strange === 0) left.remove();
+      else unreadable.add(incarnation);
+    }
+  }
+
+  async function bookAll(settlements: readonly Settlement[]): Promise<number> {
+    const results = await Promise.allSettled(settlements.map((settlement) => till.book(settlement)));
+    return results.filter(({ status }) => status === "rejected").length;
   }
 
   async function replaySpools(alive: ReadonlySet<string>): Promise<void> {
     for (const left of await leftSpools(options.spoolDir, (id) => alive.has(id) || unreadable.has(id))) {
       const { incarnation, settlements, torn, unreadable: strange } = left;
-      const results = await Promise.allSettled(settlements.map((settlement) => till.book(settlement)));
-      const refused = results.filter(({ status }) => status === "rejected").length;
+      const refused = await bookAll(settlements);
       log[refused + torn + strange > 0 ? "error" : "info"]("settlements_replayed", {
         settlements: settlements.length,
         refused,

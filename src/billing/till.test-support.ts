@@ -10,6 +10,8 @@ import type { Log, LogFields } from "../observe/log.ts";
 import { type Db, transaction } from "../store/db.ts";
 import { postTransfer } from "../store/ledger.ts";
 import { usageRow } from "../store/usage-row.test-support.ts";
+import { type ExpressLimits, openExpressTill } from "./express.ts";
+import { type Journal, openJournal } from "./journal.ts";
 import { openSettlementSpool } from "./settlement-spool.ts";
 import {
   type HoldAsked,
@@ -38,20 +40,43 @@ export const LIMITS: TillLimits = {
   flushMs: 50,
 };
 
+/** Everybody takes the express lane who may. */
+export const EXPRESS: ExpressLimits = {
+  busyHolds: 0,
+  bookMs: 50,
+  bookBusyMs: 50,
+  bookMany: 250,
+  bookTogether: 6,
+  bookAtOnce: 3,
+  moveAfterMs: 5_000,
+  idleMs: 1_000,
+  lookMs: 800,
+};
+
+const SEGMENT_BYTES = 1_000;
+
 export interface TillUnderTest extends Till {
   readonly logged: { event: string; fields: LogFields | undefined }[];
   readonly dir: string;
   readonly incarnation: string;
 }
 
-export function makeTill(db: Db, change: Partial<TillOptions> & { dir?: string } = {}): TillUnderTest {
+export function makeTill(
+  db: Db,
+  change: Partial<TillOptions> & {
+    dir?: string;
+    express?: Partial<ExpressLimits>;
+    /** What the disk waits for before it has the journal. */
+    syncing?: () => Promise<void>;
+  } = {},
+): TillUnderTest {
   const logged: TillUnderTest["logged"] = [];
   const note = (event: string, fields?: LogFields) => void logged.push({ event, fields });
   const log: Log = { info: note, warn: note, error: note };
   const dir = change.dir ?? mkdtempSync(join(tmpdir(), "gateway-till-"));
   const incarnation = change.incarnation ?? "inc_1";
   const clock: Clock = systemClock;
-  const till = openTill({
+  const options: TillOptions = {
     db,
     log,
     clock,
@@ -60,8 +85,46 @@ export function makeTill(db: Db, change: Partial<TillOptions> & { dir?: string }
     durability: "process",
     limits: LIMITS,
     ...change,
-  });
+  };
+  const till =
+    change.express === undefined
+      ? openTill(options)
+      : openExpressTill({
+          ...options,
+          books: db,
+          express: { ...EXPRESS, ...change.express },
+          journal: slowed(openJournal(dir, incarnation, SEGMENT_BYTES), change.syncing),
+        });
   return Object.assign(till, { logged, dir, incarnation });
+}
+
+function slowed(journal: Journal, syncing: (() => Promise<void>) | undefined): Journal {
+  if (syncing === undefined) return journal;
+  const { sync } = journal;
+  return Object.assign(journal, { sync: () => syncing().then(sync) });
+}
+
+/** A store that nothing more of this process reaches, once it is killed. */
+export function mortal(db: Db): Db & { kill(): void } {
+  let isDead = false;
+  const alive = <A extends unknown[], R>(work: (...args: A) => Promise<R>) => {
+    return (...args: A): Promise<R> => (isDead ? Promise.reject(new Error("killed")) : work(...args));
+  };
+  const sql = Object.assign(alive(db.sql), {
+    text: alive(db.sql.text),
+    each: alive(db.sql.each),
+    script: alive(db.sql.script),
+  });
+  const begin: Db["begin"] = (mode, work) =>
+    isDead ? Promise.reject(new Error("killed")) : db.begin(mode, work);
+  return {
+    ...db,
+    sql,
+    begin,
+    kill() {
+      isDead = true;
+    },
+  };
 }
 
 let funds = 0;
@@ -100,6 +163,7 @@ export function asking(requestId: string, change: Partial<HoldAsked> = {}): Hold
     endpoint: "chat.completions",
     publicModel: "fast",
     stream: true,
+    isLasting: false,
     ...change,
   };
 }

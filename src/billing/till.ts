@@ -7,6 +7,7 @@
 import type { Clock } from "../clock.ts";
 import type { Log } from "../observe/log.ts";
 import { type Db, isUniqueViolation, transaction } from "../store/db.ts";
+import { type HoldProgress, UNSENT } from "../store/holds.ts";
 import type { UsageRow } from "../store/usage.ts";
 import {
   type Batch,
@@ -46,12 +47,19 @@ export interface Till {
   push(row: UsageRow): void;
   /** Resolves when all that was asked so far is in the store; rejects when the store does not take it. */
   flush(): Promise<void>;
+  /** Resolves when the store alone tells what this user has, what is held of it, and all that was used so far. */
+  settleUp(userId: string): Promise<void>;
   /** False while so much waits for the store that more would not fit in memory. */
   hasRoom(): boolean;
   /** Whether a request of this process is under way, or its end still on its way to the store. */
   isOpen(requestId: string): boolean;
   /** After a flush: what still waits is lost, but for what is on disk. */
   stop(): Promise<void>;
+}
+
+export interface PlainTill extends Till {
+  /** A hold of this process that somebody else wrote. `isNewer`: it has come further than its row tells. */
+  adopt(requestId: string, now: HoldProgress, isNewer: boolean): void;
 }
 
 export interface TillOptions {
@@ -64,7 +72,7 @@ export interface TillOptions {
   limits: TillLimits;
 }
 
-export function openTill(options: TillOptions): Till {
+export function openTill(options: TillOptions): PlainTill {
   const { db, log, clock, incarnation, spool, limits } = options;
   let waiting = nothing();
   let underWay: Work | null = null;
@@ -82,8 +90,7 @@ export function openTill(options: TillOptions): Till {
   const kept = new Set<string>();
   const progress = openProgress(limits, wake, clock.monotonicMs);
   const disk = openDisk(options);
-  const patience = setInterval(losePatience, PATIENCE_LOOK_MS);
-  patience.unref();
+  const patience = setInterval(losePatience, PATIENCE_LOOK_MS).unref();
 
   /** Everything asked in this turn of the event loop is there when the next one begins. */
   function wake(): void {
@@ -200,7 +207,7 @@ export function openTill(options: TillOptions): Till {
         if (result.kind === "held") queueRelease(requestId, userId);
         return;
       }
-      if (result.kind === "held") progress.open(requestId);
+      if (result.kind === "held") progress.open(requestId, UNSENT);
       op.resolve(result);
     });
   }
@@ -323,6 +330,17 @@ export function openTill(options: TillOptions): Till {
     return promise;
   }
 
+  async function flush(): Promise<void> {
+    const wanted = asked;
+    progress.hurry();
+    do {
+      const before = done;
+      await run();
+      const isLeft = done < wanted || progress.isDue();
+      if (isLeft && done === before && failures > 0) throw new TillUnavailable("the store takes nothing");
+    } while (done < wanted || progress.isDue());
+  }
+
   function gatherRows(): void {
     rowsTimer ??= setTimeout(() => {
       rowsTimer = null;
@@ -358,15 +376,11 @@ export function openTill(options: TillOptions): Till {
       if (waiting.rows.length >= limits.batchMax) wake();
       else gatherRows();
     },
-    async flush() {
-      const wanted = asked;
-      progress.hurry();
-      do {
-        const before = done;
-        await run();
-        const isLeft = done < wanted || progress.isDue();
-        if (isLeft && done === before && failures > 0) throw new TillUnavailable("the store takes nothing");
-      } while (done < wanted || progress.isDue());
+    flush,
+    settleUp: flush,
+    adopt(requestId, now, isNewer) {
+      progress.open(requestId, now);
+      if (isNewer) progress.set(requestId, now);
     },
     hasRoom: () => waiting.rows.length + waiting.settles.length < limits.waitingMax,
     isOpen: (requestId) => progress.isOpen(requestId) || settling.has(requestId),

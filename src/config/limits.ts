@@ -140,6 +140,22 @@ export const limits = {
     /** How long a commit of the embedded store may be only in the system's memory. */
     flushMs: 50,
   },
+  /** The till's express lane, for the embedded store: see billing/express.ts. */
+  express: {
+    /** So many holds within a tenth of a second make the lane worth its while. */
+    busyHolds: 100,
+    /** What has ended waits so long to be booked: where few came last time, and where many did. */
+    bookMs: 50,
+    bookBusyMs: 1_000,
+    bookMany: 250,
+    /** Requests of one transaction, and of one step of it, which takes less than a millisecond. */
+    bookTogether: 1_000,
+    bookAtOnce: 25,
+    moveAfterMs: 5_000,
+    idleMs: 1_000,
+    lookMs: 800,
+    segmentBytesMax: 4 * 2 ** 20,
+  },
   recovery: {
     /** How often a process says that it lives, and after how long a silence it is taken for dead. */
     beatMs: 5_000,

@@ -87,6 +87,7 @@ describe("what is held", () => {
         endpoint: "chat.completions",
         publicModel: "fast",
         stream: true,
+        isLasting: false,
       },
     ]);
   });

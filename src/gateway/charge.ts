@@ -89,6 +89,7 @@ export async function holdMoney(
     endpoint: endpoint.name,
     publicModel: request.publicModel,
     stream: request.stream,
+    isLasting: request.background,
   });
   if (held.kind === "short") throw shortOf(charge, leastNano, held);
   const heldNano = held.amountNano;

@@ -87,7 +87,8 @@ export async function reportUsage(
   const { db } = gateway;
   const nowMs = gateway.clock.nowMs();
   const range = rangeOf(query, nowMs);
-  await gateway.till.flush().catch(() => {
+  const written = key.userId === null ? gateway.till.flush() : gateway.till.settleUp(key.userId);
+  await written.catch(() => {
     throw storeUnavailable();
   });
   const todayMs = Math.floor(nowMs / DAY_MS) * DAY_MS;

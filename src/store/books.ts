@@ -49,14 +49,18 @@ export function wrongBalances(db: Db, limit: number): Promise<Contradiction[]> {
   );
 }
 
-/** What is held of each wallet is the sum of its holds. */
+/** What is held of each wallet is the sum of its holds, and of what processes have set aside for holds to come. */
 export function wrongHeld(db: Db, limit: number): Promise<Contradiction[]> {
   return ask(
     db,
     `SELECT COALESCE(w.user_id, h.user_id) AS subject, CAST(COALESCE(w.held_nano, 0) AS TEXT) AS is_now,
        CAST(COALESCE(h.total, 0) AS TEXT) AS ought
      FROM wallet w FULL JOIN (
-       SELECT user_id, SUM(amount_nano) AS total FROM hold WHERE subscription_id IS NULL GROUP BY user_id
+       SELECT user_id, SUM(amount_nano) AS total FROM (
+         SELECT user_id, amount_nano FROM hold WHERE subscription_id IS NULL
+         UNION ALL
+         SELECT user_id, amount_nano FROM lease
+       ) aside GROUP BY user_id
      ) h ON h.user_id = w.user_id
      WHERE COALESCE(w.held_nano, 0) <> COALESCE(h.total, 0) ORDER BY subject`,
     [],

@@ -19,6 +19,13 @@ export interface HoldProgress {
   outputTokens: number;
 }
 
+export const UNSENT: HoldProgress = {
+  state: "admitted",
+  accountId: null,
+  upstreamModel: null,
+  outputTokens: 0,
+};
+
 export interface Hold extends HoldProgress {
   requestId: string;
   incarnation: string;

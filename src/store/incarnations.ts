@@ -39,10 +39,10 @@ export async function listIncarnations(db: Db): Promise<Incarnation[]> {
   }));
 }
 
-/** Owners of holds that no row tells of: removed as dead, and yet they wrote one more. */
+/** Owners of holds and leases that no row tells of: removed as dead, and yet they wrote one more. */
 export async function forgottenOwners(db: Db): Promise<string[]> {
   const rows = await db.sql`
-    SELECT DISTINCT incarnation FROM hold
+    SELECT incarnation FROM (SELECT incarnation FROM hold UNION SELECT incarnation FROM lease) owner
     WHERE incarnation NOT IN (SELECT id FROM incarnation) ORDER BY incarnation`;
   return rows.map((row) => text(row, "incarnation"));
 }
@@ -51,5 +51,6 @@ export async function forgottenOwners(db: Db): Promise<string[]> {
 export async function forgetIncarnation(db: Db, id: string, beatAtMs: number): Promise<void> {
   await db.sql`
     DELETE FROM incarnation WHERE id = ${id} AND beat_at_ms = ${beatAtMs}
-      AND NOT EXISTS (SELECT 1 FROM hold WHERE hold.incarnation = incarnation.id)`;
+      AND NOT EXISTS (SELECT 1 FROM hold WHERE hold.incarnation = incarnation.id)
+      AND NOT EXISTS (SELECT 1 FROM lease WHERE lease.incarnation = incarnation.id)`;
 }

@@ -13,6 +13,7 @@ import {
   withinTransaction,
   withinWrite,
 } from "./scope.ts";
+import { sharedSync } from "./shared-sync.ts";
 
 const BUSY_TIMEOUT_MS = 5_000;
 const BUSY_PAUSE_MS_MAX = 20;
@@ -81,16 +82,11 @@ export async function openSqlite(path: string): Promise<Db> {
   };
 }
 
-/**
- * Commits go to this file without waiting for the disk. One sync serves all that were made before it began, and
- * runs beside the process's own thread, unlike SQLite's own.
- */
+/** Commits go to this file without waiting for the disk. The sync runs beside the process's own thread, unlike SQLite's. */
 function openLogFile(path: string) {
   let file: Promise<FileHandle> | null = null;
-  let running: Promise<void> | null = null;
-  let next: Promise<void> | null = null;
 
-  async function sync(): Promise<void> {
+  const shared = sharedSync(async () => {
     file ??= open(path, "r");
     try {
       await (await file).datasync();
@@ -98,25 +94,12 @@ function openLogFile(path: string) {
       file = null;
       throw error;
     }
-  }
-
-  function start(): Promise<void> {
-    next = null;
-    running = sync().finally(() => {
-      running = null;
-    });
-    return running;
-  }
+  });
 
   return {
-    flush(): Promise<void> {
-      if (running === null) return start();
-      // The one under way may have begun before the caller's commit.
-      next ??= running.catch(() => {}).then(start);
-      return next;
-    },
+    flush: shared.flush,
     async close(): Promise<void> {
-      await running?.catch(() => {});
+      await shared.rest();
       await (await file?.catch(() => null))?.close();
     },
   };

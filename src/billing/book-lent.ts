@@ -1,0 +1,113 @@
+/**
+ * The transactions of the express lane: money that is set aside, what of it was spent, holds that become rows, and
+ * what goes back.
+ */
+
+import type { Nano } from "../money/nano.ts";
+import type { Tariff } from "../money/tariff.ts";
+import type { Db } from "../store/db.ts";
+import { type Hold, insertHolds } from "../store/holds.ts";
+import { changeWallets, dropEmptyLease, type WalletChange } from "../store/leases.ts";
+import { insertEntries } from "../store/ledger.ts";
+import { keepTariffs } from "../store/tariffs.ts";
+import { insertStorable } from "../store/usage.ts";
+import { markLate } from "../store/usage-day.ts";
+import { lockWallets } from "../store/wallets.ts";
+import { chargeOf, type Settlement } from "./booking.ts";
+
+/** A request that was paid from what its user had set aside. Its row fits the store. */
+export interface Spent extends Settlement {
+  hold: Pick<Hold, "requestId" | "userId" | "subscriptionId" | "amountNano" | "atMs">;
+}
+
+/** Row, roll-up, entry, wallet and lease of each. One that the store knows fails all of them. */
+export async function bookSpent(
+  tx: Db,
+  incarnation: string,
+  spent: readonly Spent[],
+  nowMs: number,
+): Promise<void> {
+  const rows = spent.map(({ row }) => row);
+  await insertStorable(tx, rows);
+  await markLate(tx, rows, nowMs);
+  const charged = spent.filter(({ chargedNano }) => chargedNano > 0n);
+  await insertEntries(
+    tx,
+    charged.map(({ row, hold, chargedNano }) => chargeOf(row, hold, chargedNano)),
+  );
+  const sums = new Map<string, Nano>();
+  for (const { hold, chargedNano } of charged) {
+    sums.set(hold.userId, (sums.get(hold.userId) ?? 0n) - chargedNano);
+  }
+  await changeWallets(
+    tx,
+    incarnation,
+    [...sums].map(([userId, nano]) => ({ userId, balanceNano: nano, heldNano: nano, leasedNano: nano })),
+  );
+}
+
+/** Holds that were memory and journal become rows: what was set aside for them is held by them. */
+export async function moveToRows(tx: Db, incarnation: string, holds: readonly Hold[]): Promise<void> {
+  await insertHolds(tx, holds);
+  const sums = new Map<string, Nano>();
+  for (const { userId, amountNano } of holds) sums.set(userId, (sums.get(userId) ?? 0n) - amountNano);
+  await changeWallets(
+    tx,
+    incarnation,
+    [...sums].map(([userId, leasedNano]) => ({ userId, balanceNano: 0n, heldNano: 0n, leasedNano })),
+  );
+}
+
+export async function giveBackLease(
+  tx: Db,
+  incarnation: string,
+  userId: string,
+  amountNano: Nano,
+): Promise<void> {
+  const change: WalletChange = {
+    userId,
+    balanceNano: 0n,
+    heldNano: -amountNano,
+    leasedNano: -amountNano,
+  };
+  await changeWallets(tx, incarnation, [change]);
+  await dropEmptyLease(tx, incarnation, userId);
+}
+
+export interface LeaseWish {
+  userId: string;
+  /** Less is of no use. */
+  leastNano: Nano;
+  wantedNano: Nano;
+}
+
+/** Of what a wallet has free, no more than one part in so many is set aside at once: others want to pay from it, too. */
+const PART = 4n;
+
+/** What each user gets; nothing, where the wallet has too little to set some of it aside. */
+export async function setAside(
+  tx: Db,
+  incarnation: string,
+  wishes: readonly LeaseWish[],
+  tariffs: readonly Tariff[],
+): Promise<Map<string, Nano>> {
+  const wallets = await lockWallets(
+    tx,
+    wishes.map(({ userId }) => userId),
+  );
+  const lent = new Map<string, Nano>();
+  for (const { userId, leastNano, wantedNano } of wishes) {
+    const wallet = wallets.get(userId);
+    if (wallet === undefined) continue;
+    const mostNano = (wallet.balanceNano - wallet.heldNano) / PART;
+    const amountNano = wantedNano < mostNano ? wantedNano : mostNano;
+    if (amountNano > 0n && amountNano >= leastNano) lent.set(userId, amountNano);
+  }
+  if (tariffs.length > 0) await keepTariffs(tx, tariffs);
+  await changeWallets(
+    tx,
+    incarnation,
+    [...lent].map(([userId, nano]) => ({ userId, balanceNano: 0n, heldNano: nano, leasedNano: nano })),
+  );
+  return lent;
+}

@@ -1,0 +1,286 @@
+import { beforeEach, describe, expect, test } from "bun:test";
+import { appendFileSync, mkdtempSync, readdirSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { eventually } from "../../test/eventually.ts";
+import { limits } from "../config/limits.ts";
+import { type Db, openDb } from "../store/db.ts";
+import { findHolds } from "../store/holds.ts";
+import { leasesOf } from "../store/leases.ts";
+import { migrate } from "../store/migrate.ts";
+import { findUsage } from "../store/usage.ts";
+import { readWallet } from "../store/wallets.ts";
+import { audit } from "./audit.ts";
+import { leftJournals } from "./journal.ts";
+import { recoverLent } from "./recover-lent.ts";
+import { describeProcess, startRecovery } from "./recovery.ts";
+import {
+  addFunds,
+  asking,
+  LIMITS,
+  makeTill,
+  mortal,
+  settling,
+  type TillUnderTest,
+} from "./till.test-support.ts";
+import { TillUnavailable } from "./till.ts";
+
+const MUCH = 1_000_000n;
+let db: Db;
+
+beforeEach(async () => {
+  db = await openDb("sqlite::memory:");
+  await migrate(db);
+  await addFunds(db, "u1", MUCH);
+});
+
+const findings = async () =>
+  (await audit(db, { nowMs: Date.now(), holdLeaseMs: 3_600_000, findingsMax: 10 })).findings;
+const journals = (till: TillUnderTest) => readdirSync(till.dir).filter((name) => name.startsWith("journal-"));
+const leased = async (till: TillUnderTest) => (await leasesOf(db, till.incarnation)).get("u1") ?? 0n;
+
+/** Another process takes over what `dead` left. */
+async function takeOver(dead: TillUnderTest): Promise<void> {
+  const till = makeTill(db, { incarnation: "inc_next", dir: dead.dir });
+  const recovery = await startRecovery({
+    db,
+    log: { info() {}, warn() {}, error() {} },
+    clock: { nowMs: () => Date.now(), monotonicMs: () => performance.now() },
+    till,
+    self: describeProcess(till.incarnation, Date.now()),
+    spoolDir: till.dir,
+    limits: limits.recovery,
+  });
+  await recovery.stop();
+  await till.stop();
+}
+
+test("many holds of one user cost the store a single transaction", async () => {
+  let transactions = 0;
+  const counting: Db = {
+    ...db,
+    begin(mode, work) {
+      transactions++;
+      return db.begin(mode, work);
+    },
+  };
+  const till = makeTill(counting, { express: { bookMs: 60_000 } });
+  const ids = Array.from({ length: 50 }, (_, index) => `r${index}`);
+  await till.hold(asking("first"));
+  for (const id of ids) {
+    expect(await till.hold(asking(id))).toEqual({ kind: "held", amountNano: 100n, subscriptionId: null });
+    await till.settle(settling(id, 30n));
+  }
+  expect(transactions).toBe(1);
+  await till.flush();
+  expect(await findings()).toEqual([]);
+  await till.settleUp("u1");
+  expect(await readWallet(db, "u1")).toEqual({ balanceNano: MUCH - 1_500n, heldNano: 100n });
+  await till.stop();
+});
+
+test("a quiet gateway asks the store for every hold, and books every end before it is told", async () => {
+  const till = makeTill(db, { express: { busyHolds: 5 } });
+  for (const id of ["r1", "r2", "r3"]) {
+    await till.hold(asking(id));
+    expect((await findHolds(db, [id])).size).toBe(1);
+    await till.settle(settling(id, 30n));
+    expect((await findUsage(db, id))?.chargedNano).toBe(30n);
+  }
+  expect(await leased(till)).toBe(0n);
+  await till.stop();
+});
+
+test("however many ask at once, nobody gets what is not there", async () => {
+  await addFunds(db, "poor", 1_000n);
+  const till = makeTill(db, { express: {} });
+  const ids = Array.from({ length: 200 }, (_, index) => `r${index}`);
+  const results = await Promise.all(
+    ids.map((id, index) =>
+      till.hold(asking(id, { userId: "poor", wantedNano: BigInt(1 + (index % 40)), leastNano: 1n })),
+    ),
+  );
+  const given = results.reduce((sum, result) => sum + (result.kind === "held" ? result.amountNano : 0n), 0n);
+  expect(given).toBe(1_000n);
+  await till.settleUp("poor");
+  expect(await readWallet(db, "poor")).toEqual({ balanceNano: 1_000n, heldNano: 1_000n });
+  await till.stop();
+});
+
+test("a hold that wants more than is set aside gets all that the user has left", async () => {
+  const till = makeTill(db, { express: {} });
+  await till.hold(asking("small"));
+  expect(await leased(till)).toBeGreaterThan(0n);
+  const all = await till.hold(asking("all", { wantedNano: 2n * MUCH }));
+  expect(all).toEqual({ kind: "held", amountNano: MUCH - 100n, subscriptionId: null });
+  expect(await till.hold(asking("none"))).toEqual({ kind: "short", availableNano: 0n, resetsAtMs: null });
+  expect(await findings()).toEqual([]);
+  await till.stop();
+});
+
+test("the same end told twice is booked once, before and after it is in the store", async () => {
+  const till = makeTill(db, { express: {} });
+  await till.hold(asking("r1"));
+  await Promise.all([till.settle(settling("r1", 30n)), till.settle(settling("r1", 30n))]);
+  await till.flush();
+  await till.settle(settling("r1", 30n));
+  await till.settleUp("u1");
+  expect(await readWallet(db, "u1")).toEqual({ balanceNano: MUCH - 30n, heldNano: 0n });
+  expect(await findings()).toEqual([]);
+  await till.stop();
+});
+
+test("a hold that lasts becomes a row with what is known of it, and ends as one", async () => {
+  const till = makeTill(db, {
+    express: { moveAfterMs: 0, lookMs: 5 },
+    limits: { ...LIMITS, progressMs: 1, checkpointMs: 1 },
+  });
+  await till.hold(asking("r1"));
+  till.dispatched("r1", "acc_1", "gpt");
+  till.checkpoint("r1", 12);
+  await eventually(async () => (await findHolds(db, ["r1"])).get("r1")?.outputTokens === 12, 10_000);
+  expect((await findHolds(db, ["r1"])).get("r1")).toMatchObject({ state: "dispatched", accountId: "acc_1" });
+  till.checkpoint("r1", 40);
+  await eventually(async () => (await findHolds(db, ["r1"])).get("r1")?.outputTokens === 40, 10_000);
+  await till.settle(settling("r1", 30n));
+  expect((await findUsage(db, "r1"))?.chargedNano).toBe(30n);
+  await till.settleUp("u1");
+  expect(await readWallet(db, "u1")).toEqual({ balanceNano: MUCH - 30n, heldNano: 0n });
+  await till.stop();
+});
+
+test("what may go on without its client is a row from the start", async () => {
+  const till = makeTill(db, { express: {} });
+  await till.hold(asking("r1"));
+  await till.hold(asking("lasting", { isLasting: true }));
+  expect((await findHolds(db, ["lasting"])).size).toBe(1);
+  await till.stop();
+});
+
+test("what is set aside goes back when its user is quiet, and the journal is thrown away", async () => {
+  const till = makeTill(db, { express: { idleMs: 20, lookMs: 5 } });
+  await till.hold(asking("r1"));
+  await till.settle(settling("r1", 30n));
+  await eventually(async () => (await leased(till)) === 0n, 10_000);
+  expect(await readWallet(db, "u1")).toEqual({ balanceNano: MUCH - 30n, heldNano: 0n });
+  await eventually(() => journals(till).length === 0, 10_000);
+  await till.stop();
+});
+
+test("a clean end leaves nothing set aside and no journal", async () => {
+  const till = makeTill(db, { express: {} });
+  await till.hold(asking("r1"));
+  await till.hold(asking("under way"));
+  await till.settle(settling("r1", 30n));
+  await till.stop();
+  expect(journals(till)).toEqual([]);
+  expect(await leased(till)).toBe(0n);
+  expect(await readWallet(db, "u1")).toEqual({ balanceNano: MUCH - 30n, heldNano: 100n });
+  expect(await findings()).toEqual([]);
+});
+
+describe("after a process died whose store knew of nothing", () => {
+  async function dieWith(work: (till: TillUnderTest) => Promise<void>): Promise<TillUnderTest> {
+    const reach = mortal(db);
+    const till = makeTill(reach, {
+      express: {},
+      incarnation: "inc_dead",
+      limits: { ...LIMITS, progressMs: 0, checkpointMs: 0 },
+    });
+    await work(till);
+    // A timer of the till that is due wrote what it had to.
+    await Bun.sleep(5);
+    reach.kill();
+    await till.stop();
+    return till;
+  }
+
+  test("what had ended is charged what it used, and what was under way what was seen of it", async () => {
+    const dead = await dieWith(async (till) => {
+      await Promise.all(["ended", "admitted", "sent", "streaming"].map((id) => till.hold(asking(id))));
+      till.dispatched("sent", "acc_1", "gpt");
+      till.dispatched("streaming", "acc_1", "gpt");
+      till.checkpoint("streaming", 30);
+      await till.settle(settling("ended", 77n));
+    });
+    expect(await findUsage(db, "ended")).toBeNull();
+    await takeOver(dead);
+    expect((await findUsage(db, "ended"))?.chargedNano).toBe(77n);
+    expect(await findUsage(db, "admitted")).toMatchObject({ chargedNano: 0n, flags: ["recovered"] });
+    expect(await findUsage(db, "sent")).toMatchObject({ chargedNano: 20n, accountId: "acc_1" });
+    expect(await findUsage(db, "streaming")).toMatchObject({ chargedNano: 50n, outputTokens: 30 });
+    expect(await readWallet(db, "u1")).toEqual({ balanceNano: MUCH - 77n - 20n - 50n, heldNano: 0n });
+    expect(journals(dead)).toEqual([]);
+    expect(await findings()).toEqual([]);
+  });
+
+  test("a successor that dies in the middle of it leaves nothing to be done twice", async () => {
+    const dead = await dieWith(async (till) => {
+      await Promise.all(["ended", "open"].map((id) => till.hold(asking(id))));
+      await till.settle(settling("ended", 77n));
+    });
+    const [left] = leftJournals(dead.dir, () => false);
+    if (left === undefined) throw new Error("There is no journal.");
+    await recoverLent(db, "inc_dead", left);
+    expect(await readWallet(db, "u1")).toEqual({ balanceNano: MUCH, heldNano: 177n });
+    await recoverLent(db, "inc_dead", left);
+    expect(await readWallet(db, "u1")).toEqual({ balanceNano: MUCH, heldNano: 177n });
+    await takeOver(dead);
+    expect(await readWallet(db, "u1")).toEqual({ balanceNano: MUCH - 77n, heldNano: 0n });
+    expect(await findings()).toEqual([]);
+  });
+
+  test("a line that was torn is left out, and the others count", async () => {
+    const dead = await dieWith(async (till) => {
+      await till.hold(asking("r1"));
+      await till.settle(settling("r1", 77n));
+    });
+    const last = journals(dead).at(-1) ?? "";
+    appendFileSync(join(dead.dir, last), '["s","12","r2",17');
+    await takeOver(dead);
+    expect((await findUsage(db, "r1"))?.chargedNano).toBe(77n);
+    expect(await findUsage(db, "r2")).toBeNull();
+    expect(journals(dead)).toEqual([]);
+  });
+
+  test("a journal that was lost gives all that was set aside back", async () => {
+    const dead = await dieWith(async (till) => {
+      await till.hold(asking("r1"));
+    });
+    await takeOver(makeTill(db, { incarnation: "inc_elsewhere" }));
+    expect(await leased(dead)).toBe(0n);
+    expect(await readWallet(db, "u1")).toEqual({ balanceNano: MUCH, heldNano: 0n });
+  });
+});
+
+describe("while the journal cannot be written", () => {
+  /** A folder that is a file: nothing can be made in it. */
+  function noFolder(): string {
+    const path = join(mkdtempSync(join(tmpdir(), "gateway-express-")), "file");
+    writeFileSync(path, "");
+    return path;
+  }
+
+  test("a hold is refused and holds nothing, and the next ones are rows", async () => {
+    const till = makeTill(db, { dir: noFolder(), express: {} });
+    await expect(till.hold(asking("r1"))).rejects.toThrow(TillUnavailable);
+    expect(await till.hold(asking("r2"))).toMatchObject({ kind: "held" });
+    expect((await findHolds(db, ["r2"])).size).toBe(1);
+    await till.settle(settling("r2", 30n));
+    expect(await readWallet(db, "u1")).toEqual({ balanceNano: MUCH - 30n, heldNano: 0n });
+    expect(till.logged.map(({ event }) => event)).toContain("journal_failed");
+  });
+});
+
+test("with durability on disk nobody hears of anything before the disk has the journal", async () => {
+  const { promise: onDisk, resolve: reachDisk } = Promise.withResolvers<void>();
+  const till = makeTill(db, { express: {}, durability: "disk", syncing: () => onDisk });
+  let told = false;
+  const holding = till.hold(asking("r1")).then(() => (told = true));
+  await eventually(() => journals(till).length > 0, 10_000);
+  await Bun.sleep(5);
+  expect(told).toBe(false);
+  reachDisk();
+  await holding;
+  await till.stop();
+});

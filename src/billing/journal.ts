@@ -1,0 +1,313 @@
+/**
+ * What the express lane has promised and the store does not know yet: lines appended to a file, which outlive the
+ * process. The file is cut into segments, so that what the store has meanwhile can be thrown away.
+ */
+
+import {
+  closeSync,
+  fdatasync,
+  ftruncateSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeSync,
+} from "node:fs";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { z } from "zod";
+import type { Nano } from "../money/nano.ts";
+import { INTERFACES } from "../records.ts";
+import { HOLD_STATES, type Hold, type HoldProgress, UNSENT } from "../store/holds.ts";
+import { sharedSync } from "../store/shared-sync.ts";
+import { toUsageRow, toValues, USAGE_COLUMNS } from "../store/usage-row.ts";
+import type { Settlement } from "./booking.ts";
+
+export interface Journal {
+  /** Of the segment that the next lines go to; later ones have greater numbers. */
+  readonly segment: number;
+  held(hold: Hold): void;
+  progressed(requestId: string, progress: HoldProgress): void;
+  settled(settlement: Settlement): void;
+  /** All of the above is in the file when it returns. If it throws nothing of it is, and it is forgotten. */
+  write(): void;
+  /** What is written survives the loss of power once this resolves. */
+  sync(): Promise<void>;
+  hasBefore(segment: number): boolean;
+  /** Segments before this one are of no more use. */
+  forgetBefore(segment: number): void;
+  /** `isDone`: nothing in it is of any more use. */
+  close(isDone: boolean): Promise<void>;
+}
+
+const NAME = /^journal-([\w-]+)\.(\d+)\.jsonl$/;
+const nameOf = (incarnation: string, segment: number) => `journal-${incarnation}.${segment}.jsonl`;
+
+/** The first file is made when the first line comes. */
+export function openJournal(dir: string, incarnation: string, segmentBytesMax: number): Journal {
+  let lines = "";
+  let segment = 1;
+  let oldest = 1;
+  let file: number | null = null;
+  let bytes = 0;
+  /** Of segments that ended, and may not be on the disk yet. */
+  let ended: number[] = [];
+
+  const pathOf = (number: number) => join(dir, nameOf(incarnation, number));
+
+  function begin(): number {
+    mkdirSync(dir, { recursive: true, mode: 0o700 });
+    bytes = 0;
+    file = openSync(pathOf(segment), "a", 0o600);
+    lines = `${JSON.stringify(["v", ...USAGE_COLUMNS])}\n${lines}`;
+    return file;
+  }
+
+  function end(): void {
+    if (file !== null) ended.push(file);
+    file = null;
+  }
+
+  const shared = sharedSync(async () => {
+    const closing = ended;
+    ended = [];
+    const files = file === null ? closing : [...closing, file];
+    await Promise.all(files.map((one) => promisify(fdatasync)(one))).finally(() =>
+      closing.forEach(closeSync),
+    );
+  });
+
+  function append(to: number, text: string): void {
+    const wanted = Buffer.byteLength(text);
+    try {
+      if (writeSync(to, text) !== wanted) throw new Error("the disk took a part of it");
+    } catch (error) {
+      // Half a line would spoil the next one.
+      ftruncateSync(to, bytes);
+      throw error;
+    }
+    bytes += wanted;
+  }
+
+  return {
+    get segment() {
+      return segment;
+    },
+    held(hold) {
+      lines += `${JSON.stringify(["h", ...heldValues(hold)])}\n`;
+    },
+    progressed(requestId, { state, accountId, upstreamModel, outputTokens }) {
+      lines += `${JSON.stringify(["p", requestId, state, accountId, upstreamModel, outputTokens])}\n`;
+    },
+    settled({ row, chargedNano }) {
+      lines += `${JSON.stringify(["s", chargedNano.toString(), ...toValues(row)])}\n`;
+    },
+    write() {
+      if (lines === "") return;
+      try {
+        append(file ?? begin(), lines);
+      } finally {
+        lines = "";
+      }
+      if (bytes < segmentBytesMax) return;
+      end();
+      segment++;
+    },
+    sync: shared.flush,
+    hasBefore: (number) => oldest < number && (oldest < segment || file !== null),
+    forgetBefore(number) {
+      if (number > segment && file !== null) {
+        end();
+        segment++;
+      }
+      for (; oldest < Math.min(number, segment); oldest++) rmSync(pathOf(oldest), { force: true });
+    },
+    async close(isDone) {
+      end();
+      await shared.rest();
+      ended.forEach(closeSync);
+      ended = [];
+      if (!isDone) return;
+      for (; oldest <= segment; oldest++) rmSync(pathOf(oldest), { force: true });
+    },
+  };
+}
+
+function heldValues(hold: Hold) {
+  return [
+    hold.requestId,
+    hold.incarnation,
+    hold.atMs,
+    hold.userId,
+    hold.amountNano.toString(),
+    hold.tariffId,
+    hold.keyId,
+    hold.groupId,
+    hold.interface,
+    hold.endpoint,
+    hold.publicModel,
+    hold.stream,
+    hold.inputTokens,
+  ];
+}
+
+export interface LeftJournal {
+  incarnation: string;
+  /** Begun and not ended, as far as they had come. */
+  open: Hold[];
+  /** Ended; the store may know of them, or not. */
+  settlements: Settlement[];
+  /** Lines that are none: torn by a crash, and never acknowledged. */
+  torn: number;
+  /** Lines that another version wrote, and that this one cannot understand. */
+  unreadable: number;
+  remove(): void;
+}
+
+/** What other processes left in this folder. */
+export function leftJournals(dir: string, isAlive: (incarnation: string) => boolean): LeftJournal[] {
+  const segments = new Map<string, number[]>();
+  for (const name of namesIn(dir)) {
+    const [, incarnation, number] = NAME.exec(name) ?? [];
+    if (incarnation === undefined || isAlive(incarnation)) continue;
+    segments.set(incarnation, [...(segments.get(incarnation) ?? []), Number(number)]);
+  }
+  return [...segments].map(([incarnation, numbers]) => {
+    const paths = numbers.sort((a, b) => a - b).map((number) => join(dir, nameOf(incarnation, number)));
+    const read = readLines(paths.flatMap((path) => readFileSync(path, "utf8").split("\n")));
+    return {
+      incarnation,
+      ...read,
+      remove: () => paths.forEach((path) => void rmSync(path, { force: true })),
+    };
+  });
+}
+
+function namesIn(dir: string): string[] {
+  try {
+    return readdirSync(dir);
+  } catch {
+    return [];
+  }
+}
+
+const heldLine = z
+  .tuple([
+    z.literal("h"),
+    z.string(),
+    z.string(),
+    z.number(),
+    z.string(),
+    z.string().regex(/^\d{1,19}$/),
+    z.string(),
+    z.string(),
+    z.string(),
+    z.enum(INTERFACES),
+    z.string(),
+    z.string(),
+    z.boolean(),
+    z.number(),
+  ])
+  .transform(([, requestId, incarnation, atMs, userId, amount, tariffId, keyId, groupId, ...rest]): Hold => {
+    const [face, endpoint, publicModel, stream, inputTokens] = rest;
+    return {
+      requestId,
+      incarnation,
+      atMs,
+      userId,
+      amountNano: BigInt(amount),
+      tariffId,
+      keyId,
+      groupId,
+      interface: face,
+      endpoint,
+      publicModel,
+      stream,
+      inputTokens,
+      subscriptionId: null,
+      ...UNSENT,
+    };
+  });
+const progressLine = z.tuple([
+  z.literal("p"),
+  z.string(),
+  z.enum(HOLD_STATES),
+  z.string().nullable(),
+  z.string().nullable(),
+  z.number(),
+]);
+const settledLine = z.tuple(
+  [z.literal("s"), z.string().regex(/^\d{1,19}$/)],
+  z.union([z.string(), z.number(), z.null()]),
+);
+const columnsLine = z.tuple([z.literal("v")], z.string());
+
+function readLines(
+  lines: readonly string[],
+): Pick<LeftJournal, "open" | "settlements" | "torn" | "unreadable"> {
+  const open = new Map<string, Hold>();
+  const settlements = new Map<string, Settlement>();
+  let columns: readonly string[] = USAGE_COLUMNS;
+  let torn = 0;
+  let unreadable = 0;
+
+  function take(json: unknown): void {
+    switch (Array.isArray(json) ? json[0] : null) {
+      case "v":
+        columns = columnsLine.parse(json).slice(1);
+        return;
+      case "h": {
+        const hold = heldLine.parse(json);
+        if (!settlements.has(hold.requestId)) open.set(hold.requestId, hold);
+        return;
+      }
+      case "p": {
+        const [, requestId, state, accountId, upstreamModel, outputTokens] = progressLine.parse(json);
+        const hold = open.get(requestId);
+        if (hold !== undefined) {
+          open.set(requestId, { ...hold, state, accountId, upstreamModel, outputTokens });
+        }
+        return;
+      }
+      default: {
+        const [, charged, ...values] = settledLine.parse(json);
+        const settlement = toSettlement(columns, values, BigInt(charged));
+        open.delete(settlement.row.requestId);
+        settlements.set(settlement.row.requestId, settlement);
+      }
+    }
+  }
+
+  for (const line of lines) {
+    if (line === "") continue;
+    let json: unknown;
+    try {
+      json = JSON.parse(line);
+    } catch {
+      torn++;
+      continue;
+    }
+    try {
+      take(json);
+    } catch {
+      unreadable++;
+    }
+  }
+  return { open: [...open.values()], settlements: [...settlements.values()], torn, unreadable };
+}
+
+function toSettlement(
+  columns: readonly string[],
+  values: readonly (string | number | null)[],
+  chargedNano: Nano,
+): Settlement {
+  const row = Object.fromEntries(
+    columns.map((column, index) => {
+      const value = values[index] ?? null;
+      // As the database gives it back: money is text.
+      return [column, column.endsWith("_nano") ? String(value) : value];
+    }),
+  );
+  return { row: toUsageRow(row), chargedNano };
+}

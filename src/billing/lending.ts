@@ -1,0 +1,244 @@
+/** What the express lane asks of the store, one transaction at a time. */
+
+import type { Nano } from "../money/nano.ts";
+import { type Db, isUniqueViolation, transaction } from "../store/db.ts";
+import { createQueue } from "../store/scope.ts";
+import { bookSpent, giveBackLease, moveToRows, setAside } from "./book-lent.ts";
+import type { HoldAsked } from "./booking.ts";
+import {
+  type Ended,
+  type ExpressHold,
+  forgetEnded,
+  forgetHold,
+  type Lane,
+  type Lease,
+  newLease,
+} from "./leases.ts";
+import type { Progress } from "./progress.ts";
+import { isHopeless, reasonOf } from "./store-faults.ts";
+import type { PlainTill, TillOptions } from "./till.ts";
+
+export interface LendingLimits {
+  /** What has ended waits so long to be booked: where few came last time, and where many did. */
+  bookMs: number;
+  bookBusyMs: number;
+  /** More than that are many. */
+  bookMany: number;
+  /** Requests of one transaction: few commits write each page of the store fewer times. */
+  bookTogether: number;
+  /** And those of one step of it: it runs on the process's own thread, and everybody waits for it. */
+  bookAtOnce: number;
+}
+
+export interface LendingOptions extends Pick<TillOptions, "db" | "log" | "clock" | "incarnation" | "spool"> {
+  /** A connection of its own to the same store: a transaction of many steps then keeps nobody from reading. */
+  books: Db;
+  lane: Lane;
+  plain: Pick<PlainTill, "adopt">;
+  /** How far the holds of the lane have come. */
+  progress: Pick<Progress, "of" | "close">;
+  limits: LendingLimits & { waitingMax: number };
+  /** What is about to be moved must be in the journal, or be taken back. */
+  writeJournal(): void;
+}
+
+export interface Lending {
+  /** Sets money aside where there is enough, so that these can be held. */
+  lend(asked: readonly HoldAsked[]): Promise<void>;
+  isKept(tariffId: string): boolean;
+  /** All that the lane knows of a user goes to the store: ends, holds under way, and what is still free. */
+  close(userId: string): Promise<void>;
+  /** Those that are still under way become rows. */
+  move(holds: readonly ExpressHold[]): Promise<void>;
+  /** It is booked before long. */
+  add(ended: Ended): void;
+  /** True when all that was added is booked, false when the store does not take it. */
+  bookAll(): Promise<boolean>;
+  stop(): void;
+}
+
+export function openLending(options: LendingOptions): Lending {
+  const { db, log, clock, incarnation, lane, plain, progress, limits } = options;
+  const { leases, holds } = lane;
+  const kept = new Set<string>();
+  const inTurn = createQueue();
+  let waiting: Ended[] = [];
+  let round: Promise<unknown> = Promise.resolve();
+  let timer: ReturnType<typeof setTimeout> | null = null;
+  let lastRound = 0;
+  let stopped = false;
+
+  async function lend(asked: readonly HoldAsked[]): Promise<void> {
+    const needed = new Map<string, Nano>();
+    for (const { userId, wantedNano } of asked) {
+      needed.set(userId, (needed.get(userId) ?? 0n) + wantedNano);
+    }
+    const wishes = [...needed].flatMap(([userId, nano]) => {
+      const lease = leases.get(userId) ?? newLease(userId, nano);
+      const leastNano = nano - lease.freeNano;
+      if (lease.isClosing || leastNano <= 0n) return [];
+      return [{ lease, userId, leastNano, wantedNano: nano > lease.nextNano ? nano : lease.nextNano }];
+    });
+    const tariffs = new Map(
+      asked.filter(({ tariff }) => !kept.has(tariff.id)).map(({ tariff }) => [tariff.id, tariff]),
+    );
+    if (wishes.length === 0 && tariffs.size === 0) return;
+    const lent = await transaction(db, (tx) => setAside(tx, incarnation, wishes, [...tariffs.values()]));
+    for (const id of tariffs.keys()) kept.add(id);
+    for (const { lease, userId, wantedNano } of wishes) {
+      const nano = lent.get(userId);
+      if (nano === undefined) continue;
+      lease.freeNano += nano;
+      lease.nextNano = wantedNano * 2n;
+      lease.usedMs = clock.monotonicMs();
+      leases.set(userId, lease);
+    }
+  }
+
+  async function close(userId: string): Promise<void> {
+    const lease = leases.get(userId);
+    if (lease === undefined) return;
+    lease.isClosing = true;
+    options.writeJournal();
+    const { freeNano } = lease;
+    lease.freeNano = 0n;
+    try {
+      while (lease.ended.size > 0) await book([...lease.ended].slice(0, limits.bookTogether));
+      await moveAll([...lease.holds], { lease, freeNano: freeNano + lease.freeNano });
+      leases.delete(userId);
+    } catch (error) {
+      lease.freeNano += freeNano;
+      throw error;
+    } finally {
+      lease.isClosing = false;
+    }
+  }
+
+  /** With what is free of a lease, which goes back in the same transaction. */
+  async function moveAll(
+    moved: readonly ExpressHold[],
+    closing: { lease: Lease; freeNano: Nano } | null,
+  ): Promise<void> {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    for (const held of moved) held.moving = promise;
+    try {
+      const before = moved.map(({ hold }) => progress.of(hold.requestId));
+      const rows = moved.map(({ hold }, index) => ({ ...hold, ...before[index] }));
+      await transaction(db, async (tx) => {
+        if (rows.length > 0) await moveToRows(tx, incarnation, rows);
+        if (closing !== null) {
+          await giveBackLease(tx, incarnation, closing.lease.userId, closing.freeNano);
+        }
+      });
+      moved.forEach((held, index) => {
+        const { requestId } = held.hold;
+        const now = progress.of(requestId);
+        forgetHold(lane, held);
+        progress.close(requestId);
+        plain.adopt(requestId, now, now !== before[index]);
+      });
+    } finally {
+      for (const held of moved) held.moving = null;
+      resolve();
+    }
+  }
+
+  /** Those that another transaction has booked meanwhile are left out. */
+  async function book(part: readonly Ended[]): Promise<void> {
+    const unbooked = part.filter(({ isBooked }) => !isBooked);
+    if (unbooked.length === 0) return;
+    try {
+      await transaction(options.books, async (tx) => {
+        for (let start = 0; start < unbooked.length; start += limits.bookAtOnce) {
+          if (start > 0) await new Promise<void>((resolve) => setImmediate(resolve));
+          const step = unbooked.slice(start, start + limits.bookAtOnce);
+          await bookSpent(tx, incarnation, step, clock.nowMs());
+        }
+      });
+    } catch (error) {
+      if (!isHopeless(error) && !isUniqueViolation(error)) throw error;
+      await bookApart(unbooked, error);
+      return;
+    }
+    for (const ended of unbooked) forgetEnded(lane, ended);
+  }
+
+  /** One that the store will not have must not spoil the others. */
+  async function bookApart(part: readonly Ended[], error: unknown): Promise<void> {
+    const [first] = part;
+    if (first === undefined) return;
+    if (part.length > 1) {
+      const half = Math.ceil(part.length / 2);
+      await book(part.slice(0, half));
+      await book(part.slice(half));
+      return;
+    }
+    log.error("till_refused", { reason: reasonOf(error), request_id: first.row.requestId });
+    // Kept for the operator: the file outlives the process, and is read again at the next start.
+    await options.spool.add([first]).catch(() => {});
+    const lease = leases.get(first.hold.userId);
+    if (lease !== undefined) lease.freeNano += first.chargedNano;
+    forgetEnded(lane, first);
+  }
+
+  function bookSoon(): void {
+    if (stopped) return;
+    timer ??= setTimeout(
+      () => {
+        timer = null;
+        void bookAll();
+      },
+      lastRound > limits.bookMany ? limits.bookBusyMs : limits.bookMs,
+    );
+  }
+
+  function bookAll(): Promise<boolean> {
+    const mine = round.then(bookRound);
+    round = mine;
+    return mine;
+  }
+
+  async function bookRound(): Promise<boolean> {
+    const ends = waiting.filter(({ isBooked }) => !isBooked);
+    waiting = [];
+    lastRound = ends.length;
+    // Requests of one key lie together in the store: a transaction then touches few of its pages.
+    ends.sort((a, b) => (a.row.keyId < b.row.keyId ? -1 : a.row.keyId > b.row.keyId ? 1 : 0));
+    for (let start = 0; start < ends.length; start += limits.bookTogether) {
+      try {
+        await inTurn(() => book(ends.slice(start, start + limits.bookTogether)));
+      } catch (error) {
+        log.error("till_write_failed", { settlements: ends.length - start, reason: reasonOf(error) });
+        waiting.push(...ends.slice(start));
+        bookSoon();
+        return false;
+      }
+    }
+    return true;
+  }
+
+  return {
+    lend: (asked) => inTurn(() => lend(asked)),
+    isKept: (tariffId) => kept.has(tariffId),
+    close: (userId) => inTurn(() => close(userId)),
+    async move(wanted) {
+      for (let start = 0; start < wanted.length; start += limits.bookAtOnce) {
+        await inTurn(async () => {
+          options.writeJournal();
+          const part = wanted.slice(start, start + limits.bookAtOnce);
+          const left = part.filter((held) => holds.get(held.hold.requestId) === held);
+          if (left.length > 0) await moveAll(left, null);
+        });
+      }
+    },
+    add(ended) {
+      waiting.push(ended);
+      bookSoon();
+    },
+    bookAll,
+    stop() {
+      stopped = true;
+      if (timer !== null) clearTimeout(timer);
+    },
+  };
+}

@@ -1,0 +1,116 @@
+/** The till, and everything that looks after what it wrote. */
+
+import { join } from "node:path";
+import type { Clock, NewId } from "../clock.ts";
+import type { Log } from "../observe/log.ts";
+import type { Keyring } from "../secrets/keyring.ts";
+import { type Db, openDb } from "../store/db.ts";
+import type { Durability } from "./disk.ts";
+import { type ExpressLimits, openExpressTill } from "./express.ts";
+import { startFoldingDays } from "./fold-days.ts";
+import { startHourlyAudit } from "./hourly-audit.ts";
+import { type Idempotency, type IdempotencyOptions, openIdempotency } from "./idempotency.ts";
+import { openJournal } from "./journal.ts";
+import { describeProcess, type RecoveryLimits, startRecovery } from "./recovery.ts";
+import { type RowRemovalOptions, startRemovingRows } from "./remove-rows.ts";
+import { openSettlementSpool } from "./settlement-spool.ts";
+import { openTill, type Till, type TillLimits, type TillOptions } from "./till.ts";
+
+export interface Books {
+  till: Till;
+  idempotency: Idempotency;
+  /** After the last request, and after the till was flushed. */
+  close(): Promise<void>;
+}
+
+export interface BooksLimits {
+  till: TillLimits;
+  express: ExpressLimits & { segmentBytesMax: number };
+  recovery: RecoveryLimits;
+  idempotency: Pick<IdempotencyOptions, "keptMs" | "answerBytesMax">;
+  idempotencySweepMs: number;
+  foldDaysMs: number;
+  usageRemoval: Pick<RowRemovalOptions, "everyMs" | "rowsMax" | "pauseMs">;
+  auditMs: number;
+  holdLeaseMs: number;
+}
+
+export interface BooksOptions {
+  db: Db;
+  databaseUrl: string;
+  dataDir: string;
+  durability: Durability;
+  clock: Clock;
+  keyring: Keyring;
+  newId: NewId;
+  log: Log;
+  limits: BooksLimits;
+}
+
+/** The money of processes that died is settled before it resolves. */
+export async function openBooks(options: BooksOptions): Promise<Books> {
+  const { db, clock, keyring, log, limits } = options;
+  const self = describeProcess(options.newId("inc"), clock.nowMs());
+  const spoolDir = join(options.dataDir, "settlements");
+  const { till, close } = await openTillFor(options, self.id, spoolDir);
+  const recovery = await startRecovery({ db, log, clock, till, self, spoolDir, limits: limits.recovery });
+  const idempotency = openIdempotency({ db, clock, keyring, incarnation: self.id, ...limits.idempotency });
+  await idempotency.recover();
+  const sweeping = setInterval(() => {
+    Promise.all([idempotency.recover(), idempotency.sweep()]).catch((error: unknown) => {
+      log.warn("idempotency_sweep_failed", { reason: error instanceof Error ? error.message : "unknown" });
+    });
+  }, limits.idempotencySweepMs);
+  sweeping.unref();
+  const folding = startFoldingDays({ db, log, clock, everyMs: limits.foldDaysMs });
+  const removal = startRemovingRows({ db, log, clock, ...limits.usageRemoval });
+  const audit = startHourlyAudit({
+    databaseUrl: options.databaseUrl,
+    log,
+    everyMs: limits.auditMs,
+    holdLeaseMs: limits.holdLeaseMs,
+  });
+  return {
+    till,
+    idempotency,
+    async close() {
+      clearInterval(sweeping);
+      audit.stop();
+      await Promise.all([folding.stop(), removal.stop()]);
+      // It books by the till, so it ends first. A store that is away now hears of it at the next start.
+      await recovery.stop().catch(() => {});
+      await close();
+    },
+  };
+}
+
+/** Many nodes share PostgreSQL: there what has ended is in the store before anybody hears of it. */
+async function openTillFor(
+  { db, databaseUrl, clock, log, durability, limits }: BooksOptions,
+  incarnation: string,
+  spoolDir: string,
+): Promise<{ till: Till; close(): Promise<void> }> {
+  const options: TillOptions = {
+    db,
+    log,
+    clock,
+    incarnation,
+    spool: openSettlementSpool(spoolDir, incarnation),
+    durability,
+    limits: limits.till,
+  };
+  if (db.engine === "postgres") {
+    const till = openTill(options);
+    return { till, close: till.stop };
+  }
+  const books = await openDb(databaseUrl);
+  const journal = openJournal(spoolDir, incarnation, limits.express.segmentBytesMax);
+  const till = openExpressTill({ ...options, books, journal, express: limits.express });
+  return {
+    till,
+    async close() {
+      await till.stop();
+      await books.close();
+    },
+  };
+}

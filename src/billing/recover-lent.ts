@@ -1,0 +1,65 @@
+/**
+ * What a dead process had set aside, and what its journal tells of it: requests that ended and were not booked, and
+ * requests that were under way. Each gets a row among the holds, as if it had never been in the express lane, and the
+ * rest goes back to the wallets. Done twice it changes nothing: what has a row, of whatever kind, is left as it is.
+ */
+
+import { type Db, transaction } from "../store/db.ts";
+import { findHolds, type Hold, insertHolds, UNSENT } from "../store/holds.ts";
+import { changeWallets, dropLeases, leasesOf } from "../store/leases.ts";
+import { knownUsage } from "../store/usage.ts";
+import type { Settlement } from "./booking.ts";
+import type { LeftJournal } from "./journal.ts";
+
+export type LeftLent = Pick<LeftJournal, "open" | "settlements">;
+export const NOTHING_LEFT: LeftLent = { open: [], settlements: [] };
+
+/** Returns those that ended and are still to be booked. */
+export async function recoverLent(db: Db, incarnation: string, left: LeftLent): Promise<Settlement[]> {
+  return transaction(db, async (tx) => {
+    const ids = [...left.settlements.map(({ row }) => row), ...left.open].map(({ requestId }) => requestId);
+    const booked = await knownUsage(tx, ids);
+    const present = await findHolds(tx, ids);
+    const leased = await leasesOf(tx, incarnation);
+    const unbooked = left.settlements.filter(({ row }) => !booked.has(row.requestId));
+    const owed = [...unbooked.map((settlement) => holdFor(settlement, incarnation)), ...left.open];
+    const holds: Hold[] = [];
+    for (const hold of owed) {
+      if (booked.has(hold.requestId) || present.has(hold.requestId)) continue;
+      // What was set aside covers all of them. Should it ever not, nobody is charged what nobody holds.
+      const restNano = leased.get(hold.userId) ?? 0n;
+      const amountNano = hold.amountNano < restNano ? hold.amountNano : restNano;
+      leased.set(hold.userId, restNano - amountNano);
+      holds.push({ ...hold, amountNano });
+    }
+    await insertHolds(tx, holds);
+    await changeWallets(
+      tx,
+      incarnation,
+      [...leased].map(([userId, rest]) => ({ userId, balanceNano: 0n, heldNano: -rest, leasedNano: 0n })),
+    );
+    await dropLeases(tx, incarnation);
+    return unbooked;
+  });
+}
+
+/** It holds what is charged: the rest of its hold was given to others when it ended. */
+function holdFor({ row, chargedNano }: Settlement, incarnation: string): Hold {
+  return {
+    ...UNSENT,
+    requestId: row.requestId,
+    incarnation,
+    atMs: row.atMs,
+    userId: row.userId ?? "",
+    subscriptionId: null,
+    amountNano: chargedNano,
+    tariffId: row.tariffId ?? "",
+    keyId: row.keyId,
+    groupId: row.groupId,
+    interface: row.interface,
+    endpoint: row.endpoint,
+    publicModel: row.publicModel,
+    stream: row.stream,
+    inputTokens: row.inputTokens,
+  };
+}
