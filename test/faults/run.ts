@@ -10,11 +10,12 @@ import { prepareMachine } from "../machine.ts";
 import { aborts } from "./aborts.ts";
 import { changes } from "./changes.ts";
 import { estimate } from "./estimate.ts";
+import { express } from "./express.ts";
 import { type Fault, table } from "./fault.ts";
 import { kill9, subscriptions } from "./kill9.ts";
 import { oneCent } from "./one-cent.ts";
 
-const FAULTS: readonly Fault[] = [oneCent, estimate, changes, aborts, subscriptions, kill9];
+const FAULTS: readonly Fault[] = [oneCent, estimate, changes, aborts, subscriptions, express, kill9];
 
 const { values } = parseArgs({
   options: { only: { type: "string" }, times: { type: "string" }, store: { type: "string" } },

@@ -1,0 +1,91 @@
+/**
+ * A till under more load than a gateway on this machine could bring, until it is killed. Says on its standard output
+ * what it has been told: `held <id>`, `ended <id> <nano>`. A line stands there only after the till has said so.
+ */
+
+import { writeSync } from "node:fs";
+import { join } from "node:path";
+import { openExpressTill } from "../../src/billing/express.ts";
+import { openJournal } from "../../src/billing/journal.ts";
+import { describeProcess, startRecovery } from "../../src/billing/recovery.ts";
+import { openSettlementSpool } from "../../src/billing/settlement-spool.ts";
+import { systemClock, uuidV7 } from "../../src/clock.ts";
+import { limits } from "../../src/config/limits.ts";
+import { openDb } from "../../src/store/db.ts";
+import { usageRow } from "../../src/store/usage-row.test-support.ts";
+import { TARIFF, USERS } from "./express-setup.ts";
+
+const [folder = ""] = process.argv.slice(2);
+const url = `sqlite:${join(folder, "till.db")}`;
+const db = await openDb(url);
+const self = describeProcess(uuidV7("inc"), Date.now());
+const log = { info() {}, warn() {}, error: (event: string) => void writeSync(2, `${event}\n`) };
+const till = openExpressTill({
+  db,
+  books: await openDb(url),
+  log,
+  clock: systemClock,
+  incarnation: self.id,
+  spool: openSettlementSpool(folder, self.id),
+  journal: openJournal(folder, self.id, 200_000),
+  durability: "process",
+  limits: limits.till,
+  // Holds are moved and leases given back many times in a short life.
+  express: { ...limits.express, busyHolds: 1, bookBusyMs: 200, moveAfterMs: 150, idleMs: 60, lookMs: 40 },
+});
+await startRecovery({
+  db,
+  log,
+  clock: systemClock,
+  till,
+  self,
+  spoolDir: folder,
+  limits: limits.recovery,
+});
+writeSync(1, "ready\n");
+
+async function request(): Promise<void> {
+  const requestId = uuidV7("req");
+  const userId = USERS[Math.floor(Math.random() * USERS.length)]?.id ?? "";
+  const held = await till.hold({
+    requestId,
+    userId,
+    charge: "balance",
+    plans: null,
+    tariff: TARIFF,
+    wantedNano: BigInt(1_000 + Math.floor(Math.random() * 20_000)),
+    leastNano: 500n,
+    inputTokens: 300,
+    keyId: `key_${userId}`,
+    groupId: "g1",
+    interface: "chat",
+    endpoint: "chat.completions",
+    publicModel: "fast",
+    stream: true,
+    isLasting: Math.random() < 0.02,
+  });
+  if (held.kind === "short") return;
+  writeSync(1, `held ${requestId} ${held.amountNano}\n`);
+  till.dispatched(requestId, "acc_1", "gpt");
+  const lastsMs = Math.random() < 0.05 ? 300 : Math.random() * 40;
+  await Bun.sleep(lastsMs);
+  till.checkpoint(requestId, Math.floor(Math.random() * 100));
+  const chargedNano = (held.amountNano * BigInt(Math.floor(Math.random() * 100))) / 100n;
+  const row = usageRow({
+    requestId,
+    userId,
+    keyId: `key_${userId}`,
+    atMs: Date.now(),
+    costNano: chargedNano,
+    chargedNano,
+    payer: "balance",
+    tariffId: TARIFF.id,
+  });
+  await till.settle({ row, chargedNano });
+  writeSync(1, `ended ${requestId} ${chargedNano}\n`);
+}
+
+for (;;) {
+  for (let many = 0; many < 4; many++) void request();
+  await Bun.sleep(1);
+}
