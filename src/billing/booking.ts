@@ -309,7 +309,7 @@ function fromPurse(desk: Desk, asked: HoldAsked, nowMs: number): HoldResult {
   return { kind: "short", availableNano: bestNano, resetsAtMs };
 }
 
-function holdOf(
+export function holdOf(
   asked: HoldAsked,
   { amountNano, subscriptionId }: { amountNano: Nano; subscriptionId: string | null },
   incarnation: string,

@@ -6,9 +6,9 @@
  */
 
 import type { Db } from "../store/db.ts";
-import { type Hold, UNSENT } from "../store/holds.ts";
+import { UNSENT } from "../store/holds.ts";
 import { storable } from "../store/usage-row.ts";
-import { chargedWithin, type HoldAsked, type HoldResult, type Settlement } from "./booking.ts";
+import { chargedWithin, type HoldAsked, type HoldResult, holdOf, type Settlement } from "./booking.ts";
 import { openDisk } from "./disk.ts";
 import type { Journal } from "./journal.ts";
 import { type Ended, type ExpressHold, emptyLane, endHold, startHold, undoHold } from "./leases.ts";
@@ -138,23 +138,8 @@ export function openExpressTill(options: ExpressOptions): Till {
 
   function grant(wish: Wish): void {
     const { asked } = wish;
-    const hold: Hold = {
-      requestId: asked.requestId,
-      incarnation,
-      atMs: clock.nowMs(),
-      userId: asked.userId,
-      subscriptionId: null,
-      amountNano: asked.wantedNano,
-      tariffId: asked.tariff.id,
-      keyId: asked.keyId,
-      groupId: asked.groupId,
-      interface: asked.interface,
-      endpoint: asked.endpoint,
-      publicModel: asked.publicModel,
-      stream: asked.stream,
-      inputTokens: Math.max(0, Math.round(asked.inputTokens)),
-      ...UNSENT,
-    };
+    const terms = { amountNano: asked.wantedNano, subscriptionId: null };
+    const hold = holdOf(asked, terms, incarnation, clock.nowMs());
     const held = { hold, segment: journal.segment, sinceMs: clock.monotonicMs(), moving: null };
     startHold(lane, held);
     progress.open(asked.requestId, UNSENT);

@@ -194,7 +194,7 @@ export function openLending(options: LendingOptions): Lending {
 
   function bookAll(): Promise<boolean> {
     const mine = round.then(bookRound);
-    round = mine;
+    round = mine.catch(() => {});
     return mine;
   }
 
