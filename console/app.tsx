@@ -1,20 +1,11 @@
 /** Which page is shown: the address decides, and who is signed in. */
 
 import { QueryClientProvider } from "@tanstack/react-query";
-import {
-  Component,
-  type ComponentType,
-  lazy,
-  type ReactNode,
-  Suspense,
-  useEffect,
-  useMemo,
-  useRef,
-} from "react";
+import { Component, lazy, type ReactNode, Suspense, useEffect, useMemo, useRef } from "react";
 import { Redirect, Route, Router, Switch, useLocation, useSearch } from "wouter";
 import { openQueryClient } from "./data.ts";
-import { PAGES, type PageEntry, type PageProps } from "./pages.tsx";
-import { SessionProvider, useSession } from "./session.tsx";
+import { PAGES, type PageEntry } from "./pages.tsx";
+import { SessionProvider, type SessionUser, useSession } from "./session.tsx";
 import { Shell } from "./shell/shell.tsx";
 import type { Catalogue, Language } from "./text/catalogue.ts";
 import { SpeechProvider, useText } from "./text/text.tsx";
@@ -67,54 +58,55 @@ function useTopOfPage(): void {
   }, [path]);
 }
 
-const COMPONENTS = new Map<PageEntry, ComponentType<PageProps>>(PAGES.map((page) => [page, lazy(page.load)]));
+const ROUTES = PAGES.map(({ path, who, load }) => ({ path, who, Loaded: lazy(load) }));
 
 function Pages() {
   const { user } = useSession();
   useTopOfPage();
   return (
     <Switch>
-      {PAGES.map((page) => (
-        <Route key={page.path} path={page.path}>
-          {(params) => <Guarded page={page} params={params} />}
-        </Route>
-      ))}
-      <Route path="/">
-        {user === null ? <SignInFirst /> : <Redirect to={startPage(user.role)} replace />}
-      </Route>
-      <Route>
-        {user === null ? (
-          <SignInFirst />
-        ) : (
-          <Shell>
-            <NotFound />
-          </Shell>
-        )}
-      </Route>
+      {routesFor((who) => who === "anyone")}
+      <Route>{user === null ? <SignInFirst /> : <PagesOf user={user} />}</Route>
     </Switch>
   );
 }
 
-/** Administrators look after the place; everybody else came for a key. */
-function startPage(role: "user" | "admin"): string {
-  const first = PAGES.find(({ who, nav }) => who === role && nav !== undefined);
-  return first?.path ?? "/usage";
+/** The shell stays while the pages in it change. */
+function PagesOf({ user: { role } }: { user: SessionUser }) {
+  return (
+    <Shell>
+      <Switch>
+        {routesFor((who) => who === "user" || who === role)}
+        {ROUTES.map(({ path }) => (
+          <Route key={path} path={path} component={Forbidden} />
+        ))}
+        <Route path="/">
+          <Redirect to={startPage(role)} replace />
+        </Route>
+        <Route component={NotFound} />
+      </Switch>
+    </Shell>
+  );
 }
 
-function Guarded({ page, params }: { page: PageEntry; params: PageProps["params"] }) {
-  const { user } = useSession();
-  const Shown = COMPONENTS.get(page);
-  if (Shown === undefined) return null;
-  const shown = (
-    <Catcher key={page.path}>
-      <Suspense fallback={<PageSkeleton />}>
-        <Shown params={params} />
-      </Suspense>
-    </Catcher>
-  );
-  if (page.who === "anyone") return shown;
-  if (user === null) return <SignInFirst />;
-  return <Shell>{page.who === "admin" && user.role !== "admin" ? <Forbidden /> : shown}</Shell>;
+function routesFor(isMeant: (who: PageEntry["who"]) => boolean): ReactNode {
+  return ROUTES.filter(({ who }) => isMeant(who)).map(({ path, Loaded }) => (
+    <Route key={path} path={path}>
+      {(params) => (
+        <Catcher>
+          <Suspense fallback={<PageSkeleton />}>
+            <Loaded params={params} />
+          </Suspense>
+        </Catcher>
+      )}
+    </Route>
+  ));
+}
+
+/** Administrators look after the place; everybody else came for a key. */
+function startPage(role: SessionUser["role"]): string {
+  const first = PAGES.find(({ who, nav }) => who === role && nav !== undefined);
+  return first?.path ?? "/usage";
 }
 
 /** Afterwards they come back to where they wanted to go. */
@@ -157,7 +149,7 @@ function Unreachable({ retry }: { retry: () => void }) {
 }
 
 function PageSkeleton() {
-  const t = useText("common");
+  const t = useText("kit");
   return (
     <div className="page" role="status" aria-label={t.loading}>
       <Skeleton width={180} height={26} />
@@ -180,7 +172,7 @@ class Catcher extends Component<{ children: ReactNode }, { failed: boolean }> {
 }
 
 function Crashed() {
-  const { problem: t } = useText("common");
+  const { problem: t } = useText("kit");
   return (
     <EmptyState
       icon="alert"

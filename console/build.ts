@@ -43,7 +43,7 @@ export interface Built {
   dir: string;
   /** What the browser needs before it can ask for a page: each file, with the bytes that travel. */
   firstLoad: { file: string; bytes: number }[];
-  /** The chunk of each page, by its source. */
+  /** The chunk of each page, script and style, by its source. */
   pages: { source: string; bytes: number }[];
 }
 
@@ -81,11 +81,7 @@ async function buildApp(app: App, dir: string): Promise<Built> {
   const built: Built = {
     dir,
     firstLoad: [...first].map((file) => ({ file: basename(file), bytes: travels(join(fresh, file)) })),
-    pages: Object.entries(outputs).flatMap(([file, { entryPoint = "" }]) =>
-      entryPoint.startsWith("console/pages/")
-        ? [{ source: entryPoint, bytes: travels(join(fresh, file)) }]
-        : [],
-    ),
+    pages: pagesOf(outputs, fresh),
   };
   put(fresh, dir);
   return built;
@@ -142,6 +138,17 @@ function needs(outputs: Outputs, file: string, seen: Set<string> = new Set()): S
     if (kind === "import-statement") needs(outputs, path, seen);
   }
   return seen;
+}
+
+function pagesOf(outputs: Outputs, dir: string): Built["pages"] {
+  const files = Object.entries(outputs).map(([file, { entryPoint: source = "" }]) => ({ file, source }));
+  const bySource = Map.groupBy(files, ({ source }) => source);
+  return [...bySource]
+    .filter(([source]) => source.startsWith("console/pages/"))
+    .map(([source, own]) => ({
+      source,
+      bytes: own.reduce((sum, { file }) => sum + travels(join(dir, file)), 0),
+    }));
 }
 
 const MARK = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 24 24" fill="none" stroke="#4c78f0" stroke-width="2" stroke-linecap="round" stroke-linejoin="round"><path d="M4 21V9a8 8 0 0 1 16 0v12M9 21v-9a3 3 0 0 1 6 0v9M4 21h16"/></svg>`;
@@ -224,9 +231,8 @@ if (import.meta.main) {
 function tell(name: string, { firstLoad, pages }: Built): void {
   const kilobytes = (files: readonly { bytes: number }[]) =>
     (files.reduce((sum, { bytes }) => sum + bytes, 0) / 1_000).toFixed(1);
-  console.log(
-    `${name}: first load ${kilobytes(firstLoad)} kB, ${pages.length} pages ${kilobytes(pages)} kB, compressed`,
-  );
+  const later = pages.length === 0 ? "" : `, ${pages.length} pages ${kilobytes(pages)} kB`;
+  console.log(`${name}: first load ${kilobytes(firstLoad)} kB${later}, compressed`);
 }
 
 /** Each build in a process of its own: the route table is read anew. */

@@ -17,7 +17,6 @@ import {
   ApiProblem,
   api,
   type Input,
-  type InputArgs,
   type ListName,
   type ListRow,
   type RouteName,
@@ -60,13 +59,21 @@ interface QueryOptions {
   keepPrevious?: boolean;
 }
 
+/** The input can be left out where nothing has to be given. */
+type QueryArgs<Name extends RouteName> =
+  Record<string, never> extends Input<Name>
+    ? [input?: Input<Name>, options?: QueryOptions]
+    : [input: Input<Name>, options?: QueryOptions];
+
+function inputOf<Name extends RouteName>(input: Input<Name> | undefined): Input<Name> {
+  return input ?? ({} as Input<Name>);
+}
+
 export function useApi<Name extends RouteName>(
   name: Name,
-  ...[input, options]: Record<string, never> extends Input<Name>
-    ? [input?: Input<Name>, options?: QueryOptions]
-    : [input: Input<Name>, options?: QueryOptions]
+  ...[input, options]: QueryArgs<Name>
 ): UseQueryResult<Answer<Name>, Error> {
-  const given = input ?? ({} as Input<Name>);
+  const given = inputOf<Name>(input);
   return useQuery<Answer<Name>>({
     queryKey: [name, given],
     queryFn: ({ signal }) => api(name, given, signal),
@@ -93,13 +100,12 @@ export interface Listing<Row> {
 
 export function useList<Name extends ListName>(
   name: Name,
-  ...[input, options]: Record<string, never> extends Input<Name>
-    ? [input?: Input<Name>, options?: QueryOptions]
-    : [input: Input<Name>, options?: QueryOptions]
+  ...[input, options]: QueryArgs<Name>
 ): Listing<ListRow<Name>> {
-  const given = input ?? ({} as Input<Name>);
+  const given = inputOf<Name>(input);
   const result: UseInfiniteQueryResult<InfiniteData<Page<ListRow<Name>>>, Error> = useInfiniteQuery({
-    queryKey: [name, given],
+    // Not under the key of `useApi`, which keeps a single page.
+    queryKey: [name, given, "pages"],
     queryFn: ({ pageParam, signal }) =>
       api(name, fromCursor(given, pageParam), signal) as Promise<Page<ListRow<Name>>>,
     initialPageParam: null as string | null,
@@ -151,9 +157,4 @@ export function useChange<Name extends RouteName>(
       });
     },
   });
-}
-
-/** Without a hook: one call, outside of what is kept. */
-export function call<Name extends RouteName>(name: Name, ...[input]: InputArgs<Name>): Promise<Answer<Name>> {
-  return api(name, input ?? ({} as Input<Name>));
 }

@@ -33,7 +33,7 @@ export function Spark({ values, label }: { values: readonly number[]; label: str
   );
 }
 
-export interface Bar {
+interface Bar {
   key: string;
   label: ReactNode;
   value: number;

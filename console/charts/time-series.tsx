@@ -31,7 +31,7 @@ const MARGIN = { top: 8, right: 8, bottom: 22, left: 56 } as const;
 const LABEL_PX = 84;
 
 export function TimeSeries({ height = 220, kind = "lines", ...props }: TimeSeriesProps) {
-  const t = useText("common");
+  const t = useText("kit");
   const { label, times, series, show, showTime, showMoment = showTime } = props;
   const [hidden, setHidden] = useState<ReadonlySet<string>>(new Set());
   const [at, setAt] = useState<number | null>(null);
@@ -273,7 +273,7 @@ function Tip({ title, series, point, show, left, width, total }: TipProps) {
 
 /** The same figures for whoever rather reads a table. */
 function Figures({ label, times, series, show, showTime, showMoment = showTime }: TimeSeriesProps) {
-  const t = useText("common");
+  const t = useText("kit");
   const id = useId();
   const [isOpen, setOpen] = useState(false);
   return (

@@ -1,6 +1,7 @@
 /** Around every page of people who are signed in: navigation, the bar on top, and the keyboard. */
 
-import { type ReactNode, useRef, useState } from "react";
+import { type ReactNode, useEffect, useRef, useState } from "react";
+import { useLocation } from "wouter";
 import { useText } from "../text/text.tsx";
 import { IconButton } from "../ui/button.tsx";
 import { useShortcuts } from "./keyboard.ts";
@@ -13,6 +14,12 @@ export function Shell({ children }: { children: ReactNode }) {
   const drawer = useRef<HTMLDialogElement>(null);
   const [isHelpOpen, setHelpOpen] = useState(false);
   useShortcuts(() => setHelpOpen(true));
+  const [path] = useLocation();
+  // biome-ignore lint/correctness/useExhaustiveDependencies: it is the change of the path that matters.
+  useEffect(() => {
+    drawer.current?.close();
+    setHelpOpen(false);
+  }, [path]);
   return (
     <div className="shell">
       <a className="skip-link" href="#content">

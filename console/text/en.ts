@@ -8,10 +8,10 @@ import { adminModels } from "./en/admin-models.ts";
 import { adminPlans } from "./en/admin-plans.ts";
 import { adminSettings } from "./en/admin-settings.ts";
 import { adminUsers } from "./en/admin-users.ts";
-import { common } from "./en/common.ts";
 import { entry } from "./en/entry.ts";
 import { explorer } from "./en/explorer.ts";
 import { keys } from "./en/keys.ts";
+import { kit } from "./en/kit.ts";
 import { limits } from "./en/limits.ts";
 import { models } from "./en/models.ts";
 import { policy } from "./en/policy.ts";
@@ -31,15 +31,15 @@ export const en = {
   adminPlans,
   adminSettings,
   adminUsers,
-  common,
   entry,
   explorer,
   keys,
+  kit,
   limits,
   models,
   policy,
   profile,
-  wallet,
   shell,
   usage,
+  wallet,
 };

@@ -9,10 +9,10 @@ import { adminModels } from "./zh/admin-models.ts";
 import { adminPlans } from "./zh/admin-plans.ts";
 import { adminSettings } from "./zh/admin-settings.ts";
 import { adminUsers } from "./zh/admin-users.ts";
-import { common } from "./zh/common.ts";
 import { entry } from "./zh/entry.ts";
 import { explorer } from "./zh/explorer.ts";
 import { keys } from "./zh/keys.ts";
+import { kit } from "./zh/kit.ts";
 import { limits } from "./zh/limits.ts";
 import { models } from "./zh/models.ts";
 import { policy } from "./zh/policy.ts";
@@ -32,15 +32,15 @@ export const zh: Catalogue = {
   adminPlans,
   adminSettings,
   adminUsers,
-  common,
   entry,
   explorer,
   keys,
+  kit,
   limits,
   models,
   policy,
   profile,
-  wallet,
   shell,
   usage,
+  wallet,
 };

@@ -16,7 +16,7 @@ interface DialogProps {
 
 /** Open as long as it is rendered: `{isOpen && <Dialog …>}`. */
 export function Dialog({ title, onClose, children, wide }: DialogProps) {
-  const t = useText("common");
+  const t = useText("kit");
   const dialog = useRef<HTMLDialogElement>(null);
   const heading = useId();
   useEffect(() => {
@@ -67,7 +67,7 @@ export function ConfirmDialog({
   onClose,
   ...props
 }: ConfirmDialogProps) {
-  const t = useText("common");
+  const t = useText("kit");
   const form = useForm({ typed: "" }, async () => {
     await props.onConfirm();
     onClose();

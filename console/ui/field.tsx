@@ -21,6 +21,9 @@ interface Around {
   label: string;
   hint?: ReactNode;
   optional?: boolean;
+}
+
+interface FieldProps<Value> extends Bound<Value>, Around {
   disabled?: boolean;
 }
 
@@ -30,20 +33,24 @@ interface Ids {
   "aria-invalid": boolean | undefined;
 }
 
-function Frame(props: Around & { problem?: string | null | undefined; children: (ids: Ids) => ReactNode }) {
-  const t = useText("common");
+interface FrameProps extends Around {
+  problem?: string | null;
+  children: (ids: Ids) => ReactNode;
+}
+
+/** What a field has around its control: it is given all that the field is given. */
+function Frame({ label, hint, optional, problem, children }: FrameProps) {
+  const t = useText("kit");
   const id = useId();
-  const { label, hint, optional, problem } = props;
-  const described = [hint && `${id}-hint`, problem && `${id}-problem`].filter(Boolean).join(" ");
   return (
     <div className="field">
       <label htmlFor={id}>
         {label}
         {optional && <span className="optional">{t.optional}</span>}
       </label>
-      {props.children({
+      {children({
         id,
-        "aria-describedby": described === "" ? undefined : described,
+        "aria-describedby": describedBy(id, hint, problem),
         "aria-invalid": problem ? true : undefined,
       })}
       {hint && (
@@ -56,6 +63,11 @@ function Frame(props: Around & { problem?: string | null | undefined; children: 
   );
 }
 
+function describedBy(id: string, hint: ReactNode, problem: string | null | undefined): string | undefined {
+  const ids = [hint && `${id}-hint`, problem && `${id}-problem`].filter(Boolean);
+  return ids.length === 0 ? undefined : ids.join(" ");
+}
+
 function FieldProblem({ id, text }: { id: string; text: string }) {
   return (
     <div className="field-problem" id={id}>
@@ -65,7 +77,7 @@ function FieldProblem({ id, text }: { id: string; text: string }) {
   );
 }
 
-interface TextFieldProps extends Bound<string>, Around {
+interface TextFieldProps extends FieldProps<string> {
   type?: "text" | "email" | "password" | "url" | "search" | "datetime-local" | "date";
   placeholder?: string;
   autoComplete?: string;
@@ -77,30 +89,17 @@ interface TextFieldProps extends Bound<string>, Around {
   isMono?: boolean;
 }
 
-export function TextField({
-  name,
-  value,
-  onChange,
-  problem,
-  label,
-  hint,
-  optional,
-  suffix,
-  isMono,
-  autoComplete = "off",
-  ...rest
-}: TextFieldProps) {
+export function TextField(props: TextFieldProps) {
+  const { label, hint, optional, problem, onChange, suffix, isMono, ...input } = props;
   return (
-    <Frame label={label} hint={hint} {...(optional ? { optional } : {})} problem={problem}>
+    <Frame {...props}>
       {(ids) => (
         <div className="with-suffix">
           <input
-            {...rest}
+            autoComplete="off"
+            {...input}
             {...ids}
-            name={name}
-            autoComplete={autoComplete}
             className={classes("input", isMono && "mono")}
-            value={value}
             onChange={(event) => onChange(event.target.value)}
           />
           {suffix && <span className="suffix">{suffix}</span>}
@@ -110,7 +109,7 @@ export function TextField({
   );
 }
 
-interface NumberFieldProps extends Bound<number | null>, Around {
+interface NumberFieldProps extends FieldProps<number | null> {
   min?: number;
   max?: number;
   step?: number;
@@ -119,10 +118,10 @@ interface NumberFieldProps extends Bound<number | null>, Around {
 }
 
 /** Empty is null. What is no number is kept as typed, and told. */
-export function NumberField({ value, onChange, suffix, min, max, step, ...props }: NumberFieldProps) {
-  const { name, problem, label, hint, optional, placeholder, disabled } = props;
+export function NumberField(props: NumberFieldProps) {
+  const { name, value, onChange, min, max, step = 1, placeholder, disabled, suffix } = props;
   return (
-    <Frame label={label} hint={hint} {...(optional ? { optional } : {})} problem={problem}>
+    <Frame {...props}>
       {(ids) => (
         <div className="with-suffix">
           <input
@@ -131,7 +130,7 @@ export function NumberField({ value, onChange, suffix, min, max, step, ...props 
             name={name}
             min={min}
             max={max}
-            step={step ?? 1}
+            step={step}
             placeholder={placeholder}
             disabled={disabled}
             className="input"
@@ -152,19 +151,14 @@ export interface Choice<Value extends string = string> {
   disabled?: boolean;
 }
 
-interface SelectFieldProps<Value extends string> extends Bound<Value>, Around {
+interface SelectFieldProps<Value extends string> extends FieldProps<Value> {
   choices: readonly Choice<Value>[];
 }
 
-export function SelectField<Value extends string>({
-  choices,
-  value,
-  onChange,
-  ...props
-}: SelectFieldProps<Value>) {
-  const { name, problem, label, hint, optional, disabled } = props;
+export function SelectField<Value extends string>(props: SelectFieldProps<Value>) {
+  const { name, value, onChange, choices, disabled } = props;
   return (
-    <Frame label={label} hint={hint} {...(optional ? { optional } : {})} problem={problem}>
+    <Frame {...props}>
       {(ids) => (
         <select
           {...ids}
@@ -188,7 +182,7 @@ export function SelectField<Value extends string>({
   );
 }
 
-interface TextAreaFieldProps extends Bound<string>, Around {
+interface TextAreaFieldProps extends FieldProps<string> {
   rows?: number;
   placeholder?: string;
   maxLength?: number;
@@ -196,10 +190,10 @@ interface TextAreaFieldProps extends Bound<string>, Around {
   isCode?: boolean;
 }
 
-export function TextAreaField({ isCode, value, onChange, ...props }: TextAreaFieldProps) {
-  const { name, problem, label, hint, optional, rows, placeholder, maxLength, disabled } = props;
+export function TextAreaField(props: TextAreaFieldProps) {
+  const { name, value, onChange, rows, placeholder, maxLength, disabled, isCode } = props;
   return (
-    <Frame label={label} hint={hint} {...(optional ? { optional } : {})} problem={problem}>
+    <Frame {...props}>
       {(ids) => (
         <textarea
           {...ids}
@@ -218,17 +212,9 @@ export function TextAreaField({ isCode, value, onChange, ...props }: TextAreaFie
   );
 }
 
-export function CheckboxField({
-  name,
-  value,
-  onChange,
-  problem,
-  label,
-  hint,
-  disabled,
-}: Bound<boolean> & Around) {
+export function CheckboxField(props: FieldProps<boolean>) {
+  const { name, value, onChange, problem, label, hint, disabled } = props;
   const id = useId();
-  const described = [hint && `${id}-hint`, problem && `${id}-problem`].filter(Boolean).join(" ");
   return (
     <div className="field">
       <label className="check">
@@ -237,7 +223,7 @@ export function CheckboxField({
           name={name}
           checked={value}
           disabled={disabled}
-          aria-describedby={described === "" ? undefined : described}
+          aria-describedby={describedBy(id, hint, problem)}
           onChange={(event) => onChange(event.target.checked)}
         />
         <span>{label}</span>
@@ -261,11 +247,11 @@ interface MultiSelectProps extends Bound<readonly string[]>, Around {
   empty?: ReactNode;
 }
 
-export function MultiSelect({ choices, value, onChange, ...props }: MultiSelectProps) {
-  const t = useText("common");
+export function MultiSelect(props: MultiSelectProps) {
+  const { name, value, onChange, problem, label, hint, optional, choices, empty } = props;
+  const t = useText("kit");
   const id = useId();
   const [search, setSearch] = useState("");
-  const { name, problem, label, hint, optional, empty } = props;
   const wanted = search.trim().toLowerCase();
   const shown = choices.filter((choice) => choice.label.toLowerCase().includes(wanted));
   return (
@@ -315,18 +301,18 @@ export function MultiSelect({ choices, value, onChange, ...props }: MultiSelectP
   );
 }
 
-interface SecretFieldProps extends Bound<string>, Around {
+interface SecretFieldProps extends FieldProps<string> {
   placeholder?: string;
   autoComplete?: "current-password" | "new-password" | "off" | "one-time-code";
 }
 
 /** Typed blindly, unless its eye is opened. */
-export function SecretField({ value, onChange, autoComplete = "off", ...props }: SecretFieldProps) {
-  const t = useText("common");
+export function SecretField(props: SecretFieldProps) {
+  const { name, value, onChange, autoComplete = "off", placeholder, disabled } = props;
+  const t = useText("kit");
   const [isOpen, setOpen] = useState(false);
-  const { name, problem, label, hint, optional, placeholder, disabled } = props;
   return (
-    <Frame label={label} hint={hint} {...(optional ? { optional } : {})} problem={problem}>
+    <Frame {...props}>
       {(ids) => (
         <div className="with-suffix">
           <input

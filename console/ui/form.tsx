@@ -1,6 +1,6 @@
 /** What a form holds, sends and was told. Whatever is refused, what was typed stays. */
 
-import { createContext, type ReactNode, useContext, useEffect, useRef, useState } from "react";
+import { type ReactNode, useEffect, useRef, useState } from "react";
 import { ApiProblem } from "../api.ts";
 import { useText } from "../text/text.tsx";
 import { Button } from "./button.tsx";
@@ -109,12 +109,10 @@ function isOf(param: string, own: string): boolean {
   return param === own || param.startsWith(`${own}.`) || param.startsWith(`${own}[`);
 }
 
-const FormContext = createContext<{ isSending: boolean }>({ isSending: false });
-
 interface FormProps {
   form: Pick<FormState<object>, "error" | "unplaced" | "isSending" | "send">;
   children: ReactNode;
-  /** What the button says. Without it, place a `SubmitButton` yourself. */
+  /** What the button says; left out where the children have one. */
   submit?: string;
   /** Beside the button. */
   actions?: ReactNode;
@@ -131,34 +129,29 @@ export function Form({ form, children, submit, actions, atEnd, tone = "primary" 
     }
     wasSending.current = form.isSending;
   }, [form.isSending]);
-  const inside = (
-    <>
+  return (
+    <form
+      ref={element}
+      className="form"
+      noValidate
+      onSubmit={(event) => {
+        event.preventDefault();
+        event.stopPropagation();
+        void form.send();
+      }}
+    >
       {children}
       <FormProblem form={form} />
       {submit !== undefined && (
         <div className={classes("form-actions", atEnd && "end")}>
           {atEnd && actions}
-          <SubmitButton tone={tone}>{submit}</SubmitButton>
+          <Button type="submit" tone={tone} isBusy={form.isSending}>
+            {submit}
+          </Button>
           {!atEnd && actions}
         </div>
       )}
-    </>
-  );
-  return (
-    <FormContext value={{ isSending: form.isSending }}>
-      <form
-        ref={element}
-        className="form"
-        noValidate
-        onSubmit={(event) => {
-          event.preventDefault();
-          event.stopPropagation();
-          void form.send();
-        }}
-      >
-        {inside}
-      </form>
-    </FormContext>
+    </form>
   );
 }
 
@@ -167,23 +160,8 @@ function FormProblem({ form }: { form: Pick<FormState<object>, "error" | "unplac
   return form.unplaced.length === 0 ? null : <ProblemNotice error={form.error} lines={form.unplaced} />;
 }
 
-export function SubmitButton({
-  children,
-  tone = "primary",
-}: {
-  children: ReactNode;
-  tone?: "primary" | "danger";
-}) {
-  const { isSending } = useContext(FormContext);
-  return (
-    <Button type="submit" tone={tone} isBusy={isSending}>
-      {children}
-    </Button>
-  );
-}
-
 /** "Cancel" of a form in a dialog. */
 export function CancelButton({ onClick }: { onClick: () => void }) {
-  const t = useText("common");
+  const t = useText("kit");
   return <Button onClick={onClick}>{t.cancel}</Button>;
 }

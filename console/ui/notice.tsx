@@ -40,7 +40,7 @@ interface ProblemNoticeProps {
 
 /** The API says what is wrong and what to do; it is shown as it is. */
 export function ProblemNotice({ error, lines, onRetry }: ProblemNoticeProps) {
-  const t = useText("common");
+  const t = useText("kit");
   const explain = useExplain();
   const requestId = error instanceof ApiProblem ? error.requestId : null;
   return (
@@ -62,7 +62,7 @@ export function ProblemNotice({ error, lines, onRetry }: ProblemNoticeProps) {
 
 /** What is wrong and what to do, as the API said it. */
 export function useExplain(): (error: unknown) => string {
-  const t = useText("common");
+  const t = useText("kit");
   return (error) =>
     error instanceof ApiProblem && error.code !== "unreachable" ? error.message : t.problem.unreachable;
 }

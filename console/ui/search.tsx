@@ -12,7 +12,7 @@ interface SearchBoxProps {
 }
 
 export function SearchBox({ label, onSearch }: SearchBoxProps) {
-  const t = useText("common");
+  const t = useText("kit");
   const [typed, setTyped] = useState("");
   const told = useRef("");
   const tell = useRef(onSearch);

@@ -39,7 +39,7 @@ interface TableProps<Row> {
 const SKELETON_ROWS = ["a", "b", "c", "d", "e"];
 
 export function Table<Row>({ label, columns, rows, rowKey, href, empty }: TableProps<Row>) {
-  const t = useText("common");
+  const t = useText("kit");
   const [, go] = useLocation();
   const listing: Listing<Row> = "rows" in rows ? rows : { rows, isLoading: false, error: null, more: null };
   if (listing.error && listing.rows.length === 0) return <ProblemNotice error={listing.error} />;

@@ -19,7 +19,7 @@ const ToastContext = createContext<Say>(() => {});
 const SHOWN_MS = 6_000;
 
 export function ToastProvider({ children }: { children: ReactNode }) {
-  const t = useText("common");
+  const t = useText("kit");
   const [toasts, setToasts] = useState<readonly Toast[]>([]);
   const last = useRef(0);
   const drop = useCallback((id: number) => setToasts((all) => all.filter((toast) => toast.id !== id)), []);

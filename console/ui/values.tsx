@@ -37,7 +37,7 @@ const TICK_MS = 15_000;
 /** How long ago or until when; the exact time is in the title. Null is never. */
 export function Time({ at, exact }: { at: number | null; exact?: boolean }) {
   const format = useFormat();
-  const t = useText("common");
+  const t = useText("kit");
   const nowMs = useNow(TICK_MS);
   if (at === null) return <span className="soft">{t.never}</span>;
   return (
@@ -58,7 +58,7 @@ export function useNow(everyMs: number): number {
 }
 
 export function CopyButton({ text, label }: { text: string; label?: string }) {
-  const t = useText("common");
+  const t = useText("kit");
   const [isCopied, setCopied] = useState(false);
   useEffect(() => {
     if (!isCopied) return;
@@ -116,7 +116,7 @@ interface MeterProps {
 
 /** How much of a limit is used: it warns from four fifths on. */
 export function Meter({ label, used, limit, show, note }: MeterProps) {
-  const t = useText("common");
+  const t = useText("kit");
   const share = limit <= 0 ? 1 : Math.min(1, used / limit);
   return (
     <div className="meter">

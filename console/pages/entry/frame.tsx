@@ -1,4 +1,4 @@
-/** What the pages for people who are not signed in have in common. */
+/** What the pages for people who are not signed in have in kit. */
 
 import type { ReactNode } from "react";
 import { Redirect, useLocation, useSearch } from "wouter";
@@ -31,7 +31,7 @@ export function Entry({ title, about, children, links }: EntryProps) {
 }
 
 /** Where somebody wanted to go before signing in came between. Only ever a page of the console. */
-export function useWanted(): string {
+function useWanted(): string {
   const next = new URLSearchParams(useSearch()).get("next");
   return next?.startsWith("/") ? next : "/";
 }

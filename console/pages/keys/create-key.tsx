@@ -2,11 +2,11 @@ import { useState } from "react";
 import { useApi, useChange } from "../../data.ts";
 import { limitsBody, limitsValue } from "../../forms/limits.tsx";
 import { useText } from "../../text/text.tsx";
+import { Awaited } from "../../ui/awaited.tsx";
 import { Dialog } from "../../ui/dialog.tsx";
 import { TextField } from "../../ui/field.tsx";
 import { CancelButton, Form, useForm } from "../../ui/form.tsx";
-import { EmptyState, ProblemNotice } from "../../ui/notice.tsx";
-import { Skeleton } from "../../ui/page.tsx";
+import { EmptyState } from "../../ui/notice.tsx";
 import { type Expiry, ExpiryFields, useExpiresAt } from "./expiry.tsx";
 import { GroupCards, type Offer } from "./group-cards.tsx";
 import { OwnLimits } from "./own-limits.tsx";
@@ -27,11 +27,7 @@ export function CreateKeyDialog({ onClose }: { onClose(): void }) {
   return (
     <Dialog wide title={t.form.title} onClose={onClose}>
       {offers.data === undefined ? (
-        offers.error ? (
-          <ProblemNotice error={offers.error} onRetry={() => void offers.refetch()} />
-        ) : (
-          <Skeleton height={240} />
-        )
+        <Awaited query={offers} height={240} />
       ) : offers.data.data.length === 0 ? (
         <EmptyState icon="group" title={t.noGroup.title}>
           <p>{t.noGroup.text}</p>

@@ -22,7 +22,7 @@ interface KeyDialogProps {
 
 export function EditKeyDialog({ shown, onClose }: KeyDialogProps) {
   const t = useText("keys");
-  const common = useText("common");
+  const kit = useText("kit");
   const format = useFormat();
   const say = useToast();
   const expiresAt = useExpiresAt();
@@ -47,7 +47,7 @@ export function EditKeyDialog({ shown, onClose }: KeyDialogProps) {
   const now = shown.expires_at === null ? t.form.expiry.never : format.dateTime(shown.expires_at);
   return (
     <Dialog wide title={t.edit.title(shown.name)} onClose={onClose}>
-      <Form form={form} submit={common.save} actions={<CancelButton onClick={onClose} />} atEnd>
+      <Form form={form} submit={kit.save} actions={<CancelButton onClick={onClose} />} atEnd>
         <TextField {...form.bind("name")} label={t.form.name} maxLength={64} />
         <ExpiryFields form={form} keep={`${t.edit.keep}: ${now}`} />
         <OwnLimits

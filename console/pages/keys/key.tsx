@@ -5,9 +5,10 @@ import { useApi } from "../../data.ts";
 import { useLimitsText } from "../../forms/limits.tsx";
 import type { PageProps } from "../../pages.tsx";
 import { useFormat, useText } from "../../text/text.tsx";
+import { Awaited } from "../../ui/awaited.tsx";
 import { Button, LinkButton } from "../../ui/button.tsx";
-import { Notice, ProblemNotice } from "../../ui/notice.tsx";
-import { Card, Facts, Page, PageHeader, Section, Skeleton, Stat, Stats } from "../../ui/page.tsx";
+import { Notice } from "../../ui/notice.tsx";
+import { Card, Facts, Page, PageHeader, Section, Stat, Stats } from "../../ui/page.tsx";
 import { Copy, Count, Money, Time } from "../../ui/values.tsx";
 import { Examples } from "./examples.tsx";
 import { EditKeyDialog, RevokeKeyDialog, RotateKeyDialog } from "./key-dialogs.tsx";
@@ -29,7 +30,7 @@ export default function KeyPage({ params }: PageProps) {
   return (
     <Page>
       <PageHeader title={t.title} back={back} />
-      {found.error ? <ProblemNotice error={found.error} /> : <Skeleton height={320} />}
+      <Awaited query={found} height={320} />
     </Page>
   );
 }
@@ -136,7 +137,7 @@ function DayChart({ days }: { days: KeyDetail["days"] }) {
 
 function KeyFacts({ shown }: { shown: KeyDetail }) {
   const t = useText("keys").detail;
-  const common = useText("common");
+  const kit = useText("kit");
   const format = useFormat();
   const limits = useLimitsText()(shown.limits);
   const { former_secrets: former } = shown;
@@ -166,7 +167,7 @@ function KeyFacts({ shown }: { shown: KeyDetail }) {
         ...(shown.revoked_at === null
           ? []
           : [[t.revoked, <Time key="revoked" at={shown.revoked_at} exact />] as const]),
-        [t.own, limits ?? common.none],
+        [t.own, limits ?? kit.none],
       ]}
     />
   );
@@ -179,7 +180,7 @@ function Use({ keyId }: { keyId: string }) {
     <Section title={t.title} about={t.about}>
       <Card>
         {models.data === undefined ? (
-          <Skeleton height={180} />
+          <Awaited query={models} height={180} />
         ) : (
           <Examples models={models.data.data.toSorted((a, b) => Number(isDown(a)) - Number(isDown(b)))} />
         )}

@@ -13,7 +13,7 @@ export interface Target {
   interface: Interface;
 }
 
-export const VARIABLE = "MODEL_GATEWAY_KEY";
+const VARIABLE = "MODEL_GATEWAY_KEY";
 
 /** Typed blindly, so that the key is neither on the screen nor in the history of the shell. */
 export const environment = `read -rs ${VARIABLE}   # paste the key, then press Enter\nexport ${VARIABLE}`;

@@ -137,7 +137,7 @@ function YourKeys({ keys }: Pick<CallableModel, "keys">) {
 
 /** Says whose models are shown, and leads back to all. */
 function OfOneKey({ id }: { id: string }) {
-  const common = useText("common");
+  const kit = useText("kit");
   const [, go] = useLocation();
   const { data } = useApi("keys.get", { params: { id } });
   if (data === undefined) return null;
@@ -145,7 +145,7 @@ function OfOneKey({ id }: { id: string }) {
     <span className="row">
       <Badge tone="accent">{data.name}</Badge>
       <Button small onClick={() => go("/models")}>
-        {common.all}
+        {kit.all}
       </Button>
     </span>
   );

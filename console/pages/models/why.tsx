@@ -1,8 +1,8 @@
 /** "Why can this key call this model, or not?": a question, and the steps that a request would meet. */
 
 import { useState } from "react";
-import type { Answer } from "../../api.ts";
-import { call, useApi } from "../../data.ts";
+import { type Answer, api } from "../../api.ts";
+import { useApi } from "../../data.ts";
 import { useText } from "../../text/text.tsx";
 import { LinkButton } from "../../ui/button.tsx";
 import { Dialog } from "../../ui/dialog.tsx";
@@ -91,7 +91,7 @@ function WhyForm({ question, keys }: WhyFormProps) {
     },
     async (values) => {
       setWhy(null);
-      setWhy(await call("models.why", { query: { ...values, model: values.model.trim() } }));
+      setWhy(await api("models.why", { query: { ...values, model: values.model.trim() } }));
     },
   );
   return (

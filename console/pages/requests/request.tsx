@@ -3,9 +3,10 @@ import { Timeline, type TimelineSpan } from "../../charts/small.tsx";
 import { useApi } from "../../data.ts";
 import type { PageProps } from "../../pages.tsx";
 import { useFormat, useText } from "../../text/text.tsx";
+import { Awaited } from "../../ui/awaited.tsx";
 import { Link, LinkButton } from "../../ui/button.tsx";
-import { EmptyState, Notice, ProblemNotice } from "../../ui/notice.tsx";
-import { Card, Facts, Page, PageHeader, Section, Skeleton, Stat, Stats } from "../../ui/page.tsx";
+import { EmptyState, Notice } from "../../ui/notice.tsx";
+import { Card, Facts, Page, PageHeader, Section, Stat, Stats } from "../../ui/page.tsx";
 import { Table } from "../../ui/table.tsx";
 import { Copy, Count, Money } from "../../ui/values.tsx";
 import { OutcomeBadge } from "../usage/outcome.tsx";
@@ -15,7 +16,8 @@ import { PriceCard } from "./price.tsx";
 export default function RequestPage({ params }: PageProps) {
   const { request: t } = useText("usage");
   const id = params.id ?? "";
-  const { data, error, refetch } = useApi("usage.request", { params: { id } });
+  const query = useApi("usage.request", { params: { id } });
+  const { data, error } = query;
   return (
     <Page>
       <PageHeader
@@ -29,10 +31,8 @@ export default function RequestPage({ params }: PageProps) {
         <EmptyState icon="search" title={t.notFound} actions={<LinkButton to="/usage">{t.back}</LinkButton>}>
           <p>{t.notFoundText}</p>
         </EmptyState>
-      ) : error ? (
-        <ProblemNotice error={error} onRetry={() => void refetch()} />
       ) : (
-        <Skeleton height={320} />
+        <Awaited query={query} height={320} />
       )}
     </Page>
   );
@@ -184,7 +184,7 @@ function TokenFacts({ request }: { request: Inspection }) {
 
 function Details({ request }: { request: Inspection }) {
   const { request: t } = useText("usage");
-  const common = useText("common");
+  const kit = useText("kit");
   const format = useFormat();
   const { facts: names } = t;
   const some = (label: string, value: string | null | undefined) =>
@@ -204,7 +204,7 @@ function Details({ request }: { request: Inspection }) {
         ...some(names.user, request.user),
         [names.model, request.model],
         [names.endpoint, request.endpoint],
-        [names.stream, request.stream ? common.yes : common.no],
+        [names.stream, request.stream ? kit.yes : kit.no],
         ...some(names.responseId, request.response_id),
         ...some(names.account, request.account),
         ...some(names.upstreamModel, request.upstream_model),

@@ -37,7 +37,7 @@ export function seriesOf(chart: Chart, metric: Metric, t: Catalogue): Series[] {
     Math.max(0, (sum ?? 0) - named.reduce((some, { values }) => some + (values[i] ?? 0), 0)),
   );
   const isWorthIt = others.some((value, i) => value > (all[i] ?? 0) * 1e-6);
-  return isWorthIt ? [...named, { key: "", label: t.common.chart.other, values: others }] : named;
+  return isWorthIt ? [...named, { key: "", label: t.kit.chart.other, values: others }] : named;
 }
 
 type Measure = (totals: Totals) => number | null;

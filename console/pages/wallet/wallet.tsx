@@ -1,11 +1,12 @@
 import type { Answer } from "../../api.ts";
 import { useApi, useChange, useList } from "../../data.ts";
 import { useFormat, useText } from "../../text/text.tsx";
+import { Awaited } from "../../ui/awaited.tsx";
 import { Link } from "../../ui/button.tsx";
 import { TextField } from "../../ui/field.tsx";
 import { Form, useForm } from "../../ui/form.tsx";
-import { EmptyState, Notice, ProblemNotice } from "../../ui/notice.tsx";
-import { Card, Page, PageHeader, Section, Skeleton, Stat, Stats } from "../../ui/page.tsx";
+import { EmptyState, Notice } from "../../ui/notice.tsx";
+import { Card, Page, PageHeader, Section, Stat, Stats } from "../../ui/page.tsx";
 import { Table } from "../../ui/table.tsx";
 import { useToast } from "../../ui/toast.tsx";
 import { Count, Money, Time } from "../../ui/values.tsx";
@@ -23,11 +24,7 @@ export default function WalletPage() {
     <Page>
       <PageHeader title={t.title} about={t.about} />
       {wallet.data === undefined ? (
-        wallet.error ? (
-          <ProblemNotice error={wallet.error} onRetry={() => void wallet.refetch()} />
-        ) : (
-          <Skeleton height={240} />
-        )
+        <Awaited query={wallet} height={240} />
       ) : (
         <>
           <Stats>

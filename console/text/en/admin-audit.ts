@@ -43,7 +43,6 @@ export const adminAudit = {
   after: "After",
   nothing: "nothing",
   only: "Only this",
-  clear: "Show everything",
   of: (what: string) => `Only: ${what}`,
   chain: {
     checking: "Checking the chain",

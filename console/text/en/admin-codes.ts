@@ -20,7 +20,6 @@ export const adminCodes = {
   total: "Codes",
   redeemed: "Redeemed",
   open: "Open",
-  voided: "Withdrawn",
   until: "Until",
   forEver: "for ever",
   created: "Made",

@@ -16,7 +16,6 @@ export const adminDashboard = {
     waiting: "Waiting",
     spent: "Spent today",
     spentNote: "by prices, since midnight UTC",
-    refused: (rate: string) => `${rate} refused per second`,
     lastMinute: (name: string) => `${name}, the last minute`,
   },
   accounts: {

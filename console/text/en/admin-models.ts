@@ -59,7 +59,6 @@ export const adminModels = {
     title: (count: number) => plural(count, "Map one model to accounts", "Map # models to accounts"),
     about:
       "Under which name does each account serve it? Leave a field empty where it does not. A wildcard entry of an account is shown in grey.",
-    account: "Account",
     nameAt: (model: string, account: string) => `Name of ${model} at ${account}`,
     done: "The accounts are changed.",
     noAccounts: "There are no accounts yet.",

@@ -1,5 +1,3 @@
-import { plural } from "../plural.ts";
-
 export const adminPlans = {
   title: "Plans",
   about: "What users can be granted beside a balance: so much money in each day, week or month.",
@@ -61,6 +59,5 @@ export const adminPlans = {
     whens: { now: "Now", term_end: "At the end of its term" },
     cancelled: "Cancelled.",
     none: { title: "Nobody has a plan yet", text: "Grant one, or make redeem codes that are worth a plan." },
-    count: (count: number) => plural(count, "one", "#"),
   },
 };

@@ -47,7 +47,6 @@ export const adminSettings = {
     removing: "Forget the mail server?",
     removingText:
       "Forgotten passwords, verifications and invitations are then links that administrators hand over.",
-    removed: "No mail is sent any more.",
     test: "Send a test",
     testTo: "To",
     testTitle: "Send a test mail",
@@ -69,7 +68,6 @@ export const adminSettings = {
     signed: "signed",
     unsigned: "not signed",
     test: "Test",
-    testOf: (name: string) => `Test ${name}`,
     editOf: (name: string) => `Change ${name}`,
     removeOf: (name: string) => `Remove ${name}`,
     removing: (name: string) => `Remove ${name}?`,

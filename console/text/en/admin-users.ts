@@ -13,7 +13,7 @@ export const adminUsers = {
   roles: { admin: "Administrator", user: "User" },
   roleHint: "Administrators may do everything on these pages.",
   status: "Status",
-  statuses: { active: "Active", disabled: "Disabled" },
+  disabled: "Disabled",
   balance: "Balance",
   held: "Held for requests under way",
   keys: "Keys",

@@ -11,7 +11,6 @@ export const shell = {
   profile: "Profile and security",
   documentation: "Documentation",
   signOut: "Sign out",
-  signIn: "Sign in",
   theme: "Appearance",
   themes: { system: "As the system", light: "Light", dark: "Dark" },
   language: "Language",

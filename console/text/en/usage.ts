@@ -75,7 +75,6 @@ export const usage = {
     change: (change: string) => `${change} against the time before`,
   },
   ranking: {
-    title: "By",
     requests: "Requests",
     errors: "Errors",
     tokens: "Tokens",
@@ -215,7 +214,6 @@ export const usage = {
     },
     details: "Details",
     facts: {
-      id: "Request id",
       responseId: "Response id",
       started: "Came in",
       ended: "Ended",

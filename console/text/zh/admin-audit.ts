@@ -37,7 +37,6 @@ export const adminAudit: Area<"adminAudit"> = {
   after: "之后",
   nothing: "无",
   only: "只看这个",
-  clear: "显示全部",
   of: (what) => `仅：${what}`,
   chain: {
     checking: "正在校验链条",

@@ -20,7 +20,6 @@ export const adminCodes: Area<"adminCodes"> = {
   total: "兑换码",
   redeemed: "已兑换",
   open: "未使用",
-  voided: "已撤回",
   until: "截止",
   forEver: "永久",
   created: "生成时间",

@@ -15,7 +15,6 @@ export const adminDashboard: Area<"adminDashboard"> = {
     waiting: "等待中",
     spent: "今日花费",
     spentNote: "按价格计算，自 UTC 零点起",
-    refused: (rate) => `每秒拒绝 ${rate} 个`,
     lastMinute: (name) => `${name}，最近一分钟`,
   },
   accounts: {

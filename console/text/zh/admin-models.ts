@@ -57,7 +57,6 @@ export const adminModels: Area<"adminModels"> = {
   mapping: {
     title: (count) => `将 ${count} 个模型映射到账号`,
     about: "各账号以什么名称提供它？不提供则留空。账号的通配项以灰色显示。",
-    account: "账号",
     nameAt: (model, account) => `${model} 在 ${account} 的名称`,
     done: "账号已更改。",
     noAccounts: "还没有账号。",

@@ -57,6 +57,5 @@ export const adminPlans: Area<"adminPlans"> = {
     whens: { now: "现在", term_end: "期限结束时" },
     cancelled: "已取消。",
     none: { title: "还没有人拥有套餐", text: "授予一个套餐，或生成价值为套餐的兑换码。" },
-    count: (count) => String(count),
   },
 };

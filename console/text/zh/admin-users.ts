@@ -13,7 +13,7 @@ export const adminUsers: Area<"adminUsers"> = {
   roles: { admin: "管理员", user: "用户" },
   roleHint: "管理员可以使用这些页面上的一切功能。",
   status: "状态",
-  statuses: { active: "正常", disabled: "已停用" },
+  disabled: "已停用",
   balance: "余额",
   held: "为进行中的请求冻结",
   keys: "密钥",

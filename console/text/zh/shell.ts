@@ -13,7 +13,6 @@ export const shell: Area<"shell"> = {
   profile: "个人资料与安全",
   documentation: "文档",
   signOut: "退出登录",
-  signIn: "登录",
   theme: "外观",
   themes: { system: "跟随系统", light: "浅色", dark: "深色" },
   language: "语言",

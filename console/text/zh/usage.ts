@@ -62,7 +62,6 @@ export const usage: Area<"usage"> = {
     change: (change) => `较上一时段 ${change}`,
   },
   ranking: {
-    title: "划分",
     requests: "请求",
     errors: "错误",
     tokens: "令牌",
@@ -201,7 +200,6 @@ export const usage: Area<"usage"> = {
     },
     details: "详情",
     facts: {
-      id: "请求 ID",
       responseId: "响应 ID",
       started: "到达",
       ended: "结束",

@@ -80,7 +80,7 @@ export function credentialOf({ kind, credential }: AccountValues): { credential?
   return kind === "simulator" || credential === "" ? {} : { credential };
 }
 
-export function mapText(models: Readonly<Record<string, string>>): string {
+function mapText(models: Readonly<Record<string, string>>): string {
   return Object.entries(models)
     .map(([name, upstream]) => `${name} = ${upstream}`)
     .join("\n");

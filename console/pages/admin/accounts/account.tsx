@@ -5,10 +5,11 @@ import type { Answer } from "../../../api.ts";
 import { useApi, useChange } from "../../../data.ts";
 import type { PageProps } from "../../../pages.tsx";
 import { useFormat, useText } from "../../../text/text.tsx";
+import { Awaited } from "../../../ui/awaited.tsx";
 import { Link } from "../../../ui/button.tsx";
 import { Form, useForm } from "../../../ui/form.tsx";
-import { Notice, ProblemNotice } from "../../../ui/notice.tsx";
-import { Card, Facts, Page, PageHeader, Section, Skeleton } from "../../../ui/page.tsx";
+import { Notice } from "../../../ui/notice.tsx";
+import { Card, Facts, Page, PageHeader, Section } from "../../../ui/page.tsx";
 import { Table } from "../../../ui/table.tsx";
 import { useToast } from "../../../ui/toast.tsx";
 import { Count, Money, Time } from "../../../ui/values.tsx";
@@ -41,10 +42,8 @@ export default function AccountPage({ params }: PageProps) {
           <CostAgainstCharges account={account.data} />
           <Settings key={name} account={account.data} />
         </>
-      ) : account.error ? (
-        <ProblemNotice error={account.error} onRetry={() => void account.refetch()} />
       ) : (
-        <Skeleton height={240} />
+        <Awaited query={account} height={240} />
       )}
     </Page>
   );

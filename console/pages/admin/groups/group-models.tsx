@@ -5,8 +5,8 @@ import { useList } from "../../../data.ts";
 import { useText } from "../../../text/text.tsx";
 import { Button } from "../../../ui/button.tsx";
 import { Dialog } from "../../../ui/dialog.tsx";
-import { MultiSelect } from "../../../ui/field.tsx";
 import type { FormState } from "../../../ui/form.tsx";
+import { AddDialog } from "../policy/add-dialog.tsx";
 import { Ordered } from "../policy/ordered.tsx";
 import { NO_PRICE, priceDocument } from "../policy/price.ts";
 import { PriceFields } from "../policy/price-fields.tsx";
@@ -111,43 +111,20 @@ interface AddProps {
 
 function AddModels({ present, onAdd, onClose }: AddProps) {
   const t = useText("adminGroups");
-  const common = useText("common");
-  const [chosen, setChosen] = useState<readonly string[]>([]);
   const models = useList("admin.models.list", { query: { limit: 200 } });
-  const choices = models.rows
-    .map(({ document }) => document.id)
-    .filter((id) => !present.includes(id))
-    .map((id) => ({ value: id, label: id }));
   return (
-    <Dialog title={t.models.add} onClose={onClose}>
-      <div className="stack">
-        <MultiSelect
-          name="models"
-          label={t.models.choose}
-          choices={choices}
-          value={chosen}
-          onChange={setChosen}
-          empty={models.isLoading ? common.loading : t.models.noMore}
-        />
-        {models.more && (
-          <Button small isBusy={models.more.isLoading} onClick={models.more.load}>
-            {common.loadMore}
-          </Button>
-        )}
-        <div className="form-actions end">
-          <Button onClick={onClose}>{common.cancel}</Button>
-          <Button
-            tone="primary"
-            disabled={chosen.length === 0}
-            onClick={() => {
-              onAdd(chosen);
-              onClose();
-            }}
-          >
-            {common.add}
-          </Button>
-        </div>
-      </div>
-    </Dialog>
+    <AddDialog
+      title={t.models.add}
+      name="models"
+      label={t.models.choose}
+      listing={models}
+      choices={models.rows
+        .map(({ document }) => document.id)
+        .filter((id) => !present.includes(id))
+        .map((id) => ({ value: id, label: id }))}
+      noMore={t.models.noMore}
+      onAdd={onAdd}
+      onClose={onClose}
+    />
   );
 }

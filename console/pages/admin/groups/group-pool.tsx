@@ -4,10 +4,9 @@ import { useState } from "react";
 import { useList } from "../../../data.ts";
 import { useText } from "../../../text/text.tsx";
 import { Button, Link } from "../../../ui/button.tsx";
-import { Dialog } from "../../../ui/dialog.tsx";
-import { MultiSelect } from "../../../ui/field.tsx";
 import type { FormState } from "../../../ui/form.tsx";
 import { AccountState } from "../accounts/account-state.tsx";
+import { AddDialog } from "../policy/add-dialog.tsx";
 import { Ordered } from "../policy/ordered.tsx";
 import type { GroupValues } from "./group-values.ts";
 
@@ -15,16 +14,10 @@ const REFRESH_MS = 5_000;
 
 export function GroupPool({ form }: { form: FormState<GroupValues> }) {
   const t = useText("adminGroups");
-  const common = useText("common");
   const [isAdding, setAdding] = useState(false);
-  const [chosen, setChosen] = useState<readonly string[]>([]);
   const { accounts } = form.values;
   const all = useList("admin.accounts.list", { query: { limit: 200 } }, { refreshMs: REFRESH_MS });
   const known = new Map(all.rows.map((account) => [account.document.name, account]));
-  const close = () => {
-    setAdding(false);
-    setChosen([]);
-  };
   return (
     <>
       {accounts.length === 0 && <p className="soft">{t.pool.none}</p>}
@@ -53,38 +46,18 @@ export function GroupPool({ form }: { form: FormState<GroupValues> }) {
         </Button>
       </div>
       {isAdding && (
-        <Dialog title={t.pool.add} onClose={close}>
-          <div className="stack">
-            <MultiSelect
-              name="accounts"
-              label={t.pool.choose}
-              choices={all.rows
-                .filter(({ document }) => !accounts.includes(document.name))
-                .map(({ document }) => ({ value: document.name, label: document.name, hint: document.kind }))}
-              value={chosen}
-              onChange={setChosen}
-              empty={all.isLoading ? common.loading : t.pool.noMore}
-            />
-            {all.more && (
-              <Button small isBusy={all.more.isLoading} onClick={all.more.load}>
-                {common.loadMore}
-              </Button>
-            )}
-            <div className="form-actions end">
-              <Button onClick={close}>{common.cancel}</Button>
-              <Button
-                tone="primary"
-                disabled={chosen.length === 0}
-                onClick={() => {
-                  form.set("accounts", [...accounts, ...chosen]);
-                  close();
-                }}
-              >
-                {common.add}
-              </Button>
-            </div>
-          </div>
-        </Dialog>
+        <AddDialog
+          title={t.pool.add}
+          name="accounts"
+          label={t.pool.choose}
+          listing={all}
+          choices={all.rows
+            .filter(({ document }) => !accounts.includes(document.name))
+            .map(({ document }) => ({ value: document.name, label: document.name, hint: document.kind }))}
+          noMore={t.pool.noMore}
+          onAdd={(chosen) => form.set("accounts", [...accounts, ...chosen])}
+          onClose={() => setAdding(false)}
+        />
       )}
     </>
   );

@@ -7,12 +7,12 @@ import { useApi, useChange, useList } from "../../../data.ts";
 import { LimitsFields } from "../../../forms/limits.tsx";
 import type { PageProps } from "../../../pages.tsx";
 import { useText } from "../../../text/text.tsx";
+import { Awaited } from "../../../ui/awaited.tsx";
 import { Button } from "../../../ui/button.tsx";
 import { ConfirmDialog } from "../../../ui/dialog.tsx";
 import { CheckboxField, MultiSelect, NumberField, SelectField, TextField } from "../../../ui/field.tsx";
 import { Form, type FormState, useForm } from "../../../ui/form.tsx";
-import { ProblemNotice } from "../../../ui/notice.tsx";
-import { Card, Page, PageHeader, Section, Skeleton, Stat, Stats } from "../../../ui/page.tsx";
+import { Card, Page, PageHeader, Section, Stat, Stats } from "../../../ui/page.tsx";
 import { useToast } from "../../../ui/toast.tsx";
 import { Count, Money } from "../../../ui/values.tsx";
 import { nameIn } from "../policy/param.ts";
@@ -52,11 +52,7 @@ function PresentGroup({ name }: { name: string }) {
   return (
     <Page>
       <PageHeader title={name} back={{ to: "/admin/groups", label: t.title }} />
-      {group.error ? (
-        <ProblemNotice error={group.error} onRetry={() => void group.refetch()} />
-      ) : (
-        <Skeleton height={240} />
-      )}
+      <Awaited query={group} height={240} />
     </Page>
   );
 }
@@ -250,7 +246,11 @@ function GroupEditor({ form, isNew = false }: { form: FormState<GroupValues>; is
 function Billing({ form }: { form: FormState<GroupValues> }) {
   const t = useText("adminGroups").billing;
   const policy = useText("policy");
-  const plans = useList("admin.plans.list", {}, { enabled: form.values.charge === "subscription" });
+  const plans = useList(
+    "admin.plans.list",
+    { query: { limit: 200 } },
+    { enabled: form.values.charge === "subscription" },
+  );
   return (
     <>
       <SelectField
@@ -284,7 +284,7 @@ function Billing({ form }: { form: FormState<GroupValues> }) {
 
 function SaveBar({ form, isNew }: { form: FormState<GroupValues>; isNew: boolean }) {
   const t = useText("adminGroups");
-  const common = useText("common");
+  const kit = useText("kit");
   return (
     <div className="group-save">
       <span className="soft small" role="status">
@@ -292,7 +292,7 @@ function SaveBar({ form, isNew }: { form: FormState<GroupValues>; isNew: boolean
       </span>
       {form.isChanged && !isNew && <Button onClick={() => form.reset()}>{t.discard}</Button>}
       <Button type="submit" tone="primary" isBusy={form.isSending} disabled={!form.isChanged}>
-        {isNew ? t.create : common.save}
+        {isNew ? t.create : kit.save}
       </Button>
     </div>
   );

@@ -54,7 +54,7 @@ export function PublishModels({ models, onDone, onClose }: BulkProps) {
 
 export function MapModels({ models, onDone, onClose }: BulkProps) {
   const t = useText("adminModels").mapping;
-  const common = useText("common");
+  const kit = useText("kit");
   const say = useToast();
   const accounts = useList("admin.accounts.list", { query: { limit: 200 } });
   const map = useChange("admin.models.map", { invalidates: INVALIDATES });
@@ -69,7 +69,7 @@ export function MapModels({ models, onDone, onClose }: BulkProps) {
   });
   return (
     <Dialog title={t.title(models.length)} wide onClose={onClose}>
-      <Form form={form} submit={common.save} atEnd actions={<CancelButton onClick={onClose} />}>
+      <Form form={form} submit={kit.save} atEnd actions={<CancelButton onClick={onClose} />}>
         <p className="soft">{t.about}</p>
         {accounts.rows.length === 0 && !accounts.isLoading && <Notice>{t.noAccounts}</Notice>}
         <div className="models-map">
@@ -106,7 +106,7 @@ export function MapModels({ models, onDone, onClose }: BulkProps) {
 
 export function PriceModels({ models, onDone, onClose }: BulkProps) {
   const t = useText("adminModels").pricing;
-  const common = useText("common");
+  const kit = useText("kit");
   const say = useToast();
   const edit = useChange("admin.models.edit", { invalidates: INVALIDATES });
   const form = useForm({ price: NO_PRICE, isNone: false }, async ({ price, isNone }) => {
@@ -121,7 +121,7 @@ export function PriceModels({ models, onDone, onClose }: BulkProps) {
   });
   return (
     <Dialog title={t.title(models.length)} wide onClose={onClose}>
-      <Form form={form} submit={common.save} atEnd actions={<CancelButton onClick={onClose} />}>
+      <Form form={form} submit={kit.save} atEnd actions={<CancelButton onClick={onClose} />}>
         <p className="soft">{t.about}</p>
         <CheckboxField {...form.bind("isNone")} label={t.none} />
         {!form.values.isNone && (

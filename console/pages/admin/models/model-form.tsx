@@ -13,7 +13,7 @@ import type { Model } from "./model-list.tsx";
 
 export function ModelForm({ model, onClose }: { model: Model | null; onClose(): void }) {
   const t = useText("adminModels").form;
-  const common = useText("common");
+  const kit = useText("kit");
   const policy = useText("policy");
   const say = useToast();
   const groups = useList("admin.groups.list", { query: { limit: 200 } }, { enabled: model === null });
@@ -53,7 +53,7 @@ export function ModelForm({ model, onClose }: { model: Model | null; onClose(): 
     <Dialog title={present === undefined ? t.newTitle : t.editTitle(present.id)} wide onClose={onClose}>
       <Form
         form={form}
-        submit={present === undefined ? common.create : common.save}
+        submit={present === undefined ? kit.create : kit.save}
         atEnd
         actions={<CancelButton onClick={onClose} />}
       >

@@ -200,7 +200,7 @@ function SourceOf({ model }: { model: Model }) {
 
 function DeleteModel({ model, onClose }: { model: Model; onClose(): void }) {
   const t = useText("adminModels").delete;
-  const common = useText("common");
+  const kit = useText("kit");
   const format = useFormat();
   const say = useToast();
   const remove = useChange("admin.models.delete", { invalidates: ["admin.", "models."] });
@@ -208,7 +208,7 @@ function DeleteModel({ model, onClose }: { model: Model; onClose(): void }) {
   return (
     <ConfirmDialog
       title={t.title(id)}
-      confirm={common.delete}
+      confirm={kit.delete}
       requestsLastDay={model.requests_last_day}
       onClose={onClose}
       onConfirm={async () => {

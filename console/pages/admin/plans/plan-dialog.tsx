@@ -39,7 +39,7 @@ function valuesOf(plan: Plan | null): PlanValues {
 
 export function PlanDialog({ plan, onClose }: { plan: Plan | null; onClose(): void }) {
   const t = useText("adminPlans");
-  const common = useText("common");
+  const kit = useText("kit");
   const say = useToast();
   const save = useChange("admin.plans.save", { invalidates: ["admin.plans.", "admin.subscriptions."] });
   const form = useForm(valuesOf(plan), async ({ name, timeZone, usd, counted }) => {
@@ -57,7 +57,7 @@ export function PlanDialog({ plan, onClose }: { plan: Plan | null; onClose(): vo
   const given = PERIODS.filter((per) => usd[per].trim() !== "");
   return (
     <Dialog title={plan === null ? t.create : t.editing(plan.name)} onClose={onClose}>
-      <Form form={form} submit={common.save} atEnd actions={<CancelButton onClick={onClose} />}>
+      <Form form={form} submit={kit.save} atEnd actions={<CancelButton onClick={onClose} />}>
         {plan === null ? (
           <TextField {...form.bind("name")} label={t.name} maxLength={64} />
         ) : (

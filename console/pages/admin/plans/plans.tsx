@@ -15,7 +15,7 @@ export type Plan = Answer<"admin.plans.list">["data"][number];
 
 export default function PlansPage() {
   const t = useText("adminPlans");
-  const common = useText("common");
+  const kit = useText("kit");
   const format = useFormat();
   const [edited, setEdited] = useState<Plan | "new" | null>(null);
   const [removed, setRemoved] = useState<Plan | null>(null);
@@ -50,7 +50,7 @@ export default function PlansPage() {
           { key: "have", header: t.have, kind: "end", cell: (plan) => <Count value={plan.subscriptions} /> },
           {
             key: "tools",
-            header: common.edit,
+            header: kit.edit,
             kind: "tools",
             cell: (plan) => (
               <span className="nowrap">
@@ -78,7 +78,7 @@ export default function PlansPage() {
       {removed !== null && (
         <ConfirmDialog
           title={t.deleting(removed.name)}
-          confirm={common.delete}
+          confirm={kit.delete}
           onClose={() => setRemoved(null)}
           onConfirm={() => remove.mutateAsync({ params: { name: removed.name } })}
         >

@@ -17,7 +17,7 @@ export const MORE_UNITS = [
 export const LONG_UNITS = ["input", "cached_input", "cache_write", "output", "reasoning"] as const;
 
 export type PriceUnit = (typeof MAIN_UNITS)[number] | (typeof MORE_UNITS)[number];
-export type LongUnit = (typeof LONG_UNITS)[number];
+type LongUnit = (typeof LONG_UNITS)[number];
 
 export interface PriceValues {
   units: Partial<Record<PriceUnit, string>>;

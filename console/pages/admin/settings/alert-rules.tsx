@@ -29,7 +29,7 @@ function valuesOf({ account_parked, pool_empty, spend, error_rate }: Alerts) {
 
 export function AlertRules({ alerts }: { alerts: Alerts }) {
   const t = useText("adminSettings").alerts;
-  const common = useText("common");
+  const kit = useText("kit");
   const save = useSaveSettings();
   const form = useForm(valuesOf(alerts), async (values) => {
     const saved = await save({
@@ -51,7 +51,7 @@ export function AlertRules({ alerts }: { alerts: Alerts }) {
   return (
     <Section title={t.rules} about={t.rulesAbout}>
       <Card>
-        <Form form={form} submit={common.save}>
+        <Form form={form} submit={kit.save}>
           <CheckboxField {...form.bind("accountParked")} label={t.accountParked} hint={t.accountParkedHint} />
           <CheckboxField {...form.bind("poolEmpty")} label={t.poolEmpty} hint={t.poolEmptyHint} />
           <div className="columns">

@@ -35,7 +35,7 @@ export function sentWebhooks(webhooks: readonly Webhook[]) {
 
 function Webhooks({ alerts }: { alerts: Alerts }) {
   const t = useText("adminSettings").alerts;
-  const common = useText("common");
+  const kit = useText("kit");
   const save = useSaveSettings();
   const say = useToast();
   const tellProblem = useProblemToast();
@@ -77,7 +77,7 @@ function Webhooks({ alerts }: { alerts: Alerts }) {
           },
           {
             key: "tools",
-            header: common.edit,
+            header: kit.edit,
             kind: "tools",
             cell: (webhook) => (
               <span className="nowrap">
@@ -120,7 +120,7 @@ function Webhooks({ alerts }: { alerts: Alerts }) {
       {removed !== null && (
         <ConfirmDialog
           title={t.removing(removed.name)}
-          confirm={common.remove}
+          confirm={kit.remove}
           onClose={() => setRemoved(null)}
           onConfirm={() =>
             save({

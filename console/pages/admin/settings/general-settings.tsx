@@ -18,7 +18,7 @@ export function GeneralSettings({ settings }: { settings: Settings }) {
 
 function Registration({ settings }: { settings: Settings }) {
   const t = useText("adminSettings").registration;
-  const common = useText("common");
+  const kit = useText("kit");
   const save = useSaveSettings();
   const form = useForm({ registration: settings.registration }, async ({ registration }) => {
     await save({ registration });
@@ -27,7 +27,7 @@ function Registration({ settings }: { settings: Settings }) {
   return (
     <Section title={t.title} about={t.about}>
       <Card>
-        <Form form={form} submit={common.save}>
+        <Form form={form} submit={kit.save}>
           <SelectField
             {...form.bind("registration")}
             label={t.title}
@@ -42,7 +42,7 @@ function Registration({ settings }: { settings: Settings }) {
 
 function Retention({ settings }: { settings: Settings }) {
   const t = useText("adminSettings").retention;
-  const common = useText("common");
+  const kit = useText("kit");
   const save = useSaveSettings();
   const present = daysIn(settings.retention.usage_rows);
   const form = useForm({ days: present }, async ({ days }) => {
@@ -54,7 +54,7 @@ function Retention({ settings }: { settings: Settings }) {
   return (
     <Section title={t.title} about={t.about}>
       <Card>
-        <Form form={form} submit={common.save}>
+        <Form form={form} submit={kit.save}>
           <NumberField
             {...form.bind("days", "usage_rows")}
             label={t.days}

@@ -14,7 +14,7 @@ const SECURITIES = ["starttls", "tls", "none"] as const;
 
 export function MailSettings({ settings: { smtp } }: { settings: Settings }) {
   const t = useText("adminSettings").smtp;
-  const common = useText("common");
+  const kit = useText("kit");
   const save = useSaveSettings();
   const [open, setOpen] = useState<"test" | "remove" | null>(null);
   const form = useForm(
@@ -61,7 +61,7 @@ export function MailSettings({ settings: { smtp } }: { settings: Settings }) {
       }
     >
       <Card>
-        <Form form={form} submit={common.save}>
+        <Form form={form} submit={kit.save}>
           <div className="columns">
             <TextField {...form.bind("host")} label={t.host} placeholder="smtp.example.com" />
             <NumberField {...form.bind("port")} label={t.port} min={1} max={65_535} />

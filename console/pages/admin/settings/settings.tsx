@@ -1,8 +1,8 @@
 import { useSearchParams } from "wouter";
 import { useApi } from "../../../data.ts";
 import { useText } from "../../../text/text.tsx";
-import { ProblemNotice } from "../../../ui/notice.tsx";
-import { Page, PageHeader, Skeleton } from "../../../ui/page.tsx";
+import { Awaited } from "../../../ui/awaited.tsx";
+import { Page, PageHeader } from "../../../ui/page.tsx";
 import { Tabs } from "../../../ui/tabs.tsx";
 import { AlertSettings } from "./alert-settings.tsx";
 import { GeneralSettings } from "./general-settings.tsx";
@@ -11,13 +11,14 @@ import { MailSettings } from "./mail-settings.tsx";
 export default function SettingsPage() {
   const t = useText("adminSettings");
   const [search] = useSearchParams();
-  const { data, error } = useApi("admin.settings.get");
+  const settings = useApi("admin.settings.get");
+  const { data } = settings;
   return (
     <Page>
       <PageHeader title={t.title} about={t.about} />
-      {error && <ProblemNotice error={error} />}
-      {!data && !error && <Skeleton width="100%" height={300} />}
-      {data && (
+      {data === undefined ? (
+        <Awaited query={settings} height={300} />
+      ) : (
         <Tabs
           label={t.parts}
           first={search.get("part") ?? "general"}

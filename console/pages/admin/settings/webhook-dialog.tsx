@@ -14,7 +14,7 @@ interface WebhookDialogProps {
 
 export function WebhookDialog({ alerts, webhook, onClose }: WebhookDialogProps) {
   const t = useText("adminSettings").alerts;
-  const common = useText("common");
+  const kit = useText("kit");
   const save = useSaveSettings();
   const { webhooks, ...rules } = alerts;
   const at = webhook === null ? webhooks.length : webhooks.indexOf(webhook);
@@ -41,7 +41,7 @@ export function WebhookDialog({ alerts, webhook, onClose }: WebhookDialogProps) 
   const param = (field: string) => `webhooks[${at}].${field}`;
   return (
     <Dialog title={webhook === null ? t.adding : t.editing(webhook.name)} onClose={onClose}>
-      <Form form={form} submit={common.save} atEnd actions={<CancelButton onClick={onClose} />}>
+      <Form form={form} submit={kit.save} atEnd actions={<CancelButton onClick={onClose} />}>
         {webhook === null && (
           <TextField {...form.bind("name", param("name"))} label={t.name} maxLength={64} />
         )}

@@ -10,7 +10,7 @@ const ROLES = ["user", "admin"] as const;
 
 export function AddUser({ onClose }: { onClose(): void }) {
   const t = useText("adminUsers");
-  const common = useText("common");
+  const kit = useText("kit");
   const [, go] = useLocation();
   const create = useChange("admin.users.create", { invalidates: ["admin.users."] });
   const form = useForm(
@@ -22,7 +22,7 @@ export function AddUser({ onClose }: { onClose(): void }) {
   );
   return (
     <Dialog title={t.adding.title} onClose={onClose}>
-      <Form form={form} submit={common.add} atEnd actions={<CancelButton onClick={onClose} />}>
+      <Form form={form} submit={kit.add} atEnd actions={<CancelButton onClick={onClose} />}>
         <p className="soft">{t.adding.about}</p>
         <TextField {...form.bind("email")} type="email" label={t.email} />
         <SelectField

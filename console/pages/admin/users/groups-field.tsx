@@ -5,7 +5,7 @@ import { type Bound, MultiSelect } from "../../../ui/field.tsx";
 /** Groups that are for members only: the others need no membership. */
 export function GroupsField(bound: Bound<readonly string[]>) {
   const t = useText("adminUsers");
-  const common = useText("common");
+  const kit = useText("kit");
   const groups = useList("admin.groups.list", { query: { limit: 200 } });
   const names = groups.rows.filter(({ access }) => access === "members").map(({ name }) => name);
   const choices = [...new Set([...names, ...bound.value])].map((name) => ({ value: name, label: name }));
@@ -16,7 +16,7 @@ export function GroupsField(bound: Bound<readonly string[]>) {
       hint={t.groupsHint}
       optional
       choices={choices}
-      empty={groups.isLoading ? common.loading : t.noGroups}
+      empty={groups.isLoading ? kit.loading : t.noGroups}
     />
   );
 }

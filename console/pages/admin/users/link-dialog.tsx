@@ -79,7 +79,7 @@ function ShownLink({
   onClose(): void;
 }) {
   const t = useText("adminUsers").link;
-  const common = useText("common");
+  const kit = useText("kit");
   return (
     <Dialog title={t.shown} onClose={onClose}>
       <div className="stack">
@@ -94,7 +94,7 @@ function ShownLink({
         </p>
         <div className="form-actions end">
           <Button tone="primary" onClick={onClose}>
-            {common.done}
+            {kit.done}
           </Button>
         </div>
       </div>

@@ -10,7 +10,7 @@ import type { WholeUser } from "./user.tsx";
 
 export function UserOverview({ user }: { user: WholeUser }) {
   const t = useText("adminUsers");
-  const common = useText("common");
+  const kit = useText("kit");
   const say = useToast();
   const change = useChange("admin.users.change", { invalidates: ["admin.users.", "admin.groups."] });
   const form = useForm(
@@ -42,7 +42,7 @@ export function UserOverview({ user }: { user: WholeUser }) {
         />
       </Card>
       <Section title={t.limits}>
-        <Form form={form} submit={common.save}>
+        <Form form={form} submit={kit.save}>
           <LimitsFields {...form.bind("limits")} problemAt={form.problemAt} />
           <GroupsField {...form.bind("groups")} />
         </Form>

@@ -5,9 +5,10 @@ import type { Answer } from "../../../api.ts";
 import { TimeSeries } from "../../../charts/time-series.tsx";
 import { useApi, useChange, useList } from "../../../data.ts";
 import { useFormat, useText } from "../../../text/text.tsx";
+import { Awaited } from "../../../ui/awaited.tsx";
 import { Button, Link } from "../../../ui/button.tsx";
 import { EmptyState, ProblemNotice } from "../../../ui/notice.tsx";
-import { Card, Section, Skeleton, Stat, Stats } from "../../../ui/page.tsx";
+import { Card, Section, Stat, Stats } from "../../../ui/page.tsx";
 import { Table } from "../../../ui/table.tsx";
 import { Badge, Money, Time } from "../../../ui/values.tsx";
 import type { WholeUser } from "./user.tsx";
@@ -176,9 +177,9 @@ function Keys({ user }: { user: WholeUser }) {
 
 function Wallet({ user }: { user: WholeUser }) {
   const users = useText("adminUsers");
-  const { data, error } = useApi("wallet.get", { query: { user: user.id } });
-  if (error) return <ProblemNotice error={error} />;
-  if (!data) return <Skeleton width="100%" height={80} />;
+  const wallet = useApi("wallet.get", { query: { user: user.id } });
+  const { data } = wallet;
+  if (data === undefined) return <Awaited query={wallet} height={80} />;
   return (
     <Stats>
       <Stat label={users.balance} value={<Money value={data.balance} />} />

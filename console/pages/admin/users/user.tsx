@@ -5,10 +5,10 @@ import { useApi, useChange } from "../../../data.ts";
 import type { PageProps } from "../../../pages.tsx";
 import { useUser } from "../../../session.tsx";
 import { useText } from "../../../text/text.tsx";
+import { Awaited } from "../../../ui/awaited.tsx";
 import { ConfirmDialog } from "../../../ui/dialog.tsx";
 import { Menu, MenuItem } from "../../../ui/menu.tsx";
-import { ProblemNotice } from "../../../ui/notice.tsx";
-import { Page, PageHeader, Skeleton } from "../../../ui/page.tsx";
+import { Page, PageHeader } from "../../../ui/page.tsx";
 import { Tabs } from "../../../ui/tabs.tsx";
 import { useProblemToast, useToast } from "../../../ui/toast.tsx";
 import { Badge } from "../../../ui/values.tsx";
@@ -22,13 +22,14 @@ export type WholeUser = Answer<"admin.users.get">;
 
 export default function UserPage({ params: { id = "" } }: PageProps) {
   const t = useText("adminUsers");
-  const { data: user, error } = useApi("admin.users.get", { params: { id } });
+  const query = useApi("admin.users.get", { params: { id } });
+  const user = query.data;
   const back = { to: "/admin/users", label: t.user.back };
   if (!user) {
     return (
       <Page>
         <PageHeader title={t.title} back={back} />
-        {error ? <ProblemNotice error={error} /> : <Skeleton width="100%" height={240} />}
+        <Awaited query={query} height={240} />
       </Page>
     );
   }
@@ -40,7 +41,7 @@ export default function UserPage({ params: { id = "" } }: PageProps) {
         actions={
           <>
             <Badge tone={user.role === "admin" ? "accent" : "plain"}>{t.roles[user.role]}</Badge>
-            {user.status === "disabled" && <Badge tone="bad">{t.statuses.disabled}</Badge>}
+            {user.status === "disabled" && <Badge tone="bad">{t.disabled}</Badge>}
             <UserMenu user={user} />
           </>
         }

@@ -63,7 +63,7 @@ export default function UsersPage() {
             cell: (user) => (
               <span className="row">
                 <Badge tone={user.role === "admin" ? "accent" : "plain"}>{t.roles[user.role]}</Badge>
-                {user.status === "disabled" && <Badge tone="bad">{t.statuses.disabled}</Badge>}
+                {user.status === "disabled" && <Badge tone="bad">{t.disabled}</Badge>}
               </span>
             ),
           },

@@ -1,10 +1,9 @@
 import { plural } from "../plural.ts";
 
-/** Words that belong to no area: the kit's own, and what every page says. */
-export const common = {
+/** The kit's own words, and those that every page says. */
+export const kit = {
   add: "Add",
   all: "All",
-  back: "Back",
   cancel: "Cancel",
   close: "Close",
   copied: "Copied",
@@ -22,9 +21,7 @@ export const common = {
   remove: "Remove",
   retry: "Try again",
   save: "Save",
-  saved: "Saved",
   search: "Search",
-  unlimited: "unlimited",
   yes: "Yes",
   showSecret: "Show",
   hideSecret: "Hide",

@@ -1,9 +1,8 @@
 import type { Area } from "../catalogue.ts";
 
-export const common: Area<"common"> = {
+export const kit: Area<"kit"> = {
   add: "添加",
   all: "全部",
-  back: "返回",
   cancel: "取消",
   close: "关闭",
   copied: "已复制",
@@ -21,9 +20,7 @@ export const common: Area<"common"> = {
   remove: "移除",
   retry: "重试",
   save: "保存",
-  saved: "已保存",
   search: "搜索",
-  unlimited: "不限",
   yes: "是",
   showSecret: "显示",
   hideSecret: "隐藏",

@@ -1,0 +1,81 @@
+/** Every text is said somewhere, in every language. */
+
+import { expect, test } from "bun:test";
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { en } from "./en.ts";
+import { zh } from "./zh.ts";
+
+const CONSOLE = join(import.meta.dir, "..");
+
+/** A text, or texts by their names. */
+function isBranch(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === "object" && value !== null;
+}
+
+/** `keys.form.title`, for each text at or below a path. */
+function textsAt(path: readonly string[], value: unknown): string[] {
+  if (!isBranch(value)) return [path.join(".")];
+  return Object.entries(value).flatMap(([name, below]) => textsAt([...path, name], below));
+}
+
+/** The texts that a path may mean: one, or all of a branch. What follows a text is a method of it. */
+function meant(path: readonly string[]): string[] {
+  let value: unknown = en;
+  for (const [depth, name] of path.entries()) {
+    if (!isBranch(value)) return [path.slice(0, depth).join(".")];
+    value = value[name];
+  }
+  return value === undefined ? [] : textsAt(path, value);
+}
+
+const named = (dotted = "") => dotted.split(/\??\./).filter((name) => name !== "");
+
+/** `const t = useText("keys").form;`, `const { form: t } = useText("keys");`, `const { title } = t;`, `t: Catalogue`. */
+const BINDING =
+  /const (?<names>\w+|\{[^}]+\}) = (?:useText\("(?<area>\w+)"\)|(?<from>\w+))(?<path>(?:\.\w+)*);|(?<given>\w+|\{[^}]+\}): Catalogue\b/g;
+
+/** Where nothing else is said of them: `(t) => t.keys.title`. */
+const WHOLE = [
+  ["t", []],
+  ["texts", []],
+] as const;
+
+/** What each name stands for in a function, and the function without the lines that say so, its comments and its strings. */
+function bindings(body: string): { bound: Map<string, readonly string[]>; rest: string } {
+  const bound = new Map<string, readonly string[]>(WHOLE);
+  const rest = body.replace(BINDING, (whole, ...found) => {
+    const { names, area, from, path, given }: Partial<Record<string, string>> = found.at(-1);
+    const base = area === undefined ? (given === undefined ? bound.get(from ?? "") : []) : [area];
+    if (base === undefined) return whole;
+    const parts = (names ?? given ?? "").matchAll(/(\w+)(?:: (\w+))?/g);
+    const isTakenApart = (names ?? given ?? "").startsWith("{");
+    for (const [, name = "", as = name] of parts) {
+      bound.set(as, [...base, ...named(path), ...(isTakenApart ? [name] : [])]);
+    }
+    return "";
+  });
+  return { bound, rest: rest.replace(/"[^"\n]*"|\/\*.*?\*\/|\/\/.*/g, "") };
+}
+
+/** A branch that is handed on, or looked into by a variable, may be said in full; with all areas that says nothing yet. */
+function saidIn(body: string): string[] {
+  const { bound, rest } = bindings(body);
+  return [...rest.matchAll(/(?<![.\w])(\w+)((?:\??\.\w+)*)/g)].flatMap(([, name = "", dotted]) => {
+    const path = [...(bound.get(name) ?? []), ...named(dotted)];
+    return bound.has(name) && path.length > 0 ? meant(path) : [];
+  });
+}
+
+test("no text is kept that no page says", () => {
+  const said = readdirSync(CONSOLE, { recursive: true, encoding: "utf8" })
+    .filter((name) => /\.tsx?$/.test(name) && !/\.test\.ts$|^text\//.test(name))
+    .flatMap((name) => readFileSync(join(CONSOLE, name), "utf8").split(/^\}/m))
+    .flatMap(saidIn);
+  const unsaid = new Set(textsAt([], en)).difference(new Set(said));
+  expect([...unsaid]).toEqual([]);
+});
+
+test("every language has the same texts", () => {
+  expect(textsAt([], zh).sort()).toEqual(textsAt([], en).sort());
+});
