@@ -7,6 +7,7 @@ import { systemClock, uuidV7 } from "../clock.ts";
 import { openTraffic, type Traffic } from "../observe/traffic.ts";
 import { compileSnapshot } from "../policy/snapshot.ts";
 import { openRig } from "../pool/pool.test-support.ts";
+import { accountRecord, modelRecord } from "../records.test-support.ts";
 import { type AlertsRecord, DEFAULT_ALERTS, type WebhookRecord } from "../records.ts";
 import { seal, webhookSecretBinding } from "../secrets/seal.ts";
 import { readAlertSettings, writeAlertSettings } from "../store/alert-settings.ts";
@@ -24,35 +25,8 @@ const SECRET = "a-secret-of-the-webhook";
 const quiet = { info() {}, warn() {}, error() {} };
 
 const records = {
-  models: [
-    {
-      id: "m",
-      interfaces: ["chat" as const],
-      price: null,
-      contextTokens: null,
-      outputTokensMax: null,
-      createdAtMs: 1,
-    },
-  ],
-  accounts: [
-    {
-      id: "acct_1",
-      name: "openai-1",
-      kind: "openai" as const,
-      baseUrl: "https://upstream.example",
-      sealedCredential: "sealed",
-      interfaces: ["chat" as const],
-      apiVersion: null,
-      websocket: false,
-      privateNetwork: false,
-      priority: 1,
-      weight: 1,
-      models: { "*": "*" },
-      limits: { concurrency: null, rpm: null, tpm: null },
-      enabled: true,
-      createdAtMs: 1,
-    },
-  ],
+  models: [modelRecord("m")],
+  accounts: [accountRecord("acct_1", { name: "openai-1", sealedCredential: "sealed" })],
   groups: [],
 };
 

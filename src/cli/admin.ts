@@ -14,10 +14,9 @@ import { type Db, transaction } from "../store/db.ts";
 import type { LinkPurpose } from "../store/links.ts";
 import { listUsers } from "../store/users.ts";
 import { type Command, DATA_OPTION, fail, type Input, misuse } from "./command.ts";
-import { needUser } from "./money-input.ts";
 import { operator } from "./operator.ts";
 import { readPassword } from "./password.ts";
-import { withInstallation } from "./store-access.ts";
+import { needUser, withInstallation } from "./store-access.ts";
 
 export const claimAdmin: Command = {
   words: "admin claim",

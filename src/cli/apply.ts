@@ -86,10 +86,7 @@ export function printProblems(problems: readonly Problem[], terminal: Terminal):
   terminal.remark(`\n${count(problems.length, "problem")} in ${problems[0]?.file}. Nothing was changed.`);
 }
 
-export function printShown(
-  shown: readonly { name: string; secret: string }[],
-  { print, paint }: Terminal,
-): void {
+function printShown(shown: readonly { name: string; secret: string }[], { print, paint }: Terminal): void {
   if (shown.length === 0) return;
   print(`\n${shown.length === 1 ? "A key was made. It is" : "Keys were made. They are"} shown this once:`);
   const width = Math.max(...shown.map(({ name }) => Bun.stringWidth(name)));

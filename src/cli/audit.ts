@@ -3,7 +3,8 @@
 import { type AuditFinding, audit } from "../billing/audit.ts";
 import { limits } from "../config/limits.ts";
 import { type Command, DATA_OPTION, JSON_OPTION } from "./command.ts";
-import { dollars, shortInstant } from "./money-input.ts";
+import { shortInstant } from "./instants.ts";
+import { dollars } from "./money-input.ts";
 import { withInstallation } from "./store-access.ts";
 import { count } from "./terminal.ts";
 

@@ -13,6 +13,7 @@ import {
 } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
+import { type Finished, finished } from "../../test/finished.ts";
 import { startPostgres } from "../../test/postgres.ts";
 import { readSettings } from "../config/environment.ts";
 import { type Installation, openInstallation } from "../config/installation.ts";
@@ -35,16 +36,10 @@ beforeEach(() => {
 
 afterEach(() => rmSync(folder, { recursive: true }));
 
-interface Run {
-  code: number;
-  out: string;
-  err: string;
-}
-
-async function run(
+function run(
   args: string[],
   options: { env?: Record<string, string>; stdin?: string; command?: string } = {},
-): Promise<Run> {
+): Promise<Finished> {
   const child = Bun.spawn([options.command ?? LAUNCHER, ...args], {
     cwd: folder,
     env: { PATH: process.env.PATH ?? "", ...options.env },
@@ -52,12 +47,7 @@ async function run(
     stdout: "pipe",
     stderr: "pipe",
   });
-  const [out, err, code] = await Promise.all([
-    new Response(child.stdout).text(),
-    new Response(child.stderr).text(),
-    child.exited,
-  ]);
-  return { code, out, err };
+  return finished(child);
 }
 
 async function withStore<T>(work: (installation: Installation) => Promise<T>): Promise<T> {

@@ -6,23 +6,16 @@ import {
   redeem,
   voidBatch,
 } from "../billing/redeem.ts";
-import { INSTANT_RULE, instantMs, isName, NAME_RULE } from "../config/schema.ts";
+import { isName, NAME_RULE } from "../config/schema.ts";
 import { usdText } from "../money/nano.ts";
 import type { Db } from "../store/db.ts";
 import { listPlans } from "../store/plans.ts";
 import { listRedeemBatches, type RedeemBatch } from "../store/redeem-codes.ts";
 import { type Command, DATA_OPTION, type Input, JSON_OPTION, misuse } from "./command.ts";
-import {
-  actorHere,
-  dollars,
-  instantText,
-  needUser,
-  shortInstant,
-  usdFrom,
-  wholeNumberFrom,
-} from "./money-input.ts";
+import { EXPIRES_OPTION, instantFrom, instantText, shortInstant } from "./instants.ts";
+import { actorHere, dollars, usdFrom, wholeNumberFrom } from "./money-input.ts";
 import { audited } from "./operator.ts";
-import { withInstallation } from "./store-access.ts";
+import { needUser, withInstallation } from "./store-access.ts";
 import { count, table } from "./terminal.ts";
 import { report } from "./wallet.ts";
 
@@ -34,7 +27,7 @@ export const createRedeemCodes: Command = {
     usd: { value: "AMOUNT", about: "what each is worth; or a plan:" },
     plan: { value: "PLAN", about: "what each grants, together with --days" },
     days: { value: "DAYS", about: `for how long, up to ${CODE_DAYS_MAX}` },
-    expires: { value: "DATE", about: "2027-01-31 (to the end of that day, UTC) or 2027-01-31T12:00:00Z" },
+    expires: EXPIRES_OPTION,
     batch: { value: "NAME", about: "what to call them together (made from the time)" },
     json: JSON_OPTION,
     data: DATA_OPTION,
@@ -43,7 +36,7 @@ export const createRedeemCodes: Command = {
     withInstallation(input, async (desk) => {
       const worth = worthFrom(input);
       const howMany = wholeNumberFrom(input, "count", 1, CODES_PER_BATCH_MAX);
-      const expiresAtMs = expiryFrom(input);
+      const expiresAtMs = instantFrom(input, "expires");
       const name = input.text("batch") ?? `codes-${instantText(desk.clock.nowMs()).replace(/[^0-9]/g, "")}`;
       if (!isName(name)) misuse(`--batch must be ${NAME_RULE}.`, "For example: --batch spring");
       const order = { name, count: howMany, worth, expiresAtMs, actor: actorHere() };
@@ -61,7 +54,7 @@ export const createRedeemCodes: Command = {
       );
       const { print, remark, paint } = input.terminal;
       if (input.flag("json")) {
-        const expires = expiresAtMs === null ? null : instantText(expiresAtMs);
+        const expires = instantText(expiresAtMs);
         print(JSON.stringify({ batch: name, ...writtenWorth(worth), expires, codes }, null, 2));
         return 0;
       }
@@ -90,7 +83,7 @@ export const listCodes: Command = {
           ...writtenWorth(named(batch, plans)),
           created: instantText(batch.createdAtMs),
           created_by: batch.createdBy,
-          expires: batch.expiresAtMs === null ? null : instantText(batch.expiresAtMs),
+          expires: instantText(batch.expiresAtMs),
           codes: batch.codes,
           redeemed: batch.redeemed,
           voided: batch.voided,
@@ -110,7 +103,7 @@ export const listCodes: Command = {
         String(batch.redeemed),
         batch.open > 0 ? paint.green(String(batch.open)) : "0",
         batch.voided > 0 ? paint.red(String(batch.voided)) : "0",
-        batch.expiresAtMs === null ? "-" : instantText(batch.expiresAtMs).slice(0, 10),
+        instantText(batch.expiresAtMs)?.slice(0, 10) ?? "-",
         instantText(batch.createdAtMs).slice(0, 10),
         batch.createdBy,
       ]);
@@ -221,10 +214,4 @@ async function allBatches(db: Db, nowMs: number): Promise<RedeemBatch[]> {
     all.push(...page.batches);
   } while (page.next !== null);
   return all;
-}
-
-function expiryFrom(input: Input): number | null {
-  const expires = input.text("expires");
-  if (expires === undefined) return null;
-  return instantMs(expires) ?? misuse(`--expires must be ${INSTANT_RULE}.`, "All times are UTC.");
 }

@@ -4,19 +4,14 @@ import { afterEach, beforeEach, expect, setDefaultTimeout } from "bun:test";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
+import { type Finished, finished } from "../../test/finished.ts";
 
 const LAUNCHER = resolve(import.meta.dir, "../../bin/model-gateway");
-
-export interface Ran {
-  code: number;
-  out: string;
-  err: string;
-}
 
 export interface CommandLine {
   /** Of the test that runs. */
   folder(): string;
-  run(...args: string[]): Promise<Ran>;
+  run(...args: string[]): Promise<Finished>;
   /** What it printed; fails if the command did. */
   done(...args: string[]): Promise<string>;
   /** Why it refused; fails if it did not. */
@@ -31,19 +26,9 @@ export function openCommandLine(file?: string): CommandLine {
   setDefaultTimeout(120_000);
   let folder = "";
 
-  async function run(...args: string[]): Promise<Ran> {
-    const child = Bun.spawn([LAUNCHER, ...args], {
-      cwd: folder,
-      env: { PATH: process.env.PATH ?? "" },
-      stdout: "pipe",
-      stderr: "pipe",
-    });
-    const [out, err, code] = await Promise.all([
-      new Response(child.stdout).text(),
-      new Response(child.stderr).text(),
-      child.exited,
-    ]);
-    return { code, out, err };
+  function run(...args: string[]): Promise<Finished> {
+    const env = { PATH: process.env.PATH ?? "" };
+    return finished(Bun.spawn([LAUNCHER, ...args], { cwd: folder, env, stdout: "pipe", stderr: "pipe" }));
   }
 
   async function done(...args: string[]): Promise<string> {

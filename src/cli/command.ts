@@ -39,6 +39,8 @@ export const DATA_OPTION: Option = {
   about: "the data folder (MODEL_GATEWAY_DATA, ./data)",
 };
 export const JSON_OPTION: Option = { about: "print JSON, for programs" };
+/** All of them. */
+const HELP_OPTION: Option = { about: "this text" };
 
 /** Ends a command with a sentence instead of a stack trace. */
 export class Failure extends Error {
@@ -68,13 +70,13 @@ export async function runCommand(
   terminal: Terminal,
 ): Promise<number> {
   const help = `See: model-gateway ${command.words} --help`;
-  const options = { ...command.options, help: { about: "this text" } };
+  const options: Command["options"] = { ...command.options, help: HELP_OPTION };
   const { tokens } = parseArgs({
     args: [...args],
     options: Object.fromEntries(
       Object.entries(options).map(([name, option]) => [
         name,
-        { type: "value" in option ? "string" : "boolean" },
+        { type: option.value === undefined ? "boolean" : "string" },
       ]),
     ),
     // Lenient here and checked below, for errors that name the command and the nearest spelling.
@@ -87,9 +89,7 @@ export async function runCommand(
   for (const token of tokens) {
     if (token.kind === "positional") positionals.push(token.value);
     if (token.kind !== "option") continue;
-    const option: Option | undefined = Object.hasOwn(options, token.name)
-      ? options[token.name as keyof typeof options]
-      : undefined;
+    const option = Object.hasOwn(options, token.name) ? options[token.name] : undefined;
     if (option === undefined) {
       const close = nearest(token.name, Object.keys(options));
       misuse(`Unknown option ${token.rawName}.${close === null ? "" : ` Did you mean --${close}?`}`, help);
@@ -131,7 +131,7 @@ export async function runCommand(
 }
 
 function helpText(command: Command): string {
-  const entries = Object.entries({ ...command.options, help: { about: "this text" } as Option });
+  const entries = Object.entries({ ...command.options, help: HELP_OPTION });
   const form = (name: string, option: Option) => `--${name}${option.value ? ` ${option.value}` : ""}`;
   const width = Math.max(...entries.map(([name, option]) => form(name, option).length));
   const required = entries

@@ -2,15 +2,16 @@ import { NO_PAYER } from "../config/check-charging.ts";
 import { created, shownKey } from "../config/difference.ts";
 import type { Installation } from "../config/installation.ts";
 import { keyTitle, newKey } from "../config/plan-keys.ts";
-import { INSTANT_RULE, instantMs, isName, NAME_RULE } from "../config/schema.ts";
+import { isName, NAME_RULE } from "../config/schema.ts";
 import { limitsText, writtenLimits } from "../config/usage-limits.ts";
 import { type CallerLimits, type KeyRecord, NO_LIMITS } from "../records.ts";
 import { listGroups } from "../store/groups.ts";
 import { findKeyByPublicId, insertKey, listKeys, revokeKey } from "../store/keys.ts";
-import { findUser, findUserByEmail, listUsers } from "../store/users.ts";
+import { findUser, listUsers } from "../store/users.ts";
 import { type Command, DATA_OPTION, fail, type Input, JSON_OPTION, misuse } from "./command.ts";
+import { EXPIRES_OPTION, instantFrom, instantText } from "./instants.ts";
 import { audited } from "./operator.ts";
-import { withInstallation } from "./store-access.ts";
+import { needUser, withInstallation } from "./store-access.ts";
 import { count, table } from "./terminal.ts";
 
 export const createKey: Command = {
@@ -20,7 +21,7 @@ export const createKey: Command = {
     name: { value: "NAME", about: "what it is for", required: true },
     group: { value: "GROUP", about: "the group it is assigned to", required: true },
     user: { value: "EMAIL", about: "the user it belongs to" },
-    expires: { value: "DATE", about: "2027-01-31 (to the end of that day, UTC) or 2027-01-31T12:00:00Z" },
+    expires: EXPIRES_OPTION,
     concurrency: { value: "COUNT", about: "how many of its requests may run at once" },
     rpm: { value: "COUNT", about: "requests in any minute" },
     tpm: { value: "COUNT", about: "tokens in any minute" },
@@ -33,11 +34,8 @@ export const createKey: Command = {
       const name = input.need("name");
       const group = input.need("group");
       const email = input.text("user");
-      const expires = input.text("expires");
       if (!isName(name)) misuse(`--name must be ${NAME_RULE}.`, "For example: --name ci");
-      const expiresAtMs = expires === undefined ? null : instantMs(expires);
-      if (expires !== undefined && expiresAtMs === null)
-        misuse(`--expires must be ${INSTANT_RULE}.`, "All times are UTC.");
+      const expiresAtMs = instantFrom(input, "expires");
       if (expiresAtMs !== null && expiresAtMs <= clock.nowMs()) fail("--expires is in the past.");
       const limits = limitsFrom(input);
 
@@ -51,10 +49,7 @@ export const createKey: Command = {
             names === "" ? "Apply a configuration file first." : `Groups: ${names}`,
           );
         }
-        const user = email === undefined ? null : await findUserByEmail(tx, email);
-        if (email !== undefined && user === null) {
-          fail(`There is no user "${email}".`, "Name the user in a configuration file and apply it.");
-        }
+        const user = email === undefined ? null : await needUser(tx, email);
         if (user === null && found.billing.charge !== "none") {
           fail(
             `The group "${group}" charges a ${found.billing.charge}, and ${NO_PAYER}.`,
@@ -196,8 +191,4 @@ function limitsFrom(input: Input): CallerLimits {
 function statusOf(key: KeyRecord, nowMs: number): "active" | "expired" | "revoked" {
   if (key.status === "revoked") return "revoked";
   return key.expiresAtMs !== null && key.expiresAtMs <= nowMs ? "expired" : "active";
-}
-
-function instantText(ms: number | null): string | null {
-  return ms === null ? null : new Date(ms).toISOString();
 }

@@ -1,20 +1,12 @@
 import { type Nano, parseUsd, usdText } from "../money/nano.ts";
-import type { UserRecord } from "../records.ts";
-import type { Db } from "../store/db.ts";
-import { findUserByEmail } from "../store/users.ts";
-import { fail, type Input, misuse } from "./command.ts";
+import { type Input, misuse } from "./command.ts";
 import { operatorName } from "./operator.ts";
 
-/** What the commands about money have in common: who asks, whom it is about, and how much. */
+/** What the commands about money have in common: who asks, and how much. */
 
 /** As the ledger names whoever runs a command. */
 export function actorHere(): string {
   return `cli:${operatorName()}`;
-}
-
-export async function needUser(db: Db, email: string): Promise<UserRecord> {
-  const user = await findUserByEmail(db, email);
-  return user ?? fail(`There is no user "${email}".`, "Name the user in a configuration file and apply it.");
 }
 
 export function usdFrom(input: Input, option: string, { signed }: { signed: boolean }): Nano {
@@ -47,13 +39,4 @@ export function pointsAligned(amounts: readonly string[]): string[] {
   const before = (amount: string) => (amount.includes(".") ? amount.indexOf(".") : amount.length);
   const widest = Math.max(0, ...amounts.map(before));
   return amounts.map((amount) => `${" ".repeat(widest - before(amount))}${amount}`);
-}
-
-export function instantText(ms: number): string {
-  return new Date(ms).toISOString();
-}
-
-/** `2027-01-31 12:00:05` */
-export function shortInstant(ms: number): string {
-  return instantText(ms).slice(0, 19).replace("T", " ");
 }

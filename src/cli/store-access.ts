@@ -2,10 +2,13 @@ import { MoneyRefused } from "../billing/refused.ts";
 import { ChangedMeanwhile } from "../config/apply.ts";
 import { readSettings, type Settings } from "../config/environment.ts";
 import { type Installation, openInstallation } from "../config/installation.ts";
+import type { UserRecord } from "../records.ts";
 import { KeyringError } from "../secrets/keyring.ts";
 import { SealError } from "../secrets/seal.ts";
 import { StoreConflict } from "../store/conflict.ts";
+import type { Db } from "../store/db.ts";
 import { SchemaTooNew } from "../store/migrate.ts";
+import { findUserByEmail } from "../store/users.ts";
 import { Failure, fail, type Input } from "./command.ts";
 
 export function settingsOf(input: Input): Settings {
@@ -30,6 +33,11 @@ export async function withInstallation<T>(
   } finally {
     await installation.db.close();
   }
+}
+
+export async function needUser(db: Db, email: string): Promise<UserRecord> {
+  const user = await findUserByEmail(db, email);
+  return user ?? fail(`There is no user "${email}".`, "Name the user in a configuration file and apply it.");
 }
 
 /** Errors whose message was written to be read by an operator. */

@@ -1,5 +1,5 @@
 import { cancelGrant, grantPlan } from "../billing/grant.ts";
-import { INSTANT_RULE, instantMs, startMs } from "../config/schema.ts";
+import { startMs } from "../config/schema.ts";
 import { usdText } from "../money/nano.ts";
 import { RENEWALS } from "../records.ts";
 import type { Db } from "../store/db.ts";
@@ -12,10 +12,11 @@ import {
 } from "../store/subscription-standing.ts";
 import { findSubscription, listSubscriptions } from "../store/subscriptions.ts";
 import { findUser, listUsers } from "../store/users.ts";
-import { type Command, DATA_OPTION, fail, type Input, JSON_OPTION, misuse } from "./command.ts";
-import { dollars, instantText, needUser, pointsAligned, shortInstant } from "./money-input.ts";
+import { type Command, DATA_OPTION, fail, JSON_OPTION, misuse } from "./command.ts";
+import { instantFrom, instantText, shortInstant } from "./instants.ts";
+import { dollars, pointsAligned } from "./money-input.ts";
 import { audited } from "./operator.ts";
-import { withInstallation } from "./store-access.ts";
+import { needUser, withInstallation } from "./store-access.ts";
 import { count, type Paint, table } from "./terminal.ts";
 
 /** Plans, who has them, and what is left of them. */
@@ -116,8 +117,8 @@ export const grantSubscription: Command = {
   },
   run: (input) =>
     withInstallation(input, async (desk) => {
-      const startsAtMs = timeFrom(input, "starts", startMs);
-      const endsAtMs = timeFrom(input, "ends", instantMs);
+      const startsAtMs = instantFrom(input, "starts", startMs);
+      const endsAtMs = instantFrom(input, "ends");
       const renews = RENEWALS.find((one) => one === (input.text("renews") ?? "none"));
       if (renews === undefined)
         misuse("--renews must be none, month or year.", "For example: --renews month");
@@ -137,7 +138,7 @@ export const grantSubscription: Command = {
           target: `subscription ${plan} of ${user.email}`,
           changes: [
             { field: "starts", from: null, to: instantText(made.startsAtMs) },
-            { field: "ends", from: null, to: endsAtMs === null ? null : instantText(endsAtMs) },
+            { field: "ends", from: null, to: instantText(endsAtMs) },
             { field: "renews", from: null, to: renews },
           ],
         }),
@@ -191,8 +192,7 @@ export const cancelOneSubscription: Command = {
         fail("This subscription has no end to wait for.", "Cancel it now, without --at-end.");
       const endsAtMs = result.kind === "ending" ? result.endsAtMs : null;
       if (input.flag("json")) {
-        const ends = endsAtMs === null ? null : instantText(endsAtMs);
-        input.terminal.print(JSON.stringify({ id, result: result.kind, ends }));
+        input.terminal.print(JSON.stringify({ id, result: result.kind, ends: instantText(endsAtMs) }));
         return 0;
       }
       input.terminal.print(
@@ -213,12 +213,6 @@ async function subscriptionTitle(db: Db, id: string): Promise<string> {
   const plan = (await listPlans(db)).find((one) => one.id === found.planId);
   const user = await findUser(db, found.userId);
   return `subscription ${plan?.name ?? found.planId} of ${user?.email ?? found.userId}`;
-}
-
-function timeFrom(input: Input, option: string, read: (value: string) => number | null): number | null {
-  const value = input.text(option);
-  if (value === undefined) return null;
-  return read(value) ?? misuse(`--${option} must be ${INSTANT_RULE}.`, "All times are UTC.");
 }
 
 function termText({ standing, startsAtMs, endsAtMs, renews }: SubscriptionStanding): string {
@@ -265,7 +259,7 @@ function writtenSubscription(one: SubscriptionStanding, user: string): object {
     plan: one.planName,
     status: one.standing,
     starts: instantText(one.startsAtMs),
-    ends: one.endsAtMs === null ? null : instantText(one.endsAtMs),
+    ends: instantText(one.endsAtMs),
     renews: one.renews,
     priority: one.priority,
     windows: one.windows.map((window) => ({

@@ -4,18 +4,10 @@ import { listEntriesOfUser } from "../store/entries.ts";
 import { type Transfer, userBook } from "../store/ledger.ts";
 import { readWallet, type Wallet } from "../store/wallets.ts";
 import { type Command, DATA_OPTION, type Input, JSON_OPTION, type Option } from "./command.ts";
-import {
-  actorHere,
-  dollars,
-  instantText,
-  needUser,
-  pointsAligned,
-  shortInstant,
-  usdFrom,
-  wholeNumberFrom,
-} from "./money-input.ts";
+import { instantText, shortInstant } from "./instants.ts";
+import { actorHere, dollars, pointsAligned, usdFrom, wholeNumberFrom } from "./money-input.ts";
 import { audited, type Deed } from "./operator.ts";
-import { withInstallation } from "./store-access.ts";
+import { needUser, withInstallation } from "./store-access.ts";
 import { type Paint, table } from "./terminal.ts";
 
 /** Money by hand. Every call is an entry of the ledger that names who asked and why. */

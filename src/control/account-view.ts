@@ -12,17 +12,9 @@ import type { Control } from "./control.ts";
  * `draining`: disabled, and requests are still under way; `untried`: this process has not asked it yet. The others are
  * the pool's.
  */
-export const ACCOUNT_STATES = [
-  "well",
-  "untried",
-  "cooling",
-  "probing",
-  "parked",
-  "draining",
-  "disabled",
-] as const;
+const ACCOUNT_STATES = ["well", "untried", "cooling", "probing", "parked", "draining", "disabled"] as const;
 
-export const CAUSES = [
+const CAUSES = [
   "connect",
   "timeout",
   "reset",

@@ -4,7 +4,7 @@ import { z } from "zod";
 import type { Route } from "../policy/snapshot.ts";
 import type { Candidate, Pool } from "../pool/pool.ts";
 
-export const AVAILABILITIES = ["available", "busy", "unavailable"] as const;
+const AVAILABILITIES = ["available", "busy", "unavailable"] as const;
 
 export const availabilityAnswer = z.object({
   /** `busy`: a request would wait for its turn. `unavailable`: everything that could serve it is recovering or out of order. */

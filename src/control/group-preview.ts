@@ -9,7 +9,7 @@ import { compileSnapshot } from "../policy/snapshot.ts";
 import { type GroupRecord, INTERFACES, type PolicyRecords } from "../records.ts";
 import { priceAnswer, priceObject } from "./price-form.ts";
 
-export const shortcomingAnswer = z.object({
+const shortcomingAnswer = z.object({
   kind: z.enum(["no_account", "unmapped", "no_shared_interface", "unspoken", "no_price"]),
   /** Those concerned; empty where all are. */
   interfaces: z.array(z.enum(INTERFACES)),
@@ -67,7 +67,7 @@ export function previewOf(group: GroupRecord, records: PolicyRecords): z.input<t
   });
 }
 
-export function shortcomingObject(shortcoming: Shortcoming): z.input<typeof shortcomingAnswer> {
+function shortcomingObject(shortcoming: Shortcoming): z.input<typeof shortcomingAnswer> {
   return {
     kind: shortcoming.kind,
     interfaces: shortcoming.kind === "unspoken" ? shortcoming.interfaces : [],

@@ -10,7 +10,7 @@ import { DAY_MS, dayOf } from "../store/usage-day.ts";
 import type { Control } from "./control.ts";
 import { limitsAnswer, limitsObject } from "./limits-form.ts";
 
-export const KEY_STATUSES = ["active", "expired", "revoked"] as const;
+const KEY_STATUSES = ["active", "expired", "revoked"] as const;
 
 const keyFields = {
   id: z.string(),

@@ -26,7 +26,7 @@ export function documentRoutes(others: Readonly<Record<string, Route>>) {
   return own;
 }
 
-export function describeApi(routes: Readonly<Record<string, Route>>): Json {
+function describeApi(routes: Readonly<Record<string, Route>>): Json {
   const paths: Record<string, Record<string, Json>> = {};
   for (const [name, route] of Object.entries(routes)) {
     const path = route.path.replace(/:(\w+)\*?/g, "{$1}");

@@ -4,7 +4,7 @@ import { z } from "zod";
 import { ApiError } from "../errors.ts";
 import { refuseNul } from "./nul.ts";
 
-export const PAGE_LIMIT_MAX = 200;
+const PAGE_LIMIT_MAX = 200;
 
 /** Spread into the query of a list. */
 export const pageQuery = {

@@ -19,7 +19,8 @@ export async function streamedFile(
           part = await parts.next();
         } catch (thrown) {
           onFault(thrown);
-          controller.error(new Error("The rest could not be read."));
+          // Without a reason: the runtime would print it, and it is told already.
+          controller.error();
         }
       },
       async cancel() {

@@ -22,7 +22,7 @@ import type { ChartRange, UsageScope } from "./usage-scope.ts";
 /** Clients choose the names of models that are refused, so there may be many. */
 const BOUNDS = { ranked: 50, drawn: 7, rows: 50_000 };
 
-export const totalsAnswer = z.object({
+const totalsAnswer = z.object({
   /** Those let in; of them, those that the upstream failed or broke off; and those refused. */
   requests: z.number(),
   failed: z.number(),

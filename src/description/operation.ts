@@ -23,7 +23,7 @@ export interface Parameter {
   readonly name: string;
   readonly in: "path" | "query" | "header";
   readonly about: string;
-  readonly schema: { readonly type: "string" | "integer" | "boolean"; readonly enum?: readonly string[] };
+  readonly schema: { readonly type: "string"; readonly enum?: readonly string[] };
   readonly example: string;
 }
 

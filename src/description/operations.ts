@@ -57,22 +57,30 @@ const RESPONDING: readonly ErrorCode[] = [
 ];
 const STORED: readonly ErrorCode[] = [...ASKING, "response_not_found", "upstream_error", "upstream_timeout"];
 
-const IDEMPOTENCY: Parameter = {
-  name: "Idempotency-Key",
-  in: "header",
-  about:
-    "Makes a repeat safe: under the same key no second call goes upstream, for a day. 1 to 255 visible ASCII characters.",
-  schema: { type: "string" },
-  example: "order-7-try-1",
-};
+/** All parameters are text. */
+function parameter(
+  place: Parameter["in"],
+  name: string,
+  about: string,
+  example: string,
+  choices?: readonly string[],
+): Parameter {
+  const schema: Parameter["schema"] = { type: "string", ...(choices && { enum: choices }) };
+  return { name, in: place, about, schema, example };
+}
 
-const RESPONSE_ID: Parameter = {
-  name: "response_id",
-  in: "path",
-  about: "The `id` of a response that this key made and the upstream keeps.",
-  schema: { type: "string" },
-  example: "resp_0199f3c5",
-};
+const IDEMPOTENCY = parameter(
+  "header",
+  "Idempotency-Key",
+  "Makes a repeat safe: under the same key no second call goes upstream, for a day. 1 to 255 visible ASCII characters.",
+  "order-7-try-1",
+);
+const RESPONSE_ID = parameter(
+  "path",
+  "response_id",
+  "The `id` of a response that this key made and the upstream keeps.",
+  "resp_0199f3c5",
+);
 
 const JSON_TYPE = "application/json";
 
@@ -127,15 +135,7 @@ export const OPERATIONS = {
     family: "Models",
     summary: "Ask for one model",
     about: "The id is the whole rest of the path: it may hold slashes.",
-    parameters: [
-      {
-        name: "model",
-        in: "path",
-        about: "A model's `id`.",
-        schema: { type: "string" },
-        example: "fast-chat",
-      },
-    ],
+    parameters: [parameter("path", "model", "A model's `id`.", "fast-chat")],
     answer: content("Model", modelObject, { name: "model", value: examples.model }),
     errors: [...ASKING, "model_not_found"],
   }),
@@ -289,27 +289,9 @@ export const OPERATIONS = {
     summary: "What this key has used and has left",
     about: "Money, limits and tokens, by model and by day or hour.",
     parameters: [
-      {
-        name: "from",
-        in: "query",
-        about: "The beginning: an ISO date or time, or Unix seconds.",
-        schema: { type: "string" },
-        example: "2026-11-01",
-      },
-      {
-        name: "to",
-        in: "query",
-        about: "The end. A date is meant whole.",
-        schema: { type: "string" },
-        example: "2026-11-15",
-      },
-      {
-        name: "granularity",
-        in: "query",
-        about: "What a point is.",
-        schema: { type: "string", enum: ["hour", "day"] },
-        example: "day",
-      },
+      parameter("query", "from", "The beginning: an ISO date or time, or Unix seconds.", "2026-11-01"),
+      parameter("query", "to", "The end. A date is meant whole.", "2026-11-15"),
+      parameter("query", "granularity", "What a point is.", "day", ["hour", "day"]),
     ],
     answer: content("UsageReport", usageReport, { name: "usage", value: examples.usage }),
     errors: [...ASKING, "invalid_value", "duplicate_parameter"],
@@ -320,13 +302,12 @@ export const OPERATIONS = {
     summary: "What became of a request",
     about: "By the `x-request-id` of its answer: waits, attempts, tokens, and the bill line by line.",
     parameters: [
-      {
-        name: "request_id",
-        in: "path",
-        about: "The `x-request-id` of an answer to this key, or the `id` of a stored response that it made.",
-        schema: { type: "string" },
-        example: "req_0199f3c5",
-      },
+      parameter(
+        "path",
+        "request_id",
+        "The `x-request-id` of an answer to this key, or the `id` of a stored response that it made.",
+        "req_0199f3c5",
+      ),
     ],
     answer: content("RequestReport", requestReport, { name: "request", value: examples.request }),
     errors: [...ASKING, "request_not_found"],

@@ -40,7 +40,7 @@ const functionOutput = z.looseObject({
 
 const item = z.union([message, functionOutput, z.looseObject({ type: z.string() })]);
 
-export const responseInput = z
+const responseInput = z
   .union([z.string(), z.array(item)])
   .describe("Text to answer, or a list of items: messages, calls of tools and what they gave.");
 
@@ -100,7 +100,7 @@ export const compactRequest = z.looseObject({
   prompt_cache_key: promptCacheKey,
 });
 
-export const responseUsage = z
+const responseUsage = z
   .looseObject({
     input_tokens: z.int(),
     input_tokens_details: z.looseObject({ cached_tokens: z.int() }).optional(),

@@ -1,0 +1,31 @@
+import { INSTANT_RULE, instantMs } from "../config/schema.ts";
+import { type Input, misuse, type Option } from "./command.ts";
+
+/** Moments, as commands take and print them. All of them are UTC. */
+
+export const EXPIRES_OPTION: Option = {
+  value: "DATE",
+  about: "2027-01-31 (to the end of that day, UTC) or 2027-01-31T12:00:00Z",
+};
+
+/** Null where the option is left out. A date alone is its end, unless it is read otherwise. */
+export function instantFrom(
+  input: Input,
+  option: string,
+  read: (value: string) => number | null = instantMs,
+): number | null {
+  const value = input.text(option);
+  if (value === undefined) return null;
+  return read(value) ?? misuse(`--${option} must be ${INSTANT_RULE}.`, "All times are UTC.");
+}
+
+export function instantText(ms: number): string;
+export function instantText(ms: number | null): string | null;
+export function instantText(ms: number | null): string | null {
+  return ms === null ? null : new Date(ms).toISOString();
+}
+
+/** `2027-01-31 12:00:05` */
+export function shortInstant(ms: number): string {
+  return instantText(ms).slice(0, 19).replace("T", " ");
+}
