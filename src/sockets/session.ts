@@ -15,8 +15,9 @@ import { logFault } from "../observe/log.ts";
 import { type CreateFrame, metadataOf, readClientFrame } from "./client-frame.ts";
 import { rateLimitsFrame, turnStateFrame } from "./codex.ts";
 import { errorFrame } from "./error-frame.ts";
-import { type FrameOutlet, FrameSink, type Said } from "./frame-sink.ts";
+import { FrameSink, type Said } from "./frame-sink.ts";
 import { type LaneLimits, Lanes, type Waiting } from "./lanes.ts";
+import { Line, type Wire } from "./line.ts";
 import type { Memory, MemoryPool } from "./memory.ts";
 import { MessageRate, tooManyASecond } from "./message-rate.ts";
 import { steerFailed } from "./steer.ts";
@@ -43,16 +44,6 @@ export interface Surroundings {
   readonly newId: NewId;
 }
 
-/** The runtime's side of the connection. */
-export interface Wire {
-  readonly remoteAddress: string;
-  sendText(text: string): number;
-  cork(send: () => void): unknown;
-  getBufferedAmount(): number;
-  close(code: number, reason: string): void;
-  terminate(): void;
-}
-
 /** Why a connection takes no more turns, and how it is closed when the last one has ended. */
 export interface Retirement {
   readonly error: ApiError;
@@ -69,45 +60,38 @@ interface Work {
 }
 
 const POLICY_VIOLATED = 1008;
-/** A client that does not read what it is told beside its turns, and goes on asking, is cut off. */
-const UNREAD_BYTES_MAX = 4 * 1024 * 1024;
 
-export class Session implements TurnHost, FrameOutlet {
+export class Session implements TurnHost {
   readonly digest: string;
   readonly openedMs: number;
   private readonly around: Surroundings;
   private readonly headers: Headers;
-  private wire: Wire | null = null;
+  private readonly line: Line;
   private work: Work | null = null;
   private retirement: Retirement | null = null;
-  private roomAgain: PromiseWithResolvers<void> | null = null;
-  /** Something that was sent has not left at once; asking how much costs more than sending it. */
-  private mayBeCrowded = false;
   private rate: MessageRate | null = null;
-  /** Of what was told beside the turns, at most so much has not been read. */
-  private unreadBytes = 0;
 
   constructor(around: Surroundings, digest: string, headers: Headers) {
     this.around = around;
     this.digest = digest;
     this.headers = headers;
+    this.line = new Line(around.limits.socketBufferedBytesMax);
     this.openedMs = around.gateway.clock.monotonicMs();
   }
 
   opened(wire: Wire): void {
-    this.wire = wire;
+    this.line.open(wire);
   }
 
   /** The connection is gone, whoever ended it. */
   closed(): void {
-    this.wire = null;
     this.letGo();
     this.work?.memory.clear();
     this.work = null;
   }
 
   received(message: string | Uint8Array): void {
-    if (this.wire === null) return;
+    if (!this.line.isOpen) return;
     const { gateway, limits } = this.around;
     const max = limits.socketMessagesPerSecondMax;
     this.rate ??= new MessageRate(max);
@@ -120,16 +104,13 @@ export class Session implements TurnHost, FrameOutlet {
     const frame = readClientFrame(message, limits.jsonDepthMax);
     if (taken === "too_many") this.complain(tooManyASecond("messages", max), frame.streamId);
     else if (frame.kind === "bad") this.complain(frame.error, frame.streamId);
-    else if (frame.kind === "steer") this.tell(steerFailed(frame.previousId, frame.input));
+    else if (frame.kind === "steer") this.line.tell(steerFailed(frame.previousId, frame.input));
     else this.queue(frame);
   }
 
   /** The client takes again what is sent to it. */
   drained(): void {
-    const { wire, roomAgain } = this;
-    if (roomAgain === null || this.isCrowded(wire)) return;
-    this.roomAgain = null;
-    roomAgain.resolve();
+    this.line.drained();
   }
 
   /** Takes no more turns; those under way end first. */
@@ -143,19 +124,19 @@ export class Session implements TurnHost, FrameOutlet {
 
   /** Ends it at once, in the middle of whatever is said. */
   expel(error: ApiError): void {
-    if (this.wire === null) return;
-    this.send(errorFrame(error, this.around.newId("req"), null));
+    if (!this.line.isOpen) return;
+    this.line.send(errorFrame(error, this.around.newId("req"), null));
     this.close(POLICY_VIOLATED, error.code);
   }
 
   terminate(): void {
-    this.wire?.terminate();
+    this.line.terminate();
   }
 
   // What its turns need.
 
   get address(): string {
-    return this.wire?.remoteAddress ?? "unknown";
+    return this.line.address;
   }
 
   bodyOf(turn: Turn): Uint8Array {
@@ -171,7 +152,7 @@ export class Session implements TurnHost, FrameOutlet {
     if (isCodex(turn.headers)) this.greetCodex(turn, passage);
     relay.flowTo(
       new FrameSink({
-        outlet: this,
+        outlet: this.line,
         streamId: turn.frame.streamId,
         requestId: turn.requestId,
         bytesMax: limits.socketMemoryBytesMax,
@@ -189,25 +170,6 @@ export class Session implements TurnHost, FrameOutlet {
 
   cutOff(): void {
     this.terminate();
-  }
-
-  send(text: string): void {
-    const sent = this.wire?.sendText(text) ?? 0;
-    if (sent < 0) this.mayBeCrowded = true;
-  }
-
-  together(send: () => void): void {
-    this.wire?.cork(send);
-    // What is held together is written at the end, and nobody tells how much of it.
-    this.mayBeCrowded = true;
-  }
-
-  room(): Promise<void> | null {
-    if (!this.mayBeCrowded) return null;
-    this.mayBeCrowded = this.isCrowded(this.wire);
-    if (!this.mayBeCrowded) return null;
-    this.roomAgain ??= Promise.withResolvers<void>();
-    return this.roomAgain.promise;
   }
 
   // How turns come and go.
@@ -294,7 +256,7 @@ export class Session implements TurnHost, FrameOutlet {
     try {
       const { kept, frames } = answerWarmUp(gateway, turn, work.memory, limits);
       work.memory.keep(turn.lane.name, kept);
-      for (const text of frames) this.tell(text);
+      for (const text of frames) this.line.tell(text);
     } catch (thrown) {
       const error = asApiError(thrown);
       if (error.status === 500) logFault(gateway.log, turn.requestId, thrown);
@@ -320,7 +282,7 @@ export class Session implements TurnHost, FrameOutlet {
 
   private say(turn: Turn, error: ApiError): void {
     this.forgetFailed(turn);
-    this.tell(errorFrame(error, turn.requestId, turn.frame.streamId));
+    this.line.tell(errorFrame(error, turn.requestId, turn.frame.streamId));
     // Whoever holds no key any more has nothing to wait for.
     if (error.status === 401) this.close(POLICY_VIOLATED, error.code);
   }
@@ -339,55 +301,34 @@ export class Session implements TurnHost, FrameOutlet {
 
   private greetCodex({ headers, metadata }: Turn, { gateway, caller, request }: Passage<Turn>): void {
     const limits = rateLimitsFrame(gateway.limiter, caller, gateway.clock.nowMs());
-    if (limits !== null) this.send(limits);
+    if (limits !== null) this.line.send(limits);
     if (metadata !== null && metadata.conversation !== null) return;
     const conversation = conversationName(headers, request);
-    if (conversation !== null) this.send(turnStateFrame(conversation));
+    if (conversation !== null) this.line.send(turnStateFrame(conversation));
   }
 
   // How it is bounded, and how it ends.
 
-  private isCrowded(wire: Wire | null): boolean {
-    return wire !== null && wire.getBufferedAmount() > this.around.limits.socketBufferedBytesMax;
-  }
-
   private complain(error: ApiError, streamId: string | null): void {
-    this.tell(errorFrame(error, this.around.newId("req"), streamId));
-  }
-
-  /** What is said beside the turns, which nothing holds up. */
-  private tell(text: string): void {
-    const { wire } = this;
-    if (wire === null) return;
-    this.unreadBytes = Math.min(this.unreadBytes, wire.getBufferedAmount());
-    if (this.unreadBytes > UNREAD_BYTES_MAX) {
-      wire.terminate();
-      return;
-    }
-    this.unreadBytes += text.length;
-    this.send(text);
+    this.line.tell(errorFrame(error, this.around.newId("req"), streamId));
   }
 
   private closeIfIdle(): void {
-    const { retirement, work, wire } = this;
-    if (retirement === null || wire === null) return;
+    const { retirement, work, line } = this;
+    if (retirement === null || !line.isOpen) return;
     if (work !== null && !work.lanes.isIdle) return;
-    if (retirement.isTold) this.send(errorFrame(retirement.error, this.around.newId("req"), null));
+    if (retirement.isTold) line.send(errorFrame(retirement.error, this.around.newId("req"), null));
     this.close(retirement.code, retirement.error.code);
   }
 
   private close(code: number, reason: string): void {
-    const { wire } = this;
-    this.wire = null;
-    this.letGo();
-    wire?.close(code, reason);
+    this.letGo()?.close(code, reason);
   }
 
   /** Nobody hears what its turns say any more. */
-  private letGo(): void {
-    const { work, roomAgain } = this;
-    this.roomAgain = null;
-    roomAgain?.resolve();
-    work?.lanes.close();
+  private letGo(): Wire | null {
+    const wire = this.line.letGo();
+    this.work?.lanes.close();
+    return wire;
   }
 }
