@@ -135,7 +135,7 @@ function importsOf(file: string): string[] {
 
 function folderOf(file: string): string {
   const [first = ""] = relative(SRC, file).split("/");
-  return first.replace(/(?:\.test)?\.ts$/, "");
+  return first.replace(/(?:\.test(?:-support)?)?\.ts$/, "");
 }
 
 const isTest = (file: string) => file.endsWith(".test.ts");

@@ -2,8 +2,7 @@
 
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { text } from "../src/store/row.ts";
-import { insertUsage } from "../src/store/usage.ts";
-import { usageRow } from "../src/store/usage-row.test-support.ts";
+import { insertUsage, usageRow } from "../src/store/usage-row.test-support.ts";
 import { type RunningGateway, startTestGateway } from "./running-gateway.ts";
 import { type SignedIn, signInAs } from "./signed-in.ts";
 

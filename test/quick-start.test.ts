@@ -5,6 +5,7 @@ import { cpSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, relative } from "node:path";
 import { eventually } from "./eventually.ts";
+import { type Finished, finished } from "./finished.ts";
 
 const ROOT = join(import.meta.dir, "..");
 /** What a fresh copy of the source does not have. */
@@ -19,7 +20,7 @@ const [install = "", ...rest] = [...PAGE.matchAll(/```sh\n(.*?)```/gs)].map(([, 
 let folder: string;
 let port: number;
 let server: Bun.Subprocess;
-let shell: (text: string) => Promise<{ code: number; out: string; err: string }>;
+let shell: (text: string) => Promise<Finished>;
 
 beforeAll(async () => {
   folder = mkdtempSync(join(tmpdir(), "model-gateway-quick-start-"));
@@ -48,19 +49,9 @@ beforeAll(async () => {
       () => false,
     );
   await eventually(isReady, 240_000);
-  shell = async (text) => {
-    const child = Bun.spawn(["sh", "-ec", text.replaceAll(":8787", `:${port}`)], {
-      cwd: folder,
-      env,
-      stdout: "pipe",
-      stderr: "pipe",
-    });
-    const [out, err, code] = await Promise.all([
-      new Response(child.stdout).text(),
-      new Response(child.stderr).text(),
-      child.exited,
-    ]);
-    return { code, out, err };
+  shell = (text) => {
+    const words = ["sh", "-ec", text.replaceAll(":8787", `:${port}`)];
+    return finished(Bun.spawn(words, { cwd: folder, env, stdout: "pipe", stderr: "pipe" }));
   };
 });
 

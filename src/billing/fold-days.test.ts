@@ -2,9 +2,8 @@ import { expect, test } from "bun:test";
 import { eachEngine } from "../../test/postgres.ts";
 import { openLog } from "../observe/log.ts";
 import type { Db } from "../store/db.ts";
-import { insertUsage } from "../store/usage.ts";
 import { DAY_MS, HOUR_MS } from "../store/usage-day.ts";
-import { usageRow } from "../store/usage-row.test-support.ts";
+import { insertUsage, usageRow } from "../store/usage-row.test-support.ts";
 import { startFoldingDays } from "./fold-days.ts";
 
 const NOW_MS = Date.parse("2026-09-03T12:00:00Z");

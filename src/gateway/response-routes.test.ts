@@ -2,7 +2,8 @@ import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { type Db, openDb } from "../store/db.ts";
 import { endHolds, type Hold, insertHolds } from "../store/holds.ts";
 import { migrate } from "../store/migrate.ts";
-import { insertUsage, NO_MONEY, type UsageRow } from "../store/usage.ts";
+import { NO_MONEY, type UsageRow } from "../store/usage.ts";
+import { insertUsage } from "../store/usage-row.test-support.ts";
 import { openResponseRoutes, type ResponseRoute } from "./response-routes.ts";
 
 let db: Db;

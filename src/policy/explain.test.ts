@@ -1,79 +1,20 @@
 import { describe, expect, test } from "bun:test";
-import {
-  type AccountRecord,
-  DEFAULT_QUEUE,
-  type GroupRecord,
-  type KeyRecord,
-  type ModelRecord,
-  NO_BILLING,
-  NO_LIMITS,
-  NO_RATE_LIMITS,
-  type PolicyRecords,
-} from "../records.ts";
+import { accountRecord, groupRecord, keyRecord, modelRecord } from "../records.test-support.ts";
+import { type AccountRecord, type KeyRecord, NO_BILLING, type PolicyRecords } from "../records.ts";
 import { type Explanation, explainAccess } from "./explain.ts";
 
 const NOW_MS = 1_000_000;
 
-const MODEL: ModelRecord = {
-  id: "fast",
-  interfaces: ["chat", "responses"],
-  price: null,
-  contextTokens: null,
-  outputTokensMax: null,
-  createdAtMs: 1,
-};
-
-function account(name: string, change: Partial<AccountRecord> = {}): AccountRecord {
-  return {
-    id: `id of ${name}`,
-    name,
-    kind: "openai",
-    baseUrl: "https://upstream.example",
-    sealedCredential: null,
-    interfaces: ["chat"],
-    websocket: false,
-    apiVersion: null,
-    privateNetwork: false,
-    priority: 1,
-    weight: 2,
-    models: { fast: "gpt-6" },
-    limits: NO_RATE_LIMITS,
-    enabled: true,
-    createdAtMs: 1,
-    ...change,
-  };
-}
-
-const GROUP: GroupRecord = {
-  id: "g1",
+const MODEL = modelRecord("fast", { interfaces: ["chat", "responses"] });
+const account = (name: string, change: Partial<AccountRecord> = {}) =>
+  accountRecord(`id of ${name}`, { name, weight: 2, models: { fast: "gpt-6" }, ...change });
+const GROUP = groupRecord("g1", {
   name: "team",
   interfaces: ["chat", "responses"],
   models: ["fast"],
   accounts: ["id of first"],
-  billing: NO_BILLING,
-  access: "everyone",
-  onDisconnect: "cancel",
-  websocket: true,
-  limits: NO_LIMITS,
-  groupLimits: NO_LIMITS,
-  queue: DEFAULT_QUEUE,
-  createdAtMs: 1,
-};
-
-const KEY: KeyRecord = {
-  id: "k1",
-  name: "laptop",
-  userId: null,
-  groupId: "g1",
-  digest: "digest",
-  publicId: "AbCd1234",
-  last4: "wxyz",
-  status: "active",
-  expiresAtMs: null,
-  limits: NO_LIMITS,
-  createdAtMs: 1,
-  revokedAtMs: null,
-};
+});
+const KEY = keyRecord("k1");
 
 function explain(
   change: Partial<PolicyRecords> = {},

@@ -3,14 +3,8 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type LogFields, openLog } from "../observe/log.ts";
-import {
-  type AccountRecord,
-  DEFAULT_QUEUE,
-  type KeyRecord,
-  NO_BILLING,
-  NO_LIMITS,
-  NO_RATE_LIMITS,
-} from "../records.ts";
+import { accountRecord, groupRecord, keyRecord as key, modelRecord } from "../records.test-support.ts";
+import { NO_LIMITS } from "../records.ts";
 import { openKeyring } from "../secrets/keyring.ts";
 import { accountCredentialBinding, seal } from "../secrets/seal.ts";
 import { putAccount } from "../store/accounts.ts";
@@ -32,38 +26,7 @@ function keyring() {
   return openKeyring({ file: join(folder, "master.key"), fromEnv: undefined });
 }
 
-const account = (sealedCredential: string | null): AccountRecord => ({
-  id: "a1",
-  name: "upstream",
-  kind: "openai",
-  baseUrl: "https://upstream.example/v1",
-  sealedCredential,
-  interfaces: ["chat"],
-  websocket: false,
-  apiVersion: null,
-  privateNetwork: false,
-  priority: 1,
-  weight: 1,
-  models: { "*": "*" },
-  limits: NO_RATE_LIMITS,
-  enabled: true,
-  createdAtMs: 1,
-});
-
-const key = (id: string): KeyRecord => ({
-  id,
-  name: id,
-  userId: null,
-  groupId: "g1",
-  digest: `digest of ${id}`,
-  publicId: `pub-${id}`,
-  last4: "last",
-  status: "active",
-  expiresAtMs: null,
-  limits: NO_LIMITS,
-  createdAtMs: 1,
-  revokedAtMs: null,
-});
+const account = (sealedCredential: string | null) => accountRecord("a1", { sealedCredential });
 
 async function open(store: Db, pollMs = 3_600_000): Promise<LivePolicy> {
   const log = openLog(
@@ -81,29 +44,8 @@ async function open(store: Db, pollMs = 3_600_000): Promise<LivePolicy> {
 }
 
 async function publish(model: string): Promise<void> {
-  await putModel(db, {
-    id: model,
-    interfaces: ["chat"],
-    price: null,
-    contextTokens: null,
-    outputTokensMax: null,
-    createdAtMs: 1,
-  });
-  await putGroup(db, {
-    id: "g1",
-    name: "team",
-    interfaces: ["chat"],
-    models: [model],
-    accounts: ["a1"],
-    billing: NO_BILLING,
-    access: "everyone",
-    onDisconnect: "cancel",
-    websocket: true,
-    limits: NO_LIMITS,
-    groupLimits: NO_LIMITS,
-    queue: DEFAULT_QUEUE,
-    createdAtMs: 1,
-  });
+  await putModel(db, modelRecord(model));
+  await putGroup(db, groupRecord("g1", { interfaces: ["chat"], models: [model], accounts: ["a1"] }));
 }
 
 /** The store, its answers to single statements held back as long as there is something to wait for. */

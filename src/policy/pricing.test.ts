@@ -1,65 +1,28 @@
 import { expect, test } from "bun:test";
 import { BUNDLED_PRICES } from "../money/price-list.ts";
+import { accountRecord, groupRecord, modelRecord } from "../records.test-support.ts";
 import {
   type AccountRecord,
-  DEFAULT_QUEUE,
   type GroupBilling,
   type GroupRecord,
-  INTERFACES,
   type ModelRecord,
   NO_BILLING,
   NO_LIMITS,
-  NO_RATE_LIMITS,
   type PolicyRecords,
 } from "../records.ts";
 import { openPricing } from "./pricing.ts";
 import { compileSnapshot } from "./snapshot.ts";
 
-const model = (change: Partial<ModelRecord> = {}): ModelRecord => ({
-  id: "fast",
-  interfaces: ["chat"],
-  price: null,
-  contextTokens: null,
-  outputTokensMax: null,
-  createdAtMs: 1,
-  ...change,
-});
-
-const account = (id: string, change: Partial<AccountRecord> = {}): AccountRecord => ({
-  id,
-  name: id,
-  kind: "openai",
-  baseUrl: "https://upstream.example/v1",
-  sealedCredential: null,
-  interfaces: ["chat"],
-  websocket: false,
-  apiVersion: null,
-  privateNetwork: false,
-  priority: 1,
-  weight: 1,
-  models: { fast: "gpt-4o-mini" },
-  limits: NO_RATE_LIMITS,
-  enabled: true,
-  createdAtMs: 1,
-  ...change,
-});
-
-const group = (billing: Partial<GroupBilling> = {}, change: Partial<GroupRecord> = {}): GroupRecord => ({
-  id: "g1",
-  name: "team",
-  interfaces: [...INTERFACES],
-  models: ["fast"],
-  accounts: ["a1", "a2"],
-  billing: { ...NO_BILLING, ...billing },
-  access: "everyone",
-  onDisconnect: "cancel",
-  websocket: true,
-  limits: NO_LIMITS,
-  groupLimits: NO_LIMITS,
-  queue: DEFAULT_QUEUE,
-  createdAtMs: 1,
-  ...change,
-});
+const model = (change: Partial<ModelRecord> = {}) => modelRecord("fast", change);
+const account = (id: string, change: Partial<AccountRecord> = {}) =>
+  accountRecord(id, { name: id, models: { fast: "gpt-4o-mini" }, ...change });
+const group = (billing: Partial<GroupBilling> = {}, change: Partial<GroupRecord> = {}) =>
+  groupRecord("g1", {
+    models: ["fast"],
+    accounts: ["a1", "a2"],
+    billing: { ...NO_BILLING, ...billing },
+    ...change,
+  });
 
 function terms(of: Partial<PolicyRecords>, asked = model(), inGroup = group()) {
   return openPricing({ accounts: [account("a1"), account("a2")], ...of })(inGroup)(asked);

@@ -1,56 +1,13 @@
 import { expect, test } from "bun:test";
-import {
-  type AccountRecord,
-  DEFAULT_QUEUE,
-  type GroupRecord,
-  type ModelRecord,
-  NO_BILLING,
-  NO_LIMITS,
-  NO_RATE_LIMITS,
-} from "../records.ts";
+import { accountRecord, groupRecord, modelRecord } from "../records.test-support.ts";
+import { type AccountRecord, type GroupRecord, type Interface, NO_BILLING } from "../records.ts";
 import { isHidden, openPublicationChecks, type Shortcoming, unpricedPublications } from "./publication.ts";
 import { compileSnapshot } from "./snapshot.ts";
 
-const MODEL: ModelRecord = {
-  id: "fast",
-  interfaces: ["chat", "images"],
-  price: null,
-  contextTokens: null,
-  outputTokensMax: null,
-  createdAtMs: 1,
-};
-const ACCOUNT: AccountRecord = {
-  id: "a",
-  name: "a",
-  kind: "openai",
-  baseUrl: "https://upstream.example",
-  sealedCredential: null,
-  interfaces: ["chat", "images"],
-  websocket: false,
-  apiVersion: null,
-  privateNetwork: false,
-  priority: 1,
-  weight: 1,
-  models: { "*": "*" },
-  limits: NO_RATE_LIMITS,
-  enabled: true,
-  createdAtMs: 1,
-};
-const GROUP: GroupRecord = {
-  id: "g",
-  name: "g",
-  interfaces: ["chat", "images"],
-  models: ["fast"],
-  accounts: ["a"],
-  billing: NO_BILLING,
-  access: "everyone",
-  onDisconnect: "cancel",
-  websocket: true,
-  limits: NO_LIMITS,
-  groupLimits: NO_LIMITS,
-  queue: DEFAULT_QUEUE,
-  createdAtMs: 1,
-};
+const interfaces: Interface[] = ["chat", "images"];
+const MODEL = modelRecord("fast", { interfaces });
+const ACCOUNT = accountRecord("a", { interfaces });
+const GROUP = groupRecord("g", { interfaces, models: ["fast"], accounts: ["a"] });
 
 const CHARGING: Partial<GroupRecord> = { billing: { ...NO_BILLING, charge: "balance" } };
 

@@ -1,67 +1,22 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
+import { accountRecord as account, groupRecord, keyRecord, modelRecord } from "../records.test-support.ts";
 import {
-  type AccountRecord,
   type CallerLimits,
-  DEFAULT_QUEUE,
   type GroupRecord,
   INTERFACES,
   type Interface,
   type KeyOfUser,
-  type ModelRecord,
-  NO_BILLING,
   NO_LIMITS,
-  NO_RATE_LIMITS,
   type PolicyRecords,
 } from "../records.ts";
 import { createKeyIndex } from "./key-index.ts";
 import { mapModel } from "./model-map.ts";
 import { compileSnapshot, type Snapshot } from "./snapshot.ts";
 
-const model = (id: string, interfaces: Interface[] = ["chat"]): ModelRecord => ({
-  id,
-  interfaces,
-  price: null,
-  contextTokens: null,
-  outputTokensMax: null,
-  createdAtMs: 1_000,
-});
-
-const account = (id: string, change: Partial<AccountRecord> = {}): AccountRecord => ({
-  id,
-  name: `name of ${id}`,
-  kind: "openai",
-  baseUrl: "https://upstream.example/v1",
-  sealedCredential: null,
-  interfaces: ["chat"],
-  websocket: false,
-  apiVersion: null,
-  privateNetwork: false,
-  priority: 1,
-  weight: 1,
-  models: { "*": "*" },
-  limits: NO_RATE_LIMITS,
-  enabled: true,
-  createdAtMs: 1_000,
-  ...change,
-});
-
-const group = (change: Partial<GroupRecord> = {}): GroupRecord => ({
-  id: "g1",
-  name: "team",
-  interfaces: [...INTERFACES],
-  models: ["m1"],
-  accounts: ["a1"],
-  billing: NO_BILLING,
-  access: "everyone",
-  onDisconnect: "cancel",
-  websocket: true,
-  limits: NO_LIMITS,
-  groupLimits: NO_LIMITS,
-  queue: DEFAULT_QUEUE,
-  createdAtMs: 1_000,
-  ...change,
-});
+const model = (id: string, interfaces: Interface[] = ["chat"]) => modelRecord(id, { interfaces });
+const group = (change: Partial<GroupRecord> = {}) =>
+  groupRecord("g1", { name: "team", models: ["m1"], accounts: ["a1"], ...change });
 
 function compile(records: Partial<PolicyRecords>, simulatorUrl: string | null = null): Snapshot {
   const all = { models: [model("m1")], accounts: [account("a1")], groups: [group()], ...records };
@@ -313,18 +268,7 @@ describe("at the size of a large installation", () => {
     const keys = Array.from(
       { length: 100_000 },
       (_, i): KeyOfUser => ({
-        id: `k${i}`,
-        name: "key",
-        userId: null,
-        groupId: `g${i % 1_000}`,
-        digest: `digest-${i}`,
-        publicId: `p${i}`,
-        last4: "last",
-        status: "active",
-        expiresAtMs: null,
-        createdAtMs: 1,
-        revokedAtMs: null,
-        limits: NO_LIMITS,
+        ...keyRecord(`k${i}`, { groupId: `g${i % 1_000}`, digest: `digest-${i}` }),
         userLimits: NO_LIMITS,
         formerSecrets: [],
       }),

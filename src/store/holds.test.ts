@@ -1,8 +1,8 @@
 import { expect, test } from "bun:test";
 import { eachEngine } from "../../test/postgres.ts";
 import { endHolds, findHolds, type Hold, insertHolds, isHeld, noteResponse } from "./holds.ts";
-import { findRoute, insertUsage } from "./usage.ts";
-import { usageRow } from "./usage-row.test-support.ts";
+import { findRoute } from "./usage.ts";
+import { insertUsage, usageRow } from "./usage-row.test-support.ts";
 
 const hold = (requestId: string, change: Partial<Hold> = {}): Hold => ({
   requestId,

@@ -5,9 +5,8 @@ import type { Db } from "./db.ts";
 import { putGroup } from "./groups.ts";
 import { countKeysByGroup, type KeyFilter, listKeyDays, listKeyPage, newestKeys } from "./key-list.ts";
 import { insertKey } from "./keys.ts";
-import { insertUsage } from "./usage.ts";
 import { DAY_MS, foldDay, HOUR_MS } from "./usage-day.ts";
-import { usageRow } from "./usage-row.test-support.ts";
+import { insertUsage, usageRow } from "./usage-row.test-support.ts";
 import { putUser } from "./users.ts";
 
 const key = (id: string, change: Partial<KeyRecord> = {}): KeyRecord => ({

@@ -14,8 +14,7 @@ import { readAccountUsage } from "./account-usage.ts";
 import { listMembers, readGroupFacts } from "./group-facts.ts";
 import { putGroup } from "./groups.ts";
 import { insertKey, revokeKey } from "./keys.ts";
-import { insertUsage } from "./usage.ts";
-import { usageRow } from "./usage-row.test-support.ts";
+import { insertUsage, usageRow } from "./usage-row.test-support.ts";
 import { putUser } from "./users.ts";
 
 const DAY_MS = 86_400_000;

@@ -5,10 +5,10 @@ import { foldDays } from "../billing/fold-days.ts";
 import { type Db, openDb } from "./db.ts";
 import { insertRows } from "./insert-rows.ts";
 import { migrate } from "./migrate.ts";
-import { insertUsage, settlePending, type UsageRow } from "./usage.ts";
+import { settlePending, type UsageRow } from "./usage.ts";
 import { type ChartScope, topUsage, usageSeries } from "./usage-charts.ts";
 import { DAY_MS, dayOf, HOUR_MS, markLate, readFoldState } from "./usage-day.ts";
-import { usageRow } from "./usage-row.test-support.ts";
+import { insertUsage, usageRow } from "./usage-row.test-support.ts";
 
 const TODAY_MS = Date.parse("2026-09-03T00:00:00Z");
 const NOW_MS = TODAY_MS + 12 * HOUR_MS;

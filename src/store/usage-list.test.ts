@@ -3,9 +3,9 @@ import fc from "fast-check";
 import { eachEngine } from "../../test/postgres.ts";
 import type { Db } from "./db.ts";
 import { insertRows } from "./insert-rows.ts";
-import { insertUsage, type UsageRow } from "./usage.ts";
+import type { UsageRow } from "./usage.ts";
 import { listUsage, type UsageCursor, type UsageFilter } from "./usage-list.ts";
-import { usageRow } from "./usage-row.test-support.ts";
+import { insertUsage, usageRow } from "./usage-row.test-support.ts";
 
 const row = (requestId: string, change: Partial<UsageRow> = {}): UsageRow =>
   usageRow({ requestId, userId: "u1", ...change });

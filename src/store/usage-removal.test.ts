@@ -3,9 +3,9 @@ import { eachEngine } from "../../test/postgres.ts";
 import { startRemovingRows } from "../billing/remove-rows.ts";
 import { openLog } from "../observe/log.ts";
 import type { Db } from "./db.ts";
-import { insertUsage, keyTotals, type UsageRow } from "./usage.ts";
+import { keyTotals, type UsageRow } from "./usage.ts";
 import { readUsageRowsRemovedBefore, removeUsageRows, writeUsageRowsKept } from "./usage-removal.ts";
-import { usageRow } from "./usage-row.test-support.ts";
+import { insertUsage, usageRow } from "./usage-row.test-support.ts";
 
 const row = (requestId: string, atMs: number, outcome: UsageRow["outcome"] = "completed"): UsageRow =>
   usageRow({ requestId, atMs, outcome });

@@ -1,3 +1,5 @@
+import { type Db, transaction } from "./db.ts";
+import { insertFresh } from "./usage.ts";
 import { NO_MONEY, type UsageRow } from "./usage-row.ts";
 
 let made = 0;
@@ -40,4 +42,9 @@ export function usageRow(change: Partial<UsageRow> = {}): UsageRow {
     ...NO_MONEY,
     ...change,
   };
+}
+
+/** As if the till had booked them. */
+export async function insertUsage(db: Db, rows: readonly UsageRow[]): Promise<void> {
+  if (rows.length > 0) await transaction(db, (tx) => insertFresh(tx, rows));
 }

@@ -1,8 +1,7 @@
 import { expect, test } from "bun:test";
 import { eachEngine } from "../../test/postgres.ts";
-import { insertUsage } from "./usage.ts";
 import { HOUR_MS } from "./usage-day.ts";
-import { usageRow } from "./usage-row.test-support.ts";
+import { insertUsage, usageRow } from "./usage-row.test-support.ts";
 import { splitUsage } from "./usage-series.ts";
 import { splitRows } from "./usage-series-rows.ts";
 

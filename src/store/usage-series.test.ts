@@ -4,9 +4,9 @@ import { eachEngine } from "../../test/postgres.ts";
 import { foldDays } from "../billing/fold-days.ts";
 import type { Db } from "./db.ts";
 import { insertRows } from "./insert-rows.ts";
-import { insertUsage, type UsageRow } from "./usage.ts";
+import type { UsageRow } from "./usage.ts";
 import { DAY_MS, dayOf, HOUR_MS } from "./usage-day.ts";
-import { usageRow } from "./usage-row.test-support.ts";
+import { insertUsage, usageRow } from "./usage-row.test-support.ts";
 import { canSplit, SERIES_SPLITS, type SeriesAsked, splitUsage, totalUsage } from "./usage-series.ts";
 
 const TODAY_MS = Date.parse("2026-09-03T00:00:00Z");

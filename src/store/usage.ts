@@ -1,11 +1,8 @@
-/**
- * What was used: one row a request, and the hourly sums of these rows, always written together. The request id
- * makes a write harmless to repeat.
- */
+/** What was used: one row a request, and the hourly sums of these rows, always written together. */
 
 import type { Nano } from "../money/nano.ts";
 import { INTERFACES } from "../records.ts";
-import { type Db, isUniqueViolation, placeholder, type Row, transaction } from "./db.ts";
+import { type Db, placeholder, type Row, transaction } from "./db.ts";
 import { insertRows } from "./insert-rows.ts";
 import { flag, integer, nano, oneOf, text, textOrNull } from "./row.ts";
 import { selectIn } from "./select-in.ts";
@@ -49,27 +46,6 @@ export interface ResponseRoute {
   isHeld: boolean;
 }
 
-/** A request id seen before, in this batch or in the table, changes nothing. */
-export async function insertUsage(db: Db, rows: readonly UsageRow[]): Promise<void> {
-  if (rows.length === 0) return;
-  const byId = new Map<string, UsageRow>();
-  for (const row of rows) {
-    if (!byId.has(row.requestId)) byId.set(row.requestId, storable(row));
-  }
-  // In one order everywhere: two nodes with rows in common then wait for each other instead of deadlocking.
-  const ordered = [...byId.values()].sort((a, b) => (a.requestId < b.requestId ? -1 : 1));
-  try {
-    await transaction(db, async (tx) => {
-      await insertRows(tx, "usage", USAGE_COLUMNS, ordered.map(toValues));
-      await addToRollUp(tx, rollUp(ordered));
-    });
-  } catch (error) {
-    // Only a batch that is written again meets rows it knows; asking each time costs a third more.
-    if (!isUniqueViolation(error)) throw error;
-    await insertUnknown(db, ordered, byId);
-  }
-}
-
 /** Rows and roll-up of requests that the store does not know; one that it knows fails all of them. */
 export function insertFresh(tx: Db, rows: readonly UsageRow[]): Promise<void> {
   return insertStorable(tx, rows.map(storable));
@@ -90,24 +66,6 @@ export async function knownUsage(db: Db, requestIds: readonly string[]): Promise
     requestIds,
   );
   return new Map(rows.map((row) => [text(row, "request_id"), nano(row, "charged_nano")]));
-}
-
-async function insertUnknown(
-  db: Db,
-  ordered: readonly UsageRow[],
-  byId: ReadonlyMap<string, UsageRow>,
-): Promise<void> {
-  await transaction(db, async (tx) => {
-    const inserted = await insertRows(
-      tx,
-      "usage",
-      USAGE_COLUMNS,
-      ordered.map(toValues),
-      "ON CONFLICT (request_id) DO NOTHING RETURNING request_id",
-    );
-    const unknown = inserted.flatMap(({ request_id: requestId }) => byId.get(String(requestId)) ?? []);
-    await addToRollUp(tx, rollUp(unknown));
-  });
 }
 
 /** Of what a response used later only the tokens come later: its money and its times are as they were. */

@@ -9,6 +9,7 @@ import { mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Page } from "playwright-core";
+import { finished } from "../finished.ts";
 import { TEST_KEY } from "../running-gateway.ts";
 import { type ExplorerUnderTest, startExplorer } from "./explorer-page.ts";
 
@@ -80,12 +81,8 @@ async function run({ file, command }: Runner, code: string): Promise<string> {
     stdout: "pipe",
     stderr: "pipe",
   });
-  const [out, errors, status] = await Promise.all([
-    new Response(child.stdout).text(),
-    new Response(child.stderr).text(),
-    child.exited,
-  ]);
-  if (status !== 0) throw new Error(`${command.join(" ")} ended with ${status}: ${errors}\n${code}`);
+  const { out, err, code: status } = await finished(child);
+  if (status !== 0) throw new Error(`${command.join(" ")} ended with ${status}: ${err}\n${code}`);
   return out;
 }
 

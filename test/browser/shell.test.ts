@@ -37,6 +37,14 @@ test("a page that is opened names the window and takes the focus to its heading"
   expect(await page.locator("h1").evaluate(hasFocus)).toBe(true);
 });
 
+test("the navigation stays where it is while the pages beside it change", async () => {
+  const page = await console.openAs(PERSON, "user", "/usage");
+  const navigation = await page.getByRole("navigation").first().elementHandle();
+  await page.getByRole("link", { name: "Wallet" }).click();
+  await page.getByRole("heading", { name: "Wallet", level: 1 }).waitFor();
+  expect(await navigation?.isVisible()).toBe(true);
+});
+
 test("the theme and the language that were chosen are kept", async () => {
   const page = await console.openAs(PERSON, "user", "/usage");
   await page.getByRole("button", { name: "Appearance" }).click();

@@ -3,15 +3,15 @@
 import { z } from "zod";
 import { foldDays } from "../../src/billing/fold-days.ts";
 import { text } from "../../src/store/row.ts";
-import { insertUsage, type UsageRow } from "../../src/store/usage.ts";
-import { usageRow } from "../../src/store/usage-row.test-support.ts";
+import type { UsageRow } from "../../src/store/usage.ts";
+import { insertUsage, usageRow } from "../../src/store/usage-row.test-support.ts";
 import { paidFile, SIMULATOR } from "../paid-gateway.ts";
 import { TEST_KEY } from "../running-gateway.ts";
 import { signInAs } from "../signed-in.ts";
 import { type ConsoleUnderTest, type Looks, type Page, startConsole } from "./browser.ts";
 
-export const DEVELOPER = "payer@example.com";
-export const ADMINISTRATOR = "ada@example.com";
+const DEVELOPER = "payer@example.com";
+const ADMINISTRATOR = "ada@example.com";
 
 const entry = z.object({ path: z.string(), who: z.enum(["anyone", "user", "admin"]) });
 export type Entry = z.output<typeof entry>;

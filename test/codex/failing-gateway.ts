@@ -1,7 +1,11 @@
-/** A gateway whose models fail, each in its own way; a model is named after the simulator's fault behind it. */
+/**
+ * Codex before a gateway whose models fail, each in its own way; a model is named after the simulator's fault behind it.
+ */
 
 import { SIMULATOR } from "../paid-gateway.ts";
 import { type RunningGateway, startTestGateway, TEST_KEY } from "../running-gateway.ts";
+import { type Asked, type CodexSetup, openCodex } from "./codex.ts";
+import { tapWire } from "./wire-tap.ts";
 
 /** Of a user without money. */
 export const POOR_KEY = "poor-key-0123456789-0123456789-0123456789";
@@ -10,7 +14,44 @@ export const SPENT_KEY = "spent-key-0123456789-0123456789-012345678";
 const FAULTS = ["400", "429@retry=120", "context", "incomplete", "rst@chunk8", "failed"] as const;
 const SOUND = ["priced", "busy", "doubled"] as const;
 
-export function startFailingGateway(): Promise<RunningGateway> {
+export interface FailingScene {
+  gateway: RunningGateway;
+  /** What a user of Codex reads, and the requests that it made. */
+  ask(model: string, key?: string): Promise<Asked & { requests: string[] }>;
+  /** One request without Codex: after it a window of money is used up, or an account cools. */
+  wearOut(model: string, key?: string): Promise<void>;
+  stop(): Promise<void>;
+}
+
+export async function openFailingScene(
+  setup: Pick<CodexSetup, "transport" | "provider">,
+): Promise<FailingScene> {
+  const gateway = await startFailingGateway();
+  const tap = await tapWire(gateway.url);
+  return {
+    gateway,
+    async ask(model, key = TEST_KEY) {
+      const codex = openCodex({ ...setup, url: tap.url, model, key });
+      const before = tap.requests.length;
+      try {
+        const asked = await codex.ask("Say hello");
+        return { ...asked, requests: tap.requests.slice(before) };
+      } finally {
+        codex.remove();
+      }
+    },
+    async wearOut(model, key = TEST_KEY) {
+      const headers = { authorization: `Bearer ${key}` };
+      await (await gateway.call("/v1/responses", { model, input: "Hi" }, { headers })).text();
+    },
+    async stop() {
+      await tap.stop();
+      await gateway.stop();
+    },
+  };
+}
+
+function startFailingGateway(): Promise<RunningGateway> {
   const models = [...SOUND, ...FAULTS];
   const account = (name: string, model: string, upstream: string) => ({
     name,

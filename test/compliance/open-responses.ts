@@ -99,7 +99,7 @@ function ofResponse<Type extends string>(type: Type) {
 }
 
 /** An event of a type that is not here is none, nor is one that lacks a key. */
-export const streamEvent = z.discriminatedUnion("type", [
+const streamEvent = z.discriminatedUnion("type", [
   ofResponse("response.created"),
   ofResponse("response.queued"),
   ofResponse("response.in_progress"),

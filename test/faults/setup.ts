@@ -18,7 +18,7 @@ export interface Setup {
   subscriptions?: readonly object[];
 }
 
-export function userEmail(user: number): string {
+function userEmail(user: number): string {
   return `user-${user}@example.com`;
 }
 
