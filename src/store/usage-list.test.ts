@@ -130,6 +130,27 @@ eachEngine(({ open }) => {
     expect(second.next).toBeNull();
   });
 
+  test("a search that finds nothing in a full hour goes on before that hour, and ends", async () => {
+    const db = await open();
+    await seedKeys(db);
+    const hour = (hours: number) => (1_000 + hours) * HOUR_MS;
+    await insertUsage(db, [
+      ...[1, 2, 3, 4].map((i) => row(`req_new_${i}`, { atMs: hour(1) })),
+      row("req_old", { atMs: hour(0), outcome: "failed" }),
+    ]);
+    const listed: string[] = [];
+    let after: UsageCursor | null = null;
+    for (let page = 0; page < 20; page++) {
+      const bound = { rowsPerLook: 1, looksMax: 1 };
+      const found = await listUsage(db, { groupId: "g1", outcome: "failed" }, { after, limit: 5 }, bound);
+      listed.push(...found.rows.map(({ requestId }) => requestId));
+      after = found.next;
+      if (after === null) break;
+    }
+    expect(listed).toEqual(["req_old"]);
+    expect(after).toBeNull();
+  });
+
   test("a page of one key is read along its index, without sorting", async () => {
     const db = await open();
     const filler = Array.from({ length: 2_000 }, (_, i) =>

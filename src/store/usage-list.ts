@@ -163,7 +163,9 @@ async function guided(
   { rowsPerLook, looksMax }: Bounds,
 ): Promise<Found> {
   const rows: UsageRow[] = [];
-  const endMs = Math.min(filter.toMs ?? Number.MAX_SAFE_INTEGER, after === null ? Infinity : after.atMs + 1);
+  // No id is below the empty one: of the cursor's own millisecond nothing is left.
+  const afterMs = after === null ? Infinity : after.requestId === "" ? after.atMs : after.atMs + 1;
+  const endMs = Math.min(filter.toMs ?? Number.MAX_SAFE_INTEGER, afterMs);
   let toMs = Math.min(endMs, Number.MAX_SAFE_INTEGER);
   const fromMs = filter.fromMs ?? 0;
   let looked = 0;

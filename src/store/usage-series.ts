@@ -196,8 +196,10 @@ function hourPart({ scope, by, model, fromMs, toMs }: SeriesAsked, ids: readonly
   if (scope.keyId !== undefined) where("key_id = ?", scope.keyId);
   if (scope.userId !== undefined) where("key_id IN (SELECT id FROM api_key WHERE user_id = ?)", scope.userId);
   // A group's keys are those that it has now, as in the roll-up by day.
-  if (scope.groupId !== undefined && (by !== "key" || kindOf(scope) === "several")) {
-    where("usage_hour.group_id = ?", scope.groupId);
+  if (scope.groupId !== undefined) {
+    if (by === "key" && kindOf(scope) === "group") {
+      where("key_id IN (SELECT id FROM api_key WHERE group_id = ?)", scope.groupId);
+    } else where("usage_hour.group_id = ?", scope.groupId);
   }
   if (model !== undefined) where("public_model = ?", model);
   // Some keys are nobody's.
