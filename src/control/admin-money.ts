@@ -11,6 +11,7 @@ import { auditOf } from "./audit-entry.ts";
 import type { Author } from "./change.ts";
 import type { Control } from "./control.ts";
 import { forAdmins, TAKES_NOTHING } from "./route.ts";
+import { settled, settledFor } from "./settled.ts";
 
 const signedUsd = z
   .string()
@@ -59,10 +60,13 @@ export const adminMoneyRoutes = {
     body: z.strictObject({ amount: signedUsd, ...order }),
     needsSession: true,
     answer: bookedAnswer,
-    run: (control, asked) =>
-      booked(control, asked, "wallet.adjust", asked.body, (desk, terms) =>
-        adjust(desk, { ...terms, userId: asked.params.id, amountNano: asked.body.amount }),
-      ),
+    async run(control, asked) {
+      const { id: userId } = asked.params;
+      await settledFor(control, userId);
+      return booked(control, asked, "wallet.adjust", asked.body, (desk, terms) =>
+        adjust(desk, { ...terms, userId, amountNano: asked.body.amount }),
+      );
+    },
   }),
 
   "admin.money.top_up": forAdmins({
@@ -79,11 +83,14 @@ export const adminMoneyRoutes = {
     }),
     needsSession: true,
     answer: bookedAnswer,
-    run: (control, asked) =>
-      booked(control, asked, "wallet.top_up", asked.body, (desk, terms) => {
+    async run(control, asked) {
+      const { id: userId } = asked.params;
+      await settledFor(control, userId);
+      return booked(control, asked, "wallet.top_up", asked.body, (desk, terms) => {
         const { amount: amountNano, provider } = asked.body;
-        return topUp(desk, { ...terms, userId: asked.params.id, amountNano, provider });
-      }),
+        return topUp(desk, { ...terms, userId, amountNano, provider });
+      });
+    },
   }),
 
   "admin.money.refund": forAdmins({
@@ -99,10 +106,12 @@ export const adminMoneyRoutes = {
     }),
     needsSession: true,
     answer: bookedAnswer,
-    run: (control, asked) =>
-      booked(control, asked, "wallet.refund", asked.body, (desk, terms) =>
+    async run(control, asked) {
+      await settled(control);
+      return booked(control, asked, "wallet.refund", asked.body, (desk, terms) =>
         refund(desk, { ...terms, requestId: asked.params.id, amountNano: asked.body.amount ?? "all" }),
-      ),
+      );
+    },
   }),
 };
 

@@ -13,8 +13,8 @@ import { listUsage } from "../store/usage-list.ts";
 import { USAGE_OUTCOMES, type UsageOutcome } from "../store/usage-row.ts";
 import { needUser } from "./admin-users.ts";
 import { auditOf } from "./audit-entry.ts";
-import { settled } from "./keys.ts";
 import { forAdmins, TAKES_NOTHING } from "./route.ts";
+import { settled } from "./settled.ts";
 
 const refusalAnswer = z.object({
   request_id: z.string(),

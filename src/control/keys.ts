@@ -4,7 +4,6 @@ import { z } from "zod";
 import { limits as productLimits } from "../config/limits.ts";
 import { name } from "../config/schema-words.ts";
 import { callerLimitsOf } from "../config/usage-limits.ts";
-import { storeUnavailable } from "../errors.ts";
 import { usdText } from "../money/nano.ts";
 import type { KeyRecord } from "../records.ts";
 import { listKeyPage, readLastUse } from "../store/key-list.ts";
@@ -27,6 +26,7 @@ import { meterAnswer, metersOf } from "./meters.ts";
 import { ownerOf, ownerQuery, ownKey } from "./owner.ts";
 import { cursorText, pageOf, pageQuery, readCursor, searchQuery } from "./page.ts";
 import { forUsers, TAKES_NOTHING } from "./route.ts";
+import { settled } from "./settled.ts";
 import { requireVerified } from "./verified.ts";
 
 const byId = { ...TAKES_NOTHING, params: z.strictObject({ id: z.string() }) };
@@ -204,13 +204,6 @@ export const keyRoutes = {
     },
   }),
 };
-
-/** What was just used is written first, so that whoever looks sees it. */
-export async function settled({ gateway }: Control): Promise<void> {
-  await gateway.till.flush().catch(() => {
-    throw storeUnavailable();
-  });
-}
 
 async function requestsLastDay({ installation }: Control, key: KeyRecord): Promise<number> {
   const totals = await keyTotals(installation.db, key.id, installation.clock.nowMs() - DAY_MS);

@@ -1,7 +1,7 @@
 /** What was used: charts, single requests, one request in full, and all of it as a file. */
 
 import { z } from "zod";
-import { ApiError, storeUnavailable } from "../errors.ts";
+import { ApiError } from "../errors.ts";
 import { logFault } from "../observe/log.ts";
 import type { Db } from "../store/db.ts";
 import { text } from "../store/row.ts";
@@ -12,6 +12,7 @@ import { SERIES_SPLITS } from "../store/usage-series.ts";
 import type { Control } from "./control.ts";
 import { cursorText, pageOf, pageQuery, readCursor } from "./page.ts";
 import { type Actor, forUsers, TAKES_NOTHING } from "./route.ts";
+import { settled } from "./settled.ts";
 import { streamedFile } from "./streamed-file.ts";
 import { chartAnswer, chartOf } from "./usage-chart.ts";
 import { inspect, inspectionAnswer } from "./usage-request.ts";
@@ -168,11 +169,4 @@ async function ownRequest(db: Db, actor: Actor, id: string): Promise<UsageRow> {
     "not_found",
     "There is no such request among yours. Its id is in the x-request-id header of the answer.",
   );
-}
-
-/** Usage is written a moment after the answer: whoever looks wants to see the last request, too. */
-async function settled({ gateway }: Control): Promise<void> {
-  await gateway.till.flush().catch(() => {
-    throw storeUnavailable();
-  });
 }

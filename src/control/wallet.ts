@@ -16,11 +16,11 @@ import { findUser } from "../store/users.ts";
 import { readWallet, type Wallet } from "../store/wallets.ts";
 import { auditOf } from "./audit-entry.ts";
 import type { Control } from "./control.ts";
-import { settled } from "./keys.ts";
 import { ownerOf, ownerQuery } from "./owner.ts";
 import { cursorText, pageOf, pageQuery, readCursor } from "./page.ts";
 import { groupsWithin } from "./reach.ts";
 import { forUsers, TAKES_NOTHING } from "./route.ts";
+import { settledFor } from "./settled.ts";
 
 const balanceAnswer = z.object({
   currency: z.literal("USD"),
@@ -95,7 +95,7 @@ export const walletRoutes = {
       const { db, clock } = control.installation;
       const userId = ownerOf(actor, query.user);
       const nowMs = clock.nowMs();
-      await settled(control);
+      await settledFor(control, userId);
       const subscriptions = await subscriptionsOf(db, userId, nowMs);
       return {
         ...balanceObject(await readWallet(db, userId)),
@@ -115,7 +115,7 @@ export const walletRoutes = {
     async run(control, { actor, query }) {
       const userId = ownerOf(actor, query.user);
       const cursor = readCursor(query.after, entryCursor);
-      await settled(control);
+      await settledFor(control, userId);
       const found = await listEntriesOfUser(control.installation.db, userId, {
         limit: query.limit + 1,
         ...(cursor === null ? {} : { before: { atMs: cursor[0], id: cursor[1] } }),
@@ -148,8 +148,10 @@ export const walletRoutes = {
       ),
       next: z.null(),
     }),
-    async run({ installation }, { actor, query }) {
-      const holds = await listHoldsOfUser(installation.db, ownerOf(actor, query.user), HOLDS_SHOWN);
+    async run(control, { actor, query }) {
+      const userId = ownerOf(actor, query.user);
+      await settledFor(control, userId);
+      const holds = await listHoldsOfUser(control.installation.db, userId, HOLDS_SHOWN);
       return {
         data: holds.map((hold) => ({
           request_id: hold.requestId,

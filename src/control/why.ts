@@ -17,6 +17,7 @@ import { availabilityOfCandidates } from "./availability.ts";
 import type { Control } from "./control.ts";
 import { groupsWithin } from "./reach.ts";
 import type { Actor } from "./route.ts";
+import { settledFor } from "./settled.ts";
 import { type Facts, factsAnswer, WHY_REASONS, type WhyReason } from "./why-facts.ts";
 import { paymentOf } from "./why-payment.ts";
 import { tell } from "./why-text.ts";
@@ -89,6 +90,7 @@ export async function explainKey(
       .map((subject) => gateway.limiter.shortageOf(subject, 1, 1))
       .find((found) => found !== null);
     const now = availabilityOfCandidates(candidates, nowMs);
+    if (key.userId !== null) await settledFor(control, key.userId);
     steps.push(
       shortage === undefined
         ? { ok: true, reason: "within_limits", facts }
