@@ -202,24 +202,33 @@ function picoOf(prices: Prices, used: Metered): bigint {
  */
 function partsOf(prices: Prices, used: Metered): { parts: Part[]; longContext: boolean } {
   const rates = ratesFor(prices, used);
-  const input = shares(whole(used.inputTokens), [
-    ["cached_input", used.cachedTokens],
-    ["cache_write", used.cacheWriteTokens],
-    ["image_input", used.imageInputTokens],
-    ["audio_input", used.audioInputTokens],
-  ]);
-  const output = shares(whole(used.outputTokens), [
-    ["reasoning", used.reasoningTokens],
-    ["audio_output", used.audioOutputTokens],
-  ]);
+  let input = whole(used.inputTokens);
+  const fromInput = (said: number) => {
+    const count = Math.min(input, whole(said));
+    input -= count;
+    return count;
+  };
+  const cached = fromInput(used.cachedTokens);
+  const written = fromInput(used.cacheWriteTokens);
+  const imageInput = fromInput(used.imageInputTokens);
+  const audioInput = fromInput(used.audioInputTokens);
+  let output = whole(used.outputTokens);
+  const reasoning = Math.min(output, whole(used.reasoningTokens));
+  output -= reasoning;
+  const audioOutput = Math.min(output, whole(used.audioOutputTokens));
+  output -= audioOutput;
   const parts: Part[] = [];
   const add = (unit: CostUnit, count: number, picoEach: bigint) => {
     if (count > 0) parts.push({ unit, count, picoEach });
   };
-  add("input", input.rest, rates.input);
-  for (const [unit, count] of input.taken) add(unit, count, rates[unit]);
-  add("output", output.rest, rates.output);
-  for (const [unit, count] of output.taken) add(unit, count, rates[unit]);
+  add("input", input, rates.input);
+  add("cached_input", cached, rates.cached_input);
+  add("cache_write", written, rates.cache_write);
+  add("image_input", imageInput, rates.image_input);
+  add("audio_input", audioInput, rates.audio_input);
+  add("output", output, rates.output);
+  add("reasoning", reasoning, rates.reasoning);
+  add("audio_output", audioOutput, rates.audio_output);
   const paidByTokens = prices.hasOutput && whole(used.outputTokens) > 0;
   if (!paidByTokens) add("image", whole(used.images), imagePrice(prices, used.imageKind));
   if (prices.request > 0n) add("request", 1, prices.request);
@@ -228,19 +237,6 @@ function partsOf(prices: Prices, used: Metered): { parts: Part[]; longContext: b
 
 function ratesFor({ tokens, longContext }: Prices, { inputTokens }: Metered): TokenRates {
   return longContext !== null && whole(inputTokens) > longContext.above ? longContext.tokens : tokens;
-}
-
-function shares(
-  total: number,
-  details: readonly (readonly [TokenUnit, number])[],
-): { rest: number; taken: [TokenUnit, number][] } {
-  let rest = total;
-  const taken = details.map(([unit, said]): [TokenUnit, number] => {
-    const count = Math.min(rest, whole(said));
-    rest -= count;
-    return [unit, count];
-  });
-  return { rest, taken };
 }
 
 /** "1024x1024/hd", else "1024x1024", else any image. */
