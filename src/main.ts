@@ -109,9 +109,10 @@ export async function startGateway(
     pollMs: limits.policyPollMs,
   });
   const limiter = openLimiter(clock);
-  await seedWindows(db, policy, limiter, clock);
   const pool = openPool({ clock, random: Math.random, limiter });
   const books = await openBooks({ ...installation, ...settings, log, limits });
+  // Only now is everything booked that earlier processes have used.
+  await seedWindows(db, policy, limiter, clock);
   const { till } = books;
   const pulse = openPulse(limits.pulseMs, clock.monotonicMs);
   const alarms = openAlarms(limits.alarmsMs, clock);

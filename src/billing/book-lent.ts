@@ -17,7 +17,7 @@ import { chargeOf, type Settlement } from "./booking.ts";
 
 /** A request that was paid from what its user had set aside. Its row fits the store. */
 export interface Spent extends Settlement {
-  hold: Pick<Hold, "requestId" | "userId" | "subscriptionId" | "amountNano" | "atMs">;
+  hold: Hold;
 }
 
 /** Row, roll-up, entry, wallet and lease of each. One that the store knows fails all of them. */
@@ -35,10 +35,7 @@ export async function bookSpent(
     tx,
     charged.map(({ row, hold, chargedNano }) => chargeOf(row, hold, chargedNano)),
   );
-  const sums = new Map<string, Nano>();
-  for (const { hold, chargedNano } of charged) {
-    sums.set(hold.userId, (sums.get(hold.userId) ?? 0n) - chargedNano);
-  }
+  const sums = sumByUser(charged.map(({ hold, chargedNano }) => [hold.userId, -chargedNano]));
   await changeWallets(
     tx,
     incarnation,
@@ -46,11 +43,16 @@ export async function bookSpent(
   );
 }
 
+export function sumByUser(amounts: readonly (readonly [userId: string, nano: Nano])[]): Map<string, Nano> {
+  const sums = new Map<string, Nano>();
+  for (const [userId, nano] of amounts) sums.set(userId, (sums.get(userId) ?? 0n) + nano);
+  return sums;
+}
+
 /** Holds that were memory and journal become rows: what was set aside for them is held by them. */
 export async function moveToRows(tx: Db, incarnation: string, holds: readonly Hold[]): Promise<void> {
   await insertHolds(tx, holds);
-  const sums = new Map<string, Nano>();
-  for (const { userId, amountNano } of holds) sums.set(userId, (sums.get(userId) ?? 0n) - amountNano);
+  const sums = sumByUser(holds.map(({ userId, amountNano }) => [userId, -amountNano]));
   await changeWallets(
     tx,
     incarnation,

@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, test } from "bun:test";
-import { appendFileSync, mkdtempSync, readdirSync, writeFileSync } from "node:fs";
+import { appendFileSync, existsSync, mkdtempSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { eventually } from "../../test/eventually.ts";
@@ -12,7 +12,7 @@ import { findUsage } from "../store/usage.ts";
 import { readWallet } from "../store/wallets.ts";
 import { audit } from "./audit.ts";
 import { leftJournals } from "./journal.ts";
-import { recoverLent } from "./recover-lent.ts";
+import { NOTHING_LEFT, recoverLent } from "./recover-lent.ts";
 import { describeProcess, startRecovery } from "./recovery.ts";
 import {
   addFunds,
@@ -243,6 +243,20 @@ describe("after a process died whose store knew of nothing", () => {
     expect(journals(dead)).toEqual([]);
   });
 
+  test("a store that is older than the journal pays from what the wallet has", async () => {
+    const dead = await dieWith(async (till) => {
+      await till.hold(asking("r1"));
+      await till.settle(settling("r1", 77n));
+    });
+    // As it was before anything was set aside.
+    await db.sql`UPDATE wallet SET held_nano = 0`;
+    await db.sql`DELETE FROM lease`;
+    await takeOver(dead);
+    expect((await findUsage(db, "r1"))?.chargedNano).toBe(77n);
+    expect(await readWallet(db, "u1")).toEqual({ balanceNano: MUCH - 77n, heldNano: 0n });
+    expect(await findings()).toEqual([]);
+  });
+
   test("a journal that was lost gives all that was set aside back", async () => {
     const dead = await dieWith(async (till) => {
       await till.hold(asking("r1"));
@@ -270,6 +284,92 @@ describe("while the journal cannot be written", () => {
     expect(await readWallet(db, "u1")).toEqual({ balanceNano: MUCH - 30n, heldNano: 0n });
     expect(till.logged.map(({ event }) => event)).toContain("journal_failed");
   });
+});
+
+test("one that the store will not have is kept on the disk, and the others are booked", async () => {
+  await db.sql.script(`
+    CREATE TRIGGER picky BEFORE INSERT ON usage WHEN NEW.request_id = 'bad'
+    BEGIN SELECT RAISE(ABORT, 'not this one'); END`);
+  const till = makeTill(db, { express: {} });
+  const ids = ["r1", "bad", "r2", "r3"];
+  for (const id of ids) await till.hold(asking(id));
+  for (const id of ids) await till.settle(settling(id, 30n));
+  await till.flush();
+  expect((await findUsage(db, "r3"))?.chargedNano).toBe(30n);
+  const spool = join(till.dir, `settlements-${till.incarnation}.jsonl`);
+  await eventually(() => existsSync(spool) && readFileSync(spool, "utf8").includes('"bad"'), 10_000);
+  expect(await findUsage(db, "bad")).toBeNull();
+  expect(await findings()).toEqual([]);
+  await till.stop();
+});
+
+test("a process that was taken for dead charges nobody from what is no longer set aside", async () => {
+  const till = makeTill(db, { express: { bookMs: 60_000 } });
+  await till.hold(asking("r1"));
+  await till.hold(asking("r2"));
+  // Another process gives its leases back, without having read the journal.
+  await recoverLent(db, till.incarnation, NOTHING_LEFT);
+  await till.settle(settling("r1", 30n));
+  await till.flush();
+  await eventually(async () => (await findUsage(db, "r1")) !== null, 10_000);
+  expect((await findUsage(db, "r1"))?.chargedNano).toBe(0n);
+  expect(await readWallet(db, "u1")).toEqual({ balanceNano: MUCH, heldNano: 0n });
+  expect(await till.hold(asking("r3"))).toMatchObject({ kind: "held" });
+  await till.settle(settling("r3", 40n));
+  await till.settleUp("u1");
+  expect((await findUsage(db, "r3"))?.chargedNano).toBe(40n);
+  expect(await findings()).toEqual([]);
+  await till.stop();
+});
+
+test("a lease that cannot be given back does not keep the others", async () => {
+  await addFunds(db, "u2", MUCH);
+  const till = makeTill(db, { express: { idleMs: 5, lookMs: 5 } });
+  await till.hold(asking("r1"));
+  await till.hold(asking("r2", { userId: "u2" }));
+  await db.sql`UPDATE lease SET amount_nano = 1 WHERE user_id = 'u1'`;
+  await eventually(async () => !(await leasesOf(db, till.incarnation)).has("u2"), 10_000);
+  expect(till.logged.map(({ event }) => event)).toContain("lease_failed");
+  await till.stop();
+});
+
+test("while the store is away a flush fails, and everything else goes on", async () => {
+  const reach = mortal(db);
+  const till = makeTill(reach, { express: {}, limits: { ...LIMITS, retryMs: 20 } });
+  await till.hold(asking("r1"));
+  await till.settle(settling("r1", 30n));
+  reach.kill();
+  let ticks = 0;
+  const ticking = setInterval(() => ticks++, 1);
+  await expect(till.flush()).rejects.toThrow(TillUnavailable);
+  clearInterval(ticking);
+  expect(ticks).toBeGreaterThan(0);
+  await till.stop();
+});
+
+test("what has ended is known before the store knows of it", async () => {
+  const till = makeTill(db, { express: { bookMs: 60_000 } });
+  await till.hold(asking("r1"));
+  await till.settle(settling("r1", 30n));
+  expect(till.unbooked("r1")?.chargedNano).toBe(30n);
+  expect(await findUsage(db, "r1")).toBeNull();
+  await till.flush();
+  expect(till.unbooked("r1")).toBeNull();
+  await till.stop();
+});
+
+test("with durability on disk nothing is taken from a lease that the disk does not have", async () => {
+  const { promise: onDisk, resolve: reachDisk } = Promise.withResolvers<void>();
+  const slow: Db = { ...db, flush: () => onDisk };
+  const till = makeTill(slow, { express: {}, durability: "disk" });
+  let told = false;
+  const holding = till.hold(asking("r1")).then(() => (told = true));
+  await eventually(async () => (await leased(till)) > 0n, 10_000);
+  await Bun.sleep(5);
+  expect(told).toBe(false);
+  reachDisk();
+  await holding;
+  await till.stop();
 });
 
 test("with durability on disk nobody hears of anything before the disk has the journal", async () => {

@@ -14,7 +14,7 @@ import type { Journal } from "./journal.ts";
 import { type Ended, type ExpressHold, emptyLane, endHold, startHold, undoHold } from "./leases.ts";
 import { type LendingLimits, openLending } from "./lending.ts";
 import { openProgress } from "./progress.ts";
-import { asError, isHopeless, reasonOf, TillUnavailable } from "./store-faults.ts";
+import { asError, inTime, isHopeless, reasonOf, TillUnavailable } from "./store-faults.ts";
 import { openTill, type Till, type TillOptions } from "./till.ts";
 
 export interface ExpressLimits extends LendingLimits {
@@ -56,7 +56,7 @@ export function openExpressTill(options: ExpressOptions): Till {
     lane,
     plain,
     progress,
-    limits: { ...express, waitingMax: limits.waitingMax },
+    limits: { ...limits, ...express },
     writeJournal: write,
   });
   const { leases, holds, ending } = lane;
@@ -69,6 +69,7 @@ export function openExpressTill(options: ExpressOptions): Till {
   let wishes: Wish[] = [];
   let waiters: Waiter[] = [];
   let isWriting = false;
+  let isTidying = false;
   let spanMs = 0;
   let spanHolds = 0;
   let lastSpanHolds = 0;
@@ -120,19 +121,22 @@ export function openExpressTill(options: ExpressOptions): Till {
   async function lend(): Promise<void> {
     const asked = wishes;
     wishes = [];
+    let isAway = false;
     try {
-      await lending.lend(asked.map((wish) => wish.asked).filter(({ userId }) => !exact.has(userId)));
+      const lent = lending.lend(asked.map((wish) => wish.asked).filter(({ userId }) => !exact.has(userId)));
+      await inTime(lent, limits.holdPatienceMs);
     } catch (error) {
+      isAway = error instanceof TillUnavailable;
       log.error("lease_failed", { reason: reasonOf(error) });
     }
     for (const wish of asked) add(borrowers, wish.asked.userId, -1);
     for (const wish of asked) {
-      if (isCovered(wish.asked)) {
-        grant(wish);
-        continue;
+      if (isCovered(wish.asked)) grant(wish);
+      else if (isAway) wish.reject(new TillUnavailable("the store took too long"));
+      else {
+        if (wish.asked.wantedNano > 0n) poor.add(wish.asked.userId);
+        wish.resolve(exactly(wish.asked));
       }
-      poor.add(wish.asked.userId);
-      wish.resolve(exactly(wish.asked));
     }
   }
 
@@ -153,7 +157,7 @@ export function openExpressTill(options: ExpressOptions): Till {
     const { userId } = asked;
     add(exact, userId, 1);
     try {
-      if (isLent(userId)) await close(userId);
+      if (isLent(userId)) await inTime(close(userId), limits.holdPatienceMs);
       return await plain.hold(asked);
     } finally {
       add(exact, userId, -1);
@@ -170,9 +174,9 @@ export function openExpressTill(options: ExpressOptions): Till {
 
   /** How far those have come that have not ended: what a successor settles by. */
   function writeProgress(): void {
-    for (const [requestId, now] of progress.take(Number.POSITIVE_INFINITY))
-      journal.progressed(requestId, now);
-    write();
+    const due = progress.take(Number.POSITIVE_INFINITY);
+    for (const [requestId, now] of due) journal.progressed(requestId, now);
+    if (!write()) progress.putBack(due);
   }
 
   function settle(settlement: Settlement): Promise<void> {
@@ -208,7 +212,8 @@ export function openExpressTill(options: ExpressOptions): Till {
     setImmediate(write);
   }
 
-  function write(): void {
+  /** False if the disk does not take it. */
+  function write(): boolean {
     isWriting = false;
     const waiting = waiters;
     waiters = [];
@@ -216,12 +221,12 @@ export function openExpressTill(options: ExpressOptions): Till {
       journal.write();
     } catch (error) {
       refuse(waiting, error);
-      return;
+      return false;
     }
-    if (waiting.length === 0) return;
-    const flushed = disk.committed();
+    const flushed = waiting.length === 0 ? null : disk.committed();
     if (flushed === null) answer(waiting);
     else void flushed.then(() => answer(waiting));
+    return true;
   }
 
   function answer(waiting: readonly Waiter[]): void {
@@ -249,17 +254,27 @@ export function openExpressTill(options: ExpressOptions): Till {
 
   function look(): void {
     poor.clear();
-    void tidy(clock.monotonicMs()).catch((error) => log.error("lease_failed", { reason: reasonOf(error) }));
+    if (isTidying) return;
+    isTidying = true;
+    void tidy(clock.monotonicMs()).finally(() => {
+      isTidying = false;
+    });
   }
 
   async function tidy(nowMs: number): Promise<void> {
-    for (const { userId, usedMs } of leases.values()) {
-      if (nowMs - usedMs >= express.idleMs) await lending.close(userId);
+    const grumble = (error: unknown) => log.error("lease_failed", { reason: reasonOf(error) });
+    for (const { userId, usedMs } of [...leases.values()]) {
+      if (nowMs - usedMs >= express.idleMs) await lending.close(userId).catch(grumble);
     }
-    await lending.move([...holds.values()].filter(({ sinceMs }) => nowMs - sinceMs >= express.moveAfterMs));
-    if (!journal.hasBefore(neededSegment())) return;
-    // What the store has must be on the disk before the journal forgets it.
+    const lasting = [...holds.values()].filter(({ sinceMs }) => nowMs - sinceMs >= express.moveAfterMs);
+    await lending.move(lasting).catch(grumble);
+    await forget().catch(grumble);
+  }
+
+  async function forget(): Promise<void> {
     const needed = neededSegment();
+    if (!journal.hasBefore(needed)) return;
+    // What the store has must be on the disk before the journal forgets it.
     await db.flush();
     journal.forgetBefore(Math.min(needed, neededSegment()));
   }
@@ -269,6 +284,15 @@ export function openExpressTill(options: ExpressOptions): Till {
     for (const { segment } of holds.values()) needed = Math.min(needed, segment);
     for (const { segment } of ending.values()) needed = Math.min(needed, segment);
     return needed;
+  }
+
+  /** What does not go back now goes back at the next start. */
+  async function closeAll(): Promise<void> {
+    try {
+      for (const userId of [...leases.keys()]) await lending.close(userId);
+    } catch (error) {
+      log.error("lease_failed", { reason: reasonOf(error) });
+    }
   }
 
   return {
@@ -302,6 +326,7 @@ export function openExpressTill(options: ExpressOptions): Till {
       if (!(await lending.bookAll())) throw new TillUnavailable("the store takes nothing");
       await plain.flush();
     },
+    unbooked: (requestId) => ending.get(requestId)?.row ?? null,
     hasRoom: () => plain.hasRoom() && ending.size < limits.waitingMax,
     isOpen: (requestId) => holds.has(requestId) || ending.has(requestId) || plain.isOpen(requestId),
     async stop() {
@@ -310,8 +335,7 @@ export function openExpressTill(options: ExpressOptions): Till {
       progress.stop();
       lending.stop();
       write();
-      // What does not go back now goes back at the next start.
-      for (const userId of [...leases.keys()]) await lending.close(userId).catch(() => {});
+      await closeAll();
       disk.stop();
       await db.flush().catch(() => {});
       await journal.close(holds.size + ending.size === 0);

@@ -14,6 +14,7 @@ import {
   rmSync,
   writeSync,
 } from "node:fs";
+import { open } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { z } from "zod";
@@ -51,6 +52,7 @@ export function openJournal(dir: string, incarnation: string, segmentBytesMax: n
   let oldest = 1;
   let file: number | null = null;
   let bytes = 0;
+  let hasNewName = false;
   /** Of segments that ended, and may not be on the disk yet. */
   let ended: number[] = [];
 
@@ -60,6 +62,7 @@ export function openJournal(dir: string, incarnation: string, segmentBytesMax: n
     mkdirSync(dir, { recursive: true, mode: 0o700 });
     bytes = 0;
     file = openSync(pathOf(segment), "a", 0o600);
+    hasNewName = true;
     lines = `${JSON.stringify(["v", ...USAGE_COLUMNS])}\n${lines}`;
     return file;
   }
@@ -69,22 +72,40 @@ export function openJournal(dir: string, incarnation: string, segmentBytesMax: n
     file = null;
   }
 
+  /** The name of a file has to survive as well. */
+  async function syncFolder(): Promise<void> {
+    hasNewName = false;
+    const folder = await open(dir, "r");
+    await folder.sync().finally(() => folder.close());
+  }
+
   const shared = sharedSync(async () => {
     const closing = ended;
     ended = [];
     const files = file === null ? closing : [...closing, file];
+    if (hasNewName) await syncFolder();
     await Promise.all(files.map((one) => promisify(fdatasync)(one))).finally(() =>
       closing.forEach(closeSync),
     );
   });
+
+  /** Half a line would spoil the next one, which goes to a file of its own. */
+  function takeBack(from: number): void {
+    end();
+    segment++;
+    try {
+      ftruncateSync(from, bytes);
+    } catch {
+      // What was not refused outright was never told to anybody, and is settled as such.
+    }
+  }
 
   function append(to: number, text: string): void {
     const wanted = Buffer.byteLength(text);
     try {
       if (writeSync(to, text) !== wanted) throw new Error("the disk took a part of it");
     } catch (error) {
-      // Half a line would spoil the next one.
-      ftruncateSync(to, bytes);
+      takeBack(to);
       throw error;
     }
     bytes += wanted;

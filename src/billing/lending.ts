@@ -2,9 +2,11 @@
 
 import type { Nano } from "../money/nano.ts";
 import { type Db, isUniqueViolation, transaction } from "../store/db.ts";
+import { LeaseLost } from "../store/leases.ts";
 import { createQueue } from "../store/scope.ts";
 import { bookSpent, giveBackLease, moveToRows, setAside } from "./book-lent.ts";
 import type { HoldAsked } from "./booking.ts";
+import { openDisk } from "./disk.ts";
 import {
   type Ended,
   type ExpressHold,
@@ -16,7 +18,7 @@ import {
 } from "./leases.ts";
 import type { Progress } from "./progress.ts";
 import { isHopeless, reasonOf } from "./store-faults.ts";
-import type { PlainTill, TillOptions } from "./till.ts";
+import type { PlainTill, TillLimits, TillOptions } from "./till.ts";
 
 export interface LendingLimits {
   /** What has ended waits so long to be booked: where few came last time, and where many did. */
@@ -30,14 +32,15 @@ export interface LendingLimits {
   bookAtOnce: number;
 }
 
-export interface LendingOptions extends Pick<TillOptions, "db" | "log" | "clock" | "incarnation" | "spool"> {
+export interface LendingOptions
+  extends Pick<TillOptions, "db" | "log" | "clock" | "incarnation" | "durability"> {
   /** A connection of its own to the same store: a transaction of many steps then keeps nobody from reading. */
   books: Db;
   lane: Lane;
-  plain: Pick<PlainTill, "adopt">;
+  plain: Pick<PlainTill, "adopt" | "settle">;
   /** How far the holds of the lane have come. */
   progress: Pick<Progress, "of" | "close">;
-  limits: LendingLimits & { waitingMax: number };
+  limits: LendingLimits & Pick<TillLimits, "retryMs" | "flushMs">;
   /** What is about to be moved must be in the journal, or be taken back. */
   writeJournal(): void;
 }
@@ -62,6 +65,7 @@ export function openLending(options: LendingOptions): Lending {
   const { leases, holds } = lane;
   const kept = new Set<string>();
   const inTurn = createQueue();
+  const disk = openDisk(options);
   let waiting: Ended[] = [];
   let round: Promise<unknown> = Promise.resolve();
   let timer: ReturnType<typeof setTimeout> | null = null;
@@ -84,6 +88,8 @@ export function openLending(options: LendingOptions): Lending {
     );
     if (wishes.length === 0 && tariffs.size === 0) return;
     const lent = await transaction(db, (tx) => setAside(tx, incarnation, wishes, [...tariffs.values()]));
+    // A journal without the lease that its lines are paid from would be worth nothing.
+    await disk.committed();
     for (const id of tariffs.keys()) kept.add(id);
     for (const { lease, userId, wantedNano } of wishes) {
       const nano = lent.get(userId);
@@ -108,10 +114,20 @@ export function openLending(options: LendingOptions): Lending {
       leases.delete(userId);
     } catch (error) {
       lease.freeNano += freeNano;
-      throw error;
+      if (!(error instanceof LeaseLost)) throw error;
     } finally {
       lease.isClosing = false;
     }
+  }
+
+  /** Nobody pays for what lives on it: its holds and ends find nothing to be paid from, and are recorded as such. */
+  function abandon(userId: string): void {
+    log.error("lease_lost", { user_id: userId });
+    for (const held of leases.get(userId)?.holds ?? []) {
+      forgetHold(lane, held);
+      progress.close(held.hold.requestId);
+    }
+    leases.delete(userId);
   }
 
   /** With what is free of a lease, which goes back in the same transaction. */
@@ -137,6 +153,9 @@ export function openLending(options: LendingOptions): Lending {
         progress.close(requestId);
         plain.adopt(requestId, now, now !== before[index]);
       });
+    } catch (error) {
+      if (error instanceof LeaseLost) abandon(error.userId);
+      throw error;
     } finally {
       for (const held of moved) held.moving = null;
       resolve();
@@ -173,12 +192,22 @@ export function openLending(options: LendingOptions): Lending {
       await book(part.slice(half));
       return;
     }
-    log.error("till_refused", { reason: reasonOf(error), request_id: first.row.requestId });
-    // Kept for the operator: the file outlives the process, and is read again at the next start.
-    await options.spool.add([first]).catch(() => {});
-    const lease = leases.get(first.hold.userId);
-    if (lease !== undefined) lease.freeNano += first.chargedNano;
+    log.error("express_refused", { reason: reasonOf(error), request_id: first.row.requestId });
+    if (error instanceof LeaseLost) abandon(error.userId);
+    else await holdAlone(first);
+    // Nobody waits for it any more. What the plain till cannot book either it keeps on the disk, for the operator.
+    void plain.settle(first).catch(() => {});
     forgetEnded(lane, first);
+  }
+
+  /** What it is charged, in a row of its own: the plain till then finds something to charge. */
+  async function holdAlone({ hold, chargedNano, row }: Ended): Promise<void> {
+    try {
+      await transaction(db, (tx) => moveToRows(tx, incarnation, [{ ...hold, amountNano: chargedNano }]));
+    } catch (error) {
+      if (!isHopeless(error)) throw error;
+      log.error("express_refused", { reason: reasonOf(error), request_id: row.requestId });
+    }
   }
 
   function bookSoon(): void {
@@ -211,6 +240,7 @@ export function openLending(options: LendingOptions): Lending {
         log.error("till_write_failed", { settlements: ends.length - start, reason: reasonOf(error) });
         waiting.push(...ends.slice(start));
         bookSoon();
+        await Bun.sleep(limits.retryMs);
         return false;
       }
     }
@@ -238,6 +268,7 @@ export function openLending(options: LendingOptions): Lending {
     bookAll,
     stop() {
       stopped = true;
+      disk.stop();
       if (timer !== null) clearTimeout(timer);
     },
   };

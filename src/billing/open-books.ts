@@ -77,9 +77,11 @@ export async function openBooks(options: BooksOptions): Promise<Books> {
       clearInterval(sweeping);
       audit.stop();
       await Promise.all([folding.stop(), removal.stop()]);
-      // It books by the till, so it ends first. A store that is away now hears of it at the next start.
-      await recovery.stop().catch(() => {});
+      // It books by the till, so it ends first.
+      await recovery.stop();
       await close();
+      // A store that is away now hears of it at the next start.
+      await recovery.forget().catch(() => {});
     },
   };
 }

@@ -4,10 +4,13 @@
  * rest goes back to the wallets. Done twice it changes nothing: what has a row, of whatever kind, is left as it is.
  */
 
+import type { Nano } from "../money/nano.ts";
 import { type Db, transaction } from "../store/db.ts";
 import { findHolds, type Hold, insertHolds, UNSENT } from "../store/holds.ts";
 import { changeWallets, dropLeases, leasesOf } from "../store/leases.ts";
 import { knownUsage } from "../store/usage.ts";
+import { lockWallets } from "../store/wallets.ts";
+import { sumByUser } from "./book-lent.ts";
 import type { Settlement } from "./booking.ts";
 import type { LeftJournal } from "./journal.ts";
 
@@ -23,20 +26,29 @@ export async function recoverLent(db: Db, incarnation: string, left: LeftLent): 
     const leased = await leasesOf(tx, incarnation);
     const unbooked = left.settlements.filter(({ row }) => !booked.has(row.requestId));
     const owed = [...unbooked.map((settlement) => holdFor(settlement, incarnation)), ...left.open];
-    const holds: Hold[] = [];
-    for (const hold of owed) {
-      if (booked.has(hold.requestId) || present.has(hold.requestId)) continue;
-      // What was set aside covers all of them. Should it ever not, nobody is charged what nobody holds.
-      const restNano = leased.get(hold.userId) ?? 0n;
-      const amountNano = hold.amountNano < restNano ? hold.amountNano : restNano;
-      leased.set(hold.userId, restNano - amountNano);
-      holds.push({ ...hold, amountNano });
+    const missing = owed.filter(({ requestId }) => !booked.has(requestId) && !present.has(requestId));
+    const users = new Set([...leased.keys(), ...missing.map(({ userId }) => userId)]);
+    const wallets = await lockWallets(tx, [...users]);
+    // What was set aside covers all of them, but for a store that is older than the journal: then what the wallet has.
+    const free = new Map<string, Nano>();
+    for (const [userId, { balanceNano, heldNano }] of wallets) {
+      free.set(userId, balanceNano - heldNano + (leased.get(userId) ?? 0n));
     }
+    const holds = missing.map((hold) => {
+      const restNano = free.get(hold.userId) ?? 0n;
+      const amountNano = hold.amountNano < restNano ? hold.amountNano : restNano;
+      free.set(hold.userId, restNano - amountNano);
+      return { ...hold, amountNano };
+    });
     await insertHolds(tx, holds);
+    const sums = sumByUser([
+      ...[...leased].map(([userId, nano]) => [userId, -nano] as const),
+      ...holds.map(({ userId, amountNano }) => [userId, amountNano] as const),
+    ]);
     await changeWallets(
       tx,
       incarnation,
-      [...leased].map(([userId, rest]) => ({ userId, balanceNano: 0n, heldNano: -rest, leasedNano: 0n })),
+      [...sums].map(([userId, heldNano]) => ({ userId, balanceNano: 0n, heldNano, leasedNano: 0n })),
     );
     await dropLeases(tx, incarnation);
     return unbooked;

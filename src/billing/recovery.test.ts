@@ -78,6 +78,7 @@ eachEngine(({ open, emptyUrl }) => {
     expect(await findings(db)).toEqual([]);
     expect((await listIncarnations(db)).map(({ id }) => id)).toEqual(["inc_new"]);
     await recovery.stop();
+    await recovery.forget();
     await till.stop();
     expect(await listIncarnations(db)).toEqual([]);
   });

@@ -30,6 +30,8 @@ export interface Recovery {
   /** Resolves when the holds of every process known to be dead are settled. */
   reap(): Promise<void>;
   stop(): Promise<void>;
+  /** After a clean end, which leaves neither holds nor leases, there is nothing to look after. */
+  forget(): Promise<void>;
 }
 
 export interface RecoveryLimits {
@@ -213,7 +215,8 @@ export async function startRecovery(options: RecoveryOptions): Promise<Recovery>
       clearInterval(beating);
       clearInterval(looking);
       await reaping?.catch(() => {});
-      // A clean end leaves no holds, and then nothing to look after.
+    },
+    async forget() {
       const me = (await listIncarnations(db)).find(({ id }) => id === self.id);
       if (me !== undefined) await forgetIncarnation(db, me.id, me.beatAtMs);
     },

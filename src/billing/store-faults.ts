@@ -1,6 +1,7 @@
 /** What can go wrong between the till and its store. */
 
 import { isRefused } from "../store/db.ts";
+import { LeaseLost } from "../store/leases.ts";
 import { CorruptRow } from "../store/row.ts";
 import { BookingFault } from "./booking.ts";
 
@@ -21,7 +22,12 @@ export async function inTime<T>(work: Promise<T>, ms: number): Promise<T> {
 
 /** Trying again will not help. */
 export function isHopeless(error: unknown): boolean {
-  return isRefused(error) || error instanceof BookingFault || error instanceof CorruptRow;
+  return (
+    isRefused(error) ||
+    error instanceof BookingFault ||
+    error instanceof CorruptRow ||
+    error instanceof LeaseLost
+  );
 }
 
 export function asError(error: unknown): Error {

@@ -167,6 +167,7 @@ async function play(
         limits: limits.recovery,
       });
       await recovery.stop();
+      await recovery.forget();
       for (const hold of open) {
         const cost = hold.sent ? BigInt(INPUT + hold.output) : 0n;
         balance[hold.user] = (balance[hold.user] ?? 0n) - (cost < hold.amount ? cost : hold.amount);

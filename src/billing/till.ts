@@ -49,6 +49,8 @@ export interface Till {
   flush(): Promise<void>;
   /** Resolves when the store alone tells what this user has, what is held of it, and all that was used so far. */
   settleUp(userId: string): Promise<void>;
+  /** The row of one that has ended, and that the store does not know yet. */
+  unbooked(requestId: string): UsageRow | null;
   /** False while so much waits for the store that more would not fit in memory. */
   hasRoom(): boolean;
   /** Whether a request of this process is under way, or its end still on its way to the store. */
@@ -351,22 +353,15 @@ export function openTill(options: TillOptions): PlainTill {
   return {
     hold(wanted) {
       const { promise, resolve, reject } = Promise.withResolvers<HoldResult>();
-      waiting.holds.push({
-        asked: wanted,
-        sinceMs: clock.monotonicMs(),
-        given: false,
-        tried: false,
-        resolve,
-        reject,
-      });
+      const sinceMs = clock.monotonicMs();
+      waiting.holds.push({ asked: wanted, sinceMs, given: false, tried: false, resolve, reject });
       asked++;
       wake();
       return promise;
     },
     dispatched: (requestId, accountId, upstreamModel) =>
       progress.set(requestId, { state: "dispatched", accountId, upstreamModel }),
-    undispatched: (requestId) =>
-      progress.set(requestId, { state: "admitted", accountId: null, upstreamModel: null }),
+    undispatched: (requestId) => progress.set(requestId, UNSENT),
     checkpoint: (requestId, outputTokens) => progress.count(requestId, outputTokens),
     settle: (settlement) => queueSettlement(settlement, "no"),
     book: (settlement) => queueSettlement(settlement, "elsewhere"),
@@ -382,6 +377,7 @@ export function openTill(options: TillOptions): PlainTill {
       progress.open(requestId, now);
       if (isNewer) progress.set(requestId, now);
     },
+    unbooked: (requestId) => settling.get(requestId)?.settlement.row ?? null,
     hasRoom: () => waiting.rows.length + waiting.settles.length < limits.waitingMax,
     isOpen: (requestId) => progress.isOpen(requestId) || settling.has(requestId),
     stop() {

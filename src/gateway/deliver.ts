@@ -323,13 +323,28 @@ function rememberResponse(passage: Passage, responseId: string | null, pending: 
 }
 
 /** What is made in the background has no row before it ends, if it is paid for: until then its hold tells who made it. */
-async function announce({ gateway, call, record }: Passage, responseId: string | null): Promise<void> {
+async function announce(
+  { gateway, call, caller, record }: Passage,
+  responseId: string | null,
+): Promise<void> {
   const { route } = record.trace;
   if (responseId === null || route === null || record.charge === null) return;
-  const announced = gateway.responses
-    .announce(responseId, call.requestId, route.account.id, route.upstreamModel)
-    .catch((thrown: unknown) => logFault(gateway.log, call.requestId, thrown));
+  const announced = announceHold(gateway, call.requestId, responseId, route, caller).catch(
+    (thrown: unknown) => logFault(gateway.log, call.requestId, thrown),
+  );
   await settledWithin(announced, ANNOUNCE_MS, gateway.dispatcher.alarms);
+}
+
+/** An upstream may go on in the background without being asked to: the hold is a row only then. */
+async function announceHold(
+  { till, responses }: Gateway,
+  requestId: string,
+  responseId: string,
+  { account, upstreamModel }: Route,
+  { key }: Caller,
+): Promise<void> {
+  if (key.userId !== null) await till.settleUp(key.userId);
+  await responses.announce(responseId, requestId, account.id, upstreamModel);
 }
 
 /** A store that hangs is not waited for: this process knows the response by heart. */

@@ -1,17 +1,19 @@
 /** How long a conversation is that an upstream keeps: what its last response read and said is what the next one reads. */
 
+import type { Till } from "../billing/till.ts";
 import type { Db } from "../store/db.ts";
 import { findUsage } from "../store/usage.ts";
 import type { ResponseRoutes } from "./response-routes.ts";
 
 /** Null where its upstream did not tell. */
 export async function keptTokensOf(
-  { db, responses }: { db: Db; responses: Pick<ResponseRoutes, "find"> },
+  { db, till, responses }: { db: Db; till: Pick<Till, "unbooked">; responses: Pick<ResponseRoutes, "find"> },
   responseId: string | null,
   keyId: string,
 ): Promise<number | null> {
   const origin = responseId === null ? null : await responses.find(responseId, keyId);
-  const row = origin === null ? null : await findUsage(db, origin.requestId);
+  const row =
+    origin === null ? null : (till.unbooked(origin.requestId) ?? (await findUsage(db, origin.requestId)));
   // What was counted here does not include what was kept before.
   if (row === null || row.usageSource !== "upstream") return null;
   const tokens = row.inputTokens + row.outputTokens;

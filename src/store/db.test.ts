@@ -111,6 +111,28 @@ eachEngine(({ open, emptyUrl }) => {
     await two.close();
   });
 
+  test("a connection that goes on writing lets another have its turn", async () => {
+    const url = await emptyUrl();
+    const [one, other] = [await openDb(url), await openDb(url)];
+    await one.sql`CREATE TABLE step (name TEXT)`;
+    let isOver = false;
+    const busy = (async () => {
+      for (let i = 0; i < 200 && !isOver; i++) {
+        await transaction(one, async (tx) => {
+          await tx.sql`INSERT INTO step VALUES (${`busy ${i}`})`;
+          await new Promise<void>((resolve) => setImmediate(resolve));
+        });
+      }
+    })();
+    await transaction(other, (tx) => tx.sql`INSERT INTO step VALUES ('other')`);
+    isOver = true;
+    await busy;
+    const rows = await one.sql`SELECT name FROM step`;
+    expect(rows.length).toBeLessThan(100);
+    await one.close();
+    await other.close();
+  });
+
   test("a transaction within another can fail alone", async () => {
     const db = await open();
     await transaction(db, async (tx) => {

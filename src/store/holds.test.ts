@@ -51,7 +51,9 @@ eachEngine(({ open }) => {
 
   test("a response that has a row is not taken over by another that is under way", async () => {
     const db = await open();
-    await insertUsage(db, [usageRow({ requestId: "r1", interface: "responses", responseId: "resp_1", atMs: 9 })]);
+    await insertUsage(db, [
+      usageRow({ requestId: "r1", interface: "responses", responseId: "resp_1", atMs: 9 }),
+    ]);
     await insertHolds(db, [hold("r2", { keyId: "k2" })]);
     await noteResponse(db, "r2", made("resp_1"));
     expect(await findRoute(db, "resp_1")).toMatchObject({ requestId: "r1", isHeld: false });

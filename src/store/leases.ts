@@ -28,12 +28,6 @@ export async function changeWallets(
   const mark = (number: number) => placeholder(tx.engine, number);
   // In one order everywhere: two that want the same wallets then wait for each other instead of deadlocking.
   const ordered = changes.toSorted((a, b) => (a.userId < b.userId ? -1 : 1));
-  const moved = ordered.filter(({ balanceNano, heldNano }) => balanceNano !== 0n || heldNano !== 0n);
-  await tx.sql.each(
-    `UPDATE wallet SET balance_nano = balance_nano + CAST(${mark(1)} AS BIGINT),
-       held_nano = held_nano + CAST(${mark(2)} AS BIGINT) WHERE user_id = ${mark(3)}`,
-    moved.map(({ userId, balanceNano, heldNano }) => [balanceNano.toString(), heldNano.toString(), userId]),
-  );
   const lent = ordered.filter(({ leasedNano }) => leasedNano > 0n);
   await insertRows(
     tx,
@@ -42,13 +36,29 @@ export async function changeWallets(
     lent.map(({ userId, leasedNano }) => [incarnation, userId, leasedNano.toString()]),
     "ON CONFLICT (incarnation, user_id) DO UPDATE SET amount_nano = lease.amount_nano + excluded.amount_nano",
   );
+  for (const { userId, leasedNano } of ordered) {
+    if (leasedNano >= 0n) continue;
+    const taken = await tx.sql`
+      UPDATE lease SET amount_nano = amount_nano + CAST(${leasedNano.toString()} AS BIGINT)
+      WHERE incarnation = ${incarnation} AND user_id = ${userId} RETURNING user_id`;
+    if (taken.length === 0) throw new LeaseLost(userId);
+  }
+  const moved = ordered.filter(({ balanceNano, heldNano }) => balanceNano !== 0n || heldNano !== 0n);
   await tx.sql.each(
-    `UPDATE lease SET amount_nano = amount_nano + CAST(${mark(1)} AS BIGINT)
-     WHERE incarnation = ${mark(2)} AND user_id = ${mark(3)}`,
-    ordered
-      .filter(({ leasedNano }) => leasedNano < 0n)
-      .map(({ userId, leasedNano }) => [leasedNano.toString(), incarnation, userId]),
+    `UPDATE wallet SET balance_nano = balance_nano + CAST(${mark(1)} AS BIGINT),
+       held_nano = held_nano + CAST(${mark(2)} AS BIGINT) WHERE user_id = ${mark(3)}`,
+    moved.map(({ userId, balanceNano, heldNano }) => [balanceNano.toString(), heldNano.toString(), userId]),
   );
+}
+
+/** Somebody took this process for dead, and has given back what it had set aside. */
+export class LeaseLost extends Error {
+  override readonly name = "LeaseLost";
+  readonly userId: string;
+  constructor(userId: string) {
+    super(`Nothing is set aside any more of the wallet of ${userId}.`);
+    this.userId = userId;
+  }
 }
 
 /** What one process has set aside, user by user. */

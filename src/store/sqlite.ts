@@ -7,6 +7,7 @@ import {
   createQueue,
   createSql,
   type Db,
+  type InTurn,
   type Row,
   type Run,
   type Value,
@@ -40,6 +41,7 @@ export async function openSqlite(path: string): Promise<Db> {
 
   // One connection: a statement asked for while a transaction is open has to wait for its end.
   const inTurn = createQueue();
+  const inWriteTurn = inMemory ? createQueue() : writeQueueOf(path);
   // Whoever has begun to write is alone: within a transaction nothing has to wait.
   const inside: Connection = {
     engine: "sqlite",
@@ -48,6 +50,22 @@ export async function openSqlite(path: string): Promise<Db> {
     script: (text) => settled(() => void driver.run(text)),
   };
   const connection: Connection = { engine: "sqlite", run, each, script };
+
+  function transact<T>(begin: string, work: () => Promise<T>): Promise<T> {
+    return inTurn(async () => {
+      await run(begin, []);
+      try {
+        const result = await work();
+        await run("COMMIT", []);
+        return result;
+      } catch (error) {
+        // A full disk, for one, has rolled back already; the first error is the one to tell.
+        await run("ROLLBACK", []).catch(() => {});
+        throw error;
+      }
+    });
+  }
+
   const log = openLogFile(`${path}-wal`);
   return {
     engine: "sqlite",
@@ -58,20 +76,9 @@ export async function openSqlite(path: string): Promise<Db> {
       script: (text) => inTurn(() => script(text)),
     }),
     begin: (mode, work) =>
-      inTurn(async () => {
-        await run(mode === "write" ? "BEGIN IMMEDIATE" : "BEGIN", []);
-        try {
-          const result = await (mode === "write"
-            ? withinWrite(inside, work)
-            : withinTransaction(connection, work));
-          await run("COMMIT", []);
-          return result;
-        } catch (error) {
-          // A full disk, for one, has rolled back already; the first error is the one to tell.
-          await run("ROLLBACK", []).catch(() => {});
-          throw error;
-        }
-      }),
+      mode === "write"
+        ? inWriteTurn(() => transact("BEGIN IMMEDIATE", () => withinWrite(inside, work)))
+        : transact("BEGIN", () => withinTransaction(connection, work)),
     flush: inMemory ? async () => {} : log.flush,
     close: () =>
       inTurn(async () => {
@@ -80,6 +87,20 @@ export async function openSqlite(path: string): Promise<Db> {
         driver.close();
       }),
   };
+}
+
+const writeQueues = new Map<string, InTurn>();
+
+/**
+ * Transactions of several connections of this process to one file take turns before they ask for its lock: whoever
+ * polls for it would never get between two of somebody who goes on at once, and keep its own connection waiting.
+ */
+function writeQueueOf(path: string): InTurn {
+  const known = writeQueues.get(path);
+  if (known !== undefined) return known;
+  const made = createQueue();
+  writeQueues.set(path, made);
+  return made;
 }
 
 /** Commits go to this file without waiting for the disk. The sync runs beside the process's own thread, unlike SQLite's. */
