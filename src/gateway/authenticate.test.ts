@@ -68,7 +68,7 @@ function door(...keys: KeyOfUser[]) {
     digested,
     index,
     enter: (headers: Record<string, string>, address = "203.0.113.7") =>
-      authenticate(new Headers(headers), SNAPSHOT, auth, () => address),
+      authenticate(new Headers(headers), SNAPSHOT, auth, { clientAddress: () => address }),
   };
 }
 

@@ -23,7 +23,7 @@ export function authenticate(
   headers: Headers,
   snapshot: Snapshot,
   auth: Authenticator,
-  clientAddress: () => string,
+  from: { clientAddress(): string },
 ): Caller {
   const secret = presentedSecret(headers);
   if (secret === null) {
@@ -32,7 +32,7 @@ export function authenticate(
   const digest = digestOf(secret, auth);
   const key = digest === null ? undefined : auth.keys.find(digest, auth.nowMs());
   if (!key) {
-    const retryAfterSeconds = auth.badKeys.count(clientAddress());
+    const retryAfterSeconds = auth.badKeys.count(from.clientAddress());
     if (retryAfterSeconds !== null) {
       throw new ApiError(
         "rate_limit_exceeded",

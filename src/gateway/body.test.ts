@@ -11,7 +11,7 @@ import {
 import fc from "fast-check";
 import { openAlarms } from "../alarms.ts";
 import { systemClock } from "../clock.ts";
-import { type BodyResult, gatherChunks, readBody } from "./body.ts";
+import { type BodyResult, freeBody, gatherChunks, readBody } from "./body.ts";
 
 const alarms = openAlarms(10, systemClock);
 
@@ -267,4 +267,13 @@ test("gathered chunks come back joined and in order, whatever their sizes", () =
       }
     }),
   );
+});
+
+test("a body is freed at the end of its request, unless that goes on in the background", () => {
+  const done = new Uint8Array(200_000);
+  freeBody({ inputText: { kind: "json", bytes: done }, background: false });
+  expect(done.length).toBe(0);
+  const kept = new Uint8Array(200_000);
+  freeBody({ inputText: { kind: "json", bytes: kept }, background: true });
+  expect(kept.length).toBe(200_000);
 });

@@ -7,6 +7,8 @@
 import { promisify } from "node:util";
 import { brotliDecompress, constants, gunzip, inflate, zstdDecompress } from "node:zlib";
 import type { Alarms } from "../alarms.ts";
+import type { ModelRequest } from "../interfaces/request.ts";
+import { free } from "../wire/bytes.ts";
 
 export interface BodyLimits {
   /** Of the body as sent, and again of the body as decoded. */
@@ -38,18 +40,31 @@ const ROOM_BYTES = 64 * 1024;
 const CHUNKS_FREE = 16 * 1024;
 const CHUNK_BYTES_MEAN_MIN = 64;
 
-export async function readBody(request: Request, limits: BodyLimits): Promise<BodyResult> {
+/**
+ * After the end of a request that came by HTTP: the next body finds memory that is still warm. Not of one that goes on
+ * in the background, which may be counted later.
+ */
+export function freeBody({ inputText, background }: Pick<ModelRequest, "inputText" | "background">): void {
+  if (inputText.kind === "json" && !background) free(inputText.bytes);
+}
+
+export function readBody(request: Request, limits: BodyLimits): Promise<BodyResult> | BodyRefusal {
   const encoding = request.headers.get("content-encoding");
   const decode = encoding === null ? null : decoderOf(encoding);
   if (decode === undefined) return unsupportedEncoding();
   const declared = declaredBytes(request.headers);
   if (declared !== null && declared > limits.bytesMax) return tooLarge(limits.bytesMax);
 
-  const read =
+  const reading =
     declared !== null && declared <= WHOLE_BYTES_MAX
-      ? await readWhole(request, declared, limits)
-      : await readChunks(request, limits);
-  return decode === null || !read.ok ? read : decode(read.bytes, limits.bytesMax);
+      ? readWhole(request, declared, limits)
+      : readChunks(request, limits);
+  return decode === null ? reading : decoded(reading, decode, limits.bytesMax);
+}
+
+async function decoded(reading: Promise<BodyResult>, decode: Decode, bytesMax: number): Promise<BodyResult> {
+  const read = await reading;
+  return read.ok ? decode(read.bytes, bytesMax) : read;
 }
 
 function readWhole(request: Request, declared: number, limits: BodyLimits): Promise<BodyResult> {

@@ -22,7 +22,7 @@ import {
 } from "../upstreams/failure.ts";
 import { upstreamRequestId } from "../upstreams/headers.ts";
 import type { AnswerHeaders } from "../upstreams/http/contract.ts";
-import type { Order } from "./order.ts";
+import type { Conversation, Order } from "./order.ts";
 import { type Place, takePlace } from "./place.ts";
 import type { RetryBudget } from "./retry-budget.ts";
 import { ask, askForStream, CLIENT_LEFT, clientGone, type Exchange, type Outbound } from "./send.ts";
@@ -49,22 +49,24 @@ export interface Dispatcher extends Outbound {
 
 export type WholeAnswer = Extract<Answer, { kind: "answer" }>;
 
-/** What an account gave. Whoever takes the delivery gives the place back when it is over. */
-export type Delivery = { place: Place } & (
+type Given =
   | { kind: "answer"; answer: WholeAnswer; upstreamHeaders: AnswerHeaders }
-  | { kind: "stream"; stream: UpstreamStream }
-);
+  | { kind: "stream"; stream: UpstreamStream; upstreamHeaders: AnswerHeaders };
+type Attempt = Given | { kind: "failed"; failure: UpstreamFailure };
 
-type Attempt =
-  | { kind: "answer"; answer: WholeAnswer; upstreamHeaders: AnswerHeaders }
-  | { kind: "stream"; stream: UpstreamStream; upstreamHeaders: AnswerHeaders }
-  | { kind: "failed"; failure: UpstreamFailure };
+/** What an account gave. Whoever takes the delivery gives the place back when it is over. */
+export interface Delivery {
+  place: Place;
+  given: Given;
+}
+
+const NONE_TRIED: ReadonlySet<Route> = new Set();
 
 /** Rejects with the `ApiError` for the client when no account could serve the request. */
 export async function dispatch(dispatcher: Dispatcher, order: Order): Promise<Delivery> {
   const { pool } = dispatcher;
   const retries = dispatcher.retries.open();
-  const tried = new Set<Route>();
+  let tried = NONE_TRIED;
   let { body } = order;
   let last: ApiError | null = null;
   try {
@@ -72,11 +74,17 @@ export async function dispatch(dispatcher: Dispatcher, order: Order): Promise<De
       const taken = takePlace(dispatcher, order, tried, last);
       const place = taken instanceof Promise ? await taken : taken;
       const { route } = place;
-      tried.add(route);
-      const attempt = await tryOrGiveBack(dispatcher, order, body, place);
+      let attempt: Attempt;
+      try {
+        attempt = await tryPlace(dispatcher, order, body, place);
+      } catch (thrown) {
+        // The client left, or its body could not be read: no fault of the account's.
+        place.release(null);
+        throw thrown;
+      }
       if (attempt.kind !== "failed") {
         pool.succeeded(route, latencyMs(order.trace), attempt.upstreamHeaders);
-        return { place, ...attempt };
+        return { place, given: attempt };
       }
       const { failure } = attempt;
       if (failure === CLIENT_LEFT) {
@@ -93,9 +101,9 @@ export async function dispatch(dispatcher: Dispatcher, order: Order): Promise<De
       if (readable !== null) {
         // The conversation has moved here from another account: without what only that one can read, it goes on.
         body = readable;
-        tried.delete(route);
         continue;
       }
+      tried = new Set([...tried, route]);
       if (!mayTryAnother(failure) || !retries.mayRetry()) break;
     }
   } finally {
@@ -108,23 +116,8 @@ export function audienceOf(request: ModelRequest, route: Route | null): Audience
   return {
     publicModel: request.publicModel,
     upstreamModel: route?.upstreamModel ?? request.publicModel,
-    mentions: request.body.mentions,
+    mentions: (word) => request.body.mentions(word),
   };
-}
-
-async function tryOrGiveBack(
-  dispatcher: Dispatcher,
-  order: Order,
-  body: RequestBody,
-  place: Place,
-): Promise<Attempt> {
-  try {
-    return await tryPlace(dispatcher, order, body, place);
-  } catch (thrown) {
-    // The client left, or its body could not be read: no fault of the account's.
-    place.release(null);
-    throw thrown;
-  }
 }
 
 function tryPlace(
@@ -145,7 +138,7 @@ function tryPlace(
     upstreamModel,
     clientHeaders: order.clientHeaders,
     body: { contentType: body.contentType, content: body.forUpstream(upstreamModel) },
-    turn: turnOf(order, body, upstreamModel),
+    turn: order.conversation === null ? null : turnOf(order.conversation, body, upstreamModel),
     wantsEvents: request.stream,
     deadlineMs: request.stream ? timing.firstByteTimeoutMs : timing.unaryTimeoutMs,
     client: order.client,
@@ -157,12 +150,10 @@ function tryPlace(
 
 /** What a socket needs to know of a turn, beside the whole of its request. */
 function turnOf(
-  { conversation }: Order,
+  { thread, heard }: Conversation,
   body: RequestBody,
   upstreamModel: string,
-): NonNullable<Exchange["turn"]> | null {
-  if (conversation === null) return null;
-  const { thread, heard } = conversation;
+): NonNullable<Exchange["turn"]> {
   const tail = heard && {
     responseId: heard.responseId,
     body: () => body.forUpstreamAfter(upstreamModel, heard),

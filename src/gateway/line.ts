@@ -81,6 +81,7 @@ export class OpenLine implements Line, TurnTaker {
   private wire: HttpExchange | null = null;
   private alarm: Alarm | null = null;
   private watched: AbortSignal | null = null;
+  private onLeave: (() => void) | null = null;
   private hasDeadline = true;
   private isOver = false;
 
@@ -193,7 +194,8 @@ export class OpenLine implements Line, TurnTaker {
 
   stopWatching(): void {
     this.stopAlarm();
-    this.watched?.removeEventListener("abort", this.leave);
+    if (this.watched === null || this.onLeave === null) return;
+    this.watched.removeEventListener("abort", this.onLeave);
     this.watched = null;
   }
 
@@ -208,8 +210,12 @@ export class OpenLine implements Line, TurnTaker {
       ? out.alarms.set(exchange.deadlineMs - WATCH_CLIENT_AFTER_MS, () => this.fail(timedOut()))
       : null;
     this.watched = exchange.client.signal;
-    if (this.watched.aborted) this.leave();
-    else this.watched.addEventListener("abort", this.leave);
+    if (this.watched.aborted) {
+      this.leave();
+      return;
+    }
+    this.onLeave = () => this.leave();
+    this.watched.addEventListener("abort", this.onLeave);
   }
 
   private fail(failure: UpstreamFailure): void {
@@ -218,11 +224,11 @@ export class OpenLine implements Line, TurnTaker {
     this.listener.failed(failure);
   }
 
-  private readonly leave = (): void => {
+  private leave(): void {
     if (this.isOver) return;
     this.hangUp();
     this.listener.left(this.wire?.hasBegun ?? false);
-  };
+  }
 }
 
 function pathOf({ account, path, upstreamModel }: Exchange): string {

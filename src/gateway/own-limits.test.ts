@@ -63,9 +63,9 @@ function setUp(who: Who) {
   return {
     clock,
     headers() {
-      const headers: Record<string, string> = {};
+      const headers = new Map<string, string>();
       addRateHeaders(headers, limiter, subjects);
-      return headers;
+      return Object.fromEntries(headers);
     },
     take: (tokens = 0, nano = 0n): Lease => takeOwnLimits(limiter, subjects, tokens, nano, clock),
     refuse(tokens = 0, nano = 0n): ApiError {

@@ -74,8 +74,9 @@ export function takeOwnLimits(
   const admitted = limiter.admit(subjects, tokensEstimate, Number(nanoEstimate));
   if (admitted.ok) return admitted.lease;
   const { shortage } = admitted;
-  const headers: Record<string, string> = { "retry-after": retryAfter(shortage.freesInMs) };
-  addRateHeaders(headers, limiter, subjects);
+  const named = new Map([["retry-after", retryAfter(shortage.freesInMs)]]);
+  addRateHeaders(named, limiter, subjects);
+  const headers = Object.fromEntries(named);
   if (shortage.unit === "nano") throw usedUp(shortage, headers, clock.nowMs());
   throw new ApiError("rate_limit_exceeded", shortageText(shortage), { headers });
 }
@@ -127,7 +128,7 @@ function spanText(ms: number): string {
 
 /** `x-ratelimit-*` of the key itself: the tightest of its own and its group's per-key limits. */
 export function addRateHeaders(
-  headers: Record<string, string>,
+  headers: Pick<Headers, "set">,
   limiter: Limiter,
   subjects: readonly Subject[],
 ): void {
@@ -139,9 +140,9 @@ export function addRateHeaders(
       if (standing && (tightest === null || standing.remaining < tightest.remaining)) tightest = standing;
     }
     if (tightest === null) continue;
-    headers[`x-ratelimit-limit-${unit}`] = String(tightest.limit);
-    headers[`x-ratelimit-remaining-${unit}`] = String(Math.max(0, tightest.remaining));
-    headers[`x-ratelimit-reset-${unit}`] = goDuration(tightest.resetMs);
+    headers.set(`x-ratelimit-limit-${unit}`, String(tightest.limit));
+    headers.set(`x-ratelimit-remaining-${unit}`, String(Math.max(0, tightest.remaining)));
+    headers.set(`x-ratelimit-reset-${unit}`, goDuration(tightest.resetMs));
   }
 }
 

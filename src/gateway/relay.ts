@@ -110,7 +110,8 @@ export function openRelay(options: RelayOptions): Relay {
       else if (readOn === "last words" && !upstream?.reader.isEnding()) letGo();
       return;
     }
-    lastWriteMs = lastDataWriteMs = monotonicMs();
+    // What comes is written at once: one look at the clock does for both.
+    lastWriteMs = lastDataWriteMs = upstream?.lastDataMs() ?? monotonicMs();
     if (step.bytes.length > 0) write(step.bytes);
     if (step.kind === "end") complete(step.terminal);
     else if (step.kind === "broken") {
@@ -261,8 +262,11 @@ function cutBy(failure: UpstreamFailure): UpstreamFailure | null {
   return failure.class === "reset" || failure.class === "timeout" ? failure : null;
 }
 
-/** The relay as the body of an answer. A `direct` stream: two thirds of the cost an event of one that is pulled. */
-export function bodyOf(relay: Relay): ReadableStream<Uint8Array> {
+/**
+ * The relay as the body of an answer. A `direct` stream: two thirds of the cost an event of one that is pulled. `ended`
+ * is called when all was said, and never for a client that left.
+ */
+export function bodyOf(relay: Relay, ended: () => void = () => {}): ReadableStream<Uint8Array> {
   let finish: (() => void) | null = null;
   return new ReadableStream<Uint8Array>({
     type: "direct",
@@ -278,6 +282,7 @@ export function bodyOf(relay: Relay): ReadableStream<Uint8Array> {
           end() {
             controller.end();
             resolve();
+            ended();
           },
         });
       });

@@ -98,7 +98,8 @@ function moneyOf(
   isServed: boolean,
 ): UsageMoney {
   const { tariff, heldNano, payer } = charge;
-  const wastedNano = wasted(trace, tariff, () => charge.inputTokens);
+  const inVain = workedInVain(trace);
+  const wastedNano = inVain === 0 ? 0n : wasted(inVain, tariff, charge.inputTokens);
   const flags: UsageFlag[] = [...measured.flags];
   if (charge.isCapped) flags.push("capped");
   const base = { payer, tariffId: tariff.id, flags };
@@ -127,9 +128,8 @@ export function workedInVain({ attempts }: Trace): number {
   return attempts.filter(({ failure }) => failure !== null && MAY_BE_CHARGED.has(failure)).length;
 }
 
-function wasted(trace: Trace, tariff: Tariff, estimate: () => number): Nano {
-  const count = workedInVain(trace);
-  return count === 0 ? 0n : BigInt(count) * listCostOf(tariff, { ...NOTHING_USED, inputTokens: estimate() });
+function wasted(count: number, tariff: Tariff, inputTokens: number): Nano {
+  return BigInt(count) * listCostOf(tariff, { ...NOTHING_USED, inputTokens });
 }
 
 /** What it would have cost: for windows of money and for reports. */
@@ -140,9 +140,9 @@ function uncharged(
 ): UsageMoney {
   const tariff = model?.tariff ?? null;
   if (tariff === null || request === null) return { ...NO_MONEY, flags };
-  const wastedNano = wasted(trace, tariff, () =>
-    estimates.estimate(request.publicModel, request.inputSize()),
-  );
+  const inVain = workedInVain(trace);
+  const wastedNano =
+    inVain === 0 ? 0n : wasted(inVain, tariff, estimates.estimate(request.publicModel, request.inputSize()));
   // A count that cannot be true is worth nothing where nobody holds money.
   const isKnown = flags.length === 0 && (source !== "none" || tokens.images > 0);
   if (!isKnown) return { ...NO_MONEY, upstreamNano: wastedNano, flags };

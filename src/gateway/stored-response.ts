@@ -18,7 +18,7 @@ import { asTold } from "./meter.ts";
 import { bodyOf, openRelay } from "./relay.ts";
 import type { ResponseRoute } from "./response-routes.ts";
 import { ask, askForStream, clientGone, type Exchange } from "./send.ts";
-import { eventStreamHeaders } from "./transport.ts";
+import { eventStream } from "./transport.ts";
 import { type Opened, openUpstreamStream } from "./upstream-stream.ts";
 
 export interface StoredCall {
@@ -46,7 +46,7 @@ export async function callStoredResponse(
   stored: StoredCall,
 ): Promise<Response> {
   const snapshot = gateway.policy.snapshot();
-  const caller = authenticate(call.request.headers, snapshot, gateway.auth, call.clientAddress);
+  const caller = authenticate(call.request.headers, snapshot, gateway.auth, call);
   allowInterface(caller, { interface: "responses" });
   const route = await gateway.responses.find(stored.responseId, caller.key.id);
   const account = route && caller.group.accounts.find(({ id }) => id === route.accountId);
@@ -169,12 +169,12 @@ async function streamBack(
     checkpoint: null,
     mayDrain: () => false,
     leftDrain() {},
-    cutOff: call.cutOff,
+    cutOff: () => call.cutOff(),
     pulse: gateway.pulse,
     monotonicMs: clock.monotonicMs,
     timing: gateway.timing,
   });
-  return new Response(bodyOf(relay), { headers: eventStreamHeaders(call.requestId) });
+  return eventStream(bodyOf(relay), call.requestId);
 }
 
 /** A background response tells its usage only to whoever asks later; it is taken down the first time it does. */

@@ -4,56 +4,29 @@
  */
 
 import { ApiError } from "../errors.ts";
-import { find } from "../wire/bytes.ts";
 import {
   booleanValue,
   describeScanError,
   type Field,
   integerValue,
   isValidUtf8,
-  type ObjectScan,
   scanObject,
   stringValue,
   type ValueKind,
   wantedFields,
 } from "../wire/json-scan.ts";
-import { editMembers, jsonString, type Splice, spliceParts } from "../wire/splice.ts";
+import { editMembers, type Splice } from "../wire/splice.ts";
 import { beginningOf } from "./conversation.ts";
-import { dropEncryptedReasoning } from "./foreign-reasoning.ts";
 import { type InputReach, inputReachOf } from "./input-reach.ts";
 import { type InputSize, inputSizeOf } from "./input-size.ts";
-import type { Endpoint, EndpointName, ModelRequest, RequestBody } from "./request.ts";
+import { isThere, JsonBody, outputBound, ROUTING, type RoutingField, type RoutingScan } from "./json-body.ts";
+import type { Endpoint, EndpointName, InputText, ModelRequest, RequestBody } from "./request.ts";
 
-/** Fields the gateway acts on or meters by. None may appear twice: parsers differ in which one they keep. */
-const ROUTING_FIELDS = [
-  "model",
-  "stream",
-  "stream_options",
-  "n",
-  "input",
-  "messages",
-  "prompt",
-  "store",
-  "background",
-  "conversation",
-  "previous_response_id",
-  "prompt_cache_key",
-  "max_output_tokens",
-  "max_completion_tokens",
-  "max_tokens",
-  "size",
-  "quality",
-] as const;
-type RoutingField = (typeof ROUTING_FIELDS)[number];
-type RoutingScan = ObjectScan<RoutingField>;
-
-const ROUTING = wantedFields(ROUTING_FIELDS);
 const STREAM_OPTIONS = wantedFields(["include_usage"]);
 const BYTES_PER_TOKEN = 4;
 /** What a picture usually takes. */
 const PICTURE_TOKENS = 1_000;
 const OUTPUT_TOKENS_USUAL = 500;
-const NOTHING = new Uint8Array(0);
 const TRUE = new TextEncoder().encode("true");
 const INCLUDE_USAGE = new TextEncoder().encode('{"include_usage":true}');
 
@@ -67,47 +40,71 @@ export function readJsonRequest(
   endpoint: Endpoint,
   limits: JsonRequestLimits,
 ): ModelRequest {
-  const scan = scanRouting(bytes, limits.depthMax);
-  const { fields } = scan;
-  const publicModel = readModel(bytes, fields.model, limits.modelNameCharsMax);
-  const stream = readBoolean(fields.stream, "stream");
-  checkContent(bytes, scan, endpoint.name);
-  const usage =
-    endpoint.name === "chat.completions" && stream ? forceUsage(bytes, scan, limits.depthMax) : null;
-  const background = readBoolean(fields.background, "background");
-  const outputTokensMax = outputBound(bytes, endpoint, fields);
-  let size: InputSize | null = null;
-  let reach: InputReach | null = null;
-  // The whole body is searched for it, so only whoever limits or charges tokens asks.
-  const inputSize = () => {
-    size ??= inputSizeOf(bytes);
-    return size;
-  };
-  return {
-    publicModel,
-    stream,
-    hidesUsage: usage !== null,
-    choices: fields.n ? readCount(bytes, fields.n) : 1,
-    previousResponseId: readPreviousResponse(bytes, fields.previous_response_id),
-    readsKept: endpoint.interface === "responses" && continues(fields),
-    keepsResponse: endpoint.name === "responses" && fields.store?.kind !== "false",
-    background,
-    tokensEstimate: () => estimateTokens(inputSize(), outputTokensMax),
-    inputSize,
-    inputReach() {
-      reach ??= inputReachOf(bytes, inputSize());
-      return reach;
-    },
-    outputTokensMax,
-    imageKind:
+  return new JsonRequest(bytes, scanRouting(bytes, limits.depthMax), endpoint, limits);
+}
+
+/** A class, so that a request costs a few objects and no closures. */
+class JsonRequest implements ModelRequest {
+  readonly publicModel: string;
+  readonly stream: boolean;
+  readonly hidesUsage: boolean;
+  readonly choices: number;
+  readonly previousResponseId: string | null;
+  readonly readsKept: boolean;
+  readonly keepsResponse: boolean;
+  readonly background: boolean;
+  readonly outputTokensMax: number | null;
+  readonly imageKind: string | null;
+  readonly inputText: InputText;
+  readonly body: RequestBody;
+  private readonly bytes: Uint8Array;
+  private readonly fields: RoutingScan["fields"];
+  private size: InputSize | null = null;
+  private reach: InputReach | null = null;
+
+  constructor(bytes: Uint8Array, scan: RoutingScan, endpoint: Endpoint, limits: JsonRequestLimits) {
+    const { fields } = scan;
+    this.bytes = bytes;
+    this.fields = fields;
+    this.publicModel = readModel(bytes, fields.model, limits.modelNameCharsMax);
+    this.stream = readBoolean(fields.stream, "stream");
+    checkContent(bytes, scan, endpoint.name);
+    const usage =
+      endpoint.name === "chat.completions" && this.stream ? forceUsage(bytes, scan, limits.depthMax) : null;
+    this.hidesUsage = usage !== null;
+    this.background = readBoolean(fields.background, "background");
+    this.outputTokensMax = outputBound(bytes, endpoint, fields);
+    this.choices = fields.n ? readCount(bytes, fields.n) : 1;
+    this.previousResponseId = readPreviousResponse(bytes, fields.previous_response_id);
+    this.readsKept = endpoint.interface === "responses" && continues(fields);
+    this.keepsResponse = endpoint.name === "responses" && fields.store?.kind !== "false";
+    this.imageKind =
       endpoint.interface === "images"
         ? imageKindOf(textOf(bytes, fields.size), textOf(bytes, fields.quality))
-        : null,
-    inputText: { kind: "json", bytes },
-    conversation: () =>
-      textOf(bytes, fields.prompt_cache_key) ?? beginningOf(bytes, fields.messages ?? fields.input),
-    body: jsonBody(bytes, scan, endpoint, usage ?? [], limits.depthMax),
-  };
+        : null;
+    this.inputText = { kind: "json", bytes };
+    this.body = new JsonBody(bytes, scan, endpoint, usage ?? [], limits.depthMax);
+  }
+
+  tokensEstimate(): number {
+    return estimateTokens(this.inputSize(), this.outputTokensMax);
+  }
+
+  /** The whole body is searched for it, so only whoever limits or charges tokens asks. */
+  inputSize(): InputSize {
+    this.size ??= inputSizeOf(this.bytes);
+    return this.size;
+  }
+
+  inputReach(): InputReach {
+    this.reach ??= inputReachOf(this.bytes, this.inputSize());
+    return this.reach;
+  }
+
+  conversation(): string | null {
+    const { bytes, fields } = this;
+    return textOf(bytes, fields.prompt_cache_key) ?? beginningOf(bytes, fields.messages ?? fields.input);
+  }
 }
 
 /** As prices name them: "1024x1024/high", or the size alone. */
@@ -203,10 +200,6 @@ function continues(fields: RoutingScan["fields"]): boolean {
   return isThere(fields.previous_response_id) || isThere(fields.conversation) || isThere(fields.prompt);
 }
 
-function isThere(field: Field | undefined): field is Field {
-  return field !== undefined && field.kind !== "null";
-}
-
 function requireKind(
   bytes: Uint8Array,
   field: Field | undefined,
@@ -253,83 +246,8 @@ function estimateTokens({ textBytes, media }: InputSize, outputTokensMax: number
   return input + (outputTokensMax ?? OUTPUT_TOKENS_USUAL);
 }
 
-/** Fields that another family bounds its answers by mean nothing to an upstream, and must not lessen a hold. */
-const CHAT_BOUNDS = ["max_completion_tokens", "max_tokens"] as const;
-const RESPONSES_BOUNDS = ["max_output_tokens"] as const;
-
-function boundsOf(endpoint: Endpoint): readonly RoutingField[] {
-  return endpoint.interface === "responses" ? RESPONSES_BOUNDS : CHAT_BOUNDS;
-}
-
-/** Of two the larger: upstreams differ in which one they keep. */
-function outputBound(bytes: Uint8Array, endpoint: Endpoint, fields: RoutingScan["fields"]): number | null {
-  let most: number | null = null;
-  for (const name of boundsOf(endpoint)) {
-    const field = fields[name];
-    if (!isThere(field)) continue;
-    const tokens = integerValue(bytes, field);
-    // Not a count: what an upstream makes of it is not known, and to some -1 is no bound at all.
-    if (tokens === null || tokens < 1) return null;
-    most = Math.max(most ?? 0, tokens);
-  }
-  return most;
-}
-
-/** Each bound that is there is lowered; the family's own is put in where there is none. */
-function capEdits(
-  bytes: Uint8Array,
-  endpoint: Endpoint,
-  fields: RoutingScan["fields"],
-  tokens: number,
-): { [name in RoutingField]?: Uint8Array } {
-  const edits: { [name in RoutingField]?: Uint8Array } = {};
-  const names = boundsOf(endpoint);
-  const used = names.filter((name) => isThere(fields[name]));
-  for (const name of used.length > 0 ? used : names.slice(0, 1)) {
-    const field = fields[name];
-    const own = field === undefined ? null : integerValue(bytes, field);
-    edits[name] = Buffer.from(String(own === null || own < 1 ? tokens : Math.min(own, tokens)));
-  }
-  return edits;
-}
-
 function textOf(bytes: Uint8Array, field: Field | undefined): string | null {
   return field === undefined ? null : stringValue(bytes, field);
-}
-
-function jsonBody(
-  bytes: Uint8Array,
-  scan: RoutingScan,
-  endpoint: Endpoint,
-  always: readonly Splice[],
-  depthMax: number,
-): RequestBody {
-  return {
-    contentType: "application/json",
-    forUpstream(upstreamModel) {
-      const model = editMembers(bytes, scan, { model: jsonString(upstreamModel) });
-      return spliceParts(bytes, [...model, ...always]);
-    },
-    forUpstreamAfter(upstreamModel, { responseId, inputBytes }) {
-      const { input } = scan.fields;
-      if (input?.kind !== "array" || scan.fields.previous_response_id !== undefined) return null;
-      const edits = { model: jsonString(upstreamModel), previous_response_id: jsonString(responseId) };
-      const heard: Splice = { start: input.start + 1, end: input.start + 1 + inputBytes, insert: NOTHING };
-      return spliceParts(bytes, [...editMembers(bytes, scan, edits), heard, ...always]);
-    },
-    withoutEncryptedReasoning() {
-      const dropped = dropEncryptedReasoning(bytes, scan.fields.input, depthMax);
-      if (dropped.length === 0) return null;
-      const rest = jsonBody(bytes, scan, endpoint, [...always, ...dropped], depthMax);
-      return { ...rest, withoutEncryptedReasoning: () => null, forUpstreamAfter: () => null };
-    },
-    withOutputCap(tokens) {
-      const cap = editMembers(bytes, scan, capEdits(bytes, endpoint, scan.fields, tokens));
-      return jsonBody(bytes, scan, endpoint, [...always, ...cap], depthMax);
-    },
-    mentions: (word) => find(bytes, Buffer.from(word), 0) !== -1,
-    dispose: async () => {},
-  };
 }
 
 function missing(name: string, described: string): ApiError {

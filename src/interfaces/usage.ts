@@ -37,31 +37,27 @@ export function readUsage(json: unknown): TokenUsage | null {
   const cached = inputDetails.cached_tokens ?? json.prompt_cache_hit_tokens;
   const inputTokens = input === null ? rest(total, output) : count(input);
   const outputTokens = output === null ? rest(total, input) : count(output);
-  const ofInput = (part: unknown): number => Math.min(inputTokens, count(part));
-  const ofOutput = (part: unknown): number => Math.min(outputTokens, count(part));
-  const told = [
-    input,
-    output,
-    total,
-    cached,
-    inputDetails.cache_write_tokens,
-    inputDetails.image_tokens,
-    inputDetails.audio_tokens,
-    outputDetails.reasoning_tokens,
-    outputDetails.audio_tokens,
-  ];
   return {
     inputTokens,
-    cachedTokens: ofInput(cached),
-    cacheWriteTokens: ofInput(inputDetails.cache_write_tokens),
-    imageInputTokens: ofInput(inputDetails.image_tokens),
-    audioInputTokens: ofInput(inputDetails.audio_tokens),
+    cachedTokens: partOf(inputTokens, cached),
+    cacheWriteTokens: partOf(inputTokens, inputDetails.cache_write_tokens),
+    imageInputTokens: partOf(inputTokens, inputDetails.image_tokens),
+    audioInputTokens: partOf(inputTokens, inputDetails.audio_tokens),
     outputTokens,
-    reasoningTokens: ofOutput(outputDetails.reasoning_tokens),
-    audioOutputTokens: ofOutput(outputDetails.audio_tokens),
+    reasoningTokens: partOf(outputTokens, outputDetails.reasoning_tokens),
+    audioOutputTokens: partOf(outputTokens, outputDetails.audio_tokens),
     lacks: total !== null ? null : input === null ? "input" : output === null ? "output" : null,
     isEarly: false,
-    absurd: told.some((value) => value !== undefined && value !== null && !isCount(value)),
+    absurd:
+      isNonsense(input) ||
+      isNonsense(output) ||
+      isNonsense(total) ||
+      isNonsense(cached) ||
+      isNonsense(inputDetails.cache_write_tokens) ||
+      isNonsense(inputDetails.image_tokens) ||
+      isNonsense(inputDetails.audio_tokens) ||
+      isNonsense(outputDetails.reasoning_tokens) ||
+      isNonsense(outputDetails.audio_tokens),
   };
 }
 
@@ -87,6 +83,15 @@ export function isAbsurd(usage: TokenUsage, window: ModelWindow, choices = 1): b
 
 function detailsOf(json: unknown): Record<string, unknown> {
   return isObject(json) ? json : {};
+}
+
+function partOf(whole: number, part: unknown): number {
+  return Math.min(whole, count(part));
+}
+
+/** It was told, and it is no count. */
+function isNonsense(value: unknown): boolean {
+  return value !== undefined && value !== null && !isCount(value);
 }
 
 function rest(total: unknown, known: unknown): number {

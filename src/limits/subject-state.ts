@@ -41,9 +41,10 @@ export function applyLimits(state: SubjectState, limits: CallerLimits | RateLimi
 
 export function isUnlimited(limits: CallerLimits | RateLimits): boolean {
   if (limits.concurrency !== null || limits.rpm !== null || limits.tpm !== null) return false;
-  return windowsOf(limits).every(
-    ({ requests, tokens, nano }) => requests === null && tokens === null && nano === null,
-  );
+  for (const { requests, tokens, nano } of windowsOf(limits)) {
+    if (requests !== null || tokens !== null || nano !== null) return false;
+  }
+  return true;
 }
 
 /** A maximum of 0 refuses even a subject that nothing is known of. */

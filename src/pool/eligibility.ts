@@ -45,6 +45,10 @@ export function obstacleOf(seat: Seat, asked: Asked): Ineligible | null {
   return shortage === undefined ? null : reasonOf(shortage);
 }
 
+export function isFree(seat: Seat, asked: Asked): boolean {
+  return obstacleOf(seat, asked) === null;
+}
+
 /** By account, not by route alone: another name for the same model is no other account. */
 export function isTried({ route }: Seat, tried: readonly Route[]): boolean {
   for (const { account } of tried) if (account.id === route.account.id) return true;

@@ -15,9 +15,9 @@ import {
   type Candidate,
   candidateOf,
   chosenCandidate,
+  isFree,
   isTried,
   noteRefusal,
-  obstacleOf,
   outlookOf,
 } from "./eligibility.ts";
 import { abandon, begin, park, recordFailure, recordSuccess } from "./health.ts";
@@ -83,6 +83,11 @@ export interface PoolOptions {
   limiter: Limiter;
 }
 
+interface Taken {
+  lease: Lease;
+  probe: boolean;
+}
+
 /** Among fewer, finding a conversation's home costs no more than remembering it. */
 const SEATS_WORTH_REMEMBERING = 33;
 const HOMES_KEPT_HALF = 16_384;
@@ -118,7 +123,7 @@ export function openPool({ clock, random, limiter }: PoolOptions): Pool {
   }
 
   /** Null when the account's own limits refuse. */
-  function take(seat: Seat, asked: Asked): { lease: Lease; probe: boolean } | null {
+  function take(seat: Seat, asked: Asked): Taken | null {
     let admitted: Lease | null = null;
     if (seat.limited !== null) {
       // What an account may spend is between its owner and the upstream: its limits have no money.
@@ -139,26 +144,25 @@ export function openPool({ clock, random, limiter }: PoolOptions): Pool {
     const { affinity } = request;
     const asked = askedBy(request, clock.monotonicMs());
     const tiers = tiersFor(request.routes);
-    const fits = (seat: Seat) => obstacleOf(seat, asked) === null;
     for (const tier of tiers) {
       const home = affinity === null ? null : homeIn(tier, affinity, asked);
-      let seat = home !== null && fits(home) ? home : choose(tier, fits, asked.nowMs, random);
+      let seat = home !== null && isFree(home, asked) ? home : choose(tier, asked, random);
       // Each refusal adds an obstacle, so this ends.
       while (seat !== null) {
         const taken = take(seat, asked);
-        if (taken !== null) {
-          const chosen = seat;
-          return {
-            kind: "picked",
-            route: chosen.route,
-            lease: taken.lease,
-            candidates: () => listed(tiers, asked, chosen),
-            probe: taken.probe,
-          };
-        }
-        seat = choose(tier, fits, asked.nowMs, random);
+        if (taken !== null) return picked(seat, taken, tiers, asked);
+        seat = choose(tier, asked, random);
       }
     }
+    return nothing(tiers, asked);
+  }
+
+  function picked(chosen: Seat, { lease, probe }: Taken, tiers: readonly Tier[], asked: Asked): Pick {
+    const candidates = () => listed(tiers, asked, chosen);
+    return { kind: "picked", route: chosen.route, lease, candidates, probe };
+  }
+
+  function nothing(tiers: readonly Tier[], asked: Asked): Pick {
     const outlook = outlookOf(
       tiers.flatMap(({ seats }) => seats),
       asked,

@@ -4,6 +4,7 @@
  * that a choice costs the same among ten and among a thousand.
  */
 
+import { type Asked, isFree } from "./eligibility.ts";
 import { costOf, isLighter } from "./score.ts";
 import { isWell, type Seat } from "./standing.ts";
 
@@ -35,26 +36,22 @@ export function tiersOf(seats: readonly Seat[]): Tier[] {
 const SHARES_FRESH_MS = 100;
 const DRAWS_MAX = 8;
 
-/** A seat that `fits`, or null when there is none in this tier. */
-export function choose(
-  tier: Tier,
-  fits: (seat: Seat) => boolean,
-  nowMs: number,
-  random: () => number,
-): Seat | null {
+/** A seat that can be taken, or null when there is none in this tier. */
+export function choose(tier: Tier, asked: Asked, random: () => number): Seat | null {
   const { seats } = tier;
+  const { nowMs } = asked;
   const [only] = seats;
   if (only === undefined) return null;
-  if (seats.length === 1) return fits(only) ? only : null;
+  if (seats.length === 1) return isFree(only, asked) ? only : null;
   if (--tier.choicesLeft < 0 || nowMs >= tier.freshUntilMs) shareOut(tier, nowMs);
   let first: Seat | null = null;
   for (let draws = 0; draws < DRAWS_MAX; draws++) {
     const drawn = draw(tier, random);
-    if (drawn === null || !fits(drawn)) continue;
+    if (drawn === null || !isFree(drawn, asked)) continue;
     if (first !== null) return lighter(first, drawn);
     first = drawn;
   }
-  return first ?? chooseAmong(seats.filter(fits), nowMs, random);
+  return first ?? chooseAmong(seats, asked, random);
 }
 
 function shareOut(tier: Tier, nowMs: number): void {
@@ -106,11 +103,12 @@ function draw({ seats, sums, total }: Lots, random: () => number): Seat | null {
 }
 
 /** The slow way, for when lots keep falling on accounts that cannot be taken. */
-function chooseAmong(seats: readonly Seat[], nowMs: number, random: () => number): Seat | null {
+function chooseAmong(all: readonly Seat[], asked: Asked, random: () => number): Seat | null {
+  const seats = all.filter((seat) => isFree(seat, asked));
   const sums: number[] = [];
   let total = 0;
   for (const seat of seats) {
-    total += shareOf(seat, nowMs);
+    total += shareOf(seat, asked.nowMs);
     sums.push(total);
   }
   const first = draw({ seats, sums, total }, random);

@@ -69,21 +69,16 @@ export function startServer(options: ServerOptions): Server {
       const queryAt = url.indexOf("?", pathAt);
       const path = queryAt === -1 ? url.slice(pathAt) : url.slice(pathAt, queryAt);
       const destination = findDestination(request.method, path);
-      const call: HttpCall = {
-        request,
-        requestId,
-        startedMs: gateway.clock.monotonicMs(),
-        clientAddress: () => server.requestIP(request)?.address ?? "unknown",
-        cutOff: () => server.timeout(request, CUT_OFF_SECONDS),
-      };
+      const call = new DoorCall(request, requestId, gateway.clock.monotonicMs(), server);
       if (destination.kind === "responses_socket") return upgrade(call, server);
       const query = queryAt === -1 ? "" : url.slice(queryAt + 1);
-      const untimed = untimedIfSlow(request, server);
+      const slow = options.alarms.set(options.idleTimeoutSeconds * 500, () => call.stopTiming());
       try {
         const response = await go(call, destination, path, query);
         return draining && (response.ok || request.body === null) ? closing(response) : response;
       } finally {
-        untimed.end();
+        options.alarms.cancel(slow);
+        if (call.isUntimed) server.timeout(request, options.idleTimeoutSeconds);
       }
     } catch (thrown) {
       const error = asApiError(thrown);
@@ -106,10 +101,11 @@ export function startServer(options: ServerOptions): Server {
         return new Response(null, { status: 302, headers: { location: destination.to } });
       case "api":
         return options.api({
-          ...call,
+          request: call.request,
+          requestId: call.requestId,
           path,
           query,
-          peerAddress: call.clientAddress,
+          peerAddress: () => call.clientAddress(),
           leaving: leaving.signal,
         });
       case "model_call":
@@ -149,36 +145,13 @@ export function startServer(options: ServerOptions): Server {
     throw new ApiError("invalid_request", "The WebSocket upgrade is malformed. Use a WebSocket client.");
   }
 
-  /**
-   * The runtime's idle timer would cut a client that sends slowly or waits for a slow answer, so it is stopped when
-   * half of its time is over. Once there is an answer it runs again, or an idle connection would be kept for ever.
-   */
-  function untimedIfSlow(request: Request, server: BunServer): { end(): void } {
-    let untimed = false;
-    const slow = options.alarms.set(options.idleTimeoutSeconds * 500, () => {
-      untimed = true;
-      server.timeout(request, 0);
-    });
-    return {
-      end() {
-        options.alarms.cancel(slow);
-        if (untimed) server.timeout(request, options.idleTimeoutSeconds);
-      },
-    };
-  }
-
   /** A small JSON answer for whoever holds a key. */
   async function answer<Made>(
     call: Call,
     make: (caller: Caller) => Made | Promise<Made>,
     headersOf: (made: Made) => Record<string, string> = () => ({}),
   ): Promise<Response> {
-    const caller = authenticate(
-      call.request.headers,
-      gateway.policy.snapshot(),
-      gateway.auth,
-      call.clientAddress,
-    );
+    const caller = authenticate(call.request.headers, gateway.policy.snapshot(), gateway.auth, call);
     const made = await make(caller);
     return Response.json(made, { headers: { "x-request-id": call.requestId, ...headersOf(made) } });
   }
@@ -249,6 +222,39 @@ export function startServer(options: ServerOptions): Server {
       await server.stop(true);
     },
   };
+}
+
+/** A class, so that a request costs one object here and no closures. */
+class DoorCall implements HttpCall {
+  readonly request: Request;
+  readonly requestId: string;
+  readonly startedMs: number;
+  isUntimed = false;
+  private readonly server: BunServer;
+
+  constructor(request: Request, requestId: string, startedMs: number, server: BunServer) {
+    this.request = request;
+    this.requestId = requestId;
+    this.startedMs = startedMs;
+    this.server = server;
+  }
+
+  clientAddress(): string {
+    return this.server.requestIP(this.request)?.address ?? "unknown";
+  }
+
+  cutOff(): void {
+    this.server.timeout(this.request, CUT_OFF_SECONDS);
+  }
+
+  /**
+   * The runtime's idle timer would cut a client that sends slowly or waits for a slow answer, so it is stopped when
+   * half of its time is over. Once there is an answer it runs again, or an idle connection would be kept for ever.
+   */
+  stopTiming(): void {
+    this.isUntimed = true;
+    this.server.timeout(this.request, 0);
+  }
 }
 
 /** The runtime joins repeated `Host` headers, and leaves one that is no host out of the address. */

@@ -69,7 +69,7 @@ export function openSockets(options: SocketsOptions): Sockets {
     }
     const headers = withKeyOfPage(call.request.headers);
     const { auth, policy } = gateway;
-    allowSocket(authenticate(headers, policy.snapshot(), auth, call.clientAddress));
+    allowSocket(authenticate(headers, policy.snapshot(), auth, call));
     checkUpgrade(headers);
     const digest = presentedDigest(headers, auth) ?? "";
     if ((byKey.get(digest)?.size ?? 0) >= limits.socketsPerKeyMax) throw tooMany(limits.socketsPerKeyMax);

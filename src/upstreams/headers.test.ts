@@ -8,9 +8,9 @@ function up(headers: Record<string, string>): Record<string, string> {
 }
 
 function down(headers: Record<string, string>): Record<string, string> {
-  const into: Record<string, string> = {};
+  const into = new Map<string, string>();
   headersDown(new Headers(headers), into);
-  return into;
+  return Object.fromEntries(into);
 }
 
 describe("headers to the upstream", () => {

@@ -24,10 +24,11 @@ export function headersUp(from: Headers): string {
 const PROCESSING_MS = /^\d{1,9}$/;
 
 /** An upstream's header reaches the client only if its value cannot carry anything but what its name says. */
-export function headersDown(from: AnswerHeaders, into: Record<string, string>): void {
+export function headersDown(from: AnswerHeaders, into: Pick<Headers, "set">): void {
   const processingMs = from.get("openai-processing-ms");
-  if (processingMs !== null && PROCESSING_MS.test(processingMs)) into["openai-processing-ms"] = processingMs;
-  if (from.has("x-reasoning-included")) into["x-reasoning-included"] = "true";
+  if (processingMs !== null && PROCESSING_MS.test(processingMs))
+    into.set("openai-processing-ms", processingMs);
+  if (from.has("x-reasoning-included")) into.set("x-reasoning-included", "true");
 }
 
 const UPSTREAM_REQUEST_ID =

@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 import fc from "fast-check";
-import { find, isAt, put, textOf } from "./bytes.ts";
+import { find, free, isAt, put, textOf } from "./bytes.ts";
 
 const anyBytes = fc.uint8Array({ maxLength: 40 });
 
@@ -25,4 +25,16 @@ test("what is found, compared, copied and read is what views would give", () => 
       },
     ),
   );
+});
+
+test("a long array is empty once it was freed; a short one, and a part of another, stay", () => {
+  const long = new Uint8Array(200_000);
+  free(long);
+  expect(long.length).toBe(0);
+  const short = new Uint8Array(1_000);
+  free(short);
+  expect(short.length).toBe(1_000);
+  const whole = new Uint8Array(200_000);
+  free(whole.subarray(1));
+  expect(whole.length).toBe(200_000);
 });

@@ -56,7 +56,7 @@ export function editMembers<Name extends string>(
       splices.push(replaceValue(field, value));
     }
   }
-  const emptied = removeMembers(bytes, removed, splices);
+  const emptied = removed.length > 0 && removeMembers(bytes, removed, splices);
   if (added.length > 0) {
     if (!scan.empty && !emptied) added.push(utf8.encode(","));
     splices.push({ start: scan.insertAt, end: scan.insertAt, insert: Buffer.concat(added) });

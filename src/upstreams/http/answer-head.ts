@@ -53,7 +53,7 @@ export class AnswerHead implements AnswerHeaders {
   get(name: string): string | null {
     // In Latin-1 no letter changes its length with its case: offsets are the same in both.
     this.lower ??= this.text.toLowerCase();
-    const wanted = `\r\n${name}:`;
+    const wanted = lineStart(name);
     let found: string | null = null;
     let at = this.lower.indexOf(wanted);
     while (at >= 0) {
@@ -68,8 +68,20 @@ export class AnswerHead implements AnswerHeaders {
 
   has(name: string): boolean {
     this.lower ??= this.text.toLowerCase();
-    return this.lower.includes(`\r\n${name}:`);
+    return this.lower.includes(lineStart(name));
   }
+}
+
+/** Only names that stand in our own code are asked for, and all of them with every answer. */
+const lineStarts = new Map<string, string>();
+
+function lineStart(name: string): string {
+  let start = lineStarts.get(name);
+  if (start === undefined) {
+    start = `\r\n${name}:`;
+    lineStarts.set(name, start);
+  }
+  return start;
 }
 
 /** Null when the head goes on after these bytes; what is wrong with it when it can be no head of an answer. */

@@ -1,6 +1,7 @@
 import { afterEach, describe, expect, test } from "bun:test";
-import type { Socket } from "node:net";
+import { createServer, type Socket } from "node:net";
 import type { Alarm, Alarms } from "../../alarms.ts";
+import { free } from "../../wire/bytes.ts";
 import { wholePart } from "../../wire/splice.ts";
 import type { HttpClient, HttpExchange, HttpRequest } from "./client.ts";
 import { Notes, openClient, serve, type TestServer, targetOf } from "./test-server.ts";
@@ -61,6 +62,30 @@ describe("an exchange", () => {
     const target = { ...targetOf(server.port), hostHeader: "models.test:8443" };
     await ask(client(), server.port, { target }).over;
     expect(server.received[0]).toContain("\r\nhost: models.test:8443\r\n");
+  });
+
+  test("breaks off when its body is freed before all of it was sent", async () => {
+    const peers: Socket[] = [];
+    const server = createServer({ pauseOnConnect: true }, (socket) =>
+      peers.push(socket.on("error", () => {})),
+    );
+    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+    open.push(server);
+    const body = new Uint8Array(32 * 1024 * 1024);
+    const address = server.address();
+    const port = typeof address === "object" && address !== null ? address.port : 0;
+    const { exchange } = ask(client(), port, { body: wholePart(body) });
+    await until(() => exchange.hasBegun && peers.length === 1);
+    free(body);
+    let received = 0;
+    const closed = Promise.withResolvers<void>();
+    peers[0]?.on("data", (bytes) => {
+      received += bytes.length;
+    });
+    peers[0]?.on("close", () => closed.resolve());
+    peers[0]?.resume();
+    await closed.promise;
+    expect(received).toBeLessThan(32 * 1024 * 1024);
   });
 
   test("reaches an IPv6 address", async () => {

@@ -65,7 +65,7 @@ export class Connection {
     if (this.phase !== "open" || this.socket === null) return 0;
     const taken = this.socket.write(bytes, from, to - from);
     if (taken >= 0) return taken;
-    queueMicrotask(() => this.lose({ kind: "reset", reason: "the connection was closed while writing" }));
+    this.loseSoon({ kind: "reset", reason: "the connection was closed while writing" });
     return 0;
   }
 
@@ -137,6 +137,10 @@ export class Connection {
     if (this.phase === "over") return;
     this.destroy();
     this.user.closed(this, end);
+  }
+
+  private loseSoon(end: ConnectionEnd): void {
+    queueMicrotask(() => this.lose(end));
   }
 
   private stopAlarm(): void {

@@ -200,6 +200,11 @@ export class Exchange implements HttpExchange, ConnectionUser {
 
   private flush(connection: Connection, unsent: Uint8Array[]): void {
     for (let first = unsent[0]; first !== undefined; first = unsent[0]) {
+      // Freed while it was sent: its answer was complete without it, and nothing else can go out here.
+      if (first.length === 0) {
+        this.abort();
+        return;
+      }
       this.unsentFrom += connection.write(first, this.unsentFrom, first.length);
       if (this.unsentFrom < first.length) {
         this.unsent = unsent;

@@ -1,0 +1,150 @@
+/**
+ * The fields of a JSON body that the gateway acts on, and the body as it goes upstream: the bytes as they came, but for
+ * the splices.
+ */
+
+import { find } from "../wire/bytes.ts";
+import { type Field, integerValue, type ObjectScan, wantedFields } from "../wire/json-scan.ts";
+import { editMembers, jsonString, type Part, type Splice, spliceParts } from "../wire/splice.ts";
+import { dropEncryptedReasoning } from "./foreign-reasoning.ts";
+import type { Endpoint, Heard, RequestBody } from "./request.ts";
+
+/** Fields the gateway acts on or meters by. None may appear twice: parsers differ in which one they keep. */
+const ROUTING_FIELDS = [
+  "model",
+  "stream",
+  "stream_options",
+  "n",
+  "input",
+  "messages",
+  "prompt",
+  "store",
+  "background",
+  "conversation",
+  "previous_response_id",
+  "prompt_cache_key",
+  "max_output_tokens",
+  "max_completion_tokens",
+  "max_tokens",
+  "size",
+  "quality",
+] as const;
+export type RoutingField = (typeof ROUTING_FIELDS)[number];
+export type RoutingScan = ObjectScan<RoutingField>;
+
+export const ROUTING = wantedFields(ROUTING_FIELDS);
+
+const NOTHING = new Uint8Array(0);
+
+export function isThere(field: Field | undefined): field is Field {
+  return field !== undefined && field.kind !== "null";
+}
+
+/** Fields that another family bounds its answers by mean nothing to an upstream, and must not lessen a hold. */
+const CHAT_BOUNDS = ["max_completion_tokens", "max_tokens"] as const;
+const RESPONSES_BOUNDS = ["max_output_tokens"] as const;
+
+function boundsOf(endpoint: Endpoint): readonly RoutingField[] {
+  return endpoint.interface === "responses" ? RESPONSES_BOUNDS : CHAT_BOUNDS;
+}
+
+/** Of two the larger: upstreams differ in which one they keep. */
+export function outputBound(
+  bytes: Uint8Array,
+  endpoint: Endpoint,
+  fields: RoutingScan["fields"],
+): number | null {
+  let most: number | null = null;
+  for (const name of boundsOf(endpoint)) {
+    const field = fields[name];
+    if (!isThere(field)) continue;
+    const tokens = integerValue(bytes, field);
+    // Not a count: what an upstream makes of it is not known, and to some -1 is no bound at all.
+    if (tokens === null || tokens < 1) return null;
+    most = Math.max(most ?? 0, tokens);
+  }
+  return most;
+}
+
+/** Each bound that is there is lowered; the family's own is put in where there is none. */
+function capEdits(
+  bytes: Uint8Array,
+  endpoint: Endpoint,
+  fields: RoutingScan["fields"],
+  tokens: number,
+): { [name in RoutingField]?: Uint8Array } {
+  const edits: { [name in RoutingField]?: Uint8Array } = {};
+  const names = boundsOf(endpoint);
+  const used = names.filter((name) => isThere(fields[name]));
+  for (const name of used.length > 0 ? used : names.slice(0, 1)) {
+    const field = fields[name];
+    const own = field === undefined ? null : integerValue(bytes, field);
+    edits[name] = Buffer.from(String(own === null || own < 1 ? tokens : Math.min(own, tokens)));
+  }
+  return edits;
+}
+
+/** A class, so that a body costs one object and no closures. */
+export class JsonBody implements RequestBody {
+  readonly contentType = "application/json";
+  private readonly bytes: Uint8Array;
+  private readonly scan: RoutingScan;
+  private readonly endpoint: Endpoint;
+  private readonly always: readonly Splice[];
+  private readonly depthMax: number;
+  /** Reasoning was taken out: what an upstream has heard before cannot be told apart any more. */
+  private readonly isReduced: boolean;
+
+  constructor(
+    bytes: Uint8Array,
+    scan: RoutingScan,
+    endpoint: Endpoint,
+    always: readonly Splice[],
+    depthMax: number,
+    isReduced = false,
+  ) {
+    this.bytes = bytes;
+    this.scan = scan;
+    this.endpoint = endpoint;
+    this.always = always;
+    this.depthMax = depthMax;
+    this.isReduced = isReduced;
+  }
+
+  forUpstream(upstreamModel: string): Part[] {
+    const { bytes, scan, always } = this;
+    const model = editMembers(bytes, scan, { model: jsonString(upstreamModel) });
+    return spliceParts(bytes, always.length === 0 ? model : [...model, ...always]);
+  }
+
+  forUpstreamAfter(upstreamModel: string, { responseId, inputBytes }: Heard): Part[] | null {
+    const { bytes, scan, always } = this;
+    const { input } = scan.fields;
+    if (this.isReduced || input?.kind !== "array" || scan.fields.previous_response_id !== undefined) {
+      return null;
+    }
+    const edits = { model: jsonString(upstreamModel), previous_response_id: jsonString(responseId) };
+    const heard: Splice = { start: input.start + 1, end: input.start + 1 + inputBytes, insert: NOTHING };
+    return spliceParts(bytes, [...editMembers(bytes, scan, edits), heard, ...always]);
+  }
+
+  withoutEncryptedReasoning(): RequestBody | null {
+    const { bytes, scan, endpoint, always, depthMax } = this;
+    if (this.isReduced) return null;
+    const dropped = dropEncryptedReasoning(bytes, scan.fields.input, depthMax);
+    if (dropped.length === 0) return null;
+    return new JsonBody(bytes, scan, endpoint, [...always, ...dropped], depthMax, true);
+  }
+
+  withOutputCap(tokens: number): RequestBody {
+    const { bytes, scan, endpoint, always, depthMax } = this;
+    const cap = editMembers(bytes, scan, capEdits(bytes, endpoint, scan.fields, tokens));
+    return new JsonBody(bytes, scan, endpoint, [...always, ...cap], depthMax, this.isReduced);
+  }
+
+  mentions(word: string): boolean {
+    return find(this.bytes, Buffer.from(word), 0) !== -1;
+  }
+
+  async dispose(): Promise<void> {}
+}
