@@ -46,7 +46,7 @@ interface Plan {
   startupRepeats: number;
 }
 
-const FULL = { rounds: 5, roundMs: 1_500, warmUpMs: 4_000, streamsHeldMs: 8_000, startupRepeats: 5 };
+const FULL = { rounds: 5, roundMs: 1_500, warmUpMs: 10_000, streamsHeldMs: 8_000, startupRepeats: 5 };
 const QUICK = { rounds: 3, roundMs: 500, warmUpMs: 1_000, streamsHeldMs: 3_000, startupRepeats: 1 };
 const STREAMS_OPEN = 1_000;
 const KEYS_STORED = 10_000;
@@ -148,7 +148,8 @@ async function main(): Promise<void> {
   const plan = readPlan();
   const tools = findOrInstallTools();
   const facts = machine(tools);
-  console.log(`${machineText(facts)}\n`);
+  console.log(machineText(facts));
+  console.log(`The gateway serves each load for ${plan.warmUpMs / 1_000} s before it is measured.\n`);
 
   const stage = openStage();
   endWith(stage);

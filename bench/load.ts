@@ -92,7 +92,8 @@ const SETTLE_MS = 250;
 export async function runLoad(bench: Bench, load: Load): Promise<LoadRun[][]> {
   for (const subject of bench.subjects) {
     await checkAnswer(subject, load);
-    // Only the gateway's code is still being compiled while it runs; measured cold it looks twice as dear.
+    // Only the gateway's code is still being compiled while it runs, for some hundred thousand requests; measured
+    // cold it looks twice as dear.
     if (subject.name === "gateway") await press(bench, subject, load, bench.warmUpMs);
   }
   const rounds: LoadRun[][] = [];
