@@ -170,6 +170,8 @@ export function openLending(options: LendingOptions): Lending {
       await transaction(options.books, async (tx) => {
         for (let start = 0; start < unbooked.length; start += limits.bookAtOnce) {
           if (start > 0) await new Promise<void>((resolve) => setImmediate(resolve));
+          // Whoever waits for the journal does not wait for this step as well.
+          options.writeJournal();
           const step = unbooked.slice(start, start + limits.bookAtOnce);
           await bookSpent(tx, incarnation, step, clock.nowMs());
         }

@@ -149,8 +149,8 @@ export const limits = {
     bookBusyMs: 1_000,
     bookMany: 250,
     /** Requests of one transaction, and of one step of it, which takes less than a millisecond. */
-    bookTogether: 1_000,
-    bookAtOnce: 25,
+    bookTogether: 100,
+    bookAtOnce: 10,
     moveAfterMs: 5_000,
     idleMs: 1_000,
     lookMs: 800,
