@@ -10,6 +10,7 @@ import {
   NO_BILLING,
   NO_LIMITS,
   NO_RATE_LIMITS,
+  type UserRecord,
 } from "./records.ts";
 
 export function modelRecord(id: string, change: Partial<ModelRecord> = {}): ModelRecord {
@@ -81,6 +82,21 @@ export function keyRecord(id: string, change: Partial<KeyRecord> = {}): KeyRecor
     limits: NO_LIMITS,
     createdAtMs: 1,
     revokedAtMs: null,
+    ...change,
+  };
+}
+
+/** In no group of their own. */
+export function userRecord(id: string, change: Partial<UserRecord> = {}): UserRecord {
+  return {
+    id,
+    email: `${id}@example.com`,
+    role: "user",
+    status: "active",
+    passwordHash: null,
+    limits: NO_LIMITS,
+    groups: [],
+    createdAtMs: 1,
     ...change,
   };
 }

@@ -14,16 +14,15 @@ import {
   rmSync,
   writeSync,
 } from "node:fs";
-import { open } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { z } from "zod";
-import type { Nano } from "../money/nano.ts";
 import { INTERFACES } from "../records.ts";
 import { HOLD_STATES, type Hold, type HoldProgress, UNSENT } from "../store/holds.ts";
 import { sharedSync } from "../store/shared-sync.ts";
-import { toUsageRow, toValues, USAGE_COLUMNS } from "../store/usage-row.ts";
+import { asStored, toUsageRow, toValues, USAGE_COLUMNS } from "../store/usage-row.ts";
 import type { Settlement } from "./booking.ts";
+import { readJsonLines, syncFolder, type Untaken } from "./json-lines.ts";
 
 export interface Journal {
   /** Of the segment that the next lines go to; later ones have greater numbers. */
@@ -72,21 +71,21 @@ export function openJournal(dir: string, incarnation: string, segmentBytesMax: n
     file = null;
   }
 
-  /** The name of a file has to survive as well. */
-  async function syncFolder(): Promise<void> {
-    hasNewName = false;
-    const folder = await open(dir, "r");
-    await folder.sync().finally(() => folder.close());
-  }
-
   const shared = sharedSync(async () => {
     const closing = ended;
     ended = [];
     const files = file === null ? closing : [...closing, file];
-    if (hasNewName) await syncFolder();
-    await Promise.all(files.map((one) => promisify(fdatasync)(one))).finally(() =>
-      closing.forEach(closeSync),
-    );
+    const isNamed = !hasNewName;
+    hasNewName = false;
+    try {
+      if (!isNamed) await syncFolder(dir);
+      await Promise.all(files.map((one) => promisify(fdatasync)(one)));
+    } catch (error) {
+      hasNewName ||= !isNamed;
+      throw error;
+    } finally {
+      closing.forEach(closeSync);
+    }
   });
 
   /** Half a line would spoil the next one, which goes to a file of its own. */
@@ -96,7 +95,7 @@ export function openJournal(dir: string, incarnation: string, segmentBytesMax: n
     try {
       ftruncateSync(from, bytes);
     } catch {
-      // What was not refused outright was never told to anybody, and is settled as such.
+      // Whole lines that stay there were told to nobody: requests that nothing was sent for, or ends that are booked.
     }
   }
 
@@ -173,16 +172,12 @@ function heldValues(hold: Hold) {
   ];
 }
 
-export interface LeftJournal {
+export interface LeftJournal extends Untaken {
   incarnation: string;
   /** Begun and not ended, as far as they had come. */
   open: Hold[];
   /** Ended; the store may know of them, or not. */
   settlements: Settlement[];
-  /** Lines that are none: torn by a crash, and never acknowledged. */
-  torn: number;
-  /** Lines that another version wrote, and that this one cannot understand. */
-  unreadable: number;
   remove(): void;
 }
 
@@ -196,10 +191,11 @@ export function leftJournals(dir: string, isAlive: (incarnation: string) => bool
   }
   return [...segments].map(([incarnation, numbers]) => {
     const paths = numbers.sort((a, b) => a - b).map((number) => join(dir, nameOf(incarnation, number)));
-    const read = readLines(paths.flatMap((path) => readFileSync(path, "utf8").split("\n")));
+    // A segment ends with a line's end, or with one that was torn.
+    const text = paths.map((path) => readFileSync(path, "utf8")).join("\n");
     return {
       incarnation,
-      ...read,
+      ...readJournal(text),
       remove: () => paths.forEach((path) => void rmSync(path, { force: true })),
     };
   });
@@ -264,14 +260,10 @@ const settledLine = z.tuple(
 );
 const columnsLine = z.tuple([z.literal("v")], z.string());
 
-function readLines(
-  lines: readonly string[],
-): Pick<LeftJournal, "open" | "settlements" | "torn" | "unreadable"> {
+function readJournal(text: string): Omit<LeftJournal, "incarnation" | "remove"> {
   const open = new Map<string, Hold>();
   const settlements = new Map<string, Settlement>();
   let columns: readonly string[] = USAGE_COLUMNS;
-  let torn = 0;
-  let unreadable = 0;
 
   function take(json: unknown): void {
     switch (Array.isArray(json) ? json[0] : null) {
@@ -293,42 +285,13 @@ function readLines(
       }
       default: {
         const [, charged, ...values] = settledLine.parse(json);
-        const settlement = toSettlement(columns, values, BigInt(charged));
-        open.delete(settlement.row.requestId);
-        settlements.set(settlement.row.requestId, settlement);
+        const row = toUsageRow(asStored(columns, values));
+        open.delete(row.requestId);
+        settlements.set(row.requestId, { row, chargedNano: BigInt(charged) });
       }
     }
   }
 
-  for (const line of lines) {
-    if (line === "") continue;
-    let json: unknown;
-    try {
-      json = JSON.parse(line);
-    } catch {
-      torn++;
-      continue;
-    }
-    try {
-      take(json);
-    } catch {
-      unreadable++;
-    }
-  }
-  return { open: [...open.values()], settlements: [...settlements.values()], torn, unreadable };
-}
-
-function toSettlement(
-  columns: readonly string[],
-  values: readonly (string | number | null)[],
-  chargedNano: Nano,
-): Settlement {
-  const row = Object.fromEntries(
-    columns.map((column, index) => {
-      const value = values[index] ?? null;
-      // As the database gives it back: money is text.
-      return [column, column.endsWith("_nano") ? String(value) : value];
-    }),
-  );
-  return { row: toUsageRow(row), chargedNano };
+  const untaken = readJsonLines(text, take);
+  return { open: [...open.values()], settlements: [...settlements.values()], ...untaken };
 }

@@ -1,10 +1,9 @@
 /** What the express lane asks of the store, one transaction at a time. */
 
-import type { Nano } from "../money/nano.ts";
-import { type Db, isUniqueViolation, transaction } from "../store/db.ts";
+import { type Db, transaction } from "../store/db.ts";
 import { LeaseLost } from "../store/leases.ts";
 import { createQueue } from "../store/scope.ts";
-import { bookSpent, giveBackLease, moveToRows, setAside } from "./book-lent.ts";
+import { bookSpent, giveBackLease, moveToRows, setAside, sumByUser } from "./book-lent.ts";
 import type { HoldAsked } from "./booking.ts";
 import { openDisk } from "./disk.ts";
 import {
@@ -73,10 +72,7 @@ export function openLending(options: LendingOptions): Lending {
   let stopped = false;
 
   async function lend(asked: readonly HoldAsked[]): Promise<void> {
-    const needed = new Map<string, Nano>();
-    for (const { userId, wantedNano } of asked) {
-      needed.set(userId, (needed.get(userId) ?? 0n) + wantedNano);
-    }
+    const needed = sumByUser(asked.map(({ userId, wantedNano }) => [userId, wantedNano]));
     const wishes = [...needed].flatMap(([userId, nano]) => {
       const lease = leases.get(userId) ?? newLease(userId, nano);
       const leastNano = nano - lease.freeNano;
@@ -106,14 +102,11 @@ export function openLending(options: LendingOptions): Lending {
     if (lease === undefined) return;
     lease.isClosing = true;
     options.writeJournal();
-    const { freeNano } = lease;
-    lease.freeNano = 0n;
     try {
       while (lease.ended.size > 0) await book([...lease.ended].slice(0, limits.bookTogether));
-      await moveAll([...lease.holds], { lease, freeNano: freeNano + lease.freeNano });
+      await moveAll([...lease.holds], lease);
       leases.delete(userId);
     } catch (error) {
-      lease.freeNano += freeNano;
       if (!(error instanceof LeaseLost)) throw error;
     } finally {
       lease.isClosing = false;
@@ -131,10 +124,7 @@ export function openLending(options: LendingOptions): Lending {
   }
 
   /** With what is free of a lease, which goes back in the same transaction. */
-  async function moveAll(
-    moved: readonly ExpressHold[],
-    closing: { lease: Lease; freeNano: Nano } | null,
-  ): Promise<void> {
+  async function moveAll(moved: readonly ExpressHold[], closing: Lease | null): Promise<void> {
     const { promise, resolve } = Promise.withResolvers<void>();
     for (const held of moved) held.moving = promise;
     try {
@@ -142,9 +132,7 @@ export function openLending(options: LendingOptions): Lending {
       const rows = moved.map(({ hold }, index) => ({ ...hold, ...before[index] }));
       await transaction(db, async (tx) => {
         if (rows.length > 0) await moveToRows(tx, incarnation, rows);
-        if (closing !== null) {
-          await giveBackLease(tx, incarnation, closing.lease.userId, closing.freeNano);
-        }
+        if (closing !== null) await giveBackLease(tx, incarnation, closing.userId, closing.freeNano);
       });
       moved.forEach((held, index) => {
         const { requestId } = held.hold;
@@ -177,7 +165,7 @@ export function openLending(options: LendingOptions): Lending {
         }
       });
     } catch (error) {
-      if (!isHopeless(error) && !isUniqueViolation(error)) throw error;
+      if (!isHopeless(error)) throw error;
       await bookApart(unbooked, error);
       return;
     }

@@ -6,8 +6,10 @@
 import { type FileHandle, mkdir, open, readdir, readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { z } from "zod";
-import { storable, toUsageRow, toValues, USAGE_COLUMNS } from "../store/usage-row.ts";
+import { createQueue } from "../store/scope.ts";
+import { asStored, storable, toUsageRow, toValues, USAGE_COLUMNS } from "../store/usage-row.ts";
 import type { Settlement } from "./booking.ts";
+import { readJsonLines, syncFolder, type Untaken } from "./json-lines.ts";
 
 export interface SettlementSpool {
   /** Resolves when they are on the disk. */
@@ -24,21 +26,13 @@ const nameOf = (incarnation: string) => `settlements-${incarnation}.jsonl`;
 export function openSettlementSpool(dir: string, incarnation: string): SettlementSpool {
   const path = join(dir, nameOf(incarnation));
   let file: FileHandle | null = null;
-  let tail: Promise<unknown> = Promise.resolve();
-
-  function inTurn<T>(work: () => Promise<T>): Promise<T> {
-    const result = tail.then(work);
-    tail = result.catch(() => {});
-    return result;
-  }
+  const inTurn = createQueue();
 
   async function opened(): Promise<FileHandle> {
     if (file !== null) return file;
     await mkdir(dir, { recursive: true, mode: 0o700 });
     file = await open(path, "a", 0o600);
-    // The name itself has to survive as well.
-    const folder = await open(dir, "r");
-    await folder.sync().finally(() => folder.close());
+    await syncFolder(dir);
     return file;
   }
 
@@ -61,13 +55,9 @@ export function openSettlementSpool(dir: string, incarnation: string): Settlemen
   };
 }
 
-export interface LeftSpool {
+export interface LeftSpool extends Untaken {
   incarnation: string;
   settlements: Settlement[];
-  /** Lines that are none: torn by a crash, and never acknowledged. */
-  torn: number;
-  /** Lines that another version wrote, and that this one cannot understand. */
-  unreadable: number;
   remove(): Promise<void>;
 }
 
@@ -82,31 +72,19 @@ export async function leftSpools(
     const incarnation = NAME.exec(name)?.[1];
     if (incarnation === undefined || isAlive(incarnation)) continue;
     const path = join(dir, name);
-    const lines = (await readFile(path, "utf8")).split("\n").filter((line) => line !== "");
-    const read = lines.map(toSettlement);
-    const settlements = read.filter((one) => typeof one !== "string");
-    left.push({
-      incarnation,
-      settlements,
-      torn: read.filter((one) => one === "torn").length,
-      unreadable: read.filter((one) => one === "unreadable").length,
-      remove: () => rm(path, { force: true }),
+    const settlements: Settlement[] = [];
+    const untaken = readJsonLines(await readFile(path, "utf8"), (json) => {
+      settlements.push(toSettlement(json));
     });
+    left.push({ incarnation, settlements, ...untaken, remove: () => rm(path, { force: true }) });
   }
   return left;
 }
 
 function lineOf({ row, chargedNano }: Settlement): string {
-  const values = toValues(storable(row));
   return JSON.stringify({
     charged: chargedNano.toString(),
-    row: Object.fromEntries(
-      USAGE_COLUMNS.map((column, index) => {
-        const value = values[index] ?? null;
-        // As the database gives it back: money is text.
-        return [column, column.endsWith("_nano") ? String(value) : value];
-      }),
-    ),
+    row: asStored(USAGE_COLUMNS, toValues(storable(row))),
   });
 }
 
@@ -115,17 +93,7 @@ const lineSchema = z.object({
   row: z.record(z.string(), z.union([z.string(), z.number(), z.null()])),
 });
 
-function toSettlement(line: string): Settlement | "torn" | "unreadable" {
-  let json: unknown;
-  try {
-    json = JSON.parse(line);
-  } catch {
-    return "torn";
-  }
-  try {
-    const { charged, row } = lineSchema.parse(json);
-    return { row: toUsageRow(row), chargedNano: BigInt(charged) };
-  } catch {
-    return "unreadable";
-  }
+function toSettlement(json: unknown): Settlement {
+  const { charged, row } = lineSchema.parse(json);
+  return { row: toUsageRow(row), chargedNano: BigInt(charged) };
 }

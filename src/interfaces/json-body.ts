@@ -10,7 +10,7 @@ import { dropEncryptedReasoning } from "./foreign-reasoning.ts";
 import type { Endpoint, Heard, RequestBody } from "./request.ts";
 
 /** Fields the gateway acts on or meters by. None may appear twice: parsers differ in which one they keep. */
-const ROUTING_FIELDS = [
+export const ROUTING_FIELDS = [
   "model",
   "stream",
   "stream_options",

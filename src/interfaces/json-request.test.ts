@@ -2,6 +2,7 @@ import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { ApiError } from "../errors.ts";
 import { joinParts } from "../wire/splice.ts";
+import { ROUTING_FIELDS } from "./json-body.ts";
 import { readJsonRequest } from "./json-request.ts";
 import { ENDPOINTS, type EndpointName, type ModelRequest } from "./request.ts";
 
@@ -20,24 +21,7 @@ const LEAST: Readonly<Record<EndpointName, Record<string, unknown>>> = {
 };
 
 /** Fields the gateway looks at; `__proto__` is left out because comparing by spreading would lose it. */
-const ROUTING = new Set([
-  "model",
-  "stream",
-  "stream_options",
-  "n",
-  "input",
-  "messages",
-  "prompt",
-  "store",
-  "background",
-  "conversation",
-  "previous_response_id",
-  "prompt_cache_key",
-  "max_output_tokens",
-  "max_completion_tokens",
-  "max_tokens",
-  "__proto__",
-]);
+const ROUTING = new Set<string>([...ROUTING_FIELDS, "__proto__"]);
 
 function read(endpoint: EndpointName, body: string | Uint8Array): ModelRequest {
   const found = ENDPOINTS.find(({ name }) => name === endpoint);

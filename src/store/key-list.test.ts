@@ -1,6 +1,7 @@
 import { expect, test } from "bun:test";
 import { eachEngine } from "../../test/postgres.ts";
-import { DEFAULT_QUEUE, type KeyRecord, NO_BILLING, NO_LIMITS } from "../records.ts";
+import { groupRecord, keyRecord, userRecord } from "../records.test-support.ts";
+import type { KeyRecord } from "../records.ts";
 import type { Db } from "./db.ts";
 import { putGroup } from "./groups.ts";
 import { countKeysByGroup, type KeyFilter, listKeyDays, listKeyPage, newestKeys } from "./key-list.ts";
@@ -9,52 +10,12 @@ import { DAY_MS, foldDay, HOUR_MS } from "./usage-day.ts";
 import { insertUsage, usageRow } from "./usage-row.test-support.ts";
 import { putUser } from "./users.ts";
 
-const key = (id: string, change: Partial<KeyRecord> = {}): KeyRecord => ({
-  id,
-  name: `name of ${id}`,
-  userId: "u1",
-  groupId: "g1",
-  digest: `digest of ${id}`,
-  publicId: `pub-${id}`,
-  last4: "abcd",
-  status: "active",
-  expiresAtMs: null,
-  limits: NO_LIMITS,
-  createdAtMs: 1_000,
-  revokedAtMs: null,
-  ...change,
-});
+const key = (id: string, change: Partial<KeyRecord> = {}): KeyRecord =>
+  keyRecord(id, { userId: "u1", last4: "abcd", createdAtMs: 1_000, ...change });
 
 async function furnished(db: Db, keys: readonly KeyRecord[]): Promise<Db> {
-  for (const id of ["g1", "g2"]) {
-    await putGroup(db, {
-      id,
-      name: id,
-      interfaces: [],
-      models: [],
-      accounts: [],
-      access: "everyone",
-      billing: NO_BILLING,
-      onDisconnect: "cancel",
-      websocket: true,
-      limits: NO_LIMITS,
-      groupLimits: NO_LIMITS,
-      queue: DEFAULT_QUEUE,
-      createdAtMs: 1,
-    });
-  }
-  for (const id of ["u1", "u2"]) {
-    await putUser(db, {
-      id,
-      email: `${id}@example.com`,
-      role: "user",
-      status: "active",
-      passwordHash: null,
-      limits: NO_LIMITS,
-      groups: [],
-      createdAtMs: 1,
-    });
-  }
+  for (const id of ["g1", "g2"]) await putGroup(db, groupRecord(id, { name: id, interfaces: [] }));
+  for (const id of ["u1", "u2"]) await putUser(db, userRecord(id));
   for (const one of keys) await insertKey(db, one);
   return db;
 }

@@ -2,7 +2,7 @@
 
 import { describe, expect, test } from "bun:test";
 import { eachEngine } from "../../test/postgres.ts";
-import { DEFAULT_QUEUE, NO_BILLING, NO_LIMITS } from "../records.ts";
+import { groupRecord } from "../records.test-support.ts";
 import { openDb } from "./db.ts";
 import { listMembers } from "./group-facts.ts";
 import { putGroup } from "./groups.ts";
@@ -33,21 +33,7 @@ eachEngine((engine) => {
   test("members of a large group are paged by address", async () => {
     const db = await engine.open();
     for (const id of ["large", "other"]) {
-      await putGroup(db, {
-        id,
-        name: id,
-        interfaces: ["chat"],
-        models: [],
-        accounts: [],
-        billing: NO_BILLING,
-        access: "members",
-        onDisconnect: "cancel",
-        websocket: true,
-        limits: NO_LIMITS,
-        groupLimits: NO_LIMITS,
-        queue: DEFAULT_QUEUE,
-        createdAtMs: 1,
-      });
+      await putGroup(db, groupRecord(id, { name: id, access: "members" }));
     }
     const names = Array.from({ length: 5_010 }, (_, i) => `u${String(i).padStart(4, "0")}`);
     await insertRows(

@@ -2,14 +2,7 @@
 
 import { expect, test } from "bun:test";
 import { eachEngine } from "../../test/postgres.ts";
-import {
-  DEFAULT_QUEUE,
-  type GroupRecord,
-  type KeyRecord,
-  NO_BILLING,
-  NO_LIMITS,
-  type UserRecord,
-} from "../records.ts";
+import { groupRecord, keyRecord, userRecord } from "../records.test-support.ts";
 import { readAccountUsage } from "./account-usage.ts";
 import { listMembers, readGroupFacts } from "./group-facts.ts";
 import { putGroup } from "./groups.ts";
@@ -20,54 +13,15 @@ import { putUser } from "./users.ts";
 const DAY_MS = 86_400_000;
 const NOW_MS = 100 * DAY_MS;
 
-const group = (id: string): GroupRecord => ({
-  id,
-  name: `name of ${id}`,
-  interfaces: ["chat"],
-  models: [],
-  accounts: [],
-  billing: NO_BILLING,
-  access: "members",
-  onDisconnect: "cancel",
-  websocket: true,
-  limits: NO_LIMITS,
-  groupLimits: NO_LIMITS,
-  queue: DEFAULT_QUEUE,
-  createdAtMs: 1,
-});
-
-const user = (email: string): UserRecord => ({
-  id: `id of ${email}`,
-  email,
-  role: "user",
-  status: "active",
-  passwordHash: null,
-  limits: NO_LIMITS,
-  groups: ["g1"],
-  createdAtMs: 1,
-});
-
-const key = (id: string): KeyRecord => ({
-  id,
-  name: id,
-  userId: null,
-  groupId: "g1",
-  digest: id,
-  publicId: id,
-  last4: "",
-  status: "active",
-  expiresAtMs: null,
-  limits: NO_LIMITS,
-  createdAtMs: 1,
-  revokedAtMs: null,
-});
+const group = (id: string) => groupRecord(id, { access: "members" });
+const user = (email: string) => userRecord(`id of ${email}`, { email, groups: ["g1"] });
 
 eachEngine((engine) => {
   test("a group's keys, members and last day are counted, and nobody else's", async () => {
     const db = await engine.open();
     for (const id of ["g1", "g2"]) await putGroup(db, group(id));
     for (const email of ["b@example.com", "A@example.com", "c_d@example.com"]) await putUser(db, user(email));
-    for (const id of ["k1", "k2", "k3"]) await insertKey(db, key(id));
+    for (const id of ["k1", "k2", "k3"]) await insertKey(db, keyRecord(id));
     await revokeKey(db, "k3", 2);
     await insertUsage(db, [
       usageRow({ atMs: NOW_MS - 1, chargedNano: 5n, costNano: 5n }),

@@ -70,7 +70,7 @@ export function totalsOf(
   return totals;
 }
 
-const noUse = (): UsageTotals => ({
+export const noUse = (): UsageTotals => ({
   requests: 0,
   refused: 0,
   failed: 0,

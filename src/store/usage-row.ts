@@ -268,6 +268,16 @@ export function toValues(row: UsageRow): Value[] {
   ];
 }
 
+/** Such values as the database gives them back, to be read by `toUsageRow`: money is text. */
+export function asStored(columns: readonly string[], values: readonly Value[]): Row {
+  return Object.fromEntries(
+    columns.map((column, index) => {
+      const value = values[index] ?? null;
+      return [column, column.endsWith("_nano") ? String(value) : value];
+    }),
+  );
+}
+
 function nanoValue(nano: Nano): Value {
   return nano === 0n ? 0 : nano.toString();
 }

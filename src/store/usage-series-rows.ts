@@ -6,7 +6,7 @@
 import { type Db, placeholder, type Value } from "./db.ts";
 import { integer, text } from "./row.ts";
 import { DAY_MS, HOUR_MS } from "./usage-day.ts";
-import { plus, TOTALS, toTotals, type UsageTotals } from "./usage-hour.ts";
+import { noUse, plus, TOTALS, toTotals, type UsageTotals } from "./usage-hour.ts";
 import type { SeriesAsked, SeriesBounds, SeriesPoint, SplitUsage } from "./usage-series.ts";
 
 export interface RowsAsked extends SeriesAsked {
@@ -32,30 +32,12 @@ export async function splitRows(
   const ranked = asked.by === "total" ? [] : ranking.slice(0, bounds.ranked);
   return {
     sinceMs,
-    total: cells.map(({ totals }) => totals).reduce(plus, NOTHING),
+    total: cells.map(({ totals }) => totals).reduce(plus, noUse()),
     points: pointsOf(cells),
     ranking: ranked,
     series: ranked.slice(0, bounds.drawn).map(({ id }) => ({ id, points: pointsOf(byName.get(id) ?? []) })),
   };
 }
-
-const NOTHING: UsageTotals = {
-  requests: 0,
-  refused: 0,
-  failed: 0,
-  inputTokens: 0,
-  cachedTokens: 0,
-  cacheWriteTokens: 0,
-  outputTokens: 0,
-  reasoningTokens: 0,
-  images: 0,
-  durationMs: 0,
-  firstByteMs: 0,
-  firstBytes: 0,
-  costNano: 0n,
-  chargedNano: 0n,
-  upstreamNano: 0n,
-};
 
 function byWorth(a: UsageTotals, b: UsageTotals): number {
   if (a.costNano !== b.costNano) return a.costNano < b.costNano ? 1 : -1;

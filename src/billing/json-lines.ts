@@ -1,0 +1,38 @@
+/** Files of JSON lines that outlive the process which wrote them. */
+
+import { open } from "node:fs/promises";
+
+/** What could not be taken from such a file. */
+export interface Untaken {
+  /** Lines that are none: torn by a crash, and never acknowledged. */
+  torn: number;
+  /** Lines that another version wrote, and that this one cannot understand. */
+  unreadable: number;
+}
+
+/** `take` throws at what it does not understand. */
+export function readJsonLines(text: string, take: (json: unknown) => void): Untaken {
+  const untaken = { torn: 0, unreadable: 0 };
+  for (const line of text.split("\n")) {
+    if (line === "") continue;
+    let json: unknown;
+    try {
+      json = JSON.parse(line);
+    } catch {
+      untaken.torn++;
+      continue;
+    }
+    try {
+      take(json);
+    } catch {
+      untaken.unreadable++;
+    }
+  }
+  return untaken;
+}
+
+/** The name of a new file has to survive the loss of power as well as what is in it. */
+export async function syncFolder(dir: string): Promise<void> {
+  const folder = await open(dir, "r");
+  await folder.sync().finally(() => folder.close());
+}
