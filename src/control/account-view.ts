@@ -2,6 +2,7 @@
 
 import { z } from "zod";
 import { usdText } from "../money/nano.ts";
+import { CAUSES } from "../pool/health.ts";
 import type { CircuitReport, ModelReport } from "../pool/report.ts";
 import type { AccountRecord } from "../records.ts";
 import { type AccountUsage, type AccountUse, readAccountUsage } from "../store/account-usage.ts";
@@ -13,20 +14,6 @@ import type { Control } from "./control.ts";
  * the pool's.
  */
 const ACCOUNT_STATES = ["well", "untried", "cooling", "probing", "parked", "draining", "disabled"] as const;
-
-const CAUSES = [
-  "connect",
-  "timeout",
-  "reset",
-  "credential",
-  "rate_limited",
-  "quota",
-  "overloaded",
-  "server",
-  "bad_answer",
-  "model_missing",
-  "operator",
-] as const;
 
 const ailing = {
   /** What it is left alone for; null when nothing is held against it. */

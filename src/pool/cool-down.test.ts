@@ -1,21 +1,9 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { type Ailment, coolDown, grows, ruleOf } from "./cool-down.ts";
+import { AILMENTS, type Ailment, coolDown, grows, ruleOf } from "./cool-down.ts";
 
 const chance = fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true });
 const middle = () => 0.5;
-const AILMENTS: readonly Ailment[] = [
-  "connect",
-  "timeout",
-  "reset",
-  "credential",
-  "rate_limited",
-  "quota",
-  "overloaded",
-  "server",
-  "bad_answer",
-  "model_missing",
-];
 
 describe("how long an account is left alone", () => {
   test.each<[Ailment]>([["connect"], ["timeout"], ["reset"], ["server"], ["bad_answer"]])(

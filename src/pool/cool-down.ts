@@ -1,6 +1,6 @@
 /** How long an account is left alone after a failure, and of what kind of failure that is true. */
 
-import type { FailureClass } from "../upstreams/failure.ts";
+import { FAILURE_CLASSES } from "../upstreams/failure.ts";
 
 export interface CoolDown {
   readonly ms: number;
@@ -16,7 +16,11 @@ interface Rule {
   readonly strikes: number;
 }
 
-const RULES: Readonly<Record<Exclude<FailureClass, "rejected">, Rule>> = {
+/** Failures that are held against an account. */
+export const AILMENTS = FAILURE_CLASSES.filter((kind) => kind !== "rejected");
+export type Ailment = (typeof AILMENTS)[number];
+
+const RULES: Readonly<Record<Ailment, Rule>> = {
   connect: { breadth: "account", strikes: 3 },
   timeout: { breadth: "model", strikes: 3 },
   reset: { breadth: "model", strikes: 3 },
@@ -28,8 +32,6 @@ const RULES: Readonly<Record<Exclude<FailureClass, "rejected">, Rule>> = {
   bad_answer: { breadth: "model", strikes: 2 },
   model_missing: { breadth: "model", strikes: 1 },
 };
-
-export type Ailment = keyof typeof RULES;
 
 export const ruleOf = (kind: Ailment): Rule => RULES[kind];
 

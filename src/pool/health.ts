@@ -4,10 +4,11 @@
  */
 
 import type { FailureClass } from "../upstreams/failure.ts";
-import { type Ailment, coolDown, grows, ruleOf } from "./cool-down.ts";
+import { AILMENTS, type Ailment, coolDown, grows, ruleOf } from "./cool-down.ts";
 
 /** `operator`: somebody wanted it so. */
 export type Cause = Ailment | "operator";
+export const CAUSES: readonly Cause[] = [...AILMENTS, "operator"];
 
 export interface Circuit {
   /** 0: closed. Infinity: parked, until somebody acts. */

@@ -1,22 +1,9 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { type FailureClass, failed } from "../upstreams/failure.ts";
+import { FAILURE_CLASSES, failed } from "../upstreams/failure.ts";
 import { openRig, route } from "./pool.test-support.ts";
 
 describe("whatever happens", () => {
-  const CLASSES: readonly FailureClass[] = [
-    "connect",
-    "timeout",
-    "reset",
-    "credential",
-    "rate_limited",
-    "quota",
-    "overloaded",
-    "server",
-    "bad_answer",
-    "model_missing",
-    "rejected",
-  ];
   const shape = fc.record({
     priority: fc.integer({ min: 1, max: 3 }),
     weight: fc.integer({ min: 1, max: 9 }),
@@ -30,7 +17,7 @@ describe("whatever happens", () => {
     affinity: fc.option(fc.constantFrom("x", "y", "z")),
     tokensEstimate: fc.nat({ max: 200 }),
     tried: fc.nat({ max: 3 }),
-    outcome: fc.oneof(fc.constant("served" as const), fc.constantFrom(...CLASSES)),
+    outcome: fc.oneof(fc.constant("served" as const), fc.constantFrom(...FAILURE_CLASSES)),
     hintMs: fc.option(fc.nat({ max: 100_000 })),
     passMs: fc.nat({ max: 20_000 }),
     holds: fc.boolean(),

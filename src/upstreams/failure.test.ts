@@ -5,6 +5,7 @@ import {
   brokenOffError,
   classifyError,
   clientError,
+  FAILURE_CLASSES,
   type FailureClass,
   failed,
   hintOf,
@@ -24,20 +25,6 @@ const AUDIENCE: Audience = {
   upstreamModel: "gpt-6-eu-0419",
   mentions: (word) => '{"messages":[{"content":"hi","id":"call_9"}]}'.includes(word),
 };
-
-const CLASSES: readonly FailureClass[] = [
-  "connect",
-  "timeout",
-  "reset",
-  "credential",
-  "rate_limited",
-  "quota",
-  "overloaded",
-  "server",
-  "bad_answer",
-  "model_missing",
-  "rejected",
-];
 
 describe("what an upstream's refusal means", () => {
   const invalid = { type: "invalid_request_error" };
@@ -107,7 +94,7 @@ describe("what an upstream's refusal means", () => {
   });
 
   test("another account is tried for everything but the request's own fault", () => {
-    for (const kind of CLASSES) expect(mayTryAnother(failed(kind, "r"))).toBe(kind !== "rejected");
+    for (const kind of FAILURE_CLASSES) expect(mayTryAnother(failed(kind, "r"))).toBe(kind !== "rejected");
   });
 });
 
@@ -149,7 +136,7 @@ describe("what the client is told", () => {
 
   test("only a rejected request gets the upstream's words, made public", () => {
     const secret = error({ message: "Key sk-CANARY7 of gpt-6-eu-0419 failed", param: "sk-CANARY7" });
-    for (const kind of CLASSES) {
+    for (const kind of FAILURE_CLASSES) {
       const told = clientError({ ...failed(kind, "r"), error: secret }, AUDIENCE);
       expect(`${told.message} ${told.param}`).not.toContain("CANARY");
       if (kind === "rejected") expect(told.message).toBe("Key [redacted] of fast failed");

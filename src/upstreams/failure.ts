@@ -4,18 +4,20 @@ import { ApiError, type ErrorCode, isErrorCode } from "../errors.ts";
 import { type Audience, publicMessage, type UpstreamError } from "../interfaces/upstream-error.ts";
 import { hintInText } from "./rate-limit.ts";
 
-export type FailureClass =
-  | "connect" // refused, DNS, TLS, a forbidden address: the request never arrived
-  | "timeout"
-  | "reset" // the connection broke before anything was said
-  | "credential" // 401 or 403: the account's own key is not accepted
-  | "rate_limited"
-  | "quota"
-  | "overloaded"
-  | "server"
-  | "bad_answer" // 200 with something that is not an answer
-  | "model_missing" // the account does not have the model we map to
-  | "rejected"; // the request itself is at fault: no other account would take it
+export const FAILURE_CLASSES = [
+  "connect", // refused, DNS, TLS, a forbidden address: the request never arrived
+  "timeout",
+  "reset", // the connection broke before anything was said
+  "credential", // 401 or 403: the account's own key is not accepted
+  "rate_limited",
+  "quota",
+  "overloaded",
+  "server",
+  "bad_answer", // 200 with something that is not an answer
+  "model_missing", // the account does not have the model we map to
+  "rejected", // the request itself is at fault: no other account would take it
+] as const;
+export type FailureClass = (typeof FAILURE_CLASSES)[number];
 
 export interface UpstreamFailure {
   class: FailureClass;
