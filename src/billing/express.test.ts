@@ -3,7 +3,6 @@ import { appendFileSync, existsSync, mkdtempSync, readdirSync, readFileSync, wri
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { eventually } from "../../test/eventually.ts";
-import { limits } from "../config/limits.ts";
 import { type Db, openDb } from "../store/db.ts";
 import { findHolds } from "../store/holds.ts";
 import { leasesOf } from "../store/leases.ts";
@@ -13,13 +12,13 @@ import { readWallet } from "../store/wallets.ts";
 import { audit } from "./audit.ts";
 import { leftJournals } from "./journal.ts";
 import { NOTHING_LEFT, recoverLent } from "./recover-lent.ts";
-import { describeProcess, startRecovery } from "./recovery.ts";
 import {
   addFunds,
   asking,
   LIMITS,
   makeTill,
   mortal,
+  recover,
   settling,
   type TillUnderTest,
 } from "./till.test-support.ts";
@@ -42,15 +41,7 @@ const leased = async (till: TillUnderTest) => (await leasesOf(db, till.incarnati
 /** Another process takes over what `dead` left. */
 async function takeOver(dead: TillUnderTest): Promise<void> {
   const till = makeTill(db, { incarnation: "inc_next", dir: dead.dir });
-  const recovery = await startRecovery({
-    db,
-    log: { info() {}, warn() {}, error() {} },
-    clock: { nowMs: () => Date.now(), monotonicMs: () => performance.now() },
-    till,
-    self: describeProcess(till.incarnation, Date.now()),
-    spoolDir: till.dir,
-    limits: limits.recovery,
-  });
+  const recovery = await recover(db, till);
   await recovery.stop();
   await till.stop();
 }

@@ -7,27 +7,13 @@ import { migrate } from "../store/migrate.ts";
 import { findUsage } from "../store/usage.ts";
 import { readWallet } from "../store/wallets.ts";
 import { audit } from "./audit.ts";
-import { describeProcess, type RecoveryOptions, startRecovery } from "./recovery.ts";
+import { describeProcess } from "./recovery.ts";
 import { openSettlementSpool } from "./settlement-spool.ts";
-import { addFunds, asking, makeTill, settling, type TillUnderTest } from "./till.test-support.ts";
+import { addFunds, asking, makeTill, recover, settling, type TillUnderTest } from "./till.test-support.ts";
 
-const silent = { info() {}, warn() {}, error() {} };
 const findings = async (db: Db) =>
   (await audit(db, { nowMs: Date.now(), holdLeaseMs: 3_600_000, findingsMax: 10 })).findings;
 const eager = { ...limits.till, progressMs: 1, checkpointMs: 1 };
-
-function recover(db: Db, till: TillUnderTest, change: Partial<RecoveryOptions> = {}) {
-  return startRecovery({
-    db,
-    log: silent,
-    clock: { nowMs: () => Date.now(), monotonicMs: () => performance.now() },
-    till,
-    self: describeProcess(till.incarnation, Date.now()),
-    spoolDir: till.dir,
-    limits: limits.recovery,
-    ...change,
-  });
-}
 
 /** Another process of this host, which is no more. */
 const gone = (id: string): Incarnation => ({ ...describeProcess(id, Date.now()), pid: 4_000_000 });

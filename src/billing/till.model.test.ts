@@ -11,8 +11,15 @@ import { type Db, openDb } from "../store/db.ts";
 import { migrate } from "../store/migrate.ts";
 import { readWallet } from "../store/wallets.ts";
 import { audit } from "./audit.ts";
-import { describeProcess, startRecovery } from "./recovery.ts";
-import { addFunds, asking, makeTill, mortal, settling, type TillUnderTest } from "./till.test-support.ts";
+import {
+  addFunds,
+  asking,
+  makeTill,
+  mortal,
+  recover,
+  settling,
+  type TillUnderTest,
+} from "./till.test-support.ts";
 
 type Step =
   | { kind: "fund"; user: number; nano: number }
@@ -157,15 +164,7 @@ async function play(
       reach.kill();
       await till.stop();
       till = born();
-      const recovery = await startRecovery({
-        db,
-        log: { info() {}, warn() {}, error() {} },
-        clock: { nowMs: () => Date.now(), monotonicMs: () => performance.now() },
-        till,
-        self: describeProcess(till.incarnation, Date.now()),
-        spoolDir: till.dir,
-        limits: limits.recovery,
-      });
+      const recovery = await recover(db, till);
       await recovery.stop();
       await recovery.forget();
       for (const hold of open) {

@@ -12,6 +12,13 @@ import { postTransfer } from "../store/ledger.ts";
 import { usageRow } from "../store/usage-row.test-support.ts";
 import { type ExpressLimits, openExpressTill } from "./express.ts";
 import { type Journal, openJournal } from "./journal.ts";
+import {
+  describeProcess,
+  type Recovery,
+  type RecoveryLimits,
+  type RecoveryOptions,
+  startRecovery,
+} from "./recovery.ts";
 import { openSettlementSpool } from "./settlement-spool.ts";
 import {
   type HoldAsked,
@@ -125,6 +132,34 @@ export function mortal(db: Db): Db & { kill(): void } {
       isDead = true;
     },
   };
+}
+
+const RECOVERY_LIMITS: RecoveryLimits = {
+  beatMs: 5_000,
+  deadAfterMs: 60_000,
+  reapMs: 15_000,
+  holdsPerBatch: 100,
+  orphanMs: 60_000,
+};
+
+const silent: Log = { info() {}, warn() {}, error() {} };
+
+/** Settles what dead processes left, by this till. */
+export function recover(
+  db: Db,
+  till: TillUnderTest,
+  change: Partial<RecoveryOptions> = {},
+): Promise<Recovery> {
+  return startRecovery({
+    db,
+    log: silent,
+    clock: systemClock,
+    till,
+    self: describeProcess(till.incarnation, Date.now()),
+    spoolDir: till.dir,
+    limits: RECOVERY_LIMITS,
+    ...change,
+  });
 }
 
 let funds = 0;

@@ -2,7 +2,7 @@ import { afterEach, beforeEach, expect, test } from "bun:test";
 import { type Alarms, openAlarms } from "../alarms.ts";
 import { systemClock } from "../clock.ts";
 import type { Account } from "../policy/snapshot.ts";
-import { NO_RATE_LIMITS } from "../records.ts";
+import { socketAccount } from "../upstreams/account.test-support.ts";
 import { openDialer } from "../upstreams/dial.ts";
 import { type Simulator, startSimulator } from "../upstreams/simulator/simulator.ts";
 import { checkSocket } from "./check-socket.ts";
@@ -21,23 +21,7 @@ afterEach(async () => {
 
 function check(change: Partial<Account> = {}) {
   const dialer = openDialer({ clock: systemClock, lookupTimeoutMs: 1_000, cacheMs: 1_000 });
-  const account: Account = {
-    id: "acct_1",
-    name: "up",
-    kind: "openai",
-    baseUrl: simulator.url,
-    basePath: "/v1",
-    credential: "right",
-    apiVersion: null,
-    interfaces: new Set(["responses"]),
-    websocket: true,
-    privateNetwork: true,
-    priority: 1,
-    weight: 1,
-    models: {},
-    limits: NO_RATE_LIMITS,
-    ...change,
-  };
+  const account = socketAccount({ name: "up", baseUrl: simulator.url, credential: "right", ...change });
   return checkSocket(account, dialer, alarms);
 }
 

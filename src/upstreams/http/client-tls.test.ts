@@ -6,10 +6,9 @@ import { join } from "node:path";
 import { createServer, type TLSSocket } from "node:tls";
 import { openAlarms } from "../../alarms.ts";
 import { systemClock } from "../../clock.ts";
-import type { Account } from "../../policy/snapshot.ts";
-import { NO_RATE_LIMITS } from "../../records.ts";
 import { wholePart } from "../../wire/splice.ts";
 import { frameOf, TEXT } from "../../wire/ws-frames.ts";
+import { socketAccount } from "../account.test-support.ts";
 import type { Target } from "../dial.ts";
 import { openSocketClient, Thread } from "../socket/client.ts";
 import { acceptOf } from "../socket/handshake.ts";
@@ -220,22 +219,7 @@ describe("over TLS an exchange", () => {
 });
 
 describe("over TLS a WebSocket", () => {
-  const ACCOUNT: Account = {
-    id: "acct_1",
-    name: "one",
-    kind: "openai",
-    baseUrl: "https://a.test",
-    basePath: "",
-    credential: "secret",
-    apiVersion: null,
-    interfaces: new Set(["responses"]),
-    websocket: true,
-    privateNetwork: true,
-    priority: 1,
-    weight: 1,
-    models: {},
-    limits: NO_RATE_LIMITS,
-  };
+  const ACCOUNT = socketAccount({ baseUrl: "https://a.test", basePath: "", credential: "secret" });
 
   async function socketUpstream() {
     const seen = { head: "", name: "" };

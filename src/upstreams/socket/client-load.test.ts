@@ -4,9 +4,8 @@ import { expect, test } from "bun:test";
 import { eventually } from "../../../test/eventually.ts";
 import { openAlarms } from "../../alarms.ts";
 import { systemClock } from "../../clock.ts";
-import type { Account } from "../../policy/snapshot.ts";
-import { NO_RATE_LIMITS } from "../../records.ts";
 import { wholePart } from "../../wire/splice.ts";
+import { socketAccount } from "../account.test-support.ts";
 import { startSimulator } from "../simulator/simulator.ts";
 import { openSocketClient, Thread } from "./client.ts";
 
@@ -42,22 +41,7 @@ function openDice(seed: number): (sides: number) => number {
   };
 }
 
-const ACCOUNT: Account = {
-  id: "acct_1",
-  name: "one",
-  kind: "openai",
-  baseUrl: "http://upstream.example/v1",
-  basePath: "/v1",
-  credential: null,
-  apiVersion: null,
-  interfaces: new Set(["responses"]),
-  websocket: true,
-  privateNetwork: true,
-  priority: 1,
-  weight: 1,
-  models: {},
-  limits: NO_RATE_LIMITS,
-};
+const ACCOUNT = socketAccount();
 
 test("every turn ends once, well or not, its own words reach it alone, and no socket is left behind", async () => {
   const simulator = startSimulator({ seed: 5 });

@@ -4,9 +4,9 @@ import { eventually } from "../../../test/eventually.ts";
 import { openAlarms } from "../../alarms.ts";
 import { systemClock } from "../../clock.ts";
 import type { Account } from "../../policy/snapshot.ts";
-import { NO_RATE_LIMITS } from "../../records.ts";
 import { wholePart } from "../../wire/splice.ts";
 import { CLOSE, closeFrame, FrameReader, frameOf, PING, PONG, TEXT } from "../../wire/ws-frames.ts";
+import { socketAccount } from "../account.test-support.ts";
 import type { Target } from "../dial.ts";
 import type { AnswerHeaders, HttpExchange, HttpFailure } from "../http/contract.ts";
 import { type Simulator, startSimulator } from "../simulator/simulator.ts";
@@ -48,25 +48,7 @@ function client(options: Partial<SocketClientOptions> = {}): SocketClient {
   return opened;
 }
 
-function account(change: Partial<Account> = {}): Account {
-  return {
-    id: "acct_1",
-    name: "one",
-    kind: "openai",
-    baseUrl: "http://upstream.example/v1",
-    basePath: "/v1",
-    credential: CREDENTIAL,
-    apiVersion: null,
-    interfaces: new Set(["responses"]),
-    websocket: true,
-    privateNetwork: true,
-    priority: 1,
-    weight: 1,
-    models: {},
-    limits: NO_RATE_LIMITS,
-    ...change,
-  };
-}
+const account = (change: Partial<Account> = {}) => socketAccount({ credential: CREDENTIAL, ...change });
 
 /** What a turn told, in order, and how it ended. */
 class Notes {

@@ -1,0 +1,23 @@
+import type { Account } from "../policy/snapshot.ts";
+import { NO_RATE_LIMITS } from "../records.ts";
+
+/** An account that may be asked over sockets, wherever it is. */
+export function socketAccount(change: Partial<Account> = {}): Account {
+  return {
+    id: "acct_1",
+    name: "one",
+    kind: "openai",
+    baseUrl: "http://upstream.example/v1",
+    basePath: "/v1",
+    credential: null,
+    apiVersion: null,
+    interfaces: new Set(["responses"]),
+    websocket: true,
+    privateNetwork: true,
+    priority: 1,
+    weight: 1,
+    models: {},
+    limits: NO_RATE_LIMITS,
+    ...change,
+  };
+}
