@@ -48,10 +48,12 @@ const CATALOGUE = {
   link_used_up: { status: 410, type: "invalid_request_error" },
   request_too_large: { status: 413, type: "invalid_request_error" },
   unsupported_media_type: { status: 415, type: "invalid_request_error" },
+  expectation_failed: { status: 417, type: "invalid_request_error" },
   upgrade_required: { status: 426, type: "invalid_request_error" },
   rate_limit_exceeded: { status: 429, type: "rate_limit_error" },
   usage_limit_reached: { status: 429, type: "usage_limit_reached" },
   insufficient_quota: { status: 429, type: "insufficient_quota" },
+  request_header_fields_too_large: { status: 431, type: "invalid_request_error" },
   client_closed_request: { status: 499, type: "invalid_request_error" },
   server_error: { status: 500, type: "server_error" },
   upstream_error: { status: 502, type: "server_error" },
@@ -59,6 +61,7 @@ const CATALOGUE = {
   no_available_account: { status: 503, type: "service_unavailable_error" },
   store_unavailable: { status: 503, type: "service_unavailable_error" },
   upstream_timeout: { status: 504, type: "server_error" },
+  http_version_not_supported: { status: 505, type: "invalid_request_error" },
 } as const satisfies Record<string, CatalogueEntry>;
 
 export type ErrorCode = keyof typeof CATALOGUE;

@@ -1,6 +1,6 @@
 /** Whether a web page is one of ours. Browsers name the origin of what a page sends, and no page can make them lie. */
 
-export function isOwnOrigin(origin: string, headers: Headers, publicUrl: string): boolean {
+export function isOwnOrigin(origin: string, headers: Pick<Headers, "get">, publicUrl: string): boolean {
   if (!URL.canParse(origin)) return false;
   const { host, protocol } = new URL(origin);
   if (origin === new URL(publicUrl).origin) return true;
@@ -8,7 +8,7 @@ export function isOwnOrigin(origin: string, headers: Headers, publicUrl: string)
 }
 
 /** We speak plain HTTP. Whoever is told to be reached by https has a proxy in front that does, and may say so. */
-export function schemeOf(headers: Headers, publicUrl: string): "http" | "https" {
+export function schemeOf(headers: Pick<Headers, "get">, publicUrl: string): "http" | "https" {
   const isForwarded = publicUrl.startsWith("https:") && headers.get("x-forwarded-proto") === "https";
   return isForwarded ? "https" : "http";
 }

@@ -38,7 +38,8 @@ console.log(`${passed} passed, ${failed} failed`);
 
 async function alone(): Promise<string[]> {
   const files = await Array.fromAsync(new Glob("test/*.test.ts").scan());
-  return ["./src/", "./console/", "./test/compliance/", ...files.toSorted().map((file) => `./${file}`)];
+  const folders = ["./src/", "./console/", "./test/compliance/", "./test/http/"];
+  return [...folders, ...files.toSorted().map((file) => `./${file}`)];
 }
 
 async function step(name: string, work: () => Promise<boolean>): Promise<void> {

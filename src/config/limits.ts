@@ -30,8 +30,20 @@ export const limits = {
   strangerBodyBytesMax: 64 * KiB,
   /** A client that stops sending its body in the middle is cut off. */
   bodyIdleTimeoutMs: 10_000,
-  /** A connection between requests, or one whose client takes nothing of a finished answer. */
-  connectionIdleSeconds: 60,
+  /** Of clients. */
+  connections: {
+    headBytesMax: 64 * 1024,
+    /** From the first byte of a request's head to its last. */
+    headMs: 15_000,
+    /** Between two requests. */
+    idleMs: 60_000,
+    /** What a client sends after its answer is read for so long, and thrown away. */
+    lingerMs: 30_000,
+    /** A client that takes nothing of a finished answer. */
+    stallMs: 60_000,
+    /** How often all of them are looked at. */
+    lookMs: 1_000,
+  },
 
   // What a socket may do. A frame of one is no longer than a JSON body.
 

@@ -5,12 +5,13 @@ import { ApiError } from "../errors.ts";
 import { isAccessToken, secretDigest } from "../secrets/random-secret.ts";
 import { findAccessToken, touchAccessToken } from "../store/access-tokens.ts";
 import { findSession, type SessionBounds, touchSession } from "../store/sessions.ts";
+import type { HeaderReader } from "../wire/http-fields.ts";
 import type { Control } from "./control.ts";
 import { presentedSession } from "./cookies.ts";
 import type { Actor } from "./route.ts";
 
 export interface Presented {
-  headers: Headers;
+  headers: HeaderReader;
   clientAddress: string;
 }
 
@@ -20,7 +21,7 @@ export async function findActor(control: Control, presented: Presented): Promise
   return token === null ? actorOfSession(control, presented) : actorOfToken(control, token);
 }
 
-export function bearerOf(headers: Headers): string | null {
+export function bearerOf(headers: HeaderReader): string | null {
   const match = /^bearer(?: +(.*))?$/i.exec(headers.get("authorization") ?? "");
   return match === null ? null : (match[1] ?? "");
 }
@@ -70,6 +71,6 @@ export function sessionBounds(nowMs: number): SessionBounds {
 
 const USER_AGENT_CHARS_MAX = 400;
 
-export function userAgentOf(headers: Headers): string {
+export function userAgentOf(headers: HeaderReader): string {
   return (headers.get("user-agent") ?? "").slice(0, USER_AGENT_CHARS_MAX);
 }

@@ -3,6 +3,8 @@
  * script can read it.
  */
 
+import type { HeaderReader } from "../wire/http-fields.ts";
+
 const SESSION_COOKIE = "__Host-session";
 const ATTRIBUTES = "Path=/; Secure; HttpOnly; SameSite=Lax";
 
@@ -15,7 +17,7 @@ export function endedSessionCookie(): string {
 }
 
 /** What the browser sent back; null without one. */
-export function presentedSession(headers: Headers): string | null {
+export function presentedSession(headers: HeaderReader): string | null {
   for (const pair of headers.get("cookie")?.split(";") ?? []) {
     const [name, value = ""] = pair.split("=", 2);
     if (name?.trim() === SESSION_COOKIE) return value.trim();

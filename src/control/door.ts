@@ -9,6 +9,7 @@ import { ApiError, errorResponse } from "../errors.ts";
 import { readBody } from "../gateway/body.ts";
 import { bodyError } from "../gateway/body-error.ts";
 import { logFault } from "../observe/log.ts";
+import type { HttpRequest } from "../wire/http-message.ts";
 import { bearerOf, findActor, userAgentOf } from "./actor.ts";
 import type { Control } from "./control.ts";
 import { presentedSession } from "./cookies.ts";
@@ -20,7 +21,7 @@ import type { Route } from "./route.ts";
 
 /** One request as it came through the server. */
 export interface ApiCall {
-  readonly request: Request;
+  readonly request: HttpRequest;
   /** Without the query. */
   readonly path: string;
   readonly query: string;
@@ -95,7 +96,7 @@ function queryOf(query: string): Record<string, string | string[]> {
 }
 
 /** JSON alone: no form of another site can send that. */
-async function bodyOf(request: Request, bytesMax: number, alarms: Alarms): Promise<unknown> {
+async function bodyOf(request: HttpRequest, bytesMax: number, alarms: Alarms): Promise<unknown> {
   if (request.body === null) return undefined;
   const read = await readBody(request, { bytesMax, idleTimeoutMs: limits.bodyIdleTimeoutMs, alarms });
   if (!read.ok) throw bodyError(read);

@@ -2,9 +2,10 @@
 
 import { ApiError } from "../errors.ts";
 import { isOwnOrigin, schemeOf } from "../own-origin.ts";
+import type { HeaderReader } from "../wire/http-fields.ts";
 
 /** Browsers say where a request comes from, and no page can make them lie. A program says nothing. */
-export function refuseForeign(headers: Headers, publicUrl: string, hasCookie: boolean): void {
+export function refuseForeign(headers: HeaderReader, publicUrl: string, hasCookie: boolean): void {
   const site = headers.get("sec-fetch-site");
   const origin = headers.get("origin");
   const isOwn =
@@ -21,7 +22,7 @@ export function refuseForeign(headers: Headers, publicUrl: string, hasCookie: bo
 }
 
 /** A browser keeps the session's cookie only when it came over https, or on the machine itself. */
-export function refuseInsecure(headers: Headers, publicUrl: string): void {
+export function refuseInsecure(headers: HeaderReader, publicUrl: string): void {
   const origin = headers.get("origin");
   const url =
     origin !== null && URL.canParse(origin)
@@ -44,7 +45,7 @@ const PRIVATE = /^(?:::ffff:)?(?:127\.|10\.|192\.168\.|172\.(?:1[6-9]|2\d|3[01])
  * Behind our own proxy every request would come from one address. The last one it names is the one it saw itself;
  * whatever stands before that, anybody can write.
  */
-export function clientAddressOf(headers: Headers, peer: string, publicUrl: string): string {
+export function clientAddressOf(headers: HeaderReader, peer: string, publicUrl: string): string {
   if (!publicUrl.startsWith("https:") || !PRIVATE.test(peer)) return peer;
   const seen = headers.get("x-forwarded-for")?.split(",").at(-1)?.trim() ?? "";
   return /^[0-9A-Fa-f.:]{2,45}$/.test(seen) ? seen : peer;

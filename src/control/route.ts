@@ -8,6 +8,7 @@ import { limits } from "../config/limits.ts";
 import { ApiError } from "../errors.ts";
 import type { Role } from "../records.ts";
 import type { TokenScope } from "../store/access-tokens.ts";
+import type { HeaderReader } from "../wire/http-fields.ts";
 import type { Control } from "./control.ts";
 
 export type Method = "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
@@ -34,7 +35,7 @@ export interface Asked<Params, Query, Body, Who extends Actor | null> {
   readonly requestId: string;
   readonly clientAddress: string;
   readonly userAgent: string;
-  readonly headers: Headers;
+  readonly headers: HeaderReader;
   /** Aborted when whoever asked has gone. */
   readonly signal: AbortSignal;
   /** Aborted when the gateway is about to stop: an answer without an end then ends. */

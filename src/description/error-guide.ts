@@ -154,7 +154,7 @@ export const ERROR_GUIDE: Readonly<Record<ErrorCode, ErrorGuide>> = {
     example: "PUT is not allowed for this path. Allowed: GET.",
   },
   request_timeout: {
-    why: "the body stopped arriving",
+    why: "the request stopped arriving, or came too slowly",
     todo: "send it without long pauses",
     retry: "yes",
     example: "The body stopped arriving. Send it without long pauses.",
@@ -184,6 +184,12 @@ export const ERROR_GUIDE: Readonly<Record<ErrorCode, ErrorGuide>> = {
     retry: "no",
     example: "Send the body as application/json and say so in Content-Type.",
   },
+  expectation_failed: {
+    why: "the `Expect` header asks for something else than `100-continue`",
+    todo: "leave it out",
+    retry: "no",
+    example: "The Expect header cannot be met: only 100-continue can be expected.",
+  },
   upgrade_required: {
     why: "`GET /v1/responses` is for WebSockets, and this was none; or the key's group has `websocket: false`",
     todo: "use a WebSocket client, or `POST /v1/responses`",
@@ -207,6 +213,12 @@ export const ERROR_GUIDE: Readonly<Record<ErrorCode, ErrorGuide>> = {
     todo: "top up or ask your administrator; do not retry (`x-should-retry: false`)",
     retry: "no",
     example: "The balance does not cover this request. Top up, or ask your administrator.",
+  },
+  request_header_fields_too_large: {
+    why: "the headers are longer than 64 KiB, or more than 128 lines",
+    todo: "send fewer or shorter ones",
+    retry: "no",
+    example: "The headers of the request are too large: more than 65536 bytes. Send fewer or shorter ones.",
   },
   client_closed_request: {
     why: "you left before the answer (recorded, never seen)",
@@ -250,6 +262,12 @@ export const ERROR_GUIDE: Readonly<Record<ErrorCode, ErrorGuide>> = {
     todo: "retry, shorter or streamed",
     retry: "yes",
     example: "The model did not answer in time. Try again, with a shorter request or a stream.",
+  },
+  http_version_not_supported: {
+    why: "the request is of a version of HTTP that is not spoken here: HTTP/1.1 is, and HTTP/1.0; a proxy in front may speak others",
+    todo: "use HTTP/1.1",
+    retry: "no",
+    example: "The request cannot be read: only HTTP/1.1 and HTTP/1.0 are spoken here.",
   },
   sign_in_required: {
     why: "the console's API: nobody is signed in, or the session has ended",

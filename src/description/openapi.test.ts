@@ -81,7 +81,10 @@ const OF_NO_OPERATION: readonly ErrorCode[] = [
   "method_not_allowed",
   "conflict",
   "link_used_up",
+  "expectation_failed",
+  "request_header_fields_too_large",
   "client_closed_request",
+  "http_version_not_supported",
 ];
 
 test("every error code stands at an operation, with an example", () => {

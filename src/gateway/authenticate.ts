@@ -3,6 +3,7 @@
 import { ApiError } from "../errors.ts";
 import type { Key, KeyIndex } from "../policy/key-index.ts";
 import type { Group, Snapshot } from "../policy/snapshot.ts";
+import type { HeaderReader } from "../wire/http-fields.ts";
 import type { BadKeyThrottle } from "./bad-keys.ts";
 
 export interface Caller {
@@ -20,7 +21,7 @@ export interface Authenticator {
 const SECRET_CHARS_MAX = 512;
 
 export function authenticate(
-  headers: Headers,
+  headers: HeaderReader,
   snapshot: Snapshot,
   auth: Authenticator,
   from: { clientAddress(): string },
@@ -46,7 +47,7 @@ export function authenticate(
 }
 
 /** The digest of the key that these headers present: what a connection remembers of it. */
-export function presentedDigest(headers: Headers, auth: Pick<Authenticator, "digest">): string | null {
+export function presentedDigest(headers: HeaderReader, auth: Pick<Authenticator, "digest">): string | null {
   const secret = presentedSecret(headers);
   return secret === null ? null : digestOf(secret, auth);
 }
@@ -76,7 +77,7 @@ function callerOf(key: Key, snapshot: Snapshot, nowMs: number): Caller {
 }
 
 /** `Authorization: Bearer`, or the headers that Azure and Anthropic style clients send instead. */
-function presentedSecret(headers: Headers): string | null {
+function presentedSecret(headers: HeaderReader): string | null {
   const authorization = headers.get("authorization");
   // Some other scheme may be there for a proxy in between; it does not hide the key.
   if (authorization !== null && /^bearer /i.test(authorization))

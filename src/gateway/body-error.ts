@@ -1,7 +1,4 @@
-/**
- * Why a body was not taken, as the client is told. Never with `Connection: close`: closing on unread bytes resets
- * the connection under a client that is still sending, and the answer is lost.
- */
+/** Why a body was not taken, as the client is told. */
 
 import { ApiError } from "../errors.ts";
 import type { BodyRefusal } from "./body.ts";
@@ -14,6 +11,7 @@ export function bodyError(refusal: BodyRefusal | SpoolRefusal): ApiError {
     case "unsupported_encoding":
       return new ApiError("unsupported_media_type", refusal.message);
     case "bad_encoding":
+    case "bad_framing":
       return new ApiError("invalid_request", refusal.message);
     case "aborted":
       return new ApiError("client_closed_request", refusal.message);

@@ -11,6 +11,10 @@ import {
 import fc from "fast-check";
 import { openAlarms } from "../alarms.ts";
 import { systemClock } from "../clock.ts";
+import { IncomingBody } from "../server/http/incoming-body.ts";
+import { listenForTest, type TestListener, textAnswer } from "../server/http/listen.test-support.ts";
+import { CHUNKED } from "../wire/http-fields.ts";
+import { WholeAnswer } from "../wire/http-message.ts";
 import { type BodyResult, freeBody, gatherChunks, readBody } from "./body.ts";
 
 const alarms = openAlarms(10, systemClock);
@@ -20,26 +24,19 @@ const PATIENT_MS = 20_000;
 const HASTY_MS = 60;
 
 /** Answers what became of the body; `/hasty` soon gives up waiting, and `results` keeps what a lost client missed. */
-let server: ReturnType<typeof Bun.serve>;
+let server: TestListener;
 let results: PromiseWithResolvers<BodyResult>;
 
 beforeAll(() => {
-  server = Bun.serve({
-    port: 0,
-    hostname: "127.0.0.1",
-    maxRequestBodySize: 2 ** 40,
-    async fetch(request) {
-      const idleTimeoutMs = request.url.endsWith("/hasty") ? HASTY_MS : PATIENT_MS;
-      const result = await readBody(request, { bytesMax: BYTES_MAX, idleTimeoutMs, alarms });
-      results?.resolve(result);
-      return result.ok
-        ? new Response(Buffer.from(result.bytes))
-        : new Response(result.reason, { status: 400 });
-    },
+  server = listenForTest(async (request) => {
+    const idleTimeoutMs = request.head.target.endsWith("/hasty") ? HASTY_MS : PATIENT_MS;
+    const result = await readBody(request, { bytesMax: BYTES_MAX, idleTimeoutMs, alarms });
+    results?.resolve(result);
+    return result.ok ? new WholeAnswer(200, "", result.bytes) : textAnswer(result.reason, 400);
   });
 });
 
-afterAll(() => server.stop(true));
+afterAll(() => server.cut());
 
 type Init = { headers?: Record<string, string>; path?: string };
 
@@ -70,7 +67,7 @@ function raw(head: string, after: (socket: Socket) => void = () => {}): Promise<
   results = Promise.withResolvers();
   return new Promise((resolve) => {
     let answer = "";
-    const socket = connect(server.port ?? 0, "127.0.0.1", () => socket.write(head, () => after(socket)));
+    const socket = connect(server.port, "127.0.0.1", () => socket.write(head, () => after(socket)));
     socket.on("data", (data) => {
       answer += data.toString();
       if (/\r\n\r\n.+/s.test(answer)) socket.destroy();
@@ -107,6 +104,13 @@ describe("a body", () => {
     expect(Buffer.from(bytes.subarray(-100_000)).equals(piece)).toBe(true);
   });
 
+  test("in tiny chunks is read whole where they come together", async () => {
+    const crumbs = `${"1\r\nx\r\n".repeat(100_000)}0\r\n\r\n`;
+    await raw(post("Transfer-Encoding: chunked") + crumbs);
+    const result = await results.promise;
+    expect(result.ok && result.bytes.length).toBe(100_000);
+  });
+
   test("that is absent is empty", async () => {
     expect(await send(null)).toEqual({ ok: true, bytes: new Uint8Array(0) });
   });
@@ -133,7 +137,7 @@ describe("a body too large", () => {
 
   test("leaves a connection that serves the next request", async () => {
     const socket = await new Promise<Socket>((resolve) => {
-      const opened = connect(server.port ?? 0, "127.0.0.1", () => resolve(opened));
+      const opened = connect(server.port, "127.0.0.1", () => resolve(opened));
     });
     const answers: string[] = [];
     const answered = () =>
@@ -152,9 +156,12 @@ describe("a body too large", () => {
     expect(answers).toEqual(["too_large", "hello"]);
   });
 
-  test("in the number of its chunks is refused", async () => {
-    const crumbs = "1\r\nx\r\n".repeat(100_000);
-    expect(await raw(post("Transfer-Encoding: chunked") + crumbs)).toEndWith("too_large");
+  test("in the number of pieces that it comes in is refused", async () => {
+    const body = new IncomingBody(CHUNKED, { wanted() {}, pause() {}, resume() {} });
+    const request = { method: "POST", headers: new Headers(), signal: new AbortController().signal, body };
+    const reading = readBody(request, { bytesMax: BYTES_MAX, idleTimeoutMs: PATIENT_MS, alarms });
+    for (let i = 0; i < 20_000; i++) body.push(Buffer.from("1\r\nx\r\n"), 0);
+    expect(await reading).toMatchObject({ ok: false, reason: "too_large" });
   });
 });
 
@@ -222,6 +229,10 @@ async function streamedZstd(windowLog: number): Promise<Buffer> {
   await ended;
   return Buffer.concat(chunks);
 }
+
+test("a body whose framing is wrong is refused, for nobody knows where it ends", async () => {
+  expect(await raw(`${post("Transfer-Encoding: chunked")}5\r\nhello!\r\n`)).toEndWith("bad_framing");
+});
 
 describe("a client that", () => {
   const promised = post("Content-Length: 1000");

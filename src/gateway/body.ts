@@ -1,7 +1,6 @@
 /**
- * Reads a request's body within a size and a pace. A refusal leaves the rest of the body unread: answer it
- * without `Connection: close`. The runtime then throws the rest away in flat memory and the client gets the answer;
- * closing instead resets the connection under a client that is still sending.
+ * Reads a request's body within a size and a pace. A refusal leaves the rest of the body unread: the server throws it
+ * away in flat memory, so that a client that sends all of it first still gets the answer.
  */
 
 import { promisify } from "node:util";
@@ -9,6 +8,8 @@ import { brotliDecompress, constants, gunzip, inflate, zstdDecompress } from "no
 import type { Alarms } from "../alarms.ts";
 import type { ModelRequest } from "../interfaces/request.ts";
 import { free } from "../wire/bytes.ts";
+import type { HeaderReader } from "../wire/http-fields.ts";
+import type { BodyRead, HttpBody, HttpRequest } from "../wire/http-message.ts";
 
 export interface BodyLimits {
   /** Of the body as sent, and again of the body as decoded. */
@@ -22,7 +23,7 @@ export type BodyResult = { ok: true; bytes: Uint8Array } | BodyRefusal;
 
 export interface BodyRefusal {
   ok: false;
-  reason: "too_large" | "unsupported_encoding" | "bad_encoding" | "aborted" | "idle_timeout";
+  reason: "too_large" | "unsupported_encoding" | "bad_encoding" | "bad_framing" | "aborted" | "idle_timeout";
   /** A sentence for the client. */
   message: string;
 }
@@ -48,47 +49,55 @@ export function freeBody({ inputText, background }: Pick<ModelRequest, "inputTex
   if (inputText.kind === "json" && !background) free(inputText.bytes);
 }
 
-export function readBody(request: Request, limits: BodyLimits): Promise<BodyResult> | BodyRefusal {
+export function readBody(request: HttpRequest, limits: BodyLimits): Promise<BodyResult> | BodyResult {
   const encoding = request.headers.get("content-encoding");
   const decode = encoding === null ? null : decoderOf(encoding);
   if (decode === undefined) return unsupportedEncoding();
-  const declared = declaredBytes(request.headers);
-  if (declared !== null && declared > limits.bytesMax) return tooLarge(limits.bytesMax);
+  const { body } = request;
+  if (body === null) return { ok: true, bytes: new Uint8Array(0) };
+  if (body.length !== null && body.length > limits.bytesMax) return tooLarge(limits.bytesMax);
 
   const reading =
-    declared !== null && declared <= WHOLE_BYTES_MAX
-      ? readWhole(request, declared, limits)
-      : readChunks(request, limits);
+    body.length !== null && body.length <= WHOLE_BYTES_MAX
+      ? readWhole(body, body.length, limits)
+      : readChunks(body, limits);
   return decode === null ? reading : decoded(reading, decode, limits.bytesMax);
 }
 
-async function decoded(reading: Promise<BodyResult>, decode: Decode, bytesMax: number): Promise<BodyResult> {
+async function decoded(
+  reading: Promise<BodyResult> | BodyResult,
+  decode: Decode,
+  bytesMax: number,
+): Promise<BodyResult> {
   const read = await reading;
   return read.ok ? decode(read.bytes, bytesMax) : read;
 }
 
-function readWhole(request: Request, declared: number, limits: BodyLimits): Promise<BodyResult> {
+function readWhole(body: HttpBody, declared: number, limits: BodyLimits): Promise<BodyResult> | BodyResult {
+  const whole = body.whole();
+  if (!(whole instanceof Promise)) return resultOf(whole);
   const { idleTimeoutMs, alarms } = limits;
-  return new Promise((resolve, reject) => {
+  return new Promise((resolve) => {
     const tooLateMs = idleTimeoutMs + declared / RATE_BYTES_PER_MS_MIN;
     const late = alarms.set(tooLateMs, () => resolve(idle()));
-    request.bytes().then(
-      (bytes) => {
-        alarms.cancel(late);
-        resolve({ ok: true, bytes });
-      },
-      (thrown: unknown) => {
-        alarms.cancel(late);
-        if (isAbort(thrown)) resolve(aborted());
-        else reject(thrown);
-      },
-    );
+    whole.then((read) => {
+      alarms.cancel(late);
+      resolve(resultOf(read));
+    });
   });
 }
 
-async function readChunks(request: Request, limits: BodyLimits): Promise<BodyResult> {
+function resultOf(read: BodyRead): BodyResult {
+  return read instanceof Uint8Array ? { ok: true, bytes: read } : refusalOf(read);
+}
+
+function refusalOf(lost: Exclude<BodyRead, Uint8Array>): BodyRefusal {
+  return lost.kind === "gone" ? aborted() : badFraming(lost.reason);
+}
+
+async function readChunks(body: HttpBody, limits: BodyLimits): Promise<BodyResult> {
   const gathered = gatherChunks();
-  const refusal = await pumpBody(request, limits, (chunk) => gathered.add(chunk) >= 0);
+  const refusal = await pumpBody(body, limits, (chunk) => gathered.add(chunk) >= 0);
   if (refusal === "stopped") throw new Error("nothing asked to stop");
   return refusal ?? { ok: true, bytes: gathered.take() };
 }
@@ -144,66 +153,41 @@ export function gatherChunks(): Gathered {
  * `take` stops it by false. What `take` throws is passed on.
  */
 export async function pumpBody(
-  request: Request,
+  body: HttpBody,
   { bytesMax, idleTimeoutMs }: BodyLimits,
   take: (chunk: Uint8Array) => boolean | Promise<boolean>,
 ): Promise<BodyRefusal | "stopped" | null> {
-  const declared = declaredBytes(request.headers);
-  if (declared !== null && declared > bytesMax) return tooLarge(bytesMax);
-  if (request.body === null) return null;
-  const reader = request.body.getReader();
+  if (body.length !== null && body.length > bytesMax) return tooLarge(bytesMax);
   let bytes = 0;
   let chunks = 0;
   let waitedMs = 0;
-  try {
-    for (;;) {
-      const askedMs = performance.now();
-      const chunk = await nextChunk(reader, idleTimeoutMs);
-      if (!(chunk instanceof Uint8Array)) return chunk;
-      bytes += chunk.length;
-      chunks++;
-      waitedMs += performance.now() - askedMs;
-      if (bytes > bytesMax) return tooLarge(bytesMax);
-      if (chunks > CHUNKS_FREE + bytes / CHUNK_BYTES_MEAN_MIN) return inCrumbs();
-      // A byte now and then resets the idle timer for ever; the whole has to keep a pace too.
-      if (waitedMs > idleTimeoutMs + bytes / RATE_BYTES_PER_MS_MIN) return idle();
-      if (!(await take(chunk))) return "stopped";
-    }
-  } finally {
-    await reader.cancel().catch(() => {});
+  for (;;) {
+    const askedMs = performance.now();
+    const chunk = await nextChunk(body, idleTimeoutMs);
+    if (!(chunk instanceof Uint8Array)) return chunk;
+    bytes += chunk.length;
+    chunks++;
+    waitedMs += performance.now() - askedMs;
+    if (bytes > bytesMax) return tooLarge(bytesMax);
+    if (chunks > CHUNKS_FREE + bytes / CHUNK_BYTES_MEAN_MIN) return inCrumbs();
+    // A byte now and then resets the idle timer for ever; the whole has to keep a pace too.
+    if (waitedMs > idleTimeoutMs + bytes / RATE_BYTES_PER_MS_MIN) return idle();
+    if (!(await take(chunk))) return "stopped";
   }
-}
-
-interface ChunkReader {
-  read(): Promise<{ done: boolean; value?: Uint8Array | undefined }>;
 }
 
 /** Null at the end of the body. */
-async function nextChunk(
-  reader: ChunkReader,
-  idleTimeoutMs: number,
-): Promise<Uint8Array | BodyRefusal | null> {
-  const { promise: late, resolve } = Promise.withResolvers<null>();
-  const timer = setTimeout(resolve, idleTimeoutMs, null);
-  try {
-    const read = await Promise.race([reader.read(), late]);
-    return read === null ? idle() : (read.value ?? null);
-  } catch (thrown) {
-    if (isAbort(thrown)) return aborted();
-    throw thrown;
-  } finally {
-    clearTimeout(timer);
-  }
-}
-
-/** Null when the length is not known beforehand. The runtime joins a repeated header, which is then no number. */
-function declaredBytes(headers: Headers): number | null {
-  const text = headers.get("content-length");
-  return text !== null && /^\d+$/.test(text) ? Number(text) : null;
+async function nextChunk(body: HttpBody, idleTimeoutMs: number): Promise<Uint8Array | BodyRefusal | null> {
+  const { promise: late, resolve } = Promise.withResolvers<"late">();
+  const timer = setTimeout(resolve, idleTimeoutMs, "late");
+  const read = await Promise.race([body.next(), late]);
+  clearTimeout(timer);
+  if (read === "late") return idle();
+  return read === null || read instanceof Uint8Array ? read : refusalOf(read);
 }
 
 /** True for a body that is what it says, without a Content-Encoding. */
-export function isIdentity(headers: Headers): boolean {
+export function isIdentity(headers: HeaderReader): boolean {
   const encoding = headers.get("content-encoding");
   return encoding === null || decoderOf(encoding) === null;
 }
@@ -243,15 +227,19 @@ function codeOf(thrown: unknown): unknown {
   return thrown instanceof Error && "code" in thrown ? thrown.code : null;
 }
 
-function isAbort(thrown: unknown): boolean {
-  return thrown instanceof Error && thrown.name === "AbortError";
-}
-
 function aborted(): BodyRefusal {
   return {
     ok: false,
     reason: "aborted",
     message: "The connection closed before the whole body had arrived.",
+  };
+}
+
+function badFraming(reason: string): BodyRefusal {
+  return {
+    ok: false,
+    reason: "bad_framing",
+    message: `The request body does not follow its Transfer-Encoding: ${reason}.`,
   };
 }
 

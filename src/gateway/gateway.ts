@@ -9,6 +9,7 @@ import type { Log } from "../observe/log.ts";
 import type { Traffic } from "../observe/traffic.ts";
 import type { LivePolicy } from "../policy/live-policy.ts";
 import type { Db } from "../store/db.ts";
+import type { HttpRequest } from "../wire/http-message.ts";
 import type { Authenticator } from "./authenticate.ts";
 import type { Dispatcher } from "./dispatch.ts";
 import type { Drains } from "./drains.ts";
@@ -46,8 +47,8 @@ export interface Gateway {
 
 /** One request as it came through the door, or one turn on a socket. */
 export interface Call {
-  /** Who asks: a `Request`, or what a socket keeps of its upgrade. The signal fires when the client leaves. */
-  readonly request: Pick<Request, "headers" | "signal">;
+  /** Who asks: a request, or what a socket keeps of its upgrade. The signal fires when the client leaves. */
+  readonly request: Pick<HttpRequest, "headers" | "signal">;
   readonly requestId: string;
   readonly startedMs: number;
   clientAddress(): string;
@@ -58,5 +59,5 @@ export interface Call {
 }
 
 export interface HttpCall extends Call {
-  readonly request: Request;
+  readonly request: HttpRequest;
 }

@@ -2,13 +2,14 @@
 
 import type { Begun } from "../billing/idempotency.ts";
 import { ApiError } from "../errors.ts";
+import type { HeaderReader } from "../wire/http-fields.ts";
 
 const HEADER = "idempotency-key";
 const FORM = /^[\x21-\x7e]{1,255}$/;
 const LOOK_AGAIN_SECONDS = 2;
 
 /** Null when there is none: such a request pays for nothing here. */
-export function idempotencyTokenOf(headers: Headers): string | null {
+export function idempotencyTokenOf(headers: HeaderReader): string | null {
   const token = headers.get(HEADER);
   if (token === null) return null;
   if (!FORM.test(token)) {

@@ -12,6 +12,7 @@ import { failed, type UpstreamFailure } from "../upstreams/failure.ts";
 import { headersUp } from "../upstreams/headers.ts";
 import type { AnswerHeaders, HttpClient, HttpExchange, HttpFailure } from "../upstreams/http/client.ts";
 import type { SocketClient, TurnRequest, TurnTaker } from "../upstreams/socket/client.ts";
+import type { HeaderReader } from "../wire/http-fields.ts";
 import { failureByMessage } from "./told-failure.ts";
 
 export interface Outbound {
@@ -40,7 +41,7 @@ export interface Exchange {
   /** An OpenAI path below the base URL. */
   path: string;
   upstreamModel: string;
-  clientHeaders: Headers;
+  clientHeaders: HeaderReader;
   body: { contentType: string; content: UpstreamBody } | null;
   /** A turn on a client's socket, which an account that speaks WebSocket is asked over one. */
   turn?: Omit<TurnRequest, "whole"> | null;

@@ -2,6 +2,7 @@ import { afterAll, expect, test } from "bun:test";
 import { tmpdir } from "node:os";
 import { openAlarms } from "../alarms.ts";
 import type { ModelRequest } from "../interfaces/request.ts";
+import { listenForTest, textAnswer } from "../server/http/listen.test-support.ts";
 import { readMultipartRequest } from "./multipart-request.ts";
 
 const alarms = openAlarms(1, { monotonicMs: () => performance.now() });
@@ -18,7 +19,21 @@ const LIMITS = {
   alarms,
 };
 
-function read(
+const requests: Promise<ModelRequest>[] = [];
+
+const server = listenForTest((request) => {
+  const contentType = request.headers.get("content-type") ?? "";
+  const boundary = contentType.split("boundary=")[1] ?? "";
+  const reading = readMultipartRequest(request, boundary, contentType, LIMITS);
+  requests.push(reading);
+  return reading.then(
+    () => textAnswer("read"),
+    () => textAnswer("refused", 400),
+  );
+});
+afterAll(() => server.cut());
+
+async function read(
   fields: Record<string, string>,
   { picture = "a picture", headers = {} as Record<string, string> } = {},
 ): Promise<ModelRequest> {
@@ -27,9 +42,10 @@ function read(
     form.append(name, value);
   }
   form.append("image", new Blob([picture], { type: "image/png" }), "cat.png");
-  const request = new Request("http://gateway.example", { method: "POST", body: form, headers });
-  const contentType = request.headers.get("content-type") ?? "";
-  return readMultipartRequest(request, contentType.split("boundary=")[1] ?? "", contentType, LIMITS);
+  await fetch(server.url, { method: "POST", body: form, headers });
+  const request = requests.pop();
+  if (request === undefined) throw new Error("nothing was asked");
+  return request;
 }
 
 test("a form says how many pictures it asks for, and of what kind", async () => {

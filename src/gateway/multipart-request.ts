@@ -10,6 +10,7 @@ import {
   type PartWatcher,
 } from "../interfaces/multipart.ts";
 import type { ModelRequest, RequestBody } from "../interfaces/request.ts";
+import type { HttpRequest } from "../wire/http-message.ts";
 import { bodyError } from "./body-error.ts";
 import { bodyWithSplice, type Spooled, spoolBody } from "./spool.ts";
 
@@ -35,7 +36,7 @@ const FORM = {
 const FORM_TOKENS_USUAL = 2_000;
 
 export async function readMultipartRequest(
-  request: Request,
+  request: HttpRequest,
   boundary: string,
   contentType: string,
   limits: MultipartRequestLimits,

@@ -6,6 +6,7 @@ import type { StreamReader } from "../interfaces/stream.ts";
 import type { Route } from "../policy/snapshot.ts";
 import type { QueueSettings } from "../records.ts";
 import type { Thread } from "../upstreams/socket/client.ts";
+import type { HeaderReader } from "../wire/http-fields.ts";
 import type { Client } from "./send.ts";
 import type { Trace } from "./trace.ts";
 
@@ -27,7 +28,7 @@ export interface Order {
   routes: readonly Route[];
   /** Keeps a conversation on its account; scoped to the key, so that nobody shares another's. */
   affinity: string | null;
-  clientHeaders: Headers;
+  clientHeaders: HeaderReader;
   /** Of a turn on a socket. */
   conversation: Conversation | null;
   client: Client;
@@ -40,12 +41,12 @@ export interface Order {
 }
 
 /** Always within one key: nobody shares another's conversation, nor its account by it. */
-export function affinityOf(keyId: string, headers: Headers, request: ModelRequest): string | null {
+export function affinityOf(keyId: string, headers: HeaderReader, request: ModelRequest): string | null {
   const name = conversationName(headers, request);
   return name === null ? null : `${keyId} ${name}`;
 }
 
-export function conversationName(headers: Headers, request: ModelRequest): string | null {
+export function conversationName(headers: HeaderReader, request: ModelRequest): string | null {
   const conversation = sessionOf(headers) ?? request.conversation();
   if (conversation === null) return null;
   // The pool remembers names, and how long they are is up to the client.

@@ -9,6 +9,7 @@ import type { Endpoint, ModelRequest } from "../interfaces/request.ts";
 import type { Lease } from "../limits/limiter.ts";
 import { logFault } from "../observe/log.ts";
 import type { Route } from "../policy/snapshot.ts";
+import type { Answer } from "../wire/http-message.ts";
 import { admit, allowInterface } from "./admit.ts";
 import type { Caller } from "./authenticate.ts";
 import { holdMoney, likelyCost } from "./charge.ts";
@@ -21,7 +22,7 @@ import { settle, workedInVain } from "./settle.ts";
 import { isAtWork } from "./trace.ts";
 import { HTTP, type Transport } from "./transport.ts";
 
-export function callModel(gateway: Gateway, call: HttpCall, endpoint: Endpoint): Promise<Response> {
+export function callModel(gateway: Gateway, call: HttpCall, endpoint: Endpoint): Promise<Answer> {
   return passThrough(gateway, call, endpoint, HTTP);
 }
 

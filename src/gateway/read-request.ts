@@ -4,7 +4,8 @@ import { ApiError } from "../errors.ts";
 import { readJsonRequest } from "../interfaces/json-request.ts";
 import { boundaryOf } from "../interfaces/multipart.ts";
 import type { Endpoint, ModelRequest } from "../interfaces/request.ts";
-import { readBody } from "./body.ts";
+import type { HttpRequest } from "../wire/http-message.ts";
+import { type BodyResult, readBody } from "./body.ts";
 import { bodyError } from "./body-error.ts";
 import { type MultipartRequestLimits, readMultipartRequest } from "./multipart-request.ts";
 
@@ -15,7 +16,7 @@ export interface RequestLimits extends MultipartRequestLimits {
 
 export interface RequestReader {
   /** The body of an HTTP request, in whatever form its endpoint takes. */
-  read(request: Request, endpoint: Endpoint): Promise<ModelRequest>;
+  read(request: HttpRequest, endpoint: Endpoint): Promise<ModelRequest> | ModelRequest;
   /** A body that is JSON and whole. */
   readJson(bytes: Uint8Array, endpoint: Endpoint): ModelRequest;
 }
@@ -27,13 +28,20 @@ export function openRequestReader(limits: RequestLimits): RequestReader {
     idleTimeoutMs: limits.bodyIdleTimeoutMs,
     alarms: limits.alarms,
   };
+
+  function requestOf(read: BodyResult, endpoint: Endpoint): ModelRequest {
+    if (!read.ok) throw bodyError(read);
+    return readJsonRequest(read.bytes, endpoint, json);
+  }
+
   return {
-    async read(request, endpoint) {
+    read(request, endpoint) {
       const contentType = request.headers.get("content-type") ?? "";
       if (isJson(contentType)) {
-        const read = await readBody(request, body);
-        if (!read.ok) throw bodyError(read);
-        return readJsonRequest(read.bytes, endpoint, json);
+        const reading = readBody(request, body);
+        return reading instanceof Promise
+          ? reading.then((read) => requestOf(read, endpoint))
+          : requestOf(reading, endpoint);
       }
       const takesForms = endpoint.name === "images.edits";
       const boundary = takesForms ? boundaryOf(contentType) : null;

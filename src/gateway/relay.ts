@@ -7,6 +7,7 @@ import { ApiError } from "../errors.ts";
 import type { StreamReader } from "../interfaces/stream.ts";
 import type { OnDisconnect } from "../records.ts";
 import { failed, type UpstreamFailure } from "../upstreams/failure.ts";
+import type { ClientSink } from "../wire/http-message.ts";
 import { KEEP_ALIVE } from "../wire/sse-write.ts";
 import type { Step, UpstreamStream } from "./upstream-stream.ts";
 
@@ -57,13 +58,6 @@ export interface RelayTiming {
 /** One timer for all streams instead of several for each. */
 export interface Pulse {
   add(beat: (nowMs: number) => void): () => void;
-}
-
-/** Where a client takes its stream from. */
-export interface ClientSink {
-  /** One piece, on its way at once. A promise when the client does not keep up, until it has room again. */
-  write(bytes: Uint8Array): Promise<unknown> | null;
-  end(): void;
 }
 
 export interface Relay {
@@ -260,38 +254,6 @@ export function openRelay(options: RelayOptions): Relay {
 
 function cutBy(failure: UpstreamFailure): UpstreamFailure | null {
   return failure.class === "reset" || failure.class === "timeout" ? failure : null;
-}
-
-/**
- * The relay as the body of an answer. A `direct` stream: two thirds of the cost an event of one that is pulled. `ended`
- * is called when all was said, and never for a client that left.
- */
-export function bodyOf(relay: Relay, ended: () => void = () => {}): ReadableStream<Uint8Array> {
-  let finish: (() => void) | null = null;
-  return new ReadableStream<Uint8Array>({
-    type: "direct",
-    pull(controller) {
-      return new Promise<void>((resolve) => {
-        finish = resolve;
-        relay.flowTo({
-          write(bytes) {
-            const written = controller.write(bytes);
-            controller.flush();
-            return written instanceof Promise ? written : null;
-          },
-          end() {
-            controller.end();
-            resolve();
-            ended();
-          },
-        });
-      });
-    },
-    cancel() {
-      relay.leave();
-      finish?.();
-    },
-  });
 }
 
 export function openPulse(everyMs: number, monotonicMs: () => number): Pulse & { stop(): void } {

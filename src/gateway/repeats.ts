@@ -6,6 +6,7 @@
 import type { IdempotencyClaim, StoredAnswer } from "../billing/idempotency.ts";
 import { storeUnavailable } from "../errors.ts";
 import type { Endpoint, ModelRequest } from "../interfaces/request.ts";
+import { WholeAnswer } from "../wire/http-message.ts";
 import type { Caller } from "./authenticate.ts";
 import type { Call, Gateway } from "./gateway.ts";
 import { fingerprintOf, idempotencyTokenOf, repeatRefused } from "./idempotency-key.ts";
@@ -17,7 +18,7 @@ export async function claimRequest(
   caller: Caller,
   endpoint: Endpoint,
   request: ModelRequest,
-): Promise<IdempotencyClaim | Response | null> {
+): Promise<IdempotencyClaim | WholeAnswer | null> {
   const token = idempotencyTokenOf(call.request.headers);
   if (token === null) return null;
   const claim: IdempotencyClaim = {
@@ -32,12 +33,8 @@ export async function claimRequest(
   if (begun.kind === "new") return claim;
   if (begun.kind !== "done" || begun.stored === null) throw repeatRefused(begun);
   const { status, contentType, body } = begun.stored;
-  const headers = {
-    "content-type": contentType,
-    "x-request-id": begun.requestId,
-    "idempotency-replayed": "true",
-  };
-  return new Response(body, { status, headers });
+  const headers = `content-type: ${contentType}\r\nx-request-id: ${begun.requestId}\r\nidempotency-replayed: true\r\n`;
+  return new WholeAnswer(status, headers, Buffer.from(body));
 }
 
 function fingerprintFor(endpoint: Endpoint, { inputText }: ModelRequest): string {

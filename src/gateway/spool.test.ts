@@ -7,6 +7,7 @@ import fc from "fast-check";
 import { openAlarms } from "../alarms.ts";
 import { systemClock } from "../clock.ts";
 import type { UpstreamBody } from "../interfaces/request.ts";
+import { listenForTest, type TestListener, textAnswer } from "../server/http/listen.test-support.ts";
 import { applySplices, joinParts, type Splice } from "../wire/splice.ts";
 import {
   bodyWithSplice,
@@ -22,24 +23,24 @@ const alarms = openAlarms(10, systemClock);
 const MEMORY_BYTES_MAX = 10_000;
 
 let dir: string;
-let server: ReturnType<typeof Bun.serve>;
+let server: TestListener;
 let options: SpoolOptions;
 let spooling: PromiseWithResolvers<Spooled | SpoolRefusal>;
 
 beforeAll(() => {
-  server = Bun.serve({
-    port: 0,
-    hostname: "127.0.0.1",
-    maxRequestBodySize: 2 ** 40,
-    async fetch(request) {
+  server = listenForTest(async (request) => {
+    try {
       const result = await spoolBody(request, options);
       spooling.resolve(result);
-      return new Response(result.ok ? "spooled" : result.reason);
-    },
+      return textAnswer(result.ok ? "spooled" : result.reason);
+    } catch (thrown) {
+      spooling.reject(thrown);
+      return textAnswer("failed", 500);
+    }
   });
 });
 
-afterAll(() => server.stop(true));
+afterAll(() => server.cut());
 
 beforeEach(() => {
   dir = mkdtempSync(join(tmpdir(), "spool-test-"));
@@ -70,8 +71,9 @@ async function spool(
   headers: Record<string, string> = {},
 ): Promise<Spooled | SpoolRefusal> {
   spooling = Promise.withResolvers();
-  await fetch(server.url, { method: "POST", body: Buffer.from(body), headers });
-  return spooling.promise;
+  const asking = fetch(server.url, { method: "POST", body: Buffer.from(body), headers });
+  const [result] = await Promise.all([spooling.promise, asking]);
+  return result;
 }
 
 async function spooled(body: Uint8Array): Promise<Spooled> {
@@ -162,7 +164,7 @@ describe("spooling ends, and leaves nothing open,", () => {
   });
 
   test("when the client leaves", async () => {
-    const socket = connect(server.port ?? 0, "127.0.0.1", () => {
+    const socket = connect(server.port, "127.0.0.1", () => {
       socket.write("POST / HTTP/1.1\r\nHost: test\r\nContent-Length: 500000\r\n\r\n");
       socket.write(bytesOf(200_000), () => socket.end());
     });
@@ -171,7 +173,7 @@ describe("spooling ends, and leaves nothing open,", () => {
 
   test("when the client falls silent", async () => {
     options.idleTimeoutMs = 50;
-    const socket = connect(server.port ?? 0, "127.0.0.1", () => {
+    const socket = connect(server.port, "127.0.0.1", () => {
       socket.write("POST / HTTP/1.1\r\nHost: test\r\nContent-Length: 500000\r\n\r\n");
       socket.write(bytesOf(200_000));
     });
@@ -186,11 +188,10 @@ describe("spooling ends, and leaves nothing open,", () => {
   });
 
   test("when the onlooker fails, and the failure is passed on", async () => {
-    const body = new Request("http://test/", { method: "POST", body: bytesOf(50_000) });
-    const onChunk = () => {
+    options.onChunk = () => {
       throw new Error("a bug");
     };
-    await expect(spoolBody(body, { ...options, onChunk })).rejects.toThrow("a bug");
+    await expect(spool(bytesOf(50_000))).rejects.toThrow("a bug");
   });
 
   test("at once for an encoded body, which could not be spliced", async () => {

@@ -3,6 +3,7 @@
 import { type FileHandle, mkdir, open, readdir, rm, unlink } from "node:fs/promises";
 import { join } from "node:path";
 import type { UpstreamBody } from "../interfaces/request.ts";
+import type { HttpRequest } from "../wire/http-message.ts";
 import { type Splice, spliceParts } from "../wire/splice.ts";
 import {
   type BodyLimits,
@@ -51,15 +52,21 @@ export async function sweepSpool(dir: string): Promise<void> {
   }
 }
 
-export async function spoolBody(request: Request, options: SpoolOptions): Promise<Spooled | SpoolRefusal> {
+export async function spoolBody(
+  request: HttpRequest,
+  options: SpoolOptions,
+): Promise<Spooled | SpoolRefusal> {
   if (!isIdentity(request.headers)) return unsupportedEncoding();
   const store = openStore(options);
   try {
-    const refusal = await pumpBody(request, options, async (chunk) => {
-      if (options.onChunk?.(chunk) === false) return false;
-      await store.add(chunk);
-      return true;
-    });
+    const refusal =
+      request.body === null
+        ? null
+        : await pumpBody(request.body, options, async (chunk) => {
+            if (options.onChunk?.(chunk) === false) return false;
+            await store.add(chunk);
+            return true;
+          });
     if (refusal === null) return await store.finish();
     await store.discard();
     return refusal === "stopped" ? stopped() : refusal;

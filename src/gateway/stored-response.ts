@@ -11,14 +11,15 @@ import type { TokenUsage } from "../interfaces/usage.ts";
 import type { Account } from "../policy/snapshot.ts";
 import { settlePending, type UsageTokens } from "../store/usage.ts";
 import { brokenOffError, clientError, failed, type UpstreamFailure } from "../upstreams/failure.ts";
+import { type Answer, StreamAnswer, WholeAnswer } from "../wire/http-message.ts";
 import { allowInterface } from "./admit.ts";
+import { EVENT_STREAM_LINES, JSON_LINES } from "./answers.ts";
 import { authenticate } from "./authenticate.ts";
 import type { Call, Gateway } from "./gateway.ts";
 import { asTold } from "./meter.ts";
-import { bodyOf, openRelay } from "./relay.ts";
+import { openRelay } from "./relay.ts";
 import type { ResponseRoute } from "./response-routes.ts";
 import { ask, askForStream, clientGone, type Exchange } from "./send.ts";
-import { eventStream } from "./transport.ts";
 import { type Opened, openUpstreamStream } from "./upstream-stream.ts";
 
 export interface StoredCall {
@@ -40,11 +41,7 @@ const QUERY_UP = [
   "order",
 ];
 
-export async function callStoredResponse(
-  gateway: Gateway,
-  call: Call,
-  stored: StoredCall,
-): Promise<Response> {
+export async function callStoredResponse(gateway: Gateway, call: Call, stored: StoredCall): Promise<Answer> {
   const snapshot = gateway.policy.snapshot();
   const caller = authenticate(call.request.headers, snapshot, gateway.auth, call);
   allowInterface(caller, { interface: "responses" });
@@ -62,7 +59,7 @@ async function forward(
   stored: StoredCall,
   route: ResponseRoute,
   account: Account,
-): Promise<Response> {
+): Promise<Answer> {
   const wantsEvents = stored.method === "GET" && stored.query.get("stream") === "true";
   const exchange = exchangeFor(gateway, call, stored, route, account, wantsEvents);
   if (wantsEvents) return streamBack(gateway, call, stored, route, exchange);
@@ -78,9 +75,7 @@ async function forward(
   if (stored.action !== "/input_items") {
     await settleBackground(gateway, stored, route, answer.status, answer.usage);
   }
-  return new Response(answer.body, {
-    headers: { "content-type": "application/json", "x-request-id": call.requestId },
-  });
+  return new WholeAnswer(200, `${JSON_LINES}x-request-id: ${call.requestId}\r\n`, answer.body);
 }
 
 function exchangeFor(
@@ -120,7 +115,7 @@ async function streamBack(
   stored: StoredCall,
   route: ResponseRoute,
   exchange: Exchange,
-): Promise<Response> {
+): Promise<Answer> {
   const { dispatcher, clock } = gateway;
   const openReader = () =>
     openResponsesReader({
@@ -174,7 +169,7 @@ async function streamBack(
     monotonicMs: clock.monotonicMs,
     timing: gateway.timing,
   });
-  return eventStream(bodyOf(relay), call.requestId);
+  return new StreamAnswer(`${EVENT_STREAM_LINES}x-request-id: ${call.requestId}\r\n`, relay);
 }
 
 /** A background response tells its usage only to whoever asks later; it is taken down the first time it does. */

@@ -1,14 +1,22 @@
 /** How a call comes in and its answer goes out: by HTTP, or as a turn on a socket. What lies between is the same. */
 
 import type { IdempotencyClaim } from "../billing/idempotency.ts";
-import { type ApiError, errorResponse } from "../errors.ts";
+import type { ApiError } from "../errors.ts";
 import type { Endpoint, ModelRequest } from "../interfaces/request.ts";
+import {
+  type Answer,
+  HeaderWriter,
+  StreamAnswer,
+  type StreamSource,
+  WholeAnswer,
+} from "../wire/http-message.ts";
+import { EVENT_STREAM_LINES, errorAnswer } from "./answers.ts";
 import { authenticate, type Caller } from "./authenticate.ts";
 import { freeBody } from "./body.ts";
 import { deliverAnswer, deliverStream, type Passage } from "./deliver.ts";
 import type { Call, Gateway, HttpCall } from "./gateway.ts";
 import { addRateHeaders } from "./own-limits.ts";
-import { bodyOf, type Relay } from "./relay.ts";
+import type { Relay } from "./relay.ts";
 import { claimRequest } from "./repeats.ts";
 
 export interface Transport<C extends Call, Out> {
@@ -30,7 +38,7 @@ export type Claimed<Out> =
   | { kind: "first"; claim: IdempotencyClaim | null }
   | { kind: "repeat"; answer: Out };
 
-export const HTTP: Transport<HttpCall, Response> = {
+export const HTTP: Transport<HttpCall, Answer> = {
   identify: ({ policy, auth }, call) => authenticate(call.request.headers, policy.snapshot(), auth, call),
   read: (gateway, call, endpoint) => gateway.requests.read(call.request, endpoint),
   claim: (gateway, call, caller, endpoint, request) =>
@@ -41,7 +49,7 @@ export const HTTP: Transport<HttpCall, Response> = {
     passage.request.stream
       ? deliverStream(passage, passage.gateway.timing.keepAliveMs, respond)
       : deliverAnswer(passage),
-  refuse: (call, error) => errorResponse(error, call.requestId),
+  refuse: (call, error) => errorAnswer(error, call.requestId),
 };
 
 async function claimByHttp(
@@ -50,31 +58,31 @@ async function claimByHttp(
   caller: Caller,
   endpoint: Endpoint,
   request: ModelRequest,
-): Promise<Claimed<Response>> {
+): Promise<Claimed<Answer>> {
   const claimed = await claimRequest(gateway, call, caller, endpoint, request);
-  return claimed instanceof Response
+  return claimed instanceof WholeAnswer
     ? { kind: "repeat", answer: claimed }
     : { kind: "first", claim: claimed };
 }
 
-function respond({ gateway, call, subjects, request }: Passage, relay: Relay): Response {
-  const response = eventStream(
-    bodyOf(relay, () => freeBody(request)),
-    call.requestId,
-  );
-  addRateHeaders(response.headers, gateway.limiter, subjects);
-  return response;
+function respond({ gateway, call, subjects, request }: Passage, relay: Relay): Answer {
+  const headers = new HeaderWriter(EVENT_STREAM_LINES);
+  headers.set("x-request-id", call.requestId);
+  addRateHeaders(headers, gateway.limiter, subjects);
+  return new StreamAnswer(headers.lines, freeingAtEnd(relay, request));
 }
 
-/** Copied with every answer, at half the cost of headers that are made for it. */
-const EVENT_STREAM_HEADERS = new Headers({
-  "content-type": "text/event-stream; charset=utf-8",
-  "cache-control": "no-cache, no-transform",
-  "x-accel-buffering": "no",
-});
-
-export function eventStream(body: ReadableStream<Uint8Array>, requestId: string): Response {
-  const response = new Response(body, { headers: EVENT_STREAM_HEADERS });
-  response.headers.set("x-request-id", requestId);
-  return response;
+/** What the request brought is not read any more when all was said; of a client that left it may be. */
+function freeingAtEnd(relay: Relay, request: ModelRequest): StreamSource {
+  return {
+    flowTo: (sink) =>
+      relay.flowTo({
+        write: (bytes) => sink.write(bytes),
+        end() {
+          sink.end();
+          freeBody(request);
+        },
+      }),
+    leave: relay.leave,
+  };
 }

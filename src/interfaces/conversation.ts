@@ -3,6 +3,7 @@
  * Whatever the client says comes first; else a conversation that goes on is known by how it began.
  */
 
+import type { HeaderReader } from "../wire/http-fields.ts";
 import { firstElements } from "../wire/json-array.ts";
 import type { Field } from "../wire/json-scan.ts";
 
@@ -14,7 +15,7 @@ export const SESSION_HEADERS = [
   "x-session-id",
 ] as const;
 
-export function sessionOf(headers: Headers): string | null {
+export function sessionOf(headers: HeaderReader): string | null {
   for (const name of SESSION_HEADERS) {
     const value = headers.get(name);
     if (value !== null && value !== "") return value;

@@ -1,9 +1,9 @@
 /** The door: takes requests from the network, gives each its id, sends it to its place, and drains at the end. */
 
-import type { Alarms } from "../alarms.ts";
 import type { NewId } from "../clock.ts";
 import type { ApiDoor } from "../control/door.ts";
-import { ApiError, asApiError, errorResponse } from "../errors.ts";
+import { ApiError, asApiError } from "../errors.ts";
+import { errorAnswer } from "../gateway/answers.ts";
 import { authenticate, type Caller } from "../gateway/authenticate.ts";
 import { etagOf, getModel, listModels, listModelsForCodex } from "../gateway/catalogue.ts";
 import type { Call, Gateway, HttpCall } from "../gateway/gateway.ts";
@@ -16,6 +16,12 @@ import type { Session } from "../sockets/session.ts";
 import type { Sockets } from "../sockets/sockets.ts";
 import { answeredProtocol } from "../sockets/subprotocols.ts";
 import { VERSION } from "../version.ts";
+import type { Answer, HttpRequest } from "../wire/http-message.ts";
+import { type IncomingRequest, Upgrade } from "./http/exchange.ts";
+import { type ListenOptions, listen } from "./http/listen.ts";
+import type { RequestFault } from "./http/request-head.ts";
+import { upgradeHead } from "./http/upgrade.ts";
+import { openWebSockets } from "./http/web-socket.ts";
 import { type Destination, findDestination, listRoutes, type SiteName } from "./routes.ts";
 import type { Site } from "./site.ts";
 
@@ -26,9 +32,7 @@ export interface ServerOptions {
   newId: NewId;
   hostname: string;
   port: number;
-  /** For a connection that is doing nothing; requests under way have deadlines of their own. */
-  idleTimeoutSeconds: number;
-  alarms: Alarms;
+  connections: ListenOptions["limits"];
   /** Without a trailing slash: how clients reach this gateway. */
   publicUrl: string;
   sockets: Sockets;
@@ -46,44 +50,35 @@ export interface Server {
   drain(timeoutMs: number): Promise<void>;
 }
 
-/** The runtime closes a connection only for being idle: this is the shortest time for that. */
-const CUT_OFF_SECONDS = 1;
-
 /** A frame longer than allowed by no more than this is read all the same, to be refused with words. */
 const FRAME_BYTES_SLACK = 1024 * 1024;
-
-type BunServer = Bun.Server<Session>;
 
 export function startServer(options: ServerOptions): Server {
   const { gateway, sockets } = options;
   let draining = false;
   const leaving = new AbortController();
+  const webSockets = openWebSockets<Session>({
+    messageBytesMax: options.frameBytesMax + FRAME_BYTES_SLACK,
+    silenceMs: options.socketIdleSeconds * 1_000,
+    message: (session, kind, bytes) => session.received(kind, bytes),
+    drained: (session) => session.drained(),
+    closed: (session) => sockets.closed(session),
+  });
 
-  /** Nothing is returned for a connection that has become a socket. */
-  async function handle(request: Request, server: BunServer): Promise<Response | undefined> {
+  async function serve(request: IncomingRequest): Promise<Answer | Upgrade> {
     const requestId = options.newId("req");
     try {
-      const url = request.url;
-      checkHost(url, request.headers);
-      const pathAt = url.indexOf("/", 8);
-      const queryAt = url.indexOf("?", pathAt);
-      const path = queryAt === -1 ? url.slice(pathAt) : url.slice(pathAt, queryAt);
+      const { target } = request.head;
+      const queryAt = target.indexOf("?");
+      const path = queryAt === -1 ? target : target.slice(0, queryAt);
       const destination = findDestination(request.method, path);
-      const call = new DoorCall(request, requestId, gateway.clock.monotonicMs(), server);
-      if (destination.kind === "responses_socket") return upgrade(call, server);
-      const query = queryAt === -1 ? "" : url.slice(queryAt + 1);
-      const slow = options.alarms.set(options.idleTimeoutSeconds * 500, () => call.stopTiming());
-      try {
-        const response = await go(call, destination, path, query);
-        return draining && (response.ok || request.body === null) ? closing(response) : response;
-      } finally {
-        options.alarms.cancel(slow);
-        if (call.isUntimed) server.timeout(request, options.idleTimeoutSeconds);
-      }
+      const call = new DoorCall(request, requestId, gateway.clock.monotonicMs());
+      if (destination.kind === "responses_socket") return upgrade(call);
+      return await go(call, destination, path, queryAt === -1 ? "" : target.slice(queryAt + 1));
     } catch (thrown) {
       const error = asApiError(thrown);
       if (error.status === 500) logFault(gateway.log, requestId, thrown);
-      return errorResponse(error, requestId);
+      return errorAnswer(error, requestId);
     }
   }
 
@@ -92,10 +87,10 @@ export function startServer(options: ServerOptions): Server {
     destination: Exclude<Destination, { kind: "responses_socket" }>,
     path: string,
     query: string,
-  ): Promise<Response> | Response {
+  ): Promise<Answer> | Answer {
     switch (destination.kind) {
       case "site":
-        return options.sites[destination.site].answer(call.request, path);
+        return options.sites[destination.site].answer(call.request.headers, path);
       case "moved":
         // A path, not an address: behind a proxy it is the browser that knows the host.
         return new Response(null, { status: 302, headers: { location: destination.to } });
@@ -135,14 +130,23 @@ export function startServer(options: ServerOptions): Server {
     }
   }
 
-  function upgrade(call: HttpCall, server: BunServer): undefined {
-    const data = sockets.admit(call);
-    const headers = {
-      "x-request-id": call.requestId,
-      "sec-websocket-protocol": answeredProtocol(call.request.headers),
-    };
-    if (server.upgrade(call.request, { data, headers })) return;
-    throw new ApiError("invalid_request", "The WebSocket upgrade is malformed. Use a WebSocket client.");
+  function upgrade(call: DoorCall): Upgrade {
+    const { head: asked } = call.request;
+    const session = sockets.admit(call);
+    const head = upgradeHead({
+      headers: asked,
+      requestId: call.requestId,
+      protocol: answeredProtocol(asked),
+    });
+    if (head === null || asked.isHttp10) {
+      throw new ApiError("invalid_request", "The WebSocket upgrade is malformed. Use a WebSocket client.");
+    }
+    return new Upgrade(head, (outlet) => {
+      const socket = webSockets.open(outlet, session);
+      session.opened(socket);
+      sockets.opened(session);
+      return socket;
+    });
   }
 
   /** A small JSON answer for whoever holds a key. */
@@ -180,34 +184,19 @@ export function startServer(options: ServerOptions): Server {
     );
   }
 
-  const server = Bun.serve<Session>({
+  const listening = listen({
     hostname: options.hostname,
     port: options.port,
-    // Bodies are counted where they are read; a refusal by the runtime would have no body and no id.
-    maxRequestBodySize: 2 ** 40,
-    idleTimeout: options.idleTimeoutSeconds,
-    fetch: handle,
-    websocket: {
-      perMessageDeflate: false,
-      maxPayloadLength: options.frameBytesMax + FRAME_BYTES_SLACK,
-      idleTimeout: options.socketIdleSeconds,
-      sendPings: true,
-      // Held up long before, where somebody waits for room: nothing that was said is dropped.
-      backpressureLimit: 2 ** 31 - 1,
-      open(socket) {
-        socket.data.opened(socket);
-        sockets.opened(socket.data);
-      },
-      message: (socket, message) => socket.data.received(message),
-      drain: (socket) => socket.data.drained(),
-      close: (socket) => sockets.closed(socket.data),
-    },
-    error: (thrown) => errorResponse(asApiError(thrown), options.newId("req")),
+    limits: options.connections,
+    monotonicMs: gateway.clock.monotonicMs,
+    nowMs: gateway.clock.nowMs,
+    serve,
+    refuse: (fault) => errorAnswer(faultError(fault), options.newId("req")),
   });
 
   return {
-    url: `http://${server.hostname}:${server.port}`,
-    port: server.port ?? options.port,
+    url: `http://${listening.hostname}:${listening.port}`,
+    port: listening.port,
     async drain(timeoutMs) {
       draining = true;
       leaving.abort();
@@ -215,63 +204,56 @@ export function startServer(options: ServerOptions): Server {
       const cut = new Promise<void>((resolve) => {
         timer = setTimeout(resolve, timeoutMs);
       });
-      await Promise.race([Promise.all([sockets.drain(), server.stop(false)]), cut]);
+      await Promise.race([Promise.all([sockets.drain(), listening.close()]), cut]);
       clearTimeout(timer);
       sockets.cut();
       sockets.stop();
-      await server.stop(true);
+      webSockets.stop();
+      listening.cut();
     },
   };
 }
 
 /** A class, so that a request costs one object here and no closures. */
 class DoorCall implements HttpCall {
-  readonly request: Request;
+  readonly request: IncomingRequest;
   readonly requestId: string;
   readonly startedMs: number;
-  isUntimed = false;
-  private readonly server: BunServer;
 
-  constructor(request: Request, requestId: string, startedMs: number, server: BunServer) {
+  constructor(request: IncomingRequest, requestId: string, startedMs: number) {
     this.request = request;
     this.requestId = requestId;
     this.startedMs = startedMs;
-    this.server = server;
   }
 
   clientAddress(): string {
-    return this.server.requestIP(this.request)?.address ?? "unknown";
+    return this.request.peer.address;
   }
 
   cutOff(): void {
-    this.server.timeout(this.request, CUT_OFF_SECONDS);
-  }
-
-  /**
-   * The runtime's idle timer would cut a client that sends slowly or waits for a slow answer, so it is stopped when
-   * half of its time is over. Once there is an answer it runs again, or an idle connection would be kept for ever.
-   */
-  stopTiming(): void {
-    this.isUntimed = true;
-    this.server.timeout(this.request, 0);
+    this.request.peer.terminate();
   }
 }
 
-/** The runtime joins repeated `Host` headers, and leaves one that is no host out of the address. */
-function checkHost(url: string, headers: Headers): void {
-  if (!url.startsWith("/") && !headers.get("host")?.includes(",")) return;
-  throw new ApiError(
-    "invalid_request",
-    "The Host header is empty, repeated or not a host name. Send exactly one that names this gateway.",
-  );
+/** As a client is told that what it sent is no request. */
+function faultError({ kind, reason }: RequestFault): ApiError {
+  switch (kind) {
+    case "malformed":
+      return new ApiError("invalid_request", `The request is not proper HTTP/1.1: ${reason}.`);
+    case "head_too_large":
+      return new ApiError(
+        "request_header_fields_too_large",
+        `The headers of the request are too large: ${reason}. Send fewer or shorter ones.`,
+      );
+    case "version":
+      return new ApiError("http_version_not_supported", `The request cannot be read: ${reason}.`);
+    case "expectation":
+      return new ApiError("expectation_failed", `The Expect header cannot be met: ${reason}.`);
+    case "late":
+      return new ApiError("request_timeout", `The request arrived too slowly: ${reason}.`);
+  }
 }
 
-function methodOf(request: Request): "GET" | "POST" | "DELETE" {
+function methodOf(request: HttpRequest): "GET" | "POST" | "DELETE" {
   return request.method === "POST" || request.method === "DELETE" ? request.method : "GET";
-}
-
-/** Only after the request's body was read: closing on unread bytes would reset the connection. */
-function closing(response: Response): Response {
-  response.headers.set("connection", "close");
-  return response;
 }

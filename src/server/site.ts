@@ -5,10 +5,11 @@
 
 import { readdirSync, statSync } from "node:fs";
 import { extname, join } from "node:path";
+import type { HeaderReader } from "../wire/http-fields.ts";
 
 export interface Site {
   /** `path` begins with the base. */
-  answer(request: Request, path: string): Response;
+  answer(headers: HeaderReader, path: string): Promise<Response>;
 }
 
 export interface SiteOptions {
@@ -75,13 +76,13 @@ export function openSite({ base, folder, isOnePage }: SiteOptions): Site {
   }
 
   return {
-    answer(request, path) {
+    async answer(asked, path) {
       const all = filesOf();
       if (all === null) return page(503, NOT_BUILT);
       const name = nameOf(path.slice(base.length), all);
       if (name === null)
         return page(404, `<h1>Not found</h1><p><a href="${base}">Go to the first page</a></p>`);
-      const packed = packedAs(request.headers, name, all);
+      const packed = packedAs(asked, name, all);
       const headers: Record<string, string> = {
         ...SAFETY,
         "content-type": TYPES[extname(name)] ?? "application/octet-stream",
@@ -89,12 +90,13 @@ export function openSite({ base, folder, isOnePage }: SiteOptions): Site {
         vary: "accept-encoding",
       };
       if (packed !== null) headers["content-encoding"] = packed.encoding;
-      return new Response(Bun.file(join(folder, name + (packed?.suffix ?? ""))), { headers });
+      const file = Bun.file(join(folder, name + (packed?.suffix ?? "")));
+      return new Response(await file.bytes(), { headers });
     },
   };
 }
 
-function packedAs(headers: Headers, name: string, all: ReadonlySet<string>) {
+function packedAs(headers: HeaderReader, name: string, all: ReadonlySet<string>) {
   const accepted = new Set(
     headers
       .get("accept-encoding")

@@ -4,8 +4,10 @@ import { turnStateFrame } from "./codex.ts";
 
 const DEPTH = 128;
 
+const read = (message: string) => readClientFrame("text", Buffer.from(message), DEPTH);
+
 function created(message: string): CreateFrame {
-  const frame = readClientFrame(message, DEPTH);
+  const frame = read(message);
   if (frame.kind !== "create") throw new Error(`read as ${frame.kind}`);
   return frame;
 }
@@ -55,17 +57,17 @@ describe("a response.create", () => {
 });
 
 test("what is wrong is said with the lane it was for, if that could be read", () => {
-  expect(readClientFrame('{"type":"response.create","stream_id":"a","generate":7}', DEPTH)).toMatchObject({
+  expect(read('{"type":"response.create","stream_id":"a","generate":7}')).toMatchObject({
     kind: "bad",
     streamId: "a",
     error: { code: "invalid_type", param: "generate" },
   });
-  expect(readClientFrame('{"type":"response.create","stream_id":""}', DEPTH)).toMatchObject({
+  expect(read('{"type":"response.create","stream_id":""}')).toMatchObject({
     kind: "bad",
     streamId: null,
     error: { code: "invalid_stream_id" },
   });
-  expect(readClientFrame(`{"type":"response.create","input":${"[".repeat(200)}}`, DEPTH)).toMatchObject({
+  expect(read(`{"type":"response.create","input":${"[".repeat(200)}}`)).toMatchObject({
     kind: "bad",
     error: { code: "invalid_json" },
   });

@@ -56,13 +56,15 @@ export interface BadFrame {
   readonly error: ApiError;
 }
 
+export type MessageKind = "text" | "binary";
+
 export type ClientFrame = CreateFrame | SteerFrame | BadFrame;
 
-export function readClientFrame(message: string | Uint8Array, depthMax: number): ClientFrame {
+/** What is taken of a text stays where it is in `bytes`. */
+export function readClientFrame(kind: MessageKind, bytes: Uint8Array, depthMax: number): ClientFrame {
   let streamId: string | null = null;
   try {
-    if (typeof message !== "string") throw binary();
-    const bytes = Buffer.from(message);
+    if (kind === "binary") throw binary();
     const scan = scanFrame(bytes, depthMax);
     const type = readType(bytes, scan.fields.type);
     if (type === "response.steer") return readSteer(bytes, scan);

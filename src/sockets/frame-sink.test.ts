@@ -1,4 +1,5 @@
 import { describe, expect, test } from "bun:test";
+import { isUtf8 } from "node:buffer";
 import { formatEvent } from "../wire/sse-write.ts";
 import { FrameSink, type FrameSinkOptions, type Said } from "./frame-sink.ts";
 
@@ -16,7 +17,10 @@ function stage(change: Partial<FrameSinkOptions> = {}): Stage {
   let said: Said | null = null;
   const sink = new FrameSink({
     outlet: {
-      send: (text) => void sent.push(text),
+      send: (opening, bytes, start, end) => {
+        expect(isUtf8(bytes.subarray(start, end))).toBe(true);
+        sent.push(opening + Buffer.from(bytes.subarray(start, end)).toString());
+      },
       together(send) {
         const before = sent.length;
         send();
@@ -69,7 +73,7 @@ describe("events become frames", () => {
       "response.output_text.delta",
     ]);
     expect(JSON.parse(sent[0] ?? "").delta).toBe("häl𝄞lo");
-    expect(corked).toEqual([2]);
+    expect(corked).toEqual([1, 3]);
   });
 
   test("that name their lane", () => {
@@ -108,6 +112,14 @@ describe("events become frames", () => {
     sink.write(Buffer.concat([completed(), DONE]));
     sink.write(DONE);
     expect(sent.map((text) => JSON.parse(text).type)).toEqual(["response.completed"]);
+  });
+
+  test("that are UTF-8, whatever the upstream sent", () => {
+    const { sink, sent } = stage();
+    const broken = Buffer.concat([DELTA, DELTA]);
+    broken[DELTA.indexOf("ä")] = 0xff;
+    sink.write(broken);
+    expect(sent.map((text) => JSON.parse(text).delta)).toEqual(["h\ufffd\ufffdl𝄞lo", "häl𝄞lo"]);
   });
 
   test("as fast as the outlet has room", () => {

@@ -3,9 +3,9 @@
  * the items that the model made are noted, for the turn that goes on from them.
  */
 
-import { isAscii } from "node:buffer";
-import type { ClientSink } from "../gateway/relay.ts";
-import { asciiOf, isAt, textOf } from "../wire/bytes.ts";
+import { isUtf8 } from "node:buffer";
+import { isAt, textOf } from "../wire/bytes.ts";
+import type { ClientSink } from "../wire/http-message.ts";
 import { firstElements, type Range } from "../wire/json-array.ts";
 import { scanObject, stringValue, wantedFields } from "../wire/json-scan.ts";
 import { OBJECT_CLOSE, skipSpace } from "../wire/json-walk.ts";
@@ -15,7 +15,8 @@ import { noteItem, type ToolCalls } from "./tool-calls.ts";
 
 /** Where frames go. */
 export interface FrameOutlet {
-  send(text: string): void;
+  /** A text of a few words, and then `bytes[start, end)`, which are UTF-8. */
+  send(opening: string, bytes: Uint8Array, start: number, end: number): void;
   /** What is sent meanwhile leaves in one piece. */
   together(send: () => void): void;
   /** A promise while the client does not keep up. */
@@ -62,13 +63,13 @@ const RESPONSE = wantedFields(["id", "output"]);
 
 export class FrameSink implements ClientSink {
   private readonly options: FrameSinkOptions;
-  /** How the next frame begins, if not as its event does. */
-  private opening: string | null;
+  /** How the next frame begins; empty for one that begins as its event does. */
+  private opening: string;
   private readonly outputs: Uint8Array[] = [];
   private readonly calls: ToolCalls = { made: [], answered: [] };
   private notedBytes = 0;
-  /** Of what is being written: most of what models say, and cheaper to turn into text. */
-  private isAscii = false;
+  /** Of what is being written: a frame of anything else would end the connection. */
+  private isUtf8 = false;
   private responseId: string | null = null;
   private isFirst = true;
 
@@ -79,9 +80,8 @@ export class FrameSink implements ClientSink {
 
   write(bytes: Uint8Array): Promise<void> | null {
     const { outlet } = this.options;
-    this.isAscii = isAscii(bytes);
-    const next = this.sendOne(bytes, 0);
-    if (next < bytes.length) outlet.together(() => this.sendFrom(bytes, next));
+    this.isUtf8 = isUtf8(bytes);
+    outlet.together(() => this.sendAll(bytes));
     return outlet.room();
   }
 
@@ -96,8 +96,8 @@ export class FrameSink implements ClientSink {
     return { kind: "response", responseId, outputs, calls: this.calls.made };
   }
 
-  private sendFrom(bytes: Uint8Array, from: number): void {
-    for (let at = from; at < bytes.length; ) at = this.sendOne(bytes, at);
+  private sendAll(bytes: Uint8Array): void {
+    for (let at = 0; at < bytes.length; ) at = this.sendOne(bytes, at);
   }
 
   /** One event of `bytes`, from `at` on; returns where the next begins. */
@@ -139,14 +139,23 @@ export class FrameSink implements ClientSink {
       this.noteEnd({ bytes: data, start, end });
     }
     const { opening } = this;
-    const from = opening === null ? start : skipSpace(data, skipSpace(data, start, end) + 1, end);
-    const text = this.isAscii ? asciiOf(data, from, end) : textOf(data, from, end);
-    if (opening === null) this.options.outlet.send(text);
-    else this.options.outlet.send((data[from] === OBJECT_CLOSE ? opening.slice(0, -1) : opening) + text);
+    const from = opening === "" ? start : skipSpace(data, skipSpace(data, start, end) + 1, end);
+    const before = opening !== "" && data[from] === OBJECT_CLOSE ? opening.slice(0, -1) : opening;
+    this.sendText(before, data, from, end);
     if (this.isFirst) {
       this.isFirst = false;
       this.opening = laneOpening(this.options.streamId);
     }
+  }
+
+  private sendText(opening: string, data: Uint8Array, start: number, end: number): void {
+    const { outlet } = this.options;
+    if (this.isUtf8) {
+      outlet.send(opening, data, start, end);
+      return;
+    }
+    const mended = Buffer.from(textOf(data, start, end));
+    outlet.send(opening, mended, 0, mended.length);
   }
 
   private noteOutput({ bytes, start, end }: Slice): void {
@@ -179,12 +188,12 @@ export class FrameSink implements ClientSink {
 }
 
 /** Every frame of a named lane says which. */
-function laneOpening(streamId: string | null): string | null {
-  return streamId === null ? null : `{"stream_id":${JSON.stringify(streamId)},`;
+function laneOpening(streamId: string | null): string {
+  return streamId === null ? "" : `{"stream_id":${JSON.stringify(streamId)},`;
 }
 
 function firstOpening({ streamId, requestId }: FrameSinkOptions): string {
-  return `${laneOpening(streamId) ?? "{"}"headers":${JSON.stringify({ "x-request-id": requestId })},`;
+  return `${laneOpening(streamId) || "{"}"headers":${JSON.stringify({ "x-request-id": requestId })},`;
 }
 
 function afterBlankLine(bytes: Uint8Array, firstLineEnd: number): number {

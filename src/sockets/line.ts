@@ -2,12 +2,16 @@
 
 import type { FrameOutlet } from "./frame-sink.ts";
 
-/** The runtime's side of the connection. */
+/** The connection itself. */
 export interface Wire {
-  readonly remoteAddress: string;
-  sendText(text: string): number;
-  cork(send: () => void): unknown;
-  getBufferedAmount(): number;
+  readonly address: string;
+  /** Sent, and not taken by the client yet. */
+  readonly bufferedBytes: number;
+  sendText(text: string): void;
+  /** A text of a few words, and then `bytes[start, end)`, which are UTF-8. */
+  sendUtf8(opening: string, bytes: Uint8Array, start: number, end: number): void;
+  /** What is sent meanwhile leaves in one piece. */
+  cork(send: () => void): void;
   close(code: number, reason: string): void;
   terminate(): void;
 }
@@ -19,8 +23,6 @@ export class Line implements FrameOutlet {
   private readonly bufferedBytesMax: number;
   private wire: Wire | null = null;
   private roomAgain: PromiseWithResolvers<void> | null = null;
-  /** Something that was sent has not left at once; asking how much costs more than sending it. */
-  private mayBeCrowded = false;
   /** Of what was told beside the turns, at most so much has not been read. */
   private unreadBytes = 0;
 
@@ -33,7 +35,7 @@ export class Line implements FrameOutlet {
   }
 
   get address(): string {
-    return this.wire?.remoteAddress ?? "unknown";
+    return this.wire?.address ?? "unknown";
   }
 
   open(wire: Wire): void {
@@ -53,34 +55,33 @@ export class Line implements FrameOutlet {
     this.wire?.terminate();
   }
 
-  send(text: string): void {
-    const sent = this.wire?.sendText(text) ?? 0;
-    if (sent < 0) this.mayBeCrowded = true;
+  send(opening: string, bytes: Uint8Array, start: number, end: number): void {
+    this.wire?.sendUtf8(opening, bytes, start, end);
+  }
+
+  sendText(text: string): void {
+    this.wire?.sendText(text);
   }
 
   together(send: () => void): void {
     this.wire?.cork(send);
-    // What is held together is written at the end, and nobody tells how much of it.
-    this.mayBeCrowded = true;
   }
 
   /** What is said beside the turns, which nothing holds up. */
   tell(text: string): void {
     const { wire } = this;
     if (wire === null) return;
-    this.unreadBytes = Math.min(this.unreadBytes, wire.getBufferedAmount());
+    this.unreadBytes = Math.min(this.unreadBytes, wire.bufferedBytes);
     if (this.unreadBytes > UNREAD_BYTES_MAX) {
       wire.terminate();
       return;
     }
     this.unreadBytes += text.length;
-    this.send(text);
+    wire.sendText(text);
   }
 
   room(): Promise<void> | null {
-    if (!this.mayBeCrowded) return null;
-    this.mayBeCrowded = this.isCrowded();
-    if (!this.mayBeCrowded) return null;
+    if (!this.isCrowded()) return null;
     this.roomAgain ??= Promise.withResolvers<void>();
     return this.roomAgain.promise;
   }
@@ -94,6 +95,6 @@ export class Line implements FrameOutlet {
   }
 
   private isCrowded(): boolean {
-    return this.wire !== null && this.wire.getBufferedAmount() > this.bufferedBytesMax;
+    return this.wire !== null && this.wire.bufferedBytes > this.bufferedBytesMax;
   }
 }

@@ -12,7 +12,7 @@ import { conversationName } from "../gateway/order.ts";
 import { passThrough } from "../gateway/pipeline.ts";
 import type { Relay } from "../gateway/relay.ts";
 import { logFault } from "../observe/log.ts";
-import { type CreateFrame, metadataOf, readClientFrame } from "./client-frame.ts";
+import { type CreateFrame, type MessageKind, metadataOf, readClientFrame } from "./client-frame.ts";
 import { rateLimitsFrame, turnStateFrame } from "./codex.ts";
 import { errorFrame } from "./error-frame.ts";
 import { FrameSink, type Said } from "./frame-sink.ts";
@@ -90,7 +90,7 @@ export class Session implements TurnHost {
     this.work = null;
   }
 
-  received(message: string | Uint8Array): void {
+  received(kind: MessageKind, bytes: Uint8Array): void {
     if (!this.line.isOpen) return;
     const { gateway, limits } = this.around;
     const max = limits.socketMessagesPerSecondMax;
@@ -101,7 +101,7 @@ export class Session implements TurnHost {
       return;
     }
     // Also one too many is read: its client is told on which lane it was.
-    const frame = readClientFrame(message, limits.jsonDepthMax);
+    const frame = readClientFrame(kind, bytes, limits.jsonDepthMax);
     if (taken === "too_many") this.complain(tooManyASecond("messages", max), frame.streamId);
     else if (frame.kind === "bad") this.complain(frame.error, frame.streamId);
     else if (frame.kind === "steer") this.line.tell(steerFailed(frame.previousId, frame.input));
@@ -125,7 +125,7 @@ export class Session implements TurnHost {
   /** Ends it at once, in the middle of whatever is said. */
   expel(error: ApiError): void {
     if (!this.line.isOpen) return;
-    this.line.send(errorFrame(error, this.around.newId("req"), null));
+    this.line.sendText(errorFrame(error, this.around.newId("req"), null));
     this.close(POLICY_VIOLATED, error.code);
   }
 
@@ -301,10 +301,10 @@ export class Session implements TurnHost {
 
   private greetCodex({ headers, metadata }: Turn, { gateway, caller, request }: Passage<Turn>): void {
     const limits = rateLimitsFrame(gateway.limiter, caller, gateway.clock.nowMs());
-    if (limits !== null) this.line.send(limits);
+    if (limits !== null) this.line.sendText(limits);
     if (metadata !== null && metadata.conversation !== null) return;
     const conversation = conversationName(headers, request);
-    if (conversation !== null) this.line.send(turnStateFrame(conversation));
+    if (conversation !== null) this.line.sendText(turnStateFrame(conversation));
   }
 
   // How it is bounded, and how it ends.
@@ -317,7 +317,7 @@ export class Session implements TurnHost {
     const { retirement, work, line } = this;
     if (retirement === null || !line.isOpen) return;
     if (work !== null && !work.lanes.isIdle) return;
-    if (retirement.isTold) line.send(errorFrame(retirement.error, this.around.newId("req"), null));
+    if (retirement.isTold) line.sendText(errorFrame(retirement.error, this.around.newId("req"), null));
     this.close(retirement.code, retirement.error.code);
   }
 

@@ -5,6 +5,7 @@ import { ApiError } from "../errors.ts";
 import { authenticate, presentedDigest, recognise } from "../gateway/authenticate.ts";
 import type { Gateway, HttpCall } from "../gateway/gateway.ts";
 import { isOwnOrigin } from "../own-origin.ts";
+import type { HeaderReader } from "../wire/http-fields.ts";
 import { allowSocket } from "./allow-socket.ts";
 import { openMemoryPool } from "./memory.ts";
 import { type Retirement, Session, type SocketLimits, type Surroundings } from "./session.ts";
@@ -138,7 +139,7 @@ export function openSockets(options: SocketsOptions): Sockets {
   };
 }
 
-function checkUpgrade(headers: Headers): void {
+function checkUpgrade(headers: HeaderReader): void {
   const isUpgrade = headers.get("upgrade")?.toLowerCase() === "websocket";
   if (isUpgrade && headers.get("sec-websocket-version") === "13" && headers.has("sec-websocket-key")) return;
   throw new ApiError(

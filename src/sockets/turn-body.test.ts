@@ -10,10 +10,8 @@ import { keptAfter, turnBody } from "./turn-body.ts";
 const LIMITS = { jsonBodyBytesMax: 100_000, jsonDepthMax: 128 };
 
 function frameOf(fields: object, space?: number): CreateFrame {
-  const frame = readClientFrame(
-    JSON.stringify({ type: "response.create", model: "m", ...fields }, null, space),
-    128,
-  );
+  const json = JSON.stringify({ type: "response.create", model: "m", ...fields }, null, space);
+  const frame = readClientFrame("text", Buffer.from(json), 128);
   if (frame.kind !== "create") throw new Error(`read as ${frame.kind}`);
   return frame;
 }

@@ -8,6 +8,7 @@ import type { Conversation } from "../gateway/order.ts";
 import type { Relay } from "../gateway/relay.ts";
 import type { Transport } from "../gateway/transport.ts";
 import type { Endpoint, Heard } from "../interfaces/request.ts";
+import type { HeaderReader } from "../wire/http-fields.ts";
 import { allowSocket } from "./allow-socket.ts";
 import type { CreateFrame, FrameMetadata } from "./client-frame.ts";
 import type { Lane } from "./lanes.ts";
@@ -32,7 +33,7 @@ export interface TurnOptions {
   frame: CreateFrame;
   requestId: string;
   startedMs: number;
-  headers: Headers;
+  headers: HeaderReader;
   metadata: FrameMetadata | null;
 }
 
@@ -43,7 +44,7 @@ export class Turn implements Call {
   readonly frame: CreateFrame;
   readonly requestId: string;
   readonly startedMs: number;
-  readonly headers: Headers;
+  readonly headers: HeaderReader;
   readonly metadata: FrameMetadata | null;
   /** What it goes on from, if the connection remembers it: known once the body was asked for. */
   before: Kept | null = null;

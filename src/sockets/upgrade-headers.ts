@@ -2,12 +2,13 @@
 
 import { SESSION_HEADERS } from "../interfaces/conversation.ts";
 import { FORWARDED_UP } from "../upstreams/headers.ts";
+import type { HeaderReader } from "../wire/http-fields.ts";
 import type { FrameMetadata } from "./client-frame.ts";
 
 const KEPT = ["originator", ...SESSION_HEADERS, ...FORWARDED_UP] as const;
 const NONE = new Headers();
 
-export function keptHeaders(from: Headers): Headers {
+export function keptHeaders(from: HeaderReader): Headers {
   let kept: Headers | null = null;
   const keep = (name: string, value: string) => {
     kept ??= new Headers();

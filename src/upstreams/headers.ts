@@ -1,5 +1,6 @@
 /** Allow-lists both ways: what is not named here does not cross the gateway. */
 
+import type { HeaderReader } from "../wire/http-fields.ts";
 import type { AnswerHeaders } from "./http/contract.ts";
 
 /** Client headers that change what the upstream does and carry nobody's identity. */
@@ -12,7 +13,7 @@ export const FORWARDED_UP = [
 const PLAIN_VALUE = /^[\x20-\x7e]{1,1024}$/;
 
 /** As lines of a request's head. */
-export function headersUp(from: Headers): string {
+export function headersUp(from: HeaderReader): string {
   let lines = "";
   for (const name of FORWARDED_UP) {
     const value = from.get(name);

@@ -27,7 +27,7 @@ test("what is found, compared, copied and read is what views would give", () => 
   );
 });
 
-test("a long array is empty once it was freed; a short one, and a part of another, stay", () => {
+test("a long array is empty once it was freed; a short one, and one with something behind it, stay", () => {
   const long = new Uint8Array(200_000);
   free(long);
   expect(long.length).toBe(0);
@@ -35,6 +35,8 @@ test("a long array is empty once it was freed; a short one, and a part of anothe
   free(short);
   expect(short.length).toBe(1_000);
   const whole = new Uint8Array(200_000);
-  free(whole.subarray(1));
+  free(whole.subarray(0, 199_999));
   expect(whole.length).toBe(200_000);
+  free(whole.subarray(1));
+  expect(whole.length).toBe(0);
 });

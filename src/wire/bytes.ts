@@ -5,8 +5,8 @@
 
 const { compare, copy, indexOf, latin1Slice, toString: text } = Buffer.prototype;
 
-/** Of bytes that are known to be ASCII: a third of the cost. */
-export function asciiOf(bytes: Uint8Array, start: number, end: number): string {
+/** Each byte as one character, as heads of HTTP have it. */
+export function latin1Of(bytes: Uint8Array, start: number, end: number): string {
   return latin1Slice.call(bytes, start, end);
 }
 
@@ -29,12 +29,14 @@ const FREED_BYTES_MIN = 16 * 1024;
 
 /**
  * Gives the memory of a long array back at once, where the collector would let it grow cold first. The array is empty
- * from then on: only for one that nobody else reads. A part of a larger one stays.
+ * from then on: only for one that nobody else reads. Of a part of a larger one what stands before it goes as well; with
+ * something behind it, it stays.
  */
 export function free(bytes: Uint8Array): void {
   if (bytes.length < FREED_BYTES_MIN) return;
   const { buffer } = bytes;
-  if (buffer instanceof ArrayBuffer && buffer.byteLength === bytes.length) buffer.transfer(0);
+  if (buffer instanceof ArrayBuffer && buffer.byteLength === bytes.byteOffset + bytes.length)
+    buffer.transfer(0);
 }
 
 /** Writes `from[start, end)` at `to[at]` and returns where it ends. */

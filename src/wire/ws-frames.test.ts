@@ -99,6 +99,45 @@ describe("messages", () => {
     expect([...frame]).toEqual([0x81, 0x85, 1, 2, 0, 4, 0x60, 0x63, 0x61, 0x65, 0x60]);
   });
 
+  test("a mask is taken off wherever in memory the bytes are", () => {
+    const text = Array.from({ length: 300 }, (_, i) => String.fromCharCode(i & 0xff)).join("");
+    for (let offset = 0; offset < 4; offset++) {
+      for (let cut = 0; cut < 8; cut++) {
+        const frame = message(text, Uint8Array.of(0xa1, 0x02, 0xfe, 0x77));
+        const memory = Buffer.concat([new Uint8Array(offset), frame]);
+        const reader = new FrameReader({ isMasked: true, messageBytesMax: MiB });
+        const seen: string[] = [];
+        const taker = {
+          message: (_: number, from: Uint8Array, start: number, end: number) =>
+            void seen.push(latin1(from.subarray(start, end))),
+          control() {},
+        };
+        reader.push(memory.subarray(offset, offset + 8 + cut), taker);
+        reader.push(memory.subarray(offset + 8 + cut), taker);
+        expect(seen).toEqual([text]);
+      }
+    }
+  });
+
+  test("one that came in pieces takes the memory it needs, and none before it came", () => {
+    const frame = message("x".repeat(MiB));
+    const reader = new FrameReader({ isMasked: false, messageBytesMax: MiB });
+    const seen: Uint8Array[] = [];
+    const taker = { message: (_: number, from: Uint8Array) => void seen.push(from), control() {} };
+    for (let at = 0; at < frame.length; at += 10_000) reader.push(frame.subarray(at, at + 10_000), taker);
+    expect(seen.map(({ buffer }) => buffer.byteLength)).toEqual([MiB]);
+  });
+
+  test("a reader is at rest between messages alone", () => {
+    const reader = new FrameReader({ isMasked: false, messageBytesMax: MiB });
+    const wire = Buffer.concat([part(TEXT, "ab", false), frameOf(PING, [], null), part(0, "c", true)]);
+    const rests = byteByByte(Buffer.concat([message("a"), wire])).map((byte) => {
+      reader.push(byte, { message() {}, control() {} });
+      return reader.isAtRest;
+    });
+    expect(rests.flatMap((isAtRest, i) => (isAtRest ? [i + 1] : []))).toEqual([3, 3 + wire.length]);
+  });
+
   test("one that came whole is not copied", () => {
     const wire = Buffer.concat([message("one"), message("two")]);
     const reader = new FrameReader({ isMasked: false, messageBytesMax: MiB });

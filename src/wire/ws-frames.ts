@@ -22,10 +22,14 @@ const OPCODE_BITS = 0x0f;
 const MASK_BIT = 0x80;
 const LENGTH_16 = 126;
 const LENGTH_64 = 127;
-const HEAD_BYTES_MAX = 14;
+export const HEAD_BYTES_MAX = 14;
 const MASK_BYTES = 4;
 const CONTROL_BYTES_MAX = 125;
 const GATHER_BYTES_MIN = 1024;
+/** Copying what was gathered, into memory that is touched for the first time, costs more than all else here. */
+const GATHER_STEP = 8;
+/** From here on making a view of the words costs less than going byte by byte. */
+const BY_WORD_BYTES_MIN = 128;
 const NOTHING = Buffer.alloc(0);
 
 export interface FrameTaker {
@@ -70,6 +74,11 @@ export class FrameReader {
     this.messageBytesMax = options.messageBytesMax;
   }
 
+  /** Nothing has begun that is not whole: it remembers nothing, and may as well read another connection. */
+  get isAtRest(): boolean {
+    return !this.isInPayload && this.headLength === 0 && this.begun === 0;
+  }
+
   /** Masked bytes are unmasked where they are. After a fault nothing more may be pushed. */
   push(chunk: Uint8Array, taker: FrameTaker): FrameFault | null {
     let at = 0;
@@ -84,7 +93,7 @@ export class FrameReader {
       if (this.isMasked) this.unmask(chunk, at, to);
       this.left -= to - at;
       const isWhole = to - at === this.payloadLength;
-      if (this.left > 0 || !isWhole) this.gathering().add(chunk, at, to);
+      if (this.left > 0 || !isWhole) this.gathering().add(chunk, at, to, this.left);
       if (this.left > 0) return null;
       this.isInPayload = false;
       this.endFrame(taker, chunk, isWhole ? at : -1, to);
@@ -159,10 +168,7 @@ export class FrameReader {
   /** The mask stands at the end of the head. */
   private unmask(chunk: Uint8Array, from: number, to: number): void {
     const maskAt = this.headBytes() - MASK_BYTES;
-    const done = this.payloadLength - this.left;
-    for (let at = from; at < to; at++) {
-      chunk[at] = (chunk[at] as number) ^ (this.head[maskAt + ((done + at - from) & 3)] as number);
-    }
+    applyMask(chunk, from, to, this.head, maskAt, this.payloadLength - this.left);
   }
 
   private gathering(): Gathered {
@@ -181,7 +187,7 @@ export class FrameReader {
       taker.message(opcode === BINARY ? BINARY : TEXT, chunk, start, end);
       return;
     }
-    if (start >= 0) this.message.add(chunk, start, end);
+    if (start >= 0) this.message.add(chunk, start, end, 0);
     if (opcode !== CONTINUATION) this.begun = opcode;
     if (!this.isFinal) return;
     const kind = this.begun === BINARY ? BINARY : TEXT;
@@ -191,15 +197,18 @@ export class FrameReader {
   }
 }
 
-/** Grows by doubling, and only by what really came: an announced length takes no memory. */
+/** Grows in steps, by what really came: a length that is only announced takes no memory. */
 class Gathered {
   length = 0;
   private bytes: Buffer = NOTHING;
 
-  add(from: Uint8Array, start: number, end: number): void {
+  /** After these `left` more are announced, and no room is made for more than that. */
+  add(from: Uint8Array, start: number, end: number, left: number): void {
     const length = this.length + end - start;
     if (length > this.bytes.length) {
-      const grown = Buffer.allocUnsafeSlow(Math.max(GATHER_BYTES_MIN, 2 * length));
+      const grown = Buffer.allocUnsafeSlow(
+        left === 0 ? Math.max(GATHER_BYTES_MIN, 2 * length) : Math.min(GATHER_STEP * length, length + left),
+      );
       put(grown, 0, this.bytes, 0, this.length);
       this.bytes = grown;
     }
@@ -224,31 +233,63 @@ export function frameOf(opcode: number, payload: readonly Part[], mask: Uint8Arr
   const length = lengthOf(payload);
   const lengthBytes = length < LENGTH_16 ? 0 : length < 65_536 ? 2 : 8;
   const headBytes = 2 + lengthBytes + (mask === null ? 0 : MASK_BYTES);
-  // So that the payload stands at a multiple of four, and can be masked by the word.
-  const pad = -headBytes & 3;
-  const buffer = Buffer.allocUnsafeSlow(pad + headBytes + length);
-  const maskBit = mask === null ? 0 : MASK_BIT;
-  buffer[pad] = FIN_BIT | opcode;
-  buffer[pad + 1] = maskBit | (lengthBytes === 0 ? length : lengthBytes === 2 ? LENGTH_16 : LENGTH_64);
-  if (lengthBytes === 2) buffer.writeUInt16BE(length, pad + 2);
-  if (lengthBytes === 8) buffer.writeBigUInt64BE(BigInt(length), pad + 2);
-  let to = pad + headBytes;
-  for (const { bytes, start, end } of payload) to = put(buffer, to, bytes, start, end);
+  const frame = Buffer.allocUnsafeSlow(headBytes + length);
+  const maskAt = writeHead(frame, 0, opcode, length);
+  let to = headBytes;
+  for (const { bytes, start, end } of payload) to = put(frame, to, bytes, start, end);
   if (mask !== null) {
-    put(buffer, pad + headBytes - MASK_BYTES, mask, 0, MASK_BYTES);
-    maskFrom(buffer, pad + headBytes, mask);
+    frame[1] = (frame[1] as number) | MASK_BIT;
+    put(frame, maskAt, mask, 0, MASK_BYTES);
+    applyMask(frame, headBytes, to, mask, 0, 0);
   }
-  return buffer.subarray(pad);
+  return frame;
 }
 
-function maskFrom(buffer: Buffer, from: number, mask: Uint8Array): void {
-  const words = (buffer.length - from) >>> 2;
-  const view = new Uint32Array(buffer.buffer, buffer.byteOffset + from, words);
-  const word = new Uint32Array(mask.slice(0, MASK_BYTES).buffer)[0] as number;
-  for (let i = 0; i < words; i++) view[i] = (view[i] as number) ^ word;
-  for (let at = from + words * 4; at < buffer.length; at++) {
-    buffer[at] = (buffer[at] as number) ^ (mask[(at - from) & 3] as number);
+/** The head of a whole message without a mask, of at most `HEAD_BYTES_MAX`; returns where it ends. */
+export function writeHead(to: Buffer, at: number, opcode: number, length: number): number {
+  to[at] = FIN_BIT | opcode;
+  if (length < LENGTH_16) {
+    to[at + 1] = length;
+    return at + 2;
   }
+  if (length < 65_536) {
+    to[at + 1] = LENGTH_16;
+    to[at + 2] = length >>> 8;
+    to[at + 3] = length & 0xff;
+    return at + 4;
+  }
+  to[at + 1] = LENGTH_64;
+  to.writeBigUInt64BE(BigInt(length), at + 2);
+  return at + 10;
+}
+
+/** Masks or unmasks `bytes[from, to)`, before which `done` bytes of the payload were. */
+function applyMask(
+  bytes: Uint8Array,
+  from: number,
+  to: number,
+  mask: Uint8Array,
+  maskAt: number,
+  done: number,
+): void {
+  // Which byte of the mask is for the byte at 0.
+  const turn = done - from;
+  let at = from;
+  if (to - from >= BY_WORD_BYTES_MIN) {
+    while (((bytes.byteOffset + at) & 3) !== 0) at = maskByte(bytes, at, mask, maskAt, turn);
+    let word = 0;
+    // Words are little-endian wherever the runtime runs.
+    for (let i = 3; i >= 0; i--) word = (word << 8) | (mask[maskAt + ((turn + at + i) & 3)] as number);
+    const words = new Int32Array(bytes.buffer, bytes.byteOffset + at, (to - at) >>> 2);
+    for (let i = 0; i < words.length; i++) words[i] = (words[i] as number) ^ word;
+    at += words.byteLength;
+  }
+  while (at < to) at = maskByte(bytes, at, mask, maskAt, turn);
+}
+
+function maskByte(bytes: Uint8Array, at: number, mask: Uint8Array, maskAt: number, turn: number): number {
+  bytes[at] = (bytes[at] as number) ^ (mask[maskAt + ((turn + at) & 3)] as number);
+  return at + 1;
 }
 
 /** Without a code it is an empty close frame. The reason is cut to what fits. */

@@ -1,6 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { AnswerHead, CHUNKED, parseHead, UNTIL_CLOSE } from "./answer-head.ts";
+import { CHUNKED, UNTIL_CLOSE } from "../../wire/http-fields.ts";
+import { AnswerHead, parseHead } from "./answer-head.ts";
 
 const parse = (text: string) => parseHead(Buffer.from(text, "latin1"), 0);
 

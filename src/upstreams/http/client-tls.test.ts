@@ -7,11 +7,11 @@ import { createServer, type TLSSocket } from "node:tls";
 import { openAlarms } from "../../alarms.ts";
 import { systemClock } from "../../clock.ts";
 import { wholePart } from "../../wire/splice.ts";
+import { acceptOf } from "../../wire/ws-accept.ts";
 import { frameOf, TEXT } from "../../wire/ws-frames.ts";
 import { socketAccount } from "../account.test-support.ts";
 import type { Target } from "../dial.ts";
 import { openSocketClient, Thread } from "../socket/client.ts";
-import { acceptOf } from "../socket/handshake.ts";
 import { Notes, openClient } from "./test-server.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "http-tls-"));

@@ -1,10 +1,10 @@
 /** What the client promises, and what it asks of whoever takes the answers. */
 
+import type { HeaderReader as AnswerHeaders } from "../../wire/http-fields.ts";
 import type { Part } from "../../wire/splice.ts";
 import type { Target } from "../dial.ts";
-import type { AnswerHeaders } from "./answer-head.ts";
 
-export type { AnswerHeaders } from "./answer-head.ts";
+export type { HeaderReader as AnswerHeaders } from "../../wire/http-fields.ts";
 
 export interface HttpClient {
   /** Begins at once. What comes back is told to `taker`, what goes wrong too: this never throws. */

@@ -6,9 +6,10 @@
  */
 
 import { put } from "../../wire/bytes.ts";
+import { FramedBody } from "../../wire/http-body.ts";
+import { UNTIL_CLOSE } from "../../wire/http-fields.ts";
 import { lengthOf, type Part } from "../../wire/splice.ts";
-import { AnswerBody } from "./answer-body.ts";
-import { type AnswerHead, parseHead, UNTIL_CLOSE } from "./answer-head.ts";
+import { type AnswerHead, parseHead } from "./answer-head.ts";
 import type { Connection, ConnectionEnd, ConnectionUser } from "./connection.ts";
 import type { Connections, Route } from "./connections.ts";
 import type { AnswerTaker, HttpExchange, HttpFailure, HttpRequest } from "./contract.ts";
@@ -83,7 +84,7 @@ export class Exchange implements HttpExchange, ConnectionUser {
   private isHeadPartial = false;
   private headFrom = 0;
   private skippedBytes = 0;
-  private body: AnswerBody | null = null;
+  private body: FramedBody | null = null;
   private keepsAlive = false;
 
   constructor(context: ExchangeContext, request: HttpRequest, taker: AnswerTaker) {
@@ -278,7 +279,7 @@ export class Exchange implements HttpExchange, ConnectionUser {
 
   private beginBody(head: AnswerHead): void {
     this.keepsAlive = head.keepsAlive;
-    this.body = new AnswerBody(head.framing);
+    this.body = new FramedBody(head.framing, true);
     this.body.at = head.bodyAt;
     this.taker.head(head.status, head);
   }

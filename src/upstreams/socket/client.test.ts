@@ -5,13 +5,13 @@ import { openAlarms } from "../../alarms.ts";
 import { systemClock } from "../../clock.ts";
 import type { Account } from "../../policy/snapshot.ts";
 import { wholePart } from "../../wire/splice.ts";
+import { acceptOf } from "../../wire/ws-accept.ts";
 import { CLOSE, closeFrame, FrameReader, frameOf, PING, PONG, TEXT } from "../../wire/ws-frames.ts";
 import { socketAccount } from "../account.test-support.ts";
 import type { Target } from "../dial.ts";
 import type { AnswerHeaders, HttpExchange, HttpFailure } from "../http/contract.ts";
 import { type Simulator, startSimulator } from "../simulator/simulator.ts";
 import { openSocketClient, type SocketClient, type SocketClientOptions, Thread } from "./client.ts";
-import { acceptOf } from "./handshake.ts";
 
 const CREDENTIAL = "sk-sim";
 const closers: (() => void)[] = [];

@@ -1,16 +1,10 @@
 /** The handshake that makes a WebSocket of a connection: what is sent, and what must come back. */
 
+import { acceptOf } from "../../wire/ws-accept.ts";
 import type { AnswerHeaders } from "../http/contract.ts";
-
-/** Every WebSocket server puts this behind the key that it was sent. */
-const GUID = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 
 export function newKey(): string {
   return Buffer.from(crypto.getRandomValues(new Uint8Array(16))).toString("base64");
-}
-
-export function acceptOf(key: string): string {
-  return new Bun.CryptoHasher("sha1").update(key + GUID).digest("base64");
 }
 
 /** Latin-1 text with the empty line that ends it. Path and header lines have been checked, as for any request. */

@@ -1,6 +1,7 @@
 /** One WebSocket to one upstream, from the handshake to the close; what it hears goes to whoever uses it. */
 
 import type { Alarm, Alarms } from "../../alarms.ts";
+import { FramedBody } from "../../wire/http-body.ts";
 import { type Part, wholePart } from "../../wire/splice.ts";
 import {
   CLOSE,
@@ -12,7 +13,6 @@ import {
   readClose,
   TEXT,
 } from "../../wire/ws-frames.ts";
-import { AnswerBody } from "../http/answer-body.ts";
 import { type AnswerHead, parseHead } from "../http/answer-head.ts";
 import type { Connection, ConnectionEnd, ConnectionUser } from "../http/connection.ts";
 import type { Connections, Route } from "../http/connections.ts";
@@ -109,7 +109,7 @@ export class UpstreamSocket implements ConnectionUser {
   private alarm: Alarm | null = null;
   /** Of the handshake's answer, while its head is not whole. */
   private gathered: Buffer = Buffer.alloc(0);
-  private refusal: { head: AnswerHead; body: AnswerBody; parts: Uint8Array[]; bytes: number } | null = null;
+  private refusal: { head: AnswerHead; body: FramedBody; parts: Uint8Array[]; bytes: number } | null = null;
   private unsent: Uint8Array[] = [];
   private unsentFrom = 0;
   /** Waits for what is unsent. The answer to the last ping stands for those to the ones before. */
@@ -242,7 +242,7 @@ export class UpstreamSocket implements ConnectionUser {
       if (rest.length > 0) this.readHandshake(rest);
     } else {
       this.phase = "refusal";
-      this.refusal = { head, body: new AnswerBody(head.framing), parts: [], bytes: 0 };
+      this.refusal = { head, body: new FramedBody(head.framing, true), parts: [], bytes: 0 };
       this.readRefusal(rest);
     }
   }

@@ -3,18 +3,16 @@
  * event stream of many small chunks costs one call a read, not one a chunk.
  */
 
-import { put } from "../../wire/bytes.ts";
-import { BYTE_CLASS, CHUNKED, UNTIL_CLOSE } from "./answer-head.ts";
+import { put } from "./bytes.ts";
+import { BYTE_CLASS, CHUNKED, CR, LF, UNTIL_CLOSE, VALUE } from "./http-fields.ts";
 
 /** Moving more than this costs more than handing on one more piece. */
 const MOVE_BYTES_MAX = 4_096;
 const EXTENSION_BYTES_MAX = 4_096;
+/** A body brings so many bytes of its own for each of its chunks' extensions, or it is made to be read at a cost. */
+const DATA_PER_EXTENSION_MIN = 8;
 const TRAILER_BYTES_MAX = 16_384;
 const CHUNK_BYTES_MAX = 2 ** 48;
-
-const LF = 10;
-const CR = 13;
-const VALUE = 2;
 
 /** States of the chunked decoder. */
 const SIZE_FIRST = 0;
@@ -29,7 +27,7 @@ const TRAILER = 8;
 const TRAILER_LF = 9;
 const LAST_LF = 10;
 
-export class AnswerBody {
+export class FramedBody {
   hasEnded: boolean;
   /** What is wrong with the framing, once something is. */
   wrong: string | null = null;
@@ -38,11 +36,16 @@ export class AnswerBody {
   readonly framing: number;
   /** Of the whole body, or of the chunk. */
   private left: number;
+  private readonly takesBlanks: boolean;
   private state = SIZE_FIRST;
   private overhead = 0;
+  private extensionBytes = 0;
+  private dataBytes = 0;
 
-  constructor(framing: number) {
+  /** `takesBlanks`: some servers fill a chunk's size up with blanks. */
+  constructor(framing: number, takesBlanks: boolean) {
     this.framing = framing;
+    this.takesBlanks = takesBlanks;
     this.left = framing > 0 ? framing : 0;
     this.hasEnded = framing === 0;
   }
@@ -83,6 +86,7 @@ export class AnswerBody {
       }
       this.at += length;
       this.left -= length;
+      this.dataBytes += length;
       if (this.left === 0) this.state = DATA_CR;
     }
     return to === 0 ? null : cut(bytes, from, to);
@@ -102,14 +106,16 @@ export class AnswerBody {
           this.state = SIZE;
         } else if (this.state === SIZE_FIRST) this.wrong = "a chunk without a size";
         else if (byte === CR) this.state = SIZE_LF;
-        else if (byte === 59 || byte === 32 || byte === 9) this.state = EXTENSION;
+        else if (byte === 59 || ((byte === 32 || byte === 9) && this.takesBlanks)) this.state = EXTENSION;
         else this.wrong = "a chunk size that is no number";
         return;
       }
       case EXTENSION:
         if (byte === CR) this.state = SIZE_LF;
         else if (!isValue(byte)) this.wrong = "a control character in a chunk extension";
-        else if (++this.overhead > EXTENSION_BYTES_MAX) this.wrong = "a chunk extension without end";
+        else if (++this.extensionBytes > EXTENSION_BYTES_MAX + this.dataBytes / DATA_PER_EXTENSION_MIN) {
+          this.wrong = "more chunk extensions than body";
+        }
         return;
       case SIZE_LF:
         this.overhead = 0;
@@ -150,7 +156,7 @@ export class AnswerBody {
  */
 const COPIED_BYTES_MAX = 1_000;
 
-function cut(bytes: Buffer, from: number, to: number): Buffer {
+export function cut(bytes: Buffer, from: number, to: number): Buffer {
   if (from === 0 && to === bytes.length) return bytes;
   if (to - from > COPIED_BYTES_MAX) return bytes.subarray(from, to);
   const piece = Buffer.allocUnsafe(to - from);

@@ -1,11 +1,11 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { AnswerBody } from "./answer-body.ts";
-import { CHUNKED, UNTIL_CLOSE } from "./answer-head.ts";
+import { FramedBody } from "./http-body.ts";
+import { CHUNKED, UNTIL_CLOSE } from "./http-fields.ts";
 
 /** Feeds the parts one by one; the body, how it stands, and how many bytes came after its end. */
 function decode(framing: number, parts: readonly Buffer[]) {
-  const body = new AnswerBody(framing);
+  const body = new FramedBody(framing, true);
   const pieces: Buffer[] = [];
   let excess = 0;
   for (const part of parts) {
@@ -53,12 +53,12 @@ describe("a body of known length", () => {
   });
 
   test("of length 0 has ended before it began", () => {
-    expect(new AnswerBody(0).hasEnded).toBe(true);
+    expect(new FramedBody(0, true).hasEnded).toBe(true);
   });
 
   test("is handed on as it was read, without a copy", () => {
     const read = Buffer.from("hello");
-    expect(new AnswerBody(9).next(read)).toBe(read);
+    expect(new FramedBody(9, true).next(read)).toBe(read);
   });
 });
 

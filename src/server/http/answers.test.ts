@@ -1,0 +1,276 @@
+import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import { eventually } from "../../../test/eventually.ts";
+import { type Answer, type ClientSink, StreamAnswer, WholeAnswer } from "../../wire/http-message.ts";
+import { dial, listenForTest, type RawClient, type TestListener, textAnswer } from "./listen.test-support.ts";
+
+const DATE = "date: Thu, 01 Jan 1970 00:00:00 GMT\r\n";
+
+let listener: TestListener;
+let client: RawClient;
+/** What the next requests get. */
+let give: () => Answer | Promise<Answer>;
+
+beforeEach(async () => {
+  listener = listenForTest(({ head }) => (head.target === "/next" ? textAnswer("<next>") : give()));
+  client = await dial(listener.port);
+});
+
+afterEach(() => {
+  client.leave();
+  listener.cut();
+});
+
+function ask(method = "GET", version = "1.1"): void {
+  client.send(`${method} / HTTP/${version}\r\nHost: gw\r\n\r\n`);
+}
+
+/** All of an answer that does not close, up to the next one. */
+async function answerBeforeNext(): Promise<string> {
+  client.send("GET /next HTTP/1.1\r\nHost: gw\r\n\r\n");
+  const heard = await client.hears("<next>");
+  return heard.slice(0, heard.lastIndexOf("HTTP/1.1 200"));
+}
+
+/** A stream that the test writes to, and what became of it. */
+function streamByHand() {
+  const flowing = Promise.withResolvers<ClientSink>();
+  let left = 0;
+  give = () =>
+    new StreamAnswer("content-type: text/event-stream\r\n", {
+      flowTo: (sink) => flowing.resolve(sink),
+      leave: () => void left++,
+    });
+  return { sink: flowing.promise, left: () => left };
+}
+
+describe("a whole answer", () => {
+  test("is its status, its headers, the date, its length and its body", async () => {
+    give = () => new WholeAnswer(404, "a: b\r\nc: d\r\n", Buffer.from("hello"));
+    ask();
+    expect(await answerBeforeNext()).toBe(
+      `HTTP/1.1 404 Not Found\r\na: b\r\nc: d\r\n${DATE}content-length: 5\r\n\r\nhello`,
+    );
+  });
+
+  test("to HEAD tells the length of what it leaves out", async () => {
+    give = () => new WholeAnswer(200, "", Buffer.from("hello"));
+    ask("HEAD");
+    expect(await answerBeforeNext()).toBe(`HTTP/1.1 200 OK\r\n${DATE}content-length: 5\r\n\r\n`);
+  });
+
+  test.each([204, 304])("of status %d has neither length nor body", async (status) => {
+    give = () => new WholeAnswer(status, "", Buffer.from("hello"));
+    ask();
+    expect(await answerBeforeNext()).toMatch(/^HTTP\/1.1 \d+ [A-Za-z ]+\r\ndate: [^\r]+\r\n\r\n$/);
+  });
+
+  test("of a status without a name has a status line all the same", async () => {
+    give = () => new WholeAnswer(499, "", Buffer.from(""));
+    ask();
+    expect(await answerBeforeNext()).toStartWith("HTTP/1.1 499 Unknown\r\n");
+  });
+
+  test("that is long arrives whole, whoever makes use of its bytes afterwards", async () => {
+    const body = Buffer.alloc(12_000_000, "0123456789");
+    give = () => new WholeAnswer(200, "", body);
+    client.stopTaking();
+    ask();
+    await eventually(async () => (await fetch(`${listener.url}next`)).ok);
+    body.fill("x");
+    client.goOnTaking();
+    const heard = await answerBeforeNext();
+    expect(heard.slice(heard.indexOf("\r\n\r\n") + 4) === "0123456789".repeat(1_200_000)).toBe(true);
+  });
+});
+
+describe("a stream", () => {
+  test("goes out in chunks, each as soon as it is written, and leaves the connection open", async () => {
+    const { sink, left } = streamByHand();
+    ask();
+    const to = await sink;
+    await client.hears(
+      `HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n${DATE}transfer-encoding: chunked\r\n\r\n`,
+    );
+    expect(to.write(Buffer.from("hello world, hello"))).toBeNull();
+    await client.hears("\r\n\r\n12\r\nhello world, hello\r\n");
+    to.write(new Uint8Array(0));
+    to.write(Buffer.from("x"));
+    to.end();
+    expect(await answerBeforeNext()).toEndWith("hello\r\n1\r\nx\r\n0\r\n\r\n");
+    expect(left()).toBe(0);
+  });
+
+  test("may be written in long pieces", async () => {
+    const { sink } = streamByHand();
+    const reading = fetch(listener.url).then((response) => response.bytes());
+    const to = await sink;
+    const pieces = [65_000, 65_520, 65_523, 65_536, 300_000].map((length, i) => Buffer.alloc(length, `${i}`));
+    for (const piece of pieces) await to.write(piece);
+    to.end();
+    expect(Buffer.concat(pieces).equals(await reading)).toBe(true);
+  });
+
+  test("to a client of HTTP/1.0 ends with the connection", async () => {
+    const { sink } = streamByHand();
+    ask("GET", "1.0");
+    const to = await sink;
+    to.write(Buffer.from("one "));
+    to.write(Buffer.from("two"));
+    to.end();
+    const heard = await client.end();
+    expect(heard).toEndWith("connection: close\r\n\r\none two");
+    expect(heard).not.toContain("transfer-encoding");
+  });
+
+  test("to HEAD is its head alone, and nobody makes the rest", async () => {
+    const { left } = streamByHand();
+    ask("HEAD");
+    expect(await answerBeforeNext()).toEndWith("transfer-encoding: chunked\r\n\r\n");
+    expect(left()).toBe(1);
+  });
+
+  test("has its writer wait while the client does not keep up, and arrives in order", async () => {
+    const { sink } = streamByHand();
+    client.stopTaking();
+    ask();
+    const to = await sink;
+    const piece = Buffer.alloc(100_000);
+    let written = 0;
+    let room: Promise<unknown> | null = null;
+    while (room === null) room = to.write(piece.fill(`${written++ % 10}`));
+    client.goOnTaking();
+    await room;
+    expect(to.write(Buffer.from("last"))).toBeNull();
+    to.end();
+    const heard = await answerBeforeNext();
+    const chunks = Array.from({ length: written }, (_, i) => `186a0\r\n${`${i % 10}`.repeat(100_000)}\r\n`);
+    expect(heard.endsWith(`\r\n\r\n${chunks.join("")}4\r\nlast\r\n0\r\n\r\n`)).toBe(true);
+  });
+
+  test("is left once when its client leaves, and whoever waits to write is let go", async () => {
+    const { sink, left } = streamByHand();
+    client.stopTaking();
+    ask();
+    const to = await sink;
+    let room: Promise<unknown> | null = null;
+    while (room === null) room = to.write(Buffer.alloc(100_000));
+    client.leave();
+    await room;
+    await eventually(() => left() === 1);
+    expect(to.write(Buffer.from("nobody hears this"))).toBeNull();
+    to.end();
+    expect(left()).toBe(1);
+  });
+
+  test("that begins when its client has left is left at once", async () => {
+    const asked = Promise.withResolvers<void>();
+    const answering = Promise.withResolvers<Answer>();
+    const left = Promise.withResolvers<void>();
+    give = () => {
+      asked.resolve();
+      return answering.promise;
+    };
+    ask();
+    await asked.promise;
+    client.leave();
+    const source = { flowTo: () => left.reject(new Error("it flowed")), leave: () => left.resolve() };
+    await eventually(async () => (await fetch(`${listener.url}next`)).ok);
+    answering.resolve(new StreamAnswer("", source));
+    await left.promise;
+  });
+});
+
+describe("a Response", () => {
+  const bodyOf = (...pieces: string[]) =>
+    new ReadableStream<Uint8Array>({
+      async pull(controller) {
+        await null;
+        const piece = pieces.shift();
+        if (piece === undefined) controller.close();
+        else controller.enqueue(Buffer.from(piece));
+      },
+    });
+
+  test("that is whole is sent with its length, and each of its cookies", async () => {
+    const headers = new Headers({ a: "b" });
+    headers.append("set-cookie", "c=1");
+    headers.append("set-cookie", "d=2");
+    give = () => new Response("hello", { status: 201, headers });
+    ask();
+    const heard = await answerBeforeNext();
+    expect(heard).toStartWith("HTTP/1.1 201 Created\r\n");
+    expect(heard).toEndWith(`set-cookie: c=1\r\nset-cookie: d=2\r\n${DATE}content-length: 5\r\n\r\nhello`);
+  });
+
+  test.each([
+    ["nothing", null],
+    ["no bytes", ""],
+    ["a stream of nothing", bodyOf()],
+  ])("of %s has the length 0", async (_name, body) => {
+    give = () => new Response(body);
+    ask();
+    expect(await answerBeforeNext()).toEndWith("content-length: 0\r\n\r\n");
+  });
+
+  test("without a body to speak of has none", async () => {
+    give = () => new Response(null, { status: 204 });
+    ask();
+    expect(await answerBeforeNext()).toBe(`HTTP/1.1 204 No Content\r\n${DATE}\r\n`);
+  });
+
+  test("made piece by piece is sent in chunks", async () => {
+    give = () => new Response(bodyOf("one ", "two ", "three ", "four"));
+    const response = await fetch(listener.url);
+    expect(response.headers.get("transfer-encoding")).toBe("chunked");
+    expect(await response.text()).toBe("one two three four");
+  });
+
+  test("to HEAD is its head alone, and its stream is cancelled", async () => {
+    const cancelled = Promise.withResolvers<void>();
+    const pull = (controller: ReadableStreamDefaultController) => controller.enqueue(Buffer.from("more"));
+    const cancel = () => cancelled.resolve();
+    give = () => new Response(new ReadableStream({ pull, cancel }));
+    ask("HEAD");
+    expect(await answerBeforeNext()).toEndWith("\r\n\r\n");
+    await cancelled.promise;
+  });
+
+  test("of events is begun before there is one", async () => {
+    const headers = { "content-type": "text/event-stream" };
+    let controller: ReadableStreamDefaultController | null = null;
+    const start = (given: ReadableStreamDefaultController) => {
+      controller = given;
+    };
+    give = () => new Response(new ReadableStream({ start }), { headers });
+    ask();
+    await client.hears("transfer-encoding: chunked\r\n\r\n");
+    const events = await eventually(() => controller);
+    events.enqueue(Buffer.from("data: 1\n\n"));
+    await client.hears("9\r\ndata: 1\n\n\r\n");
+    events.close();
+    await client.hears("0\r\n\r\n");
+  });
+
+  test("is cancelled when its client leaves", async () => {
+    const cancelled = Promise.withResolvers<void>();
+    const pull = (controller: ReadableStreamDefaultController) => controller.enqueue(Buffer.alloc(100_000));
+    give = () => new Response(new ReadableStream({ pull, cancel: () => cancelled.resolve() }));
+    client.stopTaking();
+    ask();
+    await client.hears("");
+    client.leave();
+    await cancelled.promise;
+  });
+
+  test("that fails on the way is cut off, so that nobody takes it for whole", async () => {
+    let count = 0;
+    const pull = (controller: ReadableStreamDefaultController) => {
+      if (count++ < 3) controller.enqueue(Buffer.from("more"));
+      else controller.error(new Error("a bug"));
+    };
+    give = () => new Response(new ReadableStream({ pull }));
+    ask();
+    expect(await client.end()).not.toContain("0\r\n\r\n");
+    expect(client.ending()).toBe("reset");
+  });
+});

@@ -1,0 +1,45 @@
+/** One request as a handler sees it, and what it may answer beside whole answers and streams. */
+
+import type { HttpBody, HttpRequest } from "../../wire/http-message.ts";
+import type { Outlet, Protocol } from "./outlet.ts";
+import type { RequestHead } from "./request-head.ts";
+
+/** The client's end of it. */
+export interface Peer extends Pick<Outlet, "address" | "terminate"> {
+  readonly signal: AbortSignal;
+}
+
+export class IncomingRequest implements HttpRequest {
+  readonly head: RequestHead;
+  readonly body: HttpBody | null;
+  readonly peer: Peer;
+
+  constructor(peer: Peer, head: RequestHead, body: HttpBody | null) {
+    this.peer = peer;
+    this.head = head;
+    this.body = body;
+  }
+
+  get method(): string {
+    return this.head.method;
+  }
+
+  get headers(): RequestHead {
+    return this.head;
+  }
+
+  get signal(): AbortSignal {
+    return this.peer.signal;
+  }
+}
+
+/** The connection goes on in another language. */
+export class Upgrade {
+  readonly head: Uint8Array;
+  readonly open: (outlet: Outlet) => Protocol;
+
+  constructor(head: Uint8Array, open: (outlet: Outlet) => Protocol) {
+    this.head = head;
+    this.open = open;
+  }
+}

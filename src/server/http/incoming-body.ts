@@ -1,0 +1,185 @@
+/** The body of one request, as it comes from the network. */
+
+import { free, put } from "../../wire/bytes.ts";
+import { cut, FramedBody } from "../../wire/http-body.ts";
+import { CHUNKED } from "../../wire/http-fields.ts";
+import type { BodyRead, HttpBody } from "../../wire/http-message.ts";
+
+/** The connection that it comes by. */
+export interface BodySource {
+  /** Somebody wants the body now: a client that waits for a word is told to go on. */
+  wanted(): void;
+  pause(): void;
+  resume(): void;
+}
+
+/** What is kept of a body that nobody has asked for yet. */
+const UNREAD_BYTES_MAX = 64 * 1024;
+/** Room for a body that is to be whole is made at once up to here; a longer one grows with what really comes. */
+const ROOM_BYTES_MAX = 1024 * 1024;
+
+const GONE: BodyRead = { kind: "gone" };
+
+export class IncomingBody implements HttpBody {
+  readonly length: number | null;
+  private readonly source: BodySource;
+  private readonly framed: FramedBody;
+  /** What has come and nobody has taken. */
+  private pieces: Uint8Array[] = [];
+  private bytes = 0;
+  private mode: "unasked" | "whole" | "pieces" | "thrown away" = "unasked";
+  private room: Buffer | null = null;
+  private waiting: ((read: BodyRead | null) => void) | null = null;
+  private lost: BodyRead | null = null;
+  isWanted = false;
+
+  constructor(framing: number, source: BodySource) {
+    this.length = framing === CHUNKED ? null : framing;
+    this.source = source;
+    this.framed = new FramedBody(framing, false);
+  }
+
+  /** All of it came, or it never will. */
+  get isOver(): boolean {
+    return this.framed.hasEnded || this.lost !== null;
+  }
+
+  get isBroken(): boolean {
+    return this.framed.wrong !== null;
+  }
+
+  /** Takes what belongs to the body and returns where the rest begins. */
+  push(bytes: Buffer, from: number): number {
+    const { framed } = this;
+    framed.at = from;
+    for (;;) {
+      const piece = framed.next(bytes);
+      if (piece === null) break;
+      this.take(piece);
+    }
+    // Copied: the next read finds memory that is still warm.
+    if (framed.at === bytes.length && (this.room !== null || this.mode === "thrown away")) free(bytes);
+    if (framed.wrong !== null) this.lost = { kind: "broken", reason: framed.wrong };
+    if (this.isOver) this.answer();
+    else if (this.mode === "unasked" && this.bytes > UNREAD_BYTES_MAX) this.source.pause();
+    return framed.at;
+  }
+
+  /** The connection is gone. */
+  fail(): void {
+    if (!this.isOver) this.lost = GONE;
+    this.answer();
+  }
+
+  /** Nobody will read the rest. */
+  throwAway(): void {
+    this.mode = "thrown away";
+    this.pieces = [];
+    this.room = null;
+    this.settle(GONE);
+    this.source.resume();
+  }
+
+  whole(): BodyRead | Promise<BodyRead> {
+    this.mode = "whole";
+    if (this.isOver) return this.lost ?? this.gathered();
+    if (this.length !== null && this.length <= ROOM_BYTES_MAX) {
+      this.room = Buffer.allocUnsafeSlow(this.length);
+      let at = 0;
+      for (const piece of this.pieces) at = put(this.room, at, piece);
+      this.pieces = [];
+    }
+    return new Promise((resolve) => {
+      this.waiting = (read) => resolve(read ?? this.gathered());
+      this.ask();
+    });
+  }
+
+  next(): Promise<BodyRead | null> {
+    this.mode = "pieces";
+    const piece = this.pieces.shift();
+    if (piece !== undefined) {
+      this.bytes -= piece.length;
+      return Promise.resolve(piece);
+    }
+    if (this.isOver) return Promise.resolve(this.lost);
+    return new Promise((resolve) => {
+      this.waiting = resolve;
+      this.ask();
+    });
+  }
+
+  private ask(): void {
+    if (!this.isWanted && this.bytes === 0) this.source.wanted();
+    this.isWanted = true;
+    this.source.resume();
+  }
+
+  private take(piece: Buffer): void {
+    switch (this.mode) {
+      case "thrown away":
+        return;
+      case "whole":
+        if (this.room !== null) put(this.room, this.bytes, piece);
+        else this.pieces.push(piece);
+        this.bytes += piece.length;
+        return;
+      case "unasked":
+        this.pieces.push(piece);
+        this.bytes += piece.length;
+        return;
+      case "pieces":
+        if (this.waiting !== null) {
+          this.settle(piece);
+          return;
+        }
+        this.pieces.push(piece);
+        this.bytes += piece.length;
+        this.source.pause();
+    }
+  }
+
+  /** The body is over: whoever waits is told. */
+  private answer(): void {
+    if (this.waiting !== null) this.settle(this.lost);
+  }
+
+  private settle(read: BodyRead | null): void {
+    const { waiting } = this;
+    this.waiting = null;
+    waiting?.(read);
+  }
+
+  private gathered(): Uint8Array {
+    const { room, pieces } = this;
+    const [first] = pieces;
+    if (room !== null) return room;
+    if (first !== undefined && pieces.length === 1) return first;
+    return Buffer.concat(pieces, this.bytes);
+  }
+}
+
+/** A body that came with its head, as most do, and is whole. */
+export class WholeBody implements HttpBody {
+  readonly length: number;
+  private bytes: Uint8Array | null;
+
+  constructor(bytes: Buffer, from: number, to: number) {
+    this.length = to - from;
+    this.bytes = cut(bytes, from, to);
+  }
+
+  whole(): Uint8Array {
+    return this.taken() ?? new Uint8Array(0);
+  }
+
+  next(): Promise<Uint8Array | null> {
+    return Promise.resolve(this.taken());
+  }
+
+  private taken(): Uint8Array | null {
+    const { bytes } = this;
+    this.bytes = null;
+    return bytes;
+  }
+}

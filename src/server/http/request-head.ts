@@ -1,0 +1,137 @@
+/** Request line and headers of a request. What is not clear to everybody on the way is refused. */
+
+import { latin1Of } from "../../wire/bytes.ts";
+import { BYTE_CLASS, CHUNKED, HeadText, SPACE, scanFields, TOKEN } from "../../wire/http-fields.ts";
+
+/** Why a request cannot be taken. Nobody knows where it ends, so nothing after it is read. */
+export interface RequestFault {
+  readonly kind: "malformed" | "head_too_large" | "version" | "expectation" | "late";
+  readonly reason: string;
+}
+
+export class RequestHead extends HeadText {
+  readonly method: string;
+  /** Path and query. */
+  readonly target: string;
+  /** The length, or CHUNKED; 0 for none. */
+  readonly framing: number;
+  readonly keepsAlive: boolean;
+  readonly isHttp10: boolean;
+  /** The client waits for a word before it sends the body. */
+  readonly expectsContinue: boolean;
+  /** Where the body begins in the bytes that were parsed. */
+  readonly bodyAt: number;
+
+  constructor(
+    method: string,
+    target: string,
+    framing: number,
+    keepsAlive: boolean,
+    isHttp10: boolean,
+    bodyAt: number,
+    text: string,
+    nameLengths: number,
+  ) {
+    super(text, nameLengths);
+    this.method = method;
+    this.target = target;
+    this.framing = framing;
+    this.keepsAlive = keepsAlive;
+    this.isHttp10 = isHttp10;
+    this.expectsContinue = !isHttp10 && this.has("expect");
+    this.bodyAt = bodyAt;
+  }
+}
+
+const VERSION = "HTTP/1.";
+const VERSION_BYTES = VERSION.length + 1;
+const FIELDS_MAX = 128;
+
+/** Null when the head goes on after these bytes. */
+export function parseRequestHead(bytes: Buffer, from: number): RequestHead | RequestFault | null {
+  const end = bytes.length;
+  let at = from;
+  while (at < end && ((BYTE_CLASS[bytes[at] as number] as number) & TOKEN) !== 0) at++;
+  if (at === end) return null;
+  if (at === from || bytes[at] !== SPACE) return malformed("the request line does not begin with a method");
+  const methodTo = at++;
+  // Spaces, controls and what is no ASCII end it.
+  while (at < end && (bytes[at] as number) > SPACE && (bytes[at] as number) < 127) at++;
+  if (at === end) return null;
+  const targetTo = at;
+  if (bytes[at] !== SPACE || targetTo === methodTo + 1) {
+    return malformed("the request line does not name a path");
+  }
+  if (end - at <= VERSION_BYTES) return null;
+  const minor = versionAt(bytes, at + 1);
+  if (typeof minor !== "number") return minor;
+  const versionTo = at + 1 + VERSION_BYTES;
+  if (versionTo < end && bytes[versionTo] !== 13)
+    return malformed("the request line does not end after its version");
+  const fields = scanFields(bytes, versionTo);
+  if (fields === null) return null;
+  if (typeof fields === "string") return malformed(fields);
+  const { length, isChunked, hosts } = fields;
+  if (isChunked && length >= 0) return malformed("both Content-Length and Transfer-Encoding");
+  if (fields.lengths > 1) return malformed("Content-Length more than once");
+  if (isChunked && minor === 0) return malformed("Transfer-Encoding in HTTP/1.0");
+  if (hosts > 1 || (hosts === 0 && minor === 1)) return malformed("not exactly one Host header");
+  if (fields.count > FIELDS_MAX) {
+    return { kind: "head_too_large", reason: `more than ${FIELDS_MAX} header lines` };
+  }
+  const target = pathOf(latin1Of(bytes, methodTo + 1, targetTo));
+  if (target === null) return malformed("the request line does not name a path");
+  const head = new RequestHead(
+    latin1Of(bytes, from, methodTo),
+    target,
+    isChunked ? CHUNKED : Math.max(0, length),
+    minor === 1 ? !fields.closes : fields.keepsAlive && !fields.closes,
+    minor === 0,
+    fields.end,
+    latin1Of(bytes, targetTo, fields.end - 2),
+    fields.nameLengths,
+  );
+  if (hosts === 1 && !isHost(head.get("host") ?? "")) {
+    return malformed("the Host header is empty or not a host name");
+  }
+  const isOtherwise = head.expectsContinue && head.get("expect")?.toLowerCase() !== "100-continue";
+  return isOtherwise ? { kind: "expectation", reason: "only 100-continue can be expected" } : head;
+}
+
+function versionAt(bytes: Buffer, at: number): number | RequestFault {
+  for (let i = 0; i < VERSION.length; i++) {
+    if (bytes[at + i] !== VERSION.charCodeAt(i)) return notOurVersion(bytes, at);
+  }
+  const minor = (bytes[at + VERSION.length] as number) - 48;
+  return minor === 0 || minor === 1 ? minor : notOurVersion(bytes, at);
+}
+
+function notOurVersion(bytes: Buffer, at: number): RequestFault {
+  return latin1Of(bytes, at, at + 5) === "HTTP/"
+    ? { kind: "version", reason: "only HTTP/1.1 and HTTP/1.0 are spoken here" }
+    : malformed("the request line does not name a version of HTTP");
+}
+
+/** A proxy may be asked with a whole address; of it only the path is ours. Null for what names no path. */
+function pathOf(target: string): string | null {
+  if (target.startsWith("/")) return target;
+  const host = /^https?:\/\/[^/?#]+/i.exec(target)?.[0];
+  if (host === undefined) return null;
+  const path = target.slice(host.length);
+  return path.startsWith("/") ? path : `/${path}`;
+}
+
+const HOST = /^(?:[A-Za-z0-9._~-]+|\[[0-9A-Fa-f:.]+\])(?::\d{1,5})?$/;
+let hostSeen = "";
+
+/** Nearly every client sends the same. */
+function isHost(host: string): boolean {
+  if (host === hostSeen) return true;
+  if (!HOST.test(host)) return false;
+  hostSeen = host;
+  return true;
+}
+
+function malformed(reason: string): RequestFault {
+  return { kind: "malformed", reason };
+}

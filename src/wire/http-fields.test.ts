@@ -1,0 +1,150 @@
+import { describe, expect, test } from "bun:test";
+import fc from "fast-check";
+import { Fields, HeadText, scanFields, trimmed } from "./http-fields.ts";
+
+const FIRST_LINE = "GET / HTTP/1.1";
+
+const headWith = (...lines: string[]) => Buffer.from([FIRST_LINE, ...lines, "", ""].join("\r\n"), "latin1");
+
+const scan = (...lines: string[]) => scanFields(headWith(...lines), FIRST_LINE.length);
+
+function fieldsOf(...lines: string[]): Fields {
+  const fields = scan(...lines);
+  if (!(fields instanceof Fields)) throw new Error(`no fields: ${fields}`);
+  return fields;
+}
+
+function textOf(...lines: string[]): HeadText {
+  const bytes = headWith(...lines);
+  return new HeadText(bytes.toString("latin1", 0, bytes.length - 2), fieldsOf(...lines).nameLengths);
+}
+
+describe("the fields of a head", () => {
+  test("end after the empty line, and are counted", () => {
+    const { end, count } = fieldsOf("a: b", "c:", "d:e");
+    expect([end, count]).toEqual([headWith("a: b", "c:", "d:e").length, 3]);
+  });
+
+  test("say nothing about a body when there are none", () => {
+    expect(fieldsOf()).toMatchObject({ count: 0, length: -1, lengths: 0, isChunked: false, hosts: 0 });
+  });
+
+  test.each([
+    ["Content-Length: 0", { length: 0, lengths: 1 }],
+    ["content-length:\t 00042 \t", { length: 42, lengths: 1 }],
+    ["CONTENT-LENGTH: 999999999999999", { length: 999_999_999_999_999 }],
+    ["Transfer-Encoding:  Chunked ", { isChunked: true }],
+    ["Host: a", { hosts: 1 }],
+    ["Connection: close", { closes: true, keepsAlive: false }],
+    ["connection: Upgrade ,\tKeep-Alive", { closes: false, keepsAlive: true }],
+    ["Connection: closed, keep-alives", { closes: false, keepsAlive: false }],
+    ["X-Content-Length: 7", { length: -1 }],
+    ["Content-Lengths: 7", { length: -1 }],
+    ["Content_Length: 7", { length: -1 }],
+  ])("are read: %p", (line, meaning) => {
+    expect(fieldsOf(line)).toMatchObject(meaning);
+  });
+
+  test("tell a repetition", () => {
+    expect(fieldsOf("Host: a", "host: b", "content-length: 3", "Content-Length: 3")).toMatchObject({
+      hosts: 2,
+      length: 3,
+      lengths: 2,
+    });
+  });
+
+  test.each([
+    ["two lengths", ["content-length: 3", "content-length: 4"]],
+    ["a list of lengths", ["content-length: 3, 3"]],
+    ["a signed length", ["content-length: +3"]],
+    ["a negative length", ["content-length: -3"]],
+    ["a hexadecimal length", ["content-length: 0x3"]],
+    ["a fraction of a length", ["content-length: 3.0"]],
+    ["a length beyond counting", ["content-length: 1000000000000000"]],
+    ["an empty length", ["content-length:  "]],
+    ["a coding before the chunks", ["transfer-encoding: gzip, chunked"]],
+    ["a coding alone", ["transfer-encoding: identity"]],
+    ["no coding", ["transfer-encoding:"]],
+    ["chunks twice", ["transfer-encoding: chunked", "transfer-encoding: chunked"]],
+    ["a character that looks like a blank", ["transfer-encoding: \xa0chunked"]],
+    ["a space before the colon", ["host : a"]],
+    ["a folded line", ["a: b", " c: d"]],
+    ["a line without a name", [": b"]],
+    ["a line without a colon", ["abc"]],
+    ["a name that is no token", ["a(b): c"]],
+    ["a name beyond ASCII", ["\xe9: c"]],
+    ["a NUL", ["a: b\0"]],
+    ["a DEL", ["a: b\x7f"]],
+    ["LF alone", ["a: b\nc: d"]],
+    ["CR alone", ["a: b\rc: d"]],
+    ["CR alone before a line end", ["a: b\r"]],
+    ["CR where a name stands", ["a: b", "\rc: d"]],
+  ])("are refused with %s", (_name, lines) => {
+    expect(scan(...lines)).toBeString();
+  });
+
+  test("are awaited until their last byte has come", () => {
+    const bytes = headWith("Host: a", "Content-Length: 3");
+    for (let to = FIRST_LINE.length; to < bytes.length; to++) {
+      expect(scanFields(bytes.subarray(0, to), FIRST_LINE.length)).toBeNull();
+    }
+    expect(scanFields(bytes, FIRST_LINE.length)).toBeInstanceOf(Fields);
+  });
+
+  test("never throw, and never reach beyond the bytes, whatever comes", () => {
+    const fragment = fc.oneof(
+      fc.constantFrom("\r\n", "\r", "\n", ":", " ", "content-length: ", "connection:", "7", "chunked"),
+      fc.nat({ max: 255 }).map((byte) => String.fromCharCode(byte)),
+    );
+    fc.assert(
+      fc.property(fc.array(fragment), (parts) => {
+        const bytes = Buffer.from(parts.join(""), "latin1");
+        const fields = scanFields(bytes, 0);
+        if (fields instanceof Fields) expect(fields.end).toBeLessThanOrEqual(bytes.length);
+      }),
+    );
+  });
+});
+
+describe("a header", () => {
+  test("is found by its lower-case name, whatever its case on the wire, without the blanks around it", () => {
+    const head = textOf("X-Request-ID: \t Abc \t", "Empty:");
+    expect([head.get("x-request-id"), head.get("empty"), head.get("request-id")]).toEqual(["Abc", "", null]);
+    expect([head.has("empty"), head.has("x-empty"), head.has("mpty")]).toEqual([true, false, false]);
+  });
+
+  test("that is repeated is joined, as fetch does", () => {
+    expect(textOf("a: 1", "b: x", "A: 2", "a:3").get("a")).toBe("1, 2, 3");
+  });
+
+  test("is not found within a value or the first line", () => {
+    const head = textOf("a: b: c");
+    expect([head.get("b"), head.get("http/1.1"), head.has("b")]).toEqual([null, null, false]);
+  });
+
+  test("is found however long its name is", () => {
+    const [long, longer] = ["x".repeat(31), "x".repeat(64)];
+    const head = textOf(`${long}: 1`, `${longer}: 2`);
+    expect([head.get(long), head.get(longer), head.get("x".repeat(40))]).toEqual(["1", "2", null]);
+  });
+
+  test("is what fetch reads, whatever its characters", () => {
+    const allowed = Array.from({ length: 256 }, (_, byte) => String.fromCharCode(byte)).filter((character) =>
+      /[\t\x20-\x7e\x80-\xff]/.test(character),
+    );
+    const value = fc.string({ unit: fc.constantFrom(" ", "\xa0", ...allowed) });
+    fc.assert(
+      fc.property(fc.array(value, { minLength: 1, maxLength: 3 }), (values) => {
+        const expected = new Headers();
+        for (const one of values) expected.append("x-a", one);
+        const head = textOf("before: À", ...values.map((one) => `X-A:${one}`), "after: 1");
+        expect(head.get("x-a")).toBe(expected.get("x-a"));
+      }),
+    );
+  });
+});
+
+test("trimming takes spaces and tabs, and leaves the no-break space", () => {
+  expect(trimmed("x \t\xa0a b\xa0 \tx", 1, 10)).toBe("\xa0a b\xa0");
+  expect(trimmed("  \t ", 0, 4)).toBe("");
+});

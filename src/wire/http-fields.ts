@@ -1,0 +1,222 @@
+/**
+ * The fields of an HTTP head, asked or answered. Strict: where two readers could differ about where a message ends, it
+ * is refused. One pass over the bytes checks every character and reads the fields that frame the body; any other is
+ * looked up in the text when somebody asks.
+ */
+
+import { latin1Of } from "./bytes.ts";
+
+export interface HeaderReader {
+  /** The name in lower case. A header sent more than once is joined with ", ". */
+  get(name: string): string | null;
+  has(name: string): boolean;
+}
+
+/** Framing of a body whose length is not known beforehand; any other framing is the length itself. */
+export const CHUNKED = -1;
+export const UNTIL_CLOSE = -2;
+
+const TAB = 9;
+export const LF = 10;
+export const CR = 13;
+export const SPACE = 32;
+const COLON = 58;
+export const TOKEN = 1;
+export const VALUE = 2;
+const LENGTH_DIGITS_MAX = 15;
+
+/** Of each byte: may it stand in a header's name, in a value. */
+export const BYTE_CLASS = new Uint8Array(256);
+for (let byte = 0; byte < 256; byte++) {
+  const isToken = /[!#$%&'*+\-.^_`|~0-9A-Za-z]/.test(String.fromCharCode(byte));
+  const isValue = byte === TAB || (byte >= SPACE && byte !== 127);
+  BYTE_CLASS[byte] = (isToken ? TOKEN : 0) | (isValue ? VALUE : 0);
+}
+
+/** What the fields say about the body, the connection and themselves. */
+export class Fields {
+  /** After the empty line. */
+  end = 0;
+  count = 0;
+  /** A bit for each length of a name that is there, the longest ones together. */
+  nameLengths = 0;
+  /** Of the body; -1 where none is given. */
+  length = -1;
+  lengths = 0;
+  isChunked = false;
+  hosts = 0;
+  closes = false;
+  keepsAlive = false;
+}
+
+/**
+ * Reads on from anywhere in the first line. Null when the head goes on after these bytes; what is wrong with it when it
+ * can be no head.
+ */
+export function scanFields(bytes: Buffer, from: number): Fields | string | null {
+  const end = bytes.length;
+  const fields = new Fields();
+  let at = from;
+  let lineFrom = at;
+  let nameTo = at;
+  for (;;) {
+    // The rest of a line: of the first one, then of each field's.
+    while (at < end && ((BYTE_CLASS[bytes[at] as number] as number) & VALUE) !== 0) at++;
+    if (at < end && bytes[at] !== CR) return "a control character in the head";
+    if (at + 1 >= end) return null;
+    if (bytes[at + 1] !== LF) return "a bare CR in the head";
+    const fault = readField(fields, bytes, lineFrom, nameTo, at);
+    if (fault !== null) return fault;
+    at += 2;
+    if (at >= end) return null;
+    if (bytes[at] === CR) break;
+    lineFrom = at;
+    while (at < end && ((BYTE_CLASS[bytes[at] as number] as number) & TOKEN) !== 0) at++;
+    if (at >= end) return null;
+    // A folded line, a space before the colon and a line without one all end here.
+    if (at === lineFrom || bytes[at] !== COLON) return "a header line without a proper name";
+    nameTo = at++;
+    fields.count++;
+    fields.nameLengths |= lengthBit(nameTo - lineFrom);
+  }
+  if (at + 1 >= end) return null;
+  if (bytes[at + 1] !== LF) return "a bare CR in the head";
+  fields.end = at + 2;
+  return fields;
+}
+
+function readField(
+  fields: Fields,
+  bytes: Buffer,
+  lineFrom: number,
+  nameTo: number,
+  lineTo: number,
+): string | null {
+  switch (nameTo - lineFrom) {
+    case 4:
+      if (isName(bytes, lineFrom, "host")) fields.hosts++;
+      break;
+    case 10:
+      if (isName(bytes, lineFrom, "connection")) readConnection(fields, bytes, nameTo + 1, lineTo);
+      break;
+    case 14: {
+      if (!isName(bytes, lineFrom, "content-length")) break;
+      const given = parseLength(bytes, nameTo + 1, lineTo);
+      if (given < 0 || (fields.length >= 0 && given !== fields.length)) return "an impossible Content-Length";
+      fields.length = given;
+      fields.lengths++;
+      break;
+    }
+    case 17:
+      if (!isName(bytes, lineFrom, "transfer-encoding")) break;
+      if (fields.isChunked || fieldValue(bytes, nameTo + 1, lineTo).toLowerCase() !== "chunked") {
+        return "an unknown Transfer-Encoding";
+      }
+      fields.isChunked = true;
+      break;
+  }
+  return null;
+}
+
+function lengthBit(length: number): number {
+  return 1 << Math.min(length, 31);
+}
+
+/** A class, so that each head costs one object and no closures. */
+export class HeadText implements HeaderReader {
+  private readonly text: string;
+  private readonly nameLengths: number;
+  private lower: string | null = null;
+
+  /** The text is every line of the head, each with its CR LF. */
+  constructor(text: string, nameLengths: number) {
+    this.text = text;
+    this.nameLengths = nameLengths;
+  }
+
+  get(name: string): string | null {
+    // Most of what is asked for is not there.
+    if ((this.nameLengths & lengthBit(name.length)) === 0) return null;
+    // In Latin-1 no letter changes its length with its case: offsets are the same in both.
+    this.lower ??= this.text.toLowerCase();
+    const wanted = lineStart(name);
+    let found: string | null = null;
+    let at = this.lower.indexOf(wanted);
+    while (at >= 0) {
+      const from = at + wanted.length;
+      const to = this.text.indexOf("\r\n", from);
+      const value = trimmed(this.text, from, to);
+      found = found === null ? value : `${found}, ${value}`;
+      at = this.lower.indexOf(wanted, to);
+    }
+    return found;
+  }
+
+  has(name: string): boolean {
+    if ((this.nameLengths & lengthBit(name.length)) === 0) return false;
+    this.lower ??= this.text.toLowerCase();
+    return this.lower.includes(lineStart(name));
+  }
+}
+
+/** Only names that stand in our own code are asked for, and all of them with every head. */
+const lineStarts = new Map<string, string>();
+
+function lineStart(name: string): string {
+  let start = lineStarts.get(name);
+  if (start === undefined) {
+    start = `\r\n${name}:`;
+    lineStarts.set(name, start);
+  }
+  return start;
+}
+
+function isName(bytes: Buffer, at: number, name: string): boolean {
+  for (let i = 0; i < name.length; i++) {
+    // Setting the bit makes letters lower case; the hyphen has it already, and what else becomes a hyphen
+    // (the byte 13) is no token.
+    if (((bytes[at + i] as number) | 32) !== name.charCodeAt(i)) return false;
+  }
+  return true;
+}
+
+/** -1 when it is no plain number. */
+function parseLength(bytes: Buffer, from: number, to: number): number {
+  let at = from;
+  let end = to;
+  while (at < end && isBlank(bytes[at] as number)) at++;
+  while (end > at && isBlank(bytes[end - 1] as number)) end--;
+  if (at === end || end - at > LENGTH_DIGITS_MAX) return -1;
+  let length = 0;
+  for (; at < end; at++) {
+    const digit = (bytes[at] as number) - 48;
+    if (digit < 0 || digit > 9) return -1;
+    length = length * 10 + digit;
+  }
+  return length;
+}
+
+function readConnection(fields: Fields, bytes: Buffer, from: number, to: number): void {
+  for (const option of fieldValue(bytes, from, to).toLowerCase().split(",")) {
+    const name = trimmed(option, 0, option.length);
+    if (name === "close") fields.closes = true;
+    else if (name === "keep-alive") fields.keepsAlive = true;
+  }
+}
+
+function fieldValue(bytes: Buffer, from: number, to: number): string {
+  return trimmed(latin1Of(bytes, from, to), 0, to - from);
+}
+
+/** Not `trim`, which also takes the Latin-1 no-break space away. */
+export function trimmed(text: string, from: number, to: number): string {
+  let at = from;
+  let end = to;
+  while (at < end && isBlank(text.charCodeAt(at))) at++;
+  while (end > at && isBlank(text.charCodeAt(end - 1))) end--;
+  return text.slice(at, end);
+}
+
+function isBlank(code: number): boolean {
+  return code === SPACE || code === TAB;
+}

@@ -1,0 +1,83 @@
+/** What an HTTP server takes in and gives out, without a word of how it does that. */
+
+import type { HeaderReader } from "./http-fields.ts";
+
+export interface HttpRequest {
+  readonly method: string;
+  readonly headers: HeaderReader;
+  /** Fires when the client leaves. It is the connection's: whoever listens to it stops when the request is over. */
+  readonly signal: AbortSignal;
+  /** Null when there is none. */
+  readonly body: HttpBody | null;
+}
+
+export interface HttpBody {
+  /** Null when it comes in chunks. */
+  readonly length: number | null;
+  /** All of it, at once where it is here already. To be asked for once, and not beside `next`. */
+  whole(): BodyRead | Promise<BodyRead>;
+  /** The next piece, or null at the end. Nothing more is taken from the network before it is asked for. */
+  next(): Promise<BodyRead | null>;
+}
+
+/** `broken`: its framing is wrong, so that nobody knows where it ends. */
+export type BodyRead =
+  | Uint8Array
+  | { readonly kind: "gone" }
+  | { readonly kind: "broken"; readonly reason: string };
+
+/** Header lines, each ended by CR LF; those that frame the body and `date` are added when it is sent. */
+export type HeaderLines = string;
+
+/** Writes such lines. Names and values stand in our own code, or were checked: nothing here begins a line of its own. */
+export class HeaderWriter {
+  lines: HeaderLines;
+
+  constructor(lines: HeaderLines = "") {
+    this.lines = lines;
+  }
+
+  set(name: string, value: string): void {
+    this.lines += `${name}: ${value}\r\n`;
+  }
+}
+
+/** A whole answer. */
+export class WholeAnswer {
+  readonly status: number;
+  readonly headers: HeaderLines;
+  readonly body: Uint8Array;
+
+  constructor(status: number, headers: HeaderLines, body: Uint8Array) {
+    this.status = status;
+    this.headers = headers;
+    this.body = body;
+  }
+}
+
+/** Where a client takes a stream from. */
+export interface ClientSink {
+  /** One piece, on its way at once. A promise when the client does not keep up, until it has room again. */
+  write(bytes: Uint8Array): Promise<unknown> | null;
+  end(): void;
+}
+
+/** An answer that is made while it is sent. */
+export class StreamAnswer {
+  readonly headers: HeaderLines;
+  readonly source: StreamSource;
+
+  constructor(headers: HeaderLines, source: StreamSource) {
+    this.headers = headers;
+    this.source = source;
+  }
+}
+
+export interface StreamSource {
+  flowTo(sink: ClientSink): void;
+  /** The client is gone before the end; also before it began. */
+  leave(): void;
+}
+
+/** What handlers may answer: a `Response` where it is not worth the trouble of anything else. */
+export type Answer = WholeAnswer | StreamAnswer | Response;

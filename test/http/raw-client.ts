@@ -1,0 +1,246 @@
+/**
+ * A picky client on a raw connection: it sends the bytes it is given, cut where it is told, and takes answers by the
+ * letter of RFC 9112. What is no well-formed answer is an error.
+ */
+
+import { connect } from "node:net";
+
+/** How the server ended the connection. */
+export type Parting = "fin" | "reset";
+
+export interface WireAnswer {
+  version: "1.0" | "1.1";
+  status: number;
+  /** Null where there is none. A header that must stand alone and does not is an error. */
+  header(name: string): string | null;
+  /** The names, in small letters. */
+  names: readonly string[];
+  framing: "none" | "length" | "chunked" | "until_close";
+  body: Buffer;
+  /** The body as it was cut into chunks; empty where it was not. */
+  chunks: readonly Buffer[];
+}
+
+export interface WireClient {
+  /** Resolves when the bytes have left this process. */
+  send(bytes: string | Uint8Array): Promise<void>;
+  /** Each piece in a packet of its own, which the other side reads before the next one is there. */
+  sendPieces(pieces: readonly (string | Uint8Array)[]): Promise<void>;
+  /** The next answer, interim ones included; or how the connection ended instead. */
+  next(method?: "HEAD"): Promise<WireAnswer | Parting>;
+  /** The next answer; an end instead of it is an error. */
+  answer(method?: "HEAD"): Promise<WireAnswer>;
+  readonly closed: Promise<Parting>;
+  /** What has come and was not taken as an answer. */
+  unread(): Buffer;
+  /** Says that nothing more will be sent, and goes on reading. */
+  finish(): void;
+  /** Takes nothing more out of the socket, or goes on. */
+  pause(): void;
+  resume(): void;
+  leave(how: Parting): void;
+}
+
+const GIVE_UP_MS = 15_000;
+const CRLF = "\r\n";
+
+export async function openWire(url: string): Promise<WireClient> {
+  const { port, hostname } = new URL(url);
+  const socket = connect({ port: Number(port), host: hostname, noDelay: true, allowHalfOpen: true });
+  const incoming = gatherIncoming();
+  socket.on("data", (part) => incoming.push(Buffer.from(part)));
+  socket.on("end", () => incoming.end("fin"));
+  socket.on("error", () => incoming.end("reset"));
+  socket.on("close", () => incoming.end("fin"));
+  await new Promise<void>((resolve, reject) => {
+    socket.once("connect", resolve);
+    socket.once("error", reject);
+  });
+
+  const client: WireClient = {
+    // A connection that the server has ended takes nothing more, which is what the answers tell of.
+    send: (bytes) => new Promise((resolve) => socket.write(bytes, () => resolve())),
+    async sendPieces(pieces) {
+      for (const piece of pieces) {
+        await client.send(piece);
+        await letOthersRead();
+      }
+    },
+    next: (method) => readAnswer(incoming, method ?? null),
+    async answer(method) {
+      const next = await client.next(method);
+      if (typeof next === "string") throw new Error(`no answer but the end of the connection: ${next}`);
+      return next;
+    },
+    closed: incoming.ended,
+    unread: incoming.unread,
+    finish: () => void socket.end(),
+    pause: () => void socket.pause(),
+    resume: () => void socket.resume(),
+    leave(how) {
+      if (how === "reset") socket.resetAndDestroy();
+      else socket.destroy();
+    },
+  };
+  return client;
+}
+
+/** Two rounds of the loop: what was written is there in the first, and read by the second. */
+async function letOthersRead(): Promise<void> {
+  for (let round = 0; round < 2; round++) await new Promise<void>((resolve) => setImmediate(resolve));
+}
+
+interface Incoming {
+  push(part: Buffer): void;
+  end(how: Parting): void;
+  readonly ended: Promise<Parting>;
+  unread(): Buffer;
+  /** A line without its end; null when the connection ended before anything of it came. */
+  line(): Promise<string | null>;
+  exactly(length: number): Promise<Buffer>;
+  toEnd(): Promise<Buffer>;
+  parting(): Parting | null;
+}
+
+function gatherIncoming(): Incoming {
+  let parts: Buffer[] = [];
+  let parting: Parting | null = null;
+  let wake = () => {};
+  const ended = Promise.withResolvers<Parting>();
+
+  function all(): Buffer {
+    const [first, second] = parts;
+    const whole = first !== undefined && second === undefined ? first : Buffer.concat(parts);
+    parts = [whole];
+    return whole;
+  }
+
+  function take(length: number): Buffer {
+    const whole = all();
+    parts = [whole.subarray(length)];
+    return whole.subarray(0, length);
+  }
+
+  /** False at the end of the connection. */
+  async function more(): Promise<boolean> {
+    if (parting !== null) return false;
+    const woken = new Promise<true>((resolve) => {
+      wake = () => resolve(true);
+    });
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    const late = new Promise<false>((resolve) => {
+      timer = setTimeout(resolve, GIVE_UP_MS, false);
+    });
+    const came = await Promise.race([woken, late]);
+    clearTimeout(timer);
+    if (!came) throw new Error(`nothing comes, and the connection stays open after: ${shown(all())}`);
+    return true;
+  }
+
+  return {
+    push(part) {
+      parts.push(part);
+      wake();
+    },
+    end(how) {
+      parting ??= how;
+      ended.resolve(parting);
+      wake();
+    },
+    ended: ended.promise,
+    unread: all,
+    async line() {
+      for (;;) {
+        const whole = all();
+        const end = whole.indexOf("\n");
+        if (end >= 0) return lineIn(take(end + 1));
+        if (await more()) continue;
+        if (whole.length > 0) throw new Error(`the connection ended within a line: ${shown(whole)}`);
+        return null;
+      }
+    },
+    async exactly(length) {
+      while (parts.reduce((sum, part) => sum + part.length, 0) < length) {
+        if (!(await more()))
+          throw new Error(`the connection ended ${parting} before ${length} bytes of a body`);
+      }
+      return take(length);
+    },
+    async toEnd() {
+      while (await more());
+      return take(all().length);
+    },
+    parting: () => parting,
+  };
+}
+
+function lineIn(bytes: Buffer): string {
+  const text = bytes.toString("latin1");
+  if (!text.endsWith(CRLF) || text.indexOf("\r") !== text.length - 2) {
+    throw new Error(`a line that does not end as lines do: ${shown(bytes)}`);
+  }
+  return text.slice(0, -2);
+}
+
+async function readAnswer(incoming: Incoming, method: "HEAD" | null): Promise<WireAnswer | Parting> {
+  const statusLine = await incoming.line();
+  if (statusLine === null) return incoming.parting() ?? "fin";
+  const [, version, status] = /^HTTP\/(1\.[01]) ([1-5]\d\d) [\x20-\x7e]*$/.exec(statusLine) ?? [];
+  if (version === undefined) throw new Error(`no status line: ${JSON.stringify(statusLine)}`);
+  const fields = await readFields(incoming);
+  const header = (name: string): string | null => {
+    const values = fields.filter(([other]) => other === name).map(([, value]) => value);
+    if (values.length > 1) throw new Error(`${name} comes ${values.length} times`);
+    return values[0] ?? null;
+  };
+  const length = header("content-length");
+  const coding = header("transfer-encoding");
+  if (length !== null && coding !== null) throw new Error("an answer with a length and with chunks");
+  const answer = {
+    version: version === "1.0" ? version : "1.1",
+    status: Number(status),
+    header,
+    names: fields.map(([name]) => name),
+  } as const;
+  const code = answer.status;
+  if (code < 200 || code === 204 || code === 304 || method === "HEAD") {
+    return { ...answer, framing: "none", body: Buffer.alloc(0), chunks: [] };
+  }
+  if (length !== null) {
+    if (!/^\d+$/.test(length)) throw new Error(`no length: ${length}`);
+    return { ...answer, framing: "length", body: await incoming.exactly(Number(length)), chunks: [] };
+  }
+  if (coding === null) return { ...answer, framing: "until_close", body: await incoming.toEnd(), chunks: [] };
+  if (coding !== "chunked") throw new Error(`an unknown coding: ${coding}`);
+  const chunks = await readChunks(incoming);
+  return { ...answer, framing: "chunked", body: Buffer.concat(chunks), chunks };
+}
+
+async function readFields(incoming: Incoming): Promise<[name: string, value: string][]> {
+  const fields: [string, string][] = [];
+  for (;;) {
+    const line = await incoming.line();
+    if (line === "") return fields;
+    const [, name, value] =
+      /^([\w!#$%&'*+.^`|~-]+):[ \t]*([\t\x20-\x7e\x80-\xff]*?)[ \t]*$/.exec(line ?? "") ?? [];
+    if (name === undefined || value === undefined) throw new Error(`no header: ${JSON.stringify(line)}`);
+    fields.push([name.toLowerCase(), value]);
+  }
+}
+
+async function readChunks(incoming: Incoming): Promise<Buffer[]> {
+  const chunks: Buffer[] = [];
+  for (;;) {
+    const line = await incoming.line();
+    if (line === null || !/^[0-9a-fA-F]{1,8}$/.test(line))
+      throw new Error(`no chunk: ${JSON.stringify(line)}`);
+    const size = Number.parseInt(line, 16);
+    if (size > 0) chunks.push(await incoming.exactly(size));
+    if ((await incoming.line()) !== "") throw new Error("a chunk is longer than it says");
+    if (size === 0) return chunks;
+  }
+}
+
+function shown(bytes: Buffer): string {
+  return JSON.stringify(bytes.toString("latin1", 0, 300));
+}

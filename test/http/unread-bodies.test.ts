@@ -1,0 +1,139 @@
+/** A request may be refused before its body is there. Its client gets the answer all the same, and costs little. */
+
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { limits } from "../../src/config/limits.ts";
+import { type Simulator, startSimulator } from "../../src/upstreams/simulator/simulator.ts";
+import { eventually } from "../eventually.ts";
+import { type RunningGateway, startTestGateway } from "../running-gateway.ts";
+import { type SpawnedGateway, spawnGateway } from "../spawned-gateway.ts";
+import { chatBody, get, KEY, post, postHead } from "./messages.ts";
+import { openWire } from "./raw-client.ts";
+import { refusalIn } from "./refusals.ts";
+
+const MiB = 1024 * 1024;
+const PIECE = Buffer.alloc(MiB, "x");
+
+let simulator: Simulator;
+let gateway: SpawnedGateway;
+
+beforeAll(async () => {
+  simulator = startSimulator({ seed: 1 });
+  gateway = await spawnGateway({ fast: "sim-fast" }, simulator.url);
+});
+
+afterAll(async () => {
+  await gateway.stop();
+  await simulator.stop();
+});
+
+const chunkOfPiece = Buffer.concat([Buffer.from(`${MiB.toString(16)}\r\n`), PIECE, Buffer.from("\r\n")]);
+
+describe("a client that sends all of its body before it reads", () => {
+  test.each([
+    ["no key", postHead(`Content-Length: ${20 * MiB}`).replace(`${KEY}\r\n`, ""), PIECE, 401],
+    [
+      "no key and chunks",
+      postHead("Transfer-Encoding: chunked").replace(`${KEY}\r\n`, ""),
+      chunkOfPiece,
+      401,
+    ],
+    ["another type", postHead(`Content-Length: ${20 * MiB}`).replace("/json", "/yaml"), PIECE, 415],
+    ["no such place", postHead(`Content-Length: ${20 * MiB}`).replace("/v1/chat", "/v1/chit"), PIECE, 404],
+  ])("is told of %s", async (_, head, piece, status) => {
+    const client = await openWire(gateway.url);
+    client.pause();
+    await client.send(head);
+    for (let i = 0; i < 20; i++) await client.send(piece);
+    if (piece === chunkOfPiece) await client.send("0\r\n\r\n");
+    client.resume();
+    refusalIn(await client.answer(), status);
+    client.leave("fin");
+  });
+
+  test("is told that it is too large", async () => {
+    const client = await openWire(gateway.url);
+    client.pause();
+    await client.send(postHead(`Content-Length: ${80 * MiB}`));
+    for (let i = 0; i < 80; i++) await client.send(PIECE);
+    client.resume();
+    refusalIn(await client.answer(), 413);
+    client.leave("fin");
+  });
+
+  test("takes no memory with it", async () => {
+    const CLIENTS = 16;
+    const BYTES = 48 * MiB;
+    const beforeBytes = gateway.residentBytes();
+    let peakBytes = 0;
+    await Promise.all(
+      Array.from({ length: CLIENTS }, async () => {
+        const client = await openWire(gateway.url);
+        client.pause();
+        await client.send(postHead(`Content-Length: ${BYTES}`).replace(`${KEY}\r\n`, ""));
+        for (let sent = 0; sent < BYTES; sent += MiB) {
+          await client.send(PIECE);
+          peakBytes = Math.max(peakBytes, gateway.residentBytes());
+        }
+        client.resume();
+        refusalIn(await client.answer(), 401);
+        client.leave("fin");
+      }),
+    );
+    console.log(
+      `${CLIENTS} refused bodies of ${BYTES / MiB} MiB: grew by ${((peakBytes - beforeBytes) / MiB).toFixed(0)} MiB`,
+    );
+    expect(peakBytes - beforeBytes).toBeLessThan((CLIENTS * BYTES) / 5);
+  });
+});
+
+describe("a client that goes on sending", () => {
+  let impatient: RunningGateway;
+
+  beforeAll(async () => {
+    impatient = await startTestGateway({
+      limits: { connections: { ...limits.connections, lingerMs: 300, lookMs: 20 } },
+    });
+  });
+
+  afterAll(() => impatient.stop());
+
+  test.each([
+    ["a body of a terabyte", `Content-Length: ${2 ** 40}`, PIECE],
+    ["chunks without an end", "Transfer-Encoding: chunked", chunkOfPiece],
+    ["a byte now and then", `Content-Length: ${2 ** 40}`, Buffer.from("x")],
+  ])("is let go some time after it was refused: %s", async (_, framing, piece) => {
+    const client = await openWire(impatient.url);
+    await client.send(postHead(framing).replace(`${KEY}\r\n`, ""));
+    refusalIn(await client.answer(), 401);
+    let isOpen = true;
+    void client.closed.then(() => {
+      isOpen = false;
+    });
+    await eventually(async () => {
+      if (isOpen) await Promise.race([client.send(piece), client.closed]);
+      return !isOpen;
+    });
+    client.leave("fin");
+  });
+
+  test("is let go though it sends nothing of what it promised", async () => {
+    const client = await openWire(impatient.url);
+    await client.send(postHead("Content-Length: 5000").replace(`${KEY}\r\n`, ""));
+    refusalIn(await client.answer(), 401);
+    expect(typeof (await client.next())).toBe("string");
+  });
+});
+
+test("a connection may be used again after a refusal whose body was small", async () => {
+  const client = await openWire(gateway.url);
+  const refused = post(chatBody()).replace(`${KEY}\r\n`, "");
+  await client.send(refused);
+  const answer = await client.answer();
+  refusalIn(answer, 401);
+  expect(answer.header("connection")).not.toBe("close");
+  await client.sendPieces([refused.slice(0, -10), refused.slice(-10), get("/healthz")]);
+  refusalIn(await client.answer(), 401);
+  const next = await client.next();
+  if (typeof next !== "string") expect(next.status).toBe(200);
+  client.leave("fin");
+});
