@@ -33,6 +33,20 @@ test("one that was cancelled never rings, and cancelling twice harms nobody", as
   alarms.stop();
 });
 
+test("one that rings may cancel the next", async () => {
+  const { clock, alarms, rung, look } = open();
+  alarms.set(10, () => {
+    rung.push("a");
+    alarms.cancel(second);
+  });
+  const second = alarms.set(10, () => rung.push("b"));
+  alarms.set(10, () => rung.push("c"));
+  clock.nowMs = 1_000;
+  await look();
+  expect(rung).toEqual(["a", "c"]);
+  alarms.stop();
+});
+
 test("one that rings may set the next", async () => {
   const { clock, alarms, rung, look } = open();
   alarms.set(10, () => {

@@ -1,7 +1,7 @@
 /**
  * Deadlines that hardly ever pass. Nearly every request ends long before any of its deadlines, and setting a timer
  * of the runtime only to take it back costs more than admitting the request does. Here setting one is an entry in a
- * set, and one timer looks through the set. The time is read by that timer alone, so an alarm rings up to two looks
+ * list, and one timer looks through the list. The time is read by that timer alone, so an alarm rings up to two looks
  * late, and never early.
  */
 
@@ -19,15 +19,46 @@ export interface Alarms {
   stop(): void;
 }
 
+/** In a ring with its neighbours, so that leaving it costs the same wherever it stands; alone when it is not pending. */
+class Pending implements Alarm {
+  readonly atMs: number;
+  readonly ring: () => void;
+  before: Pending = this;
+  after: Pending = this;
+
+  constructor(atMs: number, ring: () => void) {
+    this.atMs = atMs;
+    this.ring = ring;
+  }
+
+  standBefore(other: Pending): void {
+    this.before = other.before;
+    this.after = other;
+    other.before.after = this;
+    other.before = this;
+  }
+
+  leave(): void {
+    this.before.after = this.after;
+    this.after.before = this.before;
+    this.before = this;
+    this.after = this;
+  }
+}
+
 export function openAlarms(everyMs: number, clock: Pick<Clock, "monotonicMs">): Alarms {
-  const pending = new Set<Alarm>();
+  /** Stands between the last and the first, and never rings. */
+  const end = new Pending(Number.POSITIVE_INFINITY, () => {});
   let nowMs = clock.monotonicMs();
 
   function look(): void {
     nowMs = clock.monotonicMs();
-    for (const alarm of pending) {
-      if (alarm.atMs > nowMs) continue;
-      pending.delete(alarm);
+    const due: Pending[] = [];
+    for (let alarm = end.after; alarm !== end; alarm = alarm.after) if (alarm.atMs <= nowMs) due.push(alarm);
+    for (const alarm of due) {
+      // One that rang before it may have cancelled it.
+      if (alarm.after === alarm) continue;
+      alarm.leave();
       alarm.ring();
     }
   }
@@ -36,11 +67,13 @@ export function openAlarms(everyMs: number, clock: Pick<Clock, "monotonicMs">): 
   timer.unref();
   return {
     set(afterMs, ring) {
-      const alarm: Alarm = { atMs: nowMs + everyMs + afterMs, ring };
-      pending.add(alarm);
+      const alarm = new Pending(nowMs + everyMs + afterMs, ring);
+      alarm.standBefore(end);
       return alarm;
     },
-    cancel: (alarm) => void pending.delete(alarm),
+    cancel(alarm) {
+      if (alarm instanceof Pending) alarm.leave();
+    },
     stop: () => clearInterval(timer),
   };
 }

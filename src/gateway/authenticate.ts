@@ -31,7 +31,8 @@ export function authenticate(
     throw refused("missing_api_key", "No API key was sent. Send it as `Authorization: Bearer <API_KEY>`.");
   }
   const digest = digestOf(secret, auth);
-  const key = digest === null ? undefined : auth.keys.find(digest, auth.nowMs());
+  const nowMs = auth.nowMs();
+  const key = digest === null ? undefined : auth.keys.find(digest, nowMs);
   if (!key) {
     const retryAfterSeconds = auth.badKeys.count(from.clientAddress());
     if (retryAfterSeconds !== null) {
@@ -43,7 +44,7 @@ export function authenticate(
     }
     throw wrongKey();
   }
-  return callerOf(key, snapshot, auth.nowMs());
+  return callerOf(key, snapshot, nowMs);
 }
 
 /** The digest of the key that these headers present: what a connection remembers of it. */
@@ -58,9 +59,10 @@ export function recognise(
   snapshot: Snapshot,
   auth: Pick<Authenticator, "keys" | "nowMs">,
 ): Caller {
-  const key = auth.keys.find(digest, auth.nowMs());
+  const nowMs = auth.nowMs();
+  const key = auth.keys.find(digest, nowMs);
   if (!key) throw wrongKey();
-  return callerOf(key, snapshot, auth.nowMs());
+  return callerOf(key, snapshot, nowMs);
 }
 
 function digestOf(secret: string, auth: Pick<Authenticator, "digest">): string | null {

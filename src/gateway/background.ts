@@ -149,7 +149,7 @@ function standingOf(gateway: Gateway, record: CallRecord, route: Route, asked: W
   if (asked.kind === "failed") return { kind: asked.failure.status === 404 ? "gone" : "running" };
   if (record.request === null) return { kind: "gone" };
   const { jsonDepthMax } = gateway.dispatcher;
-  const answer = readAnswer(asked.bytes, "responses", audienceOf(record.request, route), jsonDepthMax);
+  const answer = readAnswer(asked.body, "responses", audienceOf(record.request, route), jsonDepthMax);
   const status = answer.kind === "answer" ? answer.status : null;
   const outcome = ENDED.find((end) => end === status);
   return outcome === undefined ? { kind: "running" } : { kind: "ended", outcome, answer };

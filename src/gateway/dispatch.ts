@@ -22,10 +22,19 @@ import {
 } from "../upstreams/failure.ts";
 import { upstreamRequestId } from "../upstreams/headers.ts";
 import type { AnswerHeaders } from "../upstreams/http/contract.ts";
+import type { Part } from "../wire/splice.ts";
 import type { Conversation, Order } from "./order.ts";
 import { type Place, takePlace } from "./place.ts";
 import type { RetryBudget } from "./retry-budget.ts";
-import { ask, askForStream, CLIENT_LEFT, clientGone, type Exchange, type Outbound } from "./send.ts";
+import {
+  askForStream,
+  askForWhole,
+  CLIENT_LEFT,
+  clientGone,
+  type Exchange,
+  type Outbound,
+  type Whole,
+} from "./send.ts";
 import { beginAttempt, failAttempt, latencyMs, noteFirstByte } from "./trace.ts";
 import { openUpstreamStream, type UpstreamStream } from "./upstream-stream.ts";
 
@@ -113,11 +122,24 @@ export async function dispatch(dispatcher: Dispatcher, order: Order): Promise<De
 }
 
 export function audienceOf(request: ModelRequest, route: Route | null): Audience {
-  return {
-    publicModel: request.publicModel,
-    upstreamModel: route?.upstreamModel ?? request.publicModel,
-    mentions: (word) => request.body.mentions(word),
-  };
+  return new RequestAudience(request, route?.upstreamModel ?? request.publicModel);
+}
+
+/** A class, so that an answer costs one object here and no closure. */
+class RequestAudience implements Audience {
+  readonly publicModel: string;
+  readonly upstreamModel: string;
+  private readonly request: ModelRequest;
+
+  constructor(request: ModelRequest, upstreamModel: string) {
+    this.publicModel = request.publicModel;
+    this.upstreamModel = upstreamModel;
+    this.request = request;
+  }
+
+  mentions(word: string): boolean {
+    return this.request.body.mentions(word);
+  }
 }
 
 function tryPlace(
@@ -161,20 +183,26 @@ function turnOf(
   return { thread, tail };
 }
 
-async function tryWhole(
-  dispatcher: Dispatcher,
-  order: Order,
-  route: Route,
-  exchange: Exchange,
-): Promise<Attempt> {
-  const asked = await ask(dispatcher, exchange);
+function tryWhole(dispatcher: Dispatcher, order: Order, route: Route, exchange: Exchange): Promise<Attempt> {
+  return new Promise((resolve, reject) => {
+    askForWhole(dispatcher, exchange, (asked) => {
+      try {
+        resolve(attemptOf(dispatcher, order, route, asked));
+      } catch (thrown) {
+        reject(thrown);
+      }
+    });
+  });
+}
+
+function attemptOf(dispatcher: Dispatcher, order: Order, route: Route, asked: Whole): Attempt {
   if (asked.kind === "left") throw leftBy(order, asked.wasSent, dispatcher.monotonicMs());
   if (asked.kind === "failed") return asked;
-  const { headers, bytes } = asked;
+  const { headers, body } = asked;
   noteFirstByte(order.trace, upstreamRequestId(headers), dispatcher.monotonicMs());
   const wrongType = checkContentType(headers, false);
   if (wrongType !== null) return { kind: "failed", failure: wrongType };
-  return digestWhole(bytes, order, route, headers, dispatcher.jsonDepthMax);
+  return digestWhole(body, order, route, headers, dispatcher.jsonDepthMax);
 }
 
 function tryStream(dispatcher: Dispatcher, order: Order, exchange: Exchange): Promise<Attempt> {
@@ -216,13 +244,13 @@ function leftBy(order: Order, wasSent: boolean, nowMs: number): ApiError {
 }
 
 function digestWhole(
-  bytes: Uint8Array,
+  body: Part,
   order: Order,
   route: Route,
   upstreamHeaders: AnswerHeaders,
   depthMax: number,
 ): Attempt {
-  const answer = readAnswer(bytes, order.endpoint.name, audienceOf(order.request, route), depthMax);
+  const answer = readAnswer(body, order.endpoint.name, audienceOf(order.request, route), depthMax);
   switch (answer.kind) {
     case "answer":
       return isEmpty(answer, order.endpoint)

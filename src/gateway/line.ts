@@ -13,6 +13,7 @@ import { headersUp } from "../upstreams/headers.ts";
 import type { AnswerHeaders, HttpClient, HttpExchange, HttpFailure } from "../upstreams/http/client.ts";
 import type { SocketClient, TurnRequest, TurnTaker } from "../upstreams/socket/client.ts";
 import type { HeaderReader } from "../wire/http-fields.ts";
+import type { Part } from "../wire/splice.ts";
 import { failureByMessage } from "./told-failure.ts";
 
 export interface Outbound {
@@ -54,7 +55,7 @@ export interface Exchange {
 /** What becomes of an answer, as it comes. Either `end`, `failed` or `left` is the last call, and comes once. */
 export interface Listener {
   head(status: number, headers: AnswerHeaders): void;
-  data(bytes: Uint8Array): void;
+  data(piece: Part): void;
   end(): void;
   failed(failure: UpstreamFailure): void;
   /** The client is gone; so is the exchange. `wasSent`: the account has something of it. */
@@ -148,8 +149,8 @@ export class OpenLine implements Line, TurnTaker {
     this.listener.head(status, headers);
   }
 
-  data(bytes: Uint8Array): void {
-    this.listener.data(bytes);
+  data(piece: Part): void {
+    this.listener.data(piece);
   }
 
   end(): void {

@@ -44,10 +44,12 @@ const NO_TOKENS: UsageTokens = {
   images: 0,
 };
 
+const NO_FLAGS: readonly UsageFlag[] = [];
+
 /** As told, or nothing: for requests that nobody pays for. */
 export function asTold(usage: TokenUsage | null, images: number): Measured {
   const source = usage === null ? "none" : "upstream";
-  return { tokens: toTokens(usage, images), source, flags: [], isAbsurd: false };
+  return { tokens: toTokens(usage, images), source, flags: NO_FLAGS, isAbsurd: false };
 }
 
 function toTokens(usage: TokenUsage | null, images: number): UsageTokens {

@@ -15,6 +15,11 @@ const CALL = {
   cutOff() {},
 };
 
+const clockAt = (nowMs: number, monotonicMs: number) => ({
+  nowMs: () => nowMs,
+  monotonicMs: () => monotonicMs,
+});
+
 const open = () => openRecord(CALL, endpointOf("chat.completions"));
 
 describe("the row of a request", () => {
@@ -42,8 +47,8 @@ describe("the row of a request", () => {
       flags: ["overrun"],
     } as const;
     const ending = { ...ENDING, responseId: "resp_1" };
-    const now = { atMs: 5_000, monotonicMs: 350.6 };
-    expect(rowOf(record, callerWho("balance"), ending, asTold(usage, 2), money, now)).toEqual({
+    const clock = clockAt(5_000, 350.6);
+    expect(rowOf(record, callerWho("balance"), ending, asTold(usage, 2), money, clock)).toEqual({
       requestId: "req_1",
       atMs: 5_000,
       keyId: "k1",
@@ -82,8 +87,8 @@ describe("the row of a request", () => {
   test("of a request that was refused early has what was known by then", () => {
     const error = new ApiError("invalid_json", "no");
     const ending = { ...ENDING, outcome: "refused", status: error.status, error, usage: null } as const;
-    const now = { atMs: 5_000, monotonicMs: 100 };
-    expect(rowOf(open(), callerWho("none"), ending, asTold(null, 0), NO_MONEY, now)).toMatchObject({
+    const clock = clockAt(5_000, 100);
+    expect(rowOf(open(), callerWho("none"), ending, asTold(null, 0), NO_MONEY, clock)).toMatchObject({
       publicModel: "",
       upstreamModel: null,
       accountId: null,
@@ -103,8 +108,8 @@ describe("the row of a request", () => {
 
   test("tells a usage of 0 from none", () => {
     const nothing = asTold(usageOf({ input_tokens: 0, output_tokens: 0 }), 0);
-    const now = { atMs: 5_000, monotonicMs: 100 };
-    expect(rowOf(open(), callerWho("none"), ENDING, nothing, NO_MONEY, now)).toMatchObject({
+    const clock = clockAt(5_000, 100);
+    expect(rowOf(open(), callerWho("none"), ENDING, nothing, NO_MONEY, clock)).toMatchObject({
       usageSource: "upstream",
       inputTokens: 0,
     });

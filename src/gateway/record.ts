@@ -1,6 +1,7 @@
 /** The record of one request: gathered at each stop, closed once at the end, whatever the end was. */
 
 import type { IdempotencyClaim } from "../billing/idempotency.ts";
+import type { Clock } from "../clock.ts";
 import type { ApiError } from "../errors.ts";
 import type { Endpoint, ModelRequest } from "../interfaces/request.ts";
 import type { TokenUsage } from "../interfaces/usage.ts";
@@ -59,12 +60,14 @@ export function rowOf(
   ending: Ending,
   { tokens, source }: Measured,
   money: UsageMoney,
-  now: { atMs: number; monotonicMs: number },
+  clock: Clock,
 ): UsageRow {
   const { call, endpoint, request, trace } = record;
+  const nowMs = clock.monotonicMs();
+  // Field by field: spreading so many of them takes several times as long, once for every request.
   return {
     requestId: call.requestId,
-    atMs: now.atMs,
+    atMs: clock.nowMs(),
     keyId: caller.key.id,
     userId: caller.key.userId,
     groupId: caller.group.id,
@@ -77,16 +80,29 @@ export function rowOf(
     status: ending.status,
     outcome: ending.outcome,
     errorCode: ending.error?.code ?? null,
-    ...tokens,
+    inputTokens: tokens.inputTokens,
+    cachedTokens: tokens.cachedTokens,
+    cacheWriteTokens: tokens.cacheWriteTokens,
+    outputTokens: tokens.outputTokens,
+    reasoningTokens: tokens.reasoningTokens,
+    imageInputTokens: tokens.imageInputTokens,
+    audioInputTokens: tokens.audioInputTokens,
+    audioOutputTokens: tokens.audioOutputTokens,
+    images: tokens.images,
     usageSource: source,
     attempts: trace.attempts.length,
     firstByteMs: firstByteMs(trace),
-    waitMs: waitedMs(trace, now.monotonicMs),
-    trace: traceText(trace, ending.error, now.monotonicMs),
-    durationMs: Math.round(now.monotonicMs - call.startedMs),
+    waitMs: waitedMs(trace, nowMs),
+    trace: traceText(trace, ending.error, nowMs),
+    durationMs: Math.round(nowMs - call.startedMs),
     responseId: ending.responseId,
     upstreamRequestId: trace.upstreamRequestId,
-    ...money,
+    costNano: money.costNano,
+    chargedNano: money.chargedNano,
+    upstreamNano: money.upstreamNano,
+    payer: money.payer,
+    tariffId: money.tariffId,
+    flags: money.flags,
   };
 }
 

@@ -4,36 +4,40 @@ import { ApiError } from "../errors.ts";
 import { failed, type UpstreamFailure } from "../upstreams/failure.ts";
 import type { AnswerHeaders } from "../upstreams/http/client.ts";
 import { unpack } from "../upstreams/unpack.ts";
+import { bytesOf, joinParts, type Part, partOf } from "../wire/splice.ts";
 import { type Exchange, type Line, type Listener, OpenLine, type Outbound } from "./line.ts";
 import { failureByStatus } from "./told-failure.ts";
 
 export type { Client, Exchange, Line, Outbound } from "./line.ts";
 
 export type Whole =
-  | { kind: "answered"; headers: AnswerHeaders; bytes: Uint8Array }
+  | { kind: "answered"; headers: AnswerHeaders; body: Part }
   | { kind: "failed"; failure: UpstreamFailure }
   /** The client is gone. */
   | { kind: "left"; wasSent: boolean };
 
 /** The whole answer, bounded. */
 export function ask(out: Outbound, exchange: Exchange): Promise<Whole> {
-  return new Promise((resolve) => {
-    new WholeListener(out, resolve).listen(exchange);
-  });
+  return new Promise((resolve) => askForWhole(out, exchange, resolve));
+}
+
+/** The same for whoever goes on at once: it is told once, and never within this call. */
+export function askForWhole(out: Outbound, exchange: Exchange, told: (whole: Whole) => void): void {
+  new WholeListener(out, told).listen(exchange);
 }
 
 /** Classes, here and below, so that a request costs a few objects and no closures. */
 class WholeListener implements Listener {
   private readonly out: Outbound;
-  private readonly resolve: (whole: Whole) => void;
+  private readonly told: (whole: Whole) => void;
   private readonly body: Gathering;
   private line: OpenLine | null = null;
   private status = 0;
   private headers: AnswerHeaders = NO_HEADERS;
 
-  constructor(out: Outbound, resolve: (whole: Whole) => void) {
+  constructor(out: Outbound, told: (whole: Whole) => void) {
     this.out = out;
-    this.resolve = resolve;
+    this.told = told;
     this.body = new Gathering(out.responseBytesMax);
   }
 
@@ -48,25 +52,25 @@ class WholeListener implements Listener {
     if (!isGood(status)) this.body.bytesMax = this.out.errorBytesMax;
   }
 
-  data(bytes: Uint8Array): void {
-    if (this.body.add(bytes)) return;
+  data(piece: Part): void {
+    if (this.body.add(piece)) return;
     this.line?.hangUp();
     this.end();
   }
 
   end(): void {
     const { out, status, headers } = this;
-    const bytes = this.body.take();
-    if (isGood(status)) this.resolve(readGood(headers, bytes, out.responseBytesMax));
-    else this.resolve({ kind: "failed", failure: failureByStatus(status, headers, bytes, out.nowMs()) });
+    const body = this.body.take();
+    if (isGood(status)) this.told(readGood(headers, body, out.responseBytesMax));
+    else this.failed(failureByStatus(status, headers, body && bytesOf(body), out.nowMs()));
   }
 
   failed(failure: UpstreamFailure): void {
-    this.resolve({ kind: "failed", failure });
+    this.told({ kind: "failed", failure });
   }
 
   left(wasSent: boolean): void {
-    this.resolve({ kind: "left", wasSent });
+    this.told({ kind: "left", wasSent });
   }
 }
 
@@ -90,7 +94,10 @@ export function askForStream(out: Outbound, exchange: Exchange, listener: Stream
   const error = new Gathering(out.errorBytesMax);
   let status = 0;
   let headers = NO_HEADERS;
-  const finishError = () => listener.failed(failureByStatus(status, headers, error.take(), out.nowMs()));
+  const finishError = () => {
+    const body = error.take();
+    listener.failed(failureByStatus(status, headers, body && bytesOf(body), out.nowMs()));
+  };
   const line = new OpenLine(out, exchange, {
     head(answered, told) {
       status = answered;
@@ -99,9 +106,9 @@ export function askForStream(out: Outbound, exchange: Exchange, listener: Stream
       line.stopDeadline();
       intake = listener.begin(told, line);
     },
-    data(bytes) {
-      if (intake !== null) intake.data(bytes);
-      else if (!error.add(bytes)) {
+    data(piece) {
+      if (intake !== null) intake.data(bytesOf(piece));
+      else if (!error.add(piece)) {
         line.hangUp();
         finishError();
       }
@@ -136,22 +143,24 @@ function isGood(status: number): boolean {
   return status >= 200 && status < 300;
 }
 
-function readGood(headers: AnswerHeaders, bytes: Uint8Array | null, bytesMax: number): Whole {
-  const plain = bytes && unpack(bytes, headers.get("content-encoding"), bytesMax);
-  if (plain !== null) return { kind: "answered", headers, bytes: plain };
+function readGood(headers: AnswerHeaders, body: Part | null, bytesMax: number): Whole {
+  const encoding = headers.get("content-encoding");
+  if (body !== null && encoding === null) return { kind: "answered", headers, body };
+  const plain = body && unpack(bytesOf(body), encoding, bytesMax);
+  if (plain !== null) return { kind: "answered", headers, body: partOf(plain) };
   return {
     kind: "failed",
     failure: failed("bad_answer", "the answer was too large, or packed in a way that cannot be opened"),
   };
 }
 
-const NOTHING = new Uint8Array(0);
+const NOTHING = partOf(new Uint8Array(0));
 
 /** Most answers come in one piece, which then is not copied. */
 class Gathering {
   bytesMax: number;
-  private first: Uint8Array | null = null;
-  private more: Uint8Array[] | null = null;
+  private first: Part | null = null;
+  private more: Part[] | null = null;
   private total = 0;
 
   constructor(bytesMax: number) {
@@ -159,19 +168,19 @@ class Gathering {
   }
 
   /** False when there is more than allowed. */
-  add(bytes: Uint8Array): boolean {
-    this.total += bytes.length;
+  add(piece: Part): boolean {
+    this.total += piece.end - piece.start;
     if (this.total > this.bytesMax) return false;
-    if (this.first === null) this.first = bytes;
-    else if (this.more === null) this.more = [this.first, bytes];
-    else this.more.push(bytes);
+    if (this.first === null) this.first = piece;
+    else if (this.more === null) this.more = [this.first, piece];
+    else this.more.push(piece);
     return true;
   }
 
   /** Null when there was more than allowed. */
-  take(): Uint8Array | null {
+  take(): Part | null {
     if (this.total > this.bytesMax) return null;
-    return this.more === null ? (this.first ?? NOTHING) : Buffer.concat(this.more, this.total);
+    return this.more === null ? (this.first ?? NOTHING) : partOf(joinParts(this.more));
   }
 }
 

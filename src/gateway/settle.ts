@@ -7,7 +7,7 @@ import type { Till } from "../billing/till.ts";
 import type { ModelRequest } from "../interfaces/request.ts";
 import { isTextAlone } from "../metering/input-range.ts";
 import type { Nano } from "../money/nano.ts";
-import { costOf, listCostOf, type Metered, NOTHING_USED, type Tariff } from "../money/tariff.ts";
+import { costsOf, listCostOf, NOTHING_USED, type Tariff } from "../money/tariff.ts";
 import { countTraffic } from "../observe/traffic.ts";
 import type { Pool } from "../pool/pool.ts";
 import { NO_MONEY, type UsageFlag, type UsageMoney } from "../store/usage-row.ts";
@@ -35,7 +35,7 @@ export function settle(gateway: Books, record: CallRecord, ending: Ending): Prom
   if (charge !== null && request !== null) return book(gateway, record, caller, request, charge, ending);
   const told = toldOf(record, ending);
   const money = uncharged(gateway, record, told);
-  const row = rowOf(record, caller, ending, told, money, now(gateway));
+  const row = rowOf(record, caller, ending, told, money, gateway.clock);
   countTraffic(gateway.traffic, row);
   gateway.till.push(row);
   return null;
@@ -66,7 +66,7 @@ async function book(
     gateway.estimates.learn(request.publicModel, size, measured.tokens.inputTokens);
   }
   const money = moneyOf(record, request, charge, measured, ending.isServed);
-  const row = rowOf(record, caller, ending, measured, money, now(gateway));
+  const row = rowOf(record, caller, ending, measured, money, gateway.clock);
   countTraffic(gateway.traffic, row);
   await gateway.till.settle({ row, chargedNano: money.chargedNano });
 }
@@ -109,14 +109,13 @@ function moneyOf(
     const { doubtNano } = charge;
     return { ...base, costNano: doubtNano, chargedNano: doubtNano, upstreamNano: doubtNano + wastedNano };
   }
-  const used: Metered = { ...measured.tokens, imageKind: request.imageKind };
-  const costNano = costOf(tariff, used);
+  const { costNano, listNano } = costsOf(tariff, { ...measured.tokens, imageKind: request.imageKind });
   if (costNano > heldNano) flags.push("overrun");
   return {
     ...base,
     costNano,
     chargedNano: costNano > heldNano ? heldNano : costNano,
-    upstreamNano: listCostOf(tariff, used) + wastedNano,
+    upstreamNano: listNano + wastedNano,
   };
 }
 
@@ -125,7 +124,9 @@ const MAY_BE_CHARGED: ReadonlySet<string> = new Set(["timeout", "reset", "bad_an
 
 /** How many failed attempts an upstream may have worked on. */
 export function workedInVain({ attempts }: Trace): number {
-  return attempts.filter(({ failure }) => failure !== null && MAY_BE_CHARGED.has(failure)).length;
+  let count = 0;
+  for (const { failure } of attempts) if (failure !== null && MAY_BE_CHARGED.has(failure)) count++;
+  return count;
 }
 
 function wasted(count: number, tariff: Tariff, inputTokens: number): Nano {
@@ -146,20 +147,13 @@ function uncharged(
   // A count that cannot be true is worth nothing where nobody holds money.
   const isKnown = flags.length === 0 && (source !== "none" || tokens.images > 0);
   if (!isKnown) return { ...NO_MONEY, upstreamNano: wastedNano, flags };
-  const used: Metered = { ...tokens, imageKind: request.imageKind };
-  return {
-    ...NO_MONEY,
-    costNano: costOf(tariff, used),
-    upstreamNano: listCostOf(tariff, used) + wastedNano,
-  };
+  const { costNano, listNano } = costsOf(tariff, { ...tokens, imageKind: request.imageKind });
+  const upstreamNano = inVain === 0 ? listNano : listNano + wastedNano;
+  return { costNano, chargedNano: 0n, upstreamNano, payer: null, tariffId: null, flags };
 }
 
 /** An account whose counts cannot be true is used less, and after a few of them not at all for a while. */
 function blame({ log, dispatcher }: Books, { call, trace }: CallRecord): void {
   log.warn("absurd_usage", { request_id: call.requestId, account_id: trace.route?.account.id ?? null });
   if (trace.route !== null) dispatcher.pool.brokeOff(trace.route, failed("bad_answer", "absurd usage"));
-}
-
-function now({ clock }: Books): { atMs: number; monotonicMs: number } {
-  return { atMs: clock.nowMs(), monotonicMs: clock.monotonicMs() };
 }

@@ -66,8 +66,8 @@ async function forward(
   const asked = await ask(gateway.dispatcher, exchange);
   if (asked.kind === "left") throw clientGone();
   if (asked.kind === "failed") throw refusalOf(asked.failure, stored, route);
-  const { bytes } = asked;
-  const answer = readAnswer(bytes, "responses", audienceOf(stored, route), gateway.dispatcher.jsonDepthMax);
+  const { jsonDepthMax } = gateway.dispatcher;
+  const answer = readAnswer(asked.body, "responses", audienceOf(stored, route), jsonDepthMax);
   if (answer.kind !== "answer") {
     throw clientError(failed("bad_answer", "not a JSON object"), audienceOf(stored, route));
   }

@@ -2,7 +2,7 @@
 
 import { isObject, parseJson } from "../wire/json-parse.ts";
 import { type Field, scanObject, stringValue, wantedFields } from "../wire/json-scan.ts";
-import { applySplices, jsonString, replaceValue, type Splice } from "../wire/splice.ts";
+import { applySplices, jsonString, type Part, replaceValue, type Splice } from "../wire/splice.ts";
 import type { EndpointName } from "./request.ts";
 import { type Audience, publicMessage, readUpstreamError, type UpstreamError } from "./upstream-error.ts";
 import { readUsage, type TokenUsage } from "./usage.ts";
@@ -23,19 +23,19 @@ export type Answer =
   | { kind: "malformed" };
 
 export function readAnswer(
-  bytes: Uint8Array,
+  { bytes, start, end }: Part,
   endpoint: EndpointName,
   audience: Audience,
   depthMax: number,
 ): Answer {
-  const scan = scanObject(bytes, 0, bytes.length, ANSWER, { depthMax });
+  const scan = scanObject(bytes, start, end, ANSWER, { depthMax });
   if (!scan.ok) return { kind: "malformed" };
   const { id, model, status, usage, error, data } = scan.fields;
   const isResponse = endpoint === "responses";
   const tellsError = error?.kind === "object" || error?.kind === "string";
   // A response object has an `error` of its own and is an answer all the same; elsewhere it means failure.
   if (tellsError && !(isResponse && status?.kind === "string")) {
-    const found = readUpstreamError(parseJson(bytes));
+    const found = readUpstreamError(parseJson(bytes, start, end));
     return { kind: "error", error: found ?? { code: null, type: null, param: null, message: "" } };
   }
   const splices: Splice[] = [];
@@ -43,7 +43,7 @@ export function readAnswer(
   if (error && tellsError) splices.push(replaceValue(error, publicError(bytes, error, audience)));
   return {
     kind: "answer",
-    body: applySplices(bytes, splices),
+    body: applySplices(bytes, splices, start, end),
     usage: usage?.kind === "object" ? readUsage(parseJson(bytes, usage.start, usage.end)) : null,
     images: endpoint.startsWith("images.") && data?.kind === "array" ? countObjects(bytes, data) : 0,
     responseId: isResponse && id ? stringValue(bytes, id) : null,

@@ -5,7 +5,14 @@
 
 import { find } from "../wire/bytes.ts";
 import { type Field, integerValue, type ObjectScan, wantedFields } from "../wire/json-scan.ts";
-import { editMembers, jsonString, type Part, type Splice, spliceParts } from "../wire/splice.ts";
+import {
+  editMembers,
+  jsonString,
+  type Part,
+  replaceValue,
+  type Splice,
+  spliceParts,
+} from "../wire/splice.ts";
 import { dropEncryptedReasoning } from "./foreign-reasoning.ts";
 import type { Endpoint, Heard, RequestBody } from "./request.ts";
 
@@ -113,8 +120,12 @@ export class JsonBody implements RequestBody {
 
   forUpstream(upstreamModel: string): Part[] {
     const { bytes, scan, always } = this;
-    const model = editMembers(bytes, scan, { model: jsonString(upstreamModel) });
-    return spliceParts(bytes, always.length === 0 ? model : [...model, ...always]);
+    const { model } = scan.fields;
+    const named = jsonString(upstreamModel);
+    // Where a model stands already, as in every request that was read, there is a short way.
+    const edits =
+      model === undefined ? editMembers(bytes, scan, { model: named }) : [replaceValue(model, named)];
+    return spliceParts(bytes, always.length === 0 ? edits : [...edits, ...always]);
   }
 
   forUpstreamAfter(upstreamModel: string, { responseId, inputBytes }: Heard): Part[] | null {

@@ -29,7 +29,7 @@ import {
   shortageIn,
   touch,
 } from "./subject-state.ts";
-import type { Lease, Limiter, Scope, Shortage, Subject } from "./terms.ts";
+import type { Admission, Lease, Limiter, Scope, Shortage, Subject } from "./terms.ts";
 
 export type {
   Admission,
@@ -45,6 +45,9 @@ export type {
   Unit,
   WindowStanding,
 } from "./terms.ts";
+
+/** Of a request that nothing limits. */
+const FREE: Admission = { ok: true, lease: FREE_LEASE };
 
 /** Bounds what one admission pays for forgetting others, however many subjects were just seeded. */
 const SWEEP_STEPS_MAX = 16;
@@ -140,7 +143,7 @@ export function openLimiter(clock: Pick<Clock, "monotonicMs">): Limiter & { subj
         shortage = laterOf(shortage, shortageIn(state, tokens, nano, now));
       }
       if (shortage) return { ok: false, shortage };
-      return { ok: true, lease: limited.length === 0 ? FREE_LEASE : takeAll(limited, tokens, nano, now) };
+      return limited.length === 0 ? FREE : { ok: true, lease: takeAll(limited, tokens, nano, now) };
     },
 
     shortageOf(subject, tokensEstimate, nanoEstimate) {

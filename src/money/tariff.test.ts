@@ -7,6 +7,7 @@ import {
   costAtMost,
   costLines,
   costOf,
+  costsOf,
   listCostOf,
   type Metered,
   makeTariff,
@@ -63,6 +64,20 @@ describe("a price", () => {
   test("is for a million tokens", () => {
     expect(cost({ input: "0.15", output: "0.60" }, { inputTokens: 1_000_000, outputTokens: 500_000 })).toBe(
       450_000_000n,
+    );
+  });
+
+  test("is exact for sums that no number can hold, and at the edge of those", () => {
+    const amount = fc.oneof(fc.nat(2_000_000), fc.maxSafeInteger());
+    fc.assert(
+      fc.property(tariff, amount, amount, (some, inputTokens, outputTokens) => {
+        const all = metered({ inputTokens, outputTokens });
+        const lines = costLines(some, all);
+        const pico = lines.reduce((sum, { count, picoEach }) => sum + BigInt(count) * picoEach, 0n);
+        expect(listCostOf(some, all)).toBe((pico + 999n) / 1_000n);
+        expect(costsOf(some, all)).toEqual({ costNano: costOf(some, all), listNano: listCostOf(some, all) });
+        expect(costOf(some, all)).toBe(lines.reduce((sum, { nano }) => sum + nano, 0n));
+      }),
     );
   });
 

@@ -48,6 +48,20 @@ export const NOTHING_USED: Metered = {
 
 export type CostUnit = TokenUnit | "image" | "request";
 
+/** In the order of the lines. */
+const COST_UNITS = [
+  "input",
+  "cached_input",
+  "cache_write",
+  "image_input",
+  "audio_input",
+  "output",
+  "reasoning",
+  "audio_output",
+  "image",
+  "request",
+] as const satisfies readonly CostUnit[];
+
 /** One line of the calculation. The lines of a request add up to its cost, each within a nano of its own. */
 export interface CostLine {
   unit: CostUnit;
@@ -63,6 +77,8 @@ export interface CostLine {
 const MULTIPLIER_DECIMALS = 12;
 const ONE = 10n ** BigInt(MULTIPLIER_DECIMALS);
 const PICO_PER_NANO = 1_000n;
+/** Of pico-dollars times trillionths. */
+const EXACT_PER_NANO = ONE * PICO_PER_NANO;
 
 export interface Multipliers {
   /** Decimal strings with up to six decimals. */
@@ -101,7 +117,19 @@ export function multiplierText({ multiplierTrillionths }: Pick<Tariff, "multipli
 
 /** With multipliers: what is charged. */
 export function costOf(tariff: Tariff, used: Metered): Nano {
-  return roundedUp(picoOf(tariff.prices, used) * tariff.multiplierTrillionths);
+  return costsOf(tariff, used).costNano;
+}
+
+/** With multipliers and without, for hardly more than one of the two. */
+export function costsOf(
+  { prices, multiplierTrillionths }: Tariff,
+  used: Metered,
+): { costNano: Nano; listNano: Nano } {
+  const pico = picoOf(prices, used);
+  const listNano = roundedUp(pico, PICO_PER_NANO);
+  const costNano =
+    multiplierTrillionths === ONE ? listNano : roundedUp(pico * multiplierTrillionths, EXACT_PER_NANO);
+  return { costNano, listNano };
 }
 
 /** What it costs at most: all of the output may turn out to be reasoning or sound, which may be dearer. */
@@ -136,21 +164,27 @@ function dearest(rates: TokenRates, units: readonly TokenUnit[]): TokenUnit {
 
 /** Without multipliers: what the upstream account will ask. */
 export function listCostOf(tariff: Tariff, used: Metered): Nano {
-  return roundedUp(picoOf(tariff.prices, used) * ONE);
+  return costsOf(tariff, used).listNano;
 }
 
 /** The same calculation line by line. Each line shows by how much it raised the rounded sum. */
 export function costLines(tariff: Tariff, used: Metered): CostLine[] {
-  const { parts, longContext } = partsOf(tariff.prices, used);
+  const { prices, multiplierTrillionths } = tariff;
+  const longContext = ratesFor(prices, used) !== prices.tokens;
+  const counts = countsOf(prices, used);
+  const lines: CostLine[] = [];
   let exact = 0n;
   let charged = 0n;
-  return parts.map(({ unit, count, picoEach }) => {
-    exact += BigInt(count) * picoEach * tariff.multiplierTrillionths;
-    const sum = roundedUp(exact);
-    const nano = sum - charged;
+  for (const unit of COST_UNITS) {
+    const count = counts[unit];
+    if (count === 0) continue;
+    const picoEach = priceOf(unit, prices, used);
+    exact += BigInt(count) * picoEach * multiplierTrillionths;
+    const sum = roundedUp(exact, EXACT_PER_NANO);
+    lines.push({ unit, count, picoEach, longContext, nano: sum - charged });
     charged = sum;
-    return { unit, count, picoEach, longContext, nano };
-  });
+  }
+  return lines;
 }
 
 /**
@@ -170,29 +204,27 @@ export function affordableOutput(tariff: Tariff, used: Metered, nano: Nano): num
     audioOutputTokens: unit === "audio_output" ? 1 : 0,
   };
   const first = picoOf(tariff.prices, begun) * tariff.multiplierTrillionths;
-  const left = nano * ONE * PICO_PER_NANO - first;
+  const left = nano * EXACT_PER_NANO - first;
   if (left < 0n) return 0;
   if (each === 0n) return Number.MAX_SAFE_INTEGER;
   const more = left / each;
   return more >= BigInt(Number.MAX_SAFE_INTEGER) ? Number.MAX_SAFE_INTEGER : Number(more) + 1;
 }
 
-/** Pico-dollars times trillionths → nano-dollars. */
-function roundedUp(exact: bigint): Nano {
-  const unit = ONE * PICO_PER_NANO;
-  return (exact + unit - 1n) / unit;
-}
-
-interface Part {
-  unit: CostUnit;
-  count: number;
-  picoEach: bigint;
+function roundedUp(amount: bigint, perNano: bigint): Nano {
+  return (amount + perNano - 1n) / perNano;
 }
 
 function picoOf(prices: Prices, used: Metered): bigint {
-  let sum = 0n;
-  for (const { count, picoEach } of partsOf(prices, used).parts) sum += BigInt(count) * picoEach;
-  return sum;
+  const counts = countsOf(prices, used);
+  let sum = 0;
+  for (const unit of COST_UNITS) {
+    const count = counts[unit];
+    if (count > 0) sum += count * Number(priceOf(unit, prices, used));
+  }
+  // Nothing here is negative: if the sum is safe, so was every step to it. It is, below nine thousand dollars.
+  if (sum <= Number.MAX_SAFE_INTEGER) return BigInt(sum);
+  return COST_UNITS.reduce((exact, unit) => exact + BigInt(counts[unit]) * priceOf(unit, prices, used), 0n);
 }
 
 /**
@@ -200,39 +232,40 @@ function picoOf(prices: Prices, used: Metered): bigint {
  * gets what is left. Pictures are paid by the output tokens reported for them where these have a price, and
  * otherwise each by its own.
  */
-function partsOf(prices: Prices, used: Metered): { parts: Part[]; longContext: boolean } {
-  const rates = ratesFor(prices, used);
+function countsOf(prices: Prices, used: Metered): Record<CostUnit, number> {
   let input = whole(used.inputTokens);
-  const fromInput = (said: number) => {
-    const count = Math.min(input, whole(said));
-    input -= count;
-    return count;
-  };
-  const cached = fromInput(used.cachedTokens);
-  const written = fromInput(used.cacheWriteTokens);
-  const imageInput = fromInput(used.imageInputTokens);
-  const audioInput = fromInput(used.audioInputTokens);
+  const cached = Math.min(input, whole(used.cachedTokens));
+  input -= cached;
+  const written = Math.min(input, whole(used.cacheWriteTokens));
+  input -= written;
+  const imageInput = Math.min(input, whole(used.imageInputTokens));
+  input -= imageInput;
+  const audioInput = Math.min(input, whole(used.audioInputTokens));
+  input -= audioInput;
   let output = whole(used.outputTokens);
+  const paidByTokens = prices.hasOutput && output > 0;
   const reasoning = Math.min(output, whole(used.reasoningTokens));
   output -= reasoning;
   const audioOutput = Math.min(output, whole(used.audioOutputTokens));
   output -= audioOutput;
-  const parts: Part[] = [];
-  const add = (unit: CostUnit, count: number, picoEach: bigint) => {
-    if (count > 0) parts.push({ unit, count, picoEach });
+  return {
+    input,
+    cached_input: cached,
+    cache_write: written,
+    image_input: imageInput,
+    audio_input: audioInput,
+    output,
+    reasoning,
+    audio_output: audioOutput,
+    image: paidByTokens ? 0 : whole(used.images),
+    request: prices.request > 0n ? 1 : 0,
   };
-  add("input", input, rates.input);
-  add("cached_input", cached, rates.cached_input);
-  add("cache_write", written, rates.cache_write);
-  add("image_input", imageInput, rates.image_input);
-  add("audio_input", audioInput, rates.audio_input);
-  add("output", output, rates.output);
-  add("reasoning", reasoning, rates.reasoning);
-  add("audio_output", audioOutput, rates.audio_output);
-  const paidByTokens = prices.hasOutput && whole(used.outputTokens) > 0;
-  if (!paidByTokens) add("image", whole(used.images), imagePrice(prices, used.imageKind));
-  if (prices.request > 0n) add("request", 1, prices.request);
-  return { parts, longContext: rates !== prices.tokens };
+}
+
+/** For one of them, by the list: pico-dollars. */
+function priceOf(unit: CostUnit, prices: Prices, used: Metered): bigint {
+  if (unit === "request") return prices.request;
+  return unit === "image" ? imagePrice(prices, used.imageKind) : ratesFor(prices, used)[unit];
 }
 
 function ratesFor({ tokens, longContext }: Prices, { inputTokens }: Metered): TokenRates {

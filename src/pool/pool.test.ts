@@ -241,8 +241,8 @@ describe("what was weighed", () => {
   test("is listed with names, reasons and scores, best priority first", () => {
     const routes = [route("b", { priority: 2 }), route("a", { priority: 1 }), route("c", { priority: 1 })];
     rig.pool.failed(routes[2] ?? route("c"), limited(5_000));
-    const { candidates } = rig.take(routes);
-    expect(candidates()).toEqual([
+    const taken = rig.take(routes);
+    expect(taken.candidates()).toEqual([
       {
         accountId: "a",
         accountName: "name of a",
@@ -277,9 +277,9 @@ describe("what was weighed", () => {
     const limits = { concurrency: 1, rpm: null, tpm: null };
     const [first, second] = [route("a", { limits }), route("b", { limits })];
     const tried = new Set<Route>([first]);
-    const { candidates } = rig.take([first, second], { tried });
+    const taken = rig.take([first, second], { tried });
     tried.add(second);
-    expect(candidates().map(({ reason, score }) => ({ reason, score }))).toEqual([
+    expect(taken.candidates().map(({ reason, score }) => ({ reason, score }))).toEqual([
       { reason: "tried", score: null },
       { reason: null, score: 1 },
     ]);

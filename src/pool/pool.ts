@@ -83,10 +83,7 @@ export interface PoolOptions {
   limiter: Limiter;
 }
 
-interface Taken {
-  lease: Lease;
-  probe: boolean;
-}
+type Picked = Extract<Pick, { kind: "picked" }>;
 
 /** Among fewer, finding a conversation's home costs no more than remembering it. */
 const SEATS_WORTH_REMEMBERING = 33;
@@ -123,7 +120,7 @@ export function openPool({ clock, random, limiter }: PoolOptions): Pool {
   }
 
   /** Null when the account's own limits refuse. */
-  function take(seat: Seat, asked: Asked): Taken | null {
+  function take(seat: Seat, tiers: readonly Tier[], asked: Asked): Picked | null {
     let admitted: Lease | null = null;
     if (seat.limited !== null) {
       // What an account may spend is between its owner and the upstream: its limits have no money.
@@ -137,7 +134,8 @@ export function openPool({ clock, random, limiter }: PoolOptions): Pool {
     const attempt = ++attempts;
     const probesAccount = begin(seat.health.circuit, attempt, asked.nowMs);
     const probesModel = begin(seat.lane.circuit, attempt, asked.nowMs);
-    return { lease: new AttemptLease(seat, admitted, attempt), probe: probesAccount || probesModel };
+    const lease = new AttemptLease(seat, admitted, attempt);
+    return new TakenSeat(seat, lease, probesAccount || probesModel, tiers, asked, listed);
   }
 
   function pick(request: PickRequest): Pick {
@@ -149,17 +147,12 @@ export function openPool({ clock, random, limiter }: PoolOptions): Pool {
       let seat = home !== null && isFree(home, asked) ? home : choose(tier, asked, random);
       // Each refusal adds an obstacle, so this ends.
       while (seat !== null) {
-        const taken = take(seat, asked);
-        if (taken !== null) return picked(seat, taken, tiers, asked);
+        const taken = take(seat, tiers, asked);
+        if (taken !== null) return taken;
         seat = choose(tier, asked, random);
       }
     }
     return nothing(tiers, asked);
-  }
-
-  function picked(chosen: Seat, { lease, probe }: Taken, tiers: readonly Tier[], asked: Asked): Pick {
-    const candidates = () => listed(tiers, asked, chosen);
-    return { kind: "picked", route: chosen.route, lease, candidates, probe };
   }
 
   function nothing(tiers: readonly Tier[], asked: Asked): Pick {
@@ -232,6 +225,39 @@ function askedBy({ tried, tokensEstimate }: PickRequest, nowMs: number): Asked {
     nowMs,
     refused: null,
   };
+}
+
+/** A class, so that a choice costs one object and no closures. */
+class TakenSeat implements Picked {
+  readonly kind = "picked";
+  readonly route: Route;
+  readonly lease: Lease;
+  readonly probe: boolean;
+  private readonly seat: Seat;
+  private readonly tiers: readonly Tier[];
+  private readonly asked: Asked;
+  private readonly list: (tiers: readonly Tier[], asked: Asked, chosen: Seat) => Candidate[];
+
+  constructor(
+    seat: Seat,
+    lease: Lease,
+    probe: boolean,
+    tiers: readonly Tier[],
+    asked: Asked,
+    list: TakenSeat["list"],
+  ) {
+    this.route = seat.route;
+    this.lease = lease;
+    this.probe = probe;
+    this.seat = seat;
+    this.tiers = tiers;
+    this.asked = asked;
+    this.list = list;
+  }
+
+  candidates(): Candidate[] {
+    return this.list(this.tiers, this.asked, this.seat);
+  }
 }
 
 /**

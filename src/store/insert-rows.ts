@@ -1,7 +1,7 @@
 import { type Db, type Engine, placeholder, type Row, type Value } from "./db.ts";
 
-/** PostgreSQL wants few round trips. SQLite wants one statement that it need not prepare again, run for every row. */
-const ROWS_PER_STATEMENT: Record<Engine, number> = { sqlite: 20, postgres: 100 };
+/** PostgreSQL wants few round trips. SQLite keeps its place in every index from one row of a statement to the next. */
+const ROWS_PER_STATEMENT: Record<Engine, number> = { sqlite: 8, postgres: 100 };
 
 /** `tail` is what follows the values: `ON CONFLICT …`, `RETURNING …`. Returns what the statements return. */
 export async function insertRows(
@@ -11,31 +11,51 @@ export async function insertRows(
   rows: readonly (readonly Value[])[],
   tail = "",
 ): Promise<Row[]> {
+  const perStatement = ROWS_PER_STATEMENT[tx.engine];
+  const textFor = (rowCount: number) => insertText(tx.engine, table, columns, rowCount, tail);
   if (tx.engine === "sqlite" && !tail.includes("RETURNING")) {
-    await tx.sql.each(oneRowText(table, columns, tail), rows);
+    // Of two lengths only, for preparing one takes longer than running it; and one by one where rows may be there.
+    const together = tail === "" ? rows.length - (rows.length % perStatement) : 0;
+    if (together > 0) await tx.sql.each(textFor(perStatement), flattened(rows, together, perStatement));
+    if (together < rows.length) await tx.sql.each(textFor(1), rows.slice(together));
     return [];
   }
   const returned: Row[] = [];
-  const perStatement = ROWS_PER_STATEMENT[tx.engine];
   for (let start = 0; start < rows.length; start += perStatement) {
     const chunk = rows.slice(start, start + perStatement);
-    const values = tuples(tx.engine, chunk.length, columns.length);
-    const text = `INSERT INTO ${table} (${columns.join(", ")}) VALUES ${values} ${tail}`;
-    for (const row of await tx.sql.text(text, chunk.flat())) returned.push(row);
+    for (const row of await tx.sql.text(textFor(chunk.length), chunk.flat())) returned.push(row);
   }
   return returned;
 }
 
-const oneRowTexts = new WeakMap<readonly string[], Map<string, string>>();
+/** The first `count` of the rows, so many of them one after the other in each list. */
+function flattened(rows: readonly (readonly Value[])[], count: number, size: number): Value[][] {
+  const lists: Value[][] = [];
+  for (let start = 0; start < count; start += size) lists.push(rows.slice(start, start + size).flat());
+  return lists;
+}
 
-/** Columns and tails are few and always the same objects: the text is put together once. */
-function oneRowText(table: string, columns: readonly string[], tail: string): string {
-  const byTail = oneRowTexts.get(columns) ?? new Map<string, string>();
-  oneRowTexts.set(columns, byTail);
-  const known = byTail.get(tail);
-  if (known !== undefined) return known;
-  const text = `INSERT INTO ${table} (${columns.join(", ")}) VALUES ${tuples("sqlite", 1, columns.length)} ${tail}`;
-  byTail.set(tail, text);
+const insertTexts = new WeakMap<readonly string[], Map<string, string>>();
+
+/** Columns are always the same few objects, tails and numbers of rows are few: each text is put together once. */
+function insertText(
+  engine: Engine,
+  table: string,
+  columns: readonly string[],
+  rowCount: number,
+  tail: string,
+): string {
+  const known = insertTexts.get(columns) ?? new Map<string, string>();
+  insertTexts.set(columns, known);
+  const name = `${engine} ${table} ${rowCount} ${tail}`;
+  const found = known.get(name);
+  if (found !== undefined) return found;
+  // To undo a statement of several rows, SQLite would copy every page that it changes into a file of its own; but
+  // whatever fails here is undone with its transaction.
+  const insert = engine === "sqlite" && rowCount > 1 && tail === "" ? "INSERT OR FAIL" : "INSERT";
+  const values = tuples(engine, rowCount, columns.length);
+  const text = `${insert} INTO ${table} (${columns.join(", ")}) VALUES ${values} ${tail}`;
+  known.set(name, text);
   return text;
 }
 

@@ -129,18 +129,40 @@ export function plus(one: UsageTotals, other: UsageTotals): UsageTotals {
 
 /** The sums of these rows, one entry for each line of the roll-up. */
 export function rollUp(rows: readonly UsageRow[]): RollUpEntry[] {
-  const sums = new Map<string, RollUpEntry>();
+  // Most keys have a line or two in a batch: looking through them costs less than a name for every row would.
+  const byKey = new Map<string, RollUpEntry[]>();
   for (const row of rows) {
-    const name = `${row.keyId} ${hourOf(row.atMs)} ${row.groupId} ${row.interface} ${row.publicModel}`;
-    let sum = sums.get(name);
-    if (sum === undefined) {
-      sum = { of: row, totals: noUse() };
-      sums.set(name, sum);
+    let lines = byKey.get(row.keyId);
+    if (lines === undefined) {
+      lines = [];
+      byKey.set(row.keyId, lines);
     }
-    addTo(sum.totals, row, row.outcome);
+    addTo(lineOf(lines, row).totals, row, row.outcome);
   }
   // In one order everywhere: two nodes that add to the same lines then wait for each other instead of deadlocking.
-  return [...sums].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, sum]) => sum);
+  const named = [...byKey.values()].flat().map((line) => [nameOf(line.of), line] as const);
+  return named.sort(([a], [b]) => (a < b ? -1 : 1)).map(([, line]) => line);
+}
+
+/** Of the lines of its key. */
+function lineOf(lines: RollUpEntry[], row: RollUpEntry["of"]): RollUpEntry {
+  for (const line of lines) {
+    const { of } = line;
+    if (
+      of.publicModel === row.publicModel &&
+      of.groupId === row.groupId &&
+      of.interface === row.interface &&
+      hourOf(of.atMs) === hourOf(row.atMs)
+    )
+      return line;
+  }
+  const made = { of: row, totals: noUse() };
+  lines.push(made);
+  return made;
+}
+
+function nameOf({ keyId, atMs, groupId, interface: family, publicModel }: RollUpEntry["of"]): string {
+  return `${keyId} ${hourOf(atMs)} ${groupId} ${family} ${publicModel}`;
 }
 
 export async function addToRollUp(tx: Db, entries: readonly RollUpEntry[]): Promise<void> {

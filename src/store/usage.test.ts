@@ -247,8 +247,11 @@ eachEngine(({ open, emptyUrl }) => {
   test("a batch with a row that is known is refused whole", async () => {
     const db = await open();
     await insertUsage(db, [row("r1")]);
-    expect(await insertUsage(db, [row("r2"), row("r1", tokens(7))]).catch(isUniqueViolation)).toBe(true);
+    // Of several statements, each of several rows: it stands last.
+    const batch = Array.from({ length: 19 }, (_, index) => row(`r0${index}`));
+    expect(await insertUsage(db, [...batch, row("r1", tokens(7))]).catch(isUniqueViolation)).toBe(true);
     expect(await keyTotals(db, "k1", null)).toMatchObject(counted(1, 0, 0, 1));
+    expect(await db.sql`SELECT request_id FROM usage`).toEqual([{ request_id: "r1" }]);
   });
 
   test("batches written at once by two connections, with hours in common, are all counted", async () => {

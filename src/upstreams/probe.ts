@@ -4,6 +4,7 @@
  */
 
 import type { Account } from "../policy/snapshot.ts";
+import { joinParts, type Part } from "../wire/splice.ts";
 import { credentialHeader, upstreamPath } from "./address.ts";
 import { DialError, type Dialer, type Target } from "./dial.ts";
 import type { AnswerHeaders, HttpClient, HttpFailure } from "./http/contract.ts";
@@ -56,7 +57,7 @@ function listModels(account: Account, target: Target, options: ProbeOptions): Pr
   return new Promise((resolve) => {
     let status = 0;
     let told: AnswerHeaders | null = null;
-    const pieces: Uint8Array[] = [];
+    const pieces: Part[] = [];
     let bytes = 0;
     const answer = (reply: Reply) => {
       clearTimeout(late);
@@ -65,7 +66,7 @@ function listModels(account: Account, target: Target, options: ProbeOptions): Pr
     };
     const answered = (whole: boolean) => {
       const body = whole
-        ? unpack(Buffer.concat(pieces), told?.get("content-encoding") ?? null, options.bytesMax)
+        ? unpack(joinParts(pieces), told?.get("content-encoding") ?? null, options.bytesMax)
         : null;
       answer({ kind: "answered", status, contentType: told?.get("content-type") ?? null, body });
     };
@@ -85,7 +86,7 @@ function listModels(account: Account, target: Target, options: ProbeOptions): Pr
           if (code < 200 || code >= 300) answered(false);
         },
         data(piece) {
-          bytes += piece.length;
+          bytes += piece.end - piece.start;
           if (bytes > options.bytesMax) answered(false);
           else pieces.push(piece);
         },

@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 import fc from "fast-check";
-import { find, free, isAt, put, textOf } from "./bytes.ts";
+import { cut, find, free, isAt, put, textOf } from "./bytes.ts";
 
 const anyBytes = fc.uint8Array({ maxLength: 40 });
 
@@ -19,6 +19,7 @@ test("what is found, compared, copied and read is what views would give", () => 
           Buffer.from(bytes.slice(start, start + other.length)).equals(other),
         );
         expect(textOf(bytes, start, end)).toBe(Buffer.from(bytes.slice(start, end)).toString());
+        expect([...cut(bytes, start, end)]).toEqual([...bytes.slice(start, end)]);
         const target = new Uint8Array(80);
         expect(put(target, 5, bytes, start, end)).toBe(5 + end - start);
         expect(target.slice(5, 5 + end - start)).toEqual(bytes.slice(start, end));

@@ -3,8 +3,8 @@
  * event stream of many small chunks costs one call a read, not one a chunk.
  */
 
-import { put } from "./bytes.ts";
 import { BYTE_CLASS, CHUNKED, CR, LF, UNTIL_CLOSE, VALUE } from "./http-fields.ts";
+import type { Part } from "./splice.ts";
 
 /** Moving more than this costs more than handing on one more piece. */
 const MOVE_BYTES_MAX = 4_096;
@@ -51,21 +51,21 @@ export class FramedBody {
   }
 
   /** The next piece; null when the read is used up, the body has ended, or its framing is wrong. */
-  next(bytes: Buffer): Buffer | null {
+  next(bytes: Buffer): Part | null {
     if (this.hasEnded || this.wrong !== null || this.at >= bytes.length) return null;
     if (this.framing === CHUNKED) return this.nextChunked(bytes);
-    const from = this.at;
-    let to = bytes.length;
+    const start = this.at;
+    let end = bytes.length;
     if (this.framing !== UNTIL_CLOSE) {
-      to = Math.min(to, from + this.left);
-      this.left -= to - from;
+      end = Math.min(end, start + this.left);
+      this.left -= end - start;
       if (this.left === 0) this.hasEnded = true;
     }
-    this.at = to;
-    return cut(bytes, from, to);
+    this.at = end;
+    return { bytes, start, end };
   }
 
-  private nextChunked(bytes: Buffer): Buffer | null {
+  private nextChunked(bytes: Buffer): Part | null {
     const end = bytes.length;
     let from = 0;
     let to = 0;
@@ -89,7 +89,7 @@ export class FramedBody {
       this.dataBytes += length;
       if (this.left === 0) this.state = DATA_CR;
     }
-    return to === 0 ? null : cut(bytes, from, to);
+    return to === 0 ? null : { bytes, start: from, end: to };
   }
 
   /** One byte of what stands around the chunks. */
@@ -148,20 +148,6 @@ export class FramedBody {
         else this.hasEnded = true;
     }
   }
-}
-
-/**
- * Up to here the runtime keeps an array's bytes beside the object: copying an event costs half of what a view does of an
- * array that came from the network.
- */
-const COPIED_BYTES_MAX = 1_000;
-
-export function cut(bytes: Buffer, from: number, to: number): Buffer {
-  if (from === 0 && to === bytes.length) return bytes;
-  if (to - from > COPIED_BYTES_MAX) return bytes.subarray(from, to);
-  const piece = Buffer.allocUnsafe(to - from);
-  put(piece, 0, bytes, from, to);
-  return piece;
 }
 
 function isValue(byte: number): boolean {

@@ -1,5 +1,5 @@
 import { isUtf8 } from "node:buffer";
-import { textOf } from "./bytes.ts";
+import { latin1Of, textOf } from "./bytes.ts";
 import {
   AFTER_MEMBER,
   ARRAY_OPEN,
@@ -301,13 +301,15 @@ export function stringValue(bytes: Uint8Array, field: Field): string | null {
   const start = field.start + 1;
   const end = field.end - 1;
   let at = start;
+  let bits = 0;
   while (at < end) {
     const c = bytes[at] ?? END;
     if (c < 0x20) return null;
     if (c === BACKSLASH) break;
+    bits |= c;
     at++;
   }
-  if (at === end) return textOf(bytes, start, end);
+  if (at === end) return bits < 0x80 ? latin1Of(bytes, start, end) : textOf(bytes, start, end);
   try {
     const value: unknown = JSON.parse(textOf(bytes, field.start, field.end));
     return typeof value === "string" ? value : null;

@@ -1,7 +1,15 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { scanObject, wantedFields } from "./json-scan.ts";
-import { applySplices, editMembers, jsonString, replaceValue, type Splice } from "./splice.ts";
+import {
+  applySplices,
+  editMembers,
+  joinParts,
+  jsonString,
+  replaceValue,
+  type Splice,
+  spliceParts,
+} from "./splice.ts";
 
 const utf8 = new TextEncoder();
 const decoder = new TextDecoder();
@@ -37,6 +45,15 @@ describe("splices", () => {
     expect(decoder.decode(result)).toBe("ab01567end");
   });
 
+  test("of a part of an array nothing else is looked at", () => {
+    const bytes = utf8.encode("..0123..");
+    const changed = applySplices(bytes, [splice(3, 4, "one")], 2, 6);
+    expect(decoder.decode(changed)).toBe("0one23");
+    expect(decoder.decode(applySplices(bytes, [], 2, 6))).toBe("0123");
+    expect(() => applySplices(bytes, [splice(1, 3, "")], 2, 6)).toThrow(RangeError);
+    expect(() => applySplices(bytes, [splice(5, 7, "")], 2, 6)).toThrow(RangeError);
+  });
+
   test("overlapping splices and splices outside the body are a mistake of the caller", () => {
     const bytes = utf8.encode("0123");
     expect(() => applySplices(bytes, [splice(0, 2, ""), splice(1, 3, "")])).toThrow(RangeError);
@@ -66,6 +83,7 @@ describe("splices", () => {
           }
           expected.push(...bytes.subarray(from));
           expect([...applySplices(bytes, splices.reverse())]).toEqual(expected);
+          expect([...joinParts(spliceParts(bytes, splices))]).toEqual(expected);
         },
       ),
     );

@@ -1,4 +1,4 @@
-import { put } from "./bytes.ts";
+import { cut, put } from "./bytes.ts";
 import type { Field, ObjectScan } from "./json-scan.ts";
 import { COMMA, LF, skipSpace } from "./json-walk.ts";
 
@@ -112,13 +112,9 @@ export interface Part {
 
 /** The changed body as parts of the old one and of what goes in, none of them copied. Splices may come in any order. */
 export function spliceParts(bytes: Uint8Array, splices: readonly Splice[]): Part[] {
-  const ordered =
-    splices.length <= 1 ? splices : splices.toSorted((a, b) => a.start - b.start || a.end - b.end);
   const parts: Part[] = [];
   let from = 0;
-  for (const { start, end, insert } of ordered) {
-    if (start < from || end < start || end > bytes.length)
-      throw new RangeError("splices overlap or leave the body");
+  for (const { start, end, insert } of ordered(splices, 0, bytes.length)) {
     if (start > from) parts.push({ bytes, start: from, end: start });
     if (insert.length > 0) parts.push({ bytes: insert, start: 0, end: insert.length });
     from = end;
@@ -127,9 +123,30 @@ export function spliceParts(bytes: Uint8Array, splices: readonly Splice[]): Part
   return parts;
 }
 
+function ordered(splices: readonly Splice[], first: number, last: number): readonly Splice[] {
+  const sorted =
+    splices.length <= 1 ? splices : splices.toSorted((a, b) => a.start - b.start || a.end - b.end);
+  let from = first;
+  for (const { start, end } of sorted) {
+    if (start < from || end < start || end > last) throw new RangeError("splices overlap or leave the body");
+    from = end;
+  }
+  return sorted;
+}
+
+/** A whole array. */
+export function partOf(bytes: Uint8Array): Part {
+  return { bytes, start: 0, end: bytes.length };
+}
+
+/** As an array of its own: the same one if the part is all of it, else a copy or a view. */
+export function bytesOf({ bytes, start, end }: Part): Uint8Array {
+  return cut(bytes, start, end);
+}
+
 /** A whole array as the one part it is. */
 export function wholePart(bytes: Uint8Array): Part[] {
-  return [{ bytes, start: 0, end: bytes.length }];
+  return [partOf(bytes)];
 }
 
 export function joinParts(parts: readonly Part[]): Uint8Array {
@@ -147,7 +164,24 @@ export function lengthOf(parts: readonly Part[]): number {
 }
 
 /** The same array when there is nothing to change; else one new array. */
-export function applySplices(bytes: Uint8Array, splices: readonly Splice[]): Uint8Array {
-  if (splices.length === 0) return bytes;
-  return joinParts(spliceParts(bytes, splices));
+export function applySplices(
+  bytes: Uint8Array,
+  splices: readonly Splice[],
+  start = 0,
+  end = bytes.length,
+): Uint8Array {
+  if (splices.length === 0) return cut(bytes, start, end);
+  const sorted = ordered(splices, start, end);
+  let length = end - start;
+  for (const splice of sorted) length += splice.insert.length - (splice.end - splice.start);
+  const changed = Buffer.allocUnsafe(length);
+  let from = start;
+  let to = 0;
+  for (const splice of sorted) {
+    to = put(changed, to, bytes, from, splice.start);
+    to = put(changed, to, splice.insert);
+    from = splice.end;
+  }
+  put(changed, to, bytes, from, end);
+  return changed;
 }

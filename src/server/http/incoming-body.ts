@@ -1,9 +1,10 @@
 /** The body of one request, as it comes from the network. */
 
-import { free, put } from "../../wire/bytes.ts";
-import { cut, FramedBody } from "../../wire/http-body.ts";
+import { cut, free, put } from "../../wire/bytes.ts";
+import { FramedBody } from "../../wire/http-body.ts";
 import { CHUNKED } from "../../wire/http-fields.ts";
 import type { BodyRead, HttpBody } from "../../wire/http-message.ts";
+import { bytesOf } from "../../wire/splice.ts";
 
 /** The connection that it comes by. */
 export interface BodySource {
@@ -55,7 +56,7 @@ export class IncomingBody implements HttpBody {
     for (;;) {
       const piece = framed.next(bytes);
       if (piece === null) break;
-      this.take(piece);
+      this.take(bytesOf(piece));
     }
     // Copied: the next read finds memory that is still warm.
     if (framed.at === bytes.length && (this.room !== null || this.mode === "thrown away")) free(bytes);
@@ -115,7 +116,7 @@ export class IncomingBody implements HttpBody {
     this.source.resume();
   }
 
-  private take(piece: Buffer): void {
+  private take(piece: Uint8Array): void {
     switch (this.mode) {
       case "thrown away":
         return;

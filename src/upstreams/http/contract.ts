@@ -39,7 +39,7 @@ export interface AnswerTaker {
   /** The final status and headers; 1xx are skipped. */
   head(status: number, headers: AnswerHeaders): void;
   /** A piece of the body, out of its chunks. The bytes are the taker's to keep: each read has memory of its own. */
-  data(bytes: Uint8Array): void;
+  data(piece: Part): void;
   /** The answer is complete. This or `failed` is the last call, and comes exactly once unless aborted. */
   end(): void;
   failed(failure: HttpFailure): void;

@@ -3,6 +3,7 @@
 import { createServer, type Server, type Socket } from "node:net";
 import { openAlarms } from "../../alarms.ts";
 import { systemClock } from "../../clock.ts";
+import { bytesOf, type Part } from "../../wire/splice.ts";
 import type { Target } from "../dial.ts";
 import { type AnswerHeaders, type HttpClient, type HttpClientOptions, openHttpClient } from "./client.ts";
 
@@ -41,7 +42,8 @@ export class Notes {
     this.headers = headers;
     this.onHead();
   }
-  data(bytes: Uint8Array): void {
+  data(piece: Part): void {
+    const bytes = bytesOf(piece);
     this.calls.push("data");
     this.pieces.push(bytes);
     this.onData(bytes);

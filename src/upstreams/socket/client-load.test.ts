@@ -4,7 +4,7 @@ import { expect, test } from "bun:test";
 import { eventually } from "../../../test/eventually.ts";
 import { openAlarms } from "../../alarms.ts";
 import { systemClock } from "../../clock.ts";
-import { wholePart } from "../../wire/splice.ts";
+import { bytesOf, wholePart } from "../../wire/splice.ts";
 import { socketAccount } from "../account.test-support.ts";
 import { startSimulator } from "../simulator/simulator.ts";
 import { openSocketClient, Thread } from "./client.ts";
@@ -101,8 +101,8 @@ test("every turn ends once, well or not, its own words reach it alone, and no so
         },
         {
           head() {},
-          data(bytes) {
-            text += Buffer.from(bytes).toString();
+          data(piece) {
+            text += Buffer.from(bytesOf(piece)).toString();
             if (leaves && calls === 0) {
               exchange.abort();
               over("aborted");

@@ -4,7 +4,7 @@ import { eventually } from "../../../test/eventually.ts";
 import { openAlarms } from "../../alarms.ts";
 import { systemClock } from "../../clock.ts";
 import type { Account } from "../../policy/snapshot.ts";
-import { wholePart } from "../../wire/splice.ts";
+import { bytesOf, type Part, wholePart } from "../../wire/splice.ts";
 import { acceptOf } from "../../wire/ws-accept.ts";
 import { CLOSE, closeFrame, FrameReader, frameOf, PING, PONG, TEXT } from "../../wire/ws-frames.ts";
 import { socketAccount } from "../account.test-support.ts";
@@ -66,9 +66,9 @@ class Notes {
     this.status = status;
     this.headers = headers;
   }
-  data(bytes: Uint8Array): void {
+  data(piece: Part): void {
     this.calls.push("data");
-    this.text += Buffer.from(bytes).toString();
+    this.text += Buffer.from(bytesOf(piece)).toString();
     this.onData();
   }
   end(): void {

@@ -4,7 +4,7 @@
  */
 
 import { isObject, parseJson } from "../../wire/json-parse.ts";
-import type { Part } from "../../wire/splice.ts";
+import { type Part, partOf } from "../../wire/splice.ts";
 import type { AnswerHeaders, AnswerTaker, HttpExchange, HttpFailure } from "../http/contract.ts";
 import { EventText, kindIn, responseIdIn } from "./event-text.ts";
 import {
@@ -219,7 +219,7 @@ export class Turn implements HttpExchange, SocketUser {
     if (bytes !== null) {
       if (!this.hasHead) taker.head(200, streamHeaders(socket?.headers ?? null, this.isReused));
       this.hasHead = true;
-      if (!this.isAborted) taker.data(bytes);
+      if (!this.isAborted) taker.data(partOf(bytes));
     }
     if (this.isAborted) return;
     if (error !== null) taker.toldError(error.status, error.headers, error.body);
@@ -256,7 +256,7 @@ export class Turn implements HttpExchange, SocketUser {
       return;
     }
     taker.head(status, headers);
-    if (body !== null) taker.data(body);
+    if (body !== null) taker.data(partOf(body));
     taker.end();
   }
 

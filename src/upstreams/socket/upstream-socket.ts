@@ -2,7 +2,7 @@
 
 import type { Alarm, Alarms } from "../../alarms.ts";
 import { FramedBody } from "../../wire/http-body.ts";
-import { type Part, wholePart } from "../../wire/splice.ts";
+import { joinParts, type Part, wholePart } from "../../wire/splice.ts";
 import {
   CLOSE,
   closeFrame,
@@ -109,7 +109,7 @@ export class UpstreamSocket implements ConnectionUser {
   private alarm: Alarm | null = null;
   /** Of the handshake's answer, while its head is not whole. */
   private gathered: Buffer = Buffer.alloc(0);
-  private refusal: { head: AnswerHead; body: FramedBody; parts: Uint8Array[]; bytes: number } | null = null;
+  private refusal: { head: AnswerHead; body: FramedBody; parts: Part[]; bytes: number } | null = null;
   private unsent: Uint8Array[] = [];
   private unsentFrom = 0;
   /** Waits for what is unsent. The answer to the last ping stands for those to the ones before. */
@@ -253,7 +253,7 @@ export class UpstreamSocket implements ConnectionUser {
     const { body, parts } = refusal;
     body.at = 0;
     for (let piece = body.next(bytes); piece !== null; piece = body.next(bytes)) {
-      refusal.bytes += piece.length;
+      refusal.bytes += piece.end - piece.start;
       if (refusal.bytes > this.setting.errorBytesMax) {
         this.endRefusal();
         return;
@@ -269,7 +269,7 @@ export class UpstreamSocket implements ConnectionUser {
     this.letGo();
     this.connection.destroy();
     const isWhole = refusal.bytes <= this.setting.errorBytesMax && refusal.body.wrong === null;
-    user.refused(refusal.head.status, refusal.head, isWhole ? Buffer.concat(refusal.parts) : null);
+    user.refused(refusal.head.status, refusal.head, isWhole ? joinParts(refusal.parts) : null);
   }
 
   private readFrames(bytes: Uint8Array): void {
