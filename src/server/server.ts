@@ -138,7 +138,7 @@ export function startServer(options: ServerOptions): Server {
       requestId: call.requestId,
       protocol: answeredProtocol(asked),
     });
-    if (head === null || asked.isHttp10) {
+    if (head === null || asked.isHttp10 || call.request.body !== null) {
       throw new ApiError("invalid_request", "The WebSocket upgrade is malformed. Use a WebSocket client.");
     }
     return new Upgrade(head, (outlet) => {

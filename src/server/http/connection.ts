@@ -35,7 +35,10 @@ export interface Hall {
 
 const CONTINUE = Buffer.from("HTTP/1.1 100 Continue\r\n\r\n");
 /** What is kept of requests that come before their turn. */
+const EARLY_BYTES_MAX = 1024 * 1024;
+/** The next request is served while so much of the last answer was not taken. */
 const AHEAD_BYTES_MAX = 64 * 1024;
+const HEAD_END = "\r\n\r\n";
 const NOTHING = Buffer.alloc(0);
 
 export class Connection implements Outlet, Carrier {
@@ -85,7 +88,7 @@ export class Connection implements Outlet, Carrier {
       this.receivedBody(this.incoming, bytes, 0);
       // Nobody waited for the rest of it: the answer is out already.
       if (this.isOwedNothing()) this.goOn();
-    } else if (this.state === "between")
+    } else if (this.state === "between" && !this.endsWhenSent)
       this.receivedHead(this.held.length === 0 ? bytes : this.joined(bytes));
     else if (this.state === "within" && this.keepsAlive) this.keepAhead(bytes);
   }
@@ -143,8 +146,9 @@ export class Connection implements Outlet, Carrier {
 
   private joined(bytes: Buffer): Buffer {
     const all = Buffer.concat([this.held, bytes]);
-    // Without the end of a line there is nothing new to say: a head that comes byte by byte is not parsed for each.
-    if (this.isHeadPartial && !bytes.includes(LF) && all.length <= this.hall.limits.headBytesMax) {
+    // Without the empty line there is nothing new to say: a head that comes in crumbs is not parsed for each.
+    const seam = Math.max(0, this.held.length - 3);
+    if (this.isHeadPartial && !all.includes(HEAD_END, seam) && all.length <= this.hall.limits.headBytesMax) {
       this.held = all;
       return NOTHING;
     }
@@ -197,10 +201,7 @@ export class Connection implements Outlet, Carrier {
     this.request = request;
     const answer = this.hall.serve(request);
     if (answer instanceof Promise) {
-      answer.then(
-        (given) => this.answer(request, given),
-        () => this.terminate(),
-      );
+      answer.then((given) => this.answer(request, given)).catch(() => this.terminate());
     } else this.answer(request, answer);
   }
 
@@ -216,7 +217,10 @@ export class Connection implements Outlet, Carrier {
 
   private keepAhead(bytes: Buffer): void {
     this.held = this.held.length === 0 ? bytes : Buffer.concat([this.held, bytes]);
-    if (this.held.length > AHEAD_BYTES_MAX) this.pause();
+    if (this.held.length <= EARLY_BYTES_MAX) return;
+    // Not paused: that the client leaves would not be seen. It asks again for what was not answered.
+    this.held = NOTHING;
+    this.keepsAlive = false;
   }
 
   // A body's source.

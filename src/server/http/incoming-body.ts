@@ -167,7 +167,8 @@ export class WholeBody implements HttpBody {
 
   constructor(bytes: Buffer, from: number, to: number) {
     this.length = to - from;
-    this.bytes = cut(bytes, from, to);
+    // What stands behind it is another request's, which may be over, and its memory given back, before this one is.
+    this.bytes = to === bytes.length ? cut(bytes, from, to) : Buffer.copyBytesFrom(bytes, from, to - from);
   }
 
   whole(): Uint8Array {
