@@ -223,10 +223,14 @@ function orderFor(passage: Passage, client: Client, counters: Counters | null): 
     clientHeaders: call.request.headers,
     conversation: call.conversation ?? null,
     client,
-    openReader: () => openReader(passage, counters?.next() ?? null),
+    openReader: request.stream ? () => openReader(passage, counters?.next() ?? null) : noReader,
     isCharged: record.charge !== null,
     trace: record.trace,
   };
+}
+
+function noReader(): never {
+  throw new Error("a whole answer was asked for and a stream came");
 }
 
 function openReader({ gateway, call, endpoint, request }: Passage, sink: OutputCounter | null): StreamReader {

@@ -32,7 +32,7 @@ export async function passThrough<C extends Call, Out>(
   endpoint: Endpoint,
   transport: Transport<C, Out>,
 ): Promise<Out> {
-  const over = gateway.underWay.enter();
+  gateway.underWay.begin();
   const record = openRecord(call, endpoint);
   let request: ModelRequest | null = null;
   let lease: Lease | null = null;
@@ -42,7 +42,8 @@ export async function passThrough<C extends Call, Out>(
     allowInterface(caller, endpoint);
     if (!gateway.till.hasRoom()) throw storeUnavailable();
 
-    request = await transport.read(gateway, call, endpoint);
+    const reading = transport.read(gateway, call, endpoint);
+    request = reading instanceof Promise ? await reading : reading;
     record.request = request;
     const { model, routes: all } = admit(caller, endpoint, request.publicModel);
     record.model = model;
@@ -100,7 +101,7 @@ export async function passThrough<C extends Call, Out>(
     await settleRefusal(gateway, record, error, thrown, isServed);
     return transport.refuse(call, error);
   } finally {
-    over();
+    gateway.underWay.end();
   }
 }
 

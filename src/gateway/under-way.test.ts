@@ -6,13 +6,14 @@ const LONG_MS = 60_000;
 describe("the end of a process", () => {
   test("waits for nothing when nothing is under way", async () => {
     const underWay = openUnderWay();
-    underWay.enter()();
+    underWay.begin();
+    underWay.end();
     expect(await underWay.close(LONG_MS)).toBe(0);
   });
 
   test("cuts what can be cut, and waits for that and for what cannot", async () => {
     const underWay = openUnderWay();
-    const over = underWay.enter();
+    underWay.begin();
     const told: string[] = [];
     const cutOver = underWay.enter(() => {
       told.push("cut");
@@ -21,7 +22,7 @@ describe("the end of a process", () => {
     const closing = underWay.close(LONG_MS).then((left) => told.push(`left ${left}`));
     setTimeout(() => {
       told.push("over");
-      over();
+      underWay.end();
     }, 5);
     await closing;
     expect(told).toEqual(["cut", "over", "left 0"]);
@@ -29,7 +30,7 @@ describe("the end of a process", () => {
 
   test("does not wait for ever, and tells how many are left", async () => {
     const underWay = openUnderWay();
-    underWay.enter();
+    underWay.begin();
     expect(await underWay.close(1)).toBe(1);
   });
 
