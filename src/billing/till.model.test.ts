@@ -74,8 +74,11 @@ interface Open {
 
 const INPUT = 20;
 
-/** What was told is written in the next turn of the event loop, or by a timer that is due before this one. */
-const journalled = () => Bun.sleep(5);
+/** What was told is written by a timer that is due before this one, and by what that leaves for the turn after it. */
+async function journalled(): Promise<void> {
+  await Bun.sleep(5);
+  for (let turn = 0; turn < 3; turn++) await new Promise((resolve) => setImmediate(resolve));
+}
 
 async function play(
   db: Db,
