@@ -13,6 +13,7 @@ import {
   wrongBalances,
   wrongHeld,
   wrongRollUps,
+  wrongSharedCharges,
 } from "../store/books.ts";
 import { type Db, snapshot } from "../store/db.ts";
 import { wrongWindows } from "../store/subscription-windows.ts";
@@ -50,6 +51,7 @@ export async function audit(db: Db, { nowMs, holdLeaseMs, findingsMax }: AuditOp
     add("available", await overspent(tx, findingsMax));
     add("row_entry", await rowsWithoutEntry(tx, findingsMax));
     add("entry_row", await entriesWithoutRow(tx, rowsSinceMs, findingsMax));
+    add("shared_charge", await wrongSharedCharges(tx, rowsSinceMs, findingsMax));
     add("roll_up", await wrongRollUps(tx, rowsSinceMs, findingsMax));
     add("hold_lease", await oldHolds(tx, nowMs - holdLeaseMs, findingsMax));
     const windows = await wrongWindows(tx, findingsMax);

@@ -1,47 +1,12 @@
-/**
- * The transactions of the express lane: money that is set aside, what of it was spent, holds that become rows, and
- * what goes back.
- */
+/** What the express lane does with leases: money that is set aside, holds that become rows, and what goes back. */
 
 import type { Nano } from "../money/nano.ts";
 import type { Tariff } from "../money/tariff.ts";
 import type { Db } from "../store/db.ts";
 import { type Hold, insertHolds } from "../store/holds.ts";
 import { changeWallets, dropEmptyLease, type WalletChange } from "../store/leases.ts";
-import { insertEntries } from "../store/ledger.ts";
 import { keepTariffs } from "../store/tariffs.ts";
-import { insertStorable } from "../store/usage.ts";
-import { markLate } from "../store/usage-day.ts";
 import { lockWallets } from "../store/wallets.ts";
-import { chargeOf, type Settlement } from "./booking.ts";
-
-/** A request that was paid from what its user had set aside. Its row fits the store. */
-export interface Spent extends Settlement {
-  hold: Hold;
-}
-
-/** Row, roll-up, entry, wallet and lease of each. One that the store knows fails all of them. */
-export async function bookSpent(
-  tx: Db,
-  incarnation: string,
-  spent: readonly Spent[],
-  nowMs: number,
-): Promise<void> {
-  const rows = spent.map(({ row }) => row);
-  await insertStorable(tx, rows);
-  await markLate(tx, rows, nowMs);
-  const charged = spent.filter(({ chargedNano }) => chargedNano > 0n);
-  await insertEntries(
-    tx,
-    charged.map(({ row, hold, chargedNano }) => chargeOf(row, hold, chargedNano)),
-  );
-  const sums = sumByUser(charged.map(({ hold, chargedNano }) => [hold.userId, -chargedNano]));
-  await changeWallets(
-    tx,
-    incarnation,
-    [...sums].map(([userId, nano]) => ({ userId, balanceNano: nano, heldNano: nano, leasedNano: nano })),
-  );
-}
 
 export function sumByUser(amounts: readonly (readonly [userId: string, nano: Nano])[]): Map<string, Nano> {
   const sums = new Map<string, Nano>();

@@ -209,12 +209,16 @@ export function chargedWithin(
 ): Settlement {
   const isOver = chargedNano > amountNano;
   const charged = isOver ? amountNano : chargedNano < 0n ? 0n : chargedNano;
+  const payer = subscriptionId === null ? "balance" : "subscription";
+  // Nearly always, and a copy of so many fields takes its time.
+  if (charged === chargedNano && charged === row.chargedNano && payer === row.payer)
+    return { row, chargedNano };
   return {
     chargedNano: charged,
     row: {
       ...row,
       chargedNano: charged,
-      payer: subscriptionId === null ? "balance" : "subscription",
+      payer,
       flags: isOver && !row.flags.includes("overrun") ? [...row.flags, "overrun"] : row.flags,
     },
   };

@@ -3,7 +3,7 @@ import { appendFileSync, existsSync, mkdtempSync, readdirSync, readFileSync, wri
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { eventually } from "../../test/eventually.ts";
-import { type Db, openDb } from "../store/db.ts";
+import { type Db, openDb, transaction } from "../store/db.ts";
 import { findHolds } from "../store/holds.ts";
 import { leasesOf } from "../store/leases.ts";
 import { migrate } from "../store/migrate.ts";
@@ -67,6 +67,26 @@ test("many holds of one user cost the store a single transaction", async () => {
   expect(await findings()).toEqual([]);
   await till.settleUp("u1");
   expect(await readWallet(db, "u1")).toEqual({ balanceNano: MUCH - 1_500n, heldNano: 100n });
+  await till.stop();
+});
+
+test("a large booking ends early for whoever waits for the store", async () => {
+  const till = makeTill(db, {
+    express: { bookMs: 60_000, bookTogether: 1_000, bookAtLeast: 5, bookAtOnce: 5 },
+  });
+  const ids = Array.from({ length: 50 }, (_, index) => `r${index}`);
+  for (const id of ids) {
+    await till.hold(asking(id));
+    await till.settle(settling(id, 30n));
+  }
+  const flushed = till.flush();
+  const rows = async (tx: Db) => Number((await tx.sql`SELECT COUNT(*) AS many FROM usage`)[0]?.many);
+  let many = 0;
+  while (many === 0) many = await transaction(db, rows);
+  expect(many).toBeLessThan(50);
+  await flushed;
+  expect(await rows(db)).toBe(50);
+  expect(await findings()).toEqual([]);
   await till.stop();
 });
 
@@ -203,6 +223,20 @@ describe("after a process died whose store knew of nothing", () => {
     expect(await readWallet(db, "u1")).toEqual({ balanceNano: MUCH - 77n - 20n - 50n, heldNano: 0n });
     expect(journals(dead)).toEqual([]);
     expect(await findings()).toEqual([]);
+  });
+
+  test("amounts beyond what a number can tell are exact", async () => {
+    await addFunds(db, "rich", 2n ** 62n);
+    const dead = await dieWith(async (till) => {
+      await till.hold(asking("ended", { userId: "rich", wantedNano: 2n ** 58n + 1n }));
+      await till.hold(asking("under way", { userId: "rich", wantedNano: 2n ** 57n + 1n }));
+      await till.settle(settling("ended", 2n ** 56n + 1n, "rich"));
+    });
+    const [left] = leftJournals(dead.dir, () => false);
+    expect(left?.open.map(({ amountNano }) => amountNano)).toEqual([2n ** 57n + 1n]);
+    await takeOver(dead);
+    expect((await findUsage(db, "ended"))?.chargedNano).toBe(2n ** 56n + 1n);
+    expect(await readWallet(db, "rich")).toEqual({ balanceNano: 2n ** 62n - 2n ** 56n - 1n, heldNano: 0n });
   });
 
   test("a successor that dies in the middle of it leaves nothing to be done twice", async () => {

@@ -11,9 +11,18 @@ import { storable } from "../store/usage-row.ts";
 import { chargedWithin, type HoldAsked, type HoldResult, holdOf, type Settlement } from "./booking.ts";
 import { openDisk } from "./disk.ts";
 import type { Journal } from "./journal.ts";
-import { type Ended, type ExpressHold, emptyLane, endHold, startHold, undoHold } from "./leases.ts";
+import { openLaneProgress } from "./lane-progress.ts";
+import {
+  type Ended,
+  type ExpressHold,
+  emptyLane,
+  endHold,
+  heldOf,
+  type Lease,
+  startHold,
+  undoHold,
+} from "./leases.ts";
 import { type LendingLimits, openLending } from "./lending.ts";
-import { openProgress } from "./progress.ts";
 import { asError, inTime, isHopeless, reasonOf, TillUnavailable } from "./store-faults.ts";
 import { openTill, type Till, type TillOptions } from "./till.ts";
 
@@ -31,6 +40,8 @@ export interface ExpressOptions extends TillOptions {
   journal: Journal;
   /** A second connection to the same store. */
   books: Db;
+  /** Of the store, into its file. */
+  moveLog(): void;
   express: ExpressLimits;
 }
 
@@ -40,8 +51,12 @@ interface Wish {
   reject(error: Error): void;
 }
 
-/** Somebody who waits for the journal. */
-type Waiter = { kind: "held"; held: ExpressHold; wish: Wish } | { kind: "ended"; ended: Ended };
+/** A hold that waits for the journal. */
+interface Grant {
+  held: ExpressHold;
+  resolve(result: HoldResult): void;
+  reject(error: Error): void;
+}
 
 const BUSY_SPAN_MS = 100;
 
@@ -50,16 +65,15 @@ export function openExpressTill(options: ExpressOptions): Till {
   const plain = openTill(options);
   const disk = openDisk({ ...options, db: { engine: "sqlite", flush: journal.sync } });
   const lane = emptyLane();
-  const progress = openProgress(limits, writeProgress, clock.monotonicMs);
+  const progress = openLaneProgress(limits, tellProgress, clock.monotonicMs);
   const lending = openLending({
     ...options,
     lane,
     plain,
-    progress,
     limits: { ...limits, ...express },
     writeJournal: write,
   });
-  const { leases, holds, ending } = lane;
+  const { leases, requests } = lane;
   /** Users who have too little to set some of it aside, until somebody looks again. */
   const poor = new Set<string>();
   /** Users whose holds are asked of the store at this moment: nothing is set aside under them. */
@@ -67,7 +81,9 @@ export function openExpressTill(options: ExpressOptions): Till {
   /** Users who wait for something to be set aside, and how many of their requests. */
   const borrowers = new Map<string, number>();
   let wishes: Wish[] = [];
-  let waiters: Waiter[] = [];
+  /** What waits for the journal. */
+  let grants: Grant[] = [];
+  let ends: Ended[] = [];
   let isWriting = false;
   let isTidying = false;
   let spanMs = 0;
@@ -78,8 +94,7 @@ export function openExpressTill(options: ExpressOptions): Till {
   const looking = setInterval(look, express.lookMs);
   looking.unref();
 
-  function isBusy(): boolean {
-    const nowMs = clock.monotonicMs();
+  function isBusy(nowMs: number): boolean {
     if (nowMs - spanMs >= BUSY_SPAN_MS) {
       lastSpanHolds = nowMs - spanMs < 2 * BUSY_SPAN_MS ? spanHolds : 0;
       spanHolds = 0;
@@ -92,30 +107,25 @@ export function openExpressTill(options: ExpressOptions): Till {
   function hold(asked: HoldAsked): Promise<HoldResult> {
     if (asked.charge !== "balance" || stopped) return plain.hold(asked);
     const { userId } = asked;
-    const mayBorrow = isBusy() && !poor.has(userId);
+    const nowMs = clock.monotonicMs();
+    const mayBorrow = isBusy(nowMs) && !poor.has(userId);
     if (asked.isLasting || exact.has(userId) || !(mayBorrow || isLent(userId))) return exactly(asked);
+    const lease = leaseFor(asked, nowMs);
+    if (lease !== null) return grant(asked, lease, nowMs);
     const { promise, resolve, reject } = Promise.withResolvers<HoldResult>();
-    const wish = { asked, resolve, reject };
-    if (isCovered(asked)) grant(wish);
-    else {
-      if (wishes.length === 0) setImmediate(lend);
-      wishes.push(wish);
-      add(borrowers, userId, 1);
-    }
+    if (wishes.length === 0) setImmediate(lend);
+    wishes.push({ asked, resolve, reject });
+    add(borrowers, userId, 1);
     return promise;
   }
 
   const isLent = (userId: string) => leases.has(userId) || borrowers.has(userId);
 
-  function isCovered({ userId, wantedNano, tariff }: HoldAsked): boolean {
+  /** One that it can be taken from. */
+  function leaseFor({ userId, wantedNano, tariff }: HoldAsked, nowMs: number): Lease | null {
     const lease = leases.get(userId);
-    return (
-      lease !== undefined &&
-      !lease.isClosing &&
-      lease.freeNano >= wantedNano &&
-      lending.isKept(tariff.id) &&
-      clock.monotonicMs() >= brokenUntilMs
-    );
+    if (lease === undefined || lease.isClosing || lease.freeNano < wantedNano) return null;
+    return lending.isKept(tariff.id) && nowMs >= brokenUntilMs ? lease : null;
   }
 
   async function lend(): Promise<void> {
@@ -131,7 +141,9 @@ export function openExpressTill(options: ExpressOptions): Till {
     }
     for (const wish of asked) add(borrowers, wish.asked.userId, -1);
     for (const wish of asked) {
-      if (isCovered(wish.asked)) grant(wish);
+      const nowMs = clock.monotonicMs();
+      const lease = leaseFor(wish.asked, nowMs);
+      if (lease !== null) wish.resolve(grant(wish.asked, lease, nowMs));
       else if (isAway) wish.reject(new TillUnavailable("the store took too long"));
       else {
         if (wish.asked.wantedNano > 0n) poor.add(wish.asked.userId);
@@ -140,16 +152,17 @@ export function openExpressTill(options: ExpressOptions): Till {
     }
   }
 
-  function grant(wish: Wish): void {
-    const { asked } = wish;
+  function grant(asked: HoldAsked, lease: Lease, sinceMs: number): Promise<HoldResult> {
     const terms = { amountNano: asked.wantedNano, subscriptionId: null };
     const hold = holdOf(asked, terms, incarnation, clock.nowMs());
-    const held = { hold, segment: journal.segment, sinceMs: clock.monotonicMs(), moving: null };
+    const { segment } = journal;
+    const held = { hold, lease, segment, sinceMs, progress: UNSENT, moving: null, ended: null };
     startHold(lane, held);
-    progress.open(asked.requestId, UNSENT);
     journal.held(hold);
-    waiters.push({ kind: "held", held, wish });
+    const { promise, resolve, reject } = Promise.withResolvers<HoldResult>();
+    grants.push({ held, resolve, reject });
     writeSoon();
+    return promise;
   }
 
   /** By the store alone, which knows all that the user has while nothing is set aside. */
@@ -173,36 +186,36 @@ export function openExpressTill(options: ExpressOptions): Till {
   }
 
   /** How far those have come that have not ended: what a successor settles by. */
-  function writeProgress(): void {
-    const due = progress.take(Number.POSITIVE_INFINITY);
-    for (const [requestId, now] of due) journal.progressed(requestId, now);
-    if (!write()) progress.putBack(due);
+  function tellProgress(due: ReadonlySet<ExpressHold>): boolean {
+    for (const held of due) {
+      if (heldOf(lane, held.hold.requestId) === held) journal.progressed(held.hold.requestId, held.progress);
+    }
+    return write();
   }
 
   function settle(settlement: Settlement): Promise<void> {
-    const { requestId } = settlement.row;
-    const known = ending.get(requestId);
-    if (known !== undefined) return known.promise;
-    const held = holds.get(requestId);
+    const held = requests.get(settlement.row.requestId);
     if (held === undefined) return plain.settle(settlement);
+    if (held.ended !== null) return held.ended.promise;
     // It becomes a row; if it does not, it is still here.
     if (held.moving !== null) return held.moving.then(() => settle(settlement));
     const charged = chargedWithin(held.hold, settlement);
+    const { promise, resolve } = Promise.withResolvers<void>();
     const ended: Ended = {
       row: storable(charged.row),
       chargedNano: charged.chargedNano,
       hold: held.hold,
-      segment: journal.segment,
+      lease: held.lease,
       isBooked: false,
-      ...Promise.withResolvers<void>(),
+      promise,
+      resolve,
     };
     endHold(lane, held, ended);
-    progress.close(requestId);
     journal.settled(ended);
     lending.add(ended);
-    waiters.push({ kind: "ended", ended });
+    ends.push(ended);
     writeSoon();
-    return ended.promise;
+    return promise;
   }
 
   /** Everything asked in this turn of the event loop shares one write. */
@@ -215,39 +228,36 @@ export function openExpressTill(options: ExpressOptions): Till {
   /** False if the disk does not take it. */
   function write(): boolean {
     isWriting = false;
-    const waiting = waiters;
-    waiters = [];
+    const held = grants;
+    const ended = ends;
+    grants = [];
+    ends = [];
     try {
       journal.write();
     } catch (error) {
-      refuse(waiting, error);
+      refuse(held, error);
       return false;
     }
-    const flushed = waiting.length === 0 ? null : disk.committed();
-    if (flushed === null) answer(waiting);
-    else void flushed.then(() => answer(waiting));
+    const flushed = held.length + ended.length === 0 ? null : disk.committed();
+    if (flushed === null) answer(held, ended);
+    else void flushed.then(() => answer(held, ended));
     return true;
   }
 
-  function answer(waiting: readonly Waiter[]): void {
-    for (const waiter of waiting) {
-      if (waiter.kind === "ended") waiter.ended.resolve();
-      else {
-        const { amountNano } = waiter.held.hold;
-        waiter.wish.resolve({ kind: "held", amountNano, subscriptionId: null });
-      }
+  function answer(held: readonly Grant[], ended: readonly Ended[]): void {
+    for (const { resolve } of ended) resolve();
+    for (const { held: one, resolve } of held) {
+      resolve({ kind: "held", amountNano: one.hold.amountNano, subscriptionId: null });
     }
   }
 
   /** The disk takes nothing: what was promised is taken back, and what has ended waits for the store. */
-  function refuse(waiting: readonly Waiter[], error: unknown): void {
+  function refuse(refused: readonly Grant[], error: unknown): void {
     log.error("journal_failed", { reason: reasonOf(error) });
     brokenUntilMs = clock.monotonicMs() + limits.retryMs;
-    for (const waiter of waiting) {
-      if (waiter.kind === "ended") continue;
-      undoHold(lane, waiter.held);
-      progress.close(waiter.held.hold.requestId);
-      waiter.wish.reject(new TillUnavailable("the journal cannot be written"));
+    for (const { held, reject } of refused) {
+      undoHold(lane, held);
+      reject(new TillUnavailable("the journal cannot be written"));
     }
     void lending.bookAll();
   }
@@ -266,9 +276,17 @@ export function openExpressTill(options: ExpressOptions): Till {
     for (const { userId, usedMs } of [...leases.values()]) {
       if (nowMs - usedMs >= express.idleMs) await lending.close(userId).catch(grumble);
     }
-    const lasting = [...holds.values()].filter(({ sinceMs }) => nowMs - sinceMs >= express.moveAfterMs);
-    await lending.move(lasting).catch(grumble);
+    await lending.move(lasting(nowMs - express.moveAfterMs)).catch(grumble);
     await forget().catch(grumble);
+  }
+
+  function lasting(sinceMs: number): ExpressHold[] {
+    const found: ExpressHold[] = [];
+    for (const held of requests.values()) {
+      if (held.sinceMs > sinceMs) break;
+      if (held.ended === null) found.push(held);
+    }
+    return found;
   }
 
   async function forget(): Promise<void> {
@@ -280,10 +298,8 @@ export function openExpressTill(options: ExpressOptions): Till {
   }
 
   function neededSegment(): number {
-    let needed = waiters.length > 0 ? journal.segment : journal.segment + 1;
-    for (const { segment } of holds.values()) needed = Math.min(needed, segment);
-    for (const { segment } of ending.values()) needed = Math.min(needed, segment);
-    return needed;
+    for (const { segment } of requests.values()) return segment;
+    return journal.segment + 1;
   }
 
   /** What does not go back now goes back at the next start. */
@@ -298,21 +314,24 @@ export function openExpressTill(options: ExpressOptions): Till {
   return {
     hold,
     dispatched(requestId, accountId, upstreamModel) {
-      if (holds.has(requestId)) progress.set(requestId, { state: "dispatched", accountId, upstreamModel });
+      const held = heldOf(lane, requestId);
+      if (held !== null) progress.set(held, { state: "dispatched", accountId, upstreamModel });
       else plain.dispatched(requestId, accountId, upstreamModel);
     },
     undispatched(requestId) {
-      if (holds.has(requestId)) progress.set(requestId, UNSENT);
+      const held = heldOf(lane, requestId);
+      if (held !== null) progress.set(held, UNSENT);
       else plain.undispatched(requestId);
     },
     checkpoint(requestId, outputTokens) {
-      if (holds.has(requestId)) progress.count(requestId, outputTokens);
+      const held = heldOf(lane, requestId);
+      if (held !== null) progress.count(held, outputTokens);
       else plain.checkpoint(requestId, outputTokens);
     },
     settle,
     async book(settlement) {
       const { requestId, userId } = settlement.row;
-      if (!holds.has(requestId) && !ending.has(requestId)) return plain.book(settlement);
+      if (!requests.has(requestId)) return plain.book(settlement);
       await settle(settlement);
       if (userId !== null) await close(userId);
     },
@@ -326,9 +345,9 @@ export function openExpressTill(options: ExpressOptions): Till {
       if (!(await lending.bookAll())) throw new TillUnavailable("the store takes nothing");
       await plain.flush();
     },
-    unbooked: (requestId) => ending.get(requestId)?.row ?? null,
-    hasRoom: () => plain.hasRoom() && ending.size < limits.waitingMax,
-    isOpen: (requestId) => holds.has(requestId) || ending.has(requestId) || plain.isOpen(requestId),
+    unbooked: (requestId) => requests.get(requestId)?.ended?.row ?? null,
+    hasRoom: () => plain.hasRoom() && lane.ended < limits.waitingMax,
+    isOpen: (requestId) => requests.has(requestId) || plain.isOpen(requestId),
     async stop() {
       stopped = true;
       clearInterval(looking);
@@ -338,7 +357,7 @@ export function openExpressTill(options: ExpressOptions): Till {
       await closeAll();
       disk.stop();
       await db.flush().catch(() => {});
-      await journal.close(holds.size + ending.size === 0);
+      await journal.close(requests.size === 0);
       await plain.stop();
     },
   };

@@ -20,7 +20,7 @@ import { z } from "zod";
 import { INTERFACES } from "../records.ts";
 import { HOLD_STATES, type Hold, type HoldProgress, UNSENT } from "../store/holds.ts";
 import { sharedSync } from "../store/shared-sync.ts";
-import { asStored, toUsageRow, toValues, USAGE_COLUMNS } from "../store/usage-row.ts";
+import { asStored, nanoValue, toUsageRow, toValues, USAGE_COLUMNS } from "../store/usage-row.ts";
 import type { Settlement } from "./booking.ts";
 import { readJsonLines, syncFolder, type Untaken } from "./json-lines.ts";
 
@@ -44,8 +44,15 @@ export interface Journal {
 const NAME = /^journal-([\w-]+)\.(\d+)\.jsonl$/;
 const nameOf = (incarnation: string, segment: number) => `journal-${incarnation}.${segment}.jsonl`;
 
+const syncFile = promisify(fdatasync);
+/** What one turn of the event loop writes is seldom more. */
+const SCRATCH_BYTES = 64 * 1024;
+/** Of one unit of a string. */
+const UTF8_BYTES_MAX = 3;
+
 /** The first file is made when the first line comes. */
 export function openJournal(dir: string, incarnation: string, segmentBytesMax: number): Journal {
+  const scratch = Buffer.allocUnsafe(SCRATCH_BYTES);
   let lines = "";
   let segment = 1;
   let oldest = 1;
@@ -79,7 +86,7 @@ export function openJournal(dir: string, incarnation: string, segmentBytesMax: n
     hasNewName = false;
     try {
       if (!isNamed) await syncFolder(dir);
-      await Promise.all(files.map((one) => promisify(fdatasync)(one)));
+      await Promise.all(files.map((one) => syncFile(one)));
     } catch (error) {
       hasNewName ||= !isNamed;
       throw error;
@@ -100,9 +107,10 @@ export function openJournal(dir: string, incarnation: string, segmentBytesMax: n
   }
 
   function append(to: number, text: string): void {
-    const wanted = Buffer.byteLength(text);
+    const buffer = text.length * UTF8_BYTES_MAX <= scratch.length ? scratch : Buffer.from(text);
+    const wanted = buffer === scratch ? scratch.write(text) : buffer.length;
     try {
-      if (writeSync(to, text) !== wanted) throw new Error("the disk took a part of it");
+      if (writeSync(to, buffer, 0, wanted) !== wanted) throw new Error("the disk took a part of it");
     } catch (error) {
       takeBack(to);
       throw error;
@@ -121,7 +129,7 @@ export function openJournal(dir: string, incarnation: string, segmentBytesMax: n
       lines += `${JSON.stringify(["p", requestId, state, accountId, upstreamModel, outputTokens])}\n`;
     },
     settled({ row, chargedNano }) {
-      lines += `${JSON.stringify(["s", chargedNano.toString(), ...toValues(row)])}\n`;
+      lines += `${JSON.stringify(["s", nanoValue(chargedNano), ...toValues(row)])}\n`;
     },
     write() {
       if (lines === "") return;
@@ -160,7 +168,7 @@ function heldValues(hold: Hold) {
     hold.incarnation,
     hold.atMs,
     hold.userId,
-    hold.amountNano.toString(),
+    nanoValue(hold.amountNano),
     hold.tariffId,
     hold.keyId,
     hold.groupId,
@@ -209,6 +217,9 @@ function namesIn(dir: string): string[] {
   }
 }
 
+/** Text where a number would not be exact. */
+const nanoOf = z.union([z.string().regex(/^\d{1,19}$/), z.int().min(0)]).transform(BigInt);
+
 const heldLine = z
   .tuple([
     z.literal("h"),
@@ -216,7 +227,7 @@ const heldLine = z
     z.string(),
     z.number(),
     z.string(),
-    z.string().regex(/^\d{1,19}$/),
+    nanoOf,
     z.string(),
     z.string(),
     z.string(),
@@ -233,7 +244,7 @@ const heldLine = z
       incarnation,
       atMs,
       userId,
-      amountNano: BigInt(amount),
+      amountNano: amount,
       tariffId,
       keyId,
       groupId,
@@ -254,10 +265,7 @@ const progressLine = z.tuple([
   z.string().nullable(),
   z.number(),
 ]);
-const settledLine = z.tuple(
-  [z.literal("s"), z.string().regex(/^\d{1,19}$/)],
-  z.union([z.string(), z.number(), z.null()]),
-);
+const settledLine = z.tuple([z.literal("s"), nanoOf], z.union([z.string(), z.number(), z.null()]));
 const columnsLine = z.tuple([z.literal("v")], z.string());
 
 function readJournal(text: string): Omit<LeftJournal, "incarnation" | "remove"> {
@@ -287,7 +295,7 @@ function readJournal(text: string): Omit<LeftJournal, "incarnation" | "remove"> 
         const [, charged, ...values] = settledLine.parse(json);
         const row = toUsageRow(asStored(columns, values));
         open.delete(row.requestId);
-        settlements.set(row.requestId, { row, chargedNano: BigInt(charged) });
+        settlements.set(row.requestId, { row, chargedNano: charged });
       }
     }
   }

@@ -1,21 +1,25 @@
 /** What a process has set aside of each wallet, and the requests that live on it. */
 
 import type { Nano } from "../money/nano.ts";
-import type { Hold } from "../store/holds.ts";
-import type { Spent } from "./book-lent.ts";
+import type { Hold, HoldProgress } from "../store/holds.ts";
+import type { Spent } from "./book-spent.ts";
 
+/** A request, from its hold until the store has it. */
 export interface ExpressHold {
   readonly hold: Hold;
+  readonly lease: Lease;
   /** Where the journal tells of it. */
   readonly segment: number;
   readonly sinceMs: number;
+  progress: HoldProgress;
   /** While it is on its way to be a row of the store. */
   moving: Promise<void> | null;
+  ended: Ended | null;
 }
 
 /** A request that has ended, and waits to be booked. */
 export interface Ended extends Spent {
-  readonly segment: number;
+  readonly lease: Lease;
   isBooked: boolean;
   readonly promise: Promise<void>;
   resolve(): void;
@@ -30,8 +34,9 @@ export interface Lease {
   usedMs: number;
   /** It goes back; until it has, nothing is taken from it. */
   isClosing: boolean;
+  /** Those that have not ended. */
   readonly holds: Set<ExpressHold>;
-  readonly ended: Set<Ended>;
+  ended: Ended[];
 }
 
 /**
@@ -40,11 +45,13 @@ export interface Lease {
  */
 export interface Lane {
   readonly leases: Map<string, Lease>;
-  readonly holds: Map<string, ExpressHold>;
-  readonly ending: Map<string, Ended>;
+  /** In the order in which they began. */
+  readonly requests: Map<string, ExpressHold>;
+  /** How many of them have ended. */
+  ended: number;
 }
 
-export const emptyLane = (): Lane => ({ leases: new Map(), holds: new Map(), ending: new Map() });
+export const emptyLane = (): Lane => ({ leases: new Map(), requests: new Map(), ended: 0 });
 
 /** Of the first request's hold: so many such requests at once, or in turn, need no more of the store. */
 const FIRST_TIMES = 64n;
@@ -57,50 +64,55 @@ export function newLease(userId: string, wantedNano: Nano): Lease {
     usedMs: 0,
     isClosing: false,
     holds: new Set(),
-    ended: new Set(),
+    ended: [],
   };
 }
 
-export function startHold({ leases, holds }: Lane, held: ExpressHold): void {
-  const { requestId, userId, amountNano } = held.hold;
-  const lease = leases.get(userId);
-  if (lease === undefined) throw new Error(`Nothing is set aside of the wallet of ${userId}.`);
-  lease.freeNano -= amountNano;
+/** One that lives on what was set aside: it has not ended, and is no row of the store. */
+export function heldOf({ requests }: Lane, requestId: string): ExpressHold | null {
+  const held = requests.get(requestId);
+  return held === undefined || held.ended !== null ? null : held;
+}
+
+export function startHold({ requests }: Lane, held: ExpressHold): void {
+  const { hold, lease } = held;
+  lease.freeNano -= hold.amountNano;
   lease.usedMs = held.sinceMs;
   lease.holds.add(held);
-  holds.set(requestId, held);
+  requests.set(hold.requestId, held);
 }
 
 /** As if it had never been. */
-export function undoHold({ leases, holds }: Lane, held: ExpressHold): void {
-  const lease = leases.get(held.hold.userId);
-  holds.delete(held.hold.requestId);
-  lease?.holds.delete(held);
-  if (lease !== undefined) lease.freeNano += held.hold.amountNano;
+export function undoHold(lane: Lane, held: ExpressHold): void {
+  forgetHold(lane, held);
+  held.lease.freeNano += held.hold.amountNano;
 }
 
 /** The part that was not spent is free again. */
-export function endHold({ leases, holds, ending }: Lane, held: ExpressHold, ended: Ended): void {
-  const { requestId, userId, amountNano } = held.hold;
-  const lease = leases.get(userId);
-  holds.delete(requestId);
-  ending.set(requestId, ended);
-  if (lease === undefined) return;
+export function endHold(lane: Lane, held: ExpressHold, ended: Ended): void {
+  const { hold, lease } = held;
+  held.ended = ended;
+  lane.ended += 1;
   lease.holds.delete(held);
-  lease.freeNano += amountNano - ended.chargedNano;
-  lease.ended.add(ended);
+  lease.freeNano += hold.amountNano - ended.chargedNano;
+  lease.ended.push(ended);
 }
 
 /** The store has it. */
-export function forgetHold({ leases, holds }: Lane, held: ExpressHold): void {
-  holds.delete(held.hold.requestId);
-  leases.get(held.hold.userId)?.holds.delete(held);
+export function forgetHold({ requests }: Lane, held: ExpressHold): void {
+  requests.delete(held.hold.requestId);
+  held.lease.holds.delete(held);
 }
 
-/** The store has it, and whoever waits may go on. */
-export function forgetEnded({ leases, ending }: Lane, ended: Ended): void {
-  ended.isBooked = true;
-  ending.delete(ended.row.requestId);
-  leases.get(ended.hold.userId)?.ended.delete(ended);
-  ended.resolve();
+/** The store has them, and whoever waits may go on. */
+export function forgetEnded(lane: Lane, ends: readonly Ended[]): void {
+  const leases = new Set<Lease>();
+  for (const ended of ends) {
+    ended.isBooked = true;
+    lane.requests.delete(ended.row.requestId);
+    leases.add(ended.lease);
+    ended.resolve();
+  }
+  lane.ended -= ends.length;
+  for (const lease of leases) lease.ended = lease.ended.filter(({ isBooked }) => !isBooked);
 }

@@ -2,8 +2,9 @@
 
 import { type Db, transaction } from "../store/db.ts";
 import { LeaseLost } from "../store/leases.ts";
-import { createQueue } from "../store/scope.ts";
-import { bookSpent, giveBackLease, moveToRows, setAside, sumByUser } from "./book-lent.ts";
+import { openQueue } from "../store/scope.ts";
+import { giveBackLease, moveToRows, setAside, sumByUser } from "./book-lent.ts";
+import { bookSpent, inParts } from "./book-spent.ts";
 import type { HoldAsked } from "./booking.ts";
 import { openDisk } from "./disk.ts";
 import {
@@ -11,11 +12,11 @@ import {
   type ExpressHold,
   forgetEnded,
   forgetHold,
+  heldOf,
   type Lane,
   type Lease,
   newLease,
 } from "./leases.ts";
-import type { Progress } from "./progress.ts";
 import { isHopeless, reasonOf } from "./store-faults.ts";
 import type { PlainTill, TillLimits, TillOptions } from "./till.ts";
 
@@ -27,8 +28,12 @@ export interface LendingLimits {
   bookMany: number;
   /** Requests of one transaction: few commits write each page of the store fewer times. */
   bookTogether: number;
-  /** And those of one step of it: it runs on the process's own thread, and everybody waits for it. */
+  /** After so many it ends early, where others wait for its end. */
+  bookAtLeast: number;
+  /** Those of one step of it: it runs on the process's own thread, and everybody waits for it. */
   bookAtOnce: number;
+  /** After so many the log of the store is moved into its file. */
+  moveLogAfter: number;
 }
 
 export interface LendingOptions
@@ -37,11 +42,10 @@ export interface LendingOptions
   books: Db;
   lane: Lane;
   plain: Pick<PlainTill, "adopt" | "settle">;
-  /** How far the holds of the lane have come. */
-  progress: Pick<Progress, "of" | "close">;
   limits: LendingLimits & Pick<TillLimits, "retryMs" | "flushMs">;
   /** What is about to be moved must be in the journal, or be taken back. */
   writeJournal(): void;
+  moveLog(): void;
 }
 
 export interface Lending {
@@ -59,16 +63,21 @@ export interface Lending {
   stop(): void;
 }
 
+/** Of requests that are booked: to forget one takes less than a microsecond. */
+const FORGET_AT_ONCE = 200;
+
 export function openLending(options: LendingOptions): Lending {
-  const { db, log, clock, incarnation, lane, plain, progress, limits } = options;
-  const { leases, holds } = lane;
+  const { db, log, clock, incarnation, lane, plain, limits } = options;
+  const { leases } = lane;
   const kept = new Set<string>();
-  const inTurn = createQueue();
+  const { inTurn, isAwaited } = openQueue();
   const disk = openDisk(options);
-  let waiting: Ended[] = [];
+  /** Of those that something is to be booked for. */
+  const due = new Set<Lease>();
   let round: Promise<unknown> = Promise.resolve();
   let timer: ReturnType<typeof setTimeout> | null = null;
   let lastRound = 0;
+  let bookedSinceMove = 0;
   let stopped = false;
 
   async function lend(asked: readonly HoldAsked[]): Promise<void> {
@@ -103,7 +112,8 @@ export function openLending(options: LendingOptions): Lending {
     lease.isClosing = true;
     options.writeJournal();
     try {
-      while (lease.ended.size > 0) await book([...lease.ended].slice(0, limits.bookTogether));
+      // One that was abandoned meanwhile is nobody's any more.
+      while (leases.get(userId) === lease && lease.ended.length > 0) await book([...lease.ended]);
       await moveAll([...lease.holds], lease);
       leases.delete(userId);
     } catch (error) {
@@ -116,10 +126,7 @@ export function openLending(options: LendingOptions): Lending {
   /** Nobody pays for what lives on it: its holds and ends find nothing to be paid from, and are recorded as such. */
   function abandon(userId: string): void {
     log.error("lease_lost", { user_id: userId });
-    for (const held of leases.get(userId)?.holds ?? []) {
-      forgetHold(lane, held);
-      progress.close(held.hold.requestId);
-    }
+    for (const held of leases.get(userId)?.holds ?? []) forgetHold(lane, held);
     leases.delete(userId);
   }
 
@@ -128,18 +135,15 @@ export function openLending(options: LendingOptions): Lending {
     const { promise, resolve } = Promise.withResolvers<void>();
     for (const held of moved) held.moving = promise;
     try {
-      const before = moved.map(({ hold }) => progress.of(hold.requestId));
-      const rows = moved.map(({ hold }, index) => ({ ...hold, ...before[index] }));
+      const before = moved.map(({ progress }) => progress);
+      const rows = moved.map(({ hold, progress }) => ({ ...hold, ...progress }));
       await transaction(db, async (tx) => {
         if (rows.length > 0) await moveToRows(tx, incarnation, rows);
         if (closing !== null) await giveBackLease(tx, incarnation, closing.userId, closing.freeNano);
       });
       moved.forEach((held, index) => {
-        const { requestId } = held.hold;
-        const now = progress.of(requestId);
         forgetHold(lane, held);
-        progress.close(requestId);
-        plain.adopt(requestId, now, now !== before[index]);
+        plain.adopt(held.hold.requestId, held.progress, held.progress !== before[index]);
       });
     } catch (error) {
       if (error instanceof LeaseLost) abandon(error.userId);
@@ -150,26 +154,36 @@ export function openLending(options: LendingOptions): Lending {
     }
   }
 
-  /** Those that another transaction has booked meanwhile are left out. */
-  async function book(part: readonly Ended[]): Promise<void> {
-    const unbooked = part.filter(({ isBooked }) => !isBooked);
-    if (unbooked.length === 0) return;
+  /** Everybody has a turn, and whoever waits for the journal does not wait for the next step as well. */
+  async function pause(): Promise<void> {
+    await new Promise<void>((resolve) => setImmediate(resolve));
+    options.writeJournal();
+  }
+
+  /** One transaction's worth of them, those left out that another one has booked meanwhile. Returns the others. */
+  async function book(ends: readonly Ended[]): Promise<Ended[]> {
+    const unbooked = ends.filter(({ isBooked }) => !isBooked);
+    const part = unbooked.slice(0, limits.bookTogether);
+    if (part.length === 0) return [];
+    let many: number;
     try {
-      await transaction(options.books, async (tx) => {
-        for (let start = 0; start < unbooked.length; start += limits.bookAtOnce) {
-          if (start > 0) await new Promise<void>((resolve) => setImmediate(resolve));
-          // Whoever waits for the journal does not wait for this step as well.
-          options.writeJournal();
-          const step = unbooked.slice(start, start + limits.bookAtOnce);
-          await bookSpent(tx, incarnation, step, clock.nowMs());
-        }
-      });
+      many = await transaction(options.books, (tx) =>
+        bookSpent(tx, incarnation, part, clock.nowMs(), {
+          size: limits.bookAtOnce,
+          pause,
+          isEnough: (rows) => rows >= limits.bookAtLeast && (isAwaited() || tx.isAwaited()),
+        }),
+      );
     } catch (error) {
       if (!isHopeless(error)) throw error;
-      await bookApart(unbooked, error);
-      return;
+      await bookApart(part, error);
+      return unbooked.slice(part.length);
     }
-    for (const ended of unbooked) forgetEnded(lane, ended);
+    for (const step of inParts(part.slice(0, many), FORGET_AT_ONCE)) {
+      forgetEnded(lane, step);
+      await pause();
+    }
+    return unbooked.slice(many);
   }
 
   /** One that the store will not have must not spoil the others. */
@@ -178,8 +192,9 @@ export function openLending(options: LendingOptions): Lending {
     if (first === undefined) return;
     if (part.length > 1) {
       const half = Math.ceil(part.length / 2);
-      await book(part.slice(0, half));
-      await book(part.slice(half));
+      for (const ends of [part.slice(0, half), part.slice(half)]) {
+        for (let left = await book(ends); left.length > 0; ) left = await book(left);
+      }
       return;
     }
     log.error("express_refused", { reason: reasonOf(error), request_id: first.row.requestId });
@@ -187,7 +202,7 @@ export function openLending(options: LendingOptions): Lending {
     else await holdAlone(first);
     // Nobody waits for it any more. What the plain till cannot book either it keeps on the disk, for the operator.
     void plain.settle(first).catch(() => {});
-    forgetEnded(lane, first);
+    forgetEnded(lane, [first]);
   }
 
   /** What it is charged, in a row of its own: the plain till then finds something to charge. */
@@ -218,23 +233,28 @@ export function openLending(options: LendingOptions): Lending {
   }
 
   async function bookRound(): Promise<boolean> {
-    const ends = waiting.filter(({ isBooked }) => !isBooked);
-    waiting = [];
+    let ends = [...due].flatMap(({ ended }) => ended);
+    due.clear();
     lastRound = ends.length;
-    // Requests of one key lie together in the store: a transaction then touches few of its pages.
-    ends.sort((a, b) => (a.row.keyId < b.row.keyId ? -1 : a.row.keyId > b.row.keyId ? 1 : 0));
-    for (let start = 0; start < ends.length; start += limits.bookTogether) {
-      try {
-        await inTurn(() => book(ends.slice(start, start + limits.bookTogether)));
-      } catch (error) {
-        log.error("till_write_failed", { settlements: ends.length - start, reason: reasonOf(error) });
-        waiting.push(...ends.slice(start));
-        bookSoon();
-        await Bun.sleep(limits.retryMs);
-        return false;
-      }
+    try {
+      while (ends.length > 0) ends = await inTurn(() => book(ends));
+      moveLogInTime();
+      return true;
+    } catch (error) {
+      log.error("till_write_failed", { settlements: ends.length, reason: reasonOf(error) });
+      for (const { lease } of ends) due.add(lease);
+      bookSoon();
+      await Bun.sleep(limits.retryMs);
+      return false;
     }
-    return true;
+  }
+
+  /** Before it is so long that a commit has to. */
+  function moveLogInTime(): void {
+    bookedSinceMove += lastRound;
+    if (bookedSinceMove < limits.moveLogAfter) return;
+    bookedSinceMove = 0;
+    options.moveLog();
   }
 
   return {
@@ -246,13 +266,13 @@ export function openLending(options: LendingOptions): Lending {
         await inTurn(async () => {
           options.writeJournal();
           const part = wanted.slice(start, start + limits.bookAtOnce);
-          const left = part.filter((held) => holds.get(held.hold.requestId) === held);
+          const left = part.filter((held) => heldOf(lane, held.hold.requestId) === held);
           if (left.length > 0) await moveAll(left, null);
         });
       }
     },
     add(ended) {
-      waiting.push(ended);
+      due.add(ended.lease);
       bookSoon();
     },
     bookAll,

@@ -5,6 +5,7 @@ import type { Clock, NewId } from "../clock.ts";
 import type { Log } from "../observe/log.ts";
 import type { Keyring } from "../secrets/keyring.ts";
 import { type Db, openDb } from "../store/db.ts";
+import { openLogMover } from "../store/log-mover.ts";
 import type { Durability } from "./disk.ts";
 import { type ExpressLimits, openExpressTill } from "./express.ts";
 import { startFoldingDays } from "./fold-days.ts";
@@ -107,11 +108,13 @@ async function openTillFor(
   }
   const books = await openDb(databaseUrl);
   const journal = openJournal(spoolDir, incarnation, limits.express.segmentBytesMax);
-  const till = openExpressTill({ ...options, books, journal, express: limits.express });
+  const mover = openLogMover(databaseUrl);
+  const till = openExpressTill({ ...options, books, journal, express: limits.express, moveLog: mover.move });
   return {
     till,
     async close() {
       await till.stop();
+      await mover.close();
       await books.close();
     },
   };

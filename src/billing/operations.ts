@@ -6,7 +6,7 @@
 import type { Clock, NewId } from "../clock.ts";
 import { type Nano, usdText } from "../money/nano.ts";
 import { type Db, transaction } from "../store/db.ts";
-import { listEntriesOfRequest, lockEntry } from "../store/entries.ts";
+import { listEntriesOfRequest, lockCharge } from "../store/entries.ts";
 import {
   findEntry,
   InsufficientFunds,
@@ -85,9 +85,8 @@ export async function refund(
   if (amountNano !== "all") refuseAmount(amountNano);
   const wanted = terms(desk, "refund", order);
   return refusing(desk.db, async (tx) => {
-    const chargeId = `charge:${requestId}`;
     // Two refunds of one request take turns here.
-    const charge = (await lockEntry(tx, chargeId)) ? await findEntry(tx, chargeId) : null;
+    const charge = await lockCharge(tx, requestId);
     if (charge === null || charge.userId === null)
       throw new MoneyRefused("not_charged", `Nothing was charged for a request "${requestId}".`);
     const { userId, subscriptionId } = charge;

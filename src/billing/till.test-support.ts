@@ -54,7 +54,9 @@ export const EXPRESS: ExpressLimits = {
   bookBusyMs: 50,
   bookMany: 250,
   bookTogether: 6,
+  bookAtLeast: 4,
   bookAtOnce: 3,
+  moveLogAfter: 20,
   moveAfterMs: 5_000,
   idleMs: 1_000,
   lookMs: 800,
@@ -99,6 +101,8 @@ export function makeTill(
       : openExpressTill({
           ...options,
           books: db,
+          // In memory there is none.
+          moveLog() {},
           express: { ...EXPRESS, ...change.express },
           journal: slowed(openJournal(dir, incarnation, SEGMENT_BYTES), change.syncing),
         });

@@ -66,6 +66,8 @@ export function findingText({ check, subject, is, ought }: AuditFinding): string
       return `${subject} says that ${usd(ought)} was charged, and ${is === "0" ? "no entry does" : `its entry says ${usd(is)}`}.`;
     case "entry_row":
       return `${subject} moved ${usd(ought)}, and no row of a request says so.`;
+    case "shared_charge":
+      return `${subject} moved ${usd(is)}, and its requests come to ${usd(ought)}.`;
     case "hold_lease":
       return `${subject} holds money since ${shortInstant(Number(is))} UTC, longer than any request takes.`;
     case "changes":

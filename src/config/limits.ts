@@ -160,9 +160,13 @@ export const limits = {
     bookMs: 50,
     bookBusyMs: 1_000,
     bookMany: 250,
-    /** Requests of one transaction, and of one step of it, which takes less than a millisecond. */
-    bookTogether: 100,
-    bookAtOnce: 10,
+    /** Requests of one transaction, and of one that others wait for. */
+    bookTogether: 5_000,
+    bookAtLeast: 100,
+    /** Those of one step of it, which takes less than half a millisecond. */
+    bookAtOnce: 20,
+    /** After so many the log of the store is moved into its file, by when it is some 10 MB. */
+    moveLogAfter: 8_000,
     moveAfterMs: 5_000,
     idleMs: 1_000,
     lookMs: 800,

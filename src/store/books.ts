@@ -79,28 +79,51 @@ export function overspent(db: Db, limit: number): Promise<Contradiction[]> {
   );
 }
 
-/** Each row that was charged has its entry, of the same amount. */
+/** Each row that was charged by itself has its entry, of the same amount. */
 export function rowsWithoutEntry(db: Db, limit: number): Promise<Contradiction[]> {
   return ask(
     db,
     `SELECT u.request_id AS subject, CAST(COALESCE(e.amount_nano, 0) AS TEXT) AS is_now,
        CAST(u.charged_nano AS TEXT) AS ought
      FROM usage u LEFT JOIN entry e ON e.id = 'charge:' || u.request_id
-     WHERE u.charged_nano <> 0 AND (e.id IS NULL OR e.amount_nano <> u.charged_nano)`,
+     WHERE u.charged_nano <> 0 AND u.charged_with IS NULL
+       AND (e.id IS NULL OR e.request_id IS NULL OR e.amount_nano <> u.charged_nano)`,
     [],
     limit,
   );
 }
 
-/** Each charge has its row, of the same amount, as far back as rows are kept. */
+/** Each charge of one request has its row, of the same amount, as far back as rows are kept. */
 export function entriesWithoutRow(db: Db, rowsSinceMs: number, limit: number): Promise<Contradiction[]> {
   return ask(
     db,
     `SELECT e.id AS subject, CAST(COALESCE(u.charged_nano, 0) AS TEXT) AS is_now,
        CAST(e.amount_nano AS TEXT) AS ought
      FROM entry e LEFT JOIN usage u ON u.request_id = e.request_id
-     WHERE e.kind = 'charge' AND e.at_ms >= ${placeholder(db.engine, 1)}
+     WHERE e.kind = 'charge' AND e.request_id IS NOT NULL AND e.at_ms >= ${placeholder(db.engine, 1)}
        AND (u.request_id IS NULL OR u.charged_nano = 0)`,
+    [rowsSinceMs],
+    limit,
+  );
+}
+
+/**
+ * Each charge of many requests is the sum of their rows, all of them its user's, as far back as rows are kept. Its time
+ * is that of the earliest of them.
+ */
+export function wrongSharedCharges(db: Db, rowsSinceMs: number, limit: number): Promise<Contradiction[]> {
+  return ask(
+    db,
+    `SELECT COALESCE(e.id, 'charge:' || u.charged_with) AS subject,
+       CAST(COALESCE(e.amount_nano, 0) AS TEXT) AS is_now, CAST(COALESCE(u.total, 0) AS TEXT) AS ought
+     FROM (
+       SELECT charged_with, user_id, SUM(charged_nano) AS total FROM usage
+       WHERE charged_with IS NOT NULL GROUP BY charged_with, user_id
+     ) u
+     FULL JOIN (
+       SELECT id, user_id, amount_nano, at_ms FROM entry WHERE kind = 'charge' AND request_id IS NULL
+     ) e ON e.id = 'charge:' || u.charged_with AND e.user_id = u.user_id
+     WHERE e.id IS NULL OR (e.at_ms >= ${placeholder(db.engine, 1)} AND COALESCE(u.total, 0) <> e.amount_nano)`,
     [rowsSinceMs],
     limit,
   );

@@ -236,6 +236,21 @@ describe("a SQLite file", () => {
   });
 });
 
+test("on SQLite a transaction that writes knows whether another waits for its end", async () => {
+  const db = await openDb("sqlite::memory:");
+  const seen: boolean[] = [];
+  const first = transaction(db, async (tx) => {
+    seen.push(tx.isAwaited());
+    second = transaction(db, async (inner) => void seen.push(inner.isAwaited()));
+    seen.push(tx.isAwaited());
+  });
+  let second = Promise.resolve();
+  await first;
+  await second;
+  expect(seen).toEqual([false, true, false]);
+  expect(db.isAwaited()).toBe(false);
+});
+
 test("an address of another kind is refused without showing its password", async () => {
   const message = await messageOf(openDb("mysql://root:hunter2@db/x"));
   expect(message).toContain("sqlite: or postgres://");

@@ -2,8 +2,8 @@
 
 import type { Nano } from "../money/nano.ts";
 import type { Db } from "./db.ts";
-import { type Transfer, toTransfer } from "./ledger.ts";
-import { nano, text } from "./row.ts";
+import { findEntry, type Transfer, toTransfer } from "./ledger.ts";
+import { nano, text, textOrNull } from "./row.ts";
 
 /** The latest first. `before`: only what stands below this entry, which was the last of the page above. */
 export async function listEntriesOfUser(
@@ -38,8 +38,20 @@ export async function readOpenings(db: Db): Promise<Map<string, Nano>> {
   return new Map(rows.map((row) => [text(row, "user_id"), nano(row, "amount_nano")]));
 }
 
-/** Until the transaction ends nobody else locks it. It is not changed: entries never are. */
-export async function lockEntry(tx: Db, id: string): Promise<boolean> {
+/**
+ * What was charged for a request: of an entry that it shares with others its own part, which its row tells. Until the
+ * transaction ends nobody else locks it.
+ */
+export async function lockCharge(tx: Db, requestId: string): Promise<Transfer | null> {
+  const [row] = await tx.sql`
+    SELECT charged_with, CAST(charged_nano AS TEXT) AS charged_nano FROM usage WHERE request_id = ${requestId}`;
+  const sharedWith = row === undefined ? null : textOrNull(row, "charged_with");
+  const id = `charge:${sharedWith ?? requestId}`;
+  // It is not changed: entries never are.
   const locked = await tx.sql`UPDATE entry SET id = id WHERE id = ${id} RETURNING id`;
-  return locked.length > 0;
+  const entry = locked.length === 0 ? null : await findEntry(tx, id);
+  if (row !== undefined && sharedWith !== null && entry !== null) {
+    return { ...entry, amountNano: nano(row, "charged_nano") };
+  }
+  return entry?.requestId === requestId ? entry : null;
 }

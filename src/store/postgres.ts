@@ -32,6 +32,7 @@ export async function openPostgres(url: string): Promise<Db> {
     engine: "postgres",
     sql: createSql(openConnection(driver)),
     begin,
+    isAwaited: () => false,
     flush: async () => {},
     close: () => driver.close(),
   };
@@ -47,6 +48,8 @@ function openConnection(driver: Driver): Connection {
     script: async (text) => {
       await driver.unsafe(text);
     },
+    // Transactions have connections of their own.
+    isAwaited: () => false,
   };
 }
 

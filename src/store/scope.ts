@@ -25,6 +25,8 @@ export interface Db {
   readonly sql: Sql;
   /** Use `transaction` and `snapshot`. A transaction begun within another is a savepoint of it. */
   begin<T>(mode: Mode, work: (tx: Db) => Promise<T>): Promise<T>;
+  /** Whether others of this process wait until the transaction that writes has ended. */
+  isAwaited(): boolean;
   /**
    * What is committed survives the loss of power once this resolves. SQLite's commits do not wait for the disk; on
    * PostgreSQL that is the server's to decide, and there is nothing to do.
@@ -41,25 +43,42 @@ export interface Connection {
   readonly run: Run;
   each(text: string, rows: readonly (readonly Value[])[]): Promise<void>;
   script(text: string): Promise<void>;
+  isAwaited(): boolean;
 }
 export type InTurn = <T>(work: () => Promise<T>) => Promise<T>;
 
+export interface Queue {
+  inTurn: InTurn;
+  /** Somebody waits for the end of the one whose turn it is. */
+  isAwaited(): boolean;
+}
+
 /** First come, first served, one at a time. A failure is its caller's alone. */
-export function createQueue(): InTurn {
+export function openQueue(): Queue {
   let tail: Promise<unknown> = Promise.resolve();
-  return (work) => {
-    const result = tail.then(work);
-    tail = result.catch(() => {});
-    return result;
+  let inside = 0;
+  const leave = () => {
+    inside--;
+  };
+  return {
+    inTurn(work) {
+      inside++;
+      const result = tail.then(work);
+      tail = result.then(leave, leave);
+      return result;
+    },
+    isAwaited: () => inside > 1,
   };
 }
+
+export const createQueue = (): InTurn => openQueue().inTurn;
 
 /** SQLite looks numbered parameters up by name, one after the other: hundreds of them take quadratic time. */
 export function placeholder(engine: Engine, number: number): string {
   return engine === "postgres" ? `$${number}` : "?";
 }
 
-export function createSql({ engine, run, each, script }: Connection): Sql {
+export function createSql({ engine, run, each, script }: Omit<Connection, "isAwaited">): Sql {
   const tag = (strings: TemplateStringsArray, ...values: Value[]) => run(textOf(engine, strings), values);
   return Object.assign(tag, { text: run, each, script });
 }
@@ -115,6 +134,7 @@ export async function withinTransaction<T>(
       script: (text) => statement(() => connection.script(text)),
     }),
     begin: (_mode, nested) => whileOpen(() => withinSavepoint(connection, nested, depth, withinTransaction)),
+    isAwaited: connection.isAwaited,
     flush: () => Promise.reject(new Error("A transaction is flushed after its end.")),
     close: () => Promise.reject(new Error("A transaction ends with its work; it is not closed.")),
   };
@@ -177,6 +197,7 @@ export async function withinWrite<T>(
       script: (text) => statement(() => connection.script(text)),
     }),
     begin: (_mode, inner) => within(inner),
+    isAwaited: connection.isAwaited,
     flush: () => Promise.reject(new Error("A transaction is flushed after its end.")),
     close: () => Promise.reject(new Error("A transaction ends with its work; it is not closed.")),
   };

@@ -7,7 +7,8 @@ import {
   createQueue,
   createSql,
   type Db,
-  type InTurn,
+  openQueue,
+  type Queue,
   type Row,
   type Run,
   type Value,
@@ -21,6 +22,8 @@ const BUSY_PAUSE_MS_MAX = 20;
 const STATEMENTS_KEPT = 400;
 /** 32 MB. Moving the log into the file waits for the disk; SQLite's own 1,000 pages are some 90 paid requests. */
 const LOG_PAGES = 8_000;
+/** 16 MB: as many pages as a large transaction changes, for those that do not fit are written more than once. */
+const CACHE_KB = 16_000;
 
 /** By `bun:sqlite`, because Bun.SQL prepares a statement anew each time it runs: twice the time a usage row. */
 export async function openSqlite(path: string): Promise<Db> {
@@ -37,19 +40,22 @@ export async function openSqlite(path: string): Promise<Db> {
   if (!inMemory) await script("PRAGMA journal_mode = WAL");
   await script("PRAGMA synchronous = NORMAL");
   await script(`PRAGMA wal_autocheckpoint = ${LOG_PAGES}`);
+  await script(`PRAGMA cache_size = -${CACHE_KB}`);
   await script("PRAGMA foreign_keys = ON");
 
   // One connection: a statement asked for while a transaction is open has to wait for its end.
   const inTurn = createQueue();
-  const inWriteTurn = inMemory ? createQueue() : writeQueueOf(path);
+  const writing = inMemory ? openQueue() : writeQueueOf(path);
+  const { isAwaited } = writing;
   // Whoever has begun to write is alone: within a transaction nothing has to wait.
   const inside: Connection = {
     engine: "sqlite",
     run: (text, values) => settled(() => execute(text, values)),
     each: (text, rows) => settled(() => executeEach(text, rows)),
     script: (text) => settled(() => void driver.run(text)),
+    isAwaited,
   };
-  const connection: Connection = { engine: "sqlite", run, each, script };
+  const connection: Connection = { engine: "sqlite", run, each, script, isAwaited };
 
   function transact<T>(begin: string, work: () => Promise<T>): Promise<T> {
     return inTurn(async () => {
@@ -77,8 +83,9 @@ export async function openSqlite(path: string): Promise<Db> {
     }),
     begin: (mode, work) =>
       mode === "write"
-        ? inWriteTurn(() => transact("BEGIN IMMEDIATE", () => withinWrite(inside, work)))
+        ? writing.inTurn(() => transact("BEGIN IMMEDIATE", () => withinWrite(inside, work)))
         : transact("BEGIN", () => withinTransaction(connection, work)),
+    isAwaited,
     flush: inMemory ? async () => {} : log.flush,
     close: () =>
       inTurn(async () => {
@@ -89,16 +96,16 @@ export async function openSqlite(path: string): Promise<Db> {
   };
 }
 
-const writeQueues = new Map<string, InTurn>();
+const writeQueues = new Map<string, Queue>();
 
 /**
  * Transactions of several connections of this process to one file take turns before they ask for its lock: whoever
  * polls for it would never get between two of somebody who goes on at once, and keep its own connection waiting.
  */
-function writeQueueOf(path: string): InTurn {
+function writeQueueOf(path: string): Queue {
   const known = writeQueues.get(path);
   if (known !== undefined) return known;
-  const made = createQueue();
+  const made = openQueue();
   writeQueues.set(path, made);
   return made;
 }

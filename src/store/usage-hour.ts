@@ -127,21 +127,31 @@ export function plus(one: UsageTotals, other: UsageTotals): UsageTotals {
   return result;
 }
 
-/** The sums of these rows, one entry for each line of the roll-up. */
-export function rollUp(rows: readonly UsageRow[]): RollUpEntry[] {
+export interface RollUp {
+  add(row: UsageRow): void;
+  /** One for each line of the roll-up. */
+  entries(): RollUpEntry[];
+}
+
+/** The sums of rows. */
+export function openRollUp(): RollUp {
   // Most keys have a line or two in a batch: looking through them costs less than a name for every row would.
   const byKey = new Map<string, RollUpEntry[]>();
-  for (const row of rows) {
-    let lines = byKey.get(row.keyId);
-    if (lines === undefined) {
-      lines = [];
-      byKey.set(row.keyId, lines);
-    }
-    addTo(lineOf(lines, row).totals, row, row.outcome);
-  }
-  // In one order everywhere: two nodes that add to the same lines then wait for each other instead of deadlocking.
-  const named = [...byKey.values()].flat().map((line) => [nameOf(line.of), line] as const);
-  return named.sort(([a], [b]) => (a < b ? -1 : 1)).map(([, line]) => line);
+  return {
+    add(row) {
+      let lines = byKey.get(row.keyId);
+      if (lines === undefined) {
+        lines = [];
+        byKey.set(row.keyId, lines);
+      }
+      addTo(lineOf(lines, row).totals, row, row.outcome);
+    },
+    // In one order everywhere: two nodes that add to the same lines then wait for each other instead of deadlocking.
+    entries() {
+      const named = [...byKey.values()].flat().map((line) => [nameOf(line.of), line] as const);
+      return named.sort(([a], [b]) => (a < b ? -1 : 1)).map(([, line]) => line);
+    },
+  };
 }
 
 /** Of the lines of its key. */

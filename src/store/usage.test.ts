@@ -193,6 +193,7 @@ eachEngine(({ open, emptyUrl }) => {
       payer: "balance",
       tariff_id: "t1",
       flags: "capped,overrun",
+      charged_with: null,
       image_input_tokens: 3,
       audio_input_tokens: 2,
       audio_output_tokens: 1,

@@ -7,7 +7,7 @@ import { insertRows } from "./insert-rows.ts";
 import { flag, integer, nano, oneOf, text, textOrNull } from "./row.ts";
 import { selectIn } from "./select-in.ts";
 import { markDays } from "./usage-day.ts";
-import { addToRollUp, difference, type RollUpEntry, rollUp, totalsOf } from "./usage-hour.ts";
+import { addToRollUp, difference, openRollUp, type RollUpEntry, totalsOf } from "./usage-hour.ts";
 import {
   SELECT_USAGE,
   storable,
@@ -47,15 +47,27 @@ export interface ResponseRoute {
 }
 
 /** Rows and roll-up of requests that the store does not know; one that it knows fails all of them. */
-export function insertFresh(tx: Db, rows: readonly UsageRow[]): Promise<void> {
-  return insertStorable(tx, rows.map(storable));
+export async function insertFresh(tx: Db, rows: readonly UsageRow[]): Promise<void> {
+  const ordered = rows.map(storable).sort((a, b) => (a.requestId < b.requestId ? -1 : 1));
+  await insertRows(tx, "usage", USAGE_COLUMNS, ordered.map(toValues));
+  const sums = openRollUp();
+  for (const row of ordered) sums.add(row);
+  await addToRollUp(tx, sums.entries());
 }
 
-/** The same of rows that fit the store already. */
-export async function insertStorable(tx: Db, rows: readonly UsageRow[]): Promise<void> {
-  const ordered = rows.toSorted((a, b) => (a.requestId < b.requestId ? -1 : 1));
-  await insertRows(tx, "usage", USAGE_COLUMNS, ordered.map(toValues));
-  await addToRollUp(tx, rollUp(ordered));
+/** A row that fits the store already, and the request whose entry it shares; null: it has one of its own. */
+export type ChargedRow = readonly [row: UsageRow, chargedWith: string | null];
+
+const CHARGED_COLUMNS = [...USAGE_COLUMNS, "charged_with"] as const;
+
+/** The rows alone: whoever calls this adds to the roll-up and the ledger in the same transaction. */
+export async function insertCharged(tx: Db, rows: readonly ChargedRow[]): Promise<void> {
+  const values = rows.map(([row, chargedWith]) => {
+    const line = toValues(row);
+    line.push(chargedWith);
+    return line;
+  });
+  await insertRows(tx, "usage", CHARGED_COLUMNS, values);
 }
 
 /** Which of these requests have a row, and what it says was charged. */

@@ -12,6 +12,7 @@ import { openSettlementSpool } from "../../src/billing/settlement-spool.ts";
 import { systemClock, uuidV7 } from "../../src/clock.ts";
 import { limits } from "../../src/config/limits.ts";
 import { openDb } from "../../src/store/db.ts";
+import { openLogMover } from "../../src/store/log-mover.ts";
 import { usageRow } from "../../src/store/usage-row.test-support.ts";
 import { TARIFF, USERS } from "./express-setup.ts";
 
@@ -30,8 +31,17 @@ const till = openExpressTill({
   journal: openJournal(folder, self.id, 200_000),
   durability: "process",
   limits: limits.till,
-  // Holds are moved and leases given back many times in a short life.
-  express: { ...limits.express, busyHolds: 1, bookBusyMs: 200, moveAfterMs: 150, idleMs: 60, lookMs: 40 },
+  // Holds and the log are moved and leases given back many times in a short life.
+  express: {
+    ...limits.express,
+    busyHolds: 1,
+    bookBusyMs: 200,
+    moveAfterMs: 150,
+    idleMs: 60,
+    lookMs: 40,
+    moveLogAfter: 300,
+  },
+  moveLog: openLogMover(url).move,
 });
 await startRecovery({
   db,

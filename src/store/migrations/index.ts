@@ -10,6 +10,7 @@ import operation from "./0007-operation.sql" with { type: "text" };
 import keyCeilings from "./0008-key-ceilings.sql" with { type: "text" };
 import indexes from "./0009-indexes.sql" with { type: "text" };
 import leases from "./0010-leases.sql" with { type: "text" };
+import sharedCharges from "./0011-shared-charges.sql" with { type: "text" };
 
 export interface Migration {
   version: number;
@@ -28,4 +29,5 @@ export const MIGRATIONS: readonly Migration[] = [
   { version: 8, name: "key-ceilings", sql: keyCeilings },
   { version: 9, name: "indexes", sql: indexes },
   { version: 10, name: "leases", sql: leases },
+  { version: 11, name: "shared-charges", sql: sharedCharges },
 ];

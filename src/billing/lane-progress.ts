@@ -1,0 +1,59 @@
+/** How far the requests of the express lane have come, told to the journal now and then. */
+
+import type { HoldProgress } from "../store/holds.ts";
+import type { ExpressHold } from "./leases.ts";
+import type { ProgressLimits } from "./progress.ts";
+
+export interface LaneProgress {
+  set(held: ExpressHold, change: Omit<HoldProgress, "outputTokens">): void;
+  count(held: ExpressHold, outputTokens: number): void;
+  stop(): void;
+}
+
+/** `tell` says whether it was written; else it is told with the next change. */
+export function openLaneProgress(
+  limits: ProgressLimits,
+  tell: (due: ReadonlySet<ExpressHold>) => boolean,
+  monotonicMs: () => number,
+): LaneProgress {
+  let changed = new Set<ExpressHold>();
+  let counted = new Set<ExpressHold>();
+  let timer: ReturnType<typeof setTimeout> | null = null;
+  let countTimer: ReturnType<typeof setTimeout> | null = null;
+  let countedMs = Number.NEGATIVE_INFINITY;
+
+  function tellChanged(): void {
+    timer = null;
+    const due = changed;
+    changed = new Set();
+    if (!tell(due)) for (const held of due) changed.add(held);
+  }
+
+  function tellCounted(): void {
+    countTimer = null;
+    countedMs = monotonicMs();
+    const due = counted;
+    counted = new Set();
+    if (!tell(due)) for (const held of due) changed.add(held);
+  }
+
+  return {
+    set(held, { state, accountId, upstreamModel }) {
+      held.progress = { state, accountId, upstreamModel, outputTokens: held.progress.outputTokens };
+      changed.add(held);
+      timer ??= setTimeout(tellChanged, limits.progressMs);
+    },
+    count(held, outputTokens) {
+      if (held.progress.outputTokens >= outputTokens) return;
+      held.progress = { ...held.progress, outputTokens };
+      counted.add(held);
+      // Soon, not a whole interval later: whoever counts once a second would else be two seconds behind.
+      const restMs = countedMs + limits.checkpointMs - monotonicMs();
+      countTimer ??= setTimeout(tellCounted, Math.max(limits.progressMs, restMs));
+    },
+    stop() {
+      if (timer !== null) clearTimeout(timer);
+      if (countTimer !== null) clearTimeout(countTimer);
+    },
+  };
+}
