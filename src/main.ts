@@ -254,6 +254,10 @@ export async function startGateway(
       publicUrl: settings.publicUrl,
       sockets,
       frameBytesMax: limits.jsonBodyBytesMax,
+      unfinishedFrames: {
+        bytesMax: limits.socketsUnfinishedBytesMax,
+        keyBytesMax: limits.socketsUnfinishedKeyBytesMax,
+      },
       socketIdleSeconds: limits.socketIdleSeconds,
       isStoreReady: () =>
         readRevisions(db).then(

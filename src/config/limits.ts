@@ -35,8 +35,12 @@ export const limits = {
     headBytesMax: 64 * 1024,
     /** From the first byte of a request's head to its last. */
     headMs: 15_000,
-    /** Between two requests. */
-    idleMs: 60_000,
+    /** At once; fewer where the process may not have so many descriptors. */
+    max: 20_000,
+    /** Between two requests. Longer than proxies keep theirs, which is a minute for most: they close first. */
+    idleMs: 75_000,
+    /** A long body that nobody asks for is thrown away: it holds the connection up, and a client that left is not seen. */
+    unaskedMs: 5_000,
     /** What a client sends after its answer is read for so long, and thrown away. */
     lingerMs: 30_000,
     /** A client that takes nothing of a finished answer. */
@@ -65,6 +69,9 @@ export const limits = {
   /** Of the frames that wait for their turn, on the sockets of one key and on all. */
   socketsWaitingKeyBytesMax: 64 * MiB,
   socketsWaitingBytesMax: 256 * MiB,
+  /** Of frames that are not whole yet, the same. */
+  socketsUnfinishedKeyBytesMax: 128 * MiB,
+  socketsUnfinishedBytesMax: 512 * MiB,
   /** What one socket remembers of its conversations, those of one key, and all of them together. */
   socketMemoryBytesMax: 32 * MiB,
   socketMemoriesKeyBytesMax: 128 * MiB,

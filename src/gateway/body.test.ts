@@ -157,7 +157,7 @@ describe("a body too large", () => {
   });
 
   test("in the number of pieces that it comes in is refused", async () => {
-    const body = new IncomingBody(CHUNKED, { wanted() {}, pause() {}, resume() {} });
+    const body = new IncomingBody(CHUNKED, { wanted() {}, resume() {} });
     const request = { method: "POST", headers: new Headers(), signal: new AbortController().signal, body };
     const reading = readBody(request, { bytesMax: BYTES_MAX, idleTimeoutMs: PATIENT_MS, alarms });
     for (let i = 0; i < 20_000; i++) body.push(Buffer.from("1\r\nx\r\n"), 0);

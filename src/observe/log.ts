@@ -26,8 +26,8 @@ export function openLog(nowMs: () => number, write: (line: string) => void): Log
   };
 }
 
-/** A bug of ours. The client is given the request id, and here is what stands behind it. */
-export function logFault(log: Log, requestId: string, thrown: unknown): void {
+/** A bug of ours. The client is given the request id, where there is one, and here is what stands behind it. */
+export function logFault(log: Log, requestId: string | null, thrown: unknown): void {
   log.error("request_failed", {
     request_id: requestId,
     reason: thrown instanceof Error ? (thrown.stack ?? thrown.message) : "unknown",

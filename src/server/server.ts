@@ -15,6 +15,7 @@ import { logFault } from "../observe/log.ts";
 import type { Session } from "../sockets/session.ts";
 import type { Sockets } from "../sockets/sockets.ts";
 import { answeredProtocol } from "../sockets/subprotocols.ts";
+import { type WaitingLimits, WaitingRoom } from "../sockets/waiting-room.ts";
 import { VERSION } from "../version.ts";
 import type { Answer, HttpRequest } from "../wire/http-message.ts";
 import { type IncomingRequest, Upgrade } from "./http/exchange.ts";
@@ -38,6 +39,8 @@ export interface ServerOptions {
   sockets: Sockets;
   /** A frame, and how long nothing may come from a socket. */
   frameBytesMax: number;
+  /** What may be here of frames that are not whole yet. */
+  unfinishedFrames: WaitingLimits;
   socketIdleSeconds: number;
   /** Whether the store answers. */
   isStoreReady(): Promise<boolean>;
@@ -60,6 +63,7 @@ export function startServer(options: ServerOptions): Server {
   const webSockets = openWebSockets<Session>({
     messageBytesMax: options.frameBytesMax + FRAME_BYTES_SLACK,
     silenceMs: options.socketIdleSeconds * 1_000,
+    unfinished: new WaitingRoom(options.unfinishedFrames),
     message: (session, kind, bytes) => session.received(kind, bytes),
     drained: (session) => session.drained(),
     closed: (session) => sockets.closed(session),
@@ -138,11 +142,11 @@ export function startServer(options: ServerOptions): Server {
       requestId: call.requestId,
       protocol: answeredProtocol(asked),
     });
-    if (head === null || asked.isHttp10 || call.request.body !== null) {
+    if (head === null || asked.isHttp10 || asked.framing !== 0) {
       throw new ApiError("invalid_request", "The WebSocket upgrade is malformed. Use a WebSocket client.");
     }
     return new Upgrade(head, (outlet) => {
-      const socket = webSockets.open(outlet, session);
+      const socket = webSockets.open(outlet, session, session.digest);
       session.opened(socket);
       sockets.opened(session);
       return socket;
@@ -192,6 +196,7 @@ export function startServer(options: ServerOptions): Server {
     nowMs: gateway.clock.nowMs,
     serve,
     refuse: (fault) => errorAnswer(faultError(fault), options.newId("req")),
+    fault: (thrown) => logFault(gateway.log, null, thrown),
   });
 
   return {

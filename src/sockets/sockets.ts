@@ -11,7 +11,7 @@ import { openMemoryPool } from "./memory.ts";
 import { type Retirement, Session, type SocketLimits, type Surroundings } from "./session.ts";
 import { withKeyOfPage } from "./subprotocols.ts";
 import { keptHeaders } from "./upgrade-headers.ts";
-import { type WaitingLimits, WaitingRoom } from "./waiting-room.ts";
+import { WaitingRoom } from "./waiting-room.ts";
 
 export interface SocketsOptions {
   gateway: Gateway;
@@ -19,14 +19,15 @@ export interface SocketsOptions {
   /** Of web pages beside our own; a client that is none sends no origin. */
   allowedOrigins: readonly string[];
   publicUrl: string;
-  limits: SocketLimits &
-    WaitingLimits & {
-      readonly socketAgeMs: number;
-      readonly socketsPerKeyMax: number;
-      readonly socketMemoriesKeyBytesMax: number;
-      readonly socketMemoriesBytesMax: number;
-      readonly socketLookMs: number;
-    };
+  limits: SocketLimits & {
+    readonly socketAgeMs: number;
+    readonly socketsPerKeyMax: number;
+    readonly socketsWaitingKeyBytesMax: number;
+    readonly socketsWaitingBytesMax: number;
+    readonly socketMemoriesKeyBytesMax: number;
+    readonly socketMemoriesBytesMax: number;
+    readonly socketLookMs: number;
+  };
 }
 
 export interface Sockets {
@@ -56,7 +57,10 @@ export function openSockets(options: SocketsOptions): Sockets {
       keyBytesMax: limits.socketMemoriesKeyBytesMax,
       connectionBytesMax: limits.socketMemoryBytesMax,
     }),
-    waitingRoom: new WaitingRoom(limits),
+    waitingRoom: new WaitingRoom({
+      bytesMax: limits.socketsWaitingBytesMax,
+      keyBytesMax: limits.socketsWaitingKeyBytesMax,
+    }),
   };
   /** The oldest first. */
   const all = new Set<Session>();

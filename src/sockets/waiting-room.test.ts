@@ -2,7 +2,7 @@ import { expect, test } from "bun:test";
 import { WaitingRoom } from "./waiting-room.ts";
 
 test("so much waits for one key and no more, and so much for all", () => {
-  const room = new WaitingRoom({ socketsWaitingBytesMax: 100, socketsWaitingKeyBytesMax: 60 });
+  const room = new WaitingRoom({ bytesMax: 100, keyBytesMax: 60 });
   room.enter("a", 50);
   expect([room.hasRoom("a", 11), room.hasRoom("a", 10), room.hasRoom("b", 50)]).toEqual([false, true, true]);
   room.enter("b", 45);

@@ -1,8 +1,8 @@
-/** How much waits for its turn, on all connections of a key and on all there are: each holds what a client sent. */
+/** How much waits, on all connections of a key and on all there are: each holds what a client sent. */
 
 export interface WaitingLimits {
-  readonly socketsWaitingBytesMax: number;
-  readonly socketsWaitingKeyBytesMax: number;
+  readonly bytesMax: number;
+  readonly keyBytesMax: number;
 }
 
 export class WaitingRoom {
@@ -15,10 +15,7 @@ export class WaitingRoom {
   }
 
   hasRoom(key: string, bytes: number): boolean {
-    return (
-      this.bytes + bytes <= this.limits.socketsWaitingBytesMax &&
-      this.of(key) + bytes <= this.limits.socketsWaitingKeyBytesMax
-    );
+    return this.bytes + bytes <= this.limits.bytesMax && this.of(key) + bytes <= this.limits.keyBytesMax;
   }
 
   enter(key: string, bytes: number): void {

@@ -11,6 +11,7 @@ export interface HttpRequest {
   readonly body: HttpBody | null;
 }
 
+/** What nobody has asked for when the answer begins is thrown away, and a long body that nobody asks for in time. */
 export interface HttpBody {
   /** Null when it comes in chunks. */
   readonly length: number | null;

@@ -79,6 +79,11 @@ export class FrameReader {
     return !this.isInPayload && this.headLength === 0 && this.begun === 0;
   }
 
+  /** Of a message that is not whole. */
+  get unfinishedBytes(): number {
+    return this.message.length;
+  }
+
   /** Masked bytes are unmasked where they are. After a fault nothing more may be pushed. */
   push(chunk: Uint8Array, taker: FrameTaker): FrameFault | null {
     let at = 0;

@@ -137,6 +137,16 @@ describe("an upgrade", () => {
     refusalIn(await client.answer(), 400, 426);
   });
 
+  test.each([
+    ["with its head", `${get("/v1/responses", ...ASK, "Content-Length: 4")}BODY`],
+    ["later", get("/v1/responses", ...ASK, "Content-Length: 4")],
+    ["in chunks", get("/v1/responses", ...ASK, "Transfer-Encoding: chunked")],
+  ])("with a body is refused in words, which comes %s", async (_, request) => {
+    await open();
+    await client.send(request);
+    expect(refusalIn(await client.answer(), 400).code).toBe("invalid_request");
+  });
+
   test("of 1.0 is refused", async () => {
     await open();
     await client.send(get("/v1/responses", ...ASK).replace("HTTP/1.1", "HTTP/1.0"));

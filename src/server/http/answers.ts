@@ -3,6 +3,7 @@
 import { STATUS_CODES } from "node:http";
 import { put } from "../../wire/bytes.ts";
 import { type Answer, StreamAnswer, WholeAnswer } from "../../wire/http-message.ts";
+import type { Upgrade } from "./exchange.ts";
 
 /** The connection that an answer goes out by. */
 export interface Carrier {
@@ -16,7 +17,8 @@ export interface Carrier {
   write(bytes: Uint8Array, from?: number, to?: number): void;
   room(): Promise<void>;
   finished(): void;
-  broken(): void;
+  /** In the middle of an answer: nobody can tell any more where it ends. */
+  failed(thrown: unknown): void;
 }
 
 /** Head and body go out in one write up to here, copied together. */
@@ -86,6 +88,8 @@ function writeStreamHead(carrier: Carrier, status: number, headers: string): Flo
 class Flow {
   private readonly carrier: Carrier;
   private readonly isChunked: boolean;
+  /** The connection goes on with another answer. */
+  private hasEnded = false;
 
   constructor(carrier: Carrier, isChunked: boolean) {
     this.carrier = carrier;
@@ -94,7 +98,7 @@ class Flow {
 
   write(bytes: Uint8Array): Promise<unknown> | null {
     const { carrier } = this;
-    if (carrier.isOver || bytes.length === 0) return null;
+    if (this.hasEnded || carrier.isOver || bytes.length === 0) return null;
     if (this.isChunked) writeChunk(carrier, bytes);
     else carrier.write(bytes);
     return carrier.bufferedBytes > AHEAD_BYTES_MAX ? carrier.room() : null;
@@ -102,7 +106,8 @@ class Flow {
 
   end(): void {
     const { carrier } = this;
-    if (carrier.isOver) return;
+    if (this.hasEnded || carrier.isOver) return;
+    this.hasEnded = true;
     if (this.isChunked) carrier.write(LAST_CHUNK);
     carrier.finished();
   }
@@ -160,14 +165,19 @@ export async function writeResponse(
       piece = read.value;
     }
     flow.end();
-  } catch {
-    leave();
-    carrier.broken();
+  } catch (thrown) {
+    // A source may fail because its client has left; that is no fault.
+    if (!carrier.isOver) carrier.failed(thrown);
   }
 }
 
 /** Nobody is there to take it. */
-export function abandon(answer: Answer): void {
+export function abandon(answer: Answer | Upgrade): void {
   if (answer instanceof StreamAnswer) answer.source.leave();
   else if (answer instanceof Response) answer.body?.cancel().catch(() => {});
+}
+
+/** Whoever sent too slowly goes on sending: nobody waits for the rest. */
+export function isLate(answer: Answer | Upgrade): boolean {
+  return answer instanceof WholeAnswer && answer.status === 408;
 }

@@ -160,6 +160,18 @@ describe("a connection", () => {
     client.leave();
     expect(await left.promise).toBe("127.0.0.1");
   });
+
+  test("tells no address of a client that had left before somebody asked", async () => {
+    const left = Promise.withResolvers<string>();
+    await start(({ peer, signal }) => {
+      signal.addEventListener("abort", () => left.resolve(peer.address));
+      return textAnswer("<answer>");
+    });
+    client.send(get("/"));
+    await client.hears("<answer>");
+    client.leave();
+    expect(await left.promise).toBe("");
+  });
 });
 
 describe("what is no request", () => {

@@ -1,65 +1,60 @@
 /**
  * One connection of a client: heads and bodies in, answers out, one request after the other. A request that comes while
  * another is answered waits its turn.
- *
- * The states are few: between requests, within one, and lingering, when the last answer is out and what the client still
- * sends is thrown away, because closing on unread bytes would take the answer away from it again.
  */
 
-import type { Socket, SocketHandler } from "bun";
-import { CHUNKED, CR, LF } from "../../wire/http-fields.ts";
+import type { Socket } from "bun";
+import { free } from "../../wire/bytes.ts";
+import { CHUNKED, CR } from "../../wire/http-fields.ts";
 import { type Answer, type HttpBody, StreamAnswer, WholeAnswer } from "../../wire/http-message.ts";
-import { abandon, type Carrier, startStream, writeResponse, writeWhole } from "./answers.ts";
-import type { ConnectionLimits } from "./connection-limits.ts";
+import { abandon, type Carrier, isLate, startStream, writeResponse, writeWhole } from "./answers.ts";
 import { IncomingRequest, Upgrade } from "./exchange.ts";
+import type { Guest, Hall } from "./hall.ts";
 import { IncomingBody, WholeBody } from "./incoming-body.ts";
 import type { Outlet, Protocol } from "./outlet.ts";
-import { parseRequestHead, type RequestFault, RequestHead } from "./request-head.ts";
+import { endsHead, headStart, parseRequestHead, type RequestFault, RequestHead } from "./request-head.ts";
 import { Sender } from "./sender.ts";
 
-/** What all connections share. */
-export interface Hall {
-  readonly limits: ConnectionLimits;
-  /** As of the last look at all connections. */
-  readonly nowMs: number;
-  /** `date: …`, with its line end. */
-  readonly dateLine: string;
-  readonly isClosing: boolean;
-  /** Does not fail. */
-  serve(request: IncomingRequest): Answer | Upgrade | Promise<Answer | Upgrade>;
-  refuse(fault: RequestFault): WholeAnswer;
-  /** It is owed nothing more; what it still sends is thrown away. */
-  ended(connection: Connection): void;
-  left(connection: Connection): void;
-}
+/**
+ * Where a connection stands: `between` requests; `queued` with requests that are here, when others have their turn first;
+ * `within` a request; `answered` while the rest of the body, or of the answer, is on its way; `upgraded` to another
+ * protocol; `ending` when nothing is said any more and the client has not taken all of it; `lingering` when it has, and
+ * what it still sends is thrown away, because closing on unread bytes would take the answer away from it again.
+ */
+type State = "between" | "queued" | "within" | "answered" | "upgraded" | "ending" | "lingering" | "over";
 
 const CONTINUE = Buffer.from("HTTP/1.1 100 Continue\r\n\r\n");
 /** What is kept of requests that come before their turn. */
 const EARLY_BYTES_MAX = 1024 * 1024;
 /** The next request is served while so much of the last answer was not taken. */
 const AHEAD_BYTES_MAX = 64 * 1024;
-const HEAD_END = "\r\n\r\n";
+/** Then a client that sends many requests at once lets everybody else have a turn. */
+const IN_A_ROW_MAX = 64;
+const LATE: RequestFault = { kind: "late", reason: "the head of the request did not come in time" };
 const NOTHING = Buffer.alloc(0);
 
-export class Connection implements Outlet, Carrier {
+export class Connection implements Outlet, Carrier, Guest {
   private readonly hall: Hall;
   private readonly socket: Socket<Connection>;
-  private state: "between" | "within" | "lingering" | "over" = "between";
+  private state: State = "between";
   private request: IncomingRequest | null = null;
   /** Of the request, while it is still coming. */
   private incoming: IncomingBody | null = null;
+  /** Once it was upgraded. */
   private protocol: Protocol | null = null;
   /** A stream that is being sent. */
   private leave: (() => void) | null = null;
   /** Read and not yet understood: part of a head, or what comes before its turn. */
   private held: Buffer = NOTHING;
   private isHeadPartial = false;
+  /** Whether what comes after the request may be another one. */
   private keepsAlive = true;
   /** Since when it is in its state, or has taken nothing. */
   private sinceMs: number;
   private readonly sender: Sender;
-  private endsWhenSent = false;
   private isPaused = false;
+  /** Requests that were here when the one before them was answered. */
+  private queuedCount = 0;
   private leaving: AbortController | null = null;
 
   constructor(hall: Hall, socket: Socket<Connection>) {
@@ -69,8 +64,9 @@ export class Connection implements Outlet, Carrier {
     this.sinceMs = hall.nowMs;
   }
 
+  /** Empty once it is closed, unless somebody asked before: the runtime forgets it, and keeping all of them costs memory. */
   get address(): string {
-    return this.socket.remoteAddress;
+    return this.socket.remoteAddress ?? "";
   }
 
   /** One for all requests of the connection: nearly none of them needs it, and each would have to make one. */
@@ -83,22 +79,23 @@ export class Connection implements Outlet, Carrier {
   // What the socket says.
 
   received(bytes: Buffer): void {
-    if (this.protocol !== null) this.protocol.received(bytes);
+    if (this.state === "between") this.receivedHead(this.held.length === 0 ? bytes : this.joined(bytes));
+    else if (this.state === "upgraded") this.protocol?.received(bytes);
     else if (this.incoming !== null) {
       this.receivedBody(this.incoming, bytes, 0);
       // Nobody waited for the rest of it: the answer is out already.
-      if (this.isOwedNothing()) this.goOn();
-    } else if (this.state === "between" && !this.endsWhenSent)
-      this.receivedHead(this.held.length === 0 ? bytes : this.joined(bytes));
-    else if (this.state === "within" && this.keepsAlive) this.keepAhead(bytes);
+      if (this.state === "answered") this.goOn();
+      else if (this.incoming?.isAhead) this.pause();
+    } else if (this.keepsAlive) this.keepAhead(bytes);
+    else free(bytes);
   }
 
   drained(): void {
     this.sinceMs = this.hall.nowMs;
     if (this.state === "over" || !this.sender.flush()) return;
-    if (this.endsWhenSent) this.endNow();
-    else if (this.protocol !== null) this.protocol.drained();
-    else if (this.isOwedNothing()) this.goOn();
+    if (this.state === "ending") this.endNow();
+    else if (this.state === "upgraded") this.protocol?.drained();
+    else if (this.state === "answered") this.goOn();
   }
 
   closed(): void {
@@ -106,70 +103,65 @@ export class Connection implements Outlet, Carrier {
     this.state = "over";
     this.hall.left(this);
     this.incoming?.fail();
-    this.leave?.();
+    try {
+      this.leave?.();
+      this.protocol?.closed();
+    } catch (thrown) {
+      this.hall.fault(thrown);
+    }
     this.sender.drop();
-    this.protocol?.closed();
     this.leaving?.abort();
     this.request = null;
     this.incoming = null;
     this.held = NOTHING;
   }
 
-  /** Once in a while: who has kept us waiting for too long. */
+  /** Something was thrown on its way: no client waits for what will never come. */
+  failed(thrown: unknown): void {
+    this.hall.fault(thrown);
+    this.terminate();
+  }
+
   look(nowMs: number): void {
-    if (this.protocol !== null && this.state !== "lingering") return;
-    const { headMs, idleMs, lingerMs, stallMs } = this.hall.limits;
+    if (this.state === "upgraded") return;
+    const { headMs, idleMs, unaskedMs, lingerMs, stallMs } = this.hall.limits;
     const ms = nowMs - this.sinceMs;
     if (this.sender.bytes > 0) {
       if (ms > stallMs) this.terminate();
-    } else if (this.isThrowingAway() && ms > lingerMs) this.terminate();
-    else if (this.state === "between" && this.isHeadPartial && ms > headMs) {
-      this.refuse({ kind: "late", reason: "the head of the request did not come in time" });
-    } else if (this.state === "between" && ms > idleMs) this.end();
+    } else if (this.state === "answered" || this.state === "lingering") {
+      if (ms > lingerMs) this.terminate();
+    } else if (this.state === "within") {
+      // While it is paused nobody sees its client leave.
+      if (ms > unaskedMs && this.isPaused && this.incoming?.isUnasked) this.incoming.throwAway();
+    } else if (this.state === "between" && ms > (this.isHeadPartial ? headMs : idleMs)) {
+      if (this.isHeadPartial) this.refuse(LATE);
+      else this.end();
+    }
   }
 
-  private isThrowingAway(): boolean {
-    return this.state === "lingering" || this.isOwedNothing();
-  }
-
-  /** The answer is out, and the connection does not go on yet. */
-  private isOwedNothing(): boolean {
-    return this.state === "within" && this.request === null;
-  }
-
-  /** The process ends: idle connections go at once, the others with their answer. */
   retire(): void {
-    if (this.state === "between" && this.protocol === null) this.end();
+    if (this.state === "between") this.end();
   }
 
   // What is heard.
 
   private joined(bytes: Buffer): Buffer {
     const all = Buffer.concat([this.held, bytes]);
-    // Without the empty line there is nothing new to say: a head that comes in crumbs is not parsed for each.
-    const seam = Math.max(0, this.held.length - 3);
-    if (this.isHeadPartial && !all.includes(HEAD_END, seam) && all.length <= this.hall.limits.headBytesMax) {
-      this.held = all;
-      return NOTHING;
-    }
-    this.held = NOTHING;
-    return all;
+    const { headBytesMax } = this.hall.limits;
+    // A head that comes in crumbs is not parsed for each.
+    const isPartial = this.isHeadPartial && all.length <= headBytesMax && !endsHead(all, this.held.length);
+    this.held = isPartial ? all : NOTHING;
+    return isPartial ? NOTHING : all;
   }
 
   private receivedHead(bytes: Buffer): void {
-    let from = 0;
-    // Some clients send an empty line too much after a body.
-    while (bytes[from] === CR && bytes[from + 1] === LF) from += 2;
-    if (from === bytes.length) return;
-    if (bytes[from] === CR && from + 1 === bytes.length) {
-      this.held = bytes.subarray(from);
-      return;
-    }
-    const head = parseRequestHead(bytes, from);
-    const headBytes = (head instanceof RequestHead ? head.bodyAt : bytes.length) - from;
-    if (headBytes > this.hall.limits.headBytesMax && (head === null || head instanceof RequestHead)) {
-      this.refuse({ kind: "head_too_large", reason: `more than ${this.hall.limits.headBytesMax} bytes` });
-    } else if (head === null) {
+    const from = headStart(bytes);
+    // Half of an empty line is nothing yet.
+    const isHalfLine = from + 1 === bytes.length && bytes[from] === CR;
+    if (isHalfLine) this.held = bytes.subarray(from);
+    if (isHalfLine || from === bytes.length) return;
+    const head = parseRequestHead(bytes, from, this.hall.limits.headBytesMax);
+    if (head === null) {
       if (!this.isHeadPartial) this.sinceMs = this.hall.nowMs;
       this.isHeadPartial = true;
       this.held = from === 0 ? bytes : bytes.subarray(from);
@@ -188,12 +180,14 @@ export class Connection implements Outlet, Carrier {
     if (framing !== CHUNKED && bodyTo <= bytes.length) {
       if (bodyTo < bytes.length) this.keepAhead(bytes.subarray(bodyTo));
       this.serve(head, framing === 0 ? null : new WholeBody(bytes, bodyAt, bodyTo));
-    } else {
-      const body = new IncomingBody(framing, this);
-      this.incoming = body;
-      this.receivedBody(body, bytes, bodyAt);
-      this.serve(head, body);
+      return;
     }
+    const body = new IncomingBody(framing, this);
+    this.incoming = body;
+    this.receivedBody(body, bytes, bodyAt);
+    this.serve(head, body);
+    // Not before: whoever asks for it at once takes all that comes.
+    if (this.incoming?.isAhead) this.pause();
   }
 
   private serve(head: RequestHead, body: HttpBody | null): void {
@@ -201,7 +195,10 @@ export class Connection implements Outlet, Carrier {
     this.request = request;
     const answer = this.hall.serve(request);
     if (answer instanceof Promise) {
-      answer.then((given) => this.answer(request, given)).catch(() => this.terminate());
+      answer.then(
+        (given) => this.answer(request, given),
+        (thrown) => this.failed(thrown),
+      );
     } else this.answer(request, answer);
   }
 
@@ -221,6 +218,7 @@ export class Connection implements Outlet, Carrier {
     // Not paused: that the client leaves would not be seen. It asks again for what was not answered.
     this.held = NOTHING;
     this.keepsAlive = false;
+    if (this.state === "queued") this.end();
   }
 
   // A body's source.
@@ -229,7 +227,7 @@ export class Connection implements Outlet, Carrier {
     if (this.request?.head.expectsContinue) this.write(CONTINUE);
   }
 
-  pause(): void {
+  private pause(): void {
     if (this.isPaused || this.state === "over") return;
     this.isPaused = true;
     this.socket.pause();
@@ -250,31 +248,40 @@ export class Connection implements Outlet, Carrier {
     writeWhole(this, this.hall.refuse(fault), false);
   }
 
+  /** What is thrown ends here: nobody above would hear of it. */
   private answer(request: IncomingRequest, answer: Answer | Upgrade): void {
-    if (this.state === "over") {
-      if (!(answer instanceof Upgrade)) abandon(answer);
-      return;
+    try {
+      if (this.state === "over") abandon(answer);
+      else this.say(request, answer);
+    } catch (thrown) {
+      this.failed(thrown);
     }
-    const isBodyless = request.head.method === "HEAD";
-    if (this.hall.isClosing || this.mayWithhold(request) || isLate(answer)) this.keepsAlive = false;
+  }
+
+  private say(request: IncomingRequest, answer: Answer | Upgrade): void {
+    const isBodyless = request.method === "HEAD";
+    // A client that was not told to go on may send its body all the same, or its next request instead.
+    const mayWithhold = request.head.expectsContinue && this.incoming?.isWanted === false;
+    if (mayWithhold || this.hall.isClosing || isLate(answer)) this.keepsAlive = false;
+    this.incoming?.throwAway();
     if (answer instanceof WholeAnswer) writeWhole(this, answer, isBodyless);
     else if (answer instanceof StreamAnswer) startStream(this, answer, isBodyless);
-    else if (answer instanceof Upgrade) this.upgrade(answer);
+    else if (answer instanceof Upgrade) this.upgrade(request, answer);
     else void writeResponse(this, answer, isBodyless);
   }
 
-  /** A client that was not told to go on may send its body all the same, or its next request instead. */
-  private mayWithhold({ head }: IncomingRequest): boolean {
-    return head.expectsContinue && this.incoming !== null && !this.incoming.isWanted;
-  }
-
-  private upgrade({ head, open }: Upgrade): void {
+  private upgrade(request: IncomingRequest, { head, open }: Upgrade): void {
+    // Where it ends and the other protocol begins would depend on how much of it is here.
+    if (request.head.framing !== 0) {
+      this.refuse({ kind: "malformed", reason: "a change of protocol with a body" });
+      return;
+    }
     this.write(head);
     this.request = null;
+    this.state = "upgraded";
     this.protocol = open(this);
     const { held } = this;
     this.held = NOTHING;
-    this.resume();
     if (held.length > 0) this.protocol.received(held);
   }
 
@@ -319,59 +326,64 @@ export class Connection implements Outlet, Carrier {
     this.leave = null;
     this.request = null;
     if (this.state === "over") return;
-    this.incoming?.throwAway();
+    this.state = "answered";
     this.sinceMs = this.hall.nowMs;
     this.goOn();
   }
 
   /** Serves again when the client has sent what nobody reads, and has taken what it asked for. */
   private goOn(): void {
-    if (!this.keepsAlive) {
-      this.incoming = null;
-      this.held = NOTHING;
-      this.end();
-    } else if (this.incoming === null && this.sender.bytes <= AHEAD_BYTES_MAX) this.next();
-  }
-
-  /** In the middle of an answer: nobody can tell any more where it ends. */
-  broken(): void {
-    this.leave = null;
-    this.terminate();
-  }
-
-  private next(): void {
-    this.state = "between";
+    if (this.keepsAlive && (this.incoming !== null || this.sender.bytes > AHEAD_BYTES_MAX)) return;
     this.sinceMs = this.hall.nowMs;
-    const { held } = this;
-    if (held.length === 0) {
-      if (this.hall.isClosing) this.end();
-      return;
-    }
-    this.held = NOTHING;
-    this.resume();
+    if (!this.keepsAlive || (this.held.length === 0 && this.hall.isClosing)) this.end();
+    else if (this.held.length > 0) this.queue();
+    else this.state = "between";
+  }
+
+  private queue(): void {
+    this.state = "queued";
+    this.queuedCount++;
+    const read = () => this.readHeld();
     // Not within the answer to the one before: a client that sends thousands at once would fill the stack.
-    queueMicrotask(() => {
-      if (this.state === "between") this.received(held);
-    });
+    if (this.queuedCount % IN_A_ROW_MAX !== 0) queueMicrotask(read);
+    else {
+      this.pause();
+      setImmediate(read);
+    }
+  }
+
+  private readHeld(): void {
+    if (this.state !== "queued") return;
+    const { held } = this;
+    this.held = NOTHING;
+    this.state = "between";
+    this.resume();
+    try {
+      this.receivedHead(held);
+    } catch (thrown) {
+      this.failed(thrown);
+    }
   }
 
   end(): void {
-    if (this.state === "over") return;
-    if (this.sender.bytes > 0) this.endsWhenSent = true;
-    else this.endNow();
+    if (this.state === "ending" || this.state === "lingering" || this.state === "over") return;
+    this.state = "ending";
+    this.keepsAlive = false;
+    this.incoming = null;
+    this.held = NOTHING;
+    this.resume();
+    if (this.sender.bytes === 0) this.endNow();
   }
 
   private endNow(): void {
-    if (this.state === "lingering") return;
     this.state = "lingering";
     this.hall.ended(this);
     this.sinceMs = this.hall.nowMs;
-    this.resume();
     // Our side only: what the client still sends is read, and it closes when it has seen the end.
     this.socket.shutdown();
   }
 
-  /** The process ends. One that has all it asked for is closed in order. */
+  /** One that has all it asked for is closed in order. */
   cut(): void {
     if (this.state === "lingering") this.socket.end();
     this.terminate();
@@ -383,16 +395,3 @@ export class Connection implements Outlet, Carrier {
     this.closed();
   }
 }
-
-/** Whoever sent too slowly goes on sending: nobody waits for the rest. */
-function isLate(answer: Answer | Upgrade): boolean {
-  return answer instanceof WholeAnswer && answer.status === 408;
-}
-
-/** The callbacks cost no closures: all sockets share them. */
-export const CONNECTION_HANDLERS: SocketHandler<Connection> = {
-  data: (socket, bytes) => socket.data.received(bytes),
-  drain: (socket) => socket.data.drained(),
-  close: (socket) => socket.data.closed(),
-  error: (socket) => socket.data.terminate(),
-};

@@ -8,7 +8,6 @@ function bodyOf(framing: number) {
   const asked: string[] = [];
   const body = new IncomingBody(framing, {
     wanted: () => void asked.push("wanted"),
-    pause: () => void asked.push("pause"),
     resume: () => void asked.push("resume"),
   });
   const push = (text: string) => body.push(Buffer.from(text, "latin1"), 0);
@@ -162,44 +161,56 @@ describe("the connection of a body", () => {
     expect(asked).not.toContain("wanted");
   });
 
-  test("is paused when much has come that nobody asked for, and goes on when somebody does", () => {
+  test("is held up when much has come that nobody asked for, and goes on when somebody does", () => {
     const { body, push, asked } = bodyOf(1_000_000);
     push("x".repeat(64 * 1024));
-    expect(asked).toEqual([]);
+    expect(body.isAhead).toBe(false);
     push("x");
-    expect(asked).toEqual(["pause"]);
+    expect([body.isAhead, body.isUnasked]).toEqual([true, true]);
     void body.whole();
-    expect(asked.at(-1)).toBe("resume");
+    expect([body.isAhead, body.isUnasked, asked.at(-1)]).toEqual([false, false, "resume"]);
   });
 
-  test("is not paused while somebody waits for all of it", () => {
-    const { body, push, asked } = bodyOf(1_000_000);
+  test("is not held up while somebody waits for all of it", () => {
+    const { body, push } = bodyOf(1_000_000);
     void body.whole();
     push("x".repeat(500_000));
-    expect(asked).not.toContain("pause");
+    expect(body.isAhead).toBe(false);
   });
 
-  test("is paused at each piece that nobody waits for, and goes on when all of them are taken", async () => {
+  test("is held up at each piece that nobody waits for, and goes on when all of them are taken", async () => {
     const { body, push, asked } = bodyOf(20);
     void body.next();
     push("taken");
-    expect(asked).not.toContain("pause");
+    expect(body.isAhead).toBe(false);
     push("first");
     push("second");
-    expect(asked.at(-1)).toBe("pause");
-    expect([textOf(await body.next()), textOf(await body.next())]).toEqual(["first", "second"]);
-    expect(asked.at(-1)).toBe("pause");
+    asked.length = 0;
+    expect([textOf(await body.next()), body.isAhead]).toEqual(["first", true]);
+    expect([textOf(await body.next()), body.isAhead]).toEqual(["second", false]);
+    expect(asked).toEqual([]);
     void body.next();
-    expect(asked.at(-1)).toBe("resume");
+    expect(asked).toEqual(["resume"]);
   });
 
-  test("goes on when the rest is thrown away, and is not paused any more", () => {
+  test("goes on when the rest is thrown away, and is not held up any more", () => {
     const { body, push, asked } = bodyOf(1_000_000);
     push("x".repeat(100_000));
     body.throwAway();
     push("x".repeat(800_000));
-    expect(asked).toEqual(["pause", "resume"]);
+    expect([body.isAhead, body.isUnasked, asked]).toEqual([false, false, ["resume"]]);
   });
+});
+
+test("a body that was thrown away is gone for whoever asks for it then", async () => {
+  for (const ask of ["whole", "next"] as const) {
+    const { body, push } = bodyOf(10);
+    push("hello");
+    body.throwAway();
+    expect(textOf(await body[ask]())).toBe("gone");
+    push("world");
+    expect(textOf(await body[ask]())).toBe("gone");
+  }
 });
 
 describe("a body that came with its head", () => {

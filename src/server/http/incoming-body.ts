@@ -10,7 +10,7 @@ import { bytesOf } from "../../wire/splice.ts";
 export interface BodySource {
   /** Somebody wants the body now: a client that waits for a word is told to go on. */
   wanted(): void;
-  pause(): void;
+  /** Somebody takes what comes, or nobody ever will. */
   resume(): void;
 }
 
@@ -49,6 +49,16 @@ export class IncomingBody implements HttpBody {
     return this.framed.wrong !== null;
   }
 
+  get isUnasked(): boolean {
+    return this.mode === "unasked";
+  }
+
+  /** More has come than anybody takes: what follows had better wait in the network. */
+  get isAhead(): boolean {
+    if (this.mode === "unasked") return this.bytes > UNREAD_BYTES_MAX;
+    return this.mode === "pieces" && this.pieces.length > 0;
+  }
+
   /** Takes what belongs to the body and returns where the rest begins. */
   push(bytes: Buffer, from: number): number {
     const { framed } = this;
@@ -61,27 +71,28 @@ export class IncomingBody implements HttpBody {
     // Copied: the next read finds memory that is still warm.
     if (framed.at === bytes.length && (this.room !== null || this.mode === "thrown away")) free(bytes);
     if (framed.wrong !== null) this.lost = { kind: "broken", reason: framed.wrong };
-    if (this.isOver) this.answer();
-    else if (this.mode === "unasked" && this.bytes > UNREAD_BYTES_MAX) this.source.pause();
+    if (this.isOver) this.tellEnd();
     return framed.at;
   }
 
   /** The connection is gone. */
   fail(): void {
     if (!this.isOver) this.lost = GONE;
-    this.answer();
+    this.tellEnd();
   }
 
-  /** Nobody will read the rest. */
+  /** Nobody will read the rest: for whoever asks all the same it is gone. */
   throwAway(): void {
     this.mode = "thrown away";
     this.pieces = [];
+    this.bytes = 0;
     this.room = null;
     this.settle(GONE);
     this.source.resume();
   }
 
   whole(): BodyRead | Promise<BodyRead> {
+    if (this.mode === "thrown away") return GONE;
     this.mode = "whole";
     if (this.isOver) return this.lost ?? this.gathered();
     if (this.length !== null && this.length <= ROOM_BYTES_MAX) {
@@ -97,6 +108,7 @@ export class IncomingBody implements HttpBody {
   }
 
   next(): Promise<BodyRead | null> {
+    if (this.mode === "thrown away") return Promise.resolve(GONE);
     this.mode = "pieces";
     const piece = this.pieces.shift();
     if (piece !== undefined) {
@@ -136,12 +148,11 @@ export class IncomingBody implements HttpBody {
         }
         this.pieces.push(piece);
         this.bytes += piece.length;
-        this.source.pause();
     }
   }
 
-  /** The body is over: whoever waits is told. */
-  private answer(): void {
+  /** Whoever waits is told that the body is over. */
+  private tellEnd(): void {
     if (this.waiting !== null) this.settle(this.lost);
   }
 

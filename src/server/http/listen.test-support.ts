@@ -7,6 +7,8 @@ import { type Listening, type ListenOptions, listen } from "./listen.ts";
 
 export interface TestListener extends Listening {
   readonly url: string;
+  /** What was thrown where nobody could answer for it. */
+  readonly faults: readonly unknown[];
   /** Its clock stands still but for this, so that no deadline passes by itself. */
   pass(ms: number): void;
   /** Resolves when every connection was looked at once more. */
@@ -17,17 +19,21 @@ const LIMITS: ListenOptions["limits"] = {
   headBytesMax: 16 * 1024,
   headMs: 60_000,
   idleMs: 60_000,
+  unaskedMs: 60_000,
   lingerMs: 60_000,
   stallMs: 60_000,
+  max: 1_000,
   lookMs: 5,
 };
 
 export function listenForTest(
   serve: ListenOptions["serve"],
   limits: Partial<ListenOptions["limits"]> = {},
+  refuse: ListenOptions["refuse"] = ({ kind, reason }) => textAnswer(`${kind}: ${reason}`, 400),
 ): TestListener {
   let nowMs = 0;
   let looks = 0;
+  const faults: unknown[] = [];
   const listening = listen({
     hostname: "127.0.0.1",
     port: 0,
@@ -38,10 +44,12 @@ export function listenForTest(
     },
     nowMs: () => 0,
     serve,
-    refuse: ({ kind, reason }) => textAnswer(`${kind}: ${reason}`, 400),
+    refuse,
+    fault: (thrown) => void faults.push(thrown),
   });
   return {
     ...listening,
+    faults,
     url: `http://127.0.0.1:${listening.port}/`,
     pass(ms) {
       nowMs += ms;

@@ -224,6 +224,42 @@ describe("closing", () => {
   });
 });
 
+describe("more connections than may be", () => {
+  test("are cut off as they come, and the others are served", async () => {
+    listener = listenForTest(() => textAnswer("<answer>"), { max: 2 });
+    client = await dial(listener.port);
+    const second = await dial(listener.port);
+    second.send(GET);
+    await second.hears("<answer>");
+    const third = await dial(listener.port);
+    third.send(GET);
+    await third.end();
+    expect(third.heard()).toBe("");
+    client.send(GET);
+    await client.hears("<answer>");
+    second.leave();
+    await eventually(async () => {
+      const fourth = await dial(listener.port);
+      fourth.send(GET);
+      await eventually(() => fourth.heard() !== "" || fourth.ending() !== "open");
+      fourth.leave();
+      return fourth.heard().includes("<answer>");
+    });
+    third.leave();
+  });
+
+  test("count while they linger", async () => {
+    listener = listenForTest(() => textAnswer("<answer>"), { max: 1 });
+    client = await dial(listener.port);
+    client.send(post("Connection: close"));
+    await client.end();
+    const second = await dial(listener.port);
+    await second.end();
+    expect(second.heard()).toBe("");
+    second.leave();
+  });
+});
+
 test("a listener tells where it listens", async () => {
   await start(() => textAnswer("<answer>"));
   expect(listener.hostname).toBe("127.0.0.1");

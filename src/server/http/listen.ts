@@ -1,15 +1,23 @@
 /** Listens for connections, looks after all of them with one timer, and lets them go in order. */
 
-import { CONNECTION_HANDLERS, Connection, type Hall } from "./connection.ts";
-import type { ConnectionLimits } from "./connection-limits.ts";
+import { Connection } from "./connection.ts";
+import { descriptorsMax } from "./descriptors.ts";
+import type { ConnectionLimits, Guest, Hall } from "./hall.ts";
 
-export interface ListenOptions extends Pick<Hall, "serve" | "refuse"> {
+export interface ListenOptions extends Pick<Hall, "serve" | "refuse" | "fault"> {
   readonly hostname: string;
   readonly port: number;
-  readonly limits: ConnectionLimits & { readonly lookMs: number };
+  readonly limits: ConnectionLimits & {
+    /** Of them, at once. More are cut off as they come. */
+    readonly max: number;
+    readonly lookMs: number;
+  };
   monotonicMs(): number;
   nowMs(): number;
 }
+
+/** Of the files and sockets that the process may have open; the rest is for upstreams and the store. */
+const DESCRIPTORS_SHARE = 0.75;
 
 export interface Listening {
   readonly hostname: string;
@@ -21,9 +29,10 @@ export interface Listening {
 }
 
 export function listen(options: ListenOptions): Listening {
-  const connections = new Set<Connection>();
+  const guests = new Set<Guest>();
   /** Those that have their answers: nobody waits for them. */
-  const lingering = new Set<Connection>();
+  const lingering = new Set<Guest>();
+  const guestsMax = Math.min(options.limits.max, descriptorsMax() * DESCRIPTORS_SHARE);
   let empty: PromiseWithResolvers<void> | null = null;
 
   const hall = {
@@ -33,26 +42,36 @@ export function listen(options: ListenOptions): Listening {
     isClosing: false,
     serve: options.serve,
     refuse: options.refuse,
-    ended(connection: Connection) {
-      lingering.add(connection);
-      forget(connection);
+    fault: options.fault,
+    ended(guest: Guest) {
+      lingering.add(guest);
+      forget(guest);
     },
-    left(connection: Connection) {
-      lingering.delete(connection);
-      forget(connection);
+    left(guest: Guest) {
+      lingering.delete(guest);
+      forget(guest);
     },
   };
 
-  function forget(connection: Connection): void {
-    connections.delete(connection);
-    if (connections.size === 0) empty?.resolve();
+  function forget(guest: Guest): void {
+    guests.delete(guest);
+    if (guests.size === 0) empty?.resolve();
   }
 
   function look(): void {
     hall.nowMs = options.monotonicMs();
     hall.dateLine = dateLine(options.nowMs());
-    for (const connection of connections) connection.look(hall.nowMs);
-    for (const connection of lingering) connection.look(hall.nowMs);
+    for (const all of [guests, lingering]) for (const guest of all) lookAt(guest);
+  }
+
+  /** What is wrong with one of them does not keep the others from being looked at. */
+  function lookAt(guest: Guest): void {
+    try {
+      guest.look(hall.nowMs);
+    } catch (thrown) {
+      hall.fault(thrown);
+      guest.cut();
+    }
   }
 
   const timer = setInterval(look, options.limits.lookMs);
@@ -62,12 +81,18 @@ export function listen(options: ListenOptions): Listening {
     hostname: options.hostname,
     port: options.port,
     socket: {
-      ...CONNECTION_HANDLERS,
       open(socket) {
         const connection = new Connection(hall, socket);
         socket.data = connection;
-        connections.add(connection);
+        guests.add(connection);
+        // Without a descriptor left nobody could be accepted, and trying to would use up a core.
+        if (guests.size + lingering.size > guestsMax) connection.terminate();
       },
+      data: (socket, bytes) => socket.data.received(bytes),
+      drain: (socket) => socket.data.drained(),
+      close: (socket) => socket.data.closed(),
+      /** What one of these has thrown. That the network failed is told by `close`. */
+      error: (socket, thrown) => socket.data.failed(thrown),
     },
   });
 
@@ -78,14 +103,14 @@ export function listen(options: ListenOptions): Listening {
       empty ??= Promise.withResolvers<void>();
       hall.isClosing = true;
       listener.stop();
-      for (const connection of [...connections]) connection.retire();
-      if (connections.size === 0) empty.resolve();
+      for (const guest of [...guests]) guest.retire();
+      if (guests.size === 0) empty.resolve();
       return empty.promise;
     },
     cut() {
       clearInterval(timer);
       listener.stop();
-      for (const connection of [...connections, ...lingering]) connection.cut();
+      for (const guest of [...guests, ...lingering]) guest.cut();
     },
   };
 }

@@ -1,7 +1,17 @@
 /** Request line and headers of a request. What is not clear to everybody on the way is refused. */
 
 import { latin1Of } from "../../wire/bytes.ts";
-import { BYTE_CLASS, CHUNKED, HeadText, SPACE, scanFields, TOKEN } from "../../wire/http-fields.ts";
+import {
+  BYTE_CLASS,
+  CHUNKED,
+  CR,
+  type Fields,
+  HeadText,
+  LF,
+  SPACE,
+  scanFields,
+  TOKEN,
+} from "../../wire/http-fields.ts";
 
 /** Why a request cannot be taken. Nobody knows where it ends, so nothing after it is read. */
 export interface RequestFault {
@@ -22,24 +32,15 @@ export class RequestHead extends HeadText {
   /** Where the body begins in the bytes that were parsed. */
   readonly bodyAt: number;
 
-  constructor(
-    method: string,
-    target: string,
-    framing: number,
-    keepsAlive: boolean,
-    isHttp10: boolean,
-    bodyAt: number,
-    text: string,
-    nameLengths: number,
-  ) {
-    super(text, nameLengths);
+  constructor(method: string, target: string, isHttp10: boolean, fields: Fields, text: string) {
+    super(text, fields.nameLengths);
     this.method = method;
     this.target = target;
-    this.framing = framing;
-    this.keepsAlive = keepsAlive;
+    this.framing = fields.isChunked ? CHUNKED : Math.max(0, fields.length);
+    this.keepsAlive = !fields.closes && (!isHttp10 || fields.keepsAlive);
     this.isHttp10 = isHttp10;
     this.expectsContinue = !isHttp10 && this.has("expect");
-    this.bodyAt = bodyAt;
+    this.bodyAt = fields.end;
   }
 }
 
@@ -47,8 +48,33 @@ const VERSION = "HTTP/1.";
 const VERSION_BYTES = VERSION.length + 1;
 const FIELDS_MAX = 128;
 
+const HEAD_END = "\r\n\r\n";
+
+/** Whether a head that went on after `known` bytes may end now. */
+export function endsHead(bytes: Buffer, known: number): boolean {
+  return bytes.includes(HEAD_END, Math.max(0, known - HEAD_END.length + 1));
+}
+
+/** Some clients send an empty line too much after a body. */
+export function headStart(bytes: Buffer): number {
+  let at = 0;
+  while (bytes[at] === CR && bytes[at + 1] === LF) at += 2;
+  return at;
+}
+
 /** Null when the head goes on after these bytes. */
-export function parseRequestHead(bytes: Buffer, from: number): RequestHead | RequestFault | null {
+export function parseRequestHead(
+  bytes: Buffer,
+  from: number,
+  bytesMax: number,
+): RequestHead | RequestFault | null {
+  const head = parseHead(bytes, from);
+  if (head !== null && !(head instanceof RequestHead)) return head;
+  const headBytes = (head === null ? bytes.length : head.bodyAt) - from;
+  return headBytes > bytesMax ? tooLarge(`more than ${bytesMax} bytes`) : head;
+}
+
+function parseHead(bytes: Buffer, from: number): RequestHead | RequestFault | null {
   const end = bytes.length;
   let at = from;
   while (at < end && ((BYTE_CLASS[bytes[at] as number] as number) & TOKEN) !== 0) at++;
@@ -66,7 +92,7 @@ export function parseRequestHead(bytes: Buffer, from: number): RequestHead | Req
   const minor = versionAt(bytes, at + 1);
   if (typeof minor !== "number") return minor;
   const versionTo = at + 1 + VERSION_BYTES;
-  if (versionTo < end && bytes[versionTo] !== 13)
+  if (versionTo < end && bytes[versionTo] !== CR)
     return malformed("the request line does not end after its version");
   const fields = scanFields(bytes, versionTo);
   if (fields === null) return null;
@@ -76,21 +102,11 @@ export function parseRequestHead(bytes: Buffer, from: number): RequestHead | Req
   if (fields.lengths > 1) return malformed("Content-Length more than once");
   if (isChunked && minor === 0) return malformed("Transfer-Encoding in HTTP/1.0");
   if (hosts > 1 || (hosts === 0 && minor === 1)) return malformed("not exactly one Host header");
-  if (fields.count > FIELDS_MAX) {
-    return { kind: "head_too_large", reason: `more than ${FIELDS_MAX} header lines` };
-  }
+  if (fields.count > FIELDS_MAX) return tooLarge(`more than ${FIELDS_MAX} header lines`);
   const target = pathOf(latin1Of(bytes, methodTo + 1, targetTo));
   if (target === null) return malformed("the request line does not name a path");
-  const head = new RequestHead(
-    latin1Of(bytes, from, methodTo),
-    target,
-    isChunked ? CHUNKED : Math.max(0, length),
-    minor === 1 ? !fields.closes : fields.keepsAlive && !fields.closes,
-    minor === 0,
-    fields.end,
-    latin1Of(bytes, targetTo, fields.end - 2),
-    fields.nameLengths,
-  );
+  const text = latin1Of(bytes, targetTo, fields.end - 2);
+  const head = new RequestHead(latin1Of(bytes, from, methodTo), target, minor === 0, fields, text);
   if (hosts === 1 && !isHost(head.get("host") ?? "")) {
     return malformed("the Host header is empty or not a host name");
   }
@@ -134,4 +150,8 @@ function isHost(host: string): boolean {
 
 function malformed(reason: string): RequestFault {
   return { kind: "malformed", reason };
+}
+
+function tooLarge(reason: string): RequestFault {
+  return { kind: "head_too_large", reason };
 }

@@ -2,7 +2,8 @@
 
 import { acceptOf } from "../../wire/ws-accept.ts";
 
-export interface Upgrade {
+/** What was agreed on. */
+export interface Handshake {
   /** Of the request. */
   headers: Pick<Headers, "get">;
   requestId: string;
@@ -15,7 +16,7 @@ const KEY = /^[A-Za-z0-9+/]{22}==$/;
 const TOKEN = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/;
 
 /** Null when it is no proper request for one. */
-export function upgradeHead({ headers, requestId, protocol }: Upgrade): Buffer | null {
+export function upgradeHead({ headers, requestId, protocol }: Handshake): Buffer | null {
   const key = headers.get("sec-websocket-key") ?? "";
   if (!KEY.test(key) || headers.get("sec-websocket-version") !== "13") return null;
   if (!names(headers.get("upgrade"), "websocket") || !names(headers.get("connection"), "upgrade"))

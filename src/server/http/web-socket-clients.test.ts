@@ -3,6 +3,7 @@
 import { afterEach, describe, expect, test } from "bun:test";
 import { connect, type Socket } from "node:net";
 import { eventually } from "../../../test/eventually.ts";
+import { WaitingRoom } from "../../sockets/waiting-room.ts";
 import { wholePart } from "../../wire/splice.ts";
 import {
   CLOSE,
@@ -45,6 +46,7 @@ afterEach(() => {
 function serve(change: Partial<WebSocketsOptions<Peer>> = {}): Running {
   const peers: Peer[] = [];
   const all = openWebSockets<Peer>({
+    unfinished: new WaitingRoom({ bytesMax: 2 ** 30, keyBytesMax: 2 ** 30 }),
     messageBytesMax: 32 * MiB,
     silenceMs: 60_000,
     message(peer, kind, bytes) {
@@ -69,7 +71,7 @@ function serve(change: Partial<WebSocketsOptions<Peer>> = {}): Running {
     outlet.write(head);
     const peer: Peer = { socket: null, heard: [], drains: 0, isClosed: false };
     peers.push(peer);
-    peer.socket = all.open(outlet, peer);
+    peer.socket = all.open(outlet, peer, "a key");
     return peer.socket;
   });
   closers.push(() => {

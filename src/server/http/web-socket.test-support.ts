@@ -1,5 +1,6 @@
 /** One connection without a network: what it is sent, what it says, and what is told of it. */
 
+import { WaitingRoom } from "../../sockets/waiting-room.ts";
 import { wholePart } from "../../wire/splice.ts";
 import { CLOSE, closeFrame, FrameReader, frameOf, TEXT } from "../../wire/ws-frames.ts";
 import { NotingOutlet } from "./outlet.test-support.ts";
@@ -29,12 +30,21 @@ export interface Stage {
   look(times: number): void;
 }
 
-export function stage(onMessage: (socket: WebSocketEnd<Owner>) => void = () => {}): Stage {
+/** Room for what is not whole yet, shared by whatever stages it is given to. */
+export const roomFor = (bytes: number, keyBytes = bytes) =>
+  new WaitingRoom({ bytesMax: bytes, keyBytesMax: keyBytes });
+
+export function stage(
+  onMessage: (socket: WebSocketEnd<Owner>) => void = () => {},
+  unfinished = roomFor(MESSAGE_BYTES_MAX),
+  key = "a key",
+): Stage {
   const told: string[] = [];
   const outlet = new NotingOutlet();
   const all = openWebSockets<Owner>({
     messageBytesMax: MESSAGE_BYTES_MAX,
     silenceMs: SILENCE_MS,
+    unfinished,
     message(_, kind, bytes) {
       told.push(`${kind} ${Buffer.from(bytes)}`);
       onMessage(socket);
@@ -43,7 +53,7 @@ export function stage(onMessage: (socket: WebSocketEnd<Owner>) => void = () => {
     closed: () => void told.push("closed"),
   });
   all.stop();
-  const socket = all.open(outlet, { name: "a" });
+  const socket = all.open(outlet, { name: "a" }, key);
   return {
     socket,
     outlet,

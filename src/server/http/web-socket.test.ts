@@ -10,6 +10,7 @@ import {
   MESSAGE_BYTES_MAX,
   type Owner,
   part,
+  roomFor,
   SILENCE_MS,
   stage,
   text,
@@ -75,6 +76,7 @@ describe("messages", () => {
   test("of two connections that come in turns are not mixed up", () => {
     const heard: string[] = [];
     const all = openWebSockets<Owner>({
+      unfinished: roomFor(1_000),
       messageBytesMax: MESSAGE_BYTES_MAX,
       silenceMs: SILENCE_MS,
       message: ({ name }, _, bytes) => void heard.push(`${name} ${Buffer.from(bytes)}`),
@@ -82,7 +84,7 @@ describe("messages", () => {
       closed() {},
     });
     all.stop();
-    const sockets = ["a", "b"].map((name) => all.open(new NotingOutlet(), { name }));
+    const sockets = ["a", "b"].map((name) => all.open(new NotingOutlet(), { name }, name));
     const wires = [text("one"), Buffer.concat([text("two"), text("more")])];
     for (let at = 0; at < 40; at++) {
       sockets.forEach((socket, i) => void socket.received(Buffer.from(wires[i]?.subarray(at, at + 1) ?? [])));
@@ -93,6 +95,7 @@ describe("messages", () => {
   test("that are short do not keep the long read they came with", () => {
     const kept: Uint8Array[] = [];
     const all = openWebSockets<Owner>({
+      unfinished: roomFor(1_000),
       messageBytesMax: MESSAGE_BYTES_MAX,
       silenceMs: SILENCE_MS,
       message: (_, _kind, bytes) => void kept.push(bytes),
@@ -101,7 +104,7 @@ describe("messages", () => {
     });
     all.stop();
     all
-      .open(new NotingOutlet(), { name: "a" })
+      .open(new NotingOutlet(), { name: "a" }, "a")
       .received(Buffer.concat([text("short"), text("x".repeat(90_000)), text("short")]));
     expect(kept.map(({ buffer }) => buffer.byteLength > 90_000)).toEqual([false, true, false]);
   });
@@ -296,5 +299,58 @@ describe("pings", () => {
     hear(frame(PONG, "?"), text("a"));
     expect(sent()).toEqual([]);
     expect(told).toEqual(["text a"]);
+  });
+});
+
+describe("messages that are not whole yet", () => {
+  const half = (bytes: number) => part(TEXT, "x".repeat(bytes), false);
+  const closed = (told: readonly string[]) => told.includes("closed");
+
+  test.each([
+    ["of all", roomFor(100), ["a", "b"]],
+    ["of one key", roomFor(1_000, 100), ["a", "a"]],
+  ] as const)(
+    "%s have a bound, and whoever goes beyond it is closed with 1013",
+    (_, room, [first, second]) => {
+      const before = stage(undefined, room, first);
+      const after = stage(undefined, room, second);
+      before.hear(half(60));
+      after.hear(half(40));
+      expect([closed(before.told), closed(after.told)]).toEqual([false, false]);
+      after.hear(part(0, "x", false));
+      expect(after.sent()).toEqual([closeOf(1013, "too much is being sent at once")]);
+      expect([closed(before.told), closed(after.told)]).toEqual([false, true]);
+      before.hear(part(0, "x".repeat(40), false));
+      expect(closed(before.told)).toBe(false);
+    },
+  );
+
+  test("of another key are not counted", () => {
+    const room = roomFor(1_000, 100);
+    const stages = ["a", "b", "c"].map((key) => stage(undefined, room, key));
+    for (const { hear } of stages) hear(half(100));
+    expect(stages.some(({ told }) => closed(told))).toBe(false);
+  });
+
+  test("count no more when they are whole, when their connection is gone, or when they are refused", () => {
+    const room = roomFor(100);
+    const whole = stage(undefined, room);
+    whole.hear(half(90));
+    whole.hear(part(0, "", true));
+    const gone = stage(undefined, room);
+    gone.hear(half(90));
+    gone.socket.closed();
+    const wrong = stage(undefined, room);
+    wrong.hear(half(90));
+    wrong.hear(half(1));
+    const tooMuch = stage(undefined, room);
+    tooMuch.hear(half(101));
+    expect(room.hasRoom("a key", 100)).toBe(true);
+  });
+
+  test("are not counted when they come in one read", () => {
+    const { hear, told } = stage(undefined, roomFor(10));
+    hear(text("x".repeat(1_000)));
+    expect(told).toEqual([`text ${"x".repeat(1_000)}`]);
   });
 });

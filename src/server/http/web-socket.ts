@@ -7,7 +7,8 @@
 import { isUtf8 } from "node:buffer";
 import type { MessageKind } from "../../sockets/client-frame.ts";
 import type { Wire } from "../../sockets/line.ts";
-import { put } from "../../wire/bytes.ts";
+import type { WaitingRoom } from "../../sockets/waiting-room.ts";
+import { free, put } from "../../wire/bytes.ts";
 import {
   CLOSE,
   closeFrame,
@@ -26,6 +27,8 @@ export interface WebSocketsOptions<Data extends object> {
   messageBytesMax: number;
   /** One from which nothing comes for so long, not even the answer to a ping, is cut off. */
   silenceMs: number;
+  /** Of messages that are not whole yet, by whose they are; one that finds no room is closed with 1013. */
+  unfinished: WaitingRoom;
   /** A whole message; text is UTF-8. The bytes are the taker's to keep. */
   message(data: Data, kind: MessageKind, bytes: Uint8Array): void;
   /** The client takes again what is sent to it. */
@@ -36,8 +39,8 @@ export interface WebSocketsOptions<Data extends object> {
 
 /** All of them. */
 export interface WebSockets<Data extends object> {
-  /** Makes one of a connection whose upgrade was answered. `data` is whom it is for. */
-  open(outlet: Outlet, data: Data): WebSocketEnd<Data>;
+  /** Makes one of a connection whose upgrade was answered. `data` is whom it is for, `key` on whose account it is. */
+  open(outlet: Outlet, data: Data, key: string): WebSocketEnd<Data>;
   stop(): void;
 }
 
@@ -59,6 +62,7 @@ const LOOKS_MIN = 8;
 const FAREWELL_LOOKS = 3;
 const PROTOCOL_ERROR = 1002;
 const NOT_UTF8 = 1007;
+const TRY_AGAIN_LATER = 1013;
 const NOTHING = new Uint8Array(0);
 
 export function openWebSockets<Data extends object>(options: WebSocketsOptions<Data>): WebSockets<Data> {
@@ -77,7 +81,7 @@ export function openWebSockets<Data extends object>(options: WebSocketsOptions<D
   }, lookMs);
   timer.unref();
   return {
-    open: (outlet, data) => new WebSocketEnd(shared, outlet, data),
+    open: (outlet, data, key) => new WebSocketEnd(shared, outlet, data, key),
     stop: () => clearInterval(timer),
   };
 }
@@ -92,6 +96,7 @@ type Phase = "open" | "closing" | "deaf" | "ended" | "gone";
 export class WebSocketEnd<Data extends object> implements Protocol, Wire, FrameTaker {
   private readonly shared: Shared<Data>;
   private readonly outlet: Outlet;
+  private readonly key: string;
   /** Null once it was told that this is closed. */
   private data: Data | null;
   private phase: Phase = "open";
@@ -104,9 +109,10 @@ export class WebSocketEnd<Data extends object> implements Protocol, Wire, FrameT
   /** What the client had not taken when it was looked at last. */
   private unsentBytes = 0;
 
-  constructor(shared: Shared<Data>, outlet: Outlet, data: Data) {
+  constructor(shared: Shared<Data>, outlet: Outlet, data: Data, key: string) {
     this.shared = shared;
     this.outlet = outlet;
+    this.key = key;
     this.data = data;
     shared.all.add(this);
   }
@@ -153,7 +159,10 @@ export class WebSocketEnd<Data extends object> implements Protocol, Wire, FrameT
   // What the connection tells.
 
   received(bytes: Buffer): void {
-    if (this.phase !== "open" && this.phase !== "closing") return;
+    if (this.phase !== "open" && this.phase !== "closing") {
+      free(bytes);
+      return;
+    }
     if (this.phase === "open") this.silentLooks = 0;
     const { writer } = this.shared;
     // Whatever one read is answered with leaves in one write.
@@ -177,7 +186,7 @@ export class WebSocketEnd<Data extends object> implements Protocol, Wire, FrameT
 
   closed(): void {
     this.phase = "gone";
-    this.reader = null;
+    this.takeBack();
     this.shared.all.delete(this);
     this.leave();
   }
@@ -216,12 +225,30 @@ export class WebSocketEnd<Data extends object> implements Protocol, Wire, FrameT
   }
 
   private read(bytes: Buffer): void {
-    const reader = this.reader ?? takeReader(this.shared);
-    this.reader = null;
+    const reader = this.takeBack() ?? takeReader(this.shared);
     const fault = reader.push(bytes, this);
     if (fault !== null) this.fail("deaf", fault.code, fault.reason);
     else if (reader.isAtRest) this.shared.reader = reader;
-    else if (this.phase !== "gone") this.reader = reader;
+    else if (this.phase !== "gone") this.keep(reader);
+  }
+
+  /** Until more comes. */
+  private keep(reader: FrameReader): void {
+    const { unfinished } = this.shared.options;
+    const { unfinishedBytes } = reader;
+    if (unfinishedBytes > 0 && !unfinished.hasRoom(this.key, unfinishedBytes)) {
+      this.fail("deaf", TRY_AGAIN_LATER, "too much is being sent at once");
+      return;
+    }
+    unfinished.enter(this.key, unfinishedBytes);
+    this.reader = reader;
+  }
+
+  private takeBack(): FrameReader | null {
+    const { reader } = this;
+    this.reader = null;
+    if (reader !== null) this.shared.options.unfinished.leave(this.key, reader.unfinishedBytes);
+    return reader;
   }
 
   private hearGoodbye(payload: Uint8Array): void {

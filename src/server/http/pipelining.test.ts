@@ -1,0 +1,255 @@
+/** What a client sends before its turn, and while nobody asks for it. */
+
+import { afterEach, describe, expect, test } from "bun:test";
+import { eventually } from "../../../test/eventually.ts";
+import { free } from "../../wire/bytes.ts";
+import { type Answer, type ClientSink, StreamAnswer } from "../../wire/http-message.ts";
+import { Connection } from "./connection.ts";
+import { type IncomingRequest, Upgrade } from "./exchange.ts";
+import { dial, listenForTest, type RawClient, type TestListener, textAnswer } from "./listen.test-support.ts";
+import type { ListenOptions } from "./listen.ts";
+
+const UNASKED_MS = 100;
+
+let listener: TestListener;
+let client: RawClient;
+
+async function start(serve: ListenOptions["serve"]) {
+  listener = listenForTest(serve, { unaskedMs: UNASKED_MS });
+  client = await dial(listener.port);
+}
+
+afterEach(() => {
+  client.leave();
+  listener.cut();
+});
+
+const get = (path: string, ...fields: string[]) =>
+  [`GET ${path} HTTP/1.1`, "Host: gw", ...fields, "", ""].join("\r\n");
+const post = (path: string, ...fields: string[]) => get(path, ...fields).replace("GET", "POST");
+
+/** Serves by hand, and tells when the client of a request has left. */
+function watched() {
+  const paths: string[] = [];
+  const answers: ((answer: Answer) => void)[] = [];
+  let hasLeft = false;
+  const serve = ({ head, signal }: IncomingRequest) => {
+    paths.push(head.target);
+    signal.addEventListener("abort", () => {
+      hasLeft = true;
+    });
+    return new Promise<Answer>((resolve) => answers.push(resolve));
+  };
+  return {
+    serve,
+    paths,
+    answer: () => eventually(() => answers.shift()),
+    left: () => eventually(() => hasLeft),
+  };
+}
+
+describe("a client that leaves is seen", () => {
+  test.each([1_000, 200_000, 2_000_000])("with %d bytes sent before their turn", async (length) => {
+    const { serve, left, answer } = watched();
+    await start(serve);
+    client.send(get("/a"));
+    await answer();
+    client.send(post("/b", `Content-Length: ${length}`), Buffer.alloc(length));
+    await eventually(() => client.unsentBytes() === 0);
+    client.leave();
+    await left();
+  });
+
+  test("with a long body that nobody asks for, after some time", async () => {
+    const { serve, left, answer } = watched();
+    await start(serve);
+    client.send(post("/", "Content-Length: 300000"), Buffer.alloc(200_000));
+    await answer();
+    await eventually(() => client.unsentBytes() === 0);
+    client.leave();
+    listener.pass(UNASKED_MS + 1);
+    await left();
+  });
+
+  test("with a long body that nobody asked for before the answer began", async () => {
+    const left = Promise.withResolvers<void>();
+    await start(() => new StreamAnswer("", { flowTo() {}, leave: () => left.resolve() }));
+    client.send(post("/", "Content-Length: 300000"), Buffer.alloc(200_000));
+    await client.hears("HTTP/1.1 200");
+    await eventually(() => client.unsentBytes() === 0);
+    client.leave();
+    await left.promise;
+  });
+});
+
+describe("a long body that nobody asks for", () => {
+  test("is gone after some time, and the connection serves on behind it", async () => {
+    const begun = Promise.withResolvers<void>();
+    const gate = Promise.withResolvers<void>();
+    await start(async ({ head, body }) => {
+      if (head.target === "/b") return textAnswer("<b>");
+      begun.resolve();
+      await gate.promise;
+      const read = await body?.whole();
+      return textAnswer(`<${read instanceof Uint8Array ? read.length : read?.kind}>`);
+    });
+    // More than the network takes by itself.
+    client.send(post("/a", "Content-Length: 40000000"), Buffer.alloc(40_000_000));
+    await begun.promise;
+    listener.pass(UNASKED_MS + 1);
+    await eventually(() => client.unsentBytes() === 0);
+    gate.resolve();
+    client.send(get("/b"));
+    expect(await client.hears("<b>")).toContain("<gone>");
+  });
+
+  test("is waited for where it is short", async () => {
+    const begun = Promise.withResolvers<void>();
+    const gate = Promise.withResolvers<void>();
+    await start(async ({ body }) => {
+      begun.resolve();
+      await gate.promise;
+      const read = await body?.whole();
+      return textAnswer(`<${read instanceof Uint8Array ? Buffer.from(read) : read?.kind}>`);
+    });
+    client.send(post("/", "Content-Length: 5"), "he");
+    await begun.promise;
+    listener.pass(UNASKED_MS + 1);
+    await listener.looked();
+    gate.resolve();
+    client.send("llo");
+    await client.hears("<hello>");
+  });
+});
+
+describe("requests that come before their turn", () => {
+  test("let everybody else have theirs", async () => {
+    let served = 0;
+    let servedBefore = 0;
+    await start(({ head }) => {
+      if (head.target === "/0")
+        setImmediate(() => {
+          servedBefore = served;
+        });
+      served++;
+      return textAnswer(`<${head.target}>`);
+    });
+    const paths = Array.from({ length: 1_000 }, (_, i) => `/${i}`);
+    client.send(paths.map((path) => get(path)).join(""));
+    const heard = await client.hears("</999>");
+    expect([...heard.matchAll(/<(.*?)>/g)].map((match) => match[1])).toEqual(paths);
+    expect(servedBefore).toBeGreaterThan(0);
+    expect(servedBefore).toBeLessThanOrEqual(64);
+  });
+
+  test("are not served when they are too many, and the connection ends with the answer", async () => {
+    const { serve, answer, paths } = watched();
+    await start(serve);
+    client.send(get("/a"));
+    const give = await answer();
+    client.send(get("/b").repeat(50_000));
+    await eventually(() => client.unsentBytes() === 0);
+    await listener.looked();
+    give(textAnswer("<a>"));
+    expect(await client.end()).toMatch(/connection: close.*<a>$/s);
+    expect([paths, client.ending()]).toEqual([["/a"], "closed"]);
+  });
+
+  test("keep the body of the one before them as it was", async () => {
+    const bodies: Uint8Array[] = [];
+    await start(async ({ body }) => {
+      const read = await body?.whole();
+      if (read instanceof Uint8Array) bodies.push(read);
+      // As whoever is done with a long body does.
+      if (bodies.length === 2) free(bodies[1] ?? new Uint8Array());
+      return textAnswer("<answer>");
+    });
+    client.send(
+      `${post("/a", "Content-Length: 5000")}${"a".repeat(5_000)}${post("/b", "Content-Length: 50000")}${"b".repeat(50_000)}`,
+    );
+    await eventually(() => client.heard().split("<answer>").length === 3);
+    expect(Buffer.from(bodies[0] ?? []).toString()).toBe("a".repeat(5_000));
+  });
+});
+
+test("a head in crumbs is served, and is not judged before its end", async () => {
+  await start(({ head }) => textAnswer(`<${head.target}>`));
+  for (const byte of get("/crumbs", "X-A: 1", "X-B: 2")) client.send(byte);
+  await client.hears("</crumbs>");
+  client.send("GET / HTTP/1.1\r\n");
+  await arrived();
+  client.send("Host : gw\r\n");
+  await arrived();
+  expect(client.heard()).not.toContain("malformed");
+  client.send("\r\n");
+  expect(await client.end()).toContain("malformed: ");
+});
+
+test("a change of protocol with a body is refused, however much of it is here", async () => {
+  for (const isTogether of [true, false]) {
+    let isOpened = false;
+    await start(
+      async () =>
+        new Upgrade(Buffer.from("HTTP/1.1 101 Switching Protocols\r\n\r\n"), () => {
+          isOpened = true;
+          return { received() {}, drained() {}, closed() {} };
+        }),
+    );
+    const head = get("/", "Content-Length: 4");
+    client.send(isTogether ? `${head}BODYframe` : head);
+    expect(await client.end()).toContain("malformed: ");
+    client.send("BODYframe");
+    expect([isOpened, client.ending()]).toEqual([false, "closed"]);
+    client.leave();
+    listener.cut();
+  }
+});
+
+test("a request that comes while the process ends is not begun, and the answer before it is taken whole", async () => {
+  const begun = Promise.withResolvers<{ sink: ClientSink; connection: Connection }>();
+  const paths: string[] = [];
+  await start(({ head, peer }) => {
+    paths.push(head.target);
+    if (!(peer instanceof Connection)) throw new Error("not on a connection");
+    return new StreamAnswer("", { flowTo: (sink) => begun.resolve({ sink, connection: peer }), leave() {} });
+  });
+  client.stopTaking();
+  client.send(get("/a"));
+  const { sink, connection } = await begun.promise;
+  let bytes = 0;
+  // Less is kept then than what would make the connection wait with the next request.
+  for (const piece = Buffer.alloc(16_000, "x"); connection.bufferedBytes === 0; bytes += piece.length)
+    sink.write(piece);
+  sink.end();
+  void listener.close();
+  client.send(get("/b"));
+  await listener.looked();
+  client.goOnTaking();
+  const heard = await client.end();
+  expect([paths, client.ending(), heard.split("x").length - 1]).toEqual([["/a"], "closed", bytes]);
+});
+
+test("a stream that has ended says nothing into the answer behind it", async () => {
+  const sinks: ClientSink[] = [];
+  await start(() => new StreamAnswer("", { flowTo: (sink) => void sinks.push(sink), leave() {} }));
+  client.send(get("/a") + get("/b"));
+  const first = await eventually(() => sinks[0]);
+  first.write(Buffer.from("one"));
+  first.end();
+  const second = await eventually(() => sinks[1]);
+  first.write(Buffer.from("late"));
+  first.end();
+  second.write(Buffer.from("two"));
+  second.end();
+  const heard = await client.hears("3\r\ntwo\r\n0\r\n\r\n");
+  expect(heard).not.toContain("late");
+  expect(heard.split("0\r\n\r\n")).toHaveLength(3);
+});
+
+/** What was sent before this was read: somebody else, who came later, has an answer. */
+async function arrived(): Promise<void> {
+  const other = await dial(listener.port);
+  other.send("nonsense\r\n\r\n");
+  await other.end();
+  other.leave();
+}

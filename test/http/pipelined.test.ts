@@ -1,0 +1,96 @@
+/** A request that came behind another one changes nothing for it: not its end, not what it costs. */
+
+import { afterEach, expect, setDefaultTimeout, test } from "bun:test";
+import { startAnsweredGateway } from "../answering-upstream.ts";
+import { eventually } from "../eventually.ts";
+import { startPaidGateway } from "../paid-gateway.ts";
+import { chatBody, HOST, KEY, message, post, TYPE } from "./messages.ts";
+import { openWire, type WireClient } from "./raw-client.ts";
+
+setDefaultTimeout(30_000);
+
+const clients: WireClient[] = [];
+const gateways: { stop(): Promise<unknown> }[] = [];
+
+afterEach(async () => {
+  for (const client of clients.splice(0)) client.leave("fin");
+  await Promise.all(gateways.splice(0).map((gateway) => gateway.stop()));
+});
+
+async function open(gateway: { url: string; stop(): Promise<unknown> }): Promise<WireClient> {
+  if (!gateways.includes(gateway)) gateways.push(gateway);
+  const client = await openWire(gateway.url);
+  clients.push(client);
+  return client;
+}
+
+const words = (count: number) => "The quick brown fox jumps over the lazy dog. ".repeat(count);
+
+test.each(["fin", "reset"] as const)(
+  "a client that leaves with a long request behind a slow one is seen, and nothing is held any more (%s)",
+  async (how) => {
+    const gateway = await startPaidGateway({ balance: "1.00", models: { paid: "sim-fast@first=60s" } });
+    const client = await open(gateway);
+    await client.send(post(chatBody({ model: "paid" })));
+    await eventually(() => gateway.simulator.ledger.last());
+    expect((await gateway.books.wallet()).heldNano).toBeGreaterThan(0n);
+    const content = words(5_000);
+    await client.send(post(chatBody({ model: "paid", messages: [{ role: "user", content }] })));
+    client.leave(how);
+    await eventually(async () => (await gateway.books.wallet()).heldNano === 0n);
+    const rows = await eventually(async () => {
+      const all = await gateway.usageRows();
+      return all.length > 0 ? all : null;
+    });
+    expect(rows).toMatchObject([{ outcome: "client_gone", status: 499 }]);
+    await gateway.books.expectAgreement();
+  },
+);
+
+/** What a response in the background cost whose upstream did not count; another call came with it, or after it. */
+async function costInBackground(isTogether: boolean) {
+  let status = "in_progress";
+  const chat = {
+    id: "c",
+    object: "chat.completion",
+    model: "up",
+    choices: [{ index: 0, message: { role: "assistant", content: "hi" }, finish_reason: "stop" }],
+    usage: { prompt_tokens: 5_000, completion_tokens: 1, total_tokens: 5_001 },
+  };
+  const gateway = await startAnsweredGateway(({ url }) =>
+    Response.json(
+      url.endsWith("/chat/completions")
+        ? chat
+        : {
+            id: "resp_1",
+            object: "response",
+            status,
+            model: "up",
+            background: true,
+            output: [],
+            usage: null,
+          },
+    ),
+  );
+  const client = await open(gateway);
+  const asked = JSON.stringify({ model: "paid", background: true, input: words(100) });
+  const first = message(
+    "POST /v1/responses HTTP/1.1",
+    [HOST, KEY, TYPE, `Content-Length: ${asked.length}`],
+    asked,
+  );
+  const second = post(chatBody({ model: "paid", messages: [{ role: "user", content: words(500) }] }));
+  await client.send(isTogether ? first + second : first);
+  const answer = await client.answer();
+  if (!isTogether) await client.send(second);
+  expect([answer.status, (await client.answer()).status]).toEqual([200, 200]);
+  status = "completed";
+  const { flags, inputTokens, chargedNano } = await gateway.books.row(answer.header("x-request-id") ?? "");
+  return { flags, inputTokens, chargedNano };
+}
+
+test("a response in the background costs the same with a long request behind it in the same read", async () => {
+  const apart = await costInBackground(false);
+  expect(apart.inputTokens).toBeGreaterThan(500);
+  expect(await costInBackground(true)).toEqual(apart);
+});
