@@ -8,6 +8,7 @@ import { findHolds } from "../store/holds.ts";
 import { leasesOf } from "../store/leases.ts";
 import { migrate } from "../store/migrate.ts";
 import { findUsage } from "../store/usage.ts";
+import { removeUsageRows } from "../store/usage-removal.ts";
 import { readWallet } from "../store/wallets.ts";
 import { audit } from "./audit.ts";
 import { leftJournals } from "./journal.ts";
@@ -88,6 +89,27 @@ test("a large booking ends early for whoever waits for the store", async () => {
   expect(await rows(db)).toBe(50);
   expect(await findings()).toEqual([]);
   await till.stop();
+});
+
+test("a journal that is kept for the operator charges nobody again when the rows it tells of were removed", async () => {
+  const store = mortal(db);
+  const dead = makeTill(store, { incarnation: "inc_dead", express: { bookMs: 60_000 } });
+  for (const id of ["r1", "r2", "r3"]) {
+    await dead.hold(asking(id));
+    await dead.settle(settling(id, 30n));
+  }
+  await dead.flush();
+  await dead.hold(asking("open"));
+  store.kill();
+  await dead.stop();
+  const [journal = ""] = journals(dead);
+  appendFileSync(join(dead.dir, journal), '["x", "of another version"]\n');
+  await takeOver(dead);
+  await removeUsageRows(db, Date.now() + 1, 100);
+  await takeOver(dead);
+  expect(journals(dead)).not.toEqual([]);
+  expect(await readWallet(db, "u1")).toEqual({ balanceNano: MUCH - 90n, heldNano: 0n });
+  await dead.stop();
 });
 
 test("a quiet gateway asks the store for every hold, and books every end before it is told", async () => {

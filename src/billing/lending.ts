@@ -66,6 +66,9 @@ export interface Lending {
 /** Of requests that are booked: to forget one takes less than a microsecond. */
 const FORGET_AT_ONCE = 200;
 
+/** Of a step that goes on because the others took long. */
+const STEP_MS_MAX = 20;
+
 export function openLending(options: LendingOptions): Lending {
   const { db, log, clock, incarnation, lane, plain, limits } = options;
   const { leases } = lane;
@@ -78,6 +81,7 @@ export function openLending(options: LendingOptions): Lending {
   let timer: ReturnType<typeof setTimeout> | null = null;
   let lastRound = 0;
   let bookedSinceMove = 0;
+  let stepUntilMs = 0;
   let stopped = false;
 
   async function lend(asked: readonly HoldAsked[]): Promise<void> {
@@ -154,10 +158,17 @@ export function openLending(options: LendingOptions): Lending {
     }
   }
 
-  /** Everybody has a turn, and whoever waits for the journal does not wait for the next step as well. */
+  /**
+   * Everybody has a turn, and whoever waits for the journal does not wait for the next step as well. Where their turn
+   * took long the next step may take half as long: one of a few rows would never keep up with what ends meanwhile.
+   */
   async function pause(): Promise<void> {
+    const leftMs = clock.monotonicMs();
+    if (leftMs < stepUntilMs) return;
     await new Promise<void>((resolve) => setImmediate(resolve));
     options.writeJournal();
+    const backMs = clock.monotonicMs();
+    stepUntilMs = backMs + Math.min(STEP_MS_MAX, (backMs - leftMs) / 2);
   }
 
   /** One transaction's worth of them, those left out that another one has booked meanwhile. Returns the others. */

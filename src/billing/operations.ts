@@ -16,6 +16,7 @@ import {
   TransferConflict,
   userBook,
 } from "../store/ledger.ts";
+import { readUsageRowsRemovedBefore } from "../store/usage-removal.ts";
 import { isUser } from "../store/users.ts";
 import { readWallet, type Wallet } from "../store/wallets.ts";
 import { giveBack } from "./give-back.ts";
@@ -87,15 +88,15 @@ export async function refund(
   return refusing(desk.db, async (tx) => {
     // Two refunds of one request take turns here.
     const charge = await lockCharge(tx, requestId);
-    if (charge === null || charge.userId === null)
-      throw new MoneyRefused("not_charged", `Nothing was charged for a request "${requestId}".`);
-    const { userId, subscriptionId } = charge;
     const before = await findEntry(tx, wanted.id);
     if (before !== null) {
-      if (before.requestId !== requestId || (amountNano !== "all" && before.amountNano !== amountNano))
-        throw usedOtherwise();
-      return { entry: before, wallet: await readWallet(tx, userId), repeated: true };
+      const isSame =
+        before.requestId === requestId && (amountNano === "all" || before.amountNano === amountNano);
+      if (!isSame || before.userId === null) throw usedOtherwise();
+      return { entry: before, wallet: await readWallet(tx, before.userId), repeated: true };
     }
+    if (charge === null || charge.userId === null) throw await notCharged(tx, requestId);
+    const { userId, subscriptionId } = charge;
     const leftNano = charge.amountNano - (await refundedNano(tx, requestId));
     if (leftNano === 0n) {
       throw new MoneyRefused(
@@ -131,6 +132,16 @@ export async function refund(
     await postTransfer(tx, entry);
     return { entry, wallet: await readWallet(tx, userId), repeated: false };
   });
+}
+
+async function notCharged(tx: Db, requestId: string): Promise<MoneyRefused> {
+  const isKnown = (await readUsageRowsRemovedBefore(tx)) === 0;
+  return new MoneyRefused(
+    "not_charged",
+    isKnown
+      ? `Nothing was charged for a request "${requestId}".`
+      : `Nothing was charged for a request "${requestId}", or it shared a charge and its row is no longer kept. Adjust the balance instead.`,
+  );
 }
 
 async function refundedNano(tx: Db, requestId: string): Promise<Nano> {

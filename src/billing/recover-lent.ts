@@ -9,6 +9,7 @@ import { type Db, transaction } from "../store/db.ts";
 import { findHolds, type Hold, insertHolds, UNSENT } from "../store/holds.ts";
 import { changeWallets, dropLeases, leasesOf } from "../store/leases.ts";
 import { knownUsage } from "../store/usage.ts";
+import { readUsageRowsRemovedBefore } from "../store/usage-removal.ts";
 import { lockWallets } from "../store/wallets.ts";
 import { sumByUser } from "./book-lent.ts";
 import type { Settlement } from "./booking.ts";
@@ -18,8 +19,9 @@ export type LeftLent = Pick<LeftJournal, "open" | "settlements">;
 export const NOTHING_LEFT: LeftLent = { open: [], settlements: [] };
 
 /** Returns those that ended and are still to be booked. */
-export async function recoverLent(db: Db, incarnation: string, left: LeftLent): Promise<Settlement[]> {
+export async function recoverLent(db: Db, incarnation: string, all: LeftLent): Promise<Settlement[]> {
   return transaction(db, async (tx) => {
+    const left = withRows(all, await readUsageRowsRemovedBefore(tx));
     const ids = [...left.settlements.map(({ row }) => row), ...left.open].map(({ requestId }) => requestId);
     const booked = await knownUsage(tx, ids);
     const present = await findHolds(tx, ids);
@@ -53,6 +55,14 @@ export async function recoverLent(db: Db, incarnation: string, left: LeftLent): 
     await dropLeases(tx, incarnation);
     return unbooked;
   });
+}
+
+/** Those so old that their rows may be removed were booked when their journal was first read: it is only kept. */
+function withRows({ open, settlements }: LeftLent, rowsSinceMs: number): LeftLent {
+  return {
+    open: open.filter(({ atMs }) => atMs >= rowsSinceMs),
+    settlements: settlements.filter(({ row }) => row.atMs >= rowsSinceMs),
+  };
 }
 
 /** It holds what is charged: the rest of its hold was given to others when it ended. */

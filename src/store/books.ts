@@ -29,21 +29,21 @@ async function ask(
   }));
 }
 
-/** Each balance is the sum of its book's entries. */
+/**
+ * Each balance is the sum of its book's entries. Both sides are added up in one list, here and below: SQLite has no
+ * index for a full join, and would compare each with each.
+ */
 export function wrongBalances(db: Db, limit: number): Promise<Contradiction[]> {
   return ask(
     db,
-    `SELECT COALESCE(w.book, b.book) AS subject, CAST(COALESCE(w.balance, 0) AS TEXT) AS is_now,
-       CAST(COALESCE(b.total, 0) AS TEXT) AS ought
-     FROM (SELECT 'user:' || user_id AS book, balance_nano AS balance FROM wallet) w
-     FULL JOIN (
-       SELECT book, SUM(amount) AS total FROM (
-         SELECT credit AS book, amount_nano AS amount FROM entry WHERE SUBSTR(credit, 1, 5) = 'user:'
-         UNION ALL
-         SELECT debit AS book, -amount_nano AS amount FROM entry WHERE SUBSTR(debit, 1, 5) = 'user:'
-       ) moves GROUP BY book
-     ) b ON b.book = w.book
-     WHERE COALESCE(w.balance, 0) <> COALESCE(b.total, 0) ORDER BY subject`,
+    `SELECT book AS subject, CAST(SUM(balance) AS TEXT) AS is_now, CAST(SUM(moved) AS TEXT) AS ought
+     FROM (
+       SELECT 'user:' || user_id AS book, balance_nano AS balance, 0 AS moved FROM wallet
+       UNION ALL
+       SELECT credit, 0, amount_nano FROM entry WHERE SUBSTR(credit, 1, 5) = 'user:'
+       UNION ALL
+       SELECT debit, 0, -amount_nano FROM entry WHERE SUBSTR(debit, 1, 5) = 'user:'
+     ) both_sides GROUP BY book HAVING SUM(balance) <> SUM(moved) ORDER BY book`,
     [],
     limit,
   );
@@ -53,16 +53,14 @@ export function wrongBalances(db: Db, limit: number): Promise<Contradiction[]> {
 export function wrongHeld(db: Db, limit: number): Promise<Contradiction[]> {
   return ask(
     db,
-    `SELECT COALESCE(w.user_id, h.user_id) AS subject, CAST(COALESCE(w.held_nano, 0) AS TEXT) AS is_now,
-       CAST(COALESCE(h.total, 0) AS TEXT) AS ought
-     FROM wallet w FULL JOIN (
-       SELECT user_id, SUM(amount_nano) AS total FROM (
-         SELECT user_id, amount_nano FROM hold WHERE subscription_id IS NULL
-         UNION ALL
-         SELECT user_id, amount_nano FROM lease
-       ) aside GROUP BY user_id
-     ) h ON h.user_id = w.user_id
-     WHERE COALESCE(w.held_nano, 0) <> COALESCE(h.total, 0) ORDER BY subject`,
+    `SELECT user_id AS subject, CAST(SUM(held) AS TEXT) AS is_now, CAST(SUM(aside) AS TEXT) AS ought
+     FROM (
+       SELECT user_id, held_nano AS held, 0 AS aside FROM wallet
+       UNION ALL
+       SELECT user_id, 0, amount_nano FROM hold WHERE subscription_id IS NULL
+       UNION ALL
+       SELECT user_id, 0, amount_nano FROM lease
+     ) both_sides GROUP BY user_id HAVING SUM(held) <> SUM(aside) ORDER BY user_id`,
     [],
     limit,
   );
@@ -114,16 +112,15 @@ export function entriesWithoutRow(db: Db, rowsSinceMs: number, limit: number): P
 export function wrongSharedCharges(db: Db, rowsSinceMs: number, limit: number): Promise<Contradiction[]> {
   return ask(
     db,
-    `SELECT COALESCE(e.id, 'charge:' || u.charged_with) AS subject,
-       CAST(COALESCE(e.amount_nano, 0) AS TEXT) AS is_now, CAST(COALESCE(u.total, 0) AS TEXT) AS ought
+    `SELECT id AS subject, CAST(SUM(charge) AS TEXT) AS is_now, CAST(SUM(charged) AS TEXT) AS ought
      FROM (
-       SELECT charged_with, user_id, SUM(charged_nano) AS total FROM usage
-       WHERE charged_with IS NOT NULL GROUP BY charged_with, user_id
-     ) u
-     FULL JOIN (
-       SELECT id, user_id, amount_nano, at_ms FROM entry WHERE kind = 'charge' AND request_id IS NULL
-     ) e ON e.id = 'charge:' || u.charged_with AND e.user_id = u.user_id
-     WHERE e.id IS NULL OR (e.at_ms >= ${placeholder(db.engine, 1)} AND COALESCE(u.total, 0) <> e.amount_nano)`,
+       SELECT id, user_id, at_ms, amount_nano AS charge, 0 AS charged FROM entry
+       WHERE kind = 'charge' AND request_id IS NULL
+       UNION ALL
+       SELECT 'charge:' || charged_with, user_id, NULL, 0, charged_nano FROM usage
+       WHERE charged_with IS NOT NULL
+     ) both_sides GROUP BY id, user_id
+     HAVING MAX(at_ms) IS NULL OR (MAX(at_ms) >= ${placeholder(db.engine, 1)} AND SUM(charge) <> SUM(charged))`,
     [rowsSinceMs],
     limit,
   );
@@ -140,25 +137,25 @@ const ROW_VALUES: Readonly<Record<string, string>> = {
 
 /** Each sum of each hour is the sum of its rows, as far back as rows are kept. */
 export function wrongRollUps(db: Db, rowsSinceMs: number, limit: number): Promise<Contradiction[]> {
-  const sums = SUM_COLUMNS.map((column) => `SUM(${ROW_VALUES[column] ?? column}) AS ${column}`).join(", ");
-  const differs = SUM_COLUMNS.map((column) => `COALESCE(h.${column}, 0) <> COALESCE(r.${column}, 0)`).join(
-    " OR ",
-  );
-  const list = (from: string) =>
-    SUM_COLUMNS.map((column) => `CAST(COALESCE(${from}.${column}, 0) AS TEXT)`).join(" || ' ' || ");
+  const values = SUM_COLUMNS.map((column) => `SUM(${ROW_VALUES[column] ?? column}) AS ${column}`).join(", ");
+  // Of two lines at most, the roll-up's and the one of its rows.
+  const sumOf = (side: 0 | 1, column: string) => `SUM(CASE side WHEN ${side} THEN ${column} ELSE 0 END)`;
+  const differs = SUM_COLUMNS.map((column) => `${sumOf(0, column)} <> ${sumOf(1, column)}`).join(" OR ");
+  const list = (side: 0 | 1) =>
+    SUM_COLUMNS.map((column) => `CAST(${sumOf(side, column)} AS TEXT)`).join(" || ' ' || ");
   const keys = ["key_id", "hour_ms", "group_id", "public_model", "interface"];
-  const either = keys.map((key) => `CAST(COALESCE(h.${key}, r.${key}) AS TEXT)`).join(" || ' ' || ");
   const since = placeholder(db.engine, 1);
   return ask(
     db,
-    `SELECT ${either} AS subject, ${list("h")} AS is_now, ${list("r")} AS ought
-     FROM (SELECT * FROM usage_hour WHERE hour_ms >= ${since}) h
-     FULL JOIN (
-       SELECT key_id, at_ms - at_ms % 3600000 AS hour_ms, group_id, public_model, interface, ${sums}
+    `SELECT ${keys.map((key) => `CAST(${key} AS TEXT)`).join(" || ' ' || ")} AS subject,
+       ${list(0)} AS is_now, ${list(1)} AS ought
+     FROM (
+       SELECT 0 AS side, ${keys.join(", ")}, ${SUM_COLUMNS.join(", ")} FROM usage_hour WHERE hour_ms >= ${since}
+       UNION ALL
+       SELECT 1, key_id, at_ms - at_ms % 3600000, group_id, public_model, interface, ${values}
        FROM usage WHERE at_ms >= ${db.engine === "postgres" ? since : "?"}
        GROUP BY key_id, at_ms - at_ms % 3600000, group_id, public_model, interface
-     ) r ON ${keys.map((key) => `h.${key} = r.${key}`).join(" AND ")}
-     WHERE ${differs}`,
+     ) both_sides GROUP BY ${keys.join(", ")} HAVING ${differs}`,
     db.engine === "postgres" ? [wholeHour(rowsSinceMs)] : [wholeHour(rowsSinceMs), wholeHour(rowsSinceMs)],
     limit,
   );
