@@ -76,6 +76,7 @@ const entryAnswer = z.object({
   /** USD, with a minus where the balance went down. What a subscription paid did not touch the balance. */
   amount: z.string(),
   paid_by: z.enum(["balance", "subscription"]),
+  /** Null also for a charge that several requests share; the reason says how many. */
   request_id: z.string().nullable(),
   reason: z.string().nullable(),
 });

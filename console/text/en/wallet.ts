@@ -70,7 +70,7 @@ export const wallet = {
     },
     none: {
       title: "Nothing was booked yet",
-      text: "Redeem a code or ask an administrator to add money. Each paid request is then listed here.",
+      text: "Redeem a code or ask an administrator to add money. What your requests cost is then listed here.",
     },
   },
 };
