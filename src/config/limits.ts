@@ -53,7 +53,7 @@ export const limits = {
 
   /** Then its client is asked to open another, between two turns. */
   socketAgeMs: 3_600_000,
-  /** A socket from which nothing comes, not even the answer to a ping, is closed; the ping is sent a little before. */
+  /** A socket from which nothing comes, not even the answer to a ping, is closed; the ping is sent after two thirds of it. */
   socketIdleSeconds: 30,
   /** Open at once with one key. */
   socketsPerKeyMax: 1_000,
