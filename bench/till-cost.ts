@@ -157,29 +157,24 @@ const paid: Request = async (user, lastsMs) => {
   settleMs.push(performance.now() - endMs);
 };
 
-/** Nobody waits for its row, and nothing is charged. */
-const unpaid: Request = async (user, lastsMs) => {
-  const requestId = uuidV7("req");
-  const startMs = performance.now();
-  await Promise.resolve(askedFor(requestId, user));
-  void startMs;
-  await Bun.sleep(lastsMs);
-  const endMs = performance.now();
-  till.push({ ...settlementOf(requestId, user).row, ...NO_MONEY });
-  void endMs;
-};
+/** The same without a hold: ids, rows, timers and promises are not the till's cost. */
+function unheld(end: (settlement: Settlement) => unknown): Request {
+  return async (user, lastsMs) => {
+    const requestId = uuidV7("req");
+    const startMs = performance.now();
+    await Promise.resolve(askedFor(requestId, user));
+    void startMs;
+    await Bun.sleep(lastsMs);
+    const endMs = performance.now();
+    await end(settlementOf(requestId, user));
+    void endMs;
+  };
+}
 
-/** The same without the till: ids, rows, timers and promises are not its cost. */
-const without: Request = async (user, lastsMs) => {
-  const requestId = uuidV7("req");
-  const startMs = performance.now();
-  await Promise.resolve(askedFor(requestId, user));
-  void startMs;
-  await Bun.sleep(lastsMs);
-  const endMs = performance.now();
-  await Promise.resolve(settlementOf(requestId, user));
-  void endMs;
-};
+/** Nobody waits for its row, and nothing is charged. */
+const unpaid = unheld(({ row }) => till.push({ ...row, ...NO_MONEY }));
+
+const without = unheld((settlement) => settlement);
 
 /**
  * Arrivals by chance, as from many clients: the loop asks every millisecond how many are due. Returns the CPU of a

@@ -6,6 +6,7 @@
 
 import type { Socket } from "bun";
 import { wholePart } from "../src/wire/splice.ts";
+import { acceptOf } from "../src/wire/ws-accept.ts";
 import {
   closeFrame,
   FrameReader,
@@ -43,7 +44,6 @@ const KEPT_BODY_BYTES_MAX = 4 * 1024;
 const HEAD_END = Buffer.from("\r\n\r\n");
 const STREAM_HEAD =
   "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream; charset=utf-8\r\ntransfer-encoding: chunked\r\n\r\n";
-const WEBSOCKET_GUID = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 const STEADY_FROM_MS = 50;
 const MESSAGE_BYTES_MAX = 1024 * 1024;
 const LAST_CHUNK = Buffer.from("0\r\n\r\n");
@@ -121,7 +121,7 @@ function pace(socket: Socket<Conversation>, events: readonly Frame[], end: () =>
 /** Every message is taken for a turn: nothing else is sent by the gateway or by the bench. */
 function upgrade(socket: Socket<Conversation>, head: string): void {
   const key = /\r\nsec-websocket-key: *(\S+)/i.exec(head)?.[1] ?? "";
-  const accept = new Bun.CryptoHasher("sha1").update(key + WEBSOCKET_GUID).digest("base64");
+  const accept = acceptOf(key);
   send(
     socket,
     Buffer.from(
