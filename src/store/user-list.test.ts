@@ -1,7 +1,8 @@
 import { expect, test } from "bun:test";
 import { eachEngine } from "../../test/postgres.ts";
 import { parseUsd } from "../money/nano.ts";
-import { NO_LIMITS, type UserRecord } from "../records.ts";
+import { userRecord } from "../records.test-support.ts";
+import type { UserRecord } from "../records.ts";
 import type { Db } from "./db.ts";
 import { namesOf } from "./names.ts";
 import { putPlan } from "./plans.ts";
@@ -16,17 +17,7 @@ const NOW_MS = Date.parse("2026-09-01T12:00:00Z");
 
 async function putUsers(db: Db, emails: readonly string[], change: Partial<UserRecord> = {}) {
   for (const email of emails) {
-    await putUser(db, {
-      id: `user_${email}`,
-      email,
-      role: "user",
-      status: "active",
-      passwordHash: null,
-      limits: NO_LIMITS,
-      groups: [],
-      createdAtMs: 1,
-      ...change,
-    });
+    await putUser(db, userRecord(`user_${email}`, { email, ...change }));
   }
 }
 

@@ -1,10 +1,9 @@
 /** Where a request ends and the next one begins: however they are cut, and however many share a connection. */
 
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { eventually } from "../eventually.ts";
-import { type RunningGateway, startTestGateway } from "../running-gateway.ts";
+import { openDoor } from "./door.ts";
 import { CHAT, chatBody, get, HOST, KEY, message, post, postChunked, TYPE } from "./messages.ts";
-import { openWire, type WireClient } from "./raw-client.ts";
 
 const MODELS = {
   fast: "sim-fast",
@@ -13,32 +12,16 @@ const MODELS = {
   silent: "fault/blackhole",
 };
 
-let gateway: RunningGateway;
-let client: WireClient;
+const door = openDoor({ models: MODELS });
 
-beforeAll(async () => {
-  gateway = await startTestGateway({ models: MODELS });
-});
-
-afterAll(async () => {
-  client?.leave("fin");
-  await gateway.stop();
-});
-
-const ledger = () => gateway.simulator.ledger;
+const ledger = () => door.gateway.simulator.ledger;
 const arrived = () => ledger().totals().requests;
 const lastBody = () => Buffer.from(ledger().bodyOf(ledger().last()?.id ?? "") ?? []).toString();
 const asAsked = (body: string) => body.replace('"fast"', '"sim-fast"');
 
-async function open(): Promise<WireClient> {
-  client?.leave("fin");
-  client = await openWire(gateway.url);
-  return client;
-}
-
 async function statuses(count: number): Promise<number[]> {
   const found: number[] = [];
-  for (let i = 0; i < count; i++) found.push((await client.answer()).status);
+  for (let i = 0; i < count; i++) found.push((await door.client.answer()).status);
   return found;
 }
 
@@ -59,11 +42,11 @@ describe("a request cut in two at any byte is whole again:", () => {
     ],
   ])("%s", async (_, request) => {
     const bytes = Buffer.from(request);
-    await open();
+    await door.open();
     for (let cut = 1; cut < bytes.length; cut++) {
       const before = arrived();
-      await client.sendPieces([bytes.subarray(0, cut), bytes.subarray(cut)]);
-      const { status } = await client.answer();
+      await door.client.sendPieces([bytes.subarray(0, cut), bytes.subarray(cut)]);
+      const { status } = await door.client.answer();
       expect([cut, status, arrived() - before, lastBody()]).toEqual([cut, 200, 1, asAsked(BODY)]);
     }
   });
@@ -72,91 +55,91 @@ describe("a request cut in two at any byte is whole again:", () => {
     ["with a length", post(BODY)],
     ["in chunks", postChunked([...BODY])],
   ])("and into single bytes, %s", async (_, request) => {
-    await open();
+    await door.open();
     const bytes = Buffer.from(request);
-    await client.sendPieces(Array.from(bytes, (_byte, at) => bytes.subarray(at, at + 1)));
-    expect((await client.answer()).status).toBe(200);
+    await door.client.sendPieces(Array.from(bytes, (_byte, at) => bytes.subarray(at, at + 1)));
+    expect((await door.client.answer()).status).toBe(200);
     expect(lastBody()).toBe(asAsked(BODY));
   });
 });
 
 describe("requests behind one another", () => {
   test("in one packet are answered in their order", async () => {
-    await open();
+    await door.open();
     const slow = chatBody({ model: "slow" });
     const stream = chatBody({ model: "stream", stream: true });
-    await client.send(
+    await door.client.send(
       [get("/healthz"), post(slow), get("/nowhere"), postChunked([stream]), get("/v1/models/slow")].join(""),
     );
-    expect((await client.answer()).body.toString()).toBe('{"status":"ok"}');
-    expect(JSON.parse((await client.answer()).body.toString()).model).toBe("slow");
-    expect((await client.answer()).status).toBe(404);
-    expect((await client.answer()).body.toString()).toEndWith("data: [DONE]\n\n");
-    expect(JSON.parse((await client.answer()).body.toString()).id).toBe("slow");
+    expect((await door.client.answer()).body.toString()).toBe('{"status":"ok"}');
+    expect(JSON.parse((await door.client.answer()).body.toString()).model).toBe("slow");
+    expect((await door.client.answer()).status).toBe(404);
+    expect((await door.client.answer()).body.toString()).toEndWith("data: [DONE]\n\n");
+    expect(JSON.parse((await door.client.answer()).body.toString()).id).toBe("slow");
   });
 
   test("are heard one at a time", async () => {
-    await open();
+    await door.open();
     ledger().reset();
-    await client.send(post(chatBody({ model: "slow" })).repeat(5));
+    await door.client.send(post(chatBody({ model: "slow" })).repeat(5));
     expect(await statuses(5)).toEqual([200, 200, 200, 200, 200]);
     expect(ledger().totals()).toMatchObject({ requests: 5, peakInFlight: 1 });
   });
 
   test("may be a hundred, cut anywhere", async () => {
-    await open();
+    await door.open();
     const all = Buffer.from((post(BODY) + get("/healthz") + postChunked([BODY])).repeat(34));
     const pieces: Buffer[] = [];
     for (let at = 0, size = 1; at < all.length; at += size, size = (size * 7) % 1_021) {
       pieces.push(all.subarray(at, at + size));
     }
     const before = arrived();
-    await client.sendPieces(pieces);
+    await door.client.sendPieces(pieces);
     expect(await statuses(102)).toEqual(Array(102).fill(200));
     expect(arrived()).toBe(before + 68);
   });
 
   test("cut where one body ends and the next head begins are two", async () => {
-    await open();
+    await door.open();
     const both = post(BODY) + post(BODY);
     for (let cut = both.length / 2 - 3; cut <= both.length / 2 + 3; cut++) {
-      await client.sendPieces([both.slice(0, cut), both.slice(cut)]);
+      await door.client.sendPieces([both.slice(0, cut), both.slice(cut)]);
       expect(await statuses(2)).toEqual([200, 200]);
     }
   });
 
   test.each(["GET", "HEAD", "DELETE"])("are found behind a body that nobody wanted: %s", async (method) => {
-    await open();
+    await door.open();
     const inner = get("/nowhere");
     const outer = message(`${method} /healthz HTTP/1.1`, [HOST, `Content-Length: ${inner.length}`], inner);
-    await client.send(outer + get("/v1/models"));
-    expect((await client.answer(method === "HEAD" ? "HEAD" : undefined)).status).toBe(
+    await door.client.send(outer + get("/v1/models"));
+    expect((await door.client.answer(method === "HEAD" ? "HEAD" : undefined)).status).toBe(
       method === "DELETE" ? 405 : 200,
     );
     // The connection may end here, but the inside of a body is never a request.
-    const next = await client.next();
+    const next = await door.client.next();
     if (typeof next !== "string") expect(next.status).toBe(200);
   });
 
   /** Some clients send one too much after a body. */
   test("are found behind an empty line, wherever it is cut", async () => {
-    await open();
+    await door.open();
     const both = `${post(BODY)}\r\n${get("/healthz")}`;
     for (let cut = post(BODY).length - 2; cut <= post(BODY).length + 4; cut++) {
-      await client.sendPieces([both.slice(0, cut), both.slice(cut)]);
+      await door.client.sendPieces([both.slice(0, cut), both.slice(cut)]);
       expect(await statuses(2)).toEqual([200, 200]);
     }
-    await client.sendPieces(["\r", "\n", get("/healthz")]);
+    await door.client.sendPieces(["\r", "\n", get("/healthz")]);
     expect(await statuses(1)).toEqual([200]);
   });
 });
 
 describe("a connection", () => {
   test("is kept after an answer in 1.1", async () => {
-    await open();
+    await door.open();
     for (let i = 0; i < 3; i++) {
-      await client.send(get("/healthz"));
-      const answer = await client.answer();
+      await door.client.send(get("/healthz"));
+      const answer = await door.client.answer();
       expect(answer.status).toBe(200);
       expect(answer.header("connection") ?? "keep-alive").toBe("keep-alive");
     }
@@ -165,32 +148,32 @@ describe("a connection", () => {
   test.each(["/healthz", "/nowhere", "/v1/models", "/v1/models/nothing"])(
     "is kept whatever the answer is: %s",
     async (path) => {
-      await open();
-      await client.send(get(path));
-      await client.answer();
-      await client.send(get("/healthz"));
-      expect((await client.answer()).status).toBe(200);
+      await door.open();
+      await door.client.send(get(path));
+      await door.client.answer();
+      await door.client.send(get("/healthz"));
+      expect((await door.client.answer()).status).toBe(200);
     },
   );
 
   test.each(["close", "Close", "keep-alive, close", "close, te"])(
     "is closed when asked for, and the answer says so: %s",
     async (option) => {
-      await open();
-      await client.send(get("/healthz", `Connection: ${option}`) + get("/v1/models"));
-      const answer = await client.answer();
+      await door.open();
+      await door.client.send(get("/healthz", `Connection: ${option}`) + get("/v1/models"));
+      const answer = await door.client.answer();
       expect([answer.status, answer.header("connection")]).toEqual([200, "close"]);
-      expect(await client.next()).toBe("fin");
+      expect(await door.client.next()).toBe("fin");
     },
   );
 
   test("is closed after a stream when asked for", async () => {
-    await open();
-    await client.send(post(chatBody({ model: "stream", stream: true }), "Connection: close"));
-    const answer = await client.answer();
+    await door.open();
+    await door.client.send(post(chatBody({ model: "stream", stream: true }), "Connection: close"));
+    const answer = await door.client.answer();
     expect(answer.header("connection")).toBe("close");
     expect(answer.body.toString()).toEndWith("data: [DONE]\n\n");
-    expect(await client.next()).toBe("fin");
+    expect(await door.client.next()).toBe("fin");
   });
 
   test.each([
@@ -198,77 +181,77 @@ describe("a connection", () => {
     ["without a Host", message("GET /healthz HTTP/1.0", [])],
     ["a call", post(BODY).replace("HTTP/1.1", "HTTP/1.0")],
   ])("in 1.0 is closed after %s", async (_, request) => {
-    await open();
-    await client.send(request);
-    const answer = await client.answer();
+    await door.open();
+    await door.client.send(request);
+    const answer = await door.client.answer();
     expect([answer.status, answer.framing]).toEqual([200, "length"]);
-    expect(await client.next()).toBe("fin");
+    expect(await door.client.next()).toBe("fin");
   });
 
   test("in 1.0 brings a stream without chunks, to its end", async () => {
-    await open();
+    await door.open();
     const body = chatBody({ model: "stream", stream: true });
-    await client.send(post(body).replace("HTTP/1.1", "HTTP/1.0"));
-    const answer = await client.answer();
+    await door.client.send(post(body).replace("HTTP/1.1", "HTTP/1.0"));
+    const answer = await door.client.answer();
     expect([answer.status, answer.framing]).toEqual([200, "until_close"]);
     expect(answer.body.toString()).toEndWith("data: [DONE]\n\n");
   });
 
   test("in 1.0 is kept only if the answer says that it is", async () => {
-    await open();
-    await client.send(message("GET /healthz HTTP/1.0", [HOST, "Connection: keep-alive"]));
-    const answer = await client.answer();
+    await door.open();
+    await door.client.send(message("GET /healthz HTTP/1.0", [HOST, "Connection: keep-alive"]));
+    const answer = await door.client.answer();
     if (answer.header("connection")?.toLowerCase() !== "keep-alive") {
-      expect(await client.next()).toBe("fin");
+      expect(await door.client.next()).toBe("fin");
       return;
     }
-    await client.send(get("/healthz"));
-    expect((await client.answer()).status).toBe(200);
+    await door.client.send(get("/healthz"));
+    expect((await door.client.answer()).status).toBe(200);
   });
 });
 
-describe("a client that says it will send nothing more", () => {
+describe("a door.client that says it will send nothing more", () => {
   test("still gets what can be said at once", async () => {
     for (const path of ["/healthz", "/v1/models", "/nowhere"]) {
-      await open();
-      await client.send(get(path));
-      client.finish();
-      expect((await client.answer()).status).toBe(path === "/nowhere" ? 404 : 200);
-      expect(await client.next()).toBe("fin");
+      await door.open();
+      await door.client.send(get(path));
+      door.client.finish();
+      expect((await door.client.answer()).status).toBe(path === "/nowhere" ? 404 : 200);
+      expect(await door.client.next()).toBe("fin");
     }
   });
 
   /** Nobody can tell it from one that has closed its connection, and work for nobody costs money. */
   test("counts as one that has left while it waits", async () => {
-    await open();
+    await door.open();
     ledger().reset();
-    await client.send(post(chatBody({ model: "silent" })));
+    await door.client.send(post(chatBody({ model: "silent" })));
     await eventually(() => ledger().totals().inFlight === 1);
-    client.finish();
+    door.client.finish();
     await eventually(() => ledger().totals().inFlight === 0);
     expect(ledger().last()).toMatchObject({ abortedByClient: true });
-    await client.closed;
+    await door.client.closed;
   });
 
   test("within a request has asked for nothing", async () => {
     const before = arrived();
     for (const cut of [5, 60, post(BODY).length - 1]) {
-      await open();
-      await client.send(post(BODY).slice(0, cut));
-      client.finish();
-      const next = await client.next();
+      await door.open();
+      await door.client.send(post(BODY).slice(0, cut));
+      door.client.finish();
+      const next = await door.client.next();
       if (typeof next !== "string") expect([400, 408]).toContain(next.status);
-      await client.closed;
+      await door.client.closed;
     }
     expect(arrived()).toBe(before);
   });
 
   test("takes the requests with it that wait behind another", async () => {
-    await open();
+    await door.open();
     ledger().reset();
-    await client.send(post(chatBody({ model: "silent" })) + post(BODY));
+    await door.client.send(post(chatBody({ model: "silent" })) + post(BODY));
     await eventually(() => ledger().totals().inFlight === 1);
-    client.leave("fin");
+    door.client.leave("fin");
     await eventually(() => ledger().totals().inFlight === 0);
     expect(ledger().totals().requests).toBe(1);
   });

@@ -1,28 +1,15 @@
 /** The head of a request: what is one, what is none, and that a refusal says so in the form of all refusals. */
 
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { type RunningGateway, startTestGateway, TEST_KEY } from "../running-gateway.ts";
+import { describe, expect, test } from "bun:test";
+import { TEST_KEY } from "../running-gateway.ts";
+import { openDoor } from "./door.ts";
 import { CHAT, chatBody, get, HOST, KEY, message, post, TYPE } from "./messages.ts";
-import { openWire, type WireAnswer } from "./raw-client.ts";
+import { openWire } from "./raw-client.ts";
 import { expectCutOff, refusalIn } from "./refusals.ts";
 
 const KiB = 1024;
 
-let gateway: RunningGateway;
-
-beforeAll(async () => {
-  gateway = await startTestGateway({ models: { fast: "sim-fast" } });
-});
-
-afterAll(() => gateway.stop());
-
-async function answerTo(request: string | Uint8Array): Promise<WireAnswer> {
-  const client = await openWire(gateway.url);
-  await client.send(request);
-  const answer = await client.answer();
-  client.leave("fin");
-  return answer;
-}
+const door = openDoor({ models: { fast: "sim-fast" } });
 
 const MODELS = "GET /v1/models HTTP/1.1";
 
@@ -40,7 +27,7 @@ describe("a header", () => {
     ["with letters beyond ASCII", get("/v1/models", "X-Name: Zoë")],
     ["with colons", get("/v1/models", "X-Time: 10:20:30")],
   ])("%s is taken", async (_, request) => {
-    expect((await answerTo(request)).status).toBe(200);
+    expect((await door.answerTo(request)).status).toBe(200);
   });
 
   test.each([
@@ -66,18 +53,18 @@ describe("a header", () => {
       [HOST, KEY, field],
       [HOST, field, KEY],
     ]) {
-      const error = await expectCutOff(gateway.url, message(MODELS, fields), 400);
+      const error = await expectCutOff(door.gateway.url, message(MODELS, fields), 400);
       expect(error.code).toBe("invalid_request");
     }
   });
 
   test("before which a space stands is refused, the first one too", async () => {
-    await expectCutOff(gateway.url, message(MODELS, [` ${HOST}`, KEY]), 400);
+    await expectCutOff(door.gateway.url, message(MODELS, [` ${HOST}`, KEY]), 400);
   });
 
   test("of many is the one that was sent", async () => {
     const fields = Array.from({ length: 60 }, (_, i) => `X-Field-${i}: ${"v".repeat(i)}`);
-    expect((await answerTo(message(MODELS, [HOST, ...fields, KEY]))).status).toBe(200);
+    expect((await door.answerTo(message(MODELS, [HOST, ...fields, KEY]))).status).toBe(200);
   });
 });
 
@@ -89,7 +76,7 @@ describe("a head", () => {
     ["by bare CRs", `${MODELS}\r${HOST}\r${KEY}\r\r`],
     ["by a CR too many", `${MODELS}\r\n${HOST}\r\n${KEY}\r\n\r\r\n`],
   ])("whose lines are ended %s is refused", async (_, request) => {
-    await expectCutOff(gateway.url, request, 400);
+    await expectCutOff(door.gateway.url, request, 400);
   });
 
   test.each([
@@ -102,26 +89,26 @@ describe("a head", () => {
     ["a Host with a user", ["Host: someone@a", KEY]],
     ["a Host with a space", ["Host: a b", KEY]],
   ])("with %s is refused", async (_, fields) => {
-    const error = refusalIn(await answerTo(message(MODELS, fields)), 400);
+    const error = refusalIn(await door.answerTo(message(MODELS, fields)), 400);
     expect(error.message).toContain("Host");
   });
 
   test.each([
-    "gateway.test",
-    "gateway.test:8080",
+    "door.gateway.test",
+    "door.gateway.test:8080",
     "127.0.0.1:1",
     "[::1]:8080",
     "xn--bcher-kva.example",
     "a_b",
   ])("with the Host %s is taken", async (host) => {
-    expect((await answerTo(message(MODELS, [`Host: ${host}`, KEY]))).status).toBe(200);
+    expect((await door.answerTo(message(MODELS, [`Host: ${host}`, KEY]))).status).toBe(200);
   });
 
   /** Codex sends large ones. */
   test("of sixty kilobytes is taken", async () => {
-    expect((await answerTo(get("/v1/models", `X-Codex-Turn-Metadata: ${"m".repeat(60 * KiB)}`))).status).toBe(
-      200,
-    );
+    expect(
+      (await door.answerTo(get("/v1/models", `X-Codex-Turn-Metadata: ${"m".repeat(60 * KiB)}`))).status,
+    ).toBe(200);
   });
 
   test.each([
@@ -131,11 +118,11 @@ describe("a head", () => {
     ["in a thousand small ones", Array.from({ length: 1_000 }, (_, i) => `X-${i}: m`)],
     ["in one name", [`X-${"m".repeat(65 * KiB)}: x`]],
   ])("larger than that, or of very many headers, is refused: %s", async (_, fields) => {
-    await expectCutOff(gateway.url, get("/v1/models", ...fields), 431);
+    await expectCutOff(door.gateway.url, get("/v1/models", ...fields), 431);
   });
 
   test("larger than that is refused before its end is there", async () => {
-    const client = await openWire(gateway.url);
+    const client = await openWire(door.gateway.url);
     await client.send(`${MODELS}\r\n${HOST}\r\nX-Large: ${"m".repeat(70 * KiB)}`);
     refusalIn(await client.answer(), 431);
     expect(await client.next()).toBe("fin");
@@ -159,40 +146,40 @@ describe("a request line", () => {
     ["a bare CR in the address", "GET /v1/mod\rels HTTP/1.1"],
     ["a method that is no token", "G(T /v1/models HTTP/1.1"],
   ])("with %s is refused", async (_, line) => {
-    await expectCutOff(gateway.url, message(line, [HOST, KEY]), 400);
+    await expectCutOff(door.gateway.url, message(line, [HOST, KEY]), 400);
   });
 
   test.each([
     ["*", "OPTIONS"],
-    ["gateway.test:80", "GET"],
+    ["door.gateway.test:80", "GET"],
     ["v1/models", "GET"],
-    ["ftp://gateway.test/v1/models", "GET"],
+    ["ftp://door.gateway.test/v1/models", "GET"],
     ["http:///v1/models", "GET"],
   ])("with an address that leads nowhere is refused: %s", async (address, method) => {
-    refusalIn(await answerTo(message(`${method} ${address} HTTP/1.1`, [HOST, KEY])), 400);
+    refusalIn(await door.answerTo(message(`${method} ${address} HTTP/1.1`, [HOST, KEY])), 400);
   });
 
   test.each(["http/1.1", "ICY/1.1", "HTTP/1", "HTTP/1.10", "HTTP/1.x", "HTTP/11", "HTTP1.1"])(
     "with the version %s, which is none, is refused",
     async (version) => {
-      await expectCutOff(gateway.url, message(`GET /v1/models ${version}`, [HOST, KEY]), 400, 505);
+      await expectCutOff(door.gateway.url, message(`GET /v1/models ${version}`, [HOST, KEY]), 400, 505);
     },
   );
 
   test("that asks for a tunnel is refused", async () => {
-    refusalIn(await answerTo(message("CONNECT example.com:443 HTTP/1.1", [HOST, KEY])), 400, 404, 405);
+    refusalIn(await door.answerTo(message("CONNECT example.com:443 HTTP/1.1", [HOST, KEY])), 400, 404, 405);
   });
 
   test.each(["HTTP/0.9", "HTTP/1.2", "HTTP/2.0", "HTTP/3.0"])("of version %s is refused", async (version) => {
-    await expectCutOff(gateway.url, message(`GET /v1/models ${version}`, [HOST, KEY]), 505);
+    await expectCutOff(door.gateway.url, message(`GET /v1/models ${version}`, [HOST, KEY]), 505);
   });
 
   test("of HTTP/2, spoken without asking, is refused", async () => {
-    await expectCutOff(gateway.url, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 400, 505);
+    await expectCutOff(door.gateway.url, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 400, 505);
   });
 
   test("that is the start of TLS is refused or cut", async () => {
-    const client = await openWire(gateway.url);
+    const client = await openWire(door.gateway.url);
     await client.send(Buffer.from("16030100a5010000a10303".padEnd(340, "5a"), "hex"));
     client.finish();
     const next = await client.next();
@@ -201,7 +188,7 @@ describe("a request line", () => {
   });
 
   test("longer than a head may be is refused", async () => {
-    await expectCutOff(gateway.url, get(`/v1/models?q=${"a".repeat(70 * KiB)}`), 414, 431);
+    await expectCutOff(door.gateway.url, get(`/v1/models?q=${"a".repeat(70 * KiB)}`), 414, 431);
   });
 
   test.each([
@@ -210,37 +197,37 @@ describe("a request line", () => {
     ["a method of another place", "PROPFIND /healthz HTTP/1.1", 405, "method_not_allowed"],
     ["an unknown method for an unknown place", "BREW /nowhere HTTP/1.1", 404, "unknown_url"],
   ])("with %s is told what there is", async (_, line, status, code) => {
-    expect(refusalIn(await answerTo(message(line, [HOST, KEY])), status).code).toBe(code);
+    expect(refusalIn(await door.answerTo(message(line, [HOST, KEY])), status).code).toBe(code);
   });
 
   test.each([
-    ["GET", `http://gateway.test/v1/models?a=b`],
+    ["GET", `http://door.gateway.test/v1/models?a=b`],
     ["GET", `http://elsewhere:1234/v1/models`],
-    ["GET", `HTTP://gateway.test/v1/models`],
-    ["POST", `http://gateway.test${CHAT}`],
+    ["GET", `HTTP://door.gateway.test/v1/models`],
+    ["POST", `http://door.gateway.test${CHAT}`],
   ])("with an address as proxies are told is taken: %s %s", async (method, address) => {
     const body = method === "POST" ? chatBody() : "";
     const fields = [HOST, KEY, TYPE, `Content-Length: ${body.length}`];
-    expect((await answerTo(message(`${method} ${address} HTTP/1.1`, fields, body))).status).toBe(200);
+    expect((await door.answerTo(message(`${method} ${address} HTTP/1.1`, fields, body))).status).toBe(200);
   });
 
   test("with an address as proxies are told still needs its Host", async () => {
-    refusalIn(await answerTo(message("GET http://gateway.test/v1/models HTTP/1.1", [KEY])), 400);
+    refusalIn(await door.answerTo(message("GET http://door.gateway.test/v1/models HTTP/1.1", [KEY])), 400);
   });
 });
 
 test("a refusal ends only its own connection", async () => {
-  const good = await openWire(gateway.url);
+  const good = await openWire(door.gateway.url);
   await good.send(get("/healthz"));
   expect((await good.answer()).status).toBe(200);
-  await expectCutOff(gateway.url, `${MODELS}\n\n`, 400);
+  await expectCutOff(door.gateway.url, `${MODELS}\n\n`, 400);
   await good.send(post(chatBody()));
   expect((await good.answer()).status).toBe(200);
   good.leave("fin");
 });
 
 test("what stands before a broken head is answered first", async () => {
-  const client = await openWire(gateway.url);
+  const client = await openWire(door.gateway.url);
   await client.send(`${post(chatBody())}${get("/healthz")}GET /\n\n${get("/healthz")}`);
   expect((await client.answer()).status).toBe(200);
   expect((await client.answer()).status).toBe(200);

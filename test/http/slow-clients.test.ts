@@ -1,53 +1,38 @@
 /** Clients that keep the gateway waiting: for a head, for a body, for the next request. None is waited for for ever. */
 
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { limits } from "../../src/config/limits.ts";
-import { type RunningGateway, startTestGateway } from "../running-gateway.ts";
+import { startTestGateway } from "../running-gateway.ts";
+import { openDoor } from "./door.ts";
 import { chatBody, get, post, postHead } from "./messages.ts";
-import { openWire, type WireClient } from "./raw-client.ts";
+import { openWire } from "./raw-client.ts";
 import { refusalIn } from "./refusals.ts";
 
 const BODY = chatBody();
 const EVERY_MS = 50;
 
-let gateway: RunningGateway;
-let client: WireClient;
-
-beforeAll(async () => {
-  gateway = await startTestGateway({
-    models: { fast: "sim-fast", slow: "sim-fast@first=700ms", stream: "sim-fast@events=6,interval=120ms" },
-    limits: {
-      bodyIdleTimeoutMs: 250,
-      connections: { ...limits.connections, headMs: 200, idleMs: 300, lingerMs: 200, lookMs: 20 },
-    },
-  });
+const door = openDoor({
+  models: { fast: "sim-fast", slow: "sim-fast@first=700ms", stream: "sim-fast@events=6,interval=120ms" },
+  limits: {
+    bodyIdleTimeoutMs: 250,
+    connections: { ...limits.connections, headMs: 200, idleMs: 300, lingerMs: 200, lookMs: 20 },
+  },
 });
-
-afterAll(async () => {
-  client?.leave("fin");
-  await gateway.stop();
-});
-
-async function open(): Promise<WireClient> {
-  client?.leave("fin");
-  client = await openWire(gateway.url);
-  return client;
-}
 
 /** Sends a byte now and then until the server has had enough of it. */
 async function trickle(text: string): Promise<void> {
   let isHeard = false;
-  void client.closed.then(() => {
+  void door.client.closed.then(() => {
     isHeard = true;
   });
   for (const byte of Buffer.from(text, "latin1")) {
-    if (isHeard || client.unread().length > 0) return;
-    await client.send(Uint8Array.of(byte));
+    if (isHeard || door.client.unread().length > 0) return;
+    await door.client.send(Uint8Array.of(byte));
     await Bun.sleep(EVERY_MS);
   }
 }
 
-const arrived = () => gateway.simulator.ledger.totals().requests;
+const arrived = () => door.gateway.simulator.ledger.totals().requests;
 
 describe("a head that does not come in time", () => {
   test.each([
@@ -56,49 +41,49 @@ describe("a head that does not come in time", () => {
     ["a line", "GET /v1/models HTTP/1.1\r\n"],
     ["all but its last byte", get("/v1/models").slice(0, -1)],
   ])("is refused in words after %s", async (_, part) => {
-    await open();
-    await client.send(part);
-    const answer = await client.answer();
+    await door.open();
+    await door.client.send(part);
+    const answer = await door.client.answer();
     expect(refusalIn(answer, 408).code).toBe("request_timeout");
     expect(answer.header("connection")).toBe("close");
-    expect(await client.next()).toBe("fin");
+    expect(await door.client.next()).toBe("fin");
   });
 
   test("is refused though a byte comes now and then", async () => {
-    await open();
+    await door.open();
     await trickle(get("/v1/models", `X-Long: ${"x".repeat(10_000)}`));
-    refusalIn(await client.answer(), 408);
-    expect(await client.next()).toBe("fin");
+    refusalIn(await door.client.answer(), 408);
+    expect(await door.client.next()).toBe("fin");
   });
 
   test("is refused on a connection that was used before", async () => {
-    await open();
-    await client.send(get("/healthz") + get("/healthz").slice(0, 20));
-    expect((await client.answer()).status).toBe(200);
-    refusalIn(await client.answer(), 408);
-    expect(await client.next()).toBe("fin");
+    await door.open();
+    await door.client.send(get("/healthz") + get("/healthz").slice(0, 20));
+    expect((await door.client.answer()).status).toBe(200);
+    refusalIn(await door.client.answer(), 408);
+    expect(await door.client.next()).toBe("fin");
   });
 });
 
 describe("a connection on which nothing is asked", () => {
   test("is closed without a word", async () => {
-    await open();
-    expect(await client.next()).toBe("fin");
+    await door.open();
+    expect(await door.client.next()).toBe("fin");
   });
 
   test("is closed without a word after its last answer", async () => {
-    await open();
+    await door.open();
     for (const request of [get("/healthz"), post(BODY)]) {
-      await client.send(request);
-      expect((await client.answer()).status).toBe(200);
+      await door.client.send(request);
+      expect((await door.client.answer()).status).toBe(200);
     }
-    expect(await client.next()).toBe("fin");
+    expect(await door.client.next()).toBe("fin");
   });
 
   test("is closed without a word though empty lines come on it", async () => {
-    await open();
+    await door.open();
     await trickle("\r\n".repeat(200));
-    expect(typeof (await client.next())).toBe("string");
+    expect(typeof (await door.client.next())).toBe("string");
   });
 });
 
@@ -116,13 +101,13 @@ describe("a body that does not come in time", () => {
     ],
   ])("is refused in words: %s", async (_, framing, part) => {
     const before = arrived();
-    await open();
-    await client.send(postHead(framing) + part);
-    const answer = await client.answer();
+    await door.open();
+    await door.client.send(postHead(framing) + part);
+    const answer = await door.client.answer();
     expect(refusalIn(answer, 408).code).toBe("request_timeout");
     // Nothing can be read behind a body that never ends.
     expect(answer.header("connection")).toBe("close");
-    expect(await client.next()).toBe("fin");
+    expect(await door.client.next()).toBe("fin");
     expect(arrived()).toBe(before);
   });
 
@@ -131,27 +116,27 @@ describe("a body that does not come in time", () => {
     ["in chunks", "Transfer-Encoding: chunked", "1\r\nx\r\n".repeat(5_000)],
     ["with an extension that goes on", "Transfer-Encoding: chunked", `1;${"x".repeat(5_000)}`],
   ])("is refused though a byte comes now and then: %s", async (_, framing, text) => {
-    await open();
-    await client.send(postHead(framing));
+    await door.open();
+    await door.client.send(postHead(framing));
     await trickle(text);
-    refusalIn(await client.answer(), 408);
-    client.leave("fin");
+    refusalIn(await door.client.answer(), 408);
+    door.client.leave("fin");
   });
 });
 
-describe("a client that is slow for a reason is not hurried:", () => {
+describe("a door.client that is slow for a reason is not hurried:", () => {
   test("it waits for its answer longer than connections may be idle", async () => {
-    await open();
-    await client.send(post(chatBody({ model: "slow" })));
-    expect((await client.answer()).status).toBe(200);
-    await client.send(get("/healthz"));
-    expect((await client.answer()).status).toBe(200);
+    await door.open();
+    await door.client.send(post(chatBody({ model: "slow" })));
+    expect((await door.client.answer()).status).toBe(200);
+    await door.client.send(get("/healthz"));
+    expect((await door.client.answer()).status).toBe(200);
   });
 
   test("it is sent a stream that takes longer", async () => {
-    await open();
-    await client.send(post(chatBody({ model: "stream", stream: true })));
-    expect((await client.answer()).body.toString()).toEndWith("data: [DONE]\n\n");
+    await door.open();
+    await door.client.send(post(chatBody({ model: "stream", stream: true })));
+    expect((await door.client.answer()).body.toString()).toEndWith("data: [DONE]\n\n");
   });
 });
 
@@ -167,5 +152,5 @@ test("connections that nobody waits for do not hold up the end", async () => {
   const ended = ending.stop().then(() => true);
   expect(await Promise.race([ended, Bun.sleep(10_000).then(() => false)])).toBe(true);
   for (const { closed } of clients) await closed;
-  for (const client of clients) client.leave("fin");
+  for (const one of clients) one.leave("fin");
 });

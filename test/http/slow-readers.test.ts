@@ -1,9 +1,9 @@
 /** Clients that take what they are sent when they like: every byte waits for them, upstream and not here. */
 
-import { afterAll, beforeAll, expect, test } from "bun:test";
+import { expect, test } from "bun:test";
 import { eventually } from "../eventually.ts";
-import { type RunningGateway, startTestGateway } from "../running-gateway.ts";
 import { spawnGateway } from "../spawned-gateway.ts";
+import { openDoor } from "./door.ts";
 import { chatBody, get, post } from "./messages.ts";
 import { openWire, type WireAnswer } from "./raw-client.ts";
 
@@ -15,13 +15,7 @@ const MODELS = {
   short: "sim-fast@events=4",
 } as const;
 
-let gateway: RunningGateway;
-
-beforeAll(async () => {
-  gateway = await startTestGateway({ models: MODELS });
-});
-
-afterAll(() => gateway.stop());
+const door = openDoor({ models: MODELS });
 
 /** What was said, without what differs from answer to answer. */
 function said(answer: WireAnswer): string {
@@ -30,14 +24,6 @@ function said(answer: WireAnswer): string {
 }
 
 const ask = (model: keyof typeof MODELS, stream: boolean) => post(chatBody({ model, stream }));
-
-async function answerTo(request: string): Promise<WireAnswer> {
-  const client = await openWire(gateway.url);
-  await client.send(request);
-  const answer = await client.answer();
-  client.leave("fin");
-  return answer;
-}
 
 /** Waits until a count has stopped growing. */
 async function standsStill(count: () => number): Promise<void> {
@@ -52,12 +38,12 @@ async function standsStill(count: () => number): Promise<void> {
 }
 
 test("a stream that is read late is held up at its source, and comes whole", async () => {
-  const atOnce = await answerTo(ask("large", true));
-  const client = await openWire(gateway.url);
+  const atOnce = await door.answerTo(ask("large", true));
+  const client = await openWire(door.gateway.url);
   client.pause();
   await client.send(ask("large", true));
   const entry = await eventually(() => {
-    const last = gateway.simulator.ledger.last();
+    const last = door.gateway.simulator.ledger.last();
     return last === null || last.finished ? null : last;
   });
   await standsStill(() => entry.eventsSent);
@@ -71,7 +57,7 @@ test("a stream that is read late is held up at its source, and comes whole", asy
 });
 
 test("a stream that is read in fits comes whole", async () => {
-  const client = await openWire(gateway.url);
+  const client = await openWire(door.gateway.url);
   await client.send(ask("large", true));
   let over = false;
   const coming = client.answer().then((answer) => {
@@ -89,10 +75,10 @@ test("a stream that is read in fits comes whole", async () => {
 });
 
 test("a large answer in one piece that is read late comes whole, and the next one behind it", async () => {
-  const client = await openWire(gateway.url);
+  const client = await openWire(door.gateway.url);
   client.pause();
   await client.send(ask("whole", false) + get("/healthz"));
-  await eventually(() => gateway.simulator.ledger.last()?.finished === true);
+  await eventually(() => door.gateway.simulator.ledger.last()?.finished === true);
   client.resume();
   const answer = await client.answer();
   expect(said(answer).length).toBe(20 * MB);
@@ -101,17 +87,17 @@ test("a large answer in one piece that is read late comes whole, and the next on
 });
 
 test("a client that asks again and again and reads nothing is not worked for without end", async () => {
-  const client = await openWire(gateway.url);
-  gateway.simulator.ledger.reset();
+  const client = await openWire(door.gateway.url);
+  door.gateway.simulator.ledger.reset();
   client.pause();
   const requests = Array.from({ length: 200 }, () => ask("large", true)).join("");
   await client.send(requests);
   await standsStill(() =>
-    gateway.simulator.ledger.entries().reduce((sum, { eventsSent }) => sum + eventsSent, 0),
+    door.gateway.simulator.ledger.entries().reduce((sum, { eventsSent }) => sum + eventsSent, 0),
   );
-  expect(gateway.simulator.ledger.totals().requests).toBe(1);
+  expect(door.gateway.simulator.ledger.totals().requests).toBe(1);
   client.leave("reset");
-  await eventually(() => gateway.simulator.ledger.totals().inFlight === 0);
+  await eventually(() => door.gateway.simulator.ledger.totals().inFlight === 0);
 });
 
 test.each([
@@ -121,7 +107,7 @@ test.each([
   "answers that were asked for at once and are not read do not fill the memory: %s",
   async (_, path, count) => {
     const names = Array.from({ length: 200 }, (_name, i) => [`model-${i}`, "sim-fast"]);
-    const spawned = await spawnGateway(Object.fromEntries(names), gateway.simulator.url);
+    const spawned = await spawnGateway(Object.fromEntries(names), door.gateway.simulator.url);
     const client = await openWire(spawned.url);
     try {
       await client.send(get(path));
@@ -146,11 +132,11 @@ test.each([
 );
 
 test("one that leaves with much of it unread ends the upstream's work", async () => {
-  const client = await openWire(gateway.url);
+  const client = await openWire(door.gateway.url);
   client.pause();
   await client.send(ask("large", true));
-  await eventually(() => gateway.simulator.ledger.totals().inFlight === 1);
+  await eventually(() => door.gateway.simulator.ledger.totals().inFlight === 1);
   client.leave("fin");
-  await eventually(() => gateway.simulator.ledger.totals().inFlight === 0);
-  expect(gateway.simulator.ledger.last()).toMatchObject({ finished: false, abortedByClient: true });
+  await eventually(() => door.gateway.simulator.ledger.totals().inFlight === 0);
+  expect(door.gateway.simulator.ledger.last()).toMatchObject({ finished: false, abortedByClient: true });
 });

@@ -1,7 +1,7 @@
 /** Messages that two readers could cut differently: refused, never sent upstream, and nothing behind them is heard. */
 
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "bun:test";
-import { type RunningGateway, startTestGateway } from "../running-gateway.ts";
+import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import { openDoor } from "./door.ts";
 import {
   CHAT,
   chatBody,
@@ -15,7 +15,7 @@ import {
   postHead,
   TYPE,
 } from "./messages.ts";
-import { openWire, type WireAnswer } from "./raw-client.ts";
+import { openWire } from "./raw-client.ts";
 import { expectCutOff, refusalIn } from "./refusals.ts";
 
 const BODY = chatBody();
@@ -23,22 +23,8 @@ const LENGTH = `Content-Length: ${BODY.length}`;
 const CHUNKED = "Transfer-Encoding: chunked";
 const WHOLE = chunk(BODY) + chunk("");
 
-let gateway: RunningGateway;
-const arrived = () => gateway.simulator.ledger.totals().requests;
-
-beforeAll(async () => {
-  gateway = await startTestGateway({ models: { fast: "sim-fast" }, limits: { bodyIdleTimeoutMs: 500 } });
-});
-
-afterAll(() => gateway.stop());
-
-async function answerTo(request: string): Promise<WireAnswer> {
-  const client = await openWire(gateway.url);
-  await client.send(request);
-  const answer = await client.answer();
-  client.leave("fin");
-  return answer;
-}
+const door = openDoor({ models: { fast: "sim-fast" }, limits: { bodyIdleTimeoutMs: 500 } });
+const arrived = () => door.gateway.simulator.ledger.totals().requests;
 
 describe("what is refused:", () => {
   let before = 0;
@@ -82,7 +68,7 @@ describe("what is refused:", () => {
     ["chunks before whose colon a space stands", [CHUNKED.replace(":", " :")], WHOLE],
     ["chunks on the next line", ["Transfer-Encoding:\r\n chunked"], WHOLE],
   ] as const)("%s", async (_, fields, body) => {
-    await expectCutOff(gateway.url, postHead(...fields) + body, 400);
+    await expectCutOff(door.gateway.url, postHead(...fields) + body, 400);
   });
 
   test.each([
@@ -104,11 +90,11 @@ describe("what is refused:", () => {
     ["that we do not know", ["gzip"]],
   ])("a coding %s", async (_, codings) => {
     const fields = codings.map((coding) => `Transfer-Encoding: ${coding}`);
-    await expectCutOff(gateway.url, postHead(...fields) + WHOLE, 400, 501);
+    await expectCutOff(door.gateway.url, postHead(...fields) + WHOLE, 400, 501);
   });
 
   test("chunks in 1.0", async () => {
-    await expectCutOff(gateway.url, postChunked([BODY]).replace("HTTP/1.1", "HTTP/1.0"), 400, 501);
+    await expectCutOff(door.gateway.url, postChunked([BODY]).replace("HTTP/1.1", "HTTP/1.0"), 400, 501);
   });
 
   const size = BODY.length.toString(16);
@@ -133,7 +119,7 @@ describe("what is refused:", () => {
     ["a byte too few", `${size}\r\n${BODY.slice(1)}\r\n`],
     ["an extension that does not end", `${size};${"a".repeat(1024 * 1024)}`],
   ])("a chunk with %s", async (_, broken) => {
-    await expectCutOff(gateway.url, `${postHead(CHUNKED)}${broken}${chunk("")}`, 400, 413, 431);
+    await expectCutOff(door.gateway.url, `${postHead(CHUNKED)}${broken}${chunk("")}`, 400, 413, 431);
   });
 
   test.each([
@@ -144,22 +130,22 @@ describe("what is refused:", () => {
     ["with headers that do not end", `0\r\n${"X-A: bbbbbbbb\r\n".repeat(100_000)}`],
     ["with a header that does not end", `0\r\nX-A: ${"b".repeat(1024 * 1024)}`],
   ])("an end of chunks %s", async (_, end) => {
-    await expectCutOff(gateway.url, `${postHead(CHUNKED)}${chunk(BODY)}${end}`, 400, 413, 431);
+    await expectCutOff(door.gateway.url, `${postHead(CHUNKED)}${chunk(BODY)}${end}`, 400, 413, 431);
   });
 
   test("chunks with very many extensions", async () => {
     const crumbs = `1;${"a".repeat(200)}\r\n \r\n`.repeat(50_000);
-    refusalIn(await answerTo(`${postHead(CHUNKED)}${crumbs}${WHOLE}`), 400, 413, 431);
+    refusalIn(await door.answerTo(`${postHead(CHUNKED)}${crumbs}${WHOLE}`), 400, 413, 431);
   });
 
   test("a chunk whose size would be the right one in 32 bits", async () => {
     const body = `1${size.padStart(8, "0")}\r\n${BODY}\r\n${chunk("")}`;
-    refusalIn(await answerTo(postHead(CHUNKED) + body), 400, 408, 413);
+    refusalIn(await door.answerTo(postHead(CHUNKED) + body), 400, 408, 413);
   });
 
   test("a key that comes behind the body", async () => {
     const head = message(`POST ${CHAT} HTTP/1.1`, [HOST, TYPE, CHUNKED]);
-    refusalIn(await answerTo(`${head}${chunk(BODY)}0\r\n${KEY}\r\n\r\n`), 401);
+    refusalIn(await door.answerTo(`${head}${chunk(BODY)}0\r\n${KEY}\r\n\r\n`), 401);
   });
 
   test.each([
@@ -172,7 +158,7 @@ describe("what is refused:", () => {
       (inner: string) => message(`POST ${CHAT} HTTP/1.1`, [HOST, CHUNKED], chunk(inner) + chunk("")),
     ],
   ])("a request within the body of one that was refused, %s", async (_, wrap) => {
-    const client = await openWire(gateway.url);
+    const client = await openWire(door.gateway.url);
     await client.send(wrap(post(BODY)) + get("/v1/models"));
     refusalIn(await client.answer(), 401);
     // What stands behind the body is a request or the connection is over; what stands in it is neither.
@@ -205,12 +191,12 @@ describe("what is taken:", () => {
       `${postHead(CHUNKED)}${chunk(BODY)}0\r\nContent-Length: 5\r\nAuthorization: no\r\n\r\n`,
     ],
   ])("%s", async (_, request) => {
-    const client = await openWire(gateway.url);
+    const client = await openWire(door.gateway.url);
     const count = arrived();
     await client.send(request);
     expect((await client.answer()).status).toBe(200);
     expect(arrived()).toBe(count + 1);
-    const { ledger } = gateway.simulator;
+    const { ledger } = door.gateway.simulator;
     const body = Buffer.from(ledger.bodyOf(ledger.last()?.id ?? "") ?? []).toString();
     expect(body).toBe(BODY.replace('"fast"', '"sim-fast"'));
     await client.send(get("/healthz"));

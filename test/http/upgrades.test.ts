@@ -1,12 +1,12 @@
 /** A connection that becomes a WebSocket, and requests that only seem to ask for one. */
 
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { wholePart } from "../../src/wire/splice.ts";
 import { FrameReader, frameOf, TEXT } from "../../src/wire/ws-frames.ts";
 import { eventually } from "../eventually.ts";
-import { type RunningGateway, startTestGateway, TEST_KEY } from "../running-gateway.ts";
+import { TEST_KEY } from "../running-gateway.ts";
+import { openDoor } from "./door.ts";
 import { chatBody, get, post } from "./messages.ts";
-import { openWire, type WireClient } from "./raw-client.ts";
 import { refusalIn } from "./refusals.ts";
 
 const ASK = [
@@ -18,23 +18,7 @@ const ASK = [
 /** The answer to that key, as in RFC 6455. */
 const ACCEPT = "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=";
 
-let gateway: RunningGateway;
-let client: WireClient;
-
-beforeAll(async () => {
-  gateway = await startTestGateway({ models: { fast: "sim-fast" } });
-});
-
-afterAll(async () => {
-  client?.leave("fin");
-  await gateway.stop();
-});
-
-async function open(): Promise<WireClient> {
-  client?.leave("fin");
-  client = await openWire(gateway.url);
-  return client;
-}
+const door = openDoor({ models: { fast: "sim-fast" } });
 
 function frame(value: object): Buffer {
   return Buffer.from(
@@ -48,7 +32,7 @@ const turn = (input: string) => frame({ type: "response.create", model: "fast", 
 function types(): string[] {
   const reader = new FrameReader({ isMasked: false, messageBytesMax: 2 ** 30 });
   const found: string[] = [];
-  reader.push(Buffer.from(client.unread()), {
+  reader.push(Buffer.from(door.client.unread()), {
     message: (_opcode, from, start, end) => {
       found.push(JSON.parse(Buffer.from(from.subarray(start, end)).toString()).type);
     },
@@ -61,7 +45,7 @@ const completed = (count: number) =>
   eventually(() => types().filter((type) => type === "response.completed").length === count);
 
 async function expectUpgraded(): Promise<void> {
-  const answer = await client.answer();
+  const answer = await door.client.answer();
   expect([answer.status, answer.header("sec-websocket-accept")]).toEqual([101, ACCEPT]);
   expect(answer.header("upgrade")?.toLowerCase()).toBe("websocket");
   expect(answer.header("connection")?.toLowerCase()).toBe("upgrade");
@@ -71,10 +55,10 @@ async function expectUpgraded(): Promise<void> {
 
 describe("an upgrade", () => {
   test("is answered, and its turns with it", async () => {
-    await open();
-    await client.send(get("/v1/responses", ...ASK));
+    await door.open();
+    await door.client.send(get("/v1/responses", ...ASK));
     await expectUpgraded();
-    await client.send(turn("Hello"));
+    await door.client.send(turn("Hello"));
     await completed(1);
   });
 
@@ -82,14 +66,14 @@ describe("an upgrade", () => {
     ["in other letters", ["connection: upgrade", "upgrade: WebSocket", ...ASK.slice(2)]],
     ["among other options", ["Connection: keep-alive, Upgrade", ...ASK.slice(1)]],
   ])("is understood %s", async (_, fields) => {
-    await open();
-    await client.send(get("/v1/responses", ...fields));
+    await door.open();
+    await door.client.send(get("/v1/responses", ...fields));
     await expectUpgraded();
   });
 
   test("loses nothing of a frame in the same packet", async () => {
-    await open();
-    await client.send(Buffer.concat([Buffer.from(get("/v1/responses", ...ASK)), turn("Hello")]));
+    await door.open();
+    await door.client.send(Buffer.concat([Buffer.from(get("/v1/responses", ...ASK)), turn("Hello")]));
     await expectUpgraded();
     await completed(1);
   });
@@ -98,29 +82,29 @@ describe("an upgrade", () => {
     const head = Buffer.from(get("/v1/responses", ...ASK));
     const all = Buffer.concat([head, turn("One"), turn("Two")]);
     for (let cut = 1; cut < all.length; cut += cut > head.length - 6 && cut < head.length + 8 ? 1 : 11) {
-      await open();
-      await client.sendPieces([all.subarray(0, cut), all.subarray(cut)]);
+      await door.open();
+      await door.client.sendPieces([all.subarray(0, cut), all.subarray(cut)]);
       await expectUpgraded();
       await completed(2);
     }
   });
 
   test("may follow other requests on the same connection", async () => {
-    await open();
+    await door.open();
     const before = get("/healthz") + post(chatBody()) + get("/v1/responses", ...ASK);
-    await client.send(Buffer.concat([Buffer.from(before), turn("Hello")]));
-    expect((await client.answer()).status).toBe(200);
-    expect((await client.answer()).status).toBe(200);
+    await door.client.send(Buffer.concat([Buffer.from(before), turn("Hello")]));
+    expect((await door.client.answer()).status).toBe(200);
+    expect((await door.client.answer()).status).toBe(200);
     await expectUpgraded();
     await completed(1);
   });
 
   test("that is refused leaves the connection for requests, or ends it", async () => {
-    await open();
-    await client.send(get("/v1/responses", ...ASK).replace(TEST_KEY, "nobody"));
-    refusalIn(await client.answer(), 401);
-    await client.send(get("/healthz"));
-    const next = await client.next();
+    await door.open();
+    await door.client.send(get("/v1/responses", ...ASK).replace(TEST_KEY, "nobody"));
+    refusalIn(await door.client.answer(), 401);
+    await door.client.send(get("/healthz"));
+    const next = await door.client.next();
     if (typeof next !== "string") expect(next.status).toBe(200);
   });
 
@@ -132,9 +116,9 @@ describe("an upgrade", () => {
     ["no wish to upgrade", ASK.toSpliced(0, 1, "Connection: keep-alive")],
     ["another protocol", ASK.toSpliced(1, 1, "Upgrade: h2c")],
   ])("with %s is refused in words", async (_, fields) => {
-    await open();
-    await client.send(get("/v1/responses", ...fields));
-    refusalIn(await client.answer(), 400, 426);
+    await door.open();
+    await door.client.send(get("/v1/responses", ...fields));
+    refusalIn(await door.client.answer(), 400, 426);
   });
 
   test.each([
@@ -142,15 +126,15 @@ describe("an upgrade", () => {
     ["later", get("/v1/responses", ...ASK, "Content-Length: 4")],
     ["in chunks", get("/v1/responses", ...ASK, "Transfer-Encoding: chunked")],
   ])("with a body is refused in words, which comes %s", async (_, request) => {
-    await open();
-    await client.send(request);
-    expect(refusalIn(await client.answer(), 400).code).toBe("invalid_request");
+    await door.open();
+    await door.client.send(request);
+    expect(refusalIn(await door.client.answer(), 400).code).toBe("invalid_request");
   });
 
   test("of 1.0 is refused", async () => {
-    await open();
-    await client.send(get("/v1/responses", ...ASK).replace("HTTP/1.1", "HTTP/1.0"));
-    refusalIn(await client.answer(), 400, 426);
+    await door.open();
+    await door.client.send(get("/v1/responses", ...ASK).replace("HTTP/1.1", "HTTP/1.0"));
+    refusalIn(await door.client.answer(), 400, 426);
   });
 });
 
@@ -170,10 +154,10 @@ describe("a request that asks for an upgrade it cannot have is one like any othe
     ["HTTP/2 with a body", post(chatBody(), "Connection: Upgrade", "Upgrade: h2c")],
     ["TLS", get("/v1/models", "Connection: Upgrade", "Upgrade: TLS/1.2")],
   ])("%s", async (_, request) => {
-    await open();
-    await client.send(request + get("/healthz"));
-    const answer = await client.answer();
+    await door.open();
+    await door.client.send(request + get("/healthz"));
+    const answer = await door.client.answer();
     expect([answer.status, answer.header("upgrade")]).toEqual([200, null]);
-    expect((await client.answer()).status).toBe(200);
+    expect((await door.client.answer()).status).toBe(200);
   });
 });

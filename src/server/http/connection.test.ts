@@ -2,7 +2,15 @@ import { afterEach, describe, expect, test } from "bun:test";
 import { eventually } from "../../../test/eventually.ts";
 import type { Answer } from "../../wire/http-message.ts";
 import { type IncomingRequest, Upgrade } from "./exchange.ts";
-import { dial, listenForTest, type RawClient, type TestListener, textAnswer } from "./listen.test-support.ts";
+import {
+  dial,
+  getText,
+  listenForTest,
+  postText,
+  type RawClient,
+  type TestListener,
+  textAnswer,
+} from "./listen.test-support.ts";
 import type { ListenOptions } from "./listen.ts";
 import type { Outlet } from "./outlet.ts";
 
@@ -18,10 +26,6 @@ afterEach(() => {
   client.leave();
   listener.cut();
 });
-
-const get = (path: string, ...fields: string[]) =>
-  [`GET ${path} HTTP/1.1`, "Host: gw", ...fields, "", ""].join("\r\n");
-const post = (path: string, ...fields: string[]) => get(path, ...fields).replace("GET", "POST");
 
 /** Answers with the request's path, and its body where it has one. */
 async function echo({ head, body }: IncomingRequest): Promise<Answer> {
@@ -50,9 +54,9 @@ function byHand() {
 describe("a connection", () => {
   test("serves one request after the other", async () => {
     await start(echo);
-    client.send(get("/a"));
+    client.send(getText("/a"));
     await client.hears("</a>");
-    client.send(post("/b", "Content-Length: 5"), "hello");
+    client.send(postText("/b", "Content-Length: 5"), "hello");
     const heard = await client.hears("</b hello>");
     expect(heard).not.toContain("connection:");
   });
@@ -60,10 +64,10 @@ describe("a connection", () => {
   test("does not begin a request before the one before it is answered", async () => {
     const { serve, asked, answer } = byHand();
     await start(serve);
-    client.send(get("/a") + get("/b"), get("/c"));
+    client.send(getText("/a") + getText("/b"), getText("/c"));
     await eventually(() => asked().length > 0);
     const other = await dial(listener.port);
-    other.send(get("/other"));
+    other.send(getText("/other"));
     await eventually(() => asked().includes("/other"));
     expect(asked()).toEqual(["/a", "/other"]);
     other.leave();
@@ -77,7 +81,7 @@ describe("a connection", () => {
   test("serves thousands of requests that came at once, in order", async () => {
     await start(({ head }) => textAnswer(`<${head.target}>`));
     const paths = Array.from({ length: 5_000 }, (_, i) => `/${i}`);
-    client.send(paths.map((path) => get(path)).join(""));
+    client.send(paths.map((path) => getText(path)).join(""));
     expect(answersIn(await client.hears("</4999>"))).toEqual(paths);
   });
 
@@ -89,7 +93,7 @@ describe("a connection", () => {
     });
     client.stopTaking();
     const paths = Array.from({ length: 60 }, (_, i) => `/${i}`);
-    client.send(paths.map((path) => get(path)).join(""));
+    client.send(paths.map((path) => getText(path)).join(""));
     await eventually(() => served > 0);
     await fetch(listener.url);
     expect(served).toBeLessThan(60);
@@ -100,8 +104,8 @@ describe("a connection", () => {
   test("serves requests with bodies that came at once, in order", async () => {
     await start(echo);
     client.send(
-      post("/a", "Content-Length: 3") + "abc".concat(post("/b", "Transfer-Encoding: chunked")),
-      `2\r\nde\r\n0\r\n\r\n${get("/c")}`,
+      postText("/a", "Content-Length: 3") + "abc".concat(postText("/b", "Transfer-Encoding: chunked")),
+      `2\r\nde\r\n0\r\n\r\n${getText("/c")}`,
     );
     expect(answersIn(await client.hears("</c>"))).toEqual(["/a abc", "/b de", "/c"]);
   });
@@ -109,7 +113,7 @@ describe("a connection", () => {
   test("is within a request whose chunks came with its head, and begins no other", async () => {
     const { serve, asked, answer } = byHand();
     await start(serve);
-    client.send(`${post("/a", "Transfer-Encoding: chunked")}1\r\nx\r\n0\r\n\r\n${get("/b")}`);
+    client.send(`${postText("/a", "Transfer-Encoding: chunked")}1\r\nx\r\n0\r\n\r\n${getText("/b")}`);
     await eventually(() => asked().length > 0);
     expect(asked()).toEqual(["/a"]);
     answer("/a");
@@ -120,11 +124,11 @@ describe("a connection", () => {
 
   test("understands requests wherever they are cut", async () => {
     await start(echo);
-    const sent = `\r\n${post("/a", "Content-Length: 2")}hi\r\n${post("/b", "Transfer-Encoding: chunked")}1\r\nx\r\n0\r\n\r\n`;
+    const sent = `\r\n${postText("/a", "Content-Length: 2")}hi\r\n${postText("/b", "Transfer-Encoding: chunked")}1\r\nx\r\n0\r\n\r\n`;
     const clients = await Promise.all(Array.from(sent, () => dial(listener.port)));
     for (const [at, one] of clients.entries()) one.send(sent.slice(0, at));
     // By the time that another one has its answer, the first parts were read.
-    client.send(get("/other"));
+    client.send(getText("/other"));
     await client.hears("</other>");
     for (const [at, one] of clients.entries()) one.send(sent.slice(at));
     for (const one of clients) {
@@ -135,7 +139,7 @@ describe("a connection", () => {
 
   test("closes after the answer when the client asks for that", async () => {
     await start(echo);
-    client.send(get("/a", "Connection: close") + get("/b"));
+    client.send(getText("/a", "Connection: close") + getText("/b"));
     const heard = await client.end();
     expect(heard).toContain("connection: close\r\n");
     expect([answersIn(heard), client.ending()]).toEqual([["/a"], "closed"]);
@@ -155,7 +159,7 @@ describe("a connection", () => {
       signal.addEventListener("abort", () => left.resolve(peer.address));
       return textAnswer(`<${peer.address}>`);
     });
-    client.send(get("/"));
+    client.send(getText("/"));
     await client.hears("<127.0.0.1>");
     client.leave();
     expect(await left.promise).toBe("127.0.0.1");
@@ -167,7 +171,7 @@ describe("a connection", () => {
       signal.addEventListener("abort", () => left.resolve(peer.address));
       return textAnswer("<answer>");
     });
-    client.send(get("/"));
+    client.send(getText("/"));
     await client.hears("<answer>");
     client.leave();
     expect(await left.promise).toBe("");
@@ -177,17 +181,17 @@ describe("a connection", () => {
 describe("what is no request", () => {
   test.each([
     ["malformed", "GET / HTTP/1.1\r\nHost : gw\r\n\r\n"],
-    ["malformed", post("/", "Content-Length: 3", "Transfer-Encoding: chunked")],
+    ["malformed", postText("/", "Content-Length: 3", "Transfer-Encoding: chunked")],
     ["version", "GET / HTTP/3.0\r\n\r\n"],
-    ["expectation", post("/", "Expect: a miracle", "Content-Length: 3")],
-    ["head_too_large", get("/", `x: ${"x".repeat(20_000)}`)],
+    ["expectation", postText("/", "Expect: a miracle", "Content-Length: 3")],
+    ["head_too_large", getText("/", `x: ${"x".repeat(20_000)}`)],
   ])("is refused as %s, and nothing behind it is read", async (kind, sent) => {
     const paths: string[] = [];
     await start(({ head }) => {
       paths.push(head.target);
       return textAnswer("served");
     });
-    client.send(sent + get("/behind"));
+    client.send(sent + getText("/behind"));
     const heard = await client.end();
     expect(heard).toContain(`${kind}: `);
     expect(heard).toContain("connection: close\r\n");
@@ -202,13 +206,13 @@ describe("what is no request", () => {
 
   test("is refused after the answers to what came before it", async () => {
     await start(echo);
-    client.send(`${get("/a")}nonsense\r\n\r\n`);
+    client.send(`${getText("/a")}nonsense\r\n\r\n`);
     expect(await client.end()).toMatch(/<\/a>HTTP\/1.1 400 .*malformed/s);
   });
 });
 
 describe("a client that waits for a word before its body", () => {
-  const waiting = (path: string) => post(path, "Expect: 100-continue", "Content-Length: 5");
+  const waiting = (path: string) => postText(path, "Expect: 100-continue", "Content-Length: 5");
 
   test("is told to go on, once, when somebody wants it", async () => {
     await start(async ({ body }) => {
@@ -239,7 +243,7 @@ describe("a client that waits for a word before its body", () => {
     await start(() => textAnswer("no"));
     client.send(waiting("/"));
     expect(await client.end()).toContain("connection: close\r\n");
-    client.send("hello", get("/body-or-request"));
+    client.send("hello", getText("/body-or-request"));
     expect([statusesIn(client.heard()), client.ending()]).toEqual([["200"], "closed"]);
   });
 });
@@ -252,24 +256,24 @@ describe("a body that nobody reads", () => {
     ["in chunks", ["Transfer-Encoding: chunked"], `${LONG.length.toString(16)}\r\n${LONG}\r\n0\r\n\r\n`],
   ])("%s is thrown away after the answer, and the next request is served", async (_name, fields, sent) => {
     await start(({ head }) => textAnswer(`<${head.target}>`));
-    client.send(post("/a", ...fields));
+    client.send(postText("/a", ...fields));
     await client.hears("</a>");
-    client.send(sent, get("/b"));
+    client.send(sent, getText("/b"));
     expect(answersIn(await client.hears("</b>"))).toEqual(["/a", "/b"]);
   });
 
   test("and whose framing is wrong ends the connection: nothing behind it is a request", async () => {
     await start(({ head }) => textAnswer(`<${head.target}>`));
-    client.send(post("/a", "Transfer-Encoding: chunked"));
+    client.send(postText("/a", "Transfer-Encoding: chunked"));
     await client.hears("</a>");
-    client.send("5\r\nhello!\r\n", get("/b"));
+    client.send("5\r\nhello!\r\n", getText("/b"));
     expect(answersIn(await client.end())).toEqual(["/a"]);
   });
 
   test("of a client that takes nothing before all of it is sent does not stop a long answer", async () => {
     await start(() => textAnswer(`${LONG.repeat(6)}<whole>`));
     client.stopTaking();
-    client.send(post("/", "Connection: close", `Content-Length: ${LONG.length * 6}`));
+    client.send(postText("/", "Connection: close", `Content-Length: ${LONG.length * 6}`));
     for (let i = 0; i < 6; i++) client.send(LONG);
     await eventually(() => client.unsentBytes() === 0);
     client.goOnTaking();
@@ -280,7 +284,7 @@ describe("a body that nobody reads", () => {
 describe("a body", () => {
   test("whose framing is wrong is broken for its reader, and the last of its connection", async () => {
     await start(echo);
-    client.send(`${post("/a", "Transfer-Encoding: chunked")}5\r\nhello!\r\n${get("/b")}`);
+    client.send(`${postText("/a", "Transfer-Encoding: chunked")}5\r\nhello!\r\n${getText("/b")}`);
     expect(answersIn(await client.end())).toEqual(["/a broken"]);
   });
 
@@ -291,7 +295,7 @@ describe("a body", () => {
       const read = await body?.whole();
       return textAnswer(`<${read instanceof Uint8Array && read.length}>`);
     });
-    client.send(post("/", "Content-Length: 9000000"));
+    client.send(postText("/", "Content-Length: 9000000"));
     for (let i = 0; i < 9; i++) client.send(new Uint8Array(1_000_000));
     await eventually(() => client.unsentBytes() < 9_000_000);
     gate.resolve();
@@ -311,11 +315,11 @@ describe("a body", () => {
     });
     const chunk = `30d40\r\n${"x".repeat(200_000)}\r\n`;
     const body = `${chunk.repeat(10)}0\r\n\r\n`;
-    client.send(post("/a", "Transfer-Encoding: chunked"), body);
+    client.send(postText("/a", "Transfer-Encoding: chunked"), body);
     await client.hears("<2000000>");
-    client.send(post("/b", "Transfer-Encoding: chunked"), body);
+    client.send(postText("/b", "Transfer-Encoding: chunked"), body);
     await eventually(() => answersIn(client.heard()).length === 2);
-    client.send(post("/last", "Transfer-Encoding: chunked"), body);
+    client.send(postText("/last", "Transfer-Encoding: chunked"), body);
     await eventually(() => client.unsentBytes() === 0);
     client.leave();
     await left.promise;
@@ -327,7 +331,7 @@ describe("a body", () => {
       read.resolve(await body?.whole());
       return textAnswer("");
     });
-    client.send(post("/", "Content-Length: 10"), "half");
+    client.send(postText("/", "Content-Length: 10"), "half");
     client.leave();
     expect(await read.promise).toEqual({ kind: "gone" });
   });
@@ -340,7 +344,7 @@ describe("the signal of a request", () => {
       asked.resolve(request);
       return new Promise<never>(() => {});
     });
-    client.send(get("/"));
+    client.send(getText("/"));
     const { signal } = await asked.promise;
     expect(signal.aborted).toBe(false);
     client.leave();
@@ -354,7 +358,7 @@ describe("the signal of a request", () => {
       aborted.resolve(request.signal.aborted);
       return textAnswer("");
     });
-    client.send(post("/", "Content-Length: 10"));
+    client.send(postText("/", "Content-Length: 10"));
     client.leave();
     expect(await aborted.promise).toBe(true);
   });
@@ -382,12 +386,12 @@ describe("a connection that goes on in another language", () => {
   test("hears what came behind the request, and everything after it", async () => {
     const { heard, serve, outlet } = upgrading();
     await start(serve);
-    client.send(`${get("/")}behind`);
+    client.send(`${getText("/")}behind`);
     (await outlet()).write(Buffer.from("said"));
     await client.hears("101 Switching Protocols\r\n\r\nsaid");
-    client.send(get("/"));
+    client.send(getText("/"));
     await eventually(() => heard.length === 2);
-    expect(heard).toEqual(["behind", get("/")]);
+    expect(heard).toEqual(["behind", getText("/")]);
   });
 
   test("is told once that it is closed, whoever did it", async () => {
@@ -401,7 +405,7 @@ describe("a connection that goes on in another language", () => {
     ]) {
       const { heard, serve, outlet } = upgrading();
       await start(serve);
-      client.send(get("/"));
+      client.send(getText("/"));
       leave(await outlet());
       await eventually(() => heard.length > 0);
       (await outlet()).terminate();
@@ -414,7 +418,7 @@ describe("a connection that goes on in another language", () => {
     const { heard, serve, outlet } = upgrading();
     await start(serve);
     client.stopTaking();
-    client.send(get("/"));
+    client.send(getText("/"));
     const to = await outlet();
     const bytes = Buffer.alloc(1_000_000);
     for (let i = 0; i < 30; i++) to.write(bytes.fill(`${i % 10}`));
@@ -432,7 +436,7 @@ describe("a connection that goes on in another language", () => {
   test("ends in order, after all it said", async () => {
     const { serve, outlet } = upgrading();
     await start(serve);
-    client.send(get("/"));
+    client.send(getText("/"));
     const to = await outlet();
     to.write(Buffer.from("goodbye"));
     to.end();

@@ -117,3 +117,13 @@ export async function dial(port: number): Promise<RawClient> {
     leave: () => void socket.destroy(),
   };
 }
+
+/** A request without a body, as it is written. */
+export function getText(path: string, ...fields: string[]): string {
+  return [`GET ${path} HTTP/1.1`, "Host: gw", ...fields, "", ""].join("\r\n");
+}
+
+/** The head of one with a body. */
+export function postText(path: string, ...fields: string[]): string {
+  return getText(path, ...fields).replace("GET", "POST");
+}

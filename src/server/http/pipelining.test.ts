@@ -6,7 +6,15 @@ import { free } from "../../wire/bytes.ts";
 import { type Answer, type ClientSink, StreamAnswer } from "../../wire/http-message.ts";
 import { Connection } from "./connection.ts";
 import { type IncomingRequest, Upgrade } from "./exchange.ts";
-import { dial, listenForTest, type RawClient, type TestListener, textAnswer } from "./listen.test-support.ts";
+import {
+  dial,
+  getText,
+  listenForTest,
+  postText,
+  type RawClient,
+  type TestListener,
+  textAnswer,
+} from "./listen.test-support.ts";
 import type { ListenOptions } from "./listen.ts";
 
 const UNASKED_MS = 100;
@@ -23,10 +31,6 @@ afterEach(() => {
   client.leave();
   listener.cut();
 });
-
-const get = (path: string, ...fields: string[]) =>
-  [`GET ${path} HTTP/1.1`, "Host: gw", ...fields, "", ""].join("\r\n");
-const post = (path: string, ...fields: string[]) => get(path, ...fields).replace("GET", "POST");
 
 /** Serves by hand, and tells when the client of a request has left. */
 function watched() {
@@ -52,9 +56,9 @@ describe("a client that leaves is seen", () => {
   test.each([1_000, 200_000, 2_000_000])("with %d bytes sent before their turn", async (length) => {
     const { serve, left, answer } = watched();
     await start(serve);
-    client.send(get("/a"));
+    client.send(getText("/a"));
     await answer();
-    client.send(post("/b", `Content-Length: ${length}`), Buffer.alloc(length));
+    client.send(postText("/b", `Content-Length: ${length}`), Buffer.alloc(length));
     await eventually(() => client.unsentBytes() === 0);
     client.leave();
     await left();
@@ -63,7 +67,7 @@ describe("a client that leaves is seen", () => {
   test("with a long body that nobody asks for, after some time", async () => {
     const { serve, left, answer } = watched();
     await start(serve);
-    client.send(post("/", "Content-Length: 300000"), Buffer.alloc(200_000));
+    client.send(postText("/", "Content-Length: 300000"), Buffer.alloc(200_000));
     await answer();
     await eventually(() => client.unsentBytes() === 0);
     client.leave();
@@ -74,7 +78,7 @@ describe("a client that leaves is seen", () => {
   test("with a long body that nobody asked for before the answer began", async () => {
     const left = Promise.withResolvers<void>();
     await start(() => new StreamAnswer("", { flowTo() {}, leave: () => left.resolve() }));
-    client.send(post("/", "Content-Length: 300000"), Buffer.alloc(200_000));
+    client.send(postText("/", "Content-Length: 300000"), Buffer.alloc(200_000));
     await client.hears("HTTP/1.1 200");
     await eventually(() => client.unsentBytes() === 0);
     client.leave();
@@ -94,12 +98,12 @@ describe("a long body that nobody asks for", () => {
       return textAnswer(`<${read instanceof Uint8Array ? read.length : read?.kind}>`);
     });
     // More than the network takes by itself.
-    client.send(post("/a", "Content-Length: 40000000"), Buffer.alloc(40_000_000));
+    client.send(postText("/a", "Content-Length: 40000000"), Buffer.alloc(40_000_000));
     await begun.promise;
     listener.pass(UNASKED_MS + 1);
     await eventually(() => client.unsentBytes() === 0);
     gate.resolve();
-    client.send(get("/b"));
+    client.send(getText("/b"));
     expect(await client.hears("<b>")).toContain("<gone>");
   });
 
@@ -112,7 +116,7 @@ describe("a long body that nobody asks for", () => {
       const read = await body?.whole();
       return textAnswer(`<${read instanceof Uint8Array ? Buffer.from(read) : read?.kind}>`);
     });
-    client.send(post("/", "Content-Length: 5"), "he");
+    client.send(postText("/", "Content-Length: 5"), "he");
     await begun.promise;
     listener.pass(UNASKED_MS + 1);
     await listener.looked();
@@ -135,7 +139,7 @@ describe("requests that come before their turn", () => {
       return textAnswer(`<${head.target}>`);
     });
     const paths = Array.from({ length: 1_000 }, (_, i) => `/${i}`);
-    client.send(paths.map((path) => get(path)).join(""));
+    client.send(paths.map((path) => getText(path)).join(""));
     const heard = await client.hears("</999>");
     expect([...heard.matchAll(/<(.*?)>/g)].map((match) => match[1])).toEqual(paths);
     expect(servedBefore).toBeGreaterThan(0);
@@ -145,9 +149,9 @@ describe("requests that come before their turn", () => {
   test("are not served when they are too many, and the connection ends with the answer", async () => {
     const { serve, answer, paths } = watched();
     await start(serve);
-    client.send(get("/a"));
+    client.send(getText("/a"));
     const give = await answer();
-    client.send(get("/b").repeat(50_000));
+    client.send(getText("/b").repeat(50_000));
     await eventually(() => client.unsentBytes() === 0);
     await listener.looked();
     give(textAnswer("<a>"));
@@ -165,7 +169,7 @@ describe("requests that come before their turn", () => {
       return textAnswer("<answer>");
     });
     client.send(
-      `${post("/a", "Content-Length: 5000")}${"a".repeat(5_000)}${post("/b", "Content-Length: 50000")}${"b".repeat(50_000)}`,
+      `${postText("/a", "Content-Length: 5000")}${"a".repeat(5_000)}${postText("/b", "Content-Length: 50000")}${"b".repeat(50_000)}`,
     );
     await eventually(() => client.heard().split("<answer>").length === 3);
     expect(Buffer.from(bodies[0] ?? []).toString()).toBe("a".repeat(5_000));
@@ -174,7 +178,7 @@ describe("requests that come before their turn", () => {
 
 test("a head in crumbs is served, and is not judged before its end", async () => {
   await start(({ head }) => textAnswer(`<${head.target}>`));
-  for (const byte of get("/crumbs", "X-A: 1", "X-B: 2")) client.send(byte);
+  for (const byte of getText("/crumbs", "X-A: 1", "X-B: 2")) client.send(byte);
   await client.hears("</crumbs>");
   client.send("GET / HTTP/1.1\r\n");
   await arrived();
@@ -195,7 +199,7 @@ test("a change of protocol with a body is refused, however much of it is here", 
           return { received() {}, drained() {}, closed() {} };
         }),
     );
-    const head = get("/", "Content-Length: 4");
+    const head = getText("/", "Content-Length: 4");
     client.send(isTogether ? `${head}BODYframe` : head);
     expect(await client.end()).toContain("malformed: ");
     client.send("BODYframe");
@@ -214,7 +218,7 @@ test("a request that comes while the process ends is not begun, and the answer b
     return new StreamAnswer("", { flowTo: (sink) => begun.resolve({ sink, connection: peer }), leave() {} });
   });
   client.stopTaking();
-  client.send(get("/a"));
+  client.send(getText("/a"));
   const { sink, connection } = await begun.promise;
   let bytes = 0;
   // Less is kept then than what would make the connection wait with the next request.
@@ -222,7 +226,7 @@ test("a request that comes while the process ends is not begun, and the answer b
     sink.write(piece);
   sink.end();
   void listener.close();
-  client.send(get("/b"));
+  client.send(getText("/b"));
   await listener.looked();
   client.goOnTaking();
   const heard = await client.end();
@@ -232,7 +236,7 @@ test("a request that comes while the process ends is not begun, and the answer b
 test("a stream that has ended says nothing into the answer behind it", async () => {
   const sinks: ClientSink[] = [];
   await start(() => new StreamAnswer("", { flowTo: (sink) => void sinks.push(sink), leave() {} }));
-  client.send(get("/a") + get("/b"));
+  client.send(getText("/a") + getText("/b"));
   const first = await eventually(() => sinks[0]);
   first.write(Buffer.from("one"));
   first.end();
