@@ -26,11 +26,7 @@ export function authenticate(
   auth: Authenticator,
   from: { clientAddress(): string },
 ): Caller {
-  const secret = presentedSecret(headers);
-  if (secret === null) {
-    throw refused("missing_api_key", "No API key was sent. Send it as `Authorization: Bearer <API_KEY>`.");
-  }
-  const digest = digestOf(secret, auth);
+  const digest = known.get(headers) ?? firstDigest(headers, auth);
   const nowMs = auth.nowMs();
   const key = digest === null ? undefined : auth.keys.find(digest, nowMs);
   if (!key) {
@@ -45,6 +41,20 @@ export function authenticate(
     throw wrongKey();
   }
   return callerOf(key, snapshot, nowMs);
+}
+
+/** Requests of one connection that are alike bring the same headers, and so the same key. */
+const known = new WeakMap<HeaderReader, string>();
+
+/** Null for what can be no key. */
+function firstDigest(headers: HeaderReader, auth: Pick<Authenticator, "digest">): string | null {
+  const secret = presentedSecret(headers);
+  if (secret === null) {
+    throw refused("missing_api_key", "No API key was sent. Send it as `Authorization: Bearer <API_KEY>`.");
+  }
+  const digest = digestOf(secret, auth);
+  if (digest !== null) known.set(headers, digest);
+  return digest;
 }
 
 /** The digest of the key that these headers present: what a connection remembers of it. */

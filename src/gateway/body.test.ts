@@ -29,7 +29,7 @@ let results: PromiseWithResolvers<BodyResult>;
 
 beforeAll(() => {
   server = listenForTest(async (request) => {
-    const idleTimeoutMs = request.head.target.endsWith("/hasty") ? HASTY_MS : PATIENT_MS;
+    const idleTimeoutMs = request.target.endsWith("/hasty") ? HASTY_MS : PATIENT_MS;
     const result = await readBody(request, { bytesMax: BYTES_MAX, idleTimeoutMs, alarms });
     results?.resolve(result);
     return result.ok ? new WholeAnswer(200, "", result.bytes) : textAnswer(result.reason, 400);

@@ -72,7 +72,7 @@ export function startServer(options: ServerOptions): Server {
   async function serve(request: IncomingRequest): Promise<Answer | Upgrade> {
     const requestId = options.newId("req");
     try {
-      const { target } = request.head;
+      const { target } = request;
       const queryAt = target.indexOf("?");
       const path = queryAt === -1 ? target : target.slice(0, queryAt);
       const destination = findDestination(request.method, path);
@@ -135,14 +135,10 @@ export function startServer(options: ServerOptions): Server {
   }
 
   function upgrade(call: DoorCall): Upgrade {
-    const { head: asked } = call.request;
+    const { headers, head: opening } = call.request;
     const session = sockets.admit(call);
-    const head = upgradeHead({
-      headers: asked,
-      requestId: call.requestId,
-      protocol: answeredProtocol(asked),
-    });
-    if (head === null || asked.isHttp10 || asked.framing !== 0) {
+    const head = upgradeHead({ headers, requestId: call.requestId, protocol: answeredProtocol(headers) });
+    if (head === null || opening.asked.isHttp10 || opening.framing !== 0) {
       throw new ApiError("invalid_request", "The WebSocket upgrade is malformed. Use a WebSocket client.");
     }
     return new Upgrade(head, (outlet) => {

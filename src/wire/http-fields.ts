@@ -43,6 +43,8 @@ export class Fields {
   /** Of the body; -1 where none is given. */
   length = -1;
   lengths = 0;
+  /** Where its digits begin. */
+  lengthAt = -1;
   isChunked = false;
   hosts = 0;
   closes = false;
@@ -101,9 +103,11 @@ function readField(
       break;
     case 14: {
       if (!isName(bytes, lineFrom, "content-length")) break;
-      const given = parseLength(bytes, nameTo + 1, lineTo);
+      const digitsAt = pastBlanks(bytes, nameTo + 1, lineTo);
+      const given = parseLength(bytes, digitsAt, lineTo);
       if (given < 0 || (fields.length >= 0 && given !== fields.length)) return "an impossible Content-Length";
       fields.length = given;
+      fields.lengthAt = digitsAt;
       fields.lengths++;
       break;
     }
@@ -182,18 +186,32 @@ function isName(bytes: Buffer, at: number, name: string): boolean {
 
 /** -1 when it is no plain number. */
 function parseLength(bytes: Buffer, from: number, to: number): number {
+  const end = digitsEnd(bytes, from);
+  return pastBlanks(bytes, end, to) === to ? numberOf(bytes, from, end) : -1;
+}
+
+function pastBlanks(bytes: Buffer, from: number, to: number): number {
   let at = from;
-  let end = to;
-  while (at < end && isBlank(bytes[at] as number)) at++;
-  while (end > at && isBlank(bytes[end - 1] as number)) end--;
-  if (at === end || end - at > LENGTH_DIGITS_MAX) return -1;
-  let length = 0;
-  for (; at < end; at++) {
-    const digit = (bytes[at] as number) - 48;
-    if (digit < 0 || digit > 9) return -1;
-    length = length * 10 + digit;
-  }
-  return length;
+  while (at < to && isBlank(bytes[at] as number)) at++;
+  return at;
+}
+
+export function digitsEnd(bytes: Buffer, from: number): number {
+  let at = from;
+  while (isDigit(bytes[at])) at++;
+  return at;
+}
+
+function isDigit(byte: number | undefined): boolean {
+  return byte !== undefined && byte >= 48 && byte <= 57;
+}
+
+/** Of digits; -1 when there are none, or more than any length has. */
+export function numberOf(bytes: Buffer, from: number, to: number): number {
+  if (to === from || to - from > LENGTH_DIGITS_MAX) return -1;
+  let number = 0;
+  for (let at = from; at < to; at++) number = number * 10 + (bytes[at] as number) - 48;
+  return number;
 }
 
 function readConnection(fields: Fields, bytes: Buffer, from: number, to: number): void {

@@ -11,7 +11,7 @@ let client: RawClient;
 let give: () => Answer | Promise<Answer>;
 
 beforeEach(async () => {
-  listener = listenForTest(({ head }) => (head.target === "/next" ? textAnswer("<next>") : give()));
+  listener = listenForTest(({ target }) => (target === "/next" ? textAnswer("<next>") : give()));
   client = await dial(listener.port);
 });
 

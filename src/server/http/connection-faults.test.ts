@@ -46,7 +46,7 @@ describe("what is thrown", () => {
     ["by whoever serves, later", () => Promise.reject(BUG), GET],
     [
       "by whoever serves what came behind another request",
-      ({ head }) => (head.target === "/" ? stumble() : textAnswer("")),
+      ({ target }) => (target === "/" ? stumble() : textAnswer("")),
       `${GET.replace("/ ", "/a ")}${GET}`,
     ],
     ["by a stream as it begins", stream, GET],

@@ -28,10 +28,10 @@ afterEach(() => {
 });
 
 /** Answers with the request's path, and its body where it has one. */
-async function echo({ head, body }: IncomingRequest): Promise<Answer> {
+async function echo({ target, body }: IncomingRequest): Promise<Answer> {
   const read = await body?.whole();
-  if (read === undefined) return textAnswer(`<${head.target}>`);
-  return textAnswer(`<${head.target} ${read instanceof Uint8Array ? Buffer.from(read) : read.kind}>`);
+  if (read === undefined) return textAnswer(`<${target}>`);
+  return textAnswer(`<${target} ${read instanceof Uint8Array ? Buffer.from(read) : read.kind}>`);
 }
 
 const statusesIn = (heard: string) => [...heard.matchAll(/HTTP\/1\.1 (\d+) /g)].map((match) => match[1]);
@@ -42,8 +42,8 @@ const answersIn = (heard: string) => [...heard.matchAll(/<(.*?)>/g)].map((match)
 /** Each request waits until the test answers it. */
 function byHand() {
   const waiting = new Map<string, (answer: Answer) => void>();
-  const serve = ({ head }: IncomingRequest) =>
-    new Promise<Answer>((resolve) => waiting.set(head.target, resolve));
+  const serve = ({ target }: IncomingRequest) =>
+    new Promise<Answer>((resolve) => waiting.set(target, resolve));
   return {
     serve,
     asked: () => [...waiting.keys()],
@@ -79,7 +79,7 @@ describe("a connection", () => {
   });
 
   test("serves thousands of requests that came at once, in order", async () => {
-    await start(({ head }) => textAnswer(`<${head.target}>`));
+    await start(({ target }) => textAnswer(`<${target}>`));
     const paths = Array.from({ length: 5_000 }, (_, i) => `/${i}`);
     client.send(paths.map((path) => getText(path)).join(""));
     expect(answersIn(await client.hears("</4999>"))).toEqual(paths);
@@ -87,9 +87,9 @@ describe("a connection", () => {
 
   test("goes on when its client has taken what it asked for, and not before", async () => {
     let served = 0;
-    await start(({ head }) => {
+    await start(({ target }) => {
       served++;
-      return textAnswer(`${"x".repeat(1_000_000)}<${head.target}>`);
+      return textAnswer(`${"x".repeat(1_000_000)}<${target}>`);
     });
     client.stopTaking();
     const paths = Array.from({ length: 60 }, (_, i) => `/${i}`);
@@ -187,8 +187,8 @@ describe("what is no request", () => {
     ["head_too_large", getText("/", `x: ${"x".repeat(20_000)}`)],
   ])("is refused as %s, and nothing behind it is read", async (kind, sent) => {
     const paths: string[] = [];
-    await start(({ head }) => {
-      paths.push(head.target);
+    await start(({ target }) => {
+      paths.push(target);
       return textAnswer("served");
     });
     client.send(sent + getText("/behind"));
@@ -255,7 +255,7 @@ describe("a body that nobody reads", () => {
     ["of known length", [`Content-Length: ${LONG.length}`], LONG],
     ["in chunks", ["Transfer-Encoding: chunked"], `${LONG.length.toString(16)}\r\n${LONG}\r\n0\r\n\r\n`],
   ])("%s is thrown away after the answer, and the next request is served", async (_name, fields, sent) => {
-    await start(({ head }) => textAnswer(`<${head.target}>`));
+    await start(({ target }) => textAnswer(`<${target}>`));
     client.send(postText("/a", ...fields));
     await client.hears("</a>");
     client.send(sent, getText("/b"));
@@ -263,7 +263,7 @@ describe("a body that nobody reads", () => {
   });
 
   test("and whose framing is wrong ends the connection: nothing behind it is a request", async () => {
-    await start(({ head }) => textAnswer(`<${head.target}>`));
+    await start(({ target }) => textAnswer(`<${target}>`));
     client.send(postText("/a", "Transfer-Encoding: chunked"));
     await client.hears("</a>");
     client.send("5\r\nhello!\r\n", getText("/b"));
@@ -304,14 +304,14 @@ describe("a body", () => {
 
   test("that is taken more slowly than it comes leaves a connection that serves, and sees its client leave", async () => {
     const left = Promise.withResolvers<void>();
-    await start(async ({ head, body, signal }) => {
-      if (head.target === "/last") signal.addEventListener("abort", () => left.resolve());
+    await start(async ({ target, body, signal }) => {
+      if (target === "/last") signal.addEventListener("abort", () => left.resolve());
       let bytes = 0;
       for (let read = await body?.next(); read instanceof Uint8Array; read = await body?.next()) {
         bytes += read.length;
         await new Promise((resolve) => setImmediate(resolve));
       }
-      return head.target === "/last" ? left.promise.then(() => textAnswer("")) : textAnswer(`<${bytes}>`);
+      return target === "/last" ? left.promise.then(() => textAnswer("")) : textAnswer(`<${bytes}>`);
     });
     const chunk = `30d40\r\n${"x".repeat(200_000)}\r\n`;
     const body = `${chunk.repeat(10)}0\r\n\r\n`;

@@ -10,9 +10,10 @@ import { type Answer, type HttpBody, StreamAnswer, WholeAnswer } from "../../wir
 import { abandon, type Carrier, isLate, startStream, writeResponse, writeWhole } from "./answers.ts";
 import { IncomingRequest, Upgrade } from "./exchange.ts";
 import type { Guest, Hall } from "./hall.ts";
+import { HeadReader } from "./head-reader.ts";
 import { IncomingBody, WholeBody } from "./incoming-body.ts";
 import type { Outlet, Protocol } from "./outlet.ts";
-import { endsHead, headStart, parseRequestHead, type RequestFault, RequestHead } from "./request-head.ts";
+import { endsHead, headStart, LATE, type RequestFault, RequestHead } from "./request-head.ts";
 import { Sender } from "./sender.ts";
 
 /**
@@ -30,7 +31,6 @@ const EARLY_BYTES_MAX = 1024 * 1024;
 const AHEAD_BYTES_MAX = 64 * 1024;
 /** Then a client that sends many requests at once lets everybody else have a turn. */
 const IN_A_ROW_MAX = 64;
-const LATE: RequestFault = { kind: "late", reason: "the head of the request did not come in time" };
 const NOTHING = Buffer.alloc(0);
 
 export class Connection implements Outlet, Carrier, Guest {
@@ -52,6 +52,7 @@ export class Connection implements Outlet, Carrier, Guest {
   /** Since when it is in its state, or has taken nothing. */
   private sinceMs: number;
   private readonly sender: Sender;
+  private readonly heads = new HeadReader();
   private isPaused = false;
   /** Requests that were here when the one before them was answered. */
   private queuedCount = 0;
@@ -160,7 +161,7 @@ export class Connection implements Outlet, Carrier, Guest {
     const isHalfLine = from + 1 === bytes.length && bytes[from] === CR;
     if (isHalfLine) this.held = bytes.subarray(from);
     if (isHalfLine || from === bytes.length) return;
-    const head = parseRequestHead(bytes, from, this.hall.limits.headBytesMax);
+    const head = this.heads.read(bytes, from, this.hall.limits.headBytesMax);
     if (head === null) {
       if (!this.isHeadPartial) this.sinceMs = this.hall.nowMs;
       this.isHeadPartial = true;
@@ -174,7 +175,7 @@ export class Connection implements Outlet, Carrier, Guest {
   private begin(head: RequestHead, bytes: Buffer): void {
     this.state = "within";
     this.sinceMs = this.hall.nowMs;
-    this.keepsAlive = head.keepsAlive;
+    this.keepsAlive = head.asked.keepsAlive;
     const { framing, bodyAt } = head;
     const bodyTo = bodyAt + framing;
     if (framing !== CHUNKED && bodyTo <= bytes.length) {
@@ -224,7 +225,7 @@ export class Connection implements Outlet, Carrier, Guest {
   // A body's source.
 
   wanted(): void {
-    if (this.request?.head.expectsContinue) this.write(CONTINUE);
+    if (this.request?.head.asked.expectsContinue) this.write(CONTINUE);
   }
 
   private pause(): void {
@@ -261,7 +262,7 @@ export class Connection implements Outlet, Carrier, Guest {
   private say(request: IncomingRequest, answer: Answer | Upgrade): void {
     const isBodyless = request.method === "HEAD";
     // A client that was not told to go on may send its body all the same, or its next request instead.
-    const mayWithhold = request.head.expectsContinue && this.incoming?.isWanted === false;
+    const mayWithhold = request.head.asked.expectsContinue && this.incoming?.isWanted === false;
     if (mayWithhold || this.hall.isClosing || isLate(answer)) this.keepsAlive = false;
     this.incoming?.throwAway();
     if (answer instanceof WholeAnswer) writeWhole(this, answer, isBodyless);
@@ -279,6 +280,7 @@ export class Connection implements Outlet, Carrier, Guest {
     this.write(head);
     this.request = null;
     this.state = "upgraded";
+    this.heads.forget();
     this.protocol = open(this);
     const { held } = this;
     this.held = NOTHING;
@@ -289,12 +291,12 @@ export class Connection implements Outlet, Carrier, Guest {
   get connectionLines(): string {
     const { dateLine } = this.hall;
     if (!this.keepsAlive) return `${dateLine}connection: close\r\n`;
-    return this.request?.head.isHttp10 ? `${dateLine}connection: keep-alive\r\n` : dateLine;
+    return this.request?.head.asked.isHttp10 ? `${dateLine}connection: keep-alive\r\n` : dateLine;
   }
 
   /** HTTP/1.0 knows no chunks: there the end of the connection is the end of the answer. */
   endsByClosing(): boolean {
-    if (!this.request?.head.isHttp10) return false;
+    if (!this.request?.head.asked.isHttp10) return false;
     this.keepsAlive = false;
     return true;
   }

@@ -1,5 +1,6 @@
 /** One request as a handler sees it, and what it may answer beside whole answers and streams. */
 
+import type { HeaderReader } from "../../wire/http-fields.ts";
 import type { HttpBody, HttpRequest } from "../../wire/http-message.ts";
 import type { Outlet, Protocol } from "./outlet.ts";
 import type { RequestHead } from "./request-head.ts";
@@ -21,11 +22,16 @@ export class IncomingRequest implements HttpRequest {
   }
 
   get method(): string {
-    return this.head.method;
+    return this.head.asked.method;
   }
 
-  get headers(): RequestHead {
-    return this.head;
+  /** Path and query. */
+  get target(): string {
+    return this.head.asked.target;
+  }
+
+  get headers(): HeaderReader {
+    return this.head.asked.headers;
   }
 
   get signal(): AbortSignal {

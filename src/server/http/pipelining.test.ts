@@ -37,8 +37,8 @@ function watched() {
   const paths: string[] = [];
   const answers: ((answer: Answer) => void)[] = [];
   let hasLeft = false;
-  const serve = ({ head, signal }: IncomingRequest) => {
-    paths.push(head.target);
+  const serve = ({ target, signal }: IncomingRequest) => {
+    paths.push(target);
     signal.addEventListener("abort", () => {
       hasLeft = true;
     });
@@ -90,8 +90,8 @@ describe("a long body that nobody asks for", () => {
   test("is gone after some time, and the connection serves on behind it", async () => {
     const begun = Promise.withResolvers<void>();
     const gate = Promise.withResolvers<void>();
-    await start(async ({ head, body }) => {
-      if (head.target === "/b") return textAnswer("<b>");
+    await start(async ({ target, body }) => {
+      if (target === "/b") return textAnswer("<b>");
       begun.resolve();
       await gate.promise;
       const read = await body?.whole();
@@ -130,13 +130,13 @@ describe("requests that come before their turn", () => {
   test("let everybody else have theirs", async () => {
     let served = 0;
     let servedBefore = 0;
-    await start(({ head }) => {
-      if (head.target === "/0")
+    await start(({ target }) => {
+      if (target === "/0")
         setImmediate(() => {
           servedBefore = served;
         });
       served++;
-      return textAnswer(`<${head.target}>`);
+      return textAnswer(`<${target}>`);
     });
     const paths = Array.from({ length: 1_000 }, (_, i) => `/${i}`);
     client.send(paths.map((path) => getText(path)).join(""));
@@ -177,7 +177,7 @@ describe("requests that come before their turn", () => {
 });
 
 test("a head in crumbs is served, and is not judged before its end", async () => {
-  await start(({ head }) => textAnswer(`<${head.target}>`));
+  await start(({ target }) => textAnswer(`<${target}>`));
   for (const byte of getText("/crumbs", "X-A: 1", "X-B: 2")) client.send(byte);
   await client.hears("</crumbs>");
   client.send("GET / HTTP/1.1\r\n");
@@ -212,8 +212,8 @@ test("a change of protocol with a body is refused, however much of it is here", 
 test("a request that comes while the process ends is not begun, and the answer before it is taken whole", async () => {
   const begun = Promise.withResolvers<{ sink: ClientSink; connection: Connection }>();
   const paths: string[] = [];
-  await start(({ head, peer }) => {
-    paths.push(head.target);
+  await start(({ target, peer }) => {
+    paths.push(target);
     if (!(peer instanceof Connection)) throw new Error("not on a connection");
     return new StreamAnswer("", { flowTo: (sink) => begun.resolve({ sink, connection: peer }), leave() {} });
   });

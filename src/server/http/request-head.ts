@@ -5,7 +5,9 @@ import {
   BYTE_CLASS,
   CHUNKED,
   CR,
+  digitsEnd,
   type Fields,
+  type HeaderReader,
   HeadText,
   LF,
   SPACE,
@@ -19,28 +21,43 @@ export interface RequestFault {
   readonly reason: string;
 }
 
-export class RequestHead extends HeadText {
+export const LATE: RequestFault = { kind: "late", reason: "the head of the request did not come in time" };
+
+/** What a head says about anything but its body. Heads that differ in nothing else share it. */
+export class Asked {
   readonly method: string;
   /** Path and query. */
   readonly target: string;
-  /** The length, or CHUNKED; 0 for none. */
-  readonly framing: number;
+  readonly headers: HeaderReader;
   readonly keepsAlive: boolean;
   readonly isHttp10: boolean;
   /** The client waits for a word before it sends the body. */
   readonly expectsContinue: boolean;
-  /** Where the body begins in the bytes that were parsed. */
-  readonly bodyAt: number;
 
-  constructor(method: string, target: string, isHttp10: boolean, fields: Fields, text: string) {
-    super(text, fields.nameLengths);
+  constructor(method: string, target: string, isHttp10: boolean, fields: Fields, headers: HeaderReader) {
     this.method = method;
     this.target = target;
-    this.framing = fields.isChunked ? CHUNKED : Math.max(0, fields.length);
+    this.headers = headers;
     this.keepsAlive = !fields.closes && (!isHttp10 || fields.keepsAlive);
     this.isHttp10 = isHttp10;
-    this.expectsContinue = !isHttp10 && this.has("expect");
-    this.bodyAt = fields.end;
+    this.expectsContinue = !isHttp10 && headers.has("expect");
+  }
+}
+
+export class RequestHead {
+  readonly asked: Asked;
+  /** The length of the body, or CHUNKED; 0 for none. */
+  readonly framing: number;
+  /** Where the digits of the length stand in the bytes that were parsed; -1 without them. */
+  readonly lengthAt: number;
+  /** Where the body begins there. */
+  readonly bodyAt: number;
+
+  constructor(asked: Asked, framing: number, lengthAt: number, bodyAt: number) {
+    this.asked = asked;
+    this.framing = framing;
+    this.lengthAt = lengthAt;
+    this.bodyAt = bodyAt;
   }
 }
 
@@ -105,13 +122,22 @@ function parseHead(bytes: Buffer, from: number): RequestHead | RequestFault | nu
   if (fields.count > FIELDS_MAX) return tooLarge(`more than ${FIELDS_MAX} header lines`);
   const target = pathOf(latin1Of(bytes, methodTo + 1, targetTo));
   if (target === null) return malformed("the request line does not name a path");
-  const text = latin1Of(bytes, targetTo, fields.end - 2);
-  const head = new RequestHead(latin1Of(bytes, from, methodTo), target, minor === 0, fields, text);
-  if (hosts === 1 && !isHost(head.get("host") ?? "")) {
+  const headers = new HeadText(textOf(bytes, targetTo, fields), fields.nameLengths);
+  if (hosts === 1 && !isHost(headers.get("host") ?? "")) {
     return malformed("the Host header is empty or not a host name");
   }
-  const isOtherwise = head.expectsContinue && head.get("expect")?.toLowerCase() !== "100-continue";
-  return isOtherwise ? { kind: "expectation", reason: "only 100-continue can be expected" } : head;
+  const asked = new Asked(latin1Of(bytes, from, methodTo), target, minor === 0, fields, headers);
+  if (asked.expectsContinue && headers.get("expect")?.toLowerCase() !== "100-continue") {
+    return { kind: "expectation", reason: "only 100-continue can be expected" };
+  }
+  return new RequestHead(asked, isChunked ? CHUNKED : Math.max(0, length), fields.lengthAt, fields.end);
+}
+
+/** Without the number of the body's length, which is not the same in heads that are alike otherwise. */
+function textOf(bytes: Buffer, from: number, { lengthAt, end }: Fields): string {
+  const to = end - 2;
+  if (lengthAt < 0) return latin1Of(bytes, from, to);
+  return latin1Of(bytes, from, lengthAt) + latin1Of(bytes, digitsEnd(bytes, lengthAt), to);
 }
 
 function versionAt(bytes: Buffer, at: number): number | RequestFault {
