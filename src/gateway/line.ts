@@ -233,23 +233,38 @@ export class OpenLine implements Line, TurnTaker {
   }
 }
 
-function pathOf({ account, path, upstreamModel }: Exchange): string {
-  return upstreamPath(account, path, upstreamModel);
-}
-
 /** What all requests of a kind to an account have in common, written once. */
 const commonLines = new WeakMap<Account, Map<string, string>>();
+const commonPaths = new WeakMap<Account, Map<string, string>>();
+
+function keptFor(account: Account, kept: WeakMap<Account, Map<string, string>>): Map<string, string> {
+  let texts = kept.get(account);
+  if (texts === undefined) {
+    texts = new Map();
+    kept.set(account, texts);
+  }
+  return texts;
+}
+
+/** One string for each, so that what was made of it before is found by it. */
+function pathOf({ account, path, upstreamModel, body }: Exchange): string {
+  // Without a body it names something that the account keeps: of those there is no end.
+  if (account.kind === "azure" || body === null) return upstreamPath(account, path, upstreamModel);
+  const paths = keptFor(account, commonPaths);
+  let found = paths.get(path);
+  if (found === undefined) {
+    found = upstreamPath(account, path, upstreamModel);
+    paths.set(path, found);
+  }
+  return found;
+}
 
 /** No more than is needed. Without `accept-encoding` an answer comes as it is. */
 function headerLines(
   { userAgent }: Outbound,
   { account, body, wantsEvents, clientHeaders }: Exchange,
 ): string {
-  let byKind = commonLines.get(account);
-  if (byKind === undefined) {
-    byKind = new Map();
-    commonLines.set(account, byKind);
-  }
+  const byKind = keptFor(account, commonLines);
   const contentType = body === null ? "" : body.contentType;
   // The type of a form names its boundary, which is another each time.
   const kind =

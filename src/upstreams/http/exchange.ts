@@ -13,7 +13,7 @@ import { type AnswerHead, parseHead } from "./answer-head.ts";
 import type { Connection, ConnectionEnd, ConnectionUser } from "./connection.ts";
 import type { Connections, Route } from "./connections.ts";
 import type { AnswerTaker, HttpExchange, HttpFailure, HttpRequest } from "./contract.ts";
-import { faultOf, headOf } from "./request-head.ts";
+import { faultOf, headEnd, headStart } from "./request-head.ts";
 import { startUpload, type Upload } from "./upload.ts";
 
 export interface ExchangeContext {
@@ -32,9 +32,9 @@ const scratch = Buffer.allocUnsafeSlow(TOGETHER_BYTES_MAX);
 const NO_PARTS: readonly Part[] = [];
 
 /** What to write one after the other: short parts copied together, long ones where they are. */
-function gathered(head: string, parts: readonly Part[]): Uint8Array[] {
+function gathered(head: Uint8Array, parts: readonly Part[]): Uint8Array[] {
   const pieces: Uint8Array[] = [];
-  let short: Uint8Array[] = [Buffer.from(head, "latin1")];
+  let short: Uint8Array[] = [head];
   let shortBytes = head.length;
   for (const { bytes, start, end } of parts) {
     if (shortBytes + end - start > TOGETHER_BYTES_MAX) {
@@ -180,19 +180,20 @@ export class Exchange implements HttpExchange, ConnectionUser {
     this.hasBegun = true;
     this.sentAtMs = this.context.monotonicMs();
     const { body } = this.request;
-    const text = headOf(this.request, route.hostLine);
+    const start = headStart(this.request, route.hostLine);
+    const end = headEnd(this.request);
     if (body !== null && "open" in body) {
-      this.upload = startUpload(Buffer.from(text, "latin1"), body, connection, this);
+      this.upload = startUpload(Buffer.concat([start, Buffer.from(end)]), body, connection, this);
       return;
     }
     const parts = body ?? NO_PARTS;
-    const length = text.length + lengthOf(parts);
+    const length = start.length + end.length + lengthOf(parts);
     if (length > TOGETHER_BYTES_MAX) {
-      this.flush(connection, gathered(text, parts));
+      this.flush(connection, gathered(Buffer.concat([start, Buffer.from(end)]), parts));
       return;
     }
-    scratch.write(text, 0, "latin1");
-    let to = text.length;
+    let to = put(scratch, 0, start);
+    to += scratch.write(end, to, "latin1");
     for (const part of parts) to = put(scratch, to, part.bytes, part.start, part.end);
     const taken = connection.write(scratch, 0, length);
     if (taken === length) this.isSent = true;

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { wholePart } from "../../wire/splice.ts";
 import type { HttpRequest } from "./contract.ts";
-import { faultOf, headOf } from "./request-head.ts";
+import { faultOf, headEnd, headStart } from "./request-head.ts";
 
 const target = { origin: "http://127.0.0.1:1", hostHeader: null, tls: null };
 const request = (given: Partial<HttpRequest>): HttpRequest => ({
@@ -13,11 +13,35 @@ const request = (given: Partial<HttpRequest>): HttpRequest => ({
   ...given,
 });
 
+const headOf = (asked: HttpRequest, hostLine: string) =>
+  Buffer.from(headStart(asked, hostLine)).toString("latin1") + headEnd(asked);
+
 describe("the head of a request", () => {
   test("is the request line, the host, the given lines and the framing", () => {
     expect(headOf(request({ body: wholePart(Buffer.from("abc")) }), "host: h\r\n")).toBe(
       "POST /v1/x HTTP/1.1\r\nhost: h\r\na: b\r\ncontent-length: 3\r\n\r\n",
     );
+  });
+
+  test("is made anew where anything in it differs", () => {
+    const asked = request({ headers: "a: \xff\r\n" });
+    expect(headStart(asked, "host: h\r\n")).toBe(
+      headStart(request({ headers: "a: \xff\r\n" }), "host: h\r\n"),
+    );
+    const others = [
+      headOf(request({ method: "DELETE" }), "host: h\r\n"),
+      headOf(request({ path: "/v1/y" }), "host: h\r\n"),
+      headOf(request({ headers: "" }), "host: h\r\n"),
+      headOf(request({}), "host: i\r\n"),
+      headOf(request({}), "host: h\r\n"),
+    ];
+    expect(others).toEqual([
+      "DELETE /v1/x HTTP/1.1\r\nhost: h\r\na: b\r\n\r\n",
+      "POST /v1/y HTTP/1.1\r\nhost: h\r\na: b\r\ncontent-length: 0\r\n\r\n",
+      "POST /v1/x HTTP/1.1\r\nhost: h\r\ncontent-length: 0\r\n\r\n",
+      "POST /v1/x HTTP/1.1\r\nhost: i\r\na: b\r\ncontent-length: 0\r\n\r\n",
+      "POST /v1/x HTTP/1.1\r\nhost: h\r\na: b\r\ncontent-length: 0\r\n\r\n",
+    ]);
   });
 
   test("announces an empty body for POST alone", () => {

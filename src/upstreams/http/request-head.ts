@@ -29,13 +29,37 @@ function isGood(text: string, known: Set<string>, rule: RegExp): boolean {
   return true;
 }
 
-/** Latin-1 text, with the empty line that ends it. */
-export function headOf(request: HttpRequest, hostLine: string): string {
-  const { method, path, headers, body } = request;
-  const start = `${method} ${path} HTTP/1.1\r\n${hostLine}${headers}`;
-  if (body === null) return method === "POST" ? `${start}content-length: 0\r\n\r\n` : `${start}\r\n`;
+/** A head up to the lines that frame the body, by the headers and the path it was made of. */
+const starts = new Map<string, Map<string, Start>>();
+
+interface Start {
+  readonly method: string;
+  readonly hostLine: string;
+  readonly bytes: Uint8Array;
+}
+
+/** In Latin-1. */
+export function headStart({ method, path, headers }: HttpRequest, hostLine: string): Uint8Array {
+  const known = starts.get(headers)?.get(path);
+  if (known !== undefined && known.method === method && known.hostLine === hostLine) return known.bytes;
+  const bytes = Buffer.from(`${method} ${path} HTTP/1.1\r\n${hostLine}${headers}`, "latin1");
+  remember(headers, path, { method, hostLine, bytes });
+  return bytes;
+}
+
+function remember(headers: string, path: string, start: Start): void {
+  if (starts.size >= GOOD_MAX) starts.clear();
+  let byPath = starts.get(headers);
+  if (byPath === undefined || byPath.size >= GOOD_MAX) {
+    byPath = new Map();
+    starts.set(headers, byPath);
+  }
+  byPath.set(path, start);
+}
+
+/** The rest of it, with the empty line that ends it. */
+export function headEnd({ method, body }: Pick<HttpRequest, "method" | "body">): string {
+  if (body === null) return method === "POST" ? "content-length: 0\r\n\r\n" : "\r\n";
   const length = "open" in body ? body.contentLength : lengthOf(body);
-  return length === null
-    ? `${start}transfer-encoding: chunked\r\n\r\n`
-    : `${start}content-length: ${length}\r\n\r\n`;
+  return length === null ? "transfer-encoding: chunked\r\n\r\n" : `content-length: ${length}\r\n\r\n`;
 }
