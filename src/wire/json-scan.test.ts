@@ -328,6 +328,57 @@ describe("against JSON.parse", () => {
     );
   });
 
+  /** Stretches on both sides of where the search by byte gives way to the native one, and back. */
+  const stretch = fc.oneof(fc.integer({ min: 0, max: 6 }), fc.integer({ min: 30, max: 50 }), fc.nat(200));
+  const escapes = fc.array(fc.constantFrom('\\"', "\\\\", "\\n", '\\\\\\"'), { minLength: 1, maxLength: 4 });
+  const quotedText = fc
+    .array(fc.tuple(stretch, escapes), { maxLength: 12 })
+    .map((runs) => runs.map(([length, run]) => "x".repeat(length) + run.join("")).join(""));
+
+  test("a string ends at its first quote that is not escaped, however near or far its quotes are", () => {
+    fc.assert(
+      fc.property(quotedText, stretch, (quoted, length) => {
+        const string = `"${quoted}${"x".repeat(length)}"`;
+        expect(captured(`{"x":[${string},{${string}:${string}}],"model":${string}}`, "model").text).toBe(
+          string,
+        );
+        expect(captured(`{${string}:1,"model":${string} }`, "model").text).toBe(string);
+        expect(reason(`{"model":${string.slice(0, -1)}`)).toBe("unterminated");
+        expect(reason(`{"model":${string.slice(0, -1)}\\"}`)).toBe("unterminated");
+      }),
+      { numRuns: 1000 },
+    );
+  });
+
+  test("an escape is passed wherever it stands in a string, and one backslash more or less is seen", () => {
+    for (let before = 0; before < 100; before++) {
+      for (const start of ["", '\\"', `${"x".repeat(60)}\\"\\"`]) {
+        const text = `${start}${"x".repeat(before)}`;
+        for (const after of ["", "x".repeat(70)]) {
+          expect(reason(`{"a":"${text}\\"${after}"}`)).toBe("ok");
+          expect(reason(`{"a":"${text}\\\\\\"${after}"}`)).toBe("ok");
+          expect(reason(`{"a":"${text}\\\\"}`)).toBe("ok");
+          expect(reason(`{"a":"${text}\\\\"${after}"}`)).toBe("syntax");
+        }
+      }
+    }
+  });
+
+  test("a string may hold every byte but the quote, and a range is not left in search of its end", () => {
+    const every = Uint8Array.from({ length: 256 }, (_, byte) => byte).filter((byte) => byte !== 0x22);
+    for (const length of [1, 40, 41, 255]) {
+      for (let from = 0; from + length <= every.length; from += 7) {
+        const text = every.subarray(from, from + length);
+        const isOpen = text.at(-1) === 0x5c;
+        const body = Buffer.concat([utf8.encode('{"a":"'), text, utf8.encode('"}')]);
+        expect(reason(body)).toBe(isOpen ? "unterminated" : "ok");
+        expect(scanObject(body, 0, body.length - 2, WANTED, LIMITS)).toMatchObject({
+          reason: "unterminated",
+        });
+      }
+    }
+  });
+
   const mutation = fc.record({
     at: fc.nat(),
     remove: fc.integer({ min: 0, max: 2 }),

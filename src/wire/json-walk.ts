@@ -16,8 +16,8 @@ export const SPACE = 0x20;
 export const LF = 0x0a;
 export const END = -1;
 
-/** Below this many bytes a plain loop beats the call into native code. */
-const SHORT_STRING_BYTES = 40;
+/** A quote within so many bytes is found sooner by a plain loop than by a call into native code. */
+const NEAR_BYTES = 40;
 export const DEPTH_LIMIT = 1024;
 
 /** What each open container is. Shared by all scans: a scan never yields, so only one is ever under way. */
@@ -155,7 +155,7 @@ export function colonEnd(bytes: Uint8Array, from: number, end: number): number {
 /** `from` is inside the string that opened at `quote`, and not in the middle of an escape. */
 export function stringEnd(bytes: Uint8Array, from: number, end: number, quote: number): number {
   let at = from;
-  const limit = Math.min(end, at + SHORT_STRING_BYTES);
+  const limit = Math.min(end, at + NEAR_BYTES);
   while (at < limit) {
     const c = bytes[at];
     if (c === QUOTE) return at + 1;
@@ -166,16 +166,33 @@ export function stringEnd(bytes: Uint8Array, from: number, end: number, quote: n
     }
     at++;
   }
-  for (;;) {
-    if (at >= end) return fault(STRING_END, quote);
+  return longStringEnd(bytes, at, end, quote);
+}
+
+/** From quote to quote by native search, and byte by byte while they are near each other, as in code. */
+function longStringEnd(bytes: Uint8Array, from: number, end: number, quote: number): number {
+  let at = from;
+  while (at < end) {
     const close = bytes.indexOf(QUOTE, at);
-    if (close < 0 || close >= end) return fault(STRING_END, quote);
+    if (close < 0 || close >= end) break;
     // Each run of backslashes is counted once, by the quote right after it: linear whatever is sent.
     let escapes = close;
     while (escapes > at && bytes[escapes - 1] === BACKSLASH) escapes--;
+    let limit = close - at < NEAR_BYTES ? Math.min(end, close + NEAR_BYTES) : 0;
     at = close + 1;
     if (((close - escapes) & 1) === 0) return at;
+    while (at < limit) {
+      const c = bytes[at];
+      if (c === QUOTE) return at + 1;
+      if (c === BACKSLASH) {
+        at += 2;
+        if (bytes[at - 1] === QUOTE) limit = Math.min(end, at + NEAR_BYTES);
+        continue;
+      }
+      at++;
+    }
   }
+  return fault(STRING_END, quote);
 }
 
 function literalEnd(bytes: Uint8Array, at: number, end: number): number {

@@ -144,6 +144,16 @@ test("a long body is whole too, with room made for it or without", async () => {
   }
 });
 
+test("a body that came in pieces has room in front of it for the head of another request", async () => {
+  const { body, push } = bodyOf(11);
+  const whole = body.whole();
+  push("hello ");
+  push("world");
+  const read = await whole;
+  expect(textOf(read)).toBe("hello world");
+  expect(read instanceof Uint8Array && read.byteOffset).toBeGreaterThanOrEqual(1_000);
+});
+
 describe("the connection of a body", () => {
   test("is told once that somebody wants it, when none of it has come", () => {
     const { body, push, asked } = bodyOf(20);

@@ -18,6 +18,8 @@ export interface BodySource {
 const UNREAD_BYTES_MAX = 64 * 1024;
 /** Room for a body that is to be whole is made at once up to here; a longer one grows with what really comes. */
 const ROOM_BYTES_MAX = 1024 * 1024;
+/** Left free before it: what goes upstream ahead of the body can stand there, so that all of it is one write. */
+const IN_FRONT_BYTES = 1024;
 
 const GONE: BodyRead = { kind: "gone" };
 
@@ -96,7 +98,7 @@ export class IncomingBody implements HttpBody {
     this.mode = "whole";
     if (this.isOver) return this.lost ?? this.gathered();
     if (this.length !== null && this.length <= ROOM_BYTES_MAX) {
-      this.room = Buffer.allocUnsafeSlow(this.length);
+      this.room = Buffer.allocUnsafeSlow(IN_FRONT_BYTES + this.length).subarray(IN_FRONT_BYTES);
       let at = 0;
       for (const piece of this.pieces) at = put(this.room, at, piece);
       this.pieces = [];

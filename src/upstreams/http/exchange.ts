@@ -5,16 +5,16 @@
  * the only place that calls the taker. So calls come in order, never one within another, and not at all while paused.
  */
 
-import { put } from "../../wire/bytes.ts";
 import { FramedBody } from "../../wire/http-body.ts";
 import { UNTIL_CLOSE } from "../../wire/http-fields.ts";
-import { lengthOf, type Part } from "../../wire/splice.ts";
+import type { Part } from "../../wire/splice.ts";
 import { type AnswerHead, parseHead } from "./answer-head.ts";
 import type { Connection, ConnectionEnd, ConnectionUser } from "./connection.ts";
 import type { Connections, Route } from "./connections.ts";
 import type { AnswerTaker, HttpExchange, HttpFailure, HttpRequest } from "./contract.ts";
-import { faultOf, headEnd, headStart } from "./request-head.ts";
+import { faultOf, headBytes, headOf } from "./request-head.ts";
 import { startUpload, type Upload } from "./upload.ts";
+import { isFreed, writeParts, writeRequest } from "./whole-request.ts";
 
 export interface ExchangeContext {
   readonly connections: Connections;
@@ -22,36 +22,10 @@ export interface ExchangeContext {
   monotonicMs(): number;
 }
 
-/** Head and body go out in one write up to here, copied together; a larger body is written from where it is. */
-const TOGETHER_BYTES_MAX = 65_536;
 const LF = 10;
 const STALE_MS = 250;
-/** Writing copies into the kernel, or does nothing: one buffer serves every exchange. */
-const scratch = Buffer.allocUnsafeSlow(TOGETHER_BYTES_MAX);
 
 const NO_PARTS: readonly Part[] = [];
-
-/** What to write one after the other: short parts copied together, long ones where they are. */
-function gathered(head: Uint8Array, parts: readonly Part[]): Uint8Array[] {
-  const pieces: Uint8Array[] = [];
-  let short: Uint8Array[] = [head];
-  let shortBytes = head.length;
-  for (const { bytes, start, end } of parts) {
-    if (shortBytes + end - start > TOGETHER_BYTES_MAX) {
-      if (short.length > 0) pieces.push(Buffer.concat(short));
-      short = [];
-      shortBytes = 0;
-    }
-    const piece = bytes.subarray(start, end);
-    if (piece.length > TOGETHER_BYTES_MAX) pieces.push(piece);
-    else {
-      short.push(piece);
-      shortBytes += piece.length;
-    }
-  }
-  if (short.length > 0) pieces.push(Buffer.concat(short));
-  return pieces;
-}
 
 /** A class, so that an exchange costs one object and no closures. */
 export class Exchange implements HttpExchange, ConnectionUser {
@@ -65,9 +39,8 @@ export class Exchange implements HttpExchange, ConnectionUser {
   private isStarting = true;
   private isOver = false;
 
-  /** What is still to be written, first to last; of the first one from here. */
-  private unsent: Uint8Array[] | null = null;
-  private unsentFrom = 0;
+  /** What is still to be written, first to last. */
+  private unsent: readonly Part[] = NO_PARTS;
   private upload: Upload | null = null;
   private isSent = false;
   private sentAtMs = 0;
@@ -153,7 +126,10 @@ export class Exchange implements HttpExchange, ConnectionUser {
 
   drained(): void {
     if (this.upload !== null) this.upload.drained();
-    else if (this.unsent !== null && this.connection !== null) this.flush(this.connection, this.unsent);
+    else if (this.unsent.some(isFreed)) this.abort();
+    else if (this.unsent.length > 0 && this.connection !== null) {
+      this.sent(writeParts(this.connection, this.unsent));
+    }
   }
 
   closed(connection: Connection, end: ConnectionEnd): void {
@@ -180,43 +156,17 @@ export class Exchange implements HttpExchange, ConnectionUser {
     this.hasBegun = true;
     this.sentAtMs = this.context.monotonicMs();
     const { body } = this.request;
-    const start = headStart(this.request, route.hostLine);
-    const end = headEnd(this.request);
+    const head = headOf(this.request, route.hostLine);
     if (body !== null && "open" in body) {
-      this.upload = startUpload(Buffer.concat([start, Buffer.from(end)]), body, connection, this);
+      this.upload = startUpload(headBytes(head), body, connection, this);
       return;
     }
-    const parts = body ?? NO_PARTS;
-    const length = start.length + end.length + lengthOf(parts);
-    if (length > TOGETHER_BYTES_MAX) {
-      this.flush(connection, gathered(Buffer.concat([start, Buffer.from(end)]), parts));
-      return;
-    }
-    let to = put(scratch, 0, start);
-    to += scratch.write(end, to, "latin1");
-    for (const part of parts) to = put(scratch, to, part.bytes, part.start, part.end);
-    const taken = connection.write(scratch, 0, length);
-    if (taken === length) this.isSent = true;
-    else this.unsent = [Buffer.copyBytesFrom(scratch, taken, length - taken)];
+    this.sent(writeRequest(connection, head, body ?? NO_PARTS));
   }
 
-  private flush(connection: Connection, unsent: Uint8Array[]): void {
-    for (let first = unsent[0]; first !== undefined; first = unsent[0]) {
-      // Freed while it was sent: its answer was complete without it, and nothing else can go out here.
-      if (first.length === 0) {
-        this.abort();
-        return;
-      }
-      this.unsentFrom += connection.write(first, this.unsentFrom, first.length);
-      if (this.unsentFrom < first.length) {
-        this.unsent = unsent;
-        return;
-      }
-      unsent.shift();
-      this.unsentFrom = 0;
-    }
-    this.unsent = null;
-    this.isSent = true;
+  private sent(unsent: readonly Part[]): void {
+    this.unsent = unsent;
+    this.isSent = unsent.length === 0;
   }
 
   /** Does what can be done now, and leaves the socket as the taker wants it. */
@@ -327,8 +277,7 @@ export class Exchange implements HttpExchange, ConnectionUser {
     if (this.mayRepeat() && this.route !== null) {
       this.isReused = false;
       this.ended = null;
-      this.unsent = null;
-      this.unsentFrom = 0;
+      this.unsent = NO_PARTS;
       this.upload = null;
       this.isSent = false;
       this.connection = this.context.connections.open(this.route.place, this);
@@ -379,6 +328,6 @@ export class Exchange implements HttpExchange, ConnectionUser {
     this.connection = null;
     this.read = null;
     this.later = null;
-    this.unsent = null;
+    this.unsent = NO_PARTS;
   }
 }

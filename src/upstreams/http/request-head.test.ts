@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { wholePart } from "../../wire/splice.ts";
 import type { HttpRequest } from "./contract.ts";
-import { faultOf, headEnd, headStart } from "./request-head.ts";
+import { faultOf, headBytes, headOf as headPartsOf } from "./request-head.ts";
 
 const target = { origin: "http://127.0.0.1:1", hostHeader: null, tls: null };
 const request = (given: Partial<HttpRequest>): HttpRequest => ({
@@ -14,7 +14,7 @@ const request = (given: Partial<HttpRequest>): HttpRequest => ({
 });
 
 const headOf = (asked: HttpRequest, hostLine: string) =>
-  Buffer.from(headStart(asked, hostLine)).toString("latin1") + headEnd(asked);
+  Buffer.from(headBytes(headPartsOf(asked, hostLine))).toString("latin1");
 
 describe("the head of a request", () => {
   test("is the request line, the host, the given lines and the framing", () => {
@@ -24,10 +24,8 @@ describe("the head of a request", () => {
   });
 
   test("is made anew where anything in it differs", () => {
-    const asked = request({ headers: "a: \xff\r\n" });
-    expect(headStart(asked, "host: h\r\n")).toBe(
-      headStart(request({ headers: "a: \xff\r\n" }), "host: h\r\n"),
-    );
+    const startOf = (asked: HttpRequest) => headPartsOf(asked, "host: h\r\n").start;
+    expect(startOf(request({}))).toBe(startOf(request({})));
     const others = [
       headOf(request({ method: "DELETE" }), "host: h\r\n"),
       headOf(request({ path: "/v1/y" }), "host: h\r\n"),

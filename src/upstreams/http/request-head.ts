@@ -29,7 +29,23 @@ function isGood(text: string, known: Set<string>, rule: RegExp): boolean {
   return true;
 }
 
-/** A head up to the lines that frame the body, by the headers and the path it was made of. */
+/** In Latin-1. */
+export interface Head {
+  /** All but the lines that frame the body: requests of a kind share it. */
+  readonly start: Uint8Array;
+  /** Those, and the empty line. */
+  readonly end: string;
+}
+
+export function headOf(request: HttpRequest, hostLine: string): Head {
+  return { start: startOf(request, hostLine), end: endOf(request) };
+}
+
+export function headBytes({ start, end }: Head): Uint8Array {
+  return Buffer.concat([start, Buffer.from(end)]);
+}
+
+/** By the headers and the path that it was made of. */
 const starts = new Map<string, Map<string, Start>>();
 
 interface Start {
@@ -38,8 +54,7 @@ interface Start {
   readonly bytes: Uint8Array;
 }
 
-/** In Latin-1. */
-export function headStart({ method, path, headers }: HttpRequest, hostLine: string): Uint8Array {
+function startOf({ method, path, headers }: HttpRequest, hostLine: string): Uint8Array {
   const known = starts.get(headers)?.get(path);
   if (known !== undefined && known.method === method && known.hostLine === hostLine) return known.bytes;
   const bytes = Buffer.from(`${method} ${path} HTTP/1.1\r\n${hostLine}${headers}`, "latin1");
@@ -57,8 +72,7 @@ function remember(headers: string, path: string, start: Start): void {
   byPath.set(path, start);
 }
 
-/** The rest of it, with the empty line that ends it. */
-export function headEnd({ method, body }: Pick<HttpRequest, "method" | "body">): string {
+function endOf({ method, body }: Pick<HttpRequest, "method" | "body">): string {
   if (body === null) return method === "POST" ? "content-length: 0\r\n\r\n" : "\r\n";
   const length = "open" in body ? body.contentLength : lengthOf(body);
   return length === null ? "transfer-encoding: chunked\r\n\r\n" : `content-length: ${length}\r\n\r\n`;

@@ -99,6 +99,23 @@ describe("a large body", () => {
     expect(hash.digest("hex")).toBe(new Bun.CryptoHasher("sha256").update(body).digest("hex"));
   });
 
+  test("is the same each time it is sent, with memory in front of it that stays as it was", async () => {
+    const memory = Buffer.alloc(200_500, "0123456789");
+    const body = memory.subarray(500);
+    const server = await upstream(() => {});
+    const http = client();
+    for (let sent = 0; sent < 3; sent++) {
+      const from = server.received[0]?.length ?? 0;
+      const { over } = post(http, server.port, wholePart(body));
+      const received = () => bodyOf(server.received[0]?.slice(from));
+      await until(() => received().length >= body.length);
+      expect(received()).toBe(body.toString());
+      server.connections[0]?.write(OK);
+      expect(await over).toBe("end");
+    }
+    expect(memory.equals(Buffer.alloc(200_500, "0123456789"))).toBe(true);
+  });
+
   test("whose answer comes early is delivered, and the connection is not used again", async () => {
     const server = await upstream((socket) => {
       if (server.connections.length === 1) socket.pause();
