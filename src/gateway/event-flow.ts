@@ -1,16 +1,17 @@
 /**
- * Upstream chunks → what to write to the client. Events that need no change and arrived together leave as
- * one piece of the array they came in; an event is never split over two writes.
+ * Upstream chunks → what to write to the client, as parts of the arrays where it stands: nothing is copied here. Events
+ * that need no change and arrived together are one part; an event is never split over two writes.
  */
 
 import type { StreamReader } from "../interfaces/stream.ts";
 import type { UpstreamError } from "../interfaces/upstream-error.ts";
+import type { Part } from "../wire/splice.ts";
 import { openSseSplitter } from "../wire/sse.ts";
 
 export interface FlowStep {
   /** Whole events, in order, up to but not including the terminal one; empty if there is nothing to write. */
-  bytes: Uint8Array;
-  terminal: Uint8Array | null;
+  parts: Part[];
+  terminal: readonly Part[] | null;
   failed: UpstreamError | null;
   hasContent: boolean;
   /** Data events seen, wanted or not: proof that the upstream is alive. */
@@ -19,20 +20,11 @@ export interface FlowStep {
 }
 
 export interface EventFlow {
-  take(chunk: Uint8Array): FlowStep;
+  take(chunk: Part): FlowStep;
 }
-
-interface Piece {
-  bytes: Uint8Array;
-  start: number;
-  end: number;
-}
-
-const NOTHING = new Uint8Array(0);
 
 export function openEventFlow(reader: StreamReader, eventBytesMax: number): EventFlow {
   const splitter = openSseSplitter({ eventBytesMax });
-  let pieces: Piece[] = [];
   let step: FlowStep;
 
   function onBlock(bytes: Uint8Array, start: number, end: number, kind: "event" | "comment"): void {
@@ -47,7 +39,7 @@ export function openEventFlow(reader: StreamReader, eventBytesMax: number): Even
         step.failed = verdict.error;
         return;
       case "terminal":
-        step.terminal = verdict.replacement ?? bytes.subarray(start, end + 2);
+        step.terminal = verdict.replacement ?? [{ bytes, start, end: end + 2 }];
         return;
       case "content":
         step.hasContent = true;
@@ -55,21 +47,14 @@ export function openEventFlow(reader: StreamReader, eventBytesMax: number): Even
       case "lifecycle":
         break;
     }
-    if (verdict.replacement !== null) add(verdict.replacement, 0, verdict.replacement.length);
-    else add(bytes, start, end + 2);
-  }
-
-  function add(bytes: Uint8Array, start: number, end: number): void {
-    const last = pieces.at(-1);
-    if (last && last.bytes === bytes && last.end === start) last.end = end;
-    else pieces.push({ bytes, start, end });
+    if (verdict.replacement === null) forward(step.parts, bytes, start, end + 2);
+    else for (const part of verdict.replacement) step.parts.push(part);
   }
 
   return {
     take(chunk) {
-      pieces = [];
       step = {
-        bytes: NOTHING,
+        parts: [],
         terminal: null,
         failed: null,
         hasContent: false,
@@ -77,18 +62,13 @@ export function openEventFlow(reader: StreamReader, eventBytesMax: number): Even
         tooLarge: false,
       };
       step.tooLarge = !splitter.push(chunk, onBlock);
-      step.bytes = join(pieces);
       return step;
     },
   };
 }
 
-function join(pieces: readonly Piece[]): Uint8Array {
-  const [first] = pieces;
-  if (!first) return NOTHING;
-  if (pieces.length === 1) {
-    const isWhole = first.start === 0 && first.end === first.bytes.length;
-    return isWhole ? first.bytes : first.bytes.subarray(first.start, first.end);
-  }
-  return Buffer.concat(pieces.map((piece) => piece.bytes.subarray(piece.start, piece.end)));
+function forward(parts: Part[], bytes: Uint8Array, start: number, end: number): void {
+  const last = parts.at(-1);
+  if (last?.bytes !== bytes || last.end !== start) parts.push({ bytes, start, end });
+  else parts[parts.length - 1] = { bytes, start: last.start, end };
 }

@@ -6,6 +6,7 @@ import { ApiError } from "../errors.ts";
 import { openResponsesReader } from "../interfaces/responses-stream.ts";
 import type { StreamReader } from "../interfaces/stream.ts";
 import { clientError, failed } from "../upstreams/failure.ts";
+import { joinParts, partOf } from "../wire/splice.ts";
 import { openRelay, type RelayOptions, type StreamEnd } from "./relay.ts";
 import type { StreamIntake } from "./send.ts";
 import { openUpstreamStream, type UpstreamStream } from "./upstream-stream.ts";
@@ -128,15 +129,16 @@ export function stage(change: Partial<RelayOptions> = {}) {
     ...change,
   });
   relay.flowTo({
-    write(bytes) {
-      sent.push(decoder.decode(bytes));
+    write(parts) {
+      sent.push(decoder.decode(joinParts(parts)));
       wakeReader?.();
       if (sent.length - writes.length <= readsWaiting) return null;
       return new Promise<void>((resolve) => {
         makeRoom = resolve;
       });
     },
-    end() {
+    end(last) {
+      if (last.length > 0) sent.push(decoder.decode(joinParts(last)));
       ended = true;
       wakeReader?.();
     },
@@ -149,7 +151,7 @@ export function stage(change: Partial<RelayOptions> = {}) {
     beats,
     upstreamState,
     opening,
-    push: (text: string) => tell((to) => to.data(utf8.encode(text))),
+    push: (text: string) => tell((to) => to.data(partOf(utf8.encode(text)))),
     end() {
       tell((to) => to.end());
       over = true;

@@ -8,6 +8,7 @@ import type { StreamReader } from "../interfaces/stream.ts";
 import type { OnDisconnect } from "../records.ts";
 import { failed, type UpstreamFailure } from "../upstreams/failure.ts";
 import type { ClientSink } from "../wire/http-message.ts";
+import { type Part, wholePart } from "../wire/splice.ts";
 import { KEEP_ALIVE } from "../wire/sse-write.ts";
 import type { Step, UpstreamStream } from "./upstream-stream.ts";
 
@@ -100,13 +101,13 @@ export function openRelay(options: RelayOptions): Relay {
     if (isOver) return;
     if (isGone) {
       // Read on without a reader, so that what was produced is known in full.
-      if (step.kind !== "bytes") end({ kind: "client_gone", reader: upstream?.reader ?? null });
+      if (step.kind !== "events") end({ kind: "client_gone", reader: upstream?.reader ?? null });
       else if (readOn === "last words" && !upstream?.reader.isEnding()) letGo();
       return;
     }
     // What comes is written at once: one look at the clock does for both.
     lastWriteMs = lastDataWriteMs = upstream?.lastDataMs() ?? monotonicMs();
-    if (step.bytes.length > 0) write(step.bytes);
+    if (step.parts.length > 0) write(step.parts);
     if (step.kind === "end") complete(step.terminal);
     else if (step.kind === "broken") {
       if (stoppedBy !== null) fail(stoppedBy, null);
@@ -114,8 +115,8 @@ export function openRelay(options: RelayOptions): Relay {
     }
   }
 
-  function write(bytes: Uint8Array): void {
-    const room = sink?.write(bytes) ?? null;
+  function write(parts: readonly Part[]): void {
+    const room = sink?.write(parts) ?? null;
     if (room === null || isBlocked) return;
     isBlocked = true;
     upstream?.pause();
@@ -128,16 +129,13 @@ export function openRelay(options: RelayOptions): Relay {
     if (!isOver) upstream?.resume();
   }
 
-  function complete(terminal: Uint8Array): void {
+  function complete(terminal: readonly Part[]): void {
     if (upstream === null) return;
     sayLast(end({ kind: "complete", reader: upstream.reader }), terminal);
   }
 
-  function sayLast(settled: Promise<void> | null, terminal: Uint8Array): void {
-    const say = () => {
-      if (terminal.length > 0) sink?.write(terminal);
-      sink?.end();
-    };
+  function sayLast(settled: Promise<void> | null, terminal: readonly Part[]): void {
+    const say = () => sink?.end(terminal);
     if (settled === null) say();
     // What could not be settled is the operator's trouble, not the client's.
     else settled.then(say, say);
@@ -146,7 +144,7 @@ export function openRelay(options: RelayOptions): Relay {
   function fail(error: ApiError, cut: UpstreamFailure | null): void {
     const settled = end({ kind: "broken", reader: upstream?.reader ?? null, error, cut });
     const reader = upstream?.reader ?? options.openSpareReader();
-    sayLast(settled, reader.failure(error, options.requestId));
+    sayLast(settled, wholePart(reader.failure(error, options.requestId)));
   }
 
   function beat(nowMs: number): void {
@@ -173,11 +171,11 @@ export function openRelay(options: RelayOptions): Relay {
       const repeated = upstream.reader.stillWorking();
       if (repeated !== null) {
         lastDataWriteMs = nowMs;
-        write(repeated);
+        write(wholePart(repeated));
         return;
       }
     }
-    write(KEEP_ALIVE);
+    write(wholePart(KEEP_ALIVE));
   }
 
   function leave(): void {

@@ -76,7 +76,8 @@ class WholeListener implements Listener {
 
 /** Takes the body of a streamed answer. */
 export interface StreamIntake {
-  data(bytes: Uint8Array): void;
+  /** The bytes are the intake's to keep. */
+  data(piece: Part): void;
   end(): void;
   broke(failure: UpstreamFailure): void;
 }
@@ -107,7 +108,7 @@ export function askForStream(out: Outbound, exchange: Exchange, listener: Stream
       intake = listener.begin(told, line);
     },
     data(piece) {
-      if (intake !== null) intake.data(bytesOf(piece));
+      if (intake !== null) intake.data(piece);
       else if (!error.add(piece)) {
         line.hangUp();
         finishError();

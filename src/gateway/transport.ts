@@ -77,9 +77,9 @@ function freeingAtEnd(relay: Relay, request: ModelRequest): StreamSource {
   return {
     flowTo: (sink) =>
       relay.flowTo({
-        write: (bytes) => sink.write(bytes),
-        end() {
-          sink.end();
+        write: (parts) => sink.write(parts),
+        end(last) {
+          sink.end(last);
           freeBody(request);
         },
       }),

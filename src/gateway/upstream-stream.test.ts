@@ -4,6 +4,7 @@ import { openChatReader } from "../interfaces/chat-stream.ts";
 import { openResponsesReader } from "../interfaces/responses-stream.ts";
 import type { StreamReader } from "../interfaces/stream.ts";
 import { failed } from "../upstreams/failure.ts";
+import { joinParts, partOf } from "../wire/splice.ts";
 import type { StreamIntake } from "./send.ts";
 import {
   type Opened,
@@ -47,7 +48,7 @@ function createBody() {
       for (const deed of early) deed(to);
     },
     push: (...texts: string[]) => {
-      for (const text of texts) tell((to) => to.data(utf8.encode(text)));
+      for (const text of texts) tell((to) => to.data(partOf(utf8.encode(text))));
     },
     end: () => tell((to) => to.end()),
     reset: () => tell((to) => to.broke(failed("reset", "ECONNRESET"))),
@@ -126,12 +127,12 @@ const chatChunk = (choice: Record<string, unknown>) =>
 /** What a step brings, as text. */
 async function shown(pulling: Promise<Step>) {
   const pulled = await pulling;
-  const bytes = decoder.decode(pulled.bytes);
+  const bytes = decoder.decode(joinParts(pulled.parts));
   switch (pulled.kind) {
-    case "bytes":
-      return { kind: "bytes", bytes };
+    case "events":
+      return { kind: "events", bytes };
     case "end":
-      return { kind: "end", bytes, terminal: decoder.decode(pulled.terminal) };
+      return { kind: "end", bytes, terminal: decoder.decode(joinParts(pulled.terminal)) };
     case "broken":
       return { kind: "broken", bytes, class: pulled.failure.class };
   }
@@ -152,7 +153,7 @@ describe("opening", () => {
     expect(isOpen).toBe(false);
     push(delta("a"));
     const stream = await opening;
-    expect(await shown(stream.next())).toEqual({ kind: "bytes", bytes: CREATED + IN_PROGRESS + delta("a") });
+    expect(await shown(stream.next())).toEqual({ kind: "events", bytes: CREATED + IN_PROGRESS + delta("a") });
   });
 
   test("with a terminal event and no content is an answer too", async () => {
@@ -227,10 +228,10 @@ describe("opening", () => {
     const { push } = body;
     push(CREATED);
     const stream = await opened(body, { holdMs: 1 });
-    expect(await shown(stream.next())).toEqual({ kind: "bytes", bytes: CREATED });
+    expect(await shown(stream.next())).toEqual({ kind: "events", bytes: CREATED });
     const next = shown(stream.next());
     push(delta("a"));
-    expect(await next).toEqual({ kind: "bytes", bytes: delta("a") });
+    expect(await next).toEqual({ kind: "events", bytes: delta("a") });
   });
 
   test("at its deadline has nothing if nothing came, and what comes later is heard", async () => {
@@ -239,7 +240,7 @@ describe("opening", () => {
     const stream = await opened(body, { holdMs: 1 });
     const next = shown(stream.next());
     push(CREATED);
-    expect(await next).toEqual({ kind: "bytes", bytes: CREATED });
+    expect(await next).toEqual({ kind: "events", bytes: CREATED });
   });
 
   test("past its deadline an error is a stream that broke", async () => {
@@ -265,7 +266,7 @@ describe("pulling", () => {
   test("never brings nothing: comments and dropped events are read past", async () => {
     const { stream, push } = await begun();
     push(": ping\n\n", "data: nope\n\n", "event: x\n\n", delta("b"));
-    expect(await shown(stream.next())).toEqual({ kind: "bytes", bytes: delta("b") });
+    expect(await shown(stream.next())).toEqual({ kind: "events", bytes: delta("b") });
   });
 
   test("brings the end with one [DONE] after it", async () => {
@@ -288,7 +289,7 @@ describe("pulling", () => {
     const { stream, push, end } = await begun({ reader: chat() });
     push(chatChunk({ finish_reason: "stop" }));
     end();
-    expect((await stream.next()).kind).toBe("bytes");
+    expect((await stream.next()).kind).toBe("events");
     expect(await shown(stream.next())).toEqual({ kind: "end", bytes: "", terminal: DONE });
   });
 

@@ -6,14 +6,15 @@
 import type { Alarm, Alarms } from "../alarms.ts";
 import type { StreamReader } from "../interfaces/stream.ts";
 import { classifyError, failed, type UpstreamFailure } from "../upstreams/failure.ts";
+import { lengthOf, type Part, partOf, wholePart } from "../wire/splice.ts";
 import { openEventFlow } from "./event-flow.ts";
 import type { Line, StreamIntake } from "./send.ts";
 
 export type Step =
-  | { kind: "bytes"; bytes: Uint8Array }
-  /** The stream is complete; `bytes` is what is left to write before the terminal event. */
-  | { kind: "end"; bytes: Uint8Array; terminal: Uint8Array }
-  | { kind: "broken"; bytes: Uint8Array; failure: UpstreamFailure };
+  | { kind: "events"; parts: readonly Part[] }
+  /** The stream is complete; `parts` is what is left to write before the terminal event. */
+  | { kind: "end"; parts: readonly Part[]; terminal: readonly Part[] }
+  | { kind: "broken"; parts: readonly Part[]; failure: UpstreamFailure };
 
 export interface UpstreamStream {
   readonly reader: StreamReader;
@@ -45,7 +46,7 @@ export interface UpstreamStreamOptions {
   monotonicMs(): number;
 }
 
-const NOTHING = new Uint8Array(0);
+const NOTHING: readonly Part[] = [];
 /** An answer that is complete is read to its end, so that its connection can carry the next request. */
 const LINGER_MS = 2_000;
 const LINGER_CHUNKS_MAX = 16;
@@ -62,7 +63,7 @@ export function openUpstreamStream(
   let lastDataMs = monotonicMs();
   let isOpen = false;
   let take: ((step: Step) => void) | null = null;
-  let held: Uint8Array[] = [];
+  let held: Part[] = [];
   let heldBytes = 0;
   /** The last step, when it came before anybody took it. */
   let heldEnd: Step | null = null;
@@ -91,10 +92,10 @@ export function openUpstreamStream(
   }
 
   function hold(step: Step): void {
-    if (step.kind !== "bytes") heldEnd = step;
+    if (step.kind !== "events") heldEnd = step;
     else {
-      held.push(step.bytes);
-      heldBytes += step.bytes.length;
+      held.push(...step.parts);
+      heldBytes += lengthOf(step.parts);
       if (isOpen && heldBytes > HELD_BYTES_MAX) line.pause();
     }
   }
@@ -112,7 +113,7 @@ export function openUpstreamStream(
       refuse(failed("bad_answer", "an empty answer"));
     } else {
       hold(step);
-      if (step.kind !== "bytes" || hasContent) open();
+      if (step.kind !== "events" || hasContent) open();
     }
   }
 
@@ -142,9 +143,10 @@ export function openUpstreamStream(
     }
     isClosed = true;
     if (reader.saidEverything()) {
-      finish({ kind: "end", bytes: NOTHING, terminal: reader.done ?? NOTHING }, false);
+      const terminal = reader.done === null ? NOTHING : wholePart(reader.done);
+      finish({ kind: "end", parts: NOTHING, terminal }, false);
     } else {
-      finish({ kind: "broken", bytes: NOTHING, failure }, false);
+      finish({ kind: "broken", parts: NOTHING, failure }, false);
     }
   }
 
@@ -163,19 +165,16 @@ export function openUpstreamStream(
       if (isOver) return;
       line.hangUp();
       isClosed = true;
-      finish({ kind: "broken", bytes: NOTHING, failure }, false);
+      finish({ kind: "broken", parts: NOTHING, failure }, false);
     },
     flowTo(taker) {
       take = taker;
-      const bytes =
-        held.length === 0 ? NOTHING : held.length === 1 && held[0] ? held[0] : Buffer.concat(held);
+      const parts = held;
       held = [];
       if (heldBytes > HELD_BYTES_MAX) line.resume();
       heldBytes = 0;
-      if (heldEnd !== null) {
-        const joined = bytes.length === 0 ? heldEnd.bytes : Buffer.concat([bytes, heldEnd.bytes]);
-        taker({ ...heldEnd, bytes: joined });
-      } else if (bytes.length > 0) taker({ kind: "bytes", bytes });
+      if (heldEnd !== null) taker({ ...heldEnd, parts: [...parts, ...heldEnd.parts] });
+      else if (parts.length > 0) taker({ kind: "events", parts });
     },
   };
 
@@ -196,20 +195,20 @@ export function openUpstreamStream(
         const failure = step.tooLarge
           ? failed("bad_answer", "an event was larger than allowed")
           : classifyError(200, step.failed, null);
-        finish({ kind: "broken", bytes: step.bytes, failure }, step.hasContent);
+        finish({ kind: "broken", parts: step.parts, failure }, step.hasContent);
       } else if (step.terminal !== null) {
         // Chat ends with the mark itself; other families may want one after their terminal event.
         const terminal = withDone(step.terminal, reader.done);
-        finish({ kind: "end", bytes: step.bytes, terminal }, step.hasContent);
+        finish({ kind: "end", parts: step.parts, terminal }, step.hasContent);
         // A stream that was refused is closed already.
         if (isOpen && !isClosed) linger();
-      } else if (step.bytes.length > 0) tell({ kind: "bytes", bytes: step.bytes }, step.hasContent);
+      } else if (step.parts.length > 0) tell({ kind: "events", parts: step.parts }, step.hasContent);
     },
     end: () => ending(failed("reset", "the stream ended early")),
     broke: ending,
   };
 }
 
-function withDone(terminal: Uint8Array, done: Uint8Array | null): Uint8Array {
-  return done === null || terminal === done ? terminal : Buffer.concat([terminal, done]);
+function withDone(terminal: readonly Part[], done: Uint8Array | null): readonly Part[] {
+  return done === null || terminal[0]?.bytes === done ? terminal : [...terminal, partOf(done)];
 }

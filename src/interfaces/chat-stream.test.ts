@@ -2,6 +2,7 @@ import { describe, expect, test } from "bun:test";
 import { createParser } from "eventsource-parser";
 import fc from "fast-check";
 import { ApiError } from "../errors.ts";
+import { joinParts, partOf } from "../wire/splice.ts";
 import { type ChatReaderOptions, openChatReader } from "./chat-stream.ts";
 import type { StreamReader } from "./stream.ts";
 import type { UpstreamError } from "./upstream-error.ts";
@@ -34,7 +35,7 @@ function play(reader: StreamReader, blocks: readonly string[]): Heard {
       break;
     }
     if (verdict.phase === "dropped") continue;
-    parser.feed(new TextDecoder().decode(verdict.replacement ?? bytes));
+    parser.feed(new TextDecoder().decode(joinParts(verdict.replacement ?? [partOf(bytes)])));
     if (verdict.phase === "terminal") break;
   }
   return heard;

@@ -4,12 +4,21 @@
  */
 
 import { type ApiError, errorObject } from "../errors.ts";
-import { find, isAt, put } from "../wire/bytes.ts";
+import { cut, find, isAt } from "../wire/bytes.ts";
 import { isObject, parseJson } from "../wire/json-parse.ts";
-import { scanObject, wantedFields } from "../wire/json-scan.ts";
-import { applySplices, editMembers, jsonString } from "../wire/splice.ts";
+import { type Field, scanObject, wantedFields } from "../wire/json-scan.ts";
+import { ARRAY_OPEN, LF, OBJECT_CLOSE, QUOTE, skipSpace } from "../wire/json-walk.ts";
+import {
+  editMembers,
+  joinParts,
+  jsonString,
+  type Part,
+  partOf,
+  spliceParts,
+  wholePart,
+} from "../wire/splice.ts";
 import { isDone, readEvent } from "../wire/sse.ts";
-import { DONE, formatEvent } from "../wire/sse-write.ts";
+import { BLANK_LINE, DATA_FIELD, DONE, eventParts, formatEvent } from "../wire/sse-write.ts";
 import { addChatDelta } from "./delta-text.ts";
 import { DROPPED, type StreamOutcome, type StreamReader, type TextSink, type Verdict } from "./stream.ts";
 import { readUpstreamError } from "./upstream-error.ts";
@@ -17,17 +26,14 @@ import { readUsage, type TokenUsage } from "./usage.ts";
 
 const CHUNK = wantedFields(["model", "usage", "error", "choices"]);
 
-const DATA = Buffer.from("data: ");
-const EVENT_END = Buffer.from("\n\n");
-const CLOSE_AND_END = Buffer.from("}\n\n");
+const CLOSE_AND_END = partOf(Buffer.from("}\n\n"));
+const DONE_AT_LAST: Verdict = { phase: "terminal", replacement: wholePart(DONE) };
 const USAGE = Buffer.from('"usage"');
 const USAGE_NULL_AT_END = Buffer.from(',"usage":null}');
 const ERROR = Buffer.from('"error"');
 const DELTA = Buffer.from('"delta"');
 const FINISH_REASON = Buffer.from('"finish_reason"');
 const FOLLOWING_BYTES_MAX = 2_048;
-const QUOTE = 0x22;
-const OBJECT_CLOSE = 0x7d;
 
 export interface ChatReaderOptions {
   publicModel: string;
@@ -49,7 +55,7 @@ export function openChatReader(options: ChatReaderOptions): StreamReader {
   let badEvents = 0;
   let hasContent = false;
   /** The shared beginning as the upstream writes it, and `data: ` + the same with the public name. */
-  let beginning: { theirs: Buffer; ours: Buffer } | null = null;
+  let beginning: { theirs: Uint8Array; ours: Part } | null = null;
 
   function read(bytes: Uint8Array, start: number, end: number): Verdict {
     const { data } = readEvent(bytes, start, end);
@@ -57,7 +63,7 @@ export function openChatReader(options: ChatReaderOptions): StreamReader {
     if (isDone(data)) return readDone();
     // Data of several lines comes joined in an array of its own, and has to be taken apart again.
     const alike = hasContent && data.bytes === bytes ? readPlain(bytes, data.start, data.end) : null;
-    return alike ?? readAny(Buffer.from(data.bytes.subarray(data.start, data.end)));
+    return alike ?? readAny(cut(data.bytes, data.start, data.end));
   }
 
   /** Searches run to the end of the array: where many events came together, each is better off in its own view. */
@@ -73,7 +79,7 @@ export function openChatReader(options: ChatReaderOptions): StreamReader {
       return { phase: "failed", error: { code: null, type: null, param: null, message: "" } };
     }
     outcome = "completed";
-    return { phase: "terminal", replacement: DONE };
+    return DONE_AT_LAST;
   }
 
   /**
@@ -95,13 +101,15 @@ export function openChatReader(options: ChatReaderOptions): StreamReader {
     isUsageOld = true;
     noteFinished(bytes, from, start, end);
     if (sink !== null) noteText(bytes, from, start, end, sink);
-    const tail = to === end ? EVENT_END : CLOSE_AND_END;
-    const replacement = Buffer.allocUnsafe(ours.length + to - from + tail.length);
-    put(replacement, put(replacement, put(replacement, 0, ours), bytes, from, to), tail);
+    // The line is the event's last one, so that its end can go along.
+    const isLast = to === end && bytes[end + 1] === LF;
+    const replacement = isLast
+      ? [ours, { bytes, start: from, end: end + 2 }]
+      : [ours, { bytes, start: from, end: to }, to === end ? BLANK_LINE : CLOSE_AND_END];
     return { phase: "content", replacement };
   }
 
-  function readAny(chunk: Buffer): Verdict {
+  function readAny(chunk: Uint8Array): Verdict {
     const scan = scanObject(chunk, 0, chunk.length, CHUNK, { depthMax });
     if (!scan.ok) {
       badEvents++;
@@ -114,26 +122,32 @@ export function openChatReader(options: ChatReaderOptions): StreamReader {
     }
     isUsageOld = true;
     if (counted?.kind === "object") takeUsage(parseJson(chunk, counted.start, counted.end));
-    const empty = choices === undefined || isEmptyArray(chunk.subarray(choices.start, choices.end));
+    const empty = choices === undefined || isEmptyArray(chunk, choices);
     if (counted?.kind === "object" && empty && hidesUsage) return DROPPED;
     noteFinished(chunk, 0, 0, chunk.length);
     if (sink !== null) noteText(chunk, 0, 0, chunk.length, sink);
     const name = jsonString(publicModel);
     // A beginning that holds usage is not one to repeat.
     if (model?.kind === "string" && !(counted && counted.start < model.start)) {
-      const theirs = chunk.subarray(0, model.end);
-      const ours = Buffer.concat([DATA, chunk.subarray(0, model.start), name]);
-      beginning = { theirs: Buffer.from(theirs), ours };
+      learnBeginning(chunk, model, name);
     }
-    const json = applySplices(
+    const json = spliceParts(
       chunk,
       editMembers(chunk, scan, {
         ...(model?.kind === "string" ? { model: name } : {}),
         ...(counted && hidesUsage ? { usage: null } : {}),
       }),
     );
-    if (!hasContent) hasContent = saysSomething(parseJson(chunk));
-    return { phase: hasContent ? "content" : "lifecycle", replacement: formatEvent(null, json) };
+    if (!hasContent && choices !== undefined) {
+      hasContent = saysSomething(parseJson(chunk, choices.start, choices.end));
+    }
+    return { phase: hasContent ? "content" : "lifecycle", replacement: eventParts(null, json) };
+  }
+
+  function learnBeginning(chunk: Uint8Array, model: Field, name: Uint8Array): void {
+    if (beginning !== null && isAt(chunk, 0, beginning.theirs)) return;
+    const ours = joinParts([DATA_FIELD, { bytes: chunk, start: 0, end: model.start }, partOf(name)]);
+    beginning = { theirs: cut(chunk, 0, model.end), ours: partOf(ours) };
   }
 
   function takeUsage(json: unknown): void {
@@ -145,7 +159,7 @@ export function openChatReader(options: ChatReaderOptions): StreamReader {
 
   function noteFinished(bytes: Uint8Array, from: number, start: number, end: number): void {
     if (!givesFinishReason(bytes, from, end)) return;
-    for (const choice of choicesOf(parseJson(bytes, start, end))) {
+    for (const choice of choicesIn(parseJson(bytes, start, end))) {
       if (typeof choice.finish_reason === "string") finished.add(choice.index);
     }
   }
@@ -158,7 +172,7 @@ export function openChatReader(options: ChatReaderOptions): StreamReader {
       return;
     }
     // Deltas of several choices come mixed: which one it is may be told before the delta or after it.
-    for (const { index, delta } of choicesOf(parseJson(bytes, start, end))) {
+    for (const { index, delta } of choicesIn(parseJson(bytes, start, end))) {
       const json = Buffer.from(JSON.stringify(delta ?? {}));
       addChatDelta(json, 0, json.length, typeof index === "number" ? index : 0, to);
     }
@@ -193,8 +207,8 @@ export function openChatReader(options: ChatReaderOptions): StreamReader {
 }
 
 /** The first chunk usually holds only a role: until a delta has substance, nothing was said. */
-function saysSomething(chunk: unknown): boolean {
-  return choicesOf(chunk).some((choice) => {
+function saysSomething(choices: unknown): boolean {
+  return objectsIn(choices).some((choice) => {
     const delta = choice.delta;
     if (!isObject(delta)) return false;
     return Object.entries(delta).some(([field, value]) => field !== "role" && !isNothing(value));
@@ -205,9 +219,12 @@ function isNothing(value: unknown): boolean {
   return value === null || value === "" || (Array.isArray(value) && value.length === 0);
 }
 
-function choicesOf(chunk: unknown): Record<string, unknown>[] {
-  const choices = isObject(chunk) ? chunk.choices : null;
-  return Array.isArray(choices) ? choices.filter(isObject) : [];
+function choicesIn(chunk: unknown): Record<string, unknown>[] {
+  return isObject(chunk) ? objectsIn(chunk.choices) : [];
+}
+
+function objectsIn(array: unknown): Record<string, unknown>[] {
+  return Array.isArray(array) ? array.filter(isObject) : [];
 }
 
 /** Nearly every chunk has the field, and nearly always it is null: only a string is worth parsing for. */
@@ -229,6 +246,6 @@ function isWithin(bytes: Uint8Array, needle: Uint8Array, from: number, end: numb
   return at !== -1 && at < end;
 }
 
-function isEmptyArray(array: Uint8Array): boolean {
-  return /^\[\s*\]$/.test(new TextDecoder().decode(array.subarray(0, 64)));
+function isEmptyArray(bytes: Uint8Array, { start, end }: Field): boolean {
+  return bytes[start] === ARRAY_OPEN && skipSpace(bytes, start + 1, end) === end - 1;
 }

@@ -2,7 +2,7 @@
 
 import { find, isAt, textOf } from "../wire/bytes.ts";
 import { colonEnd, QUOTE, stringEnd, valueEnd } from "../wire/json-walk.ts";
-import type { Slice } from "../wire/sse.ts";
+import type { Part } from "../wire/splice.ts";
 import type { TextSink } from "./stream.ts";
 
 const TEXT = 0;
@@ -91,7 +91,7 @@ const ARGUMENTS_LANE = "response.function_call_arguments.delta".length;
 const NAME_KEY = Buffer.from('"name"');
 
 /** True when there was text in it. `name` is the event's type: each has a lane, told apart well enough by its length. */
-export function addResponsesDelta(name: Slice, data: Slice, sink: TextSink): boolean {
+export function addResponsesDelta(name: Part, data: Part, sink: TextSink): boolean {
   if (isAt(name.bytes, name.end - DELTA_END.length, DELTA_END)) {
     // Sound is megabytes of base64 and is counted by the upstream alone.
     if (isAt(name.bytes, name.end - AUDIO_END.length, AUDIO_END)) return false;
@@ -113,7 +113,7 @@ export function addResponsesDelta(name: Slice, data: Slice, sink: TextSink): boo
  * Where the member's string opens; negative if there is none. A quote inside a JSON string is escaped, so a member's
  * name in quotes is found by searching for it.
  */
-function memberQuote({ bytes, start, end }: Slice, key: Uint8Array): number {
+function memberQuote({ bytes, start, end }: Part, key: Uint8Array): number {
   const found = find(bytes, key, start);
   if (found === -1 || found >= end) return -1;
   const at = colonEnd(bytes, found + key.length, end);

@@ -1,5 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import { ApiError } from "../errors.ts";
+import { joinParts } from "../wire/splice.ts";
 import { openImagesReader } from "./images-stream.ts";
 import type { StreamReader, Verdict } from "./stream.ts";
 
@@ -77,7 +78,7 @@ describe("a stream of images", () => {
   test("an event without its event line gets it", () => {
     const verdict = read(open(), 'data: {"type":"image_generation.partial_image","n":1.0}');
     expect(
-      verdict.phase === "content" && verdict.replacement && Buffer.from(verdict.replacement).toString(),
+      verdict.phase === "content" && verdict.replacement && joinParts(verdict.replacement).toString(),
     ).toBe(
       'event: image_generation.partial_image\ndata: {"type":"image_generation.partial_image","n":1.0}\n\n',
     );

@@ -4,7 +4,7 @@ import { type ApiError, errorObject } from "../errors.ts";
 import { parseJson } from "../wire/json-parse.ts";
 import { scanObject, stringValue, wantedFields } from "../wire/json-scan.ts";
 import { isPlain, readEvent } from "../wire/sse.ts";
-import { formatEvent } from "../wire/sse-write.ts";
+import { eventParts, formatEvent } from "../wire/sse-write.ts";
 import {
   DROPPED,
   isEventName,
@@ -43,7 +43,7 @@ export function openImagesReader(options: { choices: number; depthMax: number })
       badEvents++;
       return DROPPED;
     }
-    const replacement = isPlain(event, bytes, start, end) ? null : formatEvent(type, json);
+    const replacement = isPlain(event, bytes, start, end) ? null : eventParts(type, [data]);
     if (!type.endsWith(".completed")) {
       isBegun = true;
       return replacement === null ? PASS_CONTENT : { phase: "content", replacement };

@@ -1,6 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { createParser, type EventSourceMessage } from "eventsource-parser";
 import { ApiError } from "../errors.ts";
+import { joinParts, partOf } from "../wire/splice.ts";
 import { openResponsesReader } from "./responses-stream.ts";
 import type { StreamReader, Verdict } from "./stream.ts";
 
@@ -42,7 +43,7 @@ function heard(bytes: Uint8Array): EventSourceMessage[] {
 function told(reader: StreamReader, text: string): { event: string | undefined; json: unknown } | string {
   const verdict = read(reader, text);
   if (verdict.phase === "dropped" || verdict.phase === "failed") return verdict.phase;
-  const [event, ...more] = heard(verdict.replacement ?? utf8.encode(`${text}\n\n`));
+  const [event, ...more] = heard(joinParts(verdict.replacement ?? [partOf(utf8.encode(`${text}\n\n`))]));
   expect(more).toEqual([]);
   return { event: event?.event, json: JSON.parse(event?.data ?? "null") };
 }
@@ -140,9 +141,9 @@ describe("life-cycle events", () => {
     const data =
       '{"type":"response.created", "n":12345678901234567890,"response":{ "a":1.0,"model":"gpt-6-eu" } }';
     const verdict = read(open(), `event: response.created\ndata: ${data}`);
-    expect(verdict.phase === "lifecycle" && verdict.replacement && decoder.decode(verdict.replacement)).toBe(
-      `event: response.created\ndata: ${data.replace("gpt-6-eu", "fast")}\n\n`,
-    );
+    expect(
+      verdict.phase === "lifecycle" && verdict.replacement && decoder.decode(joinParts(verdict.replacement)),
+    ).toBe(`event: response.created\ndata: ${data.replace("gpt-6-eu", "fast")}\n\n`);
   });
 
   test("spread over several data lines, they stay one event", () => {

@@ -4,9 +4,9 @@ import type { ApiError } from "../errors.ts";
 import { textOf } from "../wire/bytes.ts";
 import { isObject, parseJson } from "../wire/json-parse.ts";
 import { type Field, integerValue, scanObject, stringValue, wantedFields } from "../wire/json-scan.ts";
-import { applySplices, editMembers, jsonString, replaceValue, type Splice } from "../wire/splice.ts";
-import { isPlain, readEvent, type Slice } from "../wire/sse.ts";
-import { DONE, formatEvent } from "../wire/sse-write.ts";
+import { applySplices, editMembers, jsonString, type Part, partOf, replaceValue } from "../wire/splice.ts";
+import { isDone, isPlain, readEvent } from "../wire/sse.ts";
+import { DONE, eventParts, formatEvent } from "../wire/sse-write.ts";
 import { textsOfResponse } from "./answer-text.ts";
 import { addResponsesDelta } from "./delta-text.ts";
 import {
@@ -65,9 +65,9 @@ export function openResponsesReader(options: ResponsesReaderOptions): StreamRead
   /** The last event was the end of an item, or of a part of one. */
   let lastClosed = false;
   /** The last event, kept for the sequence number that our own terminal event must follow. */
-  let last: Slice | null = null;
-  /** The last life-cycle event's `response`, as the client knows it. */
-  let known: { event: Uint8Array; response: Uint8Array } | null = null;
+  let last: Part | null = null;
+  /** The last life-cycle event and its `response`, as the client knows them. */
+  let known: { event: Part; response: Part } | null = null;
 
   function read(bytes: Uint8Array, start: number, end: number): Verdict {
     const event = readEvent(bytes, start, end);
@@ -81,18 +81,18 @@ export function openResponsesReader(options: ResponsesReaderOptions): StreamRead
       if (sink !== null) saidSomething = addResponsesDelta(named, event.data, sink) || saidSomething;
       return PASS_CONTENT;
     }
-    if (isDoneMark(event.data)) return DROPPED;
+    if (isDone(event.data)) return DROPPED;
     return readNamed(event.data, plain && named !== null ? text(named) : null);
   }
 
-  function readNamed(data: Slice, named: string | null): Verdict {
+  function readNamed(data: Part, named: string | null): Verdict {
     const scan = scanObject(data.bytes, data.start, data.end, EVENT, { depthMax });
     const type = scan.ok && scan.fields.type ? stringValue(data.bytes, scan.fields.type) : null;
     if (!scan.ok || type === null || !isEventName(type)) return bad();
     // What would be headers over HTTP tells of the upstream's account, and crosses as little as those.
     if (scan.fields.headers) {
-      const bytes = spliced(data, editMembers(data.bytes, scan, { headers: null }));
-      return readNamed({ bytes, start: 0, end: bytes.length }, null);
+      const splices = editMembers(data.bytes, scan, { headers: null });
+      return readNamed(partOf(applySplices(data.bytes, splices, data.start, data.end)), null);
     }
     const phase = LIFECYCLE_PHASE.get(type);
     // A failure is told in our own words: they take the number that the upstream's had.
@@ -106,17 +106,12 @@ export function openResponsesReader(options: ResponsesReaderOptions): StreamRead
       }
       // Written anew when the `event:` line is missing (clients that dispatch on it would see nothing) or when there
       // are others beside it (ids, comments), which are between us and the upstream.
-      return named === type
-        ? PASS_CONTENT
-        : { phase: "content", replacement: formatEvent(type, slice(data)) };
+      return named === type ? PASS_CONTENT : { phase: "content", replacement: eventParts(type, [data]) };
     }
     const response = scan.fields.response;
-    const json =
-      response?.kind === "object"
-        ? takeResponse(data.bytes, response, data.start, data.end, phase !== "lifecycle")
-        : slice(data);
+    const json = response?.kind === "object" ? takeResponse(data, response, phase !== "lifecycle") : data;
     if (phase === "failed") return { phase, error: errorIn(json) };
-    const replacement = formatEvent(type, json);
+    const replacement = eventParts(type, [json]);
     if (phase === "terminal") {
       outcome = OUTCOME.get(type) ?? "completed";
       if (sink !== null && usage === null && !saidSomething && response) noteWhole(data, response, sink);
@@ -125,7 +120,7 @@ export function openResponsesReader(options: ResponsesReaderOptions): StreamRead
   }
 
   /** An upstream that streams nothing but its end, and counts nothing: what it said stands there. */
-  function noteWhole(data: Slice, response: Field, to: TextSink): void {
+  function noteWhole(data: Part, response: Field, to: TextSink): void {
     for (const said of textsOfResponse(parseJson(data.bytes, response.start, response.end))) {
       const json = jsonString(said);
       to.addWhole(json, 1, json.length - 1, 0);
@@ -141,15 +136,10 @@ export function openResponsesReader(options: ResponsesReaderOptions): StreamRead
    * Reads what metering needs from the event's response and gives the event's JSON with the public model in. Usage is
    * true at the end: some upstreams begin with one of zeros.
    */
-  function takeResponse(
-    bytes: Uint8Array,
-    response: Field,
-    from: number,
-    to: number,
-    isEnd: boolean,
-  ): Uint8Array {
+  function takeResponse(data: Part, response: Field, isEnd: boolean): Part {
+    const { bytes } = data;
     const inner = scanObject(bytes, response.start, response.end, RESPONSE, { depthMax });
-    if (!inner.ok) return bytes.subarray(from, to);
+    if (!inner.ok) return data;
     const { id, model, usage: counted, previous_response_id: previous } = inner.fields;
     if (id) responseId = stringValue(bytes, id) ?? responseId;
     if (isEnd && counted?.kind === "object") {
@@ -160,15 +150,17 @@ export function openResponsesReader(options: ResponsesReaderOptions): StreamRead
       splices.push(replaceValue(previous, jsonString(previousId)));
     }
     splices.push(...editMembers(bytes, inner, { headers: null }));
-    const event = spliced({ bytes, start: from, end: to }, splices);
-    const grown = event.length - (to - from);
-    known = { event, response: event.subarray(response.start - from, response.end - from + grown) };
+    const event = partOf(applySplices(bytes, splices, data.start, data.end));
+    // All that was changed stands within the response.
+    const start = response.start - data.start;
+    const end = event.end - (data.end - response.end);
+    known = { event, response: { bytes: event.bytes, start, end } };
     return event;
   }
 
   function failure(error: ApiError, requestId: string): Uint8Array {
     const sequence = lastSequence() + 1;
-    const base = known ? parseJson(known.response) : null;
+    const base = known ? parsed(known.response) : null;
     const response = {
       ...emptyResponse(publicModel, Math.floor(options.nowMs() / 1000), requestId),
       previous_response_id: previousId,
@@ -230,20 +222,14 @@ export function openResponsesReader(options: ResponsesReaderOptions): StreamRead
   };
 }
 
-function asInProgress(event: Uint8Array, response: Uint8Array): string {
-  const parsed = parseJson(event);
-  const sequence = isObject(parsed) ? parsed.sequence_number : undefined;
-  return `{"type":"response.in_progress","sequence_number":${JSON.stringify(sequence ?? 1)},"response":${text(
-    {
-      bytes: response,
-      start: 0,
-      end: response.length,
-    },
-  )}}`;
+function asInProgress(event: Part, response: Part): string {
+  const told = parsed(event);
+  const sequence = JSON.stringify((isObject(told) ? told.sequence_number : undefined) ?? 1);
+  return `{"type":"response.in_progress","sequence_number":${sequence},"response":${text(response)}}`;
 }
 
-function errorIn(json: Uint8Array): UpstreamError {
-  return readUpstreamError(parseJson(json)) ?? { code: "server_error", type: null, param: null, message: "" };
+function errorIn(json: Part): UpstreamError {
+  return readUpstreamError(parsed(json)) ?? { code: "server_error", type: null, param: null, message: "" };
 }
 
 export interface EmptyResponse extends Record<string, unknown> {
@@ -287,33 +273,20 @@ export function emptyResponse(model: string, createdAt: number, requestId: strin
   };
 }
 
-function isDoneMark(data: Slice): boolean {
-  return data.end - data.start === 6 && data.bytes[data.start] === 0x5b && text(data) === "[DONE]";
-}
-
 /** `response.output_text.done` and its like; no other event's name ends alike. */
-function closes({ bytes, end }: Slice): boolean {
+function closes({ bytes, end }: Part): boolean {
   return bytes[end - 1] === 0x65 && bytes[end - 5] === 0x2e;
 }
 
 /** A line that broke off would end a client's whole stream. This finds nearly all of them, without a scan. */
-function looksWhole(data: Slice): boolean {
+function looksWhole(data: Part): boolean {
   return data.bytes[data.start] === 0x7b && data.bytes[data.end - 1] === 0x7d;
 }
 
-/** `data` with splices that were made for the whole array. */
-function spliced(data: Slice, splices: readonly Splice[]): Uint8Array {
-  const from = data.start;
-  return applySplices(
-    slice(data),
-    splices.map((splice) => ({ ...splice, start: splice.start - from, end: splice.end - from })),
-  );
+function parsed({ bytes, start, end }: Part): unknown {
+  return parseJson(bytes, start, end);
 }
 
-function slice(data: Slice): Uint8Array {
-  return data.bytes.subarray(data.start, data.end);
-}
-
-function text(data: Slice): string {
-  return textOf(data.bytes, data.start, data.end);
+function text({ bytes, start, end }: Part): string {
+  return textOf(bytes, start, end);
 }

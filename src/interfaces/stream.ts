@@ -4,6 +4,7 @@
  */
 
 import type { ApiError } from "../errors.ts";
+import type { Part } from "../wire/splice.ts";
 import type { UpstreamError } from "./upstream-error.ts";
 import type { TokenUsage } from "./usage.ts";
 
@@ -15,14 +16,14 @@ import type { TokenUsage } from "./usage.ts";
  * - `failed`: the upstream reports an error in place of (more) content
  */
 export type Verdict =
-  | { phase: "lifecycle" | "content" | "terminal"; replacement: Uint8Array | null }
+  | { phase: "lifecycle" | "content" | "terminal"; replacement: readonly Part[] | null }
   | { phase: "dropped" }
   | { phase: "failed"; error: UpstreamError };
 
 export type StreamOutcome = "completed" | "incomplete" | "failed" | "cancelled";
 
 export interface StreamReader {
-  /** `bytes[start, end)` is one event block without its blank line. A null replacement forwards it as it is. */
+  /** `bytes[start, end)` is one event block without its blank line. A null replacement forwards it as it is; another one may have parts of it. */
   read(bytes: Uint8Array, start: number, end: number): Verdict;
   /** The upstream ended without a terminal event: true if everything was said all the same. */
   saidEverything(): boolean;

@@ -1,5 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import { isUtf8 } from "node:buffer";
+import { wholePart } from "../wire/splice.ts";
 import { formatEvent } from "../wire/sse-write.ts";
 import { FrameSink, type FrameSinkOptions, type Said } from "./frame-sink.ts";
 
@@ -52,7 +53,7 @@ const completed = (output: unknown[] = []) =>
 describe("events become frames", () => {
   test("of which the first, and no other, names the request", () => {
     const { sink, sent } = stage({ streamId: "main" });
-    sink.write(Buffer.concat([event("response.created"), DELTA]));
+    sink.write(wholePart(Buffer.concat([event("response.created"), DELTA])));
     const [first, second] = sent.map((text) => JSON.parse(text));
     expect(first).toEqual({
       stream_id: "main",
@@ -64,8 +65,8 @@ describe("events become frames", () => {
 
   test("of their JSON alone, each by itself, those of one write in one piece", () => {
     const { sink, sent, corked } = stage();
-    sink.write(DELTA);
-    sink.write(Buffer.concat([DELTA, event("response.created"), DELTA]));
+    sink.write(wholePart(DELTA));
+    sink.write(wholePart(Buffer.concat([DELTA, event("response.created"), DELTA])));
     expect(sent.map((text) => JSON.parse(text).type)).toEqual([
       "response.output_text.delta",
       "response.output_text.delta",
@@ -78,7 +79,7 @@ describe("events become frames", () => {
 
   test("that name their lane", () => {
     const { sink, sent } = stage({ streamId: "main" });
-    sink.write(Buffer.concat([DELTA, event("response.created", { response: {} })]));
+    sink.write(wholePart(Buffer.concat([DELTA, event("response.created", { response: {} })])));
     expect(sent.map((text) => JSON.parse(text))).toMatchObject([
       { stream_id: "main", type: "response.output_text.delta", delta: "häl𝄞lo" },
       { stream_id: "main", type: "response.created", response: {} },
@@ -87,7 +88,8 @@ describe("events become frames", () => {
 
   test("also when there is nothing in them", () => {
     const { sink, sent } = stage({ streamId: "a" });
-    for (const json of ["{}", " { } "]) sink.write(Buffer.from(formatEvent("response.unheard_of", json)));
+    for (const json of ["{}", " { } "])
+      sink.write(wholePart(Buffer.from(formatEvent("response.unheard_of", json))));
     expect(sent.map((text) => JSON.parse(text))).toEqual([
       { stream_id: "a", headers: { "x-request-id": "req_1" } },
       { stream_id: "a" },
@@ -97,7 +99,7 @@ describe("events become frames", () => {
   test("when their JSON came in several lines", () => {
     const { sink, sent } = stage({ streamId: "a" });
     const pretty = JSON.stringify({ type: "response.created", response: { id: 1 } }, null, 2);
-    sink.write(Buffer.concat([formatEvent("response.created", pretty), DELTA]));
+    sink.write(wholePart(Buffer.concat([formatEvent("response.created", pretty), DELTA])));
     expect(JSON.parse(sent[0] ?? "")).toMatchObject({
       stream_id: "a",
       type: "response.created",
@@ -108,9 +110,9 @@ describe("events become frames", () => {
 
   test("and nothing else does: comments and the mark of the end are for HTTP", () => {
     const { sink, sent } = stage();
-    sink.write(Buffer.from(": keep-alive\n\n"));
-    sink.write(Buffer.concat([completed(), DONE]));
-    sink.write(DONE);
+    sink.write(wholePart(Buffer.from(": keep-alive\n\n")));
+    sink.write(wholePart(Buffer.concat([completed(), DONE])));
+    sink.write(wholePart(DONE));
     expect(sent.map((text) => JSON.parse(text).type)).toEqual(["response.completed"]);
   });
 
@@ -118,14 +120,14 @@ describe("events become frames", () => {
     const { sink, sent } = stage();
     const broken = Buffer.concat([DELTA, DELTA]);
     broken[DELTA.indexOf("ä")] = 0xff;
-    sink.write(broken);
+    sink.write(wholePart(broken));
     expect(sent.map((text) => JSON.parse(text).delta)).toEqual(["h\ufffd\ufffdl𝄞lo", "häl𝄞lo"]);
   });
 
   test("as fast as the outlet has room", () => {
     const room = Promise.resolve();
     const { sink } = stage({ outlet: { send() {}, together: (send) => send(), room: () => room } });
-    expect(sink.write(DELTA)).toBe(room);
+    expect(sink.write(wholePart(DELTA))).toBe(room);
   });
 });
 
@@ -137,16 +139,16 @@ describe("what was said", () => {
   test("are the items as they were sent, and the calls among them", () => {
     const { sink, said } = stage();
     const message = { type: "message", content: [{ type: "output_text", text: "ä" }] };
-    for (const bytes of [item(message), DELTA, item(CALL), completed()]) sink.write(bytes);
-    sink.end();
+    for (const bytes of [item(message), DELTA, item(CALL), completed()]) sink.write(wholePart(bytes));
+    sink.end([]);
     expect(said()).toMatchObject({ kind: "response", responseId: "resp_1", calls: ["call_1"] });
     expect(texts(said())).toEqual([JSON.stringify(message), JSON.stringify(CALL)]);
   });
 
   test("is read from the end where nothing else was streamed", () => {
     const { sink, said } = stage();
-    sink.write(completed([{ type: "message" }, CALL]));
-    sink.end();
+    sink.write(wholePart(completed([{ type: "message" }, CALL])));
+    sink.end([]);
     expect(texts(said())).toEqual(['{"type":"message"}', JSON.stringify(CALL)]);
     expect(said()).toMatchObject({ calls: ["call_1"] });
   });
@@ -156,8 +158,8 @@ describe("what was said", () => {
     const ENCRYPTED = { ...PLAIN, encrypted_content: "gAAA" };
     const noted = (isStored: boolean, ...events: Buffer[]) => {
       const { sink, said } = stage({ isStored });
-      for (const bytes of events) sink.write(bytes);
-      sink.end();
+      for (const bytes of events) sink.write(wholePart(bytes));
+      sink.end([]);
       return texts(said())?.map((output) => JSON.parse(output).id);
     };
 
@@ -173,26 +175,26 @@ describe("what was said", () => {
 
   test("may be incomplete", () => {
     const { sink, said } = stage();
-    sink.write(event("response.incomplete", { response: { id: "resp_2", output: [] } }));
-    sink.end();
+    sink.write(wholePart(event("response.incomplete", { response: { id: "resp_2", output: [] } })));
+    sink.end([]);
     expect(said()).toEqual({ kind: "response", responseId: "resp_2", outputs: [], calls: [] });
   });
 
   test("is nothing when it failed, or never ended", () => {
     for (const last of [event("response.failed", { response: { id: "resp_1" } }), DELTA]) {
       const { sink, said } = stage();
-      sink.write(item(CALL));
-      sink.write(last);
-      sink.end();
+      sink.write(wholePart(item(CALL)));
+      sink.write(wholePart(last));
+      sink.end([]);
       expect(said()).toEqual({ kind: "failed" });
     }
   });
 
   test("is not kept when it is too long, and sent all the same", () => {
     const { sink, sent, said } = stage({ bytesMax: 100 });
-    sink.write(item({ type: "message", content: "x".repeat(200) }));
-    sink.write(completed());
-    sink.end();
+    sink.write(wholePart(item({ type: "message", content: "x".repeat(200) })));
+    sink.write(wholePart(completed()));
+    sink.end([]);
     expect(said()).toEqual({ kind: "too_long" });
     expect(sent).toHaveLength(2);
   });

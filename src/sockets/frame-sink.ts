@@ -4,12 +4,14 @@
  */
 
 import { isUtf8 } from "node:buffer";
+import { responseIdIn } from "../interfaces/response-id.ts";
 import { isAt, textOf } from "../wire/bytes.ts";
 import type { ClientSink } from "../wire/http-message.ts";
 import { firstElements, type Range } from "../wire/json-array.ts";
-import { scanObject, stringValue, wantedFields } from "../wire/json-scan.ts";
+import { type Field, scanObject, wantedFields } from "../wire/json-scan.ts";
 import { OBJECT_CLOSE, skipSpace } from "../wire/json-walk.ts";
-import { readEvent, type Slice } from "../wire/sse.ts";
+import { bytesOf, joinParts, type Part } from "../wire/splice.ts";
+import { readEvent } from "../wire/sse.ts";
 import { outputItem } from "./output-item.ts";
 import { noteItem, type ToolCalls } from "./tool-calls.ts";
 
@@ -59,7 +61,7 @@ const INCOMPLETE = utf8.encode("response.incomplete");
 
 const ITEM_EVENT = wantedFields(["item"]);
 const TERMINAL_EVENT = wantedFields(["response"]);
-const RESPONSE = wantedFields(["id", "output"]);
+const RESPONSE = wantedFields(["output"]);
 
 export class FrameSink implements ClientSink {
   private readonly options: FrameSinkOptions;
@@ -78,14 +80,17 @@ export class FrameSink implements ClientSink {
     this.opening = firstOpening(options);
   }
 
-  write(bytes: Uint8Array): Promise<void> | null {
+  write(parts: readonly Part[]): Promise<void> | null {
     const { outlet } = this.options;
+    const [first] = parts;
+    const bytes = parts.length === 1 && first !== undefined ? bytesOf(first) : joinParts(parts);
     this.isUtf8 = isUtf8(bytes);
     outlet.together(() => this.sendAll(bytes));
     return outlet.room();
   }
 
-  end(): void {
+  end(last: readonly Part[]): void {
+    if (last.length > 0) this.write(last);
     this.options.ended(this.said());
   }
 
@@ -158,23 +163,17 @@ export class FrameSink implements ClientSink {
     outlet.send(opening, mended, 0, mended.length);
   }
 
-  private noteOutput({ bytes, start, end }: Slice): void {
+  private noteOutput({ bytes, start, end }: Part): void {
     const scan = scanObject(bytes, start, end, ITEM_EVENT, { depthMax: this.options.depthMax });
     const item = scan.ok ? scan.fields.item : undefined;
     if (item?.kind === "object") this.keep(bytes, item);
   }
 
-  private noteEnd({ bytes, start, end }: Slice): void {
-    const { depthMax } = this.options;
-    const scan = scanObject(bytes, start, end, TERMINAL_EVENT, { depthMax });
-    const response = scan.ok ? scan.fields.response : undefined;
-    if (response?.kind !== "object") return;
-    const inner = scanObject(bytes, response.start, response.end, RESPONSE, { depthMax });
-    if (!inner.ok || inner.fields.id === undefined) return;
-    this.responseId = stringValue(bytes, inner.fields.id);
-    const { output } = inner.fields;
+  private noteEnd({ bytes, start, end }: Part): void {
+    this.responseId = responseIdIn(bytes, start, end);
     // An upstream that streams nothing but its end: what it made stands there.
-    if (this.outputs.length > 0 || output?.kind !== "array") return;
+    const output = this.notedBytes === 0 ? outputOf(bytes, start, end, this.options.depthMax) : undefined;
+    if (output?.kind !== "array") return;
     for (const item of firstElements(bytes, output, Number.POSITIVE_INFINITY)) this.keep(bytes, item);
   }
 
@@ -185,6 +184,14 @@ export class FrameSink implements ClientSink {
     this.outputs.push(outputItem(bytes, item, this.options));
     noteItem(bytes, item, depthMax, this.calls);
   }
+}
+
+function outputOf(bytes: Uint8Array, start: number, end: number, depthMax: number): Field | undefined {
+  const scan = scanObject(bytes, start, end, TERMINAL_EVENT, { depthMax });
+  const response = scan.ok ? scan.fields.response : undefined;
+  if (response?.kind !== "object") return undefined;
+  const inner = scanObject(bytes, response.start, response.end, RESPONSE, { depthMax });
+  return inner.ok ? inner.fields.output : undefined;
 }
 
 /** Every frame of a named lane says which. */

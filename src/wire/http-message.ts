@@ -1,6 +1,7 @@
 /** What an HTTP server takes in and gives out, without a word of how it does that. */
 
 import type { HeaderReader } from "./http-fields.ts";
+import type { Part } from "./splice.ts";
 
 export interface HttpRequest {
   readonly method: string;
@@ -58,9 +59,13 @@ export class WholeAnswer {
 
 /** Where a client takes a stream from. */
 export interface ClientSink {
-  /** One piece, on its way at once. A promise when the client does not keep up, until it has room again. */
-  write(bytes: Uint8Array): Promise<unknown> | null;
-  end(): void;
+  /**
+   * The parts together are one piece, on its way at once; they may be used again afterwards. A promise when the client
+   * does not keep up, until it has room again.
+   */
+  write(parts: readonly Part[]): Promise<unknown> | null;
+  /** With the last piece, which may be empty. */
+  end(last: readonly Part[]): void;
 }
 
 /** An answer that is made while it is sent. */

@@ -1,8 +1,14 @@
 /** Server-sent events as the gateway writes them. */
 
-const utf8 = new TextEncoder();
-const BLANK_LINE = utf8.encode("\n\n");
+import { joinParts, type Part, partOf } from "./splice.ts";
 
+const LF = 0x0a;
+const CR = 0x0d;
+const utf8 = new TextEncoder();
+
+/** How an event without a type begins, and how every one ends. */
+export const DATA_FIELD: Part = partOf(utf8.encode("data: "));
+export const BLANK_LINE: Part = partOf(utf8.encode("\n\n"));
 /** A comment: proxies see traffic, clients see no event. */
 export const KEEP_ALIVE: Uint8Array = utf8.encode(": keep-alive\n\n");
 /** How a chat stream says that it ended well. */
@@ -10,12 +16,27 @@ export const DONE: Uint8Array = utf8.encode("data: [DONE]\n\n");
 
 /** `type` is one of the protocol's own event names, never text from outside. */
 export function formatEvent(type: string | null, dataJson: Uint8Array | string): Uint8Array {
-  const head = type === null ? "data: " : `event: ${type}\ndata: `;
-  if (typeof dataJson === "string") return utf8.encode(`${head}${onePerLine(dataJson)}\n\n`);
-  if (dataJson.includes(0x0a) || dataJson.includes(0x0d)) {
-    return formatEvent(type, new TextDecoder().decode(dataJson));
-  }
-  return Buffer.concat([utf8.encode(head), dataJson, BLANK_LINE]);
+  if (typeof dataJson !== "string") return joinParts(eventParts(type, [partOf(dataJson)]));
+  return utf8.encode(`${headOf(type)}${onePerLine(dataJson)}\n\n`);
+}
+
+/** The same of JSON in parts, none of which is copied. */
+export function eventParts(type: string | null, json: readonly Part[]): Part[] {
+  if (json.some(endsLine)) return [partOf(formatEvent(type, new TextDecoder().decode(joinParts(json))))];
+  return [type === null ? DATA_FIELD : partOf(utf8.encode(headOf(type))), ...json, BLANK_LINE];
+}
+
+function headOf(type: string | null): string {
+  return type === null ? "data: " : `event: ${type}\ndata: `;
+}
+
+function endsLine(part: Part): boolean {
+  return has(part, LF) || has(part, CR);
+}
+
+function has({ bytes, start, end }: Part, byte: number): boolean {
+  const at = bytes.indexOf(byte, start);
+  return at >= 0 && at < end;
 }
 
 /** Line ends in JSON are white space, but in an event they would end the field. */

@@ -1,7 +1,8 @@
 import { describe, expect, test } from "bun:test";
 import { createParser } from "eventsource-parser";
 import fc from "fast-check";
-import { isDone, isPlain, openSseSplitter, readEvent, type Slice, type SseBlockKind } from "./sse.ts";
+import { type Part, partOf } from "./splice.ts";
+import { isDone, isPlain, openSseSplitter, readEvent, type SseBlockKind } from "./sse.ts";
 
 const LARGE = { eventBytesMax: 1_000_000 };
 
@@ -26,7 +27,9 @@ function split(chunks: Uint8Array[], opts = LARGE): { blocks: Block[]; open: boo
   const blocks: Block[] = [];
   let open = true;
   for (const chunk of chunks) {
-    open = splitter.push(chunk, (bytes, start, end, kind) => blocks.push({ bytes, start, end, kind }));
+    open = splitter.push(partOf(chunk), (bytes, start, end, kind) =>
+      blocks.push({ bytes, start, end, kind }),
+    );
   }
   return { blocks, open, left: splitter.end() };
 }
@@ -39,7 +42,7 @@ function blockTexts(...chunks: string[]): string[] {
 
 function event(block: string): { type: string | null; data: string | null } {
   const { type, data } = readEvent(latin1(block), 0, block.length);
-  const read = (slice: Slice | null) => slice && text(slice.bytes, slice.start, slice.end);
+  const read = (slice: Part | null) => slice && text(slice.bytes, slice.start, slice.end);
   return { type: read(type), data: read(data) };
 }
 
@@ -64,6 +67,20 @@ describe("splitting", () => {
       { bytes: chunk, start: 9, end: 16, kind: "event" },
     ]);
     expect(split([chunk]).blocks.every((block) => block.bytes === chunk)).toBe(true);
+  });
+
+  test("what stands around a chunk in its array is not looked at", () => {
+    const around = "\n\r\ndata: x\n\n";
+    const texts = ["data: a\n", "\nevent: x\nda", "ta: b\n\n", "", "data: c", "\r\n\r\n"];
+    const splitter = openSseSplitter(LARGE);
+    const blocks: string[] = [];
+    for (const chunk of texts) {
+      const bytes = latin1(around + chunk + around);
+      const piece = { bytes, start: around.length, end: around.length + chunk.length };
+      splitter.push(piece, (block, start, end) => blocks.push(text(block, start, end)));
+    }
+    expect(blocks).toEqual(["data: a", "event: x\ndata: b", "data: c"]);
+    expect(splitter.end()).toBe(0);
   });
 
   test("CR, LF and CRLF all end a line, also across chunks", () => {
@@ -130,7 +147,7 @@ describe("splitting", () => {
   test("an endless line is refused before its end", () => {
     const splitter = openSseSplitter({ eventBytesMax: 100 });
     const chunk = latin1("x".repeat(40));
-    const verdicts = [1, 2, 3, 4].map(() => splitter.push(chunk, () => {}));
+    const verdicts = [1, 2, 3, 4].map(() => splitter.push(partOf(chunk), () => {}));
     expect(verdicts).toEqual([true, true, false, false]);
   });
 });

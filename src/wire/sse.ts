@@ -3,6 +3,9 @@
  * one chunk is handed on where it is; only one that spans chunks is copied.
  */
 
+import { put } from "./bytes.ts";
+import { lengthOf, type Part, partOf } from "./splice.ts";
+
 export type SseBlockKind = "event" | "comment";
 
 /**
@@ -13,23 +16,16 @@ export type OnSseBlock = (bytes: Uint8Array, start: number, end: number, kind: S
 
 export interface SseSplitter {
   /** False once a block was larger than allowed; nothing is emitted from then on. */
-  push(chunk: Uint8Array, onBlock: OnSseBlock): boolean;
+  push(chunk: Part, onBlock: OnSseBlock): boolean;
   /** How many bytes of an unfinished block stayed behind: 0 after a clean end. */
   end(): number;
 }
 
-/** Part of an array. */
-export interface Slice {
-  bytes: Uint8Array;
-  start: number;
-  end: number;
-}
-
 export interface SseEvent {
   /** The `event` field; null when absent or empty. */
-  type: Slice | null;
+  type: Part | null;
   /** Null when the block has no `data` line. Several lines come joined by LF, in an array of their own. */
-  data: Slice | null;
+  data: Part | null;
 }
 
 const LF = 0x0a;
@@ -51,45 +47,47 @@ export function openSseSplitter(opts: { eventBytesMax: number }): SseSplitter {
   let afterCr = false;
   let overflowed = false;
 
-  function push(chunk: Uint8Array, onBlock: OnSseBlock): boolean {
+  function push(chunk: Part, onBlock: OnSseBlock): boolean {
     if (overflowed) return false;
     if (!bomDecided) return pushFirst(chunk, onBlock);
-    return split(afterCr || chunk.indexOf(CR) >= 0 ? withLfOnly(chunk) : chunk, onBlock);
+    return split(afterCr || hasCr(chunk) ? withLfOnly(chunk) : chunk, onBlock);
   }
 
-  function pushFirst(chunk: Uint8Array, onBlock: OnSseBlock): boolean {
+  function pushFirst(chunk: Part, onBlock: OnSseBlock): boolean {
+    const { bytes, start, end } = chunk;
     const held = bomMatched;
-    let at = 0;
-    while (at < chunk.length && bomMatched < 3 && chunk[at] === BYTE_ORDER_MARK[bomMatched]) {
+    let at = start;
+    while (at < end && bomMatched < 3 && bytes[at] === BYTE_ORDER_MARK[bomMatched]) {
       at++;
       bomMatched++;
     }
-    if (bomMatched < 3 && at === chunk.length) return true;
+    if (bomMatched < 3 && at === end) return true;
     bomDecided = true;
-    if (bomMatched === 3) return push(chunk.subarray(at), onBlock);
-    return push(held === 0 ? chunk : Buffer.concat([BYTE_ORDER_MARK.subarray(0, held), chunk]), onBlock);
+    if (bomMatched === 3) return push({ bytes, start: at, end }, onBlock);
+    if (held > 0) push({ bytes: BYTE_ORDER_MARK, start: 0, end: held }, onBlock);
+    return push(chunk, onBlock);
   }
 
-  function withLfOnly(chunk: Uint8Array): Uint8Array {
-    const lines = new Uint8Array(chunk.length);
+  function withLfOnly({ bytes, start, end }: Part): Part {
+    const lines = new Uint8Array(end - start);
     let length = 0;
-    for (let at = 0; at < chunk.length; at++) {
-      const c = chunk[at] ?? 0;
+    for (let at = start; at < end; at++) {
+      const c = bytes[at] ?? 0;
       if (c !== LF || !afterCr) lines[length++] = c === CR ? LF : c;
       afterCr = c === CR;
     }
-    return lines.subarray(0, length);
+    return { bytes: lines, start: 0, end: length };
   }
 
-  function split(chunk: Uint8Array, onBlock: OnSseBlock): boolean {
-    let at = 0;
-    if (chunk.length === 0) return true;
+  function split({ bytes: chunk, start, end: chunkEnd }: Part, onBlock: OnSseBlock): boolean {
+    let at = start;
+    if (at === chunkEnd) return true;
     if (carried > 0) {
-      const splitBlankLine = carry[carried - 1] === LF && chunk[0] === LF;
-      at = splitBlankLine ? 1 : afterBlankLine(chunk, 0);
-      if (at < 0) return keep(chunk, 0, chunk.length);
-      if (carried + at - 2 > eventBytesMax) return overflow();
-      append(chunk, 0, at);
+      const splitBlankLine = carry[carried - 1] === LF && chunk[at] === LF;
+      at = splitBlankLine ? at + 1 : afterBlankLine(chunk, at, chunkEnd);
+      if (at < 0) return keep(chunk, start, chunkEnd);
+      if (carried + at - start - 2 > eventBytesMax) return overflow();
+      append(chunk, start, at);
       const bytes = carry;
       const end = carried - 2;
       carry = NOTHING;
@@ -97,10 +95,10 @@ export function openSseSplitter(opts: { eventBytesMax: number }): SseSplitter {
       onBlock(bytes, 0, end, kindOf(bytes, 0, end));
     }
     for (;;) {
-      while (at < chunk.length && chunk[at] === LF) at++;
-      if (at === chunk.length) return true;
-      const next = afterBlankLine(chunk, at);
-      if (next < 0) return keep(chunk, at, chunk.length);
+      while (at < chunkEnd && chunk[at] === LF) at++;
+      if (at === chunkEnd) return true;
+      const next = afterBlankLine(chunk, at, chunkEnd);
+      if (next < 0) return keep(chunk, at, chunkEnd);
       const end = next - 2;
       if (end - at > eventBytesMax) return overflow();
       onBlock(chunk, at, end, kindOf(chunk, at, end));
@@ -120,11 +118,10 @@ export function openSseSplitter(opts: { eventBytesMax: number }): SseSplitter {
     const length = carried + end - start;
     if (length > carry.length) {
       const grown = new Uint8Array(Math.max(CARRY_BYTES_MIN, 2 * length));
-      grown.set(carry.subarray(0, carried));
+      put(grown, 0, carry, 0, carried);
       carry = grown;
     }
-    carry.set(chunk.subarray(start, end), carried);
-    carried = length;
+    carried = put(carry, carried, chunk, start, end);
   }
 
   function overflow(): boolean {
@@ -137,9 +134,14 @@ export function openSseSplitter(opts: { eventBytesMax: number }): SseSplitter {
   return { push, end: () => (bomDecided ? carried : bomMatched) };
 }
 
+function hasCr({ bytes, start, end }: Part): boolean {
+  const cr = bytes.indexOf(CR, start);
+  return cr >= 0 && cr < end;
+}
+
 /** -1 when no blank line ends in these bytes. */
-function afterBlankLine(bytes: Uint8Array, from: number): number {
-  const last = bytes.length - 1;
+function afterBlankLine(bytes: Uint8Array, from: number, end: number): number {
+  const last = end - 1;
   let lf = bytes.indexOf(LF, from);
   while (lf >= 0 && lf < last) {
     if (bytes[lf + 1] === LF) return lf + 2;
@@ -165,13 +167,13 @@ function lineEnd(bytes: Uint8Array, from: number, end: number): number {
 
 /** For a block as the splitter emits it: lines end in LF, none is blank. */
 export function readEvent(bytes: Uint8Array, start: number, end: number): SseEvent {
-  let type: Slice | null = null;
-  let data: Slice | null = null;
-  let lines: Slice[] | null = null;
+  let type: Part | null = null;
+  let data: Part | null = null;
+  let lines: Part[] | null = null;
   for (let at = start; at < end; ) {
     const to = lineEnd(bytes, at, end);
     if (isData(bytes, at, to)) {
-      const line: Slice = { bytes, start: valueStart(bytes, at + 4, to), end: to };
+      const line: Part = { bytes, start: valueStart(bytes, at + 4, to), end: to };
       if (data === null) data = line;
       else if (lines === null) lines = [data, line];
       else lines.push(line);
@@ -214,17 +216,14 @@ function valueStart(bytes: Uint8Array, colon: number, end: number): number {
   return colon + 1 < end && bytes[colon + 1] === SPACE ? colon + 2 : colon + 1;
 }
 
-function joined(lines: readonly Slice[]): Slice {
-  let length = lines.length - 1;
-  for (const line of lines) length += line.end - line.start;
-  const bytes = new Uint8Array(length);
+function joined(lines: readonly Part[]): Part {
+  const bytes = new Uint8Array(lengthOf(lines) + lines.length - 1);
   let at = 0;
   for (const line of lines) {
     if (line !== lines[0]) bytes[at++] = LF;
-    bytes.set(line.bytes.subarray(line.start, line.end), at);
-    at += line.end - line.start;
+    at = put(bytes, at, line.bytes, line.start, line.end);
   }
-  return { bytes, start: 0, end: length };
+  return partOf(bytes);
 }
 
 /** Exactly an `event:` and a `data:` line, written as usual: such a block can go on as it is. */
@@ -236,7 +235,7 @@ export function isPlain({ type, data }: SseEvent, bytes: Uint8Array, start: numb
 }
 
 /** `[DONE]`: how OpenAI's chat streams end. */
-export function isDone(data: Slice): boolean {
+export function isDone(data: Part): boolean {
   const { bytes, start } = data;
   return (
     data.end - start === 6 &&

@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { eventually } from "../../../test/eventually.ts";
 import { type Answer, type ClientSink, StreamAnswer, WholeAnswer } from "../../wire/http-message.ts";
+import { wholePart } from "../../wire/splice.ts";
 import { dial, listenForTest, type RawClient, type TestListener, textAnswer } from "./listen.test-support.ts";
 
 const DATE = "date: Thu, 01 Jan 1970 00:00:00 GMT\r\n";
@@ -91,13 +92,36 @@ describe("a stream", () => {
     await client.hears(
       `HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n${DATE}transfer-encoding: chunked\r\n\r\n`,
     );
-    expect(to.write(Buffer.from("hello world, hello"))).toBeNull();
+    expect(to.write(wholePart(Buffer.from("hello world, hello")))).toBeNull();
     await client.hears("\r\n\r\n12\r\nhello world, hello\r\n");
-    to.write(new Uint8Array(0));
-    to.write(Buffer.from("x"));
-    to.end();
+    to.write(wholePart(new Uint8Array(0)));
+    to.write(wholePart(Buffer.from("x")));
+    to.end([]);
     expect(await answerBeforeNext()).toEndWith("hello\r\n1\r\nx\r\n0\r\n\r\n");
     expect(left()).toBe(0);
+  });
+
+  test("is made of pieces that may stand in several arrays, the last of them at its end", async () => {
+    const { sink } = streamByHand();
+    ask();
+    const to = await sink;
+    const bytes = Buffer.from("--hello world--");
+    const parts = [
+      { bytes, start: 2, end: 7 },
+      { bytes, start: 7, end: 13 },
+    ];
+    to.write(parts);
+    to.end([...parts, { bytes, start: 3, end: 3 }, { bytes, start: 0, end: 1 }]);
+    expect(await answerBeforeNext()).toEndWith("\r\n\r\nb\r\nhello world\r\nc\r\nhello world-\r\n0\r\n\r\n");
+  });
+
+  test("may be ended by a piece of any length", async () => {
+    for (const length of [0, 1, 15, 16, 255, 256, 4_095, 4_096, 65_519, 65_520, 65_536, 100_000]) {
+      const { sink } = streamByHand();
+      const reading = fetch(listener.url).then((response) => response.bytes());
+      (await sink).end(wholePart(Buffer.alloc(length, "x")));
+      expect((await reading).length).toBe(length);
+    }
   });
 
   test("may be written in long pieces", async () => {
@@ -105,8 +129,8 @@ describe("a stream", () => {
     const reading = fetch(listener.url).then((response) => response.bytes());
     const to = await sink;
     const pieces = [65_000, 65_520, 65_523, 65_536, 300_000].map((length, i) => Buffer.alloc(length, `${i}`));
-    for (const piece of pieces) await to.write(piece);
-    to.end();
+    for (const piece of pieces) await to.write(wholePart(piece));
+    to.end([]);
     expect(Buffer.concat(pieces).equals(await reading)).toBe(true);
   });
 
@@ -114,9 +138,8 @@ describe("a stream", () => {
     const { sink } = streamByHand();
     ask("GET", "1.0");
     const to = await sink;
-    to.write(Buffer.from("one "));
-    to.write(Buffer.from("two"));
-    to.end();
+    to.write(wholePart(Buffer.from("one ")));
+    to.end(wholePart(Buffer.from("two")));
     const heard = await client.end();
     expect(heard).toEndWith("connection: close\r\n\r\none two");
     expect(heard).not.toContain("transfer-encoding");
@@ -137,11 +160,11 @@ describe("a stream", () => {
     const piece = Buffer.alloc(100_000);
     let written = 0;
     let room: Promise<unknown> | null = null;
-    while (room === null) room = to.write(piece.fill(`${written++ % 10}`));
+    while (room === null) room = to.write(wholePart(piece.fill(`${written++ % 10}`)));
     client.goOnTaking();
     await room;
-    expect(to.write(Buffer.from("last"))).toBeNull();
-    to.end();
+    expect(to.write(wholePart(Buffer.from("last")))).toBeNull();
+    to.end([]);
     const heard = await answerBeforeNext();
     const chunks = Array.from({ length: written }, (_, i) => `186a0\r\n${`${i % 10}`.repeat(100_000)}\r\n`);
     expect(heard.endsWith(`\r\n\r\n${chunks.join("")}4\r\nlast\r\n0\r\n\r\n`)).toBe(true);
@@ -153,12 +176,12 @@ describe("a stream", () => {
     ask();
     const to = await sink;
     let room: Promise<unknown> | null = null;
-    while (room === null) room = to.write(Buffer.alloc(100_000));
+    while (room === null) room = to.write(wholePart(Buffer.alloc(100_000)));
     client.leave();
     await room;
     await eventually(() => left() === 1);
-    expect(to.write(Buffer.from("nobody hears this"))).toBeNull();
-    to.end();
+    expect(to.write(wholePart(Buffer.from("nobody hears this")))).toBeNull();
+    to.end([]);
     expect(left()).toBe(1);
   });
 

@@ -2,7 +2,8 @@
 
 import { STATUS_CODES } from "node:http";
 import { put } from "../../wire/bytes.ts";
-import { type Answer, StreamAnswer, WholeAnswer } from "../../wire/http-message.ts";
+import { type Answer, type ClientSink, StreamAnswer, WholeAnswer } from "../../wire/http-message.ts";
+import { lengthOf, type Part, wholePart } from "../../wire/splice.ts";
 import type { Upgrade } from "./exchange.ts";
 
 /** The connection that an answer goes out by. */
@@ -27,9 +28,12 @@ const TOGETHER_BYTES_MAX = 64 * 1024;
 const AHEAD_BYTES_MAX = 64 * 1024;
 /** Writing copies into the kernel, or into the connection: one buffer serves all. */
 const scratch = Buffer.allocUnsafeSlow(TOGETHER_BYTES_MAX);
+const CR = 0x0d;
+const LF = 0x0a;
+const LINE_END = Buffer.of(CR, LF);
 const LAST_CHUNK = Buffer.from("0\r\n\r\n");
-const CRLF = 0x0d0a;
-const NOTHING = new Uint8Array(0);
+const NO_BYTES = new Uint8Array(0);
+const NO_PARTS: readonly Part[] = [];
 
 const statusLines = new Map<number, string>();
 
@@ -85,7 +89,7 @@ function writeStreamHead(carrier: Carrier, status: number, headers: string): Flo
   return new Flow(carrier, isChunked);
 }
 
-class Flow {
+class Flow implements ClientSink {
   private readonly carrier: Carrier;
   private readonly isChunked: boolean;
   /** The connection goes on with another answer. */
@@ -96,38 +100,71 @@ class Flow {
     this.isChunked = isChunked;
   }
 
-  write(bytes: Uint8Array): Promise<unknown> | null {
+  write(parts: readonly Part[]): Promise<unknown> | null {
     const { carrier } = this;
-    if (this.hasEnded || carrier.isOver || bytes.length === 0) return null;
-    if (this.isChunked) writeChunk(carrier, bytes);
-    else carrier.write(bytes);
+    if (this.hasEnded || carrier.isOver) return null;
+    this.send(parts, NO_BYTES);
     return carrier.bufferedBytes > AHEAD_BYTES_MAX ? carrier.room() : null;
   }
 
-  end(): void {
+  end(last: readonly Part[]): void {
     const { carrier } = this;
     if (this.hasEnded || carrier.isOver) return;
     this.hasEnded = true;
-    if (this.isChunked) carrier.write(LAST_CHUNK);
+    this.send(last, LAST_CHUNK);
     carrier.finished();
+  }
+
+  private send(parts: readonly Part[], behind: Uint8Array): void {
+    const length = lengthOf(parts);
+    if (!this.isChunked) writeParts(this.carrier, parts, length);
+    else if (length > 0) writeChunk(this.carrier, parts, length, behind);
+    // A chunk of nothing would be the last one.
+    else if (behind.length > 0) this.carrier.write(behind);
   }
 }
 
-const SIZE_BYTES_MAX = 10;
+function writeParts(carrier: Carrier, parts: readonly Part[], length: number): void {
+  if (length === 0) return;
+  if (length <= TOGETHER_BYTES_MAX) carrier.write(scratch, 0, gather(0, parts));
+  else for (const { bytes, start, end } of parts) carrier.write(bytes, start, end);
+}
 
-function writeChunk(carrier: Carrier, bytes: Uint8Array): void {
-  const size = bytes.length.toString(16);
-  if (bytes.length + SIZE_BYTES_MAX + 4 > TOGETHER_BYTES_MAX) {
-    carrier.write(Buffer.from(`${size}\r\n`));
-    carrier.write(bytes);
-    carrier.write(LAST_CHUNK, 3);
+/** The size of a chunk, the ends of its two lines, and the last chunk behind it. */
+const AROUND_CHUNK_BYTES_MAX = 16;
+
+/** A chunk and what stands behind it. */
+function writeChunk(carrier: Carrier, parts: readonly Part[], length: number, behind: Uint8Array): void {
+  if (length > TOGETHER_BYTES_MAX - AROUND_CHUNK_BYTES_MAX) {
+    carrier.write(Buffer.from(`${length.toString(16)}\r\n`));
+    writeParts(carrier, parts, length);
+    carrier.write(Buffer.concat([LINE_END, behind]));
     return;
   }
-  let to = scratch.write(size, 0, "latin1");
-  scratch.writeUInt16BE(CRLF, to);
-  to = put(scratch, to + 2, bytes);
-  scratch.writeUInt16BE(CRLF, to);
-  carrier.write(scratch, 0, to + 2);
+  let to = gather(sizeLine(length), parts);
+  scratch[to++] = CR;
+  scratch[to++] = LF;
+  if (behind.length > 0) to = put(scratch, to, behind);
+  carrier.write(scratch, 0, to);
+}
+
+/** Into the scratch buffer; returns where it ends. */
+function gather(at: number, parts: readonly Part[]): number {
+  let to = at;
+  for (const { bytes, start, end } of parts) to = put(scratch, to, bytes, start, end);
+  return to;
+}
+
+/** Digit by digit at the front of the scratch buffer: a string of them costs more than all else here. */
+function sizeLine(value: number): number {
+  let to = 0;
+  for (let shift = (31 - Math.clz32(value)) & ~3; shift >= 0; shift -= 4) {
+    const digit = (value >>> shift) & 15;
+    scratch[to++] = digit < 10 ? 48 + digit : 87 + digit;
+  }
+  scratch[to++] = CR;
+  scratch[to++] = LF;
+  return to;
 }
 
 /** For answers that are rare. Whoever made it learns that the client left by its stream being cancelled. */
@@ -148,7 +185,7 @@ export async function writeResponse(
     const second = first === undefined ? undefined : (await reader?.read())?.value;
     if (carrier.isOver) return;
     if (!isLive && second === undefined) {
-      writeWhole(carrier, new WholeAnswer(status, lines, first ?? NOTHING), isBodyless);
+      writeWhole(carrier, new WholeAnswer(status, lines, first ?? NO_BYTES), isBodyless);
       return;
     }
     const flow = writeStreamHead(carrier, status, lines);
@@ -159,12 +196,12 @@ export async function writeResponse(
     }
     let piece = first === undefined || second === undefined ? first : Buffer.concat([first, second]);
     while (reader !== null && !carrier.isOver) {
-      if (piece !== undefined) await flow.write(piece);
+      if (piece !== undefined) await flow.write(wholePart(piece));
       const read = await reader.read();
       if (read.done) break;
       piece = read.value;
     }
-    flow.end();
+    flow.end(NO_PARTS);
   } catch (thrown) {
     // A source may fail because its client has left; that is no fault.
     if (!carrier.isOver) carrier.failed(thrown);

@@ -46,7 +46,7 @@ export class FrameWriter {
     const { holder, end } = this;
     if (holder === null || end === 0) return;
     this.end = 0;
-    holder.write(this.bytes.subarray(0, end));
+    holder.write(this.bytes, 0, end);
   }
 
   /** A text message. */
@@ -73,7 +73,7 @@ export class FrameWriter {
     this.end = isCopied ? put(this.bytes, at, payload, start, end) : at;
     if (!isCopied) {
       this.flush();
-      outlet.write(payload.subarray(start, end));
+      outlet.write(payload, start, end);
     }
     this.release(outer);
   }

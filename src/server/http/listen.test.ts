@@ -1,6 +1,7 @@
 import { afterEach, describe, expect, test } from "bun:test";
 import { eventually } from "../../../test/eventually.ts";
 import { type Answer, type ClientSink, StreamAnswer, WholeAnswer } from "../../wire/http-message.ts";
+import { wholePart } from "../../wire/splice.ts";
 import { Upgrade } from "./exchange.ts";
 import { dial, listenForTest, type RawClient, type TestListener, textAnswer } from "./listen.test-support.ts";
 import type { ListenOptions } from "./listen.ts";
@@ -202,11 +203,11 @@ describe("closing", () => {
     const stream = open();
     (await next())(stream);
     const sink = await stream.sink;
-    sink.write(Buffer.from("one"));
+    sink.write(wholePart(Buffer.from("one")));
     await client.hears("one");
     const closing = listener.close();
-    sink.write(Buffer.from("two"));
-    sink.end();
+    sink.write(wholePart(Buffer.from("two")));
+    sink.end([]);
     expect(await client.end()).toEndWith("3\r\none\r\n3\r\ntwo\r\n0\r\n\r\n");
     await closing;
   });

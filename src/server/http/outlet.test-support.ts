@@ -12,9 +12,9 @@ export class NotingOutlet implements Outlet {
   isEnded = false;
   isTerminated = false;
 
-  write(bytes: Uint8Array): void {
-    this.writes.push(Buffer.from(bytes));
-    if (this.isSlow) this.bufferedBytes += bytes.length;
+  write(bytes: Uint8Array, from = 0, to = bytes.length): void {
+    this.writes.push(Buffer.from(bytes.subarray(from, to)));
+    if (this.isSlow) this.bufferedBytes += to - from;
   }
 
   end(): void {
@@ -44,11 +44,11 @@ class RealOutlet implements Outlet {
     return this.socket.remoteAddress;
   }
 
-  write(bytes: Uint8Array): void {
-    const sent = this.bufferedBytes === 0 ? Math.max(0, this.socket.write(bytes)) : 0;
-    if (sent === bytes.length) return;
-    this.unsent.push(Buffer.from(bytes.subarray(sent)));
-    this.bufferedBytes += bytes.length - sent;
+  write(bytes: Uint8Array, from = 0, to = bytes.length): void {
+    const sent = this.bufferedBytes === 0 ? Math.max(0, this.socket.write(bytes, from, to - from)) : 0;
+    if (sent === to - from) return;
+    this.unsent.push(Buffer.from(bytes.subarray(from + sent, to)));
+    this.bufferedBytes += to - from - sent;
   }
 
   drain(): void {

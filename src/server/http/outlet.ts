@@ -5,7 +5,7 @@ export interface Outlet {
   /** Kept here because the client takes them slowly. */
   readonly bufferedBytes: number;
   /** The bytes may be reused by the caller afterwards: what is not taken at once is copied. */
-  write(bytes: Uint8Array): void;
+  write(bytes: Uint8Array, from?: number, to?: number): void;
   /** Closes in order when all is sent. */
   end(): void;
   /** At once; the client sees a reset. */

@@ -4,6 +4,7 @@ import { afterEach, describe, expect, test } from "bun:test";
 import { eventually } from "../../../test/eventually.ts";
 import { free } from "../../wire/bytes.ts";
 import { type Answer, type ClientSink, StreamAnswer } from "../../wire/http-message.ts";
+import { wholePart } from "../../wire/splice.ts";
 import { Connection } from "./connection.ts";
 import { type IncomingRequest, Upgrade } from "./exchange.ts";
 import {
@@ -223,8 +224,8 @@ test("a request that comes while the process ends is not begun, and the answer b
   let bytes = 0;
   // Less is kept then than what would make the connection wait with the next request.
   for (const piece = Buffer.alloc(16_000, "x"); connection.bufferedBytes === 0; bytes += piece.length)
-    sink.write(piece);
-  sink.end();
+    sink.write(wholePart(piece));
+  sink.end([]);
   void listener.close();
   client.send(getText("/b"));
   await listener.looked();
@@ -238,13 +239,13 @@ test("a stream that has ended says nothing into the answer behind it", async () 
   await start(() => new StreamAnswer("", { flowTo: (sink) => void sinks.push(sink), leave() {} }));
   client.send(getText("/a") + getText("/b"));
   const first = await eventually(() => sinks[0]);
-  first.write(Buffer.from("one"));
-  first.end();
+  first.write(wholePart(Buffer.from("one")));
+  first.end([]);
   const second = await eventually(() => sinks[1]);
-  first.write(Buffer.from("late"));
-  first.end();
-  second.write(Buffer.from("two"));
-  second.end();
+  first.write(wholePart(Buffer.from("late")));
+  first.end([]);
+  second.write(wholePart(Buffer.from("two")));
+  second.end([]);
   const heard = await client.hears("3\r\ntwo\r\n0\r\n\r\n");
   expect(heard).not.toContain("late");
   expect(heard.split("0\r\n\r\n")).toHaveLength(3);

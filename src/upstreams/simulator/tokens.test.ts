@@ -4,6 +4,7 @@ import { openStreamReader } from "../../interfaces/open-stream-reader.ts";
 import { ENDPOINTS, type EndpointName } from "../../interfaces/request.ts";
 import { countAnswer, countInput } from "../../metering/count-request.ts";
 import { openOutputCounter } from "../../metering/output-counter.ts";
+import { partOf } from "../../wire/splice.ts";
 import { openSseSplitter } from "../../wire/sse.ts";
 import { type Simulator, startSimulator } from "./simulator.ts";
 
@@ -57,7 +58,7 @@ async function countedByReader(endpoint: EndpointName, body: string, bytesMax: n
   let seen = 0;
   try {
     for await (const chunk of answer.body ?? []) {
-      splitter.push(chunk, (bytes, start, end, kind) => {
+      splitter.push(partOf(chunk), (bytes, start, end, kind) => {
         if (kind === "event") reader.read(bytes, start, end);
       });
       seen += chunk.length;

@@ -4,7 +4,7 @@
  */
 
 import { isEventName } from "../../interfaces/stream.ts";
-import { put, textOf } from "../../wire/bytes.ts";
+import { latin1Of, put } from "../../wire/bytes.ts";
 import {
   type ObjectScan,
   type ScanFailure,
@@ -23,8 +23,7 @@ import { formatEvent } from "../../wire/sse-write.ts";
  */
 export type MessageKind = "created" | "event" | "terminal" | "error" | "private";
 
-const EVENT = wantedFields(["type", "response"]);
-const RESPONSE = wantedFields(["id"]);
+const EVENT = wantedFields(["type"]);
 const DEPTH_MAX = 128;
 
 const LF = 0x0a;
@@ -49,10 +48,30 @@ for (let byte = 0; byte < 256; byte++) {
 
 /** How messages of one type begin, and what an event has in front of them. */
 interface Opening {
+  readonly kind: MessageKind;
   /** `{"type":"response.output_text.delta"`. */
   readonly json: Uint8Array;
   /** `event: response.output_text.delta` and the beginning of the next line, `data: `. */
   readonly lines: Uint8Array;
+}
+
+/** Types are few and short, and come with every response; whatever else comes by does not stay. */
+const openings = new Map<string, Opening>();
+const OPENINGS_MAX = 256;
+const KEPT_TYPE_BYTES_MAX = 64;
+
+function openingOf(type: string): Opening {
+  const known = openings.get(type);
+  if (known !== undefined) return known;
+  const opening = {
+    kind: kindOf(type),
+    json: utf8.encode(`{"type":"${type}"`),
+    lines: utf8.encode(`event: ${type}\ndata: `),
+  };
+  if (type.length > KEPT_TYPE_BYTES_MAX) return opening;
+  if (openings.size >= OPENINGS_MAX) openings.clear();
+  openings.set(type, opening);
+  return opening;
 }
 
 /** One event: these lines, then part of an array, then a blank line. */
@@ -73,19 +92,13 @@ export class EventText {
 
   add(bytes: Uint8Array, start: number, end: number): MessageKind {
     if (this.lineEnds.isWithin(bytes, start, end)) return this.addUnusual(bytes, start, end);
-    const { last } = this;
-    if (last !== null && startsWith(bytes, start, last.json)) {
-      this.put(last.lines, bytes, start, end);
-      return "event";
+    if (this.last === null || !startsWith(bytes, start, this.last.json)) {
+      const nameEnd = plainNameEnd(bytes, start, end);
+      if (nameEnd < 0) return this.addUnusual(bytes, start, end);
+      this.last = openingOf(latin1Of(bytes, start + BEFORE_TYPE.length, nameEnd));
     }
-    const nameEnd = plainNameEnd(bytes, start, end);
-    if (nameEnd < 0) return this.addUnusual(bytes, start, end);
-    const type = textOf(bytes, start + BEFORE_TYPE.length, nameEnd);
-    const kind = kindOf(type);
-    if (kind === "error" || kind === "private") return kind;
-    const lines = utf8.encode(`event: ${type}\ndata: `);
-    this.put(lines, bytes, start, end);
-    if (kind === "event") this.last = { json: bytes.slice(start, nameEnd + 1), lines };
+    const { kind, lines } = this.last;
+    if (kind !== "error" && kind !== "private") this.put(lines, bytes, start, end);
     return kind;
   }
 
@@ -189,22 +202,8 @@ function kindOf(type: string | null): MessageKind {
   return type.startsWith("response.") && type !== "response.metadata" ? "event" : "private";
 }
 
-/** The id of the response that a life-cycle event is about. */
-export function responseIdIn(bytes: Uint8Array, start: number, end: number): string | null {
-  const scan = scanEvent(bytes, start, end);
-  const id = scan.ok ? scanResponse(bytes, scan)?.fields.id : undefined;
-  return id === undefined ? null : stringValue(bytes, id);
-}
-
-type EventScan = ObjectScan<"type" | "response">;
+type EventScan = ObjectScan<"type">;
 
 function scanEvent(bytes: Uint8Array, start = 0, end = bytes.length): EventScan | ScanFailure {
   return scanObject(bytes, start, end, EVENT, { depthMax: DEPTH_MAX });
-}
-
-function scanResponse(bytes: Uint8Array, { fields }: EventScan): ObjectScan<"id"> | null {
-  const { response } = fields;
-  if (response?.kind !== "object") return null;
-  const scan = scanObject(bytes, response.start, response.end, RESPONSE, { depthMax: DEPTH_MAX });
-  return scan.ok ? scan : null;
 }

@@ -3,10 +3,11 @@
  * stream. What is peculiar to sockets stays in here: ones that were kept too long, and ones that have forgotten.
  */
 
+import { responseIdIn } from "../../interfaces/response-id.ts";
 import { isObject, parseJson } from "../../wire/json-parse.ts";
 import { type Part, partOf } from "../../wire/splice.ts";
 import type { AnswerHeaders, AnswerTaker, HttpExchange, HttpFailure } from "../http/contract.ts";
-import { EventText, kindIn, responseIdIn } from "./event-text.ts";
+import { EventText, kindIn } from "./event-text.ts";
 import {
   type SocketAddress,
   type SocketSetting,

@@ -91,7 +91,9 @@ export class UpstreamSocket implements ConnectionUser {
   /** Of the handshake. */
   headers: AnswerHeaders | null = null;
   openedAtMs = 0;
+  /** As seen by whoever looks after it, which notes it down from time to time. */
   heardAtMs = 0;
+  hasSpoken = false;
   pingedAtMs: number | null = null;
   usedAtMs = 0;
   /** The conversation that can go on from its last response. */
@@ -185,7 +187,7 @@ export class UpstreamSocket implements ConnectionUser {
   }
 
   received(_connection: Connection, bytes: Buffer): void {
-    this.heardAtMs = this.setting.monotonicMs();
+    this.hasSpoken = true;
     switch (this.phase) {
       case "open":
         this.readFrames(bytes);

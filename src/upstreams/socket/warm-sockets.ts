@@ -183,6 +183,8 @@ export function openWarmSockets(options: WarmSocketsOptions): WarmSockets {
 
   /** One that is held up is not read from: its silence is our own. */
   function lookAfter(socket: UpstreamSocket, nowMs: number): void {
+    if (socket.hasSpoken) socket.heardAtMs = nowMs;
+    socket.hasSpoken = false;
     if (!socket.isOpen || socket.isHeldUp) return;
     const isAsked = socket.pingedAtMs !== null && socket.pingedAtMs > socket.heardAtMs;
     if (isAsked && nowMs - (socket.pingedAtMs ?? nowMs) >= pingMs) socket.fail("no answer to a ping");
