@@ -1,7 +1,11 @@
 import { type Db, type Engine, placeholder, type Row, type Value } from "./db.ts";
 
-/** PostgreSQL wants few round trips. SQLite keeps its place in every index from one row of a statement to the next. */
-const ROWS_PER_STATEMENT: Record<Engine, number> = { sqlite: 8, postgres: 100 };
+/**
+ * Rows of one statement. PostgreSQL wants few round trips. SQLite keeps its place in every index from one row of a
+ * statement to the next; it gets a few lengths only, for preparing a statement takes longer than running it.
+ */
+const ROWS_PER_STATEMENT: Record<Engine, number> = { sqlite: 16, postgres: 100 };
+const SQLITE_LENGTHS = [ROWS_PER_STATEMENT.sqlite, 4, 1];
 
 /** `tail` is what follows the values: `ON CONFLICT …`, `RETURNING …`. Returns what the statements return. */
 export async function insertRows(
@@ -14,10 +18,12 @@ export async function insertRows(
   const perStatement = ROWS_PER_STATEMENT[tx.engine];
   const textFor = (rowCount: number) => insertText(tx.engine, table, columns, rowCount, tail);
   if (tx.engine === "sqlite" && !tail.includes("RETURNING")) {
-    // Of two lengths only, for preparing one takes longer than running it; and one by one where rows may be there.
-    const together = tail === "" ? rows.length - (rows.length % perStatement) : 0;
-    if (together > 0) await tx.sql.each(textFor(perStatement), flattened(rows, together, perStatement));
-    if (together < rows.length) await tx.sql.each(textFor(1), rows.slice(together));
+    let done = 0;
+    for (const size of SQLITE_LENGTHS) {
+      const end = rows.length - ((rows.length - done) % size);
+      if (end > done) await tx.sql.each(textFor(size), flattened(rows.slice(done, end), size));
+      done = end;
+    }
     return [];
   }
   const returned: Row[] = [];
@@ -28,10 +34,10 @@ export async function insertRows(
   return returned;
 }
 
-/** The first `count` of the rows, so many of them one after the other in each list. */
-function flattened(rows: readonly (readonly Value[])[], count: number, size: number): Value[][] {
+function flattened(rows: readonly (readonly Value[])[], size: number): readonly (readonly Value[])[] {
+  if (size === 1) return rows;
   const lists: Value[][] = [];
-  for (let start = 0; start < count; start += size) lists.push(rows.slice(start, start + size).flat());
+  for (let start = 0; start < rows.length; start += size) lists.push(rows.slice(start, start + size).flat());
   return lists;
 }
 
@@ -52,7 +58,8 @@ function insertText(
   if (found !== undefined) return found;
   // To undo a statement of several rows, SQLite would copy every page that it changes into a file of its own; but
   // whatever fails here is undone with its transaction.
-  const insert = engine === "sqlite" && rowCount > 1 && tail === "" ? "INSERT OR FAIL" : "INSERT";
+  const isBare = engine === "sqlite" && rowCount > 1 && !tail.includes("RETURNING");
+  const insert = isBare ? "INSERT OR FAIL" : "INSERT";
   const values = tuples(engine, rowCount, columns.length);
   const text = `${insert} INTO ${table} (${columns.join(", ")}) VALUES ${values} ${tail}`;
   known.set(name, text);

@@ -8,6 +8,8 @@ import { MIGRATIONS } from "./migrations/index.ts";
 import { readPolicy } from "./policy.ts";
 import { readRevisions } from "./revisions.ts";
 import { findUsage } from "./usage.ts";
+import { listUsage, type UsageFilter } from "./usage-list.ts";
+import { insertUsage, usageRow } from "./usage-row.test-support.ts";
 import { listUsers } from "./users.ts";
 
 const newest = MIGRATIONS.length;
@@ -61,6 +63,23 @@ eachEngine(({ emptyUrl, open }) => {
     expect((await listUsers(db))[0]?.limits).toEqual(NO_LIMITS);
     expect((await readKeys(db, 0, 0)).keys[0]).toMatchObject({ limits: NO_LIMITS, userLimits: NO_LIMITS });
     expect(await findUsage(db, "r1")).toMatchObject({ durationMs: 5, waitMs: 0, trace: null });
+    await db.close();
+  });
+
+  test("rows from before the indexes were short are listed as they were", async () => {
+    const db = await openDb(await emptyUrl());
+    await migrate(db, MIGRATIONS.slice(0, 11));
+    await insertUsage(db, [
+      usageRow({ requestId: "r1", atMs: 1, keyId: "k1" }),
+      usageRow({ requestId: "r2", atMs: 2, keyId: "k2" }),
+      usageRow({ requestId: "r3", atMs: 2, keyId: "k1" }),
+      usageRow({ requestId: "r4", atMs: 2, keyId: "k1" }),
+    ]);
+    expect(await migrate(db)).toEqual({ from: 11, to: newest });
+    const ids = async (filter: UsageFilter) =>
+      (await listUsage(db, filter, { after: null, limit: 9 })).rows.map(({ requestId }) => requestId);
+    expect(await ids({})).toEqual(["r4", "r3", "r2", "r1"]);
+    expect(await ids({ keyId: "k1" })).toEqual(["r4", "r3", "r1"]);
     await db.close();
   });
 

@@ -1,10 +1,10 @@
 /** The roll-up: sums of usage rows by hour, key, group, model and interface. */
 
 import type { Nano } from "../money/nano.ts";
-import { type Db, placeholder, type Row } from "./db.ts";
+import { type Db, placeholder, type Row, type Value } from "./db.ts";
 import { insertRows } from "./insert-rows.ts";
 import { integer, nano, text, textOrNull } from "./row.ts";
-import type { UsageOutcome, UsageRow, UsageTokens } from "./usage-row.ts";
+import { nanoValue, type UsageOutcome, type UsageRow, type UsageTokens } from "./usage-row.ts";
 
 const HOUR_MS = 3_600_000;
 
@@ -148,8 +148,8 @@ export function openRollUp(): RollUp {
     },
     // In one order everywhere: two nodes that add to the same lines then wait for each other instead of deadlocking.
     entries() {
-      const named = [...byKey.values()].flat().map((line) => [nameOf(line.of), line] as const);
-      return named.sort(([a], [b]) => (a < b ? -1 : 1)).map(([, line]) => line);
+      const keys = [...byKey].sort(([a], [b]) => (a < b ? -1 : 1));
+      return keys.flatMap(([, lines]) => (lines.length === 1 ? lines : inOrder(lines)));
     },
   };
 }
@@ -171,20 +171,23 @@ function lineOf(lines: RollUpEntry[], row: RollUpEntry["of"]): RollUpEntry {
   return made;
 }
 
-function nameOf({ keyId, atMs, groupId, interface: family, publicModel }: RollUpEntry["of"]): string {
-  return `${keyId} ${hourOf(atMs)} ${groupId} ${family} ${publicModel}`;
+function inOrder(lines: readonly RollUpEntry[]): RollUpEntry[] {
+  const named = lines.map((line) => [nameOf(line.of), line] as const);
+  return named.sort(([a], [b]) => (a < b ? -1 : 1)).map(([, line]) => line);
+}
+
+/** Of a line of one key. */
+function nameOf({ atMs, groupId, interface: family, publicModel }: RollUpEntry["of"]): string {
+  return `${hourOf(atMs)} ${groupId} ${family} ${publicModel}`;
 }
 
 export async function addToRollUp(tx: Db, entries: readonly RollUpEntry[]): Promise<void> {
-  const rows = entries.map(({ of, totals }) => [
-    of.keyId,
-    hourOf(of.atMs),
-    of.groupId,
-    of.publicModel,
-    of.interface,
-    ...SUMS.map(([, field]) => totals[field]),
-    ...NANO_SUMS.map(([, field]) => totals[field].toString()),
-  ]);
+  const rows = entries.map(({ of, totals }) => {
+    const line: Value[] = [of.keyId, hourOf(of.atMs), of.groupId, of.publicModel, of.interface];
+    for (const [, field] of SUMS) line.push(totals[field]);
+    for (const [, field] of NANO_SUMS) line.push(nanoValue(totals[field]));
+    return line;
+  });
   await insertRows(tx, "usage_hour", COLUMNS, rows, ADD_TO_PRESENT);
 }
 

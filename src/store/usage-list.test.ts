@@ -151,7 +151,7 @@ eachEngine(({ open }) => {
     expect(after).toBeNull();
   });
 
-  test("a page of one key is read along its index, without sorting", async () => {
+  test("a page of one key is read along its index, and only rows of one instant are sorted", async () => {
     const db = await open();
     const filler = Array.from({ length: 2_000 }, (_, i) =>
       row(`req_${String(i).padStart(5, "0")}`, { atMs: i, keyId: `k${i % 50}` }),
@@ -166,7 +166,9 @@ eachEngine(({ open }) => {
     );
     const text = plan.map((line) => Object.values(line).join(" ")).join("\n");
     expect(text).toContain("usage_key");
-    expect(text).not.toMatch(/Sort|TEMP B-TREE/);
+    expect(text).toContain(
+      db.engine === "postgres" ? "Presorted Key: at_ms" : "TEMP B-TREE FOR LAST TERM OF ORDER BY",
+    );
   });
 
   test("what is rare is looked for in so many rows and no more, and the next page goes on from there", async () => {
@@ -175,7 +177,7 @@ eachEngine(({ open }) => {
     await insertUsage(db, [...filler, row("req_01", { atMs: 1, outcome: "failed" })]);
     const look = { rowsPerLook: 5, looksMax: 2 };
     const first = await listUsage(db, { outcome: "failed" }, { after: null, limit: 3 }, look);
-    expect(first).toEqual({ rows: [], next: { atMs: 30, requestId: "req_30" } });
+    expect(first).toEqual({ rows: [], next: { atMs: 30, requestId: "" } });
     const second = await listUsage(db, { outcome: "failed" }, { after: first.next, limit: 3 }, look);
     const third = await listUsage(db, { outcome: "failed" }, { after: second.next, limit: 3 }, look);
     const fourth = await listUsage(db, { outcome: "failed" }, { after: third.next, limit: 3 }, look);

@@ -110,7 +110,10 @@ async function searched(
   return { rows, lookedTo: from };
 }
 
-/** The row so many rows further, by what the index knows; null if there are fewer. */
+/**
+ * Where so many rows more were looked at, by what the index knows, which is their instants; null if there are fewer.
+ * Rows of one instant are looked at together, for the id that is below every other stands behind them all.
+ */
 async function rowsBehind(
   db: Db,
   { keyId, fromMs, toMs }: UsageFilter,
@@ -121,12 +124,12 @@ async function rowsBehind(
   if (keyId !== undefined) where("key_id = ?", keyId);
   if (fromMs !== undefined) where("at_ms >= ?", fromMs);
   if (toMs !== undefined) where("at_ms < ?", toMs);
-  if (after !== null) where("(at_ms, request_id) < (?, ?)", after.atMs, after.requestId);
+  if (after !== null) where(`at_ms ${after.requestId === "" ? "<" : "<="} ?`, after.atMs);
   const [row] = await db.sql.text(
-    `SELECT at_ms, request_id FROM usage ${clause()} ORDER BY at_ms DESC, request_id DESC LIMIT 1 OFFSET ${many - 1}`,
+    `SELECT at_ms FROM usage ${clause()} ORDER BY at_ms DESC LIMIT 1 OFFSET ${many - 1}`,
     values,
   );
-  return row === undefined ? null : { atMs: integer(row, "at_ms"), requestId: text(row, "request_id") };
+  return row === undefined ? null : { atMs: integer(row, "at_ms"), requestId: "" };
 }
 
 async function direct(

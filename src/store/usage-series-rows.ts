@@ -49,7 +49,7 @@ async function sinceOf(db: Db, { fromMs, toMs }: RowsAsked, rows: number): Promi
   const at = (number: number) => placeholder(db.engine, number);
   const [row] = await db.sql.text(
     `SELECT at_ms FROM usage WHERE at_ms >= ${at(1)} AND at_ms < ${at(2)}
-     ORDER BY at_ms DESC, request_id DESC LIMIT 1 OFFSET ${rows}`,
+     ORDER BY at_ms DESC LIMIT 1 OFFSET ${rows}`,
     [fromMs, toMs],
   );
   return row === undefined ? fromMs : integer(row, "at_ms") + 1;

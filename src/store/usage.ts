@@ -3,7 +3,7 @@
 import type { Nano } from "../money/nano.ts";
 import { INTERFACES } from "../records.ts";
 import { type Db, placeholder, type Row, transaction } from "./db.ts";
-import { insertRows } from "./insert-rows.ts";
+import { insertAlike } from "./insert-alike.ts";
 import { flag, integer, nano, oneOf, text, textOrNull } from "./row.ts";
 import { selectIn } from "./select-in.ts";
 import { markDays } from "./usage-day.ts";
@@ -18,6 +18,7 @@ import {
   toValues,
   USAGE_COLUMNS,
   USAGE_OUTCOMES,
+  USAGE_SHARED,
   type UsageOutcome,
   type UsageRow,
   type UsageTokens,
@@ -49,7 +50,7 @@ export interface ResponseRoute {
 /** Rows and roll-up of requests that the store does not know; one that it knows fails all of them. */
 export async function insertFresh(tx: Db, rows: readonly UsageRow[]): Promise<void> {
   const ordered = rows.map(storable).sort((a, b) => (a.requestId < b.requestId ? -1 : 1));
-  await insertRows(tx, "usage", USAGE_COLUMNS, ordered.map(toValues));
+  await insertAlike(tx, "usage", USAGE_COLUMNS, USAGE_SHARED, ordered.map(toValues));
   const sums = openRollUp();
   for (const row of ordered) sums.add(row);
   await addToRollUp(tx, sums.entries());
@@ -67,7 +68,7 @@ export async function insertCharged(tx: Db, rows: readonly ChargedRow[]): Promis
     line.push(chargedWith);
     return line;
   });
-  await insertRows(tx, "usage", CHARGED_COLUMNS, values);
+  await insertAlike(tx, "usage", CHARGED_COLUMNS, USAGE_SHARED, values);
 }
 
 /** Which of these requests have a row, and what it says was charged. */

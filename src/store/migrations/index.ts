@@ -11,6 +11,7 @@ import keyCeilings from "./0008-key-ceilings.sql" with { type: "text" };
 import indexes from "./0009-indexes.sql" with { type: "text" };
 import leases from "./0010-leases.sql" with { type: "text" };
 import sharedCharges from "./0011-shared-charges.sql" with { type: "text" };
+import shortIndexes from "./0012-short-indexes.sql" with { type: "text" };
 
 export interface Migration {
   version: number;
@@ -30,4 +31,5 @@ export const MIGRATIONS: readonly Migration[] = [
   { version: 9, name: "indexes", sql: indexes },
   { version: 10, name: "leases", sql: leases },
   { version: 11, name: "shared-charges", sql: sharedCharges },
+  { version: 12, name: "short-indexes", sql: shortIndexes },
 ];
