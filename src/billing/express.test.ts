@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, test } from "bun:test";
-import { appendFileSync, existsSync, mkdtempSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, mkdtempSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { eventually } from "../../test/eventually.ts";
@@ -11,7 +11,7 @@ import { findUsage } from "../store/usage.ts";
 import { removeUsageRows } from "../store/usage-removal.ts";
 import { readWallet } from "../store/wallets.ts";
 import { audit } from "./audit.ts";
-import { leftJournals } from "./journal.ts";
+import { leftJournals } from "./left-journals.ts";
 import { NOTHING_LEFT, recoverLent } from "./recover-lent.ts";
 import {
   addFunds,
@@ -38,6 +38,13 @@ const findings = async () =>
   (await audit(db, { nowMs: Date.now(), holdLeaseMs: 3_600_000, findingsMax: 10 })).findings;
 const journals = (till: TillUnderTest) => readdirSync(till.dir).filter((name) => name.startsWith("journal-"));
 const leased = async (till: TillUnderTest) => (await leasesOf(db, till.incarnation)).get("u1") ?? 0n;
+
+/** Puts this behind the last line of a journal. */
+function tellMore(till: TillUnderTest, text: string): void {
+  const path = join(till.dir, journals(till).at(-1) ?? "");
+  const told = readFileSync(path);
+  writeFileSync(path, Buffer.concat([told.subarray(0, told.indexOf(0)), Buffer.from(text)]));
+}
 
 /** Another process takes over what `dead` left. */
 async function takeOver(dead: TillUnderTest): Promise<void> {
@@ -102,8 +109,7 @@ test("a journal that is kept for the operator charges nobody again when the rows
   await dead.hold(asking("open"));
   store.kill();
   await dead.stop();
-  const [journal = ""] = journals(dead);
-  appendFileSync(join(dead.dir, journal), '["x", "of another version"]\n');
+  tellMore(dead, '["x", "of another version"]\n');
   await takeOver(dead);
   await removeUsageRows(db, Date.now() + 1, 100);
   await takeOver(dead);
@@ -282,8 +288,7 @@ describe("after a process died whose store knew of nothing", () => {
       await till.hold(asking("r1"));
       await till.settle(settling("r1", 77n));
     });
-    const last = journals(dead).at(-1) ?? "";
-    appendFileSync(join(dead.dir, last), '["s","12","r2",17');
+    tellMore(dead, '["s","12","r2",17');
     await takeOver(dead);
     expect((await findUsage(db, "r1"))?.chargedNano).toBe(77n);
     expect(await findUsage(db, "r2")).toBeNull();
@@ -429,5 +434,27 @@ test("with durability on disk nobody hears of anything before the disk has the j
   expect(told).toBe(false);
   reachDisk();
   await holding;
+  await till.stop();
+});
+
+test("nothing is told as sent before sockets have had a turn to send it, however long the turn that sends takes", async () => {
+  const till = makeTill(db, { express: {}, limits: { ...LIMITS, progressMs: 1 } });
+  await till.hold(asking("first"));
+  const upstream = Bun.listen({ hostname: "127.0.0.1", port: 0, socket: { data() {} } });
+  const connected = (open: () => void) =>
+    Bun.connect({ hostname: "127.0.0.1", port: upstream.port, socket: { data() {}, open } });
+  const isTold = () =>
+    journals(till).some((name) => readFileSync(join(till.dir, name), "utf8").includes('"p","r1"'));
+  const { promise: toldTooSoon, resolve } = Promise.withResolvers<boolean>();
+  // The turn of a socket, as requests come.
+  await connected(async () => {
+    await till.hold(asking("r1"));
+    till.dispatched("r1", "acc_1", "gpt");
+    void connected(() => resolve(isTold()));
+    Bun.sleepSync(20);
+  });
+  expect(await toldTooSoon).toBe(false);
+  await eventually(isTold);
+  upstream.stop(true);
   await till.stop();
 });

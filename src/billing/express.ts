@@ -12,16 +12,7 @@ import { chargedWithin, type HoldAsked, type HoldResult, holdOf, type Settlement
 import { openDisk } from "./disk.ts";
 import type { Journal } from "./journal.ts";
 import { openLaneProgress } from "./lane-progress.ts";
-import {
-  type Ended,
-  type ExpressHold,
-  emptyLane,
-  endHold,
-  heldOf,
-  type Lease,
-  startHold,
-  undoHold,
-} from "./leases.ts";
+import { type Ended, type ExpressHold, emptyLane, endHold, heldOf, type Lease, startHold } from "./leases.ts";
 import { type LendingLimits, openLending } from "./lending.ts";
 import { asError, inTime, isHopeless, reasonOf, TillUnavailable } from "./store-faults.ts";
 import { openTill, type Till, type TillOptions } from "./till.ts";
@@ -51,14 +42,8 @@ interface Wish {
   reject(error: Error): void;
 }
 
-/** A hold that waits for the journal. */
-interface Grant {
-  held: ExpressHold;
-  resolve(result: HoldResult): void;
-  reject(error: Error): void;
-}
-
 const BUSY_SPAN_MS = 100;
+const DONE = Promise.resolve();
 
 export function openExpressTill(options: ExpressOptions): Till {
   const { db, log, clock, incarnation, journal, express, limits } = options;
@@ -71,7 +56,6 @@ export function openExpressTill(options: ExpressOptions): Till {
     lane,
     plain,
     limits: { ...limits, ...express },
-    writeJournal: write,
   });
   const { leases, requests } = lane;
   /** Users who have too little to set some of it aside, until somebody looks again. */
@@ -81,10 +65,6 @@ export function openExpressTill(options: ExpressOptions): Till {
   /** Users who wait for something to be set aside, and how many of their requests. */
   const borrowers = new Map<string, number>();
   let wishes: Wish[] = [];
-  /** What waits for the journal. */
-  let grants: Grant[] = [];
-  let ends: Ended[] = [];
-  let isWriting = false;
   let isTidying = false;
   let spanMs = 0;
   let spanHolds = 0;
@@ -108,10 +88,11 @@ export function openExpressTill(options: ExpressOptions): Till {
     if (asked.charge !== "balance" || stopped) return plain.hold(asked);
     const { userId } = asked;
     const nowMs = clock.monotonicMs();
-    const mayBorrow = isBusy(nowMs) && !poor.has(userId);
-    if (asked.isLasting || exact.has(userId) || !(mayBorrow || isLent(userId))) return exactly(asked);
+    const isWorthIt = isBusy(nowMs);
+    if (asked.isLasting || exact.has(userId)) return exactly(asked);
     const lease = leaseFor(asked, nowMs);
     if (lease !== null) return grant(asked, lease, nowMs);
+    if (!isLent(userId) && (!isWorthIt || poor.has(userId))) return exactly(asked);
     const { promise, resolve, reject } = Promise.withResolvers<HoldResult>();
     if (wishes.length === 0) setImmediate(lend);
     wishes.push({ asked, resolve, reject });
@@ -155,14 +136,16 @@ export function openExpressTill(options: ExpressOptions): Till {
   function grant(asked: HoldAsked, lease: Lease, sinceMs: number): Promise<HoldResult> {
     const terms = { amountNano: asked.wantedNano, subscriptionId: null };
     const hold = holdOf(asked, terms, incarnation, clock.nowMs());
-    const { segment } = journal;
-    const held = { hold, lease, segment, sinceMs, progress: UNSENT, moving: null, ended: null };
-    startHold(lane, held);
-    journal.held(hold);
-    const { promise, resolve, reject } = Promise.withResolvers<HoldResult>();
-    grants.push({ held, resolve, reject });
-    writeSoon();
-    return promise;
+    let segment: number;
+    try {
+      segment = journal.held(hold);
+    } catch (error) {
+      breakDown(error);
+      return Promise.reject(new TillUnavailable("the journal cannot be written"));
+    }
+    startHold(lane, { hold, lease, segment, sinceMs, progress: UNSENT, moving: null, ended: null });
+    const result: HoldResult = { kind: "held", ...terms };
+    return disk.committed()?.then(() => result) ?? Promise.resolve(result);
   }
 
   /** By the store alone, which knows all that the user has while nothing is set aside. */
@@ -187,78 +170,50 @@ export function openExpressTill(options: ExpressOptions): Till {
 
   /** How far those have come that have not ended: what a successor settles by. */
   function tellProgress(due: ReadonlySet<ExpressHold>): boolean {
-    for (const held of due) {
-      if (heldOf(lane, held.hold.requestId) === held) journal.progressed(held.hold.requestId, held.progress);
+    try {
+      for (const held of due) {
+        if (heldOf(lane, held.hold.requestId) === held)
+          journal.progressed(held.hold.requestId, held.progress);
+      }
+    } catch (error) {
+      breakDown(error);
+      return false;
     }
-    return write();
+    return true;
   }
 
   function settle(settlement: Settlement): Promise<void> {
     const held = requests.get(settlement.row.requestId);
     if (held === undefined) return plain.settle(settlement);
-    if (held.ended !== null) return held.ended.promise;
+    if (held.ended !== null) return durable(held.ended);
     // It becomes a row; if it does not, it is still here.
     if (held.moving !== null) return held.moving.then(() => settle(settlement));
-    const charged = chargedWithin(held.hold, settlement);
-    const { promise, resolve } = Promise.withResolvers<void>();
+    const { row, chargedNano } = chargedWithin(held.hold, settlement);
     const ended: Ended = {
-      row: storable(charged.row),
-      chargedNano: charged.chargedNano,
+      row: storable(row),
+      chargedNano,
       hold: held.hold,
       lease: held.lease,
       isBooked: false,
-      promise,
-      resolve,
+      unwritten: null,
     };
     endHold(lane, held, ended);
-    journal.settled(ended);
     lending.add(ended);
-    ends.push(ended);
-    writeSoon();
-    return promise;
-  }
-
-  /** Everything asked in this turn of the event loop shares one write. */
-  function writeSoon(): void {
-    if (isWriting) return;
-    isWriting = true;
-    setImmediate(write);
-  }
-
-  /** False if the disk does not take it. */
-  function write(): boolean {
-    isWriting = false;
-    const held = grants;
-    const ended = ends;
-    grants = [];
-    ends = [];
     try {
-      journal.write();
+      journal.settled(ended);
     } catch (error) {
-      refuse(held, error);
-      return false;
+      ended.unwritten = Promise.withResolvers();
+      breakDown(error);
     }
-    const flushed = held.length + ended.length === 0 ? null : disk.committed();
-    if (flushed === null) answer(held, ended);
-    else void flushed.then(() => answer(held, ended));
-    return true;
+    return durable(ended);
   }
 
-  function answer(held: readonly Grant[], ended: readonly Ended[]): void {
-    for (const { resolve } of ended) resolve();
-    for (const { held: one, resolve } of held) {
-      resolve({ kind: "held", amountNano: one.hold.amountNano, subscriptionId: null });
-    }
-  }
+  const durable = ({ unwritten }: Ended) => unwritten?.promise ?? disk.committed() ?? DONE;
 
-  /** The disk takes nothing: what was promised is taken back, and what has ended waits for the store. */
-  function refuse(refused: readonly Grant[], error: unknown): void {
+  /** Nothing is promised any more, and what has ended waits for the store. */
+  function breakDown(error: unknown): void {
     log.error("journal_failed", { reason: reasonOf(error) });
     brokenUntilMs = clock.monotonicMs() + limits.retryMs;
-    for (const { held, reject } of refused) {
-      undoHold(lane, held);
-      reject(new TillUnavailable("the journal cannot be written"));
-    }
     void lending.bookAll();
   }
 
@@ -299,7 +254,7 @@ export function openExpressTill(options: ExpressOptions): Till {
 
   function neededSegment(): number {
     for (const { segment } of requests.values()) return segment;
-    return journal.segment + 1;
+    return Number.POSITIVE_INFINITY;
   }
 
   /** What does not go back now goes back at the next start. */
@@ -341,7 +296,6 @@ export function openExpressTill(options: ExpressOptions): Till {
       await plain.settleUp(userId);
     },
     async flush() {
-      write();
       if (!(await lending.bookAll())) throw new TillUnavailable("the store takes nothing");
       await plain.flush();
     },
@@ -353,7 +307,6 @@ export function openExpressTill(options: ExpressOptions): Till {
       clearInterval(looking);
       progress.stop();
       lending.stop();
-      write();
       await closeAll();
       disk.stop();
       await db.flush().catch(() => {});

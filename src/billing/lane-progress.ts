@@ -21,12 +21,22 @@ export function openLaneProgress(
   let timer: ReturnType<typeof setTimeout> | null = null;
   let countTimer: ReturnType<typeof setTimeout> | null = null;
   let countedMs = Number.NEGATIVE_INFINITY;
+  let stopped = false;
 
-  function tellChanged(): void {
+  /**
+   * A hold is given in the turn of the event loop that asks for it, and where that turn takes long this is due before
+   * anything was sent. Sockets have their turn between two immediates: by then the bytes are on their way.
+   */
+  function changesAreDue(): void {
     timer = null;
     const due = changed;
     changed = new Set();
-    if (!tell(due)) for (const held of due) changed.add(held);
+    setImmediate(() => setImmediate(() => tellOf(due)));
+  }
+
+  function tellOf(due: ReadonlySet<ExpressHold>): void {
+    if (stopped || tell(due)) return;
+    for (const held of due) changed.add(held);
   }
 
   function tellCounted(): void {
@@ -34,14 +44,14 @@ export function openLaneProgress(
     countedMs = monotonicMs();
     const due = counted;
     counted = new Set();
-    if (!tell(due)) for (const held of due) changed.add(held);
+    tellOf(due);
   }
 
   return {
     set(held, { state, accountId, upstreamModel }) {
       held.progress = { state, accountId, upstreamModel, outputTokens: held.progress.outputTokens };
       changed.add(held);
-      timer ??= setTimeout(tellChanged, limits.progressMs);
+      timer ??= setTimeout(changesAreDue, limits.progressMs);
     },
     count(held, outputTokens) {
       if (held.progress.outputTokens >= outputTokens) return;
@@ -52,6 +62,7 @@ export function openLaneProgress(
       countTimer ??= setTimeout(tellCounted, Math.max(limits.progressMs, restMs));
     },
     stop() {
+      stopped = true;
       if (timer !== null) clearTimeout(timer);
       if (countTimer !== null) clearTimeout(countTimer);
     },

@@ -21,8 +21,8 @@ export interface ExpressHold {
 export interface Ended extends Spent {
   readonly lease: Lease;
   isBooked: boolean;
-  readonly promise: Promise<void>;
-  resolve(): void;
+  /** The journal could not take it: whoever asked waits for the store. */
+  unwritten: PromiseWithResolvers<void> | null;
 }
 
 export interface Lease {
@@ -82,12 +82,6 @@ export function startHold({ requests }: Lane, held: ExpressHold): void {
   requests.set(hold.requestId, held);
 }
 
-/** As if it had never been. */
-export function undoHold(lane: Lane, held: ExpressHold): void {
-  forgetHold(lane, held);
-  held.lease.freeNano += held.hold.amountNano;
-}
-
 /** The part that was not spent is free again. */
 export function endHold(lane: Lane, held: ExpressHold, ended: Ended): void {
   const { hold, lease } = held;
@@ -104,14 +98,14 @@ export function forgetHold({ requests }: Lane, held: ExpressHold): void {
   held.lease.holds.delete(held);
 }
 
-/** The store has them, and whoever waits may go on. */
+/** The store has them. */
 export function forgetEnded(lane: Lane, ends: readonly Ended[]): void {
   const leases = new Set<Lease>();
   for (const ended of ends) {
     ended.isBooked = true;
     lane.requests.delete(ended.row.requestId);
     leases.add(ended.lease);
-    ended.resolve();
+    ended.unwritten?.resolve();
   }
   lane.ended -= ends.length;
   for (const lease of leases) lease.ended = lease.ended.filter(({ isBooked }) => !isBooked);

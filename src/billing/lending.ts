@@ -43,8 +43,6 @@ export interface LendingOptions
   lane: Lane;
   plain: Pick<PlainTill, "adopt" | "settle">;
   limits: LendingLimits & Pick<TillLimits, "retryMs" | "flushMs">;
-  /** What is about to be moved must be in the journal, or be taken back. */
-  writeJournal(): void;
   moveLog(): void;
 }
 
@@ -114,7 +112,6 @@ export function openLending(options: LendingOptions): Lending {
     const lease = leases.get(userId);
     if (lease === undefined) return;
     lease.isClosing = true;
-    options.writeJournal();
     try {
       // One that was abandoned meanwhile is nobody's any more.
       while (leases.get(userId) === lease && lease.ended.length > 0) await book([...lease.ended]);
@@ -159,14 +156,13 @@ export function openLending(options: LendingOptions): Lending {
   }
 
   /**
-   * Everybody has a turn, and whoever waits for the journal does not wait for the next step as well. Where their turn
-   * took long the next step may take half as long: one of a few rows would never keep up with what ends meanwhile.
+   * Everybody has a turn. Where their turn took long the next step may take half as long: one of a few rows would never
+   * keep up with what ends meanwhile.
    */
   async function pause(): Promise<void> {
     const leftMs = clock.monotonicMs();
     if (leftMs < stepUntilMs) return;
     await new Promise<void>((resolve) => setImmediate(resolve));
-    options.writeJournal();
     const backMs = clock.monotonicMs();
     stepUntilMs = backMs + Math.min(STEP_MS_MAX, (backMs - leftMs) / 2);
   }
@@ -275,7 +271,6 @@ export function openLending(options: LendingOptions): Lending {
     async move(wanted) {
       for (let start = 0; start < wanted.length; start += limits.bookAtOnce) {
         await inTurn(async () => {
-          options.writeJournal();
           const part = wanted.slice(start, start + limits.bookAtOnce);
           const left = part.filter((held) => heldOf(lane, held.hold.requestId) === held);
           if (left.length > 0) await moveAll(left, null);

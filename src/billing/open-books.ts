@@ -26,7 +26,7 @@ export interface Books {
 
 export interface BooksLimits {
   till: TillLimits;
-  express: ExpressLimits & { segmentBytesMax: number };
+  express: ExpressLimits & { segmentBytes: number };
   recovery: RecoveryLimits;
   idempotency: Pick<IdempotencyOptions, "keptMs" | "answerBytesMax">;
   idempotencySweepMs: number;
@@ -107,7 +107,7 @@ async function openTillFor(
     return { till, close: till.stop };
   }
   const books = await openDb(databaseUrl);
-  const journal = openJournal(spoolDir, incarnation, limits.express.segmentBytesMax);
+  const journal = openJournal(spoolDir, incarnation, limits.express.segmentBytes);
   const mover = openLogMover(databaseUrl);
   const till = openExpressTill({ ...options, books, journal, express: limits.express, moveLog: mover.move });
   return {

@@ -13,9 +13,9 @@ import { readUsageRowsRemovedBefore } from "../store/usage-removal.ts";
 import { lockWallets } from "../store/wallets.ts";
 import { sumByUser } from "./book-lent.ts";
 import type { Settlement } from "./booking.ts";
-import type { LeftJournal } from "./journal.ts";
+import type { JournalTold } from "./journal-lines.ts";
 
-export type LeftLent = Pick<LeftJournal, "open" | "settlements">;
+export type LeftLent = Pick<JournalTold, "open" | "settlements">;
 export const NOTHING_LEFT: LeftLent = { open: [], settlements: [] };
 
 /** Returns those that ended and are still to be booked. */

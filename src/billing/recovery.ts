@@ -21,7 +21,7 @@ import {
 } from "../store/incarnations.ts";
 import { readTerms } from "../store/tariffs.ts";
 import type { Settlement } from "./booking.ts";
-import { leftJournals } from "./journal.ts";
+import { leftJournals } from "./left-journals.ts";
 import { NOTHING_LEFT, recoverLent } from "./recover-lent.ts";
 import { leftSpools } from "./settlement-spool.ts";
 import { type Till, TillUnavailable } from "./till.ts";

@@ -171,13 +171,14 @@ export const limits = {
     bookTogether: 5_000,
     bookAtLeast: 100,
     /** Those of one step of it, which takes less than half a millisecond. */
-    bookAtOnce: 20,
+    bookAtOnce: 32,
     /** After so many the log of the store is moved into its file, by when it is some 10 MB. */
     moveLogAfter: 8_000,
     moveAfterMs: 5_000,
     idleMs: 1_000,
     lookMs: 800,
-    segmentBytesMax: 4 * 2 ** 20,
+    /** Of the journal; to make one takes less than half a millisecond, for which everybody waits. */
+    segmentBytes: 512 * 1024,
   },
   recovery: {
     /** How often a process says that it lives, and after how long a silence it is taken for dead. */

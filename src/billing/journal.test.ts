@@ -1,0 +1,207 @@
+import { expect, test } from "bun:test";
+import { mkdtempSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { UNSENT } from "../store/holds.ts";
+import { usageRow } from "../store/usage-row.test-support.ts";
+import type { UsageRow } from "../store/usage-row.ts";
+import { holdOf, type Settlement } from "./booking.ts";
+import { type Journal, openJournal } from "./journal.ts";
+import { leftJournals } from "./left-journals.ts";
+import { asking, settling, TARIFF } from "./till.test-support.ts";
+
+const SEGMENT_BYTES = 100_000;
+const newFolder = () => mkdtempSync(join(tmpdir(), "gateway-journal-"));
+const holding = (requestId: string) =>
+  holdOf(asking(requestId), { amountNano: 100n, subscriptionId: null }, "inc_1", 1_000);
+
+function left(dir: string) {
+  const [journal] = leftJournals(dir, () => false);
+  if (journal === undefined) throw new Error("There is no journal.");
+  return journal;
+}
+
+/** What a journal tells, in a few words. */
+function toldBy(dir: string) {
+  const { open, settlements, unreadable } = left(dir);
+  return {
+    open: open.map(({ requestId, state }) => `${requestId} ${state}`),
+    ended: settlements.map(({ row, chargedNano }) => `${row.requestId} ${chargedNano}`),
+    unreadable,
+  };
+}
+
+/** A row of which no two columns say the same, as far as they can. */
+const FULL: UsageRow = usageRow({
+  requestId: "r1",
+  atMs: 2_000,
+  keyId: "k1",
+  userId: "u1",
+  accountId: "acc_1",
+  upstreamModel: "gpt",
+  stream: true,
+  status: 418,
+  outcome: "upstream_cut",
+  errorCode: 'odd \u0000 \n "code" ü',
+  inputTokens: 11,
+  cachedTokens: 12,
+  cacheWriteTokens: 13,
+  outputTokens: 14,
+  reasoningTokens: 15,
+  imageInputTokens: 16,
+  audioInputTokens: 17,
+  audioOutputTokens: 18,
+  images: 19,
+  usageSource: "partial",
+  attempts: 20,
+  firstByteMs: 21,
+  durationMs: 22,
+  waitMs: 23,
+  responseId: "resp_1",
+  upstreamRequestId: "up_1",
+  trace: '{"a":["b"]}',
+  costNano: 2n ** 60n + 1n,
+  chargedNano: 31n,
+  upstreamNano: 32n,
+  payer: "balance",
+  tariffId: TARIFF.id,
+  flags: ["partial", "overrun"],
+});
+
+test("a request that ended is told with all that its row has", () => {
+  const dir = newFolder();
+  const journal = openJournal(dir, "inc_1", SEGMENT_BYTES);
+  journal.held(holding("r1"));
+  journal.settled({ row: FULL, chargedNano: 31n });
+  expect(left(dir).settlements).toEqual([{ row: FULL, chargedNano: 31n }]);
+});
+
+test("wherever the process dies, whole lines count and the one it was writing does not", () => {
+  const dir = newFolder();
+  const journal = openJournal(dir, "inc_1", SEGMENT_BYTES);
+  const steps: ((journal: Journal) => void)[] = [
+    (to) => to.held(holding("ü1")),
+    (to) => to.progressed("ü1", { ...UNSENT, state: "dispatched", accountId: "a", upstreamModel: "€" }),
+    (to) => to.held(holding("r2")),
+    (to) => to.settled(settling("ü1", 30n)),
+  ];
+  const path = join(dir, "journal-inc_1.1.jsonl");
+  /** After each step: how long the text is by then, and what it tells. */
+  const states = steps.map((step) => {
+    step(journal);
+    return { end: readFileSync(path).indexOf(0), told: toldBy(dir) };
+  });
+  const nothing = { open: [], ended: [], unreadable: 0 };
+  const whole = readFileSync(path);
+  const text = whole.subarray(0, whole.indexOf(0));
+  for (let cut = 0; cut <= text.length; cut++) {
+    writeFileSync(path, Buffer.concat([text.subarray(0, cut), Buffer.alloc(100)]));
+    // A line that lacks nothing but its end is whole, and was told to nobody yet.
+    const { told } = states.findLast(({ end }) => end - 1 <= cut) ?? { told: nothing };
+    expect(toldBy(dir)).toEqual(told);
+  }
+  // Its bytes may have come in any order.
+  const [before, last] = states.slice(-2);
+  if (before === undefined || last === undefined) throw new Error("There are several steps.");
+  for (let gap = before.end; gap < last.end - 1; gap++) {
+    const torn = Buffer.from(whole);
+    torn[gap] = 0;
+    writeFileSync(path, torn);
+    expect(toldBy(dir)).toEqual(before.told);
+  }
+});
+
+test("what does not fit into a segment goes to the next one, however long it is", () => {
+  const dir = newFolder();
+  const journal = openJournal(dir, "inc_1", 1_500);
+  const segments = Array.from({ length: 20 }, (_, index) => journal.held(holding(`r${index}`)));
+  const trace = JSON.stringify("€".repeat(5_000));
+  journal.settled({ row: { ...settling("r0", 1n).row, trace }, chargedNano: 1n });
+  journal.settled(settling("r1", 2n));
+  expect(new Set(segments).size).toBeGreaterThan(2);
+  expect(readdirSync(dir).length).toBeGreaterThan(new Set(segments).size);
+  const { open, settlements, torn } = left(dir);
+  expect(open.length).toBe(18);
+  expect(settlements.map(({ row }) => row.trace)).toEqual([trace, null]);
+  expect(torn).toBe(0);
+});
+
+test("an end whose beginning was thrown away is booked, and left out", () => {
+  const dir = newFolder();
+  const journal = openJournal(dir, "inc_1", 1_500);
+  journal.held(holding("booked"));
+  let segment = 1;
+  while (segment === 1)
+    segment = journal.held(holding(`open ${readdirSync(dir).length} ${Bun.nanoseconds()}`));
+  journal.settled(settling("booked", 30n));
+  expect(toldBy(dir).ended).toEqual(["booked 30"]);
+  expect(journal.hasBefore(segment)).toBe(true);
+  journal.forgetBefore(segment);
+  expect(journal.hasBefore(segment)).toBe(false);
+  expect(toldBy(dir)).toMatchObject({ ended: [], unreadable: 0 });
+  expect(toldBy(dir).open.length).toBe(1);
+});
+
+test("a journal that is of no more use leaves no file, and goes on with a new one", async () => {
+  const dir = newFolder();
+  const journal = openJournal(dir, "inc_1", SEGMENT_BYTES);
+  journal.held(holding("r1"));
+  journal.forgetBefore(Number.POSITIVE_INFINITY);
+  expect(readdirSync(dir)).toEqual([]);
+  await journal.sync();
+  journal.held(holding("r2"));
+  await journal.sync();
+  expect(toldBy(dir).open).toEqual(["r2 admitted"]);
+  await journal.close(true);
+  expect(readdirSync(dir)).toEqual([]);
+});
+
+test("segments that ended are not mapped any more", async () => {
+  const dir = newFolder();
+  const journal = openJournal(dir, "inc_1", 1_500);
+  for (let many = 0; many < 200; many++) {
+    journal.held(holding(`r${many}`));
+    if (many % 10 === 0) await journal.sync();
+  }
+  await journal.sync();
+  const mappings = readFileSync("/proc/self/maps", "utf8").split(`${dir}/journal-`).length - 1;
+  expect(readdirSync(dir).length).toBeGreaterThan(20);
+  expect(mappings).toBeLessThanOrEqual(1);
+  await journal.close(true);
+});
+
+test("what the version before this one left is understood", () => {
+  const dir = newFolder();
+  const columns =
+    '"request_id","at_ms","key_id","user_id","group_id","account_id","interface","endpoint","public_model",' +
+    '"upstream_model","stream","status","outcome","error_code","input_tokens","cached_tokens",' +
+    '"cache_write_tokens","output_tokens","reasoning_tokens","images","usage_source","attempts","first_byte_ms",' +
+    '"duration_ms","wait_ms","response_id","upstream_request_id","trace","cost_nano","charged_nano",' +
+    '"upstream_nano","payer","tariff_id","flags","image_input_tokens","audio_input_tokens","audio_output_tokens"';
+  const ended = (id: string) =>
+    `["s",31,"${id}",2000,"k1","u1","g1","acc_1","chat","chat.completions","fast","gpt",1,418,"upstream_cut",` +
+    `"odd \\u0000 \\n \\"code\\" ü",11,12,13,14,15,19,"partial",20,21,22,23,"resp_1","up_1","{\\"a\\":[\\"b\\"]}",` +
+    `"1152921504606846977",31,32,"balance","${TARIFF.id}","partial,overrun",16,17,18]\n`;
+  const held = (id: string) =>
+    `["h","${id}","inc_1",1000,"u1",100,"${TARIFF.id}","k1","g1","chat","chat.completions","fast",true,20]\n`;
+  writeFileSync(
+    join(dir, "journal-inc_1.7.jsonl"),
+    `["v",${columns}]\n${held("r1")}${held("r2")}["p","r2","dispatched","acc_1","gpt",5]\n${ended("r1")}`,
+  );
+  // Its hold was in a segment that is gone.
+  writeFileSync(join(dir, "journal-inc_1.8.jsonl"), `["v",${columns}]\n${ended("r0")}["s",31,"r2",20`);
+  const journal = left(dir);
+  const settlements: Settlement[] = ["r1", "r0"].map((requestId) => ({
+    row: { ...FULL, requestId },
+    chargedNano: 31n,
+  }));
+  expect(journal.settlements).toEqual(settlements);
+  const progress = {
+    state: "dispatched",
+    accountId: "acc_1",
+    upstreamModel: "gpt",
+    outputTokens: 5,
+  } as const;
+  expect(journal.open).toEqual([{ ...holding("r2"), ...progress }]);
+  expect(journal).toMatchObject({ torn: 1, unreadable: 0 });
+});

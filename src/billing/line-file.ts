@@ -1,0 +1,112 @@
+/** A file that lines are put into. Each of them outlives the process from the moment that it is there. */
+
+import { closeSync, fdatasync, ftruncateSync, openSync, rmSync, statfsSync, writeSync } from "node:fs";
+import { dirname } from "node:path";
+import { promisify } from "node:util";
+
+export interface LineFile {
+  /** False if there is no room for it. If it throws nothing of it is in the file, and nothing more may be put there. */
+  put(line: string): boolean;
+  /** What was put there survives the loss of power once this resolves. */
+  sync(): Promise<void>;
+  close(): void;
+}
+
+const PARTLY = "the disk took a part of it";
+const LINE_END = 0x0a;
+/** Of one unit of a string. */
+const UTF8_BYTES_MAX = 3;
+
+/** What a file must have room for, to be sure that it takes this one. */
+export const bytesFor = (line: string): number => line.length * UTF8_BYTES_MAX + 1;
+
+/**
+ * File systems where a page that has its place on the disk keeps it: ext2 to ext4, XFS and tmpfs. Others look for a new
+ * place whenever they write, and kill whoever changes a mapped page when there is none left.
+ */
+const IN_PLACE: ReadonlySet<number> = new Set([0xef53, 0x58465342, 0x01021994]);
+
+const syncFile = promisify(fdatasync);
+const ZEROS = Buffer.alloc(64 * 1024);
+
+export function makeLineFile(path: string, bytesMax: number): LineFile {
+  return IN_PLACE.has(statfsSync(dirname(path)).type)
+    ? makeMapped(path, bytesMax)
+    : makeWritten(path, bytesMax);
+}
+
+/**
+ * As memory: to put a line there takes no system call. It is full of zeros at first, so that a disk without room says so
+ * here, and where a line that was being put there is torn: no byte of a whole one is zero.
+ */
+export function makeMapped(path: string, bytesMax: number): LineFile {
+  const file = openSync(path, "w+", 0o600);
+  let bytes: Buffer<ArrayBuffer>;
+  try {
+    writeZeros(file, bytesMax);
+    bytes = mapped(path);
+  } catch (error) {
+    closeSync(file);
+    rmSync(path, { force: true });
+    throw error;
+  }
+  let end = 0;
+  return {
+    put(line) {
+      if (bytesFor(line) > bytesMax - end) return false;
+      end += bytes.write(line, end);
+      bytes[end++] = LINE_END;
+      return true;
+    },
+    // Linux keeps one copy of a page for all: what was changed through memory is written like anything else.
+    sync: () => syncFile(file),
+    close() {
+      // Whoever takes the bytes away from a buffer unmaps them; else that waits until garbage is collected.
+      bytes.buffer.transfer(0);
+      closeSync(file);
+    },
+  };
+}
+
+function writeZeros(file: number, bytes: number): void {
+  for (let left = bytes; left > 0; ) {
+    const part = Math.min(left, ZEROS.length);
+    if (writeSync(file, ZEROS, 0, part) !== part) throw new Error(PARTLY);
+    left -= part;
+  }
+}
+
+function mapped(path: string): Buffer<ArrayBuffer> {
+  const { buffer, byteOffset, byteLength } = Bun.mmap(path, { shared: true });
+  return Buffer.from(buffer, byteOffset, byteLength);
+}
+
+/** By a system call for each. */
+export function makeWritten(path: string, bytesMax: number): LineFile {
+  const file = openSync(path, "w", 0o600);
+  let end = 0;
+  return {
+    put(line) {
+      if (bytesFor(line) > bytesMax - end) return false;
+      const bytes = Buffer.from(`${line}\n`);
+      try {
+        if (writeSync(file, bytes) !== bytes.length) throw new Error(PARTLY);
+      } catch (error) {
+        takeBack(file, end);
+        throw error;
+      }
+      end += bytes.length;
+      return true;
+    },
+    sync: () => syncFile(file),
+    close: () => closeSync(file),
+  };
+}
+
+function takeBack(file: number, end: number): void {
+  try {
+    ftruncateSync(file, end);
+  } catch {
+    // Whole lines that stay there were told to nobody: requests that nothing was sent for, or ends that are booked.
+  }
+}
