@@ -170,8 +170,8 @@ export const limits = {
     /** Requests of one transaction, and of one that others wait for. */
     bookTogether: 5_000,
     bookAtLeast: 100,
-    /** Those of one step of it, which takes less than half a millisecond. */
-    bookAtOnce: 32,
+    /** Those of one step of it, which takes about half a millisecond. */
+    bookAtOnce: 64,
     /** After so many the log of the store is moved into its file, by when it is some 10 MB. */
     moveLogAfter: 8_000,
     moveAfterMs: 5_000,
