@@ -1,6 +1,7 @@
 import { expect, test } from "bun:test";
 import { createParser } from "eventsource-parser";
-import { DONE, formatEvent, KEEP_ALIVE } from "./sse-write.ts";
+import { joinParts } from "./splice.ts";
+import { DONE, eventParts, formatEvent, KEEP_ALIVE } from "./sse-write.ts";
 
 const utf8 = new TextEncoder();
 const decoder = new TextDecoder();
@@ -29,4 +30,13 @@ test("a client sees [DONE] as data and a keep-alive as nothing", () => {
   });
   parser.feed(decoder.decode(KEEP_ALIVE) + decoder.decode(DONE));
   expect(seen).toEqual(["comment", "[DONE]"]);
+});
+
+test("of JSON that stands among much else only what is in it counts", () => {
+  const bytes = utf8.encode(`a\n{"b":1}\nc${"\n".repeat(1_000)}`);
+  const said = (start: number, end: number) =>
+    decoder.decode(joinParts(eventParts("x", [{ bytes, start, end }])));
+  expect(said(2, 9)).toBe('event: x\ndata: {"b":1}\n\n');
+  expect(eventParts("x", [{ bytes, start: 2, end: 9 }])).toContainEqual({ bytes, start: 2, end: 9 });
+  expect(said(2, 11)).toBe('event: x\ndata: {"b":1}\ndata: c\n\n');
 });

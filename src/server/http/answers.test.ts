@@ -2,6 +2,7 @@ import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { eventually } from "../../../test/eventually.ts";
 import { type Answer, type ClientSink, StreamAnswer, WholeAnswer } from "../../wire/http-message.ts";
 import { wholePart } from "../../wire/splice.ts";
+import { type Carrier, startStream } from "./answers.ts";
 import { dial, listenForTest, type RawClient, type TestListener, textAnswer } from "./listen.test-support.ts";
 
 const DATE = "date: Thu, 01 Jan 1970 00:00:00 GMT\r\n";
@@ -42,6 +43,17 @@ function streamByHand() {
       leave: () => void left++,
     });
   return { sink: flowing.promise, left: () => left };
+}
+
+function unchunked(text: string): string {
+  let said = "";
+  for (let at = 0; ; ) {
+    const lineEnd = text.indexOf("\r\n", at);
+    const size = Number.parseInt(text.slice(at, lineEnd), 16);
+    if (size === 0) return said;
+    said += text.slice(lineEnd + 2, lineEnd + 2 + size);
+    at = lineEnd + size + 4;
+  }
 }
 
 describe("a whole answer", () => {
@@ -133,6 +145,43 @@ describe("a stream", () => {
     to.end([]);
     expect(Buffer.concat(pieces).equals(await reading)).toBe(true);
   });
+
+  test.each(["in chunks", "until the connection closes"])(
+    "of many small pieces at once, %s, is few writes, and every piece is in them",
+    (how) => {
+      const written: Buffer[] = [];
+      const sinks: ClientSink[] = [];
+      const carrier: Carrier = {
+        connectionLines: "",
+        bufferedBytes: 0,
+        isOver: false,
+        endsByClosing: () => how !== "in chunks",
+        whenLeft() {},
+        write: (bytes, from = 0, to = bytes.length) =>
+          void written.push(Buffer.copyBytesFrom(bytes, from, to - from)),
+        room: () => Promise.resolve(),
+        finished() {},
+        failed() {},
+      };
+      const source = { flowTo: (sink: ClientSink) => void sinks.push(sink), leave() {} };
+      startStream(carrier, new StreamAnswer("", source), false);
+      const head = written.length;
+      const read = Buffer.from(Array.from({ length: 9_000 }, (_, i) => `<${i}>${"x".repeat(40)}`).join(""));
+      const pieces = Array.from({ length: 9_000 }, (_, i) => {
+        const start = read.indexOf(`<${i}>`);
+        return { bytes: read, start, end: i === 8_999 ? read.length : read.indexOf(`<${i + 1}>`) };
+      });
+      const long = { bytes: Buffer.alloc(200_000, "y"), start: 7, end: 150_007 };
+      sinks[0]?.write([...pieces, long, ...pieces.slice(0, 3)]);
+      sinks[0]?.end(pieces.slice(0, 2));
+      expect(written.length - head).toBeLessThanOrEqual(11);
+      const body = Buffer.concat(written.slice(head)).toString("latin1");
+      const said = how === "in chunks" ? unchunked(body) : body;
+      const first = read.toString("latin1", 0, pieces[2]?.end);
+      const again = read.toString("latin1", 0, pieces[1]?.end);
+      expect(said === read.toString("latin1") + "y".repeat(150_000) + first + again).toBe(true);
+    },
+  );
 
   test("to a client of HTTP/1.0 ends with the connection", async () => {
     const { sink } = streamByHand();

@@ -26,12 +26,13 @@ export interface Carrier {
 const TOGETHER_BYTES_MAX = 64 * 1024;
 /** So much may wait for a slow client before whoever makes the answer waits too. */
 const AHEAD_BYTES_MAX = 64 * 1024;
+/** The ends of lines always find room. */
+const LINE_END_BYTES = 2;
 /** Writing copies into the kernel, or into the connection: one buffer serves all. */
-const scratch = Buffer.allocUnsafeSlow(TOGETHER_BYTES_MAX);
+const scratch = Buffer.allocUnsafeSlow(TOGETHER_BYTES_MAX + LINE_END_BYTES);
 const CR = 0x0d;
 const LF = 0x0a;
-const LINE_END = Buffer.of(CR, LF);
-const LAST_CHUNK = Buffer.from("0\r\n\r\n");
+const LAST_CHUNK = wholePart(Buffer.from("0\r\n\r\n"));
 const NO_BYTES = new Uint8Array(0);
 const NO_PARTS: readonly Part[] = [];
 
@@ -103,7 +104,7 @@ class Flow implements ClientSink {
   write(parts: readonly Part[]): Promise<unknown> | null {
     const { carrier } = this;
     if (this.hasEnded || carrier.isOver) return null;
-    this.send(parts, NO_BYTES);
+    this.send(parts, NO_PARTS);
     return carrier.bufferedBytes > AHEAD_BYTES_MAX ? carrier.room() : null;
   }
 
@@ -115,44 +116,42 @@ class Flow implements ClientSink {
     carrier.finished();
   }
 
-  private send(parts: readonly Part[], behind: Uint8Array): void {
+  private send(parts: readonly Part[], behind: readonly Part[]): void {
+    const { carrier } = this;
     const length = lengthOf(parts);
-    if (!this.isChunked) writeParts(this.carrier, parts, length);
-    else if (length > 0) writeChunk(this.carrier, parts, length, behind);
+    if (!this.isChunked) finish(carrier, gather(carrier, 0, parts));
+    else if (length > 0) writeChunk(carrier, parts, length, behind);
     // A chunk of nothing would be the last one.
-    else if (behind.length > 0) this.carrier.write(behind);
+    else finish(carrier, gather(carrier, 0, behind));
   }
 }
-
-function writeParts(carrier: Carrier, parts: readonly Part[], length: number): void {
-  if (length === 0) return;
-  if (length <= TOGETHER_BYTES_MAX) carrier.write(scratch, 0, gather(0, parts));
-  else for (const { bytes, start, end } of parts) carrier.write(bytes, start, end);
-}
-
-/** The size of a chunk, the ends of its two lines, and the last chunk behind it. */
-const AROUND_CHUNK_BYTES_MAX = 16;
 
 /** A chunk and what stands behind it. */
-function writeChunk(carrier: Carrier, parts: readonly Part[], length: number, behind: Uint8Array): void {
-  if (length > TOGETHER_BYTES_MAX - AROUND_CHUNK_BYTES_MAX) {
-    carrier.write(Buffer.from(`${length.toString(16)}\r\n`));
-    writeParts(carrier, parts, length);
-    carrier.write(Buffer.concat([LINE_END, behind]));
-    return;
-  }
-  let to = gather(sizeLine(length), parts);
-  scratch[to++] = CR;
-  scratch[to++] = LF;
-  if (behind.length > 0) to = put(scratch, to, behind);
-  carrier.write(scratch, 0, to);
+function writeChunk(carrier: Carrier, parts: readonly Part[], length: number, behind: readonly Part[]): void {
+  const to = lineEnd(gather(carrier, sizeLine(length), parts));
+  finish(carrier, gather(carrier, to, behind));
 }
 
-/** Into the scratch buffer; returns where it ends. */
-function gather(at: number, parts: readonly Part[]): number {
+/**
+ * Into the scratch buffer from here on, which is written whenever it is full; a part that is longer goes out from where
+ * it stands. Returns where what is left to be written ends.
+ */
+function gather(carrier: Carrier, at: number, parts: readonly Part[]): number {
   let to = at;
-  for (const { bytes, start, end } of parts) to = put(scratch, to, bytes, start, end);
+  for (const { bytes, start, end } of parts) {
+    const length = end - start;
+    if (to + length > TOGETHER_BYTES_MAX) {
+      finish(carrier, to);
+      to = 0;
+    }
+    if (length > TOGETHER_BYTES_MAX) carrier.write(bytes, start, end);
+    else to = put(scratch, to, bytes, start, end);
+  }
   return to;
+}
+
+function finish(carrier: Carrier, to: number): void {
+  if (to > 0) carrier.write(scratch, 0, to);
 }
 
 /** Digit by digit at the front of the scratch buffer: a string of them costs more than all else here. */
@@ -162,9 +161,13 @@ function sizeLine(value: number): number {
     const digit = (value >>> shift) & 15;
     scratch[to++] = digit < 10 ? 48 + digit : 87 + digit;
   }
-  scratch[to++] = CR;
-  scratch[to++] = LF;
-  return to;
+  return lineEnd(to);
+}
+
+function lineEnd(at: number): number {
+  scratch[at] = CR;
+  scratch[at + 1] = LF;
+  return at + LINE_END_BYTES;
 }
 
 /** For answers that are rare. Whoever made it learns that the client left by its stream being cancelled. */

@@ -16,6 +16,9 @@ const request = (given: Partial<HttpRequest>): HttpRequest => ({
 const headOf = (asked: HttpRequest, hostLine: string) =>
   Buffer.from(headBytes(headPartsOf(asked, hostLine))).toString("latin1");
 
+const startOf = (asked: HttpRequest) => headPartsOf(asked, "host: h\r\n").start;
+const body = wholePart(Buffer.from("{}"));
+
 describe("the head of a request", () => {
   test("is the request line, the host, the given lines and the framing", () => {
     expect(headOf(request({ body: wholePart(Buffer.from("abc")) }), "host: h\r\n")).toBe(
@@ -23,9 +26,21 @@ describe("the head of a request", () => {
     );
   });
 
+  test("is not kept where it would not be met again, or is long", () => {
+    const bare = request({ path: "/v1/responses/resp_1" });
+    expect(startOf(bare)).not.toBe(startOf(bare));
+    const long = request({ body, headers: `a: ${"b".repeat(3_000)}\r\n` });
+    expect(startOf(long)).not.toBe(startOf(long));
+  });
+
+  test("is kept for no more than the latest thousand", () => {
+    const first = startOf(request({ body, path: "/v1/first" }));
+    for (let i = 0; i < 1_000; i++) startOf(request({ body, path: `/v1/${i}`, headers: `a: ${i % 7}\r\n` }));
+    expect(startOf(request({ body, path: "/v1/first" }))).not.toBe(first);
+  });
+
   test("is made anew where anything in it differs", () => {
-    const startOf = (asked: HttpRequest) => headPartsOf(asked, "host: h\r\n").start;
-    expect(startOf(request({}))).toBe(startOf(request({})));
+    expect(startOf(request({ body }))).toBe(startOf(request({ body })));
     const others = [
       headOf(request({ method: "DELETE" }), "host: h\r\n"),
       headOf(request({ path: "/v1/y" }), "host: h\r\n"),

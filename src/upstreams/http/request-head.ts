@@ -20,10 +20,13 @@ export function faultOf({ path, headers }: Pick<HttpRequest, "path" | "headers">
 const goodPaths = new Set<string>();
 const goodHeaders = new Set<string>();
 const GOOD_MAX = 1_000;
+/** A client may have chosen a part of it: what is longer is not kept. */
+const KEPT_CHARS_MAX = 2_048;
 
 function isGood(text: string, known: Set<string>, rule: RegExp): boolean {
   if (known.has(text)) return true;
   if (!rule.test(text)) return false;
+  if (text.length > KEPT_CHARS_MAX) return true;
   if (known.size >= GOOD_MAX) known.clear();
   known.add(text);
   return true;
@@ -47,6 +50,7 @@ export function headBytes({ start, end }: Head): Uint8Array {
 
 /** By the headers and the path that it was made of. */
 const starts = new Map<string, Map<string, Start>>();
+let startsKept = 0;
 
 interface Start {
   readonly method: string;
@@ -54,22 +58,24 @@ interface Start {
   readonly bytes: Uint8Array;
 }
 
-function startOf({ method, path, headers }: HttpRequest, hostLine: string): Uint8Array {
+function startOf({ method, path, headers, body }: HttpRequest, hostLine: string): Uint8Array {
   const known = starts.get(headers)?.get(path);
   if (known !== undefined && known.method === method && known.hostLine === hostLine) return known.bytes;
   const bytes = Buffer.from(`${method} ${path} HTTP/1.1\r\n${hostLine}${headers}`, "latin1");
-  remember(headers, path, { method, hostLine, bytes });
+  // Without a body it asks for something that is kept upstream, under a name of its own: that one is not met again.
+  if (body !== null && bytes.length <= KEPT_CHARS_MAX) keep(headers, path, { method, hostLine, bytes });
   return bytes;
 }
 
-function remember(headers: string, path: string, start: Start): void {
-  if (starts.size >= GOOD_MAX) starts.clear();
-  let byPath = starts.get(headers);
-  if (byPath === undefined || byPath.size >= GOOD_MAX) {
-    byPath = new Map();
-    starts.set(headers, byPath);
+function keep(headers: string, path: string, start: Start): void {
+  if (startsKept >= GOOD_MAX) {
+    starts.clear();
+    startsKept = 0;
   }
+  startsKept++;
+  const byPath = starts.get(headers) ?? new Map<string, Start>();
   byPath.set(path, start);
+  starts.set(headers, byPath);
 }
 
 function endOf({ method, body }: Pick<HttpRequest, "method" | "body">): string {
