@@ -157,6 +157,13 @@ export function joinParts(parts: readonly Part[]): Uint8Array {
   return joined;
 }
 
+export function hasByte({ bytes, start, end }: Part, byte: number): boolean {
+  // The search goes on behind the part: where much follows, for each of many parts, a view is cheaper.
+  if (bytes.length - end > end - start) return bytes.subarray(start, end).includes(byte);
+  const at = bytes.indexOf(byte, start);
+  return at >= 0 && at < end;
+}
+
 export function lengthOf(parts: readonly Part[]): number {
   let length = 0;
   for (const { start, end } of parts) length += end - start;

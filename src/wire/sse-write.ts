@@ -1,6 +1,6 @@
 /** Server-sent events as the gateway writes them. */
 
-import { joinParts, type Part, partOf } from "./splice.ts";
+import { hasByte, joinParts, type Part, partOf } from "./splice.ts";
 
 const LF = 0x0a;
 const CR = 0x0d;
@@ -31,14 +31,7 @@ function headOf(type: string | null): string {
 }
 
 function endsLine(part: Part): boolean {
-  return has(part, LF) || has(part, CR);
-}
-
-function has({ bytes, start, end }: Part, byte: number): boolean {
-  // The search goes on behind the part: where much follows, for each of many parts, a view is cheaper.
-  if (bytes.length - end > end - start) return bytes.subarray(start, end).includes(byte);
-  const at = bytes.indexOf(byte, start);
-  return at >= 0 && at < end;
+  return hasByte(part, LF) || hasByte(part, CR);
 }
 
 /** Line ends in JSON are white space, but in an event they would end the field. */

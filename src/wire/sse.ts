@@ -4,7 +4,7 @@
  */
 
 import { put } from "./bytes.ts";
-import { lengthOf, type Part, partOf } from "./splice.ts";
+import { hasByte, lengthOf, type Part, partOf } from "./splice.ts";
 
 export type SseBlockKind = "event" | "comment";
 
@@ -50,7 +50,7 @@ export function openSseSplitter(opts: { eventBytesMax: number }): SseSplitter {
   function push(chunk: Part, onBlock: OnSseBlock): boolean {
     if (overflowed) return false;
     if (!bomDecided) return pushFirst(chunk, onBlock);
-    return split(afterCr || hasCr(chunk) ? withLfOnly(chunk) : chunk, onBlock);
+    return split(afterCr || hasByte(chunk, CR) ? withLfOnly(chunk) : chunk, onBlock);
   }
 
   function pushFirst(chunk: Part, onBlock: OnSseBlock): boolean {
@@ -132,11 +132,6 @@ export function openSseSplitter(opts: { eventBytesMax: number }): SseSplitter {
   }
 
   return { push, end: () => (bomDecided ? carried : bomMatched) };
-}
-
-function hasCr({ bytes, start, end }: Part): boolean {
-  const cr = bytes.indexOf(CR, start);
-  return cr >= 0 && cr < end;
 }
 
 /** -1 when no blank line ends in these bytes. */
