@@ -26,7 +26,10 @@ export function authenticate(
   auth: Authenticator,
   from: { clientAddress(): string },
 ): Caller {
-  const digest = known.get(headers) ?? firstDigest(headers, auth);
+  const digest = presentedDigest(headers, auth);
+  if (digest === null && presentedSecret(headers) === null) {
+    throw refused("missing_api_key", "No API key was sent. Send it as `Authorization: Bearer <API_KEY>`.");
+  }
   const nowMs = auth.nowMs();
   const key = digest === null ? undefined : auth.keys.find(digest, nowMs);
   if (!key) {
@@ -46,21 +49,15 @@ export function authenticate(
 /** Requests of one connection that are alike bring the same headers, and so the same key. */
 const known = new WeakMap<HeaderReader, string>();
 
-/** Null for what can be no key. */
-function firstDigest(headers: HeaderReader, auth: Pick<Authenticator, "digest">): string | null {
-  const secret = presentedSecret(headers);
-  if (secret === null) {
-    throw refused("missing_api_key", "No API key was sent. Send it as `Authorization: Bearer <API_KEY>`.");
-  }
-  const digest = digestOf(secret, auth);
-  if (digest !== null) known.set(headers, digest);
-  return digest;
-}
-
-/** The digest of the key that these headers present: what a connection remembers of it. */
+/** The digest of the key that these headers present; null where there is none, or what can be none. */
 export function presentedDigest(headers: HeaderReader, auth: Pick<Authenticator, "digest">): string | null {
+  const found = known.get(headers);
+  if (found !== undefined) return found;
   const secret = presentedSecret(headers);
-  return secret === null ? null : digestOf(secret, auth);
+  if (secret === null || secret.length > SECRET_CHARS_MAX) return null;
+  const digest = auth.digest(secret);
+  known.set(headers, digest);
+  return digest;
 }
 
 /** Whoever was let in with this digest, as things stand now. */
@@ -73,10 +70,6 @@ export function recognise(
   const key = auth.keys.find(digest, nowMs);
   if (!key) throw wrongKey();
   return callerOf(key, snapshot, nowMs);
-}
-
-function digestOf(secret: string, auth: Pick<Authenticator, "digest">): string | null {
-  return secret.length > SECRET_CHARS_MAX ? null : auth.digest(secret);
 }
 
 function callerOf(key: Key, snapshot: Snapshot, nowMs: number): Caller {
