@@ -148,6 +148,18 @@ test.each([
   },
 );
 
+test("a bound that is none is refused to whoever pays, and nothing is asked or charged", async () => {
+  const { gateway, asked } = await start(() => responseOf(1, 1));
+  for (const max_output_tokens of [0, "5", 1.5, []]) {
+    const response = await gateway.call("/v1/responses", { model: "paid", input: "hi", max_output_tokens });
+    const { error } = (await response.json()) as { error: { param: string; message: string } };
+    expect([response.status, error.param]).toEqual([400, "max_output_tokens"]);
+    expect(error.message).toContain("1 or more");
+  }
+  expect(asked).toEqual([]);
+  expect((await gateway.books.wallet()).heldNano).toBe(0n);
+});
+
 test("an answer of a model whose longest is known goes unbounded", async () => {
   const { gateway, asked } = await start(() => responseOf(1, 1), { more: { max_output_tokens: 32_000 } });
   const id = await doneId(await gateway.call("/v1/responses", { model: "paid", input: "hi" }));

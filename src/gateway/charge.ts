@@ -65,6 +65,7 @@ export async function holdMoney(
   // Counting tokens is free everywhere.
   if (charge === "none" || model.tariff === null || endpoint.name === "responses.input_tokens") return null;
   if (key.userId === null) throw withoutPayer();
+  if (isBounded(endpoint)) request.checkBounds();
   const { tariff } = model;
   const { contextTokens } = model;
   const inputTokens = inputLeast(gateway.estimates, request, contextTokens, keptTokens);

@@ -109,6 +109,7 @@ function requestOf(
       hostsTools: false,
     }),
     outputTokensMax: null,
+    checkBounds() {},
     imageKind: imageKindOf(form.fields.get("size")?.value ?? null, form.fields.get("quality")?.value ?? null),
     inputText: { kind: "texts", texts: [prompt], formDigest },
     conversation: () => null,

@@ -3,6 +3,7 @@
  * the splices.
  */
 
+import { ApiError } from "../errors.ts";
 import { find } from "../wire/bytes.ts";
 import { type Field, integerValue, type ObjectScan, wantedFields } from "../wire/json-scan.ts";
 import {
@@ -71,6 +72,24 @@ export function outputBound(
     most = Math.max(most ?? 0, tokens);
   }
   return most;
+}
+
+/** To some upstreams this is no bound at all. */
+const UNBOUNDED = -1;
+
+/** Whoever pays is told of a bound that is none: what the gateway put in its place might cost more than was meant. */
+export function checkBounds(bytes: Uint8Array, endpoint: Endpoint, fields: RoutingScan["fields"]): void {
+  for (const name of boundsOf(endpoint)) {
+    const field = fields[name];
+    if (!isThere(field)) continue;
+    const tokens = integerValue(bytes, field);
+    if (tokens !== null && (tokens >= 1 || tokens === UNBOUNDED)) continue;
+    throw new ApiError(
+      field.kind === "number" ? "invalid_value" : "invalid_type",
+      `\`${name}\` must be a whole number of tokens, 1 or more. Leave it out for the model's own bound.`,
+      { param: name },
+    );
+  }
 }
 
 /** Each bound that is there is lowered; the family's own is put in where there is none. */

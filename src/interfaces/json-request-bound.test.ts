@@ -57,6 +57,33 @@ describe("the bound of an answer", () => {
   });
 });
 
+describe("a bound that is none", () => {
+  test.each([
+    ["chat.completions", { max_tokens: 0 }, "invalid_value"],
+    ["chat.completions", { max_tokens: -2 }, "invalid_value"],
+    ["chat.completions", { max_completion_tokens: 1.5 }, "invalid_value"],
+    ["chat.completions", { max_tokens: 5, max_completion_tokens: 1e20 }, "invalid_value"],
+    ["chat.completions", { max_tokens: "5" }, "invalid_type"],
+    ["chat.completions", { max_tokens: true }, "invalid_type"],
+    ["responses", { max_output_tokens: [] }, "invalid_type"],
+    ["responses", { max_output_tokens: {} }, "invalid_type"],
+  ] as const)("is refused where somebody pays: %s with %j is %s", (name, fields, code) => {
+    const request = readWith(name, fields);
+    expect(() => request.checkBounds()).toThrow(expect.objectContaining({ code }));
+  });
+
+  test.each([
+    ["chat.completions", {}],
+    ["chat.completions", { max_tokens: null }],
+    ["chat.completions", { max_tokens: 1, max_completion_tokens: 128_000 }],
+    ["chat.completions", { max_tokens: -1 }],
+    ["chat.completions", { max_output_tokens: "another family's" }],
+    ["responses", { max_output_tokens: 16 }],
+  ] as const)("is not %s with %j", (name, fields) => {
+    expect(() => readWith(name, fields).checkBounds()).not.toThrow();
+  });
+});
+
 describe("a cap of 50 tokens", () => {
   const capped = (name: Bounded, fields: Record<string, unknown>) =>
     JSON.parse(sent(readWith(name, fields).body.withOutputCap(50)));

@@ -19,7 +19,15 @@ import { editMembers, type Splice } from "../wire/splice.ts";
 import { beginningOf } from "./conversation.ts";
 import { type InputReach, inputReachOf } from "./input-reach.ts";
 import { type InputSize, inputSizeOf } from "./input-size.ts";
-import { isThere, JsonBody, outputBound, ROUTING, type RoutingField, type RoutingScan } from "./json-body.ts";
+import {
+  checkBounds,
+  isThere,
+  JsonBody,
+  outputBound,
+  ROUTING,
+  type RoutingField,
+  type RoutingScan,
+} from "./json-body.ts";
 import type { Endpoint, EndpointName, InputText, ModelRequest, RequestBody } from "./request.ts";
 
 const STREAM_OPTIONS = wantedFields(["include_usage"]);
@@ -58,6 +66,7 @@ class JsonRequest implements ModelRequest {
   readonly inputText: InputText;
   readonly body: RequestBody;
   private readonly bytes: Uint8Array;
+  private readonly endpoint: Endpoint;
   private readonly fields: RoutingScan["fields"];
   private size: InputSize | null = null;
   private reach: InputReach | null = null;
@@ -65,6 +74,7 @@ class JsonRequest implements ModelRequest {
   constructor(bytes: Uint8Array, scan: RoutingScan, endpoint: Endpoint, limits: JsonRequestLimits) {
     const { fields } = scan;
     this.bytes = bytes;
+    this.endpoint = endpoint;
     this.fields = fields;
     this.publicModel = readModel(bytes, fields.model, limits.modelNameCharsMax);
     this.stream = readBoolean(fields.stream, "stream");
@@ -84,6 +94,10 @@ class JsonRequest implements ModelRequest {
         : null;
     this.inputText = { kind: "json", bytes };
     this.body = new JsonBody(bytes, scan, endpoint, usage ?? [], limits.depthMax);
+  }
+
+  checkBounds(): void {
+    checkBounds(this.bytes, this.endpoint, this.fields);
   }
 
   tokensEstimate(): number {

@@ -59,6 +59,8 @@ export interface ModelRequest {
   inputReach(): InputReach;
   /** The bound that the client sets to one answer; null when it sets none. */
   readonly outputTokensMax: number | null;
+  /** Throws the refusal where the client sets one that is no bound. Only where somebody pays: else it is the upstream's. */
+  checkBounds(): void;
   /** Size and quality of the pictures it asks for, as far as it says: "1024x1024/high". */
   readonly imageKind: string | null;
   /** What counts when no upstream tells how long the input was. */
