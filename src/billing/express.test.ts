@@ -415,7 +415,7 @@ test("with durability on disk nothing is taken from a lease that the disk does n
   const slow: Db = { ...db, flush: () => onDisk };
   const till = makeTill(slow, { express: {}, durability: "disk" });
   let told = false;
-  const holding = till.hold(asking("r1")).then(() => (told = true));
+  const holding = Promise.resolve(till.hold(asking("r1"))).then(() => (told = true));
   await eventually(async () => (await leased(till)) > 0n, 10_000);
   await Bun.sleep(5);
   expect(told).toBe(false);
@@ -428,7 +428,7 @@ test("with durability on disk nobody hears of anything before the disk has the j
   const { promise: onDisk, resolve: reachDisk } = Promise.withResolvers<void>();
   const till = makeTill(db, { express: {}, durability: "disk", syncing: () => onDisk });
   let told = false;
-  const holding = till.hold(asking("r1")).then(() => (told = true));
+  const holding = Promise.resolve(till.hold(asking("r1"))).then(() => (told = true));
   await eventually(() => journals(till).length > 0, 10_000);
   await Bun.sleep(5);
   expect(told).toBe(false);

@@ -43,7 +43,6 @@ interface Wish {
 }
 
 const BUSY_SPAN_MS = 100;
-const DONE = Promise.resolve();
 
 export function openExpressTill(options: ExpressOptions): Till {
   const { db, log, clock, incarnation, journal, express, limits } = options;
@@ -84,7 +83,7 @@ export function openExpressTill(options: ExpressOptions): Till {
     return nowMs >= brokenUntilMs && Math.max(spanHolds, lastSpanHolds) >= express.busyHolds;
   }
 
-  function hold(asked: HoldAsked): Promise<HoldResult> {
+  function hold(asked: HoldAsked): HoldResult | Promise<HoldResult> {
     if (asked.charge !== "balance" || stopped) return plain.hold(asked);
     const { userId } = asked;
     const nowMs = clock.monotonicMs();
@@ -133,7 +132,7 @@ export function openExpressTill(options: ExpressOptions): Till {
     }
   }
 
-  function grant(asked: HoldAsked, lease: Lease, sinceMs: number): Promise<HoldResult> {
+  function grant(asked: HoldAsked, lease: Lease, sinceMs: number): HoldResult | Promise<HoldResult> {
     const terms = { amountNano: asked.wantedNano, subscriptionId: null };
     const hold = holdOf(asked, terms, incarnation, clock.nowMs());
     let segment: number;
@@ -145,7 +144,7 @@ export function openExpressTill(options: ExpressOptions): Till {
     }
     startHold(lane, { hold, lease, segment, sinceMs, progress: UNSENT, moving: null, ended: null });
     const result: HoldResult = { kind: "held", ...terms };
-    return disk.committed()?.then(() => result) ?? Promise.resolve(result);
+    return disk.committed()?.then(() => result) ?? result;
   }
 
   /** By the store alone, which knows all that the user has while nothing is set aside. */
@@ -182,12 +181,12 @@ export function openExpressTill(options: ExpressOptions): Till {
     return true;
   }
 
-  function settle(settlement: Settlement): Promise<void> {
+  function settle(settlement: Settlement): Promise<void> | null {
     const held = requests.get(settlement.row.requestId);
     if (held === undefined) return plain.settle(settlement);
     if (held.ended !== null) return durable(held.ended);
     // It becomes a row; if it does not, it is still here.
-    if (held.moving !== null) return held.moving.then(() => settle(settlement));
+    if (held.moving !== null) return held.moving.then(() => settle(settlement) ?? undefined);
     const { row, chargedNano } = chargedWithin(held.hold, settlement);
     const ended: Ended = {
       row: storable(row),
@@ -208,7 +207,7 @@ export function openExpressTill(options: ExpressOptions): Till {
     return durable(ended);
   }
 
-  const durable = ({ unwritten }: Ended) => unwritten?.promise ?? disk.committed() ?? DONE;
+  const durable = ({ unwritten }: Ended) => unwritten?.promise ?? disk.committed();
 
   /** Nothing is promised any more, and what has ended waits for the store. */
   function breakDown(error: unknown): void {

@@ -107,7 +107,7 @@ async function play(
 
   for (const round of rounds) {
     // What is asked in one round is asked at once: it shares transactions, and settlements go first.
-    const waiting: Promise<unknown>[] = [];
+    const waiting: (Promise<void> | null)[] = [];
     const holds = round.filter((one) => one.kind === "hold");
     for (const one of round) {
       if (one.kind === "fund") {
@@ -135,7 +135,7 @@ async function play(
     }
     await Promise.all(waiting);
     const results = await Promise.all(
-      holds.map((one) => {
+      holds.map(async (one) => {
         const least = BigInt(Math.min(one.least, one.wanted));
         const id = `r${runId}_${++made}`;
         const asked = asking(id, {
@@ -143,7 +143,7 @@ async function play(
           wantedNano: BigInt(one.wanted),
           leastNano: least,
         });
-        return till.hold({ ...asked, inputTokens: INPUT }).then((result) => ({ id, result }));
+        return { id, result: await till.hold({ ...asked, inputTokens: INPUT }) };
       }),
     );
     holds.forEach((one, index) => {

@@ -319,7 +319,7 @@ test("with durability on disk nobody hears of a commit before the disk has it", 
   const db: Db = { ...real, flush: () => onDisk.then(() => real.flush()) };
   const till = makeTill(db, { durability: "disk" });
   let told = false;
-  const holding = till.hold(asking("r1")).then(() => (told = true));
+  const holding = Promise.resolve(till.hold(asking("r1"))).then(() => (told = true));
   await Bun.sleep(20);
   expect((await readWallet(real, "u1")).heldNano).toBe(100n);
   expect(told).toBe(false);

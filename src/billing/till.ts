@@ -28,8 +28,8 @@ export { TillUnavailable } from "./store-faults.ts";
 export type { TillLimits } from "./work.ts";
 
 export interface Till {
-  /** Durable before it resolves. Rejects with `TillUnavailable` when the store cannot be reached: nothing is held then. */
-  hold(asked: HoldAsked): Promise<HoldResult>;
+  /** Durable when it answers, at once or later. Rejects with `TillUnavailable` if the store is away: nothing is held. */
+  hold(asked: HoldAsked): HoldResult | Promise<HoldResult>;
   /** Bytes are about to go to this account. Written within `progressMs`; nobody waits for it. */
   dispatched(requestId: string, accountId: string, upstreamModel: string): void;
   /** Back in line: nothing is at an account any more. */
@@ -38,9 +38,9 @@ export interface Till {
   checkpoint(requestId: string, outputTokens: number): void;
   /**
    * Usage row, roll-up, entry, wallet or window and the hold's end in one transaction. Resolves when it is durable,
-   * or kept on disk for a store that is away. The same request twice is booked once.
+   * or kept on disk for a store that is away; null where it is already. The same request twice is booked once.
    */
-  settle(settlement: Settlement): Promise<void>;
+  settle(settlement: Settlement): Promise<void> | null;
   /** The same, but resolves only when the store has it. For what is safe elsewhere until then. */
   book(settlement: Settlement): Promise<void>;
   /** A row without money, and nobody waits for it. */
@@ -60,6 +60,8 @@ export interface Till {
 }
 
 export interface PlainTill extends Till {
+  hold(asked: HoldAsked): Promise<HoldResult>;
+  settle(settlement: Settlement): Promise<void>;
   /** A hold of this process that somebody else wrote. `isNewer`: it has come further than its row tells. */
   adopt(requestId: string, now: HoldProgress, isNewer: boolean): void;
 }

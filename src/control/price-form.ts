@@ -60,7 +60,7 @@ const FALLS_BACK_TO: Readonly<Record<TokenUnit, TokenUnit>> = {
 };
 
 function ratesObject(of: TokenRates, multiplierTrillionths: bigint): z.input<typeof rates> {
-  const rate = (unit: TokenUnit) => usd(of[unit] * multiplierTrillionths, PER_MILLION_DECIMALS);
+  const rate = (unit: TokenUnit) => usd(BigInt(of[unit]) * multiplierTrillionths, PER_MILLION_DECIMALS);
   const others = TOKEN_UNITS.filter((unit) => of[unit] !== of[FALLS_BACK_TO[unit]]);
   return {
     ...Object.fromEntries(others.map((unit) => [unit, rate(unit)])),

@@ -30,7 +30,7 @@ function purse(hasNano: Nano | Extract<HoldResult, { kind: "short" }>) {
     },
   };
   const gateway = { till, estimates: { ...createInputEstimates(), estimate: () => INPUT_TOKENS } };
-  const hold = (
+  const hold = async (
     name: EndpointName,
     fields: Record<string, unknown> = {},
     {
@@ -263,6 +263,26 @@ describe("what is held", () => {
   });
 });
 
+describe("a till that answers at once", () => {
+  const holdBy = (result: HoldResult) => {
+    const gateway = { ...purse(0n).gateway, till: { hold: () => result } };
+    const chat = endpointOf("chat.completions");
+    return holdMoney(gateway, "req_1", callerWho("balance"), chat, requestOf("chat.completions"), MODEL);
+  };
+
+  test("keeps nobody waiting, and says the same", async () => {
+    const amountNano = INPUT_NANO + outputNano(100);
+    const later = await purse(amountNano).hold("chat.completions");
+    expect(later).toMatchObject({ isCapped: true });
+    expect(holdBy({ kind: "held", amountNano, subscriptionId: null })).toEqual(later);
+  });
+
+  test("refuses at once, too", () => {
+    const short = { kind: "short", availableNano: 1n, resetsAtMs: null } as const;
+    expect(() => holdBy(short)).toThrow(ApiError);
+  });
+});
+
 describe("nothing is held", () => {
   test("where a group does not charge, a model has no price, or tokens are only counted", async () => {
     const { asked, hold } = purse(0n);
@@ -285,8 +305,9 @@ describe("nothing is held", () => {
     const till = { hold: () => Promise.reject(new TillUnavailable("away")) };
     const chat = endpointOf("chat.completions");
     const request = requestOf("chat.completions");
-    const work = holdMoney({ ...gateway, till }, "req_1", callerWho("balance"), chat, request, MODEL);
-    expect(await refusal(work)).toMatchObject({ status: 503, code: "store_unavailable" });
+    const work = async () =>
+      holdMoney({ ...gateway, till }, "req_1", callerWho("balance"), chat, request, MODEL);
+    expect(await refusal(work())).toMatchObject({ status: 503, code: "store_unavailable" });
   });
 });
 

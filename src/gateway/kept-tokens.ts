@@ -8,10 +8,10 @@ import type { ResponseRoutes } from "./response-routes.ts";
 /** Null where its upstream did not tell. */
 export async function keptTokensOf(
   { db, till, responses }: { db: Db; till: Pick<Till, "unbooked">; responses: Pick<ResponseRoutes, "find"> },
-  responseId: string | null,
+  responseId: string,
   keyId: string,
 ): Promise<number | null> {
-  const origin = responseId === null ? null : await responses.find(responseId, keyId);
+  const origin = await responses.find(responseId, keyId);
   const row =
     origin === null ? null : (till.unbooked(origin.requestId) ?? (await findUsage(db, origin.requestId)));
   // What was counted here does not include what was kept before.

@@ -71,8 +71,11 @@ export async function passThrough<C extends Call, Out>(
 
     let { body } = request;
     if (caller.group.billing.charge !== "none") {
-      const kept = await keptTokensOf(gateway, request.previousResponseId, caller.key.id);
-      const charge = await holdMoney(gateway, call.requestId, caller, endpoint, request, model, kept);
+      const { previousResponseId } = request;
+      const kept =
+        previousResponseId === null ? null : await keptTokensOf(gateway, previousResponseId, caller.key.id);
+      const holding = holdMoney(gateway, call.requestId, caller, endpoint, request, model, kept);
+      const charge = holding instanceof Promise ? await holding : holding;
       record.charge = charge;
       if (charge !== null && charge.outputCap !== null) body = body.withOutputCap(charge.outputCap);
     }

@@ -133,6 +133,12 @@ describe("a request that somebody pays for", () => {
     expect(isOver).toBe(true);
   });
 
+  test("keeps nobody waiting where it is booked at once", () => {
+    const { books } = setUp();
+    const till = { ...books.till, settle: () => null };
+    expect(settle({ ...books, till }, recordOf(), ENDING)).toBeNull();
+  });
+
   test("is charged no more than was held, and is marked", async () => {
     const { row } = await booked({}, { heldNano: 100n });
     expect(row).toMatchObject({

@@ -7,7 +7,7 @@ import type { Till } from "../billing/till.ts";
 import type { ModelRequest } from "../interfaces/request.ts";
 import { isTextAlone } from "../metering/input-range.ts";
 import type { Nano } from "../money/nano.ts";
-import { costsOf, listCostOf, NOTHING_USED, type Tariff } from "../money/tariff.ts";
+import { type Costs, costsOf, listCostOf, NOTHING_USED, type Tariff } from "../money/tariff.ts";
 import { countTraffic } from "../observe/traffic.ts";
 import type { Pool } from "../pool/pool.ts";
 import { NO_MONEY, type UsageFlag, type UsageMoney } from "../store/usage-row.ts";
@@ -24,6 +24,8 @@ export type Books = Pick<Gateway, "clock" | "log" | "estimates" | "traffic"> & {
   till: Pick<Till, "push" | "settle">;
   dispatcher: { pool: Pick<Pool, "brokeOff"> };
 };
+
+const NO_BOUNDS = { contextTokens: null, outputTokensMax: null };
 
 /** Null when there is nothing to wait for. The first call counts, later ones do nothing. */
 export function settle(gateway: Books, record: CallRecord, ending: Ending): Promise<void> | null {
@@ -43,51 +45,66 @@ export function settle(gateway: Books, record: CallRecord, ending: Ending): Prom
 
 function toldOf({ endpoint, model, request }: CallRecord, { usage, images }: Ending): Measured {
   const isBelieved =
-    usage === null ||
-    request === null ||
-    isCredible(usage, endpoint.name, request, model ?? { contextTokens: null, outputTokensMax: null });
+    usage === null || request === null || isCredible(usage, endpoint.name, request, model ?? NO_BOUNDS);
   return isBelieved ? asTold(usage, images) : notBelieved(images);
 }
 
-async function book(
+function book(
   gateway: Books,
   record: CallRecord,
   caller: Caller,
   request: ModelRequest,
   charge: Charge,
   ending: Ending,
-): Promise<void> {
-  const measured = ending.isServed
-    ? await measuredBy(gateway, record, request, charge, ending)
-    : asTold(null, 0);
+): Promise<void> | null {
+  const measured = ending.isServed ? measuredBy(gateway, record, request, charge, ending) : asTold(null, 0);
+  if (!(measured instanceof Promise)) {
+    return bookAs(measured, gateway, record, caller, request, charge, ending);
+  }
+  return measured.then(async (counted) => {
+    await bookAs(counted, gateway, record, caller, request, charge, ending);
+  });
+}
+
+function bookAs(
+  measured: Measured,
+  gateway: Books,
+  record: CallRecord,
+  caller: Caller,
+  request: ModelRequest,
+  charge: Charge,
+  ending: Ending,
+): Promise<void> | null {
   if (measured.isAbsurd) blame(gateway, record);
   else if (measured.source === "upstream" && isTextAlone(request)) {
-    const size = { ...request.inputSize(), textBytes: request.inputReach().textBytes };
-    gateway.estimates.learn(request.publicModel, size, measured.tokens.inputTokens);
+    const { textBytes } = request.inputReach();
+    const { media } = request.inputSize();
+    gateway.estimates.learn(request.publicModel, { textBytes, media }, measured.tokens.inputTokens);
   }
   const money = moneyOf(record, request, charge, measured, ending.isServed);
   const row = rowOf(record, caller, ending, measured, money, gateway.clock);
   countTraffic(gateway.traffic, row);
-  await gateway.till.settle({ row, chargedNano: money.chargedNano });
+  return gateway.till.settle({ row, chargedNano: money.chargedNano });
 }
 
-async function measuredBy(
+/** A promise only where something has to be counted. */
+function measuredBy(
   { log }: Books,
   { call, endpoint, model }: CallRecord,
   request: ModelRequest,
   charge: Charge,
-  ending: Ending,
-): Promise<Measured> {
-  const isWhole = ending.outcome !== "client_gone" && ending.outcome !== "upstream_cut";
-  const bounds = model ?? { contextTokens: null, outputTokensMax: null };
-  try {
-    return await measure({ ...ending, isWhole }, endpoint.name, request, bounds);
-  } catch (error) {
+  { outcome, usage, images, countOutput }: Ending,
+): Measured | Promise<Measured> {
+  const isWhole = outcome !== "client_gone" && outcome !== "upstream_cut";
+  const evidence = { usage, images, isWhole, countOutput };
+  const measured = measure(evidence, endpoint.name, request, model ?? NO_BOUNDS);
+  if (!(measured instanceof Promise)) return measured;
+  return measured.catch((error: unknown) => {
     // Whatever kept us from counting must not keep the money held.
     const reason = error instanceof Error ? error.message : "unknown";
     log.error("count_failed", { request_id: call.requestId, reason });
-    return estimatedInput(charge.inputTokens, ending.images);
-  }
+    return estimatedInput(charge.inputTokens, images);
+  });
 }
 
 function moneyOf(
@@ -100,23 +117,35 @@ function moneyOf(
   const { tariff, heldNano, payer } = charge;
   const inVain = workedInVain(trace);
   const wastedNano = inVain === 0 ? 0n : wasted(inVain, tariff, charge.inputTokens);
-  const flags: UsageFlag[] = [...measured.flags];
-  if (charge.isCapped) flags.push("capped");
-  const base = { payer, tariffId: tariff.id, flags };
-  if (!isServed) return { ...base, costNano: 0n, chargedNano: 0n, upstreamNano: wastedNano };
-  // A count that cannot be true is worth what the request was expected to cost at most, and no more.
-  if (measured.isAbsurd) {
-    const { doubtNano } = charge;
-    return { ...base, costNano: doubtNano, chargedNano: doubtNano, upstreamNano: doubtNano + wastedNano };
-  }
-  const { costNano, listNano } = costsOf(tariff, { ...measured.tokens, imageKind: request.imageKind });
-  if (costNano > heldNano) flags.push("overrun");
+  const { costNano, listNano } = isServed ? costsFor(charge, measured, request.imageKind) : NO_COSTS;
+  const isOverrun = costNano > heldNano;
   return {
-    ...base,
     costNano,
-    chargedNano: costNano > heldNano ? heldNano : costNano,
-    upstreamNano: listNano + wastedNano,
+    chargedNano: isOverrun ? heldNano : costNano,
+    upstreamNano: inVain === 0 ? listNano : listNano + wastedNano,
+    payer,
+    tariffId: tariff.id,
+    flags: flagsOf(measured, charge.isCapped, isOverrun),
   };
+}
+
+const NO_COSTS: Costs = { costNano: 0n, listNano: 0n };
+
+/** A count that cannot be true is worth what the request was expected to cost at most, and no more. */
+function costsFor(
+  { tariff, doubtNano }: Charge,
+  { tokens, isAbsurd }: Measured,
+  imageKind: string | null,
+): Costs {
+  return isAbsurd ? { costNano: doubtNano, listNano: doubtNano } : costsOf(tariff, tokens, imageKind);
+}
+
+function flagsOf({ flags }: Measured, isCapped: boolean, isOverrun: boolean): readonly UsageFlag[] {
+  if (!isCapped && !isOverrun) return flags;
+  const all: UsageFlag[] = [...flags];
+  if (isCapped) all.push("capped");
+  if (isOverrun) all.push("overrun");
+  return all;
 }
 
 /** Failures after which an upstream may have done the work, and will ask for it: the input at least. */
@@ -147,7 +176,7 @@ function uncharged(
   // A count that cannot be true is worth nothing where nobody holds money.
   const isKnown = flags.length === 0 && (source !== "none" || tokens.images > 0);
   if (!isKnown) return { ...NO_MONEY, upstreamNano: wastedNano, flags };
-  const { costNano, listNano } = costsOf(tariff, { ...tokens, imageKind: request.imageKind });
+  const { costNano, listNano } = costsOf(tariff, tokens, request.imageKind);
   const upstreamNano = inVain === 0 ? listNano : listNano + wastedNano;
   return { costNano, chargedNano: 0n, upstreamNano, payer: null, tariffId: null, flags };
 }

@@ -3,10 +3,10 @@
  * what the upstream keeps, and what its own tools bring. Looked for only where somebody pays.
  */
 
-import { isAt, textOf } from "../wire/bytes.ts";
+import { isAt } from "../wire/bytes.ts";
+import { type WantedFields, wantedFields, wantedString } from "../wire/json-scan.ts";
 import {
   ARRAY_OPEN,
-  BACKSLASH,
   OBJECT_CLOSE,
   OBJECT_OPEN,
   QUOTE,
@@ -31,8 +31,25 @@ export interface InputReach {
   hostsTools: boolean;
 }
 
+/** Members that say more than their own text, and those of the body that such members are in. */
+const MEMBERS = wantedFields([
+  "url",
+  "image_url",
+  "file_data",
+  "file_id",
+  "file_url",
+  "input_audio",
+  "audio_url",
+  "video_url",
+  "web_search_options",
+  "role",
+  "type",
+  "tools",
+  "input",
+]);
+const ITEM_REFERENCE = wantedFields(["item_reference"]);
 /** These are run by the client: what they bring comes with the next request. */
-const CLIENT_TOOLS: ReadonlySet<string> = new Set([
+const CLIENT_TOOLS = wantedFields([
   "function",
   "custom",
   "namespace",
@@ -46,8 +63,6 @@ const COLON = 0x3a;
 const ARRAY_CLOSE = 0x5d;
 const NULL = Buffer.from("null");
 const DATA_URL = Buffer.from('"data:');
-const NAME_BYTES_MAX = 24;
-const TYPE_BYTES_MAX = 64;
 /** Of a tool, or of an item: in an object in an array in the body. */
 const ENTRY_DEPTH = 3;
 
@@ -64,7 +79,7 @@ export function inputReachOf(body: Uint8Array, size: InputSize): InputReach {
   };
   let depth = 0;
   /** The member of the body that `at` is in. */
-  let section = "";
+  let section: string | undefined;
   /** An item of the input that says neither who speaks nor what it is only refers to one. */
   let isReference = false;
 
@@ -74,8 +89,9 @@ export function inputReachOf(body: Uint8Array, size: InputSize): InputReach {
     return to;
   }
 
-  function noteMember(name: string, value: number): void {
+  function noteMember(name: string | undefined, value: number): void {
     if (depth === 1) section = name;
+    if (name === undefined) return;
     const isText = body[value] === QUOTE;
     switch (name) {
       case "url":
@@ -105,19 +121,19 @@ export function inputReachOf(body: Uint8Array, size: InputSize): InputReach {
         if (depth === ENTRY_DEPTH && isText) isReference = false;
         return;
       case "type":
-        if (depth === ENTRY_DEPTH) noteType(isText ? stringAt(value) : null);
+        if (depth === ENTRY_DEPTH) noteType(value, isText);
     }
   }
 
-  function noteType(type: string | null): void {
-    if (type !== null) isReference = false;
-    if (section === "tools" && !CLIENT_TOOLS.has(type ?? "")) reach.hostsTools = true;
-    if (section === "input" && type === "item_reference") reach.namesKept = true;
+  function noteType(value: number, isText: boolean): void {
+    if (isText) isReference = false;
+    if (section === "tools" && !isOneOf(CLIENT_TOOLS, value, isText)) reach.hostsTools = true;
+    if (section === "input" && isOneOf(ITEM_REFERENCE, value, isText)) reach.namesKept = true;
   }
 
-  function stringAt(open: number): string {
-    const end = stringEnd(body, open + 1, body.length, open);
-    return end < 0 ? "" : shortText(body, open, end, TYPE_BYTES_MAX);
+  function isOneOf(names: WantedFields<string>, open: number, isText: boolean): boolean {
+    const end = isText ? stringEnd(body, open + 1, body.length, open) : -1;
+    return end > 0 && wantedString(body, open, end, names) !== undefined;
   }
 
   for (let at = 0; at < body.length; ) {
@@ -128,7 +144,7 @@ export function inputReachOf(body: Uint8Array, size: InputSize): InputReach {
       const next = passSpace(end);
       if (body[next] === COLON) {
         const value = passSpace(next + 1);
-        noteMember(shortText(body, at, end, NAME_BYTES_MAX), value);
+        noteMember(wantedString(body, at, end, MEMBERS), value);
         at = value;
       } else at = next;
       continue;
@@ -147,18 +163,4 @@ export function inputReachOf(body: Uint8Array, size: InputSize): InputReach {
   }
   reach.textBytes = Math.max(0, reach.textBytes);
   return reach;
-}
-
-/** The string that opens at `open`, however it is escaped; empty when it is longer than any of interest. */
-function shortText(body: Uint8Array, open: number, end: number, bytesMax: number): string {
-  const length = end - open - 2;
-  if (length > bytesMax * "\\u0000".length) return "";
-  let at = open + 1;
-  while (at < end && body[at] !== BACKSLASH) at++;
-  if (at === end) return length > bytesMax ? "" : textOf(body, open + 1, end - 1);
-  try {
-    return String(JSON.parse(textOf(body, open, end)));
-  } catch {
-    return "";
-  }
 }

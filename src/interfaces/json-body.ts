@@ -7,6 +7,7 @@ import { ApiError } from "../errors.ts";
 import { find } from "../wire/bytes.ts";
 import { type Field, integerValue, type ObjectScan, wantedFields } from "../wire/json-scan.ts";
 import {
+  addMember,
   editMembers,
   jsonString,
   type Part,
@@ -52,7 +53,7 @@ export function isThere(field: Field | undefined): field is Field {
 const CHAT_BOUNDS = ["max_completion_tokens", "max_tokens"] as const;
 const RESPONSES_BOUNDS = ["max_output_tokens"] as const;
 
-function boundsOf(endpoint: Endpoint): readonly RoutingField[] {
+function boundsOf(endpoint: Endpoint): typeof CHAT_BOUNDS | typeof RESPONSES_BOUNDS {
   return endpoint.interface === "responses" ? RESPONSES_BOUNDS : CHAT_BOUNDS;
 }
 
@@ -93,21 +94,23 @@ export function checkBounds(bytes: Uint8Array, endpoint: Endpoint, fields: Routi
 }
 
 /** Each bound that is there is lowered; the family's own is put in where there is none. */
-function capEdits(
-  bytes: Uint8Array,
-  endpoint: Endpoint,
-  fields: RoutingScan["fields"],
-  tokens: number,
-): { [name in RoutingField]?: Uint8Array } {
-  const edits: { [name in RoutingField]?: Uint8Array } = {};
+function capSplices(bytes: Uint8Array, endpoint: Endpoint, scan: RoutingScan, tokens: number): Splice[] {
+  const splices: Splice[] = [];
   const names = boundsOf(endpoint);
-  const used = names.filter((name) => isThere(fields[name]));
-  for (const name of used.length > 0 ? used : names.slice(0, 1)) {
-    const field = fields[name];
-    const own = field === undefined ? null : integerValue(bytes, field);
-    edits[name] = Buffer.from(String(own === null || own < 1 ? tokens : Math.min(own, tokens)));
+  for (const name of names) {
+    const field = scan.fields[name];
+    if (!isThere(field)) continue;
+    const own = integerValue(bytes, field);
+    splices.push(replaceValue(field, digits(own === null || own < 1 ? tokens : Math.min(own, tokens))));
   }
-  return edits;
+  if (splices.length > 0) return splices;
+  const [name] = names;
+  const none = scan.fields[name];
+  return [none === undefined ? addMember(scan, name, String(tokens)) : replaceValue(none, digits(tokens))];
+}
+
+function digits(count: number): Uint8Array {
+  return Buffer.from(String(count));
 }
 
 /** A class, so that a body costs one object and no closures. */
@@ -144,7 +147,8 @@ export class JsonBody implements RequestBody {
     // Where a model stands already, as in every request that was read, there is a short way.
     const edits =
       model === undefined ? editMembers(bytes, scan, { model: named }) : [replaceValue(model, named)];
-    return spliceParts(bytes, always.length === 0 ? edits : [...edits, ...always]);
+    // What was put in stands in front.
+    return spliceParts(bytes, always.length === 0 ? edits : [...always, ...edits]);
   }
 
   forUpstreamAfter(upstreamModel: string, { responseId, inputBytes }: Heard): Part[] | null {
@@ -168,7 +172,7 @@ export class JsonBody implements RequestBody {
 
   withOutputCap(tokens: number): RequestBody {
     const { bytes, scan, endpoint, always, depthMax } = this;
-    const cap = editMembers(bytes, scan, capEdits(bytes, endpoint, scan.fields, tokens));
+    const cap = capSplices(bytes, endpoint, scan, tokens);
     return new JsonBody(bytes, scan, endpoint, [...always, ...cap], depthMax, this.isReduced);
   }
 

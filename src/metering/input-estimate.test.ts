@@ -98,4 +98,15 @@ describe("the estimate of an input", () => {
     expect(estimates.estimate("0", text(9_000))).toBe(first);
     expect(estimates.estimate("2000", text(9_000))).toBeLessThan(first);
   });
+
+  test("of a model that is still heard of outlives those that are not", () => {
+    const estimates = createInputEstimates();
+    const first = estimates.estimate("0", text(9_000));
+    const learn = (model: number) => estimates.learn(String(model), text(9_000), 1_500);
+    for (let model = 0; model < 2_000; model++) learn(model);
+    learn(0);
+    learn(2_000);
+    expect(estimates.estimate("0", text(9_000))).not.toBe(first);
+    expect(estimates.estimate("1", text(9_000))).toBe(first);
+  });
 });

@@ -20,7 +20,7 @@ export const BYTES_PER_TOKEN = 3;
  */
 export const RATIO_MIN = 0.5;
 export const RATIO_MAX = 3;
-const FIRST: Learnt = { ratio: 1, deviation: 0.25 };
+const FIRST = { ratio: 1, deviation: 0.25 };
 const WEIGHT = 0.1;
 /** Shorter bodies are mostly their own wrapping and tell little of the text. */
 const TELLING_BYTES = 2_000;
@@ -32,10 +32,29 @@ const MODELS_MAX = 2_000;
 interface Learnt {
   ratio: number;
   deviation: number;
+  /** The number of the lesson it was last heard of in. */
+  lesson: number;
 }
 
 export function createInputEstimates(): InputEstimates {
   const models = new Map<string, Learnt>();
+  let lessons = 0;
+
+  function begin(model: string): Learnt {
+    if (models.size >= MODELS_MAX) forgetOldest();
+    const begun = { ...FIRST, lesson: 0 };
+    models.set(model, begun);
+    return begun;
+  }
+
+  /** The model heard of longest ago makes room. */
+  function forgetOldest(): void {
+    let oldest: [model: string, lesson: number] | null = null;
+    for (const [model, { lesson }] of models) {
+      if (oldest === null || lesson < oldest[1]) oldest = [model, lesson];
+    }
+    if (oldest !== null) models.delete(oldest[0]);
+  }
 
   return {
     estimate(model, size) {
@@ -51,20 +70,13 @@ export function createInputEstimates(): InputEstimates {
       const seen = inputTokens / (size.textBytes / BYTES_PER_TOKEN);
       // More tokens than bytes were not in this body: a conversation the upstream keeps, or a wrong count.
       if (seen > RATIO_MAX) return;
-      const known = models.get(model) ?? FIRST;
+      const known = models.get(model) ?? begin(model);
       const weight = WEIGHT * Math.min(1, size.textBytes / TELLING_BYTES);
       const sample = Math.max(RATIO_MIN, seen);
-      const learnt = {
-        ratio: known.ratio + weight * (sample - known.ratio),
-        deviation: known.deviation + weight * (Math.abs(sample - known.ratio) - known.deviation),
-      };
-      // The model heard of longest ago makes room.
-      models.delete(model);
-      if (models.size >= MODELS_MAX) {
-        const oldest = models.keys().next();
-        if (oldest.done !== true) models.delete(oldest.value);
-      }
-      models.set(model, learnt);
+      const offBy = Math.abs(sample - known.ratio);
+      known.ratio += weight * (sample - known.ratio);
+      known.deviation += weight * (offBy - known.deviation);
+      known.lesson = ++lessons;
     },
   };
 }

@@ -26,7 +26,8 @@ export function inputLeast(
 ): number {
   const reach = request.inputReach();
   const { textBytes, remotePictures, remoteFiles } = reach;
-  const own = estimates.estimate(request.publicModel, { ...request.inputSize(), textBytes });
+  const { media } = request.inputSize();
+  const own = estimates.estimate(request.publicModel, { textBytes, media });
   const unseen = Math.min(UNSEEN_TOKENS_USUAL, contextTokens ?? UNSEEN_TOKENS_USUAL);
   // What tools found for it was counted too, and is not read again.
   const counted = keptTokens === null ? unseen : Math.min(keptTokens, contextTokens ?? keptTokens);

@@ -3,8 +3,11 @@
 import { LONG_CONTEXT_UNITS, type Price, TOKEN_UNITS, type TokenUnit } from "../records.ts";
 import { decimalText, parseDecimal } from "./nano.ts";
 
-/** Pico-dollars for one token. USD a million tokens with six decimals is exactly that. */
-export type TokenRates = Readonly<Record<TokenUnit, bigint>>;
+/**
+ * Pico-dollars for one token: USD a million tokens with six decimals is exactly that. Safe as numbers, for a price has
+ * at most nine digits before its point.
+ */
+export type TokenRates = Readonly<Record<TokenUnit, number>>;
 
 export interface Prices {
   readonly tokens: TokenRates;
@@ -36,10 +39,28 @@ export function pricesOf(price: Price): Prices {
   };
 }
 
+/** For tokens whose kind is not known yet: all of a kind that may be meant at the price of the dearest among them. */
+export function withDearest(prices: Prices, ...kinds: readonly (readonly TokenUnit[])[]): Prices {
+  const { tokens, longContext } = prices;
+  const raise = (rates: TokenRates): TokenRates => {
+    const raised = { ...rates };
+    for (const units of kinds) {
+      const most = Math.max(...units.map((unit) => rates[unit]));
+      for (const unit of units) raised[unit] = most;
+    }
+    return raised;
+  };
+  return {
+    ...prices,
+    tokens: raise(tokens),
+    longContext: longContext && { ...longContext, tokens: raise(longContext.tokens) },
+  };
+}
+
 function ratesOf(price: Price): TokenRates {
   const input = picoPerToken(price.input);
   const output = picoPerToken(price.output);
-  const or = (usd: string | undefined, fallback: bigint) =>
+  const or = (usd: string | undefined, fallback: number) =>
     usd === undefined ? fallback : picoPerToken(usd);
   return {
     input,
@@ -62,8 +83,11 @@ function longContextPrice(price: Price, long: NonNullable<Price["long_context"]>
   return { ...others, ...named };
 }
 
-function picoPerToken(usd: string | undefined): bigint {
-  return usd === undefined ? 0n : parseDecimal(usd, PRICE_DECIMALS);
+function picoPerToken(usd: string | undefined): number {
+  const pico = usd === undefined ? 0 : Number(parseDecimal(usd, PRICE_DECIMALS));
+  if (!Number.isSafeInteger(pico))
+    throw new Error(`$${usd} for a million tokens is more than can be charged.`);
+  return pico;
 }
 
 function picoEach(usd: string | undefined): bigint {

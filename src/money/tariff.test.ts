@@ -8,6 +8,7 @@ import {
   costLines,
   costOf,
   costsOf,
+  type Foreseen,
   listCostOf,
   type Metered,
   makeTariff,
@@ -57,6 +58,10 @@ const used: fc.Arbitrary<Metered> = fc.record({
 const plain = used.map((some): Metered => ({ ...some, images: 0 }));
 const nano = fc.bigInt(0n, 10n ** 13n);
 
+const scaled = (text: string) => {
+  const [whole = "", rest = ""] = text.split(".");
+  return BigInt(whole) * 1_000_000n + BigInt(rest.padEnd(6, "0"));
+};
 const metered = (change: Partial<Metered>): Metered => ({ ...NOTHING_USED, ...change });
 const cost = (terms: Price, change: Partial<Metered>) => costOf(makeTariff(terms), metered(change));
 
@@ -75,7 +80,10 @@ describe("a price", () => {
         const lines = costLines(some, all);
         const pico = lines.reduce((sum, { count, picoEach }) => sum + BigInt(count) * picoEach, 0n);
         expect(listCostOf(some, all)).toBe((pico + 999n) / 1_000n);
-        expect(costsOf(some, all)).toEqual({ costNano: costOf(some, all), listNano: listCostOf(some, all) });
+        expect(costsOf(some, all, null)).toEqual({
+          costNano: costOf(some, all),
+          listNano: listCostOf(some, all),
+        });
         expect(costOf(some, all)).toBe(lines.reduce((sum, { nano }) => sum + nano, 0n));
       }),
     );
@@ -200,10 +208,78 @@ describe("a multiplier", () => {
   });
 });
 
-const scaled = (text: string) => {
-  const [whole = "", rest = ""] = text.split(".");
-  return BigInt(whole) * 1_000_000n + BigInt(rest.padEnd(6, "0"));
-};
+describe("numbers and bigints agree", () => {
+  const EXACT_PER_NANO = 10n ** 15n;
+  /** The long way. */
+  const charged = (pico: bigint, { multiplierTrillionths }: Tariff) =>
+    (pico * multiplierTrillionths + EXACT_PER_NANO - 1n) / EXACT_PER_NANO;
+  const affordable = (pico: bigint, first: bigint, nano: bigint, { multiplierTrillionths }: Tariff) => {
+    const left = nano * EXACT_PER_NANO - first * multiplierTrillionths;
+    return left < 0n ? 0n : left / (pico * multiplierTrillionths) + 1n;
+  };
+  const multiplier = fc.oneof(
+    decimal(5_000_000n),
+    fc.constantFrom("1", "0.5", "1.2", "3", "0.000001", "999999999.999999"),
+  );
+  /** Both sides of where a sum, or a sum times a multiplier, is no longer safe. */
+  const edge = fc
+    .tuple(fc.constantFrom(1n, 2n, 3n, 5n, 7n, 1_000n, 1_250_001n, 10n ** 12n), fc.bigInt(-3_000n, 3_000n))
+    .map(([part, off]) => BigInt(Number.MAX_SAFE_INTEGER) / part + off);
+  const amount = fc
+    .oneof(edge, fc.bigInt(0n, 10n ** 7n), fc.bigInt(0n, BigInt(Number.MAX_SAFE_INTEGER)))
+    .map((value) => (value < 0n ? 0n : value));
+  const safe = amount.map((value) => Math.min(Number(value), Number.MAX_SAFE_INTEGER));
+
+  test("on what a number of tokens costs", () => {
+    fc.assert(
+      fc.property(decimal(10n ** 15n - 1n), multiplier, safe, (input, group, inputTokens) => {
+        const some = makeTariff({ input }, { group });
+        const pico = scaled(input) * BigInt(inputTokens);
+        const what = metered({ inputTokens });
+        expect(costOf(some, what)).toBe(charged(pico, some));
+        expect(listCostOf(some, what)).toBe((pico + 999n) / 1_000n);
+      }),
+      { numRuns: 2_000 },
+    );
+  });
+
+  test("at a pico-dollar a token, where a thousandth decides", () => {
+    fc.assert(
+      fc.property(multiplier, safe, (group, inputTokens) => {
+        const some = makeTariff({ input: "0.000001" }, { group });
+        expect(costOf(some, metered({ inputTokens }))).toBe(charged(BigInt(inputTokens), some));
+      }),
+      { numRuns: 2_000 },
+    );
+  });
+
+  test("on what an amount of money pays for", () => {
+    const usd = fc.bigInt(1n, 10n ** 9n).map((value) => decimalText(value, 6));
+    fc.assert(
+      fc.property(
+        usd,
+        usd,
+        multiplier,
+        fc.nat(1_000_000),
+        amount,
+        (input, output, group, inputTokens, nano) => {
+          const some = makeTariff({ input, output }, { group });
+          const each = scaled(output);
+          const most = Number.MAX_SAFE_INTEGER;
+          const found = affordableOutput(some, metered({ inputTokens }), nano);
+          if (some.multiplierTrillionths === 0n) return expect(found).toBe(most);
+          const exact = affordable(each, scaled(input) * BigInt(inputTokens) + each, nano, some);
+          expect(BigInt(found)).toBe(exact < BigInt(most) ? exact : BigInt(most));
+        },
+      ),
+      { numRuns: 2_000 },
+    );
+  });
+});
+
+test("a price of a million tokens that no number can hold is refused", () => {
+  expect(() => makeTariff({ input: "9007199254.740992" })).toThrow("more than can be charged");
+});
 
 /** Written down once more the long way, in pico-dollars. */
 function exactCost(terms: Price, what: Metered): bigint {
@@ -302,6 +378,26 @@ describe("for any tariff and any use", () => {
         const at = (outputTokens: number) => costAtMost(some, { ...asked, outputTokens });
         if (most > 0) expect(at(most) <= amount).toBe(true);
         if (most < Number.MAX_SAFE_INTEGER) expect(at(most + 1) > amount).toBe(true);
+      }),
+    );
+  });
+
+  test("what it costs at most is what no kind of its tokens exceeds, and one comes to", () => {
+    const INPUTS = {
+      plain: ["inputTokens"],
+      text: ["inputTokens", "cacheWriteTokens"],
+      media: ["inputTokens", "cacheWriteTokens", "imageInputTokens", "audioInputTokens"],
+    } as const;
+    const OUTPUTS = ["outputTokens", "reasoningTokens", "audioOutputTokens"] as const;
+    const foreseen = fc.constantFrom<Foreseen>("plain", "text", "media");
+    fc.assert(
+      fc.property(tariff, count, count, foreseen, (some, inputTokens, outputTokens, kind) => {
+        const what = metered({ inputTokens, outputTokens });
+        const costs = INPUTS[kind].flatMap((input) =>
+          OUTPUTS.map((output) => costOf(some, { ...what, [input]: inputTokens, [output]: outputTokens })),
+        );
+        const most = costs.reduce((a, b) => (a > b ? a : b));
+        expect(costAtMost(some, what, kind)).toBe(most);
       }),
     );
   });

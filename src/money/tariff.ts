@@ -6,7 +6,7 @@
 import { createHash } from "node:crypto";
 import type { Price, TokenUnit } from "../records.ts";
 import { decimalText, type Nano, parseDecimal } from "./nano.ts";
-import { canonicalPrice, type Prices, pricesOf, type TokenRates } from "./prices.ts";
+import { canonicalPrice, type Prices, pricesOf, type TokenRates, withDearest } from "./prices.ts";
 
 export interface Tariff {
   /** A digest of `terms`. */
@@ -16,10 +16,25 @@ export interface Tariff {
   readonly prices: Prices;
   /** The group's multiplier times the model's, each with six decimals: exact in twelve. */
   readonly multiplierTrillionths: bigint;
+  /** The prices with which a cost comes out at the most that it may be. */
+  readonly atMost: Readonly<Record<Foreseen, Prices>>;
+  readonly charged: NanoPerPico;
+}
+
+/** What input may turn out to be: no more than input; also written to a cache; or even a picture or a sound. */
+export type Foreseen = "plain" | "text" | "media";
+
+/**
+ * Times `over`, by `under`. In lowest terms, so that numbers reach as far as they can; where `over` is not safe, no
+ * product with it is.
+ */
+interface NanoPerPico {
+  readonly over: number;
+  readonly under: number;
 }
 
 /** What was used. Cached, written, image and audio tokens are inside `inputTokens`; reasoning and audio inside `outputTokens`. */
-export interface Metered {
+export interface Counted {
   inputTokens: number;
   cachedTokens: number;
   cacheWriteTokens: number;
@@ -29,6 +44,9 @@ export interface Metered {
   audioInputTokens: number;
   audioOutputTokens: number;
   images: number;
+}
+
+export interface Metered extends Counted {
   /** Size and quality: "1024x1024/high". */
   imageKind: string | null;
 }
@@ -76,9 +94,13 @@ export interface CostLine {
 
 const MULTIPLIER_DECIMALS = 12;
 const ONE = 10n ** BigInt(MULTIPLIER_DECIMALS);
-const PICO_PER_NANO = 1_000n;
 /** Of pico-dollars times trillionths. */
-const EXACT_PER_NANO = ONE * PICO_PER_NANO;
+const EXACT_PER_NANO = ONE * 1_000n;
+const LISTED: NanoPerPico = { over: 1, under: 1_000 };
+
+const TEXT_UNITS = ["input", "cache_write"] as const;
+const INPUT_UNITS = [...TEXT_UNITS, "image_input", "audio_input"] as const;
+const OUTPUT_UNITS = ["output", "reasoning", "audio_output"] as const;
 
 export interface Multipliers {
   /** Decimal strings with up to six decimals. */
@@ -102,12 +124,25 @@ function build(price: Price, multiplierTrillionths: bigint): Tariff {
     price,
     multiplier: multiplierText({ multiplierTrillionths }),
   });
+  const prices = pricesOf(price);
   return {
     id: createHash("sha256").update(terms).digest("hex").slice(0, 32),
     terms,
-    prices: pricesOf(price),
+    prices,
     multiplierTrillionths,
+    atMost: {
+      plain: withDearest(prices, OUTPUT_UNITS),
+      text: withDearest(prices, OUTPUT_UNITS, TEXT_UNITS),
+      media: withDearest(prices, OUTPUT_UNITS, INPUT_UNITS),
+    },
+    charged: nanoPerPico(multiplierTrillionths),
   };
+}
+
+function nanoPerPico(multiplierTrillionths: bigint): NanoPerPico {
+  let [divisor, rest] = [EXACT_PER_NANO, multiplierTrillionths];
+  while (rest > 0n) [divisor, rest] = [rest, divisor % rest];
+  return { over: Number(multiplierTrillionths / divisor), under: Number(EXACT_PER_NANO / divisor) };
 }
 
 /** The shortest decimal of it. */
@@ -117,60 +152,38 @@ export function multiplierText({ multiplierTrillionths }: Pick<Tariff, "multipli
 
 /** With multipliers: what is charged. */
 export function costOf(tariff: Tariff, used: Metered): Nano {
-  return costsOf(tariff, used).costNano;
+  return chargedFor(tariff, picoOf(tariff.prices, used, used.imageKind));
 }
 
-/** With multipliers and without, for hardly more than one of the two. */
-export function costsOf(
-  { prices, multiplierTrillionths }: Tariff,
-  used: Metered,
-): { costNano: Nano; listNano: Nano } {
-  const pico = picoOf(prices, used);
-  const listNano = roundedUp(pico, PICO_PER_NANO);
-  const costNano =
-    multiplierTrillionths === ONE ? listNano : roundedUp(pico * multiplierTrillionths, EXACT_PER_NANO);
-  return { costNano, listNano };
+/** With multipliers and without. */
+export interface Costs {
+  readonly costNano: Nano;
+  readonly listNano: Nano;
+}
+
+/** Both, for hardly more than one of the two. */
+export function costsOf(tariff: Tariff, used: Counted, imageKind: string | null): Costs {
+  const pico = picoOf(tariff.prices, used, imageKind);
+  const listNano = listedFor(pico);
+  const isListed = tariff.charged.over === LISTED.over && tariff.charged.under === LISTED.under;
+  return { costNano: isListed ? listNano : chargedFor(tariff, pico), listNano };
 }
 
 /** What it costs at most: all of the output may turn out to be reasoning or sound, which may be dearer. */
-export function costAtMost(tariff: Tariff, used: Metered): Nano {
-  const unit = dearest(ratesFor(tariff.prices, used), OUTPUT_UNITS);
-  return costOf(tariff, {
-    ...used,
-    reasoningTokens: unit === "reasoning" ? used.outputTokens : 0,
-    audioOutputTokens: unit === "audio_output" ? used.outputTokens : 0,
-  });
-}
-
-/** Input may be written to a cache, and be a picture or a sound where it `hasMedia`: each may be dearer than text. */
-export function dearestInput(tariff: Tariff, used: Metered, hasMedia: boolean): Metered {
-  const unit = dearest(ratesFor(tariff.prices, used), hasMedia ? INPUT_UNITS : TEXT_UNITS);
-  return {
-    ...used,
-    cacheWriteTokens: unit === "cache_write" ? used.inputTokens : 0,
-    imageInputTokens: unit === "image_input" ? used.inputTokens : 0,
-    audioInputTokens: unit === "audio_input" ? used.inputTokens : 0,
-  };
-}
-
-const TEXT_UNITS = ["input", "cache_write"] as const;
-const INPUT_UNITS = [...TEXT_UNITS, "image_input", "audio_input"] as const;
-const OUTPUT_UNITS = ["output", "reasoning", "audio_output"] as const;
-
-/** The first of several that cost the same. */
-function dearest(rates: TokenRates, units: readonly TokenUnit[]): TokenUnit {
-  return units.reduce((most, unit) => (rates[unit] > rates[most] ? unit : most));
+export function costAtMost(tariff: Tariff, used: Metered, foreseen: Foreseen = "plain"): Nano {
+  return chargedFor(tariff, picoOf(tariff.atMost[foreseen], used, used.imageKind));
 }
 
 /** Without multipliers: what the upstream account will ask. */
 export function listCostOf(tariff: Tariff, used: Metered): Nano {
-  return costsOf(tariff, used).listNano;
+  return listedFor(picoOf(tariff.prices, used, used.imageKind));
 }
 
 /** The same calculation line by line. Each line shows by how much it raised the rounded sum. */
 export function costLines(tariff: Tariff, used: Metered): CostLine[] {
   const { prices, multiplierTrillionths } = tariff;
-  const longContext = ratesFor(prices, used) !== prices.tokens;
+  const rates = ratesFor(prices, used);
+  const longContext = rates !== prices.tokens;
   const counts = countsOf(prices, used);
   const lines: CostLine[] = [];
   let exact = 0n;
@@ -178,9 +191,9 @@ export function costLines(tariff: Tariff, used: Metered): CostLine[] {
   for (const unit of COST_UNITS) {
     const count = counts[unit];
     if (count === 0) continue;
-    const picoEach = priceOf(unit, prices, used);
+    const picoEach = priceOf(unit, prices, rates, used.imageKind);
     exact += BigInt(count) * picoEach * multiplierTrillionths;
-    const sum = roundedUp(exact, EXACT_PER_NANO);
+    const sum = roundedUp(exact);
     lines.push({ unit, count, picoEach, longContext, nano: sum - charged });
     charged = sum;
   }
@@ -193,38 +206,74 @@ export function costLines(tariff: Tariff, used: Metered): CostLine[] {
  */
 export function affordableOutput(tariff: Tariff, used: Metered, nano: Nano): number {
   // How much of an answer will be reasoning or sound is not known before: the dearest counts.
-  const rates = ratesFor(tariff.prices, used);
-  const unit = dearest(rates, OUTPUT_UNITS);
-  const each = rates[unit] * tariff.multiplierTrillionths;
+  const prices = tariff.atMost.plain;
+  const each = ratesFor(prices, used).output;
   // With a first token a picture is paid by its tokens, so what it costs without any is no guide.
-  const begun = {
-    ...used,
-    outputTokens: 1,
-    reasoningTokens: unit === "reasoning" ? 1 : 0,
-    audioOutputTokens: unit === "audio_output" ? 1 : 0,
-  };
-  const first = picoOf(tariff.prices, begun) * tariff.multiplierTrillionths;
-  const left = nano * EXACT_PER_NANO - first;
+  const first = picoOf(prices, { ...used, outputTokens: 1 }, used.imageKind);
+  const { over, under } = tariff.charged;
+  const budget = Number(nano) * under;
+  const begun = Number(first) * over;
+  if (budget <= Number.MAX_SAFE_INTEGER && begun <= Number.MAX_SAFE_INTEGER) {
+    if (budget < begun) return 0;
+    return each * over === 0 ? Number.MAX_SAFE_INTEGER : Math.floor((budget - begun) / (each * over)) + 1;
+  }
+  return exactlyAffordable(tariff, BigInt(each), BigInt(first), nano);
+}
+
+function exactlyAffordable(
+  { multiplierTrillionths }: Tariff,
+  each: bigint,
+  first: bigint,
+  nano: Nano,
+): number {
+  const left = nano * EXACT_PER_NANO - first * multiplierTrillionths;
   if (left < 0n) return 0;
-  if (each === 0n) return Number.MAX_SAFE_INTEGER;
-  const more = left / each;
+  if (each * multiplierTrillionths === 0n) return Number.MAX_SAFE_INTEGER;
+  const more = left / (each * multiplierTrillionths);
   return more >= BigInt(Number.MAX_SAFE_INTEGER) ? Number.MAX_SAFE_INTEGER : Number(more) + 1;
 }
 
-function roundedUp(amount: bigint, perNano: bigint): Nano {
-  return (amount + perNano - 1n) / perNano;
+/**
+ * Sums and products are taken as numbers where these are exact, which is many times faster, and as bigints elsewhere.
+ * Nothing here is negative, so whatever comes out safe was safe at every step; and safe integers divided are rounded
+ * by less than lies between them and the next whole number. Below nine thousand dollars this is a number.
+ */
+type Pico = number | bigint;
+
+function listedFor(pico: Pico): Nano {
+  return typeof pico === "number" ? BigInt(Math.ceil(pico / LISTED.under)) : roundedUp(pico * ONE);
 }
 
-function picoOf(prices: Prices, used: Metered): bigint {
+function chargedFor({ charged, multiplierTrillionths }: Tariff, pico: Pico): Nano {
+  const product = Number(pico) * charged.over;
+  return product <= Number.MAX_SAFE_INTEGER
+    ? BigInt(Math.ceil(product / charged.under))
+    : roundedUp(BigInt(pico) * multiplierTrillionths);
+}
+
+function roundedUp(exact: bigint): Nano {
+  return (exact + EXACT_PER_NANO - 1n) / EXACT_PER_NANO;
+}
+
+function picoOf(prices: Prices, used: Counted, imageKind: string | null): Pico {
   const counts = countsOf(prices, used);
-  let sum = 0;
-  for (const unit of COST_UNITS) {
-    const count = counts[unit];
-    if (count > 0) sum += count * Number(priceOf(unit, prices, used));
-  }
-  // Nothing here is negative: if the sum is safe, so was every step to it. It is, below nine thousand dollars.
-  if (sum <= Number.MAX_SAFE_INTEGER) return BigInt(sum);
-  return COST_UNITS.reduce((exact, unit) => exact + BigInt(counts[unit]) * priceOf(unit, prices, used), 0n);
+  const rates = ratesFor(prices, used);
+  const sum =
+    counts.input * rates.input +
+    counts.cached_input * rates.cached_input +
+    counts.cache_write * rates.cache_write +
+    counts.image_input * rates.image_input +
+    counts.audio_input * rates.audio_input +
+    counts.output * rates.output +
+    counts.reasoning * rates.reasoning +
+    counts.audio_output * rates.audio_output +
+    (counts.image === 0 ? 0 : counts.image * Number(imagePrice(prices, imageKind))) +
+    (counts.request === 0 ? 0 : Number(prices.request));
+  if (sum <= Number.MAX_SAFE_INTEGER) return sum;
+  return COST_UNITS.reduce(
+    (exact, unit) => exact + BigInt(counts[unit]) * priceOf(unit, prices, rates, imageKind),
+    0n,
+  );
 }
 
 /**
@@ -232,7 +281,7 @@ function picoOf(prices: Prices, used: Metered): bigint {
  * gets what is left. Pictures are paid by the output tokens reported for them where these have a price, and
  * otherwise each by its own.
  */
-function countsOf(prices: Prices, used: Metered): Record<CostUnit, number> {
+function countsOf(prices: Prices, used: Counted): Record<CostUnit, number> {
   let input = whole(used.inputTokens);
   const cached = Math.min(input, whole(used.cachedTokens));
   input -= cached;
@@ -263,12 +312,12 @@ function countsOf(prices: Prices, used: Metered): Record<CostUnit, number> {
 }
 
 /** For one of them, by the list: pico-dollars. */
-function priceOf(unit: CostUnit, prices: Prices, used: Metered): bigint {
+function priceOf(unit: CostUnit, prices: Prices, rates: TokenRates, imageKind: string | null): bigint {
   if (unit === "request") return prices.request;
-  return unit === "image" ? imagePrice(prices, used.imageKind) : ratesFor(prices, used)[unit];
+  return unit === "image" ? imagePrice(prices, imageKind) : BigInt(rates[unit]);
 }
 
-function ratesFor({ tokens, longContext }: Prices, { inputTokens }: Metered): TokenRates {
+function ratesFor({ tokens, longContext }: Prices, { inputTokens }: Counted): TokenRates {
   return longContext !== null && whole(inputTokens) > longContext.above ? longContext.tokens : tokens;
 }
 

@@ -96,7 +96,7 @@ describe("the policy in force", () => {
     const m1 = { price: { input: "1" }, contextTokens: null, outputTokensMax: null };
     await writePriceList(db, { date: "2026-11-01", models: { m1 } });
     await policy.refresh();
-    expect(priceOfM1()).toBe(1_000_000n);
+    expect(priceOfM1()).toBe(1_000_000);
   });
 
   test("takes in new and revoked keys", async () => {

@@ -207,6 +207,22 @@ function wantedName<Name extends string>(
   return undefined;
 }
 
+/** Which of the names the string from `open` to `end` is, quotes included and however it is escaped. */
+export function wantedString<Name extends string>(
+  bytes: Uint8Array,
+  open: number,
+  end: number,
+  wanted: WantedFields<Name>,
+): Name | undefined {
+  const last = end - 1;
+  if (last - open > wanted.keyBytesMax + 1) return undefined;
+  let at = open + 1;
+  while (at < last && bytes[at] !== BACKSLASH) at++;
+  if (at === last) return wantedName(bytes, open + 1, last, wanted);
+  const text = unescapeKey(bytes, open + 1, last);
+  return typeof text === "string" ? wanted.byName.get(text) : undefined;
+}
+
 const ESCAPE_LETTERS = '"\\/bfnrt';
 const ESCAPED_CHARS = '"\\/\b\f\n\r\t';
 

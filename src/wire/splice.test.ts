@@ -2,6 +2,7 @@ import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { scanObject, wantedFields } from "./json-scan.ts";
 import {
+  addMember,
   applySplices,
   editMembers,
   joinParts,
@@ -52,6 +53,16 @@ describe("splices", () => {
     expect(decoder.decode(applySplices(bytes, [], 2, 6))).toBe("0123");
     expect(() => applySplices(bytes, [splice(1, 3, "")], 2, 6)).toThrow(RangeError);
     expect(() => applySplices(bytes, [splice(5, 7, "")], 2, 6)).toThrow(RangeError);
+  });
+
+  test.each([
+    ['{"model":"a"}', '{"n":2,"model":"a"}'],
+    [" { } ", ' {"n":2 } '],
+  ])("a member that %s does not have goes in front", (body, changed) => {
+    const bytes = utf8.encode(body);
+    const scan = scanObject(bytes, 0, bytes.length, WANTED, { depthMax: 128 });
+    if (!scan.ok) throw new Error(scan.detail);
+    expect(decoder.decode(applySplices(bytes, [addMember(scan, "n", "2")]))).toBe(changed);
   });
 
   test("overlapping splices and splices outside the body are a mistake of the caller", () => {

@@ -13,22 +13,37 @@ export interface Splice {
 const utf8 = new TextEncoder();
 const NOTHING = new Uint8Array(0);
 
-/** Model names are few and asked for with every request; whatever else comes by does not stay. */
-const knownStrings = new Map<string, Uint8Array>();
-const KNOWN_STRINGS_MAX = 4_096;
+/** What is put into bodies is much the same with every request; whatever else comes by does not stay. */
+type Known = Map<string, Uint8Array>;
+const KNOWN_MAX = 4_096;
+const knownStrings: Known = new Map();
+const knownMembers: Known = new Map();
+
+function remember(known: Known, key: string, json: string): Uint8Array {
+  const made = utf8.encode(json);
+  if (known.size >= KNOWN_MAX) known.clear();
+  known.set(key, made);
+  return made;
+}
 
 /** The bytes are shared: read them, do not write to them. */
 export function jsonString(text: string): Uint8Array {
-  const known = knownStrings.get(text);
-  if (known !== undefined) return known;
-  const made = utf8.encode(JSON.stringify(text));
-  if (knownStrings.size >= KNOWN_STRINGS_MAX) knownStrings.clear();
-  knownStrings.set(text, made);
-  return made;
+  return knownStrings.get(text) ?? remember(knownStrings, text, JSON.stringify(text));
 }
 
 export function replaceValue(field: Field, value: Uint8Array): Splice {
   return { start: field.start, end: field.end, insert: value };
+}
+
+/** A member that the object does not have yet, in front of all others. */
+export function addMember(
+  scan: Pick<ObjectScan<never>, "insertAt" | "empty">,
+  name: string,
+  json: string,
+): Splice {
+  const member = `${JSON.stringify(name)}:${json}${scan.empty ? "" : ","}`;
+  const insert = knownMembers.get(member) ?? remember(knownMembers, member, member);
+  return { start: scan.insertAt, end: scan.insertAt, insert };
 }
 
 /**
@@ -123,15 +138,21 @@ export function spliceParts(bytes: Uint8Array, splices: readonly Splice[]): Part
   return parts;
 }
 
+/** Mostly they come in order, and looking is much cheaper than sorting. */
 function ordered(splices: readonly Splice[], first: number, last: number): readonly Splice[] {
-  const sorted =
-    splices.length <= 1 ? splices : splices.toSorted((a, b) => a.start - b.start || a.end - b.end);
+  if (areInOrder(splices, first, last)) return splices;
+  const sorted = splices.toSorted((a, b) => a.start - b.start || a.end - b.end);
+  if (!areInOrder(sorted, first, last)) throw new RangeError("splices overlap or leave the body");
+  return sorted;
+}
+
+function areInOrder(splices: readonly Splice[], first: number, last: number): boolean {
   let from = first;
-  for (const { start, end } of sorted) {
-    if (start < from || end < start || end > last) throw new RangeError("splices overlap or leave the body");
+  for (const { start, end } of splices) {
+    if (start < from || end < start || end > last) return false;
     from = end;
   }
-  return sorted;
+  return true;
 }
 
 /** A whole array. */
