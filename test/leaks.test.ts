@@ -248,6 +248,7 @@ describe("what a client sends of itself", () => {
     const headers = simulator.ledger.last()?.headers ?? {};
     expect(headers).toMatchObject({
       ...VENDOR,
+      "accept-encoding": "identity",
       authorization: `Bearer ${CREDENTIAL}`,
       "content-type": "application/json",
     });

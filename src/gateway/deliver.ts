@@ -14,14 +14,15 @@ import type { PublishedModel, Route } from "../policy/snapshot.ts";
 import type { UsageRow } from "../store/usage.ts";
 import { brokenOffError } from "../upstreams/failure.ts";
 import { headersDown } from "../upstreams/headers.ts";
-import { type Answer, HeaderWriter, WholeAnswer } from "../wire/http-message.ts";
+import { type Answer, type HeaderLines, HeaderWriter, WholeAnswer } from "../wire/http-message.ts";
 import { JSON_LINES } from "./answers.ts";
 import type { Caller } from "./authenticate.ts";
 import { followToEnd } from "./background.ts";
 import { freeBody } from "./body.ts";
+import { clientRequestId } from "./client-request-id.ts";
 import { isCodex } from "./codex-client.ts";
 import { type Counters, openCounters } from "./counters.ts";
-import { audienceOf, dispatch } from "./dispatch.ts";
+import { audienceOf, dispatch, type Given } from "./dispatch.ts";
 import { type LingeringClient, lingeringClient } from "./drains.ts";
 import type { Call, Gateway } from "./gateway.ts";
 import { isCredible } from "./meter.ts";
@@ -86,13 +87,17 @@ export async function deliverAnswer(passage: Passage): Promise<Answer> {
   const headers = new HeaderWriter(JSON_LINES);
   headers.set("x-request-id", call.requestId);
   addRateHeaders(headers, gateway.limiter, passage.subjects);
-  headersDown(given.upstreamHeaders, headers);
+  headers.lines += linesDown(passage, given);
   return new WholeAnswer(200, headers.lines, answer.body);
 }
 
 function lingering({ gateway, call }: Passage): LingeringClient {
   const { drains, timing, underWay } = gateway;
   return lingeringClient(call.request, drains, timing.drainOnDisconnectMs, underWay);
+}
+
+function linesDown({ request, record }: Passage, { upstreamHeaders }: Given): HeaderLines {
+  return headersDown(upstreamHeaders, request.publicModel, record.trace.upstreamRequestId);
 }
 
 /** Whether an answer without usage can be counted. */
@@ -102,12 +107,12 @@ function isText(endpoint: Endpoint): boolean {
 
 /**
  * `patienceMs` is how long an answer that has not begun can still be refused as a whole; `handOver` gives the stream to
- * the client.
+ * the client, with what its head is told by the account's: nothing, where it is written before that is known.
  */
 export async function deliverStream<P extends Passage, Out>(
   passage: P,
   patienceMs: number,
-  handOver: (passage: P, relay: Relay) => Out,
+  handOver: (passage: P, relay: Relay, linesDown: HeaderLines) => Out,
 ): Promise<Out> {
   const { gateway, call, caller, endpoint, request, record } = passage;
   const { charge } = record;
@@ -157,26 +162,31 @@ export async function deliverStream<P extends Passage, Out>(
     relay.flowTo({ write: () => null, end() {} });
     relay.leave();
   }
-  return handOver(passage, relay);
+  return handOver(passage, relay, seat.linesDown());
 }
 
 /** The place at an account that a stream holds, from when it is found until the upstream has ended. */
 interface Seat {
-  take(place: Place, stream: UpstreamStream | null): void;
+  take(place: Place, given: Given): void;
+  /** What its account told for the client's head; empty until it is taken. */
+  linesDown(): HeaderLines;
   leave(usage: TokenUsage | null, images: number): void;
 }
 
 function openSeat(passage: Passage): Seat {
   let taken: Place | null = null;
   let upstream: UpstreamStream | null = null;
+  let lines: HeaderLines = "";
   let gone = false;
   return {
-    take(place, stream) {
+    take(place, given) {
       taken = place;
-      upstream = stream;
+      upstream = given.kind === "stream" ? given.stream : null;
+      lines = linesDown(passage, given);
       // The client left while the account was being found.
       if (gone) place.release(null);
     },
+    linesDown: () => lines,
     leave(usage, images) {
       gone = true;
       const tokens = settleOwn(passage, usage, images);
@@ -244,7 +254,7 @@ function openReader({ gateway, call, endpoint, request }: Passage, sink: OutputC
 
 async function openStream(passage: Passage, order: Order, seat: Seat): Promise<UpstreamStream> {
   const { place, given } = await dispatch(passage.gateway.dispatcher, order);
-  seat.take(place, given.kind === "stream" ? given.stream : null);
+  seat.take(place, given);
   if (given.kind !== "stream") throw new Error("a stream was asked for and a whole answer came");
   // Known from its first event on, so that a long-running response can be cancelled by its id.
   const responseId = rememberResponse(passage, given.stream.reader.responseId, false);
@@ -264,6 +274,7 @@ function settleStream(passage: Passage, end: StreamEnd, counters: Counters | nul
   if (reader !== null && reader.badEvents > 0) {
     passage.gateway.log.warn("bad_events", {
       request_id: passage.call.requestId,
+      client_request_id: clientRequestId(passage.call.request.headers),
       account_id: route?.account.id ?? null,
       events: reader.badEvents,
     });

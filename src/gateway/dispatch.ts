@@ -23,6 +23,7 @@ import {
 import { upstreamRequestId } from "../upstreams/headers.ts";
 import type { AnswerHeaders } from "../upstreams/http/contract.ts";
 import type { Part } from "../wire/splice.ts";
+import { clientRequestId } from "./client-request-id.ts";
 import type { Conversation, Order } from "./order.ts";
 import { type Place, takePlace } from "./place.ts";
 import type { RetryBudget } from "./retry-budget.ts";
@@ -58,7 +59,7 @@ export interface Dispatcher extends Outbound {
 
 export type WholeAnswer = Extract<Answer, { kind: "answer" }>;
 
-type Given =
+export type Given =
   | { kind: "answer"; answer: WholeAnswer; upstreamHeaders: AnswerHeaders }
   | { kind: "stream"; stream: UpstreamStream; upstreamHeaders: AnswerHeaders };
 type Attempt = Given | { kind: "failed"; failure: UpstreamFailure };
@@ -135,6 +136,10 @@ class RequestAudience implements Audience {
     this.publicModel = request.publicModel;
     this.upstreamModel = upstreamModel;
     this.request = request;
+  }
+
+  get wantsBase64(): boolean {
+    return this.request.wantsBase64;
   }
 
   mentions(word: string): boolean {
@@ -286,6 +291,7 @@ function checkContentType(headers: AnswerHeaders, stream: boolean): UpstreamFail
 function note(log: Log, order: Order, route: Route, failure: UpstreamFailure): void {
   log.warn("attempt_failed", {
     request_id: order.requestId,
+    client_request_id: clientRequestId(order.clientHeaders),
     account_id: route.account.id,
     model: order.request.publicModel,
     class: failure.class,

@@ -259,7 +259,7 @@ function pathOf({ account, path, upstreamModel, body }: Exchange): string {
   return found;
 }
 
-/** No more than is needed. Without `accept-encoding` an answer comes as it is. */
+/** No more than is needed. */
 function headerLines(
   { userAgent }: Outbound,
   { account, body, wantsEvents, clientHeaders }: Exchange,
@@ -272,7 +272,8 @@ function headerLines(
   let lines = kind === null ? undefined : byKind.get(kind);
   if (lines === undefined) {
     const credential = credentialHeader(account);
-    lines = `user-agent: ${userAgent}\r\n`;
+    // Packing would make us open what a hostile account packed, and hold a stream's events back.
+    lines = `user-agent: ${userAgent}\r\naccept-encoding: identity\r\n`;
     if (credential !== null) lines += `${credential[0]}: ${credential[1]}\r\n`;
     if (body !== null) lines += `content-type: ${contentType}\r\n`;
     if (wantsEvents) lines += "accept: text/event-stream\r\n";

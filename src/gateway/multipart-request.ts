@@ -92,6 +92,7 @@ function requestOf(
     publicModel: model.value,
     stream: readStream(form.fields.get("stream")?.value),
     hidesUsage: false,
+    wantsBase64: false,
     choices: readCount(form.fields.get("n")?.value),
     previousResponseId: null,
     readsKept: false,

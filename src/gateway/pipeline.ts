@@ -13,6 +13,7 @@ import type { Answer } from "../wire/http-message.ts";
 import { admit, allowInterface } from "./admit.ts";
 import type { Caller } from "./authenticate.ts";
 import { holdMoney, likelyCost } from "./charge.ts";
+import { clientRequestId } from "./client-request-id.ts";
 import type { Call, Gateway, HttpCall } from "./gateway.ts";
 import { keptTokensOf } from "./kept-tokens.ts";
 import { countedBy, subjectsOf, takeOwnLimits } from "./own-limits.ts";
@@ -136,8 +137,8 @@ async function settleRefusal(
   thrown: unknown,
   isServed: boolean,
 ): Promise<void> {
-  const { requestId } = record.call;
-  if (error.status === 500) logFault(gateway.log, requestId, thrown);
+  const { requestId, request } = record.call;
+  if (error.status === 500) logFault(gateway.log, requestId, thrown, clientRequestId(request.headers));
   const reachedUpstream = record.trace.attempts.length > 0;
   await settle(gateway, record, {
     outcome: isGone(error) ? "client_gone" : reachedUpstream ? "failed" : "refused",

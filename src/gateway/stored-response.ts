@@ -11,7 +11,9 @@ import type { TokenUsage } from "../interfaces/usage.ts";
 import type { Account } from "../policy/snapshot.ts";
 import { settlePending, type UsageTokens } from "../store/usage.ts";
 import { brokenOffError, clientError, failed, type UpstreamFailure } from "../upstreams/failure.ts";
-import { type Answer, StreamAnswer, WholeAnswer } from "../wire/http-message.ts";
+import { headersDown, upstreamRequestId } from "../upstreams/headers.ts";
+import type { AnswerHeaders } from "../upstreams/http/contract.ts";
+import { type Answer, type HeaderLines, StreamAnswer, WholeAnswer } from "../wire/http-message.ts";
 import { allowInterface } from "./admit.ts";
 import { EVENT_STREAM_LINES, JSON_LINES } from "./answers.ts";
 import { authenticate } from "./authenticate.ts";
@@ -75,7 +77,12 @@ async function forward(
   if (stored.action !== "/input_items") {
     await settleBackground(gateway, stored, route, answer.status, answer.usage);
   }
-  return new WholeAnswer(200, `${JSON_LINES}x-request-id: ${call.requestId}\r\n`, answer.body);
+  const lines = `${JSON_LINES}x-request-id: ${call.requestId}\r\n${linesDown(asked.headers, route)}`;
+  return new WholeAnswer(200, lines, answer.body);
+}
+
+function linesDown(from: AnswerHeaders, { publicModel }: ResponseRoute): HeaderLines {
+  return headersDown(from, publicModel, upstreamRequestId(from));
 }
 
 function exchangeFor(
@@ -123,10 +130,12 @@ async function streamBack(
       depthMax: dispatcher.jsonDepthMax,
       nowMs: clock.nowMs,
     });
+  let lines = `${EVENT_STREAM_LINES}x-request-id: ${call.requestId}\r\n`;
   const opened = await new Promise<Opened>((resolve, reject) => {
     askForStream(dispatcher, exchange, {
-      begin: (_, line) =>
-        openUpstreamStream(
+      begin(upstreamHeaders, line) {
+        lines += linesDown(upstreamHeaders, route);
+        return openUpstreamStream(
           {
             line,
             reader: openReader(),
@@ -136,7 +145,8 @@ async function streamBack(
             monotonicMs: clock.monotonicMs,
           },
           resolve,
-        ),
+        );
+      },
       failed: (failure) => resolve({ kind: "failed", failure }),
       left: () => reject(clientGone()),
     });
@@ -169,7 +179,7 @@ async function streamBack(
     monotonicMs: clock.monotonicMs,
     timing: gateway.timing,
   });
-  return new StreamAnswer(`${EVENT_STREAM_LINES}x-request-id: ${call.requestId}\r\n`, relay);
+  return new StreamAnswer(lines, relay);
 }
 
 /** A background response tells its usage only to whoever asks later; it is taken down the first time it does. */

@@ -5,6 +5,7 @@ import type { ApiError } from "../errors.ts";
 import type { Endpoint, ModelRequest } from "../interfaces/request.ts";
 import {
   type Answer,
+  type HeaderLines,
   HeaderWriter,
   StreamAnswer,
   type StreamSource,
@@ -65,10 +66,15 @@ async function claimByHttp(
     : { kind: "first", claim: claimed };
 }
 
-function respond({ gateway, call, subjects, request }: Passage, relay: Relay): Answer {
+function respond(
+  { gateway, call, subjects, request }: Passage,
+  relay: Relay,
+  linesDown: HeaderLines,
+): Answer {
   const headers = new HeaderWriter(EVENT_STREAM_LINES);
   headers.set("x-request-id", call.requestId);
   addRateHeaders(headers, gateway.limiter, subjects);
+  headers.lines += linesDown;
   return new StreamAnswer(headers.lines, freeingAtEnd(relay, request));
 }
 

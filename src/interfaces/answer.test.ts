@@ -2,19 +2,20 @@ import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { readAnswer, saysNothing } from "./answer.ts";
 import type { EndpointName } from "./request.ts";
+import type { Audience } from "./upstream-error.ts";
 
 const AUDIENCE = { publicModel: "fast", upstreamModel: "gpt-6-eu-0419", mentions: () => false };
 
-function read(endpoint: EndpointName, body: unknown) {
+function read(endpoint: EndpointName, body: unknown, audience: Audience = AUDIENCE) {
   const text = typeof body === "string" ? body : JSON.stringify(body);
   // As it comes: behind its head, and before whatever else was read.
   const bytes = Buffer.from(`HTTP/1.1 200 OK {"model":"\r\n\r\n${text}}}`);
   const end = bytes.length - 2;
-  return readAnswer({ bytes, start: end - Buffer.byteLength(text), end }, endpoint, AUDIENCE, 32);
+  return readAnswer({ bytes, start: end - Buffer.byteLength(text), end }, endpoint, audience, 32);
 }
 
-function answer(endpoint: EndpointName, body: unknown) {
-  const found = read(endpoint, body);
+function answer(endpoint: EndpointName, body: unknown, audience: Audience = AUDIENCE) {
+  const found = read(endpoint, body, audience);
   if (found.kind !== "answer") throw new Error(`expected an answer, got ${found.kind}`);
   return { ...found, text: new TextDecoder().decode(found.body) };
 }
@@ -70,6 +71,37 @@ describe("an answer", () => {
     const found = answer("chat.completions", { id: "chatcmpl-1", status: "queued" });
     expect(found).toMatchObject({ responseId: null, status: null });
     expect(answer("responses.compact", { id: "resp_1" }).responseId).toBeNull();
+  });
+});
+
+describe("embeddings", () => {
+  const NUMBERS =
+    '{"object":"list", "data":[ {"object":"embedding","embedding":[0.1, -2.5e0,3e-8],"index":1,"x":1e400},' +
+    '{"embedding" : [],"index":0}, {"index":2}, 7 ],"model":"gpt-6-eu-0419","usage":{"prompt_tokens":3}}';
+
+  test("asked for in Base64 come in it, and every other byte as it came", () => {
+    const packed = answer("embeddings", NUMBERS, { ...AUDIENCE, wantsBase64: true });
+    const floats = Buffer.alloc(12);
+    [0.1, -2.5, 3e-8].forEach((value, index) => void floats.writeFloatLE(value, 4 * index));
+    expect(packed.text).toBe(
+      NUMBERS.replace("[0.1, -2.5e0,3e-8]", `"${floats.toString("base64")}"`)
+        .replace("[]", '""')
+        .replace("gpt-6-eu-0419", "fast"),
+    );
+    expect(packed.usage).toMatchObject({ inputTokens: 3 });
+  });
+
+  test("not asked for in Base64 stay numbers", () => {
+    expect(answer("embeddings", NUMBERS).text).toBe(NUMBERS.replace("gpt-6-eu-0419", "fast"));
+  });
+
+  test.each([
+    ["packed already", '{"data":[{"embedding":"AACAPw=="},{"embedding":[1]}]}'],
+    ["no vectors", '{"data":[{"embedding":[1,null]},{"embedding":[[1]]},{"embedding":{}}]}'],
+    ["not there", '{"data":[]}'],
+    ["no list", '{"data":{"embedding":[1]}}'],
+  ])("that are %s stay as they came", (_, body) => {
+    expect(answer("embeddings", body, { ...AUDIENCE, wantsBase64: true }).text).toBe(body);
   });
 });
 

@@ -6,6 +6,7 @@ import { applySplices, jsonString, type Part, replaceValue, type Splice } from "
 import type { EndpointName } from "./request.ts";
 import { type Audience, publicMessage, readUpstreamError, type UpstreamError } from "./upstream-error.ts";
 import { readUsage, type TokenUsage } from "./usage.ts";
+import { packVectors } from "./vectors.ts";
 
 const ANSWER = wantedFields(["id", "model", "status", "usage", "error", "data"]);
 
@@ -40,6 +41,7 @@ export function readAnswer(
   }
   const splices: Splice[] = [];
   if (model?.kind === "string") splices.push(replaceValue(model, jsonString(audience.publicModel)));
+  if (data?.kind === "array" && audience.wantsBase64) splices.push(...packVectors(bytes, data, depthMax));
   if (error && tellsError) splices.push(replaceValue(error, publicError(bytes, error, audience)));
   return {
     kind: "answer",

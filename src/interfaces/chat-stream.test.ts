@@ -163,6 +163,65 @@ describe("usage the client asked for", () => {
     ]);
     expect(reader.usage).toMatchObject({ inputTokens: 3, outputTokens: 4 });
   });
+
+  const both = { ...finish(), usage: USAGE };
+  const quiet = { ...finish(), usage: null, model: "fast" };
+  const told = (usage: object) => ({ ...finish(), choices: [], usage, model: "fast" });
+  const dataOf = (reader: StreamReader, blocks: readonly string[]) =>
+    play(reader, blocks).data.map((data) => (data === "[DONE]" ? data : JSON.parse(data)));
+
+  test("gets a chunk of its own before the end where it came beside a choice", () => {
+    const reader = open(ASKED);
+    expect(dataOf(reader, [block(chunk()), block(both), DONE])).toEqual([
+      { ...chunk(), model: "fast" },
+      quiet,
+      told(USAGE),
+      "[DONE]",
+    ]);
+    expect(reader.usage).toMatchObject({ inputTokens: 3, outputTokens: 4, isEarly: false });
+  });
+
+  test("is told once, as it was counted last, where it came with every chunk", () => {
+    const growing = [1, 2].map((count) => block({ ...both, usage: { ...USAGE, completion_tokens: count } }));
+    expect(dataOf(open(ASKED), [...growing, block(chunk()), block(both), DONE])).toEqual([
+      quiet,
+      quiet,
+      { ...chunk(), model: "fast" },
+      quiet,
+      told(USAGE),
+      "[DONE]",
+    ]);
+  });
+
+  test("is not told twice where a chunk of its own follows", () => {
+    expect(dataOf(open(ASKED), [block(chunk()), block(both), block(usageChunk), DONE])).toEqual([
+      { ...chunk(), model: "fast" },
+      quiet,
+      { ...usageChunk, model: "fast" },
+      "[DONE]",
+    ]);
+  });
+
+  test("is told as well where the upstream forgets its [DONE]", () => {
+    const reader = open(ASKED);
+    play(reader, [block(chunk()), block(both)]);
+    expect(reader.saidEverything()).toBe(true);
+    expect(Buffer.from(reader.done ?? []).toString()).toBe(`${block(told(USAGE))}\n\n${DONE}\n\n`);
+  });
+
+  test("keeps every other byte of its chunk", () => {
+    const text = `{ "id":"x","big":12345678901234567890, "choices" : [{"delta":{"content":"a"}}], "usage" : {"a":1.0},"model":"up" }`;
+    const { data } = play(open(ASKED), [`data: ${text}`, DONE]);
+    expect(data).toEqual([
+      `{ "id":"x","big":12345678901234567890, "choices" : [{"delta":{"content":"a"}}], "usage" : null,"model":"fast" }`,
+      `{ "id":"x","big":12345678901234567890, "choices" : [], "usage" : {"a":1.0},"model":"fast" }`,
+      "[DONE]",
+    ]);
+  });
+
+  test("is not made up where the upstream tells none", () => {
+    expect(dataOf(open(ASKED), [block(chunk()), block(finish()), DONE])).toHaveLength(3);
+  });
 });
 
 describe("what counts as content", () => {
@@ -354,8 +413,9 @@ describe("the end", () => {
 /** The same rules by parsing each chunk, with no regard to speed or bytes. */
 function plainReading(blocks: readonly string[], hidesUsage: boolean): unknown[] {
   const heard: unknown[] = [];
+  let untold: unknown[] = [];
   for (const text of blocks.map((line) => line.replace(/^data: /, ""))) {
-    if (text === "[DONE]") return [...heard, "[DONE]"];
+    if (text === "[DONE]") return [...heard, ...untold, "[DONE]"];
     let json: Record<string, unknown>;
     try {
       json = JSON.parse(text);
@@ -367,9 +427,12 @@ function plainReading(blocks: readonly string[], hidesUsage: boolean): unknown[]
     const silent = choices === undefined || (Array.isArray(choices) && choices.length === 0);
     const counted = typeof json.usage === "object" && json.usage !== null;
     if (counted && silent && hidesUsage) continue;
-    const { usage, ...rest } = json;
-    const shown = usage === undefined || hidesUsage ? rest : json;
-    heard.push(typeof shown.model === "string" ? { ...shown, model: "fast" } : shown);
+    const named = typeof json.model === "string" ? { ...json, model: "fast" } : json;
+    const { usage, ...rest } = named;
+    if (hidesUsage || usage === undefined) heard.push(rest);
+    else if (counted && !silent) heard.push({ ...named, usage: null });
+    else heard.push(named);
+    if (counted && !hidesUsage) untold = silent ? [] : [{ ...named, choices: [] }];
   }
   return heard;
 }

@@ -27,7 +27,9 @@ import { readUsage, type TokenUsage } from "./usage.ts";
 const CHUNK = wantedFields(["model", "usage", "error", "choices"]);
 
 const CLOSE_AND_END = partOf(Buffer.from("}\n\n"));
-const DONE_AT_LAST: Verdict = { phase: "terminal", replacement: wholePart(DONE) };
+const DONE_PART = partOf(DONE);
+const JSON_NULL = Buffer.from("null");
+const NO_CHOICES = Buffer.from("[]");
 const USAGE = Buffer.from('"usage"');
 const USAGE_NULL_AT_END = Buffer.from(',"usage":null}');
 const ERROR = Buffer.from('"error"');
@@ -54,6 +56,8 @@ export function openChatReader(options: ChatReaderOptions): StreamReader {
   let outcome: StreamOutcome = "failed";
   let badEvents = 0;
   let hasContent = false;
+  /** `[DONE]`, behind the usage where the client asked for it and it has come beside choices alone. */
+  let done = DONE;
   /** The shared beginning as the upstream writes it, and `data: ` + the same with the public name. */
   let beginning: { theirs: Uint8Array; ours: Part } | null = null;
 
@@ -79,7 +83,7 @@ export function openChatReader(options: ChatReaderOptions): StreamReader {
       return { phase: "failed", error: { code: null, type: null, param: null, message: "" } };
     }
     outcome = "completed";
-    return DONE_AT_LAST;
+    return { phase: "terminal", replacement: wholePart(done) };
   }
 
   /**
@@ -121,9 +125,10 @@ export function openChatReader(options: ChatReaderOptions): StreamReader {
       return { phase: "failed", error: found ?? { code: null, type: null, param: null, message: "" } };
     }
     isUsageOld = true;
-    if (counted?.kind === "object") takeUsage(parseJson(chunk, counted.start, counted.end));
+    const isCounted = counted?.kind === "object";
+    if (isCounted) takeUsage(parseJson(chunk, counted.start, counted.end));
     const empty = choices === undefined || isEmptyArray(chunk, choices);
-    if (counted?.kind === "object" && empty && hidesUsage) return DROPPED;
+    if (isCounted && empty && hidesUsage) return DROPPED;
     noteFinished(chunk, 0, 0, chunk.length);
     if (sink !== null) noteText(chunk, 0, 0, chunk.length, sink);
     const name = jsonString(publicModel);
@@ -131,13 +136,14 @@ export function openChatReader(options: ChatReaderOptions): StreamReader {
     if (model?.kind === "string" && !(counted && counted.start < model.start)) {
       learnBeginning(chunk, model, name);
     }
-    const json = spliceParts(
-      chunk,
-      editMembers(chunk, scan, {
-        ...(model?.kind === "string" ? { model: name } : {}),
-        ...(counted && hidesUsage ? { usage: null } : {}),
-      }),
-    );
+    const named = model?.kind === "string" ? { model: name } : {};
+    const isBeside = isCounted && !empty;
+    if (isCounted && !hidesUsage) {
+      const alone = isBeside ? editMembers(chunk, scan, { ...named, choices: NO_CHOICES }) : null;
+      done = alone === null ? DONE : joinParts([...eventParts(null, spliceParts(chunk, alone)), DONE_PART]);
+    }
+    const usageEdit = hidesUsage && counted ? { usage: null } : isBeside ? { usage: JSON_NULL } : {};
+    const json = spliceParts(chunk, editMembers(chunk, scan, { ...named, ...usageEdit }));
     if (!hasContent && choices !== undefined) {
       hasContent = saysSomething(parseJson(chunk, choices.start, choices.end));
     }
@@ -187,7 +193,9 @@ export function openChatReader(options: ChatReaderOptions): StreamReader {
     },
     isEnding: () => finished.size >= options.choices,
     // `[DONE]` is the terminal event itself; it is added when an upstream that said everything forgot it.
-    done: DONE,
+    get done() {
+      return done;
+    },
     failure: (error: ApiError, requestId: string) =>
       formatEvent(null, JSON.stringify({ error: errorObject(error, requestId) })),
     stillWorking: () => null,

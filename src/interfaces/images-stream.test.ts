@@ -7,7 +7,7 @@ import type { StreamReader, Verdict } from "./stream.ts";
 const utf8 = new TextEncoder();
 
 function open(choices = 1): StreamReader {
-  return openImagesReader({ choices, depthMax: 32 });
+  return openImagesReader({ publicModel: "painter", choices, depthMax: 32 });
 }
 
 function read(reader: StreamReader, block: string): Verdict {
@@ -73,6 +73,40 @@ describe("a stream of images", () => {
     read(reader, COMPLETED);
     reader.saidEverything();
     expect(reader.images).toBe(1);
+  });
+
+  test.each([
+    ["at the front", '{"model":"gpt-image-eu","type":"image_edit.completed","b64_json":"AAAA","n":1.0}'],
+    ["in the middle", '{"type":"image_edit.completed", "model" : "gpt-image-eu","b64_json":"AAAA"}'],
+    ["at the end", '{"type":"image_edit.completed","b64_json":"AAAA","model":"gpt-image-eu"}'],
+  ])("has the public model in place of the upstream's, %s, and else every byte", (_, json) => {
+    const expected = `event: image_edit.completed\ndata: ${json.replace("gpt-image-eu", "painter")}\n\n`;
+    for (const text of [
+      `event: image_edit.completed\ndata: ${json}`,
+      `data: ${json}`,
+      `data:${json}\nid: 1`,
+    ]) {
+      const verdict = read(open(), text);
+      expect(verdict.phase === "terminal" && joinParts(verdict.replacement ?? []).toString()).toBe(expected);
+    }
+  });
+
+  test("its picture is not copied for that", () => {
+    const bytes = utf8.encode(
+      `${block("image_generation.partial_image", { model: "up", b64_json: "AAAA" })}\n\n`,
+    );
+    const verdict = open().read(bytes, 0, bytes.length - 2);
+    const parts = verdict.phase === "content" ? (verdict.replacement ?? []) : [];
+    expect(parts.filter((part) => part.bytes === bytes)).toHaveLength(2);
+  });
+
+  test.each([
+    ["null", null],
+    ["a number", 7],
+    ["an object", { model: "x" }],
+  ])("a model that is %s is left alone", (_, model) => {
+    const text = block("image_generation.partial_image", { model });
+    expect(read(open(), text)).toEqual({ phase: "content", replacement: null });
   });
 
   test("an event without its event line gets it", () => {

@@ -2,8 +2,9 @@
 
 import { type ApiError, errorObject } from "../errors.ts";
 import { parseJson } from "../wire/json-parse.ts";
-import { scanObject, stringValue, wantedFields } from "../wire/json-scan.ts";
-import { isPlain, readEvent } from "../wire/sse.ts";
+import { type Field, scanObject, stringValue, wantedFields } from "../wire/json-scan.ts";
+import { jsonString, type Part, partOf } from "../wire/splice.ts";
+import { isDone, isPlain, readEvent } from "../wire/sse.ts";
 import { eventParts, formatEvent } from "../wire/sse-write.ts";
 import {
   DROPPED,
@@ -16,9 +17,16 @@ import {
 import { readUpstreamError } from "./upstream-error.ts";
 import { readUsage, type TokenUsage } from "./usage.ts";
 
-const EVENT = wantedFields(["type", "usage", "error"]);
+const EVENT = wantedFields(["type", "model", "usage", "error"]);
 
-export function openImagesReader(options: { choices: number; depthMax: number }): StreamReader {
+export interface ImagesReaderOptions {
+  publicModel: string;
+  choices: number;
+  depthMax: number;
+}
+
+export function openImagesReader(options: ImagesReaderOptions): StreamReader {
+  const publicModel = partOf(jsonString(options.publicModel));
   let usage: TokenUsage | null = null;
   let images = 0;
   /** One more has been begun. */
@@ -29,31 +37,43 @@ export function openImagesReader(options: { choices: number; depthMax: number })
   function read(bytes: Uint8Array, start: number, end: number): Verdict {
     const event = readEvent(bytes, start, end);
     const { data } = event;
-    if (data === null) return DROPPED;
-    const json = data.bytes.subarray(data.start, data.end);
-    if (json.length === 6 && decode(json) === "[DONE]") return DROPPED;
-    const scan = scanObject(json, 0, json.length, EVENT, { depthMax: options.depthMax });
-    const type = scan.ok && scan.fields.type ? stringValue(json, scan.fields.type) : null;
+    if (data === null || isDone(data)) return DROPPED;
+    const scan = scanObject(data.bytes, data.start, data.end, EVENT, { depthMax: options.depthMax });
+    const type = scan.ok && scan.fields.type ? stringValue(data.bytes, scan.fields.type) : null;
     if (scan.ok && (type === "error" || (scan.fields.error && scan.fields.error.kind !== "null"))) {
       isBegun = false;
-      const found = readUpstreamError(parseJson(json));
+      const found = readUpstreamError(parseJson(data.bytes, data.start, data.end));
       return { phase: "failed", error: found ?? { code: null, type: null, param: null, message: "" } };
     }
     if (!scan.ok || type === null || !isEventName(type)) {
       badEvents++;
       return DROPPED;
     }
-    const replacement = isPlain(event, bytes, start, end) ? null : eventParts(type, [data]);
+    const { model, usage: counted } = scan.fields;
+    const block = isPlain(event, bytes, start, end) ? { bytes, start, end: end + 2 } : null;
+    const replacement = named(type, data, block, model);
     if (!type.endsWith(".completed")) {
       isBegun = true;
       return replacement === null ? PASS_CONTENT : { phase: "content", replacement };
     }
     images++;
-    const counted = scan.fields.usage;
-    if (counted?.kind === "object") usage = readUsage(parseJson(json, counted.start, counted.end)) ?? usage;
+    if (counted?.kind === "object") {
+      usage = readUsage(parseJson(data.bytes, counted.start, counted.end)) ?? usage;
+    }
     if (images < options.choices) return { phase: "content", replacement };
     outcome = "completed";
     return { phase: "terminal", replacement };
+  }
+
+  /** With the public model in it; null for a plain block that can go on as it is. No picture is copied. */
+  function named(type: string, data: Part, block: Part | null, model: Field | undefined): Part[] | null {
+    const whole = block ?? data;
+    const parts =
+      model?.kind === "string"
+        ? [{ ...whole, end: model.start }, publicModel, { ...whole, start: model.end }]
+        : [whole];
+    if (block === null) return eventParts(type, parts);
+    return parts.length === 1 ? null : parts;
   }
 
   return {
@@ -82,10 +102,4 @@ export function openImagesReader(options: { choices: number; depthMax: number })
       return badEvents;
     },
   };
-}
-
-const decoder = new TextDecoder();
-
-function decode(bytes: Uint8Array): string {
-  return decoder.decode(bytes);
 }

@@ -37,6 +37,7 @@ export const ROUTING_FIELDS = [
   "max_tokens",
   "size",
   "quality",
+  "encoding_format",
 ] as const;
 export type RoutingField = (typeof ROUTING_FIELDS)[number];
 export type RoutingScan = ObjectScan<RoutingField>;

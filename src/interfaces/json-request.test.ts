@@ -300,6 +300,14 @@ describe("usage of a chat stream", () => {
   });
 });
 
+test("vectors are to come in Base64 where an embeddings request says so, and nowhere else", () => {
+  expect(readWith("embeddings", { encoding_format: "base64" }).wantsBase64).toBe(true);
+  for (const encoding_format of ["float", "hex", null, 64, undefined]) {
+    expect(readWith("embeddings", { encoding_format }).wantsBase64).toBe(false);
+  }
+  expect(readWith("chat.completions", { encoding_format: "base64" }).wantsBase64).toBe(false);
+});
+
 describe("stored responses", () => {
   test("a response is kept upstream unless the client says not to", () => {
     expect(readWith("responses", {}).keepsResponse).toBe(true);

@@ -56,6 +56,7 @@ class JsonRequest implements ModelRequest {
   readonly publicModel: string;
   readonly stream: boolean;
   readonly hidesUsage: boolean;
+  readonly wantsBase64: boolean;
   readonly choices: number;
   readonly previousResponseId: string | null;
   readonly readsKept: boolean;
@@ -82,6 +83,7 @@ class JsonRequest implements ModelRequest {
     const usage =
       endpoint.name === "chat.completions" && this.stream ? forceUsage(bytes, scan, limits.depthMax) : null;
     this.hidesUsage = usage !== null;
+    this.wantsBase64 = endpoint.name === "embeddings" && textOf(bytes, fields.encoding_format) === "base64";
     this.background = readBoolean(fields.background, "background");
     this.outputTokensMax = outputBound(bytes, endpoint, fields);
     this.choices = fields.n ? readCount(bytes, fields.n) : 1;

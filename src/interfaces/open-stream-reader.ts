@@ -21,7 +21,11 @@ export function openStreamReader(
     case "chat":
       return openChatReader({ ...request, depthMax: options.depthMax, sink: options.sink });
     case "images":
-      return openImagesReader({ choices: request.choices, depthMax: options.depthMax });
+      return openImagesReader({
+        publicModel: request.publicModel,
+        choices: request.choices,
+        depthMax: options.depthMax,
+      });
     case "responses":
     case "embeddings":
       return openResponsesReader({ publicModel: request.publicModel, ...options });

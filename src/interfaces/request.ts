@@ -43,6 +43,8 @@ export interface ModelRequest {
   readonly stream: boolean;
   /** Chat: the usage chunk was forced by us and must not reach a client that did not ask for it. */
   readonly hidesUsage: boolean;
+  /** Embeddings: vectors are to come in Base64, which not every upstream knows. */
+  readonly wantsBase64: boolean;
   /** How many choices a chat stream has to finish before it is complete. */
   readonly choices: number;
   readonly previousResponseId: string | null;

@@ -93,9 +93,9 @@ test("what an upstream says of its headers goes no further, wherever it stands i
       });
     }
   }
-  expect(told(reader, block("response.metadata", { headers, note: 1 }))).toEqual({
-    event: "response.metadata",
-    json: { type: "response.metadata", note: 1 },
+  expect(told(reader, block("response.queue", { headers, note: 1 }))).toEqual({
+    event: "response.queue",
+    json: { type: "response.queue", note: 1 },
   });
   const [failed] = heard(reader.failure(new ApiError("server_error", "Broken."), "req_1"));
   expect(failed?.data).not.toContain("org-1");
@@ -221,11 +221,8 @@ describe("content events", () => {
   });
 
   test("a type that every object inherits is just another type", () => {
-    expect(told(open(), block("constructor"))).toEqual({
-      event: "constructor",
-      json: { type: "constructor" },
-    });
-    expect(read(open(), block("constructor")).phase).toBe("content");
+    expect(told(open(), block("constructor"))).toBe("dropped");
+    expect(read(open(), block("response.constructor"))).toEqual({ phase: "content", replacement: null });
   });
 });
 
@@ -250,6 +247,32 @@ describe("what does not reach the client", () => {
     const reader = open();
     expect(told(reader, bad)).toBe("dropped");
     expect(reader.badEvents).toBe(1);
+  });
+
+  describe.each([
+    "codex.rate_limits",
+    "codex.response.metadata",
+    "responsesapi.websocket_timing",
+    "realtime.some_event_of_theirs",
+    "response.metadata",
+    "keepalive",
+  ])("%s, which is between the upstream and us", (type) => {
+    const json = JSON.stringify({ type, sequence_number: 9, plan_type: "pro" });
+
+    test.each([
+      ["as usual", block(type, { sequence_number: 9, plan_type: "pro" })],
+      ["without its event line", `data: ${json}`],
+      ["under another name", `event: response.created\ndata: ${json}`],
+      ["beside other lines", `id: 7\nevent: ${type}\ndata: ${json}`],
+    ])("%s", (_, text) => {
+      const reader = open();
+      read(reader, block("response.output_text.done", { sequence_number: 3 }));
+      expect(told(reader, text)).toBe("dropped");
+      // As if it had never come: it is nothing bad, and no number of the client's stream.
+      expect([reader.badEvents, reader.isEnding()]).toEqual([0, true]);
+      const [failed] = heard(reader.failure(new ApiError("server_error", "Broken."), "req_1"));
+      expect(JSON.parse(failed?.data ?? "")).toMatchObject({ sequence_number: 4 });
+    });
   });
 
   test("a type that would break out of its line", () => {

@@ -9,6 +9,7 @@ import { isDone, isPlain, readEvent } from "../wire/sse.ts";
 import { DONE, eventParts, formatEvent } from "../wire/sse-write.ts";
 import { textsOfResponse } from "./answer-text.ts";
 import { addResponsesDelta } from "./delta-text.ts";
+import { isPrivateEvent, isResponseEvent } from "./private-event.ts";
 import {
   DROPPED,
   isEventName,
@@ -24,7 +25,7 @@ import { readUsage, type TokenUsage } from "./usage.ts";
 const EVENT = wantedFields(["type", "response", "sequence_number", "headers"]);
 const RESPONSE = wantedFields(["id", "model", "usage", "previous_response_id", "headers"]);
 
-/** The longest life-cycle name is `response.in_progress`; longer ones are content, and that is most of them. */
+/** The longest life-cycle name is `response.in_progress`; a longer `response.…` is content, and that is most of them. */
 const LIFECYCLE_NAME_BYTES_MAX = "response.in_progress".length;
 
 const LIFECYCLE_PHASE: ReadonlyMap<string, "lifecycle" | "terminal" | "failed"> = new Map([
@@ -74,7 +75,12 @@ export function openResponsesReader(options: ResponsesReaderOptions): StreamRead
     if (event.data === null) return DROPPED;
     const named = event.type;
     const plain = isPlain(event, bytes, start, end);
-    if (plain && named !== null && named.end - named.start > LIFECYCLE_NAME_BYTES_MAX) {
+    if (
+      plain &&
+      named !== null &&
+      named.end - named.start > LIFECYCLE_NAME_BYTES_MAX &&
+      isResponseEvent(bytes, named.start)
+    ) {
       if (!looksWhole(event.data)) return bad();
       last = event.data;
       lastClosed = closes(named);
@@ -89,6 +95,7 @@ export function openResponsesReader(options: ResponsesReaderOptions): StreamRead
     const scan = scanObject(data.bytes, data.start, data.end, EVENT, { depthMax });
     const type = scan.ok && scan.fields.type ? stringValue(data.bytes, scan.fields.type) : null;
     if (!scan.ok || type === null || !isEventName(type)) return bad();
+    if (isPrivateEvent(type)) return DROPPED;
     // What would be headers over HTTP tells of the upstream's account, and crosses as little as those.
     if (scan.fields.headers) {
       const splices = editMembers(data.bytes, scan, { headers: null });

@@ -46,6 +46,8 @@ function flatError(json: Record<string, unknown>): unknown {
 export interface Audience {
   publicModel: string;
   upstreamModel: string;
+  /** It asked for embeddings in Base64. */
+  wantsBase64?: boolean;
   /** True if the client's own request contains the word, so that repeating it tells nothing new. */
   mentions(word: string): boolean;
 }

@@ -27,9 +27,15 @@ export function openLog(nowMs: () => number, write: (line: string) => void): Log
 }
 
 /** A bug of ours. The client is given the request id, where there is one, and here is what stands behind it. */
-export function logFault(log: Log, requestId: string | null, thrown: unknown): void {
+export function logFault(
+  log: Log,
+  requestId: string | null,
+  thrown: unknown,
+  clientRequestId: string | null = null,
+): void {
   log.error("request_failed", {
     request_id: requestId,
+    client_request_id: clientRequestId,
     reason: thrown instanceof Error ? (thrown.stack ?? thrown.message) : "unknown",
   });
 }

@@ -31,6 +31,7 @@ function stage(change: Partial<FrameSinkOptions> = {}): Stage {
     },
     streamId: null,
     requestId: "req_1",
+    upstreamRequestId: null,
     bytesMax: 10_000,
     depthMax: 128,
     isStored: false,
@@ -52,12 +53,12 @@ const completed = (output: unknown[] = []) =>
 
 describe("events become frames", () => {
   test("of which the first, and no other, names the request", () => {
-    const { sink, sent } = stage({ streamId: "main" });
+    const { sink, sent } = stage({ streamId: "main", upstreamRequestId: "req_up" });
     sink.write(wholePart(Buffer.concat([event("response.created"), DELTA])));
     const [first, second] = sent.map((text) => JSON.parse(text));
     expect(first).toEqual({
       stream_id: "main",
-      headers: { "x-request-id": "req_1" },
+      headers: { "x-request-id": "req_1", "x-upstream-request-id": "req_up" },
       type: "response.created",
     });
     expect(second.headers).toBeUndefined();

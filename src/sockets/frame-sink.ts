@@ -41,8 +41,9 @@ export type Said =
 export interface FrameSinkOptions {
   outlet: FrameOutlet;
   streamId: string | null;
-  /** Told with the first frame, as an answer's header would. */
+  /** Told with the first frame, as an answer's headers would; so is what the upstream calls the request. */
   requestId: string;
+  upstreamRequestId: string | null;
   /** Of the items that are noted. */
   bytesMax: number;
   depthMax: number;
@@ -199,8 +200,12 @@ function laneOpening(streamId: string | null): string {
   return streamId === null ? "" : `{"stream_id":${JSON.stringify(streamId)},`;
 }
 
-function firstOpening({ streamId, requestId }: FrameSinkOptions): string {
-  return `${laneOpening(streamId) || "{"}"headers":${JSON.stringify({ "x-request-id": requestId })},`;
+function firstOpening({ streamId, requestId, upstreamRequestId }: FrameSinkOptions): string {
+  const headers = {
+    "x-request-id": requestId,
+    ...(upstreamRequestId === null ? {} : { "x-upstream-request-id": upstreamRequestId }),
+  };
+  return `${laneOpening(streamId) || "{"}"headers":${JSON.stringify(headers)},`;
 }
 
 function afterBlankLine(bytes: Uint8Array, firstLineEnd: number): number {

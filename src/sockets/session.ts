@@ -155,6 +155,7 @@ export class Session implements TurnHost {
         outlet: this.line,
         streamId: turn.frame.streamId,
         requestId: turn.requestId,
+        upstreamRequestId: passage.record.trace.upstreamRequestId,
         bytesMax: limits.socketMemoryBytesMax,
         depthMax: limits.jsonDepthMax,
         isStored: passage.request.keepsResponse,

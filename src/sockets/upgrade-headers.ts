@@ -5,7 +5,7 @@ import { FORWARDED_UP } from "../upstreams/headers.ts";
 import type { HeaderReader } from "../wire/http-fields.ts";
 import type { FrameMetadata } from "./client-frame.ts";
 
-const KEPT = ["originator", ...SESSION_HEADERS, ...FORWARDED_UP] as const;
+const KEPT = ["originator", "x-client-request-id", ...SESSION_HEADERS, ...FORWARDED_UP] as const;
 const NONE = new Headers();
 
 export function keptHeaders(from: HeaderReader): Headers {

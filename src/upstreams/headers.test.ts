@@ -3,14 +3,20 @@ import fc from "fast-check";
 import { headersDown, headersUp, upstreamRequestId } from "./headers.ts";
 
 function up(headers: Record<string, string>): Record<string, string> {
-  const lines = headersUp(new Headers(headers)).split("\r\n").slice(0, -1);
-  return Object.fromEntries(lines.map((line) => line.split(": ", 2)));
+  return linesIn(headersUp(new Headers(headers)));
 }
 
-function down(headers: Record<string, string>): Record<string, string> {
-  const into = new Map<string, string>();
-  headersDown(new Headers(headers), into);
-  return Object.fromEntries(into);
+function down(headers: Record<string, string>, model = "fast", id: string | null = null) {
+  return linesIn(headersDown(new Headers(headers), model, id));
+}
+
+function linesIn(lines: string): Record<string, string> {
+  return Object.fromEntries(
+    lines
+      .split("\r\n")
+      .slice(0, -1)
+      .map((line) => line.split(": ", 2)),
+  );
 }
 
 describe("headers to the upstream", () => {
@@ -66,6 +72,16 @@ describe("headers to the client", () => {
     });
   });
 
+  test("of a model that the upstream names the public name goes on, if a header can hold it", () => {
+    expect(down({ "openai-model": "gpt-6-eu-0419" })).toEqual({ "openai-model": "fast" });
+    expect(down({ "openai-model": "gpt-6-eu-0419" }, "быстро")).toEqual({});
+    expect(down({})).toEqual({});
+  });
+
+  test("what the upstream calls the request goes on under another name", () => {
+    expect(down({}, "fast", "req_1")).toEqual({ "x-upstream-request-id": "req_1" });
+  });
+
   test("whatever tells of the account stays here", () => {
     const headers = {
       "openai-organization": "org-x",
@@ -73,6 +89,8 @@ describe("headers to the client", () => {
       "x-request-id": "req_1",
       "x-ratelimit-remaining-requests": "7",
       "x-codex-primary-used-percent": "80",
+      "x-codex-turn-state": "of that account",
+      "x-models-etag": "e",
       "set-cookie": "a=b",
       server: "cloudflare",
       "cf-ray": "x",

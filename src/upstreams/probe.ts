@@ -52,6 +52,7 @@ function listModels(account: Account, target: Target, options: ProbeOptions): Pr
   const headers = [
     "accept: application/json",
     `user-agent: ${options.userAgent}`,
+    "accept-encoding: identity",
     ...(credential === null ? [] : [`${credential[0]}: ${credential[1]}`]),
   ];
   return new Promise((resolve) => {

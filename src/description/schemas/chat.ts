@@ -37,7 +37,7 @@ export const chatRequest = z.looseObject({
   stream_options: z
     .looseObject({ include_usage: z.boolean().nullish() })
     .nullish()
-    .describe("`include_usage: true` adds a last chunk with the usage."),
+    .describe("`include_usage: true` adds a last chunk with the usage, if the upstream counts any."),
   n: z.int().min(1).max(128).nullish().describe("How many choices. Each of them is charged."),
   max_completion_tokens: z
     .int()

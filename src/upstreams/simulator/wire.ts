@@ -136,7 +136,7 @@ function* reset(): Generator<WireOp> {
 }
 
 function* hugeLine(next: Frame, sizeBytes: number): Generator<WireOp> {
-  const event = next.event === null ? null : "simulator.filler";
+  const event = next.event === null ? null : "response.simulator.filler";
   const opening =
     event === null
       ? '{"object":"chat.completion.chunk","choices":[],"filler":"'

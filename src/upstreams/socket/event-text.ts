@@ -3,6 +3,7 @@
  * message is the data of one event, and names its type itself.
  */
 
+import { isPrivateEvent } from "../../interfaces/private-event.ts";
 import { isEventName } from "../../interfaces/stream.ts";
 import { latin1Of, put } from "../../wire/bytes.ts";
 import {
@@ -199,7 +200,7 @@ function kindOf(type: string | null): MessageKind {
   if (type === "response.created") return "created";
   if (TERMINAL.has(type)) return "terminal";
   if (type === "error") return "error";
-  return type.startsWith("response.") && type !== "response.metadata" ? "event" : "private";
+  return isPrivateEvent(type) ? "private" : "event";
 }
 
 type EventScan = ObjectScan<"type">;
