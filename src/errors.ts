@@ -57,6 +57,7 @@ const CATALOGUE = {
   client_closed_request: { status: 499, type: "invalid_request_error" },
   server_error: { status: 500, type: "server_error" },
   upstream_error: { status: 502, type: "server_error" },
+  answer_too_large: { status: 502, type: "server_error" },
   server_is_overloaded: { status: 503, type: "service_unavailable_error" },
   no_available_account: { status: 503, type: "service_unavailable_error" },
   store_unavailable: { status: 503, type: "service_unavailable_error" },

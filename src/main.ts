@@ -271,7 +271,7 @@ export async function startGateway(
     await close();
     throw error;
   }
-  const controlDoor = openControlDoor(gateway, settings.controlSocketFile);
+  const controlDoor = await openControlDoor(gateway, settings.controlSocketFile);
   const sweeping = startSweepingSessions(installation, log);
   // Needed when a client leaves or an upstream tells no usage: better read before than while somebody waits.
   const charges = [...policy.snapshot().groups.values()].some(({ billing }) => billing.charge !== "none");

@@ -169,20 +169,30 @@ describe("all accounts", () => {
   });
 
   test.each(["401", "429-quota", "404"])(
-    "out for longer (%s): 503, and no time to come back",
+    "out until somebody puts it right (%s): that is what every request is told, the first and the next",
     async (fault) => {
       const gateway = await start({ accounts: [{}, {}] });
       for (const upstream of gateway.upstreams) upstream.force(fault);
-      expect(await statusOf(gateway)).toBe(503);
-      for (const stream of [false, true]) {
+      for (const stream of [false, true, false]) {
         const response = await gateway.ask({ stream, family: "responses" });
         expect(response.headers.get("retry-after")).toBeNull();
         expect(await refusalOf(response, 503)).toMatchObject({
-          code: "server_is_overloaded",
-          message: expect.stringMatching(/^Selected model is at capacity/),
+          code: "no_available_account",
+          message: expect.stringMatching(/^No account can serve the model `pooled` right now\./),
         });
       }
       expect(seenBy(gateway)).toEqual([1, 1]);
     },
   );
+
+  test("out for different reasons, one of which passes: the client is told when to come back", async () => {
+    const soon = refusing(50);
+    const gateway = await start({ accounts: [{ ...PREFERRED }, { ...SPARE, url: soon.url }] });
+    gateway.upstreams[0]?.force("401");
+    for (const asked of [1, 2]) {
+      const response = await gateway.ask({});
+      expect([asked, response.status]).toEqual([asked, 429]);
+      await response.text();
+    }
+  });
 });

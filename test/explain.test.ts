@@ -1,10 +1,11 @@
 /** The `explain` command as an operator runs it: what happened to a request, and what a key may call. */
 
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
-import { mkdtempSync, rmSync } from "node:fs";
+import { existsSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type Simulator, startSimulator } from "../src/upstreams/simulator/simulator.ts";
+import { eventually } from "./eventually.ts";
 import { type GatewayProcess, runCommand, startGatewayProcess } from "./gateway-process.ts";
 import { askGateway, poolFile } from "./pooled-gateway.ts";
 
@@ -58,6 +59,36 @@ async function keyId(name: string): Promise<string> {
   if (id === undefined) throw new Error(`no key ${name} in:\n${output}`);
   return id;
 }
+
+test("another process on the same folder leaves the first one's door alone, also when it ends", async () => {
+  const second = await startGatewayProcess({ folder, args: ["--config", "gateway.yaml"] });
+  try {
+    await eventually(() => second.output().includes("another process runs on this data folder"));
+  } finally {
+    await second.stop();
+  }
+  const { output } = await explain("--key", await keyId("a"), "--model", "pooled");
+  expect(output).toContain("account now");
+});
+
+test("a door that a killed process left behind is taken over", async () => {
+  const other = mkdtempSync(join(tmpdir(), "model-gateway-explain-"));
+  try {
+    const killed = await startGatewayProcess({ folder: other });
+    process.kill(killed.pid, "SIGKILL");
+    await killed.exited;
+    expect(existsSync(join(other, "data/control.sock"))).toBe(true);
+    const next = await startGatewayProcess({ folder: other });
+    const { output } = await runCommand(["keys", "list"], { folder: other });
+    const id = /\b[0-9A-Za-z]{8}\b/.exec(output)?.[0] ?? "";
+    const explained = await runCommand(["explain", "--key", id, "--model", "sim-fast"], { folder: other });
+    expect(explained.output).toContain("account now");
+    expect(await next.stop()).toBe(0);
+    expect(existsSync(join(other, "data/control.sock"))).toBe(false);
+  } finally {
+    rmSync(other, { recursive: true, force: true });
+  }
+});
 
 describe("explain REQUEST_ID", () => {
   test("shows every attempt with its account, its timing and why it failed, and what was weighed", async () => {

@@ -1,7 +1,7 @@
 /** The running process: where it listens, how it is changed while it runs, what it can hold, how it ends. */
 
 import { afterEach, beforeEach, describe, expect, setDefaultTimeout, test } from "bun:test";
-import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { connect } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -95,6 +95,21 @@ describe("where it listens", () => {
       env: { HOST: "127.0.0.2" },
     });
     expect(gateway.url).toBe(`http://127.0.0.2:${port}`);
+  });
+
+  test("what is printed is where it listens, whatever the public address is, and that stands beside it", async () => {
+    const port = freePort();
+    const config = file(gatedFile("server: { port: 1, public_url: https://gw.example }"));
+    const gateway = await start({ args: ["--config", config, "--port", String(port)] });
+    expect(gateway.url).toBe(`http://127.0.0.1:${port}`);
+    expect(gateway.output()).toContain(`Console http://127.0.0.1:${port}/console/`);
+    expect(gateway.output()).toContain("Public  https://gw.example\n");
+    const links = readFileSync(join(folder, "data/admin-token"), "utf8").trim().split("\n");
+    const [token] = links.map((link) => link.split("#")[1]);
+    expect(links).toEqual([
+      `http://127.0.0.1:${port}/console/claim#${token}`,
+      `https://gw.example/console/claim#${token}`,
+    ]);
   });
 
   test("a port that is taken is said in one sentence, and the other process goes on", async () => {

@@ -180,7 +180,8 @@ describe("every stream", () => {
       const response = await ask(family, "huge-line");
       const text = await response.text();
       expect(text).not.toContain("aaaaaaaa");
-      expect(await rowOf(response)).toMatchObject({ error_code: "upstream_error" });
+      expect(await rowOf(response)).toMatchObject({ error_code: "answer_too_large" });
+      expect(text).toContain("The answer is larger than this gateway passes on.");
       if (response.status === 200) expect(failuresIn(eventsIn(text))).toBe(1);
       else expect(response.status).toBe(502);
     },

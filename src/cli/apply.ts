@@ -6,7 +6,7 @@ import { formatProblem, type Problem } from "../config/problem.ts";
 import type { Change } from "../config/step.ts";
 import { type Command, DATA_OPTION, fail, JSON_OPTION } from "./command.ts";
 import { operator } from "./operator.ts";
-import { withInstallation } from "./store-access.ts";
+import { openerOf, withInstallation } from "./store-access.ts";
 import { count, type Paint, type Terminal } from "./terminal.ts";
 
 export const apply: Command = {
@@ -22,47 +22,51 @@ A running server takes the change up by itself.`,
     data: DATA_OPTION,
   },
   run: (input) =>
-    withInstallation(input, async (installation) => {
-      const { terminal } = input;
-      const fileName = input.need("FILE");
-      const source = { text: readConfigFile(fileName), fileName, environment: input.environment };
-      const result = await planChanges(installation, source, { prune: input.flag("prune") });
-      if (!result.ok) {
-        if (input.flag("json")) terminal.print(JSON.stringify({ problems: result.problems }, null, 2));
-        else printProblems(result.problems, terminal);
-        return 1;
-      }
-      const { plan } = result;
-      const dry = input.flag("dry-run");
-      const json = input.flag("json");
-      if (!json) {
-        terminal.print(differenceText(plan.changes, terminal.paint));
-        for (const note of plan.notes) terminal.print(`${terminal.paint.dim("note:")} ${note}`);
-      }
-      if (!dry) {
-        await applyChanges(installation, plan, { actor: operator(), address: null }).catch(
-          (error: unknown) => {
-            if (error instanceof ChangedMeanwhile) fail(error.message, "Run the same command again.");
-            throw error;
-          },
-        );
-      }
-      if (json) {
-        const changes = plan.changes.map(({ kind, what, fields }) => ({ kind, what, fields }));
-        terminal.print(
-          JSON.stringify(
-            { applied: !dry, changes, notes: plan.notes, shown: dry ? [] : plan.shown },
-            null,
-            2,
-          ),
-        );
+    withInstallation(
+      input,
+      async (installation) => {
+        const { terminal } = input;
+        const fileName = input.need("FILE");
+        const source = { text: readConfigFile(fileName), fileName, environment: input.environment };
+        const result = await planChanges(installation, source, { prune: input.flag("prune") });
+        if (!result.ok) {
+          if (input.flag("json")) terminal.print(JSON.stringify({ problems: result.problems }, null, 2));
+          else printProblems(result.problems, terminal);
+          return 1;
+        }
+        const { plan } = result;
+        const dry = input.flag("dry-run");
+        const json = input.flag("json");
+        if (!json) {
+          terminal.print(differenceText(plan.changes, terminal.paint));
+          for (const note of plan.notes) terminal.print(`${terminal.paint.dim("note:")} ${note}`);
+        }
+        if (!dry) {
+          await applyChanges(installation, plan, { actor: operator(), address: null }).catch(
+            (error: unknown) => {
+              if (error instanceof ChangedMeanwhile) fail(error.message, "Run the same command again.");
+              throw error;
+            },
+          );
+        }
+        if (json) {
+          const changes = plan.changes.map(({ kind, what, fields }) => ({ kind, what, fields }));
+          terminal.print(
+            JSON.stringify(
+              { applied: !dry, changes, notes: plan.notes, shown: dry ? [] : plan.shown },
+              null,
+              2,
+            ),
+          );
+          return 0;
+        }
+        if (plan.changes.length === 0) return 0;
+        terminal.print(dry ? "\nNothing was written: this was a dry run." : "\nApplied.");
+        if (!dry) printShown(plan.shown, terminal);
         return 0;
-      }
-      if (plan.changes.length === 0) return 0;
-      terminal.print(dry ? "\nNothing was written: this was a dry run." : "\nApplied.");
-      if (!dry) printShown(plan.shown, terminal);
-      return 0;
-    }),
+      },
+      openerOf(input),
+    ),
 };
 
 export function readConfigFile(path: string): string {

@@ -5,6 +5,7 @@ import {
   existsSync,
   mkdirSync,
   mkdtempSync,
+  readdirSync,
   readFileSync,
   rmSync,
   statSync,
@@ -166,6 +167,12 @@ describe("apply and export", () => {
     const { out } = await run(["apply", file(FILE), "--dry-run"]);
     expect(out).toContain("Nothing was written");
     expect(out).not.toContain("gwk_");
+    expect(existsSync(data)).toBe(false);
+    await run(["apply", file("users: [{ email: one@example.com }]\n")]);
+    const files = readdirSync(data);
+    const again = await run(["apply", file(FILE), "--dry-run"]);
+    expect(again.out).toContain("+ group default\n");
+    expect(readdirSync(data)).toEqual(files);
     expect((await run(["keys", "list", "--json"])).out).toBe("[]\n");
   });
 

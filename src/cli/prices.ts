@@ -12,7 +12,7 @@ import { readPriceList, writePriceList } from "../store/price-list.ts";
 import { differenceText, printProblems, readConfigFile } from "./apply.ts";
 import { type Command, DATA_OPTION, fail, JSON_OPTION } from "./command.ts";
 import { audited } from "./operator.ts";
-import { withInstallation } from "./store-access.ts";
+import { openerOf, withInstallation } from "./store-access.ts";
 import { table } from "./terminal.ts";
 
 interface Row {
@@ -156,45 +156,49 @@ gateway.yaml win over both. A running server takes it in by itself; requests und
     data: DATA_OPTION,
   },
   run: (input) =>
-    withInstallation(input, async (installation) => {
-      const { db } = installation;
-      const { terminal } = input;
-      const json = input.flag("json");
-      const dry = input.flag("dry-run");
-      const fileName = input.need("from");
-      const parsed = parsePriceList(readConfigFile(fileName), fileName);
-      if (!parsed.ok) {
-        if (json) terminal.print(JSON.stringify({ problems: parsed.problems }, null, 2));
-        else printProblems(parsed.problems, terminal);
-        return 1;
-      }
-      const { list } = parsed;
-      const changes = await audited(
-        installation,
-        async (within) => {
-          const found = listChanges(await readPriceList(within.db), list);
-          if (found.length > 0 && !dry) await writePriceList(within.db, list);
-          return found;
-        },
-        (found) =>
-          found.length === 0 || dry
-            ? null
-            : { action: "price_list.change", target: "price list", changes: found.flatMap(fieldsOfListed) },
-      );
-      const unpriced = unpricedPublications({ ...(await readPolicy(db)), priceList: list });
-      if (json) {
-        terminal.print(JSON.stringify({ applied: !dry, changes, unpriced }, null, 2));
+    withInstallation(
+      input,
+      async (installation) => {
+        const { db } = installation;
+        const { terminal } = input;
+        const json = input.flag("json");
+        const dry = input.flag("dry-run");
+        const fileName = input.need("from");
+        const parsed = parsePriceList(readConfigFile(fileName), fileName);
+        if (!parsed.ok) {
+          if (json) terminal.print(JSON.stringify({ problems: parsed.problems }, null, 2));
+          else printProblems(parsed.problems, terminal);
+          return 1;
+        }
+        const { list } = parsed;
+        const changes = await audited(
+          installation,
+          async (within) => {
+            const found = listChanges(await readPriceList(within.db), list);
+            if (found.length > 0 && !dry) await writePriceList(within.db, list);
+            return found;
+          },
+          (found) =>
+            found.length === 0 || dry
+              ? null
+              : { action: "price_list.change", target: "price list", changes: found.flatMap(fieldsOfListed) },
+        );
+        const unpriced = unpricedPublications({ ...(await readPolicy(db)), priceList: list });
+        if (json) {
+          terminal.print(JSON.stringify({ applied: !dry, changes, unpriced }, null, 2));
+          return 0;
+        }
+        if (changes.length === 0) {
+          terminal.print("Nothing to change: the list is as the file says.");
+        } else {
+          terminal.print(differenceText(changes, terminal.paint));
+          terminal.print(dry ? "\nNothing was written: this was a dry run." : "\nApplied.");
+        }
+        for (const { group, model } of unpriced) {
+          terminal.remark(`The group ${group} charges, and does not publish ${model}: it has no price.`);
+        }
         return 0;
-      }
-      if (changes.length === 0) {
-        terminal.print("Nothing to change: the list is as the file says.");
-      } else {
-        terminal.print(differenceText(changes, terminal.paint));
-        terminal.print(dry ? "\nNothing was written: this was a dry run." : "\nApplied.");
-      }
-      for (const { group, model } of unpriced) {
-        terminal.remark(`The group ${group} charges, and does not publish ${model}: it has no price.`);
-      }
-      return 0;
-    }),
+      },
+      openerOf(input),
+    ),
 };

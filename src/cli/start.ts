@@ -5,7 +5,7 @@ import { basename } from "node:path";
 import { offerAdminClaim } from "../config/admin-claim.ts";
 import { applyChanges, planChanges } from "../config/apply.ts";
 import { demoKeyFile, furnishDemo } from "../config/demo.ts";
-import { readSettings, type Settings } from "../config/environment.ts";
+import { localUrl, readSettings, type Settings } from "../config/environment.ts";
 import type { Installation } from "../config/installation.ts";
 import type { GatewayFile } from "../config/schema.ts";
 import { type Running, startGateway } from "../main.ts";
@@ -35,13 +35,15 @@ async function runUntilStopped(input: Input, installation: Installation): Promis
   if (applied === null) await furnishDemo(installation);
   const settings = settingsWith(input, applied?.file.server);
   const running = await listen(installation, settings);
-  const url = settings.port === 0 ? running.url : settings.publicUrl;
-  const claimLink = await offerAdminClaim(installation, url);
+  const url = localUrl(settings.host, running.port);
+  const publicUrl = isMadeUp(settings) || settings.publicUrl === url ? null : settings.publicUrl;
+  const claimLink = await offerAdminClaim(installation, url, publicUrl);
   const demoKey = demoKeyFile(installation.settings);
   input.terminal.print(
     startupText({
       version: VERSION,
       url,
+      publicUrl,
       readyMs: Math.round(performance.now()),
       store:
         installation.db.engine === "sqlite" ? `SQLite in ${installation.settings.dataDir}` : "PostgreSQL",
@@ -60,6 +62,11 @@ async function runUntilStopped(input: Input, installation: Installation): Promis
   input.terminal.print("Stopping: requests under way are finished first. Once more stops at once.");
   await running.stop();
   return 0;
+}
+
+/** Nobody named a public address, so it was made of where the settings say to listen. */
+function isMadeUp({ host, port, publicUrl }: Settings): boolean {
+  return publicUrl === localUrl(host, port);
 }
 
 async function applyFile(

@@ -5,6 +5,7 @@ const same = (text: string) => text;
 const facts: StartupFacts = {
   version: "1.2.3",
   url: "http://127.0.0.1:8787",
+  publicUrl: null,
   readyMs: 12,
   store: "SQLite in /data",
   keys: 1,
@@ -20,11 +21,25 @@ test("says where the API and the console are", () => {
   expect(text).toContain("http://127.0.0.1:8787/v1");
   expect(text).toContain("http://127.0.0.1:8787/console/");
   expect(text).not.toContain("administrator");
+  expect(text).not.toContain("Public");
+});
+
+test("a public address is named beside the one that is listened on, which the curl uses", () => {
+  const text = startupText({ ...facts, publicUrl: "https://gw.example", demoKeyFile: "/data/demo.key" });
+  expect(text).toContain("Public  https://gw.example\n");
+  expect(text).toContain("http://127.0.0.1:8787/console/");
+  expect(text).toContain("curl http://127.0.0.1:8787/v1/chat/completions");
 });
 
 test("a person at a terminal gets the link to become the administrator", () => {
   const link = "http://127.0.0.1:8787/console/claim#secret";
   expect(startupText({ ...facts, claim: { file: "/data/admin-token", link } })).toContain(`Open ${link}\n`);
+  const elsewhere = startupText({
+    ...facts,
+    publicUrl: "https://gw.example",
+    claim: { file: "/data/admin-token", link },
+  });
+  expect(elsewhere).toContain(`Open ${link}\n    (from elsewhere the same below https://gw.example)\n`);
 });
 
 test("a log gets the name of the file alone", () => {

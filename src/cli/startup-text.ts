@@ -4,7 +4,10 @@ import { count, type Paint } from "./terminal.ts";
 
 export interface StartupFacts {
   version: string;
+  /** Where it listens, for the person at this machine. */
   url: string;
+  /** Where others reach it, if that is somewhere else. */
+  publicUrl: string | null;
   readyMs: number;
   store: string;
   keys: number;
@@ -26,21 +29,27 @@ export function startupText(facts: StartupFacts): string {
     "",
     `  ${dim("API    ")} ${facts.url}/v1`,
     `  ${dim("Console")} ${facts.url}/console/`,
+    ...(facts.publicUrl === null ? [] : [`  ${dim("Public ")} ${facts.publicUrl}`]),
     `  ${dim("Store  ")} ${facts.store} ${dim(`(${count(facts.groups, "group")}, ${count(facts.keys, "key")})`)}`,
   ];
   for (const { name, secret } of facts.shown) {
     lines.push("", `  Key ${bold(name)}, shown this once:`, `    ${secret}`);
   }
   if (facts.demoKeyFile !== null) lines.push("", ...tryIt(facts.url, facts.demoKeyFile, dim));
-  if (facts.claim !== null) lines.push("", ...becomeAdmin(facts.claim, dim));
+  if (facts.claim !== null) lines.push("", ...becomeAdmin(facts.claim, facts.publicUrl, dim));
   lines.push("", `  ${dim("Ctrl+C stops it; requests under way are finished first.")}`, "");
   return lines.join("\n");
 }
 
-function becomeAdmin({ file, link }: NonNullable<StartupFacts["claim"]>, dim: Paint["dim"]): string[] {
+function becomeAdmin(
+  { file, link }: NonNullable<StartupFacts["claim"]>,
+  publicUrl: string | null,
+  dim: Paint["dim"],
+): string[] {
   return [
     `  ${dim("Become the administrator (once, within the hour):")}`,
     link === null ? `    Open the link in ${file}, which you alone can read,` : `    Open ${link}`,
+    ...(publicUrl === null || link === null ? [] : [`    (from elsewhere the same below ${publicUrl})`]),
     "    or run  npx model-gateway admin claim --email you@example.com",
   ];
 }

@@ -1,7 +1,7 @@
 import { MoneyRefused } from "../billing/refused.ts";
 import { ChangedMeanwhile } from "../config/apply.ts";
 import { readSettings, type Settings } from "../config/environment.ts";
-import { type Installation, openInstallation } from "../config/installation.ts";
+import { type Installation, openInstallation, openToLook } from "../config/installation.ts";
 import type { UserRecord } from "../records.ts";
 import { KeyringError } from "../secrets/keyring.ts";
 import { SealError } from "../secrets/seal.ts";
@@ -16,15 +16,23 @@ export function settingsOf(input: Input): Settings {
   return result.ok ? result.settings : fail(result.problems.join("\n"));
 }
 
+type Opener = typeof openInstallation;
+
+/** A dry run leaves nothing behind, not even an empty store. */
+export function openerOf(input: Input): Opener {
+  return input.flag("dry-run") ? openToLook : openInstallation;
+}
+
 /** Opens the store for one command, while a server may be running on it, and closes it again. */
 export async function withInstallation<T>(
   input: Input,
   work: (installation: Installation) => Promise<T>,
+  open: Opener = openInstallation,
 ): Promise<T> {
   const settings = settingsOf(input);
   let installation: Installation;
   try {
-    installation = await openInstallation(settings, input.environment);
+    installation = await open(settings, input.environment);
   } catch (error) {
     throw isForOperators(error) ? error : new Failure(...storeFailure(settings, error), 1);
   }

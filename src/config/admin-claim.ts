@@ -22,8 +22,15 @@ const CLAIM_SETTING = "admin_claim";
 const claimForm = z.object({ digest: z.string(), expiresAtMs: z.number() });
 export type AdminClaim = z.output<typeof claimForm>;
 
-/** Makes a link while there is no administrator, and leaves it in its file; null once there is one. */
-export async function offerAdminClaim(installation: Installation, publicUrl: string): Promise<string | null> {
+/**
+ * Makes a link while there is no administrator, and leaves it in its file, once more for the public address if that is
+ * another; null once there is one.
+ */
+export async function offerAdminClaim(
+  installation: Installation,
+  url: string,
+  publicUrl: string | null = null,
+): Promise<string | null> {
   const { db, settings, clock } = installation;
   if (await hasAdministrator(db)) return null;
   const present = await readClaim(db);
@@ -31,8 +38,9 @@ export async function offerAdminClaim(installation: Installation, publicUrl: str
   const isGood =
     present !== null && present.expiresAtMs > clock.nowMs() && kept !== null && isTokenOf(present, kept);
   const token = isGood ? kept : mintSecret(installation.randomBytes).secret;
-  const link = `${publicUrl}/console/claim#${token}`;
-  writeFileSync(settings.adminTokenFile, `${link}\n`, { mode: 0o600 });
+  const link = `${url}/console/claim#${token}`;
+  const publicLine = publicUrl === null ? "" : `${publicUrl}/console/claim#${token}\n`;
+  writeFileSync(settings.adminTokenFile, `${link}\n${publicLine}`, { mode: 0o600 });
   chmodSync(settings.adminTokenFile, 0o600);
   if (!isGood) {
     const claim: AdminClaim = {
@@ -44,7 +52,7 @@ export async function offerAdminClaim(installation: Installation, publicUrl: str
   return link;
 }
 
-/** What stands behind the `#` of the link in the file. */
+/** What stands behind the `#` of each link in the file. */
 export function readToken(file: string): string | null {
   try {
     return readFileSync(file, "utf8").trim().split("#").at(-1) ?? null;

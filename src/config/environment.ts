@@ -5,7 +5,7 @@ import { isHttpUrl, PUBLIC_URL_RULE } from "./schema.ts";
 export interface Settings {
   readonly host: string;
   readonly port: number;
-  /** Without a trailing slash: what links and the start-up text show. */
+  /** Without a trailing slash: the address that people use, for links. */
   readonly publicUrl: string;
   /** Web pages that may open a WebSocket; others may not. */
   readonly allowedOrigins: readonly string[];

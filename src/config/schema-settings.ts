@@ -41,7 +41,7 @@ export const server = described({
   },
   public_url: {
     is: url.optional(),
-    means: "what links and the start-up text show (`PUBLIC_URL`)",
+    means: "the address that people use, for links (`PUBLIC_URL`)",
     leftOut: "made from host and port",
   },
   allowed_origins: {

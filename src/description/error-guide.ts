@@ -239,8 +239,15 @@ export const ERROR_GUIDE: Readonly<Record<ErrorCode, ErrorGuide>> = {
     retry: "yes",
     example: "The upstream failed. Try again.",
   },
+  answer_too_large: {
+    why: "the answer is larger than is passed on: 16 MiB in one event of a stream, 128 MiB in one that is not streamed",
+    todo: "ask for less (fewer or smaller pictures), or for a whole answer if it was a stream",
+    retry: "no",
+    example:
+      "The answer is larger than this gateway passes on. Ask for less (fewer or smaller pictures), or for a whole answer if this was a stream.",
+  },
   server_is_overloaded: {
-    why: "no account can serve the model, and none will within a minute",
+    why: "every account of the model is overloaded, limited or failing, and none will be free within a minute",
     todo: "try later or another model",
     retry: "later",
     example: "Selected model is at capacity. Try another model, or later.",
@@ -306,8 +313,8 @@ export const ERROR_GUIDE: Readonly<Record<ErrorCode, ErrorGuide>> = {
     example: "Registration is closed. Ask an administrator for an account.",
   },
   not_found: {
-    why: "the console's API: there is no such thing, or it is not yours",
-    todo: "check the id",
+    why: "the console's API: there is no such thing, or it is not yours; a model call: no account that was asked has what the request names (an item, a file, a conversation) or asks for",
+    todo: "check the id, or do as the message says",
     retry: "no",
     example: "There is no such key, or it is not yours.",
   },

@@ -76,7 +76,6 @@ const OF_NO_OPERATION: readonly ErrorCode[] = [
   "forbidden",
   "foreign_origin",
   "registration_closed",
-  "not_found",
   "unknown_url",
   "method_not_allowed",
   "conflict",

@@ -17,6 +17,7 @@ import {
   classifyError,
   clientError,
   failed,
+  inLightOf,
   mayTryAnother,
   type UpstreamFailure,
 } from "../upstreams/failure.ts";
@@ -79,6 +80,7 @@ export async function dispatch(dispatcher: Dispatcher, order: Order): Promise<De
   let tried = NONE_TRIED;
   let { body } = order;
   let last: ApiError | null = null;
+  let isElsewhere = false;
   try {
     for (let attempts = 0; attempts < dispatcher.attemptsMax; attempts++) {
       const taken = takePlace(dispatcher, order, tried, last);
@@ -94,13 +96,14 @@ export async function dispatch(dispatcher: Dispatcher, order: Order): Promise<De
       }
       if (attempt.kind !== "failed") {
         pool.succeeded(route, latencyMs(order.trace), attempt.upstreamHeaders);
+        if (isElsewhere && order.affinity !== null) pool.moved(order.routes, order.affinity, route);
         return { place, given: attempt };
       }
-      const { failure } = attempt;
-      if (failure === CLIENT_LEFT) {
+      if (attempt.failure === CLIENT_LEFT) {
         place.release(null);
         throw clientGone();
       }
+      const failure = inLightOf(body, attempt.failure);
       place.abandon(failure);
       if (order.isCharged) dispatcher.till.undispatched(order.requestId);
       note(dispatcher.log, order, route, failure);
@@ -113,6 +116,7 @@ export async function dispatch(dispatcher: Dispatcher, order: Order): Promise<De
         body = readable;
         continue;
       }
+      isElsewhere ||= failure.class === "not_here";
       tried = new Set([...tried, route]);
       if (!mayTryAnother(failure) || !retries.mayRetry()) break;
     }

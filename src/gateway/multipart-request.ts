@@ -151,6 +151,7 @@ function formBody(
     // A picture is bounded by its size, not by its tokens.
     withOutputCap: () => body,
     mentions: (word) => [...form.fields.values()].some(({ value }) => value.includes(word)),
+    isPlain: () => false,
     dispose: spooled.dispose,
   };
   return body;

@@ -158,10 +158,22 @@ describe("a place", () => {
 });
 
 describe("without any place", () => {
-  test("and nothing that could free, the model is at capacity", async () => {
-    const a = route("a");
-    const { take, order, pool } = setUp([a]);
+  test.each(["credential", "quota", "model_missing"] as const)(
+    "until somebody puts it right (%s), the client is told that no account serves it",
+    async (kind) => {
+      const a = route("a");
+      const { take, order, pool } = setUp([a]);
+      pool.failed(a, failed(kind, "r"));
+      const error = await refusal(take(order()));
+      expect(error).toMatchObject({ status: 503, code: "no_available_account", headers: {} });
+    },
+  );
+
+  test("and one of them only limited for long, the model is at capacity", async () => {
+    const [a, b] = [route("a"), route("b")];
+    const { take, order, pool } = setUp([a, b]);
     pool.failed(a, failed("credential", "status 401", 401));
+    pool.failed(b, limited(300_000));
     const error = await refusal(take(order()));
     expect(error).toMatchObject({ status: 503, code: "server_is_overloaded" });
     expect(error.message).toStartWith("Selected model is at capacity");
@@ -186,6 +198,16 @@ describe("without any place", () => {
     const a = route("a");
     const { take, order } = setUp([a]);
     const last = new ApiError("upstream_error", "what it said");
+    expect(await refusal(take(order(), [a], last))).toBe(last);
+  });
+
+  test("that something is nowhere is not told while an account that may have it is only busy", async () => {
+    const [a, b] = [route("a"), route("b", { concurrency: 1 })];
+    const { take, order, pool } = setUp([a, b], { maxWaiting: 0, timeoutMs: 5_000 });
+    await take(order(), [a]);
+    const last = new ApiError("not_found", "what the other said");
+    expect(await refusal(take(order(), [a], last))).toMatchObject({ code: "rate_limit_exceeded" });
+    pool.failed(b, failed("credential", "status 401", 401));
     expect(await refusal(take(order(), [a], last))).toBe(last);
   });
 

@@ -5,7 +5,7 @@ import type { Lease } from "../limits/limiter.ts";
 import type { Route } from "../policy/snapshot.ts";
 import type { Pick, PickRequest, Pool } from "../pool/pool.ts";
 import type { WaitingRoom } from "../pool/waiting.ts";
-import { retryAfter, type UpstreamFailure } from "../upstreams/failure.ts";
+import { noAvailableAccount, retryAfter, type UpstreamFailure } from "../upstreams/failure.ts";
 import type { Order } from "./order.ts";
 import { clientGone } from "./send.ts";
 import { endWait, failAttempt } from "./trace.ts";
@@ -72,6 +72,8 @@ async function waitForPlace(
   if (!first.mayFree || (!onRelease && (first.freesInMs ?? 0) > untilMs)) {
     throw last ?? capacityError(first, order);
   }
+  // That something is nowhere is not known while an account that may come free was not asked.
+  const told = last?.status === 404 ? null : last;
   order.trace.waitingSinceMs = monotonicMs();
   const waited = await room.wait<Picked>({
     keyId: order.keyId,
@@ -94,15 +96,12 @@ async function waitForPlace(
     case "left":
       throw clientGone();
     case "full":
-      throw last ?? busyError(order, first.freesInMs, fullText(order.queue.maxWaiting));
+      throw told ?? waitError(first, order, fullText(order.queue.maxWaiting));
     case "timeout": {
       // The last look also tells when it would be worth coming back.
       const final = pool.pick(wanted);
       if (final.kind === "picked") return new TakenPlace(hall, order, final);
-      throw (
-        last ??
-        busyError(order, final.freesInMs, `No place came free within ${Math.round(untilMs / 1000)} s.`)
-      );
+      throw told ?? waitError(final, order, `No place came free within ${Math.round(untilMs / 1000)} s.`);
     }
   }
 }
@@ -158,8 +157,9 @@ function fullText(maxWaiting: number): string {
 const SOON_MS = 60_000;
 
 function capacityError(none: None, order: Order): ApiError {
+  if (none.needsSomebody) return noAvailableAccount(order.request.publicModel);
   if (none.mayFree && none.freesInMs !== null && none.freesInMs <= SOON_MS) {
-    return busyError(order, none.freesInMs, "All of its accounts are cooling down.");
+    return busyError(none, order, "All of its accounts are cooling down.");
   }
   return new ApiError(
     "server_is_overloaded",
@@ -167,7 +167,11 @@ function capacityError(none: None, order: Order): ApiError {
   );
 }
 
-function busyError(order: Order, freesInMs: number | null, why: string): ApiError {
+function waitError(none: None, order: Order, why: string): ApiError {
+  return none.needsSomebody ? noAvailableAccount(order.request.publicModel) : busyError(none, order, why);
+}
+
+function busyError({ freesInMs }: None, order: Order, why: string): ApiError {
   const seconds = retryAfter(freesInMs);
   return new ApiError(
     "rate_limit_exceeded",

@@ -145,13 +145,14 @@ function isGood(status: number): boolean {
 }
 
 function readGood(headers: AnswerHeaders, body: Part | null, bytesMax: number): Whole {
+  if (body === null) return { kind: "failed", failure: failed("too_large", "the answer was too large") };
   const encoding = headers.get("content-encoding");
-  if (body !== null && encoding === null) return { kind: "answered", headers, body };
-  const plain = body && unpack(bytesOf(body), encoding, bytesMax);
+  if (encoding === null) return { kind: "answered", headers, body };
+  const plain = unpack(bytesOf(body), encoding, bytesMax);
   if (plain !== null) return { kind: "answered", headers, body: partOf(plain) };
   return {
     kind: "failed",
-    failure: failed("bad_answer", "the answer was too large, or packed in a way that cannot be opened"),
+    failure: failed("bad_answer", "packed too much, or in a way that cannot be opened"),
   };
 }
 

@@ -149,7 +149,7 @@ function flagsOf({ flags }: Measured, isCapped: boolean, isOverrun: boolean): re
 }
 
 /** Failures after which an upstream may have done the work, and will ask for it: the input at least. */
-const MAY_BE_CHARGED: ReadonlySet<string> = new Set(["timeout", "reset", "bad_answer"]);
+const MAY_BE_CHARGED: ReadonlySet<string> = new Set(["timeout", "reset", "bad_answer", "too_large"]);
 
 /** How many failed attempts an upstream may have worked on. */
 export function workedInVain({ attempts }: Trace): number {

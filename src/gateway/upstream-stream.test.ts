@@ -198,7 +198,7 @@ describe("opening", () => {
     const body = createBody();
     const { push } = body;
     push(delta("x".repeat(20_000)));
-    expect(await open(body)).toMatchObject({ kind: "failed", failure: { class: "bad_answer" } });
+    expect(await open(body)).toMatchObject({ kind: "failed", failure: { class: "too_large" } });
   });
 
   test("fails when a chat says that it is done before it said anything", async () => {
@@ -321,7 +321,7 @@ describe("pulling", () => {
   test("brings what came before an event that is larger than allowed", async () => {
     const { stream, push, state } = await begun();
     push(delta("b") + delta("x".repeat(20_000)));
-    expect(await shown(stream.next())).toEqual({ kind: "broken", bytes: delta("b"), class: "bad_answer" });
+    expect(await shown(stream.next())).toEqual({ kind: "broken", bytes: delta("b"), class: "too_large" });
     expect(state.cancelled).toBe(true);
   });
 });

@@ -193,7 +193,7 @@ export function openUpstreamStream(
         line.hangUp();
         isClosed = true;
         const failure = step.tooLarge
-          ? failed("bad_answer", "an event was larger than allowed")
+          ? failed("too_large", "an event was larger than allowed")
           : classifyError(200, step.failed, null);
         finish({ kind: "broken", parts: step.parts, failure }, step.hasContent);
       } else if (step.terminal !== null) {

@@ -7,6 +7,7 @@ import { isAt } from "../wire/bytes.ts";
 import { type WantedFields, wantedFields, wantedString } from "../wire/json-scan.ts";
 import {
   ARRAY_OPEN,
+  COLON,
   OBJECT_CLOSE,
   OBJECT_OPEN,
   QUOTE,
@@ -59,7 +60,6 @@ const CLIENT_TOOLS = wantedFields([
   "computer_use_preview",
 ]);
 
-const COLON = 0x3a;
 const ARRAY_CLOSE = 0x5d;
 const NULL = Buffer.from("null");
 const DATA_URL = Buffer.from('"data:');

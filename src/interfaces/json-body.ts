@@ -16,6 +16,7 @@ import {
   spliceParts,
 } from "../wire/splice.ts";
 import { dropEncryptedReasoning } from "./foreign-reasoning.ts";
+import { isPlainBody } from "./plain-body.ts";
 import type { Endpoint, Heard, RequestBody } from "./request.ts";
 
 /** Fields the gateway acts on or meters by. None may appear twice: parsers differ in which one they keep. */
@@ -179,6 +180,10 @@ export class JsonBody implements RequestBody {
 
   mentions(word: string): boolean {
     return find(this.bytes, Buffer.from(word), 0) !== -1;
+  }
+
+  isPlain(): boolean {
+    return isPlainBody(this.bytes);
   }
 
   async dispose(): Promise<void> {}

@@ -21,6 +21,8 @@ export interface RequestBody {
   withOutputCap(tokens: number): RequestBody;
   /** True if the client itself sent this word: then an answer may repeat it. */
   mentions(word: string): boolean;
+  /** Text and ordinary settings alone: nothing that is at one account and not at another. Asked for after a failure. */
+  isPlain(): boolean;
   dispose(): Promise<void>;
 }
 

@@ -1,6 +1,6 @@
 /** How long an account is left alone after a failure, and of what kind of failure that is true. */
 
-import { FAILURE_CLASSES } from "../upstreams/failure.ts";
+import { type Blameless, FAILURE_CLASSES, type FailureClass, isBlameless } from "../upstreams/failure.ts";
 
 export interface CoolDown {
   readonly ms: number;
@@ -17,8 +17,8 @@ interface Rule {
 }
 
 /** Failures that are held against an account. */
-export const AILMENTS = FAILURE_CLASSES.filter((kind) => kind !== "rejected");
-export type Ailment = (typeof AILMENTS)[number];
+export type Ailment = Exclude<FailureClass, Blameless>;
+export const AILMENTS = FAILURE_CLASSES.filter((kind): kind is Ailment => !isBlameless(kind));
 
 const RULES: Readonly<Record<Ailment, Rule>> = {
   connect: { breadth: "account", strikes: 3 },

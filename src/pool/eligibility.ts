@@ -2,7 +2,7 @@
 
 import type { Limiter, Shortage } from "../limits/limiter.ts";
 import type { Route } from "../policy/snapshot.ts";
-import { isOpen, isParked, opensInMs } from "./health.ts";
+import { isOpen, isParked, needsSomebody, opensInMs } from "./health.ts";
 import { costOf, scoreOf } from "./score.ts";
 import { isWell, type Seat } from "./standing.ts";
 
@@ -80,24 +80,37 @@ function clearsInMs(seat: Seat, obstacle: Ineligible, { nowMs, refused }: Asked)
 }
 
 export interface Outlook {
+  /** True if some candidate is only busy or cooling, so that waiting can help. */
   mayFree: boolean;
+  /** Until the first of them may be eligible; null if only a release helps. */
   freesInMs: number | null;
+  /** Time mends none of them: a credential, a quota or the name of a model has to be put right first. */
+  needsSomebody: boolean;
 }
 
 /** What waiting can bring when nothing can be taken now. */
 export function outlookOf(seats: Iterable<Seat>, asked: Asked): Outlook {
   let mayFree = false;
   let soonestMs: number | null = null;
+  let untried = 0;
+  let broken = 0;
   for (const seat of seats) {
     const obstacle = obstacleOf(seat, asked);
-    if (obstacle === null || obstacle === "tried" || obstacle === "parked") continue;
+    if (obstacle === null || obstacle === "tried") continue;
+    untried++;
+    if (isBroken(seat, asked.nowMs)) broken++;
+    if (obstacle === "parked") continue;
     const clearsMs = clearsInMs(seat, obstacle, asked);
     // A limit that time does not clear is smaller than the request, or zero.
     if (clearsMs === null && obstacle === "rate_limited") continue;
     mayFree = true;
     if (clearsMs !== null && (soonestMs === null || clearsMs < soonestMs)) soonestMs = clearsMs;
   }
-  return { mayFree, freesInMs: soonestMs };
+  return { mayFree, freesInMs: soonestMs, needsSomebody: broken === untried };
+}
+
+function isBroken({ health, lane }: Seat, nowMs: number): boolean {
+  return [health.circuit, lane.circuit].some((circuit) => isOpen(circuit, nowMs) && needsSomebody(circuit));
 }
 
 export function candidateOf(seat: Seat, asked: Asked, limiter: Limiter): Candidate {

@@ -75,13 +75,16 @@ describe("failures in a row", () => {
     expect(isOpen(account, nowMs)).toBe(false);
   });
 
-  test("a request that was itself at fault counts for nothing", () => {
-    fail("server");
-    times(9, () => fail("rejected"));
-    expect(open()).toEqual(WELL);
-    fail("server");
-    expect(open()).toEqual({ account: false, model: true });
-  });
+  test.each(["rejected", "not_here", "too_large"] as const)(
+    "what clients can bring about counts for nothing: %s",
+    (kind) => {
+      fail("server");
+      times(9, () => fail(kind));
+      expect(open()).toEqual(WELL);
+      fail("server");
+      expect(open()).toEqual({ account: false, model: true });
+    },
+  );
 });
 
 describe("half open", () => {

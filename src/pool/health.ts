@@ -3,7 +3,7 @@
  * opens one of the two for a time, and after a serious one a single request probes before all may follow.
  */
 
-import type { FailureClass } from "../upstreams/failure.ts";
+import { type FailureClass, isBlameless } from "../upstreams/failure.ts";
 import { AILMENTS, type Ailment, coolDown, grows, ruleOf } from "./cool-down.ts";
 
 /** `operator`: somebody wanted it so. */
@@ -35,6 +35,13 @@ export function isOpen(circuit: Circuit, nowMs: number): boolean {
 export function isParked(circuit: Circuit): boolean {
   return circuit.untilMs === Number.POSITIVE_INFINITY;
 }
+
+/** What it was opened for does not pass by itself. */
+export function needsSomebody({ cause }: Circuit): boolean {
+  return cause !== null && LASTING.has(cause);
+}
+
+const LASTING: ReadonlySet<Cause> = new Set<Cause>(["credential", "quota", "model_missing", "operator"]);
 
 export function park(circuit: Circuit): void {
   circuit.untilMs = Number.POSITIVE_INFINITY;
@@ -99,7 +106,7 @@ export function recordFailure(
   random: () => number,
 ): void {
   if (REACHED.has(kind)) reached(account, nowMs);
-  if (kind === "rejected") {
+  if (isBlameless(kind)) {
     // The request was at fault. That it was read at all shows that the upstream lives.
     if (isHalfOpen(model, nowMs)) {
       if (model.cause !== null && LIFELESS.has(model.cause)) close(model);
@@ -123,6 +130,8 @@ const REACHED: ReadonlySet<FailureClass> = new Set<FailureClass>([
   "server",
   "bad_answer",
   "model_missing",
+  "not_here",
+  "too_large",
   "rejected",
 ]);
 

@@ -66,6 +66,23 @@ describe("a conversation", () => {
     expect(rig.take(routes, { affinity: "c" }).route).toBe(home);
   });
 
+  test.each([3, 100])(
+    "lives among %i where what it refers to was found, as long as that is well",
+    (count) => {
+      const routes = Array.from({ length: count }, (_, i) => route(`account-${i}`));
+      const [before = ""] = homes(routes);
+      const found = routes.find(({ account }) => account.id !== before);
+      if (found === undefined) throw new Error("one account is no choice");
+      const homeNow = () => rig.take(routes, { affinity: "key_1 0" }).route.account.id;
+      rig.pool.moved(routes, "key_1 0", found);
+      expect(homeNow()).toBe(found.account.id);
+      eject(found);
+      expect(homeNow()).toBe(before);
+      rig.pool.forgive(found.account.id);
+      expect(homeNow()).toBe(found.account.id);
+    },
+  );
+
   test("has the same home among a thousand accounts, asked for the first time or again", () => {
     const many = Array.from({ length: 1_000 }, (_, i) => route(`account-${i}`, { weight: 1 + (i % 3) }));
     const first = homes(many);

@@ -6,7 +6,7 @@
 import type { Clock } from "../clock.ts";
 import type { Lease, Limiter } from "../limits/limiter.ts";
 import type { Account, Route } from "../policy/snapshot.ts";
-import { hintOf, type UpstreamFailure } from "../upstreams/failure.ts";
+import { hintOf, isBlameless, type UpstreamFailure } from "../upstreams/failure.ts";
 import type { AnswerHeaders } from "../upstreams/http/contract.ts";
 import { readHeadroom } from "../upstreams/rate-limit.ts";
 import { hashOf, homeOf, openHomeBook } from "./affinity.ts";
@@ -18,6 +18,7 @@ import {
   isFree,
   isTried,
   noteRefusal,
+  type Outlook,
   outlookOf,
 } from "./eligibility.ts";
 import { abandon, begin, park, recordFailure, recordSuccess } from "./health.ts";
@@ -47,20 +48,15 @@ export type Pick =
       /** It is let through to see whether others may follow. */
       probe: boolean;
     }
-  | {
-      kind: "none";
-      candidates(): Candidate[];
-      /** True if some candidate is only busy or cooling, so that waiting can help. */
-      mayFree: boolean;
-      /** Until the first of them may be eligible; null if only a release helps. */
-      freesInMs: number | null;
-    };
+  | ({ kind: "none"; candidates(): Candidate[] } & Outlook);
 
 export interface Pool {
   pick(request: PickRequest): Pick;
   /** The attempt is over (called once for each picked route, before or after `lease.release()`). */
   succeeded(route: Route, firstByteMs: number, headers: AnswerHeaders | null): void;
   failed(route: Route, failure: UpstreamFailure): void;
+  /** What the conversation refers to was found at this account, and not where it was thought to live. */
+  moved(routes: readonly Route[], affinity: string, route: Route): void;
   /** A stream that had begun came to its end. */
   finished(route: Route): void;
   /** A stream that had begun broke off: too late for another account, but the next request should be spared it. */
@@ -97,6 +93,7 @@ export function openPool({ clock, random, limiter }: PoolOptions): Pool {
   const standings = openStandings();
   const tiersByRoutes = new WeakMap<readonly Route[], readonly Tier[]>();
   const homes = openHomeBook<Seat>(HOMES_KEPT_HALF);
+  let hasMoved = false;
   let attempts = 0;
 
   function tiersFor(routes: readonly Route[]): readonly Tier[] {
@@ -110,9 +107,10 @@ export function openPool({ clock, random, limiter }: PoolOptions): Pool {
   /** Where the conversation lives. It depends on who is well, never on who is busy, so that a rush moves nobody. */
   function homeIn({ seats }: Tier, affinity: string, asked: Asked): Seat | null {
     const mayLive = (seat: Seat) => isWell(seat, asked.nowMs) && !isTried(seat, asked.tried);
-    if (seats.length < SEATS_WORTH_REMEMBERING) return homeOf(seats, hashOf(affinity), mayLive);
+    const isFew = seats.length < SEATS_WORTH_REMEMBERING;
+    if (isFew && !hasMoved) return homeOf(seats, hashOf(affinity), mayLive);
     let found = homes.find(affinity, seats);
-    if (found === null) {
+    if (found === null && !isFew) {
       found = homeOf(seats, hashOf(affinity), () => true);
       if (found !== null) homes.keep(affinity, seats, found);
     }
@@ -182,6 +180,13 @@ export function openPool({ clock, random, limiter }: PoolOptions): Pool {
       noteHeadroom(lane.gauge, headroom, nowMs);
       lane.told = { headers, atMs: nowMs };
     },
+    moved(routes, affinity, route) {
+      const seat = standings.seatOf(route);
+      const tier = tiersFor(routes).find(({ seats }) => seats.includes(seat));
+      if (tier === undefined) return;
+      homes.keep(affinity, tier.seats, seat);
+      hasMoved = true;
+    },
     finished(route) {
       standings.seatOf(route).lane.breaks = 0;
     },
@@ -200,13 +205,14 @@ export function openPool({ clock, random, limiter }: PoolOptions): Pool {
       const nowMs = clock.monotonicMs();
       const blow = { kind: failure.class, hintMs: hintOf(failure, clock.nowMs()) };
       recordFailure(health.circuit, lane.circuit, blow, nowMs, random);
-      if (failure.class !== "rejected") noteFailure(lane.gauge, nowMs);
+      if (!isBlameless(failure.class)) noteFailure(lane.gauge, nowMs);
     },
     park: (account) => park(standings.circuitOf(account)),
     forgive: standings.forgive,
     retain(accounts) {
       standings.retain(accounts, clock.monotonicMs());
       homes.clear();
+      hasMoved = false;
     },
     describe(route) {
       const asked = { tried: NONE_TRIED, tokens: 0, nowMs: clock.monotonicMs(), refused: null };

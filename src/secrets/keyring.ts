@@ -61,6 +61,11 @@ export function openKeyring(options: KeyringOptions): Keyring {
   return fileKeyring(options.file);
 }
 
+/** One key that nobody keeps: for what is forgotten again. */
+export function openPassingKeyring(randomBytes: RandomBytes = cryptoRandomBytes): Keyring {
+  return fixedKeyring([newKey(randomBytes)]);
+}
+
 /** Prepends a new key, which seals from now on. Returns its id. */
 export function addMasterKey(file: string, randomBytes: RandomBytes = cryptoRandomBytes): string {
   const added = newKey(randomBytes);

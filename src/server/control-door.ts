@@ -23,9 +23,19 @@ const explainQuestion = z.object({
   interface: z.enum(INTERFACES),
 });
 
-/** Without it the gateway serves all the same: a path may be too long for a socket, or on a disk that takes none. */
-export function openControlDoor(gateway: Gateway, socketFile: string): { close(): void } {
+export interface ControlDoor {
+  /** Takes the socket's file away, if there is one of its own. */
+  close(): void;
+}
+
+/**
+ * Without it the gateway serves all the same: a path may be too long for a socket, or on a disk that takes none, or
+ * another process may run on this folder and have the door.
+ */
+export async function openControlDoor(gateway: Gateway, socketFile: string): Promise<ControlDoor> {
   try {
+    if (await isAnswered(socketFile)) throw new Error("another process runs on this data folder and has it");
+    rmSync(socketFile, { force: true });
     return listen(gateway, socketFile);
   } catch (error) {
     gateway.log.warn("no_control_door", { reason: error instanceof Error ? error.message : "unknown" });
@@ -33,8 +43,20 @@ export function openControlDoor(gateway: Gateway, socketFile: string): { close()
   }
 }
 
-function listen(gateway: Gateway, socketFile: string): { close(): void } {
-  rmSync(socketFile, { force: true });
+/** A process that was killed leaves the file behind, and nobody answers there. */
+async function isAnswered(socketFile: string): Promise<boolean> {
+  try {
+    const connection = await Bun.connect({ unix: socketFile, socket: { data() {} } });
+    connection.end();
+    return true;
+  } catch (error) {
+    const code = error instanceof Error && "code" in error ? error.code : null;
+    if (code === "ECONNREFUSED" || code === "ENOENT") return false;
+    throw error;
+  }
+}
+
+function listen(gateway: Gateway, socketFile: string): ControlDoor {
   const server = Bun.serve({
     unix: socketFile,
     async fetch(request) {
@@ -47,7 +69,6 @@ function listen(gateway: Gateway, socketFile: string): { close(): void } {
   return {
     close() {
       void server.stop(true);
-      rmSync(socketFile, { force: true });
     },
   };
 }

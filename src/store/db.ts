@@ -13,14 +13,19 @@ export { type Db, type Engine, placeholder, type Row, type Sql, type Value } fro
 
 /** `sqlite:/abs/path.db`, `sqlite::memory:` or `postgres://…`. */
 export async function openDb(url: string): Promise<Db> {
-  if (url.startsWith("sqlite:")) {
-    const path = url.slice("sqlite:".length).replace(/^\/\/(?=\/)/, "");
+  const path = sqlitePathOf(url);
+  if (path !== null) {
     if (path === "") throw new Error("The database address names no file: write sqlite:/path/to/gateway.db");
     return openSqlite(path);
   }
   if (url.startsWith("postgres://") || url.startsWith("postgresql://")) return openPostgres(url);
   // The address may carry a password, so only its scheme is shown.
   throw new Error(`A database address starts with sqlite: or postgres://, not with "${url.split(":")[0]}:".`);
+}
+
+/** Null of an address that names no file. */
+export function sqlitePathOf(url: string): string | null {
+  return url.startsWith("sqlite:") ? url.slice("sqlite:".length).replace(/^\/\/(?=\/)/, "") : null;
 }
 
 /** All or nothing. Within another transaction it is a part of it that can fail on its own. */

@@ -9,6 +9,7 @@ import {
   type FailureClass,
   failed,
   hintOf,
+  inLightOf,
   mayTryAnother,
 } from "./failure.ts";
 
@@ -35,7 +36,8 @@ describe("what an upstream's refusal means", () => {
     [413, null, "rejected"],
     [415, null, "rejected"],
     [422, invalid, "rejected"],
-    [404, { ...invalid, message: "Item with id 'rs_1' not found." }, "rejected"],
+    [404, { ...invalid, message: "Item with id 'rs_1' not found." }, "not_here"],
+    [404, { message: 'model "gpt-6-eu-0419" not found, try pulling it first' }, "not_here"],
     [401, { code: "invalid_api_key" }, "credential"],
     [401, null, "credential"],
     [403, { code: "unsupported_country_region_territory" }, "credential"],
@@ -49,6 +51,7 @@ describe("what an upstream's refusal means", () => {
     [403, { code: "model_not_found" }, "model_missing"],
     [404, { code: "DeploymentNotFound" }, "model_missing"],
     [404, null, "model_missing"],
+    [405, null, "model_missing"],
     [429, { code: "rate_limit_exceeded" }, "rate_limited"],
     [429, { type: "tokens" }, "rate_limited"],
     [429, { type: "usage_limit_reached" }, "rate_limited"],
@@ -87,20 +90,24 @@ describe("what an upstream's refusal means", () => {
     [{ code: "something_new" }, "server"],
     [{}, "server"],
     [{ code: "400" }, "rejected"],
+    [{ code: "404" }, "not_here"],
     [{ code: "429" }, "rate_limited"],
     [{ code: "502" }, "server"],
   ])("inside a stream that began well, %j is %s", (said, kind) => {
     expect(classifyError(200, said && error(said), null).class).toBe(kind);
   });
 
-  test("another account is tried for everything but the request's own fault", () => {
-    for (const kind of FAILURE_CLASSES) expect(mayTryAnother(failed(kind, "r"))).toBe(kind !== "rejected");
+  test("another account is tried unless it would do the same", () => {
+    const final: readonly FailureClass[] = ["rejected", "too_large"];
+    for (const kind of FAILURE_CLASSES) expect(mayTryAnother(failed(kind, "r"))).toBe(!final.includes(kind));
   });
 });
 
 describe("what the client is told", () => {
   test.each<[FailureClass, status: number, code: string]>([
     ["rejected", 400, "invalid_request"],
+    ["not_here", 404, "not_found"],
+    ["too_large", 502, "answer_too_large"],
     ["rate_limited", 429, "rate_limit_exceeded"],
     ["overloaded", 503, "server_is_overloaded"],
     ["timeout", 504, "upstream_timeout"],
@@ -134,12 +141,13 @@ describe("what the client is told", () => {
     );
   });
 
-  test("only a rejected request gets the upstream's words, made public", () => {
+  test("only what the client wrote itself gets the upstream's words, made public", () => {
     const secret = error({ message: "Key sk-CANARY7 of gpt-6-eu-0419 failed", param: "sk-CANARY7" });
     for (const kind of FAILURE_CLASSES) {
       const told = clientError({ ...failed(kind, "r"), error: secret }, AUDIENCE);
       expect(`${told.message} ${told.param}`).not.toContain("CANARY");
-      if (kind === "rejected") expect(told.message).toBe("Key [redacted] of fast failed");
+      if (kind === "rejected" || kind === "not_here")
+        expect(told.message).toBe("Key [redacted] of fast failed");
       else expect(told.message).not.toContain("[redacted]");
     }
   });
@@ -187,10 +195,7 @@ describe("a rejected request", () => {
     expect(told(400, { code: "toString" }).code).toBe("invalid_request");
     expect(told(413, null)).toMatchObject({ status: 413, code: "request_too_large" });
     expect(told(415, null)).toMatchObject({ status: 415, code: "unsupported_media_type" });
-    expect(told(404, { type: "invalid_request_error" })).toMatchObject({
-      status: 404,
-      code: "response_not_found",
-    });
+    expect(told(404, { type: "invalid_request_error" })).toMatchObject({ status: 404, code: "not_found" });
   });
 
   test("names the parameter if the client sent it", () => {
@@ -266,10 +271,18 @@ describe("when the upstream may be asked again", () => {
 describe("what a client writes", () => {
   test("cannot have an account left alone, though a 404 repeats it", () => {
     const echoed = error({ message: "Conversation with id 'conv-model' not found.", param: "conversation" });
-    expect(classifyError(404, echoed, null).class).toBe("rejected");
+    expect(classifyError(404, echoed, null).class).toBe("not_here");
     expect(classifyError(404, error({ message: "The model `x` does not exist." }), null).class).toBe(
       "model_missing",
     );
+  });
+
+  test("that could be missing anywhere keeps the blame from the account; a plain text cannot be missing", () => {
+    const failure = classifyError(404, error({ message: "not found" }), null);
+    expect(inLightOf({ isPlain: () => false }, failure)).toBe(failure);
+    expect(inLightOf({ isPlain: () => true }, failure)).toEqual({ ...failure, class: "model_missing" });
+    const refused = classifyError(400, error(), null);
+    expect(inLightOf({ isPlain: () => true }, refused)).toBe(refused);
   });
 
   test("is to blame when an error inside a stream says so by its type or its code", () => {

@@ -15,9 +15,18 @@ export const FAILURE_CLASSES = [
   "server",
   "bad_answer", // 200 with something that is not an answer
   "model_missing", // the account does not have the model we map to
+  "not_here", // something that the request names or asks for is not at this account
+  "too_large", // more than is passed on: no other account would say less
   "rejected", // the request itself is at fault: no other account would take it
 ] as const;
 export type FailureClass = (typeof FAILURE_CLASSES)[number];
+
+/** What clients can bring about by what they write: never held against an account. */
+export type Blameless = "not_here" | "too_large" | "rejected";
+
+export function isBlameless(kind: FailureClass): kind is Blameless {
+  return kind === "not_here" || kind === "too_large" || kind === "rejected";
+}
 
 export interface UpstreamFailure {
   class: FailureClass;
@@ -70,6 +79,9 @@ function classOf(sent: number, error: UpstreamError | null): FailureClass {
   if (status === 402 || QUOTA.has(code)) return "quota";
   // A 403 that names the model says nothing about the others that the credential opens.
   if (MODEL_MISSING.has(code) || (status === 404 && namesModel(error))) return "model_missing";
+  if (status === 404) return "not_here";
+  // No client chooses the method: at the API's address it would be taken.
+  if (status === 405) return "model_missing";
   if (status === 401 || status === 403) return "credential";
   if (status === 429 || RATE_LIMITED.has(code)) return "rate_limited";
   if (status === 408 || status === 504) return "timeout";
@@ -86,6 +98,14 @@ function classOf(sent: number, error: UpstreamError | null): FailureClass {
 function namesModel(error: UpstreamError | null): boolean {
   if (error === null) return true;
   return (error.param === null || error.param === "model") && /^the model\b/i.test(error.message);
+}
+
+/**
+ * What a plain request asks for is there or not by the address and the model alone. Decided by what the request holds,
+ * for the same reason: the words of the error say what a client wants them to say.
+ */
+export function inLightOf(request: { isPlain(): boolean }, failure: UpstreamFailure): UpstreamFailure {
+  return failure.class === "not_here" && request.isPlain() ? { ...failure, class: "model_missing" } : failure;
 }
 
 /** Inside a stream that began well the status tells nothing: the error has to blame the request itself. */
@@ -133,7 +153,7 @@ const CLIENT_FAULTS = new Set([
 
 /** Another account may succeed where this one failed. */
 export function mayTryAnother(failure: UpstreamFailure): boolean {
-  return failure.class !== "rejected";
+  return failure.class !== "rejected" && failure.class !== "too_large";
 }
 
 const RETRY_AFTER_SECONDS_MAX = 60;
@@ -141,7 +161,15 @@ const RETRY_AFTER_SECONDS_MAX = 60;
 export function clientError(failure: UpstreamFailure, audience: Audience): ApiError {
   switch (failure.class) {
     case "rejected":
+    case "not_here":
       return rejectedError(failure, audience);
+    case "too_large":
+      return new ApiError(
+        "answer_too_large",
+        "The answer is larger than this gateway passes on. Ask for less (fewer or smaller pictures), or for a whole answer if this was a stream.",
+        // Asked again, it would be as large.
+        { headers: { "x-should-retry": "false" } },
+      );
     case "rate_limited":
       return new ApiError(
         "rate_limit_exceeded",
@@ -161,10 +189,7 @@ export function clientError(failure: UpstreamFailure, audience: Audience): ApiEr
     case "credential":
     case "quota":
     case "model_missing":
-      return new ApiError(
-        "no_available_account",
-        `No account can serve the model \`${audience.publicModel}\` right now. Your administrator can see why under this request id.`,
-      );
+      return noAvailableAccount(audience.publicModel);
     case "connect":
     case "reset":
     case "server":
@@ -176,25 +201,33 @@ export function clientError(failure: UpstreamFailure, audience: Audience): ApiEr
   }
 }
 
+/** Nothing that time mends. */
+export function noAvailableAccount(publicModel: string): ApiError {
+  return new ApiError(
+    "no_available_account",
+    `No account can serve the model \`${publicModel}\` right now. Your administrator can see why under this request id.`,
+  );
+}
+
 /** The client's own mistake: it gets the upstream's reason, since only that tells what to change. */
 function rejectedError(failure: UpstreamFailure, audience: Audience): ApiError {
-  const { error, status } = failure;
+  const { error } = failure;
   const message = error ? publicMessage(error.message, audience) : "";
   return new ApiError(
-    rejectedCode(status, error),
+    rejectedCode(failure),
     message === "" ? "The upstream refused the request as invalid." : message,
     { param: error?.param != null && isParam(error.param, audience) ? error.param : null },
   );
 }
 
-function rejectedCode(status: number | null, error: UpstreamError | null): ErrorCode {
+function rejectedCode({ class: kind, status, error }: UpstreamFailure): ErrorCode {
   if (error?.code != null && isErrorCode(error.code)) {
     const named = new ApiError(error.code, "");
     if (named.status === 400 || named.status === 413) return error.code;
   }
   if (status === 413) return "request_too_large";
   if (status === 415) return "unsupported_media_type";
-  if (status === 404) return "response_not_found";
+  if (kind === "not_here") return "not_found";
   return "invalid_request";
 }
 

@@ -3,7 +3,7 @@
 export const QUOTE = 0x22;
 export const BACKSLASH = 0x5c;
 export const COMMA = 0x2c;
-const COLON = 0x3a;
+export const COLON = 0x3a;
 export const OBJECT_OPEN = 0x7b;
 export const OBJECT_CLOSE = 0x7d;
 export const ARRAY_OPEN = 0x5b;
