@@ -12,8 +12,15 @@ const CHECKS: readonly { name: string; command: string[] }[] = [
   { name: "lint and format", command: [bin("biome"), "ci", "--error-on-warnings", "--colors=off"] },
 ];
 
-/** What drives other programs, browsers and Codex, mostly waits for them: it runs beside the rest. */
-const BESIDE = ["./test/browser/", "./test/codex/"];
+/**
+ * Run beside each other, each in a process of its own: most of them wait, for a database, a deadline or another program,
+ * while the browser computes. More of them would gain nothing on two cores.
+ */
+const LANES: readonly (readonly string[])[] = [
+  ["./src/", "./console/"],
+  ["./test/compliance/", "./test/http/", ...(await filesIn("test"))],
+  ["./test/browser/", "./test/codex/"],
+];
 const asked = Bun.argv.slice(2);
 
 await prepareMachine((message) => console.log(`── ${message}`));
@@ -23,10 +30,11 @@ for (const { name, command } of CHECKS) {
 let passed = 0;
 let failed = 0;
 await step("tests", async () => {
-  const results =
-    asked.length > 0
-      ? [await run(runTests(asked), "shown")]
-      : await Promise.all([run(runTests(await alone()), "shown"), run(runTests(BESIDE), "kept")]);
+  const [first = [], ...others] = asked.length > 0 ? [asked] : LANES;
+  const results = await Promise.all([
+    run(runTests(first), "shown"),
+    ...others.map((lane) => run(runTests(lane), "kept")),
+  ]);
   for (const { output, isShown } of results) {
     if (!isShown) process.stderr.write(output);
     passed += countOf(output, "pass");
@@ -36,10 +44,10 @@ await step("tests", async () => {
 });
 console.log(`${passed} passed, ${failed} failed`);
 
-async function alone(): Promise<string[]> {
-  const files = await Array.fromAsync(new Glob("test/*.test.ts").scan());
-  const folders = ["./src/", "./console/", "./test/compliance/", "./test/http/"];
-  return [...folders, ...files.toSorted().map((file) => `./${file}`)];
+/** Its own, and not those of the folders in it. */
+async function filesIn(folder: string): Promise<string[]> {
+  const files = await Array.fromAsync(new Glob(`${folder}/*.test.ts`).scan());
+  return files.toSorted().map((file) => `./${file}`);
 }
 
 async function step(name: string, work: () => Promise<boolean>): Promise<void> {
@@ -62,7 +70,7 @@ interface Result {
   isShown: boolean;
 }
 
-/** `shown` as it comes; `kept` for the end, so that two do not speak at once. */
+/** `shown` as it comes; `kept` for the end, so that no two speak at once. */
 async function run(command: string[], how: "shown" | "kept"): Promise<Result> {
   const isShown = how === "shown";
   const child = Bun.spawn(command, {
