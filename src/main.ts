@@ -19,6 +19,7 @@ import { openLive } from "./control/live.ts";
 import { startSweepingSessions } from "./control/sweep.ts";
 import { openThrottle } from "./control/throttle.ts";
 import { openBadKeyThrottle } from "./gateway/bad-keys.ts";
+import { openBodyRoom } from "./gateway/body-room.ts";
 import { openDrains } from "./gateway/drains.ts";
 import type { Gateway } from "./gateway/gateway.ts";
 import { openRequestReader } from "./gateway/read-request.ts";
@@ -82,6 +83,7 @@ export type ServerSettings = Pick<
   | "port"
   | "publicUrl"
   | "allowedOrigins"
+  | "largeBodiesBytes"
   | "dataDir"
   | "controlSocketFile"
   | "databaseUrl"
@@ -134,6 +136,17 @@ export async function startGateway(
     errorBytesMax: limits.upstreamErrorBytesMax,
     noteUnspoken: ({ id }, status) => log.warn("websocket_unspoken", { account_id: id, status }),
   });
+  const { largeBodies } = limits;
+  const largeBodiesBytes = settings.largeBodiesBytes ?? shareOfMemory(largeBodies);
+  const bodies = openBodyRoom({
+    bytesMax: largeBodiesBytes,
+    ownerBytesMax: largeBodiesBytes * largeBodies.ownerShare,
+    waitingMax: largeBodies.waitingMax,
+    ownerWaitingMax: largeBodies.waitingMax * largeBodies.ownerShare,
+    patienceMs: largeBodies.patienceMs,
+    alarms,
+    monotonicMs: clock.monotonicMs,
+  });
   let retained = policy.snapshot();
   pulse.add(() => {
     // What is known of accounts outlives a change of policy, but not the accounts themselves.
@@ -182,7 +195,8 @@ export async function startGateway(
     },
     pulse,
     timing: limits,
-    requests: openRequestReader({ ...limits, spoolDir, alarms }),
+    bodies,
+    requests: openRequestReader({ ...limits, spoolDir, alarms }, bodies),
   };
   const close = async () => {
     await alerts.stop();
@@ -306,6 +320,10 @@ function openLazily(control: Control, alarms: Alarms): ApiDoor {
     opening ??= open();
     return (await opening)(call);
   };
+}
+
+function shareOfMemory({ memoryShare, bytesMin, bytesMax }: Widened<Limits["largeBodies"]>): number {
+  return Math.min(bytesMax, Math.max(bytesMin, process.constrainedMemory() * memoryShare));
 }
 
 /** A store that comes back in time gets every row; one that does not must not keep the process for ever. */

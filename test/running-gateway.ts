@@ -41,6 +41,8 @@ export interface GatewayOptions {
   databaseUrl?: string;
   /** Web pages that may open a WebSocket. */
   allowedOrigins?: readonly string[];
+  /** Memory for large bodies; may be less than a file can say. */
+  largeBodiesMib?: number;
   /** How the simulator counts. */
   tokens?: "bytes" | "o200k";
   /** Deadlines that a test cannot wait for. */
@@ -93,7 +95,7 @@ export async function startTestGateway(options: GatewayOptions = {}): Promise<Ru
   const settings = readSettings({
     flags: { data: dataDir, port: "0" },
     environment,
-    file: { allowed_origins: options.allowedOrigins },
+    file: { allowed_origins: options.allowedOrigins, large_bodies_mib: options.largeBodiesMib },
   });
   if (!settings.ok) throw new Error(settings.problems.join("\n"));
   const installation = await openInstallation(settings.settings, environment);

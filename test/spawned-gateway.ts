@@ -26,13 +26,15 @@ export async function spawnGateway(
   });
   return {
     url: gateway.url,
-    residentBytes() {
-      const status = readFileSync(`/proc/${gateway.pid}/status`, "utf8");
-      return Number(/^VmRSS:\s+(\d+) kB$/m.exec(status)?.[1]) * 1024;
-    },
+    residentBytes: () => residentBytesOf(gateway.pid),
     async stop() {
       await gateway.stop();
       rmSync(folder, { recursive: true, force: true });
     },
   };
+}
+
+export function residentBytesOf(pid: number): number {
+  const status = readFileSync(`/proc/${pid}/status`, "utf8");
+  return Number(/^VmRSS:\s+(\d+) kB$/m.exec(status)?.[1]) * 1024;
 }

@@ -9,6 +9,8 @@ export interface Settings {
   readonly publicUrl: string;
   /** Web pages that may open a WebSocket; others may not. */
   readonly allowedOrigins: readonly string[];
+  /** Memory for large bodies, of all clients together; null for what `limits.ts` says. */
+  readonly largeBodiesBytes: number | null;
   /** Absolute. */
   readonly dataDir: string;
   readonly databaseUrl: string;
@@ -33,6 +35,7 @@ export interface SettingSources {
     port?: number | undefined;
     public_url?: string | undefined;
     allowed_origins?: readonly string[] | undefined;
+    large_bodies_mib?: number | undefined;
   };
 }
 
@@ -107,6 +110,7 @@ export function readSettings({ flags, environment, file = {} }: SettingSources):
       port: portNumber,
       publicUrl: publicUrl?.value.replace(/\/+$/, "") ?? localUrl(host.value, portNumber),
       allowedOrigins: file.allowed_origins ?? [],
+      largeBodiesBytes: file.large_bodies_mib === undefined ? null : file.large_bodies_mib * 2 ** 20,
       dataDir,
       databaseUrl: database?.value ?? `sqlite:${resolve(dataDir, "gateway.db")}`,
       masterKeyFile: resolve(dataDir, "master.key"),

@@ -16,8 +16,21 @@ export const limits = {
   /** One file of a multipart image edit. */
   imageFileBytesMax: 50 * MiB,
   imageFilesMax: 16,
-  /** Larger bodies go to a file on disk instead of memory. */
-  spoolAboveBytes: 4 * MiB,
+  /** Larger forms go to a file on disk instead of memory. */
+  spoolAboveBytes: 1 * MiB,
+  /** Memory for bodies above 1 MiB, those of all clients together: unless the file says how much. */
+  largeBodies: {
+    /** Of what the machine, or the container, has. The rest is for answers, sockets, and everything else. */
+    memoryShare: 1 / 4,
+    /** The largest body, as it was sent and as it was unpacked. */
+    bytesMin: 128 * MiB,
+    bytesMax: 2_048 * MiB,
+    /** Of room, and of the places in line: for one user, or one key that has no user. */
+    ownerShare: 1 / 2,
+    /** Shorter than `unaskedMs` below, by a look: what nobody reads by then is thrown away. */
+    patienceMs: 3_000,
+    waitingMax: 256,
+  },
   /** Nesting of a JSON body. Deeper is an attack on someone's recursive parser. */
   jsonDepthMax: 128,
   /** A model name, as sent by a client or written by an operator. */

@@ -26,6 +26,9 @@ const origin = text("an origin like https://app.example.com, without a path", (v
   return isHttpUrl(value) && new URL(value).origin === value;
 });
 
+const MIB = 2 ** 20;
+const LARGE_BODIES_MIB_MAX = 1_048_576;
+
 export const server = described({
   host: {
     is: text("an address or host name to listen on", (value) =>
@@ -49,6 +52,12 @@ export const server = described({
     means:
       "web pages that may open a WebSocket beside the gateway's own; programs send no origin, and need not be named",
     leftOut: "none",
+  },
+  large_bodies_mib: {
+    is: wholeNumber(limits.largeBodies.bytesMin / MIB, LARGE_BODIES_MIB_MAX).optional(),
+    means:
+      "memory for request bodies above 1 MiB, those of all clients together, in MiB. Whoever finds none free waits a moment, and is then refused with `no_room_for_body`",
+    leftOut: `a quarter of the memory there is, from ${limits.largeBodies.bytesMin / MIB} to ${limits.largeBodies.bytesMax / MIB}`,
   },
 });
 

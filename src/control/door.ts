@@ -8,6 +8,7 @@ import { limits } from "../config/limits.ts";
 import { ApiError, errorResponse } from "../errors.ts";
 import { readBody } from "../gateway/body.ts";
 import { bodyError } from "../gateway/body-error.ts";
+import type { BodyRoom } from "../gateway/body-room.ts";
 import { logFault } from "../observe/log.ts";
 import type { HttpRequest } from "../wire/http-message.ts";
 import { bearerOf, findActor, userAgentOf } from "./actor.ts";
@@ -30,6 +31,9 @@ export interface ApiCall {
   peerAddress(): string;
   readonly leaving: AbortSignal;
 }
+
+/** Only administrators may send large bodies here, so all of them count as one owner. */
+const CONSOLE = { id: "console", userId: null };
 
 export type ApiDoor = (call: ApiCall) => Promise<Response>;
 
@@ -56,7 +60,7 @@ export function openApiDoor(
     const answered = await handle(control, {
       params,
       query,
-      body: await bodyOf(request, bytesMax, alarms),
+      body: await bodyOf(request, bytesMax, alarms, control.gateway.bodies),
       requestId,
       clientAddress,
       userAgent: userAgentOf(headers),
@@ -96,16 +100,31 @@ function queryOf(query: string): Record<string, string | string[]> {
 }
 
 /** JSON alone: no form of another site can send that. */
-async function bodyOf(request: HttpRequest, bytesMax: number, alarms: Alarms): Promise<unknown> {
+async function bodyOf(
+  request: HttpRequest,
+  bytesMax: number,
+  alarms: Alarms,
+  room: BodyRoom,
+): Promise<unknown> {
   if (request.body === null) return undefined;
-  const read = await readBody(request, { bytesMax, idleTimeoutMs: limits.bodyIdleTimeoutMs, alarms });
+  const within = { bytesMax, idleTimeoutMs: limits.bodyIdleTimeoutMs, alarms };
+  const read = await readBody(request, within, room, CONSOLE);
+  if (read instanceof Uint8Array) return parsed(request, read);
   if (!read.ok) throw bodyError(read);
-  if (read.bytes.length === 0) return undefined;
+  try {
+    return parsed(request, read.bytes);
+  } finally {
+    read.held.release();
+  }
+}
+
+function parsed(request: HttpRequest, bytes: Uint8Array): unknown {
+  if (bytes.length === 0) return undefined;
   const type = request.headers.get("content-type")?.split(";")[0]?.trim().toLowerCase();
   if (type !== "application/json") {
     throw new ApiError("unsupported_media_type", "Send JSON, with Content-Type: application/json.");
   }
-  const { text, value } = jsonOf(read.bytes);
+  const { text, value } = jsonOf(bytes);
   // A long body is looked through only where there is something to find.
   if (text.includes("\\u0000")) refuseNul(value);
   return value;

@@ -23,6 +23,14 @@ export const liveAnswer = z.object({
   in_flight: z.number(),
   /** Requests that wait for a free account. */
   waiting: z.number(),
+  /** Request bodies above 1 MiB: what they take of the memory there is for them, and who waits for some. */
+  large_bodies: z.object({
+    held_bytes: z.number(),
+    bytes_max: z.number(),
+    waiting: z.number(),
+    /** Since the process began. */
+    refused: z.number(),
+  }),
   /** USD by the prices, since midnight UTC; null until it is known. */
   spent_today: z.string().nullable(),
   /** The ones that need somebody first. At most 200. */
@@ -104,6 +112,7 @@ export function openLive(gateway: Gateway, alerts: Pick<Alerts, "spentToday">, n
     const spent = alerts.spentToday();
     const { groups } = gateway.policy.snapshot();
     const accounts = accountsNow(gateway);
+    const bodies = gateway.bodies.report();
     return {
       at: clock.nowMs(),
       node: node(),
@@ -113,6 +122,12 @@ export function openLive(gateway: Gateway, alerts: Pick<Alerts, "spentToday">, n
       refused_per_s: rate(({ refused }) => refused),
       in_flight: accounts.reduce((sum, { in_flight }) => sum + in_flight, 0),
       waiting: [...groups.keys()].reduce((sum, id) => sum + gateway.dispatcher.room.waiting(id), 0),
+      large_bodies: {
+        held_bytes: bodies.heldBytes,
+        bytes_max: bodies.bytesMax,
+        waiting: bodies.waiting,
+        refused: bodies.refused,
+      },
       spent_today: spent === null ? null : usdText(BigInt(Math.round(spent.nano))),
       accounts: accounts.slice(0, ACCOUNTS_MAX),
     };

@@ -258,6 +258,13 @@ export const ERROR_GUIDE: Readonly<Record<ErrorCode, ErrorGuide>> = {
     retry: "no",
     example: "No account can serve this model at the moment. Tell your administrator.",
   },
+  no_room_for_body: {
+    why: "the body is longer than 1 MiB, and other such bodies take all the memory there is for them",
+    todo: "wait for `Retry-After`, or send less at once",
+    retry: "later",
+    example:
+      "Other large requests take all the memory there is for them. Try again in 2 s, or send less than 1 MiB.",
+  },
   store_unavailable: {
     why: "the gateway cannot record requests or take bodies to disk",
     todo: "wait for `Retry-After`",

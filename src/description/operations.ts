@@ -48,6 +48,7 @@ const CALLING: readonly ErrorCode[] = [
   "answer_too_large",
   "server_is_overloaded",
   "no_available_account",
+  "no_room_for_body",
   "store_unavailable",
   "upstream_timeout",
 ];

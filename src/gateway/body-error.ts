@@ -1,7 +1,8 @@
 /** Why a body was not taken, as the client is told. */
 
 import { ApiError } from "../errors.ts";
-import type { BodyRefusal } from "./body.ts";
+import type { BodyRefusal } from "./body-refusal.ts";
+import { noRoomError } from "./body-room.ts";
 import type { SpoolRefusal } from "./spool.ts";
 
 export function bodyError(refusal: BodyRefusal | SpoolRefusal): ApiError {
@@ -17,6 +18,8 @@ export function bodyError(refusal: BodyRefusal | SpoolRefusal): ApiError {
       return new ApiError("client_closed_request", refusal.message);
     case "idle_timeout":
       return new ApiError("request_timeout", refusal.message);
+    case "no_room":
+      return noRoomError(refusal.retryAfterSeconds);
     case "disk":
       return new ApiError("store_unavailable", refusal.message, { headers: { "retry-after": "5" } });
     case "stopped":

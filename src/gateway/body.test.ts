@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test";
 import { connect, type Socket } from "node:net";
 import {
   brotliCompressSync,
@@ -9,13 +9,17 @@ import {
   zstdCompressSync,
 } from "node:zlib";
 import fc from "fast-check";
+import { eventually } from "../../test/eventually.ts";
 import { openAlarms } from "../alarms.ts";
 import { systemClock } from "../clock.ts";
 import { IncomingBody } from "../server/http/incoming-body.ts";
 import { listenForTest, type TestListener, textAnswer } from "../server/http/listen.test-support.ts";
 import { CHUNKED } from "../wire/http-fields.ts";
 import { WholeAnswer } from "../wire/http-message.ts";
-import { type BodyResult, freeBody, gatherChunks, readBody } from "./body.ts";
+import { freeBody, readBody } from "./body.ts";
+import { gatherChunks } from "./body-intake.ts";
+import { type BodyRoom, openBodyRoom } from "./body-room.ts";
+import type { BodyResult } from "./large-body.ts";
 
 const alarms = openAlarms(10, systemClock);
 
@@ -23,20 +27,46 @@ const BYTES_MAX = 2_000_000;
 const PATIENT_MS = 20_000;
 const HASTY_MS = 60;
 
+const LIMITS = { bytesMax: BYTES_MAX, idleTimeoutMs: PATIENT_MS, alarms };
+const ROOM_BYTES = 2 * BYTES_MAX;
+const OWNER = { id: "key_1", userId: null };
+const ANOTHER = { id: "key_2", userId: null };
+const STAYING = { signal: new AbortController().signal };
+
 /** Answers what became of the body; `/hasty` soon gives up waiting, and `results` keeps what a lost client missed. */
 let server: TestListener;
 let results: PromiseWithResolvers<BodyResult>;
+const room = roomOf(ROOM_BYTES);
 
 beforeAll(() => {
   server = listenForTest(async (request) => {
     const idleTimeoutMs = request.target.endsWith("/hasty") ? HASTY_MS : PATIENT_MS;
-    const result = await readBody(request, { bytesMax: BYTES_MAX, idleTimeoutMs, alarms });
+    const result = await readBody(request, { bytesMax: BYTES_MAX, idleTimeoutMs, alarms }, room, OWNER);
     results?.resolve(result);
-    return result.ok ? new WholeAnswer(200, "", result.bytes) : textAnswer(result.reason, 400);
+    if (result instanceof Uint8Array) return new WholeAnswer(200, "", result);
+    if (!result.ok) return textAnswer(result.reason, 400);
+    result.held.release();
+    return new WholeAnswer(200, "", result.bytes);
   });
 });
 
 afterAll(() => server.cut());
+
+/** However a body ended, nothing of it is left. */
+afterEach(() => expect(room.report()).toMatchObject({ heldBytes: 0, waiting: 0 }));
+
+function roomOf(bytesMax: number): BodyRoom {
+  const { monotonicMs } = systemClock;
+  return openBodyRoom({
+    bytesMax,
+    ownerBytesMax: bytesMax,
+    waitingMax: 10,
+    ownerWaitingMax: 10,
+    patienceMs: HASTY_MS,
+    alarms,
+    monotonicMs,
+  });
+}
 
 type Init = { headers?: Record<string, string>; path?: string };
 
@@ -108,7 +138,7 @@ describe("a body", () => {
     const crumbs = `${"1\r\nx\r\n".repeat(100_000)}0\r\n\r\n`;
     await raw(post("Transfer-Encoding: chunked") + crumbs);
     const result = await results.promise;
-    expect(result.ok && result.bytes.length).toBe(100_000);
+    expect(result).toHaveLength(100_000);
   });
 
   test("that is absent is empty", async () => {
@@ -159,7 +189,7 @@ describe("a body too large", () => {
   test("in the number of pieces that it comes in is refused", async () => {
     const body = new IncomingBody(CHUNKED, { wanted() {}, resume() {} });
     const request = { method: "POST", headers: new Headers(), signal: new AbortController().signal, body };
-    const reading = readBody(request, { bytesMax: BYTES_MAX, idleTimeoutMs: PATIENT_MS, alarms });
+    const reading = readBody(request, LIMITS, room, OWNER);
     for (let i = 0; i < 20_000; i++) body.push(Buffer.from("1\r\nx\r\n"), 0);
     expect(await reading).toMatchObject({ ok: false, reason: "too_large" });
   });
@@ -263,6 +293,136 @@ describe("a client that", () => {
       socket.on("close", () => clearInterval(drip));
     });
     expect(answer).toEndWith("idle_timeout");
+  });
+});
+
+describe("a large body", () => {
+  const MANY = 1_500_000;
+  const plain = Buffer.from(bytesOf(MANY), "latin1");
+
+  /** Wants to be told when somebody asks for more. */
+  function incoming(framing: number) {
+    let asked = 0;
+    const body = new IncomingBody(framing, { wanted() {}, resume: () => void asked++ });
+    const request = { method: "POST", headers: new Headers(), signal: new AbortController().signal, body };
+    return { body, request, asked: () => asked };
+  }
+
+  async function largeOf(reading: BodyResult | Promise<BodyResult>) {
+    const result = await reading;
+    if (result instanceof Uint8Array || !result.ok) throw new Error("no large body");
+    return result;
+  }
+
+  test("holds as many bytes as it has until it is released, and a small one none", async () => {
+    const own = roomOf(ROOM_BYTES);
+    const { body, request } = incoming(MANY);
+    const reading = readBody(request, LIMITS, own, OWNER);
+    body.push(Buffer.from(plain), 0);
+    const { bytes, held } = await largeOf(reading);
+    expect(plain.equals(bytes)).toBe(true);
+    expect(own.report().heldBytes).toBe(MANY);
+    held.release();
+    held.release();
+    expect(own.report().heldBytes).toBe(0);
+  });
+
+  test("is not read before there is room for all of it", async () => {
+    const own = roomOf(ROOM_BYTES);
+    const before = own.open(ANOTHER, STAYING);
+    expect(before.growNow(ROOM_BYTES - MANY + 1)).toBe(true);
+    const { body, request, asked } = incoming(MANY);
+    const reading = readBody(request, LIMITS, own, OWNER);
+    expect(own.report().waiting).toBe(1);
+    expect(asked()).toBe(0);
+    before.release();
+    await eventually(() => asked() === 1);
+    body.push(Buffer.from(plain), 0);
+    expect((await largeOf(reading)).held.bytes).toBe(MANY);
+  });
+
+  test("that finds no room in time is refused, with when to come again", async () => {
+    const own = roomOf(ROOM_BYTES);
+    own.open(ANOTHER, STAYING).growNow(ROOM_BYTES);
+    const { request, asked } = incoming(MANY);
+    expect(await readBody(request, LIMITS, own, OWNER)).toEqual({
+      ok: false,
+      reason: "no_room",
+      retryAfterSeconds: 1,
+    });
+    expect(asked()).toBe(0);
+  });
+
+  test("that does not say how long it is takes room as it grows, and gives back what it did not need", async () => {
+    const own = roomOf(ROOM_BYTES);
+    const { body, request } = incoming(CHUNKED);
+    const reading = readBody(request, LIMITS, own, OWNER);
+    const piece = (bytes: Buffer) =>
+      Buffer.concat([Buffer.from(`${bytes.length.toString(16)}\r\n`), bytes, Buffer.from("\r\n")]);
+    body.push(piece(plain.subarray(0, 1_000_000)), 0);
+    expect(own.report().heldBytes).toBe(0);
+    body.push(piece(plain.subarray(1_000_000)), 0);
+    await eventually(() => own.report().heldBytes === BYTES_MAX);
+    body.push(Buffer.from("0\r\n\r\n"), 0);
+    const { bytes } = await largeOf(reading);
+    expect(plain.equals(bytes)).toBe(true);
+    expect(own.report().heldBytes).toBe(MANY);
+  });
+
+  test("that grows where there is no room is refused, and gives back what it had", async () => {
+    const own = roomOf(ROOM_BYTES);
+    own.open(ANOTHER, STAYING).growNow(ROOM_BYTES - BYTES_MAX + 1);
+    const { body, request } = incoming(CHUNKED);
+    const reading = readBody(request, LIMITS, own, OWNER);
+    body.push(Buffer.concat([Buffer.from("16e360\r\n"), plain]), 0);
+    expect(await reading).toMatchObject({ reason: "no_room" });
+    expect(own.report().heldBytes).toBe(ROOM_BYTES - BYTES_MAX + 1);
+  });
+
+  test.each(encodings)("that was small in %s holds what it became", async (encoding, encode) => {
+    const own = roomOf(ROOM_BYTES);
+    const packed = encode(plain);
+    const { body, request } = incoming(packed.length);
+    request.headers.set("content-encoding", encoding);
+    const reading = readBody(request, LIMITS, own, OWNER);
+    body.push(packed, 0);
+    const { bytes } = await largeOf(reading);
+    expect(plain.equals(bytes)).toBe(true);
+    expect(own.report().heldBytes).toBe(MANY);
+  });
+
+  test("that finds no room for what it becomes is refused", async () => {
+    const own = roomOf(ROOM_BYTES);
+    own.open(ANOTHER, STAYING).growNow(ROOM_BYTES);
+    const packed = gzipSync(plain);
+    const { body, request } = incoming(packed.length);
+    request.headers.set("content-encoding", "gzip");
+    const reading = readBody(request, LIMITS, own, OWNER);
+    body.push(packed, 0);
+    expect(await reading).toMatchObject({ reason: "no_room" });
+  });
+
+  test("that comes slowly gives way when somebody else waits for room", async () => {
+    const own = roomOf(ROOM_BYTES);
+    const { body, request } = incoming(MANY);
+    const reading = readBody(request, { ...LIMITS, idleTimeoutMs: 500 }, own, OWNER);
+    const crowd = new AbortController();
+    const waiting = own.open(ANOTHER, crowd);
+    let sent = 0;
+    let heldBytes = 0;
+    const drip = setInterval(() => {
+      body.push(Buffer.alloc(1_000), 0);
+      sent++;
+      // Fast enough for longer than it may be silent, as long as nobody waits.
+      if (sent === 50) heldBytes = own.report().heldBytes;
+      if (sent > 50 && own.report().waiting === 0) void waiting.growTo(ROOM_BYTES);
+    }, 15);
+    expect(await reading).toMatchObject({ reason: "idle_timeout" });
+    clearInterval(drip);
+    expect(heldBytes).toBe(MANY);
+    crowd.abort();
+    waiting.release();
+    expect(own.report().heldBytes).toBe(0);
   });
 });
 

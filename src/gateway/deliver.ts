@@ -82,7 +82,7 @@ export async function deliverAnswer(passage: Passage): Promise<Answer> {
     const body = new TextDecoder().decode(answer.body);
     await endClaim(gateway, record.claim, { status: 200, contentType: "application/json", body });
   }
-  void request.body.dispose();
+  if (!record.isFollowed) void request.body.dispose();
   if (!pending) freeBody(request);
   const headers = new HeaderWriter(JSON_LINES);
   headers.set("x-request-id", call.requestId);
@@ -138,13 +138,12 @@ export async function deliverStream<P extends Passage, Out>(
     settle(end) {
       seat.leave(end.reader?.usage ?? null, end.reader?.images ?? 0);
       const settled = settleStream(passage, end, counters);
-      void request.body.dispose();
       const { claim } = record;
       // A stream is not kept: a repeat is told that it was served.
       const all =
         claim === null ? settled : Promise.resolve(settled).then(() => endClaim(gateway, claim, null));
-      if (all === null) over();
-      else all.then(over, over);
+      if (all === null) ended();
+      else all.then(ended, ended);
       return all;
     },
     checkpoint: counters?.checkpoint ?? null,
@@ -157,6 +156,11 @@ export async function deliverStream<P extends Passage, Out>(
     timing: gateway.timing,
   });
   const over = gateway.underWay.enter(relay.cut);
+  // Not before: where its upstream told nothing, the input was counted.
+  const ended = () => {
+    if (!record.isFollowed) void request.body.dispose();
+    over();
+  };
   if (drain !== null && call.request.signal.aborted) {
     // Nobody will ask for the body any more.
     relay.flowTo({ write: () => null, end() {} });
@@ -311,9 +315,10 @@ function settleOrFollow(
 }
 
 function follow(gateway: Gateway, record: CallRecord, responseId: string, ending: Ending): void {
-  followToEnd(gateway, record, responseId, ending).catch((thrown: unknown) => {
-    logFault(gateway.log, record.call.requestId, thrown);
-  });
+  record.isFollowed = true;
+  followToEnd(gateway, record, responseId, ending)
+    .catch((thrown: unknown) => logFault(gateway.log, record.call.requestId, thrown))
+    .finally(() => record.request?.body.dispose());
 }
 
 function streamOutcome(end: StreamEnd): UsageRow["outcome"] {

@@ -11,6 +11,7 @@ import type { LivePolicy } from "../policy/live-policy.ts";
 import type { Db } from "../store/db.ts";
 import type { HttpRequest } from "../wire/http-message.ts";
 import type { Authenticator } from "./authenticate.ts";
+import type { BodyRoom } from "./body-room.ts";
 import type { Dispatcher } from "./dispatch.ts";
 import type { Drains } from "./drains.ts";
 import type { Conversation } from "./order.ts";
@@ -42,6 +43,8 @@ export interface Gateway {
     /** How long a response in the background is asked after. */
     backgroundMsMax: number;
   };
+  /** For large bodies, whoever sends them. */
+  readonly bodies: BodyRoom;
   readonly requests: RequestReader;
 }
 

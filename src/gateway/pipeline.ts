@@ -12,6 +12,7 @@ import type { Route } from "../policy/snapshot.ts";
 import type { Answer } from "../wire/http-message.ts";
 import { admit, allowInterface } from "./admit.ts";
 import type { Caller } from "./authenticate.ts";
+import { freeBody } from "./body.ts";
 import { holdMoney, likelyCost } from "./charge.ts";
 import { clientRequestId } from "./client-request-id.ts";
 import type { Call, Gateway, HttpCall } from "./gateway.ts";
@@ -43,7 +44,7 @@ export async function passThrough<C extends Call, Out>(
     allowInterface(caller, endpoint);
     if (!gateway.till.hasRoom()) throw storeUnavailable();
 
-    const reading = transport.read(gateway, call, endpoint);
+    const reading = transport.read(gateway, call, endpoint, caller);
     request = reading instanceof Promise ? await reading : reading;
     record.request = request;
     const { model, routes: all } = admit(caller, endpoint, request.publicModel);
@@ -64,7 +65,7 @@ export async function passThrough<C extends Call, Out>(
       const claimed = await claiming;
       if (claimed.kind === "repeat") {
         lease.cancel();
-        void request.body.dispose();
+        letGoOf(request);
         return claimed.answer;
       }
       record.claim = claimed.claim;
@@ -101,8 +102,11 @@ export async function passThrough<C extends Call, Out>(
     const isServed = isGone(error) && isAtWork(record.trace);
     if (isServed) lease?.release();
     else lease?.cancel();
-    void request?.body.dispose();
-    await settleRefusal(gateway, record, error, thrown, isServed);
+    try {
+      await settleRefusal(gateway, record, error, thrown, isServed);
+    } finally {
+      if (request !== null) letGoOf(request);
+    }
     return transport.refuse(call, error);
   } finally {
     gateway.underWay.end();
@@ -124,6 +128,12 @@ async function sameAccount(
     `Previous response with id '${responseId.slice(0, 128)}' not found. Send the whole conversation as input instead.`,
     { param: "previous_response_id" },
   );
+}
+
+/** Nobody reads its body any more. */
+function letGoOf(request: ModelRequest): void {
+  void request.body.dispose();
+  freeBody(request);
 }
 
 function isGone({ code }: ApiError): boolean {

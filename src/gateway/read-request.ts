@@ -4,9 +4,12 @@ import { ApiError } from "../errors.ts";
 import { readJsonRequest } from "../interfaces/json-request.ts";
 import { boundaryOf } from "../interfaces/multipart.ts";
 import type { Endpoint, ModelRequest } from "../interfaces/request.ts";
+import { free } from "../wire/bytes.ts";
 import type { HttpRequest } from "../wire/http-message.ts";
-import { type BodyResult, readBody } from "./body.ts";
+import { readBody } from "./body.ts";
 import { bodyError } from "./body-error.ts";
+import type { BodyOwner, BodyRoom, Held } from "./body-room.ts";
+import type { BodyResult } from "./large-body.ts";
 import { type MultipartRequestLimits, readMultipartRequest } from "./multipart-request.ts";
 
 export interface RequestLimits extends MultipartRequestLimits {
@@ -16,12 +19,12 @@ export interface RequestLimits extends MultipartRequestLimits {
 
 export interface RequestReader {
   /** The body of an HTTP request, in whatever form its endpoint takes. */
-  read(request: HttpRequest, endpoint: Endpoint): Promise<ModelRequest> | ModelRequest;
-  /** A body that is JSON and whole. */
-  readJson(bytes: Uint8Array, endpoint: Endpoint): ModelRequest;
+  read(request: HttpRequest, endpoint: Endpoint, owner: BodyOwner): Promise<ModelRequest> | ModelRequest;
+  /** A body that is JSON and whole, and what it holds, if it is large. */
+  readJson(bytes: Uint8Array, endpoint: Endpoint, held: Held | null): ModelRequest;
 }
 
-export function openRequestReader(limits: RequestLimits): RequestReader {
+export function openRequestReader(limits: RequestLimits, room: BodyRoom): RequestReader {
   const json = { depthMax: limits.jsonDepthMax, modelNameCharsMax: limits.modelNameCharsMax };
   const body = {
     bytesMax: limits.jsonBodyBytesMax,
@@ -30,15 +33,27 @@ export function openRequestReader(limits: RequestLimits): RequestReader {
   };
 
   function requestOf(read: BodyResult, endpoint: Endpoint): ModelRequest {
+    if (read instanceof Uint8Array) return readJson(read, endpoint, null);
     if (!read.ok) throw bodyError(read);
-    return readJsonRequest(read.bytes, endpoint, json);
+    return readJson(read.bytes, endpoint, read.held);
+  }
+
+  function readJson(bytes: Uint8Array, endpoint: Endpoint, held: Held | null): ModelRequest {
+    if (held === null) return readJsonRequest(bytes, endpoint, json);
+    try {
+      return readJsonRequest(bytes, endpoint, json, held.release);
+    } catch (refused) {
+      held.release();
+      free(bytes);
+      throw refused;
+    }
   }
 
   return {
-    read(request, endpoint) {
+    read(request, endpoint, owner) {
       const contentType = request.headers.get("content-type") ?? "";
       if (isJson(contentType)) {
-        const reading = readBody(request, body);
+        const reading = readBody(request, body, room, owner);
         return reading instanceof Promise
           ? reading.then((read) => requestOf(read, endpoint))
           : requestOf(reading, endpoint);
@@ -51,7 +66,7 @@ export function openRequestReader(limits: RequestLimits): RequestReader {
         `Send the body as ${takesForms ? "application/json or multipart/form-data" : "application/json"} and say so in Content-Type.`,
       );
     },
-    readJson: (bytes, endpoint) => readJsonRequest(bytes, endpoint, json),
+    readJson,
   };
 }
 

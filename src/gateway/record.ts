@@ -38,6 +38,8 @@ export interface CallRecord {
   claim: IdempotencyClaim | null;
   /** A stream can end in several ways at once: the first one counts. */
   isClosed: boolean;
+  /** It goes on in the background, and its body is needed until that is settled. */
+  isFollowed: boolean;
 }
 
 export function openRecord(call: Call, endpoint: Endpoint): CallRecord {
@@ -51,6 +53,7 @@ export function openRecord(call: Call, endpoint: Endpoint): CallRecord {
     charge: null,
     claim: null,
     isClosed: false,
+    isFollowed: false,
   };
 }
 

@@ -5,14 +5,9 @@ import { join } from "node:path";
 import type { UpstreamBody } from "../interfaces/request.ts";
 import type { HttpRequest } from "../wire/http-message.ts";
 import { type Splice, spliceParts } from "../wire/splice.ts";
-import {
-  type BodyLimits,
-  type BodyRefusal,
-  gatherChunks,
-  isIdentity,
-  pumpBody,
-  unsupportedEncoding,
-} from "./body.ts";
+import { type BodyLimits, gatherChunks, pumpBody } from "./body-intake.ts";
+import { type BodyRefusal, unsupportedEncoding } from "./body-refusal.ts";
+import { isIdentity } from "./content-encoding.ts";
 
 export interface SpoolOptions extends BodyLimits {
   /** Up to here the body stays in memory. */

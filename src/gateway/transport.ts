@@ -22,7 +22,7 @@ import { claimRequest } from "./repeats.ts";
 
 export interface Transport<C extends Call, Out> {
   identify(gateway: Gateway, call: C): Caller;
-  read(gateway: Gateway, call: C, endpoint: Endpoint): Promise<ModelRequest> | ModelRequest;
+  read(gateway: Gateway, call: C, endpoint: Endpoint, caller: Caller): Promise<ModelRequest> | ModelRequest;
   /** Null where the client asks for no protection against repeats. */
   claim(
     gateway: Gateway,
@@ -41,7 +41,7 @@ export type Claimed<Out> =
 
 export const HTTP: Transport<HttpCall, Answer> = {
   identify: ({ policy, auth }, call) => authenticate(call.request.headers, policy.snapshot(), auth, call),
-  read: (gateway, call, endpoint) => gateway.requests.read(call.request, endpoint),
+  read: (gateway, call, endpoint, { key }) => gateway.requests.read(call.request, endpoint, key),
   claim: (gateway, call, caller, endpoint, request) =>
     call.request.headers.has("idempotency-key")
       ? claimByHttp(gateway, call, caller, endpoint, request)

@@ -43,12 +43,14 @@ export interface JsonRequestLimits {
   modelNameCharsMax: number;
 }
 
+/** `disposed` is told when the body is not needed any more; it may be more than once. */
 export function readJsonRequest(
   bytes: Uint8Array,
   endpoint: Endpoint,
   limits: JsonRequestLimits,
+  disposed: (() => void) | null = null,
 ): ModelRequest {
-  return new JsonRequest(bytes, scanRouting(bytes, limits.depthMax), endpoint, limits);
+  return new JsonRequest(bytes, scanRouting(bytes, limits.depthMax), endpoint, limits, disposed);
 }
 
 /** A class, so that a request costs a few objects and no closures. */
@@ -72,7 +74,13 @@ class JsonRequest implements ModelRequest {
   private size: InputSize | null = null;
   private reach: InputReach | null = null;
 
-  constructor(bytes: Uint8Array, scan: RoutingScan, endpoint: Endpoint, limits: JsonRequestLimits) {
+  constructor(
+    bytes: Uint8Array,
+    scan: RoutingScan,
+    endpoint: Endpoint,
+    limits: JsonRequestLimits,
+    disposed: (() => void) | null,
+  ) {
     const { fields } = scan;
     this.bytes = bytes;
     this.endpoint = endpoint;
@@ -95,7 +103,11 @@ class JsonRequest implements ModelRequest {
         ? imageKindOf(textOf(bytes, fields.size), textOf(bytes, fields.quality))
         : null;
     this.inputText = { kind: "json", bytes };
-    this.body = new JsonBody(bytes, scan, endpoint, usage ?? [], limits.depthMax);
+    const { depthMax } = limits;
+    this.body =
+      disposed === null
+        ? new JsonBody(bytes, scan, endpoint, usage ?? [], depthMax)
+        : new DisposedBody(bytes, scan, endpoint, usage ?? [], depthMax, disposed);
   }
 
   checkBounds(): void {
@@ -120,6 +132,27 @@ class JsonRequest implements ModelRequest {
   conversation(): string | null {
     const { bytes, fields } = this;
     return textOf(bytes, fields.prompt_cache_key) ?? beginningOf(bytes, fields.messages ?? fields.input);
+  }
+}
+
+/** One that somebody wants to know the end of. */
+class DisposedBody extends JsonBody {
+  private readonly disposed: () => void;
+
+  constructor(
+    bytes: Uint8Array,
+    scan: RoutingScan,
+    endpoint: Endpoint,
+    always: readonly Splice[],
+    depthMax: number,
+    disposed: () => void,
+  ) {
+    super(bytes, scan, endpoint, always, depthMax);
+    this.disposed = disposed;
+  }
+
+  override async dispose(): Promise<void> {
+    this.disposed();
   }
 }
 

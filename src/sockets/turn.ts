@@ -2,8 +2,10 @@
 
 import type { ApiError } from "../errors.ts";
 import { recognise } from "../gateway/authenticate.ts";
+import { noRoomError } from "../gateway/body-room.ts";
 import { deliverStream, type Passage } from "../gateway/deliver.ts";
 import type { Call } from "../gateway/gateway.ts";
+import { SMALL_BODY_BYTES_MAX } from "../gateway/large-body.ts";
 import type { Conversation } from "../gateway/order.ts";
 import type { Relay } from "../gateway/relay.ts";
 import type { Transport } from "../gateway/transport.ts";
@@ -104,7 +106,15 @@ export const SOCKET: Transport<Turn, void> = {
     allowSocket(caller);
     return caller;
   },
-  read: ({ requests }, turn, endpoint) => requests.readJson(turn.host.bodyOf(turn), endpoint),
+  read({ requests, bodies }, turn, endpoint, { key }) {
+    const body = turn.host.bodyOf(turn);
+    const held = body.length > SMALL_BODY_BYTES_MAX ? bodies.open(key, turn) : null;
+    // It is here already, as its client sent it and as it goes on: there is nothing to be won by waiting.
+    if (held !== null && !held.growNow(turn.frame.bytes.length + body.length)) {
+      throw noRoomError(bodies.retryAfterSeconds());
+    }
+    return requests.readJson(body, endpoint, held);
+  },
   claim: () => null,
   // A frame can refuse a turn at any time before its answer begins.
   deliver: (passage) => deliverStream(passage, Number.POSITIVE_INFINITY, begin),

@@ -28,7 +28,7 @@ export interface WarmUp {
 export function answerWarmUp(gateway: Gateway, turn: Turn, memory: Memory, limits: TurnLimits): WarmUp {
   const { frame, requestId } = turn;
   const caller = SOCKET.identify(gateway, turn);
-  const request = gateway.requests.readJson(turnBody(frame, null, null, limits).bytes, RESPONSES);
+  const request = gateway.requests.readJson(turnBody(frame, null, null, limits).bytes, RESPONSES, null);
   const { id: publicModel } = admit(caller, RESPONSES, request.publicModel).model;
   const before = frame.previousId === null ? null : memory.find(frame.previousId);
   if (before !== null) refuseOrphans(frame, before, limits.jsonDepthMax);
