@@ -10,7 +10,7 @@ import type { HttpRequest } from "../wire/http-message.ts";
 import { type BodyLimits, takeWhole } from "./body-intake.ts";
 import { tooLarge, unsupportedEncoding } from "./body-refusal.ts";
 import type { BodyOwner, BodyRoom } from "./body-room.ts";
-import { decoderOf } from "./content-encoding.ts";
+import { encodingOf } from "./content-encoding.ts";
 import { type BodyResult, readLargeBody, SMALL_BODY_BYTES_MAX } from "./large-body.ts";
 
 /**
@@ -27,14 +27,14 @@ export function readBody(
   room: BodyRoom,
   owner: BodyOwner,
 ): BodyResult | Promise<BodyResult> {
-  const encoding = request.headers.get("content-encoding");
-  const decode = encoding === null ? null : decoderOf(encoding);
-  if (decode === undefined) return unsupportedEncoding();
+  const named = request.headers.get("content-encoding");
+  const encoding = named === null ? null : encodingOf(named);
+  if (encoding === undefined) return unsupportedEncoding();
   const { body } = request;
   if (body === null) return new Uint8Array(0);
   if (body.length !== null && body.length > limits.bytesMax) return tooLarge(limits.bytesMax);
-  if (decode === null && body.length !== null && body.length <= SMALL_BODY_BYTES_MAX) {
+  if (encoding === null && body.length !== null && body.length <= SMALL_BODY_BYTES_MAX) {
     return takeWhole(body, body.length, limits);
   }
-  return readLargeBody(body, decode, limits, room.open(owner, request));
+  return readLargeBody(body, encoding?.decode ?? null, limits, room.open(owner, request));
 }

@@ -3,6 +3,7 @@ import { mkdtempSync, readdirSync, readlinkSync, rmSync, statSync, writeFileSync
 import { connect } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { brotliCompressSync, deflateSync, gzipSync, zstdCompressSync } from "node:zlib";
 import fc from "fast-check";
 import { openAlarms } from "../alarms.ts";
 import { systemClock } from "../clock.ts";
@@ -194,9 +195,67 @@ describe("spooling ends, and leaves nothing open,", () => {
     await expect(spool(bytesOf(50_000))).rejects.toThrow("a bug");
   });
 
-  test("at once for an encoded body, which could not be spliced", async () => {
-    expect(await spool(Bun.gzipSync(bytesOf(100)), { "content-encoding": "gzip" })).toMatchObject({
+  test("at once in an encoding that nobody knows", async () => {
+    expect(await spool(bytesOf(100), { "content-encoding": "compress" })).toMatchObject({
       reason: "unsupported_encoding",
+    });
+  });
+});
+
+describe("a packed body", () => {
+  const PACKERS: Record<string, (bytes: Uint8Array) => Uint8Array> = {
+    gzip: gzipSync,
+    deflate: deflateSync,
+    br: brotliCompressSync,
+    zstd: zstdCompressSync,
+  };
+
+  test.each(Object.entries(PACKERS))("in %s is kept as it was before", async (encoding, pack) => {
+    for (const bytes of [bytesOf(100), bytesOf(700_000)]) {
+      const spooled = await spool(pack(bytes), { "content-encoding": encoding });
+      if (!spooled.ok) throw new Error(spooled.reason);
+      expect(spooled.bytes).toBe(bytes.length);
+      expect(Buffer.from(await spooled.slice(0, bytes.length)).equals(bytes)).toBe(true);
+      await spooled.dispose();
+    }
+  });
+
+  test.each(Object.entries(PACKERS))("in %s that is a bomb is refused", async (encoding, pack) => {
+    const bomb = pack(Buffer.alloc(20_000_000));
+    expect(await spool(bomb, { "content-encoding": encoding })).toMatchObject({ reason: "too_large" });
+  });
+
+  test("that is none is refused", async () => {
+    expect(await spool(bytesOf(50_000), { "content-encoding": "gzip" })).toMatchObject({
+      reason: "bad_encoding",
+    });
+  });
+
+  test("that the onlooker has seen enough of is left", async () => {
+    options.onChunk = () => false;
+    expect(await spool(gzipSync(bytesOf(700_000)), { "content-encoding": "gzip" })).toMatchObject({
+      reason: "stopped",
+    });
+  });
+
+  test("that stops coming is given up", async () => {
+    options.idleTimeoutMs = 50;
+    const packed = gzipSync(bytesOf(300_000));
+    const socket = connect(server.port, "127.0.0.1", () => {
+      socket.write("POST / HTTP/1.1\r\nHost: test\r\nContent-Encoding: gzip\r\n");
+      socket.write(`Content-Length: ${packed.length}\r\n\r\n`);
+      socket.write(packed.subarray(0, 1_000));
+    });
+    expect(await spooling.promise).toMatchObject({ reason: "idle_timeout" });
+    socket.destroy();
+  });
+
+  test("that the disk cannot take is told with the cause", async () => {
+    options.dir = join(dir, "missing");
+    const packed = gzipSync(bytesOf(50_000));
+    expect(await spool(packed, { "content-encoding": "gzip" })).toMatchObject({
+      reason: "disk",
+      cause: { code: "ENOENT" },
     });
   });
 });

@@ -7,7 +7,7 @@ import type { HttpRequest } from "../wire/http-message.ts";
 import { type Splice, spliceParts } from "../wire/splice.ts";
 import { type BodyLimits, gatherChunks, pumpBody } from "./body-intake.ts";
 import { type BodyRefusal, unsupportedEncoding } from "./body-refusal.ts";
-import { isIdentity } from "./content-encoding.ts";
+import { encodingOf, unpackTo } from "./content-encoding.ts";
 
 export interface SpoolOptions extends BodyLimits {
   /** Up to here the body stays in memory. */
@@ -51,17 +51,19 @@ export async function spoolBody(
   request: HttpRequest,
   options: SpoolOptions,
 ): Promise<Spooled | SpoolRefusal> {
-  if (!isIdentity(request.headers)) return unsupportedEncoding();
+  const { body } = request;
+  const encoding = encodingOf(request.headers.get("content-encoding"));
+  if (encoding === undefined) return unsupportedEncoding();
   const store = openStore(options);
+  const pump = (take: (chunk: Uint8Array) => boolean | Promise<boolean>) =>
+    body === null ? Promise.resolve(null) : pumpBody(body, options, take);
+  const keep = async (chunk: Uint8Array) => {
+    if (options.onChunk?.(chunk) === false) return false;
+    await store.add(chunk);
+    return true;
+  };
   try {
-    const refusal =
-      request.body === null
-        ? null
-        : await pumpBody(request.body, options, async (chunk) => {
-            if (options.onChunk?.(chunk) === false) return false;
-            await store.add(chunk);
-            return true;
-          });
+    const refusal = await (encoding === null ? pump(keep) : unpackTo(encoding, options.bytesMax, pump, keep));
     if (refusal === null) return await store.finish();
     await store.discard();
     return refusal === "stopped" ? stopped() : refusal;
