@@ -71,6 +71,31 @@ describe("plans and subscriptions", () => {
     });
   });
 
+  test("a plan is granted once for each idempotency key, and the key is good for nothing else", async () => {
+    await admin.ask("admin.plans.save", { params: { name: "once" }, body: { ...PRO, name: "once" } });
+    const headers = { "idempotency-key": "order-1" };
+    const body = { email: PAYER, plan: "once" };
+    const granted = await admin.ask("admin.subscriptions.grant", { body, headers });
+    expect(await admin.ask("admin.subscriptions.grant", { body, headers })).toEqual(granted);
+    const inBody = { ...body, idempotency_key: "order-1" };
+    expect(await admin.ask("admin.subscriptions.grant", { body: inBody })).toEqual(granted);
+    const other = { body: { ...body, priority: 2 }, headers };
+    expect(await admin.refused("admin.subscriptions.grant", other)).toMatchObject({ status: 409 });
+    const money = { amount: "1", provider: "invoice", reason: "an invoice" };
+    const params = { id: granted.user_id };
+    expect(await admin.refused("admin.money.top_up", { params, body: money, headers })).toMatchObject({
+      status: 409,
+    });
+    await admin.ask("admin.money.top_up", { params, body: money, headers: { "idempotency-key": "order-2" } });
+    const second = { body, headers: { "idempotency-key": "order-2" } };
+    expect(await admin.refused("admin.subscriptions.grant", second)).toMatchObject({ status: 409 });
+    const { data } = await admin.ask("admin.subscriptions.list", { query: { plan: "once" } });
+    expect(data).toHaveLength(1);
+    await admin.ask("admin.subscriptions.cancel", { params: { id: granted.id }, body: {} });
+    const again = await admin.ask("admin.subscriptions.grant", { body, headers });
+    expect(again).toMatchObject({ id: granted.id, standing: "cancelled" });
+  });
+
   test("a plan that nobody had can go, and a wrong one is refused at its field", async () => {
     const params = { name: "short" };
     const wrong = { ...PRO, name: "short", time_zone: "Mars/Base" };

@@ -141,6 +141,31 @@ describe("money", () => {
     await gateway.books.expectAgreement();
   });
 
+  test("is moved once for each Idempotency-Key in the header, whatever it is moved by", async () => {
+    const params = { id: payerId };
+    const headers = { "idempotency-key": "invoice-8" };
+    const before = (await wallet()).balanceNano;
+    const body = { amount: "5.00", provider: "invoice", reason: "invoice 8" };
+    const booked = await admin.ask("admin.money.top_up", { params, body, headers });
+    expect(booked).toMatchObject({ amount: "5.00", repeated: false });
+    expect(await admin.ask("admin.money.top_up", { params, body, headers })).toMatchObject({
+      entry_id: booked.entry_id,
+      repeated: true,
+    });
+    // The field of the body is the same key.
+    const { provider: _, ...rest } = body;
+    const adjusted = { params, body: { ...rest, idempotency_key: "invoice-8" } };
+    expect(await admin.refused("admin.money.adjust", adjusted)).toMatchObject({ status: 409 });
+    const other = { params, body: { ...rest, idempotency_key: "invoice-9" }, headers };
+    expect(await admin.refused("admin.money.adjust", other)).toMatchObject({
+      status: 400,
+      param: "idempotency_key",
+    });
+    const bad = { params, body, headers: { "idempotency-key": "two words" } };
+    expect(await admin.refused("admin.money.top_up", bad)).toMatchObject({ status: 400 });
+    expect((await wallet()).balanceNano).toBe(before + 5_000_000_000n);
+  });
+
   test("is topped up, and a request is refunded", async () => {
     const params = { id: payerId };
     await admin.ask("admin.money.top_up", {

@@ -218,6 +218,20 @@ describe("the document of the API", () => {
     expect(ids.toSorted()).toEqual(Object.keys(ROUTES).toSorted());
   });
 
+  test("names the header that makes an order of money safe to repeat", async () => {
+    const document = await (await ASKERS.nobody()).ask("openapi.read");
+    const paths = document.paths as Record<string, { post?: { parameters: { name: string }[] } }>;
+    const takers = Object.keys(paths).filter((path) =>
+      paths[path]?.post?.parameters.some(({ name }) => name === "Idempotency-Key"),
+    );
+    expect(takers.toSorted()).toEqual([
+      "/api/admin/requests/{id}/refund",
+      "/api/admin/subscriptions",
+      "/api/admin/users/{id}/adjust",
+      "/api/admin/users/{id}/top-up",
+    ]);
+  });
+
   test("has a summary and an area for every operation, and the error for every failure", async () => {
     const document = await (await ASKERS.nobody()).ask("openapi.read");
     for (const methods of Object.values(document.paths as Record<string, Record<string, object>>)) {

@@ -175,6 +175,87 @@ test("a stream that goes on far beyond its bound is ended, though there would be
   expect(text).toContain("insufficient_quota");
 });
 
+describe("an upstream that does not take the bound which its client never sent", () => {
+  const CHAT = { model: "paid", messages: [{ role: "user", content: "hi" }] };
+  const BOUNDS = ["max_completion_tokens", "max_tokens", "max_output_tokens"];
+  const boundsIn = (asked: readonly Record<string, unknown>[]) =>
+    asked.map((body) => BOUNDS.filter((name) => name in body).join());
+  const answer = () =>
+    Response.json({
+      id: "c",
+      object: "chat.completion",
+      model: "up",
+      choices: [{ index: 0, message: { role: "assistant", content: "yes" }, finish_reason: "stop" }],
+      usage: { prompt_tokens: 5, completion_tokens: 3, total_tokens: 8 },
+    });
+  const refusing = (names: readonly string[], code: string, status: number) => (body: object) => {
+    const param = names.find((name) => name in body);
+    if (param === undefined) return "input" in body ? responseOf(5, 3) : answer();
+    const message = code === "invalid_value" ? `${param} is too large: 16384.` : `Unsupported: '${param}'.`;
+    return Response.json({ error: { message, type: "invalid_request_error", param, code } }, { status });
+  };
+
+  test.each([400, 422])(
+    "is asked with the other one, and from then on with that alone (%d)",
+    async (status) => {
+      const { gateway, asked } = await start(
+        refusing(["max_completion_tokens"], "unsupported_parameter", status),
+      );
+      await doneId(await gateway.call("/v1/chat/completions", CHAT));
+      await doneId(await gateway.call("/v1/chat/completions", CHAT));
+      expect(boundsIn(asked)).toEqual(["max_completion_tokens", "max_tokens", "max_tokens"]);
+      expect(asked[1]?.max_tokens).toBe(asked[0]?.max_completion_tokens);
+      await gateway.books.expectAgreement();
+    },
+  );
+
+  test.each([
+    ["/v1/chat/completions", CHAT, ["max_completion_tokens", "max_tokens"]],
+    ["/v1/responses", { model: "paid", input: "hi" }, ["max_output_tokens"]],
+  ] as const)("is asked without one where it takes none: %s", async (path, body, names) => {
+    const { gateway, asked } = await start(refusing(names, "unsupported_parameter", 400));
+    const row = await gateway.books.row(await doneId(await gateway.call(path, body)));
+    expect(row).toMatchObject({ inputTokens: 5, outputTokens: 3, flags: [] });
+    await doneId(await gateway.call(path, body));
+    expect(boundsIn(asked)).toEqual([...names, "", ""]);
+  });
+
+  test("is told the next bound again where this one was only too large", async () => {
+    const { gateway, asked } = await start(
+      refusing(["max_completion_tokens", "max_tokens"], "invalid_value", 400),
+    );
+    for (let i = 0; i < 2; i++) await doneId(await gateway.call("/v1/chat/completions", CHAT));
+    const tries = ["max_completion_tokens", "max_tokens", ""];
+    expect(boundsIn(asked)).toEqual([...tries, ...tries]);
+  });
+
+  test("charges no more than was held, whatever it then says", async () => {
+    const { gateway } = await start(
+      (body) =>
+        "max_output_tokens" in body
+          ? refusing(["max_output_tokens"], "unsupported_parameter", 400)(body)
+          : responseOf(5, 1_000_000),
+      { balance: "0.05", more: { max_output_tokens: 2_000_000 } },
+    );
+    const id = await doneId(await gateway.call("/v1/responses", { model: "paid", input: "hi" }));
+    const row = await gateway.books.row(id);
+    expect(row.chargedNano).toBeLessThanOrEqual(parseUsd("0.05"));
+    expect(row.flags).toContain("overrun");
+    await gateway.books.expectAgreement();
+  });
+
+  test("is not asked again for a bound of the client's own", async () => {
+    const { gateway, asked } = await start(
+      refusing(["max_completion_tokens"], "unsupported_parameter", 400),
+      { balance: "0.01" },
+    );
+    const bounded = { ...CHAT, max_completion_tokens: 100_000 };
+    const error = await refusalOf(await gateway.call("/v1/chat/completions", bounded), 400);
+    expect(error).toMatchObject({ param: "max_completion_tokens" });
+    expect(asked).toHaveLength(1);
+  });
+});
+
 test("space in other people's bodies makes nobody's input cheaper", async () => {
   const { gateway } = await start(({ input }) => {
     const prompt_tokens = Math.ceil(String(input).length * 0.45);

@@ -3,6 +3,7 @@
 import { afterAll, afterEach, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { findUsage } from "../src/store/usage.ts";
 import { startSimulator } from "../src/upstreams/simulator/simulator.ts";
+import { eventStream, responsesEvent, startAnsweredGateway } from "./answering-upstream.ts";
 import { eventually } from "./eventually.ts";
 import { bill, type PaidGateway, PRICE, SIMULATOR, startPaidGateway } from "./paid-gateway.ts";
 
@@ -226,4 +227,23 @@ describe("a request that a second account served", () => {
       }
     },
   );
+});
+
+test("what an account told that it had used before it failed is the operator's cost, and nobody else's", async () => {
+  const usage = { input_tokens: 500, output_tokens: 70, total_tokens: 570 };
+  const response = { id: "resp_1", object: "response", status: "in_progress", model: "up", output: [] };
+  const error = { code: "server_error", message: "broke" };
+  const failing = await startAnsweredGateway(() =>
+    eventStream([
+      responsesEvent("response.created", { response }),
+      responsesEvent("response.failed", { response: { ...response, status: "failed", error, usage } }),
+    ]),
+  );
+  const body = { model: "paid", input: PROMPT, stream: true };
+  const answered = await failing.call("/v1/responses", body);
+  await answered.text();
+  const row = await failing.books.row(answered.headers.get("x-request-id") ?? "");
+  expect(row).toMatchObject({ outcome: "failed", chargedNano: 0n, costNano: 0n });
+  expect(row.upstreamNano).toBe(costOf({ inputTokens: 500, outputTokens: 70 }));
+  await failing.stop();
 });

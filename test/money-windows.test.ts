@@ -67,14 +67,19 @@ async function untilRefused(secret = TEST_KEY): Promise<{ served: number; told: 
   }
 }
 
+interface Report {
+  limits: { key: { windows: { usd: { used: string; remaining: string } }[] } };
+  usage: { total: { cost: string } };
+}
+
+const report = async (): Promise<Report> => {
+  const headers = { authorization: `Bearer ${TEST_KEY}` };
+  return (await (await fetch(`${gateway?.url}/v1/usage`, { headers })).json()) as Report;
+};
+
 const windowLeft = async (): Promise<string> => {
-  const response = await fetch(`${gateway?.url}/v1/usage`, {
-    headers: { authorization: `Bearer ${TEST_KEY}` },
-  });
-  const report = (await response.json()) as {
-    limits: { key: { windows: { usd: { remaining: string } }[] } };
-  };
-  return report.limits.key.windows[0]?.usd.remaining ?? "";
+  const { limits } = await report();
+  return limits.key.windows[0]?.usd.remaining ?? "";
 };
 
 /** An answer costs some $0.0005, and is reserved for some $0.005. */
@@ -123,6 +128,20 @@ test("an upstream's absurd count uses up no window, before a restart or after", 
   await restart();
   expect((await ask()).status).toBe(200);
 });
+
+test.each(["balance", "none"])(
+  "what was counted here (charge: %s) is in the window as in its rows, before a restart and after",
+  async (charge) => {
+    const models = { paid: "fault/no-usage" };
+    await start({ models, balance: "1.00", billing: { charge }, group: { limits: window("0.10") } });
+    for (const stream of [false, true]) expect((await ask(TEST_KEY, { stream })).status).toBe(200);
+    const { usage, limits } = await report();
+    expect(Number(usage.total.cost)).toBeGreaterThan(0);
+    expect(limits.key.windows[0]?.usd.used).toBe(usage.total.cost);
+    await restart();
+    expect((await report()).limits.key.windows[0]?.usd.used).toBe(usage.total.cost);
+  },
+);
 
 test("the official client is told once", async () => {
   await start({ ...free, group: { limits: window("0.000001") } });

@@ -21,6 +21,7 @@ interface Sent {
   params?: Readonly<Record<string, string>>;
   query?: Readonly<Record<string, string | number | boolean>>;
   body?: unknown;
+  headers?: Readonly<Record<string, string>>;
 }
 
 export interface Asking {
@@ -47,13 +48,13 @@ interface Running {
 export function asking(url: string, headers: Readonly<Record<string, string>>): Asking {
   const fetchAs: Asking["fetch"] = (path, init = {}) =>
     fetch(url + path, { redirect: "manual", ...init, headers: { ...headers, ...headersOf(init) } });
-  const send: Asking["send"] = (name, { params, query, body } = {}) => {
+  const send: Asking["send"] = (name, { params, query, body, headers: own = {} } = {}) => {
     const { method, path } = ROUTES[name];
     return fetchAs(addressOf(path, params, query), {
       method,
       ...(body === undefined
-        ? {}
-        : { body: JSON.stringify(body), headers: { "content-type": "application/json" } }),
+        ? { headers: own }
+        : { body: JSON.stringify(body), headers: { "content-type": "application/json", ...own } }),
     });
   };
   return {

@@ -168,13 +168,15 @@ describe("an end of every kind is written down as what it was:", () => {
     ["/v1/responses", "cut"],
     ["/v1/responses", "reset"],
   ] as const)("a stream of %s that was %s in the middle", async (path, model) => {
-    expect(await rowOf(await post(path, model, { stream: true }))).toMatchObject({
-      ...NOTHING,
+    const row = await rowOf(await post(path, model, { stream: true }));
+    expect(row).toMatchObject({
       outcome: "upstream_cut",
       status: 200,
       error_code: "upstream_error",
-      usage_source: "none",
+      usage_source: "partial",
+      output_tokens: 0,
     });
+    expect(row.input_tokens).toBeGreaterThan(0);
   });
 
   test.each([
@@ -231,13 +233,33 @@ describe("an end of every kind is written down as what it was:", () => {
 });
 
 describe("usage that is told wrong", () => {
-  test.each(["silent", "zero", "negative"])("(%s) counts as nothing, and never as less", async (model) => {
+  test.each(["zero", "negative"])("(%s) counts as nothing, and never as less", async (model) => {
     for (const path of ["/v1/chat/completions", "/v1/responses", "/v1/embeddings"] as const) {
       const row = await rowOf(await post(path, model));
-      expect(row).toMatchObject({ ...NOTHING, outcome: "completed" });
-      expect(row.usage_source).toBe(model === "silent" ? "none" : "upstream");
+      expect(row).toMatchObject({ ...NOTHING, outcome: "completed", usage_source: "upstream" });
     }
   });
+
+  test("(silent) is counted here, though nobody pays", async () => {
+    for (const path of ["/v1/chat/completions", "/v1/responses", "/v1/embeddings"] as const) {
+      const row = await rowOf(await post(path, "silent"));
+      expect(row).toMatchObject({ outcome: "completed", usage_source: "estimated" });
+      expect(row.input_tokens).toBeGreaterThan(0);
+      if (path === "/v1/embeddings") expect(row.output_tokens).toBe(0);
+      else expect(row.output_tokens).toBeGreaterThan(0);
+    }
+  });
+
+  test.each(["/v1/chat/completions", "/v1/responses"] as const)(
+    "(silent) has its words counted, in streams of %s, after the first that told nothing",
+    async (path) => {
+      await rowOf(await post(path, "silent", { stream: true }));
+      const row = await rowOf(await post(path, "silent", { stream: true }));
+      expect(row).toMatchObject({ outcome: "completed", usage_source: "estimated" });
+      expect(row.input_tokens).toBeGreaterThan(0);
+      expect(row.output_tokens).toBeGreaterThan(0);
+    },
+  );
 
   test("(absurd) is written without breaking the books", async () => {
     const row = await rowOf(await post("/v1/chat/completions", "absurd"));

@@ -5,6 +5,7 @@ import { presentEnd } from "../money/subscription.ts";
 import type { SubscriptionRecord } from "../records.ts";
 import { StoreConflict } from "../store/conflict.ts";
 import { type Db, transaction } from "../store/db.ts";
+import { findEntry } from "../store/ledger.ts";
 import { listPlans } from "../store/plans.ts";
 import { bumpKeyRevision } from "../store/revisions.ts";
 import {
@@ -13,6 +14,7 @@ import {
   listGranted,
   putSubscription,
 } from "../store/subscriptions.ts";
+import { checkOrderKey, entryIdOf, subscriptionIdOf, usedOtherwise } from "./order-key.ts";
 
 export interface GrantDesk {
   db: Db;
@@ -24,9 +26,19 @@ export interface Grant extends Pick<SubscriptionRecord, "userId" | "endsAtMs" | 
   plan: string;
   /** Null: now. */
   startsAtMs: number | null;
+  /** The same key again grants nothing and gives the first subscription. */
+  idempotencyKey?: string;
 }
 
-export async function grantPlan({ db, clock, newId }: GrantDesk, grant: Grant): Promise<SubscriptionRecord> {
+export interface Granted {
+  subscription: SubscriptionRecord;
+  /** The idempotency key was used before for the same: nothing was granted now. */
+  repeated: boolean;
+}
+
+export async function grantPlan({ db, clock, newId }: GrantDesk, grant: Grant): Promise<Granted> {
+  const { idempotencyKey } = grant;
+  if (idempotencyKey !== undefined) checkOrderKey(idempotencyKey);
   return transaction(db, async (tx) => {
     // For its lock: two who grant the same at once take turns.
     await bumpKeyRevision(tx);
@@ -36,6 +48,11 @@ export async function grantPlan({ db, clock, newId }: GrantDesk, grant: Grant): 
       const names = plans.map(({ name }) => name).join(", ");
       const hint = names === "" ? "Name it in a configuration file and apply it." : `Plans: ${names}.`;
       throw new StoreConflict("missing", `There is no plan "${grant.plan}". ${hint}`);
+    }
+    const before = idempotencyKey === undefined ? null : await grantedBefore(tx, idempotencyKey);
+    if (before !== null) {
+      if (!isGrantOf(before, grant, planId)) throw usedOtherwise();
+      return { subscription: before, repeated: true };
     }
     const nowMs = clock.nowMs();
     const startsAtMs = grant.startsAtMs ?? nowMs;
@@ -48,8 +65,8 @@ export async function grantPlan({ db, clock, newId }: GrantDesk, grant: Grant): 
       throw new StoreConflict("duplicate", says);
     }
     const { userId, endsAtMs, renews, priority } = grant;
-    const record: SubscriptionRecord = {
-      id: newId("sub"),
+    const subscription: SubscriptionRecord = {
+      id: idempotencyKey === undefined ? newId("sub") : subscriptionIdOf(idempotencyKey),
       userId,
       planId,
       startsAtMs,
@@ -59,9 +76,26 @@ export async function grantPlan({ db, clock, newId }: GrantDesk, grant: Grant): 
       status: "active",
       createdAtMs: nowMs,
     };
-    await putSubscription(tx, record);
-    return record;
+    await putSubscription(tx, subscription);
+    return { subscription, repeated: false };
   });
+}
+
+async function grantedBefore(tx: Db, idempotencyKey: string): Promise<SubscriptionRecord | null> {
+  if ((await findEntry(tx, entryIdOf(idempotencyKey))) !== null) throw usedOtherwise();
+  return findSubscription(tx, subscriptionIdOf(idempotencyKey));
+}
+
+/** One that was changed since is no longer what was granted: its key then says so. */
+function isGrantOf(before: SubscriptionRecord, grant: Grant, planId: string): boolean {
+  return (
+    before.planId === planId &&
+    before.userId === grant.userId &&
+    (grant.startsAtMs === null || before.startsAtMs === grant.startsAtMs) &&
+    before.endsAtMs === grant.endsAtMs &&
+    before.renews === grant.renews &&
+    before.priority === grant.priority
+  );
 }
 
 export type Cancelled =

@@ -1,5 +1,6 @@
 import { expect, test } from "bun:test";
 import { randomBytes } from "node:crypto";
+import { eventually } from "../../test/eventually.ts";
 import { eachEngine } from "../../test/postgres.ts";
 import { type Keyring, openKeyring } from "../secrets/keyring.ts";
 import type { Db } from "../store/db.ts";
@@ -38,6 +39,28 @@ eachEngine(({ open }) => {
     expect(await node.begin(claim("req_2"))).toEqual({ kind: "running", requestId: "req_1" });
     await node.finish(claim("req_1"), ANSWER);
     expect(await node.begin(claim("req_3"))).toEqual({ kind: "done", requestId: "req_1", stored: ANSWER });
+  });
+
+  test("an end that the store did not take is told when it is back", async () => {
+    const db = await open();
+    let isAway = false;
+    const failing = new Proxy(db.sql, {
+      apply: (sql, self, args) =>
+        isAway ? Promise.reject(new Error("away")) : Reflect.apply(sql, self, args),
+    });
+    const node = nodeOn({ ...db, sql: failing }, { pauseMs: 5 });
+    const forgotten = { ...claim("req_2"), token: "u" };
+    for (const one of [claim("req_1"), forgotten]) await node.begin(one);
+    isAway = true;
+    await expect(node.finish(claim("req_1"), ANSWER)).rejects.toThrow("away");
+    await expect(node.forget(forgotten)).rejects.toThrow("away");
+    isAway = false;
+    const done = await eventually(async () => {
+      const begun = await node.begin(claim("req_3"));
+      return begun.kind === "done" ? begun : null;
+    });
+    expect(done).toEqual({ kind: "done", requestId: "req_1", stored: ANSWER });
+    await eventually(async () => (await node.begin({ ...forgotten, requestId: "req_4" })).kind === "new");
   });
 
   test("another body under the same token is told apart, running or done", async () => {

@@ -18,6 +18,8 @@ import {
   sweepIdempotency,
 } from "../store/idempotency.ts";
 
+import { type ClaimEnd, openLateEnds } from "./late-ends.ts";
+
 export type { IdempotencyClaim, StoredAnswer } from "../store/idempotency.ts";
 
 export type Begun =
@@ -29,7 +31,10 @@ export type Begun =
 export interface Idempotency {
   /** Durable before it resolves. Whoever gets `new` ends it, with `finish` or with `forget`. */
   begin(claim: IdempotencyClaim): Promise<Begun>;
-  /** The answer is kept if it is a whole one and small; null for a stream, or one that broke off. */
+  /**
+   * The answer is kept if it is a whole one and small; null for a stream, or one that broke off. Rejects when the store
+   * cannot be told, as `forget` does: it is told later then, and until that the request counts as under way.
+   */
   finish(claim: IdempotencyClaim, answer: StoredAnswer | null): Promise<void>;
   /** Refused before any account worked: the client may try again under the same key. */
   forget(claim: IdempotencyClaim): Promise<void>;
@@ -47,13 +52,32 @@ export interface IdempotencyOptions {
   incarnation: string;
   keptMs: number;
   answerBytesMax: number;
+  /** Before a store that was away is told again; then twice as long each time. */
+  pauseMs?: number;
 }
+
+const PAUSE_MS = 1_000;
 
 /** A row can go between two looks only by ending, and nobody can end one this often. */
 const LOOKS_MAX = 5;
 
 export function openIdempotency(options: IdempotencyOptions): Idempotency {
   const { db, clock, keyring, incarnation, keptMs, answerBytesMax } = options;
+
+  const late = openLateEnds(write, clock.nowMs, options.pauseMs ?? PAUSE_MS);
+
+  function write(claim: IdempotencyClaim, end: ClaimEnd): Promise<void> {
+    return end === "forget" ? forgetIdempotency(db, claim) : finishIdempotency(db, claim, end);
+  }
+
+  async function ended(claim: IdempotencyClaim, end: ClaimEnd): Promise<void> {
+    try {
+      await write(claim, end);
+    } catch (error) {
+      late.add(claim, end);
+      throw error;
+    }
+  }
 
   async function begin(claim: IdempotencyClaim): Promise<Begun> {
     for (let look = 0; look < LOOKS_MAX; look += 1) {
@@ -95,9 +119,9 @@ export function openIdempotency(options: IdempotencyOptions): Idempotency {
     begin,
     async finish(claim, answer) {
       const kept = answer !== null && Buffer.byteLength(answer.body) <= answerBytesMax;
-      await finishIdempotency(db, claim, kept ? sealed(claim, answer) : null);
+      await ended(claim, kept ? sealed(claim, answer) : null);
     },
-    forget: (claim) => forgetIdempotency(db, claim),
+    forget: (claim) => ended(claim, "forget"),
     recover: () => endOrphanedIdempotency(db, incarnation),
     async sweep() {
       const keptSinceMs = clock.nowMs() - keptMs;

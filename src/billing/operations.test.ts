@@ -97,6 +97,16 @@ eachEngine(({ open }) => {
     expect((await readWallet(desk.db, "u2")).balanceNano).toBe(0n);
   });
 
+  test("an idempotency key books one thing only, whatever kind it is", async () => {
+    const desk = await deskOn(await open());
+    const order = { userId: "u1", amountNano: usd("10"), ...BY, idempotencyKey: "k-1" };
+    await topUp(desk, { ...order, provider: "manual" });
+    await charge(desk.db, "req_1", "10.00");
+    expect(await refusal(adjust(desk, order))).toBe("idempotency_conflict");
+    expect(await refusal(refund(desk, { ...order, requestId: "req_1" }))).toBe("idempotency_conflict");
+    expect((await readWallet(desk.db, "u1")).balanceNano).toBe(0n);
+  });
+
   test("ten at once with one key book once", async () => {
     const desk = await deskOn(await open());
     const order = { userId: "u1", amountNano: usd("1"), provider: "manual", ...BY, idempotencyKey: "k" };

@@ -16,10 +16,12 @@ import {
   TransferConflict,
   userBook,
 } from "../store/ledger.ts";
+import { findSubscription } from "../store/subscriptions.ts";
 import { readUsageRowsRemovedBefore } from "../store/usage-removal.ts";
 import { isUser } from "../store/users.ts";
 import { readWallet, type Wallet } from "../store/wallets.ts";
 import { giveBack } from "./give-back.ts";
+import { checkOrderKey, entryIdOf, subscriptionIdOf, usedOtherwise } from "./order-key.ts";
 import { MoneyRefused } from "./refused.ts";
 
 /** What every call needs beside the store: time and chance are passed in. */
@@ -52,7 +54,7 @@ export async function topUp(
   { userId, amountNano, provider, ...order }: Order & { userId: string; amountNano: Nano; provider: string },
 ): Promise<Booked> {
   refuseAmount(amountNano);
-  return book(desk, {
+  return book(desk, order, {
     ...terms(desk, "topup", order),
     debit: `topup:${provider}`,
     credit: userBook(userId),
@@ -69,7 +71,7 @@ export async function adjust(
   const given = amountNano > 0n;
   const size = given ? amountNano : -amountNano;
   refuseAmount(size);
-  return book(desk, {
+  return book(desk, order, {
     ...terms(desk, "adjust", order),
     debit: given ? "adjust" : userBook(userId),
     credit: given ? userBook(userId) : "adjust",
@@ -85,7 +87,7 @@ export async function refund(
 ): Promise<Booked> {
   if (amountNano !== "all") refuseAmount(amountNano);
   const wanted = terms(desk, "refund", order);
-  return refusing(desk.db, async (tx) => {
+  return refusing(desk.db, order, async (tx) => {
     // Two refunds of one request take turns here.
     const charge = await lockCharge(tx, requestId);
     const before = await findEntry(tx, wanted.id);
@@ -151,20 +153,15 @@ async function refundedNano(tx: Db, requestId: string): Promise<Nano> {
 
 function terms(desk: MoneyDesk, kind: "topup" | "adjust" | "refund", order: Order) {
   const { actor, reason, idempotencyKey } = order;
-  if (idempotencyKey !== undefined && !/^[\x21-\x7e]{1,255}$/.test(idempotencyKey)) {
-    throw new MoneyRefused(
-      "bad_idempotency_key",
-      "An idempotency key must be 1 to 255 visible ASCII characters.",
-    );
-  }
-  const id = `${kind}:${idempotencyKey ?? desk.newId("entry")}`;
+  if (idempotencyKey !== undefined) checkOrderKey(idempotencyKey);
+  const id = idempotencyKey === undefined ? `${kind}:${desk.newId("entry")}` : entryIdOf(idempotencyKey);
   const atMs = desk.clock.nowMs();
   return { id, atMs, kind, actor, reason, subscriptionId: null, requestId: null };
 }
 
-function book(desk: MoneyDesk, transfer: Transfer & { userId: string }): Promise<Booked> {
+function book(desk: MoneyDesk, order: Order, transfer: Transfer & { userId: string }): Promise<Booked> {
   const { userId } = transfer;
-  return refusing(desk.db, async (tx) => {
+  return refusing(desk.db, order, async (tx) => {
     if (!(await isUser(tx, userId))) throw new MoneyRefused("unknown_user", `There is no user "${userId}".`);
     const repeated = (await postTransfer(tx, transfer)) === "known";
     const entry = repeated ? ((await findEntry(tx, transfer.id)) ?? transfer) : transfer;
@@ -173,9 +170,18 @@ function book(desk: MoneyDesk, transfer: Transfer & { userId: string }): Promise
 }
 
 /** All or nothing, and the ledger's errors in the words of whoever asked. */
-async function refusing(db: Db, work: (tx: Db) => Promise<Booked>): Promise<Booked> {
+async function refusing(
+  db: Db,
+  { idempotencyKey }: Order,
+  work: (tx: Db) => Promise<Booked>,
+): Promise<Booked> {
   try {
-    return await transaction(db, work);
+    return await transaction(db, async (tx) => {
+      const granted =
+        idempotencyKey === undefined ? null : await findSubscription(tx, subscriptionIdOf(idempotencyKey));
+      if (granted !== null) throw usedOtherwise();
+      return work(tx);
+    });
   } catch (error) {
     throw refusalOf(error);
   }
@@ -190,13 +196,6 @@ function refusalOf(error: unknown): unknown {
     );
   }
   return error;
-}
-
-function usedOtherwise(): MoneyRefused {
-  return new MoneyRefused(
-    "idempotency_conflict",
-    "This idempotency key was used before for something else. Nothing was booked.",
-  );
 }
 
 function refuseAmount(amountNano: Nano): void {

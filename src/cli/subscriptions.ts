@@ -130,14 +130,14 @@ export const grantSubscription: Command = {
       const user = await needUser(desk.db, input.need("user"));
       const plan = input.need("plan");
       const grant = { userId: user.id, plan, startsAtMs, endsAtMs, renews, priority: Number(priority) };
-      const { id } = await audited(
+      const { subscription } = await audited(
         desk,
         (within) => grantPlan(within, grant),
         (made) => ({
           action: "subscription.grant",
           target: `subscription ${plan} of ${user.email}`,
           changes: [
-            { field: "starts", from: null, to: instantText(made.startsAtMs) },
+            { field: "starts", from: null, to: instantText(made.subscription.startsAtMs) },
             { field: "ends", from: null, to: instantText(endsAtMs) },
             { field: "renews", from: null, to: renews },
           ],
@@ -145,7 +145,7 @@ export const grantSubscription: Command = {
       );
       const nowMs = desk.clock.nowMs();
       const made = (await subscriptionsOf(desk.db, user.id, nowMs, { past: true })).find(
-        (one) => one.id === id,
+        (one) => one.id === subscription.id,
       );
       if (made === undefined) fail("The subscription was granted, and taken back meanwhile.");
       const { print, paint } = input.terminal;
@@ -154,7 +154,7 @@ export const grantSubscription: Command = {
         return 0;
       }
       print(`${user.email} has the plan ${paint.bold(plan)} ${termText(made)}.`);
-      print(paint.dim(`To take it back: model-gateway subscriptions cancel ${id}`));
+      print(paint.dim(`To take it back: model-gateway subscriptions cancel ${subscription.id}`));
       return 0;
     }),
 };

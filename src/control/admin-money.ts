@@ -8,9 +8,9 @@ import { appendAudit } from "../store/audit.ts";
 import { transaction } from "../store/db.ts";
 import { findUser } from "../store/users.ts";
 import { auditOf } from "./audit-entry.ts";
-import type { Author } from "./change.ts";
 import type { Control } from "./control.ts";
-import { forAdmins, TAKES_NOTHING } from "./route.ts";
+import { orderKeyField, orderKeyOf } from "./order-key.ts";
+import { type Actor, type Asked, forAdmins, TAKES_NOTHING } from "./route.ts";
 import { settled, settledFor } from "./settled.ts";
 
 const signedUsd = z
@@ -31,11 +31,7 @@ const order = {
     .min(1, { error: "must say why" })
     .max(500)
     .refine((value) => !/\p{C}/u.test(value), { error: "must be one line of plain text" }),
-  /** The same key again books nothing and gives the first answer. */
-  idempotency_key: z
-    .string()
-    .regex(/^[\x21-\x7e]{1,200}$/, { error: "must be 1 to 200 visible ASCII characters" })
-    .optional(),
+  idempotency_key: orderKeyField,
 };
 
 const bookedAnswer = z.object({
@@ -59,11 +55,12 @@ export const adminMoneyRoutes = {
     summary: "Correct a user's balance, up or down",
     body: z.strictObject({ amount: signedUsd, ...order }),
     needsSession: true,
+    takesIdempotencyKey: true,
     answer: bookedAnswer,
     async run(control, asked) {
       const { id: userId } = asked.params;
       await settledFor(control, userId);
-      return booked(control, asked, "wallet.adjust", asked.body, (desk, terms) =>
+      return booked(control, asked, "wallet.adjust", (desk, terms) =>
         adjust(desk, { ...terms, userId, amountNano: asked.body.amount }),
       );
     },
@@ -82,11 +79,12 @@ export const adminMoneyRoutes = {
       ...order,
     }),
     needsSession: true,
+    takesIdempotencyKey: true,
     answer: bookedAnswer,
     async run(control, asked) {
       const { id: userId } = asked.params;
       await settledFor(control, userId);
-      return booked(control, asked, "wallet.top_up", asked.body, (desk, terms) => {
+      return booked(control, asked, "wallet.top_up", (desk, terms) => {
         const { amount: amountNano, provider } = asked.body;
         return topUp(desk, { ...terms, userId, amountNano, provider });
       });
@@ -105,10 +103,11 @@ export const adminMoneyRoutes = {
       ...order,
     }),
     needsSession: true,
+    takesIdempotencyKey: true,
     answer: bookedAnswer,
     async run(control, asked) {
       await settled(control);
-      return booked(control, asked, "wallet.refund", asked.body, (desk, terms) =>
+      return booked(control, asked, "wallet.refund", (desk, terms) =>
         refund(desk, { ...terms, requestId: asked.params.id, amountNano: asked.body.amount ?? "all" }),
       );
     },
@@ -123,15 +122,15 @@ interface Terms {
 
 async function booked(
   control: Control,
-  author: Author,
+  asked: Asked<unknown, unknown, { reason: string; idempotency_key?: string | undefined }, Actor>,
   action: string,
-  { reason, idempotency_key }: { reason: string; idempotency_key?: string | undefined },
   book: (desk: MoneyDesk, terms: Terms) => Promise<Booked>,
 ): Promise<z.input<typeof bookedAnswer>> {
   const { installation } = control;
   const { clock } = installation;
-  const actor = `admin:${author.actor.userId}`;
-  const terms = { actor, reason, ...(idempotency_key && { idempotencyKey: idempotency_key }) };
+  const { reason, idempotency_key } = asked.body;
+  const actor = `admin:${asked.actor.userId}`;
+  const terms = { actor, reason, ...orderKeyOf(asked.headers, idempotency_key) };
   const { entry, wallet, repeated } = await transaction(installation.db, async (tx) => {
     const done = await book({ ...installation, db: tx }, terms);
     if (done.repeated) return done;
@@ -143,7 +142,7 @@ async function booked(
       ...(done.entry.requestId === null ? [] : [{ field: "request", from: null, to: done.entry.requestId }]),
     ];
     const target = `user ${user?.email ?? done.entry.userId}`;
-    await appendAudit(tx, auditOf(author, { atMs: clock.nowMs(), action, target, changes }));
+    await appendAudit(tx, auditOf(asked, { atMs: clock.nowMs(), action, target, changes }));
     return done;
   });
   return {

@@ -19,6 +19,7 @@ import { changePolicy } from "./change.ts";
 import type { Control } from "./control.ts";
 import { emailField, instantField } from "./fields.ts";
 import { namedPage } from "./named-page.ts";
+import { orderKeyField, orderKeyOf } from "./order-key.ts";
 import { cursorText, pageOf, pageQuery, readCursor, searchQuery } from "./page.ts";
 import { forAdmins, TAKES_NOTHING } from "./route.ts";
 
@@ -160,11 +161,13 @@ export const adminPlanRoutes = {
       renews: z.enum(RENEWALS).default("none"),
       /** The lowest pays first. */
       priority: z.int().min(0).max(1_000).default(1),
+      idempotency_key: orderKeyField,
     }),
+    takesIdempotencyKey: true,
     answer: subscriptionAnswer,
     async run(control, asked) {
       const { installation, gateway } = control;
-      const { email, plan, starts_at, ends_at, renews, priority } = asked.body;
+      const { email, plan, starts_at, ends_at, renews, priority, idempotency_key } = asked.body;
       const nowMs = installation.clock.nowMs();
       if (ends_at !== null && ends_at <= (starts_at ?? nowMs))
         throw new ApiError("invalid_value", "ends_at: must be after the start.", { param: "ends_at" });
@@ -179,16 +182,19 @@ export const adminPlanRoutes = {
           endsAtMs: ends_at,
           renews,
           priority,
+          ...orderKeyOf(asked.headers, idempotency_key),
         };
-        const record = await grantPlan({ ...installation, db: tx }, grant);
+        const { subscription, repeated } = await grantPlan({ ...installation, db: tx }, grant);
+        const granted = { id: subscription.id, email: user.email };
+        if (repeated) return granted;
         const changes = [
-          { field: "starts", from: null, to: new Date(record.startsAtMs).toISOString() },
+          { field: "starts", from: null, to: new Date(subscription.startsAtMs).toISOString() },
           { field: "ends", from: null, to: ends_at === null ? null : new Date(ends_at).toISOString() },
           { field: "renews", from: null, to: renews },
         ];
         const target = `subscription ${plan} of ${user.email}`;
         await appendAudit(tx, auditOf(asked, { atMs: nowMs, action: "subscription.grant", target, changes }));
-        return { id: record.id, email: user.email };
+        return granted;
       });
       await gateway.policy.refresh();
       return needSubscription(control, made.id, made.email);

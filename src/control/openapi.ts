@@ -102,6 +102,7 @@ function describe(name: string, route: Route): Json {
     parameters: [
       ...parametersOf("path", schemaOf(route.params, "input")),
       ...parametersOf("query", schemaOf(route.query, "input")),
+      ...(route.takesIdempotencyKey ? [IDEMPOTENCY_KEY] : []),
     ],
     ...(body === null
       ? {}
@@ -115,6 +116,15 @@ function describe(name: string, route: Route): Json {
     },
   };
 }
+
+const IDEMPOTENCY_KEY: Json = {
+  name: "Idempotency-Key",
+  in: "header",
+  required: false,
+  description:
+    "Makes a repeat safe: the same key with the same order does nothing and gives the first result; with another order it is refused (409). The same as `idempotency_key` in the body; if both are sent they must agree.",
+  schema: { type: "string", pattern: "^[\\x21-\\x7e]{1,255}$" },
+};
 
 function securityOf({ access, needsSession }: Route): Json[] {
   if (access === "anyone") return [{}, { session: [] }];

@@ -72,6 +72,8 @@ interface Shape<
   readonly adminFields?: readonly string[];
   /** For secrets: a personal access token is not enough, somebody must be signed in. */
   readonly needsSession?: boolean;
+  /** Takes the header `Idempotency-Key`: the same key again does nothing and gives the first answer. */
+  readonly takesIdempotencyKey?: boolean;
   /** A longer body is refused. Left out: what a form may come to. */
   readonly bodyBytesMax?: number;
 }
@@ -137,6 +139,7 @@ function makeRoute<
   {
     adminFields = [],
     needsSession = false,
+    takesIdempotencyKey = false,
     media = "application/json",
     bodyBytesMax = limits.apiBodyBytesMax,
     ...shape
@@ -148,6 +151,7 @@ function makeRoute<
     ...shape,
     adminFields,
     needsSession,
+    takesIdempotencyKey,
     media,
     bodyBytesMax,
     access,

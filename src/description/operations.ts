@@ -75,7 +75,7 @@ function parameter(
 const IDEMPOTENCY = parameter(
   "header",
   "Idempotency-Key",
-  "Makes a repeat safe: under the same key no second call goes upstream, for a day. 1 to 255 visible ASCII characters.",
+  "Makes a repeat safe: under the same key no account works twice, for a day. 1 to 255 visible ASCII characters.",
   "order-7-try-1",
 );
 const RESPONSE_ID = parameter(

@@ -339,8 +339,33 @@ describe("a purse that is short", () => {
     expect(error.code).toBe("insufficient_quota");
   });
 
+  test("has its input counted before it is refused for an estimate", async () => {
+    const { asked, hold } = purse(100n);
+    const charge = await hold("chat.completions");
+    expect(asked.map(({ inputTokens }) => inputTokens)).toEqual([INPUT_TOKENS, charge?.inputTokens ?? 0]);
+    expect(charge?.inputTokens).toBeLessThan(INPUT_TOKENS / 2);
+    expect(charge).toMatchObject({ heldNano: 100n, isCapped: true });
+  });
+
+  test("is refused by the count where that is more than it has, too", async () => {
+    const { asked, hold } = purse(40n);
+    const { message } = await refusal(hold("chat.completions"));
+    expect(message).toContain(`needs at least $0.0000000${asked[1]?.leastNano} and $0.00000004 of`);
+    expect(asked).toHaveLength(2);
+  });
+
+  test("is not counted for where it has too little for any count, nor where the estimate was less", async () => {
+    const little = purse(30n);
+    await refusal(little.hold("chat.completions"));
+    expect(little.asked).toHaveLength(1);
+    const less = purse(100n);
+    const messages = [{ role: "user", content: "one two three four five ".repeat(20) }];
+    await refusal(less.hold("chat.completions", { messages }));
+    expect(less.asked).toHaveLength(1);
+  });
+
   test("of a balance is told what is missing, and that trying again is no use", async () => {
-    const { hold } = purse(100n);
+    const { hold } = purse(30n);
     const error = await refusal(hold("chat.completions"));
     expect(error).toMatchObject({
       status: 429,
@@ -349,7 +374,7 @@ describe("a purse that is short", () => {
       resetsAtMs: null,
     });
     expect(error.message).toBe(
-      "This request needs at least $0.000000144 and $0.0000001 of your balance is available. Top it up, or send less.",
+      "This request needs at least $0.000000144 and $0.00000003 of your balance is available. Top it up, or send less.",
     );
   });
 

@@ -3,9 +3,10 @@
  * as much as there is, and then its answer is bounded to what that buys beside the input as estimated.
  */
 
-import { type HoldResult, type Till, TillUnavailable } from "../billing/till.ts";
+import { type HoldAsked, type HoldResult, type Till, TillUnavailable } from "../billing/till.ts";
 import { ApiError, storeUnavailable } from "../errors.ts";
 import type { Endpoint, ModelRequest } from "../interfaces/request.ts";
+import type { InputEstimates } from "../metering/input-estimate.ts";
 import { inputLeast, inputMost } from "../metering/input-range.ts";
 import { type Nano, usdText } from "../money/nano.ts";
 import { affordableOutput, costAtMost, costOf, type Metered, type Tariff } from "../money/tariff.ts";
@@ -13,6 +14,7 @@ import type { PublishedModel } from "../policy/snapshot.ts";
 import type { UsagePayer } from "../store/usage-row.ts";
 import type { Caller } from "./authenticate.ts";
 import type { Gateway } from "./gateway.ts";
+import { inputOf } from "./meter.ts";
 
 export interface Charge {
   readonly tariff: Tariff;
@@ -49,12 +51,15 @@ interface Forecast {
   readonly leastNano: Nano;
 }
 
+/** What holding needs of the gateway. */
+type Cashier = Pick<Gateway, "estimates"> & { till: Pick<Till, "hold"> };
+
 /**
  * Null where nobody is charged. Throws the refusal when the payer cannot afford the request. `keptTokens` is how long
  * the conversation was that the upstream keeps, where that is known. A promise only where the till needs its time.
  */
 export function holdMoney(
-  gateway: Pick<Gateway, "estimates"> & { till: Pick<Till, "hold"> },
+  gateway: Cashier,
   requestId: string,
   caller: Caller,
   endpoint: Endpoint,
@@ -70,7 +75,7 @@ export function holdMoney(
   if (isBounded(endpoint)) request.checkBounds();
   const { tariff } = model;
   const forecast = forecastOf(gateway, endpoint, request, model, tariff, keptTokens);
-  const holding = gateway.till.hold({
+  const asked: HoldAsked = {
     requestId,
     userId: key.userId,
     charge,
@@ -86,13 +91,47 @@ export function holdMoney(
     publicModel: request.publicModel,
     stream: request.stream,
     isLasting: request.background,
-  });
-  if (!(holding instanceof Promise)) return chargeOf(charge, endpoint, request, model, forecast, holding);
-  return holding.then((held) => chargeOf(charge, endpoint, request, model, forecast, held), notHeld);
+  };
+  const holding = gateway.till.hold(asked);
+  if (!(holding instanceof Promise) && holding.kind === "held") {
+    return chargeOf(charge, endpoint, request, model, forecast, holding);
+  }
+  const take = (held: HoldResult) =>
+    held.kind === "short" && mayBeEnough(held.availableNano, forecast)
+      ? holdAsCounted(gateway, asked, endpoint, request, model, forecast, keptTokens, held)
+      : chargeOf(charge, endpoint, request, model, forecast, held);
+  return holding instanceof Promise ? holding.then(take, notHeld) : take(holding);
+}
+
+/** An estimate is hardly ever more than four times too much: whoever has less would be counted for in vain. */
+function mayBeEnough(availableNano: Nano, { leastNano }: Forecast): boolean {
+  return availableNano > 0n && 4n * availableNano >= leastNano;
+}
+
+/** Before anybody is refused for an estimate, the input is counted, and as much asked for as that costs. */
+async function holdAsCounted(
+  { till }: Cashier,
+  asked: HoldAsked,
+  endpoint: Endpoint,
+  request: ModelRequest,
+  model: PublishedModel,
+  estimated: Forecast,
+  keptTokens: number | null,
+  short: HoldResult,
+): Promise<Charge> {
+  const refuse = () => chargeOf(asked.charge, endpoint, request, model, estimated, short);
+  const tokens = await inputOf(request, endpoint.name).catch(() => null);
+  if (tokens === null) return refuse();
+  const estimates = { estimate: () => tokens };
+  const counted = forecastOf({ estimates }, endpoint, request, model, asked.tariff, keptTokens);
+  const { wantedNano, leastNano, inputTokens } = counted;
+  if (leastNano >= estimated.leastNano) return refuse();
+  const holding = Promise.resolve(till.hold({ ...asked, wantedNano, leastNano, inputTokens }));
+  return chargeOf(asked.charge, endpoint, request, model, counted, await holding.catch(notHeld));
 }
 
 function forecastOf(
-  { estimates }: Pick<Gateway, "estimates">,
+  { estimates }: { estimates: Pick<InputEstimates, "estimate"> },
   endpoint: Endpoint,
   request: ModelRequest,
   model: PublishedModel,

@@ -1,16 +1,48 @@
-/** Counts what a stream says, where somebody pays for it, and ends one that says more than was paid for. */
+/**
+ * Counts what a stream says: where somebody pays for it, and then ends one that says more than was paid for; where it
+ * fills windows; and where its upstream will probably not tell.
+ */
 
 import type { Till } from "../billing/till.ts";
 import { ApiError } from "../errors.ts";
+import type { TokenUsage } from "../interfaces/usage.ts";
 import { type OutputCounter, openOutputCounter } from "../metering/output-counter.ts";
+import type { Route } from "../policy/snapshot.ts";
 import type { Charge } from "./charge.ts";
+import { isWholeCount } from "./meter.ts";
+import type { Trace } from "./trace.ts";
 
 export interface Counters {
-  /** For the next attempt: what a failed one said is nobody's. */
-  next(): OutputCounter;
+  /** For the next attempt, if it is counted: what a failed one said is nobody's. */
+  next(): OutputCounter | null;
   current(): OutputCounter | null;
+}
+
+export interface PaidCounters extends Counters {
+  next(): OutputCounter;
   /** Tells the till how far the stream is; an error when it has said more than was paid for. */
   checkpoint(): ApiError | null;
+}
+
+/** Where the last stream that came to its end did not tell what it used. */
+const silentRoutes = new WeakSet<Route>();
+
+export function noteTold(route: Route, usage: TokenUsage | null): void {
+  if (usage !== null && isWholeCount(usage)) silentRoutes.delete(route);
+  else silentRoutes.add(route);
+}
+
+/** Where nobody pays: nearly all upstreams tell, so nearly no stream is counted. */
+export function openUnpaidCounters(trace: Pick<Trace, "route">, fillsWindows: boolean): Counters {
+  let counter: OutputCounter | null = null;
+  return {
+    next() {
+      const isNeeded = fillsWindows || (trace.route !== null && silentRoutes.has(trace.route));
+      counter = isNeeded ? openOutputCounter() : null;
+      return counter;
+    },
+    current: () => counter,
+  };
 }
 
 /**
@@ -20,7 +52,11 @@ export interface Counters {
 const OVER_BOUND = 1.5;
 const OVER_BOUND_TOKENS = 64;
 
-export function openCounters(till: Pick<Till, "checkpoint">, requestId: string, charge: Charge): Counters {
+export function openCounters(
+  till: Pick<Till, "checkpoint">,
+  requestId: string,
+  charge: Charge,
+): PaidCounters {
   const { paidOutputTokens, isCapped } = charge;
   const most = paidOutputTokens * OVER_BOUND + OVER_BOUND_TOKENS;
   let counter: OutputCounter | null = null;

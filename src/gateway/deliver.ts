@@ -2,13 +2,11 @@
 
 import { ApiError } from "../errors.ts";
 import { openStreamReader } from "../interfaces/open-stream-reader.ts";
-import type { Endpoint, ModelRequest, RequestBody } from "../interfaces/request.ts";
+import type { Endpoint, ModelRequest } from "../interfaces/request.ts";
 import type { StreamReader } from "../interfaces/stream.ts";
-import type { TokenUsage } from "../interfaces/usage.ts";
 import type { Lease, Subject } from "../limits/limiter.ts";
 import { countAnswer } from "../metering/count-request.ts";
 import type { OutputCounter } from "../metering/output-counter.ts";
-import { costOf, NOTHING_USED } from "../money/tariff.ts";
 import { logFault } from "../observe/log.ts";
 import type { PublishedModel, Route } from "../policy/snapshot.ts";
 import type { UsageRow } from "../store/usage.ts";
@@ -21,12 +19,13 @@ import { followToEnd } from "./background.ts";
 import { freeBody } from "./body.ts";
 import { clientRequestId } from "./client-request-id.ts";
 import { isCodex } from "./codex-client.ts";
-import { type Counters, openCounters } from "./counters.ts";
+import { type Counters, noteTold, openCounters, openUnpaidCounters } from "./counters.ts";
 import { audienceOf, dispatch, type Given } from "./dispatch.ts";
 import { type LingeringClient, lingeringClient } from "./drains.ts";
 import type { Call, Gateway } from "./gateway.ts";
-import { isCredible } from "./meter.ts";
+import { isWholeCount } from "./meter.ts";
 import { affinityOf, type Order } from "./order.ts";
+import { OwnCap } from "./own-cap.ts";
 import { addRateHeaders, countedBy } from "./own-limits.ts";
 import type { Place } from "./place.ts";
 import type { CallRecord, Ending } from "./record.ts";
@@ -45,8 +44,6 @@ export interface Passage<C extends Call = Call> {
   endpoint: Endpoint;
   caller: Caller;
   request: ModelRequest;
-  /** Of the request, bounded where the payer cannot afford the whole. */
-  body: RequestBody;
   model: PublishedModel;
   routes: readonly Route[];
   record: CallRecord;
@@ -62,10 +59,13 @@ export async function deliverAnswer(passage: Passage): Promise<Answer> {
   const { place, given } = await (drain === null ? dispatched : dispatched.finally(drain.stopLingering));
   if (given.kind !== "answer") throw new Error("a whole answer was asked for and a stream came");
   const { answer } = given;
-  place.release(settleOwn(passage, answer.usage, answer.images));
+  record.place = place;
   const pending = answer.status === "queued" || answer.status === "in_progress";
   const responseId = rememberResponse(passage, answer.responseId, pending);
-  if (pending) await announce(passage, responseId);
+  if (pending) {
+    giveBack(passage);
+    await announce(passage, responseId);
+  }
   const isGone = drain !== null && call.request.signal.aborted;
   const settled = settleOrFollow(passage, pending, {
     outcome: isGone ? "client_gone" : pending ? "pending" : outcomeOf(answer.status),
@@ -75,8 +75,12 @@ export async function deliverAnswer(passage: Passage): Promise<Answer> {
     images: answer.images,
     responseId,
     isServed: true,
-    countOutput: record.charge !== null && isText(passage.endpoint) ? () => countAnswer(answer.body) : null,
+    countOutput:
+      isText(passage.endpoint) && !(answer.usage !== null && isWholeCount(answer.usage))
+        ? () => countAnswer(answer.body)
+        : null,
   });
+  giveBack(passage);
   if (settled !== null) await settled;
   if (record.claim !== null) {
     const body = new TextDecoder().decode(answer.body);
@@ -89,6 +93,12 @@ export async function deliverAnswer(passage: Passage): Promise<Answer> {
   addRateHeaders(headers, gateway.limiter, passage.subjects);
   headers.lines += linesDown(passage, given);
   return new WholeAnswer(200, headers.lines, answer.body);
+}
+
+/** The places that its caller and its account have for it are free; what it used may be counted later. */
+function giveBack({ lease, record }: Passage): void {
+  lease.release();
+  record.place?.release(null);
 }
 
 function lingering({ gateway, call }: Passage): LingeringClient {
@@ -116,8 +126,9 @@ export async function deliverStream<P extends Passage, Out>(
 ): Promise<Out> {
   const { gateway, call, caller, endpoint, request, record } = passage;
   const { charge } = record;
-  const counters =
+  const paid =
     charge !== null && isText(endpoint) ? openCounters(gateway.till, call.requestId, charge) : null;
+  const counters = paid ?? (isText(endpoint) ? unpaidCounters(passage) : null);
   const drain = caller.group.onDisconnect === "drain" ? lingering(passage) : null;
   const order = orderFor(passage, drain ?? call.request, counters);
   const waitingSinceMs = gateway.clock.monotonicMs();
@@ -136,8 +147,8 @@ export async function deliverStream<P extends Passage, Out>(
     needsDataEvents: isCodex(call.request.headers),
     describeFailure: (failure) => brokenOffError(failure, audienceOf(request, record.trace.route)),
     settle(end) {
-      seat.leave(end.reader?.usage ?? null, end.reader?.images ?? 0);
       const settled = settleStream(passage, end, counters);
+      seat.leave();
       const { claim } = record;
       // A stream is not kept: a repeat is told that it was served.
       const all =
@@ -146,7 +157,7 @@ export async function deliverStream<P extends Passage, Out>(
       else all.then(ended, ended);
       return all;
     },
-    checkpoint: counters?.checkpoint ?? null,
+    checkpoint: paid?.checkpoint ?? null,
     mayDrain: gateway.drains.enter,
     leftDrain: gateway.drains.leave,
     cutOff: () => call.cutOff(),
@@ -174,56 +185,43 @@ interface Seat {
   take(place: Place, given: Given): void;
   /** What its account told for the client's head; empty until it is taken. */
   linesDown(): HeaderLines;
-  leave(usage: TokenUsage | null, images: number): void;
+  leave(): void;
 }
 
 function openSeat(passage: Passage): Seat {
-  let taken: Place | null = null;
+  const { lease, record } = passage;
   let upstream: UpstreamStream | null = null;
   let lines: HeaderLines = "";
   let gone = false;
   return {
     take(place, given) {
-      taken = place;
+      record.place = place;
       upstream = given.kind === "stream" ? given.stream : null;
       lines = linesDown(passage, given);
       // The client left while the account was being found.
       if (gone) place.release(null);
     },
     linesDown: () => lines,
-    leave(usage, images) {
+    leave() {
       gone = true;
-      const tokens = settleOwn(passage, usage, images);
+      lease.release();
+      const { place } = record;
       // Counted as the upstream counts: its last event is not yet its end.
       const closing = upstream?.closing() ?? null;
-      if (closing === null) taken?.release(tokens);
-      else void closing.then(() => taken?.release(tokens));
+      if (closing === null) place?.release(null);
+      else void closing.then(() => place?.release(null));
     },
   };
 }
 
-/** The caller's own limits are told the truth, as far as it is known. */
-function settleOwn(
-  { lease, endpoint, model, request, subjects }: Passage,
-  told: TokenUsage | null,
-  images: number,
-): number | null {
-  // What cannot be true must not use up anybody's window: the estimate stays.
-  const usage = told !== null && isCredible(told, endpoint.name, request, model) ? told : null;
-  const tokens = usage === null ? null : usage.inputTokens + usage.outputTokens;
-  const isKnown = tokens !== null || images > 0;
-  if (isKnown && model.tariff !== null && countedBy(subjects).money) {
-    const { imageKind } = request;
-    const used = usage === null ? { ...NOTHING_USED, images, imageKind } : { ...usage, images, imageKind };
-    lease.settle(tokens, Number(costOf(model.tariff, used)));
-  } else if (tokens !== null) lease.settle(tokens, 0);
-  lease.release();
-  return tokens;
+function unpaidCounters({ record, subjects }: Passage): Counters {
+  return openUnpaidCounters(record.trace, countedBy(subjects).windows);
 }
 
 function orderFor(passage: Passage, client: Client, counters: Counters | null): Order {
-  const { call, caller, endpoint, request, body, routes, record } = passage;
+  const { gateway, call, caller, endpoint, request, routes, record } = passage;
   const { key, group } = caller;
+  const outputCap = record.charge?.outputCap ?? null;
   return {
     requestId: call.requestId,
     keyId: key.id,
@@ -232,7 +230,7 @@ function orderFor(passage: Passage, client: Client, counters: Counters | null): 
     affinity: routes.length > 1 ? affinityOf(key.id, call.request.headers, request) : null,
     endpoint,
     request,
-    body,
+    cap: outputCap === null ? null : new OwnCap(outputCap, endpoint, request, gateway.dispatcher.monotonicMs),
     routes,
     clientHeaders: call.request.headers,
     conversation: call.conversation ?? null,
@@ -283,7 +281,10 @@ function settleStream(passage: Passage, end: StreamEnd, counters: Counters | nul
       events: reader.badEvents,
     });
   }
-  if (route !== null && end.kind === "complete") passage.gateway.dispatcher.pool.finished(route);
+  if (route !== null && end.kind === "complete") {
+    passage.gateway.dispatcher.pool.finished(route);
+    if (counters !== null) noteTold(route, end.reader.usage);
+  }
   if (route !== null && end.kind === "broken" && end.cut !== null) {
     passage.gateway.dispatcher.pool.brokeOff(route, end.cut);
   }

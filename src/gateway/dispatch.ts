@@ -37,7 +37,7 @@ import {
   type Outbound,
   type Whole,
 } from "./send.ts";
-import { beginAttempt, failAttempt, latencyMs, noteFirstByte } from "./trace.ts";
+import { beginAttempt, failAttempt, latencyMs, noteFirstByte, noteVainUse } from "./trace.ts";
 import { openUpstreamStream, type UpstreamStream } from "./upstream-stream.ts";
 
 export interface Dispatcher extends Outbound {
@@ -78,7 +78,7 @@ export async function dispatch(dispatcher: Dispatcher, order: Order): Promise<De
   const { pool } = dispatcher;
   const retries = dispatcher.retries.open();
   let tried = NONE_TRIED;
-  let { body } = order;
+  let { body } = order.request;
   let last: ApiError | null = null;
   let isElsewhere = false;
   try {
@@ -88,7 +88,8 @@ export async function dispatch(dispatcher: Dispatcher, order: Order): Promise<De
       const { route } = place;
       let attempt: Attempt;
       try {
-        attempt = await tryPlace(dispatcher, order, body, place);
+        const sent = order.cap === null ? body : order.cap.putInto(body, route);
+        attempt = await tryPlace(dispatcher, order, sent, place);
       } catch (thrown) {
         // The client left, or its body could not be read: no fault of the account's.
         place.release(null);
@@ -110,6 +111,8 @@ export async function dispatch(dispatcher: Dispatcher, order: Order): Promise<De
       // Nobody waits for another account to begin; nor does one whose answer would be read to its end all the same.
       if (order.client.signal.aborted || order.client.inPerson?.signal.aborted) throw clientGone();
       last = clientError(failure, audienceOf(order.request, route));
+      // Its client never sent that bound: without it, or under another name, the same account may well answer.
+      if (order.cap?.isRefused(route, failure)) continue;
       const readable = last.code === "invalid_encrypted_content" ? body.withoutEncryptedReasoning() : null;
       if (readable !== null) {
         // The conversation has moved here from another account: without what only that one can read, it goes on.
@@ -224,19 +227,23 @@ function tryStream(dispatcher: Dispatcher, order: Order, exchange: Exchange): Pr
           line.hangUp();
           resolve({ kind: "failed", failure: wrongType });
         }
+        const reader = order.openReader();
         return openUpstreamStream(
           {
             line,
-            reader: order.openReader(),
+            reader,
             alarms: dispatcher.alarms,
             eventBytesMax: dispatcher.eventBytesMax,
             holdMs: dispatcher.timing.keepAliveMs,
             monotonicMs: dispatcher.monotonicMs,
           },
-          (opened) =>
-            resolve(
-              opened.kind === "open" ? { kind: "stream", stream: opened.stream, upstreamHeaders } : opened,
-            ),
+          (opened) => {
+            if (opened.kind === "open") resolve({ kind: "stream", stream: opened.stream, upstreamHeaders });
+            else {
+              noteVainUse(order.trace, reader.usage);
+              resolve(opened);
+            }
+          },
         );
       },
       failed: (failure) => resolve({ kind: "failed", failure }),
@@ -262,9 +269,9 @@ function digestWhole(
   const answer = readAnswer(body, order.endpoint.name, audienceOf(order.request, route), depthMax);
   switch (answer.kind) {
     case "answer":
-      return isEmpty(answer, order.endpoint)
-        ? { kind: "failed", failure: failed("bad_answer", "an empty answer", 200) }
-        : { kind: "answer", answer, upstreamHeaders };
+      if (!isEmpty(answer, order.endpoint)) return { kind: "answer", answer, upstreamHeaders };
+      noteVainUse(order.trace, answer.usage);
+      return { kind: "failed", failure: failed("bad_answer", "an empty answer", 200) };
     case "error":
       return { kind: "failed", failure: classifyError(200, answer.error, null) };
     case "malformed":

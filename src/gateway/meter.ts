@@ -46,7 +46,7 @@ const NO_TOKENS: UsageTokens = {
 
 const NO_FLAGS: readonly UsageFlag[] = [];
 
-/** As told, or nothing: for requests that nobody pays for. */
+/** As told, or nothing. */
 export function asTold(usage: TokenUsage | null, images: number): Measured {
   const source = usage === null ? "none" : "upstream";
   return { tokens: toTokens(usage, images), source, flags: NO_FLAGS, isAbsurd: false };
@@ -67,6 +67,11 @@ function toTokens(usage: TokenUsage | null, images: number): UsageTokens {
   };
 }
 
+/** Both halves, and at the end: nothing is left to be counted. */
+export function isWholeCount({ lacks, isEarly }: TokenUsage): boolean {
+  return lacks === null && !isEarly;
+}
+
 /** A promise only where something has to be counted. */
 export function measure(
   { usage, images, isWhole, countOutput }: Evidence,
@@ -77,7 +82,7 @@ export function measure(
   if (usage !== null && !isCredible(usage, endpoint, request, bounds)) {
     return notBelieved(images);
   }
-  if (usage !== null && usage.lacks === null && !usage.isEarly) return asTold(usage, images);
+  if (usage !== null && isWholeCount(usage)) return asTold(usage, images);
   if (countOutput === null && images > 0) {
     // A picture is priced by the piece where its tokens are not told.
     return isWhole || usage !== null ? asTold(usage, images) : begunPictures(images, endpoint, request);
@@ -90,10 +95,13 @@ export function notBelieved(images: number): Measured {
   return { tokens: toTokens(null, images), source: "upstream", flags: ["clamped"], isAbsurd: true };
 }
 
-/** Where nothing could be counted: what the hold was made for, before a word of the answer. */
-export function estimatedInput(inputTokens: number, images: number): Measured {
-  const tokens = { ...NO_TOKENS, inputTokens, images };
-  return { tokens, source: "estimated", flags: ["estimated"], isAbsurd: false };
+/** Where nothing could be counted: the input as it was judged, before a word of the answer. */
+export function estimatedInput(
+  inputTokens: number,
+  images: number,
+  how: "estimated" | "partial" = "estimated",
+): Measured {
+  return { tokens: { ...NO_TOKENS, inputTokens, images }, source: how, flags: [how], isAbsurd: false };
 }
 
 /** Whether an upstream's count can be true. */
@@ -148,7 +156,8 @@ async function begunPictures(
   return { tokens, source: "partial", flags: ["partial"], isAbsurd: false };
 }
 
-function inputOf({ inputText }: ModelRequest, endpoint: EndpointName): Promise<number> {
+/** What a request gives the model to read, as its body says it. */
+export function inputOf({ inputText }: ModelRequest, endpoint: EndpointName): Promise<number> {
   return inputText.kind === "json" ? countInput(inputText.bytes, endpoint) : countTexts(inputText.texts);
 }
 

@@ -1,12 +1,13 @@
 /** What dispatch is asked to do: one admitted request, and everything that may decide where it goes. */
 
 import { sessionOf } from "../interfaces/conversation.ts";
-import type { Endpoint, Heard, ModelRequest, RequestBody } from "../interfaces/request.ts";
+import type { Endpoint, Heard, ModelRequest } from "../interfaces/request.ts";
 import type { StreamReader } from "../interfaces/stream.ts";
 import type { Route } from "../policy/snapshot.ts";
 import type { QueueSettings } from "../records.ts";
 import type { Thread } from "../upstreams/socket/client.ts";
 import type { HeaderReader } from "../wire/http-fields.ts";
+import type { OwnCap } from "./own-cap.ts";
 import type { Client } from "./send.ts";
 import type { Trace } from "./trace.ts";
 
@@ -24,7 +25,8 @@ export interface Order {
   queue: QueueSettings;
   endpoint: Endpoint;
   request: ModelRequest;
-  body: RequestBody;
+  /** The bound that its answer needs, where its client sets none that will do. */
+  cap: OwnCap | null;
   routes: readonly Route[];
   /** Keeps a conversation on its account; scoped to the key, so that nobody shares another's. */
   affinity: string | null;

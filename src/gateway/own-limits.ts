@@ -25,6 +25,8 @@ export function subjectsOf(caller: Caller): readonly Subject[] {
 export interface Counted {
   tokens: boolean;
   money: boolean;
+  /** Hours or days of tokens or money: what is not counted in them is given away. */
+  windows: boolean;
 }
 
 const counted = new WeakMap<readonly Subject[], Counted>();
@@ -37,6 +39,7 @@ export function countedBy(subjects: readonly Subject[]): Counted {
     tokens:
       subjects.some(({ limits }) => limits.tpm !== null) || windows.some(({ tokens }) => tokens !== null),
     money: windows.some(({ nano }) => nano !== null),
+    windows: windows.some(({ tokens, nano }) => tokens !== null || nano !== null),
   };
   counted.set(subjects, made);
   return made;

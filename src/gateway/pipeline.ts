@@ -19,7 +19,7 @@ import type { Call, Gateway, HttpCall } from "./gateway.ts";
 import { keptTokensOf } from "./kept-tokens.ts";
 import { countedBy, subjectsOf, takeOwnLimits } from "./own-limits.ts";
 import { type CallRecord, openRecord } from "./record.ts";
-import { endClaim } from "./repeats.ts";
+import { endClaim, withSpentKey } from "./repeats.ts";
 import { settle, workedInVain } from "./settle.ts";
 import { isAtWork } from "./trace.ts";
 import { HTTP, type Transport } from "./transport.ts";
@@ -59,6 +59,7 @@ export async function passThrough<C extends Call, Out>(
     const tokens = counted.tokens ? request.tokensEstimate() : 0;
     const costNano = counted.money ? likelyCost(gateway, endpoint, request, model) : 0n;
     lease = takeOwnLimits(gateway.limiter, subjects, tokens, costNano, gateway.clock);
+    record.lease = lease;
 
     const claiming = transport.claim(gateway, call, caller, endpoint, request);
     if (claiming !== null) {
@@ -71,7 +72,6 @@ export async function passThrough<C extends Call, Out>(
       record.claim = claimed.claim;
     }
 
-    let { body } = request;
     if (caller.group.billing.charge !== "none") {
       const { previousResponseId } = request;
       const kept =
@@ -79,7 +79,6 @@ export async function passThrough<C extends Call, Out>(
       const holding = holdMoney(gateway, call.requestId, caller, endpoint, request, model, kept);
       const charge = holding instanceof Promise ? await holding : holding;
       record.charge = charge;
-      if (charge !== null && charge.outputCap !== null) body = body.withOutputCap(charge.outputCap);
     }
 
     return await transport.deliver({
@@ -88,7 +87,6 @@ export async function passThrough<C extends Call, Out>(
       endpoint,
       caller,
       request,
-      body,
       model,
       routes,
       record,
@@ -107,7 +105,7 @@ export async function passThrough<C extends Call, Out>(
     } finally {
       if (request !== null) letGoOf(request);
     }
-    return transport.refuse(call, error);
+    return transport.refuse(call, isKeySpent(record, isServed) ? withSpentKey(error) : error);
   } finally {
     gateway.underWay.end();
   }
@@ -161,8 +159,11 @@ async function settleRefusal(
     countOutput: null,
   });
   if (record.claim !== null) {
-    // Where no account can have worked on it, the client may ask again.
-    const mayHaveWorked = isServed || workedInVain(record.trace) > 0;
-    await endClaim(gateway, record.claim, mayHaveWorked ? null : "forget");
+    await endClaim(gateway, record.claim, isKeySpent(record, isServed) ? null : "forget");
   }
+}
+
+/** Where no account can have worked on it, the client may ask again under the same key. */
+function isKeySpent({ claim, trace }: CallRecord, isServed: boolean): boolean {
+  return claim !== null && (isServed || workedInVain(trace) > 0);
 }

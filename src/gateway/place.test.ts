@@ -52,7 +52,7 @@ function setUp(routes: readonly Route[], queue = { maxWaiting: 5, timeoutMs: 5_0
       queue,
       endpoint: CHAT,
       request,
-      body: request.body,
+      cap: null,
       routes,
       affinity: null,
       conversation: null,

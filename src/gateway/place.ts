@@ -14,6 +14,8 @@ export interface Place {
   readonly route: Route;
   /** The attempt is over; tokens if they became known. Whoever waits for this account is served at once. */
   release(tokens: number | null): void;
+  /** What it used, once known: before it is over or after. */
+  settle(tokens: number): void;
   /** The attempt failed before anything was delivered. */
   abandon(failure: UpstreamFailure): void;
 }
@@ -138,6 +140,10 @@ class TakenPlace implements Place {
     if (tokens !== null) this.lease.settle(tokens, 0);
     this.lease.release();
     this.hall.room.freed(this.route.account.id);
+  }
+
+  settle(tokens: number): void {
+    this.lease.settle(tokens, 0);
   }
 
   abandon(failure: UpstreamFailure): void {

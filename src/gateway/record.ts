@@ -5,12 +5,14 @@ import type { Clock } from "../clock.ts";
 import type { ApiError } from "../errors.ts";
 import type { Endpoint, ModelRequest } from "../interfaces/request.ts";
 import type { TokenUsage } from "../interfaces/usage.ts";
+import type { Lease } from "../limits/limiter.ts";
 import type { PublishedModel } from "../policy/snapshot.ts";
 import type { UsageMoney, UsageRow } from "../store/usage-row.ts";
 import type { Caller } from "./authenticate.ts";
 import type { Charge } from "./charge.ts";
 import type { Call } from "./gateway.ts";
 import type { Measured } from "./meter.ts";
+import type { Place } from "./place.ts";
 import { firstByteMs, isOrdinary, openTrace, type Trace, traceRecord, waitedMs } from "./trace.ts";
 
 export interface Ending {
@@ -34,6 +36,9 @@ export interface CallRecord {
   request: ModelRequest | null;
   model: PublishedModel | null;
   charge: Charge | null;
+  /** What its caller's limits and its account's reserved for it: settled with what its row says. */
+  lease: Lease | null;
+  place: Place | null;
   /** Of its Idempotency-Key. */
   claim: IdempotencyClaim | null;
   /** A stream can end in several ways at once: the first one counts. */
@@ -51,6 +56,8 @@ export function openRecord(call: Call, endpoint: Endpoint): CallRecord {
     request: null,
     model: null,
     charge: null,
+    lease: null,
+    place: null,
     claim: null,
     isClosed: false,
     isFollowed: false,

@@ -1,10 +1,10 @@
 /**
  * A request under a client's own `Idempotency-Key` is served once. A repeat gets the first answer again if it was
- * kept, and is told why not otherwise; it never goes upstream a second time.
+ * kept, and is told why not otherwise; it goes upstream again only where no account can have worked on the first.
  */
 
 import type { IdempotencyClaim, StoredAnswer } from "../billing/idempotency.ts";
-import { storeUnavailable } from "../errors.ts";
+import { ApiError, storeUnavailable } from "../errors.ts";
 import type { Endpoint, ModelRequest } from "../interfaces/request.ts";
 import { WholeAnswer } from "../wire/http-message.ts";
 import type { Caller } from "./authenticate.ts";
@@ -42,9 +42,20 @@ function fingerprintFor(endpoint: Endpoint, { inputText }: ModelRequest): string
   return fingerprint.add(inputText.kind === "json" ? inputText.bytes : (inputText.formDigest ?? "")).end();
 }
 
+/** A failure after which the same key is of no more use: who follows an advice to try again has to know. */
+export function withSpentKey({ code, message, param, headers, resetsAtMs }: ApiError): ApiError {
+  const advice =
+    "An account may have worked on it, so its Idempotency-Key is used up: to ask again, use a new key.";
+  return new ApiError(code, `${message} ${advice}`, {
+    param,
+    headers: { ...headers, "x-should-retry": "false" },
+    resetsAtMs,
+  });
+}
+
 /**
- * The first request under its key has ended. A store that cannot be told must not spoil an answer that is paid for:
- * the key stays under way until this process is gone, and no account works twice.
+ * The first request under its key has ended. A store that cannot be told must not spoil an answer that is paid for: it
+ * is told when it is back, and until then the key stays under way.
  */
 export async function endClaim(
   { idempotency, log }: Pick<Gateway, "idempotency" | "log">,

@@ -1,5 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import type { Settlement } from "../billing/till.ts";
+import type { TokenUsage } from "../interfaces/usage.ts";
+import type { Lease } from "../limits/limiter.ts";
 import { createInputEstimates } from "../metering/input-estimate.ts";
 import { makeTariff } from "../money/tariff.ts";
 import type { LogFields } from "../observe/log.ts";
@@ -19,7 +21,7 @@ import {
 } from "./paying.test-support.ts";
 import { type CallRecord, type Ending, openRecord } from "./record.ts";
 import { type Books, settle } from "./settle.ts";
-import { beginAttempt, failAttempt } from "./trace.ts";
+import { beginAttempt, failAttempt, noteVainUse } from "./trace.ts";
 
 const CHARGE: Charge = {
   tariff: TARIFF,
@@ -249,6 +251,12 @@ describe("a request that nobody pays for", () => {
     return rows[0];
   }
 
+  async function countedRowOf(ending: Partial<Ending>, failures: FailureClass[] = []) {
+    const { books, rows } = setUp();
+    await settle(books, recordOf({ charge: null }, failures), { ...ENDING, ...ending });
+    return rows[0];
+  }
+
   test("is a row at once, with what it would have cost", () => {
     expect(rowOf()).toMatchObject({
       costNano: COST_NANO,
@@ -259,20 +267,103 @@ describe("a request that nobody pays for", () => {
     });
   });
 
-  test("has no cost where its model has no price, or its upstream says nothing", () => {
+  test("has no cost where its model has no price, or nothing was served", () => {
     expect(rowOf({}, { model: { ...MODEL, tariff: null } })).toMatchObject({ costNano: 0n });
-    expect(rowOf({ usage: null })).toMatchObject({ costNano: 0n, upstreamNano: 0n, usageSource: "none" });
+    const refused = { usage: null, isServed: false };
+    expect(rowOf(refused)).toMatchObject({ costNano: 0n, upstreamNano: 0n, usageSource: "none" });
   });
 
-  test("has the cost of failed attempts, by the estimate of its input", () => {
-    expect(rowOf({}, {}, ["reset"])).toMatchObject({ upstreamNano: LIST_NANO + 30n });
-    expect(rowOf({ usage: null }, {}, ["reset"])).toMatchObject({ costNano: 0n, upstreamNano: 30n });
+  test("is counted here where its upstream does not tell, and has the cost of that", async () => {
+    const row = await countedRowOf({ usage: null, countOutput: async () => 7 });
+    expect(row).toMatchObject({ usageSource: "estimated", flags: ["estimated"], outputTokens: 7 });
+    expect(row?.inputTokens).toBeGreaterThan(0);
+    expect(row?.costNano).toBeGreaterThan(0n);
+    expect(row).toMatchObject({ chargedNano: 0n, payer: null });
   });
+
+  test("is the input as estimated, at once, where it was left and nobody heard what it said", () => {
+    const left = { outcome: "client_gone", usage: null, countOutput: null } as const;
+    expect(rowOf(left)).toMatchObject({ usageSource: "partial", inputTokens: 30, outputTokens: 0 });
+  });
+
+  test("is not counted while it goes on upstream, nor where counting was what it asked for", () => {
+    expect(rowOf({ outcome: "pending", usage: null })).toMatchObject({ usageSource: "none", inputTokens: 0 });
+    const endpoint = endpointOf("responses.input_tokens");
+    expect(rowOf({ usage: null }, { endpoint })).toMatchObject({ usageSource: "none", inputTokens: 0 });
+  });
+
+  test("has the cost of failed attempts, by the estimate of its input", async () => {
+    expect(rowOf({}, {}, ["reset"])).toMatchObject({ upstreamNano: LIST_NANO + 30n });
+    const refused = { usage: null, isServed: false };
+    expect(rowOf(refused, {}, ["reset"])).toMatchObject({ costNano: 0n, upstreamNano: 30n });
+  });
+
+  test.each([["paid for", CHARGE] as const, ["free", null] as const])(
+    "has what a failed attempt told that it used (%s), unless that cannot be true",
+    async (_, charge) => {
+      const inVain = async (usage: TokenUsage | null, failure: FailureClass) => {
+        const { books, rows, settlements } = setUp();
+        const record = recordOf({ charge });
+        noteVainUse(record.trace, usage);
+        failAttempt(record.trace, failed(failure, "broke"), 130);
+        await settle(books, record, { ...ENDING, outcome: "failed", usage: null, isServed: false });
+        return rows[0]?.upstreamNano ?? settlements[0]?.row.upstreamNano;
+      };
+      const told = usageOf({ input_tokens: 100, output_tokens: 10 });
+      expect(await inVain(told, "server")).toBe(LIST_NANO);
+      expect(await inVain(told, "bad_answer")).toBe(LIST_NANO);
+      expect(await inVain(null, "server")).toBe(0n);
+      expect(await inVain(ABSURD, "server")).toBe(0n);
+    },
+  );
 
   test("has no cost by a count that cannot be true, and is marked", () => {
     const marked = { costNano: 0n, upstreamNano: 0n, flags: ["clamped"], inputTokens: 0 };
     expect(rowOf({ usage: ABSURD })).toMatchObject(marked);
     expect(rowOf({ usage: ABSURD }, { model: { ...MODEL, tariff: null } })).toMatchObject(marked);
+  });
+});
+
+describe("what its limits reserved", () => {
+  async function settledTo(ending: Partial<Ending>, record: Partial<CallRecord>) {
+    const told: unknown[] = [];
+    const lease: Lease = { settle: (...to) => void told.push(to), release() {}, cancel() {} };
+    const place = { route: ROUTE, settle: (to: number) => void told.push(to), release() {}, abandon() {} };
+    await settle(setUp().books, recordOf({ lease, place, ...record }), { ...ENDING, ...ending });
+    return told;
+  }
+  const counted = { usage: null, countOutput: async () => 7 };
+  const left = { outcome: "client_gone", usage: null, countOutput: null } as const;
+  const streamed = requestOf("chat.completions", { stream: true });
+
+  test.each([["paid for", CHARGE] as const, ["free", null] as const])(
+    "is settled with what the row of a request that is %s says: told, counted, or neither",
+    async (_, charge) => {
+      expect(await settledTo({}, { charge })).toEqual([[110, Number(COST_NANO)], 110]);
+      const [own, account] = await settledTo(counted, { charge });
+      expect(own).toEqual([account, expect.any(Number)]);
+      expect(account).toBeGreaterThan(7);
+      expect(await settledTo({ isServed: false }, { charge })).toEqual([]);
+    },
+  );
+
+  test("is settled before it is given back, where nothing has to be counted", () => {
+    const told: unknown[] = [];
+    const lease: Lease = { settle: (...to) => void told.push(to), release() {}, cancel() {} };
+    void settle(setUp().books, recordOf({ lease }), ENDING);
+    expect(told).toEqual([[110, Number(COST_NANO)]]);
+  });
+
+  test("stays where a count cannot be true, but for the money that is charged all the same", async () => {
+    expect(await settledTo({ usage: ABSURD }, { charge: null })).toEqual([[null, null]]);
+    expect(await settledTo({ usage: ABSURD }, {})).toEqual([[null, Number(CHARGE.doubtNano)]]);
+  });
+
+  test("stays where a stream was left that nobody pays for and nobody heard", async () => {
+    expect(await settledTo(left, { charge: null, request: streamed })).toEqual([[null, null]]);
+    expect(await settledTo(left, { charge: null })).toEqual([[30, 60], 30]);
+    const [own] = await settledTo(left, { request: streamed });
+    expect(own).toEqual([expect.any(Number), expect.any(Number)]);
   });
 });
 

@@ -15,7 +15,15 @@ import { failed } from "../upstreams/failure.ts";
 import type { Caller } from "./authenticate.ts";
 import type { Charge } from "./charge.ts";
 import type { Gateway } from "./gateway.ts";
-import { asTold, estimatedInput, isCredible, type Measured, measure, notBelieved } from "./meter.ts";
+import {
+  asTold,
+  estimatedInput,
+  isCredible,
+  isWholeCount,
+  type Measured,
+  measure,
+  notBelieved,
+} from "./meter.ts";
 import { type CallRecord, type Ending, rowOf } from "./record.ts";
 import type { Trace } from "./trace.ts";
 
@@ -35,12 +43,66 @@ export function settle(gateway: Books, record: CallRecord, ending: Ending): Prom
   // Whoever has no key has no record either: it could be filled by anyone.
   if (caller === null) return null;
   if (charge !== null && request !== null) return book(gateway, record, caller, request, charge, ending);
-  const told = toldOf(record, ending);
-  const money = uncharged(gateway, record, told);
-  const row = rowOf(record, caller, ending, told, money, gateway.clock);
-  countTraffic(gateway.traffic, row);
-  gateway.till.push(row);
+  if (request === null || !isUntold(record, ending)) {
+    write(gateway, record, caller, ending, toldOf(record, ending));
+    return null;
+  }
+  const inputTokens = () => gateway.estimates.estimate(request.publicModel, request.inputSize());
+  if (isUnheard(record, ending)) {
+    // Clients leave all the time: to count what they sent would cost more than it tells.
+    write(gateway, record, caller, ending, estimatedInput(inputTokens(), 0, "partial"));
+    return null;
+  }
+  const measured = measuredBy(gateway, record, request, inputTokens, ending);
+  if (measured instanceof Promise) {
+    return measured.then((counted) => write(gateway, record, caller, ending, counted));
+  }
+  write(gateway, record, caller, ending, measured);
   return null;
+}
+
+/** A row that nobody pays for. */
+function write(gateway: Books, record: CallRecord, caller: Caller, ending: Ending, measured: Measured): void {
+  const money = uncharged(gateway, record, measured);
+  const row = rowOf(record, caller, ending, measured, money, gateway.clock);
+  countTraffic(gateway.traffic, row);
+  settleLimits(record, ending, measured, money);
+  gateway.till.push(row);
+}
+
+/** Served, and its upstream has not told all of what it used. What goes on upstream may still tell. */
+function isUntold({ endpoint }: CallRecord, { isServed, outcome, usage }: Ending): boolean {
+  if (!isServed || outcome === "pending" || endpoint.name === "responses.input_tokens") return false;
+  return usage === null || !isWholeCount(usage);
+}
+
+/** It broke off or was left where nobody pays, and what it said until then went by without being counted. */
+function isUnheard({ charge }: CallRecord, { outcome, usage, images, countOutput }: Ending): boolean {
+  return charge === null && brokeOff(outcome) && usage === null && images === 0 && countOutput === null;
+}
+
+function brokeOff(outcome: Ending["outcome"]): boolean {
+  return outcome === "client_gone" || outcome === "upstream_cut";
+}
+
+/**
+ * Its caller's windows and its account's say what the row says, and so does a successor that reads the rows. The
+ * estimate stays where the row cannot tell: a count that cannot be true must not use up anybody's window, and a stream
+ * that nobody heard must not be free. (Where windows outlive the process, all are heard.)
+ */
+function settleLimits(
+  record: CallRecord,
+  ending: Ending,
+  { tokens, source, isAbsurd }: Measured,
+  { costNano }: UsageMoney,
+): void {
+  if (!ending.isServed) return;
+  const { charge, lease, place, request } = record;
+  const isKnown = source !== "none" && !isAbsurd && !(request?.stream === true && isUnheard(record, ending));
+  const used = isKnown ? tokens.inputTokens + tokens.outputTokens : null;
+  const isPriced = isKnown || tokens.images > 0 || charge !== null;
+  lease?.settle(used, isPriced ? Number(costNano) : null);
+  if (used !== null) place?.settle(used);
 }
 
 function toldOf({ endpoint, model, request }: CallRecord, { usage, images }: Ending): Measured {
@@ -57,7 +119,10 @@ function book(
   charge: Charge,
   ending: Ending,
 ): Promise<void> | null {
-  const measured = ending.isServed ? measuredBy(gateway, record, request, charge, ending) : asTold(null, 0);
+  const measured = ending.isServed
+    ? measuredBy(gateway, record, request, () => charge.inputTokens, ending)
+    : asTold(null, 0);
+  // What needs no counting is settled at once: its limits are still held.
   if (!(measured instanceof Promise)) {
     return bookAs(measured, gateway, record, caller, request, charge, ending);
   }
@@ -84,6 +149,7 @@ function bookAs(
   const money = moneyOf(record, request, charge, measured, ending.isServed);
   const row = rowOf(record, caller, ending, measured, money, gateway.clock);
   countTraffic(gateway.traffic, row);
+  settleLimits(record, ending, measured, money);
   return gateway.till.settle({ row, chargedNano: money.chargedNano });
 }
 
@@ -92,37 +158,35 @@ function measuredBy(
   { log }: Books,
   { call, endpoint, model }: CallRecord,
   request: ModelRequest,
-  charge: Charge,
+  inputTokens: () => number,
   { outcome, usage, images, countOutput }: Ending,
 ): Measured | Promise<Measured> {
-  const isWhole = outcome !== "client_gone" && outcome !== "upstream_cut";
-  const evidence = { usage, images, isWhole, countOutput };
+  const evidence = { usage, images, isWhole: !brokeOff(outcome), countOutput };
   const measured = measure(evidence, endpoint.name, request, model ?? NO_BOUNDS);
   if (!(measured instanceof Promise)) return measured;
   return measured.catch((error: unknown) => {
-    // Whatever kept us from counting must not keep the money held.
+    // Whatever kept us from counting must not keep the money held, nor the row from being written.
     const reason = error instanceof Error ? error.message : "unknown";
     log.error("count_failed", { request_id: call.requestId, reason });
-    return estimatedInput(charge.inputTokens, images);
+    return estimatedInput(inputTokens(), images);
   });
 }
 
 function moneyOf(
-  { trace }: CallRecord,
+  record: CallRecord,
   request: ModelRequest,
   charge: Charge,
   measured: Measured,
   isServed: boolean,
 ): UsageMoney {
   const { tariff, heldNano, payer } = charge;
-  const inVain = workedInVain(trace);
-  const wastedNano = inVain === 0 ? 0n : wasted(inVain, tariff, charge.inputTokens);
+  const wastedNano = wastedBy(record, request, tariff, () => charge.inputTokens);
   const { costNano, listNano } = isServed ? costsFor(charge, measured, request.imageKind) : NO_COSTS;
   const isOverrun = costNano > heldNano;
   return {
     costNano,
     chargedNano: isOverrun ? heldNano : costNano,
-    upstreamNano: inVain === 0 ? listNano : listNano + wastedNano,
+    upstreamNano: listNano + wastedNano,
     payer,
     tariffId: tariff.id,
     flags: flagsOf(measured, charge.isCapped, isOverrun),
@@ -158,26 +222,42 @@ export function workedInVain({ attempts }: Trace): number {
   return count;
 }
 
-function wasted(count: number, tariff: Tariff, inputTokens: number): Nano {
-  return BigInt(count) * listCostOf(tariff, { ...NOTHING_USED, inputTokens });
+/** What accounts will ask for attempts that failed: as they told it, or for the input where they may have worked. */
+function wastedBy(
+  { endpoint, model, trace }: CallRecord,
+  request: ModelRequest,
+  tariff: Tariff,
+  inputTokens: () => number,
+): Nano {
+  let nano = 0n;
+  for (const { failure, usage } of trace.attempts) {
+    if (failure === null) continue;
+    if (usage !== undefined && isCredible(usage, endpoint.name, request, model ?? NO_BOUNDS)) {
+      nano += listCostOf(tariff, { ...NOTHING_USED, ...usage });
+    } else if (MAY_BE_CHARGED.has(failure)) {
+      nano += listCostOf(tariff, { ...NOTHING_USED, inputTokens: inputTokens() });
+    }
+  }
+  return nano;
 }
 
 /** What it would have cost: for windows of money and for reports. */
 function uncharged(
   { estimates }: Pick<Gateway, "estimates">,
-  { model, request, trace }: CallRecord,
-  { tokens, flags, source }: Measured,
+  record: CallRecord,
+  { tokens, flags, source, isAbsurd }: Measured,
 ): UsageMoney {
+  const { model, request } = record;
   const tariff = model?.tariff ?? null;
   if (tariff === null || request === null) return { ...NO_MONEY, flags };
-  const inVain = workedInVain(trace);
-  const wastedNano =
-    inVain === 0 ? 0n : wasted(inVain, tariff, estimates.estimate(request.publicModel, request.inputSize()));
+  const wastedNano = wastedBy(record, request, tariff, () =>
+    estimates.estimate(request.publicModel, request.inputSize()),
+  );
   // A count that cannot be true is worth nothing where nobody holds money.
-  const isKnown = flags.length === 0 && (source !== "none" || tokens.images > 0);
+  const isKnown = !isAbsurd && (source !== "none" || tokens.images > 0);
   if (!isKnown) return { ...NO_MONEY, upstreamNano: wastedNano, flags };
   const { costNano, listNano } = costsOf(tariff, tokens, request.imageKind);
-  const upstreamNano = inVain === 0 ? listNano : listNano + wastedNano;
+  const upstreamNano = listNano + wastedNano;
   return { costNano, chargedNano: 0n, upstreamNano, payer: null, tariffId: null, flags };
 }
 

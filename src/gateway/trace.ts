@@ -1,5 +1,6 @@
 /** What dispatch did with one request, kept so that it can be explained afterwards. */
 
+import type { TokenUsage } from "../interfaces/usage.ts";
 import type { Route } from "../policy/snapshot.ts";
 import type { Candidate } from "../pool/pool.ts";
 import type { UpstreamFailure } from "../upstreams/failure.ts";
@@ -16,6 +17,8 @@ export interface AttemptTrace {
   /** Null for the attempt that served the request. */
   failure: string | null;
   reason: string | null;
+  /** What a failed one said that it had used: its account will ask for that. */
+  usage?: TokenUsage;
 }
 
 /** As stored: plain data. */
@@ -98,6 +101,12 @@ export function failAttempt(trace: Trace, failure: UpstreamFailure, nowMs: numbe
   last.status = failure.status;
   last.failure = failure.class;
   last.reason = failure.reason;
+}
+
+/** The attempt fails, and told what it used all the same. */
+export function noteVainUse({ attempts }: Trace, usage: TokenUsage | null): void {
+  const last = attempts.at(-1);
+  if (last !== undefined && usage !== null) last.usage = usage;
 }
 
 /** An account has the request, and has not failed it. */

@@ -55,7 +55,8 @@ export function isThere(field: Field | undefined): field is Field {
 const CHAT_BOUNDS = ["max_completion_tokens", "max_tokens"] as const;
 const RESPONSES_BOUNDS = ["max_output_tokens"] as const;
 
-function boundsOf(endpoint: Endpoint): typeof CHAT_BOUNDS | typeof RESPONSES_BOUNDS {
+/** The family's own first. */
+export function boundsOf(endpoint: Endpoint): typeof CHAT_BOUNDS | typeof RESPONSES_BOUNDS {
   return endpoint.interface === "responses" ? RESPONSES_BOUNDS : CHAT_BOUNDS;
 }
 
@@ -95,10 +96,16 @@ export function checkBounds(bytes: Uint8Array, endpoint: Endpoint, fields: Routi
   }
 }
 
-/** Each bound that is there is lowered; the family's own is put in where there is none. */
-function capSplices(bytes: Uint8Array, endpoint: Endpoint, scan: RoutingScan, tokens: number): Splice[] {
+/** Each bound that is there is lowered; the one that is named, or else the family's own, is put in where there is none. */
+function capSplices(
+  bytes: Uint8Array,
+  endpoint: Endpoint,
+  scan: RoutingScan,
+  tokens: number,
+  called: string | undefined,
+): Splice[] {
   const splices: Splice[] = [];
-  const names = boundsOf(endpoint);
+  const names: readonly RoutingField[] = boundsOf(endpoint);
   for (const name of names) {
     const field = scan.fields[name];
     if (!isThere(field)) continue;
@@ -106,7 +113,7 @@ function capSplices(bytes: Uint8Array, endpoint: Endpoint, scan: RoutingScan, to
     splices.push(replaceValue(field, digits(own === null || own < 1 ? tokens : Math.min(own, tokens))));
   }
   if (splices.length > 0) return splices;
-  const [name] = names;
+  const name = names.find((one) => one === called) ?? boundsOf(endpoint)[0];
   const none = scan.fields[name];
   return [none === undefined ? addMember(scan, name, String(tokens)) : replaceValue(none, digits(tokens))];
 }
@@ -172,9 +179,9 @@ export class JsonBody implements RequestBody {
     return new JsonBody(bytes, scan, endpoint, [...always, ...dropped], depthMax, true);
   }
 
-  withOutputCap(tokens: number): RequestBody {
+  withOutputCap(tokens: number, name?: string): RequestBody {
     const { bytes, scan, endpoint, always, depthMax } = this;
-    const cap = capSplices(bytes, endpoint, scan, tokens);
+    const cap = capSplices(bytes, endpoint, scan, tokens, name);
     return new JsonBody(bytes, scan, endpoint, [...always, ...cap], depthMax, this.isReduced);
   }
 

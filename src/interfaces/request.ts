@@ -17,8 +17,8 @@ export interface RequestBody {
   forUpstreamAfter(upstreamModel: string, heard: Heard): readonly Part[] | null;
   /** The body without reasoning that another account encrypted; null when it holds none. */
   withoutEncryptedReasoning(): RequestBody | null;
-  /** The body with the answer bounded to so many tokens, in the fields that the client used for it. */
-  withOutputCap(tokens: number): RequestBody;
+  /** The body with the answer bounded to so many tokens: in the fields that the client used for it, or in this one. */
+  withOutputCap(tokens: number, name?: string): RequestBody;
   /** True if the client itself sent this word: then an answer may repeat it. */
   mentions(word: string): boolean;
   /** Text and ordinary settings alone: nothing that is at one account and not at another. Asked for after a failure. */

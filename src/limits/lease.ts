@@ -1,6 +1,6 @@
 /** What an admitted request holds, until its owner ends it: a place in flight and its shares of the windows. */
 
-import { advance, giveBack, type Share, type SlidingWindow, settleShare } from "./sliding-window.ts";
+import { advance, giveBack, isHeld, type Share, type SlidingWindow, settleShare } from "./sliding-window.ts";
 import { type Meter, type SubjectState, touch } from "./subject-state.ts";
 import type { Lease, Unit } from "./terms.ts";
 
@@ -19,32 +19,34 @@ export function openLease(
   admittedAtMs: number,
   nowMs: () => number,
 ): Lease {
-  let held = true;
+  let state: "held" | "released" | "cancelled" = "held";
 
-  function end(): boolean {
-    if (!held) return false;
-    held = false;
-    for (const state of states) state.inUse -= 1;
+  function end(as: "released" | "cancelled"): boolean {
+    if (state !== "held") return false;
+    state = as;
+    for (const subject of states) subject.inUse -= 1;
     return true;
   }
 
   return {
     settle(tokens, nano) {
-      if (!held || shares.length === 0) return;
+      if (state === "cancelled" || shares.length === 0) return;
       const now = nowMs();
       for (const share of shares) {
         const truth = share.window.unit === "tokens" ? tokens : nano;
         if (truth === null) continue;
         advance(share.window, now);
+        // A subject that is not in use may be forgotten: what has left its windows is nobody's then.
+        if (state === "released" && !isHeld(share)) continue;
         settleShare(share, countOf(share.window.unit, truth), now);
       }
-      for (const state of states) touch(state, now);
+      for (const subject of states) touch(subject, now);
     },
     release() {
-      end();
+      end("released");
     },
     cancel() {
-      if (!end()) return;
+      if (!end("cancelled")) return;
       for (const window of requestWindows) giveBack(window, 1, admittedAtMs);
       for (const { window, amount, atMs } of shares) giveBack(window, amount, atMs);
     },

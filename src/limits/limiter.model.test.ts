@@ -126,7 +126,7 @@ function openModel() {
         const gone = parts.reduce((sum, part) => (part === live ? sum : sum + part.amount), 0);
         const counted = Math.max(0, amount - gone);
         if (live) live.amount = counted;
-        else parts.push({ atMs: nowMs, amount: counted });
+        else if (lease.held) parts.push({ atMs: nowMs, amount: counted });
       }
     },
   };
@@ -242,7 +242,7 @@ test("any course of admissions, ends, settlements, jumps of the clock and new li
             if (!lease) continue;
             if (step.kind === "settle") {
               lease.real.settle(step.tokens, step.nano);
-              if (lease.held) model.settled(lease, step);
+              model.settled(lease, step);
             } else {
               lease.real[step.kind]();
               if (lease.held && step.kind === "cancel") lease.uses = [];

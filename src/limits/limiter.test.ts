@@ -98,15 +98,27 @@ describe("tokens a minute", () => {
     take([subject], 1);
   });
 
-  test("settling twice counts the last truth, and after the release no more", () => {
-    const { take, standing } = setUp();
+  test("settling twice counts the last truth, after the release too as long as the estimate stands", () => {
+    const { take, standing, clock } = setUp();
     const subject = key({ tpm: 1_000 });
     const lease = take([subject], 100);
     lease.settle(400, 0);
     lease.settle(250, 0);
     lease.release();
     lease.settle(900, 0);
-    expect(standing(subject).tokens?.used).toBe(250);
+    expect(standing(subject).tokens?.used).toBe(900);
+    clock.atMs += 60_000;
+    lease.settle(950, 0);
+    expect(standing(subject).tokens?.used).toBe(0);
+  });
+
+  test("what was cancelled is not settled any more", () => {
+    const { take, standing } = setUp();
+    const subject = key({ tpm: 1_000 });
+    const lease = take([subject], 100);
+    lease.cancel();
+    lease.settle(900, 0);
+    expect(standing(subject).tokens?.used).toBe(0);
   });
 
   test("a request larger than the whole maximum waits for an empty window, and is then admitted", () => {

@@ -126,6 +126,11 @@ export function settleShare(share: Share, amount: number, nowMs: number): void {
   share.amount = counted;
 }
 
+/** Whether the window still holds it. */
+export function isHeld({ window, amount, atMs }: Share): boolean {
+  return amount > 0 && placeAt(window, atMs) !== GONE;
+}
+
 export function giveBack(window: SlidingWindow, amount: number, atMs: number): void {
   const place = amount === 0 ? GONE : placeAt(window, atMs);
   if (place !== GONE) change(window, place, -amount);

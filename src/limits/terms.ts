@@ -28,7 +28,10 @@ export interface Shortage {
 
 /** What one admitted request holds. It has one owner, who ends it with `release` or `cancel`. */
 export interface Lease {
-  /** The truth, once known; it replaces the estimate, and null leaves that. The last call before the end counts. */
+  /**
+   * The truth, once known; it replaces the estimate, and null leaves that. The last call counts, and one after the
+   * release too, for counting may take longer than the request: as long as the windows still hold what it replaces.
+   */
   settle(tokens: number | null, nano: number | null): void;
   /** Gives the concurrency back. Idempotent. */
   release(): void;
