@@ -4,7 +4,7 @@ import type { Nano } from "../money/nano.ts";
 import type { Tariff } from "../money/tariff.ts";
 import type { Db } from "../store/db.ts";
 import { type Hold, insertHolds } from "../store/holds.ts";
-import { changeWallets, dropEmptyLease, type WalletChange } from "../store/leases.ts";
+import { changeWallets, dropEmptyLeases, type WalletChange } from "../store/leases.ts";
 import { keepTariffs } from "../store/tariffs.ts";
 import { lockWallets } from "../store/wallets.ts";
 
@@ -25,20 +25,24 @@ export async function moveToRows(tx: Db, incarnation: string, holds: readonly Ho
   );
 }
 
-export async function giveBackLease(
+/** What is free of these goes back, and those that have nothing else are no more. */
+export async function giveBackLeases(
   tx: Db,
   incarnation: string,
-  userId: string,
-  amountNano: Nano,
+  leases: readonly { userId: string; freeNano: Nano }[],
 ): Promise<void> {
-  const change: WalletChange = {
+  const changes: WalletChange[] = leases.map(({ userId, freeNano }) => ({
     userId,
     balanceNano: 0n,
-    heldNano: -amountNano,
-    leasedNano: -amountNano,
-  };
-  await changeWallets(tx, incarnation, [change]);
-  await dropEmptyLease(tx, incarnation, userId);
+    heldNano: -freeNano,
+    leasedNano: -freeNano,
+  }));
+  await changeWallets(tx, incarnation, changes);
+  await dropEmptyLeases(
+    tx,
+    incarnation,
+    leases.map(({ userId }) => userId),
+  );
 }
 
 export interface LeaseWish {

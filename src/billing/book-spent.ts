@@ -1,6 +1,6 @@
 /**
- * What requests of the express lane have spent, in one transaction: a row for each of them, and once for all of them
- * the sums. It runs on the process's own thread, so it goes in steps, and everybody else has a turn in between.
+ * What requests have spent, in one transaction: a row for each of them, and once for all of them the sums. It runs on
+ * the process's own thread, so it goes in steps, and everybody else has a turn in between.
  */
 
 import type { Nano } from "../money/nano.ts";
@@ -8,14 +8,23 @@ import type { Db } from "../store/db.ts";
 import type { Hold } from "../store/holds.ts";
 import { changeWallets } from "../store/leases.ts";
 import { insertEntries, type Transfer } from "../store/ledger.ts";
-import { insertCharged } from "../store/usage.ts";
+import { insertCharged, type UsageRow } from "../store/usage.ts";
 import { markLate } from "../store/usage-day.ts";
 import { addToRollUp, openRollUp } from "../store/usage-hour.ts";
 import { chargeOf, type Settlement } from "./booking.ts";
 
-/** A request that was paid from what its user had set aside. Its row fits the store. */
-export interface Spent extends Settlement {
+/** A request that has ended. Its row fits the store. */
+export type Spent = Paid | Unpaid;
+
+/** From what its user had set aside. */
+export interface Paid extends Settlement {
   hold: Hold;
+}
+
+export interface Unpaid {
+  row: UsageRow;
+  chargedNano: 0n;
+  hold: null;
 }
 
 export interface Steps {
@@ -75,7 +84,7 @@ export async function bookSpent(
 
 /** What one user is charged for some requests at once. */
 interface Charge {
-  first: Spent;
+  first: Paid;
   /** Whether its entry is of more than one request, or could have been. */
   isShared: boolean;
   many: number;
@@ -87,14 +96,14 @@ interface Charge {
 function openCharges(spent: readonly Spent[]) {
   const counts = new Map<string, number>();
   for (const { hold, chargedNano } of spent) {
-    if (chargedNano > 0n) counts.set(hold.userId, (counts.get(hold.userId) ?? 0) + 1);
+    if (hold !== null && chargedNano > 0n) counts.set(hold.userId, (counts.get(hold.userId) ?? 0) + 1);
   }
   const charges = new Map<string, Charge>();
   return {
     /** Returns whose entry it shares. */
     add(one: Spent): string | null {
+      if (one.hold === null || one.chargedNano === 0n) return null;
       const { row, hold, chargedNano } = one;
-      if (chargedNano === 0n) return null;
       let charge = charges.get(hold.userId);
       if (charge === undefined) {
         const isShared = counts.get(hold.userId) !== 1;

@@ -209,7 +209,9 @@ export function chargedWithin(
 ): Settlement {
   const isOver = chargedNano > amountNano;
   const charged = isOver ? amountNano : chargedNano < 0n ? 0n : chargedNano;
-  const payer = subscriptionId === null ? "balance" : "subscription";
+  // One that was refused because the store took too long to hold its money, which it then did, is paid by nobody.
+  const isUnpaid = row.payer === null && charged === 0n;
+  const payer = isUnpaid ? null : subscriptionId === null ? "balance" : "subscription";
   // Nearly always, and a copy of so many fields takes its time.
   if (charged === chargedNano && charged === row.chargedNano && payer === row.payer)
     return { row, chargedNano };

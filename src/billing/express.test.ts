@@ -9,6 +9,7 @@ import { leasesOf } from "../store/leases.ts";
 import { migrate } from "../store/migrate.ts";
 import { findUsage } from "../store/usage.ts";
 import { removeUsageRows } from "../store/usage-removal.ts";
+import { usageRow } from "../store/usage-row.test-support.ts";
 import { readWallet } from "../store/wallets.ts";
 import { audit } from "./audit.ts";
 import { leftJournals } from "./left-journals.ts";
@@ -63,7 +64,7 @@ test("many holds of one user cost the store a single transaction", async () => {
       return db.begin(mode, work);
     },
   };
-  const till = makeTill(counting, { express: { bookMs: 60_000 } });
+  const till = makeTill(counting, { express: { bookMs: 60_000, bookTogether: 1_000 } });
   const ids = Array.from({ length: 50 }, (_, index) => `r${index}`);
   await till.hold(asking("first"));
   for (const id of ids) {
@@ -206,6 +207,42 @@ test("what is set aside goes back when its user is quiet, and the journal is thr
   await till.stop();
 });
 
+test("what many quiet users had set aside goes back in few transactions", async () => {
+  const users = Array.from({ length: 30 }, (_, index) => `quiet ${index}`);
+  for (const userId of users) await addFunds(db, userId, MUCH);
+  let transactions = 0;
+  const counting: Db = {
+    ...db,
+    begin(mode, work) {
+      transactions++;
+      return db.begin(mode, work);
+    },
+  };
+  const till = makeTill(counting, { express: { idleMs: 200, lookMs: 10 } });
+  await Promise.all(users.map((userId) => till.hold(asking(`of ${userId}`, { userId }))));
+  transactions = 0;
+  await eventually(async () => (await leasesOf(db, till.incarnation)).size === 0, 10_000);
+  expect(transactions).toBeLessThan(10);
+  for (const userId of users) {
+    expect(await readWallet(db, userId)).toEqual({ balanceNano: MUCH, heldNano: 100n });
+  }
+  expect(await findings()).toEqual([]);
+  await till.stop();
+});
+
+test("so many that wait to be booked wait no longer, paid for or not", async () => {
+  const till = makeTill(db, { express: { bookMs: 60_000, bookBusyMs: 60_000, bookTogether: 6 } });
+  for (const id of ["r1", "r2", "r3"]) {
+    await till.hold(asking(id));
+    await till.settle(settling(id, 30n));
+    till.push(usageRow({ requestId: `unpaid ${id}`, atMs: Date.now() }));
+  }
+  await eventually(async () => (await findUsage(db, "unpaid r3")) !== null, 10_000);
+  expect((await findUsage(db, "r3"))?.chargedNano).toBe(30n);
+  expect(till.unbooked("r3")).toBeNull();
+  await till.stop();
+});
+
 test("a clean end leaves nothing set aside and no journal", async () => {
   const till = makeTill(db, { express: {} });
   await till.hold(asking("r1"));
@@ -241,6 +278,9 @@ describe("after a process died whose store knew of nothing", () => {
       till.dispatched("streaming", "acc_1", "gpt");
       till.checkpoint("streaming", 30);
       await till.settle(settling("ended", 77n));
+      const open = () => leftJournals(till.dir, () => false)[0]?.open ?? [];
+      await eventually(() => open().some(({ outputTokens }) => outputTokens === 30), 10_000);
+      await eventually(() => open().filter(({ state }) => state === "dispatched").length === 2, 10_000);
     });
     expect(await findUsage(db, "ended")).toBeNull();
     await takeOver(dead);
@@ -376,7 +416,7 @@ test("a process that was taken for dead charges nobody from what is no longer se
 
 test("a lease that cannot be given back does not keep the others", async () => {
   await addFunds(db, "u2", MUCH);
-  const till = makeTill(db, { express: { idleMs: 5, lookMs: 5 } });
+  const till = makeTill(db, { express: { idleMs: 500, lookMs: 5 } });
   await till.hold(asking("r1"));
   await till.hold(asking("r2", { userId: "u2" }));
   await db.sql`UPDATE lease SET amount_nano = 1 WHERE user_id = 'u1'`;
@@ -399,14 +439,30 @@ test("while the store is away a flush fails, and everything else goes on", async
   await till.stop();
 });
 
+test("one that the store will not have does not keep other rows that nobody pays for", async () => {
+  await db.sql.script(`
+    CREATE TRIGGER picky BEFORE INSERT ON usage WHEN NEW.request_id = 'bad'
+    BEGIN SELECT RAISE(ABORT, 'not this one'); END`);
+  const till = makeTill(db, { express: {} });
+  for (const requestId of ["r1", "bad", "r2"]) till.push(usageRow({ requestId, atMs: Date.now() }));
+  await till.flush();
+  expect(await findUsage(db, "r1")).not.toBeNull();
+  expect(await findUsage(db, "r2")).not.toBeNull();
+  expect(till.logged.map(({ event }) => event)).toContain("till_refused");
+  await till.stop();
+});
+
 test("what has ended is known before the store knows of it", async () => {
   const till = makeTill(db, { express: { bookMs: 60_000 } });
   await till.hold(asking("r1"));
   await till.settle(settling("r1", 30n));
+  till.push(usageRow({ requestId: "unpaid" }));
   expect(till.unbooked("r1")?.chargedNano).toBe(30n);
+  expect(till.unbooked("unpaid")?.chargedNano).toBe(0n);
   expect(await findUsage(db, "r1")).toBeNull();
   await till.flush();
   expect(till.unbooked("r1")).toBeNull();
+  expect(till.unbooked("unpaid")).toBeNull();
   await till.stop();
 });
 

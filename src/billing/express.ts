@@ -3,16 +3,28 @@
  * wallet is set aside once, and holds are taken from that part in memory. What is promised is a line of the journal
  * before anybody hears of it, and the store books what was spent a little later, many requests at once. A quiet
  * gateway, subscriptions, wallets with little left and requests that last are the plain till's: there a hold is a row.
+ * Rows that nobody pays for are always in the journal, and booked with the others.
  */
 
 import type { Db } from "../store/db.ts";
 import { UNSENT } from "../store/holds.ts";
-import { storable } from "../store/usage-row.ts";
+import { storable, type UsageRow } from "../store/usage-row.ts";
 import { chargedWithin, type HoldAsked, type HoldResult, holdOf, type Settlement } from "./booking.ts";
 import { openDisk } from "./disk.ts";
 import type { Journal } from "./journal.ts";
 import { openLaneProgress } from "./lane-progress.ts";
-import { type Ended, type ExpressHold, emptyLane, endHold, heldOf, type Lease, startHold } from "./leases.ts";
+import {
+  type ExpressHold,
+  emptyLane,
+  endHold,
+  endUnpaid,
+  heldOf,
+  type Lease,
+  neededSegment,
+  type PaidEnd,
+  startHold,
+  unpaidRow,
+} from "./leases.ts";
 import { type LendingLimits, openLending } from "./lending.ts";
 import { asError, inTime, isHopeless, reasonOf, TillUnavailable } from "./store-faults.ts";
 import { openTill, type Till, type TillOptions } from "./till.ts";
@@ -69,6 +81,8 @@ export function openExpressTill(options: ExpressOptions): Till {
   let spanHolds = 0;
   let lastSpanHolds = 0;
   let brokenUntilMs = Number.NEGATIVE_INFINITY;
+  /** Of the latest row that nobody pays for. */
+  let rowSegment = 0;
   let stopped = false;
   const looking = setInterval(look, express.lookMs);
   looking.unref();
@@ -152,16 +166,16 @@ export function openExpressTill(options: ExpressOptions): Till {
     const { userId } = asked;
     add(exact, userId, 1);
     try {
-      if (isLent(userId)) await inTime(close(userId), limits.holdPatienceMs);
+      if (isLent(userId)) await inTime(toStore(lending.close([userId])), limits.holdPatienceMs);
       return await plain.hold(asked);
     } finally {
       add(exact, userId, -1);
     }
   }
 
-  async function close(userId: string): Promise<void> {
+  async function toStore(done: Promise<void>): Promise<void> {
     try {
-      await lending.close(userId);
+      await done;
     } catch (error) {
       throw isHopeless(error) ? asError(error) : new TillUnavailable(reasonOf(error));
     }
@@ -188,7 +202,7 @@ export function openExpressTill(options: ExpressOptions): Till {
     // It becomes a row; if it does not, it is still here.
     if (held.moving !== null) return held.moving.then(() => settle(settlement) ?? undefined);
     const { row, chargedNano } = chargedWithin(held.hold, settlement);
-    const ended: Ended = {
+    const ended: PaidEnd = {
       row: storable(row),
       chargedNano,
       hold: held.hold,
@@ -197,7 +211,7 @@ export function openExpressTill(options: ExpressOptions): Till {
       unwritten: null,
     };
     endHold(lane, held, ended);
-    lending.add(ended);
+    lending.ended(held.lease);
     try {
       journal.settled(ended);
     } catch (error) {
@@ -207,7 +221,21 @@ export function openExpressTill(options: ExpressOptions): Till {
     return durable(ended);
   }
 
-  const durable = ({ unwritten }: Ended) => unwritten?.promise ?? disk.committed();
+  /** A journal that cannot be written keeps no row from the store. */
+  function push(row: UsageRow): void {
+    const stored = storable(row);
+    if (clock.monotonicMs() >= brokenUntilMs) {
+      try {
+        rowSegment = journal.recorded(stored);
+      } catch (error) {
+        breakDown(error);
+      }
+    }
+    endUnpaid(lane, stored, rowSegment);
+    lending.ended(null);
+  }
+
+  const durable = ({ unwritten }: PaidEnd) => unwritten?.promise ?? disk.committed();
 
   /** Nothing is promised any more, and what has ended waits for the store. */
   function breakDown(error: unknown): void {
@@ -227,9 +255,8 @@ export function openExpressTill(options: ExpressOptions): Till {
 
   async function tidy(nowMs: number): Promise<void> {
     const grumble = (error: unknown) => log.error("lease_failed", { reason: reasonOf(error) });
-    for (const { userId, usedMs } of [...leases.values()]) {
-      if (nowMs - usedMs >= express.idleMs) await lending.close(userId).catch(grumble);
-    }
+    const quiet = [...leases.values()].filter(({ usedMs }) => nowMs - usedMs >= express.idleMs);
+    await lending.close(quiet.map(({ userId }) => userId)).catch(grumble);
     await lending.move(lasting(nowMs - express.moveAfterMs)).catch(grumble);
     await forget().catch(grumble);
   }
@@ -244,22 +271,19 @@ export function openExpressTill(options: ExpressOptions): Till {
   }
 
   async function forget(): Promise<void> {
-    const needed = neededSegment();
-    if (!journal.hasBefore(needed)) return;
+    const needed = neededSegment(lane);
+    if (!journal.hasBefore(needed) && lane.unpaid.length === 0) return;
     // What the store has must be on the disk before the journal forgets it.
     await db.flush();
-    journal.forgetBefore(Math.min(needed, neededSegment()));
-  }
-
-  function neededSegment(): number {
-    for (const { segment } of requests.values()) return segment;
-    return Number.POSITIVE_INFINITY;
+    journal.forgetBefore(Math.min(needed, neededSegment(lane)));
+    // Lines that nobody pays for survive the loss of power from here on: most of them are of no more use by then.
+    await journal.sync();
   }
 
   /** What does not go back now goes back at the next start. */
   async function closeAll(): Promise<void> {
     try {
-      for (const userId of [...leases.keys()]) await lending.close(userId);
+      await lending.close([...leases.keys()]);
     } catch (error) {
       log.error("lease_failed", { reason: reasonOf(error) });
     }
@@ -287,19 +311,20 @@ export function openExpressTill(options: ExpressOptions): Till {
       const { requestId, userId } = settlement.row;
       if (!requests.has(requestId)) return plain.book(settlement);
       await settle(settlement);
-      if (userId !== null) await close(userId);
+      if (userId !== null) await toStore(lending.close([userId]));
     },
-    push: plain.push,
+    push,
     async settleUp(userId) {
-      await close(userId);
+      await toStore(lending.close([userId]));
+      await toStore(lending.bookUnpaid(userId));
       await plain.settleUp(userId);
     },
     async flush() {
       if (!(await lending.bookAll())) throw new TillUnavailable("the store takes nothing");
       await plain.flush();
     },
-    unbooked: (requestId) => requests.get(requestId)?.ended?.row ?? null,
-    hasRoom: () => plain.hasRoom() && lane.ended < limits.waitingMax,
+    unbooked: (requestId) => requests.get(requestId)?.ended?.row ?? unpaidRow(lane, requestId),
+    hasRoom: () => plain.hasRoom() && lane.ended + lane.unpaid.length < limits.waitingMax,
     isOpen: (requestId) => requests.has(requestId) || plain.isOpen(requestId),
     async stop() {
       stopped = true;
@@ -309,7 +334,7 @@ export function openExpressTill(options: ExpressOptions): Till {
       await closeAll();
       disk.stop();
       await db.flush().catch(() => {});
-      await journal.close(requests.size === 0);
+      await journal.close(requests.size === 0 && lane.unpaid.length === 0);
       await plain.stop();
     },
   };

@@ -1,13 +1,14 @@
-/** The lines of a journal: how the express lane tells what it promises, and how a successor reads it. */
+/** The lines of a journal: how the till tells what it promises, and how a successor reads it. */
 
 import { z } from "zod";
 import { INTERFACES } from "../records.ts";
 import type { Row } from "../store/db.ts";
 import { HOLD_STATES, type Hold, type HoldProgress, UNSENT } from "../store/holds.ts";
 import { text } from "../store/row.ts";
-import { asStored, nanoValue, toUsageRow } from "../store/usage-row.ts";
+import { asStored, nanoValue, toUsageRow, type UsageRow } from "../store/usage-row.ts";
 import type { Settlement } from "./booking.ts";
 import { readJsonLines, type Untaken } from "./json-lines.ts";
+import { openRowReader } from "./row-lines.ts";
 
 /** What a settlement tells; its hold has told the rest. */
 const SETTLED_COLUMNS = [
@@ -176,11 +177,15 @@ export interface JournalTold extends Untaken {
   open: Hold[];
   /** Ended; the store may know of them, or not. */
   settlements: Settlement[];
+  /** Of requests that nobody pays for; the store may know them, or not. */
+  rows: UsageRow[];
 }
 
 export function readJournal(lines: string): JournalTold {
   const open = new Map<string, Hold>();
   const settlements = new Map<string, Settlement>();
+  const rows = new Map<string, UsageRow>();
+  const rowReader = openRowReader();
   let columns: readonly string[] = SETTLED_COLUMNS;
 
   function take(json: unknown): void {
@@ -188,6 +193,17 @@ export function readJournal(lines: string): JournalTold {
       case "v":
         columns = columnsShape.parse(json).slice(1);
         return;
+      case "w":
+        rowReader.takeColumns(json);
+        return;
+      case "k":
+        rowReader.takeKind(json);
+        return;
+      case "r": {
+        const row = rowReader.takeRow(json);
+        rows.set(row.requestId, row);
+        return;
+      }
       case "h": {
         const hold = heldShape.parse(json);
         if (!settlements.has(hold.requestId)) open.set(hold.requestId, hold);
@@ -215,5 +231,10 @@ export function readJournal(lines: string): JournalTold {
   }
 
   const untaken = readJsonLines(lines, take);
-  return { open: [...open.values()], settlements: [...settlements.values()], ...untaken };
+  return {
+    open: [...open.values()],
+    settlements: [...settlements.values()],
+    rows: [...rows.values()],
+    ...untaken,
+  };
 }

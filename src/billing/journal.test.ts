@@ -23,10 +23,11 @@ function left(dir: string) {
 
 /** What a journal tells, in a few words. */
 function toldBy(dir: string) {
-  const { open, settlements, unreadable } = left(dir);
+  const { open, settlements, rows, unreadable } = left(dir);
   return {
     open: open.map(({ requestId, state }) => `${requestId} ${state}`),
     ended: settlements.map(({ row, chargedNano }) => `${row.requestId} ${chargedNano}`),
+    rows: rows.map(({ requestId, publicModel }) => `${requestId} ${publicModel}`),
     unreadable,
   };
 }
@@ -76,6 +77,55 @@ test("a request that ended is told with all that its row has", () => {
   expect(left(dir).settlements).toEqual([{ row: FULL, chargedNano: 31n }]);
 });
 
+test("a row that nobody pays for is told with all that it has", () => {
+  const dir = newFolder();
+  const journal = openJournal(dir, "inc_1", SEGMENT_BYTES);
+  const rows = [FULL, usageRow({ requestId: "r2" }), { ...FULL, requestId: "r3", inputTokens: 99 }];
+  for (const row of rows) journal.recorded(row);
+  expect(left(dir).rows).toEqual(rows);
+  expect(left(dir)).toMatchObject({ settlements: [], torn: 0, unreadable: 0 });
+});
+
+test("rows that have everything but one column in common are told apart", () => {
+  const dir = newFolder();
+  const journal = openJournal(dir, "inc_1", SEGMENT_BYTES);
+  const changes: Partial<UsageRow>[] = [
+    { groupId: "g2" },
+    { publicModel: "m2" },
+    { upstreamModel: "gpt2" },
+    { endpoint: "responses" },
+    { interface: "responses" },
+    { stream: false },
+    { status: 200 },
+    { outcome: "failed" },
+    { errorCode: null },
+    { usageSource: "none" },
+    { attempts: 2 },
+    { payer: null },
+    { tariffId: null },
+    { flags: [] },
+    { keyId: "k2", userId: null, accountId: null },
+  ];
+  const rows = changes.map((change, index) => ({ ...FULL, ...change, requestId: `other ${index}` }));
+  for (const row of [FULL, ...rows]) journal.recorded(row);
+  expect(left(dir).rows).toEqual([FULL, ...rows]);
+});
+
+test("however many kinds of rows there are, and however many segments, each row is told as it was", () => {
+  const dir = newFolder();
+  const journal = openJournal(dir, "inc_1", 4_000);
+  const rows = Array.from({ length: 300 }, (_, index) =>
+    usageRow({ publicModel: `m${(index * 7) % 50}`, inputTokens: index }),
+  );
+  const segments = rows.map((row) => journal.recorded(row));
+  expect(new Set(segments).size).toBeGreaterThan(3);
+  expect(left(dir)).toMatchObject({ rows, torn: 0, unreadable: 0 });
+  // Each segment can be read when those before it are gone.
+  const last = segments.at(-1) ?? 0;
+  journal.forgetBefore(last);
+  expect(left(dir).rows).toEqual(rows.filter((_, index) => segments[index] === last));
+});
+
 test("wherever the process dies, whole lines count and the one it was writing does not", () => {
   const dir = newFolder();
   const journal = openJournal(dir, "inc_1", SEGMENT_BYTES);
@@ -83,7 +133,10 @@ test("wherever the process dies, whole lines count and the one it was writing do
     (to) => to.held(holding("ü1")),
     (to) => to.progressed("ü1", { ...UNSENT, state: "dispatched", accountId: "a", upstreamModel: "€" }),
     (to) => to.held(holding("r2")),
+    (to) => to.recorded(usageRow({ requestId: "free 1", publicModel: "€" })),
+    (to) => to.recorded(usageRow({ requestId: "free 2", publicModel: "€" })),
     (to) => to.settled(settling("ü1", 30n)),
+    (to) => to.recorded(usageRow({ requestId: "free 3" })),
   ];
   const path = join(dir, "journal-inc_1.1.jsonl");
   /** After each step: how long the text is by then, and what it tells. */
@@ -91,7 +144,7 @@ test("wherever the process dies, whole lines count and the one it was writing do
     step(journal);
     return { end: readFileSync(path).indexOf(0), told: toldBy(dir) };
   });
-  const nothing = { open: [], ended: [], unreadable: 0 };
+  const nothing = { open: [], ended: [], rows: [], unreadable: 0 };
   const whole = readFileSync(path);
   const text = whole.subarray(0, whole.indexOf(0));
   for (let cut = 0; cut <= text.length; cut++) {

@@ -1,17 +1,19 @@
 /**
- * What the express lane has promised and the store does not know yet: lines in a file, which outlive the process. The
- * file is cut into segments, so that what the store has meanwhile can be thrown away.
+ * What the till has promised and the store does not know yet: lines in a file, which outlive the process. The file is
+ * cut into segments, so that what the store has meanwhile can be thrown away.
  */
 
 import { mkdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import type { Hold, HoldProgress } from "../store/holds.ts";
 import { sharedSync } from "../store/shared-sync.ts";
+import type { UsageRow } from "../store/usage-row.ts";
 import type { Settlement } from "./booking.ts";
 import { COLUMNS_LINE, heldLine, progressLine, settledLine } from "./journal-lines.ts";
 import { syncFolder } from "./json-lines.ts";
 import { segmentName } from "./left-journals.ts";
 import { bytesFor, type LineFile, makeLineFile } from "./line-file.ts";
+import { openRowTeller } from "./row-lines.ts";
 
 /** What is told to it outlives the process when the call returns. If it throws nothing of it is written. */
 export interface Journal {
@@ -19,6 +21,8 @@ export interface Journal {
   held(hold: Hold): number;
   progressed(requestId: string, progress: HoldProgress): void;
   settled(settlement: Settlement): void;
+  /** The row of a request that nobody pays for, which fits the store. Returns the number of its segment, too. */
+  recorded(row: UsageRow): number;
   /** What was told survives the loss of power once this resolves. */
   sync(): Promise<void>;
   hasBefore(segment: number): boolean;
@@ -28,31 +32,41 @@ export interface Journal {
   close(isDone: boolean): Promise<void>;
 }
 
-/** The first file is made when the first line comes. */
+/** Of the first segment; each that gets full is followed by one of twice the size. */
+const FIRST_BYTES = 16 * 1024;
+
+/** The first file is made when the first line comes. A gateway with little to do makes many, so they begin small. */
 export function openJournal(dir: string, incarnation: string, segmentBytes: number): Journal {
+  const firstBytes = Math.min(FIRST_BYTES, segmentBytes);
+  let nextBytes = firstBytes;
   let segment = 1;
   let oldest = 1;
   let file: LineFile | null = null;
+  let rows = openRowTeller();
   let hasNewName = false;
   /** Segments that ended, and may not be on the disk yet. */
-  let ended: LineFile[] = [];
+  let ended: { number: number; file: LineFile }[] = [];
 
   const pathOf = (number: number) => join(dir, segmentName(incarnation, number));
 
-  function put(line: string): void {
+  /** What is to be told may depend on what the segment tells already. */
+  function put(lineOf: () => string): void {
     try {
-      if (file?.put(line)) return;
+      if (file?.put(lineOf())) return;
+      if (file !== null) nextBytes = Math.min(nextBytes * 2, segmentBytes);
       end();
-      begin(line);
+      begin(lineOf);
     } catch (error) {
       end();
       throw error;
     }
   }
 
-  function begin(line: string): void {
+  function begin(lineOf: () => string): void {
     mkdirSync(dir, { recursive: true, mode: 0o700 });
-    const bytes = Math.max(segmentBytes, bytesFor(COLUMNS_LINE) + bytesFor(line));
+    rows = openRowTeller();
+    const line = lineOf();
+    const bytes = Math.max(nextBytes, bytesFor(COLUMNS_LINE) + bytesFor(line));
     file = makeLineFile(pathOf(segment), bytes);
     hasNewName = true;
     file.put(COLUMNS_LINE);
@@ -61,7 +75,7 @@ export function openJournal(dir: string, incarnation: string, segmentBytes: numb
 
   function end(): void {
     if (file === null) return;
-    ended.push(file);
+    ended.push({ number: segment, file });
     file = null;
     segment++;
   }
@@ -69,7 +83,9 @@ export function openJournal(dir: string, incarnation: string, segmentBytes: numb
   const shared = sharedSync(async () => {
     const closing = ended;
     ended = [];
-    const files = file === null ? closing : [...closing, file];
+    // What was thrown away need not reach the disk.
+    const needed = closing.filter(({ number }) => number >= oldest).map((one) => one.file);
+    const files = file === null ? needed : [...needed, file];
     const isNamed = !hasNewName;
     hasNewName = false;
     try {
@@ -79,27 +95,34 @@ export function openJournal(dir: string, incarnation: string, segmentBytes: numb
       hasNewName ||= !isNamed;
       throw error;
     } finally {
-      for (const one of closing) one.close();
+      for (const one of closing) one.file.close();
     }
   });
 
   return {
     held(hold) {
-      put(heldLine(hold));
+      put(() => heldLine(hold));
       return segment;
     },
-    progressed: (requestId, progress) => put(progressLine(requestId, progress)),
-    settled: (settlement) => put(settledLine(settlement)),
+    progressed: (requestId, progress) => put(() => progressLine(requestId, progress)),
+    settled: (settlement) => put(() => settledLine(settlement)),
+    recorded(row) {
+      put(() => rows.linesOf(row));
+      return segment;
+    },
     sync: shared.flush,
     hasBefore: (number) => oldest < number && (oldest < segment || file !== null),
     forgetBefore(number) {
-      if (number > segment) end();
+      if (number > segment) {
+        end();
+        nextBytes = firstBytes;
+      }
       for (; oldest < Math.min(number, segment); oldest++) rmSync(pathOf(oldest), { force: true });
     },
     async close(isDone) {
       end();
       await shared.rest();
-      for (const one of ended) one.close();
+      for (const one of ended) one.file.close();
       ended = [];
       if (isDone) for (; oldest < segment; oldest++) rmSync(pathOf(oldest), { force: true });
     },

@@ -2,7 +2,8 @@
 
 import type { Nano } from "../money/nano.ts";
 import type { Hold, HoldProgress } from "../store/holds.ts";
-import type { Spent } from "./book-spent.ts";
+import type { UsageRow } from "../store/usage-row.ts";
+import type { Paid, Unpaid } from "./book-spent.ts";
 
 /** A request, from its hold until the store has it. */
 export interface ExpressHold {
@@ -14,15 +15,23 @@ export interface ExpressHold {
   progress: HoldProgress;
   /** While it is on its way to be a row of the store. */
   moving: Promise<void> | null;
-  ended: Ended | null;
+  ended: PaidEnd | null;
 }
 
 /** A request that has ended, and waits to be booked. */
-export interface Ended extends Spent {
+export type Ended = PaidEnd | UnpaidEnd;
+
+export interface PaidEnd extends Paid {
   readonly lease: Lease;
   isBooked: boolean;
   /** The journal could not take it: whoever asked waits for the store. */
   unwritten: PromiseWithResolvers<void> | null;
+}
+
+export interface UnpaidEnd extends Unpaid {
+  /** Where the journal tells of it, or of what ended before it. */
+  readonly segment: number;
+  isBooked: boolean;
 }
 
 export interface Lease {
@@ -36,7 +45,7 @@ export interface Lease {
   isClosing: boolean;
   /** Those that have not ended. */
   readonly holds: Set<ExpressHold>;
-  ended: Ended[];
+  readonly ended: PaidEnd[];
 }
 
 /**
@@ -49,9 +58,16 @@ export interface Lane {
   readonly requests: Map<string, ExpressHold>;
   /** How many of them have ended. */
   ended: number;
+  /** What nobody pays for and the store does not have yet, in the order in which it ended. */
+  readonly unpaid: UnpaidEnd[];
 }
 
-export const emptyLane = (): Lane => ({ leases: new Map(), requests: new Map(), ended: 0 });
+export const emptyLane = (): Lane => ({
+  leases: new Map(),
+  requests: new Map(),
+  ended: 0,
+  unpaid: [],
+});
 
 /** Of the first request's hold: so many such requests at once, or in turn, need no more of the store. */
 const FIRST_TIMES = 64n;
@@ -83,13 +99,30 @@ export function startHold({ requests }: Lane, held: ExpressHold): void {
 }
 
 /** The part that was not spent is free again. */
-export function endHold(lane: Lane, held: ExpressHold, ended: Ended): void {
+export function endHold(lane: Lane, held: ExpressHold, ended: PaidEnd): void {
   const { hold, lease } = held;
   held.ended = ended;
   lane.ended += 1;
   lease.holds.delete(held);
   lease.freeNano += hold.amountNano - ended.chargedNano;
   lease.ended.push(ended);
+}
+
+/** One that nobody pays for has ended; its row fits the store. */
+export function endUnpaid({ unpaid }: Lane, row: UsageRow, segment: number): void {
+  unpaid.push({ row, chargedNano: 0n, hold: null, segment, isBooked: false });
+}
+
+/** Looked for one by one: a paid request seldom goes on from one that nobody paid for. */
+export function unpaidRow({ unpaid }: Lane, requestId: string): UsageRow | null {
+  return unpaid.find(({ row, isBooked }) => row.requestId === requestId && !isBooked)?.row ?? null;
+}
+
+/** The first segment of the journal that tells what the store does not have. */
+export function neededSegment({ requests, unpaid }: Lane): number {
+  const needed = unpaid[0]?.segment ?? Number.POSITIVE_INFINITY;
+  for (const { segment } of requests.values()) return Math.min(needed, segment);
+  return needed;
 }
 
 /** The store has it. */
@@ -103,10 +136,18 @@ export function forgetEnded(lane: Lane, ends: readonly Ended[]): void {
   const leases = new Set<Lease>();
   for (const ended of ends) {
     ended.isBooked = true;
+    if (ended.hold === null) continue;
     lane.requests.delete(ended.row.requestId);
+    lane.ended -= 1;
     leases.add(ended.lease);
     ended.unwritten?.resolve();
   }
-  lane.ended -= ends.length;
-  for (const lease of leases) lease.ended = lease.ended.filter(({ isBooked }) => !isBooked);
+  for (const { ended } of leases) dropBooked(ended);
+  dropBooked(lane.unpaid);
+}
+
+/** They are booked in their order, nearly always; one that was booked before its turn is dropped when that comes. */
+function dropBooked(ended: Ended[]): void {
+  const open = ended.findIndex(({ isBooked }) => !isBooked);
+  ended.splice(0, open === -1 ? ended.length : open);
 }

@@ -3,7 +3,7 @@
 import { type Db, transaction } from "../store/db.ts";
 import { LeaseLost } from "../store/leases.ts";
 import { openQueue } from "../store/scope.ts";
-import { giveBackLease, moveToRows, setAside, sumByUser } from "./book-lent.ts";
+import { giveBackLeases, moveToRows, setAside, sumByUser } from "./book-lent.ts";
 import { bookSpent, inParts } from "./book-spent.ts";
 import type { HoldAsked } from "./booking.ts";
 import { openDisk } from "./disk.ts";
@@ -16,6 +16,7 @@ import {
   type Lane,
   type Lease,
   newLease,
+  type PaidEnd,
 } from "./leases.ts";
 import { isHopeless, reasonOf } from "./store-faults.ts";
 import type { PlainTill, TillLimits, TillOptions } from "./till.ts";
@@ -26,7 +27,7 @@ export interface LendingLimits {
   bookBusyMs: number;
   /** More than that are many. */
   bookMany: number;
-  /** Requests of one transaction: few commits write each page of the store fewer times. */
+  /** Requests of one transaction: few commits write each page of the store fewer times. So many wait no longer. */
   bookTogether: number;
   /** After so many it ends early, where others wait for its end. */
   bookAtLeast: number;
@@ -41,7 +42,7 @@ export interface LendingOptions
   /** A connection of its own to the same store: a transaction of many steps then keeps nobody from reading. */
   books: Db;
   lane: Lane;
-  plain: Pick<PlainTill, "adopt" | "settle">;
+  plain: Pick<PlainTill, "adopt" | "settle" | "push">;
   limits: LendingLimits & Pick<TillLimits, "retryMs" | "flushMs">;
   moveLog(): void;
 }
@@ -50,19 +51,24 @@ export interface Lending {
   /** Sets money aside where there is enough, so that these can be held. */
   lend(asked: readonly HoldAsked[]): Promise<void>;
   isKept(tariffId: string): boolean;
-  /** All that the lane knows of a user goes to the store: ends, holds under way, and what is still free. */
-  close(userId: string): Promise<void>;
+  /** What is set aside of these wallets goes to the store: ends, holds under way, and what is still free. */
+  close(userIds: readonly string[]): Promise<void>;
+  /** Of this user, what nobody pays for. */
+  bookUnpaid(userId: string): Promise<void>;
   /** Those that are still under way become rows. */
   move(holds: readonly ExpressHold[]): Promise<void>;
-  /** It is booked before long. */
-  add(ended: Ended): void;
-  /** True when all that was added is booked, false when the store does not take it. */
+  /** Something of this lease has ended, or something that nobody pays for: it is booked before long. */
+  ended(lease: Lease | null): void;
+  /** True when all that has ended is booked, false when the store does not take it. */
   bookAll(): Promise<boolean>;
   stop(): void;
 }
 
 /** Of requests that are booked: to forget one takes less than a microsecond. */
 const FORGET_AT_ONCE = 200;
+
+/** Of leases that go back together. */
+const CLOSE_AT_ONCE = 16;
 
 /** Of a step that goes on because the others took long. */
 const STEP_MS_MAX = 20;
@@ -73,8 +79,10 @@ export function openLending(options: LendingOptions): Lending {
   const kept = new Set<string>();
   const { inTurn, isAwaited } = openQueue();
   const disk = openDisk(options);
-  /** Of those that something is to be booked for. */
+  /** Those that something is to be booked of. */
   const due = new Set<Lease>();
+  /** How many have ended since the last round began. */
+  let added = 0;
   let round: Promise<unknown> = Promise.resolve();
   let timer: ReturnType<typeof setTimeout> | null = null;
   let lastRound = 0;
@@ -108,19 +116,50 @@ export function openLending(options: LendingOptions): Lending {
     }
   }
 
-  async function close(userId: string): Promise<void> {
-    const lease = leases.get(userId);
-    if (lease === undefined) return;
-    lease.isClosing = true;
+  async function close(userIds: readonly string[]): Promise<void> {
+    const closing = userIds.flatMap((userId) => leases.get(userId) ?? []);
+    // One that was abandoned meanwhile is nobody's any more.
+    const left = () => closing.filter((lease) => leases.get(lease.userId) === lease);
+    for (const lease of closing) lease.isClosing = true;
     try {
-      // One that was abandoned meanwhile is nobody's any more.
-      while (leases.get(userId) === lease && lease.ended.length > 0) await book([...lease.ended]);
-      await moveAll([...lease.holds], lease);
-      leases.delete(userId);
-    } catch (error) {
-      if (!(error instanceof LeaseLost)) throw error;
+      for (let some = left(); some.length > 0; some = left()) {
+        const ends = some.flatMap(({ ended }) => ended);
+        if (ends.length > 0) await book(ends);
+        else await giveBack(some);
+      }
     } finally {
-      lease.isClosing = false;
+      for (const lease of closing) lease.isClosing = false;
+    }
+  }
+
+  /** One that cannot be given back does not keep the others. */
+  async function closeInParts(userIds: readonly string[], size: number): Promise<void> {
+    let refused: unknown = null;
+    for (const part of inParts(userIds, size)) {
+      try {
+        await inTurn(() => close(part));
+      } catch (error) {
+        if (!isHopeless(error)) throw error;
+        if (part.length === 1) refused = error;
+        else {
+          await closeInParts(part, 1).catch((reason) => {
+            refused = reason;
+          });
+        }
+      }
+      if (userIds.length > size) await pause();
+    }
+    if (refused !== null) throw refused;
+  }
+
+  async function giveBack(closing: readonly Lease[]): Promise<void> {
+    const holds = closing.flatMap((lease) => [...lease.holds]);
+    try {
+      await moveAll(holds, closing);
+      for (const { userId } of closing) leases.delete(userId);
+    } catch (error) {
+      // That one is abandoned by now, and the others are left as they were.
+      if (!(error instanceof LeaseLost)) throw error;
     }
   }
 
@@ -131,8 +170,8 @@ export function openLending(options: LendingOptions): Lending {
     leases.delete(userId);
   }
 
-  /** With what is free of a lease, which goes back in the same transaction. */
-  async function moveAll(moved: readonly ExpressHold[], closing: Lease | null): Promise<void> {
+  /** With what is free of some leases, which goes back in the same transaction. */
+  async function moveAll(moved: readonly ExpressHold[], closing: readonly Lease[]): Promise<void> {
     const { promise, resolve } = Promise.withResolvers<void>();
     for (const held of moved) held.moving = promise;
     try {
@@ -140,7 +179,7 @@ export function openLending(options: LendingOptions): Lending {
       const rows = moved.map(({ hold, progress }) => ({ ...hold, ...progress }));
       await transaction(db, async (tx) => {
         if (rows.length > 0) await moveToRows(tx, incarnation, rows);
-        if (closing !== null) await giveBackLease(tx, incarnation, closing.userId, closing.freeNano);
+        if (closing.length > 0) await giveBackLeases(tx, incarnation, closing);
       });
       moved.forEach((held, index) => {
         forgetHold(lane, held);
@@ -205,15 +244,18 @@ export function openLending(options: LendingOptions): Lending {
       return;
     }
     log.error("express_refused", { reason: reasonOf(error), request_id: first.row.requestId });
-    if (error instanceof LeaseLost) abandon(error.userId);
-    else await holdAlone(first);
     // Nobody waits for it any more. What the plain till cannot book either it keeps on the disk, for the operator.
-    void plain.settle(first).catch(() => {});
+    if (first.hold === null) plain.push(first.row);
+    else {
+      if (error instanceof LeaseLost) abandon(error.userId);
+      else await holdAlone(first);
+      void plain.settle(first).catch(() => {});
+    }
     forgetEnded(lane, [first]);
   }
 
   /** What it is charged, in a row of its own: the plain till then finds something to charge. */
-  async function holdAlone({ hold, chargedNano, row }: Ended): Promise<void> {
+  async function holdAlone({ hold, chargedNano, row }: PaidEnd): Promise<void> {
     try {
       await transaction(db, (tx) => moveToRows(tx, incarnation, [{ ...hold, amountNano: chargedNano }]));
     } catch (error) {
@@ -240,8 +282,11 @@ export function openLending(options: LendingOptions): Lending {
   }
 
   async function bookRound(): Promise<boolean> {
-    let ends = [...due].flatMap(({ ended }) => ended);
+    let ends: Ended[] = [...[...due].flatMap(({ ended }) => ended), ...lane.unpaid];
     due.clear();
+    added = 0;
+    if (timer !== null) clearTimeout(timer);
+    timer = null;
     lastRound = ends.length;
     try {
       while (ends.length > 0) ends = await inTurn(() => book(ends));
@@ -249,7 +294,7 @@ export function openLending(options: LendingOptions): Lending {
       return true;
     } catch (error) {
       log.error("till_write_failed", { settlements: ends.length, reason: reasonOf(error) });
-      for (const { lease } of ends) due.add(lease);
+      for (const ended of ends) if (ended.hold !== null) due.add(ended.lease);
       bookSoon();
       await Bun.sleep(limits.retryMs);
       return false;
@@ -267,19 +312,25 @@ export function openLending(options: LendingOptions): Lending {
   return {
     lend: (asked) => inTurn(() => lend(asked)),
     isKept: (tariffId) => kept.has(tariffId),
-    close: (userId) => inTurn(() => close(userId)),
+    close: (userIds) => closeInParts(userIds, CLOSE_AT_ONCE),
+    bookUnpaid: (userId) =>
+      inTurn(async () => {
+        let ends: Ended[] = lane.unpaid.filter(({ row }) => row.userId === userId);
+        while (ends.length > 0) ends = await book(ends);
+      }),
     async move(wanted) {
       for (let start = 0; start < wanted.length; start += limits.bookAtOnce) {
         await inTurn(async () => {
           const part = wanted.slice(start, start + limits.bookAtOnce);
           const left = part.filter((held) => heldOf(lane, held.hold.requestId) === held);
-          if (left.length > 0) await moveAll(left, null);
+          if (left.length > 0) await moveAll(left, []);
         });
       }
     },
-    add(ended) {
-      due.add(ended.lease);
-      bookSoon();
+    ended(lease) {
+      if (lease !== null) due.add(lease);
+      if (++added === limits.bookTogether) void bookAll();
+      else bookSoon();
     },
     bookAll,
     stop() {

@@ -14,6 +14,7 @@ import { type Idempotency, type IdempotencyOptions, openIdempotency } from "./id
 import { openJournal } from "./journal.ts";
 import { describeProcess, type RecoveryLimits, startRecovery } from "./recovery.ts";
 import { type RowRemovalOptions, startRemovingRows } from "./remove-rows.ts";
+import { withRowJournal } from "./row-journal.ts";
 import { openSettlementSpool } from "./settlement-spool.ts";
 import { openTill, type Till, type TillLimits, type TillOptions } from "./till.ts";
 
@@ -87,7 +88,7 @@ export async function openBooks(options: BooksOptions): Promise<Books> {
   };
 }
 
-/** Many nodes share PostgreSQL: there what has ended is in the store before anybody hears of it. */
+/** Many nodes share PostgreSQL: there what is paid for is in the store before anybody hears of its end. */
 async function openTillFor(
   { db, databaseUrl, clock, log, durability, limits }: BooksOptions,
   incarnation: string,
@@ -102,12 +103,14 @@ async function openTillFor(
     durability,
     limits: limits.till,
   };
+  const journal = openJournal(spoolDir, incarnation, limits.express.segmentBytes);
   if (db.engine === "postgres") {
-    const till = openTill(options);
+    const { lookMs } = limits.express;
+    const { retryMs } = limits.till;
+    const till = withRowJournal({ till: openTill(options), journal, log, clock, lookMs, retryMs });
     return { till, close: till.stop };
   }
   const books = await openDb(databaseUrl);
-  const journal = openJournal(spoolDir, incarnation, limits.express.segmentBytes);
   const mover = openLogMover(databaseUrl);
   const till = openExpressTill({ ...options, books, journal, express: limits.express, moveLog: mover.move });
   return {

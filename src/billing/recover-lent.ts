@@ -1,7 +1,8 @@
 /**
- * What a dead process had set aside, and what its journal tells of it: requests that ended and were not booked, and
- * requests that were under way. Each gets a row among the holds, as if it had never been in the express lane, and the
- * rest goes back to the wallets. Done twice it changes nothing: what has a row, of whatever kind, is left as it is.
+ * What a dead process had set aside, and what its journal tells: requests that ended and were not booked, and requests
+ * that were under way. Each that somebody pays for gets a row among the holds, as if it had never been in the express
+ * lane, and the rest goes back to the wallets. Done twice it changes nothing: what has a row, of whatever kind, is left
+ * as it is.
  */
 
 import type { Nano } from "../money/nano.ts";
@@ -15,14 +16,15 @@ import { sumByUser } from "./book-lent.ts";
 import type { Settlement } from "./booking.ts";
 import type { JournalTold } from "./journal-lines.ts";
 
-export type LeftLent = Pick<JournalTold, "open" | "settlements">;
-export const NOTHING_LEFT: LeftLent = { open: [], settlements: [] };
+export type LeftLent = Pick<JournalTold, "open" | "settlements" | "rows">;
+export const NOTHING_LEFT: LeftLent = { open: [], settlements: [], rows: [] };
 
 /** Returns those that ended and are still to be booked. */
 export async function recoverLent(db: Db, incarnation: string, all: LeftLent): Promise<Settlement[]> {
   return transaction(db, async (tx) => {
     const left = withRows(all, await readUsageRowsRemovedBefore(tx));
-    const ids = [...left.settlements.map(({ row }) => row), ...left.open].map(({ requestId }) => requestId);
+    const told = [...left.settlements.map(({ row }) => row), ...left.open, ...left.rows];
+    const ids = told.map(({ requestId }) => requestId);
     const booked = await knownUsage(tx, ids);
     const present = await findHolds(tx, ids);
     const leased = await leasesOf(tx, incarnation);
@@ -53,15 +55,18 @@ export async function recoverLent(db: Db, incarnation: string, all: LeftLent): P
       [...sums].map(([userId, heldNano]) => ({ userId, balanceNano: 0n, heldNano, leasedNano: 0n })),
     );
     await dropLeases(tx, incarnation);
-    return unbooked;
+    // A settlement without a hold charges nobody.
+    const unpaid = left.rows.filter(({ requestId }) => !booked.has(requestId));
+    return [...unbooked, ...unpaid.map((row) => ({ row, chargedNano: 0n }))];
   });
 }
 
 /** Those so old that their rows may be removed were booked when their journal was first read: it is only kept. */
-function withRows({ open, settlements }: LeftLent, rowsSinceMs: number): LeftLent {
+function withRows({ open, settlements, rows }: LeftLent, rowsSinceMs: number): LeftLent {
   return {
     open: open.filter(({ atMs }) => atMs >= rowsSinceMs),
     settlements: settlements.filter(({ row }) => row.atMs >= rowsSinceMs),
+    rows: rows.filter(({ atMs }) => atMs >= rowsSinceMs),
   };
 }
 

@@ -19,6 +19,7 @@ import {
   type RecoveryOptions,
   startRecovery,
 } from "./recovery.ts";
+import { withRowJournal } from "./row-journal.ts";
 import { openSettlementSpool } from "./settlement-spool.ts";
 import {
   type HoldAsked,
@@ -107,6 +108,33 @@ export function makeTill(
           journal: slowed(openJournal(dir, incarnation, SEGMENT_BYTES), change.syncing),
         });
   return Object.assign(till, { logged, dir, incarnation });
+}
+
+/** As a gateway has it on this store, with a journal for rows that nobody pays for. They wait for `waitMs`. */
+export function makeRowTill(
+  db: Db,
+  { waitMs = 60_000, lookMs = 60_000, ...change }: RowTillChange = {},
+): TillUnderTest {
+  if (db.engine === "sqlite") return makeTill(db, { ...change, express: { bookMs: waitMs, lookMs } });
+  const till = makeTill(db, { ...change, limits: { ...LIMITS, gatherMs: waitMs } });
+  const { dir, incarnation, logged } = till;
+  const note = (event: string, fields?: LogFields) => void logged.push({ event, fields });
+  const withRows = withRowJournal({
+    till,
+    journal: openJournal(dir, incarnation, SEGMENT_BYTES),
+    log: { info: note, warn: note, error: note },
+    clock: systemClock,
+    lookMs,
+    retryMs: LIMITS.retryMs,
+  });
+  return Object.assign(withRows, { logged, dir, incarnation });
+}
+
+interface RowTillChange {
+  waitMs?: number;
+  lookMs?: number;
+  dir?: string;
+  incarnation?: string;
 }
 
 function slowed(journal: Journal, syncing: (() => Promise<void>) | undefined): Journal {

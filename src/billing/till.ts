@@ -43,7 +43,7 @@ export interface Till {
   settle(settlement: Settlement): Promise<void> | null;
   /** The same, but resolves only when the store has it. For what is safe elsewhere until then. */
   book(settlement: Settlement): Promise<void>;
-  /** A row without money, and nobody waits for it. */
+  /** A row without money, and nobody waits for it. Where there is a journal it outlives the process from here on. */
   push(row: UsageRow): void;
   /** Resolves when all that was asked so far is in the store; rejects when the store does not take it. */
   flush(): Promise<void>;

@@ -175,12 +175,12 @@ export const limits = {
   /** The till's express lane, for the embedded store: see billing/express.ts. */
   express: {
     /** So many holds within a tenth of a second make the lane worth its while. */
-    busyHolds: 100,
+    busyHolds: 40,
     /** What has ended waits so long to be booked: where few came last time, and where many did. */
     bookMs: 50,
     bookBusyMs: 1_000,
-    bookMany: 250,
-    /** Requests of one transaction, and of one that others wait for. */
+    bookMany: 10,
+    /** Requests of one transaction, which wait no longer, and of one that others wait for. */
     bookTogether: 5_000,
     bookAtLeast: 100,
     /** Those of one step of it, which takes about half a millisecond. */
@@ -188,7 +188,7 @@ export const limits = {
     /** After so many the log of the store is moved into its file, by when it is some 10 MB. */
     moveLogAfter: 8_000,
     moveAfterMs: 5_000,
-    idleMs: 1_000,
+    idleMs: 12_000,
     lookMs: 800,
     /** Of the journal; to make one takes less than half a millisecond, for which everybody waits. */
     segmentBytes: 512 * 1024,

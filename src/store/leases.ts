@@ -68,9 +68,16 @@ export async function leasesOf(db: Db, incarnation: string): Promise<Map<string,
   return new Map(rows.map((row) => [text(row, "user_id"), nano(row, "amount_nano")]));
 }
 
-export async function dropEmptyLease(tx: Db, incarnation: string, userId: string): Promise<void> {
-  await tx.sql`
-    DELETE FROM lease WHERE incarnation = ${incarnation} AND user_id = ${userId} AND amount_nano = 0`;
+export async function dropEmptyLeases(
+  tx: Db,
+  incarnation: string,
+  userIds: readonly string[],
+): Promise<void> {
+  const mark = (number: number) => placeholder(tx.engine, number);
+  await tx.sql.each(
+    `DELETE FROM lease WHERE incarnation = ${mark(1)} AND user_id = ${mark(2)} AND amount_nano = 0`,
+    userIds.map((userId) => [incarnation, userId]),
+  );
 }
 
 export async function dropLeases(tx: Db, incarnation: string): Promise<void> {

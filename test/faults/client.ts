@@ -16,6 +16,7 @@ export interface Asking {
 
 export interface Asked {
   marker: string;
+  key: string;
   family: Asking["family"];
   model: string;
   stream: boolean;
@@ -40,9 +41,10 @@ let markers = 0;
 const PATHS = { chat: "/v1/chat/completions", responses: "/v1/responses", embeddings: "/v1/embeddings" };
 
 export async function askAs(asking: Asking): Promise<Asked> {
-  const { family, model, stream, prompt, leaveAfterMs = null } = asking;
+  const { key, family, model, stream, prompt, leaveAfterMs = null } = asking;
   const asked: Asked = {
     marker: `faults-${process.pid}-${++markers}`,
+    key,
     family,
     model,
     stream,
@@ -69,7 +71,7 @@ export async function askAs(asking: Asking): Promise<Asked> {
     const response = await fetch(asking.url + PATHS[family], {
       method: "POST",
       headers: {
-        authorization: `Bearer ${asking.key}`,
+        authorization: `Bearer ${key}`,
         "content-type": "application/json",
         [MARKER_HEADER]: asked.marker,
       },

@@ -1,6 +1,7 @@
 /**
  * A till under more load than a gateway on this machine could bring, until it is killed. Says on its standard output
- * what it has been told: `held <id>`, `ended <id> <nano>`. A line stands there only after the till has said so.
+ * what it has been told: `held <id> <nano>`, `ended <id> <nano>`, `pushed <id>`. A line stands there only after the
+ * till has said so.
  */
 
 import { writeSync } from "node:fs";
@@ -95,7 +96,15 @@ async function request(): Promise<void> {
   writeSync(1, `ended ${requestId} ${chargedNano}\n`);
 }
 
+function unpaid(): void {
+  const requestId = uuidV7("req");
+  const { id: userId = "" } = USERS[Math.floor(Math.random() * USERS.length)] ?? {};
+  till.push(usageRow({ requestId, userId, keyId: `key_${userId}`, atMs: Date.now() }));
+  writeSync(1, `pushed ${requestId}\n`);
+}
+
 for (;;) {
   for (let many = 0; many < 4; many++) void request();
+  for (let many = 0; many < 3; many++) unpaid();
   await Bun.sleep(1);
 }

@@ -23,6 +23,8 @@ interface Heard {
   held: Map<string, bigint>;
   /** What it said it has booked. */
   ended: Map<string, bigint>;
+  /** What nobody pays for, and was pushed. */
+  pushed: Set<string>;
 }
 
 export const express: Fault = {
@@ -34,7 +36,7 @@ export const express: Fault = {
     const db = await openDb(`sqlite:${join(folder, "till.db")}`);
     await migrate(db);
     await fund(db);
-    const heard: Heard = { held: new Map(), ended: new Map() };
+    const heard: Heard = { held: new Map(), ended: new Map(), pushed: new Set() };
     const kills = times ?? KILLS;
     let livedMs = 0;
     for (let kill = 1; kill <= kills; kill++) {
@@ -94,6 +96,7 @@ async function liveAndDie(folder: string, lifeMs: number, heard: Heard): Promise
     const [what, id = "", amount = "0"] = line.split(" ");
     if (what === "held") heard.held.set(id, BigInt(amount));
     if (what === "ended") heard.ended.set(id, BigInt(amount));
+    if (what === "pushed") heard.pushed.add(id);
   }
 }
 
@@ -122,7 +125,7 @@ async function recover(db: Db, folder: string): Promise<void> {
   await till.stop();
 }
 
-async function reconcile(db: Db, folder: string, { held, ended }: Heard) {
+async function reconcile(db: Db, folder: string, { held, ended, pushed }: Heard) {
   const rows = await db.sql`
     SELECT request_id, CAST(charged_nano AS TEXT) AS charged, COALESCE(flags, '') AS flags FROM usage`;
   const charged = new Map(rows.map((row) => [text(row, "request_id"), nano(row, "charged")]));
@@ -137,7 +140,7 @@ async function reconcile(db: Db, folder: string, { held, ended }: Heard) {
   const total = nano(sums, "charges");
   const { findings } = await audit(db, { nowMs: Date.now(), holdLeaseMs: 3_600_000, findingsMax: 10 });
   return [
-    told("held / ended, as told", `${held.size} / ${ended.size}`),
+    told("held / ended / ended and nobody pays, as told", `${held.size} / ${ended.size} / ${pushed.size}`),
     told(
       "rows / of these recovered",
       `${rows.length} / ${rows.filter((row) => text(row, "flags").includes("recovered")).length}`,
@@ -149,6 +152,10 @@ async function reconcile(db: Db, folder: string, { held, ended }: Heard) {
     none(
       "told that it is held, and there is no row",
       [...held.keys()].filter((id) => !charged.has(id)),
+    ),
+    none(
+      "told that it has ended, nobody pays for it, and there is no row",
+      [...pushed].filter((id) => !charged.has(id)),
     ),
     none(
       "charged more than was held",

@@ -10,7 +10,8 @@ import { FAULTY, MODELS, startTraffic } from "./traffic.ts";
 
 const KILLS = 100;
 const SUBSCRIPTION_KILLS = 20;
-const USERS = 5;
+const USERS = 8;
+const isUnpaid = (user: number) => user % 4 === 0;
 const PER_SECOND = 230;
 const PER_SECOND_LEAST = 200;
 /** A life lasts this long: long enough for streams that are seconds old, now and then hardly begun. */
@@ -28,7 +29,8 @@ type Payer = "balance" | "subscription";
 
 export const kill9: Fault = {
   name: "kill9",
-  promise: "kill -9 at random moments under 200+ requests/s: every token charged exactly once",
+  promise:
+    "kill -9 at random moments under 200+ requests/s: every token charged exactly once, and a row of every end, paid or not",
   run: (options) => killAgainAndAgain(options, "balance", KILLS),
 };
 
@@ -47,8 +49,9 @@ function setupFor(payer: Payer): Setup {
     groups: [
       { name: "default", billing: { charge: payer, multiplier: "1.3" } },
       { name: "drain", billing: { charge: payer }, on_disconnect: "drain" },
+      { name: "unpaid", billing: { charge: "none" } },
     ],
-    groupOf: (user) => (user % 2 === 0 ? "default" : "drain"),
+    groupOf: (user) => (isUnpaid(user) ? "unpaid" : user % 2 === 0 ? "default" : "drain"),
   };
   if (payer === "balance") return { ...setup, balance: "5000.00" };
   const windows = [
@@ -66,6 +69,7 @@ async function killAgainAndAgain(
   const kills = times ?? usual;
   const rig = await openRig(store, (url) => fileWith(setupFor(payer), url));
   const keys = Array.from({ length: USERS }, (_, user) => keyOf(user));
+  const unpaidKeys = new Set(keys.filter((_, user) => isUnpaid(user)));
   const all: Reconciled[] = [];
   const unsettled: string[] = [];
   const audits: Promise<void>[] = [];
@@ -73,6 +77,7 @@ async function killAgainAndAgain(
   const restarts: number[] = [];
   let asked = 0;
   let replayed = 0;
+  let fromJournals = 0;
   let underLoadMs = 0;
   const audit = async (when: string) => {
     const { code, output } = await rig.audit();
@@ -94,7 +99,8 @@ async function killAgainAndAgain(
       // Now and then the successor dies as well, somewhere in its start.
       if (kill % 3 === 0) await rig.startAndKill(SUCCESSOR_DIES_WITHIN_MS * Math.random());
       restarts.push(await rig.start());
-      replayed += replayedIn(rig.log());
+      replayed += loggedSum(rig.log(), "settlements_replayed", "settlements");
+      fromJournals += loggedSum(rig.log(), "journal_replayed", "ended");
       const holds = await rig.count("hold");
       if (holds > 0) unsettled.push(`${holds} after kill ${kill}`);
       const rows = await rig.rows(sinceMs);
@@ -103,6 +109,7 @@ async function killAgainAndAgain(
         rows,
         truth,
         tariffs: await tariffsOf(rig),
+        unpaidKeys,
         killedMs: hangs ? null : killedMs,
       });
       all.push(one);
@@ -132,6 +139,7 @@ async function killAgainAndAgain(
       told("restart to ready, median / slowest", milliseconds(restarts)),
       ...sums(all),
       ...(store === "postgres" ? [replays(replayed, kills)] : []),
+      told("ended before the kill, and booked from the journal by the successor", fromJournals),
       none("holds still open after recovery", unsettled),
       none("audits that found a contradiction", badAudits),
       ...(await books(rig, payer)),
@@ -174,6 +182,10 @@ function sums(all: readonly Reconciled[]): Finding[] {
     told(
       "client: asked / saw the end / left / cut by the kill",
       [sum((o) => o.asked), sum((o) => o.whole), sum((o) => o.left), sum((o) => o.cutByKill)].join(" / "),
+    ),
+    told(
+      "of those that saw the end, nobody pays for",
+      sum((o) => o.unpaidWhole),
     ),
     told("gateway: rows / of these recovered", `${sum((o) => o.rows)} / ${sum((o) => o.recovered)}`),
     told(
@@ -266,9 +278,11 @@ async function books(rig: Rig, payer: Payer): Promise<Finding[]> {
   return findings;
 }
 
-function replayedIn(log: string): number {
-  const lines = log.split("\n").filter((line) => line.includes("settlements_replayed"));
-  return lines.reduce((sum, line) => sum + Number(/"settlements":(\d+)/.exec(line)?.[1] ?? 0), 0);
+/** Of a number that is told with an event. */
+function loggedSum(log: string, event: string, field: string): number {
+  const lines = log.split("\n").filter((line) => line.includes(event));
+  const told = new RegExp(`"${field}":(\\d+)`);
+  return lines.reduce((sum, line) => sum + Number(told.exec(line)?.[1] ?? 0), 0);
 }
 
 function replays(replayed: number, kills: number): Finding {

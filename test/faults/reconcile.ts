@@ -16,6 +16,8 @@ export interface Ledgers {
   rows: readonly UsageRow[];
   truth: readonly LedgerEntry[];
   tariffs: ReadonlyMap<string, Tariff>;
+  /** Of those that nobody pays for: nothing is held, so of what was under way when the process died there is no row. */
+  unpaidKeys: ReadonlySet<string>;
   /** When the process was killed, by this process's own clock; null when it ended well. */
   killedMs: number | null;
 }
@@ -33,6 +35,7 @@ export interface Reconciled {
   chargedAboveTruth: string[];
   asked: number;
   whole: number;
+  unpaidWhole: number;
   left: number;
   cutByKill: number;
   rows: number;
@@ -50,7 +53,7 @@ export interface Reconciled {
   recoveredOutput: { charged: number; produced: number; above: number };
 }
 
-export function reconcile({ asked, rows, truth, tariffs, killedMs }: Ledgers): Reconciled {
+export function reconcile({ asked, rows, truth, tariffs, unpaidKeys, killedMs }: Ledgers): Reconciled {
   const rowById = new Map(rows.map((row) => [row.requestId, row]));
   const entryById = new Map(truth.map((entry) => [entry.id, entry]));
   const askedById = new Map(asked.flatMap((one) => (one.requestId === null ? [] : [[one.requestId, one]])));
@@ -65,7 +68,8 @@ export function reconcile({ asked, rows, truth, tariffs, killedMs }: Ledgers): R
     wrongCost: [],
     chargedAboveTruth: [],
     asked: asked.length,
-    whole: asked.filter(({ isWhole, status }) => isWhole && status === 200).length,
+    whole: asked.filter(sawTheEnd).length,
+    unpaidWhole: asked.filter((one) => sawTheEnd(one) && unpaidKeys.has(one.key)).length,
     left: asked.filter(({ leftAfterMs }) => leftAfterMs !== null).length,
     cutByKill: asked.filter(({ isWhole, leftAfterMs }) => !isWhole && leftAfterMs === null).length,
     rows: rows.length,
@@ -80,7 +84,7 @@ export function reconcile({ asked, rows, truth, tariffs, killedMs }: Ledgers): R
   };
 
   for (const one of asked) {
-    if (!one.isWhole || one.status !== 200) continue;
+    if (!sawTheEnd(one)) continue;
     const row = rowById.get(one.requestId ?? "");
     if (row === undefined) found.terminalWithoutRow.push(`${one.requestId} ${one.model}`);
     else if (row.flags.includes("recovered")) found.terminalBeforeRow.push(`${one.requestId} ${one.model}`);
@@ -106,7 +110,8 @@ export function reconcile({ asked, rows, truth, tariffs, killedMs }: Ledgers): R
   }
 
   const reached = new Map(truth.map((entry) => [markerOf(entry), entry]));
-  const unlinked = [...reached].filter(([marker]) => !linked.has(marker));
+  const isPaid = (marker: string) => !unpaidKeys.has(askedByMarker.get(marker)?.key ?? "");
+  const unlinked = [...reached].filter(([marker]) => !linked.has(marker) && isPaid(marker));
   for (const [marker, entry] of unlinked) {
     const id = askedByMarker.get(marker)?.requestId;
     if (id != null && !rowById.has(id)) found.producedWithoutRow.push(`${id} ${entry.model}`);
@@ -114,7 +119,9 @@ export function reconcile({ asked, rows, truth, tariffs, killedMs }: Ledgers): R
   // Of those whose client never heard an id only the numbers can be compared: each has a row, and no other has a charge.
   const nameless = unlinked.filter(([marker]) => (askedByMarker.get(marker)?.requestId ?? null) === null);
   const lonelyCharged = lonely.filter(({ chargedNano }) => chargedNano > 0n);
-  for (let i = lonely.length; i < nameless.length; i++) found.producedWithoutRow.push(`${nameless[i]?.[0]}`);
+  const lonelyPaid = lonely.filter(({ payer }) => payer !== null);
+  for (let i = lonelyPaid.length; i < nameless.length; i++)
+    found.producedWithoutRow.push(`${nameless[i]?.[0]}`);
   for (let i = nameless.length; i < lonelyCharged.length; i++)
     found.chargedWithoutUpstream.push(`${lonelyCharged[i]?.requestId}`);
   for (const row of rows) {
@@ -139,6 +146,10 @@ export function reconcile({ asked, rows, truth, tariffs, killedMs }: Ledgers): R
     }
   }
   return found;
+}
+
+function sawTheEnd({ isWhole, status }: Asked): boolean {
+  return isWhole && status === 200;
 }
 
 /** Models whose told usage is part of the fault. */
