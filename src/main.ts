@@ -275,7 +275,7 @@ export async function startGateway(
       socketIdleSeconds: limits.socketIdleSeconds,
       isStoreReady: () =>
         readRevisions(db).then(
-          () => true,
+          () => gateway.till.isWell(),
           () => false,
         ),
     });

@@ -1,6 +1,7 @@
 import { expect, test } from "bun:test";
 import { eachEngine } from "../../test/postgres.ts";
-import type { Db } from "../store/db.ts";
+import { type Db, transaction } from "../store/db.ts";
+import { findEntry, postTransfer } from "../store/ledger.ts";
 import { writeSetting } from "../store/settings.ts";
 import { audit } from "./audit.ts";
 import { addFunds, asking, makeTill, settling } from "./till.test-support.ts";
@@ -70,6 +71,89 @@ eachEngine(({ open }) => {
     await db.sql`DELETE FROM usage_hour`;
     expect(await checksOf(db)).toEqual(["entry_row charge:r1"]);
     await writeSetting(db, "usage_rows_removed_before_ms", String(Date.now() + 1));
+    expect(await checksOf(db)).toEqual([]);
+  });
+
+  /** As if the entry of this request had been booked once more. */
+  async function chargeAgain(db: Db, requestId: string, change: { id: string; requestId: string | null }) {
+    const charge = await findEntry(db, `charge:${requestId}`);
+    if (charge === null) throw new Error("It was not charged.");
+    await transaction(db, (tx) => postTransfer(tx, { ...charge, ...change }));
+  }
+
+  test("a second charge of a request is named, whatever its amount and however long rows are kept", async () => {
+    const db = await open();
+    await someMoney(db);
+    await chargeAgain(db, "r1", { id: "charge:zz", requestId: "r1" });
+    expect(await checksOf(db)).toEqual(["entry_row charge:zz"]);
+    await db.sql`DELETE FROM usage`;
+    await db.sql`DELETE FROM usage_hour`;
+    await writeSetting(db, "usage_rows_removed_before_ms", String(Date.now() + 1));
+    expect(await checksOf(db)).toEqual(["entry_row charge:zz"]);
+  });
+
+  test("a request that was charged alone and with others is named", async () => {
+    const db = await open();
+    await someMoney(db);
+    await chargeAgain(db, "r1", { id: "charge:shared", requestId: null });
+    expect(await checksOf(db)).toEqual(["shared_charge charge:shared"]);
+    await db.sql`UPDATE usage SET charged_with = 'shared' WHERE request_id = 'r1'`;
+    expect(await checksOf(db)).toEqual(["entry_row charge:r1"]);
+  });
+
+  test("a charge of another amount or of another user than its row's is named", async () => {
+    const db = await open();
+    await someMoney(db);
+    await db.sql`UPDATE usage SET user_id = 'u2' WHERE request_id = 'r1'`;
+    expect(await checksOf(db)).toEqual(["entry_row charge:r1"]);
+    await db.sql`UPDATE usage SET user_id = 'u1', charged_nano = 29 WHERE request_id = 'r1'`;
+    expect(await checksOf(db)).toContain("entry_row charge:r1");
+  });
+
+  test("refunds above the charge are named, of a shared charge by what the row says", async () => {
+    const db = await open();
+    await someMoney(db);
+    const refund = (id: string, amountNano: bigint) =>
+      transaction(db, (tx) =>
+        postTransfer(tx, {
+          id: `refund:${id}`,
+          atMs: NOW_MS,
+          kind: "refund",
+          debit: "refund",
+          credit: "user:u1",
+          amountNano,
+          userId: "u1",
+          subscriptionId: null,
+          requestId: "r1",
+          actor: "test",
+          reason: null,
+        }),
+      );
+    await refund("a", 20n);
+    await refund("b", 10n);
+    expect(await checksOf(db)).toEqual([]);
+    await refund("c", 1n);
+    expect(await checksOf(db)).toEqual(["refund r1"]);
+    await db.sql`UPDATE entry SET id = 'charge:shared', request_id = NULL WHERE id = 'charge:r1'`;
+    await db.sql`UPDATE usage SET charged_with = 'shared' WHERE request_id = 'r1'`;
+    expect(await checksOf(db)).toEqual(["refund r1"]);
+    await db.sql`DELETE FROM usage`;
+    await db.sql`DELETE FROM usage_hour`;
+    await writeSetting(db, "usage_rows_removed_before_ms", String(Date.now() + 1));
+    expect(await checksOf(db)).toEqual([]);
+  });
+
+  test("a subscription's charge whose hold came after the bound needs no row from before it", async () => {
+    const db = await open();
+    await someMoney(db);
+    const since = NOW_MS - 50;
+    await db.sql`UPDATE entry SET at_ms = ${NOW_MS}, subscription_id = 'sub_1', debit = 'subscription:sub_1'
+      WHERE id = 'charge:r1'`;
+    await db.sql`UPDATE wallet SET balance_nano = balance_nano + 30`;
+    await db.sql`DELETE FROM usage`;
+    await db.sql`DELETE FROM usage_hour`;
+    expect(await checksOf(db)).toEqual(["entry_row charge:r1"]);
+    await writeSetting(db, "usage_rows_removed_before_ms", String(since));
     expect(await checksOf(db)).toEqual([]);
   });
 

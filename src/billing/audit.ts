@@ -9,6 +9,7 @@ import {
   entriesWithoutRow,
   oldHolds,
   overspent,
+  refundedTooMuch,
   rowsWithoutEntry,
   wrongBalances,
   wrongHeld,
@@ -16,6 +17,7 @@ import {
   wrongSharedCharges,
 } from "../store/books.ts";
 import { type Db, snapshot } from "../store/db.ts";
+import { wrongDays } from "../store/folded-days.ts";
 import { wrongWindows } from "../store/subscription-windows.ts";
 import { readUsageRowsRemovedBefore } from "../store/usage-removal.ts";
 
@@ -52,7 +54,9 @@ export async function audit(db: Db, { nowMs, holdLeaseMs, findingsMax }: AuditOp
     add("row_entry", await rowsWithoutEntry(tx, findingsMax));
     add("entry_row", await entriesWithoutRow(tx, rowsSinceMs, findingsMax));
     add("shared_charge", await wrongSharedCharges(tx, rowsSinceMs, findingsMax));
+    add("refund", await refundedTooMuch(tx, rowsSinceMs, findingsMax));
     add("roll_up", await wrongRollUps(tx, rowsSinceMs, findingsMax));
+    add("days", await wrongDays(tx, nowMs, findingsMax));
     add("hold_lease", await oldHolds(tx, nowMs - holdLeaseMs, findingsMax));
     const windows = await wrongWindows(tx, findingsMax);
     add(

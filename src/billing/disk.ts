@@ -2,6 +2,7 @@
 
 import type { Log } from "../observe/log.ts";
 import type { Db } from "../store/db.ts";
+import { reasonOf } from "./store-faults.ts";
 
 /** `process`: what is booked survives the process. `disk`: it survives a power cut as well. */
 export type Durability = "process" | "disk";
@@ -13,37 +14,55 @@ export interface DiskOptions {
   limits: {
     /** How long a commit may be only in the system's memory. */
     flushMs: number;
+    /** How long after a flush that failed the next one is tried. */
+    retryMs: number;
   };
 }
 
 export interface Disk {
-  /** Null: nobody has to wait. */
+  /** Null: nobody has to wait. It resolves when the disk has failed, too: the commit is made all the same. */
   committed(): Promise<void> | null;
+  /** False after a flush that failed, until one succeeds: nothing new should be promised meanwhile. */
+  isWell(): boolean;
   stop(): void;
 }
 
 export function openDisk({ db, log, durability, limits }: DiskOptions): Disk {
   let timer: ReturnType<typeof setTimeout> | null = null;
+  let isWell = true;
+  let stopped = false;
 
-  /** A disk that fails is told of; the commit is made all the same. */
-  function flush(): Promise<void> {
-    return db.flush().catch((error) => {
-      log.error("flush_failed", { reason: error instanceof Error ? error.message : "unknown" });
-    });
+  async function flush(): Promise<void> {
+    try {
+      await db.flush();
+    } catch (error) {
+      if (isWell) log.error("flush_failed", { reason: reasonOf(error) });
+      isWell = false;
+      flushIn(limits.retryMs);
+      return;
+    }
+    if (!isWell) log.info("flush_succeeded");
+    isWell = true;
+  }
+
+  function flushIn(ms: number): void {
+    if (timer !== null || stopped) return;
+    timer = setTimeout(() => {
+      timer = null;
+      void flush();
+    }, ms);
+    timer.unref();
   }
 
   return {
     committed() {
       if (durability === "disk") return flush();
-      if (timer !== null || db.engine !== "sqlite") return null;
-      timer = setTimeout(() => {
-        timer = null;
-        void flush();
-      }, limits.flushMs);
-      timer.unref();
+      if (db.engine === "sqlite") flushIn(limits.flushMs);
       return null;
     },
+    isWell: () => isWell,
     stop() {
+      stopped = true;
       if (timer !== null) clearTimeout(timer);
     },
   };

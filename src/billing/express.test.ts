@@ -1,6 +1,5 @@
 import { beforeEach, describe, expect, test } from "bun:test";
-import { existsSync, mkdtempSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { eventually } from "../../test/eventually.ts";
 import { type Db, openDb, transaction } from "../store/db.ts";
@@ -12,14 +11,16 @@ import { removeUsageRows } from "../store/usage-removal.ts";
 import { usageRow } from "../store/usage-row.test-support.ts";
 import { readWallet } from "../store/wallets.ts";
 import { audit } from "./audit.ts";
-import { leftJournals } from "./left-journals.ts";
+import { leftJournals, segmentName } from "./left-journals.ts";
 import { NOTHING_LEFT, recoverLent } from "./recover-lent.ts";
+import { openSettlementSpool } from "./settlement-spool.ts";
 import {
   addFunds,
   asking,
   LIMITS,
   makeTill,
   mortal,
+  noFolder,
   recover,
   settling,
   type TillUnderTest,
@@ -360,13 +361,6 @@ describe("after a process died whose store knew of nothing", () => {
 });
 
 describe("while the journal cannot be written", () => {
-  /** A folder that is a file: nothing can be made in it. */
-  function noFolder(): string {
-    const path = join(mkdtempSync(join(tmpdir(), "gateway-express-")), "file");
-    writeFileSync(path, "");
-    return path;
-  }
-
   test("a hold is refused and holds nothing, and the next ones are rows", async () => {
     const till = makeTill(db, { dir: noFolder(), express: {} });
     await expect(till.hold(asking("r1"))).rejects.toThrow(TillUnavailable);
@@ -376,6 +370,62 @@ describe("while the journal cannot be written", () => {
     expect(await readWallet(db, "u1")).toEqual({ balanceNano: MUCH - 30n, heldNano: 0n });
     expect(till.logged.map(({ event }) => event)).toContain("journal_failed");
   });
+
+  const ids = Array.from({ length: 12 }, (_, index) => `r${index}`);
+
+  /** Requests of the lane end when neither the store nor the journal, but for its last lines, takes anything. */
+  async function endInVain(change: Parameters<typeof makeTill>[1] = {}): Promise<TillUnderTest> {
+    const reach = mortal(db);
+    const limits = { ...LIMITS, settlePatienceMs: 20, retryMs: 20 };
+    const till = makeTill(reach, { express: { bookMs: 60_000 }, limits, ...change });
+    for (const id of ids) await till.hold(asking(id));
+    reach.kill();
+    // Where there is a folder no file can be made.
+    const next = join(till.dir, segmentName(till.incarnation, journals(till).length + 1));
+    mkdirSync(next);
+    await Promise.all(ids.map((id) => till.settle(settling(id, 30n))));
+    expect(till.logged.map(({ event }) => event)).toContain("journal_failed");
+    rmSync(next, { recursive: true });
+    return till;
+  }
+
+  test("what ends is on the disk before its request goes on, though the store takes nothing", async () => {
+    const till = await endInVain();
+    expect(till.isWell()).toBe(true);
+    const successor = makeTill(db, { incarnation: "inc_next", dir: till.dir });
+    const recovery = await recover(db, successor);
+    expect(await readWallet(db, "u1")).toEqual({ balanceNano: MUCH - 360n, heldNano: 0n });
+    expect(await findings()).toEqual([]);
+    await recovery.stop();
+    await successor.stop();
+    await till.stop();
+  });
+
+  test("what ends is remembered if the disk has no room either, and nothing is held", async () => {
+    const till = await endInVain({ spool: openSettlementSpool(noFolder(), "inc_1") });
+    expect(till.isWell()).toBe(false);
+    await expect(till.hold(asking("next"))).rejects.toThrow(TillUnavailable);
+    await till.stop();
+  });
+});
+
+test("while the disk fails nothing is held, and what is under way ends", async () => {
+  const state = { fails: false };
+  const syncing = () => (state.fails ? Promise.reject(new Error("EIO")) : Promise.resolve());
+  const limits = { ...LIMITS, retryMs: 20 };
+  const till = makeTill(db, { express: {}, durability: "disk", syncing, limits });
+  await till.hold(asking("r1"));
+  state.fails = true;
+  await expect(till.hold(asking("r2"))).rejects.toThrow(TillUnavailable);
+  await till.settle(settling("r1", 30n));
+  await expect(till.hold(asking("r3"))).rejects.toThrow(TillUnavailable);
+  state.fails = false;
+  await eventually(() => till.isWell(), 10_000);
+  await till.settleUp("u1");
+  expect(await readWallet(db, "u1")).toEqual({ balanceNano: MUCH - 30n, heldNano: 0n });
+  expect(till.logged.map(({ event }) => event)).toEqual(["flush_failed", "flush_succeeded"]);
+  expect(await findings()).toEqual([]);
+  await till.stop();
 });
 
 test("one that the store will not have is kept on the disk, and the others are booked", async () => {

@@ -18,6 +18,7 @@ import {
   emptyLane,
   endHold,
   endUnpaid,
+  forgetHold,
   heldOf,
   type Lease,
   neededSegment,
@@ -26,7 +27,7 @@ import {
   unpaidRow,
 } from "./leases.ts";
 import { type LendingLimits, openLending } from "./lending.ts";
-import { asError, inTime, isHopeless, reasonOf, TillUnavailable } from "./store-faults.ts";
+import { asError, diskUnwell, inTime, isHopeless, reasonOf, TillUnavailable } from "./store-faults.ts";
 import { openTill, type Till, type TillOptions } from "./till.ts";
 
 export interface ExpressLimits extends LendingLimits {
@@ -84,6 +85,7 @@ export function openExpressTill(options: ExpressOptions): Till {
   /** Of the latest row that nobody pays for. */
   let rowSegment = 0;
   let stopped = false;
+  const isWell = () => disk.isWell() && plain.isWell();
   const looking = setInterval(look, express.lookMs);
   looking.unref();
 
@@ -98,6 +100,7 @@ export function openExpressTill(options: ExpressOptions): Till {
   }
 
   function hold(asked: HoldAsked): HoldResult | Promise<HoldResult> {
+    if (!isWell()) return Promise.reject(diskUnwell());
     if (asked.charge !== "balance" || stopped) return plain.hold(asked);
     const { userId } = asked;
     const nowMs = clock.monotonicMs();
@@ -156,9 +159,33 @@ export function openExpressTill(options: ExpressOptions): Till {
       breakDown(error);
       return Promise.reject(new TillUnavailable("the journal cannot be written"));
     }
-    startHold(lane, { hold, lease, segment, sinceMs, progress: UNSENT, moving: null, ended: null });
+    const held: ExpressHold = {
+      hold,
+      lease,
+      segment,
+      sinceMs,
+      progress: UNSENT,
+      moving: null,
+      ended: null,
+    };
+    startHold(lane, held);
     const result: HoldResult = { kind: "held", ...terms };
-    return disk.committed()?.then(() => result) ?? result;
+    const flushed = disk.committed();
+    if (flushed === null) return result;
+    return flushed.then(() => {
+      if (isWell()) return result;
+      void giveUp(held);
+      throw diskUnwell();
+    });
+  }
+
+  /** Nobody was told of it. A successor that reads of it in the journal charges nothing either. */
+  async function giveUp(held: ExpressHold): Promise<void> {
+    while (held.moving !== null) await held.moving;
+    const { requestId, userId, amountNano } = held.hold;
+    if (heldOf(lane, requestId) !== held) return plain.release(requestId, userId);
+    held.lease.freeNano += amountNano;
+    forgetHold(lane, held);
   }
 
   /** By the store alone, which knows all that the user has while nothing is set aside. */
@@ -215,10 +242,19 @@ export function openExpressTill(options: ExpressOptions): Till {
     try {
       journal.settled(ended);
     } catch (error) {
-      ended.unwritten = Promise.withResolvers();
+      ended.unwritten = untilBooked(ended);
       breakDown(error);
     }
     return durable(ended);
+  }
+
+  /** The store has it soon, or it is kept for it like one of the plain till's. */
+  function untilBooked(ended: PaidEnd): PromiseWithResolvers<void> {
+    const { overdue } = plain;
+    const booked = Promise.withResolvers<void>();
+    void booked.promise.then(() => overdue.booked(ended.row.requestId));
+    const promise = inTime(booked.promise, limits.settlePatienceMs).catch(() => overdue.keep([ended]));
+    return { ...booked, promise };
   }
 
   /** A journal that cannot be written keeps no row from the store. */
@@ -272,7 +308,7 @@ export function openExpressTill(options: ExpressOptions): Till {
 
   async function forget(): Promise<void> {
     const needed = neededSegment(lane);
-    if (!journal.hasBefore(needed) && lane.unpaid.length === 0) return;
+    if (!isWell() || (!journal.hasBefore(needed) && lane.unpaid.length === 0)) return;
     // What the store has must be on the disk before the journal forgets it.
     await db.flush();
     journal.forgetBefore(Math.min(needed, neededSegment(lane)));
@@ -325,6 +361,7 @@ export function openExpressTill(options: ExpressOptions): Till {
     },
     unbooked: (requestId) => requests.get(requestId)?.ended?.row ?? unpaidRow(lane, requestId),
     hasRoom: () => plain.hasRoom() && lane.ended + lane.unpaid.length < limits.waitingMax,
+    isWell,
     isOpen: (requestId) => requests.has(requestId) || plain.isOpen(requestId),
     async stop() {
       stopped = true;

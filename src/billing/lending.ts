@@ -6,7 +6,6 @@ import { openQueue } from "../store/scope.ts";
 import { giveBackLeases, moveToRows, setAside, sumByUser } from "./book-lent.ts";
 import { bookSpent, inParts } from "./book-spent.ts";
 import type { HoldAsked } from "./booking.ts";
-import { openDisk } from "./disk.ts";
 import {
   type Ended,
   type ExpressHold,
@@ -37,13 +36,12 @@ export interface LendingLimits {
   moveLogAfter: number;
 }
 
-export interface LendingOptions
-  extends Pick<TillOptions, "db" | "log" | "clock" | "incarnation" | "durability"> {
+export interface LendingOptions extends Pick<TillOptions, "db" | "log" | "clock" | "incarnation"> {
   /** A connection of its own to the same store: a transaction of many steps then keeps nobody from reading. */
   books: Db;
   lane: Lane;
-  plain: Pick<PlainTill, "adopt" | "settle" | "push">;
-  limits: LendingLimits & Pick<TillLimits, "retryMs" | "flushMs">;
+  plain: Pick<PlainTill, "adopt" | "settle" | "push" | "disk">;
+  limits: LendingLimits & Pick<TillLimits, "retryMs">;
   moveLog(): void;
 }
 
@@ -78,7 +76,6 @@ export function openLending(options: LendingOptions): Lending {
   const { leases } = lane;
   const kept = new Set<string>();
   const { inTurn, isAwaited } = openQueue();
-  const disk = openDisk(options);
   /** Those that something is to be booked of. */
   const due = new Set<Lease>();
   /** How many have ended since the last round began. */
@@ -104,7 +101,7 @@ export function openLending(options: LendingOptions): Lending {
     if (wishes.length === 0 && tariffs.size === 0) return;
     const lent = await transaction(db, (tx) => setAside(tx, incarnation, wishes, [...tariffs.values()]));
     // A journal without the lease that its lines are paid from would be worth nothing.
-    await disk.committed();
+    await plain.disk.committed();
     for (const id of tariffs.keys()) kept.add(id);
     for (const { lease, userId, wantedNano } of wishes) {
       const nano = lent.get(userId);
@@ -335,7 +332,6 @@ export function openLending(options: LendingOptions): Lending {
     bookAll,
     stop() {
       stopped = true;
-      disk.stop();
       if (timer !== null) clearTimeout(timer);
     },
   };

@@ -160,12 +160,12 @@ eachEngine(({ open, emptyUrl }) => {
       async (dying) => {
         await dying.hold(asking("r1"));
         dying.dispatched("r1", "acc_1", "gpt");
-        const spool = openSettlementSpool(till.dir, "inc_dead");
-        await spool.add([settling("r1", 77n)]);
-        await spool.close();
       },
       till.dir,
     );
+    const spool = openSettlementSpool(till.dir, "inc_dead");
+    await spool.add([settling("r1", 77n)]);
+    await spool.close();
     const recovery = await recover(db, till);
     expect(await findUsage(db, "r1")).toMatchObject({ chargedNano: 77n, flags: [] });
     expect(await readWallet(db, "u1")).toEqual({ balanceNano: 923n, heldNano: 0n });

@@ -1,10 +1,14 @@
 /**
  * Settlements that the store did not take in time, kept in a file until it has: JSON lines, each on the disk before
  * its request goes on. Replaying one that was booked meanwhile changes nothing, so a line is removed only after that.
+ * The file is full of zeros at first, so that a full disk, which is why the store may take nothing, has room for some
+ * hundred of them.
  */
 
-import { type FileHandle, mkdir, open, readdir, readFile, rm } from "node:fs/promises";
+import { close, fdatasync, ftruncate, open, write } from "node:fs";
+import { mkdir, readdir, readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
+import { promisify } from "node:util";
 import { z } from "zod";
 import { createQueue } from "../store/scope.ts";
 import { asStored, storable, toUsageRow, toValues, USAGE_COLUMNS } from "../store/usage-row.ts";
@@ -22,37 +26,98 @@ export interface SettlementSpool {
 const NAME = /^settlements-([\w-]+)\.jsonl$/;
 const nameOf = (incarnation: string) => `settlements-${incarnation}.jsonl`;
 
-/** The file is made when the first line comes. */
+/** So much is written before it is needed. A line is about a kilobyte. */
+const RESERVE_BYTES = 512 * 1024;
+const ZERO = "\0";
+
+const openFile = promisify(open);
+const closeFile = promisify(close);
+const syncFile = promisify(fdatasync);
+const cutFile = promisify(ftruncate);
+const writeFile = promisify(write);
+
+/** The file is made at once; where that fails, when the first line comes. */
 export function openSettlementSpool(dir: string, incarnation: string): SettlementSpool {
   const path = join(dir, nameOf(incarnation));
-  let file: FileHandle | null = null;
+  let file: number | null = null;
+  /** Of what is reserved, and of the lines in it. */
+  let size = 0;
+  let end = 0;
   const inTurn = createQueue();
 
-  async function opened(): Promise<FileHandle> {
-    if (file !== null) return file;
-    await mkdir(dir, { recursive: true, mode: 0o700 });
-    file = await open(path, "a", 0o600);
-    await syncFolder(dir);
+  async function opened(): Promise<number> {
+    if (file === null) {
+      await mkdir(dir, { recursive: true, mode: 0o700 });
+      file = await openFile(path, "w", 0o600);
+      await syncFolder(dir);
+    }
+    if (size === 0) await reserve(file, RESERVE_BYTES);
     return file;
   }
 
+  /** Zeros that a full disk took in part are lines' end to whoever reads, and overwritten by the next ones. */
+  async function reserve(to: number, bytes: number): Promise<void> {
+    await writeAll(to, Buffer.alloc(bytes), size);
+    size += bytes;
+  }
+
+  async function put(to: number, text: string): Promise<void> {
+    const bytes = Buffer.from(text);
+    await writeAll(to, bytes, end);
+    end += bytes.length;
+  }
+
+  void inTurn(opened).catch(() => {});
   return {
     add: (settlements) =>
       inTurn(async () => {
         const to = await opened();
-        // Begins with a line's end, in case an earlier write broke off in the middle of a line.
-        await to.appendFile(`\n${settlements.map(lineOf).join("\n")}\n`);
-        await to.datasync();
+        const lines = settlements.map((settlement) => `${lineOf(settlement)}\n`);
+        // What has its place is there, whatever becomes of the rest.
+        const fitting = many(lines, size - end);
+        await put(to, lines.slice(0, fitting).join(""));
+        if (fitting < lines.length) {
+          const rest = lines.slice(fitting).join("");
+          await reserve(to, RESERVE_BYTES * Math.ceil(Buffer.byteLength(rest) / RESERVE_BYTES));
+          await put(to, rest);
+        }
+        await syncFile(to);
       }),
-    clear: () => inTurn(async () => void (await file?.truncate(0))),
+    clear: () =>
+      inTurn(async () => {
+        if (file === null || end === 0) return;
+        await cutFile(file, Math.min(size, RESERVE_BYTES));
+        size = Math.min(size, RESERVE_BYTES);
+        await writeAll(file, Buffer.alloc(Math.min(end, size)), 0);
+        end = 0;
+      }),
     close: () =>
       inTurn(async () => {
-        const size = (await file?.stat())?.size;
-        await file?.close();
-        if (size === 0) await rm(path, { force: true });
+        if (file === null) return;
+        if (end > 0) await cutFile(file, end);
+        await closeFile(file);
+        if (end === 0) await rm(path, { force: true });
         file = null;
       }),
   };
+}
+
+/** How many of these lines, from the first on, have room in so many bytes. */
+function many(lines: readonly string[], bytes: number): number {
+  let left = bytes;
+  const first = lines.findIndex((line) => {
+    left -= Buffer.byteLength(line);
+    return left < 0;
+  });
+  return first === -1 ? lines.length : first;
+}
+
+async function writeAll(to: number, bytes: Uint8Array, at: number): Promise<void> {
+  for (let done = 0; done < bytes.length; ) {
+    const { bytesWritten } = await writeFile(to, bytes, done, bytes.length - done, at + done);
+    if (bytesWritten === 0) throw new Error("the disk takes nothing");
+    done += bytesWritten;
+  }
 }
 
 export interface LeftSpool extends Untaken {
@@ -73,7 +138,8 @@ export async function leftSpools(
     if (incarnation === undefined || isAlive(incarnation)) continue;
     const path = join(dir, name);
     const settlements: Settlement[] = [];
-    const untaken = readJsonLines(await readFile(path, "utf8"), (json) => {
+    const [lines = ""] = (await readFile(path, "utf8")).split(ZERO, 1);
+    const untaken = readJsonLines(lines, (json) => {
       settlements.push(toSettlement(json));
     });
     left.push({ incarnation, settlements, ...untaken, remove: () => rm(path, { force: true }) });

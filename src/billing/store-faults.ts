@@ -10,6 +10,9 @@ export class TillUnavailable extends Error {
   override readonly name = "TillUnavailable";
 }
 
+/** What was promised before is finished; nothing new is. */
+export const diskUnwell = () => new TillUnavailable("the disk takes nothing");
+
 export async function inTime<T>(work: Promise<T>, ms: number): Promise<T> {
   const { promise, reject } = Promise.withResolvers<T>();
   const timer = setTimeout(() => reject(new TillUnavailable("the store does not answer")), ms);

@@ -1,6 +1,6 @@
 /** A till on a store of its own, money to spend, and requests like any other. */
 
-import { mkdtempSync } from "node:fs";
+import { mkdtempSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type Clock, systemClock } from "../clock.ts";
@@ -141,6 +141,13 @@ function slowed(journal: Journal, syncing: (() => Promise<void>) | undefined): J
   if (syncing === undefined) return journal;
   const { sync } = journal;
   return Object.assign(journal, { sync: () => syncing().then(sync) });
+}
+
+/** A folder that is a file: nothing can be made in it. */
+export function noFolder(): string {
+  const path = join(mkdtempSync(join(tmpdir(), "gateway-till-")), "file");
+  writeFileSync(path, "");
+  return path;
 }
 
 /** A store that nothing more of this process reaches, once it is killed. */

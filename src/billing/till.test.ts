@@ -13,7 +13,7 @@ import { findUsage, keyTotals } from "../store/usage.ts";
 import { usageRow } from "../store/usage-row.test-support.ts";
 import { readWallet } from "../store/wallets.ts";
 import { audit } from "./audit.ts";
-import { addFunds, asking, makeTill, settling } from "./till.test-support.ts";
+import { addFunds, asking, makeTill, noFolder, settling } from "./till.test-support.ts";
 import { TillUnavailable } from "./till.ts";
 
 const findings = async (db: Db) =>
@@ -287,10 +287,59 @@ describe("while the store is away", () => {
     away(false);
     await eventually(async () => (await findUsage(db, "r1")) !== null, 10_000);
     await till.flush();
-    await eventually(() => statSync(file).size === 0, 10_000);
+    await eventually(() => readFileSync(file).every((byte) => byte === 0), 10_000);
     expect(await readWallet(db, "u1")).toEqual({ balanceNano: 970n, heldNano: 0n });
     expect(await findings(db)).toEqual([]);
     await till.stop();
+    await close();
+  });
+
+  test("a settlement that neither the store nor the disk takes is remembered, and nothing is held until it is booked", async () => {
+    const { db, away, close } = await fickleDb();
+    await addFunds(db, "u1", 1_000n);
+    const till = makeTill(db, { limits: quick, dir: noFolder() });
+    await Promise.all([till.hold(asking("r1")), till.hold(asking("r2"))]);
+    away(true);
+    await Promise.all([till.settle(settling("r1", 30n)), till.settle(settling("r2", 30n))]);
+    expect(till.isWell()).toBe(false);
+    const subscribed = asking("r3", { charge: "subscription" });
+    await expect(till.hold(subscribed)).rejects.toBeInstanceOf(TillUnavailable);
+    away(false);
+    await eventually(() => till.isWell(), 10_000);
+    expect(await readWallet(db, "u1")).toEqual({ balanceNano: 940n, heldNano: 0n });
+    expect(await till.hold(asking("r4"))).toMatchObject({ kind: "held" });
+    const told = till.logged.map(({ event }) => event).filter((event) => event.startsWith("settlements_"));
+    expect(told).toEqual(["settlements_in_memory", "settlements_safe"]);
+    expect(await findings(db)).toEqual([]);
+    await till.stop();
+    await close();
+  });
+
+  test("what is remembered goes to the disk as soon as that takes it", async () => {
+    const { db, away, close } = await fickleDb();
+    await addFunds(db, "u1", 1_000n);
+    const dir = noFolder();
+    const till = makeTill(db, { limits: quick, dir });
+    await till.hold(asking("r1"));
+    away(true);
+    await till.settle(settling("r1", 30n));
+    expect(till.isWell()).toBe(false);
+    rmSync(dir);
+    await eventually(() => till.isWell(), 10_000);
+    expect(readFileSync(join(dir, "settlements-inc_1.jsonl"), "utf8")).toContain('"r1"');
+    await till.stop();
+    await close();
+  });
+
+  test("what nobody takes before the end is named", async () => {
+    const { db, away, close } = await fickleDb();
+    await addFunds(db, "u1", 1_000n);
+    const till = makeTill(db, { limits: quick, dir: noFolder() });
+    await till.hold(asking("r1"));
+    away(true);
+    await till.settle(settling("r1", 30n));
+    await till.stop();
+    expect(till.logged).toContainEqual({ event: "settlement_lost", fields: { request_id: "r1" } });
     await close();
   });
 
@@ -328,4 +377,47 @@ test("with durability on disk nobody hears of a commit before the disk has it", 
   await till.stop();
   await real.close();
   rmSync(dir, { recursive: true });
+});
+
+describe("while the disk fails", () => {
+  async function failingDisk() {
+    const real = await openDb("sqlite::memory:");
+    await migrate(real);
+    await addFunds(real, "u1", 1_000n);
+    const state = { fails: false };
+    const flush = () => (state.fails ? Promise.reject(new Error("EIO")) : Promise.resolve());
+    return { db: { ...real, flush } satisfies Db, state };
+  }
+  const quick = { ...limits.till, flushMs: 1, retryMs: 20 };
+
+  test.each(["process", "disk"] as const)(
+    "no hold is made until it works again, and requests under way are settled (durability: %s)",
+    async (durability) => {
+      const { db, state } = await failingDisk();
+      const till = makeTill(db, { durability, limits: quick });
+      await till.hold(asking("r1"));
+      state.fails = true;
+      await till.settle(settling("r1", 30n));
+      await eventually(() => !till.isWell(), 10_000);
+      await expect(till.hold(asking("r2"))).rejects.toBeInstanceOf(TillUnavailable);
+      await Bun.sleep(3 * quick.retryMs);
+      expect(till.logged.map(({ event }) => event)).toEqual(["flush_failed"]);
+      state.fails = false;
+      await eventually(() => till.isWell(), 10_000);
+      expect(await till.hold(asking("r3"))).toMatchObject({ kind: "held" });
+      expect(await readWallet(db, "u1")).toEqual({ balanceNano: 970n, heldNano: 100n });
+      await till.stop();
+      await db.close();
+    },
+  );
+
+  test("with durability on disk a hold that the disk does not have is refused and given back", async () => {
+    const { db, state } = await failingDisk();
+    const till = makeTill(db, { durability: "disk", limits: quick });
+    state.fails = true;
+    await expect(till.hold(asking("r1"))).rejects.toBeInstanceOf(TillUnavailable);
+    await eventually(async () => (await readWallet(db, "u1")).heldNano === 0n, 10_000);
+    await till.stop();
+    await db.close();
+  });
 });

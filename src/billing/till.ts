@@ -1,7 +1,6 @@
 /**
- * The till: money is held before a request goes upstream and booked before its client sees the end. Whatever is
- * asked while one transaction runs goes into the next one together, so a busy gateway pays for few commits and a
- * quiet one waits for nobody.
+ * The till: money is held before a request goes upstream and booked before its client sees the end. What is asked while
+ * one transaction runs goes into the next one together, so a busy gateway pays for few commits.
  */
 
 import type { Clock } from "../clock.ts";
@@ -17,10 +16,11 @@ import {
   type HoldResult,
   type Settlement,
 } from "./booking.ts";
-import { type Durability, openDisk } from "./disk.ts";
+import { type Disk, type Durability, openDisk } from "./disk.ts";
+import { type Overdue, openOverdue } from "./overdue.ts";
 import { openProgress } from "./progress.ts";
 import type { SettlementSpool } from "./settlement-spool.ts";
-import { asError, inTime, isHopeless, reasonOf, TillUnavailable } from "./store-faults.ts";
+import { asError, diskUnwell, inTime, isHopeless, reasonOf, TillUnavailable } from "./store-faults.ts";
 import { halves, idOf, nothing, parted, type SettleOp, sizeOf, type TillLimits, type Work } from "./work.ts";
 
 export type { HoldAsked, HoldResult, Settlement } from "./booking.ts";
@@ -38,7 +38,7 @@ export interface Till {
   checkpoint(requestId: string, outputTokens: number): void;
   /**
    * Usage row, roll-up, entry, wallet or window and the hold's end in one transaction. Resolves when it is durable,
-   * or kept on disk for a store that is away; null where it is already. The same request twice is booked once.
+   * or kept for a store that is away; null where it is already. The same request twice is booked once.
    */
   settle(settlement: Settlement): Promise<void> | null;
   /** The same, but resolves only when the store has it. For what is safe elsewhere until then. */
@@ -53,6 +53,8 @@ export interface Till {
   unbooked(requestId: string): UsageRow | null;
   /** False while so much waits for the store that more would not fit in memory. */
   hasRoom(): boolean;
+  /** False while the disk fails, or takes nothing: no hold is made then. */
+  isWell(): boolean;
   /** Whether a request of this process is under way, or its end still on its way to the store. */
   isOpen(requestId: string): boolean;
   /** After a flush: what still waits is lost, but for what is on disk. */
@@ -62,8 +64,12 @@ export interface Till {
 export interface PlainTill extends Till {
   hold(asked: HoldAsked): Promise<HoldResult>;
   settle(settlement: Settlement): Promise<void>;
+  readonly disk: Pick<Disk, "committed">;
+  readonly overdue: Pick<Overdue, "keep" | "booked">;
   /** A hold of this process that somebody else wrote. `isNewer`: it has come further than its row tells. */
   adopt(requestId: string, now: HoldProgress, isNewer: boolean): void;
+  /** Ends a hold with nothing to show for it. */
+  release(requestId: string, userId: string): void;
 }
 
 export interface TillOptions {
@@ -86,7 +92,6 @@ export function openTill(options: TillOptions): PlainTill {
   let lastSize = 0;
   let rowsTimer: ReturnType<typeof setTimeout> | null = null;
   let stopped = false;
-  let spooled = 0;
   let asked = 0;
   let done = 0;
   let failures = 0;
@@ -94,6 +99,8 @@ export function openTill(options: TillOptions): PlainTill {
   const kept = new Set<string>();
   const progress = openProgress(limits, wake, clock.monotonicMs);
   const disk = openDisk(options);
+  const overdue = openOverdue(spool, log, limits.retryMs);
+  const isWell = () => disk.isWell() && overdue.isSafe();
   const patience = setInterval(losePatience, PATIENCE_LOOK_MS).unref();
 
   /** Everything asked in this turn of the event loop is there when the next one begins. */
@@ -159,6 +166,7 @@ export function openTill(options: TillOptions): PlainTill {
         const attempt = commit(live, careful);
         // SQLite answers on this very thread: it is never silent.
         const booked = await (db.engine === "sqlite" ? attempt : inTime(attempt, limits.transactionMs));
+        if (failures > 0) log.info("till_write_succeeded", { failures });
         failures = 0;
         finish(live, booked);
         return false;
@@ -207,8 +215,9 @@ export function openTill(options: TillOptions): PlainTill {
       const result = booked.holds[index];
       if (result === undefined) return;
       const { requestId, userId } = op.asked;
-      if (op.given) {
+      if (op.given || !isWell()) {
         if (result.kind === "held") queueRelease(requestId, userId);
+        if (!op.given) op.reject(diskUnwell());
         return;
       }
       if (result.kind === "held") progress.open(requestId, UNSENT);
@@ -219,11 +228,7 @@ export function openTill(options: TillOptions): PlainTill {
   function end(op: SettleOp): void {
     settling.delete(op.settlement.row.requestId);
     op.resolve();
-    if (op.kept === "yes" || op.kept === "spooling") {
-      spooled--;
-      if (spooled === 0)
-        spool.clear().catch((error) => log.error("spool_failed", { reason: reasonOf(error) }));
-    }
+    overdue.booked(op.settlement.row.requestId);
   }
 
   /** The store is there and will not have it, whoever asks again: one bad operation must not spoil the others. */
@@ -241,9 +246,7 @@ export function openTill(options: TillOptions): PlainTill {
     done += sizeOf(work) - work.progress.length;
     for (const op of work.holds) op.reject(asError(error));
     for (const op of work.settles) {
-      // Kept for the operator: the file outlives the process, and is read again at the next start.
-      await spool.add([op.settlement]).catch(() => {});
-      spooled++;
+      await overdue.keepForOperator(op.settlement);
       settling.delete(op.settlement.row.requestId);
       if (op.kept === "elsewhere") op.reject(asError(error));
       else op.resolve();
@@ -253,12 +256,14 @@ export function openTill(options: TillOptions): PlainTill {
 
   async function away(work: Work, error: unknown): Promise<void> {
     failures++;
-    log.error("till_write_failed", {
-      holds: work.holds.length,
-      settlements: work.settles.length,
-      rows: work.rows.length,
-      reason: reasonOf(error),
-    });
+    if (failures === 1) {
+      log.error("till_write_failed", {
+        holds: work.holds.length,
+        settlements: work.settles.length,
+        rows: work.rows.length,
+        reason: reasonOf(error),
+      });
+    }
     putBack(work);
     underWay = nothing();
     await Bun.sleep(Math.min(limits.retryMs, FIRST_RETRY_MS * 2 ** Math.min(failures, 10)));
@@ -280,7 +285,7 @@ export function openTill(options: TillOptions): PlainTill {
 
   function losePatience(): void {
     const nowMs = clock.monotonicMs();
-    const overdue: SettleOp[] = [];
+    const late: SettleOp[] = [];
     for (const work of underWay === null ? [waiting] : [underWay, waiting]) {
       for (const op of work.holds) {
         if (op.given || nowMs - op.sinceMs < limits.holdPatienceMs) continue;
@@ -289,29 +294,18 @@ export function openTill(options: TillOptions): PlainTill {
         op.reject(new TillUnavailable("the store took too long"));
       }
       for (const op of work.settles) {
-        if (op.kept === "no" && nowMs - op.sinceMs >= limits.settlePatienceMs) overdue.push(op);
+        if (op.kept === "no" && nowMs - op.sinceMs >= limits.settlePatienceMs) late.push(op);
       }
     }
     done += waiting.holds.filter(({ given }) => given).length;
     waiting.holds = waiting.holds.filter(({ given }) => !given);
-    if (overdue.length > 0) void keep(overdue);
+    if (late.length > 0) void keep(late);
   }
 
   async function keep(ops: readonly SettleOp[]): Promise<void> {
-    for (const op of ops) op.kept = "spooling";
-    spooled += ops.length;
-    try {
-      await spool.add(ops.map(({ settlement }) => settlement));
-      for (const op of ops) {
-        op.kept = "yes";
-        op.resolve();
-      }
-    } catch (error) {
-      log.error("spool_failed", { reason: reasonOf(error), settlements: ops.length });
-      const open = ops.filter((op) => settling.has(op.settlement.row.requestId));
-      spooled -= open.length;
-      for (const op of open) op.kept = "no";
-    }
+    for (const op of ops) op.kept = "overdue";
+    await overdue.keep(ops.map(({ settlement }) => settlement));
+    for (const op of ops) op.resolve();
   }
 
   function queueRelease(requestId: string, userId: string): void {
@@ -354,6 +348,7 @@ export function openTill(options: TillOptions): PlainTill {
 
   return {
     hold(wanted) {
+      if (!isWell()) return Promise.reject(diskUnwell());
       const { promise, resolve, reject } = Promise.withResolvers<HoldResult>();
       const sinceMs = clock.monotonicMs();
       waiting.holds.push({ asked: wanted, sinceMs, given: false, tried: false, resolve, reject });
@@ -379,8 +374,13 @@ export function openTill(options: TillOptions): PlainTill {
       progress.open(requestId, now);
       if (isNewer) progress.set(requestId, now);
     },
+    release(requestId, userId) {
+      progress.close(requestId);
+      queueRelease(requestId, userId);
+    },
     unbooked: (requestId) => settling.get(requestId)?.settlement.row ?? null,
     hasRoom: () => waiting.rows.length + waiting.settles.length < limits.waitingMax,
+    isWell,
     isOpen: (requestId) => progress.isOpen(requestId) || settling.has(requestId),
     stop() {
       stopped = true;
@@ -388,8 +388,10 @@ export function openTill(options: TillOptions): PlainTill {
       if (rowsTimer !== null) clearTimeout(rowsTimer);
       disk.stop();
       progress.stop();
-      return spool.close();
+      return overdue.close();
     },
+    disk,
+    overdue,
   };
 }
 

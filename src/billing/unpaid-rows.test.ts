@@ -65,7 +65,7 @@ eachEngine(({ open }) => {
         accountId: "acc_1",
         upstreamModel: "gpt",
         responseId: "resp_1",
-        costNano: 2n ** 60n + 1n,
+        costNano: 10n ** 14n,
       }),
       ended("r2", { keyId: "k2", userId: null, outcome: "refused", status: 429, errorCode: "rate_limited" }),
       ended("r3", { trace: '{"a":["b"]}', flags: ["estimated"], firstByteMs: 7, upstreamNano: 5n }),

@@ -15,7 +15,7 @@ export interface TillLimits {
   waitingMax: number;
   /** A hold is refused after this long without the store. */
   holdPatienceMs: number;
-  /** A settlement goes to the disk after this long without the store. */
+  /** A settlement is kept on the disk, or in memory, after this long without the store. */
   settlePatienceMs: number;
   /** A transaction that takes longer is given up on; whether it was committed is found out by doing it again. */
   transactionMs: number;
@@ -40,7 +40,7 @@ export interface HoldOp {
 export interface SettleOp {
   settlement: Settlement;
   sinceMs: number;
-  kept: "no" | "spooling" | "yes" | "elsewhere";
+  kept: "no" | "overdue" | "elsewhere";
   promise: Promise<void>;
   resolve(): void;
   reject(error: Error): void;

@@ -24,7 +24,15 @@ test.each([
     "charge:req_1",
     "0",
     "7",
-    "charge:req_1 moved $0.000000007, and no row of a request says so.",
+    "charge:req_1 moved $0.000000007, and no row of a request says that it was charged so, once and by itself.",
+  ],
+  ["refund", "req_1", "7", "5", "req_1 was refunded $0.000000007, and $0.000000005 was charged for it."],
+  [
+    "days",
+    "key key_1 2026-09-02 fast",
+    "requests 3",
+    "requests 2",
+    "The sums of key key_1 2026-09-02 fast are not those of its hours.\n    sums   requests 3\n    hours  requests 2",
   ],
   [
     "hold_lease",

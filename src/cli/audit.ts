@@ -65,9 +65,11 @@ export function findingText({ check, subject, is, ought }: AuditFinding): string
     case "row_entry":
       return `${subject} says that ${usd(ought)} was charged, and ${is === "0" ? "no entry does" : `its entry says ${usd(is)}`}.`;
     case "entry_row":
-      return `${subject} moved ${usd(ought)}, and no row of a request says so.`;
+      return `${subject} moved ${usd(ought)}, and no row of a request says that it was charged so, once and by itself.`;
     case "shared_charge":
       return `${subject} moved ${usd(is)}, and its requests come to ${usd(ought)}.`;
+    case "refund":
+      return `${subject} was refunded ${usd(is)}, and ${usd(ought)} was charged for it.`;
     case "hold_lease":
       return `${subject} holds money since ${shortInstant(Number(is))} UTC, longer than any request takes.`;
     case "changes":
@@ -78,6 +80,8 @@ export function findingText({ check, subject, is, ought }: AuditFinding): string
           : `The log of changes has ${subject}, which is not what was written.`;
     case "roll_up":
       return `The hour ${subject} does not add up to its requests.\n    sums      ${is}\n    requests  ${ought}`;
+    case "days":
+      return `The sums of ${subject} are not those of its hours.\n    sums   ${is}\n    hours  ${ought}`;
     default:
       return `${check}: ${subject} is ${is}, and should be ${ought}.`;
   }

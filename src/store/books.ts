@@ -85,21 +85,54 @@ export function rowsWithoutEntry(db: Db, limit: number): Promise<Contradiction[]
        CAST(u.charged_nano AS TEXT) AS ought
      FROM usage u LEFT JOIN entry e ON e.id = 'charge:' || u.request_id
      WHERE u.charged_nano <> 0 AND u.charged_with IS NULL
-       AND (e.id IS NULL OR e.request_id IS NULL OR e.amount_nano <> u.charged_nano)`,
+       AND (e.id IS NULL OR e.kind <> 'charge' OR e.request_id IS NULL OR e.amount_nano <> u.charged_nano)`,
     [],
     limit,
   );
 }
 
-/** Each charge of one request has its row, of the same amount, as far back as rows are kept. */
+/** A subscription's charge has the time of its hold, and that comes some time after the beginning of its row. */
+const HOLD_AFTER_MS = 3_600_000;
+
+/**
+ * Each charge of one request is the only one, for it bears the request's id, and is what its row says: paid by itself,
+ * of the same user and amount. Only as far back as rows are kept has each of them its row.
+ */
 export function entriesWithoutRow(db: Db, rowsSinceMs: number, limit: number): Promise<Contradiction[]> {
+  const since = (number: number) => placeholder(db.engine, number);
   return ask(
     db,
     `SELECT e.id AS subject, CAST(COALESCE(u.charged_nano, 0) AS TEXT) AS is_now,
        CAST(e.amount_nano AS TEXT) AS ought
      FROM entry e LEFT JOIN usage u ON u.request_id = e.request_id
-     WHERE e.kind = 'charge' AND e.request_id IS NOT NULL AND e.at_ms >= ${placeholder(db.engine, 1)}
-       AND (u.request_id IS NULL OR u.charged_nano = 0)`,
+     WHERE e.kind = 'charge' AND e.request_id IS NOT NULL
+       AND (e.id <> 'charge:' || e.request_id OR u.charged_nano <> e.amount_nano OR u.charged_with IS NOT NULL
+         OR u.user_id <> e.user_id
+         OR u.request_id IS NULL
+           AND e.at_ms >= CASE WHEN e.subscription_id IS NULL THEN ${since(1)} ELSE ${since(2)} END)`,
+    [rowsSinceMs, rowsSinceMs === 0 ? 0 : rowsSinceMs + HOLD_AFTER_MS],
+    limit,
+  );
+}
+
+/**
+ * Nobody gets more back for a request than was charged for it. What one paid of a charge that it shared its row alone
+ * tells: where rows were removed, a charge that cannot be found may have been such a one.
+ */
+export function refundedTooMuch(db: Db, rowsSinceMs: number, limit: number): Promise<Contradiction[]> {
+  return ask(
+    db,
+    `SELECT r.request_id AS subject, CAST(r.back AS TEXT) AS is_now,
+       CAST(COALESCE(e.amount_nano, u.charged_nano, 0) AS TEXT) AS ought
+     FROM (
+       SELECT request_id, SUM(amount_nano) AS back FROM entry
+       WHERE kind = 'refund' AND request_id IS NOT NULL GROUP BY request_id
+     ) r
+     LEFT JOIN entry e ON e.id = 'charge:' || r.request_id AND e.request_id = r.request_id
+     LEFT JOIN usage u ON u.request_id = r.request_id AND u.charged_with IS NOT NULL
+     WHERE r.back > COALESCE(e.amount_nano, u.charged_nano, 0)
+       AND (e.id IS NOT NULL OR u.request_id IS NOT NULL OR ${placeholder(db.engine, 1)} = 0)
+     ORDER BY r.request_id`,
     [rowsSinceMs],
     limit,
   );

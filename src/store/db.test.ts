@@ -1,5 +1,14 @@
 import { afterAll, describe, expect, test } from "bun:test";
-import { chmodSync, mkdtempSync, rmSync, statSync } from "node:fs";
+import {
+  chmodSync,
+  mkdtempSync,
+  readdirSync,
+  readlinkSync,
+  renameSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { eachEngine } from "../../test/postgres.ts";
@@ -228,6 +237,31 @@ describe("a SQLite file", () => {
     expect(await db.sql`PRAGMA foreign_keys`).toEqual([{ foreign_keys: 1 }]);
     await db.close();
   });
+
+  test("that cannot be flushed is not kept open for it", async () => {
+    const file = join(folder, "unflushed.db");
+    const db = await openDb(`sqlite:${file}`);
+    await db.sql`CREATE TABLE a (b BIGINT)`;
+    // A device that nothing can be synced to, in the place of the log.
+    renameSync(`${file}-wal`, `${file}-kept`);
+    symlinkSync("/dev/zero", `${file}-wal`);
+    const opened = () => readdirSync("/proc/self/fd").filter((fd) => linkOf(fd) === "/dev/zero").length;
+    const before = opened();
+    await expect(db.flush()).rejects.toThrow();
+    expect(opened()).toBe(before);
+    rmSync(`${file}-wal`);
+    renameSync(`${file}-kept`, `${file}-wal`);
+    await db.flush();
+    await db.close();
+  });
+
+  function linkOf(fd: string): string | null {
+    try {
+      return readlinkSync(`/proc/self/fd/${fd}`);
+    } catch {
+      return null;
+    }
+  }
 
   test("may be memory", async () => {
     const db = await openDb("sqlite::memory:");

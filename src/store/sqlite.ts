@@ -119,16 +119,23 @@ function openLogFile(path: string) {
     try {
       await (await file).datasync();
     } catch (error) {
-      file = null;
+      await close().catch(() => {});
       throw error;
     }
   });
+
+  /** What is asked for after it opens the file anew. */
+  async function close(): Promise<void> {
+    const opened = await file?.catch(() => null);
+    file = null;
+    await opened?.close();
+  }
 
   return {
     flush: shared.flush,
     async close(): Promise<void> {
       await shared.rest();
-      await (await file?.catch(() => null))?.close();
+      await close();
     },
   };
 }

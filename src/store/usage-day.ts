@@ -10,7 +10,7 @@ import { SUM_COLUMNS } from "./usage-hour.ts";
 
 export const HOUR_MS = 3_600_000;
 export const DAY_MS = 24 * HOUR_MS;
-const WEEK_MS = 7 * DAY_MS;
+export const WEEK_MS = 7 * DAY_MS;
 
 /** SQLite folds within this process: each step has to be short. */
 const KEYS_PER_STEP = 20;

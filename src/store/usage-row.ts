@@ -23,7 +23,8 @@ export const USAGE_PAYERS = ["balance", "subscription"] as const;
 export type UsagePayer = (typeof USAGE_PAYERS)[number];
 
 /**
- * What an inspector should know of the money: `estimated`, `partial` and `clamped` say how the count came about,
+ * What an inspector should know of the money: `estimated`, `partial` and `clamped` say how the count came about (of
+ * `clamped`, that it was more than can be true, or cost more than the store keeps),
  * `capped` that the output was limited to what the payer has, `overrun` that it cost more than was held, `recovered`
  * that the process died and another one settled.
  */
@@ -97,6 +98,11 @@ const TEXT_CHARS_MAX = 512;
 const TRACE_BYTES_MAX = 16 * 1024;
 /** Far above any true count, and a thousand hours of it still add up below 2^53. */
 const COUNT_MAX = 1e12;
+/**
+ * $100,000: far above what any request costs by a price that is meant, and 90,000 such costs still add up to what the
+ * engines keep. What was charged needs no such bound: it is money that somebody had.
+ */
+const COST_NANO_MAX: Nano = 100_000n * 1_000_000_000n;
 
 /**
  * Callers choose model names, upstreams choose ids and counts; none of them may make a row that the engine
@@ -137,12 +143,12 @@ export function storable(row: UsageRow): UsageRow {
     responseId: storableId(row.responseId),
     upstreamRequestId: row.upstreamRequestId === null ? null : clip(row.upstreamRequestId),
     trace: storableTrace(row.trace),
-    costNano: row.costNano,
+    costNano: cost(row.costNano, row.chargedNano),
     chargedNano: row.chargedNano,
-    upstreamNano: row.upstreamNano,
+    upstreamNano: cost(row.upstreamNano, 0n),
     payer: row.payer,
     tariffId: row.tariffId,
-    flags: row.flags,
+    flags: isCostStorable(row) || row.flags.includes("clamped") ? row.flags : [...row.flags, "clamped"],
   };
 }
 
@@ -165,8 +171,13 @@ function isStorable(row: UsageRow): boolean {
     isCount(row.waitMs) &&
     storableId(row.responseId) === row.responseId &&
     (row.upstreamRequestId === null || clip(row.upstreamRequestId) === row.upstreamRequestId) &&
-    storableTrace(row.trace) === row.trace
+    storableTrace(row.trace) === row.trace &&
+    isCostStorable(row)
   );
+}
+
+function isCostStorable({ costNano, chargedNano, upstreamNano }: UsageMoney): boolean {
+  return costNano === cost(costNano, chargedNano) && upstreamNano === cost(upstreamNano, 0n);
 }
 
 export function storableTokens(tokens: UsageTokens): UsageTokens {
@@ -202,6 +213,12 @@ export function clip(value: string): string {
 
 function count(value: number): number {
   return value > 0 ? Math.round(Math.min(value, COUNT_MAX)) : 0;
+}
+
+/** Never less than was paid of it. */
+function cost(nano: Nano, chargedNano: Nano): Nano {
+  if (nano <= COST_NANO_MAX) return nano;
+  return chargedNano > COST_NANO_MAX ? chargedNano : COST_NANO_MAX;
 }
 
 function isCount(value: number): boolean {

@@ -38,6 +38,9 @@ const tokens = (scale: number): UsageTokens => ({
   audioOutputTokens: scale,
 });
 
+/** More than a number can tell exactly. */
+const MUCH_NANO = 9_007_199_254_740_993n;
+
 const row = (requestId: string, change: Partial<UsageRow> = {}): UsageRow => ({
   requestId,
   atMs: NOON_MS,
@@ -305,6 +308,29 @@ eachEngine(({ open, emptyUrl }) => {
     expect((await keyTotals(db, "k1", null)).requests).toBe(8);
   });
 
+  test("a cost that no request has is bounded and flagged, and what was charged stays as it is", async () => {
+    const db = await open();
+    const dear = 10n ** 30n;
+    const rows = [
+      row("r1", { costNano: dear, upstreamNano: dear, flags: ["estimated"] }),
+      row("r2", { costNano: dear, chargedNano: 2n * 10n ** 14n }),
+      row("r3", { costNano: 10n ** 14n }),
+    ];
+    await insertUsage(db, rows);
+    expect(await findUsage(db, "r1")).toMatchObject({
+      costNano: 10n ** 14n,
+      upstreamNano: 10n ** 14n,
+      flags: ["estimated", "clamped"],
+    });
+    expect(await findUsage(db, "r2")).toMatchObject({
+      costNano: 2n * 10n ** 14n,
+      chargedNano: 2n * 10n ** 14n,
+      flags: ["clamped"],
+    });
+    expect(await findUsage(db, "r3")).toMatchObject({ costNano: 10n ** 14n, flags: [] });
+    expect((await keyTotals(db, "k1", null)).costNano).toBe(4n * 10n ** 14n);
+  });
+
   test("a response leads back to the request, key and account that made it", async () => {
     const db = await open();
     const made = { interface: "responses", responseId: "resp_1" } as const;
@@ -364,7 +390,7 @@ eachEngine(({ open, emptyUrl }) => {
     await seedKeys(db);
     await insertUsage(db, [
       row("r1", { atMs: NOON_MS - 1 }),
-      row("r2", { atMs: NOON_MS + 5, costNano: 9_007_199_254_740_993n }),
+      row("r2", { atMs: NOON_MS + 5, costNano: MUCH_NANO, chargedNano: MUCH_NANO }),
       row("r3", { atMs: NOON_MS + 9, publicModel: "painter", outcome: "failed", costNano: 7n }),
       row("r4", { atMs: NOON_MS + HOUR_MS, keyId: "k2", ...tokens(2) }),
       row("r5", { atMs: NOON_MS + HOUR_MS, keyId: "k2", groupId: "g2" }),
@@ -388,7 +414,7 @@ eachEngine(({ open, emptyUrl }) => {
         costNano,
       };
     };
-    const cost = 9_007_199_254_741_000n;
+    const cost = MUCH_NANO + 7n;
     const later = [use("k1", "g1", 1, 2, 2, cost), use("k2", "g1", 2, 1, 2), use("k2", "g2", 2, 1, 1)];
     expect(await useByHour(db, 0)).toEqual([use("k1", "g1", 0, 1, 1), ...later]);
     // An hour that is only touched is told of whole.
