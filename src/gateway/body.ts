@@ -27,8 +27,7 @@ export function readBody(
   room: BodyRoom,
   owner: BodyOwner,
 ): BodyResult | Promise<BodyResult> {
-  const named = request.headers.get("content-encoding");
-  const encoding = named === null ? null : encodingOf(named);
+  const encoding = encodingOf(request.headers.get("content-encoding"));
   if (encoding === undefined) return unsupportedEncoding();
   const { body } = request;
   if (body === null) return new Uint8Array(0);

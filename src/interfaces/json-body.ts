@@ -132,6 +132,8 @@ export class JsonBody implements RequestBody {
   private readonly depthMax: number;
   /** Reasoning was taken out: what an upstream has heard before cannot be told apart any more. */
   private readonly isReduced: boolean;
+  /** Told of its end. Bodies that are made of this one are never disposed of themselves. */
+  private readonly disposed: (() => void) | null;
 
   constructor(
     bytes: Uint8Array,
@@ -140,6 +142,7 @@ export class JsonBody implements RequestBody {
     always: readonly Splice[],
     depthMax: number,
     isReduced = false,
+    disposed: (() => void) | null = null,
   ) {
     this.bytes = bytes;
     this.scan = scan;
@@ -147,6 +150,7 @@ export class JsonBody implements RequestBody {
     this.always = always;
     this.depthMax = depthMax;
     this.isReduced = isReduced;
+    this.disposed = disposed;
   }
 
   forUpstream(upstreamModel: string): Part[] {
@@ -193,5 +197,7 @@ export class JsonBody implements RequestBody {
     return isPlainBody(this.bytes);
   }
 
-  async dispose(): Promise<void> {}
+  async dispose(): Promise<void> {
+    this.disposed?.();
+  }
 }

@@ -103,11 +103,7 @@ class JsonRequest implements ModelRequest {
         ? imageKindOf(textOf(bytes, fields.size), textOf(bytes, fields.quality))
         : null;
     this.inputText = { kind: "json", bytes };
-    const { depthMax } = limits;
-    this.body =
-      disposed === null
-        ? new JsonBody(bytes, scan, endpoint, usage ?? [], depthMax)
-        : new DisposedBody(bytes, scan, endpoint, usage ?? [], depthMax, disposed);
+    this.body = new JsonBody(bytes, scan, endpoint, usage ?? [], limits.depthMax, false, disposed);
   }
 
   checkBounds(): void {
@@ -132,27 +128,6 @@ class JsonRequest implements ModelRequest {
   conversation(): string | null {
     const { bytes, fields } = this;
     return textOf(bytes, fields.prompt_cache_key) ?? beginningOf(bytes, fields.messages ?? fields.input);
-  }
-}
-
-/** One that somebody wants to know the end of. */
-class DisposedBody extends JsonBody {
-  private readonly disposed: () => void;
-
-  constructor(
-    bytes: Uint8Array,
-    scan: RoutingScan,
-    endpoint: Endpoint,
-    always: readonly Splice[],
-    depthMax: number,
-    disposed: () => void,
-  ) {
-    super(bytes, scan, endpoint, always, depthMax);
-    this.disposed = disposed;
-  }
-
-  override async dispose(): Promise<void> {
-    this.disposed();
   }
 }
 
