@@ -56,23 +56,27 @@ async function takeOver(dead: TillUnderTest): Promise<void> {
   await till.stop();
 }
 
-test("many holds of one user cost the store a single transaction", async () => {
-  let transactions = 0;
-  const counting: Db = {
+/** The same store, where every transaction is counted. */
+function countingInto(begun: { transactions: number }): Db {
+  return {
     ...db,
     begin(mode, work) {
-      transactions++;
+      begun.transactions++;
       return db.begin(mode, work);
     },
   };
-  const till = makeTill(counting, { express: { bookMs: 60_000, bookTogether: 1_000 } });
+}
+
+test("many holds of one user cost the store a single transaction", async () => {
+  const begun = { transactions: 0 };
+  const till = makeTill(countingInto(begun), { express: { bookMs: 60_000, bookTogether: 1_000 } });
   const ids = Array.from({ length: 50 }, (_, index) => `r${index}`);
   await till.hold(asking("first"));
   for (const id of ids) {
     expect(await till.hold(asking(id))).toEqual({ kind: "held", amountNano: 100n, subscriptionId: null });
     await till.settle(settling(id, 30n));
   }
-  expect(transactions).toBe(1);
+  expect(begun.transactions).toBe(1);
   await till.flush();
   expect(await findings()).toEqual([]);
   await till.settleUp("u1");
@@ -211,19 +215,12 @@ test("what is set aside goes back when its user is quiet, and the journal is thr
 test("what many quiet users had set aside goes back in few transactions", async () => {
   const users = Array.from({ length: 30 }, (_, index) => `quiet ${index}`);
   for (const userId of users) await addFunds(db, userId, MUCH);
-  let transactions = 0;
-  const counting: Db = {
-    ...db,
-    begin(mode, work) {
-      transactions++;
-      return db.begin(mode, work);
-    },
-  };
-  const till = makeTill(counting, { express: { idleMs: 200, lookMs: 10 } });
+  const begun = { transactions: 0 };
+  const till = makeTill(countingInto(begun), { express: { idleMs: 200, lookMs: 10 } });
   await Promise.all(users.map((userId) => till.hold(asking(`of ${userId}`, { userId }))));
-  transactions = 0;
+  begun.transactions = 0;
   await eventually(async () => (await leasesOf(db, till.incarnation)).size === 0, 10_000);
-  expect(transactions).toBeLessThan(10);
+  expect(begun.transactions).toBeLessThan(10);
   for (const userId of users) {
     expect(await readWallet(db, userId)).toEqual({ balanceNano: MUCH, heldNano: 100n });
   }

@@ -5,7 +5,7 @@ import { INTERFACES } from "../records.ts";
 import type { Row } from "../store/db.ts";
 import { HOLD_STATES, type Hold, type HoldProgress, UNSENT } from "../store/holds.ts";
 import { text } from "../store/row.ts";
-import { asStored, nanoValue, toUsageRow, type UsageRow } from "../store/usage-row.ts";
+import { asStored, flagsValue, nanoValue, toUsageRow, type UsageRow } from "../store/usage-row.ts";
 import type { Settlement } from "./booking.ts";
 import { readJsonLines, type Untaken } from "./json-lines.ts";
 import { openRowReader } from "./row-lines.ts";
@@ -102,7 +102,7 @@ export function settledLine({ row, chargedNano }: Settlement): string {
     nanoValue(row.costNano),
     nanoValue(row.chargedNano),
     nanoValue(row.upstreamNano),
-    row.flags.length === 0 ? null : row.flags.join(","),
+    flagsValue(row.flags),
   ]);
 }
 

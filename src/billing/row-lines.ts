@@ -5,7 +5,7 @@
 
 import { z } from "zod";
 import type { Value } from "../store/db.ts";
-import { asStored, nanoValue, toUsageRow, type UsageRow } from "../store/usage-row.ts";
+import { asStored, flagsValue, nanoValue, toUsageRow, type UsageRow } from "../store/usage-row.ts";
 
 /** What rows of a kind have in common. */
 const KIND_COLUMNS = [
@@ -98,11 +98,9 @@ function isAlike(one: UsageRow, other: UsageRow): boolean {
     one.attempts === other.attempts &&
     one.payer === other.payer &&
     one.tariffId === other.tariffId &&
-    flagsOf(one) === flagsOf(other)
+    flagsValue(one.flags) === flagsValue(other.flags)
   );
 }
-
-const flagsOf = ({ flags }: UsageRow) => (flags.length === 0 ? null : flags.join(","));
 
 /** In the order of KIND_COLUMNS. */
 function kindLine(number: number, row: UsageRow): string {
@@ -122,7 +120,7 @@ function kindLine(number: number, row: UsageRow): string {
     row.attempts,
     row.payer,
     row.tariffId,
-    flagsOf(row),
+    flagsValue(row.flags),
   ]);
 }
 

@@ -287,7 +287,7 @@ export function toValues(row: UsageRow): Value[] {
     row.attempts,
     row.payer,
     row.tariffId,
-    row.flags.length === 0 ? null : row.flags.join(","),
+    flagsValue(row.flags),
     row.trace,
     row.cacheWriteTokens,
     row.images,
@@ -323,6 +323,10 @@ export function asStored(columns: readonly string[], values: readonly Value[]): 
       return [column, column.endsWith("_nano") ? String(value) : value];
     }),
   );
+}
+
+export function flagsValue(flags: readonly UsageFlag[]): string | null {
+  return flags.length === 0 ? null : flags.join(",");
 }
 
 /** As a number where that is exact: to write a bigint as text takes several times as long. */
