@@ -6,11 +6,12 @@
 import type { Nano } from "../money/nano.ts";
 import type { Db } from "../store/db.ts";
 import type { Hold } from "../store/holds.ts";
+import { openUsageInsert } from "../store/insert-usage.ts";
 import { changeWallets } from "../store/leases.ts";
 import { insertEntries, type Transfer } from "../store/ledger.ts";
-import { insertCharged, type UsageRow } from "../store/usage.ts";
 import { markLate } from "../store/usage-day.ts";
 import { addToRollUp, openRollUp } from "../store/usage-hour.ts";
+import type { UsageRow } from "../store/usage-row.ts";
 import { chargeOf, type Settlement } from "./booking.ts";
 
 /** A request that has ended. Its row fits the store. */
@@ -48,19 +49,18 @@ export async function bookSpent(
 ): Promise<number> {
   const charges = openCharges(spent);
   const sums = openRollUp();
+  const insert = openUsageInsert(tx);
   let booked = 0;
   do {
     const step = spent.slice(booked, booked + size);
     const rows = step.map(({ row }) => row);
-    await insertCharged(
-      tx,
-      step.map((one) => [one.row, charges.add(one)]),
-    );
+    await insert.take(step.map((one) => [one.row, charges.add(one)]));
     await markLate(tx, rows, nowMs);
     rows.forEach(sums.add);
     booked += step.length;
     await pause();
   } while (booked < spent.length && !isEnough(booked));
+  await insert.end(pause);
   for (const part of inParts(sums.entries(), size)) {
     await addToRollUp(tx, part);
     await pause();

@@ -274,9 +274,14 @@ function decide(desk: Desk, asked: HoldAsked, { incarnation, nowMs }: BookOption
   }
   const earlier = desk.results.get(asked.requestId);
   if (earlier !== undefined) return earlier;
-  const result = asked.charge === "balance" ? fromWallet(desk, asked) : fromPurse(desk, asked, nowMs);
+  const result = asked.charge === "balance" ? fromWallet(desk, asked) : fromPurse(desk, asked);
   desk.results.set(asked.requestId, result);
-  if (result.kind === "held") desk.holds.set(asked.requestId, holdOf(asked, result, incarnation, nowMs));
+  if (result.kind === "held") {
+    const payer = desk.purses
+      .get(asked.userId)
+      ?.find((purse) => purse.subscriptionId === result.subscriptionId);
+    desk.holds.set(asked.requestId, holdOf(asked, result, incarnation, payer?.atMs ?? nowMs));
+  }
   return result;
 }
 
@@ -292,21 +297,27 @@ function fromWallet(desk: Desk, { userId, wantedNano, leastNano }: HoldAsked): H
   return { kind: "held", amountNano, subscriptionId: null };
 }
 
-/** The first in paying order that has enough for the least. */
-function fromPurse(desk: Desk, asked: HoldAsked, nowMs: number): HoldResult {
+/** The first in paying order that can afford all of it; where none can, the first that has enough for the least. */
+function fromPurse(desk: Desk, asked: HoldAsked): HoldResult {
   const { userId, plans, wantedNano, leastNano } = asked;
+  const purses = (desk.purses.get(userId) ?? []).filter(
+    ({ planName }) => plans === null || plans.includes(planName),
+  );
+  const leftOf = (purse: Purse) => desk.left.get(purse.subscriptionId) ?? purse.leftNano;
+  const payer =
+    purses.find((purse) => leftOf(purse) >= wantedNano) ?? purses.find((purse) => leftOf(purse) >= leastNano);
+  if (payer !== undefined) {
+    const { subscriptionId, atMs } = payer;
+    const leftNano = leftOf(payer);
+    const amountNano = wantedNano < leftNano ? wantedNano : leftNano;
+    desk.left.set(subscriptionId, leftNano - amountNano);
+    desk.moves.push({ subscriptionId, atMs, heldNano: amountNano, usedNano: 0n });
+    return { kind: "held", amountNano, subscriptionId };
+  }
   let bestNano = 0n;
   let resetsAtMs: number | null = null;
-  for (const purse of desk.purses.get(userId) ?? []) {
-    const { subscriptionId, planName } = purse;
-    if (plans !== null && !plans.includes(planName)) continue;
-    const leftNano = desk.left.get(subscriptionId) ?? purse.leftNano;
-    if (leftNano >= leastNano) {
-      const amountNano = wantedNano < leftNano ? wantedNano : leftNano;
-      desk.left.set(subscriptionId, leftNano - amountNano);
-      desk.moves.push({ subscriptionId, atMs: nowMs, heldNano: amountNano, usedNano: 0n });
-      return { kind: "held", amountNano, subscriptionId };
-    }
+  for (const purse of purses) {
+    const leftNano = leftOf(purse);
     if (leftNano > bestNano) bestNano = leftNano;
     if (purse.resetsAtMs !== null && (resetsAtMs === null || purse.resetsAtMs < resetsAtMs)) {
       resetsAtMs = purse.resetsAtMs;

@@ -55,8 +55,17 @@ export async function openBooks(options: BooksOptions): Promise<Books> {
   const self = describeProcess(options.newId("inc"), clock.nowMs());
   const spoolDir = join(options.dataDir, "settlements");
   const { till, close } = await openTillFor(options, self.id, spoolDir);
-  const recovery = await startRecovery({ db, log, clock, till, self, spoolDir, limits: limits.recovery });
   const idempotency = openIdempotency({ db, clock, keyring, incarnation: self.id, ...limits.idempotency });
+  const recovery = await startRecovery({
+    db,
+    log,
+    clock,
+    till,
+    self,
+    spoolDir,
+    limits: limits.recovery,
+    buried: idempotency.recover,
+  });
   await idempotency.recover();
   const sweeping = setInterval(() => {
     Promise.all([idempotency.recover(), idempotency.sweep()]).catch((error: unknown) => {

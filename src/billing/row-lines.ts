@@ -5,54 +5,18 @@
 
 import { z } from "zod";
 import type { Value } from "../store/db.ts";
-import { asStored, flagsValue, nanoValue, toUsageRow, type UsageRow } from "../store/usage-row.ts";
-
-/** What rows of a kind have in common. */
-const KIND_COLUMNS = [
-  "group_id",
-  "public_model",
-  "upstream_model",
-  "endpoint",
-  "interface",
-  "stream",
-  "status",
-  "outcome",
-  "error_code",
-  "usage_source",
-  "attempts",
-  "payer",
-  "tariff_id",
-  "flags",
-] as const;
-
-const OWN_COLUMNS = [
-  "request_id",
-  "at_ms",
-  "key_id",
-  "user_id",
-  "account_id",
-  "input_tokens",
-  "cached_tokens",
-  "cache_write_tokens",
-  "output_tokens",
-  "reasoning_tokens",
-  "image_input_tokens",
-  "audio_input_tokens",
-  "audio_output_tokens",
-  "images",
-  "first_byte_ms",
-  "duration_ms",
-  "wait_ms",
-  "response_id",
-  "upstream_request_id",
-  "trace",
-  "cost_nano",
-  "charged_nano",
-  "upstream_nano",
-] as const;
+import { toUsageRow, type UsageRow } from "../store/usage-row.ts";
+import {
+  asStored,
+  isAlike,
+  KIND_COLUMNS,
+  kindValues,
+  REST_COLUMNS,
+  restValues,
+} from "../store/usage-values.ts";
 
 /** Before the first row of a segment: what its kinds and its rows tell. */
-const COLUMNS_LINE = JSON.stringify(["w", KIND_COLUMNS, OWN_COLUMNS]);
+const COLUMNS_LINE = JSON.stringify(["w", KIND_COLUMNS, REST_COLUMNS]);
 
 /** Kinds that are remembered; looking through more of them costs more than telling one again. */
 const KINDS_MAX = 32;
@@ -82,77 +46,12 @@ export function openRowTeller(): RowTeller {
   };
 }
 
-/** In all KIND_COLUMNS. */
-function isAlike(one: UsageRow, other: UsageRow): boolean {
-  return (
-    one.publicModel === other.publicModel &&
-    one.groupId === other.groupId &&
-    one.upstreamModel === other.upstreamModel &&
-    one.endpoint === other.endpoint &&
-    one.interface === other.interface &&
-    one.stream === other.stream &&
-    one.status === other.status &&
-    one.outcome === other.outcome &&
-    one.errorCode === other.errorCode &&
-    one.usageSource === other.usageSource &&
-    one.attempts === other.attempts &&
-    one.payer === other.payer &&
-    one.tariffId === other.tariffId &&
-    flagsValue(one.flags) === flagsValue(other.flags)
-  );
-}
-
-/** In the order of KIND_COLUMNS. */
 function kindLine(number: number, row: UsageRow): string {
-  return JSON.stringify([
-    "k",
-    number,
-    row.groupId,
-    row.publicModel,
-    row.upstreamModel,
-    row.endpoint,
-    row.interface,
-    Number(row.stream),
-    row.status,
-    row.outcome,
-    row.errorCode,
-    row.usageSource,
-    row.attempts,
-    row.payer,
-    row.tariffId,
-    flagsValue(row.flags),
-  ]);
+  return JSON.stringify(["k", number, ...kindValues(row)]);
 }
 
-/** In the order of OWN_COLUMNS. */
 function rowLine(kind: number, row: UsageRow): string {
-  return JSON.stringify([
-    "r",
-    kind,
-    row.requestId,
-    row.atMs,
-    row.keyId,
-    row.userId,
-    row.accountId,
-    row.inputTokens,
-    row.cachedTokens,
-    row.cacheWriteTokens,
-    row.outputTokens,
-    row.reasoningTokens,
-    row.imageInputTokens,
-    row.audioInputTokens,
-    row.audioOutputTokens,
-    row.images,
-    row.firstByteMs,
-    row.durationMs,
-    row.waitMs,
-    row.responseId,
-    row.upstreamRequestId,
-    row.trace,
-    nanoValue(row.costNano),
-    nanoValue(row.chargedNano),
-    nanoValue(row.upstreamNano),
-  ]);
+  return JSON.stringify(["r", kind, ...restValues(row)]);
 }
 
 const valueShape = z.union([z.string(), z.number(), z.null()]);

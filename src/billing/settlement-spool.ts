@@ -11,7 +11,8 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import { z } from "zod";
 import { createQueue } from "../store/scope.ts";
-import { asStored, storable, toUsageRow, toValues, USAGE_COLUMNS } from "../store/usage-row.ts";
+import { storable, toUsageRow } from "../store/usage-row.ts";
+import { asStored, toValues, USAGE_COLUMNS } from "../store/usage-values.ts";
 import type { Settlement } from "./booking.ts";
 import { readJsonLines, syncFolder, type Untaken } from "./json-lines.ts";
 

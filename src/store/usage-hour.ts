@@ -4,7 +4,8 @@ import type { Nano } from "../money/nano.ts";
 import { type Db, placeholder, type Row, type Value } from "./db.ts";
 import { insertRows } from "./insert-rows.ts";
 import { integer, nano, text, textOrNull } from "./row.ts";
-import { nanoValue, type UsageOutcome, type UsageRow, type UsageTokens } from "./usage-row.ts";
+import type { UsageOutcome, UsageRow, UsageTokens } from "./usage-row.ts";
+import { nanoValue } from "./usage-values.ts";
 
 const HOUR_MS = 3_600_000;
 

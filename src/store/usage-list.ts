@@ -10,7 +10,8 @@
 import { type Db, placeholder, type Value } from "./db.ts";
 import { integer, text } from "./row.ts";
 import { HOUR_MS } from "./usage-day.ts";
-import { SELECT_USAGE, toUsageRow, type UsageOutcome, type UsageRow } from "./usage-row.ts";
+import { toUsageRow, type UsageOutcome, type UsageRow } from "./usage-row.ts";
+import { SELECT_USAGE } from "./usage-values.ts";
 
 export interface UsageFilter {
   keyId?: string;

@@ -1,6 +1,6 @@
 import type { Nano } from "../money/nano.ts";
 import { INTERFACES, type Interface } from "../records.ts";
-import type { Row, Value } from "./db.ts";
+import type { Row } from "./db.ts";
 import { flag, integer, integerOrNull, nano, oneOf, text, textOrNull } from "./row.ts";
 
 export const USAGE_OUTCOMES = [
@@ -223,116 +223,6 @@ function cost(nano: Nano, chargedNano: Nano): Nano {
 
 function isCount(value: number): boolean {
   return Number.isInteger(value) && value >= 0 && value <= COUNT_MAX;
-}
-
-/** The first ones are those in which requests of one moment are often alike. */
-export const USAGE_COLUMNS = [
-  "public_model",
-  "upstream_model",
-  "endpoint",
-  "interface",
-  "stream",
-  "outcome",
-  "status",
-  "error_code",
-  "usage_source",
-  "attempts",
-  "payer",
-  "tariff_id",
-  "flags",
-  "trace",
-  "cache_write_tokens",
-  "images",
-  "image_input_tokens",
-  "audio_input_tokens",
-  "audio_output_tokens",
-  "request_id",
-  "at_ms",
-  "key_id",
-  "user_id",
-  "group_id",
-  "account_id",
-  "input_tokens",
-  "cached_tokens",
-  "output_tokens",
-  "reasoning_tokens",
-  "first_byte_ms",
-  "duration_ms",
-  "wait_ms",
-  "response_id",
-  "upstream_request_id",
-  "cost_nano",
-  "charged_nano",
-  "upstream_nano",
-] as const;
-export const USAGE_SHARED = USAGE_COLUMNS.indexOf("request_id");
-
-/** Every column, as `toUsageRow` reads them. */
-export const SELECT_USAGE = `SELECT ${USAGE_COLUMNS.map((column) =>
-  column.endsWith("_nano") ? `CAST(${column} AS TEXT) AS ${column}` : column,
-).join(", ")} FROM usage`;
-
-/** In the order of USAGE_COLUMNS. */
-export function toValues(row: UsageRow): Value[] {
-  return [
-    row.publicModel,
-    row.upstreamModel,
-    row.endpoint,
-    row.interface,
-    Number(row.stream),
-    row.outcome,
-    row.status,
-    row.errorCode,
-    row.usageSource,
-    row.attempts,
-    row.payer,
-    row.tariffId,
-    flagsValue(row.flags),
-    row.trace,
-    row.cacheWriteTokens,
-    row.images,
-    row.imageInputTokens,
-    row.audioInputTokens,
-    row.audioOutputTokens,
-    row.requestId,
-    row.atMs,
-    row.keyId,
-    row.userId,
-    row.groupId,
-    row.accountId,
-    row.inputTokens,
-    row.cachedTokens,
-    row.outputTokens,
-    row.reasoningTokens,
-    row.firstByteMs,
-    row.durationMs,
-    row.waitMs,
-    row.responseId,
-    row.upstreamRequestId,
-    nanoValue(row.costNano),
-    nanoValue(row.chargedNano),
-    nanoValue(row.upstreamNano),
-  ];
-}
-
-/** Such values as the database gives them back, to be read by `toUsageRow`: money is text. */
-export function asStored(columns: readonly string[], values: readonly Value[]): Row {
-  return Object.fromEntries(
-    columns.map((column, index) => {
-      const value = values[index] ?? null;
-      return [column, column.endsWith("_nano") ? String(value) : value];
-    }),
-  );
-}
-
-export function flagsValue(flags: readonly UsageFlag[]): string | null {
-  return flags.length === 0 ? null : flags.join(",");
-}
-
-/** As a number where that is exact: to write a bigint as text takes several times as long. */
-export function nanoValue(nano: Nano): number | string {
-  const number = Number(nano);
-  return Number.isSafeInteger(number) ? number : nano.toString();
 }
 
 export function toTokens(row: Row): UsageTokens {

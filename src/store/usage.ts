@@ -3,26 +3,23 @@
 import type { Nano } from "../money/nano.ts";
 import { INTERFACES } from "../records.ts";
 import { type Db, placeholder, type Row, transaction } from "./db.ts";
-import { insertAlike } from "./insert-alike.ts";
+import { openUsageInsert } from "./insert-usage.ts";
 import { flag, integer, nano, oneOf, text, textOrNull } from "./row.ts";
 import { selectIn } from "./select-in.ts";
 import { markDays } from "./usage-day.ts";
 import { addToRollUp, difference, openRollUp, type RollUpEntry, totalsOf } from "./usage-hour.ts";
 import {
-  SELECT_USAGE,
   storable,
   storableId,
   storableTokens,
   toTokens,
   toUsageRow,
-  toValues,
-  USAGE_COLUMNS,
   USAGE_OUTCOMES,
-  USAGE_SHARED,
   type UsageOutcome,
   type UsageRow,
   type UsageTokens,
 } from "./usage-row.ts";
+import { SELECT_USAGE } from "./usage-values.ts";
 
 export { type KeyHour, keyTotals, type UsageTotals, useByHour } from "./usage-hour.ts";
 export {
@@ -50,25 +47,12 @@ export interface ResponseRoute {
 /** Rows and roll-up of requests that the store does not know; one that it knows fails all of them. */
 export async function insertFresh(tx: Db, rows: readonly UsageRow[]): Promise<void> {
   const ordered = rows.map(storable).sort((a, b) => (a.requestId < b.requestId ? -1 : 1));
-  await insertAlike(tx, "usage", USAGE_COLUMNS, USAGE_SHARED, ordered.map(toValues));
+  const insert = openUsageInsert(tx);
+  await insert.take(ordered.map((row) => [row, null]));
+  await insert.end(async () => {});
   const sums = openRollUp();
   for (const row of ordered) sums.add(row);
   await addToRollUp(tx, sums.entries());
-}
-
-/** A row that fits the store already, and the request whose entry it shares; null: it has one of its own. */
-export type ChargedRow = readonly [row: UsageRow, chargedWith: string | null];
-
-const CHARGED_COLUMNS = [...USAGE_COLUMNS, "charged_with"] as const;
-
-/** The rows alone: whoever calls this adds to the roll-up and the ledger in the same transaction. */
-export async function insertCharged(tx: Db, rows: readonly ChargedRow[]): Promise<void> {
-  const values = rows.map(([row, chargedWith]) => {
-    const line = toValues(row);
-    line.push(chargedWith);
-    return line;
-  });
-  await insertAlike(tx, "usage", CHARGED_COLUMNS, USAGE_SHARED, values);
 }
 
 /** Which of these requests have a row, and what it says was charged. */

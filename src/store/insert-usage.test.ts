@@ -1,0 +1,79 @@
+import { expect, test } from "bun:test";
+import fc from "fast-check";
+import { eachEngine } from "../../test/postgres.ts";
+import { type Db, isUniqueViolation, openDb, transaction } from "./db.ts";
+import { type ChargedRow, openUsageInsert } from "./insert-usage.ts";
+import { migrate } from "./migrate.ts";
+import { findUsage } from "./usage.ts";
+import { usageRow } from "./usage-row.test-support.ts";
+
+/** From hardly any kinds to more than ever wait for their like. */
+const rowsOf = fc.integer({ min: 1, max: 60 }).chain((kinds) =>
+  fc.array(
+    fc.record({
+      publicModel: fc.integer({ min: 1, max: kinds }).map((kind) => `model ${kind}`),
+      stream: fc.boolean(),
+      images: fc.constantFrom(0, 1),
+      userId: fc.constantFrom("u1", null),
+      flags: fc.constantFrom([], ["estimated" as const]),
+      trace: fc.constantFrom('{"a":1}', null),
+      costNano: fc.constantFrom(0n, 7n, 10n ** 14n),
+      chargedWith: fc.constantFrom("r1", null),
+    }),
+    { maxLength: 150, size: "max" },
+  ),
+);
+
+/** In two steps, as the till does. */
+async function insert(db: Db, rows: readonly ChargedRow[]): Promise<number> {
+  let pauses = 0;
+  await transaction(db, async (tx) => {
+    const insert = openUsageInsert(tx);
+    await insert.take(rows.slice(0, 70));
+    await insert.take(rows.slice(70));
+    await insert.end(async () => {
+      pauses++;
+    });
+  });
+  return pauses;
+}
+
+eachEngine(({ open }) => {
+  test("rows of any kinds are written whole, each once", async () => {
+    const db = await open();
+    await fc.assert(
+      fc.asyncProperty(rowsOf, async (drawn) => {
+        await db.sql`DELETE FROM usage`;
+        const rows = drawn.map(({ chargedWith, ...row }): ChargedRow => [usageRow(row), chargedWith]);
+        await insert(db, rows);
+        for (const [row] of rows) expect(await findUsage(db, row.requestId)).toEqual(row);
+        expect(await db.sql`SELECT request_id, charged_with FROM usage ORDER BY request_id`).toEqual(
+          rows.map(([row, chargedWith]) => ({ request_id: row.requestId, charged_with: chargedWith })),
+        );
+      }),
+      { numRuns: 30 },
+    );
+  });
+
+  test("one row that is there already fails all of them", async () => {
+    const db = await open();
+    const rows = Array.from(
+      { length: 40 },
+      (_, i): ChargedRow => [usageRow({ requestId: `r${i % 39}` }), null],
+    );
+    const failed = await insert(db, rows).catch((error) => error);
+    expect(isUniqueViolation(failed)).toBe(true);
+    expect(await db.sql`SELECT COUNT(*) AS many FROM usage`).toEqual([{ many: 0 }]);
+  });
+});
+
+test("on SQLite somebody else has a turn after every few that were left over", async () => {
+  const db = await openDb("sqlite::memory:");
+  await migrate(db);
+  const rows = Array.from(
+    { length: 100 },
+    (_, i): ChargedRow => [usageRow({ publicModel: `m${i % 10}` }), null],
+  );
+  expect(await insert(db, rows)).toBe(2);
+  await db.close();
+});
