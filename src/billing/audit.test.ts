@@ -147,6 +147,8 @@ eachEngine(({ open }) => {
     const db = await open();
     await someMoney(db);
     const since = NOW_MS - 50;
+    await db.sql`INSERT INTO plan VALUES ('p1', 'pro', 'UTC', '[]', 1)`;
+    await db.sql`INSERT INTO subscription VALUES ('sub_1', 'u1', 'p1', 1, NULL, 'none', 1, 'active', 1)`;
     await db.sql`UPDATE entry SET at_ms = ${NOW_MS}, subscription_id = 'sub_1', debit = 'subscription:sub_1'
       WHERE id = 'charge:r1'`;
     await db.sql`UPDATE wallet SET balance_nano = balance_nano + 30`;

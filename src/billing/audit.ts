@@ -13,12 +13,15 @@ import {
   rowsWithoutEntry,
   wrongBalances,
   wrongHeld,
-  wrongRollUps,
+  wronglyCharged,
   wrongSharedCharges,
 } from "../store/books.ts";
 import { type Db, snapshot } from "../store/db.ts";
+import { wrongEntries, wrongRedemptions } from "../store/entry-forms.ts";
 import { wrongDays } from "../store/folded-days.ts";
-import { wrongWindows } from "../store/subscription-windows.ts";
+import { wrongRollUps } from "../store/rolled-hours.ts";
+import { type WrongWindow, wrongWindows } from "../store/subscription-windows.ts";
+import { untoldEntries, wrongToldEntries } from "../store/told-entries.ts";
 import { readUsageRowsRemovedBefore } from "../store/usage-removal.ts";
 
 export interface AuditFinding extends Contradiction {
@@ -40,44 +43,54 @@ export interface AuditOptions {
   findingsMax: number;
 }
 
-/** Of one moment: what is booked meanwhile does not disturb it. */
-export async function audit(db: Db, { nowMs, holdLeaseMs, findingsMax }: AuditOptions): Promise<AuditReport> {
-  return snapshot(db, async (tx) => {
+/**
+ * Money is compared as it is at one moment: what is booked meanwhile does not disturb it. Sums of usage, which are many,
+ * are compared piece by piece.
+ */
+export async function audit(
+  db: Db,
+  { nowMs, holdLeaseMs, findingsMax: max }: AuditOptions,
+): Promise<AuditReport> {
+  const findings: AuditFinding[] = [];
+  const add = (check: string, found: readonly Contradiction[]) => {
+    for (const one of found) findings.push({ check, ...one });
+  };
+  const { counts, chain } = await snapshot(db, async (tx) => {
     const rowsSinceMs = await readUsageRowsRemovedBefore(tx);
-    const findings: AuditFinding[] = [];
-    const add = (check: string, found: readonly Contradiction[]) => {
-      for (const one of found) findings.push({ check, ...one });
-    };
-    add("balance", await wrongBalances(tx, findingsMax));
-    add("held", await wrongHeld(tx, findingsMax));
-    add("available", await overspent(tx, findingsMax));
-    add("row_entry", await rowsWithoutEntry(tx, findingsMax));
-    add("entry_row", await entriesWithoutRow(tx, rowsSinceMs, findingsMax));
-    add("shared_charge", await wrongSharedCharges(tx, rowsSinceMs, findingsMax));
-    add("refund", await refundedTooMuch(tx, rowsSinceMs, findingsMax));
-    add("roll_up", await wrongRollUps(tx, rowsSinceMs, findingsMax));
-    add("days", await wrongDays(tx, nowMs, findingsMax));
-    add("hold_lease", await oldHolds(tx, nowMs - holdLeaseMs, findingsMax));
-    const windows = await wrongWindows(tx, findingsMax);
-    add(
-      "window",
-      windows.map(({ subscriptionId, per, startsAtMs, is, ought }) => ({
-        subject: `${subscriptionId} ${per} ${startsAtMs}`,
-        is: `used ${is.usedNano} held ${is.heldNano}`,
-        ought: `used ${ought.usedNano} held ${ought.heldNano}`,
-      })),
-    );
-    const chain = await verifyAudit(tx, findingsMax);
-    add("changes", chain.broken.map(contradictionOf));
-    return {
-      findings,
-      counts: await countBooks(tx),
-      changes: { entries: chain.rows, head: chain.head },
-    };
+    add("balance", await wrongBalances(tx, max));
+    add("held", await wrongHeld(tx, max));
+    add("available", await overspent(tx, max));
+    add("entry", await wrongEntries(tx, max));
+    add("code", await wrongRedemptions(tx, max));
+    add("row_charge", await wronglyCharged(tx, max));
+    add("row_entry", await rowsWithoutEntry(tx, max));
+    add("entry_row", await entriesWithoutRow(tx, rowsSinceMs, max));
+    add("shared_charge", await wrongSharedCharges(tx, rowsSinceMs, max));
+    add("refund", await refundedTooMuch(tx, rowsSinceMs, max));
+    add("hold_lease", await oldHolds(tx, nowMs - holdLeaseMs, max));
+    add("window", (await wrongWindows(tx, max)).map(wrongWindow));
+    const chain = await verifyAudit(tx, max);
+    add("changes", chain.broken.map(brokenChain));
+    if (chain.broken.length === 0) {
+      add("log_entry", await wrongToldEntries(tx, max));
+      add("entry_log", await untoldEntries(tx, max));
+    }
+    return { counts: await countBooks(tx), chain };
   });
+  add("roll_up", await wrongRollUps(db, max));
+  add("days", await wrongDays(db, nowMs, max));
+  return { findings, counts, changes: { entries: chain.rows, head: chain.head } };
 }
 
-function contradictionOf({ seq, kind }: AuditBreak): Contradiction {
+function wrongWindow({ subscriptionId, per, startsAtMs, is, ought }: WrongWindow): Contradiction {
+  return {
+    subject: `${subscriptionId} ${per} ${startsAtMs}`,
+    is: `used ${is.usedNano} held ${is.heldNano}`,
+    ought: `used ${ought.usedNano} held ${ought.heldNano}`,
+  };
+}
+
+function brokenChain({ seq, kind }: AuditBreak): Contradiction {
   return { subject: `entry ${seq}`, is: kind, ought: "as it was written" };
 }
 

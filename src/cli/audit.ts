@@ -62,6 +62,14 @@ export function findingText({ check, subject, is, ought }: AuditFinding): string
       return `${subject} has ${usd(is)} held, and its open holds come to ${usd(ought)}.`;
     case "available":
       return `${subject} has a balance of ${usd(is)}, of which ${usd(ought)} is held.`;
+    case "entry":
+      return `${subject} goes from ${is}, as no ${ought} of its user does.`;
+    case "code":
+      return ought === "0"
+        ? `${subject} gave ${usd(is)}, and no code was redeemed for it.`
+        : `${subject} is a code that was redeemed for ${usd(ought)}, and ${is === "0" ? "no entry gives" : `its entry, of ${usd(is)}, does not give`} it to whoever redeemed it then.`;
+    case "row_charge":
+      return `${subject} was charged ${usd(is)}, and ought to be charged ${usd(ought)}.`;
     case "row_entry":
       return `${subject} says that ${usd(ought)} was charged, and ${is === "0" ? "no entry does" : `its entry says ${usd(is)}`}.`;
     case "entry_row":
@@ -72,6 +80,10 @@ export function findingText({ check, subject, is, ought }: AuditFinding): string
       return `${subject} was refunded ${usd(is)}, and ${usd(ought)} was charged for it.`;
     case "hold_lease":
       return `${subject} holds money since ${shortInstant(Number(is))} UTC, longer than any request takes.`;
+    case "log_entry":
+      return `The log of changes tells of ${subject}, and the ledger has something else.\n    log     ${ought}\n    ledger  ${is}`;
+    case "entry_log":
+      return `${subject} is a ${ought} of ${usd(is)} of which the log of changes tells nothing.`;
     case "changes":
       return is === "cut"
         ? `The log of changes ends with ${subject}, and there were later ones.`

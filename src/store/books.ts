@@ -2,8 +2,8 @@
 
 import type { Db, Row, Value } from "./db.ts";
 import { placeholder } from "./db.ts";
+import { BY_HAND } from "./entries.ts";
 import { integer, text } from "./row.ts";
-import { SUM_COLUMNS } from "./usage-hour.ts";
 
 /** What contradicts something else: the id of the row, and what it says against what it should. */
 export interface Contradiction {
@@ -12,7 +12,8 @@ export interface Contradiction {
   ought: string;
 }
 
-async function ask(
+/** Answers name the rows as `subject`, `is_now` and `ought`, which are text. */
+export async function ask(
   db: Db,
   question: string,
   values: readonly Value[],
@@ -91,12 +92,20 @@ export function rowsWithoutEntry(db: Db, limit: number): Promise<Contradiction[]
   );
 }
 
-/** A subscription's charge has the time of its hold, and that comes some time after the beginning of its row. */
-const HOLD_AFTER_MS = 3_600_000;
+/** An id is made before the time of its row is taken, and in between the clock may be set a little. */
+const ROW_AFTER_ID_MS = 3_600_000;
+
+/** Ids of requests that came later are greater: they begin with their time. */
+function requestIdAt(atMs: number): string {
+  const hex = atMs.toString(16).padStart(12, "0");
+  return `req_${hex.slice(0, 8)}-${hex.slice(8)}`;
+}
 
 /**
  * Each charge of one request is the only one, for it bears the request's id, and is what its row says: paid by itself,
- * of the same user and amount. Only as far back as rows are kept has each of them its row.
+ * of the same user, amount, payer and, where a balance pays, time. Only as far back as rows are kept has each its row.
+ * A subscription's charge has the time of the window that paid it, which a clock that was set back may be far behind:
+ * when its request came, its id tells.
  */
 export function entriesWithoutRow(db: Db, rowsSinceMs: number, limit: number): Promise<Contradiction[]> {
   const since = (number: number) => placeholder(db.engine, number);
@@ -107,30 +116,55 @@ export function entriesWithoutRow(db: Db, rowsSinceMs: number, limit: number): P
      FROM entry e LEFT JOIN usage u ON u.request_id = e.request_id
      WHERE e.kind = 'charge' AND e.request_id IS NOT NULL
        AND (e.id <> 'charge:' || e.request_id OR u.charged_nano <> e.amount_nano OR u.charged_with IS NOT NULL
-         OR u.user_id <> e.user_id
+         OR u.request_id IS NOT NULL AND (u.user_id IS DISTINCT FROM e.user_id
+           OR u.payer IS DISTINCT FROM CASE WHEN e.subscription_id IS NULL THEN 'balance' ELSE 'subscription' END
+           OR e.subscription_id IS NULL AND u.at_ms <> e.at_ms)
          OR u.request_id IS NULL
-           AND e.at_ms >= CASE WHEN e.subscription_id IS NULL THEN ${since(1)} ELSE ${since(2)} END)`,
-    [rowsSinceMs, rowsSinceMs === 0 ? 0 : rowsSinceMs + HOLD_AFTER_MS],
+           AND CASE WHEN e.subscription_id IS NULL THEN e.at_ms >= ${since(1)} ELSE e.request_id >= ${since(2)} END)`,
+    [rowsSinceMs, rowsSinceMs === 0 ? "" : requestIdAt(rowsSinceMs + ROW_AFTER_ID_MS)],
     limit,
   );
 }
 
 /**
- * Nobody gets more back for a request than was charged for it. What one paid of a charge that it shared its row alone
- * tells: where rows were removed, a charge that cannot be found may have been such a one.
+ * Each row was charged what it cost, and no more; less only where it says that it cost more than was held. Nothing was
+ * charged where nobody pays, and only balances share charges.
  */
-export function refundedTooMuch(db: Db, rowsSinceMs: number, limit: number): Promise<Contradiction[]> {
+export function wronglyCharged(db: Db, limit: number): Promise<Contradiction[]> {
   return ask(
     db,
-    `SELECT r.request_id AS subject, CAST(r.back AS TEXT) AS is_now,
-       CAST(COALESCE(e.amount_nano, u.charged_nano, 0) AS TEXT) AS ought
+    `SELECT request_id AS subject, CAST(charged_nano AS TEXT) AS is_now,
+       CAST(CASE WHEN payer IS NULL THEN 0 ELSE cost_nano END AS TEXT) AS ought
+     FROM usage
+     WHERE charged_nano < 0 OR charged_nano > cost_nano OR payer IS NULL AND charged_nano <> 0
+       OR payer IS NOT NULL AND (user_id IS NULL
+         OR charged_nano < cost_nano AND ',' || COALESCE(flags, '') || ',' NOT LIKE '%,overrun,%')
+       OR charged_with IS NOT NULL AND payer IS DISTINCT FROM 'balance'`,
+    [],
+    limit,
+  );
+}
+
+/**
+ * Nobody gets more back for a request than was charged for it, and only its payer gets it. What one paid of a charge
+ * that it shared its row alone tells: where rows were removed, a charge that cannot be found may have been such a one.
+ */
+export function refundedTooMuch(db: Db, rowsSinceMs: number, limit: number): Promise<Contradiction[]> {
+  const charged = `CASE
+      WHEN e.user_id = r.user_id AND e.subscription_id IS NOT DISTINCT FROM r.subscription_id THEN e.amount_nano
+      WHEN e.id IS NULL AND u.user_id = r.user_id AND r.subscription_id IS NULL THEN u.charged_nano
+      ELSE 0 END`;
+  return ask(
+    db,
+    `SELECT r.request_id AS subject, CAST(r.back AS TEXT) AS is_now, CAST(${charged} AS TEXT) AS ought
      FROM (
-       SELECT request_id, SUM(amount_nano) AS back FROM entry
-       WHERE kind = 'refund' AND request_id IS NOT NULL GROUP BY request_id
+       SELECT request_id, user_id, subscription_id, SUM(amount_nano) AS back FROM entry
+       WHERE ${BY_HAND} AND kind = 'refund' AND request_id IS NOT NULL
+       GROUP BY request_id, user_id, subscription_id
      ) r
      LEFT JOIN entry e ON e.id = 'charge:' || r.request_id AND e.request_id = r.request_id
      LEFT JOIN usage u ON u.request_id = r.request_id AND u.charged_with IS NOT NULL
-     WHERE r.back > COALESCE(e.amount_nano, u.charged_nano, 0)
+     WHERE r.back > ${charged}
        AND (e.id IS NOT NULL OR u.request_id IS NOT NULL OR ${placeholder(db.engine, 1)} = 0)
      ORDER BY r.request_id`,
     [rowsSinceMs],
@@ -147,56 +181,17 @@ export function wrongSharedCharges(db: Db, rowsSinceMs: number, limit: number): 
     db,
     `SELECT id AS subject, CAST(SUM(charge) AS TEXT) AS is_now, CAST(SUM(charged) AS TEXT) AS ought
      FROM (
-       SELECT id, user_id, at_ms, amount_nano AS charge, 0 AS charged FROM entry
+       SELECT id, user_id, at_ms, NULL AS row_at_ms, amount_nano AS charge, 0 AS charged FROM entry
        WHERE kind = 'charge' AND request_id IS NULL
        UNION ALL
-       SELECT 'charge:' || charged_with, user_id, NULL, 0, charged_nano FROM usage
+       SELECT 'charge:' || charged_with, user_id, NULL, at_ms, 0, charged_nano FROM usage
        WHERE charged_with IS NOT NULL
      ) both_sides GROUP BY id, user_id
-     HAVING MAX(at_ms) IS NULL OR (MAX(at_ms) >= ${placeholder(db.engine, 1)} AND SUM(charge) <> SUM(charged))`,
+     HAVING MAX(at_ms) IS NULL OR (MAX(at_ms) >= ${placeholder(db.engine, 1)}
+       AND (SUM(charge) <> SUM(charged) OR MAX(at_ms) <> MIN(row_at_ms)))`,
     [rowsSinceMs],
     limit,
   );
-}
-
-/** What one row counts for in each sum of its roll-up. */
-const ROW_VALUES: Readonly<Record<string, string>> = {
-  requests: "CASE WHEN outcome = 'refused' THEN 0 ELSE 1 END",
-  refused: "CASE WHEN outcome = 'refused' THEN 1 ELSE 0 END",
-  failed: "CASE WHEN outcome IN ('failed', 'upstream_cut') THEN 1 ELSE 0 END",
-  first_byte_ms: "COALESCE(first_byte_ms, 0)",
-  first_bytes: "CASE WHEN first_byte_ms IS NULL THEN 0 ELSE 1 END",
-};
-
-/** Each sum of each hour is the sum of its rows, as far back as rows are kept. */
-export function wrongRollUps(db: Db, rowsSinceMs: number, limit: number): Promise<Contradiction[]> {
-  const values = SUM_COLUMNS.map((column) => `SUM(${ROW_VALUES[column] ?? column}) AS ${column}`).join(", ");
-  // Of two lines at most, the roll-up's and the one of its rows.
-  const sumOf = (side: 0 | 1, column: string) => `SUM(CASE side WHEN ${side} THEN ${column} ELSE 0 END)`;
-  const differs = SUM_COLUMNS.map((column) => `${sumOf(0, column)} <> ${sumOf(1, column)}`).join(" OR ");
-  const list = (side: 0 | 1) =>
-    SUM_COLUMNS.map((column) => `CAST(${sumOf(side, column)} AS TEXT)`).join(" || ' ' || ");
-  const keys = ["key_id", "hour_ms", "group_id", "public_model", "interface"];
-  const since = placeholder(db.engine, 1);
-  return ask(
-    db,
-    `SELECT ${keys.map((key) => `CAST(${key} AS TEXT)`).join(" || ' ' || ")} AS subject,
-       ${list(0)} AS is_now, ${list(1)} AS ought
-     FROM (
-       SELECT 0 AS side, ${keys.join(", ")}, ${SUM_COLUMNS.join(", ")} FROM usage_hour WHERE hour_ms >= ${since}
-       UNION ALL
-       SELECT 1, key_id, at_ms - at_ms % 3600000, group_id, public_model, interface, ${values}
-       FROM usage WHERE at_ms >= ${db.engine === "postgres" ? since : "?"}
-       GROUP BY key_id, at_ms - at_ms % 3600000, group_id, public_model, interface
-     ) both_sides GROUP BY ${keys.join(", ")} HAVING ${differs}`,
-    db.engine === "postgres" ? [wholeHour(rowsSinceMs)] : [wholeHour(rowsSinceMs), wholeHour(rowsSinceMs)],
-    limit,
-  );
-}
-
-/** Of the hour in which rows were removed some are gone; the next one is whole. */
-function wholeHour(sinceMs: number): number {
-  return Math.ceil(sinceMs / 3_600_000) * 3_600_000;
 }
 
 export function oldHolds(db: Db, beforeMs: number, limit: number): Promise<Contradiction[]> {

@@ -1,7 +1,7 @@
-/** Reading the ledger: what was booked for a user, and what for one request. */
+/** Reading the ledger: what was booked for a user, and what was charged and refunded for one request. */
 
 import type { Nano } from "../money/nano.ts";
-import type { Db } from "./db.ts";
+import { type Db, placeholder } from "./db.ts";
 import { findEntry, type Transfer, toTransfer } from "./ledger.ts";
 import { nano, text, textOrNull } from "./row.ts";
 
@@ -21,13 +21,18 @@ export async function listEntriesOfUser(
   return rows.map(toTransfer);
 }
 
-/** In the order in which they were booked. */
-export async function listEntriesOfRequest(db: Db, requestId: string): Promise<Transfer[]> {
-  const rows = await db.sql`
-    SELECT id, at_ms, kind, debit, credit, CAST(amount_nano AS TEXT) AS amount_nano, user_id, subscription_id,
-      request_id, actor, reason
-    FROM entry WHERE request_id = ${requestId} ORDER BY at_ms, id`;
-  return rows.map(toTransfer);
+/** What was not charged for requests: few entries, which have an index of their own where a statement says this. */
+export const BY_HAND = "kind <> 'charge'";
+
+/** What went back to the payer of a request. */
+export async function refundedNano(db: Db, requestId: string): Promise<Nano> {
+  const [row] = await db.sql.text(
+    `SELECT CAST(COALESCE(SUM(amount_nano), 0) AS TEXT) AS amount_nano FROM entry
+     WHERE ${BY_HAND} AND kind = 'refund' AND request_id = ${placeholder(db.engine, 1)}`,
+    [requestId],
+  );
+  if (row === undefined) throw new Error("A sum without rows is still one row.");
+  return nano(row, "amount_nano");
 }
 
 /** What each user began with, of those who began with something. From the users' side: entries are many. */

@@ -9,7 +9,7 @@ import { insertRows } from "./insert-rows.ts";
 import { integer, nano, oneOf, text, textOrNull } from "./row.ts";
 import { changeWallet, lockWallet } from "./wallets.ts";
 
-export const ENTRY_KINDS = ["charge", "topup", "adjust", "refund", "redeem", "promo", "opening"] as const;
+export const ENTRY_KINDS = ["charge", "topup", "adjust", "refund", "redeem", "opening"] as const;
 export type EntryKind = (typeof ENTRY_KINDS)[number];
 
 export interface Transfer {

@@ -43,7 +43,8 @@ function refuseNewer(present: number, known: number): void {
   );
 }
 
-async function hasVersions(db: Db): Promise<boolean> {
+/** Whether it is a store at all, of whatever version. */
+export async function hasVersions(db: Db): Promise<boolean> {
   const found =
     db.engine === "postgres"
       ? await db.sql`SELECT 1 AS found WHERE to_regclass('migration') IS NOT NULL`

@@ -12,6 +12,7 @@ import indexes from "./0009-indexes.sql" with { type: "text" };
 import leases from "./0010-leases.sql" with { type: "text" };
 import sharedCharges from "./0011-shared-charges.sql" with { type: "text" };
 import shortIndexes from "./0012-short-indexes.sql" with { type: "text" };
+import entriesByHand from "./0013-entries-by-hand.sql" with { type: "text" };
 
 export interface Migration {
   version: number;
@@ -32,4 +33,5 @@ export const MIGRATIONS: readonly Migration[] = [
   { version: 10, name: "leases", sql: leases },
   { version: 11, name: "shared-charges", sql: sharedCharges },
   { version: 12, name: "short-indexes", sql: shortIndexes },
+  { version: 13, name: "entries-by-hand", sql: entriesByHand },
 ];
