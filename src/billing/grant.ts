@@ -1,13 +1,13 @@
 /** Plans are granted and taken back by hand: from the command line, or a console. */
 
 import type { Clock, NewId } from "../clock.ts";
-import { presentEnd } from "../money/subscription.ts";
 import type { SubscriptionRecord } from "../records.ts";
 import { StoreConflict } from "../store/conflict.ts";
 import { type Db, transaction } from "../store/db.ts";
 import { findEntry } from "../store/ledger.ts";
 import { listPlans } from "../store/plans.ts";
 import { bumpKeyRevision } from "../store/revisions.ts";
+import { subscriptionsCalled } from "../store/subscription-standing.ts";
 import {
   cancelSubscription,
   findSubscription,
@@ -114,18 +114,16 @@ export async function cancelGrant(
 ): Promise<Cancelled> {
   return transaction(db, async (tx) => {
     await bumpKeyRevision(tx);
-    const found = await findSubscription(tx, id);
-    const granted =
-      found === null ? undefined : (await listGranted(tx, found.userId)).find((one) => one.id === id);
-    if (granted === undefined) return { kind: "unknown" };
-    if (granted.status === "cancelled") return { kind: "cancelled_before" };
+    const record = await findSubscription(tx, id);
+    if (record === null) return { kind: "unknown" };
+    if (record.status === "cancelled") return { kind: "cancelled_before" };
     if (when === "now") {
       await cancelSubscription(tx, id);
       return { kind: "cancelled" };
     }
-    const endsAtMs = presentEnd(granted, granted.plan.timeZone, clock.nowMs());
+    const [standing] = await subscriptionsCalled(tx, [id], clock.nowMs());
+    const endsAtMs = standing?.endsAtMs ?? null;
     if (endsAtMs === null) return { kind: "open" };
-    const { plan: _, ...record } = granted;
     await putSubscription(tx, { ...record, endsAtMs, renews: "none" });
     return { kind: "ending", endsAtMs };
   });

@@ -8,7 +8,7 @@ import { listEntriesOfUser } from "../store/entries.ts";
 import { postTransfer, REVENUE, subscriptionBook, type Transfer, userBook } from "../store/ledger.ts";
 import { putPlan } from "../store/plans.ts";
 import { wrongWindows } from "../store/subscription-windows.ts";
-import { putSubscription } from "../store/subscriptions.ts";
+import { cancelSubscription, putSubscription } from "../store/subscriptions.ts";
 import { putUser } from "../store/users.ts";
 import { readWallet } from "../store/wallets.ts";
 import { adjust, type MoneyDesk, refund, topUp } from "./operations.ts";
@@ -63,6 +63,41 @@ async function charge(db: Db, requestId: string, amount: string, subscriptionId:
 async function holdOf(db: Db, amount: string) {
   await db.sql`UPDATE wallet SET held_nano = CAST(${usd(amount).toString()} AS BIGINT) WHERE user_id = 'u1'`;
 }
+
+async function grantPlan(db: Db, windows: PlanWindow[]) {
+  await putPlan(db, { id: "p", name: "p", timeZone: "UTC", windows, createdAtMs: 0 });
+  await putSubscription(db, {
+    id: "s",
+    userId: "u1",
+    planId: "p",
+    startsAtMs: NOW_MS - DAY_MS,
+    endsAtMs: null,
+    renews: "none",
+    priority: 1,
+    status: "active",
+    createdAtMs: 0,
+  });
+}
+
+async function chargeSubscription(db: Db, requestId: string, amount: string) {
+  await grantPlan(db, [
+    { per: "day", usd: "5.00", counted: "calendar" },
+    { per: "month", usd: "20.00", counted: "calendar" },
+  ]);
+  await leftOf(db, NOW_MS);
+  await charge(db, requestId, amount, "s");
+  await transaction(db, (tx) =>
+    moveHeld(tx, [{ subscriptionId: "s", atMs: NOW_MS, heldNano: 0n, usedNano: usd(amount) }]),
+  );
+}
+
+const leftOf = (db: Db, nowMs: number) =>
+  transaction(db, async (tx) => (await lockPurses(tx, ["u1"], nowMs)).get("u1")?.[0]?.leftNano);
+
+const later = (desk: MoneyDesk, ms: number): MoneyDesk => ({
+  ...desk,
+  clock: { nowMs: () => NOW_MS + ms },
+});
 
 eachEngine(({ open }) => {
   test("a top-up is one entry with who and why, and the wallet has it", async () => {
@@ -180,6 +215,9 @@ eachEngine(({ open }) => {
     expect(await refund(desk, order)).toEqual({ ...first, repeated: true });
     expect(await refusal(refund(desk, { ...order, requestId: "req_2" }))).toBe("idempotency_conflict");
     expect(await refusal(refund(desk, { ...order, amountNano: 1n }))).toBe("idempotency_conflict");
+    const part = { ...order, requestId: "req_2", amountNano: usd("0.25"), idempotencyKey: "p" };
+    await refund(desk, part);
+    expect(await refusal(refund(desk, { ...part, amountNano: "all" }))).toBe("idempotency_conflict");
   });
 
   test("one key for the refunds of two requests at once books one of them", async () => {
@@ -207,41 +245,46 @@ eachEngine(({ open }) => {
   test("what a subscription paid goes back to its windows while one is open, and is refused after", async () => {
     const desk = await deskOn(await open());
     const { db } = desk;
-    const windows: PlanWindow[] = [
-      { per: "day", usd: "5.00", counted: "calendar" },
-      { per: "month", usd: "20.00", counted: "calendar" },
-    ];
-    await putPlan(db, { id: "p", name: "p", timeZone: "UTC", windows, createdAtMs: 0 });
-    await putSubscription(db, {
-      id: "s",
-      userId: "u1",
-      planId: "p",
-      startsAtMs: NOW_MS - DAY_MS,
-      endsAtMs: null,
-      renews: "none",
-      priority: 1,
-      status: "active",
-      createdAtMs: 0,
-    });
-    const left = (nowMs: number) =>
-      transaction(db, async (tx) => (await lockPurses(tx, ["u1"], nowMs)).get("u1")?.[0]?.leftNano);
-    await left(NOW_MS);
-    await charge(db, "req_1", "2.00", "s");
-    await transaction(db, (tx) =>
-      moveHeld(tx, [{ subscriptionId: "s", atMs: NOW_MS, heldNano: 0n, usedNano: usd("2") }]),
-    );
-    const at = (ms: number) => ({ ...desk, clock: { nowMs: () => NOW_MS + ms } });
+    await chargeSubscription(db, "req_1", "2.00");
     const order = { requestId: "req_1", amountNano: usd("0.50"), ...BY };
-    const { entry, wallet } = await refund(at(5), order);
+    const { entry, wallet } = await refund(later(desk, 5), order);
     expect(entry).toMatchObject({ credit: "subscription:s", subscriptionId: "s", userId: "u1" });
     expect(wallet.balanceNano).toBe(0n);
-    expect(await left(NOW_MS)).toBe(usd("3.50"));
+    expect(await leftOf(db, NOW_MS)).toBe(usd("3.50"));
     // The day is over and the month is not.
-    await refund(at(DAY_MS), order);
-    expect(await left(NOW_MS + DAY_MS)).toBe(usd("5"));
-    expect(await refusal(refund(at(40 * DAY_MS), order))).toBe("window_over");
+    await refund(later(desk, DAY_MS), order);
+    expect(await leftOf(db, NOW_MS + DAY_MS)).toBe(usd("5"));
+    expect(await refusal(refund(later(desk, 40 * DAY_MS), order))).toBe("window_over");
     expect(await wrongWindows(db, 9)).toEqual([]);
     expect(await listEntriesOfUser(db, "u1", { limit: 9 })).toHaveLength(3);
+  });
+
+  test("what a subscription paid that was cancelled since is not refunded, and the reason says so", async () => {
+    const desk = await deskOn(await open());
+    await chargeSubscription(desk.db, "req_1", "2.00");
+    await cancelSubscription(desk.db, "s");
+    const attempt = refund(later(desk, 5), { requestId: "req_1", amountNano: "all", ...BY });
+    expect(await attempt.catch((error: unknown) => error)).toMatchObject({
+      code: "subscription_over",
+      message: expect.stringContaining("was cancelled"),
+    });
+    expect(await wrongWindows(desk.db, 9)).toEqual([]);
+  });
+
+  test("a refund is never before its charge, so that windows find it after the clock was set back", async () => {
+    const desk = await deskOn(await open());
+    const { db } = desk;
+    await chargeSubscription(db, "req_1", "2.00");
+    const { entry } = await refund(later(desk, -DAY_MS / 2), {
+      requestId: "req_1",
+      amountNano: usd("0.50"),
+      ...BY,
+    });
+    expect(entry.atMs).toBe(NOW_MS);
+    // A window that begins after that time of the clock, and is summed anew.
+    await grantPlan(db, [{ per: "day", usd: "5.00", counted: "rolling" }]);
+    expect(await leftOf(db, NOW_MS)).toBe(usd("3.50"));
+    expect(await wrongWindows(db, 9)).toEqual([]);
   });
 
   test("the ledger of a user is paged, the latest first", async () => {

@@ -6,7 +6,7 @@
 import type { Clock, NewId } from "../clock.ts";
 import { type Nano, usdText } from "../money/nano.ts";
 import { type Db, transaction } from "../store/db.ts";
-import { listEntriesOfRequest, lockCharge } from "../store/entries.ts";
+import { lockCharge, refundedNano } from "../store/entries.ts";
 import {
   findEntry,
   InsufficientFunds,
@@ -45,6 +45,10 @@ export interface Booked {
   /** The idempotency key was used before for the same: nothing was booked now. */
   repeated: boolean;
 }
+
+/** How it was paid: a word for the ledger. */
+export const PROVIDER = /^[a-z0-9_-]{1,40}$/;
+export const PROVIDER_RULE = "must be a word like invoice or stripe";
 
 /** In one call. Far from what 64 bits of nano-dollars hold, so that no sum of calls gets there. */
 export const AMOUNT_NANO_MAX: Nano = 1_000_000n * 1_000_000_000n;
@@ -90,16 +94,16 @@ export async function refund(
   return refusing(desk.db, order, async (tx) => {
     // Two refunds of one request take turns here.
     const charge = await lockCharge(tx, requestId);
+    const leftNano = charge === null ? 0n : charge.amountNano - (await refundedNano(tx, requestId));
     const before = await findEntry(tx, wanted.id);
     if (before !== null) {
-      const isSame =
-        before.requestId === requestId && (amountNano === "all" || before.amountNano === amountNano);
-      if (!isSame || before.userId === null) throw usedOtherwise();
+      // One of all of it left nothing.
+      const isSameAmount = amountNano === "all" ? leftNano === 0n : before.amountNano === amountNano;
+      if (before.requestId !== requestId || !isSameAmount || before.userId === null) throw usedOtherwise();
       return { entry: before, wallet: await readWallet(tx, before.userId), repeated: true };
     }
     if (charge === null || charge.userId === null) throw await notCharged(tx, requestId);
     const { userId, subscriptionId } = charge;
-    const leftNano = charge.amountNano - (await refundedNano(tx, requestId));
     if (leftNano === 0n) {
       throw new MoneyRefused(
         "refunded_before",
@@ -115,6 +119,8 @@ export async function refund(
     }
     const entry: Transfer = {
       ...wanted,
+      // Never before its charge, whatever became of the clock: windows look for refunds from their start on.
+      atMs: Math.max(wanted.atMs, charge.atMs),
       debit: "refund",
       credit: subscriptionId === null ? userBook(userId) : subscriptionBook(subscriptionId),
       amountNano: backNano,
@@ -124,10 +130,9 @@ export async function refund(
     };
     if (subscriptionId !== null) {
       await giveBack(tx, {
-        userId,
         subscriptionId,
         chargedAtMs: charge.atMs,
-        nowMs: entry.atMs,
+        nowMs: wanted.atMs,
         amountNano: backNano,
       });
     }
@@ -144,11 +149,6 @@ async function notCharged(tx: Db, requestId: string): Promise<MoneyRefused> {
       ? `Nothing was charged for a request "${requestId}".`
       : `Nothing was charged for a request "${requestId}", or it shared a charge and its row is no longer kept. Adjust the balance instead.`,
   );
-}
-
-async function refundedNano(tx: Db, requestId: string): Promise<Nano> {
-  const entries = await listEntriesOfRequest(tx, requestId);
-  return entries.reduce((sum, { kind, amountNano }) => (kind === "refund" ? sum + amountNano : sum), 0n);
 }
 
 function terms(desk: MoneyDesk, kind: "topup" | "adjust" | "refund", order: Order) {

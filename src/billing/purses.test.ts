@@ -1,6 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { eachEngine } from "../../test/postgres.ts";
+import { systemClock } from "../clock.ts";
 import { parseUsd, usdText } from "../money/nano.ts";
 import { NO_LIMITS, type PlanWindow, type SubscriptionRecord } from "../records.ts";
 import { type Db, openDb, transaction } from "../store/db.ts";
@@ -11,7 +12,8 @@ import { subscriptionsOf } from "../store/subscription-standing.ts";
 import { wrongWindows } from "../store/subscription-windows.ts";
 import { cancelSubscription, putSubscription } from "../store/subscriptions.ts";
 import { putUser } from "../store/users.ts";
-import { lockPurses, moveHeld, type Purse } from "./purses.ts";
+import { cancelGrant } from "./grant.ts";
+import { lockPurses, moveHeld, type Purse, restOf } from "./purses.ts";
 
 const at = (text: string) => Date.parse(text);
 const NOON = at("2027-03-10T12:00:00Z");
@@ -54,6 +56,14 @@ async function left(db: Db, nowMs: number): Promise<string[]> {
   return (await purses(db, nowMs)).map(
     ({ subscriptionId, leftNano }) => `${subscriptionId} ${usdText(leftNano)}`,
   );
+}
+
+/** Of the windows that begin then, over or not. */
+async function usedFrom(db: Db, startsAt: string): Promise<string[]> {
+  const rows = await db.sql`
+    SELECT CAST(used_nano AS TEXT) AS used, CAST(held_nano AS TEXT) AS held FROM subscription_window
+    WHERE starts_at_ms = ${at(startsAt)}`;
+  return rows.map(({ used, held }) => `${usdText(BigInt(String(used)))} ${usdText(BigInt(String(held)))}`);
 }
 
 let requests = 0;
@@ -153,7 +163,7 @@ eachEngine(({ open, emptyUrl }) => {
       expect(await left(db, after)).toEqual(["s 5.00"]);
       await transaction(db, (tx) => settle(tx, id, "2.50"));
       expect(await left(db, after)).toEqual(["s 5.00"]);
-      expect(await left(db, before)).toEqual(["s 2.50"]);
+      expect(await usedFrom(db, "2027-03-10T00:00:00Z")).toEqual(["2.50 0.00"]);
     });
 
     test("survives a change of the plan: other windows count what was held and used in their time", async () => {
@@ -257,7 +267,7 @@ eachEngine(({ open, emptyUrl }) => {
         ]);
       });
       expect(await left(db, NOON + DAY_MS)).toEqual(["s 5.00"]);
-      expect(await left(db, NOON)).toEqual(["s 3.50"]);
+      expect(await usedFrom(db, "2027-03-10T00:00:00Z")).toEqual(["1.50 0.00"]);
       expect(await wrongWindows(db, 10)).toEqual([]);
     });
   });
@@ -285,6 +295,58 @@ eachEngine(({ open, emptyUrl }) => {
         "somebody-elses",
       ]);
       expect(await purses(db, NOON, "nobody")).toEqual([]);
+    });
+  });
+
+  describe("a clock that is set back", () => {
+    test("stays in the windows that were opened, and so does a look at them", async () => {
+      const db = await open();
+      await grant(db, "s", { endsAtMs: NOON - DAY_MS, renews: "month" }, [DAILY, MONTHLY]);
+      await transaction(db, async (tx) => {
+        await lockPurses(tx, ["u1"], NOON);
+        await settle(tx, await hold(tx, "s", "4.00", NOON), "4.00");
+      });
+      for (const days of [1, 20, 400]) {
+        const backMs = NOON - days * DAY_MS;
+        const starts = at("2027-01-01T00:00:00Z") > backMs ? [] : [at("2027-03-10T00:00:00Z")];
+        const [purse] = await purses(db, backMs);
+        expect([purse?.atMs ?? []].flat()).toEqual(starts);
+        const [standing] = await subscriptionsOf(db, "u1", backMs);
+        expect(standing?.windows.slice(0, 1).map(({ startsAtMs }) => startsAtMs) ?? []).toEqual(starts);
+        expect(standing?.windows.map(({ remainingNano }) => remainingNano)).toEqual(
+          purse?.windows.map(restOf) ?? [],
+        );
+      }
+      expect(await left(db, NOON + 1)).toEqual(["s 1.00"]);
+      expect(await left(db, at("2027-03-11T00:00:00Z"))).toEqual(["s 5.00"]);
+    });
+
+    test("leaves a subscription the end of the term that it was in", async () => {
+      const db = await open();
+      await grant(db, "s", { endsAtMs: NOON - DAY_MS, renews: "month" });
+      await purses(db, NOON);
+      const backMs = NOON - 2 * DAY_MS;
+      const endsAtMs = at("2027-04-09T12:00:00Z");
+      expect(await subscriptionsOf(db, "u1", backMs)).toMatchObject([{ endsAtMs }]);
+      expect(
+        await cancelGrant({ db, clock: { ...systemClock, nowMs: () => backMs } }, "s", "term_end"),
+      ).toEqual({
+        kind: "ending",
+        endsAtMs,
+      });
+      expect(await left(db, backMs)).toEqual(["s 5.00"]);
+    });
+
+    test("does not make run again what ends before the windows that were opened", async () => {
+      const db = await open();
+      await grant(db, "s");
+      await purses(db, NOON);
+      await grant(db, "s", { endsAtMs: NOON - DAY_MS });
+      const backMs = NOON - 2 * DAY_MS;
+      expect(await purses(db, backMs)).toEqual([]);
+      expect(await subscriptionsOf(db, "u1", backMs)).toEqual([]);
+      const [past] = await subscriptionsOf(db, "u1", backMs, { past: true });
+      expect(past).toMatchObject({ standing: "ended", windows: [] });
     });
   });
 

@@ -1,14 +1,15 @@
 /**
- * What subscriptions have left to pay with. Held money belongs to the windows of the hold's time, and its settlement
- * moves it from held to used in those same windows, even when they are over by then.
+ * What subscriptions have left to pay with, each at its own present moment (`momentOf`). Held money belongs to the
+ * windows of the hold's time, and its settlement moves it from held to used in those same windows, even when they are
+ * over by then.
  */
 
 import type { Nano } from "../money/nano.ts";
-import { byTurn, presentEnd } from "../money/subscription.ts";
+import { byTurn, momentOf, presentEnd, standingOf } from "../money/subscription.ts";
 import type { PlanPeriod } from "../records.ts";
 import type { Db } from "../store/db.ts";
 import { presentWindows } from "../store/subscription-standing.ts";
-import { addToWindows, openWindows, type WindowChange } from "../store/subscription-windows.ts";
+import { addToWindows, openWindows, readOpened, type WindowChange } from "../store/subscription-windows.ts";
 import { type GrantedPlan, lockRunning, lockSubscriptions } from "../store/subscriptions.ts";
 
 export interface PurseWindow {
@@ -23,6 +24,8 @@ export interface PurseWindow {
 export interface Purse {
   subscriptionId: string;
   planName: string;
+  /** The moment that its windows are those of: the time of all that it is to pay for. */
+  atMs: number;
   /** The smallest rest over its windows; never below zero. */
   leftNano: Nano;
   /** When the window with the smallest rest is full again; null when the subscription ends before. */
@@ -40,19 +43,27 @@ export async function lockPurses(
   userIds: readonly string[],
   nowMs: number,
 ): Promise<ReadonlyMap<string, Purse[]>> {
-  const running = await lockRunning(tx, userIds, nowMs);
-  const spans = running.map((subscription) => presentWindows(subscription, nowMs));
-  const uses = await openWindows(tx, spans.flat(), nowMs);
+  const locked = await lockRunning(tx, userIds, nowMs);
+  const opened = await readOpened(
+    tx,
+    locked.map(({ id }) => id),
+    nowMs,
+  );
+  const running = locked
+    .map((subscription) => ({ subscription, atMs: momentOf(opened.get(subscription.id) ?? [], nowMs) }))
+    .filter(({ subscription, atMs }) => standingOf(subscription, atMs) === "running");
+  const spans = running.map(({ subscription, atMs }) => presentWindows(subscription, atMs));
+  const uses = await openWindows(tx, spans.flat(), opened);
   let next = 0;
-  const purses = running.map((subscription, i) => {
+  const purses = running.map(({ subscription, atMs }, i) => {
     const windows = (spans[i] ?? []).map(({ per, startsAtMs, endsAtMs, limitNano }) => {
       const { usedNano, heldNano } = uses[next++] ?? noUse();
       return { per, startsAtMs, endsAtMs, limitNano, usedNano, heldNano };
     });
-    return { subscription, purse: purseOf(subscription, windows) };
+    return { subscription, purse: purseOf(subscription, atMs, windows) };
   });
   const byUser = Map.groupBy(purses, ({ subscription }) => subscription.userId);
-  return new Map([...byUser].map(([userId, list]) => [userId, inTurn(list, nowMs)]));
+  return new Map([...byUser].map(([userId, list]) => [userId, inTurn(list)]));
 }
 
 /** Adds, or takes away where negative. `atMs` is the time of the hold, and must be the time of its entry too. */
@@ -66,7 +77,7 @@ export function restOf({ limitNano, usedNano, heldNano }: PurseWindow): Nano {
   return rest > 0n ? rest : 0n;
 }
 
-function purseOf({ id, plan, endsAtMs, renews }: GrantedPlan, windows: PurseWindow[]): Purse {
+function purseOf({ id, plan, endsAtMs, renews }: GrantedPlan, atMs: number, windows: PurseWindow[]): Purse {
   const leftNano = windows.map(restOf).reduce((least, rest) => (rest < least ? rest : least));
   // Where several are equally empty, the last to be full again decides.
   const resetsAtMs = Math.max(
@@ -76,18 +87,19 @@ function purseOf({ id, plan, endsAtMs, renews }: GrantedPlan, windows: PurseWind
   return {
     subscriptionId: id,
     planName: plan.name,
+    atMs,
     leftNano,
     resetsAtMs: endsBefore ? null : resetsAtMs,
     windows,
   };
 }
 
-function inTurn(list: readonly { subscription: GrantedPlan; purse: Purse }[], nowMs: number): Purse[] {
+function inTurn(list: readonly { subscription: GrantedPlan; purse: Purse }[]): Purse[] {
   // Most users have one, and the end of a term that renews is the dearest thing here.
   if (list.length === 1) return list.map(({ purse }) => purse);
   return list
     .map(({ subscription, purse }) => {
-      const endsAtMs = presentEnd(subscription, subscription.plan.timeZone, nowMs);
+      const endsAtMs = presentEnd(subscription, subscription.plan.timeZone, purse.atMs);
       return { purse, turn: { ...subscription, endsAtMs } };
     })
     .sort((a, b) => byTurn(a.turn, b.turn))

@@ -6,6 +6,7 @@ export type MoneyRefusal =
   | "insufficient_funds"
   | "not_charged"
   | "refunded_before"
+  | "subscription_over"
   | "window_over"
   | "code_mistyped"
   | "code_unknown"

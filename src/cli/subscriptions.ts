@@ -89,7 +89,9 @@ export const listAllSubscriptions: Command = {
         return 0;
       }
       if (listed.length === 0) {
-        remark("No subscriptions. Grant one: model-gateway subscriptions grant --user EMAIL --plan PLAN");
+        remark(
+          `No subscriptions. Grant one: ${input.command("subscriptions grant", "--user", "EMAIL", "--plan", "PLAN")}`,
+        );
         return 0;
       }
       print(listed.map(({ one, user }) => subscriptionBlock(one, user, paint)).join("\n\n"));
@@ -154,7 +156,7 @@ export const grantSubscription: Command = {
         return 0;
       }
       print(`${user.email} has the plan ${paint.bold(plan)} ${termText(made)}.`);
-      print(paint.dim(`To take it back: model-gateway subscriptions cancel ${subscription.id}`));
+      print(paint.dim(`To take it back: ${input.command("subscriptions cancel", subscription.id)}`));
       return 0;
     }),
 };
@@ -187,7 +189,10 @@ export const cancelOneSubscription: Command = {
         },
       );
       if (result.kind === "unknown")
-        fail(`There is no subscription "${id}".`, "Each one's id is in: model-gateway subscriptions list");
+        fail(
+          `There is no subscription "${id}".`,
+          `Each one's id is in: ${input.command("subscriptions list")}`,
+        );
       if (result.kind === "open")
         fail("This subscription has no end to wait for.", "Cancel it now, without --at-end.");
       const endsAtMs = result.kind === "ending" ? result.endsAtMs : null;

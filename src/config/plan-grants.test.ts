@@ -1,33 +1,26 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { listPlans } from "../store/plans.ts";
 import { cancelSubscription, listSubscriptions, putSubscription } from "../store/subscriptions.ts";
 import { applyChanges, type PlannedChanges, planChanges } from "./apply.ts";
-import { readSettings } from "./environment.ts";
 import { exportFile } from "./export.ts";
 import { parseGatewayFile } from "./file.ts";
-import { type Installation, openInstallation } from "./installation.ts";
+import { type FreshInstallation, freshInstallation } from "./installation.test-support.ts";
+import type { Installation } from "./installation.ts";
 import { formatProblem } from "./problem.ts";
 
-let folder: string;
 let gateway: Installation;
+let remove: FreshInstallation["remove"];
 let nowMs: number;
 
 beforeEach(async () => {
-  folder = mkdtempSync(join(tmpdir(), "model-gateway-grants-"));
-  const result = readSettings({ flags: { data: folder }, environment: {} });
-  if (!result.ok) throw new Error(result.problems.join());
-  const opened = await openInstallation(result.settings, {});
+  const opened = await freshInstallation();
   nowMs = Date.parse("2027-03-10T12:00:00Z");
-  gateway = { ...opened, clock: { ...opened.clock, nowMs: () => nowMs } };
+  const { clock } = opened.gateway;
+  gateway = { ...opened.gateway, clock: { ...clock, nowMs: () => nowMs } };
+  remove = opened.remove;
 });
 
-afterEach(async () => {
-  await gateway.db.close();
-  rmSync(folder, { recursive: true });
-});
+afterEach(() => remove());
 
 const PLANS = `
 plans:
@@ -102,6 +95,32 @@ describe("applying", () => {
       "change subscription pro of dev@example.com: renews=none priority=0",
     ]);
     expect(await listSubscriptions(gateway.db)).toHaveLength(2);
+  });
+
+  test("shows the end that goes with a renewal", async () => {
+    const granted = (subscription: string) =>
+      `${PLANS}\nusers: [{ email: dev@example.com, subscriptions: [{ plan: trial, ${subscription} }] }]`;
+    const ends = async (subscription: string) => {
+      const { changes } = await planned(granted(subscription));
+      return changes.flatMap(({ fields }) => fields.filter(({ field }) => field === "ends"));
+    };
+    await apply(granted("starts: 2027-01-31, renews: month"));
+    expect(await ends("starts: 2027-01-31")).toEqual([
+      { field: "ends", from: "2027-03-31T00:00:00.000Z (renews)", to: null },
+    ]);
+    // The same moment, and yet another end: the terms after it are counted from it.
+    const first = "starts: 2027-01-31, ends: 2027-03-31T00:00:00Z, renews: month";
+    expect(await ends(first)).toMatchObject([{ to: "2027-03-31T00:00:00.000Z" }]);
+    await apply(granted(first));
+    nowMs = Date.parse("2027-06-10T12:00:00Z");
+    expect(await ends(first)).toEqual([]);
+    expect(await ends(first.replace("renews: month", "renews: none"))).toEqual([
+      {
+        field: "ends",
+        from: "2027-06-30T00:00:00.000Z (renews since 2027-03-31T00:00:00.000Z)",
+        to: "2027-03-31T00:00:00.000Z",
+      },
+    ]);
   });
 
   test("knows two subscriptions to one plan by their starts", async () => {

@@ -1,5 +1,5 @@
 import { parseUsd, usdText } from "../money/nano.ts";
-import { standingOf } from "../money/subscription.ts";
+import { presentEnd, standingOf } from "../money/subscription.ts";
 import { PLAN_PERIODS, type PlanRecord, type PlanWindow, type SubscriptionRecord } from "../records.ts";
 import { deletePlan, putPlan } from "../store/plans.ts";
 import { cancelSubscription, putSubscription } from "../store/subscriptions.ts";
@@ -28,7 +28,11 @@ export function planGrants(
 ): GrantSteps {
   const plans = file.plans.map((wanted) => planPlan(state, wanted, secrets));
   const planIds = new Map(state.plans.map(({ name, id }) => [name, id]));
-  for (const { record } of plans) planIds.set(record.name, record.id);
+  const timeZones = new Map(state.plans.map(({ name, timeZone }) => [name, timeZone]));
+  for (const { record } of plans) {
+    planIds.set(record.name, record.id);
+    timeZones.set(record.name, record.timeZone);
+  }
 
   const kept = new Set<string>();
   const active = Map.groupBy(
@@ -41,7 +45,8 @@ export function planGrants(
     for (const { id } of presentOf.values()) kept.add(id);
     return wanted.flatMap((want) => {
       const planId = known(planIds, want.plan);
-      return planSubscription(presentOf.get(want), want, { userId, planId, email }, secrets) ?? [];
+      const timeZone = known(timeZones, want.plan);
+      return planSubscription(presentOf.get(want), want, { userId, planId, timeZone, email }, secrets) ?? [];
     });
   });
   return {
@@ -91,7 +96,7 @@ function matched(
 function planSubscription(
   present: SubscriptionRecord | undefined,
   wanted: FileSubscription,
-  { userId, planId, email }: { userId: string; planId: string; email: string },
+  { userId, planId, timeZone, email }: { userId: string; planId: string; timeZone: string; email: string },
   { clock, newId }: Secrets,
 ): Step | null {
   const record: SubscriptionRecord = {
@@ -108,9 +113,8 @@ function planSubscription(
   // One that was over before it could begin grants nothing.
   const isOver = record.endsAtMs !== null && record.endsAtMs <= record.startsAtMs;
   if (present === undefined && isOver && record.renews === "none") return null;
-  const fields = present
-    ? differences(shownSubscription(present), shownSubscription(record))
-    : created(shownSubscription(record));
+  const shown = (one: SubscriptionRecord) => shownSubscription(one, timeZone, clock.nowMs());
+  const fields = present ? differences(shown(present), shown(record)) : created(shown(record));
   const title = subscriptionTitle(wanted.plan, email);
   return stepOf(title, !present, fields, (tx) => putSubscription(tx, record));
 }
@@ -174,13 +178,21 @@ function shownPlan({ timeZone, windows }: PlanRecord): Shown {
   return { time_zone: timeZone, ...Object.fromEntries(shown) };
 }
 
-function shownSubscription({ startsAtMs, endsAtMs, renews, priority }: SubscriptionRecord): Shown {
+function shownSubscription(subscription: SubscriptionRecord, timeZone: string, nowMs: number): Shown {
+  const { startsAtMs, renews, priority } = subscription;
   return {
     starts: shownInstant(startsAtMs),
-    ends: shownInstant(endsAtMs),
+    ends: shownEnd(subscription, presentEnd(subscription, timeZone, nowMs)),
     renews,
     priority: String(priority),
   };
+}
+
+/** An end that follows from renewing stands in no record: whoever takes the renewal away is to see what goes with it. */
+function shownEnd({ endsAtMs }: SubscriptionRecord, presentEndMs: number | null): string | null {
+  const first = shownInstant(endsAtMs);
+  if (presentEndMs === endsAtMs) return first;
+  return `${shownInstant(presentEndMs)} (renews${first === null ? "" : ` since ${first}`})`;
 }
 
 function subscriptionTitle(plan: string, email: string): string {

@@ -94,15 +94,33 @@ describe("settings in the file", () => {
     expect(text).toContain("registration: open");
     expect(text).toContain("smtp.example.com");
     expect(text).not.toContain("canary");
+    expect(text).toContain("  host: smtp.example.com\n  # password: kept, not shown\n");
+    expect(text).toContain("    - name: ops\n      # secret: kept, not shown\n");
     expect(await apply(text)).toEqual([]);
     expect((await readSmtp(db))?.sealedPassword).not.toBeNull();
     expect((await readAlertSettings(db)).webhooks[0]?.sealedSecret).not.toBeNull();
   });
 
+  test("are exported with their defaults, and applying that changes nothing", async () => {
+    await apply("alerts: { webhooks: [{ name: ops, url: 'https://hooks.example.com/x' }] }\n");
+    expect(await apply(await exportFile(db))).toEqual([]);
+  });
+
   test("a stored password goes to no other server", async () => {
+    const bare = SMTP.replace(/ {2}password.*\n/, "");
     await apply(SMTP);
-    await apply(SMTP.replace("smtp.example.com", "other.example.com").replace(/ {2}password.*\n/, ""));
+    for (const moved of [bare.replace("smtp.example", "other.example"), bare.replace("gw\n", "gw2\n")])
+      expect(await refusal(moved)).toEqual([
+        "smtp.password: must be given again: the stored one is for another server or user.",
+      ]);
+    expect(await readSmtp(db)).toMatchObject({ host: "smtp.example.com", user: "gw" });
+    await apply(bare.replace("smtp.example", "other.example").replace("  user: gw\n", ""));
     expect(await readSmtp(db)).toMatchObject({ host: "other.example.com", sealedPassword: null });
+  });
+
+  test("who signs in needs a password, as where a file was exported elsewhere", async () => {
+    const [first] = await refusal(SMTP.replace(/ {2}password.*\n/, ""));
+    expect(first).toStartWith("smtp.password: is missing, and none is stored.");
   });
 
   test("mail is switched off, and what was left out of alerts has its default again", async () => {

@@ -49,22 +49,31 @@ function planSmtp(before: SmtpRecord | null, wanted: FileSmtp | undefined, secre
 function smtpOf(before: SmtpRecord | null, wanted: FileSmtp, secrets: Secrets): SmtpRecord | null {
   const { enabled, host, port, security, user, password, from, private_network } = wanted;
   if (!enabled || host === undefined || from === undefined) return null;
-  // A stored password is for one name at one server, and goes to no other.
-  const isSame = before !== null && before.host === host && before.user === (user ?? null);
   return {
     host,
     port,
     security,
     user: user ?? null,
-    sealedPassword: sealedAnew(
-      SMTP_PASSWORD_BINDING,
-      isSame ? before.sealedPassword : null,
-      password,
-      secrets,
-    ),
+    sealedPassword: sealedAnew(SMTP_PASSWORD_BINDING, storedPassword(before, wanted), password, secrets),
     from,
     privateNetwork: private_network,
   };
+}
+
+/** It is for one name at one server, and goes to no other. */
+function storedPassword(present: SmtpRecord | null, { host, user }: FileSmtp): string | null {
+  const isSame = present !== null && present.host === host && present.user === (user ?? null);
+  return isSame ? present.sealedPassword : null;
+}
+
+/** A file that was exported elsewhere names who signs in, and not with what. */
+export function mailProblems({ smtp }: GatewayFile, { smtp: present }: State): FieldProblem[] {
+  if (!smtp?.enabled || smtp.user === undefined || smtp.password !== undefined) return [];
+  if (storedPassword(present, smtp) !== null) return [];
+  const message = present?.sealedPassword
+    ? "must be given again: the stored one is for another server or user."
+    : "is missing, and none is stored. It is what user signs in with; without user nobody does.";
+  return [{ path: ["smtp", "password"], message }];
 }
 
 function planAlerts(before: AlertsRecord, wanted: FileAlerts | undefined, secrets: Secrets): Step[] {
@@ -148,7 +157,7 @@ function shownAlerts({ webhooks, accountParked, poolEmpty, spend, errorRate }: A
     "pool_empty.enabled": String(poolEmpty.enabled),
     "pool_empty.for": durationText(poolEmpty.forMs),
     "spend.enabled": String(spend.enabled),
-    "spend.usd_per_day": spend.usdPerDay,
+    "spend.usd_per_day": usdText(parseUsd(spend.usdPerDay)),
     "error_rate.enabled": String(errorRate.enabled),
     "error_rate.percent": String(errorRate.percent),
     "error_rate.over": durationText(errorRate.overMs),
@@ -205,19 +214,16 @@ export function writtenAlerts({ webhooks, accountParked, poolEmpty, spend, error
 
 const GIVEN_AGAIN = "must be given again: the stored one is for the old address.";
 const ONLY_THE_FILE =
-  "cannot be switched on here. Write it into the configuration file and run `model-gateway apply`.";
+  "cannot be switched on here. Write it into the configuration file and run `npx model-gateway apply`.";
 
 /** What a browser may not change, as for accounts: private networks are opened by the file, for one address each. */
 export function settingsReachProblems({ smtp, alerts }: GatewayFile, state: State): FieldProblem[] {
   const problems: FieldProblem[] = [];
   if (smtp?.enabled) {
     const { smtp: present } = state;
-    const isSameHost = present?.host === smtp.host;
-    if (smtp.private_network && !(present?.privateNetwork && isSameHost && present.port === smtp.port))
+    const isSame = present?.host === smtp.host && present?.port === smtp.port;
+    if (smtp.private_network && !(present?.privateNetwork && isSame))
       problems.push({ path: ["smtp", "private_network"], message: ONLY_THE_FILE });
-    const isSame = isSameHost && present?.user === (smtp.user ?? null);
-    if (present?.sealedPassword && smtp.user !== undefined && smtp.password === undefined && !isSame)
-      problems.push({ path: ["smtp", "password"], message: GIVEN_AGAIN });
   }
   alerts?.webhooks.forEach(({ name, url, private_network, secret }, i) => {
     const present = state.alerts.webhooks.find((webhook) => webhook.name === name);

@@ -1,11 +1,20 @@
 /** Money that administrators move, always with a reason: one entry of the ledger and one of the audit each. */
 
 import { z } from "zod";
-import { adjust, type Booked, type MoneyDesk, refund, topUp } from "../billing/operations.ts";
+import {
+  adjust,
+  type Booked,
+  type MoneyDesk,
+  PROVIDER,
+  PROVIDER_RULE,
+  refund,
+  topUp,
+} from "../billing/operations.ts";
 import { usd } from "../config/schema-words.ts";
 import { parseUsd, usdText } from "../money/nano.ts";
 import { appendAudit } from "../store/audit.ts";
 import { transaction } from "../store/db.ts";
+import { fieldsOfEntry } from "../store/told-entries.ts";
 import { findUser } from "../store/users.ts";
 import { auditOf } from "./audit-entry.ts";
 import type { Control } from "./control.ts";
@@ -74,8 +83,7 @@ export const adminMoneyRoutes = {
     summary: "Add what a user has paid to the balance",
     body: z.strictObject({
       amount: signedUsd,
-      /** How it was paid: a word for the ledger. */
-      provider: z.string().regex(/^[a-z0-9_-]{1,40}$/, { error: "must be a word like invoice or stripe" }),
+      provider: z.string().regex(PROVIDER, { error: PROVIDER_RULE }),
       ...order,
     }),
     needsSession: true,
@@ -135,12 +143,7 @@ async function booked(
     const done = await book({ ...installation, db: tx }, terms);
     if (done.repeated) return done;
     const user = done.entry.userId === null ? null : await findUser(tx, done.entry.userId);
-    const isTaken = done.entry.credit === "adjust";
-    const changes = [
-      { field: "amount", from: null, to: `${isTaken ? "-" : ""}$${usdText(done.entry.amountNano)}` },
-      { field: "reason", from: null, to: reason },
-      ...(done.entry.requestId === null ? [] : [{ field: "request", from: null, to: done.entry.requestId }]),
-    ];
+    const changes = fieldsOfEntry(done.entry);
     const target = `user ${user?.email ?? done.entry.userId}`;
     await appendAudit(tx, auditOf(asked, { atMs: clock.nowMs(), action, target, changes }));
     return done;

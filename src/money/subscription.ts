@@ -1,7 +1,7 @@
 /** Which subscriptions run at a moment, until when, and which of them pays first. */
 
 import type { SubscriptionRecord } from "../records.ts";
-import { monthsAfter } from "./plan-windows.ts";
+import { monthsAfter, type Span } from "./plan-windows.ts";
 
 type Term = Pick<SubscriptionRecord, "startsAtMs" | "endsAtMs" | "renews">;
 
@@ -31,6 +31,14 @@ export function presentEnd(
   let endMs = monthsAfter(anchorMs, term * step, timeZone);
   while (endMs <= nowMs) endMs = monthsAfter(anchorMs, ++term * step, timeZone);
   return endMs;
+}
+
+/**
+ * The present moment of a subscription: never before the start of a window that it has opened. Such a window proves
+ * that the clock was there, and one that is set back is to grant nothing again.
+ */
+export function momentOf(opened: readonly Span[], nowMs: number): number {
+  return opened.reduce((latestMs, { startsAtMs }) => Math.max(latestMs, startsAtMs), nowMs);
 }
 
 export type Standing = "running" | "upcoming" | "ended" | "cancelled";

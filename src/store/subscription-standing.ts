@@ -2,10 +2,10 @@
 
 import { type Nano, parseUsd } from "../money/nano.ts";
 import { type Span, windowAt } from "../money/plan-windows.ts";
-import { byTurn, presentEnd, type Standing, standingOf } from "../money/subscription.ts";
+import { byTurn, momentOf, presentEnd, type Standing, standingOf } from "../money/subscription.ts";
 import type { PlanWindow } from "../records.ts";
 import { type Db, snapshot } from "./db.ts";
-import { readWindows } from "./subscription-windows.ts";
+import { readOpened, readWindows } from "./subscription-windows.ts";
 import { findGranted, type GrantedPlan, listGranted } from "./subscriptions.ts";
 
 export interface WindowStanding extends Span {
@@ -60,13 +60,23 @@ async function standings(
   past: boolean,
 ): Promise<SubscriptionStanding[]> {
   return snapshot(db, async (tx) => {
-    const granted = (await read(tx))
-      .map((subscription) => ({ subscription, standing: standingOf(subscription, nowMs) }))
+    const all = await read(tx);
+    const running = all.filter((subscription) => standingOf(subscription, nowMs) === "running");
+    const opened = await readOpened(
+      tx,
+      running.map(({ id }) => id),
+      nowMs,
+    );
+    const granted = all
+      .map((subscription) => {
+        const atMs = momentOf(opened.get(subscription.id) ?? [], nowMs);
+        return { subscription, atMs, standing: standingOf(subscription, atMs) };
+      })
       .filter(({ standing }) => past || standing === "running" || standing === "upcoming");
     const spans = granted
       .filter(({ standing }) => standing === "running")
-      .flatMap(({ subscription }) => presentWindows(subscription, nowMs));
-    const uses = await readWindows(tx, spans, nowMs);
+      .flatMap(({ subscription, atMs }) => presentWindows(subscription, atMs));
+    const uses = await readWindows(tx, spans, opened);
     const windows = spans.map((span, i) => {
       const { usedNano, heldNano } = uses[i] ?? { usedNano: 0n, heldNano: 0n };
       const rest = span.limitNano - usedNano - heldNano;
@@ -74,14 +84,14 @@ async function standings(
     });
     const bySubscription = Map.groupBy(windows, ({ subscriptionId }) => subscriptionId);
     return granted
-      .map(({ subscription, standing }) => ({
+      .map(({ subscription, atMs, standing }) => ({
         id: subscription.id,
         userId: subscription.userId,
         planName: subscription.plan.name,
         timeZone: subscription.plan.timeZone,
         standing,
         startsAtMs: subscription.startsAtMs,
-        endsAtMs: presentEnd(subscription, subscription.plan.timeZone, nowMs),
+        endsAtMs: presentEnd(subscription, subscription.plan.timeZone, atMs),
         renews: subscription.renews,
         priority: subscription.priority,
         createdAtMs: subscription.createdAtMs,
@@ -94,9 +104,9 @@ async function standings(
 }
 
 /** The windows of a running subscription that a moment lies in. */
-export function presentWindows({ id, startsAtMs, plan }: GrantedPlan, nowMs: number) {
+export function presentWindows({ id, startsAtMs, plan }: GrantedPlan, atMs: number) {
   return plan.windows.map((window) => {
-    const span = windowAt(window, plan.timeZone, startsAtMs, nowMs);
+    const span = windowAt(window, plan.timeZone, startsAtMs, atMs);
     return {
       subscriptionId: id,
       per: window.per,

@@ -7,6 +7,7 @@
 import type { Nano } from "../money/nano.ts";
 import { PLAN_PERIODS, type PlanPeriod } from "../records.ts";
 import { type Db, placeholder, type Row } from "./db.ts";
+import { BY_HAND } from "./entries.ts";
 import { insertRows } from "./insert-rows.ts";
 import { integer, nano, oneOf, text } from "./row.ts";
 import { selectIn } from "./select-in.ts";
@@ -23,6 +24,11 @@ export interface WindowUse {
   heldNano: Nano;
 }
 
+export interface OpenedWindow extends WindowSpan, WindowUse {}
+
+/** By subscription. */
+export type OpenedWindows = ReadonlyMap<string, readonly OpenedWindow[]>;
+
 const KEY_COLUMNS = ["subscription_id", "ends_at_ms", "starts_at_ms", "per"];
 const COLUMNS = [...KEY_COLUMNS, "used_nano", "held_nano"];
 const READ = `subscription_id, per, starts_at_ms, ends_at_ms, CAST(used_nano AS TEXT) AS used_nano,
@@ -31,17 +37,22 @@ const READ = `subscription_id, per, starts_at_ms, ends_at_ms, CAST(used_nano AS 
 const NOT_SUMMED = -1;
 
 /** What the ledger and the holds say about a span; the arguments are SQL. A refund counts at the time of its charge. */
-function sums(subscriptionId: string, startsAt: string, endsAt: string): { used: string; held: string } {
+function sums(
+  subscriptionId: string,
+  startsAt: string,
+  endsAt: string,
+): Record<"charged" | "used" | "held", string> {
   const within = (column: string) => `${column} >= ${startsAt} AND ${column} < ${endsAt}`;
+  const charged = `COALESCE((SELECT SUM(e.amount_nano) FROM entry e WHERE e.subscription_id = ${subscriptionId}
+      AND e.kind = 'charge' AND ${within("e.at_ms")}), 0)`;
   return {
-    used: `CAST(COALESCE((SELECT SUM(e.amount_nano) FROM entry e WHERE e.subscription_id = ${subscriptionId}
-      AND e.kind = 'charge' AND ${within("e.at_ms")}), 0)
+    charged,
+    used: `CAST(${charged}
       - COALESCE((SELECT SUM(r.amount_nano) FROM entry r JOIN entry c ON c.id = 'charge:' || r.request_id
       WHERE r.subscription_id = ${subscriptionId} AND r.kind = 'refund' AND r.at_ms >= ${startsAt}
       AND ${within("c.at_ms")}), 0) AS BIGINT)`,
-    // By way of the user, for whom holds have an index.
-    held: `CAST(COALESCE((SELECT SUM(h.amount_nano) FROM subscription s JOIN hold h ON h.user_id = s.user_id
-      AND h.subscription_id = s.id WHERE s.id = ${subscriptionId} AND ${within("h.at_ms")}), 0) AS BIGINT)`,
+    held: `CAST(COALESCE((SELECT SUM(h.amount_nano) FROM hold h WHERE h.subscription_id = ${subscriptionId}
+      AND ${within("h.at_ms")}), 0) AS BIGINT)`,
   };
 }
 
@@ -51,9 +62,22 @@ const OWN_SUMS = sums(
   "subscription_window.ends_at_ms",
 );
 
+/** Those that are not over, and those that are still to come by a clock that was set back. */
+export async function readOpened(
+  db: Db,
+  subscriptionIds: readonly string[],
+  nowMs: number,
+): Promise<OpenedWindows> {
+  return grouped(await rowsAfter(db, subscriptionIds, nowMs));
+}
+
 /** Of subscriptions that are locked, in the order of the spans. What is not there is made. */
-export async function openWindows(tx: Db, spans: readonly WindowSpan[], nowMs: number): Promise<WindowUse[]> {
-  const found = await findWindows(tx, spans, nowMs);
+export async function openWindows(
+  tx: Db,
+  spans: readonly WindowSpan[],
+  opened: OpenedWindows,
+): Promise<WindowUse[]> {
+  const found = spans.map((span) => useIn(opened, span));
   const missing = spans.filter((_, i) => found[i] === undefined);
   if (missing.length === 0) return found.filter((use) => use !== undefined);
   const rows = missing.map((span) => [...keyOf(span), NOT_SUMMED, 0]);
@@ -61,27 +85,30 @@ export async function openWindows(tx: Db, spans: readonly WindowSpan[], nowMs: n
   const summed = await selectIn(
     tx,
     `UPDATE subscription_window SET used_nano = ${OWN_SUMS.used}, held_nano = ${OWN_SUMS.held}
-     WHERE used_nano = ${NOT_SUMMED} AND ends_at_ms > ${placeholder(tx.engine, 1)} AND subscription_id`,
-    idsOf(missing),
+     WHERE used_nano = ${NOT_SUMMED} AND ends_at_ms >= ${placeholder(tx.engine, 1)} AND subscription_id`,
+    [...new Set(missing.map(({ subscriptionId }) => subscriptionId))],
     `RETURNING ${READ}`,
-    [nowMs],
+    [Math.min(...missing.map(({ endsAtMs }) => endsAtMs))],
   );
-  const made = inOrder(missing, summed);
-  return found.map((use) => {
-    const found = use ?? made.shift();
-    if (found === undefined) throw new Error("The window of a subscription was not made.");
-    return found;
+  const made = grouped(summed);
+  return spans.map((span, i) => {
+    const use = found[i] ?? useIn(made, span);
+    if (use === undefined) throw new Error("The window of a subscription was not made.");
+    return use;
   });
 }
 
 /** The same without making any: for looking. */
-export async function readWindows(db: Db, spans: readonly WindowSpan[], nowMs: number): Promise<WindowUse[]> {
+export async function readWindows(
+  db: Db,
+  spans: readonly WindowSpan[],
+  opened: OpenedWindows,
+): Promise<WindowUse[]> {
   const asked = sums("a.id", "a.starts", "a.ends");
   const at = (number: number, type: string) => `CAST(${placeholder(db.engine, number)} AS ${type})`;
   const uses: WindowUse[] = [];
-  const found = await findWindows(db, spans, nowMs);
-  for (const [i, span] of spans.entries()) {
-    const known = found[i];
+  for (const span of spans) {
+    const known = useIn(opened, span);
     if (known !== undefined) {
       uses.push(known);
       continue;
@@ -96,17 +123,34 @@ export async function readWindows(db: Db, spans: readonly WindowSpan[], nowMs: n
   return uses;
 }
 
+export interface WrongWindow extends WindowSpan {
+  is: WindowUse;
+  ought: WindowUse;
+}
+
 /** Rows that do not say what the ledger and the holds say: there are none, or something is wrong. */
-export async function wrongWindows(
-  db: Db,
-  limit: number,
-): Promise<(WindowSpan & { is: WindowUse; ought: WindowUse })[]> {
+export async function wrongWindows(db: Db, limit: number): Promise<WrongWindow[]> {
+  // From refunds and holds to their windows, for they are few: each window would else read all entries after it.
+  const movedIn = (amount: string, from: string, at: string) =>
+    `(SELECT ${KEY_COLUMNS.map((column) => `span.${column}`).join(", ")}, SUM(${amount}) AS nano
+      FROM ${from} JOIN subscription_window span ON span.subscription_id = moved.subscription_id
+        AND span.ends_at_ms > ${at} AND span.starts_at_ms <= ${at}
+      WHERE moved.subscription_id IS NOT NULL GROUP BY 1, 2, 3, 4)`;
+  const refunds = `(SELECT subscription_id, request_id, amount_nano FROM entry
+    WHERE ${BY_HAND} AND kind = 'refund') moved JOIN entry charge ON charge.id = 'charge:' || moved.request_id`;
+  const same = (other: string) =>
+    KEY_COLUMNS.map((column) => `${other}.${column} = subscription_window.${column}`).join(" AND ");
   const rows = await db.sql.text(
     `SELECT subscription_id, per, starts_at_ms, ends_at_ms, CAST(used_nano AS TEXT) AS used_nano,
        CAST(held_nano AS TEXT) AS held_nano, CAST(used_ought AS TEXT) AS used_ought,
        CAST(held_ought AS TEXT) AS held_ought
-     FROM (SELECT subscription_window.*, ${OWN_SUMS.used} AS used_ought, ${OWN_SUMS.held} AS held_ought
-       FROM subscription_window) w
+     FROM (
+       SELECT subscription_window.*, CAST(${OWN_SUMS.charged} - COALESCE(back.nano, 0) AS BIGINT) AS used_ought,
+         CAST(COALESCE(aside.nano, 0) AS BIGINT) AS held_ought
+       FROM subscription_window
+       LEFT JOIN ${movedIn("moved.amount_nano", refunds, "charge.at_ms")} back ON ${same("back")}
+       LEFT JOIN ${movedIn("moved.amount_nano", "hold moved", "moved.at_ms")} aside ON ${same("aside")}
+     ) w
      WHERE used_nano <> used_ought OR held_nano <> held_ought
      ORDER BY subscription_id, ends_at_ms, per LIMIT ${placeholder(db.engine, 1)}`,
     [limit],
@@ -177,32 +221,24 @@ function merged(changes: readonly WindowChange[]): Iterable<WindowChange> {
   return sums.values();
 }
 
-async function findWindows(
-  db: Db,
-  spans: readonly WindowSpan[],
-  atMs: number,
-): Promise<(WindowUse | undefined)[]> {
-  return inOrder(spans, await rowsAfter(db, idsOf(spans), atMs));
+function grouped(rows: readonly Row[]): OpenedWindows {
+  const opened = rows.map((row) => ({ ...spanOf(row), ...useOf(row) }));
+  return Map.groupBy(opened, ({ subscriptionId }) => subscriptionId);
 }
 
-function inOrder(spans: readonly WindowSpan[], rows: readonly Row[]): (WindowUse | undefined)[] {
-  const bySubscription = Map.groupBy(rows, (row) => row.subscription_id);
-  return spans.map(({ subscriptionId, per, startsAtMs, endsAtMs }) => {
-    const row = bySubscription
-      .get(subscriptionId)
-      ?.find((one) => one.ends_at_ms === endsAtMs && one.starts_at_ms === startsAtMs && one.per === per);
-    return row === undefined ? undefined : useOf(row);
-  });
+function useIn(
+  opened: OpenedWindows,
+  { subscriptionId, per, startsAtMs, endsAtMs }: WindowSpan,
+): OpenedWindow | undefined {
+  return opened
+    .get(subscriptionId)
+    ?.find((one) => one.endsAtMs === endsAtMs && one.startsAtMs === startsAtMs && one.per === per);
 }
 
 function rowsAfter(db: Db, subscriptionIds: readonly string[], atMs: number): Promise<Row[]> {
   const head = `SELECT ${READ} FROM subscription_window
     WHERE ends_at_ms > ${placeholder(db.engine, 1)} AND subscription_id`;
   return selectIn(db, head, subscriptionIds, "", [atMs]);
-}
-
-function idsOf(spans: readonly WindowSpan[]): string[] {
-  return [...new Set(spans.map(({ subscriptionId }) => subscriptionId))];
 }
 
 function keyOf({ subscriptionId, per, startsAtMs, endsAtMs }: WindowSpan) {

@@ -82,6 +82,14 @@ export async function hasAdministrator(db: Db): Promise<boolean> {
   return found.length > 0;
 }
 
+/** Whoever a file names without a password cannot sign in before somebody gives them one. */
+export async function canAdministratorSignIn(db: Db): Promise<boolean> {
+  const found = await db.sql`
+    SELECT id FROM app_user
+    WHERE role = 'admin' AND status = 'active' AND password_hash IS NOT NULL LIMIT 1`;
+  return found.length > 0;
+}
+
 /**
  * Changed limits, or a changed status, are a change of the user's keys: whoever follows the keys hears of it. Another
  * password, another role or the end of everything ends all sessions, whoever asked for it; another password also ends
