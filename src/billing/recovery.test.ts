@@ -1,12 +1,16 @@
 import { expect, test } from "bun:test";
+import { randomBytes } from "node:crypto";
 import { eachEngine } from "../../test/postgres.ts";
+import { systemClock } from "../clock.ts";
 import { limits } from "../config/limits.ts";
+import { openKeyring } from "../secrets/keyring.ts";
 import { type Db, openDb } from "../store/db.ts";
 import { type Incarnation, listIncarnations } from "../store/incarnations.ts";
 import { migrate } from "../store/migrate.ts";
 import { findUsage } from "../store/usage.ts";
 import { readWallet } from "../store/wallets.ts";
 import { audit } from "./audit.ts";
+import { openIdempotency } from "./idempotency.ts";
 import { describeProcess } from "./recovery.ts";
 import { openSettlementSpool } from "./settlement-spool.ts";
 import { addFunds, asking, makeTill, recover, settling, type TillUnderTest } from "./till.test-support.ts";
@@ -128,6 +132,33 @@ eachEngine(({ open, emptyUrl }) => {
     await recovery.stop();
     await till.stop();
     await away.stop();
+  });
+
+  test("what a dead process was asked under a client's key is over once it is found dead", async () => {
+    const db = await open();
+    const claim = { scope: "key_1", token: "t", fingerprint: "f", requestId: "r1" };
+    const keyring = openKeyring({ file: "/nowhere", fromEnv: randomBytes(32).toString("base64") });
+    const claimsOf = (incarnation: string) =>
+      openIdempotency({
+        db,
+        clock: systemClock,
+        keyring,
+        incarnation,
+        keptMs: 60_000,
+        answerBytesMax: 1_024,
+      });
+    await db.sql`INSERT INTO incarnation (id, host, pid, started_at_ms, beat_at_ms)
+      VALUES ('inc_away', 'elsewhere', 1, 1, ${Date.now()})`;
+    expect(await claimsOf("inc_away").begin(claim)).toEqual({ kind: "new" });
+    const till = makeTill(db, { incarnation: "inc_new" });
+    const claims = claimsOf("inc_new");
+    const recovery = await recover(db, till, { buried: claims.recover });
+    expect(await claims.begin(claim)).toEqual({ kind: "running", requestId: "r1" });
+    await db.sql`UPDATE incarnation SET beat_at_ms = ${Date.now() - 61_000} WHERE id = 'inc_away'`;
+    await recovery.reap();
+    expect(await claims.begin(claim)).toEqual({ kind: "done", requestId: "r1", stored: null });
+    await recovery.stop();
+    await till.stop();
   });
 
   test("two that find the same dead book it once", async () => {

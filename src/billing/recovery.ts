@@ -53,6 +53,8 @@ export interface RecoveryOptions {
   self: Incarnation;
   spoolDir: string;
   limits: RecoveryLimits;
+  /** Some have died: what else they were at. */
+  buried?(): Promise<unknown>;
   isRunning?(pid: number): boolean;
 }
 
@@ -90,6 +92,7 @@ export async function startRecovery(options: RecoveryOptions): Promise<Recovery>
       await settleAllOf(id);
       await forgetIncarnation(db, id, beatAtMs);
     }
+    if (dead.length > 0) await options.buried?.();
     for (const id of await forgottenOwners(db)) if (id !== self.id) await settleAllOf(id);
     await settleOrphans();
   }

@@ -40,6 +40,7 @@ export const LIMITS: TillLimits = {
   batchMax: 400,
   waitingMax: 100_000,
   holdPatienceMs: 2_000,
+  silenceMs: 10_000,
   settlePatienceMs: 500,
   transactionMs: 10_000,
   retryMs: 500,

@@ -229,7 +229,7 @@ describe("while the store is away", () => {
     return { db, away: (is) => (isAway = is), close: () => real.close() };
   }
 
-  const quick = { ...limits.till, holdPatienceMs: 60, settlePatienceMs: 60, retryMs: 20 };
+  const quick = { ...limits.till, holdPatienceMs: 60, silenceMs: 60, settlePatienceMs: 60, retryMs: 20 };
 
   test("a hold is refused after a while, and nothing of it stays", async () => {
     const { db, away, close } = await fickleDb();
@@ -244,10 +244,23 @@ describe("while the store is away", () => {
     await close();
   });
 
+  const patient = { ...quick, holdPatienceMs: 600_000 };
+
+  test("a hold of a store that fails does not wait as long as one of a store that is busy", async () => {
+    const { db, away, close } = await fickleDb();
+    await addFunds(db, "u1", 1_000n);
+    const till = makeTill(db, { limits: patient });
+    away(true);
+    await expect(till.hold(asking("r1"))).rejects.toBeInstanceOf(TillUnavailable);
+    away(false);
+    await till.stop();
+    await close();
+  });
+
   test("a hold whose commit got lost is not made twice", async () => {
     const { db, away, close } = await fickleDb();
     await addFunds(db, "u1", 1_000n);
-    const till = makeTill(db, { limits: { ...quick, holdPatienceMs: 10_000 } });
+    const till = makeTill(db, { limits: { ...quick, holdPatienceMs: 10_000, silenceMs: 10_000 } });
     away("silent");
     const holding = till.hold(asking("r1"));
     await Bun.sleep(15);

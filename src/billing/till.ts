@@ -18,6 +18,7 @@ import {
 } from "./booking.ts";
 import { type Disk, type Durability, openDisk } from "./disk.ts";
 import { type Overdue, openOverdue } from "./overdue.ts";
+import { isTooLong, LOOK_MS, pauseMs } from "./patience.ts";
 import { openProgress } from "./progress.ts";
 import type { SettlementSpool } from "./settlement-spool.ts";
 import { asError, diskUnwell, inTime, isHopeless, reasonOf, TillUnavailable } from "./store-faults.ts";
@@ -101,7 +102,7 @@ export function openTill(options: TillOptions): PlainTill {
   const disk = openDisk(options);
   const overdue = openOverdue(spool, log, limits.retryMs);
   const isWell = () => disk.isWell() && overdue.isSafe();
-  const patience = setInterval(losePatience, PATIENCE_LOOK_MS).unref();
+  const patience = setInterval(losePatience, LOOK_MS).unref();
 
   /** Everything asked in this turn of the event loop is there when the next one begins. */
   function wake(): void {
@@ -266,7 +267,7 @@ export function openTill(options: TillOptions): PlainTill {
     }
     putBack(work);
     underWay = nothing();
-    await Bun.sleep(Math.min(limits.retryMs, FIRST_RETRY_MS * 2 ** Math.min(failures, 10)));
+    await Bun.sleep(pauseMs(limits, failures));
   }
 
   function putBack(work: Work): void {
@@ -285,10 +286,12 @@ export function openTill(options: TillOptions): PlainTill {
 
   function losePatience(): void {
     const nowMs = clock.monotonicMs();
+    // SQLite is silent while another process writes to its file.
+    const signs = { nowMs, endedMs: committedMs, isThere: db.engine === "sqlite" && failures === 0 };
     const late: SettleOp[] = [];
     for (const work of underWay === null ? [waiting] : [underWay, waiting]) {
       for (const op of work.holds) {
-        if (op.given || nowMs - op.sinceMs < limits.holdPatienceMs) continue;
+        if (op.given || !isTooLong(limits, op.sinceMs, signs)) continue;
         op.given = true;
         if (op.tried && work === waiting) queueRelease(op.asked.requestId, op.asked.userId);
         op.reject(new TillUnavailable("the store took too long"));
@@ -394,6 +397,3 @@ export function openTill(options: TillOptions): PlainTill {
     overdue,
   };
 }
-
-const PATIENCE_LOOK_MS = 50;
-const FIRST_RETRY_MS = 5;

@@ -13,8 +13,10 @@ export interface TillLimits {
   /** Operations of one transaction. */
   batchMax: number;
   waitingMax: number;
-  /** A hold is refused after this long without the store. */
+  /** A hold is refused after this long in any case. */
   holdPatienceMs: number;
+  /** A store that has ended no transaction for so long is away: holds are refused. */
+  silenceMs: number;
   /** A settlement is kept on the disk, or in memory, after this long without the store. */
   settlePatienceMs: number;
   /** A transaction that takes longer is given up on; whether it was committed is found out by doing it again. */

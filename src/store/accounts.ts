@@ -13,6 +13,11 @@ export async function listAccounts(db: Db): Promise<AccountRecord[]> {
   return rows.map(toAccount);
 }
 
+/** Whether in use or not. */
+export async function hasAccount(db: Db, id: string): Promise<boolean> {
+  return (await db.sql`SELECT id FROM account WHERE id = ${id}`).length > 0;
+}
+
 export async function putAccount(db: Db, account: AccountRecord): Promise<void> {
   await transaction(db, async (tx) => {
     await bumpPolicyRevision(tx);

@@ -68,6 +68,14 @@ export async function leasesOf(db: Db, incarnation: string): Promise<Map<string,
   return new Map(rows.map((row) => [text(row, "user_id"), nano(row, "amount_nano")]));
 }
 
+/** What all processes have set aside of a user's wallet. */
+export async function leasedOf(db: Db, userId: string): Promise<Nano> {
+  const [row] = await db.sql`
+    SELECT CAST(COALESCE(SUM(amount_nano), 0) AS TEXT) AS amount_nano FROM lease WHERE user_id = ${userId}`;
+  if (row === undefined) throw new Error("A sum without rows is still one row.");
+  return nano(row, "amount_nano");
+}
+
 export async function dropEmptyLeases(
   tx: Db,
   incarnation: string,
