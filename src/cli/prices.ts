@@ -12,7 +12,7 @@ import { readPriceList, writePriceList } from "../store/price-list.ts";
 import { differenceText, printProblems, readConfigFile } from "./apply.ts";
 import { type Command, DATA_OPTION, fail, JSON_OPTION } from "./command.ts";
 import { audited } from "./operator.ts";
-import { openerOf, withInstallation } from "./store-access.ts";
+import { withInstallation } from "./store-access.ts";
 import { table } from "./terminal.ts";
 
 interface Row {
@@ -56,7 +56,7 @@ TIMES is what a group multiplies the price with.`,
             : [];
       const rows = [...own, ...listed.flatMap((name) => listedRow(name, records.priceList ?? null) ?? [])];
       if (only !== undefined && rows.length === 0) {
-        fail(`No model and no list has the name "${only}".`, "See: model-gateway prices list --all");
+        fail(`No model and no list has the name "${only}".`, `See: ${input.command("prices list", "--all")}`);
       }
       if (input.flag("json")) {
         const shown = rows.map(({ model, groups, found, times }) => ({
@@ -138,6 +138,8 @@ function priceText({ price }: PriceFound): string {
     .join(", ");
 }
 
+const NO_LIST = "The form of a list is in: npx model-gateway prices update --help";
+
 export const updatePrices: Command = {
   words: "prices update",
   summary: "Take in a newer list of prices from a file",
@@ -156,49 +158,45 @@ gateway.yaml win over both. A running server takes it in by itself; requests und
     data: DATA_OPTION,
   },
   run: (input) =>
-    withInstallation(
-      input,
-      async (installation) => {
-        const { db } = installation;
-        const { terminal } = input;
-        const json = input.flag("json");
-        const dry = input.flag("dry-run");
-        const fileName = input.need("from");
-        const parsed = parsePriceList(readConfigFile(fileName), fileName);
-        if (!parsed.ok) {
-          if (json) terminal.print(JSON.stringify({ problems: parsed.problems }, null, 2));
-          else printProblems(parsed.problems, terminal);
-          return 1;
-        }
-        const { list } = parsed;
-        const changes = await audited(
-          installation,
-          async (within) => {
-            const found = listChanges(await readPriceList(within.db), list);
-            if (found.length > 0 && !dry) await writePriceList(within.db, list);
-            return found;
-          },
-          (found) =>
-            found.length === 0 || dry
-              ? null
-              : { action: "price_list.change", target: "price list", changes: found.flatMap(fieldsOfListed) },
-        );
-        const unpriced = unpricedPublications({ ...(await readPolicy(db)), priceList: list });
-        if (json) {
-          terminal.print(JSON.stringify({ applied: !dry, changes, unpriced }, null, 2));
-          return 0;
-        }
-        if (changes.length === 0) {
-          terminal.print("Nothing to change: the list is as the file says.");
-        } else {
-          terminal.print(differenceText(changes, terminal.paint));
-          terminal.print(dry ? "\nNothing was written: this was a dry run." : "\nApplied.");
-        }
-        for (const { group, model } of unpriced) {
-          terminal.remark(`The group ${group} charges, and does not publish ${model}: it has no price.`);
-        }
+    withInstallation(input, async (installation) => {
+      const { db } = installation;
+      const { terminal } = input;
+      const json = input.flag("json");
+      const dry = input.flag("dry-run");
+      const fileName = input.need("from");
+      const parsed = parsePriceList(readConfigFile(fileName, NO_LIST), fileName);
+      if (!parsed.ok) {
+        if (json) terminal.print(JSON.stringify({ problems: parsed.problems }, null, 2));
+        else printProblems(parsed.problems, terminal);
+        return 1;
+      }
+      const { list } = parsed;
+      const changes = await audited(
+        installation,
+        async (within) => {
+          const found = listChanges(await readPriceList(within.db), list);
+          if (found.length > 0 && !dry) await writePriceList(within.db, list);
+          return found;
+        },
+        (found) =>
+          found.length === 0 || dry
+            ? null
+            : { action: "price_list.change", target: "price list", changes: found.flatMap(fieldsOfListed) },
+      );
+      const unpriced = unpricedPublications({ ...(await readPolicy(db)), priceList: list });
+      if (json) {
+        terminal.print(JSON.stringify({ applied: !dry, changes, unpriced }, null, 2));
         return 0;
-      },
-      openerOf(input),
-    ),
+      }
+      if (changes.length === 0) {
+        terminal.print("Nothing to change: the list is as the file says.");
+      } else {
+        terminal.print(differenceText(changes, terminal.paint));
+        terminal.print(dry ? "\nNothing was written: this was a dry run." : "\nApplied.");
+      }
+      for (const { group, model } of unpriced) {
+        terminal.remark(`The group ${group} charges, and does not publish ${model}: it has no price.`);
+      }
+      return 0;
+    }),
 };

@@ -1,30 +1,21 @@
 import { afterEach, beforeEach, expect, setDefaultTimeout, test } from "bun:test";
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { readPolicy } from "../store/policy.ts";
 import { writePriceList } from "../store/price-list.ts";
 import { applyChanges, planChanges } from "./apply.ts";
-import { readSettings } from "./environment.ts";
 import { exportFile } from "./export.ts";
-import { type Installation, openInstallation } from "./installation.ts";
+import { type FreshInstallation, freshInstallation } from "./installation.test-support.ts";
+import type { Installation } from "./installation.ts";
 
 setDefaultTimeout(30_000);
 
-let folder: string;
 let gateway: Installation;
+let remove: FreshInstallation["remove"];
 
 beforeEach(async () => {
-  folder = mkdtempSync(join(tmpdir(), "model-gateway-charging-"));
-  const result = readSettings({ flags: { data: folder }, environment: {} });
-  if (!result.ok) throw new Error(result.problems.join());
-  gateway = await openInstallation(result.settings, {});
+  ({ gateway, remove } = await freshInstallation());
 });
 
-afterEach(async () => {
-  await gateway.db.close();
-  rmSync(folder, { recursive: true });
-});
+afterEach(() => remove());
 
 async function plan(text: string) {
   return planChanges(gateway, { text, fileName: "gateway.yaml", environment: {} }, { prune: false });
@@ -54,6 +45,23 @@ groups:
 users:
   - email: dev@example.com
 ${key}`;
+
+test("a charging group refuses a price that would let every call of the model be free", async () => {
+  const charging = "billing: { charge: balance }";
+  for (const price of ['{ image: "1" }', "{ images: {} }"]) {
+    const [only = "", ...more] = await refusals(file(charging, `, price: ${price}`));
+    expect(only).toStartWith(
+      "8 groups[0].models[0]: is a model whose price says nothing of what it is called for (chat), and the group",
+    );
+    expect(more).toEqual([]);
+  }
+  const painter = (price: string) =>
+    file(charging, `, price: ${price}`).replace("interfaces: [chat]", "interfaces: [images]");
+  expect(await refusals(painter('{ input: "1" }'))).toHaveLength(1);
+  for (const price of ['{ image: "1" }', '{ output: "1" }', '{ request: "0" }', '{ images: { 1x1: "1" } }']) {
+    expect(await refusals(painter(price))).toEqual([]);
+  }
+});
 
 test("a charging group refuses a model without a price, and says where and what to do", async () => {
   for (const charge of ["balance", "subscription"]) {

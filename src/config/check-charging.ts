@@ -30,10 +30,14 @@ function unpriced(file: GatewayFile, after: State, { prune }: { prune: boolean }
       const model = models.get(id);
       if (model === undefined || termsOf(model).price !== null) return [];
       if (inFile !== -1) {
+        const isNamed = model.price !== null || Object.hasOwn(group.billing.modelPrices, id);
+        const lacks = isNamed
+          ? `whose price says nothing of what it is called for (${model.interfaces.join(", ")})`
+          : "without a price";
         return [
           {
             path: ["groups", inFile, "models", position],
-            message: `is a model without a price, and the group ${why(group)}. ${REMEDY}`,
+            message: `is a model ${lacks}, and the group ${why(group)}. ${REMEDY}`,
           },
         ];
       }
@@ -81,7 +85,7 @@ function nobodysKeys(file: GatewayFile, after: State, { prune }: { prune: boolea
     return [
       {
         path: ["groups", i, "billing", "charge"],
-        message: `the group has the key "${key.name}" of nobody, and ${NO_PAYER}. Revoke it first: model-gateway keys revoke ${key.publicId}`,
+        message: `the group has the key "${key.name}" of nobody, and ${NO_PAYER}. Revoke it first: npx model-gateway keys revoke ${key.publicId}`,
       },
     ];
   });

@@ -7,6 +7,7 @@ import { createInputEstimates } from "../metering/input-estimate.ts";
 import type { Nano } from "../money/nano.ts";
 import { makeTariff } from "../money/tariff.ts";
 import type { PublishedModel } from "../policy/snapshot.ts";
+import { partOf } from "../wire/splice.ts";
 import { holdMoney, likelyCost } from "./charge.ts";
 import { callerWho, endpointOf, MODEL, requestOf, TARIFF } from "./paying.test-support.ts";
 
@@ -208,7 +209,7 @@ describe("what is held", () => {
     const chat = endpointOf("embeddings");
     for (const space of ["", " ".repeat(20_000)]) {
       const bytes = new TextEncoder().encode(`{"model":"fast",${space}"input":"hi"}`);
-      const request = readJsonRequest(bytes, chat, { depthMax: 16, modelNameCharsMax: 32 });
+      const request = readJsonRequest(partOf(bytes), chat, { depthMax: 16, modelNameCharsMax: 32 });
       await holdMoney({ ...gateway, estimates }, "req_1", callerWho("balance"), chat, request, MODEL);
     }
     expect(asked).toEqual([asked[1], asked[1]].flatMap((one) => one ?? []));
@@ -240,6 +241,29 @@ describe("what is held", () => {
       isCapped: false,
     });
     expect(asked[0]?.leastNano).toBe(asked[0]?.wantedNano ?? 0n);
+  });
+
+  test.each([
+    [{ size: "1024x1024" }, 40_000_000n, 20_000_000n],
+    [{ size: "1024x1024", quality: "auto" }, 40_000_000n, 20_000_000n],
+    [{ quality: "high" }, 90_000_000n, 10_000_000n],
+    [{}, 90_000_000n, 10_000_000n],
+    [{ size: "2x2/low" }, 90_000_000n, 10_000_000n],
+  ])(
+    "of a picture of which %j is said is for the dearest that it may be, if there is as much",
+    async (fields, wantedNano, leastNano) => {
+      const { asked, hold } = purse(RICH);
+      const images = { "1024x1024": "0.02", "1024x1024/high": "0.04", "2x2/high": "0.09" };
+      const tariff = makeTariff({ image: "0.01", images });
+      await hold("images.generations", fields, { model: { tariff } });
+      expect(asked[0]).toMatchObject({ wantedNano, leastNano });
+    },
+  );
+
+  test("of a picture is by the piece where that is more than its tokens: they may not be told", async () => {
+    const { asked, hold } = purse(RICH);
+    await hold("images.generations", {}, { model: { tariff: makeTariff({ output: "1", image: "0.5" }) } });
+    expect(asked[0]?.wantedNano).toBe(500_000_000n);
   });
 
   test("of embeddings is for their input, and they are never cut short", async () => {

@@ -9,7 +9,14 @@ import type { Endpoint, ModelRequest } from "../interfaces/request.ts";
 import type { InputEstimates } from "../metering/input-estimate.ts";
 import { inputLeast, inputMost } from "../metering/input-range.ts";
 import { type Nano, usdText } from "../money/nano.ts";
-import { affordableOutput, costAtMost, costOf, type Metered, type Tariff } from "../money/tariff.ts";
+import {
+  affordableOutput,
+  costAtMost,
+  costOf,
+  type Foreseen,
+  type Metered,
+  type Tariff,
+} from "../money/tariff.ts";
 import type { PublishedModel } from "../policy/snapshot.ts";
 import type { UsagePayer } from "../store/usage-row.ts";
 import type { Caller } from "./authenticate.ts";
@@ -145,7 +152,7 @@ function forecastOf(
   const { pictures, files } = request.inputReach();
   const inputTokensMax = inputMost(request, endpoint.interface, contextTokens, keptTokens);
   const mostUsed = useOf(endpoint, request, inputTokensMax, outputTokens);
-  const mostNano = costAtMost(tariff, mostUsed, pictures + files > 0 ? "media" : "text");
+  const mostNano = costToldOrNot(tariff, mostUsed, pictures + files > 0 ? "media" : "text");
   const outputLeast = isBounded(endpoint) ? OUTPUT_TOKENS_LEAST * request.choices : outputTokens;
   const leastUsed = useOf(endpoint, request, inputTokens, Math.min(outputTokens, outputLeast));
   return {
@@ -156,6 +163,12 @@ function forecastOf(
     wantedNano: larger(doubtNano, mostNano),
     leastNano: costAtMost(tariff, leastUsed),
   };
+}
+
+/** The most that it costs: pictures are paid by their tokens only if these are told. */
+function costToldOrNot(tariff: Tariff, used: Metered, foreseen: Foreseen): Nano {
+  const told = costAtMost(tariff, used, foreseen);
+  return used.images === 0 ? told : larger(told, costAtMost(tariff, { ...used, outputTokens: 0 }, foreseen));
 }
 
 function chargeOf(

@@ -1,9 +1,11 @@
 import { describe, expect, test } from "bun:test";
 import type { EndpointName } from "../interfaces/request.ts";
-import { asTold, type Evidence, type Measured, type ModelBounds, measure } from "./meter.ts";
-import { requestOf, usageOf } from "./paying.test-support.ts";
+import { makeTariff } from "../money/tariff.ts";
+import type { Price } from "../records.ts";
+import { asTold, type Evidence, type Measured, type MeteredModel, measure } from "./meter.ts";
+import { counts, requestOf, usageOf } from "./paying.test-support.ts";
 
-const NO_BOUNDS: ModelBounds = { contextTokens: null, outputTokensMax: null };
+const NO_BOUNDS: MeteredModel = { contextTokens: null, outputTokensMax: null, tariff: null };
 /** Of "hi there" in a message of its own. */
 const INPUT_TOKENS = 9;
 const TOLD = usageOf({
@@ -19,7 +21,8 @@ function measured(
   name: EndpointName = "chat.completions",
   fields: Record<string, unknown> = {},
 ): Measured | Promise<Measured> {
-  const evidence = { usage: TOLD, images: 0, isWhole: true, countOutput: async () => 7, ...change };
+  const countOutput = counts(7, 3);
+  const evidence = { usage: TOLD, images: 0, imageKind: null, isWhole: true, countOutput, ...change };
   return measure(evidence, name, requestOf(name, fields), bounds);
 }
 
@@ -50,12 +53,12 @@ describe("what was used", () => {
 
   test("is counted where the upstream says nothing", async () => {
     const { tokens, source, flags } = await measured({ usage: null });
-    expect(tokens).toMatchObject({ inputTokens: INPUT_TOKENS, outputTokens: 7 });
+    expect(tokens).toMatchObject({ inputTokens: INPUT_TOKENS, outputTokens: 7, reasoningTokens: 3 });
     expect([source, flags]).toEqual(["estimated", ["estimated"]]);
   });
 
   test.each([
-    [{ prompt_tokens: 100 }, { inputTokens: 100, outputTokens: 7 }],
+    [{ prompt_tokens: 100 }, { inputTokens: 100, outputTokens: 7, reasoningTokens: 3 }],
     [{ completion_tokens: 10 }, { inputTokens: INPUT_TOKENS, outputTokens: 10 }],
   ])("is counted for the half that %j does not say", async (fields, tokens) => {
     const found = await measured({ usage: usageOf(fields) });
@@ -83,23 +86,6 @@ describe("what was used", () => {
     },
   );
 
-  test.each([
-    ["1024x1024/low", 272],
-    ["1024x1536/medium", 1_584],
-    [null, 4_160],
-  ])(
-    "is about what it takes to draw a picture (%s) that was never finished",
-    async (imageKind, outputTokens) => {
-      const request = { ...requestOf("images.generations"), imageKind };
-      const evidence = { usage: null, images: 1, isWhole: false, countOutput: null };
-      expect(await measure(evidence, "images.generations", request, NO_BOUNDS)).toMatchObject({
-        tokens: { inputTokens: 2, outputTokens, images: 1 },
-        source: "partial",
-        flags: ["partial"],
-      });
-    },
-  );
-
   test("is the input alone where no answer came that could be counted", async () => {
     const found = await measured({ usage: null, isWhole: false, countOutput: null });
     expect(found).toMatchObject({
@@ -108,22 +94,61 @@ describe("what was used", () => {
     });
   });
 
-  test("is the pictures themselves where their tokens are not told", () => {
-    const found = measured({ usage: null, images: 2, countOutput: null }, NO_BOUNDS, "images.generations");
-    expect(found).toMatchObject({ tokens: { images: 2, inputTokens: 0 }, source: "none", flags: [] });
-  });
-
   test("of a form is counted from what of it is text", async () => {
     const inputText = { kind: "texts", texts: ["a cat"], formDigest: null } as const;
     const request = { ...requestOf("images.edits"), inputText };
-    const evidence = { usage: null, images: 0, isWhole: true, countOutput: null };
+    const evidence = { usage: null, images: 0, imageKind: null, isWhole: true, countOutput: null };
     const found = await measure(evidence, "images.edits", request, NO_BOUNDS);
     expect(found.tokens.inputTokens).toBe(2);
   });
 });
 
+describe("of pictures whose tokens are not told", () => {
+  const drawn = (price: Price, change: Partial<Evidence> = {}) =>
+    measured(
+      { usage: null, images: 2, imageKind: "1024x1024/low", countOutput: null, ...change },
+      { ...NO_BOUNDS, tariff: makeTariff(price) },
+      "images.generations",
+    );
+
+  test.each([
+    ["1024x1024/low", 544],
+    ["1024x1536/medium", 3_168],
+    ["auto/low", 544],
+    [null, 8_320],
+  ])("it is about what it takes to draw them (%s)", async (imageKind, outputTokens) => {
+    expect(await drawn({ input: "5", output: "40" }, { imageKind })).toMatchObject({
+      tokens: { inputTokens: 2, outputTokens, images: 2 },
+      source: "estimated",
+      flags: ["estimated"],
+    });
+  });
+
+  test("it is the same of one that was never finished", async () => {
+    const found = await drawn({ output: "40" }, { images: 1, isWhole: false });
+    expect(found).toMatchObject({ tokens: { outputTokens: 272, images: 1 }, flags: ["partial"] });
+  });
+
+  test.each([
+    ["a picture", { input: "5", output: "40", image: "0.04" }],
+    ["its size", { output: "40", images: { "1024x1024": "0.04" } }],
+    ["nothing but the input", { input: "5" }],
+  ])("it is the pictures themselves, and the input, where %s has a price", async (_, price) => {
+    for (const isWhole of [true, false]) {
+      const found = await drawn(price, { isWhole });
+      expect(found.tokens).toMatchObject({ inputTokens: 2, outputTokens: 0, images: 2 });
+    }
+  });
+
+  test("it is no less than one for each where only the first has told its own", async () => {
+    const told = usageOf({ input_tokens: 10, output_tokens: 300 });
+    const found = await drawn({ output: "40", image: "0.04" }, { usage: { ...told, isEarly: true } });
+    expect(found.tokens).toMatchObject({ inputTokens: 10, outputTokens: 544, images: 2 });
+  });
+});
+
 describe("a count", () => {
-  const BOUNDS = { contextTokens: 1_000, outputTokensMax: 100 };
+  const BOUNDS = { contextTokens: 1_000, outputTokensMax: 100, tariff: null };
   const clamped = { source: "upstream", flags: ["clamped"], isAbsurd: true };
 
   test.each([

@@ -6,17 +6,22 @@
 import type { EndpointName, ModelRequest } from "../interfaces/request.ts";
 import { isAbsurd, type TokenUsage } from "../interfaces/usage.ts";
 import { countInput, countTexts } from "../metering/count-request.ts";
+import type { CountedOutput } from "../metering/counted-output.ts";
 import { drawnTokens } from "../metering/media.ts";
+import { isPaidByPiece, type Tariff } from "../money/tariff.ts";
 import type { UsageFlag, UsageSource, UsageTokens } from "../store/usage-row.ts";
+import { bytesOf } from "../wire/splice.ts";
 
 /** What is known at the end of a request. */
 export interface Evidence {
   usage: TokenUsage | null;
   images: number;
-  /** It came to its end; otherwise it broke off, or its client left. */
+  /** Size and quality of the pictures: as asked for, or as told where that was left open. */
+  imageKind: string | null;
+  /** It came to its end; otherwise it broke off, or was let go when its client left. */
   isWhole: boolean;
   /** The text that came, counted; null for answers that are no text. */
-  countOutput: (() => Promise<number>) | null;
+  countOutput: (() => Promise<CountedOutput>) | null;
 }
 
 export interface Measured {
@@ -30,6 +35,10 @@ export interface Measured {
 export interface ModelBounds {
   contextTokens: number | null;
   outputTokensMax: number | null;
+}
+
+export interface MeteredModel extends ModelBounds {
+  tariff: Tariff | null;
 }
 
 const NO_TOKENS: UsageTokens = {
@@ -74,20 +83,15 @@ export function isWholeCount({ lacks, isEarly }: TokenUsage): boolean {
 
 /** A promise only where something has to be counted. */
 export function measure(
-  { usage, images, isWhole, countOutput }: Evidence,
+  evidence: Evidence,
   endpoint: EndpointName,
   request: ModelRequest,
-  bounds: ModelBounds,
+  model: MeteredModel,
 ): Measured | Promise<Measured> {
-  if (usage !== null && !isCredible(usage, endpoint, request, bounds)) {
-    return notBelieved(images);
-  }
+  const { usage, images } = evidence;
+  if (usage !== null && !isCredible(usage, endpoint, request, model)) return notBelieved(images);
   if (usage !== null && isWholeCount(usage)) return asTold(usage, images);
-  if (countOutput === null && images > 0) {
-    // A picture is priced by the piece where its tokens are not told.
-    return isWhole || usage !== null ? asTold(usage, images) : begunPictures(images, endpoint, request);
-  }
-  return counted(usage, images, isWhole, countOutput, endpoint, request);
+  return counted(evidence, endpoint, request, model.tariff);
 }
 
 /** Nothing of it is written down: sums, charts and windows would tell the same lie. */
@@ -115,50 +119,51 @@ export function isCredible(
 }
 
 async function counted(
-  usage: TokenUsage | null,
-  images: number,
-  isWhole: boolean,
-  countOutput: (() => Promise<number>) | null,
+  evidence: Evidence,
   endpoint: EndpointName,
   request: ModelRequest,
+  tariff: Tariff | null,
 ): Promise<Measured> {
+  const { usage, images, isWhole } = evidence;
   const isInputTold =
     usage !== null && usage.lacks !== "input" && !(usage.isEarly && usage.inputTokens === 0);
-  const toldOutput = usage !== null && usage.lacks !== "output" ? usage.outputTokens : null;
-  const [inputTokens, outputTokens] = await Promise.all([
+  const told = usage !== null && usage.lacks !== "output" ? usage : null;
+  const [inputTokens, output] = await Promise.all([
     isInputTold ? usage.inputTokens : inputOf(request, endpoint),
     // What was told too early holds only if no more was said.
-    toldOutput === null || usage?.isEarly ? atLeast(toldOutput ?? 0, countOutput) : toldOutput,
+    told === null || told.isEarly ? atLeast(told, evidence, tariff) : told,
   ]);
-  if (isInputTold && outputTokens === toldOutput) return asTold(usage, images);
+  if (isInputTold && output === told) return asTold(usage, images);
+  const { outputTokens, reasoningTokens } = output;
   const how = isWhole ? "estimated" : "partial";
   return {
-    tokens: { ...toTokens(usage, images), inputTokens, outputTokens },
+    tokens: { ...toTokens(usage, images), inputTokens, outputTokens, reasoningTokens },
     source: how,
     flags: [how],
     isAbsurd: false,
   };
 }
 
-async function atLeast(told: number, countOutput: (() => Promise<number>) | null): Promise<number> {
-  return Math.max(told, (await countOutput?.()) ?? 0);
+async function atLeast(
+  told: TokenUsage | null,
+  evidence: Evidence,
+  tariff: Tariff | null,
+): Promise<CountedOutput> {
+  const came = (await evidence.countOutput?.()) ?? drawn(evidence, tariff, told !== null);
+  return told !== null && told.outputTokens >= came.outputTokens ? told : came;
 }
 
-/** An upstream that draws will ask for what it began, whoever looks at it. */
-async function begunPictures(
-  images: number,
-  endpoint: EndpointName,
-  request: ModelRequest,
-): Promise<Measured> {
-  const inputTokens = await inputOf(request, endpoint);
-  const outputTokens = images * drawnTokens(request.imageKind);
-  const tokens = { ...NO_TOKENS, inputTokens, outputTokens, images };
-  return { tokens, source: "partial", flags: ["partial"], isAbsurd: false };
+/** An upstream that draws will ask for what it began, whoever looks at it. Where pictures have a price each, that is it. */
+function drawn({ images, imageKind }: Evidence, tariff: Tariff | null, isByTokens: boolean): CountedOutput {
+  const isByPiece = !isByTokens && (tariff === null || isPaidByPiece(tariff, imageKind));
+  return { outputTokens: isByPiece ? 0 : images * drawnTokens(imageKind), reasoningTokens: 0 };
 }
 
 /** What a request gives the model to read, as its body says it. */
 export function inputOf({ inputText }: ModelRequest, endpoint: EndpointName): Promise<number> {
-  return inputText.kind === "json" ? countInput(inputText.bytes, endpoint) : countTexts(inputText.texts);
+  return inputText.kind === "json"
+    ? countInput(bytesOf(inputText.body), endpoint)
+    : countTexts(inputText.texts);
 }
 
 /** A batch of embeddings, and a response whose tools were called upstream, read more than one window's worth. */

@@ -6,6 +6,7 @@ import type { ApiError } from "../errors.ts";
 import type { Endpoint, ModelRequest } from "../interfaces/request.ts";
 import type { TokenUsage } from "../interfaces/usage.ts";
 import type { Lease } from "../limits/limiter.ts";
+import type { CountedOutput } from "../metering/counted-output.ts";
 import type { PublishedModel } from "../policy/snapshot.ts";
 import type { UsageMoney, UsageRow } from "../store/usage-row.ts";
 import type { Caller } from "./authenticate.ts";
@@ -21,11 +22,15 @@ export interface Ending {
   error: ApiError | null;
   usage: TokenUsage | null;
   images: number;
+  /** Of those pictures, as the upstream tells it (`image-kind.ts`). */
+  imageKind: string | null;
   responseId: string | null;
   /** An account has worked on it for the client: that is paid for. */
   isServed: boolean;
+  /** The answer came to its end, whether or not its client was still there; otherwise it broke off, or was let go. */
+  isWhole: boolean;
   /** The text that came, counted, should its upstream not tell; null for answers that are no text. */
-  countOutput: (() => Promise<number>) | null;
+  countOutput: (() => Promise<CountedOutput>) | null;
 }
 
 export interface CallRecord {

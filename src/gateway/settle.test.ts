@@ -11,6 +11,7 @@ import { type FailureClass, failed } from "../upstreams/failure.ts";
 import type { Charge } from "./charge.ts";
 import {
   callerWho,
+  counts,
   ENDING,
   endpointOf,
   MODEL,
@@ -157,7 +158,7 @@ describe("a request that somebody pays for", () => {
   });
 
   test("is charged for what it is counted to have used where its upstream says nothing", async () => {
-    const { row } = await booked({ usage: null, countOutput: async () => 20 });
+    const { row } = await booked({ usage: null, countOutput: counts(20) });
     expect(row).toMatchObject({ inputTokens: 9, outputTokens: 20, usageSource: "estimated" });
     expect(row).toMatchObject({ chargedNano: 2n * 9n + 4n * 20n, flags: ["estimated"] });
   });
@@ -165,11 +166,24 @@ describe("a request that somebody pays for", () => {
   test.each(["client_gone", "upstream_cut"] as const)(
     "that ended as %s is charged for what came",
     async (outcome) => {
-      const { row } = await booked({ outcome, usage: null, countOutput: async () => 5 });
+      const { row } = await booked({ outcome, isWhole: false, usage: null, countOutput: counts(5) });
       expect(row).toMatchObject({ outputTokens: 5, usageSource: "partial", flags: ["partial"] });
       expect(row.chargedNano).toBe(2n * 9n + 4n * 5n);
     },
   );
+
+  test("that was read to its end after its client left is counted like any other", async () => {
+    const { row } = await booked({ outcome: "client_gone", usage: null, countOutput: counts(5) });
+    expect(row).toMatchObject({ outputTokens: 5, usageSource: "estimated", flags: ["estimated"] });
+  });
+
+  test("is charged for reasoning by its own price where that is counted too", async () => {
+    const tariff = makeTariff({ input: "1", output: "2", reasoning: "20" });
+    const ending = { usage: null, countOutput: counts(20, 15) };
+    const { row } = await booked(ending, { tariff, heldNano: 1_000_000n });
+    expect(row).toMatchObject({ outputTokens: 20, reasoningTokens: 15 });
+    expect(row.chargedNano).toBe(1_000n * (9n + 2n * 5n + 20n * 15n));
+  });
 
   test("is charged for its input as estimated where nothing can be counted, and holds no money for ever", async () => {
     const countOutput = () => Promise.reject(new Error("no tokenizer"));
@@ -220,8 +234,27 @@ describe("a request that somebody pays for", () => {
     const request = requestOf("images.generations", { n: 2, size: "1024x1024" });
     const ending = { usage: null, images: 2 };
     const { row } = await booked(ending, { tariff, heldNano: 60_000_000n }, { request });
-    expect(row).toMatchObject({ images: 2, chargedNano: 60_000_000n, flags: [] });
+    expect(row).toMatchObject({ images: 2, chargedNano: 60_000_000n, flags: ["estimated"] });
   });
+
+  test.each([
+    [{ size: "1024x1024" }, 40_000_000n],
+    [{ size: "1024x1024", quality: "auto" }, 40_000_000n],
+    [{}, 40_000_000n],
+    [{ size: "1024x1024", quality: "low" }, 10_000_000n],
+  ])(
+    "is charged by what its upstream says that it drew where it was asked for %j, and never above the hold",
+    async (fields, nano) => {
+      const images = { "1024x1024": "0.01", "1024x1024/high": "0.04" };
+      const tariff = makeTariff({ images });
+      const request = requestOf("images.generations", fields);
+      const ending = { usage: null, images: 1, imageKind: "1024x1024/high" };
+      const { row } = await booked(ending, { tariff, heldNano: 40_000_000n }, { request });
+      expect(row).toMatchObject({ costNano: nano, chargedNano: nano, flags: ["estimated"] });
+      const { row: short } = await booked(ending, { tariff, heldNano: 5_000_000n }, { request });
+      expect(short).toMatchObject({ costNano: nano, chargedNano: 5_000_000n });
+    },
+  );
 });
 
 describe("how long inputs are", () => {
@@ -231,7 +264,7 @@ describe("how long inputs are", () => {
   });
 
   test("is not learnt from our own counts, from what was not served, or where the upstream kept a part", async () => {
-    expect((await booked({ usage: null, countOutput: async () => 1 })).learnt).toEqual([]);
+    expect((await booked({ usage: null, countOutput: counts(1) })).learnt).toEqual([]);
     expect((await booked({ isServed: false })).learnt).toEqual([]);
     const request = requestOf("responses", { previous_response_id: "resp_1" });
     expect((await booked({}, {}, { request })).learnt).toEqual([]);
@@ -274,7 +307,7 @@ describe("a request that nobody pays for", () => {
   });
 
   test("is counted here where its upstream does not tell, and has the cost of that", async () => {
-    const row = await countedRowOf({ usage: null, countOutput: async () => 7 });
+    const row = await countedRowOf({ usage: null, countOutput: counts(7) });
     expect(row).toMatchObject({ usageSource: "estimated", flags: ["estimated"], outputTokens: 7 });
     expect(row?.inputTokens).toBeGreaterThan(0);
     expect(row?.costNano).toBeGreaterThan(0n);
@@ -332,7 +365,7 @@ describe("what its limits reserved", () => {
     await settle(setUp().books, recordOf({ lease, place, ...record }), { ...ENDING, ...ending });
     return told;
   }
-  const counted = { usage: null, countOutput: async () => 7 };
+  const counted = { usage: null, countOutput: counts(7) };
   const left = { outcome: "client_gone", usage: null, countOutput: null } as const;
   const streamed = requestOf("chat.completions", { stream: true });
 

@@ -4,6 +4,7 @@
  */
 
 import type { Till } from "../billing/till.ts";
+import { drawnKind } from "../interfaces/image-kind.ts";
 import type { ModelRequest } from "../interfaces/request.ts";
 import { isTextAlone } from "../metering/input-range.ts";
 import type { Nano } from "../money/nano.ts";
@@ -21,6 +22,7 @@ import {
   isCredible,
   isWholeCount,
   type Measured,
+  type MeteredModel,
   measure,
   notBelieved,
 } from "./meter.ts";
@@ -33,7 +35,7 @@ export type Books = Pick<Gateway, "clock" | "log" | "estimates" | "traffic"> & {
   dispatcher: { pool: Pick<Pool, "brokeOff"> };
 };
 
-const NO_BOUNDS = { contextTokens: null, outputTokensMax: null };
+const NO_MODEL: MeteredModel = { contextTokens: null, outputTokensMax: null, tariff: null };
 
 /** Null when there is nothing to wait for. The first call counts, later ones do nothing. */
 export function settle(gateway: Books, record: CallRecord, ending: Ending): Promise<void> | null {
@@ -47,6 +49,17 @@ export function settle(gateway: Books, record: CallRecord, ending: Ending): Prom
     write(gateway, record, caller, ending, toldOf(record, ending));
     return null;
   }
+  return settleUntold(gateway, record, caller, request, ending);
+}
+
+/** What its upstream did not tell is counted, or judged by its length. */
+function settleUntold(
+  gateway: Books,
+  record: CallRecord,
+  caller: Caller,
+  request: ModelRequest,
+  ending: Ending,
+): Promise<void> | null {
   const inputTokens = () => gateway.estimates.estimate(request.publicModel, request.inputSize());
   if (isUnheard(record, ending)) {
     // Clients leave all the time: to count what they sent would cost more than it tells.
@@ -63,7 +76,7 @@ export function settle(gateway: Books, record: CallRecord, ending: Ending): Prom
 
 /** A row that nobody pays for. */
 function write(gateway: Books, record: CallRecord, caller: Caller, ending: Ending, measured: Measured): void {
-  const money = uncharged(gateway, record, measured);
+  const money = uncharged(gateway, record, measured, ending);
   const row = rowOf(record, caller, ending, measured, money, gateway.clock);
   countTraffic(gateway.traffic, row);
   settleLimits(record, ending, measured, money);
@@ -107,7 +120,7 @@ function settleLimits(
 
 function toldOf({ endpoint, model, request }: CallRecord, { usage, images }: Ending): Measured {
   const isBelieved =
-    usage === null || request === null || isCredible(usage, endpoint.name, request, model ?? NO_BOUNDS);
+    usage === null || request === null || isCredible(usage, endpoint.name, request, model ?? NO_MODEL);
   return isBelieved ? asTold(usage, images) : notBelieved(images);
 }
 
@@ -146,7 +159,7 @@ function bookAs(
     const { media } = request.inputSize();
     gateway.estimates.learn(request.publicModel, { textBytes, media }, measured.tokens.inputTokens);
   }
-  const money = moneyOf(record, request, charge, measured, ending.isServed);
+  const money = moneyOf(record, request, charge, measured, ending);
   const row = rowOf(record, caller, ending, measured, money, gateway.clock);
   countTraffic(gateway.traffic, row);
   settleLimits(record, ending, measured, money);
@@ -159,10 +172,11 @@ function measuredBy(
   { call, endpoint, model }: CallRecord,
   request: ModelRequest,
   inputTokens: () => number,
-  { outcome, usage, images, countOutput }: Ending,
+  ending: Ending,
 ): Measured | Promise<Measured> {
-  const evidence = { usage, images, isWhole: !brokeOff(outcome), countOutput };
-  const measured = measure(evidence, endpoint.name, request, model ?? NO_BOUNDS);
+  const { usage, images, isWhole, countOutput } = ending;
+  const evidence = { usage, images, imageKind: kindOf(request, ending), isWhole, countOutput };
+  const measured = measure(evidence, endpoint.name, request, model ?? NO_MODEL);
   if (!(measured instanceof Promise)) return measured;
   return measured.catch((error: unknown) => {
     // Whatever kept us from counting must not keep the money held, nor the row from being written.
@@ -172,16 +186,23 @@ function measuredBy(
   });
 }
 
+/** Of the pictures that were drawn. */
+function kindOf(request: ModelRequest, { imageKind }: Ending): string | null {
+  return drawnKind(request.imageKind, imageKind);
+}
+
 function moneyOf(
   record: CallRecord,
   request: ModelRequest,
   charge: Charge,
   measured: Measured,
-  isServed: boolean,
+  ending: Ending,
 ): UsageMoney {
   const { tariff, heldNano, payer } = charge;
   const wastedNano = wastedBy(record, request, tariff, () => charge.inputTokens);
-  const { costNano, listNano } = isServed ? costsFor(charge, measured, request.imageKind) : NO_COSTS;
+  const { costNano, listNano } = ending.isServed
+    ? costsFor(charge, measured, kindOf(request, ending))
+    : NO_COSTS;
   const isOverrun = costNano > heldNano;
   return {
     costNano,
@@ -232,7 +253,7 @@ function wastedBy(
   let nano = 0n;
   for (const { failure, usage } of trace.attempts) {
     if (failure === null) continue;
-    if (usage !== undefined && isCredible(usage, endpoint.name, request, model ?? NO_BOUNDS)) {
+    if (usage !== undefined && isCredible(usage, endpoint.name, request, model ?? NO_MODEL)) {
       nano += listCostOf(tariff, { ...NOTHING_USED, ...usage });
     } else if (MAY_BE_CHARGED.has(failure)) {
       nano += listCostOf(tariff, { ...NOTHING_USED, inputTokens: inputTokens() });
@@ -246,6 +267,7 @@ function uncharged(
   { estimates }: Pick<Gateway, "estimates">,
   record: CallRecord,
   { tokens, flags, source, isAbsurd }: Measured,
+  ending: Ending,
 ): UsageMoney {
   const { model, request } = record;
   const tariff = model?.tariff ?? null;
@@ -256,7 +278,7 @@ function uncharged(
   // A count that cannot be true is worth nothing where nobody holds money.
   const isKnown = !isAbsurd && (source !== "none" || tokens.images > 0);
   if (!isKnown) return { ...NO_MONEY, upstreamNano: wastedNano, flags };
-  const { costNano, listNano } = costsOf(tariff, tokens, request.imageKind);
+  const { costNano, listNano } = costsOf(tariff, tokens, kindOf(request, ending));
   const upstreamNano = listNano + wastedNano;
   return { costNano, chargedNano: 0n, upstreamNano, payer: null, tariffId: null, flags };
 }

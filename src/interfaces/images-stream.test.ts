@@ -47,13 +47,49 @@ describe("a stream of images", () => {
     expect(reader).toMatchObject({ images: 3, outcome: "completed" });
   });
 
-  test("that ends early is complete if it brought a picture", () => {
+  test("that is closed early is complete if a finished picture came last", () => {
     const reader = open(3);
     read(reader, block("image_generation.partial_image"));
-    expect([reader.saidEverything(), reader.isEnding()]).toEqual([false, false]);
+    expect([reader.saidEverything("closed"), reader.isEnding()]).toEqual([false, false]);
     read(reader, COMPLETED);
-    expect([reader.saidEverything(), reader.isEnding()]).toEqual([true, true]);
-    expect(reader.outcome).toBe("completed");
+    read(reader, block("image_generation.partial_image"));
+    expect([reader.saidEverything("closed"), reader.isEnding()]).toEqual([false, false]);
+    expect(reader).toMatchObject({ images: 2, outcome: "failed" });
+    read(reader, COMPLETED);
+    expect([reader.saidEverything("closed"), reader.isEnding()]).toEqual([true, true]);
+    expect(reader).toMatchObject({ images: 2, outcome: "completed" });
+  });
+
+  test("that breaks off early is not complete, whatever it brought", () => {
+    const reader = open(2);
+    read(reader, COMPLETED);
+    expect(reader.saidEverything("broke off")).toBe(false);
+    expect(reader).toMatchObject({ images: 1, outcome: "failed" });
+  });
+
+  test("has not told all with one picture while the next is under way", () => {
+    const reader = open(2);
+    read(reader, COMPLETED);
+    expect(reader.usage).toMatchObject({ outputTokens: 4, isEarly: false });
+    read(reader, block("image_generation.partial_image"));
+    expect(reader.usage).toMatchObject({ outputTokens: 4, isEarly: true });
+    read(reader, COMPLETED);
+    expect(reader.usage).toMatchObject({ outputTokens: 4, isEarly: false });
+  });
+
+  test("tells of which kind its pictures are", () => {
+    const reader = open();
+    expect(reader.imageKind).toBeNull();
+    read(reader, block("image_generation.partial_image", { size: "1024x1024", quality: "high" }));
+    read(reader, COMPLETED);
+    expect(reader.imageKind).toBe("1024x1024/high");
+  });
+
+  test("that failed has told what it used all the same", () => {
+    const reader = open(2);
+    read(reader, block("image_generation.partial_image"));
+    read(reader, block("error", { error: { message: "m" }, usage: USAGE }));
+    expect(reader.usage).toMatchObject({ inputTokens: 3, outputTokens: 4, isEarly: false });
   });
 
   test("that breaks off in a picture counts it, unless its upstream says that it failed", () => {
@@ -71,7 +107,7 @@ describe("a stream of images", () => {
     const reader = open(2);
     read(reader, block("image_generation.partial_image"));
     read(reader, COMPLETED);
-    reader.saidEverything();
+    reader.saidEverything("closed");
     expect(reader.images).toBe(1);
   });
 

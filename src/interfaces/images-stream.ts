@@ -6,6 +6,7 @@ import { type Field, scanObject, stringValue, wantedFields } from "../wire/json-
 import { jsonString, type Part, partOf } from "../wire/splice.ts";
 import { isDone, isPlain, readEvent } from "../wire/sse.ts";
 import { eventParts, formatEvent } from "../wire/sse-write.ts";
+import { imageKindOf } from "./image-kind.ts";
 import {
   DROPPED,
   isEventName,
@@ -17,7 +18,7 @@ import {
 import { readUpstreamError } from "./upstream-error.ts";
 import { readUsage, type TokenUsage } from "./usage.ts";
 
-const EVENT = wantedFields(["type", "model", "usage", "error"]);
+const EVENT = wantedFields(["type", "model", "size", "quality", "usage", "error"]);
 
 export interface ImagesReaderOptions {
   publicModel: string;
@@ -29,8 +30,11 @@ export function openImagesReader(options: ImagesReaderOptions): StreamReader {
   const publicModel = partOf(jsonString(options.publicModel));
   let usage: TokenUsage | null = null;
   let images = 0;
+  let imageKind: string | null = null;
   /** One more has been begun. */
   let isBegun = false;
+  /** What came last was a finished one. */
+  let lastFinished = false;
   let outcome: StreamOutcome = "failed";
   let badEvents = 0;
 
@@ -42,6 +46,7 @@ export function openImagesReader(options: ImagesReaderOptions): StreamReader {
     const type = scan.ok && scan.fields.type ? stringValue(data.bytes, scan.fields.type) : null;
     if (scan.ok && (type === "error" || (scan.fields.error && scan.fields.error.kind !== "null"))) {
       isBegun = false;
+      takeUsage(data, scan.fields.usage);
       const found = readUpstreamError(parseJson(data.bytes, data.start, data.end));
       return { phase: "failed", error: found ?? { code: null, type: null, param: null, message: "" } };
     }
@@ -49,20 +54,28 @@ export function openImagesReader(options: ImagesReaderOptions): StreamReader {
       badEvents++;
       return DROPPED;
     }
-    const { model, usage: counted } = scan.fields;
+    const { model, size, quality, usage: counted } = scan.fields;
+    imageKind = imageKindOf(textIn(data, size), textIn(data, quality)) ?? imageKind;
     const block = isPlain(event, bytes, start, end) ? { bytes, start, end: end + 2 } : null;
     const replacement = named(type, data, block, model);
-    if (!type.endsWith(".completed")) {
+    lastFinished = type.endsWith(".completed");
+    if (!lastFinished) {
       isBegun = true;
       return replacement === null ? PASS_CONTENT : { phase: "content", replacement };
     }
     images++;
-    if (counted?.kind === "object") {
-      usage = readUsage(parseJson(data.bytes, counted.start, counted.end)) ?? usage;
-    }
+    takeUsage(data, counted);
     if (images < options.choices) return { phase: "content", replacement };
     outcome = "completed";
     return { phase: "terminal", replacement };
+  }
+
+  function takeUsage({ bytes }: Part, counted: Field | undefined): void {
+    if (counted?.kind === "object") usage = readUsage(parseJson(bytes, counted.start, counted.end)) ?? usage;
+  }
+
+  function isUnderWay(): boolean {
+    return isBegun && outcome !== "completed";
   }
 
   /** With the public model in it; null for a plain block that can go on as it is. No picture is copied. */
@@ -78,21 +91,27 @@ export function openImagesReader(options: ImagesReaderOptions): StreamReader {
 
   return {
     read,
-    saidEverything() {
-      if (images > 0) outcome = "completed";
-      return images > 0;
+    // Some draw fewer than they were asked for, and then close. They do not begin one for that, or break off.
+    saidEverything(how) {
+      const all = how === "closed" && lastFinished;
+      if (all) outcome = "completed";
+      return all;
     },
-    isEnding: () => images > 0,
+    isEnding: () => lastFinished,
     done: null,
     failure: (error: ApiError, requestId: string) =>
       formatEvent("error", JSON.stringify({ type: "error", error: errorObject(error, requestId) })),
     stillWorking: () => null,
+    // What was told with one picture is not all, while the next is under way.
     get usage() {
-      return usage;
+      return usage !== null && isUnderWay() ? { ...usage, isEarly: true } : usage;
     },
     // One that its client or its upstream broke off was drawn all the same. The last of several may be under way too.
     get images() {
-      return isBegun && outcome !== "completed" ? images + 1 : images;
+      return isUnderWay() ? images + 1 : images;
+    },
+    get imageKind() {
+      return imageKind;
     },
     responseId: null,
     get outcome() {
@@ -102,4 +121,8 @@ export function openImagesReader(options: ImagesReaderOptions): StreamReader {
       return badEvents;
     },
   };
+}
+
+function textIn({ bytes }: Part, field: Field | undefined): string | null {
+  return field === undefined ? null : stringValue(bytes, field);
 }

@@ -59,16 +59,17 @@ test("a picture's prompt is counted", async () => {
   expect(await input({ prompt: "a red fox" }, "images.generations")).toBe(countTokens("a red fox"));
 });
 
-test("an answer has the tokens of what it says", async () => {
+test("an answer has the tokens of what it says, and those of its reasoning among them", async () => {
   const answer = { choices: [{ message: { role: "assistant", content: "Lisbon.", reasoning: "easy" } }] };
-  expect(await countAnswer(Buffer.from(JSON.stringify(answer)))).toBe(
-    countTokens("Lisbon.") + countTokens("easy"),
-  );
+  expect(await countAnswer(Buffer.from(JSON.stringify(answer)))).toEqual({
+    outputTokens: countTokens("Lisbon.") + countTokens("easy"),
+    reasoningTokens: countTokens("easy"),
+  });
 });
 
 test("what is no JSON counts as nothing", async () => {
   expect(await countInput(Buffer.from("nonsense"), "responses")).toBe(0);
-  expect(await countAnswer(Buffer.from("nonsense"))).toBe(0);
+  expect(await countAnswer(Buffer.from("nonsense"))).toEqual({ outputTokens: 0, reasoningTokens: 0 });
 });
 
 test("megabytes of input are counted without stopping everything else", async () => {

@@ -3,6 +3,7 @@
 import { textsOfAnswer } from "../interfaces/answer-text.ts";
 import type { EndpointName } from "../interfaces/request.ts";
 import { isObject, parseJson } from "../wire/json-parse.ts";
+import type { CountedOutput } from "./counted-output.ts";
 import { MEDIA_TOKENS } from "./media.ts";
 import { safeCut } from "./safe-cut.ts";
 import { loadTokenizer } from "./tokenizer.ts";
@@ -68,8 +69,10 @@ export async function countTexts(texts: readonly string[]): Promise<number> {
 }
 
 /** Output of a whole answer; pictures and vectors have none. */
-export function countAnswer(body: Uint8Array): Promise<number> {
-  return countTexts(textsOfAnswer(parseJson(body)));
+export async function countAnswer(body: Uint8Array): Promise<CountedOutput> {
+  const { said, reasoned } = textsOfAnswer(parseJson(body));
+  const reasoningTokens = await countTexts(reasoned);
+  return { outputTokens: reasoningTokens + (await countTexts(said)), reasoningTokens };
 }
 
 /** Input of a JSON request; earlier turns that the upstream keeps are not in it. */

@@ -1,6 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { countTokens } from "gpt-tokenizer/encoding/o200k_base";
+import { reasoningLane } from "../interfaces/stream.ts";
 import { corpusText, KINDS, piecesAtRandom, randomOf } from "./corpus.test-support.ts";
 import { type OutputCounter, openOutputCounter } from "./output-counter.ts";
 import { loadTokenizer } from "./tokenizer.ts";
@@ -15,7 +16,7 @@ function say(counter: OutputCounter, text: string, lane = 0): void {
 async function counted(pieces: Iterable<string>): Promise<number> {
   const counter = openOutputCounter();
   for (const piece of pieces) say(counter, piece);
-  return counter.exact();
+  return (await counter.exact()).outputTokens;
 }
 
 describe("tokens counted from the pieces of a stream", () => {
@@ -76,7 +77,9 @@ describe("tokens counted from the pieces of a stream", () => {
       say(counter, first[i] ?? "", 0);
       say(counter, second[i] ?? "", 4);
     }
-    expect(await counter.exact()).toBe(texts.reduce((sum, text) => sum + countTokens(text, AS_TEXT), 0));
+    expect((await counter.exact()).outputTokens).toBe(
+      texts.reduce((sum, text) => sum + countTokens(text, AS_TEXT), 0),
+    );
   });
 
   test("of tools are those of the name and the arguments, each by itself", async () => {
@@ -88,13 +91,27 @@ describe("tokens counted from the pieces of a stream", () => {
       say(counter, `"${city}"}`, 3);
     }
     const each = (city: string) => countTokens("get_weather") + countTokens(`{"city":"${city}"}`);
-    expect(await counter.exact()).toBe(each("Oslo") + each("Rome"));
+    expect((await counter.exact()).outputTokens).toBe(each("Oslo") + each("Rome"));
+  });
+
+  test("of reasoning are among them and told apart, also when much of it was said", async () => {
+    await loadTokenizer();
+    const random = randomOf(11);
+    const [said, thought] = [corpusText("prose", 30_000, random), corpusText("prose", 30_000, random)];
+    const counter = openOutputCounter();
+    for (const piece of piecesAtRandom(thought, random)) say(counter, piece, reasoningLane(0));
+    for (const piece of piecesAtRandom(said, random)) say(counter, piece, 0);
+    const { outputTokens, reasoningTokens } = await counter.exact();
+    const truth = countTokens(thought, AS_TEXT);
+    expect(Math.abs(reasoningTokens - truth) / truth).toBeLessThan(0.01);
+    const rest = countTokens(said, AS_TEXT);
+    expect(Math.abs(outputTokens - reasoningTokens - rest) / rest).toBeLessThan(0.01);
   });
 
   test("are none where nothing was said", async () => {
     const counter = openOutputCounter();
     expect(counter.estimate()).toBe(0);
-    expect(await counter.exact()).toBe(0);
+    expect((await counter.exact()).outputTokens).toBe(0);
   });
 
   test("take control tokens for the text they are", async () => {
@@ -104,10 +121,10 @@ describe("tokens counted from the pieces of a stream", () => {
   test("can be asked for again while the stream goes on", async () => {
     const counter = openOutputCounter();
     say(counter, "Hello");
-    const first = await counter.exact();
-    expect(await counter.exact()).toBe(first);
+    const first = (await counter.exact()).outputTokens;
+    expect((await counter.exact()).outputTokens).toBe(first);
     say(counter, " world, and more");
-    expect(await counter.exact()).toBe(countTokens("Hello world, and more"));
+    expect((await counter.exact()).outputTokens).toBe(countTokens("Hello world, and more"));
   });
 
   test("cost no more than a linear time for a run without an end", async () => {
@@ -121,6 +138,6 @@ describe("tokens counted from the pieces of a stream", () => {
   test("of a thousand lanes are still all there", async () => {
     const counter = openOutputCounter();
     for (let lane = 0; lane < 1_000; lane++) say(counter, "word", lane);
-    expect(await counter.exact()).toBe(1_000);
+    expect((await counter.exact()).outputTokens).toBe(1_000);
   });
 });

@@ -6,6 +6,7 @@
 
 import type { TextSink } from "../interfaces/stream.ts";
 import { textOf } from "../wire/bytes.ts";
+import type { CountedOutput } from "./counted-output.ts";
 import { roughTokens } from "./rough-tokens.ts";
 import { safeCut } from "./safe-cut.ts";
 import { loadTokenizer, type Tokenizer, tokenizerIfLoaded } from "./tokenizer.ts";
@@ -14,7 +15,7 @@ export interface OutputCounter extends TextSink {
   /** At once and never waiting: what is counted already is exact, the rest is judged by its characters. */
   estimate(): number;
   /** Exact but for cuts in very long words. Loads the tokenizer, if there is anything to count. */
-  exact(): Promise<number>;
+  exact(): Promise<CountedOutput>;
 }
 
 /** About four thousand tokens: most answers end before that and never have to be counted. */
@@ -25,6 +26,8 @@ const TAIL_CHARS = 256;
 const UNCOUNTED_BYTES_MAX = 256 * 1024;
 const LANES_MAX = 256;
 const LANE_BYTES_FIRST = 512;
+/** No reader has so many. */
+const NO_LANE = -(2 ** 31);
 /** Stands between texts that do not belong together: no event of a stream can hold it. */
 const BREAK = 0x0a;
 const LONG_PIECE_BYTES = 64;
@@ -41,9 +44,11 @@ interface Lane {
 export function openOutputCounter(): OutputCounter {
   /** Of what is no longer pending. A fraction when it could only be judged. */
   let counted = 0;
+  /** Of that, what was reasoning. */
+  let reasoned = 0;
   let pending = 0;
   const lanes = new Map<number, Lane>();
-  let laneId = -1;
+  let laneId = NO_LANE;
   let lane = openLane();
 
   function add(bytes: Uint8Array, start: number, end: number, id: number): void {
@@ -77,8 +82,8 @@ export function openOutputCounter(): OutputCounter {
       return;
     }
     pending = 0;
-    for (const one of lanes.values()) {
-      counted += countMost(one, tokenizer);
+    for (const [id, one] of lanes) {
+      note(id, countMost(one, tokenizer));
       pending += one.length;
     }
     // Many lanes with a little each: their tails alone are too much to keep.
@@ -87,10 +92,15 @@ export function openOutputCounter(): OutputCounter {
 
   function closeLanes(): void {
     const tokenizer = tokenizerIfLoaded();
-    for (const one of lanes.values()) counted += tokenizer === null ? judge(one) : countAll(one, tokenizer);
+    for (const [id, one] of lanes) note(id, tokenizer === null ? judge(one) : countAll(one, tokenizer));
     lanes.clear();
-    laneId = -1;
+    laneId = NO_LANE;
     pending = 0;
+  }
+
+  function note(id: number, tokens: number): void {
+    counted += tokens;
+    if (isReasoning(id)) reasoned += tokens;
   }
 
   return {
@@ -102,13 +112,23 @@ export function openOutputCounter(): OutputCounter {
       return Math.ceil(tokens);
     },
     async exact() {
-      if (pending === 0) return Math.ceil(counted);
-      const tokenizer = await loadTokenizer();
-      let tokens = counted;
-      for (const one of lanes.values()) tokens += countAll(one, tokenizer);
-      return Math.ceil(tokens);
+      const tokenizer = pending === 0 ? null : await loadTokenizer();
+      let output = counted;
+      let reasoning = reasoned;
+      if (tokenizer !== null) {
+        for (const [id, one] of lanes) {
+          const tokens = countAll(one, tokenizer);
+          output += tokens;
+          if (isReasoning(id)) reasoning += tokens;
+        }
+      }
+      return { outputTokens: Math.ceil(output), reasoningTokens: Math.ceil(reasoning) };
     },
   };
+}
+
+function isReasoning(lane: number): boolean {
+  return lane < 0;
 }
 
 const BREAKS = Uint8Array.of(BREAK);

@@ -57,6 +57,20 @@ export function withDearest(prices: Prices, ...kinds: readonly (readonly TokenUn
   };
 }
 
+/** For pictures whose size or quality is left to the upstream: at the price of the dearest that it may choose. */
+export function withDearestPictures(prices: Prices): Prices {
+  const { images } = prices;
+  if (images.size === 0) return prices;
+  const raised = new Map(images);
+  for (const [kind, price] of images) {
+    const [size = kind] = kind.split("/");
+    const most = raised.get(size) ?? prices.image;
+    raised.set(size, price > most ? price : most);
+  }
+  const most = dearest(images);
+  return { ...prices, image: most > prices.image ? most : prices.image, images: raised };
+}
+
 function ratesOf(price: Price): TokenRates {
   const input = picoPerToken(price.input);
   const output = picoPerToken(price.output);

@@ -402,6 +402,22 @@ describe("for any tariff and any use", () => {
     );
   });
 
+  test("what pictures cost at most is what no kind that they may be exceeds, and one with a price comes to", () => {
+    fc.assert(
+      fc.property(price, fc.constantFrom(null, "1024x1024", "1024x1024/hd"), (terms, asked) => {
+        const some = makeTariff(terms);
+        const kinds = [asked, ...KINDS.filter((kind) => asked === null || kind.startsWith(asked))];
+        const costs = kinds.map((imageKind) => costOf(some, metered({ images: 2, imageKind })));
+        const what = metered({ images: 2, imageKind: asked });
+        const most = costs.reduce((a, b) => (a > b ? a : b));
+        const atMost = costAtMost(some, what, "text");
+        expect(atMost >= most).toBe(true);
+        // What has no price of its own has that of any other, and so may be taken for the dearest.
+        if (asked === null || terms.images?.[asked] !== undefined) expect(atMost).toBe(most);
+      }),
+    );
+  });
+
   test("its terms give the same tariff back", () => {
     fc.assert(fc.property(tariff, (some) => expect(tariffOf(some.terms)).toEqual(some)));
   });

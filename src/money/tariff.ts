@@ -6,7 +6,14 @@
 import { createHash } from "node:crypto";
 import type { Price, TokenUnit } from "../records.ts";
 import { decimalText, type Nano, parseDecimal } from "./nano.ts";
-import { canonicalPrice, type Prices, pricesOf, type TokenRates, withDearest } from "./prices.ts";
+import {
+  canonicalPrice,
+  type Prices,
+  pricesOf,
+  type TokenRates,
+  withDearest,
+  withDearestPictures,
+} from "./prices.ts";
 
 export interface Tariff {
   /** A digest of `terms`. */
@@ -21,7 +28,10 @@ export interface Tariff {
   readonly charged: NanoPerPico;
 }
 
-/** What input may turn out to be: no more than input; also written to a cache; or even a picture or a sound. */
+/**
+ * What input may turn out to be: no more than input; also written to a cache; or even a picture or a sound. Beyond
+ * `plain`, what a request leaves open of the pictures it asks for may be the dearest too.
+ */
 export type Foreseen = "plain" | "text" | "media";
 
 /**
@@ -125,6 +135,7 @@ function build(price: Price, multiplierTrillionths: bigint): Tariff {
     multiplier: multiplierText({ multiplierTrillionths }),
   });
   const prices = pricesOf(price);
+  const most = withDearestPictures(prices);
   return {
     id: createHash("sha256").update(terms).digest("hex").slice(0, 32),
     terms,
@@ -132,8 +143,8 @@ function build(price: Price, multiplierTrillionths: bigint): Tariff {
     multiplierTrillionths,
     atMost: {
       plain: withDearest(prices, OUTPUT_UNITS),
-      text: withDearest(prices, OUTPUT_UNITS, TEXT_UNITS),
-      media: withDearest(prices, OUTPUT_UNITS, INPUT_UNITS),
+      text: withDearest(most, OUTPUT_UNITS, TEXT_UNITS),
+      media: withDearest(most, OUTPUT_UNITS, INPUT_UNITS),
     },
     charged: nanoPerPico(multiplierTrillionths),
   };
@@ -177,6 +188,11 @@ export function costAtMost(tariff: Tariff, used: Metered, foreseen: Foreseen = "
 /** Without multipliers: what the upstream account will ask. */
 export function listCostOf(tariff: Tariff, used: Metered): Nano {
   return listedFor(picoOf(tariff.prices, used, used.imageKind));
+}
+
+/** A picture of this kind whose tokens nobody told is paid by the piece; else they have to be judged. */
+export function isPaidByPiece({ prices }: Tariff, imageKind: string | null): boolean {
+  return !prices.hasOutput || imagePrice(prices, imageKind) > 0n;
 }
 
 /** The same calculation line by line. Each line shows by how much it raised the rounded sum. */

@@ -2,7 +2,7 @@
 
 import { type Found, findListed, type PriceSource } from "../money/price-list.ts";
 import { makeTariff, type Tariff } from "../money/tariff.ts";
-import type { AccountRecord, GroupRecord, ModelRecord, PolicyRecords, Price } from "../records.ts";
+import type { AccountRecord, GroupRecord, Interface, ModelRecord, PolicyRecords, Price } from "../records.ts";
 import { mapModel } from "./model-map.ts";
 
 export interface Terms {
@@ -40,7 +40,9 @@ export function openPricing(
     return (model) => {
       const found = listedOf(model);
       const own = Object.hasOwn(modelPrices, model.id) ? modelPrices[model.id] : undefined;
-      const price = priceFrom(own, model, found);
+      const named = priceFrom(own, model, found);
+      const offered = offeredBy(group, model);
+      const price = named !== null && tellsOfAny(named.price, offered) ? named : null;
       return {
         price,
         tariff: price === null ? null : tariffOf(price.price, group, model.id),
@@ -57,6 +59,18 @@ function priceFrom(ofGroup: Price | undefined, model: ModelRecord, found: Named 
   if (found === null) return null;
   const { name, date, source } = found;
   return { price: found.model.price, source, listed: { name, date } };
+}
+
+/** What is said of none of the ways in which a model is called would let all of them be free. */
+function tellsOfAny(price: Price, interfaces: readonly Interface[]): boolean {
+  const { input, output, request, image, images = {} } = price;
+  if (output !== undefined || request !== undefined || interfaces.length === 0) return true;
+  const tellsOfPictures = image !== undefined || Object.keys(images).length > 0;
+  return interfaces.some((name) => (name === "images" ? tellsOfPictures : input !== undefined));
+}
+
+function offeredBy(group: GroupRecord, model: ModelRecord): Interface[] {
+  return model.interfaces.filter((name) => group.interfaces.includes(name));
 }
 
 /** A publication that somebody pays for, or that is limited in money, cannot do without a price. */
@@ -100,7 +114,7 @@ function oneUpstreamName(
   group: GroupRecord,
   model: ModelRecord,
 ): string | null {
-  const offered = model.interfaces.filter((name) => group.interfaces.includes(name));
+  const offered = offeredBy(group, model);
   const names = new Set(
     pool
       .filter(({ interfaces }) => offered.some((name) => interfaces.includes(name)))

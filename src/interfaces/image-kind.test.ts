@@ -1,0 +1,27 @@
+import { expect, test } from "bun:test";
+import { drawnKind, imageKindOf } from "./image-kind.ts";
+
+test.each([
+  ["1024x1024", "high", "1024x1024/high"],
+  ["1024x1024", null, "1024x1024"],
+  ["1024x1024", "auto", "1024x1024"],
+  ["auto", "high", "auto/high"],
+  [null, "high", "auto/high"],
+  ["auto", "auto", null],
+  [null, null, null],
+])("a picture of size %s and quality %s is of the kind %s", (size, quality, kind) => {
+  expect(imageKindOf(size, quality)).toBe(kind);
+});
+
+test.each([
+  [null, "1024x1024/high", "1024x1024/high"],
+  ["1024x1024", "1536x1024/high", "1024x1024/high"],
+  ["auto/low", "1024x1024/high", "1024x1024/low"],
+  ["1024x1024/low", "1536x1024/high", "1024x1024/low"],
+  ["1024x1024", null, "1024x1024"],
+  ["1024x1024", "auto/medium", "1024x1024/medium"],
+  ["auto/low", "1024x1536", "1024x1536/low"],
+  [null, null, null],
+])("where %s was asked for and the answer says %s, it is %s", (asked, told, kind) => {
+  expect(drawnKind(asked, told)).toBe(kind);
+});
