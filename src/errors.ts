@@ -1,5 +1,5 @@
 /**
- * The one error contract: every refusal and failure that a client can see is an entry of this table,
+ * The one error contract: every refusal and failure that a client can see is an entry of one of these tables,
  * carried by `ApiError`, and written as the same object over HTTP and inside streams.
  */
 
@@ -20,7 +20,6 @@ const CATALOGUE = {
   context_length_exceeded: { status: 400, type: "invalid_request_error" },
   previous_response_not_found: { status: 400, type: "invalid_request_error" },
   invalid_encrypted_content: { status: 400, type: "invalid_request_error" },
-  content_policy_violation: { status: 400, type: "invalid_request_error" },
   idempotency_key_reused: { status: 400, type: "invalid_request_error" },
   invalid_stream_id: { status: 400, type: "invalid_request_error" },
   websocket_stream_limit_reached: { status: 400, type: "invalid_request_error" },
@@ -66,12 +65,57 @@ const CATALOGUE = {
   http_version_not_supported: { status: 505, type: "invalid_request_error" },
 } as const satisfies Record<string, CatalogueEntry>;
 
+const REFUSED = { status: 400, type: "invalid_request_error" } as const;
+
+/** What only an upstream finds out. Clients act on these codes (most end a turn that others would repeat). */
+const PASSED_ON = {
+  invalid_prompt: REFUSED,
+  content_filter: REFUSED,
+  content_policy_violation: REFUSED,
+  moderation_blocked: REFUSED,
+  bio_policy: REFUSED,
+  cyber_policy: REFUSED,
+  misalignment_policy_violation: REFUSED,
+  image_content_policy_violation: REFUSED,
+  invalid_image: REFUSED,
+  invalid_image_format: REFUSED,
+  invalid_image_mode: REFUSED,
+  invalid_image_url: REFUSED,
+  invalid_base64_image: REFUSED,
+  image_too_large: REFUSED,
+  image_too_small: REFUSED,
+  image_file_too_large: REFUSED,
+  image_parse_error: REFUSED,
+  image_file_not_found: REFUSED,
+  empty_image_file: REFUSED,
+  unsupported_image_media_type: REFUSED,
+  failed_to_download_image: REFUSED,
+  data_residency_mismatch: REFUSED,
+  usage_not_included: { status: 429, type: "usage_not_included" },
+  vector_store_timeout: { status: 504, type: "server_error" },
+} as const satisfies Record<string, CatalogueEntry>;
+
+const ENTRIES: Readonly<Record<ApiErrorCode, CatalogueEntry>> = { ...CATALOGUE, ...PASSED_ON };
+
+/** The gateway's own codes. */
 export type ErrorCode = keyof typeof CATALOGUE;
+/** Codes that are an upstream's to say. */
+export type UpstreamCode = keyof typeof PASSED_ON;
+export type ApiErrorCode = ErrorCode | UpstreamCode;
 
 export const ERROR_CODES = Object.keys(CATALOGUE).filter(isErrorCode);
+export const UPSTREAM_CODES = Object.keys(PASSED_ON).filter(isUpstreamCode);
 
 export function isErrorCode(code: string): code is ErrorCode {
   return Object.hasOwn(CATALOGUE, code);
+}
+
+export function isUpstreamCode(code: string): code is UpstreamCode {
+  return Object.hasOwn(PASSED_ON, code);
+}
+
+export function statusOf(code: ApiErrorCode): number {
+  return ENTRIES[code].status;
 }
 
 export interface ErrorDetail {
@@ -83,19 +127,19 @@ export interface ErrorDetail {
 
 /** What a client is told. `message` is public: it says what is wrong and what to do, and names no account. */
 export class ApiError extends Error {
-  readonly code: ErrorCode;
+  readonly code: ApiErrorCode;
   readonly status: number;
   readonly type: string;
   readonly param: string | null;
   readonly headers: Readonly<Record<string, string>>;
   readonly resetsAtMs: number | null;
 
-  constructor(code: ErrorCode, message: string, detail: ErrorDetail = {}) {
+  constructor(code: ApiErrorCode, message: string, detail: ErrorDetail = {}) {
     super(message);
     this.name = "ApiError";
     this.code = code;
-    this.status = CATALOGUE[code].status;
-    this.type = CATALOGUE[code].type;
+    this.status = ENTRIES[code].status;
+    this.type = ENTRIES[code].type;
     this.param = detail.param ?? null;
     this.headers = detail.headers ?? {};
     this.resetsAtMs = detail.resetsAtMs ?? null;

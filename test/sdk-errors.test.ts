@@ -104,6 +104,23 @@ describe("an upstream that fails before it says anything", () => {
     expect(error.headers?.get("retry-after")).toMatch(new RegExp(`^${seconds}$`));
   });
 
+  test("for something that an administrator has to put right is not asked again", async () => {
+    for (const fault of ["401", "404", "429-quota"]) {
+      await renew();
+      let asked = 0;
+      const patient = client.withOptions({
+        maxRetries: 2,
+        fetch(url, init) {
+          asked++;
+          return fetch(url, init);
+        },
+      });
+      const work = patient.chat.completions.create({ model: `broken-${fault}`, messages });
+      expect(await errorOf(work)).toMatchObject({ code: "no_available_account" });
+      expect([fault, asked]).toEqual([fault, 1]);
+    }
+  });
+
   test("for want of context says so as the client can use it", async () => {
     const error = await errorOf(chat("broken-context"));
     expect(error).toMatchObject({ status: 400, code: "context_length_exceeded", param: "messages" });
@@ -149,7 +166,7 @@ describe("an upstream that breaks in the middle", () => {
         response: {
           status: "failed",
           model: `broken-${fault}`,
-          error: { code: "upstream_error", message: expect.any(String) },
+          error: { code: "server_error", message: expect.any(String) },
         },
       });
       expect(events.filter(({ type }) => type === "response.failed")).toHaveLength(1);

@@ -3,13 +3,21 @@
  * OpenAPI document and the explorer all read it.
  */
 
-import { ApiError, ERROR_CODES, type ErrorCode, type ErrorObject, errorObject } from "../errors.ts";
+import {
+  ApiError,
+  type ApiErrorCode,
+  ERROR_CODES,
+  type ErrorCode,
+  type ErrorObject,
+  errorObject,
+  isErrorCode,
+  isUpstreamCode,
+  statusOf,
+  UPSTREAM_CODES,
+} from "../errors.ts";
+import { type Advice, UPSTREAM_GUIDE } from "./upstream-codes.ts";
 
-export interface ErrorGuide {
-  readonly why: string;
-  readonly todo: string;
-  /** `later`: after `Retry-After`, or at `resets_at`. `yes`: with a pause that grows, and some randomness in it. */
-  readonly retry: "no" | "yes" | "later";
+export interface ErrorGuide extends Advice {
   /** A message as a client might get it. */
   readonly example: string;
   readonly param?: string;
@@ -91,12 +99,6 @@ export const ERROR_GUIDE: Readonly<Record<ErrorCode, ErrorGuide>> = {
     example: "Reasoning in the input belongs to another account. Leave those items out.",
     param: "input",
   },
-  content_policy_violation: {
-    why: "the upstream's policy refused the content",
-    todo: "change the content",
-    retry: "no",
-    example: "The upstream's policy refused the content. Change it.",
-  },
   idempotency_key_reused: {
     why: "the same `Idempotency-Key` was sent with another request within a day",
     todo: "make a new key for each request",
@@ -113,7 +115,8 @@ export const ERROR_GUIDE: Readonly<Record<ErrorCode, ErrorGuide>> = {
     why: "the key is wrong, revoked or expired",
     todo: "check the key, or make a new one",
     retry: "no",
-    example: "The API key is wrong or has been revoked. Check it, or make a new one.",
+    example:
+      "Incorrect API key provided: gwk_****h7Qe. It is wrong or has been revoked. Check it, or make a new one.",
   },
   interface_not_allowed: {
     why: "the key's group does not include this interface",
@@ -191,7 +194,7 @@ export const ERROR_GUIDE: Readonly<Record<ErrorCode, ErrorGuide>> = {
     example: "The Expect header cannot be met: only 100-continue can be expected.",
   },
   upgrade_required: {
-    why: "`GET /v1/responses` is for WebSockets, and this was none; or the key's group has `websocket: false`",
+    why: "`GET /v1/responses` is for WebSockets, and this was none; or the key's group has `websocket: false`, or is without `responses`",
     todo: "use a WebSocket client, or `POST /v1/responses`",
     retry: "no",
     example: "This path takes a WebSocket upgrade. Use POST /v1/responses.",
@@ -227,7 +230,7 @@ export const ERROR_GUIDE: Readonly<Record<ErrorCode, ErrorGuide>> = {
     example: "The client closed the connection before the answer was ready.",
   },
   server_error: {
-    why: "a fault of the gateway",
+    why: "a fault of the gateway; within a Responses stream also: the upstream failed, fell silent or broke off",
     todo: "retry; report the request id",
     retry: "yes",
     example:
@@ -253,8 +256,8 @@ export const ERROR_GUIDE: Readonly<Record<ErrorCode, ErrorGuide>> = {
     example: "Selected model is at capacity. Try another model, or later.",
   },
   no_available_account: {
-    why: "no account can serve the model: its credential, quota or model name needs an administrator",
-    todo: "tell your administrator",
+    why: "no account can serve the model: its credential, quota or model name needs an administrator; or the account that keeps a stored response is not in use",
+    todo: "tell your administrator; do not retry (`x-should-retry: false`)",
     retry: "no",
     example: "No account can serve this model at the moment. Tell your administrator.",
   },
@@ -376,12 +379,20 @@ export function errorExample(code: ErrorCode): { status: number; body: { error: 
   };
 }
 
-const RETRY_TEXT = { no: "no", yes: "yes", later: "later" };
+/** What is known of a code, whoever says it. */
+export function adviceOn(code: string): Advice | null {
+  if (isErrorCode(code)) return ERROR_GUIDE[code];
+  return isUpstreamCode(code) ? UPSTREAM_GUIDE[code] : null;
+}
 
-/** The rows of the page about errors, one a code, in the order of their status. */
+/** The rows of the page about errors, one a code: the gateway's own in the order of their status, then the others. */
 export function errorRows(): string[] {
-  return ERROR_CODES.map((code) => {
-    const { why, todo, retry } = ERROR_GUIDE[code];
-    return `| ${errorExample(code).status} | \`${code}\` | ${why} | ${todo} | ${RETRY_TEXT[retry]} |`;
-  });
+  return [
+    ...ERROR_CODES.map((code) => rowOf(code, ERROR_GUIDE[code])),
+    ...UPSTREAM_CODES.map((code) => rowOf(code, UPSTREAM_GUIDE[code])),
+  ];
+}
+
+function rowOf(code: ApiErrorCode, { why, todo, retry }: Advice): string {
+  return `| ${statusOf(code)} | \`${code}\` | ${why} | ${todo} | ${retry} |`;
 }

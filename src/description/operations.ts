@@ -30,7 +30,6 @@ const CALLING: readonly ErrorCode[] = [
   "invalid_request",
   "unsupported_parameter",
   "unknown_parameter",
-  "content_policy_violation",
   "idempotency_key_reused",
   ...AUTH,
   "interface_not_allowed",
@@ -58,7 +57,13 @@ const RESPONDING: readonly ErrorCode[] = [
   "previous_response_not_found",
   "invalid_encrypted_content",
 ];
-const STORED: readonly ErrorCode[] = [...ASKING, "response_not_found", "upstream_error", "upstream_timeout"];
+const STORED: readonly ErrorCode[] = [
+  ...ASKING,
+  "response_not_found",
+  "upstream_error",
+  "no_available_account",
+  "upstream_timeout",
+];
 
 /** All parameters are text. */
 function parameter(

@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test";
 import { textsOfAnswer } from "./answer-text.ts";
 
-test("a chat completion says its contents, reasoning, refusals and calls", () => {
+test("a chat completion says its contents, refusals and calls, and its reasoning apart", () => {
   const answer = {
     choices: [
       { message: { role: "assistant", content: "Hello", reasoning_content: "hm", refusal: null } },
@@ -13,10 +13,10 @@ test("a chat completion says its contents, reasoning, refusals and calls", () =>
       },
     ],
   };
-  expect(textsOfAnswer(answer)).toEqual(["Hello", "hm", "part", "look", "{}"]);
+  expect(textsOfAnswer(answer)).toEqual({ said: ["Hello", "part", "look", "{}"], reasoned: ["hm"] });
 });
 
-test("a response says the texts of its items", () => {
+test("a response says the texts of its items, and its reasoning apart", () => {
   const answer = {
     output: [
       { type: "reasoning", summary: [{ type: "summary_text", text: "why" }] },
@@ -24,7 +24,7 @@ test("a response says the texts of its items", () => {
       { type: "function_call", call_id: "c", name: "look", arguments: "{}" },
     ],
   };
-  expect(textsOfAnswer(answer)).toEqual(["why", "Hello", "look", "{}"]);
+  expect(textsOfAnswer(answer)).toEqual({ said: ["Hello", "look", "{}"], reasoned: ["why"] });
 });
 
 test("vectors, pictures and nonsense say nothing", () => {
@@ -36,6 +36,6 @@ test("vectors, pictures and nonsense say nothing", () => {
     { data: [{ embedding: [1] }] },
     { data: [{ b64_json: "QUJD" }] },
   ]) {
-    expect(textsOfAnswer(answer)).toEqual([]);
+    expect(textsOfAnswer(answer)).toEqual({ said: [], reasoned: [] });
   }
 });

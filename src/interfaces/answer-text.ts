@@ -2,39 +2,52 @@
 
 import { isObject } from "../wire/json-parse.ts";
 
-/** Of any family; empty when it holds no text. */
-export function textsOfAnswer(json: unknown): string[] {
-  if (!isObject(json)) return [];
-  if (Array.isArray(json.output)) return textsOfResponse(json);
-  return objects(json.choices).flatMap(({ message }) => (isObject(message) ? textsOfMessage(message) : []));
+export interface AnswerTexts {
+  said: string[];
+  /** What it thought before, as far as it shows it. */
+  reasoned: string[];
 }
 
-function textsOfMessage(message: Record<string, unknown>): string[] {
+/** Of any family; empty when it holds no text. */
+export function textsOfAnswer(json: unknown): AnswerTexts {
+  if (!isObject(json)) return { said: [], reasoned: [] };
+  if (Array.isArray(json.output)) return textsOfResponse(json);
+  const messages = objects(json.choices).flatMap(({ message }) => (isObject(message) ? [message] : []));
+  return {
+    said: strings(messages.flatMap(saidIn)),
+    reasoned: strings(messages.map((message) => message.reasoning_content ?? message.reasoning)),
+  };
+}
+
+function saidIn(message: Record<string, unknown>): unknown[] {
   const calls = [...objects(message.tool_calls), ...(isObject(message.function_call) ? [message] : [])];
-  return strings([
+  return [
     ...partsOf(message.content),
-    message.reasoning_content ?? message.reasoning,
     message.refusal,
     isObject(message.audio) ? message.audio.transcript : null,
     ...calls.flatMap((call) => {
       const made = call.function ?? call.custom ?? call.function_call;
       return isObject(made) ? [made.name, made.arguments, made.input] : [];
     }),
-  ]);
+  ];
 }
 
-export function textsOfResponse(response: unknown): string[] {
-  if (!isObject(response)) return [];
-  return strings(
-    objects(response.output).flatMap((item) => [
-      ...partsOf(item.content),
-      ...partsOf(item.summary),
-      item.name,
-      item.arguments,
-      item.input,
-      item.code,
-    ]),
-  );
+export function textsOfResponse(response: unknown): AnswerTexts {
+  const items = isObject(response) ? objects(response.output) : [];
+  const thoughts = items.filter(({ type }) => type === "reasoning");
+  const others = items.filter(({ type }) => type !== "reasoning");
+  return { said: strings(others.flatMap(textsOfItem)), reasoned: strings(thoughts.flatMap(textsOfItem)) };
+}
+
+function textsOfItem(item: Record<string, unknown>): unknown[] {
+  return [
+    ...partsOf(item.content),
+    ...partsOf(item.summary),
+    item.name,
+    item.arguments,
+    item.input,
+    item.code,
+  ];
 }
 
 /** Content is a text or a list of parts with a text each. */

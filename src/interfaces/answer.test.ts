@@ -1,10 +1,16 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
+import { joinParts, wholePart } from "../wire/splice.ts";
 import { readAnswer, saysNothing } from "./answer.ts";
 import type { EndpointName } from "./request.ts";
 import type { Audience } from "./upstream-error.ts";
 
-const AUDIENCE = { publicModel: "fast", upstreamModel: "gpt-6-eu-0419", mentions: () => false };
+const AUDIENCE = {
+  publicModel: "fast",
+  upstreamModel: "gpt-6-eu-0419",
+  account: null,
+  mentions: () => false,
+};
 
 function read(endpoint: EndpointName, body: unknown, audience: Audience = AUDIENCE) {
   const text = typeof body === "string" ? body : JSON.stringify(body);
@@ -17,7 +23,7 @@ function read(endpoint: EndpointName, body: unknown, audience: Audience = AUDIEN
 function answer(endpoint: EndpointName, body: unknown, audience: Audience = AUDIENCE) {
   const found = read(endpoint, body, audience);
   if (found.kind !== "answer") throw new Error(`expected an answer, got ${found.kind}`);
-  return { ...found, text: new TextDecoder().decode(found.body) };
+  return { ...found, text: new TextDecoder().decode(joinParts(found.body)) };
 }
 
 const USAGE = { prompt_tokens: 3, completion_tokens: 4 };
@@ -48,6 +54,13 @@ describe("an answer", () => {
     expect(answer("images.edits", { data: [] }).images).toBe(0);
     expect(answer("images.edits", {}).images).toBe(0);
     expect(answer("embeddings", { data }).images).toBe(0);
+  });
+
+  test("of images tells of which kind they are, and no other does", () => {
+    const told = { created: 1, size: "1024x1024", quality: "high", data: [{ b64_json: "x" }] };
+    expect(answer("images.edits", told).imageKind).toBe("1024x1024/high");
+    expect(answer("images.edits", { data: [] }).imageKind).toBeNull();
+    expect(answer("chat.completions", told).imageKind).toBeNull();
   });
 
   test("images are counted right whatever their texts hold", () => {
@@ -184,5 +197,5 @@ test.each([
     false,
   ],
 ])("%s says nothing or something", (_, json, nothing) => {
-  expect(saysNothing(Buffer.from(JSON.stringify(json)))).toBe(nothing);
+  expect(saysNothing(wholePart(Buffer.from(JSON.stringify(json))))).toBe(nothing);
 });

@@ -2,20 +2,26 @@
 
 import { isObject, parseJson } from "../wire/json-parse.ts";
 import { type Field, scanObject, stringValue, wantedFields } from "../wire/json-scan.ts";
-import { applySplices, jsonString, type Part, replaceValue, type Splice } from "../wire/splice.ts";
+import { joinParts, jsonString, type Part, replaceValue, type Splice, spliceParts } from "../wire/splice.ts";
+import { imageKindOf } from "./image-kind.ts";
+import { publicMessage } from "./public-message.ts";
 import type { EndpointName } from "./request.ts";
-import { type Audience, publicMessage, readUpstreamError, type UpstreamError } from "./upstream-error.ts";
+import { type Audience, readUpstreamError, type UpstreamError } from "./upstream-error.ts";
 import { readUsage, type TokenUsage } from "./usage.ts";
 import { packVectors } from "./vectors.ts";
 
 const ANSWER = wantedFields(["id", "model", "status", "usage", "error", "data"]);
+const PICTURES = wantedFields(["size", "quality"]);
 
 export type Answer =
   | {
       kind: "answer";
-      body: Uint8Array;
+      /** Of what came and what goes in, none of it copied. */
+      body: readonly Part[];
       usage: TokenUsage | null;
       images: number;
+      /** Of those pictures, as far as it tells (`image-kind.ts`). */
+      imageKind: string | null;
       /** Responses only: the id later calls may name, and where the response stands. */
       responseId: string | null;
       status: string | null;
@@ -43,14 +49,24 @@ export function readAnswer(
   if (model?.kind === "string") splices.push(replaceValue(model, jsonString(audience.publicModel)));
   if (data?.kind === "array" && audience.wantsBase64) splices.push(...packVectors(bytes, data, depthMax));
   if (error && tellsError) splices.push(replaceValue(error, publicError(bytes, error, audience)));
+  const isPictures = endpoint.startsWith("images.");
   return {
     kind: "answer",
-    body: applySplices(bytes, splices, start, end),
+    body: spliceParts(bytes, splices, start, end),
     usage: usage?.kind === "object" ? readUsage(parseJson(bytes, usage.start, usage.end)) : null,
-    images: endpoint.startsWith("images.") && data?.kind === "array" ? countObjects(bytes, data) : 0,
+    images: isPictures && data?.kind === "array" ? countObjects(bytes, data) : 0,
+    imageKind: isPictures ? toldKind(bytes, start, end, depthMax) : null,
     responseId: isResponse && id ? stringValue(bytes, id) : null,
     status: isResponse && status ? stringValue(bytes, status) : null,
   };
+}
+
+/** A walk of its own, so that answers without pictures are not searched for it. */
+function toldKind(bytes: Uint8Array, start: number, end: number, depthMax: number): string | null {
+  const scan = scanObject(bytes, start, end, PICTURES, { depthMax });
+  if (!scan.ok) return null;
+  const { size, quality } = scan.fields;
+  return imageKindOf(size ? stringValue(bytes, size) : null, quality ? stringValue(bytes, quality) : null);
 }
 
 const ERROR_CODE = /^[a-z_]{1,64}$/;
@@ -68,8 +84,8 @@ function publicError(bytes: Uint8Array, field: Field, audience: Audience): Uint8
 }
 
 /** True for a chat completion whose choices are all blank, and for a response without output. */
-export function saysNothing(body: Uint8Array): boolean {
-  const json = parseJson(body);
+export function saysNothing(body: readonly Part[]): boolean {
+  const json = parseJson(joinParts(body));
   if (!isObject(json)) return true;
   if (Array.isArray(json.output)) return json.output.length === 0;
   const choices = Array.isArray(json.choices) ? json.choices.filter(isObject) : [];

@@ -145,6 +145,13 @@ describe("usage the client did not ask for", () => {
     expect(reader.usage).toMatchObject({ outputTokens: 4, isEarly: false });
   });
 
+  test("is read from the error that ends an answer, and is its last word", () => {
+    const reader = open();
+    jsonHeard(reader, [role, chunk()]);
+    play(reader, [block({ error: { message: "m" }, usage: USAGE })]);
+    expect(reader.usage).toMatchObject({ inputTokens: 3, outputTokens: 4, isEarly: false });
+  });
+
   test("an explicit 0 is a usage", () => {
     const reader = open();
     jsonHeard(reader, [chunk(), chunk({ choices: [], usage: { prompt_tokens: 0, completion_tokens: 0 } })]);
@@ -205,7 +212,7 @@ describe("usage the client asked for", () => {
   test("is told as well where the upstream forgets its [DONE]", () => {
     const reader = open(ASKED);
     play(reader, [block(chunk()), block(both)]);
-    expect(reader.saidEverything()).toBe(true);
+    expect(reader.saidEverything("closed")).toBe(true);
     expect(Buffer.from(reader.done ?? []).toString()).toBe(`${block(told(USAGE))}\n\n${DONE}\n\n`);
   });
 
@@ -355,19 +362,19 @@ describe("the end", () => {
   test("without [DONE] everything was said once the choice gave its reason", () => {
     const reader = open();
     play(reader, [block(chunk())]);
-    expect(reader.saidEverything()).toBe(false);
+    expect(reader.saidEverything("closed")).toBe(false);
     expect(reader.outcome).toBe("failed");
     play(reader, [block(finish())]);
-    expect(reader.saidEverything()).toBe(true);
+    expect(reader.saidEverything("closed")).toBe(true);
     expect(reader.outcome).toBe("completed");
   });
 
   test("of several choices all have to give their reason", () => {
     const reader = open({ choices: 3 });
     play(reader, [finish(0), finish(0), finish(2)].map(block));
-    expect([reader.saidEverything(), reader.isEnding()]).toEqual([false, false]);
+    expect([reader.saidEverything("closed"), reader.isEnding()]).toEqual([false, false]);
     play(reader, [block(finish(1))]);
-    expect([reader.saidEverything(), reader.isEnding()]).toEqual([true, true]);
+    expect([reader.saidEverything("closed"), reader.isEnding()]).toEqual([true, true]);
   });
 
   test("several choices may give it in one chunk", () => {
@@ -379,14 +386,14 @@ describe("the end", () => {
       ],
     });
     play(reader, [block(chunk()), block(both)]);
-    expect(reader.saidEverything()).toBe(true);
+    expect(reader.saidEverything("closed")).toBe(true);
   });
 
   test("the reason is found however the upstream spaces its JSON", () => {
     const reader = open();
     const spaced = JSON.stringify(finish()).replaceAll('":', '" : ');
     play(reader, [block(chunk()), `data: ${spaced}`]);
-    expect(reader.saidEverything()).toBe(true);
+    expect(reader.saidEverything("closed")).toBe(true);
   });
 
   test("a stream that broke ends with one error chunk and no [DONE]", () => {

@@ -51,6 +51,8 @@ export function openChatReader(options: ChatReaderOptions): StreamReader {
   let usage: TokenUsage | null = null;
   /** More was said after it. */
   let isUsageOld = false;
+  /** It came with the error that ended the answer. */
+  let isUsageLast = false;
   /** Indexes of the choices that gave a reason for ending. */
   const finished = new Set<unknown>();
   let outcome: StreamOutcome = "failed";
@@ -121,6 +123,7 @@ export function openChatReader(options: ChatReaderOptions): StreamReader {
     }
     const { model, usage: counted, error, choices } = scan.fields;
     if (error && error.kind !== "null") {
+      isUsageLast = counted?.kind === "object" && takeUsage(parseJson(chunk, counted.start, counted.end));
       const found = readUpstreamError(parseJson(chunk));
       return { phase: "failed", error: found ?? { code: null, type: null, param: null, message: "" } };
     }
@@ -156,11 +159,12 @@ export function openChatReader(options: ChatReaderOptions): StreamReader {
     beginning = { theirs: cut(chunk, 0, model.end), ours: partOf(ours) };
   }
 
-  function takeUsage(json: unknown): void {
+  function takeUsage(json: unknown): boolean {
     const told = readUsage(json);
-    if (told === null) return;
+    if (told === null) return false;
     usage = told;
     isUsageOld = false;
+    return true;
   }
 
   function noteFinished(bytes: Uint8Array, from: number, start: number, end: number): void {
@@ -201,9 +205,11 @@ export function openChatReader(options: ChatReaderOptions): StreamReader {
     stillWorking: () => null,
     // Some tell it with every chunk, or zeros at first: at its end an answer has given its reasons.
     get usage() {
-      return usage !== null && (isUsageOld || finished.size === 0) ? { ...usage, isEarly: true } : usage;
+      const isEarly = !isUsageLast && (isUsageOld || finished.size === 0);
+      return usage !== null && isEarly ? { ...usage, isEarly } : usage;
     },
     images: 0,
+    imageKind: null,
     responseId: null,
     get outcome() {
       return outcome;

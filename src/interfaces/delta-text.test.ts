@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { openChatReader } from "./chat-stream.ts";
 import { openResponsesReader } from "./responses-stream.ts";
-import type { StreamReader, TextSink } from "./stream.ts";
+import { reasoningLane, type StreamReader, type TextSink } from "./stream.ts";
 
 interface Heard extends TextSink {
   lanes: Record<number, string>;
@@ -62,7 +62,7 @@ describe("what a chat stream says", () => {
       { reasoning: null, reasoning_content: " again" },
       { content: "then" },
     ]);
-    expect(heard.lanes).toEqual({ 0: "then", 1: "first same again" });
+    expect(heard.lanes).toEqual({ 0: "then", [reasoningLane(1)]: "first same again" });
   });
 
   test("is the calls of tools and refusals", () => {
@@ -99,7 +99,7 @@ describe("what a responses stream says", () => {
     return { heard, reader: openResponsesReader(options) };
   };
 
-  test("is the deltas of every kind, but no sound", () => {
+  test("is the deltas of every kind, reasoning apart, but no sound", () => {
     const { heard, reader } = open();
     const delta = (kind: string, text: string): void =>
       send(reader, `response.${kind}.delta`, {
@@ -119,8 +119,14 @@ describe("what a responses stream says", () => {
     delta("output_text", "Hel");
     delta("output_text", "lo\n");
     delta("reasoning_summary_text", "why");
+    delta("reasoning_text", "how");
+    delta("refusal", "No.");
+    delta("custom_tool_call_input", "ls");
     delta("audio", "QUJD");
-    expect(Object.values(heard.lanes).sort()).toEqual(["Hello\n", "why", '{"city":"北京"}'].sort());
+    const heardIn = (isReasoning: boolean) =>
+      Object.entries(heard.lanes).flatMap(([lane, text]) => (Number(lane) < 0 === isReasoning ? [text] : []));
+    expect(heardIn(true).sort()).toEqual(["how", "why"]);
+    expect(heardIn(false).sort()).toEqual(["Hello\n", "No.", "ls", '{"city":"北京"}'].sort());
     expect(heard.whole).toEqual(["look"]);
   });
 

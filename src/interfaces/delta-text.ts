@@ -3,7 +3,7 @@
 import { find, isAt, textOf } from "../wire/bytes.ts";
 import { colonEnd, QUOTE, stringEnd, valueEnd } from "../wire/json-walk.ts";
 import type { Part } from "../wire/splice.ts";
-import type { TextSink } from "./stream.ts";
+import { reasoningLane, type TextSink } from "./stream.ts";
 
 const TEXT = 0;
 const REASONING = 1;
@@ -70,9 +70,11 @@ export function addChatDelta(
       }
       if (kind !== NOT_SAID && close - at > 2) {
         const first = choice * LANES_PER_CHOICE;
-        if (kind === REASONING) reasoningKey ??= key;
-        if (kind === NAME) sink.addWhole(bytes, at + 1, close - 1, first + ARGUMENTS);
-        else if (kind !== REASONING || key === reasoningKey) sink.add(bytes, at + 1, close - 1, first + kind);
+        if (kind === REASONING) {
+          reasoningKey ??= key;
+          if (key === reasoningKey) sink.add(bytes, at + 1, close - 1, reasoningLane(first + kind));
+        } else if (kind === NAME) sink.addWhole(bytes, at + 1, close - 1, first + ARGUMENTS);
+        else sink.add(bytes, at + 1, close - 1, first + kind);
       }
       at = close;
       continue;
@@ -98,7 +100,8 @@ export function addResponsesDelta(name: Part, data: Part, sink: TextSink): boole
     const at = memberQuote(data, DELTA);
     const close = at < 0 ? at : stringEnd(data.bytes, at + 1, data.end, at);
     if (close - at <= 2) return false;
-    sink.add(data.bytes, at + 1, close - 1, name.end - name.start);
+    const lane = name.end - name.start;
+    sink.add(data.bytes, at + 1, close - 1, isReasoning(name) ? reasoningLane(lane) : lane);
     return true;
   }
   if (name.end - name.start !== ITEM_ADDED.length || !isAt(name.bytes, name.start, ITEM_ADDED)) return false;
@@ -107,6 +110,11 @@ export function addResponsesDelta(name: Part, data: Part, sink: TextSink): boole
   if (close - at <= 2) return false;
   sink.addWhole(data.bytes, at + 1, close - 1, ARGUMENTS_LANE);
   return true;
+}
+
+/** `response.reasoning…`: among the names of deltas only `response.refusal` begins alike. */
+function isReasoning({ bytes, start }: Part): boolean {
+  return bytes[start + 9] === 0x72 && bytes[start + 11] === 0x61;
 }
 
 /**

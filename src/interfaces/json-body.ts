@@ -5,9 +5,18 @@
 
 import { ApiError } from "../errors.ts";
 import { find } from "../wire/bytes.ts";
-import { type Field, integerValue, type ObjectScan, wantedFields } from "../wire/json-scan.ts";
+import {
+  describeScanError,
+  type Field,
+  integerValue,
+  type ObjectScan,
+  type ScanFailure,
+  wantedFields,
+} from "../wire/json-scan.ts";
+import { stringFault } from "../wire/json-strings.ts";
 import {
   addMember,
+  bytesOf,
   editMembers,
   jsonString,
   type Part,
@@ -118,6 +127,12 @@ function capSplices(
   return [none === undefined ? addMember(scan, name, String(tokens)) : replaceValue(none, digits(tokens))];
 }
 
+/** `start` is where the body begins. */
+export function notJson(bytes: Uint8Array, failure: ScanFailure, start: number): ApiError {
+  const where = describeScanError(bytes, failure, start);
+  return new ApiError("invalid_json", `The request body is not a valid JSON object: ${where}.`);
+}
+
 function digits(count: number): Uint8Array {
   return Buffer.from(String(count));
 }
@@ -125,7 +140,7 @@ function digits(count: number): Uint8Array {
 /** A class, so that a body costs one object and no closures. */
 export class JsonBody implements RequestBody {
   readonly contentType = "application/json";
-  private readonly bytes: Uint8Array;
+  private readonly part: Part;
   private readonly scan: RoutingScan;
   private readonly endpoint: Endpoint;
   private readonly always: readonly Splice[];
@@ -136,7 +151,7 @@ export class JsonBody implements RequestBody {
   private readonly disposed: (() => void) | null;
 
   constructor(
-    bytes: Uint8Array,
+    part: Part,
     scan: RoutingScan,
     endpoint: Endpoint,
     always: readonly Splice[],
@@ -144,7 +159,7 @@ export class JsonBody implements RequestBody {
     isReduced = false,
     disposed: (() => void) | null = null,
   ) {
-    this.bytes = bytes;
+    this.part = part;
     this.scan = scan;
     this.endpoint = endpoint;
     this.always = always;
@@ -154,47 +169,55 @@ export class JsonBody implements RequestBody {
   }
 
   forUpstream(upstreamModel: string): Part[] {
-    const { bytes, scan, always } = this;
+    const { part, scan, always } = this;
+    const { bytes, start, end } = part;
     const { model } = scan.fields;
     const named = jsonString(upstreamModel);
     // Where a model stands already, as in every request that was read, there is a short way.
     const edits =
       model === undefined ? editMembers(bytes, scan, { model: named }) : [replaceValue(model, named)];
     // What was put in stands in front.
-    return spliceParts(bytes, always.length === 0 ? edits : [...always, ...edits]);
+    return spliceParts(bytes, always.length === 0 ? edits : [...always, ...edits], start, end);
   }
 
   forUpstreamAfter(upstreamModel: string, { responseId, inputBytes }: Heard): Part[] | null {
-    const { bytes, scan, always } = this;
+    const { part, scan, always } = this;
+    const { bytes, start, end } = part;
     const { input } = scan.fields;
     if (this.isReduced || input?.kind !== "array" || scan.fields.previous_response_id !== undefined) {
       return null;
     }
     const edits = { model: jsonString(upstreamModel), previous_response_id: jsonString(responseId) };
     const heard: Splice = { start: input.start + 1, end: input.start + 1 + inputBytes, insert: NOTHING };
-    return spliceParts(bytes, [...editMembers(bytes, scan, edits), heard, ...always]);
+    return spliceParts(bytes, [...editMembers(bytes, scan, edits), heard, ...always], start, end);
   }
 
   withoutEncryptedReasoning(): RequestBody | null {
-    const { bytes, scan, endpoint, always, depthMax } = this;
+    const { part, scan, endpoint, always, depthMax } = this;
     if (this.isReduced) return null;
-    const dropped = dropEncryptedReasoning(bytes, scan.fields.input, depthMax);
+    const dropped = dropEncryptedReasoning(part.bytes, scan.fields.input, depthMax);
     if (dropped.length === 0) return null;
-    return new JsonBody(bytes, scan, endpoint, [...always, ...dropped], depthMax, true);
+    return new JsonBody(part, scan, endpoint, [...always, ...dropped], depthMax, true);
   }
 
   withOutputCap(tokens: number, name?: string): RequestBody {
-    const { bytes, scan, endpoint, always, depthMax } = this;
-    const cap = capSplices(bytes, endpoint, scan, tokens, name);
-    return new JsonBody(bytes, scan, endpoint, [...always, ...cap], depthMax, this.isReduced);
+    const { part, scan, endpoint, always, depthMax } = this;
+    const cap = capSplices(part.bytes, endpoint, scan, tokens, name);
+    return new JsonBody(part, scan, endpoint, [...always, ...cap], depthMax, this.isReduced);
   }
 
   mentions(word: string): boolean {
-    return find(this.bytes, Buffer.from(word), 0) !== -1;
+    return find(this.part.bytes, Buffer.from(word), this.part.start) !== -1;
   }
 
   isPlain(): boolean {
-    return isPlainBody(this.bytes);
+    return isPlainBody(bytesOf(this.part));
+  }
+
+  flaw(): ApiError | null {
+    const bytes = bytesOf(this.part);
+    const fault = stringFault(bytes);
+    return fault && notJson(bytes, fault, 0);
   }
 
   async dispose(): Promise<void> {

@@ -8,6 +8,7 @@ import { ENDPOINTS, type EndpointName, type ModelRequest } from "./request.ts";
 
 const LIMITS = { depthMax: 16, modelNameCharsMax: 32 };
 const utf8 = new TextEncoder();
+const HEAD = Buffer.from('POST /v1 HTTP/1.1\r\nauthorization: Bearer k\xe9y\r\n{"model":"\r\n\r\n', "latin1");
 
 /** The least that each endpoint takes. */
 const LEAST: Readonly<Record<EndpointName, Record<string, unknown>>> = {
@@ -26,7 +27,9 @@ const ROUTING = new Set<string>([...ROUTING_FIELDS, "__proto__"]);
 function read(endpoint: EndpointName, body: string | Uint8Array): ModelRequest {
   const found = ENDPOINTS.find(({ name }) => name === endpoint);
   if (!found) throw new Error(`no endpoint ${endpoint}`);
-  return readJsonRequest(typeof body === "string" ? utf8.encode(body) : body, found, LIMITS);
+  // As it comes: behind its head, in which a letter may stand that is no UTF-8.
+  const bytes = Buffer.concat([HEAD, typeof body === "string" ? utf8.encode(body) : body]);
+  return readJsonRequest({ bytes, start: HEAD.length, end: bytes.length }, found, LIMITS);
 }
 
 function readWith(endpoint: EndpointName, change: Record<string, unknown>): ModelRequest {
@@ -340,6 +343,8 @@ describe("what the upstream gets", () => {
     const { body } = read("embeddings", '{"model":"m","input":"my-tool_42"}');
     expect(body.mentions("my-tool_42")).toBe(true);
     expect(body.mentions("other")).toBe(false);
+    // It stands in the head.
+    expect(body.mentions("Bearer")).toBe(false);
     expect(body.contentType).toBe("application/json");
   });
 

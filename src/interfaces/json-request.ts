@@ -15,14 +15,16 @@ import {
   type ValueKind,
   wantedFields,
 } from "../wire/json-scan.ts";
-import { editMembers, type Splice } from "../wire/splice.ts";
+import { bytesOf, editMembers, type Part, type Splice } from "../wire/splice.ts";
 import { beginningOf } from "./conversation.ts";
+import { imageKindOf } from "./image-kind.ts";
 import { type InputReach, inputReachOf } from "./input-reach.ts";
 import { type InputSize, inputSizeOf } from "./input-size.ts";
 import {
   checkBounds,
   isThere,
   JsonBody,
+  notJson,
   outputBound,
   ROUTING,
   type RoutingField,
@@ -43,14 +45,17 @@ export interface JsonRequestLimits {
   modelNameCharsMax: number;
 }
 
-/** `disposed` is told when the body is not needed any more; it may be more than once. */
+/**
+ * The body ends where its array does; what may stand before it there is nobody's business here. `disposed` is told when
+ * the body is not needed any more; it may be more than once.
+ */
 export function readJsonRequest(
-  bytes: Uint8Array,
+  body: Part,
   endpoint: Endpoint,
   limits: JsonRequestLimits,
   disposed: (() => void) | null = null,
 ): ModelRequest {
-  return new JsonRequest(bytes, scanRouting(bytes, limits.depthMax), endpoint, limits, disposed);
+  return new JsonRequest(body, scanRouting(body, limits.depthMax), endpoint, limits, disposed);
 }
 
 /** A class, so that a request costs a few objects and no closures. */
@@ -68,21 +73,23 @@ class JsonRequest implements ModelRequest {
   readonly imageKind: string | null;
   readonly inputText: InputText;
   readonly body: RequestBody;
-  private readonly bytes: Uint8Array;
+  private readonly part: Part;
   private readonly endpoint: Endpoint;
   private readonly fields: RoutingScan["fields"];
   private size: InputSize | null = null;
   private reach: InputReach | null = null;
+  private own: Uint8Array | null = null;
 
   constructor(
-    bytes: Uint8Array,
+    part: Part,
     scan: RoutingScan,
     endpoint: Endpoint,
     limits: JsonRequestLimits,
     disposed: (() => void) | null,
   ) {
+    const { bytes } = part;
     const { fields } = scan;
-    this.bytes = bytes;
+    this.part = part;
     this.endpoint = endpoint;
     this.fields = fields;
     this.publicModel = readModel(bytes, fields.model, limits.modelNameCharsMax);
@@ -102,12 +109,12 @@ class JsonRequest implements ModelRequest {
       endpoint.interface === "images"
         ? imageKindOf(textOf(bytes, fields.size), textOf(bytes, fields.quality))
         : null;
-    this.inputText = { kind: "json", bytes };
-    this.body = new JsonBody(bytes, scan, endpoint, usage ?? [], limits.depthMax, false, disposed);
+    this.inputText = { kind: "json", body: part };
+    this.body = new JsonBody(part, scan, endpoint, usage ?? [], limits.depthMax, false, disposed);
   }
 
   checkBounds(): void {
-    checkBounds(this.bytes, this.endpoint, this.fields);
+    checkBounds(this.part.bytes, this.endpoint, this.fields);
   }
 
   tokensEstimate(): number {
@@ -116,45 +123,43 @@ class JsonRequest implements ModelRequest {
 
   /** The whole body is searched for it, so only whoever limits or charges tokens asks. */
   inputSize(): InputSize {
-    this.size ??= inputSizeOf(this.bytes);
+    this.size ??= inputSizeOf(this.alone());
     return this.size;
   }
 
   inputReach(): InputReach {
-    this.reach ??= inputReachOf(this.bytes, this.inputSize());
+    this.reach ??= inputReachOf(this.alone(), this.inputSize());
     return this.reach;
   }
 
+  /** Whoever looks through all of it needs it as an array of its own. */
+  private alone(): Uint8Array {
+    this.own ??= bytesOf(this.part);
+    return this.own;
+  }
+
   conversation(): string | null {
-    const { bytes, fields } = this;
+    const { part, fields } = this;
+    const { bytes } = part;
     return textOf(bytes, fields.prompt_cache_key) ?? beginningOf(bytes, fields.messages ?? fields.input);
   }
 }
 
-/** As prices name them: "1024x1024/high", or the size alone. */
-export function imageKindOf(size: string | null, quality: string | null): string | null {
-  if (size === null) return null;
-  return quality === null ? size : `${size}/${quality}`;
-}
-
-function scanRouting(bytes: Uint8Array, depthMax: number): RoutingScan {
-  if (!isValidUtf8(bytes)) {
+function scanRouting({ bytes, start, end }: Part, depthMax: number): RoutingScan {
+  if (!isValidUtf8(bytes, start)) {
     throw new ApiError("invalid_json", "The request body is not valid UTF-8. Send JSON encoded as UTF-8.");
   }
-  const scan = scanObject(bytes, 0, bytes.length, ROUTING, { depthMax });
+  const scan = scanObject(bytes, start, end, ROUTING, { depthMax });
   if (scan.ok) return scan;
   if (scan.reason === "duplicate_field") {
     const field = scan.field ?? "";
     throw new ApiError(
       "duplicate_parameter",
-      `The field \`${field}\` appears more than once (${describeScanError(bytes, scan)}). Send it once, so that what is checked is what is served.`,
+      `The field \`${field}\` appears more than once (${describeScanError(bytes, scan, start)}). Send it once, so that what is checked is what is served.`,
       { param: field },
     );
   }
-  throw new ApiError(
-    "invalid_json",
-    `The request body is not a valid JSON object: ${describeScanError(bytes, scan)}.`,
-  );
+  throw notJson(bytes, scan, start);
 }
 
 function readModel(bytes: Uint8Array, field: Field | undefined, charsMax: number): string {

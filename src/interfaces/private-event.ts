@@ -1,5 +1,8 @@
 /** Which events of a Responses upstream are for clients, and which are between the upstream and us. */
 
+import { QUOTE } from "../wire/json-walk.ts";
+import type { Part } from "../wire/splice.ts";
+
 /**
  * What an upstream says of the account's limits, of its machines, or in place of headers. Clients know `error` and
  * `response.…`, and strict ones take nothing else.
@@ -22,4 +25,31 @@ export function isResponseEvent(bytes: Uint8Array, at: number): boolean {
     bytes[at + 6] === 0x73 &&
     bytes[at + 7] === 0x65
   );
+}
+
+const TYPE_FIRST = Buffer.from('{"type":"');
+const TYPE_LAST = Buffer.from(',"type":"');
+
+/** The data says, first or last, that it is what its `event:` line says. Nearly all do, so that none is parsed for it. */
+export function isAsNamed(name: Part, data: Part): boolean {
+  const length = name.end - name.start;
+  const last = data.end - 1 - TYPE_LAST.length - length - 1;
+  return (
+    isTyped(data.bytes, data.start, TYPE_FIRST, name, length) ||
+    (last > data.start && isTyped(data.bytes, last, TYPE_LAST, name, length))
+  );
+}
+
+function isTyped(bytes: Uint8Array, at: number, member: Uint8Array, name: Part, length: number): boolean {
+  const from = at + member.length;
+  return (
+    bytes[from + length] === QUOTE &&
+    isSame(bytes, at, member, 0, member.length) &&
+    isSame(bytes, from, name.bytes, name.start, length)
+  );
+}
+
+function isSame(a: Uint8Array, at: number, b: Uint8Array, from: number, length: number): boolean {
+  for (let i = 0; i < length; i++) if (a[at + i] !== b[from + i]) return false;
+  return true;
 }

@@ -1,5 +1,6 @@
 /** What the gateway must know of a client's request; the rest of the body is the upstream's business. */
 
+import type { ApiError } from "../errors.ts";
 import type { Interface } from "../records.ts";
 import type { Part } from "../wire/splice.ts";
 import type { InputReach } from "./input-reach.ts";
@@ -23,6 +24,8 @@ export interface RequestBody {
   mentions(word: string): boolean;
   /** Text and ordinary settings alone: nothing that is at one account and not at another. Asked for after a failure. */
   isPlain(): boolean;
+  /** What is wrong with the text itself, where only an upstream noticed it. Asked for after it refused the request. */
+  flaw(): ApiError | null;
   dispose(): Promise<void>;
 }
 
@@ -33,7 +36,7 @@ export interface Heard {
 }
 
 export type InputText =
-  | { kind: "json"; bytes: Uint8Array }
+  | { kind: "json"; body: Part }
   /** Of a form: what of it is text, and a digest of all of it if somebody needs one. */
   | { kind: "texts"; texts: readonly string[]; formDigest: string | null };
 
@@ -65,7 +68,7 @@ export interface ModelRequest {
   readonly outputTokensMax: number | null;
   /** Throws the refusal where the client sets one that is no bound. Only where somebody pays: else it is the upstream's. */
   checkBounds(): void;
-  /** Size and quality of the pictures it asks for, as far as it says: "1024x1024/high". */
+  /** Of the pictures it asks for, as far as it says (`image-kind.ts`). */
   readonly imageKind: string | null;
   /** What counts when no upstream tells how long the input was. */
   readonly inputText: InputText;

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import { createParser, type EventSourceMessage } from "eventsource-parser";
-import { ApiError } from "../errors.ts";
+import { ApiError, type ApiErrorCode, UPSTREAM_CODES } from "../errors.ts";
 import { joinParts, partOf } from "../wire/splice.ts";
 import { openResponsesReader } from "./responses-stream.ts";
 import type { StreamReader, Verdict } from "./stream.ts";
@@ -101,6 +101,68 @@ test("what an upstream says of its headers goes no further, wherever it stands i
   expect(failed?.data).not.toContain("org-1");
 });
 
+describe("what an event carries besides its content", () => {
+  const DELTA = "response.output_text.delta";
+
+  test.each(["response.done", "response.compaction.compacting", "response.steer.accepted", DELTA])(
+    "the response in %s is under the public name, and without headers",
+    (type) => {
+      const rest = { sequence_number: 4, response: response({ headers: { "openai-model": "gpt-6-eu" } }) };
+      expect(told(open(), block(type, rest))).toEqual({
+        event: type,
+        json: { type, sequence_number: 4, response: response({ model: "fast" }) },
+      });
+    },
+  );
+
+  test("a model of its own is under the public name, one of something in it stays", () => {
+    const item = { type: "image_generation_call", model: "gpt-image-2" };
+    const named = (change: object) => told(open(), block("response.something.new", { item, ...change }));
+    expect(named({ model: "gpt-6-eu" })).toMatchObject({ json: { model: "fast", item } });
+    expect(named({})).toMatchObject({ json: { item } });
+  });
+
+  test("headers go, of every event of many that came together", () => {
+    const events = [{ delta: "a" }, { delta: "b", headers: { "x-codex-plan": "pro" } }, { delta: "c" }];
+    const bytes = utf8.encode(events.map((event) => `${block(DELTA, event)}\n\n`).join(""));
+    const reader = open();
+    const verdicts = events.map((_, i) => {
+      const start = i === 0 ? 0 : Buffer.from(bytes).indexOf(`"${"abc"[i]}"`);
+      const from = Buffer.from(bytes).lastIndexOf("event:", start === 0 ? 0 : start);
+      return reader.read(bytes, from, Buffer.from(bytes).indexOf("\n\n", from));
+    });
+    expect(verdicts[0]).toEqual({ phase: "content", replacement: null });
+    expect(verdicts[2]).toEqual({ phase: "content", replacement: null });
+    const [changed] = verdicts.slice(1);
+    const parts = changed?.phase === "content" ? (changed.replacement ?? []) : [];
+    expect(heard(joinParts(parts))).toMatchObject([
+      { event: DELTA, data: JSON.stringify({ type: DELTA, delta: "b" }) },
+    ]);
+  });
+
+  test("a text that speaks of models and headers passes as the very bytes that came", () => {
+    const text = block(DELTA, { delta: '{"model":"x","headers":{}}', sequence_number: 3 });
+    expect(read(open(), text)).toEqual({ phase: "content", replacement: null });
+  });
+
+  test("a private event is none the less so under another's name", () => {
+    const json = JSON.stringify({ type: "codex.rate_limits", plan_type: "pro" });
+    expect(told(open(), `event: response.output_item.added\ndata: ${json}`)).toBe("dropped");
+  });
+
+  test("what it says of itself is its name, wherever it says so", () => {
+    const json = { delta: "hi", type: "response.refusal.delta", sequence_number: 3 };
+    expect(told(open(), `event: ${DELTA}\ndata: ${JSON.stringify(json)}`)).toEqual({
+      event: json.type,
+      json,
+    });
+    const last = `event: ${DELTA}\ndata: {"delta":"hi","type":"${DELTA}"}`;
+    expect(read(open(), last)).toEqual({ phase: "content", replacement: null });
+    const between = `event: ${DELTA}\ndata: {"delta":"hi", "type": "${DELTA}", "n": 1}`;
+    expect(read(open(), between)).toEqual({ phase: "content", replacement: null });
+  });
+});
+
 test("usage is believed at the end only, for some begin with one of zeros", () => {
   const reader = open();
   const zeros = { input_tokens: 0, output_tokens: 0, total_tokens: 0 };
@@ -155,6 +217,14 @@ describe("life-cycle events", () => {
       event: "response.created",
       json: { ...json, response: response({ model: "fast" }) },
     });
+  });
+
+  test("and are one line then", () => {
+    const verdict = read(open(), 'data: {"type":"response.output_text.delta",\ndata: "delta":"x"}');
+    const parts = verdict.phase === "content" ? (verdict.replacement ?? []) : [];
+    expect(decoder.decode(joinParts(parts))).toBe(
+      'event: response.output_text.delta\ndata: {"type":"response.output_text.delta", "delta":"x"}\n\n',
+    );
   });
 
   test("the response's id is known from the first of them", () => {
@@ -328,7 +398,7 @@ describe("failures", () => {
   test("a stream without a terminal event never said everything", () => {
     const reader = open();
     read(reader, block("response.output_text.delta", { delta: "hi" }));
-    expect(reader.saidEverything()).toBe(false);
+    expect(reader.saidEverything("closed")).toBe(false);
   });
 });
 
@@ -395,7 +465,7 @@ describe("the failure we write ourselves", () => {
         model: "fast",
         status: "failed",
         tools: [1],
-        error: { code: "upstream_error", message: "It broke." },
+        error: { code: "server_error", message: "It broke." },
       },
     });
   });
@@ -420,10 +490,22 @@ describe("the failure we write ourselves", () => {
     expect(JSON.stringify(failed)).not.toContain("CANARY");
   });
 
-  test("counts from 0 when the upstream does not number its events", () => {
+  test("counts what the client had when the upstream does not number its events", () => {
     const reader = open();
+    read(reader, block("response.created", { response: response() }));
+    read(reader, block("codex.rate_limits", { plan_type: "pro" }));
     read(reader, block("response.output_text.delta", { delta: "x" }));
-    expect(failure(reader)[0].sequence_number).toBe(0);
+    read(reader, block("response.failed", { response: response() }));
+    expect(failure(reader)[0].sequence_number).toBe(2);
+  });
+
+  test("is called by the words that Responses have, or by the upstream's own", () => {
+    const codeOf = (code: ApiErrorCode) =>
+      JSON.parse(heard(open().failure(new ApiError(code, "m"), "req_1"))[1]?.data ?? "").response.error.code;
+    expect(codeOf("upstream_timeout")).toBe("server_error");
+    for (const code of ["insufficient_quota", "rate_limit_exceeded", ...UPSTREAM_CODES] as const) {
+      expect(codeOf(code)).toBe(code);
+    }
   });
 
   test("is preceded by a beginning when the client has seen none", () => {

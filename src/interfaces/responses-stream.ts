@@ -1,19 +1,38 @@
-/** Server-sent events of the Responses family. Deltas pass untouched; only life-cycle events are looked into. */
+/**
+ * Server-sent events of the Responses family. Deltas pass untouched; only life-cycle events are looked into, and what has
+ * a member that deltas do not have.
+ */
 
-import type { ApiError } from "../errors.ts";
-import { textOf } from "../wire/bytes.ts";
+import type { ApiError, ApiErrorCode } from "../errors.ts";
+import { find, textOf } from "../wire/bytes.ts";
 import { isObject, parseJson } from "../wire/json-parse.ts";
-import { type Field, integerValue, scanObject, stringValue, wantedFields } from "../wire/json-scan.ts";
-import { applySplices, editMembers, jsonString, type Part, partOf, replaceValue } from "../wire/splice.ts";
+import {
+  type Field,
+  integerValue,
+  type ObjectScan,
+  scanObject,
+  stringValue,
+  wantedFields,
+} from "../wire/json-scan.ts";
+import {
+  applySplices,
+  editMembers,
+  jsonString,
+  type Part,
+  partOf,
+  replaceValue,
+  type Splice,
+} from "../wire/splice.ts";
 import { isDone, isPlain, readEvent } from "../wire/sse.ts";
 import { DONE, eventParts, formatEvent } from "../wire/sse-write.ts";
 import { textsOfResponse } from "./answer-text.ts";
 import { addResponsesDelta } from "./delta-text.ts";
-import { isPrivateEvent, isResponseEvent } from "./private-event.ts";
+import { isAsNamed, isPrivateEvent, isResponseEvent } from "./private-event.ts";
 import {
   DROPPED,
   isEventName,
   PASS_CONTENT,
+  reasoningLane,
   type StreamOutcome,
   type StreamReader,
   type TextSink,
@@ -22,8 +41,16 @@ import {
 import { readUpstreamError, type UpstreamError } from "./upstream-error.ts";
 import { readUsage, type TokenUsage } from "./usage.ts";
 
-const EVENT = wantedFields(["type", "response", "sequence_number", "headers"]);
-const RESPONSE = wantedFields(["id", "model", "usage", "previous_response_id", "headers"]);
+const EVENT_FIELDS = ["type", "response", "sequence_number", "headers", "model"] as const;
+const RESPONSE_FIELDS = ["id", "model", "usage", "previous_response_id", "headers"] as const;
+const EVENT = wantedFields(EVENT_FIELDS);
+const RESPONSE = wantedFields(RESPONSE_FIELDS);
+type EventScan = ObjectScan<(typeof EVENT_FIELDS)[number]>;
+type ResponseScan = ObjectScan<(typeof RESPONSE_FIELDS)[number]>;
+
+/** In JSON a quote inside a string is escaped, so a member's name in quotes is found without parsing. */
+const MODEL = Buffer.from('"model"');
+const HEADERS = Buffer.from('"headers"');
 
 /** The longest life-cycle name is `response.in_progress`; a longer `response.…` is content, and that is most of them. */
 const LIFECYCLE_NAME_BYTES_MAX = "response.in_progress".length;
@@ -44,6 +71,12 @@ const OUTCOME: ReadonlyMap<string, StreamOutcome> = new Map([
   ["response.cancelled", "cancelled"],
 ]);
 
+/** What a response's error may be called has no words for where it broke. */
+const RESPONSE_CODES: ReadonlyMap<ApiErrorCode, ApiErrorCode> = new Map([
+  ["upstream_error", "server_error"],
+  ["upstream_timeout", "server_error"],
+]);
+
 export interface ResponsesReaderOptions {
   publicModel: string;
   /** What the client goes on from, where the upstream was told the whole conversation instead. */
@@ -55,12 +88,17 @@ export interface ResponsesReaderOptions {
 
 export function openResponsesReader(options: ResponsesReaderOptions): StreamReader {
   const { publicModel, depthMax } = options;
+  const publicName = jsonString(publicModel);
   const sink = options.sink ?? null;
   const previousId = options.previousResponseId ?? null;
   let usage: TokenUsage | null = null;
   let responseId: string | null = null;
   let outcome: StreamOutcome = "failed";
   let badEvents = 0;
+  /** Events that the client has had. */
+  let passed = 0;
+  const hasModel = openSearch(MODEL);
+  const hasHeaders = openSearch(HEADERS);
   /** Some text went to the sink. */
   let saidSomething = false;
   /** The last event was the end of an item, or of a part of one. */
@@ -79,9 +117,13 @@ export function openResponsesReader(options: ResponsesReaderOptions): StreamRead
       plain &&
       named !== null &&
       named.end - named.start > LIFECYCLE_NAME_BYTES_MAX &&
-      isResponseEvent(bytes, named.start)
+      isResponseEvent(bytes, named.start) &&
+      isAsNamed(named, event.data) &&
+      !hasModel(bytes, start, end) &&
+      !hasHeaders(bytes, start, end)
     ) {
       if (!looksWhole(event.data)) return bad();
+      passed++;
       last = event.data;
       lastClosed = closes(named);
       if (sink !== null) saidSomething = addResponsesDelta(named, event.data, sink) || saidSomething;
@@ -103,18 +145,12 @@ export function openResponsesReader(options: ResponsesReaderOptions): StreamRead
     }
     const phase = LIFECYCLE_PHASE.get(type);
     // A failure is told in our own words: they take the number that the upstream's had.
-    if (phase !== "failed") last = data;
-    lastClosed = type.endsWith(".done");
-    if (phase === undefined) {
-      if (sink !== null && scan.fields.type) {
-        const { start, end } = scan.fields.type;
-        const name = { bytes: data.bytes, start: start + 1, end: end - 1 };
-        saidSomething = addResponsesDelta(name, data, sink) || saidSomething;
-      }
-      // Written anew when the `event:` line is missing (clients that dispatch on it would see nothing) or when there
-      // are others beside it (ids, comments), which are between us and the upstream.
-      return named === type ? PASS_CONTENT : { phase: "content", replacement: eventParts(type, [data]) };
+    if (phase !== "failed") {
+      passed++;
+      last = data;
     }
+    lastClosed = type.endsWith(".done");
+    if (phase === undefined) return readContent(data, scan, type, named);
     const response = scan.fields.response;
     const json = response?.kind === "object" ? takeResponse(data, response, phase !== "lifecycle") : data;
     if (phase === "failed") return { phase, error: errorIn(json) };
@@ -126,12 +162,35 @@ export function openResponsesReader(options: ResponsesReaderOptions): StreamRead
     return { phase, replacement };
   }
 
+  function readContent(data: Part, { fields }: EventScan, type: string, named: string | null): Verdict {
+    if (sink !== null && fields.type) {
+      const { start, end } = fields.type;
+      const name = { bytes: data.bytes, start: start + 1, end: end - 1 };
+      saidSomething = addResponsesDelta(name, data, sink) || saidSomething;
+    }
+    const splices = fields.model?.kind === "string" ? [replaceValue(fields.model, publicName)] : [];
+    if (fields.response?.kind === "object") {
+      const inner = scanObject(data.bytes, fields.response.start, fields.response.end, RESPONSE, {
+        depthMax,
+      });
+      if (inner.ok) splices.push(...responseEdits(data.bytes, inner));
+    }
+    // Written anew when the `event:` line is missing (clients that dispatch on it would see nothing) or when there
+    // are others beside it (ids, comments), which are between us and the upstream.
+    if (splices.length === 0 && named === type) return PASS_CONTENT;
+    const json = partOf(applySplices(data.bytes, splices, data.start, data.end));
+    return { phase: "content", replacement: eventParts(type, [json]) };
+  }
+
   /** An upstream that streams nothing but its end, and counts nothing: what it said stands there. */
   function noteWhole(data: Part, response: Field, to: TextSink): void {
-    for (const said of textsOfResponse(parseJson(data.bytes, response.start, response.end))) {
-      const json = jsonString(said);
-      to.addWhole(json, 1, json.length - 1, 0);
-    }
+    const { said, reasoned } = textsOfResponse(parseJson(data.bytes, response.start, response.end));
+    const add = (text: string, lane: number): void => {
+      const json = jsonString(text);
+      to.addWhole(json, 1, json.length - 1, lane);
+    };
+    for (const text of said) add(text, 0);
+    for (const text of reasoned) add(text, reasoningLane(0));
   }
 
   function bad(): Verdict {
@@ -147,22 +206,29 @@ export function openResponsesReader(options: ResponsesReaderOptions): StreamRead
     const { bytes } = data;
     const inner = scanObject(bytes, response.start, response.end, RESPONSE, { depthMax });
     if (!inner.ok) return data;
-    const { id, model, usage: counted, previous_response_id: previous } = inner.fields;
+    const { id, usage: counted } = inner.fields;
     if (id) responseId = stringValue(bytes, id) ?? responseId;
     if (isEnd && counted?.kind === "object") {
       usage = readUsage(parseJson(bytes, counted.start, counted.end)) ?? usage;
     }
-    const splices = model?.kind === "string" ? [replaceValue(model, jsonString(publicModel))] : [];
-    if (previousId !== null && previous?.kind === "null") {
-      splices.push(replaceValue(previous, jsonString(previousId)));
-    }
-    splices.push(...editMembers(bytes, inner, { headers: null }));
-    const event = partOf(applySplices(bytes, splices, data.start, data.end));
+    const event = partOf(applySplices(bytes, responseEdits(bytes, inner), data.start, data.end));
     // All that was changed stands within the response.
     const start = response.start - data.start;
     const end = event.end - (data.end - response.end);
     known = { event, response: { bytes: event.bytes, start, end } };
     return event;
+  }
+
+  /** What makes an upstream's response one of ours. */
+  function responseEdits(bytes: Uint8Array, scan: ResponseScan): Splice[] {
+    const { model, previous_response_id: previous } = scan.fields;
+    return editMembers(bytes, scan, {
+      headers: null,
+      ...(model?.kind === "string" ? { model: publicName } : {}),
+      ...(previousId !== null && previous?.kind === "null"
+        ? { previous_response_id: jsonString(previousId) }
+        : {}),
+    });
   }
 
   function failure(error: ApiError, requestId: string): Uint8Array {
@@ -173,7 +239,7 @@ export function openResponsesReader(options: ResponsesReaderOptions): StreamRead
       previous_response_id: previousId,
       ...(isObject(base) ? base : {}),
       status: "failed",
-      error: { code: error.code, message: error.message },
+      error: { code: RESPONSE_CODES.get(error.code) ?? error.code, message: error.message },
     };
     // A client that was only kept alive so far has not seen its response begin.
     const begin =
@@ -198,11 +264,12 @@ export function openResponsesReader(options: ResponsesReaderOptions): StreamRead
     return Buffer.concat([begin, failed, DONE]);
   }
 
+  /** Of an upstream that does not number its events: what it would be. */
   function lastSequence(): number {
     if (last === null) return -1;
     const scan = scanObject(last.bytes, last.start, last.end, EVENT, { depthMax });
     const field = scan.ok ? scan.fields.sequence_number : undefined;
-    return (field && integerValue(last.bytes, field)) ?? -1;
+    return (field && integerValue(last.bytes, field)) ?? passed - 1;
   }
 
   return {
@@ -217,6 +284,7 @@ export function openResponsesReader(options: ResponsesReaderOptions): StreamRead
       return usage;
     },
     images: 0,
+    imageKind: null,
     get responseId() {
       return responseId;
     },
@@ -277,6 +345,19 @@ export function emptyResponse(model: string, createdAt: number, requestId: strin
     metadata: {},
     safety_identifier: null,
     prompt_cache_key: null,
+  };
+}
+
+/** Asks of one range after another whether the needle is in it; a search of an array does for all that stand in it. */
+function openSearch(needle: Uint8Array): (bytes: Uint8Array, start: number, end: number) => boolean {
+  let searched: Uint8Array | null = null;
+  let at = -1;
+  return (bytes, start, end) => {
+    if (bytes !== searched || (at !== -1 && at < start)) {
+      searched = bytes;
+      at = find(bytes, needle, start);
+    }
+    return at !== -1 && at < end;
   };
 }
 

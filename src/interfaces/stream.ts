@@ -25,8 +25,8 @@ export type StreamOutcome = "completed" | "incomplete" | "failed" | "cancelled";
 export interface StreamReader {
   /** `bytes[start, end)` is one event block without its blank line. A null replacement forwards it as it is; another one may have parts of it. */
   read(bytes: Uint8Array, start: number, end: number): Verdict;
-  /** The upstream ended without a terminal event: true if everything was said all the same. */
-  saidEverything(): boolean;
+  /** The upstream ended without a terminal event, by closing or by breaking off: true if everything was said all the same. */
+  saidEverything(how: "closed" | "broke off"): boolean;
   /** What was said last closes something: unless more is begun, only the terminal event and its usage are to come. */
   isEnding(): boolean;
   /** Written after the terminal event, or when everything was said without one. */
@@ -38,6 +38,8 @@ export interface StreamReader {
 
   readonly usage: TokenUsage | null;
   readonly images: number;
+  /** Of those pictures, as the upstream tells it (`image-kind.ts`). */
+  readonly imageKind: string | null;
   readonly responseId: string | null;
   readonly outcome: StreamOutcome;
   /** Events that were not what they should be and were left out. */
@@ -47,12 +49,17 @@ export interface StreamReader {
 /**
  * Takes what the model says while it passes, for streams that are charged: `bytes[start, end)` is the inside of a JSON
  * string, escaped as it stands, and the array may be used again afterwards. Texts of one lane follow on each other; a
- * reader gives every choice and every kind of text a lane of its own.
+ * reader gives every choice and every kind of text a lane of its own, and reasoning those below zero.
  */
 export interface TextSink {
   add(bytes: Uint8Array, start: number, end: number, lane: number): void;
   /** A text that belongs to nothing before or after it: a tool's name. */
   addWhole(bytes: Uint8Array, start: number, end: number, lane: number): void;
+}
+
+/** The lane of reasoning that stands beside this one. */
+export function reasoningLane(lane: number): number {
+  return -1 - lane;
 }
 
 export const PASS_CONTENT: Verdict = { phase: "content", replacement: null };

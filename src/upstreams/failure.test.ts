@@ -1,5 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
+import { statusOf, UPSTREAM_CODES } from "../errors.ts";
 import type { Audience, UpstreamError } from "../interfaces/upstream-error.ts";
 import {
   brokenOffError,
@@ -24,6 +25,7 @@ const error = (change: Partial<UpstreamError> = {}): UpstreamError => ({
 const AUDIENCE: Audience = {
   publicModel: "fast",
   upstreamModel: "gpt-6-eu-0419",
+  account: null,
   mentions: (word) => '{"messages":[{"content":"hi","id":"call_9"}]}'.includes(word),
 };
 
@@ -189,6 +191,29 @@ describe("a rejected request", () => {
     ).toBe("context_length_exceeded");
   });
 
+  test("keeps what only an upstream finds out, whatever status it comes with", () => {
+    for (const code of UPSTREAM_CODES) {
+      for (const status of [200, 400, 403, 500]) {
+        const { class: kind } = classifyError(status, error({ code }), null);
+        expect(kind).toBe(code === "usage_not_included" ? "quota" : "rejected");
+        expect(told(status, { code })).toMatchObject({ status: statusOf(code), code });
+      }
+    }
+    expect(told(200, { type: "content_filter" }).code).toBe("content_filter");
+  });
+
+  test("is asked of another account when a picture is not at this one", () => {
+    const failure = classifyError(404, error({ code: "image_file_not_found" }), null);
+    expect(failure.class).toBe("not_here");
+    expect(clientError(failure, AUDIENCE)).toMatchObject({ status: 400, code: "image_file_not_found" });
+  });
+
+  test("is not sent again by clients for what nobody has paid for", () => {
+    const refused = told(429, { type: "usage_not_included", message: "plan of org-CANARY" });
+    expect(refused).toMatchObject({ status: 429, headers: { "x-should-retry": "false" } });
+    expect(refused.message).not.toContain("CANARY");
+  });
+
   test("gets a code of ours for one that is not in our catalogue, or means something else there", () => {
     expect(told(400, { code: "string_above_max_length" }).code).toBe("invalid_request");
     expect(told(400, { code: "server_error" }).code).toBe("invalid_request");
@@ -198,8 +223,9 @@ describe("a rejected request", () => {
     expect(told(404, { type: "invalid_request_error" })).toMatchObject({ status: 404, code: "not_found" });
   });
 
-  test("names the parameter if the client sent it", () => {
+  test("names the parameter if the client sent it, or the API has it", () => {
     expect(told(400, { param: "messages[0].content" }).param).toBe("messages[0].content");
+    expect(told(400, { param: "prompt" }).param).toBe("prompt");
     expect(told(400, { param: "messages[0].secret_field" }).param).toBeNull();
     expect(told(400, { param: "call_9 org-x" }).param).toBeNull();
     expect(told(400, { param: null }).param).toBeNull();

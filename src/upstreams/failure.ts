@@ -1,7 +1,8 @@
 /** Why an attempt at an account failed, whether another account may be tried, and what the client is told at last. */
 
-import { ApiError, type ErrorCode, isErrorCode } from "../errors.ts";
-import { type Audience, publicMessage, type UpstreamError } from "../interfaces/upstream-error.ts";
+import { ApiError, type ApiErrorCode, isErrorCode, isUpstreamCode, statusOf } from "../errors.ts";
+import { isPublicParam, publicMessage } from "../interfaces/public-message.ts";
+import type { Audience, UpstreamError } from "../interfaces/upstream-error.ts";
 import { hintInText } from "./rate-limit.ts";
 
 export const FAILURE_CLASSES = [
@@ -73,7 +74,7 @@ export function hintOf({ retryAfterMs, error }: UpstreamFailure, nowMs: number):
 }
 
 function classOf(sent: number, error: UpstreamError | null): FailureClass {
-  const code = error?.code ?? error?.type ?? "";
+  const code = codeOf(error);
   // Inside a stream some upstreams give the status that they could not send any more as the code.
   const status = sent < 400 && /^[45]\d\d$/.test(code) ? Number(code) : sent;
   if (status === 402 || QUOTA.has(code)) return "quota";
@@ -82,6 +83,8 @@ function classOf(sent: number, error: UpstreamError | null): FailureClass {
   if (status === 404) return "not_here";
   // No client chooses the method: at the API's address it would be taken.
   if (status === 405) return "model_missing";
+  // Whatever status it comes with: a policy that refuses what a client wrote is no fault of the credential.
+  if (isUpstreamCode(code)) return "rejected";
   if (status === 401 || status === 403) return "credential";
   if (status === 429 || RATE_LIMITED.has(code)) return "rate_limited";
   if (status === 408 || status === 504) return "timeout";
@@ -108,48 +111,27 @@ export function inLightOf(request: { isPlain(): boolean }, failure: UpstreamFail
   return failure.class === "not_here" && request.isPlain() ? { ...failure, class: "model_missing" } : failure;
 }
 
+function codeOf(error: UpstreamError | null): string {
+  return error?.code ?? error?.type ?? "";
+}
+
 /** Inside a stream that began well the status tells nothing: the error has to blame the request itself. */
 function isClientFault(error: UpstreamError | null): boolean {
   return [error?.code, error?.type].some(
     (name) =>
-      name != null &&
-      (CLIENT_FAULTS.has(name) || (isErrorCode(name) && new ApiError(name, "").status === 400)),
+      name != null && (name === "invalid_request_error" || (isErrorCode(name) && statusOf(name) === 400)),
   );
 }
 
-const QUOTA = new Set(["insufficient_quota", "billing_hard_limit_reached", "credit_balance_exhausted"]);
+const QUOTA = new Set([
+  "insufficient_quota",
+  "billing_hard_limit_reached",
+  "credit_balance_exhausted",
+  "usage_not_included",
+]);
 const RATE_LIMITED = new Set(["rate_limit_exceeded", "usage_limit_reached"]);
 const MODEL_MISSING = new Set(["model_not_found", "DeploymentNotFound"]);
 const OVERLOADED = new Set(["server_is_overloaded", "overloaded_error", "slow_down", "engine_overloaded"]);
-
-/** Codes that blame the request even when they arrive inside a stream that began well. */
-const CLIENT_FAULTS = new Set([
-  "context_length_exceeded",
-  "invalid_prompt",
-  "invalid_request_error",
-  "invalid_encrypted_content",
-  "previous_response_not_found",
-  "content_filter",
-  "content_policy_violation",
-  "image_content_policy_violation",
-  "moderation_blocked",
-  "misalignment_policy_violation",
-  "cyber_policy",
-  "bio_policy",
-  "invalid_image",
-  "invalid_image_format",
-  "invalid_image_mode",
-  "invalid_image_url",
-  "invalid_base64_image",
-  "image_too_large",
-  "image_too_small",
-  "image_file_too_large",
-  "image_parse_error",
-  "image_file_not_found",
-  "empty_image_file",
-  "failed_to_download_image",
-  "unsupported_image_media_type",
-]);
 
 /** Another account may succeed where this one failed. */
 export function mayTryAnother(failure: UpstreamFailure): boolean {
@@ -186,8 +168,11 @@ export function clientError(failure: UpstreamFailure, audience: Audience): ApiEr
         "upstream_timeout",
         `The model \`${audience.publicModel}\` did not answer in time. Try again; a shorter request or streaming helps.`,
       );
-    case "credential":
     case "quota":
+      return codeOf(failure.error) === "usage_not_included"
+        ? usageNotIncluded(audience.publicModel)
+        : noAvailableAccount(audience.publicModel);
+    case "credential":
     case "model_missing":
       return noAvailableAccount(audience.publicModel);
     case "connect":
@@ -206,6 +191,16 @@ export function noAvailableAccount(publicModel: string): ApiError {
   return new ApiError(
     "no_available_account",
     `No account can serve the model \`${publicModel}\` right now. Your administrator can see why under this request id.`,
+    { headers: { "x-should-retry": "false" } },
+  );
+}
+
+/** As little as the rest does time mend it, and by this code clients know. */
+function usageNotIncluded(publicModel: string): ApiError {
+  return new ApiError(
+    "usage_not_included",
+    `What is paid for upstream does not include the model \`${publicModel}\`. Use another model, or ask your administrator.`,
+    { headers: { "x-should-retry": "false" } },
   );
 }
 
@@ -216,28 +211,18 @@ function rejectedError(failure: UpstreamFailure, audience: Audience): ApiError {
   return new ApiError(
     rejectedCode(failure),
     message === "" ? "The upstream refused the request as invalid." : message,
-    { param: error?.param != null && isParam(error.param, audience) ? error.param : null },
+    { param: error?.param != null && isPublicParam(error.param, audience) ? error.param : null },
   );
 }
 
-function rejectedCode({ class: kind, status, error }: UpstreamFailure): ErrorCode {
-  if (error?.code != null && isErrorCode(error.code)) {
-    const named = new ApiError(error.code, "");
-    if (named.status === 400 || named.status === 413) return error.code;
-  }
+function rejectedCode({ class: kind, status, error }: UpstreamFailure): ApiErrorCode {
+  const said = codeOf(error);
+  if (isUpstreamCode(said)) return said;
+  if (isErrorCode(said) && (statusOf(said) === 400 || statusOf(said) === 413)) return said;
   if (status === 413) return "request_too_large";
   if (status === 415) return "unsupported_media_type";
   if (kind === "not_here") return "not_found";
   return "invalid_request";
-}
-
-/** A parameter path such as `messages[0].content`: every name in it must be one the client sent. */
-function isParam(param: string, audience: Audience): boolean {
-  if (!/^[A-Za-z_][\w.[\]]{0,127}$/.test(param)) return false;
-  return param
-    .split(/[.[\]]+/)
-    .filter((name) => name !== "" && !/^\d+$/.test(name))
-    .every((name) => audience.mentions(name));
 }
 
 /** The answer had begun: nothing can be tried again without the client noticing, and it should know that. */

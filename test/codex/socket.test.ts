@@ -239,7 +239,7 @@ test("a key that is revoked ends the conversation", async () => {
   await eventually(async () => (await gateway.call("/v1/models")).status === 401);
   const turn = await conversation.say("Second");
   expect(turn.status).toBe("failed");
-  expect(turn.failure).toContain("The API key is wrong or has been revoked.");
+  expect(turn.failure).toContain("Incorrect API key provided");
   expect(tap.requests.at(-1)).toBe(POST);
   expect(seenBy(gateway)).toEqual([1]);
 });

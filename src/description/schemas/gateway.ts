@@ -1,7 +1,7 @@
 /** What the gateway tells of itself: models, usage, requests, errors, health. */
 
 import { z } from "zod";
-import { ERROR_CODES } from "../../errors.ts";
+import { ERROR_CODES, UPSTREAM_CODES } from "../../errors.ts";
 import { decimalUsd, unixSeconds } from "./fields.ts";
 
 export const modelObject = z.looseObject({
@@ -75,7 +75,8 @@ export const requestReport = z
   .looseObject({
     object: z.literal("gateway.request"),
     id: z.string(),
-    created_at: unixSeconds,
+    created_at: unixSeconds.describe("When it came."),
+    completed_at: unixSeconds.describe("When it ended: the hour and day that it is counted in."),
     endpoint: z.string(),
     model: z.string(),
     stream: z.boolean(),
@@ -99,7 +100,7 @@ export const errorAnswer = z
       message: z.string().describe("What is wrong and what to do."),
       type: z.string(),
       param: z.string().nullable().describe("The field it is about."),
-      code: z.enum(ERROR_CODES).describe("Stable: branch on it."),
+      code: z.enum([...ERROR_CODES, ...UPSTREAM_CODES]).describe("Stable: branch on it."),
       request_id: z.string().describe("Equal to the `x-request-id` header."),
       resets_at: unixSeconds.optional().describe("When what is used up frees."),
     }),
