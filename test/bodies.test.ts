@@ -52,6 +52,16 @@ describe("a JSON body that is wrong is refused, naming the place:", () => {
     ["a number that is none", '{"model":"fast-chat","messages":[],"n":NaN}', "column 40"],
     ["a byte order mark", `\uFEFF${chatText()}`, "line 1, column 1"],
     ["a bare control character", '{"model":"fast\nchat"}', "`model`"],
+    [
+      "a line break in a text",
+      chatText("HERE").replace("HERE", "a\nb"),
+      "line 1, column 61: a control character",
+    ],
+    [
+      "an escape that is none",
+      chatText("HERE").replace("HERE", "\\d+"),
+      "line 1, column 60: malformed escape",
+    ],
   ])("%s", async (_, body, place) => {
     const error = await refusalOf(await send(body), 400);
     expect(error).toMatchObject({ code: "invalid_json", type: "invalid_request_error" });

@@ -2,7 +2,8 @@
 
 import type { Alarms } from "../alarms.ts";
 import { put } from "../wire/bytes.ts";
-import type { BodyRead, HttpBody } from "../wire/http-message.ts";
+import type { HttpBody, Lost } from "../wire/http-message.ts";
+import type { Part } from "../wire/splice.ts";
 import { aborted, type BodyRefusal, badFraming, idle, inCrumbs, tooLarge } from "./body-refusal.ts";
 
 export interface BodyLimits {
@@ -27,10 +28,17 @@ const CHUNK_BYTES_MEAN_MIN = 64;
 export function takeWhole(
   body: HttpBody,
   declared: number,
-  { idleTimeoutMs, alarms }: BodyLimits,
-): Uint8Array | BodyRefusal | Promise<Uint8Array | BodyRefusal> {
+  limits: BodyLimits,
+): Part | BodyRefusal | Promise<Part | BodyRefusal> {
   const whole = body.whole();
-  if (!(whole instanceof Promise)) return orRefusal(whole);
+  return whole instanceof Promise ? inTime(whole, declared, limits) : orRefusal(whole);
+}
+
+function inTime(
+  whole: Promise<Part | Lost>,
+  declared: number,
+  { idleTimeoutMs, alarms }: BodyLimits,
+): Promise<Part | BodyRefusal> {
   return new Promise((resolve) => {
     const tooLateMs = idleTimeoutMs + declared / RATE_BYTES_PER_MS_MIN;
     const late = alarms.set(tooLateMs, () => resolve(idle()));
@@ -41,9 +49,12 @@ export function takeWhole(
   });
 }
 
-function orRefusal(read: BodyRead): Uint8Array | BodyRefusal {
-  if (read instanceof Uint8Array) return read;
-  return read.kind === "gone" ? aborted() : badFraming(read.reason);
+function orRefusal(whole: Part | Lost): Part | BodyRefusal {
+  return "kind" in whole ? refusalOf(whole) : whole;
+}
+
+function refusalOf(lost: Lost): BodyRefusal {
+  return lost.kind === "gone" ? aborted() : badFraming(lost.reason);
 }
 
 export interface Gathered {
@@ -133,5 +144,5 @@ async function nextChunk(body: HttpBody, idleTimeoutMs: number): Promise<Uint8Ar
   const read = await Promise.race([body.next(), late]);
   clearTimeout(timer);
   if (read === "late") return idle();
-  return read === null ? null : orRefusal(read);
+  return read === null || read instanceof Uint8Array ? read : refusalOf(read);
 }

@@ -7,6 +7,7 @@
 import type { ModelRequest } from "../interfaces/request.ts";
 import { free } from "../wire/bytes.ts";
 import type { HttpRequest } from "../wire/http-message.ts";
+import { partOf } from "../wire/splice.ts";
 import { type BodyLimits, takeWhole } from "./body-intake.ts";
 import { tooLarge, unsupportedEncoding } from "./body-refusal.ts";
 import type { BodyOwner, BodyRoom } from "./body-room.ts";
@@ -18,7 +19,7 @@ import { type BodyResult, readLargeBody, SMALL_BODY_BYTES_MAX } from "./large-bo
  * in the background, which may be counted later.
  */
 export function freeBody({ inputText, background }: Pick<ModelRequest, "inputText" | "background">): void {
-  if (inputText.kind === "json" && !background) free(inputText.bytes);
+  if (inputText.kind === "json" && !background) free(inputText.body.bytes);
 }
 
 export function readBody(
@@ -30,7 +31,7 @@ export function readBody(
   const encoding = encodingOf(request.headers.get("content-encoding"));
   if (encoding === undefined) return unsupportedEncoding();
   const { body } = request;
-  if (body === null) return new Uint8Array(0);
+  if (body === null) return partOf(new Uint8Array(0));
   if (body.length !== null && body.length > limits.bytesMax) return tooLarge(limits.bytesMax);
   if (encoding === null && body.length !== null && body.length <= SMALL_BODY_BYTES_MAX) {
     return takeWhole(body, body.length, limits);

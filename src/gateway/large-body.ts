@@ -2,6 +2,7 @@
 
 import { free, put } from "../wire/bytes.ts";
 import type { HttpBody } from "../wire/http-message.ts";
+import { bytesOf, type Part, partOf } from "../wire/splice.ts";
 import { type BodyLimits, gatherChunks, pumpBody, RATE_BYTES_PER_MS_MIN, takeWhole } from "./body-intake.ts";
 import { aborted, type BodyRefusal, noRoom } from "./body-refusal.ts";
 import type { Held } from "./body-room.ts";
@@ -16,8 +17,8 @@ const CROWDED_RATE_BYTES_PER_MS_MIN = 256;
 /** A packed body is expected to become so many times as long; if that is too little, so many times more. */
 const UNPACKED_TIMES = 4;
 
-/** A small body holds nothing. */
-export type BodyResult = Uint8Array | LargeBody | BodyRefusal;
+/** A small body holds nothing; its array ends with it. */
+export type BodyResult = Part | LargeBody | BodyRefusal;
 
 export interface LargeBody {
   readonly ok: true;
@@ -38,7 +39,8 @@ export async function readLargeBody(
     const sent = await readAsSent(body, limits, held);
     const isPacked = sent instanceof Uint8Array && decode !== null;
     const plain = isPacked ? await unpacked(sent, decode, limits, held) : sent;
-    if (!(plain instanceof Uint8Array) || plain.length <= SMALL_BODY_BYTES_MAX) return plain;
+    if (!(plain instanceof Uint8Array)) return plain;
+    if (plain.length <= SMALL_BODY_BYTES_MAX) return partOf(plain);
     isKept = true;
     held.shrinkTo(plain.length);
     return { ok: true, bytes: plain, held };
@@ -47,15 +49,12 @@ export async function readLargeBody(
   }
 }
 
-function readAsSent(
-  body: HttpBody,
-  limits: BodyLimits,
-  held: Held,
-): Uint8Array | BodyRefusal | Promise<Uint8Array | BodyRefusal> {
+async function readAsSent(body: HttpBody, limits: BodyLimits, held: Held): Promise<Uint8Array | BodyRefusal> {
   const { length } = body;
   if (length === null) return readGrowing(body, limits, held);
   if (length > SMALL_BODY_BYTES_MAX) return readDeclared(body, length, limits, held);
-  return takeWhole(body, length, limits);
+  const whole = await takeWhole(body, length, limits);
+  return "ok" in whole ? whole : bytesOf(whole);
 }
 
 /** Nothing is read before there is room for all of it. */

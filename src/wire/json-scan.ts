@@ -64,6 +64,7 @@ export type ScanReason =
   | "depth"
   | "unterminated"
   | "trailing"
+  | "string"
   | "duplicate_field";
 
 export interface ObjectScan<Name extends string> {
@@ -305,8 +306,10 @@ function found(bytes: Uint8Array, failure: ScanFailure): string {
   return `, found ${printable ? `'${String.fromCharCode(c)}'` : `byte 0x${c.toString(16).padStart(2, "0")}`}`;
 }
 
-export function isValidUtf8(bytes: Uint8Array): boolean {
-  return isUtf8(bytes);
+/** Whether the array is valid from `start` on, which is where a character begins. */
+export function isValidUtf8(bytes: Uint8Array, start = 0): boolean {
+  // All of it nearly always is, and asking for all of it needs no view.
+  return isUtf8(bytes) || (start > 0 && isUtf8(bytes.subarray(start)));
 }
 
 // Without ignoreBOM a leading U+FEFF would vanish from the value.

@@ -126,15 +126,20 @@ export interface Part {
 }
 
 /** The changed body as parts of the old one and of what goes in, none of them copied. Splices may come in any order. */
-export function spliceParts(bytes: Uint8Array, splices: readonly Splice[]): Part[] {
+export function spliceParts(
+  bytes: Uint8Array,
+  splices: readonly Splice[],
+  first = 0,
+  last = bytes.length,
+): Part[] {
   const parts: Part[] = [];
-  let from = 0;
-  for (const { start, end, insert } of ordered(splices, 0, bytes.length)) {
+  let from = first;
+  for (const { start, end, insert } of ordered(splices, first, last)) {
     if (start > from) parts.push({ bytes, start: from, end: start });
     if (insert.length > 0) parts.push({ bytes: insert, start: 0, end: insert.length });
     from = end;
   }
-  if (from < bytes.length) parts.push({ bytes, start: from, end: bytes.length });
+  if (from < last) parts.push({ bytes, start: from, end: last });
   return parts;
 }
 
