@@ -21,6 +21,15 @@ test("an alarm rings once, within two looks after its time and not before", asyn
   alarms.stop();
 });
 
+test("the time of the last look is told until the next", async () => {
+  const { clock, alarms, look } = open();
+  clock.nowMs = 7;
+  expect(alarms.lookedAtMs()).toBe(0);
+  await look();
+  expect(alarms.lookedAtMs()).toBe(7);
+  alarms.stop();
+});
+
 test("one that was cancelled never rings, and cancelling twice harms nobody", async () => {
   const { clock, alarms, rung, look } = open();
   const alarm = alarms.set(10, () => rung.push("a"));

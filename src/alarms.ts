@@ -46,7 +46,11 @@ class Pending implements Alarm {
   }
 }
 
-export function openAlarms(everyMs: number, clock: Pick<Clock, "monotonicMs">): Alarms {
+/** `lookedAtMs` costs nothing to ask: for whoever can do with a time that is up to one look old. */
+export function openAlarms(
+  everyMs: number,
+  clock: Pick<Clock, "monotonicMs">,
+): Alarms & { lookedAtMs(): number } {
   /** Stands between the last and the first, and never rings. */
   const end = new Pending(Number.POSITIVE_INFINITY, () => {});
   let nowMs = clock.monotonicMs();
@@ -74,6 +78,7 @@ export function openAlarms(everyMs: number, clock: Pick<Clock, "monotonicMs">): 
     cancel(alarm) {
       if (alarm instanceof Pending) alarm.leave();
     },
+    lookedAtMs: () => nowMs,
     stop: () => clearInterval(timer),
   };
 }

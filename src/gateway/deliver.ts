@@ -13,6 +13,7 @@ import type { UsageRow } from "../store/usage.ts";
 import { brokenOffError } from "../upstreams/failure.ts";
 import { headersDown } from "../upstreams/headers.ts";
 import { type Answer, type HeaderLines, HeaderWriter, WholeAnswer } from "../wire/http-message.ts";
+import { joinParts, type Part } from "../wire/splice.ts";
 import { JSON_LINES } from "./answers.ts";
 import type { Caller } from "./authenticate.ts";
 import { followToEnd } from "./background.ts";
@@ -29,7 +30,7 @@ import { OwnCap } from "./own-cap.ts";
 import { addRateHeaders, countedBy } from "./own-limits.ts";
 import type { Place } from "./place.ts";
 import type { CallRecord, Ending } from "./record.ts";
-import { openRelay, type Relay, type StreamEnd } from "./relay.ts";
+import { isWhole, openRelay, type Relay, type StreamEnd } from "./relay.ts";
 import { endClaim } from "./repeats.ts";
 import type { Client } from "./send.ts";
 import { settle } from "./settle.ts";
@@ -73,17 +74,19 @@ export async function deliverAnswer(passage: Passage): Promise<Answer> {
     error: null,
     usage: answer.usage,
     images: answer.images,
+    imageKind: answer.imageKind,
     responseId,
     isServed: true,
+    isWhole: true,
     countOutput:
       isText(passage.endpoint) && !(answer.usage !== null && isWholeCount(answer.usage))
-        ? () => countAnswer(answer.body)
+        ? counterOf(answer.body)
         : null,
   });
   giveBack(passage);
   if (settled !== null) await settled;
   if (record.claim !== null) {
-    const body = new TextDecoder().decode(answer.body);
+    const body = new TextDecoder().decode(joinParts(answer.body));
     await endClaim(gateway, record.claim, { status: 200, contentType: "application/json", body });
   }
   if (!record.isFollowed) void request.body.dispose();
@@ -93,6 +96,10 @@ export async function deliverAnswer(passage: Passage): Promise<Answer> {
   addRateHeaders(headers, gateway.limiter, passage.subjects);
   headers.lines += linesDown(passage, given);
   return new WholeAnswer(200, headers.lines, answer.body);
+}
+
+function counterOf(body: readonly Part[]): NonNullable<Ending["countOutput"]> {
+  return () => countAnswer(joinParts(body));
 }
 
 /** The places that its caller and its account have for it are free; what it used may be counted later. */
@@ -297,8 +304,10 @@ function settleStream(passage: Passage, end: StreamEnd, counters: Counters | nul
     error: end.kind === "broken" ? end.error : null,
     usage: reader?.usage ?? null,
     images: reader?.images ?? 0,
+    imageKind: reader?.imageKind ?? null,
     responseId,
     isServed: reader !== null || (end.kind === "client_gone" && isAtWork(passage.record.trace)),
+    isWhole: isWhole(end),
     countOutput: counter === null ? null : counter.exact,
   });
 }

@@ -71,7 +71,6 @@ export function stage(change: Partial<RelayOptions> = {}) {
       over = true;
       upstreamState.cancelled = true;
     },
-    stopDeadline() {},
     stopWatching() {},
   };
   const opening = new Promise<UpstreamStream>((resolve, reject) => {
@@ -86,7 +85,7 @@ export function stage(change: Partial<RelayOptions> = {}) {
     intake = openUpstreamStream(options, (result) => {
       if (result.kind === "open") resolve(result.stream);
       else {
-        const audience = { publicModel: "fast", upstreamModel: "up", mentions: () => false };
+        const audience = { publicModel: "fast", upstreamModel: "up", account: null, mentions: () => false };
         reject(clientError(result.failure, audience));
       }
     });

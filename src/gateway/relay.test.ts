@@ -267,7 +267,7 @@ describe("a client that leaves", () => {
     await settled();
     it.push(COMPLETED);
     await settled();
-    expect(it.ends).toMatchObject([{ kind: "client_gone", reader: { outcome: "completed" } }]);
+    expect(it.ends).toMatchObject([{ kind: "client_gone", reader: { outcome: "completed" }, isWhole: true }]);
     expect(it.ends[0]?.reader?.usage).toMatchObject({ inputTokens: 3, outputTokens: 4 });
   });
 
@@ -284,7 +284,8 @@ describe("a client that leaves", () => {
     it.push(delta("a"));
     await it.read();
     await it.leave();
-    expect(await gone.promise).toMatchObject({ kind: "client_gone", reader: { usage: null } });
+    const left = { kind: "client_gone", reader: { usage: null }, isWhole: false };
+    expect(await gone.promise).toMatchObject(left);
     expect(it.upstreamState.cancelled).toBe(true);
   });
 

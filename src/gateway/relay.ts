@@ -17,7 +17,13 @@ export type StreamEnd =
   | { kind: "complete"; reader: StreamReader }
   /** `cut`: it fell silent or broke off; null where the upstream itself said that it failed. */
   | { kind: "broken"; reader: StreamReader | null; error: ApiError; cut: UpstreamFailure | null }
-  | { kind: "client_gone"; reader: StreamReader | null };
+  /** `isWhole`: what it left was read to its end. */
+  | { kind: "client_gone"; reader: StreamReader | null; isWhole: boolean };
+
+/** The answer came to its end, whoever heard it. An upstream that told its error came to an end as well. */
+export function isWhole(end: StreamEnd): boolean {
+  return end.kind === "broken" ? end.cut === null : end.kind === "complete" || end.isWhole;
+}
 
 export interface RelayOptions {
   /** The upstream's stream once an account has been found; rejects with the `ApiError` that the client gets. */
@@ -97,11 +103,15 @@ export function openRelay(options: RelayOptions): Relay {
     return options.settle(how);
   }
 
+  function gone(isWhole: boolean): void {
+    end({ kind: "client_gone", reader: upstream?.reader ?? null, isWhole });
+  }
+
   function take(step: Step): void {
     if (isOver) return;
     if (isGone) {
       // Read on without a reader, so that what was produced is known in full.
-      if (step.kind !== "events") end({ kind: "client_gone", reader: upstream?.reader ?? null });
+      if (step.kind !== "events") gone(step.kind === "end");
       else if (readOn === "last words" && !upstream?.reader.isEnding()) letGo();
       return;
     }
@@ -193,7 +203,7 @@ export function openRelay(options: RelayOptions): Relay {
   /** Settled first: aborting reports the end. */
   function letGo(): void {
     const left = failed("reset", "the client left");
-    end({ kind: "client_gone", reader: upstream?.reader ?? null });
+    gone(false);
     if (upstream !== null) upstream.abort(left);
     else options.opening.then((opened) => opened.abort(left)).catch(() => {});
   }

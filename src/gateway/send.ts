@@ -18,12 +18,7 @@ export type Whole =
 
 /** The whole answer, bounded. */
 export function ask(out: Outbound, exchange: Exchange): Promise<Whole> {
-  return new Promise((resolve) => askForWhole(out, exchange, resolve));
-}
-
-/** The same for whoever goes on at once: it is told once, and never within this call. */
-export function askForWhole(out: Outbound, exchange: Exchange, told: (whole: Whole) => void): void {
-  new WholeListener(out, told).listen(exchange);
+  return new Promise((resolve) => new WholeListener(out, resolve).listen(exchange));
 }
 
 /** Classes, here and below, so that a request costs a few objects and no closures. */

@@ -136,13 +136,13 @@ export function openUpstreamStream(
     onClosed?.();
   }
 
-  function ending(failure: UpstreamFailure): void {
+  function ending(how: "closed" | "broke off", failure: UpstreamFailure): void {
     if (isOver) {
       closed();
       return;
     }
     isClosed = true;
-    if (reader.saidEverything()) {
+    if (reader.saidEverything(how)) {
       const terminal = reader.done === null ? NOTHING : wholePart(reader.done);
       finish({ kind: "end", parts: NOTHING, terminal }, false);
     } else {
@@ -204,8 +204,8 @@ export function openUpstreamStream(
         if (isOpen && !isClosed) linger();
       } else if (step.parts.length > 0) tell({ kind: "events", parts: step.parts }, step.hasContent);
     },
-    end: () => ending(failed("reset", "the stream ended early")),
-    broke: ending,
+    end: () => ending("closed", failed("reset", "the stream ended early")),
+    broke: (failure) => ending("broke off", failure),
   };
 }
 

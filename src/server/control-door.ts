@@ -1,6 +1,6 @@
 /**
  * A door for the operator's own command line, beside the public one: a socket file in the data folder, which only its
- * owner can open. It tells what only the running process knows.
+ * owner can open. It tells what only the running process knows, and books what only that has.
  */
 
 import { chmodSync, rmSync } from "node:fs";
@@ -22,6 +22,8 @@ const explainQuestion = z.object({
   model: z.string(),
   interface: z.enum(INTERFACES),
 });
+
+const settleUpQuestion = z.object({ userId: z.string().nullable() });
 
 export interface ControlDoor {
   /** Takes the socket's file away, if there is one of its own. */
@@ -60,9 +62,13 @@ function listen(gateway: Gateway, socketFile: string): ControlDoor {
   const server = Bun.serve({
     unix: socketFile,
     async fetch(request) {
-      const asked = explainQuestion.safeParse(await request.json().catch(() => null));
-      if (!asked.success) return new Response("not a question", { status: 400 });
-      return Response.json(explainLive(gateway, asked.data));
+      const question: unknown = await request.json().catch(() => null);
+      const { pathname } = new URL(request.url);
+      const explain = pathname === "/explain" ? explainQuestion.safeParse(question) : null;
+      if (explain?.success) return Response.json(explainLive(gateway, explain.data));
+      const settleUp = pathname === "/settle-up" ? settleUpQuestion.safeParse(question) : null;
+      if (settleUp?.success) return settledUp(gateway, settleUp.data.userId);
+      return new Response("not a question", { status: 400 });
     },
   });
   chmodSync(socketFile, 0o600);
@@ -85,4 +91,13 @@ function explainLive(gateway: Gateway, asked: z.output<typeof explainQuestion>):
     })),
     candidates: routes.map((route) => gateway.dispatcher.pool.describe(route)),
   };
+}
+
+/** From then on the store tells what the user has and what is held of it; of all users, what they were charged. */
+function settledUp({ till }: Gateway, userId: string | null): Promise<Response> {
+  const settled = userId === null ? till.flush() : till.settleUp(userId);
+  return settled.then(
+    () => Response.json({}),
+    () => new Response("the store takes nothing", { status: 503 }),
+  );
 }

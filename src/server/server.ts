@@ -53,6 +53,8 @@ export interface Server {
   drain(timeoutMs: number): Promise<void>;
 }
 
+type OtherDestination = Exclude<Destination, { kind: "model_call" | "responses_socket" }>;
+
 /** A frame longer than allowed by no more than this is read all the same, to be refused with words. */
 const FRAME_BYTES_SLACK = 1024 * 1024;
 
@@ -69,7 +71,7 @@ export function startServer(options: ServerOptions): Server {
     closed: (session) => sockets.closed(session),
   });
 
-  async function serve(request: IncomingRequest): Promise<Answer | Upgrade> {
+  function serve(request: IncomingRequest): Answer | Upgrade | Promise<Answer | Upgrade> {
     const requestId = options.newId("req");
     try {
       const { target } = request;
@@ -77,27 +79,49 @@ export function startServer(options: ServerOptions): Server {
       const path = queryAt === -1 ? target : target.slice(0, queryAt);
       const destination = findDestination(request.method, path);
       const call = new DoorCall(request, requestId, gateway.clock.monotonicMs());
+      // It refuses by itself, and is what this is all about.
+      if (destination.kind === "model_call") return callModel(gateway, call, destination.endpoint);
       if (destination.kind === "responses_socket") return upgrade(call);
-      return await go(call, destination, path, queryAt === -1 ? "" : target.slice(queryAt + 1));
+      return serveOther(call, destination, path, queryAt === -1 ? "" : target.slice(queryAt + 1));
     } catch (thrown) {
-      const error = asApiError(thrown);
-      if (error.status === 500) logFault(gateway.log, requestId, thrown);
-      return errorAnswer(error, requestId);
+      return refuse(thrown, requestId);
     }
+  }
+
+  async function serveOther(
+    call: HttpCall,
+    destination: OtherDestination,
+    path: string,
+    query: string,
+  ): Promise<Answer> {
+    try {
+      return await go(call, destination, path, query);
+    } catch (thrown) {
+      return refuse(thrown, call.requestId);
+    }
+  }
+
+  function refuse(thrown: unknown, requestId: string): Answer {
+    const error = asApiError(thrown);
+    if (error.status === 500) logFault(gateway.log, requestId, thrown);
+    return errorAnswer(error, requestId);
   }
 
   function go(
     call: HttpCall,
-    destination: Exclude<Destination, { kind: "responses_socket" }>,
+    destination: OtherDestination,
     path: string,
     query: string,
   ): Promise<Answer> | Answer {
     switch (destination.kind) {
       case "site":
-        return options.sites[destination.site].answer(call.request.headers, path);
+        return page(call, destination.site, path);
       case "moved":
         // A path, not an address: behind a proxy it is the browser that knows the host.
-        return new Response(null, { status: 302, headers: { location: destination.to } });
+        return new Response(null, {
+          status: 302,
+          headers: { location: destination.to, "x-request-id": call.requestId },
+        });
       case "api":
         return options.api({
           request: call.request,
@@ -107,8 +131,6 @@ export function startServer(options: ServerOptions): Server {
           peerAddress: () => call.clientAddress(),
           leaving: leaving.signal,
         });
-      case "model_call":
-        return callModel(gateway, call, destination.endpoint);
       case "stored_response":
         return callStoredResponse(gateway, call, {
           ...destination,
@@ -132,6 +154,12 @@ export function startServer(options: ServerOptions): Server {
       case "readiness":
         return readiness(call.requestId);
     }
+  }
+
+  async function page({ request, requestId }: Call, site: SiteName, path: string): Promise<Response> {
+    const answered = await options.sites[site].answer(request.headers, path);
+    answered.headers.set("x-request-id", requestId);
+    return answered;
   }
 
   function upgrade(call: DoorCall): Upgrade {

@@ -11,7 +11,6 @@ import { firstElements, type Range } from "../wire/json-array.ts";
 import { type Field, scanObject, wantedFields } from "../wire/json-scan.ts";
 import { OBJECT_CLOSE, skipSpace } from "../wire/json-walk.ts";
 import { bytesOf, joinParts, type Part } from "../wire/splice.ts";
-import { readEvent } from "../wire/sse.ts";
 import { outputItem } from "./output-item.ts";
 import { noteItem, type ToolCalls } from "./tool-calls.ts";
 
@@ -112,19 +111,8 @@ export class FrameSink implements ClientSink {
     // `event:` begins all that is for the client; comments and the mark of the end are for streams of HTTP.
     if (bytes[at] !== 0x65) return afterBlankLine(bytes, nameEnd);
     const dataEnd = bytes.indexOf(LF, nameEnd + 1);
-    if (bytes[dataEnd + 1] !== LF) return this.sendLines(bytes, at);
     this.send(bytes, at + EVENT_LINE, nameEnd, bytes, nameEnd + 1 + DATA_LINE, dataEnd);
     return dataEnd + 2;
-  }
-
-  /** JSON that came in several lines. */
-  private sendLines(bytes: Uint8Array, at: number): number {
-    const next = afterBlankLine(bytes, bytes.indexOf(LF, at));
-    const { type, data } = readEvent(bytes, at, next - 2);
-    if (type !== null && data !== null) {
-      this.send(type.bytes, type.start, type.end, data.bytes, data.start, data.end);
-    }
-    return next;
   }
 
   private send(

@@ -31,9 +31,11 @@ describe("the subprotocol that is answered with", () => {
   const answered = (protocol: string) =>
     answeredProtocol(new Headers({ "sec-websocket-protocol": protocol }));
 
-  test("is the first that is offered, and never a key", () => {
+  test("is ours where it is offered, and never another or a key", () => {
     expect(answered(`responses, ${OFFERED}`)).toBe("responses");
     expect(answered(`${OFFERED}, responses`)).toBe("responses");
+    expect(answered("a, responses")).toBe("responses");
+    expect(answered("a, b")).toBe("");
     expect(answered(OFFERED)).toBe("");
     expect(answeredProtocol(new Headers())).toBe("");
   });

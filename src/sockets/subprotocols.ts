@@ -5,6 +5,7 @@
 
 import type { HeaderReader } from "../wire/http-fields.ts";
 
+const SPOKEN = "responses";
 const KEY = "gateway-key.";
 
 /** With the key of a page where the other headers expect it. Callers have made sure that the page is a trusted one. */
@@ -21,9 +22,9 @@ export function withKeyOfPage(headers: HeaderReader): HeaderReader {
   };
 }
 
-/** The first that is no key; empty for none. Left to itself the runtime answers with the first, key or not. */
+/** Ours if it is offered, else none, which is the empty text: agreeing to another would be a promise to speak it. */
 export function answeredProtocol(headers: HeaderReader): string {
-  return offeredIn(headers).find((protocol) => !protocol.startsWith(KEY)) ?? "";
+  return offeredIn(headers).includes(SPOKEN) ? SPOKEN : "";
 }
 
 function offeredIn(headers: HeaderReader): string[] {

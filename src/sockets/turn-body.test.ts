@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { readJsonRequest } from "../interfaces/json-request.ts";
-import { joinParts } from "../wire/splice.ts";
+import { joinParts, partOf } from "../wire/splice.ts";
 import { type CreateFrame, readClientFrame } from "./client-frame.ts";
 import type { Kept } from "./memory.ts";
 import { RESPONSES } from "./turn.ts";
@@ -49,7 +49,10 @@ test("each turn sends all items of those before it, in order, and its own", () =
         if (kept !== null) {
           expect(parsed(body.bytes)).toEqual({ model: "m", stream: true, input: items });
           // What an upstream that remembers the turns before is told.
-          const request = readJsonRequest(body.bytes, RESPONSES, { depthMax: 128, modelNameCharsMax: 64 });
+          const request = readJsonRequest(partOf(body.bytes), RESPONSES, {
+            depthMax: 128,
+            modelNameCharsMax: 64,
+          });
           const tail = body.heard && request.body.forUpstreamAfter("up", body.heard);
           expect(parsed(joinParts(tail ?? []))).toEqual({
             model: "up",

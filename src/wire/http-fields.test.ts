@@ -16,17 +16,23 @@ function fieldsOf(...lines: string[]): Fields {
 
 function textOf(...lines: string[]): HeadText {
   const bytes = headWith(...lines);
-  return new HeadText(bytes.toString("latin1", 0, bytes.length - 2), fieldsOf(...lines).nameLengths);
+  const from = FIRST_LINE.length;
+  return new HeadText(bytes.toString("latin1", from, bytes.length - 2), fieldsOf(...lines).names, from);
 }
 
 describe("the fields of a head", () => {
-  test("end after the empty line, and are counted", () => {
-    const { end, count } = fieldsOf("a: b", "c:", "d:e");
-    expect([end, count]).toEqual([headWith("a: b", "c:", "d:e").length, 3]);
+  test("end after the empty line, and their names are found", () => {
+    const { end, names } = fieldsOf("a: b", "c:", "d:e");
+    expect([end, ...names]).toEqual([
+      headWith("a: b", "c:", "d:e").length,
+      16 * 256 + 1,
+      22 * 256 + 1,
+      26 * 256 + 1,
+    ]);
   });
 
   test("say nothing about a body when there are none", () => {
-    expect(fieldsOf()).toMatchObject({ count: 0, length: -1, lengths: 0, isChunked: false, hosts: 0 });
+    expect(fieldsOf()).toMatchObject({ names: [], length: -1, lengths: 0, isChunked: false, hosts: 0 });
   });
 
   test.each([
@@ -120,6 +126,11 @@ describe("a header", () => {
   test("is not found within a value or the first line", () => {
     const head = textOf("a: b: c");
     expect([head.get("b"), head.get("http/1.1"), head.has("b")]).toEqual([null, null, false]);
+  });
+
+  test("is found by any character that names have, and by no other that looks like it with another bit", () => {
+    const head = textOf("Session_ID: 1", "x-9-Z: 2", "b^c: 3");
+    expect([head.get("session_id"), head.get("x-9-z"), head.get("b~c")]).toEqual(["1", "2", null]);
   });
 
   test("is found however long its name is", () => {

@@ -21,6 +21,8 @@ export const LF = 10;
 export const CR = 13;
 export const SPACE = 32;
 const COLON = 58;
+/** This bit makes letters lower case. */
+const LOWER_CASE = 32;
 export const TOKEN = 1;
 export const VALUE = 2;
 const LENGTH_DIGITS_MAX = 15;
@@ -33,13 +35,15 @@ for (let byte = 0; byte < 256; byte++) {
   BYTE_CLASS[byte] = (isToken ? TOKEN : 0) | (isValue ? VALUE : 0);
 }
 
+/** No name that is asked for is that long. */
+const NAME_BYTES = 256;
+
 /** What the fields say about the body, the connection and themselves. */
 export class Fields {
   /** After the empty line. */
   end = 0;
-  count = 0;
-  /** A bit for each length of a name that is there, the longest ones together. */
-  nameLengths = 0;
+  /** Of each, in one number: where its name begins, times `NAME_BYTES`, and how long it is. */
+  readonly names: number[] = [];
   /** Of the body; -1 where none is given. */
   length = -1;
   lengths = 0;
@@ -78,8 +82,7 @@ export function scanFields(bytes: Buffer, from: number): Fields | string | null 
     // A folded line, a space before the colon and a line without one all end here.
     if (at === lineFrom || bytes[at] !== COLON) return "a header line without a proper name";
     nameTo = at++;
-    fields.count++;
-    fields.nameLengths |= lengthBit(nameTo - lineFrom);
+    fields.names.push(lineFrom * NAME_BYTES + Math.min(nameTo - lineFrom, NAME_BYTES - 1));
   }
   if (at + 1 >= end) return null;
   if (bytes[at + 1] !== LF) return "a bare CR in the head";
@@ -122,64 +125,67 @@ function readField(
   return null;
 }
 
-function lengthBit(length: number): number {
-  return 1 << Math.min(length, 31);
-}
-
 /** A class, so that each head costs one object and no closures. */
 export class HeadText implements HeaderReader {
   private readonly text: string;
-  private readonly nameLengths: number;
-  private lower: string | null = null;
+  private readonly names: readonly number[];
+  private readonly textAt: number;
 
-  /** The text is every line of the head, each with its CR LF. */
-  constructor(text: string, nameLengths: number) {
+  /** The text is of whole lines, each with its CR LF. `names` counts as `textAt` does, where the text begins. */
+  constructor(text: string, names: readonly number[], textAt: number) {
     this.text = text;
-    this.nameLengths = nameLengths;
+    this.names = names;
+    this.textAt = textAt;
   }
 
   get(name: string): string | null {
-    // Most of what is asked for is not there.
-    if ((this.nameLengths & lengthBit(name.length)) === 0) return null;
-    // In Latin-1 no letter changes its length with its case: offsets are the same in both.
-    this.lower ??= this.text.toLowerCase();
-    const wanted = lineStart(name);
+    const { text, names } = this;
     let found: string | null = null;
-    let at = this.lower.indexOf(wanted);
-    while (at >= 0) {
-      const from = at + wanted.length;
-      const to = this.text.indexOf("\r\n", from);
-      const value = trimmed(this.text, from, to);
+    for (let i = this.find(name, 0); i < names.length; i = this.find(name, i + 1)) {
+      const from = this.at(i) + name.length + 1;
+      const value = trimmed(text, from, text.indexOf("\r\n", from));
       found = found === null ? value : `${found}, ${value}`;
-      at = this.lower.indexOf(wanted, to);
     }
     return found;
   }
 
   has(name: string): boolean {
-    if ((this.nameLengths & lengthBit(name.length)) === 0) return false;
-    this.lower ??= this.text.toLowerCase();
-    return this.lower.includes(lineStart(name));
+    return this.find(name, 0) < this.names.length;
+  }
+
+  /** Which of the names it is, from one of them on; as many as there are for none. Most of what is asked for is not there. */
+  private find(name: string, first: number): number {
+    const { names } = this;
+    const { length } = name;
+    for (let i = first; i < names.length; i++) {
+      if ((names[i] as number) % NAME_BYTES === length && this.isAt(this.at(i), name)) return i;
+    }
+    return names.length;
+  }
+
+  private at(index: number): number {
+    return Math.trunc((this.names[index] as number) / NAME_BYTES) - this.textAt;
+  }
+
+  private isAt(at: number, name: string): boolean {
+    const { text } = this;
+    for (let i = 0; i < name.length; i++) {
+      const given = text.charCodeAt(at + i);
+      const wanted = name.charCodeAt(i);
+      if (given !== wanted && (!isUpper(given) || (given | LOWER_CASE) !== wanted)) return false;
+    }
+    return true;
   }
 }
 
-/** Only names that stand in our own code are asked for, and all of them with every head. */
-const lineStarts = new Map<string, string>();
-
-function lineStart(name: string): string {
-  let start = lineStarts.get(name);
-  if (start === undefined) {
-    start = `\r\n${name}:`;
-    lineStarts.set(name, start);
-  }
-  return start;
+function isUpper(code: number): boolean {
+  return code >= 65 && code <= 90;
 }
 
 function isName(bytes: Buffer, at: number, name: string): boolean {
   for (let i = 0; i < name.length; i++) {
-    // Setting the bit makes letters lower case; the hyphen has it already, and what else becomes a hyphen
-    // (the byte 13) is no token.
-    if (((bytes[at + i] as number) | 32) !== name.charCodeAt(i)) return false;
+    // The hyphen has the bit already, and what else becomes a hyphen (the byte 13) is no token.
+    if (((bytes[at + i] as number) | LOWER_CASE) !== name.charCodeAt(i)) return false;
   }
   return true;
 }

@@ -1,7 +1,7 @@
 /** What an HTTP server takes in and gives out, without a word of how it does that. */
 
 import type { HeaderReader } from "./http-fields.ts";
-import type { Part } from "./splice.ts";
+import { type Part, wholePart } from "./splice.ts";
 
 export interface HttpRequest {
   readonly method: string;
@@ -16,17 +16,16 @@ export interface HttpRequest {
 export interface HttpBody {
   /** Null when it comes in chunks. */
   readonly length: number | null;
-  /** All of it, at once where it is here already. To be asked for once, and not beside `next`. */
-  whole(): BodyRead | Promise<BodyRead>;
+  /**
+   * All of it, at once where it is here already; its array ends with it. To be asked for once, and not beside `next`.
+   */
+  whole(): Part | Lost | Promise<Part | Lost>;
   /** The next piece, or null at the end. Nothing more is taken from the network before it is asked for. */
-  next(): Promise<BodyRead | null>;
+  next(): Promise<Uint8Array | Lost | null>;
 }
 
 /** `broken`: its framing is wrong, so that nobody knows where it ends. */
-export type BodyRead =
-  | Uint8Array
-  | { readonly kind: "gone" }
-  | { readonly kind: "broken"; readonly reason: string };
+export type Lost = { readonly kind: "gone" } | { readonly kind: "broken"; readonly reason: string };
 
 /** Header lines, each ended by CR LF; those that frame the body and `date` are added when it is sent. */
 export type HeaderLines = string;
@@ -44,16 +43,16 @@ export class HeaderWriter {
   }
 }
 
-/** A whole answer. */
+/** A whole answer. The parts of its body are put together where they leave. */
 export class WholeAnswer {
   readonly status: number;
   readonly headers: HeaderLines;
-  readonly body: Uint8Array;
+  readonly body: readonly Part[];
 
-  constructor(status: number, headers: HeaderLines, body: Uint8Array) {
+  constructor(status: number, headers: HeaderLines, body: Uint8Array | readonly Part[]) {
     this.status = status;
     this.headers = headers;
-    this.body = body;
+    this.body = body instanceof Uint8Array ? wholePart(body) : body;
   }
 }
 

@@ -17,7 +17,7 @@ export const DONE: Uint8Array = utf8.encode("data: [DONE]\n\n");
 /** `type` is one of the protocol's own event names, never text from outside. */
 export function formatEvent(type: string | null, dataJson: Uint8Array | string): Uint8Array {
   if (typeof dataJson !== "string") return joinParts(eventParts(type, [partOf(dataJson)]));
-  return utf8.encode(`${headOf(type)}${onePerLine(dataJson)}\n\n`);
+  return utf8.encode(`${headOf(type)}${inOneLine(dataJson)}\n\n`);
 }
 
 /** The same of JSON in parts, none of which is copied. */
@@ -35,6 +35,6 @@ function endsLine(part: Part): boolean {
 }
 
 /** Line ends in JSON are white space, but in an event they would end the field. */
-function onePerLine(json: string): string {
-  return json.includes("\n") || json.includes("\r") ? json.replace(/\r\n|\r|\n/g, "\ndata: ") : json;
+function inOneLine(json: string): string {
+  return json.includes("\n") || json.includes("\r") ? json.replace(/[\r\n]+/g, " ") : json;
 }

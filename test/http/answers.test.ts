@@ -55,6 +55,9 @@ describe("every answer", () => {
     ["for no such method", get("/healthz").replace("GET", "PUT"), 405],
     ["for no upgrade", get("/v1/responses"), 426],
     ["of the console's API", get("/api/session"), null],
+    ["with a page", get("/console/"), null],
+    ["with no such page", get("/console/assets/none.js"), null],
+    ["that leads elsewhere", get("/"), 302],
   ])("has a date, an id, and an exact end: %s", async (_, request, status) => {
     const answer = await ask(request);
     if (status !== null) expect(answer.status).toBe(status);

@@ -65,6 +65,21 @@ describe("a whole answer", () => {
     );
   });
 
+  test("is the parts of its body, one behind the other", async () => {
+    const long = "0123456789".repeat(10_000);
+    const bytes = Buffer.from(`<${long}>`);
+    const parts = [
+      { bytes, start: 0, end: 3 },
+      { bytes: Buffer.from("xyz"), start: 1, end: 2 },
+      { bytes, start: 4, end: bytes.length },
+    ];
+    give = () => new WholeAnswer(200, "", parts);
+    ask();
+    expect(await answerBeforeNext()).toBe(
+      `HTTP/1.1 200 OK\r\n${DATE}content-length: 100002\r\n\r\n<01y${long.slice(3)}>`,
+    );
+  });
+
   test("to HEAD tells the length of what it leaves out", async () => {
     give = () => new WholeAnswer(200, "", Buffer.from("hello"));
     ask("HEAD");

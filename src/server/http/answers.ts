@@ -53,22 +53,17 @@ function isBare(status: number): boolean {
 
 export function writeWhole(carrier: Carrier, answer: WholeAnswer, isBodyless: boolean): void {
   const { status, headers, body } = answer;
-  const length = isBare(status) ? "" : `content-length: ${body.length}\r\n`;
+  const length = isBare(status) ? "" : `content-length: ${lengthOf(body)}\r\n`;
   const head = `${statusLine(status)}${headers}${carrier.connectionLines}${length}\r\n`;
-  writeTogether(carrier, head, isBodyless || isBare(status) ? null : body);
+  writeTogether(carrier, head, isBodyless || isBare(status) ? NO_PARTS : body);
   carrier.finished();
 }
 
-function writeTogether(carrier: Carrier, head: string, body: Uint8Array | null): void {
-  const bodyBytes = body?.length ?? 0;
-  if (head.length + bodyBytes > TOGETHER_BYTES_MAX) {
-    carrier.write(Buffer.from(head, "latin1"));
-    if (body !== null) carrier.write(body);
-    return;
-  }
-  scratch.write(head, 0, "latin1");
-  const to = body === null ? head.length : put(scratch, head.length, body);
-  carrier.write(scratch, 0, to);
+function writeTogether(carrier: Carrier, head: string, body: readonly Part[]): void {
+  let to = 0;
+  if (head.length > TOGETHER_BYTES_MAX) carrier.write(Buffer.from(head, "latin1"));
+  else to = scratch.write(head, 0, "latin1");
+  finish(carrier, gather(carrier, to, body));
 }
 
 export function startStream(carrier: Carrier, answer: StreamAnswer, isBodyless: boolean): void {
@@ -86,7 +81,11 @@ export function startStream(carrier: Carrier, answer: StreamAnswer, isBodyless: 
 function writeStreamHead(carrier: Carrier, status: number, headers: string): Flow {
   const isChunked = !carrier.endsByClosing();
   const encoding = isChunked ? "transfer-encoding: chunked\r\n" : "";
-  writeTogether(carrier, `${statusLine(status)}${headers}${carrier.connectionLines}${encoding}\r\n`, null);
+  writeTogether(
+    carrier,
+    `${statusLine(status)}${headers}${carrier.connectionLines}${encoding}\r\n`,
+    NO_PARTS,
+  );
   return new Flow(carrier, isChunked);
 }
 

@@ -10,6 +10,7 @@ import {
   type RawClient,
   type TestListener,
   textAnswer,
+  wholeText,
 } from "./listen.test-support.ts";
 import type { ListenOptions } from "./listen.ts";
 import type { Outlet } from "./outlet.ts";
@@ -31,7 +32,7 @@ afterEach(() => {
 async function echo({ target, body }: IncomingRequest): Promise<Answer> {
   const read = await body?.whole();
   if (read === undefined) return textAnswer(`<${target}>`);
-  return textAnswer(`<${target} ${read instanceof Uint8Array ? Buffer.from(read) : read.kind}>`);
+  return textAnswer(`<${target} ${wholeText(read)}>`);
 }
 
 const statusesIn = (heard: string) => [...heard.matchAll(/HTTP\/1\.1 (\d+) /g)].map((match) => match[1]);
@@ -293,7 +294,7 @@ describe("a body", () => {
     await start(async ({ body }) => {
       await gate.promise;
       const read = await body?.whole();
-      return textAnswer(`<${read instanceof Uint8Array && read.length}>`);
+      return textAnswer(`<${read && wholeText(read).length}>`);
     });
     client.send(postText("/", "Content-Length: 9000000"));
     for (let i = 0; i < 9; i++) client.send(new Uint8Array(1_000_000));

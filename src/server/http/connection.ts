@@ -13,7 +13,7 @@ import type { Guest, Hall } from "./hall.ts";
 import { HeadReader } from "./head-reader.ts";
 import { IncomingBody, WholeBody } from "./incoming-body.ts";
 import type { Outlet, Protocol } from "./outlet.ts";
-import { endsHead, headStart, LATE, type RequestFault, RequestHead } from "./request-head.ts";
+import { CONTINUE, endsHead, headStart, LATE, type RequestFault, RequestHead } from "./request-head.ts";
 import { Sender } from "./sender.ts";
 
 /**
@@ -24,7 +24,6 @@ import { Sender } from "./sender.ts";
  */
 type State = "between" | "queued" | "within" | "answered" | "upgraded" | "ending" | "lingering" | "over";
 
-const CONTINUE = Buffer.from("HTTP/1.1 100 Continue\r\n\r\n");
 /** What is kept of requests that come before their turn. */
 const EARLY_BYTES_MAX = 1024 * 1024;
 /** The next request is served while so much of the last answer was not taken. */
@@ -57,6 +56,9 @@ export class Connection implements Outlet, Carrier, Guest {
   /** Requests that were here when the one before them was answered. */
   private queuedCount = 0;
   private leaving: AbortController | null = null;
+  /** For answers that are waited for, one at a time: made with the first. */
+  private answered: ((answer: Answer | Upgrade) => void) | null = null;
+  private broke: ((thrown: unknown) => void) | null = null;
 
   constructor(hall: Hall, socket: Socket<Connection>) {
     this.hall = hall;
@@ -192,15 +194,13 @@ export class Connection implements Outlet, Carrier, Guest {
   }
 
   private serve(head: RequestHead, body: HttpBody | null): void {
-    const request = new IncomingRequest(this, head, body);
-    this.request = request;
-    const answer = this.hall.serve(request);
+    this.request = new IncomingRequest(this, head, body);
+    const answer = this.hall.serve(this.request);
     if (answer instanceof Promise) {
-      answer.then(
-        (given) => this.answer(request, given),
-        (thrown) => this.failed(thrown),
-      );
-    } else this.answer(request, answer);
+      this.answered ??= this.answer.bind(this);
+      this.broke ??= this.failed.bind(this);
+      answer.then(this.answered, this.broke);
+    } else this.answer(answer);
   }
 
   private receivedBody(body: IncomingBody, bytes: Buffer, from: number): void {
@@ -250,10 +250,10 @@ export class Connection implements Outlet, Carrier, Guest {
   }
 
   /** What is thrown ends here: nobody above would hear of it. */
-  private answer(request: IncomingRequest, answer: Answer | Upgrade): void {
+  private answer(answer: Answer | Upgrade): void {
     try {
-      if (this.state === "over") abandon(answer);
-      else this.say(request, answer);
+      if (this.request === null) abandon(answer);
+      else this.say(this.request, answer);
     } catch (thrown) {
       this.failed(thrown);
     }

@@ -1,10 +1,10 @@
 /** The body of one request, as it comes from the network. */
 
-import { cut, free, put } from "../../wire/bytes.ts";
+import { free, put } from "../../wire/bytes.ts";
 import { FramedBody } from "../../wire/http-body.ts";
 import { CHUNKED } from "../../wire/http-fields.ts";
-import type { BodyRead, HttpBody } from "../../wire/http-message.ts";
-import { bytesOf } from "../../wire/splice.ts";
+import type { HttpBody, Lost } from "../../wire/http-message.ts";
+import { bytesOf, type Part, partOf } from "../../wire/splice.ts";
 
 /** The connection that it comes by. */
 export interface BodySource {
@@ -21,7 +21,7 @@ const ROOM_BYTES_MAX = 1024 * 1024;
 /** Left free before it: what goes upstream ahead of the body can stand there, so that all of it is one write. */
 const IN_FRONT_BYTES = 1024;
 
-const GONE: BodyRead = { kind: "gone" };
+const GONE: Lost = { kind: "gone" };
 
 export class IncomingBody implements HttpBody {
   readonly length: number | null;
@@ -32,8 +32,8 @@ export class IncomingBody implements HttpBody {
   private bytes = 0;
   private mode: "unasked" | "whole" | "pieces" | "thrown away" = "unasked";
   private room: Buffer | null = null;
-  private waiting: ((read: BodyRead | null) => void) | null = null;
-  private lost: BodyRead | null = null;
+  private waiting: ((read: Uint8Array | Lost | null) => void) | null = null;
+  private lost: Lost | null = null;
   isWanted = false;
 
   constructor(framing: number, source: BodySource) {
@@ -93,7 +93,7 @@ export class IncomingBody implements HttpBody {
     this.source.resume();
   }
 
-  whole(): BodyRead | Promise<BodyRead> {
+  whole(): Part | Lost | Promise<Part | Lost> {
     if (this.mode === "thrown away") return GONE;
     this.mode = "whole";
     if (this.isOver) return this.lost ?? this.gathered();
@@ -104,12 +104,12 @@ export class IncomingBody implements HttpBody {
       this.pieces = [];
     }
     return new Promise((resolve) => {
-      this.waiting = (read) => resolve(read ?? this.gathered());
+      this.waiting = (read) => resolve(read instanceof Uint8Array ? partOf(read) : (read ?? this.gathered()));
       this.ask();
     });
   }
 
-  next(): Promise<BodyRead | null> {
+  next(): Promise<Uint8Array | Lost | null> {
     if (this.mode === "thrown away") return Promise.resolve(GONE);
     this.mode = "pieces";
     const piece = this.pieces.shift();
@@ -158,43 +158,46 @@ export class IncomingBody implements HttpBody {
     if (this.waiting !== null) this.settle(this.lost);
   }
 
-  private settle(read: BodyRead | null): void {
+  private settle(read: Uint8Array | Lost | null): void {
     const { waiting } = this;
     this.waiting = null;
     waiting?.(read);
   }
 
-  private gathered(): Uint8Array {
+  private gathered(): Part {
     const { room, pieces } = this;
     const [first] = pieces;
-    if (room !== null) return room;
-    if (first !== undefined && pieces.length === 1) return first;
-    return Buffer.concat(pieces, this.bytes);
+    if (room !== null) return partOf(room);
+    return partOf(first !== undefined && pieces.length === 1 ? first : Buffer.concat(pieces, this.bytes));
   }
 }
 
 /** A body that came with its head, as most do, and is whole. */
 export class WholeBody implements HttpBody {
   readonly length: number;
-  private bytes: Uint8Array | null;
+  private part: Part | null;
 
   constructor(bytes: Buffer, from: number, to: number) {
     this.length = to - from;
     // What stands behind it is another request's, which may be over, and its memory given back, before this one is.
-    this.bytes = to === bytes.length ? cut(bytes, from, to) : Buffer.copyBytesFrom(bytes, from, to - from);
+    this.part =
+      to === bytes.length
+        ? { bytes, start: from, end: to }
+        : partOf(Buffer.copyBytesFrom(bytes, from, to - from));
   }
 
-  whole(): Uint8Array {
-    return this.taken() ?? new Uint8Array(0);
+  whole(): Part {
+    return this.taken() ?? partOf(new Uint8Array(0));
   }
 
   next(): Promise<Uint8Array | null> {
-    return Promise.resolve(this.taken());
+    const part = this.taken();
+    return Promise.resolve(part && bytesOf(part));
   }
 
-  private taken(): Uint8Array | null {
-    const { bytes } = this;
-    this.bytes = null;
-    return bytes;
+  private taken(): Part | null {
+    const { part } = this;
+    this.part = null;
+    return part;
   }
 }

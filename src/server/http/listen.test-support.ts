@@ -2,7 +2,8 @@
 
 import { connect } from "node:net";
 import { eventually } from "../../../test/eventually.ts";
-import { WholeAnswer } from "../../wire/http-message.ts";
+import { type Lost, WholeAnswer } from "../../wire/http-message.ts";
+import { bytesOf, type Part } from "../../wire/splice.ts";
 import { type Listening, type ListenOptions, listen } from "./listen.ts";
 
 export interface TestListener extends Listening {
@@ -63,6 +64,11 @@ export function listenForTest(
 
 export function textAnswer(text: string, status = 200): WholeAnswer {
   return new WholeAnswer(status, "content-type: text/plain\r\n", Buffer.from(text));
+}
+
+/** Of a body that was asked for as a whole; or what became of it. */
+export function wholeText(read: Part | Lost): string {
+  return "kind" in read ? read.kind : Buffer.from(bytesOf(read)).toString();
 }
 
 /** A client that may say anything, and that notes all it hears. */

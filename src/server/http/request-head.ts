@@ -61,6 +61,9 @@ export class RequestHead {
   }
 }
 
+/** The word that a client may wait for. */
+export const CONTINUE = Buffer.from("HTTP/1.1 100 Continue\r\n\r\n");
+
 const VERSION = "HTTP/1.";
 const VERSION_BYTES = VERSION.length + 1;
 const FIELDS_MAX = 128;
@@ -119,10 +122,10 @@ function parseHead(bytes: Buffer, from: number): RequestHead | RequestFault | nu
   if (fields.lengths > 1) return malformed("Content-Length more than once");
   if (isChunked && minor === 0) return malformed("Transfer-Encoding in HTTP/1.0");
   if (hosts > 1 || (hosts === 0 && minor === 1)) return malformed("not exactly one Host header");
-  if (fields.count > FIELDS_MAX) return tooLarge(`more than ${FIELDS_MAX} header lines`);
+  if (fields.names.length > FIELDS_MAX) return tooLarge(`more than ${FIELDS_MAX} header lines`);
   const target = pathOf(latin1Of(bytes, methodTo + 1, targetTo));
   if (target === null) return malformed("the request line does not name a path");
-  const headers = new HeadText(textOf(bytes, targetTo, fields), fields.nameLengths);
+  const headers = new HeadText(textOf(bytes, targetTo, fields), fields.names, targetTo);
   if (hosts === 1 && !isHost(headers.get("host") ?? "")) {
     return malformed("the Host header is empty or not a host name");
   }
@@ -133,11 +136,12 @@ function parseHead(bytes: Buffer, from: number): RequestHead | RequestFault | nu
   return new RequestHead(asked, isChunked ? CHUNKED : Math.max(0, length), fields.lengthAt, fields.end);
 }
 
-/** Without the number of the body's length, which is not the same in heads that are alike otherwise. */
+/** With blanks for the number of the body's length, which is not the same in heads that are alike otherwise. */
 function textOf(bytes: Buffer, from: number, { lengthAt, end }: Fields): string {
   const to = end - 2;
   if (lengthAt < 0) return latin1Of(bytes, from, to);
-  return latin1Of(bytes, from, lengthAt) + latin1Of(bytes, digitsEnd(bytes, lengthAt), to);
+  const afterAt = digitsEnd(bytes, lengthAt);
+  return latin1Of(bytes, from, lengthAt) + " ".repeat(afterAt - lengthAt) + latin1Of(bytes, afterAt, to);
 }
 
 function versionAt(bytes: Buffer, at: number): number | RequestFault {

@@ -16,9 +16,10 @@ export class AnswerHead extends HeadText {
     keepsAlive: boolean,
     bodyAt: number,
     text: string,
-    nameLengths: number,
+    names: readonly number[],
+    textAt: number,
   ) {
-    super(text, nameLengths);
+    super(text, names, textAt);
     this.status = status;
     this.framing = framing;
     this.keepsAlive = keepsAlive;
@@ -39,7 +40,7 @@ export function parseHead(bytes: Buffer, from: number): AnswerHead | string | nu
   const isUnclear = isChunked && length >= 0;
   const keepsAlive = bytes[from + 7] === 49 && !fields.closes && !isUnclear && framing !== UNTIL_CLOSE;
   const text = latin1Of(bytes, from, end - 2);
-  return new AnswerHead(status, framing, keepsAlive, end, text, fields.nameLengths);
+  return new AnswerHead(status, framing, keepsAlive, end, text, fields.names, from);
 }
 
 const PREFIX = "HTTP/1.";
