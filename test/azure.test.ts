@@ -48,7 +48,12 @@ const KINDS = [
     pathOf: (path: string) => `/openai/v1${path}`,
   },
   {
-    name: "with a version",
+    name: "with a version of the v1 API, addressed by half",
+    fields: (url: string) => `base_url: ${url}/openai\n    api_version: preview`,
+    pathOf: (path: string) => `/openai/v1${path}`,
+  },
+  {
+    name: "with a date as its version",
     fields: (url: string) => `base_url: ${url}\n    api_version: 2024-10-21`,
     pathOf: (path: string) =>
       path.startsWith("/responses") ? `/openai${path}` : `/openai/deployments/my-deployment.v2${path}`,

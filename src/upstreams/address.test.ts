@@ -55,24 +55,47 @@ describe("where to call an Azure account", () => {
   const azure = (change: Partial<AccountRecord>, below: string) =>
     path({ kind: "azure", baseUrl: "https://acme.example.com", ...change }, below);
 
-  test("below /openai/v1 when it names no version, whether or not the base URL says so", () => {
-    expect(azure({}, "/chat/completions")).toBe("/openai/v1/chat/completions");
-    expect(azure({ baseUrl: "https://acme.example.com/openai/v1" }, "/responses")).toBe(
-      "/openai/v1/responses",
-    );
+  const V1 = "/openai/v1/chat/completions";
+  const DEPLOYMENT = "/openai/deployments/gpt%206%2Feu/chat/completions";
+
+  describe.each(["", "/", "/openai", "/openai/", "/openai/v1", "/openai/v1/"])("at …%s", (end) => {
+    const to = (apiVersion: string | null, below: string) =>
+      azure({ apiVersion, baseUrl: `https://acme.example.com${end}` }, below);
+
+    test.each([
+      [null, V1],
+      ["v1", `${V1}?api-version=v1`],
+      ["preview", `${V1}?api-version=preview`],
+      ["latest", `${V1}?api-version=latest`],
+      ["2024-10-21", `${DEPLOYMENT}?api-version=2024-10-21`],
+      ["2025-04-01-preview", `${DEPLOYMENT}?api-version=2025-04-01-preview`],
+    ])("with the version %s", (apiVersion, expected) => {
+      expect(to(apiVersion, "/chat/completions")).toBe(expected);
+    });
+
+    test.each([
+      [null, "/openai/v1/responses/resp_1?stream=true"],
+      ["preview", "/openai/v1/responses/resp_1?api-version=preview&stream=true"],
+      ["2025-04-01-preview", "/openai/responses/resp_1?api-version=2025-04-01-preview&stream=true"],
+    ])("with the version %s, for Responses, which name the model in the body", (apiVersion, expected) => {
+      expect(to(apiVersion, "/responses/resp_1?stream=true")).toBe(expected);
+    });
+
+    test.each([
+      [null, "/openai/v1/models"],
+      ["preview", "/openai/v1/models?api-version=preview"],
+      ["2024-10-21", "/openai/models?api-version=2024-10-21"],
+    ])("with the version %s, for its models", (apiVersion, expected) => {
+      expect(to(apiVersion, "/models")).toBe(expected);
+    });
   });
 
-  test("at the deployment when it names one, the version in the query", () => {
-    expect(azure({ apiVersion: "2024-10-21" }, "/chat/completions")).toBe(
-      "/openai/deployments/gpt%206%2Feu/chat/completions?api-version=2024-10-21",
-    );
-  });
-
-  test("without a deployment for Responses, which name the model in the body", () => {
-    expect(azure({ apiVersion: "preview" }, "/responses")).toBe("/openai/responses?api-version=preview");
-    expect(azure({ apiVersion: "preview" }, "/responses/resp_1?stream=true")).toBe(
-      "/openai/responses/resp_1?api-version=preview&stream=true",
-    );
+  test("below a path of its own, where it has one", () => {
+    const behind = (apiVersion: string | null, end: string) =>
+      azure({ apiVersion, baseUrl: `https://proxy.example.com/azure${end}` }, "/chat/completions");
+    expect(behind(null, "")).toBe(`/azure${V1}`);
+    expect(behind("preview", "/openai")).toBe(`/azure${V1}?api-version=preview`);
+    expect(behind("2024-10-21", "/openai/v1")).toBe(`/azure${DEPLOYMENT}?api-version=2024-10-21`);
   });
 });
 

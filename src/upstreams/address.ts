@@ -4,16 +4,29 @@ import type { Account } from "../policy/snapshot.ts";
 
 /** The path below the account's origin, query included, for an OpenAI path such as `/chat/completions`. */
 export function upstreamPath(account: Account, path: string, upstreamModel: string): string {
-  const base = account.basePath;
-  if (account.kind !== "azure") return base + path;
-  if (account.apiVersion === null) {
-    return (base.endsWith("/openai/v1") ? base : `${base}/openai/v1`) + path;
-  }
-  // Azure's dated API names the deployment in the path, for everything but Responses.
-  const version = `?api-version=${encodeURIComponent(account.apiVersion)}`;
-  const scope = path.startsWith("/responses") ? "" : `/deployments/${encodeURIComponent(upstreamModel)}`;
+  return account.kind === "azure" ? azurePath(account, path, upstreamModel) : account.basePath + path;
+}
+
+/** Azure has two APIs below one address: that of OpenAI under /openai/v1, and a dated one beside it. */
+function azurePath({ basePath, apiVersion }: Account, path: string, upstreamModel: string): string {
+  // Portals and tutorials show the address with either of these at its end, and without.
+  const resource = basePath.replace(/\/openai(?:\/v1)?$/, "");
+  if (apiVersion === null) return `${resource}/openai/v1${path}`;
+  const scope = isDated(apiVersion) ? deploymentOf(path, upstreamModel) : "/v1";
   const [bare, query] = path.split("?", 2);
-  return `${base}/openai${scope}${bare}${version}${query ? `&${query}` : ""}`;
+  const version = `api-version=${encodeURIComponent(apiVersion)}`;
+  return `${resource}/openai${scope}${bare}?${version}${query ? `&${query}` : ""}`;
+}
+
+/** `preview` and `latest` are versions of the v1 API. */
+function isDated(apiVersion: string): boolean {
+  return /^\d/.test(apiVersion);
+}
+
+/** The dated API names the deployment in the path, but for what is kept or listed beside the deployments. */
+function deploymentOf(path: string, upstreamModel: string): string {
+  if (/^\/(?:responses|models)\b/.test(path)) return "";
+  return `/deployments/${encodeURIComponent(upstreamModel)}`;
 }
 
 export function credentialHeader(account: Account): readonly [name: string, value: string] | null {

@@ -75,7 +75,7 @@ function listModels(account: Account, target: Target, options: ProbeOptions): Pr
       {
         target,
         method: "GET",
-        path: modelsPath(account),
+        path: upstreamPath(account, "/models", ""),
         headers: `${headers.join("\r\n")}\r\n`,
         body: null,
       },
@@ -100,12 +100,6 @@ function listModels(account: Account, target: Target, options: ProbeOptions): Pr
       else answered(false);
     }, options.timeoutMs);
   });
-}
-
-function modelsPath(account: Account): string {
-  if (account.kind !== "azure" || account.apiVersion === null) return upstreamPath(account, "/models", "");
-  // Azure's dated API lists models beside its deployments, not below one of them.
-  return `${account.basePath}/openai/models?api-version=${encodeURIComponent(account.apiVersion)}`;
 }
 
 function meaningOf({ status, contentType, body }: Extract<Reply, { kind: "answered" }>): Probe {

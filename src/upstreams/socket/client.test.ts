@@ -526,7 +526,7 @@ describe("by the byte", () => {
       "response.output_text.delta",
       "response.completed",
     ]);
-    expect(notes.text).toContain('data:   "delta": "b"\n');
+    expect(notes.text).toContain('data: {   "type": "response.output_text.delta",   "delta": "b" }\n\n');
     expect(notes.text).not.toContain("too late");
   });
 

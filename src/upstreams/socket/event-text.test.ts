@@ -108,7 +108,7 @@ describe("messages", () => {
     const hostile = '{"type":"response.a\nevent: response.completed\ndata: {}\n\n"}';
     const text = new EventText();
     text.add(Buffer.from(hostile), 0, hostile.length);
-    expect(Buffer.from(text.take() ?? []).toString()).toMatch(/^data: .*\n(data: .*\n)+\n$/);
+    expect(Buffer.from(text.take() ?? []).toString()).toMatch(/^data: [^\r\n]*\n\n$/);
   });
 
   test("what is forgotten does not go on, and what follows does", () => {
