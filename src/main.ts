@@ -118,9 +118,11 @@ export async function startGateway(
   const { till } = books;
   const pulse = openPulse(limits.pulseMs, clock.monotonicMs);
   const alarms = openAlarms(limits.alarmsMs, clock);
+  // Reading the clock is not free: how old an address or an idle connection is need not be known to the millisecond.
+  const coarse = { ...clock, monotonicMs: alarms.lookedAtMs };
   const http = openHttpClient({
     alarms,
-    clock,
+    clock: coarse,
     connectTimeoutMs: limits.connectTimeoutMs,
     idleMs: limits.upstreamIdleMs,
     idlePerOriginMax: limits.upstreamIdleConnectionsMax,
@@ -182,7 +184,11 @@ export async function startGateway(
       till,
       room: openWaitingRoom(clock),
       retries: openRetryBudget(),
-      dialer: openDialer({ clock, lookupTimeoutMs: limits.lookupTimeoutMs, cacheMs: limits.addressCacheMs }),
+      dialer: openDialer({
+        clock: coarse,
+        lookupTimeoutMs: limits.lookupTimeoutMs,
+        cacheMs: limits.addressCacheMs,
+      }),
       http,
       sockets: upstreamSockets,
       userAgent: `model-gateway/${VERSION}`,

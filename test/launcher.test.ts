@@ -1,7 +1,7 @@
 /** The running process: where it listens, how it is changed while it runs, what it can hold, how it ends. */
 
 import { afterEach, beforeEach, describe, expect, setDefaultTimeout, test } from "bun:test";
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { connect } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -137,6 +137,37 @@ describe("--config", () => {
     expect(await response.json()).toMatchObject({ data: [{ id: "patient" }] });
     expect(gateway.output()).not.toContain("curl");
     expect(existsSync(join(folder, "data/demo.key"))).toBe(false);
+  });
+
+  test("leaves the keys it makes, and the link of its administrator, in files of the owner's and not in the journal", async () => {
+    const people = "users: [{ email: ops@example.com, role: admin }]\n";
+    const config = file(
+      gatedFile(people).replace("keys: [", "keys: [{ name: ci, user: ops@example.com, group: default }, "),
+    );
+    const env = { JOURNAL_STREAM: "8:1" };
+    const gateway = await start({ args: ["--config", config, "--data", "my things"], env });
+    const kept = join(folder, "my things/new-keys");
+    expect(statSync(kept).mode & 0o777).toBe(0o600);
+    const secret = /^ci {2}(gwk_\w+)\n$/.exec(readFileSync(kept, "utf8"))?.[1] ?? "";
+    expect(await status(gateway, "/v1/models", { authorization: `Bearer ${secret}` })).toBe(200);
+    expect(gateway.output()).toContain(`1 new key in ${kept}`);
+    expect(gateway.output()).not.toContain("gwk_");
+    const claim = `admin claim --email you@example.com --data '${join(folder, "my things")}'`;
+    expect(gateway.output()).toContain(claim);
+    const args = ["admin", "claim", "--email", "ops@example.com", "--password-stdin", "--data", "my things"];
+    const claimed = await runCommand(args, { folder, stdin: "correct horse battery\n" });
+    expect(claimed).toMatchObject({ code: 0, output: expect.stringContaining("is the administrator now") });
+  });
+
+  test("shows the keys it makes even where the port is taken", async () => {
+    const taken = Bun.serve({ port: 0, hostname: "127.0.0.1", fetch: () => new Response("mine") });
+    const config = file(gatedFile().replace("keys: [", "keys: [{ name: ci, group: default }, "));
+    const env = { PORT: String(taken.port) };
+    const { code, output } = await runCommand(["start", "--config", config], { folder, env });
+    await taken.stop();
+    expect(code).toBe(1);
+    expect(output).toMatch(/Key ci, shown this once:\n\s+gwk_\w+/);
+    expect(output).toContain("is taken by another process.");
   });
 
   test("with a mistake keeps it from starting, with file, line and field", async () => {

@@ -59,14 +59,16 @@ async function tell(
   { adminTokenFile }: Settings,
   db: Db,
 ): Promise<never> {
-  const again = "Restart the gateway: it makes a new token while there is no administrator.";
+  const again = "Restart the gateway: it makes a new token while no administrator can sign in.";
   switch (refusal) {
     case "claimed": {
-      const admin = (await listUsers(db)).find(({ role }) => role === "admin");
+      const admin = (await listUsers(db)).find(
+        ({ role, status, passwordHash }) => role === "admin" && status === "active" && passwordHash !== null,
+      );
       return fail(`There is an administrator already: ${admin?.email}. The token works once.`);
     }
     case "none":
-      return fail("There is no token to claim with.", "Start the gateway first: model-gateway start");
+      return fail("There is no token to claim with.", "Start the gateway first: npx model-gateway start");
     case "wrong":
       return token === null
         ? fail(

@@ -1,13 +1,18 @@
 import { readFileSync, statSync } from "node:fs";
-import { applyChanges, ChangedMeanwhile, planChanges } from "../config/apply.ts";
+import { applyChanges, ChangedMeanwhile, type PlannedChanges, planChanges } from "../config/apply.ts";
 import type { FieldChange } from "../config/difference.ts";
+import { type Installation, openInstallation, openToLook } from "../config/installation.ts";
 import { limits } from "../config/limits.ts";
 import { formatProblem, type Problem } from "../config/problem.ts";
 import type { Change } from "../config/step.ts";
-import { type Command, DATA_OPTION, fail, JSON_OPTION } from "./command.ts";
+import { type Command, DATA_OPTION, fail, type Input, JSON_OPTION } from "./command.ts";
 import { operator } from "./operator.ts";
-import { openerOf, withInstallation } from "./store-access.ts";
+import { isUnfurnished, settingsOf, withInstallation } from "./store-access.ts";
 import { count, type Paint, type Terminal } from "./terminal.ts";
+
+/** What to do about a configuration file that is not there. */
+export const NO_FILE =
+  "docs/configuration.md has one to begin with, and `npx model-gateway export` prints what holds now.";
 
 export const apply: Command = {
   words: "apply",
@@ -21,55 +26,78 @@ A running server takes the change up by itself.`,
     json: JSON_OPTION,
     data: DATA_OPTION,
   },
-  run: (input) =>
-    withInstallation(
+  async run(input) {
+    const fileName = input.need("FILE");
+    const source = { text: readConfigFile(fileName, NO_FILE), fileName, environment: input.environment };
+    const plan = (installation: Installation) =>
+      planChanges(installation, source, { prune: input.flag("prune") });
+    const settings = settingsOf(input);
+    const isNew = isUnfurnished(settings);
+    const dry = input.flag("dry-run");
+    if (dry || isNew) {
+      // Where there is nothing yet the file is tried on nothing: one that is refused leaves nothing behind.
+      const tried = await withInstallation(input, plan, openToLook);
+      if (!tried.ok) return refuse(tried.problems, input);
+      if (dry) {
+        printDifference(tried.plan, input);
+        printOutcome(tried.plan, input);
+        return 0;
+      }
+    }
+    return withInstallation(
       input,
       async (installation) => {
-        const { terminal } = input;
-        const fileName = input.need("FILE");
-        const source = { text: readConfigFile(fileName), fileName, environment: input.environment };
-        const result = await planChanges(installation, source, { prune: input.flag("prune") });
-        if (!result.ok) {
-          if (input.flag("json")) terminal.print(JSON.stringify({ problems: result.problems }, null, 2));
-          else printProblems(result.problems, terminal);
-          return 1;
-        }
-        const { plan } = result;
-        const dry = input.flag("dry-run");
-        const json = input.flag("json");
-        if (!json) {
-          terminal.print(differenceText(plan.changes, terminal.paint));
-          for (const note of plan.notes) terminal.print(`${terminal.paint.dim("note:")} ${note}`);
-        }
-        if (!dry) {
-          await applyChanges(installation, plan, { actor: operator(), address: null }).catch(
-            (error: unknown) => {
-              if (error instanceof ChangedMeanwhile) fail(error.message, "Run the same command again.");
-              throw error;
-            },
-          );
-        }
-        if (json) {
-          const changes = plan.changes.map(({ kind, what, fields }) => ({ kind, what, fields }));
-          terminal.print(
-            JSON.stringify(
-              { applied: !dry, changes, notes: plan.notes, shown: dry ? [] : plan.shown },
-              null,
-              2,
-            ),
-          );
-          return 0;
-        }
-        if (plan.changes.length === 0) return 0;
-        terminal.print(dry ? "\nNothing was written: this was a dry run." : "\nApplied.");
-        if (!dry) printShown(plan.shown, terminal);
+        const result = await plan(installation);
+        if (!result.ok) return refuse(result.problems, input);
+        printDifference(result.plan, input);
+        await carryOut(installation, result.plan);
+        printOutcome(result.plan, input);
+        // Said aloud, for the folder may have been another one than was meant.
+        if (isNew) input.terminal.remark(`\nA new installation was made in ${settings.dataDir}.`);
         return 0;
       },
-      openerOf(input),
-    ),
+      openInstallation,
+    );
+  },
 };
 
-export function readConfigFile(path: string): string {
+function refuse(problems: readonly Problem[], { flag, terminal }: Input): number {
+  if (flag("json")) terminal.print(JSON.stringify({ problems }, null, 2));
+  else printProblems(problems, terminal);
+  return 1;
+}
+
+function printDifference({ changes, notes }: PlannedChanges, { flag, terminal }: Input): void {
+  if (flag("json")) return;
+  terminal.print(differenceText(changes, terminal.paint));
+  for (const note of notes) terminal.print(`${terminal.paint.dim("note:")} ${note}`);
+}
+
+async function carryOut(installation: Installation, plan: PlannedChanges): Promise<void> {
+  try {
+    await applyChanges(installation, plan, { actor: operator(), address: null });
+  } catch (error) {
+    if (error instanceof ChangedMeanwhile) fail(error.message, "Run the same command again.");
+    throw error;
+  }
+}
+
+function printOutcome({ changes, notes, shown }: PlannedChanges, { flag, terminal }: Input): void {
+  const dry = flag("dry-run");
+  if (flag("json")) {
+    const written = changes.map(({ kind, what, fields }) => ({ kind, what, fields }));
+    terminal.print(
+      JSON.stringify({ applied: !dry, changes: written, notes, shown: dry ? [] : shown }, null, 2),
+    );
+    return;
+  }
+  if (changes.length === 0) return;
+  terminal.print(dry ? "\nNothing was written: this was a dry run." : "\nApplied.");
+  if (!dry) printShown(shown, terminal);
+}
+
+/** `missing` says what to do where there is no such file. */
+export function readConfigFile(path: string, missing: string): string {
   try {
     const stat = statSync(path);
     if (stat.isDirectory()) fail(`${path} is a folder.`, "Name the file itself, like gateway.yaml.");
@@ -78,8 +106,7 @@ export function readConfigFile(path: string): string {
     return readFileSync(path, "utf8");
   } catch (error) {
     const code = error instanceof Error && "code" in error ? error.code : null;
-    if (code === "ENOENT")
-      fail(`There is no file ${path}.`, "`model-gateway export` prints one to begin with.");
+    if (code === "ENOENT") fail(`There is no file ${path}.`, missing);
     if (code === "EACCES") fail(`${path} may not be read.`, `Check who owns it: ls -l ${path}`);
     throw error;
   }

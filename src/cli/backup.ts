@@ -8,7 +8,7 @@ export const backUp: Command = {
   summary: "Copy the database as of this moment, while the server runs",
   about: `For SQLite; with PostgreSQL use pg_dump. The copy holds no master key: keep that apart from it.
 To restore, stop the server, put the copy in the place of gateway.db, remove gateway.db-wal and gateway.db-shm,
-start again, and run \`model-gateway audit\`.`,
+start again, and run \`npx model-gateway audit\`.`,
   positionals: ["FILE"],
   options: { data: DATA_OPTION },
   run: (input) =>

@@ -129,14 +129,19 @@ describe("the command line itself", () => {
     for (const words of commands) {
       const { code, out } = await run([...words.split(" "), "--help"]);
       expect(code).toBe(0);
-      expect(out).toContain(`Usage: model-gateway ${words}`);
+      expect(out).toContain(`Usage: npx model-gateway ${words}`);
     }
+    const family = await run(["keys", "--help"]);
+    expect(family.code).toBe(0);
+    expect(family.out).toContain("Usage: npx model-gateway keys COMMAND [options]");
+    expect(family.out).toContain("keys revoke PUBLIC_ID");
+    expect(family.out).not.toContain("wallet");
     expect(existsSync(data)).toBe(false);
   });
 
   test("a wrong setting is a sentence too, and does not repeat a password", async () => {
     const { code, err } = await run(["keys", "list"], { env: { DATABASE_URL: "mysql://u:hunter2@h/d" } });
-    expect(code).toBe(1);
+    expect(code).toBe(2);
     expect(err).toContain("DATABASE_URL must be");
     expect(err).not.toContain("hunter2");
   });
@@ -147,6 +152,96 @@ describe("the command line itself", () => {
     expect(code).toBe(1);
     expect(err).toContain("cannot be opened");
     expect(err).not.toContain("    at ");
+    const applied = await run(["apply", file(FILE)]);
+    expect(applied).toMatchObject({ code: 1, err: expect.stringContaining("cannot be opened") });
+  });
+});
+
+describe("a data folder in which nothing is", () => {
+  const COMMANDS: string[][] = [
+    ["audit"],
+    ["backup", "copy.db"],
+    ["export"],
+    ["keys", "list"],
+    ["prices", "list"],
+    ["wallet", "show", "--user", "ada@example.com"],
+    ["explain", "req_1"],
+    ["admin", "claim", "--email", "ada@example.com"],
+    ["master-key", "rotate"],
+  ];
+  for (const args of COMMANDS) {
+    test(`is no installation for \`${args.join(" ")}\`, and stays as it is`, async () => {
+      const { code, out, err } = await run([...args, "--data", "mistyped"]);
+      expect(code).toBe(1);
+      expect(out).toBe("");
+      expect(err).toContain(`There is no installation in ${join(folder, "mistyped")}.`);
+      expect(err).toContain("--data FOLDER");
+      expect(readdirSync(folder)).toEqual([]);
+    });
+  }
+
+  test("is furnished by a file that is right, which is said, and not by one that is refused", async () => {
+    const refused = await run(["apply", file("groups: [{ name: g, models: [nope] }]")]);
+    expect(refused.code).toBe(1);
+    expect(existsSync(data)).toBe(false);
+    const applied = await run(["apply", file(FILE)]);
+    expect(applied).toMatchObject({ code: 0, err: `\nA new installation was made in ${data}.\n` });
+    expect((await run(["apply", "gateway.yaml"])).err).toBe("");
+  });
+
+  test("is left alone by a start that is told a wrong port", async () => {
+    const { code, err } = await run(["start", "--port", "abc"]);
+    expect(code).toBe(2);
+    expect(err).toContain("--port must be a port number");
+    expect(existsSync(data)).toBe(false);
+  });
+
+  test("of which only the master key is missing is not given another one", async () => {
+    await run(["apply", file(FILE)]);
+    rmSync(join(data, "master.key"));
+    const { code, err } = await run(["keys", "list"]);
+    expect(code).toBe(1);
+    expect(err).toContain(`The master key ${join(data, "master.key")} is missing.`);
+    expect(existsSync(join(data, "master.key"))).toBe(false);
+  });
+
+  test("is no installation on an empty PostgreSQL either", async () => {
+    const postgres = await startPostgres();
+    try {
+      const env = {
+        DATABASE_URL: postgres.url,
+        MODEL_GATEWAY_MASTER_KEY: Buffer.alloc(32, 1).toString("base64"),
+      };
+      expect(await run(["audit"], { env })).toMatchObject({
+        code: 1,
+        err: expect.stringContaining("The database is empty."),
+      });
+      expect(await run(["keys", "list"], { env })).toMatchObject({ code: 1 });
+    } finally {
+      await postgres.stop();
+    }
+  });
+});
+
+describe("what is printed", () => {
+  const piped = (script: string) => run(["-c", script], { command: "bash", env: { GATEWAY: LAUNCHER } });
+
+  test("may be cut off by whoever reads it", async () => {
+    const { code, out, err } = await piped('set -o pipefail; "$GATEWAY" schema | head -1');
+    expect({ code, out, err }).toEqual({ code: 0, out: "{\n", err: "" });
+  });
+
+  test("names the next command as a shell takes it, with the data folder it is for", async () => {
+    await run(["apply", file(FILE), "--data", "my things"]);
+    const batch = ["--usd", "1", "--batch", "spring 20%"];
+    const { err } = await run(["codes", "create", ...batch, "--data", "my things"]);
+    expect(err).toContain("npx model-gateway codes void 'spring 20%' --data 'my things'");
+  });
+
+  test("and cannot be written is a failure that says so", async () => {
+    const { code, err } = await piped('"$GATEWAY" schema > /dev/full');
+    expect(code).toBe(1);
+    expect(err).toBe("model-gateway: what was to be printed could not be written (ENOSPC).\n");
   });
 });
 
@@ -311,8 +406,10 @@ describe("keys", () => {
   });
 
   test("a secret pasted for a public id is not repeated", async () => {
+    await run(["apply", file(FILE)]);
     const { code, err } = await run(["keys", "revoke", "gwk_pasted-by-mistake"]);
     expect(code).toBe(1);
+    expect(err).toContain("There is no key with this public id.");
     expect(err).not.toContain("pasted-by-mistake");
   });
 });
@@ -358,6 +455,7 @@ describe("admin claim", () => {
   });
 
   test("without a token it says how to get one", async () => {
+    await run(["apply", file(FILE)]);
     expect((await claim()).err).toContain("Start the gateway first");
   });
 
@@ -440,6 +538,19 @@ accounts: [{ name: sim, kind: simulator }]
     expect(doubted.out).toContain("charges nothing and is open to everyone, and so is registration");
     await run(["apply", file(open + groups("members"))]);
     expect((await run(["doctor"])).out).not.toContain("open to everyone");
+  });
+
+  test("an administrator without a password is a doubt, with the command that helps", async () => {
+    await run(["apply", file(FILE)]);
+    const before = await run(["doctor", "--data", data]);
+    expect(before.code).toBe(0);
+    expect(before.out).toContain("ops@example.com has no password");
+    expect(before.out).toContain(
+      `npx model-gateway admin link --email ops@example.com --for reset --data ${data}`,
+    );
+    const password = "password: a long enough password";
+    await run(["apply", file(FILE.replace("role: admin", `role: admin, ${password}`))]);
+    expect((await run(["doctor"])).out).toContain("administrator  can sign in");
   });
 
   test("a lost master key is broken, and no new one hides it", async () => {

@@ -15,6 +15,7 @@ import { type Command, DATA_OPTION, type Input, JSON_OPTION, misuse } from "./co
 import { EXPIRES_OPTION, instantFrom, instantText, shortInstant } from "./instants.ts";
 import { actorHere, dollars, usdFrom, wholeNumberFrom } from "./money-input.ts";
 import { audited } from "./operator.ts";
+import { settleUp } from "./running-server.ts";
 import { needUser, withInstallation } from "./store-access.ts";
 import { count, table } from "./terminal.ts";
 import { report } from "./wallet.ts";
@@ -63,7 +64,7 @@ export const createRedeemCodes: Command = {
         `${count(codes.length, "code")} of ${worthText(worth)}, batch ${paint.bold(name)}, shown this once:\n`,
       );
       for (const code of codes) print(code);
-      remark(paint.dim(`\nTo withdraw those not redeemed: model-gateway codes void ${name}`));
+      remark(paint.dim(`\nTo withdraw those not redeemed: ${input.command("codes void", name)}`));
       return 0;
     }),
 };
@@ -93,7 +94,7 @@ export const listCodes: Command = {
         return 0;
       }
       if (batches.length === 0) {
-        remark("No codes yet. Make some: model-gateway codes create --count 10 --usd 5");
+        remark(`No codes yet. Make some: ${input.command("codes create", "--count", "10", "--usd", "5")}`);
         return 0;
       }
       const rows = batches.map((batch) => [
@@ -125,6 +126,7 @@ export const redeemCode: Command = {
   run: (input) =>
     withInstallation(input, async (desk) => {
       const { id: userId, email } = await needUser(desk.db, input.need("user"));
+      await settleUp(desk.settings, userId);
       const order = { userId, code: input.need("CODE"), actor: actorHere() };
       const redeemed = await audited(
         desk,

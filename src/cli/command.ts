@@ -29,6 +29,8 @@ export interface Input {
   /** An option or positional that the command requires. */
   need(name: string): string;
   flag(option: string): boolean;
+  /** Another command on the same data folder, to be copied into a shell. */
+  command(words: string, ...args: string[]): string;
   environment: Readonly<Record<string, string | undefined>>;
   terminal: Terminal;
 }
@@ -69,7 +71,7 @@ export async function runCommand(
   environment: Readonly<Record<string, string | undefined>>,
   terminal: Terminal,
 ): Promise<number> {
-  const help = `See: model-gateway ${command.words} --help`;
+  const help = `See: npx model-gateway ${command.words} --help`;
   const options: Command["options"] = { ...command.options, help: HELP_OPTION };
   const { tokens } = parseArgs({
     args: [...args],
@@ -99,6 +101,9 @@ export async function runCommand(
     if (option.value !== undefined && (token.value === undefined || token.value === "")) {
       misuse(`${token.rawName} needs a value: ${token.rawName} ${option.value}`, help);
     }
+    if (option.value !== undefined && values.has(token.name)) {
+      misuse(`${token.rawName} is given twice: which one counts?`, help);
+    }
     values.set(token.name, token.value ?? true);
   }
   if (values.has("help")) {
@@ -125,9 +130,20 @@ export async function runCommand(
     text,
     need: (name) => text(name) ?? misuse(`${name} is missing.`, help),
     flag: (name) => values.get(name) === true,
+    command: (words, ...args) => commandText(words, args, text("data")),
     environment,
     terminal,
   });
+}
+
+/** By `npx`, because nothing is on the path where the gateway was only cloned and installed. */
+export function commandText(words: string, args: readonly string[], data: string | undefined): string {
+  const where = data === undefined ? [] : ["--data", data];
+  return ["npx model-gateway", words, ...[...args, ...where].map(shellWord)].join(" ");
+}
+
+export function shellWord(text: string): string {
+  return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
 }
 
 function helpText(command: Command): string {
@@ -137,7 +153,13 @@ function helpText(command: Command): string {
   const required = entries
     .filter(([, option]) => option.required)
     .map(([name, option]) => form(name, option));
-  const usage = ["model-gateway", command.words, ...(command.positionals ?? []), ...required, "[options]"];
+  const usage = [
+    "npx model-gateway",
+    command.words,
+    ...(command.positionals ?? []),
+    ...required,
+    "[options]",
+  ];
   return [
     `${command.summary}.`,
     "",

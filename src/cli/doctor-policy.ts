@@ -123,7 +123,7 @@ function inWords(
         group.billing.charge === "none" ? "has a window in usd" : `charges a ${group.billing.charge}`;
       return {
         says: `does not publish ${model.id}: it has no price, and the group ${reason}`,
-        todo: `Give ${model.id} a price in the file, or in a list: model-gateway prices update --from FILE`,
+        todo: `Give ${model.id} a price in the file, or in a list: npx model-gateway prices update --from FILE`,
       };
     }
   }

@@ -14,10 +14,10 @@ import { loadPepper } from "../store/pepper.ts";
 import { listPlans } from "../store/plans.ts";
 import { readPolicy } from "../store/policy.ts";
 import { readRegistration } from "../store/registration.ts";
-import { listUsers } from "../store/users.ts";
+import { canAdministratorSignIn, listUsers } from "../store/users.ts";
 import { openDialer } from "../upstreams/dial.ts";
 import { openHttpClient } from "../upstreams/http/client.ts";
-import { readConfigFile } from "./apply.ts";
+import { NO_FILE, readConfigFile } from "./apply.ts";
 import { checkAccount } from "./check-account.ts";
 import { checkSocket } from "./check-socket.ts";
 import { type Command, DATA_OPTION, Failure, type Input, JSON_OPTION } from "./command.ts";
@@ -73,6 +73,7 @@ async function examine(input: Input, report: Report): Promise<void> {
     const { accounts, findings } = openAccounts(records, keyring);
     report(...findings, ...checkGroups(records));
     report(...checkOpenDoors(records.groups, await readRegistration(db)));
+    report(await checkAdministrator(db, input));
     const dialer = openDialer({
       clock: systemClock,
       lookupTimeoutMs: limits.lookupTimeoutMs,
@@ -101,10 +102,24 @@ async function examine(input: Input, report: Report): Promise<void> {
   }
 }
 
+async function checkAdministrator(db: Db, input: Input): Promise<Finding> {
+  const what = "administrator";
+  if (await canAdministratorSignIn(db)) return good(what, "can sign in");
+  const named = (await listUsers(db)).find(({ role, status }) => role === "admin" && status === "active");
+  const link = "The start-up text of each start has a link to become the administrator";
+  return named === undefined
+    ? doubt(what, "is not there yet", `${link}.`)
+    : doubt(
+        what,
+        `${named.email} has no password, so nobody can sign in to run the place`,
+        `${link}. While the gateway runs: ${input.command("admin link", "--email", named.email, "--for", "reset")}`,
+      );
+}
+
 function checkFolder({ dataDir }: Settings): Finding {
   const what = "data folder";
   if (!existsSync(dataDir))
-    return doubt(what, `${dataDir} is not there yet`, "The first start makes it: model-gateway start");
+    return doubt(what, `${dataDir} is not there yet`, "The first start makes it: npx model-gateway start");
   const stat = statSync(dataDir);
   if (!stat.isDirectory()) return bad(what, `${dataDir} is not a folder`, "Name another one with --data.");
   try {
@@ -166,7 +181,7 @@ async function checkStore(settings: Settings, keyring: Keyring | null, report: R
   const { databaseUrl } = settings;
   const isFile = databaseUrl.startsWith("sqlite:");
   if (isFile && !existsSync(databaseUrl.slice("sqlite:".length))) {
-    report(doubt(what, "there is no database yet", "The first start makes it: model-gateway start"));
+    report(doubt(what, "there is no database yet", "The first start makes it: npx model-gateway start"));
     return null;
   }
   let db: Db | null = null;
@@ -218,7 +233,7 @@ async function checkConfig(
 ): Promise<Finding[]> {
   let text: string;
   try {
-    text = readConfigFile(fileName);
+    text = readConfigFile(fileName, NO_FILE);
   } catch (error) {
     if (!(error instanceof Failure)) throw error;
     return [bad("configuration", error.message, error.hint ?? "Name another file.")];

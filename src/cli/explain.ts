@@ -17,6 +17,7 @@ import { findUsage, type UsageFlag, type UsageRow } from "../store/usage.ts";
 import { listUsers } from "../store/users.ts";
 import { type Command, DATA_OPTION, fail, type Input, misuse } from "./command.ts";
 import { dollars, pointsAligned } from "./money-input.ts";
+import { askServer, settleUp } from "./running-server.ts";
 import { withInstallation } from "./store-access.ts";
 import { type Terminal, table } from "./terminal.ts";
 
@@ -35,7 +36,10 @@ limits and accounts as a running server sees them now. The id of a key is the ei
   run: (input) =>
     withInstallation(input, async ({ db, clock, settings }) => {
       const requestId = input.text("REQUEST_ID");
-      if (requestId !== undefined) return explainRequest(db, requestId, input.terminal);
+      if (requestId !== undefined) {
+        await settleUp(settings, null);
+        return explainRequest(db, requestId, input.terminal);
+      }
       return explainKey(db, settings, input, clock.nowMs());
     }),
 };
@@ -144,11 +148,11 @@ async function explainKey(db: Db, settings: Settings, input: Input, nowMs: numbe
   const keyId = input.text("key");
   const model = input.text("model");
   if (keyId === undefined || model === undefined) {
-    misuse("Name a request id, or --key and --model.", "See: model-gateway explain --help");
+    misuse("Name a request id, or --key and --model.", "See: npx model-gateway explain --help");
   }
   const iface = readInterface(input.text("interface") ?? "chat");
   const key = await findKeyByPublicId(db, keyId);
-  if (key === null) fail(`There is no key ${keyId}.`, "See: model-gateway keys list");
+  if (key === null) fail(`There is no key ${keyId}.`, `See: ${input.command("keys list")}`);
   const { allowed, steps, accounts } = explainAccess(await readPolicy(db), key, model, iface, nowMs);
   for (const { ok, text } of steps) {
     terminal.print(`${ok ? terminal.paint.green("✓") : terminal.paint.red("✗")} ${text}`);
@@ -178,9 +182,9 @@ async function explainKey(db: Db, settings: Settings, input: Input, nowMs: numbe
 
 /** Limits in use and the health of accounts are known to the running server alone. */
 async function printLive(settings: Settings, asked: object, terminal: Terminal): Promise<void> {
-  const live = await askServer(settings, asked);
+  const answer = await askServer(settings, "/explain", asked);
   terminal.print();
-  if (live === null) {
+  if (answer === null) {
     terminal.print(
       terminal.paint.dim(
         "As configured: no server runs on this data folder, so health and limits in use are unknown.",
@@ -188,6 +192,7 @@ async function printLive(settings: Settings, asked: object, terminal: Terminal):
     );
     return;
   }
+  const live: LiveExplanation = JSON.parse(answer);
   for (const { scope, standing } of live.limits) {
     for (const text of standingTexts(standing)) terminal.print(`${scope}: ${text}`);
   }
@@ -204,24 +209,6 @@ async function printLive(settings: Settings, asked: object, terminal: Terminal):
       terminal.paint,
     ),
   );
-}
-
-const SERVER_TIMEOUT_MS = 2_000;
-
-async function askServer(settings: Settings, asked: object): Promise<LiveExplanation | null> {
-  try {
-    const response = await fetch("http://localhost/explain", {
-      unix: settings.controlSocketFile,
-      method: "POST",
-      body: JSON.stringify(asked),
-      signal: AbortSignal.timeout(SERVER_TIMEOUT_MS),
-    });
-    if (!response.ok) return null;
-    const live: LiveExplanation = JSON.parse(await response.text());
-    return live;
-  } catch {
-    return null;
-  }
 }
 
 export function standingTexts({ concurrency, requests, tokens, windows }: Standing): string[] {
@@ -246,6 +233,6 @@ function readInterface(text: string): Interface {
   const found = INTERFACES.find((name) => name === text);
   return (
     found ??
-    misuse(`--interface must be one of ${INTERFACES.join(", ")}.`, "See: model-gateway explain --help")
+    misuse(`--interface must be one of ${INTERFACES.join(", ")}.`, "See: npx model-gateway explain --help")
   );
 }

@@ -63,7 +63,7 @@ export const createKey: Command = {
         if (taken !== undefined) {
           fail(
             `There is a key "${name}" ${user === null ? "without a user" : `of ${user.email}`} already.`,
-            `Choose another name, or revoke it: model-gateway keys revoke ${taken.publicId}`,
+            `Choose another name, or revoke it: ${input.command("keys revoke", taken.publicId)}`,
           );
         }
         const made = newKey({ name, userId, groupId: found.id, expiresAtMs, limits }, installation);
@@ -93,7 +93,7 @@ export const createKey: Command = {
       }
       print(`Key ${paint.bold(name)} for group ${group}, shown this once:\n`);
       print(`  ${paint.bold(secret)}\n`);
-      print(paint.dim(`To take it back: model-gateway keys revoke ${publicId}`));
+      print(paint.dim(`To take it back: ${input.command("keys revoke", publicId)}`));
       return 0;
     }),
 };
@@ -141,7 +141,9 @@ export const listAllKeys: Command = {
         const header = ["PUBLIC ID", "NAME", "USER", "GROUP", "STATUS", "EXPIRES", "CREATED", "OWN LIMITS"];
         print(table(header, rows, paint));
       } else {
-        remark("No keys yet. Make one: model-gateway keys create --name NAME --group GROUP");
+        remark(
+          `No keys yet. Make one: ${input.command("keys create", "--name", "NAME", "--group", "GROUP")}`,
+        );
       }
       if (hidden > 0) remark(paint.dim(`\n${count(hidden, "revoked key")} not shown; --all shows them.`));
       return 0;
@@ -160,7 +162,10 @@ export const revoke: Command = {
       const key = await findKeyByPublicId(db, publicId);
       // What was typed is not repeated: somebody may have pasted a whole secret.
       if (key === null)
-        fail("There is no key with this public id.", "The first column of: model-gateway keys list --all");
+        fail(
+          "There is no key with this public id.",
+          `The first column of: ${input.command("keys list", "--all")}`,
+        );
       const email = key.userId === null ? null : ((await findUser(db, key.userId))?.email ?? key.userId);
       const revoked = await audited(
         installation,

@@ -57,7 +57,7 @@ const COMMANDS: readonly Command[] = [
 ];
 
 const START = { words: "start", summary: "Run the gateway" };
-const HELP = "See: model-gateway --help";
+const HELP = "See: npx model-gateway --help";
 
 async function main(argv: readonly string[], terminal: Terminal): Promise<number> {
   const [first, second] = argv;
@@ -75,13 +75,23 @@ async function main(argv: readonly string[], terminal: Terminal): Promise<number
     return runCommand(start, argv.slice(1), process.env, terminal);
   }
   const command = COMMANDS.find(({ words }) => words === first || words === `${first} ${second}`);
-  if (command === undefined) return unknown(first, second);
+  if (command === undefined) {
+    const family = familyOf(first);
+    if (family.length === 0 || (second !== "--help" && second !== "-h")) return unknown(first, second);
+    terminal.print(usageText(`${first} COMMAND`, family));
+    return 0;
+  }
   return runCommand(command, argv.slice(command.words.split(" ").length), process.env, terminal);
+}
+
+/** `keys` → keys create, keys list and so on. */
+function familyOf(word: string): readonly Command[] {
+  return COMMANDS.filter(({ words }) => words.startsWith(`${word} `));
 }
 
 function unknown(first: string, second: string | undefined): never {
   if (first.startsWith("-")) misuse(`Unknown option ${first}.`, HELP);
-  const family = COMMANDS.filter(({ words }) => words.startsWith(`${first} `)).map(({ words }) => words);
+  const family = familyOf(first).map(({ words }) => words);
   if (family.length > 0) {
     misuse(
       `${second === undefined ? `${first} what?` : "Unknown command."} There is: ${family.join(", ")}.`,
@@ -94,18 +104,25 @@ function unknown(first: string, second: string | undefined): never {
 }
 
 function overview({ paint }: Terminal): string {
-  const form = ({ words, positionals }: { words: string; positionals?: readonly string[] }) =>
-    [words, ...(positionals ?? [])].join(" ");
-  const commands = [START, ...COMMANDS];
-  const width = Math.max(...commands.map((command) => form(command).length));
   return [
     `${paint.bold("Model Gateway")} ${paint.dim(VERSION)}`,
     "",
-    "Usage: model-gateway COMMAND [options]",
+    usageText("COMMAND", [START, ...COMMANDS]),
     "",
-    ...commands.map((command) => `  ${form(command).padEnd(width)}  ${command.summary}`),
+    "npx model-gateway COMMAND --help says more. DATABASE_URL names another store than the data folder's.",
+  ].join("\n");
+}
+
+function usageText(
+  form: string,
+  commands: readonly Pick<Command, "words" | "summary" | "positionals">[],
+): string {
+  const forms = commands.map(({ words, positionals = [] }) => [words, ...positionals].join(" "));
+  const width = Math.max(...forms.map(({ length }) => length));
+  return [
+    `Usage: npx model-gateway ${form} [options]`,
     "",
-    "model-gateway COMMAND --help says more. DATABASE_URL names another store than the data folder's.",
+    ...commands.map(({ summary }, i) => `  ${forms[i]?.padEnd(width)}  ${summary}`),
   ].join("\n");
 }
 

@@ -12,7 +12,7 @@ export function actorHere(): string {
 export function usdFrom(input: Input, option: string, { signed }: { signed: boolean }): Nano {
   const value = input.need(option);
   try {
-    const nano = parseUsd(value.replace(/^\+/, ""));
+    const nano = parseUsd(value.replace(/^\+(?=\d)/, ""));
     if (nano > 0n || (signed && nano !== 0n)) return nano;
   } catch {
     // Said below.

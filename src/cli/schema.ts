@@ -7,7 +7,7 @@ export const printSchema: Command = {
 
   # yaml-language-server: $schema=gateway.schema.json
 
-if the schema was written there: model-gateway schema > gateway.schema.json
+if the schema was written there: npx model-gateway schema > gateway.schema.json
 It knows shapes and words. What ties two places of the file together, \`apply --dry-run\` checks.`,
   options: {},
   async run({ terminal }) {

@@ -18,7 +18,10 @@ export const simulate: Command = {
       if (text === undefined) return undefined;
       const number = /^\d{1,10}$/.test(text) ? Number(text) : -1;
       if (number < 0 || number > max)
-        misuse(`--${option} must be a whole number from 0 to ${max}.`, "See: model-gateway simulate --help");
+        misuse(
+          `--${option} must be a whole number from 0 to ${max}.`,
+          "See: npx model-gateway simulate --help",
+        );
       return number;
     };
     const port = whole("port", 65_535) ?? 9001;
@@ -27,7 +30,7 @@ export const simulate: Command = {
     const credential = input.text("credential");
     const tokens = input.text("tokens") ?? "bytes";
     if (tokens !== "bytes" && tokens !== "o200k")
-      misuse("--tokens must be bytes or o200k.", "See: model-gateway simulate --help");
+      misuse("--tokens must be bytes or o200k.", "See: npx model-gateway simulate --help");
     let simulator: ReturnType<typeof startSimulator>;
     try {
       simulator = startSimulator({
@@ -40,7 +43,7 @@ export const simulate: Command = {
     } catch {
       return fail(
         `Port ${port} on ${hostname} is not free.`,
-        "Choose another one: model-gateway simulate --port 0",
+        "Choose another one: npx model-gateway simulate --port 0",
       );
     }
     const auth = credential === undefined ? "" : ` -H "Authorization: Bearer …"`;

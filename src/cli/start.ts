@@ -1,19 +1,19 @@
 /** `model-gateway start`: apply the file if there is one, listen, say so, and leave in good order. */
 
-import { existsSync } from "node:fs";
-import { basename } from "node:path";
+import { appendFileSync, chmodSync, existsSync } from "node:fs";
+import { basename, join, resolve } from "node:path";
 import { offerAdminClaim } from "../config/admin-claim.ts";
 import { applyChanges, planChanges } from "../config/apply.ts";
 import { demoKeyFile, furnishDemo } from "../config/demo.ts";
-import { localUrl, readSettings, type Settings } from "../config/environment.ts";
-import type { Installation } from "../config/installation.ts";
+import { DEFAULT_DATA_DIR, localUrl, readSettings, type Settings } from "../config/environment.ts";
+import { type Installation, openInstallation } from "../config/installation.ts";
 import type { GatewayFile } from "../config/schema.ts";
 import { type Running, startGateway } from "../main.ts";
 import { VERSION } from "../version.ts";
-import { printProblems, readConfigFile } from "./apply.ts";
-import { type Command, DATA_OPTION, Failure, fail, type Input } from "./command.ts";
-import { startupText } from "./startup-text.ts";
-import { withInstallation } from "./store-access.ts";
+import { NO_FILE, printProblems, readConfigFile } from "./apply.ts";
+import { type Command, DATA_OPTION, Failure, type Input, misuse } from "./command.ts";
+import { type MadeKey, madeKeys, type StartupFacts, startupText } from "./startup-text.ts";
+import { WRONG_SETTING, withInstallation } from "./store-access.ts";
 
 export const start: Command = {
   words: "start",
@@ -25,7 +25,11 @@ export const start: Command = {
     port: { value: "PORT", about: "where to listen (PORT, 8787)" },
     data: DATA_OPTION,
   },
-  run: (input) => withInstallation(input, (installation) => runUntilStopped(input, installation)),
+  async run(input) {
+    // Said before anything is made.
+    settingsWith(input, undefined);
+    return withInstallation(input, (installation) => runUntilStopped(input, installation), openInstallation);
+  },
 };
 
 async function runUntilStopped(input: Input, installation: Installation): Promise<number> {
@@ -33,8 +37,13 @@ async function runUntilStopped(input: Input, installation: Installation): Promis
   const applied = configFile === undefined ? null : await applyFile(input, installation, configFile);
   if (applied === "refused") return 1;
   if (applied === null) await furnishDemo(installation);
+  const made = announce(applied?.shown ?? [], input, installation.settings);
   const settings = settingsWith(input, applied?.file.server);
-  const running = await listen(installation, settings);
+  const running = await listen(installation, settings).catch((error: unknown) => {
+    // They are in force by now, and would never be seen.
+    for (const line of madeKeys({ made, paint: input.terminal.paint })) input.terminal.print(line);
+    throw error;
+  });
   const url = localUrl(settings.host, running.port);
   const publicUrl = isMadeUp(settings) || settings.publicUrl === url ? null : settings.publicUrl;
   const claimLink = await offerAdminClaim(installation, url, publicUrl);
@@ -52,9 +61,9 @@ async function runUntilStopped(input: Input, installation: Installation): Promis
       claim:
         claimLink === null
           ? null
-          : // What is not a terminal is a log, which others read and which is kept.
-            { file: installation.settings.adminTokenFile, link: process.stdout.isTTY ? claimLink : null },
-      shown: applied?.shown ?? [],
+          : { file: installation.settings.adminTokenFile, link: isForAPerson() ? claimLink : null },
+      made,
+      data: dataFlag(installation.settings),
       paint: input.terminal.paint,
     }),
   );
@@ -62,6 +71,29 @@ async function runUntilStopped(input: Input, installation: Installation): Promis
   input.terminal.print("Stopping: requests under way are finished first. Once more stops at once.");
   await running.stop();
   return 0;
+}
+
+/** What is not a terminal may be a log, which others read and which is kept. The link is in a file anyway. */
+function isForAPerson(): boolean {
+  return process.stdout.isTTY;
+}
+
+/** Nowhere else are they known. The system's journal is surely a log: they are kept beside the store instead. */
+function announce(
+  keys: readonly MadeKey[],
+  { environment }: Input,
+  { dataDir }: Settings,
+): StartupFacts["made"] {
+  if (keys.length === 0 || environment.JOURNAL_STREAM === undefined) return { kind: "shown", keys };
+  const file = join(dataDir, "new-keys");
+  appendFileSync(file, keys.map(({ name, secret }) => `${name}  ${secret}\n`).join(""), { mode: 0o600 });
+  chmodSync(file, 0o600);
+  return { kind: "kept", count: keys.length, file };
+}
+
+/** In the folder that commands take by themselves, they need not be told. */
+function dataFlag({ dataDir }: Settings): string | undefined {
+  return dataDir === resolve(DEFAULT_DATA_DIR) ? undefined : dataDir;
 }
 
 /** Nobody named a public address, so it was made of where the settings say to listen. */
@@ -73,8 +105,8 @@ async function applyFile(
   input: Input,
   installation: Installation,
   fileName: string,
-): Promise<{ file: GatewayFile; shown: readonly { name: string; secret: string }[] } | "refused"> {
-  const source = { text: readConfigFile(fileName), fileName, environment: input.environment };
+): Promise<{ file: GatewayFile; shown: readonly MadeKey[] } | "refused"> {
+  const source = { text: readConfigFile(fileName, NO_FILE), fileName, environment: input.environment };
   const result = await planChanges(installation, source, { prune: false });
   if (!result.ok) {
     printProblems(result.problems, input.terminal);
@@ -93,7 +125,7 @@ function settingsWith(input: Input, server: GatewayFile["server"] | undefined): 
     environment: input.environment,
     ...(server === undefined ? {} : { file: server }),
   });
-  return result.ok ? result.settings : fail(result.problems.join("\n"));
+  return result.ok ? result.settings : misuse(result.problems.join("\n"), WRONG_SETTING);
 }
 
 async function listen(installation: Installation, settings: Settings): Promise<Running> {

@@ -12,7 +12,8 @@ const facts: StartupFacts = {
   groups: 2,
   demoKeyFile: null,
   claim: null,
-  shown: [],
+  made: { kind: "shown", keys: [] },
+  data: undefined,
   paint: { bold: same, dim: same, red: same, green: same, yellow: same },
 };
 
@@ -40,6 +41,23 @@ test("a person at a terminal gets the link to become the administrator", () => {
     claim: { file: "/data/admin-token", link },
   });
   expect(elsewhere).toContain(`Open ${link}\n    (from elsewhere the same below https://gw.example)\n`);
+});
+
+test("the command that makes the administrator names the data folder it is for", () => {
+  const claim = { file: "/data/admin-token", link: null };
+  const claiming = "npx model-gateway admin claim --email you@example.com";
+  expect(startupText({ ...facts, claim })).toContain(`${claiming}\n`);
+  const elsewhere = startupText({ ...facts, claim, data: "/var/lib/my gateway" });
+  expect(elsewhere).toContain(`${claiming} --data '/var/lib/my gateway'\n`);
+});
+
+test("keys that were made are shown, or kept in a file that is named", () => {
+  const keys = [{ name: "ci", secret: "gwk_secret" }];
+  expect(startupText({ ...facts, made: { kind: "shown", keys } })).toContain(
+    "Key ci, shown this once:\n    gwk_secret",
+  );
+  const kept = startupText({ ...facts, made: { kind: "kept", count: 2, file: "/data/new-keys" } });
+  expect(kept).toContain("2 new keys in /data/new-keys, which you alone can read");
 });
 
 test("a log gets the name of the file alone", () => {

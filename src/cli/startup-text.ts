@@ -1,3 +1,4 @@
+import { commandText, shellWord } from "./command.ts";
 import { count, type Paint } from "./terminal.ts";
 
 /** What a person sees when the gateway is up: where it is, one command that works at once, and what comes next. */
@@ -16,9 +17,16 @@ export interface StartupFacts {
   demoKeyFile: string | null;
   /** Present until an administrator has been made. The link itself is for a person's eyes alone. */
   claim: { file: string; link: string | null } | null;
-  /** Keys made by this start, to be shown this once. */
-  shown: readonly { name: string; secret: string }[];
+  /** Keys made by this start: shown this once, or kept in a file where everybody reads what is printed. */
+  made: { kind: "shown"; keys: readonly MadeKey[] } | { kind: "kept"; count: number; file: string };
+  /** What `--data` has to say for a command to find this installation from here; undefined where nothing. */
+  data: string | undefined;
   paint: Paint;
+}
+
+export interface MadeKey {
+  name: string;
+  secret: string;
 }
 
 export function startupText(facts: StartupFacts): string {
@@ -32,25 +40,35 @@ export function startupText(facts: StartupFacts): string {
     ...(facts.publicUrl === null ? [] : [`  ${dim("Public ")} ${facts.publicUrl}`]),
     `  ${dim("Store  ")} ${facts.store} ${dim(`(${count(facts.groups, "group")}, ${count(facts.keys, "key")})`)}`,
   ];
-  for (const { name, secret } of facts.shown) {
-    lines.push("", `  Key ${bold(name)}, shown this once:`, `    ${secret}`);
-  }
+  lines.push(...madeKeys(facts));
   if (facts.demoKeyFile !== null) lines.push("", ...tryIt(facts.url, facts.demoKeyFile, dim));
-  if (facts.claim !== null) lines.push("", ...becomeAdmin(facts.claim, facts.publicUrl, dim));
+  if (facts.claim !== null) lines.push("", ...becomeAdmin(facts.claim, facts));
   lines.push("", `  ${dim("Ctrl+C stops it; requests under way are finished first.")}`, "");
   return lines.join("\n");
 }
 
+/** Nothing where none was made. */
+export function madeKeys({ made, paint }: Pick<StartupFacts, "made" | "paint">): string[] {
+  if (made.kind === "shown") {
+    return made.keys.flatMap(({ name, secret }) => [
+      "",
+      `  Key ${paint.bold(name)}, shown this once:`,
+      `    ${secret}`,
+    ]);
+  }
+  const keys = count(made.count, "new key");
+  return ["", `  ${keys} in ${made.file}, which you alone can read. Take what is in it, and remove it.`];
+}
+
 function becomeAdmin(
   { file, link }: NonNullable<StartupFacts["claim"]>,
-  publicUrl: string | null,
-  dim: Paint["dim"],
+  { publicUrl, data, paint }: StartupFacts,
 ): string[] {
   return [
-    `  ${dim("Become the administrator (once, within the hour):")}`,
+    `  ${paint.dim("Become the administrator (once, within the hour):")}`,
     link === null ? `    Open the link in ${file}, which you alone can read,` : `    Open ${link}`,
     ...(publicUrl === null || link === null ? [] : [`    (from elsewhere the same below ${publicUrl})`]),
-    "    or run  npx model-gateway admin claim --email you@example.com",
+    `    or run  ${commandText("admin claim", ["--email", "you@example.com"], data)}`,
   ];
 }
 
@@ -63,8 +81,4 @@ function tryIt(url: string, keyFile: string, dim: (text: string) => string): str
     `      -H "Content-Type: application/json" \\`,
     `      -d '{"model": "sim-fast", "messages": [{"role": "user", "content": "Hello"}]}'`,
   ];
-}
-
-function shellWord(text: string): string {
-  return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
 }

@@ -1,7 +1,7 @@
 import { MoneyRefused } from "../billing/refused.ts";
 import { ChangedMeanwhile } from "../config/apply.ts";
 import { readSettings, type Settings } from "../config/environment.ts";
-import { type Installation, openInstallation, openToLook } from "../config/installation.ts";
+import { hasStore, type Installation, NoInstallation, openPresent } from "../config/installation.ts";
 import type { UserRecord } from "../records.ts";
 import { KeyringError } from "../secrets/keyring.ts";
 import { SealError } from "../secrets/seal.ts";
@@ -9,37 +9,45 @@ import { StoreConflict } from "../store/conflict.ts";
 import type { Db } from "../store/db.ts";
 import { SchemaTooNew } from "../store/migrate.ts";
 import { findUserByEmail } from "../store/users.ts";
-import { Failure, fail, type Input } from "./command.ts";
+import { Failure, fail, type Input, misuse } from "./command.ts";
 
 export function settingsOf(input: Input): Settings {
   const result = readSettings({ flags: { data: input.text("data") }, environment: input.environment });
-  return result.ok ? result.settings : fail(result.problems.join("\n"));
+  return result.ok ? result.settings : misuse(result.problems.join("\n"), WRONG_SETTING);
 }
 
-type Opener = typeof openInstallation;
+export const WRONG_SETTING = "Correct the flag or the variable.";
 
-/** A dry run leaves nothing behind, not even an empty store. */
-export function openerOf(input: Input): Opener {
-  return input.flag("dry-run") ? openToLook : openInstallation;
-}
-
-/** Opens the store for one command, while a server may be running on it, and closes it again. */
+/**
+ * Opens the store for one command, while a server may be running on it, and closes it again. Most commands work on what
+ * there is; `open` is for those that begin with less.
+ */
 export async function withInstallation<T>(
   input: Input,
   work: (installation: Installation) => Promise<T>,
-  open: Opener = openInstallation,
+  open: typeof openPresent = openPresent,
 ): Promise<T> {
   const settings = settingsOf(input);
   let installation: Installation;
   try {
     installation = await open(settings, input.environment);
   } catch (error) {
+    if (error instanceof NoInstallation) fail(error.message, error.hint);
     throw isForOperators(error) ? error : new Failure(...storeFailure(settings, error), 1);
   }
   try {
     return await work(installation);
   } finally {
     await installation.db.close();
+  }
+}
+
+/** Whether there is nothing yet where the command is to work. */
+export function isUnfurnished(settings: Settings): boolean {
+  try {
+    return !hasStore(settings);
+  } catch (error) {
+    throw new Failure(...storeFailure(settings, error), 1);
   }
 }
 

@@ -26,6 +26,7 @@ const coloured: Paint = {
 };
 
 export function openTerminal(environment: Readonly<Record<string, string | undefined>>): Terminal {
+  outliveReaders();
   // no-color.org: present and not empty, whatever its value.
   const wanted = !environment.NO_COLOR && environment.TERM !== "dumb";
   return {
@@ -33,6 +34,24 @@ export function openTerminal(environment: Readonly<Record<string, string | undef
     remark: (text) => void process.stderr.write(`${text}\n`),
     paint: wanted && process.stdout.isTTY ? coloured : plain,
   };
+}
+
+/**
+ * Whoever reads a pipe may have enough, as `head` has: the command goes on in silence. What is lost otherwise, on a full
+ * disk for one, is a failure in the end, but none that a server should die of.
+ */
+function outliveReaders(): void {
+  let isLost = false;
+  process.stdout.on("error", ({ code }: NodeJS.ErrnoException) => {
+    if (code === "EPIPE" || isLost) return;
+    isLost = true;
+    process.stderr.write(`model-gateway: what was to be printed could not be written (${code}).\n`);
+  });
+  // There is nowhere left to say it.
+  process.stderr.on("error", () => {});
+  process.on("exit", () => {
+    if (isLost) process.exitCode ||= 1;
+  });
 }
 
 /** Columns aligned by what is seen, not by what is written: colours and wide characters count right. */

@@ -86,6 +86,15 @@ test("what cannot be done ends with a sentence", async () => {
   expect(await refused("wallet", "refund", "req_9")).toContain("Nothing was charged");
 });
 
+test("what a server has set aside of a wallet, and nobody asked it about, is told apart", async () => {
+  const db = await openDb(`sqlite:${join(folder(), "data", "gateway.db")}`);
+  await db.sql`INSERT INTO lease (incarnation, user_id, amount_nano) SELECT 'inc', user_id, 500000000 FROM wallet`;
+  await db.sql`UPDATE wallet SET held_nano = 500000000`;
+  await db.close();
+  expect(await json("wallet", "show", ...ADA)).toMatchObject({ held: "0.50", set_aside: "0.50" });
+  expect(await done("wallet", "show", ...ADA)).toContain("$0.50 of what is held is set aside by a server");
+});
+
 test("codes are made, shown once, redeemed once and withdrawn", async () => {
   const made = await run("codes", "create", "--count", "3", "--usd", "5", "--batch", "spring");
   const codes = made.out.trim().split("\n");

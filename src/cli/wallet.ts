@@ -1,23 +1,36 @@
-import { adjust, type Booked, type Order, refund, topUp } from "../billing/operations.ts";
+import {
+  adjust,
+  type Booked,
+  type Order,
+  PROVIDER,
+  PROVIDER_RULE,
+  refund,
+  topUp,
+} from "../billing/operations.ts";
 import { type Nano, usdText } from "../money/nano.ts";
+import { snapshot } from "../store/db.ts";
 import { listEntriesOfUser } from "../store/entries.ts";
+import { leasedOf } from "../store/leases.ts";
 import { type Transfer, userBook } from "../store/ledger.ts";
+import { fieldsOfEntry } from "../store/told-entries.ts";
 import { readWallet, type Wallet } from "../store/wallets.ts";
-import { type Command, DATA_OPTION, type Input, JSON_OPTION, type Option } from "./command.ts";
+import { type Command, DATA_OPTION, type Input, JSON_OPTION, misuse, type Option } from "./command.ts";
 import { instantText, shortInstant } from "./instants.ts";
 import { actorHere, dollars, pointsAligned, usdFrom, wholeNumberFrom } from "./money-input.ts";
 import { audited, type Deed } from "./operator.ts";
+import { settleUp } from "./running-server.ts";
 import { needUser, withInstallation } from "./store-access.ts";
 import { type Paint, table } from "./terminal.ts";
 
 /** Money by hand. Every call is an entry of the ledger that names who asked and why. */
 
 const USER: Option = { value: "EMAIL", about: "whose wallet", required: true };
-const REASON: Option = { value: "TEXT", about: "why, for the ledger" };
+const REASON: Option = { value: "TEXT", about: "why, for the ledger, in a line" };
 const IDEMPOTENCY: Option = {
   value: "KEY",
   about: "the same key again books nothing: safe to repeat after a failure",
 };
+const PROVIDER_HINT = "For example: --provider invoice";
 const SHOWN_WITH_WALLET = 10;
 const LEDGER_LIMIT = 50;
 const LEDGER_LIMIT_MAX = 10_000;
@@ -27,17 +40,25 @@ export const showWallet: Command = {
   summary: "Show a user's balance and what was booked last",
   options: { user: USER, json: JSON_OPTION, data: DATA_OPTION },
   run: (input) =>
-    withInstallation(input, async ({ db }) => {
+    withInstallation(input, async ({ db, settings }) => {
       const user = await needUser(db, input.need("user"));
-      const wallet = await readWallet(db, user.id);
+      await settleUp(settings, user.id);
+      const { wallet, leasedNano } = await snapshot(db, async (tx) => ({
+        wallet: await readWallet(tx, user.id),
+        leasedNano: await leasedOf(tx, user.id),
+      }));
       const entries = await listEntriesOfUser(db, user.id, { limit: SHOWN_WITH_WALLET });
       const { print, paint } = input.terminal;
       if (input.flag("json")) {
-        const written = { user: user.email, ...writtenWallet(wallet), entries: entries.map(writtenEntry) };
-        print(JSON.stringify(written, null, 2));
+        const written = { user: user.email, ...writtenWallet(wallet), set_aside: usdText(leasedNano) };
+        print(JSON.stringify({ ...written, entries: entries.map(writtenEntry) }, null, 2));
         return 0;
       }
       print(`${paint.bold(user.email)}\n\n${walletText(wallet, paint)}`);
+      if (leasedNano > 0n) {
+        const says = `${dollars(leasedNano)} of what is held is set aside by a server for requests to come.`;
+        print(paint.dim(says));
+      }
       if (entries.length > 0) print(`\n${ledgerTable(entries, user.id, paint)}`);
       return 0;
     }),
@@ -58,9 +79,11 @@ export const topUpWallet: Command = {
   run: (input) =>
     withInstallation(input, async (desk) => {
       const amountNano = usdFrom(input, "usd", { signed: false });
-      const { id: userId, email } = await needUser(desk.db, input.need("user"));
       const provider = input.text("provider") ?? "manual";
-      const order = { userId, amountNano, provider, ...orderFrom(input) };
+      if (!PROVIDER.test(provider)) misuse(`--provider ${PROVIDER_RULE}.`, PROVIDER_HINT);
+      const { id: userId, email } = await needUser(desk.db, input.need("user"));
+      await settleUp(desk.settings, userId);
+      const order = { userId, amountNano, provider, ...orderFrom(input, `paid (${provider})`) };
       const booked = await audited(desk, (within) => topUp(within, order), deed("wallet.top_up", email));
       return report(input, booked, `${dollars(amountNano)} added for ${email}.`);
     }),
@@ -82,7 +105,8 @@ export const adjustWallet: Command = {
     withInstallation(input, async (desk) => {
       const amountNano = usdFrom(input, "usd", { signed: true });
       const { id: userId, email } = await needUser(desk.db, input.need("user"));
-      const order = { userId, amountNano, ...orderFrom(input) };
+      await settleUp(desk.settings, userId);
+      const order = { userId, amountNano, ...orderFrom(input, null) };
       const booked = await audited(desk, (within) => adjust(within, order), deed("wallet.adjust", email));
       const done = amountNano > 0n ? "given to" : "taken from";
       return report(input, booked, `${dollars(booked.entry.amountNano)} ${done} ${email}.`);
@@ -105,9 +129,10 @@ export const refundRequest: Command = {
     withInstallation(input, async (desk) => {
       const amountNano = input.text("usd") === undefined ? "all" : usdFrom(input, "usd", { signed: false });
       const requestId = input.need("REQUEST_ID");
+      await settleUp(desk.settings, null);
       const booked = await audited(
         desk,
-        (within) => refund(within, { requestId, amountNano, ...orderFrom(input) }),
+        (within) => refund(within, { requestId, amountNano, ...orderFrom(input, "refunded by hand") }),
         deed("wallet.refund", null),
       );
       const { subscriptionId } = booked.entry;
@@ -120,16 +145,7 @@ export const refundRequest: Command = {
 function deed(action: string, email: string | null): (booked: Booked) => Deed | null {
   return ({ entry, repeated }) => {
     if (repeated) return null;
-    const sign = entry.credit === "adjust" ? "-" : "";
-    return {
-      action,
-      target: `user ${email ?? entry.userId}`,
-      changes: [
-        { field: "amount", from: null, to: `${sign}$${usdText(entry.amountNano)}` },
-        { field: "reason", from: null, to: entry.reason },
-        ...(entry.requestId === null ? [] : [{ field: "request", from: null, to: entry.requestId }]),
-      ],
-    };
+    return { action, target: `user ${email ?? entry.userId}`, changes: fieldsOfEntry(entry) };
   };
 }
 
@@ -143,9 +159,10 @@ export const showLedger: Command = {
     data: DATA_OPTION,
   },
   run: (input) =>
-    withInstallation(input, async ({ db }) => {
+    withInstallation(input, async ({ db, settings }) => {
       const limit = wholeNumberFrom(input, "limit", LEDGER_LIMIT, LEDGER_LIMIT_MAX);
       const user = await needUser(db, input.need("user"));
+      await settleUp(settings, user.id);
       const entries = await listEntriesOfUser(db, user.id, { limit });
       const { print, remark, paint } = input.terminal;
       if (input.flag("json")) print(JSON.stringify(entries.map(writtenEntry), null, 2));
@@ -155,11 +172,19 @@ export const showLedger: Command = {
     }),
 };
 
-function orderFrom(input: Input): Order {
+/** `usual` is the reason where none is given. */
+function orderFrom(input: Input, usual: string | null): Order {
   const idempotencyKey = input.text("idempotency-key");
+  const reason = input.text("reason") ?? usual;
+  if (reason !== null && /\p{Cc}/u.test(reason)) {
+    misuse(
+      "--reason must be one line of text, without control characters.",
+      'For example: --reason "invoice 12"',
+    );
+  }
   return {
     actor: actorHere(),
-    reason: input.text("reason") ?? null,
+    reason,
     ...(idempotencyKey === undefined ? {} : { idempotencyKey }),
   };
 }

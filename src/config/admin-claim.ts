@@ -13,18 +13,18 @@ import { forgetWaysIn } from "../store/credentials.ts";
 import { type Db, transaction } from "../store/db.ts";
 import { bumpKeyRevision } from "../store/revisions.ts";
 import { deleteSetting, readSetting, writeSetting } from "../store/settings.ts";
-import { findUserByEmail, hasAdministrator, putUser } from "../store/users.ts";
+import { canAdministratorSignIn, findUserByEmail, putUser } from "../store/users.ts";
 import { secretSet } from "./difference.ts";
 import type { Installation } from "./installation.ts";
 import { limits } from "./limits.ts";
 
 const CLAIM_SETTING = "admin_claim";
 const claimForm = z.object({ digest: z.string(), expiresAtMs: z.number() });
-export type AdminClaim = z.output<typeof claimForm>;
+type AdminClaim = z.output<typeof claimForm>;
 
 /**
- * Makes a link while there is no administrator, and leaves it in its file, once more for the public address if that is
- * another; null once there is one.
+ * Makes a link while no administrator can sign in, and leaves it in its file, once more for the public address if that
+ * is another; null once one can. Links made before are void: whoever starts again may do so because one has leaked.
  */
 export async function offerAdminClaim(
   installation: Installation,
@@ -32,23 +32,21 @@ export async function offerAdminClaim(
   publicUrl: string | null = null,
 ): Promise<string | null> {
   const { db, settings, clock } = installation;
-  if (await hasAdministrator(db)) return null;
-  const present = await readClaim(db);
-  const kept = readToken(settings.adminTokenFile);
-  const isGood =
-    present !== null && present.expiresAtMs > clock.nowMs() && kept !== null && isTokenOf(present, kept);
-  const token = isGood ? kept : mintSecret(installation.randomBytes).secret;
+  if (await canAdministratorSignIn(db)) {
+    await deleteSetting(db, CLAIM_SETTING);
+    rmSync(settings.adminTokenFile, { force: true });
+    return null;
+  }
+  const token = mintSecret(installation.randomBytes).secret;
+  const claim: AdminClaim = {
+    digest: secretDigest(token),
+    expiresAtMs: clock.nowMs() + limits.adminClaimTtlMs,
+  };
+  await writeSetting(db, CLAIM_SETTING, JSON.stringify(claim));
   const link = `${url}/console/claim#${token}`;
   const publicLine = publicUrl === null ? "" : `${publicUrl}/console/claim#${token}\n`;
   writeFileSync(settings.adminTokenFile, `${link}\n${publicLine}`, { mode: 0o600 });
   chmodSync(settings.adminTokenFile, 0o600);
-  if (!isGood) {
-    const claim: AdminClaim = {
-      digest: secretDigest(token),
-      expiresAtMs: clock.nowMs() + limits.adminClaimTtlMs,
-    };
-    await writeSetting(db, CLAIM_SETTING, JSON.stringify(claim));
-  }
   return link;
 }
 
@@ -61,14 +59,19 @@ export function readToken(file: string): string | null {
   }
 }
 
-export async function readClaim(db: Db): Promise<AdminClaim | null> {
+/** There is, or was, a link, and nobody has become the administrator yet. */
+export async function isUnclaimed(db: Db): Promise<boolean> {
+  return (await readClaim(db)) !== null && !(await canAdministratorSignIn(db));
+}
+
+async function readClaim(db: Db): Promise<AdminClaim | null> {
   const text = await readSetting(db, CLAIM_SETTING);
   if (text === null) return null;
   const claim = claimForm.safeParse(JSON.parse(text));
   return claim.success ? claim.data : null;
 }
 
-/** `none`: nothing was offered; `claimed`: there is an administrator already. */
+/** `none`: nothing was offered; `claimed`: an administrator can sign in already. */
 export type ClaimRefusal = "none" | "claimed" | "wrong" | "expired";
 
 export class ClaimRefused extends Error {
@@ -82,8 +85,9 @@ export class ClaimRefused extends Error {
 
 /** Null if the token opens the claim. */
 export async function checkClaim(db: Db, token: string, nowMs: number): Promise<ClaimRefusal | null> {
+  if (await canAdministratorSignIn(db)) return "claimed";
   const claim = await readClaim(db);
-  if (claim === null) return (await hasAdministrator(db)) ? "claimed" : "none";
+  if (claim === null) return "none";
   if (!isTokenOf(claim, token)) return "wrong";
   return claim.expiresAtMs <= nowMs ? "expired" : null;
 }

@@ -1,7 +1,4 @@
 import { afterEach, beforeEach, describe, expect, setDefaultTimeout, test } from "bun:test";
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import fc from "fast-check";
 import { usdText } from "../money/nano.ts";
 import { NO_LIMITS, NO_RATE_LIMITS } from "../records.ts";
@@ -12,29 +9,23 @@ import { readPolicy } from "../store/policy.ts";
 import { readRevisions } from "../store/revisions.ts";
 import { listUsers } from "../store/users.ts";
 import { applyChanges, ChangedMeanwhile, type PlannedChanges, planChanges } from "./apply.ts";
-import { readSettings } from "./environment.ts";
 import { exportFile } from "./export.ts";
-import { type Installation, openInstallation } from "./installation.ts";
+import { type FreshInstallation, freshInstallation } from "./installation.test-support.ts";
+import type { Installation } from "./installation.ts";
 import { formatProblem } from "./problem.ts";
 import { readState } from "./step.ts";
 
 // Hashing passwords is slow by design, and the machine may be busy.
 setDefaultTimeout(30_000);
 
-let folder: string;
 let gateway: Installation;
+let remove: FreshInstallation["remove"];
 
 beforeEach(async () => {
-  folder = mkdtempSync(join(tmpdir(), "model-gateway-apply-"));
-  const result = readSettings({ flags: { data: folder }, environment: {} });
-  if (!result.ok) throw new Error(result.problems.join());
-  gateway = await openInstallation(result.settings, {});
+  ({ gateway, remove } = await freshInstallation());
 });
 
-afterEach(async () => {
-  await gateway.db.close();
-  rmSync(folder, { recursive: true });
-});
+afterEach(() => remove());
 
 const SECRETS = {
   UPSTREAM_KEY: "sk-canary-upstream-0123456789",

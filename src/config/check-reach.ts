@@ -17,7 +17,7 @@ export function reachProblems(file: GatewayFile, state: State): FieldProblem[] {
         {
           path: ["accounts", i, "private_network"],
           message:
-            "cannot be switched on here. Write it into the configuration file and run `model-gateway apply`.",
+            "cannot be switched on here. Write it into the configuration file and run `npx model-gateway apply`.",
         },
       ];
     }

@@ -41,7 +41,8 @@ export interface SettingSources {
 
 export type SettingsResult = { ok: true; settings: Settings } | { ok: false; problems: string[] };
 
-const DEFAULTS = { host: "127.0.0.1", port: "8787", dataDir: "data" };
+export const DEFAULT_DATA_DIR = "data";
+const DEFAULTS = { host: "127.0.0.1", port: "8787" };
 
 interface Given {
   value: string;
@@ -80,7 +81,7 @@ export function readSettings({ flags, environment, file = {} }: SettingSources):
   check(port, portNumber >= 0 && portNumber <= 65_535, "a port number from 0 to 65535");
 
   const data = pick(flags.data, "--data", "MODEL_GATEWAY_DATA") ?? {
-    value: DEFAULTS.dataDir,
+    value: DEFAULT_DATA_DIR,
     from: "default",
   };
   check(data, data.value !== "" && !data.value.includes("\0"), "the path of a folder");

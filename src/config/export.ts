@@ -17,6 +17,10 @@ export async function exportFile(db: Db, clock: Clock = systemClock): Promise<st
     users: state.users.map(({ passwordHash }) =>
       passwordHash === null ? null : " password: kept, not shown",
     ),
+    smtp: [state.smtp?.sealedPassword ? " password: kept, not shown" : null],
+    alerts: state.alerts.webhooks.map(({ sealedSecret }) =>
+      sealedSecret === null ? null : " secret: kept, not shown",
+    ),
   };
   const parts: string[] = [];
   for (const [section, value] of Object.entries(contentsOf(state, clock.nowMs()))) {
@@ -66,11 +70,17 @@ function* slices(section: string, value: unknown, notes: readonly (string | null
 function yamlOf(section: string, value: unknown, notes: readonly (string | null)[]): string {
   const document = new Document({ [section]: escaped(value) });
   notes.forEach((note, i) => {
-    const item = document.getIn([section, i]);
+    const item = document.getIn(entryAt(section, i));
     if (note !== null && isMap(item)) noteAfterName(item, note);
   });
   onOneLine(document.contents);
   return document.toString({ lineWidth: 0, flowCollectionPadding: true });
+}
+
+/** Most sections are a list of entries. Mail is one, and alerts have a list. */
+function entryAt(section: string, i: number): (string | number)[] {
+  if (section === "smtp") return [section];
+  return section === "alerts" ? [section, "webhooks", i] : [section, i];
 }
 
 /** A stored `${` is text, not a variable. Names on the left of a map are never interpolated. */

@@ -73,6 +73,13 @@ describe("values", () => {
     expect(file.accounts[0]?.base_url).toBe("https://up.example/v1");
   });
 
+  test("a base address may have a name of another script, and a path that is encoded", () => {
+    for (const url of ["https://höher.example/v1", "https://up.example:8443/a%20b/~x/v1", "http://[::1]:9"]) {
+      const file = fileOf(JSON.stringify({ accounts: [{ name: "a", kind: "openai", base_url: url }] }));
+      expect(file.accounts[0]?.base_url).toBe(url);
+    }
+  });
+
   test("a key that expires on a day lives to the end of that day in UTC", () => {
     const file = fileOf("groups: [{ name: g }]\nkeys: [{ name: k, group: g, expires: 2030-02-28 }]");
     expect(file.keys[0]?.expires).toBe(Date.UTC(2030, 1, 28, 23, 59, 59, 999));
@@ -250,6 +257,41 @@ const BAD: [what: string, text: string, line: number, field: string, says: strin
     "http:// or https://",
   ],
   [
+    "a space in an address",
+    "accounts:\n  - name: a\n    kind: openai\n    base_url: https://x.example/a b/v1",
+    4,
+    "accounts[0].base_url",
+    "ASCII without spaces",
+  ],
+  [
+    "letters in an address that HTTP does not have",
+    "accounts:\n  - name: a\n    kind: openai\n    base_url: https://x.example/é/v1",
+    4,
+    "accounts[0].base_url",
+    "ASCII without spaces",
+  ],
+  [
+    "a version that Azure does not have",
+    "accounts:\n  - name: a\n    kind: azure\n    base_url: https://x.example\n    api_version: newest",
+    5,
+    "accounts[0].api_version",
+    "or one of v1, preview, latest",
+  ],
+  [
+    "Latin-1 that was read as UTF-8",
+    Buffer.from("groups:\n  - name: B\xfcro", "latin1").toString(),
+    2,
+    "",
+    "The file is not UTF-8",
+  ],
+  [
+    "UTF-16 that was read as UTF-8",
+    Buffer.from("\ufeffgroups: []", "utf16le").toString(),
+    1,
+    "",
+    "The file is not UTF-8",
+  ],
+  [
     "a base_url for the simulator",
     "accounts:\n  - name: a\n    kind: simulator\n    base_url: http://x.example",
     4,
@@ -414,6 +456,23 @@ const BAD: [what: string, text: string, line: number, field: string, says: strin
     "is not a field name",
   ],
   ["tabs", "server:\n\tport: 1", 2, "", "A tab is used for indentation."],
+  [
+    "a field indented too little",
+    "groups:\n  - name: a\n   models: []",
+    3,
+    "",
+    "The indentation does not fit",
+  ],
+  [
+    "a field indented too much",
+    "groups:\n  - name: a\n      models: []",
+    3,
+    "",
+    "The indentation does not fit",
+  ],
+  ["an item indented otherwise", "models:\n    - id: a\n  - id: b", 3, "", "The indentation does not fit"],
+  ["a second colon", "server:\n  host: a: b", 2, "", 'A second ": " on one line'],
+  ["a name without a colon", "server:\n  port: 1\n  host", 3, "", "the : after a field name"],
   ["a missing quote", "server:\n  host: 'x", 2, "", "A character is missing"],
   ["an alias without an anchor", "server: *nothing", 1, "server", "must name an anchor above"],
   ["a tag", "server: !!js/function x", 1, "", "A YAML tag"],

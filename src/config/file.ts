@@ -35,7 +35,7 @@ export function parseGatewayFile(text: string, source: Source): ParsedFile {
 export async function parseGatewayFileBeside(text: string, source: Source): Promise<ParsedFile> {
   const more = together(source.known ?? NOTHING_KNOWN);
   return (
-    tooLarge(text, source) ??
+    noText(text, source) ??
     checkRead(await readTreeBeside({ text, environment: source.environment }), source, gatewayFile, more)
   );
 }
@@ -69,17 +69,38 @@ export function parseFile<Schema extends z.ZodType>(
   schema: Schema,
   more: MoreChecks = () => ({ wrong: [], unbuilt: [] }),
 ): Parsed<z.output<Schema>> {
-  return tooLarge(text, source) ?? checkRead(readTree(text, source.environment), source, schema, more);
+  return noText(text, source) ?? checkRead(readTree(text, source.environment), source, schema, more);
 }
 
-function tooLarge(
+/** What nobody should try to parse. */
+function noText(
   text: string,
   { fileName }: Pick<Source, "fileName">,
 ): { ok: false; problems: Problem[] } | null {
-  if (Buffer.byteLength(text) <= limits.configFileBytesMax) return null;
-  const message = `The file is larger than ${limits.configFileBytesMax} bytes.`;
-  return { ok: false, problems: [{ file: fileName, line: 0, column: 0, field: "", message }] };
+  const found = tooLarge(text) ?? notUtf8(text);
+  return found === null ? null : { ok: false, problems: [{ file: fileName, field: "", ...found }] };
 }
+
+type TextProblem = Pick<Problem, "line" | "column" | "message">;
+
+function tooLarge(text: string): TextProblem | null {
+  if (Buffer.byteLength(text) <= limits.configFileBytesMax) return null;
+  return { line: 0, column: 0, message: `The file is larger than ${limits.configFileBytesMax} bytes.` };
+}
+
+function notUtf8(text: string): TextProblem | null {
+  const at = text.search(UNREADABLE);
+  if (at === -1) return null;
+  const lines = text.slice(0, at + 1).split("\n");
+  return {
+    line: lines.length,
+    column: lines.at(-1)?.length ?? 0,
+    message: "The file is not UTF-8: what stands here cannot be read. Save it as UTF-8.",
+  };
+}
+
+/** What bytes of another encoding have become when they were read as UTF-8. */
+const UNREADABLE = /[\uFFFD\0]/;
 
 function checkRead<Schema extends z.ZodType>(
   read: TreeResult,

@@ -1,10 +1,11 @@
 import { randomBytes as cryptoRandomBytes } from "node:crypto";
-import { existsSync, mkdirSync } from "node:fs";
+import { existsSync, mkdirSync, statSync } from "node:fs";
+import { dirname } from "node:path";
 import { type Clock, type NewId, systemClock, uuidV7 } from "../clock.ts";
 import { openDigester } from "../secrets/api-key.ts";
 import { type Keyring, openKeyring, openPassingKeyring, type RandomBytes } from "../secrets/keyring.ts";
 import { type Db, openDb, sqlitePathOf } from "../store/db.ts";
-import { migrate } from "../store/migrate.ts";
+import { hasVersions, migrate } from "../store/migrate.ts";
 import { loadPepper } from "../store/pepper.ts";
 import type { Settings } from "./environment.ts";
 
@@ -32,10 +33,59 @@ export async function openInstallation(settings: Settings, environment: Environm
   return furnish(settings, keyring, await openDb(settings.databaseUrl));
 }
 
+/** Nothing is here to work on. A mistyped folder must not pass for an empty installation. */
+export class NoInstallation extends Error {
+  override readonly name = "NoInstallation";
+  readonly hint: string;
+  constructor(message: string, hint: string) {
+    super(message);
+    this.hint = hint;
+  }
+}
+
+const WHERE_IT_IS = "Name the folder that its server runs on: --data FOLDER, or MODEL_GATEWAY_DATA.";
+
+/** For whoever works on what there is: makes no folder, no store and no master key. Throws `NoInstallation`. */
+export async function openPresent(settings: Settings, environment: Environment): Promise<Installation> {
+  const path = sqlitePathOf(settings.databaseUrl);
+  if (path !== null && !isThere(path))
+    throw new NoInstallation(`There is no installation in ${dirname(path)}.`, WHERE_IT_IS);
+  const file = settings.masterKeyFile;
+  const fromEnv = masterKeyIn(environment);
+  if (fromEnv === undefined && !isThere(file))
+    throw new NoInstallation(
+      `The master key ${file} is missing.`,
+      `${WHERE_IT_IS} If this is the one, restore the key from its backup: a new one would open nothing.`,
+    );
+  const keyring = openKeyring({ file, fromEnv });
+  const db = await openDb(settings.databaseUrl);
+  if (await hasVersions(db)) return furnish(settings, keyring, db);
+  await db.close();
+  throw new NoInstallation(
+    "The database is empty.",
+    "The first start furnishes it. Does DATABASE_URL name the right one?",
+  );
+}
+
+/** False where its file is not there yet. Of a server one knows only by asking it. */
+export function hasStore({ databaseUrl }: Settings): boolean {
+  const path = sqlitePathOf(databaseUrl);
+  return path === null || isThere(path);
+}
+
+/** Unlike `existsSync` it does not say no where it may not look. */
+function isThere(path: string): boolean {
+  try {
+    return statSync(path).isFile();
+  } catch (error) {
+    if (error instanceof Error && "code" in error && error.code === "ENOENT") return false;
+    throw error;
+  }
+}
+
 /** For whoever changes nothing: where there is no store yet it is an empty one in memory, and no file is made. */
 export async function openToLook(settings: Settings, environment: Environment): Promise<Installation> {
-  const path = sqlitePathOf(settings.databaseUrl);
-  if (path === null || existsSync(path)) return openInstallation(settings, environment);
+  if (hasStore(settings)) return openInstallation(settings, environment);
   const file = settings.masterKeyFile;
   const fromEnv = masterKeyIn(environment);
   const hasKey = fromEnv !== undefined || existsSync(file);

@@ -158,8 +158,10 @@ export const limits = {
     batchMax: 400,
     /** While the store is down: beyond this no new requests are taken, so that no row is lost. */
     waitingMax: 100_000,
-    /** A request whose money cannot be held by then is refused. */
+    /** A request whose money cannot be held by then is refused, */
     holdPatienceMs: 2_000,
+    /** and sooner where the store fails, or PostgreSQL ends no transaction for so long: a slow one goes on ending them. */
+    silenceMs: 500,
     /** A settlement that the store has not taken by then goes to a file on disk, and its request goes on. */
     settlePatienceMs: 500,
     /** A transaction on PostgreSQL that takes longer is given up on and done again. */

@@ -45,6 +45,6 @@ export function openingNotes(
     if (known === undefined || user.balance === undefined) return [];
     const opened = openings.get(known.id) ?? 0n;
     if (opened === parseUsd(user.balance)) return [];
-    return `user ${known.email}: balance ${user.balance} is not applied; it counts when a user is created (then ${usdText(opened)}). To change it now: model-gateway wallet adjust`;
+    return `user ${known.email}: balance ${user.balance} is not applied; it counts when a user is created (then ${usdText(opened)}). To change it now: npx model-gateway wallet adjust`;
   });
 }

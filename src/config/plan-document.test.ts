@@ -1,20 +1,17 @@
 import { afterEach, beforeEach, expect, test } from "bun:test";
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { accountCredentialBinding, unseal } from "../secrets/seal.ts";
 import { listAudit } from "../store/audit.ts";
 import { listKeys } from "../store/keys.ts";
 import { readPolicy } from "../store/policy.ts";
 import { listUsers } from "../store/users.ts";
 import { applyChanges, type PlannedChanges, planChanges, planDocument, previewDocument } from "./apply.ts";
-import { readSettings } from "./environment.ts";
-import { type Installation, openInstallation } from "./installation.ts";
+import { type FreshInstallation, freshInstallation } from "./installation.test-support.ts";
+import type { Installation } from "./installation.ts";
 import type { PlanOptions } from "./plan.ts";
 import type { GatewayDocument } from "./schema.ts";
 
-let folder: string;
 let gateway: Installation;
+let remove: FreshInstallation["remove"];
 
 const FILE = `
 models:
@@ -38,17 +35,11 @@ keys:
 `;
 
 beforeEach(async () => {
-  folder = mkdtempSync(join(tmpdir(), "model-gateway-document-"));
-  const result = readSettings({ flags: { data: folder }, environment: {} });
-  if (!result.ok) throw new Error(result.problems.join());
-  gateway = await openInstallation(result.settings, {});
+  ({ gateway, remove } = await freshInstallation());
   await applyChanges(gateway, await planned(planChanges(gateway, fileOf(FILE), { prune: false })));
 });
 
-afterEach(async () => {
-  await gateway.db.close();
-  rmSync(folder, { recursive: true });
-});
+afterEach(() => remove());
 
 function fileOf(text: string) {
   return { text, fileName: "gateway.yaml", environment: {} };

@@ -30,7 +30,7 @@ import { openingField, openingOf, postOpening } from "./opening-balance.ts";
 import { planGrants } from "./plan-grants.ts";
 import { type KeyPlan, planKeys } from "./plan-keys.ts";
 import { pruneSteps, type Removals, removalSteps } from "./plan-removals.ts";
-import { planSettings, settingsReachProblems } from "./plan-settings.ts";
+import { mailProblems, planSettings, settingsReachProblems } from "./plan-settings.ts";
 import type { FileAccount, FileGroup, FileModel, FileUser, GatewayFile } from "./schema.ts";
 import { known, type Secrets, type State, type Step, stepOf } from "./step.ts";
 import { callerLimitsOf, queueOf, rateLimitsOf } from "./usage-limits.ts";
@@ -106,6 +106,7 @@ export async function planSteps(
     problems: [
       ...keys.problems,
       ...chargingProblems(file, after, options),
+      ...mailProblems(file, state),
       ...(options.fromConsole ? [...reachProblems(file, state), ...settingsReachProblems(file, state)] : []),
       ...removed.problems,
     ],

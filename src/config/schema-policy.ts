@@ -5,7 +5,7 @@ import { CHARGES, DEFAULT_QUEUE, GROUP_ACCESS } from "../records.ts";
 import { limits } from "./limits.ts";
 import { accountLimits, callerLimits } from "./schema-limits.ts";
 import { allInterfaces, interfaces, modelName, priceGiven } from "./schema-models.ts";
-import { decimal, described, name, text, url, wholeNumber } from "./schema-words.ts";
+import { baseUrl, decimal, described, name, text, wholeNumber } from "./schema-words.ts";
 import { durationMs, durationText } from "./usage-limits.ts";
 
 export const FILE_ACCOUNT_KINDS = ["openai", "azure", "anthropic", "gemini", "simulator"] as const;
@@ -32,8 +32,9 @@ export const account = described({
     also: "`anthropic` and `gemini` are refused in this version",
   },
   base_url: {
-    is: url.optional(),
-    means: "the upstream's address, with its `/v1` if it has one",
+    is: baseUrl.optional(),
+    means:
+      "the upstream's address, with its `/v1` if it has one; of `azure` that of the resource, with `/openai/v1` or without",
     leftOut: "required for `openai` and `azure`",
     also: "not for `simulator`",
   },
@@ -51,11 +52,12 @@ export const account = described({
     also: "only with `responses` among its interfaces",
   },
   api_version: {
-    is: text("an API version like 2024-10-21 or preview", (value) =>
-      /^[A-Za-z0-9.-]{1,40}$/.test(value),
+    is: text("a date like 2024-10-21 or 2025-04-01-preview, or one of v1, preview, latest", (value) =>
+      /^(?:\d{4}-\d{2}-\d{2}(?:-[a-z0-9]{1,20})?|v1|preview|latest)$/.test(value),
     ).optional(),
-    means: "the dated API to ask for",
-    leftOut: "its undated v1 API",
+    means:
+      "the version to ask for: a date for Azure's dated API, which names deployments in its paths; else one of its v1 API",
+    leftOut: "its v1 API, without a version",
     also: "only for `azure`",
   },
   private_network: {

@@ -112,7 +112,8 @@ export const smtp = described({
   password: {
     is: text("a password of 1 to 1024 characters", (value) => /^[^\p{C}]{1,1024}$/u.test(value)).optional(),
     means: "what `user` signs in with; sealed in the store",
-    leftOut: "the present one is kept, as long as host and user stay",
+    leftOut:
+      "the present one is kept, as long as host and user stay; required with `user` where there is none",
   },
   from: {
     is: text(SENDER_RULE, isSender).optional(),

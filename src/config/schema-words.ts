@@ -143,6 +143,12 @@ export function isHttpUrl(value: string): boolean {
 }
 export const url = text(PUBLIC_URL_RULE, isHttpUrl).transform((value) => value.replace(/\/+$/, ""));
 
+/** Its path is sent as it stands, so nothing in it may need to be encoded first. */
+export const baseUrl = text(
+  `${PUBLIC_URL_RULE}, its path in ASCII without spaces (a space is %20)`,
+  (value) => isHttpUrl(value) && /^[^/]+\/\/[^/\\\s]+[\x21-\x5b\x5d-\x7e]*$/.test(value),
+).transform((value) => value.replace(/\/+$/, ""));
+
 /** Where something is posted to: many such addresses have a query. */
 export const postUrl = text(
   "an http:// or https:// address without user, password or fragment",

@@ -90,13 +90,16 @@ export function readTreeData(
       problems: [{ line: 1, column: 1, message: "The file is nested too deeply to be read." }],
     };
   }
+  const lineOf = (offset: number) => placeAt(lines, offset).line;
   const fatal: SyntaxProblem[] = [...document.errors, ...document.warnings]
     // One missing bracket can make thousands; the first few lead to it.
     .slice(0, SYNTAX_PROBLEMS_MAX)
-    .map((error) => ({
-      ...placeAt(lines, error.pos[0]),
-      message: syntaxMessage(error, lineAt(text, error.pos[0])),
-    }));
+    // What follows on the same line is mostly the parser's confusion.
+    .filter(({ pos }, i, all) => i === 0 || lineOf(pos[0]) !== lineOf(all[i - 1]?.pos[0] ?? 0))
+    .map((error) => {
+      const { code, offset } = whatIsMeant(error, text);
+      return { ...placeAt(lines, offset), message: syntaxMessage(code, lineAt(text, offset)) };
+    });
   if (fatal.length > 0) return { ok: false, problems: fatal };
 
   const { build, problems, places } = createBuilder(document, environment);
@@ -273,7 +276,7 @@ const SYNTAX_MESSAGES: Partial<Record<ErrorCode, string>> = {
   BAD_DQ_ESCAPE:
     "A \"quoted\" text has a backslash escape that YAML does not know. Use 'single quotes' or \\\\.",
   BAD_INDENT:
-    "The indentation does not fit the lines above. Use the same number of spaces for fields of one level.",
+    "The indentation does not fit the lines above. Use the same number of spaces for fields of one level, and close every { and [.",
   BAD_SCALAR_START: "A text begins with a character that YAML reserves. Put the text in quotes.",
   BLOCK_AS_IMPLICIT_KEY:
     'A second ": " on one line. Put the text after the first one in quotes, or on its own line.',
@@ -291,9 +294,24 @@ const SYNTAX_MESSAGES: Partial<Record<ErrorCode, string>> = {
     "Something stands here that YAML does not expect. Check the quotes, brackets and colons of this line.",
 };
 
+const FIELD_OR_ITEM = /^\s*(- |[^\s'"{}[\],]+:(\s|$))/;
+
+/** A field or an item that is indented wrongly has the parser look for a `-` or a `:`, here or on the line before. */
+function whatIsMeant({ code, pos: [offset] }: YAMLError, text: string): { code: ErrorCode; offset: number } {
+  const lineStart = text.lastIndexOf("\n", offset - 1) + 1;
+  const lineEnd = text.indexOf("\n", offset);
+  const isAtStart = text.slice(lineStart, offset).trim() === "";
+  if (code !== "MISSING_CHAR" && code !== "BLOCK_AS_IMPLICIT_KEY") return { code, offset };
+  if (isAtStart && FIELD_OR_ITEM.test(text.slice(offset, lineEnd === -1 ? undefined : lineEnd)))
+    return { code: "BAD_INDENT", offset };
+  const isOnNextLine =
+    code === "BLOCK_AS_IMPLICIT_KEY" && lineEnd !== -1 && !/:(\s|$)/.test(text.slice(offset, lineEnd));
+  return isOnNextLine ? { code: "BAD_INDENT", offset: lineEnd + 1 } : { code, offset };
+}
+
 /** The parser's own words can quote the file, and so a secret in it: only its code is used. */
-function syntaxMessage(error: YAMLError, line: string): string {
-  const message = SYNTAX_MESSAGES[error.code] ?? "The file is not valid YAML here.";
+function syntaxMessage(code: ErrorCode, line: string): string {
+  const message = SYNTAX_MESSAGES[code] ?? "The file is not valid YAML here.";
   const opened = line.search(/[{[]/);
   return opened !== -1 && line.includes("${", opened + 1)
     ? `${message} Inside { } and [ ], "\${NAME}" needs its quotes.`

@@ -11,6 +11,7 @@ import { bodyError } from "../gateway/body-error.ts";
 import type { BodyRoom } from "../gateway/body-room.ts";
 import { logFault } from "../observe/log.ts";
 import type { HttpRequest } from "../wire/http-message.ts";
+import { bytesOf } from "../wire/splice.ts";
 import { bearerOf, findActor, userAgentOf } from "./actor.ts";
 import type { Control } from "./control.ts";
 import { presentedSession } from "./cookies.ts";
@@ -109,7 +110,7 @@ async function bodyOf(
   if (request.body === null) return undefined;
   const within = { bytesMax, idleTimeoutMs: limits.bodyIdleTimeoutMs, alarms };
   const read = await readBody(request, within, room, CONSOLE);
-  if (read instanceof Uint8Array) return parsed(request, read);
+  if (!("ok" in read)) return parsed(request, bytesOf(read));
   if (!read.ok) throw bodyError(read);
   try {
     return parsed(request, read.bytes);

@@ -35,7 +35,7 @@ export function refuseInsecure(headers: HeaderReader, publicUrl: string): void {
   );
 }
 
-function isLoopback(hostname: string): boolean {
+export function isLoopback(hostname: string): boolean {
   return /^(?:localhost|.+\.localhost|127(?:\.\d{1,3}){3}|\[::1\])$/.test(hostname);
 }
 

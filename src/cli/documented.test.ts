@@ -1,0 +1,57 @@
+/** What the documents tell people to type can be typed. */
+
+import { expect, test } from "bun:test";
+import { readdirSync, readFileSync } from "node:fs";
+import { join, resolve } from "node:path";
+import { openCommandLine } from "./command-line.test-support.ts";
+
+const ROOT = resolve(import.meta.dir, "../..");
+const PAGES = [
+  "README.md",
+  "CONTRIBUTING.md",
+  ...readdirSync(join(ROOT, "docs"))
+    .filter((name) => name.endsWith(".md"))
+    .map((name) => `docs/${name}`),
+].map((name) => ({ name, text: readFileSync(join(ROOT, name), "utf8") }));
+
+const { done } = openCommandLine();
+
+/** `keys create`, `start` and so on, as the overview lists them. */
+async function commands(): Promise<string[]> {
+  const lines = (await done("--help")).split("\n").filter((line) => line.startsWith("  "));
+  return lines.map((line) => /^ {2}([a-z-]+(?: [a-z-]+)?)/.exec(line)?.[1] ?? line);
+}
+
+test("no shell command carries a comment: zsh takes its words for arguments", () => {
+  const commented = PAGES.flatMap(({ name, text }) =>
+    [...text.matchAll(/```sh\n(.*?)```/gs)]
+      .flatMap(([, block = ""]) => block.split("\n"))
+      .filter((line) => /(^|\s)#/.test(line))
+      .map((line) => `${name}: ${line}`),
+  );
+  expect(commented).toEqual([]);
+});
+
+test("every command that a page names is there, and is called by npx", async () => {
+  const known = await commands();
+  const isKnown = (words: string) =>
+    known.some(
+      (command) => command === words || words.startsWith(`${command} `) || command.startsWith(`${words} `),
+    );
+  const strange = PAGES.flatMap(({ name, text }) =>
+    [...text.matchAll(/(npx )?(?<![/\w-])model-gateway ([a-z][a-z-]*(?: [a-z][a-z-]*)?)/g)]
+      .filter(([, npx, words = ""]) => npx === undefined || !isKnown(words))
+      .map(([found]) => `${name}: ${found}`),
+  );
+  expect(strange).toEqual([]);
+});
+
+test("the README lists every command", async () => {
+  const readme = PAGES.find(({ name }) => name === "README.md")?.text ?? "";
+  const [, section = ""] = readme.split("## Commands\n");
+  const [list = ""] = section.split("\n## ");
+  const listed = [...list.matchAll(/`([a-z-]+)(?: ([a-z|-]+))?`/g)].flatMap(([, first = "", rest]) =>
+    rest === undefined ? [first] : rest.split("|").map((second) => `${first} ${second}`),
+  );
+  expect((await commands()).filter((command) => !listed.includes(command))).toEqual([]);
+});

@@ -1,0 +1,27 @@
+/** An empty installation in a folder of its own. */
+
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { readSettings } from "./environment.ts";
+import { type Installation, openInstallation } from "./installation.ts";
+
+export interface FreshInstallation {
+  gateway: Installation;
+  /** It is closed, and its folder is gone. */
+  remove(): Promise<void>;
+}
+
+export async function freshInstallation(): Promise<FreshInstallation> {
+  const folder = mkdtempSync(join(tmpdir(), "model-gateway-fresh-"));
+  const result = readSettings({ flags: { data: folder }, environment: {} });
+  if (!result.ok) throw new Error(result.problems.join());
+  const gateway = await openInstallation(result.settings, {});
+  return {
+    gateway,
+    async remove() {
+      await gateway.db.close();
+      rmSync(folder, { recursive: true });
+    },
+  };
+}
