@@ -186,7 +186,11 @@ describe("the dashboard", () => {
     expect(response.headers.get("content-type")).toBe("text/event-stream");
     const frames = readEvents(response);
     const first = await frames.next();
-    expect(first).toMatchObject({ in_flight: 0, waiting: 0, accounts: [{ name: "sim", condition: "well" }] });
+    expect(first).toMatchObject({
+      in_flight: 0,
+      waiting: 0,
+      accounts: [{ name: "sim", condition: "untried" }],
+    });
     await Promise.all(
       Array.from({ length: 5 }, () =>
         gateway

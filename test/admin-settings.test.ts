@@ -88,7 +88,7 @@ describe("settings", () => {
     [{ smtp: { host: "smtp.example.com" } }, "from"],
     [{ smtp: { ...SMTP, from: "a@b.c\r\nBcc: x@y.z" } }, "from"],
     [{ smtp: { ...SMTP, security: "none", password: "x" } }, "security"],
-    [{ smtp: { ...SMTP, private_network: true } }, "private_network"],
+    [{ smtp: { ...SMTP, password: "x", private_network: true } }, "private_network"],
     [{ alerts: { webhooks: [{ name: "a", url: "ftp://x" }] } }, "webhooks[0].url"],
     [
       { alerts: { webhooks: [{ name: "a", url: "https://a.example", secret: "short" }] } },

@@ -4,6 +4,7 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { listKeys, revokeKey } from "../src/store/keys.ts";
 import { refusalOf } from "./error-envelope.ts";
 import { eventually } from "./eventually.ts";
+import { rawRequest } from "./raw-http.ts";
 import { type RunningGateway, startTestGateway } from "./running-gateway.ts";
 
 const key = (name: string) => `${name}-key-0123456789-0123456789-0123456789`;
@@ -71,6 +72,17 @@ describe("a key", () => {
     ["api-key", { "api-key": key("all") }],
   ])("is taken from %s", async (_, headers) => {
     expect((await fetch(`${gateway.url}/v1/models`, { headers })).status).toBe(200);
+  });
+
+  test("that a header says twice is one, and two keys are none", async () => {
+    const lines = (...names: string[]) =>
+      names.map((name) => `authorization: Bearer ${key(name)}\r\n`).join("");
+    const asked = async (...names: string[]) => {
+      const head = `GET /v1/models HTTP/1.1\r\nhost: x\r\n${lines(...names)}\r\n`;
+      return (await rawRequest(gateway.url, head)).status;
+    };
+    expect(await asked("all", "all")).toBe(200);
+    expect(await asked("all", "lasting")).toBe(401);
   });
 
   test("in the Authorization header is the one that counts", async () => {

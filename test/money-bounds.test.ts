@@ -321,3 +321,43 @@ test.each([
   const row = await gateway.books.row(asked.headers.get("x-request-id") ?? "");
   expect(row).toMatchObject({ images: 1, chargedNano: parseUsd(usd), flags: ["partial"] });
 });
+
+describe("pictures whose tokens are not told", () => {
+  const PICTURE = { b64_json: "AAAA", size: "1024x1024", quality: "high" };
+  const partial = named("image_generation.partial_image", { ...PICTURE, partial_image_index: 0 });
+  const completed = named("image_generation.completed", PICTURE);
+  const whole = () => Response.json({ created: 1, size: "1024x1024", quality: "high", data: [PICTURE] });
+
+  async function drawn(answer: () => Response, price: object, fields: object) {
+    const { gateway } = await start(answer, { price });
+    const asked = await gateway.call("/v1/images/generations", { model: "paid", prompt: "a cat", ...fields });
+    const text = await asked.text();
+    const row = await gateway.books.row(asked.headers.get("x-request-id") ?? "");
+    await gateway.books.expectAgreement();
+    return { text, row };
+  }
+
+  test.each([false, true])("are paid by what one of their kind takes (stream: %p)", async (stream) => {
+    const answer = () => (stream ? events([partial, completed]) : whole());
+    const { row } = await drawn(answer, { input: "5", output: "40" }, { stream, quality: "medium" });
+    expect(row).toMatchObject({ inputTokens: 2, outputTokens: 1_056, flags: ["estimated"] });
+    expect(row.chargedNano).toBe(parseUsd("0.04225"));
+  });
+
+  test.each([{}, { size: "auto", quality: "auto" }, { size: "1024x1024" }])(
+    "are paid as the answer names them where the request says %j",
+    async (fields) => {
+      const images = { "1024x1024": "0.04", "1024x1024/high": "0.167" };
+      const { row } = await drawn(whole, { input: "5", image: "0.02", images }, fields);
+      expect(row).toMatchObject({ costNano: parseUsd("0.16701"), chargedNano: parseUsd("0.16701") });
+    },
+  );
+
+  test("of which the second breaks off are both paid for, and the client hears of it", async () => {
+    const fields = { stream: true, n: 2, partial_images: 1 };
+    const { text, row } = await drawn(() => events([completed, partial]), { image: "0.04" }, fields);
+    expect(text).toContain("event: error");
+    expect(row).toMatchObject({ outcome: "upstream_cut", images: 2, flags: ["partial"] });
+    expect(row.chargedNano).toBe(parseUsd("0.08"));
+  });
+});

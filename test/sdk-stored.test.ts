@@ -2,15 +2,26 @@
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import OpenAI from "openai";
+import { deleteAccount, listAccounts } from "../src/store/accounts.ts";
+import { refusalOf } from "./error-envelope.ts";
+import { eventually } from "./eventually.ts";
 import { modelsIn } from "./models-in.ts";
-import { OTHER_KEY, type RunningGateway, startTestGateway, TEST_KEY } from "./running-gateway.ts";
+import {
+  gatewayFile,
+  OTHER_KEY,
+  type RunningGateway,
+  startTestGateway,
+  TEST_KEY,
+} from "./running-gateway.ts";
+
+const MODELS = { "fast-chat": "sim-fast", thinker: "sim-reason" };
 
 let gateway: RunningGateway;
 let client: OpenAI;
 let stranger: OpenAI;
 
 beforeAll(async () => {
-  gateway = await startTestGateway({ models: { "fast-chat": "sim-fast", thinker: "sim-reason" } });
+  gateway = await startTestGateway({ models: MODELS });
   const baseURL = `${gateway.url}/v1`;
   client = new OpenAI({ baseURL, apiKey: TEST_KEY, maxRetries: 0 });
   stranger = new OpenAI({ baseURL, apiKey: OTHER_KEY, maxRetries: 0 });
@@ -134,6 +145,43 @@ describe("a kept response", () => {
       return error instanceof OpenAI.APIError ? error.message.replace(id, "ID") : error;
     };
     expect(await words(made.id)).toBe(await words("resp_nothing"));
+  });
+});
+
+describe("a kept response whose account is not in use", () => {
+  const file = (account: string) =>
+    gatewayFile({ models: MODELS }).replace("private_network: true", `private_network: true\n    ${account}`);
+  const spare = gatewayFile({ models: MODELS })
+    .replace("groups:", "  - { name: spare, kind: simulator }\ngroups:")
+    .replace("accounts: [sim]", "accounts: [spare]");
+
+  test("is out of reach for the key that made it, and back with its account", async () => {
+    const made = await ask("Mine.");
+    await gateway.apply(file("enabled: false"));
+    const error = await eventually(async () => {
+      const answer = await gateway.call(`/v1/responses/${made.id}`);
+      return answer.status === 200 ? null : answer;
+    });
+    expect(error.headers.get("x-should-retry")).toBe("false");
+    expect((await refusalOf(error, 503)).code).toBe("no_available_account");
+    expect(await refusal(stranger.responses.retrieve(made.id))).toMatchObject(NOT_FOUND);
+    await gateway.apply(file("enabled: true"));
+    await eventually(async () => (await gateway.call(`/v1/responses/${made.id}`)).status === 200);
+  });
+
+  test("is gone when the account is", async () => {
+    const made = await ask("Mine.");
+    await gateway.apply(spare);
+    const statusOf = async () => (await gateway.call(`/v1/responses/${made.id}`)).status;
+    await eventually(async () => (await statusOf()) === 503);
+    const { db } = gateway.installation;
+    const sim = (await listAccounts(db)).find(({ name }) => name === "sim");
+    await deleteAccount(db, sim?.id ?? "");
+    expect(await statusOf()).toBe(404);
+    await gateway.apply(gatewayFile({ models: MODELS }));
+    await eventually(
+      async () => (await gateway.call("/v1/responses", { model: "fast-chat", input: "Hi" })).ok,
+    );
   });
 });
 

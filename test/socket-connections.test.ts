@@ -105,9 +105,12 @@ describe("an upgrade", () => {
     await eventually(async () => (await upgrade(running)).status === 101);
   });
 
-  test("is a 403 where the group does not include responses", async () => {
+  test("is a 426 where the group does not include responses, and says that HTTP would not help", async () => {
     const file = gatewayFile({ models: MODELS }).replace(/(- name: default\n {4}interfaces: ).*/, "$1[chat]");
-    expect(refusal(await upgrade(await start({ file })), 403).code).toBe("interface_not_allowed");
+    expect(refusal(await upgrade(await start({ file })), 426)).toMatchObject({
+      code: "upgrade_required",
+      message: expect.stringContaining("over WebSocket or HTTP"),
+    });
   });
 
   test("of a web page is a 403, unless its origin is allowed", async () => {

@@ -270,7 +270,7 @@ describe("a Responses stream", () => {
         created_at: begun.created_at,
         model,
         status: "failed",
-        error: { code: "upstream_error", message: expect.stringContaining("in the middle") },
+        error: { code: "server_error", message: expect.stringContaining("in the middle") },
       });
       expect(await rowOf(response)).toMatchObject({
         status: 200,

@@ -163,7 +163,7 @@ export function startAlerts(options: AlertOptions): Alerts {
     const id = newId("alert");
     const alert = { id, rule, subject, node, message, details, startedAtMs: nowMs, endedAtMs: null };
     if (await openAlert(db, alert, deliveriesOf("firing", alert, nowMs))) {
-      log.warn("alert", { rule, message });
+      log.warn("alert", { rule, subject });
       open?.push(alert);
       // Another process tells it; whether it is over this one sees as well.
     } else open = await listOpenAlerts(db, options.origin().node);
@@ -172,7 +172,7 @@ export function startAlerts(options: AlertOptions): Alerts {
   async function end(alert: AlertRecord, nowMs: number): Promise<void> {
     const over = { ...alert, endedAtMs: nowMs };
     const isFirst = await closeAlert(db, alert.id, nowMs, deliveriesOf("resolved", over, nowMs));
-    if (isFirst) log.info("alert_over", { rule: alert.rule, message: alert.message });
+    if (isFirst) log.info("alert_over", { rule: alert.rule, subject: alert.subject });
     open = (open ?? []).filter(({ id }) => id !== alert.id);
   }
 

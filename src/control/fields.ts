@@ -1,7 +1,8 @@
 /** Fields that several operations take. */
 
 import { z } from "zod";
-import { isPassword, PASSWORD_RULE } from "../config/schema.ts";
+import { limits } from "../config/limits.ts";
+import { isPassword } from "../config/schema.ts";
 import { EMAIL_RULE, INSTANT_MS_MAX, isEmail, isName, NAME_RULE } from "../config/schema-words.ts";
 
 /** Addresses are compared without regard to case, so they are kept in one. */
@@ -11,7 +12,9 @@ export const emailField = z
   .transform((value) => value.toLowerCase());
 
 /** One that is being chosen. */
-export const newPasswordField = z.string().refine(isPassword, { error: `must be ${PASSWORD_RULE}` });
+export const newPasswordField = z.string().refine(isPassword, {
+  error: `must have ${limits.passwordCharsMin} to ${limits.passwordCharsMax} characters`,
+});
 
 /** One that is being tried: only its length is bounded, for hashing takes time. */
 export const passwordField = z.string().min(1, { error: "is missing" }).max(1_024);

@@ -38,7 +38,7 @@ export const liveAnswer = z.object({
     z.object({
       id: z.string(),
       name: z.string(),
-      condition: z.enum(["well", "cooling", "probing", "parked"]),
+      condition: z.enum(["well", "untried", "cooling", "probing", "parked"]),
       cause: z.string().nullable(),
       frees_in_ms: z.number().nullable(),
       in_flight: z.number(),
@@ -194,17 +194,17 @@ function refuseTooMany(viewers: ReadonlySet<Viewer>, { userId }: Watcher): void 
   );
 }
 
-const URGENCY = { parked: 0, cooling: 1, probing: 2, well: 3 } as const;
+const URGENCY = { parked: 0, cooling: 1, probing: 2, untried: 3, well: 4 } as const;
 
 function accountsNow({ policy, dispatcher }: Gateway): Frame["accounts"] {
   return [...policy.snapshot().accounts.values()]
     .map((account) => {
-      const { condition, cause, freesInMs, inFlight, models } = dispatcher.pool.report(account);
+      const { condition, isTried, cause, freesInMs, inFlight, models } = dispatcher.pool.report(account);
       const latencies = models.flatMap(({ latencyMs }) => latencyMs ?? []);
       return {
         id: account.id,
         name: account.name,
-        condition,
+        condition: condition === "well" && !isTried ? ("untried" as const) : condition,
         cause,
         frees_in_ms: freesInMs === null ? null : Math.round(freesInMs),
         in_flight: inFlight,

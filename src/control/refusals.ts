@@ -18,6 +18,7 @@ const MONEY: Readonly<Record<MoneyRefusal, ErrorCode>> = {
   insufficient_funds: "conflict",
   not_charged: "conflict",
   refunded_before: "conflict",
+  subscription_over: "conflict",
   window_over: "conflict",
   code_mistyped: "invalid_value",
   code_unknown: "not_found",

@@ -1,7 +1,7 @@
 /** Signing in and out, and the list of browsers that are signed in. */
 
 import { z } from "zod";
-import { readClaim } from "../config/admin-claim.ts";
+import { isUnclaimed } from "../config/admin-claim.ts";
 import { limits } from "../config/limits.ts";
 import { ApiError } from "../errors.ts";
 import { REGISTRATIONS } from "../records.ts";
@@ -15,7 +15,7 @@ import { auditOf } from "./audit-entry.ts";
 import type { Control } from "./control.ts";
 import { endedSessionCookie } from "./cookies.ts";
 import { codeField, emailField, passwordField } from "./fields.ts";
-import { refuseInsecure } from "./origin.ts";
+import { isLoopback, refuseInsecure } from "./origin.ts";
 import { isRightCode, wrongCode } from "./prove.ts";
 import { forAnyone, forUsers, NOTHING, TAKES_NOTHING } from "./route.ts";
 import { type Arrival, beginSession, withCookie } from "./session.ts";
@@ -58,6 +58,8 @@ export const sessionRoutes = {
       mail: z.boolean(),
       /** Nobody has become the administrator yet. */
       unclaimed: z.boolean(),
+      /** Where clients reach the gateway; null where nobody has said it, and the address of the page is as good. */
+      public_url: z.string().nullable(),
       /** The shortest password that may be chosen. */
       password_chars_min: z.number(),
     }),
@@ -68,7 +70,8 @@ export const sessionRoutes = {
         user: credentials === null ? null : personOf(credentials),
         registration: await readRegistration(db),
         mail: (await control.mail()) !== null,
-        unclaimed: (await readClaim(db)) !== null,
+        unclaimed: await isUnclaimed(db),
+        public_url: isLoopback(new URL(control.publicUrl).hostname) ? null : control.publicUrl,
         password_chars_min: limits.passwordCharsMin,
       };
     },

@@ -125,6 +125,8 @@ export const usageRoutes = {
     answer: z.object({
       /** One's own, the newest first. */
       keys: z.array(z.object({ id: z.string(), name: z.string() })),
+      /** There are older ones: `GET /api/keys?search=` finds them. */
+      has_more_keys: z.boolean(),
       groups: z.array(z.string()),
       models: z.array(z.string()),
       /** For administrators. */
@@ -133,13 +135,14 @@ export const usageRoutes = {
     async run({ installation, gateway }, { actor }) {
       const rows = await installation.db.sql`
         SELECT id, name, group_id FROM api_key WHERE user_id = ${actor.userId}
-        ORDER BY created_at_ms DESC, id DESC LIMIT ${CHOICES_MAX}`;
+        ORDER BY created_at_ms DESC, id DESC LIMIT ${CHOICES_MAX + 1}`;
       const { groups, accounts } = gateway.policy.snapshot();
       const isAdmin = actor.role === "admin";
       const own = new Set(rows.map((row) => text(row, "group_id")));
       const seen = [...groups.values()].filter(({ id }) => isAdmin || own.has(id));
       return {
-        keys: rows.map((row) => ({ id: text(row, "id"), name: text(row, "name") })),
+        keys: rows.slice(0, CHOICES_MAX).map((row) => ({ id: text(row, "id"), name: text(row, "name") })),
+        has_more_keys: rows.length > CHOICES_MAX,
         groups: seen.map(({ name }) => name).sort(),
         models: [...new Set(seen.flatMap(({ models }) => [...models.keys()]))].sort(),
         ...(isAdmin ? { accounts: [...accounts.values()].map(({ name }) => name).sort() } : {}),

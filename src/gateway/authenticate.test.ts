@@ -89,6 +89,7 @@ describe("a right key", () => {
     { authorization: "Bearer gwk_k1" },
     { authorization: "bearer gwk_k1" },
     { authorization: "BEARER   gwk_k1 " },
+    { authorization: "Bearer gwk_k1, Bearer gwk_k1" },
     { "x-api-key": "gwk_k1" },
     { "api-key": " gwk_k1 " },
   ])("lets its holder in: %j", (headers) => {
@@ -142,6 +143,22 @@ describe("a wrong key", () => {
     });
     expect(revoked?.message).toBe(unknown?.message ?? "");
     expect(unknown?.message).not.toContain("nobody");
+  });
+
+  test("that is one of ours is told by its end, and any other not at all", () => {
+    const { enter } = door(record("k1"));
+    const told = (secret: string) => refusal(() => enter(bearer(secret), secret))?.message;
+    const why = "It is wrong or has been revoked. Check it, or make a new one.";
+    const random = "0123456789abcdefghijABCDEFGHIJ0123456789abcdefghi";
+    expect(told(`gwk_abcdefgh_${random}`)).toBe(`Incorrect API key provided: gwk_****fghi. ${why}`);
+    for (const other of [`sk-${random}`, `gwk_${random} ${random}`, "gwk_short", "hunter2"])
+      expect(told(other)).toBe(`Incorrect API key provided. ${why}`);
+  });
+
+  test("beside a right one in the same header is refused", () => {
+    const { enter } = door(record("k1"));
+    for (const both of ["Bearer gwk_k1, Bearer gwk_k2", "Bearer gwk_k1, gwk_k1", "Bearer gwk_k1,"])
+      expect(refusal(() => enter({ authorization: both }, both))?.code).toBe("invalid_api_key");
   });
 
   test("too often from one address has to wait, and is told how long", () => {

@@ -41,7 +41,7 @@ export function authenticate(
         { headers: { "retry-after": String(retryAfterSeconds) } },
       );
     }
-    throw wrongKey();
+    throw wrongKey(presentedSecret(headers));
   }
   return callerOf(key, snapshot, nowMs);
 }
@@ -68,16 +68,16 @@ export function recognise(
 ): Caller {
   const nowMs = auth.nowMs();
   const key = auth.keys.find(digest, nowMs);
-  if (!key) throw wrongKey();
+  if (!key) throw wrongKey(null);
   return callerOf(key, snapshot, nowMs);
 }
 
 function callerOf(key: Key, snapshot: Snapshot, nowMs: number): Caller {
   if (key.expiresAtMs !== null && key.expiresAtMs <= nowMs) {
-    throw refused("invalid_api_key", "The API key has expired. Make a new one, or ask for a later expiry.");
+    throw incorrect("It has expired. Make a new one, or ask for a later expiry.");
   }
   const group = snapshot.groups.get(key.groupId);
-  if (!group) throw refused("invalid_api_key", "The API key's group no longer exists. Make a new key.");
+  if (!group) throw incorrect("Its group no longer exists. Make a new key.");
   return { key, group };
 }
 
@@ -86,16 +86,35 @@ function presentedSecret(headers: HeaderReader): string | null {
   const authorization = headers.get("authorization");
   // Some other scheme may be there for a proxy in between; it does not hide the key.
   if (authorization !== null && /^bearer /i.test(authorization))
-    return nonEmpty(authorization.slice(7).trim());
+    return nonEmpty(saidOnce(authorization).slice(7).trim());
   return nonEmpty(headers.get("x-api-key")?.trim()) ?? nonEmpty(headers.get("api-key")?.trim());
+}
+
+/** Lines that say the same twice, as some proxies send them, read as one with a comma. */
+function saidOnce(lines: string): string {
+  if (!lines.includes(",")) return lines;
+  const [first = "", ...others] = lines.split(",").map((line) => line.trim());
+  return others.every((other) => other === first) ? first : lines;
 }
 
 function nonEmpty(text: string | undefined): string | null {
   return text === undefined || text === "" ? null : text;
 }
 
-function wrongKey(): ApiError {
-  return refused("invalid_api_key", "The API key is wrong or has been revoked. Check it, or make a new one.");
+function wrongKey(secret: string | null): ApiError {
+  return incorrect("It is wrong or has been revoked. Check it, or make a new one.", secret);
+}
+
+/** OpenAI's words first: some clients take a 401 without them for a mistake in the request. */
+function incorrect(why: string, secret: string | null = null): ApiError {
+  const which = secret === null ? "" : shortened(secret);
+  return refused("invalid_api_key", `Incorrect API key provided${which}. ${why}`);
+}
+
+/** Enough to tell which of somebody's keys it was. Of a secret that is not of our form no part may be shown. */
+function shortened(secret: string): string {
+  const end = /^gwk_\w{40,}(\w{4})$/.exec(secret)?.[1];
+  return end === undefined ? "" : `: gwk_****${end}`;
 }
 
 function refused(code: "missing_api_key" | "invalid_api_key", message: string): ApiError {

@@ -7,6 +7,7 @@
 import { readAnswer } from "../interfaces/answer.ts";
 import { countAnswer } from "../metering/count-request.ts";
 import type { Route } from "../policy/snapshot.ts";
+import { joinParts } from "../wire/splice.ts";
 import { audienceOf } from "./dispatch.ts";
 import type { Gateway } from "./gateway.ts";
 import type { CallRecord, Ending } from "./record.ts";
@@ -65,7 +66,8 @@ async function follow(
       // Settled before it has ended, it is not to be had afterwards.
       responseId: standing.kind === "running" ? null : ending.responseId,
       isServed: true,
-      countOutput: answer === null ? ending.countOutput : () => countAnswer(answer.body),
+      isWhole: standing.kind === "ended",
+      countOutput: answer === null ? ending.countOutput : () => countAnswer(joinParts(answer.body)),
     });
   };
   if (route === null || caller === null) return close({ kind: "gone" });

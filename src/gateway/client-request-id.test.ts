@@ -4,7 +4,7 @@ import { clientRequestId } from "./client-request-id.ts";
 
 const told = (value: string) => {
   const name = "x-client-request-id";
-  return clientRequestId(new HeadText(`GET / HTTP/1.1\r\n${name}: ${value}\r\n`, 1 << name.length));
+  return clientRequestId(new HeadText(`${name}: ${value}\r\n`, [name.length], 0));
 };
 
 test("what a client calls its request is taken as it is", () => {

@@ -29,8 +29,8 @@ import type { Conversation, Order } from "./order.ts";
 import { type Place, takePlace } from "./place.ts";
 import type { RetryBudget } from "./retry-budget.ts";
 import {
+  ask,
   askForStream,
-  askForWhole,
   CLIENT_LEFT,
   clientGone,
   type Exchange,
@@ -89,7 +89,10 @@ export async function dispatch(dispatcher: Dispatcher, order: Order): Promise<De
       let attempt: Attempt;
       try {
         const sent = order.cap === null ? body : order.cap.putInto(body, route);
-        attempt = await tryPlace(dispatcher, order, sent, place);
+        const exchange = beginExchange(dispatcher, order, sent, route);
+        attempt = order.request.stream
+          ? await tryStream(dispatcher, order, exchange)
+          : attemptOf(dispatcher, order, route, await ask(dispatcher, exchange));
       } catch (thrown) {
         // The client left, or its body could not be read: no fault of the account's.
         place.release(null);
@@ -110,7 +113,8 @@ export async function dispatch(dispatcher: Dispatcher, order: Order): Promise<De
       note(dispatcher.log, order, route, failure);
       // Nobody waits for another account to begin; nor does one whose answer would be read to its end all the same.
       if (order.client.signal.aborted || order.client.inPerson?.signal.aborted) throw clientGone();
-      last = clientError(failure, audienceOf(order.request, route));
+      const flaw = failure.class === "rejected" ? body.flaw() : null;
+      last = flaw ?? clientError(failure, audienceOf(order.request, route));
       // Its client never sent that bound: without it, or under another name, the same account may well answer.
       if (order.cap?.isRefused(route, failure)) continue;
       const readable = last.code === "invalid_encrypted_content" ? body.withoutEncryptedReasoning() : null;
@@ -130,18 +134,20 @@ export async function dispatch(dispatcher: Dispatcher, order: Order): Promise<De
 }
 
 export function audienceOf(request: ModelRequest, route: Route | null): Audience {
-  return new RequestAudience(request, route?.upstreamModel ?? request.publicModel);
+  return new RequestAudience(request, route);
 }
 
 /** A class, so that an answer costs one object here and no closure. */
 class RequestAudience implements Audience {
   readonly publicModel: string;
   readonly upstreamModel: string;
+  readonly account: Route["account"] | null;
   private readonly request: ModelRequest;
 
-  constructor(request: ModelRequest, upstreamModel: string) {
+  constructor(request: ModelRequest, route: Route | null) {
     this.publicModel = request.publicModel;
-    this.upstreamModel = upstreamModel;
+    this.upstreamModel = route?.upstreamModel ?? request.publicModel;
+    this.account = route?.account ?? null;
     this.request = request;
   }
 
@@ -154,18 +160,13 @@ class RequestAudience implements Audience {
   }
 }
 
-function tryPlace(
-  dispatcher: Dispatcher,
-  order: Order,
-  body: RequestBody,
-  { route }: Place,
-): Promise<Attempt> {
+function beginExchange(dispatcher: Dispatcher, order: Order, body: RequestBody, route: Route): Exchange {
   const { request, endpoint, trace } = order;
   const { timing } = dispatcher;
   const { account, upstreamModel } = route;
   beginAttempt(trace, route, dispatcher.monotonicMs());
   if (order.isCharged) dispatcher.till.dispatched(order.requestId, account.id, upstreamModel);
-  const exchange: Exchange = {
+  return {
     account,
     method: "POST",
     path: endpoint.path,
@@ -177,9 +178,6 @@ function tryPlace(
     deadlineMs: request.stream ? timing.firstByteTimeoutMs : timing.unaryTimeoutMs,
     client: order.client,
   };
-  return request.stream
-    ? tryStream(dispatcher, order, exchange)
-    : tryWhole(dispatcher, order, route, exchange);
 }
 
 /** What a socket needs to know of a turn, beside the whole of its request. */
@@ -193,18 +191,6 @@ function turnOf(
     body: () => body.forUpstreamAfter(upstreamModel, heard),
   };
   return { thread, tail };
-}
-
-function tryWhole(dispatcher: Dispatcher, order: Order, route: Route, exchange: Exchange): Promise<Attempt> {
-  return new Promise((resolve, reject) => {
-    askForWhole(dispatcher, exchange, (asked) => {
-      try {
-        resolve(attemptOf(dispatcher, order, route, asked));
-      } catch (thrown) {
-        reject(thrown);
-      }
-    });
-  });
 }
 
 function attemptOf(dispatcher: Dispatcher, order: Order, route: Route, asked: Whole): Attempt {

@@ -96,19 +96,25 @@ export class OpenLine implements Line, TurnTaker {
   start(): void {
     const { out, exchange } = this;
     const { account, deadlineMs } = exchange;
-    this.alarm = out.alarms.set(Math.min(WATCH_CLIENT_AFTER_MS, deadlineMs), () => this.watchClient());
+    this.alarm = out.alarms.set(
+      Math.min(WATCH_CLIENT_AFTER_MS, deadlineMs),
+      // Less than a closure costs: nearly none of them rings.
+      this.watchClient.bind(this),
+    );
     try {
       const target = out.dialer.resolve(account.baseUrl, account.privateNetwork);
-      if (target instanceof Promise) {
-        target.then(
-          (found) => this.begin(found),
-          (thrown: unknown) => this.fail(dialFailure(thrown)),
-        );
-      } else this.begin(target);
+      if (target instanceof Promise) this.beginLater(target);
+      else this.begin(target);
     } catch (thrown) {
-      const failure = dialFailure(thrown);
-      queueMicrotask(() => this.fail(failure));
+      this.beginLater(Promise.reject(thrown));
     }
+  }
+
+  private beginLater(target: Promise<Target>): void {
+    target.then(
+      (found) => this.begin(found),
+      (thrown: unknown) => this.fail(dialFailure(thrown)),
+    );
   }
 
   private begin(target: Target): void {

@@ -2,7 +2,7 @@
 
 import type { Alarms } from "../alarms.ts";
 import { ApiError } from "../errors.ts";
-import { imageKindOf } from "../interfaces/json-request.ts";
+import { imageKindOf } from "../interfaces/image-kind.ts";
 import {
   type MultipartFault,
   type MultipartForm,
@@ -152,6 +152,7 @@ function formBody(
     withOutputCap: () => body,
     mentions: (word) => [...form.fields.values()].some(({ value }) => value.includes(word)),
     isPlain: () => false,
+    flaw: () => null,
     dispose: spooled.dispose,
   };
   return body;

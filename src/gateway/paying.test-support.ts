@@ -3,9 +3,11 @@
 import { readJsonRequest } from "../interfaces/json-request.ts";
 import { ENDPOINTS, type Endpoint, type EndpointName, type ModelRequest } from "../interfaces/request.ts";
 import { readUsage, type TokenUsage } from "../interfaces/usage.ts";
+import type { CountedOutput } from "../metering/counted-output.ts";
 import { makeTariff } from "../money/tariff.ts";
 import type { Group, PublishedModel, Route } from "../policy/snapshot.ts";
 import { type Charge, DEFAULT_QUEUE, INTERFACES, NO_LIMITS, NO_RATE_LIMITS } from "../records.ts";
+import { partOf } from "../wire/splice.ts";
 import type { Caller } from "./authenticate.ts";
 import type { Ending } from "./record.ts";
 
@@ -92,7 +94,7 @@ const LEAST: Readonly<Record<EndpointName, Record<string, unknown>>> = {
 
 export function requestOf(name: EndpointName, fields: Record<string, unknown> = {}): ModelRequest {
   const body = JSON.stringify({ model: "fast", ...LEAST[name], ...fields });
-  return readJsonRequest(new TextEncoder().encode(body), endpointOf(name), {
+  return readJsonRequest(partOf(new TextEncoder().encode(body)), endpointOf(name), {
     depthMax: 16,
     modelNameCharsMax: 32,
   });
@@ -112,7 +114,14 @@ export const ENDING: Ending = {
   error: null,
   usage: usageOf({ input_tokens: 100, output_tokens: 10 }),
   images: 0,
+  imageKind: null,
   responseId: null,
   isServed: true,
+  isWhole: true,
   countOutput: null,
 };
+
+/** What came, counted: so many tokens, of which so many were reasoning. */
+export function counts(outputTokens: number, reasoningTokens = 0): () => Promise<CountedOutput> {
+  return async () => ({ outputTokens, reasoningTokens });
+}

@@ -102,6 +102,9 @@ export async function passThrough<C extends Call, Out>(
     else lease?.cancel();
     try {
       await settleRefusal(gateway, record, error, thrown, isServed);
+    } catch (fault) {
+      // The client hears why it was refused, whatever became of the record.
+      logFault(gateway.log, call.requestId, fault);
     } finally {
       if (request !== null) letGoOf(request);
     }
@@ -154,8 +157,10 @@ async function settleRefusal(
     error,
     usage: null,
     images: 0,
+    imageKind: null,
     responseId: null,
     isServed,
+    isWhole: false,
     countOutput: null,
   });
   if (record.claim !== null) {

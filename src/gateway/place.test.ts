@@ -8,6 +8,7 @@ import { openPool } from "../pool/pool.ts";
 import { openWaitingRoom } from "../pool/waiting.ts";
 import type { RateLimits } from "../records.ts";
 import { failed, type UpstreamFailure } from "../upstreams/failure.ts";
+import { partOf } from "../wire/splice.ts";
 import type { Order } from "./order.ts";
 import { takePlace } from "./place.ts";
 import { beginAttempt, isOrdinary, openTrace, traceRecord, waitedMs } from "./trace.ts";
@@ -43,7 +44,7 @@ function setUp(routes: readonly Route[], queue = { maxWaiting: 5, timeoutMs: 5_0
   const clock = { atMs: 0, monotonicMs: () => clock.atMs, nowMs: () => clock.atMs };
   const pool = openPool({ clock, random: () => 0.5, limiter: openLimiter(clock) });
   const dispatcher = { pool, room: openWaitingRoom(clock), monotonicMs: clock.monotonicMs };
-  const request = readJsonRequest(BODY, CHAT, { depthMax: 16, modelNameCharsMax: 32 });
+  const request = readJsonRequest(partOf(BODY), CHAT, { depthMax: 16, modelNameCharsMax: 32 });
   function order(left = new AbortController()): Order {
     return {
       requestId: "req_1",
@@ -165,7 +166,8 @@ describe("without any place", () => {
       const { take, order, pool } = setUp([a]);
       pool.failed(a, failed(kind, "r"));
       const error = await refusal(take(order()));
-      expect(error).toMatchObject({ status: 503, code: "no_available_account", headers: {} });
+      expect(error).toMatchObject({ status: 503, code: "no_available_account" });
+      expect(error.headers).toEqual({ "x-should-retry": "false" });
     },
   );
 
@@ -177,6 +179,7 @@ describe("without any place", () => {
     const error = await refusal(take(order()));
     expect(error).toMatchObject({ status: 503, code: "server_is_overloaded" });
     expect(error.message).toStartWith("Selected model is at capacity");
+    expect(error.message).toEndWith("try again in 5 min.");
     expect(error.headers).toEqual({});
   });
 

@@ -167,9 +167,10 @@ function capacityError(none: None, order: Order): ApiError {
   if (none.mayFree && none.freesInMs !== null && none.freesInMs <= SOON_MS) {
     return busyError(none, order, "All of its accounts are cooling down.");
   }
+  const when = none.freesInMs === null ? "later" : `in ${Math.ceil(none.freesInMs / 60_000)} min`;
   return new ApiError(
     "server_is_overloaded",
-    "Selected model is at capacity. Choose another model, or try again later.",
+    `Selected model is at capacity. Choose another model, or try again ${when}.`,
   );
 }
 

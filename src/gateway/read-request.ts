@@ -6,6 +6,7 @@ import { boundaryOf } from "../interfaces/multipart.ts";
 import type { Endpoint, ModelRequest } from "../interfaces/request.ts";
 import { free } from "../wire/bytes.ts";
 import type { HttpRequest } from "../wire/http-message.ts";
+import { partOf } from "../wire/splice.ts";
 import { readBody } from "./body.ts";
 import { bodyError } from "./body-error.ts";
 import type { BodyOwner, BodyRoom, Held } from "./body-room.ts";
@@ -33,15 +34,20 @@ export function openRequestReader(limits: RequestLimits, room: BodyRoom): Reques
   };
 
   function requestOf(read: BodyResult, endpoint: Endpoint): ModelRequest {
-    if (read instanceof Uint8Array) return readJson(read, endpoint, null);
+    if (!("ok" in read)) return readJsonRequest(read, endpoint, json);
     if (!read.ok) throw bodyError(read);
     return readJson(read.bytes, endpoint, read.held);
   }
 
+  async function requestLater(reading: Promise<BodyResult>, endpoint: Endpoint): Promise<ModelRequest> {
+    return requestOf(await reading, endpoint);
+  }
+
   function readJson(bytes: Uint8Array, endpoint: Endpoint, held: Held | null): ModelRequest {
-    if (held === null) return readJsonRequest(bytes, endpoint, json);
+    const body = partOf(bytes);
+    if (held === null) return readJsonRequest(body, endpoint, json);
     try {
-      return readJsonRequest(bytes, endpoint, json, held.release);
+      return readJsonRequest(body, endpoint, json, held.release);
     } catch (refused) {
       held.release();
       free(bytes);
@@ -54,9 +60,7 @@ export function openRequestReader(limits: RequestLimits, room: BodyRoom): Reques
       const contentType = request.headers.get("content-type") ?? "";
       if (isJson(contentType)) {
         const reading = readBody(request, body, room, owner);
-        return reading instanceof Promise
-          ? reading.then((read) => requestOf(read, endpoint))
-          : requestOf(reading, endpoint);
+        return reading instanceof Promise ? requestLater(reading, endpoint) : requestOf(reading, endpoint);
       }
       const takesForms = endpoint.name === "images.edits";
       const boundary = takesForms ? boundaryOf(contentType) : null;

@@ -4,6 +4,7 @@ import { ApiError } from "../errors.ts";
 import type { EndpointName, ModelRequest } from "../interfaces/request.ts";
 import type { LogFields } from "../observe/log.ts";
 import { WholeAnswer } from "../wire/http-message.ts";
+import { joinParts } from "../wire/splice.ts";
 import { callerWho, endpointOf, requestOf } from "./paying.test-support.ts";
 import { claimRequest, endClaim } from "./repeats.ts";
 
@@ -79,7 +80,7 @@ describe("a request under an Idempotency-Key", () => {
     const stored = { status: 200, contentType: "application/json", body: '{"id":"x"}' };
     const answer = await setUp({ kind: "done", requestId: "req_0", stored }).claim("t", "responses");
     if (!(answer instanceof WholeAnswer)) throw new Error("there is no answer");
-    expect([answer.status, Buffer.from(answer.body).toString()]).toEqual([200, '{"id":"x"}']);
+    expect([answer.status, Buffer.from(joinParts(answer.body)).toString()]).toEqual([200, '{"id":"x"}']);
     expect(answer.headers.split("\r\n")).toEqual([
       "content-type: application/json",
       "x-request-id: req_0",

@@ -7,6 +7,7 @@ import type { IdempotencyClaim, StoredAnswer } from "../billing/idempotency.ts";
 import { ApiError, storeUnavailable } from "../errors.ts";
 import type { Endpoint, ModelRequest } from "../interfaces/request.ts";
 import { WholeAnswer } from "../wire/http-message.ts";
+import { bytesOf } from "../wire/splice.ts";
 import type { Caller } from "./authenticate.ts";
 import type { Call, Gateway } from "./gateway.ts";
 import { fingerprintOf, idempotencyTokenOf, repeatRefused } from "./idempotency-key.ts";
@@ -39,7 +40,9 @@ export async function claimRequest(
 
 function fingerprintFor(endpoint: Endpoint, { inputText }: ModelRequest): string {
   const fingerprint = fingerprintOf(endpoint.name);
-  return fingerprint.add(inputText.kind === "json" ? inputText.bytes : (inputText.formDigest ?? "")).end();
+  return fingerprint
+    .add(inputText.kind === "json" ? bytesOf(inputText.body) : (inputText.formDigest ?? ""))
+    .end();
 }
 
 /** A failure after which the same key is of no more use: who follows an advice to try again has to know. */

@@ -9,6 +9,7 @@ import { openResponsesReader } from "../interfaces/responses-stream.ts";
 import type { Audience } from "../interfaces/upstream-error.ts";
 import type { TokenUsage } from "../interfaces/usage.ts";
 import type { Account } from "../policy/snapshot.ts";
+import { hasAccount } from "../store/accounts.ts";
 import { settlePending, type UsageTokens } from "../store/usage.ts";
 import { brokenOffError, clientError, failed, type UpstreamFailure } from "../upstreams/failure.ts";
 import { headersDown, upstreamRequestId } from "../upstreams/headers.ts";
@@ -48,8 +49,12 @@ export async function callStoredResponse(gateway: Gateway, call: Call, stored: S
   const caller = authenticate(call.request.headers, snapshot, gateway.auth, call);
   allowInterface(caller, { interface: "responses" });
   const route = await gateway.responses.find(stored.responseId, caller.key.id);
-  const account = route && caller.group.accounts.find(({ id }) => id === route.accountId);
-  if (!route || !account) throw notFound(stored.responseId);
+  if (!route) throw notFound(stored.responseId);
+  const account = caller.group.accounts.find(({ id }) => id === route.accountId);
+  if (!account) {
+    const mayComeBack = await hasAccount(gateway.db, route.accountId);
+    throw mayComeBack ? outOfReach(stored.responseId) : notFound(stored.responseId);
+  }
   // Once it is gone, what it used cannot be asked for any more.
   if (stored.method === "DELETE" && route.look !== undefined && !(await route.look())) throw stillUnderWay();
   return await forward(gateway, call, stored, route, account);
@@ -64,14 +69,15 @@ async function forward(
 ): Promise<Answer> {
   const wantsEvents = stored.method === "GET" && stored.query.get("stream") === "true";
   const exchange = exchangeFor(gateway, call, stored, route, account, wantsEvents);
-  if (wantsEvents) return streamBack(gateway, call, stored, route, exchange);
+  const audience: Audience = { ...route, account, mentions: (word) => word === stored.responseId };
+  if (wantsEvents) return streamBack(gateway, call, stored, route, exchange, audience);
   const asked = await ask(gateway.dispatcher, exchange);
   if (asked.kind === "left") throw clientGone();
-  if (asked.kind === "failed") throw refusalOf(asked.failure, stored, route);
+  if (asked.kind === "failed") throw refusalOf(asked.failure, audience, stored);
   const { jsonDepthMax } = gateway.dispatcher;
-  const answer = readAnswer(asked.body, "responses", audienceOf(stored, route), jsonDepthMax);
+  const answer = readAnswer(asked.body, "responses", audience, jsonDepthMax);
   if (answer.kind !== "answer") {
-    throw clientError(failed("bad_answer", "not a JSON object"), audienceOf(stored, route));
+    throw clientError(failed("bad_answer", "not a JSON object"), audience);
   }
   if (stored.method === "DELETE") gateway.responses.forget(stored.responseId);
   if (stored.action !== "/input_items") {
@@ -110,10 +116,8 @@ function exchangeFor(
   };
 }
 
-function refusalOf(failure: UpstreamFailure, stored: StoredCall, route: ResponseRoute): ApiError {
-  return failure.status === 404
-    ? notFound(stored.responseId)
-    : clientError(failure, audienceOf(stored, route));
+function refusalOf(failure: UpstreamFailure, audience: Audience, stored: StoredCall): ApiError {
+  return failure.status === 404 ? notFound(stored.responseId) : clientError(failure, audience);
 }
 
 async function streamBack(
@@ -122,6 +126,7 @@ async function streamBack(
   stored: StoredCall,
   route: ResponseRoute,
   exchange: Exchange,
+  audience: Audience,
 ): Promise<Answer> {
   const { dispatcher, clock } = gateway;
   const openReader = () =>
@@ -151,7 +156,7 @@ async function streamBack(
       left: () => reject(clientGone()),
     });
   });
-  if (opened.kind === "failed") throw refusalOf(opened.failure, stored, route);
+  if (opened.kind === "failed") throw refusalOf(opened.failure, audience, stored);
   const relay = openRelay({
     opening: Promise.resolve(opened.stream),
     openSpareReader: openReader,
@@ -159,7 +164,7 @@ async function streamBack(
     onDisconnect: "cancel",
     isPaid: false,
     needsDataEvents: false,
-    describeFailure: (failure) => brokenOffError(failure, audienceOf(stored, route)),
+    describeFailure: (failure) => brokenOffError(failure, audience),
     settle(end) {
       if (end.kind !== "complete") return null;
       return settleBackground(gateway, stored, route, end.reader.outcome, end.reader.usage).catch(
@@ -209,15 +214,20 @@ function tokensOf(usage: TokenUsage): UsageTokens {
   return asTold(usage, 0).tokens;
 }
 
-function audienceOf(stored: StoredCall, route: ResponseRoute): Audience {
-  return { ...route, mentions: (word) => word === stored.responseId };
-}
-
 function stillUnderWay(): ApiError {
   return new ApiError(
     "invalid_request",
     "This response is still being made, and is paid for when it has ended. Cancel it first, then delete it.",
     { param: "response_id" },
+  );
+}
+
+/** Its account is disabled, or no longer the group's. A 404 would be taken for good. */
+function outOfReach(responseId: string): ApiError {
+  return new ApiError(
+    "no_available_account",
+    `Response with id '${responseId.slice(0, 128)}' is out of reach for now: what keeps it is not in use. Ask again later, or tell your administrator.`,
+    { headers: { "x-should-retry": "false" } },
   );
 }
 

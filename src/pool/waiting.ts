@@ -89,6 +89,10 @@ export function openWaitingRoom(clock: Pick<Clock, "monotonicMs">): WaitingRoom 
     }
   }
 
+  function serveAt(accountId: string): void {
+    serve((waiter) => waiter.accountIds.has(accountId), 1);
+  }
+
   function wakeBy(atMs: number): void {
     if (atMs >= timerAtMs || atMs === Number.POSITIVE_INFINITY) return;
     if (timer !== null) clearTimeout(timer);
@@ -117,7 +121,10 @@ export function openWaitingRoom(clock: Pick<Clock, "monotonicMs">): WaitingRoom 
 
   return {
     waiting: (groupId) => perGroup.get(groupId) ?? 0,
-    freed: (accountId) => serve((waiter) => waiter.accountIds.has(accountId), 1),
+    freed(accountId) {
+      // Mostly nobody waits.
+      if (lines.size > 0) serveAt(accountId);
+    },
     wait<T>(ticket: Ticket<T>): Promise<Waited<T>> {
       if ((perGroup.get(ticket.groupId) ?? 0) >= ticket.maxWaiting) return Promise.resolve({ kind: "full" });
       const startedMs = clock.monotonicMs();
