@@ -4,6 +4,7 @@ import { QueryClientProvider } from "@tanstack/react-query";
 import { Component, lazy, type ReactNode, Suspense, useEffect, useMemo, useRef } from "react";
 import { Redirect, Route, Router, Switch, useLocation, useSearch } from "wouter";
 import { openQueryClient } from "./data.ts";
+import { readParams, useRawLocation, useRawSearch } from "./location.ts";
 import { PAGES, type PageEntry } from "./pages.tsx";
 import { SessionProvider, type SessionUser, useSession } from "./session.tsx";
 import { Shell } from "./shell/shell.tsx";
@@ -13,13 +14,21 @@ import { Button, LinkButton } from "./ui/button.tsx";
 import { EmptyState, ProblemNotice } from "./ui/notice.tsx";
 import { Bare, Page, PageHeader, Skeleton } from "./ui/page.tsx";
 import { ToastProvider } from "./ui/toast.tsx";
+import { mayGo } from "./ui/unsaved.ts";
 
 const BASE = "/console";
 
 export function App({ language, texts }: { language: Language; texts: Catalogue }) {
   return (
     <SpeechProvider language={language} texts={texts}>
-      <Router base={BASE}>
+      <Router
+        base={BASE}
+        hook={useRawLocation}
+        searchHook={useRawSearch}
+        aroundNav={(go, to, options) => {
+          if (mayGo(to)) go(to, options);
+        }}
+      >
         <ToastProvider>
           <Data>
             <SessionProvider failed={(retry) => <Unreachable retry={retry} />}>
@@ -58,7 +67,18 @@ function useTopOfPage(): void {
   }, [path]);
 }
 
-const ROUTES = PAGES.map(({ path, who, load }) => ({ path, who, Loaded: lazy(load) }));
+/** The chunk of a page did not come. */
+class NotLoaded extends Error {}
+
+const ROUTES = PAGES.map(({ path, who, load }) => ({
+  path,
+  who,
+  Loaded: lazy(() =>
+    load().catch((cause: unknown) => {
+      throw new NotLoaded("The page was not loaded.", { cause });
+    }),
+  ),
+}));
 
 function Pages() {
   const { user } = useSession();
@@ -95,7 +115,7 @@ function routesFor(isMeant: (who: PageEntry["who"]) => boolean): ReactNode {
       {(params) => (
         <Catcher>
           <Suspense fallback={<PageSkeleton />}>
-            <Loaded params={params} />
+            <Loaded params={readParams(params)} />
           </Suspense>
         </Catcher>
       )}
@@ -158,17 +178,37 @@ function PageSkeleton() {
   );
 }
 
-/** A page that fails takes only itself down, and says so. */
-class Catcher extends Component<{ children: ReactNode }, { failed: boolean }> {
-  override state = { failed: false };
+interface Caught {
+  failure: "none" | "crashed" | "not loaded";
+}
 
-  static getDerivedStateFromError() {
-    return { failed: true };
+/** A page that fails takes only itself down, and says so. */
+class Catcher extends Component<{ children: ReactNode }, Caught> {
+  override state: Caught = { failure: "none" };
+
+  static getDerivedStateFromError(error: unknown): Caught {
+    return { failure: error instanceof NotLoaded ? "not loaded" : "crashed" };
   }
 
   override render() {
-    return this.state.failed ? <Crashed /> : this.props.children;
+    switch (this.state.failure) {
+      case "crashed":
+        return <Crashed />;
+      case "not loaded":
+        return <ProblemNotice error={null} onRetry={() => void loadAgain()} />;
+      default:
+        return this.props.children;
+    }
   }
+}
+
+/** Browsers remember that a chunk failed, so all is loaded anew; but not before the gateway is there to load it from. */
+async function loadAgain(): Promise<void> {
+  const isThere = await fetch(`${BASE}/`, { method: "HEAD" }).then(
+    () => true,
+    () => false,
+  );
+  if (isThere) location.reload();
 }
 
 function Crashed() {

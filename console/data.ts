@@ -6,12 +6,12 @@ import {
   QueryClient,
   type UseInfiniteQueryResult,
   type UseMutationResult,
-  type UseQueryResult,
   useInfiniteQuery,
   useMutation,
   useQuery,
   useQueryClient,
 } from "@tanstack/react-query";
+import { useRef } from "react";
 import {
   type Answer,
   ApiProblem,
@@ -25,7 +25,11 @@ import {
 export function openQueryClient(onSignedOut: () => void): QueryClient {
   const client = new QueryClient({
     defaultOptions: {
+      // Whether the gateway is reached, asking it tells: it may be on this machine while the network is gone. And what
+      // was ordered is sent now or fails now, never later, when whoever ordered it has long closed the dialog.
+      mutations: { networkMode: "always" },
       queries: {
+        networkMode: "always",
         staleTime: 5_000,
         // A refusal stays one; what could not be reached may be back in a moment.
         retry: (failures, error) => isPassing(error) && failures < 2,
@@ -69,17 +73,39 @@ function inputOf<Name extends RouteName>(input: Input<Name> | undefined): Input<
   return input ?? ({} as Input<Name>);
 }
 
+export interface Asked<Data> {
+  data: Data | undefined;
+  error: Error | null;
+  isFetching: boolean;
+  refetch(): Promise<unknown>;
+}
+
 export function useApi<Name extends RouteName>(
   name: Name,
   ...[input, options]: QueryArgs<Name>
-): UseQueryResult<Answer<Name>, Error> {
+): Asked<Answer<Name>> {
   const given = inputOf<Name>(input);
-  return useQuery<Answer<Name>>({
+  const result = useQuery<Answer<Name>>({
     queryKey: [name, given],
     queryFn: ({ signal }) => api(name, given, signal),
     ...shared(options),
     ...(options?.keepPrevious ? { placeholderData: keepPreviousData } : {}),
   });
+  const { data, isFetching, refetch } = result;
+  return { data, error: useStanding(result), isFetching, refetch };
+}
+
+/** What never came is asked for again and again: until it is there, why it did not come stays told. */
+function useStanding({ error, isPending, errorUpdateCount }: Standing): Error | null {
+  const last = useRef(error);
+  if (error !== null || !isPending || errorUpdateCount === 0) last.current = error;
+  return last.current;
+}
+
+interface Standing {
+  error: Error | null;
+  isPending: boolean;
+  errorUpdateCount: number;
 }
 
 function shared({ enabled, refreshMs }: QueryOptions = {}) {
@@ -96,6 +122,8 @@ export interface Listing<Row> {
   error: Error | null;
   /** Null at the end. */
   more: { load(): void; isLoading: boolean } | null;
+  /** After it has failed. */
+  retry(): void;
 }
 
 export function useList<Name extends ListName>(
@@ -116,14 +144,22 @@ export function useList<Name extends ListName>(
       (state.data?.pages.length ?? 0) > 1 ? false : (options?.refreshMs ?? false),
     ...(options?.keepPrevious ? { placeholderData: keepPreviousData } : {}),
   });
+  const error = useStanding(result);
   return {
     rows: result.data?.pages.flatMap((page) => page.data) ?? [],
-    isLoading: result.isPending,
-    error: result.error,
+    isLoading: result.isPending && error === null,
+    error,
+    retry: () => void result.refetch(),
     more: result.hasNextPage
       ? { load: () => void result.fetchNextPage(), isLoading: result.isFetchingNextPage }
       : null,
   };
+}
+
+/** Of an answer that is the whole list. */
+export function wholeList<Row>({ data, error, refetch }: Asked<{ data: readonly Row[] }>): Listing<Row> {
+  const isLoading = data === undefined && error === null;
+  return { rows: data?.data ?? [], isLoading, error, more: null, retry: () => void refetch() };
 }
 
 function fromCursor<Name extends ListName>(input: Input<Name>, after: string | null): Input<Name> {

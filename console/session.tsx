@@ -29,6 +29,11 @@ export function useSession(): Session {
   return session;
 }
 
+/** Where clients reach the gateway, without a slash at its end. */
+export function useGatewayOrigin(): string {
+  return useSession().public_url ?? location.origin;
+}
+
 /** On pages that are only for people who are signed in. */
 export function useUser(): SessionUser {
   const { user } = useSession();

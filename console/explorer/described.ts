@@ -85,6 +85,16 @@ export function examplesOf(operation: Listed, models: readonly string[]): { name
   return values.map(({ name, value }) => ({ name, text: JSON.stringify(withModel(value, models), null, 2) }));
 }
 
+/** What this page knows to be there, by the names that paths have for it. */
+export type Known = Readonly<Partial<Record<string, string>>>;
+
+/** Values of the path to begin with: what is known to be there, for what is merely an example is not found. */
+export function pathExamples({ parameters }: Listed, known: Known): Record<string, string> {
+  return Object.fromEntries(
+    parameters.filter((one) => one.in === "path").map(({ name, example }) => [name, known[name] ?? example]),
+  );
+}
+
 /** The example's model if the key has it, else the first it has: what can be run beats what is written. */
 function withModel(value: unknown, models: readonly string[]): unknown {
   if (typeof value !== "object" || value === null || !("model" in value)) return value;

@@ -4,6 +4,7 @@ import { OPERATIONS } from "../../src/description/operations.ts";
 import { addressOf, placeOf } from "./address.ts";
 import { placeOfCaret } from "./caret.ts";
 import { codeString } from "./code-string.ts";
+import { firstOperation, operationOf, pathExamples } from "./described.ts";
 import { snippetsOf } from "./snippets.ts";
 import { bodySchema, fieldsOf, type JsonSchema } from "./structure.ts";
 import { complete, insert } from "./suggest.ts";
@@ -168,4 +169,10 @@ describe("snippets", () => {
     expect(curl).toContain("image=@a.png");
     expect(curl).not.toContain("Content-Type");
   });
+});
+
+test("a path begins with what is known to be there, and with its example where nothing is", () => {
+  const model = operationOf("getModel") ?? firstOperation();
+  expect(pathExamples(model, { model: "mine", request_id: "req_1" })).toEqual({ model: "mine" });
+  expect(pathExamples(model, { request_id: "req_1" })).toEqual({ model: "fast-chat" });
 });

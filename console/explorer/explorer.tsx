@@ -7,7 +7,14 @@ import { Icon } from "../ui/icon.tsx";
 import { CopyButton } from "../ui/values.tsx";
 import { addressOf, placeOf } from "./address.ts";
 import { BodyEditor } from "./body-editor.tsx";
-import { examplesOf, firstOperation, type Listed, modelsFor, operationOf } from "./described.ts";
+import {
+  examplesOf,
+  firstOperation,
+  type Listed,
+  modelsFor,
+  operationOf,
+  pathExamples,
+} from "./described.ts";
 import { EndpointList, EndpointSelect } from "./endpoints.tsx";
 import { KeyField } from "./key-field.tsx";
 import { Marked } from "./marked.tsx";
@@ -23,21 +30,17 @@ interface Shown {
   operation: Listed;
   /** As typed; null: the first example, with a model that the key can call. */
   body: string | null;
-  /** Of the path and the query, by name. */
+  /** Of the path and the query, by name, as typed. */
   parameters: Readonly<Record<string, string>>;
   files: Chosen;
 }
 
-function shownAt(fragment: string): Shown {
+/** What was typed there before is there again, unless the address says otherwise. */
+function shownAt(fragment: string, left: ReadonlyMap<string, Shown>): Shown {
   const place = placeOf(fragment);
   const operation = (place && operationOf(place.operation)) ?? firstOperation();
-  const inPath = operation.parameters.filter((one) => one.in === "path");
-  return {
-    operation,
-    body: place?.body ?? null,
-    parameters: Object.fromEntries(inPath.map(({ name, example }) => [name, example])),
-    files: NO_FILES,
-  };
+  const before = left.get(operation.id) ?? { operation, body: null, parameters: {}, files: NO_FILES };
+  return { ...before, body: place?.body ?? before.body };
 }
 
 /** Browsers refuse an address that changes with every key that is pressed. */
@@ -48,12 +51,15 @@ export function Explorer() {
   // In a ref and in the field's own memory: nothing that is drawn, kept or linked ever holds it.
   const key = useRef("");
   const main = useRef<HTMLElement>(null);
-  const [shown, setShown] = useState(() => shownAt(location.hash));
+  /** What was typed for other operations, by their ids. */
+  const left = useRef(new Map<string, Shown>());
+  const [shown, setShown] = useState(() => shownAt(location.hash, left.current));
   const { models, look } = useModels(() => key.current);
-  const { run, report, isOpen, start, stop, disconnect, forget } = useRun(() => key.current);
-  const { operation, parameters, files } = shown;
+  const { run, report, made, isOpen, start, stop, disconnect, forget } = useRun(() => key.current);
+  const { operation, files } = shown;
   const served = modelsFor(operation, models.all);
   const examples = examplesOf(operation, served);
+  const parameters = { ...pathExamples(operation, { ...made, model: served[0] }), ...shown.parameters };
   const body = shown.body ?? examples[0]?.text ?? "";
   const address = addressOf({ operation: operation.id, body: shown.body });
 
@@ -63,7 +69,8 @@ export function Explorer() {
   // Every endpoint is a link, so that back and forth lead through them.
   const follow = useEffectEvent(() => {
     forget();
-    setShown(shownAt(location.hash));
+    left.current.set(operation.id, shown);
+    setShown(shownAt(location.hash, left.current));
   });
   const pressed = useEffectEvent((event: KeyboardEvent) => {
     if (event.key !== "Enter" || !(event.ctrlKey || event.metaKey)) return;

@@ -1,8 +1,7 @@
 /** Running, and what came of it: as text, event by event, as pictures or vectors, with its times and its bill. */
 
 import { type ReactNode, useState } from "react";
-import { ERROR_GUIDE } from "../../src/description/error-guide.ts";
-import { isErrorCode } from "../../src/errors.ts";
+import { adviceOn } from "../../src/description/error-guide.ts";
 import { useFormat, useText } from "../text/text.tsx";
 import { Button } from "../ui/button.tsx";
 import { Notice } from "../ui/notice.tsx";
@@ -88,7 +87,13 @@ function Facts({ run, report }: { run: Run; report: Report | null }) {
         <div>
           <dt>{t.requestId}</dt>
           <dd>
-            <Copy text={run.requestId} /> <a href={`/console/requests/${run.requestId}`}>{t.inspect}</a>
+            <Copy text={run.requestId} />
+            {report !== null && (
+              // In a tab of its own: this page holds the key in its memory alone.
+              <a href={`/console/requests/${run.requestId}`} target="_blank" rel="noreferrer">
+                {t.inspect}
+              </a>
+            )}
           </dd>
         </div>
       )}
@@ -101,7 +106,7 @@ const TONES = { running: "accent", done: "good", failed: "bad", stopped: "soft" 
 /** In the gateway's words, and what its guide says to do. */
 function Problem({ problem }: { problem: RunProblem }) {
   const t = useText("explorer");
-  const guide = isErrorCode(problem.code) ? ERROR_GUIDE[problem.code] : null;
+  const guide = adviceOn(problem.code);
   const message = problem.message === "" ? t.ownProblem(problem.code) : problem.message;
   return (
     <Notice tone="bad" title={problem.code === "" ? t.unknownProblem : problem.code} isUrgent>

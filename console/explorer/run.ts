@@ -21,7 +21,7 @@ export interface Run {
   readonly state: "running" | "done" | "failed" | "stopped";
   readonly status: number | null;
   readonly requestId: string | null;
-  /** Of a turn over a WebSocket: the next one may go on from it. */
+  /** Of what the Responses API made: another request may go on from it, or ask for it. */
   readonly responseId: string | null;
   readonly firstMs: number | null;
   readonly totalMs: number | null;
@@ -49,7 +49,9 @@ export const NOT_RUN: Run = {
   problem: null,
 };
 
-export function ownProblem(code: "missing_api_key" | "unreachable" | "connection_closed"): RunProblem {
+type OwnProblem = "missing_api_key" | "unusable_api_key" | "unreachable" | "connection_closed";
+
+export function ownProblem(code: OwnProblem): RunProblem {
   return { code, message: "", param: null };
 }
 
@@ -106,7 +108,13 @@ export async function runRequest(
 export function wholeAnswer(isOk: boolean, text: string): Partial<Run> {
   const answer = parsed(text) ?? text;
   const problem = problemOf(answer) ?? (isOk ? null : { code: "", message: text.slice(0, 500), param: null });
-  return { answer, text: textOf(answer), pictures: picturesOf(answer), problem };
+  return {
+    answer,
+    text: textOf(answer),
+    pictures: picturesOf(answer),
+    responseId: responseIdOf(answer),
+    problem,
+  };
 }
 
 /** What a run is after one more event. */
@@ -120,8 +128,15 @@ export function withEvent(run: Run, event: RunEvent): Partial<Run> {
     text: run.text + said,
     pictures: [...run.pictures, ...pictures],
     firstMs: isFirst ? event.ms : run.firstMs,
+    responseId: run.responseId ?? (isObject(value) ? responseIdOf(value.response) : null),
     problem: run.problem ?? problemOf(value),
   };
+}
+
+/** Null for what is no response, and for one that is there no more. */
+function responseIdOf(value: unknown): string | null {
+  if (!isObject(value) || value.object !== "response" || value.deleted === true) return null;
+  return typeof value.id === "string" ? value.id : null;
 }
 
 /** Null for what is no JSON. */

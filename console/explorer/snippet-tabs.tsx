@@ -7,6 +7,7 @@ import type { Chosen } from "./picture-files.tsx";
 import { snippetRequestOf } from "./sent-request.ts";
 import { KEY_VARIABLE } from "./snippet.ts";
 import { snippetsOf } from "./snippets.ts";
+import { useOrigin } from "./use-origin.ts";
 
 interface SnippetTabsProps {
   operation: Listed;
@@ -18,7 +19,7 @@ interface SnippetTabsProps {
 /** The request as it stands, in every language. */
 export function SnippetTabs(typed: SnippetTabsProps) {
   const t = useText("explorer");
-  const snippets = snippetsOf(snippetRequestOf(typed, location.origin));
+  const snippets = snippetsOf(snippetRequestOf(typed, useOrigin()));
   return (
     <Section title={t.snippet} about={t.snippetHint(KEY_VARIABLE)}>
       <Tabs

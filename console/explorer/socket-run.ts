@@ -56,7 +56,6 @@ export function openTurnSocket(key: string, onClosed: () => void): TurnSocket {
     next({
       ...withEvent(run, { ms: performance.now() - startedMs, name: frame.type, data }),
       requestId: run.requestId ?? frame.requestId,
-      responseId: run.responseId ?? frame.responseId,
       status: run.status ?? frame.status,
     });
     if (TERMINAL.has(frame.type)) end(run.problem === null ? "done" : "failed", run.problem);
@@ -101,19 +100,16 @@ interface Frame {
   type: string;
   status: number | null;
   requestId: string | null;
-  responseId: string | null;
 }
 
 function frameOf(data: string): Frame {
   const frame = parsed(data);
-  if (!isObject(frame)) return { type: "", status: null, requestId: null, responseId: null };
+  if (!isObject(frame)) return { type: "", status: null, requestId: null };
   const headers = isObject(frame.headers) ? frame.headers : {};
-  const response = isObject(frame.response) ? frame.response : {};
   return {
     type: textOr(frame.type) ?? "",
     status: typeof frame.status === "number" ? frame.status : null,
     requestId: textOr(headers["x-request-id"]),
-    responseId: textOr(response.id),
   };
 }
 

@@ -2,6 +2,7 @@
 
 import { useRef, useState } from "react";
 import { z } from "zod";
+import { isSendable } from "./sendable-key.ts";
 
 export interface KeyModel {
   readonly id: string;
@@ -34,6 +35,7 @@ export function useModels(key: () => string): { models: KeyModels; look(): void 
 }
 
 async function ask(key: string): Promise<KeyModels> {
+  if (!isSendable(key)) return { state: "refused", all: [] };
   try {
     const response = await fetch("/v1/models", { headers: { authorization: `Bearer ${key}` } });
     const found = list.safeParse(await response.json());

@@ -9,6 +9,8 @@ export interface Format {
   percent(share: number): string;
   /** USD as the API writes it: a decimal text. Two decimals, or as many as a small amount needs. */
   money(decimal: string): string;
+  /** The same of what is left: never more than there is. */
+  moneyLeft(decimal: string): string;
   /** Every digit. */
   moneyExact(decimal: string): string;
   dateTime(ms: number): string;
@@ -43,17 +45,20 @@ export function openFormat(language: Language): Format {
   const whole = new Intl.NumberFormat(locale, { maximumFractionDigits: 2 });
   const compact = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
   const percent = new Intl.NumberFormat(locale, { style: "percent", maximumFractionDigits: 1 });
-  const cents = new Intl.NumberFormat(locale, {
-    style: "currency",
-    currency: "USD",
-    currencyDisplay: "narrowSymbol",
-  });
-  const small = new Intl.NumberFormat(locale, {
-    style: "currency",
-    currency: "USD",
-    currencyDisplay: "narrowSymbol",
-    maximumSignificantDigits: 3,
-  });
+  const dollars = (roundingMode: "halfExpand" | "floor") => {
+    const usd = {
+      style: "currency",
+      currency: "USD",
+      currencyDisplay: "narrowSymbol",
+      roundingMode,
+    } as const;
+    const cents = new Intl.NumberFormat(locale, usd);
+    const small = new Intl.NumberFormat(locale, { ...usd, maximumSignificantDigits: 3 });
+    return (decimal: string) => {
+      const value = Number(decimal);
+      return value !== 0 && Math.abs(value) < 0.1 ? small.format(value) : cents.format(value);
+    };
+  };
   const dateTime = new Intl.DateTimeFormat(locale, { dateStyle: "medium", timeStyle: "short" });
   const exact = new Intl.DateTimeFormat(locale, {
     year: "numeric",
@@ -94,10 +99,8 @@ export function openFormat(language: Language): Format {
     number: (value) => whole.format(value),
     compact: (value) => (Math.abs(value) < 10_000 ? whole.format(value) : compact.format(value)),
     percent: (share) => percent.format(share),
-    money(decimal) {
-      const value = Number(decimal);
-      return value !== 0 && Math.abs(value) < 0.1 ? small.format(value) : cents.format(value);
-    },
+    money: dollars("halfExpand"),
+    moneyLeft: dollars("floor"),
     moneyExact: (decimal) => (decimal.startsWith("-") ? `−$${decimal.slice(1)}` : `$${decimal}`),
     dateTime: (ms) => dateTime.format(ms),
     dateTimeExact: (ms) => exact.format(ms),

@@ -1,11 +1,11 @@
 /** In the place of what was asked for and is not here: room for it, or why it did not come. */
 
-import type { UseQueryResult } from "@tanstack/react-query";
+import type { Asked } from "../data.ts";
 import { ProblemNotice } from "./notice.tsx";
 import { Skeleton } from "./page.tsx";
 
 interface AwaitedProps {
-  query: Pick<UseQueryResult, "error" | "refetch">;
+  query: Pick<Asked<unknown>, "error" | "refetch">;
   /** About as high as what will be there. */
   height: number;
 }

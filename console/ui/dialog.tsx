@@ -9,7 +9,8 @@ import { Form, useForm } from "./form.tsx";
 
 interface DialogProps {
   title: string;
-  onClose(): void;
+  /** Left out where only what is inside closes it: for what is shown this once, and gone by a key that slipped. */
+  onClose?(): void;
   children: ReactNode;
   wide?: boolean;
 }
@@ -24,6 +25,16 @@ export function Dialog({ title, onClose, children, wide }: DialogProps) {
     if (element && !element.open) element.showModal();
     return () => element?.close();
   }, []);
+  const isKept = onClose === undefined;
+  useEffect(() => {
+    if (!isKept) return;
+    // At the document: the focus need not be inside, where what had it was replaced.
+    const keep = (event: KeyboardEvent) => {
+      if (event.key === "Escape") event.preventDefault();
+    };
+    document.addEventListener("keydown", keep);
+    return () => document.removeEventListener("keydown", keep);
+  }, [isKept]);
   return (
     <dialog
       ref={dialog}
@@ -31,12 +42,16 @@ export function Dialog({ title, onClose, children, wide }: DialogProps) {
       aria-labelledby={heading}
       onCancel={(event) => {
         event.preventDefault();
-        onClose();
+        onClose?.();
+      }}
+      // Other ways to dismiss it (a gesture of the system's) are let through a second time, whatever was said to the first.
+      onClose={({ currentTarget }) => {
+        if (currentTarget.isConnected) currentTarget.showModal();
       }}
     >
       <div className="dialog-header">
         <h2 id={heading}>{title}</h2>
-        <IconButton icon="close" label={t.close} onClick={onClose} />
+        {onClose && <IconButton icon="close" label={t.close} onClick={onClose} />}
       </div>
       <div className="dialog-body">{children}</div>
     </dialog>

@@ -117,11 +117,16 @@ interface NumberFieldProps extends FieldProps<number | null> {
   suffix?: string;
 }
 
-/** Empty is null. What is no number is kept as typed, and told. */
+/**
+ * Empty is null. What is no number is kept as typed, and told: the browser gives its value as empty, and `Form` refuses
+ * to send it.
+ */
 export function NumberField(props: NumberFieldProps) {
   const { name, value, onChange, min, max, step = 1, placeholder, disabled, suffix } = props;
+  const t = useText("kit");
+  const [isMistyped, setMistyped] = useState(false);
   return (
-    <Frame {...props}>
+    <Frame {...props} problem={isMistyped ? t.notNumber : (props.problem ?? null)}>
       {(ids) => (
         <div className="with-suffix">
           <input
@@ -136,6 +141,9 @@ export function NumberField(props: NumberFieldProps) {
             className="input"
             value={value ?? ""}
             onChange={(event) => onChange(event.target.value === "" ? null : event.target.valueAsNumber)}
+            onInput={({ currentTarget }) => setMistyped(isMistyped && currentTarget.validity.badInput)}
+            onBlur={({ currentTarget }) => setMistyped(currentTarget.validity.badInput)}
+            onInvalid={({ currentTarget }) => setMistyped(currentTarget.validity.badInput)}
           />
           {suffix && <span className="suffix">{suffix}</span>}
         </div>

@@ -40,7 +40,8 @@ export function useForm<Values extends object>(
   const bound = useRef(new Set<string>());
   bound.current.clear();
   const explain = useExplain();
-  const problems = error === null ? [] : problemsOf(error, explain(error));
+  const isChanged = JSON.stringify(values) !== JSON.stringify(begun);
+  const problems = error === null ? [] : problemsOf(error, explain(error, isChanged));
   const problemAt = (own: string) => {
     bound.current.add(own);
     return problems.find(({ param }) => param !== null && isOf(param, own))?.text ?? null;
@@ -66,7 +67,7 @@ export function useForm<Values extends object>(
     },
     error,
     isSending,
-    isChanged: JSON.stringify(values) !== JSON.stringify(begun),
+    isChanged,
     async send() {
       if (isSending) return;
       setSending(true);
@@ -125,7 +126,10 @@ export function Form({ form, children, submit, actions, atEnd, tone = "primary" 
   const wasSending = useRef(false);
   useEffect(() => {
     if (wasSending.current && !form.isSending) {
-      element.current?.querySelector<HTMLElement>("[aria-invalid=true]")?.focus();
+      const field = element.current?.querySelector<HTMLElement>("[aria-invalid=true]");
+      if (field) field.focus();
+      // A long form may end far below the button.
+      else element.current?.querySelector(":scope > .notice.bad")?.scrollIntoView({ block: "nearest" });
     }
     wasSending.current = form.isSending;
   }, [form.isSending]);
@@ -137,7 +141,9 @@ export function Form({ form, children, submit, actions, atEnd, tone = "primary" 
       onSubmit={(event) => {
         event.preventDefault();
         event.stopPropagation();
-        void form.send();
+        const mistyped = mistypedIn(event.currentTarget);
+        if (mistyped === undefined) void form.send();
+        else tellOf(mistyped);
       }}
     >
       {children}
@@ -153,6 +159,19 @@ export function Form({ form, children, submit, actions, atEnd, tone = "primary" 
       )}
     </form>
   );
+}
+
+/** A number or a day that the browser cannot read, and gives as if the field were empty. */
+function mistypedIn({ elements }: HTMLFormElement): HTMLInputElement | undefined {
+  return [...elements].find(
+    (one): one is HTMLInputElement => one instanceof HTMLInputElement && one.validity.badInput,
+  );
+}
+
+/** The field hears of it by its `invalid` event, and says what is wrong. */
+function tellOf(field: HTMLInputElement): void {
+  field.checkValidity();
+  field.focus();
 }
 
 /** Rendered after the fields, so that it knows which problems they show themselves. */

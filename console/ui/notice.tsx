@@ -60,11 +60,17 @@ export function ProblemNotice({ error, lines, onRetry }: ProblemNoticeProps) {
   );
 }
 
-/** What is wrong and what to do, as the API said it. */
-export function useExplain(): (error: unknown) => string {
-  const t = useText("kit");
-  return (error) =>
-    error instanceof ApiProblem && error.code !== "unreachable" ? error.message : t.problem.unreachable;
+/** Where a program would look next; people have a page for it. */
+const FOR_PROGRAMS = / GET \/api\/\S+ lists them\.$/;
+
+/** What is wrong and what to do, as the API said it. `hasTyped`: whoever reads it may fear for what they typed. */
+export function useExplain(): (error: unknown, hasTyped?: boolean) => string {
+  const { problem: t } = useText("kit");
+  return (error, hasTyped) => {
+    if (error instanceof ApiProblem && error.code !== "unreachable")
+      return error.message.replace(FOR_PROGRAMS, "");
+    return hasTyped ? t.unreachableTyped : t.unreachable;
+  };
 }
 
 interface EmptyStateProps {

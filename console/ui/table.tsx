@@ -36,13 +36,17 @@ interface TableProps<Row> {
   empty: ReactNode;
 }
 
+/** Of rows that are all there. */
+const WHOLE = { isLoading: false, error: null, more: null, retry: () => {} };
 const SKELETON_ROWS = ["a", "b", "c", "d", "e"];
 
 export function Table<Row>({ label, columns, rows, rowKey, href, empty }: TableProps<Row>) {
   const t = useText("kit");
   const [, go] = useLocation();
-  const listing: Listing<Row> = "rows" in rows ? rows : { rows, isLoading: false, error: null, more: null };
-  if (listing.error && listing.rows.length === 0) return <ProblemNotice error={listing.error} />;
+  const listing: Listing<Row> = "rows" in rows ? rows : { ...WHOLE, rows };
+  if (listing.error && listing.rows.length === 0) {
+    return <ProblemNotice error={listing.error} onRetry={listing.retry} />;
+  }
   const { more } = listing;
   const further = more && (
     <div className="table-more">
@@ -106,7 +110,7 @@ export function Table<Row>({ label, columns, rows, rowKey, href, empty }: TableP
         </table>
         {/* biome-ignore-end lint/a11y/noRedundantRoles: see above. */}
       </div>
-      {listing.error && <ProblemNotice error={listing.error} />}
+      {listing.error && <ProblemNotice error={listing.error} onRetry={listing.retry} />}
       {further}
     </div>
   );

@@ -13,12 +13,12 @@ export function Badge({ tone = "soft", children }: { tone?: BadgeTone; children:
   return <span className={classes("badge", tone)}>{children}</span>;
 }
 
-/** USD as the API writes it; every digit is in the title. */
-export function Money({ value }: { value: string }) {
+/** USD as the API writes it; every digit is in the title. `isLeft`: somebody's own, shown as no more than it is. */
+export function Money({ value, isLeft }: { value: string; isLeft?: boolean }) {
   const format = useFormat();
   return (
     <span className="number" title={format.moneyExact(value)}>
-      {format.money(value)}
+      {isLeft ? format.moneyLeft(value) : format.money(value)}
     </span>
   );
 }

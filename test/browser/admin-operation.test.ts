@@ -290,6 +290,11 @@ test("every page fits a phone, in Chinese as well", async () => {
     await console.goTo(page, path);
     expect([path, await sidewaysScroll(page)]).toEqual([path, 0]);
   }
+  await console.gateway.apply(`users: [{ email: ${"long-".repeat(10)}@${"sub.".repeat(20)}example.com }]`);
+  await console.goTo(page, "/admin/users");
+  await page.getByRole("link", { name: /^long-/ }).click();
+  await page.getByRole("heading", { level: 1, name: /^long-/ }).waitFor();
+  expect(await sidewaysScroll(page)).toBe(0);
   for (const part of ["general", "mail", "alerts"]) {
     await console.goTo(page, `/admin/settings?part=${part}`);
     await page.getByRole("tabpanel").waitFor();

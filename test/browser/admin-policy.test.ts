@@ -2,6 +2,7 @@
 
 import { afterAll, afterEach, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { readPolicy } from "../../src/store/policy.ts";
+import { eventually } from "../eventually.ts";
 import { axeFindings, sidewaysScroll } from "./axe.ts";
 import { type ConsoleUnderTest, type Page, PHONE_WIDTH, startConsole } from "./browser.ts";
 import { HOSTILE_TEXTS, hostileTraces } from "./hostile.ts";
@@ -121,6 +122,61 @@ test("what is wrong with a group is told beside the field, and what was typed st
   expect(await factor.inputValue()).toBe("1");
 });
 
+test("what is no number is told, and never saved as no limit", async () => {
+  const page = await open("/admin/groups/default");
+  const rpm = page.getByLabel("Requests per minute").first();
+  await rpm.fill("600");
+  await rpm.press("End");
+  await rpm.pressSequentially("e");
+  await page.getByLabel("They wait for at most").fill("9s");
+  await page.getByRole("button", { name: "Save" }).click();
+  await page.getByText("This is not a number").waitFor();
+  expect(await rpm.evaluate((field: { matches(selector: string): boolean }) => field.matches(":focus"))).toBe(
+    true,
+  );
+  await rpm.press("End");
+  await rpm.press("Backspace");
+  await page.getByText("This is not a number").waitFor({ state: "detached" });
+  await page.getByRole("button", { name: "Save" }).click();
+  await page.getByText("The group is saved and in force.").waitFor();
+  const { groups } = await readPolicy(console.gateway.installation.db);
+  expect(groups.find(({ name }) => name === "default")?.limits.rpm).toBe(600);
+});
+
+test("whoever leaves with changes that are not saved is asked first, by a link and by going back", async () => {
+  const page = await open("/admin/groups");
+  await page.getByRole("link", { name: "default" }).click();
+  await page.getByLabel("They wait for at most").fill("7s");
+  const asked: string[] = [];
+  page.on("dialog", (dialog) => {
+    asked.push(dialog.message());
+    void (asked.length < 3 ? dialog.dismiss() : dialog.accept());
+  });
+  await page.getByRole("link", { name: "Accounts" }).click();
+  await page.evaluate("history.back()");
+  await eventually(() => asked.length === 2);
+  expect(await page.getByLabel("They wait for at most").inputValue()).toBe("7s");
+  await page.getByRole("link", { name: "Accounts" }).click();
+  await page.getByRole("heading", { level: 1, name: "Accounts" }).waitFor();
+  expect(asked).toEqual(Array(3).fill("Leave this page? What you changed is not saved."));
+});
+
+test("a group is opened by its name, whatever it is made of", async () => {
+  const page = await open("/admin/groups/-/new");
+  for (const name of ["a/b?c#d %41", "100%25"]) {
+    await console.goTo(page, "/admin/groups/-/new");
+    await page.getByLabel("Name", { exact: true }).fill(name);
+    await page.getByRole("button", { name: "New group" }).click();
+    await page.getByRole("heading", { level: 1, name, exact: true }).waitFor();
+    await page.reload();
+    await page.getByRole("button", { name: "Delete the group" }).waitFor();
+    await console.goTo(page, `/usage?whose=everybody&group=${encodeURIComponent(name)}`);
+    expect(await page.locator("label.filter", { hasText: "Group" }).locator("select").inputValue()).toBe(
+      name,
+    );
+  }
+});
+
 test("somebody else's change is not overwritten", async () => {
   const mine = await open("/admin/groups/default");
   const theirs = await open("/admin/groups/default");
@@ -129,7 +185,12 @@ test("somebody else's change is not overwritten", async () => {
   await theirs.getByText("The group is saved and in force.").waitFor();
   await mine.getByLabel("Requests that may wait").fill("8");
   await mine.getByRole("button", { name: "Save" }).click();
-  await mine.getByText("Somebody else has changed this group since you opened it").first().waitFor();
+  const refusal = mine
+    .getByRole("alert")
+    .getByText("Somebody else has changed this group since you opened it");
+  await refusal.waitFor();
+  const { y } = (await refusal.boundingBox()) ?? { y: -1 };
+  expect(y).toBeWithin(0, mine.viewportSize()?.height ?? 0);
   const { groups } = await readPolicy(console.gateway.installation.db);
   expect(groups.find(({ name }) => name === "default")?.queue.maxWaiting).toBe(7);
 });
@@ -229,4 +290,9 @@ test("every page is free of serious findings, and fits a phone", async () => {
     expect(await axeFindings(page)).toEqual([]);
     expect(await sidewaysScroll(page)).toBe(0);
   }
+  // What a key sees scrolls for itself where the window is wide and low.
+  await page.setViewportSize({ width: 1360, height: 300 });
+  await console.goTo(page, "/admin/groups/default");
+  await page.locator("[aria-busy=true]").waitFor({ state: "detached" });
+  expect(await axeFindings(page)).toEqual([]);
 });

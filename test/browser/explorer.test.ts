@@ -101,7 +101,10 @@ describe("a run", () => {
     expect(await fact(page, "Tokens")).toMatch(/^[1-9]\d* in, [1-9]\d* out$/);
     expect(await fact(page, "Cost")).toBe("$0.00");
     const id = await facts(page).locator("code").innerText();
-    expect(await facts(page).getByRole("link").getAttribute("href")).toBe(`/console/requests/${id}`);
+    const inspect = facts(page).getByRole("link");
+    expect(await inspect.getAttribute("href")).toBe(`/console/requests/${id}`);
+    // In a tab of its own: going back would find a page without its key.
+    expect(await inspect.getAttribute("target")).toBe("_blank");
     const rows = await explorer.gateway.usageRows();
     expect(rows.map((row) => row.request_id)).toContain(id);
   });
@@ -344,6 +347,41 @@ test("the key is nowhere but in its field: not in the page, its address, storage
     expect(text).not.toContain(TEST_KEY);
     expect(text).not.toContain(encoded);
   }
+});
+
+describe("going from one endpoint to another", () => {
+  const goTo = (page: Page, id: string) => page.locator(`.explorer-endpoints a[href="#${id}"]`).click();
+
+  test("what was typed is there again", async () => {
+    const page = await openWithKey("#createResponse");
+    await setBody(page, { model: "fast-chat", input: "Kept." });
+    await goTo(page, "getModel");
+    await page.getByRole("heading", { name: "Ask for one model" }).waitFor();
+    await goTo(page, "createResponse");
+    expect(JSON.parse(await bodyOf(page).inputValue())).toEqual({ model: "fast-chat", input: "Kept." });
+  });
+
+  test("paths name what this page has made, and a request without a record leads nowhere", async () => {
+    const page = await openWithKey("#createResponse", TEST_KEY);
+    await setBody(page, { model: "fast-chat", input: "Say hello." });
+    await run(page);
+    await facts(page).getByRole("link").waitFor();
+    const made = await facts(page).locator("code").innerText();
+    await goTo(page, "getRequest");
+    expect(await page.getByLabel("request_id").inputValue()).toBe(made);
+    await run(page);
+    expect(await fact(page, "Status")).toBe("200");
+    expect(await facts(page).getByRole("link").count()).toBe(0);
+    await goTo(page, "getResponse");
+    expect(await page.getByLabel("response_id").inputValue()).toStartWith("resp_");
+    expect(await page.getByLabel("response_id").inputValue()).not.toBe("resp_0199f3c5");
+  });
+});
+
+test("a key in its shortened form is told apart from a gateway that is away", async () => {
+  const page = await openWithKey("#createResponse", "gwk_…KPlf");
+  await run(page).catch(() => {});
+  await page.getByText("This may be the shortened form that lists show").waitFor();
 });
 
 describe("looks", () => {

@@ -43,6 +43,18 @@ async function makeUser(email: string): Promise<void> {
 /** What is behind `/console` of a link. */
 const pathIn = (text: string) => /\/console(\/\w+#\w+)/.exec(text)?.[1] ?? "";
 
+test("over a connection that is not encrypted nobody is asked for a password", async () => {
+  const page = await site.open("/sign-in");
+  // What a browser says of http:// anywhere but on the machine itself.
+  await page.addInitScript("Object.defineProperty(window, 'isSecureContext', { value: false })");
+  for (const path of ["/sign-in", "/claim#token"]) {
+    await page.goto("about:blank");
+    await site.goTo(page, path);
+    await page.getByText("This connection is not encrypted").waitFor();
+    expect(await page.getByLabel("Password", { exact: true }).count()).toBe(0);
+  }
+});
+
 describe("the first administrator", () => {
   test("opens the link of the first start, chooses a password, and is in", async () => {
     const link = await offerAdminClaim(site.gateway.installation, site.gateway.url);
@@ -53,7 +65,7 @@ describe("the first administrator", () => {
     await fill(page, "E-mail address", "boss@example.com");
     await fill(page, "Password", "short");
     await press(page, "Create the administrator");
-    await page.getByText("must be a string of 12 to 256 characters").waitFor();
+    await page.getByText("must have 12 to 256 characters").waitFor();
     expect(await page.getByLabel("E-mail address").inputValue()).toBe("boss@example.com");
     await fill(page, "Password", PASSWORD);
     await press(page, "Create the administrator");

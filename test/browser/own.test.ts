@@ -109,6 +109,8 @@ describe("a key", () => {
   test("shows its secret once: neither the page nor the browser keeps it", async () => {
     const page = await openAsSomebody("/keys");
     const secret = await createKey(page, { name: "once" });
+    for (const _ of ["first", "second", "third"]) await page.keyboard.press("Escape");
+    expect(await page.getByRole("region", { name: "Secret key" }).isVisible()).toBe(true);
     await closeSecret(page);
     expect(await page.content()).not.toContain(secret);
     await openKey(page, "once");
@@ -116,6 +118,31 @@ describe("a key", () => {
     expect(await page.evaluate("JSON.stringify([{ ...localStorage }, { ...sessionStorage }])")).not.toContain(
       secret,
     );
+  });
+
+  test("that was ordered while the network was away is not made later, when it is back", async () => {
+    const page = await openAsSomebody("/keys");
+    await page.getByRole("button", { name: "Create key" }).first().click();
+    const dialog = page.getByRole("dialog");
+    await dialog.getByRole("textbox", { name: "Name" }).fill("late");
+    await page.context().setOffline(true);
+    await dialog.getByRole("button", { name: "Create key" }).click();
+    await dialog.getByText("What you typed is still here").waitFor();
+    await page.keyboard.press("Escape");
+    await page.context().setOffline(false);
+    await createKey(page, { name: "in time" });
+    await closeSecret(page);
+    await page.getByRole("link", { name: /in time/ }).waitFor();
+    expect(await page.getByRole("link", { name: /late/ }).count()).toBe(0);
+  });
+
+  test("is proposed in a group that can be called at once, and one that nobody pays for says so", async () => {
+    const page = await openAsSomebody("/keys");
+    await page.getByRole("button", { name: "Create key" }).first().click();
+    const dialog = page.getByRole("dialog");
+    await dialog.getByRole("radio", { checked: true, name: /^free/ }).waitFor();
+    await dialog.getByRole("radio", { name: /^paying/ }).check();
+    await dialog.getByText("Nothing of your balance is available").waitFor();
   });
 
   test("that asks for too much is refused beside the field, and what was typed stays", async () => {

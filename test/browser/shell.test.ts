@@ -91,6 +91,19 @@ test("a gateway that is away is said to be, and what was open comes back when it
   await page.getByText("Nothing was used yet").waitFor();
 });
 
+test("a page whose code cannot be loaded says that the gateway was not reached, and opens when it is", async () => {
+  const page = await console.openAs(PERSON, "user", "/keys");
+  await page.context().setOffline(true);
+  await page.getByRole("link", { name: "Models" }).click();
+  await page.getByText("The gateway could not be reached").first().waitFor();
+  await page.getByRole("button", { name: "Try again" }).click();
+  await page.context().setOffline(false);
+  await page.getByRole("button", { name: "Try again" }).click();
+  await page.getByRole("heading", { name: "Models", level: 1 }).waitFor();
+  // That the code was not loaded is noted by the browser as well.
+  console.complaints();
+});
+
 test("signing out leads to the sign-in page, and nothing stays behind", async () => {
   const page = await console.openAs(PERSON, "user", "/usage");
   await page.getByRole("button", { name: "Account" }).click();

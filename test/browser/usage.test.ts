@@ -45,6 +45,23 @@ test("a request appears by itself, in the figures and in the list", async () => 
   await page.locator(".stat", { hasText: "Requests" }).getByText("1", { exact: true }).waitFor();
 });
 
+test("of more keys than can be chosen from, any is found by its name", async () => {
+  const email = "many@example.com";
+  const keys = Array.from({ length: 501 }, (_, i) => ({
+    name: `key-${String(i).padStart(3, "0")}`,
+    user: email,
+    group: "paying",
+    secret: `many-key-${String(i).padStart(3, "0")}-0123456789-0123456789-012345`,
+  }));
+  await console.gateway.apply(JSON.stringify({ users: [{ email }], keys }));
+  const page = await console.openAs(email, "user", "/usage");
+  await page.getByRole("searchbox", { name: "Search your keys" }).fill("key-000");
+  const choice = page.locator("label.filter", { hasText: "Key" }).locator("select");
+  await choice.locator("option", { hasText: "key-000" }).waitFor({ state: "attached" });
+  await choice.selectOption({ label: "key-000" });
+  await page.waitForURL(/key=key_/);
+});
+
 test("filters and the range are in the address, and can be cleared", async () => {
   await ask("second");
   const page = await console.openAs(PAYER, "user", "/usage");

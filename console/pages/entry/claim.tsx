@@ -1,8 +1,8 @@
 import { useChange } from "../../data.ts";
 import { useText } from "../../text/text.tsx";
 import { TextField } from "../../ui/field.tsx";
-import { Form, useForm } from "../../ui/form.tsx";
-import { BrokenLink, Entry, NewPasswordField, useEnter } from "./frame.tsx";
+import { useForm } from "../../ui/form.tsx";
+import { BrokenLink, Entry, NewPasswordField, SafeForm, useEnter } from "./frame.tsx";
 
 /** The first administrator, by the link that the first start has made. */
 export default function ClaimPage() {
@@ -17,10 +17,10 @@ export default function ClaimPage() {
   if (token === "") return <BrokenLink title={t.claim.title} />;
   return (
     <Entry title={t.claim.title} about={t.claim.about}>
-      <Form form={form} submit={t.claim.submit}>
+      <SafeForm form={form} submit={t.claim.submit}>
         <TextField {...form.bind("email")} type="email" label={t.email} autoComplete="username" />
         <NewPasswordField {...form.bind("password")} label={t.password} />
-      </Form>
+      </SafeForm>
     </Entry>
   );
 }

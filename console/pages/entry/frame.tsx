@@ -1,14 +1,16 @@
 /** What the pages for people who are not signed in have in kit. */
 
-import type { ReactNode } from "react";
+import type { ComponentProps, ReactNode } from "react";
 import { Redirect, useLocation, useSearch } from "wouter";
 import { type Answer, ApiProblem } from "../../api.ts";
 import { useApi } from "../../data.ts";
 import { useFreshSession, useSession } from "../../session.tsx";
 import { AppearanceMenu } from "../../shell/appearance-menu.tsx";
 import { useText } from "../../text/text.tsx";
+import { Link } from "../../ui/button.tsx";
 import type { Bound } from "../../ui/field.tsx";
 import { SecretField } from "../../ui/field.tsx";
+import { Form } from "../../ui/form.tsx";
 import { Notice, ProblemNotice } from "../../ui/notice.tsx";
 import { Bare, Skeleton } from "../../ui/page.tsx";
 
@@ -27,6 +29,17 @@ export function Entry({ title, about, children, links }: EntryProps) {
       {children}
       {links !== undefined && <div className="stack small">{links}</div>}
     </Bare>
+  );
+}
+
+/** A form with a password, where it could not be read on the way: elsewhere the gateway would refuse it too late. */
+export function SafeForm(props: ComponentProps<typeof Form>) {
+  const t = useText("entry").insecure;
+  if (isSecureContext) return <Form {...props} />;
+  return (
+    <Notice tone="bad" title={t.title}>
+      {t.text(location.origin)}
+    </Notice>
   );
 }
 
@@ -60,12 +73,12 @@ export function NewPasswordField({ label, ...bound }: Bound<string> & { label: s
   return <SecretField {...bound} label={label} autoComplete="new-password" hint={t.passwordHint(least)} />;
 }
 
-type Link = Answer<"links.read">;
+type OneTimeLink = Answer<"links.read">;
 
 interface WithLinkProps {
-  purpose: Link["purpose"];
+  purpose: OneTimeLink["purpose"];
   title: string;
-  children(link: Link, token: string): ReactNode;
+  children(link: OneTimeLink, token: string): ReactNode;
 }
 
 /** For pages that a one-time link opens. It stands behind `#`, where no server and no log sees it. */
@@ -87,7 +100,7 @@ function ReadLink({ purpose, title, children, token }: WithLinkProps & { token: 
   }
   const isGone = link.data !== undefined || (link.error instanceof ApiProblem && link.error.status === 410);
   return (
-    <Entry title={title}>
+    <Entry title={title} links={<ToSignIn />}>
       {isGone ? (
         <Notice tone="warn" title={t.broken.worthless} isUrgent>
           {link.error?.message ?? t.broken.text}
@@ -102,10 +115,15 @@ function ReadLink({ purpose, title, children, token }: WithLinkProps & { token: 
 export function BrokenLink({ title }: { title: string }) {
   const { broken: t } = useText("entry");
   return (
-    <Entry title={title}>
+    <Entry title={title} links={<ToSignIn />}>
       <Notice tone="warn" title={t.title}>
         {t.text}
       </Notice>
     </Entry>
   );
+}
+
+function ToSignIn() {
+  const t = useText("entry");
+  return <Link to="/sign-in">{t.forgot.back}</Link>;
 }

@@ -1,7 +1,7 @@
 import { useChange } from "../../data.ts";
 import { useText } from "../../text/text.tsx";
-import { Form, useForm } from "../../ui/form.tsx";
-import { Entry, NewPasswordField, useEnter, WithLink } from "./frame.tsx";
+import { useForm } from "../../ui/form.tsx";
+import { Entry, NewPasswordField, SafeForm, useEnter, WithLink } from "./frame.tsx";
 
 /** An invitation becomes an account. */
 export default function JoinPage() {
@@ -23,9 +23,9 @@ function Join({ email, token }: { email: string; token: string }) {
   });
   return (
     <Entry title={t.join.title} about={t.join.about(email)}>
-      <Form form={form} submit={t.join.submit}>
+      <SafeForm form={form} submit={t.join.submit}>
         <NewPasswordField {...form.bind("password")} label={t.password} />
-      </Form>
+      </SafeForm>
     </Entry>
   );
 }

@@ -3,8 +3,8 @@ import { ApiProblem } from "../../api.ts";
 import { useChange } from "../../data.ts";
 import { useText } from "../../text/text.tsx";
 import { TextField } from "../../ui/field.tsx";
-import { Form, useForm } from "../../ui/form.tsx";
-import { Entry, useEnter, WithLink } from "./frame.tsx";
+import { useForm } from "../../ui/form.tsx";
+import { Entry, SafeForm, useEnter, WithLink } from "./frame.tsx";
 
 /** Signing in with a link of an administrator; by a button, for programs open links by themselves. */
 export default function LinkPage() {
@@ -33,7 +33,7 @@ function SignInByLink({ email, token }: { email: string; token: string }) {
   });
   return (
     <Entry title={t.link.title} about={needsCode ? t.code.about : t.link.about(email)}>
-      <Form form={form} submit={t.link.submit}>
+      <SafeForm form={form} submit={t.link.submit}>
         {needsCode && (
           <TextField
             {...form.bind("code")}
@@ -43,7 +43,7 @@ function SignInByLink({ email, token }: { email: string; token: string }) {
             isMono
           />
         )}
-      </Form>
+      </SafeForm>
     </Entry>
   );
 }

@@ -4,9 +4,9 @@ import { useSession } from "../../session.tsx";
 import { useText } from "../../text/text.tsx";
 import { Link } from "../../ui/button.tsx";
 import { TextField } from "../../ui/field.tsx";
-import { Form, useForm } from "../../ui/form.tsx";
+import { useForm } from "../../ui/form.tsx";
 import { Notice } from "../../ui/notice.tsx";
-import { Entry, NewPasswordField, OnlyStrangers, useEnter } from "./frame.tsx";
+import { Entry, NewPasswordField, OnlyStrangers, SafeForm, useEnter } from "./frame.tsx";
 
 export default function RegisterPage() {
   const t = useText("entry").register;
@@ -47,9 +47,9 @@ function Register({ onSent }: { onSent: (email: string) => void }) {
     else await enter();
   });
   return (
-    <Form form={form} submit={t.register.submit}>
+    <SafeForm form={form} submit={t.register.submit}>
       <TextField {...form.bind("email")} type="email" label={t.email} autoComplete="username" />
       <NewPasswordField {...form.bind("password")} label={t.password} />
-    </Form>
+    </SafeForm>
   );
 }

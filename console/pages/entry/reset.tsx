@@ -2,9 +2,9 @@ import { useState } from "react";
 import { useChange } from "../../data.ts";
 import { useText } from "../../text/text.tsx";
 import { LinkButton } from "../../ui/button.tsx";
-import { Form, useForm } from "../../ui/form.tsx";
+import { useForm } from "../../ui/form.tsx";
 import { Notice } from "../../ui/notice.tsx";
-import { Entry, NewPasswordField, WithLink } from "./frame.tsx";
+import { Entry, NewPasswordField, SafeForm, WithLink } from "./frame.tsx";
 
 export default function ResetPage() {
   const t = useText("entry");
@@ -37,9 +37,9 @@ function Reset({ email, token, onDone }: { email: string; token: string; onDone:
   });
   return (
     <Entry title={t.reset.title} about={t.reset.about(email)}>
-      <Form form={form} submit={t.reset.submit}>
+      <SafeForm form={form} submit={t.reset.submit}>
         <NewPasswordField {...form.bind("password")} label={t.password} />
-      </Form>
+      </SafeForm>
     </Entry>
   );
 }

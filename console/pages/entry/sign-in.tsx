@@ -5,9 +5,9 @@ import { useSession } from "../../session.tsx";
 import { useText } from "../../text/text.tsx";
 import { Button, Link } from "../../ui/button.tsx";
 import { SecretField, TextField } from "../../ui/field.tsx";
-import { Form, useForm } from "../../ui/form.tsx";
+import { useForm } from "../../ui/form.tsx";
 import { Notice } from "../../ui/notice.tsx";
-import { Entry, OnlyStrangers, useEnter } from "./frame.tsx";
+import { Entry, OnlyStrangers, SafeForm, useEnter } from "./frame.tsx";
 
 export default function SignInPage() {
   return (
@@ -36,7 +36,7 @@ function SignIn() {
   if (needsCode) {
     return (
       <Entry title={t.code.title} about={t.code.about}>
-        <Form form={form} submit={t.signIn.submit}>
+        <SafeForm form={form} submit={t.signIn.submit}>
           <TextField
             {...form.bind("code")}
             label={t.code.label}
@@ -45,7 +45,7 @@ function SignIn() {
             isMono
             autoFocus
           />
-        </Form>
+        </SafeForm>
         <Button
           tone="quiet"
           onClick={() => {
@@ -61,10 +61,10 @@ function SignIn() {
   return (
     <Entry title={t.signIn.title} links={<Ways />}>
       <Unclaimed />
-      <Form form={form} submit={t.signIn.submit}>
+      <SafeForm form={form} submit={t.signIn.submit}>
         <TextField {...form.bind("email")} type="email" label={t.email} autoComplete="username" />
         <SecretField {...form.bind("password")} label={t.password} autoComplete="current-password" />
-      </Form>
+      </SafeForm>
     </Entry>
   );
 }

@@ -6,20 +6,22 @@ import { Awaited } from "../../ui/awaited.tsx";
 import { Dialog } from "../../ui/dialog.tsx";
 import { TextField } from "../../ui/field.tsx";
 import { CancelButton, Form, useForm } from "../../ui/form.tsx";
-import { EmptyState } from "../../ui/notice.tsx";
+import { EmptyState, Notice } from "../../ui/notice.tsx";
 import { type Expiry, ExpiryFields, useExpiresAt } from "./expiry.tsx";
 import { GroupCards, type Offer } from "./group-cards.tsx";
 import { OwnLimits } from "./own-limits.tsx";
+import { isPaid, type Wallet } from "./paid.ts";
 import { ShownOnce } from "./shown-once.tsx";
 
 /** First what it shall be, then, once, what it is. */
 export function CreateKeyDialog({ onClose }: { onClose(): void }) {
   const t = useText("keys");
   const offers = useApi("groups.list");
+  const wallet = useApi("wallet.get");
   const [made, setMade] = useState<{ secret: string; offer: Offer | undefined } | null>(null);
   if (made !== null) {
     return (
-      <Dialog wide title={t.made.title} onClose={onClose}>
+      <Dialog wide title={t.made.title}>
         <ShownOnce secret={made.secret} models={made.offer?.models ?? []} onDone={onClose} />
       </Dialog>
     );
@@ -28,13 +30,16 @@ export function CreateKeyDialog({ onClose }: { onClose(): void }) {
     <Dialog wide title={t.form.title} onClose={onClose}>
       {offers.data === undefined ? (
         <Awaited query={offers} height={240} />
+      ) : wallet.data === undefined ? (
+        <Awaited query={wallet} height={240} />
       ) : offers.data.data.length === 0 ? (
         <EmptyState icon="group" title={t.noGroup.title}>
           <p>{t.noGroup.text}</p>
         </EmptyState>
       ) : (
         <KeyForm
-          offers={offers.data.data}
+          offers={callableFirst(offers.data.data, wallet.data)}
+          wallet={wallet.data}
           onCancel={onClose}
           onMade={(secret, offer) => setMade({ secret, offer })}
         />
@@ -43,13 +48,19 @@ export function CreateKeyDialog({ onClose }: { onClose(): void }) {
   );
 }
 
+/** What can be called at once is proposed first. */
+function callableFirst(offers: readonly Offer[], wallet: Wallet): Offer[] {
+  return offers.toSorted((a, b) => Number(isPaid(b, wallet)) - Number(isPaid(a, wallet)));
+}
+
 interface KeyFormProps {
   offers: readonly Offer[];
+  wallet: Wallet;
   onCancel(): void;
   onMade(secret: string, offer: Offer | undefined): void;
 }
 
-function KeyForm({ offers, onCancel, onMade }: KeyFormProps) {
+function KeyForm({ offers, wallet, onCancel, onMade }: KeyFormProps) {
   const t = useText("keys").form;
   const expiresAt = useExpiresAt();
   const create = useChange("keys.create", { invalidates: ["keys.", "models."] });
@@ -78,6 +89,9 @@ function KeyForm({ offers, onCancel, onMade }: KeyFormProps) {
     <Form form={form} submit={t.submit} actions={<CancelButton onClick={onCancel} />} atEnd>
       <TextField {...form.bind("name")} label={t.name} hint={t.nameHint} maxLength={64} autoFocus />
       <GroupCards {...form.bind("group")} offers={offers} />
+      {chosen && chosen.charge !== "none" && !isPaid(chosen, wallet) && (
+        <Notice tone="warn">{t.unpaid[chosen.charge]}</Notice>
+      )}
       <ExpiryFields form={form} />
       <OwnLimits form={form} within={chosen?.limits} />
     </Form>

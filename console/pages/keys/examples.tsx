@@ -1,5 +1,6 @@
 /** How a key is used: ready programs, and which address a client wants. */
 
+import { useGatewayOrigin } from "../../session.tsx";
 import { useText } from "../../text/text.tsx";
 import { Notice } from "../../ui/notice.tsx";
 import { Tabs } from "../../ui/tabs.tsx";
@@ -12,7 +13,7 @@ interface ExamplesProps {
 
 export function Examples({ models }: ExamplesProps) {
   const t = useText("keys").use;
-  const { origin } = window.location;
+  const origin = useGatewayOrigin();
   const target = targetOf(origin, models);
   if (target === null) return <Notice tone="info">{t.noModel}</Notice>;
   const forCodex = models.find(({ interfaces }) => interfaces.includes("responses"));

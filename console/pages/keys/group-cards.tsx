@@ -61,7 +61,7 @@ function OfferText({ offer }: { offer: Offer }) {
       </span>
       <span className="small soft">{[paid, price(offer)].filter((part) => part !== null).join(" · ")}</span>
       <span className="row">
-        {offer.interfaces.map((name) => (
+        {interfacesOf(offer).map((name) => (
           <Badge key={name} tone="plain">
             {interfaces[name]}
           </Badge>
@@ -81,6 +81,11 @@ function OfferText({ offer }: { offer: Offer }) {
       <span className="small soft">{limits === null ? t.noLimits : t.limits(limits)}</span>
     </span>
   );
+}
+
+/** Those by which one of its models can be called: a group may allow what none of them speaks. */
+function interfacesOf({ interfaces, models }: Offer): Offer["interfaces"] {
+  return interfaces.filter((name) => models.some((model) => model.interfaces.includes(name)));
 }
 
 /** What models that write cost: the one price that all of them have, or the cheapest. Null where nothing is paid. */

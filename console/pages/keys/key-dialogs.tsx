@@ -83,7 +83,7 @@ export function RotateKeyDialog({ shown, onClose }: KeyDialogProps) {
   if (made !== null) {
     const until = made.old_secret_works_until_at;
     return (
-      <Dialog wide title={t.made.rotated} onClose={onClose}>
+      <Dialog wide title={t.made.rotated}>
         <ShownOnce
           secret={made.secret}
           models={offers.data?.data ?? []}

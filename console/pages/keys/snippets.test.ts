@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { codex, curl, type Interface, python, targetOf, typescript } from "./snippets.ts";
+import { codex, curl, environment, type Interface, python, targetOf, typescript } from "./snippets.ts";
 
 const origin = "https://gateway.example.com";
 const target = (iface: Interface, model = "fast-chat") => ({ origin, model, interface: iface });
@@ -37,4 +37,11 @@ test("a hostile model name stays one argument of the shell", async () => {
   const run = Bun.spawn(["sh", "-c", code], { stdout: "pipe", env: { MODEL_GATEWAY_KEY: "k" } });
   const lines = (await new Response(run.stdout).text()).trim().split("\n");
   expect(JSON.parse(lines.at(-1) ?? "")).toMatchObject({ model });
+});
+
+test("the line that asks for the key can be pasted into a shell: what is typed next is the key, and is exported", async () => {
+  const typed = `${environment}\ngwk_typed\nprintenv MODEL_GATEWAY_KEY\n`;
+  const shell = Bun.spawn(["bash"], { stdin: new Blob([typed]), stdout: "pipe", stderr: "pipe" });
+  expect(await new Response(shell.stdout).text()).toBe("gwk_typed\n");
+  expect(await new Response(shell.stderr).text()).toBe("");
 });

@@ -15,8 +15,11 @@ export interface Target {
 
 const VARIABLE = "MODEL_GATEWAY_KEY";
 
-/** Typed blindly, so that the key is neither on the screen nor in the history of the shell. */
-export const environment = `read -rs ${VARIABLE}   # paste the key, then press Enter\nexport ${VARIABLE}`;
+/**
+ * Typed blindly, so that the key is neither on the screen nor in the history of the shell. In one line, and without a
+ * remark: `read` would take a second line for the key, and not every shell knows remarks at its prompt.
+ */
+export const environment = `read -rs ${VARIABLE} && export ${VARIABLE}`;
 
 /** The first of these that a model can be called through makes the shortest examples. */
 const PREFERRED: readonly Interface[] = ["chat", "responses", "embeddings", "images"];

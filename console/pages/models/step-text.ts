@@ -64,9 +64,9 @@ export function useStepText(): (step: Step) => string {
           frees(facts, steps.freesWithOne),
         );
       case "balance_available":
-        return steps.balance_available(format.money(available));
+        return steps.balance_available(format.moneyLeft(available));
       case "subscription_available":
-        return steps.subscription_available(format.list(plans), format.money(available));
+        return steps.subscription_available(format.list(plans), format.moneyLeft(available));
       case "subscription_missing":
         return steps.subscription_missing(format.list(plans));
       case "subscription_used_up":

@@ -47,7 +47,7 @@ export function WhyDialog({ question, onClose }: { question: WhyQuestion; onClos
       </Dialog>
     );
   }
-  if (keys.data === undefined || own.isLoading) {
+  if (keys.data === undefined || (own.isFetching && own.data === undefined)) {
     return (
       <Dialog title={t.title} onClose={onClose}>
         <Skeleton height={200} />

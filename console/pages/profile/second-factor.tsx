@@ -160,7 +160,7 @@ function NewCodes({ onClose }: { onClose: () => void }) {
 function ShownCodes({ codes, onClose }: { codes: readonly string[]; onClose: () => void }) {
   const t = useText("profile").secondFactor.codes;
   return (
-    <Dialog title={t.title} onClose={onClose}>
+    <Dialog title={t.title}>
       <div className="stack wide">
         <Notice tone="warn">{t.about}</Notice>
         <CodeBlock code={codes.join("\n")} label={t.label} />

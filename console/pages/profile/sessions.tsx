@@ -1,6 +1,6 @@
 import { useState } from "react";
 import type { Answer } from "../../api.ts";
-import { useApi, useChange } from "../../data.ts";
+import { useApi, useChange, wholeList } from "../../data.ts";
 import { useText } from "../../text/text.tsx";
 import { Button } from "../../ui/button.tsx";
 import { ConfirmDialog } from "../../ui/dialog.tsx";
@@ -36,7 +36,7 @@ export function SessionsSection() {
     >
       <Table
         label={t.title}
-        rows={{ rows, isLoading: sessions.isPending, error: sessions.error, more: null }}
+        rows={wholeList(sessions)}
         rowKey={({ id }) => id}
         empty={null}
         columns={[

@@ -1,6 +1,7 @@
 import { useState } from "react";
 import type { Answer } from "../../api.ts";
-import { useApi, useChange } from "../../data.ts";
+import { useApi, useChange, wholeList } from "../../data.ts";
+import { useGatewayOrigin } from "../../session.tsx";
 import { useText } from "../../text/text.tsx";
 import { Button } from "../../ui/button.tsx";
 import { ConfirmDialog, Dialog } from "../../ui/dialog.tsx";
@@ -37,7 +38,7 @@ export function TokensSection() {
     <Section title={t.title} about={t.about} actions={rows.length > 0 && make}>
       <Table
         label={t.title}
-        rows={{ rows, isLoading: tokens.isPending, error: tokens.error, more: null }}
+        rows={wholeList(tokens)}
         rowKey={({ id }) => id}
         empty={
           <EmptyState icon="code" title={t.none} actions={make}>
@@ -132,13 +133,14 @@ function NewToken({ onClose }: { onClose: () => void }) {
 
 function ShownToken({ secret, onClose }: { secret: string; onClose: () => void }) {
   const t = useText("profile").tokens.made;
+  const origin = useGatewayOrigin();
   return (
-    <Dialog title={t.title} onClose={onClose}>
+    <Dialog title={t.title}>
       <div className="stack wide">
         <Notice tone="warn">{t.once}</Notice>
         <CodeBlock code={secret} label={t.secret} wrap />
         <CodeBlock
-          code={`curl ${location.origin}/api/session \\\n  -H "Authorization: Bearer $TOKEN"`}
+          code={`curl ${origin}/api/session \\\n  -H "Authorization: Bearer $TOKEN"`}
           label={t.example}
         />
         <div className="form-actions end">

@@ -4,6 +4,7 @@ import { useUser } from "../../session.tsx";
 import { useText } from "../../text/text.tsx";
 import { Button } from "../../ui/button.tsx";
 import { type Choice, Segments } from "../../ui/field.tsx";
+import { SearchBox } from "../../ui/search.tsx";
 import {
   type FilterName,
   OUTCOMES,
@@ -14,6 +15,8 @@ import {
   STATUSES,
   type UsageQuery,
 } from "./usage-query.ts";
+
+const KEYS_FOUND_MAX = 100;
 
 export function RangePicker({ query }: { query: UsageQuery }) {
   const { range: t } = useText("usage");
@@ -112,12 +115,11 @@ export function FilterBar({ query }: { query: UsageQuery }) {
           onChange={(whose) => query.set("whose", whose === "own" ? "" : whose)}
         />
       )}
-      <FilterSelect
-        query={query}
-        name="key"
-        label={t.key}
-        choices={(choices?.keys ?? []).map(({ id, name }) => ({ value: id, label: name }))}
-      />
+      {choices?.has_more_keys ? (
+        <KeySearch query={query} newest={choices.keys} />
+      ) : (
+        <FilterSelect query={query} name="key" label={t.key} choices={keyChoices(choices?.keys)} />
+      )}
       <FilterSelect query={query} name="model" label={t.model} choices={plain(choices?.models)} />
       <FilterSelect query={query} name="group" label={t.group} choices={plain(choices?.groups)} />
       {isAdmin && (
@@ -170,6 +172,34 @@ function FilterSelect({ query, name, label, choices }: FilterSelectProps) {
         ))}
       </select>
     </label>
+  );
+}
+
+function keyChoices(keys: readonly { id: string; name: string }[] = []): Choice[] {
+  return keys.map(({ id, name }) => ({ value: id, label: name }));
+}
+
+/** Of too many keys to choose from, the choice is among those that were searched for. */
+function KeySearch({
+  query,
+  newest,
+}: {
+  query: UsageQuery;
+  newest: readonly { id: string; name: string }[];
+}) {
+  const { filter: t } = useText("usage");
+  const [search, setSearch] = useState("");
+  const found = useApi(
+    "keys.list",
+    { query: { status: "all", search, limit: KEYS_FOUND_MAX } },
+    { enabled: search !== "", keepPrevious: true },
+  );
+  const choices = search === "" ? newest : (found.data?.data ?? []);
+  return (
+    <>
+      <SearchBox label={t.searchKeys} onSearch={setSearch} />
+      <FilterSelect query={query} name="key" label={t.key} choices={keyChoices(choices)} />
+    </>
   );
 }
 

@@ -16,12 +16,29 @@ export function RequestTable({ requests }: { requests: Listing<RequestRow> }) {
   const duration = (ms: number | null) => (ms === null ? "–" : format.duration(ms));
   const columns: Column<RequestRow>[] = [
     { key: "time", header: t.time, kind: "primary", cell: ({ at }) => <Time at={at} exact /> },
-    { key: "model", header: t.model, cell: ({ model }) => (model === "" ? t.noModel : model) },
-    { key: "key", header: t.key, isMinor: true, cell: ({ key }) => key.name ?? key.id },
+    {
+      key: "model",
+      header: t.model,
+      cell: ({ model }) => <span className="named">{model === "" ? t.noModel : model}</span>,
+    },
+    {
+      key: "key",
+      header: t.key,
+      isMinor: true,
+      cell: ({ key }) => <span className="named">{key.name ?? key.id}</span>,
+    },
     ...(role === "admin"
       ? [
-          { key: "user", header: t.user, cell: ({ user }: RequestRow) => user ?? "–" },
-          { key: "account", header: t.account, cell: ({ account }: RequestRow) => account ?? "–" },
+          {
+            key: "user",
+            header: t.user,
+            cell: ({ user }: RequestRow) => <span className="named">{user ?? "–"}</span>,
+          },
+          {
+            key: "account",
+            header: t.account,
+            cell: ({ account }: RequestRow) => <span className="named">{account ?? "–"}</span>,
+          },
         ]
       : []),
     {

@@ -1,6 +1,7 @@
 import { addressOf } from "../../api.ts";
 import { TimeSeries } from "../../charts/time-series.tsx";
 import { useApi, useList } from "../../data.ts";
+import { useGatewayOrigin } from "../../session.tsx";
 import { useFormat, useSpeech, useText } from "../../text/text.tsx";
 import { DownloadButton, LinkButton } from "../../ui/button.tsx";
 import { Segments } from "../../ui/field.tsx";
@@ -116,6 +117,7 @@ function useShow(metric: Metric): (value: number) => string {
 /** What to do when there is nothing to see. */
 function FirstRequest() {
   const { empty: t } = useText("usage");
+  const origin = useGatewayOrigin();
   const { data: choices } = useApi("usage.choices");
   if (choices?.keys.length === 0) {
     return (
@@ -136,7 +138,7 @@ function FirstRequest() {
   return (
     <EmptyState icon="chart" title={t.title}>
       <p>{t.text}</p>
-      <CodeBlock label={t.curl} code={curl(location.origin, model)} />
+      <CodeBlock label={t.curl} code={curl(origin, model)} />
     </EmptyState>
   );
 }

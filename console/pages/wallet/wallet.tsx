@@ -28,8 +28,8 @@ export default function WalletPage() {
       ) : (
         <>
           <Stats>
-            <Stat label={t.available} value={<Money value={wallet.data.available} />} />
-            <Stat label={t.balance} value={<Money value={wallet.data.balance} />} />
+            <Stat label={t.available} value={<Money isLeft value={wallet.data.available} />} />
+            <Stat label={t.balance} value={<Money isLeft value={wallet.data.balance} />} />
             <Stat label={t.held} value={<Money value={wallet.data.held} />} note={t.heldNote} />
           </Stats>
           <Redeem />

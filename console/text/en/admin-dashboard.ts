@@ -27,6 +27,7 @@ export const adminDashboard = {
     latency: "First byte",
     conditions: {
       well: "Well",
+      untried: "Not asked yet",
       cooling: "Cooling down",
       probing: "One request is trying",
       parked: "Parked: its credential was refused",
@@ -65,7 +66,7 @@ export const adminDashboard = {
     users: "Users",
     groups: "Groups",
     gone: "no longer there",
-    requests: (count: string) => `${count} requests`,
+    requests: (count: number, shown: string) => plural(count, "one request", `${shown} requests`),
     none: "Nothing was used yet.",
   },
 };

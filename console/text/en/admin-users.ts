@@ -132,7 +132,6 @@ export const adminUsers = {
       adjust: "Adjustment",
       refund: "Refund",
       redeem: "Code",
-      promo: "Promotion",
       opening: "Opening balance",
     },
     why: "Why",

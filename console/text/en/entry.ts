@@ -83,6 +83,11 @@ export const entry = {
     about: (email: string) => `This link signs you in as ${email}. It works once.`,
     submit: "Sign in",
   },
+  insecure: {
+    title: "This connection is not encrypted",
+    text: (origin: string) =>
+      `Anybody on the way to ${origin} could read a password. Open the gateway by https, through a proxy whose address is set as PUBLIC_URL, or by http://localhost on the machine itself, for example through ssh -L.`,
+  },
   broken: {
     title: "The link is incomplete",
     text: "A part of the address is missing. Open the link again, or copy all of it.",

@@ -1,3 +1,5 @@
+import { plural } from "../plural.ts";
+
 /** The API explorer. What the API itself says of its fields stands in the API's description. */
 export const explorer = {
   title: "API explorer",
@@ -11,7 +13,9 @@ export const explorer = {
   keyHint:
     "Stays in this page's memory: not stored, not in the address, not in any snippet. Gone when you close the page.",
   models: (count: number) =>
-    count === 0 ? "This key can call no model." : `This key can call ${count} models.`,
+    count === 0
+      ? "This key can call no model."
+      : `This key can call ${plural(count, "1 model", "# models")}.`,
   keyRefused: "This key is refused.",
   parameters: "Parameters",
   body: "Body",
@@ -50,6 +54,8 @@ export const explorer = {
   /** What the page itself has to say. */
   ownProblem: (code: string): string => {
     if (code === "missing_api_key") return "Type an API key first, above.";
+    if (code === "unusable_api_key")
+      return "A key has no such characters. This may be the shortened form that lists show: paste the whole key.";
     if (code === "unreachable")
       return "The gateway was not reached. Check that it runs, and your connection.";
     return "The connection was refused or cut before the end. Send it again; if it stays so, look whether a proxy in between lets it pass.";
@@ -69,8 +75,8 @@ export const explorer = {
   tokensOf: (input: string, output: string) => `${input} in, ${output} out`,
   cost: "Cost",
   requestId: "Request",
-  inspect: "Inspect",
-  eventsCount: (count: number) => `${count} events`,
+  inspect: "Inspect in the console (new tab)",
+  eventsCount: (count: number) => plural(count, "1 event", "# events"),
   eventAt: (ms: string) => `after ${ms}`,
   nothingSaid: "Nothing was said as text.",
   dimensions: (count: number) => `${count} dimensions`,

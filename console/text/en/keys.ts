@@ -35,6 +35,12 @@ export const keys = {
     nameHint: "What you will recognise it by: a machine, a project, a person.",
     group: "Group",
     groupHint: "What the key can call, what it costs, and how much of it.",
+    unpaid: {
+      balance:
+        "Nothing of your balance is available, so requests of this group would be refused. Redeem a code under Wallet, or ask an administrator.",
+      subscription:
+        "You have no subscription that pays for this group, so its requests would be refused. Redeem a code under Wallet, or ask an administrator.",
+    },
     expires: "Expires",
     date: "Last day",
     dateHint: "It works to the end of this day, UTC.",
@@ -73,7 +79,8 @@ export const keys = {
     once: "Copy it now: it is shown this once, and nobody can show it again.",
     secret: "Secret key",
     copySecret: "Copy the key",
-    environment: "Put it into an environment variable; the examples below read it from there.",
+    environment:
+      "Put it into an environment variable: run this line in a shell, paste the key, which is not shown, and press Enter. The examples below read it from there.",
     oldWorks: (until: string) => `The old secret works until ${until}. Replace it everywhere before.`,
     oldEnded: "The old secret has ended.",
     test: "Try it now: paste the first example into a terminal. The request shows up under Usage at once.",

@@ -12,11 +12,13 @@ export const kit = {
   delete: "Delete",
   done: "Done",
   edit: "Edit",
+  leave: "Leave this page? What you changed is not saved.",
   loadMore: "Show more",
   loading: "Loading",
   never: "never",
   no: "No",
   none: "None",
+  notNumber: "This is not a number. Use digits alone, without separators or units.",
   optional: "optional",
   remove: "Remove",
   retry: "Try again",
@@ -35,7 +37,9 @@ export const kit = {
   typeToConfirm: (name: string) => `Type ${name} to confirm`,
   problem: {
     title: "This did not work",
-    unreachable: "The gateway could not be reached. What you typed is still here: try again in a moment.",
+    unreachable: "The gateway could not be reached. Try again in a moment.",
+    unreachableTyped:
+      "The gateway could not be reached. What you typed is still here: try again in a moment.",
     requestId: (id: string) => `Request ${id}`,
     crashed:
       "This page has failed. Load it again; if it persists, tell your administrator what you did before.",

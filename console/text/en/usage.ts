@@ -32,6 +32,7 @@ export const usage = {
     user: "User",
     userHint: "E-mail address",
     key: "Key",
+    searchKeys: "Search your keys",
     model: "Model",
     group: "Group",
     account: "Account",

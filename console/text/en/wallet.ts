@@ -65,7 +65,6 @@ export const wallet = {
       adjust: "Correction",
       refund: "Refund",
       redeem: "Redeemed code",
-      promo: "Promotion",
       opening: "Opening balance",
     },
     none: {

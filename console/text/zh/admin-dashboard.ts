@@ -26,6 +26,7 @@ export const adminDashboard: Area<"adminDashboard"> = {
     latency: "首字节",
     conditions: {
       well: "正常",
+      untried: "尚未使用",
       cooling: "冷却中",
       probing: "正在用一个请求试探",
       parked: "已停用：凭据被拒绝",
@@ -64,7 +65,7 @@ export const adminDashboard: Area<"adminDashboard"> = {
     users: "用户",
     groups: "分组",
     gone: "已不存在",
-    requests: (count) => `${count} 个请求`,
+    requests: (_count, shown) => `${shown} 个请求`,
     none: "还没有用量。",
   },
 };

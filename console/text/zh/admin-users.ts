@@ -123,7 +123,6 @@ export const adminUsers: Area<"adminUsers"> = {
       adjust: "调整",
       refund: "退款",
       redeem: "兑换码",
-      promo: "优惠",
       opening: "期初余额",
     },
     why: "原因",

@@ -74,6 +74,11 @@ export const entry: Area<"entry"> = {
     about: (email) => `此链接将以 ${email} 的身份登录，只能使用一次。`,
     submit: "登录",
   },
+  insecure: {
+    title: "此连接未加密",
+    text: (origin) =>
+      `前往 ${origin} 的途中，任何人都可能读到密码。请通过 https 打开网关（在前面放一个代理，并把它的地址设为 PUBLIC_URL），或在本机使用 http://localhost，例如通过 ssh -L。`,
+  },
   broken: {
     title: "链接不完整",
     text: "地址缺少一部分。请重新打开链接，或完整复制。",

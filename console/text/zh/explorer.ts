@@ -48,6 +48,8 @@ export const explorer: Area<"explorer"> = {
   runHint: "Ctrl+Enter",
   ownProblem: (code) => {
     if (code === "missing_api_key") return "请先在上方输入 API 密钥。";
+    if (code === "unusable_api_key")
+      return "密钥不含这样的字符。这可能是列表中缩短的形式：请粘贴完整的密钥。";
     if (code === "unreachable") return "无法连接网关。请检查网关是否在运行以及您的网络。";
     return "连接在结束前被拒绝或中断。请重新发送；若仍如此，请检查中间的代理是否放行。";
   },
@@ -66,7 +68,7 @@ export const explorer: Area<"explorer"> = {
   tokensOf: (input, output) => `输入 ${input}，输出 ${output}`,
   cost: "费用",
   requestId: "请求",
-  inspect: "查看详情",
+  inspect: "在控制台中查看（新标签页）",
   eventsCount: (count) => `${count} 个事件`,
   eventAt: (ms) => `${ms} 后`,
   nothingSaid: "没有文本内容。",

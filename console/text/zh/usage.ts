@@ -25,6 +25,7 @@ export const usage: Area<"usage"> = {
     user: "用户",
     userHint: "电子邮件地址",
     key: "密钥",
+    searchKeys: "搜索您的密钥",
     model: "模型",
     group: "组",
     account: "上游账户",

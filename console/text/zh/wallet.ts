@@ -67,7 +67,6 @@ export const wallet: Area<"wallet"> = {
       adjust: "调整",
       refund: "退款",
       redeem: "兑换码",
-      promo: "赠送",
       opening: "初始余额",
     },
     none: {

@@ -13,7 +13,6 @@ import { Card, Facts, Page, PageHeader, Section } from "../../../ui/page.tsx";
 import { Table } from "../../../ui/table.tsx";
 import { useToast } from "../../../ui/toast.tsx";
 import { Count, Money, Time } from "../../../ui/values.tsx";
-import { nameIn } from "../policy/param.ts";
 import { AccountActions } from "./account-actions.tsx";
 import { AccountFields } from "./account-form.tsx";
 import { AccountModels } from "./account-models.tsx";
@@ -26,7 +25,7 @@ const REFRESH_MS = 2_000;
 
 export default function AccountPage({ params }: PageProps) {
   const t = useText("adminAccounts");
-  const name = nameIn(params.name ?? "");
+  const { name = "" } = params;
   const account = useApi("admin.accounts.get", { params: { name } }, { refreshMs: REFRESH_MS });
   return (
     <Page>

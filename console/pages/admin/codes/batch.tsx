@@ -30,9 +30,11 @@ export default function BatchPage({ params: { name = "" } }: PageProps) {
         about={t.about}
         back={{ to: "/admin/codes", label: t.back }}
         actions={
-          <Button tone="danger" icon="close" onClick={() => setWithdrawing(true)}>
-            {t.withdrawAll}
-          </Button>
+          codes.rows.length > 0 && (
+            <Button tone="danger" icon="close" onClick={() => setWithdrawing(true)}>
+              {t.withdrawAll}
+            </Button>
+          )
         }
       />
       <Table

@@ -92,7 +92,7 @@ function ShownCodes({ made: { codes, name }, onClose }: { made: Made; onClose():
     return () => URL.revokeObjectURL(url);
   }, [codes, name]);
   return (
-    <Dialog title={t.title(codes.length)} onClose={onClose}>
+    <Dialog title={t.title(codes.length)}>
       <div className="stack">
         <Notice tone="warn">
           <p>{t.once}</p>

@@ -6,8 +6,8 @@ import { Table } from "../../../ui/table.tsx";
 import { Badge, Count } from "../../../ui/values.tsx";
 import type { Frame } from "./live.ts";
 
-const TONES = { well: "good", cooling: "warn", probing: "warn", parked: "bad" } as const;
-const NO_ROWS = { rows: [], isLoading: true, error: null, more: null };
+const TONES = { well: "good", untried: "soft", cooling: "warn", probing: "warn", parked: "bad" } as const;
+const NO_ROWS = { rows: [], isLoading: true, error: null, more: null, retry: () => {} };
 
 type Account = Frame["accounts"][number];
 

@@ -175,7 +175,8 @@ function Ranking({ label, entries, to }: RankingProps) {
             value: Number(cost) || requests / 1e9,
             shown: (
               <>
-                {format.money(cost)} <span className="soft">{t.requests(format.compact(requests))}</span>
+                {format.money(cost)}{" "}
+                <span className="soft">{t.requests(requests, format.compact(requests))}</span>
               </>
             ),
           }))}

@@ -27,10 +27,16 @@ export function GroupPreview({ document }: { document: GroupDocument }) {
   const seen = models?.filter(({ listed }) => listed) ?? [];
   const unseen = models?.filter(({ listed }) => !listed) ?? [];
   return (
-    <aside className="group-preview" aria-labelledby="group-preview-title" aria-busy={preview.isFetching}>
+    <aside
+      className="group-preview"
+      aria-labelledby="group-preview-title"
+      aria-busy={preview.isFetching}
+      // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable by keyboard.
+      tabIndex={0}
+    >
       <h2 id="group-preview-title">{t.preview.title}</h2>
       <p className="soft small">{t.preview.about}</p>
-      {preview.isPending && <Skeleton height={80} />}
+      {preview.data === undefined && <Skeleton height={80} />}
       {models === null && <Notice tone="warn">{t.preview.tooWrong}</Notice>}
       {models && models.length === 0 && <p className="soft">{t.preview.empty}</p>}
       {seen.length > 0 && (

@@ -14,8 +14,8 @@ import { CheckboxField, MultiSelect, NumberField, SelectField, TextField } from 
 import { Form, type FormState, useForm } from "../../../ui/form.tsx";
 import { Card, Page, PageHeader, Section, Stat, Stats } from "../../../ui/page.tsx";
 import { useToast } from "../../../ui/toast.tsx";
+import { useUnsaved } from "../../../ui/unsaved.ts";
 import { Count, Money } from "../../../ui/values.tsx";
-import { nameIn } from "../policy/param.ts";
 import { GroupMembers } from "./group-members.tsx";
 import { GroupModels } from "./group-models.tsx";
 import { GroupPool } from "./group-pool.tsx";
@@ -26,7 +26,7 @@ import "./group.css";
 type Group = Answer<"admin.groups.get">;
 
 export default function GroupPage({ params: { name } }: PageProps) {
-  return name === undefined ? <NewGroup /> : <PresentGroup name={nameIn(name)} />;
+  return name === undefined ? <NewGroup /> : <PresentGroup name={name} />;
 }
 
 function NewGroup() {
@@ -154,6 +154,8 @@ function DeleteGroup({ group, onClose }: { group: Group; onClose(): void }) {
 function GroupEditor({ form, isNew = false }: { form: FormState<GroupValues>; isNew?: boolean }) {
   const t = useText("adminGroups");
   const policy = useText("policy");
+  // What is being sent leads away by itself.
+  useUnsaved(form.isChanged && !form.isSending);
   return (
     <div className="group-editor">
       <Form form={form}>

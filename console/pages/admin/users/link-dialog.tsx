@@ -81,7 +81,7 @@ function ShownLink({
   const t = useText("adminUsers").link;
   const kit = useText("kit");
   return (
-    <Dialog title={t.shown} onClose={onClose}>
+    <Dialog title={t.shown}>
       <div className="stack">
         <p>{t.for(email)}</p>
         <CodeBlock code={made.url} label={t.shown} wrap />

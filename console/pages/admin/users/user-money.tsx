@@ -22,7 +22,7 @@ export function UserMoney({ user }: { user: WholeUser }) {
   return (
     <div className="stack wide">
       <Stats>
-        <Stat label={users.balance} value={<Money value={user.balance} />} />
+        <Stat label={users.balance} value={<Money isLeft value={user.balance} />} />
         <Stat label={users.held} value={<Money value={user.held} />} />
       </Stats>
       <Section

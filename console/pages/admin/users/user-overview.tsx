@@ -25,7 +25,7 @@ export function UserOverview({ user }: { user: WholeUser }) {
   return (
     <div className="stack wide">
       <Stats>
-        <Stat label={t.balance} value={<Money value={user.balance} />} />
+        <Stat label={t.balance} value={<Money isLeft value={user.balance} />} />
         <Stat label={t.keys} value={<Count value={user.keys} />} />
         <Stat label={t.requests} value={<Count value={user.requests_30d} />} />
         <Stat label={t.spend} value={<Money value={user.cost_30d} />} />

@@ -182,7 +182,7 @@ function Wallet({ user }: { user: WholeUser }) {
   if (data === undefined) return <Awaited query={wallet} height={80} />;
   return (
     <Stats>
-      <Stat label={users.balance} value={<Money value={data.balance} />} />
+      <Stat label={users.balance} value={<Money isLeft value={data.balance} />} />
       <Stat label={users.held} value={<Money value={data.held} />} />
       {data.subscriptions.map((subscription) => (
         <Stat

@@ -67,7 +67,12 @@ export default function UsersPage() {
               </span>
             ),
           },
-          { key: "balance", header: t.balance, kind: "end", cell: (user) => <Money value={user.balance} /> },
+          {
+            key: "balance",
+            header: t.balance,
+            kind: "end",
+            cell: (user) => <Money isLeft value={user.balance} />,
+          },
           { key: "keys", header: t.keys, kind: "end", cell: (user) => <Count value={user.keys} /> },
           { key: "spend", header: t.spend, kind: "end", cell: (user) => <Money value={user.cost_30d} /> },
           { key: "signedIn", header: t.signedIn, cell: (user) => <Time at={user.signed_in_at} /> },

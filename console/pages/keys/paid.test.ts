@@ -1,0 +1,23 @@
+import { expect, test } from "bun:test";
+import { isPaid, type Wallet } from "./paid.ts";
+
+const EMPTY: Wallet = { available: "0.00", payers: [] };
+
+test("what costs nothing needs no wallet", () => {
+  expect(isPaid({ name: "free", charge: "none" }, EMPTY)).toBe(true);
+});
+
+test("a balance pays while something of it is available", () => {
+  const group = { name: "paying", charge: "balance" } as const;
+  expect(isPaid(group, EMPTY)).toBe(false);
+  expect(isPaid(group, { ...EMPTY, available: "0.000001" })).toBe(true);
+});
+
+test("a subscription pays in the groups that take its plan", () => {
+  const payers = [
+    { group: "team", charge: "subscription", plans: ["pro"], keys: 0 },
+    { group: "lab", charge: "subscription", plans: [], keys: 0 },
+  ] as const satisfies Wallet["payers"];
+  expect(isPaid({ name: "team", charge: "subscription" }, { ...EMPTY, payers: [...payers] })).toBe(true);
+  expect(isPaid({ name: "lab", charge: "subscription" }, { ...EMPTY, payers: [...payers] })).toBe(false);
+});

@@ -1,0 +1,19 @@
+/** Whether requests of a group would be paid for, as the wallet stands. */
+
+import type { Answer } from "../../api.ts";
+
+export type Wallet = Pick<Answer<"wallet.get">, "available" | "payers">;
+
+export function isPaid(
+  { name, charge }: { name: string; charge: Wallet["payers"][number]["charge"] },
+  { available, payers }: Wallet,
+): boolean {
+  switch (charge) {
+    case "none":
+      return true;
+    case "balance":
+      return Number(available) > 0;
+    case "subscription":
+      return payers.some(({ group, plans }) => group === name && plans.length > 0);
+  }
+}
