@@ -1,4 +1,8 @@
-/** `npm test`: everything that must hold, in the order in which it fails fastest, with one summary line at the end. */
+/**
+ * `npm test`: everything that must hold, in the order in which it fails fastest, with one summary line at the end.
+ * A test that fails beside the other lanes is run once more alone, for two cores can starve one of them beyond any
+ * deadline; it is named at the end, so that it is mended, and fails the run if it fails again.
+ */
 
 import { Glob } from "bun";
 import { prepareMachine } from "./machine.ts";
@@ -22,13 +26,14 @@ const LANES: readonly (readonly string[])[] = [
   ["./test/browser/", "./test/codex/"],
 ];
 const asked = Bun.argv.slice(2);
+let passed = 0;
+let failed = 0;
+let starved: readonly Failure[] = [];
 
 await prepareMachine((message) => console.log(`── ${message}`));
 for (const { name, command } of CHECKS) {
   await step(name, async () => (await run(command, "shown")).code === 0);
 }
-let passed = 0;
-let failed = 0;
 await step("tests", async () => {
   const [first = [], ...others] = asked.length > 0 ? [asked] : LANES;
   const results = await Promise.all([
@@ -40,8 +45,22 @@ await step("tests", async () => {
     passed += countOf(output, "pass");
     failed += countOf(output, "fail");
   }
-  return results.every(({ code }) => code === 0);
+  const bad = results.filter(({ code }) => code !== 0);
+  if (bad.length === 0) return true;
+  const failures = bad.flatMap(({ output }) => failuresIn(output));
+  console.log(`\n── failed\n${failures.map(told).join("\n")}`);
+  // A process that ended before its count says nothing of the tests that were to come.
+  const isCounted = bad.every(({ output }) => countOf(output, "fail") > 0) && failures.length === failed;
+  if (!isCounted || asked.length > 0) return false;
+  const files = [...new Set(failures.map(({ file }) => file))];
+  console.log(`── once more, alone: ${files.join(" ")}`);
+  const again = await run(runTests(files), "shown");
+  if (again.code !== 0) return false;
+  [passed, failed, starved] = [passed + failed, 0, failures];
+  return true;
 });
+for (const { file, name } of starved)
+  console.log(`passed only when run alone, to be mended: ${file} > ${name}`);
 console.log(`${passed} passed, ${failed} failed`);
 
 /** Its own, and not those of the folders in it. */
@@ -86,6 +105,40 @@ async function run(command: string[], how: "shown" | "kept"): Promise<Result> {
     output += decoder.decode(chunk, { stream: true });
   }
   return { code: await child.exited, output, isShown };
+}
+
+interface Failure {
+  file: string;
+  name: string;
+  /** What the runner said of it. */
+  words: string;
+}
+
+/** The runner names a file, then tells of each of its tests, the reason before the verdict. */
+function failuresIn(output: string): Failure[] {
+  const failures: Failure[] = [];
+  let file = "";
+  let words: string[] = [];
+  for (const line of output.split("\n")) {
+    const verdict = /^\((pass|fail|skip|todo)\) (.*?)(?: \[[\d.]+ms\])?$/.exec(line);
+    if (verdict === null) {
+      const heading = /^(\S+\.test\.ts):$/.exec(line);
+      const last = failures.at(-1);
+      // A deadline that was missed is told behind the verdict.
+      if (words.length === 0 && last !== undefined && line.startsWith("  ^ ")) last.words += `\n${line}`;
+      else if (heading === null) words.push(line);
+      else file = `./${heading[1]}`;
+      continue;
+    }
+    if (verdict[1] === "fail")
+      failures.push({ file, name: verdict[2] ?? "", words: words.join("\n").trimEnd() });
+    words = [];
+  }
+  return failures;
+}
+
+function told({ file, name, words }: Failure): string {
+  return `${file} > ${name}\n${words.replaceAll(/^/gm, "    ")}`;
 }
 
 function countOf(output: string, word: string): number {
