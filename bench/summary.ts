@@ -2,7 +2,7 @@
 
 import type { DispatchCost } from "./dispatch-cost.ts";
 import { type Load, type LoadRun, SUBJECTS, type SubjectName } from "./load.ts";
-import { median } from "./measure.ts";
+import { median, quantile } from "./measure.ts";
 import type { MemoryReport, SequentialRound, StartupReport } from "./single-measures.ts";
 import { addedTurnMs, eventRatio, paceRatio, type SocketResults } from "./sockets.ts";
 
@@ -30,6 +30,8 @@ export interface LoadRow {
     cpuMicros: number;
     cpuMicrosPerRequest: number;
     ratio: number;
+    /** Between these lies half of the rounds. */
+    ratioQuartiles: readonly [number, number];
     busyShare: number;
     rssBytes: number;
   } | null;
@@ -52,9 +54,19 @@ export interface Goal {
   met: boolean;
 }
 
-/** Medians of one number over the rounds; ratios are taken within a round, since machines are noisy between them. */
-function over<Round>(rounds: readonly Round[], pick: (round: Round) => number | undefined): number {
-  return median(rounds.map(pick).filter((value) => value !== undefined));
+/**
+ * The median (or another quantile) of one number over the rounds; ratios are taken within a round, since machines are
+ * noisy between them.
+ */
+function over<Round>(
+  rounds: readonly Round[],
+  pick: (round: Round) => number | undefined,
+  share = 0.5,
+): number {
+  return quantile(
+    rounds.map(pick).filter((value) => value !== undefined),
+    share,
+  );
 }
 
 export function loadRows({ load, rounds }: Results["loads"][number]): LoadRow[] {
@@ -83,6 +95,7 @@ export function loadRows({ load, rounds }: Results["loads"][number]): LoadRow[] 
               cpuMicros: over(rounds, (round) => cost(of(round))),
               cpuMicrosPerRequest: over(rounds, (round) => of(round)?.process?.cpuMicrosPerRequest),
               ratio: over(rounds, ratio),
+              ratioQuartiles: [over(rounds, ratio, 0.25), over(rounds, ratio, 0.75)],
               busyShare: over(rounds, (round) => of(round)?.process?.busyShare),
               rssBytes: Math.max(...rounds.map((round) => of(round)?.process?.rssBytes ?? 0)),
             },

@@ -44,6 +44,7 @@ function loadTable(results: Results): string {
       row.subject,
       row.process === null ? NONE : `${fixed(row.process.cpuMicros, 1)} / ${row.unit}`,
       row.process === null ? NONE : `${fixed(row.process.ratio, 2)}×`,
+      row.process === null ? NONE : row.process.ratioQuartiles.map((ratio) => fixed(ratio, 2)).join("–"),
       row.process === null ? NONE : `${fixed(row.process.busyShare * 100, 0)} %`,
       fixed(row.requestsPerSecond, 0),
       fixed(row.p50Ms, 2),
@@ -52,7 +53,19 @@ function loadTable(results: Results): string {
       megabytes(row.process?.rssBytes),
     ]),
   );
-  const header = ["load", "", "CPU µs", "nginx", "busy", "req/s", "p50 ms", "p90 ms", "p99 ms", "RSS MB max"];
+  const header = [
+    "load",
+    "",
+    "CPU µs",
+    "nginx",
+    "half of rounds",
+    "busy",
+    "req/s",
+    "p50 ms",
+    "p90 ms",
+    "p99 ms",
+    "RSS MB max",
+  ];
   return table(header, rows);
 }
 
