@@ -34,6 +34,7 @@ import { openMail } from "./mail/mail.ts";
 import { createInputEstimates } from "./metering/input-estimate.ts";
 import { loadTokenizer } from "./metering/tokenizer.ts";
 import { type Log, openLog } from "./observe/log.ts";
+import { openRequestCounts } from "./observe/request-counts.ts";
 import { openTraffic } from "./observe/traffic.ts";
 import { openLivePolicy } from "./policy/live-policy.ts";
 import { openPool } from "./pool/pool.ts";
@@ -175,6 +176,7 @@ export async function startGateway(
     drains: openDrains(limits.drainsMax),
     underWay: openUnderWay(),
     traffic: openTraffic(),
+    requestCounts: openRequestCounts(),
     responses: openResponseRoutes(db, limits.rememberedResponsesMax),
     dispatcher: {
       ...clock,

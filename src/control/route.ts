@@ -58,7 +58,7 @@ interface Shape<
 > {
   readonly method: Method;
   /** `:id` is one segment, `:id*` the rest of the path. */
-  readonly path: `/api/${string}`;
+  readonly path: `/api/${string}` | "/metrics";
   /** One line, for the documentation. */
   readonly summary: string;
   readonly params: Params;

@@ -16,6 +16,7 @@ import { adminUserRoutes } from "./admin-users.ts";
 import { groupRoutes } from "./groups.ts";
 import { keyRoutes } from "./keys.ts";
 import { linkRoutes } from "./links.ts";
+import { metricsRoutes } from "./metrics.ts";
 import { modelRoutes } from "./models.ts";
 import { documentRoutes } from "./openapi.ts";
 import { passwordRoutes } from "./password.ts";
@@ -45,6 +46,7 @@ const OPERATIONS = {
   ...keyRoutes,
   ...modelRoutes,
   ...linkRoutes,
+  ...metricsRoutes,
   ...passwordRoutes,
   ...registrationRoutes,
   ...secondFactorRoutes,

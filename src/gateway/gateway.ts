@@ -6,6 +6,7 @@ import type { Clock } from "../clock.ts";
 import type { Limiter } from "../limits/limiter.ts";
 import type { InputEstimates } from "../metering/input-estimate.ts";
 import type { Log } from "../observe/log.ts";
+import type { RequestCounts } from "../observe/request-counts.ts";
 import type { Traffic } from "../observe/traffic.ts";
 import type { LivePolicy } from "../policy/live-policy.ts";
 import type { Db } from "../store/db.ts";
@@ -36,6 +37,7 @@ export interface Gateway {
   /** All that the end of the process waits for. */
   readonly underWay: UnderWay;
   readonly traffic: Traffic;
+  readonly requestCounts: RequestCounts;
   readonly responses: ResponseRoutes;
   readonly dispatcher: Dispatcher;
   readonly pulse: Pulse;

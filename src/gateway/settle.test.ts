@@ -5,6 +5,7 @@ import type { Lease } from "../limits/limiter.ts";
 import { createInputEstimates } from "../metering/input-estimate.ts";
 import { makeTariff } from "../money/tariff.ts";
 import type { LogFields } from "../observe/log.ts";
+import { openRequestCounts } from "../observe/request-counts.ts";
 import { openTraffic } from "../observe/traffic.ts";
 import type { UsageRow } from "../store/usage-row.ts";
 import { type FailureClass, failed } from "../upstreams/failure.ts";
@@ -55,6 +56,7 @@ function setUp() {
       learn: (_model, _size, tokens) => void learnt.push(tokens),
     },
     traffic: openTraffic(),
+    requestCounts: openRequestCounts(),
     till: {
       push: (row) => void rows.push(row),
       settle: async (settlement) => void settlements.push(settlement),

@@ -11,7 +11,7 @@ import type { Nano } from "../money/nano.ts";
 import { type Costs, costsOf, listCostOf, NOTHING_USED, type Tariff } from "../money/tariff.ts";
 import { countTraffic } from "../observe/traffic.ts";
 import type { Pool } from "../pool/pool.ts";
-import { NO_MONEY, type UsageFlag, type UsageMoney } from "../store/usage-row.ts";
+import { NO_MONEY, type UsageFlag, type UsageMoney, type UsageRow } from "../store/usage-row.ts";
 import { failed } from "../upstreams/failure.ts";
 import type { Caller } from "./authenticate.ts";
 import type { Charge } from "./charge.ts";
@@ -30,7 +30,7 @@ import { type CallRecord, type Ending, rowOf } from "./record.ts";
 import type { Trace } from "./trace.ts";
 
 /** What of the gateway an end concerns. */
-export type Books = Pick<Gateway, "clock" | "log" | "estimates" | "traffic"> & {
+export type Books = Pick<Gateway, "clock" | "log" | "estimates" | "traffic" | "requestCounts"> & {
   till: Pick<Till, "push" | "settle">;
   dispatcher: { pool: Pick<Pool, "brokeOff"> };
 };
@@ -78,9 +78,14 @@ function settleUntold(
 function write(gateway: Books, record: CallRecord, caller: Caller, ending: Ending, measured: Measured): void {
   const money = uncharged(gateway, record, measured, ending);
   const row = rowOf(record, caller, ending, measured, money, gateway.clock);
-  countTraffic(gateway.traffic, row);
+  countRequest(gateway, record, row);
   settleLimits(record, ending, measured, money);
   gateway.till.push(row);
+}
+
+function countRequest({ traffic, requestCounts }: Books, { model }: CallRecord, row: UsageRow): void {
+  countTraffic(traffic, row);
+  requestCounts.add(row, model !== null);
 }
 
 /** Served, and its upstream has not told all of what it used. What goes on upstream may still tell. */
@@ -161,7 +166,7 @@ function bookAs(
   }
   const money = moneyOf(record, request, charge, measured, ending);
   const row = rowOf(record, caller, ending, measured, money, gateway.clock);
-  countTraffic(gateway.traffic, row);
+  countRequest(gateway, record, row);
   settleLimits(record, ending, measured, money);
   return gateway.till.settle({ row, chargedNano: money.chargedNano });
 }

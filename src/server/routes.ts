@@ -43,7 +43,7 @@ const EXACT: ReadonlyMap<string, Methods> = new Map<string, Methods>([
 
 export function findDestination(method: string, path: string): Destination {
   // It has a table of its own, with methods and names.
-  if (path.startsWith("/api/")) return { kind: "api" };
+  if (path.startsWith("/api/") || path === "/metrics") return { kind: "api" };
   const methods = EXACT.get(path) ?? matchPattern(path) ?? matchPage(path);
   if (!methods) throw unknownUrl(path);
   const found = Object.hasOwn(methods, method) ? methods[method] : undefined;

@@ -1,0 +1,165 @@
+/**
+ * What has ended in this process, by endpoint, model and outcome, for whoever gathers such numbers (`/metrics`). To
+ * count a request takes a short search and a few additions. All of it only grows, and none of it can be made to grow
+ * by what clients write: models are named as they are published.
+ */
+
+/** Of a request's row, what is counted here. */
+export interface EndedRequest {
+  readonly endpoint: string;
+  readonly publicModel: string;
+  readonly accountId: string | null;
+  readonly outcome: string;
+  readonly status: number;
+  readonly errorCode: string | null;
+  readonly attempts: number;
+  readonly inputTokens: number;
+  readonly cachedTokens: number;
+  readonly outputTokens: number;
+  readonly reasoningTokens: number;
+  readonly images: number;
+  readonly firstByteMs: number | null;
+  readonly durationMs: number;
+  readonly costNano: bigint;
+  readonly chargedNano: bigint;
+  readonly upstreamNano: bigint;
+}
+
+/** Requests that are alike in endpoint, model, outcome and status. */
+export interface RequestSeries {
+  readonly endpoint: string;
+  /** Empty for a model that is not published, whatever it was called. */
+  readonly model: string;
+  readonly outcome: string;
+  readonly status: number;
+  requests: number;
+  /** Attempts after the first. */
+  retries: number;
+  inputTokens: number;
+  cachedTokens: number;
+  outputTokens: number;
+  reasoningTokens: number;
+  images: number;
+  /** Numbers, for people to look at: the books count exactly. */
+  costNano: number;
+  chargedNano: number;
+  upstreamNano: number;
+}
+
+/** In seconds, as their readers want them. */
+export const DURATION_BOUNDS = [0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600] as const;
+
+export interface Durations {
+  /** How many were within each bound and above the one before; the last of them is above all. */
+  readonly counts: number[];
+  sum: number;
+}
+
+export interface EndpointTimes {
+  readonly whole: Durations;
+  readonly firstByte: Durations;
+}
+
+export interface RequestCounts {
+  /** By model. */
+  readonly series: ReadonlyMap<string, readonly RequestSeries[]>;
+  readonly times: ReadonlyMap<string, EndpointTimes>;
+  /** By endpoint and then by code. */
+  readonly errors: ReadonlyMap<string, ReadonlyMap<string, number>>;
+  /** By the id of the account that was asked last, and then by outcome. */
+  readonly accounts: ReadonlyMap<string, ReadonlyMap<string, number>>;
+  add(ended: EndedRequest, isPublished: boolean): void;
+}
+
+export function openRequestCounts(): RequestCounts {
+  const series = new Map<string, RequestSeries[]>();
+  const times = new Map<string, EndpointTimes>();
+  const errors = new Map<string, Map<string, number>>();
+  const accounts = new Map<string, Map<string, number>>();
+
+  function seriesOf({ endpoint, outcome, status }: EndedRequest, model: string): RequestSeries {
+    const ofModel = entryOf(series, model, () => []);
+    for (const one of ofModel) {
+      if (one.endpoint === endpoint && one.outcome === outcome && one.status === status) return one;
+    }
+    const begun = beginSeries(endpoint, model, outcome, status);
+    ofModel.push(begun);
+    return begun;
+  }
+
+  return {
+    series,
+    times,
+    errors,
+    accounts,
+    add(ended, isPublished) {
+      const { endpoint, accountId, errorCode, firstByteMs } = ended;
+      addTo(seriesOf(ended, isPublished ? ended.publicModel : ""), ended);
+      const { whole, firstByte } = entryOf(times, endpoint, beginTimes);
+      addDuration(whole, ended.durationMs);
+      if (firstByteMs !== null) addDuration(firstByte, firstByteMs);
+      if (errorCode !== null) increment(entryOf(errors, endpoint, newCounter), errorCode);
+      if (accountId !== null) increment(entryOf(accounts, accountId, newCounter), ended.outcome);
+    },
+  };
+}
+
+function addTo(series: RequestSeries, ended: EndedRequest): void {
+  series.requests++;
+  series.retries += Math.max(0, ended.attempts - 1);
+  series.inputTokens += ended.inputTokens;
+  series.cachedTokens += ended.cachedTokens;
+  series.outputTokens += ended.outputTokens;
+  series.reasoningTokens += ended.reasoningTokens;
+  series.images += ended.images;
+  series.costNano += Number(ended.costNano);
+  series.chargedNano += Number(ended.chargedNano);
+  series.upstreamNano += Number(ended.upstreamNano);
+}
+
+function addDuration(durations: Durations, ms: number): void {
+  const seconds = ms / 1_000;
+  let bucket = 0;
+  while (bucket < DURATION_BOUNDS.length && seconds > (DURATION_BOUNDS[bucket] ?? 0)) bucket++;
+  durations.counts[bucket] = (durations.counts[bucket] ?? 0) + 1;
+  durations.sum += seconds;
+}
+
+function beginSeries(endpoint: string, model: string, outcome: string, status: number): RequestSeries {
+  return {
+    endpoint,
+    model,
+    outcome,
+    status,
+    requests: 0,
+    retries: 0,
+    inputTokens: 0,
+    cachedTokens: 0,
+    outputTokens: 0,
+    reasoningTokens: 0,
+    images: 0,
+    costNano: 0,
+    chargedNano: 0,
+    upstreamNano: 0,
+  };
+}
+
+function beginTimes(): EndpointTimes {
+  const begin = () => ({ counts: Array.from({ length: DURATION_BOUNDS.length + 1 }, () => 0), sum: 0 });
+  return { whole: begin(), firstByte: begin() };
+}
+
+const newCounter = () => new Map<string, number>();
+
+function increment(counter: Map<string, number>, name: string): void {
+  counter.set(name, (counter.get(name) ?? 0) + 1);
+}
+
+function entryOf<Entry>(map: Map<string, Entry>, name: string, begin: () => Entry): Entry {
+  let entry = map.get(name);
+  if (entry === undefined) {
+    entry = begin();
+    map.set(name, entry);
+  }
+  return entry;
+}
