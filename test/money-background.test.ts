@@ -111,6 +111,21 @@ test("one whose reader leaves its stream goes on, and is charged as its upstream
   );
 });
 
+test("where nobody pays, its row has what it used and would have cost once it was asked for after its end", async () => {
+  const gateway = await startPaidGateway({ billing: { charge: "none", multiplier: "3" } });
+  running.push(gateway);
+  const { requestId, made } = await begin(gateway);
+  await eventually(async () => (await look(gateway, made.id)).status === "completed");
+  const row = await gateway.books.row(requestId);
+  expect(row).toMatchObject({ outcome: "completed", usageSource: "upstream", chargedNano: 0n });
+  expect(row.outputTokens).toBeGreaterThan(0);
+  const used = [
+    [row.inputTokens, PRICE.input],
+    [row.outputTokens, PRICE.output],
+  ] as const;
+  expect([row.costNano, row.upstreamNano]).toEqual([bill(used, "3"), bill(used)]);
+});
+
 /** An upstream that makes one response, says how it stands, and does as `cancel` says when it is to stop. */
 async function startSlow(
   cancel: (standing: { status: string }) => Response,

@@ -24,7 +24,7 @@ import { type Counters, noteTold, openCounters, openUnpaidCounters } from "./cou
 import { audienceOf, dispatch, type Given } from "./dispatch.ts";
 import { type LingeringClient, lingeringClient } from "./drains.ts";
 import type { Call, Gateway } from "./gateway.ts";
-import { isWholeCount } from "./meter.ts";
+import { isWholeCount, termsOf } from "./meter.ts";
 import { affinityOf, type Order } from "./order.ts";
 import { OwnCap } from "./own-cap.ts";
 import { addRateHeaders, countedBy } from "./own-limits.ts";
@@ -354,6 +354,7 @@ function rememberResponse(passage: Passage, responseId: string | null, pending: 
     publicModel: request.publicModel,
     upstreamModel: route.upstreamModel,
     pending,
+    ...(pending ? { terms: termsOf(passage.model) } : {}),
   });
   return responseId;
 }

@@ -77,7 +77,6 @@ describe("what was used", () => {
     [{ ...none, isEarly: true }, false, { inputTokens: INPUT_TOKENS, outputTokens: 7 }, "partial"],
     [{ ...none, isEarly: true }, true, { inputTokens: INPUT_TOKENS, outputTokens: 7 }, "estimated"],
     [EARLY, false, { inputTokens: 100, outputTokens: 10 }, "upstream"],
-    [none, false, { inputTokens: 0, outputTokens: 0 }, "upstream"],
   ] as const)(
     "is what was said, if the upstream told less too early: %#",
     async (usage, isWhole, tokens, source) => {
@@ -85,6 +84,27 @@ describe("what was used", () => {
       expect(await measured({ usage, isWhole })).toMatchObject({ tokens, source, flags });
     },
   );
+
+  test.each([
+    [true, "estimated"],
+    [false, "partial"],
+  ] as const)("is counted where the upstream fills in zeros: %#", async (isWhole, source) => {
+    const found = await measured({ usage: none, isWhole });
+    const tokens = { inputTokens: INPUT_TOKENS, outputTokens: 7, reasoningTokens: 3 };
+    expect(found).toMatchObject({ tokens, source, flags: [source] });
+  });
+
+  test("is nothing where the upstream says so, and said nothing", async () => {
+    const found = await measured({ usage: none, countOutput: counts(0) });
+    expect(found).toMatchObject({ tokens: { inputTokens: 0, outputTokens: 0 }, source: "upstream" });
+  });
+
+  test("of an embedding is its input, where the upstream fills in zeros", async () => {
+    const usage = usageOf({ prompt_tokens: 0, total_tokens: 0 });
+    const found = await measured({ usage, countOutput: null }, NO_BOUNDS, "embeddings");
+    expect(found).toMatchObject({ tokens: { outputTokens: 0 }, source: "estimated" });
+    expect(found.tokens.inputTokens).toBeGreaterThan(0);
+  });
 
   test("is the input alone where no answer came that could be counted", async () => {
     const found = await measured({ usage: null, isWhole: false, countOutput: null });
@@ -138,6 +158,18 @@ describe("of pictures whose tokens are not told", () => {
       const found = await drawn(price, { isWhole });
       expect(found.tokens).toMatchObject({ inputTokens: 2, outputTokens: 0, images: 2 });
     }
+  });
+
+  test.each([
+    [10, "upstream"],
+    [0, "estimated"],
+  ])("it is the same where the upstream says that they took none, and %i to read", async (told, source) => {
+    const usage = usageOf({ input_tokens: told, output_tokens: 0 });
+    const inputTokens = told || 2;
+    const byTokens = await drawn({ input: "5", output: "40" }, { usage });
+    expect(byTokens).toMatchObject({ tokens: { inputTokens, outputTokens: 544 }, flags: ["estimated"] });
+    const byPiece = await drawn({ input: "5", output: "40", image: "0.04" }, { usage });
+    expect(byPiece).toMatchObject({ tokens: { inputTokens, outputTokens: 0, images: 2 }, source });
   });
 
   test("it is no less than one for each where only the first has told its own", async () => {

@@ -41,6 +41,11 @@ export interface MeteredModel extends ModelBounds {
   tariff: Tariff | null;
 }
 
+/** These alone, to be remembered: what is published holds on to the whole policy of its time. */
+export function termsOf({ tariff, contextTokens, outputTokensMax }: MeteredModel): MeteredModel {
+  return { tariff, contextTokens, outputTokensMax };
+}
+
 const NO_TOKENS: UsageTokens = {
   inputTokens: 0,
   cachedTokens: 0,
@@ -76,9 +81,14 @@ function toTokens(usage: TokenUsage | null, images: number): UsageTokens {
   };
 }
 
-/** Both halves, and at the end: nothing is left to be counted. */
-export function isWholeCount({ lacks, isEarly }: TokenUsage): boolean {
-  return lacks === null && !isEarly;
+/** Both halves, and at the end. Some servers fill in zeros where they do not count: that tells nothing. */
+export function isWholeCount({ lacks, isEarly, inputTokens, outputTokens }: TokenUsage): boolean {
+  return lacks === null && !isEarly && inputTokens + outputTokens > 0;
+}
+
+/** Nothing is left to be counted: pictures that took no tokens were not counted either. */
+export function tellsAll(usage: TokenUsage | null, images: number): usage is TokenUsage {
+  return usage !== null && isWholeCount(usage) && (images === 0 || usage.outputTokens > 0);
 }
 
 /** A promise only where something has to be counted. */
@@ -90,7 +100,7 @@ export function measure(
 ): Measured | Promise<Measured> {
   const { usage, images } = evidence;
   if (usage !== null && !isCredible(usage, endpoint, request, model)) return notBelieved(images);
-  if (usage !== null && isWholeCount(usage)) return asTold(usage, images);
+  if (tellsAll(usage, images)) return asTold(usage, images);
   return counted(evidence, endpoint, request, model.tariff);
 }
 
@@ -125,15 +135,18 @@ async function counted(
   tariff: Tariff | null,
 ): Promise<Measured> {
   const { usage, images, isWhole } = evidence;
+  const isNought = usage !== null && usage.inputTokens + usage.outputTokens === 0;
   const isInputTold =
-    usage !== null && usage.lacks !== "input" && !(usage.isEarly && usage.inputTokens === 0);
+    usage !== null && !isNought && usage.lacks !== "input" && !(usage.isEarly && usage.inputTokens === 0);
   const told = usage !== null && usage.lacks !== "output" ? usage : null;
   const [inputTokens, output] = await Promise.all([
     isInputTold ? usage.inputTokens : inputOf(request, endpoint),
-    // What was told too early holds only if no more was said.
-    told === null || told.isEarly ? atLeast(told, evidence, tariff) : told,
+    // What was told too early holds only if no more was said, and nothing only if nothing came.
+    told === null || told.isEarly || told.outputTokens === 0 ? atLeast(told, evidence, tariff) : told,
   ]);
-  if (isInputTold && output === told) return asTold(usage, images);
+  // Of an embedding no word is heard, and it had an input.
+  const isNoughtTrue = isNought && images === 0 && endpoint !== "embeddings";
+  if ((isInputTold || isNoughtTrue) && output === told) return asTold(usage, images);
   const { outputTokens, reasoningTokens } = output;
   const how = isWhole ? "estimated" : "partial";
   return {
@@ -149,7 +162,7 @@ async function atLeast(
   evidence: Evidence,
   tariff: Tariff | null,
 ): Promise<CountedOutput> {
-  const came = (await evidence.countOutput?.()) ?? drawn(evidence, tariff, told !== null);
+  const came = (await evidence.countOutput?.()) ?? drawn(evidence, tariff, (told?.outputTokens ?? 0) > 0);
   return told !== null && told.outputTokens >= came.outputTokens ? told : came;
 }
 

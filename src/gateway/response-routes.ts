@@ -3,6 +3,7 @@
 import type { Db } from "../store/db.ts";
 import { isHeld, noteResponse } from "../store/holds.ts";
 import { findRoute } from "../store/usage.ts";
+import type { MeteredModel } from "./meter.ts";
 
 export interface ResponseRoute {
   requestId: string;
@@ -12,6 +13,8 @@ export interface ResponseRoute {
   upstreamModel: string;
   /** A background response whose usage is not known yet. */
   pending: boolean;
+  /** Of such a one: the price and bounds with which it was admitted. The store does not know them. */
+  terms?: MeteredModel;
   /** While it is followed to its end, here or elsewhere: true when it has ended, and is settled. */
   look?(): Promise<boolean>;
 }

@@ -8,7 +8,7 @@ import { drawnKind } from "../interfaces/image-kind.ts";
 import type { ModelRequest } from "../interfaces/request.ts";
 import { isTextAlone } from "../metering/input-range.ts";
 import type { Nano } from "../money/nano.ts";
-import { type Costs, costsOf, listCostOf, NOTHING_USED, type Tariff } from "../money/tariff.ts";
+import { type Costs, costsOf, listCostOf, NO_COSTS, NOTHING_USED, type Tariff } from "../money/tariff.ts";
 import { countTraffic } from "../observe/traffic.ts";
 import type { Pool } from "../pool/pool.ts";
 import { NO_MONEY, type UsageFlag, type UsageMoney, type UsageRow } from "../store/usage-row.ts";
@@ -20,11 +20,11 @@ import {
   asTold,
   estimatedInput,
   isCredible,
-  isWholeCount,
   type Measured,
   type MeteredModel,
   measure,
   notBelieved,
+  tellsAll,
 } from "./meter.ts";
 import { type CallRecord, type Ending, rowOf } from "./record.ts";
 import type { Trace } from "./trace.ts";
@@ -89,9 +89,9 @@ function countRequest({ traffic, requestCounts }: Books, { model }: CallRecord, 
 }
 
 /** Served, and its upstream has not told all of what it used. What goes on upstream may still tell. */
-function isUntold({ endpoint }: CallRecord, { isServed, outcome, usage }: Ending): boolean {
+function isUntold({ endpoint }: CallRecord, { isServed, outcome, usage, images }: Ending): boolean {
   if (!isServed || outcome === "pending" || endpoint.name === "responses.input_tokens") return false;
-  return usage === null || !isWholeCount(usage);
+  return !tellsAll(usage, images);
 }
 
 /** It broke off or was left where nobody pays, and what it said until then went by without being counted. */
@@ -218,8 +218,6 @@ function moneyOf(
     flags: flagsOf(measured, charge.isCapped, isOverrun),
   };
 }
-
-const NO_COSTS: Costs = { costNano: 0n, listNano: 0n };
 
 /** A count that cannot be true is worth what the request was expected to cost at most, and no more. */
 function costsFor(

@@ -7,10 +7,11 @@ import { ApiError } from "../errors.ts";
 import { readAnswer } from "../interfaces/answer.ts";
 import { openResponsesReader } from "../interfaces/responses-stream.ts";
 import type { Audience } from "../interfaces/upstream-error.ts";
-import type { TokenUsage } from "../interfaces/usage.ts";
+import { isAbsurd, type TokenUsage } from "../interfaces/usage.ts";
+import { costsOf, NO_COSTS } from "../money/tariff.ts";
 import type { Account } from "../policy/snapshot.ts";
 import { hasAccount } from "../store/accounts.ts";
-import { settlePending, type UsageTokens } from "../store/usage.ts";
+import { type LateUse, settlePending } from "../store/usage.ts";
 import { brokenOffError, clientError, failed, type UpstreamFailure } from "../upstreams/failure.ts";
 import { headersDown, upstreamRequestId } from "../upstreams/headers.ts";
 import type { AnswerHeaders } from "../upstreams/http/contract.ts";
@@ -19,11 +20,13 @@ import { allowInterface } from "./admit.ts";
 import { EVENT_STREAM_LINES, JSON_LINES } from "./answers.ts";
 import { authenticate } from "./authenticate.ts";
 import type { Call, Gateway } from "./gateway.ts";
-import { asTold } from "./meter.ts";
+import { asTold, type MeteredModel } from "./meter.ts";
 import { openRelay } from "./relay.ts";
 import type { ResponseRoute } from "./response-routes.ts";
 import { ask, askForStream, clientGone, type Exchange } from "./send.ts";
 import { type Opened, openUpstreamStream } from "./upstream-stream.ts";
+
+type PricedRoute = ResponseRoute & { terms: MeteredModel };
 
 export interface StoredCall {
   method: "GET" | "POST" | "DELETE";
@@ -48,8 +51,10 @@ export async function callStoredResponse(gateway: Gateway, call: Call, stored: S
   const snapshot = gateway.policy.snapshot();
   const caller = authenticate(call.request.headers, snapshot, gateway.auth, call);
   allowInterface(caller, { interface: "responses" });
-  const route = await gateway.responses.find(stored.responseId, caller.key.id);
-  if (!route) throw notFound(stored.responseId);
+  const found = await gateway.responses.find(stored.responseId, caller.key.id);
+  if (!found) throw notFound(stored.responseId);
+  // One that was asked for elsewhere, or before a restart, is priced as it would be now.
+  const route = { ...found, terms: found.terms ?? caller.group.models.get(found.publicModel) ?? NO_TERMS };
   const account = caller.group.accounts.find(({ id }) => id === route.accountId);
   if (!account) {
     const mayComeBack = await hasAccount(gateway.db, route.accountId);
@@ -64,7 +69,7 @@ async function forward(
   gateway: Gateway,
   call: Call,
   stored: StoredCall,
-  route: ResponseRoute,
+  route: PricedRoute,
   account: Account,
 ): Promise<Answer> {
   const wantsEvents = stored.method === "GET" && stored.query.get("stream") === "true";
@@ -95,7 +100,7 @@ function exchangeFor(
   gateway: Gateway,
   call: Call,
   stored: StoredCall,
-  route: ResponseRoute,
+  route: PricedRoute,
   account: Account,
   wantsEvents: boolean,
 ): Exchange {
@@ -124,7 +129,7 @@ async function streamBack(
   gateway: Gateway,
   call: Call,
   stored: StoredCall,
-  route: ResponseRoute,
+  route: PricedRoute,
   exchange: Exchange,
   audience: Audience,
 ): Promise<Answer> {
@@ -191,7 +196,7 @@ async function streamBack(
 async function settleBackground(
   gateway: Gateway,
   stored: StoredCall,
-  route: ResponseRoute,
+  route: PricedRoute,
   status: string | null,
   usage: TokenUsage | null,
 ): Promise<void> {
@@ -204,15 +209,22 @@ async function settleBackground(
   }
   if (!route.pending) return;
   await gateway.till.flush();
-  await settlePending(gateway.db, route.requestId, usage === null ? null : tokensOf(usage), ended);
-  gateway.responses.remember(stored.responseId, { ...route, pending: false });
+  await settlePending(gateway.db, route.requestId, lateUse(usage, route.terms), ended);
+  const { terms: _, ...settled } = route;
+  gateway.responses.remember(stored.responseId, { ...settled, pending: false });
 }
 
 const ENDED = ["completed", "incomplete", "failed", "cancelled"] as const;
 
-function tokensOf(usage: TokenUsage): UsageTokens {
-  return asTold(usage, 0).tokens;
+/** Null where nothing was told that can be true. */
+function lateUse(usage: TokenUsage | null, terms: MeteredModel): LateUse | null {
+  // Its tools may have read more than one window's worth.
+  if (usage === null || isAbsurd(usage, { ...terms, contextTokens: null })) return null;
+  const { tokens } = asTold(usage, 0);
+  return { tokens, ...(terms.tariff === null ? NO_COSTS : costsOf(terms.tariff, tokens, null)) };
 }
+
+const NO_TERMS: MeteredModel = { tariff: null, contextTokens: null, outputTokensMax: null };
 
 function stillUnderWay(): ApiError {
   return new ApiError(

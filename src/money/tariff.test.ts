@@ -382,7 +382,7 @@ describe("for any tariff and any use", () => {
     );
   });
 
-  test("what it costs at most is what no kind of its tokens exceeds, and one comes to", () => {
+  test("what it costs at most is what no kind of its tokens, and no less input, exceeds, and one comes to", () => {
     const INPUTS = {
       plain: ["inputTokens"],
       text: ["inputTokens", "cacheWriteTokens"],
@@ -393,8 +393,13 @@ describe("for any tariff and any use", () => {
     fc.assert(
       fc.property(tariff, count, count, foreseen, (some, inputTokens, outputTokens, kind) => {
         const what = metered({ inputTokens, outputTokens });
-        const costs = INPUTS[kind].flatMap((input) =>
-          OUTPUTS.map((output) => costOf(some, { ...what, [input]: inputTokens, [output]: outputTokens })),
+        const short = Math.min(inputTokens, some.prices.longContext?.above ?? inputTokens);
+        const costs = [inputTokens, kind === "plain" ? inputTokens : short].flatMap((read) =>
+          INPUTS[kind].flatMap((input) =>
+            OUTPUTS.map((output) =>
+              costOf(some, { ...what, inputTokens: read, [input]: read, [output]: outputTokens }),
+            ),
+          ),
         );
         const most = costs.reduce((a, b) => (a > b ? a : b));
         expect(costAtMost(some, what, kind)).toBe(most);

@@ -30,7 +30,8 @@ export interface Tariff {
 
 /**
  * What input may turn out to be: no more than input; also written to a cache; or even a picture or a sound. Beyond
- * `plain`, what a request leaves open of the pictures it asks for may be the dearest too.
+ * `plain`, what a request leaves open of the pictures it asks for may be the dearest too, and there may be less input:
+ * then a long context is none, which is dearer where the operator sells long ones for less.
  */
 export type Foreseen = "plain" | "text" | "media";
 
@@ -172,6 +173,8 @@ export interface Costs {
   readonly listNano: Nano;
 }
 
+export const NO_COSTS: Costs = { costNano: 0n, listNano: 0n };
+
 /** Both, for hardly more than one of the two. */
 export function costsOf(tariff: Tariff, used: Counted, imageKind: string | null): Costs {
   const pico = picoOf(tariff.prices, used, imageKind);
@@ -182,7 +185,13 @@ export function costsOf(tariff: Tariff, used: Counted, imageKind: string | null)
 
 /** What it costs at most: all of the output may turn out to be reasoning or sound, which may be dearer. */
 export function costAtMost(tariff: Tariff, used: Metered, foreseen: Foreseen = "plain"): Nano {
-  return chargedFor(tariff, picoOf(tariff.atMost[foreseen], used, used.imageKind));
+  const prices = tariff.atMost[foreseen];
+  const asLong = picoOf(prices, used, used.imageKind);
+  const above = foreseen === "plain" ? undefined : prices.longContext?.above;
+  const mayBeShort = above !== undefined && used.inputTokens > above;
+  if (!mayBeShort) return chargedFor(tariff, asLong);
+  const asShort = picoOf(prices, { ...used, inputTokens: above }, used.imageKind);
+  return chargedFor(tariff, asLong > asShort ? asLong : asShort);
 }
 
 /** Without multipliers: what the upstream account will ask. */

@@ -199,7 +199,8 @@ eachEngine(({ open, emptyUrl }) => {
     });
     await insertUsage(db, [pending]);
     await foldDays(db, NOW_MS, true);
-    await settlePending(db, pending.requestId, { ...pending, outputTokens: 50 }, "completed");
+    const tokens = { ...pending, outputTokens: 50 };
+    await settlePending(db, pending.requestId, { tokens, costNano: 7n, listNano: 5n }, "completed");
     expect((await readFoldState(db)).marks).toEqual([
       { requestId: pending.requestId, dayMs: dayOf(pending.atMs) },
     ]);

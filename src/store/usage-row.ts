@@ -143,9 +143,9 @@ export function storable(row: UsageRow): UsageRow {
     responseId: storableId(row.responseId),
     upstreamRequestId: row.upstreamRequestId === null ? null : clip(row.upstreamRequestId),
     trace: storableTrace(row.trace),
-    costNano: cost(row.costNano, row.chargedNano),
+    costNano: storableCost(row.costNano, row.chargedNano),
     chargedNano: row.chargedNano,
-    upstreamNano: cost(row.upstreamNano, 0n),
+    upstreamNano: storableCost(row.upstreamNano),
     payer: row.payer,
     tariffId: row.tariffId,
     flags: isCostStorable(row) || row.flags.includes("clamped") ? row.flags : [...row.flags, "clamped"],
@@ -177,7 +177,7 @@ function isStorable(row: UsageRow): boolean {
 }
 
 function isCostStorable({ costNano, chargedNano, upstreamNano }: UsageMoney): boolean {
-  return costNano === cost(costNano, chargedNano) && upstreamNano === cost(upstreamNano, 0n);
+  return costNano === storableCost(costNano, chargedNano) && upstreamNano === storableCost(upstreamNano);
 }
 
 export function storableTokens(tokens: UsageTokens): UsageTokens {
@@ -216,7 +216,7 @@ function count(value: number): number {
 }
 
 /** Never less than was paid of it. */
-function cost(nano: Nano, chargedNano: Nano): Nano {
+export function storableCost(nano: Nano, chargedNano: Nano = 0n): Nano {
   if (nano <= COST_NANO_MAX) return nano;
   return chargedNano > COST_NANO_MAX ? chargedNano : COST_NANO_MAX;
 }

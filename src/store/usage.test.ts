@@ -10,6 +10,7 @@ import {
   findRoute,
   findUsage,
   keyTotals,
+  type LateUse,
   NO_MONEY,
   settlePending,
   type UsageRow,
@@ -37,6 +38,8 @@ const tokens = (scale: number): UsageTokens => ({
   audioInputTokens: 2 * scale,
   audioOutputTokens: scale,
 });
+
+const late = (scale: number): LateUse => ({ tokens: tokens(scale), costNano: 70n, listNano: 50n });
 
 /** More than a number can tell exactly. */
 const MUCH_NANO = 9_007_199_254_740_993n;
@@ -424,11 +427,15 @@ eachEngine(({ open, emptyUrl }) => {
 
   test("a pending row is settled once, in the row and in the roll-up", async () => {
     const db = await open();
-    await insertUsage(db, [row("r1", { outcome: "pending", usageSource: "none", ...tokens(0) }), row("r2")]);
+    const wasted = { upstreamNano: 3n };
+    const pending = row("r1", { outcome: "pending", usageSource: "none", ...tokens(0), ...wasted });
+    await insertUsage(db, [pending, row("r2")]);
     expect(await keyTotals(db, "k1", null)).toMatchObject(counted(2, 0, 0, 1));
-    const attempts = [4, 4, 4].map((scale) => settlePending(db, "r1", tokens(scale), "completed"));
+    const attempts = [4, 4, 4].map((scale) => settlePending(db, "r1", late(scale), "completed"));
     expect((await Promise.all(attempts)).sort()).toEqual([false, false, true]);
-    expect(await keyTotals(db, "k1", null)).toMatchObject(counted(2, 0, 0, 5));
+    const sums = { ...counted(2, 0, 0, 5), costNano: 70n, chargedNano: 0n, upstreamNano: 53n };
+    expect(await keyTotals(db, "k1", null)).toMatchObject(sums);
+    expect(await findUsage(db, "r1")).toMatchObject({ costNano: 70n, chargedNano: 0n, upstreamNano: 53n });
     const [settled] =
       await db.sql`SELECT outcome, usage_source, input_tokens FROM usage WHERE request_id = 'r1'`;
     expect(settled).toEqual({ outcome: "completed", usage_source: "upstream", input_tokens: 400 });
@@ -448,8 +455,8 @@ eachEngine(({ open, emptyUrl }) => {
   test("a row that is not pending, or not there, is not settled", async () => {
     const db = await open();
     await insertUsage(db, [row("r1")]);
-    expect(await settlePending(db, "r1", tokens(9), "completed")).toBe(false);
-    expect(await settlePending(db, "nobody", tokens(9), "completed")).toBe(false);
+    expect(await settlePending(db, "r1", late(9), "completed")).toBe(false);
+    expect(await settlePending(db, "nobody", late(9), "completed")).toBe(false);
     expect(await keyTotals(db, "k1", null)).toMatchObject(counted(1, 0, 0, 1));
   });
 });

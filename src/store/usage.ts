@@ -1,6 +1,7 @@
 /** What was used: one row a request, and the hourly sums of these rows, always written together. */
 
 import type { Nano } from "../money/nano.ts";
+import type { Costs } from "../money/tariff.ts";
 import { INTERFACES } from "../records.ts";
 import { type Db, placeholder, type Row, transaction } from "./db.ts";
 import { openUsageInsert } from "./insert-usage.ts";
@@ -10,6 +11,7 @@ import { markDays } from "./usage-day.ts";
 import { addToRollUp, difference, openRollUp, type RollUpEntry, totalsOf } from "./usage-hour.ts";
 import {
   storable,
+  storableCost,
   storableId,
   storableTokens,
   toTokens,
@@ -19,7 +21,7 @@ import {
   type UsageRow,
   type UsageTokens,
 } from "./usage-row.ts";
-import { SELECT_USAGE } from "./usage-values.ts";
+import { nanoValue, SELECT_USAGE } from "./usage-values.ts";
 
 export { type KeyHour, keyTotals, type UsageTotals, useByHour } from "./usage-hour.ts";
 export {
@@ -65,14 +67,13 @@ export async function knownUsage(db: Db, requestIds: readonly string[]): Promise
   return new Map(rows.map((row) => [text(row, "request_id"), nano(row, "charged_nano")]));
 }
 
-/** Of what a response used later only the tokens come later: its money and its times are as they were. */
-const UNCHANGED = {
-  costNano: 0n,
-  chargedNano: 0n,
-  upstreamNano: 0n,
-  durationMs: 0,
-  firstByteMs: null,
-} as const;
+/** What a response in the background turned out to have used, where nobody pays, and what that costs by its price. */
+export interface LateUse extends Costs {
+  tokens: UsageTokens;
+}
+
+/** Its times are as they were, and nobody pays. */
+const UNCHANGED = { chargedNano: 0n, durationMs: 0, firstByteMs: null } as const;
 
 /** One request, whole. */
 export async function findUsage(db: Db, requestId: string): Promise<UsageRow | null> {
@@ -110,12 +111,12 @@ export async function findRoute(db: Db, responseId: string): Promise<ResponseRou
 
 /**
  * A background response has ended: its row and the roll-up get what it used, once. False if it was settled
- * before or is unknown. Null tokens: the upstream told none.
+ * before or is unknown. Null: the upstream told nothing.
  */
 export async function settlePending(
   db: Db,
   requestId: string,
-  tokens: UsageTokens | null,
+  used: LateUse | null,
   outcome: Exclude<UsageOutcome, "pending" | "refused">,
 ): Promise<boolean> {
   return transaction(db, async (tx) => {
@@ -126,19 +127,22 @@ export async function settlePending(
       FROM usage WHERE request_id = ${requestId} AND outcome = 'pending'`;
     if (before === undefined) return false;
     const was = toTokens(before);
-    const is = tokens === null ? was : storableTokens(tokens);
-    const source = tokens === null ? text(before, "usage_source") : "upstream";
+    const is = used === null ? was : storableTokens(used.tokens);
+    const source = used === null ? text(before, "usage_source") : "upstream";
+    const costNano = storableCost(used?.costNano ?? 0n);
+    const upstreamNano = storableCost(used?.listNano ?? 0n);
     const settled = await tx.sql`
       UPDATE usage SET outcome = ${outcome}, usage_source = ${source}, input_tokens = ${is.inputTokens},
         cached_tokens = ${is.cachedTokens}, cache_write_tokens = ${is.cacheWriteTokens},
         output_tokens = ${is.outputTokens}, reasoning_tokens = ${is.reasoningTokens}, images = ${is.images},
         image_input_tokens = ${is.imageInputTokens}, audio_input_tokens = ${is.audioInputTokens},
-        audio_output_tokens = ${is.audioOutputTokens}
+        audio_output_tokens = ${is.audioOutputTokens}, cost_nano = cost_nano + ${nanoValue(costNano)},
+        upstream_nano = upstream_nano + ${nanoValue(upstreamNano)}
       WHERE request_id = ${requestId} AND outcome = 'pending' RETURNING request_id`;
     if (settled.length === 0) return false;
     const change = difference(
-      totalsOf({ ...is, ...UNCHANGED }, outcome),
-      totalsOf({ ...was, ...UNCHANGED }, "pending"),
+      totalsOf({ ...is, ...UNCHANGED, costNano, upstreamNano }, outcome),
+      totalsOf({ ...was, ...UNCHANGED, costNano: 0n, upstreamNano: 0n }, "pending"),
     );
     await addToRollUp(tx, [{ of: toRollUpKey(before), totals: change }]);
     await markDays(tx, [{ requestId, atMs: integer(before, "at_ms") }]);
