@@ -10,7 +10,7 @@ import { type Db, transaction } from "../store/db.ts";
 import { putPlan } from "../store/plans.ts";
 import { putSubscription } from "../store/subscriptions.ts";
 import { settlePending, type UsageRow } from "../store/usage.ts";
-import { usageRow } from "../store/usage-row.test-support.ts";
+import { insertUsage, usageRow } from "../store/usage-row.test-support.ts";
 import { putUser } from "../store/users.ts";
 import { writeWallets } from "../store/wallets.ts";
 import type { Caller } from "./authenticate.ts";
@@ -216,11 +216,31 @@ eachEngine(({ open }) => {
     expect(before.range.points.length).toBeGreaterThan(15);
     await foldDays(db, NOW_MS, true);
     expect((await report()).usage).toEqual(before);
-    await settlePending(db, pending.requestId, { ...pending, outputTokens: 105 }, "completed");
+    const tokens = { ...pending, outputTokens: 105 };
+    await settlePending(db, pending.requestId, { tokens, costNano: 7n, listNano: 5n }, "completed");
     const settled = (await report()).usage;
     expect(settled.total.output_tokens).toBe(before.total.output_tokens + 100);
     await foldDays(db, NOW_MS, false);
     expect((await report()).usage).toEqual(settled);
+  });
+
+  test("its sums, models and points are of one moment, whatever is written meanwhile", async () => {
+    const db = await open();
+    const { report } = openReport(db);
+    let isOver = false;
+    const others = async () => {
+      while (!isOver) await insertUsage(db, [row()]);
+    };
+    const writing = Promise.all([others(), others(), others()]);
+    const told: number[][] = [];
+    for (let times = 0; times < 30; times++) {
+      const { today, range, total } = (await report()).usage;
+      const parts = [range, today, total, ...range.by_model, ...range.points];
+      told.push(parts.map(({ requests }) => requests));
+    }
+    isOver = true;
+    await writing;
+    expect(told.filter(([first, ...others]) => others.some((count) => count !== first))).toEqual([]);
   });
 
   test("a balance is told with what is held of it", async () => {

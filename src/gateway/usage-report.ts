@@ -5,7 +5,7 @@
 
 import { storeUnavailable } from "../errors.ts";
 import { type Nano, usdText } from "../money/nano.ts";
-import type { Db } from "../store/db.ts";
+import { type Db, snapshot } from "../store/db.ts";
 import { keyModels, keyPoints, keySum, readFoldedBefore } from "../store/key-usage.ts";
 import { type SubscriptionStanding, subscriptionsOf } from "../store/subscription-standing.ts";
 import { keyTotals, type UsageTotals } from "../store/usage.ts";
@@ -94,15 +94,18 @@ export async function reportUsage(
   const todayMs = Math.floor(nowMs / DAY_MS) * DAY_MS;
   const asked = { keyId: key.id, ...range };
   const ever = { keyId: key.id, fromMs: 0, toMs: Number.MAX_SAFE_INTEGER, granularity: "day" } as const;
-  const foldedMs = await readFoldedBefore(db);
-  const [today, total, sum, models, points, paid] = await Promise.all([
-    keyTotals(db, key.id, todayMs),
-    keySum(db, ever, foldedMs),
-    keySum(db, asked, foldedMs),
-    keyModels(db, asked, foldedMs, MODELS_MAX),
-    keyPoints(db, asked, foldedMs),
-    payment(db, caller, nowMs),
-  ]);
+  // All of one moment, so that models, points and sums agree while others go on.
+  const [today, total, sum, models, points, paid] = await snapshot(db, async (tx) => {
+    const foldedMs = await readFoldedBefore(tx);
+    return Promise.all([
+      keyTotals(tx, key.id, todayMs),
+      keySum(tx, ever, foldedMs),
+      keySum(tx, asked, foldedMs),
+      keyModels(tx, asked, foldedMs, MODELS_MAX),
+      keyPoints(tx, asked, foldedMs),
+      payment(tx, caller, nowMs),
+    ]);
+  });
   return {
     object: "gateway.usage",
     version: 1,
