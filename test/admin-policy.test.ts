@@ -326,6 +326,9 @@ describe("models and prices", () => {
       body: { text: "models: {}\ndate: soon", dry_run: true },
     });
     expect(broken.problems[0]).toMatchObject({ line: 2, column: 7, field: "date" });
+    const older = { text: list.replace("11-01", "10-31"), dry_run: false };
+    const refused = await admin.ask("admin.prices.update", { body: older });
+    expect(refused).toMatchObject({ problems: [{ line: 1, field: "date" }], applied: false });
   });
 });
 

@@ -186,8 +186,10 @@ function settle(desk: Desk, { row, chargedNano }: Settlement): Settled {
   const before = desk.known.get(requestId) ?? desk.rows.get(requestId)?.chargedNano;
   if (before !== undefined) {
     if (hold === undefined) return before === chargedNano ? "known" : "lost";
-    // Its row was there and its hold as well: never to be, and never to be paid twice.
     giveBack(desk, hold, 0n);
+    // It was refused because the store did not answer, which took its hold all the same, later.
+    if (before === 0n && chargedNano === 0n) return "known";
+    // Otherwise row and hold are never to be there together, and it is never to be paid twice.
     desk.uncharged.push(requestId);
     return "lost";
   }

@@ -15,6 +15,7 @@ import {
   putSubscription,
 } from "../store/subscriptions.ts";
 import { checkOrderKey, entryIdOf, subscriptionIdOf, usedOtherwise } from "./order-key.ts";
+import { MoneyRefused } from "./refused.ts";
 
 export interface GrantDesk {
   db: Db;
@@ -55,6 +56,8 @@ export async function grantPlan({ db, clock, newId }: GrantDesk, grant: Grant): 
       return { subscription: before, repeated: true };
     }
     const nowMs = clock.nowMs();
+    if (grant.renews === "none" && grant.endsAtMs !== null && grant.endsAtMs <= nowMs)
+      throw new MoneyRefused("ended_before", "The subscription would have ended already.");
     const startsAtMs = grant.startsAtMs ?? nowMs;
     // A configuration file knows a subscription by these three.
     const same = (await listGranted(tx, grant.userId)).find(

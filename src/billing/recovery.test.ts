@@ -8,6 +8,7 @@ import { type Db, openDb } from "../store/db.ts";
 import { type Incarnation, listIncarnations } from "../store/incarnations.ts";
 import { migrate } from "../store/migrate.ts";
 import { findUsage } from "../store/usage.ts";
+import { insertUsage, usageRow } from "../store/usage-row.test-support.ts";
 import { readWallet } from "../store/wallets.ts";
 import { audit } from "./audit.ts";
 import { openIdempotency } from "./idempotency.ts";
@@ -205,15 +206,19 @@ eachEngine(({ open, emptyUrl }) => {
     await till.stop();
   });
 
-  test("a hold of its own that the till knows nothing of is given back", async () => {
+  test("a hold of its own that the till knows nothing of is given back, also of a request that has its row", async () => {
     const db = await open();
     await addFunds(db, "u1", 1_000n);
     const forgetful = makeTill(db, { incarnation: "inc_new" });
     await forgetful.hold(asking("r1"));
+    await forgetful.hold(asking("r2"));
+    await insertUsage(db, [usageRow({ requestId: "r2", outcome: "refused", costNano: 0n, chargedNano: 0n })]);
     const till = makeTill(db, { incarnation: "inc_new" });
     await Bun.sleep(2);
     const recovery = await recover(db, till, { limits: { ...limits.recovery, orphanMs: 0 } });
     expect(await readWallet(db, "u1")).toEqual({ balanceNano: 1_000n, heldNano: 0n });
+    expect(await findUsage(db, "r2")).toMatchObject({ outcome: "refused", flags: [] });
+    expect(till.logged.filter(({ event }) => event.startsWith("settlement_"))).toEqual([]);
     await recovery.stop();
     await forgetful.stop();
     await till.stop();

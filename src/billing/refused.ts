@@ -8,6 +8,7 @@ export type MoneyRefusal =
   | "refunded_before"
   | "subscription_over"
   | "window_over"
+  | "ended_before"
   | "code_mistyped"
   | "code_unknown"
   | "code_used"

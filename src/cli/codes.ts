@@ -189,10 +189,15 @@ function worthFrom(input: Input): Worth {
   const hasAmount = input.text("usd") !== undefined;
   if (plan === undefined && !hasAmount)
     misuse("Say what each code is worth, by --usd or by --plan.", "For example: --usd 5");
+  if (plan === undefined && input.text("days") !== undefined)
+    misuse(
+      "--days needs --plan.",
+      "An amount is there until it is used; --expires says until when a code is.",
+    );
   if (plan === undefined) return { kind: "money", amountNano: usdFrom(input, "usd", { signed: false }) };
   if (hasAmount) misuse("--usd and --plan exclude each other.", "A code is worth an amount or a plan.");
   if (input.text("days") === undefined) misuse("--plan needs --days.", "For example: --plan pro --days 30");
-  return { kind: "plan", plan, days: wholeNumberFrom(input, "days", 1, CODE_DAYS_MAX) };
+  return { kind: "plan", plan, days: wholeNumberFrom(input, "days", 30, CODE_DAYS_MAX) };
 }
 
 function worthText(worth: Worth): string {

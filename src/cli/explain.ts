@@ -132,7 +132,7 @@ async function printMoney(db: Db, row: UsageRow, terminal: Terminal): Promise<vo
 const FLAG_TEXTS: Readonly<Record<UsageFlag, string>> = {
   estimated: "the upstream told no usage, so it was counted here",
   partial: "the answer broke off, and what came of it was counted here",
-  clamped: "the upstream's count cannot be true, so what was held was charged",
+  clamped: "the upstream's count cannot be true, or the cost is more than is recorded",
   overrun: "it cost more than was held, and the rest is not charged",
   recovered: "its process died, and what was known of it was settled later",
   capped: "the answer was bounded to what the payer had",

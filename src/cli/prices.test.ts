@@ -98,6 +98,22 @@ test("a wrong list is refused with its line, and nothing is written", async () =
   expect(missing).toMatchObject({ code: 1, err: expect.stringContaining("prices update --help") });
 });
 
+test("a list older than the one in use is taken in only by whoever says so", async () => {
+  await applied();
+  const file = join(folder(), "prices.json");
+  const of = (date: string, input: string) => ({ date, models: { unknown: { price: { input } } } });
+  writeFileSync(file, JSON.stringify(of("2026-11-02", "9")));
+  expect((await run("prices", "update", "--from", file)).code).toBe(0);
+  writeFileSync(file, JSON.stringify(of("2026-11-01", "8")));
+  for (const how of [["--dry-run"], []]) {
+    const { code, err } = await run("prices", "update", "--from", file, ...how);
+    expect([code, err]).toEqual([1, expect.stringContaining("not before 2026-11-02")]);
+  }
+  expect((await run("prices", "list", "--model", "unknown")).out).toContain("input 9");
+  expect((await run("prices", "update", "--from", file, "--older")).code).toBe(0);
+  expect((await run("prices", "list", "--model", "unknown")).out).toContain("input 8");
+});
+
 test("a key for a charging group is not made without a user", async () => {
   await applied();
   const refused = await run("keys", "create", "--name", "ci", "--group", "paying");

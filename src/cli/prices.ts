@@ -149,10 +149,12 @@ export const updatePrices: Command = {
   models:
     gpt-4o: { price: { input: "2.50", cached_input: "1.25", output: "10" }, context_tokens: 128000, max_output_tokens: 16384 }
 
-It replaces the list of the last update; what it does not name is priced by the bundled list. Prices in
-gateway.yaml win over both. A running server takes it in by itself; requests under way keep their price.`,
+It replaces the list of the last update, and is refused if it is older than that one; what it does not name is
+priced by the bundled list. Prices in gateway.yaml win over both. A running server takes it in by itself; requests
+under way keep their price.`,
   options: {
     from: { value: "FILE", about: "the list", required: true },
+    older: { about: "take it in even if it is older than the list of the last update" },
     "dry-run": { about: "show the difference and change nothing" },
     json: JSON_OPTION,
     data: DATA_OPTION,
@@ -164,7 +166,8 @@ gateway.yaml win over both. A running server takes it in by itself; requests und
       const json = input.flag("json");
       const dry = input.flag("dry-run");
       const fileName = input.need("from");
-      const parsed = parsePriceList(readConfigFile(fileName, NO_LIST), fileName);
+      const inUse = input.flag("older") ? null : await readPriceList(db);
+      const parsed = parsePriceList(readConfigFile(fileName, NO_LIST), fileName, inUse);
       if (!parsed.ok) {
         if (json) terminal.print(JSON.stringify({ problems: parsed.problems }, null, 2));
         else printProblems(parsed.problems, terminal);

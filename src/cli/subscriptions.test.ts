@@ -73,6 +73,9 @@ test("what cannot be granted or cancelled is refused with a sentence", async () 
     "no user",
   );
   expect(await refused(...grant, "pro", "--ends", "2020-01-01")).toContain("--ends is in the past.");
+  expect(await refused(...grant, "pro", "--starts", "2020-01-01", "--ends", "2021-01-01")).toContain(
+    "would have ended already",
+  );
   expect(await refused(...grant, "pro", "--starts", "2095-02-30")).toContain("--starts must be an ISO date");
   expect(await refused(...grant, "pro", "--starts", "2095-02-01", "--ends", "2095-01-01")).toContain(
     "--ends must be after --starts.",
@@ -94,6 +97,7 @@ test("codes may be worth a plan for some days", async () => {
   const words = await done("codes", "redeem", made.codes[0], "--user", "bob@example.com");
   expect(words).toContain("bob@example.com has the plan pro until");
   expect(await refused("codes", "create", "--plan", "pro")).toContain("--plan needs --days.");
+  expect(await refused("codes", "create", "--usd", "5", "--days", "30")).toContain("--days needs --plan.");
   expect(await refused("codes", "create", "--plan", "pro", "--days", "1", "--usd", "5")).toContain(
     "--usd and --plan exclude each other.",
   );

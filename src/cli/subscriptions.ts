@@ -155,7 +155,7 @@ export const grantSubscription: Command = {
         print(JSON.stringify(writtenSubscription(made, user.email), null, 2));
         return 0;
       }
-      print(`${user.email} has the plan ${paint.bold(plan)} ${termText(made)}.`);
+      print(`${user.email} has the plan ${paint.bold(plan)} ${termText(made, startsAtMs === null)}.`);
       print(paint.dim(`To take it back: ${input.command("subscriptions cancel", subscription.id)}`));
       return 0;
     }),
@@ -220,8 +220,8 @@ async function subscriptionTitle(db: Db, id: string): Promise<string> {
   return `subscription ${plan?.name ?? found.planId} of ${user?.email ?? found.userId}`;
 }
 
-function termText({ standing, startsAtMs, endsAtMs, renews }: SubscriptionStanding): string {
-  const from = standing === "upcoming" ? `from ${shortInstant(startsAtMs)} UTC` : "from now on";
+function termText({ startsAtMs, endsAtMs, renews }: SubscriptionStanding, isFromNow: boolean): string {
+  const from = isFromNow ? "from now on" : `from ${shortInstant(startsAtMs)} UTC`;
   if (endsAtMs === null) return from;
   const again = renews === "none" ? "" : `, then for another ${renews} each time`;
   return `${from} until ${shortInstant(endsAtMs)} UTC${again}`;

@@ -2,7 +2,7 @@ import { expect, test } from "bun:test";
 import { listChanges, parsePriceList } from "./price-list-file.ts";
 
 function read(text: string) {
-  const parsed = parsePriceList(text, "prices.yaml");
+  const parsed = parsePriceList(text, "prices.yaml", null);
   if (!parsed.ok) throw new Error(JSON.stringify(parsed.problems));
   return parsed.list;
 }
@@ -50,7 +50,7 @@ test.each([
   ["no price", "date: 2026-11-01\nmodels: { m: { price: {} } }", "models.m.price"],
   ["an unknown unit", 'date: 2026-11-01\nmodels: { m: { price: { inputs: "1" } } }', "models.m.price.inputs"],
 ])("%s is refused, with its field", (_, text, field) => {
-  const parsed = parsePriceList(text, "prices.yaml");
+  const parsed = parsePriceList(text, "prices.yaml", null);
   expect(parsed.ok ? [] : parsed.problems.map((problem) => problem.field)).toEqual([field]);
 });
 

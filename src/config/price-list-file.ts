@@ -8,24 +8,25 @@ import type { Change } from "./step.ts";
 
 /** A price list of the operator: YAML or JSON, in the words of gateway.yaml. */
 
-const priceListFile = fields({
-  date: text(
-    "the day of its facts, like 2026-11-01",
-    (value) => value.length === 10 && instantMs(value) !== null,
-  ),
-  models: z.record(
-    modelName,
-    fields({
-      price: priceGiven,
-      ...modelSizes,
-    }),
-  ),
-});
+const listedModels = z.record(modelName, fields({ price: priceGiven, ...modelSizes }));
+const isDay = (value: string) => value.length === 10 && instantMs(value) !== null;
 
+function dateSince(inUse: PriceList | null) {
+  const rule = "the day of its facts, like 2026-11-01";
+  if (inUse === null) return text(rule, isDay);
+  return text(
+    `${rule}, and not before ${inUse.date}, that of the list in use`,
+    (value) => isDay(value) && value >= inUse.date,
+  );
+}
+
+/** A list that is older than the one in use is refused: whoever takes in an old file by mistake would sell at old prices. */
 export function parsePriceList(
   written: string,
   fileName: string,
+  inUse: PriceList | null,
 ): { ok: true; list: PriceList } | { ok: false; problems: Problem[] } {
+  const priceListFile = fields({ date: dateSince(inUse), models: listedModels });
   const parsed = parseFile(written, { fileName, environment: {} }, priceListFile);
   if (!parsed.ok) return parsed;
   const { date, models } = parsed.file;

@@ -66,10 +66,13 @@ export function wholeNumber(min: number, max: number) {
 
 export const COUNT_MAX = Number.MAX_SAFE_INTEGER;
 
+/** With six decimals such a price is still exact as a number. */
+const WHOLE_DIGITS_MAX = 9;
+
 /** Floating point has no place in money: 0.1 is not a tenth. */
 export function decimal(decimalsMax: number) {
-  const rule = `a decimal number like "0.15", not negative, with at most ${decimalsMax} decimals`;
-  const pattern = new RegExp(`^\\d{1,9}(\\.\\d{1,${decimalsMax}})?$`);
+  const rule = `a decimal number like "0.15", not negative, with at most ${WHOLE_DIGITS_MAX} digits before the point and ${decimalsMax} after it`;
+  const pattern = new RegExp(`^\\d{1,${WHOLE_DIGITS_MAX}}(\\.\\d{1,${decimalsMax}})?$`);
   return text(rule, (value) => pattern.test(value));
 }
 

@@ -93,7 +93,7 @@ export const adminPriceRoutes = {
     }),
     async run({ installation: { db, clock }, gateway }, asked) {
       const { text, dry_run: dry } = asked.body;
-      const parsed = parsePriceList(text, "prices");
+      const parsed = parsePriceList(text, "prices", await readPriceList(db));
       if (!parsed.ok) {
         return { problems: parsed.problems.map(placedProblem), changes: [], applied: false, unpriced: [] };
       }

@@ -20,6 +20,7 @@ const MONEY: Readonly<Record<MoneyRefusal, ErrorCode>> = {
   refunded_before: "conflict",
   subscription_over: "conflict",
   window_over: "conflict",
+  ended_before: "invalid_value",
   code_mistyped: "invalid_value",
   code_unknown: "not_found",
   code_used: "conflict",

@@ -195,7 +195,7 @@ export const usage = {
     flags: {
       estimated: "The upstream told no count, so the gateway counted the text itself.",
       partial: "The answer broke off: what had arrived was counted.",
-      clamped: "The upstream's count could not be true and was corrected.",
+      clamped: "The upstream's count could not be true, or the cost is more than is recorded.",
       capped: "The output was bounded to what the payer could pay.",
       overrun: "It cost more than had been held for it.",
       recovered: "The gateway stopped meanwhile; the request was settled when it started again.",

@@ -181,7 +181,7 @@ export const usage: Area<"usage"> = {
     flags: {
       estimated: "上游没有给出计数，由网关自行统计文本。",
       partial: "回答中断：按已到达的部分计数。",
-      clamped: "上游的计数不可能属实，已更正。",
+      clamped: "上游的计数不可能属实，或费用超出可记录的范围。",
       capped: "输出被限制在付款方能够支付的范围内。",
       overrun: "费用超过了预留金额。",
       recovered: "期间网关曾停止；重新启动时完成了结算。",
