@@ -9,6 +9,7 @@ import { type Alarms, openAlarms } from "./alarms.ts";
 import { startAlerts } from "./alerts/engine.ts";
 import { openBooks } from "./billing/open-books.ts";
 import type { Till } from "./billing/till.ts";
+import type { Clock } from "./clock.ts";
 import type { Settings } from "./config/environment.ts";
 import type { Installation } from "./config/installation.ts";
 import { limits as productLimits } from "./config/limits.ts";
@@ -19,7 +20,7 @@ import { openLive } from "./control/live.ts";
 import { startSweepingSessions } from "./control/sweep.ts";
 import { openThrottle } from "./control/throttle.ts";
 import { openBadKeyThrottle } from "./gateway/bad-keys.ts";
-import { openBodyRoom } from "./gateway/body-room.ts";
+import { type BodyRoom, openBodyRoom } from "./gateway/body-room.ts";
 import { openDrains } from "./gateway/drains.ts";
 import type { Gateway } from "./gateway/gateway.ts";
 import { openRequestReader } from "./gateway/read-request.ts";
@@ -40,7 +41,7 @@ import { openLivePolicy } from "./policy/live-policy.ts";
 import { openPool } from "./pool/pool.ts";
 import { openWaitingRoom } from "./pool/waiting.ts";
 import { openControlDoor } from "./server/control-door.ts";
-import { type Server, startServer } from "./server/server.ts";
+import { type Server, type ServerOptions, startServer } from "./server/server.ts";
 import { openSite } from "./server/site.ts";
 import { openSockets } from "./sockets/sockets.ts";
 import { readRevisions } from "./store/revisions.ts";
@@ -98,7 +99,6 @@ export async function startGateway(
 ): Promise<Running> {
   const limits = { ...productLimits, ...options.limits };
   const { clock, db, keyring } = installation;
-  const { builtDir = BUILT_DIR } = options;
   const log = openLog(clock.nowMs, options.writeLog ?? ((line) => process.stderr.write(line)));
   const spoolDir = join(settings.dataDir, "spool");
   await sweepSpool(spoolDir);
@@ -139,17 +139,7 @@ export async function startGateway(
     errorBytesMax: limits.upstreamErrorBytesMax,
     noteUnspoken: ({ id }, status) => log.warn("websocket_unspoken", { account_id: id, status }),
   });
-  const { largeBodies } = limits;
-  const largeBodiesBytes = settings.largeBodiesBytes ?? shareOfMemory(largeBodies);
-  const bodies = openBodyRoom({
-    bytesMax: largeBodiesBytes,
-    ownerBytesMax: largeBodiesBytes * largeBodies.ownerShare,
-    waitingMax: largeBodies.waitingMax,
-    ownerWaitingMax: largeBodies.waitingMax * largeBodies.ownerShare,
-    patienceMs: largeBodies.patienceMs,
-    alarms,
-    monotonicMs: clock.monotonicMs,
-  });
+  const bodies = openLargeBodyRoom(settings.largeBodiesBytes, limits.largeBodies, { ...clock, alarms });
   let retained = policy.snapshot();
   pulse.add(() => {
     // What is known of accounts outlives a change of policy, but not the accounts themselves.
@@ -264,11 +254,7 @@ export async function startGateway(
     server = startServer({
       gateway,
       api: openLazily(control, alarms),
-      sites: {
-        console: openSite({ base: "/console/", folder: join(builtDir, "console"), isOnePage: true }),
-        explorer: openSite({ base: "/explorer/", folder: join(builtDir, "explorer"), isOnePage: true }),
-        docs: openSite({ base: "/docs/", folder: join(builtDir, "docs"), isOnePage: false }),
-      },
+      sites: openSites(options.builtDir ?? BUILT_DIR),
       newId,
       hostname: settings.host,
       port: settings.port,
@@ -330,8 +316,32 @@ function openLazily(control: Control, alarms: Alarms): ApiDoor {
   };
 }
 
-function shareOfMemory({ memoryShare, bytesMin, bytesMax }: Widened<Limits["largeBodies"]>): number {
-  return Math.min(bytesMax, Math.max(bytesMin, process.constrainedMemory() * memoryShare));
+/** `bytes` is what the operator allows; null for a share of the memory there is. */
+function openLargeBodyRoom(
+  bytes: number | null,
+  limits: Widened<Limits["largeBodies"]>,
+  { alarms, monotonicMs }: Pick<Clock, "monotonicMs"> & { alarms: Alarms },
+): BodyRoom {
+  const { memoryShare, bytesMin, bytesMax, ownerShare, waitingMax, patienceMs } = limits;
+  const share = Math.min(bytesMax, Math.max(bytesMin, process.constrainedMemory() * memoryShare));
+  const allowed = bytes ?? share;
+  return openBodyRoom({
+    bytesMax: allowed,
+    ownerBytesMax: allowed * ownerShare,
+    waitingMax,
+    ownerWaitingMax: waitingMax * ownerShare,
+    patienceMs,
+    alarms,
+    monotonicMs,
+  });
+}
+
+function openSites(builtDir: string): ServerOptions["sites"] {
+  return {
+    console: openSite({ base: "/console/", folder: join(builtDir, "console"), isOnePage: true }),
+    explorer: openSite({ base: "/explorer/", folder: join(builtDir, "explorer"), isOnePage: true }),
+    docs: openSite({ base: "/docs/", folder: join(builtDir, "docs"), isOnePage: false }),
+  };
 }
 
 /** A store that comes back in time gets every row; one that does not must not keep the process for ever. */

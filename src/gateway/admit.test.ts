@@ -4,16 +4,8 @@ import { ApiError } from "../errors.ts";
 import { ENDPOINTS, type Endpoint, type EndpointName } from "../interfaces/request.ts";
 import type { Key } from "../policy/key-index.ts";
 import { compileSnapshot } from "../policy/snapshot.ts";
-import {
-  type AccountRecord,
-  DEFAULT_QUEUE,
-  type GroupRecord,
-  INTERFACES,
-  type ModelRecord,
-  NO_BILLING,
-  NO_LIMITS,
-  NO_RATE_LIMITS,
-} from "../records.ts";
+import { accountRecord, groupRecord, modelRecord } from "../records.test-support.ts";
+import { type AccountRecord, type GroupRecord, INTERFACES, type ModelRecord, NO_LIMITS } from "../records.ts";
 import { admit, allowInterface } from "./admit.ts";
 import type { Caller } from "./authenticate.ts";
 import { getModel, listModels } from "./catalogue.ts";
@@ -30,51 +22,18 @@ const KEY: Key = {
   createdAtMs: 1,
 };
 
-const model = (id: string, interfaces: ModelRecord["interfaces"] = ["chat"]): ModelRecord => ({
-  id,
-  interfaces,
-  price: null,
-  contextTokens: null,
-  outputTokensMax: null,
-  createdAtMs: 1_790_000_000_999,
-});
+const model = (id: string, interfaces: ModelRecord["interfaces"] = ["chat"]): ModelRecord =>
+  modelRecord(id, { interfaces, createdAtMs: 1_790_000_000_999 });
 
-const account = (id: string, change: Partial<AccountRecord> = {}): AccountRecord => ({
-  id,
-  name: id,
-  kind: "openai",
-  baseUrl: "https://upstream.example/v1",
-  sealedCredential: null,
-  interfaces: [...INTERFACES],
-  websocket: false,
-  apiVersion: null,
-  privateNetwork: false,
-  priority: 1,
-  weight: 1,
-  models: { "*": "up-*" },
-  limits: NO_RATE_LIMITS,
-  enabled: true,
-  createdAtMs: 1,
-  ...change,
-});
+const account = (id: string, change: Partial<AccountRecord> = {}): AccountRecord =>
+  accountRecord(id, { interfaces: [...INTERFACES], models: { "*": "up-*" }, ...change });
 
 function caller(models: ModelRecord[], accounts: AccountRecord[], change: Partial<GroupRecord> = {}): Caller {
-  const record: GroupRecord = {
-    id: "g1",
-    name: "team",
-    interfaces: [...INTERFACES],
+  const record = groupRecord("g1", {
     models: models.map(({ id }) => id),
     accounts: accounts.map(({ id }) => id),
-    billing: NO_BILLING,
-    access: "everyone",
-    onDisconnect: "cancel",
-    websocket: true,
-    limits: NO_LIMITS,
-    groupLimits: NO_LIMITS,
-    queue: DEFAULT_QUEUE,
-    createdAtMs: 1,
     ...change,
-  };
+  });
   const snapshot = compileSnapshot(
     { models, accounts, groups: [record] },
     { simulatorUrl: null, unseal: () => null },

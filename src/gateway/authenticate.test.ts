@@ -2,27 +2,17 @@ import { describe, expect, test } from "bun:test";
 import { ApiError } from "../errors.ts";
 import { createKeyIndex } from "../policy/key-index.ts";
 import { compileSnapshot } from "../policy/snapshot.ts";
-import { DEFAULT_QUEUE, type KeyOfUser, NO_BILLING, NO_LIMITS } from "../records.ts";
+import { groupRecord, keyRecord } from "../records.test-support.ts";
+import { type KeyOfUser, NO_LIMITS } from "../records.ts";
 import { authenticate } from "./authenticate.ts";
 import { openBadKeyThrottle } from "./bad-keys.ts";
 
 const NOW_MS = 1_000_000;
 
 const record = (id: string, change: Partial<KeyOfUser> = {}): KeyOfUser => ({
-  id,
-  name: id,
-  userId: null,
-  groupId: "g1",
-  digest: `digest of gwk_${id}`,
-  publicId: id,
-  last4: "last",
-  status: "active",
-  expiresAtMs: null,
-  limits: NO_LIMITS,
+  ...keyRecord(id, { digest: `digest of gwk_${id}` }),
   userLimits: NO_LIMITS,
   formerSecrets: [],
-  createdAtMs: 1,
-  revokedAtMs: null,
   ...change,
 });
 
@@ -30,23 +20,7 @@ const SNAPSHOT = compileSnapshot(
   {
     models: [],
     accounts: [],
-    groups: [
-      {
-        id: "g1",
-        name: "team",
-        interfaces: ["chat"],
-        models: [],
-        accounts: [],
-        billing: NO_BILLING,
-        access: "everyone",
-        onDisconnect: "cancel",
-        websocket: true,
-        limits: NO_LIMITS,
-        groupLimits: NO_LIMITS,
-        queue: DEFAULT_QUEUE,
-        createdAtMs: 1,
-      },
-    ],
+    groups: [groupRecord("g1", { name: "team", interfaces: ["chat"] })],
   },
   { simulatorUrl: null, unseal: () => null },
 );

@@ -1,16 +1,16 @@
 /**
- * A response that its upstream goes on making when nobody reads it. Where somebody pays, the gateway asks after it
- * until it has ended, and books what it used; until then its money is held. One that takes too long is cancelled.
- * Should this process die first, recovery charges the input alone.
+ * A response that its upstream goes on making while nobody reads it. Where somebody pays, the gateway asks after it
+ * until it has ended, and then books what it used; until then its money is held. One that takes too long is cancelled.
+ * If this process dies first, recovery charges the input alone.
  */
 
-import { readAnswer } from "../interfaces/answer.ts";
+import { endOf, type ResponseEnd, readAnswer, type UpstreamAnswer } from "../interfaces/answer.ts";
 import { countAnswer } from "../metering/count-request.ts";
 import type { Route } from "../policy/snapshot.ts";
 import { joinParts } from "../wire/splice.ts";
 import { audienceOf } from "./dispatch.ts";
 import type { Gateway } from "./gateway.ts";
-import type { CallRecord, Ending } from "./record.ts";
+import type { Ending, PaidRecord } from "./record.ts";
 import { ask, type Whole } from "./send.ts";
 import { settle } from "./settle.ts";
 
@@ -22,20 +22,19 @@ const NO_HEADERS = new Headers();
 /** Nobody waits for these answers, so nobody leaves. */
 const NOBODY = { signal: new AbortController().signal };
 
-const ENDED = ["completed", "incomplete", "failed", "cancelled"] as const;
-
 type Standing =
-  | { kind: "ended"; outcome: (typeof ENDED)[number]; answer: ReturnType<typeof readAnswer> }
+  | { kind: "ended"; outcome: ResponseEnd; answer: UpstreamAnswer }
+  /** Deleted, or lost: what it used will never be known. */
   | { kind: "gone" }
   | { kind: "running" };
 
 /**
- * Its own promise: the request it belongs to has been answered. `ending` is how it stood then; what its client had
- * heard by then is counted if the upstream never tells.
+ * Runs on after its request has been answered. `ending` is how the response stood then: if the upstream never reports
+ * usage, what the client had received by then is counted.
  */
 export async function followToEnd(
   gateway: Gateway,
-  record: CallRecord,
+  record: PaidRecord,
   responseId: string,
   ending: Ending,
 ): Promise<void> {
@@ -50,27 +49,26 @@ export async function followToEnd(
 
 async function follow(
   gateway: Gateway,
-  record: CallRecord,
+  record: PaidRecord,
   responseId: string,
   ending: Ending,
   pause: Pause,
 ): Promise<void> {
-  const { caller } = record;
   const { route } = record.trace;
   const close = async (standing: Standing): Promise<void> => {
-    const answer = standing.kind === "ended" && standing.answer.kind === "answer" ? standing.answer : null;
+    const answer = standing.kind === "ended" ? standing.answer : null;
     await settle(gateway, record, {
       ...ending,
       outcome: standing.kind === "ended" ? standing.outcome : "upstream_cut",
       usage: answer?.usage ?? null,
-      // Settled before it has ended, it is not to be had afterwards.
+      // It was settled before it ended, so it cannot be fetched afterwards.
       responseId: standing.kind === "running" ? null : ending.responseId,
       isServed: true,
       isWhole: standing.kind === "ended",
       countOutput: answer === null ? ending.countOutput : () => countAnswer(joinParts(answer.body)),
     });
   };
-  if (route === null || caller === null) return close({ kind: "gone" });
+  if (route === null) return close({ kind: "gone" });
   const asking = async (method: "GET" | "POST", deadlineMs: number): Promise<boolean> => {
     if (record.isClosed) return true;
     const asked = await askAfter(gateway, route, responseId, method, deadlineMs);
@@ -80,12 +78,12 @@ async function follow(
     return true;
   };
   const look = () => asking("GET", PAUSE_MS_MAX);
-  const known = await gateway.responses.find(responseId, caller.key.id);
+  const known = await gateway.responses.find(responseId, record.caller.key.id);
   if (known !== null) gateway.responses.remember(responseId, { ...known, look });
   const untilMs = gateway.clock.monotonicMs() + gateway.timing.backgroundMsMax;
   for (let pauseMs = FIRST_PAUSE_MS; gateway.clock.monotonicMs() < untilMs; pauseMs *= 1.5) {
     await pause.wait(Math.min(pauseMs, PAUSE_MS_MAX));
-    // If it goes on still, its hold stays: whoever starts next settles it.
+    // If it is still running, its hold stays, and the next process settles it.
     if (pause.isStopped()) return void (await asking("GET", LAST_LOOK_MS));
     if (await look()) return;
   }
@@ -123,7 +121,7 @@ function openPause(): Pause {
   };
 }
 
-/** Asked to stop (POST) it says how it stands as well. */
+/** POST cancels the response. Both methods answer with how it stands. */
 function askAfter(
   gateway: Gateway,
   { account, upstreamModel }: Route,
@@ -145,14 +143,12 @@ function askAfter(
   });
 }
 
-function standingOf(gateway: Gateway, record: CallRecord, route: Route, asked: Whole): Standing {
-  // Deleted: what it used will never be told.
+function standingOf(gateway: Gateway, record: PaidRecord, route: Route, asked: Whole): Standing {
   if (asked.kind === "left") return { kind: "running" };
   if (asked.kind === "failed") return { kind: asked.failure.status === 404 ? "gone" : "running" };
-  if (record.request === null) return { kind: "gone" };
   const { jsonDepthMax } = gateway.dispatcher;
   const answer = readAnswer(asked.body, "responses", audienceOf(record.request, route), jsonDepthMax);
-  const status = answer.kind === "answer" ? answer.status : null;
-  const outcome = ENDED.find((end) => end === status);
-  return outcome === undefined ? { kind: "running" } : { kind: "ended", outcome, answer };
+  if (answer.kind !== "answer") return { kind: "running" };
+  const outcome = endOf(answer);
+  return outcome === null ? { kind: "running" } : { kind: "ended", outcome, answer };
 }

@@ -7,14 +7,14 @@ import type { Part } from "../wire/splice.ts";
 import { aborted, type BodyRefusal, badFraming, idle, inCrumbs, tooLarge } from "./body-refusal.ts";
 
 export interface BodyLimits {
-  /** Of the body as sent, and again of the body as decoded. */
+  /** Applies to the body as sent, and again to the body as decoded. */
   bytesMax: number;
-  /** Silence; and, with the slowest rate below, the time for the whole. */
+  /** The longest silence. With the slowest rate below it also bounds the time for the whole body. */
   idleTimeoutMs: number;
   alarms: Alarms;
 }
 
-/** Slower than this on the whole is a client that holds a connection, not one that sends. */
+/** A client that is slower than this on average is holding the connection, not sending. */
 export const RATE_BYTES_PER_MS_MIN = 4;
 
 const SMALL_CHUNK_BYTES = 4 * 1024;

@@ -98,7 +98,7 @@ describe("room for bodies", () => {
     expect(room.report()).toMatchObject({ waiting: 1, refused: 1 });
   });
 
-  test("leaves others a place in line, whoever waits for what is their own", () => {
+  test("leaves others a place in line, however many of one owner wait", () => {
     const { room } = open({ ownerWaitingMax: 2 });
     room.open(ANN, STAYING).growNow(60);
     const waiting = Array.from({ length: 2 }, () => watched(room.open(ANN, STAYING).growTo(1)));

@@ -27,7 +27,7 @@ export interface BodyOwner {
 export interface BodyRoom {
   /** For one body; it holds nothing yet. */
   open(owner: BodyOwner, client: { readonly signal: AbortSignal }): Held;
-  /** Somebody waits for others, and not for what is their own, so whoever holds room must not be slow. */
+  /** Somebody waits for room that others hold, so those others must not be slow. */
   isCrowded(): boolean;
   /** When to try again: after about as long as a body stays. */
   retryAfterSeconds(): number;
@@ -111,7 +111,7 @@ export function openBodyRoom(options: BodyRoomOptions): BodyRoom {
     }
   }
 
-  /** In line, or served already. One that is there in part came first, and others wait for what it holds. */
+  /** Waits in line, or is served at once. A body that is partly here goes first: others wait for what it holds. */
   function ask(place: Place, to: number): Waiter {
     const waiter: Waiter = { place, to, isServed: false, end: null };
     place.waiter = waiter;

@@ -41,12 +41,21 @@ function purse(hasNano: Nano | Extract<HoldResult, { kind: "short" }>) {
     } = {},
   ) => {
     const request = requestOf(name, fields);
-    return holdMoney(gateway, "req_1", caller, endpointOf(name), request, { ...MODEL, ...model }, kept);
+    const endpoint = endpointOf(name);
+    return holdMoney({ gateway, call: CALL, caller, endpoint, request, model: { ...MODEL, ...model } }, kept);
   };
   return { asked, gateway, hold };
 }
 
 const RICH = 1_000_000_000n;
+const CALL = { requestId: "req_1" };
+const CHAT = {
+  call: CALL,
+  caller: callerWho("balance"),
+  endpoint: endpointOf("chat.completions"),
+  request: requestOf("chat.completions"),
+  model: MODEL,
+};
 
 async function refusal(work: Promise<unknown>): Promise<ApiError> {
   const thrown = await work.then(
@@ -139,7 +148,7 @@ describe("what is held", () => {
     },
   );
 
-  test("is for all that the client asks for where nobody knows the model's longest", async () => {
+  test("covers all that the client asks for where the model's longest answer is unknown", async () => {
     const { hold } = purse(RICH);
     const model = { outputTokensMax: null };
     const charge = await hold("responses", { max_output_tokens: 50_000 }, { model });
@@ -172,7 +181,7 @@ describe("what is held", () => {
     ]);
   });
 
-  test("is for a conversation that is kept as it was counted, and for more should this model count otherwise", async () => {
+  test("covers a kept conversation as it was counted, and more in case this model counts differently", async () => {
     const { asked, hold } = purse(RICH);
     const body = { max_output_tokens: 16, previous_response_id: "resp_1" };
     expect(await hold("responses", body, { kept: 20_000 })).toMatchObject({
@@ -184,7 +193,7 @@ describe("what is held", () => {
     });
   });
 
-  test("is for another window of what the upstream's own tools find, but asks nobody for it who has less", async () => {
+  test("covers another window for what the upstream's own tools find, but refuses nobody who has less", async () => {
     const { asked, hold } = purse(RICH);
     const body = { max_output_tokens: 16, tools: [{ type: "web_search" }] };
     await hold("responses", body, { model: { contextTokens: 5_000 } });
@@ -194,7 +203,7 @@ describe("what is held", () => {
     });
   });
 
-  test("is no more than for what fits the model", async () => {
+  test("is for no more input than fits the model", async () => {
     const { asked, hold } = purse(RICH);
     const messages = [{ role: "user", content: "x".repeat(9_000) }];
     await hold("chat.completions", { max_tokens: 16, messages }, { model: { contextTokens: 5_000 } });
@@ -206,11 +215,19 @@ describe("what is held", () => {
   test("is the same however much space stands in the body", async () => {
     const { asked, gateway } = purse(RICH);
     const estimates = createInputEstimates();
-    const chat = endpointOf("embeddings");
+    const embeddings = endpointOf("embeddings");
     for (const space of ["", " ".repeat(20_000)]) {
       const bytes = new TextEncoder().encode(`{"model":"fast",${space}"input":"hi"}`);
-      const request = readJsonRequest(partOf(bytes), chat, { depthMax: 16, modelNameCharsMax: 32 });
-      await holdMoney({ ...gateway, estimates }, "req_1", callerWho("balance"), chat, request, MODEL);
+      const request = readJsonRequest(partOf(bytes), embeddings, { depthMax: 16, modelNameCharsMax: 32 });
+      const caller = callerWho("balance");
+      await holdMoney({
+        gateway: { ...gateway, estimates },
+        call: CALL,
+        caller,
+        endpoint: embeddings,
+        request,
+        model: MODEL,
+      });
     }
     expect(asked).toEqual([asked[1], asked[1]].flatMap((one) => one ?? []));
   });
@@ -290,8 +307,7 @@ describe("what is held", () => {
 describe("a till that answers at once", () => {
   const holdBy = (result: HoldResult) => {
     const gateway = { ...purse(0n).gateway, till: { hold: () => result } };
-    const chat = endpointOf("chat.completions");
-    return holdMoney(gateway, "req_1", callerWho("balance"), chat, requestOf("chat.completions"), MODEL);
+    return holdMoney({ ...CHAT, gateway });
   };
 
   test("keeps nobody waiting, and says the same", async () => {
@@ -327,10 +343,7 @@ describe("nothing is held", () => {
   test("while the store is away: the client is told to come back", async () => {
     const { gateway } = purse(RICH);
     const till = { hold: () => Promise.reject(new TillUnavailable("away")) };
-    const chat = endpointOf("chat.completions");
-    const request = requestOf("chat.completions");
-    const work = async () =>
-      holdMoney({ ...gateway, till }, "req_1", callerWho("balance"), chat, request, MODEL);
+    const work = async () => holdMoney({ ...CHAT, gateway: { ...gateway, till } });
     expect(await refusal(work())).toMatchObject({ status: 503, code: "store_unavailable" });
   });
 });
@@ -347,7 +360,7 @@ describe("a purse that is short", () => {
     });
   });
 
-  test("bounds nothing where it pays for all that was asked for, if not for all that may be kept", async () => {
+  test("bounds nothing where it pays for all that was asked for, though not for all that may be kept", async () => {
     const { hold } = purse(INPUT_NANO + 2n * 3_000n + outputNano(100));
     const fields = { max_output_tokens: 100, previous_response_id: "resp_1" };
     expect(await hold("responses", fields, { kept: 3_000 })).toMatchObject({
@@ -429,7 +442,11 @@ describe("a purse that is short", () => {
 
 describe("what a request will probably cost", () => {
   const likely = (name: EndpointName, fields = {}, model: Partial<PublishedModel> = {}) =>
-    likelyCost(purse(0n).gateway, endpointOf(name), requestOf(name, fields), { ...MODEL, ...model });
+    likelyCost(purse(0n).gateway.estimates, {
+      endpoint: endpointOf(name),
+      request: requestOf(name, fields),
+      model: { ...MODEL, ...model },
+    });
 
   test("is its input and an ordinary answer, or a shorter one that is asked for", () => {
     expect(likely("chat.completions")).toBe(INPUT_NANO + outputNano(500));

@@ -1,6 +1,6 @@
 /**
- * Money for a request is held before anything of it goes upstream: the most it may cost, or, where the payer has less,
- * as much as there is, and then its answer is bounded to what that buys beside the input as estimated.
+ * Money for a request is held before any of it goes upstream: the most it may cost or, where the payer has less, all
+ * that the payer has. The answer is then bounded to what that buys beside the estimated input.
  */
 
 import { type HoldAsked, type HoldResult, type Till, TillUnavailable } from "../billing/till.ts";
@@ -20,24 +20,24 @@ import {
 import type { PublishedModel } from "../policy/snapshot.ts";
 import type { UsagePayer } from "../store/usage-row.ts";
 import type { Caller } from "./authenticate.ts";
-import type { Gateway } from "./gateway.ts";
+import type { Call, Gateway } from "./gateway.ts";
 import { inputOf } from "./meter.ts";
 
 export interface Charge {
   readonly tariff: Tariff;
   readonly payer: UsagePayer;
   readonly heldNano: Nano;
-  /** As estimated before anybody counted. */
+  /** An estimate, made before anything was counted. */
   readonly inputTokens: number;
-  /** What the answer may take, all choices together. */
+  /** The most tokens the answer may have, all choices together. */
   readonly outputTokens: number;
-  /** What the hold pays for beside the input as estimated: as much, or more. */
+  /** What the hold pays for beside the estimated input: `outputTokens` or more. */
   readonly paidOutputTokens: number;
   /** The payer had less than the request could have taken. */
   readonly isCapped: boolean;
   /** The bound that has to go upstream, for each choice; null where the client's own or the model's will do. */
   readonly outputCap: number | null;
-  /** What a count that cannot be true is worth: the input as estimated, and the whole answer. */
+  /** What is charged when the upstream's count cannot be true: the estimated input, and the whole answer. */
   readonly doubtNano: Nano;
 }
 
@@ -48,7 +48,22 @@ const OUTPUT_TOKENS_LEAST = 16;
 /** The dearest picture that is priced by its tokens. */
 const PICTURE_OUTPUT_TOKENS = 8_192;
 
-/** What a request may take, and cost, before anything is held for it. */
+/** A request to be paid for: as much of an admitted one (`Passage`) as holding money for it needs. */
+export interface Billable {
+  readonly gateway: Pick<Gateway, "estimates"> & { till: Pick<Till, "hold"> };
+  readonly call: Pick<Call, "requestId">;
+  readonly caller: Caller;
+  readonly endpoint: Endpoint;
+  readonly request: ModelRequest;
+  readonly model: PublishedModel;
+}
+
+/** What was asked for, of which model: all that its use depends on. */
+type Question = Pick<Billable, "endpoint" | "request" | "model">;
+
+type Short = Extract<HoldResult, { kind: "short" }>;
+
+/** What a request may use and cost, before anything is held for it. */
 interface Forecast {
   readonly tariff: Tariff;
   readonly inputTokens: number;
@@ -58,22 +73,15 @@ interface Forecast {
   readonly leastNano: Nano;
 }
 
-/** What holding needs of the gateway. */
-type Cashier = Pick<Gateway, "estimates"> & { till: Pick<Till, "hold"> };
-
 /**
- * Null where nobody is charged. Throws the refusal when the payer cannot afford the request. `keptTokens` is how long
- * the conversation was that the upstream keeps, where that is known. A promise only where the till needs its time.
+ * Null where nobody is charged. Throws the refusal when the payer cannot afford the request. `keptTokens` is the length
+ * of the conversation that the upstream keeps, where it is known. A promise only where the till needs its time.
  */
 export function holdMoney(
-  gateway: Cashier,
-  requestId: string,
-  caller: Caller,
-  endpoint: Endpoint,
-  request: ModelRequest,
-  model: PublishedModel,
+  billable: Billable,
   keptTokens: number | null = null,
 ): Charge | Promise<Charge> | null {
+  const { gateway, caller, endpoint, request, model } = billable;
   const { key, group } = caller;
   const { charge, plans } = group.billing;
   // Counting tokens is free everywhere.
@@ -81,9 +89,9 @@ export function holdMoney(
   if (key.userId === null) throw withoutPayer();
   if (isBounded(endpoint)) request.checkBounds();
   const { tariff } = model;
-  const forecast = forecastOf(gateway, endpoint, request, model, tariff, keptTokens);
+  const forecast = forecastOf(gateway.estimates, billable, tariff, keptTokens);
   const asked: HoldAsked = {
-    requestId,
+    requestId: billable.call.requestId,
     userId: key.userId,
     charge,
     plans,
@@ -101,60 +109,55 @@ export function holdMoney(
   };
   const holding = gateway.till.hold(asked);
   if (!(holding instanceof Promise) && holding.kind === "held") {
-    return chargeOf(charge, endpoint, request, model, forecast, holding);
+    return chargeOf(charge, billable, forecast, holding);
   }
   const take = (held: HoldResult) =>
     held.kind === "short" && mayBeEnough(held.availableNano, forecast)
-      ? holdAsCounted(gateway, asked, endpoint, request, model, forecast, keptTokens, held)
-      : chargeOf(charge, endpoint, request, model, forecast, held);
+      ? holdAsCounted(billable, asked, keptTokens, held)
+      : chargeOf(charge, billable, forecast, held);
   return holding instanceof Promise ? holding.then(take, notHeld) : take(holding);
 }
 
-/** An estimate is hardly ever more than four times too much: whoever has less would be counted for in vain. */
+/** Estimates are hardly ever more than four times too high: with less than a quarter, counting would not help. */
 function mayBeEnough(availableNano: Nano, { leastNano }: Forecast): boolean {
   return availableNano > 0n && 4n * availableNano >= leastNano;
 }
 
-/** Before anybody is refused for an estimate, the input is counted, and as much asked for as that costs. */
+/** Nobody is refused for an estimate: the input is counted first, and what that costs is asked for instead. */
 async function holdAsCounted(
-  { till }: Cashier,
-  asked: HoldAsked,
-  endpoint: Endpoint,
-  request: ModelRequest,
-  model: PublishedModel,
-  estimated: Forecast,
+  billable: Billable,
+  estimated: HoldAsked,
   keptTokens: number | null,
-  short: HoldResult,
+  short: Short,
 ): Promise<Charge> {
-  const refuse = () => chargeOf(asked.charge, endpoint, request, model, estimated, short);
-  const tokens = await inputOf(request, endpoint.name).catch(() => null);
-  if (tokens === null) return refuse();
-  const estimates = { estimate: () => tokens };
-  const counted = forecastOf({ estimates }, endpoint, request, model, asked.tariff, keptTokens);
+  const { charge, tariff } = estimated;
+  const tokens = await inputOf(billable.request, billable.endpoint.name).catch(() => null);
+  if (tokens === null) throw shortOf(charge, estimated.leastNano, short);
+  const counted = forecastOf({ estimate: () => tokens }, billable, tariff, keptTokens);
   const { wantedNano, leastNano, inputTokens } = counted;
-  if (leastNano >= estimated.leastNano) return refuse();
-  const holding = Promise.resolve(till.hold({ ...asked, wantedNano, leastNano, inputTokens }));
-  return chargeOf(asked.charge, endpoint, request, model, counted, await holding.catch(notHeld));
+  if (leastNano >= estimated.leastNano) throw shortOf(charge, estimated.leastNano, short);
+  const asked = { ...estimated, wantedNano, leastNano, inputTokens };
+  const holding = Promise.resolve(billable.gateway.till.hold(asked));
+  return chargeOf(charge, billable, counted, await holding.catch(notHeld));
 }
 
 function forecastOf(
-  { estimates }: { estimates: Pick<InputEstimates, "estimate"> },
-  endpoint: Endpoint,
-  request: ModelRequest,
-  model: PublishedModel,
+  estimates: Pick<InputEstimates, "estimate">,
+  question: Question,
   tariff: Tariff,
   keptTokens: number | null,
 ): Forecast {
+  const { endpoint, request, model } = question;
   const { contextTokens } = model;
   const inputTokens = inputLeast(estimates, request, contextTokens, keptTokens);
-  const outputTokens = outputWanted(endpoint, request, model, inputTokens);
-  const doubtNano = costAtMost(tariff, useOf(endpoint, request, inputTokens, outputTokens));
+  const outputTokens = outputWanted(question, inputTokens);
+  const doubtNano = costAtMost(tariff, useOf(question, inputTokens, outputTokens));
   const { pictures, files } = request.inputReach();
   const inputTokensMax = inputMost(request, endpoint.interface, contextTokens, keptTokens);
-  const mostUsed = useOf(endpoint, request, inputTokensMax, outputTokens);
+  const mostUsed = useOf(question, inputTokensMax, outputTokens);
   const mostNano = costToldOrNot(tariff, mostUsed, pictures + files > 0 ? "media" : "text");
   const outputLeast = isBounded(endpoint) ? OUTPUT_TOKENS_LEAST * request.choices : outputTokens;
-  const leastUsed = useOf(endpoint, request, inputTokens, Math.min(outputTokens, outputLeast));
+  const leastUsed = useOf(question, inputTokens, Math.min(outputTokens, outputLeast));
   return {
     tariff,
     inputTokens,
@@ -165,26 +168,21 @@ function forecastOf(
   };
 }
 
-/** The most that it costs: pictures are paid by their tokens only if these are told. */
+/** The most it can cost: pictures are paid for by their tokens only if the upstream reports these. */
 function costToldOrNot(tariff: Tariff, used: Metered, foreseen: Foreseen): Nano {
   const told = costAtMost(tariff, used, foreseen);
   return used.images === 0 ? told : larger(told, costAtMost(tariff, { ...used, outputTokens: 0 }, foreseen));
 }
 
-function chargeOf(
-  payer: UsagePayer,
-  endpoint: Endpoint,
-  request: ModelRequest,
-  model: PublishedModel,
-  { tariff, inputTokens, outputTokens: wantedOutput, doubtNano, wantedNano, leastNano }: Forecast,
-  held: HoldResult,
-): Charge {
+function chargeOf(payer: UsagePayer, question: Question, forecast: Forecast, held: HoldResult): Charge {
+  const { tariff, inputTokens, outputTokens: wantedOutput, doubtNano, wantedNano, leastNano } = forecast;
   if (held.kind === "short") throw shortOf(payer, leastNano, held);
+  const { endpoint, request } = question;
   const heldNano = held.amountNano;
-  const paidOutputTokens = affordableOutput(tariff, useOf(endpoint, request, inputTokens, 0), heldNano);
+  const paidOutputTokens = affordableOutput(tariff, useOf(question, inputTokens, 0), heldNano);
   const outputTokens = heldNano >= wantedNano ? wantedOutput : Math.min(wantedOutput, paidOutputTokens);
   const isCapped = isBounded(endpoint) && outputTokens < wantedOutput;
-  const needsCap = isCapped || (isBounded(endpoint) && isOpenEnded(request, model));
+  const needsCap = isCapped || (isBounded(endpoint) && isOpenEnded(question));
   return {
     tariff,
     payer,
@@ -206,29 +204,20 @@ function larger(a: Nano, b: Nano): Nano {
   return a > b ? a : b;
 }
 
-/** What a request will probably cost: for windows of money, settled later. */
-export function likelyCost(
-  gateway: Pick<Gateway, "estimates">,
-  endpoint: Endpoint,
-  request: ModelRequest,
-  model: PublishedModel,
-): Nano {
+/** What a request will probably cost: reserved in windows of money, and settled later. */
+export function likelyCost(estimates: Pick<InputEstimates, "estimate">, question: Question): Nano {
+  const { endpoint, request, model } = question;
   if (model.tariff === null) return 0n;
-  const inputTokens = gateway.estimates.estimate(request.publicModel, request.inputSize());
+  const inputTokens = estimates.estimate(request.publicModel, request.inputSize());
   const outputTokens =
     endpoint.interface === "images"
       ? 0
-      : Math.min(outputWanted(endpoint, request, model, inputTokens), 500 * request.choices);
-  return costOf(model.tariff, useOf(endpoint, request, inputTokens, outputTokens));
+      : Math.min(outputWanted(question, inputTokens), 500 * request.choices);
+  return costOf(model.tariff, useOf(question, inputTokens, outputTokens));
 }
 
-/** As far as it can be told before a word of the answer. */
-function useOf(
-  endpoint: Endpoint,
-  request: ModelRequest,
-  inputTokens: number,
-  outputTokens: number,
-): Metered {
+/** What it will have used, as far as that is known before the answer begins. */
+function useOf({ endpoint, request }: Question, inputTokens: number, outputTokens: number): Metered {
   // Field by field: spreading takes several times as long, and this is made four times for a request.
   return {
     inputTokens,
@@ -244,26 +233,21 @@ function useOf(
   };
 }
 
-/** Only these can be told to stop after so many tokens. */
+/** Only these endpoints take a bound on the tokens of an answer. */
 function isBounded({ name }: Endpoint): boolean {
   return name === "chat.completions" || name === "responses";
 }
 
 /** Neither the client nor the model's record says where an answer ends. */
-function isOpenEnded(request: ModelRequest, model: PublishedModel): boolean {
+function isOpenEnded({ request, model }: Question): boolean {
   return request.outputTokensMax === null && model.outputTokensMax === null;
 }
 
-function outputWanted(
-  endpoint: Endpoint,
-  request: ModelRequest,
-  model: PublishedModel,
-  inputTokens: number,
-): number {
+function outputWanted({ endpoint, request, model }: Question, inputTokens: number): number {
   if (endpoint.interface === "embeddings") return 0;
   if (endpoint.interface === "images") return PICTURE_OUTPUT_TOKENS * request.choices;
   const most = model.outputTokensMax ?? unboundedOutput(model, inputTokens);
-  // A summary, and one that takes no bound: the model's whole output would be held for nothing.
+  // It takes no bound, but a summary is short: holding the model's whole output for it would be for nothing.
   if (endpoint.name === "responses.compact") return Math.min(most, OUTPUT_TOKENS_UNBOUNDED);
   if (request.outputTokensMax === null) return most * request.choices;
   // A client may ask for more than the model can say, but never gets it.
@@ -280,11 +264,7 @@ function unboundedOutput({ contextTokens }: PublishedModel, inputTokens: number)
 
 const NO_RETRY = { "x-should-retry": "false" };
 
-function shortOf(
-  charge: UsagePayer,
-  leastNano: Nano,
-  { availableNano, resetsAtMs }: Extract<HoldResult, { kind: "short" }>,
-): ApiError {
+function shortOf(charge: UsagePayer, leastNano: Nano, { availableNano, resetsAtMs }: Short): ApiError {
   const needs = `This request needs at least $${usdText(leastNano)}`;
   if (charge === "balance") {
     return new ApiError(

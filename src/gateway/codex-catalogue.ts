@@ -26,7 +26,7 @@ export function codexModels(group: Group): CodexModel[] {
     .map(describe);
 }
 
-/** An entry replaces what Codex itself knows of that name, its prompts above all: of its own models it knows more. */
+/** An entry would replace what Codex knows of the model, above all its prompts: models that it knows are left out. */
 function isBundled(id: string): boolean {
   return id.startsWith("gpt-") || id.startsWith("codex-");
 }

@@ -13,7 +13,7 @@ import { isWholeCount } from "./meter.ts";
 import type { Trace } from "./trace.ts";
 
 export interface Counters {
-  /** For the next attempt, if it is counted: what a failed one said is nobody's. */
+  /** A fresh counter for the next attempt, as failed ones count for nothing; null where it is not counted. */
   next(): OutputCounter | null;
   current(): OutputCounter | null;
 }
@@ -24,7 +24,7 @@ export interface PaidCounters extends Counters {
   checkpoint(): ApiError | null;
 }
 
-/** Where the last stream that came to its end did not tell what it used. */
+/** Routes whose last complete stream did not report its usage. */
 const silentRoutes = new WeakSet<Route>();
 
 export function noteTold(route: Route, usage: TokenUsage | null): void {

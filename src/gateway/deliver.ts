@@ -1,4 +1,4 @@
-/** The last stops: an account is found, and what it says reaches the client, recorded before it is final. */
+/** The last stops: an account is found, its answer reaches the client, and it is on record before it is final. */
 
 import { ApiError } from "../errors.ts";
 import { openStreamReader } from "../interfaces/open-stream-reader.ts";
@@ -29,7 +29,7 @@ import { affinityOf, type Order } from "./order.ts";
 import { OwnCap } from "./own-cap.ts";
 import { addRateHeaders, countedBy } from "./own-limits.ts";
 import type { Place } from "./place.ts";
-import type { CallRecord, Ending } from "./record.ts";
+import { type CallRecord, type Ending, isKnown, isPaid, isRead, type PaidRecord } from "./record.ts";
 import { isWhole, openRelay, type Relay, type StreamEnd } from "./relay.ts";
 import { endClaim } from "./repeats.ts";
 import type { Client } from "./send.ts";
@@ -48,7 +48,7 @@ export interface Passage<C extends Call = Call> {
   model: PublishedModel;
   routes: readonly Route[];
   record: CallRecord;
-  /** What the caller's own limits granted. */
+  /** Whose limits admitted the request, and what they granted. */
   subjects: readonly Subject[];
   lease: Lease;
 }
@@ -102,7 +102,7 @@ function counterOf(body: readonly Part[]): NonNullable<Ending["countOutput"]> {
   return () => countAnswer(joinParts(body));
 }
 
-/** The places that its caller and its account have for it are free; what it used may be counted later. */
+/** Frees its places in the caller's and the account's concurrency; what it used may be counted later. */
 function giveBack({ lease, record }: Passage): void {
   lease.release();
   record.place?.release(null);
@@ -174,7 +174,7 @@ export async function deliverStream<P extends Passage, Out>(
     timing: gateway.timing,
   });
   const over = gateway.underWay.enter(relay.cut);
-  // Not before: where its upstream told nothing, the input was counted.
+  // Not earlier: where the upstream reports no usage, settling counts the input.
   const ended = () => {
     if (!record.isFollowed) void request.body.dispose();
     over();
@@ -190,7 +190,7 @@ export async function deliverStream<P extends Passage, Out>(
 /** The place at an account that a stream holds, from when it is found until the upstream has ended. */
 interface Seat {
   take(place: Place, given: Given): void;
-  /** What its account told for the client's head; empty until it is taken. */
+  /** Headers of the account's answer that the client gets; empty until the seat is taken. */
   linesDown(): HeaderLines;
   leave(): void;
 }
@@ -213,7 +213,7 @@ function openSeat(passage: Passage): Seat {
       gone = true;
       lease.release();
       const { place } = record;
-      // Counted as the upstream counts: its last event is not yet its end.
+      // To the upstream the request runs until the connection is done with it, which is later than the last event.
       const closing = upstream?.closing() ?? null;
       if (closing === null) place?.release(null);
       else void closing.then(() => place?.release(null));
@@ -240,7 +240,7 @@ function orderFor(passage: Passage, client: Client, counters: Counters | null): 
     cap: outputCap === null ? null : new OwnCap(outputCap, endpoint, request, gateway.dispatcher.monotonicMs),
     routes,
     clientHeaders: call.request.headers,
-    conversation: call.conversation ?? null,
+    conversation: call.conversation,
     client,
     openReader: request.stream ? () => openReader(passage, counters?.next() ?? null) : noReader,
     isCharged: record.charge !== null,
@@ -312,23 +312,25 @@ function settleStream(passage: Passage, end: StreamEnd, counters: Counters | nul
   });
 }
 
-/** What somebody pays for, and its upstream goes on with, is settled when that has ended. */
+/** A paid response that goes on in the background is settled when it has ended; everything else at once. */
 function settleOrFollow(
   { gateway, record }: Passage,
   pending: boolean,
   ending: Ending,
 ): Promise<void> | null {
   const { responseId } = ending;
-  if (!pending || responseId === null || record.charge === null) return settle(gateway, record, ending);
+  if (!pending || responseId === null || !isKnown(record) || !isRead(record) || !isPaid(record)) {
+    return settle(gateway, record, ending);
+  }
   follow(gateway, record, responseId, ending);
   return null;
 }
 
-function follow(gateway: Gateway, record: CallRecord, responseId: string, ending: Ending): void {
+function follow(gateway: Gateway, record: PaidRecord, responseId: string, ending: Ending): void {
   record.isFollowed = true;
   followToEnd(gateway, record, responseId, ending)
     .catch((thrown: unknown) => logFault(gateway.log, record.call.requestId, thrown))
-    .finally(() => record.request?.body.dispose());
+    .finally(() => record.request.body.dispose());
 }
 
 function streamOutcome(end: StreamEnd): UsageRow["outcome"] {
@@ -342,7 +344,7 @@ function streamOutcome(end: StreamEnd): UsageRow["outcome"] {
   }
 }
 
-/** Makes a response that the upstream keeps findable by its id; null when it keeps none. */
+/** Makes a response that the upstream stores findable by its id; null when it stores none. */
 function rememberResponse(passage: Passage, responseId: string | null, pending: boolean): string | null {
   const { gateway, call, caller, request, record } = passage;
   const { route } = record.trace;
@@ -359,32 +361,28 @@ function rememberResponse(passage: Passage, responseId: string | null, pending: 
   return responseId;
 }
 
-/** What is made in the background has no row before it ends, if it is paid for: until then its hold tells who made it. */
-async function announce(
-  { gateway, call, caller, record }: Passage,
-  responseId: string | null,
-): Promise<void> {
+/** A paid response has no row before it ends. One made in the background is found by its hold until then. */
+async function announce(passage: Passage, responseId: string | null): Promise<void> {
+  const { gateway, call, record } = passage;
   const { route } = record.trace;
   if (responseId === null || route === null || record.charge === null) return;
-  const announced = announceHold(gateway, call.requestId, responseId, route, caller).catch(
-    (thrown: unknown) => logFault(gateway.log, call.requestId, thrown),
+  const announced = announceHold(passage, responseId, route).catch((thrown: unknown) =>
+    logFault(gateway.log, call.requestId, thrown),
   );
   await settledWithin(announced, ANNOUNCE_MS, gateway.dispatcher.alarms);
 }
 
-/** An upstream may go on in the background without being asked to: the hold is a row only then. */
+/** The hold may still be in memory: an upstream may go on in the background without having been asked to. */
 async function announceHold(
-  { till, responses }: Gateway,
-  requestId: string,
+  { gateway, call, caller }: Passage,
   responseId: string,
   { account, upstreamModel }: Route,
-  { key }: Caller,
 ): Promise<void> {
-  if (key.userId !== null) await till.settleUp(key.userId);
-  await responses.announce(responseId, requestId, account.id, upstreamModel);
+  if (caller.key.userId !== null) await gateway.till.settleUp(caller.key.userId);
+  await gateway.responses.announce(responseId, call.requestId, account.id, upstreamModel);
 }
 
-/** A store that hangs is not waited for: this process knows the response by heart. */
+/** A store that hangs is not waited for: this process knows the response anyway. */
 const ANNOUNCE_MS = 1_000;
 
 function outcomeOf(status: string | null): UsageRow["outcome"] {

@@ -1,12 +1,12 @@
 /**
  * Finds an account that serves the request. Until content has been delivered a failure is invisible to the
- * client: the next account is tried, never the same one twice, and only the last failure is told. While every
- * account is busy or cooling the request waits, if its group lets it.
+ * client: the next account is tried, never the same one twice, and the client hears of the last failure only. While
+ * every account is busy or cooling down the request waits, if its group lets it.
  */
 
 import type { Till } from "../billing/till.ts";
 import type { ApiError } from "../errors.ts";
-import { type Answer, readAnswer, saysNothing } from "../interfaces/answer.ts";
+import { readAnswer, saysNothing, type UpstreamAnswer } from "../interfaces/answer.ts";
 import type { Endpoint, ModelRequest, RequestBody } from "../interfaces/request.ts";
 import type { Audience } from "../interfaces/upstream-error.ts";
 import type { Log } from "../observe/log.ts";
@@ -23,7 +23,6 @@ import {
 } from "../upstreams/failure.ts";
 import { upstreamRequestId } from "../upstreams/headers.ts";
 import type { AnswerHeaders } from "../upstreams/http/contract.ts";
-import type { Part } from "../wire/splice.ts";
 import { clientRequestId } from "./client-request-id.ts";
 import type { Conversation, Order } from "./order.ts";
 import { type Place, takePlace } from "./place.ts";
@@ -58,10 +57,8 @@ export interface Dispatcher extends Outbound {
   jsonDepthMax: number;
 }
 
-export type WholeAnswer = Extract<Answer, { kind: "answer" }>;
-
 export type Given =
-  | { kind: "answer"; answer: WholeAnswer; upstreamHeaders: AnswerHeaders }
+  | { kind: "answer"; answer: UpstreamAnswer; upstreamHeaders: AnswerHeaders }
   | { kind: "stream"; stream: UpstreamStream; upstreamHeaders: AnswerHeaders };
 type Attempt = Given | { kind: "failed"; failure: UpstreamFailure };
 
@@ -110,16 +107,16 @@ export async function dispatch(dispatcher: Dispatcher, order: Order): Promise<De
       const failure = inLightOf(body, attempt.failure);
       place.abandon(failure);
       if (order.isCharged) dispatcher.till.undispatched(order.requestId);
-      note(dispatcher.log, order, route, failure);
-      // Nobody waits for another account to begin; nor does one whose answer would be read to its end all the same.
+      logFailure(dispatcher.log, order, route, failure);
+      // No other account begins for a client that has left, even if its answer would be read to the end.
       if (order.client.signal.aborted || order.client.inPerson?.signal.aborted) throw clientGone();
       const flaw = failure.class === "rejected" ? body.flaw() : null;
       last = flaw ?? clientError(failure, audienceOf(order.request, route));
-      // Its client never sent that bound: without it, or under another name, the same account may well answer.
+      // It refused a bound of our own: without it, or under another name, the same account may well answer.
       if (order.cap?.isRefused(route, failure)) continue;
       const readable = last.code === "invalid_encrypted_content" ? body.withoutEncryptedReasoning() : null;
       if (readable !== null) {
-        // The conversation has moved here from another account: without what only that one can read, it goes on.
+        // The conversation came from another account: without reasoning that only that one can read, it goes on here.
         body = readable;
         continue;
       }
@@ -196,11 +193,22 @@ function turnOf(
 function attemptOf(dispatcher: Dispatcher, order: Order, route: Route, asked: Whole): Attempt {
   if (asked.kind === "left") throw leftBy(order, asked.wasSent, dispatcher.monotonicMs());
   if (asked.kind === "failed") return asked;
-  const { headers, body } = asked;
-  noteFirstByte(order.trace, upstreamRequestId(headers), dispatcher.monotonicMs());
-  const wrongType = checkContentType(headers, false);
+  const { headers: upstreamHeaders, body } = asked;
+  noteFirstByte(order.trace, upstreamRequestId(upstreamHeaders), dispatcher.monotonicMs());
+  const wrongType = checkContentType(upstreamHeaders, false);
   if (wrongType !== null) return { kind: "failed", failure: wrongType };
-  return digestWhole(body, order, route, headers, dispatcher.jsonDepthMax);
+  const { endpoint, request, trace } = order;
+  const answer = readAnswer(body, endpoint.name, audienceOf(request, route), dispatcher.jsonDepthMax);
+  switch (answer.kind) {
+    case "answer":
+      if (!isEmpty(answer, endpoint)) return { kind: "answer", answer, upstreamHeaders };
+      noteVainUse(trace, answer.usage);
+      return { kind: "failed", failure: failed("bad_answer", "an empty answer", 200) };
+    case "error":
+      return { kind: "failed", failure: classifyError(200, answer.error, null) };
+    case "malformed":
+      return { kind: "failed", failure: failed("bad_answer", "the answer is not a JSON object", 200) };
+  }
 }
 
 function tryStream(dispatcher: Dispatcher, order: Order, exchange: Exchange): Promise<Attempt> {
@@ -238,35 +246,15 @@ function tryStream(dispatcher: Dispatcher, order: Order, exchange: Exchange): Pr
   });
 }
 
-/** An account that has nothing of the request is not at work on it, and nobody pays for that. */
+/** Where nothing of the request was sent, no account is at work on it, and nobody pays. */
 function leftBy(order: Order, wasSent: boolean, nowMs: number): ApiError {
   if (!wasSent)
     failAttempt(order.trace, failed("connect", "the client left before anything was sent"), nowMs);
   return clientGone();
 }
 
-function digestWhole(
-  body: Part,
-  order: Order,
-  route: Route,
-  upstreamHeaders: AnswerHeaders,
-  depthMax: number,
-): Attempt {
-  const answer = readAnswer(body, order.endpoint.name, audienceOf(order.request, route), depthMax);
-  switch (answer.kind) {
-    case "answer":
-      if (!isEmpty(answer, order.endpoint)) return { kind: "answer", answer, upstreamHeaders };
-      noteVainUse(order.trace, answer.usage);
-      return { kind: "failed", failure: failed("bad_answer", "an empty answer", 200) };
-    case "error":
-      return { kind: "failed", failure: classifyError(200, answer.error, null) };
-    case "malformed":
-      return { kind: "failed", failure: failed("bad_answer", "the answer is not a JSON object", 200) };
-  }
-}
-
 /** A success that claims no tokens and holds no content is a refusal in disguise. */
-function isEmpty({ usage, status, body }: WholeAnswer, { name }: Endpoint): boolean {
+function isEmpty({ usage, status, body }: UpstreamAnswer, { name }: Endpoint): boolean {
   if (usage?.outputTokens !== 0) return false;
   return (
     (name === "chat.completions" || (name === "responses" && status === "completed")) && saysNothing(body)
@@ -285,7 +273,7 @@ function checkContentType(headers: AnswerHeaders, stream: boolean): UpstreamFail
   return null;
 }
 
-function note(log: Log, order: Order, route: Route, failure: UpstreamFailure): void {
+function logFailure(log: Log, order: Order, route: Route, failure: UpstreamFailure): void {
   log.warn("attempt_failed", {
     request_id: order.requestId,
     client_request_id: clientRequestId(order.clientHeaders),

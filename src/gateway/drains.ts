@@ -28,11 +28,11 @@ export function openDrains(max: number): Drains {
 
 /** A client that counts as present for a while after it left, so that the answer to it is read to the end. */
 export interface LingeringClient extends Client {
-  /** The answer is there, or there will be none. */
+  /** To be called when the answer is there, or when there will be none. */
   stopLingering(): void;
 }
 
-/** It lingers no longer than the process does. */
+/** It stops lingering when the process ends. */
 export function lingeringClient(
   client: Client,
   drains: Drains,

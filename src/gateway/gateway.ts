@@ -34,7 +34,7 @@ export interface Gateway {
   readonly estimates: InputEstimates;
   /** Requests whose clients left and whose upstreams are read to the end all the same. */
   readonly drains: Drains;
-  /** All that the end of the process waits for. */
+  /** What must be over before the process ends. */
   readonly underWay: UnderWay;
   readonly traffic: Traffic;
   readonly requestCounts: RequestCounts;
@@ -42,10 +42,10 @@ export interface Gateway {
   readonly dispatcher: Dispatcher;
   readonly pulse: Pulse;
   readonly timing: RelayTiming & {
-    /** How long a response in the background is asked after. */
+    /** For how long a background response is asked after. */
     backgroundMsMax: number;
   };
-  /** For large bodies, whoever sends them. */
+  /** The memory that large bodies of all clients share. */
   readonly bodies: BodyRoom;
   readonly requests: RequestReader;
 }
@@ -57,8 +57,8 @@ export interface Call {
   readonly requestId: string;
   readonly startedMs: number;
   clientAddress(): string;
-  /** The conversation that a turn on a socket belongs to; absent for HTTP. */
-  readonly conversation?: Conversation;
+  /** The conversation that a turn on a socket belongs to; null for HTTP. */
+  readonly conversation: Conversation | null;
   /** Closes the connection before long, whatever is still to be sent: for a client that takes nothing more. */
   cutOff(): void;
 }

@@ -5,7 +5,7 @@ import type { Db } from "../store/db.ts";
 import { findUsage } from "../store/usage.ts";
 import type { ResponseRoutes } from "./response-routes.ts";
 
-/** Null where its upstream did not tell. */
+/** Null where the upstream did not report it. */
 export async function keptTokensOf(
   { db, till, responses }: { db: Db; till: Pick<Till, "unbooked">; responses: Pick<ResponseRoutes, "find"> },
   responseId: string,
@@ -14,7 +14,7 @@ export async function keptTokensOf(
   const origin = await responses.find(responseId, keyId);
   const row =
     origin === null ? null : (till.unbooked(origin.requestId) ?? (await findUsage(db, origin.requestId)));
-  // What was counted here does not include what was kept before.
+  // Our own counts do not include what the upstream kept before.
   if (row === null || row.usageSource !== "upstream") return null;
   const tokens = row.inputTokens + row.outputTokens;
   return tokens > 0 ? tokens : null;

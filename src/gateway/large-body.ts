@@ -27,7 +27,7 @@ export interface LargeBody {
   readonly held: Held;
 }
 
-/** One that is refused, or is small after all, has given back what it held. */
+/** A body that is refused, or turns out to be small, has given back its room by then. */
 export async function readLargeBody(
   body: HttpBody,
   decode: Decode | null,
@@ -105,7 +105,7 @@ function slowestRate({ room, bytes }: Held): number {
   return bytes > 0 && room.isCrowded() ? CROWDED_RATE_BYTES_PER_MS_MIN : RATE_BYTES_PER_MS_MIN;
 }
 
-/** Nobody can say how long it becomes: there is room made for what is likely, and then for more. */
+/** How long it becomes is not known beforehand: it takes room for the likely length first, and for more when needed. */
 async function unpacked(
   packed: Uint8Array,
   decode: Decode,
@@ -133,7 +133,7 @@ async function makeRoom(held: Held, bytes: number): Promise<BodyRefusal | null> 
   return found === "left" ? aborted() : noRoom(held.room.retryAfterSeconds());
 }
 
-/** What was copied; unless the head stands before it, of which somebody may know. */
+/** Frees the bytes that were copied, unless the request's head stands before them, which somebody may still read. */
 function giveBack(chunk: Uint8Array): void {
   if (chunk.byteOffset === 0) free(chunk);
 }

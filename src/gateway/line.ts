@@ -32,7 +32,7 @@ export interface Outbound {
  * asked for, at a cost that a prompt answer need not pay: ask late.
  */
 export interface Client extends Pick<Request, "signal"> {
-  /** Of one that counts as present after it left: no account is to begin anything for it. */
+  /** The real client, where this one only counts as present after it left: no account begins anything for it. */
   readonly inPerson?: Client;
 }
 
@@ -252,9 +252,9 @@ function keptFor(account: Account, kept: WeakMap<Account, Map<string, string>>):
   return texts;
 }
 
-/** One string for each, so that what was made of it before is found by it. */
+/** The same string object for the same path, so that caches keyed by it hit. */
 function pathOf({ account, path, upstreamModel, body }: Exchange): string {
-  // Without a body it names something that the account keeps: of those there is no end.
+  // Without a body the path names a stored response, and of those there is no end: they are not cached.
   if (account.kind === "azure" || body === null) return upstreamPath(account, path, upstreamModel);
   const paths = keptFor(account, commonPaths);
   let found = paths.get(path);
@@ -265,7 +265,7 @@ function pathOf({ account, path, upstreamModel, body }: Exchange): string {
   return found;
 }
 
-/** No more than is needed. */
+/** The headers of an exchange, and no more than are needed. */
 function headerLines(
   { userAgent }: Outbound,
   { account, body, wantsEvents, clientHeaders }: Exchange,

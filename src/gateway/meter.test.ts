@@ -172,7 +172,7 @@ describe("of pictures whose tokens are not told", () => {
     expect(byPiece).toMatchObject({ tokens: { inputTokens, outputTokens: 0, images: 2 }, source });
   });
 
-  test("it is no less than one for each where only the first has told its own", async () => {
+  test("it is at least one picture's worth for each where only the first reported its own", async () => {
     const told = usageOf({ input_tokens: 10, output_tokens: 300 });
     const found = await drawn({ output: "40", image: "0.04" }, { usage: { ...told, isEarly: true } });
     expect(found.tokens).toMatchObject({ inputTokens: 10, outputTokens: 544, images: 2 });

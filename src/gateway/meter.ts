@@ -18,7 +18,7 @@ export interface Evidence {
   images: number;
   /** Size and quality of the pictures: as asked for, or as told where that was left open. */
   imageKind: string | null;
-  /** It came to its end; otherwise it broke off, or was let go when its client left. */
+  /** The answer came to its end; otherwise it broke off, or was let go when its client left. */
   isWhole: boolean;
   /** The text that came, counted; null for answers that are no text. */
   countOutput: (() => Promise<CountedOutput>) | null;
@@ -28,7 +28,7 @@ export interface Measured {
   tokens: UsageTokens;
   source: UsageSource;
   flags: readonly UsageFlag[];
-  /** The count that was told cannot be true. */
+  /** The count that the upstream reported cannot be true. */
   isAbsurd: boolean;
 }
 
@@ -60,7 +60,7 @@ const NO_TOKENS: UsageTokens = {
 
 const NO_FLAGS: readonly UsageFlag[] = [];
 
-/** As told, or nothing. */
+/** What the upstream reported, or nothing. */
 export function asTold(usage: TokenUsage | null, images: number): Measured {
   const source = usage === null ? "none" : "upstream";
   return { tokens: toTokens(usage, images), source, flags: NO_FLAGS, isAbsurd: false };
@@ -81,12 +81,15 @@ function toTokens(usage: TokenUsage | null, images: number): UsageTokens {
   };
 }
 
-/** Both halves, and at the end. Some servers fill in zeros where they do not count: that tells nothing. */
+/**
+ * Input and output were reported, and at the end of the answer. Some servers fill in zeros where they do not count:
+ * that reports nothing.
+ */
 export function isWholeCount({ lacks, isEarly, inputTokens, outputTokens }: TokenUsage): boolean {
   return lacks === null && !isEarly && inputTokens + outputTokens > 0;
 }
 
-/** Nothing is left to be counted: pictures that took no tokens were not counted either. */
+/** Nothing is left to be counted. Pictures that took no output tokens were not counted by their upstream either. */
 export function tellsAll(usage: TokenUsage | null, images: number): usage is TokenUsage {
   return usage !== null && isWholeCount(usage) && (images === 0 || usage.outputTokens > 0);
 }
@@ -104,12 +107,12 @@ export function measure(
   return counted(evidence, endpoint, request, model.tariff);
 }
 
-/** Nothing of it is written down: sums, charts and windows would tell the same lie. */
+/** Nothing of a false count is written down: sums, charts and windows would repeat it. */
 export function notBelieved(images: number): Measured {
   return { tokens: toTokens(null, images), source: "upstream", flags: ["clamped"], isAbsurd: true };
 }
 
-/** Where nothing could be counted: the input as it was judged, before a word of the answer. */
+/** Where nothing could be counted: the input as it was estimated before the answer began. */
 export function estimatedInput(
   inputTokens: number,
   images: number,
@@ -141,7 +144,7 @@ async function counted(
   const told = usage !== null && usage.lacks !== "output" ? usage : null;
   const [inputTokens, output] = await Promise.all([
     isInputTold ? usage.inputTokens : inputOf(request, endpoint),
-    // What was told too early holds only if no more was said, and nothing only if nothing came.
+    // A report that came too early holds only if nothing more was said after it, and one of 0 only if nothing came.
     told === null || told.isEarly || told.outputTokens === 0 ? atLeast(told, evidence, tariff) : told,
   ]);
   // Of an embedding no word is heard, and it had an input.
@@ -166,7 +169,7 @@ async function atLeast(
   return told !== null && told.outputTokens >= came.outputTokens ? told : came;
 }
 
-/** An upstream that draws will ask for what it began, whoever looks at it. Where pictures have a price each, that is it. */
+/** An upstream bills every picture it has begun: by the piece where pictures have such a price, else by tokens. */
 function drawn({ images, imageKind }: Evidence, tariff: Tariff | null, isByTokens: boolean): CountedOutput {
   const isByPiece = !isByTokens && (tariff === null || isPaidByPiece(tariff, imageKind));
   return { outputTokens: isByPiece ? 0 : images * drawnTokens(imageKind), reasoningTokens: 0 };

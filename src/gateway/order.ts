@@ -14,7 +14,7 @@ import type { Trace } from "./trace.ts";
 /** What an upstream that is spoken to by socket may remember of the turns before. */
 export interface Conversation {
   readonly thread: Thread;
-  /** What of the request's body was said before; null when it is all new. */
+  /** The part of the request's body that was said before; null when all of it is new. */
   readonly heard: Heard | null;
 }
 
@@ -25,13 +25,13 @@ export interface Order {
   queue: QueueSettings;
   endpoint: Endpoint;
   request: ModelRequest;
-  /** The bound that its answer needs, where its client sets none that will do. */
+  /** The bound that we put on its answer, where the client's own does not suffice. */
   cap: OwnCap | null;
   routes: readonly Route[];
   /** Keeps a conversation on its account; scoped to the key, so that nobody shares another's. */
   affinity: string | null;
   clientHeaders: HeaderReader;
-  /** Of a turn on a socket. */
+  /** The conversation of a turn on a socket; null for HTTP. */
   conversation: Conversation | null;
   client: Client;
   /** A fresh reader for each attempt: what a failed one read counts for nothing. */

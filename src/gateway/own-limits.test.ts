@@ -2,7 +2,8 @@ import { describe, expect, test } from "bun:test";
 import { ApiError, errorObject } from "../errors.ts";
 import { type Lease, openLimiter, type Subject } from "../limits/limiter.ts";
 import { compileSnapshot } from "../policy/snapshot.ts";
-import { type CallerLimits, DEFAULT_QUEUE, NO_BILLING, NO_LIMITS } from "../records.ts";
+import { groupRecord } from "../records.test-support.ts";
+import { type CallerLimits, NO_LIMITS } from "../records.ts";
 import { retryAfter } from "../upstreams/failure.ts";
 import type { Caller } from "./authenticate.ts";
 import { addRateHeaders, goDuration, subjectsOf, takeOwnLimits } from "./own-limits.ts";
@@ -19,21 +20,7 @@ interface Who {
 }
 
 function caller({ key = NO_LIMITS, user = null, eachKey = NO_LIMITS, allKeys = NO_LIMITS }: Who): Caller {
-  const record = {
-    id: "g1",
-    name: "team",
-    interfaces: [],
-    models: [],
-    accounts: [],
-    billing: NO_BILLING,
-    access: "everyone" as const,
-    onDisconnect: "cancel" as const,
-    websocket: true,
-    limits: eachKey,
-    groupLimits: allKeys,
-    queue: DEFAULT_QUEUE,
-    createdAtMs: 1,
-  };
+  const record = groupRecord("g1", { limits: eachKey, groupLimits: allKeys });
   const { groups } = compileSnapshot(
     { models: [], accounts: [], groups: [record] },
     { simulatorUrl: null, unseal: () => null },
@@ -67,10 +54,10 @@ function setUp(who: Who) {
       addRateHeaders(headers, limiter, subjects);
       return Object.fromEntries(headers);
     },
-    take: (tokens = 0, nano = 0n): Lease => takeOwnLimits(limiter, subjects, tokens, nano, clock),
+    take: (tokens = 0, nano = 0n): Lease => takeOwnLimits({ limiter, clock }, subjects, tokens, nano),
     refuse(tokens = 0, nano = 0n): ApiError {
       try {
-        takeOwnLimits(limiter, subjects, tokens, nano, clock);
+        takeOwnLimits({ limiter, clock }, subjects, tokens, nano);
       } catch (error) {
         if (error instanceof ApiError) return error;
         throw error;

@@ -25,7 +25,7 @@ export function subjectsOf(caller: Caller): readonly Subject[] {
 export interface Counted {
   tokens: boolean;
   money: boolean;
-  /** Hours or days of tokens or money: what is not counted in them is given away. */
+  /** There are windows of hours or days of tokens or money: whatever is not counted in them is given away. */
   windows: boolean;
 }
 
@@ -67,12 +67,12 @@ export function userSubject(id: string, limits: CallerLimits): Subject {
   return { scope: "user", id, limits };
 }
 
+/** Throws the refusal where a limit is used up. */
 export function takeOwnLimits(
-  limiter: Limiter,
+  { limiter, clock }: { limiter: Limiter; clock: Pick<Clock, "nowMs"> },
   subjects: readonly Subject[],
   tokensEstimate: number,
   nanoEstimate: Nano,
-  clock: Pick<Clock, "nowMs">,
 ): Lease {
   const admitted = limiter.admit(subjects, tokensEstimate, Number(nanoEstimate));
   if (admitted.ok) return admitted.lease;
@@ -84,10 +84,10 @@ export function takeOwnLimits(
   throw new ApiError("rate_limit_exceeded", shortageText(shortage), { headers });
 }
 
-/** Longer than Retry-After can say, a client library that tries again only keeps its user waiting. */
+/** Retry-After goes no further. For a longer wait, client libraries that retry only keep their users waiting. */
 const WORTH_A_RETRY_MS = 60_000;
 
-/** A window of money: as its type Codex knows it, and shows when it frees instead of trying again. */
+/** A used-up window of money. Codex knows this error type: it shows when the window frees instead of trying again. */
 function usedUp(
   { scope, max, used, perMs, freesInMs }: Shortage,
   headers: Record<string, string>,

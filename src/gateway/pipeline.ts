@@ -6,15 +6,15 @@
 
 import { ApiError, asApiError, storeUnavailable } from "../errors.ts";
 import type { Endpoint, ModelRequest } from "../interfaces/request.ts";
-import type { Lease } from "../limits/limiter.ts";
 import { logFault } from "../observe/log.ts";
 import type { Route } from "../policy/snapshot.ts";
 import type { Answer } from "../wire/http-message.ts";
 import { admit, allowInterface } from "./admit.ts";
 import type { Caller } from "./authenticate.ts";
 import { freeBody } from "./body.ts";
-import { holdMoney, likelyCost } from "./charge.ts";
+import { type Charge, holdMoney, likelyCost } from "./charge.ts";
 import { clientRequestId } from "./client-request-id.ts";
+import type { Passage } from "./deliver.ts";
 import type { Call, Gateway, HttpCall } from "./gateway.ts";
 import { keptTokensOf } from "./kept-tokens.ts";
 import { countedBy, subjectsOf, takeOwnLimits } from "./own-limits.ts";
@@ -36,8 +36,6 @@ export async function passThrough<C extends Call, Out>(
 ): Promise<Out> {
   gateway.underWay.begin();
   const record = openRecord(call, endpoint);
-  let request: ModelRequest | null = null;
-  let lease: Lease | null = null;
   try {
     const caller = transport.identify(gateway, call);
     record.caller = caller;
@@ -45,7 +43,7 @@ export async function passThrough<C extends Call, Out>(
     if (!gateway.till.hasRoom()) throw storeUnavailable();
 
     const reading = transport.read(gateway, call, endpoint, caller);
-    request = reading instanceof Promise ? await reading : reading;
+    const request = reading instanceof Promise ? await reading : reading;
     record.request = request;
     const { model, routes: all } = admit(caller, endpoint, request.publicModel);
     record.model = model;
@@ -57,11 +55,12 @@ export async function passThrough<C extends Call, Out>(
     const subjects = subjectsOf(caller);
     const counted = countedBy(subjects);
     const tokens = counted.tokens ? request.tokensEstimate() : 0;
-    const costNano = counted.money ? likelyCost(gateway, endpoint, request, model) : 0n;
-    lease = takeOwnLimits(gateway.limiter, subjects, tokens, costNano, gateway.clock);
+    const costNano = counted.money ? likelyCost(gateway.estimates, { endpoint, request, model }) : 0n;
+    const lease = takeOwnLimits(gateway, subjects, tokens, costNano);
     record.lease = lease;
 
-    const claiming = transport.claim(gateway, call, caller, endpoint, request);
+    const passage = { gateway, call, endpoint, caller, request, model, routes, record, subjects, lease };
+    const claiming = transport.claim(passage);
     if (claiming !== null) {
       const claimed = await claiming;
       if (claimed.kind === "repeat") {
@@ -72,46 +71,38 @@ export async function passThrough<C extends Call, Out>(
       record.claim = claimed.claim;
     }
 
-    if (caller.group.billing.charge !== "none") {
-      const { previousResponseId } = request;
-      const kept =
-        previousResponseId === null ? null : await keptTokensOf(gateway, previousResponseId, caller.key.id);
-      const holding = holdMoney(gateway, call.requestId, caller, endpoint, request, model, kept);
-      const charge = holding instanceof Promise ? await holding : holding;
-      record.charge = charge;
-    }
+    const charging = chargeFor(passage);
+    record.charge = charging instanceof Promise ? await charging : charging;
 
-    return await transport.deliver({
-      gateway,
-      call,
-      endpoint,
-      caller,
-      request,
-      model,
-      routes,
-      record,
-      subjects,
-      lease,
-    });
+    return await transport.deliver(passage);
   } catch (thrown) {
-    const error = asApiError(thrown);
-    // Nothing was delivered, so nothing was used: retries of one failure must not eat up a caller's minute. But an
-    // upstream that has begun to work is used, even if its client then leaves.
-    const isServed = isGone(error) && isAtWork(record.trace);
-    if (isServed) lease?.release();
-    else lease?.cancel();
-    try {
-      await settleRefusal(gateway, record, error, thrown, isServed);
-    } catch (fault) {
-      // The client hears why it was refused, whatever became of the record.
-      logFault(gateway.log, call.requestId, fault);
-    } finally {
-      if (request !== null) letGoOf(request);
-    }
-    return transport.refuse(call, isKeySpent(record, isServed) ? withSpentKey(error) : error);
+    return transport.refuse(call, await closeRefused(gateway, record, thrown));
   } finally {
     gateway.underWay.end();
   }
+}
+
+/** Closes the record of a request that failed before its answer began. Returns the error for its client. */
+async function closeRefused(gateway: Gateway, record: CallRecord, thrown: unknown): Promise<ApiError> {
+  const { call, lease, request } = record;
+  const error = asApiError(thrown);
+  if (error.status === 500) {
+    logFault(gateway.log, call.requestId, thrown, clientRequestId(call.request.headers));
+  }
+  // Nothing was delivered, so nothing counts against the caller's limits: retries of a failure must not eat them up.
+  // The exception is an account that was already at work when its client left.
+  const isServed = isGone(error) && isAtWork(record.trace);
+  if (isServed) lease?.release();
+  else lease?.cancel();
+  try {
+    await settleRefusal(gateway, record, error, isServed);
+  } catch (fault) {
+    // The client hears why it was refused, whatever became of the record.
+    logFault(gateway.log, call.requestId, fault);
+  } finally {
+    if (request !== null) letGoOf(request);
+  }
+  return isKeySpent(record, isServed) ? withSpentKey(error) : error;
 }
 
 /** A response continues on the account that made it, and only for the key that made it. */
@@ -131,6 +122,16 @@ async function sameAccount(
   );
 }
 
+/** Holds what the request may cost; null where nobody pays. A promise only where somebody has to be asked. */
+function chargeFor(passage: Passage): Charge | Promise<Charge | null> | null {
+  const { gateway, caller, request } = passage;
+  if (caller.group.billing.charge === "none") return null;
+  if (request.previousResponseId === null) return holdMoney(passage);
+  return keptTokensOf(gateway, request.previousResponseId, caller.key.id).then((keptTokens) =>
+    holdMoney(passage, keptTokens),
+  );
+}
+
 /** Nobody reads its body any more. */
 function letGoOf(request: ModelRequest): void {
   void request.body.dispose();
@@ -145,11 +146,8 @@ async function settleRefusal(
   gateway: Gateway,
   record: CallRecord,
   error: ApiError,
-  thrown: unknown,
   isServed: boolean,
 ): Promise<void> {
-  const { requestId, request } = record.call;
-  if (error.status === 500) logFault(gateway.log, requestId, thrown, clientRequestId(request.headers));
   const reachedUpstream = record.trace.attempts.length > 0;
   await settle(gateway, record, {
     outcome: isGone(error) ? "client_gone" : reachedUpstream ? "failed" : "refused",
@@ -168,7 +166,7 @@ async function settleRefusal(
   }
 }
 
-/** Where no account can have worked on it, the client may ask again under the same key. */
+/** Where no account can have worked on the request, its client may send it again under the same Idempotency-Key. */
 function isKeySpent({ claim, trace }: CallRecord, isServed: boolean): boolean {
   return claim !== null && (isServed || workedInVain(trace) > 0);
 }

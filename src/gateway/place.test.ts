@@ -204,7 +204,7 @@ describe("without any place", () => {
     expect(await refusal(take(order(), [a], last))).toBe(last);
   });
 
-  test("that something is nowhere is not told while an account that may have it is only busy", async () => {
+  test("nothing is said not to exist while an account that may have it is only busy", async () => {
     const [a, b] = [route("a"), route("b", { concurrency: 1 })];
     const { take, order, pool } = setUp([a, b], { maxWaiting: 0, timeoutMs: 5_000 });
     await take(order(), [a]);

@@ -3,7 +3,7 @@
 import { ApiError } from "../errors.ts";
 import type { Lease } from "../limits/limiter.ts";
 import type { Route } from "../policy/snapshot.ts";
-import type { Pick, PickRequest, Pool } from "../pool/pool.ts";
+import type { Choice, PickRequest, Pool } from "../pool/pool.ts";
 import type { WaitingRoom } from "../pool/waiting.ts";
 import { noAvailableAccount, retryAfter, type UpstreamFailure } from "../upstreams/failure.ts";
 import type { Order } from "./order.ts";
@@ -14,17 +14,17 @@ export interface Place {
   readonly route: Route;
   /** The attempt is over; tokens if they became known. Whoever waits for this account is served at once. */
   release(tokens: number | null): void;
-  /** What it used, once known: before it is over or after. */
+  /** What the attempt used, once known, which may be before or after its end. */
   settle(tokens: number): void;
   /** The attempt failed before anything was delivered. */
   abandon(failure: UpstreamFailure): void;
 }
 
-type Picked = Extract<Pick, { kind: "picked" }>;
-type None = Extract<Pick, { kind: "none" }>;
+type Picked = Extract<Choice, { kind: "picked" }>;
+type None = Extract<Choice, { kind: "none" }>;
 
 /** Where places are given out. */
-export interface Hall {
+export interface PlaceSource {
   pool: Pool;
   room: WaitingRoom;
   monotonicMs(): number;
@@ -43,7 +43,7 @@ function limitTokens(routes: readonly Route[]): boolean {
 
 /** `last` is what the client is told if nothing else can be tried. */
 export function takePlace(
-  hall: Hall,
+  source: PlaceSource,
   order: Order,
   tried: ReadonlySet<Route>,
   last: ApiError | null,
@@ -54,27 +54,27 @@ export function takePlace(
     affinity: order.affinity,
     tokensEstimate: limitTokens(order.routes) ? order.request.tokensEstimate() : 0,
   };
-  const first = hall.pool.pick(wanted);
-  noteWeighed(hall.pool, order, first);
+  const first = source.pool.pick(wanted);
+  noteWeighed(source.pool, order, first);
   return first.kind === "picked"
-    ? new TakenPlace(hall, order, first)
-    : waitForPlace(hall, order, wanted, first, last);
+    ? new TakenPlace(source, order, first)
+    : waitForPlace(source, order, wanted, first, last);
 }
 
 async function waitForPlace(
-  hall: Hall,
+  source: PlaceSource,
   order: Order,
   wanted: PickRequest,
   first: None,
   last: ApiError | null,
 ): Promise<Place> {
-  const { pool, room, monotonicMs } = hall;
+  const { pool, room, monotonicMs } = source;
   const untilMs = order.queue.timeoutMs;
   const onRelease = first.candidates().some(({ reason }) => reason === "at_capacity");
   if (!first.mayFree || (!onRelease && (first.freesInMs ?? 0) > untilMs)) {
     throw last ?? capacityError(first, order);
   }
-  // That something is nowhere is not known while an account that may come free was not asked.
+  // "Not found" cannot be said while an account that may come free has not been asked.
   const told = last?.status === 404 ? null : last;
   order.trace.waitingSinceMs = monotonicMs();
   const waited = await room.wait<Picked>({
@@ -94,26 +94,26 @@ async function waitForPlace(
   switch (waited.kind) {
     case "served":
       noteWeighed(pool, order, waited.value);
-      return new TakenPlace(hall, order, waited.value);
+      return new TakenPlace(source, order, waited.value);
     case "left":
       throw clientGone();
     case "full":
       throw told ?? waitError(first, order, fullText(order.queue.maxWaiting));
     case "timeout": {
-      // The last look also tells when it would be worth coming back.
+      // This last look also says when to come back.
       const final = pool.pick(wanted);
-      if (final.kind === "picked") return new TakenPlace(hall, order, final);
+      if (final.kind === "picked") return new TakenPlace(source, order, final);
       throw told ?? waitError(final, order, `No place came free within ${Math.round(untilMs / 1000)} s.`);
     }
   }
 }
 
-/** A choice among few is worth its few microseconds; among hundreds the one that was taken has to do. */
+/** Describing all candidates takes microseconds among few; among hundreds, only the one that was taken is described. */
 const WEIGHED_MAX = 12;
 /** Where nothing could be taken the reasons matter, but nobody reads hundreds of them. */
 const REFUSED_MAX = 50;
 
-function noteWeighed(pool: Pool, order: Order, pick: Pick): void {
+function noteWeighed(pool: Pool, order: Order, pick: Choice): void {
   if (pick.kind === "none") order.trace.candidates = pick.candidates().slice(0, REFUSED_MAX);
   else if (order.routes.length > WEIGHED_MAX) order.trace.candidates = [pool.describe(pick.route)];
   else if (order.routes.length > 1) order.trace.candidates = pick.candidates();
@@ -122,13 +122,13 @@ function noteWeighed(pool: Pool, order: Order, pick: Pick): void {
 /** A class, so that the usual request costs one object here and no closures. */
 class TakenPlace implements Place {
   readonly route: Route;
-  private readonly hall: Hall;
+  private readonly source: PlaceSource;
   private readonly order: Order;
   private readonly lease: Lease;
   private isOver = false;
 
-  constructor(hall: Hall, order: Order, { route, lease }: Picked) {
-    this.hall = hall;
+  constructor(source: PlaceSource, order: Order, { route, lease }: Picked) {
+    this.source = source;
     this.order = order;
     this.route = route;
     this.lease = lease;
@@ -139,7 +139,7 @@ class TakenPlace implements Place {
     this.isOver = true;
     if (tokens !== null) this.lease.settle(tokens, 0);
     this.lease.release();
-    this.hall.room.freed(this.route.account.id);
+    this.source.room.freed(this.route.account.id);
   }
 
   settle(tokens: number): void {
@@ -147,8 +147,8 @@ class TakenPlace implements Place {
   }
 
   abandon(failure: UpstreamFailure): void {
-    failAttempt(this.order.trace, failure, this.hall.monotonicMs());
-    this.hall.pool.failed(this.route, failure);
+    failAttempt(this.order.trace, failure, this.source.monotonicMs());
+    this.source.pool.failed(this.route, failure);
     this.release(0);
   }
 }
@@ -159,7 +159,7 @@ function fullText(maxWaiting: number): string {
     : `${maxWaiting} requests of your group wait already.`;
 }
 
-/** Longer than this nobody should wait: better another model, or later. */
+/** Nobody should wait longer than this: another model, or another time, is better. */
 const SOON_MS = 60_000;
 
 function capacityError(none: None, order: Order): ApiError {

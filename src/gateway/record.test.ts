@@ -12,6 +12,7 @@ const CALL = {
   requestId: "req_1",
   startedMs: 100,
   clientAddress: () => "",
+  conversation: null,
   cutOff() {},
 };
 
@@ -48,7 +49,9 @@ describe("the row of a request", () => {
     } as const;
     const ending = { ...ENDING, responseId: "resp_1" };
     const clock = clockAt(5_000, 350.6);
-    expect(rowOf(record, callerWho("balance"), ending, asTold(usage, 2), money, clock)).toEqual({
+    expect(
+      rowOf({ ...record, caller: callerWho("balance") }, ending, asTold(usage, 2), money, clock),
+    ).toEqual({
       requestId: "req_1",
       atMs: 5_000,
       keyId: "k1",
@@ -88,7 +91,9 @@ describe("the row of a request", () => {
     const error = new ApiError("invalid_json", "no");
     const ending = { ...ENDING, outcome: "refused", status: error.status, error, usage: null } as const;
     const clock = clockAt(5_000, 100);
-    expect(rowOf(open(), callerWho("none"), ending, asTold(null, 0), NO_MONEY, clock)).toMatchObject({
+    expect(
+      rowOf({ ...open(), caller: callerWho("none") }, ending, asTold(null, 0), NO_MONEY, clock),
+    ).toMatchObject({
       publicModel: "",
       upstreamModel: null,
       accountId: null,
@@ -109,7 +114,7 @@ describe("the row of a request", () => {
   test("tells a usage of 0 from none", () => {
     const nothing = asTold(usageOf({ input_tokens: 0, output_tokens: 0 }), 0);
     const clock = clockAt(5_000, 100);
-    expect(rowOf(open(), callerWho("none"), ENDING, nothing, NO_MONEY, clock)).toMatchObject({
+    expect(rowOf({ ...open(), caller: callerWho("none") }, ENDING, nothing, NO_MONEY, clock)).toMatchObject({
       usageSource: "upstream",
       inputTokens: 0,
     });

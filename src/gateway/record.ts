@@ -22,14 +22,14 @@ export interface Ending {
   error: ApiError | null;
   usage: TokenUsage | null;
   images: number;
-  /** Of those pictures, as the upstream tells it (`image-kind.ts`). */
+  /** Size and quality of those images, as the upstream reports them (`image-kind.ts`). */
   imageKind: string | null;
   responseId: string | null;
   /** An account has worked on it for the client: that is paid for. */
   isServed: boolean;
   /** The answer came to its end, whether or not its client was still there; otherwise it broke off, or was let go. */
   isWhole: boolean;
-  /** The text that came, counted, should its upstream not tell; null for answers that are no text. */
+  /** Counts the text that came, for upstreams that report no usage; null for answers that are no text. */
   countOutput: (() => Promise<CountedOutput>) | null;
 }
 
@@ -41,10 +41,10 @@ export interface CallRecord {
   request: ModelRequest | null;
   model: PublishedModel | null;
   charge: Charge | null;
-  /** What its caller's limits and its account's reserved for it: settled with what its row says. */
+  /** What the limits of its caller (and, in `place`, of its account) reserved: settled to what its row says. */
   lease: Lease | null;
   place: Place | null;
-  /** Of its Idempotency-Key. */
+  /** The claim on its Idempotency-Key. */
   claim: IdempotencyClaim | null;
   /** A stream can end in several ways at once: the first one counts. */
   isClosed: boolean;
@@ -69,15 +69,31 @@ export function openRecord(call: Call, endpoint: Endpoint): CallRecord {
   };
 }
 
+/** Records by how far their requests came: its key was known, its body was read, money was held for it. */
+export type KnownRecord = CallRecord & { caller: Caller };
+export type ReadRecord = KnownRecord & { request: ModelRequest };
+export type PaidRecord = ReadRecord & { charge: Charge };
+
+export function isKnown(record: CallRecord): record is KnownRecord {
+  return record.caller !== null;
+}
+
+export function isRead(record: KnownRecord): record is ReadRecord {
+  return record.request !== null;
+}
+
+export function isPaid(record: ReadRecord): record is PaidRecord {
+  return record.charge !== null;
+}
+
 export function rowOf(
-  record: CallRecord,
-  caller: Caller,
+  record: KnownRecord,
   ending: Ending,
   { tokens, source }: Measured,
   money: UsageMoney,
   clock: Clock,
 ): UsageRow {
-  const { call, endpoint, request, trace } = record;
+  const { call, caller, endpoint, request, trace } = record;
   const nowMs = clock.monotonicMs();
   // Field by field: spreading so many of them takes several times as long, once for every request.
   return {

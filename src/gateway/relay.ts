@@ -20,7 +20,7 @@ export type StreamEnd =
   /** `isWhole`: what it left was read to its end. */
   | { kind: "client_gone"; reader: StreamReader | null; isWhole: boolean };
 
-/** The answer came to its end, whoever heard it. An upstream that told its error came to an end as well. */
+/** The answer came to its end, be it an upstream's own error, whether or not its client was still there. */
 export function isWhole(end: StreamEnd): boolean {
   return end.kind === "broken" ? end.cut === null : end.kind === "complete" || end.isWhole;
 }
@@ -83,7 +83,7 @@ export function openRelay(options: RelayOptions): Relay {
   let isBlocked = false;
   let isOver = false;
   let isGone = false;
-  /** While it is read without a client: to its end, or only as long as that is near. */
+  /** Why it is read without a client: to its end (`drain`), or only while its end is near (`last words`). */
   let readOn: "drain" | "last words" | null = null;
   let isListening = false;
   let goneMs = 0;
@@ -110,12 +110,12 @@ export function openRelay(options: RelayOptions): Relay {
   function take(step: Step): void {
     if (isOver) return;
     if (isGone) {
-      // Read on without a reader, so that what was produced is known in full.
+      // Read on without a client, so that all of what was produced is known.
       if (step.kind !== "events") gone(step.kind === "end");
       else if (readOn === "last words" && !upstream?.reader.isEnding()) letGo();
       return;
     }
-    // What comes is written at once: one look at the clock does for both.
+    // Data is written as soon as it comes, so one look at the clock serves both.
     lastWriteMs = lastDataWriteMs = upstream?.lastDataMs() ?? monotonicMs();
     if (step.parts.length > 0) write(step.parts);
     if (step.kind === "end") complete(step.terminal);
@@ -195,7 +195,7 @@ export function openRelay(options: RelayOptions): Relay {
     if (upstream !== null) {
       if (!mayReadOn(upstream)) letGo();
     } else if (options.onDisconnect === "drain") {
-      // Whoever dispatches counts the client as present a while longer: what it opens is read on.
+      // Dispatch counts the client as present for a while longer, and a stream that it opens is read to its end.
       listen();
     } else letGo();
   }
@@ -208,7 +208,7 @@ export function openRelay(options: RelayOptions): Relay {
     else options.opening.then((opened) => opened.abort(left)).catch(() => {});
   }
 
-  /** Until the upstream has ended, or the time for it is over. */
+  /** Reads on until the upstream has ended, or the time for that is over. */
   function mayReadOn(from: UpstreamStream): boolean {
     const isDrained = options.onDisconnect === "drain";
     if (!isDrained && !(options.isPaid && from.reader.isEnding())) return false;

@@ -3,7 +3,6 @@ import type { Begun, Idempotency, IdempotencyClaim } from "../billing/idempotenc
 import { ApiError } from "../errors.ts";
 import type { EndpointName, ModelRequest } from "../interfaces/request.ts";
 import type { LogFields } from "../observe/log.ts";
-import { WholeAnswer } from "../wire/http-message.ts";
 import { joinParts } from "../wire/splice.ts";
 import { callerWho, endpointOf, requestOf } from "./paying.test-support.ts";
 import { claimRequest, endClaim } from "./repeats.ts";
@@ -22,10 +21,16 @@ function setUp(begun: Begun = { kind: "new" }) {
     recover: async () => 0,
     sweep: async () => {},
   };
-  function claim(token: string | null, name: EndpointName, request: ModelRequest = requestOf(name)) {
+  async function claim(token: string | null, name: EndpointName, request: ModelRequest = requestOf(name)) {
     const headers = token === null ? {} : { "idempotency-key": token };
     const call = { request: new Request("http://gateway.example", { headers }), requestId: "req_1" };
-    return claimRequest({ idempotency }, call, callerWho("none"), endpointOf(name), request);
+    return claimRequest({
+      gateway: { idempotency },
+      call,
+      caller: callerWho("none"),
+      endpoint: endpointOf(name),
+      request,
+    });
   }
   return { claims, ends, idempotency, claim };
 }
@@ -46,7 +51,7 @@ describe("a request under an Idempotency-Key", () => {
     expect(claims).toEqual([
       { scope: "k1", token: "t1", fingerprint: expect.any(String), requestId: "req_1" },
     ]);
-    expect(claimed).toEqual(claims[0] ?? null);
+    expect(claimed).toMatchObject({ kind: "first", claim: claims[0] });
   });
 
   test("claims nothing where there is no such header, and is refused where it is no key", async () => {
@@ -78,8 +83,9 @@ describe("a request under an Idempotency-Key", () => {
 
   test("that was done gets the first answer again, under the first one's id", async () => {
     const stored = { status: 200, contentType: "application/json", body: '{"id":"x"}' };
-    const answer = await setUp({ kind: "done", requestId: "req_0", stored }).claim("t", "responses");
-    if (!(answer instanceof WholeAnswer)) throw new Error("there is no answer");
+    const claimed = await setUp({ kind: "done", requestId: "req_0", stored }).claim("t", "responses");
+    if (claimed?.kind !== "repeat") throw new Error("there is no answer");
+    const { answer } = claimed;
     expect([answer.status, Buffer.from(joinParts(answer.body)).toString()]).toEqual([200, '{"id":"x"}']);
     expect(answer.headers.split("\r\n")).toEqual([
       "content-type: application/json",
@@ -98,18 +104,9 @@ describe("a request under an Idempotency-Key", () => {
   });
 
   test("is refused while the store is away: it might be a repeat", async () => {
-    const { idempotency } = setUp();
-    const begin = () => Promise.reject(new Error("away"));
-    const request = new Request("http://gateway.example", { headers: { "idempotency-key": "t" } });
-    const chat = endpointOf("chat.completions");
-    const work = claimRequest(
-      { idempotency: { ...idempotency, begin } },
-      { request, requestId: "req_1" },
-      callerWho("none"),
-      chat,
-      requestOf("chat.completions"),
-    );
-    expect(await refusal(work)).toMatchObject({ code: "store_unavailable" });
+    const { idempotency, claim } = setUp();
+    idempotency.begin = () => Promise.reject(new Error("away"));
+    expect(await refusal(claim("t", "chat.completions"))).toMatchObject({ code: "store_unavailable" });
   });
 });
 

@@ -6,22 +6,33 @@
 import type { IdempotencyClaim, StoredAnswer } from "../billing/idempotency.ts";
 import { ApiError, storeUnavailable } from "../errors.ts";
 import type { Endpoint, ModelRequest } from "../interfaces/request.ts";
+import type { HeaderReader } from "../wire/http-fields.ts";
 import { WholeAnswer } from "../wire/http-message.ts";
 import { bytesOf } from "../wire/splice.ts";
 import type { Caller } from "./authenticate.ts";
-import type { Call, Gateway } from "./gateway.ts";
+import type { Gateway } from "./gateway.ts";
 import { fingerprintOf, idempotencyTokenOf, repeatRefused } from "./idempotency-key.ts";
 
-/** The claim of the first one, or the answer to a repeat; null where the client claims nothing. */
-export async function claimRequest(
-  gateway: Pick<Gateway, "idempotency">,
-  call: Pick<Call, "request" | "requestId">,
-  caller: Caller,
-  endpoint: Endpoint,
-  request: ModelRequest,
-): Promise<IdempotencyClaim | WholeAnswer | null> {
-  const token = idempotencyTokenOf(call.request.headers);
-  if (token === null) return null;
+/** The first request under its key, which now owns the claim; or a repeat, with the answer of the first. */
+export type Claimed<Out> = { kind: "first"; claim: IdempotencyClaim } | { kind: "repeat"; answer: Out };
+
+/** As much of an admitted request (`Passage`) as a claim needs. */
+interface Claimant {
+  readonly gateway: Pick<Gateway, "idempotency">;
+  readonly call: { readonly request: { readonly headers: HeaderReader }; readonly requestId: string };
+  readonly caller: Caller;
+  readonly endpoint: Endpoint;
+  readonly request: ModelRequest;
+}
+
+/** Null without the header. Rejects with the refusal of a repeat whose first answer cannot be given again. */
+export function claimRequest(claimant: Claimant): Promise<Claimed<WholeAnswer>> | null {
+  const token = idempotencyTokenOf(claimant.call.request.headers);
+  return token === null ? null : claimUnder(token, claimant);
+}
+
+async function claimUnder(token: string, claimant: Claimant): Promise<Claimed<WholeAnswer>> {
+  const { gateway, call, caller, endpoint, request } = claimant;
   const claim: IdempotencyClaim = {
     scope: caller.key.id,
     token,
@@ -31,11 +42,11 @@ export async function claimRequest(
   const begun = await gateway.idempotency.begin(claim).catch(() => {
     throw storeUnavailable();
   });
-  if (begun.kind === "new") return claim;
+  if (begun.kind === "new") return { kind: "first", claim };
   if (begun.kind !== "done" || begun.stored === null) throw repeatRefused(begun);
   const { status, contentType, body } = begun.stored;
   const headers = `content-type: ${contentType}\r\nx-request-id: ${begun.requestId}\r\nidempotency-replayed: true\r\n`;
-  return new WholeAnswer(status, headers, Buffer.from(body));
+  return { kind: "repeat", answer: new WholeAnswer(status, headers, Buffer.from(body)) };
 }
 
 function fingerprintFor(endpoint: Endpoint, { inputText }: ModelRequest): string {
@@ -45,7 +56,7 @@ function fingerprintFor(endpoint: Endpoint, { inputText }: ModelRequest): string
     .end();
 }
 
-/** A failure after which the same key is of no more use: who follows an advice to try again has to know. */
+/** After such a failure the same Idempotency-Key is used up: a client that is told to try again must know. */
 export function withSpentKey({ code, message, param, headers, resetsAtMs }: ApiError): ApiError {
   const advice =
     "An account may have worked on it, so its Idempotency-Key is used up: to ask again, use a new key.";

@@ -9,14 +9,14 @@ export interface RetryBudget {
   open(): Retries;
 }
 
-/** Those of one request, for as long as it is being dispatched. */
+/** The retries of one request while it is being dispatched. */
 export interface Retries {
   mayRetry(): boolean;
   close(): void;
 }
 
 const SHARE = 0.2;
-/** With few requests under way a fifth would be none. */
+/** A fifth of a few requests would be none. */
 const ALWAYS_ALLOWED = 10;
 
 export function openRetryBudget(): RetryBudget {

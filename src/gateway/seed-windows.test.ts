@@ -3,13 +3,14 @@ import { openLimiter } from "../limits/limiter.ts";
 import { createKeyIndex } from "../policy/key-index.ts";
 import type { LivePolicy } from "../policy/live-policy.ts";
 import { compileSnapshot } from "../policy/snapshot.ts";
-import { type CallerLimits, DEFAULT_QUEUE, type KeyRecord, NO_BILLING, NO_LIMITS } from "../records.ts";
+import { groupRecord, keyRecord } from "../records.test-support.ts";
+import { type CallerLimits, NO_LIMITS } from "../records.ts";
 import { type Db, openDb } from "../store/db.ts";
 import { putGroup } from "../store/groups.ts";
 import { insertKey } from "../store/keys.ts";
 import { migrate } from "../store/migrate.ts";
-import { NO_MONEY, type UsageRow } from "../store/usage.ts";
-import { insertUsage } from "../store/usage-row.test-support.ts";
+import type { UsageRow } from "../store/usage.ts";
+import { insertUsage, usageRow } from "../store/usage-row.test-support.ts";
 import { putUser } from "../store/users.ts";
 import { subjectsOf } from "./own-limits.ts";
 import { seedWindows } from "./seed-windows.ts";
@@ -27,44 +28,8 @@ beforeEach(async () => {
 
 afterEach(() => db.close());
 
-let rows = 0;
-
 function row(agoMs: number, change: Partial<UsageRow> = {}): UsageRow {
-  return {
-    requestId: `req_${rows++}`,
-    atMs: NOW_MS - agoMs,
-    keyId: "k1",
-    userId: null,
-    groupId: "g1",
-    accountId: null,
-    interface: "chat",
-    endpoint: "chat.completions",
-    publicModel: "fast",
-    upstreamModel: null,
-    stream: false,
-    status: 200,
-    outcome: "completed",
-    errorCode: null,
-    inputTokens: 30,
-    cachedTokens: 0,
-    cacheWriteTokens: 0,
-    outputTokens: 70,
-    reasoningTokens: 0,
-    imageInputTokens: 0,
-    audioInputTokens: 0,
-    audioOutputTokens: 0,
-    images: 0,
-    ...NO_MONEY,
-    usageSource: "upstream",
-    attempts: 1,
-    firstByteMs: 1,
-    durationMs: 2,
-    waitMs: 0,
-    responseId: null,
-    upstreamRequestId: null,
-    trace: null,
-    ...change,
-  };
+  return usageRow({ atMs: NOW_MS - agoMs, inputTokens: 30, outputTokens: 70, ...change });
 }
 
 type Window = [perMs: number, requests: number | null, tokens: number | null, nano?: number];
@@ -83,38 +48,9 @@ interface Who {
   allKeys?: CallerLimits;
 }
 
-const keyRow = (id: string, userId: string | null): KeyRecord => ({
-  id,
-  name: id,
-  userId,
-  groupId: "g1",
-  digest: `digest of ${id}`,
-  publicId: id,
-  last4: "last",
-  status: "active",
-  expiresAtMs: null,
-  limits: NO_LIMITS,
-  createdAtMs: 1,
-  revokedAtMs: null,
-});
-
 /** A process that starts now: its limiter, told of what is in the store. */
 async function started({ keys, eachKey = NO_LIMITS, allKeys = NO_LIMITS }: Who) {
-  const group = {
-    id: "g1",
-    name: "team",
-    interfaces: [],
-    models: [],
-    accounts: [],
-    billing: NO_BILLING,
-    access: "everyone" as const,
-    onDisconnect: "cancel" as const,
-    websocket: true,
-    limits: eachKey,
-    groupLimits: allKeys,
-    queue: DEFAULT_QUEUE,
-    createdAtMs: 1,
-  };
+  const group = groupRecord("g1", { limits: eachKey, groupLimits: allKeys });
   const snapshot = compileSnapshot(
     { models: [], accounts: [], groups: [group] },
     { simulatorUrl: null, unseal: () => null },
@@ -133,7 +69,7 @@ async function started({ keys, eachKey = NO_LIMITS, allKeys = NO_LIMITS }: Who) 
         createdAtMs: 1,
       });
     }
-    await insertKey(db, { ...keyRow(id, user), status: revoked ? "revoked" : "active" });
+    await insertKey(db, keyRecord(id, { userId: user, status: revoked ? "revoked" : "active" }));
   }
   const index = createKeyIndex();
   index.patch(

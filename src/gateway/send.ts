@@ -80,7 +80,7 @@ export interface StreamIntake {
 export interface StreamListener {
   /** The account has begun to answer; from now on the intake hears of it. */
   begin(headers: AnswerHeaders, line: Line): StreamIntake;
-  /** It did not come that far. */
+  /** The account did not get as far as answering. */
   failed(failure: UpstreamFailure): void;
   left(wasSent: boolean): void;
 }

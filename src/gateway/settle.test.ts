@@ -72,6 +72,7 @@ function recordOf(change: Partial<CallRecord> = {}, failures: readonly FailureCl
     requestId: "req_1",
     startedMs: 100,
     clientAddress: () => "",
+    conversation: null,
     cutOff() {},
   };
   const record = openRecord(call, endpointOf("chat.completions"));
@@ -316,7 +317,7 @@ describe("a request that nobody pays for", () => {
     expect(row).toMatchObject({ chargedNano: 0n, payer: null });
   });
 
-  test("is the input as estimated, at once, where it was left and nobody heard what it said", () => {
+  test("is the estimated input, at once, where its client left and nothing was counted", () => {
     const left = { outcome: "client_gone", usage: null, countOutput: null } as const;
     expect(rowOf(left)).toMatchObject({ usageSource: "partial", inputTokens: 30, outputTokens: 0 });
   });
@@ -394,7 +395,7 @@ describe("what its limits reserved", () => {
     expect(await settledTo({ usage: ABSURD }, {})).toEqual([[null, Number(CHARGE.doubtNano)]]);
   });
 
-  test("stays where a stream was left that nobody pays for and nobody heard", async () => {
+  test("stays where an unpaid stream was left that nobody counted", async () => {
     expect(await settledTo(left, { charge: null, request: streamed })).toEqual([[null, null]]);
     expect(await settledTo(left, { charge: null })).toEqual([[30, 60], 30]);
     const [own] = await settledTo(left, { request: streamed });

@@ -1,6 +1,6 @@
 /**
- * The end of a request: what it used becomes one row and, where somebody pays, one booking, exactly once. Whoever
- * pays is told the end only when it is booked.
+ * The end of a request: what it used becomes one row and, where somebody pays, one booking, exactly once. A client that
+ * pays sees the end of its answer only when it is booked.
  */
 
 import type { Till } from "../billing/till.ts";
@@ -13,7 +13,6 @@ import { countTraffic } from "../observe/traffic.ts";
 import type { Pool } from "../pool/pool.ts";
 import { NO_MONEY, type UsageFlag, type UsageMoney, type UsageRow } from "../store/usage-row.ts";
 import { failed } from "../upstreams/failure.ts";
-import type { Caller } from "./authenticate.ts";
 import type { Charge } from "./charge.ts";
 import type { Gateway } from "./gateway.ts";
 import {
@@ -26,10 +25,20 @@ import {
   notBelieved,
   tellsAll,
 } from "./meter.ts";
-import { type CallRecord, type Ending, rowOf } from "./record.ts";
+import {
+  type CallRecord,
+  type Ending,
+  isKnown,
+  isPaid,
+  isRead,
+  type KnownRecord,
+  type PaidRecord,
+  type ReadRecord,
+  rowOf,
+} from "./record.ts";
 import type { Trace } from "./trace.ts";
 
-/** What of the gateway an end concerns. */
+/** As much of the gateway as the end of a request needs. */
 export type Books = Pick<Gateway, "clock" | "log" | "estimates" | "traffic" | "requestCounts"> & {
   till: Pick<Till, "push" | "settle">;
   dispatcher: { pool: Pick<Pool, "brokeOff"> };
@@ -37,47 +46,41 @@ export type Books = Pick<Gateway, "clock" | "log" | "estimates" | "traffic" | "r
 
 const NO_MODEL: MeteredModel = { contextTokens: null, outputTokensMax: null, tariff: null };
 
-/** Null when there is nothing to wait for. The first call counts, later ones do nothing. */
+/** Null when there is nothing to wait for. Only the first call for a record does anything. */
 export function settle(gateway: Books, record: CallRecord, ending: Ending): Promise<void> | null {
   if (record.isClosed) return null;
   record.isClosed = true;
-  const { caller, charge, request } = record;
-  // Whoever has no key has no record either: it could be filled by anyone.
-  if (caller === null) return null;
-  if (charge !== null && request !== null) return book(gateway, record, caller, request, charge, ending);
-  if (request === null || !isUntold(record, ending)) {
-    write(gateway, record, caller, ending, toldOf(record, ending));
-    return null;
+  // Without a key nothing is written: anybody could fill the store.
+  if (!isKnown(record)) return null;
+  if (isRead(record)) {
+    if (isPaid(record)) return settlePaid(gateway, record, ending);
+    if (isUntold(record, ending)) return settleUntold(gateway, record, ending);
   }
-  return settleUntold(gateway, record, caller, request, ending);
-}
-
-/** What its upstream did not tell is counted, or judged by its length. */
-function settleUntold(
-  gateway: Books,
-  record: CallRecord,
-  caller: Caller,
-  request: ModelRequest,
-  ending: Ending,
-): Promise<void> | null {
-  const inputTokens = () => gateway.estimates.estimate(request.publicModel, request.inputSize());
-  if (isUnheard(record, ending)) {
-    // Clients leave all the time: to count what they sent would cost more than it tells.
-    write(gateway, record, caller, ending, estimatedInput(inputTokens(), 0, "partial"));
-    return null;
-  }
-  const measured = measuredBy(gateway, record, request, inputTokens, ending);
-  if (measured instanceof Promise) {
-    return measured.then((counted) => write(gateway, record, caller, ending, counted));
-  }
-  write(gateway, record, caller, ending, measured);
+  pushRow(gateway, record, ending, toldOf(record, ending));
   return null;
 }
 
-/** A row that nobody pays for. */
-function write(gateway: Books, record: CallRecord, caller: Caller, ending: Ending, measured: Measured): void {
+/** What the upstream did not report is counted, or estimated from its length. */
+function settleUntold(gateway: Books, record: ReadRecord, ending: Ending): Promise<void> | null {
+  const { request } = record;
+  const inputTokens = () => gateway.estimates.estimate(request.publicModel, request.inputSize());
+  if (isUnheard(record, ending)) {
+    // Clients leave all the time: counting what they sent would cost more than it is worth.
+    pushRow(gateway, record, ending, estimatedInput(inputTokens(), 0, "partial"));
+    return null;
+  }
+  const measured = measuredBy(gateway, record, ending, inputTokens);
+  if (measured instanceof Promise) {
+    return measured.then((counted) => pushRow(gateway, record, ending, counted));
+  }
+  pushRow(gateway, record, ending, measured);
+  return null;
+}
+
+/** The row of a request that nobody pays for. */
+function pushRow(gateway: Books, record: KnownRecord, ending: Ending, measured: Measured): void {
   const money = uncharged(gateway, record, measured, ending);
-  const row = rowOf(record, caller, ending, measured, money, gateway.clock);
+  const row = rowOf(record, ending, measured, money, gateway.clock);
   countRequest(gateway, record, row);
   settleLimits(record, ending, measured, money);
   gateway.till.push(row);
@@ -88,13 +91,13 @@ function countRequest({ traffic, requestCounts }: Books, { model }: CallRecord, 
   requestCounts.add(row, model !== null);
 }
 
-/** Served, and its upstream has not told all of what it used. What goes on upstream may still tell. */
+/** It was served, and its upstream has not reported all that it used. One that goes on in the background still may. */
 function isUntold({ endpoint }: CallRecord, { isServed, outcome, usage, images }: Ending): boolean {
   if (!isServed || outcome === "pending" || endpoint.name === "responses.input_tokens") return false;
   return !tellsAll(usage, images);
 }
 
-/** It broke off or was left where nobody pays, and what it said until then went by without being counted. */
+/** Nobody pays for it, it ended early, and what was streamed until then was not counted on the way. */
 function isUnheard({ charge }: CallRecord, { outcome, usage, images, countOutput }: Ending): boolean {
   return charge === null && brokeOff(outcome) && usage === null && images === 0 && countOutput === null;
 }
@@ -104,9 +107,9 @@ function brokeOff(outcome: Ending["outcome"]): boolean {
 }
 
 /**
- * Its caller's windows and its account's say what the row says, and so does a successor that reads the rows. The
- * estimate stays where the row cannot tell: a count that cannot be true must not use up anybody's window, and a stream
- * that nobody heard must not be free. (Where windows outlive the process, all are heard.)
+ * The windows of its caller and its account are settled to what the row says: a later process seeds them from the rows.
+ * The estimate stays where the row does not know: a count that cannot be true must not use up a window, and a stream
+ * that was not counted must not be free. (Streams that fill windows which outlive the process are always counted.)
  */
 function settleLimits(
   record: CallRecord,
@@ -116,9 +119,10 @@ function settleLimits(
 ): void {
   if (!ending.isServed) return;
   const { charge, lease, place, request } = record;
-  const isKnown = source !== "none" && !isAbsurd && !(request?.stream === true && isUnheard(record, ending));
-  const used = isKnown ? tokens.inputTokens + tokens.outputTokens : null;
-  const isPriced = isKnown || tokens.images > 0 || charge !== null;
+  const isCounted =
+    source !== "none" && !isAbsurd && !(request?.stream === true && isUnheard(record, ending));
+  const used = isCounted ? tokens.inputTokens + tokens.outputTokens : null;
+  const isPriced = isCounted || tokens.images > 0 || charge !== null;
   lease?.settle(used, isPriced ? Number(costNano) : null);
   if (used !== null) place?.settle(used);
 }
@@ -129,43 +133,27 @@ function toldOf({ endpoint, model, request }: CallRecord, { usage, images }: End
   return isBelieved ? asTold(usage, images) : notBelieved(images);
 }
 
-function book(
-  gateway: Books,
-  record: CallRecord,
-  caller: Caller,
-  request: ModelRequest,
-  charge: Charge,
-  ending: Ending,
-): Promise<void> | null {
+function settlePaid(gateway: Books, record: PaidRecord, ending: Ending): Promise<void> | null {
   const measured = ending.isServed
-    ? measuredBy(gateway, record, request, () => charge.inputTokens, ending)
+    ? measuredBy(gateway, record, ending, () => record.charge.inputTokens)
     : asTold(null, 0);
   // What needs no counting is settled at once: its limits are still held.
-  if (!(measured instanceof Promise)) {
-    return bookAs(measured, gateway, record, caller, request, charge, ending);
-  }
+  if (!(measured instanceof Promise)) return book(gateway, record, ending, measured);
   return measured.then(async (counted) => {
-    await bookAs(counted, gateway, record, caller, request, charge, ending);
+    await book(gateway, record, ending, counted);
   });
 }
 
-function bookAs(
-  measured: Measured,
-  gateway: Books,
-  record: CallRecord,
-  caller: Caller,
-  request: ModelRequest,
-  charge: Charge,
-  ending: Ending,
-): Promise<void> | null {
+function book(gateway: Books, record: PaidRecord, ending: Ending, measured: Measured): Promise<void> | null {
+  const { request } = record;
   if (measured.isAbsurd) blame(gateway, record);
   else if (measured.source === "upstream" && isTextAlone(request)) {
     const { textBytes } = request.inputReach();
     const { media } = request.inputSize();
     gateway.estimates.learn(request.publicModel, { textBytes, media }, measured.tokens.inputTokens);
   }
-  const money = moneyOf(record, request, charge, measured, ending);
-  const row = rowOf(record, caller, ending, measured, money, gateway.clock);
+  const money = moneyOf(record, measured, ending);
+  const row = rowOf(record, ending, measured, money, gateway.clock);
   countRequest(gateway, record, row);
   settleLimits(record, ending, measured, money);
   return gateway.till.settle({ row, chargedNano: money.chargedNano });
@@ -174,37 +162,31 @@ function bookAs(
 /** A promise only where something has to be counted. */
 function measuredBy(
   { log }: Books,
-  { call, endpoint, model }: CallRecord,
-  request: ModelRequest,
-  inputTokens: () => number,
+  { call, endpoint, model, request }: ReadRecord,
   ending: Ending,
+  inputTokens: () => number,
 ): Measured | Promise<Measured> {
   const { usage, images, isWhole, countOutput } = ending;
   const evidence = { usage, images, imageKind: kindOf(request, ending), isWhole, countOutput };
   const measured = measure(evidence, endpoint.name, request, model ?? NO_MODEL);
   if (!(measured instanceof Promise)) return measured;
   return measured.catch((error: unknown) => {
-    // Whatever kept us from counting must not keep the money held, nor the row from being written.
+    // A count that fails must neither leave the money held nor lose the row.
     const reason = error instanceof Error ? error.message : "unknown";
     log.error("count_failed", { request_id: call.requestId, reason });
     return estimatedInput(inputTokens(), images);
   });
 }
 
-/** Of the pictures that were drawn. */
+/** Size and quality of the pictures that were drawn. */
 function kindOf(request: ModelRequest, { imageKind }: Ending): string | null {
   return drawnKind(request.imageKind, imageKind);
 }
 
-function moneyOf(
-  record: CallRecord,
-  request: ModelRequest,
-  charge: Charge,
-  measured: Measured,
-  ending: Ending,
-): UsageMoney {
+function moneyOf(record: PaidRecord, measured: Measured, ending: Ending): UsageMoney {
+  const { charge, request } = record;
   const { tariff, heldNano, payer } = charge;
-  const wastedNano = wastedBy(record, request, tariff, () => charge.inputTokens);
+  const wastedNano = wastedBy(record, tariff, () => charge.inputTokens);
   const { costNano, listNano } = ending.isServed
     ? costsFor(charge, measured, kindOf(request, ending))
     : NO_COSTS;
@@ -219,7 +201,7 @@ function moneyOf(
   };
 }
 
-/** A count that cannot be true is worth what the request was expected to cost at most, and no more. */
+/** Where the count cannot be true, the most that the request was expected to cost is charged, and no more. */
 function costsFor(
   { tariff, doubtNano }: Charge,
   { tokens, isAbsurd }: Measured,
@@ -236,7 +218,7 @@ function flagsOf({ flags }: Measured, isCapped: boolean, isOverrun: boolean): re
   return all;
 }
 
-/** Failures after which an upstream may have done the work, and will ask for it: the input at least. */
+/** Failures after which an upstream may have done the work, and will bill it: the input at least. */
 const MAY_BE_CHARGED: ReadonlySet<string> = new Set(["timeout", "reset", "bad_answer", "too_large"]);
 
 /** How many failed attempts an upstream may have worked on. */
@@ -246,10 +228,9 @@ export function workedInVain({ attempts }: Trace): number {
   return count;
 }
 
-/** What accounts will ask for attempts that failed: as they told it, or for the input where they may have worked. */
+/** What upstreams will bill for attempts that failed: what they reported, or the input where they may have worked. */
 function wastedBy(
-  { endpoint, model, trace }: CallRecord,
-  request: ModelRequest,
+  { endpoint, model, request, trace }: ReadRecord,
   tariff: Tariff,
   inputTokens: () => number,
 ): Nano {
@@ -268,25 +249,25 @@ function wastedBy(
 /** What it would have cost: for windows of money and for reports. */
 function uncharged(
   { estimates }: Pick<Gateway, "estimates">,
-  record: CallRecord,
+  record: KnownRecord,
   { tokens, flags, source, isAbsurd }: Measured,
   ending: Ending,
 ): UsageMoney {
-  const { model, request } = record;
-  const tariff = model?.tariff ?? null;
-  if (tariff === null || request === null) return { ...NO_MONEY, flags };
-  const wastedNano = wastedBy(record, request, tariff, () =>
+  const tariff = record.model?.tariff ?? null;
+  if (tariff === null || !isRead(record)) return { ...NO_MONEY, flags };
+  const { request } = record;
+  const wastedNano = wastedBy(record, tariff, () =>
     estimates.estimate(request.publicModel, request.inputSize()),
   );
-  // A count that cannot be true is worth nothing where nobody holds money.
-  const isKnown = !isAbsurd && (source !== "none" || tokens.images > 0);
-  if (!isKnown) return { ...NO_MONEY, upstreamNano: wastedNano, flags };
+  // Nothing was held for it, so a count that cannot be true costs nothing.
+  const hasCost = !isAbsurd && (source !== "none" || tokens.images > 0);
+  if (!hasCost) return { ...NO_MONEY, upstreamNano: wastedNano, flags };
   const { costNano, listNano } = costsOf(tariff, tokens, kindOf(request, ending));
   const upstreamNano = listNano + wastedNano;
   return { costNano, chargedNano: 0n, upstreamNano, payer: null, tariffId: null, flags };
 }
 
-/** An account whose counts cannot be true is used less, and after a few of them not at all for a while. */
+/** An account that reports counts which cannot be true is used less, and after a few of them not at all for a while. */
 function blame({ log, dispatcher }: Books, { call, trace }: CallRecord): void {
   log.warn("absurd_usage", { request_id: call.requestId, account_id: trace.route?.account.id ?? null });
   if (trace.route !== null) dispatcher.pool.brokeOff(trace.route, failed("bad_answer", "absurd usage"));

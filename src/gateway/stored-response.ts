@@ -4,8 +4,9 @@
  */
 
 import { ApiError } from "../errors.ts";
-import { readAnswer } from "../interfaces/answer.ts";
+import { endOf, readAnswer, type UpstreamAnswer } from "../interfaces/answer.ts";
 import { openResponsesReader } from "../interfaces/responses-stream.ts";
+import type { StreamReader } from "../interfaces/stream.ts";
 import type { Audience } from "../interfaces/upstream-error.ts";
 import { isAbsurd, type TokenUsage } from "../interfaces/usage.ts";
 import { costsOf, NO_COSTS } from "../money/tariff.ts";
@@ -35,7 +36,7 @@ export interface StoredCall {
   query: URLSearchParams;
 }
 
-/** Query parameters that mean something to the upstream; others stay here. */
+/** Query parameters that mean something to the upstream; others are not sent on. */
 const QUERY_UP = [
   "include",
   "include[]",
@@ -46,6 +47,16 @@ const QUERY_UP = [
   "limit",
   "order",
 ];
+
+/** A call on a stored response, and where that response was made. */
+interface Lookup {
+  gateway: Gateway;
+  call: Call;
+  stored: StoredCall;
+  route: PricedRoute;
+  account: Account;
+  audience: Audience;
+}
 
 export async function callStoredResponse(gateway: Gateway, call: Call, stored: StoredCall): Promise<Answer> {
   const snapshot = gateway.policy.snapshot();
@@ -60,34 +71,26 @@ export async function callStoredResponse(gateway: Gateway, call: Call, stored: S
     const mayComeBack = await hasAccount(gateway.db, route.accountId);
     throw mayComeBack ? outOfReach(stored.responseId) : notFound(stored.responseId);
   }
-  // Once it is gone, what it used cannot be asked for any more.
+  // Once it is deleted, nobody can ask what it used.
   if (stored.method === "DELETE" && route.look !== undefined && !(await route.look())) throw stillUnderWay();
-  return await forward(gateway, call, stored, route, account);
+  const audience: Audience = { ...route, account, mentions: (word) => word === stored.responseId };
+  const lookup = { gateway, call, stored, route, account, audience };
+  const wantsEvents = stored.method === "GET" && stored.query.get("stream") === "true";
+  return wantsEvents ? streamBack(lookup) : answerBack(lookup);
 }
 
-async function forward(
-  gateway: Gateway,
-  call: Call,
-  stored: StoredCall,
-  route: PricedRoute,
-  account: Account,
-): Promise<Answer> {
-  const wantsEvents = stored.method === "GET" && stored.query.get("stream") === "true";
-  const exchange = exchangeFor(gateway, call, stored, route, account, wantsEvents);
-  const audience: Audience = { ...route, account, mentions: (word) => word === stored.responseId };
-  if (wantsEvents) return streamBack(gateway, call, stored, route, exchange, audience);
-  const asked = await ask(gateway.dispatcher, exchange);
+async function answerBack(lookup: Lookup): Promise<Answer> {
+  const { gateway, call, stored, route, audience } = lookup;
+  const { dispatcher, responses } = gateway;
+  const asked = await ask(dispatcher, exchangeFor(lookup, false));
   if (asked.kind === "left") throw clientGone();
-  if (asked.kind === "failed") throw refusalOf(asked.failure, audience, stored);
-  const { jsonDepthMax } = gateway.dispatcher;
-  const answer = readAnswer(asked.body, "responses", audience, jsonDepthMax);
+  if (asked.kind === "failed") throw refusalOf(asked.failure, lookup);
+  const answer = readAnswer(asked.body, "responses", audience, dispatcher.jsonDepthMax);
   if (answer.kind !== "answer") {
     throw clientError(failed("bad_answer", "not a JSON object"), audience);
   }
-  if (stored.method === "DELETE") gateway.responses.forget(stored.responseId);
-  if (stored.action !== "/input_items") {
-    await settleBackground(gateway, stored, route, answer.status, answer.usage);
-  }
+  if (stored.method === "DELETE") responses.forget(stored.responseId);
+  if (stored.action !== "/input_items") await settleBackground(lookup, answer);
   const lines = `${JSON_LINES}x-request-id: ${call.requestId}\r\n${linesDown(asked.headers, route)}`;
   return new WholeAnswer(200, lines, answer.body);
 }
@@ -96,14 +99,7 @@ function linesDown(from: AnswerHeaders, { publicModel }: ResponseRoute): HeaderL
   return headersDown(from, publicModel, upstreamRequestId(from));
 }
 
-function exchangeFor(
-  gateway: Gateway,
-  call: Call,
-  stored: StoredCall,
-  route: PricedRoute,
-  account: Account,
-  wantsEvents: boolean,
-): Exchange {
+function exchangeFor({ gateway, call, stored, route, account }: Lookup, wantsEvents: boolean): Exchange {
   const { timing } = gateway.dispatcher;
   const query = new URLSearchParams();
   for (const name of QUERY_UP) for (const value of stored.query.getAll(name)) query.append(name, value);
@@ -121,18 +117,12 @@ function exchangeFor(
   };
 }
 
-function refusalOf(failure: UpstreamFailure, audience: Audience, stored: StoredCall): ApiError {
+function refusalOf(failure: UpstreamFailure, { stored, audience }: Lookup): ApiError {
   return failure.status === 404 ? notFound(stored.responseId) : clientError(failure, audience);
 }
 
-async function streamBack(
-  gateway: Gateway,
-  call: Call,
-  stored: StoredCall,
-  route: PricedRoute,
-  exchange: Exchange,
-  audience: Audience,
-): Promise<Answer> {
+async function streamBack(lookup: Lookup): Promise<Answer> {
+  const { gateway, call, route, audience } = lookup;
   const { dispatcher, clock } = gateway;
   const openReader = () =>
     openResponsesReader({
@@ -142,7 +132,7 @@ async function streamBack(
     });
   let lines = `${EVENT_STREAM_LINES}x-request-id: ${call.requestId}\r\n`;
   const opened = await new Promise<Opened>((resolve, reject) => {
-    askForStream(dispatcher, exchange, {
+    askForStream(dispatcher, exchangeFor(lookup, true), {
       begin(upstreamHeaders, line) {
         lines += linesDown(upstreamHeaders, route);
         return openUpstreamStream(
@@ -161,7 +151,7 @@ async function streamBack(
       left: () => reject(clientGone()),
     });
   });
-  if (opened.kind === "failed") throw refusalOf(opened.failure, audience, stored);
+  if (opened.kind === "failed") throw refusalOf(opened.failure, lookup);
   const relay = openRelay({
     opening: Promise.resolve(opened.stream),
     openSpareReader: openReader,
@@ -170,17 +160,7 @@ async function streamBack(
     isPaid: false,
     needsDataEvents: false,
     describeFailure: (failure) => brokenOffError(failure, audience),
-    settle(end) {
-      if (end.kind !== "complete") return null;
-      return settleBackground(gateway, stored, route, end.reader.outcome, end.reader.usage).catch(
-        (error: unknown) => {
-          gateway.log.error("background_settle_failed", {
-            request_id: route.requestId,
-            reason: error instanceof Error ? error.message : "unknown",
-          });
-        },
-      );
-    },
+    settle: (end) => (end.kind === "complete" ? settleStreamed(lookup, end.reader) : null),
     checkpoint: null,
     mayDrain: () => false,
     leftDrain() {},
@@ -192,31 +172,38 @@ async function streamBack(
   return new StreamAnswer(lines, relay);
 }
 
-/** A background response tells its usage only to whoever asks later; it is taken down the first time it does. */
+/** The client has its answer whatever becomes of the row. */
+async function settleStreamed(lookup: Lookup, { outcome, usage }: StreamReader): Promise<void> {
+  try {
+    await settleBackground(lookup, { status: outcome, usage });
+  } catch (error) {
+    lookup.gateway.log.error("background_settle_failed", {
+      request_id: lookup.route.requestId,
+      reason: error instanceof Error ? error.message : "unknown",
+    });
+  }
+}
+
+/** A background response reports its usage when it is fetched later: the first such report goes into its row. */
 async function settleBackground(
-  gateway: Gateway,
-  stored: StoredCall,
-  route: PricedRoute,
-  status: string | null,
-  usage: TokenUsage | null,
+  { gateway, stored, route }: Lookup,
+  answer: Pick<UpstreamAnswer, "status" | "usage">,
 ): Promise<void> {
-  const ended = ENDED.find((outcome) => outcome === status);
-  if (ended === undefined) return;
-  // It is paid for, and whoever follows it books it.
+  const outcome = endOf(answer);
+  if (outcome === null) return;
+  // It is paid for: whoever follows it to its end books it.
   if (route.look !== undefined) {
     await route.look();
     return;
   }
   if (!route.pending) return;
   await gateway.till.flush();
-  await settlePending(gateway.db, route.requestId, lateUse(usage, route.terms), ended);
+  await settlePending(gateway.db, route.requestId, lateUse(answer.usage, route.terms), outcome);
   const { terms: _, ...settled } = route;
   gateway.responses.remember(stored.responseId, { ...settled, pending: false });
 }
 
-const ENDED = ["completed", "incomplete", "failed", "cancelled"] as const;
-
-/** Null where nothing was told that can be true. */
+/** Null where nothing was reported that can be true. */
 function lateUse(usage: TokenUsage | null, terms: MeteredModel): LateUse | null {
   // Its tools may have read more than one window's worth.
   if (usage === null || isAbsurd(usage, { ...terms, contextTokens: null })) return null;
@@ -234,7 +221,7 @@ function stillUnderWay(): ApiError {
   );
 }
 
-/** Its account is disabled, or no longer the group's. A 404 would be taken for good. */
+/** Its account is disabled, or no longer in the group. Clients would take a 404 for final. */
 function outOfReach(responseId: string): ApiError {
   return new ApiError(
     "no_available_account",

@@ -17,7 +17,7 @@ export interface AttemptTrace {
   /** Null for the attempt that served the request. */
   failure: string | null;
   reason: string | null;
-  /** What a failed one said that it had used: its account will ask for that. */
+  /** What a failed attempt reported as used: its account will bill that. */
   usage?: TokenUsage;
 }
 
@@ -31,7 +31,7 @@ export interface DispatchTrace {
   refusal?: string;
 }
 
-/** Of a request under way. Times are of the monotonic clock. */
+/** The trace of a request under way. Times are of the monotonic clock. */
 export interface Trace {
   readonly startedMs: number;
   /** The account of the last attempt, and what it calls the request. */
@@ -39,7 +39,7 @@ export interface Trace {
   upstreamRequestId: string | null;
   candidates: readonly Candidate[];
   readonly attempts: AttemptTrace[];
-  /** Over and done with; `waitedMs()` adds a wait that still goes on. */
+  /** Waits that are over; `waitedMs()` adds one that is still going on. */
   endedWaitsMs: number;
   waitingSinceMs: number | null;
 }
@@ -103,7 +103,7 @@ export function failAttempt(trace: Trace, failure: UpstreamFailure, nowMs: numbe
   last.reason = failure.reason;
 }
 
-/** The attempt fails, and told what it used all the same. */
+/** The attempt fails, but reported what it used. */
 export function noteVainUse({ attempts }: Trace, usage: TokenUsage | null): void {
   const last = attempts.at(-1);
   if (last !== undefined && usage !== null) last.usage = usage;

@@ -1,6 +1,5 @@
 /** How a call comes in and its answer goes out: by HTTP, or as a turn on a socket. What lies between is the same. */
 
-import type { IdempotencyClaim } from "../billing/idempotency.ts";
 import type { ApiError } from "../errors.ts";
 import type { Endpoint, ModelRequest } from "../interfaces/request.ts";
 import {
@@ -9,7 +8,6 @@ import {
   HeaderWriter,
   StreamAnswer,
   type StreamSource,
-  WholeAnswer,
 } from "../wire/http-message.ts";
 import { EVENT_STREAM_LINES, errorAnswer } from "./answers.ts";
 import { authenticate, type Caller } from "./authenticate.ts";
@@ -18,53 +16,27 @@ import { deliverAnswer, deliverStream, type Passage } from "./deliver.ts";
 import type { Call, Gateway, HttpCall } from "./gateway.ts";
 import { addRateHeaders } from "./own-limits.ts";
 import type { Relay } from "./relay.ts";
-import { claimRequest } from "./repeats.ts";
+import { type Claimed, claimRequest } from "./repeats.ts";
 
 export interface Transport<C extends Call, Out> {
   identify(gateway: Gateway, call: C): Caller;
   read(gateway: Gateway, call: C, endpoint: Endpoint, caller: Caller): Promise<ModelRequest> | ModelRequest;
   /** Null where the client asks for no protection against repeats. */
-  claim(
-    gateway: Gateway,
-    call: C,
-    caller: Caller,
-    endpoint: Endpoint,
-    request: ModelRequest,
-  ): Promise<Claimed<Out>> | null;
+  claim(passage: Passage<C>): Promise<Claimed<Out>> | null;
   deliver(passage: Passage<C>): Promise<Out>;
   refuse(call: C, error: ApiError): Out;
 }
 
-export type Claimed<Out> =
-  | { kind: "first"; claim: IdempotencyClaim | null }
-  | { kind: "repeat"; answer: Out };
-
 export const HTTP: Transport<HttpCall, Answer> = {
   identify: ({ policy, auth }, call) => authenticate(call.request.headers, policy.snapshot(), auth, call),
   read: (gateway, call, endpoint, { key }) => gateway.requests.read(call.request, endpoint, key),
-  claim: (gateway, call, caller, endpoint, request) =>
-    call.request.headers.has("idempotency-key")
-      ? claimByHttp(gateway, call, caller, endpoint, request)
-      : null,
+  claim: claimRequest,
   deliver: (passage) =>
     passage.request.stream
       ? deliverStream(passage, passage.gateway.timing.keepAliveMs, respond)
       : deliverAnswer(passage),
   refuse: (call, error) => errorAnswer(error, call.requestId),
 };
-
-async function claimByHttp(
-  gateway: Gateway,
-  call: HttpCall,
-  caller: Caller,
-  endpoint: Endpoint,
-  request: ModelRequest,
-): Promise<Claimed<Answer>> {
-  const claimed = await claimRequest(gateway, call, caller, endpoint, request);
-  return claimed instanceof WholeAnswer
-    ? { kind: "repeat", answer: claimed }
-    : { kind: "first", claim: claimed };
-}
 
 function respond(
   { gateway, call, subjects, request }: Passage,
@@ -78,7 +50,7 @@ function respond(
   return new StreamAnswer(headers.lines, freeingAtEnd(relay, request));
 }
 
-/** What the request brought is not read any more when all was said; of a client that left it may be. */
+/** Frees the request's body once the answer is written. If the client leaves first, the body may still be counted. */
 function freeingAtEnd(relay: Relay, request: ModelRequest): StreamSource {
   return {
     flowTo: (sink) =>

@@ -9,7 +9,7 @@ export interface UnderWay {
   end(): void;
   /** `cut` is called when the process ends, and makes it end soon. What is returned says that it has. */
   enter(cut: () => void): () => void;
-  /** Cuts what can be cut. Resolves when all is over, or the time is, with how many are left. */
+  /** Cuts what can be cut. Resolves with the number left when all is over, or when the time is up. */
   close(timeoutMs: number): Promise<number>;
 }
 

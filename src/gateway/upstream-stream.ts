@@ -50,7 +50,7 @@ const NOTHING: readonly Part[] = [];
 /** An answer that is complete is read to its end, so that its connection can carry the next request. */
 const LINGER_MS = 2_000;
 const LINGER_CHUNKS_MAX = 16;
-/** What a stream may bring before anybody takes it. */
+/** How much a stream may bring before anybody takes it. */
 const HELD_BYTES_MAX = 64 * 1024;
 
 /** `opened` hears once of a stream that has something to say, or of the reason why there will be none. */
@@ -108,7 +108,7 @@ export function openUpstreamStream(
     }
     // Broken before any content: nothing was delivered, so it is as if it had failed at once.
     if (step.kind === "broken" && !hasContent) refuse(step.failure);
-    // It came to its end, and there was nothing in it: a refusal in disguise, which another account need not share.
+    // A complete answer with nothing in it is a refusal in disguise: another account may answer.
     else if (step.kind === "end" && !hasContent && reader.usage?.outputTokens === 0) {
       refuse(failed("bad_answer", "an empty answer"));
     } else {

@@ -5,7 +5,8 @@ import { lockPurses, moveHeld } from "../billing/purses.ts";
 import { makeTill } from "../billing/till.test-support.ts";
 import { openLimiter } from "../limits/limiter.ts";
 import { compileSnapshot } from "../policy/snapshot.ts";
-import { type CallerLimits, DEFAULT_QUEUE, type GroupBilling, NO_BILLING, NO_LIMITS } from "../records.ts";
+import { groupRecord, userRecord } from "../records.test-support.ts";
+import { type CallerLimits, type GroupBilling, NO_BILLING, NO_LIMITS } from "../records.ts";
 import { type Db, transaction } from "../store/db.ts";
 import { putPlan } from "../store/plans.ts";
 import { putSubscription } from "../store/subscriptions.ts";
@@ -32,21 +33,13 @@ interface Changes {
 }
 
 function caller({ expiresAtMs, userId, billing, keyLimits, perKeyLimits }: Changes = {}): Caller {
-  const record = {
-    id: "g1",
+  const record = groupRecord("g1", {
     name: "team",
-    interfaces: ["chat" as const, "images" as const],
-    models: [],
-    accounts: [],
+    interfaces: ["chat", "images"],
     billing: { ...NO_BILLING, ...billing },
-    access: "everyone" as const,
-    onDisconnect: "cancel" as const,
-    websocket: true,
     limits: { ...NO_LIMITS, ...perKeyLimits },
     groupLimits: { ...NO_LIMITS, concurrency: 9 },
-    queue: DEFAULT_QUEUE,
-    createdAtMs: 1,
-  };
+  });
   const snapshot = compileSnapshot(
     { models: [], accounts: [], groups: [record] },
     { simulatorUrl: null, unseal: () => null },
@@ -106,19 +99,6 @@ const ONE = {
   cost: "1.50",
   charged: "0.000002",
 };
-
-async function addUser(db: Db): Promise<void> {
-  const user = {
-    id: "u1",
-    email: "a@b.c",
-    role: "user",
-    status: "active",
-    passwordHash: null,
-    groups: [],
-    createdAtMs: 1,
-  } as const;
-  await putUser(db, { ...user, limits: NO_LIMITS });
-}
 
 eachEngine(({ open }) => {
   test("a report of nothing says whose key it is, and that nothing is charged", async () => {
@@ -245,7 +225,7 @@ eachEngine(({ open }) => {
 
   test("a balance is told with what is held of it", async () => {
     const db = await open();
-    await addUser(db);
+    await putUser(db, userRecord("u1"));
     await writeWallets(db, [["u1", { balanceNano: 12_500_000_001n, heldNano: 500_000_000n }]]);
     const { report } = openReport(db);
     const paid = { billing: { charge: "balance" as const } };
@@ -264,7 +244,7 @@ eachEngine(({ open }) => {
 
   test("subscriptions are told window by window; those that the group does not take are left out", async () => {
     const db = await open();
-    await addUser(db);
+    await putUser(db, userRecord("u1"));
     for (const [id, name] of [
       ["p1", "pro"],
       ["p2", "other"],

@@ -13,28 +13,35 @@ import { packVectors } from "./vectors.ts";
 const ANSWER = wantedFields(["id", "model", "status", "usage", "error", "data"]);
 const PICTURES = wantedFields(["size", "quality"]);
 
-export type Answer =
-  | {
-      kind: "answer";
-      /** Of what came and what goes in, none of it copied. */
-      body: readonly Part[];
-      usage: TokenUsage | null;
-      images: number;
-      /** Of those pictures, as far as it tells (`image-kind.ts`). */
-      imageKind: string | null;
-      /** Responses only: the id later calls may name, and where the response stands. */
-      responseId: string | null;
-      status: string | null;
-    }
-  | { kind: "error"; error: UpstreamError }
-  | { kind: "malformed" };
+export interface UpstreamAnswer {
+  kind: "answer";
+  /** Slices of what the upstream sent, with the public model name between them: nothing is copied. */
+  body: readonly Part[];
+  usage: TokenUsage | null;
+  images: number;
+  /** Size and quality of those images, as far as the answer says (`image-kind.ts`). */
+  imageKind: string | null;
+  /** Responses only: the id that later calls may name, and how far the response is. */
+  responseId: string | null;
+  status: string | null;
+}
+
+export type AnswerRead = UpstreamAnswer | { kind: "error"; error: UpstreamError } | { kind: "malformed" };
+
+const ENDS = ["completed", "incomplete", "failed", "cancelled"] as const;
+export type ResponseEnd = (typeof ENDS)[number];
+
+/** How a response ended, by its status; null while it is still being made. */
+export function endOf({ status }: Pick<UpstreamAnswer, "status">): ResponseEnd | null {
+  return ENDS.find((end) => end === status) ?? null;
+}
 
 export function readAnswer(
   { bytes, start, end }: Part,
   endpoint: EndpointName,
   audience: Audience,
   depthMax: number,
-): Answer {
+): AnswerRead {
   const scan = scanObject(bytes, start, end, ANSWER, { depthMax });
   if (!scan.ok) return { kind: "malformed" };
   const { id, model, status, usage, error, data } = scan.fields;

@@ -26,7 +26,7 @@ const KINDS: ReadonlyMap<string, number> = new Map([
   ["input", ARGUMENTS],
   ["name", NAME],
 ]);
-/** Say again, in another form, what stands beside them. */
+/** Members that repeat, in another form, what stands beside them. */
 const REPEATS: ReadonlySet<string> = new Set(["reasoning_details", "annotations", "logprobs"]);
 const CONTENT_FIRST = Buffer.from(':{"content":"');
 const DEPTH_MAX = 64;

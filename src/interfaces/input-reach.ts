@@ -63,7 +63,7 @@ const CLIENT_TOOLS = wantedFields([
 const ARRAY_CLOSE = 0x5d;
 const NULL = Buffer.from("null");
 const DATA_URL = Buffer.from('"data:');
-/** Of a tool, or of an item: in an object in an array in the body. */
+/** The depth of a tool's or an item's members: in an object, in an array, in the body. */
 const ENTRY_DEPTH = 3;
 
 /** The body was scanned before, so its structure is sound. `size` is its own. */
@@ -80,7 +80,7 @@ export function inputReachOf(body: Uint8Array, size: InputSize): InputReach {
   let depth = 0;
   /** The member of the body that `at` is in. */
   let section: string | undefined;
-  /** An item of the input that says neither who speaks nor what it is only refers to one. */
+  /** An input item with neither a role nor a type is a reference to an earlier item. */
   let isReference = false;
 
   function passSpace(from: number): number {

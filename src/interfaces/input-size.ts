@@ -17,7 +17,7 @@ const DATA = Buffer.from('"data"');
 const DATA_URL_HEAD_BYTES_MAX = 160;
 /** Between `input_audio` and its data stand a brace, a colon and perhaps the format. */
 const SOUND_HEAD_BYTES_MAX = 128;
-/** Only under these names is a data URL looked at as a picture or file; in a text it is read as text, and costs so. */
+/** Only under these names is a data URL a picture or file. In a text it is read, and paid for, as text. */
 const MEDIA_KEYS: ReadonlySet<string> = new Set(["url", "image_url", "file_data", "video_url", "file_url"]);
 const KEY_BYTES_MAX = 16;
 
@@ -40,7 +40,7 @@ export function inputSizeOf(body: Uint8Array): InputSize {
   return size;
 }
 
-/** Where the string that opens at `open` ends; its content is no text. */
+/** Where the string that opens at `open` ends. Its content is not text for the model. */
 function leaveOut(body: Uint8Array, open: number, size: InputSize): number {
   const end = stringEnd(body, open + 1, body.length, open);
   if (end < 0) return body.length;

@@ -69,7 +69,7 @@ export function boundsOf(endpoint: Endpoint): typeof CHAT_BOUNDS | typeof RESPON
   return endpoint.interface === "responses" ? RESPONSES_BOUNDS : CHAT_BOUNDS;
 }
 
-/** Of two the larger: upstreams differ in which one they keep. */
+/** The larger of two bounds: upstreams differ in which one they apply. */
 export function outputBound(
   bytes: Uint8Array,
   endpoint: Endpoint,
@@ -80,14 +80,14 @@ export function outputBound(
     const field = fields[name];
     if (!isThere(field)) continue;
     const tokens = integerValue(bytes, field);
-    // Not a count: what an upstream makes of it is not known, and to some -1 is no bound at all.
+    // It is no count, and what an upstream makes of it is unknown: some take -1 for no bound at all.
     if (tokens === null || tokens < 1) return null;
     most = Math.max(most ?? 0, tokens);
   }
   return most;
 }
 
-/** To some upstreams this is no bound at all. */
+/** Some upstreams take this for no bound at all. */
 const UNBOUNDED = -1;
 
 /** Whoever pays is told of a bound that is none: what the gateway put in its place might cost more than was meant. */
@@ -147,7 +147,7 @@ export class JsonBody implements RequestBody {
   private readonly depthMax: number;
   /** Reasoning was taken out: what an upstream has heard before cannot be told apart any more. */
   private readonly isReduced: boolean;
-  /** Told of its end. Bodies that are made of this one are never disposed of themselves. */
+  /** Called when the body is no longer needed. Bodies made from this one are never disposed of themselves. */
   private readonly disposed: (() => void) | null;
 
   constructor(
@@ -176,7 +176,7 @@ export class JsonBody implements RequestBody {
     // Where a model stands already, as in every request that was read, there is a short way.
     const edits =
       model === undefined ? editMembers(bytes, scan, { model: named }) : [replaceValue(model, named)];
-    // What was put in stands in front.
+    // Inserted fields stand at the front.
     return spliceParts(bytes, always.length === 0 ? edits : [...always, ...edits], start, end);
   }
 

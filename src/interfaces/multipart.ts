@@ -7,16 +7,16 @@
 
 export interface MultipartLimits {
   partsMax: number;
-  /** Of one part's header block. */
+  /** The header block of one part. */
   headerBytesMax: number;
-  /** Of any one text field. */
+  /** The value of one text field. */
   fieldBytesMax: number;
-  /** Of one name; `image`, `image[]` and `image[3]` are one name. */
+  /** Files under one name; `image`, `image[]` and `image[3]` are one name. */
   filesMax: number;
   fileBytesMax: number;
   /** Text fields to report; each may come once. */
   wanted: readonly string[];
-  /** Whoever wants to see everything, as it passes. */
+  /** Sees every part as it passes. */
   watch?(name: string): PartWatcher;
 }
 

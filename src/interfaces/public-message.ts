@@ -53,7 +53,7 @@ const NAMING_NOUNS = wordSet(
 /** Between such a noun and the name itself. */
 const NAMING_LINKS = wordSet("id name named called");
 
-/** In addresses and names of accounts, and no secret there. */
+/** Parts of hosts and account names that identify nobody. */
 const GENERIC_LABELS = wordSet("com net org dev app www cloud local localhost inference models up");
 
 /** The last bracket may have been taken for punctuation. */
@@ -81,10 +81,10 @@ interface Word {
   after: string;
 }
 
-/** What stands in front of a word, as far as it decides about it. */
+/** What the words before decide about the next one. */
 interface Place {
   beginsSentence: boolean;
-  /** Whatever comes now is called so by somebody. */
+  /** The next word is a name that somebody gave. */
   isName: boolean;
   isModel: boolean;
 }
@@ -172,7 +172,7 @@ function isOwn(word: string, own: ReadonlySet<string> | null, audience: Audience
 
 const OWN_CHARS_MIN = 3;
 
-/** In lower case. A word that messages are made of tells nothing, and without it they would. */
+/** The words that name the account, in lower case. Ordinary words are not among them: they name nobody. */
 function ownWords({ name, credential, baseUrl }: AccountNames): ReadonlySet<string> {
   const { hostname, pathname } = new URL(baseUrl);
   const own = [name, ...partsOf(`${name} ${credential ?? ""} ${hostname} ${pathname}`)]

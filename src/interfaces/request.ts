@@ -37,7 +37,7 @@ export interface Heard {
 
 export type InputText =
   | { kind: "json"; body: Part }
-  /** Of a form: what of it is text, and a digest of all of it if somebody needs one. */
+  /** A form: the text in it, and a digest of all of it if one is needed. */
   | { kind: "texts"; texts: readonly string[]; formDigest: string | null };
 
 /** In memory, in parts; or read from disk anew each time it is opened. */
@@ -68,9 +68,9 @@ export interface ModelRequest {
   readonly outputTokensMax: number | null;
   /** Throws the refusal where the client sets one that is no bound. Only where somebody pays: else it is the upstream's. */
   checkBounds(): void;
-  /** Of the pictures it asks for, as far as it says (`image-kind.ts`). */
+  /** Size and quality of the pictures it asks for, as far as it says (`image-kind.ts`). */
   readonly imageKind: string | null;
-  /** What counts when no upstream tells how long the input was. */
+  /** What is counted when the upstream does not report the length of the input. */
   readonly inputText: InputText;
   /** Names the conversation, if the body does; asked for only when there is more than one account. */
   conversation(): string | null;

@@ -71,7 +71,7 @@ const OUTCOME: ReadonlyMap<string, StreamOutcome> = new Map([
   ["response.cancelled", "cancelled"],
 ]);
 
-/** What a response's error may be called has no words for where it broke. */
+/** The error codes of the Responses API have none for a stream that broke. */
 const RESPONSE_CODES: ReadonlyMap<ApiErrorCode, ApiErrorCode> = new Map([
   ["upstream_error", "server_error"],
   ["upstream_timeout", "server_error"],
@@ -264,7 +264,7 @@ export function openResponsesReader(options: ResponsesReaderOptions): StreamRead
     return Buffer.concat([begin, failed, DONE]);
   }
 
-  /** Of an upstream that does not number its events: what it would be. */
+  /** For an upstream that does not number its events, the number that the last one would have had. */
   function lastSequence(): number {
     if (last === null) return -1;
     const scan = scanObject(last.bytes, last.start, last.end, EVENT, { depthMax });

@@ -38,7 +38,7 @@ export interface StreamReader {
 
   readonly usage: TokenUsage | null;
   readonly images: number;
-  /** Of those pictures, as the upstream tells it (`image-kind.ts`). */
+  /** Size and quality of those images, as the upstream reports them (`image-kind.ts`). */
   readonly imageKind: string | null;
   readonly responseId: string | null;
   readonly outcome: StreamOutcome;

@@ -52,7 +52,7 @@ export interface Audience {
   upstreamModel: string;
   /** Whose words these are; null before there was an account. */
   account: AccountNames | null;
-  /** It asked for embeddings in Base64. */
+  /** The client asked for embeddings in Base64. */
   wantsBase64?: boolean;
   /** True if the client's own request contains the word, so that repeating it tells nothing new. */
   mentions(word: string): boolean;

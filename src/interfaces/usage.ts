@@ -13,9 +13,9 @@ export interface TokenUsage {
   /** Inside `outputTokens`, as is audio. */
   reasoningTokens: number;
   audioOutputTokens: number;
-  /** The half that was not told and does not follow from the total: it stands as 0, and is better counted. */
+  /** The half that was not reported and does not follow from the total. It stands as 0 here, and has to be counted. */
   lacks: "input" | "output" | null;
-  /** It was told before the answer had ended, or not at its end: more may have been said since. */
+  /** It was reported before the answer had ended: more may have been said since. */
   isEarly: boolean;
   /** It named a count that no answer can have. Such a count stands as 0 here, and none of the others is to be trusted. */
   absurd: boolean;
@@ -89,7 +89,7 @@ function partOf(whole: number, part: unknown): number {
   return Math.min(whole, count(part));
 }
 
-/** It was told, and it is no count. */
+/** Something was reported that is no count. */
 function isNonsense(value: unknown): boolean {
   return value !== undefined && value !== null && !isCount(value);
 }

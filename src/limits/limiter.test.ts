@@ -428,7 +428,7 @@ describe("how a subject stands", () => {
     });
   });
 
-  test("limits that are not set, and subjects never seen, stand so", () => {
+  test("limits that are not set, and subjects never seen, are reported as such", () => {
     const { standing } = setUp();
     expect(
       standing({ scope: "account", id: "acc_1", limits: { concurrency: null, rpm: 7, tpm: null } }),
@@ -466,7 +466,7 @@ describe("long windows", () => {
     expect(refuse([subject], 1)).toMatchObject({ unit: "tokens", used: 1_000, freesInMs: 3 * HOUR_MS });
   });
 
-  test("use of the past that arrives late joins what was admitted meanwhile, and leases still find theirs", () => {
+  test("past use that is restored late joins what was admitted meanwhile, and leases still find their own", () => {
     const { seed, standing, take, clock } = setUp();
     const subject = key({ windows: [{ perMs: DAY_MS, requests: 100, tokens: 1_000, nano: 1_000 }] });
     const leases = [];

@@ -46,7 +46,7 @@ export type {
   WindowStanding,
 } from "./terms.ts";
 
-/** Of a request that nothing limits. */
+/** The admission of a request that nothing limits. */
 const FREE: Admission = { ok: true, lease: FREE_LEASE };
 
 /** Bounds what one admission pays for forgetting others, however many subjects were just seeded. */

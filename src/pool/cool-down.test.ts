@@ -84,7 +84,7 @@ test("connections, credentials and quotas are the account's; all else is the mod
   ]);
 });
 
-test("only times that grow are not lengthened by attempts that were under way", () => {
+test("attempts that were under way lengthen every cool-down but those that grow", () => {
   expect(AILMENTS.filter((kind) => grows(kind, 1_000))).toEqual([
     "connect",
     "timeout",

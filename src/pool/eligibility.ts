@@ -31,7 +31,7 @@ export interface Asked {
 }
 
 /** Null if the seat can be taken. The way of every choice: allocates nothing. */
-export function obstacleOf(seat: Seat, asked: Asked): Ineligible | null {
+function obstacleOf(seat: Seat, asked: Asked): Ineligible | null {
   const { nowMs } = asked;
   if (asked.tried.length > 0 && isTried(seat, asked.tried)) return "tried";
   if (!isWell(seat, nowMs)) return isParked(seat.health.circuit) ? "parked" : "cooling";

@@ -2,7 +2,7 @@
 
 import { type Limiter, openLimiter } from "../limits/limiter.ts";
 import type { Account, Route } from "../policy/snapshot.ts";
-import { openPool, type Pick, type PickRequest, type Pool } from "./pool.ts";
+import { type Choice, openPool, type PickRequest, type Pool } from "./pool.ts";
 
 export interface FakeClock {
   nowMs(): number;
@@ -12,7 +12,7 @@ export interface FakeClock {
 
 const WALL_MS = Date.parse("2026-09-01T12:00:00Z");
 
-export function fakeClock(): FakeClock {
+function fakeClock(): FakeClock {
   let elapsedMs = 0;
   return {
     nowMs: () => WALL_MS + elapsedMs,
@@ -58,14 +58,14 @@ export function route(id: string, change: Partial<Account> = {}, upstreamModel =
   return { account: account(id, change), upstreamModel };
 }
 
-export type Picked = Extract<Pick, { kind: "picked" }>;
-export type None = Extract<Pick, { kind: "none" }>;
+export type Picked = Extract<Choice, { kind: "picked" }>;
+export type None = Extract<Choice, { kind: "none" }>;
 
 export interface Rig {
   clock: FakeClock;
   pool: Pool;
   limiter: Limiter;
-  pick(routes: readonly Route[], change?: Partial<PickRequest>): Pick;
+  pick(routes: readonly Route[], change?: Partial<PickRequest>): Choice;
   /** Fails the test when nothing can be picked. */
   take(routes: readonly Route[], change?: Partial<PickRequest>): Picked;
   /** Fails the test when something can be picked. */

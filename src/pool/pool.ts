@@ -38,20 +38,20 @@ export interface PickRequest {
   tokensEstimate: number;
 }
 
-export type Pick =
+export type Choice =
   | {
       kind: "picked";
       route: Route;
       lease: Lease;
       /** Worked out when called, as things stand then. */
       candidates(): Candidate[];
-      /** It is let through to see whether others may follow. */
+      /** It is a probe: others follow if it succeeds. */
       probe: boolean;
     }
   | ({ kind: "none"; candidates(): Candidate[] } & Outlook);
 
 export interface Pool {
-  pick(request: PickRequest): Pick;
+  pick(request: PickRequest): Choice;
   /** The attempt is over (called once for each picked route, before or after `lease.release()`). */
   succeeded(route: Route, firstByteMs: number, headers: AnswerHeaders | null): void;
   failed(route: Route, failure: UpstreamFailure): void;
@@ -79,7 +79,7 @@ export interface PoolOptions {
   limiter: Limiter;
 }
 
-type Picked = Extract<Pick, { kind: "picked" }>;
+type Picked = Extract<Choice, { kind: "picked" }>;
 
 /** Among fewer, finding a conversation's home costs no more than remembering it. */
 const SEATS_WORTH_REMEMBERING = 33;
@@ -136,7 +136,7 @@ export function openPool({ clock, random, limiter }: PoolOptions): Pool {
     return new TakenSeat(seat, lease, probesAccount || probesModel, tiers, asked, listed);
   }
 
-  function pick(request: PickRequest): Pick {
+  function pick(request: PickRequest): Choice {
     const { affinity } = request;
     const asked = askedBy(request, clock.monotonicMs());
     const tiers = tiersFor(request.routes);
@@ -153,7 +153,7 @@ export function openPool({ clock, random, limiter }: PoolOptions): Pool {
     return nothing(tiers, asked);
   }
 
-  function nothing(tiers: readonly Tier[], asked: Asked): Pick {
+  function nothing(tiers: readonly Tier[], asked: Asked): Choice {
     const outlook = outlookOf(
       tiers.flatMap(({ seats }) => seats),
       asked,
@@ -194,7 +194,7 @@ export function openPool({ clock, random, limiter }: PoolOptions): Pool {
       const { health, lane } = standings.seatOf(route);
       const nowMs = clock.monotonicMs();
       noteFailure(lane.gauge, nowMs);
-      // Each of them began well, which made good whatever was held against the account: hence a count of their own.
+      // Each of them began well, which clears other failures of the account: so broken streams are counted separately.
       if (++lane.breaks < BREAKS_MAX) return;
       lane.breaks = 0;
       lane.circuit.strikes = BREAKS_MAX;

@@ -4,12 +4,12 @@ import { readToldLimits, type ToldLimit } from "../upstreams/rate-limit.ts";
 import { type Cause, type Circuit, isHalfOpen, isOpen, isParked, opensInMs } from "./health.ts";
 import type { AccountStanding, Lane } from "./standing.ts";
 
-/** `probing`: its time alone is over, and one request goes first to see. */
+/** `probing`: its cool-down is over, and a single request tries it before others may. */
 export type Condition = "well" | "cooling" | "probing" | "parked";
 
 export interface CircuitReport {
   condition: Condition;
-  /** What it is left alone for; null when it is well. */
+  /** The failure for which it is not being used; null when it is well. */
   cause: Cause | null;
   /** Until it is asked again; null when it is well, or when somebody has to act. */
   freesInMs: number | null;
@@ -18,9 +18,9 @@ export interface CircuitReport {
 export interface AccountReport extends CircuitReport {
   /** Attempts under way. */
   inFlight: number;
-  /** This process has asked it at least once, reached as it is now. Of others nothing is known. */
+  /** Whether this process has asked it since it was last changed. Otherwise nothing is known of it. */
   isTried: boolean;
-  /** Of the models that were asked for lately. */
+  /** The models that were asked for lately. */
   models: ModelReport[];
 }
 

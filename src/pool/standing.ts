@@ -10,13 +10,13 @@ import { freshGauge, type Gauge } from "./score.ts";
 /** An account by its id, whatever its credential. */
 export interface AccountStanding {
   inFlight: number;
-  /** Its own rate limits refuse, until then, requests of so many tokens and more. */
+  /** Until then its own rate limits refuse requests of this many tokens or more. */
   shortUntilMs: number;
   shortTokens: number;
   health: AccountHealth;
 }
 
-/** An account as long as it is reached in the same way with the same credential. */
+/** An account for as long as its address and credential stay the same. */
 export interface AccountHealth {
   readonly of: Account;
   readonly circuit: Circuit;
@@ -53,7 +53,7 @@ export interface Standings {
   find(account: Account): AccountStanding | null;
   /** Attempts under way, also of an account that is no longer there. */
   inFlightOf(accountId: string): number;
-  /** Of an account that was never asked too. */
+  /** Also for an account that was never asked. */
   circuitOf(account: Account): Circuit;
   forgive(accountId: string): void;
   /** Drops what is known of accounts that are no longer there, and of models nobody has asked for in a long time. */

@@ -19,7 +19,7 @@ export type Destination =
   | { kind: "readiness" };
 
 /** Pages, below a path of this name. */
-export const SITES = ["console", "explorer", "docs"] as const;
+const SITES = ["console", "explorer", "docs"] as const;
 export type SiteName = (typeof SITES)[number];
 
 type Methods = Readonly<Record<string, Destination>>;

@@ -12,10 +12,10 @@ import { reportRequest } from "../gateway/request-report.ts";
 import { callStoredResponse } from "../gateway/stored-response.ts";
 import { reportUsage } from "../gateway/usage-report.ts";
 import { logFault } from "../observe/log.ts";
+import { ByteBudget, type ByteLimits } from "../sockets/byte-budget.ts";
 import type { Session } from "../sockets/session.ts";
 import type { Sockets } from "../sockets/sockets.ts";
 import { answeredProtocol } from "../sockets/subprotocols.ts";
-import { type WaitingLimits, WaitingRoom } from "../sockets/waiting-room.ts";
 import { VERSION } from "../version.ts";
 import type { Answer, HttpRequest } from "../wire/http-message.ts";
 import { type IncomingRequest, Upgrade } from "./http/exchange.ts";
@@ -40,7 +40,7 @@ export interface ServerOptions {
   /** A frame, and how long nothing may come from a socket. */
   frameBytesMax: number;
   /** What may be here of frames that are not whole yet. */
-  unfinishedFrames: WaitingLimits;
+  unfinishedFrames: ByteLimits;
   socketIdleSeconds: number;
   /** Whether the store answers. */
   isStoreReady(): Promise<boolean>;
@@ -65,7 +65,7 @@ export function startServer(options: ServerOptions): Server {
   const webSockets = openWebSockets<Session>({
     messageBytesMax: options.frameBytesMax + FRAME_BYTES_SLACK,
     silenceMs: options.socketIdleSeconds * 1_000,
-    unfinished: new WaitingRoom(options.unfinishedFrames),
+    unfinished: new ByteBudget(options.unfinishedFrames),
     message: (session, kind, bytes) => session.received(kind, bytes),
     drained: (session) => session.drained(),
     closed: (session) => sockets.closed(session),
@@ -79,7 +79,7 @@ export function startServer(options: ServerOptions): Server {
       const path = queryAt === -1 ? target : target.slice(0, queryAt);
       const destination = findDestination(request.method, path);
       const call = new DoorCall(request, requestId, gateway.clock.monotonicMs());
-      // It refuses by itself, and is what this is all about.
+      // The hot path: it turns its own errors into answers.
       if (destination.kind === "model_call") return callModel(gateway, call, destination.endpoint);
       if (destination.kind === "responses_socket") return upgrade(call);
       return serveOther(call, destination, path, queryAt === -1 ? "" : target.slice(queryAt + 1));
@@ -95,7 +95,7 @@ export function startServer(options: ServerOptions): Server {
     query: string,
   ): Promise<Answer> {
     try {
-      return await go(call, destination, path, query);
+      return await answerOther(call, destination, path, query);
     } catch (thrown) {
       return refuse(thrown, call.requestId);
     }
@@ -107,7 +107,7 @@ export function startServer(options: ServerOptions): Server {
     return errorAnswer(error, requestId);
   }
 
-  function go(
+  function answerOther(
     call: HttpCall,
     destination: OtherDestination,
     path: string,
@@ -115,7 +115,7 @@ export function startServer(options: ServerOptions): Server {
   ): Promise<Answer> | Answer {
     switch (destination.kind) {
       case "site":
-        return page(call, destination.site, path);
+        return sendPage(call, destination.site, path);
       case "moved":
         // A path, not an address: behind a proxy it is the browser that knows the host.
         return new Response(null, {
@@ -139,14 +139,14 @@ export function startServer(options: ServerOptions): Server {
         });
       case "models":
         return new URLSearchParams(query).has("client_version")
-          ? answer(call, (caller) => listModelsForCodex(caller.group), etagOf)
-          : answer(call, (caller) => listModels(caller.group));
+          ? answerCaller(call, (caller) => listModelsForCodex(caller.group), etagOf)
+          : answerCaller(call, (caller) => listModels(caller.group));
       case "model":
-        return answer(call, (caller) => getModel(caller.group, destination.id));
+        return answerCaller(call, (caller) => getModel(caller.group, destination.id));
       case "usage":
-        return answer(call, (caller) => reportUsage(gateway, caller, new URLSearchParams(query)));
+        return answerCaller(call, (caller) => reportUsage(gateway, caller, new URLSearchParams(query)));
       case "request":
-        return answer(call, (caller) => reportRequest(gateway, caller, destination.id));
+        return answerCaller(call, (caller) => reportRequest(gateway, caller, destination.id));
       case "openapi":
         return openApi(call.requestId);
       case "health":
@@ -156,7 +156,7 @@ export function startServer(options: ServerOptions): Server {
     }
   }
 
-  async function page({ request, requestId }: Call, site: SiteName, path: string): Promise<Response> {
+  async function sendPage({ request, requestId }: Call, site: SiteName, path: string): Promise<Response> {
     const answered = await options.sites[site].answer(request.headers, path);
     answered.headers.set("x-request-id", requestId);
     return answered;
@@ -177,8 +177,8 @@ export function startServer(options: ServerOptions): Server {
     });
   }
 
-  /** A small JSON answer for whoever holds a key. */
-  async function answer<Made>(
+  /** A small JSON answer for the holder of a key. */
+  async function answerCaller<Made>(
     call: Call,
     make: (caller: Caller) => Made | Promise<Made>,
     headersOf: (made: Made) => Record<string, string> = () => ({}),
@@ -190,7 +190,7 @@ export function startServer(options: ServerOptions): Server {
 
   let document: Promise<string> | null = null;
 
-  /** Its schemas are read with the first question. */
+  /** Its modules are loaded when the document is first asked for. */
   async function makeDocument(): Promise<string> {
     const { openApiDocument } = await import("../description/openapi.ts");
     return JSON.stringify(openApiDocument(listRoutes(), { version: VERSION, publicUrl: options.publicUrl }));
@@ -248,6 +248,7 @@ class DoorCall implements HttpCall {
   readonly request: IncomingRequest;
   readonly requestId: string;
   readonly startedMs: number;
+  readonly conversation = null;
 
   constructor(request: IncomingRequest, requestId: string, startedMs: number) {
     this.request = request;
@@ -264,7 +265,7 @@ class DoorCall implements HttpCall {
   }
 }
 
-/** As a client is told that what it sent is no request. */
+/** The error for a client whose request could not be read. */
 function faultError({ kind, reason }: RequestFault): ApiError {
   switch (kind) {
     case "malformed":

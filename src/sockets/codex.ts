@@ -23,7 +23,7 @@ export function rateLimitsFrame(limiter: Limiter, caller: Caller, nowMs: number)
   });
 }
 
-/** By whatever of it is used up most. */
+/** Shown by the unit of which most is used up. */
 function shown(window: WindowLeft): ShownWindow {
   const { requests, tokens, usd } = window;
   const parts = [

@@ -43,10 +43,10 @@ export interface FrameSinkOptions {
   /** Told with the first frame, as an answer's headers would; so is what the upstream calls the request. */
   requestId: string;
   upstreamRequestId: string | null;
-  /** Of the items that are noted. */
+  /** The most bytes of items that are remembered. */
   bytesMax: number;
   depthMax: number;
-  /** By the upstream, which then knows its items again. */
+  /** The upstream stores the response, and knows its items by their ids. */
   isStored: boolean;
   ended(said: Said): void;
 }

@@ -2,8 +2,8 @@
 
 import { ApiError } from "../errors.ts";
 import { Thread } from "../upstreams/socket/client.ts";
+import type { ByteBudget } from "./byte-budget.ts";
 import type { CreateFrame } from "./client-frame.ts";
-import type { WaitingRoom } from "./waiting-room.ts";
 
 export interface LaneLimits {
   readonly socketLanesMax: number;
@@ -20,7 +20,7 @@ export interface LaneTurn {
 export interface Lane {
   readonly name: string;
   readonly thread: Thread;
-  /** Under way. */
+  /** The turn that is under way. */
   turn: LaneTurn | null;
   waiting: number;
 }
@@ -37,16 +37,16 @@ const FRAME_BYTES = 1_024;
 
 export class Lanes {
   private readonly limits: LaneLimits;
-  private readonly room: WaitingRoom;
+  private readonly waitingBytes: ByteBudget;
   /** Whose connection it is. */
   private readonly key: string;
   private readonly lanes = new Map<string, Lane>();
   private waiting: Waiting[] = [];
   private underWay = 0;
 
-  constructor(limits: LaneLimits, room: WaitingRoom, key: string) {
+  constructor(limits: LaneLimits, waitingBytes: ByteBudget, key: string) {
     this.limits = limits;
-    this.room = room;
+    this.waitingBytes = waitingBytes;
     this.key = key;
   }
 
@@ -64,23 +64,23 @@ export class Lanes {
     const mustWait = this.underWay >= turnsMax || (lane !== undefined && lane.turn !== null);
     const isFull =
       (lane?.waiting ?? 0) >= this.limits.socketTurnsWaitingMax ||
-      !this.room.hasRoom(this.key, heldBy(frame));
+      !this.waitingBytes.hasRoom(this.key, heldBy(frame));
     if (mustWait && isFull) return tooManyTurns();
     const at = lane ?? this.open(name);
     at.waiting++;
-    this.room.enter(this.key, heldBy(frame));
+    this.waitingBytes.take(this.key, heldBy(frame));
     this.waiting.push({ lane: at, frame });
     return null;
   }
 
-  /** The first whose lane is free, taken out; null when none may begin now. */
+  /** Takes out the first turn whose lane is free; null when none may begin now. */
   next(turnsMax: number): Waiting | null {
     if (this.underWay >= turnsMax) return null;
     const at = this.waiting.findIndex(({ lane }) => lane.turn === null);
     const [found] = at === -1 ? [] : this.waiting.splice(at, 1);
     if (found === undefined) return null;
     found.lane.waiting--;
-    this.room.leave(this.key, heldBy(found.frame));
+    this.waitingBytes.giveBack(this.key, heldBy(found.frame));
     return found;
   }
 
@@ -89,7 +89,7 @@ export class Lanes {
     this.underWay++;
   }
 
-  /** False for one that was let go before. */
+  /** False if the turn was let go before. */
   end(turn: LaneTurn): boolean {
     if (turn.lane.turn !== turn) return false;
     turn.lane.turn = null;
@@ -97,13 +97,13 @@ export class Lanes {
     return true;
   }
 
-  /** All that have not begun, and will not. */
+  /** Drops all turns that have not begun, and returns them. */
   clear(): readonly Waiting[] {
     const cleared = this.waiting;
     this.waiting = [];
     for (const { lane, frame } of cleared) {
       lane.waiting = 0;
-      this.room.leave(this.key, heldBy(frame));
+      this.waitingBytes.giveBack(this.key, heldBy(frame));
     }
     return cleared;
   }

@@ -23,7 +23,7 @@ export class Line implements FrameOutlet {
   private readonly bufferedBytesMax: number;
   private wire: Wire | null = null;
   private roomAgain: PromiseWithResolvers<void> | null = null;
-  /** Of what was told beside the turns, at most so much has not been read. */
+  /** An upper bound on what the client has not read of what was sent beside the turns. */
   private unreadBytes = 0;
 
   constructor(bufferedBytesMax: number) {

@@ -15,11 +15,11 @@ export interface Piece {
 export interface Kept {
   readonly responseId: string;
   readonly pieces: readonly Piece[];
-  /** Of memory. */
+  /** How much memory it takes. */
   readonly bytes: number;
 }
 
-/** Of one connection. */
+/** The memory of one connection. */
 export interface Memory {
   find(responseId: string): Kept | null;
   /** In place of what the lane kept before; null keeps nothing. */
@@ -93,7 +93,7 @@ export function openMemoryPool(limits: MemoryLimits): MemoryPool {
   };
 }
 
-/** So much of the memory, and how to forget each thing that is in it. */
+/** A bounded part of the memory, and how to forget each thing in it. */
 class Share {
   bytes = 0;
   private readonly bytesMax: number;

@@ -12,6 +12,7 @@ import { conversationName } from "../gateway/order.ts";
 import { passThrough } from "../gateway/pipeline.ts";
 import type { Relay } from "../gateway/relay.ts";
 import { logFault } from "../observe/log.ts";
+import type { ByteBudget } from "./byte-budget.ts";
 import { type CreateFrame, type MessageKind, metadataOf, readClientFrame } from "./client-frame.ts";
 import { rateLimitsFrame, turnStateFrame } from "./codex.ts";
 import { errorFrame } from "./error-frame.ts";
@@ -24,7 +25,6 @@ import { steerFailed } from "./steer.ts";
 import { RESPONSES, SOCKET, Turn, type TurnHost } from "./turn.ts";
 import { keptAfter, type TurnLimits, turnBody } from "./turn-body.ts";
 import { turnHeaders } from "./upgrade-headers.ts";
-import type { WaitingRoom } from "./waiting-room.ts";
 import { answerWarmUp } from "./warm-up.ts";
 
 export interface SocketLimits extends LaneLimits, TurnLimits {
@@ -40,7 +40,7 @@ export interface Surroundings {
   readonly gateway: Gateway;
   readonly limits: SocketLimits;
   readonly memories: MemoryPool;
-  readonly waitingRoom: WaitingRoom;
+  readonly waitingBytes: ByteBudget;
   readonly newId: NewId;
 }
 
@@ -200,10 +200,10 @@ export class Session implements TurnHost {
   }
 
   private workOf(): Work {
-    const { memories, waitingRoom, limits } = this.around;
+    const { memories, waitingBytes, limits } = this.around;
     this.work ??= {
       memory: memories.open(this.digest),
-      lanes: new Lanes(limits, waitingRoom, this.digest),
+      lanes: new Lanes(limits, waitingBytes, this.digest),
       warmUps: new MessageRate(limits.socketWarmUpsPerSecondMax),
     };
     return this.work;
@@ -270,12 +270,10 @@ export class Session implements TurnHost {
     if (work === null) return;
     if (said.kind === "failed") this.forgetFailed(turn);
     else {
-      // What an upstream keeps of a conversation is not known here, so it cannot be gone on from here.
+      // What an upstream keeps of a conversation is not known here, so no turn can continue from it here.
       const isKnown = said.kind === "response" && !readsKept;
       const { jsonDepthMax } = this.around.limits;
-      const kept = isKnown
-        ? keptAfter(said.responseId, turn.before, turn.frame, said.outputs, said.calls, jsonDepthMax)
-        : null;
+      const kept = isKnown ? keptAfter(turn.before, turn.frame, said, jsonDepthMax) : null;
       work.memory.keep(turn.lane.name, kept);
     }
     this.finish(turn);
@@ -284,7 +282,7 @@ export class Session implements TurnHost {
   private say(turn: Turn, error: ApiError): void {
     this.forgetFailed(turn);
     this.line.tell(errorFrame(error, turn.requestId, turn.frame.streamId));
-    // Whoever holds no key any more has nothing to wait for.
+    // The key no longer works, so there is nothing to wait for.
     if (error.status === 401) this.close(POLICY_VIOLATED, error.code);
   }
 

@@ -7,16 +7,16 @@ import type { Gateway, HttpCall } from "../gateway/gateway.ts";
 import { isOwnOrigin } from "../own-origin.ts";
 import type { HeaderReader } from "../wire/http-fields.ts";
 import { allowSocket } from "./allow-socket.ts";
+import { ByteBudget } from "./byte-budget.ts";
 import { openMemoryPool } from "./memory.ts";
 import { type Retirement, Session, type SocketLimits, type Surroundings } from "./session.ts";
 import { withKeyOfPage } from "./subprotocols.ts";
 import { keptHeaders } from "./upgrade-headers.ts";
-import { WaitingRoom } from "./waiting-room.ts";
 
 export interface SocketsOptions {
   gateway: Gateway;
   newId: NewId;
-  /** Of web pages beside our own; a client that is none sends no origin. */
+  /** Origins of web pages, beside our own, that may connect. Clients that are no web page send no origin. */
   allowedOrigins: readonly string[];
   publicUrl: string;
   limits: SocketLimits & {
@@ -57,7 +57,7 @@ export function openSockets(options: SocketsOptions): Sockets {
       keyBytesMax: limits.socketMemoriesKeyBytesMax,
       connectionBytesMax: limits.socketMemoryBytesMax,
     }),
-    waitingRoom: new WaitingRoom({
+    waitingBytes: new ByteBudget({
       bytesMax: limits.socketsWaitingBytesMax,
       keyBytesMax: limits.socketsWaitingKeyBytesMax,
     }),

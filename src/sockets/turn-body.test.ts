@@ -8,6 +8,7 @@ import { RESPONSES } from "./turn.ts";
 import { keptAfter, turnBody } from "./turn-body.ts";
 
 const LIMITS = { jsonBodyBytesMax: 100_000, jsonDepthMax: 128 };
+const NOTHING_SAID = { responseId: "resp_1", outputs: [], calls: [] };
 
 function frameOf(fields: object, space?: number): CreateFrame {
   const json = JSON.stringify({ type: "response.create", model: "m", ...fields }, null, space);
@@ -63,7 +64,7 @@ test("each turn sends all items of those before it, in order, and its own", () =
         }
         items.push(...outputs);
         const said = outputs.map((output) => Buffer.from(JSON.stringify(output)));
-        kept = keptAfter(`resp_${i}`, kept, frame, said, [], 128);
+        kept = keptAfter(kept, frame, { responseId: `resp_${i}`, outputs: said, calls: [] }, 128);
       }
     }),
     { numRuns: 200 },
@@ -87,7 +88,8 @@ test("without anything remembered the body is what came, less what only a frame 
 describe("an output of a tool", () => {
   const output = (callId: unknown, type = "function_call_output") => ({ type, call_id: callId, output: "" });
   const call = (callId: string) => ({ type: "function_call", call_id: callId, name: "f", arguments: "{}" });
-  const kept = keptAfter("resp_1", null, frameOf({ input: [call("asked")] }), [], ["made"], 128);
+  const said = { responseId: "resp_1", outputs: [], calls: ["made"] };
+  const kept = keptAfter(null, frameOf({ input: [call("asked")] }), said, 128);
 
   test.each([
     ["of a call that was in the input", [output("asked")]],
@@ -113,8 +115,7 @@ describe("an output of a tool", () => {
 });
 
 describe("what is kept", () => {
-  const after = (kept: Kept | null, input: unknown) =>
-    keptAfter("resp", kept, frameOf({ input }), [], [], 128);
+  const after = (kept: Kept | null, input: unknown) => keptAfter(kept, frameOf({ input }), NOTHING_SAID, 128);
 
   test("of many short turns is a few pieces, and as much as it takes up", () => {
     let kept: Kept | null = null;
@@ -157,6 +158,6 @@ describe("what is kept", () => {
 });
 
 test("a conversation that is too long for one request is refused before it is put together", () => {
-  const kept = keptAfter("resp_1", null, frameOf({ input: "x".repeat(60_000) }), [], [], 128);
+  const kept = keptAfter(null, frameOf({ input: "x".repeat(60_000) }), NOTHING_SAID, 128);
   expect(() => bodyOf(frameOf({ input: "x".repeat(60_000) }), kept)).toThrow("larger");
 });

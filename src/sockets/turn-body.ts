@@ -65,13 +65,19 @@ export function turnBody(
   return { bytes: body, heard };
 }
 
-/** What the conversation is once the model has said `outputs`. */
+/** A response as far as the turn after it needs to know it. */
+interface SaidResponse {
+  readonly responseId: string;
+  readonly outputs: readonly Uint8Array[];
+  /** Ids of the tool calls among the outputs. */
+  readonly calls: readonly string[];
+}
+
+/** The conversation up to and including this response. */
 export function keptAfter(
-  responseId: string,
   before: Kept | null,
   frame: CreateFrame,
-  outputs: readonly Uint8Array[],
-  outputCalls: readonly string[],
+  { responseId, outputs, calls: outputCalls }: SaidResponse,
   depthMax: number,
 ): Kept {
   const { input } = frame.scan.fields;
@@ -158,7 +164,7 @@ export function refuseOrphans({ bytes, scan }: CreateFrame, kept: Kept, depthMax
   );
 }
 
-/** By way of whichever are fewer: there may be very many of either. */
+/** Goes through the smaller of the two: either may be very large. */
 function remove(from: Set<string>, calls: ReadonlySet<string>): void {
   if (calls.size <= from.size) for (const callId of calls) from.delete(callId);
   else for (const callId of from) if (calls.has(callId)) from.delete(callId);

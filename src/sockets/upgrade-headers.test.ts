@@ -3,7 +3,7 @@ import { keptHeaders } from "./upgrade-headers.ts";
 
 const kept = (headers: Record<string, string>) => Object.fromEntries(keptHeaders(new Headers(headers)));
 
-test("of an upgrade's headers those stay that a turn needs, and never the key", () => {
+test("headers of an upgrade are kept only where a turn needs them, and the key never is", () => {
   expect(
     kept({
       authorization: "Bearer secret",

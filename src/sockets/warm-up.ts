@@ -24,7 +24,7 @@ export interface WarmUp {
   readonly frames: readonly string[];
 }
 
-/** Only for a known key and a published model: better told now than when somebody waits. Throws the error for its client. */
+/** Throws the error for its client, such as an unknown key or model: better now than when somebody waits for a turn. */
 export function answerWarmUp(gateway: Gateway, turn: Turn, memory: Memory, limits: TurnLimits): WarmUp {
   const { frame, requestId } = turn;
   const caller = SOCKET.identify(gateway, turn);
@@ -40,7 +40,7 @@ export function answerWarmUp(gateway: Gateway, turn: Turn, memory: Memory, limit
   };
   const done = { ...begun, status: "completed", completed_at: seconds, usage: NOTHING_USED };
   return {
-    kept: keptAfter(begun.id, before, frame, [], [], limits.jsonDepthMax),
+    kept: keptAfter(before, frame, { responseId: begun.id, outputs: [], calls: [] }, limits.jsonDepthMax),
     frames: [
       eventFrame("response.created", frame.streamId, 0, begun, { "x-request-id": requestId }),
       eventFrame("response.completed", frame.streamId, 1, done),

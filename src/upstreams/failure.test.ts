@@ -303,7 +303,7 @@ describe("what a client writes", () => {
     );
   });
 
-  test("that could be missing anywhere keeps the blame from the account; a plain text cannot be missing", () => {
+  test("keeps a 404 from being held against the account, unless it is plain text, which cannot be missing", () => {
     const failure = classifyError(404, error({ message: "not found" }), null);
     expect(inLightOf({ isPlain: () => false }, failure)).toBe(failure);
     expect(inLightOf({ isPlain: () => true }, failure)).toEqual({ ...failure, class: "model_missing" });

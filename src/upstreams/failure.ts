@@ -81,7 +81,7 @@ function classOf(sent: number, error: UpstreamError | null): FailureClass {
   // A 403 that names the model says nothing about the others that the credential opens.
   if (MODEL_MISSING.has(code) || (status === 404 && namesModel(error))) return "model_missing";
   if (status === 404) return "not_here";
-  // No client chooses the method: at the API's address it would be taken.
+  // Clients do not choose the method, and the API accepts it: so the address is wrong.
   if (status === 405) return "model_missing";
   // Whatever status it comes with: a policy that refuses what a client wrote is no fault of the credential.
   if (isUpstreamCode(code)) return "rejected";
@@ -186,7 +186,7 @@ export function clientError(failure: UpstreamFailure, audience: Audience): ApiEr
   }
 }
 
-/** Nothing that time mends. */
+/** Waiting does not help. */
 export function noAvailableAccount(publicModel: string): ApiError {
   return new ApiError(
     "no_available_account",
@@ -195,7 +195,7 @@ export function noAvailableAccount(publicModel: string): ApiError {
   );
 }
 
-/** As little as the rest does time mend it, and by this code clients know. */
+/** Waiting does not help here either, and this is the code by which clients know. */
 function usageNotIncluded(publicModel: string): ApiError {
   return new ApiError(
     "usage_not_included",

@@ -72,7 +72,7 @@ describe("headers to the client", () => {
     });
   });
 
-  test("of a model that the upstream names the public name goes on, if a header can hold it", () => {
+  test("a model header goes on with the public name, if a header can hold that", () => {
     expect(down({ "openai-model": "gpt-6-eu-0419" })).toEqual({ "openai-model": "fast" });
     expect(down({ "openai-model": "gpt-6-eu-0419" }, "быстро")).toEqual({});
     expect(down({})).toEqual({});

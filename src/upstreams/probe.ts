@@ -15,7 +15,7 @@ export interface ProbeOptions {
   http: HttpClient;
   userAgent: string;
   timeoutMs: number;
-  /** Of the answer; more is not read. */
+  /** The most bytes of the answer that are read. */
   bytesMax: number;
 }
 
@@ -83,7 +83,7 @@ function listModels(account: Account, target: Target, options: ProbeOptions): Pr
         head(code, given) {
           status = code;
           told = given;
-          // Of a refusal the status says enough, and an upstream's text is nothing to show.
+          // The status of a refusal says enough, and an upstream's text must not be shown.
           if (code < 200 || code >= 300) answered(false);
         },
         data(piece) {

@@ -58,7 +58,7 @@ export interface ToldLimit {
   readonly resetMs: number | null;
 }
 
-/** All of them, for people who look after the account. */
+/** All limits that an answer reports, for people who look after the account. */
 export function readToldLimits(headers: AnswerHeaders): ToldLimit[] {
   return (["requests", "tokens"] as const).flatMap((unit) => {
     const limit = countOf(headers.get(`x-ratelimit-limit-${unit}`));
@@ -124,7 +124,7 @@ export function durationMs(text: string): number | null {
   return total;
 }
 
-/** Also in the plural. */
+/** Accepts the plural too. */
 function unitOf(word: string): number | undefined {
   return UNIT_MS.get(word) ?? (word.endsWith("s") ? UNIT_MS.get(word.slice(0, -1)) : undefined);
 }

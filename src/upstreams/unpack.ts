@@ -1,4 +1,4 @@
-/** An answer that came packed although nobody asked for it: one layer is opened, bounded, and no more. */
+/** Unpacks an answer that came compressed although nobody asked for it: a single layer, and bounded. */
 
 import { brotliDecompressSync, gunzipSync, inflateSync, zstdDecompressSync } from "node:zlib";
 

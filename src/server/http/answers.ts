@@ -18,7 +18,7 @@ export interface Carrier {
   write(bytes: Uint8Array, from?: number, to?: number): void;
   room(): Promise<void>;
   finished(): void;
-  /** In the middle of an answer: nobody can tell any more where it ends. */
+  /** It failed in the middle of an answer, so the client cannot tell where the answer ends. */
   failed(thrown: unknown): void;
 }
 

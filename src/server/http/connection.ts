@@ -37,7 +37,7 @@ export class Connection implements Outlet, Carrier, Guest {
   private readonly socket: Socket<Connection>;
   private state: State = "between";
   private request: IncomingRequest | null = null;
-  /** Of the request, while it is still coming. */
+  /** The body of the request under way, while it is still coming. */
   private incoming: IncomingBody | null = null;
   /** Once it was upgraded. */
   private protocol: Protocol | null = null;

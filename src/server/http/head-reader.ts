@@ -44,7 +44,7 @@ export class HeadReader {
   private remember({ asked, lengthAt, bodyAt }: RequestHead, bytes: Buffer, from: number, bytesMax: number) {
     this.unlike++;
     this.last = null;
-    // Twice as long it is allowed, so it is with any number in it.
+    // Half the limit, so that such a head is within it however many digits its length has.
     if (lengthAt < 0 || bodyAt - from > Math.min(REMEMBERED_BYTES_MAX, bytesMax / 2)) return;
     const before = Buffer.copyBytesFrom(bytes, from, lengthAt - from);
     const afterAt = digitsEnd(bytes, lengthAt);

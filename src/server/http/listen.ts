@@ -8,7 +8,7 @@ export interface ListenOptions extends Pick<Hall, "serve" | "refuse" | "fault"> 
   readonly hostname: string;
   readonly port: number;
   readonly limits: ConnectionLimits & {
-    /** Of them, at once. More are cut off as they come. */
+    /** Connections at once. Further ones are cut off as they come. */
     readonly max: number;
     readonly lookMs: number;
   };
@@ -30,7 +30,7 @@ export interface Listening {
 
 export function listen(options: ListenOptions): Listening {
   const guests = new Set<Guest>();
-  /** Those that have their answers: nobody waits for them. */
+  /** Connections that have their answers: closing does not wait for them. */
   const lingering = new Set<Guest>();
   const guestsMax = Math.min(options.limits.max, descriptorsMax() * DESCRIPTORS_SHARE);
   let empty: PromiseWithResolvers<void> | null = null;

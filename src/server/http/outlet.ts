@@ -1,6 +1,6 @@
 /** Where bytes for one client go. What the kernel does not take at once is kept, in order. */
 export interface Outlet {
-  /** Of the client. */
+  /** The client's address. */
   readonly address: string;
   /** Kept here because the client takes them slowly. */
   readonly bufferedBytes: number;

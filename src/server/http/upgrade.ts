@@ -4,7 +4,7 @@ import { acceptOf } from "../../wire/ws-accept.ts";
 
 /** What was agreed on. */
 export interface Handshake {
-  /** Of the request. */
+  /** The headers of the request. */
   headers: Pick<Headers, "get">;
   requestId: string;
   /** The one agreed on of those that were offered; empty for none. */

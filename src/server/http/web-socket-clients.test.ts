@@ -3,7 +3,7 @@
 import { afterEach, describe, expect, test } from "bun:test";
 import { connect, type Socket } from "node:net";
 import { eventually } from "../../../test/eventually.ts";
-import { WaitingRoom } from "../../sockets/waiting-room.ts";
+import { ByteBudget } from "../../sockets/byte-budget.ts";
 import { wholePart } from "../../wire/splice.ts";
 import {
   CLOSE,
@@ -46,7 +46,7 @@ afterEach(() => {
 function serve(change: Partial<WebSocketsOptions<Peer>> = {}): Running {
   const peers: Peer[] = [];
   const all = openWebSockets<Peer>({
-    unfinished: new WaitingRoom({ bytesMax: 2 ** 30, keyBytesMax: 2 ** 30 }),
+    unfinished: new ByteBudget({ bytesMax: 2 ** 30, keyBytesMax: 2 ** 30 }),
     messageBytesMax: 32 * MiB,
     silenceMs: 60_000,
     message(peer, kind, bytes) {

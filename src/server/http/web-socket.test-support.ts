@@ -1,6 +1,6 @@
 /** One connection without a network: what it is sent, what it says, and what is told of it. */
 
-import { WaitingRoom } from "../../sockets/waiting-room.ts";
+import { ByteBudget } from "../../sockets/byte-budget.ts";
 import { wholePart } from "../../wire/splice.ts";
 import { CLOSE, closeFrame, FrameReader, frameOf, TEXT } from "../../wire/ws-frames.ts";
 import { NotingOutlet } from "./outlet.test-support.ts";
@@ -32,7 +32,7 @@ export interface Stage {
 
 /** Room for what is not whole yet, shared by whatever stages it is given to. */
 export const roomFor = (bytes: number, keyBytes = bytes) =>
-  new WaitingRoom({ bytesMax: bytes, keyBytesMax: keyBytes });
+  new ByteBudget({ bytesMax: bytes, keyBytesMax: keyBytes });
 
 export function stage(
   onMessage: (socket: WebSocketEnd<Owner>) => void = () => {},

@@ -5,9 +5,9 @@
  */
 
 import { isUtf8 } from "node:buffer";
+import type { ByteBudget } from "../../sockets/byte-budget.ts";
 import type { MessageKind } from "../../sockets/client-frame.ts";
 import type { Wire } from "../../sockets/line.ts";
-import type { WaitingRoom } from "../../sockets/waiting-room.ts";
 import { free, put } from "../../wire/bytes.ts";
 import {
   CLOSE,
@@ -28,7 +28,7 @@ export interface WebSocketsOptions<Data extends object> {
   /** One from which nothing comes for so long, not even the answer to a ping, is cut off. */
   silenceMs: number;
   /** Of messages that are not whole yet, by whose they are; one that finds no room is closed with 1013. */
-  unfinished: WaitingRoom;
+  unfinished: ByteBudget;
   /** A whole message; text is UTF-8. The bytes are the taker's to keep. */
   message(data: Data, kind: MessageKind, bytes: Uint8Array): void;
   /** The client takes again what is sent to it. */
@@ -37,7 +37,7 @@ export interface WebSocketsOptions<Data extends object> {
   closed(data: Data): void;
 }
 
-/** All of them. */
+/** All WebSockets of the server. */
 export interface WebSockets<Data extends object> {
   /** Makes one of a connection whose upgrade was answered. `data` is whom it is for, `key` on whose account it is. */
   open(outlet: Outlet, data: Data, key: string): WebSocketEnd<Data>;
@@ -56,7 +56,7 @@ interface Shared<Data extends object> {
 }
 
 const LOOK_MS_MAX = 1_000;
-/** In the time that a connection may be silent. */
+/** How often a connection is looked at, at least, in the time that it may be silent. */
 const LOOKS_MIN = 8;
 /** What a client is given to close from its side, once it has taken all that was sent. */
 const FAREWELL_LOOKS = 3;
@@ -240,14 +240,14 @@ export class WebSocketEnd<Data extends object> implements Protocol, Wire, FrameT
       this.fail("deaf", TRY_AGAIN_LATER, "too much is being sent at once");
       return;
     }
-    unfinished.enter(this.key, unfinishedBytes);
+    unfinished.take(this.key, unfinishedBytes);
     this.reader = reader;
   }
 
   private takeBack(): FrameReader | null {
     const { reader } = this;
     this.reader = null;
-    if (reader !== null) this.shared.options.unfinished.leave(this.key, reader.unfinishedBytes);
+    if (reader !== null) this.shared.options.unfinished.giveBack(this.key, reader.unfinishedBytes);
     return reader;
   }
 

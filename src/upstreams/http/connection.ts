@@ -81,14 +81,14 @@ export class Connection {
     if (this.phase === "open") this.socket?.resume();
   }
 
-  /** In order, when nothing is left to be said. Nobody is told. */
+  /** An orderly close, when nothing is left to be sent. The user is not told. */
   close(): void {
     if (this.phase === "over") return;
     this.phase = "over";
     this.socket?.close();
   }
 
-  /** At once: the other side sees a reset. Nobody is told. A socket that is still connecting ends when it comes. */
+  /** At once: the other side sees a reset. The user is not told. A socket still connecting ends once it is there. */
   destroy(): void {
     if (this.phase === "over") return;
     this.phase = "over";

@@ -32,11 +32,11 @@ function isGood(text: string, known: Set<string>, rule: RegExp): boolean {
   return true;
 }
 
-/** In Latin-1. */
+/** The bytes of a head, in Latin-1. */
 export interface Head {
-  /** All but the lines that frame the body: requests of a kind share it. */
+  /** Everything before the lines that frame the body: requests of a kind share it. */
   readonly start: Uint8Array;
-  /** Those, and the empty line. */
+  /** The lines that frame the body, and the empty line. */
   readonly end: string;
 }
 
@@ -48,7 +48,7 @@ export function headBytes({ start, end }: Head): Uint8Array {
   return Buffer.concat([start, Buffer.from(end)]);
 }
 
-/** By the headers and the path that it was made of. */
+/** Cached by the headers and the path that it is made of. */
 const starts = new Map<string, Map<string, Start>>();
 let startsKept = 0;
 
@@ -62,7 +62,7 @@ function startOf({ method, path, headers, body }: HttpRequest, hostLine: string)
   const known = starts.get(headers)?.get(path);
   if (known !== undefined && known.method === method && known.hostLine === hostLine) return known.bytes;
   const bytes = Buffer.from(`${method} ${path} HTTP/1.1\r\n${hostLine}${headers}`, "latin1");
-  // Without a body it asks for something that is kept upstream, under a name of its own: that one is not met again.
+  // Without a body it fetches something stored upstream. Such a path hardly comes again, so it is not cached.
   if (body !== null && bytes.length <= KEPT_CHARS_MAX) keep(headers, path, { method, hostLine, bytes });
   return bytes;
 }

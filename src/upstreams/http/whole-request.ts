@@ -31,7 +31,7 @@ export function writeRequest(out: Outlet, head: Head, body: readonly Part[]): re
 
 const NOTHING: readonly Part[] = [];
 
-/** The same for what was not taken before. */
+/** The same for parts that were not taken before. */
 export function writeParts(out: Outlet, parts: readonly Part[]): readonly Part[] {
   let left = parts;
   for (let first = left[0]; first !== undefined; first = left[0]) {
@@ -47,7 +47,7 @@ export function writeParts(out: Outlet, parts: readonly Part[]): readonly Part[]
   return left;
 }
 
-/** Its memory was given back while it waited: the answer was complete without it, and nothing else can be sent. */
+/** The part's memory was freed while it waited, because the answer was complete without it. It cannot be sent. */
 export function isFreed({ bytes, end }: Part): boolean {
   return bytes.length < end;
 }

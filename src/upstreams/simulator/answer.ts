@@ -1,4 +1,4 @@
-import { conversationIn, toolToCall } from "./conversation.ts";
+import { type Conversation, conversationIn, toolToCall } from "./conversation.ts";
 import { intField, isRecord, type JsonFields, parseJson, stringField } from "./json-fields.ts";
 import type { Behaviour } from "./model-name.ts";
 import { sampleOf } from "./sample.ts";
@@ -52,67 +52,82 @@ export function createPromptCache(): PromptCache {
   };
 }
 
-/** Null when the prompt is not JSON. */
+/** As much of a call as its answer depends on. */
+interface Question {
+  fields: JsonFields;
+  behaviour: Behaviour;
+  seed: number;
+  promptCache: PromptCache;
+  tokens: TokenRule;
+}
+
+/** Null when the prompt is not JSON. `earlierTokens` is the length of the conversation that it continues. */
 export function planAnswer(
-  fields: JsonFields,
+  question: Question,
   promptField: "messages" | "input",
-  behaviour: Behaviour,
-  seed: number,
-  cache: PromptCache,
   earlierTokens: number,
-  tokens: TokenRule,
 ): Answer | null {
+  const { fields, behaviour, tokens } = question;
   const callsTools = behaviour.callsTools && fields.has("tools");
   const conversation = conversationIn(fields.get(promptField), callsTools);
   if (conversation === null) return null;
-  const { question, toolOutput } = conversation;
-
-  const tool = callsTools && toolOutput === null ? toolToCall(fields) : null;
-  const call =
-    tool === null
-      ? null
-      : { name: tool.name, arguments: JSON.stringify(sampleOf(tool.parameters ?? {}, "", question)) };
-  const schema = call === null ? structuredSchema(fields) : undefined;
   const outputTokensMax =
     intField(fields, "max_output_tokens") ??
     intField(fields, "max_completion_tokens") ??
     intField(fields, "max_tokens");
+  const choiceFor = choices(question, conversation, callsTools);
+  const sayLimited = (variant: number) => {
+    const choice = choiceFor(variant);
+    return choice.call === null ? limited(choice, outputTokensMax, tokens) : choice;
+  };
+  const first = sayLimited(0);
+  const rest: Choice[] = [];
+  const wanted = Math.min(intField(fields, "n") ?? 1, CHOICES_MAX);
+  for (let variant = 1; variant < wanted; variant++) rest.push(sayLimited(variant));
+  const input = tokens.ofPrompt(fields) + earlierTokens;
+  return { choices: [first, ...rest], usage: usageOf(question, input, [first, ...rest]) };
+}
 
-  const choiceFor = (variant: number): Choice => {
-    const reasoning = behaviour.reasons ? reasoningAbout(question) : "";
-    if (call !== null) return { reasoning, text: "", call, cut: false };
+/** What each choice says, before any limit of its length. */
+function choices(
+  { fields, behaviour, seed }: Question,
+  { question, toolOutput }: Conversation,
+  callsTools: boolean,
+): (variant: number) => Choice {
+  const reasoning = behaviour.reasons ? reasoningAbout(question) : "";
+  const tool = callsTools && toolOutput === null ? toolToCall(fields) : null;
+  if (tool !== null) {
+    const given = JSON.stringify(sampleOf(tool.parameters ?? {}, "", question));
+    return () => ({ reasoning, text: "", call: { name: tool.name, arguments: given }, cut: false });
+  }
+  const schema = structuredSchema(fields);
+  return (variant) => {
     if (schema !== undefined) {
-      const text = JSON.stringify(sampleOf(schema, "", question));
-      return limited({ reasoning, text, call: null, cut: false }, outputTokensMax, tokens);
+      return { reasoning, text: JSON.stringify(sampleOf(schema, "", question)), call: null, cut: false };
     }
     let text = toolOutput === null ? answerTo(question, seed, variant) : answerAfterTool(toolOutput);
     if (behaviour.bytes !== null) text = sized(text, behaviour.bytes);
     else if (behaviour.events !== null) text = longEnough(text, behaviour.events);
-    return limited({ reasoning, text, call: null, cut: false }, outputTokensMax, tokens);
+    return { reasoning, text, call: null, cut: false };
   };
+}
 
-  const first = choiceFor(0);
-  const rest: Choice[] = [];
-  const wanted = Math.min(intField(fields, "n") ?? 1, CHOICES_MAX);
-  for (let variant = 1; variant < wanted; variant++) rest.push(choiceFor(variant));
-
-  const input = tokens.ofPrompt(fields) + earlierTokens;
+function usageOf({ fields, behaviour, promptCache, tokens }: Question, input: number, all: Choice[]): Usage {
   const cacheKey = stringField(fields, "prompt_cache_key");
-  const isCached = cacheKey !== null && cache.seen(behaviour.model, cacheKey);
+  const isCached = cacheKey !== null && promptCache.seen(behaviour.model, cacheKey);
   const said: string[] = [];
   const reasoned: string[] = [];
-  for (const choice of [first, ...rest]) {
+  for (const choice of all) {
     if (choice.reasoning !== "") reasoned.push(choice.reasoning);
     if (choice.text !== "") said.push(choice.text);
     if (choice.call !== null) said.push(choice.call.name, choice.call.arguments);
   }
-  const usage: Usage = {
+  return {
     input,
     cached: isCached ? Math.max(1, Math.floor(input * 0.75)) : 0,
     output: tokens.ofTexts([...reasoned, ...said]),
     reasoning: tokens.ofTexts(reasoned),
   };
-  return { choices: [first, ...rest], usage };
 }
 
 function limited(choice: Choice, outputTokensMax: number | null, tokens: TokenRule): Choice {

@@ -21,7 +21,7 @@ const NO_CHOICE: Choice = { reasoning: "", text: "", call: null, cut: false };
 export function chatCompletion(call: Call): Reply {
   const { fields, fault } = call;
   if (!fields.has("messages")) return missing("messages");
-  const answer = planAnswer(fields, "messages", call.behaviour, call.seed, call.promptCache, 0, call.tokens);
+  const answer = planAnswer(call, "messages", 0);
   if (answer === null) return notJson();
   const choices = fault?.name === "empty" ? [NO_CHOICE] : answer.choices;
   const told = toldUsage(answer.usage, fault);

@@ -90,7 +90,7 @@ function writtenVector(text: string, dimensions: number, format: "float" | "base
   return json;
 }
 
-export function unitVector(hash: number, dimensions: number): Float32Array<ArrayBuffer> {
+function unitVector(hash: number, dimensions: number): Float32Array<ArrayBuffer> {
   const vector = new Float32Array(dimensions);
   let state = hash === 0 ? 1 : hash;
   let squares = 0;

@@ -20,15 +20,7 @@ export function createResponse(
   const orphan = orphanedOutput(fields.get("input") ?? "", earlier);
   if (orphan !== null) return orphan;
   const earlierTokens = earlier === null ? 0 : earlier.planned.usage.input + earlier.planned.usage.output;
-  const answer = planAnswer(
-    fields,
-    "input",
-    behaviour,
-    call.seed,
-    call.promptCache,
-    earlierTokens,
-    call.tokens,
-  );
+  const answer = planAnswer(call, "input", earlierTokens);
   if (answer === null) return notJson();
   const planned = planResponse(call, answer.choices[0], answer.usage);
   const streams = isTrue(fields, "stream");

@@ -103,7 +103,7 @@ export class EventText {
     return kind;
   }
 
-  /** What was added since the last `take` is not to go on. */
+  /** Drops what was added since the last `take`. */
   forget(): void {
     this.pieces = [];
     this.length = 0;
@@ -185,7 +185,7 @@ function nextOf(bytes: Uint8Array, byte: number, from: number): number {
   return at < 0 ? bytes.length : at;
 }
 
-/** Of a message that is not to go on. */
+/** The kind of a message that is not forwarded. */
 export function kindIn(bytes: Uint8Array, start: number, end: number): MessageKind {
   return kindOf(typeIn(bytes, scanEvent(bytes, start, end)));
 }

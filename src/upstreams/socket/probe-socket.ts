@@ -20,7 +20,7 @@ export interface SocketProbeOptions {
   };
 }
 
-/** Of an account that is said to speak WebSocket: whether it does. Null where it cannot even be dialled. */
+/** Whether an account that is configured to speak WebSocket does. Null where it cannot even be dialled. */
 export async function probeSocket(account: Account, options: SocketProbeOptions): Promise<Greeting | null> {
   const { dialer, alarms, clock, limits } = options;
   const { connectTimeoutMs } = limits;

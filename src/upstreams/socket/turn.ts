@@ -70,12 +70,12 @@ export class Turn implements HttpExchange, SocketUser {
   private hasHead = false;
   /** The socket was let go once for its age. */
   private hasMoved = false;
-  /** Of the response that is this turn's. */
+  /** The id of this turn's response. */
   private createdId: string | null = null;
   /** The socket may still say something of this turn, or of one before: nobody else is to hear it. */
   private isSpent = false;
   private isPaused = false;
-  /** The socket is no longer its own. */
+  /** The turn has given its socket back. */
   private isOver = false;
   /** The taker wants to hear no more. */
   private isAborted = false;
@@ -126,7 +126,7 @@ export class Turn implements HttpExchange, SocketUser {
     const isKnown =
       tail !== null && thread.last?.socket === socket && thread.last.responseId === tail.responseId;
     const body = isKnown ? tail.body() : null;
-    // Whatever becomes of it, the response before is no longer the last, whosever it was.
+    // Whatever becomes of this turn, the previous response is no longer the last one on this socket.
     socket.thread?.forget();
     thread.forget();
     socket.askedBy = thread;
@@ -241,7 +241,7 @@ export class Turn implements HttpExchange, SocketUser {
       this.open();
     } else {
       this.error = error;
-      // What it is about may go on all the same.
+      // The response that the error is about may go on all the same.
       if (this.hasEvents) this.isSpent = true;
     }
   }
@@ -312,7 +312,7 @@ function asMessage(body: readonly Part[]): Part[] {
   ];
 }
 
-/** Of a stream over HTTP there would be a head. What the handshake's says of limits is true when it is fresh. */
+/** The head that a stream over HTTP would have. Limits in the handshake's headers hold only while they are fresh. */
 function streamHeaders(handshake: AnswerHeaders | null, isReused: boolean): AnswerHeaders {
   const kept = (name: string) =>
     name === "content-type"

@@ -20,7 +20,7 @@ import type { AnswerHeaders, HttpFailure } from "../http/contract.ts";
 import { handshakeFault, handshakeOf, newKey } from "./handshake.ts";
 
 export interface SocketUser {
-  /** It can be written to. */
+  /** The handshake is done, and the socket can be written to. */
   opened(socket: UpstreamSocket): void;
   /** The handshake was answered by something else; the body is null when it was too long. The last call. */
   refused(status: number, headers: AnswerHeaders, body: Uint8Array | null): void;
@@ -37,7 +37,7 @@ export interface SocketSetting {
   monotonicMs(): number;
   headBytesMax: number;
   messageBytesMax: number;
-  /** Of an answer that is no handshake. */
+  /** The most bytes of an answer that is no handshake. */
   errorBytesMax: number;
   /** From the connection's opening to the end of the handshake. */
   handshakeTimeoutMs: number;
@@ -88,7 +88,7 @@ const LEAVES: ReadonlySet<number> = new Set([NORMAL, 1001, 1012]);
 
 export class UpstreamSocket implements ConnectionUser {
   user: SocketUser;
-  /** Of the handshake. */
+  /** The headers of the handshake's answer. */
   headers: AnswerHeaders | null = null;
   openedAtMs = 0;
   /** As seen by whoever looks after it, which notes it down from time to time. */
@@ -109,7 +109,7 @@ export class UpstreamSocket implements ConnectionUser {
   private readonly frames: FrameReader;
   private phase: "handshake" | "refusal" | "open" | "over" = "handshake";
   private alarm: Alarm | null = null;
-  /** Of the handshake's answer, while its head is not whole. */
+  /** What has come of the handshake's answer, while its head is not complete. */
   private gathered: Buffer = Buffer.alloc(0);
   private refusal: { head: AnswerHead; body: FramedBody; parts: Part[]; bytes: number } | null = null;
   private unsent: Uint8Array[] = [];
@@ -160,7 +160,7 @@ export class UpstreamSocket implements ConnectionUser {
     this.connection.resume();
   }
 
-  /** With a word of farewell. Nobody is told. */
+  /** Sends a close frame first. The user is not told. */
   close(code: number = NORMAL): void {
     if (this.phase === "over") return;
     const isPolite = this.phase === "open" && this.isSent;
@@ -173,7 +173,7 @@ export class UpstreamSocket implements ConnectionUser {
     }
   }
 
-  /** It answers nothing any more. */
+  /** The upstream does not answer any more. */
   fail(reason: string): void {
     this.lose({ kind: "reset", reason });
   }

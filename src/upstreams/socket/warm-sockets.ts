@@ -29,9 +29,9 @@ export interface Shelf {
   readonly account: Account;
   /** The least recently used first. */
   readonly free: UpstreamSocket[];
-  /** Also those at work. */
+  /** All sockets of the shelf, busy ones included. */
   readonly all: Set<UpstreamSocket>;
-  /** What comes back is closed. */
+  /** The shelf is no longer wanted: sockets that come back to it are closed. */
   isRetired: boolean;
 }
 
@@ -39,13 +39,13 @@ export interface WarmSockets {
   shelfFor(purpose: string, account: Account): Shelf;
   /** The socket that the thread was served by, if it is free; else one that nobody waits for; else null. */
   take(shelf: Shelf, thread: Thread): UpstreamSocket | null;
-  /** One that has just been opened, and is at work. */
+  /** Adds a socket that was just opened and is busy. */
   add(shelf: Shelf, socket: UpstreamSocket): void;
-  /** It has served, and left nothing behind. */
+  /** The socket has served a turn, and nothing more will come of it: others may use it. */
   free(shelf: Shelf, socket: UpstreamSocket): void;
-  /** It is gone. */
+  /** The socket is gone. */
   drop(shelf: Shelf, socket: UpstreamSocket): void;
-  /** It is to serve nobody more. */
+  /** The socket is closed, and serves nobody any more. */
   discard(shelf: Shelf, socket: UpstreamSocket): void;
   /** Closes what is free, now or when it comes back, wherever `isWanted` says no. */
   retain(isWanted: (shelf: Shelf) => boolean): void;
@@ -181,7 +181,7 @@ export function openWarmSockets(options: WarmSocketsOptions): WarmSockets {
     if (shelves.size > 0) alarm = alarms.set(pingMs / LOOKS_PER_PING, look);
   }
 
-  /** One that is held up is not read from: its silence is our own. */
+  /** A socket that we have paused is not read from, so its silence is our own doing. */
   function lookAfter(socket: UpstreamSocket, nowMs: number): void {
     if (socket.hasSpoken) socket.heardAtMs = nowMs;
     socket.hasSpoken = false;

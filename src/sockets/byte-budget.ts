@@ -1,16 +1,16 @@
-/** How much waits, on all connections of a key and on all there are: each holds what a client sent. */
+/** How many bytes of clients may be kept in memory: for all connections of one key, and for all connections. */
 
-export interface WaitingLimits {
+export interface ByteLimits {
   readonly bytesMax: number;
   readonly keyBytesMax: number;
 }
 
-export class WaitingRoom {
-  private readonly limits: WaitingLimits;
+export class ByteBudget {
+  private readonly limits: ByteLimits;
   private readonly byKey = new Map<string, number>();
   private bytes = 0;
 
-  constructor(limits: WaitingLimits) {
+  constructor(limits: ByteLimits) {
     this.limits = limits;
   }
 
@@ -18,12 +18,12 @@ export class WaitingRoom {
     return this.bytes + bytes <= this.limits.bytesMax && this.of(key) + bytes <= this.limits.keyBytesMax;
   }
 
-  enter(key: string, bytes: number): void {
+  take(key: string, bytes: number): void {
     this.bytes += bytes;
     this.byKey.set(key, this.of(key) + bytes);
   }
 
-  leave(key: string, bytes: number): void {
+  giveBack(key: string, bytes: number): void {
     this.bytes -= bytes;
     const left = this.of(key) - bytes;
     if (left > 0) this.byKey.set(key, left);
