@@ -87,7 +87,7 @@ async function buildApp(app: App, dir: string): Promise<Built> {
   return built;
 }
 
-export async function buildDocs(dir = DIST.docs): Promise<void> {
+async function buildDocs(dir = DIST.docs): Promise<void> {
   const fresh = freshFolder(dir);
   await writeDocs(fresh, ICON);
   compressAll(fresh);

@@ -14,12 +14,12 @@ export interface Alarm {
 
 export interface Alarms {
   set(afterMs: number, ring: () => void): Alarm;
-  /** Of one that has rung, or was cancelled before, it does nothing. */
+  /** Does nothing if the alarm has rung or was cancelled already. */
   cancel(alarm: Alarm): void;
   stop(): void;
 }
 
-/** In a ring with its neighbours, so that leaving it costs the same wherever it stands; alone when it is not pending. */
+/** An entry of a ring, so that it can leave at the same cost wherever it stands; linked to itself when not pending. */
 class Pending implements Alarm {
   readonly atMs: number;
   readonly ring: () => void;
@@ -46,7 +46,7 @@ class Pending implements Alarm {
   }
 }
 
-/** `lookedAtMs` costs nothing to ask: for whoever can do with a time that is up to one look old. */
+/** `lookedAtMs` costs nothing to ask, where a time that is up to one look old is good enough. */
 export function openAlarms(
   everyMs: number,
   clock: Pick<Clock, "monotonicMs">,

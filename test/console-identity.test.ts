@@ -82,7 +82,7 @@ describe("claiming an address that is somebody's already", () => {
   });
   afterAll(() => other.stop());
 
-  test("leaves nothing that lets whoever had it before in", async () => {
+  test("leaves nothing by which its former owner could come in", async () => {
     const { db, clock } = other.installation;
     await other.apply(`users: [{ email: boss@example.com, password: ${JSON.stringify(PASSWORD)} }]`);
     const before = await signInAs(other, "boss@example.com");

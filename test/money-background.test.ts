@@ -175,7 +175,7 @@ test("one that takes too long is cancelled, and charged as its upstream counts i
   expect((await look(gateway, "resp_slow")).status).toBe("cancelled");
 });
 
-test("one that takes too long, and does not stop, is not to be had once its request is settled", async () => {
+test("one that takes too long, and does not stop, cannot be fetched once its request is settled", async () => {
   const { gateway, standing } = await startSlow(() => new Response("no", { status: 500 }), {
     backgroundMsMax: 1,
   });

@@ -287,7 +287,7 @@ describe("whoever waits", () => {
     expect(gone[0]?.wait_ms).toBeGreaterThan(0);
   });
 
-  test("for a place that time gives back, at an account's own requests a minute, is refused when that is too far", async () => {
+  test("for an account's own requests a minute to free up is refused when that takes too long", async () => {
     const gateway = await start({
       accounts: [{ limits: { rpm: 3 } }],
       group: { queue: { max_waiting: 10, timeout: "1s" } },

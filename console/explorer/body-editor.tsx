@@ -42,7 +42,7 @@ export function BodyEditor({ operation, text, models, examples, onChange }: Body
       }
     >
       {examples.length > 1 && (
-        <fieldset className="row explorer-examples" aria-label={t.examples}>
+        <fieldset className="row" aria-label={t.examples}>
           {examples.map((example) => (
             <Button key={example.name} small onClick={() => onChange(example.text)}>
               {example.name}

@@ -27,7 +27,7 @@ export function useUnsaved(isChanged: boolean): void {
 }
 
 /** Asks where there is something to lose. */
-export function mayLeave(): boolean {
+function mayLeave(): boolean {
   return question === null || confirm(question);
 }
 

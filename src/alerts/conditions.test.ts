@@ -71,7 +71,7 @@ describe("what is told", () => {
   });
 });
 
-describe("an alert that is not so any more", () => {
+describe("an alert whose cause has passed", () => {
   const alert = (change: Partial<AlertRecord>): AlertRecord => ({
     id: "alert_1",
     rule: "account_parked",

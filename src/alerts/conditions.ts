@@ -1,4 +1,4 @@
-/** What is worth telling: how the place looks now and what the operator asked for → what is so, and what is over. */
+/** What is worth telling: the present state and the operator's rules → alerts to open, and alerts that are over. */
 
 import { usdText } from "../money/nano.ts";
 import type { AccountReport } from "../pool/report.ts";
@@ -22,7 +22,7 @@ export interface View {
 export interface Condition {
   rule: AlertRule;
   subject: string;
-  /** Seen by this process alone, or by all alike. */
+  /** Whether this process alone sees it, or every process does. */
   seenBy: "node" | "all";
   message: string;
   details: AlertDetails;

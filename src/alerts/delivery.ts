@@ -83,7 +83,7 @@ export async function send(
   });
 }
 
-/** Over the time as well, so that what was once sent cannot be sent again later. */
+/** The time is signed too, so that a delivery cannot be replayed later. */
 function signatureOf({ keyring, clock }: Sender, { name, sealedSecret }: WebhookRecord, body: string) {
   if (sealedSecret === null) return {};
   const secret = unseal(keyring, webhookSecretBinding(name), sealedSecret);

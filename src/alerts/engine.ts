@@ -183,7 +183,7 @@ export function startAlerts(options: AlertOptions): Alerts {
       .map(({ name }) => ({ id: newId("dlv"), event, webhook: name, body }));
   }
 
-  /** Beside the looks: a webhook that takes its time holds up none of them. */
+  /** Runs beside the looks, so that a slow webhook holds up none of them. */
   function deliver(): void {
     if (delivering !== null) {
       hasMore = true;

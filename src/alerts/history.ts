@@ -11,7 +11,7 @@ export interface Sample {
 
 export interface History {
   take(nowMs: number): void;
-  /** The last one that is not younger; the first of all where none is so old. */
+  /** The newest sample that is at least this old; the oldest of all where none is. */
   at(atMs: number): Sample;
   latest(): Sample;
 }
@@ -23,7 +23,7 @@ export function openHistory(traffic: Traffic, keptMs: number, nowMs: number): Hi
     take(atMs) {
       latest = sampleOf(traffic, atMs);
       samples.push(latest);
-      // One is left that is older, so that there is always something to compare with.
+      // One older sample is kept, so that there is always something to compare with.
       const tooOld = samples.findIndex((sample) => sample.atMs > atMs - keptMs) - 1;
       if (tooOld > 0) samples.splice(0, tooOld);
     },

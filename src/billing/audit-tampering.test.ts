@@ -3,7 +3,7 @@
 import { expect, test } from "bun:test";
 import { randomBytes } from "node:crypto";
 import { eachEngine } from "../../test/postgres.ts";
-import { NO_LIMITS } from "../records.ts";
+import { userRecord } from "../records.test-support.ts";
 import { openDigester } from "../secrets/api-key.ts";
 import { appendAudit } from "../store/audit.ts";
 import { type Db, transaction } from "../store/db.ts";
@@ -23,9 +23,7 @@ const NOW_MS = Date.now();
 
 async function addUser(db: Db, id: string): Promise<void> {
   const createdAtMs = 1;
-  const email = `${id}@example.com`;
-  const nothing = { passwordHash: null, groups: [], limits: NO_LIMITS };
-  await putUser(db, { id, email, role: "user", status: "active", createdAtMs, ...nothing });
+  await putUser(db, userRecord(id));
   await addFunds(db, id, 1_000n);
   const windows = [{ per: "month", usd: "1", counted: "calendar" } as const];
   await putPlan(db, { id: `plan_${id}`, name: `plan-${id}`, timeZone: "UTC", windows, createdAtMs });

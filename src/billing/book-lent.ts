@@ -14,7 +14,7 @@ export function sumByUser(amounts: readonly (readonly [userId: string, nano: Nan
   return sums;
 }
 
-/** Holds that were memory and journal become rows: what was set aside for them is held by them. */
+/** Holds that lived in memory and journal become rows, which take over the money that was set aside for them. */
 export async function moveToRows(tx: Db, incarnation: string, holds: readonly Hold[]): Promise<void> {
   await insertHolds(tx, holds);
   const sums = sumByUser(holds.map(({ userId, amountNano }) => [userId, -amountNano]));
@@ -25,7 +25,7 @@ export async function moveToRows(tx: Db, incarnation: string, holds: readonly Ho
   );
 }
 
-/** What is free of these goes back, and those that have nothing else are no more. */
+/** The free part of these leases goes back to the wallets; leases with nothing left are removed. */
 export async function giveBackLeases(
   tx: Db,
   incarnation: string,
@@ -47,7 +47,7 @@ export async function giveBackLeases(
 
 export interface LeaseWish {
   userId: string;
-  /** Less is of no use. */
+  /** A smaller amount would be of no use. */
   leastNano: Nano;
   wantedNano: Nano;
 }

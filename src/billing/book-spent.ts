@@ -14,7 +14,7 @@ import { addToRollUp, openRollUp } from "../store/usage-hour.ts";
 import type { UsageRow } from "../store/usage-row.ts";
 import { chargeOf, type Settlement } from "./booking.ts";
 
-/** A request that has ended. Its row fits the store. */
+/** A request that has ended, with a row that the store can take (`storable`). */
 export type Spent = Paid | Unpaid;
 
 /** From what its user had set aside. */

@@ -20,7 +20,7 @@ export interface DiskOptions {
 }
 
 export interface Disk {
-  /** Null: nobody has to wait. It resolves when the disk has failed, too: the commit is made all the same. */
+  /** Null: nobody has to wait. Also resolves when the flush failed, because the commit is made all the same. */
   committed(): Promise<void> | null;
   /** False after a flush that failed, until one succeeds: nothing new should be promised meanwhile. */
   isWell(): boolean;

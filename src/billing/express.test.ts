@@ -228,7 +228,7 @@ test("what many quiet users had set aside goes back in few transactions", async 
   await till.stop();
 });
 
-test("so many that wait to be booked wait no longer, paid for or not", async () => {
+test("a full batch of ended requests is booked at once, paid for or not", async () => {
   const till = makeTill(db, { express: { bookMs: 60_000, bookBusyMs: 60_000, bookTogether: 6 } });
   for (const id of ["r1", "r2", "r3"]) {
     await till.hold(asking(id));
@@ -540,7 +540,7 @@ test("with durability on disk nobody hears of anything before the disk has the j
   await till.stop();
 });
 
-test("nothing is told as sent before sockets have had a turn to send it, however long the turn that sends takes", async () => {
+test("a request counts as sent only after sockets had a turn to send it, however long the sending turn takes", async () => {
   const till = makeTill(db, { express: {}, limits: { ...LIMITS, progressMs: 1 } });
   await till.hold(asking("first"));
   const upstream = Bun.listen({ hostname: "127.0.0.1", port: 0, socket: { data() {} } });

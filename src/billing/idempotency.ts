@@ -38,7 +38,7 @@ export interface Idempotency {
   finish(claim: IdempotencyClaim, answer: StoredAnswer | null): Promise<void>;
   /** Refused before any account worked: the client may try again under the same key. */
   forget(claim: IdempotencyClaim): Promise<void>;
-  /** After the dead were told from the living and their rows removed. Returns how many requests of theirs were ended. */
+  /** Ends the requests of processes that were found dead and removed. Returns how many there were. */
   recover(): Promise<number>;
   /** Drops what is older than it is kept. */
   sweep(): Promise<void>;

@@ -4,7 +4,7 @@ import { open } from "node:fs/promises";
 
 /** What could not be taken from such a file. */
 export interface Untaken {
-  /** Lines that are none: torn by a crash, and never acknowledged. */
+  /** Half lines, torn by a crash: nobody was told that they were written. */
   torn: number;
   /** Lines that another version wrote, and that this one cannot understand. */
   unreadable: number;

@@ -19,7 +19,7 @@ interface LateEnd {
 }
 
 const ENDS_MAX = 10_000;
-/** Of the answers: beyond it only that there was one is remembered. */
+/** For the answers that wait. Beyond it, an answer is dropped and only the end is remembered. */
 const BYTES_MAX = 16 * 1024 * 1024;
 const TRIED_MS_MAX = 60 * 60_000;
 const PAUSE_MS_MAX = 10_000;

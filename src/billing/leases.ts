@@ -38,12 +38,12 @@ export interface Lease {
   readonly userId: string;
   /** Set aside and in nobody's hold. */
   freeNano: Nano;
-  /** What to ask for next time: a user who comes back soon gets more. */
+  /** How much to set aside next time: a user who comes back soon gets more. */
   nextNano: Nano;
   usedMs: number;
-  /** It goes back; until it has, nothing is taken from it. */
+  /** It is being given back, and nothing is taken from it meanwhile. */
   isClosing: boolean;
-  /** Those that have not ended. */
+  /** Requests that live on it and have not ended. */
   readonly holds: Set<ExpressHold>;
   readonly ended: PaidEnd[];
 }
@@ -69,7 +69,7 @@ export const emptyLane = (): Lane => ({
   unpaid: [],
 });
 
-/** Of the first request's hold: so many such requests at once, or in turn, need no more of the store. */
+/** A multiple of the first request's hold: so many such requests can be served before the store is asked again. */
 const FIRST_TIMES = 64n;
 
 export function newLease(userId: string, wantedNano: Nano): Lease {
@@ -84,7 +84,7 @@ export function newLease(userId: string, wantedNano: Nano): Lease {
   };
 }
 
-/** One that lives on what was set aside: it has not ended, and is no row of the store. */
+/** A request that lives on what was set aside: it has not ended, and has no row in the store. */
 export function heldOf({ requests }: Lane, requestId: string): ExpressHold | null {
   const held = requests.get(requestId);
   return held === undefined || held.ended !== null ? null : held;
@@ -108,7 +108,7 @@ export function endHold(lane: Lane, held: ExpressHold, ended: PaidEnd): void {
   lease.ended.push(ended);
 }
 
-/** One that nobody pays for has ended; its row fits the store. */
+/** A request that nobody pays for has ended, with a row that the store can take. */
 export function endUnpaid({ unpaid }: Lane, row: UsageRow, segment: number): void {
   unpaid.push({ row, chargedNano: 0n, hold: null, segment, isBooked: false });
 }
@@ -146,7 +146,7 @@ export function forgetEnded(lane: Lane, ends: readonly Ended[]): void {
   dropBooked(lane.unpaid);
 }
 
-/** They are booked in their order, nearly always; one that was booked before its turn is dropped when that comes. */
+/** Requests are nearly always booked in order; one that was booked early is dropped when its turn comes. */
 function dropBooked(ended: Ended[]): void {
   const open = ended.findIndex(({ isBooked }) => !isBooked);
   ended.splice(0, open === -1 ? ended.length : open);

@@ -24,7 +24,7 @@ export interface LendingLimits {
   /** What has ended waits so long to be booked: where few came last time, and where many did. */
   bookMs: number;
   bookBusyMs: number;
-  /** More than that are many. */
+  /** From here on they count as many. */
   bookMany: number;
   /** Requests of one transaction: few commits write each page of the store fewer times. So many wait no longer. */
   bookTogether: number;
@@ -51,7 +51,7 @@ export interface Lending {
   isKept(tariffId: string): boolean;
   /** What is set aside of these wallets goes to the store: ends, holds under way, and what is still free. */
   close(userIds: readonly string[]): Promise<void>;
-  /** Of this user, what nobody pays for. */
+  /** Books the rows of this user that nobody pays for. */
   bookUnpaid(userId: string): Promise<void>;
   /** Those that are still under way become rows. */
   move(holds: readonly ExpressHold[]): Promise<void>;
@@ -62,13 +62,13 @@ export interface Lending {
   stop(): void;
 }
 
-/** Of requests that are booked: to forget one takes less than a microsecond. */
+/** Booked requests that are forgotten in one go; each takes less than a microsecond. */
 const FORGET_AT_ONCE = 200;
 
-/** Of leases that go back together. */
+/** Leases that are given back in one transaction. */
 const CLOSE_AT_ONCE = 16;
 
-/** Of a step that goes on because the others took long. */
+/** The longest step, where the steps of others took long. */
 const STEP_MS_MAX = 20;
 
 export function openLending(options: LendingOptions): Lending {
@@ -76,7 +76,7 @@ export function openLending(options: LendingOptions): Lending {
   const { leases } = lane;
   const kept = new Set<string>();
   const { inTurn, isAwaited } = openQueue();
-  /** Those that something is to be booked of. */
+  /** Leases with something to book. */
   const due = new Set<Lease>();
   /** How many have ended since the last round began. */
   let added = 0;
@@ -129,7 +129,7 @@ export function openLending(options: LendingOptions): Lending {
     }
   }
 
-  /** One that cannot be given back does not keep the others. */
+  /** A lease that cannot be given back does not keep the others from it. */
   async function closeInParts(userIds: readonly string[], size: number): Promise<void> {
     let refused: unknown = null;
     for (const part of inParts(userIds, size)) {
@@ -155,7 +155,7 @@ export function openLending(options: LendingOptions): Lending {
       await moveAll(holds, closing);
       for (const { userId } of closing) leases.delete(userId);
     } catch (error) {
-      // That one is abandoned by now, and the others are left as they were.
+      // The failing lease has been abandoned, and the others are as they were.
       if (!(error instanceof LeaseLost)) throw error;
     }
   }
@@ -229,7 +229,7 @@ export function openLending(options: LendingOptions): Lending {
     return unbooked.slice(many);
   }
 
-  /** One that the store will not have must not spoil the others. */
+  /** A request that the store refuses must not spoil the others. */
   async function bookApart(part: readonly Ended[], error: unknown): Promise<void> {
     const [first] = part;
     if (first === undefined) return;
@@ -298,7 +298,7 @@ export function openLending(options: LendingOptions): Lending {
     }
   }
 
-  /** Before it is so long that a commit has to. */
+  /** Earlier than a commit would have to do it. */
   function moveLogInTime(): void {
     bookedSinceMove += lastRound;
     if (bookedSinceMove < limits.moveLogAfter) return;

@@ -14,10 +14,10 @@ export interface LineFile {
 
 const PARTLY = "the disk took a part of it";
 const LINE_END = 0x0a;
-/** Of one unit of a string. */
+/** The most bytes that one UTF-16 unit of a string becomes. */
 const UTF8_BYTES_MAX = 3;
 
-/** What a file must have room for, to be sure that it takes this one. */
+/** The room a file must have to be sure that this line fits. */
 export const bytesFor = (line: string): number => line.length * UTF8_BYTES_MAX + 1;
 
 /**
@@ -81,7 +81,7 @@ function mapped(path: string): Buffer<ArrayBuffer> {
   return Buffer.from(buffer, byteOffset, byteLength);
 }
 
-/** By a system call for each. */
+/** Every line is written by a system call. */
 export function makeWritten(path: string, bytesMax: number): LineFile {
   const file = openSync(path, "w", 0o600);
   let end = 0;

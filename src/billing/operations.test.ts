@@ -2,7 +2,8 @@ import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { eachEngine } from "../../test/postgres.ts";
 import { parseUsd } from "../money/nano.ts";
-import { NO_LIMITS, type PlanWindow } from "../records.ts";
+import { userRecord } from "../records.test-support.ts";
+import type { PlanWindow } from "../records.ts";
 import { type Db, transaction } from "../store/db.ts";
 import { listEntriesOfUser } from "../store/entries.ts";
 import { postTransfer, REVENUE, subscriptionBook, type Transfer, userBook } from "../store/ledger.ts";
@@ -22,16 +23,7 @@ const usd = parseUsd;
 
 async function deskOn(db: Db, atMs = NOW_MS): Promise<MoneyDesk> {
   for (const id of ["u1", "u2"]) {
-    await putUser(db, {
-      id,
-      email: `${id}@example.com`,
-      role: "user",
-      status: "active",
-      passwordHash: null,
-      groups: [],
-      limits: NO_LIMITS,
-      createdAtMs: 1,
-    });
+    await putUser(db, userRecord(id));
   }
   let ids = 0;
   return { db, clock: { nowMs: () => atMs }, newId: (prefix) => `${prefix}_${++ids}` };

@@ -40,7 +40,7 @@ export interface Order {
 
 export interface Booked {
   entry: Transfer;
-  /** Of the user, after it. */
+  /** The user's wallet afterwards. */
   wallet: Wallet;
   /** The idempotency key was used before for the same: nothing was booked now. */
   repeated: boolean;
@@ -97,7 +97,7 @@ export async function refund(
     const leftNano = charge === null ? 0n : charge.amountNano - (await refundedNano(tx, requestId));
     const before = await findEntry(tx, wanted.id);
     if (before !== null) {
-      // One of all of it left nothing.
+      // A refund of the whole charge leaves nothing to refund.
       const isSameAmount = amountNano === "all" ? leftNano === 0n : before.amountNano === amountNano;
       if (before.requestId !== requestId || !isSameAmount || before.userId === null) throw usedOtherwise();
       return { entry: before, wallet: await readWallet(tx, before.userId), repeated: true };
@@ -169,7 +169,7 @@ function book(desk: MoneyDesk, order: Order, transfer: Transfer & { userId: stri
   });
 }
 
-/** All or nothing, and the ledger's errors in the words of whoever asked. */
+/** Runs it in one transaction, and turns the ledger's errors into refusals for whoever asked. */
 async function refusing(
   db: Db,
   { idempotencyKey }: Order,

@@ -9,7 +9,7 @@ export interface Progress {
   /** Nothing more is written of it. */
   close(requestId: string): void;
   isOpen(requestId: string): boolean;
-  /** Of one that is not open: that of one just begun. */
+  /** For a request that is not open, the progress of one that has just begun. */
   of(requestId: string): HoldProgress;
   isDue(): boolean;
   /** What would be due later is due now. */

@@ -3,7 +3,8 @@ import fc from "fast-check";
 import { eachEngine } from "../../test/postgres.ts";
 import { systemClock } from "../clock.ts";
 import { parseUsd, usdText } from "../money/nano.ts";
-import { NO_LIMITS, type PlanWindow, type SubscriptionRecord } from "../records.ts";
+import { userRecord } from "../records.test-support.ts";
+import type { PlanWindow, SubscriptionRecord } from "../records.ts";
 import { type Db, openDb, transaction } from "../store/db.ts";
 import { insertEntries, subscriptionBook } from "../store/ledger.ts";
 import { migrate } from "../store/migrate.ts";
@@ -24,16 +25,7 @@ const MONTHLY: PlanWindow = { per: "month", usd: "20.00", counted: "calendar" };
 async function grant(db: Db, id: string, changes: Partial<SubscriptionRecord> = {}, windows = [DAILY]) {
   const userId = changes.userId ?? "u1";
   const planId = changes.planId ?? `plan-of-${id}`;
-  await putUser(db, {
-    id: userId,
-    email: `${userId}@example.com`,
-    role: "user",
-    status: "active",
-    passwordHash: null,
-    groups: [],
-    limits: NO_LIMITS,
-    createdAtMs: 0,
-  });
+  await putUser(db, userRecord(userId));
   await putPlan(db, { id: planId, name: planId, timeZone: "UTC", windows, createdAtMs: 0 });
   await putSubscription(db, {
     id,
@@ -337,7 +329,7 @@ eachEngine(({ open, emptyUrl }) => {
       expect(await left(db, backMs)).toEqual(["s 5.00"]);
     });
 
-    test("does not make run again what ends before the windows that were opened", async () => {
+    test("does not revive a subscription that ends before the windows it has opened", async () => {
       const db = await open();
       await grant(db, "s");
       await purses(db, NOON);

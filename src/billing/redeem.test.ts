@@ -2,7 +2,7 @@ import { expect, test } from "bun:test";
 import { randomBytes } from "node:crypto";
 import { eachEngine } from "../../test/postgres.ts";
 import { parseUsd } from "../money/nano.ts";
-import { NO_LIMITS } from "../records.ts";
+import { userRecord } from "../records.test-support.ts";
 import { openDigester } from "../secrets/api-key.ts";
 import type { Db } from "../store/db.ts";
 import { findEntry } from "../store/ledger.ts";
@@ -20,16 +20,7 @@ const DAY_MS = 86_400_000;
 
 async function deskOn(db: Db): Promise<CodeDesk> {
   for (const id of ["u1", "u2"]) {
-    await putUser(db, {
-      id,
-      email: `${id}@example.com`,
-      role: "user",
-      status: "active",
-      passwordHash: null,
-      groups: [],
-      limits: NO_LIMITS,
-      createdAtMs: 1,
-    });
+    await putUser(db, userRecord(id));
   }
   const digest = openDigester(new Uint8Array(32).fill(7));
   return { db, digest, randomBytes, clock: { nowMs: () => NOW_MS }, newId: (prefix) => `${prefix}_1` };

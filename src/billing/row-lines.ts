@@ -26,9 +26,9 @@ export interface RowTeller {
   linesOf(row: UsageRow): string;
 }
 
-/** For one segment: each is read without the others. */
+/** One for each segment, because segments are read independently. */
 export function openRowTeller(): RowTeller {
-  /** One row of each; the place of a kind is its number. */
+  /** One row of each kind; its index is the kind's number. */
   let kinds: UsageRow[] = [];
   let isBegun = false;
   return {
@@ -66,7 +66,7 @@ export interface RowReader {
   takeRow(json: unknown): UsageRow;
 }
 
-/** For all segments of a journal in their order. */
+/** Reads all segments of a journal, in order. */
 export function openRowReader(): RowReader {
   let columns: readonly string[] = [];
   const kinds = new Map<number, readonly Value[]>();

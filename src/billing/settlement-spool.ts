@@ -27,7 +27,7 @@ export interface SettlementSpool {
 const NAME = /^settlements-([\w-]+)\.jsonl$/;
 const nameOf = (incarnation: string) => `settlements-${incarnation}.jsonl`;
 
-/** So much is written before it is needed. A line is about a kilobyte. */
+/** Written in advance, so that a full disk still has room. A line is about a kilobyte. */
 const RESERVE_BYTES = 512 * 1024;
 const ZERO = "\0";
 
@@ -41,7 +41,7 @@ const writeFile = promisify(write);
 export function openSettlementSpool(dir: string, incarnation: string): SettlementSpool {
   const path = join(dir, nameOf(incarnation));
   let file: number | null = null;
-  /** Of what is reserved, and of the lines in it. */
+  /** Bytes that are reserved, and bytes of lines in them. */
   let size = 0;
   let end = 0;
   const inTurn = createQueue();

@@ -10,7 +10,7 @@ export class TillUnavailable extends Error {
   override readonly name = "TillUnavailable";
 }
 
-/** What was promised before is finished; nothing new is. */
+/** What was promised before is finished, but nothing new is promised. */
 export const diskUnwell = () => new TillUnavailable("the disk takes nothing");
 
 export async function inTime<T>(work: Promise<T>, ms: number): Promise<T> {

@@ -2,7 +2,8 @@ import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { eachEngine } from "../../test/postgres.ts";
 import { systemClock } from "../clock.ts";
-import { NO_LIMITS, type PlanWindow } from "../records.ts";
+import { userRecord } from "../records.test-support.ts";
+import type { PlanWindow } from "../records.ts";
 import type { Db } from "../store/db.ts";
 import { findEntry } from "../store/ledger.ts";
 import { putPlan } from "../store/plans.ts";
@@ -37,16 +38,7 @@ async function grant(
 }
 
 async function someone(db: Db, id = "u1"): Promise<void> {
-  await putUser(db, {
-    id,
-    email: `${id}@example.com`,
-    role: "user",
-    status: "active",
-    passwordHash: null,
-    groups: [],
-    limits: NO_LIMITS,
-    createdAtMs: 0,
-  });
+  await putUser(db, userRecord(id));
 }
 
 const charge = "subscription" as const;
@@ -154,7 +146,7 @@ eachEngine(({ open }) => {
     expect(await findings(db)).toEqual([]);
   });
 
-  test("whatever steps the clock takes, as much is granted as by one that stands still where it would go back", async () => {
+  test("a clock that jumps grants as much as one that stands still instead of going back", async () => {
     const db = await open();
     const windows: PlanWindow[] = [
       { per: "day", usd: "0.000000120", counted: "calendar" },

@@ -50,7 +50,7 @@ export const LIMITS: TillLimits = {
 };
 
 /** Everybody takes the express lane who may. */
-export const EXPRESS: ExpressLimits = {
+const EXPRESS: ExpressLimits = {
   busyHolds: 0,
   bookMs: 50,
   bookBusyMs: 50,

@@ -9,7 +9,7 @@ import { VERSION } from "../version.ts";
 import { failureMeaning, type Meaning } from "./check-account.ts";
 import type { Finding } from "./finding.ts";
 
-/** For an account that is said to speak WebSocket: whether it does. Null where the other check has said it all. */
+/** Whether an account that is configured to speak WebSocket does. Null where the check over HTTP has said it all. */
 export async function checkSocket(account: Account, dialer: Dialer, alarms: Alarms): Promise<Finding | null> {
   const greeting = await probeSocket(account, {
     dialer,

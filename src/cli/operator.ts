@@ -24,7 +24,7 @@ export function operator(): AuditActor {
 /** What was done, for the audit log. */
 export type Deed = Pick<AuditEntry, "action" | "target" | "changes">;
 
-/** Does it and writes it down, or neither. `told` gives null where nothing was changed. */
+/** Does it and writes it to the audit log, or neither. `told` gives null where nothing was changed. */
 export function audited<T>(
   installation: Installation,
   work: (within: Installation) => Promise<T>,

@@ -47,7 +47,7 @@ export function startupText(facts: StartupFacts): string {
   return lines.join("\n");
 }
 
-/** Nothing where none was made. */
+/** Nothing where no key was made. */
 export function madeKeys({ made, paint }: Pick<StartupFacts, "made" | "paint">): string[] {
   if (made.kind === "shown") {
     return made.keys.flatMap(({ name, secret }) => [

@@ -50,7 +50,7 @@ export async function offerAdminClaim(
   return link;
 }
 
-/** What stands behind the `#` of each link in the file. */
+/** The token after the `#` of each link in the file. */
 export function readToken(file: string): string | null {
   try {
     return readFileSync(file, "utf8").trim().split("#").at(-1) ?? null;

@@ -32,9 +32,9 @@ export interface Discretion {
 interface Names {
   noun: string;
   all: ReadonlySet<string>;
-  /** Those that a complaint may propose. */
+  /** The names that a complaint may suggest. */
   open: readonly string[];
-  /** The one of them that was probably meant. */
+  /** The name that was probably meant. */
   near(name: string): string | null;
 }
 

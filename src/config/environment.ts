@@ -23,7 +23,7 @@ export interface Settings {
   readonly durability: Durability;
 }
 
-export const DURABILITIES = ["process", "disk"] as const;
+const DURABILITIES = ["process", "disk"] as const;
 export type Durability = (typeof DURABILITIES)[number];
 
 export interface SettingSources {
@@ -49,14 +49,17 @@ interface Given {
   from: string;
 }
 
+/** The places where one setting may be given. */
+interface Places {
+  flag?: keyof SettingSources["flags"];
+  variable: string;
+  inFile?: string | number | undefined;
+}
+
 export function readSettings({ flags, environment, file = {} }: SettingSources): SettingsResult {
-  const pick = (
-    flag: string | undefined,
-    flagName: string,
-    variable: string,
-    inFile?: string | number,
-  ): Given | null => {
-    if (flag !== undefined) return { value: flag, from: flagName };
+  const pick = ({ flag, variable, inFile }: Places): Given | null => {
+    const flagged = flag === undefined ? undefined : flags[flag];
+    if (flagged !== undefined) return { value: flagged, from: `--${flag}` };
     const fromEnvironment = environment[variable];
     // An empty variable is how compose files say "not set".
     if (fromEnvironment !== undefined && fromEnvironment !== "")
@@ -69,28 +72,25 @@ export function readSettings({ flags, environment, file = {} }: SettingSources):
     if (!right) problems.push(`${given.from} must be ${rule}.`);
   };
 
-  const host = pick(flags.host, "--host", "HOST", file.host) ?? { value: DEFAULTS.host, from: "default" };
+  const host = pick({ flag: "host", variable: "HOST", inFile: file.host }) ?? byDefault(DEFAULTS.host);
   check(
     host,
     /^[A-Za-z0-9.:_-]{1,253}$/.test(host.value),
     "an address or host name to listen on, like 127.0.0.1",
   );
 
-  const port = pick(flags.port, "--port", "PORT", file.port) ?? { value: DEFAULTS.port, from: "default" };
+  const port = pick({ flag: "port", variable: "PORT", inFile: file.port }) ?? byDefault(DEFAULTS.port);
   const portNumber = /^\d{1,5}$/.test(port.value) ? Number(port.value) : -1;
   check(port, portNumber >= 0 && portNumber <= 65_535, "a port number from 0 to 65535");
 
-  const data = pick(flags.data, "--data", "MODEL_GATEWAY_DATA") ?? {
-    value: DEFAULT_DATA_DIR,
-    from: "default",
-  };
+  const data = pick({ flag: "data", variable: "MODEL_GATEWAY_DATA" }) ?? byDefault(DEFAULT_DATA_DIR);
   check(data, data.value !== "" && !data.value.includes("\0"), "the path of a folder");
   const dataDir = resolve(data.value);
 
-  const publicUrl = pick(undefined, "", "PUBLIC_URL", file.public_url);
+  const publicUrl = pick({ variable: "PUBLIC_URL", inFile: file.public_url });
   if (publicUrl !== null) check(publicUrl, isHttpUrl(publicUrl.value), PUBLIC_URL_RULE);
 
-  const database = pick(undefined, "", "DATABASE_URL");
+  const database = pick({ variable: "DATABASE_URL" });
   if (database !== null) {
     check(
       database,
@@ -99,7 +99,7 @@ export function readSettings({ flags, environment, file = {} }: SettingSources):
     );
   }
 
-  const wantedDurability = pick(undefined, "", "DURABILITY") ?? { value: "process", from: "default" };
+  const wantedDurability = pick({ variable: "DURABILITY" }) ?? byDefault("process");
   const durability = DURABILITIES.find((known) => known === wantedDurability.value) ?? null;
   check(wantedDurability, durability !== null, "process or disk");
 
@@ -120,6 +120,10 @@ export function readSettings({ flags, environment, file = {} }: SettingSources):
       durability: durability ?? "process",
     }),
   };
+}
+
+function byDefault(value: string): Given {
+  return { value, from: "default" };
 }
 
 /** An address that listens everywhere is not one that a browser can be sent to. */

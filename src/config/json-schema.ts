@@ -31,7 +31,7 @@ function fieldOf(field: OutlinedField): JsonSchema {
   };
 }
 
-/** What `${NAME}` stands for an editor cannot know. It may be a text, or the digits of a number. */
+/** An editor cannot know what `${NAME}` stands for: it may be a text, or the digits of a number. */
 const FROM_ENVIRONMENT = { type: "string", pattern: "\\$\\{" };
 const DIGITS = { type: "string", pattern: "^\\d{1,15}$" };
 
@@ -71,7 +71,7 @@ function descriptionOf(field: OutlinedField): string {
   return withoutLinks(sentences.join(" ")).replaceAll("**", "");
 }
 
-/** Those of the page lead nowhere in an editor. */
+/** Links of the page lead nowhere in an editor. */
 function withoutLinks(markdown: string): string {
   return markdown.replaceAll(/\[([^\]]+)\]\([^)]+\)/g, "$1");
 }

@@ -25,7 +25,7 @@ export const limits = {
     /** The largest body, as it was sent and as it was unpacked. */
     bytesMin: 128 * MiB,
     bytesMax: 2_048 * MiB,
-    /** Of room, and of the places in line: for one user, or one key that has no user. */
+    /** The share of the room, and of the places in line, that one user may have (or one key without a user). */
     ownerShare: 1 / 2,
     /** Shorter than `unaskedMs` below, by a look: what nobody reads by then is thrown away. */
     patienceMs: 3_000,
@@ -43,12 +43,12 @@ export const limits = {
   strangerBodyBytesMax: 64 * KiB,
   /** A client that stops sending its body in the middle is cut off. */
   bodyIdleTimeoutMs: 10_000,
-  /** Of clients. */
+  /** Connections of clients. */
   connections: {
     headBytesMax: 64 * 1024,
     /** From the first byte of a request's head to its last. */
     headMs: 15_000,
-    /** At once; fewer where the process may not have so many descriptors. */
+    /** Open at once; fewer where the process may not have so many descriptors. */
     max: 20_000,
     /** Between two requests. Longer than proxies keep theirs, which is a minute for most: they close first. */
     idleMs: 75_000,
@@ -79,17 +79,17 @@ export const limits = {
   socketTurnsWaitingMax: 16,
   /** Turns of one socket at the same time, on all of its lanes. */
   socketTurnsMax: 16,
-  /** Of the frames that wait for their turn, on the sockets of one key and on all. */
+  /** Bytes of frames that wait for their turn: on the sockets of one key, and on all sockets. */
   socketsWaitingKeyBytesMax: 64 * MiB,
   socketsWaitingBytesMax: 256 * MiB,
-  /** Of frames that are not whole yet, the same. */
+  /** The same for frames that are not complete yet. */
   socketsUnfinishedKeyBytesMax: 128 * MiB,
   socketsUnfinishedBytesMax: 512 * MiB,
   /** What one socket remembers of its conversations, those of one key, and all of them together. */
   socketMemoryBytesMax: 32 * MiB,
   socketMemoriesKeyBytesMax: 128 * MiB,
   socketMemoriesBytesMax: 512 * MiB,
-  /** Of what a client has not taken yet; then its upstreams are held up. */
+  /** Bytes that a client has not taken yet; beyond it, its upstreams are held up. */
   socketBufferedBytesMax: 64 * KiB,
   /** How often sockets are looked at, for keys that were revoked and for age; see `policyPollMs`. */
   socketLookMs: 250,
@@ -106,7 +106,7 @@ export const limits = {
   upstreamIdleMs: 55_000,
   /** How many of them are kept for one address; more may be open while they are used. */
   upstreamIdleConnectionsMax: 1_024,
-  /** Of an upstream's answer. */
+  /** The status line and headers of an upstream's answer. */
   upstreamHeadBytesMax: 64 * KiB,
   /** From the request being sent to the answer's status line. */
   firstByteTimeoutMs: 120_000,
@@ -158,9 +158,9 @@ export const limits = {
     batchMax: 400,
     /** While the store is down: beyond this no new requests are taken, so that no row is lost. */
     waitingMax: 100_000,
-    /** A request whose money cannot be held by then is refused, */
+    /** A request whose money cannot be held by then is refused. */
     holdPatienceMs: 2_000,
-    /** and sooner where the store fails, or PostgreSQL ends no transaction for so long: a slow one goes on ending them. */
+    /** Sooner where the store fails, or PostgreSQL ends no transaction for this long: a slow one still ends some. */
     silenceMs: 500,
     /** A settlement that the store has not taken by then goes to a file on disk, and its request goes on. */
     settlePatienceMs: 500,
@@ -185,14 +185,14 @@ export const limits = {
     /** Requests of one transaction, which wait no longer, and of one that others wait for. */
     bookTogether: 5_000,
     bookAtLeast: 100,
-    /** Those of one step of it, which takes about half a millisecond. */
+    /** Requests of one step of that transaction, which takes about half a millisecond. */
     bookAtOnce: 64,
     /** After so many the log of the store is moved into its file, by when it is some 10 MB. */
     moveLogAfter: 8_000,
     moveAfterMs: 5_000,
     idleMs: 12_000,
     lookMs: 800,
-    /** Of the journal; to make one takes less than half a millisecond, for which everybody waits. */
+    /** A segment of the journal. Making one takes less than half a millisecond, for which everybody waits. */
     segmentBytes: 512 * 1024,
   },
   recovery: {
@@ -226,7 +226,7 @@ export const limits = {
   usageRemoval: {
     /** How often rows that are too old are looked for. */
     everyMs: 600_000,
-    /** In one transaction, which on SQLite holds everybody up. */
+    /** Rows of one transaction, which on SQLite holds everybody up. */
     rowsMax: 100,
     pauseMs: 25,
   },
@@ -237,7 +237,7 @@ export const limits = {
 
   /** At shutdown, requests in flight may finish for this long. */
   drainTimeoutMs: 120_000,
-  /** Then what is left is cut, and this long waited for to be settled. */
+  /** Then what is left is cut, and may take this long to be settled. */
   settleTimeoutMs: 5_000,
   /** After that, how long the store may take to accept the last usage rows. */
   flushTimeoutMs: 10_000,
@@ -272,7 +272,7 @@ export const limits = {
     /** Wrong passwords and codes in a window: of one account from one address, and from one address of any. */
     accountTries: 10,
     addressTries: 30,
-    /** Of one account from everywhere. Large, since anybody can use it up and keep its owner out. */
+    /** Tries at one account from everywhere. Large, since anybody can use it up and keep the owner out. */
     accountTriesAnywhere: 200,
     windowMs: 900_000,
   },
@@ -291,7 +291,7 @@ export const limits = {
   /** A session ends after so long without use, and after so long in any case. */
   sessionIdleMs: 12 * 3_600_000,
   sessionMs: 14 * 86_400_000,
-  /** Of one user: the one used longest ago gives way. */
+  /** Sessions of one user; the one used longest ago gives way. */
   sessionsMax: 50,
   /** How often the last use of a session or token is written down. */
   lastUseMs: 60_000,

@@ -118,7 +118,7 @@ describe("settings in the file", () => {
     expect(await readSmtp(db)).toMatchObject({ host: "other.example.com", sealedPassword: null });
   });
 
-  test("who signs in needs a password, as where a file was exported elsewhere", async () => {
+  test("a user name for mail needs a password, which a file exported elsewhere lacks", async () => {
     const [first] = await refusal(SMTP.replace(/ {2}password.*\n/, ""));
     expect(first).toStartWith("smtp.password: is missing, and none is stored.");
   });

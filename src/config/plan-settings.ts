@@ -60,7 +60,7 @@ function smtpOf(before: SmtpRecord | null, wanted: FileSmtp, secrets: Secrets): 
   };
 }
 
-/** It is for one name at one server, and goes to no other. */
+/** A stored password is for one user at one server, and is sent to no other. */
 function storedPassword(present: SmtpRecord | null, { host, user }: FileSmtp): string | null {
   const isSame = present !== null && present.host === host && present.user === (user ?? null);
   return isSame ? present.sealedPassword : null;

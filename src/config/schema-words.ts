@@ -24,7 +24,7 @@ export interface Field<Is extends z.ZodType = z.ZodType> {
 
 export interface Description {
   fields: Readonly<Record<string, Field>>;
-  /** Of the one place that describes these fields, where several have them. */
+  /** The heading under which these fields are described once, where several sections have them. */
   heading: string | null;
 }
 

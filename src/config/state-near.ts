@@ -54,7 +54,7 @@ interface Near {
   groups: readonly string[];
 }
 
-/** Of these users and groups; of groups that stay only nobody's, which a group that charges cannot have. */
+/** Keys of these users, and of groups that go. Of other groups only those without a user: no charging group may have them. */
 async function keysNear(tx: Db, { users, goneGroups, groups }: Near): Promise<KeyRecord[]> {
   const from = `SELECT ${KEY_COLUMNS} FROM api_key WHERE status = 'active' AND`;
   const rows = [

@@ -63,7 +63,7 @@ export async function readState(db: Db): Promise<State> {
   }));
 }
 
-/** What is one of its kind, or few. */
+/** Records of which there is one, or a few. */
 export async function readSettingsState(tx: Db) {
   return {
     plans: await listPlans(tx),

@@ -15,7 +15,7 @@ const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
 
 /** The lengths a window may have. */
-export const WINDOWS_MS = {
+const WINDOWS_MS = {
   "5h": 5 * HOUR_MS,
   "1d": DAY_MS,
   "7d": 7 * DAY_MS,

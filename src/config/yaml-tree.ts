@@ -41,7 +41,7 @@ export type TreeData =
       problems: FieldProblem[];
       /** Every field there is, a line for each. A name with a line break in it is quoted. */
       fields: string;
-      /** Of each field, where its name and its value begin; -1 for nowhere. */
+      /** For each field, the offsets of its name and of its value; -1 for nowhere. */
       offsets: Int32Array;
       lineStarts: number[];
       variables: ReadonlyMap<string, readonly string[]>;

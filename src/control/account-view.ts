@@ -16,9 +16,9 @@ import type { Control } from "./control.ts";
 const ACCOUNT_STATES = ["well", "untried", "cooling", "probing", "parked", "draining", "disabled"] as const;
 
 const ailing = {
-  /** What it is left alone for; null when nothing is held against it. */
+  /** The failure for which it is not being used; null when there is none. */
   cause: z.enum(CAUSES).nullable(),
-  /** When it is asked again; null when nobody waits for that, or when somebody has to act. */
+  /** When it is tried again; null when it is in use, or when somebody has to act first. */
   free_at: z.number().nullable(),
 };
 
@@ -26,7 +26,7 @@ export const accountFactsAnswer = z.object({
   state: z.enum(ACCOUNT_STATES),
   ...ailing,
   in_flight: z.number(),
-  /** Of the upstream models that were asked for lately. */
+  /** The upstream models that were asked for lately. */
   models: z.array(
     z.object({
       upstream_model: z.string(),

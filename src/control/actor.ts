@@ -15,7 +15,7 @@ export interface Presented {
   clientAddress: string;
 }
 
-/** Null for nobody. A token that does not hold is refused at once: its sender believes to be somebody. */
+/** Null for an anonymous request. An invalid token is refused at once: its sender believes to be signed in. */
 export async function findActor(control: Control, presented: Presented): Promise<Actor | null> {
   const token = bearerOf(presented.headers);
   return token === null ? actorOfSession(control, presented) : actorOfToken(control, token);

@@ -22,7 +22,7 @@ import { auditActor } from "./audit-entry.ts";
 import type { Control } from "./control.ts";
 import type { Actor } from "./route.ts";
 
-/** Whoever asked, as a route has it. */
+/** Who asked, as a route knows it. */
 export interface Author {
   readonly actor: Actor;
   readonly clientAddress: string;

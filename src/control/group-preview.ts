@@ -11,13 +11,13 @@ import { priceAnswer, priceObject } from "./price-form.ts";
 
 const shortcomingAnswer = z.object({
   kind: z.enum(["no_account", "unmapped", "no_shared_interface", "unspoken", "no_price"]),
-  /** Those concerned; empty where all are. */
+  /** The interfaces concerned; empty where all are. */
   interfaces: z.array(z.enum(INTERFACES)),
 });
 
 export const priceSourceAnswer = z.object({
   source: z.enum(["group", "model", "updated list", "bundled list"]),
-  /** Of the list it stands in, and under which name. */
+  /** The price list that it comes from, and the name it has there. */
   listed: z.object({ name: z.string(), date: z.string() }).nullable(),
 });
 

@@ -23,7 +23,7 @@ export interface Identity {
 export interface Attempts {
   /** Of an account by whoever is at an address: few from there, and many before others keep its owner out. */
   of<T>(account: string, clientAddress: string, tryOut: () => Promise<T>): Promise<T>;
-  /** By whoever has proved something already, which strangers cannot use up. */
+  /** For somebody who has proved something already: a separate budget, which strangers cannot use up. */
   proven<T>(subject: string, tryOut: () => Promise<T>): Promise<T>;
 }
 

@@ -49,7 +49,7 @@ export function statusOf({ status, expiresAtMs }: KeyRecord, nowMs: number): (ty
   return expiresAtMs !== null && expiresAtMs <= nowMs ? "expired" : "active";
 }
 
-/** Of a group that is gone, its id: only revoked keys outlive their group. */
+/** The id where the group is gone: only revoked keys outlive their group. */
 export function groupNameOf({ gateway }: Control, groupId: string): string {
   return gateway.policy.snapshot().groups.get(groupId)?.name ?? groupId;
 }

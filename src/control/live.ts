@@ -33,7 +33,7 @@ export const liveAnswer = z.object({
   }),
   /** USD by the prices, since midnight UTC; null until it is known. */
   spent_today: z.string().nullable(),
-  /** The ones that need somebody first. At most 200. */
+  /** Accounts that need somebody's attention come first. At most 200. */
   accounts: z.array(
     z.object({
       id: z.string(),

@@ -1,8 +1,8 @@
-/** Of all the characters that JSON can say, the store cannot hold one in a text: the one with the code 0. */
+/** JSON can express one character that the store cannot hold in a text: U+0000. */
 
 import { ApiError } from "../errors.ts";
 
-/** Looks into everything, however deep: a stack of its own does not overflow. */
+/** Looks into everything, however deep. It keeps its own stack, which cannot overflow. */
 export function refuseNul(sent: unknown): void {
   const left = [{ field: "", value: sent }];
   for (let one = left.pop(); one !== undefined; one = left.pop()) {

@@ -87,7 +87,7 @@ export const passwordRoutes = {
       const { installation, identity } = control;
       const { db, clock } = installation;
       const digest = secretDigest(asked.body.token);
-      // First, for hashing is dear and anybody can ask for it.
+      // First, because hashing is expensive and anybody can ask for it.
       if ((await findLink(db, digest, clock.nowMs()))?.purpose !== "reset") throw linkUsedUp();
       const made = await identity.passwords.hash(asked.body.password);
       await transaction(db, async (tx) => {
@@ -153,7 +153,7 @@ export function refuseManyLetters(
   email: string,
   clientAddress: string,
 ): void {
-  // In this order: whoever is refused takes nothing from those whom they would have had written to.
+  // In this order, so that a refused sender uses up nothing of the recipient's allowance.
   const wait =
     identity.letters.take(`from ${addressBlock(clientAddress)}`) ?? identity.letters.take(`to ${email}`);
   if (wait === null) return;

@@ -38,7 +38,7 @@ export const registrationRoutes = {
       refuseInsecure(asked.headers, control.publicUrl);
       const { installation, identity } = control;
       const { token, email, password } = asked.body;
-      // First, for hashing is dear and anybody can ask for it.
+      // First, because hashing is expensive and anybody can ask for it.
       const refusal = await checkClaim(installation.db, token, installation.clock.nowMs());
       if (refusal !== null) throw claimError(refusal);
       const passwordHash = await identity.passwords.hash(password);
@@ -249,7 +249,7 @@ function registrationClosed(registration: "invite" | "closed"): ApiError {
   );
 }
 
-/** Else somebody could be there before, under the address that the administrator is going to have. */
+/** Otherwise somebody else could register first with the address that the administrator is going to use. */
 function nobodyYet(): ApiError {
   return new ApiError(
     "registration_closed",

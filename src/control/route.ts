@@ -42,7 +42,7 @@ export interface Asked<Params, Query, Body, Who extends Actor | null> {
   readonly leaving: AbortSignal;
 }
 
-/** As it came through the door: nothing of it is checked yet. */
+/** The request as it came in: nothing of it is checked yet. */
 export type RawAsked = Omit<Asked<unknown, unknown, unknown, null>, "actor">;
 
 export const NOTHING = z.strictObject({});
@@ -85,7 +85,7 @@ export interface Route<
   Answer extends z.ZodType = z.ZodType,
 > extends Required<Shape<Params, Query, Body, Answer>> {
   readonly access: Access;
-  /** Asked before a body is read: whoever may not is refused, whoever may gets what does it. */
+  /** Called before the body is read. Throws for those who may not; returns the operation for those who may. */
   allow(actor: Actor | null): Handle<Answer>;
 }
 

@@ -6,7 +6,7 @@ export function settled({ gateway }: Control): Promise<void> {
   return orRefuse(gateway.till.flush());
 }
 
-/** The same of one user alone, and what of the wallet is set aside for requests to come goes back first. */
+/** The same for one user. What was set aside of the wallet for requests to come goes back first. */
 export function settledFor({ gateway }: Control, userId: string): Promise<void> {
   return orRefuse(gateway.till.settleUp(userId));
 }

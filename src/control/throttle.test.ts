@@ -63,7 +63,7 @@ describe("attempts", () => {
     expect(told.filter((one) => one === "rate_limit_exceeded")).toHaveLength(3);
   });
 
-  test("of whoever has proved something are few, and counted apart from those of strangers", async () => {
+  test("of somebody who has proved something are few, and counted apart from those of strangers", async () => {
     const { attempts } = openIdentity({ monotonicMs: () => 0 });
     await Promise.all(
       Array.from({ length: 203 }, (_, n) => outcome(attempts.of("ada", `10.0.0.${n}`, wrong))),
@@ -95,7 +95,7 @@ describe("attempts", () => {
   });
 });
 
-test("whoever asks for too many messages takes none from those they are for", () => {
+test("a sender who asks for too many messages uses up nothing of the recipients' allowance", () => {
   const control = { identity: openIdentity({ monotonicMs: () => 0 }) };
   const isRefused = (email: string, address: string) => {
     try {

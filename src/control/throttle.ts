@@ -40,7 +40,7 @@ export function openThrottle({ tries, windowMs, monotonicMs }: ThrottleOptions):
   };
 }
 
-/** Whoever has one IPv6 address has 2^64 of them. */
+/** One household has 2^64 IPv6 addresses: they count as one. */
 export function addressBlock(address: string): string {
   if (!address.includes(":") || address.startsWith("::ffff:")) return address;
   const [head = "", tail] = address.split("::");

@@ -23,16 +23,16 @@ import type { ChartRange, UsageScope } from "./usage-scope.ts";
 const BOUNDS = { ranked: 50, drawn: 7, rows: 50_000 };
 
 const totalsAnswer = z.object({
-  /** Those let in; of them, those that the upstream failed or broke off; and those refused. */
+  /** Requests that were admitted; of those, the ones that the upstream failed or broke off; and those refused. */
   requests: z.number(),
   failed: z.number(),
   refused: z.number(),
   input_tokens: z.number(),
-  /** Of the input. */
+  /** Parts of the input. */
   cached_tokens: z.number(),
   cache_write_tokens: z.number(),
   output_tokens: z.number(),
-  /** Of the output. */
+  /** Part of the output. */
   reasoning_tokens: z.number(),
   images: z.number(),
   /** USD: by the price, and what was paid of it. */
@@ -59,7 +59,7 @@ export const chartAnswer = z.object({
   previous: totalsAnswer.nullable(),
   /** A day or hour without use has no point. */
   points: z.array(pointAnswer),
-  /** Of the first of the ranking. */
+  /** One series for each of the first of the ranking. */
   series: z.array(z.object({ id: z.string(), label: z.string(), points: z.array(pointAnswer) })),
   /** The dearest first, then the most used. */
   ranking: z.array(totalsAnswer.extend({ id: z.string(), label: z.string() })),

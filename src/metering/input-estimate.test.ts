@@ -83,7 +83,7 @@ describe("the estimate of an input", () => {
     expect(estimates.estimate("m", text(300))).toBe(before);
   });
 
-  test("of prose is not lowered below it by whoever sends what is hardly any tokens", () => {
+  test("never falls below that of prose, however much text of hardly any tokens is sent", () => {
     const estimates = createInputEstimates();
     for (let i = 0; i < 500; i++) estimates.learn("m", text(20_000), 3);
     expect(estimates.estimate("m", text(30_000))).toBeGreaterThan(5_000);

@@ -32,7 +32,7 @@ const MODELS_MAX = 2_000;
 interface Learnt {
   ratio: number;
   deviation: number;
-  /** The number of the lesson it was last heard of in. */
+  /** When it was last learnt from, as the number of that lesson. */
   lesson: number;
 }
 

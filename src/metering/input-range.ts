@@ -9,9 +9,9 @@ import { type InputEstimates, OVERHEAD_TOKENS } from "./input-estimate.ts";
 import { MEDIA_TOKENS, PICTURE_TOKENS_MAX } from "./media.ts";
 
 /** Where a model's own is not known. */
-export const CONTEXT_TOKENS_UNKNOWN = 128_000;
+const CONTEXT_TOKENS_UNKNOWN = 128_000;
 /** What a file, a kept conversation or a stored prompt usually comes to, when nobody has counted it. */
-export const UNSEEN_TOKENS_USUAL = 8_192;
+const UNSEEN_TOKENS_USUAL = 8_192;
 /** A picture that was drawn in a conversation is in none of its counts, and is read in the next turn. */
 const KEPT_MORE_TOKENS = PICTURE_TOKENS_MAX;
 

@@ -26,7 +26,7 @@ const TAIL_CHARS = 256;
 const UNCOUNTED_BYTES_MAX = 256 * 1024;
 const LANES_MAX = 256;
 const LANE_BYTES_FIRST = 512;
-/** No reader has so many. */
+/** More lanes than any reader has. */
 const NO_LANE = -(2 ** 31);
 /** Stands between texts that do not belong together: no event of a stream can hold it. */
 const BREAK = 0x0a;
@@ -42,9 +42,9 @@ interface Lane {
 }
 
 export function openOutputCounter(): OutputCounter {
-  /** Of what is no longer pending. A fraction when it could only be judged. */
+  /** Tokens of text that is no longer pending. A fraction where they could only be estimated. */
   let counted = 0;
-  /** Of that, what was reasoning. */
+  /** The part of `counted` that was reasoning. */
   let reasoned = 0;
   let pending = 0;
   const lanes = new Map<number, Lane>();

@@ -43,7 +43,7 @@ export function loadTokenizer(): Promise<Tokenizer> {
   return loading;
 }
 
-export function createTokenizer(vocabulary: Vocabulary): Tokenizer {
+function createTokenizer(vocabulary: Vocabulary): Tokenizer {
   /** Words that are more than one token: most of them come again. */
   const remembered = new Map<string, number>();
 

@@ -22,7 +22,7 @@ export interface Prices {
 }
 
 /** Decimals of a price in the file. */
-export const PRICE_DECIMALS = 6;
+const PRICE_DECIMALS = 6;
 const PICO_DECIMALS = 12;
 
 export function pricesOf(price: Price): Prices {
@@ -88,7 +88,7 @@ function ratesOf(price: Price): TokenRates {
   };
 }
 
-/** It names its input price, so its cached input must not stay at the cheaper one of a short context. */
+/** It has an input price of its own, so its cached input must not stay at the cheaper price of a short context. */
 function longContextPrice(price: Price, long: NonNullable<Price["long_context"]>): Price {
   const { cached_input: _cached, cache_write: _write, ...rest } = price;
   const { above: _above, ...named } = long;
@@ -159,7 +159,7 @@ export function flatPrice(price: Price): Record<string, string> {
   ]);
 }
 
-/** Of a size that is not in the list, or not said: none is free for that. */
+/** The price of a picture whose size is not in the list, or not said: it must not be free. */
 function dearest(images: ReadonlyMap<string, bigint>): bigint {
   let most = 0n;
   for (const price of images.values()) if (price > most) most = price;

@@ -382,7 +382,7 @@ describe("for any tariff and any use", () => {
     );
   });
 
-  test("what it costs at most is what no kind of its tokens, and no less input, exceeds, and one comes to", () => {
+  test("the most it may cost is reached by some kind of its tokens, and exceeded by none, nor by less input", () => {
     const INPUTS = {
       plain: ["inputTokens"],
       text: ["inputTokens", "cacheWriteTokens"],
@@ -407,7 +407,7 @@ describe("for any tariff and any use", () => {
     );
   });
 
-  test("what pictures cost at most is what no kind that they may be exceeds, and one with a price comes to", () => {
+  test("the most pictures may cost is reached by some kind that has a price, and exceeded by none", () => {
     fc.assert(
       fc.property(price, fc.constantFrom(null, "1024x1024", "1024x1024/hd"), (terms, asked) => {
         const some = makeTariff(terms);

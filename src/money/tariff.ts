@@ -95,9 +95,9 @@ const COST_UNITS = [
 export interface CostLine {
   unit: CostUnit;
   count: number;
-  /** For one of them, by the list: pico-dollars. */
+  /** The list price of one unit, in pico-dollars. */
   picoEach: bigint;
-  /** By the prices of a long context. */
+  /** Priced as a long context. */
   longContext: boolean;
   /** With multipliers. */
   nano: Nano;
@@ -105,7 +105,7 @@ export interface CostLine {
 
 const MULTIPLIER_DECIMALS = 12;
 const ONE = 10n ** BigInt(MULTIPLIER_DECIMALS);
-/** Of pico-dollars times trillionths. */
+/** The scale of exact sums, which are pico-dollars times trillionths. */
 const EXACT_PER_NANO = ONE * 1_000n;
 const LISTED: NanoPerPico = { over: 1, under: 1_000 };
 
@@ -336,7 +336,7 @@ function countsOf(prices: Prices, used: Counted): Record<CostUnit, number> {
   };
 }
 
-/** For one of them, by the list: pico-dollars. */
+/** The list price of one unit, in pico-dollars. */
 function priceOf(unit: CostUnit, prices: Prices, rates: TokenRates, imageKind: string | null): bigint {
   if (unit === "request") return prices.request;
   return unit === "image" ? imagePrice(prices, imageKind) : BigInt(rates[unit]);

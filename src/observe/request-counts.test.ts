@@ -55,7 +55,7 @@ test.each([
   const counts = openRequestCounts();
   counts.add({ ...ENDED, durationMs, firstByteMs: null }, true);
   const { whole, firstByte } = counts.times.get("chat.completions") ?? {};
-  expect(whole?.counts.findIndex((count) => count === 1)).toBe(bucket);
+  expect(whole?.counts.indexOf(1)).toBe(bucket);
   expect(whole?.sum).toBeCloseTo(durationMs / 1_000);
   expect(firstByte?.counts.every((count) => count === 0)).toBe(true);
 });

@@ -19,7 +19,7 @@ export function openTraffic(): Traffic {
   return { requests: 0, refused: 0, errors: 0, inputTokens: 0, outputTokens: 0, costNano: 0 };
 }
 
-/** Of a request's row, what is counted here. */
+/** The fields of a request's row that are counted here. */
 export interface Ended {
   readonly status: number;
   readonly outcome: string;

@@ -17,7 +17,7 @@ export interface Key {
 }
 
 export interface KeyIndex {
-  /** By its secret, or by a former one whose time has not come. */
+  /** Found by its secret, or by a former one that still works. */
   find(digest: string, nowMs: number): Key | undefined;
   get(id: string): Key | undefined;
   patch(records: readonly KeyOfUser[]): void;

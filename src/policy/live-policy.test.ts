@@ -3,7 +3,13 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type LogFields, openLog } from "../observe/log.ts";
-import { accountRecord, groupRecord, keyRecord as key, modelRecord } from "../records.test-support.ts";
+import {
+  accountRecord,
+  groupRecord,
+  keyRecord as key,
+  modelRecord,
+  userRecord,
+} from "../records.test-support.ts";
 import { NO_LIMITS } from "../records.ts";
 import { openKeyring } from "../secrets/keyring.ts";
 import { accountCredentialBinding, seal } from "../secrets/seal.ts";
@@ -108,22 +114,13 @@ describe("the policy in force", () => {
   });
 
   test("takes in the changed limits of a user, for each of its keys", async () => {
-    const user = {
-      id: "u1",
-      email: "a@b.c",
-      role: "user",
-      status: "active",
-      passwordHash: null,
-      groups: [],
-      createdAtMs: 1,
-    } as const;
-    await putUser(db, { ...user, limits: { ...NO_LIMITS, rpm: 5 } });
+    await putUser(db, userRecord("u1", { limits: { ...NO_LIMITS, rpm: 5 } }));
     await insertKey(db, { ...key("k2"), userId: "u1" });
     await insertKey(db, { ...key("k3"), userId: "u1" });
     await policy.refresh();
     const rpms = () => ["k1", "k2", "k3"].map((id) => policy.keys.find(`digest of ${id}`, 0)?.userLimits.rpm);
     expect(rpms()).toEqual([null, 5, 5]);
-    await putUser(db, { ...user, limits: { ...NO_LIMITS, rpm: 7 } });
+    await putUser(db, userRecord("u1", { limits: { ...NO_LIMITS, rpm: 7 } }));
     await policy.refresh();
     expect(rpms()).toEqual([null, 7, 7]);
   });

@@ -60,7 +60,7 @@ test("upstream names count only if all accounts that can serve the model agree",
   expect(source({ accounts: [account("a1"), { ...other, models: {} }] })).toBe("bundled list");
 });
 
-test("what fits into a model is what its record says, or else a list", () => {
+test("a model's context is what its record says, or else a price list", () => {
   expect(terms({})).toMatchObject({ contextTokens: 128_000, outputTokensMax: 16_384 });
   expect(terms({ priceList: updated })).toMatchObject({ contextTokens: 5, outputTokensMax: 4 });
   const said = model({ contextTokens: 9, price: { input: "1" } });

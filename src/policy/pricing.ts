@@ -17,7 +17,7 @@ export interface Terms {
 export interface PriceFound {
   price: Price;
   source: "group" | "model" | PriceSource;
-  /** Of the list it stands in, and under which name. */
+  /** The price list that it comes from, and the name it has there. */
   listed: { name: string; date: string } | null;
 }
 
@@ -61,7 +61,7 @@ function priceFrom(ofGroup: Price | undefined, model: ModelRecord, found: Named 
   return { price: found.model.price, source, listed: { name, date } };
 }
 
-/** What is said of none of the ways in which a model is called would let all of them be free. */
+/** A price that says nothing about any way of calling the model would make all of them free. */
 function tellsOfAny(price: Price, interfaces: readonly Interface[]): boolean {
   const { input, output, request, image, images = {} } = price;
   if (output !== undefined || request !== undefined || interfaces.length === 0) return true;

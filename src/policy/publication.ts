@@ -16,7 +16,7 @@ export type Shortcoming =
   /** The group charges, or limits money. */
   | { kind: "no_price" };
 
-/** With any but a part of its interfaces missing, the model is not listed. */
+/** Every shortcoming hides the model, unless only some of its interfaces are missing. */
 export function isHidden(shortcoming: Shortcoming): boolean {
   return shortcoming.kind !== "unspoken" || shortcoming.all;
 }

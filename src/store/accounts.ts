@@ -13,7 +13,7 @@ export async function listAccounts(db: Db): Promise<AccountRecord[]> {
   return rows.map(toAccount);
 }
 
-/** Whether in use or not. */
+/** Whether the account exists, enabled or not. */
 export async function hasAccount(db: Db, id: string): Promise<boolean> {
   return (await db.sql`SELECT id FROM account WHERE id = ${id}`).length > 0;
 }

@@ -146,7 +146,7 @@ export async function listAlerts(
 }
 
 /**
- * Those whose turn it is, for whoever asks first: nobody else gets them until `againAtMs`. That something is over is
+ * Claims the deliveries that are due: nobody else gets them until `againAtMs`. That something is over is
  * not told before that it was so.
  */
 export async function claimDeliveries(
@@ -192,7 +192,7 @@ export async function noteDelivery(
     WHERE id = ${id}`;
 }
 
-/** With what became of telling them. Those that are still so stay, unless nobody has looked after them for as long. */
+/** Their deliveries go with them. An alert that has no end goes too, once it is as old. */
 export async function removeAlerts(db: Db, beforeMs: number): Promise<void> {
   await db.sql`DELETE FROM alert WHERE started_at_ms < ${beforeMs} AND COALESCE(ended_at_ms, 0) < ${beforeMs}`;
 }

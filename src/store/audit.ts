@@ -15,7 +15,7 @@ export const AUDIT_ACTORS = ["user", "cli", "file", "system"] as const;
 
 export interface AuditActor {
   kind: (typeof AUDIT_ACTORS)[number];
-  /** Of a user; null for everybody else. */
+  /** The id of a user; null for everybody else. */
   id: string | null;
   /** A user's address, the operator's name on the machine, the name of a file. */
   name: string;

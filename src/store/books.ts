@@ -67,7 +67,7 @@ export function wrongHeld(db: Db, limit: number): Promise<Contradiction[]> {
   );
 }
 
-/** Nobody has less than what is held of it. */
+/** No balance is below what is held of it. */
 export function overspent(db: Db, limit: number): Promise<Contradiction[]> {
   return ask(
     db,
@@ -92,7 +92,7 @@ export function rowsWithoutEntry(db: Db, limit: number): Promise<Contradiction[]
   );
 }
 
-/** An id is made before the time of its row is taken, and in between the clock may be set a little. */
+/** An id is made before its row gets a time, and the clock may be adjusted a little in between. */
 const ROW_AFTER_ID_MS = 3_600_000;
 
 /** Ids of requests that came later are greater: they begin with their time. */

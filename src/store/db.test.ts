@@ -61,38 +61,39 @@ eachEngine(({ open, emptyUrl }) => {
     expect(await names(db)).toEqual(["a", "b"]);
   });
 
-  test("a statement outside does not become part of a transaction that is open", async () => {
-    const db = await open();
-    const { opened, open: letGo } = gate();
+  /** A transaction that has written `inside`, and stays open until it is rolled back. */
+  async function openTransaction(db: Db): Promise<{ rollBack(): Promise<void> }> {
+    const ending = gate();
     const writing = gate();
     const failing = transaction(db, async (tx) => {
       await writeSetting(tx, "inside", "1");
       writing.open();
-      await opened;
+      await ending.opened;
       throw new Error("rolled back");
     });
     await writing.opened;
+    return {
+      async rollBack() {
+        ending.open();
+        await failing.catch(() => {});
+      },
+    };
+  }
+
+  test("a statement outside does not become part of a transaction that is open", async () => {
+    const db = await open();
+    const { rollBack } = await openTransaction(db);
     const outside = writeSetting(db, "outside", "1");
-    letGo();
-    await failing.catch(() => {});
+    await rollBack();
     await outside;
     expect(await names(db)).toEqual(["outside"]);
   });
 
   test("a read outside does not see what a transaction has not committed", async () => {
     const db = await open();
-    const { opened, open: letGo } = gate();
-    const writing = gate();
-    const failing = transaction(db, async (tx) => {
-      await writeSetting(tx, "inside", "1");
-      writing.open();
-      await opened;
-      throw new Error("rolled back");
-    });
-    await writing.opened;
+    const { rollBack } = await openTransaction(db);
     const seen = readSetting(db, "inside");
-    letGo();
-    await failing.catch(() => {});
+    await rollBack();
     expect(await seen).toBeNull();
   });
 

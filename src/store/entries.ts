@@ -21,7 +21,7 @@ export async function listEntriesOfUser(
   return rows.map(toTransfer);
 }
 
-/** What was not charged for requests: few entries, which have an index of their own where a statement says this. */
+/** Entries that are not charges for requests. They are few, and have an index under this very condition. */
 export const BY_HAND = "kind <> 'charge'";
 
 /** What went back to the payer of a request. */

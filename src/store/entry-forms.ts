@@ -6,7 +6,7 @@ import { BY_HAND } from "./entries.ts";
 import { ENTRY_KINDS, type EntryKind, REVENUE } from "./ledger.ts";
 
 const USER = "'user:' || e.user_id";
-/** Of a charge and of its refund. */
+/** The book that pays a charge, and gets its refund. */
 const PAYER = `COALESCE('subscription:' || e.subscription_id, ${USER})`;
 const OF_USER_ALONE = "e.subscription_id IS NULL AND e.request_id IS NULL";
 

@@ -94,7 +94,7 @@ eachEngine(({ open }) => {
     expect(found.filter((subject) => subject.startsWith("group "))).toHaveLength(3);
   });
 
-  test("a sum of today above what there is is named", async () => {
+  test("a sum of today that is more than there is to sum is named", async () => {
     const db = await open();
     await someDays(db);
     await db.sql`UPDATE usage_day SET cost_nano = cost_nano * 1000`;

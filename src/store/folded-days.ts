@@ -60,7 +60,7 @@ const SCOPES: readonly Scope[] = [
   }),
 ];
 
-/** Everything that has a time of its own here. */
+/** All lines that have times: those of the hours, and of each scope of days. */
 const ALL_LINES: readonly Lines[] = [hours, ...SCOPES.map(({ name }) => days(name))];
 
 /** What may not be folded yet. */

@@ -166,7 +166,7 @@ export async function isHeld(db: Db, requestId: string): Promise<boolean> {
 
 const ROWS_PER_UPDATE = 64;
 
-/** Of a hold that has ended it changes nothing. */
+/** Does nothing to a hold that has ended. */
 export async function writeProgress(
   tx: Db,
   progress: readonly (readonly [requestId: string, HoldProgress])[],

@@ -13,7 +13,7 @@ export interface Incarnation {
   beatAtMs: number;
 }
 
-/** Also after somebody thought it dead and removed it. */
+/** Also makes the row again after somebody took the process for dead and removed it. */
 export async function beat(db: Db, { id, host, pid, startedAtMs, beatAtMs }: Incarnation): Promise<void> {
   await db.sql`
     INSERT INTO incarnation (id, host, pid, started_at_ms, beat_at_ms)
@@ -21,7 +21,7 @@ export async function beat(db: Db, { id, host, pid, startedAtMs, beatAtMs }: Inc
     ON CONFLICT (id) DO UPDATE SET beat_at_ms = excluded.beat_at_ms`;
 }
 
-/** By one clock for all nodes: theirs may differ by more than a process may be silent. */
+/** The store's clock, one for all nodes: their own may differ by more than a process may be silent. */
 export async function storeNowMs(db: Db, clock: Pick<Clock, "nowMs">): Promise<number> {
   if (db.engine === "sqlite") return clock.nowMs();
   const [row] = await db.sql`SELECT CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000 AS BIGINT) AS now_ms`;

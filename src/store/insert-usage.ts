@@ -12,13 +12,13 @@ const COLUMNS = [...USAGE_COLUMNS, "charged_with"] as const;
 const TOGETHER = 16;
 /** So many kinds of rows wait for more of their kind; then the one that has waited longest does without. */
 const KINDS_MAX = 32;
-/** Of rows that did not find enough of their kind. */
+/** Rows of one statement that did not find enough of their kind. */
 const LEFT_AT_ONCE = 64;
 
 export interface UsageInsert {
-  /** Some of them may wait for more of their kind. */
+  /** Takes rows in. Some of them may wait for more of their kind. */
   take(rows: readonly ChargedRow[]): Promise<void>;
-  /** Those that wait are written too, with a pause after every few. */
+  /** Writes the rows that still wait, with a pause after every few. */
   end(pause: () => Promise<void>): Promise<void>;
 }
 

@@ -1,13 +1,7 @@
 import { expect, test } from "bun:test";
 import { eachEngine } from "../../test/postgres.ts";
-import {
-  type CallerLimits,
-  DEFAULT_QUEUE,
-  type KeyRecord,
-  NO_BILLING,
-  NO_LIMITS,
-  type UserRecord,
-} from "../records.ts";
+import { groupRecord, keyRecord } from "../records.test-support.ts";
+import { type CallerLimits, type KeyRecord, NO_LIMITS, type UserRecord } from "../records.ts";
 import { type Db, transaction } from "./db.ts";
 import { deleteGroup, putGroup } from "./groups.ts";
 import {
@@ -28,38 +22,19 @@ import {
 import { readRevisions } from "./revisions.ts";
 import { putUser } from "./users.ts";
 
-const key = (id: string): KeyRecord => ({
-  id,
-  name: "ci",
-  userId: null,
-  groupId: "g1",
-  digest: `digest-${id}`,
-  publicId: `pub-${id}`,
-  last4: "abcd",
-  status: "active",
-  expiresAtMs: 1_900_000_000_000,
-  limits: { ...NO_LIMITS, rpm: 60 },
-  createdAtMs: 1_794_000_000_000,
-  revokedAtMs: null,
-});
+const key = (id: string): KeyRecord =>
+  keyRecord(id, {
+    name: "ci",
+    digest: `digest-${id}`,
+    last4: "abcd",
+    expiresAtMs: 1_900_000_000_000,
+    limits: { ...NO_LIMITS, rpm: 60 },
+    createdAtMs: 1_794_000_000_000,
+  });
 
 async function withGroups(db: Db): Promise<Db> {
   for (const id of ["g1", "g2"]) {
-    await putGroup(db, {
-      id,
-      name: id,
-      interfaces: [],
-      models: [],
-      accounts: [],
-      billing: NO_BILLING,
-      access: "everyone",
-      onDisconnect: "cancel",
-      websocket: true,
-      limits: NO_LIMITS,
-      groupLimits: NO_LIMITS,
-      queue: DEFAULT_QUEUE,
-      createdAtMs: 1,
-    });
+    await putGroup(db, groupRecord(id, { interfaces: [] }));
   }
   return db;
 }

@@ -189,7 +189,7 @@ async function endOldest(tx: Db, keyId: string, atMs: number, formerMax: number)
       ORDER BY replaced_at_ms DESC, digest LIMIT ${formerMax})`;
 }
 
-/** Those of a key that still work, the one that ends last first. */
+/** Former secrets of a key that still work, the one that ends last first. */
 export async function listFormerSecrets(db: Db, keyId: string, nowMs: number): Promise<FormerSecret[]> {
   const rows = await db.sql`
     SELECT digest, last4, works_until_ms FROM former_secret
@@ -201,7 +201,7 @@ export async function listFormerSecrets(db: Db, keyId: string, nowMs: number): P
   }));
 }
 
-/** Of all keys, whether they still work or not. */
+/** The former secrets of all keys, whether they still work or not. */
 export async function readFormerDigests(db: Db): Promise<Set<string>> {
   const rows = await db.sql`SELECT digest FROM former_secret`;
   return new Set(rows.map((row) => text(row, "digest")));
@@ -238,7 +238,7 @@ function toKeyOfUser(row: Row, former: readonly Row[]): KeyOfUser {
   };
 }
 
-/** Of a row that holds all of `KEY_COLUMNS`. */
+/** Reads a row that holds all of `KEY_COLUMNS`. */
 export function toKey(row: Row): KeyRecord {
   return {
     id: text(row, "id"),

@@ -51,7 +51,7 @@ export async function changeWallets(
   );
 }
 
-/** Somebody took this process for dead, and has given back what it had set aside. */
+/** Another process took this one for dead, and has given back what it had set aside. */
 export class LeaseLost extends Error {
   override readonly name = "LeaseLost";
   readonly userId: string;

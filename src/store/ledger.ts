@@ -53,7 +53,7 @@ export const REVENUE = "revenue";
 const USER_BOOK = /^user:(.+)$/s;
 
 /** The user whose wallet a book is. */
-export function userOfBook(book: string): string | null {
+function userOfBook(book: string): string | null {
   return USER_BOOK.exec(book)?.[1] ?? null;
 }
 
@@ -86,7 +86,7 @@ export async function postTransfer(tx: Db, transfer: Transfer): Promise<"posted"
 }
 
 /** Time may differ: a repeat comes later than the first try. */
-export function isSameTransfer(a: Transfer, b: Transfer): boolean {
+function isSameTransfer(a: Transfer, b: Transfer): boolean {
   return (
     a.kind === b.kind &&
     a.debit === b.debit &&
@@ -143,7 +143,7 @@ export async function findEntry(db: Db, id: string): Promise<Transfer | null> {
   return row === undefined ? null : toTransfer(row);
 }
 
-/** Of a row that holds all columns, the amount as text. */
+/** Reads a row that holds all columns, with the amount as text. */
 export function toTransfer(row: Row): Transfer {
   return {
     id: text(row, "id"),

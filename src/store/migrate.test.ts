@@ -83,7 +83,7 @@ eachEngine(({ emptyUrl, open }) => {
     await db.close();
   });
 
-  test("what keys were given before anybody wrote down by whom stays the most that their owners can have", async () => {
+  test("limits from before their author was recorded stay the most that a key's owner can set", async () => {
     const db = await openDb(await emptyUrl());
     await migrate(db, MIGRATIONS.slice(0, 7));
     await db.sql.script(`

@@ -5,7 +5,7 @@ import { integer } from "./row.ts";
 /** Any fixed number: the name of the lock among PostgreSQL's advisory locks. */
 const LOCK = 6_034_270_118;
 
-/** A comment to every other engine. */
+/** To every other engine this line is a comment. */
 const FOR_SQLITE = /\/\* sqlite: ([A-Z ]+) \*\//g;
 
 export class SchemaTooNew extends Error {

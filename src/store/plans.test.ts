@@ -1,14 +1,7 @@
 import { expect, test } from "bun:test";
 import { eachEngine } from "../../test/postgres.ts";
-import {
-  DEFAULT_QUEUE,
-  type GroupRecord,
-  NO_BILLING,
-  NO_LIMITS,
-  type PlanRecord,
-  type SubscriptionRecord,
-  type UserRecord,
-} from "../records.ts";
+import { groupRecord, userRecord } from "../records.test-support.ts";
+import { NO_BILLING, type PlanRecord, type SubscriptionRecord } from "../records.ts";
 import { StoreConflict } from "./conflict.ts";
 import { deleteGroup, putGroup } from "./groups.ts";
 import { deletePlan, listPlans, putPlan } from "./plans.ts";
@@ -26,16 +19,7 @@ const plan = (id: string): PlanRecord => ({
   ],
   createdAtMs: 1,
 });
-const user: UserRecord = {
-  id: "u",
-  email: "u@example.com",
-  role: "user",
-  status: "active",
-  passwordHash: null,
-  groups: [],
-  limits: NO_LIMITS,
-  createdAtMs: 1,
-};
+const user = userRecord("u");
 const subscription = (id: string, changes: Partial<SubscriptionRecord> = {}): SubscriptionRecord => ({
   id,
   userId: "u",
@@ -48,21 +32,8 @@ const subscription = (id: string, changes: Partial<SubscriptionRecord> = {}): Su
   createdAtMs: 1,
   ...changes,
 });
-const group = (plans: string[] | null): GroupRecord => ({
-  id: "g",
-  name: "g",
-  interfaces: ["chat"],
-  models: [],
-  accounts: [],
-  billing: { ...NO_BILLING, charge: "subscription", plans },
-  access: "everyone",
-  onDisconnect: "cancel",
-  websocket: true,
-  limits: NO_LIMITS,
-  groupLimits: NO_LIMITS,
-  queue: DEFAULT_QUEUE,
-  createdAtMs: 1,
-});
+const group = (plans: string[] | null) =>
+  groupRecord("g", { name: "g", billing: { ...NO_BILLING, charge: "subscription", plans } });
 
 async function refusal(attempt: Promise<unknown>): Promise<string> {
   try {

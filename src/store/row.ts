@@ -64,7 +64,7 @@ export function textMap(row: Row, column: string): Record<string, string> {
   return json(row, column, textMapSchema);
 }
 
-/** Names the row, never the value: it may be a secret. */
+/** Names the row and never the value, which may be a secret. */
 function refuse(row: Row, column: string, expected: string): never {
   const id = row.id ?? row.request_id ?? row.name;
   throw new CorruptRow(`The column ${column}${id === undefined ? "" : ` of row ${id}`} is not ${expected}.`);

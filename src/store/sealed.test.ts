@@ -1,6 +1,7 @@
 import { expect, test } from "bun:test";
 import { eachEngine } from "../../test/postgres.ts";
-import { type AccountRecord, DEFAULT_QUEUE, NO_BILLING, NO_LIMITS, NO_RATE_LIMITS } from "../records.ts";
+import { groupRecord, keyRecord } from "../records.test-support.ts";
+import { type AccountRecord, NO_RATE_LIMITS } from "../records.ts";
 import { type Keyring, openKeyring } from "../secrets/keyring.ts";
 import { accountCredentialBinding, kidOf, SealError, seal, unseal } from "../secrets/seal.ts";
 import { listAccounts, putAccount } from "./accounts.ts";
@@ -77,35 +78,8 @@ eachEngine(({ open }) => {
 
   test("a pepper lost while keys exist is refused, not made anew", async () => {
     const db = await open();
-    await putGroup(db, {
-      id: "g",
-      name: "g",
-      interfaces: [],
-      models: [],
-      accounts: [],
-      billing: NO_BILLING,
-      access: "everyone",
-      onDisconnect: "cancel",
-      websocket: true,
-      limits: NO_LIMITS,
-      groupLimits: NO_LIMITS,
-      queue: DEFAULT_QUEUE,
-      createdAtMs: 1,
-    });
-    await insertKey(db, {
-      id: "k",
-      name: "k",
-      userId: null,
-      groupId: "g",
-      digest: "d",
-      publicId: "p",
-      last4: "l",
-      status: "active",
-      expiresAtMs: null,
-      limits: NO_LIMITS,
-      createdAtMs: 1,
-      revokedAtMs: null,
-    });
+    await putGroup(db, groupRecord("g1"));
+    await insertKey(db, keyRecord("k1"));
     const error = await loadPepper(db, old).catch((reason: unknown) => reason);
     expect(String(error)).toContain("restore");
     expect(await readSetting(db, "pepper")).toBeNull();

@@ -48,7 +48,7 @@ export function allSubscriptions(db: Db, nowMs: number, options: { past?: boolea
   return standings(db, (tx) => listGranted(tx, null), nowMs, options.past ?? false);
 }
 
-/** Of these alone, whatever their standing. */
+/** Only these subscriptions, whatever their standing. */
 export function subscriptionsCalled(db: Db, ids: readonly string[], nowMs: number) {
   return standings(db, (tx) => findGranted(tx, ids), nowMs, true);
 }

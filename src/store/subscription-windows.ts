@@ -71,7 +71,7 @@ export async function readOpened(
   return grouped(await rowsAfter(db, subscriptionIds, nowMs));
 }
 
-/** Of subscriptions that are locked, in the order of the spans. What is not there is made. */
+/** The windows of locked subscriptions, in the order of the spans. Missing ones are made. */
 export async function openWindows(
   tx: Db,
   spans: readonly WindowSpan[],
@@ -98,7 +98,7 @@ export async function openWindows(
   });
 }
 
-/** The same without making any: for looking. */
+/** The same without making any, for those who only look. */
 export async function readWindows(
   db: Db,
   spans: readonly WindowSpan[],
@@ -205,7 +205,7 @@ export async function addToWindows(tx: Db, changes: readonly WindowChange[]): Pr
   );
 }
 
-/** Those of one subscription and time as one. */
+/** Merges the changes of one subscription and time. */
 function merged(changes: readonly WindowChange[]): Iterable<WindowChange> {
   if (changes.length === 1) return changes;
   const sums = new Map<string, WindowChange>();

@@ -155,7 +155,7 @@ export function openRollUp(): RollUp {
   };
 }
 
-/** Of the lines of its key. */
+/** The line of its key that a row belongs to. */
 function lineOf(lines: RollUpEntry[], row: RollUpEntry["of"]): RollUpEntry {
   for (const line of lines) {
     const { of } = line;
@@ -177,7 +177,7 @@ function inOrder(lines: readonly RollUpEntry[]): RollUpEntry[] {
   return named.sort(([a], [b]) => (a < b ? -1 : 1)).map(([, line]) => line);
 }
 
-/** Of a line of one key. */
+/** Tells the lines of one key apart. */
 function nameOf({ atMs, groupId, interface: family, publicModel }: RollUpEntry["of"]): string {
   return `${hourOf(atMs)} ${groupId} ${family} ${publicModel}`;
 }
@@ -230,7 +230,7 @@ export function toTotals(row: Row): UsageTotals {
 
 export interface KeyHour {
   keyId: string;
-  /** Of a revoked key too: what it used still counts for its user. */
+  /** Also where the key was revoked: what it used still counts for its user. */
   userId: string | null;
   groupId: string;
   /** The hour's last millisecond. Of the present hour that is still to come. */

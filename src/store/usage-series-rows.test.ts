@@ -47,7 +47,7 @@ eachEngine(({ open }) => {
     expect((await splitRows(db, ASKED, BOUNDS)).total.requests).toBe(1);
   });
 
-  test("of too many rows the last ones are looked at, and it is said since when", async () => {
+  test("of too many rows only the latest are read, and the answer says since when", async () => {
     const db = await open();
     await insertUsage(
       db,

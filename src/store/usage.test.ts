@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { eachEngine } from "../../test/postgres.ts";
-import { DEFAULT_QUEUE, NO_BILLING, NO_LIMITS } from "../records.ts";
+import { groupRecord, keyRecord, userRecord } from "../records.test-support.ts";
 import { type Db, isUniqueViolation, openDb } from "./db.ts";
 import { putGroup } from "./groups.ts";
 import { insertKey } from "./keys.ts";
@@ -81,50 +81,14 @@ const counted = (requests: number, refused: number, failed: number, scale: numbe
 
 /** A user with two keys, and a key of nobody's. */
 async function seedKeys(db: Db): Promise<void> {
-  await putGroup(db, {
-    id: "g1",
-    name: "g1",
-    interfaces: [],
-    models: [],
-    accounts: [],
-    billing: NO_BILLING,
-    access: "everyone",
-    onDisconnect: "cancel",
-    websocket: true,
-    limits: NO_LIMITS,
-    groupLimits: NO_LIMITS,
-    queue: DEFAULT_QUEUE,
-    createdAtMs: 1,
-  });
-  const user = {
-    id: "u1",
-    email: "a@b.c",
-    role: "user",
-    status: "active",
-    passwordHash: null,
-    groups: [],
-    createdAtMs: 1,
-  } as const;
-  await putUser(db, { ...user, limits: NO_LIMITS });
+  await putGroup(db, groupRecord("g1"));
+  await putUser(db, userRecord("u1"));
   for (const [id, userId] of [
     ["k1", "u1"],
     ["k2", "u1"],
     ["k3", null],
   ] as const) {
-    await insertKey(db, {
-      id,
-      name: id,
-      userId,
-      groupId: "g1",
-      digest: id,
-      publicId: id,
-      last4: "",
-      status: "active",
-      expiresAtMs: null,
-      limits: NO_LIMITS,
-      createdAtMs: 1,
-      revokedAtMs: null,
-    });
+    await insertKey(db, keyRecord(id, { userId }));
   }
 }
 

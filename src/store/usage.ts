@@ -67,12 +67,12 @@ export async function knownUsage(db: Db, requestIds: readonly string[]): Promise
   return new Map(rows.map((row) => [text(row, "request_id"), nano(row, "charged_nano")]));
 }
 
-/** What a response in the background turned out to have used, where nobody pays, and what that costs by its price. */
+/** What a background response turned out to have used, where nobody pays, and what that costs by its price. */
 export interface LateUse extends Costs {
   tokens: UsageTokens;
 }
 
-/** Its times are as they were, and nobody pays. */
+/** When a background response ends, its times stay as they were, and nobody pays. */
 const UNCHANGED = { chargedNano: 0n, durationMs: 0, firstByteMs: null } as const;
 
 /** One request, whole. */
@@ -84,7 +84,7 @@ export async function findUsage(db: Db, requestId: string): Promise<UsageRow | n
 }
 
 /**
- * Who made a response, and where. Of several rows the first counts: nobody takes a response over later. Rows and holds
+ * Who made a response, and where. The first of several rows counts: nobody can take a response over. Rows and holds
  * are read in one statement, so that one that is being settled is seen as either.
  */
 export async function findRoute(db: Db, responseId: string): Promise<ResponseRoute | null> {

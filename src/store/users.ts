@@ -76,7 +76,7 @@ export async function isUser(db: Db, id: string): Promise<boolean> {
   return found.length > 0;
 }
 
-/** One who can come in: a disabled one is none. */
+/** Whether there is an administrator who can sign in: a disabled one does not count. */
 export async function hasAdministrator(db: Db): Promise<boolean> {
   const found = await db.sql`SELECT id FROM app_user WHERE role = 'admin' AND status = 'active' LIMIT 1`;
   return found.length > 0;

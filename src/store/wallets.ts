@@ -61,7 +61,7 @@ export async function changeWallet(tx: Db, userId: string, addNano: Nano): Promi
     WHERE user_id = ${userId}`;
 }
 
-/** Of wallets that are locked: what they hold now, whatever they held before. */
+/** Sets what locked wallets hold, whatever they held before. */
 export async function writeWallets(tx: Db, wallets: readonly (readonly [string, Wallet])[]): Promise<void> {
   const rows = wallets
     .toSorted(([a], [b]) => (a < b ? -1 : 1))

@@ -44,7 +44,7 @@ export class Fields {
   end = 0;
   /** Of each, in one number: where its name begins, times `NAME_BYTES`, and how long it is. */
   readonly names: number[] = [];
-  /** Of the body; -1 where none is given. */
+  /** The length of the body; -1 where none is given. */
   length = -1;
   lengths = 0;
   /** Where its digits begin. */
@@ -212,7 +212,7 @@ function isDigit(byte: number | undefined): boolean {
   return byte !== undefined && byte >= 48 && byte <= 57;
 }
 
-/** Of digits; -1 when there are none, or more than any length has. */
+/** The number that these digits write; -1 when there are none, or more than any length has. */
 export function numberOf(bytes: Buffer, from: number, to: number): number {
   if (to === from || to - from > LENGTH_DIGITS_MAX) return -1;
   let number = 0;

@@ -1,4 +1,4 @@
-/** What an HTTP server takes in and gives out, without a word of how it does that. */
+/** What an HTTP server takes and gives: the interface, without the implementation. */
 
 import type { HeaderReader } from "./http-fields.ts";
 import { type Part, wholePart } from "./splice.ts";
@@ -12,7 +12,7 @@ export interface HttpRequest {
   readonly body: HttpBody | null;
 }
 
-/** What nobody has asked for when the answer begins is thrown away, and a long body that nobody asks for in time. */
+/** What was not asked for when the answer begins is thrown away; so is a long body that nobody asks for in time. */
 export interface HttpBody {
   /** Null when it comes in chunks. */
   readonly length: number | null;

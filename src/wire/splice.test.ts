@@ -46,7 +46,7 @@ describe("splices", () => {
     expect(decoder.decode(result)).toBe("ab01567end");
   });
 
-  test("of a part of an array nothing else is looked at", () => {
+  test("splicing a part of an array looks at nothing outside it", () => {
     const bytes = utf8.encode("..0123..");
     const changed = applySplices(bytes, [splice(3, 4, "one")], 2, 6);
     expect(decoder.decode(changed)).toBe("0one23");

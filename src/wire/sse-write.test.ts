@@ -32,7 +32,7 @@ test("a client sees [DONE] as data and a keep-alive as nothing", () => {
   expect(seen).toEqual(["comment", "[DONE]"]);
 });
 
-test("of JSON that stands among much else only what is in it counts", () => {
+test("JSON in the middle of a larger array is written without what surrounds it", () => {
   const bytes = utf8.encode(`a\n{"b":1}\nc${"\n".repeat(1_000)}`);
   const said = (start: number, end: number) =>
     decoder.decode(joinParts(eventParts("x", [{ bytes, start, end }])));

@@ -46,7 +46,7 @@ keys:
     await outcomes.get(name);
   });
 
-  test("which is so", async () => {
+  test("the account was really asked that way", async () => {
     await Promise.allSettled(outcomes.values());
     const { opened } = gateway.simulator.ledger.sockets();
     expect(opened > 0).toBe(websocket);

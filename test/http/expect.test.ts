@@ -15,7 +15,7 @@ const door = openDoor({ models: { fast: "sim-fast" } });
 test.each([
   ["with a length", LENGTH, BODY],
   ["in chunks", "Transfer-Encoding: chunked", chunk(BODY) + chunk("")],
-])("a door.client that waits is told to go on: %s", async (_, framing, body) => {
+])("a client that waits is told to go on: %s", async (_, framing, body) => {
   await door.open();
   for (const ask of [ASK, "expect: 100-Continue"]) {
     await door.client.send(postHead(framing, ask));
@@ -26,7 +26,7 @@ test.each([
   }
 });
 
-test("a door.client that does not wait is answered all the same", async () => {
+test("a client that does not wait is answered all the same", async () => {
   await door.open();
   await door.client.send(post(BODY, ASK));
   const first = await door.client.answer();
@@ -64,7 +64,7 @@ test("a request without a body is not told to send one", async () => {
   expect((await door.client.answer()).status).toBe(200);
 });
 
-test("a door.client of 1.0 does not know the word", async () => {
+test("a client of 1.0 does not know the word", async () => {
   await door.open();
   await door.client.send(post(BODY, ASK).replace("HTTP/1.1", "HTTP/1.0"));
   expect((await door.client.answer()).status).toBe(200);

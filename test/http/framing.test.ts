@@ -210,7 +210,7 @@ describe("a connection", () => {
   });
 });
 
-describe("a door.client that says it will send nothing more", () => {
+describe("a client that says it will send nothing more", () => {
   test("still gets what can be said at once", async () => {
     for (const path of ["/healthz", "/v1/models", "/nowhere"]) {
       await door.open();

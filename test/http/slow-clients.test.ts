@@ -124,7 +124,7 @@ describe("a body that does not come in time", () => {
   });
 });
 
-describe("a door.client that is slow for a reason is not hurried:", () => {
+describe("a client that is slow for a reason is not hurried:", () => {
   test("it waits for its answer longer than connections may be idle", async () => {
     await door.open();
     await door.client.send(post(chatBody({ model: "slow" })));
