@@ -44,7 +44,6 @@ import { openControlDoor } from "./server/control-door.ts";
 import { type Server, type ServerOptions, startServer } from "./server/server.ts";
 import { openSite } from "./server/site.ts";
 import { openSockets } from "./sockets/sockets.ts";
-import { readRevisions } from "./store/revisions.ts";
 import { openDialer } from "./upstreams/dial.ts";
 import { openHttpClient } from "./upstreams/http/client.ts";
 import { type Simulator, startSimulator } from "./upstreams/simulator/simulator.ts";
@@ -113,7 +112,13 @@ export async function startGateway(
   });
   const limiter = openLimiter(clock);
   const pool = openPool({ clock, random: Math.random, limiter });
-  const books = await openBooks({ ...installation, ...settings, log, limits });
+  const books = await openBooks({ ...installation, ...settings, log, limits }).catch(
+    async (error: unknown) => {
+      policy.close();
+      await simulator.stop();
+      throw error;
+    },
+  );
   // Only now is everything booked that earlier processes have used.
   await seedWindows(db, policy, limiter, clock);
   const { till } = books;
@@ -267,11 +272,7 @@ export async function startGateway(
         keyBytesMax: limits.socketsUnfinishedKeyBytesMax,
       },
       socketIdleSeconds: limits.socketIdleSeconds,
-      isStoreReady: () =>
-        readRevisions(db).then(
-          () => gateway.till.isWell(),
-          () => false,
-        ),
+      isStoreReady: books.isReady,
     });
   } catch (error) {
     // A port that is taken: whatever runs already would keep the process from ending.

@@ -187,9 +187,9 @@ function settle(desk: Desk, { row, chargedNano }: Settlement): Settled {
   if (before !== undefined) {
     if (hold === undefined) return before === chargedNano ? "known" : "lost";
     giveBack(desk, hold, 0n);
-    // It was refused because the store did not answer, which took its hold all the same, later.
+    // Refused because the store took too long to hold its money, which it then did.
     if (before === 0n && chargedNano === 0n) return "known";
-    // Otherwise row and hold are never to be there together, and it is never to be paid twice.
+    // Otherwise a row and a hold are never there together, and nothing is paid twice.
     desk.uncharged.push(requestId);
     return "lost";
   }

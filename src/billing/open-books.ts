@@ -12,6 +12,7 @@ import { startFoldingDays } from "./fold-days.ts";
 import { startHourlyAudit } from "./hourly-audit.ts";
 import { type Idempotency, type IdempotencyOptions, openIdempotency } from "./idempotency.ts";
 import { openJournal } from "./journal.ts";
+import { openReadiness, type ReadinessLimits } from "./readiness.ts";
 import { describeProcess, type RecoveryLimits, startRecovery } from "./recovery.ts";
 import { type RowRemovalOptions, startRemovingRows } from "./remove-rows.ts";
 import { withRowJournal } from "./row-journal.ts";
@@ -21,6 +22,8 @@ import { openTill, type Till, type TillLimits, type TillOptions } from "./till.t
 export interface Books {
   till: Till;
   idempotency: Idempotency;
+  /** Whether a request that came now could be recorded. Answers in time, whatever the store does. */
+  isReady(): Promise<boolean>;
   /** After the last request, and after the till was flushed. */
   close(): Promise<void>;
 }
@@ -29,6 +32,7 @@ export interface BooksLimits {
   till: TillLimits;
   express: ExpressLimits & { segmentBytes: number };
   recovery: RecoveryLimits;
+  readiness: ReadinessLimits;
   idempotency: Pick<IdempotencyOptions, "keptMs" | "answerBytesMax">;
   idempotencySweepMs: number;
   foldDaysMs: number;
@@ -65,8 +69,20 @@ export async function openBooks(options: BooksOptions): Promise<Books> {
     spoolDir,
     limits: limits.recovery,
     buried: idempotency.recover,
+  }).catch(async (error: unknown) => {
+    // What was left cannot be read: nothing may keep the process from ending.
+    await close();
+    throw error;
   });
   await idempotency.recover();
+  const isReady = openReadiness({
+    sayAlive: recovery.sayAlive,
+    isWell: till.isWell,
+    spoolDir,
+    segmentBytes: limits.express.segmentBytes,
+    monotonicMs: clock.monotonicMs,
+    limits: limits.readiness,
+  });
   const sweeping = setInterval(() => {
     Promise.all([idempotency.recover(), idempotency.sweep()]).catch((error: unknown) => {
       log.warn("idempotency_sweep_failed", { reason: error instanceof Error ? error.message : "unknown" });
@@ -84,6 +100,7 @@ export async function openBooks(options: BooksOptions): Promise<Books> {
   return {
     till,
     idempotency,
+    isReady,
     async close() {
       clearInterval(sweeping);
       audit.stop();

@@ -223,4 +223,23 @@ eachEngine(({ open, emptyUrl }) => {
     await forgetful.stop();
     await till.stop();
   });
+
+  test("a hold that was made after its request had been refused is given back without a complaint", async () => {
+    const db = await open();
+    await addFunds(db, "u1", 1_000n);
+    const till = makeTill(db, { incarnation: "inc_new" });
+    const forgetful = makeTill(db, { incarnation: "inc_new" });
+    await forgetful.hold(asking("r1"));
+    forgetful.push({ ...settling("r1", 0n).row, outcome: "refused", payer: null });
+    await forgetful.flush();
+    await Bun.sleep(2);
+    const recovery = await recover(db, till, { limits: { ...limits.recovery, orphanMs: 0 } });
+    expect(await readWallet(db, "u1")).toEqual({ balanceNano: 1_000n, heldNano: 0n });
+    expect(await findUsage(db, "r1")).toMatchObject({ outcome: "refused", chargedNano: 0n });
+    expect(till.logged).toEqual([]);
+    expect(await findings(db)).toEqual([]);
+    await recovery.stop();
+    await forgetful.stop();
+    await till.stop();
+  });
 });

@@ -27,6 +27,8 @@ import { leftSpools } from "./settlement-spool.ts";
 import { type Till, TillUnavailable } from "./till.ts";
 
 export interface Recovery {
+  /** Tells the store that this process lives; rejects where it takes nothing. */
+  sayAlive(): Promise<void>;
   /** Resolves when the holds of every process known to be dead are settled. */
   reap(): Promise<void>;
   stop(): Promise<void>;
@@ -212,6 +214,7 @@ export async function startRecovery(options: RecoveryOptions): Promise<Recovery>
   beating.unref();
   looking.unref();
   return {
+    sayAlive,
     reap,
     async stop() {
       stopped = true;

@@ -205,6 +205,8 @@ export const limits = {
     /** A hold of this process that it knows nothing of: a commit whose answer got lost. */
     orphanMs: 60_000,
   },
+  /** How long the store may take to say that it takes what is written, and how long that holds. */
+  readiness: { patienceMs: 1_000, freshMs: 1_000 },
   /** How often the books are compared with each other. */
   auditMs: 3_600_000,
   /** No request takes longer: a hold that is older is a fault. */
