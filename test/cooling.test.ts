@@ -185,14 +185,33 @@ describe("all accounts", () => {
     },
   );
 
-  test("out for different reasons, one of which passes: the client is told when to come back", async () => {
-    const soon = refusing(50);
-    const gateway = await start({ accounts: [{ ...PREFERRED }, { ...SPARE, url: soon.url }] });
-    gateway.upstreams[0]?.force("401");
-    for (const asked of [1, 2]) {
-      const response = await gateway.ask({});
-      expect([asked, response.status]).toEqual([asked, 429]);
-      await response.text();
-    }
+  test.each([
+    ["last", PREFERRED, SPARE],
+    ["first", SPARE, PREFERRED],
+  ])(
+    "out for different reasons, and the one that passes was asked %s: the client is told when to come back",
+    async (_when, parked, cooling) => {
+      const soon = refusing(50);
+      const gateway = await start({ accounts: [{ ...parked }, { ...cooling, url: soon.url }] });
+      gateway.upstreams[0]?.force("401");
+      for (const asked of [1, 2]) {
+        const response = await gateway.ask({});
+        expect([asked, response.status]).toEqual([asked, 429]);
+        await response.text();
+      }
+    },
+  );
+
+  test("cooling, the sooner one asked first: the client is told of that one", async () => {
+    const [soon, late] = [refusing(20), refusing(50)];
+    const gateway = await start({
+      accounts: [
+        { ...PREFERRED, url: soon.url },
+        { ...SPARE, url: late.url },
+      ],
+    });
+    const response = await gateway.ask({});
+    expect(response.headers.get("retry-after")).toBe("20");
+    await refusalOf(response, 429);
   });
 });

@@ -1,7 +1,7 @@
 /**
  * Finds an account that serves the request. Until content has been delivered a failure is invisible to the
- * client: the next account is tried, never the same one twice, and the client hears of the last failure only. While
- * every account is busy or cooling down the request waits, if its group lets it.
+ * client: the next account is tried, never the same one twice, and the client hears of the failure that leaves it most
+ * hope. While every account is busy or cooling down the request waits, if its group lets it.
  */
 
 import type { Till } from "../billing/till.ts";
@@ -14,6 +14,7 @@ import type { Route } from "../policy/snapshot.ts";
 import type { Pool } from "../pool/pool.ts";
 import type { WaitingRoom } from "../pool/waiting.ts";
 import {
+  betterNews,
   classifyError,
   clientError,
   failed,
@@ -111,10 +112,11 @@ export async function dispatch(dispatcher: Dispatcher, order: Order): Promise<De
       // No other account begins for a client that has left, even if its answer would be read to the end.
       if (order.client.signal.aborted || order.client.inPerson?.signal.aborted) throw clientGone();
       const flaw = failure.class === "rejected" ? body.flaw() : null;
-      last = flaw ?? clientError(failure, audienceOf(order.request, route));
+      const error = flaw ?? clientError(failure, audienceOf(order.request, route));
+      last = betterNews(last, error);
       // It refused a bound of our own: without it, or under another name, the same account may well answer.
       if (order.cap?.isRefused(route, failure)) continue;
-      const readable = last.code === "invalid_encrypted_content" ? body.withoutEncryptedReasoning() : null;
+      const readable = error.code === "invalid_encrypted_content" ? body.withoutEncryptedReasoning() : null;
       if (readable !== null) {
         // The conversation came from another account: without reasoning that only that one can read, it goes on here.
         body = readable;

@@ -112,7 +112,7 @@ const WHOSE: Readonly<Record<Scope, string>> = {
   account: "the model",
 };
 
-function shortageText({ scope, kind, max, unit, perMs, freesInMs }: Shortage): string {
+function shortageText({ scope, kind, max, used, unit, perMs, freesInMs }: Shortage): string {
   const when =
     freesInMs === null
       ? "It frees when one of them ends."
@@ -121,7 +121,11 @@ function shortageText({ scope, kind, max, unit, perMs, freesInMs }: Shortage): s
     kind === "concurrency"
       ? `${max} simultaneous ${max === 1 ? "request" : "requests"}`
       : `${max} ${unit} per ${kind === "window" && perMs !== null ? spanText(perMs) : "minute"}`;
-  return `Rate limit reached for ${WHOSE[scope]}: ${limit}. ${when}`;
+  const left =
+    unit === "tokens" && used < max
+      ? `, of which ${max - used} are left: fewer than this request may use`
+      : "";
+  return `Rate limit reached for ${WHOSE[scope]}: ${limit}${left}. ${when}`;
 }
 
 function spanText(ms: number): string {

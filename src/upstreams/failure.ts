@@ -186,6 +186,22 @@ export function clientError(failure: UpstreamFailure, audience: Audience): ApiEr
   }
 }
 
+/** Which of two accounts' failures the client hears of: one that time mends, and the one that it mends sooner. */
+export function betterNews(before: ApiError | null, latest: ApiError): ApiError {
+  if (before === null) return latest;
+  if (isForAdministrators(latest)) return isMendedByTime(before) ? before : latest;
+  if (before.code !== "rate_limit_exceeded" || latest.code !== "rate_limit_exceeded") return latest;
+  return Number(before.headers["retry-after"]) < Number(latest.headers["retry-after"]) ? before : latest;
+}
+
+function isForAdministrators({ code }: ApiError): boolean {
+  return code === "no_available_account" || code === "usage_not_included";
+}
+
+function isMendedByTime(error: ApiError): boolean {
+  return !isForAdministrators(error) && (error.status === 429 || error.status >= 500);
+}
+
 /** Waiting does not help. */
 export function noAvailableAccount(publicModel: string): ApiError {
   return new ApiError(
