@@ -105,6 +105,17 @@ describe("an alert whose cause has passed", () => {
     expect(over(rate, { startedAtMs: NOW_MS - 300_000 })).toBe(true);
   });
 
+  test("of a day's spending is over with the day, its threshold or its rule, and not because a new process has counted less", () => {
+    const rules = { ...DEFAULT_ALERTS, spend: { enabled: true, usdPerDay: "1.50" } };
+    const spend = { ...before, rule: "spend", subject: "2026-09-01 1.50" } as const;
+    const spendOver = (seen: Partial<View>, now = rules) => isOver(alert(spend), view(seen), now);
+    expect(spendOver({ spent: null })).toBe(false);
+    expect(spendOver({ spent: { dayMs: DAY_MS, nano: 0 } })).toBe(false);
+    expect(spendOver({ spent: { dayMs: DAY_MS + 86_400_000, nano: 0 } })).toBe(true);
+    expect(spendOver({}, { ...rules, spend: { enabled: true, usdPerDay: "2" } })).toBe(true);
+    expect(spendOver({}, { ...rules, spend: { enabled: false, usdPerDay: "1.50" } })).toBe(true);
+  });
+
   test("is not over for a pool that lost its last account", () => {
     const groups = [{ id: "grp_1", name: "default", accountIds: [], emptySinceMs: null }];
     expect(over({ rule: "pool_empty", subject: "grp_1" }, { groups })).toBe(false);

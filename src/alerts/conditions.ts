@@ -65,18 +65,26 @@ function emptyPools({ groups, nowMs }: View, { poolEmpty }: AlertsRecord): Condi
 
 function spending({ spent }: View, { spend }: AlertsRecord): Condition[] {
   if (!spend.enabled || spent === null || !isOverBudget(spent, spend.usdPerDay)) return [];
-  const day = new Date(spent.dayMs).toISOString().slice(0, 10);
+  const day = dateOf(spent);
   const usd = usdText(BigInt(Math.round(spent.nano)));
   return [
     {
       rule: "spend",
-      // Another threshold on the same day is another matter.
-      subject: `${day} ${spend.usdPerDay}`,
+      subject: spendSubject(spent, spend),
       seenBy: "all",
       message: `Requests of ${day} have cost $${usd}, more than $${spend.usdPerDay} a day.`,
       details: { day, usd, usd_per_day: spend.usdPerDay },
     },
   ];
+}
+
+/** Another threshold on the same day is another matter. */
+function spendSubject(spent: SpentToday, { usdPerDay }: AlertsRecord["spend"]): string {
+  return `${dateOf(spent)} ${usdPerDay}`;
+}
+
+function dateOf({ dayMs }: SpentToday): string {
+  return new Date(dayMs).toISOString().slice(0, 10);
 }
 
 function isOverBudget({ nano }: SpentToday, usdPerDay: string): boolean {
@@ -120,7 +128,9 @@ export function isOver(alert: AlertRecord, view: View, rules: AlertsRecord): boo
       return isOurs || tried.some(({ report }) => report.condition === "well");
     }
     case "spend":
-      return view.spent !== null;
+      // A day never costs less than it did: after a restart its last minute is only not counted yet.
+      if (!rules.spend.enabled) return true;
+      return view.spent !== null && alert.subject !== spendSubject(view.spent, rules.spend);
     case "error_rate":
       return isOurs || !rules.errorRate.enabled || view.nowMs - view.startedAtMs >= rules.errorRate.overMs;
   }
