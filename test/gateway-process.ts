@@ -11,7 +11,7 @@ export interface GatewayProcess {
   url: string;
   /** Everything printed so far, on both outputs. */
   output(): string;
-  signal(name: "SIGTERM" | "SIGINT"): void;
+  signal(name: "SIGTERM" | "SIGINT" | "SIGHUP"): void;
   exited: Promise<number>;
   /** Ends it if it has not ended; gives its exit code. */
   stop(): Promise<number>;

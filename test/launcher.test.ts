@@ -1,7 +1,7 @@
 /** The running process: where it listens, how it is changed while it runs, what it can hold, how it ends. */
 
 import { afterEach, beforeEach, describe, expect, setDefaultTimeout, test } from "bun:test";
-import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { connect } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -170,6 +170,26 @@ describe("--config", () => {
     expect(output).toContain("is taken by another process.");
   });
 
+  test("says where it cannot listen, and ends", async () => {
+    const config = file(gatedFile());
+    const args = ["start", "--config", config, "--host", "192.0.2.1", "--port", "8787"];
+    const { code, output } = await runCommand(args, { folder });
+    expect(code).toBe(1);
+    expect(output).toContain("Nobody can listen on port 8787 of 192.0.2.1 (EADDRNOTAVAIL).");
+  });
+
+  test("ends where it cannot read what another process left, and says which file", async () => {
+    const config = file(gatedFile());
+    const gateway = await start({ args: ["--config", config] });
+    await gateway.stop();
+    // A folder cannot be read as a file, whoever asks.
+    mkdirSync(join(folder, "data/settlements/journal-inc_dead.1.jsonl"));
+    const { code, output } = await runCommand(["start", "--config", config], { folder, env: { PORT: "0" } });
+    expect(code).toBe(1);
+    expect(output).toContain("EISDIR");
+    expect(output).not.toContain("policy_refresh_failed");
+  });
+
   test("with a mistake keeps it from starting, with file, line and field", async () => {
     const config = file("groups:\n  - name: default\n    modles: [x]\n");
     const { code, output } = await runCommand(["start", "--config", config], { folder, env: { PORT: "0" } });
@@ -258,7 +278,7 @@ function rawStream(url: string): { received(): string; ended: Promise<string> } 
 }
 
 describe("a signal to stop", () => {
-  test.each(["SIGTERM", "SIGINT"] as const)(
+  test.each(["SIGTERM", "SIGINT", "SIGHUP"] as const)(
     "%s lets a stream finish, takes nothing new, and ends well",
     async (name) => {
       const gateway = await start({ args: ["--config", file(gatedFile())] });

@@ -196,14 +196,17 @@ describe("a data folder in which nothing is", () => {
     expect(existsSync(data)).toBe(false);
   });
 
-  test("of which only the master key is missing is not given another one", async () => {
-    await run(["apply", file(FILE)]);
-    rmSync(join(data, "master.key"));
-    const { code, err } = await run(["keys", "list"]);
-    expect(code).toBe(1);
-    expect(err).toContain(`The master key ${join(data, "master.key")} is missing.`);
-    expect(existsSync(join(data, "master.key"))).toBe(false);
-  });
+  test.each(["keys list", "apply gateway.yaml", "start"])(
+    "of which only the master key is missing is not given another one by `%s`",
+    async (command) => {
+      await run(["apply", file(FILE)]);
+      rmSync(join(data, "master.key"));
+      const { code, err } = await run(command.split(" "));
+      expect(code).toBe(1);
+      expect(err).toContain(`The master key ${join(data, "master.key")} is missing.`);
+      expect(existsSync(join(data, "master.key"))).toBe(false);
+    },
+  );
 
   test("is no installation on an empty PostgreSQL either", async () => {
     const postgres = await startPostgres();
@@ -563,7 +566,9 @@ accounts: [{ name: sim, kind: simulator }]
     expect(code).toBe(1);
     expect(out).toContain("sealed with a master key that is not here");
     rmSync(masterKey);
-    await run(["doctor"]);
+    const missing = await run(["doctor"]);
+    expect(missing.code).toBe(1);
+    expect(missing.out).toContain(`${masterKey} is missing, and the store is sealed with it`);
     expect(existsSync(masterKey)).toBe(false);
   });
 });

@@ -4,6 +4,7 @@ import { systemClock } from "../clock.ts";
 import { NOTHING_KNOWN } from "../config/check.ts";
 import { readSettings, type Settings } from "../config/environment.ts";
 import { parseGatewayFile } from "../config/file.ts";
+import { hasStore } from "../config/installation.ts";
 import { limits } from "../config/limits.ts";
 import { formatProblem } from "../config/problem.ts";
 import type { PolicyRecords } from "../records.ts";
@@ -138,17 +139,24 @@ function checkFolder({ dataDir }: Settings): Finding {
   return good(what, dataDir);
 }
 
-/** Unlike a start it makes none: a new key where the old one is missing would only hide the loss. */
+/** Makes none, unlike the first start: a new key where the old one is missing would only hide the loss. */
 function checkMasterKey(settings: Settings, input: Input, report: Report): Keyring | null {
   const what = "master key";
   const fromEnv = input.environment.MODEL_GATEWAY_MASTER_KEY || undefined;
   if (fromEnv === undefined && !existsSync(settings.masterKeyFile)) {
+    const isSealed = settings.databaseUrl.startsWith("sqlite:") && hasStore(settings);
     report(
-      doubt(
-        what,
-        `${settings.masterKeyFile} is not there yet`,
-        "The first start makes it. If there was one, restore it from its backup.",
-      ),
+      isSealed
+        ? bad(
+            what,
+            `${settings.masterKeyFile} is missing, and the store is sealed with it`,
+            "Restore it from its backup: a new one would open nothing.",
+          )
+        : doubt(
+            what,
+            `${settings.masterKeyFile} is not there yet`,
+            "The first start makes it. If there was one, restore it from its backup.",
+          ),
     );
     return null;
   }

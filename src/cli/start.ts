@@ -1,6 +1,6 @@
 /** `model-gateway start`: apply the file if there is one, listen, say so, and leave in good order. */
 
-import { appendFileSync, chmodSync, existsSync } from "node:fs";
+import { appendFileSync, chmodSync, existsSync, readFileSync } from "node:fs";
 import { basename, join, resolve } from "node:path";
 import { offerAdminClaim } from "../config/admin-claim.ts";
 import { applyChanges, planChanges } from "../config/apply.ts";
@@ -140,8 +140,27 @@ async function listen(installation: Installation, settings: Settings): Promise<R
         1,
       );
     }
+    if (isForbiddenFile(error)) {
+      throw new Failure(
+        `${error.path} may not be read and written (${error.code}).`,
+        `Everything in ${settings.dataDir} must belong to whoever runs the server; root may have run it meanwhile.`,
+        1,
+      );
+    }
+    if (error instanceof Error && error.message.startsWith("Failed to listen")) {
+      throw new Failure(
+        `Nobody can listen on port ${settings.port} of ${settings.host}${typeof code === "string" ? ` (${code})` : ""}.`,
+        "Name an address of this machine with --host; ports below 1024 are for root, or for whoever has CAP_NET_BIND_SERVICE.",
+        1,
+      );
+    }
     throw error;
   }
+}
+
+function isForbiddenFile(error: unknown): error is Error & { code: string; path: string } {
+  if (!(error instanceof Error && "code" in error && "path" in error)) return false;
+  return (error.code === "EACCES" || error.code === "EPERM") && typeof error.path === "string";
 }
 
 /** Resolves at the first signal; a second one ends the process at once. */
@@ -155,5 +174,15 @@ function stopSignal(): Promise<void> {
     };
     process.on("SIGINT", stop);
     process.on("SIGTERM", stop);
+    // A terminal that is closed says so more than once, and means no haste.
+    if (!isHangupIgnored()) process.on("SIGHUP", () => resolve());
   });
+}
+
+/** Whoever starts it with `nohup` wants it to go on; listening for the signal would undo that. */
+function isHangupIgnored(): boolean {
+  const status = "/proc/self/status";
+  if (!existsSync(status)) return false;
+  const lastDigit = /^SigIgn:.*([\da-f])$/m.exec(readFileSync(status, "utf8"))?.[1] ?? "0";
+  return Number.parseInt(lastDigit, 16) % 2 === 1;
 }

@@ -26,11 +26,20 @@ type Environment = Readonly<Record<string, string | undefined>>;
 /** Empty counts as not set, as for every other variable. */
 const masterKeyIn = (environment: Environment) => environment.MODEL_GATEWAY_MASTER_KEY || undefined;
 
-/** Makes what is missing: folder, master key, tables, pepper. */
+/** Makes what is missing: folder, tables, pepper, and the master key unless the store was sealed with another. */
 export async function openInstallation(settings: Settings, environment: Environment): Promise<Installation> {
   mkdirSync(settings.dataDir, { recursive: true, mode: 0o700 });
-  const keyring = openKeyring({ file: settings.masterKeyFile, fromEnv: masterKeyIn(environment) });
-  return furnish(settings, keyring, await openDb(settings.databaseUrl));
+  const file = settings.masterKeyFile;
+  const fromEnv = masterKeyIn(environment);
+  const hasKey = fromEnv !== undefined || isThere(file);
+  // A key that is wrong is said before anything is made.
+  const present = hasKey ? openKeyring({ file, fromEnv }) : null;
+  const db = await openDb(settings.databaseUrl);
+  if (present === null && (await hasVersions(db))) {
+    await db.close();
+    throw masterKeyMissing(file);
+  }
+  return furnish(settings, present ?? openKeyring({ file, fromEnv }), db);
 }
 
 /** Nothing is here to work on. A mistyped folder must not pass for an empty installation. */
@@ -43,6 +52,13 @@ export class NoInstallation extends Error {
   }
 }
 
+function masterKeyMissing(file: string): NoInstallation {
+  return new NoInstallation(
+    `The master key ${file} is missing.`,
+    `${WHERE_IT_IS} If this is the one, restore the key from its backup, or give it as MODEL_GATEWAY_MASTER_KEY: a new one would open nothing.`,
+  );
+}
+
 const WHERE_IT_IS = "Name the folder that its server runs on: --data FOLDER, or MODEL_GATEWAY_DATA.";
 
 /** For whoever works on what there is: makes no folder, no store and no master key. Throws `NoInstallation`. */
@@ -52,11 +68,7 @@ export async function openPresent(settings: Settings, environment: Environment):
     throw new NoInstallation(`There is no installation in ${dirname(path)}.`, WHERE_IT_IS);
   const file = settings.masterKeyFile;
   const fromEnv = masterKeyIn(environment);
-  if (fromEnv === undefined && !isThere(file))
-    throw new NoInstallation(
-      `The master key ${file} is missing.`,
-      `${WHERE_IT_IS} If this is the one, restore the key from its backup: a new one would open nothing.`,
-    );
+  if (fromEnv === undefined && !isThere(file)) throw masterKeyMissing(file);
   const keyring = openKeyring({ file, fromEnv });
   const db = await openDb(settings.databaseUrl);
   if (await hasVersions(db)) return furnish(settings, keyring, db);

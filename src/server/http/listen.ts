@@ -1,7 +1,7 @@
 /** Listens for connections, looks after all of them with one timer, and lets them go in order. */
 
 import { Connection } from "./connection.ts";
-import { descriptorsMax } from "./descriptors.ts";
+import { clientsMax, descriptorsMax } from "./descriptors.ts";
 import type { ConnectionLimits, Guest, Hall } from "./hall.ts";
 
 export interface ListenOptions extends Pick<Hall, "serve" | "refuse" | "fault"> {
@@ -16,9 +16,6 @@ export interface ListenOptions extends Pick<Hall, "serve" | "refuse" | "fault"> 
   nowMs(): number;
 }
 
-/** Of the files and sockets that the process may have open; the rest is for upstreams and the store. */
-const DESCRIPTORS_SHARE = 0.75;
-
 export interface Listening {
   readonly hostname: string;
   readonly port: number;
@@ -32,7 +29,7 @@ export function listen(options: ListenOptions): Listening {
   const guests = new Set<Guest>();
   /** Connections that have their answers: closing does not wait for them. */
   const lingering = new Set<Guest>();
-  const guestsMax = Math.min(options.limits.max, descriptorsMax() * DESCRIPTORS_SHARE);
+  const guestsMax = Math.min(options.limits.max, clientsMax(descriptorsMax()));
   let empty: PromiseWithResolvers<void> | null = null;
 
   const hall = {
