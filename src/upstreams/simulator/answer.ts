@@ -1,4 +1,5 @@
 import { type Conversation, conversationIn, toolToCall } from "./conversation.ts";
+import { invalid, notJson, type Refusal } from "./errors.ts";
 import { intField, isRecord, type JsonFields, parseJson, stringField } from "./json-fields.ts";
 import type { Behaviour } from "./model-name.ts";
 import { sampleOf } from "./sample.ts";
@@ -61,20 +62,18 @@ interface Question {
   tokens: TokenRule;
 }
 
-/** Null when the prompt is not JSON. `earlierTokens` is the length of the conversation that it continues. */
+/** `earlierTokens` is the length of the conversation that it continues. */
 export function planAnswer(
   question: Question,
   promptField: "messages" | "input",
   earlierTokens: number,
-): Answer | null {
+): Answer | Refusal {
   const { fields, behaviour, tokens } = question;
   const callsTools = behaviour.callsTools && fields.has("tools");
   const conversation = conversationIn(fields.get(promptField), callsTools);
-  if (conversation === null) return null;
-  const outputTokensMax =
-    intField(fields, "max_output_tokens") ??
-    intField(fields, "max_completion_tokens") ??
-    intField(fields, "max_tokens");
+  if (conversation === null) return notJson();
+  const outputTokensMax = outputBound(fields);
+  if (outputTokensMax !== null && typeof outputTokensMax !== "number") return outputTokensMax;
   const choiceFor = choices(question, conversation, callsTools);
   const sayLimited = (variant: number) => {
     const choice = choiceFor(variant);
@@ -128,6 +127,21 @@ function usageOf({ fields, behaviour, promptCache, tokens }: Question, input: nu
     output: tokens.ofTexts([...reasoned, ...said]),
     reasoning: tokens.ofTexts(reasoned),
   };
+}
+
+const BOUNDS = ["max_output_tokens", "max_completion_tokens", "max_tokens"] as const;
+/** What local servers take for no bound, and their clients send. */
+const NO_BOUND = -1;
+
+/** Null where there is none. */
+function outputBound(fields: JsonFields): number | Refusal | null {
+  for (const name of BOUNDS) {
+    const bound = intField(fields, name);
+    if (bound === null) continue;
+    if (bound === NO_BOUND) return null;
+    return bound > 0 ? bound : invalid(name, `Invalid '${name}': expected 1 or more, but got ${bound}.`);
+  }
+  return null;
 }
 
 function limited(choice: Choice, outputTokensMax: number | null, tokens: TokenRule): Choice {

@@ -1,6 +1,6 @@
 import { type Choice, planAnswer, type ToolCall, type Usage } from "./answer.ts";
 import type { Call } from "./endpoint.ts";
-import { errorBody, missing, notJson } from "./errors.ts";
+import { errorBody, missing } from "./errors.ts";
 import { echoed, isTrue } from "./json-fields.ts";
 import {
   eventsReply,
@@ -22,7 +22,7 @@ export function chatCompletion(call: Call): Reply {
   const { fields, fault } = call;
   if (!fields.has("messages")) return missing("messages");
   const answer = planAnswer(call, "messages", 0);
-  if (answer === null) return notJson();
+  if ("kind" in answer) return answer;
   const choices = fault?.name === "empty" ? [NO_CHOICE] : answer.choices;
   const told = toldUsage(answer.usage, fault);
   if (isTrue(fields, "stream")) {

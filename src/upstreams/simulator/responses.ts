@@ -21,7 +21,7 @@ export function createResponse(
   if (orphan !== null) return orphan;
   const earlierTokens = earlier === null ? 0 : earlier.planned.usage.input + earlier.planned.usage.output;
   const answer = planAnswer(call, "input", earlierTokens);
-  if (answer === null) return notJson();
+  if ("kind" in answer) return answer;
   const planned = planResponse(call, answer.choices[0], answer.usage);
   const streams = isTrue(fields, "stream");
   const waits = planned.background && !streams;

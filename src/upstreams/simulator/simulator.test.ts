@@ -124,6 +124,18 @@ describe("chat completions", () => {
     expect(answer.usage?.completion_tokens).toBe(5);
   });
 
+  test.each(["max_tokens", "max_completion_tokens"])("take -1 for no bound of %s", async (name) => {
+    const answer = await client.chat.completions.create({ model: "sim-fast", messages, [name]: -1 });
+    expect(answer.choices[0]?.finish_reason).toBe("stop");
+  });
+
+  test.each([0, -2])("refuse a bound of %d", async (bound) => {
+    const refused = await client.chat.completions
+      .create({ model: "sim-fast", messages, max_tokens: bound })
+      .catch((thrown) => thrown);
+    expect(refused).toMatchObject({ status: 400, param: "max_tokens" });
+  });
+
   test("call the first function, then answer with what it gave", async () => {
     const tools = [{ type: "function" as const, function: WEATHER }];
     const first = await client.chat.completions.create({ model: "sim-tools", messages, tools });

@@ -82,6 +82,7 @@ export function sized(text: string, bytes: number): string {
 
 /** At most `bytes` of UTF-8, never half a character. */
 export function cutToBytes(text: string, bytes: number): string {
+  if (bytes <= 0) return "";
   if (text.length * 3 <= bytes || Buffer.byteLength(text) <= bytes) return text;
   let end = Math.min(text.length, bytes);
   while (Buffer.byteLength(text.slice(0, end)) > bytes) {
