@@ -139,6 +139,14 @@ describe("types", () => {
     expect(read("embeddings", '{"m\\u006fdel":"a\\u002fb","input":""}').publicModel).toBe("a/b");
   });
 
+  test.each(["embeddings", "responses.compact", "responses.input_tokens"] as const)(
+    "%s is never streamed",
+    (endpoint) => {
+      expect(refusalWith(endpoint, { stream: true })).toBe("unsupported_parameter: stream");
+      expect(readWith(endpoint, { stream: false }).stream).toBe(false);
+    },
+  );
+
   test("stream and background are booleans, and null means false", () => {
     for (const field of ["stream", "background"]) {
       expect(refusalWith("responses", { [field]: "true" })).toBe(`invalid_type: ${field}`);

@@ -93,7 +93,7 @@ class JsonRequest implements ModelRequest {
     this.endpoint = endpoint;
     this.fields = fields;
     this.publicModel = readModel(bytes, fields.model, limits.modelNameCharsMax);
-    this.stream = readBoolean(fields.stream, "stream");
+    this.stream = readStream(fields.stream, endpoint);
     checkContent(bytes, scan, endpoint.name);
     const usage =
       endpoint.name === "chat.completions" && this.stream ? forceUsage(bytes, scan, limits.depthMax) : null;
@@ -178,6 +178,26 @@ function readBoolean(field: Field | undefined, name: string): boolean {
   const value = booleanValue(field);
   if (value === null) throw wrongType(name, "a boolean", field.kind);
   return value;
+}
+
+/** Endpoints whose answers come whole. */
+const WHOLE: ReadonlySet<EndpointName> = new Set([
+  "embeddings",
+  "responses.compact",
+  "responses.input_tokens",
+]);
+
+/** An upstream that does not stream what never streams has done nothing wrong, so it is not asked to. */
+function readStream(field: Field | undefined, { name, path }: Endpoint): boolean {
+  const stream = readBoolean(field, "stream");
+  if (stream && WHOLE.has(name)) {
+    throw new ApiError(
+      "unsupported_parameter",
+      `The answer of POST /v1${path} comes whole. Leave \`stream\` out.`,
+      { param: "stream" },
+    );
+  }
+  return stream;
 }
 
 function readCount(bytes: Uint8Array, field: Field): number {
