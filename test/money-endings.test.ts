@@ -246,3 +246,20 @@ test("what an account told that it had used before it failed is the operator's c
   expect(row.upstreamNano).toBe(costOf({ inputTokens: 500, outputTokens: 70 }));
   await failing.stop();
 });
+
+test("a success without an answer in it is a failure: its words stay here, and nobody pays", async () => {
+  const failing = await startAnsweredGateway(() =>
+    Response.json({ object: "error", message: "org-canary has no machines left", code: 500 }),
+  );
+  for (const [path, body] of [
+    ["/v1/chat/completions", { model: "paid", messages: [{ role: "user", content: PROMPT }] }],
+    ["/v1/responses", { model: "paid", input: PROMPT }],
+  ] as const) {
+    const answered = await failing.call(path, body);
+    expect(answered.status).toBe(502);
+    expect(await answered.text()).not.toContain("org-canary");
+    const row = await failing.books.row(answered.headers.get("x-request-id") ?? "");
+    expect(row).toMatchObject({ outcome: "failed", chargedNano: 0n });
+  }
+  await failing.stop();
+});

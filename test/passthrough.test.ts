@@ -105,7 +105,7 @@ describe("a request", () => {
   test.each(ENDPOINTS)(
     "reaches the upstream byte for byte but for its model: $path",
     async ({ path, needs }) => {
-      reply = { type: "application/json", body: '{"data":[]}' };
+      reply = { type: "application/json", body: '{"choices":[],"output":[],"data":[]}' };
       await fc.assert(
         fc.asyncProperty(requestsFor(needs), PUBLIC_SPELLINGS, async (request, spelling) => {
           const { status, text, body } = await send(path, request.with(spelling));
@@ -171,7 +171,7 @@ describe("a request", () => {
   });
 
   test("that is refused as malformed is one that a strict parser or a stated rule refuses", async () => {
-    reply = { type: "application/json", body: "{}" };
+    reply = { type: "application/json", body: '{"choices":[]}' };
     const needs = ENDPOINTS[0]?.needs ?? { key: "", value: "" };
     let refused = 0;
     await fc.assert(
@@ -232,26 +232,32 @@ function parsesStrictly(bytes: Uint8Array): boolean {
 describe("an answer", () => {
   const USAGE = { key: '"usage"', value: '{ "prompt_tokens":3,"completion_tokens" : 4, "cost": 1e-400 }' };
 
-  test.each(["/v1/chat/completions", "/v1/responses", "/v1/embeddings", "/v1/images/generations"])(
-    "reaches the client byte for byte but for its model: %s",
-    async (path) => {
-      const request = `{"model":"fast/chat","messages":["x"],"input":"x","prompt":"x"}`;
-      const answers = rawObject(
-        unknownMembers({ lines: true }).map((unknown) => [...unknown, USAGE]),
-        MODEL_KEYS,
-        { lines: true },
-      );
-      await fc.assert(
-        fc.asyncProperty(answers, async (answer) => {
-          reply = { type: "application/json", body: answer.with('"up-2026-01-01"') };
-          const { status, text } = await send(path, request);
-          expect(status, text).toBe(200);
-          expect(text).toBe(answer.with('"fast/chat"'));
-        }),
-        { numRuns: RUNS },
-      );
-    },
-  );
+  test.each([
+    ["/v1/chat/completions", '"choices"'],
+    ["/v1/responses", '"output"'],
+    ["/v1/embeddings", '"data"'],
+    ["/v1/images/generations", '"data"'],
+  ])("reaches the client byte for byte but for its model: %s", async (path, substance) => {
+    const request = `{"model":"fast/chat","messages":["x"],"input":"x","prompt":"x"}`;
+    const answers = rawObject(
+      unknownMembers({ lines: true }).map((unknown) => [
+        ...unknown,
+        USAGE,
+        { key: substance, value: '[ {"x":1e400} ]' },
+      ]),
+      MODEL_KEYS,
+      { lines: true },
+    );
+    await fc.assert(
+      fc.asyncProperty(answers, async (answer) => {
+        reply = { type: "application/json", body: answer.with('"up-2026-01-01"') };
+        const { status, text } = await send(path, request);
+        expect(status, text).toBe(200);
+        expect(text).toBe(answer.with('"fast/chat"'));
+      }),
+      { numRuns: RUNS },
+    );
+  });
 
   test("without a model reaches the client as it is", async () => {
     reply = { type: "application/json", body: ' { "created":1e400, "data" : [ {"b64_json":"AA=="} ] }\n' };

@@ -203,6 +203,9 @@ function attemptOf(dispatcher: Dispatcher, order: Order, route: Route, asked: Wh
   const answer = readAnswer(body, endpoint.name, audienceOf(request, route), dispatcher.jsonDepthMax);
   switch (answer.kind) {
     case "answer":
+      // It says something else: an error in words of its own, or a note of somebody on the way.
+      if (!answer.hasSubstance)
+        return { kind: "failed", failure: failed("bad_answer", "not an answer", 200) };
       if (!isEmpty(answer, endpoint)) return { kind: "answer", answer, upstreamHeaders };
       noteVainUse(trace, answer.usage);
       return { kind: "failed", failure: failed("bad_answer", "an empty answer", 200) };

@@ -1,6 +1,6 @@
 /** What an upstream says when it does not answer, as a named failure: by a status, or by a message on a socket. */
 
-import { readUpstreamError } from "../interfaces/upstream-error.ts";
+import { readRefusal, readUpstreamError } from "../interfaces/upstream-error.ts";
 import { classifyError, failed, type UpstreamFailure } from "../upstreams/failure.ts";
 import type { AnswerHeaders } from "../upstreams/http/contract.ts";
 import { resetOfUsedUp, retryAfterMs } from "../upstreams/rate-limit.ts";
@@ -34,6 +34,8 @@ function classified(
   body: Uint8Array | null,
   nowMs: number,
 ): UpstreamFailure {
-  const error = body === null ? null : readUpstreamError(parseJson(body));
+  const json = body === null ? null : parseJson(body);
+  // A 404 in other words than the API's comes from an address that is not the API's.
+  const error = status === 404 ? readUpstreamError(json) : readRefusal(json);
   return classifyError(status, error, retryAfterMs(headers, nowMs), resetOfUsedUp(headers));
 }

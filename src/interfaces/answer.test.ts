@@ -34,9 +34,28 @@ describe("an answer", () => {
     expect(answer("chat.completions", body).text).toBe(body.replace("gpt-6-eu-0419", "fast"));
   });
 
+  test("loses a byte order mark", () => {
+    const body = '{"choices":[]}';
+    expect(answer("chat.completions", `\ufeff${body}`).text).toBe(body);
+  });
+
   test("without a model stays without one", () => {
     const body = '{"created":1,"data":[]}';
     expect(answer("images.generations", body).text).toBe(body);
+  });
+
+  test.each([
+    ["chat.completions", { choices: [] }],
+    ["responses", { output: [] }],
+    ["responses.compact", { output: [] }],
+    ["responses.input_tokens", { input_tokens: 0 }],
+    ["embeddings", { data: [] }],
+    ["images.generations", { data: [] }],
+    ["images.edits", { data: [] }],
+  ] as const)("of %s is whole with what such answers are made of", (endpoint, substance) => {
+    expect(answer(endpoint, { id: "x", ...substance }).hasSubstance).toBe(true);
+    expect(answer(endpoint, { object: "error", message: "m" }).hasSubstance).toBe(false);
+    expect(answer(endpoint, { status: "error", detail: "m" }).hasSubstance).toBe(false);
   });
 
   test("tells its usage", () => {

@@ -1,7 +1,14 @@
 /** A whole (not streamed) answer: the public model name goes in, the usage comes out, the rest stays as it came. */
 
 import { isObject, parseJson } from "../wire/json-parse.ts";
-import { type Field, scanObject, stringValue, wantedFields } from "../wire/json-scan.ts";
+import {
+  BOM_BYTES,
+  type Field,
+  scanObject,
+  startsWithBom,
+  stringValue,
+  wantedFields,
+} from "../wire/json-scan.ts";
 import { joinParts, jsonString, type Part, replaceValue, type Splice, spliceParts } from "../wire/splice.ts";
 import { imageKindOf } from "./image-kind.ts";
 import { publicMessage } from "./public-message.ts";
@@ -10,7 +17,29 @@ import { type Audience, readUpstreamError, type UpstreamError } from "./upstream
 import { readUsage, type TokenUsage } from "./usage.ts";
 import { packVectors } from "./vectors.ts";
 
-const ANSWER = wantedFields(["id", "model", "status", "usage", "error", "data"]);
+const ANSWER = wantedFields([
+  "id",
+  "model",
+  "status",
+  "usage",
+  "error",
+  "data",
+  "choices",
+  "output",
+  "input_tokens",
+]);
+
+/** What an answer is made of: without it, it is none. */
+const SUBSTANCE = {
+  "chat.completions": "choices",
+  responses: "output",
+  "responses.compact": "output",
+  "responses.input_tokens": "input_tokens",
+  embeddings: "data",
+  "images.generations": "data",
+  "images.edits": "data",
+} as const satisfies Record<EndpointName, string>;
+
 const PICTURES = wantedFields(["size", "quality"]);
 
 export interface UpstreamAnswer {
@@ -24,6 +53,8 @@ export interface UpstreamAnswer {
   /** Responses only: the id that later calls may name, and how far the response is. */
   responseId: string | null;
   status: string | null;
+  /** It has what answers of the endpoint are made of; a response may also say only how far it is. */
+  hasSubstance: boolean;
 }
 
 export type AnswerRead = UpstreamAnswer | { kind: "error"; error: UpstreamError } | { kind: "malformed" };
@@ -36,12 +67,19 @@ export function endOf({ status }: Pick<UpstreamAnswer, "status">): ResponseEnd |
   return ENDS.find((end) => end === status) ?? null;
 }
 
+/** Whether it is what a response says of how far it is. */
+function isStanding(status: string | null): boolean {
+  return status === "queued" || status === "in_progress" || endOf({ status }) !== null;
+}
+
 export function readAnswer(
-  { bytes, start, end }: Part,
+  { bytes, start: from, end }: Part,
   endpoint: EndpointName,
   audience: Audience,
   depthMax: number,
 ): AnswerRead {
+  // Clients ignore a byte order mark, and so must we.
+  const start = startsWithBom(bytes, from, end) ? from + BOM_BYTES : from;
   const scan = scanObject(bytes, start, end, ANSWER, { depthMax });
   if (!scan.ok) return { kind: "malformed" };
   const { id, model, status, usage, error, data } = scan.fields;
@@ -57,6 +95,7 @@ export function readAnswer(
   if (data?.kind === "array" && audience.wantsBase64) splices.push(...packVectors(bytes, data, depthMax));
   if (error && tellsError) splices.push(replaceValue(error, publicError(bytes, error, audience)));
   const isPictures = endpoint.startsWith("images.");
+  const standing = isResponse && status ? stringValue(bytes, status) : null;
   return {
     kind: "answer",
     body: spliceParts(bytes, splices, start, end),
@@ -64,7 +103,8 @@ export function readAnswer(
     images: isPictures && data?.kind === "array" ? countObjects(bytes, data) : 0,
     imageKind: isPictures ? toldKind(bytes, start, end, depthMax) : null,
     responseId: isResponse && id ? stringValue(bytes, id) : null,
-    status: isResponse && status ? stringValue(bytes, status) : null,
+    status: standing,
+    hasSubstance: scan.fields[SUBSTANCE[endpoint]] !== undefined || isStanding(standing),
   };
 }
 

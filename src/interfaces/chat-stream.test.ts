@@ -145,11 +145,13 @@ describe("usage the client did not ask for", () => {
     expect(reader.usage).toMatchObject({ outputTokens: 4, isEarly: false });
   });
 
-  test("is read from the error that ends an answer, and is its last word", () => {
-    const reader = open();
-    jsonHeard(reader, [role, chunk()]);
-    play(reader, [block({ error: { message: "m" }, usage: USAGE })]);
-    expect(reader.usage).toMatchObject({ inputTokens: 3, outputTokens: 4, isEarly: false });
+  test("is read from the error that ends an answer, named as one or not, and is its last word", () => {
+    for (const name of ["", "event: error\n"]) {
+      const reader = open();
+      jsonHeard(reader, [role, chunk()]);
+      play(reader, [name + block({ error: { message: "m" }, usage: USAGE })]);
+      expect(reader.usage).toMatchObject({ inputTokens: 3, outputTokens: 4, isEarly: false });
+    }
   });
 
   test("an explicit 0 is a usage", () => {
@@ -162,10 +164,11 @@ describe("usage the client did not ask for", () => {
 describe("usage the client asked for", () => {
   test("reaches it in a chunk of its own, with `usage:null` in the others", () => {
     const quiet = { ...chunk(), usage: null };
+    const last = { ...finish(), usage: null };
     const reader = open(ASKED);
-    expect(jsonHeard(reader, [quiet, quiet, usageChunk])).toEqual([
+    expect(jsonHeard(reader, [quiet, last, usageChunk])).toEqual([
       { ...quiet, model: "fast" },
-      { ...quiet, model: "fast" },
+      { ...last, model: "fast" },
       { ...usageChunk, model: "fast" },
     ]);
     expect(reader.usage).toMatchObject({ inputTokens: 3, outputTokens: 4 });
@@ -204,6 +207,15 @@ describe("usage the client asked for", () => {
     expect(dataOf(open(ASKED), [block(chunk()), block(both), block(usageChunk), DONE])).toEqual([
       { ...chunk(), model: "fast" },
       quiet,
+      { ...usageChunk, model: "fast" },
+      "[DONE]",
+    ]);
+  });
+
+  test("is told last where it came before the answer had ended", () => {
+    expect(dataOf(open(ASKED), [block(usageChunk), block(chunk()), block(finish()), DONE])).toEqual([
+      { ...chunk(), model: "fast" },
+      { ...finish(), model: "fast" },
       { ...usageChunk, model: "fast" },
       "[DONE]",
     ]);
@@ -291,6 +303,15 @@ describe("errors in place of chunks", () => {
     const heard = play(open(), [block(chunk()), block(chunk()), block(broken)]);
     expect(heard.failed).toMatchObject({ code: "502", message: "m" });
     expect(heard.data).toHaveLength(2);
+  });
+
+  test.each([
+    ["is named so", 'event: error\ndata: {"message":"m","code":500}', "500"],
+    ["says so by its object", 'data: {"object":"error","message":"m","code":503}', "503"],
+    ["says so by its type", 'data: {"type":"error","message":"m","code":"c"}', "c"],
+  ])("so does one whose fields stand at the top and that %s", (_, text, code) => {
+    const heard = play(open(), [block(chunk()), text]);
+    expect(heard.failed).toMatchObject({ code, message: "m" });
   });
 
   test("a null error is none", () => {
@@ -421,6 +442,7 @@ describe("the end", () => {
 function plainReading(blocks: readonly string[], hidesUsage: boolean): unknown[] {
   const heard: unknown[] = [];
   let untold: unknown[] = [];
+  let isFinished = false;
   for (const text of blocks.map((line) => line.replace(/^data: /, ""))) {
     if (text === "[DONE]") return [...heard, ...untold, "[DONE]"];
     let json: Record<string, unknown>;
@@ -436,6 +458,11 @@ function plainReading(blocks: readonly string[], hidesUsage: boolean): unknown[]
     if (counted && silent && hidesUsage) continue;
     const named = typeof json.model === "string" ? { ...json, model: "fast" } : json;
     const { usage, ...rest } = named;
+    if (Array.isArray(choices)) isFinished ||= choices.some((one) => typeof one.finish_reason === "string");
+    if (counted && silent && !isFinished) {
+      untold = [named];
+      continue;
+    }
     if (hidesUsage || usage === undefined) heard.push(rest);
     else if (counted && !silent) heard.push({ ...named, usage: null });
     else heard.push(named);

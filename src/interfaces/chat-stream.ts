@@ -6,7 +6,7 @@
 import { type ApiError, errorObject } from "../errors.ts";
 import { cut, find, isAt } from "../wire/bytes.ts";
 import { isObject, parseJson } from "../wire/json-parse.ts";
-import { type Field, scanObject, wantedFields } from "../wire/json-scan.ts";
+import { type Field, type ObjectScan, scanObject, stringValue, wantedFields } from "../wire/json-scan.ts";
 import { ARRAY_OPEN, LF, OBJECT_CLOSE, QUOTE, skipSpace } from "../wire/json-walk.ts";
 import {
   editMembers,
@@ -24,7 +24,9 @@ import { DROPPED, type StreamOutcome, type StreamReader, type TextSink, type Ver
 import { readUpstreamError } from "./upstream-error.ts";
 import { readUsage, type TokenUsage } from "./usage.ts";
 
-const CHUNK = wantedFields(["model", "usage", "error", "choices"]);
+const CHUNK_FIELDS = ["model", "usage", "error", "choices", "object", "type"] as const;
+const CHUNK = wantedFields(CHUNK_FIELDS);
+type ChunkFields = ObjectScan<(typeof CHUNK_FIELDS)[number]>["fields"];
 
 const CLOSE_AND_END = partOf(Buffer.from("}\n\n"));
 const DONE_PART = partOf(DONE);
@@ -58,18 +60,20 @@ export function openChatReader(options: ChatReaderOptions): StreamReader {
   let outcome: StreamOutcome = "failed";
   let badEvents = 0;
   let hasContent = false;
-  /** `[DONE]`, behind the usage where the client asked for it and it has come beside choices alone. */
+  /** `[DONE]`, behind the usage where the client asked for it and it has come too early, or beside choices alone. */
   let done = DONE;
   /** The shared beginning as the upstream writes it, and `data: ` + the same with the public name. */
   let beginning: { theirs: Uint8Array; ours: Part } | null = null;
 
   function read(bytes: Uint8Array, start: number, end: number): Verdict {
-    const { data } = readEvent(bytes, start, end);
+    const { type, data } = readEvent(bytes, start, end);
     if (data === null) return DROPPED;
     if (isDone(data)) return readDone();
+    const isNamedError = type !== null && isErrorName(type);
     // Data of several lines comes joined in an array of its own, and has to be taken apart again.
-    const alike = hasContent && data.bytes === bytes ? readPlain(bytes, data.start, data.end) : null;
-    return alike ?? readAny(cut(data.bytes, data.start, data.end));
+    const mayBeAlike = hasContent && !isNamedError && data.bytes === bytes;
+    const alike = mayBeAlike ? readPlain(bytes, data.start, data.end) : null;
+    return alike ?? readAny(cut(data.bytes, data.start, data.end), isNamedError);
   }
 
   /** Searches run to the end of the array: where many events came together, each is better off in its own view. */
@@ -115,17 +119,16 @@ export function openChatReader(options: ChatReaderOptions): StreamReader {
     return { phase: "content", replacement };
   }
 
-  function readAny(chunk: Uint8Array): Verdict {
+  function readAny(chunk: Uint8Array, isNamedError: boolean): Verdict {
     const scan = scanObject(chunk, 0, chunk.length, CHUNK, { depthMax });
     if (!scan.ok) {
       badEvents++;
       return DROPPED;
     }
     const { model, usage: counted, error, choices } = scan.fields;
-    if (error && error.kind !== "null") {
+    if (isNamedError || (error && error.kind !== "null") || isError(chunk, scan.fields)) {
       isUsageLast = counted?.kind === "object" && takeUsage(parseJson(chunk, counted.start, counted.end));
-      const found = readUpstreamError(parseJson(chunk));
-      return { phase: "failed", error: found ?? { code: null, type: null, param: null, message: "" } };
+      return readError(chunk);
     }
     isUsageOld = true;
     const isCounted = counted?.kind === "object";
@@ -142,8 +145,11 @@ export function openChatReader(options: ChatReaderOptions): StreamReader {
     const named = model?.kind === "string" ? { model: name } : {};
     const isBeside = isCounted && !empty;
     if (isCounted && !hidesUsage) {
-      const alone = isBeside ? editMembers(chunk, scan, { ...named, choices: NO_CHOICES }) : null;
-      done = alone === null ? DONE : joinParts([...eventParts(null, spliceParts(chunk, alone)), DONE_PART]);
+      const isEarly = isBeside || finished.size < options.choices;
+      const alone = { ...named, ...(isBeside ? { choices: NO_CHOICES } : {}) };
+      const json = isEarly ? spliceParts(chunk, editMembers(chunk, scan, alone)) : null;
+      done = json === null ? DONE : joinParts([...eventParts(null, json), DONE_PART]);
+      if (isEarly && !isBeside) return DROPPED;
     }
     const usageEdit = hidesUsage && counted ? { usage: null } : isBeside ? { usage: JSON_NULL } : {};
     const json = spliceParts(chunk, editMembers(chunk, scan, { ...named, ...usageEdit }));
@@ -151,6 +157,12 @@ export function openChatReader(options: ChatReaderOptions): StreamReader {
       hasContent = saysSomething(parseJson(chunk, choices.start, choices.end));
     }
     return { phase: hasContent ? "content" : "lifecycle", replacement: eventParts(null, json) };
+  }
+
+  function readError(chunk: Uint8Array): Verdict {
+    const json = parseJson(chunk);
+    const found = readUpstreamError(json) ?? readUpstreamError({ error: json });
+    return { phase: "failed", error: found ?? { code: null, type: null, param: null, message: "" } };
   }
 
   function learnBeginning(chunk: Uint8Array, model: Field, name: Uint8Array): void {
@@ -258,6 +270,19 @@ function givesFinishReason(bytes: Uint8Array, from: number, end: number): boolea
 function isWithin(bytes: Uint8Array, needle: Uint8Array, from: number, end: number): boolean {
   const at = find(bytes, needle, from);
   return at !== -1 && at < end;
+}
+
+const ERROR_NAME = Buffer.from("error");
+
+/** Chunks have no name: what is called an error is one, whatever it looks like. */
+function isErrorName({ bytes, start, end }: Part): boolean {
+  return end - start === ERROR_NAME.length && isAt(bytes, start, ERROR_NAME);
+}
+
+/** The errors of vLLM and others, whose fields stand at the top. */
+function isError(chunk: Uint8Array, { object, type, choices }: ChunkFields): boolean {
+  if (choices !== undefined) return false;
+  return [object, type].some((field) => field !== undefined && stringValue(chunk, field) === "error");
 }
 
 function isEmptyArray(bytes: Uint8Array, { start, end }: Field): boolean {

@@ -38,6 +38,25 @@ describe("a stream of images", () => {
     expect(reader.usage).toMatchObject({ inputTokens: 3, outputTokens: 4 });
   });
 
+  test("has no events but those of pictures", () => {
+    expect(read(open(), block("codex.rate_limits", { plan: "org-1" })).phase).toBe("dropped");
+  });
+
+  test("tells nothing of headers, wherever they stand in an event", () => {
+    const headers = { "openai-organization": "org-1" };
+    const picture = { type: "image_generation.partial_image", b64_json: "AAAA" };
+    for (const event of [
+      { headers, ...picture },
+      { ...picture, headers },
+      { ...picture, headers, model: "gpt-image" },
+    ]) {
+      const verdict = read(open(), `event: ${picture.type}\ndata: ${JSON.stringify(event)}`);
+      if (verdict.phase !== "content" || !verdict.replacement) throw new Error("it was not changed");
+      const [, data = ""] = Buffer.from(joinParts(verdict.replacement)).toString().split("data: ");
+      expect(JSON.parse(data)).toEqual({ ...picture, ...("model" in event ? { model: "painter" } : {}) });
+    }
+  });
+
   test("of several pictures ends with the last", () => {
     const reader = open(3);
     expect(read(reader, COMPLETED).phase).toBe("content");

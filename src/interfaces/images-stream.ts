@@ -2,8 +2,8 @@
 
 import { type ApiError, errorObject } from "../errors.ts";
 import { parseJson } from "../wire/json-parse.ts";
-import { type Field, scanObject, stringValue, wantedFields } from "../wire/json-scan.ts";
-import { jsonString, type Part, partOf } from "../wire/splice.ts";
+import { type Field, type ObjectScan, scanObject, stringValue, wantedFields } from "../wire/json-scan.ts";
+import { editMembers, jsonString, type Part, spliceParts } from "../wire/splice.ts";
 import { isDone, isPlain, readEvent } from "../wire/sse.ts";
 import { eventParts, formatEvent } from "../wire/sse-write.ts";
 import { imageKindOf } from "./image-kind.ts";
@@ -18,7 +18,9 @@ import {
 import { readUpstreamError } from "./upstream-error.ts";
 import { readUsage, type TokenUsage } from "./usage.ts";
 
-const EVENT = wantedFields(["type", "model", "size", "quality", "usage", "error"]);
+const EVENT_FIELDS = ["type", "model", "size", "quality", "usage", "error", "headers"] as const;
+const EVENT = wantedFields(EVENT_FIELDS);
+type EventScan = ObjectScan<(typeof EVENT_FIELDS)[number]>;
 
 export interface ImagesReaderOptions {
   publicModel: string;
@@ -27,7 +29,7 @@ export interface ImagesReaderOptions {
 }
 
 export function openImagesReader(options: ImagesReaderOptions): StreamReader {
-  const publicModel = partOf(jsonString(options.publicModel));
+  const publicModel = jsonString(options.publicModel);
   let usage: TokenUsage | null = null;
   let images = 0;
   let imageKind: string | null = null;
@@ -54,10 +56,11 @@ export function openImagesReader(options: ImagesReaderOptions): StreamReader {
       badEvents++;
       return DROPPED;
     }
-    const { model, size, quality, usage: counted } = scan.fields;
+    if (!isPictureEvent(type)) return DROPPED;
+    const { size, quality, usage: counted } = scan.fields;
     imageKind = imageKindOf(textIn(data, size), textIn(data, quality)) ?? imageKind;
     const block = isPlain(event, bytes, start, end) ? { bytes, start, end: end + 2 } : null;
-    const replacement = named(type, data, block, model);
+    const replacement = published(type, data, block, scan);
     lastFinished = type.endsWith(".completed");
     if (!lastFinished) {
       isBegun = true;
@@ -78,15 +81,17 @@ export function openImagesReader(options: ImagesReaderOptions): StreamReader {
     return isBegun && outcome !== "completed";
   }
 
-  /** With the public model in it; null for a plain block that can go on as it is. No picture is copied. */
-  function named(type: string, data: Part, block: Part | null, model: Field | undefined): Part[] | null {
-    const whole = block ?? data;
-    const parts =
-      model?.kind === "string"
-        ? [{ ...whole, end: model.start }, publicModel, { ...whole, start: model.end }]
-        : [whole];
-    if (block === null) return eventParts(type, parts);
-    return parts.length === 1 ? null : parts;
+  /**
+   * With the public model in it and without what would be headers; null for a plain block that can go on as it is. No
+   * picture is copied.
+   */
+  function published(type: string, data: Part, block: Part | null, scan: EventScan): Part[] | null {
+    const named = scan.fields.model?.kind === "string" ? { model: publicModel } : {};
+    const splices = editMembers(data.bytes, scan, { headers: null, ...named });
+    if (block !== null && splices.length === 0) return null;
+    const { bytes, start, end } = block ?? data;
+    const parts = spliceParts(bytes, splices, start, end);
+    return block === null ? eventParts(type, parts) : parts;
   }
 
   return {
@@ -121,6 +126,11 @@ export function openImagesReader(options: ImagesReaderOptions): StreamReader {
       return badEvents;
     },
   };
+}
+
+/** What else an upstream says there is between it and us, as on the streams of Responses. */
+function isPictureEvent(type: string): boolean {
+  return type.startsWith("image_");
 }
 
 function textIn({ bytes }: Part, field: Field | undefined): string | null {

@@ -32,6 +32,8 @@ describe("messages stay readable", () => {
       '{"role":"bot42"}',
     ],
     ["Missing required parameter: 'messages[0].content'.", ""],
+    ["'$.input' is invalid. Please check the API reference.", ""],
+    ["'$.messages[0].content' is invalid.", ""],
     [
       "Invalid type for 'messages[0].content': expected one of a string or array of objects, but got an integer instead.",
       "",

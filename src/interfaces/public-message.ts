@@ -57,7 +57,7 @@ const NAMING_LINKS = wordSet("id name named called");
 const GENERIC_LABELS = wordSet("com net org dev app www cloud local localhost inference models up");
 
 /** The last bracket may have been taken for punctuation. */
-const PARAM_PATH = /^[A-Za-z_]\w*(?:\[\d{1,6}(?:\]|$)|\.[A-Za-z_]\w*)+$/;
+const PARAM_PATH = /^(?:[A-Za-z_]\w*|\$)(?:\[\d{1,6}(?:\]|$)|\.[A-Za-z_]\w*)+$/;
 const PARAM = /^[A-Za-z_][\w.[\]]{0,127}$/;
 
 const MESSAGE_CHARS_MAX = 1000;
@@ -159,7 +159,7 @@ function isSafeWord(word: string, { beginsSentence, isName }: Place, audience: A
 function isSafePath(path: string, audience: Audience): boolean {
   return path
     .split(/[.[\]]+/)
-    .filter((name) => name !== "" && !/^\d+$/.test(name))
+    .filter((name) => name !== "" && name !== "$" && !/^\d+$/.test(name))
     .every((name) => PARAM_NAMES.has(name) || API_WORDS.has(name) || audience.mentions(`"${name}"`));
 }
 

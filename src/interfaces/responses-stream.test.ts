@@ -48,6 +48,17 @@ function told(reader: StreamReader, text: string): { event: string | undefined; 
   return { event: event?.event, json: JSON.parse(event?.data ?? "null") };
 }
 
+test.each(["response.completed", "response.in_progress", "response.done"])(
+  "a response with an error has failed, though its event is called %s",
+  (type) => {
+    const verdict = read(
+      open(),
+      block(type, { response: response({ error: { code: "c", message: "org-1" } }) }),
+    );
+    expect(verdict).toMatchObject({ phase: "failed", error: { code: "c", message: "org-1" } });
+  },
+);
+
 const USAGE = { input_tokens: 3, output_tokens: 4, total_tokens: 7 };
 
 describe("what the client goes on from", () => {

@@ -42,7 +42,7 @@ import { readUpstreamError, type UpstreamError } from "./upstream-error.ts";
 import { readUsage, type TokenUsage } from "./usage.ts";
 
 const EVENT_FIELDS = ["type", "response", "sequence_number", "headers", "model"] as const;
-const RESPONSE_FIELDS = ["id", "model", "usage", "previous_response_id", "headers"] as const;
+const RESPONSE_FIELDS = ["id", "model", "usage", "error", "previous_response_id", "headers"] as const;
 const EVENT = wantedFields(EVENT_FIELDS);
 const RESPONSE = wantedFields(RESPONSE_FIELDS);
 type EventScan = ObjectScan<(typeof EVENT_FIELDS)[number]>;
@@ -143,16 +143,18 @@ export function openResponsesReader(options: ResponsesReaderOptions): StreamRead
       const splices = editMembers(data.bytes, scan, { headers: null });
       return readNamed(partOf(applySplices(data.bytes, splices, data.start, data.end)), null);
     }
-    const phase = LIFECYCLE_PHASE.get(type);
+    const { response } = scan.fields;
+    const inner = response?.kind === "object" ? within(data, response) : null;
+    // Whatever its event is called: a response with an error has failed, and why is told in our own words.
+    const phase = inner !== null && tellsError(inner) ? "failed" : LIFECYCLE_PHASE.get(type);
     // A failure is told in our own words: they take the number that the upstream's had.
     if (phase !== "failed") {
       passed++;
       last = data;
     }
     lastClosed = type.endsWith(".done");
-    if (phase === undefined) return readContent(data, scan, type, named);
-    const response = scan.fields.response;
-    const json = response?.kind === "object" ? takeResponse(data, response, phase !== "lifecycle") : data;
+    if (phase === undefined) return readContent(data, scan, inner, type, named);
+    const json = response && inner ? takeResponse(data, response, inner, phase !== "lifecycle") : data;
     if (phase === "failed") return { phase, error: errorIn(json) };
     const replacement = eventParts(type, [json]);
     if (phase === "terminal") {
@@ -162,19 +164,20 @@ export function openResponsesReader(options: ResponsesReaderOptions): StreamRead
     return { phase, replacement };
   }
 
-  function readContent(data: Part, { fields }: EventScan, type: string, named: string | null): Verdict {
+  function readContent(
+    data: Part,
+    { fields }: EventScan,
+    inner: ResponseScan | null,
+    type: string,
+    named: string | null,
+  ): Verdict {
     if (sink !== null && fields.type) {
       const { start, end } = fields.type;
       const name = { bytes: data.bytes, start: start + 1, end: end - 1 };
       saidSomething = addResponsesDelta(name, data, sink) || saidSomething;
     }
     const splices = fields.model?.kind === "string" ? [replaceValue(fields.model, publicName)] : [];
-    if (fields.response?.kind === "object") {
-      const inner = scanObject(data.bytes, fields.response.start, fields.response.end, RESPONSE, {
-        depthMax,
-      });
-      if (inner.ok) splices.push(...responseEdits(data.bytes, inner));
-    }
+    if (inner !== null) splices.push(...responseEdits(data.bytes, inner));
     // Written anew when the `event:` line is missing (clients that dispatch on it would see nothing) or when there
     // are others beside it (ids, comments), which are between us and the upstream.
     if (splices.length === 0 && named === type) return PASS_CONTENT;
@@ -202,10 +205,8 @@ export function openResponsesReader(options: ResponsesReaderOptions): StreamRead
    * Reads what metering needs from the event's response and gives the event's JSON with the public model in. Usage is
    * true at the end: some upstreams begin with one of zeros.
    */
-  function takeResponse(data: Part, response: Field, isEnd: boolean): Part {
+  function takeResponse(data: Part, response: Field, inner: ResponseScan, isEnd: boolean): Part {
     const { bytes } = data;
-    const inner = scanObject(bytes, response.start, response.end, RESPONSE, { depthMax });
-    if (!inner.ok) return data;
     const { id, usage: counted } = inner.fields;
     if (id) responseId = stringValue(bytes, id) ?? responseId;
     if (isEnd && counted?.kind === "object") {
@@ -217,6 +218,11 @@ export function openResponsesReader(options: ResponsesReaderOptions): StreamRead
     const end = event.end - (data.end - response.end);
     known = { event, response: { bytes: event.bytes, start, end } };
     return event;
+  }
+
+  function within({ bytes }: Part, { start, end }: Field): ResponseScan | null {
+    const scan = scanObject(bytes, start, end, RESPONSE, { depthMax });
+    return scan.ok ? scan : null;
   }
 
   /** What makes an upstream's response one of ours. */
@@ -301,6 +307,10 @@ function asInProgress(event: Part, response: Part): string {
   const told = parsed(event);
   const sequence = JSON.stringify((isObject(told) ? told.sequence_number : undefined) ?? 1);
   return `{"type":"response.in_progress","sequence_number":${sequence},"response":${text(response)}}`;
+}
+
+function tellsError({ fields: { error } }: ResponseScan): boolean {
+  return error?.kind === "object" || error?.kind === "string";
 }
 
 function errorIn(json: Part): UpstreamError {

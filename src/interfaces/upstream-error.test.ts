@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { readUpstreamError } from "./upstream-error.ts";
+import { readRefusal, readUpstreamError } from "./upstream-error.ts";
 
 describe("finding the error", () => {
   const found = { code: "c", type: "t", param: "p", message: "m" };
@@ -77,6 +77,50 @@ describe("finding the error", () => {
       { type: "error" },
     ]) {
       expect(readUpstreamError(json)).toBeNull();
+    }
+  });
+});
+
+describe("the reason of a refusal is also found", () => {
+  const reason = { code: null, type: null, param: null, message: "too hot" };
+
+  test("in what FastAPI calls a detail", () => {
+    expect(readRefusal({ detail: "too hot" })).toEqual(reason);
+  });
+
+  test("in its list of fields that are wrong, under the name that OpenAI has for the first", () => {
+    const detail = [
+      { loc: ["body", "messages", 0, "content"], msg: "field required", type: "missing" },
+      { loc: ["body", "n"], msg: "too many", type: "less_than" },
+    ];
+    expect(readRefusal({ detail })).toEqual({
+      ...reason,
+      param: "messages[0].content",
+      message: "messages[0].content: field required",
+    });
+  });
+
+  test("in a list that holds the error", () => {
+    const error = { code: 400, message: "too hot", status: "INVALID_ARGUMENT" };
+    expect(readRefusal([{ error }])).toEqual({ ...reason, code: "400" });
+  });
+
+  test("in a message alone", () => {
+    expect(readRefusal({ message: "too hot" })).toEqual(reason);
+  });
+
+  test("and not where there is none", () => {
+    for (const json of [
+      null,
+      [],
+      [5],
+      "too hot",
+      {},
+      { detail: [] },
+      { detail: [{ msg: 5 }] },
+      { message: {} },
+    ]) {
+      expect(readRefusal(json)).toBeNull();
     }
   });
 });

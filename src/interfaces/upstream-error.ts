@@ -29,6 +29,44 @@ export function readUpstreamError(json: unknown): UpstreamError | null {
   };
 }
 
+/**
+ * The same of servers that only resemble OpenAI's: FastAPI has `detail`, Google puts the error into a list, and some have
+ * no more than a `message`.
+ */
+export function readRefusal(json: unknown): UpstreamError | null {
+  const body = Array.isArray(json) ? json[0] : json;
+  if (!isObject(body)) return null;
+  const { detail, message } = body;
+  return (
+    readUpstreamError(body) ??
+    detailOf(detail) ??
+    (typeof message === "string" ? readUpstreamError({ error: body }) : null)
+  );
+}
+
+/** One sentence, or a list of the fields that are wrong: the first is told. */
+function detailOf(detail: unknown): UpstreamError | null {
+  if (typeof detail === "string") return readUpstreamError({ error: detail });
+  const first: unknown = Array.isArray(detail) ? detail[0] : null;
+  if (!isObject(first) || typeof first.msg !== "string") return null;
+  const path = pathOf(first.loc);
+  return {
+    code: null,
+    type: null,
+    param: path,
+    message: path === null ? first.msg : `${path}: ${first.msg}`,
+  };
+}
+
+/** `["body", "messages", 0, "content"]` is what OpenAI calls `messages[0].content`. */
+function pathOf(loc: unknown): string | null {
+  if (!Array.isArray(loc) || loc[0] !== "body" || loc.length === 1) return null;
+  return loc
+    .slice(1)
+    .map((step, at) => (typeof step === "number" ? `[${step}]` : at === 0 ? String(step) : `.${step}`))
+    .join("");
+}
+
 function resetOf(error: Record<string, unknown>): Pick<UpstreamError, "resetsInMs" | "resetsAtMs"> {
   const { resets_in_seconds: seconds, resets_at: at } = error;
   if (typeof seconds === "number" && seconds >= 0) return { resetsInMs: seconds * 1000 };

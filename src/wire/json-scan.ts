@@ -277,8 +277,16 @@ function kindOf(first: number | undefined): ValueKind {
   }
 }
 
-function startsWithBom(bytes: Uint8Array, start: number, end: number): boolean {
-  return end - start >= 3 && bytes[start] === 0xef && bytes[start + 1] === 0xbb && bytes[start + 2] === 0xbf;
+/** The mark in front of a text that some write, and that is no JSON. */
+export const BOM_BYTES = 3;
+
+export function startsWithBom(bytes: Uint8Array, start: number, end: number): boolean {
+  return (
+    end - start >= BOM_BYTES &&
+    bytes[start] === 0xef &&
+    bytes[start + 1] === 0xbb &&
+    bytes[start + 2] === 0xbf
+  );
 }
 
 /** Where and what, with at most one byte of the body in it. `start` is where the scan began. */
