@@ -66,7 +66,7 @@ export const ERROR_GUIDE: Readonly<Record<ErrorCode, ErrorGuide>> = {
     example: "The upstream refused the request: unsupported image.",
   },
   unsupported_parameter: {
-    why: "the model does not take `param`",
+    why: "the model, or the endpoint, does not take `param`",
     todo: "leave it out",
     retry: "no",
     example: "The model does not take `logprobs`. Leave it out.",
@@ -244,10 +244,10 @@ export const ERROR_GUIDE: Readonly<Record<ErrorCode, ErrorGuide>> = {
   },
   answer_too_large: {
     why: "the answer is larger than is passed on: 16 MiB in one event of a stream, 128 MiB in one that is not streamed",
-    todo: "ask for less (fewer or smaller pictures), or for a whole answer if it was a stream",
+    todo: "ask for less (fewer inputs, fewer or smaller pictures), or for a whole answer if it was a stream",
     retry: "no",
     example:
-      "The answer is larger than this gateway passes on. Ask for less (fewer or smaller pictures), or for a whole answer if this was a stream.",
+      "The answer is larger than this gateway passes on. Ask for less (fewer inputs, fewer or smaller pictures), or for a whole answer if this was a stream.",
   },
   server_is_overloaded: {
     why: "every account of the model is overloaded, limited or failing, and none will be free within a minute",

@@ -223,6 +223,14 @@ describe("a rejected request", () => {
     expect(told(404, { type: "invalid_request_error" })).toMatchObject({ status: 404, code: "not_found" });
   });
 
+  test.each([
+    "This model's maximum context length is 4096 tokens. However, you requested 5000 tokens.",
+    "The input (5000 tokens) is longer than the model's context length (4096 tokens).",
+    "the request exceeds the available context size. try increasing it",
+  ])("is told to be too long for the model where only the words say so: %s", (message) => {
+    expect(told(400, { code: "400", type: "BadRequestError", message }).code).toBe("context_length_exceeded");
+  });
+
   test("names the parameter if the client sent it, or the API has it", () => {
     expect(told(400, { param: "messages[0].content" }).param).toBe("messages[0].content");
     expect(told(400, { param: "prompt" }).param).toBe("prompt");

@@ -148,7 +148,7 @@ export function clientError(failure: UpstreamFailure, audience: Audience): ApiEr
     case "too_large":
       return new ApiError(
         "answer_too_large",
-        "The answer is larger than this gateway passes on. Ask for less (fewer or smaller pictures), or for a whole answer if this was a stream.",
+        "The answer is larger than this gateway passes on. Ask for less (fewer inputs, fewer or smaller pictures), or for a whole answer if this was a stream.",
         // Asked again, it would be as large.
         { headers: { "x-should-retry": "false" } },
       );
@@ -235,11 +235,16 @@ function rejectedCode({ class: kind, status, error }: UpstreamFailure): ApiError
   const said = codeOf(error);
   if (isUpstreamCode(said)) return said;
   if (isErrorCode(said) && (statusOf(said) === 400 || statusOf(said) === 413)) return said;
+  if (error !== null && CONTEXT_FULL.test(error.message)) return "context_length_exceeded";
   if (status === 413) return "request_too_large";
   if (status === 415) return "unsupported_media_type";
   if (kind === "not_here") return "not_found";
   return "invalid_request";
 }
+
+/** Of servers that have no code for it: vLLM, SGLang, llama.cpp. */
+const CONTEXT_FULL =
+  /maximum context length|longer than the model's context length|exceeds the available context size/i;
 
 /** The answer had begun: nothing can be tried again without the client noticing, and it should know that. */
 export function brokenOffError(failure: UpstreamFailure, audience: Audience): ApiError {
