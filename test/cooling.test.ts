@@ -7,6 +7,7 @@ import {
   type Ask,
   type PooledGateway,
   type PoolSetup,
+  PUBLIC_MODEL,
   poolFile,
   seenBy,
   startPooledGateway,
@@ -214,4 +215,26 @@ describe("all accounts", () => {
     expect(response.headers.get("retry-after")).toBe("20");
     await refusalOf(response, 429);
   });
+});
+
+test("whoever wants a stream from an upstream that draws without one keeps nobody else from its pictures", async () => {
+  let asked = 0;
+  const server = Bun.serve({
+    hostname: "127.0.0.1",
+    port: 0,
+    fetch() {
+      asked++;
+      return Response.json({ created: 1, data: [{ b64_json: "QUJD" }] });
+    },
+  });
+  servers.push(server);
+  const url = `http://127.0.0.1:${server.port}/v1`;
+  const gateway = await start({ accounts: [{ url }, { url }] });
+  const draw = (stream: boolean) =>
+    gateway.call("/v1/images/generations", { model: PUBLIC_MODEL, prompt: "A cat", stream });
+  for (let i = 1; i <= 5; i++) {
+    const told = await refusalOf(await draw(true), 400);
+    expect([told.code, told.param, asked]).toEqual(["unsupported_parameter", "stream", i]);
+  }
+  expect((await draw(false)).status).toBe(200);
 });

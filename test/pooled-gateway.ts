@@ -44,7 +44,7 @@ export const accountName = (index: number) => `account-${index}`;
 /** The secret of a key of the setup. */
 export const secretOf = (name: string) => `${name}-key-`.padEnd(40, "0123456789");
 
-const INTERFACES = ["chat", "responses"];
+const INTERFACES = ["chat", "responses", "images"];
 const DEFAULT_MODELS = { [PUBLIC_MODEL]: "sim-fast" };
 
 export function poolFile(setup: PoolSetup, urls: readonly string[]): string {

@@ -197,8 +197,8 @@ function attemptOf(dispatcher: Dispatcher, order: Order, route: Route, asked: Wh
   if (asked.kind === "failed") return asked;
   const { headers: upstreamHeaders, body } = asked;
   noteFirstByte(order.trace, upstreamRequestId(upstreamHeaders), dispatcher.monotonicMs());
-  const wrongType = checkContentType(upstreamHeaders, false);
-  if (wrongType !== null) return { kind: "failed", failure: wrongType };
+  const refused = checkJson(upstreamHeaders);
+  if (refused !== null) return { kind: "failed", failure: refused };
   const { endpoint, request, trace } = order;
   const answer = readAnswer(body, endpoint.name, audienceOf(request, route), dispatcher.jsonDepthMax);
   switch (answer.kind) {
@@ -221,10 +221,10 @@ function tryStream(dispatcher: Dispatcher, order: Order, exchange: Exchange): Pr
     askForStream(dispatcher, exchange, {
       begin(upstreamHeaders, line) {
         noteFirstByte(order.trace, upstreamRequestId(upstreamHeaders), dispatcher.monotonicMs());
-        const wrongType = checkContentType(upstreamHeaders, true);
-        if (wrongType !== null) {
+        const refused = checkEventStream(upstreamHeaders, order.endpoint);
+        if (refused !== null) {
           line.hangUp();
-          resolve({ kind: "failed", failure: wrongType });
+          resolve({ kind: "failed", failure: refused });
         }
         const reader = order.openReader();
         return openUpstreamStream(
@@ -267,15 +267,27 @@ function isEmpty({ usage, status, body }: UpstreamAnswer, { name }: Endpoint): b
 }
 
 /** A portal's HTML page or a stream nobody asked for must never pass as an answer. */
-function checkContentType(headers: AnswerHeaders, stream: boolean): UpstreamFailure | null {
+function checkJson(headers: AnswerHeaders): UpstreamFailure | null {
+  return isOfType(headers.get("content-type") ?? "", "application/json") ? null : wrongType();
+}
+
+function checkEventStream(headers: AnswerHeaders, endpoint: Endpoint): UpstreamFailure | null {
   const type = headers.get("content-type") ?? "";
-  if (!stream && type === "application/json") return null;
-  const wanted = stream ? "text/event-stream" : "application/json";
-  if (!type.toLowerCase().startsWith(wanted)) return failed("bad_answer", "wrong content type", 200);
-  if (stream && (headers.get("content-encoding") ?? "identity") !== "identity") {
-    return failed("bad_answer", "a packed stream", 200);
+  if (!isOfType(type, "text/event-stream")) {
+    // Many servers draw and know no streams: whoever asks for one must not keep others from them.
+    const isDrawn = endpoint.interface === "images" && isOfType(type, "application/json");
+    return isDrawn ? failed("unstreamed", "a whole answer where a stream was asked for", 200) : wrongType();
   }
-  return null;
+  const isPacked = (headers.get("content-encoding") ?? "identity") !== "identity";
+  return isPacked ? failed("bad_answer", "a packed stream", 200) : null;
+}
+
+function isOfType(type: string, wanted: string): boolean {
+  return type === wanted || type.toLowerCase().startsWith(wanted);
+}
+
+function wrongType(): UpstreamFailure {
+  return failed("bad_answer", "wrong content type", 200);
 }
 
 function logFailure(log: Log, order: Order, route: Route, failure: UpstreamFailure): void {

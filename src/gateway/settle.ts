@@ -219,7 +219,13 @@ function flagsOf({ flags }: Measured, isCapped: boolean, isOverrun: boolean): re
 }
 
 /** Failures after which an upstream may have done the work, and will bill it: the input at least. */
-const MAY_BE_CHARGED: ReadonlySet<string> = new Set(["timeout", "reset", "bad_answer", "too_large"]);
+const MAY_BE_CHARGED: ReadonlySet<string> = new Set([
+  "timeout",
+  "reset",
+  "bad_answer",
+  "too_large",
+  "unstreamed",
+]);
 
 /** How many failed attempts an upstream may have worked on. */
 export function workedInVain({ attempts }: Trace): number {

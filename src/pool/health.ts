@@ -132,6 +132,7 @@ const REACHED: ReadonlySet<FailureClass> = new Set<FailureClass>([
   "model_missing",
   "not_here",
   "too_large",
+  "unstreamed",
   "rejected",
 ]);
 

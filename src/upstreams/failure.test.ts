@@ -100,7 +100,7 @@ describe("what an upstream's refusal means", () => {
   });
 
   test("another account is tried unless it would do the same", () => {
-    const final: readonly FailureClass[] = ["rejected", "too_large"];
+    const final: readonly FailureClass[] = ["rejected", "too_large", "unstreamed"];
     for (const kind of FAILURE_CLASSES) expect(mayTryAnother(failed(kind, "r"))).toBe(!final.includes(kind));
   });
 });
@@ -110,6 +110,7 @@ describe("what the client is told", () => {
     ["rejected", 400, "invalid_request"],
     ["not_here", 404, "not_found"],
     ["too_large", 502, "answer_too_large"],
+    ["unstreamed", 400, "unsupported_parameter"],
     ["rate_limited", 429, "rate_limit_exceeded"],
     ["overloaded", 503, "server_is_overloaded"],
     ["timeout", 504, "upstream_timeout"],

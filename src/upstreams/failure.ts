@@ -18,15 +18,16 @@ export const FAILURE_CLASSES = [
   "model_missing", // the account does not have the model we map to
   "not_here", // something that the request names or asks for is not at this account
   "too_large", // more than is passed on: no other account would say less
+  "unstreamed", // pictures at once where a stream was asked for: another account would have to draw them again
   "rejected", // the request itself is at fault: no other account would take it
 ] as const;
 export type FailureClass = (typeof FAILURE_CLASSES)[number];
 
 /** What clients can bring about by what they write: never held against an account. */
-export type Blameless = "not_here" | "too_large" | "rejected";
+export type Blameless = "not_here" | "too_large" | "unstreamed" | "rejected";
 
 export function isBlameless(kind: FailureClass): kind is Blameless {
-  return kind === "not_here" || kind === "too_large" || kind === "rejected";
+  return kind === "not_here" || kind === "too_large" || kind === "unstreamed" || kind === "rejected";
 }
 
 export interface UpstreamFailure {
@@ -135,7 +136,7 @@ const OVERLOADED = new Set(["server_is_overloaded", "overloaded_error", "slow_do
 
 /** Another account may succeed where this one failed. */
 export function mayTryAnother(failure: UpstreamFailure): boolean {
-  return failure.class !== "rejected" && failure.class !== "too_large";
+  return failure.class === "not_here" || !isBlameless(failure.class);
 }
 
 const RETRY_AFTER_SECONDS_MAX = 60;
@@ -151,6 +152,12 @@ export function clientError(failure: UpstreamFailure, audience: Audience): ApiEr
         "The answer is larger than this gateway passes on. Ask for less (fewer inputs, fewer or smaller pictures), or for a whole answer if this was a stream.",
         // Asked again, it would be as large.
         { headers: { "x-should-retry": "false" } },
+      );
+    case "unstreamed":
+      return new ApiError(
+        "unsupported_parameter",
+        `The model \`${audience.publicModel}\` does not stream its pictures. Leave \`stream\` out.`,
+        { param: "stream" },
       );
     case "rate_limited":
       return new ApiError(

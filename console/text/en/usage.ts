@@ -213,6 +213,7 @@ export const usage = {
       server: "it failed",
       bad_answer: "what it sent is no answer",
       too_large: "its answer was larger than is passed on",
+      unstreamed: "it does not stream pictures",
       rejected: "it refused the request",
     },
     details: "Details",

@@ -199,6 +199,7 @@ export const usage: Area<"usage"> = {
       server: "出现故障",
       bad_answer: "返回的内容不是回答",
       too_large: "回答超出了可转发的大小",
+      unstreamed: "该账号不支持流式返回图片",
       rejected: "拒绝了请求",
     },
     details: "详情",
