@@ -14,6 +14,8 @@ export interface GatedUpstream {
   url: string;
   /** Streams that have begun and not ended. */
   open(): number;
+  /** The bodies that came, in their order. */
+  asked: readonly string[];
   /** Lets every stream finish, those that come later too. */
   release(): void;
   stop(): Promise<void>;
@@ -21,13 +23,14 @@ export interface GatedUpstream {
 
 export function startGatedUpstream(): GatedUpstream {
   const gate = Promise.withResolvers<void>();
+  const asked: string[] = [];
   let open = 0;
   const server = Bun.serve({
     hostname: "127.0.0.1",
     port: 0,
     idleTimeout: 0,
     async fetch(request) {
-      await request.bytes();
+      asked.push(await request.text());
       return new Response(gatedStream(), { headers: { "content-type": "text/event-stream" } });
     },
   });
@@ -48,6 +51,7 @@ export function startGatedUpstream(): GatedUpstream {
   return {
     url: `http://127.0.0.1:${server.port}/v1`,
     open: () => open,
+    asked,
     release: gate.resolve,
     async stop() {
       gate.resolve();
