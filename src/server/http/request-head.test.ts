@@ -61,13 +61,6 @@ describe("the head of a request", () => {
     expect(headOf("GET / HTTP/1.0\r\n\r\n").asked.isHttp10).toBe(true);
   });
 
-  test("may name the whole address, of which the path is taken", () => {
-    const targetOf = (address: string) => headOf(asking(`GET ${address} HTTP/1.1`, "host: gw")).asked.target;
-    expect(targetOf("http://other/v1/models?a=b")).toBe("/v1/models?a=b");
-    expect(targetOf("HTTPS://other:1")).toBe("/");
-    expect(targetOf("http://other?a=b")).toBe("/?a=b");
-  });
-
   test.each(["gw", "gw.example", "gw.example:8080", "127.0.0.1:80", "[::1]", "[::1]:8080", "a_b-c~d"])(
     "may be for the host %p",
     (host) => {
@@ -109,6 +102,8 @@ describe("a request is refused", () => {
     ["of HTTP/0.9", "GET /"],
     ["for no path", "OPTIONS * HTTP/1.1"],
     ["for an authority", "CONNECT example.com:443 HTTP/1.1"],
+    ["for a whole address, as proxies are asked", "GET http://example.com/v1/models HTTP/1.1"],
+    ["for a whole address in capitals", "GET HTTPS://example.com HTTP/1.1"],
     ["for an address of another scheme", "GET ftp://example.com/ HTTP/1.1"],
     ["for an address without a host", "GET http:///a HTTP/1.1"],
     ["for a version in lower case", "GET / http/1.1"],

@@ -123,8 +123,9 @@ function parseHead(bytes: Buffer, from: number): RequestHead | RequestFault | nu
   if (isChunked && minor === 0) return malformed("Transfer-Encoding in HTTP/1.0");
   if (hosts > 1 || (hosts === 0 && minor === 1)) return malformed("not exactly one Host header");
   if (fields.names.length > FIELDS_MAX) return tooLarge(`more than ${FIELDS_MAX} header lines`);
-  const target = pathOf(latin1Of(bytes, methodTo + 1, targetTo));
-  if (target === null) return malformed("the request line does not name a path");
+  const target = latin1Of(bytes, methodTo + 1, targetTo);
+  // A whole address is for proxies, and names a second host that somebody on the way may have gone by.
+  if (!target.startsWith("/")) return malformed("the request line names no path, or more than a path");
   const headers = new HeadText(textOf(bytes, targetTo, fields), fields.names, targetTo);
   if (hosts === 1 && !isHost(headers.get("host") ?? "")) {
     return malformed("the Host header is empty or not a host name");
@@ -156,15 +157,6 @@ function notOurVersion(bytes: Buffer, at: number): RequestFault {
   return latin1Of(bytes, at, at + 5) === "HTTP/"
     ? { kind: "version", reason: "only HTTP/1.1 and HTTP/1.0 are spoken here" }
     : malformed("the request line does not name a version of HTTP");
-}
-
-/** A proxy may be asked with a whole address; of it only the path is ours. Null for what names no path. */
-function pathOf(target: string): string | null {
-  if (target.startsWith("/")) return target;
-  const host = /^https?:\/\/[^/?#]+/i.exec(target)?.[0];
-  if (host === undefined) return null;
-  const path = target.slice(host.length);
-  return path.startsWith("/") ? path : `/${path}`;
 }
 
 const HOST = /^(?:[A-Za-z0-9._~-]+|\[[0-9A-Fa-f:.]+\])(?::\d{1,5})?$/;
