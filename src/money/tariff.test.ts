@@ -385,8 +385,8 @@ describe("for any tariff and any use", () => {
   test("the most it may cost is reached by some kind of its tokens, and exceeded by none, nor by less input", () => {
     const INPUTS = {
       plain: ["inputTokens"],
-      text: ["inputTokens", "cacheWriteTokens"],
-      media: ["inputTokens", "cacheWriteTokens", "imageInputTokens", "audioInputTokens"],
+      text: ["inputTokens", "cachedTokens", "cacheWriteTokens"],
+      media: ["inputTokens", "cachedTokens", "cacheWriteTokens", "imageInputTokens", "audioInputTokens"],
     } as const;
     const OUTPUTS = ["outputTokens", "reasoningTokens", "audioOutputTokens"] as const;
     const foreseen = fc.constantFrom<Foreseen>("plain", "text", "media");

@@ -29,9 +29,9 @@ export interface Tariff {
 }
 
 /**
- * What input may turn out to be: no more than input; also written to a cache; or even a picture or a sound. Beyond
- * `plain`, what a request leaves open of the pictures it asks for may be the dearest too, and there may be less input:
- * then a long context is none, which is dearer where the operator sells long ones for less.
+ * What input may turn out to be: no more than input; also read from a cache, or written to one; or even a picture or a
+ * sound. Beyond `plain`, what a request leaves open of the pictures it asks for may be the dearest too, and there may be
+ * less input: then a long context is none, which is dearer where the operator sells long ones for less.
  */
 export type Foreseen = "plain" | "text" | "media";
 
@@ -109,7 +109,7 @@ const ONE = 10n ** BigInt(MULTIPLIER_DECIMALS);
 const EXACT_PER_NANO = ONE * 1_000n;
 const LISTED: NanoPerPico = { over: 1, under: 1_000 };
 
-const TEXT_UNITS = ["input", "cache_write"] as const;
+const TEXT_UNITS = ["input", "cached_input", "cache_write"] as const;
 const INPUT_UNITS = [...TEXT_UNITS, "image_input", "audio_input"] as const;
 const OUTPUT_UNITS = ["output", "reasoning", "audio_output"] as const;
 
