@@ -120,6 +120,8 @@ function failuresIn(output: string): Failure[] {
   let file = "";
   let words: string[] = [];
   for (const line of output.split("\n")) {
+    // From here on it repeats the names.
+    if (/^\d+ tests failed:$/.test(line)) break;
     const verdict = /^\((pass|fail|skip|todo)\) (.*?)(?: \[[\d.]+ms\])?$/.exec(line);
     if (verdict === null) {
       const heading = /^(\S+\.test\.ts):$/.exec(line);
