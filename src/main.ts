@@ -253,6 +253,7 @@ export async function startGateway(
     redeemTries: openThrottle({ ...limits.redeem, monotonicMs: clock.monotonicMs }),
     mail: () => openMail({ db, keyring, dialer: gateway.dispatcher.dialer, timeoutMs: limits.mailTimeoutMs }),
     alerts,
+    isReady: books.isReady,
     live,
   };
   try {

@@ -23,6 +23,8 @@ export interface Control {
   /** Null while no mail server is configured. Asked at each use, for that may change. */
   mail(): Promise<Mail | null>;
   readonly alerts: Alerts;
+  /** Whether what is asked now could be recorded, as `readyz` says it. */
+  isReady(): Promise<boolean>;
   /** What this process does, for whoever watches. */
   readonly live: Live;
 }

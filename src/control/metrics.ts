@@ -24,19 +24,27 @@ export const metricsRoutes = {
     /** The text itself. */
     answer: z.string(),
     async run(control) {
-      return new Response(metricsText(familiesOf(control)), { headers: { "content-type": METRICS_TYPE } });
+      return new Response(metricsText(await familiesOf(control)), {
+        headers: { "content-type": METRICS_TYPE },
+      });
     },
   }),
 };
 
 const NANO = 1e-9;
 
-function familiesOf({ gateway, alerts }: Control): Family[] {
+async function familiesOf({ gateway, alerts, isReady }: Control): Promise<Family[]> {
+  const isTaking = (await isReady()) && gateway.till.hasRoom();
   const spent = alerts.spentToday();
   return [
     ...requestFamilies(gateway.requestCounts),
     ...accountFamilies(gateway),
     ...nowFamilies(gateway),
+    gauge(
+      "gateway_paid_requests_taken",
+      "0 while the disk or the store takes nothing: paid requests are refused.",
+      [{ value: Number(isTaking) }],
+    ),
     gauge(
       "gateway_spent_today_usd",
       "What requests have cost by their prices since midnight UTC; absent until that is known.",
@@ -137,7 +145,7 @@ function accountFamilies({ policy, dispatcher, requestCounts }: Gateway): Family
   ];
 }
 
-function nowFamilies({ policy, dispatcher, bodies, till }: Gateway): Family[] {
+function nowFamilies({ policy, dispatcher, bodies }: Gateway): Family[] {
   const snapshot = policy.snapshot();
   const waiting = [...snapshot.groups.values()].map(({ id, name }) => ({
     labels: { group: name },
@@ -153,11 +161,6 @@ function nowFamilies({ policy, dispatcher, bodies, till }: Gateway): Family[] {
     counter("gateway_large_bodies_refused_total", "Requests for whose body there was none.", [
       { value: refused },
     ]),
-    gauge(
-      "gateway_paid_requests_taken",
-      "0 while the disk or the store takes no money: paid requests are refused.",
-      [{ value: Number(till.isWell() && till.hasRoom()) }],
-    ),
   ];
 }
 
