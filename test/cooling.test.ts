@@ -33,20 +33,25 @@ async function statusOf(gateway: PooledGateway, ask: Ask = {}): Promise<number> 
   return response.status;
 }
 
-/** An upstream that is at its limit, and says in a header until when. */
-function refusing(retryAfterSeconds: number): { url: string; asked(): number } {
+/** An upstream that says the same to everybody. */
+function saying(body: object, init: ResponseInit = {}): { url: string; asked(): number } {
   let asked = 0;
   const server = Bun.serve({
     hostname: "127.0.0.1",
     port: 0,
     fetch() {
       asked++;
-      const error = { message: "Slow down.", type: "requests", param: null, code: "rate_limit_exceeded" };
-      return Response.json({ error }, { status: 429, headers: { "retry-after": String(retryAfterSeconds) } });
+      return Response.json(body, init);
     },
   });
   servers.push(server);
   return { url: `http://127.0.0.1:${server.port}/v1`, asked: () => asked };
+}
+
+/** An upstream that is at its limit, and says in a header until when. */
+function refusing(retryAfterSeconds: number): { url: string; asked(): number } {
+  const error = { message: "Slow down.", type: "requests", param: null, code: "rate_limit_exceeded" };
+  return saying({ error }, { status: 429, headers: { "retry-after": String(retryAfterSeconds) } });
 }
 
 const PREFERRED = { priority: 1 };
@@ -218,23 +223,13 @@ describe("all accounts", () => {
 });
 
 test("whoever wants a stream from an upstream that draws without one keeps nobody else from its pictures", async () => {
-  let asked = 0;
-  const server = Bun.serve({
-    hostname: "127.0.0.1",
-    port: 0,
-    fetch() {
-      asked++;
-      return Response.json({ created: 1, data: [{ b64_json: "QUJD" }] });
-    },
-  });
-  servers.push(server);
-  const url = `http://127.0.0.1:${server.port}/v1`;
+  const { url, asked } = saying({ created: 1, data: [{ b64_json: "QUJD" }] });
   const gateway = await start({ accounts: [{ url }, { url }] });
   const draw = (stream: boolean) =>
     gateway.call("/v1/images/generations", { model: PUBLIC_MODEL, prompt: "A cat", stream });
   for (let i = 1; i <= 5; i++) {
     const told = await refusalOf(await draw(true), 400);
-    expect([told.code, told.param, asked]).toEqual(["unsupported_parameter", "stream", i]);
+    expect([told.code, told.param, asked()]).toEqual(["unsupported_parameter", "stream", i]);
   }
   expect((await draw(false)).status).toBe(200);
 });
