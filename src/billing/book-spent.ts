@@ -6,11 +6,11 @@
 import type { Nano } from "../money/nano.ts";
 import type { Db } from "../store/db.ts";
 import type { Hold } from "../store/holds.ts";
-import { openUsageInsert } from "../store/insert-usage.ts";
+import { UsageInsert } from "../store/insert-usage.ts";
 import { changeWallets } from "../store/leases.ts";
 import { insertEntries, type Transfer } from "../store/ledger.ts";
 import { markLate } from "../store/usage-day.ts";
-import { addToRollUp, openRollUp } from "../store/usage-hour.ts";
+import { addToRollUp, RollUp } from "../store/usage-hour.ts";
 import type { UsageRow } from "../store/usage-row.ts";
 import { chargeOf, type Settlement } from "./booking.ts";
 
@@ -47,16 +47,18 @@ export async function bookSpent(
   nowMs: number,
   { size, pause, isEnough }: Steps,
 ): Promise<number> {
-  const charges = openCharges(spent);
-  const sums = openRollUp();
-  const insert = openUsageInsert(tx);
+  const charges = new Charges(spent);
+  const sums = new RollUp();
+  const insert = new UsageInsert(tx);
   let booked = 0;
   do {
     const step = spent.slice(booked, booked + size);
-    const rows = step.map(({ row }) => row);
-    await insert.take(step.map((one) => [one.row, charges.add(one)]));
-    await markLate(tx, rows, nowMs);
-    rows.forEach(sums.add);
+    for (const one of step) {
+      insert.add(one.row, charges.add(one));
+      sums.add(one.row);
+    }
+    await insert.write();
+    await markLate(tx, step.map(rowOf), nowMs);
     booked += step.length;
     await pause();
   } while (booked < spent.length && !isEnough(booked));
@@ -93,30 +95,40 @@ interface Charge {
   atMs: number;
 }
 
-function openCharges(spent: readonly Spent[]) {
-  const counts = new Map<string, number>();
-  for (const { hold, chargedNano } of spent) {
-    if (hold !== null && chargedNano > 0n) counts.set(hold.userId, (counts.get(hold.userId) ?? 0) + 1);
+const rowOf = ({ row }: Spent) => row;
+
+/** A class: what the compiler makes of closures is thrown away with them, and every transaction would make its own. */
+class Charges {
+  /** How many requests each user pays for. */
+  private readonly counts = new Map<string, number>();
+  private readonly charges = new Map<string, Charge>();
+
+  constructor(spent: readonly Spent[]) {
+    for (const { hold, chargedNano } of spent) {
+      if (hold === null || chargedNano === 0n) continue;
+      this.counts.set(hold.userId, (this.counts.get(hold.userId) ?? 0) + 1);
+    }
   }
-  const charges = new Map<string, Charge>();
-  return {
-    /** Returns whose entry it shares. */
-    add(one: Spent): string | null {
-      if (one.hold === null || one.chargedNano === 0n) return null;
-      const { row, hold, chargedNano } = one;
-      let charge = charges.get(hold.userId);
-      if (charge === undefined) {
-        const isShared = counts.get(hold.userId) !== 1;
-        charge = { first: one, isShared, many: 0, nano: 0n, atMs: row.atMs };
-        charges.set(hold.userId, charge);
-      }
-      charge.many += 1;
-      charge.nano += chargedNano;
-      charge.atMs = Math.min(charge.atMs, row.atMs);
-      return charge.isShared ? charge.first.row.requestId : null;
-    },
-    all: () => [...charges.values()],
-  };
+
+  /** Returns whose entry it shares. */
+  add(one: Spent): string | null {
+    if (one.hold === null || one.chargedNano === 0n) return null;
+    const { row, hold, chargedNano } = one;
+    let charge = this.charges.get(hold.userId);
+    if (charge === undefined) {
+      const isShared = this.counts.get(hold.userId) !== 1;
+      charge = { first: one, isShared, many: 0, nano: 0n, atMs: row.atMs };
+      this.charges.set(hold.userId, charge);
+    }
+    charge.many += 1;
+    charge.nano += chargedNano;
+    charge.atMs = Math.min(charge.atMs, row.atMs);
+    return charge.isShared ? charge.first.row.requestId : null;
+  }
+
+  all(): Charge[] {
+    return [...this.charges.values()];
+  }
 }
 
 function entryOf({ first, isShared, many, nano, atMs }: Charge): Transfer {

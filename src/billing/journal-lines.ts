@@ -1,18 +1,15 @@
-/** The lines of a journal: how the till tells what it promises, and how a successor reads it. */
+/** The lines by which the till tells what it promises. What a successor makes of them is in `read-journal.ts`. */
 
-import { z } from "zod";
-import { INTERFACES } from "../records.ts";
-import type { Row } from "../store/db.ts";
-import { HOLD_STATES, type Hold, type HoldProgress, UNSENT } from "../store/holds.ts";
-import { text } from "../store/row.ts";
-import { toUsageRow, type UsageRow } from "../store/usage-row.ts";
-import { asStored, flagsValue, nanoValue } from "../store/usage-values.ts";
+import type { Hold, HoldProgress } from "../store/holds.ts";
+import type { UsageRow } from "../store/usage-row.ts";
+import { flagsValue } from "../store/usage-values.ts";
 import type { Settlement } from "./booking.ts";
-import { readJsonLines, type Untaken } from "./json-lines.ts";
-import { openRowReader } from "./row-lines.ts";
+import type { LinePen } from "./line-pen.ts";
+import { NameTeller } from "./name-lines.ts";
+import { RowTeller } from "./row-lines.ts";
 
 /** What a settlement tells; its hold has told the rest. */
-const SETTLED_COLUMNS = [
+export const SETTLED_COLUMNS = [
   "request_id",
   "at_ms",
   "account_id",
@@ -43,199 +40,99 @@ const SETTLED_COLUMNS = [
   "flags",
 ] as const;
 
-/** The first of a segment: what the settlements in it tell. */
-export const COLUMNS_LINE = JSON.stringify(["v", ...SETTLED_COLUMNS]);
+/** Writes what one segment tells: others are read without it. */
+export class Teller {
+  private readonly pen: LinePen;
+  private readonly names = new NameTeller();
+  private readonly rows = new RowTeller(this.names);
 
-export function heldLine(hold: Hold): string {
-  return JSON.stringify([
-    "h",
-    hold.requestId,
-    hold.incarnation,
-    hold.atMs,
-    hold.userId,
-    nanoValue(hold.amountNano),
-    hold.tariffId,
-    hold.keyId,
-    hold.groupId,
-    hold.interface,
-    hold.endpoint,
-    hold.publicModel,
-    hold.stream,
-    hold.inputTokens,
-  ]);
-}
-
-export function progressLine(requestId: string, progress: HoldProgress): string {
-  const { state, accountId, upstreamModel, outputTokens } = progress;
-  return JSON.stringify(["p", requestId, state, accountId, upstreamModel, outputTokens]);
-}
-
-/** In the order of SETTLED_COLUMNS: to look each of them up by its name would take several times as long. */
-export function settledLine({ row, chargedNano }: Settlement): string {
-  const charged = nanoValue(chargedNano);
-  return JSON.stringify([
-    "s",
-    charged,
-    row.requestId,
-    row.atMs,
-    row.accountId,
-    row.upstreamModel,
-    row.status,
-    row.outcome,
-    row.errorCode,
-    row.inputTokens,
-    row.cachedTokens,
-    row.cacheWriteTokens,
-    row.outputTokens,
-    row.reasoningTokens,
-    row.imageInputTokens,
-    row.audioInputTokens,
-    row.audioOutputTokens,
-    row.images,
-    row.usageSource,
-    row.attempts,
-    row.firstByteMs,
-    row.durationMs,
-    row.waitMs,
-    row.responseId,
-    row.upstreamRequestId,
-    row.trace,
-    nanoValue(row.costNano),
-    nanoValue(row.chargedNano),
-    nanoValue(row.upstreamNano),
-    flagsValue(row.flags),
-  ]);
-}
-
-/** The columns that only a hold tells. */
-function heldColumns(hold: Hold): Row {
-  return {
-    key_id: hold.keyId,
-    user_id: hold.userId,
-    group_id: hold.groupId,
-    interface: hold.interface,
-    endpoint: hold.endpoint,
-    public_model: hold.publicModel,
-    stream: Number(hold.stream),
-    payer: "balance",
-    tariff_id: hold.tariffId,
-  };
-}
-
-/** Text where a number would not be exact. */
-const nanoOf = z.union([z.string().regex(/^\d{1,19}$/), z.int().min(0)]).transform(BigInt);
-
-const heldShape = z
-  .tuple([
-    z.literal("h"),
-    z.string(),
-    z.string(),
-    z.number(),
-    z.string(),
-    nanoOf,
-    z.string(),
-    z.string(),
-    z.string(),
-    z.enum(INTERFACES),
-    z.string(),
-    z.string(),
-    z.boolean(),
-    z.number(),
-  ])
-  .transform(([, requestId, incarnation, atMs, userId, amount, tariffId, keyId, groupId, ...rest]): Hold => {
-    const [face, endpoint, publicModel, stream, inputTokens] = rest;
-    return {
-      requestId,
-      incarnation,
-      atMs,
-      userId,
-      amountNano: amount,
-      tariffId,
-      keyId,
-      groupId,
-      interface: face,
-      endpoint,
-      publicModel,
-      stream,
-      inputTokens,
-      subscriptionId: null,
-      ...UNSENT,
-    };
-  });
-const progressShape = z.tuple([
-  z.literal("p"),
-  z.string(),
-  z.enum(HOLD_STATES),
-  z.string().nullable(),
-  z.string().nullable(),
-  z.number(),
-]);
-const settledShape = z.tuple([z.literal("s"), nanoOf], z.union([z.string(), z.number(), z.null()]));
-const columnsShape = z.tuple([z.literal("v")], z.string());
-
-export interface JournalTold extends Untaken {
-  /** Begun and not ended, as far as they had come. */
-  open: Hold[];
-  /** Ended; the store may know of them, or not. */
-  settlements: Settlement[];
-  /** Of requests that nobody pays for; the store may know them, or not. */
-  rows: UsageRow[];
-}
-
-export function readJournal(lines: string): JournalTold {
-  const open = new Map<string, Hold>();
-  const settlements = new Map<string, Settlement>();
-  const rows = new Map<string, UsageRow>();
-  const rowReader = openRowReader();
-  let columns: readonly string[] = SETTLED_COLUMNS;
-
-  function take(json: unknown): void {
-    switch (Array.isArray(json) ? json[0] : null) {
-      case "v":
-        columns = columnsShape.parse(json).slice(1);
-        return;
-      case "w":
-        rowReader.takeColumns(json);
-        return;
-      case "k":
-        rowReader.takeKind(json);
-        return;
-      case "r": {
-        const row = rowReader.takeRow(json);
-        rows.set(row.requestId, row);
-        return;
-      }
-      case "h": {
-        const hold = heldShape.parse(json);
-        if (!settlements.has(hold.requestId)) open.set(hold.requestId, hold);
-        return;
-      }
-      case "p": {
-        const [, requestId, state, accountId, upstreamModel, outputTokens] = progressShape.parse(json);
-        const hold = open.get(requestId);
-        if (hold !== undefined) {
-          open.set(requestId, { ...hold, state, accountId, upstreamModel, outputTokens });
-        }
-        return;
-      }
-      default: {
-        const [, charged, ...values] = settledShape.parse(json);
-        const told = asStored(columns, values);
-        const hold = open.get(text(told, "request_id"));
-        // The segment of its hold is thrown away when the store has it. Earlier versions told all of it here.
-        if (hold === undefined && !("key_id" in told)) return;
-        const row = toUsageRow(hold === undefined ? told : { ...heldColumns(hold), ...told });
-        open.delete(row.requestId);
-        settlements.set(row.requestId, { row, chargedNano: charged });
-      }
-    }
+  constructor(pen: LinePen) {
+    this.pen = pen;
   }
 
-  const untaken = readJsonLines(lines, take);
-  return {
-    open: [...open.values()],
-    settlements: [...settlements.values()],
-    rows: [...rows.values()],
-    ...untaken,
-  };
+  /** The first line: what the settlements in the segment tell. */
+  begin(): void {
+    this.pen.json(["v", ...SETTLED_COLUMNS]);
+  }
+
+  recorded(row: UsageRow): void {
+    this.rows.tell(row, this.pen);
+  }
+
+  held(hold: Hold): void {
+    const { pen, names } = this;
+    const incarnation = names.numberOf(hold.incarnation, pen);
+    const user = names.numberOf(hold.userId, pen);
+    const tariff = names.numberOf(hold.tariffId, pen);
+    const key = names.numberOf(hold.keyId, pen);
+    const group = names.numberOf(hold.groupId, pen);
+    const endpoint = names.numberOf(hold.endpoint, pen);
+    const model = names.numberOf(hold.publicModel, pen);
+    pen.open("h");
+    pen.text(hold.requestId);
+    pen.number(incarnation);
+    pen.number(hold.atMs);
+    pen.number(user);
+    pen.nano(hold.amountNano);
+    pen.number(tariff);
+    pen.number(key);
+    pen.number(group);
+    pen.text(hold.interface);
+    pen.number(endpoint);
+    pen.number(model);
+    pen.flag(hold.stream);
+    pen.number(hold.inputTokens);
+    pen.close();
+  }
+
+  progressed(requestId: string, { state, accountId, upstreamModel, outputTokens }: HoldProgress): void {
+    const { pen, names } = this;
+    const account = names.numberOrNull(accountId, pen);
+    const model = names.numberOrNull(upstreamModel, pen);
+    pen.open("p");
+    pen.text(requestId);
+    pen.text(state);
+    pen.number(account);
+    pen.number(model);
+    pen.number(outputTokens);
+    pen.close();
+  }
+
+  /** In the order of SETTLED_COLUMNS: to look each of them up by its name would take several times as long. */
+  settled({ row, chargedNano }: Settlement): void {
+    const { pen, names } = this;
+    const account = names.numberOrNull(row.accountId, pen);
+    const model = names.numberOrNull(row.upstreamModel, pen);
+    pen.open("s");
+    pen.nano(chargedNano);
+    pen.text(row.requestId);
+    pen.number(row.atMs);
+    pen.number(account);
+    pen.number(model);
+    pen.number(row.status);
+    pen.text(row.outcome);
+    pen.text(row.errorCode);
+    pen.number(row.inputTokens);
+    pen.number(row.cachedTokens);
+    pen.number(row.cacheWriteTokens);
+    pen.number(row.outputTokens);
+    pen.number(row.reasoningTokens);
+    pen.number(row.imageInputTokens);
+    pen.number(row.audioInputTokens);
+    pen.number(row.audioOutputTokens);
+    pen.number(row.images);
+    pen.text(row.usageSource);
+    pen.number(row.attempts);
+    pen.number(row.firstByteMs);
+    pen.number(row.durationMs);
+    pen.number(row.waitMs);
+    pen.text(row.responseId);
+    pen.text(row.upstreamRequestId);
+    pen.text(row.trace);
+    pen.nano(row.costNano);
+    pen.nano(row.chargedNano);
+    pen.nano(row.upstreamNano);
+    pen.text(flagsValue(row.flags));
+    pen.close();
+  }
 }

@@ -166,7 +166,7 @@ test("wherever the process dies, whole lines count and the one it was writing do
 
 test("what does not fit into a segment goes to the next one, however long it is", () => {
   const dir = newFolder();
-  const journal = openJournal(dir, "inc_1", 1_500);
+  const journal = openJournal(dir, "inc_1", 900);
   const segments = Array.from({ length: 20 }, (_, index) => journal.held(holding(`r${index}`)));
   const trace = JSON.stringify("€".repeat(5_000));
   journal.settled({ row: { ...settling("r0", 1n).row, trace }, chargedNano: 1n });
@@ -211,7 +211,7 @@ test("a journal that is of no more use leaves no file, and goes on with a new on
 
 test("segments that ended are not mapped any more", async () => {
   const dir = newFolder();
-  const journal = openJournal(dir, "inc_1", 1_500);
+  const journal = openJournal(dir, "inc_1", 700);
   for (let many = 0; many < 200; many++) {
     journal.held(holding(`r${many}`));
     if (many % 10 === 0) await journal.sync();

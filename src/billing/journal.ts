@@ -9,11 +9,11 @@ import type { Hold, HoldProgress } from "../store/holds.ts";
 import { sharedSync } from "../store/shared-sync.ts";
 import type { UsageRow } from "../store/usage-row.ts";
 import type { Settlement } from "./booking.ts";
-import { COLUMNS_LINE, heldLine, progressLine, settledLine } from "./journal-lines.ts";
+import { Teller } from "./journal-lines.ts";
 import { syncFolder } from "./json-lines.ts";
 import { segmentName } from "./left-journals.ts";
-import { bytesFor, type LineFile, makeLineFile } from "./line-file.ts";
-import { openRowTeller } from "./row-lines.ts";
+import { type LineFile, makeLineFile } from "./line-file.ts";
+import { LinePen } from "./line-pen.ts";
 
 /** What is told to it outlives the process when the call returns. If it throws nothing of it is written. */
 export interface Journal {
@@ -32,6 +32,11 @@ export interface Journal {
   close(isDone: boolean): Promise<void>;
 }
 
+/** Made once: every request would make its own. */
+const tellHeld = (teller: Teller, hold: Hold) => teller.held(hold);
+const tellSettled = (teller: Teller, settlement: Settlement) => teller.settled(settlement);
+const tellRecorded = (teller: Teller, row: UsageRow) => teller.recorded(row);
+
 /** Of the first segment; each that gets full is followed by one of twice the size. */
 const FIRST_BYTES = 16 * 1024;
 
@@ -42,7 +47,8 @@ export function openJournal(dir: string, incarnation: string, segmentBytes: numb
   let segment = 1;
   let oldest = 1;
   let file: LineFile | null = null;
-  let rows = openRowTeller();
+  const pen = new LinePen();
+  let teller = new Teller(pen);
   let hasNewName = false;
   /** Segments that ended, and may not be on the disk yet. */
   let ended: { number: number; file: LineFile }[] = [];
@@ -50,27 +56,30 @@ export function openJournal(dir: string, incarnation: string, segmentBytes: numb
   const pathOf = (number: number) => join(dir, segmentName(incarnation, number));
 
   /** What is to be told may depend on what the segment tells already. */
-  function put(lineOf: () => string): void {
+  function put<Told>(tell: (teller: Teller, told: Told) => void, told: Told): void {
     try {
-      if (file?.put(lineOf())) return;
+      pen.clear();
+      tell(teller, told);
+      if (file?.put(pen)) return;
       if (file !== null) nextBytes = Math.min(nextBytes * 2, segmentBytes);
       end();
-      begin(lineOf);
+      pen.clear();
+      teller = new Teller(pen);
+      teller.begin();
+      tell(teller, told);
+      begin();
     } catch (error) {
       end();
       throw error;
     }
   }
 
-  function begin(lineOf: () => string): void {
+  /** With what is written already. */
+  function begin(): void {
     mkdirSync(dir, { recursive: true, mode: 0o700 });
-    rows = openRowTeller();
-    const line = lineOf();
-    const bytes = Math.max(nextBytes, bytesFor(COLUMNS_LINE) + bytesFor(line));
-    file = makeLineFile(pathOf(segment), bytes);
+    file = makeLineFile(pathOf(segment), Math.max(nextBytes, pen.length));
     hasNewName = true;
-    file.put(COLUMNS_LINE);
-    file.put(line);
+    file.put(pen);
   }
 
   function end(): void {
@@ -101,13 +110,14 @@ export function openJournal(dir: string, incarnation: string, segmentBytes: numb
 
   return {
     held(hold) {
-      put(() => heldLine(hold));
+      put(tellHeld, hold);
       return segment;
     },
-    progressed: (requestId, progress) => put(() => progressLine(requestId, progress)),
-    settled: (settlement) => put(() => settledLine(settlement)),
+    progressed: (requestId, progress) =>
+      put((to, { requestId, progress }) => to.progressed(requestId, progress), { requestId, progress }),
+    settled: (settlement) => put(tellSettled, settlement),
     recorded(row) {
-      put(() => rows.linesOf(row));
+      put(tellRecorded, row);
       return segment;
     },
     sync: shared.flush,

@@ -2,7 +2,7 @@
 
 import { readdirSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
-import { type JournalTold, readJournal } from "./journal-lines.ts";
+import { type JournalTold, readJournal } from "./read-journal.ts";
 
 const NAME = /^journal-([\w-]+)\.(\d+)\.jsonl$/;
 export const segmentName = (incarnation: string, segment: number) =>

@@ -6,6 +6,11 @@ import { makeMapped, makeWritten } from "./line-file.ts";
 
 const newPath = () => join(mkdtempSync(join(tmpdir(), "gateway-lines-")), "lines");
 
+function line(text: string) {
+  const bytes = Buffer.from(`${text}\n`);
+  return { bytes, length: bytes.length };
+}
+
 /** What is in the file for whoever reads it now. */
 function linesOf(path: string): string[] {
   const bytes = readFileSync(path);
@@ -18,7 +23,7 @@ function linesOf(path: string): string[] {
 
 /** Runs this in a process of its own. */
 function run(prelude: string, code: string) {
-  const script = `import { makeMapped, makeWritten } from "${join(import.meta.dir, "line-file.ts")}"; ${code}`;
+  const script = `import { makeMapped, makeWritten } from "${join(import.meta.dir, "line-file.ts")}"; ${line} ${code}`;
   const { exitCode, signalCode, stdout } = Bun.spawnSync([
     "bash",
     "-c",
@@ -36,23 +41,26 @@ describe.each([
   test("has every line as soon as it is put there", () => {
     const path = newPath();
     const file = make(path, 100);
-    expect(file.put("first")).toBe(true);
+    expect(file.put(line("first"))).toBe(true);
     expect(linesOf(path)).toEqual(["first"]);
-    expect(file.put("zweite ü €")).toBe(true);
+    expect(file.put(line("zweite ü €"))).toBe(true);
     expect(linesOf(path)).toEqual(["first", "zweite ü €"]);
     file.close();
     expect(linesOf(path)).toEqual(["first", "zweite ü €"]);
   });
 
-  test("takes no line that could be too long for what is left of it", () => {
+  test("takes no line that is too long for what is left of it", () => {
     const path = newPath();
     const file = make(path, 40);
-    expect(file.put("0123456789")).toBe(true);
-    expect(file.put("0123456789")).toBe(false);
-    expect(file.put("€€€€€€€€€")).toBe(true);
-    expect(file.put("")).toBe(true);
-    expect(file.put("")).toBe(false);
-    expect(linesOf(path)).toEqual(["0123456789", "€€€€€€€€€", ""]);
+    expect(file.put(line("0123456789"))).toBe(true);
+    expect(file.put(line("0123456789"))).toBe(true);
+    expect(file.put(line("€€€€€€"))).toBe(false);
+    expect(file.put(line("€€€€€"))).toBe(true);
+    expect(file.put(line(""))).toBe(true);
+    expect(file.put(line("1"))).toBe(false);
+    expect(file.put(line(""))).toBe(true);
+    expect(file.put(line(""))).toBe(false);
+    expect(linesOf(path)).toEqual(["0123456789", "0123456789", "€€€€€", "", ""]);
     file.close();
   });
 
@@ -60,7 +68,7 @@ describe.each([
     const path = newPath();
     const { signalCode } = run(
       "",
-      `const file = ${make.name}("${path}", 1000); file.put("one"); file.put("two"); process.kill(process.pid, 9);`,
+      `const file = ${make.name}("${path}", 1000); file.put(line("one")); file.put(line("two")); process.kill(process.pid, 9);`,
     );
     expect(signalCode).toBe("SIGKILL");
     expect(linesOf(path)).toEqual(["one", "two"]);
@@ -74,7 +82,7 @@ describe.each([
       `let lines = 0;
        try {
          const file = ${make.name}("${path}", 100_000);
-         while (file.put("x".repeat(100))) lines++;
+         while (file.put(line("x".repeat(100)))) lines++;
        } catch (error) { console.log(lines, error.code ?? error.message); }`,
     );
     expect(exitCode).toBe(0);
@@ -101,7 +109,7 @@ test.if(statfsSync(tmpdir()).type === EXT)(
   async () => {
     const path = newPath();
     const file = makeMapped(path, 10_000);
-    file.put("a line");
+    file.put(line("a line"));
     await file.sync();
     const [, mapping = ""] = readFileSync("/proc/self/smaps", "utf8").split(path);
     expect(mapping.match(/^(Shared|Private)_Dirty: +(\d+) kB$/gm)?.slice(0, 2)).toEqual([

@@ -3,22 +3,23 @@
 import { closeSync, fdatasync, ftruncateSync, openSync, rmSync, statfsSync, writeSync } from "node:fs";
 import { dirname } from "node:path";
 import { promisify } from "node:util";
+import { put } from "../wire/bytes.ts";
+
+/** Whole lines, each with its end, at the beginning of an array. */
+export interface Lines {
+  readonly bytes: Uint8Array;
+  readonly length: number;
+}
 
 export interface LineFile {
-  /** False if there is no room for it. If it throws nothing of it is in the file, and nothing more may be put there. */
-  put(line: string): boolean;
+  /** False if there is no room for them. If it throws none of them is in the file, and nothing more may be put there. */
+  put(lines: Lines): boolean;
   /** What was put there survives the loss of power once this resolves. */
   sync(): Promise<void>;
   close(): void;
 }
 
 const PARTLY = "the disk took a part of it";
-const LINE_END = 0x0a;
-/** The most bytes that one UTF-16 unit of a string becomes. */
-const UTF8_BYTES_MAX = 3;
-
-/** The room a file must have to be sure that this line fits. */
-export const bytesFor = (line: string): number => line.length * UTF8_BYTES_MAX + 1;
 
 /**
  * File systems where a page that has its place on the disk keeps it: ext2 to ext4, XFS and tmpfs. Others look for a new
@@ -52,10 +53,9 @@ export function makeMapped(path: string, bytesMax: number): LineFile {
   }
   let end = 0;
   return {
-    put(line) {
-      if (bytesFor(line) > bytesMax - end) return false;
-      end += bytes.write(line, end);
-      bytes[end++] = LINE_END;
+    put(lines) {
+      if (lines.length > bytesMax - end) return false;
+      end = put(bytes, end, lines.bytes, 0, lines.length);
       return true;
     },
     // Linux keeps one copy of a page for all: what was changed through memory is written like anything else.
@@ -86,16 +86,15 @@ export function makeWritten(path: string, bytesMax: number): LineFile {
   const file = openSync(path, "w", 0o600);
   let end = 0;
   return {
-    put(line) {
-      if (bytesFor(line) > bytesMax - end) return false;
-      const bytes = Buffer.from(`${line}\n`);
+    put({ bytes, length }) {
+      if (length > bytesMax - end) return false;
       try {
-        if (writeSync(file, bytes) !== bytes.length) throw new Error(PARTLY);
+        if (writeSync(file, bytes, 0, length) !== length) throw new Error(PARTLY);
       } catch (error) {
         takeBack(file, end);
         throw error;
       }
-      end += bytes.length;
+      end += length;
       return true;
     },
     sync: () => syncFile(file),

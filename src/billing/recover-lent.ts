@@ -14,7 +14,7 @@ import { readUsageRowsRemovedBefore } from "../store/usage-removal.ts";
 import { lockWallets } from "../store/wallets.ts";
 import { sumByUser } from "./book-lent.ts";
 import type { Settlement } from "./booking.ts";
-import type { JournalTold } from "./journal-lines.ts";
+import type { JournalTold } from "./read-journal.ts";
 
 export type LeftLent = Pick<JournalTold, "open" | "settlements" | "rows">;
 export const NOTHING_LEFT: LeftLent = { open: [], settlements: [], rows: [] };

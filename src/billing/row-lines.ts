@@ -4,54 +4,83 @@
  */
 
 import { z } from "zod";
-import type { Value } from "../store/db.ts";
 import { toUsageRow, type UsageRow } from "../store/usage-row.ts";
-import {
-  asStored,
-  isAlike,
-  KIND_COLUMNS,
-  kindValues,
-  REST_COLUMNS,
-  restValues,
-} from "../store/usage-values.ts";
-
-/** Before the first row of a segment: what its kinds and its rows tell. */
-const COLUMNS_LINE = JSON.stringify(["w", KIND_COLUMNS, REST_COLUMNS]);
+import { asStored, isAlike, KIND_COLUMNS, kindValues, REST_COLUMNS } from "../store/usage-values.ts";
+import type { LinePen } from "./line-pen.ts";
+import type { NameReader, NameTeller } from "./name-lines.ts";
 
 /** Kinds that are remembered; looking through more of them costs more than telling one again. */
 const KINDS_MAX = 32;
 
-export interface RowTeller {
-  /** Of this row, and of its kind if that was not told yet. What it returns has to follow what it returned before. */
-  linesOf(row: UsageRow): string;
-}
-
 /** One for each segment, because segments are read independently. */
-export function openRowTeller(): RowTeller {
+export class RowTeller {
+  private readonly names: NameTeller;
   /** One row of each kind; its index is the kind's number. */
-  let kinds: UsageRow[] = [];
-  let isBegun = false;
-  return {
-    linesOf(row) {
-      const known = kinds.findIndex((kind) => isAlike(kind, row));
-      if (known !== -1) return rowLine(known, row);
-      // Numbers begin anew, and mean from here on what is told of them from here on.
-      if (kinds.length === KINDS_MAX) kinds = [];
-      const lines = `${kindLine(kinds.length, row)}\n${rowLine(kinds.length, row)}`;
-      kinds.push(row);
-      if (isBegun) return lines;
-      isBegun = true;
-      return `${COLUMNS_LINE}\n${lines}`;
-    },
-  };
+  private kinds: UsageRow[] = [];
+  private isBegun = false;
+
+  constructor(names: NameTeller) {
+    this.names = names;
+  }
+
+  /** Tells of this row, and of its kind if that was not done yet. */
+  tell(row: UsageRow, pen: LinePen): void {
+    rowLine(this.numberOf(row, pen), row, this.names, pen);
+  }
+
+  private numberOf(row: UsageRow, pen: LinePen): number {
+    const { kinds } = this;
+    for (let number = 0; number < kinds.length; number++) {
+      const kind = kinds[number];
+      if (kind !== undefined && isAlike(kind, row)) return number;
+    }
+    if (!this.isBegun) columnsLine(pen);
+    this.isBegun = true;
+    // Numbers begin anew, and mean from here on what is told of them from here on.
+    if (kinds.length === KINDS_MAX) this.kinds = [];
+    const number = this.kinds.push(row) - 1;
+    kindLine(number, row, pen);
+    return number;
+  }
 }
 
-function kindLine(number: number, row: UsageRow): string {
-  return JSON.stringify(["k", number, ...kindValues(row)]);
+/** Before the first row of a segment: what its kinds and its rows tell. */
+function columnsLine(pen: LinePen): void {
+  pen.json(["w", KIND_COLUMNS, REST_COLUMNS]);
 }
 
-function rowLine(kind: number, row: UsageRow): string {
-  return JSON.stringify(["r", kind, ...restValues(row)]);
+function kindLine(number: number, row: UsageRow, pen: LinePen): void {
+  pen.json(["k", number, ...kindValues(row)]);
+}
+
+/** In the order of REST_COLUMNS. */
+function rowLine(kind: number, row: UsageRow, names: NameTeller, pen: LinePen): void {
+  const key = names.numberOf(row.keyId, pen);
+  const user = names.numberOrNull(row.userId, pen);
+  const group = names.numberOf(row.groupId, pen);
+  const account = names.numberOrNull(row.accountId, pen);
+  pen.open("r");
+  pen.number(kind);
+  pen.text(row.requestId);
+  pen.number(row.atMs);
+  pen.number(key);
+  pen.number(user);
+  pen.number(group);
+  pen.number(account);
+  pen.number(row.inputTokens);
+  pen.number(row.cachedTokens);
+  pen.number(row.outputTokens);
+  pen.number(row.reasoningTokens);
+  pen.number(row.firstByteMs);
+  pen.number(row.durationMs);
+  pen.number(row.waitMs);
+  pen.text(row.responseId);
+  pen.text(row.upstreamRequestId);
+  pen.text(row.trace);
+  pen.nano(row.costNano);
+  pen.nano(row.chargedNano);
+  pen.nano(row.upstreamNano);
+  pen.close();
 }
 
 const valueShape = z.union([z.string(), z.number(), z.null()]);
@@ -59,32 +88,32 @@ const columnsShape = z.tuple([z.literal("w"), z.array(z.string()), z.array(z.str
 const kindShape = z.tuple([z.literal("k"), z.int()], valueShape);
 const rowShape = z.tuple([z.literal("r"), z.int()], valueShape);
 
-export interface RowReader {
-  /** These throw at what they do not understand. */
-  takeColumns(json: unknown): void;
-  takeKind(json: unknown): void;
-  takeRow(json: unknown): UsageRow;
-}
+/** Reads all segments of a journal, in order. What its methods do not understand they throw at. */
+export class RowReader {
+  private readonly names: NameReader;
+  private columns: readonly string[] = [];
+  private readonly kinds = new Map<number, readonly z.infer<typeof valueShape>[]>();
 
-/** Reads all segments of a journal, in order. */
-export function openRowReader(): RowReader {
-  let columns: readonly string[] = [];
-  const kinds = new Map<number, readonly Value[]>();
-  return {
-    takeColumns(json) {
-      const [, ofKinds, ofRows] = columnsShape.parse(json);
-      columns = [...ofKinds, ...ofRows];
-      kinds.clear();
-    },
-    takeKind(json) {
-      const [, number, ...values] = kindShape.parse(json);
-      kinds.set(number, values);
-    },
-    takeRow(json) {
-      const [, number, ...values] = rowShape.parse(json);
-      const kind = kinds.get(number);
-      if (kind === undefined) throw new Error("Nothing was told of its kind.");
-      return toUsageRow(asStored(columns, [...kind, ...values]));
-    },
-  };
+  constructor(names: NameReader) {
+    this.names = names;
+  }
+
+  takeColumns(json: unknown): void {
+    const [, ofKinds, ofRows] = columnsShape.parse(json);
+    this.columns = [...ofKinds, ...ofRows];
+    this.kinds.clear();
+  }
+
+  takeKind(json: unknown): void {
+    const [, number, ...values] = kindShape.parse(json);
+    this.kinds.set(number, values);
+  }
+
+  takeRow(json: unknown): UsageRow {
+    const [, number, ...values] = rowShape.parse(json);
+    const kind = this.kinds.get(number);
+    if (kind === undefined) throw new Error("Nothing was told of its kind.");
+    const told = this.names.resolve(this.columns, [...kind, ...values]);
+    return toUsageRow(asStored(this.columns, told));
+  }
 }

@@ -2,9 +2,9 @@ import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { eachEngine } from "../../test/postgres.ts";
 import { type Db, isUniqueViolation, openDb, transaction } from "./db.ts";
-import { type ChargedRow, openUsageInsert } from "./insert-usage.ts";
+import { UsageInsert } from "./insert-usage.ts";
 import { migrate } from "./migrate.ts";
-import { findUsage } from "./usage.ts";
+import { findUsage, type UsageRow } from "./usage.ts";
 import { usageRow } from "./usage-row.test-support.ts";
 
 /** From hardly any kinds to more than ever wait for their like. */
@@ -24,13 +24,18 @@ const rowsOf = fc.integer({ min: 1, max: 60 }).chain((kinds) =>
   ),
 );
 
+/** A row, and the request whose entry it shares. */
+type ChargedRow = readonly [row: UsageRow, chargedWith: string | null];
+
 /** In two steps, as the till does. */
 async function insert(db: Db, rows: readonly ChargedRow[]): Promise<number> {
   let pauses = 0;
   await transaction(db, async (tx) => {
-    const insert = openUsageInsert(tx);
-    await insert.take(rows.slice(0, 70));
-    await insert.take(rows.slice(70));
+    const insert = new UsageInsert(tx);
+    for (const step of [rows.slice(0, 70), rows.slice(70)]) {
+      for (const [row, chargedWith] of step) insert.add(row, chargedWith);
+      await insert.write();
+    }
     await insert.end(async () => {
       pauses++;
     });

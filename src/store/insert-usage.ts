@@ -1,95 +1,99 @@
 import { type Db, placeholder, type Value } from "./db.ts";
 import { insertRows } from "./insert-rows.ts";
 import type { UsageRow } from "./usage-row.ts";
-import { isAlike, KIND_COLUMNS, kindValues, restValues, toValues, USAGE_COLUMNS } from "./usage-values.ts";
-
-/** A row that fits the store, and the request whose entry it shares; null: it has one of its own. */
-export type ChargedRow = readonly [row: UsageRow, chargedWith: string | null];
+import { isAlike, KIND_COLUMNS, kindValues, pushRest, toValues, USAGE_COLUMNS } from "./usage-values.ts";
 
 const COLUMNS = [...USAGE_COLUMNS, "charged_with"] as const;
 
 /** Rows of one statement. */
-const TOGETHER = 16;
+const TOGETHER = 32;
 /** So many kinds of rows wait for more of their kind; then the one that has waited longest does without. */
 const KINDS_MAX = 32;
 /** Rows of one statement that did not find enough of their kind. */
 const LEFT_AT_ONCE = 64;
 
-export interface UsageInsert {
-  /** Takes rows in. Some of them may wait for more of their kind. */
-  take(rows: readonly ChargedRow[]): Promise<void>;
-  /** Writes the rows that still wait, with a pause after every few. */
-  end(pause: () => Promise<void>): Promise<void>;
-}
-
 /**
  * Rows on their way into the store, in one transaction; one that it knows fails all of them. A fourth of what a row
  * costs SQLite is to be given each of its values: what rows of a kind share is given once for all rows of a statement.
+ *
+ * A class: what the compiler makes of closures is thrown away with them, and each transaction would make its own.
  */
-export function openUsageInsert(tx: Db): UsageInsert {
-  const waiting: Kind[] = [];
-  let left: ChargedRow[] = [];
+export class UsageInsert {
+  private readonly tx: Db;
+  private readonly waiting: Kind[] = [];
+  /** Values of whole statements. */
+  private full: Value[][] = [];
+  /** All values of rows that do not wait for their like. */
+  private mixed: Value[][] = [];
 
-  /** Returns those of a kind that are enough for a statement. */
-  function add(row: ChargedRow): Kind | null {
-    for (let index = 0; index < waiting.length; index++) {
-      const kind = waiting[index];
-      if (kind === undefined || !isAlike(kind.first, row[0])) continue;
-      kind.rows.push(row);
-      if (kind.rows.length < TOGETHER) return null;
-      waiting.splice(index, 1);
-      return kind;
-    }
-    if (waiting.length === KINDS_MAX) left.push(...(waiting.shift()?.rows ?? []));
-    waiting.push({ first: row[0], rows: [row] });
-    return null;
+  constructor(tx: Db) {
+    this.tx = tx;
   }
 
-  const insertMixed = (rows: readonly ChargedRow[]) => insertRows(tx, "usage", COLUMNS, rows.map(allValues));
+  /** A row that fits the store, and the request whose entry it shares; null: it has one of its own. */
+  add(row: UsageRow, chargedWith: string | null): void {
+    if (this.tx.engine === "sqlite") this.addAlike(row, chargedWith);
+    else this.mixed.push([...toValues(row), chargedWith]);
+  }
 
-  return {
-    async take(rows) {
-      if (tx.engine === "postgres") {
-        await insertMixed(rows);
-        return;
-      }
-      const full: Kind[] = [];
-      for (const row of rows) {
-        const kind = add(row);
-        if (kind !== null) full.push(kind);
-      }
-      if (full.length > 0) await tx.sql.each(ALIKE_TEXT, full.map(alikeValues));
-      if (left.length < LEFT_AT_ONCE) return;
-      await insertMixed(left);
-      left = [];
-    },
-    async end(pause) {
-      left.push(...waiting.splice(0).flatMap((kind) => kind.rows));
-      while (left.length > 0) {
-        await insertMixed(left.splice(0, LEFT_AT_ONCE));
-        await pause();
-      }
-    },
-  };
+  /** Writes what was added. Some rows may wait for more of their kind. */
+  async write(): Promise<void> {
+    const { tx, full } = this;
+    this.full = [];
+    if (full.length > 0) await tx.sql.each(ALIKE_TEXT, full);
+    if (tx.engine === "sqlite" && this.mixed.length < LEFT_AT_ONCE) return;
+    await this.insertMixed(this.mixed.splice(0));
+  }
+
+  /** Writes the rows that still wait, with a pause after every few. */
+  async end(pause: () => Promise<void>): Promise<void> {
+    this.mixed.push(...this.waiting.splice(0).flatMap(rowsOf));
+    while (this.mixed.length > 0) {
+      await this.insertMixed(this.mixed.splice(0, LEFT_AT_ONCE));
+      await pause();
+    }
+  }
+
+  private addAlike(row: UsageRow, chargedWith: string | null): void {
+    const kind = this.kindOf(row);
+    pushRest(kind.values, row);
+    kind.values.push(chargedWith);
+    kind.rows++;
+    if (kind.rows < TOGETHER) return;
+    this.full.push(kind.values);
+    this.waiting.splice(this.waiting.indexOf(kind), 1);
+  }
+
+  private kindOf(row: UsageRow): Kind {
+    for (const kind of this.waiting) if (isAlike(kind.first, row)) return kind;
+    if (this.waiting.length === KINDS_MAX) this.mixed.push(...this.waiting.splice(0, 1).flatMap(rowsOf));
+    const made = { first: row, values: kindValues(row), rows: 0 };
+    this.waiting.push(made);
+    return made;
+  }
+
+  private async insertMixed(rows: readonly Value[][]): Promise<void> {
+    await insertRows(this.tx, "usage", COLUMNS, rows);
+  }
 }
 
-/** Rows that are alike. */
+/** Rows that are alike: what they share, and then of each row all the rest. */
 interface Kind {
   first: UsageRow;
-  rows: ChargedRow[];
+  values: Value[];
+  rows: number;
 }
 
-const allValues = ([row, chargedWith]: ChargedRow): Value[] => [...toValues(row), chargedWith];
+const REST_COUNT = COLUMNS.length - KIND_COLUMNS.length;
 
-/** What they share, and then of each row all the rest. */
-function alikeValues({ first, rows }: Kind): Value[] {
-  return kindValues(first).concat(
-    ...rows.map(([row, chargedWith]) => {
-      const values = restValues(row);
-      values.push(chargedWith);
-      return values;
-    }),
-  );
+/** All values of each. */
+function rowsOf({ values }: Kind): Value[][] {
+  const shared = values.slice(0, KIND_COLUMNS.length);
+  const rows: Value[][] = [];
+  for (let at = shared.length; at < values.length; at += REST_COUNT) {
+    rows.push([...shared, ...values.slice(at, at + REST_COUNT)]);
+  }
+  return rows;
 }
 
 function alikeText(): string {

@@ -128,31 +128,31 @@ export function plus(one: UsageTotals, other: UsageTotals): UsageTotals {
   return result;
 }
 
-export interface RollUp {
-  add(row: UsageRow): void;
-  /** One for each line of the roll-up. */
-  entries(): RollUpEntry[];
-}
+/**
+ * The sums of rows. A class: what the compiler makes of closures is thrown away with them, and every batch of rows would
+ * make its own.
+ */
+export class RollUp {
+  /** Most keys have a line or two in a batch: looking through them costs less than a name for every row would. */
+  private readonly byKey = new Map<string, RollUpEntry[]>();
 
-/** The sums of rows. */
-export function openRollUp(): RollUp {
-  // Most keys have a line or two in a batch: looking through them costs less than a name for every row would.
-  const byKey = new Map<string, RollUpEntry[]>();
-  return {
-    add(row) {
-      let lines = byKey.get(row.keyId);
-      if (lines === undefined) {
-        lines = [];
-        byKey.set(row.keyId, lines);
-      }
-      addTo(lineOf(lines, row).totals, row, row.outcome);
-    },
-    // In one order everywhere: two nodes that add to the same lines then wait for each other instead of deadlocking.
-    entries() {
-      const keys = [...byKey].sort(([a], [b]) => (a < b ? -1 : 1));
-      return keys.flatMap(([, lines]) => (lines.length === 1 ? lines : inOrder(lines)));
-    },
-  };
+  add(row: UsageRow): void {
+    let lines = this.byKey.get(row.keyId);
+    if (lines === undefined) {
+      lines = [];
+      this.byKey.set(row.keyId, lines);
+    }
+    addTo(lineOf(lines, row).totals, row, row.outcome);
+  }
+
+  /**
+   * One for each line of the roll-up. In one order everywhere: two nodes that add to the same lines then wait for each
+   * other instead of deadlocking.
+   */
+  entries(): RollUpEntry[] {
+    const keys = [...this.byKey].sort(([a], [b]) => (a < b ? -1 : 1));
+    return keys.flatMap(([, lines]) => (lines.length === 1 ? lines : inOrder(lines)));
+  }
 }
 
 /** The line of its key that a row belongs to. */

@@ -98,9 +98,9 @@ export const REST_COLUMNS = [
   "upstream_nano",
 ] as const;
 
-/** In the order of REST_COLUMNS. */
-export function restValues(row: UsageRow): Value[] {
-  return [
+/** In the order of REST_COLUMNS. Behind what is there already: a list of their own would be one more for each row. */
+export function pushRest(values: Value[], row: UsageRow): void {
+  values.push(
     row.requestId,
     row.atMs,
     row.keyId,
@@ -120,7 +120,7 @@ export function restValues(row: UsageRow): Value[] {
     nanoValue(row.costNano),
     nanoValue(row.chargedNano),
     nanoValue(row.upstreamNano),
-  ];
+  );
 }
 
 export const USAGE_COLUMNS = [...KIND_COLUMNS, ...REST_COLUMNS] as const;
@@ -132,7 +132,9 @@ export const SELECT_USAGE = `SELECT ${USAGE_COLUMNS.map((column) =>
 
 /** In the order of USAGE_COLUMNS. */
 export function toValues(row: UsageRow): Value[] {
-  return [...kindValues(row), ...restValues(row)];
+  const values = kindValues(row);
+  pushRest(values, row);
+  return values;
 }
 
 /** Such values as the database gives them back, to be read by `toUsageRow`: money is text. */

@@ -4,11 +4,11 @@ import type { Nano } from "../money/nano.ts";
 import type { Costs } from "../money/tariff.ts";
 import { INTERFACES } from "../records.ts";
 import { type Db, placeholder, type Row, transaction } from "./db.ts";
-import { openUsageInsert } from "./insert-usage.ts";
+import { UsageInsert } from "./insert-usage.ts";
 import { flag, integer, nano, oneOf, text, textOrNull } from "./row.ts";
 import { selectIn } from "./select-in.ts";
 import { markDays } from "./usage-day.ts";
-import { addToRollUp, difference, openRollUp, type RollUpEntry, totalsOf } from "./usage-hour.ts";
+import { addToRollUp, difference, RollUp, type RollUpEntry, totalsOf } from "./usage-hour.ts";
 import {
   storable,
   storableCost,
@@ -49,11 +49,14 @@ export interface ResponseRoute {
 /** Rows and roll-up of requests that the store does not know; one that it knows fails all of them. */
 export async function insertFresh(tx: Db, rows: readonly UsageRow[]): Promise<void> {
   const ordered = rows.map(storable).sort((a, b) => (a.requestId < b.requestId ? -1 : 1));
-  const insert = openUsageInsert(tx);
-  await insert.take(ordered.map((row) => [row, null]));
+  const insert = new UsageInsert(tx);
+  const sums = new RollUp();
+  for (const row of ordered) {
+    insert.add(row, null);
+    sums.add(row);
+  }
+  await insert.write();
   await insert.end(async () => {});
-  const sums = openRollUp();
-  for (const row of ordered) sums.add(row);
   await addToRollUp(tx, sums.entries());
 }
 
