@@ -6,26 +6,16 @@
 import type { Nano } from "../money/nano.ts";
 import type { Db } from "../store/db.ts";
 import type { Hold } from "../store/holds.ts";
-import { UsageInsert } from "../store/insert-usage.ts";
+import { insertFull, insertRest, ReadyRows } from "../store/insert-usage.ts";
 import { changeWallets } from "../store/leases.ts";
 import { insertEntries, type Transfer } from "../store/ledger.ts";
 import { markLate } from "../store/usage-day.ts";
 import { addToRollUp, RollUp } from "../store/usage-hour.ts";
-import type { UsageRow } from "../store/usage-row.ts";
 import { chargeOf, type Settlement } from "./booking.ts";
 
-/** A request that has ended, with a row that the store can take (`storable`). */
-export type Spent = Paid | Unpaid;
-
-/** From what its user had set aside. */
-export interface Paid extends Settlement {
+/** A paid request that has ended, with a row that the store can take (`storable`), from what its user had set aside. */
+export interface Spent extends Settlement {
   hold: Hold;
-}
-
-export interface Unpaid {
-  row: UsageRow;
-  chargedNano: 0n;
-  hold: null;
 }
 
 export interface Steps {
@@ -49,20 +39,20 @@ export async function bookSpent(
 ): Promise<number> {
   const charges = new Charges(spent);
   const sums = new RollUp();
-  const insert = new UsageInsert(tx);
+  const ready = new ReadyRows();
   let booked = 0;
   do {
     const step = spent.slice(booked, booked + size);
     for (const one of step) {
-      insert.add(one.row, charges.add(one));
+      ready.add(one.row, charges.add(one));
       sums.add(one.row);
     }
-    await insert.write();
+    await insertFull(tx, ready.full.splice(0));
     await markLate(tx, step.map(rowOf), nowMs);
     booked += step.length;
     await pause();
   } while (booked < spent.length && !isEnough(booked));
-  await insert.end(pause);
+  await insertRest(tx, ready.rest(), pause);
   for (const part of inParts(sums.entries(), size)) {
     await addToRollUp(tx, part);
     await pause();
@@ -86,7 +76,7 @@ export async function bookSpent(
 
 /** What one user is charged for some requests at once. */
 interface Charge {
-  first: Paid;
+  first: Spent;
   /** Whether its entry is of more than one request, or could have been. */
   isShared: boolean;
   many: number;
@@ -105,14 +95,14 @@ class Charges {
 
   constructor(spent: readonly Spent[]) {
     for (const { hold, chargedNano } of spent) {
-      if (hold === null || chargedNano === 0n) continue;
+      if (chargedNano === 0n) continue;
       this.counts.set(hold.userId, (this.counts.get(hold.userId) ?? 0) + 1);
     }
   }
 
   /** Returns whose entry it shares. */
   add(one: Spent): string | null {
-    if (one.hold === null || one.chargedNano === 0n) return null;
+    if (one.chargedNano === 0n) return null;
     const { row, hold, chargedNano } = one;
     let charge = this.charges.get(hold.userId);
     if (charge === undefined) {

@@ -15,6 +15,7 @@ import type { Journal } from "./journal.ts";
 import { openLaneProgress } from "./lane-progress.ts";
 import {
   type ExpressHold,
+  type Ended,
   emptyLane,
   endHold,
   endUnpaid,
@@ -22,7 +23,6 @@ import {
   heldOf,
   type Lease,
   neededSegment,
-  type PaidEnd,
   startHold,
   unpaidRow,
 } from "./leases.ts";
@@ -229,7 +229,7 @@ export function openExpressTill(options: ExpressOptions): Till {
     // It becomes a row; if it does not, it is still here.
     if (held.moving !== null) return held.moving.then(() => settle(settlement) ?? undefined);
     const { row, chargedNano } = chargedWithin(held.hold, settlement);
-    const ended: PaidEnd = {
+    const ended: Ended = {
       row: storable(row),
       chargedNano,
       hold: held.hold,
@@ -249,7 +249,7 @@ export function openExpressTill(options: ExpressOptions): Till {
   }
 
   /** The store has it soon, or it is kept for it like one of the plain till's. */
-  function untilBooked(ended: PaidEnd): PromiseWithResolvers<void> {
+  function untilBooked(ended: Ended): PromiseWithResolvers<void> {
     const { overdue } = plain;
     const booked = Promise.withResolvers<void>();
     void booked.promise.then(() => overdue.booked(ended.row.requestId));
@@ -271,7 +271,7 @@ export function openExpressTill(options: ExpressOptions): Till {
     lending.ended(null);
   }
 
-  const durable = ({ unwritten }: PaidEnd) => unwritten?.promise ?? disk.committed();
+  const durable = ({ unwritten }: Ended) => unwritten?.promise ?? disk.committed();
 
   /** Nothing is promised any more, and what has ended waits for the store. */
   function breakDown(error: unknown): void {
@@ -352,7 +352,7 @@ export function openExpressTill(options: ExpressOptions): Till {
     push,
     async settleUp(userId) {
       await toStore(lending.close([userId]));
-      await toStore(lending.bookUnpaid(userId));
+      await toStore(lending.bookRowsOf(userId));
       await plain.settleUp(userId);
     },
     async flush() {
@@ -360,7 +360,7 @@ export function openExpressTill(options: ExpressOptions): Till {
       await plain.flush();
     },
     unbooked: (requestId) => requests.get(requestId)?.ended?.row ?? unpaidRow(lane, requestId),
-    hasRoom: () => plain.hasRoom() && lane.ended + lane.unpaid.length < limits.waitingMax,
+    hasRoom: () => plain.hasRoom() && lane.ended + lane.unpaidRows < limits.waitingMax,
     isWell,
     isOpen: (requestId) => requests.has(requestId) || plain.isOpen(requestId),
     async stop() {

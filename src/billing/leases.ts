@@ -3,7 +3,8 @@
 import type { Nano } from "../money/nano.ts";
 import type { Hold, HoldProgress } from "../store/holds.ts";
 import type { UsageRow } from "../store/usage-row.ts";
-import type { Paid, Unpaid } from "./book-spent.ts";
+import type { Spent } from "./book-spent.ts";
+import { BATCH_ROWS_MAX, RowBatch } from "./row-batch.ts";
 
 /** A request, from its hold until the store has it. */
 export interface ExpressHold {
@@ -15,23 +16,15 @@ export interface ExpressHold {
   progress: HoldProgress;
   /** While it is on its way to be a row of the store. */
   moving: Promise<void> | null;
-  ended: PaidEnd | null;
+  ended: Ended | null;
 }
 
 /** A request that has ended, and waits to be booked. */
-export type Ended = PaidEnd | UnpaidEnd;
-
-export interface PaidEnd extends Paid {
+export interface Ended extends Spent {
   readonly lease: Lease;
   isBooked: boolean;
   /** The journal could not take it: whoever asked waits for the store. */
   unwritten: PromiseWithResolvers<void> | null;
-}
-
-export interface UnpaidEnd extends Unpaid {
-  /** Where the journal tells of it, or of what ended before it. */
-  readonly segment: number;
-  isBooked: boolean;
 }
 
 export interface Lease {
@@ -45,7 +38,7 @@ export interface Lease {
   isClosing: boolean;
   /** Requests that live on it and have not ended. */
   readonly holds: Set<ExpressHold>;
-  readonly ended: PaidEnd[];
+  readonly ended: Ended[];
 }
 
 /**
@@ -58,8 +51,10 @@ export interface Lane {
   readonly requests: Map<string, ExpressHold>;
   /** How many of them have ended. */
   ended: number;
-  /** What nobody pays for and the store does not have yet, in the order in which it ended. */
-  readonly unpaid: UnpaidEnd[];
+  /** Rows that nobody pays for and the store does not have yet, in the order in which they ended. */
+  readonly unpaid: RowBatch[];
+  /** How many rows that are. */
+  unpaidRows: number;
 }
 
 export const emptyLane = (): Lane => ({
@@ -67,6 +62,7 @@ export const emptyLane = (): Lane => ({
   requests: new Map(),
   ended: 0,
   unpaid: [],
+  unpaidRows: 0,
 });
 
 /** A multiple of the first request's hold: so many such requests can be served before the store is asked again. */
@@ -99,7 +95,7 @@ export function startHold({ requests }: Lane, held: ExpressHold): void {
 }
 
 /** The part that was not spent is free again. */
-export function endHold(lane: Lane, held: ExpressHold, ended: PaidEnd): void {
+export function endHold(lane: Lane, held: ExpressHold, ended: Ended): void {
   const { hold, lease } = held;
   held.ended = ended;
   lane.ended += 1;
@@ -109,13 +105,32 @@ export function endHold(lane: Lane, held: ExpressHold, ended: PaidEnd): void {
 }
 
 /** A request that nobody pays for has ended, with a row that the store can take. */
-export function endUnpaid({ unpaid }: Lane, row: UsageRow, segment: number): void {
-  unpaid.push({ row, chargedNano: 0n, hold: null, segment, isBooked: false });
+export function endUnpaid(lane: Lane, row: UsageRow, segment: number): void {
+  let batch = lane.unpaid.at(-1);
+  if (batch === undefined || batch.isClosed || batch.count === BATCH_ROWS_MAX) {
+    batch = new RowBatch(segment);
+    lane.unpaid.push(batch);
+  }
+  batch.add(row);
+  lane.unpaidRows++;
 }
 
-/** Looked for one by one: a paid request seldom goes on from one that nobody paid for. */
 export function unpaidRow({ unpaid }: Lane, requestId: string): UsageRow | null {
-  return unpaid.find(({ row, isBooked }) => row.requestId === requestId && !isBooked)?.row ?? null;
+  for (const batch of unpaid) {
+    const row = batch.find(requestId);
+    if (row !== null) return row;
+  }
+  return null;
+}
+
+/** The store has them. */
+export function forgetBatches(lane: Lane, batches: readonly RowBatch[]): void {
+  for (const batch of batches) {
+    const at = lane.unpaid.indexOf(batch);
+    if (at === -1) continue;
+    lane.unpaid.splice(at, 1);
+    lane.unpaidRows -= batch.count;
+  }
 }
 
 /** The first segment of the journal that tells what the store does not have. */
@@ -136,14 +151,12 @@ export function forgetEnded(lane: Lane, ends: readonly Ended[]): void {
   const leases = new Set<Lease>();
   for (const ended of ends) {
     ended.isBooked = true;
-    if (ended.hold === null) continue;
     lane.requests.delete(ended.row.requestId);
     lane.ended -= 1;
     leases.add(ended.lease);
     ended.unwritten?.resolve();
   }
   for (const { ended } of leases) dropBooked(ended);
-  dropBooked(lane.unpaid);
 }
 
 /** Requests are nearly always booked in order; one that was booked early is dropped when its turn comes. */

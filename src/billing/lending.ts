@@ -3,20 +3,22 @@
 import { type Db, transaction } from "../store/db.ts";
 import { LeaseLost } from "../store/leases.ts";
 import { openQueue } from "../store/scope.ts";
+import type { UsageRow } from "../store/usage-row.ts";
 import { giveBackLeases, moveToRows, setAside, sumByUser } from "./book-lent.ts";
-import { bookSpent, inParts } from "./book-spent.ts";
+import { bookSpent, inParts, type Steps } from "./book-spent.ts";
 import type { HoldAsked } from "./booking.ts";
 import {
   type Ended,
   type ExpressHold,
+  forgetBatches,
   forgetEnded,
   forgetHold,
   heldOf,
   type Lane,
   type Lease,
   newLease,
-  type PaidEnd,
 } from "./leases.ts";
+import { BATCH_ROWS_MAX, bookBatches, RowBatch } from "./row-batch.ts";
 import { isHopeless, reasonOf } from "./store-faults.ts";
 import type { PlainTill, TillLimits, TillOptions } from "./till.ts";
 
@@ -51,8 +53,8 @@ export interface Lending {
   isKept(tariffId: string): boolean;
   /** What is set aside of these wallets goes to the store: ends, holds under way, and what is still free. */
   close(userIds: readonly string[]): Promise<void>;
-  /** Books the rows of this user that nobody pays for. */
-  bookUnpaid(userId: string): Promise<void>;
+  /** Books the rows of this user that nobody pays for, and those of others that wait with them. */
+  bookRowsOf(userId: string): Promise<void>;
   /** Those that are still under way become rows. */
   move(holds: readonly ExpressHold[]): Promise<void>;
   /** Something of this lease has ended, or something that nobody pays for: it is booked before long. */
@@ -203,6 +205,14 @@ export function openLending(options: LendingOptions): Lending {
     stepUntilMs = backMs + Math.min(STEP_MS_MAX, (backMs - leftMs) / 2);
   }
 
+  function stepsOf(tx: Db): Steps {
+    return {
+      size: limits.bookAtOnce,
+      pause,
+      isEnough: (rows) => rows >= limits.bookAtLeast && (isAwaited() || tx.isAwaited()),
+    };
+  }
+
   /** One transaction's worth of them, those left out that another one has booked meanwhile. Returns the others. */
   async function book(ends: readonly Ended[]): Promise<Ended[]> {
     const unbooked = ends.filter(({ isBooked }) => !isBooked);
@@ -211,11 +221,7 @@ export function openLending(options: LendingOptions): Lending {
     let many: number;
     try {
       many = await transaction(options.books, (tx) =>
-        bookSpent(tx, incarnation, part, clock.nowMs(), {
-          size: limits.bookAtOnce,
-          pause,
-          isEnough: (rows) => rows >= limits.bookAtLeast && (isAwaited() || tx.isAwaited()),
-        }),
+        bookSpent(tx, incarnation, part, clock.nowMs(), stepsOf(tx)),
       );
     } catch (error) {
       if (!isHopeless(error)) throw error;
@@ -242,17 +248,57 @@ export function openLending(options: LendingOptions): Lending {
     }
     log.error("express_refused", { reason: reasonOf(error), request_id: first.row.requestId });
     // Nobody waits for it any more. What the plain till cannot book either it keeps on the disk, for the operator.
-    if (first.hold === null) plain.push(first.row);
-    else {
-      if (error instanceof LeaseLost) abandon(error.userId);
-      else await holdAlone(first);
-      void plain.settle(first).catch(() => {});
-    }
+    if (error instanceof LeaseLost) abandon(error.userId);
+    else await holdAlone(first);
+    void plain.settle(first).catch(() => {});
     forgetEnded(lane, [first]);
   }
 
+  async function bookRows(batches: readonly RowBatch[]): Promise<void> {
+    for (const batch of batches) batch.isClosed = true;
+    // Some may be booked by somebody else meanwhile.
+    const left = () => batches.filter((batch) => lane.unpaid.includes(batch));
+    for (let some = left(); some.length > 0; some = left()) await inTurn(() => bookSomeRows(left()));
+  }
+
+  /** One transaction's worth of them. */
+  async function bookSomeRows(batches: readonly RowBatch[]): Promise<void> {
+    const part = batches.slice(0, Math.ceil(limits.bookTogether / BATCH_ROWS_MAX));
+    if (part.length === 0) return;
+    try {
+      const many = await transaction(options.books, (tx) => bookBatches(tx, part, clock.nowMs(), stepsOf(tx)));
+      forgetBatches(lane, part.slice(0, many));
+    } catch (error) {
+      if (!isHopeless(error)) throw error;
+      for (const batch of part) {
+        await bookRowsApart(batch.ready.rows());
+        forgetBatches(lane, [batch]);
+      }
+    }
+  }
+
+  /** A row that the store refuses must not spoil the others. */
+  async function bookRowsApart(rows: readonly UsageRow[]): Promise<void> {
+    const batch = new RowBatch(0);
+    for (const row of rows) batch.add(row);
+    try {
+      await transaction(options.books, (tx) => bookBatches(tx, [batch], clock.nowMs(), stepsOf(tx)));
+    } catch (error) {
+      if (!isHopeless(error)) throw error;
+      const [first] = rows;
+      if (rows.length > 1) {
+        const half = Math.ceil(rows.length / 2);
+        await bookRowsApart(rows.slice(0, half));
+        await bookRowsApart(rows.slice(half));
+      } else if (first !== undefined) {
+        log.error("express_refused", { reason: reasonOf(error), request_id: first.requestId });
+        plain.push(first);
+      }
+    }
+  }
+
   /** What it is charged, in a row of its own: the plain till then finds something to charge. */
-  async function holdAlone({ hold, chargedNano, row }: PaidEnd): Promise<void> {
+  async function holdAlone({ hold, chargedNano, row }: Ended): Promise<void> {
     try {
       await transaction(db, (tx) => moveToRows(tx, incarnation, [{ ...hold, amountNano: chargedNano }]));
     } catch (error) {
@@ -279,19 +325,24 @@ export function openLending(options: LendingOptions): Lending {
   }
 
   async function bookRound(): Promise<boolean> {
-    let ends: Ended[] = [...[...due].flatMap(({ ended }) => ended), ...lane.unpaid];
+    let ends = [...due].flatMap(({ ended }) => ended);
     due.clear();
     added = 0;
     if (timer !== null) clearTimeout(timer);
     timer = null;
-    lastRound = ends.length;
+    lastRound = ends.length + lane.unpaidRows;
     try {
       while (ends.length > 0) ends = await inTurn(() => book(ends));
+      await bookRows([...lane.unpaid]);
       moveLogInTime();
       return true;
     } catch (error) {
-      log.error("till_write_failed", { settlements: ends.length, reason: reasonOf(error) });
-      for (const ended of ends) if (ended.hold !== null) due.add(ended.lease);
+      log.error("till_write_failed", {
+        settlements: ends.length,
+        rows: lane.unpaidRows,
+        reason: reasonOf(error),
+      });
+      for (const { lease } of ends) due.add(lease);
       bookSoon();
       await Bun.sleep(limits.retryMs);
       return false;
@@ -310,11 +361,7 @@ export function openLending(options: LendingOptions): Lending {
     lend: (asked) => inTurn(() => lend(asked)),
     isKept: (tariffId) => kept.has(tariffId),
     close: (userIds) => closeInParts(userIds, CLOSE_AT_ONCE),
-    bookUnpaid: (userId) =>
-      inTurn(async () => {
-        let ends: Ended[] = lane.unpaid.filter(({ row }) => row.userId === userId);
-        while (ends.length > 0) ends = await book(ends);
-      }),
+    bookRowsOf: (userId) => bookRows(lane.unpaid.filter(({ users }) => users.has(userId))),
     async move(wanted) {
       for (let start = 0; start < wanted.length; start += limits.bookAtOnce) {
         await inTurn(async () => {

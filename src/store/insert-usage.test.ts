@@ -2,7 +2,7 @@ import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { eachEngine } from "../../test/postgres.ts";
 import { type Db, isUniqueViolation, openDb, transaction } from "./db.ts";
-import { UsageInsert } from "./insert-usage.ts";
+import { insertFull, insertRest, ReadyRows } from "./insert-usage.ts";
 import { migrate } from "./migrate.ts";
 import { findUsage, type UsageRow } from "./usage.ts";
 import { usageRow } from "./usage-row.test-support.ts";
@@ -31,12 +31,12 @@ type ChargedRow = readonly [row: UsageRow, chargedWith: string | null];
 async function insert(db: Db, rows: readonly ChargedRow[]): Promise<number> {
   let pauses = 0;
   await transaction(db, async (tx) => {
-    const insert = new UsageInsert(tx);
+    const ready = new ReadyRows();
     for (const step of [rows.slice(0, 70), rows.slice(70)]) {
-      for (const [row, chargedWith] of step) insert.add(row, chargedWith);
-      await insert.write();
+      for (const [row, chargedWith] of step) ready.add(row, chargedWith);
+      await insertFull(tx, ready.full.splice(0));
     }
-    await insert.end(async () => {
+    await insertRest(tx, ready.rest(), async () => {
       pauses++;
     });
   });

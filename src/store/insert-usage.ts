@@ -1,7 +1,16 @@
 import { type Db, placeholder, type Value } from "./db.ts";
 import { insertRows } from "./insert-rows.ts";
-import type { UsageRow } from "./usage-row.ts";
-import { isAlike, KIND_COLUMNS, kindValues, pushRest, toValues, USAGE_COLUMNS } from "./usage-values.ts";
+import { toUsageRow, type UsageRow } from "./usage-row.ts";
+import {
+  asStored,
+  isAlike,
+  KIND_COLUMNS,
+  kindValues,
+  pushRest,
+  REST_COLUMNS,
+  toValues,
+  USAGE_COLUMNS,
+} from "./usage-values.ts";
 
 const COLUMNS = [...USAGE_COLUMNS, "charged_with"] as const;
 
@@ -13,48 +22,20 @@ const KINDS_MAX = 32;
 const LEFT_AT_ONCE = 64;
 
 /**
- * Rows on their way into the store, in one transaction; one that it knows fails all of them. A fourth of what a row
- * costs SQLite is to be given each of its values: what rows of a kind share is given once for all rows of a statement.
+ * Rows as the values of statements that write them. A fourth of what a row costs SQLite is to be given each of its
+ * values: what rows of a kind share is given once for all rows of a statement.
  *
  * A class: what the compiler makes of closures is thrown away with them, and each transaction would make its own.
  */
-export class UsageInsert {
-  private readonly tx: Db;
+export class ReadyRows {
+  /** Values of whole statements, of rows that are alike. */
+  readonly full: Value[][] = [];
   private readonly waiting: Kind[] = [];
-  /** Values of whole statements. */
-  private full: Value[][] = [];
   /** All values of rows that do not wait for their like. */
-  private mixed: Value[][] = [];
-
-  constructor(tx: Db) {
-    this.tx = tx;
-  }
+  private readonly single: Value[][] = [];
 
   /** A row that fits the store, and the request whose entry it shares; null: it has one of its own. */
   add(row: UsageRow, chargedWith: string | null): void {
-    if (this.tx.engine === "sqlite") this.addAlike(row, chargedWith);
-    else this.mixed.push([...toValues(row), chargedWith]);
-  }
-
-  /** Writes what was added. Some rows may wait for more of their kind. */
-  async write(): Promise<void> {
-    const { tx, full } = this;
-    this.full = [];
-    if (full.length > 0) await tx.sql.each(ALIKE_TEXT, full);
-    if (tx.engine === "sqlite" && this.mixed.length < LEFT_AT_ONCE) return;
-    await this.insertMixed(this.mixed.splice(0));
-  }
-
-  /** Writes the rows that still wait, with a pause after every few. */
-  async end(pause: () => Promise<void>): Promise<void> {
-    this.mixed.push(...this.waiting.splice(0).flatMap(rowsOf));
-    while (this.mixed.length > 0) {
-      await this.insertMixed(this.mixed.splice(0, LEFT_AT_ONCE));
-      await pause();
-    }
-  }
-
-  private addAlike(row: UsageRow, chargedWith: string | null): void {
     const kind = this.kindOf(row);
     pushRest(kind.values, row);
     kind.values.push(chargedWith);
@@ -64,36 +45,98 @@ export class UsageInsert {
     this.waiting.splice(this.waiting.indexOf(kind), 1);
   }
 
+  /** All values of the rows that are in no whole statement. */
+  rest(): Value[][] {
+    return [...this.single, ...this.waiting.flatMap(({ values }) => apart(values))];
+  }
+
+  /** Every row. Slow: for what hardly ever happens. */
+  rows(): UsageRow[] {
+    return [...this.full.flatMap(apart), ...this.rest()].map(asRow);
+  }
+
+  find(requestId: string): UsageRow | null {
+    for (const values of [...this.full, ...this.waiting.map((kind) => kind.values)]) {
+      for (let at = KIND_COLUMNS.length; at < values.length; at += REST_COUNT) {
+        if (values[at + ID_AT] !== requestId) continue;
+        return asRow([...values.slice(0, KIND_COLUMNS.length), ...values.slice(at, at + REST_COUNT)]);
+      }
+    }
+    const single = this.single.find((values) => values[KIND_COLUMNS.length + ID_AT] === requestId);
+    return single === undefined ? null : asRow(single);
+  }
+
   private kindOf(row: UsageRow): Kind {
     for (const kind of this.waiting) if (isAlike(kind.first, row)) return kind;
-    if (this.waiting.length === KINDS_MAX) this.mixed.push(...this.waiting.splice(0, 1).flatMap(rowsOf));
+    if (this.waiting.length === KINDS_MAX) {
+      const [longest] = this.waiting.splice(0, 1);
+      if (longest !== undefined) this.single.push(...apart(longest.values));
+    }
     const made = { first: row, values: kindValues(row), rows: 0 };
     this.waiting.push(made);
     return made;
   }
-
-  private async insertMixed(rows: readonly Value[][]): Promise<void> {
-    await insertRows(this.tx, "usage", COLUMNS, rows);
-  }
 }
 
-/** Rows that are alike: what they share, and then of each row all the rest. */
+/** Rows that are alike. */
 interface Kind {
   first: UsageRow;
+  /** What they share, and then of each row all the rest. */
   values: Value[];
   rows: number;
 }
 
 const REST_COUNT = COLUMNS.length - KIND_COLUMNS.length;
+/** Where among the rest of a row's values its id is. */
+const ID_AT = REST_COLUMNS.indexOf("request_id");
 
-/** All values of each. */
-function rowsOf({ values }: Kind): Value[][] {
+const asRow = (values: readonly Value[]): UsageRow => toUsageRow(asStored(COLUMNS, values));
+
+/** All values of each of these rows. */
+function apart(values: readonly Value[]): Value[][] {
   const shared = values.slice(0, KIND_COLUMNS.length);
   const rows: Value[][] = [];
   for (let at = shared.length; at < values.length; at += REST_COUNT) {
     rows.push([...shared, ...values.slice(at, at + REST_COUNT)]);
   }
   return rows;
+}
+
+/** Whole statements of `ReadyRows`. One row that the store knows fails all of them. */
+export async function insertFull(tx: Db, statements: readonly Value[][]): Promise<void> {
+  if (statements.length === 0) return;
+  if (tx.engine === "sqlite") await tx.sql.each(ALIKE_TEXT, statements);
+  else await insertRows(tx, "usage", COLUMNS, statements.flatMap(apart));
+}
+
+/** Rows in this order, where others may write the same ones at the same time. */
+export async function insertUsage(tx: Db, rows: readonly UsageRow[]): Promise<void> {
+  if (tx.engine === "postgres") {
+    await insertRows(tx, "usage", COLUMNS, rows.map(allValues));
+    return;
+  }
+  const ready = new ReadyRows();
+  for (const row of rows) ready.add(row, null);
+  await insertFull(tx, ready.full);
+  await insertRest(tx, ready.rest(), async () => {});
+}
+
+function allValues(row: UsageRow): Value[] {
+  const values = toValues(row);
+  values.push(null);
+  return values;
+}
+
+/** The rest of them, with a pause after every few. */
+export async function insertRest(
+  tx: Db,
+  rows: readonly Value[][],
+  pause: () => Promise<void>,
+): Promise<void> {
+  for (let start = 0; start < rows.length; start += LEFT_AT_ONCE) {
+    await insertRows(tx, "usage", COLUMNS, rows.slice(start, start + LEFT_AT_ONCE));
+    await pause();
+  }
 }
 
 function alikeText(): string {

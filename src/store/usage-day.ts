@@ -53,13 +53,17 @@ export const FOLD_GRACE_MS = 3 * HOUR_MS;
 /** The rest is for clocks that differ, and for commits that take their time. */
 const LATE_MS = 2 * HOUR_MS;
 
+export function isLate(atMs: number, nowMs: number): boolean {
+  return atMs < nowMs - LATE_MS;
+}
+
 /** What is written about the past: by a recovery, from a spool, or after a very long answer. */
 export async function markLate(
   tx: Db,
   rows: readonly { requestId: string; atMs: number }[],
   nowMs: number,
 ): Promise<void> {
-  const late = rows.filter(({ atMs }) => atMs < nowMs - LATE_MS);
+  const late = rows.filter(({ atMs }) => isLate(atMs, nowMs));
   if (late.length > 0) await markDays(tx, late);
 }
 

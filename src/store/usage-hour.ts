@@ -137,12 +137,26 @@ export class RollUp {
   private readonly byKey = new Map<string, RollUpEntry[]>();
 
   add(row: UsageRow): void {
+    addTo(this.lineOf(row).totals, row, row.outcome);
+  }
+
+  /** All that others have summed up. */
+  merge(other: RollUp): void {
+    for (const lines of other.byKey.values()) {
+      for (const { of, totals } of lines) {
+        const line = this.lineOf(of);
+        line.totals = plus(line.totals, totals);
+      }
+    }
+  }
+
+  private lineOf(row: RollUpEntry["of"]): RollUpEntry {
     let lines = this.byKey.get(row.keyId);
     if (lines === undefined) {
       lines = [];
       this.byKey.set(row.keyId, lines);
     }
-    addTo(lineOf(lines, row).totals, row, row.outcome);
+    return lineOf(lines, row);
   }
 
   /**
@@ -167,7 +181,9 @@ function lineOf(lines: RollUpEntry[], row: RollUpEntry["of"]): RollUpEntry {
     )
       return line;
   }
-  const made = { of: row, totals: noUse() };
+  // Not the row itself: a line would keep all of it from being collected.
+  const { atMs, keyId, groupId, publicModel, interface: family } = row;
+  const made = { of: { atMs, keyId, groupId, publicModel, interface: family }, totals: noUse() };
   lines.push(made);
   return made;
 }

@@ -4,7 +4,7 @@ import type { Nano } from "../money/nano.ts";
 import type { Costs } from "../money/tariff.ts";
 import { INTERFACES } from "../records.ts";
 import { type Db, placeholder, type Row, transaction } from "./db.ts";
-import { UsageInsert } from "./insert-usage.ts";
+import { insertUsage } from "./insert-usage.ts";
 import { flag, integer, nano, oneOf, text, textOrNull } from "./row.ts";
 import { selectIn } from "./select-in.ts";
 import { markDays } from "./usage-day.ts";
@@ -49,14 +49,9 @@ export interface ResponseRoute {
 /** Rows and roll-up of requests that the store does not know; one that it knows fails all of them. */
 export async function insertFresh(tx: Db, rows: readonly UsageRow[]): Promise<void> {
   const ordered = rows.map(storable).sort((a, b) => (a.requestId < b.requestId ? -1 : 1));
-  const insert = new UsageInsert(tx);
+  await insertUsage(tx, ordered);
   const sums = new RollUp();
-  for (const row of ordered) {
-    insert.add(row, null);
-    sums.add(row);
-  }
-  await insert.write();
-  await insert.end(async () => {});
+  for (const row of ordered) sums.add(row);
   await addToRollUp(tx, sums.entries());
 }
 
