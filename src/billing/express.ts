@@ -14,8 +14,8 @@ import { openDisk } from "./disk.ts";
 import type { Journal } from "./journal.ts";
 import { openLaneProgress } from "./lane-progress.ts";
 import {
-  type ExpressHold,
   type Ended,
+  type ExpressHold,
   emptyLane,
   endHold,
   endUnpaid,

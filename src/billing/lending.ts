@@ -3,14 +3,13 @@
 import { type Db, transaction } from "../store/db.ts";
 import { LeaseLost } from "../store/leases.ts";
 import { openQueue } from "../store/scope.ts";
-import type { UsageRow } from "../store/usage-row.ts";
 import { giveBackLeases, moveToRows, setAside, sumByUser } from "./book-lent.ts";
+import { openRowBooking } from "./book-rows.ts";
 import { bookSpent, inParts, type Steps } from "./book-spent.ts";
 import type { HoldAsked } from "./booking.ts";
 import {
   type Ended,
   type ExpressHold,
-  forgetBatches,
   forgetEnded,
   forgetHold,
   heldOf,
@@ -18,7 +17,6 @@ import {
   type Lease,
   newLease,
 } from "./leases.ts";
-import { BATCH_ROWS_MAX, bookBatches, RowBatch } from "./row-batch.ts";
 import { isHopeless, reasonOf } from "./store-faults.ts";
 import type { PlainTill, TillLimits, TillOptions } from "./till.ts";
 
@@ -78,6 +76,7 @@ export function openLending(options: LendingOptions): Lending {
   const { leases } = lane;
   const kept = new Set<string>();
   const { inTurn, isAwaited } = openQueue();
+  const rows = openRowBooking({ ...options, together: limits.bookTogether, inTurn, stepsOf });
   /** Leases with something to book. */
   const due = new Set<Lease>();
   /** How many have ended since the last round began. */
@@ -254,49 +253,6 @@ export function openLending(options: LendingOptions): Lending {
     forgetEnded(lane, [first]);
   }
 
-  async function bookRows(batches: readonly RowBatch[]): Promise<void> {
-    for (const batch of batches) batch.isClosed = true;
-    // Some may be booked by somebody else meanwhile.
-    const left = () => batches.filter((batch) => lane.unpaid.includes(batch));
-    for (let some = left(); some.length > 0; some = left()) await inTurn(() => bookSomeRows(left()));
-  }
-
-  /** One transaction's worth of them. */
-  async function bookSomeRows(batches: readonly RowBatch[]): Promise<void> {
-    const part = batches.slice(0, Math.ceil(limits.bookTogether / BATCH_ROWS_MAX));
-    if (part.length === 0) return;
-    try {
-      const many = await transaction(options.books, (tx) => bookBatches(tx, part, clock.nowMs(), stepsOf(tx)));
-      forgetBatches(lane, part.slice(0, many));
-    } catch (error) {
-      if (!isHopeless(error)) throw error;
-      for (const batch of part) {
-        await bookRowsApart(batch.ready.rows());
-        forgetBatches(lane, [batch]);
-      }
-    }
-  }
-
-  /** A row that the store refuses must not spoil the others. */
-  async function bookRowsApart(rows: readonly UsageRow[]): Promise<void> {
-    const batch = new RowBatch(0);
-    for (const row of rows) batch.add(row);
-    try {
-      await transaction(options.books, (tx) => bookBatches(tx, [batch], clock.nowMs(), stepsOf(tx)));
-    } catch (error) {
-      if (!isHopeless(error)) throw error;
-      const [first] = rows;
-      if (rows.length > 1) {
-        const half = Math.ceil(rows.length / 2);
-        await bookRowsApart(rows.slice(0, half));
-        await bookRowsApart(rows.slice(half));
-      } else if (first !== undefined) {
-        log.error("express_refused", { reason: reasonOf(error), request_id: first.requestId });
-        plain.push(first);
-      }
-    }
-  }
-
   /** What it is charged, in a row of its own: the plain till then finds something to charge. */
   async function holdAlone({ hold, chargedNano, row }: Ended): Promise<void> {
     try {
@@ -333,7 +289,7 @@ export function openLending(options: LendingOptions): Lending {
     lastRound = ends.length + lane.unpaidRows;
     try {
       while (ends.length > 0) ends = await inTurn(() => book(ends));
-      await bookRows([...lane.unpaid]);
+      await rows.book([...lane.unpaid]);
       moveLogInTime();
       return true;
     } catch (error) {
@@ -361,7 +317,7 @@ export function openLending(options: LendingOptions): Lending {
     lend: (asked) => inTurn(() => lend(asked)),
     isKept: (tariffId) => kept.has(tariffId),
     close: (userIds) => closeInParts(userIds, CLOSE_AT_ONCE),
-    bookRowsOf: (userId) => bookRows(lane.unpaid.filter(({ users }) => users.has(userId))),
+    bookRowsOf: (userId) => rows.book(lane.unpaid.filter(({ users }) => users.has(userId))),
     async move(wanted) {
       for (let start = 0; start < wanted.length; start += limits.bookAtOnce) {
         await inTurn(async () => {

@@ -3,11 +3,10 @@
 import { closeSync, fdatasync, ftruncateSync, openSync, rmSync, statfsSync, writeSync } from "node:fs";
 import { dirname } from "node:path";
 import { promisify } from "node:util";
-import { put } from "../wire/bytes.ts";
 
 /** Whole lines, each with its end, at the beginning of an array. */
 export interface Lines {
-  readonly bytes: Uint8Array;
+  readonly bytes: Buffer;
   readonly length: number;
 }
 
@@ -55,7 +54,7 @@ export function makeMapped(path: string, bytesMax: number): LineFile {
   return {
     put(lines) {
       if (lines.length > bytesMax - end) return false;
-      end = put(bytes, end, lines.bytes, 0, lines.length);
+      end += lines.bytes.copy(bytes, end, 0, lines.length);
       return true;
     },
     // Linux keeps one copy of a page for all: what was changed through memory is written like anything else.
