@@ -223,7 +223,7 @@ test("segments that ended are not mapped any more", async () => {
   await journal.close(true);
 });
 
-test("what the version before this one left is understood", () => {
+test("what early versions left is understood", () => {
   const dir = newFolder();
   const columns =
     '"request_id","at_ms","key_id","user_id","group_id","account_id","interface","endpoint","public_model",' +
@@ -257,4 +257,45 @@ test("what the version before this one left is understood", () => {
   } as const;
   expect(journal.open).toEqual([{ ...holding("r2"), ...progress }]);
   expect(journal).toMatchObject({ torn: 1, unreadable: 0 });
+});
+
+test("lines that spell every name out, as earlier versions wrote them, are understood", () => {
+  const dir = newFolder();
+  writeFileSync(
+    join(dir, "journal-inc_1.1.jsonl"),
+    `["v","request_id","at_ms","account_id","upstream_model","status","outcome","error_code","input_tokens",\
+"cached_tokens","cache_write_tokens","output_tokens","reasoning_tokens","image_input_tokens","audio_input_tokens",\
+"audio_output_tokens","images","usage_source","attempts","first_byte_ms","duration_ms","wait_ms","response_id",\
+"upstream_request_id","trace","cost_nano","charged_nano","upstream_nano","flags"]
+["h","r1","inc_1",1000,"u1",100,"${TARIFF.id}","k1","g1","chat","chat.completions","fast",true,20]
+["h","r2","inc_1",1000,"u1",100,"${TARIFF.id}","k1","g1","chat","chat.completions","fast",true,20]
+["p","r2","dispatched","a1","gpt",5]
+["s",30,"r1",2000,"a1","gpt",200,"completed",null,10,4,1,5,2,0,0,0,0,"upstream",1,null,100,0,null,null,null,30,30,0,null]
+["w",["public_model","upstream_model","endpoint","interface","stream","outcome","status","error_code",\
+"usage_source","attempts","payer","tariff_id","flags","cache_write_tokens","images","image_input_tokens",\
+"audio_input_tokens","audio_output_tokens"],["request_id","at_ms","key_id","user_id","group_id","account_id",\
+"input_tokens","cached_tokens","output_tokens","reasoning_tokens","first_byte_ms","duration_ms","wait_ms",\
+"response_id","upstream_request_id","trace","cost_nano","charged_nano","upstream_nano"]]
+["k",0,"fast",null,"chat.completions","chat",0,"completed",200,null,"upstream",1,null,null,null,1,0,0,0,0]
+["r",0,"free",2000,"k1","u1","g1","a1",10,4,5,2,null,100,0,null,null,null,0,0,0]
+`.replaceAll("\\\n", ""),
+  );
+  const { settlements, open, rows, torn, unreadable } = left(dir);
+  expect(settlements.map(({ row }) => [row.requestId, row.accountId, row.upstreamModel])).toEqual([
+    ["r1", "a1", "gpt"],
+  ]);
+  expect(open).toEqual([
+    { ...holding("r2"), state: "dispatched", accountId: "a1", upstreamModel: "gpt", outputTokens: 5 },
+  ]);
+  expect(rows).toEqual([usageRow({ requestId: "free", accountId: "a1", userId: "u1", atMs: 2_000 })]);
+  expect({ torn, unreadable }).toEqual({ torn: 0, unreadable: 0 });
+});
+
+test("a line that bears the number of a name which nobody told is not guessed at", () => {
+  const dir = newFolder();
+  writeFileSync(
+    join(dir, "journal-inc_1.1.jsonl"),
+    `["n",0,"u1"]\n["h","r1",0,1000,0,100,0,0,0,"chat",0,0,true,20]\n["h","r2",0,1000,1,100,0,0,0,"chat",0,0,true,20]\n`,
+  );
+  expect(toldBy(dir)).toMatchObject({ open: ["r1 admitted"], unreadable: 1 });
 });

@@ -82,3 +82,18 @@ test("on SQLite somebody else has a turn after every few that were left over", a
   expect(await insert(db, rows)).toBe(2);
   await db.close();
 });
+
+test("rows that are ready for the store can be had back, all of them or one", () => {
+  fc.assert(
+    fc.property(rowsOf, (drawn) => {
+      const rows = drawn.map(({ chargedWith: _, ...row }) => usageRow(row));
+      const ready = new ReadyRows();
+      for (const row of rows) ready.add(row, null);
+      const byId = (one: UsageRow, other: UsageRow) => (one.requestId < other.requestId ? -1 : 1);
+      expect(ready.rows().sort(byId)).toEqual(rows.toSorted(byId));
+      for (const row of rows) expect(ready.find(row.requestId)).toEqual(row);
+      expect(ready.find("somebody else's")).toBe(null);
+    }),
+    { numRuns: 30 },
+  );
+});

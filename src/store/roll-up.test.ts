@@ -1,0 +1,39 @@
+import { expect, test } from "bun:test";
+import fc from "fast-check";
+import { RollUp } from "./usage-hour.ts";
+import { usageRow } from "./usage-row.test-support.ts";
+
+const row = fc
+  .record({
+    keyId: fc.constantFrom("k1", "k2"),
+    groupId: fc.constantFrom("g1", "g2"),
+    publicModel: fc.constantFrom("fast", "slow"),
+    atMs: fc.constantFrom(0, 1, 3_600_000),
+    outcome: fc.constantFrom("completed" as const, "refused" as const, "failed" as const),
+    inputTokens: fc.nat({ max: 100 }),
+    firstByteMs: fc.constantFrom(null, 5),
+    costNano: fc.constantFrom(0n, 10n ** 17n),
+  })
+  .map(usageRow);
+
+/** Times of one hour are the same to a roll-up. */
+const linesOf = (sums: RollUp) =>
+  sums.entries().map(({ of, totals }) => ({ ...of, atMs: Math.floor(of.atMs / 3_600_000), totals }));
+
+test("however rows are cut into batches, the sums of the batches add up to those of all", () => {
+  fc.assert(
+    fc.property(fc.array(fc.array(row)), (batches) => {
+      const whole = new RollUp();
+      const merged = new RollUp();
+      for (const batch of batches) {
+        const own = new RollUp();
+        for (const one of batch) {
+          whole.add(one);
+          own.add(one);
+        }
+        merged.merge(own);
+      }
+      expect(linesOf(merged)).toEqual(linesOf(whole));
+    }),
+  );
+});
