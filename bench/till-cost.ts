@@ -2,8 +2,8 @@
  * What the money of a request costs: hold, dispatch mark and settlement with its usage row, at a steady rate with
  * requests that last a while. Prints CPU per request above that of the same loop without a till, that of the usage row
  * alone, which requests that nobody pays for have as well, what is left of the one without the other, and how long a
- * request waits for its hold and for its settlement. The three take turns, and of each the median counts: machines are
- * not equally fast all the time. What is spent on other threads is told apart: they compile, collect garbage and write
+ * request waits for its hold and for its settlement. The three take turns, and what counts is the median of what they
+ * differ by within a round: machines are not equally fast all the time. What is spent on other threads is told apart: they compile, collect garbage and write
  * to the disk.
  * `USERS=200 bun bench/till-cost.ts [rate] [seconds of each, in each round] [database url]`
  */
@@ -25,12 +25,12 @@ import { openLogMover } from "../src/store/log-mover.ts";
 import { migrate } from "../src/store/migrate.ts";
 import { NO_MONEY } from "../src/store/usage.ts";
 
-const [rateText = "5000", secondsText = "5", url] = process.argv.slice(2);
+const [rateText = "5000", secondsText = "2", url] = process.argv.slice(2);
 const rate = Number(rateText);
 const seconds = Number(secondsText);
 const USERS = Number(process.env.USERS ?? 200);
 const LASTS_MS = [100, 1_000] as const;
-const ROUNDS = 3;
+const ROUNDS = 9;
 /** Of each: the compiler's threads are at work for about that long. */
 const WARM_MS = 15_000;
 
@@ -254,23 +254,22 @@ for (let round = 1; round <= ROUNDS; round++) {
   });
 }
 
-function medianOf(all: readonly Cost[]): Cost {
-  return { cpu: median(all.map(({ cpu }) => cpu)), beside: median(all.map(({ beside }) => beside)) };
+/** What the one costs beyond the other: of each round, for the machine is much the same within one. */
+function beyond(one: keyof typeof kinds, other: keyof typeof kinds): string {
+  const more = costs[one].map(({ cpu, beside }, round) => ({
+    cpu: cpu - (costs[other][round]?.cpu ?? 0),
+    beside: beside - (costs[other][round]?.beside ?? 0),
+  }));
+  const all = more.map(({ cpu }) => cpu);
+  const half = `half of rounds ${at(all, 0.25).toFixed(1)} to ${at(all, 0.75).toFixed(1)}`;
+  return `${shown({ cpu: median(all), beside: median(more.map(({ beside }) => beside)) })}, ${half}`;
 }
-const less = (one: Cost, other: Cost): Cost => ({
-  cpu: one.cpu - other.cpu,
-  beside: one.beside - other.beside,
-});
 
-const idle = medianOf(costs.without);
-const row = less(medianOf(costs.unpaid), idle);
-const full = less(medianOf(costs.paid), idle);
 const wait = (values: number[]) => `p50 ${at(values, 0.5).toFixed(2)} p99 ${at(values, 0.99).toFixed(2)} ms`;
-console.log(
-  `${db.engine}, ${rate}/s of ${USERS} users: ${shown(full)} µs CPU a request: its usage row, which every request ` +
-    `has, ${shown(row)}, and hold and settlement on top of that ${shown(less(full, row))}; ` +
-    `beside ${shown(idle)} of the loop itself; hold ${wait(holdMs)}, settle ${wait(settleMs)}`,
-);
+console.log(`${db.engine}, ${rate}/s of ${USERS} users, µs CPU a request:
+  usage row, which every request has   ${beyond("unpaid", "without")}
+  hold and settlement on top of that   ${beyond("paid", "unpaid")}
+hold ${wait(holdMs)}, settle ${wait(settleMs)}`);
 await till.flush();
 await till.stop();
 await mover.close();
