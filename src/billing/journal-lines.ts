@@ -6,7 +6,7 @@ import { flagsValue } from "../store/usage-values.ts";
 import type { Settlement } from "./booking.ts";
 import type { LinePen } from "./line-pen.ts";
 import { NameTeller } from "./name-lines.ts";
-import { RowTeller } from "./row-lines.ts";
+import { RowTeller, tellCourse } from "./row-lines.ts";
 
 /** What a settlement tells; its hold has told the rest. */
 export const SETTLED_COLUMNS = [
@@ -123,15 +123,7 @@ export class Teller {
     pen.number(row.images);
     pen.text(row.usageSource);
     pen.number(row.attempts);
-    pen.number(row.firstByteMs);
-    pen.number(row.durationMs);
-    pen.number(row.waitMs);
-    pen.text(row.responseId);
-    pen.text(row.upstreamRequestId);
-    pen.text(row.trace);
-    pen.nano(row.costNano);
-    pen.nano(row.chargedNano);
-    pen.nano(row.upstreamNano);
+    tellCourse(row, pen);
     pen.text(flagsValue(row.flags));
     pen.close();
   }

@@ -71,6 +71,12 @@ function rowLine(kind: number, row: UsageRow, names: NameTeller, pen: LinePen): 
   pen.number(row.cachedTokens);
   pen.number(row.outputTokens);
   pen.number(row.reasoningTokens);
+  tellCourse(row, pen);
+  pen.close();
+}
+
+/** How long it took, where it can be found, and what it cost: of every request that ended, in this order. */
+export function tellCourse(row: UsageRow, pen: LinePen): void {
   pen.number(row.firstByteMs);
   pen.number(row.durationMs);
   pen.number(row.waitMs);
@@ -80,7 +86,6 @@ function rowLine(kind: number, row: UsageRow, names: NameTeller, pen: LinePen): 
   pen.nano(row.costNano);
   pen.nano(row.chargedNano);
   pen.nano(row.upstreamNano);
-  pen.close();
 }
 
 const valueShape = z.union([z.string(), z.number(), z.null()]);

@@ -24,8 +24,6 @@ const LEFT_AT_ONCE = 64;
 /**
  * Rows as the values of statements that write them. A fourth of what a row costs SQLite is to be given each of its
  * values: what rows of a kind share is given once for all rows of a statement.
- *
- * A class: what the compiler makes of closures is thrown away with them, and each transaction would make its own.
  */
 export class ReadyRows {
   /** Values of whole statements, of rows that are alike. */
@@ -39,8 +37,7 @@ export class ReadyRows {
     const kind = this.kindOf(row);
     pushRest(kind.values, row);
     kind.values.push(chargedWith);
-    kind.rows++;
-    if (kind.rows < TOGETHER) return;
+    if (kind.values.length < STATEMENT_VALUES) return;
     this.full.push(kind.values);
     this.waiting.splice(this.waiting.indexOf(kind), 1);
   }
@@ -72,7 +69,7 @@ export class ReadyRows {
       const [longest] = this.waiting.splice(0, 1);
       if (longest !== undefined) this.single.push(...apart(longest.values));
     }
-    const made = { first: row, values: kindValues(row), rows: 0 };
+    const made = { first: row, values: kindValues(row) };
     this.waiting.push(made);
     return made;
   }
@@ -83,10 +80,10 @@ interface Kind {
   first: UsageRow;
   /** What they share, and then of each row all the rest. */
   values: Value[];
-  rows: number;
 }
 
 const REST_COUNT = COLUMNS.length - KIND_COLUMNS.length;
+const STATEMENT_VALUES = KIND_COLUMNS.length + TOGETHER * REST_COUNT;
 /** Where among the rest of a row's values its id is. */
 const ID_AT = REST_COLUMNS.indexOf("request_id");
 
