@@ -3,8 +3,8 @@
  * requests that last a while. Prints CPU per request above that of the same loop without a till, that of the usage row
  * alone, which requests that nobody pays for have as well, what is left of the one without the other, and how long a
  * request waits for its hold and for its settlement. The three take turns, and what counts is the median of what they
- * differ by within a round: machines are not equally fast all the time. What is spent on other threads is told apart: they compile, collect garbage and write
- * to the disk.
+ * differ by within a round: machines are not equally fast all the time. What is spent on other threads is told apart: they
+ * compile, collect garbage and write to the disk.
  * `USERS=200 bun bench/till-cost.ts [rate] [seconds of each, in each round] [database url]`
  */
 

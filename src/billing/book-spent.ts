@@ -87,7 +87,7 @@ interface Charge {
 
 const rowOf = ({ row }: Spent) => row;
 
-/** A class: what the compiler makes of closures is thrown away with them, and every transaction would make its own. */
+/** What each user is charged. */
 class Charges {
   /** How many requests each user pays for. */
   private readonly counts = new Map<string, number>();

@@ -128,10 +128,7 @@ export function plus(one: UsageTotals, other: UsageTotals): UsageTotals {
   return result;
 }
 
-/**
- * The sums of rows. A class: what the compiler makes of closures is thrown away with them, and every batch of rows would
- * make its own.
- */
+/** The sums of rows. */
 export class RollUp {
   /** Most keys have a line or two in a batch: looking through them costs less than a name for every row would. */
   private readonly byKey = new Map<string, RollUpEntry[]>();
