@@ -13,10 +13,10 @@ import { putSubscription } from "../store/subscriptions.ts";
 import { fieldsOfEntry } from "../store/told-entries.ts";
 import { putUser } from "../store/users.ts";
 import { audit } from "./audit.ts";
-import { bookSpent, type Spent } from "./book-spent.ts";
-import { holdOf } from "./booking.ts";
+import { bookBatches } from "./book-batches.ts";
 import { adjust, type Booked, refund, topUp } from "./operations.ts";
 import { createCodes, redeem } from "./redeem.ts";
+import { RowBatch } from "./row-batch.ts";
 import { addFunds, asking, makeTill, settling } from "./till.test-support.ts";
 
 const NOW_MS = Date.now();
@@ -38,13 +38,6 @@ async function addUser(db: Db, id: string): Promise<void> {
     status: "active",
     createdAtMs,
   });
-}
-
-/** Of one that shares its charge with others of its user. */
-function spent(requestId: string): Spent {
-  const asked = asking(requestId);
-  const settlement = settling(requestId, 7n);
-  return { ...settlement, hold: holdOf(asked, { amountNano: 7n, subscriptionId: null }, "inc", NOW_MS) };
 }
 
 /** As the console and the command line do it: the log of changes tells of it. */
@@ -76,7 +69,9 @@ async function someBooks(db: Db): Promise<void> {
   await transaction(db, async (tx) => {
     await changeWallets(tx, "inc", [lent]);
     const steps = { size: 10, pause: async () => {}, isEnough: () => false };
-    await bookSpent(tx, "inc", [spent("m1"), spent("m2")], NOW_MS, steps);
+    const batch = new RowBatch("u1", true, 1);
+    for (const id of ["m1", "m2"]) batch.add(settling(id, 7n).row, 1);
+    await bookBatches(tx, "inc", [batch], NOW_MS, steps);
   });
   let made = 0;
   const desk = {

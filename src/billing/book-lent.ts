@@ -3,10 +3,11 @@
 import type { Nano } from "../money/nano.ts";
 import type { Tariff } from "../money/tariff.ts";
 import type { Db } from "../store/db.ts";
-import { type Hold, insertHolds } from "../store/holds.ts";
+import { type Hold, insertHolds, UNSENT } from "../store/holds.ts";
 import { changeWallets, dropEmptyLeases, type WalletChange } from "../store/leases.ts";
 import { keepTariffs } from "../store/tariffs.ts";
 import { lockWallets } from "../store/wallets.ts";
+import type { Settlement } from "./booking.ts";
 
 export function sumByUser(amounts: readonly (readonly [userId: string, nano: Nano])[]): Map<string, Nano> {
   const sums = new Map<string, Nano>();
@@ -23,6 +24,27 @@ export async function moveToRows(tx: Db, incarnation: string, holds: readonly Ho
     incarnation,
     [...sums].map(([userId, leasedNano]) => ({ userId, balanceNano: 0n, heldNano: 0n, leasedNano })),
   );
+}
+
+/** A request that has ended holds what it is charged: the rest of its hold was given to others by then. */
+export function holdFor({ row, chargedNano }: Settlement, incarnation: string): Hold {
+  return {
+    ...UNSENT,
+    requestId: row.requestId,
+    incarnation,
+    atMs: row.atMs,
+    userId: row.userId ?? "",
+    subscriptionId: null,
+    amountNano: chargedNano,
+    tariffId: row.tariffId ?? "",
+    keyId: row.keyId,
+    groupId: row.groupId,
+    interface: row.interface,
+    endpoint: row.endpoint,
+    publicModel: row.publicModel,
+    stream: row.stream,
+    inputTokens: row.inputTokens,
+  };
 }
 
 /** The free part of these leases goes back to the wallets; leases with nothing left are removed. */

@@ -228,7 +228,11 @@ export function chargedWithin(
   };
 }
 
-export function chargeOf(row: UsageRow, hold: EndedHold, amountNano: Nano): Transfer {
+export function chargeOf(
+  row: Pick<UsageRow, "requestId" | "atMs">,
+  hold: Pick<EndedHold, "userId" | "subscriptionId" | "atMs">,
+  amountNano: Nano,
+): Transfer {
   const { subscriptionId } = hold;
   return {
     id: `charge:${row.requestId}`,

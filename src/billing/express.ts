@@ -14,9 +14,9 @@ import { openDisk } from "./disk.ts";
 import type { Journal } from "./journal.ts";
 import { openLaneProgress } from "./lane-progress.ts";
 import {
-  type Ended,
   type ExpressHold,
   emptyLane,
+  endedRow,
   endHold,
   endUnpaid,
   forgetHold,
@@ -24,9 +24,9 @@ import {
   type Lease,
   neededSegment,
   startHold,
-  unpaidRow,
 } from "./leases.ts";
 import { type LendingLimits, openLending } from "./lending.ts";
+import { RowBatch } from "./row-batch.ts";
 import { asError, diskUnwell, inTime, isHopeless, reasonOf, TillUnavailable } from "./store-faults.ts";
 import { openTill, type Till, type TillOptions } from "./till.ts";
 
@@ -38,6 +38,8 @@ export interface ExpressLimits extends LendingLimits {
   /** What is set aside goes back when its user has been quiet for so long. */
   idleMs: number;
   lookMs: number;
+  /** Rows of one batch: they are booked, and charged, together. */
+  batchRows: number;
 }
 
 export interface ExpressOptions extends TillOptions {
@@ -61,7 +63,7 @@ export function openExpressTill(options: ExpressOptions): Till {
   const { db, log, clock, incarnation, journal, express, limits } = options;
   const plain = openTill(options);
   const disk = openDisk({ ...options, db: { engine: "sqlite", flush: journal.sync } });
-  const lane = emptyLane();
+  const lane = emptyLane(express.batchRows);
   const progress = openLaneProgress(limits, tellProgress, clock.monotonicMs);
   const lending = openLending({
     ...options,
@@ -166,7 +168,6 @@ export function openExpressTill(options: ExpressOptions): Till {
       sinceMs,
       progress: UNSENT,
       moving: null,
-      ended: null,
     };
     startHold(lane, held);
     const result: HoldResult = { kind: "held", ...terms };
@@ -225,36 +226,32 @@ export function openExpressTill(options: ExpressOptions): Till {
   function settle(settlement: Settlement): Promise<void> | null {
     const held = requests.get(settlement.row.requestId);
     if (held === undefined) return plain.settle(settlement);
-    if (held.ended !== null) return durable(held.ended);
+    if (held instanceof RowBatch) return held.stored === null ? disk.committed() : inPatience(held);
     // It becomes a row; if it does not, it is still here.
     if (held.moving !== null) return held.moving.then(() => settle(settlement) ?? undefined);
-    const { row, chargedNano } = chargedWithin(held.hold, settlement);
-    const ended: Ended = {
-      row: storable(row),
-      chargedNano,
-      hold: held.hold,
-      lease: held.lease,
-      isBooked: false,
-      unwritten: null,
-    };
-    endHold(lane, held, ended);
-    lending.ended(held.lease);
+    const charged = chargedWithin(held.hold, settlement);
+    const ended: Settlement = { row: storable(charged.row), chargedNano: charged.chargedNano };
+    const batch = endHold(lane, held, ended.row);
+    lending.ended();
     try {
       journal.settled(ended);
     } catch (error) {
-      ended.unwritten = untilBooked(ended);
+      const kept = keptOrStored(batch, ended);
       breakDown(error);
+      return kept;
     }
-    return durable(ended);
+    return disk.committed();
   }
 
+  const inPatience = (batch: RowBatch) =>
+    inTime(batch.untilStored(), limits.settlePatienceMs).catch(() => {});
+
   /** The store has it soon, or it is kept for it like one of the plain till's. */
-  function untilBooked(ended: Ended): PromiseWithResolvers<void> {
+  function keptOrStored(batch: RowBatch, ended: Settlement): Promise<void> {
     const { overdue } = plain;
-    const booked = Promise.withResolvers<void>();
-    void booked.promise.then(() => overdue.booked(ended.row.requestId));
-    const promise = inTime(booked.promise, limits.settlePatienceMs).catch(() => overdue.keep([ended]));
-    return { ...booked, promise };
+    const stored = batch.untilStored();
+    void stored.then(() => overdue.booked(ended.row.requestId));
+    return inTime(stored, limits.settlePatienceMs).catch(() => overdue.keep([ended]));
   }
 
   /** A journal that cannot be written keeps no row from the store. */
@@ -268,10 +265,8 @@ export function openExpressTill(options: ExpressOptions): Till {
       }
     }
     endUnpaid(lane, stored, rowSegment);
-    lending.ended(null);
+    lending.ended();
   }
-
-  const durable = ({ unwritten }: Ended) => unwritten?.promise ?? disk.committed();
 
   /** Nothing is promised any more, and what has ended waits for the store. */
   function breakDown(error: unknown): void {
@@ -300,15 +295,16 @@ export function openExpressTill(options: ExpressOptions): Till {
   function lasting(sinceMs: number): ExpressHold[] {
     const found: ExpressHold[] = [];
     for (const held of requests.values()) {
+      if (held instanceof RowBatch) continue;
       if (held.sinceMs > sinceMs) break;
-      if (held.ended === null) found.push(held);
+      found.push(held);
     }
     return found;
   }
 
   async function forget(): Promise<void> {
     const needed = neededSegment(lane);
-    if (!isWell() || (!journal.hasBefore(needed) && lane.unpaid.length === 0)) return;
+    if (!isWell() || (!journal.hasBefore(needed) && lane.waiting.size === 0)) return;
     // What the store has must be on the disk before the journal forgets it.
     await db.flush();
     journal.forgetBefore(Math.min(needed, neededSegment(lane)));
@@ -359,8 +355,8 @@ export function openExpressTill(options: ExpressOptions): Till {
       if (!(await lending.bookAll())) throw new TillUnavailable("the store takes nothing");
       await plain.flush();
     },
-    unbooked: (requestId) => requests.get(requestId)?.ended?.row ?? unpaidRow(lane, requestId),
-    hasRoom: () => plain.hasRoom() && lane.ended + lane.unpaidRows < limits.waitingMax,
+    unbooked: (requestId) => endedRow(lane, requestId),
+    hasRoom: () => plain.hasRoom() && lane.rows < limits.waitingMax,
     isWell,
     isOpen: (requestId) => requests.has(requestId) || plain.isOpen(requestId),
     async stop() {
@@ -371,7 +367,7 @@ export function openExpressTill(options: ExpressOptions): Till {
       await closeAll();
       disk.stop();
       await db.flush().catch(() => {});
-      await journal.close(requests.size === 0 && lane.unpaid.length === 0);
+      await journal.close(requests.size === 0 && lane.waiting.size === 0);
       await plain.stop();
     },
   };

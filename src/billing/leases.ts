@@ -1,12 +1,11 @@
-/** What a process has set aside of each wallet, and the requests that live on it. */
+/** What a process has set aside of each wallet, the requests that live on it, and the rows of those that have ended. */
 
 import type { Nano } from "../money/nano.ts";
 import type { Hold, HoldProgress } from "../store/holds.ts";
 import type { UsageRow } from "../store/usage-row.ts";
-import type { Spent } from "./book-spent.ts";
-import { BATCH_ROWS_MAX, RowBatch } from "./row-batch.ts";
+import { RowBatch } from "./row-batch.ts";
 
-/** A request, from its hold until the store has it. */
+/** A request, from its hold until it ends. */
 export interface ExpressHold {
   readonly hold: Hold;
   readonly lease: Lease;
@@ -16,15 +15,6 @@ export interface ExpressHold {
   progress: HoldProgress;
   /** While it is on its way to be a row of the store. */
   moving: Promise<void> | null;
-  ended: Ended | null;
-}
-
-/** A request that has ended, and waits to be booked. */
-export interface Ended extends Spent {
-  readonly lease: Lease;
-  isBooked: boolean;
-  /** The journal could not take it: whoever asked waits for the store. */
-  unwritten: PromiseWithResolvers<void> | null;
 }
 
 export interface Lease {
@@ -38,7 +28,8 @@ export interface Lease {
   isClosing: boolean;
   /** Requests that live on it and have not ended. */
   readonly holds: Set<ExpressHold>;
-  readonly ended: Ended[];
+  /** That the next one to end is put into, if it takes more. */
+  batch: RowBatch | null;
 }
 
 /**
@@ -47,22 +38,25 @@ export interface Lease {
  */
 export interface Lane {
   readonly leases: Map<string, Lease>;
-  /** In the order in which they began. */
-  readonly requests: Map<string, ExpressHold>;
-  /** How many of them have ended. */
-  ended: number;
-  /** Rows that nobody pays for and the store does not have yet, in the order in which they ended. */
-  readonly unpaid: RowBatch[];
+  /** Those that somebody pays for, in the order in which they began; of those that have ended the batch they wait in. */
+  readonly requests: Map<string, ExpressHold | RowBatch>;
+  /** All rows that the store does not have yet. */
+  readonly waiting: Set<RowBatch>;
   /** How many rows that are. */
-  unpaidRows: number;
+  rows: number;
+  /** By key: that its next row which nobody pays for is put into, if it takes more. */
+  readonly unpaid: Map<string, RowBatch>;
+  /** Of one batch. */
+  readonly rowsMax: number;
 }
 
-export const emptyLane = (): Lane => ({
+export const emptyLane = (rowsMax: number): Lane => ({
   leases: new Map(),
   requests: new Map(),
-  ended: 0,
-  unpaid: [],
-  unpaidRows: 0,
+  waiting: new Set(),
+  rows: 0,
+  unpaid: new Map(),
+  rowsMax,
 });
 
 /** A multiple of the first request's hold: so many such requests can be served before the store is asked again. */
@@ -76,14 +70,14 @@ export function newLease(userId: string, wantedNano: Nano): Lease {
     usedMs: 0,
     isClosing: false,
     holds: new Set(),
-    ended: [],
+    batch: null,
   };
 }
 
 /** A request that lives on what was set aside: it has not ended, and has no row in the store. */
 export function heldOf({ requests }: Lane, requestId: string): ExpressHold | null {
   const held = requests.get(requestId);
-  return held === undefined || held.ended !== null ? null : held;
+  return held === undefined || held instanceof RowBatch ? null : held;
 }
 
 export function startHold({ requests }: Lane, held: ExpressHold): void {
@@ -94,48 +88,54 @@ export function startHold({ requests }: Lane, held: ExpressHold): void {
   requests.set(hold.requestId, held);
 }
 
-/** The part that was not spent is free again. */
-export function endHold(lane: Lane, held: ExpressHold, ended: Ended): void {
-  const { hold, lease } = held;
-  held.ended = ended;
-  lane.ended += 1;
+/** The part that was not spent is free again. Returns where its row waits, which fits the store. */
+export function endHold(lane: Lane, held: ExpressHold, row: UsageRow): RowBatch {
+  const { hold, lease, segment } = held;
   lease.holds.delete(held);
-  lease.freeNano += hold.amountNano - ended.chargedNano;
-  lease.ended.push(ended);
-}
-
-/** A request that nobody pays for has ended, with a row that the store can take. */
-export function endUnpaid(lane: Lane, row: UsageRow, segment: number): void {
-  let batch = lane.unpaid.at(-1);
-  if (batch === undefined || batch.isClosed || batch.count === BATCH_ROWS_MAX) {
-    batch = new RowBatch(segment);
-    lane.unpaid.push(batch);
+  lease.freeNano += hold.amountNano - row.chargedNano;
+  if (lease.batch === null || !takesMore(lane, lease.batch)) {
+    lease.batch = startBatch(lane, new RowBatch(lease.userId, true, segment));
   }
-  batch.add(row);
-  lane.unpaidRows++;
+  lease.batch.add(row, segment);
+  lane.rows++;
+  lane.requests.set(hold.requestId, lease.batch);
+  return lease.batch;
 }
 
-export function unpaidRow({ unpaid }: Lane, requestId: string): UsageRow | null {
-  for (const batch of unpaid) {
-    const row = batch.find(requestId);
+/** A request that nobody pays for has ended, with a row that fits the store. */
+export function endUnpaid(lane: Lane, row: UsageRow, segment: number): void {
+  let batch = lane.unpaid.get(row.keyId);
+  if (batch === undefined || !takesMore(lane, batch) || batch.userId !== row.userId) {
+    batch = startBatch(lane, new RowBatch(row.userId, false, segment));
+    lane.unpaid.set(row.keyId, batch);
+  }
+  batch.add(row, segment);
+  lane.rows++;
+}
+
+const takesMore = ({ rowsMax }: Lane, batch: RowBatch) => !batch.isClosed && batch.count < rowsMax;
+
+function startBatch({ waiting }: Lane, batch: RowBatch): RowBatch {
+  waiting.add(batch);
+  return batch;
+}
+
+/** The row of a request that has ended. Slow, where nobody pays for it. */
+export function endedRow({ requests, waiting }: Lane, requestId: string): UsageRow | null {
+  const paid = requests.get(requestId);
+  if (paid !== undefined) return paid instanceof RowBatch ? paid.find(requestId) : null;
+  for (const batch of waiting) {
+    const row = batch.isPaid ? null : batch.find(requestId);
     if (row !== null) return row;
   }
   return null;
 }
 
-/** The store has them. */
-export function forgetBatches(lane: Lane, batches: readonly RowBatch[]): void {
-  for (const batch of batches) {
-    const at = lane.unpaid.indexOf(batch);
-    if (at === -1) continue;
-    lane.unpaid.splice(at, 1);
-    lane.unpaidRows -= batch.count;
-  }
-}
-
 /** The first segment of the journal that tells what the store does not have. */
-export function neededSegment({ requests, unpaid }: Lane): number {
-  const needed = unpaid[0]?.segment ?? Number.POSITIVE_INFINITY;
+export function neededSegment({ requests, waiting }: Lane): number {
+  let needed = Number.POSITIVE_INFINITY;
+  for (const { segment } of waiting) needed = Math.min(needed, segment);
+  // The one that began first was told of first.
   for (const { segment } of requests.values()) return Math.min(needed, segment);
   return needed;
 }
@@ -146,21 +146,33 @@ export function forgetHold({ requests }: Lane, held: ExpressHold): void {
   held.lease.holds.delete(held);
 }
 
-/** The store has them. */
-export function forgetEnded(lane: Lane, ends: readonly Ended[]): void {
-  const leases = new Set<Lease>();
-  for (const ended of ends) {
-    ended.isBooked = true;
-    lane.requests.delete(ended.row.requestId);
-    lane.ended -= 1;
-    leases.add(ended.lease);
-    ended.unwritten?.resolve();
-  }
-  for (const { ended } of leases) dropBooked(ended);
+/** The store has all of its rows, or somebody else sees to it. */
+export function forgetBatch(lane: Lane, batch: RowBatch): void {
+  if (!lane.waiting.delete(batch)) return;
+  lane.rows -= batch.count;
+  if (batch.isPaid) for (const id of batch.ids()) lane.requests.delete(id);
+  const lease = batch.userId === null ? undefined : lane.leases.get(batch.userId);
+  if (lease?.batch === batch) lease.batch = null;
+  for (const { of } of batch.sums) if (lane.unpaid.get(of.keyId) === batch) lane.unpaid.delete(of.keyId);
+  batch.stored?.resolve();
 }
 
-/** Requests are nearly always booked in order; one that was booked early is dropped when its turn comes. */
-function dropBooked(ended: Ended[]): void {
-  const open = ended.findIndex(({ isBooked }) => !isBooked);
-  ended.splice(0, open === -1 ? ended.length : open);
+/** Two of half the size in its place. */
+export function splitBatch(lane: Lane, batch: RowBatch): RowBatch[] {
+  const { userId, isPaid, segment, stored } = batch;
+  const rows = batch.rows();
+  const half = Math.ceil(rows.length / 2);
+  const halves = [rows.slice(0, half), rows.slice(half)].map((part) => {
+    const made = startBatch(lane, new RowBatch(userId, isPaid, segment));
+    for (const row of part) {
+      made.add(row, segment);
+      if (isPaid) lane.requests.set(row.requestId, made);
+    }
+    made.isClosed = true;
+    return made;
+  });
+  lane.waiting.delete(batch);
+  if (stored !== null)
+    void Promise.all(halves.map((made) => made.untilStored())).then(() => stored.resolve());
+  return halves;
 }

@@ -3,20 +3,20 @@
 import { type Db, transaction } from "../store/db.ts";
 import { LeaseLost } from "../store/leases.ts";
 import { openQueue } from "../store/scope.ts";
+import { openBatchBooking } from "./batch-booking.ts";
+import { inParts, type Steps } from "./book-batches.ts";
 import { giveBackLeases, moveToRows, setAside, sumByUser } from "./book-lent.ts";
-import { openRowBooking } from "./book-rows.ts";
-import { bookSpent, inParts, type Steps } from "./book-spent.ts";
 import type { HoldAsked } from "./booking.ts";
 import {
-  type Ended,
   type ExpressHold,
-  forgetEnded,
+  forgetBatch,
   forgetHold,
   heldOf,
   type Lane,
   type Lease,
   newLease,
 } from "./leases.ts";
+import type { RowBatch } from "./row-batch.ts";
 import { isHopeless, reasonOf } from "./store-faults.ts";
 import type { PlainTill, TillLimits, TillOptions } from "./till.ts";
 
@@ -51,19 +51,16 @@ export interface Lending {
   isKept(tariffId: string): boolean;
   /** What is set aside of these wallets goes to the store: ends, holds under way, and what is still free. */
   close(userIds: readonly string[]): Promise<void>;
-  /** Books the rows of this user that nobody pays for, and those of others that wait with them. */
+  /** Books what this user's requests have used, whoever pays. */
   bookRowsOf(userId: string): Promise<void>;
   /** Those that are still under way become rows. */
   move(holds: readonly ExpressHold[]): Promise<void>;
-  /** Something of this lease has ended, or something that nobody pays for: it is booked before long. */
-  ended(lease: Lease | null): void;
+  /** A row more waits: it is booked before long. */
+  ended(): void;
   /** True when all that has ended is booked, false when the store does not take it. */
   bookAll(): Promise<boolean>;
   stop(): void;
 }
-
-/** Booked requests that are forgotten in one go; each takes less than a microsecond. */
-const FORGET_AT_ONCE = 200;
 
 /** Leases that are given back in one transaction. */
 const CLOSE_AT_ONCE = 16;
@@ -76,9 +73,7 @@ export function openLending(options: LendingOptions): Lending {
   const { leases } = lane;
   const kept = new Set<string>();
   const { inTurn, isAwaited } = openQueue();
-  const rows = openRowBooking({ ...options, together: limits.bookTogether, inTurn, stepsOf });
-  /** Leases with something to book. */
-  const due = new Set<Lease>();
+  const booking = openBatchBooking({ ...options, together: limits.bookTogether, inTurn, stepsOf, abandon });
   /** How many have ended since the last round began. */
   let added = 0;
   let round: Promise<unknown> = Promise.resolve();
@@ -114,6 +109,8 @@ export function openLending(options: LendingOptions): Lending {
     }
   }
 
+  const waiting = (isMeant: (batch: RowBatch) => boolean) => [...lane.waiting].filter(isMeant);
+
   async function close(userIds: readonly string[]): Promise<void> {
     const closing = userIds.flatMap((userId) => leases.get(userId) ?? []);
     // One that was abandoned meanwhile is nobody's any more.
@@ -121,8 +118,9 @@ export function openLending(options: LendingOptions): Lending {
     for (const lease of closing) lease.isClosing = true;
     try {
       for (let some = left(); some.length > 0; some = left()) {
-        const ends = some.flatMap(({ ended }) => ended);
-        if (ends.length > 0) await book(ends);
+        const users = new Set(some.map(({ userId }) => userId));
+        const ended = waiting(({ isPaid, userId }) => isPaid && userId !== null && users.has(userId));
+        if (ended.length > 0) await booking.bookNow(ended);
         else await giveBack(some);
       }
     } finally {
@@ -161,11 +159,17 @@ export function openLending(options: LendingOptions): Lending {
     }
   }
 
-  /** Nobody pays for what lives on it: its holds and ends find nothing to be paid from, and are recorded as such. */
+  /** Nobody pays for what lives on it: its holds find nothing to be paid from, and its ends are recorded as such. */
   function abandon(userId: string): void {
     log.error("lease_lost", { user_id: userId });
     for (const held of leases.get(userId)?.holds ?? []) forgetHold(lane, held);
     leases.delete(userId);
+    for (const batch of waiting((one) => one.isPaid && one.userId === userId)) {
+      for (const row of batch.rows()) {
+        void plain.settle({ row, chargedNano: row.chargedNano }).catch(() => {});
+      }
+      forgetBatch(lane, batch);
+    }
   }
 
   /** With what is free of some leases, which goes back in the same transaction. */
@@ -212,57 +216,6 @@ export function openLending(options: LendingOptions): Lending {
     };
   }
 
-  /** One transaction's worth of them, those left out that another one has booked meanwhile. Returns the others. */
-  async function book(ends: readonly Ended[]): Promise<Ended[]> {
-    const unbooked = ends.filter(({ isBooked }) => !isBooked);
-    const part = unbooked.slice(0, limits.bookTogether);
-    if (part.length === 0) return [];
-    let many: number;
-    try {
-      many = await transaction(options.books, (tx) =>
-        bookSpent(tx, incarnation, part, clock.nowMs(), stepsOf(tx)),
-      );
-    } catch (error) {
-      if (!isHopeless(error)) throw error;
-      await bookApart(part, error);
-      return unbooked.slice(part.length);
-    }
-    for (const step of inParts(part.slice(0, many), FORGET_AT_ONCE)) {
-      forgetEnded(lane, step);
-      await pause();
-    }
-    return unbooked.slice(many);
-  }
-
-  /** A request that the store refuses must not spoil the others. */
-  async function bookApart(part: readonly Ended[], error: unknown): Promise<void> {
-    const [first] = part;
-    if (first === undefined) return;
-    if (part.length > 1) {
-      const half = Math.ceil(part.length / 2);
-      for (const ends of [part.slice(0, half), part.slice(half)]) {
-        for (let left = await book(ends); left.length > 0; ) left = await book(left);
-      }
-      return;
-    }
-    log.error("express_refused", { reason: reasonOf(error), request_id: first.row.requestId });
-    // Nobody waits for it any more. What the plain till cannot book either it keeps on the disk, for the operator.
-    if (error instanceof LeaseLost) abandon(error.userId);
-    else await holdAlone(first);
-    void plain.settle(first).catch(() => {});
-    forgetEnded(lane, [first]);
-  }
-
-  /** What it is charged, in a row of its own: the plain till then finds something to charge. */
-  async function holdAlone({ hold, chargedNano, row }: Ended): Promise<void> {
-    try {
-      await transaction(db, (tx) => moveToRows(tx, incarnation, [{ ...hold, amountNano: chargedNano }]));
-    } catch (error) {
-      if (!isHopeless(error)) throw error;
-      log.error("express_refused", { reason: reasonOf(error), request_id: row.requestId });
-    }
-  }
-
   function bookSoon(): void {
     if (stopped) return;
     timer ??= setTimeout(
@@ -281,24 +234,16 @@ export function openLending(options: LendingOptions): Lending {
   }
 
   async function bookRound(): Promise<boolean> {
-    let ends = [...due].flatMap(({ ended }) => ended);
-    due.clear();
     added = 0;
     if (timer !== null) clearTimeout(timer);
     timer = null;
-    lastRound = ends.length + lane.unpaidRows;
+    lastRound = lane.rows;
     try {
-      while (ends.length > 0) ends = await inTurn(() => book(ends));
-      await rows.book([...lane.unpaid]);
+      await booking.book([...lane.waiting]);
       moveLogInTime();
       return true;
     } catch (error) {
-      log.error("till_write_failed", {
-        settlements: ends.length,
-        rows: lane.unpaidRows,
-        reason: reasonOf(error),
-      });
-      for (const { lease } of ends) due.add(lease);
+      log.error("till_write_failed", { rows: lane.rows, reason: reasonOf(error) });
       bookSoon();
       await Bun.sleep(limits.retryMs);
       return false;
@@ -317,7 +262,7 @@ export function openLending(options: LendingOptions): Lending {
     lend: (asked) => inTurn(() => lend(asked)),
     isKept: (tariffId) => kept.has(tariffId),
     close: (userIds) => closeInParts(userIds, CLOSE_AT_ONCE),
-    bookRowsOf: (userId) => rows.book(lane.unpaid.filter(({ users }) => users.has(userId))),
+    bookRowsOf: (userId) => booking.book(waiting((batch) => batch.userId === userId)),
     async move(wanted) {
       for (let start = 0; start < wanted.length; start += limits.bookAtOnce) {
         await inTurn(async () => {
@@ -327,8 +272,7 @@ export function openLending(options: LendingOptions): Lending {
         });
       }
     },
-    ended(lease) {
-      if (lease !== null) due.add(lease);
+    ended() {
       if (++added === limits.bookTogether) void bookAll();
       else bookSoon();
     },

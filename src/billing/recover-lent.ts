@@ -7,12 +7,12 @@
 
 import type { Nano } from "../money/nano.ts";
 import { type Db, transaction } from "../store/db.ts";
-import { findHolds, type Hold, insertHolds, UNSENT } from "../store/holds.ts";
+import { findHolds, insertHolds } from "../store/holds.ts";
 import { changeWallets, dropLeases, leasesOf } from "../store/leases.ts";
 import { knownUsage } from "../store/usage.ts";
 import { readUsageRowsRemovedBefore } from "../store/usage-removal.ts";
 import { lockWallets } from "../store/wallets.ts";
-import { sumByUser } from "./book-lent.ts";
+import { holdFor, sumByUser } from "./book-lent.ts";
 import type { Settlement } from "./booking.ts";
 import type { JournalTold } from "./read-journal.ts";
 
@@ -67,26 +67,5 @@ function withRows({ open, settlements, rows }: LeftLent, rowsSinceMs: number): L
     open: open.filter(({ atMs }) => atMs >= rowsSinceMs),
     settlements: settlements.filter(({ row }) => row.atMs >= rowsSinceMs),
     rows: rows.filter(({ atMs }) => atMs >= rowsSinceMs),
-  };
-}
-
-/** It holds what is charged: the rest of its hold was given to others when it ended. */
-function holdFor({ row, chargedNano }: Settlement, incarnation: string): Hold {
-  return {
-    ...UNSENT,
-    requestId: row.requestId,
-    incarnation,
-    atMs: row.atMs,
-    userId: row.userId ?? "",
-    subscriptionId: null,
-    amountNano: chargedNano,
-    tariffId: row.tariffId ?? "",
-    keyId: row.keyId,
-    groupId: row.groupId,
-    interface: row.interface,
-    endpoint: row.endpoint,
-    publicModel: row.publicModel,
-    stream: row.stream,
-    inputTokens: row.inputTokens,
   };
 }

@@ -1,40 +1,92 @@
 /**
- * Rows that nobody pays for, on their way to the store. They are made ready for it as soon as they end: few lists
- * of values wait for a second, instead of thousands of objects that the collector would have to look at.
+ * Rows of one user on their way to the store, made ready for it as they end: a few lists of values wait for a second,
+ * instead of thousands of objects that the collector would have to look at.
  */
 
-import { ReadyRows } from "../store/insert-usage.ts";
-import { RollUp } from "../store/usage-hour.ts";
+import type { Nano } from "../money/nano.ts";
+import { type AlikeRows, alikeOf } from "../store/insert-usage.ts";
+import { addToLines, type RollUpEntry } from "../store/usage-hour.ts";
 import type { UsageRow } from "../store/usage-row.ts";
 
-/** Rows are booked by whole batches: so many keep whoever waits for the store for a few milliseconds. */
-export const BATCH_ROWS_MAX = 512;
-
 export class RowBatch {
-  /** Where the journal tells of the first of them, or of what ended before it. */
-  readonly segment: number;
-  readonly ready = new ReadyRows();
-  readonly sums = new RollUp();
-  readonly users = new Set<string | null>();
+  /** Whose rows they are. */
+  readonly userId: string | null;
+  /** Whether they are paid from what is set aside of this user's wallet; else nobody pays. */
+  readonly isPaid: boolean;
+  /** The first one that the journal tells of them in, or one before it. */
+  segment: number;
+  readonly kinds: AlikeRows[] = [];
+  readonly sums: RollUpEntry[] = [];
+  charge: BatchCharge | null = null;
   count = 0;
+  earliestMs = Number.POSITIVE_INFINITY;
   /** It is being booked, and takes nothing more. */
   isClosed = false;
-  earliestMs = Number.POSITIVE_INFINITY;
+  /** If somebody waits until the store has them. */
+  stored: PromiseWithResolvers<void> | null = null;
 
-  constructor(segment: number) {
+  constructor(userId: string | null, isPaid: boolean, segment: number) {
+    this.userId = userId;
+    this.isPaid = isPaid;
     this.segment = segment;
   }
 
   /** A row that fits the store (`storable`). */
-  add(row: UsageRow): void {
-    this.ready.add(row, null);
-    this.sums.add(row);
-    this.users.add(row.userId);
+  add(row: UsageRow, segment: number): void {
+    const alike = alikeOf(this.kinds, row);
+    alike.add(row, row.chargedNano === 0n ? null : this.chargedWith(row, alike));
+    addToLines(this.sums, row);
     this.count++;
+    if (segment < this.segment) this.segment = segment;
     if (row.atMs < this.earliestMs) this.earliestMs = row.atMs;
   }
 
-  find(requestId: string): UsageRow | null {
-    return this.ready.find(requestId);
+  /** Whose entry the row shares: that of the first one that is charged, who knows of it when a second one comes. */
+  private chargedWith(row: UsageRow, alike: AlikeRows): string | null {
+    const { charge } = this;
+    if (charge === null) {
+      const { requestId, atMs, chargedNano: nano } = row;
+      this.charge = { requestId, alike, index: alike.count, many: 1, nano, atMs };
+      return null;
+    }
+    if (charge.many === 1) charge.alike.chargeWith(charge.index, charge.requestId);
+    charge.many++;
+    charge.nano += row.chargedNano;
+    if (row.atMs < charge.atMs) charge.atMs = row.atMs;
+    return charge.requestId;
   }
+
+  untilStored(): Promise<void> {
+    this.stored ??= Promise.withResolvers();
+    return this.stored.promise;
+  }
+
+  ids(): string[] {
+    return this.kinds.flatMap((alike) => alike.ids());
+  }
+
+  /** Slow, as `find` is: for what hardly ever happens. */
+  rows(): UsageRow[] {
+    return this.kinds.flatMap((alike) => alike.rows());
+  }
+
+  find(requestId: string): UsageRow | null {
+    for (const alike of this.kinds) {
+      const index = alike.ids().indexOf(requestId);
+      if (index !== -1) return alike.rows()[index] ?? null;
+    }
+    return null;
+  }
+}
+
+/** What all of them are charged, in one entry. */
+export interface BatchCharge {
+  /** The first one that is charged, and where its row is. */
+  readonly requestId: string;
+  readonly alike: AlikeRows;
+  readonly index: number;
+  many: number;
+  nano: Nano;
+  /** Of the earliest row: an entry is compared with its rows only where none of them may have been removed. */
+  atMs: number;
 }

@@ -58,6 +58,7 @@ const EXPRESS: ExpressLimits = {
   bookTogether: 6,
   bookAtLeast: 4,
   bookAtOnce: 3,
+  batchRows: 4,
   moveLogAfter: 20,
   moveAfterMs: 5_000,
   idleMs: 1_000,

@@ -185,6 +185,8 @@ export const limits = {
     /** Requests of one transaction, which wait no longer, and of one that others wait for. */
     bookTogether: 5_000,
     bookAtLeast: 100,
+    /** Rows of one batch, which are booked together in any case. */
+    batchRows: 128,
     /** Requests of one step of that transaction, which takes about half a millisecond. */
     bookAtOnce: 64,
     /** After so many the log of the store is moved into its file, by when it is some 10 MB. */

@@ -21,53 +21,97 @@ const KINDS_MAX = 32;
 /** Rows of one statement that did not find enough of their kind. */
 const LEFT_AT_ONCE = 64;
 
+const REST_COUNT = COLUMNS.length - KIND_COLUMNS.length;
+const STATEMENT_VALUES = KIND_COLUMNS.length + TOGETHER * REST_COUNT;
+/** Where among the rest of a row's values its id is. */
+const ID_AT = REST_COLUMNS.indexOf("request_id");
+
+/** Rows of one kind as values, in the order in which they came. */
+export class AlikeRows {
+  readonly first: UsageRow;
+  /** All that is not of their kind, row by row. */
+  readonly rest: Value[] = [];
+
+  constructor(first: UsageRow) {
+    this.first = first;
+  }
+
+  get count(): number {
+    return this.rest.length / REST_COUNT;
+  }
+
+  /** A row that fits the store, and the request whose entry it shares; null: it has one of its own. */
+  add(row: UsageRow, chargedWith: string | null): void {
+    pushRest(this.rest, row);
+    this.rest.push(chargedWith);
+  }
+
+  /** One of them turns out to share an entry. */
+  chargeWith(index: number, requestId: string): void {
+    this.rest[(index + 1) * REST_COUNT - 1] = requestId;
+  }
+
+  ids(): string[] {
+    return Array.from({ length: this.count }, (_, index) => String(this.rest[index * REST_COUNT + ID_AT]));
+  }
+
+  /** Slow: for what hardly ever happens. */
+  rows(): UsageRow[] {
+    return apart(kindValues(this.first), this.rest).map(asRow);
+  }
+}
+
+/** Those of this row's kind. For few kinds: they are looked through. */
+export function alikeOf(kinds: AlikeRows[], row: UsageRow): AlikeRows {
+  for (const alike of kinds) if (isAlike(alike.first, row)) return alike;
+  const made = new AlikeRows(row);
+  kinds.push(made);
+  return made;
+}
+
+const asRow = (values: readonly Value[]): UsageRow => toUsageRow(asStored(COLUMNS, values));
+
+/** All values of each of these rows. */
+function apart(kind: readonly Value[], rest: readonly Value[]): Value[][] {
+  const rows: Value[][] = [];
+  for (let at = 0; at < rest.length; at += REST_COUNT)
+    rows.push([...kind, ...rest.slice(at, at + REST_COUNT)]);
+  return rows;
+}
+
 /**
  * Rows as the values of statements that write them. A fourth of what a row costs SQLite is to be given each of its
  * values: what rows of a kind share is given once for all rows of a statement.
  */
 export class ReadyRows {
-  /** Values of whole statements, of rows that are alike. */
+  /** Values of whole statements, of rows that are alike: their kind, and then the rest of each. */
   readonly full: Value[][] = [];
   private readonly waiting: Kind[] = [];
   /** All values of rows that do not wait for their like. */
   private readonly single: Value[][] = [];
 
-  /** A row that fits the store, and the request whose entry it shares; null: it has one of its own. */
-  add(row: UsageRow, chargedWith: string | null): void {
-    const kind = this.kindOf(row);
-    pushRest(kind.values, row);
-    kind.values.push(chargedWith);
-    if (kind.values.length < STATEMENT_VALUES) return;
-    this.full.push(kind.values);
-    this.waiting.splice(this.waiting.indexOf(kind), 1);
+  add({ first, rest }: AlikeRows): void {
+    for (let at = 0; at < rest.length; ) {
+      const kind = this.kindOf(first);
+      const { values } = kind;
+      const end = Math.min(rest.length, at + STATEMENT_VALUES - values.length);
+      for (; at < end; at++) values.push(rest[at] ?? null);
+      if (values.length < STATEMENT_VALUES) return;
+      this.full.push(values);
+      this.waiting.splice(this.waiting.indexOf(kind), 1);
+    }
   }
 
   /** All values of the rows that are in no whole statement. */
   rest(): Value[][] {
-    return [...this.single, ...this.waiting.flatMap(({ values }) => apart(values))];
-  }
-
-  /** Every row. Slow: for what hardly ever happens. */
-  rows(): UsageRow[] {
-    return [...this.full.flatMap(apart), ...this.rest()].map(asRow);
-  }
-
-  find(requestId: string): UsageRow | null {
-    for (const values of [...this.full, ...this.waiting.map((kind) => kind.values)]) {
-      for (let at = KIND_COLUMNS.length; at < values.length; at += REST_COUNT) {
-        if (values[at + ID_AT] !== requestId) continue;
-        return asRow([...values.slice(0, KIND_COLUMNS.length), ...values.slice(at, at + REST_COUNT)]);
-      }
-    }
-    const single = this.single.find((values) => values[KIND_COLUMNS.length + ID_AT] === requestId);
-    return single === undefined ? null : asRow(single);
+    return [...this.single, ...this.waiting.flatMap(({ values }) => rowsOf(values))];
   }
 
   private kindOf(row: UsageRow): Kind {
     for (const kind of this.waiting) if (isAlike(kind.first, row)) return kind;
     if (this.waiting.length === KINDS_MAX) {
       const [longest] = this.waiting.splice(0, 1);
-      if (longest !== undefined) this.single.push(...apart(longest.values));
+      if (longest !== undefined) this.single.push(...rowsOf(longest.values));
     }
     const made = { first: row, values: kindValues(row) };
     this.waiting.push(made);
@@ -82,28 +126,14 @@ interface Kind {
   values: Value[];
 }
 
-const REST_COUNT = COLUMNS.length - KIND_COLUMNS.length;
-const STATEMENT_VALUES = KIND_COLUMNS.length + TOGETHER * REST_COUNT;
-/** Where among the rest of a row's values its id is. */
-const ID_AT = REST_COLUMNS.indexOf("request_id");
-
-const asRow = (values: readonly Value[]): UsageRow => toUsageRow(asStored(COLUMNS, values));
-
-/** All values of each of these rows. */
-function apart(values: readonly Value[]): Value[][] {
-  const shared = values.slice(0, KIND_COLUMNS.length);
-  const rows: Value[][] = [];
-  for (let at = shared.length; at < values.length; at += REST_COUNT) {
-    rows.push([...shared, ...values.slice(at, at + REST_COUNT)]);
-  }
-  return rows;
-}
+const rowsOf = (values: readonly Value[]): Value[][] =>
+  apart(values.slice(0, KIND_COLUMNS.length), values.slice(KIND_COLUMNS.length));
 
 /** Whole statements of `ReadyRows`. One row that the store knows fails all of them. */
 export async function insertFull(tx: Db, statements: readonly Value[][]): Promise<void> {
   if (statements.length === 0) return;
   if (tx.engine === "sqlite") await tx.sql.each(ALIKE_TEXT, statements);
-  else await insertRows(tx, "usage", COLUMNS, statements.flatMap(apart));
+  else await insertRows(tx, "usage", COLUMNS, statements.flatMap(rowsOf));
 }
 
 /** Rows in this order, where others may write the same ones at the same time. */
@@ -112,8 +142,10 @@ export async function insertUsage(tx: Db, rows: readonly UsageRow[]): Promise<vo
     await insertRows(tx, "usage", COLUMNS, rows.map(allValues));
     return;
   }
+  const kinds: AlikeRows[] = [];
+  for (const row of rows) alikeOf(kinds, row).add(row, null);
   const ready = new ReadyRows();
-  for (const row of rows) ready.add(row, null);
+  for (const alike of kinds) ready.add(alike);
   await insertFull(tx, ready.full);
   await insertRest(tx, ready.rest(), async () => {});
 }

@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 import fc from "fast-check";
-import { RollUp } from "./usage-hour.ts";
+import { addToLines, RollUp, type RollUpEntry } from "./usage-hour.ts";
 import { usageRow } from "./usage-row.test-support.ts";
 
 const row = fc
@@ -26,10 +26,10 @@ test("however rows are cut into batches, the sums of the batches add up to those
       const whole = new RollUp();
       const merged = new RollUp();
       for (const batch of batches) {
-        const own = new RollUp();
+        const own: RollUpEntry[] = [];
         for (const one of batch) {
           whole.add(one);
-          own.add(one);
+          addToLines(own, one);
         }
         merged.merge(own);
       }

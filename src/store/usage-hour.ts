@@ -137,13 +137,11 @@ export class RollUp {
     addTo(this.lineOf(row).totals, row, row.outcome);
   }
 
-  /** All that others have summed up. */
-  merge(other: RollUp): void {
-    for (const lines of other.byKey.values()) {
-      for (const { of, totals } of lines) {
-        const line = this.lineOf(of);
-        line.totals = plus(line.totals, totals);
-      }
+  /** What was summed up elsewhere. */
+  merge(lines: readonly RollUpEntry[]): void {
+    for (const { of, totals } of lines) {
+      const line = this.lineOf(of);
+      line.totals = plus(line.totals, totals);
     }
   }
 
@@ -166,11 +164,17 @@ export class RollUp {
   }
 }
 
-/** The line of its key that a row belongs to. */
+/** Adds a row to its line. For few lines: they are looked through. */
+export function addToLines(lines: RollUpEntry[], row: UsageRow): void {
+  addTo(lineOf(lines, row).totals, row, row.outcome);
+}
+
+/** The line that a row belongs to. */
 function lineOf(lines: RollUpEntry[], row: RollUpEntry["of"]): RollUpEntry {
   for (const line of lines) {
     const { of } = line;
     if (
+      of.keyId === row.keyId &&
       of.publicModel === row.publicModel &&
       of.groupId === row.groupId &&
       of.interface === row.interface &&

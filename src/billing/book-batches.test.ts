@@ -8,20 +8,19 @@ import { writeSetting } from "../store/settings.ts";
 import { findUsage } from "../store/usage.ts";
 import { readWallet } from "../store/wallets.ts";
 import { audit } from "./audit.ts";
-import { bookSpent, type Spent } from "./book-spent.ts";
-import { holdOf } from "./booking.ts";
+import { bookBatches } from "./book-batches.ts";
 import { type MoneyDesk, refund } from "./operations.ts";
-import { addFunds, asking, settling } from "./till.test-support.ts";
+import { RowBatch } from "./row-batch.ts";
+import { addFunds, settling } from "./till.test-support.ts";
 
 const NOW_MS = Date.now();
 const ASIDE = 500n;
 
-function spent(requestId: string, userId: string, nano: Nano): Spent {
-  const terms = { amountNano: 100n, subscriptionId: null };
-  return {
-    ...settling(requestId, nano, userId),
-    hold: holdOf(asking(requestId, { userId }), terms, "inc", NOW_MS),
-  };
+function batchOf(userId: string, charged: Readonly<Record<string, Nano>>): RowBatch {
+  const batch = new RowBatch(userId, true, 1);
+  for (const [requestId, nano] of Object.entries(charged))
+    batch.add(settling(requestId, nano, userId).row, 1);
+  return batch;
 }
 
 async function setAside(db: Db, users: readonly string[]): Promise<void> {
@@ -35,9 +34,9 @@ async function setAside(db: Db, users: readonly string[]): Promise<void> {
   );
 }
 
-function bookAll(db: Db, ends: readonly Spent[], isEnough = (_rows: number) => false): Promise<number> {
+function bookAll(db: Db, batches: readonly RowBatch[], isEnough = (_rows: number) => false): Promise<number> {
   const steps = { size: 2, pause: async () => {}, isEnough };
-  return transaction(db, (tx) => bookSpent(tx, "inc", ends, NOW_MS, steps));
+  return transaction(db, (tx) => bookBatches(tx, "inc", batches, NOW_MS, steps));
 }
 
 async function checksOf(db: Db): Promise<string[]> {
@@ -48,13 +47,7 @@ async function checksOf(db: Db): Promise<string[]> {
 /** Three requests of one user in one entry, and one of another in its own. */
 async function someSpent(db: Db): Promise<void> {
   await setAside(db, ["u1", "u2"]);
-  await bookAll(db, [
-    spent("r1", "u1", 30n),
-    spent("r2", "u1", 31n),
-    spent("free", "u1", 0n),
-    spent("r3", "u1", 32n),
-    spent("r4", "u2", 40n),
-  ]);
+  await bookAll(db, [batchOf("u1", { r1: 30n, r2: 31n, free: 0n, r3: 32n }), batchOf("u2", { r4: 40n })]);
 }
 
 function deskOf(db: Db): MoneyDesk {
@@ -63,7 +56,7 @@ function deskOf(db: Db): MoneyDesk {
 }
 
 eachEngine(({ open }) => {
-  test("requests of one user that are booked together share an entry, and one alone has its own", async () => {
+  test("requests of one batch share an entry, and one alone has its own", async () => {
     const db = await open();
     await someSpent(db);
     const [shared, ...more] = await listEntriesOfUser(db, "u1", { limit: 9 });
@@ -91,12 +84,14 @@ eachEngine(({ open }) => {
   test("a booking that is enough leaves the rest as it was", async () => {
     const db = await open();
     await setAside(db, ["u1"]);
-    const ends = ["r1", "r2", "r3", "r4", "r5"].map((id) => spent(id, "u1", 10n));
-    expect(await bookAll(db, ends, (rows) => rows >= 3)).toBe(4);
+    const batches = [{ r1: 10n, r2: 10n }, { r3: 10n, r4: 10n }, { r5: 10n }].map((one) =>
+      batchOf("u1", one),
+    );
+    expect(await bookAll(db, batches, (rows) => rows >= 3)).toBe(2);
     expect(await findUsage(db, "r5")).toBeNull();
     expect((await readWallet(db, "u1")).balanceNano).toBe(960n);
     expect(await checksOf(db)).toEqual([]);
-    expect(await bookAll(db, ends.slice(4))).toBe(1);
+    expect(await bookAll(db, batches.slice(2))).toBe(1);
     expect((await readWallet(db, "u1")).balanceNano).toBe(950n);
     expect(await checksOf(db)).toEqual([]);
   });
@@ -104,9 +99,9 @@ eachEngine(({ open }) => {
   test("one that the store knows books nothing of the others", async () => {
     const db = await open();
     await someSpent(db);
-    const again = [spent("r5", "u2", 1n), spent("r6", "u2", 1n), spent("r3", "u1", 32n)];
+    const again = [batchOf("u2", { r5: 1n, r6: 1n }), batchOf("u1", { r3: 32n })];
     await expect(bookAll(db, again)).rejects.toThrow();
-    await bookAll(db, again.slice(0, 2));
+    await bookAll(db, again.slice(0, 1));
     expect((await readWallet(db, "u2")).balanceNano).toBe(958n);
     expect(await checksOf(db)).toEqual([]);
   });

@@ -1,0 +1,94 @@
+/**
+ * Batches of rows, in one transaction: every row, and once for all of them the sums and what users are charged. It runs
+ * on the process's own thread, so it goes in steps, and everybody else has a turn in between.
+ */
+
+import type { Db } from "../store/db.ts";
+import { insertFull, insertRest, ReadyRows } from "../store/insert-usage.ts";
+import { changeWallets, type WalletChange } from "../store/leases.ts";
+import { insertEntries, type Transfer } from "../store/ledger.ts";
+import { isLate, markLate } from "../store/usage-day.ts";
+import { addToRollUp, RollUp } from "../store/usage-hour.ts";
+import { sumByUser } from "./book-lent.ts";
+import { chargeOf } from "./booking.ts";
+import type { BatchCharge, RowBatch } from "./row-batch.ts";
+
+export interface Steps {
+  /** Lines of one step: of sums, of entries, of wallets. */
+  size: number;
+  pause(): Promise<void>;
+  /** Whether the rest can wait for another transaction, after so many rows. */
+  isEnough(rows: number): boolean;
+}
+
+/** Statements of one step, each of many rows. */
+const STATEMENTS_AT_ONCE = 2;
+
+/** From the first on; returns how many batches. One row that the store knows fails all of them. */
+export async function bookBatches(
+  tx: Db,
+  incarnation: string,
+  batches: readonly RowBatch[],
+  nowMs: number,
+  { size, pause, isEnough }: Steps,
+): Promise<number> {
+  const ready = new ReadyRows();
+  const sums = new RollUp();
+  const charges: PaidCharge[] = [];
+  let booked = 0;
+  let rows = 0;
+  for (const batch of batches) {
+    for (const alike of batch.kinds) ready.add(alike);
+    for (const statements of inParts(ready.full.splice(0), STATEMENTS_AT_ONCE)) {
+      await insertFull(tx, statements);
+      await pause();
+    }
+    // Nearly always they have ended just now.
+    if (isLate(batch.earliestMs, nowMs)) await markLate(tx, batch.rows(), nowMs);
+    sums.merge(batch.sums);
+    const { userId, charge } = batch;
+    if (userId !== null && charge !== null) charges.push({ userId, charge });
+    booked++;
+    rows += batch.count;
+    if (isEnough(rows)) break;
+  }
+  await insertRest(tx, ready.rest(), pause);
+  for (const part of inParts(sums.entries(), size)) {
+    await addToRollUp(tx, part);
+    await pause();
+  }
+  for (const part of inParts(charges, size)) {
+    await insertEntries(tx, part.map(entryOf));
+    await pause();
+  }
+  for (const part of inParts(walletChanges(charges), size)) {
+    await changeWallets(tx, incarnation, part);
+    await pause();
+  }
+  return booked;
+}
+
+interface PaidCharge {
+  userId: string;
+  charge: BatchCharge;
+}
+
+/** Of one request, or of all that share it. */
+function entryOf({ userId, charge: { requestId, atMs, nano, many } }: PaidCharge): Transfer {
+  const entry = chargeOf({ requestId, atMs }, { userId, subscriptionId: null, atMs }, nano);
+  return many === 1 ? entry : { ...entry, requestId: null, reason: `${many} requests` };
+}
+
+function walletChanges(charges: readonly PaidCharge[]): WalletChange[] {
+  const sums = sumByUser(charges.map(({ userId, charge }) => [userId, -charge.nano]));
+  return [...sums].map(([userId, nano]) => ({
+    userId,
+    balanceNano: nano,
+    heldNano: nano,
+    leasedNano: nano,
+  }));
+}
+
+export function* inParts<T>(all: readonly T[], size: number): Generator<T[]> {
+  for (let start = 0; start < all.length; start += size) yield all.slice(start, start + size);
+}
