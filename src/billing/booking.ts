@@ -355,9 +355,14 @@ export function holdOf(
     publicModel: asked.publicModel,
     upstreamModel: null,
     stream: asked.stream,
-    inputTokens: Math.max(0, Math.round(asked.inputTokens)),
+    inputTokens: heldTokens(asked),
     outputTokens: 0,
   };
+}
+
+/** An estimate may be anything; the store takes whole numbers. */
+export function heldTokens({ inputTokens }: HoldAsked): number {
+  return Math.max(0, Math.round(inputTokens));
 }
 
 async function write(tx: Db, desk: Desk, batch: Batch, { isKept, nowMs }: BookOptions): Promise<void> {

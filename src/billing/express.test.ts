@@ -499,6 +499,42 @@ test("one that the store will not have does not keep other rows that nobody pays
   await till.stop();
 });
 
+test("whoever asks what one user has used does not wait for the rows of others", async () => {
+  await addFunds(db, "u2", MUCH);
+  const till = makeTill(db, { express: { bookMs: 60_000, bookTogether: 1_000 } });
+  for (const userId of ["u1", "u2"]) {
+    await till.hold(asking(`paid by ${userId}`, { userId }));
+    await till.settle(settling(`paid by ${userId}`, 30n, userId));
+    till.push(usageRow({ requestId: `free for ${userId}`, keyId: `key of ${userId}`, userId }));
+  }
+  await till.settleUp("u1");
+  for (const kind of ["paid by", "free for"]) {
+    expect(await findUsage(db, `${kind} u1`)).not.toBeNull();
+    expect(await findUsage(db, `${kind} u2`)).toBeNull();
+  }
+  await till.stop();
+});
+
+test("where one of many that share a batch is refused, each of the others is charged once", async () => {
+  await db.sql.script(`
+    CREATE TRIGGER picky BEFORE INSERT ON usage WHEN NEW.request_id IN ('r5', 'r17')
+    BEGIN SELECT RAISE(ABORT, 'not this one'); END`);
+  const till = makeTill(db, { express: { batchRows: 100, bookTogether: 1_000, bookMs: 60_000 } });
+  const ids = Array.from({ length: 20 }, (_, index) => `r${index}`);
+  for (const id of ids) await till.hold(asking(id));
+  for (const id of ids) await till.settle(settling(id, 30n));
+  await till.flush();
+  await till.settleUp("u1");
+  expect((await readWallet(db, "u1")).balanceNano).toBe(MUCH - 18n * 30n);
+  for (const id of ids) {
+    const isRefused = id === "r5" || id === "r17";
+    expect((await findUsage(db, id)) === null).toBe(isRefused);
+    expect(till.unbooked(id) === null || isRefused).toBe(true);
+  }
+  expect(await findings()).toEqual([]);
+  await till.stop();
+});
+
 test("what has ended is known before the store knows of it", async () => {
   const till = makeTill(db, { express: { bookMs: 60_000 } });
   await till.hold(asking("r1"));
@@ -547,7 +583,7 @@ test("a request counts as sent only after sockets had a turn to send it, however
   const connected = (open: () => void) =>
     Bun.connect({ hostname: "127.0.0.1", port: upstream.port, socket: { data() {}, open } });
   const isTold = () =>
-    journals(till).some((name) => readFileSync(join(till.dir, name), "utf8").includes('"p","r1"'));
+    journals(till).some((name) => readFileSync(join(till.dir, name), "utf8").includes('["q","dispatched",'));
   const { promise: toldTooSoon, resolve } = Promise.withResolvers<boolean>();
   // The turn of a socket, as requests come.
   await connected(async () => {

@@ -9,10 +9,10 @@
 import type { Db } from "../store/db.ts";
 import { UNSENT } from "../store/holds.ts";
 import { storable, type UsageRow } from "../store/usage-row.ts";
-import { chargedWithin, type HoldAsked, type HoldResult, holdOf, type Settlement } from "./booking.ts";
+import { chargedWithin, type HoldAsked, type HoldResult, type Settlement } from "./booking.ts";
 import { openDisk } from "./disk.ts";
 import type { Journal } from "./journal.ts";
-import { openLaneProgress } from "./lane-progress.ts";
+import { equallyFar, openLaneProgress } from "./lane-progress.ts";
 import {
   type ExpressHold,
   emptyLane,
@@ -60,7 +60,7 @@ interface Wish {
 const BUSY_SPAN_MS = 100;
 
 export function openExpressTill(options: ExpressOptions): Till {
-  const { db, log, clock, incarnation, journal, express, limits } = options;
+  const { db, log, clock, journal, express, limits } = options;
   const plain = openTill(options);
   const disk = openDisk({ ...options, db: { engine: "sqlite", flush: journal.sync } });
   const lane = emptyLane(express.batchRows);
@@ -152,25 +152,23 @@ export function openExpressTill(options: ExpressOptions): Till {
   }
 
   function grant(asked: HoldAsked, lease: Lease, sinceMs: number): HoldResult | Promise<HoldResult> {
-    const terms = { amountNano: asked.wantedNano, subscriptionId: null };
-    const hold = holdOf(asked, terms, incarnation, clock.nowMs());
-    let segment: number;
-    try {
-      segment = journal.held(hold);
-    } catch (error) {
-      breakDown(error);
-      return Promise.reject(new TillUnavailable("the journal cannot be written"));
-    }
     const held: ExpressHold = {
-      hold,
+      asked,
+      atMs: clock.nowMs(),
       lease,
-      segment,
+      segment: 0,
       sinceMs,
       progress: UNSENT,
       moving: null,
     };
+    try {
+      held.segment = journal.held(held);
+    } catch (error) {
+      breakDown(error);
+      return Promise.reject(new TillUnavailable("the journal cannot be written"));
+    }
     startHold(lane, held);
-    const result: HoldResult = { kind: "held", ...terms };
+    const result: HoldResult = { kind: "held", amountNano: asked.wantedNano, subscriptionId: null };
     const flushed = disk.committed();
     if (flushed === null) return result;
     return flushed.then(() => {
@@ -183,9 +181,9 @@ export function openExpressTill(options: ExpressOptions): Till {
   /** Nobody was told of it. A successor that reads of it in the journal charges nothing either. */
   async function giveUp(held: ExpressHold): Promise<void> {
     while (held.moving !== null) await held.moving;
-    const { requestId, userId, amountNano } = held.hold;
+    const { requestId, userId, wantedNano } = held.asked;
     if (heldOf(lane, requestId) !== held) return plain.release(requestId, userId);
-    held.lease.freeNano += amountNano;
+    held.lease.freeNano += wantedNano;
     forgetHold(lane, held);
   }
 
@@ -211,11 +209,9 @@ export function openExpressTill(options: ExpressOptions): Till {
 
   /** How far those have come that have not ended: what a successor settles by. */
   function tellProgress(due: ReadonlySet<ExpressHold>): boolean {
+    const open = [...due].filter((held) => heldOf(lane, held.asked.requestId) === held);
     try {
-      for (const held of due) {
-        if (heldOf(lane, held.hold.requestId) === held)
-          journal.progressed(held.hold.requestId, held.progress);
-      }
+      for (const some of equallyFar(open)) journal.progressed(some);
     } catch (error) {
       breakDown(error);
       return false;
@@ -229,14 +225,14 @@ export function openExpressTill(options: ExpressOptions): Till {
     if (held instanceof RowBatch) return held.stored === null ? disk.committed() : inPatience(held);
     // It becomes a row; if it does not, it is still here.
     if (held.moving !== null) return held.moving.then(() => settle(settlement) ?? undefined);
-    const charged = chargedWithin(held.hold, settlement);
-    const ended: Settlement = { row: storable(charged.row), chargedNano: charged.chargedNano };
-    const batch = endHold(lane, held, ended.row);
+    const { wantedNano: amountNano } = held.asked;
+    const row = storable(chargedWithin({ amountNano, subscriptionId: null }, settlement).row);
+    const batch = endHold(lane, held, row);
     lending.ended();
     try {
-      journal.settled(ended);
+      journal.settled(row);
     } catch (error) {
-      const kept = keptOrStored(batch, ended);
+      const kept = keptOrStored(batch, row);
       breakDown(error);
       return kept;
     }
@@ -247,11 +243,12 @@ export function openExpressTill(options: ExpressOptions): Till {
     inTime(batch.untilStored(), limits.settlePatienceMs).catch(() => {});
 
   /** The store has it soon, or it is kept for it like one of the plain till's. */
-  function keptOrStored(batch: RowBatch, ended: Settlement): Promise<void> {
+  function keptOrStored(batch: RowBatch, row: UsageRow): Promise<void> {
     const { overdue } = plain;
+    const { requestId, chargedNano } = row;
     const stored = batch.untilStored();
-    void stored.then(() => overdue.booked(ended.row.requestId));
-    return inTime(stored, limits.settlePatienceMs).catch(() => overdue.keep([ended]));
+    void stored.then(() => overdue.booked(requestId));
+    return inTime(stored, limits.settlePatienceMs).catch(() => overdue.keep([{ row, chargedNano }]));
   }
 
   /** A journal that cannot be written keeps no row from the store. */

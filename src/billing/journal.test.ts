@@ -5,13 +5,14 @@ import { join } from "node:path";
 import { UNSENT } from "../store/holds.ts";
 import { usageRow } from "../store/usage-row.test-support.ts";
 import type { UsageRow } from "../store/usage-row.ts";
-import { holdOf, type Settlement } from "./booking.ts";
+import { type HoldAsked, holdOf, type Settlement } from "./booking.ts";
 import { type Journal, openJournal } from "./journal.ts";
 import { leftJournals } from "./left-journals.ts";
 import { asking, settling, TARIFF } from "./till.test-support.ts";
 
 const SEGMENT_BYTES = 100_000;
 const newFolder = () => mkdtempSync(join(tmpdir(), "gateway-journal-"));
+const held = (requestId: string) => ({ asked: asking(requestId), atMs: 1_000 });
 const holding = (requestId: string) =>
   holdOf(asking(requestId), { amountNano: 100n, subscriptionId: null }, "inc_1", 1_000);
 
@@ -72,8 +73,8 @@ const FULL: UsageRow = usageRow({
 test("a request that ended is told with all that its row has", () => {
   const dir = newFolder();
   const journal = openJournal(dir, "inc_1", SEGMENT_BYTES);
-  journal.held(holding("r1"));
-  journal.settled({ row: FULL, chargedNano: 31n });
+  journal.held(held("r1"));
+  journal.settled(FULL);
   expect(left(dir).settlements).toEqual([{ row: FULL, chargedNano: 31n }]);
 });
 
@@ -130,12 +131,12 @@ test("wherever the process dies, whole lines count and the one it was writing do
   const dir = newFolder();
   const journal = openJournal(dir, "inc_1", SEGMENT_BYTES);
   const steps: ((journal: Journal) => void)[] = [
-    (to) => to.held(holding("ü1")),
-    (to) => to.progressed("ü1", { ...UNSENT, state: "dispatched", accountId: "a", upstreamModel: "€" }),
-    (to) => to.held(holding("r2")),
+    (to) => to.held(held("ü1")),
+    (to) => to.progressed({ progress: { ...UNSENT, accountId: "a" }, requestIds: ["r0", "ü1"] }),
+    (to) => to.held(held("r2")),
     (to) => to.recorded(usageRow({ requestId: "free 1", publicModel: "€" })),
     (to) => to.recorded(usageRow({ requestId: "free 2", publicModel: "€" })),
-    (to) => to.settled(settling("ü1", 30n)),
+    (to) => to.settled(settling("ü1", 30n).row),
     (to) => to.recorded(usageRow({ requestId: "free 3" })),
   ];
   const path = join(dir, "journal-inc_1.1.jsonl");
@@ -166,11 +167,11 @@ test("wherever the process dies, whole lines count and the one it was writing do
 
 test("what does not fit into a segment goes to the next one, however long it is", () => {
   const dir = newFolder();
-  const journal = openJournal(dir, "inc_1", 900);
-  const segments = Array.from({ length: 20 }, (_, index) => journal.held(holding(`r${index}`)));
+  const journal = openJournal(dir, "inc_1", 350);
+  const segments = Array.from({ length: 20 }, (_, index) => journal.held(held(`r${index}`)));
   const trace = JSON.stringify("€".repeat(5_000));
-  journal.settled({ row: { ...settling("r0", 1n).row, trace }, chargedNano: 1n });
-  journal.settled(settling("r1", 2n));
+  journal.settled({ ...settling("r0", 1n).row, trace });
+  journal.settled(settling("r1", 2n).row);
   expect(new Set(segments).size).toBeGreaterThan(2);
   expect(readdirSync(dir).length).toBeGreaterThan(new Set(segments).size);
   const { open, settlements, torn } = left(dir);
@@ -179,30 +180,29 @@ test("what does not fit into a segment goes to the next one, however long it is"
   expect(torn).toBe(0);
 });
 
-test("an end whose beginning was thrown away is booked, and left out", () => {
+test("an end is told whole, also where its beginning was thrown away: whether it is booked the store knows", () => {
   const dir = newFolder();
-  const journal = openJournal(dir, "inc_1", 1_500);
-  journal.held(holding("booked"));
+  const journal = openJournal(dir, "inc_1", 700);
+  journal.held(held("booked"));
   let segment = 1;
-  while (segment === 1)
-    segment = journal.held(holding(`open ${readdirSync(dir).length} ${Bun.nanoseconds()}`));
-  journal.settled(settling("booked", 30n));
+  while (segment === 1) segment = journal.held(held(`open ${readdirSync(dir).length} ${Bun.nanoseconds()}`));
+  journal.settled(settling("booked", 30n).row);
   expect(toldBy(dir).ended).toEqual(["booked 30"]);
   expect(journal.hasBefore(segment)).toBe(true);
   journal.forgetBefore(segment);
   expect(journal.hasBefore(segment)).toBe(false);
-  expect(toldBy(dir)).toMatchObject({ ended: [], unreadable: 0 });
+  expect(toldBy(dir)).toMatchObject({ ended: ["booked 30"], unreadable: 0 });
   expect(toldBy(dir).open.length).toBe(1);
 });
 
 test("a journal that is of no more use leaves no file, and goes on with a new one", async () => {
   const dir = newFolder();
   const journal = openJournal(dir, "inc_1", SEGMENT_BYTES);
-  journal.held(holding("r1"));
+  journal.held(held("r1"));
   journal.forgetBefore(Number.POSITIVE_INFINITY);
   expect(readdirSync(dir)).toEqual([]);
   await journal.sync();
-  journal.held(holding("r2"));
+  journal.held(held("r2"));
   await journal.sync();
   expect(toldBy(dir).open).toEqual(["r2 admitted"]);
   await journal.close(true);
@@ -211,9 +211,9 @@ test("a journal that is of no more use leaves no file, and goes on with a new on
 
 test("segments that ended are not mapped any more", async () => {
   const dir = newFolder();
-  const journal = openJournal(dir, "inc_1", 700);
+  const journal = openJournal(dir, "inc_1", 400);
   for (let many = 0; many < 200; many++) {
-    journal.held(holding(`r${many}`));
+    journal.held(held(`r${many}`));
     if (many % 10 === 0) await journal.sync();
   }
   await journal.sync();
@@ -289,6 +289,97 @@ test("lines that spell every name out, as earlier versions wrote them, are under
   ]);
   expect(rows).toEqual([usageRow({ requestId: "free", accountId: "a1", userId: "u1", atMs: 2_000 })]);
   expect({ torn, unreadable }).toEqual({ torn: 0, unreadable: 0 });
+});
+
+test("lines that tell each hold, each of its steps and its end for itself, as earlier versions did, are understood", () => {
+  const dir = newFolder();
+  writeFileSync(
+    join(dir, "journal-inc_1.1.jsonl"),
+    `["v","request_id","at_ms","account_id","upstream_model","status","outcome","error_code","input_tokens",\
+"cached_tokens","cache_write_tokens","output_tokens","reasoning_tokens","image_input_tokens","audio_input_tokens",\
+"audio_output_tokens","images","usage_source","attempts","first_byte_ms","duration_ms","wait_ms","response_id",\
+"upstream_request_id","trace","cost_nano","charged_nano","upstream_nano","flags"]
+["n",0,"inc_1"]
+["n",1,"u1"]
+["n",2,"${TARIFF.id}"]
+["n",3,"k1"]
+["n",4,"g1"]
+["n",5,"chat.completions"]
+["n",6,"fast"]
+["h","r1",0,1000,1,100,2,3,4,"chat",5,6,true,20]
+["h","r2",0,1000,1,100,2,3,4,"chat",5,6,true,20]
+["n",7,"a1"]
+["n",8,"gpt"]
+["p","r2","dispatched",7,8,5]
+["s",30,"r1",2000,7,8,200,"completed",null,10,4,1,5,2,0,0,0,0,"upstream",1,null,100,0,null,null,null,30,30,0,null]
+["s",30,"booked",2000,7,8,200,"completed",null,10,4,1,5,2,0,0,0,0,"upstream",1,null,100,0,null,null,null,30,30,0,null]
+`.replaceAll("\\\n", ""),
+  );
+  const { settlements, open, torn, unreadable } = left(dir);
+  const row = {
+    ...settling("r1", 30n).row,
+    atMs: 2_000,
+    accountId: "a1",
+    upstreamModel: "gpt",
+    stream: true,
+  };
+  // The segment with the hold of the other one was thrown away, for the store has it.
+  expect(settlements).toEqual([{ row, chargedNano: 30n }]);
+  expect(open).toEqual([
+    { ...holding("r2"), state: "dispatched", accountId: "a1", upstreamModel: "gpt", outputTokens: 5 },
+  ]);
+  expect({ torn, unreadable }).toEqual({ torn: 0, unreadable: 0 });
+});
+
+test("holds that have everything but one thing in common are told apart", () => {
+  const dir = newFolder();
+  const journal = openJournal(dir, "inc_1", SEGMENT_BYTES);
+  const changes: Partial<HoldAsked>[] = [
+    {},
+    { userId: "u2" },
+    { keyId: "k2" },
+    { groupId: "g2" },
+    { interface: "responses" },
+    { endpoint: "responses" },
+    { publicModel: "m2" },
+    { stream: false },
+    { tariff: { ...TARIFF, id: "another" } },
+    { wantedNano: 2n ** 60n + 1n },
+    { inputTokens: 7.4 },
+  ];
+  const given = changes.map((change, index) => ({ asked: asking(`r${index}`, change), atMs: 1_000 + index }));
+  for (const one of [...given, ...given]) journal.held(one);
+  expect(left(dir).open).toEqual(
+    given.map(({ asked, atMs }) =>
+      holdOf(asked, { amountNano: asked.wantedNano, subscriptionId: null }, "inc_1", atMs),
+    ),
+  );
+});
+
+test("how far several have come is told at once, and each is as far as it was told last", () => {
+  const dir = newFolder();
+  const journal = openJournal(dir, "inc_1", SEGMENT_BYTES);
+  const ids = ["r1", "r2", "r3"];
+  for (const id of ids) journal.held(held(id));
+  const progress = { ...UNSENT, state: "dispatched", accountId: "a1", upstreamModel: "gpt" } as const;
+  journal.progressed({ progress, requestIds: ids });
+  journal.progressed({ progress: { ...progress, outputTokens: 9 }, requestIds: ["r2"] });
+  journal.progressed({ progress: UNSENT, requestIds: ["r3", "of an earlier segment"] });
+  expect(
+    left(dir).open.map(({ requestId, accountId, outputTokens }) => [requestId, accountId, outputTokens]),
+  ).toEqual([
+    ["r1", "a1", 0],
+    ["r2", "a1", 9],
+    ["r3", null, 0],
+  ]);
+});
+
+test("a segment does not know the numbers of the one before it", () => {
+  const dir = newFolder();
+  const journal = openJournal(dir, "inc_1", SEGMENT_BYTES);
+  journal.held(held("r1"));
+  writeFileSync(join(dir, "journal-inc_1.2.jsonl"), '["o"]\n["b","r2",0,1000,100,20]\n');
+  expect(toldBy(dir)).toMatchObject({ open: ["r1 admitted"], unreadable: 1 });
 });
 
 test("a line that bears the number of a name which nobody told is not guessed at", () => {

@@ -5,11 +5,10 @@
 
 import { mkdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
-import type { Hold, HoldProgress } from "../store/holds.ts";
 import { sharedSync } from "../store/shared-sync.ts";
 import type { UsageRow } from "../store/usage-row.ts";
-import type { Settlement } from "./booking.ts";
-import { Teller } from "./journal-lines.ts";
+import type { Given } from "./hold-lines.ts";
+import { type ProgressOf, Teller } from "./journal-lines.ts";
 import { syncFolder } from "./json-lines.ts";
 import { segmentName } from "./left-journals.ts";
 import { type LineFile, makeLineFile } from "./line-file.ts";
@@ -18,9 +17,10 @@ import { LinePen } from "./line-pen.ts";
 /** What is told to it outlives the process when the call returns. If it throws nothing of it is written. */
 export interface Journal {
   /** Returns the number of the segment that tells of it; later ones have greater numbers. */
-  held(hold: Hold): number;
-  progressed(requestId: string, progress: HoldProgress): void;
-  settled(settlement: Settlement): void;
+  held(given: Given): number;
+  progressed(some: ProgressOf): void;
+  /** The row of a request that its hold pays for, which fits the store. */
+  settled(row: UsageRow): void;
   /** The row of a request that nobody pays for, which fits the store. Returns the number of its segment, too. */
   recorded(row: UsageRow): number;
   /** What was told survives the loss of power once this resolves. */
@@ -33,8 +33,9 @@ export interface Journal {
 }
 
 /** Made once: every request would make its own. */
-const tellHeld = (teller: Teller, hold: Hold) => teller.held(hold);
-const tellSettled = (teller: Teller, settlement: Settlement) => teller.settled(settlement);
+const tellHeld = (teller: Teller, given: Given) => teller.held(given);
+const tellProgressed = (teller: Teller, some: ProgressOf) => teller.progressed(some);
+const tellSettled = (teller: Teller, row: UsageRow) => teller.settled(row);
 const tellRecorded = (teller: Teller, row: UsageRow) => teller.recorded(row);
 
 /** Of the first segment; each that gets full is followed by one of twice the size. */
@@ -48,7 +49,7 @@ export function openJournal(dir: string, incarnation: string, segmentBytes: numb
   let oldest = 1;
   let file: LineFile | null = null;
   const pen = new LinePen();
-  let teller = new Teller(pen);
+  let teller = new Teller(pen, incarnation);
   let hasNewName = false;
   /** Segments that ended, and may not be on the disk yet. */
   let ended: { number: number; file: LineFile }[] = [];
@@ -64,7 +65,7 @@ export function openJournal(dir: string, incarnation: string, segmentBytes: numb
       if (file !== null) nextBytes = Math.min(nextBytes * 2, segmentBytes);
       end();
       pen.clear();
-      teller = new Teller(pen);
+      teller = new Teller(pen, incarnation);
       teller.begin();
       tell(teller, told);
       begin();
@@ -109,13 +110,12 @@ export function openJournal(dir: string, incarnation: string, segmentBytes: numb
   });
 
   return {
-    held(hold) {
-      put(tellHeld, hold);
+    held(given) {
+      put(tellHeld, given);
       return segment;
     },
-    progressed: (requestId, progress) =>
-      put((to, { requestId, progress }) => to.progressed(requestId, progress), { requestId, progress }),
-    settled: (settlement) => put(tellSettled, settlement),
+    progressed: (some) => put(tellProgressed, some),
+    settled: (row) => put(tellSettled, row),
     recorded(row) {
       put(tellRecorded, row);
       return segment;

@@ -1,6 +1,8 @@
 /** How far the requests of the express lane have come, told to the journal now and then. */
 
 import type { HoldProgress } from "../store/holds.ts";
+import { inParts } from "./book-batches.ts";
+import type { ProgressOf } from "./journal-lines.ts";
 import type { ExpressHold } from "./leases.ts";
 import type { ProgressLimits } from "./progress.ts";
 
@@ -67,4 +69,41 @@ export function openLaneProgress(
       if (countTimer !== null) clearTimeout(countTimer);
     },
   };
+}
+
+/** Of one line of the journal. */
+const TOGETHER = 64;
+
+/** Most of those that were sent within a moment went to few accounts, and have come equally far. */
+export function equallyFar(all: Iterable<ExpressHold>): ProgressOf[] {
+  const found: Gathering[] = [];
+  const byAccount = new Map<string | null, Gathering[]>();
+  for (const { asked, progress } of all) {
+    const some = byAccount.get(progress.accountId) ?? [];
+    let same = some.find((one) => isEqual(one.progress, progress));
+    if (same === undefined) {
+      same = { progress, requestIds: [] };
+      found.push(same);
+      // No two that have begun to answer are likely to be equally far.
+      if (progress.outputTokens === 0) byAccount.set(progress.accountId, [...some, same]);
+    }
+    same.requestIds.push(asked.requestId);
+  }
+  return found.flatMap(({ progress, requestIds }) =>
+    [...inParts(requestIds, TOGETHER)].map((ids) => ({ progress, requestIds: ids })),
+  );
+}
+
+interface Gathering {
+  progress: HoldProgress;
+  requestIds: string[];
+}
+
+function isEqual(one: HoldProgress, other: HoldProgress): boolean {
+  return (
+    one.state === other.state &&
+    one.accountId === other.accountId &&
+    one.upstreamModel === other.upstreamModel &&
+    one.outputTokens === other.outputTokens
+  );
 }

@@ -1,16 +1,16 @@
 /** What a process has set aside of each wallet, the requests that live on it, and the rows of those that have ended. */
 
 import type { Nano } from "../money/nano.ts";
-import type { Hold, HoldProgress } from "../store/holds.ts";
+import type { HoldProgress } from "../store/holds.ts";
 import type { UsageRow } from "../store/usage-row.ts";
+import type { Given } from "./hold-lines.ts";
 import { RowBatch } from "./row-batch.ts";
 
 /** A request, from its hold until it ends. */
-export interface ExpressHold {
-  readonly hold: Hold;
+export interface ExpressHold extends Given {
   readonly lease: Lease;
   /** Where the journal tells of it. */
-  readonly segment: number;
+  segment: number;
   readonly sinceMs: number;
   progress: HoldProgress;
   /** While it is on its way to be a row of the store. */
@@ -81,24 +81,24 @@ export function heldOf({ requests }: Lane, requestId: string): ExpressHold | nul
 }
 
 export function startHold({ requests }: Lane, held: ExpressHold): void {
-  const { hold, lease } = held;
-  lease.freeNano -= hold.amountNano;
+  const { asked, lease } = held;
+  lease.freeNano -= asked.wantedNano;
   lease.usedMs = held.sinceMs;
   lease.holds.add(held);
-  requests.set(hold.requestId, held);
+  requests.set(asked.requestId, held);
 }
 
 /** The part that was not spent is free again. Returns where its row waits, which fits the store. */
 export function endHold(lane: Lane, held: ExpressHold, row: UsageRow): RowBatch {
-  const { hold, lease, segment } = held;
+  const { asked, lease, segment } = held;
   lease.holds.delete(held);
-  lease.freeNano += hold.amountNano - row.chargedNano;
+  lease.freeNano += asked.wantedNano - row.chargedNano;
   if (lease.batch === null || !takesMore(lane, lease.batch)) {
     lease.batch = startBatch(lane, new RowBatch(lease.userId, true, segment));
   }
   lease.batch.add(row, segment);
   lane.rows++;
-  lane.requests.set(hold.requestId, lease.batch);
+  lane.requests.set(asked.requestId, lease.batch);
   return lease.batch;
 }
 
@@ -142,7 +142,7 @@ export function neededSegment({ requests, waiting }: Lane): number {
 
 /** The store has it. */
 export function forgetHold({ requests }: Lane, held: ExpressHold): void {
-  requests.delete(held.hold.requestId);
+  requests.delete(held.asked.requestId);
   held.lease.holds.delete(held);
 }
 

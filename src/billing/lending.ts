@@ -1,12 +1,13 @@
 /** What the express lane asks of the store, one transaction at a time. */
 
 import { type Db, transaction } from "../store/db.ts";
+import type { Hold } from "../store/holds.ts";
 import { LeaseLost } from "../store/leases.ts";
 import { openQueue } from "../store/scope.ts";
 import { openBatchBooking } from "./batch-booking.ts";
 import { inParts, type Steps } from "./book-batches.ts";
 import { giveBackLeases, moveToRows, setAside, sumByUser } from "./book-lent.ts";
-import type { HoldAsked } from "./booking.ts";
+import { type HoldAsked, holdOf } from "./booking.ts";
 import {
   type ExpressHold,
   forgetBatch,
@@ -172,20 +173,24 @@ export function openLending(options: LendingOptions): Lending {
     }
   }
 
+  function rowOf({ asked, atMs }: ExpressHold): Hold {
+    return holdOf(asked, { amountNano: asked.wantedNano, subscriptionId: null }, incarnation, atMs);
+  }
+
   /** With what is free of some leases, which goes back in the same transaction. */
   async function moveAll(moved: readonly ExpressHold[], closing: readonly Lease[]): Promise<void> {
     const { promise, resolve } = Promise.withResolvers<void>();
     for (const held of moved) held.moving = promise;
     try {
       const before = moved.map(({ progress }) => progress);
-      const rows = moved.map(({ hold, progress }) => ({ ...hold, ...progress }));
+      const rows = moved.map((held) => ({ ...rowOf(held), ...held.progress }));
       await transaction(db, async (tx) => {
         if (rows.length > 0) await moveToRows(tx, incarnation, rows);
         if (closing.length > 0) await giveBackLeases(tx, incarnation, closing);
       });
       moved.forEach((held, index) => {
         forgetHold(lane, held);
-        plain.adopt(held.hold.requestId, held.progress, held.progress !== before[index]);
+        plain.adopt(held.asked.requestId, held.progress, held.progress !== before[index]);
       });
     } catch (error) {
       if (error instanceof LeaseLost) abandon(error.userId);
@@ -267,7 +272,7 @@ export function openLending(options: LendingOptions): Lending {
       for (let start = 0; start < wanted.length; start += limits.bookAtOnce) {
         await inTurn(async () => {
           const part = wanted.slice(start, start + limits.bookAtOnce);
-          const left = part.filter((held) => heldOf(lane, held.hold.requestId) === held);
+          const left = part.filter((held) => heldOf(lane, held.asked.requestId) === held);
           if (left.length > 0) await moveAll(left, []);
         });
       }

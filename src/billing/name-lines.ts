@@ -34,11 +34,17 @@ export class NameTeller {
 /** Columns of names: there a number is that of a name. */
 const NAMED: ReadonlySet<string> = new Set(["key_id", "user_id", "group_id", "account_id", "upstream_model"]);
 
+/** A name, or its number. */
+export const named = z.union([z.string(), z.int()]);
+
 const nameShape = z.tuple([z.literal("n"), z.int(), z.string()]);
 
-/** Reads all segments of a journal, in order: each begins its numbers anew. */
 export class NameReader {
   private readonly names = new Map<number, string>();
+
+  forget(): void {
+    this.names.clear();
+  }
 
   /** Throws at what it does not understand, here and below. */
   take(json: unknown): void {

@@ -1,19 +1,20 @@
 /** What a successor reads from the lines of a journal (`journal-lines.ts`), those of earlier versions included. */
 
 import { z } from "zod";
+import type { Nano } from "../money/nano.ts";
 import { INTERFACES } from "../records.ts";
 import type { Row } from "../store/db.ts";
-import { HOLD_STATES, type Hold, UNSENT } from "../store/holds.ts";
+import { HOLD_STATES, type Hold, type HoldProgress, UNSENT } from "../store/holds.ts";
 import { text } from "../store/row.ts";
 import { toUsageRow, type UsageRow } from "../store/usage-row.ts";
 import { asStored } from "../store/usage-values.ts";
 import type { Settlement } from "./booking.ts";
-import { SETTLED_COLUMNS } from "./journal-lines.ts";
+import { HoldReader, nanoShape } from "./hold-lines.ts";
 import { readJsonLines, type Untaken } from "./json-lines.ts";
-import { NameReader } from "./name-lines.ts";
+import { NameReader, named } from "./name-lines.ts";
 import { RowReader } from "./row-lines.ts";
 
-/** The columns that only a hold tells. */
+/** The columns that only a hold told, where its end did not tell them again. */
 function heldColumns(hold: Hold): Row {
   return {
     key_id: hold.keyId,
@@ -28,19 +29,19 @@ function heldColumns(hold: Hold): Row {
   };
 }
 
-/** Text where a number would not be exact. */
-const nanoOf = z.union([z.string().regex(/^\d{1,19}$/), z.int().min(0)]).transform(BigInt);
+const progressShape = z.tuple(
+  [z.literal("q"), z.enum(HOLD_STATES), named.nullable(), named.nullable(), z.number()],
+  z.string(),
+);
 
-/** A name, or its number. */
-const named = z.union([z.string(), z.int()]);
-
+/** As earlier versions told it, like all shapes below. */
 const heldShape = z.tuple([
   z.literal("h"),
   z.string(),
   named,
   z.number(),
   named,
-  nanoOf,
+  nanoShape,
   named,
   named,
   named,
@@ -50,7 +51,7 @@ const heldShape = z.tuple([
   z.boolean(),
   z.number(),
 ]);
-const progressShape = z.tuple([
+const oldProgressShape = z.tuple([
   z.literal("p"),
   z.string(),
   z.enum(HOLD_STATES),
@@ -58,7 +59,7 @@ const progressShape = z.tuple([
   named.nullable(),
   z.number(),
 ]);
-const settledShape = z.tuple([z.literal("s"), nanoOf], z.union([z.string(), z.number(), z.null()]));
+const settledShape = z.tuple([z.literal("s"), nanoShape], z.union([z.string(), z.number(), z.null()]));
 const columnsShape = z.tuple([z.literal("v")], z.string());
 
 function holdOf([, requestId, ...told]: z.infer<typeof heldShape>, names: NameReader): Hold {
@@ -98,50 +99,86 @@ export function readJournal(lines: string): JournalTold {
   const rows = new Map<string, UsageRow>();
   const names = new NameReader();
   const rowReader = new RowReader(names);
-  let columns: readonly string[] = SETTLED_COLUMNS;
+  const holdReader = new HoldReader(names);
+  let settledColumns: readonly string[] = [];
+
+  function begin(hold: Hold): void {
+    if (!settlements.has(hold.requestId)) open.set(hold.requestId, hold);
+  }
+
+  function goOn(requestId: string, progress: HoldProgress): void {
+    const hold = open.get(requestId);
+    if (hold !== undefined) open.set(requestId, { ...hold, ...progress });
+  }
+
+  function end(row: UsageRow, chargedNano: Nano): void {
+    open.delete(row.requestId);
+    settlements.set(row.requestId, { row, chargedNano });
+  }
 
   function take(json: unknown): void {
     switch (Array.isArray(json) ? json[0] : null) {
-      case "v":
-        columns = columnsShape.parse(json).slice(1);
-        return;
+      case "o":
+        for (const reader of [names, rowReader, holdReader]) reader.forget();
+        break;
       case "n":
         names.take(json);
-        return;
+        break;
       case "w":
         rowReader.takeColumns(json);
-        return;
+        break;
       case "k":
         rowReader.takeKind(json);
-        return;
+        break;
+      case "g":
+        holdReader.takeKind(json);
+        break;
       case "r": {
         const row = rowReader.takeRow(json);
         rows.set(row.requestId, row);
-        return;
+        break;
       }
-      case "h": {
-        const hold = holdOf(heldShape.parse(json), names);
-        if (!settlements.has(hold.requestId)) open.set(hold.requestId, hold);
-        return;
+      case "e": {
+        const row = rowReader.takeRow(json);
+        end(row, row.chargedNano);
+        break;
       }
-      case "p": {
-        const [, requestId, state, account, model, outputTokens] = progressShape.parse(json);
+      case "b":
+        begin(holdReader.takeHold(json));
+        break;
+      case "q": {
+        const [, state, account, model, outputTokens, ...requestIds] = progressShape.parse(json);
         const [accountId, upstreamModel] = [names.nameOrNull(account), names.nameOrNull(model)];
-        const hold = open.get(requestId);
-        if (hold !== undefined) {
-          open.set(requestId, { ...hold, state, accountId, upstreamModel, outputTokens });
-        }
-        return;
+        for (const id of requestIds) goOn(id, { state, accountId, upstreamModel, outputTokens });
+        break;
+      }
+      default:
+        takeOld(json);
+    }
+  }
+
+  /** Lines of earlier versions. */
+  function takeOld(json: unknown): void {
+    switch (Array.isArray(json) ? json[0] : null) {
+      case "v":
+        settledColumns = columnsShape.parse(json).slice(1);
+        break;
+      case "h":
+        begin(holdOf(heldShape.parse(json), names));
+        break;
+      case "p": {
+        const [, requestId, state, account, model, outputTokens] = oldProgressShape.parse(json);
+        const [accountId, upstreamModel] = [names.nameOrNull(account), names.nameOrNull(model)];
+        goOn(requestId, { state, accountId, upstreamModel, outputTokens });
+        break;
       }
       default: {
         const [, charged, ...values] = settledShape.parse(json);
-        const told = asStored(columns, names.resolve(columns, values));
+        const told = asStored(settledColumns, names.resolve(settledColumns, values));
         const hold = open.get(text(told, "request_id"));
-        // The segment of its hold is thrown away when the store has it. Earlier versions told all of it here.
+        // The segment of its hold is thrown away when the store has it. The earliest versions told all of it here.
         if (hold === undefined && !("key_id" in told)) return;
-        const row = toUsageRow(hold === undefined ? told : { ...heldColumns(hold), ...told });
-        open.delete(row.requestId);
-        settlements.set(row.requestId, { row, chargedNano: charged });
+        end(toUsageRow(hold === undefined ? told : { ...heldColumns(hold), ...told }), charged);
       }
     }
   }

@@ -1,6 +1,6 @@
 /**
- * The lines of a journal that tell rows which nobody pays for. They come by the ten thousand a second, so what many of
- * them have in common, their kind, is told once a segment.
+ * The lines of a journal that tell the rows of requests that have ended. They come by the ten thousand a second, so what
+ * many of them have in common, their kind, is told once a segment.
  */
 
 import { z } from "zod";
@@ -8,6 +8,9 @@ import { toUsageRow, type UsageRow } from "../store/usage-row.ts";
 import { asStored, isAlike, KIND_COLUMNS, kindValues, REST_COLUMNS } from "../store/usage-values.ts";
 import type { LinePen } from "./line-pen.ts";
 import type { NameReader, NameTeller } from "./name-lines.ts";
+
+/** Whether somebody pays for it, from what was set aside. */
+export type RowTag = "e" | "r";
 
 /** Kinds that are remembered; looking through more of them costs more than telling one again. */
 const KINDS_MAX = 32;
@@ -24,8 +27,8 @@ export class RowTeller {
   }
 
   /** Tells of this row, and of its kind if that was not done yet. */
-  tell(row: UsageRow, pen: LinePen): void {
-    rowLine(this.numberOf(row, pen), row, this.names, pen);
+  tell(tag: RowTag, row: UsageRow, pen: LinePen): void {
+    rowLine(tag, this.numberOf(row, pen), row, this.names, pen);
   }
 
   private numberOf(row: UsageRow, pen: LinePen): number {
@@ -54,12 +57,12 @@ function kindLine(number: number, row: UsageRow, pen: LinePen): void {
 }
 
 /** In the order of REST_COLUMNS. */
-function rowLine(kind: number, row: UsageRow, names: NameTeller, pen: LinePen): void {
+function rowLine(tag: RowTag, kind: number, row: UsageRow, names: NameTeller, pen: LinePen): void {
   const key = names.numberOf(row.keyId, pen);
   const user = names.numberOrNull(row.userId, pen);
   const group = names.numberOf(row.groupId, pen);
   const account = names.numberOrNull(row.accountId, pen);
-  pen.open("r");
+  pen.open(tag);
   pen.number(kind);
   pen.text(row.requestId);
   pen.number(row.atMs);
@@ -71,12 +74,6 @@ function rowLine(kind: number, row: UsageRow, names: NameTeller, pen: LinePen): 
   pen.number(row.cachedTokens);
   pen.number(row.outputTokens);
   pen.number(row.reasoningTokens);
-  tellCourse(row, pen);
-  pen.close();
-}
-
-/** How long it took, where it can be found, and what it cost: of every request that ended, in this order. */
-export function tellCourse(row: UsageRow, pen: LinePen): void {
   pen.number(row.firstByteMs);
   pen.number(row.durationMs);
   pen.number(row.waitMs);
@@ -86,14 +83,15 @@ export function tellCourse(row: UsageRow, pen: LinePen): void {
   pen.nano(row.costNano);
   pen.nano(row.chargedNano);
   pen.nano(row.upstreamNano);
+  pen.close();
 }
 
 const valueShape = z.union([z.string(), z.number(), z.null()]);
 const columnsShape = z.tuple([z.literal("w"), z.array(z.string()), z.array(z.string())]);
 const kindShape = z.tuple([z.literal("k"), z.int()], valueShape);
-const rowShape = z.tuple([z.literal("r"), z.int()], valueShape);
+const rowShape = z.tuple([z.enum(["e", "r"]), z.int()], valueShape);
 
-/** Reads all segments of a journal, in order. What its methods do not understand they throw at. */
+/** What its methods do not understand they throw at. */
 export class RowReader {
   private readonly names: NameReader;
   private columns: readonly string[] = [];
@@ -101,6 +99,10 @@ export class RowReader {
 
   constructor(names: NameReader) {
     this.names = names;
+  }
+
+  forget(): void {
+    this.kinds.clear();
   }
 
   takeColumns(json: unknown): void {

@@ -8,6 +8,7 @@ import type { Db } from "./db.ts";
 import { placeholder } from "./db.ts";
 import { insertRows } from "./insert-rows.ts";
 import { nano, text } from "./row.ts";
+import { selectIn } from "./select-in.ts";
 
 /** What happens to a user's money: in its wallet, and in the part of it that a process has set aside. */
 export interface WalletChange {
@@ -36,19 +37,32 @@ export async function changeWallets(
     lent.map(({ userId, leasedNano }) => [incarnation, userId, leasedNano.toString()]),
     "ON CONFLICT (incarnation, user_id) DO UPDATE SET amount_nano = lease.amount_nano + excluded.amount_nano",
   );
-  for (const { userId, leasedNano } of ordered) {
-    if (leasedNano >= 0n) continue;
-    const taken = await tx.sql`
-      UPDATE lease SET amount_nano = amount_nano + CAST(${leasedNano.toString()} AS BIGINT)
-      WHERE incarnation = ${incarnation} AND user_id = ${userId} RETURNING user_id`;
-    if (taken.length === 0) throw new LeaseLost(userId);
-  }
+  const taken = ordered.filter(({ leasedNano }) => leasedNano < 0n);
+  const present = await lockLeases(
+    tx,
+    incarnation,
+    taken.map(({ userId }) => userId),
+  );
+  for (const { userId } of taken) if (!present.has(userId)) throw new LeaseLost(userId);
+  await tx.sql.each(
+    `UPDATE lease SET amount_nano = amount_nano + CAST(${mark(1)} AS BIGINT)
+     WHERE incarnation = ${mark(2)} AND user_id = ${mark(3)}`,
+    taken.map(({ userId, leasedNano }) => [leasedNano.toString(), incarnation, userId]),
+  );
   const moved = ordered.filter(({ balanceNano, heldNano }) => balanceNano !== 0n || heldNano !== 0n);
   await tx.sql.each(
     `UPDATE wallet SET balance_nano = balance_nano + CAST(${mark(1)} AS BIGINT),
        held_nano = held_nano + CAST(${mark(2)} AS BIGINT) WHERE user_id = ${mark(3)}`,
     moved.map(({ userId, balanceNano, heldNano }) => [balanceNano.toString(), heldNano.toString(), userId]),
   );
+}
+
+/** Those of them that are there, until the transaction ends. SQLite lets nobody else write meanwhile anyway. */
+async function lockLeases(tx: Db, incarnation: string, userIds: readonly string[]): Promise<Set<string>> {
+  const lock = tx.engine === "postgres" ? "ORDER BY user_id FOR UPDATE" : "";
+  const head = `SELECT user_id FROM lease WHERE incarnation = ${placeholder(tx.engine, 1)} AND user_id`;
+  const rows = await selectIn(tx, head, userIds, lock, [incarnation]);
+  return new Set(rows.map((row) => text(row, "user_id")));
 }
 
 /** Another process took this one for dead, and has given back what it had set aside. */
