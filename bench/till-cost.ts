@@ -30,9 +30,9 @@ const rate = Number(rateText);
 const seconds = Number(secondsText);
 const USERS = Number(process.env.USERS ?? 200);
 const LASTS_MS = [100, 1_000] as const;
-const ROUNDS = 9;
+const ROUNDS = 21;
 /** Of each: the compiler's threads are at work for about that long. Whatever serves for days pays for it once. */
-const WARM_MS = 45_000;
+const WARM_MS = 40_000;
 
 const folder = mkdtempSync(join(tmpdir(), "till-cost-"));
 const db = await openDb(url ?? `sqlite:${folder}/till.db`);

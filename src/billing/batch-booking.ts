@@ -8,7 +8,7 @@ import type { InTurn } from "../store/scope.ts";
 import type { UsageRow } from "../store/usage-row.ts";
 import { bookBatches, type Steps } from "./book-batches.ts";
 import { holdFor, moveToRows } from "./book-lent.ts";
-import { forgetBatch, type Lane, splitBatch } from "./leases.ts";
+import { forgetBatch, forgetHold, type Lane, splitBatch } from "./leases.ts";
 import type { RowBatch } from "./row-batch.ts";
 import { isHopeless, reasonOf } from "./store-faults.ts";
 import type { PlainTill } from "./till.ts";
@@ -20,21 +20,21 @@ export interface BatchBookingOptions {
   log: Log;
   clock: Clock;
   incarnation: string;
-  plain: Pick<PlainTill, "settle" | "push">;
+  plain: Pick<PlainTill, "settle">;
   /** Rows of one transaction. */
   together: number;
   /** One transaction at a time. */
   inTurn: InTurn;
   stepsOf(tx: Db): Steps;
-  /** What is set aside of this user's wallet is gone, and with it what pays for the user's rows. */
-  abandon(userId: string): void;
 }
 
 export interface BatchBooking {
-  /** Resolves when the store has all of them. They take nothing more. */
+  /** Resolves when the store has all of them, but for parts of one that another call has split. */
   book(batches: readonly RowBatch[]): Promise<void>;
   /** The same for whoever has the turn. */
   bookNow(batches: readonly RowBatch[]): Promise<void>;
+  /** What was set aside of these users' wallets is gone. */
+  abandon(userIds: readonly string[]): Promise<void>;
 }
 
 export function openBatchBooking(options: BatchBookingOptions): BatchBooking {
@@ -42,13 +42,10 @@ export function openBatchBooking(options: BatchBookingOptions): BatchBooking {
 
   const { pause } = stepsOf(books);
 
-  /** Some may be booked by somebody else meanwhile. */
-  const left = (batches: readonly RowBatch[]) => batches.filter((batch) => lane.waiting.has(batch));
-
-  /** One transaction's worth of them. */
-  async function bookSome(batches: readonly RowBatch[]): Promise<void> {
-    const part = firstOf(batches, options.together);
-    if (part.length === 0) return;
+  /** One transaction's worth of them, from `start` on. Returns where to go on. */
+  async function bookFrom(start: number, batches: readonly RowBatch[]): Promise<number> {
+    const { part, end } = partOf(batches, start);
+    if (part.length === 0) return end;
     for (const batch of part) batch.isClosed = true;
     try {
       const many = await transaction(books, (tx) =>
@@ -58,37 +55,70 @@ export function openBatchBooking(options: BatchBookingOptions): BatchBooking {
         forgetBatch(lane, batch);
         await pause();
       }
+      const next = part[many];
+      return next === undefined ? end : batches.indexOf(next, start);
     } catch (error) {
       if (!isHopeless(error)) throw error;
       await bookApart(part, error);
+      // Those that had to make way for others are still there.
+      return start;
     }
   }
 
+  /** Some may be booked by somebody else meanwhile. At least one, if there is one, and else no more rows than that. */
+  function partOf(batches: readonly RowBatch[], start: number): { part: RowBatch[]; end: number } {
+    const part: RowBatch[] = [];
+    let rows = 0;
+    let end = start;
+    for (; end < batches.length; end++) {
+      const batch = batches[end];
+      if (batch === undefined || !lane.waiting.has(batch)) continue;
+      rows += batch.count;
+      if (part.length > 0 && rows > options.together) break;
+      part.push(batch);
+    }
+    return { part, end };
+  }
+
   async function bookNow(batches: readonly RowBatch[]): Promise<void> {
-    for (let some = left(batches); some.length > 0; some = left(some)) await bookSome(some);
+    for (let at = 0; at < batches.length; ) at = await bookFrom(at, batches);
   }
 
   async function bookApart(part: readonly RowBatch[], error: unknown): Promise<void> {
     const [first] = part;
     if (first === undefined) return;
-    if (error instanceof LeaseLost) return options.abandon(error.userId);
+    if (error instanceof LeaseLost) return abandon(error.userIds);
     if (part.length > 1) {
       const half = Math.ceil(part.length / 2);
       await bookNow(part.slice(0, half));
       await bookNow(part.slice(half));
     } else if (first.count > 1) await bookNow(splitBatch(lane, first));
-    else await refuse(first, error);
+    else {
+      for (const row of first.rows()) {
+        log.error("express_refused", { reason: reasonOf(error), request_id: row.requestId });
+        if (first.isPaid) await holdAlone(row);
+      }
+      await handOver(first);
+    }
   }
 
-  async function refuse(batch: RowBatch, error: unknown): Promise<void> {
-    for (const row of batch.rows()) {
-      log.error("express_refused", { reason: reasonOf(error), request_id: row.requestId });
-      // What the plain till cannot book either it keeps on the disk, for the operator.
-      if (batch.isPaid) {
-        await holdAlone(row);
-        void plain.settle({ row, chargedNano: row.chargedNano }).catch(() => {});
-      } else plain.push(row);
+  /** Nobody pays for what lives on it: holds find nothing to be paid from, and ends are recorded as such. */
+  async function abandon(userIds: readonly string[]): Promise<void> {
+    for (const userId of userIds) {
+      log.error("lease_lost", { user_id: userId });
+      for (const held of lane.leases.get(userId)?.holds ?? []) forgetHold(lane, held);
+      lane.leases.delete(userId);
     }
+    const users = new Set<string | null>(userIds);
+    const unpayable = [...lane.waiting].filter(({ isPaid, userId }) => isPaid && users.has(userId));
+    await Promise.all(unpayable.map(handOver));
+  }
+
+  /** What the plain till cannot book either it keeps on the disk, for the operator. */
+  async function handOver(batch: RowBatch): Promise<void> {
+    batch.isClosed = true;
+    const settled = batch.rows().map((row) => plain.settle({ row, chargedNano: row.chargedNano }));
+    await Promise.allSettled(settled);
     forgetBatch(lane, batch);
   }
 
@@ -105,22 +135,9 @@ export function openBatchBooking(options: BatchBookingOptions): BatchBooking {
 
   return {
     async book(batches) {
-      for (const batch of batches) batch.isClosed = true;
-      for (let some = left(batches); some.length > 0; some = left(some))
-        await inTurn(() => bookSome(left(some)));
+      for (let at = 0; at < batches.length; ) at = await inTurn(() => bookFrom(at, batches));
     },
     bookNow,
+    abandon,
   };
-}
-
-/** At least one, and no more rows than that. */
-function firstOf(batches: readonly RowBatch[], rowsMax: number): RowBatch[] {
-  let rows = 0;
-  let many = 0;
-  for (const { count } of batches) {
-    rows += count;
-    if (many > 0 && rows > rowsMax) break;
-    many++;
-  }
-  return batches.slice(0, many);
 }

@@ -6,6 +6,7 @@ import { listEntriesOfUser } from "../store/entries.ts";
 import { changeWallets, leasesOf } from "../store/leases.ts";
 import { writeSetting } from "../store/settings.ts";
 import { findUsage } from "../store/usage.ts";
+import { usageRow } from "../store/usage-row.test-support.ts";
 import { readWallet } from "../store/wallets.ts";
 import { audit } from "./audit.ts";
 import { bookBatches } from "./book-batches.ts";
@@ -94,6 +95,22 @@ eachEngine(({ open }) => {
     expect(await bookAll(db, batches.slice(2))).toBe(1);
     expect((await readWallet(db, "u1")).balanceNano).toBe(950n);
     expect(await checksOf(db)).toEqual([]);
+  });
+
+  test("others have a turn every few rows, also where no two rows are alike", async () => {
+    const db = await open();
+    const batches = Array.from({ length: 100 }, (_, index) => {
+      const batch = new RowBatch(null, false, 1);
+      batch.add(usageRow({ requestId: `r${index}`, cacheWriteTokens: index }), 1);
+      return batch;
+    });
+    let pauses = 0;
+    const pause = async () => {
+      pauses++;
+    };
+    const steps = { size: 10, pause, isEnough: () => false };
+    expect(await transaction(db, (tx) => bookBatches(tx, "inc", batches, NOW_MS, steps))).toBe(100);
+    expect(pauses).toBeGreaterThan(10);
   });
 
   test("one that the store knows books nothing of the others", async () => {

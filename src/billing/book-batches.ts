@@ -5,16 +5,17 @@
 
 import type { Db } from "../store/db.ts";
 import { insertFull, insertRest, ReadyRows } from "../store/insert-usage.ts";
-import { changeWallets, type WalletChange } from "../store/leases.ts";
+import { changeWallets, LeaseLost, lostLeases, type WalletChange } from "../store/leases.ts";
 import { insertEntries, type Transfer } from "../store/ledger.ts";
 import { isLate, markLate } from "../store/usage-day.ts";
 import { addToRollUp, RollUp } from "../store/usage-hour.ts";
 import { sumByUser } from "./book-lent.ts";
 import { chargeOf } from "./booking.ts";
+import { inParts } from "./in-parts.ts";
 import type { BatchCharge, RowBatch } from "./row-batch.ts";
 
 export interface Steps {
-  /** Lines of one step: of sums, of entries, of wallets. */
+  /** Of one step: rows, lines of sums, entries, wallets. */
   size: number;
   pause(): Promise<void>;
   /** Whether the rest can wait for another transaction, after so many rows. */
@@ -32,11 +33,19 @@ export async function bookBatches(
   nowMs: number,
   { size, pause, isEnough }: Steps,
 ): Promise<number> {
+  // Before anything is written that would have to be undone.
+  const lost: string[] = [];
+  for (const part of inParts(payersOf(batches), size)) {
+    lost.push(...(await lostLeases(tx, incarnation, part)));
+    await pause();
+  }
+  if (lost.length > 0) throw new LeaseLost(lost);
   const ready = new ReadyRows();
   const sums = new RollUp();
   const charges: PaidCharge[] = [];
   let booked = 0;
   let rows = 0;
+  let rested = 0;
   for (const batch of batches) {
     for (const alike of batch.kinds) ready.add(alike);
     for (const statements of inParts(ready.full.splice(0), STATEMENTS_AT_ONCE)) {
@@ -51,6 +60,10 @@ export async function bookBatches(
     booked++;
     rows += batch.count;
     if (isEnough(rows)) break;
+    // Rows that are not alike fill no statement.
+    if (rows - rested < size) continue;
+    rested = rows;
+    await pause();
   }
   await insertRest(tx, ready.rest(), pause);
   for (const part of inParts(sums.entries(), size)) {
@@ -67,6 +80,10 @@ export async function bookBatches(
   }
   return booked;
 }
+
+const payersOf = (batches: readonly RowBatch[]) => [
+  ...new Set(batches.flatMap(({ userId, charge }) => (charge === null || userId === null ? [] : userId))),
+];
 
 interface PaidCharge {
   userId: string;
@@ -87,8 +104,4 @@ function walletChanges(charges: readonly PaidCharge[]): WalletChange[] {
     heldNano: nano,
     leasedNano: nano,
   }));
-}
-
-export function* inParts<T>(all: readonly T[], size: number): Generator<T[]> {
-  for (let start = 0; start < all.length; start += size) yield all.slice(start, start + size);
 }

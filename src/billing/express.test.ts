@@ -461,6 +461,25 @@ test("a process that was taken for dead charges nobody from what is no longer se
   await till.stop();
 });
 
+test("however many lose what was set aside, the store is asked only a few times", async () => {
+  const users = Array.from({ length: 40 }, (_, index) => `lost ${index}`);
+  for (const userId of users) await addFunds(db, userId, MUCH);
+  const begun = { transactions: 0 };
+  const till = makeTill(countingInto(begun), { express: { bookMs: 60_000, bookTogether: 1_000 } });
+  await Promise.all(users.map((userId) => till.hold(asking(`of ${userId}`, { userId }))));
+  await recoverLent(db, till.incarnation, NOTHING_LEFT);
+  for (const userId of users) await till.settle(settling(`of ${userId}`, 30n, userId));
+  begun.transactions = 0;
+  await till.flush();
+  expect(begun.transactions).toBeLessThan(10);
+  for (const userId of users) {
+    expect((await findUsage(db, `of ${userId}`))?.chargedNano).toBe(0n);
+    expect(await readWallet(db, userId)).toEqual({ balanceNano: MUCH, heldNano: 0n });
+  }
+  expect(await findings()).toEqual([]);
+  await till.stop();
+});
+
 test("a lease that cannot be given back does not keep the others", async () => {
   await addFunds(db, "u2", MUCH);
   const till = makeTill(db, { express: { idleMs: 500, lookMs: 5 } });

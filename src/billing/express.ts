@@ -301,7 +301,7 @@ export function openExpressTill(options: ExpressOptions): Till {
 
   async function forget(): Promise<void> {
     const needed = neededSegment(lane);
-    if (!isWell() || (!journal.hasBefore(needed) && lane.waiting.size === 0)) return;
+    if (!isWell() || (!journal.hasBefore(needed) && lane.unpaid.size === 0)) return;
     // What the store has must be on the disk before the journal forgets it.
     await db.flush();
     journal.forgetBefore(Math.min(needed, neededSegment(lane)));

@@ -1,7 +1,7 @@
 /** How far the requests of the express lane have come, told to the journal now and then. */
 
 import type { HoldProgress } from "../store/holds.ts";
-import { inParts } from "./book-batches.ts";
+import { inParts } from "./in-parts.ts";
 import type { ProgressOf } from "./journal-lines.ts";
 import type { ExpressHold } from "./leases.ts";
 import type { ProgressLimits } from "./progress.ts";

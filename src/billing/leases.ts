@@ -28,7 +28,8 @@ export interface Lease {
   isClosing: boolean;
   /** Requests that live on it and have not ended. */
   readonly holds: Set<ExpressHold>;
-  /** That the next one to end is put into, if it takes more. */
+  /** Those that have ended and wait to be booked; the next one is put into the last batch, if that takes more. */
+  readonly ended: Set<RowBatch>;
   batch: RowBatch | null;
 }
 
@@ -70,6 +71,7 @@ export function newLease(userId: string, wantedNano: Nano): Lease {
     usedMs: 0,
     isClosing: false,
     holds: new Set(),
+    ended: new Set(),
     batch: null,
   };
 }
@@ -95,6 +97,7 @@ export function endHold(lane: Lane, held: ExpressHold, row: UsageRow): RowBatch 
   lease.freeNano += asked.wantedNano - row.chargedNano;
   if (lease.batch === null || !takesMore(lane, lease.batch)) {
     lease.batch = startBatch(lane, new RowBatch(lease.userId, true, segment));
+    lease.ended.add(lease.batch);
   }
   lease.batch.add(row, segment);
   lane.rows++;
@@ -151,10 +154,20 @@ export function forgetBatch(lane: Lane, batch: RowBatch): void {
   if (!lane.waiting.delete(batch)) return;
   lane.rows -= batch.count;
   if (batch.isPaid) for (const id of batch.ids()) lane.requests.delete(id);
-  const lease = batch.userId === null ? undefined : lane.leases.get(batch.userId);
+  letGo(lane, batch);
+  batch.stored?.resolve();
+}
+
+/** Nothing more is put into it. */
+function letGo(lane: Lane, batch: RowBatch): void {
+  const lease = payingLease(lane, batch);
+  lease?.ended.delete(batch);
   if (lease?.batch === batch) lease.batch = null;
   for (const { of } of batch.sums) if (lane.unpaid.get(of.keyId) === batch) lane.unpaid.delete(of.keyId);
-  batch.stored?.resolve();
+}
+
+function payingLease({ leases }: Lane, { isPaid, userId }: RowBatch): Lease | undefined {
+  return isPaid && userId !== null ? leases.get(userId) : undefined;
 }
 
 /** Two of half the size in its place. */
@@ -169,9 +182,11 @@ export function splitBatch(lane: Lane, batch: RowBatch): RowBatch[] {
       if (isPaid) lane.requests.set(row.requestId, made);
     }
     made.isClosed = true;
+    payingLease(lane, made)?.ended.add(made);
     return made;
   });
   lane.waiting.delete(batch);
+  letGo(lane, batch);
   if (stored !== null)
     void Promise.all(halves.map((made) => made.untilStored())).then(() => stored.resolve());
   return halves;

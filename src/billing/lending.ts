@@ -5,18 +5,11 @@ import type { Hold } from "../store/holds.ts";
 import { LeaseLost } from "../store/leases.ts";
 import { openQueue } from "../store/scope.ts";
 import { openBatchBooking } from "./batch-booking.ts";
-import { inParts, type Steps } from "./book-batches.ts";
+import type { Steps } from "./book-batches.ts";
 import { giveBackLeases, moveToRows, setAside, sumByUser } from "./book-lent.ts";
 import { type HoldAsked, holdOf } from "./booking.ts";
-import {
-  type ExpressHold,
-  forgetBatch,
-  forgetHold,
-  heldOf,
-  type Lane,
-  type Lease,
-  newLease,
-} from "./leases.ts";
+import { inParts } from "./in-parts.ts";
+import { type ExpressHold, forgetHold, heldOf, type Lane, type Lease, newLease } from "./leases.ts";
 import type { RowBatch } from "./row-batch.ts";
 import { isHopeless, reasonOf } from "./store-faults.ts";
 import type { PlainTill, TillLimits, TillOptions } from "./till.ts";
@@ -41,7 +34,7 @@ export interface LendingOptions extends Pick<TillOptions, "db" | "log" | "clock"
   /** A connection of its own to the same store: a transaction of many steps then keeps nobody from reading. */
   books: Db;
   lane: Lane;
-  plain: Pick<PlainTill, "adopt" | "settle" | "push" | "disk">;
+  plain: Pick<PlainTill, "adopt" | "settle" | "disk">;
   limits: LendingLimits & Pick<TillLimits, "retryMs">;
   moveLog(): void;
 }
@@ -74,7 +67,7 @@ export function openLending(options: LendingOptions): Lending {
   const { leases } = lane;
   const kept = new Set<string>();
   const { inTurn, isAwaited } = openQueue();
-  const booking = openBatchBooking({ ...options, together: limits.bookTogether, inTurn, stepsOf, abandon });
+  const booking = openBatchBooking({ ...options, together: limits.bookTogether, inTurn, stepsOf });
   /** How many have ended since the last round began. */
   let added = 0;
   let round: Promise<unknown> = Promise.resolve();
@@ -111,6 +104,7 @@ export function openLending(options: LendingOptions): Lending {
   }
 
   const waiting = (isMeant: (batch: RowBatch) => boolean) => [...lane.waiting].filter(isMeant);
+  const tried = () => waiting(({ isClosed }) => isClosed);
 
   async function close(userIds: readonly string[]): Promise<void> {
     const closing = userIds.flatMap((userId) => leases.get(userId) ?? []);
@@ -119,9 +113,8 @@ export function openLending(options: LendingOptions): Lending {
     for (const lease of closing) lease.isClosing = true;
     try {
       for (let some = left(); some.length > 0; some = left()) {
-        const users = new Set(some.map(({ userId }) => userId));
-        const ended = waiting(({ isPaid, userId }) => isPaid && userId !== null && users.has(userId));
-        if (ended.length > 0) await booking.bookNow(ended);
+        const batches = some.flatMap(({ ended }) => [...ended]);
+        if (batches.length > 0) await booking.bookNow(batches);
         else await giveBack(some);
       }
     } finally {
@@ -160,19 +153,6 @@ export function openLending(options: LendingOptions): Lending {
     }
   }
 
-  /** Nobody pays for what lives on it: its holds find nothing to be paid from, and its ends are recorded as such. */
-  function abandon(userId: string): void {
-    log.error("lease_lost", { user_id: userId });
-    for (const held of leases.get(userId)?.holds ?? []) forgetHold(lane, held);
-    leases.delete(userId);
-    for (const batch of waiting((one) => one.isPaid && one.userId === userId)) {
-      for (const row of batch.rows()) {
-        void plain.settle({ row, chargedNano: row.chargedNano }).catch(() => {});
-      }
-      forgetBatch(lane, batch);
-    }
-  }
-
   function rowOf({ asked, atMs }: ExpressHold): Hold {
     return holdOf(asked, { amountNano: asked.wantedNano, subscriptionId: null }, incarnation, atMs);
   }
@@ -193,7 +173,7 @@ export function openLending(options: LendingOptions): Lending {
         plain.adopt(held.asked.requestId, held.progress, held.progress !== before[index]);
       });
     } catch (error) {
-      if (error instanceof LeaseLost) abandon(error.userId);
+      if (error instanceof LeaseLost) await booking.abandon(error.userIds);
       throw error;
     } finally {
       for (const held of moved) held.moving = null;
@@ -245,6 +225,8 @@ export function openLending(options: LendingOptions): Lending {
     lastRound = lane.rows;
     try {
       await booking.book([...lane.waiting]);
+      // Where the store refused a row, what was put in the place of its batch.
+      for (let parts = tried(); parts.length > 0; parts = tried()) await booking.book(parts);
       moveLogInTime();
       return true;
     } catch (error) {

@@ -1,7 +1,4 @@
-/**
- * Rows of one user on their way to the store, made ready for it as they end: a few lists of values wait for a second,
- * instead of thousands of objects that the collector would have to look at.
- */
+/** Rows of one user on their way to the store, made ready for it as they end: lists of values, with their sums. */
 
 import type { Nano } from "../money/nano.ts";
 import { type AlikeRows, alikeOf } from "../store/insert-usage.ts";
@@ -20,7 +17,7 @@ export class RowBatch {
   charge: BatchCharge | null = null;
   count = 0;
   earliestMs = Number.POSITIVE_INFINITY;
-  /** It is being booked, and takes nothing more. */
+  /** It is being booked, or that was tried, and takes nothing more. */
   isClosed = false;
   /** If somebody waits until the store has them. */
   stored: PromiseWithResolvers<void> | null = null;
@@ -34,7 +31,7 @@ export class RowBatch {
   /** A row that fits the store (`storable`). */
   add(row: UsageRow, segment: number): void {
     const alike = alikeOf(this.kinds, row);
-    alike.add(row, row.chargedNano === 0n ? null : this.chargedWith(row, alike));
+    alike.add(row, this.isPaid && row.chargedNano !== 0n ? this.chargedWith(row, alike) : null);
     addToLines(this.sums, row);
     this.count++;
     if (segment < this.segment) this.segment = segment;
@@ -65,15 +62,15 @@ export class RowBatch {
     return this.kinds.flatMap((alike) => alike.ids());
   }
 
-  /** Slow, as `find` is: for what hardly ever happens. */
+  /** Slow: for what hardly ever happens. */
   rows(): UsageRow[] {
     return this.kinds.flatMap((alike) => alike.rows());
   }
 
   find(requestId: string): UsageRow | null {
     for (const alike of this.kinds) {
-      const index = alike.ids().indexOf(requestId);
-      if (index !== -1) return alike.rows()[index] ?? null;
+      const row = alike.find(requestId);
+      if (row !== null) return row;
     }
     return null;
   }

@@ -10,7 +10,7 @@ import type { LinePen } from "./line-pen.ts";
 import type { NameReader, NameTeller } from "./name-lines.ts";
 
 /** Whether somebody pays for it, from what was set aside. */
-export type RowTag = "e" | "r";
+type RowTag = "e" | "r";
 
 /** Kinds that are remembered; looking through more of them costs more than telling one again. */
 const KINDS_MAX = 32;

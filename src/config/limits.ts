@@ -185,7 +185,7 @@ export const limits = {
     /** Requests of one transaction, which wait no longer, and of one that others wait for. */
     bookTogether: 5_000,
     bookAtLeast: 100,
-    /** Rows of one batch, which are booked together in any case. */
+    /** Rows of one batch: they share an entry, and are booked together unless the store refuses one of them. */
     batchRows: 128,
     /** Requests of one step of that transaction, which takes about half a millisecond. */
     bookAtOnce: 64,

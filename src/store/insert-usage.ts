@@ -59,6 +59,14 @@ export class AlikeRows {
   rows(): UsageRow[] {
     return apart(kindValues(this.first), this.rest).map(asRow);
   }
+
+  find(requestId: string): UsageRow | null {
+    for (let at = 0; at < this.rest.length; at += REST_COUNT) {
+      if (this.rest[at + ID_AT] !== requestId) continue;
+      return asRow([...kindValues(this.first), ...this.rest.slice(at, at + REST_COUNT)]);
+    }
+    return null;
+  }
 }
 
 /** Those of this row's kind. For few kinds: they are looked through. */

@@ -38,12 +38,12 @@ export async function changeWallets(
     "ON CONFLICT (incarnation, user_id) DO UPDATE SET amount_nano = lease.amount_nano + excluded.amount_nano",
   );
   const taken = ordered.filter(({ leasedNano }) => leasedNano < 0n);
-  const present = await lockLeases(
+  const lost = await lostLeases(
     tx,
     incarnation,
     taken.map(({ userId }) => userId),
   );
-  for (const { userId } of taken) if (!present.has(userId)) throw new LeaseLost(userId);
+  if (lost.length > 0) throw new LeaseLost(lost);
   await tx.sql.each(
     `UPDATE lease SET amount_nano = amount_nano + CAST(${mark(1)} AS BIGINT)
      WHERE incarnation = ${mark(2)} AND user_id = ${mark(3)}`,
@@ -57,21 +57,22 @@ export async function changeWallets(
   );
 }
 
-/** Those of them that are there, until the transaction ends. SQLite lets nobody else write meanwhile anyway. */
-async function lockLeases(tx: Db, incarnation: string, userIds: readonly string[]): Promise<Set<string>> {
+/** Those of them who have none. The others have theirs until the transaction ends: on SQLite nobody else writes anyway. */
+export async function lostLeases(tx: Db, incarnation: string, userIds: readonly string[]): Promise<string[]> {
   const lock = tx.engine === "postgres" ? "ORDER BY user_id FOR UPDATE" : "";
   const head = `SELECT user_id FROM lease WHERE incarnation = ${placeholder(tx.engine, 1)} AND user_id`;
   const rows = await selectIn(tx, head, userIds, lock, [incarnation]);
-  return new Set(rows.map((row) => text(row, "user_id")));
+  const present = new Set(rows.map((row) => text(row, "user_id")));
+  return userIds.filter((userId) => !present.has(userId));
 }
 
 /** Another process took this one for dead, and has given back what it had set aside. */
 export class LeaseLost extends Error {
   override readonly name = "LeaseLost";
-  readonly userId: string;
-  constructor(userId: string) {
-    super(`Nothing is set aside any more of the wallet of ${userId}.`);
-    this.userId = userId;
+  readonly userIds: readonly string[];
+  constructor(userIds: readonly string[]) {
+    super(`Nothing is set aside any more of the wallets of ${userIds.join(", ")}.`);
+    this.userIds = userIds;
   }
 }
 
