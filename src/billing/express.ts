@@ -352,7 +352,7 @@ export function openExpressTill(options: ExpressOptions): Till {
       if (!(await lending.bookAll())) throw new TillUnavailable("the store takes nothing");
       await plain.flush();
     },
-    unbooked: (requestId) => endedRow(lane, requestId),
+    unbooked: (requestId) => endedRow(lane, requestId) ?? plain.unbooked(requestId),
     hasRoom: () => plain.hasRoom() && lane.rows < limits.waitingMax,
     isWell,
     isOpen: (requestId) => requests.has(requestId) || plain.isOpen(requestId),
