@@ -14,11 +14,20 @@ import { text } from "../src/store/row.ts";
 export const FILL = { days: 90, keys: 1_000, users: 200, groups: 20, models: 20 } as const;
 
 const DAY_MS = 86_400_000;
+/** From where on the ids of each are numbered. */
+const NO = { key: 10_000, user: 20_000, group: 30_000, account: 40_000 } as const;
+/** What becomes of a request, in the order of the kinds of its model: one in fifty is refused, one fails. */
+const FATES = [
+  [429, "refused"],
+  [502, "failed"],
+  [200, "completed"],
+] as const;
 const ROWS_PER_STATEMENT = 250_000;
 
 export async function fillUsage(db: Db, rows: number, nowMs: number): Promise<void> {
   await migrate(db);
   await transaction(db, addPeople);
+  await transaction(db, addNumbers);
   const indexes = await dropIndexes(db);
   for (let first = 0; first < rows; first += ROWS_PER_STATEMENT) {
     await addRows(db, first, Math.min(rows, first + ROWS_PER_STATEMENT), rows, nowMs);
@@ -81,6 +90,32 @@ async function addPeople(tx: Db): Promise<void> {
   );
 }
 
+async function addNumbers(tx: Db): Promise<void> {
+  const names = (letter: string, first: number, count: number) =>
+    Array.from({ length: count }, (_, i) => [first + i, `${letter}${i}`]);
+  await insertRows(
+    tx,
+    "usage_name",
+    ["no", "name"],
+    [
+      ...names("k", NO.key, FILL.keys),
+      ...names("u", NO.user, FILL.users),
+      ...names("g", NO.group, FILL.groups),
+      ...names("a", NO.account, 1),
+    ],
+  );
+  const kinds = Array.from({ length: FILL.models }, (_, model) =>
+    FATES.map(([status, outcome], fate) => {
+      const no = 1 + model * FATES.length + fate;
+      const name = outcome === "refused" ? "" : `model-${model}`;
+      return [no, `kind ${no}`, name, "up", "/v1/chat/completions", 1, outcome, status, "upstream", 1];
+    }),
+  );
+  const columns =
+    "no digest public_model upstream_model endpoint stream outcome status usage_source attempts".split(" ");
+  await insertRows(tx, "usage_kind", columns, kinds.flat());
+}
+
 /** Numbers that look drawn and are the same each time. `i` stays below 2^30, so nothing overflows. */
 const drawn = (salt: number, below: number) => `((i * 2654435761 + ${salt}) / 8191 % ${below})`;
 
@@ -92,22 +127,22 @@ async function addRows(db: Db, first: number, end: number, rows: number, nowMs: 
   const startMs = nowMs - FILL.days * DAY_MS;
   const id = db.engine === "postgres" ? "lpad(CAST(i AS TEXT), 12, '0')" : "printf('%012d', i)";
   await db.sql.script(`
-    INSERT INTO usage (request_id, at_ms, key_id, user_id, group_id, account_id, interface, endpoint, public_model,
-      upstream_model, stream, status, outcome, error_code, input_tokens, cached_tokens, cache_write_tokens,
-      output_tokens, reasoning_tokens, images, usage_source, attempts, first_byte_ms, duration_ms, cost_nano)
-    SELECT 'req_' || ${id}, at_ms, 'k' || k, 'u' || (k % ${FILL.users}), 'g' || (k % ${FILL.groups}), 'a1', 'chat',
-      '/v1/chat/completions', 'model-' || ((k * 7 + m) % ${FILL.models}), 'up', 1,
-      CASE fate WHEN 0 THEN 429 WHEN 1 THEN 502 ELSE 200 END,
-      CASE fate WHEN 0 THEN 'refused' WHEN 1 THEN 'failed' ELSE 'completed' END, NULL,
+    INSERT INTO usage_row (request_id, at_ms, key_no, user_no, group_no, account_no, kind_no, interface, input_tokens,
+      cached_tokens, cache_write_tokens, output_tokens, reasoning_tokens, image_input_tokens, audio_input_tokens,
+      audio_output_tokens, images, cost_nano, charged_nano, upstream_nano, first_byte_ms, duration_ms, wait_ms,
+      asked_model)
+    SELECT 'req_' || ${id}, at_ms, ${NO.key} + k, ${NO.user} + k % ${FILL.users}, ${NO.group} + k % ${FILL.groups},
+      ${NO.account}, 1 + model * ${FATES.length} + CASE WHEN fate < 2 THEN fate ELSE 2 END, 'chat',
       CASE fate WHEN 0 THEN 0 ELSE tokens END, CASE fate WHEN 0 THEN 0 ELSE tokens / 4 END, 0,
-      CASE fate WHEN 0 THEN 0 ELSE tokens / 3 END, 0, 0, 'upstream', 1,
-      CASE fate WHEN 0 THEN NULL ELSE 100 + tokens % 900 END, 500 + tokens % 8000,
-      CASE fate WHEN 0 THEN 0 ELSE tokens * 350 END
-    FROM (
+      CASE fate WHEN 0 THEN 0 ELSE tokens / 3 END, 0, 0, 0, 0, 0,
+      CASE fate WHEN 0 THEN 0 ELSE tokens * 350 END, 0, 0,
+      CASE fate WHEN 0 THEN NULL ELSE 100 + tokens % 900 END, 500 + tokens % 8000, 0,
+      CASE fate WHEN 0 THEN 'model-' || model END
+    FROM (SELECT drawn.*, (k * 7 + m) % ${FILL.models} AS model FROM (
       SELECT i, ${startMs} + i * ${FILL.days * DAY_MS} / ${rows} AS at_ms, ${drawn(1, FILL.keys)} AS k,
         ${drawn(77_777, 3)} AS m, ${drawn(5_555_555, 50)} AS fate, 20 + ${drawn(999_999, 5_000)} AS tokens
       FROM (${numbers}) AS numbers
-    ) AS drawn`);
+    ) AS drawn) AS told`);
 }
 
 /** As the gateway adds them up request by request. */
@@ -128,9 +163,9 @@ async function dropIndexes(db: Db): Promise<string[]> {
   const found =
     db.engine === "postgres"
       ? await db.sql`SELECT indexname AS name, indexdef AS text FROM pg_indexes
-          WHERE tablename IN ('usage', 'usage_hour') AND indexname NOT LIKE '%_pkey'`
+          WHERE tablename IN ('usage_row', 'usage_hour') AND indexname NOT LIKE '%_pkey'`
       : await db.sql`SELECT name, sql AS text FROM sqlite_master
-          WHERE type = 'index' AND tbl_name IN ('usage', 'usage_hour') AND sql IS NOT NULL`;
+          WHERE type = 'index' AND tbl_name IN ('usage_row', 'usage_hour') AND sql IS NOT NULL`;
   for (const row of found) await db.sql.script(`DROP INDEX ${text(row, "name")}`);
   return found.map((row) => text(row, "text"));
 }

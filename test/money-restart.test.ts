@@ -201,7 +201,7 @@ describe("model-gateway audit", () => {
   test.each([
     [
       "a charge on a row",
-      "UPDATE usage SET charged_nano = charged_nano + 1 WHERE request_id = ?",
+      "UPDATE usage_row SET charged_nano = charged_nano + 1 WHERE request_id = ?",
       "row_entry",
     ],
     [
@@ -210,7 +210,7 @@ describe("model-gateway audit", () => {
       "balance",
     ],
     ["an entry away", "DELETE FROM entry WHERE request_id = ?", "row_entry"],
-    ["a row away", "DELETE FROM usage WHERE request_id = ?", "entry_row"],
+    ["a row away", "DELETE FROM usage_row WHERE request_id = ?", "entry_row"],
     ["a balance", "UPDATE wallet SET balance_nano = balance_nano + 1 WHERE ? <> ''", "balance"],
     ["what is held", "UPDATE wallet SET held_nano = held_nano + 1 WHERE ? <> ''", "held"],
     ["a sum", "UPDATE usage_hour SET cost_nano = cost_nano + 1 WHERE ? <> ''", "roll_up"],

@@ -11,6 +11,7 @@ import { changeWallets } from "../store/leases.ts";
 import { putPlan } from "../store/plans.ts";
 import { putSubscription } from "../store/subscriptions.ts";
 import { fieldsOfEntry } from "../store/told-entries.ts";
+import { Numbering, UsageNumbers } from "../store/usage-numbers.ts";
 import { putUser } from "../store/users.ts";
 import { audit } from "./audit.ts";
 import { bookBatches } from "./book-batches.ts";
@@ -71,7 +72,7 @@ async function someBooks(db: Db): Promise<void> {
     const steps = { size: 10, pause: async () => {}, isEnough: () => false };
     const batch = new RowBatch("u1", true, 1);
     for (const id of ["m1", "m2"]) batch.add(settling(id, 7n).row, 1);
-    await bookBatches(tx, "inc", [batch], NOW_MS, steps);
+    await bookBatches(tx, "inc", [batch], new Numbering(new UsageNumbers()), NOW_MS, steps);
   });
   let made = 0;
   const desk = {
@@ -141,7 +142,7 @@ const TAMPERED: readonly (readonly [what: string, statements: string, named: str
   [
     "a charge and its row of another amount",
     `UPDATE entry SET amount_nano = 29 WHERE id = 'charge:r1';
-     UPDATE usage SET charged_nano = 29 WHERE request_id = 'r1';
+     UPDATE usage_row SET charged_nano = 29 WHERE request_id = 'r1';
      UPDATE usage_hour SET charged_nano = charged_nano - 1;
      UPDATE wallet SET balance_nano = balance_nano + 1 WHERE user_id = 'u1'`,
     "row_charge r1",
@@ -196,8 +197,8 @@ const TAMPERED: readonly (readonly [what: string, statements: string, named: str
   ],
   [
     "one share of a charge at another's expense",
-    `UPDATE usage SET charged_nano = 6 WHERE request_id = 'm1';
-     UPDATE usage SET charged_nano = 8 WHERE request_id = 'm2'`,
+    `UPDATE usage_row SET charged_nano = 6 WHERE request_id = 'm1';
+     UPDATE usage_row SET charged_nano = 8 WHERE request_id = 'm2'`,
     "row_charge m1",
   ],
   [
@@ -207,19 +208,19 @@ const TAMPERED: readonly (readonly [what: string, statements: string, named: str
   ],
   [
     "the row of another user",
-    "UPDATE usage SET user_id = 'u2' WHERE request_id = 'r1'",
+    "UPDATE usage_row SET user_no = (SELECT no FROM usage_name WHERE name = 'u2') WHERE request_id = 'r1'",
     "entry_row charge:r1",
   ],
-  ["the row of nobody", "UPDATE usage SET user_id = NULL WHERE request_id = 'r1'", "entry_row charge:r1"],
+  ["the row of nobody", "UPDATE usage_row SET user_no = NULL WHERE request_id = 'r1'", "entry_row charge:r1"],
   [
     "the row away, and out of its hour",
-    `DELETE FROM usage WHERE request_id = 'r1';
+    `DELETE FROM usage_row WHERE request_id = 'r1';
      UPDATE usage_hour SET requests = requests - 1, charged_nano = charged_nano - 30, cost_nano = cost_nano - 30`,
     "entry_row charge:r1",
   ],
   [
     "a row that says of itself that nobody pays",
-    "UPDATE usage SET payer = NULL WHERE request_id = 'm1'",
+    "UPDATE usage_kind SET payer = NULL WHERE no = (SELECT kind_no FROM usage_row WHERE request_id = 'm1')",
     "row_charge m1",
   ],
   [

@@ -58,7 +58,7 @@ eachEngine(({ open }) => {
   test("a charged row without its entry is named, and so is one of another amount", async () => {
     const db = await open();
     await someMoney(db);
-    await db.sql`UPDATE usage SET charged_nano = 31`;
+    await db.sql`UPDATE usage_row SET charged_nano = 31`;
     expect(await checksOf(db)).toContain("row_entry r1");
     await db.sql`DELETE FROM entry WHERE kind = 'charge'`;
     expect(await checksOf(db)).toContain("row_entry r1");
@@ -67,7 +67,7 @@ eachEngine(({ open }) => {
   test("a charge without its row is named, unless its time is one of which rows were removed", async () => {
     const db = await open();
     await someMoney(db);
-    await db.sql`DELETE FROM usage`;
+    await db.sql`DELETE FROM usage_row`;
     await db.sql`DELETE FROM usage_hour`;
     expect(await checksOf(db)).toEqual(["entry_row charge:r1"]);
     await writeSetting(db, "usage_rows_removed_before_ms", String(Date.now() + 1));
@@ -86,7 +86,7 @@ eachEngine(({ open }) => {
     await someMoney(db);
     await chargeAgain(db, "r1", { id: "charge:zz", requestId: "r1" });
     expect(await checksOf(db)).toEqual(["entry_row charge:zz"]);
-    await db.sql`DELETE FROM usage`;
+    await db.sql`DELETE FROM usage_row`;
     await db.sql`DELETE FROM usage_hour`;
     await writeSetting(db, "usage_rows_removed_before_ms", String(Date.now() + 1));
     expect(await checksOf(db)).toEqual(["entry_row charge:zz"]);
@@ -97,16 +97,18 @@ eachEngine(({ open }) => {
     await someMoney(db);
     await chargeAgain(db, "r1", { id: "charge:shared", requestId: null });
     expect(await checksOf(db)).toEqual(["shared_charge charge:shared"]);
-    await db.sql`UPDATE usage SET charged_with = 'shared' WHERE request_id = 'r1'`;
+    await db.sql`UPDATE usage_row SET charged_with = 'shared' WHERE request_id = 'r1'`;
     expect(await checksOf(db)).toEqual(["entry_row charge:r1"]);
   });
 
   test("a charge of another amount or of another user than its row's is named", async () => {
     const db = await open();
     await someMoney(db);
-    await db.sql`UPDATE usage SET user_id = 'u2' WHERE request_id = 'r1'`;
+    await db.sql`INSERT INTO usage_name VALUES (99, 'u2')`;
+    await db.sql`UPDATE usage_row SET user_no = 99 WHERE request_id = 'r1'`;
     expect(await checksOf(db)).toEqual(["entry_row charge:r1"]);
-    await db.sql`UPDATE usage SET user_id = 'u1', charged_nano = 29 WHERE request_id = 'r1'`;
+    await db.sql`UPDATE usage_row SET user_no = (SELECT no FROM usage_name WHERE name = 'u1'), charged_nano = 29
+      WHERE request_id = 'r1'`;
     expect(await checksOf(db)).toContain("entry_row charge:r1");
   });
 
@@ -135,9 +137,9 @@ eachEngine(({ open }) => {
     await refund("c", 1n);
     expect(await checksOf(db)).toEqual(["refund r1"]);
     await db.sql`UPDATE entry SET id = 'charge:shared', request_id = NULL WHERE id = 'charge:r1'`;
-    await db.sql`UPDATE usage SET charged_with = 'shared' WHERE request_id = 'r1'`;
+    await db.sql`UPDATE usage_row SET charged_with = 'shared' WHERE request_id = 'r1'`;
     expect(await checksOf(db)).toEqual(["refund r1"]);
-    await db.sql`DELETE FROM usage`;
+    await db.sql`DELETE FROM usage_row`;
     await db.sql`DELETE FROM usage_hour`;
     await writeSetting(db, "usage_rows_removed_before_ms", String(Date.now() + 1));
     expect(await checksOf(db)).toEqual([]);
@@ -152,7 +154,7 @@ eachEngine(({ open }) => {
     await db.sql`UPDATE entry SET at_ms = ${NOW_MS}, subscription_id = 'sub_1', debit = 'subscription:sub_1'
       WHERE id = 'charge:r1'`;
     await db.sql`UPDATE wallet SET balance_nano = balance_nano + 30`;
-    await db.sql`DELETE FROM usage`;
+    await db.sql`DELETE FROM usage_row`;
     await db.sql`DELETE FROM usage_hour`;
     expect(await checksOf(db)).toEqual(["entry_row charge:r1"]);
     await writeSetting(db, "usage_rows_removed_before_ms", String(since));

@@ -5,6 +5,7 @@ import type { Log } from "../observe/log.ts";
 import { type Db, transaction } from "../store/db.ts";
 import { LeaseLost } from "../store/leases.ts";
 import type { InTurn } from "../store/scope.ts";
+import { Numbering, UsageNumbers } from "../store/usage-numbers.ts";
 import type { UsageRow } from "../store/usage-row.ts";
 import { bookBatches, type Steps } from "./book-batches.ts";
 import { holdFor, moveToRows } from "./book-lent.ts";
@@ -41,6 +42,7 @@ export function openBatchBooking(options: BatchBookingOptions): BatchBooking {
   const { db, books, lane, log, clock, incarnation, plain, inTurn, stepsOf } = options;
 
   const { pause } = stepsOf(books);
+  const numbers = new UsageNumbers();
 
   /** One transaction's worth of them, from `start` on. Returns where to go on. */
   async function bookFrom(start: number, batches: readonly RowBatch[]): Promise<number> {
@@ -48,9 +50,11 @@ export function openBatchBooking(options: BatchBookingOptions): BatchBooking {
     if (part.length === 0) return end;
     for (const batch of part) batch.isClosed = true;
     try {
+      const numbering = new Numbering(numbers);
       const many = await transaction(books, (tx) =>
-        bookBatches(tx, incarnation, part, clock.nowMs(), stepsOf(tx)),
+        bookBatches(tx, incarnation, part, numbering, clock.nowMs(), stepsOf(tx)),
       );
+      numbering.keep();
       for (const batch of part.slice(0, many)) {
         forgetBatch(lane, batch);
         await pause();

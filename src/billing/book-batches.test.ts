@@ -6,6 +6,7 @@ import { listEntriesOfUser } from "../store/entries.ts";
 import { changeWallets, leasesOf } from "../store/leases.ts";
 import { writeSetting } from "../store/settings.ts";
 import { findUsage } from "../store/usage.ts";
+import { Numbering, UsageNumbers } from "../store/usage-numbers.ts";
 import { usageRow } from "../store/usage-row.test-support.ts";
 import { readWallet } from "../store/wallets.ts";
 import { audit } from "./audit.ts";
@@ -35,9 +36,11 @@ async function setAside(db: Db, users: readonly string[]): Promise<void> {
   );
 }
 
+const numbering = () => new Numbering(new UsageNumbers());
+
 function bookAll(db: Db, batches: readonly RowBatch[], isEnough = (_rows: number) => false): Promise<number> {
   const steps = { size: 2, pause: async () => {}, isEnough };
-  return transaction(db, (tx) => bookBatches(tx, "inc", batches, NOW_MS, steps));
+  return transaction(db, (tx) => bookBatches(tx, "inc", batches, numbering(), NOW_MS, steps));
 }
 
 async function checksOf(db: Db): Promise<string[]> {
@@ -109,7 +112,9 @@ eachEngine(({ open }) => {
       pauses++;
     };
     const steps = { size: 10, pause, isEnough: () => false };
-    expect(await transaction(db, (tx) => bookBatches(tx, "inc", batches, NOW_MS, steps))).toBe(100);
+    expect(await transaction(db, (tx) => bookBatches(tx, "inc", batches, numbering(), NOW_MS, steps))).toBe(
+      100,
+    );
     expect(pauses).toBeGreaterThan(10);
   });
 
@@ -126,10 +131,16 @@ eachEngine(({ open }) => {
   test.each([
     ["the entry of another amount", "UPDATE entry SET amount_nano = amount_nano + 1 WHERE id = 'charge:r1'"],
     ["the entry away", "DELETE FROM entry WHERE id = 'charge:r1'"],
-    ["a row of another amount", "UPDATE usage SET charged_nano = charged_nano + 1 WHERE request_id = 'r2'"],
-    ["a row away", "DELETE FROM usage WHERE request_id = 'r2'"],
-    ["all rows away", "DELETE FROM usage WHERE user_id = 'u1'"],
-    ["a row of somebody else", "UPDATE usage SET user_id = 'u2' WHERE request_id = 'r2'"],
+    [
+      "a row of another amount",
+      "UPDATE usage_row SET charged_nano = charged_nano + 1 WHERE request_id = 'r2'",
+    ],
+    ["a row away", "DELETE FROM usage_row WHERE request_id = 'r2'"],
+    ["all rows away", "DELETE FROM usage_row WHERE user_no = (SELECT no FROM usage_name WHERE name = 'u1')"],
+    [
+      "a row of somebody else",
+      "UPDATE usage_row SET user_no = (SELECT no FROM usage_name WHERE name = 'u2') WHERE request_id = 'r2'",
+    ],
   ])("a shared charge that is not the sum of its rows is named: %s", async (_what, change) => {
     const db = await open();
     await someSpent(db);
@@ -141,7 +152,7 @@ eachEngine(({ open }) => {
     const db = await open();
     await someSpent(db);
     await writeSetting(db, "usage_rows_removed_before_ms", String(Date.now() + 1));
-    await db.sql`DELETE FROM usage WHERE request_id IN ('r1', 'r3')`;
+    await db.sql`DELETE FROM usage_row WHERE request_id IN ('r1', 'r3')`;
     expect(await checksOf(db)).toEqual([]);
   });
 
@@ -160,7 +171,7 @@ eachEngine(({ open }) => {
   test("without its row nobody knows the part of a request that shares its charge", async () => {
     const db = await open();
     await someSpent(db);
-    await db.sql`DELETE FROM usage WHERE request_id = 'r1'`;
+    await db.sql`DELETE FROM usage_row WHERE request_id = 'r1'`;
     const order = { actor: "cli:ada", reason: null, requestId: "r1", amountNano: "all" as const };
     await expect(refund(deskOf(db), order)).rejects.toThrow("Nothing was charged");
   });

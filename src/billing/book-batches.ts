@@ -9,6 +9,7 @@ import { changeWallets, LeaseLost, lostLeases, type WalletChange } from "../stor
 import { insertEntries, type Transfer } from "../store/ledger.ts";
 import { isLate, markLate } from "../store/usage-day.ts";
 import { addToRollUp, RollUp } from "../store/usage-hour.ts";
+import type { Numbering } from "../store/usage-numbers.ts";
 import { sumByUser } from "./book-lent.ts";
 import { chargeOf } from "./booking.ts";
 import { inParts } from "./in-parts.ts";
@@ -30,6 +31,7 @@ export async function bookBatches(
   tx: Db,
   incarnation: string,
   batches: readonly RowBatch[],
+  numbering: Numbering,
   nowMs: number,
   { size, pause, isEnough }: Steps,
 ): Promise<number> {
@@ -49,7 +51,7 @@ export async function bookBatches(
   for (const batch of batches) {
     for (const alike of batch.kinds) ready.add(alike);
     for (const statements of inParts(ready.full.splice(0), STATEMENTS_AT_ONCE)) {
-      await insertFull(tx, statements);
+      await insertFull(tx, numbering, statements);
       await pause();
     }
     // Nearly always they have ended just now.
@@ -65,7 +67,7 @@ export async function bookBatches(
     rested = rows;
     await pause();
   }
-  await insertRest(tx, ready.rest(), pause);
+  await insertRest(tx, numbering, ready.rest(), pause);
   for (const part of inParts(sums.entries(), size)) {
     await addToRollUp(tx, part);
     await pause();

@@ -20,6 +20,7 @@ import { insertEntries, REVENUE, subscriptionBook, type Transfer, userBook } fro
 import { keepTariffs } from "../store/tariffs.ts";
 import { insertFresh, knownUsage, type UsageRow } from "../store/usage.ts";
 import { markLate } from "../store/usage-day.ts";
+import type { Numbering } from "../store/usage-numbers.ts";
 import { lockWallets, type Wallet, writeWallets } from "../store/wallets.ts";
 import { lockPurses, moveHeld, type Purse } from "./purses.ts";
 
@@ -92,6 +93,7 @@ export interface BookOptions {
   /** Ask first what is there. Only a batch that is written again meets what it wrote, so the first try does not. */
   careful: boolean;
   isKept(tariffId: string): boolean;
+  numbering: Numbering;
 }
 
 export async function book(tx: Db, batch: Batch, options: BookOptions): Promise<Booked> {
@@ -365,7 +367,8 @@ export function heldTokens({ inputTokens }: HoldAsked): number {
   return Math.max(0, Math.round(inputTokens));
 }
 
-async function write(tx: Db, desk: Desk, batch: Batch, { isKept, nowMs }: BookOptions): Promise<void> {
+async function write(tx: Db, desk: Desk, batch: Batch, options: BookOptions): Promise<void> {
+  const { isKept, nowMs, numbering } = options;
   if (desk.changed.size > 0) {
     const wallets = [...desk.wallets].filter(([userId]) => desk.changed.has(userId));
     await writeWallets(tx, wallets);
@@ -382,7 +385,7 @@ async function write(tx: Db, desk: Desk, batch: Batch, { isKept, nowMs }: BookOp
   if (batch.progress.length > 0) await writeProgress(tx, batch.progress);
   if (desk.rows.size > 0) {
     const rows = [...desk.rows.values()];
-    await insertFresh(tx, rows);
+    await insertFresh(tx, numbering, rows);
     await markLate(tx, rows, nowMs);
   }
   if (desk.entries.length > 0) await insertEntries(tx, desk.entries);

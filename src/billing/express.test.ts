@@ -427,7 +427,7 @@ test("while the disk fails nothing is held, and what is under way ends", async (
 
 test("one that the store will not have is kept on the disk, and the others are booked", async () => {
   await db.sql.script(`
-    CREATE TRIGGER picky BEFORE INSERT ON usage WHEN NEW.request_id = 'bad'
+    CREATE TRIGGER picky BEFORE INSERT ON usage_row WHEN NEW.request_id = 'bad'
     BEGIN SELECT RAISE(ABORT, 'not this one'); END`);
   const till = makeTill(db, { express: {} });
   const ids = ["r1", "bad", "r2", "r3"];
@@ -532,7 +532,7 @@ test("while the store is away a flush fails, and everything else goes on", async
 
 test("one that the store will not have does not keep other rows that nobody pays for", async () => {
   await db.sql.script(`
-    CREATE TRIGGER picky BEFORE INSERT ON usage WHEN NEW.request_id = 'bad'
+    CREATE TRIGGER picky BEFORE INSERT ON usage_row WHEN NEW.request_id = 'bad'
     BEGIN SELECT RAISE(ABORT, 'not this one'); END`);
   const till = makeTill(db, { express: {} });
   for (const requestId of ["r1", "bad", "r2"]) till.push(usageRow({ requestId, atMs: Date.now() }));
@@ -561,7 +561,7 @@ test("whoever asks what one user has used does not wait for the rows of others",
 
 test("where one of many that share a batch is refused, each of the others is charged once", async () => {
   await db.sql.script(`
-    CREATE TRIGGER picky BEFORE INSERT ON usage WHEN NEW.request_id IN ('r5', 'r17')
+    CREATE TRIGGER picky BEFORE INSERT ON usage_row WHEN NEW.request_id IN ('r5', 'r17')
     BEGIN SELECT RAISE(ABORT, 'not this one'); END`);
   const till = makeTill(db, { express: { batchRows: 100, bookTogether: 1_000, bookMs: 60_000 } });
   const ids = Array.from({ length: 20 }, (_, index) => `r${index}`);

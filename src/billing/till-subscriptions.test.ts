@@ -212,7 +212,7 @@ eachEngine(({ open }) => {
     await till.stop();
     await removeUsageRows(db, NOON - 29 * DAY_MS, 100);
     expect(await findings(db)).toEqual([]);
-    await db.sql`DELETE FROM usage WHERE request_id = ${ids[2] ?? ""}`;
+    await db.sql`DELETE FROM usage_row WHERE request_id = ${ids[2] ?? ""}`;
     expect(await findings(db)).toContain(`entry_row charge:${ids[2]}`);
   });
 });

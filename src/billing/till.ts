@@ -8,6 +8,7 @@ import type { Log } from "../observe/log.ts";
 import { type Db, isUniqueViolation, transaction } from "../store/db.ts";
 import { type HoldProgress, UNSENT } from "../store/holds.ts";
 import type { UsageRow } from "../store/usage.ts";
+import { Numbering, UsageNumbers } from "../store/usage-numbers.ts";
 import {
   type Batch,
   type Booked,
@@ -98,6 +99,7 @@ export function openTill(options: TillOptions): PlainTill {
   let failures = 0;
   const settling = new Map<string, SettleOp>();
   const kept = new Set<string>();
+  const numbers = new UsageNumbers();
   const progress = openProgress(limits, wake, clock.monotonicMs);
   const disk = openDisk(options);
   const overdue = openOverdue(spool, log, limits.retryMs);
@@ -181,7 +183,7 @@ export function openTill(options: TillOptions): PlainTill {
     }
   }
 
-  function commit(work: Work, careful: boolean): Promise<Booked> {
+  async function commit(work: Work, careful: boolean): Promise<Booked> {
     const batch: Batch = {
       holds: work.holds.map((op) => op.asked),
       settlements: work.settles.map((op) => op.settlement),
@@ -190,7 +192,11 @@ export function openTill(options: TillOptions): PlainTill {
       progress: work.progress,
     };
     const isKept = (tariffId: string) => kept.has(tariffId);
-    return transaction(db, (tx) => book(tx, batch, { incarnation, nowMs: clock.nowMs(), careful, isKept }));
+    const numbering = new Numbering(numbers);
+    const how = { incarnation, nowMs: clock.nowMs(), careful, isKept, numbering };
+    const booked = await transaction(db, (tx) => book(tx, batch, how));
+    numbering.keep();
+    return booked;
   }
 
   function finish(work: Work, booked: Booked): void {

@@ -10,7 +10,7 @@ import { formatProblem } from "../config/problem.ts";
 import type { PolicyRecords } from "../records.ts";
 import { type Keyring, openKeyring } from "../secrets/keyring.ts";
 import { type Db, openDb } from "../store/db.ts";
-import { migrate } from "../store/migrate.ts";
+import { changesAhead, migrate } from "../store/migrate.ts";
 import { loadPepper } from "../store/pepper.ts";
 import { listPlans } from "../store/plans.ts";
 import { readPolicy } from "../store/policy.ts";
@@ -195,13 +195,17 @@ async function checkStore(settings: Settings, keyring: Keyring | null, report: R
   let db: Db | null = null;
   try {
     db = await openDb(databaseUrl);
-    const { from, to } = await trialOpening(db, keyring);
+    // Without a trial: with much in the store it would take long, and nobody else could write meanwhile.
+    const ahead = await changesAhead(db);
+    const { from, to } = ahead ?? (await trialOpening(db, keyring));
     if (from < to) {
       report(
         doubt(
           what,
           `has schema ${from}, this version needs ${to}`,
-          "The next start brings it up to date. Make a backup before.",
+          ["The next start brings it up to date.", ...(ahead?.takes ?? []), "Make a backup before."].join(
+            " ",
+          ),
         ),
       );
       await db.close();

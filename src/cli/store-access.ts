@@ -30,7 +30,7 @@ export async function withInstallation<T>(
   const settings = settingsOf(input);
   let installation: Installation;
   try {
-    installation = await open(settings, input.environment);
+    installation = await open(settings, input.environment, input.terminal.remark);
   } catch (error) {
     if (error instanceof NoInstallation) fail(error.message, error.hint);
     throw isForOperators(error) ? error : new Failure(...storeFailure(settings, error), 1);

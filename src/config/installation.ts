@@ -5,7 +5,7 @@ import { type Clock, type NewId, systemClock, uuidV7 } from "../clock.ts";
 import { openDigester } from "../secrets/api-key.ts";
 import { type Keyring, openKeyring, openPassingKeyring, type RandomBytes } from "../secrets/keyring.ts";
 import { type Db, openDb, sqlitePathOf } from "../store/db.ts";
-import { hasVersions, migrate } from "../store/migrate.ts";
+import { changesAhead, hasVersions, migrate } from "../store/migrate.ts";
 import { loadPepper } from "../store/pepper.ts";
 import type { Settings } from "./environment.ts";
 
@@ -21,13 +21,21 @@ export interface Installation {
   randomBytes: RandomBytes;
 }
 
+/** What whoever waits should know. */
+type Remark = (text: string) => void;
+const silently: Remark = () => {};
+
 type Environment = Readonly<Record<string, string | undefined>>;
 
 /** Empty counts as not set, as for every other variable. */
 const masterKeyIn = (environment: Environment) => environment.MODEL_GATEWAY_MASTER_KEY || undefined;
 
 /** Makes what is missing: folder, tables, pepper, and the master key unless the store was sealed with another. */
-export async function openInstallation(settings: Settings, environment: Environment): Promise<Installation> {
+export async function openInstallation(
+  settings: Settings,
+  environment: Environment,
+  remark: Remark = silently,
+): Promise<Installation> {
   mkdirSync(settings.dataDir, { recursive: true, mode: 0o700 });
   const file = settings.masterKeyFile;
   const fromEnv = masterKeyIn(environment);
@@ -39,7 +47,7 @@ export async function openInstallation(settings: Settings, environment: Environm
     await db.close();
     throw masterKeyMissing(file);
   }
-  return furnish(settings, present ?? openKeyring({ file, fromEnv }), db);
+  return furnish(settings, present ?? openKeyring({ file, fromEnv }), db, remark);
 }
 
 /** Nothing is here to work on. A mistyped folder must not pass for an empty installation. */
@@ -62,7 +70,11 @@ function masterKeyMissing(file: string): NoInstallation {
 const WHERE_IT_IS = "Name the folder that its server runs on: --data FOLDER, or MODEL_GATEWAY_DATA.";
 
 /** For whoever works on what there is: makes no folder, no store and no master key. Throws `NoInstallation`. */
-export async function openPresent(settings: Settings, environment: Environment): Promise<Installation> {
+export async function openPresent(
+  settings: Settings,
+  environment: Environment,
+  remark: Remark = silently,
+): Promise<Installation> {
   const path = sqlitePathOf(settings.databaseUrl);
   if (path !== null && !isThere(path))
     throw new NoInstallation(`There is no installation in ${dirname(path)}.`, WHERE_IT_IS);
@@ -71,7 +83,7 @@ export async function openPresent(settings: Settings, environment: Environment):
   if (fromEnv === undefined && !isThere(file)) throw masterKeyMissing(file);
   const keyring = openKeyring({ file, fromEnv });
   const db = await openDb(settings.databaseUrl);
-  if (await hasVersions(db)) return furnish(settings, keyring, db);
+  if (await hasVersions(db)) return furnish(settings, keyring, db, remark);
   await db.close();
   throw new NoInstallation(
     "The database is empty.",
@@ -96,17 +108,26 @@ function isThere(path: string): boolean {
 }
 
 /** For whoever changes nothing: where there is no store yet it is an empty one in memory, and no file is made. */
-export async function openToLook(settings: Settings, environment: Environment): Promise<Installation> {
-  if (hasStore(settings)) return openInstallation(settings, environment);
+export async function openToLook(
+  settings: Settings,
+  environment: Environment,
+  remark: Remark = silently,
+): Promise<Installation> {
+  if (hasStore(settings)) return openInstallation(settings, environment, remark);
   const file = settings.masterKeyFile;
   const fromEnv = masterKeyIn(environment);
   const hasKey = fromEnv !== undefined || existsSync(file);
   const keyring = hasKey ? openKeyring({ file, fromEnv }) : openPassingKeyring();
-  return furnish(settings, keyring, await openDb("sqlite::memory:"));
+  return furnish(settings, keyring, await openDb("sqlite::memory:"), remark);
 }
 
-async function furnish(settings: Settings, keyring: Keyring, db: Db): Promise<Installation> {
+async function furnish(settings: Settings, keyring: Keyring, db: Db, remark: Remark): Promise<Installation> {
   try {
+    const ahead = await changesAhead(db);
+    if (ahead !== null) {
+      const { from, to, takes } = ahead;
+      remark([`The store is brought from schema ${from} to ${to}.`, ...takes].join(" "));
+    }
     await migrate(db);
     const digest = openDigester(await loadPepper(db, keyring));
     return {

@@ -84,7 +84,7 @@ export function rowsWithoutEntry(db: Db, limit: number): Promise<Contradiction[]
     db,
     `SELECT u.request_id AS subject, CAST(COALESCE(e.amount_nano, 0) AS TEXT) AS is_now,
        CAST(u.charged_nano AS TEXT) AS ought
-     FROM usage u LEFT JOIN entry e ON e.id = 'charge:' || u.request_id
+     FROM usage_row u LEFT JOIN entry e ON e.id = 'charge:' || u.request_id
      WHERE u.charged_nano <> 0 AND u.charged_with IS NULL
        AND (e.id IS NULL OR e.kind <> 'charge' OR e.request_id IS NULL OR e.amount_nano <> u.charged_nano)`,
     [],
@@ -214,7 +214,7 @@ export interface BookCounts {
 export async function countBooks(db: Db): Promise<BookCounts> {
   const [row] = await db.sql`
     SELECT (SELECT COUNT(*) FROM wallet) AS wallets, (SELECT COUNT(*) FROM entry) AS entries,
-      (SELECT COUNT(*) FROM hold) AS holds, (SELECT COUNT(*) FROM usage) AS usage_rows`;
+      (SELECT COUNT(*) FROM hold) AS holds, (SELECT COUNT(*) FROM usage_row) AS usage_rows`;
   if (row === undefined) throw new Error("Counting gives one row.");
   return {
     wallets: integer(row, "wallets"),

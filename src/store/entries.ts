@@ -49,7 +49,7 @@ export async function readOpenings(db: Db): Promise<Map<string, Nano>> {
  */
 export async function lockCharge(tx: Db, requestId: string): Promise<Transfer | null> {
   const [row] = await tx.sql`
-    SELECT charged_with, CAST(charged_nano AS TEXT) AS charged_nano FROM usage WHERE request_id = ${requestId}`;
+    SELECT charged_with, CAST(charged_nano AS TEXT) AS charged_nano FROM usage_row WHERE request_id = ${requestId}`;
   const sharedWith = row === undefined ? null : textOrNull(row, "charged_with");
   const id = `charge:${sharedWith ?? requestId}`;
   // It is not changed: entries never are.

@@ -5,6 +5,7 @@ import { type Db, isUniqueViolation, openDb, transaction } from "./db.ts";
 import { type AlikeRows, alikeOf, insertFull, insertRest, ReadyRows } from "./insert-usage.ts";
 import { migrate } from "./migrate.ts";
 import { findUsage, type UsageRow } from "./usage.ts";
+import { Numbering, UsageNumbers } from "./usage-numbers.ts";
 import { usageRow } from "./usage-row.test-support.ts";
 
 /** From hardly any kinds to more than ever wait for their like. */
@@ -31,14 +32,15 @@ type ChargedRow = readonly [row: UsageRow, chargedWith: string | null];
 async function insert(db: Db, rows: readonly ChargedRow[]): Promise<number> {
   let pauses = 0;
   await transaction(db, async (tx) => {
+    const numbering = new Numbering(new UsageNumbers());
     const ready = new ReadyRows();
     for (const step of [rows.slice(0, 70), rows.slice(70)]) {
       const kinds: AlikeRows[] = [];
       for (const [row, chargedWith] of step) alikeOf(kinds, row).add(row, chargedWith);
       for (const alike of kinds) ready.add(alike);
-      await insertFull(tx, ready.full.splice(0));
+      await insertFull(tx, numbering, ready.full.splice(0));
     }
-    await insertRest(tx, ready.rest(), async () => {
+    await insertRest(tx, numbering, ready.rest(), async () => {
       pauses++;
     });
   });
@@ -50,7 +52,7 @@ eachEngine(({ open }) => {
     const db = await open();
     await fc.assert(
       fc.asyncProperty(rowsOf, async (drawn) => {
-        await db.sql`DELETE FROM usage`;
+        await db.sql`DELETE FROM usage_row`;
         const rows = drawn.map(({ chargedWith, ...row }): ChargedRow => [usageRow(row), chargedWith]);
         await insert(db, rows);
         for (const [row] of rows) expect(await findUsage(db, row.requestId)).toEqual(row);

@@ -1,5 +1,6 @@
 import { type Db, placeholder, type Value } from "./db.ts";
 import { insertRows } from "./insert-rows.ts";
+import { Numbering, TOLD_ONCE, UsageNumbers } from "./usage-numbers.ts";
 import { toUsageRow, type UsageRow } from "./usage-row.ts";
 import {
   asStored,
@@ -138,24 +139,28 @@ const rowsOf = (values: readonly Value[]): Value[][] =>
   apart(values.slice(0, KIND_COLUMNS.length), values.slice(KIND_COLUMNS.length));
 
 /** Whole statements of `ReadyRows`. One row that the store knows fails all of them. */
-export async function insertFull(tx: Db, statements: readonly Value[][]): Promise<void> {
+export async function insertFull(
+  tx: Db,
+  numbering: Numbering,
+  statements: readonly Value[][],
+): Promise<void> {
   if (statements.length === 0) return;
-  if (tx.engine === "sqlite") await tx.sql.each(ALIKE_TEXT, statements);
-  else await insertRows(tx, "usage", COLUMNS, statements.flatMap(rowsOf));
+  if (tx.engine === "sqlite") await tx.sql.each(ALIKE_TEXT, await shortened(tx, numbering, statements));
+  else await insertShort(tx, numbering, statements.flatMap(rowsOf));
 }
 
 /** Rows in this order, where others may write the same ones at the same time. */
-export async function insertUsage(tx: Db, rows: readonly UsageRow[]): Promise<void> {
+export async function insertUsage(tx: Db, numbering: Numbering, rows: readonly UsageRow[]): Promise<void> {
   if (tx.engine === "postgres") {
-    await insertRows(tx, "usage", COLUMNS, rows.map(allValues));
+    await insertShort(tx, numbering, rows.map(allValues));
     return;
   }
   const kinds: AlikeRows[] = [];
   for (const row of rows) alikeOf(kinds, row).add(row, null);
   const ready = new ReadyRows();
   for (const alike of kinds) ready.add(alike);
-  await insertFull(tx, ready.full);
-  await insertRest(tx, ready.rest(), async () => {});
+  await insertFull(tx, numbering, ready.full);
+  await insertRest(tx, numbering, ready.rest(), async () => {});
 }
 
 function allValues(row: UsageRow): Value[] {
@@ -167,22 +172,95 @@ function allValues(row: UsageRow): Value[] {
 /** The rest of them, with a pause after every few. */
 export async function insertRest(
   tx: Db,
+  numbering: Numbering,
   rows: readonly Value[][],
   pause: () => Promise<void>,
 ): Promise<void> {
   for (let start = 0; start < rows.length; start += LEFT_AT_ONCE) {
-    await insertRows(tx, "usage", COLUMNS, rows.slice(start, start + LEFT_AT_ONCE));
+    await insertShort(tx, numbering, rows.slice(start, start + LEFT_AT_ONCE));
     await pause();
   }
 }
 
+async function insertShort(tx: Db, numbering: Numbering, rows: readonly Value[][]): Promise<void> {
+  await insertRows(tx, "usage_row", SHORT_COLUMNS, await shortened(tx, numbering, rows));
+}
+
+/** Of what rows of a kind share: what the store's own rows have all the same. */
+const IN_ROW = [
+  "interface",
+  "cache_write_tokens",
+  "images",
+  "image_input_tokens",
+  "audio_input_tokens",
+  "audio_output_tokens",
+] as const;
+const NUMBERED: Readonly<Record<string, string>> = {
+  key_id: "key_no",
+  user_id: "user_no",
+  group_id: "group_no",
+  account_id: "account_no",
+};
+/** As the store has them: what the rows of a statement share, and all the rest. */
+const SHARED_COLUMNS = ["kind_no", "asked_model", ...IN_ROW] as const;
+const SHORT_COLUMNS = [
+  ...SHARED_COLUMNS,
+  ...REST_COLUMNS.map((column) => NUMBERED[column] ?? column),
+  "charged_with",
+] as const;
+
+const TOLD_AT = TOLD_ONCE.map((column) => KIND_COLUMNS.indexOf(column));
+const IN_ROW_AT = IN_ROW.map((column) => KIND_COLUMNS.indexOf(column));
+const MODEL_AT = KIND_COLUMNS.indexOf("public_model");
+const OUTCOME_AT = KIND_COLUMNS.indexOf("outcome");
+/** Which of the rest are names. */
+const IS_NAME = [...REST_COLUMNS.map((column) => column in NUMBERED), false];
+
+/** Lists of a kind and of the rest of one row or more, with numbers for what is told once. */
+async function shortened(tx: Db, numbering: Numbering, lists: readonly Value[][]): Promise<Value[][]> {
+  const short = lists.map((values) => shorten(values, numbering));
+  // Nearly always all of it was known.
+  return (await numbering.learn(tx)) ? lists.map((values) => shorten(values, numbering)) : short;
+}
+
+function shorten(values: readonly Value[], numbering: Numbering): Value[] {
+  const isRefused = values[OUTCOME_AT] === "refused";
+  const short = [numbering.ofKind(toldOnce(values)), isRefused ? (values[MODEL_AT] ?? null) : null];
+  for (const at of IN_ROW_AT) short.push(values[at] ?? null);
+  for (let at = KIND_COLUMNS.length; at < values.length; at += REST_COUNT) {
+    for (let i = 0; i < REST_COUNT; i++) {
+      const value = values[at + i] ?? null;
+      short.push(IS_NAME[i] === true && typeof value === "string" ? numbering.ofName(value) : value);
+    }
+  }
+  return short;
+}
+
+/** Of the values of a kind. Callers choose what they are refused: among what is kept for ever it has no place. */
+function toldOnce(kind: readonly Value[]): Value[] {
+  const told = TOLD_AT.map((at) => kind[at] ?? null);
+  if (kind[OUTCOME_AT] === "refused") told[TOLD_ONCE.indexOf("public_model")] = "";
+  return told;
+}
+
+/** The number of a row's kind, which the store gets if it does not have it. */
+export async function kindNoOf(tx: Db, row: UsageRow): Promise<number> {
+  const numbering = new Numbering(new UsageNumbers());
+  const told = toldOnce(kindValues(row));
+  numbering.ofKind(told);
+  await numbering.learn(tx);
+  return numbering.ofKind(told);
+}
+
 function alikeText(): string {
-  const first = COLUMNS.map((_, i) => placeholder("sqlite", i));
-  const next = COLUMNS.map((_, i) => (i < KIND_COLUMNS.length ? `?${i + 1}` : placeholder("sqlite", i)));
+  const first = SHORT_COLUMNS.map((_, i) => placeholder("sqlite", i));
+  const next = SHORT_COLUMNS.map((_, i) =>
+    i < SHARED_COLUMNS.length ? `?${i + 1}` : placeholder("sqlite", i),
+  );
   const tuples = Array.from({ length: TOGETHER }, (_, row) => `(${(row === 0 ? first : next).join(", ")})`);
   // To undo a statement of several rows, SQLite would copy every page that it changes into a file of its own; but
   // whatever fails here is undone with its transaction.
-  return `INSERT OR FAIL INTO usage (${COLUMNS.join(", ")}) VALUES ${tuples.join(", ")}`;
+  return `INSERT OR FAIL INTO usage_row (${SHORT_COLUMNS.join(", ")}) VALUES ${tuples.join(", ")}`;
 }
 
 const ALIKE_TEXT = alikeText();

@@ -1,15 +1,17 @@
 import { expect, test } from "bun:test";
 import { eachEngine } from "../../test/postgres.ts";
 import { DEFAULT_QUEUE, NO_BILLING, NO_LIMITS, NO_RATE_LIMITS } from "../records.ts";
-import { openDb } from "./db.ts";
+import { type Db, openDb, transaction } from "./db.ts";
+import { insertRows } from "./insert-rows.ts";
 import { readKeyCeiling, readKeys } from "./keys.ts";
-import { migrate, SchemaTooNew } from "./migrate.ts";
+import { changesAhead, migrate, SchemaTooNew } from "./migrate.ts";
 import { MIGRATIONS } from "./migrations/index.ts";
 import { readPolicy } from "./policy.ts";
 import { readRevisions } from "./revisions.ts";
-import { findUsage } from "./usage.ts";
+import { findRoute, findUsage, type UsageRow } from "./usage.ts";
 import { listUsage, type UsageFilter } from "./usage-list.ts";
 import { insertUsage, usageRow } from "./usage-row.test-support.ts";
+import { toValues, USAGE_COLUMNS } from "./usage-values.ts";
 import { listUsers } from "./users.ts";
 
 const newest = MIGRATIONS.length;
@@ -18,6 +20,11 @@ const later = {
   name: "later",
   sql: "CREATE TABLE later (a BIGINT); INSERT INTO later (a) VALUES (7);",
 };
+
+/** As they were written while all of a row stood in one table. */
+async function insertBefore(db: Db, rows: readonly UsageRow[]): Promise<void> {
+  await transaction(db, (tx) => insertRows(tx, "usage", USAGE_COLUMNS, rows.map(toValues)));
+}
 
 test("migrations are numbered from one without a gap", () => {
   expect(MIGRATIONS.map((migration) => migration.version)).toEqual(MIGRATIONS.map((_, index) => index + 1));
@@ -69,7 +76,7 @@ eachEngine(({ emptyUrl, open }) => {
   test("rows from before the indexes were short are listed as they were", async () => {
     const db = await openDb(await emptyUrl());
     await migrate(db, MIGRATIONS.slice(0, 11));
-    await insertUsage(db, [
+    await insertBefore(db, [
       usageRow({ requestId: "r1", atMs: 1, keyId: "k1" }),
       usageRow({ requestId: "r2", atMs: 2, keyId: "k2" }),
       usageRow({ requestId: "r3", atMs: 2, keyId: "k1" }),
@@ -80,6 +87,34 @@ eachEngine(({ emptyUrl, open }) => {
       (await listUsage(db, filter, { after: null, limit: 9 })).rows.map(({ requestId }) => requestId);
     expect(await ids({})).toEqual(["r4", "r3", "r2", "r1"]);
     expect(await ids({ keyId: "k1" })).toEqual(["r4", "r3", "r1"]);
+    await db.close();
+  });
+
+  test("rows from before they were short say what they said", async () => {
+    const db = await openDb(await emptyUrl());
+    await migrate(db, MIGRATIONS.slice(0, 13));
+    const odd = { publicModel: "a:1-b", upstreamModel: "2:-", errorCode: "-" };
+    const money = { chargedNano: 7n, costNano: 7n, payer: "balance", tariffId: "t1" } as const;
+    const rows = [
+      usageRow({ userId: "u1", accountId: "a1", responseId: "resp_1", interface: "responses", trace: "{}" }),
+      usageRow({ userId: "u1", accountId: "k1", stream: true, attempts: 3, status: 502, outcome: "failed" }),
+      usageRow({ outcome: "refused", publicModel: "whatever", status: 404, errorCode: "model_not_found" }),
+      usageRow({ outcome: "refused", publicModel: "anything", status: 404, errorCode: "model_not_found" }),
+      usageRow({ ...odd, outcome: "pending", usageSource: "none" }),
+      usageRow({ ...odd, upstreamModel: null, waitMs: 9, firstByteMs: 8, images: 2 }),
+      usageRow({ ...money, userId: "u2", flags: ["overrun", "capped"] }),
+      usageRow({ ...money, userId: "u2", flags: [] }),
+    ];
+    await insertBefore(db, rows);
+    await migrate(db);
+    for (const row of rows) expect(await findUsage(db, row.requestId)).toEqual(row);
+    expect((await findRoute(db, "resp_1"))?.accountId).toBe("a1");
+    const page = { after: null, limit: 9 };
+    expect((await listUsage(db, { keyId: "k1" }, page)).rows).toEqual(rows.toReversed());
+    expect((await listUsage(db, { accountId: "a1" }, page)).rows).toEqual(rows.slice(0, 1));
+    const again = rows.map((row) => ({ ...row, requestId: `${row.requestId}-again` }));
+    await insertUsage(db, again);
+    for (const row of again) expect(await findUsage(db, row.requestId)).toEqual(row);
     await db.close();
   });
 
@@ -94,6 +129,21 @@ eachEngine(({ emptyUrl, open }) => {
       VALUES ('k1', 'k1', 'g1', 'd1', 'p1', '', 'active', 9, '{"rpm":3}', 1, 1);`);
     await migrate(db);
     expect(await readKeyCeiling(db, "k1")).toEqual({ expiresAtMs: 9, limits: { ...NO_LIMITS, rpm: 3 } });
+    await db.close();
+  });
+
+  test("what is ahead of a store of an earlier version can be told before it begins", async () => {
+    const db = await openDb(await emptyUrl());
+    expect(await changesAhead(db)).toBeNull();
+    await migrate(db, MIGRATIONS.slice(0, 13));
+    const slow = { ...later, takes: "Long." };
+    expect(await changesAhead(db, [...MIGRATIONS.slice(0, 13), slow])).toEqual({
+      from: 13,
+      to: newest + 1,
+      takes: ["Long."],
+    });
+    await migrate(db);
+    expect(await changesAhead(db)).toBeNull();
     await db.close();
   });
 

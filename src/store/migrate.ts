@@ -19,7 +19,7 @@ export async function migrate(
 ): Promise<{ from: number; to: number }> {
   const to = migrations.at(-1)?.version ?? 0;
   // Without a lock first: the usual start changes nothing, and its role may lack the right to.
-  const present = (await hasVersions(db)) ? await readVersion(db) : 0;
+  const present = await schemaOf(db);
   refuseNewer(present, to);
   if (present === to) return { from: present, to };
   return transaction(db, async (tx) => {
@@ -41,6 +41,23 @@ function refuseNewer(present: number, known: number): void {
   throw new SchemaTooNew(
     `The database has schema ${present}, this program knows schemas up to ${known}. Run the newer version, or restore a backup.`,
   );
+}
+
+/** 0 of a database that has none. */
+async function schemaOf(db: Db): Promise<number> {
+  return (await hasVersions(db)) ? await readVersion(db) : 0;
+}
+
+/** What a start will do to a store of an earlier version, before it does; null if there is nothing to do. */
+export async function changesAhead(
+  db: Db,
+  migrations: readonly Migration[] = MIGRATIONS,
+): Promise<{ from: number; to: number; takes: string[] } | null> {
+  const from = await schemaOf(db);
+  const ahead = migrations.filter(({ version }) => version > from);
+  const last = ahead.at(-1);
+  if (from === 0 || last === undefined) return null;
+  return { from, to: last.version, takes: ahead.flatMap(({ takes }) => takes ?? []) };
 }
 
 /** Whether it is a store at all, of whatever version. */

@@ -32,23 +32,36 @@ eachEngine(({ open }) => {
   });
 
   test.each([
-    ["a row away from the last hour of a day", "DELETE FROM usage WHERE request_id = 'late'", [`k1 ${LATE}`]],
+    [
+      "a row away from the last hour of a day",
+      "DELETE FROM usage_row WHERE request_id = 'late'",
+      [`k1 ${LATE}`],
+    ],
     [
       "a row of another hour",
-      `UPDATE usage SET at_ms = ${LATE - 1} WHERE request_id = 'other'`,
+      `UPDATE usage_row SET at_ms = ${LATE - 1} WHERE request_id = 'other'`,
       [`k2 ${LATE - HOUR_MS}`, `k2 ${LATE}`],
     ],
     [
       "a row of another key",
-      "UPDATE usage SET key_id = 'k3' WHERE request_id = 'late'",
+      "INSERT INTO usage_name VALUES (99, 'k3'); UPDATE usage_row SET key_no = 99 WHERE request_id = 'late'",
       [`k1 ${LATE}`, `k3 ${LATE}`],
     ],
     [
+      "a key that nobody knows any more",
+      "DELETE FROM usage_name WHERE name = 'k2'",
+      [` ${LATE}`, `k2 ${LATE}`],
+    ],
+    [
       "a row of another outcome",
-      "UPDATE usage SET outcome = 'completed' WHERE request_id = 'late'",
+      "UPDATE usage_kind SET outcome = 'completed' WHERE outcome = 'failed'",
       [`k1 ${LATE}`],
     ],
-    ["an hour without its rows", `DELETE FROM usage WHERE at_ms >= ${LATE}`, [`k1 ${LATE}`, `k2 ${LATE}`]],
+    [
+      "an hour without its rows",
+      `DELETE FROM usage_row WHERE at_ms >= ${LATE}`,
+      [`k1 ${LATE}`, `k2 ${LATE}`],
+    ],
     [
       "rows without their hour",
       `DELETE FROM usage_hour WHERE hour_ms = ${LATE}`,
@@ -77,7 +90,7 @@ eachEngine(({ open }) => {
   test("hours of which rows were removed for their age are not compared", async () => {
     const db = await open();
     await someHours(db);
-    await db.sql`DELETE FROM usage WHERE at_ms < ${LATE + 6}`;
+    await db.sql`DELETE FROM usage_row WHERE at_ms < ${LATE + 6}`;
     await writeSetting(db, "usage_rows_removed_before_ms", String(LATE + 6));
     expect(await subjects(db)).toEqual([]);
     await writeSetting(db, "usage_rows_removed_before_ms", String(LATE));

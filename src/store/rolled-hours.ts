@@ -29,7 +29,14 @@ const ROWS: SummedLines = {
   from: "usage",
   where: "1 = 1",
   time: "at_ms",
-  keys: ["key_id", `at_ms - at_ms % ${HOUR_MS}`, "group_id", "public_model", "interface"],
+  // What a row names by a number that stands for nothing is missing, too.
+  keys: [
+    "COALESCE(key_id, '')",
+    `at_ms - at_ms % ${HOUR_MS}`,
+    "COALESCE(group_id, '')",
+    "COALESCE(public_model, '')",
+    "interface",
+  ],
   values: SUM_COLUMNS.map((column) => ROW_VALUES[column] ?? column),
 };
 

@@ -89,7 +89,7 @@ eachEngine(({ open }) => {
         fc.integer({ min: 1, max: 7 }),
         bounds,
         async (drawn, filter, limit, bound) => {
-          await db.sql`DELETE FROM usage`;
+          await db.sql`DELETE FROM usage_row`;
           await db.sql`DELETE FROM usage_hour`;
           const rows = drawn.map((change, i) => row(`req_${String(i).padStart(3, "0")}`, change));
           await insertUsage(db, rows);
@@ -160,14 +160,15 @@ eachEngine(({ open }) => {
     await db.sql.script("ANALYZE");
     const explain = db.engine === "postgres" ? "EXPLAIN" : "EXPLAIN QUERY PLAN";
     const plan = await db.sql.text(
-      `${explain} SELECT * FROM usage WHERE key_id = 'k7' AND (at_ms, request_id) < (1500, 'req_1')
+      `${explain} SELECT * FROM usage
+       WHERE key_no = (SELECT no FROM usage_name WHERE name = 'k7') AND (at_ms, request_id) < (1500, 'req_1')
        ORDER BY at_ms DESC, request_id DESC LIMIT 11`,
       [],
     );
     const text = plan.map((line) => Object.values(line).join(" ")).join("\n");
     expect(text).toContain("usage_key");
     expect(text).toContain(
-      db.engine === "postgres" ? "Presorted Key: at_ms" : "TEMP B-TREE FOR LAST TERM OF ORDER BY",
+      db.engine === "postgres" ? "Presorted Key: r.at_ms" : "TEMP B-TREE FOR LAST TERM OF ORDER BY",
     );
   });
 

@@ -122,12 +122,12 @@ async function rowsBehind(
   many: number,
 ): Promise<UsageCursor | null> {
   const { where, clause, values } = openConditions(db);
-  if (keyId !== undefined) where("key_id = ?", keyId);
+  if (keyId !== undefined) where(`key_no = ${numberOf}`, keyId);
   if (fromMs !== undefined) where("at_ms >= ?", fromMs);
   if (toMs !== undefined) where("at_ms < ?", toMs);
   if (after !== null) where(`at_ms ${after.requestId === "" ? "<" : "<="} ?`, after.atMs);
   const [row] = await db.sql.text(
-    `SELECT at_ms FROM usage ${clause()} ORDER BY at_ms DESC LIMIT 1 OFFSET ${many - 1}`,
+    `SELECT at_ms FROM usage_row ${clause()} ORDER BY at_ms DESC LIMIT 1 OFFSET ${many - 1}`,
     values,
   );
   return row === undefined ? null : { atMs: integer(row, "at_ms"), requestId: "" };
@@ -141,11 +141,14 @@ async function direct(
   { keyIds = [], to = null }: { keyIds?: readonly string[]; to?: UsageCursor | null } = {},
 ): Promise<UsageRow[]> {
   const { where, clause, values } = openConditions(db);
-  if (keyIds.length > 0) where(`key_id IN (${keyIds.map(() => "?").join(", ")})`, ...keyIds);
-  if (filter.keyId !== undefined) where("key_id = ?", filter.keyId);
-  if (filter.userId !== undefined) where("user_id = ?", filter.userId);
-  if (filter.groupId !== undefined) where("group_id = ?", filter.groupId);
-  if (filter.accountId !== undefined) where("account_id = ?", filter.accountId);
+  if (keyIds.length > 0) {
+    const names = keyIds.map(() => "?").join(", ");
+    where(`key_no IN (SELECT no FROM usage_name WHERE name IN (${names}))`, ...keyIds);
+  }
+  if (filter.keyId !== undefined) where(`key_no = ${numberOf}`, filter.keyId);
+  if (filter.userId !== undefined) where(`user_no = ${numberOf}`, filter.userId);
+  if (filter.groupId !== undefined) where(`group_no = ${numberOf}`, filter.groupId);
+  if (filter.accountId !== undefined) where(`account_no = ${numberOf}`, filter.accountId);
   if (filter.model !== undefined) where("public_model = ?", filter.model);
   if (filter.outcome !== undefined) where("outcome = ?", filter.outcome);
   if (filter.statusClass !== undefined) {
@@ -237,6 +240,9 @@ function hourConditions(db: Db, filter: UsageFilter, fromMs: number, toMs: numbe
   where("hour_ms >= ? AND hour_ms < ?", Math.floor(fromMs / HOUR_MS) * HOUR_MS, toMs);
   return conditions;
 }
+
+/** Of a name, so that an index of rows finds them in the order that is asked for. */
+const numberOf = "(SELECT no FROM usage_name WHERE name = ?)";
 
 function openConditions(db: Db) {
   const conditions: string[] = [];

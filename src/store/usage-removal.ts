@@ -30,7 +30,8 @@ export async function removeUsageRows(db: Db, beforeMs: number, rowsMax: number)
   return transaction(db, async (tx) => {
     const [row] = await tx.sql`
       SELECT COUNT(*) AS many, COALESCE(MAX(at_ms), 0) AS last_ms FROM (
-        SELECT at_ms FROM usage WHERE at_ms < ${beforeMs} AND outcome <> 'pending'
+        SELECT at_ms FROM usage_row
+        WHERE at_ms < ${beforeMs} AND kind_no NOT IN (SELECT no FROM usage_kind WHERE outcome = 'pending')
         ORDER BY at_ms LIMIT ${rowsMax}
       ) AS oldest`;
     const many = row === undefined ? 0 : integer(row, "many");
@@ -41,7 +42,9 @@ export async function removeUsageRows(db: Db, beforeMs: number, rowsMax: number)
       INSERT INTO setting (name, value) VALUES (${REMOVED_BEFORE}, ${String(boundMs)})
       ON CONFLICT (name) DO UPDATE SET value =
         CASE WHEN CAST(setting.value AS BIGINT) < CAST(excluded.value AS BIGINT) THEN excluded.value ELSE setting.value END`;
-    await tx.sql`DELETE FROM usage WHERE at_ms < ${boundMs} AND outcome <> 'pending'`;
+    await tx.sql`
+      DELETE FROM usage_row
+      WHERE at_ms < ${boundMs} AND kind_no NOT IN (SELECT no FROM usage_kind WHERE outcome = 'pending')`;
     return many;
   });
 }

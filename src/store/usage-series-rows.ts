@@ -48,7 +48,7 @@ function byWorth(a: UsageTotals, b: UsageTotals): number {
 async function sinceOf(db: Db, { fromMs, toMs }: RowsAsked, rows: number): Promise<number> {
   const at = (number: number) => placeholder(db.engine, number);
   const [row] = await db.sql.text(
-    `SELECT at_ms FROM usage WHERE at_ms >= ${at(1)} AND at_ms < ${at(2)}
+    `SELECT at_ms FROM usage_row WHERE at_ms >= ${at(1)} AND at_ms < ${at(2)}
      ORDER BY at_ms DESC LIMIT 1 OFFSET ${rows}`,
     [fromMs, toMs],
   );

@@ -156,7 +156,11 @@ eachEngine(({ open, emptyUrl }) => {
       flags: ["capped", "overrun"],
     });
     await insertUsage(db, [full]);
-    expect((await db.sql`SELECT * FROM usage`)[0]).toEqual({
+    const { key_no, user_no, group_no, account_no, kind_no, ...told } =
+      (await db.sql`SELECT * FROM usage`)[0] ?? {};
+    expect(new Set([key_no, user_no, group_no, account_no])).toEqual(new Set([1, 2, 3, 4]));
+    expect(kind_no).toBe(1);
+    expect(told).toEqual({
       cost_nano: 12,
       charged_nano: 11,
       upstream_nano: 10,
@@ -203,7 +207,7 @@ eachEngine(({ open, emptyUrl }) => {
     const rowsArbitrary = fc.uniqueArray(rowArbitrary, { selector: ({ requestId }) => requestId });
     await fc.assert(
       fc.asyncProperty(rowsArbitrary, fc.integer({ min: 1, max: 10 }), async (rows, batchLength) => {
-        await db.sql.script("DELETE FROM usage; DELETE FROM usage_hour;");
+        await db.sql.script("DELETE FROM usage_row; DELETE FROM usage_hour;");
         for (let at = 0; at < rows.length; at += batchLength) {
           await insertUsage(db, rows.slice(at, at + batchLength));
         }

@@ -2,19 +2,18 @@
 
 import type { Nano } from "../money/nano.ts";
 import type { Costs } from "../money/tariff.ts";
-import { INTERFACES } from "../records.ts";
-import { type Db, placeholder, type Row, transaction } from "./db.ts";
-import { insertUsage } from "./insert-usage.ts";
+import { type Db, placeholder, transaction } from "./db.ts";
+import { insertUsage, kindNoOf } from "./insert-usage.ts";
 import { flag, integer, nano, oneOf, text, textOrNull } from "./row.ts";
 import { selectIn } from "./select-in.ts";
 import { markDays } from "./usage-day.ts";
-import { addToRollUp, difference, RollUp, type RollUpEntry, totalsOf } from "./usage-hour.ts";
+import { addToRollUp, difference, RollUp, totalsOf } from "./usage-hour.ts";
+import type { Numbering } from "./usage-numbers.ts";
 import {
   storable,
   storableCost,
   storableId,
   storableTokens,
-  toTokens,
   toUsageRow,
   USAGE_OUTCOMES,
   type UsageOutcome,
@@ -47,9 +46,9 @@ export interface ResponseRoute {
 }
 
 /** Rows and roll-up of requests that the store does not know; one that it knows fails all of them. */
-export async function insertFresh(tx: Db, rows: readonly UsageRow[]): Promise<void> {
+export async function insertFresh(tx: Db, numbering: Numbering, rows: readonly UsageRow[]): Promise<void> {
   const ordered = rows.map(storable).sort((a, b) => (a.requestId < b.requestId ? -1 : 1));
-  await insertUsage(tx, ordered);
+  await insertUsage(tx, numbering, ordered);
   const sums = new RollUp();
   for (const row of ordered) sums.add(row);
   await addToRollUp(tx, sums.entries());
@@ -59,7 +58,7 @@ export async function insertFresh(tx: Db, rows: readonly UsageRow[]): Promise<vo
 export async function knownUsage(db: Db, requestIds: readonly string[]): Promise<Map<string, Nano>> {
   const rows = await selectIn(
     db,
-    "SELECT request_id, CAST(charged_nano AS TEXT) AS charged_nano FROM usage WHERE request_id",
+    "SELECT request_id, CAST(charged_nano AS TEXT) AS charged_nano FROM usage_row WHERE request_id",
     requestIds,
   );
   return new Map(rows.map((row) => [text(row, "request_id"), nano(row, "charged_nano")]));
@@ -118,42 +117,31 @@ export async function settlePending(
   outcome: Exclude<UsageOutcome, "pending" | "refused">,
 ): Promise<boolean> {
   return transaction(db, async (tx) => {
-    const [before] = await tx.sql`
-      SELECT request_id, key_id, at_ms, group_id, public_model, interface, input_tokens, cached_tokens,
-        cache_write_tokens, output_tokens, reasoning_tokens, image_input_tokens, audio_input_tokens,
-        audio_output_tokens, images, usage_source
-      FROM usage WHERE request_id = ${requestId} AND outcome = 'pending'`;
-    if (before === undefined) return false;
-    const was = toTokens(before);
-    const is = used === null ? was : storableTokens(used.tokens);
-    const source = used === null ? text(before, "usage_source") : "upstream";
+    const [found] =
+      await tx.sql`SELECT kind_no FROM usage WHERE request_id = ${requestId} AND outcome = 'pending'`;
+    const before = found === undefined ? null : await findUsage(tx, requestId);
+    if (found === undefined || before === null) return false;
     const costNano = storableCost(used?.costNano ?? 0n);
     const upstreamNano = storableCost(used?.listNano ?? 0n);
+    const tokens = used === null ? {} : storableTokens(used.tokens);
+    const usageSource = used === null ? before.usageSource : "upstream";
+    const is: UsageRow = { ...before, ...tokens, outcome, usageSource };
+    const kindNo = await kindNoOf(tx, is);
     const settled = await tx.sql`
-      UPDATE usage SET outcome = ${outcome}, usage_source = ${source}, input_tokens = ${is.inputTokens},
+      UPDATE usage_row SET kind_no = ${kindNo}, input_tokens = ${is.inputTokens},
         cached_tokens = ${is.cachedTokens}, cache_write_tokens = ${is.cacheWriteTokens},
         output_tokens = ${is.outputTokens}, reasoning_tokens = ${is.reasoningTokens}, images = ${is.images},
         image_input_tokens = ${is.imageInputTokens}, audio_input_tokens = ${is.audioInputTokens},
         audio_output_tokens = ${is.audioOutputTokens}, cost_nano = cost_nano + ${nanoValue(costNano)},
         upstream_nano = upstream_nano + ${nanoValue(upstreamNano)}
-      WHERE request_id = ${requestId} AND outcome = 'pending' RETURNING request_id`;
+      WHERE request_id = ${requestId} AND kind_no = ${integer(found, "kind_no")} RETURNING request_id`;
     if (settled.length === 0) return false;
     const change = difference(
       totalsOf({ ...is, ...UNCHANGED, costNano, upstreamNano }, outcome),
-      totalsOf({ ...was, ...UNCHANGED, costNano: 0n, upstreamNano: 0n }, "pending"),
+      totalsOf({ ...before, ...UNCHANGED, costNano: 0n, upstreamNano: 0n }, "pending"),
     );
-    await addToRollUp(tx, [{ of: toRollUpKey(before), totals: change }]);
-    await markDays(tx, [{ requestId, atMs: integer(before, "at_ms") }]);
+    await addToRollUp(tx, [{ of: before, totals: change }]);
+    await markDays(tx, [before]);
     return true;
   });
-}
-
-function toRollUpKey(row: Row): RollUpEntry["of"] {
-  return {
-    atMs: integer(row, "at_ms"),
-    keyId: text(row, "key_id"),
-    groupId: text(row, "group_id"),
-    publicModel: text(row, "public_model"),
-    interface: oneOf(row, "interface", INTERFACES),
-  };
 }

@@ -1,0 +1,99 @@
+import { expect, test } from "bun:test";
+import { eachEngine } from "../../test/postgres.ts";
+import { type Db, openDb, transaction } from "./db.ts";
+import { migrate } from "./migrate.ts";
+import { findUsage, insertFresh, settlePending, type UsageRow } from "./usage.ts";
+import { Numbering, UsageNumbers } from "./usage-numbers.ts";
+import { insertUsage, usageRow } from "./usage-row.test-support.ts";
+
+async function insertWith(db: Db, numbers: UsageNumbers, rows: readonly UsageRow[]): Promise<void> {
+  const numbering = new Numbering(numbers);
+  await transaction(db, (tx) => insertFresh(tx, numbering, rows));
+  numbering.keep();
+}
+
+const tell = async (db: Db, rows: readonly UsageRow[]) => {
+  for (const row of rows) expect(await findUsage(db, row.requestId)).toEqual(row);
+};
+
+const countOf = async (db: Db, table: string) =>
+  Number((await db.sql.text(`SELECT COUNT(*) AS many FROM ${table}`, []))[0]?.many);
+
+eachEngine(({ open, emptyUrl }) => {
+  test("what many rows say is told once", async () => {
+    const db = await open();
+    const rows = Array.from({ length: 50 }, (_, i) => usageRow({ userId: "u1", accountId: `a${i % 2}` }));
+    await insertUsage(db, rows.slice(0, 20));
+    await insertUsage(db, rows.slice(20));
+    await tell(db, rows);
+    expect(await countOf(db, "usage_name")).toBe(5);
+    expect(await countOf(db, "usage_kind")).toBe(1);
+  });
+
+  test("what is known is not asked for again", async () => {
+    const db = await open();
+    const numbers = new UsageNumbers();
+    await insertWith(db, numbers, [usageRow({ userId: "u1" })]);
+    const numbering = new Numbering(numbers);
+    expect([...numbers.names.keys()].sort()).toEqual(["g1", "k1", "u1"]);
+    for (const [name, no] of numbers.names) expect(numbering.ofName(name)).toBe(no);
+    await transaction(db, async (tx) => expect(await numbering.learn(tx)).toBe(false));
+  });
+
+  test("what a transaction learnt that failed is forgotten", async () => {
+    const db = await open();
+    const numbers = new UsageNumbers();
+    await insertUsage(db, [usageRow({ requestId: "known" })]);
+    const fails = [usageRow({ requestId: "known", keyId: "k2", publicModel: "slow" })];
+    await expect(insertWith(db, numbers, fails)).rejects.toThrow();
+    expect(numbers.names.size + numbers.kinds.size).toBe(0);
+    // The numbers that it would have had are somebody else's now.
+    await insertUsage(db, [usageRow({ keyId: "k3", publicModel: "other" })]);
+    const rows = [usageRow({ keyId: "k2", publicModel: "slow" })];
+    await insertWith(db, numbers, rows);
+    await tell(db, rows);
+  });
+
+  test("several that meet the same names at the same time agree on their numbers", async () => {
+    const url = await emptyUrl();
+    const [one, two] = [await openDb(url), await openDb(url)];
+    await migrate(one);
+    const rowsOf = (first: number) =>
+      Array.from({ length: 30 }, (_, i) =>
+        usageRow({ keyId: `k${first + i}`, userId: `u${i}`, status: 200 + i }),
+      );
+    const all = [rowsOf(0), rowsOf(20), rowsOf(40), rowsOf(10)];
+    await Promise.all(all.map((rows, i) => insertWith(i % 2 === 0 ? one : two, new UsageNumbers(), rows)));
+    await tell(one, all.flat());
+    expect(await countOf(one, "usage_name")).toBe(70 + 30 + 1);
+    expect(await countOf(one, "usage_kind")).toBe(30);
+    await one.close();
+    await two.close();
+  });
+
+  test("what callers ask for in vain stands in their rows, and nowhere for ever", async () => {
+    const db = await open();
+    const rows = Array.from({ length: 40 }, (_, i) => usageRow({ outcome: "refused", publicModel: `x${i}` }));
+    await insertUsage(db, rows);
+    await tell(db, rows);
+    expect(await db.sql`SELECT public_model FROM usage_kind`).toEqual([{ public_model: "" }]);
+  });
+
+  test("a response that ends later is of another kind, and the others of its kind stay as they are", async () => {
+    const db = await open();
+    const rows = ["r1", "r2"].map((requestId) => usageRow({ requestId, outcome: "pending" }));
+    await insertUsage(db, rows);
+    expect(await settlePending(db, "r1", null, "completed")).toBe(true);
+    expect(await settlePending(db, "r1", null, "failed")).toBe(false);
+    expect((await findUsage(db, "r1"))?.outcome).toBe("completed");
+    expect((await findUsage(db, "r2"))?.outcome).toBe("pending");
+  });
+
+  test("no more is kept in memory than a process needs", async () => {
+    const db = await open();
+    const numbers = new UsageNumbers();
+    for (let i = 0; i < 99_999; i++) numbers.names.set(`gone${i}`, i + 1_000_000);
+    await insertWith(db, numbers, [usageRow()]);
+    expect([...numbers.names.keys()].sort()).toEqual(["g1", "k1"]);
+  });
+});
