@@ -5,7 +5,7 @@ import type { Log } from "../observe/log.ts";
 import { type Db, transaction } from "../store/db.ts";
 import { LeaseLost } from "../store/leases.ts";
 import type { InTurn } from "../store/scope.ts";
-import { Numbering, UsageNumbers } from "../store/usage-numbers.ts";
+import { UsageNumbers } from "../store/usage-numbers.ts";
 import type { UsageRow } from "../store/usage-row.ts";
 import { bookBatches, type Steps } from "./book-batches.ts";
 import { holdFor, moveToRows } from "./book-lent.ts";
@@ -50,11 +50,9 @@ export function openBatchBooking(options: BatchBookingOptions): BatchBooking {
     if (part.length === 0) return end;
     for (const batch of part) batch.isClosed = true;
     try {
-      const numbering = new Numbering(numbers);
-      const many = await transaction(books, (tx) =>
+      const many = await numbers.within(books, (tx, numbering) =>
         bookBatches(tx, incarnation, part, numbering, clock.nowMs(), stepsOf(tx)),
       );
-      numbering.keep();
       for (const batch of part.slice(0, many)) {
         forgetBatch(lane, batch);
         await pause();

@@ -5,10 +5,10 @@
 
 import type { Clock } from "../clock.ts";
 import type { Log } from "../observe/log.ts";
-import { type Db, isUniqueViolation, transaction } from "../store/db.ts";
+import { type Db, isUniqueViolation } from "../store/db.ts";
 import { type HoldProgress, UNSENT } from "../store/holds.ts";
 import type { UsageRow } from "../store/usage.ts";
-import { Numbering, UsageNumbers } from "../store/usage-numbers.ts";
+import { UsageNumbers } from "../store/usage-numbers.ts";
 import {
   type Batch,
   type Booked,
@@ -183,20 +183,13 @@ export function openTill(options: TillOptions): PlainTill {
     }
   }
 
-  async function commit(work: Work, careful: boolean): Promise<Booked> {
-    const batch: Batch = {
-      holds: work.holds.map((op) => op.asked),
-      settlements: work.settles.map((op) => op.settlement),
-      releases: work.releases,
-      rows: work.rows,
-      progress: work.progress,
-    };
+  function commit(work: Work, careful: boolean): Promise<Booked> {
+    const { holds, settles, ...rest } = work;
+    const settlements = settles.map((op) => op.settlement);
+    const batch: Batch = { ...rest, holds: holds.map((op) => op.asked), settlements };
     const isKept = (tariffId: string) => kept.has(tariffId);
-    const numbering = new Numbering(numbers);
-    const how = { incarnation, nowMs: clock.nowMs(), careful, isKept, numbering };
-    const booked = await transaction(db, (tx) => book(tx, batch, how));
-    numbering.keep();
-    return booked;
+    const how = { incarnation, nowMs: clock.nowMs(), careful, isKept };
+    return numbers.within(db, (tx, numbering) => book(tx, batch, { ...how, numbering }));
   }
 
   function finish(work: Work, booked: Booked): void {

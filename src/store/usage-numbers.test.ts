@@ -6,11 +6,8 @@ import { findUsage, insertFresh, settlePending, type UsageRow } from "./usage.ts
 import { Numbering, UsageNumbers } from "./usage-numbers.ts";
 import { insertUsage, usageRow } from "./usage-row.test-support.ts";
 
-async function insertWith(db: Db, numbers: UsageNumbers, rows: readonly UsageRow[]): Promise<void> {
-  const numbering = new Numbering(numbers);
-  await transaction(db, (tx) => insertFresh(tx, numbering, rows));
-  numbering.keep();
-}
+const insertWith = (db: Db, numbers: UsageNumbers, rows: readonly UsageRow[]) =>
+  numbers.within(db, (tx, numbering) => insertFresh(tx, numbering, rows));
 
 const tell = async (db: Db, rows: readonly UsageRow[]) => {
   for (const row of rows) expect(await findUsage(db, row.requestId)).toEqual(row);

@@ -4,7 +4,7 @@
  * that was committed is good for ever; of what a transaction has added, nobody may know before it is.
  */
 
-import type { Db, Value } from "./db.ts";
+import { type Db, transaction, type Value } from "./db.ts";
 import { insertRows } from "./insert-rows.ts";
 import { integer, text } from "./row.ts";
 import { selectIn } from "./select-in.ts";
@@ -36,9 +36,17 @@ export class UsageNumbers {
   readonly names = new Map<string, number>();
   /** By the kind as JSON. */
   readonly kinds = new Map<string, number>();
+
+  /** What the transaction learns is kept when it has been committed. */
+  async within<T>(db: Db, work: (tx: Db, numbering: Numbering) => Promise<T>): Promise<T> {
+    const numbering = new Numbering(this);
+    const result = await transaction(db, (tx) => work(tx, numbering));
+    numbering.keep();
+    return result;
+  }
 }
 
-/** For one transaction: what is asked for and not known is learnt, and kept when the transaction has been committed. */
+/** For one transaction: what is asked for and not known is learnt. */
 export class Numbering {
   private readonly known: UsageNumbers;
   private readonly names = new Map<string, number>();

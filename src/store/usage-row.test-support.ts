@@ -1,6 +1,6 @@
-import { type Db, transaction } from "./db.ts";
+import type { Db } from "./db.ts";
 import { insertFresh } from "./usage.ts";
-import { Numbering, UsageNumbers } from "./usage-numbers.ts";
+import { UsageNumbers } from "./usage-numbers.ts";
 import { NO_MONEY, type UsageRow } from "./usage-row.ts";
 
 let made = 0;
@@ -47,6 +47,6 @@ export function usageRow(change: Partial<UsageRow> = {}): UsageRow {
 
 /** As if the till had booked them. */
 export async function insertUsage(db: Db, rows: readonly UsageRow[]): Promise<void> {
-  const numbering = new Numbering(new UsageNumbers());
-  if (rows.length > 0) await transaction(db, (tx) => insertFresh(tx, numbering, rows));
+  if (rows.length === 0) return;
+  await new UsageNumbers().within(db, (tx, numbering) => insertFresh(tx, numbering, rows));
 }
