@@ -91,17 +91,17 @@ async function addPeople(tx: Db): Promise<void> {
 }
 
 async function addNumbers(tx: Db): Promise<void> {
-  const names = (letter: string, first: number, count: number) =>
+  const ids = (letter: string, first: number, count: number) =>
     Array.from({ length: count }, (_, i) => [first + i, `${letter}${i}`]);
   await insertRows(
     tx,
-    "usage_name",
-    ["no", "name"],
+    "usage_id",
+    ["no", "id"],
     [
-      ...names("k", NO.key, FILL.keys),
-      ...names("u", NO.user, FILL.users),
-      ...names("g", NO.group, FILL.groups),
-      ...names("a", NO.account, 1),
+      ...ids("k", NO.key, FILL.keys),
+      ...ids("u", NO.user, FILL.users),
+      ...ids("g", NO.group, FILL.groups),
+      ...ids("a", NO.account, 1),
     ],
   );
   const kinds = Array.from({ length: FILL.models }, (_, model) =>

@@ -208,7 +208,7 @@ const TAMPERED: readonly (readonly [what: string, statements: string, named: str
   ],
   [
     "the row of another user",
-    "UPDATE usage_row SET user_no = (SELECT no FROM usage_name WHERE name = 'u2') WHERE request_id = 'r1'",
+    "UPDATE usage_row SET user_no = (SELECT no FROM usage_id WHERE id = 'u2') WHERE request_id = 'r1'",
     "entry_row charge:r1",
   ],
   ["the row of nobody", "UPDATE usage_row SET user_no = NULL WHERE request_id = 'r1'", "entry_row charge:r1"],

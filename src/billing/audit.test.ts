@@ -104,10 +104,10 @@ eachEngine(({ open }) => {
   test("a charge of another amount or of another user than its row's is named", async () => {
     const db = await open();
     await someMoney(db);
-    await db.sql`INSERT INTO usage_name VALUES (99, 'u2')`;
+    await db.sql`INSERT INTO usage_id VALUES (99, 'u2')`;
     await db.sql`UPDATE usage_row SET user_no = 99 WHERE request_id = 'r1'`;
     expect(await checksOf(db)).toEqual(["entry_row charge:r1"]);
-    await db.sql`UPDATE usage_row SET user_no = (SELECT no FROM usage_name WHERE name = 'u1'), charged_nano = 29
+    await db.sql`UPDATE usage_row SET user_no = (SELECT no FROM usage_id WHERE id = 'u1'), charged_nano = 29
       WHERE request_id = 'r1'`;
     expect(await checksOf(db)).toContain("entry_row charge:r1");
   });

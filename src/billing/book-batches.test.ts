@@ -136,10 +136,10 @@ eachEngine(({ open }) => {
       "UPDATE usage_row SET charged_nano = charged_nano + 1 WHERE request_id = 'r2'",
     ],
     ["a row away", "DELETE FROM usage_row WHERE request_id = 'r2'"],
-    ["all rows away", "DELETE FROM usage_row WHERE user_no = (SELECT no FROM usage_name WHERE name = 'u1')"],
+    ["all rows away", "DELETE FROM usage_row WHERE user_no = (SELECT no FROM usage_id WHERE id = 'u1')"],
     [
       "a row of somebody else",
-      "UPDATE usage_row SET user_no = (SELECT no FROM usage_name WHERE name = 'u2') WHERE request_id = 'r2'",
+      "UPDATE usage_row SET user_no = (SELECT no FROM usage_id WHERE id = 'u2') WHERE request_id = 'r2'",
     ],
   ])("a shared charge that is not the sum of its rows is named: %s", async (_what, change) => {
     const db = await open();

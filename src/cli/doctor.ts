@@ -195,9 +195,8 @@ async function checkStore(settings: Settings, keyring: Keyring | null, report: R
   let db: Db | null = null;
   try {
     db = await openDb(databaseUrl);
-    // Without a trial: with much in the store it would take long, and nobody else could write meanwhile.
     const ahead = await changesAhead(db);
-    const { from, to } = ahead ?? (await trialOpening(db, keyring));
+    const { from, to } = await trialOpening(db, keyring, ahead);
     if (from < to) {
       report(
         doubt(
@@ -222,12 +221,19 @@ async function checkStore(settings: Settings, keyring: Keyring | null, report: R
   }
 }
 
-/** Does what a start would do, and takes it back. */
-async function trialOpening(db: Db, keyring: Keyring | null): Promise<{ from: number; to: number }> {
+/**
+ * Does what a start would do, and takes it back. Not what is `ahead`: with much in the store it would take long, and
+ * nobody else could write meanwhile.
+ */
+async function trialOpening(
+  db: Db,
+  keyring: Keyring | null,
+  ahead: { from: number; to: number } | null,
+): Promise<{ from: number; to: number }> {
   let outcome = { from: 0, to: 0 };
   try {
     await db.begin("write", async (tx) => {
-      outcome = await migrate(tx);
+      outcome = ahead ?? (await migrate(tx));
       if (keyring !== null) await loadPepper(tx, keyring);
       throw new Undo();
     });

@@ -113,11 +113,14 @@ export function entriesWithoutRow(db: Db, rowsSinceMs: number, limit: number): P
     db,
     `SELECT e.id AS subject, CAST(COALESCE(u.charged_nano, 0) AS TEXT) AS is_now,
        CAST(e.amount_nano AS TEXT) AS ought
-     FROM entry e LEFT JOIN usage u ON u.request_id = e.request_id
+     FROM entry e
+     LEFT JOIN usage_row u ON u.request_id = e.request_id
+     LEFT JOIN usage_kind kind ON kind.no = u.kind_no
+     LEFT JOIN usage_id payer ON payer.no = u.user_no
      WHERE e.kind = 'charge' AND e.request_id IS NOT NULL
        AND (e.id <> 'charge:' || e.request_id OR u.charged_nano <> e.amount_nano OR u.charged_with IS NOT NULL
-         OR u.request_id IS NOT NULL AND (u.user_id IS DISTINCT FROM e.user_id
-           OR u.payer IS DISTINCT FROM CASE WHEN e.subscription_id IS NULL THEN 'balance' ELSE 'subscription' END
+         OR u.request_id IS NOT NULL AND (payer.id IS DISTINCT FROM e.user_id
+           OR kind.payer IS DISTINCT FROM CASE WHEN e.subscription_id IS NULL THEN 'balance' ELSE 'subscription' END
            OR e.subscription_id IS NULL AND u.at_ms <> e.at_ms)
          OR u.request_id IS NULL
            AND CASE WHEN e.subscription_id IS NULL THEN e.at_ms >= ${since(1)} ELSE e.request_id >= ${since(2)} END)`,
@@ -152,7 +155,7 @@ export function wronglyCharged(db: Db, limit: number): Promise<Contradiction[]> 
 export function refundedTooMuch(db: Db, rowsSinceMs: number, limit: number): Promise<Contradiction[]> {
   const charged = `CASE
       WHEN e.user_id = r.user_id AND e.subscription_id IS NOT DISTINCT FROM r.subscription_id THEN e.amount_nano
-      WHEN e.id IS NULL AND u.user_id = r.user_id AND r.subscription_id IS NULL THEN u.charged_nano
+      WHEN e.id IS NULL AND payer.id = r.user_id AND r.subscription_id IS NULL THEN u.charged_nano
       ELSE 0 END`;
   return ask(
     db,
@@ -163,7 +166,8 @@ export function refundedTooMuch(db: Db, rowsSinceMs: number, limit: number): Pro
        GROUP BY request_id, user_id, subscription_id
      ) r
      LEFT JOIN entry e ON e.id = 'charge:' || r.request_id AND e.request_id = r.request_id
-     LEFT JOIN usage u ON u.request_id = r.request_id AND u.charged_with IS NOT NULL
+     LEFT JOIN usage_row u ON u.request_id = r.request_id AND u.charged_with IS NOT NULL
+     LEFT JOIN usage_id payer ON payer.no = u.user_no
      WHERE r.back > ${charged}
        AND (e.id IS NOT NULL OR u.request_id IS NOT NULL OR ${placeholder(db.engine, 1)} = 0)
      ORDER BY r.request_id`,

@@ -213,14 +213,16 @@ const TOLD_AT = TOLD_ONCE.map((column) => KIND_COLUMNS.indexOf(column));
 const IN_ROW_AT = IN_ROW.map((column) => KIND_COLUMNS.indexOf(column));
 const MODEL_AT = KIND_COLUMNS.indexOf("public_model");
 const OUTCOME_AT = KIND_COLUMNS.indexOf("outcome");
-/** Which of the rest are names. */
-const IS_NAME = [...REST_COLUMNS.map((column) => column in NUMBERED), false];
+/** Which of the rest are ids that have numbers. */
+const IS_ID = [...REST_COLUMNS.map((column) => column in NUMBERED), false];
 
 /** Lists of a kind and of the rest of one row or more, with numbers for what is told once. */
 async function shortened(tx: Db, numbering: Numbering, lists: readonly Value[][]): Promise<Value[][]> {
-  const short = lists.map((values) => shorten(values, numbering));
-  // Nearly always all of it was known.
-  return (await numbering.learn(tx)) ? lists.map((values) => shorten(values, numbering)) : short;
+  for (;;) {
+    const short = lists.map((values) => shorten(values, numbering));
+    // Nearly always all of it was known.
+    if (!(await numbering.learn(tx))) return short;
+  }
 }
 
 function shorten(values: readonly Value[], numbering: Numbering): Value[] {
@@ -230,13 +232,13 @@ function shorten(values: readonly Value[], numbering: Numbering): Value[] {
   for (let at = KIND_COLUMNS.length; at < values.length; at += REST_COUNT) {
     for (let i = 0; i < REST_COUNT; i++) {
       const value = values[at + i] ?? null;
-      short.push(IS_NAME[i] === true && typeof value === "string" ? numbering.ofName(value) : value);
+      short.push(IS_ID[i] === true && typeof value === "string" ? numbering.ofId(value) : value);
     }
   }
   return short;
 }
 
-/** Of the values of a kind. Callers choose what they are refused: among what is kept for ever it has no place. */
+/** Of the values of a kind. Callers choose what they are refused, so that has no place among what never goes. */
 function toldOnce(kind: readonly Value[]): Value[] {
   const told = TOLD_AT.map((at) => kind[at] ?? null);
   if (kind[OUTCOME_AT] === "refused") told[TOLD_ONCE.indexOf("public_model")] = "";

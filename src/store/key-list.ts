@@ -34,7 +34,7 @@ export interface KeyPage {
 }
 
 const LAST_USED = `COALESCE(
-  (SELECT at_ms FROM usage_row WHERE key_no = (SELECT no FROM usage_name WHERE name = api_key.id)
+  (SELECT at_ms FROM usage_row WHERE key_no = (SELECT no FROM usage_id WHERE id = api_key.id)
    ORDER BY at_ms DESC LIMIT 1),
   (SELECT hour_ms FROM usage_hour WHERE key_id = api_key.id ORDER BY hour_ms DESC LIMIT 1)) AS last_used_at_ms`;
 

@@ -106,7 +106,11 @@ eachEngine(({ emptyUrl, open }) => {
       usageRow({ ...money, userId: "u2", flags: [] }),
     ];
     await insertBefore(db, rows);
+    await db.sql`UPDATE usage SET charged_with = ${rows[6]?.requestId ?? ""} WHERE charged_nano > 0`;
     await migrate(db);
+    const shared =
+      await db.sql`SELECT request_id FROM usage WHERE charged_with = ${rows[6]?.requestId ?? ""}`;
+    expect(shared.map((row) => row.request_id).sort()).toEqual(rows.slice(6).map((row) => row.requestId));
     for (const row of rows) expect(await findUsage(db, row.requestId)).toEqual(row);
     expect((await findRoute(db, "resp_1"))?.accountId).toBe("a1");
     const page = { after: null, limit: 9 };
@@ -115,6 +119,23 @@ eachEngine(({ emptyUrl, open }) => {
     const again = rows.map((row) => ({ ...row, requestId: `${row.requestId}-again` }));
     await insertUsage(db, again);
     for (const row of again) expect(await findUsage(db, row.requestId)).toEqual(row);
+    await db.close();
+  });
+
+  test("a row that somebody writes while rows are rewritten is not lost", async () => {
+    const url = await emptyUrl();
+    const [writer, db] = [await openDb(url), await openDb(url)];
+    await migrate(db, MIGRATIONS.slice(0, 13));
+    const row = usageRow();
+    let migrated: Promise<unknown> = Promise.resolve();
+    await transaction(writer, async (tx) => {
+      await insertRows(tx, "usage", USAGE_COLUMNS, [toValues(row)]);
+      migrated = migrate(db);
+      await Bun.sleep(200);
+    });
+    await migrated;
+    expect(await findUsage(db, row.requestId)).toEqual(row);
+    await writer.close();
     await db.close();
   });
 

@@ -28,7 +28,10 @@ export async function migrate(
     await tx.sql`CREATE TABLE IF NOT EXISTS migration (version BIGINT PRIMARY KEY, name TEXT NOT NULL)`;
     const from = await readVersion(tx);
     refuseNewer(from, to);
-    for (const { version, name, sql } of migrations.filter((migration) => migration.version > from)) {
+    for (const { version, name, sql, locks = [] } of migrations.filter(({ version }) => version > from)) {
+      if (tx.engine === "postgres") {
+        for (const table of locks) await tx.sql.script(`LOCK TABLE ${table} IN ACCESS EXCLUSIVE MODE`);
+      }
       await tx.sql.script(tx.engine === "sqlite" ? sql.replaceAll(FOR_SQLITE, "$1") : sql);
       await tx.sql`INSERT INTO migration (version, name) VALUES (${version}, ${name})`;
     }

@@ -44,14 +44,10 @@ eachEngine(({ open }) => {
     ],
     [
       "a row of another key",
-      "INSERT INTO usage_name VALUES (99, 'k3'); UPDATE usage_row SET key_no = 99 WHERE request_id = 'late'",
+      "INSERT INTO usage_id VALUES (99, 'k3'); UPDATE usage_row SET key_no = 99 WHERE request_id = 'late'",
       [`k1 ${LATE}`, `k3 ${LATE}`],
     ],
-    [
-      "a key that nobody knows any more",
-      "DELETE FROM usage_name WHERE name = 'k2'",
-      [` ${LATE}`, `k2 ${LATE}`],
-    ],
+    ["a key that nobody knows any more", "DELETE FROM usage_id WHERE id = 'k2'", [` ${LATE}`, `k2 ${LATE}`]],
     [
       "a row of another outcome",
       "UPDATE usage_kind SET outcome = 'completed' WHERE outcome = 'failed'",

@@ -161,7 +161,7 @@ eachEngine(({ open }) => {
     const explain = db.engine === "postgres" ? "EXPLAIN" : "EXPLAIN QUERY PLAN";
     const plan = await db.sql.text(
       `${explain} SELECT * FROM usage
-       WHERE key_no = (SELECT no FROM usage_name WHERE name = 'k7') AND (at_ms, request_id) < (1500, 'req_1')
+       WHERE key_no = (SELECT no FROM usage_id WHERE id = 'k7') AND (at_ms, request_id) < (1500, 'req_1')
        ORDER BY at_ms DESC, request_id DESC LIMIT 11`,
       [],
     );

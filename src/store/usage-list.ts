@@ -143,7 +143,7 @@ async function direct(
   const { where, clause, values } = openConditions(db);
   if (keyIds.length > 0) {
     const names = keyIds.map(() => "?").join(", ");
-    where(`key_no IN (SELECT no FROM usage_name WHERE name IN (${names}))`, ...keyIds);
+    where(`key_no IN (SELECT no FROM usage_id WHERE id IN (${names}))`, ...keyIds);
   }
   if (filter.keyId !== undefined) where(`key_no = ${numberOf}`, filter.keyId);
   if (filter.userId !== undefined) where(`user_no = ${numberOf}`, filter.userId);
@@ -241,8 +241,8 @@ function hourConditions(db: Db, filter: UsageFilter, fromMs: number, toMs: numbe
   return conditions;
 }
 
-/** Of a name, so that an index of rows finds them in the order that is asked for. */
-const numberOf = "(SELECT no FROM usage_name WHERE name = ?)";
+/** Of an id, so that an index of rows finds them in the order that is asked for. */
+const numberOf = "(SELECT no FROM usage_id WHERE id = ?)";
 
 function openConditions(db: Db) {
   const conditions: string[] = [];

@@ -23,7 +23,7 @@ eachEngine(({ open, emptyUrl }) => {
     await insertUsage(db, rows.slice(0, 20));
     await insertUsage(db, rows.slice(20));
     await tell(db, rows);
-    expect(await countOf(db, "usage_name")).toBe(5);
+    expect(await countOf(db, "usage_id")).toBe(5);
     expect(await countOf(db, "usage_kind")).toBe(1);
   });
 
@@ -32,26 +32,52 @@ eachEngine(({ open, emptyUrl }) => {
     const numbers = new UsageNumbers();
     await insertWith(db, numbers, [usageRow({ userId: "u1" })]);
     const numbering = new Numbering(numbers);
-    expect([...numbers.names.keys()].sort()).toEqual(["g1", "k1", "u1"]);
-    for (const [name, no] of numbers.names) expect(numbering.ofName(name)).toBe(no);
+    expect([...numbers.ids.keys()].sort()).toEqual(["g1", "k1", "u1"]);
+    for (const [id, no] of numbers.ids) expect(numbering.ofId(id)).toBe(no);
     await transaction(db, async (tx) => expect(await numbering.learn(tx)).toBe(false));
   });
 
-  test("what a transaction learnt that failed is forgotten", async () => {
+  test("what a transaction learnt that failed is forgotten, with all the rest", async () => {
     const db = await open();
     const numbers = new UsageNumbers();
-    await insertUsage(db, [usageRow({ requestId: "known" })]);
+    await insertWith(db, numbers, [usageRow({ requestId: "known" })]);
     const fails = [usageRow({ requestId: "known", keyId: "k2", publicModel: "slow" })];
     await expect(insertWith(db, numbers, fails)).rejects.toThrow();
-    expect(numbers.names.size + numbers.kinds.size).toBe(0);
-    // The numbers that it would have had are somebody else's now.
-    await insertUsage(db, [usageRow({ keyId: "k3", publicModel: "other" })]);
+    expect(numbers.ids.size + numbers.kinds.size).toBe(0);
     const rows = [usageRow({ keyId: "k2", publicModel: "slow" })];
     await insertWith(db, numbers, rows);
     await tell(db, rows);
   });
 
-  test("several that meet the same names at the same time agree on their numbers", async () => {
+  test("a store that has lost a number gets the same one again", async () => {
+    const db = await open();
+    const [before, after] = [usageRow(), usageRow()];
+    await insertUsage(db, [before]);
+    await db.sql`DELETE FROM usage_id`;
+    await db.sql`DELETE FROM usage_kind`;
+    await insertUsage(db, [after]);
+    await tell(db, [before, after]);
+  });
+
+  test("a number that something else has already is not taken", async () => {
+    const db = await open();
+    const numbers = new UsageNumbers();
+    await insertWith(db, numbers, [usageRow()]);
+    await db.sql`DELETE FROM usage_row`;
+    await db.sql`UPDATE usage_id SET id = id || '-other'`;
+    await db.sql`UPDATE usage_kind SET digest = digest || '-other', status = 500`;
+    const rows = [usageRow()];
+    await insertUsage(db, rows);
+    await tell(db, rows);
+    expect(await countOf(db, "usage_id")).toBe(4);
+  });
+
+  test("an id that the store does not give back as it was is refused", async () => {
+    const db = await open();
+    await expect(insertUsage(db, [usageRow({ accountId: "a\ud800" })])).rejects.toThrow();
+  });
+
+  test("several that meet the same ids at the same time agree on their numbers", async () => {
     const url = await emptyUrl();
     const [one, two] = [await openDb(url), await openDb(url)];
     await migrate(one);
@@ -62,13 +88,13 @@ eachEngine(({ open, emptyUrl }) => {
     const all = [rowsOf(0), rowsOf(20), rowsOf(40), rowsOf(10)];
     await Promise.all(all.map((rows, i) => insertWith(i % 2 === 0 ? one : two, new UsageNumbers(), rows)));
     await tell(one, all.flat());
-    expect(await countOf(one, "usage_name")).toBe(70 + 30 + 1);
+    expect(await countOf(one, "usage_id")).toBe(70 + 30 + 1);
     expect(await countOf(one, "usage_kind")).toBe(30);
     await one.close();
     await two.close();
   });
 
-  test("what callers ask for in vain stands in their rows, and nowhere for ever", async () => {
+  test("what callers ask for in vain stands in their rows, and not among the kinds", async () => {
     const db = await open();
     const rows = Array.from({ length: 40 }, (_, i) => usageRow({ outcome: "refused", publicModel: `x${i}` }));
     await insertUsage(db, rows);
@@ -89,8 +115,8 @@ eachEngine(({ open, emptyUrl }) => {
   test("no more is kept in memory than a process needs", async () => {
     const db = await open();
     const numbers = new UsageNumbers();
-    for (let i = 0; i < 99_999; i++) numbers.names.set(`gone${i}`, i + 1_000_000);
+    for (let i = 0; i <= 100_000; i++) numbers.ids.set(`gone${i}`, i);
     await insertWith(db, numbers, [usageRow()]);
-    expect([...numbers.names.keys()].sort()).toEqual(["g1", "k1"]);
+    expect([...numbers.ids.keys()].sort()).toEqual(["g1", "k1"]);
   });
 });

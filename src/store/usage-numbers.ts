@@ -1,7 +1,7 @@
 /**
  * What rows of usage say again and again stands once in a table of its own, and in them as its number: ids of keys,
- * users, groups and accounts, and what requests of one kind have in common. Nothing goes from these tables, so a number
- * that was committed is good for ever; of what a transaction has added, nobody may know before it is.
+ * users, groups and accounts, and what requests of one kind have in common. A number is made of what it stands for, so
+ * nodes that meet something new at the same time agree on it, and a store that has lost it gets the same one again.
  */
 
 import { type Db, transaction, type Value } from "./db.ts";
@@ -25,115 +25,141 @@ export const TOLD_ONCE = [
   "flags",
 ] as const;
 
-const NAMES = { table: "usage_name", columns: ["no", "name"], told: "name" } as const;
-const KINDS = { table: "usage_kind", columns: ["no", "digest", ...TOLD_ONCE], told: "digest" } as const;
+/** A table whose lines have numbers, and what they are known by. */
+interface Numbered {
+  table: string;
+  columns: readonly string[];
+  known: string;
+}
+const IDS: Numbered = { table: "usage_id", columns: ["no", "id"], known: "id" };
+const KINDS: Numbered = { table: "usage_kind", columns: ["no", "digest", ...TOLD_ONCE], known: "digest" };
 
 /** Of each: more than a process needs at a time, and some twenty megabytes. */
-const KNOWN_MAX = 100_000;
+const KEPT_MAX = 100_000;
+/** 48 bits: a million ids have one chance in five hundred that two of them want the same one. */
+const NUMBER_DIGITS = 12;
+const TRIES_MAX = 8;
 
-/** What the store has. */
+/** What the store is known to have. */
 export class UsageNumbers {
-  readonly names = new Map<string, number>();
+  ids = new Map<string, number>();
   /** By the kind as JSON. */
-  readonly kinds = new Map<string, number>();
+  kinds = new Map<string, number>();
 
   /** What the transaction learns is kept when it has been committed. */
   async within<T>(db: Db, work: (tx: Db, numbering: Numbering) => Promise<T>): Promise<T> {
     const numbering = new Numbering(this);
-    const result = await transaction(db, (tx) => work(tx, numbering));
-    numbering.keep();
-    return result;
+    try {
+      const result = await transaction(db, (tx) => work(tx, numbering));
+      if (this.ids.size > KEPT_MAX || this.kinds.size > KEPT_MAX) this.forget();
+      numbering.keep();
+      return result;
+    } catch (error) {
+      // Whoever answers next may be a server that lags behind this one.
+      this.forget();
+      throw error;
+    }
+  }
+
+  private forget(): void {
+    this.ids = new Map();
+    this.kinds = new Map();
   }
 }
 
 /** For one transaction: what is asked for and not known is learnt. */
 export class Numbering {
-  private readonly known: UsageNumbers;
-  private readonly names = new Map<string, number>();
+  private readonly kept: UsageNumbers;
+  private readonly ids = new Map<string, number>();
   private readonly kinds = new Map<string, number>();
-  private readonly missing = { names: new Set<string>(), kinds: new Map<string, readonly Value[]>() };
+  private readonly missing = { ids: new Set<string>(), kinds: new Map<string, readonly Value[]>() };
 
-  constructor(known: UsageNumbers) {
-    this.known = known;
+  constructor(kept: UsageNumbers) {
+    this.kept = kept;
   }
 
-  /** 0, which is nobody's, if it has to be learnt first. */
-  ofName(name: string): number {
-    const no = this.known.names.get(name) ?? this.names.get(name);
-    if (no === undefined) this.missing.names.add(name);
+  /** 0, which stands for nothing, if it has to be learnt first. */
+  ofId(id: string): number {
+    const no = this.kept.ids.get(id) ?? this.ids.get(id);
+    if (no === undefined) this.missing.ids.add(id);
     return no ?? 0;
   }
 
   /** Of the values of `TOLD_ONCE`; 0 as well. */
   ofKind(kind: readonly Value[]): number {
     const told = JSON.stringify(kind);
-    const no = this.known.kinds.get(told) ?? this.kinds.get(told);
+    const no = this.kept.kinds.get(told) ?? this.kinds.get(told);
     if (no === undefined) this.missing.kinds.set(told, kind);
     return no ?? 0;
   }
 
   /** All that was asked for in vain. False: there was nothing. */
   async learn(tx: Db): Promise<boolean> {
-    const { names, kinds } = this.missing;
-    if (names.size === 0 && kinds.size === 0) return false;
-    const rows = new Map([...names].map((name): [string, Value[]] => [name, []]));
-    for (const [name, no] of await numbersOf(tx, NAMES, rows)) this.names.set(name, no);
-    const byDigest = new Map([...kinds].map(([told, kind]) => [digestOf(told), { told, kind }]));
-    const kindRows = new Map(
-      [...byDigest].map(([digest, { kind }]): [string, readonly Value[]] => [digest, kind]),
-    );
-    for (const [digest, no] of await numbersOf(tx, KINDS, kindRows)) {
-      const told = byDigest.get(digest)?.told;
-      if (told !== undefined) this.kinds.set(told, no);
-    }
-    names.clear();
+    const { ids, kinds } = this.missing;
+    if (ids.size === 0 && kinds.size === 0) return false;
+    const idLines = [...ids].map((id) => ({ known: id, digest: digestOf(id), values: [], told: id }));
+    const kindLines = [...kinds].map(([told, values]) => {
+      const digest = digestOf(told);
+      return { known: digest, digest, values, told };
+    });
+    await learnLines(tx, IDS, idLines, this.ids);
+    await learnLines(tx, KINDS, kindLines, this.kinds);
+    ids.clear();
     kinds.clear();
     return true;
   }
 
   /** The transaction has been committed. */
   keep(): void {
-    keepAll(this.known.names, this.names);
-    keepAll(this.known.kinds, this.kinds);
+    for (const [id, no] of this.ids) this.kept.ids.set(id, no);
+    for (const [told, no] of this.kinds) this.kept.kinds.set(told, no);
   }
-}
-
-function keepAll(known: Map<string, number>, learnt: ReadonlyMap<string, number>): void {
-  if (known.size + learnt.size > KNOWN_MAX) known.clear();
-  for (const [told, no] of learnt) known.set(told, no);
 }
 
 function digestOf(told: string): string {
   return new Bun.CryptoHasher("sha256").update(told).digest("hex");
 }
 
-interface Numbered {
-  table: string;
-  columns: readonly string[];
-  /** What a line is known by. */
+interface Line {
+  /** What the table knows it by. */
+  known: string;
+  digest: string;
+  /** The rest of it, should it not be there yet. */
+  values: readonly Value[];
+  /** What `learnt` is to know it by. */
   told: string;
 }
 
-/** The number of each, with the values of a line that is not there yet. */
-async function numbersOf(
+/** The store's word counts: numbers of an earlier version are not made of anything. */
+async function learnLines(
   tx: Db,
-  { table, columns, told }: Numbered,
-  lines: ReadonlyMap<string, readonly Value[]>,
-): Promise<Map<string, number>> {
-  const found = new Map<string, number>();
-  // In one order everywhere: whoever adds the same ones at the same time waits, and nobody waits for each other.
-  let missing = [...lines.keys()].sort();
-  while (missing.length > 0) {
-    for (const row of await selectIn(tx, `SELECT no, ${told} FROM ${table} WHERE ${told}`, missing)) {
-      found.set(text(row, told), integer(row, "no"));
+  { table, columns, known }: Numbered,
+  lines: readonly Line[],
+  learnt: Map<string, number>,
+): Promise<void> {
+  // In one order everywhere, so that of two who add the same lines one waits for the other, and never both.
+  let missing = lines.toSorted((a, b) => (a.known < b.known ? -1 : 1));
+  for (let tried = 0; ; tried++) {
+    const found = new Map<string, number>();
+    const wanted = missing.map((line) => line.known);
+    for (const row of await selectIn(tx, `SELECT no, ${known} FROM ${table} WHERE ${known}`, wanted)) {
+      found.set(text(row, known), integer(row, "no"));
     }
-    missing = missing.filter((one) => !found.has(one));
-    if (missing.length === 0) break;
-    const [row] = await tx.sql.text(`SELECT COALESCE(MAX(no), 0) AS last FROM ${table}`, []);
-    const last = row === undefined ? 0 : integer(row, "last");
-    const added = missing.map((one, i) => [last + 1 + i, one, ...(lines.get(one) ?? [])]);
-    // Another node may have taken the number, or told the same: then it is looked for once more.
+    for (const line of missing) {
+      const no = found.get(line.known);
+      if (no !== undefined) learnt.set(line.told, no);
+    }
+    missing = missing.filter((line) => !found.has(line.known));
+    if (missing.length === 0) return;
+    if (tried === TRIES_MAX) throw new Error(`${table} takes no number for what is to be told by it.`);
+    const added = missing.map(({ known: of, digest, values }) => [numberIn(digest, tried), of, ...values]);
+    // Somebody else may have told the same, or something else that this number is made of, too.
     await insertRows(tx, table, columns, added, "ON CONFLICT DO NOTHING");
   }
-  return found;
+}
+
+/** Another one each time, should it be taken. */
+function numberIn(digest: string, tried: number): number {
+  const start = tried * 2;
+  return Number.parseInt(digest.slice(start, start + NUMBER_DIGITS), 16) || 1;
 }

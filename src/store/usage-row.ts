@@ -225,7 +225,7 @@ function isCount(value: number): boolean {
   return Number.isInteger(value) && value >= 0 && value <= COUNT_MAX;
 }
 
-export function toTokens(row: Row): UsageTokens {
+function toTokens(row: Row): UsageTokens {
   return {
     inputTokens: integer(row, "input_tokens"),
     cachedTokens: integer(row, "cached_tokens"),

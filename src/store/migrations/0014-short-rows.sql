@@ -1,9 +1,9 @@
 -- What rows of usage say again and again stands once in a table of its own, and in them as its number: a row with its
--- indexes takes 200 bytes where it took 550. Nothing ever goes from these two tables, so a number stays good.
-CREATE TABLE usage_name (
+-- indexes takes less than half of the room. Nothing ever goes from these two tables, so a number stays good.
+CREATE TABLE usage_id (
   no BIGINT PRIMARY KEY,
-  -- The id of a key, a user, a group or an account.
-  name TEXT NOT NULL UNIQUE
+  -- Of a key, a user, a group or an account.
+  id TEXT NOT NULL UNIQUE
 ) /* sqlite: WITHOUT ROWID */;
 
 CREATE TABLE usage_kind (
@@ -56,13 +56,13 @@ CREATE TABLE usage_row (
   trace TEXT
 );
 
-INSERT INTO usage_name (no, name)
-SELECT ROW_NUMBER() OVER (ORDER BY name), name FROM (
-  SELECT key_id AS name FROM usage
+INSERT INTO usage_id (no, id)
+SELECT ROW_NUMBER() OVER (ORDER BY id), id FROM (
+  SELECT key_id AS id FROM usage
   UNION SELECT user_id FROM usage WHERE user_id IS NOT NULL
   UNION SELECT group_id FROM usage
   UNION SELECT account_id FROM usage WHERE account_id IS NOT NULL
-) AS names;
+) AS ids;
 
 -- What tells kinds apart here is their text, each value with its length, and not the digest of what is written from now
 -- on: a kind that comes again gets a second number, which says the same.
@@ -85,17 +85,18 @@ INSERT INTO usage_row (request_id, at_ms, key_no, user_no, group_no, account_no,
   cached_tokens, cache_write_tokens, output_tokens, reasoning_tokens, image_input_tokens, audio_input_tokens,
   audio_output_tokens, images, cost_nano, charged_nano, upstream_nano, first_byte_ms, duration_ms, wait_ms,
   charged_with, response_id, upstream_request_id, asked_model, trace)
-SELECT u.request_id, u.at_ms, key_name.no, user_name.no, group_name.no, account_name.no, kind.no, u.interface,
+SELECT u.request_id, u.at_ms, key_told.no, user_told.no, group_told.no, account_told.no, kind.no, u.interface,
   u.input_tokens, u.cached_tokens, u.cache_write_tokens, u.output_tokens, u.reasoning_tokens, u.image_input_tokens,
   u.audio_input_tokens, u.audio_output_tokens, u.images, u.cost_nano, u.charged_nano, u.upstream_nano,
   u.first_byte_ms, u.duration_ms, u.wait_ms, u.charged_with, u.response_id, u.upstream_request_id,
   CASE u.outcome WHEN 'refused' THEN u.public_model END, u.trace
 FROM usage u
-JOIN usage_name key_name ON key_name.name = u.key_id
-LEFT JOIN usage_name user_name ON user_name.name = u.user_id
-JOIN usage_name group_name ON group_name.name = u.group_id
-LEFT JOIN usage_name account_name ON account_name.name = u.account_id
-JOIN usage_kind kind ON kind.digest =
+-- Outer joins: what should find no number fails, and is not left out.
+LEFT JOIN usage_id key_told ON key_told.id = u.key_id
+LEFT JOIN usage_id user_told ON user_told.id = u.user_id
+LEFT JOIN usage_id group_told ON group_told.id = u.group_id
+LEFT JOIN usage_id account_told ON account_told.id = u.account_id
+LEFT JOIN usage_kind kind ON kind.digest =
   CASE u.outcome WHEN 'refused' THEN '' ELSE LENGTH(u.public_model) || ':' || u.public_model END
   || COALESCE(LENGTH(u.upstream_model) || ':' || u.upstream_model, '-') || LENGTH(u.endpoint) || ':' || u.endpoint
   || u.stream || u.outcome || u.status || COALESCE(LENGTH(u.error_code) || ':' || u.error_code, '-')
@@ -107,10 +108,11 @@ CREATE INDEX usage_key ON usage_row (key_no, at_ms);
 CREATE INDEX usage_at ON usage_row (at_ms);
 CREATE INDEX usage_response ON usage_row (response_id) WHERE response_id IS NOT NULL AND interface = 'responses';
 
--- For whoever reads. All of them are outer joins, so that an engine leaves those out whose columns nobody asks for.
+-- For whoever reads rows. Whoever only counts them, or looks them up by another table, asks usage_row: an engine may
+-- do all of these joins before it does anything else.
 CREATE VIEW usage AS
-SELECT r.request_id, r.at_ms, key_name.name AS key_id, user_name.name AS user_id, group_name.name AS group_id,
-  account_name.name AS account_id, r.interface, kind.endpoint,
+SELECT r.request_id, r.at_ms, key_told.id AS key_id, user_told.id AS user_id, group_told.id AS group_id,
+  account_told.id AS account_id, r.interface, kind.endpoint,
   COALESCE(r.asked_model, kind.public_model) AS public_model, kind.upstream_model, kind.stream, kind.status,
   kind.outcome, kind.error_code, r.input_tokens, r.cached_tokens, r.cache_write_tokens, r.output_tokens,
   r.reasoning_tokens, r.image_input_tokens, r.audio_input_tokens, r.audio_output_tokens, r.images,
@@ -119,7 +121,7 @@ SELECT r.request_id, r.at_ms, key_name.name AS key_id, user_name.name AS user_id
   kind.flags, r.charged_with, r.key_no, r.user_no, r.group_no, r.account_no, r.kind_no
 FROM usage_row r
 LEFT JOIN usage_kind kind ON kind.no = r.kind_no
-LEFT JOIN usage_name key_name ON key_name.no = r.key_no
-LEFT JOIN usage_name user_name ON user_name.no = r.user_no
-LEFT JOIN usage_name group_name ON group_name.no = r.group_no
-LEFT JOIN usage_name account_name ON account_name.no = r.account_no;
+LEFT JOIN usage_id key_told ON key_told.no = r.key_no
+LEFT JOIN usage_id user_told ON user_told.no = r.user_no
+LEFT JOIN usage_id group_told ON group_told.no = r.group_no
+LEFT JOIN usage_id account_told ON account_told.no = r.account_no;
