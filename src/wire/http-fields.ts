@@ -130,12 +130,17 @@ export class HeadText implements HeaderReader {
   private readonly text: string;
   private readonly names: readonly number[];
   private readonly textAt: number;
+  /** How long its names are, a bit for each length. Most of what is asked for is not there, and no name is as long. */
+  private readonly lengths: number;
 
   /** The text is of whole lines, each with its CR LF. `names` counts as `textAt` does, where the text begins. */
   constructor(text: string, names: readonly number[], textAt: number) {
     this.text = text;
     this.names = names;
     this.textAt = textAt;
+    let lengths = 0;
+    for (const name of names) lengths |= bitOf(name % NAME_BYTES);
+    this.lengths = lengths;
   }
 
   get(name: string): string | null {
@@ -153,10 +158,11 @@ export class HeadText implements HeaderReader {
     return this.find(name, 0) < this.names.length;
   }
 
-  /** Which of the names it is, from one of them on; as many as there are for none. Most of what is asked for is not there. */
+  /** Which of the names it is, from one of them on; as many as there are for none. */
   private find(name: string, first: number): number {
     const { names } = this;
     const { length } = name;
+    if ((this.lengths & bitOf(length)) === 0) return names.length;
     for (let i = first; i < names.length; i++) {
       if ((names[i] as number) % NAME_BYTES === length && this.isAt(this.at(i), name)) return i;
     }
@@ -176,6 +182,11 @@ export class HeadText implements HeaderReader {
     }
     return true;
   }
+}
+
+/** Lengths share bits from 32 on. */
+function bitOf(length: number): number {
+  return 1 << (length & 31);
 }
 
 function isUpper(code: number): boolean {
