@@ -34,6 +34,37 @@ describe("an answer", () => {
     expect(answer("chat.completions", body).text).toBe(body.replace("gpt-6-eu-0419", "fast"));
   });
 
+  test.each([
+    [{ code: "rate_limit", message: "Account acct-77 of org-secret is out of credits" }, "rate_limit"],
+    [{ code: 502, message: "host up-3.internal went away", metadata: { raw: "org-secret" } }, "server_error"],
+  ])("tells of a choice that failed no more than its code and public words", (error, code) => {
+    const body = {
+      choices: [
+        { index: 0, message: { content: "hi" }, error },
+        { index: 1, error: null },
+      ],
+    };
+    const { text } = answer("chat.completions", body);
+    expect(text).not.toContain("org-secret");
+    expect(text).not.toContain("up-3.internal");
+    expect(JSON.parse(text).choices).toEqual([
+      { index: 0, message: { content: "hi" }, error: { code, message: expect.any(String) } },
+      { index: 1, error: null },
+    ]);
+  });
+
+  test("tells of Groq's own errors no more either, and drops a choice's error that is told twice", () => {
+    const groq = { choices: [], x_groq: { id: "req_1", error: "org-secret is over capacity" } };
+    expect(JSON.parse(answer("chat.completions", groq).text).x_groq.error).not.toContain("org-secret");
+    const twice = '{"choices":[{"error":{"message":"org-secret"},"error":null}, {"index":1}]}';
+    expect(answer("chat.completions", twice).text).toBe('{"choices":[{}, {"index":1}]}');
+  });
+
+  test("that only speaks of errors stays as it came", () => {
+    const body = '{"choices":[{"message":{"content":"an \\"error\\"","error":"mine"}}],"error":null}';
+    expect(answer("chat.completions", body).text).toBe(body);
+  });
+
   test("loses a byte order mark", () => {
     const body = '{"choices":[]}';
     expect(answer("chat.completions", `\ufeff${body}`).text).toBe(body);

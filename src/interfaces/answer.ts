@@ -11,6 +11,7 @@ import {
 } from "../wire/json-scan.ts";
 import { joinParts, jsonString, type Part, replaceValue, type Splice, spliceParts } from "../wire/splice.ts";
 import { imageKindOf } from "./image-kind.ts";
+import { innerErrors, publicError } from "./inner-errors.ts";
 import { publicMessage } from "./public-message.ts";
 import type { EndpointName } from "./request.ts";
 import { type Audience, readUpstreamError, type UpstreamError } from "./upstream-error.ts";
@@ -27,6 +28,7 @@ const ANSWER = wantedFields([
   "choices",
   "output",
   "input_tokens",
+  "x_groq",
 ]);
 
 /** What an answer is made of: without it, it is none. */
@@ -93,7 +95,9 @@ export function readAnswer(
   const splices: Splice[] = [];
   if (model?.kind === "string") splices.push(replaceValue(model, jsonString(audience.publicModel)));
   if (data?.kind === "array" && audience.wantsBase64) splices.push(...packVectors(bytes, data, depthMax));
-  if (error && tellsError) splices.push(replaceValue(error, publicError(bytes, error, audience)));
+  const words = (message: string) => publicMessage(message, audience);
+  if (error && tellsError) splices.push(replaceValue(error, publicError(bytes, error, words)));
+  if (endpoint === "chat.completions") splices.push(...innerErrors(bytes, scan.fields, end, depthMax, words));
   const isPictures = endpoint.startsWith("images.");
   const standing = isResponse && status ? stringValue(bytes, status) : null;
   return {
@@ -114,20 +118,6 @@ function toldKind(bytes: Uint8Array, start: number, end: number, depthMax: numbe
   if (!scan.ok) return null;
   const { size, quality } = scan.fields;
   return imageKindOf(size ? stringValue(bytes, size) : null, quality ? stringValue(bytes, quality) : null);
-}
-
-const ERROR_CODE = /^[a-z_]{1,64}$/;
-
-/** Why a response failed, in the upstream's words: what names an account goes, as in any error. */
-function publicError(bytes: Uint8Array, field: Field, audience: Audience): Uint8Array {
-  const error = readUpstreamError({ error: parseJson(bytes, field.start, field.end) });
-  const code = error?.code ?? "";
-  return Buffer.from(
-    JSON.stringify({
-      code: ERROR_CODE.test(code) ? code : "server_error",
-      message: publicMessage(error?.message ?? "", audience) || "The model failed to answer.",
-    }),
-  );
 }
 
 /** True for a chat completion whose choices are all blank, and for a response without output. */

@@ -63,6 +63,37 @@ function jsonHeard(reader: StreamReader, chunks: readonly unknown[]): unknown[] 
   return play(reader, chunks.map(block)).data.map((text) => JSON.parse(text));
 }
 
+describe("an error inside of a chunk", () => {
+  const error = {
+    code: "overloaded",
+    message: "org-secret is over capacity",
+    metadata: { raw: "up-3.internal" },
+  };
+  const told = { code: "overloaded", message: "The model failed to answer." };
+
+  test("of a choice is told by its code alone", () => {
+    const failing = chunk({
+      choices: [{ index: 0, delta: { content: "x" }, finish_reason: "error", error }],
+    });
+    const [first, second] = jsonHeard(open(), [chunk(), failing]);
+    expect(first).toMatchObject({ choices: [{ delta: { content: "hi" } }] });
+    expect(second).toMatchObject({ model: "fast", choices: [{ delta: { content: "x" }, error: told }] });
+  });
+
+  test("of Groq's own is told in a sentence of ours, also beside usage", () => {
+    const x_groq = { id: "req_1", error: "org-secret is over capacity" };
+    const heard = jsonHeard(open(ASKED), [chunk(), { ...finish(), usage: USAGE, x_groq }]);
+    expect(JSON.stringify(heard)).not.toContain("org-secret");
+    expect(heard[1]).toMatchObject({ x_groq: { id: "req_1", error: "The model failed to answer." } });
+    const { data } = play(
+      open(ASKED),
+      [chunk(), { ...finish(), usage: USAGE, x_groq }].map(block).concat(DONE),
+    );
+    expect(data.join()).not.toContain("org-secret");
+    expect(data).toHaveLength(4);
+  });
+});
+
 describe("the model's name", () => {
   test("is the public one in every chunk", () => {
     const heard = jsonHeard(open(), [role, chunk(), chunk(), chunk({ id: "other" }), finish()]);

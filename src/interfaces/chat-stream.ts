@@ -20,11 +20,12 @@ import {
 import { isDone, readEvent } from "../wire/sse.ts";
 import { BLANK_LINE, DATA_FIELD, DONE, eventParts, formatEvent } from "../wire/sse-write.ts";
 import { addChatDelta } from "./delta-text.ts";
+import { type ErrorPlaces, innerErrors } from "./inner-errors.ts";
 import { DROPPED, type StreamOutcome, type StreamReader, type TextSink, type Verdict } from "./stream.ts";
 import { readUpstreamError } from "./upstream-error.ts";
 import { readUsage, type TokenUsage } from "./usage.ts";
 
-const CHUNK_FIELDS = ["model", "usage", "error", "choices", "object", "type"] as const;
+const CHUNK_FIELDS = ["model", "usage", "error", "choices", "object", "type", "x_groq"] as const;
 const CHUNK = wantedFields(CHUNK_FIELDS);
 type ChunkFields = ObjectScan<(typeof CHUNK_FIELDS)[number]>["fields"];
 
@@ -147,17 +148,24 @@ export function openChatReader(options: ChatReaderOptions): StreamReader {
     if (isCounted && !hidesUsage) {
       const isEarly = isBeside || finished.size < options.choices;
       const alone = { ...named, ...(isBeside ? { choices: NO_CHOICES } : {}) };
-      const json = isEarly ? spliceParts(chunk, editMembers(chunk, scan, alone)) : null;
+      const { x_groq } = scan.fields;
+      const edits = [...editMembers(chunk, scan, alone), ...errorsIn(chunk, { x_groq })];
+      const json = isEarly ? spliceParts(chunk, edits) : null;
       done = json === null ? DONE : joinParts([...eventParts(null, json), DONE_PART]);
       if (isEarly && !isBeside) return DROPPED;
     }
     const usageEdit = hidesUsage && counted ? { usage: null } : isBeside ? { usage: JSON_NULL } : {};
-    const json = spliceParts(chunk, editMembers(chunk, scan, { ...named, ...usageEdit }));
+    const edits = editMembers(chunk, scan, { ...named, ...usageEdit });
+    edits.push(...errorsIn(chunk, scan.fields));
+    const json = spliceParts(chunk, edits);
     if (!hasContent && choices !== undefined) {
       hasContent = saysSomething(parseJson(chunk, choices.start, choices.end));
     }
     return { phase: hasContent ? "content" : "lifecycle", replacement: eventParts(null, json) };
   }
+
+  const errorsIn = (chunk: Uint8Array, fields: ErrorPlaces) =>
+    innerErrors(chunk, fields, chunk.length, depthMax, unsaid);
 
   function readError(chunk: Uint8Array): Verdict {
     const json = parseJson(chunk);
@@ -231,6 +239,9 @@ export function openChatReader(options: ChatReaderOptions): StreamReader {
     },
   };
 }
+
+/** Who hears it is not known here. */
+const unsaid = () => "";
 
 /** The first chunk usually holds only a role: until a delta has substance, nothing was said. */
 function saysSomething(choices: unknown): boolean {
