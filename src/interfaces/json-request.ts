@@ -15,6 +15,7 @@ import {
   type ValueKind,
   wantedFields,
 } from "../wire/json-scan.ts";
+import { openKnownStrings } from "../wire/known-strings.ts";
 import { bytesOf, editMembers, type Part, type Splice } from "../wire/splice.ts";
 import { beginningOf } from "./conversation.ts";
 import { imageKindOf } from "./image-kind.ts";
@@ -162,14 +163,19 @@ function scanRouting({ bytes, start, end }: Part, depthMax: number): RoutingScan
   throw notJson(bytes, scan, start);
 }
 
+const heardModels = openKnownStrings();
+
 function readModel(bytes: Uint8Array, field: Field | undefined, charsMax: number): string {
   if (!field || field.kind === "null") throw missing("model", "an id from GET /v1/models");
+  const heard = heardModels.find(bytes, field);
+  if (heard !== null) return heard;
   const model = readString(bytes, field, "model");
   if (model === "" || model.length > charsMax) {
     throw new ApiError("invalid_value", `\`model\` must be 1 to ${charsMax} characters long.`, {
       param: "model",
     });
   }
+  heardModels.add(bytes, field, model);
   return model;
 }
 
