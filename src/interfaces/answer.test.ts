@@ -53,11 +53,34 @@ describe("an answer", () => {
     ]);
   });
 
-  test("tells of Groq's own errors no more either, and drops a choice's error that is told twice", () => {
+  test("tells of Groq's own errors no more either, and of two of a choice the last", () => {
     const groq = { choices: [], x_groq: { id: "req_1", error: "org-secret is over capacity" } };
     expect(JSON.parse(answer("chat.completions", groq).text).x_groq.error).not.toContain("org-secret");
-    const twice = '{"choices":[{"error":{"message":"org-secret"},"error":null}, {"index":1}]}';
-    expect(answer("chat.completions", twice).text).toBe('{"choices":[{}, {"index":1}]}');
+    const twice = (last: string) =>
+      `{"choices":[{"index":0,"error":{"message":"org-secret"},"error":${last}}, {"index":1}]}`;
+    expect(answer("chat.completions", twice("null")).text).toBe(
+      '{"choices":[{"index":0,"error":null}, {"index":1}]}',
+    );
+    const { text } = answer("chat.completions", twice('"org-secret"'));
+    expect(JSON.parse(text).choices[0]).toEqual({
+      index: 0,
+      error: expect.not.stringContaining("org-secret"),
+    });
+  });
+
+  test.each(["null", "false", '""', "{}"])("whose choice has %s for an error stays as it came", (none) => {
+    const body = `{"choices":[{"index":0,"error":${none}}],"x_groq":{"error":${none}},"x_groq":7}`;
+    expect(answer("chat.completions", body).text).toBe(body);
+  });
+
+  test("of Responses tells an error as an object, whatever the upstream wrote", () => {
+    const { text } = answer("responses", {
+      status: "failed",
+      output: [],
+      error: "org-secret is over capacity",
+    });
+    expect(JSON.parse(text).error).toEqual({ code: "server_error", message: expect.any(String) });
+    expect(text).not.toContain("org-secret");
   });
 
   test("that only speaks of errors stays as it came", () => {

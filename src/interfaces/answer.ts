@@ -28,7 +28,6 @@ const ANSWER = wantedFields([
   "choices",
   "output",
   "input_tokens",
-  "x_groq",
 ]);
 
 /** What an answer is made of: without it, it is none. */
@@ -96,8 +95,13 @@ export function readAnswer(
   if (model?.kind === "string") splices.push(replaceValue(model, jsonString(audience.publicModel)));
   if (data?.kind === "array" && audience.wantsBase64) splices.push(...packVectors(bytes, data, depthMax));
   const words = (message: string) => publicMessage(message, audience);
-  if (error && tellsError) splices.push(replaceValue(error, publicError(bytes, error, words)));
-  if (endpoint === "chat.completions") splices.push(...innerErrors(bytes, scan.fields, end, depthMax, words));
+  if (error && tellsError) {
+    const told = publicError(parseJson(bytes, error.start, error.end), words);
+    splices.push(replaceValue(error, Buffer.from(JSON.stringify(told))));
+  }
+  if (endpoint === "chat.completions") {
+    splices.push(...innerErrors({ bytes, start, end }, scan.fields.choices, depthMax, words));
+  }
   const isPictures = endpoint.startsWith("images.");
   const standing = isResponse && status ? stringValue(bytes, status) : null;
   return {

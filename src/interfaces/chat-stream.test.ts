@@ -80,6 +80,15 @@ describe("an error inside of a chunk", () => {
     expect(second).toMatchObject({ model: "fast", choices: [{ delta: { content: "x" }, error: told }] });
   });
 
+  test.each([
+    { x_groq: { error: "org-secret" }, ...chunk() },
+    { choices: [{ index: 0, delta: { content: "x" }, error }], model: "gpt-6-eu" },
+  ])("is told so in every chunk that begins with it", (failing) => {
+    const heard = jsonHeard(open(), [chunk(), failing, failing, failing]);
+    expect(heard).toHaveLength(4);
+    expect(JSON.stringify(heard)).not.toContain("org-secret");
+  });
+
   test("of Groq's own is told in a sentence of ours, also beside usage", () => {
     const x_groq = { id: "req_1", error: "org-secret is over capacity" };
     const heard = jsonHeard(open(ASKED), [chunk(), { ...finish(), usage: USAGE, x_groq }]);

@@ -20,12 +20,12 @@ import {
 import { isDone, readEvent } from "../wire/sse.ts";
 import { BLANK_LINE, DATA_FIELD, DONE, eventParts, formatEvent } from "../wire/sse-write.ts";
 import { addChatDelta } from "./delta-text.ts";
-import { type ErrorPlaces, innerErrors } from "./inner-errors.ts";
+import { innerErrors } from "./inner-errors.ts";
 import { DROPPED, type StreamOutcome, type StreamReader, type TextSink, type Verdict } from "./stream.ts";
 import { readUpstreamError } from "./upstream-error.ts";
 import { readUsage, type TokenUsage } from "./usage.ts";
 
-const CHUNK_FIELDS = ["model", "usage", "error", "choices", "object", "type", "x_groq"] as const;
+const CHUNK_FIELDS = ["model", "usage", "error", "choices", "object", "type"] as const;
 const CHUNK = wantedFields(CHUNK_FIELDS);
 type ChunkFields = ObjectScan<(typeof CHUNK_FIELDS)[number]>["fields"];
 
@@ -139,24 +139,20 @@ export function openChatReader(options: ChatReaderOptions): StreamReader {
     noteFinished(chunk, 0, 0, chunk.length);
     if (sink !== null) noteText(chunk, 0, 0, chunk.length, sink);
     const name = jsonString(publicModel);
-    // A beginning that holds usage is not one to repeat.
-    if (model?.kind === "string" && !(counted && counted.start < model.start)) {
-      learnBeginning(chunk, model, name);
-    }
+    if (model?.kind === "string" && isRepeatable(chunk, model, counted)) learnBeginning(chunk, model, name);
     const named = model?.kind === "string" ? { model: name } : {};
     const isBeside = isCounted && !empty;
     if (isCounted && !hidesUsage) {
       const isEarly = isBeside || finished.size < options.choices;
       const alone = { ...named, ...(isBeside ? { choices: NO_CHOICES } : {}) };
-      const { x_groq } = scan.fields;
-      const edits = [...editMembers(chunk, scan, alone), ...errorsIn(chunk, { x_groq })];
+      const edits = [...editMembers(chunk, scan, alone), ...errorsIn(chunk, undefined)];
       const json = isEarly ? spliceParts(chunk, edits) : null;
       done = json === null ? DONE : joinParts([...eventParts(null, json), DONE_PART]);
       if (isEarly && !isBeside) return DROPPED;
     }
     const usageEdit = hidesUsage && counted ? { usage: null } : isBeside ? { usage: JSON_NULL } : {};
     const edits = editMembers(chunk, scan, { ...named, ...usageEdit });
-    edits.push(...errorsIn(chunk, scan.fields));
+    edits.push(...errorsIn(chunk, choices));
     const json = spliceParts(chunk, edits);
     if (!hasContent && choices !== undefined) {
       hasContent = saysSomething(parseJson(chunk, choices.start, choices.end));
@@ -164,8 +160,8 @@ export function openChatReader(options: ChatReaderOptions): StreamReader {
     return { phase: hasContent ? "content" : "lifecycle", replacement: eventParts(null, json) };
   }
 
-  const errorsIn = (chunk: Uint8Array, fields: ErrorPlaces) =>
-    innerErrors(chunk, fields, chunk.length, depthMax, unsaid);
+  const errorsIn = (chunk: Uint8Array, choices: Field | undefined) =>
+    innerErrors(partOf(chunk), choices, depthMax, unsaid);
 
   function readError(chunk: Uint8Array): Verdict {
     const json = parseJson(chunk);
@@ -238,6 +234,11 @@ export function openChatReader(options: ChatReaderOptions): StreamReader {
       return badEvents;
     },
   };
+}
+
+/** A beginning that holds usage or an error has to be read each time. */
+function isRepeatable(chunk: Uint8Array, model: Field, usage: Field | undefined): boolean {
+  return !(usage && usage.start < model.start) && !isWithin(chunk, ERROR, 0, model.end);
 }
 
 /** Who hears it is not known here. */

@@ -1,64 +1,87 @@
 /**
  * Errors inside of an answer that is one all the same: of a response, of single choices as OpenRouter tells them, and
- * Groq's `x_groq.error`. They are written for whoever owns the account, so clients get the code and a sentence of ours.
+ * Groq's `x_groq.error`. They are written for whoever owns the account, so clients get the code and public words.
  */
 
 import { find } from "../wire/bytes.ts";
 import { firstElements, type Range } from "../wire/json-array.ts";
-import { parseJson } from "../wire/json-parse.ts";
+import { isObject, parseJson } from "../wire/json-parse.ts";
 import { type Field, scanObject, wantedFields } from "../wire/json-scan.ts";
 import { OBJECT_OPEN } from "../wire/json-walk.ts";
-import { replaceValue, type Splice } from "../wire/splice.ts";
+import { type Part, replaceValue, type Splice } from "../wire/splice.ts";
 import { readUpstreamError } from "./upstream-error.ts";
 
 const ERROR = wantedFields(["error"]);
+const GROQ = wantedFields(["x_groq"]);
 const ERROR_IN_QUOTES = Buffer.from('"error"');
 const ERROR_CODE = /^[a-z_]{1,64}$/;
 const FAILED = "The model failed to answer.";
 /** As many as may be asked for. */
 const CHOICES_MAX = 128;
-const NOTHING = Buffer.from("{}");
 
 /** The upstream's words made fit for clients; empty where nothing is left of them. */
 export type Words = (message: string) => string;
 
-/** A string stays one. */
-export function publicError(bytes: Uint8Array, field: Field, words: Words): Uint8Array {
-  const error = readUpstreamError({ error: parseJson(bytes, field.start, field.end) });
-  const message = words(error?.message ?? "") || FAILED;
-  if (field.kind === "string") return Buffer.from(JSON.stringify(message));
+export interface PublicError {
+  code: string;
+  message: string;
+}
+
+export function publicError(json: unknown, words: Words): PublicError {
+  const error = readUpstreamError({ error: json });
   const code = error?.code ?? "";
-  return Buffer.from(JSON.stringify({ code: ERROR_CODE.test(code) ? code : "server_error", message }));
+  return {
+    code: ERROR_CODE.test(code) ? code : "server_error",
+    message: words(error?.message ?? "") || FAILED,
+  };
 }
 
-/** Where they may be. */
-export interface ErrorPlaces {
-  choices?: Field | undefined;
-  x_groq?: Field | undefined;
-}
-
-/** Of a chat completion or a chunk of one, whose structure is sound. `end` is where it ends. */
+/**
+ * Of a chat completion or a chunk of one, whose structure is sound. One whose name is written with escapes is not seen:
+ * nobody writes it so, and every chunk would have to be looked through for it.
+ */
 export function innerErrors(
-  bytes: Uint8Array,
-  { choices, x_groq: groq }: ErrorPlaces,
-  end: number,
+  { bytes, start, end }: Part,
+  choices: Field | undefined,
   depthMax: number,
   words: Words,
 ): Splice[] {
-  const first = choices?.start ?? groq?.start ?? end;
-  const found = find(bytes, ERROR_IN_QUOTES, Math.min(first, groq?.start ?? first));
+  const found = find(bytes, ERROR_IN_QUOTES, start);
   if (found === -1 || found >= end) return [];
   const objects: Range[] = choices?.kind === "array" ? firstElements(bytes, choices, CHOICES_MAX) : [];
-  if (groq !== undefined) objects.push(groq);
+  const scan = scanObject(bytes, start, end, GROQ, { depthMax });
+  if (scan.ok && scan.fields.x_groq !== undefined) objects.push(scan.fields.x_groq);
   return objects.flatMap((object) => errorSplice(bytes, object, depthMax, words) ?? []);
 }
 
 function errorSplice(bytes: Uint8Array, object: Range, depthMax: number, words: Words): Splice | null {
   if (bytes[object.start] !== OBJECT_OPEN) return null;
   const scan = scanObject(bytes, object.start, object.end, ERROR, { depthMax });
-  // It has two of them, and clients differ in which one they show.
-  if (!scan.ok) return { start: object.start, end: object.end, insert: NOTHING };
+  if (!scan.ok) return { ...object, insert: writtenAnew(bytes, object, words) };
   const { error } = scan.fields;
-  if (error === undefined || error.kind === "null") return null;
-  return replaceValue(error, publicError(bytes, error, words));
+  if (error === undefined) return null;
+  const json = parseJson(bytes, error.start, error.end);
+  return isNone(json) ? null : replaceValue(error, jsonOf(told(json, words)));
+}
+
+/** It has two errors, and clients differ in which one they show. */
+function writtenAnew(bytes: Uint8Array, { start, end }: Range, words: Words): Uint8Array {
+  const json = parseJson(bytes, start, end);
+  if (!isObject(json)) return jsonOf({});
+  return jsonOf(isNone(json.error) ? json : { ...json, error: told(json.error, words) });
+}
+
+/** A sentence stays one. */
+function told(json: unknown, words: Words): PublicError | string {
+  const error = publicError(json, words);
+  return typeof json === "string" ? error.message : error;
+}
+
+/** What some write where nothing failed. */
+function isNone(json: unknown): boolean {
+  return !json || (isObject(json) && Object.keys(json).length === 0);
+}
+
+function jsonOf(json: unknown): Uint8Array {
+  return Buffer.from(JSON.stringify(json));
 }
