@@ -87,12 +87,18 @@ export interface Booked {
   uncharged: string[];
 }
 
+export const rowsOf = ({ settlements, rows }: Batch): UsageRow[] => [
+  ...settlements.map(({ row }) => row),
+  ...rows,
+];
+
 export interface BookOptions {
   incarnation: string;
   nowMs: number;
   /** Ask first what is there. Only a batch that is written again meets what it wrote, so the first try does not. */
   careful: boolean;
-  isKept(tariffId: string): boolean;
+  /** Tariffs that are in the store. */
+  kept: ReadonlySet<string>;
   numbering: Numbering;
 }
 
@@ -368,7 +374,7 @@ export function heldTokens({ inputTokens }: HoldAsked): number {
 }
 
 async function write(tx: Db, desk: Desk, batch: Batch, options: BookOptions): Promise<void> {
-  const { isKept, nowMs, numbering } = options;
+  const { kept, nowMs, numbering } = options;
   if (desk.changed.size > 0) {
     const wallets = [...desk.wallets].filter(([userId]) => desk.changed.has(userId));
     await writeWallets(tx, wallets);
@@ -377,7 +383,7 @@ async function write(tx: Db, desk: Desk, batch: Batch, options: BookOptions): Pr
   if (desk.holds.size > 0) {
     const tariffs = new Map<string, Tariff>();
     for (const { requestId, tariff } of batch.holds) {
-      if (desk.holds.has(requestId) && !isKept(tariff.id)) tariffs.set(tariff.id, tariff);
+      if (desk.holds.has(requestId) && !kept.has(tariff.id)) tariffs.set(tariff.id, tariff);
     }
     if (tariffs.size > 0) await keepTariffs(tx, [...tariffs.values()]);
     await insertHolds(tx, [...desk.holds.values()]);

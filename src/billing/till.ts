@@ -7,23 +7,25 @@ import type { Clock } from "../clock.ts";
 import type { Log } from "../observe/log.ts";
 import { type Db, isUniqueViolation } from "../store/db.ts";
 import { type HoldProgress, UNSENT } from "../store/holds.ts";
-import type { UsageRow } from "../store/usage.ts";
-import { UsageNumbers } from "../store/usage-numbers.ts";
-import {
-  type Batch,
-  type Booked,
-  book,
-  type HoldAsked,
-  type HoldResult,
-  type Settlement,
-} from "./booking.ts";
+import { learnBefore, UsageNumbers, type UsageRow } from "../store/usage.ts";
+import { type Booked, book, type HoldAsked, type HoldResult, rowsOf, type Settlement } from "./booking.ts";
 import { type Disk, type Durability, openDisk } from "./disk.ts";
 import { type Overdue, openOverdue } from "./overdue.ts";
 import { isTooLong, LOOK_MS, pauseMs } from "./patience.ts";
 import { openProgress } from "./progress.ts";
 import type { SettlementSpool } from "./settlement-spool.ts";
 import { asError, diskUnwell, inTime, isHopeless, reasonOf, TillUnavailable } from "./store-faults.ts";
-import { halves, idOf, nothing, parted, type SettleOp, sizeOf, type TillLimits, type Work } from "./work.ts";
+import {
+  batchOf,
+  halves,
+  idOf,
+  nothing,
+  parted,
+  type SettleOp,
+  sizeOf,
+  type TillLimits,
+  type Work,
+} from "./work.ts";
 
 export type { HoldAsked, HoldResult, Settlement } from "./booking.ts";
 export { TillUnavailable } from "./store-faults.ts";
@@ -174,6 +176,7 @@ export function openTill(options: TillOptions): PlainTill {
         finish(live, booked);
         return false;
       } catch (error) {
+        numbers.forget();
         // The store knows some of it: written before, when the answer got lost.
         if (isUniqueViolation(error) && !careful) continue;
         if (isHopeless(error)) return refuse(live, error);
@@ -183,12 +186,10 @@ export function openTill(options: TillOptions): PlainTill {
     }
   }
 
-  function commit(work: Work, careful: boolean): Promise<Booked> {
-    const { holds, settles, ...rest } = work;
-    const settlements = settles.map((op) => op.settlement);
-    const batch: Batch = { ...rest, holds: holds.map((op) => op.asked), settlements };
-    const isKept = (tariffId: string) => kept.has(tariffId);
-    const how = { incarnation, nowMs: clock.nowMs(), careful, isKept };
+  async function commit(work: Work, careful: boolean): Promise<Booked> {
+    const batch = batchOf(work);
+    const how = { incarnation, nowMs: clock.nowMs(), careful, kept };
+    await learnBefore(db, numbers, rowsOf(batch));
     return numbers.within(db, (tx, numbering) => book(tx, batch, { ...how, numbering }));
   }
 

@@ -2,7 +2,7 @@
 
 import type { HoldProgress } from "../store/holds.ts";
 import type { UsageRow } from "../store/usage.ts";
-import type { HoldAsked, HoldResult, Settlement } from "./booking.ts";
+import type { Batch, HoldAsked, HoldResult, Settlement } from "./booking.ts";
 
 export interface TillLimits {
   /** A row that nobody waits for waits this long for company. */
@@ -54,6 +54,17 @@ export interface Work {
   releases: { requestId: string; userId: string }[];
   rows: UsageRow[];
   progress: [string, HoldProgress][];
+}
+
+/** What the store is to be asked for. */
+export function batchOf({ holds, settles, releases, rows, progress }: Work): Batch {
+  return {
+    holds: holds.map((op) => op.asked),
+    settlements: settles.map((op) => op.settlement),
+    releases,
+    rows,
+    progress,
+  };
 }
 
 export const nothing = (): Work => ({ holds: [], settles: [], releases: [], rows: [], progress: [] });

@@ -49,6 +49,6 @@ export function isUniqueViolation(error: unknown): boolean {
 export function isRefused(error: unknown): boolean {
   if (error instanceof SQLiteError)
     return /^SQLITE_(CONSTRAINT|MISMATCH|TOOBIG|RANGE)/.test(error.code ?? "");
-  // Classes of SQLSTATE: data exceptions, and violated constraints.
-  return error instanceof SQL.PostgresError && /^2[23]/.test(String(error.errno ?? ""));
+  // Classes of SQLSTATE: data exceptions, violated constraints, and what is too long for an index.
+  return error instanceof SQL.PostgresError && /^(?:2[23]|54)/.test(String(error.errno ?? ""));
 }

@@ -1,7 +1,7 @@
 import { type Db, placeholder, type Value } from "./db.ts";
 import { insertRows } from "./insert-rows.ts";
 import { Numbering, TOLD_ONCE, UsageNumbers } from "./usage-numbers.ts";
-import { toUsageRow, type UsageRow } from "./usage-row.ts";
+import { storable, toUsageRow, type UsageRow } from "./usage-row.ts";
 import {
   asStored,
   isAlike,
@@ -215,6 +215,18 @@ const MODEL_AT = KIND_COLUMNS.indexOf("public_model");
 const OUTCOME_AT = KIND_COLUMNS.indexOf("outcome");
 /** Which of the rest are ids that have numbers. */
 const IS_ID = [...REST_COLUMNS.map((column) => column in NUMBERED), false];
+
+/**
+ * What these rows are likely to need, in a transaction of its own where others write, too: whoever adds a line keeps
+ * everybody waiting who needs the same one, and what books rows may take long.
+ */
+export async function learnBefore(db: Db, numbers: UsageNumbers, rows: readonly UsageRow[]): Promise<void> {
+  if (db.engine === "sqlite") return;
+  const lists = rows.map((row) => allValues(storable(row)));
+  const numbering = new Numbering(numbers);
+  for (const values of lists) shorten(values, numbering);
+  if (!numbering.isComplete) await numbers.within(db, (tx, own) => shortened(tx, own, lists));
+}
 
 /** Lists of a kind and of the rest of one row or more, with numbers for what is told once. */
 async function shortened(tx: Db, numbering: Numbering, lists: readonly Value[][]): Promise<Value[][]> {

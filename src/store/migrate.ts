@@ -28,10 +28,13 @@ export async function migrate(
     await tx.sql`CREATE TABLE IF NOT EXISTS migration (version BIGINT PRIMARY KEY, name TEXT NOT NULL)`;
     const from = await readVersion(tx);
     refuseNewer(from, to);
-    for (const { version, name, sql, locks = [] } of migrations.filter(({ version }) => version > from)) {
-      if (tx.engine === "postgres") {
-        for (const table of locks) await tx.sql.script(`LOCK TABLE ${table} IN ACCESS EXCLUSIVE MODE`);
-      }
+    const ahead = migrations.filter(({ version }) => version > from);
+    // All of them first: whoever writes has to wait before it holds what is wanted here.
+    if (tx.engine === "postgres" && from > 0) {
+      const tables = new Set(ahead.flatMap(({ locks = [] }) => locks));
+      for (const table of tables) await tx.sql.script(`LOCK TABLE ${table} IN ACCESS EXCLUSIVE MODE`);
+    }
+    for (const { version, name, sql } of ahead) {
       await tx.sql.script(tx.engine === "sqlite" ? sql.replaceAll(FOR_SQLITE, "$1") : sql);
       await tx.sql`INSERT INTO migration (version, name) VALUES (${version}, ${name})`;
     }

@@ -142,8 +142,8 @@ async function direct(
 ): Promise<UsageRow[]> {
   const { where, clause, values } = openConditions(db);
   if (keyIds.length > 0) {
-    const names = keyIds.map(() => "?").join(", ");
-    where(`key_no IN (SELECT no FROM usage_id WHERE id IN (${names}))`, ...keyIds);
+    const marks = keyIds.map(() => "?").join(", ");
+    where(`key_no IN (SELECT no FROM usage_id WHERE id IN (${marks}))`, ...keyIds);
   }
   if (filter.keyId !== undefined) where(`key_no = ${numberOf}`, filter.keyId);
   if (filter.userId !== undefined) where(`user_no = ${numberOf}`, filter.userId);

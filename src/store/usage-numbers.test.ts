@@ -2,7 +2,8 @@ import { expect, test } from "bun:test";
 import { eachEngine } from "../../test/postgres.ts";
 import { type Db, openDb, transaction } from "./db.ts";
 import { migrate } from "./migrate.ts";
-import { findUsage, insertFresh, settlePending, type UsageRow } from "./usage.ts";
+import { CorruptRow } from "./row.ts";
+import { findUsage, insertFresh, learnBefore, settlePending, type UsageRow } from "./usage.ts";
 import { Numbering, UsageNumbers } from "./usage-numbers.ts";
 import { insertUsage, usageRow } from "./usage-row.test-support.ts";
 
@@ -49,6 +50,44 @@ eachEngine(({ open, emptyUrl }) => {
     await tell(db, rows);
   });
 
+  test("what is forgotten while a transaction is under way is not brought back by it", async () => {
+    const db = await open();
+    const numbers = new UsageNumbers();
+    await numbers.within(db, async (tx, numbering) => {
+      await insertFresh(tx, numbering, [usageRow()]);
+      numbers.forget();
+    });
+    expect(numbers.ids.size + numbers.kinds.size).toBe(0);
+  });
+
+  test("what is learnt beforehand needs nothing more when rows are written, where others write too", async () => {
+    const db = await open();
+    const numbers = new UsageNumbers();
+    const rows = [usageRow({ userId: "u1" }), usageRow({ outcome: "refused" })];
+    await learnBefore(db, numbers, rows);
+    expect(numbers.ids.size).toBe(db.engine === "postgres" ? 3 : 0);
+    const numbering = new Numbering(numbers);
+    if (db.engine === "postgres") {
+      await transaction(db, async (tx) => {
+        await insertFresh(tx, numbering, rows);
+        expect(await numbering.learn(tx)).toBe(false);
+      });
+    } else await insertWith(db, numbers, rows);
+    await tell(db, rows);
+  });
+
+  test("where others write too, nothing is trusted for long", async () => {
+    const db = await open();
+    const numbers = new UsageNumbers();
+    await insertWith(db, numbers, [usageRow()]);
+    await db.sql`DELETE FROM usage_id`;
+    for (let i = 0; i < 500; i++) await numbers.within(db, async () => {});
+    if (db.engine === "sqlite") return expect(numbers.ids.size).toBe(2);
+    const rows = [usageRow()];
+    await insertWith(db, numbers, rows);
+    await tell(db, rows);
+  });
+
   test("a store that has lost a number gets the same one again", async () => {
     const db = await open();
     const [before, after] = [usageRow(), usageRow()];
@@ -74,7 +113,7 @@ eachEngine(({ open, emptyUrl }) => {
 
   test("an id that the store does not give back as it was is refused", async () => {
     const db = await open();
-    await expect(insertUsage(db, [usageRow({ accountId: "a\ud800" })])).rejects.toThrow();
+    await expect(insertUsage(db, [usageRow({ accountId: "a\ud800" })])).rejects.toThrow(CorruptRow);
   });
 
   test("several that meet the same ids at the same time agree on their numbers", async () => {

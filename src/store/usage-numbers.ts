@@ -1,12 +1,13 @@
 /**
  * What rows of usage say again and again stands once in a table of its own, and in them as its number: ids of keys,
  * users, groups and accounts, and what requests of one kind have in common. A number is made of what it stands for, so
- * nodes that meet something new at the same time agree on it, and a store that has lost it gets the same one again.
+ * nodes that meet something new at the same time agree on it, and a store that has lost it gets the same one again,
+ * unless it was given before numbers were made so.
  */
 
 import { type Db, transaction, type Value } from "./db.ts";
 import { insertRows } from "./insert-rows.ts";
-import { integer, text } from "./row.ts";
+import { CorruptRow, integer, text } from "./row.ts";
 import { selectIn } from "./select-in.ts";
 
 /** What a number of a kind stands for, in this order. */
@@ -39,43 +40,54 @@ const KEPT_MAX = 100_000;
 /** 48 bits: a million ids have one chance in five hundred that two of them want the same one. */
 const NUMBER_DIGITS = 12;
 const TRIES_MAX = 8;
+/** So many transactions later a server that others write to may be another one, which lags behind. */
+const TRUSTED_MAX = 500;
 
 /** What the store is known to have. */
 export class UsageNumbers {
   ids = new Map<string, number>();
   /** By the kind as JSON. */
   kinds = new Map<string, number>();
+  private trusted = 0;
 
   /** What the transaction learns is kept when it has been committed. */
   async within<T>(db: Db, work: (tx: Db, numbering: Numbering) => Promise<T>): Promise<T> {
+    const isLong = this.ids.size > KEPT_MAX || this.kinds.size > KEPT_MAX;
+    if (isLong || (db.engine === "postgres" && ++this.trusted > TRUSTED_MAX)) this.forget();
     const numbering = new Numbering(this);
     try {
       const result = await transaction(db, (tx) => work(tx, numbering));
-      if (this.ids.size > KEPT_MAX || this.kinds.size > KEPT_MAX) this.forget();
       numbering.keep();
       return result;
     } catch (error) {
-      // Whoever answers next may be a server that lags behind this one.
       this.forget();
       throw error;
     }
   }
 
-  private forget(): void {
+  /** Whoever answers next may be a server that lags behind the one that failed. */
+  forget(): void {
     this.ids = new Map();
     this.kinds = new Map();
+    this.trusted = 0;
   }
 }
 
 /** For one transaction: what is asked for and not known is learnt. */
 export class Numbering {
-  private readonly kept: UsageNumbers;
+  private readonly kept: Pick<UsageNumbers, "ids" | "kinds">;
   private readonly ids = new Map<string, number>();
   private readonly kinds = new Map<string, number>();
   private readonly missing = { ids: new Set<string>(), kinds: new Map<string, readonly Value[]>() };
 
-  constructor(kept: UsageNumbers) {
-    this.kept = kept;
+  /** What is forgotten meanwhile it goes on with, and adds to: nobody asks there any more. */
+  constructor({ ids, kinds }: UsageNumbers) {
+    this.kept = { ids, kinds };
+  }
+
+  /** Nothing was asked for in vain. */
+  get isComplete(): boolean {
+    return this.missing.ids.size === 0 && this.missing.kinds.size === 0;
   }
 
   /** 0, which stands for nothing, if it has to be learnt first. */
@@ -95,8 +107,8 @@ export class Numbering {
 
   /** All that was asked for in vain. False: there was nothing. */
   async learn(tx: Db): Promise<boolean> {
+    if (this.isComplete) return false;
     const { ids, kinds } = this.missing;
-    if (ids.size === 0 && kinds.size === 0) return false;
     const idLines = [...ids].map((id) => ({ known: id, digest: digestOf(id), values: [], told: id }));
     const kindLines = [...kinds].map(([told, values]) => {
       const digest = digestOf(told);
@@ -137,7 +149,8 @@ async function learnLines(
   lines: readonly Line[],
   learnt: Map<string, number>,
 ): Promise<void> {
-  // In one order everywhere, so that of two who add the same lines one waits for the other, and never both.
+  // In one order everywhere, so that of two who add the same lines one waits for the other, and never both. That holds
+  // for whoever learns once in a transaction; on SQLite nobody waits.
   let missing = lines.toSorted((a, b) => (a.known < b.known ? -1 : 1));
   for (let tried = 0; ; tried++) {
     const found = new Map<string, number>();
@@ -151,7 +164,7 @@ async function learnLines(
     }
     missing = missing.filter((line) => !found.has(line.known));
     if (missing.length === 0) return;
-    if (tried === TRIES_MAX) throw new Error(`${table} takes no number for what is to be told by it.`);
+    if (tried === TRIES_MAX) throw new CorruptRow(`${table} does not give back what it was told.`);
     const added = missing.map(({ known: of, digest, values }) => [numberIn(digest, tried), of, ...values]);
     // Somebody else may have told the same, or something else that this number is made of, too.
     await insertRows(tx, table, columns, added, "ON CONFLICT DO NOTHING");

@@ -22,7 +22,9 @@ import {
 } from "./usage-row.ts";
 import { nanoValue, SELECT_USAGE } from "./usage-values.ts";
 
+export { learnBefore } from "./insert-usage.ts";
 export { type KeyHour, keyTotals, type UsageTotals, useByHour } from "./usage-hour.ts";
+export { UsageNumbers } from "./usage-numbers.ts";
 export {
   NO_MONEY,
   type UsageFlag,

@@ -20,6 +20,18 @@ function textOf(...lines: string[]): HeadText {
   return new HeadText(bytes.toString("latin1", from, bytes.length - 2), fieldsOf(...lines).names, from);
 }
 
+test("a name is not taken for another that is 32 bytes longer", () => {
+  const long = `host${"-".repeat(32)}`;
+  const head = textOf(`${long}: a`, "accept: b");
+  expect([head.get("host"), head.get(long), head.has("host"), head.get("accept")]).toEqual([
+    null,
+    "a",
+    false,
+    "b",
+  ]);
+  expect(textOf("host: c").get(long)).toBeNull();
+});
+
 describe("the fields of a head", () => {
   test("end after the empty line, and their names are found", () => {
     const { end, names } = fieldsOf("a: b", "c:", "d:e");

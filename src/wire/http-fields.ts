@@ -186,7 +186,7 @@ export class HeadText implements HeaderReader {
 
 /** Lengths share bits from 32 on. */
 function bitOf(length: number): number {
-  return 1 << (length & 31);
+  return 1 << length;
 }
 
 function isUpper(code: number): boolean {

@@ -1,5 +1,5 @@
 -- What rows of usage say again and again stands once in a table of its own, and in them as its number: a row with its
--- indexes takes less than half of the room. Nothing ever goes from these two tables, so a number stays good.
+-- indexes takes less than half of the room. Nothing ever goes from these two tables.
 CREATE TABLE usage_id (
   no BIGINT PRIMARY KEY,
   -- Of a key, a user, a group or an account.

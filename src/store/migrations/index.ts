@@ -19,7 +19,7 @@ export interface Migration {
   version: number;
   name: string;
   sql: string;
-  /** Tables that nobody may write to meanwhile; on SQLite nobody ever may. */
+  /** Tables of the first schema that nobody may write to meanwhile; on SQLite nobody ever may. */
   locks?: readonly string[];
   /** What operators with much in their store should know before it begins. */
   takes?: string;
