@@ -10,6 +10,7 @@ const SRC = join(import.meta.dir, "..", "src");
 const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   clock: [],
   alarms: ["clock"],
+  outbox: [],
   records: [],
   money: ["records", "clock"],
   errors: [],
@@ -25,7 +26,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   limits: ["records", "money", "clock"],
   interfaces: ["records", "errors", "wire"],
   metering: ["interfaces", "wire"],
-  upstreams: ["records", "errors", "wire", "clock", "alarms", "policy", "interfaces"],
+  upstreams: ["records", "errors", "wire", "clock", "alarms", "outbox", "policy", "interfaces"],
   pool: ["clock", "records", "policy", "limits", "upstreams", "interfaces"],
   gateway: [
     "alarms",
@@ -98,6 +99,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     "description",
     "control",
     "alarms",
+    "outbox",
     "clock",
     "observe",
     "records",

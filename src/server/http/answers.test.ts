@@ -174,6 +174,7 @@ describe("a stream", () => {
         whenLeft() {},
         write: (bytes, from = 0, to = bytes.length) =>
           void written.push(Buffer.copyBytesFrom(bytes, from, to - from)),
+        post() {},
         room: () => Promise.resolve(),
         finished() {},
         failed() {},

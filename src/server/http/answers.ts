@@ -1,6 +1,7 @@
 /** Answers as bytes on a connection. */
 
 import { STATUS_CODES } from "node:http";
+import { outbox } from "../../outbox.ts";
 import { put } from "../../wire/bytes.ts";
 import { type Answer, type ClientSink, StreamAnswer, WholeAnswer } from "../../wire/http-message.ts";
 import { lengthOf, type Part, wholePart } from "../../wire/splice.ts";
@@ -16,6 +17,8 @@ export interface Carrier {
   /** To be called when the client leaves before the answer is finished. */
   whenLeft(leave: () => void): void;
   write(bytes: Uint8Array, from?: number, to?: number): void;
+  /** What stands in the outbox up to there. */
+  post(to: number): void;
   room(): Promise<void>;
   finished(): void;
   /** It failed in the middle of an answer, so the client cannot tell where the answer ends. */
@@ -55,7 +58,14 @@ export function writeWhole(carrier: Carrier, answer: WholeAnswer, isBodyless: bo
   const { status, headers, body } = answer;
   const length = isBare(status) ? "" : `content-length: ${lengthOf(body)}\r\n`;
   const head = `${statusLine(status)}${headers}${carrier.connectionLines}${length}\r\n`;
-  writeTogether(carrier, head, isBodyless || isBare(status) ? NO_PARTS : body);
+  const parts = isBodyless || isBare(status) ? NO_PARTS : body;
+  const at = outbox.roomFor(head.length + lengthOf(parts));
+  if (at < 0) writeTogether(carrier, head, parts);
+  else {
+    let to = at + outbox.bytes.write(head, at, "latin1");
+    for (const { bytes, start, end } of parts) to = put(outbox.bytes, to, bytes, start, end);
+    carrier.post(to);
+  }
   carrier.finished();
 }
 

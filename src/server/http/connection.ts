@@ -8,6 +8,7 @@ import { free } from "../../wire/bytes.ts";
 import { CHUNKED, CR } from "../../wire/http-fields.ts";
 import { type Answer, type HttpBody, StreamAnswer, WholeAnswer } from "../../wire/http-message.ts";
 import { abandon, type Carrier, isLate, startStream, writeResponse, writeWhole } from "./answers.ts";
+import type { State } from "./connection-state.ts";
 import { IncomingRequest, Upgrade } from "./exchange.ts";
 import type { Guest, Hall } from "./hall.ts";
 import { HeadReader } from "./head-reader.ts";
@@ -15,14 +16,6 @@ import { IncomingBody, WholeBody } from "./incoming-body.ts";
 import type { Outlet, Protocol } from "./outlet.ts";
 import { CONTINUE, endsHead, headStart, LATE, type RequestFault, RequestHead } from "./request-head.ts";
 import { Sender } from "./sender.ts";
-
-/**
- * Where a connection stands: `between` requests; `queued` with requests that are here, when others have their turn first;
- * `within` a request; `answered` while the rest of the body, or of the answer, is on its way; `upgraded` to another
- * protocol; `ending` when nothing is said any more and the client has not taken all of it; `lingering` when it has, and
- * what it still sends is thrown away, because closing on unread bytes would take the answer away from it again.
- */
-type State = "between" | "queued" | "within" | "answered" | "upgraded" | "ending" | "lingering" | "over";
 
 /** What is kept of requests that come before their turn. */
 const EARLY_BYTES_MAX = 1024 * 1024;
@@ -302,9 +295,11 @@ export class Connection implements Outlet, Carrier, Guest {
   }
 
   write(bytes: Uint8Array, from = 0, to = bytes.length): void {
-    if (this.state === "over") return;
-    const wasKeeping = this.sender.bytes > 0;
-    if (!this.sender.write(bytes, from, to) && !wasKeeping) this.sinceMs = this.hall.nowMs;
+    if (this.state !== "over" && this.sender.write(bytes, from, to)) this.sinceMs = this.hall.nowMs;
+  }
+
+  post(to: number): void {
+    if (this.state !== "over") this.sender.post(to);
   }
 
   get bufferedBytes(): number {
@@ -374,6 +369,7 @@ export class Connection implements Outlet, Carrier, Guest {
     this.incoming = null;
     this.held = NOTHING;
     this.resume();
+    this.sender.hurry();
     if (this.sender.bytes === 0) this.endNow();
   }
 

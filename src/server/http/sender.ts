@@ -1,13 +1,18 @@
 /** Writes to a socket what it takes, and keeps the rest until it takes more. */
 
+import { type Addressee, outbox } from "../../outbox.ts";
+
 interface Sink {
   /** How many bytes were taken; less than 0 when it is closed. */
   write(bytes: Uint8Array, from?: number, length?: number): number;
 }
 
-export class Sender {
+export class Sender implements Addressee {
   /** Kept because the client takes it slowly. */
   bytes = 0;
+  /** Letters in the outbox: whatever else is said comes behind them. */
+  private posted = 0;
+  private isOver = false;
   private readonly socket: Sink;
   private unsent: Uint8Array[] | null = null;
   private roomAgain: PromiseWithResolvers<void> | null = null;
@@ -16,18 +21,42 @@ export class Sender {
     this.socket = socket;
   }
 
-  /** False when something had to be kept: also for a socket that is closed, which says so soon. Nobody runs ahead of it. */
+  /** What stands in the outbox up to there: it leaves at the end of the turn. */
+  post(to: number): void {
+    this.posted++;
+    outbox.post(this, to);
+  }
+
+  /** Called by the outbox. */
+  send(bytes: Uint8Array, from: number, to: number): void {
+    this.posted--;
+    if (!this.isOver) this.hand(bytes, from, to);
+  }
+
+  /** What was posted does not wait for the end of the turn. */
+  hurry(): void {
+    if (this.posted > 0) outbox.flush();
+  }
+
+  /** True when it begins to keep something: also for a socket that is closed, which says so soon. */
   write(bytes: Uint8Array, from: number, to: number): boolean {
+    this.hurry();
+    const wasKeeping = this.bytes > 0;
+    this.hand(bytes, from, to);
+    return this.bytes > 0 && !wasKeeping;
+  }
+
+  /** Nobody runs ahead of what is kept. */
+  private hand(bytes: Uint8Array, from: number, to: number): void {
     let taken = 0;
     if (this.bytes === 0) {
       taken = Math.max(0, this.socket.write(bytes, from, to - from));
-      if (taken === to - from) return true;
+      if (taken === to - from) return;
     }
     const rest = Buffer.copyBytesFrom(bytes, from + taken, to - from - taken);
     if (this.unsent === null) this.unsent = [rest];
     else this.unsent.push(rest);
     this.bytes += rest.length;
-    return false;
   }
 
   /** The socket takes more. True when nothing is left. */
@@ -56,6 +85,7 @@ export class Sender {
 
   /** Nobody takes anything any more. */
   drop(): void {
+    this.isOver = true;
     this.unsent = null;
     this.bytes = 0;
     this.wake();

@@ -296,11 +296,12 @@ export class Exchange implements HttpExchange, ConnectionUser {
 
   private endNow(hasExcess: boolean): void {
     const { connection, taker } = this;
-    const isReusable = this.keepsAlive && this.isSent && !hasExcess && this.ended === null;
+    const isSent = this.isSent && connection?.isClear === true;
+    const isReusable = this.keepsAlive && isSent && !hasExcess && this.ended === null;
     this.letGo();
     // Before the taker is told, so that what it sends next finds the connection.
     if (isReusable && connection !== null) this.context.connections.keep(connection);
-    else if (this.isSent) connection?.close();
+    else if (isSent) connection?.close();
     else connection?.destroy();
     taker.end();
   }

@@ -1,5 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
+import { outbox } from "../../outbox.ts";
 import { free } from "../../wire/bytes.ts";
 import type { Part } from "../../wire/splice.ts";
 import type { Head } from "./request-head.ts";
@@ -17,6 +18,12 @@ function outlet(takes: readonly number[]) {
       const length = Math.min(to - from, takes[Math.min(writes.length, takes.length - 1)] ?? 0);
       writes.push(Buffer.copyBytesFrom(bytes, from, length));
       return length;
+    },
+    post(to: number): void {
+      const send = (bytes: Uint8Array, from: number) =>
+        void writes.push(Buffer.copyBytesFrom(bytes, from, to - from));
+      outbox.post({ send }, to);
+      outbox.flush();
     },
   };
 }
@@ -91,6 +98,7 @@ describe("a request in memory", () => {
       write(): number {
         throw new Error("closed");
       },
+      post() {},
     };
     const body = [{ bytes: memory.subarray(400), start: 0, end: LONG }];
     expect(() => writeRequest(out, headOf(HEAD), body)).toThrow("closed");

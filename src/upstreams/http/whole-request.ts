@@ -1,5 +1,6 @@
 /** A request whose body is in memory goes out in as few writes as it can, and with as little of it copied. */
 
+import { outbox } from "../../outbox.ts";
 import { put } from "../../wire/bytes.ts";
 import { joinParts, lengthOf, type Part, partOf } from "../../wire/splice.ts";
 import { type Head, headBytes } from "./request-head.ts";
@@ -7,6 +8,8 @@ import { type Head, headBytes } from "./request-head.ts";
 interface Outlet {
   /** How many bytes were taken. */
   write(bytes: Uint8Array, from: number, to: number): number;
+  /** What stands in the outbox up to there: all of it is taken. */
+  post(to: number): void;
 }
 
 /** Head and body are copied together up to here; a longer part is written from where it is. */
@@ -22,14 +25,25 @@ export function writeRequest(out: Outlet, head: Head, body: readonly Part[]): re
   const { start, end } = head;
   const length = start.length + end.length + lengthOf(body);
   if (length > TOGETHER_BYTES_MAX) return writeParts(out, gathered(head, body));
-  let to = put(scratch, 0, start);
-  to += scratch.write(end, to, "latin1");
-  for (const { bytes, start, end } of body) to = put(scratch, to, bytes, start, end);
+  const at = outbox.roomFor(length);
+  if (at >= 0) {
+    out.post(putRequest(outbox.bytes, at, head, body));
+    return NOTHING;
+  }
+  putRequest(scratch, 0, head, body);
   const taken = out.write(scratch, 0, length);
   return taken === length ? NOTHING : [partOf(Buffer.copyBytesFrom(scratch, taken, length - taken))];
 }
 
 const NOTHING: readonly Part[] = [];
+
+/** Returns where it ends. */
+function putRequest(to: Buffer, from: number, head: Head, body: readonly Part[]): number {
+  let at = put(to, from, head.start);
+  at += to.write(head.end, at, "latin1");
+  for (const { bytes, start, end } of body) at = put(to, at, bytes, start, end);
+  return at;
+}
 
 /** The same for parts that were not taken before. */
 export function writeParts(out: Outlet, parts: readonly Part[]): readonly Part[] {

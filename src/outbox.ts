@@ -1,0 +1,75 @@
+/**
+ * What is said in one turn of the event loop leaves at its end, one write behind the other. Whoever it is for is woken
+ * once, where each write by itself would wake it from a sleep that it has just gone back to.
+ */
+
+export interface Addressee {
+  /** Now. The bytes are the outbox's: what is not taken at once has to be copied. */
+  send(bytes: Uint8Array, from: number, to: number): void;
+}
+
+/** What is longer is not worth a copy. */
+const LETTER_BYTES_MAX = 16 * 1024;
+const ROOM_BYTES = 1024 * 1024;
+
+export class Outbox {
+  readonly bytes = Buffer.allocUnsafeSlow(ROOM_BYTES);
+  private readonly addressees: Addressee[] = [];
+  /** Where each letter ends: it begins where the one before it does. */
+  private readonly ends: number[] = [];
+  /** The first that has not left. */
+  private next = 0;
+  private isLeaving = false;
+  private readonly atEndOfTurn: (work: () => void) => void;
+  private readonly leave = () => this.flush();
+
+  constructor(atEndOfTurn: (work: () => void) => void) {
+    this.atEndOfTurn = atEndOfTurn;
+  }
+
+  /** Where so much can be written before it is posted; -1 if it is too long for that. */
+  roomFor(length: number): number {
+    if (length > LETTER_BYTES_MAX) return -1;
+    if (this.end + length > ROOM_BYTES) this.flush();
+    return this.end + length > ROOM_BYTES ? -1 : this.end;
+  }
+
+  /** What was written there, up to `to`. */
+  post(addressee: Addressee, to: number): void {
+    if (this.ends.length === 0) this.atEndOfTurn(this.leave);
+    this.addressees.push(addressee);
+    this.ends.push(to);
+  }
+
+  /** At once, in the order in which they were posted. Within one of them the rest leaves, but its bytes stay. */
+  flush(): void {
+    const isInside = this.isLeaving;
+    this.isLeaving = true;
+    try {
+      while (this.next < this.ends.length) {
+        const i = this.next++;
+        this.addressees[i]?.send(this.bytes, this.ends[i - 1] ?? 0, this.ends[i] ?? 0);
+      }
+    } finally {
+      if (!isInside) this.begin();
+    }
+  }
+
+  private begin(): void {
+    this.isLeaving = false;
+    if (this.next < this.ends.length) {
+      // One of them threw: the others are not to suffer for it.
+      this.atEndOfTurn(this.leave);
+      return;
+    }
+    this.addressees.length = 0;
+    this.ends.length = 0;
+    this.next = 0;
+  }
+
+  private get end(): number {
+    return this.ends.at(-1) ?? 0;
+  }
+}
+
+export const outbox = new Outbox(setImmediate);
