@@ -57,6 +57,26 @@ test("when there is no more room they leave before their time", () => {
   expect(heard.map((line) => line.split(" ")[0])).toEqual(Array.from({ length: 65 }, (_, i) => `${i}`));
 });
 
+test("where letters leave alone, most of them need not wait", () => {
+  const { to, post, endTurn, heard } = open();
+  const taken: boolean[] = [];
+  for (let turn = 0; turn < 107; turn++) {
+    taken.push(post(to("ada"), "one"));
+    endTurn();
+  }
+  expect(taken.filter(Boolean)).toHaveLength(6);
+  expect(taken.slice(0, 4)).toEqual([true, true, true, false]);
+  expect(heard).toHaveLength(6);
+});
+
+test("letters that leave in company go on doing so, whoever left alone in between", () => {
+  const { to, post, endTurn } = open();
+  for (let turn = 0; turn < 50; turn++) {
+    for (let i = turn % 3; i < 3; i++) expect(post(to("ada"), "one")).toBe(true);
+    endTurn();
+  }
+});
+
 test("a long one is not taken", () => {
   const { to, post, heard } = open();
   expect(post(to("ada"), "x".repeat(16 * 1024 + 1))).toBe(false);

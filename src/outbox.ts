@@ -11,6 +11,9 @@ export interface Addressee {
 /** What is longer is not worth a copy. */
 const LETTER_BYTES_MAX = 16 * 1024;
 const ROOM_BYTES = 1024 * 1024;
+/** After so many letters that left alone, one behind the other, so many more do not wait: the end of a turn costs, too. */
+const ALONE_MAX = 3;
+const UNPOSTED = 100;
 
 export class Outbox {
   readonly bytes = Buffer.allocUnsafeSlow(ROOM_BYTES);
@@ -20,6 +23,8 @@ export class Outbox {
   /** The first that has not left. */
   private next = 0;
   private isLeaving = false;
+  private alone = 0;
+  private unposted = 0;
   private readonly atEndOfTurn: (work: () => void) => void;
   private readonly leave = () => this.flush();
 
@@ -27,9 +32,13 @@ export class Outbox {
     this.atEndOfTurn = atEndOfTurn;
   }
 
-  /** Where so much can be written before it is posted; -1 if it is too long for that. */
+  /** Where so much can be written before it is posted; -1 if it is too long for that, or had better leave at once. */
   roomFor(length: number): number {
     if (length > LETTER_BYTES_MAX) return -1;
+    if (this.unposted > 0 && this.ends.length === 0) {
+      this.unposted--;
+      return -1;
+    }
     if (this.end + length > ROOM_BYTES) this.flush();
     return this.end + length > ROOM_BYTES ? -1 : this.end;
   }
@@ -62,9 +71,17 @@ export class Outbox {
       this.atEndOfTurn(this.leave);
       return;
     }
+    this.countAlone();
     this.addressees.length = 0;
     this.ends.length = 0;
     this.next = 0;
+  }
+
+  private countAlone(): void {
+    if (this.ends.length > 0) this.alone = this.ends.length === 1 ? this.alone + 1 : 0;
+    if (this.alone < ALONE_MAX) return;
+    this.alone = 0;
+    this.unposted = UNPOSTED;
   }
 
   private get end(): number {

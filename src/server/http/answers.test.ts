@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { eventually } from "../../../test/eventually.ts";
+import { outbox } from "../../outbox.ts";
 import { type Answer, type ClientSink, StreamAnswer, WholeAnswer } from "../../wire/http-message.ts";
 import { wholePart } from "../../wire/splice.ts";
 import { type Carrier, startStream } from "./answers.ts";
@@ -174,7 +175,10 @@ describe("a stream", () => {
         whenLeft() {},
         write: (bytes, from = 0, to = bytes.length) =>
           void written.push(Buffer.copyBytesFrom(bytes, from, to - from)),
-        post() {},
+        post(to) {
+          outbox.post({ send: (bytes, from, end) => this.write(bytes, from, end) }, to);
+          outbox.flush();
+        },
         room: () => Promise.resolve(),
         finished() {},
         failed() {},
