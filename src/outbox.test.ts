@@ -85,17 +85,32 @@ test("a long one is not taken", () => {
 
 test("what is posted, or asked to leave, while one is handed over comes after it, and spoils none", () => {
   const { box, to, post, endTurn, heard } = open();
-  post(
-    to("ada", () => {
+  const ada: Addressee = {
+    send(bytes, from, end) {
       post(to("cyd"), "three");
       box.flush();
-    }),
-    "one",
-  );
+      post(to("dan"), "four");
+      heard.push(`ada ${Buffer.from(bytes).toString("latin1", from, end)}`);
+    },
+  };
+  post(ada, "one");
   post(to("bob"), "two");
   endTurn();
   endTurn();
-  expect(heard).toEqual(["ada one", "bob two", "cyd three"]);
+  expect(heard).toEqual(["bob two", "cyd three", "ada one", "dan four"]);
+});
+
+test("while letters leave there may be no room for more", () => {
+  const { to, post, endTurn, heard } = open();
+  const text = "x".repeat(16 * 1024);
+  const found: boolean[] = [];
+  post(
+    to("first", () => void found.push(post(to("late"), text))),
+    text,
+  );
+  for (let i = 1; i < 64; i++) post(to("more"), text);
+  endTurn();
+  expect([found, heard.length]).toEqual([[false], 64]);
 });
 
 test("one that throws keeps none of the others", () => {
@@ -107,7 +122,7 @@ test("one that throws keeps none of the others", () => {
     "one",
   );
   post(to("bob"), "two");
-  expect(endTurn).toThrow("gone");
   endTurn();
   expect(heard).toEqual(["ada one", "bob two"]);
+  expect(endTurn).toThrow("gone");
 });

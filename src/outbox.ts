@@ -50,27 +50,26 @@ export class Outbox {
     this.ends.push(to);
   }
 
-  /** At once, in the order in which they were posted. Within one of them the rest leaves, but its bytes stay. */
+  /** At once, in the order in which they were posted. No bytes are used again before the outermost call ends. */
   flush(): void {
     const isInside = this.isLeaving;
     this.isLeaving = true;
-    try {
-      while (this.next < this.ends.length) {
-        const i = this.next++;
+    while (this.next < this.ends.length) {
+      const i = this.next++;
+      try {
         this.addressees[i]?.send(this.bytes, this.ends[i - 1] ?? 0, this.ends[i] ?? 0);
+      } catch (thrown) {
+        // A bug, which is to be heard of; whoever happens to empty the outbox is not to suffer for it.
+        this.atEndOfTurn(() => {
+          throw thrown;
+        });
       }
-    } finally {
-      if (!isInside) this.begin();
     }
+    if (!isInside) this.begin();
   }
 
   private begin(): void {
     this.isLeaving = false;
-    if (this.next < this.ends.length) {
-      // One of them threw: the others are not to suffer for it.
-      this.atEndOfTurn(this.leave);
-      return;
-    }
     this.countAlone();
     this.addressees.length = 0;
     this.ends.length = 0;

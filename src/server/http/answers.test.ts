@@ -175,7 +175,7 @@ describe("a stream", () => {
         whenLeft() {},
         write: (bytes, from = 0, to = bytes.length) =>
           void written.push(Buffer.copyBytesFrom(bytes, from, to - from)),
-        post(to) {
+        post(_from, to) {
           outbox.post({ send: (bytes, from, end) => this.write(bytes, from, end) }, to);
           outbox.flush();
         },

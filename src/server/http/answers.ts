@@ -17,8 +17,8 @@ export interface Carrier {
   /** To be called when the client leaves before the answer is finished. */
   whenLeft(leave: () => void): void;
   write(bytes: Uint8Array, from?: number, to?: number): void;
-  /** What stands in the outbox up to there. */
-  post(to: number): void;
+  /** What stands there in the outbox. */
+  post(from: number, to: number): void;
   room(): Promise<void>;
   finished(): void;
   /** It failed in the middle of an answer, so the client cannot tell where the answer ends. */
@@ -64,7 +64,7 @@ export function writeWhole(carrier: Carrier, answer: WholeAnswer, isBodyless: bo
   else {
     let to = at + outbox.bytes.write(head, at, "latin1");
     for (const { bytes, start, end } of parts) to = put(outbox.bytes, to, bytes, start, end);
-    carrier.post(to);
+    carrier.post(at, to);
   }
   carrier.finished();
 }

@@ -298,8 +298,8 @@ export class Connection implements Outlet, Carrier, Guest {
     if (this.state !== "over" && this.sender.write(bytes, from, to)) this.sinceMs = this.hall.nowMs;
   }
 
-  post(to: number): void {
-    if (this.state !== "over") this.sender.post(to);
+  post(from: number, to: number): void {
+    if (this.state !== "over") this.sender.post(from, to);
   }
 
   get bufferedBytes(): number {
@@ -330,6 +330,7 @@ export class Connection implements Outlet, Carrier, Guest {
 
   /** Serves again when the client has sent what nobody reads, and has taken what it asked for. */
   private goOn(): void {
+    if (this.sender.postedBytes > AHEAD_BYTES_MAX) this.sender.hurry();
     if (this.keepsAlive && (this.incoming !== null || this.sender.bytes > AHEAD_BYTES_MAX)) return;
     this.sinceMs = this.hall.nowMs;
     if (!this.keepsAlive || (this.held.length === 0 && this.hall.isClosing)) this.end();
@@ -389,6 +390,8 @@ export class Connection implements Outlet, Carrier, Guest {
 
   terminate(): void {
     if (this.state === "over") return;
+    // Answers that were given are not taken back.
+    this.sender.hurry();
     this.socket.terminate();
     this.closed();
   }

@@ -2,6 +2,7 @@
 
 import { afterEach, describe, expect, test } from "bun:test";
 import { eventually } from "../../../test/eventually.ts";
+import { outbox } from "../../outbox.ts";
 import { free } from "../../wire/bytes.ts";
 import { type Answer, type ClientSink, StreamAnswer } from "../../wire/http-message.ts";
 import { bytesOf, type Part, wholePart } from "../../wire/splice.ts";
@@ -251,6 +252,59 @@ test("a stream that has ended says nothing into the answer behind it", async () 
   expect(heard).not.toContain("late");
   expect(heard.split("0\r\n\r\n")).toHaveLength(3);
 });
+
+describe("an answer that waits for the end of the turn", () => {
+  /** Also if what other tests said left alone. */
+  const expectCompany = () => {
+    while (outbox.roomFor(1) < 0);
+  };
+
+  test.each([
+    ["a stream", () => new StreamAnswer("", { flowTo: (sink) => sink.end([]), leave() {} }), "0\r\n\r\n"],
+    [
+      "another protocol",
+      () => new Upgrade(Buffer.from("HTTP/1.1 101 OK\r\n\r\n"), () => PROTOCOL),
+      "101 OK\r\n\r\n",
+    ],
+  ] as const)("comes before %s behind it", async (_what, second, end) => {
+    await start(({ target }) => (target === "/a" ? textAnswer("first") : second()));
+    expectCompany();
+    client.send(getText("/a") + getText("/b"));
+    const heard = await client.hears(end);
+    expect(heard.indexOf("first")).toBeGreaterThan(0);
+    expect(heard.indexOf("first")).toBeLessThan(heard.lastIndexOf("HTTP/1.1"));
+  });
+
+  test("is sent although the request behind it breaks the connection", async () => {
+    await start(({ target }) => {
+      if (target === "/a") return textAnswer("first");
+      throw new Error("a bug");
+    });
+    expectCompany();
+    client.send(getText("/a") + getText("/b"));
+    expect(await client.end()).toContain("first");
+  });
+
+  test("counts for what a client that takes nothing may have waiting", async () => {
+    const connections = new Set<Connection>();
+    let asked = 0;
+    await start(({ peer }) => {
+      asked++;
+      if (peer instanceof Connection) connections.add(peer);
+      return textAnswer("x".repeat(15_000));
+    });
+    client.stopTaking();
+    expectCompany();
+    client.send(getText("/").repeat(5_000));
+    await eventually(() => [...connections].some(({ bufferedBytes }) => bufferedBytes > 0));
+    for (let before = 0; before < asked; await Bun.sleep(50)) before = asked;
+    const [connection] = connections;
+    expect(asked).toBeLessThan(5_000);
+    expect(connection?.bufferedBytes).toBeLessThan(100_000);
+  });
+});
+
+const PROTOCOL = { received() {}, drained() {}, closed() {} };
 
 /** What was sent before this was read: somebody else, who came later, has an answer. */
 async function arrived(): Promise<void> {

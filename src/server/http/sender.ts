@@ -10,8 +10,8 @@ interface Sink {
 export class Sender implements Addressee {
   /** Kept because the client takes it slowly. */
   bytes = 0;
-  /** Letters in the outbox: whatever else is said comes behind them. */
-  private posted = 0;
+  /** In the outbox: whatever else is said comes behind it. */
+  postedBytes = 0;
   private isOver = false;
   private readonly socket: Sink;
   private unsent: Uint8Array[] | null = null;
@@ -21,21 +21,21 @@ export class Sender implements Addressee {
     this.socket = socket;
   }
 
-  /** What stands in the outbox up to there: it leaves at the end of the turn. */
-  post(to: number): void {
-    this.posted++;
+  /** What stands there in the outbox: it leaves at the end of the turn. */
+  post(from: number, to: number): void {
+    this.postedBytes += to - from;
     outbox.post(this, to);
   }
 
   /** Called by the outbox. */
   send(bytes: Uint8Array, from: number, to: number): void {
-    this.posted--;
+    this.postedBytes -= to - from;
     if (!this.isOver) this.hand(bytes, from, to);
   }
 
   /** What was posted does not wait for the end of the turn. */
   hurry(): void {
-    if (this.posted > 0) outbox.flush();
+    if (this.postedBytes > 0) outbox.flush();
   }
 
   /** True when it begins to keep something: also for a socket that is closed, which says so soon. */

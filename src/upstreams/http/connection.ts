@@ -78,8 +78,11 @@ export class Connection implements Addressee {
   /** Called by the outbox. */
   send(bytes: Uint8Array, from: number, to: number): void {
     this.posted--;
-    const taken = this.writeNow(bytes, from, to);
-    if (from + taken < to) this.unsent = Buffer.copyBytesFrom(bytes, from + taken, to - from - taken);
+    if (this.phase !== "open") return;
+    const taken = this.unsent === null ? this.writeNow(bytes, from, to) : 0;
+    if (from + taken === to) return;
+    const rest = Buffer.copyBytesFrom(bytes, from + taken, to - from - taken);
+    this.unsent = this.unsent === null ? rest : Buffer.concat([this.unsent, rest]);
   }
 
   /** How many bytes were taken; what was not must be written again after `drained`. */

@@ -291,7 +291,8 @@ export class Exchange implements HttpExchange, ConnectionUser {
    */
   private mayRepeat(): boolean {
     if (!this.isReused || this.hasHeard) return false;
-    return !this.isSent || this.context.monotonicMs() - this.sentAtMs < STALE_MS;
+    const isSent = this.isSent && this.connection?.isClear === true;
+    return !isSent || this.context.monotonicMs() - this.sentAtMs < STALE_MS;
   }
 
   private endNow(hasExcess: boolean): void {

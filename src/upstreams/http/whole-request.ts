@@ -8,7 +8,7 @@ import { type Head, headBytes } from "./request-head.ts";
 interface Outlet {
   /** How many bytes were taken. */
   write(bytes: Uint8Array, from: number, to: number): number;
-  /** What stands in the outbox up to there: all of it is taken. */
+  /** What stands in the outbox up to there: it is taken whole, as long as there is a connection. */
   post(to: number): void;
 }
 
