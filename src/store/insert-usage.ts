@@ -1,6 +1,6 @@
 import { type Db, placeholder, type Value } from "./db.ts";
 import { insertRows } from "./insert-rows.ts";
-import { Numbering, TOLD_ONCE, UsageNumbers } from "./usage-numbers.ts";
+import { Numbering, UsageNumbers } from "./usage-numbers.ts";
 import { storable, toUsageRow, type UsageRow } from "./usage-row.ts";
 import {
   asStored,
@@ -9,6 +9,8 @@ import {
   kindValues,
   pushRest,
   REST_COLUMNS,
+  TOLD_IN_ROW,
+  TOLD_ONCE,
   toValues,
   USAGE_COLUMNS,
 } from "./usage-values.ts";
@@ -186,15 +188,6 @@ async function insertShort(tx: Db, numbering: Numbering, rows: readonly Value[][
   await insertRows(tx, "usage_row", SHORT_COLUMNS, await shortened(tx, numbering, rows));
 }
 
-/** Of what rows of a kind share: what the store's own rows have all the same. */
-const IN_ROW = [
-  "interface",
-  "cache_write_tokens",
-  "images",
-  "image_input_tokens",
-  "audio_input_tokens",
-  "audio_output_tokens",
-] as const;
 const NUMBERED: Readonly<Record<string, string>> = {
   key_id: "key_no",
   user_id: "user_no",
@@ -202,15 +195,13 @@ const NUMBERED: Readonly<Record<string, string>> = {
   account_id: "account_no",
 };
 /** As the store has them: what the rows of a statement share, and all the rest. */
-const SHARED_COLUMNS = ["kind_no", "asked_model", ...IN_ROW] as const;
+const SHARED_COLUMNS = ["kind_no", "asked_model", ...TOLD_IN_ROW] as const;
 const SHORT_COLUMNS = [
   ...SHARED_COLUMNS,
   ...REST_COLUMNS.map((column) => NUMBERED[column] ?? column),
   "charged_with",
 ] as const;
 
-const TOLD_AT = TOLD_ONCE.map((column) => KIND_COLUMNS.indexOf(column));
-const IN_ROW_AT = IN_ROW.map((column) => KIND_COLUMNS.indexOf(column));
 const MODEL_AT = KIND_COLUMNS.indexOf("public_model");
 const OUTCOME_AT = KIND_COLUMNS.indexOf("outcome");
 /** Which of the rest are ids that have numbers. */
@@ -240,7 +231,7 @@ async function shortened(tx: Db, numbering: Numbering, lists: readonly Value[][]
 function shorten(values: readonly Value[], numbering: Numbering): Value[] {
   const isRefused = values[OUTCOME_AT] === "refused";
   const short = [numbering.ofKind(toldOnce(values)), isRefused ? (values[MODEL_AT] ?? null) : null];
-  for (const at of IN_ROW_AT) short.push(values[at] ?? null);
+  for (let at = TOLD_ONCE.length; at < KIND_COLUMNS.length; at++) short.push(values[at] ?? null);
   for (let at = KIND_COLUMNS.length; at < values.length; at += REST_COUNT) {
     for (let i = 0; i < REST_COUNT; i++) {
       const value = values[at + i] ?? null;
@@ -252,8 +243,8 @@ function shorten(values: readonly Value[], numbering: Numbering): Value[] {
 
 /** Of the values of a kind. Callers choose what they are refused, so that has no place among what never goes. */
 function toldOnce(kind: readonly Value[]): Value[] {
-  const told = TOLD_AT.map((at) => kind[at] ?? null);
-  if (kind[OUTCOME_AT] === "refused") told[TOLD_ONCE.indexOf("public_model")] = "";
+  const told = kind.slice(0, TOLD_ONCE.length);
+  if (kind[OUTCOME_AT] === "refused") told[MODEL_AT] = "";
   return told;
 }
 

@@ -9,22 +9,7 @@ import { type Db, transaction, type Value } from "./db.ts";
 import { insertRows } from "./insert-rows.ts";
 import { CorruptRow, integer, text } from "./row.ts";
 import { selectIn } from "./select-in.ts";
-
-/** What a number of a kind stands for, in this order. */
-export const TOLD_ONCE = [
-  "public_model",
-  "upstream_model",
-  "endpoint",
-  "stream",
-  "outcome",
-  "status",
-  "error_code",
-  "usage_source",
-  "attempts",
-  "payer",
-  "tariff_id",
-  "flags",
-] as const;
+import { TOLD_ONCE } from "./usage-values.ts";
 
 /** A table whose lines have numbers, and what they are known by. */
 interface Numbered {

@@ -7,11 +7,11 @@ import type { Nano } from "../money/nano.ts";
 import type { Row, Value } from "./db.ts";
 import type { UsageFlag, UsageRow } from "./usage-row.ts";
 
-export const KIND_COLUMNS = [
+/** What the store tells once, and stands in its rows as a number (`usage-numbers.ts`). */
+export const TOLD_ONCE = [
   "public_model",
   "upstream_model",
   "endpoint",
-  "interface",
   "stream",
   "outcome",
   "status",
@@ -21,12 +21,17 @@ export const KIND_COLUMNS = [
   "payer",
   "tariff_id",
   "flags",
+] as const;
+/** What its rows have all the same: counts that may be anything, and what an index asks for. */
+export const TOLD_IN_ROW = [
+  "interface",
   "cache_write_tokens",
   "images",
   "image_input_tokens",
   "audio_input_tokens",
   "audio_output_tokens",
 ] as const;
+export const KIND_COLUMNS = [...TOLD_ONCE, ...TOLD_IN_ROW] as const;
 
 /** In the order of KIND_COLUMNS. */
 export function kindValues(row: UsageRow): Value[] {
@@ -34,7 +39,6 @@ export function kindValues(row: UsageRow): Value[] {
     row.publicModel,
     row.upstreamModel,
     row.endpoint,
-    row.interface,
     Number(row.stream),
     row.outcome,
     row.status,
@@ -44,6 +48,7 @@ export function kindValues(row: UsageRow): Value[] {
     row.payer,
     row.tariffId,
     flagsValue(row.flags),
+    row.interface,
     row.cacheWriteTokens,
     row.images,
     row.imageInputTokens,

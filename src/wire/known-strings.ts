@@ -1,6 +1,5 @@
 /** Strings that come again and again, told by their bytes: to make one anew is to wait for memory that is cold. */
 
-import { cut } from "./bytes.ts";
 import type { Field } from "./json-scan.ts";
 
 /** More are not looked through for the one that is wanted. */
@@ -23,14 +22,14 @@ export function openKnownStrings(): KnownStrings {
       return null;
     },
     add(bytes, { start, end }, value) {
-      known[next] = { json: cut(bytes, start, end).slice(), value };
+      known[next] = { json: Buffer.copyBytesFrom(bytes, start, end - start), value };
       next = (next + 1) % KNOWN_MAX;
     },
   };
 }
 
-/** From behind: names that have a beginning in common are many. */
+/** Not `isAt`: of so few bytes a call into native code takes longer than to make the string. */
 function isSame(bytes: Uint8Array, start: number, json: Uint8Array): boolean {
-  for (let i = json.length - 1; i >= 0; i--) if (bytes[start + i] !== json[i]) return false;
+  for (let i = 0; i < json.length; i++) if (bytes[start + i] !== json[i]) return false;
   return true;
 }
