@@ -2,7 +2,6 @@
 
 import type { Socket, SocketHandler } from "bun";
 import type { Alarm, Alarms } from "../../alarms.ts";
-import { type Addressee, outbox } from "../../outbox.ts";
 import type { HttpFailure } from "./contract.ts";
 
 /** Where connections go that may stand in for each other. */
@@ -30,16 +29,13 @@ export interface ConnectionUser {
 
 const FIN: ConnectionEnd = { kind: "fin" };
 
-export class Connection implements Addressee {
+export class Connection {
   readonly place: Place;
   user: ConnectionUser;
   idleSinceMs = 0;
   private socket: Socket<Connection> | null = null;
   private phase: "connecting" | "open" | "over" = "connecting";
   private isPaused = false;
-  /** Letters in the outbox, and what the socket did not take of one: whatever else is written comes behind them. */
-  private posted = 0;
-  private unsent: Uint8Array | null = null;
   private readonly alarms: Alarms;
   private alarm: Alarm | null;
 
@@ -64,34 +60,8 @@ export class Connection implements Addressee {
     ).catch((err: unknown) => this.lose({ kind: "refused", reason: codeOf(err) }));
   }
 
-  /** Nothing waits to be sent that was posted. */
-  get isClear(): boolean {
-    return this.posted === 0 && this.unsent === null;
-  }
-
-  /** What stands in the outbox up to there: it leaves at the end of the turn, and what is not taken when it can. */
-  post(to: number): void {
-    this.posted++;
-    outbox.post(this, to);
-  }
-
-  /** Called by the outbox. */
-  send(bytes: Uint8Array, from: number, to: number): void {
-    this.posted--;
-    if (this.phase !== "open") return;
-    const taken = this.unsent === null ? this.writeNow(bytes, from, to) : 0;
-    if (from + taken === to) return;
-    const rest = Buffer.copyBytesFrom(bytes, from + taken, to - from - taken);
-    this.unsent = this.unsent === null ? rest : Buffer.concat([this.unsent, rest]);
-  }
-
   /** How many bytes were taken; what was not must be written again after `drained`. */
   write(bytes: Uint8Array, from: number, to: number): number {
-    if (this.posted > 0) outbox.flush();
-    return this.unsent === null ? this.writeNow(bytes, from, to) : 0;
-  }
-
-  private writeNow(bytes: Uint8Array, from: number, to: number): number {
     if (this.phase !== "open" || this.socket === null) return 0;
     const taken = this.socket.write(bytes, from, to - from);
     if (taken >= 0) return taken;
@@ -154,11 +124,7 @@ export class Connection implements Addressee {
 
   /** Called by the socket. */
   drained(): void {
-    if (this.unsent !== null) {
-      const taken = this.writeNow(this.unsent, 0, this.unsent.length);
-      this.unsent = taken === this.unsent.length ? null : this.unsent.subarray(taken);
-    }
-    if (this.phase === "open" && this.unsent === null) this.user.drained();
+    if (this.phase === "open") this.user.drained();
   }
 
   private becomeOpen(): void {

@@ -46,7 +46,7 @@ export interface AnswerTaker {
 }
 
 export interface HttpExchange {
-  /** Something of the request has been written, or leaves before the turn of the event loop ends. */
+  /** Something of the request has been written. */
   readonly hasBegun: boolean;
   /** No more calls until `resume`. At most what one read brought is held, then TCP slows the upstream. */
   pause(): void;

@@ -5,9 +5,10 @@
  * the only place that calls the taker. So calls come in order, never one within another, and not at all while paused.
  */
 
+import type { Addressee } from "../../outbox.ts";
 import { FramedBody } from "../../wire/http-body.ts";
 import { UNTIL_CLOSE } from "../../wire/http-fields.ts";
-import type { Part } from "../../wire/splice.ts";
+import { type Part, partOf } from "../../wire/splice.ts";
 import { type AnswerHead, parseHead } from "./answer-head.ts";
 import type { Connection, ConnectionEnd, ConnectionUser } from "./connection.ts";
 import type { Connections, Route } from "./connections.ts";
@@ -28,7 +29,7 @@ const STALE_MS = 250;
 const NO_PARTS: readonly Part[] = [];
 
 /** A class, so that an exchange costs one object and no closures. */
-export class Exchange implements HttpExchange, ConnectionUser {
+export class Exchange implements HttpExchange, ConnectionUser, Addressee {
   private readonly context: ExchangeContext;
   private readonly request: HttpRequest;
   private readonly taker: AnswerTaker;
@@ -41,6 +42,8 @@ export class Exchange implements HttpExchange, ConnectionUser {
 
   /** What is still to be written, first to last. */
   private unsent: readonly Part[] = NO_PARTS;
+  /** Where the request is to go that waits in the outbox. */
+  private postedTo: Connection | null = null;
   private upload: Upload | null = null;
   private isSent = false;
   private sentAtMs = 0;
@@ -153,15 +156,36 @@ export class Exchange implements HttpExchange, ConnectionUser {
   }
 
   private write(connection: Connection, route: Route): void {
-    this.hasBegun = true;
-    this.sentAtMs = this.context.monotonicMs();
     const { body } = this.request;
     const head = headOf(this.request, route.hostLine);
     if (body !== null && "open" in body) {
+      this.begins();
       this.upload = startUpload(headBytes(head), body, connection, this);
       return;
     }
-    this.sent(writeRequest(connection, head, body ?? NO_PARTS));
+    const unsent = writeRequest(connection, this, head, body ?? NO_PARTS);
+    if (unsent === null) this.postedTo = connection;
+    else {
+      this.begins();
+      this.sent(unsent);
+    }
+  }
+
+  private begins(): void {
+    this.hasBegun = true;
+    this.sentAtMs = this.context.monotonicMs();
+  }
+
+  /** Called by the outbox. */
+  send(bytes: Uint8Array, from: number, to: number): void {
+    const { connection } = this;
+    // It is over, or begins anew on another one.
+    if (connection === null || connection !== this.postedTo) return;
+    this.postedTo = null;
+    this.begins();
+    const taken = connection.write(bytes, from, to);
+    const left = to - from - taken;
+    this.sent(left === 0 ? NO_PARTS : [partOf(Buffer.copyBytesFrom(bytes, from + taken, left))]);
   }
 
   private sent(unsent: readonly Part[]): void {
@@ -291,18 +315,16 @@ export class Exchange implements HttpExchange, ConnectionUser {
    */
   private mayRepeat(): boolean {
     if (!this.isReused || this.hasHeard) return false;
-    const isSent = this.isSent && this.connection?.isClear === true;
-    return !isSent || this.context.monotonicMs() - this.sentAtMs < STALE_MS;
+    return !this.isSent || this.context.monotonicMs() - this.sentAtMs < STALE_MS;
   }
 
   private endNow(hasExcess: boolean): void {
     const { connection, taker } = this;
-    const isSent = this.isSent && connection?.isClear === true;
-    const isReusable = this.keepsAlive && isSent && !hasExcess && this.ended === null;
+    const isReusable = this.keepsAlive && this.isSent && !hasExcess && this.ended === null;
     this.letGo();
     // Before the taker is told, so that what it sends next finds the connection.
     if (isReusable && connection !== null) this.context.connections.keep(connection);
-    else if (isSent) connection?.close();
+    else if (this.isSent) connection?.close();
     else connection?.destroy();
     taker.end();
   }

@@ -19,11 +19,9 @@ function outlet(takes: readonly number[]) {
       writes.push(Buffer.copyBytesFrom(bytes, from, length));
       return length;
     },
-    post(to: number): void {
-      const send = (bytes: Uint8Array, from: number) =>
-        void writes.push(Buffer.copyBytesFrom(bytes, from, to - from));
-      outbox.post({ send }, to);
-      outbox.flush();
+    /** Of the outbox: takes all of it. */
+    send(bytes: Uint8Array, from: number, to: number): void {
+      writes.push(Buffer.copyBytesFrom(bytes, from, to - from));
     },
   };
 }
@@ -45,7 +43,8 @@ function textOf(head: string, body: readonly Part[]): Buffer {
 /** Writes until all is taken. */
 function send(head: string, body: readonly Part[], takes: readonly number[]): Buffer[] {
   const out = outlet(takes);
-  let left = writeRequest(out, headOf(head), body);
+  let left = writeRequest(out, out, headOf(head), body) ?? [];
+  outbox.flush();
   while (left.length > 0) left = writeParts(out, left);
   return out.writes;
 }
@@ -98,16 +97,17 @@ describe("a request in memory", () => {
       write(): number {
         throw new Error("closed");
       },
-      post() {},
+      send() {},
     };
     const body = [{ bytes: memory.subarray(400), start: 0, end: LONG }];
-    expect(() => writeRequest(out, headOf(HEAD), body)).toThrow("closed");
+    expect(() => writeRequest(out, out, headOf(HEAD), body)).toThrow("closed");
     expect(memory.equals(before)).toBe(true);
   });
 
   test("is known to be gone when its memory was given back", () => {
     const bytes = Buffer.allocUnsafeSlow(LONG);
-    const left = writeRequest(outlet([100]), headOf(HEAD), [{ bytes, start: 0, end: LONG }]);
+    const out = outlet([100]);
+    const left = writeRequest(out, out, headOf(HEAD), [{ bytes, start: 0, end: LONG }]) ?? [];
     expect(left.some(isFreed)).toBe(false);
     free(bytes);
     expect(left.some(isFreed)).toBe(true);

@@ -1,6 +1,6 @@
 /** A request whose body is in memory goes out in as few writes as it can, and with as little of it copied. */
 
-import { outbox } from "../../outbox.ts";
+import { type Addressee, outbox } from "../../outbox.ts";
 import { put } from "../../wire/bytes.ts";
 import { joinParts, lengthOf, type Part, partOf } from "../../wire/splice.ts";
 import { type Head, headBytes } from "./request-head.ts";
@@ -8,8 +8,6 @@ import { type Head, headBytes } from "./request-head.ts";
 interface Outlet {
   /** How many bytes were taken. */
   write(bytes: Uint8Array, from: number, to: number): number;
-  /** What stands in the outbox up to there: it is taken whole, as long as there is a connection. */
-  post(to: number): void;
 }
 
 /** Head and body are copied together up to here; a longer part is written from where it is. */
@@ -20,15 +18,20 @@ const scratch = Buffer.allocUnsafeSlow(TOGETHER_BYTES_MAX);
 const IN_FRONT_BYTES_MAX = 4_096;
 const covered = Buffer.allocUnsafeSlow(IN_FRONT_BYTES_MAX);
 
-/** Returns what was not taken. */
-export function writeRequest(out: Outlet, head: Head, body: readonly Part[]): readonly Part[] {
+/** Returns what was not taken; null: it was posted, and is handed to whoever sends it at the end of the turn. */
+export function writeRequest(
+  out: Outlet,
+  sender: Addressee,
+  head: Head,
+  body: readonly Part[],
+): readonly Part[] | null {
   const { start, end } = head;
   const length = start.length + end.length + lengthOf(body);
   if (length > TOGETHER_BYTES_MAX) return writeParts(out, gathered(head, body));
   const at = outbox.roomFor(length);
   if (at >= 0) {
-    out.post(putRequest(outbox.bytes, at, head, body));
-    return NOTHING;
+    outbox.post(sender, putRequest(outbox.bytes, at, head, body));
+    return null;
   }
   putRequest(scratch, 0, head, body);
   const taken = out.write(scratch, 0, length);
