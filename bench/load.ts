@@ -4,6 +4,7 @@ import { chatBody, chatStreamBody, EVENTS_PER_STREAM, PUBLIC_MODEL, responsesStr
 import { BENCH_KEY } from "./gateway-process.ts";
 import { cpuMicrosBetween, readCpu, rssBytes } from "./measure.ts";
 import type { UpstreamCounts } from "./upstream.ts";
+import { type WarmUp, warmUp } from "./warm-up.ts";
 import type { Wrk, WrkResult } from "./wrk.ts";
 
 export const SUBJECTS = ["direct", "nginx", "gateway"] as const;
@@ -22,6 +23,8 @@ export interface Load {
   path: string;
   body: string;
   connections: number;
+  /** While the gateway warms up: streams are few a second otherwise, and what begins and ends them is code too. */
+  warmUpConnections: number;
   streaming: boolean;
 }
 
@@ -45,11 +48,13 @@ const CHAT_PATH = "/v1/chat/completions";
 
 function unary(id: Load["id"], kb: number): Load {
   const body = chatBody(kb * 1_000);
-  return { id, title: `unary ${kb} KB`, path: CHAT_PATH, body, connections: 32, streaming: false };
+  const title = `unary ${kb} KB`;
+  return { id, title, path: CHAT_PATH, body, connections: 32, warmUpConnections: 32, streaming: false };
 }
 
 /** Few enough streams that nobody is at the limit of a core: then events arrive, and are sent on, one by one. */
 const STREAMS = 20;
+const WARM_UP_STREAMS = 200;
 
 export const UNARY_LOADS: readonly Load[] = [
   unary("unary-1k", 1),
@@ -64,6 +69,7 @@ export const SSE_LOADS: readonly Load[] = [
     path: CHAT_PATH,
     body: chatStreamBody(),
     connections: STREAMS,
+    warmUpConnections: WARM_UP_STREAMS,
     streaming: true,
   },
   {
@@ -72,6 +78,7 @@ export const SSE_LOADS: readonly Load[] = [
     path: "/v1/responses",
     body: responsesStreamBody(),
     connections: STREAMS,
+    warmUpConnections: WARM_UP_STREAMS,
     streaming: true,
   },
 ];
@@ -82,7 +89,7 @@ export interface Bench {
   wrk: Wrk;
   rounds: number;
   roundMs: number;
-  warmUpMs: number;
+  warmUp: WarmUp;
   progress(line: string): void;
 }
 
@@ -92,9 +99,15 @@ const SETTLE_MS = 250;
 export async function runLoad(bench: Bench, load: Load): Promise<LoadRun[][]> {
   for (const subject of bench.subjects) {
     await checkAnswer(subject, load);
-    // Only the gateway's code is still being compiled while it runs, for some hundred thousand requests; measured
-    // cold it looks twice as dear.
-    if (subject.name === "gateway") await press(bench, subject, load, bench.warmUpMs);
+    // Only the gateway's code is compiled while it runs.
+    if (subject.name === "gateway" && subject.pid !== null) {
+      const many = { ...load, connections: load.warmUpConnections };
+      const { ms, compilerShare } = await warmUp(subject.pid, bench.warmUp, (spanMs) =>
+        press(bench, subject, many, spanMs),
+      );
+      const share = `${(100 * compilerShare).toFixed(1)} % of it the compiler's at last`;
+      bench.progress(`${load.title}: the gateway warmed up for ${ms / 1_000} s, ${share}`);
+    }
   }
   const rounds: LoadRun[][] = [];
   for (let round = 1; round <= bench.rounds; round++) {

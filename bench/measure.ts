@@ -32,6 +32,7 @@ export function processTree(root: number): number[] {
 
 const TICKS_PER_SECOND = Number(Bun.spawnSync(["getconf", "CLK_TCK"]).stdout.toString()) || 100;
 
+const COMPILER_THREAD = "JITWorker";
 const TICK_MICROS = 1_000_000 / TICKS_PER_SECOND;
 
 export interface CpuReading {
@@ -61,6 +62,17 @@ function threadsOf(pid: number): number[] {
   } catch {
     return [];
   }
+}
+
+/** What the runtime's compiler has used so far, on threads of its own. */
+export function compilerMicros(pid: number): number {
+  let nanos = 0;
+  for (const tid of threadsOf(pid)) {
+    const task = `/proc/${pid}/task/${tid}`;
+    if (read(`${task}/comm`)?.trim() !== COMPILER_THREAD) continue;
+    nanos += Number(read(`${task}/schedstat`)?.split(" ")[0] ?? 0);
+  }
+  return nanos / 1_000;
 }
 
 /** Exact where no thread was lost on the way, by ticks otherwise. */

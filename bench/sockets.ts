@@ -7,6 +7,7 @@ import type { Running } from "./processes.ts";
 import { type Place, startUpstream } from "./single-measures.ts";
 import type { SocketReport } from "./socket-load.ts";
 import type { UpstreamCounts } from "./upstream.ts";
+import type { WarmUp } from "./warm-up.ts";
 import type { Wrk } from "./wrk.ts";
 
 /** Asked by HTTP, or over a socket of the gateway's own. */
@@ -26,7 +27,7 @@ export interface SocketResults {
 export interface SocketPlan {
   rounds: number;
   roundMs: number;
-  warmUpMs: number;
+  warmUp: WarmUp;
   streamsHeldMs: number;
 }
 
@@ -132,8 +133,8 @@ function measureTurns(place: Place, plan: SocketPlan): Promise<SocketResults["tu
   return withPair(place, 0, async ({ gateway, upstream }) => {
     const press = (forMs: number, url: string, model: string) =>
       ask(place, { url, model, sockets: SOCKETS_IN_TURN, forMs, how: "one by one" });
-    await press(plan.warmUpMs, gateway.url, WAYS.bridge);
-    await press(plan.warmUpMs, gateway.url, WAYS.native);
+    await press(plan.warmUp.atLeastMs, gateway.url, WAYS.bridge);
+    await press(plan.warmUp.atLeastMs, gateway.url, WAYS.native);
     const rounds: SocketResults["turns"] = [];
     for (let i = 1; i <= plan.rounds; i++) {
       rounds.push({
@@ -170,9 +171,9 @@ function measureEvents(place: Place, wrk: Wrk, plan: SocketPlan): Promise<Socket
       return micros / ((await eventsOf(upstream.url)) - eventsBefore);
     }
 
-    await overHttp(plan.warmUpMs);
-    await overSockets("bridge", plan.warmUpMs);
-    await overSockets("native", plan.warmUpMs);
+    await overHttp(plan.warmUp.atLeastMs);
+    await overSockets("bridge", plan.warmUp.atLeastMs);
+    await overSockets("native", plan.warmUp.atLeastMs);
     const rounds: SocketResults["events"] = [];
     for (let i = 1; i <= plan.rounds; i++) {
       const round = {

@@ -1,0 +1,36 @@
+/**
+ * Load until the runtime has compiled what it takes to serve it. Of one and the same program a request costs twice as
+ * much at first, and a tenth more after a hundred thousand of them: whatever serves for days pays for that once.
+ */
+
+import { compilerMicros, cpuMicrosBetween, readCpu } from "./measure.ts";
+
+export interface WarmUp {
+  atLeastMs: number;
+  atMostMs: number;
+}
+
+const SPAN_MS = 5_000;
+/** Of all that the process does. The compiler comes back now and then, so it has to be quiet for two spans. */
+const QUIET_SHARE = 0.005;
+const QUIET_SPANS = 2;
+
+/** Says how long it took, and what share the compiler had of the last span. */
+export async function warmUp(
+  pid: number,
+  { atLeastMs, atMostMs }: WarmUp,
+  press: (ms: number) => Promise<unknown>,
+): Promise<{ ms: number; compilerShare: number }> {
+  let quiet = 0;
+  for (let ms = 0; ; ) {
+    const spanMs = Math.min(SPAN_MS, atMostMs - ms);
+    const compiledBefore = compilerMicros(pid);
+    const before = readCpu(pid);
+    await press(spanMs);
+    ms += spanMs;
+    const all = cpuMicrosBetween(before, readCpu(pid));
+    const compilerShare = (compilerMicros(pid) - compiledBefore) / all;
+    quiet = compilerShare < QUIET_SHARE ? quiet + 1 : 0;
+    if (ms >= atMostMs || (ms >= atLeastMs && quiet >= QUIET_SPANS)) return { ms, compilerShare };
+  }
+}
