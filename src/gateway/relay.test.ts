@@ -41,9 +41,31 @@ describe("a stream that goes well", () => {
       },
     });
     it.push(delta("a"));
+    await it.read();
     it.push(COMPLETED);
     await it.readAll();
     expect(written).toEqual([delta("a")]);
+  });
+
+  test("says its last words together with its terminal event", async () => {
+    const it = stage();
+    await it.opening;
+    it.push(delta("a"));
+    await it.read();
+    it.push(`${delta("b")}${delta("c")}${COMPLETED}`);
+    await it.readAll();
+    expect(it.sent).toEqual([delta("a"), `${delta("b")}${delta("c")}${COMPLETED}data: [DONE]\n\n`]);
+  });
+
+  test("says its last words while the terminal event waits for the settlement", async () => {
+    const settling = Promise.withResolvers<void>();
+    const it = stage({ settle: () => settling.promise });
+    it.push(delta("a") + COMPLETED);
+    await it.read();
+    expect(it.sent).toEqual([delta("a")]);
+    settling.resolve();
+    await it.readAll();
+    expect(it.sent).toEqual([delta("a"), `${COMPLETED}data: [DONE]\n\n`]);
   });
 
   test("is held up while the client does not keep up", async () => {

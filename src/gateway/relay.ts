@@ -117,9 +117,12 @@ export function openRelay(options: RelayOptions): Relay {
     }
     // Data is written as soon as it comes, so one look at the clock serves both.
     lastWriteMs = lastDataWriteMs = upstream?.lastDataMs() ?? monotonicMs();
+    if (step.kind === "end") {
+      complete(step.parts, step.terminal);
+      return;
+    }
     if (step.parts.length > 0) write(step.parts);
-    if (step.kind === "end") complete(step.terminal);
-    else if (step.kind === "broken") {
+    if (step.kind === "broken") {
       if (stoppedBy !== null) fail(stoppedBy, null);
       else fail(options.describeFailure(step.failure), cutBy(step.failure));
     }
@@ -139,9 +142,15 @@ export function openRelay(options: RelayOptions): Relay {
     if (!isOver) upstream?.resume();
   }
 
-  function complete(terminal: readonly Part[]): void {
+  /** The last words and the terminal event are one piece, unless that has to wait for the settlement. */
+  function complete(parts: readonly Part[], terminal: readonly Part[]): void {
     if (upstream === null) return;
-    sayLast(end({ kind: "complete", reader: upstream.reader }), terminal);
+    const settled = end({ kind: "complete", reader: upstream.reader });
+    if (settled === null) sink?.end(parts.length === 0 ? terminal : [...parts, ...terminal]);
+    else {
+      if (parts.length > 0) write(parts);
+      sayLast(settled, terminal);
+    }
   }
 
   function sayLast(settled: Promise<void> | null, terminal: readonly Part[]): void {

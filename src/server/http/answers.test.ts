@@ -57,6 +57,26 @@ function unchunked(text: string): string {
   }
 }
 
+/** A connection that takes all that is written, by itself. */
+function writingTo(written: Buffer[], endsByClosing = false): Carrier {
+  return {
+    connectionLines: "",
+    bufferedBytes: 0,
+    isOver: false,
+    endsByClosing: () => endsByClosing,
+    whenLeft() {},
+    write: (bytes, from = 0, to = bytes.length) =>
+      void written.push(Buffer.copyBytesFrom(bytes, from, to - from)),
+    post(_from, to) {
+      outbox.post({ send: (bytes, from, end) => this.write(bytes, from, end) }, to);
+      outbox.flush();
+    },
+    room: () => Promise.resolve(),
+    finished() {},
+    failed() {},
+  };
+}
+
 describe("a whole answer", () => {
   test("is its status, its headers, the date, its length and its body", async () => {
     give = () => new WholeAnswer(404, "a: b\r\nc: d\r\n", Buffer.from("hello"));
@@ -129,6 +149,41 @@ describe("a stream", () => {
     expect(left()).toBe(0);
   });
 
+  test("says its head together with what it has to say already", async () => {
+    const written: Buffer[] = [];
+    const flowing = new StreamAnswer("a: b\r\n", {
+      flowTo: (sink) => void Promise.resolve().then(() => sink.write(wholePart(Buffer.from("hello")))),
+      leave() {},
+    });
+    startStream(writingTo(written), flowing, false);
+    await Bun.sleep(0);
+    expect(written.map(String)).toEqual([
+      "HTTP/1.1 200 OK\r\na: b\r\ntransfer-encoding: chunked\r\n\r\n5\r\nhello\r\n",
+    ]);
+  });
+
+  test.each([0, 1, 5, 100])(
+    "has a head of any length before its first chunk, also %d bytes short of what is written at once",
+    async (short) => {
+      const written: Buffer[] = [];
+      const fixed = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n".length;
+      const headers = `a: ${"b".repeat(64 * 1024 - short - fixed - 5)}\r\n`;
+      const piece = "c".repeat(64 * 1024);
+      const flowing = new StreamAnswer(headers, {
+        flowTo(sink) {
+          sink.write(wholePart(Buffer.from(piece)));
+          sink.end([]);
+        },
+        leave() {},
+      });
+      startStream(writingTo(written), flowing, false);
+      await Bun.sleep(0);
+      expect(written.join("")).toBe(
+        `HTTP/1.1 200 OK\r\n${headers}transfer-encoding: chunked\r\n\r\n10000\r\n${piece}\r\n0\r\n\r\n`,
+      );
+    },
+  );
+
   test("is made of pieces that may stand in several arrays, the last of them at its end", async () => {
     const { sink } = streamByHand();
     ask();
@@ -164,27 +219,13 @@ describe("a stream", () => {
 
   test.each(["in chunks", "until the connection closes"])(
     "of many small pieces at once, %s, is few writes, and every piece is in them",
-    (how) => {
+    async (how) => {
       const written: Buffer[] = [];
       const sinks: ClientSink[] = [];
-      const carrier: Carrier = {
-        connectionLines: "",
-        bufferedBytes: 0,
-        isOver: false,
-        endsByClosing: () => how !== "in chunks",
-        whenLeft() {},
-        write: (bytes, from = 0, to = bytes.length) =>
-          void written.push(Buffer.copyBytesFrom(bytes, from, to - from)),
-        post(_from, to) {
-          outbox.post({ send: (bytes, from, end) => this.write(bytes, from, end) }, to);
-          outbox.flush();
-        },
-        room: () => Promise.resolve(),
-        finished() {},
-        failed() {},
-      };
+      const carrier = writingTo(written, how !== "in chunks");
       const source = { flowTo: (sink: ClientSink) => void sinks.push(sink), leave() {} };
       startStream(carrier, new StreamAnswer("", source), false);
+      await Bun.sleep(0);
       const head = written.length;
       const read = Buffer.from(Array.from({ length: 9_000 }, (_, i) => `<${i}>${"x".repeat(40)}`).join(""));
       const pieces = Array.from({ length: 9_000 }, (_, i) => {

@@ -29,10 +29,11 @@ export interface Carrier {
 const TOGETHER_BYTES_MAX = 64 * 1024;
 /** So much may wait for a slow client before whoever makes the answer waits too. */
 const AHEAD_BYTES_MAX = 64 * 1024;
-/** The ends of lines always find room. */
 const LINE_END_BYTES = 2;
+/** What stands around a chunk always finds room. */
+const FRAMING_BYTES_MAX = 32;
 /** Writing copies into the kernel, or into the connection: one buffer serves all. */
-const scratch = Buffer.allocUnsafeSlow(TOGETHER_BYTES_MAX + LINE_END_BYTES);
+const scratch = Buffer.allocUnsafeSlow(TOGETHER_BYTES_MAX + FRAMING_BYTES_MAX);
 const CR = 0x0d;
 const LF = 0x0a;
 const LAST_CHUNK = wholePart(Buffer.from("0\r\n\r\n"));
@@ -70,44 +71,55 @@ export function writeWhole(carrier: Carrier, answer: WholeAnswer, isBodyless: bo
 }
 
 function writeTogether(carrier: Carrier, head: string, body: readonly Part[]): void {
-  let to = 0;
-  if (head.length > TOGETHER_BYTES_MAX) carrier.write(Buffer.from(head, "latin1"));
-  else to = scratch.write(head, 0, "latin1");
-  finish(carrier, gather(carrier, to, body));
+  finish(carrier, gather(carrier, putHead(carrier, head), body));
+}
+
+/** At the front of the scratch buffer. Returns where it ends there. */
+function putHead(carrier: Carrier, head: string): number {
+  if (head.length <= TOGETHER_BYTES_MAX) return scratch.write(head, 0, "latin1");
+  carrier.write(Buffer.from(head, "latin1"));
+  return 0;
 }
 
 export function startStream(carrier: Carrier, answer: StreamAnswer, isBodyless: boolean): void {
   const { headers, source } = answer;
-  const flow = writeStreamHead(carrier, 200, headers);
+  const flow = openFlow(carrier, 200, headers);
   if (isBodyless) {
+    flow.begin();
     source.leave();
     carrier.finished();
     return;
   }
   carrier.whenLeft(() => source.leave());
   source.flowTo(flow);
+  // A source that has something to say already says it before this.
+  queueMicrotask(() => flow.begin());
 }
 
-function writeStreamHead(carrier: Carrier, status: number, headers: string): Flow {
+function openFlow(carrier: Carrier, status: number, headers: string): Flow {
   const isChunked = !carrier.endsByClosing();
   const encoding = isChunked ? "transfer-encoding: chunked\r\n" : "";
-  writeTogether(
-    carrier,
-    `${statusLine(status)}${headers}${carrier.connectionLines}${encoding}\r\n`,
-    NO_PARTS,
-  );
-  return new Flow(carrier, isChunked);
+  const head = `${statusLine(status)}${headers}${carrier.connectionLines}${encoding}\r\n`;
+  return new Flow(carrier, head, isChunked);
 }
 
 class Flow implements ClientSink {
   private readonly carrier: Carrier;
   private readonly isChunked: boolean;
+  /** Goes out with what is said first; empty when it is gone. */
+  private head: string;
   /** The connection goes on with another answer. */
   private hasEnded = false;
 
-  constructor(carrier: Carrier, isChunked: boolean) {
+  constructor(carrier: Carrier, head: string, isChunked: boolean) {
     this.carrier = carrier;
+    this.head = head;
     this.isChunked = isChunked;
+  }
+
+  /** Nothing is there to be said with the head. */
+  begin(): void {
+    if (!this.hasEnded && !this.carrier.isOver) finish(this.carrier, this.takeHead());
   }
 
   write(parts: readonly Part[]): Promise<unknown> | null {
@@ -127,17 +139,31 @@ class Flow implements ClientSink {
 
   private send(parts: readonly Part[], behind: readonly Part[]): void {
     const { carrier } = this;
+    const at = this.takeHead();
     const length = lengthOf(parts);
-    if (!this.isChunked) finish(carrier, gather(carrier, 0, parts));
-    else if (length > 0) writeChunk(carrier, parts, length, behind);
+    if (!this.isChunked) finish(carrier, gather(carrier, at, parts));
+    else if (length > 0) writeChunk(carrier, at, parts, length, behind);
     // A chunk of nothing would be the last one.
-    else finish(carrier, gather(carrier, 0, behind));
+    else finish(carrier, gather(carrier, at, behind));
+  }
+
+  private takeHead(): number {
+    const { head } = this;
+    if (head === "") return 0;
+    this.head = "";
+    return putHead(this.carrier, head);
   }
 }
 
-/** A chunk and what stands behind it. */
-function writeChunk(carrier: Carrier, parts: readonly Part[], length: number, behind: readonly Part[]): void {
-  const to = lineEnd(gather(carrier, sizeLine(length), parts));
+/** A chunk and what stands behind it; what stands before it ends at `at`. */
+function writeChunk(
+  carrier: Carrier,
+  at: number,
+  parts: readonly Part[],
+  length: number,
+  behind: readonly Part[],
+): void {
+  const to = lineEnd(gather(carrier, sizeLine(at, length), parts));
   finish(carrier, gather(carrier, to, behind));
 }
 
@@ -163,9 +189,9 @@ function finish(carrier: Carrier, to: number): void {
   if (to > 0) carrier.write(scratch, 0, to);
 }
 
-/** Digit by digit at the front of the scratch buffer: a string of them costs more than all else here. */
-function sizeLine(value: number): number {
-  let to = 0;
+/** Digit by digit: a string of them costs more than all else here. */
+function sizeLine(at: number, value: number): number {
+  let to = at;
   for (let shift = (31 - Math.clz32(value)) & ~3; shift >= 0; shift -= 4) {
     const digit = (value >>> shift) & 15;
     scratch[to++] = digit < 10 ? 48 + digit : 87 + digit;
@@ -200,7 +226,8 @@ export async function writeResponse(
       writeWhole(carrier, new WholeAnswer(status, lines, first ?? NO_BYTES), isBodyless);
       return;
     }
-    const flow = writeStreamHead(carrier, status, lines);
+    const flow = openFlow(carrier, status, lines);
+    if (isBodyless || first === undefined) flow.begin();
     if (isBodyless) {
       leave();
       carrier.finished();
