@@ -9,7 +9,7 @@ import { UsageNumbers } from "../store/usage-numbers.ts";
 import type { UsageRow } from "../store/usage-row.ts";
 import { bookBatches, type Steps } from "./book-batches.ts";
 import { holdFor, moveToRows } from "./book-lent.ts";
-import { forgetBatch, forgetHold, type Lane, splitBatch } from "./leases.ts";
+import { forgetBatch, forgetHold, holdsOn, type Lane, splitBatch } from "./leases.ts";
 import type { RowBatch } from "./row-batch.ts";
 import { isHopeless, reasonOf } from "./store-faults.ts";
 import type { PlainTill } from "./till.ts";
@@ -106,11 +106,10 @@ export function openBatchBooking(options: BatchBookingOptions): BatchBooking {
 
   /** Nobody pays for what lives on it: holds find nothing to be paid from, and ends are recorded as such. */
   async function abandon(userIds: readonly string[]): Promise<void> {
-    for (const userId of userIds) {
-      log.error("lease_lost", { user_id: userId });
-      for (const held of lane.leases.get(userId)?.holds ?? []) forgetHold(lane, held);
-      lane.leases.delete(userId);
-    }
+    for (const userId of userIds) log.error("lease_lost", { user_id: userId });
+    const lost = userIds.flatMap((userId) => lane.leases.get(userId) ?? []);
+    for (const held of holdsOn(lane, lost)) forgetHold(lane, held);
+    for (const userId of userIds) lane.leases.delete(userId);
     const users = new Set<string | null>(userIds);
     const unpayable = [...lane.waiting].filter(({ isPaid, userId }) => isPaid && users.has(userId));
     await Promise.all(unpayable.map(handOver));

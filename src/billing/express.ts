@@ -159,6 +159,8 @@ export function openExpressTill(options: ExpressOptions): Till {
       segment: 0,
       sinceMs,
       progress: UNSENT,
+      isChanged: false,
+      isOpen: true,
       moving: null,
     };
     try {
@@ -170,7 +172,11 @@ export function openExpressTill(options: ExpressOptions): Till {
     startHold(lane, held);
     const result: HoldResult = { kind: "held", amountNano: asked.wantedNano, subscriptionId: null };
     const flushed = disk.committed();
-    if (flushed === null) return result;
+    return flushed === null ? result : grantedBy(flushed, held, result);
+  }
+
+  /** Apart from \`grant\`: what a function within another one uses is kept by every call of that one. */
+  function grantedBy(flushed: Promise<void>, held: ExpressHold, result: HoldResult): Promise<HoldResult> {
     return flushed.then(() => {
       if (isWell()) return result;
       void giveUp(held);
@@ -182,7 +188,7 @@ export function openExpressTill(options: ExpressOptions): Till {
   async function giveUp(held: ExpressHold): Promise<void> {
     while (held.moving !== null) await held.moving;
     const { requestId, userId, wantedNano } = held.asked;
-    if (heldOf(lane, requestId) !== held) return plain.release(requestId, userId);
+    if (!held.isOpen) return plain.release(requestId, userId);
     held.lease.freeNano += wantedNano;
     forgetHold(lane, held);
   }
@@ -208,10 +214,9 @@ export function openExpressTill(options: ExpressOptions): Till {
   }
 
   /** How far those have come that have not ended: what a successor settles by. */
-  function tellProgress(due: ReadonlySet<ExpressHold>): boolean {
-    const open = [...due].filter((held) => heldOf(lane, held.asked.requestId) === held);
+  function tellProgress(due: Iterable<ExpressHold>): boolean {
     try {
-      for (const some of equallyFar(open)) journal.progressed(some);
+      for (const some of equallyFar(due)) journal.progressed(some);
     } catch (error) {
       breakDown(error);
       return false;
@@ -224,7 +229,7 @@ export function openExpressTill(options: ExpressOptions): Till {
     if (held === undefined) return plain.settle(settlement);
     if (held instanceof RowBatch) return held.stored === null ? disk.committed() : inPatience(held);
     // It becomes a row; if it does not, it is still here.
-    if (held.moving !== null) return held.moving.then(() => settle(settlement) ?? undefined);
+    if (held.moving !== null) return settledAfter(held.moving, settlement);
     const { wantedNano: amountNano } = held.asked;
     const row = storable(chargedWithin({ amountNano, subscriptionId: null }, settlement).row);
     const batch = endHold(lane, held, row);
@@ -238,6 +243,9 @@ export function openExpressTill(options: ExpressOptions): Till {
     }
     return disk.committed();
   }
+
+  const settledAfter = (moving: Promise<void>, settlement: Settlement) =>
+    moving.then(() => settle(settlement) ?? undefined);
 
   const inPatience = (batch: RowBatch) =>
     inTime(batch.untilStored(), limits.settlePatienceMs).catch(() => {});
@@ -322,12 +330,12 @@ export function openExpressTill(options: ExpressOptions): Till {
     hold,
     dispatched(requestId, accountId, upstreamModel) {
       const held = heldOf(lane, requestId);
-      if (held !== null) progress.set(held, { state: "dispatched", accountId, upstreamModel });
+      if (held !== null) progress.set(held, "dispatched", accountId, upstreamModel);
       else plain.dispatched(requestId, accountId, upstreamModel);
     },
     undispatched(requestId) {
       const held = heldOf(lane, requestId);
-      if (held !== null) progress.set(held, UNSENT);
+      if (held !== null) progress.set(held, UNSENT.state, UNSENT.accountId, UNSENT.upstreamModel);
       else plain.undispatched(requestId);
     },
     checkpoint(requestId, outputTokens) {

@@ -4,7 +4,8 @@
  */
 
 import { z } from "zod";
-import { INTERFACES } from "../records.ts";
+import type { Tariff } from "../money/tariff.ts";
+import { INTERFACES, type Interface } from "../records.ts";
 import { type Hold, UNSENT } from "../store/holds.ts";
 import { type HoldAsked, heldTokens } from "./booking.ts";
 import type { LinePen } from "./line-pen.ts";
@@ -14,12 +15,52 @@ import { type NameReader, type NameTeller, named } from "./name-lines.ts";
 export interface Given {
   readonly asked: HoldAsked;
   readonly atMs: number;
+  readonly lease: Remembering;
 }
 
-interface Kind {
-  number: number;
-  /** The first of them. */
-  first: HoldAsked;
+/** Remembers the kind that its latest hold was told by: the next one is likely of it, too. */
+interface Remembering {
+  told: ToldKind | null;
+}
+
+/** What holds of a kind have in common, and the number by which one segment tells it. */
+export class ToldKind {
+  readonly teller: HoldTeller;
+  readonly number: number;
+  private readonly tariff: Tariff;
+  private readonly publicModel: string;
+  private readonly endpoint: string;
+  private readonly stream: boolean;
+  private readonly interface: Interface;
+  private readonly keyId: string;
+  private readonly groupId: string;
+  private readonly userId: string;
+
+  constructor(teller: HoldTeller, number: number, asked: HoldAsked) {
+    this.teller = teller;
+    this.number = number;
+    this.tariff = asked.tariff;
+    this.publicModel = asked.publicModel;
+    this.endpoint = asked.endpoint;
+    this.stream = asked.stream;
+    this.interface = asked.interface;
+    this.keyId = asked.keyId;
+    this.groupId = asked.groupId;
+    this.userId = asked.userId;
+  }
+
+  isOf(asked: HoldAsked): boolean {
+    return (
+      (this.tariff === asked.tariff || this.tariff.id === asked.tariff.id) &&
+      this.publicModel === asked.publicModel &&
+      this.endpoint === asked.endpoint &&
+      this.stream === asked.stream &&
+      this.interface === asked.interface &&
+      this.keyId === asked.keyId &&
+      this.groupId === asked.groupId &&
+      this.userId === asked.userId
+    );
+  }
 }
 
 /** One for each segment, because segments are read independently. */
@@ -27,7 +68,7 @@ export class HoldTeller {
   private readonly names: NameTeller;
   private readonly incarnation: string;
   /** By key, of which each has few. */
-  private readonly kinds = new Map<string, Kind[]>();
+  private readonly kinds = new Map<string, ToldKind[]>();
   private count = 0;
 
   constructor(names: NameTeller, incarnation: string) {
@@ -36,55 +77,56 @@ export class HoldTeller {
   }
 
   /** Tells of this hold, and of its kind if that was not done yet. */
-  tell({ asked, atMs }: Given, pen: LinePen): void {
-    const kind = this.numberOf(asked, pen);
+  tell({ asked, atMs, lease }: Given, pen: LinePen): void {
+    let { told } = lease;
+    if (told === null || told.teller !== this || !told.isOf(asked)) {
+      told = this.kindOf(asked, pen);
+      lease.told = told;
+    }
     pen.open("b");
     pen.text(asked.requestId);
-    pen.number(kind);
+    pen.number(told.number);
     pen.number(atMs);
     pen.nano(asked.wantedNano);
     pen.number(heldTokens(asked));
     pen.close();
   }
 
-  private numberOf(asked: HoldAsked, pen: LinePen): number {
+  private kindOf(asked: HoldAsked, pen: LinePen): ToldKind {
     let ofKey = this.kinds.get(asked.keyId);
     if (ofKey === undefined) {
       ofKey = [];
       this.kinds.set(asked.keyId, ofKey);
     }
-    for (const kind of ofKey) if (isAlike(kind.first, asked)) return kind.number;
-    const number = this.count++;
-    ofKey.push({ number, first: asked });
-    this.tellKind(number, asked, pen);
-    return number;
+    for (const kind of ofKey) if (kind.isOf(asked)) return kind;
+    const kind = new ToldKind(this, this.count++, asked);
+    ofKey.push(kind);
+    this.tellKind(kind.number, asked, pen);
+    return kind;
   }
 
   private tellKind(number: number, asked: HoldAsked, pen: LinePen): void {
-    const named = [
-      this.incarnation,
-      asked.userId,
-      asked.tariff.id,
-      asked.keyId,
-      asked.groupId,
-      asked.endpoint,
-      asked.publicModel,
-    ].map((name) => this.names.numberOf(name, pen));
-    pen.json(["g", number, ...named, asked.interface, asked.stream]);
+    const { names } = this;
+    const incarnation = names.numberOf(this.incarnation, pen);
+    const user = names.numberOf(asked.userId, pen);
+    const tariff = names.numberOf(asked.tariff.id, pen);
+    const key = names.numberOf(asked.keyId, pen);
+    const group = names.numberOf(asked.groupId, pen);
+    const endpoint = names.numberOf(asked.endpoint, pen);
+    const model = names.numberOf(asked.publicModel, pen);
+    pen.open("g");
+    pen.number(number);
+    pen.number(incarnation);
+    pen.number(user);
+    pen.number(tariff);
+    pen.number(key);
+    pen.number(group);
+    pen.number(endpoint);
+    pen.number(model);
+    pen.text(asked.interface);
+    pen.flag(asked.stream);
+    pen.close();
   }
-}
-
-/** In all that a kind tells, but for the key, which is the same. */
-function isAlike(one: HoldAsked, other: HoldAsked): boolean {
-  return (
-    one.publicModel === other.publicModel &&
-    one.endpoint === other.endpoint &&
-    one.stream === other.stream &&
-    one.tariff.id === other.tariff.id &&
-    one.interface === other.interface &&
-    one.groupId === other.groupId &&
-    one.userId === other.userId
-  );
 }
 
 /** Text where a number would not be exact. */

@@ -7,12 +7,15 @@ import { usageRow } from "../store/usage-row.test-support.ts";
 import type { UsageRow } from "../store/usage-row.ts";
 import { type HoldAsked, holdOf, type Settlement } from "./booking.ts";
 import { type Journal, openJournal } from "./journal.ts";
+import { newLease } from "./leases.ts";
 import { leftJournals } from "./left-journals.ts";
 import { asking, settling, TARIFF } from "./till.test-support.ts";
 
 const SEGMENT_BYTES = 100_000;
 const newFolder = () => mkdtempSync(join(tmpdir(), "gateway-journal-"));
-const held = (requestId: string) => ({ asked: asking(requestId), atMs: 1_000 });
+/** All of one wallet, as most are. */
+const lease = newLease("u1", 1n);
+const held = (requestId: string) => ({ asked: asking(requestId), atMs: 1_000, lease });
 const holding = (requestId: string) =>
   holdOf(asking(requestId), { amountNano: 100n, subscriptionId: null }, "inc_1", 1_000);
 
@@ -347,8 +350,13 @@ test("holds that have everything but one thing in common are told apart", () => 
     { wantedNano: 2n ** 60n + 1n },
     { inputTokens: 7.4 },
   ];
-  const given = changes.map((change, index) => ({ asked: asking(`r${index}`, change), atMs: 1_000 + index }));
+  const given = changes.map((change, index) => ({
+    asked: asking(`r${index}`, change),
+    atMs: 1_000 + index,
+    lease,
+  }));
   for (const one of [...given, ...given]) journal.held(one);
+  for (const one of given) journal.held({ ...one, lease: newLease("u1", 1n) });
   expect(left(dir).open).toEqual(
     given.map(({ asked, atMs }) =>
       holdOf(asked, { amountNano: asked.wantedNano, subscriptionId: null }, "inc_1", atMs),

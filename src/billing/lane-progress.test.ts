@@ -24,6 +24,8 @@ test("however far requests have come, each is told once, with those that have co
           segment: 1,
           sinceMs: 0,
           progress: one,
+          isChanged: false,
+          isOpen: true,
           moving: null,
         }),
       );

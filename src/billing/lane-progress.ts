@@ -1,13 +1,18 @@
 /** How far the requests of the express lane have come, told to the journal now and then. */
 
-import type { HoldProgress } from "../store/holds.ts";
+import { type HoldProgress, UNSENT } from "../store/holds.ts";
 import { inParts } from "./in-parts.ts";
 import type { ProgressOf } from "./journal-lines.ts";
 import type { ExpressHold } from "./leases.ts";
 import type { ProgressLimits } from "./progress.ts";
 
 export interface LaneProgress {
-  set(held: ExpressHold, change: Omit<HoldProgress, "outputTokens">): void;
+  set(
+    held: ExpressHold,
+    state: HoldProgress["state"],
+    accountId: HoldProgress["accountId"],
+    upstreamModel: HoldProgress["upstreamModel"],
+  ): void;
   count(held: ExpressHold, outputTokens: number): void;
   stop(): void;
 }
@@ -15,10 +20,11 @@ export interface LaneProgress {
 /** `tell` says whether it was written; else it is told with the next change. */
 export function openLaneProgress(
   limits: ProgressLimits,
-  tell: (due: ReadonlySet<ExpressHold>) => boolean,
+  tell: (due: Iterable<ExpressHold>) => boolean,
   monotonicMs: () => number,
 ): LaneProgress {
-  let changed = new Set<ExpressHold>();
+  let changed: ExpressHold[] = [];
+  let last: HoldProgress = UNSENT;
   let counted = new Set<ExpressHold>();
   let timer: ReturnType<typeof setTimeout> | null = null;
   let countTimer: ReturnType<typeof setTimeout> | null = null;
@@ -32,13 +38,25 @@ export function openLaneProgress(
   function changesAreDue(): void {
     timer = null;
     const due = changed;
-    changed = new Set();
-    setImmediate(() => setImmediate(() => tellOf(due)));
+    changed = [];
+    setImmediate(() => setImmediate(() => tellChanged(due)));
   }
 
-  function tellOf(due: ReadonlySet<ExpressHold>): void {
+  /** What changes from here on is told another time. */
+  function tellChanged(due: readonly ExpressHold[]): void {
+    for (const held of due) held.isChanged = false;
+    tellOf(due);
+  }
+
+  function tellOf(due: Iterable<ExpressHold>): void {
     if (stopped || tell(due)) return;
-    for (const held of due) changed.add(held);
+    for (const held of due) note(held);
+  }
+
+  function note(held: ExpressHold): void {
+    if (held.isChanged) return;
+    held.isChanged = true;
+    changed.push(held);
   }
 
   function tellCounted(): void {
@@ -50,9 +68,13 @@ export function openLaneProgress(
   }
 
   return {
-    set(held, { state, accountId, upstreamModel }) {
-      held.progress = { state, accountId, upstreamModel, outputTokens: held.progress.outputTokens };
-      changed.add(held);
+    set(held, state, accountId, upstreamModel) {
+      const { outputTokens } = held.progress;
+      if (!isSame(last, state, accountId, upstreamModel, outputTokens)) {
+        last = { state, accountId, upstreamModel, outputTokens };
+      }
+      held.progress = last;
+      note(held);
       timer ??= setTimeout(changesAreDue, limits.progressMs);
     },
     count(held, outputTokens) {
@@ -74,18 +96,22 @@ export function openLaneProgress(
 /** Of one line of the journal. */
 const TOGETHER = 64;
 
-/** Most of those that were sent within a moment went to few accounts, and have come equally far. */
+/** Of those that are open. Most that were sent within a moment went to few accounts, and have come equally far. */
 export function equallyFar(all: Iterable<ExpressHold>): ProgressOf[] {
   const found: Gathering[] = [];
   const byAccount = new Map<string | null, Gathering[]>();
-  for (const { asked, progress } of all) {
-    const some = byAccount.get(progress.accountId) ?? [];
-    let same = some.find((one) => isEqual(one.progress, progress));
-    if (same === undefined) {
-      same = { progress, requestIds: [] };
-      found.push(same);
-      // No two that have begun to answer are likely to be equally far.
-      if (progress.outputTokens === 0) byAccount.set(progress.accountId, [...some, same]);
+  let same: Gathering | undefined;
+  for (const { asked, progress, isOpen } of all) {
+    if (!isOpen) continue;
+    if (same?.progress !== progress) {
+      const some = byAccount.get(progress.accountId) ?? [];
+      same = some.find((one) => isEqual(one.progress, progress));
+      if (same === undefined) {
+        same = { progress, requestIds: [] };
+        found.push(same);
+        // No two that have begun to answer are likely to be equally far.
+        if (progress.outputTokens === 0) byAccount.set(progress.accountId, [...some, same]);
+      }
     }
     same.requestIds.push(asked.requestId);
   }
@@ -100,10 +126,20 @@ interface Gathering {
 }
 
 function isEqual(one: HoldProgress, other: HoldProgress): boolean {
+  return isSame(one, other.state, other.accountId, other.upstreamModel, other.outputTokens);
+}
+
+function isSame(
+  one: HoldProgress,
+  state: HoldProgress["state"],
+  accountId: HoldProgress["accountId"],
+  upstreamModel: HoldProgress["upstreamModel"],
+  outputTokens: number,
+): boolean {
   return (
-    one.state === other.state &&
-    one.accountId === other.accountId &&
-    one.upstreamModel === other.upstreamModel &&
-    one.outputTokens === other.outputTokens
+    one.accountId === accountId &&
+    one.upstreamModel === upstreamModel &&
+    one.state === state &&
+    one.outputTokens === outputTokens
   );
 }

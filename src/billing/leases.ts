@@ -3,7 +3,7 @@
 import type { Nano } from "../money/nano.ts";
 import type { HoldProgress } from "../store/holds.ts";
 import type { UsageRow } from "../store/usage-row.ts";
-import type { Given } from "./hold-lines.ts";
+import type { Given, ToldKind } from "./hold-lines.ts";
 import { RowBatch } from "./row-batch.ts";
 
 /** A request, from its hold until it ends. */
@@ -13,6 +13,10 @@ export interface ExpressHold extends Given {
   segment: number;
   readonly sinceMs: number;
   progress: HoldProgress;
+  /** The journal is to be told how far it has come. */
+  isChanged: boolean;
+  /** False once it has ended, or is a row of the store. */
+  isOpen: boolean;
   /** While it is on its way to be a row of the store. */
   moving: Promise<void> | null;
 }
@@ -26,11 +30,13 @@ export interface Lease {
   usedMs: number;
   /** It is being given back, and nothing is taken from it meanwhile. */
   isClosing: boolean;
-  /** Requests that live on it and have not ended. */
-  readonly holds: Set<ExpressHold>;
+  /** How many requests live on it and have not ended. */
+  open: number;
   /** Those that have ended and wait to be booked; the next one is put into the last batch, if that takes more. */
   readonly ended: Set<RowBatch>;
   batch: RowBatch | null;
+  /** How the journal tells of its holds. */
+  told: ToldKind | null;
 }
 
 /**
@@ -70,9 +76,10 @@ export function newLease(userId: string, wantedNano: Nano): Lease {
     nextNano: wantedNano * FIRST_TIMES,
     usedMs: 0,
     isClosing: false,
-    holds: new Set(),
+    open: 0,
     ended: new Set(),
     batch: null,
+    told: null,
   };
 }
 
@@ -86,14 +93,14 @@ export function startHold({ requests }: Lane, held: ExpressHold): void {
   const { asked, lease } = held;
   lease.freeNano -= asked.wantedNano;
   lease.usedMs = held.sinceMs;
-  lease.holds.add(held);
+  lease.open++;
   requests.set(asked.requestId, held);
 }
 
 /** The part that was not spent is free again. Returns where its row waits, which fits the store. */
 export function endHold(lane: Lane, held: ExpressHold, row: UsageRow): RowBatch {
   const { asked, lease, segment } = held;
-  lease.holds.delete(held);
+  close(held);
   lease.freeNano += asked.wantedNano - row.chargedNano;
   if (lease.batch === null || !takesMore(lane, lease.batch)) {
     lease.batch = startBatch(lane, new RowBatch(lease.userId, true, segment));
@@ -146,7 +153,21 @@ export function neededSegment({ requests, waiting }: Lane): number {
 /** The store has it. */
 export function forgetHold({ requests }: Lane, held: ExpressHold): void {
   requests.delete(held.asked.requestId);
-  held.lease.holds.delete(held);
+  close(held);
+}
+
+function close(held: ExpressHold): void {
+  held.isOpen = false;
+  held.lease.open--;
+}
+
+/** All that live on these leases. Slow: for what hardly ever happens while any do. */
+export function holdsOn({ requests }: Lane, leases: readonly Lease[]): ExpressHold[] {
+  if (leases.every(({ open }) => open === 0)) return [];
+  const meant = new Set(leases);
+  return [...requests.values()].filter(
+    (held): held is ExpressHold => !(held instanceof RowBatch) && meant.has(held.lease),
+  );
 }
 
 /** The store has all of its rows, or somebody else sees to it. */

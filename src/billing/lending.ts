@@ -9,7 +9,7 @@ import type { Steps } from "./book-batches.ts";
 import { giveBackLeases, moveToRows, setAside, sumByUser } from "./book-lent.ts";
 import { type HoldAsked, holdOf } from "./booking.ts";
 import { inParts } from "./in-parts.ts";
-import { type ExpressHold, forgetHold, heldOf, type Lane, type Lease, newLease } from "./leases.ts";
+import { type ExpressHold, forgetHold, holdsOn, type Lane, type Lease, newLease } from "./leases.ts";
 import type { RowBatch } from "./row-batch.ts";
 import { isHopeless, reasonOf } from "./store-faults.ts";
 import type { PlainTill, TillLimits, TillOptions } from "./till.ts";
@@ -143,9 +143,8 @@ export function openLending(options: LendingOptions): Lending {
   }
 
   async function giveBack(closing: readonly Lease[]): Promise<void> {
-    const holds = closing.flatMap((lease) => [...lease.holds]);
     try {
-      await moveAll(holds, closing);
+      await moveAll(holdsOn(lane, closing), closing);
       for (const { userId } of closing) leases.delete(userId);
     } catch (error) {
       // The failing lease has been abandoned, and the others are as they were.
@@ -254,7 +253,7 @@ export function openLending(options: LendingOptions): Lending {
       for (let start = 0; start < wanted.length; start += limits.bookAtOnce) {
         await inTurn(async () => {
           const part = wanted.slice(start, start + limits.bookAtOnce);
-          const left = part.filter((held) => heldOf(lane, held.asked.requestId) === held);
+          const left = part.filter(({ isOpen }) => isOpen);
           if (left.length > 0) await moveAll(left, []);
         });
       }

@@ -65,6 +65,12 @@ export class LinePen {
     else this.ascii(JSON.stringify(value));
   }
 
+  flag(value: boolean): void {
+    this.makeRoom(NUMBER_BYTES_MAX);
+    this.bytes[this.length++] = COMMA;
+    this.ascii(value ? "true" : "false");
+  }
+
   /** As a number where that is exact. */
   nano(value: Nano): void {
     const told = nanoValue(value);
