@@ -8,14 +8,20 @@
  * `USERS=200 bun bench/till-cost.ts [rate] [seconds of each, in each round] [database url]`
  */
 
-import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { mkdirSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { openExpressTill } from "../src/billing/express.ts";
 import { openJournal } from "../src/billing/journal.ts";
 import { withRowJournal } from "../src/billing/row-journal.ts";
 import { openSettlementSpool } from "../src/billing/settlement-spool.ts";
-import { type HoldAsked, openTill, type Settlement, type TillOptions } from "../src/billing/till.ts";
+import {
+  type HoldAsked,
+  openTill,
+  type Settlement,
+  type Till,
+  type TillOptions,
+} from "../src/billing/till.ts";
 import { systemClock, uuidV7 } from "../src/clock.ts";
 import { limits } from "../src/config/limits.ts";
 import { makeTariff } from "../src/money/tariff.ts";
@@ -24,71 +30,106 @@ import { postTransfer } from "../src/store/ledger.ts";
 import { openLogMover } from "../src/store/log-mover.ts";
 import { migrate } from "../src/store/migrate.ts";
 import { NO_MONEY } from "../src/store/usage.ts";
+import { warmUp } from "./warm-up.ts";
 
-const [rateText = "5000", secondsText = "2", url] = process.argv.slice(2);
+const [rateText = "5000", secondsText = "4", url] = process.argv.slice(2);
 const rate = Number(rateText);
 const seconds = Number(secondsText);
 const USERS = Number(process.env.USERS ?? 200);
 const LASTS_MS = [100, 1_000] as const;
-const ROUNDS = 21;
-/** Of each: the compiler's threads are at work for about that long. Whatever serves for days pays for it once. */
-const WARM_MS = 40_000;
+const ROUNDS = 15;
+const WARM_UP = { atLeastMs: 30_000, atMostMs: 90_000 };
+/** The compiler counts requests, not seconds. */
+const WARM_UP_FASTER = 2;
 
 const folder = mkdtempSync(join(tmpdir(), "till-cost-"));
-const db = await openDb(url ?? `sqlite:${folder}/till.db`);
-await migrate(db);
-await transaction(db, async (tx) => {
-  for (let user = 0; user < USERS; user++) {
-    await postTransfer(tx, {
-      id: uuidV7("topup"),
-      atMs: Date.now(),
-      kind: "topup",
-      debit: "topup:bench",
-      credit: `user:u${user}`,
-      amountNano: 10n ** 15n,
-      userId: `u${user}`,
-      subscriptionId: null,
-      requestId: null,
-      actor: "bench",
-      reason: null,
-    });
-  }
-});
 
-const options: TillOptions = {
-  db,
-  log: { info() {}, warn: console.error, error: console.error },
-  clock: systemClock,
-  incarnation: uuidV7("inc"),
-  spool: openSettlementSpool(folder, "bench"),
-  durability: process.env.DURABILITY === "disk" ? "disk" : "process",
-  limits: limits.till,
-};
-const mover = openLogMover(`sqlite:${folder}/till.db`);
-const journal = openJournal(folder, options.incarnation, limits.express.segmentBytes);
-const till =
-  db.engine === "sqlite"
-    ? openExpressTill({
-        ...options,
-        books: await openDb(`sqlite:${folder}/till.db`),
-        journal,
-        express: limits.express,
-        moveLog: mover.move,
-      })
-    : withRowJournal({ ...options, ...limits.till, ...limits.express, till: openTill(options), journal });
+interface Shop {
+  till: Till;
+  close(): Promise<void>;
+}
+
+/** A till with a store of its own, where every user has more than enough. */
+async function openShop(name: string): Promise<Shop> {
+  const dir = join(folder, name);
+  mkdirSync(dir);
+  const file = `sqlite:${dir}/till.db`;
+  const db = await openDb(url ?? file);
+  await migrate(db);
+  await transaction(db, async (tx) => {
+    for (let user = 0; user < USERS; user++) {
+      await postTransfer(tx, {
+        id: uuidV7("topup"),
+        atMs: Date.now(),
+        kind: "topup",
+        debit: "topup:bench",
+        credit: `user:u${user}`,
+        amountNano: 10n ** 15n,
+        userId: `u${user}`,
+        subscriptionId: null,
+        requestId: null,
+        actor: "bench",
+        reason: null,
+      });
+    }
+  });
+  const options: TillOptions = {
+    db,
+    log: { info() {}, warn: console.error, error: console.error },
+    clock: systemClock,
+    incarnation: uuidV7("inc"),
+    spool: openSettlementSpool(dir, "bench"),
+    durability: process.env.DURABILITY === "disk" ? "disk" : "process",
+    limits: limits.till,
+  };
+  const journal = openJournal(dir, options.incarnation, limits.express.segmentBytes);
+  if (db.engine !== "sqlite") {
+    const till = withRowJournal({
+      ...options,
+      ...limits.till,
+      ...limits.express,
+      till: openTill(options),
+      journal,
+    });
+    return { till, close: () => till.stop().then(() => db.close()) };
+  }
+  const mover = openLogMover(file);
+  const books = await openDb(file);
+  const till = openExpressTill({
+    ...options,
+    books,
+    journal,
+    express: limits.express,
+    moveLog: mover.move,
+  });
+  return {
+    till,
+    async close() {
+      await till.stop();
+      await mover.close();
+      await books.close();
+      await db.close();
+    },
+  };
+}
+
 const tariff = makeTariff({ input: "2.50", output: "10.00" });
 
-function askedFor(requestId: string, user: number): HoldAsked {
+/** As compiled policy has them: every request of a key has the same ones. */
+const users = Array.from({ length: USERS }, (_, i) => ({ userId: `u${i}`, keyId: `k${i}` }));
+type User = (typeof users)[number];
+
+function askedFor(requestId: string, { userId, keyId }: User): HoldAsked {
   return {
     requestId,
-    userId: `u${user}`,
+    userId,
     charge: "balance",
     plans: null,
     tariff,
     wantedNano: 12_345_678n,
     leastNano: 1_000n,
     inputTokens: 900,
-    keyId: `k${user}`,
+    keyId,
     groupId: "g1",
     interface: "chat",
     endpoint: "/v1/chat/completions",
@@ -98,14 +139,14 @@ function askedFor(requestId: string, user: number): HoldAsked {
   };
 }
 
-function settlementOf(requestId: string, user: number): Settlement {
+function settlementOf(requestId: string, { userId, keyId }: User): Settlement {
   return {
     chargedNano: 4_567_891n,
     row: {
       requestId,
       atMs: Date.now(),
-      keyId: `k${user}`,
-      userId: `u${user}`,
+      keyId,
+      userId,
       groupId: "g1",
       accountId: "acc_1",
       interface: "chat",
@@ -149,20 +190,22 @@ const settleMs: number[] = [];
 const noHoldMs: number[] = [];
 const noSettleMs: number[] = [];
 
-type Request = (user: number, lastsMs: number) => Promise<void>;
+type Request = (user: User, lastsMs: number) => Promise<void>;
 
-const paid: Request = async (user, lastsMs) => {
-  const requestId = uuidV7("req");
-  const startMs = performance.now();
-  const held = await till.hold(askedFor(requestId, user));
-  holdMs.push(performance.now() - startMs);
-  if (held.kind !== "held") throw new Error("short");
-  till.dispatched(requestId, "acc_1", "gpt-x-mini");
-  await Bun.sleep(lastsMs);
-  const endMs = performance.now();
-  await till.settle(settlementOf(requestId, user));
-  settleMs.push(performance.now() - endMs);
-};
+function paidBy(till: Till): Request {
+  return async (user, lastsMs) => {
+    const requestId = uuidV7("req");
+    const startMs = performance.now();
+    const held = await till.hold(askedFor(requestId, user));
+    holdMs.push(performance.now() - startMs);
+    if (held.kind !== "held") throw new Error("short");
+    till.dispatched(requestId, "acc_1", "gpt-x-mini");
+    await Bun.sleep(lastsMs);
+    const endMs = performance.now();
+    await till.settle(settlementOf(requestId, user));
+    settleMs.push(performance.now() - endMs);
+  };
+}
 
 /** The same without a hold: ids, rows, timers and promises are not the till's cost. */
 function unheld(end: (settlement: Settlement) => unknown): Request {
@@ -178,10 +221,17 @@ function unheld(end: (settlement: Settlement) => unknown): Request {
   };
 }
 
-/** Nobody waits for its row, and nothing is charged. */
-const unpaid = unheld(({ row }) => till.push({ ...row, ...NO_MONEY }));
+const KINDS = ["without", "unpaid", "paid"] as const;
+type Kind = (typeof KINDS)[number];
 
-const without = unheld((settlement) => settlement);
+function requestsAt({ till }: Shop): Record<Kind, Request> {
+  return {
+    without: unheld((settlement) => settlement),
+    // Nobody waits for its row, and nothing is charged.
+    unpaid: unheld(({ row }) => till.push({ ...row, ...NO_MONEY })),
+    paid: paidBy(till),
+  };
+}
 
 /** Of a request, in microseconds. */
 interface Cost {
@@ -192,25 +242,20 @@ interface Cost {
 
 /** Of this process so far, in microseconds. */
 function spent(): Cost {
-  let cpu = 0;
-  for (const thread of readdirSync("/proc/self/task")) cpu += spentBy(thread);
-  return { cpu, beside: cpu - spentBy(String(process.pid)) };
+  const { user, system } = process.cpuUsage();
+  const cpu = user + system;
+  return { cpu, beside: cpu - ownThread() };
 }
 
-function spentBy(thread: string): number {
-  try {
-    return Number(readFileSync(`/proc/self/task/${thread}/schedstat`, "utf8").split(" ")[0]) / 1_000;
-  } catch {
-    // It has ended.
-    return 0;
-  }
+function ownThread(): number {
+  return Number(readFileSync(`/proc/self/task/${process.pid}/schedstat`, "utf8").split(" ")[0]) / 1_000;
 }
 
 /**
  * Arrivals by chance, as from many clients: the loop asks every millisecond how many are due. Returns what a request
  * costs, until all of them are in the store.
  */
-async function drive(request: Request, forMs: number): Promise<Cost> {
+async function drive(shop: Shop, request: Request, perSecond: number, forMs: number): Promise<Cost> {
   const before = spent();
   const startMs = performance.now();
   const open = new Set<Promise<void>>();
@@ -218,9 +263,11 @@ async function drive(request: Request, forMs: number): Promise<Cost> {
   for (;;) {
     const atMs = performance.now() - startMs;
     if (atMs > forMs) break;
-    while (sent < (atMs / 1000) * rate) {
+    while (sent < (atMs / 1000) * perSecond) {
       const lastsMs = LASTS_MS[0] + Math.random() * (LASTS_MS[1] - LASTS_MS[0]);
-      const one = request(Math.floor(Math.random() * USERS), lastsMs);
+      const user = users[Math.floor(Math.random() * users.length)];
+      if (user === undefined) throw new Error("there are no users");
+      const one = request(user, lastsMs);
       open.add(one);
       void one.then(() => open.delete(one));
       sent++;
@@ -230,7 +277,7 @@ async function drive(request: Request, forMs: number): Promise<Cost> {
     await Bun.sleep(1);
   }
   await Promise.all(open);
-  await till.flush();
+  await shop.till.flush();
   const { cpu, beside } = spent();
   return { cpu: (cpu - before.cpu) / sent, beside: (beside - before.beside) / sent };
 }
@@ -238,27 +285,37 @@ async function drive(request: Request, forMs: number): Promise<Cost> {
 const at = (values: number[], part: number) =>
   values.sort((a, b) => a - b)[Math.floor(values.length * part)] ?? 0;
 const median = (values: number[]) => at(values, 0.5);
+const shown = ({ cpu, beside }: Cost) => `${cpu.toFixed(1)} (${beside.toFixed(1)} beside)`;
 
-const kinds = { without, unpaid, paid };
-const costs: Record<keyof typeof kinds, Cost[]> = { without: [], unpaid: [], paid: [] };
-
-async function eachKind(forMs: number, note: (name: keyof typeof kinds, cost: Cost) => void): Promise<void> {
-  for (const name of ["without", "unpaid", "paid"] as const) note(name, await drive(kinds[name], forMs));
+/** With a store that is thrown away: rows by the million make another one of it. */
+async function warmUpAll(): Promise<void> {
+  const shop = await openShop("warm-up");
+  const requests = requestsAt(shop);
+  const { ms, compilerShare } = await warmUp(process.pid, WARM_UP, async (spanMs) => {
+    for (const kind of KINDS) await drive(shop, requests[kind], rate * WARM_UP_FASTER, spanMs / KINDS.length);
+    console.error("warming up");
+  });
+  await shop.close();
+  const share = `${(100 * compilerShare).toFixed(1)} % of it the compiler's at last`;
+  console.error(`warmed up for ${ms / 1_000} s, ${share}`);
 }
 
-const shown = ({ cpu, beside }: Cost) => `${cpu.toFixed(1)} (${beside.toFixed(1)} beside)`;
-await eachKind(WARM_MS, (name, cost) => console.error(`warming up: ${name} ${shown(cost)} µs`));
-holdMs.length = 0;
-settleMs.length = 0;
+await warmUpAll();
+const shop = await openShop("measured");
+const requests = requestsAt(shop);
+const costs: Record<Kind, Cost[]> = { without: [], unpaid: [], paid: [] };
+for (const kind of KINDS) await drive(shop, requests[kind], rate, seconds * 1_000);
+for (const waits of [holdMs, settleMs, noHoldMs, noSettleMs]) waits.length = 0;
 for (let round = 1; round <= ROUNDS; round++) {
-  await eachKind(seconds * 1_000, (name, cost) => {
-    costs[name].push(cost);
-    console.error(`round ${round} of ${ROUNDS}: ${name} ${shown(cost)} µs`);
-  });
+  for (const kind of KINDS) {
+    const cost = await drive(shop, requests[kind], rate, seconds * 1_000);
+    costs[kind].push(cost);
+    console.error(`round ${round} of ${ROUNDS}: ${kind} ${shown(cost)} µs`);
+  }
 }
 
 /** What the one costs beyond the other: of each round, for the machine is much the same within one. */
-function beyond(one: keyof typeof kinds, other: keyof typeof kinds): string {
+function beyond(one: Kind, other: Kind): string {
   const more = costs[one].map(({ cpu, beside }, round) => ({
     cpu: cpu - (costs[other][round]?.cpu ?? 0),
     beside: beside - (costs[other][round]?.beside ?? 0),
@@ -269,12 +326,9 @@ function beyond(one: keyof typeof kinds, other: keyof typeof kinds): string {
 }
 
 const wait = (values: number[]) => `p50 ${at(values, 0.5).toFixed(2)} p99 ${at(values, 0.99).toFixed(2)} ms`;
-console.log(`${db.engine}, ${rate}/s of ${USERS} users, µs CPU a request:
+console.log(`${url === undefined ? "sqlite" : "postgres"}, ${rate}/s of ${USERS} users, µs CPU a request:
   usage row, which every request has   ${beyond("unpaid", "without")}
   hold and settlement on top of that   ${beyond("paid", "unpaid")}
 hold ${wait(holdMs)}, settle ${wait(settleMs)}`);
-await till.flush();
-await till.stop();
-await mover.close();
-await db.close();
+await shop.close();
 rmSync(folder, { recursive: true, force: true });
