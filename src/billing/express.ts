@@ -175,7 +175,7 @@ export function openExpressTill(options: ExpressOptions): Till {
     return flushed === null ? result : grantedBy(flushed, held, result);
   }
 
-  /** Apart from \`grant\`: what a function within another one uses is kept by every call of that one. */
+  /** Apart from `grant`: what a function within another one uses is kept by every call of that one. */
   function grantedBy(flushed: Promise<void>, held: ExpressHold, result: HoldResult): Promise<HoldResult> {
     return flushed.then(() => {
       if (isWell()) return result;

@@ -25,7 +25,8 @@ interface Remembering {
 
 /** What holds of a kind have in common, and the number by which one segment tells it. */
 export class ToldKind {
-  readonly teller: HoldTeller;
+  /** That segment's own: a kind that is remembered for long keeps nothing else of its segment. */
+  readonly segment: symbol;
   readonly number: number;
   private readonly tariff: Tariff;
   private readonly publicModel: string;
@@ -36,8 +37,8 @@ export class ToldKind {
   private readonly groupId: string;
   private readonly userId: string;
 
-  constructor(teller: HoldTeller, number: number, asked: HoldAsked) {
-    this.teller = teller;
+  constructor(segment: symbol, number: number, asked: HoldAsked) {
+    this.segment = segment;
     this.number = number;
     this.tariff = asked.tariff;
     this.publicModel = asked.publicModel;
@@ -67,6 +68,7 @@ export class ToldKind {
 export class HoldTeller {
   private readonly names: NameTeller;
   private readonly incarnation: string;
+  private readonly segment = Symbol();
   /** By key, of which each has few. */
   private readonly kinds = new Map<string, ToldKind[]>();
   private count = 0;
@@ -79,7 +81,7 @@ export class HoldTeller {
   /** Tells of this hold, and of its kind if that was not done yet. */
   tell({ asked, atMs, lease }: Given, pen: LinePen): void {
     let { told } = lease;
-    if (told === null || told.teller !== this || !told.isOf(asked)) {
+    if (told === null || told.segment !== this.segment || !told.isOf(asked)) {
       told = this.kindOf(asked, pen);
       lease.told = told;
     }
@@ -99,7 +101,7 @@ export class HoldTeller {
       this.kinds.set(asked.keyId, ofKey);
     }
     for (const kind of ofKey) if (kind.isOf(asked)) return kind;
-    const kind = new ToldKind(this, this.count++, asked);
+    const kind = new ToldKind(this.segment, this.count++, asked);
     ofKey.push(kind);
     this.tellKind(kind.number, asked, pen);
     return kind;

@@ -24,7 +24,8 @@ export function openLaneProgress(
   monotonicMs: () => number,
 ): LaneProgress {
   let changed: ExpressHold[] = [];
-  let last: HoldProgress = UNSENT;
+  /** Shared by all that are set to the same, one after the other. */
+  let latest: HoldProgress = UNSENT;
   let counted = new Set<ExpressHold>();
   let timer: ReturnType<typeof setTimeout> | null = null;
   let countTimer: ReturnType<typeof setTimeout> | null = null;
@@ -70,10 +71,10 @@ export function openLaneProgress(
   return {
     set(held, state, accountId, upstreamModel) {
       const { outputTokens } = held.progress;
-      if (!isSame(last, state, accountId, upstreamModel, outputTokens)) {
-        last = { state, accountId, upstreamModel, outputTokens };
+      if (!isSame(latest, state, accountId, upstreamModel, outputTokens)) {
+        latest = { state, accountId, upstreamModel, outputTokens };
       }
-      held.progress = last;
+      held.progress = latest;
       note(held);
       timer ??= setTimeout(changesAreDue, limits.progressMs);
     },

@@ -13,7 +13,7 @@ export interface ExpressHold extends Given {
   segment: number;
   readonly sinceMs: number;
   progress: HoldProgress;
-  /** The journal is to be told how far it has come. */
+  /** It went to an account, or came back from one, since the journal was told of it. */
   isChanged: boolean;
   /** False once it has ended, or is a row of the store. */
   isOpen: boolean;
@@ -161,13 +161,15 @@ function close(held: ExpressHold): void {
   held.lease.open--;
 }
 
-/** All that live on these leases. Slow: for what hardly ever happens while any do. */
+/** All that live on these leases. Looks through every request there is, where any does. */
 export function holdsOn({ requests }: Lane, leases: readonly Lease[]): ExpressHold[] {
-  if (leases.every(({ open }) => open === 0)) return [];
+  const found: ExpressHold[] = [];
+  if (leases.every(({ open }) => open === 0)) return found;
   const meant = new Set(leases);
-  return [...requests.values()].filter(
-    (held): held is ExpressHold => !(held instanceof RowBatch) && meant.has(held.lease),
-  );
+  for (const held of requests.values()) {
+    if (!(held instanceof RowBatch) && meant.has(held.lease)) found.push(held);
+  }
+  return found;
 }
 
 /** The store has all of its rows, or somebody else sees to it. */

@@ -13,10 +13,10 @@ export type HoldState = (typeof HOLD_STATES)[number];
 
 /** What changes while the request is under way. */
 export interface HoldProgress {
-  state: HoldState;
-  accountId: string | null;
-  upstreamModel: string | null;
-  outputTokens: number;
+  readonly state: HoldState;
+  readonly accountId: string | null;
+  readonly upstreamModel: string | null;
+  readonly outputTokens: number;
 }
 
 export const UNSENT: HoldProgress = {

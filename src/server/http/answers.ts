@@ -93,7 +93,13 @@ export function startStream(carrier: Carrier, answer: StreamAnswer, isBodyless: 
   carrier.whenLeft(() => source.leave());
   source.flowTo(flow);
   // A source that has something to say already says it before this.
-  queueMicrotask(() => flow.begin());
+  queueMicrotask(() => {
+    try {
+      flow.begin();
+    } catch (thrown) {
+      carrier.failed(thrown);
+    }
+  });
 }
 
 function openFlow(carrier: Carrier, status: number, headers: string): Flow {
@@ -117,7 +123,7 @@ class Flow implements ClientSink {
     this.isChunked = isChunked;
   }
 
-  /** Nothing is there to be said with the head. */
+  /** The head goes out alone, unless it is gone. */
   begin(): void {
     if (!this.hasEnded && !this.carrier.isOver) finish(this.carrier, this.takeHead());
   }
@@ -147,6 +153,7 @@ class Flow implements ClientSink {
     else finish(carrier, gather(carrier, at, behind));
   }
 
+  /** Puts it at the front of the scratch buffer, if it is to go out now. Returns where it ends there. */
   private takeHead(): number {
     const { head } = this;
     if (head === "") return 0;
