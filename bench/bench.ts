@@ -165,12 +165,10 @@ async function main(): Promise<void> {
   const facts = machine(tools);
   console.log(machineText(facts));
   const { atLeastMs, atMostMs } = plan.warmUp;
-  const most = `at most ${atMostMs / 1_000} s`;
-  console.log(
-    atLeastMs < atMostMs
-      ? `The gateway serves each load until its code has been compiled, ${most}, before it is measured.\n`
-      : `The gateway serves each load for ${atMostMs / 1_000} s before it is measured.\n`,
-  );
+  const least = `for ${atLeastMs / 1_000} s`;
+  const most = `and requests and streams until its code is compiled, at most for ${atMostMs / 1_000} s`;
+  const until = atLeastMs < atMostMs ? `${least}, ${most}` : least;
+  console.log(`The gateway serves each load ${until}, before it is measured.\n`);
 
   const stage = openStage();
   endWith(stage);

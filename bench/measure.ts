@@ -32,7 +32,6 @@ export function processTree(root: number): number[] {
 
 const TICKS_PER_SECOND = Number(Bun.spawnSync(["getconf", "CLK_TCK"]).stdout.toString()) || 100;
 
-const COMPILER_THREAD = "JITWorker";
 const TICK_MICROS = 1_000_000 / TICKS_PER_SECOND;
 
 export interface CpuReading {
@@ -64,22 +63,33 @@ function threadsOf(pid: number): number[] {
   }
 }
 
-/** What the runtime's compiler has used so far, on threads of its own. */
-export function compilerMicros(pid: number): number {
-  let nanos = 0;
+const COMPILER_THREAD = "JITWorker";
+
+/** What the threads of the runtime's compiler have used so far, in nanoseconds by thread id. Idle ones end. */
+export function compilerThreads(pid: number): ReadonlyMap<number, number> {
+  const threads = new Map<number, number>();
   for (const tid of threadsOf(pid)) {
     const task = `/proc/${pid}/task/${tid}`;
     if (read(`${task}/comm`)?.trim() !== COMPILER_THREAD) continue;
-    nanos += Number(read(`${task}/schedstat`)?.split(" ")[0] ?? 0);
+    threads.set(tid, Number(read(`${task}/schedstat`)?.split(" ")[0] ?? 0));
   }
+  return threads;
+}
+
+/** By those that are there afterwards. */
+export function microsBetween(
+  before: ReadonlyMap<number, number>,
+  after: ReadonlyMap<number, number>,
+): number {
+  let nanos = 0;
+  for (const [tid, used] of after) nanos += used - (before.get(tid) ?? 0);
   return nanos / 1_000;
 }
 
 /** Exact where no thread was lost on the way, by ticks otherwise. */
 export function cpuMicrosBetween(before: CpuReading, after: CpuReading): number {
   const byTicks = after.tickMicros - before.tickMicros;
-  let exact = 0;
-  for (const [tid, nanos] of after.threads) exact += (nanos - (before.threads.get(tid) ?? 0)) / 1_000;
+  const exact = microsBetween(before.threads, after.threads);
   return Math.abs(exact - byTicks) <= 5 * TICK_MICROS ? exact : byTicks;
 }
 

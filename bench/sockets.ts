@@ -7,7 +7,6 @@ import type { Running } from "./processes.ts";
 import { type Place, startUpstream } from "./single-measures.ts";
 import type { SocketReport } from "./socket-load.ts";
 import type { UpstreamCounts } from "./upstream.ts";
-import type { WarmUp } from "./warm-up.ts";
 import type { Wrk } from "./wrk.ts";
 
 /** Asked by HTTP, or over a socket of the gateway's own. */
@@ -27,7 +26,7 @@ export interface SocketResults {
 export interface SocketPlan {
   rounds: number;
   roundMs: number;
-  warmUp: WarmUp;
+  warmUp: { atLeastMs: number };
   streamsHeldMs: number;
 }
 

@@ -3,7 +3,7 @@
  * much at first, and a tenth more after a hundred thousand of them: whatever serves for days pays for that once.
  */
 
-import { compilerMicros, cpuMicrosBetween, readCpu } from "./measure.ts";
+import { compilerThreads, cpuMicrosBetween, microsBetween, readCpu } from "./measure.ts";
 
 export interface WarmUp {
   atLeastMs: number;
@@ -24,12 +24,12 @@ export async function warmUp(
   let quiet = 0;
   for (let ms = 0; ; ) {
     const spanMs = Math.min(SPAN_MS, atMostMs - ms);
-    const compiledBefore = compilerMicros(pid);
+    const compilerBefore = compilerThreads(pid);
     const before = readCpu(pid);
     await press(spanMs);
     ms += spanMs;
     const all = cpuMicrosBetween(before, readCpu(pid));
-    const compilerShare = (compilerMicros(pid) - compiledBefore) / all;
+    const compilerShare = microsBetween(compilerBefore, compilerThreads(pid)) / all;
     quiet = compilerShare < QUIET_SHARE ? quiet + 1 : 0;
     if (ms >= atMostMs || (ms >= atLeastMs && quiet >= QUIET_SPANS)) return { ms, compilerShare };
   }
