@@ -187,9 +187,9 @@ describe("the list of keys", () => {
     const second = await carol.ask("keys.list", { query: { limit: 2, after: first.next ?? "" } });
     expect(second.data.map(({ name }) => name)).toEqual(["one"]);
     expect(second.next).toBeNull();
-    expect((await carol.ask("keys.list", { query: { search: "TW" } })).data.map(({ name }) => name)).toEqual([
-      "two",
-    ]);
+    // Ids are searched too, and a short word may be in one by chance.
+    const { data: found } = await carol.ask("keys.list", { query: { search: "THREE" } });
+    expect(found.map(({ name }) => name)).toEqual(["three"]);
     const id = first.data[0]?.id ?? "";
     expect(await bob.refused("keys.get", { params: { id } })).toMatchObject({
       status: 404,

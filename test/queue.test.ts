@@ -35,6 +35,14 @@ async function start(setup: PoolSetup): Promise<PooledGateway> {
 
 const peakOf = ({ upstreams }: PooledGateway) => upstreams.map(({ ledger }) => ledger.totals().peakInFlight);
 const inFlight = ({ upstreams }: PooledGateway) => upstreams.map(({ ledger }) => ledger.totals().inFlight);
+
+/** Of the group: a request that has come no further than the gateway has a place, too. */
+async function placesInUse({ url }: PooledGateway): Promise<unknown> {
+  const headers = { authorization: `Bearer ${secretOf("b")}` };
+  const { limits } = recordOf(await (await fetch(`${url}/v1/usage`, { headers })).json());
+  return recordOf(recordOf(recordOf(limits).group).concurrency).used;
+}
+
 const times = <T>(count: number, make: (i: number) => T) => Array.from({ length: count }, (_, i) => make(i));
 
 async function rowOf(gateway: PooledGateway, response: Response): Promise<Record<string, unknown>> {
@@ -343,7 +351,9 @@ describe("a thousand clients that leave at any moment", () => {
         for (let i = next++; i < 1_000; i = next++) await leaveEarly(i);
       }),
     );
-    await eventually(() => inFlight(gateway).every((count) => count === 0));
+    await eventually(
+      async () => inFlight(gateway).every((count) => count === 0) && (await placesInUse(gateway)) === 0,
+    );
     for (const { ledger } of gateway.upstreams) ledger.reset();
 
     // Everything that may be used at once, at once: a place that was not given back would be missing here.
