@@ -330,12 +330,12 @@ export function openExpressTill(options: ExpressOptions): Till {
     hold,
     dispatched(requestId, accountId, upstreamModel) {
       const held = heldOf(lane, requestId);
-      if (held !== null) progress.set(held, "dispatched", accountId, upstreamModel);
+      if (held !== null) progress.set(held, { state: "dispatched", accountId, upstreamModel });
       else plain.dispatched(requestId, accountId, upstreamModel);
     },
     undispatched(requestId) {
       const held = heldOf(lane, requestId);
-      if (held !== null) progress.set(held, UNSENT.state, UNSENT.accountId, UNSENT.upstreamModel);
+      if (held !== null) progress.set(held, UNSENT);
       else plain.undispatched(requestId);
     },
     checkpoint(requestId, outputTokens) {

@@ -7,12 +7,7 @@ import type { ExpressHold } from "./leases.ts";
 import type { ProgressLimits } from "./progress.ts";
 
 export interface LaneProgress {
-  set(
-    held: ExpressHold,
-    state: HoldProgress["state"],
-    accountId: HoldProgress["accountId"],
-    upstreamModel: HoldProgress["upstreamModel"],
-  ): void;
+  set(held: ExpressHold, change: Omit<HoldProgress, "outputTokens">): void;
   count(held: ExpressHold, outputTokens: number): void;
   stop(): void;
 }
@@ -69,11 +64,9 @@ export function openLaneProgress(
   }
 
   return {
-    set(held, state, accountId, upstreamModel) {
-      const { outputTokens } = held.progress;
-      if (!isSame(latest, state, accountId, upstreamModel, outputTokens)) {
-        latest = { state, accountId, upstreamModel, outputTokens };
-      }
+    set(held, { state, accountId, upstreamModel }) {
+      const now = { state, accountId, upstreamModel, outputTokens: held.progress.outputTokens };
+      if (!isEqual(latest, now)) latest = now;
       held.progress = latest;
       note(held);
       timer ??= setTimeout(changesAreDue, limits.progressMs);
@@ -127,20 +120,10 @@ interface Gathering {
 }
 
 function isEqual(one: HoldProgress, other: HoldProgress): boolean {
-  return isSame(one, other.state, other.accountId, other.upstreamModel, other.outputTokens);
-}
-
-function isSame(
-  one: HoldProgress,
-  state: HoldProgress["state"],
-  accountId: HoldProgress["accountId"],
-  upstreamModel: HoldProgress["upstreamModel"],
-  outputTokens: number,
-): boolean {
   return (
-    one.accountId === accountId &&
-    one.upstreamModel === upstreamModel &&
-    one.state === state &&
-    one.outputTokens === outputTokens
+    one.accountId === other.accountId &&
+    one.upstreamModel === other.upstreamModel &&
+    one.state === other.state &&
+    one.outputTokens === other.outputTokens
   );
 }
