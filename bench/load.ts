@@ -102,11 +102,8 @@ export async function runLoad(bench: Bench, load: Load): Promise<LoadRun[][]> {
     // Only the gateway's code is compiled while it runs.
     if (subject.name === "gateway" && subject.pid !== null) {
       const many = { ...load, connections: load.warmUpConnections };
-      const { ms, compilerShare } = await warmUp(subject.pid, bench.warmUp, (spanMs) =>
-        press(bench, subject, many, spanMs),
-      );
-      const share = `${(100 * compilerShare).toFixed(1)} % of it the compiler's at last`;
-      bench.progress(`${load.title}: the gateway warmed up for ${ms / 1_000} s, ${share}`);
+      const said = await warmUp(subject.pid, bench.warmUp, (spanMs) => press(bench, subject, many, spanMs));
+      bench.progress(`${load.title}: the gateway ${said}`);
     }
   }
   const rounds: LoadRun[][] = [];

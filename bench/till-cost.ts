@@ -290,12 +290,11 @@ const shown = ({ cpu, beside }: Cost) => `${cpu.toFixed(1)} (${beside.toFixed(1)
 
 const shop = await openShop();
 const requests = requestsAt(shop);
-const { ms: warmMs, compilerShare } = await warmUp(process.pid, WARM_UP, async (spanMs) => {
+const warmedUp = await warmUp(process.pid, WARM_UP, async (spanMs) => {
   for (const kind of KINDS) await drive(shop, requests[kind], rate * WARM_UP_FASTER, spanMs / KINDS.length);
   console.error("warming up");
 });
-const share = `${(100 * compilerShare).toFixed(1)} % of it the compiler's at last`;
-console.error(`warmed up for ${warmMs / 1_000} s, ${share}`);
+console.error(warmedUp);
 const costs: Record<Kind, Cost[]> = { without: [], unpaid: [], paid: [] };
 for (const waits of [holdMs, settleMs, noHoldMs, noSettleMs]) waits.length = 0;
 for (let round = 1; round <= ROUNDS; round++) {

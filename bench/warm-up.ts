@@ -15,12 +15,12 @@ const SPAN_MS = 5_000;
 const QUIET_SHARE = 0.005;
 const QUIET_SPANS = 2;
 
-/** Says how long it took, and what share the compiler had of the last span. */
+/** Says in words how long it took, and what share the compiler had of the last span. */
 export async function warmUp(
   pid: number,
   { atLeastMs, atMostMs }: WarmUp,
   press: (ms: number) => Promise<unknown>,
-): Promise<{ ms: number; compilerShare: number }> {
+): Promise<string> {
   let quiet = 0;
   for (let ms = 0; ; ) {
     const spanMs = Math.min(SPAN_MS, atMostMs - ms);
@@ -31,6 +31,8 @@ export async function warmUp(
     const all = cpuMicrosBetween(before, readCpu(pid));
     const compilerShare = microsBetween(compilerBefore, compilerThreads(pid)) / all;
     quiet = compilerShare < QUIET_SHARE ? quiet + 1 : 0;
-    if (ms >= atMostMs || (ms >= atLeastMs && quiet >= QUIET_SPANS)) return { ms, compilerShare };
+    if (ms >= atMostMs || (ms >= atLeastMs && quiet >= QUIET_SPANS)) {
+      return `warmed up for ${ms / 1_000} s, ${(100 * compilerShare).toFixed(1)} % of it the compiler's at last`;
+    }
   }
 }
