@@ -22,7 +22,7 @@ const CHECKS: readonly { name: string; command: string[] }[] = [
  */
 const LANES: readonly (readonly string[])[] = [
   ["./src/", "./console/"],
-  ["./test/compliance/", "./test/http/", ...(await filesIn("test"))],
+  ["./test/compliance/", "./test/http/", "./test/abuse/", ...(await filesIn("test"))],
   ["./test/browser/", "./test/codex/"],
 ];
 const asked = Bun.argv.slice(2);
