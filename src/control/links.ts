@@ -62,7 +62,7 @@ export const linkRoutes = {
       /** Also sends it there, where mail is configured. */
       mail: z.boolean().default(false),
     }),
-    needsSession: true,
+    tokenScope: "none",
     answer: z.object({ url: z.string(), expires_at: z.number(), mailed: z.boolean() }),
     async run(control, asked) {
       const { db } = control.installation;

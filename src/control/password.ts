@@ -35,7 +35,7 @@ export const passwordRoutes = {
       code: codeField.optional(),
       new_password: newPasswordField,
     }),
-    needsSession: true,
+    tokenScope: "none",
     answer: NOTHING,
     async run(control, asked) {
       const { installation, identity } = control;
