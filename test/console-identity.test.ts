@@ -568,7 +568,7 @@ users:
 
   test("whoever registers learns nothing of who has an account, whose owner is written to", async () => {
     const register = async (email: string) => {
-      const response = await open().send("registration.create", { body: { email, password: PASSWORD } });
+      const response = await open().send("registration.create", { body: { email } });
       const cookie = response.headers.get("set-cookie");
       return { status: response.status, cookie, body: await response.json() };
     };
@@ -576,31 +576,45 @@ users:
     expect(await register("new@example.com")).toEqual(known);
     expect(known).toEqual({ status: 200, cookie: null, body: { user: null } });
     expect(await smtp.textTo("owner@example.com")).toContain("There is one already");
-    // Nor by trying to come in with the password that was chosen.
+    // Nor by trying to come in.
     const signIn = (email: string) =>
       open().refused("session.create", { body: { email, password: PASSWORD } });
     expect(await signIn("new@example.com")).toEqual(await signIn("owner@example.com"));
     const token = tokenIn(await smtp.textTo("new@example.com"));
-    expect(await open().ask("email.verify", { body: { token } })).toEqual({ email: "new@example.com" });
+    const verified = await open().ask("email.verify", { body: { token, password: PASSWORD } });
+    expect(verified).toMatchObject({ email: "new@example.com", user: { must_verify: false, role: "user" } });
     const body = { email: "new@example.com", password: PASSWORD };
-    expect((await open().ask("session.create", { body })).user.must_verify).toBe(false);
+    expect((await open().ask("session.create", { body })).user.email).toBe("new@example.com");
   });
 
-  test("whoever has not verified the address yet makes no key", async () => {
-    const body = { email: "fresh@example.com", password: PASSWORD };
-    await open().ask("registration.create", { body });
-    const browser = await signInAs(other, "fresh@example.com");
+  test("a link to register opens no account once registration is closed", async () => {
+    await open().ask("registration.create", { body: { email: "late@example.com" } });
+    const token = tokenIn(await smtp.textTo("late@example.com"));
+    await other.apply("registration: closed");
+    const body = { token, password: PASSWORD };
+    expect(await open().refused("email.verify", { body })).toMatchObject({ code: "registration_closed" });
+    await other.apply("registration: open");
+    await open().ask("email.verify", { body });
+  });
+
+  test("whoever has an account of before and has not verified its address makes no key", async () => {
+    const email = "fresh@example.com";
+    const browser = await signInAs(other, email);
+    await other.installation.db.sql`UPDATE app_user SET must_verify = 1 WHERE email = ${email}`;
     expect((await browser.ask("session.current")).user?.must_verify).toBe(true);
     const key = { body: { name: "mine", group: "default" } };
     expect(await browser.refused("keys.create", key)).toMatchObject({
       code: "forbidden",
       message: expect.stringContaining("Verify"),
     });
-    const token = tokenIn(await smtp.textTo("fresh@example.com"));
-    await open().ask("email.verify", { body: { token } });
-    expect((await browser.ask("session.current")).user?.must_verify).toBe(false);
-    await browser.ask("keys.create", key);
-    expect(await browser.refused("email.send_link")).toMatchObject({ code: "conflict" });
+    await browser.ask("email.send_link");
+    const token = tokenIn(await smtp.textTo(email));
+    const response = await open().send("email.verify", { body: { token, password: PASSWORD } });
+    const [cookie = ""] = response.headers.get("set-cookie")?.split(";") ?? [];
+    const owner = asking(other.url, { cookie, origin: other.url });
+    expect((await owner.ask("session.current")).user?.must_verify).toBe(false);
+    await owner.ask("keys.create", key);
+    expect(await owner.refused("email.send_link")).toMatchObject({ code: "conflict" });
   });
 
   test("messages cannot be asked for without end", async () => {
