@@ -10,7 +10,8 @@ export const profile = {
   },
   verify: {
     title: "Verify your address",
-    text: (email: string) => `You can make keys once you have opened the link that was sent to ${email}.`,
+    text: (email: string) =>
+      `You can create keys once you have opened the link that was sent to ${email} and chosen a new password there.`,
     again: "Send the link again",
     sent: "The link is on its way.",
   },

@@ -6,7 +6,7 @@ export const profile: Area<"profile"> = {
   facts: { email: "邮箱", role: "角色", roles: { admin: "管理员", user: "用户" } },
   verify: {
     title: "验证您的邮箱",
-    text: (email) => `打开发送到 ${email} 的链接后，即可创建密钥。`,
+    text: (email) => `打开发送到 ${email} 的链接并设置新密码后，即可创建密钥。`,
     again: "重新发送链接",
     sent: "链接已发出。",
   },
