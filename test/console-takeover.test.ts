@@ -99,6 +99,7 @@ describe("registering where mail is sent", () => {
     expect(await stranger().ask("links.read", { body: { token } })).toMatchObject({
       purpose: "verify",
       email,
+      has_account: false,
     });
     const browser = browserOf(await stranger().send("email.verify", { body: { token, password: OWNER } }));
     expect((await browser.ask("session.current")).user).toMatchObject({ email, must_verify: false });

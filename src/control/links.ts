@@ -45,6 +45,8 @@ export const linkRoutes = {
     body: z.strictObject({ token: linkTokenField }),
     answer: z.object({
       ...linkAnswer.pick({ purpose: true, email: true, expires_at: true }).shape,
+      /** False where the link opens one: an invitation, and the verification of an address that has none. */
+      has_account: z.boolean(),
       /** Of a link to choose a new password; null for the others. */
       access: accessAnswer.nullable(),
     }),
@@ -55,7 +57,7 @@ export const linkRoutes = {
       const { purpose, email, userId } = link;
       const user = purpose === "reset" && userId !== null ? await findCredentials(db, userId) : null;
       const access = user === null ? null : await listAccess(installation, user);
-      return { purpose, email, expires_at: link.expiresAtMs, access };
+      return { purpose, email, expires_at: link.expiresAtMs, has_account: userId !== null, access };
     },
   }),
 

@@ -339,7 +339,7 @@ smtp: { host: 127.0.0.1, port: ${mailbox.port}, security: none, from: gateway@ex
     }
     const page = await site.open(pathIn(made.url));
     await page.getByText("New · created").first().waitFor();
-    await page.getByText("1 session and 0 tokens will end").click();
+    await page.getByText("1 session will end").click();
     await page.getByText("127.0.0.1").waitFor();
     await page.getByLabel(/^not mine/).check();
     await fill(page, "Password", NEW_PASSWORD);

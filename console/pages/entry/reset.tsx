@@ -116,11 +116,16 @@ function Keys({ access, form }: { access: Access; form: FormState<ResetValues> }
 /** What ends in any case, so that its owner sees what there was. */
 function Ending({ access: { sessions, tokens } }: { access: Access }) {
   const t = useText("entry").reset.access;
+  const format = useFormat();
   const browserName = useBrowserName();
   if (sessions.length + tokens.length === 0) return null;
+  const ending = [
+    ...(sessions.length === 0 ? [] : [t.sessions(sessions.length)]),
+    ...(tokens.length === 0 ? [] : [t.tokens(tokens.length)]),
+  ];
   return (
     <details className="details">
-      <summary>{t.ending(sessions.length, tokens.length)}</summary>
+      <summary>{t.ending(format.list(ending))}</summary>
       <ul className="stack small">
         {sessions.map((session) => (
           <li key={`${session.created_at} ${session.address} ${session.user_agent}`} className="breakable">

@@ -8,12 +8,14 @@ export default function VerifyPage() {
   const t = useText("entry").verify;
   return (
     <WithLink purpose="verify" title={t.title}>
-      {({ email }, token) => <Verify email={email} token={token} />}
+      {({ email, has_account: hasAccount }, token) => (
+        <Verify about={hasAccount ? t.aboutPresent(email) : t.about(email)} token={token} />
+      )}
     </WithLink>
   );
 }
 
-function Verify({ email, token }: { email: string; token: string }) {
+function Verify({ about, token }: { about: string; token: string }) {
   const t = useText("entry");
   const enter = useEnter();
   const verify = useChange("email.verify", {});
@@ -22,7 +24,7 @@ function Verify({ email, token }: { email: string; token: string }) {
     await enter();
   });
   return (
-    <Entry title={t.verify.title} about={t.verify.about(email)}>
+    <Entry title={t.verify.title} about={about}>
       <SafeForm form={form} submit={t.verify.submit}>
         <NewPasswordField {...form.bind("password")} label={t.password} />
       </SafeForm>

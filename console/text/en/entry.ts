@@ -79,8 +79,9 @@ export const entry = {
       neverConfirmed:
         "API keys keep working unless you select them. This address was never confirmed before, so all of them are marked as new. Revoke every key that you do not recognize.",
       allKeys: (count: number) => `Revoke all ${count} API keys`,
-      ending: (sessions: number, tokens: number) =>
-        `${plural(sessions, "1 session", "# sessions")} and ${plural(tokens, "1 token", "# tokens")} will end`,
+      sessions: (count: number) => plural(count, "1 session", "# sessions"),
+      tokens: (count: number) => plural(count, "1 token", "# tokens"),
+      ending: (what: string) => `${what} will end`,
       token: (name: string) => `Token ${name}`,
       secondFactor:
         "A second factor is on and stays on. If you did not turn it on, ask an administrator to remove it. On since",
@@ -93,8 +94,9 @@ export const entry = {
   },
   verify: {
     title: "Verify your address",
-    about: (email: string) =>
-      `Choose a password for ${email}. If the account existed before, everything created with it until now (sessions, tokens, API keys and the second factor) is removed.`,
+    about: (email: string) => `Choose a password for ${email} to create your account.`,
+    aboutPresent: (email: string) =>
+      `Choose a password for ${email}. Everything that was created with this account before it was verified (sessions, tokens, API keys and the second factor) is removed.`,
     submit: "Verify and sign in",
   },
   link: {

@@ -73,7 +73,9 @@ export const entry: Area<"entry"> = {
       neverConfirmed:
         "未选中的 API 密钥继续有效。此邮箱此前从未确认过，因此所有密钥都标记为新。请吊销所有您不认识的密钥。",
       allKeys: (count) => `吊销全部 ${count} 个 API 密钥`,
-      ending: (sessions, tokens) => `${sessions} 个会话和 ${tokens} 个令牌将失效`,
+      sessions: (count) => `${count} 个会话`,
+      tokens: (count) => `${count} 个令牌`,
+      ending: (what) => `${what}将失效`,
       token: (name) => `令牌 ${name}`,
       secondFactor: "双重验证已启用，重设密码后仍然有效。如果不是您启用的，请联系管理员停用。启用时间：",
     },
@@ -85,8 +87,9 @@ export const entry: Area<"entry"> = {
   },
   verify: {
     title: "验证邮箱",
-    about: (email) =>
-      `请为 ${email} 设置密码。如果该账户此前已存在，用它创建的一切（会话、令牌、API 密钥和双重验证）都会被清除。`,
+    about: (email) => `请为 ${email} 设置密码，以创建您的账户。`,
+    aboutPresent: (email) =>
+      `请为 ${email} 设置密码。此账户在验证之前创建的一切（会话、令牌、API 密钥和双重验证）都会被清除。`,
     submit: "验证并登录",
   },
   link: {
