@@ -127,6 +127,17 @@ describe("registering where mail is sent", () => {
     expect(await signInStatus(email, OWNER)).toBe(200);
   });
 
+  test("ends with an invitation that is accepted first", async () => {
+    const email = "invited@example.com";
+    await stranger().ask("registration.create", { body: { email } });
+    const token = await linkTo(email);
+    const { url } = await admin.ask("admin.links.create", { body: { purpose: "invite", email } });
+    await stranger().ask("invitation.accept", { body: { token: tokenIn(url), password: OWNER } });
+    expect(await stranger().refused("email.verify", { body: { token, password: ATTACKER } })).toMatchObject({
+      code: "link_used_up",
+    });
+  });
+
   test("an address that an administrator added meanwhile leaves that account alone", async () => {
     const email = "added@example.com";
     await stranger().ask("registration.create", { body: { email } });
