@@ -68,7 +68,7 @@ export const registrationRoutes = {
       if (registration !== "open") throw registrationClosed(registration);
       if (!(await hasAdministrator(installation.db))) throw nobodyYet();
       const hasMail = (await control.mail()) !== null;
-      if (hasMail !== (password === undefined)) throw wrongMoment(hasMail);
+      if (hasMail !== (password === undefined)) throw misplacedPassword(hasMail);
       refuseManyAccounts(control, asked.clientAddress);
       if (password !== undefined) return registerAtOnce(control, asked, email, password);
       // Not waited for: how long it takes would tell whether there is an account.
@@ -143,7 +143,7 @@ async function writeToRegistered(control: Control, email: string, clientAddress:
   }
 }
 
-function wrongMoment(hasMail: boolean): ApiError {
+function misplacedPassword(hasMail: boolean): ApiError {
   return new ApiError(
     "invalid_value",
     hasMail
