@@ -84,6 +84,7 @@ export type ServerSettings = Pick<
   | "port"
   | "publicUrl"
   | "allowedOrigins"
+  | "allowedHosts"
   | "largeBodiesBytes"
   | "dataDir"
   | "controlSocketFile"
@@ -266,6 +267,7 @@ export async function startGateway(
       port: settings.port,
       connections: limits.connections,
       publicUrl: settings.publicUrl,
+      allowedHosts: settings.allowedHosts,
       sockets,
       frameBytesMax: limits.jsonBodyBytesMax,
       unfinishedFrames: {

@@ -1,6 +1,7 @@
 import { expect, test } from "bun:test";
 import { eachEngine } from "../../test/postgres.ts";
 import { DEFAULT_QUEUE, NO_BILLING, NO_LIMITS, NO_RATE_LIMITS } from "../records.ts";
+import { listAccessTokens } from "./access-tokens.ts";
 import { type Db, openDb, transaction } from "./db.ts";
 import { insertRows } from "./insert-rows.ts";
 import { readKeyCeiling, readKeys } from "./keys.ts";
@@ -150,6 +151,21 @@ eachEngine(({ emptyUrl, open }) => {
       VALUES ('k1', 'k1', 'g1', 'd1', 'p1', '', 'active', 9, '{"rpm":3}', 1, 1);`);
     await migrate(db);
     expect(await readKeyCeiling(db, "k1")).toEqual({ expiresAtMs: 9, limits: { ...NO_LIMITS, rpm: 3 } });
+    await db.close();
+  });
+
+  test("a token that could do what its owner could may only read", async () => {
+    const db = await openDb(await emptyUrl());
+    await migrate(
+      db,
+      MIGRATIONS.filter(({ version }) => version < 18),
+    );
+    await db.sql.script(`
+      INSERT INTO app_user (id, email, email_folded, role, limits, created_at_ms) VALUES ('u', 'u@x.y', 'u@x.y', 'admin', '{}', 1);
+      INSERT INTO access_token (id, digest, user_id, name, last4, scope, created_at_ms)
+        VALUES ('t1', 'd1', 'u', 'a', 'aaaa', 'full', 1), ('t2', 'd2', 'u', 'b', 'bbbb', 'read', 2);`);
+    await migrate(db);
+    expect((await listAccessTokens(db, "u")).map(({ scope }) => scope)).toEqual(["read", "read"]);
     await db.close();
   });
 
