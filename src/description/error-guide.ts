@@ -133,7 +133,7 @@ export const ERROR_GUIDE: Readonly<Record<ErrorCode, ErrorGuide>> = {
     param: "model",
   },
   request_not_found: {
-    why: "`GET /v1/requests/{id}`: no such request was made with this key",
+    why: "`GET /v1/requests/{id}`: no such request was made with this key, or it was refused after the first 60 refusals of its kind in one minute, which are counted together",
     todo: "use the `x-request-id` of an answer",
     retry: "no",
     example: "No request 'req_1' was made with this key. Use the x-request-id of an answer.",

@@ -39,7 +39,10 @@ import {
 import type { Trace } from "./trace.ts";
 
 /** As much of the gateway as the end of a request needs. */
-export type Books = Pick<Gateway, "clock" | "log" | "estimates" | "traffic" | "requestCounts"> & {
+export type Books = Pick<
+  Gateway,
+  "clock" | "log" | "estimates" | "traffic" | "requestCounts" | "refusals"
+> & {
   till: Pick<Till, "push" | "settle">;
   dispatcher: { pool: Pick<Pool, "brokeOff"> };
 };
@@ -83,7 +86,8 @@ function pushRow(gateway: Books, record: KnownRecord, ending: Ending, measured: 
   const row = rowOf(record, ending, measured, money, gateway.clock);
   countRequest(gateway, record, row);
   settleLimits(record, ending, measured, money);
-  gateway.till.push(row);
+  if (row.outcome === "refused") gateway.refusals.record(row);
+  else gateway.till.push(row);
 }
 
 function countRequest({ traffic, requestCounts }: Books, { model }: CallRecord, row: UsageRow): void {

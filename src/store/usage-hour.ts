@@ -63,7 +63,7 @@ const ADD_TO_PRESENT = `ON CONFLICT (${KEY_COLUMNS.join(", ")}) DO UPDATE SET ${
 
 /** What one row counts for. */
 export function totalsOf(
-  used: SummedTokens & Pick<UsageRow, NanoField | "durationMs" | "firstByteMs">,
+  used: SummedTokens & Pick<UsageRow, NanoField | "requestCount" | "durationMs" | "firstByteMs">,
   outcome: UsageOutcome,
 ): UsageTotals {
   const totals = noUse();
@@ -92,10 +92,10 @@ export const noUse = (): UsageTotals => ({
 /** Field by field: a loop over their names takes several times as long, once for every request. */
 function addTo(
   sum: UsageTotals,
-  used: SummedTokens & Pick<UsageRow, NanoField | "durationMs" | "firstByteMs">,
+  used: SummedTokens & Pick<UsageRow, NanoField | "requestCount" | "durationMs" | "firstByteMs">,
   outcome: UsageOutcome,
 ): void {
-  if (outcome === "refused") sum.refused += 1;
+  if (outcome === "refused") sum.refused += used.requestCount;
   else sum.requests += 1;
   if (outcome === "failed" || outcome === "upstream_cut") sum.failed += 1;
   sum.inputTokens += used.inputTokens;
