@@ -74,6 +74,8 @@ export const limits = {
   socketMessagesPerSecondMax: 200,
   /** Free of charge, so not many. */
   socketWarmUpsPerSecondMax: 5,
+  /** Settings of a warm-up, such as its tools, that are repeated in its answer. */
+  socketWarmUpEchoBytesMax: 1 * MiB,
   socketLanesMax: 32,
   /** Turns of one lane that wait for the one before them. */
   socketTurnsWaitingMax: 16,

@@ -53,7 +53,7 @@ export const ERROR_GUIDE: Readonly<Record<ErrorCode, ErrorGuide>> = {
     param: "stream",
   },
   invalid_value: {
-    why: "`param` has a value out of range; or the model serves another interface; or `Idempotency-Key` is not 1 to 255 visible ASCII characters",
+    why: "`param` has a value out of range, or one that another field rules out (`background: true` with `store: false`); or the model serves another interface; or `Idempotency-Key` is not 1 to 255 visible ASCII characters",
     todo: "change it as the message says",
     retry: "no",
     example: "`n` must be between 1 and 128.",
@@ -66,7 +66,7 @@ export const ERROR_GUIDE: Readonly<Record<ErrorCode, ErrorGuide>> = {
     example: "The upstream refused the request: unsupported image.",
   },
   unsupported_parameter: {
-    why: "the model, or the endpoint, does not take `param`",
+    why: "the model, or the endpoint, does not take `param` (`background` over a WebSocket, for example)",
     todo: "leave it out",
     retry: "no",
     example: "The model does not take `logprobs`. Leave it out.",
