@@ -1,6 +1,6 @@
 /**
- * Limits how many usage rows refused requests write: after the first few of a minute a key's refusals of one kind share
- * one counted row.
+ * Limits how many usage rows unserved requests write: after the first few of a minute a key's refusals of one kind share
+ * one counted row. Limits of the key do not bound them, because a request that was not served uses up none.
  */
 
 import type { UsageRow } from "../store/usage-row.ts";
@@ -40,22 +40,26 @@ export class RefusalRows {
     this.limits = limits;
   }
 
-  /** Records the row of a refused request: at once, or as part of a counted row. */
-  record(row: UsageRow): void {
+  /**
+   * Takes the row of a request that ended unserved. True: it is part of a counted row now. False: it has a row of its
+   * own, which the caller writes.
+   */
+  fold(row: UsageRow): boolean {
+    if (!isUnserved(row)) return false;
     const minute = Math.floor(row.atMs / MINUTE_MS);
     if (minute !== this.minute || this.kinds.size >= this.limits.kindsMax) this.writeCounted();
     this.minute = minute;
     const kind = this.lookUpKind(row);
     if (kind.rows < this.limits.rowsPerMinute) {
       kind.rows++;
-      this.push(row);
-      return;
+      return false;
     }
     const place = `${row.endpoint} ${row.groupId}`;
     const counted = kind.counted.get(place);
     if (counted === undefined) kind.counted.set(place, new CountedRefusals(row));
     else counted.add(row);
     this.timer ??= this.scheduleWrite(row.atMs);
+    return true;
   }
 
   /** Writes the counted rows and starts the count again. */
@@ -68,8 +72,8 @@ export class RefusalRows {
     this.kinds.clear();
   }
 
-  private lookUpKind({ keyId, status, errorCode }: UsageRow): RefusalKind {
-    const name = `${keyId} ${status} ${errorCode}`;
+  private lookUpKind({ keyId, outcome, status, errorCode }: UsageRow): RefusalKind {
+    const name = `${keyId} ${outcome} ${status} ${errorCode}`;
     let kind = this.kinds.get(name);
     if (kind === undefined) {
       kind = { rows: 0, counted: new Map() };
@@ -85,6 +89,22 @@ export class RefusalRows {
   }
 }
 
+/** Nothing was used, so the row says nothing but that the request was there: refused, or left by its client. */
+function isUnserved({ outcome, attempts, usageSource, costNano, upstreamNano }: UsageRow): boolean {
+  return (
+    (outcome === "refused" || outcome === "client_gone") &&
+    attempts === 0 &&
+    usageSource === "none" &&
+    costNano === 0n &&
+    upstreamNano === 0n
+  );
+}
+
+/** The row of a settlement that only ends a hold, because the request is part of a counted row: it is never stored. */
+export function withoutRow(row: UsageRow): UsageRow {
+  return { ...row, requestCount: 0 };
+}
+
 /** Refused requests that share one row. */
 class CountedRefusals {
   private readonly first: UsageRow;
@@ -96,7 +116,8 @@ class CountedRefusals {
 
   constructor(first: UsageRow) {
     const trace = first.trace !== null && first.trace.length > TRACE_CHARS_MAX ? null : first.trace;
-    this.first = { ...first, trace };
+    // Nothing was charged, whoever would have paid.
+    this.first = { ...first, trace, payer: null, tariffId: null, flags: [] };
     this.atMs = first.atMs;
     this.durationMs = first.durationMs;
     this.waitMs = first.waitMs;

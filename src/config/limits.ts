@@ -176,7 +176,7 @@ export const limits = {
     /** How long a commit of the embedded store may be only in the system's memory. */
     flushMs: 50,
   },
-  /** Usage rows of refused requests: see billing/refusal-rows.ts. */
+  /** Usage rows of unserved requests: see billing/refusal-rows.ts. */
   refusalRows: { rowsPerMinute: 60, kindsMax: 10_000 },
   /** The till's express lane, for the embedded store: see billing/express.ts. */
   express: {

@@ -30,8 +30,8 @@ export interface Gateway {
   readonly auth: Authenticator;
   readonly limiter: Limiter;
   readonly till: Till;
-  /** Records the rows of refused requests, of which one key may cause any number. */
-  readonly refusals: Pick<RefusalRows, "record">;
+  /** Counts unserved requests, of which one key may cause any number, in few rows. */
+  readonly refusals: Pick<RefusalRows, "fold">;
   readonly idempotency: Idempotency;
   /** How long inputs turn out to be, learnt from those that were counted. */
   readonly estimates: InputEstimates;

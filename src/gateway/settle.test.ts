@@ -61,7 +61,7 @@ function setUp() {
       push: (row) => void rows.push(row),
       settle: async (settlement) => void settlements.push(settlement),
     },
-    refusals: { record: (row) => void rows.push(row) },
+    refusals: { fold: () => false },
     dispatcher: { pool: { brokeOff: ({ account }) => void blamed.push(account.id) } },
   };
   return { books, rows, settlements, learnt, blamed, warnings };

@@ -3,6 +3,7 @@
  * pays sees the end of its answer only when it is booked.
  */
 
+import { withoutRow } from "../billing/refusal-rows.ts";
 import type { Till } from "../billing/till.ts";
 import { drawnKind } from "../interfaces/image-kind.ts";
 import type { ModelRequest } from "../interfaces/request.ts";
@@ -86,8 +87,7 @@ function pushRow(gateway: Books, record: KnownRecord, ending: Ending, measured: 
   const row = rowOf(record, ending, measured, money, gateway.clock);
   countRequest(gateway, record, row);
   settleLimits(record, ending, measured, money);
-  if (row.outcome === "refused") gateway.refusals.record(row);
-  else gateway.till.push(row);
+  if (!gateway.refusals.fold(row)) gateway.till.push(row);
 }
 
 function countRequest({ traffic, requestCounts }: Books, { model }: CallRecord, row: UsageRow): void {
@@ -160,7 +160,8 @@ function book(gateway: Books, record: PaidRecord, ending: Ending, measured: Meas
   const row = rowOf(record, ending, measured, money, gateway.clock);
   countRequest(gateway, record, row);
   settleLimits(record, ending, measured, money);
-  return gateway.till.settle({ row, chargedNano: money.chargedNano });
+  const settled = gateway.refusals.fold(row) ? withoutRow(row) : row;
+  return gateway.till.settle({ row: settled, chargedNano: money.chargedNano });
 }
 
 /** A promise only where something has to be counted. */

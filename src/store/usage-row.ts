@@ -69,7 +69,10 @@ export const NO_MONEY: UsageMoney = {
 export interface UsageRow extends UsageTokens, UsageMoney {
   /** Of a counted row: the id of the first request that it counts. */
   requestId: string;
-  /** How many refused requests of one kind the row stands for; 1 for every other row. */
+  /**
+   * How many unserved requests of one kind the row stands for; 1 for every other row. A row that counts none ends a hold
+   * and is not stored: its request is part of a counted row.
+   */
   requestCount: number;
   atMs: number;
   keyId: string;
