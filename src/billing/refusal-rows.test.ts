@@ -1,4 +1,5 @@
 import { expect, test } from "bun:test";
+import { eventually } from "../../test/eventually.ts";
 import { eachEngine } from "../../test/postgres.ts";
 import { wrongRollUps } from "../store/rolled-hours.ts";
 import { keyTotals, type UsageRow } from "../store/usage.ts";
@@ -56,6 +57,15 @@ test("a new minute writes the counted rows of the last one and starts again", ()
   for (let i = 0; i < 5; i++) record(refused({ atMs: NOW_MS + MINUTE_MS }));
   refusals.writeCounted();
   expect(written.map(({ requestCount }) => requestCount)).toEqual([1, 1, 1, 2, 1, 1, 1, 2]);
+});
+
+test("counted rows are written when their minute ends, whether or not another request comes", async () => {
+  const { record, written } = open({ rowsPerMinute: 0 });
+  const endMs = (Math.floor(NOW_MS / MINUTE_MS) + 1) * MINUTE_MS;
+  for (let i = 0; i < 5; i++) record(refused({ atMs: endMs - 50 }));
+  expect(written).toEqual([]);
+  await eventually(() => (written.length === 0 ? null : true));
+  expect(written.map(({ requestCount }) => requestCount)).toEqual([5]);
 });
 
 test("models and endpoints that a caller chooses do not multiply the rows of a kind", () => {

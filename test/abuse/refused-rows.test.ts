@@ -30,13 +30,13 @@ test(
   async () => {
     const target = await startAttackTarget({ file: FILE });
     try {
-      const { diskGrowthBytes } = await measureAttack("refusals over rpm", target, () =>
+      const first = await measureAttack("refusals over rpm", target, () =>
         sendAll(target, (number) => [
           "/v1/chat/completions",
           { model: "fast", messages: [{ role: "user", content: `${number}` }] },
         ]),
       );
-      await measureAttack("refusals that name a new model each", target, () =>
+      const second = await measureAttack("refusals that name a new model each", target, () =>
         sendAll(target, (number) =>
           number % 2 === 0
             ? ["/v1/chat/completions", { model: `made-up-${number}`, messages: [] }]
@@ -51,7 +51,8 @@ test(
       expect(rolledUp).toBe(refused);
       // Two kinds: over the limit, and an unknown model, which is refused by two endpoints.
       expect(rows).toBeLessThanOrEqual(MINUTES_MAX * (2 * ROWS_PER_MINUTE + 3));
-      expect(diskGrowthBytes).toBeLessThan(8 * MIB);
+      // With a row for each of them it was 4.9 MiB.
+      expect(first.diskGrowthBytes + second.diskGrowthBytes).toBeLessThan(3 * MIB);
     } finally {
       await target.stop();
     }
