@@ -70,7 +70,7 @@ function readSize(fields: JsonFields): PictureSize | Refusal {
   if (isPossible && width * height <= PIXELS_MAX) return { width, height };
   return invalid(
     "size",
-    `Invalid 'size': expected 'auto' or WIDTHxHEIGHT (such as 1024x1024), sides up to ${SIDE_MAX} and ${PIXELS_MAX} pixels in all.`,
+    `Invalid 'size': expected 'auto', or a width and a height such as 1024x1024, sides up to ${SIDE_MAX} and ${PIXELS_MAX} pixels in all.`,
   );
 }
 
@@ -79,10 +79,11 @@ function refuseUrl(fields: JsonFields): Refusal | null {
   if (echoed(fields, "response_format", "") === "") return null;
   const wanted = stringField(fields, "response_format");
   if (wanted === "b64_json") return null;
-  if (wanted !== "url") return invalid("response_format", "Invalid 'response_format': expected 'b64_json'.");
+  if (wanted !== "url")
+    return invalid("response_format", "Invalid 'response_format': leave it out, images come as base64.");
   return invalid(
     "response_format",
-    "'response_format' cannot be 'url': the simulator stores no images. Use 'b64_json', or leave it out.",
+    "'response_format' cannot be 'url': the simulator stores no images. Leave it out: images come as base64.",
   );
 }
 

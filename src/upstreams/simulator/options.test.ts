@@ -209,7 +209,7 @@ test("pictures have no address, and a request for one is refused", async () => {
   const request = { model: "sim-image", prompt: "a boat" };
   const refused = await refusal(client.images.generate({ ...request, response_format: "url" }));
   expect(refused).toContain("response_format: 400");
-  expect(refused).toContain("Use 'b64_json'");
+  expect(refused).toContain("images come as base64");
   const image = await toFile(Buffer.from("x"), "boat.png", { type: "image/png" });
   expect(await refusal(client.images.edit({ ...request, image, response_format: "url" }))).toBe(refused);
   const answer = await client.images.generate({ ...request, response_format: "b64_json" });
