@@ -8,6 +8,7 @@ import { join } from "node:path";
 import { type Alarms, openAlarms } from "./alarms.ts";
 import { startAlerts } from "./alerts/engine.ts";
 import { openBooks } from "./billing/open-books.ts";
+import { RefusalRows } from "./billing/refusal-rows.ts";
 import type { Till } from "./billing/till.ts";
 import type { Clock } from "./clock.ts";
 import type { Settings } from "./config/environment.ts";
@@ -123,6 +124,7 @@ export async function startGateway(
   // Only now is everything booked that earlier processes have used.
   await seedWindows(db, policy, limiter, clock);
   const { till } = books;
+  const refusals = new RefusalRows(till.push, limits.refusalRows);
   const pulse = openPulse(limits.pulseMs, clock.monotonicMs);
   const alarms = openAlarms(limits.alarmsMs, clock);
   // Reading the clock is not free: how old an address or an idle connection is need not be known to the millisecond.
@@ -167,6 +169,7 @@ export async function startGateway(
     },
     limiter,
     till,
+    refusals,
     idempotency: books.idempotency,
     estimates: createInputEstimates(),
     drains: openDrains(limits.drainsMax),
@@ -212,6 +215,7 @@ export async function startGateway(
     upstreamSockets.close();
     pulse.stop();
     alarms.stop();
+    refusals.writeCounted();
     const giveUpAtMs = clock.monotonicMs() + limits.flushTimeoutMs;
     await writeTheRest(till, log, () => clock.monotonicMs() >= giveUpAtMs);
     await books.close();

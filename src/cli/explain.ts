@@ -55,6 +55,11 @@ async function explainRequest(db: Db, requestId: string, terminal: Terminal): Pr
   terminal.print(`${row.endpoint} ${row.publicModel}${row.stream ? ", streamed" : ""}`);
   const outcome = row.errorCode === null ? row.outcome : `${row.outcome} (${row.errorCode})`;
   terminal.print(`${row.status} ${outcome} after ${row.durationMs} ms, ${row.waitMs} ms of it waiting`);
+  if (row.requestCount > 1) {
+    terminal.print(
+      `one record of ${row.requestCount} requests that ended alike within a minute; times are sums`,
+    );
+  }
   if (trace?.refusal !== undefined) terminal.print(trace.refusal);
   terminal.print(
     `tokens: ${row.inputTokens} in (${row.cachedTokens} cached), ${row.outputTokens} out (${row.reasoningTokens} reasoning)`,

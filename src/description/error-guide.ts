@@ -50,7 +50,7 @@ export const ERROR_GUIDE: Readonly<Record<ErrorCode, ErrorGuide>> = {
     param: "stream",
   },
   invalid_value: {
-    why: "`param` has a value out of range; or the model serves another interface; or `Idempotency-Key` is not 1 to 255 visible ASCII characters",
+    why: "`param` has a value out of range, or one that another field rules out (`background: true` with `store: false`); or the model serves another interface; or `Idempotency-Key` is not 1 to 255 visible ASCII characters",
     todo: "change it as the message says",
     retry: "no",
     example: "`n` must be between 1 and 128.",
@@ -63,7 +63,7 @@ export const ERROR_GUIDE: Readonly<Record<ErrorCode, ErrorGuide>> = {
     example: "The upstream refused the request: unsupported image.",
   },
   unsupported_parameter: {
-    why: "the model, or the endpoint, does not take `param`",
+    why: "the model, or the endpoint, does not take `param` (`background` over a WebSocket, for example)",
     todo: "leave it out",
     retry: "no",
     example: "The model does not take `logprobs`. Leave it out.",
@@ -130,7 +130,7 @@ export const ERROR_GUIDE: Readonly<Record<ErrorCode, ErrorGuide>> = {
     param: "model",
   },
   request_not_found: {
-    why: "`GET /v1/requests/{id}`: no such request was made with this key",
+    why: "`GET /v1/requests/{id}`: no such request was made with this key, or it was refused after the first 60 refusals of its kind in one minute, which are counted together",
     todo: "use the `x-request-id` of an answer",
     retry: "no",
     example: "No request 'req_1' was made with this key. Use the x-request-id of an answer.",

@@ -1,6 +1,7 @@
 /** Everything a request may use on its way, put together once in `main.ts`. */
 
 import type { Idempotency } from "../billing/idempotency.ts";
+import type { RefusalRows } from "../billing/refusal-rows.ts";
 import type { Till } from "../billing/till.ts";
 import type { Clock } from "../clock.ts";
 import type { Limiter } from "../limits/limiter.ts";
@@ -29,6 +30,8 @@ export interface Gateway {
   readonly auth: Authenticator;
   readonly limiter: Limiter;
   readonly till: Till;
+  /** Counts unserved requests, of which one key may cause any number, in few rows. */
+  readonly refusals: Pick<RefusalRows, "fold">;
   readonly idempotency: Idempotency;
   /** How long inputs turn out to be, learnt from those that were counted. */
   readonly estimates: InputEstimates;

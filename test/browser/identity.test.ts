@@ -292,7 +292,7 @@ smtp: { host: 127.0.0.1, port: ${mailbox.port}, security: none, from: gateway@ex
     await heading(page, "Look into your mail");
     const link = pathIn(await mailbox.textTo("fresh@example.com"));
     await site.goTo(page, link);
-    await page.getByText("Choose a password for fresh@example.com.").waitFor();
+    await page.getByText("Choose a password for fresh@example.com to create your account.").waitFor();
     expect(await axeFindings(page)).toEqual([]);
     await fill(page, "Password", "short");
     await press(page, "Verify and sign in");

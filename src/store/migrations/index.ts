@@ -15,6 +15,7 @@ import shortIndexes from "./0012-short-indexes.sql" with { type: "text" };
 import entriesByHand from "./0013-entries-by-hand.sql" with { type: "text" };
 import shortRows from "./0014-short-rows.sql" with { type: "text" };
 import tokenScopes from "./0018-token-scopes.sql" with { type: "text" };
+import requestCount from "./0022-request-count.sql" with { type: "text" };
 
 export interface Migration {
   version: number;
@@ -48,4 +49,5 @@ export const MIGRATIONS: readonly Migration[] = [
     takes: "Rows of requests are rewritten, which takes ten to thirty seconds for a million of them.",
   },
   { version: 18, name: "token-scopes", sql: tokenScopes },
+  { version: 22, name: "request-count", sql: requestCount },
 ];
