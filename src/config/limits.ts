@@ -31,6 +31,8 @@ export const limits = {
     patienceMs: 3_000,
     waitingMax: 256,
   },
+  /** Parameters in the query of one request. No operation takes more than twenty. */
+  queryParametersMax: 100,
   /** Nesting of a JSON body. Deeper is an attack on someone's recursive parser. */
   jsonDepthMax: 128,
   /** A model name, as sent by a client or written by an operator. */

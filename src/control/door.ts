@@ -18,6 +18,7 @@ import { presentedSession } from "./cookies.ts";
 import { compileRoutes } from "./match.ts";
 import { refuseNul } from "./nul.ts";
 import { clientAddressOf, refuseForeign } from "./origin.ts";
+import { parseQueryRecord } from "./query.ts";
 import { asRefusal } from "./refusals.ts";
 import type { Route } from "./route.ts";
 
@@ -56,7 +57,7 @@ export function openApiDoor(
     const actor = await findActor(control, { headers, clientAddress });
     const handle = route.allow(actor);
     const bytesMax = actor === null ? limits.strangerBodyBytesMax : route.bodyBytesMax;
-    const query = queryOf(call.query);
+    const query = parseQueryRecord(call.query);
     refuseNul({ ...params, ...query });
     const answered = await handle(control, {
       params,
@@ -87,17 +88,6 @@ export function openApiDoor(
     response.headers.set("x-content-type-options", "nosniff");
     return response;
   };
-}
-
-/** A name that is repeated becomes a list, which the operation takes or refuses. */
-function queryOf(query: string): Record<string, string | string[]> {
-  const given = new URLSearchParams(query);
-  return Object.fromEntries(
-    [...new Set(given.keys())].map((name) => {
-      const values = given.getAll(name);
-      return [name, values.length === 1 ? (values[0] ?? "") : values];
-    }),
-  );
 }
 
 /** JSON alone: no form of another site can send that. */

@@ -195,13 +195,16 @@ function refuseFields(body: unknown, names: readonly string[]): void {
   throw new ApiError("forbidden", `Only administrators may set \`${sent}\`. Leave it out.`, { param: sent });
 }
 
+/** A body of thousands of wrong items must not become an answer many times its length. */
+const ISSUES_LISTED_MAX = 20;
+
 /** Everything that is wrong is told at once; the first field is named for clients that look at one. */
 function read<Schema extends z.ZodType>(schema: Schema, value: unknown): z.output<Schema> {
   const result = schema.safeParse(value);
   if (result.success) return result.data;
   const { issues } = result.error;
-  const told = issues.map(({ path, message }) =>
-    path.length === 0 ? message : `${path.join(".")}: ${message}`,
-  );
+  const told = issues
+    .slice(0, ISSUES_LISTED_MAX)
+    .map(({ path, message }) => (path.length === 0 ? message : `${path.join(".")}: ${message}`));
   throw new ApiError("invalid_value", told.join("\n"), { param: issues[0]?.path.join(".") || null });
 }

@@ -38,6 +38,12 @@ export const ERROR_GUIDE: Readonly<Record<ErrorCode, ErrorGuide>> = {
       "The field `model` appears more than once (line 1, column 60). Send it once, so that what is checked is what is served.",
     param: "model",
   },
+  too_many_parameters: {
+    why: "the query of the address has more than 100 parameters",
+    todo: "send only those that the operation takes",
+    retry: "no",
+    example: "The query has more than 100 parameters. Send only those that the operation takes.",
+  },
   missing_required_parameter: {
     why: "`param` is not there",
     todo: "add it",

@@ -2,6 +2,7 @@
 
 import type { NewId } from "../clock.ts";
 import type { ApiDoor } from "../control/door.ts";
+import { parseQuery } from "../control/query.ts";
 import { ApiError, asApiError } from "../errors.ts";
 import { errorAnswer } from "../gateway/answers.ts";
 import { authenticate, type Caller } from "../gateway/authenticate.ts";
@@ -135,16 +136,16 @@ export function startServer(options: ServerOptions): Server {
         return callStoredResponse(gateway, call, {
           ...destination,
           method: methodOf(call.request),
-          query: new URLSearchParams(query),
+          query: parseQuery(query),
         });
       case "models":
-        return new URLSearchParams(query).has("client_version")
+        return parseQuery(query).has("client_version")
           ? answerCaller(call, (caller) => listModelsForCodex(caller.group), etagOf)
           : answerCaller(call, (caller) => listModels(caller.group));
       case "model":
         return answerCaller(call, (caller) => getModel(caller.group, destination.id));
       case "usage":
-        return answerCaller(call, (caller) => reportUsage(gateway, caller, new URLSearchParams(query)));
+        return answerCaller(call, (caller) => reportUsage(gateway, caller, parseQuery(query)));
       case "request":
         return answerCaller(call, (caller) => reportRequest(gateway, caller, destination.id));
       case "openapi":
