@@ -9,6 +9,7 @@ import { ApiError } from "../errors.ts";
 import type { Role } from "../records.ts";
 import type { TokenScope } from "../store/access-tokens.ts";
 import type { HeaderReader } from "../wire/http-fields.ts";
+import type { SharedAnswer } from "../wire/http-message.ts";
 import type { Control } from "./control.ts";
 
 export type Method = "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
@@ -89,11 +90,11 @@ export interface Route<
   allow(actor: Actor | null): Handle<Answer>;
 }
 
-/** Checks what was sent, then does it. A `Response` is no JSON body: a file, a stream of events, a cookie. */
+/** Checks what was sent, then does it. A `Response` is no JSON body: a file, a stream of events, a cookie; or a document that all clients share. */
 export type Handle<Answer extends z.ZodType = z.ZodType> = (
   control: Control,
   raw: RawAsked,
-) => Promise<z.input<Answer> | Response>;
+) => Promise<z.input<Answer> | Response | SharedAnswer>;
 
 type Run<
   Params extends z.ZodType,
@@ -104,7 +105,7 @@ type Run<
 > = (
   control: Control,
   asked: Asked<z.output<Params>, z.output<Query>, z.output<Body>, Who>,
-) => Promise<z.input<Answer> | Response>;
+) => Promise<z.input<Answer> | Response | SharedAnswer>;
 
 export function forAnyone<P extends z.ZodType, Q extends z.ZodType, B extends z.ZodType, A extends z.ZodType>(
   shape: Shape<P, Q, B, A> & { run: Run<P, Q, B, A, Actor | null> },

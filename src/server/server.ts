@@ -2,9 +2,10 @@
 
 import type { NewId } from "../clock.ts";
 import type { ApiDoor } from "../control/door.ts";
+import { isProxy } from "../control/origin.ts";
 import { parseQuery } from "../control/query.ts";
 import { ApiError, asApiError } from "../errors.ts";
-import { errorAnswer } from "../gateway/answers.ts";
+import { errorAnswer, JSON_LINES } from "../gateway/answers.ts";
 import { authenticate, type Caller } from "../gateway/authenticate.ts";
 import { etagOf, getModel, listModels, listModelsForCodex } from "../gateway/catalogue.ts";
 import type { Call, Gateway, HttpCall } from "../gateway/gateway.ts";
@@ -18,7 +19,8 @@ import type { Session } from "../sockets/session.ts";
 import type { Sockets } from "../sockets/sockets.ts";
 import { answeredProtocol } from "../sockets/subprotocols.ts";
 import { VERSION } from "../version.ts";
-import type { Answer, HttpRequest } from "../wire/http-message.ts";
+import { type Answer, type HttpRequest, type SharedAnswer, WholeAnswer } from "../wire/http-message.ts";
+import { jsonDocument, type StaticDocument } from "../wire/static-document.ts";
 import { type IncomingRequest, Upgrade } from "./http/exchange.ts";
 import { type ListenOptions, listen } from "./http/listen.ts";
 import type { RequestFault } from "./http/request-head.ts";
@@ -58,6 +60,8 @@ type OtherDestination = Exclude<Destination, { kind: "model_call" | "responses_s
 
 /** A frame longer than allowed by no more than this is read all the same, to be refused with words. */
 const FRAME_BYTES_SLACK = 1024 * 1024;
+
+const HEALTHY = Buffer.from(JSON.stringify({ status: "ok" }));
 
 export function startServer(options: ServerOptions): Server {
   const { gateway, sockets } = options;
@@ -130,6 +134,7 @@ export function startServer(options: ServerOptions): Server {
           path,
           query,
           peerAddress: () => call.clientAddress(),
+          authenticated: () => call.authenticated(),
           leaving: leaving.signal,
         });
       case "stored_response":
@@ -149,15 +154,15 @@ export function startServer(options: ServerOptions): Server {
       case "request":
         return answerCaller(call, (caller) => reportRequest(gateway, caller, destination.id));
       case "openapi":
-        return openApi(call.requestId);
+        return openApi(call);
       case "health":
-        return Response.json({ status: "ok" }, { headers: { "x-request-id": call.requestId } });
+        return new WholeAnswer(200, `${JSON_LINES}x-request-id: ${call.requestId}\r\n`, HEALTHY);
       case "readiness":
         return readiness(call.requestId);
     }
   }
 
-  async function sendPage({ request, requestId }: Call, site: SiteName, path: string): Promise<Response> {
+  async function sendPage({ request, requestId }: Call, site: SiteName, path: string): Promise<Answer> {
     const answered = await options.sites[site].answer(request.headers, path);
     answered.headers.set("x-request-id", requestId);
     return answered;
@@ -189,19 +194,20 @@ export function startServer(options: ServerOptions): Server {
     return Response.json(made, { headers: { "x-request-id": call.requestId, ...headersOf(made) } });
   }
 
-  let document: Promise<string> | null = null;
+  let document: Promise<StaticDocument> | null = null;
 
   /** Its modules are loaded when the document is first asked for. */
-  async function makeDocument(): Promise<string> {
+  async function makeDocument(): Promise<StaticDocument> {
     const { openApiDocument } = await import("../description/openapi.ts");
-    return JSON.stringify(openApiDocument(listRoutes(), { version: VERSION, publicUrl: options.publicUrl }));
+    const made = openApiDocument(listRoutes(), { version: VERSION, publicUrl: options.publicUrl });
+    return jsonDocument(made);
   }
 
-  async function openApi(requestId: string): Promise<Response> {
+  async function openApi({ request, requestId }: Call): Promise<SharedAnswer> {
     document ??= makeDocument();
-    return new Response(await document, {
-      headers: { "content-type": "application/json", "x-request-id": requestId },
-    });
+    const response = (await document).respond(request.headers);
+    response.headers.set("x-request-id", requestId);
+    return response;
   }
 
   async function readiness(requestId: string): Promise<Response> {
@@ -217,6 +223,7 @@ export function startServer(options: ServerOptions): Server {
     hostname: options.hostname,
     port: options.port,
     limits: options.connections,
+    isProxy: (address) => isProxy(address, options.publicUrl),
     monotonicMs: gateway.clock.monotonicMs,
     nowMs: gateway.clock.nowMs,
     serve,
@@ -259,6 +266,10 @@ class DoorCall implements HttpCall {
 
   clientAddress(): string {
     return this.request.peer.address;
+  }
+
+  authenticated(): void {
+    this.request.peer.authenticated();
   }
 
   cutOff(): void {
