@@ -8,6 +8,9 @@ import type { Part } from "./splice.ts";
 
 /** Moving more than this costs more than handing on one more piece. */
 const MOVE_BYTES_MAX = 4_096;
+/** Up to here a loop costs less than a call. */
+const BY_BYTE_MAX = 16;
+const PLAIN_SIZE_DIGITS_MAX = 6;
 const EXTENSION_BYTES_MAX = 4_096;
 /** A body brings so many bytes of its own for each of its chunks' extensions, or it is made to be read at a cost. */
 const DATA_PER_EXTENSION_MIN = 8;
@@ -81,7 +84,7 @@ export class FramedBody {
     let to = 0;
     while (this.at < end && !this.hasEnded && this.wrong === null) {
       if (this.state !== DATA) {
-        this.frame(bytes[this.at++] as number);
+        if (!this.framePlainly(bytes)) this.frame(bytes[this.at++] as number);
         continue;
       }
       const length = Math.min(this.left, end - this.at);
@@ -89,7 +92,8 @@ export class FramedBody {
         from = this.at;
         to = from + length;
       } else if (length <= MOVE_BYTES_MAX) {
-        bytes.copyWithin(to, this.at, this.at + length);
+        if (length > BY_BYTE_MAX) bytes.copyWithin(to, this.at, this.at + length);
+        else for (let i = 0; i < length; i++) bytes[to + i] = bytes[this.at + i] as number;
         to += length;
       } else {
         break;
@@ -100,6 +104,29 @@ export class FramedBody {
       if (this.left === 0) this.state = DATA_CR;
     }
     return to === 0 ? null : { bytes, start: from, end: to };
+  }
+
+  /** What stands between nearly all chunks, in one step: false where it is anything else, or not all here. */
+  private framePlainly(bytes: Buffer): boolean {
+    let at = this.at;
+    if (this.state === DATA_CR && bytes[at] === CR && bytes[at + 1] === LF) {
+      this.at = at + 2;
+      this.state = SIZE_FIRST;
+      return true;
+    }
+    if (this.state !== SIZE_FIRST) return false;
+    let size = 0;
+    const end = Math.min(bytes.length - 2, at + PLAIN_SIZE_DIGITS_MAX);
+    for (; at < end; at++) {
+      const digit = hexDigit(bytes[at] as number);
+      if (digit < 0) break;
+      size = size * 16 + digit;
+    }
+    if (size === 0 || bytes[at] !== CR || bytes[at + 1] !== LF) return false;
+    this.at = at + 2;
+    this.left = size;
+    this.state = DATA;
+    return true;
   }
 
   /** One byte of what stands around the chunks. */

@@ -50,17 +50,9 @@ export class Connection extends SocketSide implements Outlet, Carrier, Guest {
   private readonly heads = new HeadReader();
   /** Requests that were here when the one before them was answered. */
   private queuedCount = 0;
-  private leaving: AbortController | null = null;
   /** For answers that are waited for, one at a time: made with the first. */
   private answered: ((answer: Answer | Upgrade) => void) | null = null;
   private broke: ((thrown: unknown) => void) | null = null;
-
-  /** One for all requests of the connection: nearly none of them needs it, and each would have to make one. */
-  get signal(): AbortSignal {
-    this.leaving ??= new AbortController();
-    if (this.state === "over" && !this.leaving.signal.aborted) this.leaving.abort();
-    return this.leaving.signal;
-  }
 
   // What the socket says.
 
@@ -102,7 +94,7 @@ export class Connection extends SocketSide implements Outlet, Carrier, Guest {
     this.leaving?.abort();
     this.request = null;
     this.incoming = null;
-    this.ahead = null;
+    this.dropAhead();
     this.account();
   }
 
@@ -154,12 +146,17 @@ export class Connection extends SocketSide implements Outlet, Carrier, Guest {
   private discardUnread(): void {
     if (this.incoming?.isUnasked) this.incoming.throwAway();
     if (this.ahead !== null) {
-      this.ahead = null;
+      this.dropAhead();
       this.keepsAlive = false;
       this.resume();
       if (this.state === "between" || this.state === "queued") this.end();
     }
     this.account();
+  }
+
+  private dropAhead(): void {
+    this.ahead?.release();
+    this.ahead = null;
   }
 
   // What is heard.
@@ -343,7 +340,8 @@ export class Connection extends SocketSide implements Outlet, Carrier, Guest {
     this.queuedCount++;
     const read = () => this.readAhead();
     // Not within the answer to the one before: a client that sends thousands at once would fill the stack.
-    if (this.queuedCount % IN_A_ROW_MAX !== 0) queueMicrotask(read);
+    if (this.trust !== "authenticated") this.hall.strangerTurns.add(read);
+    else if (this.queuedCount % IN_A_ROW_MAX !== 0) queueMicrotask(read);
     else {
       this.pause();
       setImmediate(read);
@@ -369,7 +367,7 @@ export class Connection extends SocketSide implements Outlet, Carrier, Guest {
     this.state = "ending";
     this.keepsAlive = false;
     this.incoming = null;
-    this.ahead = null;
+    this.dropAhead();
     this.resume();
     this.sender.hurry();
     if (this.sender.bytes === 0) this.endNow();

@@ -5,6 +5,7 @@ import type { Admitted } from "./admission.ts";
 import type { ConnectionBytes } from "./connection-bytes.ts";
 import type { IncomingRequest, Upgrade } from "./exchange.ts";
 import type { RequestFault } from "./request-head.ts";
+import type { Turns } from "./turns.ts";
 
 /** How much, and how long, a connection of a client may keep us waiting. */
 export interface ConnectionLimits {
@@ -36,6 +37,8 @@ export interface Hall {
   /** `date: …`, with its line end. */
   readonly dateLine: string;
   readonly isClosing: boolean;
+  /** In which requests are served that clients without a key have sent before their turn. */
+  readonly strangerTurns: Turns;
   serve(request: IncomingRequest): Answer | Upgrade | Promise<Answer | Upgrade>;
   refuse(fault: RequestFault): WholeAnswer;
   /** A bug of ours. The connection that it happened on is cut off: nobody knows what its client has heard. */

@@ -5,6 +5,7 @@ import { Connection } from "./connection.ts";
 import { ConnectionBytes } from "./connection-bytes.ts";
 import { clientsMax, descriptorsMax } from "./descriptors.ts";
 import type { ConnectionLimits, Guest, Hall } from "./hall.ts";
+import { Turns } from "./turns.ts";
 
 export interface ListenOptions extends Pick<Hall, "serve" | "refuse" | "fault"> {
   readonly hostname: string;
@@ -35,6 +36,9 @@ export interface Listening {
   cut(): void;
 }
 
+/** Requests that strangers have sent ahead, in one turn of the event loop: a few milliseconds, however many they are. */
+const STRANGERS_IN_A_TURN = 128;
+
 export function listen(options: ListenOptions): Listening {
   const { limits } = options;
   const guests = new Set<Guest>();
@@ -46,6 +50,7 @@ export function listen(options: ListenOptions): Listening {
     limits,
     strangerBytes: new ConnectionBytes(limits.strangerBytesMax),
     clientBytes: new ConnectionBytes(limits.clientBytesMax),
+    strangerTurns: new Turns(STRANGERS_IN_A_TURN),
     nowMs: options.monotonicMs(),
     dateLine: dateLine(options.nowMs()),
     isClosing: false,

@@ -1,6 +1,6 @@
 /** Bytes of one connection that are read and not yet served: part of a head, or requests that wait for their turn. */
 
-import { put } from "../../wire/bytes.ts";
+import { free, put } from "../../wire/bytes.ts";
 import { endsHead } from "./request-head.ts";
 
 const ROOM_BYTES_MIN = 1024;
@@ -35,6 +35,11 @@ export class ReadAhead {
   /** Whether a head that was not complete after `known` bytes may be complete now. */
   mayEndHead(known: number): boolean {
     return endsHead(this.room, known, this.length);
+  }
+
+  /** Gives its memory back at once, where the collector would let the bytes of hundreds of connections pile up. */
+  release(): void {
+    free(this.room);
   }
 
   /** All of it. Nothing may be appended afterwards. */

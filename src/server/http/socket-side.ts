@@ -23,6 +23,7 @@ export abstract class SocketSide implements BytesHolder {
   /** Since when it is in its state, or has taken nothing. */
   protected sinceMs: number;
   protected isPaused = false;
+  protected leaving: AbortController | null = null;
   /** As the budget knows it. */
   private occupiedBytes = 0;
 
@@ -45,6 +46,13 @@ export abstract class SocketSide implements BytesHolder {
   }
 
   // What is known of its client.
+
+  /** One for all requests of the connection: nearly none of them needs it, and each would have to make one. */
+  get signal(): AbortSignal {
+    this.leaving ??= new AbortController();
+    if (this.state === "over" && !this.leaving.signal.aborted) this.leaving.abort();
+    return this.leaving.signal;
+  }
 
   /** It has shown a key, a session or a token. */
   authenticated(): void {
