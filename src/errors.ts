@@ -15,6 +15,7 @@ const CATALOGUE = {
   invalid_type: { status: 400, type: "invalid_request_error" },
   invalid_value: { status: 400, type: "invalid_request_error" },
   duplicate_parameter: { status: 400, type: "invalid_request_error" },
+  too_many_parameters: { status: 400, type: "invalid_request_error" },
   unsupported_parameter: { status: 400, type: "invalid_request_error" },
   unknown_parameter: { status: 400, type: "invalid_request_error" },
   context_length_exceeded: { status: 400, type: "invalid_request_error" },

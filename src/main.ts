@@ -345,10 +345,21 @@ function openLargeBodyRoom(
 }
 
 function openSites(builtDir: string): ServerOptions["sites"] {
+  const keptBytesMax = productLimits.siteBytesKeptMax;
   return {
-    console: openSite({ base: "/console/", folder: join(builtDir, "console"), isOnePage: true }),
-    explorer: openSite({ base: "/explorer/", folder: join(builtDir, "explorer"), isOnePage: true }),
-    docs: openSite({ base: "/docs/", folder: join(builtDir, "docs"), isOnePage: false }),
+    console: openSite({
+      base: "/console/",
+      folder: join(builtDir, "console"),
+      isOnePage: true,
+      keptBytesMax,
+    }),
+    explorer: openSite({
+      base: "/explorer/",
+      folder: join(builtDir, "explorer"),
+      isOnePage: true,
+      keptBytesMax,
+    }),
+    docs: openSite({ base: "/docs/", folder: join(builtDir, "docs"), isOnePage: false, keptBytesMax }),
   };
 }
 

@@ -31,6 +31,8 @@ export const limits = {
     patienceMs: 3_000,
     waitingMax: 256,
   },
+  /** Parameters in the query of one request. No operation takes more than twenty. */
+  queryParametersMax: 100,
   /** Nesting of a JSON body. Deeper is an attack on someone's recursive parser. */
   jsonDepthMax: 128,
   /** A model name, as sent by a client or written by an operator. */
@@ -43,13 +45,25 @@ export const limits = {
   strangerBodyBytesMax: 64 * KiB,
   /** A client that stops sending its body in the middle is cut off. */
   bodyIdleTimeoutMs: 10_000,
+  /** Files of one site (console, explorer, documentation) that stay in memory once they were asked for. */
+  siteBytesKeptMax: 8 * MiB,
   /** Connections of clients. */
   connections: {
     headBytesMax: 64 * 1024,
     /** From the first byte of a request's head to its last. */
     headMs: 15_000,
-    /** Open at once; fewer where the process may not have so many descriptors. */
+    /** From accepting a connection to the first byte of its first request. */
+    firstByteMs: 10_000,
+    /** Open at once; fewer where the process may not have so many descriptors. Then the longest idle ones are closed. */
     max: 20_000,
+    /** Of them, what one block of addresses (IPv4 /24, IPv6 /48) may have; a proxy of our own may have all. */
+    blockShare: 1 / 2,
+    /** Read of requests that come before their turn; the rest waits in the network until the answer before it is taken. */
+    aheadBytesMax: 64 * KiB,
+    /** Memory for partial requests and unread answers of all clients that have not authenticated. */
+    strangerBytesMax: 32 * MiB,
+    /** And for requests before their turn of all others. */
+    clientBytesMax: 128 * MiB,
     /** Between two requests. Longer than proxies keep theirs, which is a minute for most: they close first. */
     idleMs: 75_000,
     /** A long body that nobody asks for is thrown away: it holds the connection up, and a client that left is not seen. */

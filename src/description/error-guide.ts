@@ -1,7 +1,4 @@
-/**
- * Every error code explained: why it happens, what to do, whether to send the same again. The page about errors, the
- * OpenAPI document and the explorer all read it.
- */
+/** Explains every error code, for the page about errors, the OpenAPI document and the explorer. */
 
 import {
   ApiError,
@@ -34,6 +31,12 @@ export const ERROR_GUIDE: Readonly<Record<ErrorCode, ErrorGuide>> = {
     example:
       "The field `model` appears more than once (line 1, column 60). Send it once, so that what is checked is what is served.",
     param: "model",
+  },
+  too_many_parameters: {
+    why: "the query of the address has more than 100 parameters",
+    todo: "send only those that the operation takes",
+    retry: "no",
+    example: "The query has more than 100 parameters. Send only those that the operation takes.",
   },
   missing_required_parameter: {
     why: "`param` is not there",
@@ -317,10 +320,8 @@ export const ERROR_GUIDE: Readonly<Record<ErrorCode, ErrorGuide>> = {
 export function errorExample(code: ErrorCode): { status: number; body: { error: ErrorObject } } {
   const { example, param = null } = ERROR_GUIDE[code];
   const error = new ApiError(code, example, { param });
-  return {
-    status: error.status,
-    body: { error: errorObject(error, "req_0199f3c5a1b27c3e8d4f5a6b7c8d9e0f") },
-  };
+  const body = { error: errorObject(error, "req_0199f3c5a1b27c3e8d4f5a6b7c8d9e0f") };
+  return { status: error.status, body };
 }
 
 /** What is known of a code, whoever says it. */

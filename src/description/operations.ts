@@ -59,6 +59,7 @@ const RESPONDING: readonly ErrorCode[] = [
 ];
 const STORED: readonly ErrorCode[] = [
   ...ASKING,
+  "too_many_parameters",
   "response_not_found",
   "upstream_error",
   "no_available_account",
@@ -302,7 +303,7 @@ export const OPERATIONS = {
       parameter("query", "granularity", "What a point is.", "day", ["hour", "day"]),
     ],
     answer: content("UsageReport", usageReport, { name: "usage", value: examples.usage }),
-    errors: [...ASKING, "invalid_value", "duplicate_parameter"],
+    errors: [...ASKING, "invalid_value", "duplicate_parameter", "too_many_parameters"],
   }),
   "GET /v1/requests/{request_id}": ask({
     id: "getRequest",

@@ -136,6 +136,9 @@ export function audienceOf(request: ModelRequest, route: Route | null): Audience
   return new RequestAudience(request, route);
 }
 
+/** An error of an upstream has hundreds of words, and each that is not known to be harmless is searched for in the body. */
+const SEARCHED_BYTES_MAX = 256 * 1024;
+
 /** A class, so that an answer costs one object here and no closure. */
 class RequestAudience implements Audience {
   readonly publicModel: string;
@@ -155,7 +158,7 @@ class RequestAudience implements Audience {
   }
 
   mentions(word: string): boolean {
-    return this.request.body.mentions(word);
+    return this.request.body.mentions(word, SEARCHED_BYTES_MAX);
   }
 }
 

@@ -68,4 +68,6 @@ export interface Call {
 
 export interface HttpCall extends Call {
   readonly request: HttpRequest;
+  /** The client has shown a right key: its connection no longer counts as a stranger's. */
+  authenticated(): void;
 }

@@ -206,8 +206,10 @@ export class JsonBody implements RequestBody {
     return new JsonBody(part, scan, endpoint, [...always, ...cap], depthMax, this.isReduced);
   }
 
-  mentions(word: string): boolean {
-    return find(this.part.bytes, Buffer.from(word), this.part.start) !== -1;
+  mentions(word: string, bytesMax = Number.POSITIVE_INFINITY): boolean {
+    const { bytes, start, end } = this.part;
+    const searched = end - start <= bytesMax ? bytes : bytes.subarray(0, start + bytesMax);
+    return find(searched, Buffer.from(word), start) !== -1;
   }
 
   isPlain(): boolean {

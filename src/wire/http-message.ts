@@ -56,6 +56,22 @@ export class WholeAnswer {
   }
 }
 
+/**
+ * A whole answer whose bytes never change and are the same for every client. Connections that take it slowly share the
+ * bytes, so that a client that asks for a long document and reads nothing occupies no memory of its own.
+ */
+export class SharedAnswer {
+  readonly status: number;
+  readonly headers: Headers;
+  readonly bytes: Uint8Array;
+
+  constructor(status: number, headers: Readonly<Record<string, string>>, bytes: Uint8Array) {
+    this.status = status;
+    this.headers = new Headers(headers);
+    this.bytes = bytes;
+  }
+}
+
 /** Where a client takes a stream from. */
 export interface ClientSink {
   /**
@@ -85,4 +101,4 @@ export interface StreamSource {
 }
 
 /** What handlers may answer: a `Response` where it is not worth the trouble of anything else. */
-export type Answer = WholeAnswer | StreamAnswer | Response;
+export type Answer = WholeAnswer | SharedAnswer | StreamAnswer | Response;
