@@ -11,6 +11,7 @@
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { BillingFaults } from "../src/billing/billing-faults.ts";
 import { openExpressTill } from "../src/billing/express.ts";
 import { openJournal } from "../src/billing/journal.ts";
 import { withRowJournal } from "../src/billing/row-journal.ts";
@@ -80,6 +81,7 @@ async function openShop(): Promise<Shop> {
     incarnation: uuidV7("inc"),
     spool: openSettlementSpool(folder, "bench"),
     durability: process.env.DURABILITY === "disk" ? "disk" : "process",
+    faults: new BillingFaults(systemClock.nowMs),
     limits: limits.till,
   };
   const journal = openJournal(folder, options.incarnation, limits.express.segmentBytes);

@@ -11,7 +11,9 @@ import {
   overspent,
   refundedTooMuch,
   rowsWithoutEntry,
+  unpaidRows,
   wrongBalances,
+  wrongCorrections,
   wrongHeld,
   wronglyCharged,
   wrongSharedCharges,
@@ -65,6 +67,8 @@ export async function audit(
     add("row_charge", await wronglyCharged(tx, max));
     add("row_entry", await rowsWithoutEntry(tx, max));
     add("entry_row", await entriesWithoutRow(tx, rowsSinceMs, max));
+    add("correction", await wrongCorrections(tx, max));
+    add("unpaid", await unpaidRows(tx, max));
     add("shared_charge", await wrongSharedCharges(tx, rowsSinceMs, max));
     add("refund", await refundedTooMuch(tx, rowsSinceMs, max));
     add("hold_lease", await oldHolds(tx, nowMs - holdLeaseMs, max));

@@ -6,6 +6,7 @@ import type { Log } from "../observe/log.ts";
 import type { Keyring } from "../secrets/keyring.ts";
 import { type Db, openDb } from "../store/db.ts";
 import { openLogMover } from "../store/log-mover.ts";
+import { BillingFaults } from "./billing-faults.ts";
 import type { Durability } from "./disk.ts";
 import { type ExpressLimits, openExpressTill } from "./express.ts";
 import { startFoldingDays } from "./fold-days.ts";
@@ -22,6 +23,7 @@ import { openTill, type Till, type TillLimits, type TillOptions } from "./till.t
 export interface Books {
   till: Till;
   idempotency: Idempotency;
+  faults: BillingFaults;
   /** Whether a request that came now could be recorded. Answers in time, whatever the store does. */
   isReady(): Promise<boolean>;
   /** After the last request, and after the till was flushed. */
@@ -58,7 +60,8 @@ export async function openBooks(options: BooksOptions): Promise<Books> {
   const { db, clock, keyring, log, limits } = options;
   const self = describeProcess(options.newId("inc"), clock.nowMs());
   const spoolDir = join(options.dataDir, "settlements");
-  const { till, close } = await openTillFor(options, self.id, spoolDir);
+  const faults = new BillingFaults(clock.nowMs);
+  const { till, close } = await openTillFor(faults, options, self.id, spoolDir);
   const idempotency = openIdempotency({ db, clock, keyring, incarnation: self.id, ...limits.idempotency });
   const recovery = await startRecovery({
     db,
@@ -100,6 +103,7 @@ export async function openBooks(options: BooksOptions): Promise<Books> {
   return {
     till,
     idempotency,
+    faults,
     isReady,
     async close() {
       clearInterval(sweeping);
@@ -116,6 +120,7 @@ export async function openBooks(options: BooksOptions): Promise<Books> {
 
 /** Many nodes share PostgreSQL: there what is paid for is in the store before anybody hears of its end. */
 async function openTillFor(
+  faults: BillingFaults,
   { db, databaseUrl, clock, log, durability, limits }: BooksOptions,
   incarnation: string,
   spoolDir: string,
@@ -127,6 +132,7 @@ async function openTillFor(
     incarnation,
     spool: openSettlementSpool(spoolDir, incarnation),
     durability,
+    faults,
     limits: limits.till,
   };
   const journal = openJournal(spoolDir, incarnation, limits.express.segmentBytes);

@@ -8,6 +8,7 @@ import type { Log } from "../observe/log.ts";
 import { type Db, isUniqueViolation } from "../store/db.ts";
 import { type HoldProgress, UNSENT } from "../store/holds.ts";
 import { learnBefore, UsageNumbers, type UsageRow } from "../store/usage.ts";
+import { type BillingFaults, reportSettled } from "./billing-faults.ts";
 import { type Booked, book, type HoldAsked, type HoldResult, rowsOf, type Settlement } from "./booking.ts";
 import { type Disk, type Durability, openDisk } from "./disk.ts";
 import { type Overdue, openOverdue } from "./overdue.ts";
@@ -83,6 +84,7 @@ export interface TillOptions {
   incarnation: string;
   spool: SettlementSpool;
   durability: Durability;
+  faults: BillingFaults;
   limits: TillLimits;
 }
 
@@ -200,9 +202,7 @@ export function openTill(options: TillOptions): PlainTill {
     });
     booked.settlements.forEach((settled, index) => {
       const op = work.settles[index];
-      if (settled === "lost" && op !== undefined) {
-        log.warn("settlement_without_hold", { request_id: op.settlement.row.requestId });
-      }
+      if (op !== undefined) reportSettled(log, options.faults, op.settlement.row.requestId, settled);
     });
     for (const requestId of booked.uncharged) log.error("settlement_uncharged", { request_id: requestId });
     const flushed = disk.committed();

@@ -6,6 +6,7 @@
 
 import { writeSync } from "node:fs";
 import { join } from "node:path";
+import { BillingFaults } from "../../src/billing/billing-faults.ts";
 import { openExpressTill } from "../../src/billing/express.ts";
 import { openJournal } from "../../src/billing/journal.ts";
 import { describeProcess, startRecovery } from "../../src/billing/recovery.ts";
@@ -31,6 +32,7 @@ const till = openExpressTill({
   spool: openSettlementSpool(folder, self.id),
   journal: openJournal(folder, self.id, 200_000),
   durability: "process",
+  faults: new BillingFaults(systemClock.nowMs),
   limits: limits.till,
   // Holds and the log are moved and leases given back many times in a short life.
   express: {

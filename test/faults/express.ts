@@ -4,6 +4,7 @@ import { mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { audit } from "../../src/billing/audit.ts";
+import { BillingFaults } from "../../src/billing/billing-faults.ts";
 import { describeProcess, startRecovery } from "../../src/billing/recovery.ts";
 import { openSettlementSpool } from "../../src/billing/settlement-spool.ts";
 import { openTill } from "../../src/billing/till.ts";
@@ -110,6 +111,7 @@ async function recover(db: Db, folder: string): Promise<void> {
     incarnation: self.id,
     spool: openSettlementSpool(folder, self.id),
     durability: "process",
+    faults: new BillingFaults(systemClock.nowMs),
     limits: limits.till,
   });
   const recovery = await startRecovery({

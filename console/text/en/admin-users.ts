@@ -133,6 +133,7 @@ export const adminUsers = {
       refund: "Refund",
       redeem: "Code",
       opening: "Opening balance",
+      correction: "Late settlement",
     },
     why: "Why",
     bySubscription: "paid by a subscription",
