@@ -89,7 +89,10 @@ export type ServerSettings = Pick<
   | "controlSocketFile"
   | "databaseUrl"
   | "durability"
->;
+> & {
+  /** Of the data folder, if this process has locked it (`store/folder-lock.ts`). */
+  readonly folderId?: string;
+};
 
 export async function startGateway(
   installation: Installation,

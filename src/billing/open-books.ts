@@ -13,8 +13,9 @@ import { startFoldingDays } from "./fold-days.ts";
 import { startHourlyAudit } from "./hourly-audit.ts";
 import { type Idempotency, type IdempotencyOptions, openIdempotency } from "./idempotency.ts";
 import { openJournal } from "./journal.ts";
+import { describeProcess } from "./process-watch.ts";
 import { openReadiness, type ReadinessLimits } from "./readiness.ts";
-import { describeProcess, type RecoveryLimits, startRecovery } from "./recovery.ts";
+import { type RecoveryLimits, startRecovery } from "./recovery.ts";
 import { type RowRemovalOptions, startRemovingRows } from "./remove-rows.ts";
 import { withRowJournal } from "./row-journal.ts";
 import { openSettlementSpool } from "./settlement-spool.ts";
@@ -47,6 +48,8 @@ export interface BooksOptions {
   db: Db;
   databaseUrl: string;
   dataDir: string;
+  /** Of the data folder, which this process has locked; nothing where it has not. */
+  folderId?: string;
   durability: Durability;
   clock: Clock;
   keyring: Keyring;
@@ -58,7 +61,7 @@ export interface BooksOptions {
 /** The money of processes that died is settled before it resolves. */
 export async function openBooks(options: BooksOptions): Promise<Books> {
   const { db, clock, keyring, log, limits } = options;
-  const self = describeProcess(options.newId("inc"), clock.nowMs());
+  const self = describeProcess(options.newId("inc"), clock.nowMs(), options.folderId ?? null);
   const spoolDir = join(options.dataDir, "settlements");
   const faults = new BillingFaults(clock.nowMs);
   const { till, close } = await openTillFor(faults, options, self.id, spoolDir);

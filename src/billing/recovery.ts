@@ -3,8 +3,6 @@
  * above what was held. Every living process looks; the same hold found by two is booked once.
  */
 
-import { readFileSync, readlinkSync } from "node:fs";
-import { hostname } from "node:os";
 import type { Clock } from "../clock.ts";
 import type { Nano } from "../money/nano.ts";
 import { costOf, listCostOf, NOTHING_USED, tariffOf } from "../money/tariff.ts";
@@ -22,6 +20,7 @@ import {
 import { readTerms } from "../store/tariffs.ts";
 import type { Settlement } from "./booking.ts";
 import { leftJournals } from "./left-journals.ts";
+import { type ProcessLookup, ProcessWatch } from "./process-watch.ts";
 import { NOTHING_LEFT, recoverLent } from "./recover-lent.ts";
 import { leftSpools } from "./settlement-spool.ts";
 import { type Till, TillUnavailable } from "./till.ts";
@@ -38,7 +37,7 @@ export interface Recovery {
 
 export interface RecoveryLimits {
   beatMs: number;
-  /** A process whose beat is older is dead, wherever it ran. */
+  /** A process that cannot be looked up is dead when its beat was seen unchanged for so long. */
   deadAfterMs: number;
   reapMs: number;
   holdsPerBatch: number;
@@ -51,19 +50,27 @@ export interface RecoveryOptions {
   log: Log;
   clock: Clock;
   till: Pick<Till, "book" | "isOpen">;
-  /** This process; see `describeProcess`. */
+  /** This process; see `describeProcess` in `process-watch.ts`. */
   self: Incarnation;
   spoolDir: string;
   limits: RecoveryLimits;
   /** Some have died: what else they were at. */
   buried?(): Promise<unknown>;
-  isRunning?(pid: number): boolean;
+  lookUpProcess?(pid: number): ProcessLookup;
 }
+
+/** So many looks may fail in a row before what was seen earlier counts no more. */
+const PAUSED_LOOKS = 2;
 
 /** Its row stands and the dead are settled before it resolves. */
 export async function startRecovery(options: RecoveryOptions): Promise<Recovery> {
   const { db, log, clock, till, self, limits } = options;
-  const isRunning = options.isRunning ?? processRuns;
+  const watch = new ProcessWatch({
+    ...options,
+    deadAfterMs: limits.deadAfterMs,
+    pauseMsMax: PAUSED_LOOKS * limits.reapMs,
+    monotonicMs: clock.monotonicMs,
+  });
   const unreadable = new Set<string>();
   /** Holds that this process has tried to settle in vain. */
   const hopeless = new Set<string>();
@@ -74,19 +81,13 @@ export async function startRecovery(options: RecoveryOptions): Promise<Recovery>
     await beat(db, { ...self, beatAtMs: await storeNowMs(db, clock) });
   }
 
-  function isDead({ id, host, pid, startedAtMs, beatAtMs }: Incarnation, nowMs: number): boolean {
-    if (id === self.id) return false;
-    if (beatAtMs < nowMs - limits.deadAfterMs) return true;
-    if (host !== self.host) return false;
-    // Numbers of processes are used again: one that bore ours before this process began is gone.
-    return pid === self.pid ? startedAtMs < performance.timeOrigin : !isRunning(pid);
-  }
-
   async function pass(): Promise<void> {
-    const nowMs = await storeNowMs(db, clock);
+    // Where this process cannot write its beat, the others cannot either: such a look would tell nothing.
+    await sayAlive();
     const all = await listIncarnations(db);
-    const dead = all.filter((one) => isDead(one, nowMs));
-    const alive = new Set(all.filter((one) => !isDead(one, nowMs)).map(({ id }) => id)).add(self.id);
+    const deadIds = watch.findDead(all);
+    const dead = all.filter(({ id }) => deadIds.has(id));
+    const alive = new Set(all.filter(({ id }) => !deadIds.has(id)).map(({ id }) => id)).add(self.id);
     // What their requests really used is better than what can be told from the hold.
     await replayJournals(alive);
     await replaySpools(alive);
@@ -207,7 +208,6 @@ export async function startRecovery(options: RecoveryOptions): Promise<Recovery>
   }
 
   const grumble = (event: string) => (error: unknown) => log.error(event, { reason: reasonOf(error) });
-  await sayAlive();
   await reap();
   const beating = setInterval(() => void sayAlive().catch(grumble("beat_failed")), limits.beatMs);
   const looking = setInterval(() => void reap().catch(grumble("recovery_failed")), limits.reapMs);
@@ -291,28 +291,4 @@ function recoveredFrom(hold: Hold, used: Used, nowMs: number): Settlement {
       flags: wasSent && used.costNano > hold.amountNano ? ["recovered", "overrun"] : ["recovered"],
     },
   };
-}
-
-/** A number of a process says something only within one kernel and one name space of processes. */
-export function describeProcess(id: string, nowMs: number): Incarnation {
-  return { id, host: hostId(), pid: process.pid, startedAtMs: nowMs, beatAtMs: nowMs };
-}
-
-function hostId(): string {
-  try {
-    const boot = readFileSync("/proc/sys/kernel/random/boot_id", "utf8").trim();
-    return `${hostname()} ${boot} ${readlinkSync("/proc/self/ns/pid")}`;
-  } catch {
-    return hostname();
-  }
-}
-
-function processRuns(pid: number): boolean {
-  try {
-    process.kill(pid, 0);
-    return true;
-  } catch (error) {
-    // Somebody else's process is one, too.
-    return error instanceof Error && "code" in error && error.code === "EPERM";
-  }
 }

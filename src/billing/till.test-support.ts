@@ -13,13 +13,8 @@ import { usageRow } from "../store/usage-row.test-support.ts";
 import { BillingFaults } from "./billing-faults.ts";
 import { type ExpressLimits, openExpressTill } from "./express.ts";
 import { type Journal, openJournal } from "./journal.ts";
-import {
-  describeProcess,
-  type Recovery,
-  type RecoveryLimits,
-  type RecoveryOptions,
-  startRecovery,
-} from "./recovery.ts";
+import { describeProcess } from "./process-watch.ts";
+import { type Recovery, type RecoveryLimits, type RecoveryOptions, startRecovery } from "./recovery.ts";
 import { withRowJournal } from "./row-journal.ts";
 import { openSettlementSpool } from "./settlement-spool.ts";
 import {

@@ -15,6 +15,7 @@ import shortIndexes from "./0012-short-indexes.sql" with { type: "text" };
 import entriesByHand from "./0013-entries-by-hand.sql" with { type: "text" };
 import shortRows from "./0014-short-rows.sql" with { type: "text" };
 import moneyOrders from "./0020-money-orders.sql" with { type: "text" };
+import processIdentity from "./0021-process-identity.sql" with { type: "text" };
 
 export interface Migration {
   version: number;
@@ -48,4 +49,5 @@ export const MIGRATIONS: readonly Migration[] = [
     takes: "Rows of requests are rewritten, which takes ten to thirty seconds for a million of them.",
   },
   { version: 20, name: "money-orders", sql: moneyOrders },
+  { version: 21, name: "process-identity", sql: processIdentity },
 ];

@@ -1,0 +1,4 @@
+-- Which process it is, so that its death can be known for certain: the data folder that it has locked, and when the
+-- kernel started it, in ticks since boot. A process number alone is used again, and a clock may be set back.
+ALTER TABLE incarnation ADD COLUMN folder_id TEXT;
+ALTER TABLE incarnation ADD COLUMN start_ticks BIGINT;
