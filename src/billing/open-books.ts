@@ -73,6 +73,7 @@ export async function openBooks(options: BooksOptions): Promise<Books> {
     till,
     self,
     spoolDir,
+    faults,
     limits: limits.recovery,
     buried: idempotency.recover,
   }).catch(async (error: unknown) => {

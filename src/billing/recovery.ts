@@ -7,6 +7,7 @@ import type { Clock } from "../clock.ts";
 import type { Nano } from "../money/nano.ts";
 import { costOf, listCostOf, NOTHING_USED, tariffOf } from "../money/tariff.ts";
 import type { Log } from "../observe/log.ts";
+import { recordBillingFault } from "../store/billing-faults.ts";
 import type { Db } from "../store/db.ts";
 import { type Hold, holdsOf } from "../store/holds.ts";
 import {
@@ -18,8 +19,9 @@ import {
   storeNowMs,
 } from "../store/incarnations.ts";
 import { readTerms } from "../store/tariffs.ts";
+import type { BillingFaults } from "./billing-faults.ts";
 import type { Settlement } from "./booking.ts";
-import { leftJournals } from "./left-journals.ts";
+import { type DamagedSegment, leftJournals } from "./left-journals.ts";
 import { type ProcessLookup, ProcessWatch } from "./process-watch.ts";
 import { NOTHING_LEFT, recoverLent } from "./recover-lent.ts";
 import { leftSpools } from "./settlement-spool.ts";
@@ -53,6 +55,7 @@ export interface RecoveryOptions {
   /** This process; see `describeProcess` in `process-watch.ts`. */
   self: Incarnation;
   spoolDir: string;
+  faults: BillingFaults;
   limits: RecoveryLimits;
   /** Some have died: what else they were at. */
   buried?(): Promise<unknown>;
@@ -109,6 +112,7 @@ export async function startRecovery(options: RecoveryOptions): Promise<Recovery>
   async function replayJournals(alive: ReadonlySet<string>): Promise<void> {
     for (const left of leftJournals(options.spoolDir, (id) => alive.has(id) || unreadable.has(id))) {
       const { incarnation, open, torn, unreadable: strange } = left;
+      for (const segment of left.damaged) await reportDamage(segment);
       const ended = await recoverLent(db, incarnation, left);
       const refused = await bookAll(ended);
       log[refused + strange > 0 ? "error" : "info"]("journal_replayed", {
@@ -122,6 +126,14 @@ export async function startRecovery(options: RecoveryOptions): Promise<Recovery>
       if (refused + strange === 0) left.remove();
       else unreadable.add(incarnation);
     }
+  }
+
+  /** In the log, as an alert, and in the store for the audit. */
+  async function reportDamage({ name, line, bytesLost }: DamagedSegment): Promise<void> {
+    log.error("journal_damaged", { segment: name, line, bytes_lost: bytesLost });
+    options.faults.add("journal_damaged");
+    const detail = `The journal ${name} is damaged: ${bytesLost} bytes from line ${line} on could not be read.`;
+    await recordBillingFault(db, { id: name, atMs: clock.nowMs(), kind: "journal_damaged", detail });
   }
 
   async function bookAll(settlements: readonly Settlement[]): Promise<number> {

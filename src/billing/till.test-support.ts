@@ -196,6 +196,7 @@ export function recover(
     till,
     self: describeProcess(till.incarnation, Date.now()),
     spoolDir: till.dir,
+    faults: till.faults,
     limits: RECOVERY_LIMITS,
     ...change,
   });

@@ -25,12 +25,13 @@ export const auditBooks: Command = {
         holdLeaseMs: limits.holdLeaseMs,
         findingsMax: FINDINGS_MAX,
       });
-      const { findings, counts, changes } = report;
+      const { findings, notes, counts, changes } = report;
       const exitCode = findings.length === 0 ? 0 : 1;
       if (input.flag("json")) {
         print(JSON.stringify(report));
         return exitCode;
       }
+      for (const note of notes) remark(`! ${note}`);
       if (findings.length === 0) {
         const compared = [
           count(counts.wallets, "wallet"),

@@ -54,6 +54,7 @@ await startRecovery({
   till,
   self,
   spoolDir: folder,
+  faults: new BillingFaults(systemClock.nowMs),
   limits: limits.recovery,
 });
 writeSync(1, "ready\n");

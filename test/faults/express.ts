@@ -122,6 +122,7 @@ async function recover(db: Db, folder: string): Promise<void> {
     till,
     self,
     spoolDir: folder,
+    faults: new BillingFaults(systemClock.nowMs),
     limits: limits.recovery,
   });
   await recovery.stop();
