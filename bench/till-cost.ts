@@ -11,7 +11,6 @@
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { BillingFaults } from "../src/billing/billing-faults.ts";
 import { openExpressTill } from "../src/billing/express.ts";
 import { openJournal } from "../src/billing/journal.ts";
 import { withRowJournal } from "../src/billing/row-journal.ts";
@@ -26,6 +25,7 @@ import {
 import { systemClock, uuidV7 } from "../src/clock.ts";
 import { limits } from "../src/config/limits.ts";
 import { makeTariff } from "../src/money/tariff.ts";
+import { BillingFaults } from "../src/observe/billing-faults.ts";
 import { type Db, openDb, transaction } from "../src/store/db.ts";
 import { postTransfer } from "../src/store/ledger.ts";
 import { openLogMover } from "../src/store/log-mover.ts";

@@ -243,6 +243,7 @@ export async function startGateway(
     dialer: gateway.dispatcher.dialer,
     http,
     origin: () => ({ node: node(), publicUrl: publicUrl() }),
+    billingFaults: books.faults,
     limits: limits.alerts,
   });
   const live = openLive(gateway, alerts, node);
@@ -257,6 +258,7 @@ export async function startGateway(
     mail: () => openMail({ db, keyring, dialer: gateway.dispatcher.dialer, timeoutMs: limits.mailTimeoutMs }),
     alerts,
     isReady: books.isReady,
+    billingFaults: books.faults,
     live,
   };
   try {

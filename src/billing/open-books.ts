@@ -2,11 +2,11 @@
 
 import { join } from "node:path";
 import type { Clock, NewId } from "../clock.ts";
+import { BillingFaults } from "../observe/billing-faults.ts";
 import type { Log } from "../observe/log.ts";
 import type { Keyring } from "../secrets/keyring.ts";
 import { type Db, openDb } from "../store/db.ts";
 import { openLogMover } from "../store/log-mover.ts";
-import { BillingFaults } from "./billing-faults.ts";
 import type { Durability } from "./disk.ts";
 import { type ExpressLimits, openExpressTill } from "./express.ts";
 import { startFoldingDays } from "./fold-days.ts";

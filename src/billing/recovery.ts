@@ -6,6 +6,7 @@
 import type { Clock } from "../clock.ts";
 import type { Nano } from "../money/nano.ts";
 import { costOf, listCostOf, NOTHING_USED, tariffOf } from "../money/tariff.ts";
+import type { BillingFaults } from "../observe/billing-faults.ts";
 import type { Log } from "../observe/log.ts";
 import { recordBillingFault } from "../store/billing-faults.ts";
 import type { Db } from "../store/db.ts";
@@ -19,7 +20,6 @@ import {
   storeNowMs,
 } from "../store/incarnations.ts";
 import { readTerms } from "../store/tariffs.ts";
-import type { BillingFaults } from "./billing-faults.ts";
 import type { Settlement } from "./booking.ts";
 import { type DamagedSegment, leftJournals } from "./left-journals.ts";
 import { type ProcessLookup, ProcessWatch } from "./process-watch.ts";

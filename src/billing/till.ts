@@ -4,16 +4,17 @@
  */
 
 import type { Clock } from "../clock.ts";
+import type { BillingFaults } from "../observe/billing-faults.ts";
 import type { Log } from "../observe/log.ts";
 import { type Db, isUniqueViolation } from "../store/db.ts";
 import { type HoldProgress, UNSENT } from "../store/holds.ts";
 import { learnBefore, UsageNumbers, type UsageRow } from "../store/usage.ts";
-import { type BillingFaults, reportSettled } from "./billing-faults.ts";
 import { type Booked, book, type HoldAsked, type HoldResult, rowsOf, type Settlement } from "./booking.ts";
 import { type Disk, type Durability, openDisk } from "./disk.ts";
 import { type Overdue, openOverdue } from "./overdue.ts";
 import { isTooLong, LOOK_MS, pauseMs } from "./patience.ts";
 import { openProgress } from "./progress.ts";
+import { reportSettled } from "./report-settled.ts";
 import type { SettlementSpool } from "./settlement-spool.ts";
 import { asError, diskUnwell, inTime, isHopeless, reasonOf, TillUnavailable } from "./store-faults.ts";
 import {

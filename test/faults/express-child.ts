@@ -6,7 +6,6 @@
 
 import { writeSync } from "node:fs";
 import { join } from "node:path";
-import { BillingFaults } from "../../src/billing/billing-faults.ts";
 import { openExpressTill } from "../../src/billing/express.ts";
 import { openJournal } from "../../src/billing/journal.ts";
 import { describeProcess } from "../../src/billing/process-watch.ts";
@@ -14,6 +13,7 @@ import { startRecovery } from "../../src/billing/recovery.ts";
 import { openSettlementSpool } from "../../src/billing/settlement-spool.ts";
 import { systemClock, uuidV7 } from "../../src/clock.ts";
 import { limits } from "../../src/config/limits.ts";
+import { BillingFaults } from "../../src/observe/billing-faults.ts";
 import { openDb } from "../../src/store/db.ts";
 import { openLogMover } from "../../src/store/log-mover.ts";
 import { usageRow } from "../../src/store/usage-row.test-support.ts";

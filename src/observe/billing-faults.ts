@@ -1,8 +1,5 @@
 /** Faults of the books that an operator should look at, counted since the process started. */
 
-import type { Log } from "../observe/log.ts";
-import type { Settled } from "./booking.ts";
-
 /**
  * `unpaid_row`: a paid request was recorded without a payer. `journal_damaged`: a journal of an earlier process could
  * not be read to its end.
@@ -36,13 +33,4 @@ export class BillingFaults {
       latestAtMs: this.counts.get(fault)?.latestAtMs ?? null,
     }));
   }
-}
-
-/** Settlements that did not find their hold. */
-export function reportSettled(log: Log, faults: BillingFaults, requestId: string, settled: Settled): void {
-  if (settled === "late") log.warn("settlement_late", { request_id: requestId });
-  if (settled === "lost") log.warn("settlement_without_hold", { request_id: requestId });
-  if (settled !== "unpaid") return;
-  faults.add("unpaid_row");
-  log.error("settlement_unpaid", { request_id: requestId });
 }
