@@ -110,7 +110,6 @@ export function openTill(options: TillOptions): PlainTill {
   const overdue = openOverdue(spool, log, limits.retryMs);
   const isWell = () => disk.isWell() && overdue.isSafe();
   const patience = setInterval(losePatience, LOOK_MS).unref();
-
   /** Everything asked in this turn of the event loop is there when the next one begins. */
   function wake(): void {
     if (scheduled || running !== null || stopped) return;
@@ -202,10 +201,10 @@ export function openTill(options: TillOptions): PlainTill {
       if (booked.holds[index]?.kind === "held") kept.add(tariff.id);
     });
     booked.settlements.forEach((settled, index) => {
-      const op = work.settles[index];
-      if (op !== undefined) reportSettled(log, options.faults, op.settlement.row.requestId, settled);
+      const id = work.settles[index]?.settlement.row.requestId ?? "";
+      reportSettled(log, options.faults, id, settled);
     });
-    for (const requestId of booked.uncharged) log.error("settlement_uncharged", { request_id: requestId });
+    for (const id of booked.uncharged) log.error("settlement_uncharged", { request_id: id });
     const flushed = disk.committed();
     if (flushed === null) answer(work, booked);
     else void flushed.then(() => answer(work, booked));

@@ -14,8 +14,22 @@ import { express } from "./express.ts";
 import { type Fault, table } from "./fault.ts";
 import { kill9, subscriptions } from "./kill9.ts";
 import { oneCent } from "./one-cent.ts";
+import { diskErrors, diskFull, frozen, slowDisk, syncFails } from "./one-node.ts";
 
-const FAULTS: readonly Fault[] = [oneCent, estimate, changes, aborts, subscriptions, express, kill9];
+const FAULTS: readonly Fault[] = [
+  oneCent,
+  estimate,
+  changes,
+  aborts,
+  diskFull,
+  diskErrors,
+  syncFails,
+  slowDisk,
+  frozen,
+  subscriptions,
+  express,
+  kill9,
+];
 
 const { values } = parseArgs({
   options: { only: { type: "string" }, times: { type: "string" }, store: { type: "string" } },
