@@ -179,7 +179,8 @@ function startRefunds(rig: Rig, sinceMs: number) {
   const running = (async () => {
     while (!isStopped) {
       await Bun.sleep(REFUND_EVERY_MS);
-      const row = (await rig.rows(sinceMs)).find(({ chargedNano }) => chargedNano > 0n);
+      const charged = (await rig.rows(sinceMs)).filter(({ chargedNano }) => chargedNano > 0n);
+      const row = charged[Math.floor(Math.random() * charged.length)];
       if (row === undefined) continue;
       const { requestId } = row;
       const order = { actor: "faults", reason: null, idempotencyKey: `refund-${requestId}` };

@@ -3,6 +3,7 @@
  * end of is booked, nothing is booked twice, and the gateway goes on by itself.
  */
 
+import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import type { Asked } from "./client.ts";
 import { checked, type Fault, type FaultOptions, type Finding, none, told } from "./fault.ts";
@@ -106,12 +107,22 @@ async function untilReady(rig: Rig): Promise<number> {
   }
 }
 
-const storeFiles = ({ folder }: Rig) => ["gateway.db", "gateway.db-wal"].map((name) => join(folder, name));
+/** The store, its log, and the segments that the journal has at this moment. */
+function billingFiles({ folder }: Rig): string[] {
+  const settlements = join(folder, "data", "settlements");
+  const segments = readdirSync(settlements).filter((name) => name.startsWith("journal-"));
+  return [
+    ...["gateway.db", "gateway.db-wal"].map((name) => join(folder, name)),
+    ...segments.map((name) => join(settlements, name)),
+  ];
+}
 
 const injecting =
   (inject: string, ms = FAULT_MS): Blow =>
   async (rig) => {
-    const changed = await whileInjecting(rig.pid(), { paths: storeFiles(rig), inject }, () => Bun.sleep(ms));
+    const changed = await whileInjecting(rig.pid(), { paths: billingFiles(rig), inject }, () =>
+      Bun.sleep(ms),
+    );
     return [checked(`system calls changed (${inject})`, changed, "some", changed > 0)];
   };
 
