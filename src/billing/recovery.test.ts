@@ -1,5 +1,7 @@
 import { expect, test } from "bun:test";
 import { randomBytes } from "node:crypto";
+import { readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { eachEngine } from "../../test/postgres.ts";
 import { systemClock } from "../clock.ts";
 import { limits } from "../config/limits.ts";
@@ -12,6 +14,7 @@ import { insertUsage, usageRow } from "../store/usage-row.test-support.ts";
 import { readWallet } from "../store/wallets.ts";
 import { audit } from "./audit.ts";
 import { openIdempotency } from "./idempotency.ts";
+import { openJournal } from "./journal.ts";
 import { describeProcess } from "./process-watch.ts";
 import { openSettlementSpool } from "./settlement-spool.ts";
 import { addFunds, asking, makeTill, recover, settling, type TillUnderTest } from "./till.test-support.ts";
@@ -239,6 +242,38 @@ eachEngine(({ open, emptyUrl }) => {
     await till.stop();
   });
 
+  test("a damaged journal is read up to the damage, and the log, the counts and the audit tell of it", async () => {
+    const db = await open();
+    await addFunds(db, "u1", 1_000n);
+    const till = makeTill(db, { incarnation: "inc_new" });
+    const journal = openJournal(till.dir, "inc_dead", 100_000);
+    for (const id of ["r1", "r2", "r3"]) journal.recorded(usageRow({ requestId: id }));
+    await journal.close(false);
+    const name = "journal-inc_dead.1.jsonl";
+    const bytes = readFileSync(join(till.dir, name));
+    bytes.write("x", bytes.indexOf('"r2"') + 1);
+    writeFileSync(join(till.dir, name), bytes);
+    const events: string[] = [];
+    const note = (event: string) => void events.push(event);
+    const recovery = await recover(db, till, { log: { info: note, warn: note, error: note } });
+    expect(await findUsage(db, "r1")).not.toBeNull();
+    expect(await findUsage(db, "r3")).toBeNull();
+    expect(events).toContain("journal_damaged");
+    expect(till.faults.list()).toContainEqual({
+      fault: "journal_damaged",
+      count: 1,
+      latestAtMs: expect.any(Number),
+    });
+    const report = await audit(db, { nowMs: Date.now(), holdLeaseMs: 3_600_000, findingsMax: 10 });
+    expect(report.notes).toEqual([expect.stringContaining(`${name} is damaged`)]);
+    expect(report.findings).toEqual([]);
+    await recovery.reap();
+    expect(till.faults.list()).toContainEqual(expect.objectContaining({ count: 1 }));
+    expect(readdirSync(till.dir).filter((one) => one.startsWith("journal-"))).toEqual([`${name}.damaged`]);
+    await recovery.stop();
+    await till.stop();
+  });
+
   test("two that find the same dead book it once", async () => {
     const url = await emptyUrl();
     const [one, two] = [await openDb(url), await openDb(url)];
@@ -293,6 +328,8 @@ eachEngine(({ open, emptyUrl }) => {
     const till = makeTill(db, { incarnation: "inc_new" });
     await Bun.sleep(2);
     const recovery = await recover(db, till, { limits: { ...limits.recovery, orphanMs: 0 } });
+    expect((await readWallet(db, "u1")).heldNano).toBeGreaterThan(0n);
+    await recovery.reap();
     expect(await readWallet(db, "u1")).toEqual({ balanceNano: 1_000n, heldNano: 0n });
     expect(await findUsage(db, "r2")).toMatchObject({ outcome: "refused", flags: [] });
     expect(till.logged.filter(({ event }) => event.startsWith("settlement_"))).toEqual([]);
@@ -311,6 +348,8 @@ eachEngine(({ open, emptyUrl }) => {
     await forgetful.flush();
     await Bun.sleep(2);
     const recovery = await recover(db, till, { limits: { ...limits.recovery, orphanMs: 0 } });
+    expect((await readWallet(db, "u1")).heldNano).toBeGreaterThan(0n);
+    await recovery.reap();
     expect(await readWallet(db, "u1")).toEqual({ balanceNano: 1_000n, heldNano: 0n });
     expect(await findUsage(db, "r1")).toMatchObject({ outcome: "refused", chargedNano: 0n });
     expect(till.logged).toEqual([]);

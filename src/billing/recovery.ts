@@ -77,6 +77,8 @@ export async function startRecovery(options: RecoveryOptions): Promise<Recovery>
   const unreadable = new Set<string>();
   /** Holds that this process has tried to settle in vain. */
   const hopeless = new Set<string>();
+  /** Holds of this process that the till knew nothing of at the latest look. */
+  let suspected: ReadonlySet<string> = new Set();
   let reaping: Promise<void> | null = null;
   let stopped = false;
 
@@ -197,7 +199,10 @@ export async function startRecovery(options: RecoveryOptions): Promise<Recovery>
   async function settleOrphans(): Promise<void> {
     const holds = await holdsOf(db, self.id, clock.nowMs() - limits.orphanMs, limits.holdsPerBatch);
     const orphans = holds.filter(({ requestId }) => !till.isOpen(requestId));
-    if (orphans.length > 0) await settleHolds(orphans, self.id);
+    // Seen once, it may be one whose commit is being answered, and whose age a clock that was set makes up.
+    const lasting = orphans.filter(({ requestId }) => suspected.has(requestId));
+    suspected = new Set(orphans.map(({ requestId }) => requestId));
+    if (lasting.length > 0) await settleHolds(lasting, self.id);
   }
 
   async function usedBy(hold: Hold): Promise<Used> {
