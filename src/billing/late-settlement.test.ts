@@ -197,6 +197,19 @@ eachEngine(({ open }) => {
     await till.stop();
   });
 
+  test("the audit finds a correction that was changed together with its balance", async () => {
+    const db = await open();
+    await addFunds(db, "u1", 1_000n);
+    const alive = makeTill(db, { incarnation: "inc_alive" });
+    await recovered(db, alive, "balance");
+    await alive.settle(settling("r1", 30n));
+    await db.sql`UPDATE entry SET amount_nano = 5 WHERE id = 'correction:r1'`;
+    await db.sql`UPDATE wallet SET balance_nano = balance_nano + 5 WHERE user_id = 'u1'`;
+    const checks = (await findings(db)).map(({ check }) => check);
+    expect(checks.toSorted()).toEqual(["correction", "entry_row", "row_entry"]);
+    await alive.stop();
+  });
+
   test("a guess that an operator has refunded stays, and a refund goes by the corrected charge", async () => {
     const db = await open();
     await putUser(db, userRecord("u1"));
