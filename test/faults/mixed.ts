@@ -159,8 +159,8 @@ async function repeatKeyed(url: string, sent: readonly Sent[]): Promise<Repeat[]
 }
 
 const isReplay = ({ headers }: Asked) => headers?.get("idempotency-replayed") === "true";
-/** A repeat that is a request of its own: a refusal by the key has no row, and a replay that of the first. */
-const isNew = (one: Asked) => !isReplay(one) && one.status === 200;
+/** A repeat with a row of its own: a replay has that of the first. */
+const isNew = (one: Asked) => !isReplay(one);
 const isLostAnswer = ({ first, second }: Repeat) =>
   first.isWhole && first.status === 200 && !first.stream && !isReplay(second);
 
