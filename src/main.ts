@@ -91,7 +91,10 @@ export type ServerSettings = Pick<
   | "controlSocketFile"
   | "databaseUrl"
   | "durability"
->;
+> & {
+  /** Of the data folder, if this process has locked it (`store/folder-lock.ts`). */
+  readonly folderId?: string;
+};
 
 export async function startGateway(
   installation: Installation,
@@ -245,6 +248,7 @@ export async function startGateway(
     dialer: gateway.dispatcher.dialer,
     http,
     origin: () => ({ node: node(), publicUrl: publicUrl() }),
+    billingFaults: books.faults,
     limits: limits.alerts,
   });
   const live = openLive(gateway, alerts, node);
@@ -259,6 +263,7 @@ export async function startGateway(
     mail: () => openMail({ db, keyring, dialer: gateway.dispatcher.dialer, timeoutMs: limits.mailTimeoutMs }),
     alerts,
     isReady: books.isReady,
+    billingFaults: books.faults,
     live,
   };
   try {

@@ -26,6 +26,8 @@ function view(change: Partial<View> = {}): View {
     groups: [{ id: "grp_1", name: "default", accountIds: ["acct_1"], emptySinceMs: null }],
     recent: { requests: 0, errors: 0 },
     spent: { dayMs: DAY_MS, nano: 0 },
+    billingFaults: [],
+    billingFaultMs: 3_600_000,
     ...change,
   };
 }
@@ -86,6 +88,12 @@ describe("an alert whose cause has passed", () => {
   const before = { startedAtMs: NOW_MS - 7_200_000 };
   const over = (change: Partial<AlertRecord>, seen: Partial<View> = {}) =>
     isOver(alert(change), view(seen), DEFAULT_ALERTS);
+
+  test("of a fault of the books stays open for an hour, also after a restart", () => {
+    const fault = { rule: "billing_fault", subject: "unpaid_row" } as const;
+    expect(over({ ...fault, startedAtMs: NOW_MS - 3_590_000 }, { startedAtMs: NOW_MS - 1_000 })).toBe(false);
+    expect(over({ ...fault, startedAtMs: NOW_MS - 3_600_000 }, { startedAtMs: NOW_MS - 1_000 })).toBe(true);
+  });
 
   test("is over, where this process has told it", () => {
     expect(over({})).toBe(true);

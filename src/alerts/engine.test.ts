@@ -4,6 +4,7 @@ import { eventually } from "../../test/eventually.ts";
 import { startWebhookListener, type WebhookListener } from "../../test/webhook-listener.ts";
 import { openAlarms } from "../alarms.ts";
 import { systemClock, uuidV7 } from "../clock.ts";
+import { BillingFaults } from "../observe/billing-faults.ts";
 import { openTraffic, type Traffic } from "../observe/traffic.ts";
 import { compileSnapshot } from "../policy/snapshot.ts";
 import { openRig } from "../pool/pool.test-support.ts";
@@ -77,6 +78,7 @@ function start(traffic: Traffic = openTraffic(), retriesMs: readonly number[] = 
   const account = snapshot.accounts.get("acct_1");
   if (account === undefined) throw new Error("the account is in the snapshot");
   const route = { account, upstreamModel: "m" };
+  const billingFaults = new BillingFaults(systemClock.nowMs);
   const engine = startAlerts({
     db,
     clock: systemClock,
@@ -90,12 +92,20 @@ function start(traffic: Traffic = openTraffic(), retriesMs: readonly number[] = 
     dialer: openDialer({ clock: systemClock, lookupTimeoutMs: 1_000, cacheMs: 1_000 }),
     http,
     origin: () => ({ node: "here:8787", publicUrl: "https://gateway.example" }),
+    billingFaults,
     // Looks are the test's.
-    limits: { lookMs: 3_600_000, deliveryTimeoutMs: 1_000, retriesMs, keptMs: 86_400_000 },
+    limits: {
+      lookMs: 3_600_000,
+      deliveryTimeoutMs: 1_000,
+      retriesMs,
+      keptMs: 86_400_000,
+      billingFaultMs: 3_600_000,
+    },
   });
   engines.push(engine);
   return {
     engine,
+    billingFaults,
     park() {
       const picked = rig.take([route]);
       rig.pool.failed(route, failed("credential", "refused"));
@@ -138,6 +148,22 @@ describe("an alert", () => {
     const resolved = await listener.next("alert.resolved");
     expect(resolved.body.alert).toMatchObject({ id: firing.body.alert?.id, ended_at: expect.any(Number) });
     expect(listener.postings).toHaveLength(2);
+  });
+
+  test("tells of a paid request that was recorded without a payer", async () => {
+    await configure({ webhooks: [webhook()] });
+    const { engine, billingFaults } = start();
+    await engine.look();
+    expect(listener.postings).toEqual([]);
+    billingFaults.add("unpaid_row");
+    await engine.look();
+    expect((await listener.next("alert.firing")).body.alert).toMatchObject({
+      rule: "billing_fault",
+      details: { fault: "unpaid_row", count: 1 },
+    });
+    billingFaults.add("unpaid_row");
+    await engine.look();
+    expect(listener.postings).toHaveLength(1);
   });
 
   test("is signed with the webhook's secret, over the time and the body", async () => {

@@ -5,6 +5,7 @@
  */
 
 import type { Clock, NewId } from "../clock.ts";
+import type { BillingFaults } from "../observe/billing-faults.ts";
 import type { Log } from "../observe/log.ts";
 import type { Traffic } from "../observe/traffic.ts";
 import type { LivePolicy } from "../policy/live-policy.ts";
@@ -37,6 +38,8 @@ export interface AlertLimits {
   deliveryTimeoutMs: number;
   retriesMs: readonly number[];
   keptMs: number;
+  /** How long after the latest fault of the books its alert stays open. */
+  billingFaultMs: number;
 }
 
 export interface AlertOptions {
@@ -52,6 +55,7 @@ export interface AlertOptions {
   http: HttpClient;
   /** Known once the server listens. */
   origin(): Origin;
+  billingFaults: Pick<BillingFaults, "list">;
   limits: AlertLimits;
 }
 
@@ -144,6 +148,10 @@ export function startAlerts(options: AlertOptions): Alerts {
       }),
       recent: { requests: latest.requests - before.requests, errors: latest.errors - before.errors },
       spent: folded === null ? null : spentToday(folded, history),
+      billingFaults: options.billingFaults
+        .list()
+        .filter(({ latestAtMs }) => latestAtMs !== null && nowMs - latestAtMs < limits.billingFaultMs),
+      billingFaultMs: limits.billingFaultMs,
     };
   }
 

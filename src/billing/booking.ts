@@ -5,7 +5,6 @@
 
 import type { Nano } from "../money/nano.ts";
 import type { Tariff } from "../money/tariff.ts";
-import type { Interface } from "../records.ts";
 import type { Db } from "../store/db.ts";
 import {
   type EndedHold,
@@ -21,42 +20,13 @@ import { keepTariffs } from "../store/tariffs.ts";
 import { insertFresh, knownUsage, type UsageRow } from "../store/usage.ts";
 import { markLate } from "../store/usage-day.ts";
 import type { Numbering } from "../store/usage-numbers.ts";
+import { replaceUsage } from "../store/usage-replacement.ts";
 import { lockWallets, type Wallet, writeWallets } from "../store/wallets.ts";
+import type { HoldAsked, HoldResult, Settlement } from "./booking-types.ts";
+import { isRecovered, type LateFacts, readLateFacts, settleLate } from "./late-settlement.ts";
 import { lockPurses, moveHeld, type Purse } from "./purses.ts";
 
-export interface HoldAsked {
-  requestId: string;
-  userId: string;
-  charge: "balance" | "subscription";
-  /** Names of the plans that may pay; null: any. */
-  plans: readonly string[] | null;
-  tariff: Tariff;
-  wantedNano: Nano;
-  /** At most `wantedNano`. */
-  leastNano: Nano;
-  /** An estimate, for recovery. */
-  inputTokens: number;
-  keyId: string;
-  groupId: string;
-  interface: Interface;
-  endpoint: string;
-  publicModel: string;
-  stream: boolean;
-  /** It may go on when its client has its answer, and others look for it meanwhile: its hold is a row from the start. */
-  isLasting: boolean;
-}
-
-export type HoldResult =
-  /** Between least and wanted. */
-  | { kind: "held"; amountNano: Nano; subscriptionId: string | null }
-  /** `resetsAtMs`: a subscription window that refills. */
-  | { kind: "short"; availableNano: Nano; resetsAtMs: number | null };
-
-export interface Settlement {
-  row: UsageRow;
-  /** At most what is held: the rest of a larger one is not charged, and the row flagged. */
-  chargedNano: Nano;
-}
+export type { HoldAsked, HoldResult, Settlement } from "./booking-types.ts";
 
 /** The store contradicts itself. */
 export class BookingFault extends Error {
@@ -74,10 +44,11 @@ export interface Batch {
 }
 
 /**
- * `known`: booked before, in this very way. `lost`: there is no hold; either the row tells another story, for
- * somebody thought this process dead and settled, or there is none and what was used is recorded uncharged.
+ * `known`: booked before, in this very way. `late`: there is no hold, and the payer was charged what is available; a
+ * row that a successor had written is replaced. `unpaid`: there is no hold and no payer, so the row has no charge.
+ * `lost`: there is no hold, and a row that says otherwise stays.
  */
-export type Settled = "booked" | "known" | "lost";
+export type Settled = "booked" | "known" | "late" | "unpaid" | "lost";
 
 export interface Booked {
   /** Both in the order of the batch. */
@@ -127,6 +98,9 @@ interface Desk {
   known: ReadonlyMap<string, Nano>;
   /** Holds that are in the store already. */
   present: ReadonlyMap<string, Hold>;
+  /** What is known of settlements without a hold, and the rows that theirs replace. */
+  late: LateFacts;
+  replaced: Map<string, { before: UsageRow; row: UsageRow }>;
   rows: Map<string, UsageRow>;
   entries: Transfer[];
   holds: Map<string, Hold>;
@@ -162,9 +136,14 @@ async function openDesk(tx: Db, batch: Batch, { nowMs, careful }: BookOptions): 
   if (unlocked.size > 0) {
     for (const [userId, wallet] of await lockWallets(tx, [...unlocked])) wallets.set(userId, wallet);
   }
+  const hasHold = (requestId: string) => ended.has(requestId);
+  // Before the rows are read: it locks those that may be replaced.
+  const late = await readLateFacts(tx, batch.settlements, { hasHold, careful, nowMs });
   return {
     wallets,
     changed: new Set(),
+    late,
+    replaced: new Map(),
     purses,
     left: new Map(),
     moves: [],
@@ -191,9 +170,17 @@ const NO_HOLDS: ReadonlyMap<string, Hold> = new Map();
 function settle(desk: Desk, { row, chargedNano }: Settlement): Settled {
   const { requestId } = row;
   const hold = desk.ended.get(requestId);
-  const before = desk.known.get(requestId) ?? desk.rows.get(requestId)?.chargedNano;
+  const before =
+    desk.replaced.get(requestId)?.row.chargedNano ??
+    desk.known.get(requestId) ??
+    desk.rows.get(requestId)?.chargedNano;
   if (before !== undefined) {
-    if (hold === undefined) return before === chargedNano ? "known" : "lost";
+    if (hold === undefined) {
+      if (desk.late.recovered.has(requestId) && !desk.replaced.has(requestId))
+        return settleLate(desk, { row, chargedNano });
+      // A guess that comes after the truth.
+      return before === chargedNano || isRecovered(row) ? "known" : "lost";
+    }
     giveBack(desk, hold, 0n);
     // Refused because the store took too long to hold its money, which it then did.
     if (before === 0n && chargedNano === 0n) return "known";
@@ -202,8 +189,11 @@ function settle(desk: Desk, { row, chargedNano }: Settlement): Settled {
     return "lost";
   }
   if (hold === undefined) {
+    // Its own process has given the hold back, and knows why.
+    if (isRecovered(row)) return "known";
+    if (chargedNano > 0n && row.payer !== null) return settleLate(desk, { row, chargedNano });
     desk.rows.set(requestId, { ...row, chargedNano: 0n, payer: null });
-    return chargedNano === 0n ? "booked" : "lost";
+    return "booked";
   }
   const charged = chargedWithin(hold, { row, chargedNano });
   giveBack(desk, hold, charged.chargedNano);
@@ -394,5 +384,6 @@ async function write(tx: Db, desk: Desk, batch: Batch, options: BookOptions): Pr
     await insertFresh(tx, numbering, rows);
     await markLate(tx, rows, nowMs);
   }
+  if (desk.replaced.size > 0) await replaceUsage(tx, numbering, [...desk.replaced.values()]);
   if (desk.entries.length > 0) await insertEntries(tx, desk.entries);
 }

@@ -115,14 +115,14 @@ eachEngine(({ open, emptyUrl }) => {
     await till.stop();
   });
 
-  test("a settlement whose hold is gone records what was used and charges nothing", async () => {
+  test("a settlement whose hold is gone charges what the wallet has, and says so in the log", async () => {
     const db = await open();
     await addFunds(db, "u1", 1_000n);
     const till = makeTill(db);
     await till.settle(settling("r1", 30n));
-    expect(await findUsage(db, "r1")).toMatchObject({ chargedNano: 0n, costNano: 30n, payer: null });
-    expect(await readWallet(db, "u1")).toEqual({ balanceNano: 1_000n, heldNano: 0n });
-    expect(till.logged.map(({ event }) => event)).toEqual(["settlement_without_hold"]);
+    expect(await findUsage(db, "r1")).toMatchObject({ chargedNano: 30n, costNano: 30n, payer: "balance" });
+    expect(await readWallet(db, "u1")).toEqual({ balanceNano: 970n, heldNano: 0n });
+    expect(till.logged.map(({ event }) => event)).toEqual(["settlement_late"]);
     expect(await findings(db)).toEqual([]);
     await till.stop();
   });

@@ -343,6 +343,8 @@ export const limits = {
     retriesMs: [2_000, 10_000, 60_000, 300_000, 900_000, 3_600_000],
     /** How long alerts that are over, and what became of them, can be looked up. */
     keptMs: 90 * 86_400_000,
+    /** How long after the latest fault of the books its alert stays open. */
+    billingFaultMs: 3_600_000,
   },
   /** For each step of a conversation with a mail server: connecting, its greeting, each answer. */
   mailTimeoutMs: 10_000,

@@ -33,7 +33,7 @@ export const metricsRoutes = {
 
 const NANO = 1e-9;
 
-async function familiesOf({ gateway, alerts, isReady }: Control): Promise<Family[]> {
+async function familiesOf({ gateway, alerts, isReady, billingFaults }: Control): Promise<Family[]> {
   const isTaking = (await isReady()) && gateway.till.hasRoom();
   const spent = alerts.spentToday();
   return [
@@ -44,6 +44,11 @@ async function familiesOf({ gateway, alerts, isReady }: Control): Promise<Family
       "gateway_paid_requests_taken",
       "0 while the disk or the store takes nothing: paid requests are refused.",
       [{ value: Number(isTaking) }],
+    ),
+    counter(
+      "gateway_billing_faults_total",
+      "Paid requests recorded without a payer, and damaged segments of journals.",
+      billingFaults.list().map(({ fault, count }) => ({ labels: { fault }, value: count })),
     ),
     gauge(
       "gateway_spent_today_usd",

@@ -176,7 +176,11 @@ export function startServer(options: ServerOptions): Server {
     return response;
   }
 
-  function refuseHost({ requestId }: Call, { kind }: BrowserDestination, host: string | null): Response | SharedAnswer {
+  function refuseHost(
+    { requestId }: Call,
+    { kind }: BrowserDestination,
+    host: string | null,
+  ): Response | SharedAnswer {
     const error = misdirectedRequest(host);
     const response =
       kind === "api" ? errorResponse(error, requestId) : errorPage(error.status, error.message);

@@ -9,7 +9,16 @@ import { insertRows } from "./insert-rows.ts";
 import { integer, nano, oneOf, text, textOrNull } from "./row.ts";
 import { changeWallet, lockWallet } from "./wallets.ts";
 
-export const ENTRY_KINDS = ["charge", "topup", "adjust", "refund", "redeem", "opening"] as const;
+/** `correction`: what a late settlement adds to its request's charge, or gives back of it. */
+export const ENTRY_KINDS = [
+  "charge",
+  "topup",
+  "adjust",
+  "refund",
+  "redeem",
+  "opening",
+  "correction",
+] as const;
 export type EntryKind = (typeof ENTRY_KINDS)[number];
 
 export interface Transfer {

@@ -35,9 +35,10 @@ async function insertRowsBefore(tx: Db, rows: readonly UsageRow[]): Promise<void
   await insertRows(tx, "usage", COLUMNS_BEFORE, lists);
 }
 
-test("migrations are numbered in ascending order", () => {
+test("migrations are numbered upwards from one, each number once", () => {
   const versions = MIGRATIONS.map(({ version }) => version);
-  expect(versions).toEqual([...new Set(versions)].sort((a, b) => a - b));
+  expect(versions[0]).toBe(1);
+  expect(versions).toEqual([...new Set(versions)].toSorted((a, b) => a - b));
 });
 
 eachEngine(({ emptyUrl, open }) => {

@@ -9,13 +9,31 @@ import { parseArgs } from "node:util";
 import { prepareMachine } from "../machine.ts";
 import { aborts } from "./aborts.ts";
 import { changes } from "./changes.ts";
+import { clockSteps } from "./clock-steps.ts";
 import { estimate } from "./estimate.ts";
 import { express } from "./express.ts";
 import { type Fault, table } from "./fault.ts";
 import { kill9, subscriptions } from "./kill9.ts";
+import { mixed } from "./mixed.ts";
 import { oneCent } from "./one-cent.ts";
+import { diskErrors, diskFull, frozen, slowDisk, syncFails } from "./one-node.ts";
 
-const FAULTS: readonly Fault[] = [oneCent, estimate, changes, aborts, subscriptions, express, kill9];
+const FAULTS: readonly Fault[] = [
+  oneCent,
+  estimate,
+  changes,
+  aborts,
+  diskFull,
+  diskErrors,
+  syncFails,
+  slowDisk,
+  frozen,
+  clockSteps,
+  mixed,
+  subscriptions,
+  express,
+  kill9,
+];
 
 const { values } = parseArgs({
   options: { only: { type: "string" }, times: { type: "string" }, store: { type: "string" } },

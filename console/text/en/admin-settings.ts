@@ -102,6 +102,7 @@ export const adminSettings = {
       pool_empty: "Pool empty",
       spend: "Spend",
       error_rate: "Error rate",
+      billing_fault: "Billing fault",
     },
     message: "What",
     began: "Since",

@@ -138,6 +138,7 @@ export const adminUsers = {
       refund: "Refund",
       redeem: "Code",
       opening: "Opening balance",
+      correction: "Late settlement",
     },
     why: "Why",
     bySubscription: "paid by a subscription",

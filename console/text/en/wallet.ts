@@ -66,6 +66,7 @@ export const wallet = {
       refund: "Refund",
       redeem: "Redeemed code",
       opening: "Opening balance",
+      correction: "Late settlement",
     },
     none: {
       title: "Nothing was booked yet",

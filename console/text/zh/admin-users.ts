@@ -129,6 +129,7 @@ export const adminUsers: Area<"adminUsers"> = {
       refund: "退款",
       redeem: "兑换码",
       opening: "期初余额",
+      correction: "延迟结算",
     },
     why: "原因",
     bySubscription: "由订阅支付",

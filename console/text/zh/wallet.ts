@@ -68,6 +68,7 @@ export const wallet: Area<"wallet"> = {
       refund: "退款",
       redeem: "兑换码",
       opening: "初始余额",
+      correction: "延迟结算",
     },
     none: {
       title: "还没有账目",

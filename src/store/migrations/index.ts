@@ -15,6 +15,8 @@ import shortIndexes from "./0012-short-indexes.sql" with { type: "text" };
 import entriesByHand from "./0013-entries-by-hand.sql" with { type: "text" };
 import shortRows from "./0014-short-rows.sql" with { type: "text" };
 import tokenScopes from "./0018-token-scopes.sql" with { type: "text" };
+import moneyOrders from "./0020-money-orders.sql" with { type: "text" };
+import processIdentity from "./0021-process-identity.sql" with { type: "text" };
 import requestCount from "./0022-request-count.sql" with { type: "text" };
 
 export interface Migration {
@@ -50,4 +52,6 @@ export const MIGRATIONS: readonly Migration[] = [
   },
   { version: 18, name: "token-scopes", sql: tokenScopes },
   { version: 22, name: "request-count", sql: requestCount },
+  { version: 20, name: "money-orders", sql: moneyOrders },
+  { version: 21, name: "process-identity", sql: processIdentity },
 ];
