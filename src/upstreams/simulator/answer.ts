@@ -1,5 +1,6 @@
 import { type Conversation, conversationIn, toolToCall } from "./conversation.ts";
 import { invalid, notJson, type Refusal } from "./errors.ts";
+import { hiddenTokens, withHidden } from "./hidden-reasoning.ts";
 import { intField, isRecord, type JsonFields, parseJson, stringField } from "./json-fields.ts";
 import type { Behaviour } from "./model-name.ts";
 import { sampleOf } from "./sample.ts";
@@ -11,6 +12,8 @@ export interface Usage {
   cached: number;
   output: number;
   reasoning: number;
+  /** Of the reasoning: what no event shows. Produced before the first of them. */
+  hidden?: number;
 }
 
 export interface ToolCall {
@@ -77,14 +80,17 @@ export function planAnswer(
   const choiceFor = choices(question, conversation, callsTools);
   const sayLimited = (variant: number) => {
     const choice = choiceFor(variant);
-    return choice.call === null ? limited(choice, outputTokensMax, tokens) : choice;
+    const shownTokensMax = outputTokensMax && Math.max(0, outputTokensMax - behaviour.hiddenTokens);
+    return choice.call === null ? limited(choice, shownTokensMax, tokens) : choice;
   };
   const first = sayLimited(0);
   const rest: Choice[] = [];
   const wanted = Math.min(intField(fields, "n") ?? 1, CHOICES_MAX);
   for (let variant = 1; variant < wanted; variant++) rest.push(sayLimited(variant));
   const input = tokens.ofPrompt(fields) + earlierTokens;
-  return { choices: [first, ...rest], usage: usageOf(question, input, [first, ...rest]) };
+  const shown = usageOf(question, input, [first, ...rest]);
+  const hidden = hiddenTokens(behaviour, outputTokensMax, 1 + rest.length);
+  return { choices: [first, ...rest], usage: withHidden(shown, hidden) };
 }
 
 /** What each choice says, before any limit of its length. */
