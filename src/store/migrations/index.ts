@@ -14,6 +14,7 @@ import sharedCharges from "./0011-shared-charges.sql" with { type: "text" };
 import shortIndexes from "./0012-short-indexes.sql" with { type: "text" };
 import entriesByHand from "./0013-entries-by-hand.sql" with { type: "text" };
 import shortRows from "./0014-short-rows.sql" with { type: "text" };
+import onDisconnect from "./0017-on-disconnect.sql" with { type: "text" };
 
 export interface Migration {
   version: number;
@@ -46,4 +47,5 @@ export const MIGRATIONS: readonly Migration[] = [
     locks: ["usage"],
     takes: "Rows of requests are rewritten, which takes ten to thirty seconds for a million of them.",
   },
+  { version: 17, name: "on-disconnect", sql: onDisconnect },
 ];

@@ -35,7 +35,7 @@ const look = async (id: string) => {
 test("hidden reasoning is in the usage, in no text, and within the bound of the answer", async () => {
   const ask = async (more: object) => {
     const body = { model: "sim-fast@hidden=400", input: "Hello", ...more };
-    const made = (await (await post(body)).json()) as { usage: Record<string, unknown>; output: unknown[] };
+    const made = (await (await post(body)).json()) as { usage: { output_tokens: number }; output: unknown[] };
     return { ...made.usage, items: made.output.length };
   };
   const { output_tokens: plain } = await ask({ model: "sim-fast" });
