@@ -22,7 +22,7 @@ const NO_HEADERS = new Headers();
 /** Nobody waits for these answers, so nobody leaves. */
 const NOBODY = { signal: new AbortController().signal };
 
-type Standing =
+export type Standing =
   | { kind: "ended"; outcome: ResponseEnd; answer: UpstreamAnswer }
   /** Deleted, or lost: what it used will never be known. */
   | { kind: "gone" }
@@ -65,6 +65,8 @@ async function follow(
       responseId: standing.kind === "running" ? null : ending.responseId,
       isServed: true,
       isWhole: standing.kind === "ended",
+      // It was asked for in the background: nobody had to stay.
+      isAbandoned: false,
       countOutput: answer === null ? ending.countOutput : () => countAnswer(joinParts(answer.body)),
     });
   };
@@ -94,14 +96,14 @@ async function follow(
   await close({ kind: "running" });
 }
 
-interface Pause {
+export interface Pause {
   wait(ms: number): Promise<void>;
   /** Ends the wait, and every later one. */
   stop(): void;
   isStopped(): boolean;
 }
 
-function openPause(): Pause {
+export function openPause(): Pause {
   let isStopped = false;
   let wake: (() => void) | null = null;
   return {
@@ -121,12 +123,12 @@ function openPause(): Pause {
   };
 }
 
-/** POST cancels the response. Both methods answer with how it stands. */
-function askAfter(
+/** POST cancels the response. GET and POST answer with how it stands. */
+export function askAfter(
   gateway: Gateway,
   { account, upstreamModel }: Route,
   responseId: string,
-  method: "GET" | "POST",
+  method: "GET" | "POST" | "DELETE",
   deadlineMs: number,
 ): Promise<Whole> {
   const path = `/responses/${encodeURIComponent(responseId)}`;
@@ -143,7 +145,7 @@ function askAfter(
   });
 }
 
-function standingOf(gateway: Gateway, record: PaidRecord, route: Route, asked: Whole): Standing {
+export function standingOf(gateway: Gateway, record: PaidRecord, route: Route, asked: Whole): Standing {
   if (asked.kind === "left") return { kind: "running" };
   if (asked.kind === "failed") return { kind: asked.failure.status === 404 ? "gone" : "running" };
   const { jsonDepthMax } = gateway.dispatcher;

@@ -37,9 +37,13 @@ import {
   rowOf,
 } from "./record.ts";
 import type { Trace } from "./trace.ts";
+import { learnReasoning, withPicturesAskedFor, withUnseenReasoning } from "./unseen-output.ts";
 
 /** As much of the gateway as the end of a request needs. */
-export type Books = Pick<Gateway, "clock" | "log" | "estimates" | "traffic" | "requestCounts"> & {
+export type Books = Pick<
+  Gateway,
+  "clock" | "log" | "estimates" | "reasoning" | "traffic" | "requestCounts"
+> & {
   till: Pick<Till, "push" | "settle">;
   dispatcher: { pool: Pick<Pool, "brokeOff"> };
 };
@@ -135,12 +139,12 @@ function toldOf({ endpoint, model, request }: CallRecord, { usage, images }: End
 
 function settlePaid(gateway: Books, record: PaidRecord, ending: Ending): Promise<void> | null {
   const measured = ending.isServed
-    ? measuredBy(gateway, record, ending, () => record.charge.inputTokens)
+    ? measuredBy(gateway, record, withPicturesAskedFor(record, ending), () => record.charge.inputTokens)
     : asTold(null, 0);
   // What needs no counting is settled at once: its limits are still held.
   if (!(measured instanceof Promise)) return book(gateway, record, ending, measured);
   return measured.then(async (counted) => {
-    await book(gateway, record, ending, counted);
+    await book(gateway, record, ending, withUnseenReasoning(gateway.reasoning, record, ending, counted));
   });
 }
 
@@ -151,6 +155,9 @@ function book(gateway: Books, record: PaidRecord, ending: Ending, measured: Meas
     const { textBytes } = request.inputReach();
     const { media } = request.inputSize();
     gateway.estimates.learn(request.publicModel, { textBytes, media }, measured.tokens.inputTokens);
+  }
+  if (measured.source === "upstream" && !measured.isAbsurd) {
+    learnReasoning(gateway.reasoning, record, ending, measured);
   }
   const money = moneyOf(record, measured, ending);
   const row = rowOf(record, ending, measured, money, gateway.clock);
