@@ -142,7 +142,10 @@ export async function deliverStream<P extends Passage, Out>(
     opening,
     openSpareReader: () => openReader(passage, null),
     requestId: call.requestId,
-    onDisconnect: caller.group.onDisconnect,
+    get onDisconnect() {
+      // What goes on in the background needs no reader: it is asked after by its id.
+      return request.background && seat.responseId() !== null ? "cancel" : caller.group.onDisconnect;
+    },
     isPaid: charge !== null,
     needsDataEvents: isCodex(call.request.headers),
     describeFailure: (failure) => brokenOffError(failure, audienceOf(request, record.trace.route)),
@@ -185,6 +188,8 @@ interface Seat {
   take(place: Place, given: Given): void;
   /** Headers of the account's answer that the client gets; empty until the seat is taken. */
   linesDown(): HeaderLines;
+  /** The id of the response, once the upstream has told it. */
+  responseId(): string | null;
   leave(): void;
 }
 
@@ -202,6 +207,7 @@ function openSeat(passage: Passage): Seat {
       if (gone) place.release(null);
     },
     linesDown: () => lines,
+    responseId: () => upstream?.reader.responseId ?? null,
     leave() {
       gone = true;
       const { following, place } = record;

@@ -131,7 +131,7 @@ function streamed(
       entry.finished = how === "finished";
       entry.abortedByClient = how === "aborted";
       if (reply?.kind === "events")
-        book(entry, reply, producedTokens(reply, tally.tokens(), how === "aborted"));
+        book(entry, reply, producedTokens(reply, tally.tokens(), how !== "finished"));
       else if (reply !== null) book(entry, reply, reply.usage.output);
       ledger.close(entry);
     },

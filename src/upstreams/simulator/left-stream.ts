@@ -1,4 +1,4 @@
-/** What becomes of a response whose reader closes the connection: it stops, or goes on to its end without a reader. */
+/** What becomes of a response whose connection ends before it does: it stops, or goes on to its end without a reader. */
 
 import type { EventsReply, ReaderLeft } from "./reply.ts";
 import type { ResponseStore, StoredResponse } from "./response-store.ts";
@@ -24,7 +24,7 @@ export function onReaderLeft(
 }
 
 /** The output tokens of a stream that ended after it had shown so many. */
-export function producedTokens(reply: EventsReply, shownTokens: number, isAborted: boolean): number {
-  const goesOn = isAborted && reply.readerLeft?.() === true;
+export function producedTokens(reply: EventsReply, shownTokens: number, isCut: boolean): number {
+  const goesOn = isCut && reply.readerLeft?.() === true;
   return goesOn ? reply.usage.output : shownTokens + (reply.usage.hidden ?? 0);
 }

@@ -19,7 +19,7 @@ export interface JsonReply {
   images: number;
 }
 
-/** Called once when the reader leaves. True if the response goes on to its end, so that all of it is billed. */
+/** Called once when the reader leaves, or is cut off. True if the response goes on to its end, so that all of it is billed. */
 export type ReaderLeft = () => boolean;
 
 export interface EventsReply {

@@ -254,7 +254,7 @@ export class SimulatedSocket {
       if (frame.isTextDelta) entry.textDeltasSent++;
       tally.add(frame);
     });
-    book(entry, reply, producedTokens(reply, tally.tokens(), how === "aborted"));
+    book(entry, reply, producedTokens(reply, tally.tokens(), how !== "finished"));
     return how;
   }
 
