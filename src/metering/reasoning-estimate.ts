@@ -80,7 +80,7 @@ export class ReasoningEstimates {
 }
 
 function upperTokens({ mean, deviation }: LearntReasoning): number {
-  return Math.ceil(mean + deviation);
+  return Math.round(mean + deviation);
 }
 
 function presumedTokens(effort: string | null, reasons: boolean): number {
