@@ -64,9 +64,9 @@ async function follow(
       // It was settled before it ended, so it cannot be fetched afterwards.
       responseId: standing.kind === "running" ? null : ending.responseId,
       isServed: true,
-      isWhole: standing.kind === "ended",
-      // It was asked for in the background: nobody had to stay.
-      isAbandoned: false,
+      isWhole: standing.kind === "ended" && !isStopped(standing.outcome, answer),
+      // It was asked for in the background, so nobody had to stay. But one that was stopped was not seen to its end.
+      isAbandoned: standing.kind === "ended" && isStopped(standing.outcome, answer),
       countOutput: answer === null ? ending.countOutput : () => countAnswer(joinParts(answer.body)),
     });
   };
@@ -94,6 +94,11 @@ async function follow(
   if (await look()) return;
   gateway.responses.forget(responseId);
   await close({ kind: "running" });
+}
+
+/** It was cancelled, and its upstream does not tell what it had produced by then. */
+export function isStopped(outcome: string, answer: Pick<UpstreamAnswer, "usage"> | null): boolean {
+  return outcome === "cancelled" && (answer?.usage ?? null) === null;
 }
 
 export interface Pause {

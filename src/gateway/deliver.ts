@@ -13,6 +13,7 @@ import { type Answer, type HeaderLines, HeaderWriter, WholeAnswer } from "../wir
 import { joinParts, type Part } from "../wire/splice.ts";
 import { JSON_LINES } from "./answers.ts";
 import type { Caller } from "./authenticate.ts";
+import { isStopped } from "./background.ts";
 import { freeBody } from "./body.ts";
 import { clientRequestId } from "./client-request-id.ts";
 import { isCodex } from "./codex-client.ts";
@@ -302,6 +303,7 @@ function settleStream(
   if (route !== null && end.kind === "broken" && end.cut !== null) {
     passage.gateway.dispatcher.pool.brokeOff(route, end.cut);
   }
+  const isCancelled = end.kind === "complete" && isStopped(end.reader.outcome, end.reader);
   const afterlife = afterlifeOf(passage, end, stoppedBy);
   const responseId = rememberResponse(passage, reader?.responseId ?? null, afterlife);
   if (afterlife === "left") void announce(passage, responseId);
@@ -314,10 +316,10 @@ function settleStream(
     imageKind: reader?.imageKind ?? null,
     responseId,
     isServed: reader !== null || (end.kind === "client_gone" && isAtWork(passage.record.trace)),
-    isWhole: isWhole(end),
+    isWhole: isWhole(end) && !isCancelled,
     countOutput: counter === null ? null : counter.exact,
     estimateShown: counter === null ? null : counter.estimateShown,
-    isAbandoned: end.kind === "client_gone" && !end.isWhole && end.leftBy === "client",
+    isAbandoned: isCancelled || (end.kind === "client_gone" && !end.isWhole && end.leftBy === "client"),
   });
 }
 

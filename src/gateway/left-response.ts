@@ -79,14 +79,10 @@ class LeftResponse {
     const asked = await askAfter(gateway, route, responseId, method, deadlineMs);
     const standing = standingOf(gateway, record, route, asked);
     switch (standing.kind) {
-      case "running":
-        // Many servers know neither call: then no client can fetch the response through them either.
-        if (method === "GET" && asked.kind === "failed" && isRefused(asked.failure.status)) {
-          await this.settleUnknown();
-          return true;
-        }
-        return false;
       case "gone":
+      case "running":
+        // Many servers cannot stop a response. Where one cannot be asked after either, no client can fetch it.
+        if (method === "POST" || asked.kind !== "failed" || !isRefused(asked.failure.status)) return false;
         await this.settleUnknown();
         return true;
       case "ended":
