@@ -91,6 +91,7 @@ function produced(gateway: PaidGateway): LedgerEntry {
 
 async function expectPaidInFull(gateway: PaidGateway, requestId: string): Promise<UsageRow> {
   const row = await gateway.books.row(requestId);
+  await eventually(() => gateway.simulator.ledger.totals().inFlight === 0);
   const entry = produced(gateway);
   expect(entry.reasoningTokens).toBe(HIDDEN);
   expect(row).toMatchObject({ usageSource: "upstream", outputTokens: entry.outputTokens, flags: [] });
@@ -183,6 +184,26 @@ describe("where the upstream goes on working", () => {
     const requestId = response.headers.get("x-request-id") ?? "";
     expect(await expectPaidInFull(gateway, requestId)).toMatchObject({ outcome: "upstream_cut" });
   });
+});
+
+test("an upstream that broke off and stays away keeps neither the client's place nor its money for long", async () => {
+  const events = [
+    responsesEvent("response.created", { response: { id: "resp_1", object: "response", model: "up" } }),
+    responsesEvent("response.output_text.delta", { delta: "hello" }),
+  ];
+  const gateway = await startAnsweredGateway(
+    ({ method }) => (method === "POST" ? eventStream(events) : new Response("down", { status: 502 })),
+    { limits: { concurrency: 1 }, queue: { max_waiting: 0 } },
+  );
+  running.push(gateway);
+  const body = { model: "paid", input: "Hello", stream: true };
+  const cut = await gateway.call("/v1/responses", body);
+  expect(await cut.text()).toContain("response.failed");
+  const again = await gateway.call("/v1/responses", { ...body, store: false });
+  expect(again.status).toBe(200);
+  await again.text();
+  const row = await eventually(() => gateway.books.findRow(cut.headers.get("x-request-id") ?? ""), 30_000);
+  expect(row).toMatchObject({ outcome: "upstream_cut", responseId: null, flags: ["partial"] });
 });
 
 async function expectPaidInFullOf(gateway: PaidGateway, requestId: string): Promise<void> {

@@ -152,7 +152,8 @@ export async function deliverStream<P extends Passage, Out>(
     describeFailure: (failure) => brokenOffError(failure, audienceOf(request, record.trace.route)),
     settle(end) {
       const settled = settleStream(passage, end, counters, stoppedBy);
-      seat.leave();
+      // A client that leaves and asks again must not have more made at once than its limits allow.
+      seat.leave(end.kind === "client_gone" && !request.background ? record.following : null);
       const { claim } = record;
       // A stream is not kept: a repeat is told that it was served.
       const all =
@@ -191,11 +192,12 @@ interface Seat {
   linesDown(): HeaderLines;
   /** The id of the response, once the upstream has told it. */
   responseId(): string | null;
-  leave(): void;
+  /** The caller's place in its limits is given back when the promise resolves; null: at once. */
+  leave(following: Promise<void> | null): void;
 }
 
 function openSeat(passage: Passage): Seat {
-  const { lease, record, request } = passage;
+  const { lease, record } = passage;
   let upstream: UpstreamStream | null = null;
   let lines: HeaderLines = "";
   let gone = false;
@@ -209,11 +211,10 @@ function openSeat(passage: Passage): Seat {
     },
     linesDown: () => lines,
     responseId: () => upstream?.reader.responseId ?? null,
-    leave() {
+    leave(following) {
       gone = true;
-      const { following, place } = record;
-      // A client that leaves and asks again must not have more made at once than its limits allow.
-      if (following === null || request.background) lease.release();
+      const { place } = record;
+      if (following === null) lease.release();
       else void following.then(() => lease.release());
       // To the upstream the request runs until the connection is done with it, which is later than the last event.
       const closing = upstream?.closing() ?? null;

@@ -9,11 +9,14 @@ import type { Route } from "../policy/snapshot.ts";
 import { askAfter, openPause, type Pause, type Standing, standingOf } from "./background.ts";
 import type { Gateway } from "./gateway.ts";
 import type { Ending, PaidRecord } from "./record.ts";
+import type { Whole } from "./send.ts";
 import { settle } from "./settle.ts";
 
 const FIRST_PAUSE_MS = 500;
 const PAUSE_MS_MAX = 15_000;
 const ASK_MS = 15_000;
+/** An upstream that answers none of so many questions in a row is not asked again. */
+const FAILURES_MAX = 5;
 /** For the last question before the process ends. */
 const LAST_ASK_MS = 2_000;
 
@@ -44,6 +47,7 @@ class LeftResponse {
   private readonly route: Route;
   private readonly responseId: string;
   private readonly ending: Ending;
+  private failures = 0;
 
   constructor(gateway: Gateway, record: PaidRecord, route: Route, responseId: string, ending: Ending) {
     this.gateway = gateway;
@@ -81,14 +85,21 @@ class LeftResponse {
     switch (standing.kind) {
       case "gone":
       case "running":
-        // Many servers cannot stop a response. Where one cannot be asked after either, no client can fetch it.
-        if (method === "POST" || asked.kind !== "failed" || !isRefused(asked.failure.status)) return false;
+        // Many servers cannot stop a response.
+        if (method === "POST" || !this.isHopeless(asked)) return false;
         await this.settleUnknown();
         return true;
       case "ended":
         await this.settleEnded(standing);
         return true;
     }
+  }
+
+  /** The upstream does not have the response, or cannot be asked: then no client can fetch it either. */
+  private isHopeless(asked: Whole): boolean {
+    this.failures = asked.kind === "failed" ? this.failures + 1 : 0;
+    if (asked.kind !== "failed") return false;
+    return isRefused(asked.failure.status) || this.failures >= FAILURES_MAX;
   }
 
   private async settleEnded({ answer }: Extract<Standing, { kind: "ended" }>): Promise<void> {
