@@ -118,14 +118,14 @@ describe("where the upstream goes on working", () => {
     expect((await look(gateway, responseId)).status).toBe("completed");
   });
 
-  test("it is paid for before anybody asks for it", async () => {
+  test("it is paid for without being fetched", async () => {
     const gateway = await start(GOES_ON);
     const { requestId } = await leaveStored(gateway);
     expect((await gateway.books.wallet()).heldNano).toBeGreaterThan(0n);
     await expectPaidInFull(gateway, requestId);
   });
 
-  test("whoever fetches it at the same moment makes it paid for once", async () => {
+  test("it is paid for once when several clients fetch it at the same moment", async () => {
     const gateway = await start(GOES_ON);
     const { requestId, responseId } = await leaveStored(gateway);
     const before = (await gateway.books.wallet()).balanceNano;

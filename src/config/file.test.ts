@@ -30,7 +30,7 @@ describe("what is left out gets its default", () => {
     });
   });
 
-  test("a group charges nobody, and its charge decides what a disconnect does", () => {
+  test("a group does not charge, and its charge decides what a disconnect does", () => {
     const group = fileOf("groups:\n  - name: g").groups[0];
     expect(group).toMatchObject({ models: [], accounts: [] });
     expect(group?.billing).toBeUndefined();

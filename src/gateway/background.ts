@@ -65,7 +65,7 @@ async function follow(
       responseId: standing.kind === "running" ? null : ending.responseId,
       isServed: true,
       isWhole: standing.kind === "ended" && !isStopped(standing.outcome, answer),
-      // It was asked for in the background, so nobody had to stay. But one that was stopped was not seen to its end.
+      // The client of a background response need not stay. Only a response that was stopped was not seen to its end.
       isAbandoned: standing.kind === "ended" && isStopped(standing.outcome, answer),
       countOutput: answer === null ? ending.countOutput : () => countAnswer(joinParts(answer.body)),
     });

@@ -20,7 +20,7 @@ import { isCodex } from "./codex-client.ts";
 import { type Counters, noteTold, openCounters, openUnpaidCounters } from "./counters.ts";
 import { audienceOf, dispatch, type Given } from "./dispatch.ts";
 import { type LingeringClient, lingeringClient } from "./drains.ts";
-import { type Afterlife, announce, rememberResponse, settleOrFollow } from "./keep-response.ts";
+import { announce, type ResponseState, rememberResponse, settleOrFollow } from "./keep-response.ts";
 import { isWholeCount } from "./meter.ts";
 import { affinityOf, type Order } from "./order.ts";
 import { OwnCap } from "./own-cap.ts";
@@ -305,11 +305,11 @@ function settleStream(
     passage.gateway.dispatcher.pool.brokeOff(route, end.cut);
   }
   const isCancelled = end.kind === "complete" && isStopped(end.reader.outcome, end.reader);
-  const afterlife = afterlifeOf(passage, end, stoppedBy);
-  const responseId = rememberResponse(passage, reader?.responseId ?? null, afterlife);
-  if (afterlife === "left") void announce(passage, responseId);
-  return settleOrFollow(passage, afterlife, {
-    outcome: afterlife === "background" && responseId !== null ? "pending" : streamOutcome(end),
+  const state = judgeResponseState(passage, end, stoppedBy);
+  const responseId = rememberResponse(passage, reader?.responseId ?? null, state);
+  if (state === "left") void announce(passage, responseId);
+  return settleOrFollow(passage, state, {
+    outcome: state === "background" && responseId !== null ? "pending" : streamOutcome(end),
     status: 200,
     error: end.kind === "broken" ? end.error : null,
     usage: reader?.usage ?? null,
@@ -324,9 +324,9 @@ function settleStream(
   });
 }
 
-function afterlifeOf({ request }: Passage, end: StreamEnd, stoppedBy: ApiError | null): Afterlife {
+function judgeResponseState({ request }: Passage, end: StreamEnd, stoppedBy: ApiError | null): ResponseState {
   if (end.kind === "complete") return "ended";
-  // Upstream it goes on: followed to its end where somebody pays, else until somebody asks for it.
+  // It continues upstream. A paid one is followed to its end; otherwise a later GET reports its usage.
   if (request.background) return "background";
   const isCutHere = end.kind === "broken" && (end.cut !== null || end.error === stoppedBy);
   return isCutHere || (end.kind === "client_gone" && !end.isWhole) ? "left" : "ended";

@@ -1,7 +1,7 @@
 /**
  * Upstreams that are read to their end though their clients have left, so that what they produced is known. They keep
  * places that others wait for, so there is room for few of them, and for fewer of one user: beyond that an answer is cut,
- * and where somebody pays, what was not seen of it is charged by estimate.
+ * and where the group charges, what was not seen of it is charged by estimate.
  */
 
 import type { Client } from "./send.ts";

@@ -1,5 +1,5 @@
 /**
- * Responses that upstreams store: findable by their ids, and where somebody pays, settled only when they have ended
+ * Responses that upstreams store: findable by their ids, and where the group charges, settled only when they have ended
  * upstream. Until then a client could fetch more than was charged.
  */
 
@@ -16,7 +16,7 @@ import { settle } from "./settle.ts";
 import { settledWithin } from "./settled-within.ts";
 
 /** What becomes of a response upstream once its request has ended here. */
-export type Afterlife =
+export type ResponseState =
   | "ended"
   /** Made in the background: it goes on. */
   | "background"
@@ -27,7 +27,7 @@ export type Afterlife =
 export function rememberResponse(
   passage: Passage,
   responseId: string | null,
-  state: "streaming" | Afterlife,
+  state: "streaming" | ResponseState,
 ): string | null {
   const { gateway, call, caller, request, record } = passage;
   const { route } = record.trace;
@@ -74,15 +74,15 @@ const ANNOUNCE_MS = 1_000;
 /** A paid response that may go on upstream is settled when it has ended there; everything else at once. */
 export function settleOrFollow(
   { gateway, record }: Passage,
-  afterlife: Afterlife,
+  state: ResponseState,
   ending: Ending,
 ): Promise<void> | null {
   const { responseId } = ending;
-  const isFollowed = afterlife !== "ended" && responseId !== null;
+  const isFollowed = state !== "ended" && responseId !== null;
   if (!isFollowed || !isKnown(record) || !isRead(record) || !isPaid(record)) {
     return settle(gateway, record, ending);
   }
-  const follow = afterlife === "background" ? followToEnd : followLeft;
+  const follow = state === "background" ? followToEnd : followLeft;
   record.following = followed(gateway, record, follow(gateway, record, responseId, ending));
   return null;
 }

@@ -1,5 +1,5 @@
 /**
- * A stored response whose stream ended early here, where somebody pays: its client left, its connection broke, or it said
+ * A stored response whose stream ended early in a group that charges: its client left, its connection broke, or it said
  * more than was held for. Its upstream may go on with it, and the client could fetch the whole by its id. So the
  * upstream is told to stop, and asked how the response stands until it has ended: then what it used is charged. One that
  * the upstream does not keep, or that does not end in time, is charged by what is known, and its id is forgotten.
@@ -63,7 +63,7 @@ class LeftResponse {
     const look = () => this.isSettledBy("GET", ASK_MS);
     if (known !== null) gateway.responses.remember(responseId, { ...known, look });
     const untilMs = gateway.clock.monotonicMs() + gateway.timing.drainOnDisconnectMs;
-    // A client whose stream the upstream broke off may still want the rest. Nobody else has a use for it.
+    // A client whose stream the upstream broke off may still want the rest. In all other cases it is not needed.
     const isWanted = this.ending.outcome === "upstream_cut";
     if (!isWanted && (await this.isSettledBy("POST", ASK_MS))) return;
     for (let pauseMs = FIRST_PAUSE_MS; gateway.clock.monotonicMs() < untilMs; pauseMs *= 1.5) {
@@ -86,7 +86,7 @@ class LeftResponse {
       case "gone":
       case "running":
         // Many servers cannot stop a response.
-        if (method === "POST" || !this.isHopeless(asked)) return false;
+        if (method === "POST" || !this.isUnavailable(asked)) return false;
         await this.settleUnknown();
         return true;
       case "ended":
@@ -96,7 +96,7 @@ class LeftResponse {
   }
 
   /** The upstream does not have the response, or cannot be asked: then no client can fetch it either. */
-  private isHopeless(asked: Whole): boolean {
+  private isUnavailable(asked: Whole): boolean {
     this.failures = asked.kind === "failed" ? this.failures + 1 : 0;
     if (asked.kind !== "failed") return false;
     return isRefused(asked.failure.status) || this.failures >= FAILURES_MAX;

@@ -33,7 +33,7 @@ export interface Ending {
   countOutput: (() => Promise<CountedOutput>) | null;
   /** Estimates the text that was streamed, at once; null for other answers. */
   estimateShown: (() => CountedOutput) | null;
-  /** Its client left before the end, so that output it did not see is charged by estimate where somebody pays. */
+  /** Its client left before the end, so that output it did not see is charged by estimate where the group charges. */
   isAbandoned: boolean;
 }
 

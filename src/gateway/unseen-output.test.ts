@@ -98,7 +98,7 @@ function added(
   return tokens.outputTokens - measured.tokens.outputTokens;
 }
 
-describe("the reasoning of an answer that nobody was shown", () => {
+describe("the reasoning of an answer that its client was not shown", () => {
   test.each([
     [
       "is what the upstream counts, where none is shown",
@@ -157,7 +157,7 @@ describe("an answer that its client left", () => {
 
   test.each([
     ["whose upstream told what it used", LEFT, asTold(usageOf({ input_tokens: 10, output_tokens: 9 }), 0)],
-    ["that nobody left", { ...LEFT, isAbandoned: false }, seen(5)],
+    ["whose client stayed", { ...LEFT, isAbandoned: false }, seen(5)],
   ])("has nothing added to one %s", (_, ending, measured) => {
     expect(withUnseenReasoning(estimates, paidRecord(), ending, measured)).toBe(measured);
   });

@@ -94,7 +94,7 @@ export const aborts: Fault = {
 
 /**
  * The gateway reads its tokenizer at the start; whoever is counted before that would wait for it. And it has seen the
- * model reason before anybody leaves it.
+ * model reason before the first client leaves.
  */
 async function countOnce(rig: Rig): Promise<void> {
   for (const user of [0, 1]) {
