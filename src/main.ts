@@ -34,6 +34,7 @@ import { openUnderWay } from "./gateway/under-way.ts";
 import { openLimiter } from "./limits/limiter.ts";
 import { openMail } from "./mail/mail.ts";
 import { createInputEstimates } from "./metering/input-estimate.ts";
+import { ReasoningEstimates } from "./metering/reasoning-estimate.ts";
 import { loadTokenizer } from "./metering/tokenizer.ts";
 import { type Log, openLog } from "./observe/log.ts";
 import { openRequestCounts } from "./observe/request-counts.ts";
@@ -175,7 +176,8 @@ export async function startGateway(
     refusals,
     idempotency: books.idempotency,
     estimates: createInputEstimates(),
-    drains: openDrains(limits.drainsMax),
+    reasoning: new ReasoningEstimates(),
+    drains: openDrains(limits.drainsMax, limits.drainsPerUserMax),
     underWay: openUnderWay(),
     traffic: openTraffic(),
     requestCounts: openRequestCounts(),

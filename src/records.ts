@@ -124,7 +124,13 @@ export interface AccountRecord {
   createdAtMs: number;
 }
 
-export type OnDisconnect = "cancel" | "drain";
+export const ON_DISCONNECT = ["cancel", "drain"] as const;
+export type OnDisconnect = (typeof ON_DISCONNECT)[number];
+
+/** Of a group that does not say. Where a group charges, an upstream that was stopped would never tell what it used. */
+export function defaultOnDisconnect(charge: GroupBilling["charge"]): OnDisconnect {
+  return charge === "none" ? "cancel" : "drain";
+}
 
 /** Who may make keys in a group: whoever has an account here, or those it is open to by name. */
 export const GROUP_ACCESS = ["everyone", "members"] as const;
@@ -141,7 +147,8 @@ export interface GroupRecord {
   accounts: string[];
   access: GroupAccess;
   billing: GroupBilling;
-  onDisconnect: OnDisconnect;
+  /** Null where the group does not say: `defaultOnDisconnect` applies. */
+  onDisconnect: OnDisconnect | null;
   /** Its keys may use Responses over WebSocket. */
   websocket: boolean;
   /** For each key on its own. */

@@ -29,6 +29,8 @@ async function start(
     hostname: "127.0.0.1",
     port: 0,
     async fetch(request) {
+      // It keeps no responses.
+      if (request.method === "GET") return new Response("unknown", { status: 404 });
       const body: Record<string, unknown> = JSON.parse(await request.text());
       return answer(body, asked.push(body));
     },

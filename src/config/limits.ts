@@ -264,13 +264,14 @@ export const limits = {
   /** After that, how long the store may take to accept the last usage rows. */
   flushTimeoutMs: 10_000,
   /** A group with `on_disconnect: drain` reads the upstream on for this long after the client left. */
-  drainOnDisconnectMs: 60_000,
+  drainOnDisconnectMs: 600_000,
   /** A stream that is paid for, and has all but ended when its client leaves, may tell its usage for this long. */
   lastWordsMs: 2_000,
   /** A response that is made in the background, and paid for, is asked after for this long: less than a hold may last. */
   backgroundMsMax: 3_600_000,
-  /** So many upstreams may be read on at once without a client; more are cut. */
+  /** So many upstreams may be read on at once without a client, and so many for one user; more are cut. */
   drainsMax: 1_000,
+  drainsPerUserMax: 100,
 
   // Waiting for a free account.
 

@@ -6,6 +6,7 @@ import type { Till } from "../billing/till.ts";
 import type { Clock } from "../clock.ts";
 import type { Limiter } from "../limits/limiter.ts";
 import type { InputEstimates } from "../metering/input-estimate.ts";
+import type { ReasoningEstimates } from "../metering/reasoning-estimate.ts";
 import type { Log } from "../observe/log.ts";
 import type { RequestCounts } from "../observe/request-counts.ts";
 import type { Traffic } from "../observe/traffic.ts";
@@ -35,6 +36,8 @@ export interface Gateway {
   readonly idempotency: Idempotency;
   /** How long inputs turn out to be, learnt from those that were counted. */
   readonly estimates: InputEstimates;
+  /** How much answers reason unseen, learnt from those that reported it. */
+  readonly reasoning: ReasoningEstimates;
   /** Requests whose clients left and whose upstreams are read to the end all the same. */
   readonly drains: Drains;
   /** What must be over before the process ends. */

@@ -110,6 +110,7 @@ function requestOf(
       hostsTools: false,
     }),
     outputTokensMax: null,
+    reasoningEffort: () => null,
     checkBounds() {},
     imageKind: imageKindOf(form.fields.get("size")?.value ?? null, form.fields.get("quality")?.value ?? null),
     inputText: { kind: "texts", texts: [prompt], formDigest },

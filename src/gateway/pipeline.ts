@@ -14,10 +14,10 @@ import type { Caller } from "./authenticate.ts";
 import { freeBody } from "./body.ts";
 import { type Charge, holdMoney, likelyCost } from "./charge.ts";
 import { clientRequestId } from "./client-request-id.ts";
-import type { Passage } from "./deliver.ts";
 import type { Call, Gateway, HttpCall } from "./gateway.ts";
 import { keptTokensOf } from "./kept-tokens.ts";
 import { countedBy, subjectsOf, takeOwnLimits } from "./own-limits.ts";
+import type { Passage } from "./passage.ts";
 import { type CallRecord, openRecord } from "./record.ts";
 import { endClaim, withSpentKey } from "./repeats.ts";
 import { settle, workedInVain } from "./settle.ts";
@@ -160,6 +160,9 @@ async function settleRefusal(
     isServed,
     isWhole: false,
     countOutput: null,
+    estimateShown: null,
+    // At a shutdown it is this process that ends the request.
+    isAbandoned: isServed && record.call.request.signal.aborted,
   });
   if (record.claim !== null) {
     await endClaim(gateway, record.claim, isKeySpent(record, isServed) ? null : "forget");

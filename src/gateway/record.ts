@@ -31,6 +31,10 @@ export interface Ending {
   isWhole: boolean;
   /** Counts the text that came, for upstreams that report no usage; null for answers that are no text. */
   countOutput: (() => Promise<CountedOutput>) | null;
+  /** Estimates the text that was streamed, at once; null for other answers. */
+  estimateShown: (() => CountedOutput) | null;
+  /** Its client left before the end, so that output it did not see is charged by estimate where the group charges. */
+  isAbandoned: boolean;
 }
 
 export interface CallRecord {
@@ -48,8 +52,8 @@ export interface CallRecord {
   claim: IdempotencyClaim | null;
   /** A stream can end in several ways at once: the first one counts. */
   isClosed: boolean;
-  /** It goes on in the background, and its body is needed until that is settled. */
-  isFollowed: boolean;
+  /** Of a response that goes on upstream: resolves when it is settled. Its body is needed until then. */
+  following: Promise<void> | null;
 }
 
 export function openRecord(call: Call, endpoint: Endpoint): CallRecord {
@@ -65,7 +69,7 @@ export function openRecord(call: Call, endpoint: Endpoint): CallRecord {
     place: null,
     claim: null,
     isClosed: false,
-    isFollowed: false,
+    following: null,
   };
 }
 

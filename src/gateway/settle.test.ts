@@ -3,6 +3,7 @@ import type { Settlement } from "../billing/till.ts";
 import type { TokenUsage } from "../interfaces/usage.ts";
 import type { Lease } from "../limits/limiter.ts";
 import { createInputEstimates } from "../metering/input-estimate.ts";
+import { ReasoningEstimates } from "../metering/reasoning-estimate.ts";
 import { makeTariff } from "../money/tariff.ts";
 import type { LogFields } from "../observe/log.ts";
 import { openRequestCounts } from "../observe/request-counts.ts";
@@ -55,6 +56,7 @@ function setUp() {
       estimate: () => 30,
       learn: (_model, _size, tokens) => void learnt.push(tokens),
     },
+    reasoning: new ReasoningEstimates(),
     traffic: openTraffic(),
     requestCounts: openRequestCounts(),
     till: {

@@ -38,11 +38,12 @@ import {
   rowOf,
 } from "./record.ts";
 import type { Trace } from "./trace.ts";
+import { learnReasoning, withPicturesAskedFor, withUnseenReasoning } from "./unseen-output.ts";
 
 /** As much of the gateway as the end of a request needs. */
 export type Books = Pick<
   Gateway,
-  "clock" | "log" | "estimates" | "traffic" | "requestCounts" | "refusals"
+  "clock" | "log" | "estimates" | "reasoning" | "traffic" | "requestCounts" | "refusals"
 > & {
   till: Pick<Till, "push" | "settle">;
   dispatcher: { pool: Pick<Pool, "brokeOff"> };
@@ -139,12 +140,12 @@ function toldOf({ endpoint, model, request }: CallRecord, { usage, images }: End
 
 function settlePaid(gateway: Books, record: PaidRecord, ending: Ending): Promise<void> | null {
   const measured = ending.isServed
-    ? measuredBy(gateway, record, ending, () => record.charge.inputTokens)
+    ? measuredBy(gateway, record, withPicturesAskedFor(record, ending), () => record.charge.inputTokens)
     : asTold(null, 0);
   // What needs no counting is settled at once: its limits are still held.
   if (!(measured instanceof Promise)) return book(gateway, record, ending, measured);
   return measured.then(async (counted) => {
-    await book(gateway, record, ending, counted);
+    await book(gateway, record, ending, withUnseenReasoning(gateway.reasoning, record, ending, counted));
   });
 }
 
@@ -155,6 +156,9 @@ function book(gateway: Books, record: PaidRecord, ending: Ending, measured: Meas
     const { textBytes } = request.inputReach();
     const { media } = request.inputSize();
     gateway.estimates.learn(request.publicModel, { textBytes, media }, measured.tokens.inputTokens);
+  }
+  if (measured.source === "upstream" && !measured.isAbsurd) {
+    learnReasoning(gateway.reasoning, record, ending, measured);
   }
   const money = moneyOf(record, measured, ending);
   const row = rowOf(record, ending, measured, money, gateway.clock);

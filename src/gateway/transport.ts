@@ -12,9 +12,11 @@ import {
 import { EVENT_STREAM_LINES, errorAnswer } from "./answers.ts";
 import { authenticate, type Caller } from "./authenticate.ts";
 import { freeBody } from "./body.ts";
-import { deliverAnswer, deliverStream, type Passage } from "./deliver.ts";
+import { deliverAnswer, deliverStream } from "./deliver.ts";
 import type { Call, Gateway, HttpCall } from "./gateway.ts";
 import { addRateHeaders } from "./own-limits.ts";
+import type { Passage } from "./passage.ts";
+import type { CallRecord } from "./record.ts";
 import type { Relay } from "./relay.ts";
 import { type Claimed, claimRequest } from "./repeats.ts";
 
@@ -39,7 +41,7 @@ export const HTTP: Transport<HttpCall, Answer> = {
 };
 
 function respond(
-  { gateway, call, subjects, request }: Passage,
+  { gateway, call, subjects, request, record }: Passage,
   relay: Relay,
   linesDown: HeaderLines,
 ): Answer {
@@ -47,18 +49,18 @@ function respond(
   headers.set("x-request-id", call.requestId);
   addRateHeaders(headers, gateway.limiter, subjects);
   headers.lines += linesDown;
-  return new StreamAnswer(headers.lines, freeingAtEnd(relay, request));
+  return new StreamAnswer(headers.lines, freeingAtEnd(relay, request, record));
 }
 
-/** Frees the request's body once the answer is written. If the client leaves first, the body may still be counted. */
-function freeingAtEnd(relay: Relay, request: ModelRequest): StreamSource {
+/** Frees the request's body once the answer is written, unless it may still be counted. */
+function freeingAtEnd(relay: Relay, request: ModelRequest, record: CallRecord): StreamSource {
   return {
     flowTo: (sink) =>
       relay.flowTo({
         write: (parts) => sink.write(parts),
         end(last) {
           sink.end(last);
-          freeBody(request);
+          if (record.following === null) freeBody(request);
         },
       }),
     leave: relay.leave,

@@ -48,6 +48,8 @@ export const ROUTING_FIELDS = [
   "size",
   "quality",
   "encoding_format",
+  "reasoning",
+  "reasoning_effort",
 ] as const;
 export type RoutingField = (typeof ROUTING_FIELDS)[number];
 export type RoutingScan = ObjectScan<RoutingField>;

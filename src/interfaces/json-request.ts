@@ -34,6 +34,8 @@ import {
 import type { Endpoint, EndpointName, InputText, ModelRequest, RequestBody } from "./request.ts";
 
 const STREAM_OPTIONS = wantedFields(["include_usage"]);
+const REASONING = wantedFields(["effort"]);
+const REASONING_DEPTH_MAX = 16;
 const BYTES_PER_TOKEN = 4;
 /** What a picture usually takes. */
 const PICTURE_TOKENS = 1_000;
@@ -116,6 +118,17 @@ class JsonRequest implements ModelRequest {
 
   checkBounds(): void {
     checkBounds(this.part.bytes, this.endpoint, this.fields);
+  }
+
+  reasoningEffort(): string | null {
+    const { reasoning, reasoning_effort } = this.fields;
+    const { bytes } = this.part;
+    if (reasoning_effort !== undefined) return textOf(bytes, reasoning_effort);
+    if (reasoning?.kind !== "object") return null;
+    const inner = scanObject(bytes, reasoning.start, reasoning.end, REASONING, {
+      depthMax: REASONING_DEPTH_MAX,
+    });
+    return inner.ok ? textOf(bytes, inner.fields.effort) : null;
   }
 
   tokensEstimate(): number {

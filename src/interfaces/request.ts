@@ -66,6 +66,8 @@ export interface ModelRequest {
   inputReach(): InputReach;
   /** The bound that the client sets to one answer; null when it sets none. */
   readonly outputTokensMax: number | null;
+  /** The effort of reasoning that it asks for; null when it asks for none. Read when asked for: only where a group charges. */
+  reasoningEffort(): string | null;
   /** Throws the refusal where the client sets one that is no bound. Only where somebody pays: else it is the upstream's. */
   checkBounds(): void;
   /** Size and quality of the pictures it asks for, as far as it says (`image-kind.ts`). */

@@ -6,9 +6,9 @@
 import type { NewId } from "../clock.ts";
 import { ApiError, asApiError } from "../errors.ts";
 import { isCodex } from "../gateway/codex-client.ts";
-import type { Passage } from "../gateway/deliver.ts";
 import type { Gateway } from "../gateway/gateway.ts";
 import { conversationName } from "../gateway/order.ts";
+import type { Passage } from "../gateway/passage.ts";
 import { passThrough } from "../gateway/pipeline.ts";
 import type { Relay } from "../gateway/relay.ts";
 import { logFault } from "../observe/log.ts";

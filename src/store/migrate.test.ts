@@ -179,6 +179,26 @@ eachEngine(({ emptyUrl, open }) => {
     await db.close();
   });
 
+  test("groups that cancelled by default leave it to their charge, and those that drain go on", async () => {
+    const db = await openDb(await emptyUrl());
+    await migrate(
+      db,
+      MIGRATIONS.filter(({ version }) => version < 17),
+    );
+    for (const policy of ["cancel", "drain"]) {
+      await db.sql`
+        INSERT INTO grp (id, name, interfaces, billing, on_disconnect, created_at_ms)
+        VALUES (${policy}, ${policy}, '[]', ${JSON.stringify(NO_BILLING)}, ${policy}, 1)`;
+    }
+    await migrate(db);
+    const { groups } = await readPolicy(db);
+    expect(groups.map(({ id, onDisconnect }) => [id, onDisconnect])).toEqual([
+      ["cancel", null],
+      ["drain", "drain"],
+    ]);
+    await db.close();
+  });
+
   test("what is ahead of a store of an earlier version can be told before it begins", async () => {
     const db = await openDb(await emptyUrl());
     expect(await changesAhead(db)).toBeNull();

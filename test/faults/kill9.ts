@@ -47,7 +47,7 @@ function setupFor(payer: Payer): Setup {
     faulty: FAULTY,
     users: USERS,
     groups: [
-      { name: "default", billing: { charge: payer, multiplier: "1.3" } },
+      { name: "default", billing: { charge: payer, multiplier: "1.3" }, on_disconnect: "cancel" },
       { name: "drain", billing: { charge: payer }, on_disconnect: "drain" },
       { name: "unpaid", billing: { charge: "none" } },
     ],

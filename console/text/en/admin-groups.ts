@@ -106,7 +106,9 @@ export const adminGroups = {
     timeout: "They wait for at most",
     timeoutHint: "Like 30s or 2m",
     onDisconnect: "When a client leaves in the middle of an answer",
-    cancel: "Stop the upstream at once",
+    defaultCancel: "Default: stop the upstream",
+    defaultDrain: "Default: read the answer to its end",
+    cancel: "Stop the upstream at once; hidden reasoning is charged by estimate",
     drain: "Read the answer to its end, so that it is counted exactly",
   },
   preview: {

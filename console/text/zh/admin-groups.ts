@@ -100,7 +100,9 @@ export const adminGroups: Area<"adminGroups"> = {
     timeout: "最长等待",
     timeoutHint: "如 30s 或 2m",
     onDisconnect: "客户端中途离开时",
-    cancel: "立即停止上游",
+    defaultCancel: "默认：停止上游",
+    defaultDrain: "默认：读完回答",
+    cancel: "立即停止上游；未展示的推理按估算计费",
     drain: "读完回答，以便准确计量",
   },
   preview: {

@@ -14,6 +14,7 @@ import sharedCharges from "./0011-shared-charges.sql" with { type: "text" };
 import shortIndexes from "./0012-short-indexes.sql" with { type: "text" };
 import entriesByHand from "./0013-entries-by-hand.sql" with { type: "text" };
 import shortRows from "./0014-short-rows.sql" with { type: "text" };
+import onDisconnect from "./0017-on-disconnect.sql" with { type: "text" };
 import tokenScopes from "./0018-token-scopes.sql" with { type: "text" };
 import moneyOrders from "./0020-money-orders.sql" with { type: "text" };
 import processIdentity from "./0021-process-identity.sql" with { type: "text" };
@@ -50,8 +51,9 @@ export const MIGRATIONS: readonly Migration[] = [
     locks: ["usage"],
     takes: "Rows of requests are rewritten, which takes ten to thirty seconds for a million of them.",
   },
+  { version: 17, name: "on-disconnect", sql: onDisconnect },
   { version: 18, name: "token-scopes", sql: tokenScopes },
-  { version: 22, name: "request-count", sql: requestCount },
   { version: 20, name: "money-orders", sql: moneyOrders },
   { version: 21, name: "process-identity", sql: processIdentity },
+  { version: 22, name: "request-count", sql: requestCount },
 ];

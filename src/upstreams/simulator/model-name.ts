@@ -32,11 +32,16 @@ export interface Behaviour {
   firstMs: number;
   callsTools: boolean;
   reasons: boolean;
+  /** `hidden=400`: reasoning tokens of each choice that are billed and never shown. */
+  hiddenTokens: number;
+  /** `detached=2s`: a stored response goes on without its reader, and is complete after so long; null stops it. */
+  detachedMs: number | null;
 }
 
 const DATED_SUFFIX = "-2026-01-01";
 const CACHED_NAMES_MAX = 2_000;
 const EVENTS_MAX = 1_000_000;
+const HIDDEN_TOKENS_MAX = 1_000_000;
 const BYTES_MAX = 512 * 1024 * 1024;
 
 const known = new Map<string, Behaviour>();
@@ -62,6 +67,8 @@ function parseModelName(model: string): Behaviour {
     firstMs: durationMsOf(modifiers.get("first")) ?? 0,
     callsTools: model.includes("tools"),
     reasons: model.includes("reason"),
+    hiddenTokens: limited(countOf(modifiers.get("hidden")), HIDDEN_TOKENS_MAX) ?? 0,
+    detachedMs: durationMsOf(modifiers.get("detached")),
   };
 }
 
