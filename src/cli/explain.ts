@@ -94,13 +94,19 @@ async function explainRequest(db: Db, requestId: string, terminal: Terminal): Pr
           candidate.upstreamModel,
           String(candidate.priority),
           candidate.score === null ? "-" : candidate.score.toPrecision(3),
-          candidate.reason ?? "eligible",
+          describeState(candidate),
         ]),
         paint,
       ),
     );
   }
   return 0;
+}
+
+/** `cooling: server`: a cool-down is explained by the failure it follows. */
+function describeState({ reason, cause }: { reason: string | null; cause?: string | undefined }): string {
+  if (reason === null) return "eligible";
+  return cause === undefined ? reason : `${reason}: ${cause}`;
 }
 
 async function printMoney(db: Db, row: UsageRow, terminal: Terminal): Promise<void> {
@@ -200,10 +206,10 @@ async function printLive(settings: Settings, asked: object, terminal: Terminal):
   terminal.print(
     table(
       ["account now", "score", "reason", "frees in"],
-      live.candidates.map(({ accountName, score, reason, freesInMs }) => [
+      live.candidates.map(({ accountName, score, reason, cause, freesInMs }) => [
         accountName,
         score === null ? "-" : score.toPrecision(3),
-        reason ?? "eligible",
+        describeState({ reason, cause }),
         freesInMs === null ? "-" : `${Math.ceil(freesInMs / 1000)} s`,
       ]),
       terminal.paint,

@@ -17,8 +17,8 @@ export interface Ticket<T> {
   timeoutMs: number;
   /** Milliseconds until time alone (a cool-down, a rate window) may help; null if only a release can. */
   freesInMs: number | null;
-  /** Takes a place if there is one. Called in turn; null leaves the ticket in line. */
-  attempt(): { taken: T } | { freesInMs: number | null };
+  /** Takes a place if there is one. Called in turn; `hopeless` ends the wait, anything else leaves the ticket in line. */
+  attempt(): { taken: T } | { freesInMs: number | null } | "hopeless";
   /** Resolves when the client has left. */
   left: AbortSignal;
 }
@@ -26,6 +26,8 @@ export interface Ticket<T> {
 export type Waited<T> =
   | { kind: "served"; value: T; waitedMs: number }
   | { kind: "full" }
+  /** The accounts changed so that waiting cannot help within the time that is left. */
+  | { kind: "hopeless"; waitedMs: number }
   | { kind: "timeout"; waitedMs: number }
   | { kind: "left"; waitedMs: number };
 
@@ -145,6 +147,10 @@ export function openWaitingRoom(clock: Pick<Clock, "monotonicMs">): WaitingRoom 
           wakeAtMs: wakeAt(ticket.freesInMs),
           tryNow() {
             const result = ticket.attempt();
+            if (result === "hopeless") {
+              end({ kind: "hopeless", waitedMs: waitedMs() });
+              return false;
+            }
             if ("taken" in result) {
               end({ kind: "served", value: result.taken, waitedMs: waitedMs() });
               return true;
