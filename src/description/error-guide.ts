@@ -69,8 +69,8 @@ export const ERROR_GUIDE: Readonly<Record<ErrorCode, ErrorGuide>> = {
     param: "logprobs",
   },
   unknown_parameter: {
-    why: "the model does not take `param`",
-    todo: "leave it out",
+    why: "the model does not take `param`; or a field differs from `param` only in upper and lower case",
+    todo: "leave it out, or write the name exactly",
     retry: "no",
     example: "The model does not know `tempature`. Leave it out.",
     param: "tempature",

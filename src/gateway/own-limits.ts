@@ -69,19 +69,54 @@ export function userSubject(id: string, limits: CallerLimits): Subject {
 
 /** Throws the refusal where a limit is used up. */
 export function takeOwnLimits(
-  { limiter, clock }: { limiter: Limiter; clock: Pick<Clock, "nowMs"> },
+  limits: LimitSource,
   subjects: readonly Subject[],
   tokensEstimate: number,
   nanoEstimate: Nano,
 ): Lease {
-  const admitted = limiter.admit(subjects, tokensEstimate, Number(nanoEstimate));
+  const admitted = limits.limiter.admit(subjects, tokensEstimate, Number(nanoEstimate));
   if (admitted.ok) return admitted.lease;
-  const { shortage } = admitted;
+  throw limitError(limits, subjects, admitted.shortage);
+}
+
+/**
+ * Takes a request's place before its body is read: for bodies that cost something to read. Tokens and money are unknown
+ * until then; `raiseReservation` adds them. A refused request consumes nothing, and its body stays unread.
+ */
+export function reserveBeforeBody(limits: LimitSource, subjects: readonly Subject[]): Lease {
+  // One of each, so that a window which is used up refuses here; the lease itself holds none.
+  const lease = takeOwnLimits(limits, subjects, 1, 1n);
+  lease.settle(0, 0);
+  return lease;
+}
+
+/** Throws the refusal where the request is larger than what is left; the lease stays the caller's to cancel. */
+export function raiseReservation(
+  limits: LimitSource,
+  lease: Lease,
+  subjects: readonly Subject[],
+  tokensEstimate: number,
+  nanoEstimate: Nano,
+): void {
+  const shortage = limits.limiter.raise(lease, subjects, tokensEstimate, Number(nanoEstimate));
+  if (shortage !== null) throw limitError(limits, subjects, shortage);
+}
+
+interface LimitSource {
+  readonly limiter: Limiter;
+  readonly clock: Pick<Clock, "nowMs">;
+}
+
+function limitError(
+  { limiter, clock }: LimitSource,
+  subjects: readonly Subject[],
+  shortage: Shortage,
+): ApiError {
   const named = new Map([["retry-after", retryAfter(shortage.freesInMs)]]);
   addRateHeaders(named, limiter, subjects);
   const headers = Object.fromEntries(named);
-  if (shortage.unit === "nano") throw usedUp(shortage, headers, clock.nowMs());
-  throw new ApiError("rate_limit_exceeded", shortageText(shortage), { headers });
+  if (shortage.unit === "nano") return usedUp(shortage, headers, clock.nowMs());
+  return new ApiError("rate_limit_exceeded", shortageText(shortage), { headers });
 }
 
 /** Retry-After goes no further. For a longer wait, client libraries that retry only keep their users waiting. */

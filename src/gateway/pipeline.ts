@@ -17,7 +17,7 @@ import { clientRequestId } from "./client-request-id.ts";
 import type { Passage } from "./deliver.ts";
 import type { Call, Gateway, HttpCall } from "./gateway.ts";
 import { keptTokensOf } from "./kept-tokens.ts";
-import { countedBy, subjectsOf, takeOwnLimits } from "./own-limits.ts";
+import { countedBy, raiseReservation, reserveBeforeBody, subjectsOf, takeOwnLimits } from "./own-limits.ts";
 import { type CallRecord, openRecord } from "./record.ts";
 import { endClaim, withSpentKey } from "./repeats.ts";
 import { settle, workedInVain } from "./settle.ts";
@@ -42,6 +42,8 @@ export async function passThrough<C extends Call, Out>(
     allowInterface(caller, endpoint);
     if (!gateway.till.hasRoom()) throw storeUnavailable();
 
+    const subjects = subjectsOf(caller);
+    if (transport.hasCostlyBody(call)) record.lease = reserveBeforeBody(gateway, subjects);
     const reading = transport.read(gateway, call, endpoint, caller);
     const request = reading instanceof Promise ? await reading : reading;
     record.request = request;
@@ -52,12 +54,12 @@ export async function passThrough<C extends Call, Out>(
       routes = await sameAccount(gateway, caller, request.previousResponseId, routes);
     }
 
-    const subjects = subjectsOf(caller);
     const counted = countedBy(subjects);
     const tokens = counted.tokens ? request.tokensEstimate() : 0;
     const costNano = counted.money ? likelyCost(gateway.estimates, { endpoint, request, model }) : 0n;
-    const lease = takeOwnLimits(gateway, subjects, tokens, costNano);
-    record.lease = lease;
+    if (record.lease === null) record.lease = takeOwnLimits(gateway, subjects, tokens, costNano);
+    else raiseReservation(gateway, record.lease, subjects, tokens, costNano);
+    const { lease } = record;
 
     const passage = { gateway, call, endpoint, caller, request, model, routes, record, subjects, lease };
     const claiming = transport.claim(passage);

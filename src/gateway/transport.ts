@@ -11,7 +11,7 @@ import {
 } from "../wire/http-message.ts";
 import { EVENT_STREAM_LINES, errorAnswer } from "./answers.ts";
 import { authenticate, type Caller } from "./authenticate.ts";
-import { freeBody } from "./body.ts";
+import { freeBody, isCostlyBody } from "./body.ts";
 import { deliverAnswer, deliverStream, type Passage } from "./deliver.ts";
 import type { Call, Gateway, HttpCall } from "./gateway.ts";
 import { addRateHeaders } from "./own-limits.ts";
@@ -20,6 +20,8 @@ import { type Claimed, claimRequest } from "./repeats.ts";
 
 export interface Transport<C extends Call, Out> {
   identify(gateway: Gateway, call: C): Caller;
+  /** True where the caller's limits are to be taken before the body is read. */
+  hasCostlyBody(call: C): boolean;
   read(gateway: Gateway, call: C, endpoint: Endpoint, caller: Caller): Promise<ModelRequest> | ModelRequest;
   /** Null where the client asks for no protection against repeats. */
   claim(passage: Passage<C>): Promise<Claimed<Out>> | null;
@@ -29,6 +31,7 @@ export interface Transport<C extends Call, Out> {
 
 export const HTTP: Transport<HttpCall, Answer> = {
   identify: ({ policy, auth }, call) => authenticate(call.request.headers, policy.snapshot(), auth, call),
+  hasCostlyBody: ({ request }) => isCostlyBody(request),
   read: (gateway, call, endpoint, { key }) => gateway.requests.read(call.request, endpoint, key),
   claim: claimRequest,
   deliver: (passage) =>

@@ -28,6 +28,7 @@ import {
   type SubjectState,
   shortageIn,
   touch,
+  windowShortageIn,
 } from "./subject-state.ts";
 import type { Admission, Lease, Limiter, Scope, Shortage, Subject } from "./terms.ts";
 
@@ -144,6 +145,22 @@ export function openLimiter(clock: Pick<Clock, "monotonicMs">): Limiter & { subj
       }
       if (shortage) return { ok: false, shortage };
       return limited.length === 0 ? FREE : { ok: true, lease: takeAll(limited, tokens, nano, now) };
+    },
+
+    raise(lease, subjects, tokensEstimate, nanoEstimate) {
+      const now = nowMs();
+      const amounts = {
+        requests: 0,
+        tokens: countOf("tokens", tokensEstimate),
+        nano: countOf("nano", nanoEstimate),
+      };
+      let shortage: Shortage | null = null;
+      for (const subject of subjects) {
+        const state = knownState(subject);
+        if (state) shortage = laterOf(shortage, windowShortageIn(state, amounts, now));
+      }
+      if (shortage === null) lease.settle(amounts.tokens, amounts.nano);
+      return shortage;
     },
 
     shortageOf(subject, tokensEstimate, nanoEstimate) {

@@ -77,23 +77,34 @@ export function shortageIn(
   nano: number,
   nowMs: number,
 ): Shortage | null {
+  return windowShortageIn(state, { requests: 1, tokens, nano }, nowMs) ?? concurrencyShortageIn(state);
+}
+
+/** Of the limits over time alone: for a request that has its place in flight. */
+export function windowShortageIn(
+  { scope, meters }: SubjectState,
+  amounts: Readonly<Record<Unit, number>>,
+  nowMs: number,
+): Shortage | null {
   let longestMs = 0;
   let short: Meter | null = null;
-  for (const meter of state.meters) {
+  for (const meter of meters) {
     advance(meter, nowMs);
-    const amount = meter.unit === "requests" ? 1 : meter.unit === "tokens" ? tokens : nano;
-    const wait = waitMs(meter, amount, meter.max, nowMs);
+    const amount = amounts[meter.unit];
+    const wait = amount === 0 && meter.unit === "requests" ? 0 : waitMs(meter, amount, meter.max, nowMs);
     if (wait > longestMs) {
       longestMs = wait;
       short = meter;
     }
   }
+  if (short === null) return null;
+  const { kind, unit, max, used, perMs } = short;
+  const freesInMs = Number.isFinite(longestMs) ? longestMs : null;
+  return { scope, kind, max, used, freesInMs, perMs, unit };
+}
+
+function concurrencyShortageIn(state: SubjectState): Shortage | null {
   const { scope, inUse } = state;
-  if (short) {
-    const { kind, unit, max, used, perMs } = short;
-    const freesInMs = Number.isFinite(longestMs) ? longestMs : null;
-    return { scope, kind, max, used, freesInMs, perMs, unit };
-  }
   const { concurrency } = state.limits;
   if (concurrency === null || inUse < concurrency) return null;
   return {

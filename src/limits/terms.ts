@@ -74,6 +74,16 @@ export interface PastUse {
 export interface Limiter {
   /** One atomic step over all subjects: all or nothing; a refusal consumes nothing. */
   admit(subjects: readonly Subject[], tokensEstimate: number, nanoEstimate: number): Admission;
+  /**
+   * Raises the tokens and money of an admitted request to this estimate; its place in flight stays its own. Returns the
+   * shortage, and changes nothing, where a limit would be exceeded.
+   */
+  raise(
+    lease: Lease,
+    subjects: readonly Subject[],
+    tokensEstimate: number,
+    nanoEstimate: number,
+  ): Shortage | null;
   /** What would be short now, without taking anything; null if nothing. */
   shortageOf(subject: Subject, tokensEstimate: number, nanoEstimate: number): Shortage | null;
   /** For x-ratelimit-* headers and GET /v1/usage. */

@@ -2,6 +2,7 @@
 
 import type { ApiError } from "../errors.ts";
 import { recognise } from "../gateway/authenticate.ts";
+import { COSTLY_BODY_BYTES_MIN } from "../gateway/body.ts";
 import { noRoomError } from "../gateway/body-room.ts";
 import { deliverStream, type Passage } from "../gateway/deliver.ts";
 import type { Call } from "../gateway/gateway.ts";
@@ -106,6 +107,7 @@ export const SOCKET: Transport<Turn, void> = {
     allowSocket(caller);
     return caller;
   },
+  hasCostlyBody: ({ frame }) => frame.bytes.length > COSTLY_BODY_BYTES_MIN,
   read({ requests, bodies }, turn, endpoint, { key }) {
     const body = turn.host.bodyOf(turn);
     const held = body.length > SMALL_BODY_BYTES_MAX ? bodies.open(key, turn) : null;
