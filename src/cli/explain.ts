@@ -55,6 +55,9 @@ async function explainRequest(db: Db, requestId: string, terminal: Terminal): Pr
   terminal.print(`${row.endpoint} ${row.publicModel}${row.stream ? ", streamed" : ""}`);
   const outcome = row.errorCode === null ? row.outcome : `${row.outcome} (${row.errorCode})`;
   terminal.print(`${row.status} ${outcome} after ${row.durationMs} ms, ${row.waitMs} ms of it waiting`);
+  if (trace?.slotWaitMs !== undefined) {
+    terminal.print(`${trace.slotWaitMs} ms of the wait were for a slot of a concurrency limit`);
+  }
   if (trace?.refusal !== undefined) terminal.print(trace.refusal);
   terminal.print(
     `tokens: ${row.inputTokens} in (${row.cachedTokens} cached), ${row.outputTokens} out (${row.reasoningTokens} reasoning)`,

@@ -3,6 +3,7 @@
 import type { Idempotency } from "../billing/idempotency.ts";
 import type { Till } from "../billing/till.ts";
 import type { Clock } from "../clock.ts";
+import type { ConcurrencyQueue } from "../limits/concurrency-queue.ts";
 import type { Limiter } from "../limits/limiter.ts";
 import type { InputEstimates } from "../metering/input-estimate.ts";
 import type { Log } from "../observe/log.ts";
@@ -28,6 +29,8 @@ export interface Gateway {
   readonly policy: LivePolicy;
   readonly auth: Authenticator;
   readonly limiter: Limiter;
+  /** Where requests over a concurrency limit of their caller wait. */
+  readonly slots: ConcurrencyQueue;
   readonly till: Till;
   readonly idempotency: Idempotency;
   /** How long inputs turn out to be, learnt from those that were counted. */

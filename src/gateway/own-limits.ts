@@ -79,17 +79,6 @@ export function takeOwnLimits(
   throw limitError(limits, subjects, admitted.shortage);
 }
 
-/**
- * Takes a request's place before its body is read: for bodies that cost something to read. Tokens and money are unknown
- * until then; `raiseReservation` adds them. A refused request consumes nothing, and its body stays unread.
- */
-export function reserveBeforeBody(limits: LimitSource, subjects: readonly Subject[]): Lease {
-  // One of each, so that a window which is used up refuses here; the lease itself holds none.
-  const lease = takeOwnLimits(limits, subjects, 1, 1n);
-  lease.settle(0, 0);
-  return lease;
-}
-
 /** Throws the refusal where the request is larger than what is left; the lease stays the caller's to cancel. */
 export function raiseReservation(
   limits: LimitSource,
@@ -107,7 +96,7 @@ interface LimitSource {
   readonly clock: Pick<Clock, "nowMs">;
 }
 
-function limitError(
+export function limitError(
   { limiter, clock }: LimitSource,
   subjects: readonly Subject[],
   shortage: Shortage,
@@ -117,6 +106,31 @@ function limitError(
   const headers = Object.fromEntries(named);
   if (shortage.unit === "nano") return usedUp(shortage, headers, clock.nowMs());
   return new ApiError("rate_limit_exceeded", shortageText(shortage), { headers });
+}
+
+/** The request waited for a slot of a concurrency limit, or the queue for that is full. */
+export function waitedInVain(
+  { limiter }: LimitSource,
+  subjects: readonly Subject[],
+  { scope, max }: Shortage,
+  why: string,
+): ApiError {
+  const named = new Map([["retry-after", retryAfter(null)]]);
+  addRateHeaders(named, limiter, subjects);
+  return new ApiError(
+    "rate_limit_exceeded",
+    `Rate limit reached for ${WHOSE[scope]}: ${slotsText(max)}. ${why} Please try again in ${retryAfter(null)}s.`,
+    { headers: Object.fromEntries(named) },
+  );
+}
+
+/** A time-out in words. */
+export function waitText(ms: number): string {
+  return ms < 1_000 ? `${ms} ms` : `${Math.round(ms / 1_000)} s`;
+}
+
+function slotsText(max: number): string {
+  return `${max} simultaneous ${max === 1 ? "request" : "requests"}`;
 }
 
 /** Retry-After goes no further. For a longer wait, client libraries that retry only keep their users waiting. */
@@ -154,7 +168,7 @@ function shortageText({ scope, kind, max, used, unit, perMs, freesInMs }: Shorta
       : `Please try again in ${Math.max(1, Math.ceil(freesInMs / 1000))}s.`;
   const limit =
     kind === "concurrency"
-      ? `${max} simultaneous ${max === 1 ? "request" : "requests"}`
+      ? slotsText(max)
       : `${max} ${unit} per ${kind === "window" && perMs !== null ? spanText(perMs) : "minute"}`;
   const left =
     unit === "tokens" && used < max

@@ -9,6 +9,7 @@ import type { WaitingRoom } from "../pool/waiting.ts";
 import type { UpstreamFailure } from "../upstreams/failure.ts";
 import { isAnswered, rejectAfterWait, rejectNow, withRetryTime } from "./no-account.ts";
 import type { Order } from "./order.ts";
+import { waitText } from "./own-limits.ts";
 import { clientGone } from "./send.ts";
 import { endWait, failAttempt, waitedMs } from "./trace.ts";
 
@@ -85,7 +86,8 @@ async function waitForPlace(
     keyId: order.keyId,
     groupId: order.groupId,
     accountIds: new Set(order.routes.map(({ account }) => account.id)),
-    maxWaiting: order.queue.maxWaiting,
+    // A request that has waited before keeps its right to wait.
+    maxWaiting: order.trace.endedWaitsMs > 0 ? Number.POSITIVE_INFINITY : order.queue.maxWaiting,
     timeoutMs: verdict.waitMs,
     freesInMs: first.freesInMs,
     attempt() {
@@ -114,8 +116,7 @@ async function waitForPlace(
       const final = pool.pick(wanted);
       if (final.kind === "picked") return new TakenPlace(source, order, final);
       noteWeighed(pool, order, final);
-      const seconds = Math.round(order.queue.timeoutMs / 1000);
-      const why = `No place came free within ${seconds} s.`;
+      const why = `No place came free within ${waitText(order.queue.timeoutMs)}.`;
       throw rejectAfterWait(decide(final.obstacles, 0), order, last, why);
     }
   }

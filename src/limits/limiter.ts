@@ -19,6 +19,7 @@ import { advance, restore, take } from "./sliding-window.ts";
 import { standingOf } from "./standing.ts";
 import {
   applyLimits,
+  hasNoSlot,
   isClosed,
   isIdle,
   isUnlimited,
@@ -35,6 +36,7 @@ import type { Admission, Lease, Limiter, Scope, Shortage, Subject } from "./term
 export type {
   Admission,
   Allowance,
+  ConcurrencyBlocker,
   Lease,
   Limiter,
   LimitKind,
@@ -161,6 +163,14 @@ export function openLimiter(clock: Pick<Clock, "monotonicMs">): Limiter & { subj
       }
       if (shortage === null) lease.settle(amounts.tokens, amounts.nano);
       return shortage;
+    },
+
+    findBlocker(subjects) {
+      for (const subject of subjects) {
+        const state = knownState(subject);
+        if (state !== null && hasNoSlot(state)) return state;
+      }
+      return null;
     },
 
     shortageOf(subject, tokensEstimate, nanoEstimate) {

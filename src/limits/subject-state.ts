@@ -23,13 +23,15 @@ export interface SubjectState {
   longestMs: number;
   /** Leases held, also while no limit asks for it: a concurrency limit that is added finds the true number. */
   inUse: number;
+  /** Wakes the requests that wait for a slot of this subject; null, as nearly always, if none waits. */
+  onRelease: (() => void) | null;
   /** When every window has run empty, unless something happens before. */
   quietAtMs: number;
 }
 
 export function openState({ scope, id, limits }: Subject): SubjectState {
   const meters = metersFor(limits, []);
-  return { scope, id, limits, meters, longestMs: longestOf(meters), inUse: 0, quietAtMs: 0 };
+  return { scope, id, limits, meters, longestMs: longestOf(meters), inUse: 0, onRelease: null, quietAtMs: 0 };
 }
 
 /** Limits that changed apply at once. A limit that stays keeps its past, whatever its maximum is now. */
@@ -64,7 +66,7 @@ export function touch(state: SubjectState, nowMs: number): void {
 }
 
 export function isIdle(state: SubjectState, nowMs: number): boolean {
-  return state.inUse === 0 && nowMs >= state.quietAtMs;
+  return state.inUse === 0 && nowMs >= state.quietAtMs && state.onRelease === null;
 }
 
 /**
@@ -101,6 +103,11 @@ export function windowShortageIn(
   const { kind, unit, max, used, perMs } = short;
   const freesInMs = Number.isFinite(longestMs) ? longestMs : null;
   return { scope, kind, max, used, freesInMs, perMs, unit };
+}
+
+/** A maximum of 0 never frees, so no request waits for it. */
+export function hasNoSlot({ limits: { concurrency }, inUse }: SubjectState): boolean {
+  return concurrency !== null && concurrency > 0 && inUse >= concurrency;
 }
 
 function concurrencyShortageIn(state: SubjectState): Shortage | null {

@@ -120,6 +120,8 @@ export const SOCKET: Transport<Turn, void> = {
   claim: () => null,
   // A frame can refuse a turn at any time before its answer begins.
   deliver: (passage) => deliverStream(passage, Number.POSITIVE_INFINITY, begin),
+  // Pings keep the connection meanwhile.
+  keepWaiting: (_, serving) => serving,
   refuse: (turn, error) => turn.host.refused(turn, error),
 };
 
