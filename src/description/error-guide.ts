@@ -141,8 +141,8 @@ export const ERROR_GUIDE: Readonly<Record<ErrorCode, ErrorGuide>> = {
     example: "No response 'resp_1' was made with this key. Check the id.",
   },
   unknown_url: {
-    why: "nothing is at this path",
-    todo: "use the address in the message",
+    why: "nothing is at this path, or this gateway does not offer that API",
+    todo: "use the address in the message, or one of the endpoints that it lists",
     retry: "no",
     example: "There is nothing at /v1/v1/models. Did you mean /v1/models?",
   },

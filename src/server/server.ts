@@ -18,6 +18,7 @@ import type { Sockets } from "../sockets/sockets.ts";
 import { answeredProtocol } from "../sockets/subprotocols.ts";
 import { VERSION } from "../version.ts";
 import type { Answer, HttpRequest } from "../wire/http-message.ts";
+import { findBaseUrl } from "./base-url.ts";
 import { type IncomingRequest, Upgrade } from "./http/exchange.ts";
 import { type ListenOptions, listen } from "./http/listen.ts";
 import type { RequestFault } from "./http/request-head.ts";
@@ -25,6 +26,7 @@ import { upgradeHead } from "./http/upgrade.ts";
 import { openWebSockets } from "./http/web-socket.ts";
 import { type Destination, findDestination, listRoutes, type SiteName } from "./routes.ts";
 import type { Site } from "./site.ts";
+import { UnknownUrl } from "./unknown-url.ts";
 
 export interface ServerOptions {
   gateway: Gateway;
@@ -84,7 +86,8 @@ export function startServer(options: ServerOptions): Server {
       if (destination.kind === "responses_socket") return upgrade(call);
       return serveOther(call, destination, path, queryAt === -1 ? "" : target.slice(queryAt + 1));
     } catch (thrown) {
-      return refuse(thrown, requestId);
+      if (!(thrown instanceof UnknownUrl)) return refuse(thrown, requestId);
+      return refuse(thrown.withBaseUrl(findBaseUrl(request.headers, options.publicUrl)), requestId);
     }
   }
 
