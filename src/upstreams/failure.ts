@@ -259,9 +259,9 @@ function rejectedCode({ class: kind, status, error }: UpstreamFailure): ApiError
   return "invalid_request";
 }
 
-/** Of servers that have no code for it: vLLM, SGLang, llama.cpp. */
+/** Of servers that have no code for it: vLLM, SGLang, llama.cpp, LiteLLM. */
 const CONTEXT_FULL =
-  /maximum context length|longer than the model's context length|exceeds the available context size/i;
+  /maximum context length|longer than the model's context length|exceeds the available context size|\bContextWindowExceededError\b/i;
 
 /** The answer had begun: nothing can be tried again without the client noticing, and it should know that. */
 export function brokenOffError(failure: UpstreamFailure, audience: Audience): ApiError {
