@@ -1,6 +1,7 @@
 /** Requests over a concurrency limit of their key, user or group wait in the group's queue instead of being rejected. */
 
 import { afterEach, describe, expect, test } from "bun:test";
+import { limits } from "../src/config/limits.ts";
 import { refusalOf } from "./error-envelope.ts";
 import { eventually } from "./eventually.ts";
 import {
@@ -79,6 +80,21 @@ describe("60 requests on a concurrency of 5, with a queue of 200 and 20 s", () =
     const statuses = await Promise.all(times(20, () => statusOf(gateway.ask({ key: "a", more: large }))));
     expect(new Set(statuses)).toEqual(new Set([200]));
     expect(peakOf(gateway)).toBeLessThanOrEqual(5);
+  });
+
+  test("may wait for long before their bodies are read", async () => {
+    const gateway = await start({
+      accounts: [{ models: { pooled: "sim-fast@first=1500ms" } }],
+      group: { queue: QUEUE },
+      keys: { a: { limits: { concurrency: 1 } } },
+      // What the server throws away of a body that is not asked for: sooner than the slot comes free.
+      limits: { connections: { ...limits.connections, unaskedMs: 200, lookMs: 50 } },
+    });
+    const first = statusOf(gateway.ask({ key: "a" }));
+    await eventually(() => inFlight(gateway) === 1);
+    const large = { messages: [{ role: "user", content: "word ".repeat(400_000) }] };
+    expect(await statusOf(gateway.ask({ key: "a", more: large }))).toBe(200);
+    expect(await first).toBe(200);
   });
 
   test("and turns of several connections of one key are all served", async () => {

@@ -48,6 +48,7 @@ export async function passThrough<C extends Call, Out>(
     const limited = { gateway, record, caller, subjects };
     if (transport.hasCostlyBody(call)) {
       const taking = takeLimitsBeforeBody(limited);
+      if (taking instanceof Promise) transport.deferBody(call);
       record.lease = taking instanceof Promise ? await taking : taking;
     }
     const reading = transport.read(gateway, call, endpoint, caller);

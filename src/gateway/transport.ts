@@ -26,6 +26,8 @@ export interface Transport<C extends Call, Out> {
   identify(gateway: Gateway, call: C): Caller;
   /** True where the caller's limits are to be taken before the body is read. */
   hasCostlyBody(call: C): boolean;
+  /** The request waits before its body is read. */
+  deferBody(call: C): void;
   read(gateway: Gateway, call: C, endpoint: Endpoint, caller: Caller): Promise<ModelRequest> | ModelRequest;
   /** Null where the client asks for no protection against repeats. */
   claim(passage: Passage<C>): Promise<Claimed<Out>> | null;
@@ -47,6 +49,7 @@ export type WaitingPassage<C extends Call> = Omit<Passage<C>, "lease">;
 export const HTTP: Transport<HttpCall, Answer> = {
   identify: ({ policy, auth }, call) => authenticate(call.request.headers, policy.snapshot(), auth, call),
   hasCostlyBody: ({ request }) => isCostlyBody(request),
+  deferBody: ({ request }) => request.body?.defer(),
   read: (gateway, call, endpoint, { key }) => gateway.requests.read(call.request, endpoint, key),
   claim: claimRequest,
   deliver: (passage) =>

@@ -108,6 +108,8 @@ export const SOCKET: Transport<Turn, void> = {
     return caller;
   },
   hasCostlyBody: ({ frame }) => frame.bytes.length > COSTLY_BODY_BYTES_MIN,
+  // The frame is in memory already.
+  deferBody() {},
   read({ requests, bodies }, turn, endpoint, { key }) {
     const body = turn.host.bodyOf(turn);
     const held = body.length > SMALL_BODY_BYTES_MAX ? bodies.open(key, turn) : null;

@@ -34,6 +34,7 @@ export class IncomingBody implements HttpBody {
   private room: Buffer | null = null;
   private waiting: ((read: Uint8Array | Lost | null) => void) | null = null;
   private lost: Lost | null = null;
+  private isDeferred = false;
   isWanted = false;
 
   constructor(framing: number, source: BodySource) {
@@ -52,7 +53,11 @@ export class IncomingBody implements HttpBody {
   }
 
   get isUnasked(): boolean {
-    return this.mode === "unasked";
+    return this.mode === "unasked" && !this.isDeferred;
+  }
+
+  defer(): void {
+    this.isDeferred = true;
   }
 
   /** More has come than anybody takes: what follows had better wait in the network. */
@@ -185,6 +190,8 @@ export class WholeBody implements HttpBody {
         ? { bytes, start: from, end: to }
         : partOf(Buffer.copyBytesFrom(bytes, from, to - from));
   }
+
+  defer(): void {}
 
   whole(): Part {
     return this.taken() ?? partOf(new Uint8Array(0));
