@@ -145,6 +145,7 @@ function settlementOf(requestId: string, { userId, keyId }: User): Settlement {
     chargedNano: 4_567_891n,
     row: {
       requestId,
+      requestCount: 1,
       atMs: Date.now(),
       keyId,
       userId,

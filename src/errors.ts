@@ -48,6 +48,7 @@ const CATALOGUE = {
   request_too_large: { status: 413, type: "invalid_request_error" },
   unsupported_media_type: { status: 415, type: "invalid_request_error" },
   expectation_failed: { status: 417, type: "invalid_request_error" },
+  misdirected_request: { status: 421, type: "invalid_request_error" },
   upgrade_required: { status: 426, type: "invalid_request_error" },
   rate_limit_exceeded: { status: 429, type: "rate_limit_error" },
   usage_limit_reached: { status: 429, type: "usage_limit_reached" },

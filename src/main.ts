@@ -8,6 +8,7 @@ import { join } from "node:path";
 import { type Alarms, openAlarms } from "./alarms.ts";
 import { startAlerts } from "./alerts/engine.ts";
 import { openBooks } from "./billing/open-books.ts";
+import { RefusalRows } from "./billing/refusal-rows.ts";
 import type { Till } from "./billing/till.ts";
 import type { Clock } from "./clock.ts";
 import type { Settings } from "./config/environment.ts";
@@ -86,6 +87,7 @@ export type ServerSettings = Pick<
   | "port"
   | "publicUrl"
   | "allowedOrigins"
+  | "allowedHosts"
   | "largeBodiesBytes"
   | "dataDir"
   | "controlSocketFile"
@@ -124,6 +126,7 @@ export async function startGateway(
   // Only now is everything booked that earlier processes have used.
   await seedWindows(db, policy, limiter, clock);
   const { till } = books;
+  const refusals = new RefusalRows(till.push, limits.refusalRows);
   const pulse = openPulse(limits.pulseMs, clock.monotonicMs);
   const alarms = openAlarms(limits.alarmsMs, clock);
   // Reading the clock is not free: how old an address or an idle connection is need not be known to the millisecond.
@@ -170,6 +173,7 @@ export async function startGateway(
     limiter,
     slots: new ConcurrencyQueue(limiter, occupancy, clock),
     till,
+    refusals,
     idempotency: books.idempotency,
     estimates: createInputEstimates(),
     drains: openDrains(limits.drainsMax),
@@ -215,6 +219,7 @@ export async function startGateway(
     upstreamSockets.close();
     pulse.stop();
     alarms.stop();
+    refusals.writeCounted();
     const giveUpAtMs = clock.monotonicMs() + limits.flushTimeoutMs;
     await writeTheRest(till, log, () => clock.monotonicMs() >= giveUpAtMs);
     await books.close();
@@ -270,6 +275,7 @@ export async function startGateway(
       port: settings.port,
       connections: limits.connections,
       publicUrl: settings.publicUrl,
+      allowedHosts: settings.allowedHosts,
       sockets,
       frameBytesMax: limits.jsonBodyBytesMax,
       unfinishedFrames: {

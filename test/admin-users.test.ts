@@ -31,7 +31,7 @@ describe("users", () => {
   });
 
   test("are made administrators by somebody who is signed in, not by a token", async () => {
-    const program = await tokenOf(gateway, "root@example.com", "full", "admin");
+    const program = await tokenOf(gateway, "root@example.com", "admin", "admin");
     const made = await program.ask("admin.users.create", { body: { email: "made@example.com" } });
     const params = { id: made.id };
     const refusal = { status: 403, code: "forbidden", param: "role" };

@@ -95,7 +95,7 @@ describe("making a key", () => {
   });
 
   test("a personal token with full access may make one, one that only reads may not", async () => {
-    const full = await tokenOf(gateway, ADA, "full");
+    const full = await tokenOf(gateway, ADA, "keys");
     expect((await full.ask("keys.create", { body: { name: "by token", group: "free" } })).secret).toStartWith(
       "gwk_",
     );

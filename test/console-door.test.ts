@@ -102,7 +102,7 @@ describe("who may is asked before a body is read", () => {
     expect(await told(await ada.fetch("/api/admin/config/plan", broken))).toMatchObject(refused);
     const reading = await tokenOf(gateway, "bob@example.com", "read");
     expect(await told(await reading.fetch("/api/keys", broken))).toMatchObject(refused);
-    const full = await tokenOf(gateway, "bob@example.com", "full");
+    const full = await tokenOf(gateway, "bob@example.com", "keys");
     expect(await told(await full.fetch("/api/tokens", broken))).toMatchObject(refused);
     expect(await told(await fetch(`${gateway.url}/api/keys`, broken))).toMatchObject({ status: 401 });
     expect(await told(await ada.fetch("/api/keys", broken))).toMatchObject({ code: "invalid_json" });
@@ -174,7 +174,7 @@ describe("whoever asks", () => {
   });
 
   test("is the owner of a token, whatever cookie comes with it", async () => {
-    const token = await tokenOf(gateway, "bob@example.com", "full");
+    const token = await tokenOf(gateway, "bob@example.com", "keys");
     const both = asking(gateway.url, { authorization: `Bearer ${token.secret}`, cookie: ada.cookie });
     expect((await both.ask("session.current")).user).toMatchObject({ email: "bob@example.com" });
   });
@@ -195,7 +195,7 @@ describe("whoever asks", () => {
 
   test("is nobody any more once the user is disabled", async () => {
     const eve = await signInAs(gateway, "eve@example.com");
-    const token = await tokenOf(gateway, "eve@example.com", "full");
+    const token = await tokenOf(gateway, "eve@example.com", "keys");
     await eve.ask("sessions.list");
     await gateway.apply("users: [{ email: eve@example.com, status: disabled }]");
     expect(await eve.refused("sessions.list")).toMatchObject({ status: 401 });

@@ -86,7 +86,7 @@ describe("claiming an address that is somebody's already", () => {
     const { db, clock } = other.installation;
     await other.apply(`users: [{ email: boss@example.com, password: ${JSON.stringify(PASSWORD)} }]`);
     const before = await signInAs(other, "boss@example.com");
-    const program = await tokenOf(other, "boss@example.com", "full");
+    const program = await tokenOf(other, "boss@example.com", "keys");
     const { id } = before.user;
     await beginSecondFactor(db, id, "sealed");
     await confirmSecondFactor(db, id, { sealedSecret: "sealed", sinceMs: 1 }, ["digest"]);
@@ -275,7 +275,7 @@ describe("a password", () => {
       purpose: "reset",
       email: "lost@example.com",
     });
-    const program = await tokenOf(gateway, "lost@example.com", "full");
+    const program = await tokenOf(gateway, "lost@example.com", "keys");
     await stranger().ask("password.reset", { body: { token, password: NEW_PASSWORD } });
     expect((await browser.ask("session.current")).user).toBeNull();
     expect(await program.refused("session.current")).toMatchObject({ code: "sign_in_required" });
@@ -438,7 +438,7 @@ describe("a personal access token", () => {
   test("is shown once, does what its owner may, and stops when revoked", async () => {
     const browser = await invited("robot@example.com");
     const made = await browser.ask("tokens.create", {
-      body: { name: "ci", scope: "full", expires_at: null },
+      body: { name: "ci", scope: "keys", expires_at: null },
     });
     expect(made.secret).toMatch(/^gwp_/);
     const program = asking(gateway.url, { authorization: `Bearer ${made.secret}` });
@@ -449,7 +449,7 @@ describe("a personal access token", () => {
     ]);
     expect(JSON.stringify(list)).not.toContain(made.secret);
     expect(
-      await program.refused("tokens.create", { body: { name: "x", scope: "full", expires_at: null } }),
+      await program.refused("tokens.create", { body: { name: "x", scope: "keys", expires_at: null } }),
     ).toMatchObject({ code: "forbidden" });
     const eve = await signInAs(gateway, "eve@example.com");
     expect(await eve.refused("tokens.revoke", { params: { id: made.id } })).toMatchObject({ status: 404 });
@@ -457,11 +457,35 @@ describe("a personal access token", () => {
     expect(await program.refused("session.current")).toMatchObject({ status: 401 });
   });
 
+  test("may only read unless its scope says more, and administers only while its owner is an administrator", async () => {
+    const other = await signInAs(gateway, "second@example.com", "admin");
+    const plain = await other.ask("tokens.create", { body: { name: "plain", expires_at: null } });
+    expect(plain.scope).toBe("read");
+    const made = await other.ask("tokens.create", {
+      body: { name: "ops", scope: "admin", expires_at: null },
+    });
+    const program = asking(gateway.url, { authorization: `Bearer ${made.secret}` });
+    await program.ask("admin.users.create", { body: { email: "by-token@example.com" } });
+    const roleOf = (role: string) => gateway.apply(`users: [{ email: second@example.com, role: ${role} }]`);
+    await roleOf("user");
+    const refusal = { status: 403, code: "forbidden", message: expect.stringContaining("administrator") };
+    expect(await program.refused("admin.users.list")).toMatchObject(refusal);
+    expect(await program.refused("session.current")).toMatchObject(refusal);
+    const demoted = await signInAs(gateway, "second@example.com");
+    const body = { name: "more", scope: "admin", expires_at: null };
+    expect(await demoted.refused("tokens.create", { body })).toMatchObject({
+      code: "forbidden",
+      param: "scope",
+    });
+    await roleOf("admin");
+    await program.ask("admin.users.list");
+  });
+
   test("may not have expired before it is made, and its name is a name", async () => {
     const eve = await signInAs(gateway, "eve@example.com");
-    const body = { name: " x ", scope: "full", expires_at: null };
+    const body = { name: " x ", scope: "keys", expires_at: null };
     expect(await eve.refused("tokens.create", { body })).toMatchObject({ param: "name" });
-    const past = { name: "x", scope: "full", expires_at: 1 };
+    const past = { name: "x", scope: "keys", expires_at: 1 };
     expect(await eve.refused("tokens.create", { body: past })).toMatchObject({ param: "expires_at" });
   });
 });
@@ -544,7 +568,7 @@ users:
 
   test("whoever registers learns nothing of who has an account, whose owner is written to", async () => {
     const register = async (email: string) => {
-      const response = await open().send("registration.create", { body: { email, password: PASSWORD } });
+      const response = await open().send("registration.create", { body: { email } });
       const cookie = response.headers.get("set-cookie");
       return { status: response.status, cookie, body: await response.json() };
     };
@@ -552,31 +576,45 @@ users:
     expect(await register("new@example.com")).toEqual(known);
     expect(known).toEqual({ status: 200, cookie: null, body: { user: null } });
     expect(await smtp.textTo("owner@example.com")).toContain("There is one already");
-    // Nor by trying to come in with the password that was chosen.
+    // Nor by trying to come in.
     const signIn = (email: string) =>
       open().refused("session.create", { body: { email, password: PASSWORD } });
     expect(await signIn("new@example.com")).toEqual(await signIn("owner@example.com"));
     const token = tokenIn(await smtp.textTo("new@example.com"));
-    expect(await open().ask("email.verify", { body: { token } })).toEqual({ email: "new@example.com" });
+    const verified = await open().ask("email.verify", { body: { token, password: PASSWORD } });
+    expect(verified).toMatchObject({ email: "new@example.com", user: { must_verify: false, role: "user" } });
     const body = { email: "new@example.com", password: PASSWORD };
-    expect((await open().ask("session.create", { body })).user.must_verify).toBe(false);
+    expect((await open().ask("session.create", { body })).user.email).toBe("new@example.com");
   });
 
-  test("whoever has not verified the address yet makes no key", async () => {
-    const body = { email: "fresh@example.com", password: PASSWORD };
-    await open().ask("registration.create", { body });
-    const browser = await signInAs(other, "fresh@example.com");
+  test("a link to register opens no account once registration is closed", async () => {
+    await open().ask("registration.create", { body: { email: "late@example.com" } });
+    const token = tokenIn(await smtp.textTo("late@example.com"));
+    await other.apply("registration: closed");
+    const body = { token, password: PASSWORD };
+    expect(await open().refused("email.verify", { body })).toMatchObject({ code: "registration_closed" });
+    await other.apply("registration: open");
+    await open().ask("email.verify", { body });
+  });
+
+  test("whoever has an account of before and has not verified its address makes no key", async () => {
+    const email = "fresh@example.com";
+    const browser = await signInAs(other, email);
+    await other.installation.db.sql`UPDATE app_user SET must_verify = 1 WHERE email = ${email}`;
     expect((await browser.ask("session.current")).user?.must_verify).toBe(true);
     const key = { body: { name: "mine", group: "default" } };
     expect(await browser.refused("keys.create", key)).toMatchObject({
       code: "forbidden",
       message: expect.stringContaining("Verify"),
     });
-    const token = tokenIn(await smtp.textTo("fresh@example.com"));
-    await open().ask("email.verify", { body: { token } });
-    expect((await browser.ask("session.current")).user?.must_verify).toBe(false);
-    await browser.ask("keys.create", key);
-    expect(await browser.refused("email.send_link")).toMatchObject({ code: "conflict" });
+    await browser.ask("email.send_link");
+    const token = tokenIn(await smtp.textTo(email));
+    const response = await open().send("email.verify", { body: { token, password: PASSWORD } });
+    const [cookie = ""] = response.headers.get("set-cookie")?.split(";") ?? [];
+    const owner = asking(other.url, { cookie, origin: other.url });
+    expect((await owner.ask("session.current")).user?.must_verify).toBe(false);
+    await owner.ask("keys.create", key);
+    expect(await owner.refused("email.send_link")).toMatchObject({ code: "conflict" });
   });
 
   test("messages cannot be asked for without end", async () => {

@@ -8,6 +8,7 @@ import { z } from "zod";
 import { limits } from "../src/config/limits.ts";
 import type { Route } from "../src/control/route.ts";
 import { ROUTES, type RouteName } from "../src/control/routes.ts";
+import { TOKEN_SCOPES, type TokenScope } from "../src/store/access-tokens.ts";
 import { openapiProblems } from "./openapi-problems.ts";
 import { OTHER_KEY, type RunningGateway, startTestGateway } from "./running-gateway.ts";
 import { type Asking, addressOf, asking, signInAs, tokenOf } from "./signed-in.ts";
@@ -32,25 +33,36 @@ const ASKERS = {
   user: () => signInAs(gateway, "user@example.com"),
   administrator: () => signInAs(gateway, "root@example.com", "admin"),
   "disabled administrator": () => signInAs(gateway, "disabled@example.com", "admin"),
-  "user's reading token": () => tokenOf(gateway, "user@example.com", "read"),
-  "user's full token": () => tokenOf(gateway, "user@example.com", "full"),
-  "administrator's reading token": () => tokenOf(gateway, "root@example.com", "read", "admin"),
-  "administrator's full token": () => tokenOf(gateway, "root@example.com", "full", "admin"),
-  "disabled administrator's token": () => tokenOf(gateway, "disabled@example.com", "full", "admin"),
+  "user's read token": () => tokenOf(gateway, "user@example.com", "read"),
+  "user's keys token": () => tokenOf(gateway, "user@example.com", "keys"),
+  "user's admin token": () => tokenOf(gateway, "user@example.com", "admin"),
+  "administrator's read token": () => tokenOf(gateway, "root@example.com", "read", "admin"),
+  "administrator's keys token": () => tokenOf(gateway, "root@example.com", "keys", "admin"),
+  "administrator's admin token": () => tokenOf(gateway, "root@example.com", "admin", "admin"),
+  "disabled administrator's token": () => tokenOf(gateway, "disabled@example.com", "admin", "admin"),
 } satisfies Record<string, () => Promise<Asking>>;
 
 type Asker = keyof typeof ASKERS;
 
 /** Null: the door lets them through, whatever becomes of it then. */
-function expected({ access, method, needsSession }: Route, asker: Asker): string | null {
+function expected({ access, tokenScope }: Route, asker: Asker): string | null {
   // A token that does not hold is refused everywhere: its sender believes to be somebody.
   if (asker === "disabled administrator's token") return "sign_in_required";
+  // The scope `admin` is worth nothing without the role, not even for reading.
+  if (asker === "user's admin token") return "forbidden";
   const isNobody = asker === "nobody" || asker === "disabled administrator";
   if (isNobody) return access === "anyone" ? null : "sign_in_required";
-  if (asker.endsWith("reading token") && method !== "GET") return "forbidden";
   if (access === "admin" && !asker.startsWith("administrator")) return "forbidden";
-  return needsSession && asker.endsWith("token") ? "forbidden" : null;
+  const scope = TOKEN_SCOPES.find((one) => asker.endsWith(`${one} token`));
+  return scope === undefined || SCOPES_WITHIN[scope].includes(tokenScope) ? null : "forbidden";
 }
+
+/** Written out, so that the order of the scopes in the code is checked and not repeated. */
+const SCOPES_WITHIN: Readonly<Record<TokenScope, readonly (TokenScope | "none")[]>> = {
+  read: ["read"],
+  keys: ["read", "keys"],
+  admin: ["read", "keys", "admin"],
+};
 
 /** With a body that no operation takes: whoever gets that far was let through. */
 async function codeOf(asking: Asking, { method, path, body }: Route): Promise<string | null> {
@@ -103,6 +115,56 @@ describe("fields that only administrators may send", () => {
     };
     expect(await send(await ASKERS.user())).toEqual({ code: "forbidden", param: field });
     expect((await send(await ASKERS.administrator())).code).not.toBe("forbidden");
+  });
+});
+
+describe("the scope of a personal access token", () => {
+  test("is declared as documented: reading is read, keys are keys, administration is admin", () => {
+    const needing = (scope: Route["tokenScope"]) =>
+      CHANGES.filter(([, route]) => route.tokenScope === scope).map(([name]) => name);
+    expect(needing("read")).toEqual([]);
+    expect(needing("keys").toSorted()).toEqual(["keys.create", "keys.edit", "keys.revoke", "keys.rotate"]);
+    for (const name of needing("admin")) expect(name).toStartWith("admin.");
+    for (const [, { method, tokenScope }] of EVERY) if (method === "GET") expect(tokenScope).toBe("read");
+  });
+
+  test("is never enough for passwords, second factors, tokens, sessions, links and money", () => {
+    const areas =
+      /^(?:claim|email|invitation|links|password|recovery_codes|registration|second_factor)\.|^(?:sessions?|tokens|wallet)\.|^admin\.(?:links|money)\.|second_factor|reset_access$/;
+    const matching = CHANGES.filter(([name]) => areas.test(name) && name !== "admin.links.revoke");
+    expect(matching.length).toBeGreaterThan(20);
+    for (const [, { tokenScope }] of matching) expect(tokenScope).toBe("none");
+  });
+
+  test("limits an administrator's token with the scope keys to the administrator's own keys", async () => {
+    const other = await signInAs(gateway, "other@example.com");
+    const key = (await other.ask("keys.list")).data[0]?.id ?? "";
+    const token = await ASKERS["administrator's keys token"]();
+    const params = { id: key };
+    expect(await token.refused("keys.rotate", { params, body: {} })).toMatchObject({ code: "not_found" });
+    expect(await token.refused("keys.edit", { params, body: {} })).toMatchObject({ code: "not_found" });
+    expect(await token.refused("keys.revoke", { params })).toMatchObject({ code: "not_found" });
+    const body = { name: "for another", group: "default", user: other.user.id };
+    expect(await token.refused("keys.create", { body })).toMatchObject({ code: "forbidden", param: "user" });
+    const whole = await ASKERS["administrator's admin token"]();
+    await whole.ask("keys.edit", { params, body: {} });
+  });
+
+  test("is named by the refusal and by the document of the API", async () => {
+    const token = await ASKERS["user's read token"]();
+    const body = { name: "x", group: "default" };
+    expect((await token.refused("keys.create", { body })).message).toContain("`keys`");
+    const document = await (await ASKERS.nobody()).ask("openapi.read");
+    type Operation = { operationId: RouteName; security: Record<string, string[]>[]; description: string };
+    const operations = Object.values(document.paths as Record<string, Record<string, Operation>>).flatMap(
+      (methods) => Object.values(methods),
+    );
+    for (const { operationId, security, description } of operations) {
+      const { tokenScope } = ROUTES[operationId];
+      const scopes = security.flatMap(({ token }) => token ?? []);
+      expect(scopes).toEqual(tokenScope === "none" ? [] : [tokenScope]);
+      if (tokenScope !== "none") expect(description).toContain(`scope \`${tokenScope}\``);
+    }
   });
 });
 

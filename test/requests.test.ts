@@ -45,6 +45,7 @@ describe("a request's report", () => {
     expect(report).toEqual({
       object: "gateway.request",
       id,
+      request_count: 1,
       created_at: expect.any(Number),
       completed_at: expect.any(Number),
       endpoint: "chat.completions",

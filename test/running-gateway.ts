@@ -41,6 +41,8 @@ export interface GatewayOptions {
   databaseUrl?: string;
   /** Web pages that may open a WebSocket. */
   allowedOrigins?: readonly string[];
+  /** Names under which pages and the console's API are served beside the gateway's own. */
+  allowedHosts?: readonly string[];
   /** Memory for large bodies; may be less than a file can say. */
   largeBodiesMib?: number;
   /** How the simulator counts. */
@@ -95,7 +97,11 @@ export async function startTestGateway(options: GatewayOptions = {}): Promise<Ru
   const settings = readSettings({
     flags: { data: dataDir, port: "0" },
     environment,
-    file: { allowed_origins: options.allowedOrigins, large_bodies_mib: options.largeBodiesMib },
+    file: {
+      allowed_origins: options.allowedOrigins,
+      allowed_hosts: options.allowedHosts,
+      large_bodies_mib: options.largeBodiesMib,
+    },
   });
   if (!settings.ok) throw new Error(settings.problems.join("\n"));
   const installation = await openInstallation(settings.settings, environment);

@@ -15,8 +15,8 @@ export interface ReceivedMail {
 export interface SmtpServer {
   port: number;
   mails: readonly ReceivedMail[];
-  /** The text of the next mail to somebody, decoded. */
-  textTo(address: string): Promise<string>;
+  /** The text of a mail to an address, decoded: the first, or the one after `skipped` others. */
+  textTo(address: string, skipped?: number): Promise<string>;
   stop(): Promise<void>;
 }
 
@@ -44,8 +44,8 @@ export async function startSmtpServer(behaviour: SmtpBehaviour = {}): Promise<Sm
   return {
     port: address.port,
     mails,
-    async textTo(to) {
-      const mail = await eventually(() => mails.find((one) => one.to.includes(to)));
+    async textTo(to, skipped = 0) {
+      const mail = await eventually(() => mails.filter((one) => one.to.includes(to))[skipped]);
       return decoded(mail.raw);
     },
     async stop() {

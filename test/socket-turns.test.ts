@@ -77,7 +77,7 @@ describe("a turn", () => {
   test("goes upstream as the body of a POST that streams, unknown fields and big numbers as they came", async () => {
     const client = await open();
     client.send(
-      '{"type":"response.create","model":"fast-chat","stream_id":"main","generate":true,"stream":false,"background":true,' +
+      '{"type":"response.create","model":"fast-chat","stream_id":"main","generate":true,"stream":false,"background":false,' +
         '"input":"Hi","metadata":{"n":"1"},"x_unknown":12345678901234567890}',
     );
     await client.until("response.completed");
@@ -86,6 +86,21 @@ describe("a turn", () => {
     ).toString();
     expect(body).toBe(
       '{"model":"sim-fast","stream":true,"input":"Hi","metadata":{"n":"1"},"x_unknown":12345678901234567890}',
+    );
+  });
+
+  test("in the background is refused, as Open Responses says, and the connection goes on", async () => {
+    const client = await open();
+    for (const fields of [{}, { generate: false }, { store: true }]) {
+      const { last } = await client.turn({ model: "fast-chat", input: "Hi", background: true, ...fields });
+      expect(last).toMatchObject({
+        type: "error",
+        status: 400,
+        error: { type: "invalid_request_error", code: "unsupported_parameter", param: "background" },
+      });
+    }
+    expect((await client.turn({ model: "fast-chat", input: "Hi", background: null })).last.type).toBe(
+      "response.completed",
     );
   });
 
@@ -308,6 +323,51 @@ describe("a turn that goes on from another", () => {
 });
 
 describe("a warm-up", () => {
+  test("repeats the settings of its request, complete as a response's", async () => {
+    const client = await open();
+    const tool = { type: "function", name: "look_up", parameters: { type: "object", properties: {} } };
+    const settings = {
+      tools: [tool, { type: "web_search" }],
+      prompt_cache_key: "thread-1",
+      tool_choice: { type: "function", name: "look_up" },
+      instructions: "Be brief.",
+      parallel_tool_calls: false,
+      reasoning: { effort: "low" },
+      text: { verbosity: "low" },
+      metadata: { a: "1" },
+      store: true,
+      max_output_tokens: 100,
+    };
+    const { events } = await client.turn({
+      ...settings,
+      model: "fast-chat",
+      generate: false,
+      input: [],
+      temperature: null,
+      truncation: 7,
+    });
+    const echo = {
+      ...settings,
+      tools: [{ ...tool, description: null, strict: null }, { type: "web_search" }],
+      reasoning: { effort: "low", summary: null },
+      text: { format: { type: "text" }, verbosity: "low" },
+      // Neither a null nor a value of the wrong kind is repeated.
+      temperature: 1,
+      truncation: "disabled",
+    };
+    expect(events).toMatchObject([
+      { type: "response.created", response: { ...echo, status: "in_progress" } },
+      { type: "response.completed", response: { ...echo, status: "completed" } },
+    ]);
+  });
+
+  test("repeats no more of its settings than a sensible request holds", async () => {
+    const client = await open();
+    const tools = [{ type: "function", name: "large", description: "x".repeat(2 * 2 ** 20) }];
+    const { last } = await client.turn({ model: "fast-chat", generate: false, input: [], tools });
+    expect(last).toMatchObject({ type: "response.completed", response: { tools: [] } });
+  });
+
   test("is answered by two events, asks no upstream, leaves no row, and can be gone on from", async () => {
     const client = await open();
     const before = { asked: asked(), rows: (await gateway.usageRows()).length };

@@ -253,6 +253,7 @@ function recoveredFrom(hold: Hold, used: Used, nowMs: number): Settlement {
     chargedNano,
     row: {
       requestId: hold.requestId,
+      requestCount: 1,
       atMs: nowMs,
       keyId: hold.keyId,
       userId: hold.userId,

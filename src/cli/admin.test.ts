@@ -74,3 +74,23 @@ test("a link for somebody who cannot sign in carries a token that opens it, and 
     "--for must be",
   );
 });
+
+test("a reset that revokes everything ends the keys of the user, and hands over the link", async () => {
+  await done("keys", "create", "--name", "taken", "--group", "default", "--user", "ada@example.com");
+  await within((db) => db.sql`UPDATE app_user SET password_hash = 'x' WHERE email = 'ada@example.com'`);
+  const asked = ["admin", "link", "--email", "ada@example.com", "--revoke-all"];
+  expect(await refused(...asked)).toContain("--for reset");
+  const out = await done(...asked, "--for", "reset");
+  expect(out).toMatch(/\/console\/reset#\w{43}/);
+  const [user] = await within(
+    (db) => db.sql`SELECT password_hash FROM app_user WHERE email = 'ada@example.com'`,
+  );
+  expect(user).toEqual({ password_hash: null });
+  const left = await within((db) => db.sql`SELECT id FROM api_key WHERE status = 'active'`);
+  expect(left).toEqual([]);
+  const rows = await logged();
+  expect(rows.map(({ action, target }) => `${action} ${target}`)).toContain(
+    "key.revoke key taken of ada@example.com",
+  );
+  expect(rows.map(({ action }) => action)).toContain("user.reset_access");
+});

@@ -10,6 +10,7 @@ import { isHttpUrl, PUBLIC_URL_RULE } from "../config/schema.ts";
 import { EMAIL_RULE, isEmail } from "../config/schema-words.ts";
 import { dropSecondFactor } from "../control/drop-second-factor.ts";
 import { makeLink } from "../control/make-link.ts";
+import { type AccessChange, endAccess } from "../control/user-access.ts";
 import { type Db, transaction } from "../store/db.ts";
 import type { LinkPurpose } from "../store/links.ts";
 import { listUsers } from "../store/users.ts";
@@ -87,12 +88,14 @@ export const makeAdminLink: Command = {
   words: "admin link",
   summary: "Make a one-time link for somebody who cannot sign in",
   about: `sign-in lets them in as they are; reset lets them choose a new password. It works once, for an hour.
-PUBLIC_URL says what the link begins with. A second factor is asked for all the same; --drop-second-factor removes it.`,
+PUBLIC_URL says what the link begins with. A second factor is asked for all the same; --drop-second-factor removes it.
+--revoke-all is for an account that somebody else got into: with --for reset it ends the password, the second factor, and all sessions, tokens, API keys and links of the user at once.`,
   options: {
     email: { value: "EMAIL", about: "whom it is for", required: true },
     for: { value: "PURPOSE", about: "sign-in or reset (sign-in)" },
     url: { value: "URL", about: "how people reach the gateway (PUBLIC_URL, http://127.0.0.1:8787)" },
     "drop-second-factor": { about: "for somebody who has lost it, and the recovery codes too" },
+    "revoke-all": { about: "end everything that acts as the user, API keys included; with --for reset" },
     data: DATA_OPTION,
   },
   run: (input) =>
@@ -103,13 +106,24 @@ PUBLIC_URL says what the link begins with. A second factor is asked for all the 
       const url = input.text("url")?.replace(/\/+$/, "") ?? installation.settings.publicUrl;
       if (!isHttpUrl(url))
         misuse(`--url must be ${PUBLIC_URL_RULE}.`, "For example: --url https://gateway.example.com");
+      const revokesAll = input.flag("revoke-all");
+      if (revokesAll && purpose !== "reset")
+        misuse("--revoke-all goes with --for reset: it leaves no password to sign in with.", "See: --help");
       const user = await needUser(installation.db, emailFrom(input));
       const by = { actor: operator(), address: null };
-      const link = await transaction(installation.db, async (tx) => {
+      const { link, ended } = await transaction(installation.db, async (tx) => {
+        const change: AccessChange = { user, action: "user.reset_access", by };
+        const ended = revokesAll ? await endAccess(tx, installation, change, null) : null;
         if (input.flag("drop-second-factor")) await dropSecondFactor(tx, installation, user, by);
-        return makeLink(tx, installation, { purpose, user }, by);
+        return { ended, link: await makeLink(tx, installation, { purpose, user }, by) };
       });
       input.terminal.print(`${url}${link.path}`);
+      if (ended !== null) {
+        const { keys, tokens, sessions } = ended;
+        input.terminal.remark(
+          `\nEnded: the password, the second factor, API keys (${keys}), tokens (${tokens}), sessions (${sessions}).`,
+        );
+      }
       input.terminal.remark(`\nIt works once, for an hour. Whoever opens it is ${user.email}.`);
       return 0;
     }),

@@ -58,6 +58,11 @@ async function explainRequest(db: Db, requestId: string, terminal: Terminal): Pr
   if (trace?.slotWaitMs !== undefined) {
     terminal.print(`${trace.slotWaitMs} ms of the wait were for a slot of a concurrency limit`);
   }
+  if (row.requestCount > 1) {
+    terminal.print(
+      `one record of ${row.requestCount} requests that ended alike within a minute; times are sums`,
+    );
+  }
   if (trace?.refusal !== undefined) terminal.print(trace.refusal);
   terminal.print(
     `tokens: ${row.inputTokens} in (${row.cachedTokens} cached), ${row.outputTokens} out (${row.reasoningTokens} reasoning)`,

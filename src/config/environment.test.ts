@@ -15,6 +15,7 @@ describe("settings", () => {
       port: 8787,
       publicUrl: "http://127.0.0.1:8787",
       allowedOrigins: [],
+      allowedHosts: [],
       largeBodiesBytes: null,
       dataDir: resolve("data"),
       databaseUrl: `sqlite:${resolve("data/gateway.db")}`,
@@ -38,9 +39,11 @@ describe("settings", () => {
       host: "0.0.0.0",
       public_url: "https://gw.example",
       allowed_origins: ["https://app.example"],
+      allowed_hosts: ["gateway.lan"],
       large_bodies_mib: 200,
     };
     expect(settingsOf({ file }).allowedOrigins).toEqual(["https://app.example"]);
+    expect(settingsOf({ file }).allowedHosts).toEqual(["gateway.lan"]);
     expect(settingsOf({ file }).largeBodiesBytes).toBe(200 * 1024 * 1024);
     expect(settingsOf({ flags: { port: "1" }, environment, file })).toMatchObject({ port: 1, host: "::1" });
     expect(settingsOf({ environment, file })).toMatchObject({ port: 2, publicUrl: "https://gw.example" });

@@ -9,6 +9,8 @@ export interface Settings {
   readonly publicUrl: string;
   /** Web pages that may open a WebSocket; others may not. */
   readonly allowedOrigins: readonly string[];
+  /** Host names beside that of `publicUrl` under which pages and the console's API are served. */
+  readonly allowedHosts: readonly string[];
   /** Memory for large bodies, of all clients together; null for what `limits.ts` says. */
   readonly largeBodiesBytes: number | null;
   /** Absolute. */
@@ -35,6 +37,7 @@ export interface SettingSources {
     port?: number | undefined;
     public_url?: string | undefined;
     allowed_origins?: readonly string[] | undefined;
+    allowed_hosts?: readonly string[] | undefined;
     large_bodies_mib?: number | undefined;
   };
 }
@@ -111,6 +114,7 @@ export function readSettings({ flags, environment, file = {} }: SettingSources):
       port: portNumber,
       publicUrl: publicUrl?.value.replace(/\/+$/, "") ?? localUrl(host.value, portNumber),
       allowedOrigins: file.allowed_origins ?? [],
+      allowedHosts: file.allowed_hosts ?? [],
       largeBodiesBytes: file.large_bodies_mib === undefined ? null : file.large_bodies_mib * 2 ** 20,
       dataDir,
       databaseUrl: database?.value ?? `sqlite:${resolve(dataDir, "gateway.db")}`,

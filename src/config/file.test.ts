@@ -112,7 +112,7 @@ const BAD: [what: string, text: string, line: number, field: string, says: strin
     "server:\n  prot: 1",
     2,
     "server.prot",
-    "Did you mean port? Allowed here: host, port, public_url, allowed_origins, large_bodies_mib.",
+    "Did you mean port? Allowed here: host, port, public_url, allowed_origins, allowed_hosts, large_bodies_mib.",
   ],
   ["an unknown section", "modles: []", 1, "modles", "Did you mean models?"],
   [
@@ -121,6 +121,13 @@ const BAD: [what: string, text: string, line: number, field: string, says: strin
     2,
     "server.allowed_origins[0]",
     "an origin like https://app.example.com",
+  ],
+  [
+    "a host with a port",
+    "server:\n  allowed_hosts: ['gateway.lan:8787']",
+    2,
+    "server.allowed_hosts[0]",
+    "a host name like gateway.lan",
   ],
   [
     "a wrong word",
@@ -581,7 +588,7 @@ describe("a secret never stands in a problem", () => {
   test(`wherever a \${…} is put, its value is not repeated`, () => {
     // V stands for a quoted value, W for one inside a longer text.
     const places = [
-      "server: { host: V, port: V, public_url: V, allowed_origins: [V], large_bodies_mib: V }",
+      "server: { host: V, port: V, public_url: V, allowed_origins: [V], allowed_hosts: [V], large_bodies_mib: V }",
       "registration: V",
       "models: [{ id: V, interfaces: [V], price: { input: V } }, { id: V, interfaces: V }]",
       "accounts: [{ name: V, kind: V, base_url: V, interfaces: [V], weight: V, models: { a: V, 'b*': V } }]",

@@ -74,6 +74,8 @@ export const limits = {
   socketMessagesPerSecondMax: 200,
   /** Free of charge, so not many. */
   socketWarmUpsPerSecondMax: 5,
+  /** Settings of a warm-up, such as its tools, that are repeated in its answer. */
+  socketWarmUpEchoBytesMax: 1 * MiB,
   socketLanesMax: 32,
   /** Turns of one lane that wait for the one before them. */
   socketTurnsWaitingMax: 16,
@@ -174,6 +176,8 @@ export const limits = {
     /** How long a commit of the embedded store may be only in the system's memory. */
     flushMs: 50,
   },
+  /** Usage rows of unserved requests: see billing/refusal-rows.ts. */
+  refusalRows: { rowsPerMinute: 60, kindsMax: 10_000 },
   /** The till's express lane, for the embedded store: see billing/express.ts. */
   express: {
     /** So many holds within a tenth of a second make the lane worth its while. */

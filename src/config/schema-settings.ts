@@ -26,6 +26,11 @@ const origin = text("an origin like https://app.example.com, without a path", (v
   return isHttpUrl(value) && new URL(value).origin === value;
 });
 
+/** As it stands in the Host header, without the port. */
+const hostName = text("a host name like gateway.lan, without a scheme or a port", (value) => {
+  return /^(?!-)[A-Za-z0-9._-]{1,253}$/.test(value);
+});
+
 const MIB = 2 ** 20;
 const LARGE_BODIES_MIB_MAX = 1_048_576;
 
@@ -51,6 +56,12 @@ export const server = described({
     is: z.array(origin).optional(),
     means:
       "web pages that may open a WebSocket beside the gateway's own; programs send no origin, and need not be named",
+    leftOut: "none",
+  },
+  allowed_hosts: {
+    is: z.array(hostName).optional(),
+    means:
+      "names beside that of `public_url` under which the console, the explorer, the documentation and `/api` are served. IP addresses and `localhost` always are; a request for any other name is refused with `misdirected_request`, so that a web page cannot reach them by a name of its own (DNS rebinding). `/v1` is served under any name",
     leftOut: "none",
   },
   large_bodies_mib: {

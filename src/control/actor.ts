@@ -40,6 +40,12 @@ async function actorOfToken({ installation }: Control, secret: string): Promise<
     );
   }
   const { token, owner } = found;
+  if (token.scope === "admin" && owner.role !== "admin") {
+    throw new ApiError(
+      "forbidden",
+      "This personal access token has the scope `admin`, and its owner is not an administrator. Create one with the scope `read` or `keys`.",
+    );
+  }
   if (nowMs - (token.usedAtMs ?? 0) > limits.lastUseMs) await touchAccessToken(db, token.id, nowMs);
   return { ...owner, via: { kind: "token", id: token.id, scope: token.scope } };
 }

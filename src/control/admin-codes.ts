@@ -122,7 +122,7 @@ export const adminCodeRoutes = {
     path: "/api/admin/codes",
     summary: "Make a batch of codes. They are in this answer and nowhere else.",
     body: createBody,
-    needsSession: true,
+    tokenScope: "none",
     answer: z.object({ name: z.string(), codes: z.array(z.string()) }),
     async run({ installation }, asked) {
       const { name, count, amount, plan, days, expires_at } = asked.body;

@@ -62,7 +62,7 @@ export const adminConfigRoutes = {
     body: z.strictObject({ ...source, plan: z.string() }),
     bodyBytesMax: limits.apiBulkBodyBytesMax,
     // A file gives roles, passwords and money, and makes keys.
-    needsSession: true,
+    tokenScope: "none",
     answer: z.object({
       changes: z.array(changeAnswer),
       /** Keys that were made: their secrets are shown this once. */

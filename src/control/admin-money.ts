@@ -63,7 +63,7 @@ export const adminMoneyRoutes = {
     path: "/api/admin/users/:id/adjust",
     summary: "Correct a user's balance, up or down",
     body: z.strictObject({ amount: signedUsd, ...order }),
-    needsSession: true,
+    tokenScope: "none",
     takesIdempotencyKey: true,
     answer: bookedAnswer,
     async run(control, asked) {
@@ -86,7 +86,7 @@ export const adminMoneyRoutes = {
       provider: z.string().regex(PROVIDER, { error: PROVIDER_RULE }),
       ...order,
     }),
-    needsSession: true,
+    tokenScope: "none",
     takesIdempotencyKey: true,
     answer: bookedAnswer,
     async run(control, asked) {
@@ -110,7 +110,7 @@ export const adminMoneyRoutes = {
       amount: signedUsd.optional(),
       ...order,
     }),
-    needsSession: true,
+    tokenScope: "none",
     takesIdempotencyKey: true,
     answer: bookedAnswer,
     async run(control, asked) {

@@ -121,7 +121,7 @@ export const adminSettingsRoutes = {
     path: "/api/admin/settings",
     summary: "Change how the place is run: the sections that are sent, each as a whole",
     body: settingsChange,
-    needsSession: true,
+    tokenScope: "none",
     answer: settingsAnswer,
     async run(control, asked) {
       await changePolicy(control, asked, asked.body);

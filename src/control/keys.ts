@@ -99,6 +99,7 @@ export const keyRoutes = {
 
   "keys.create": forUsers({
     ...TAKES_NOTHING,
+    tokenScope: "keys",
     method: "POST",
     path: "/api/keys",
     summary: "Make an API key; its secret is in this answer and nowhere else",
@@ -142,6 +143,7 @@ export const keyRoutes = {
 
   "keys.edit": forUsers({
     ...byId,
+    tokenScope: "keys",
     method: "PATCH",
     path: "/api/keys/:id",
     summary: "Change a key's name, expiry or own limits; what is left out stays",
@@ -166,6 +168,7 @@ export const keyRoutes = {
 
   "keys.rotate": forUsers({
     ...byId,
+    tokenScope: "keys",
     method: "POST",
     path: "/api/keys/:id/rotate",
     summary: "Give a key another secret; the old one works until the overlap ends",
@@ -187,6 +190,7 @@ export const keyRoutes = {
 
   "keys.revoke": forUsers({
     ...byId,
+    tokenScope: "keys",
     method: "DELETE",
     path: "/api/keys/:id",
     summary: "Revoke a key for good: requests with it are refused when this answers",

@@ -11,7 +11,7 @@ export function resetLetter(to: string, url: string): MailMessage {
 Choose one here:
 ${url}
 
-The link works once, for an hour. With the new password every browser is signed out and your personal access tokens are revoked. If it was not you, do nothing: the password stays as it is.`,
+The link works once, for an hour. With the new password every browser is signed out and your personal access tokens are revoked. The page also lists your API keys, so that you can revoke those you do not recognize. If it was not you, do nothing: the password stays as it is.`,
   };
 }
 
@@ -19,10 +19,23 @@ export function verifyLetter(to: string, url: string): MailMessage {
   return {
     to,
     subject: "Verify your address",
-    text: `Welcome. Open this link to show that ${to} is yours:
+    text: `Welcome. Open this link to show that ${to} is yours, and to choose the password of your account:
 ${url}
 
-It works once, for three days; then sign in. If you did not register, do nothing.`,
+It works once, for three days. If you did not register, do nothing: without the link there is no account.`,
+  };
+}
+
+export function accessResetLetter(to: string, url: string): MailMessage {
+  return {
+    to,
+    subject: "Your access was reset",
+    text: `An administrator has reset the access to your account ${to}: the password, the second factor, all sessions, personal access tokens and API keys no longer work.
+
+Choose a new password here:
+${url}
+
+The link works once, for an hour. Then create new API keys, and turn the second factor on again.`,
   };
 }
 

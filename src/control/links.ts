@@ -5,6 +5,7 @@ import { ApiError } from "../errors.ts";
 import type { MailMessage } from "../mail/mail.ts";
 import { secretDigest } from "../secrets/random-secret.ts";
 import { appendAudit } from "../store/audit.ts";
+import { findCredentials } from "../store/credentials.ts";
 import { transaction } from "../store/db.ts";
 import { deleteLink, findLink, LINK_PURPOSES, listLinks } from "../store/links.ts";
 import { findUserByEmail } from "../store/users.ts";
@@ -14,6 +15,7 @@ import { emailField, linkTokenField } from "./fields.ts";
 import { inviteLetter, resetLetter, signInLetter } from "./letters.ts";
 import { type LinkWanted, makeLink } from "./make-link.ts";
 import { forAdmins, forAnyone, NOTHING, TAKES_NOTHING } from "./route.ts";
+import { accessAnswer, listAccess } from "./user-access.ts";
 
 export function linkUsedUp(): ApiError {
   return new ApiError(
@@ -38,14 +40,24 @@ export const linkRoutes = {
     // The token is a secret, so it travels in a body: addresses are written down along the way.
     method: "POST",
     path: "/api/links/read",
-    summary: "What a one-time link is for. It is not used up by this",
+    summary:
+      "What a one-time link is for and, before a reset, what can act as its user. It is not used up by this",
     body: z.strictObject({ token: linkTokenField }),
-    answer: linkAnswer.pick({ purpose: true, email: true, expires_at: true }),
+    answer: z.object({
+      ...linkAnswer.pick({ purpose: true, email: true, expires_at: true }).shape,
+      /** False where the link opens one: an invitation, and the verification of an address that has none. */
+      has_account: z.boolean(),
+      /** Of a link to choose a new password; null for the others. */
+      access: accessAnswer.nullable(),
+    }),
     async run({ installation }, { body }) {
       const { db, clock } = installation;
       const link = await findLink(db, secretDigest(body.token), clock.nowMs());
       if (link === null) throw linkUsedUp();
-      return { purpose: link.purpose, email: link.email, expires_at: link.expiresAtMs };
+      const { purpose, email, userId } = link;
+      const user = purpose === "reset" && userId !== null ? await findCredentials(db, userId) : null;
+      const access = user === null ? null : await listAccess(installation, user);
+      return { purpose, email, expires_at: link.expiresAtMs, has_account: userId !== null, access };
     },
   }),
 
@@ -62,7 +74,7 @@ export const linkRoutes = {
       /** Also sends it there, where mail is configured. */
       mail: z.boolean().default(false),
     }),
-    needsSession: true,
+    tokenScope: "none",
     answer: z.object({ url: z.string(), expires_at: z.number(), mailed: z.boolean() }),
     async run(control, asked) {
       const { db } = control.installation;

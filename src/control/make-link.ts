@@ -10,7 +10,9 @@ import { insertLink } from "../store/links.ts";
 
 export type LinkWanted =
   | { purpose: "invite"; email: string; role: Role }
-  | { purpose: "reset" | "verify" | "sign_in"; user: { id: string; email: string } };
+  | { purpose: "reset" | "sign_in"; user: { id: string; email: string } }
+  /** The id is null while there is no account: it is opened with the link. */
+  | { purpose: "verify"; user: { id: string | null; email: string } };
 
 export interface MadeLink {
   /** What stands behind the address of the console. The token is behind `#`: no server or log on the way sees it. */

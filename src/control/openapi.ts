@@ -44,7 +44,12 @@ function describeApi(routes: Readonly<Record<string, Route>>): Json {
     paths,
     components: {
       securitySchemes: {
-        token: { type: "http", scheme: "bearer", description: "A personal access token, gwp_…" },
+        token: {
+          type: "http",
+          scheme: "bearer",
+          description:
+            "A personal access token, gwp_…. Its scope is `read`, `keys` (which includes `read`) or `admin` (which includes both); each operation names the one it needs.",
+        },
         session: { type: "apiKey", in: "cookie", name: "__Host-session" },
       },
       schemas: { Error: ERROR },
@@ -88,7 +93,9 @@ function describe(name: string, route: Route): Json {
   const body = schemaOf(route.body, "input");
   const notes = [
     SAYS[route.access],
-    ...(route.needsSession ? ["A personal access token is not enough."] : []),
+    route.tokenScope === "none"
+      ? "A personal access token is not enough."
+      : `A personal access token needs the scope \`${route.tokenScope}\`.`,
     ...(route.adminFields.length === 0
       ? []
       : [`Only administrators may send: ${route.adminFields.join(", ")}.`]),
@@ -126,9 +133,13 @@ const IDEMPOTENCY_KEY: Json = {
   schema: { type: "string", pattern: "^[\\x21-\\x7e]{1,255}$" },
 };
 
-function securityOf({ access, needsSession }: Route): Json[] {
-  if (access === "anyone") return [{}, { session: [] }];
-  return needsSession ? [{ session: [] }] : [{ token: [] }, { session: [] }];
+/** For a bearer token OpenAPI 3.1 lets the list name what the token must be allowed to do: its scope. */
+function securityOf({ access, tokenScope }: Route): Json[] {
+  return [
+    ...(access === "anyone" ? [{}] : []),
+    ...(tokenScope === "none" ? [] : [{ token: [tokenScope] }]),
+    { session: [] },
+  ];
 }
 
 /** Null where nothing is taken. What JSON Schema cannot say, such as a rule in code, is left to the message. */

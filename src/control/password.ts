@@ -4,12 +4,16 @@ import { z } from "zod";
 import { secretChange, secretSet } from "../config/difference.ts";
 import { ApiError } from "../errors.ts";
 import { secretDigest } from "../secrets/random-secret.ts";
-import { deleteAccessTokens } from "../store/access-tokens.ts";
 import { appendAudit } from "../store/audit.ts";
-import { findCredentials, findCredentialsByEmail, writePassword } from "../store/credentials.ts";
+import {
+  type Credentials,
+  findCredentials,
+  findCredentialsByEmail,
+  writePassword,
+} from "../store/credentials.ts";
 import { transaction } from "../store/db.ts";
 import { findLink, takeLink } from "../store/links.ts";
-import { auditOf } from "./audit-entry.ts";
+import { auditActor, auditOf } from "./audit-entry.ts";
 import type { Control } from "./control.ts";
 import { codeField, emailField, linkTokenField, newPasswordField, passwordField } from "./fields.ts";
 import { resetLetter } from "./letters.ts";
@@ -21,6 +25,7 @@ import { forAnyone, forUsers, NOTHING, TAKES_NOTHING } from "./route.ts";
 import { beginSession, withCookie } from "./session.ts";
 import { arrive, refuseWrongCode, signedInAnswer } from "./sessions.ts";
 import { addressBlock } from "./throttle.ts";
+import { type AccessChange, endAccess, resetPassword } from "./user-access.ts";
 
 export const passwordRoutes = {
   "password.change": forUsers({
@@ -35,7 +40,7 @@ export const passwordRoutes = {
       code: codeField.optional(),
       new_password: newPasswordField,
     }),
-    needsSession: true,
+    tokenScope: "none",
     answer: NOTHING,
     async run(control, asked) {
       const { installation, identity } = control;
@@ -80,37 +85,37 @@ export const passwordRoutes = {
     method: "POST",
     path: "/api/password/reset",
     summary:
-      "Choose a new password with a link. Every browser is signed out, every personal access token revoked",
-    body: z.strictObject({ token: linkTokenField, password: newPasswordField }),
-    answer: NOTHING,
+      "Choose a new password with a link. Every browser is signed out, every personal access token revoked, and every API key that you name",
+    body: z.strictObject({
+      token: linkTokenField,
+      password: newPasswordField,
+      /** Ids of API keys to revoke, as POST /api/links/read lists them, or all there are. */
+      revoke_keys: z.union([z.literal("all"), z.array(z.string().max(100)).max(1_000)]).default([]),
+      /** Of the second factor; needed only where one is on and keys are to be revoked. */
+      code: codeField.optional(),
+    }),
+    answer: z.object({ revoked_keys: z.number(), revoked_tokens: z.number(), ended_sessions: z.number() }),
     async run(control, asked) {
-      const { installation, identity } = control;
+      const { installation, identity, gateway } = control;
       const { db, clock } = installation;
+      const { revoke_keys: revokeKeys, password } = asked.body;
       const digest = secretDigest(asked.body.token);
       // First, because hashing is expensive and anybody can ask for it.
-      if ((await findLink(db, digest, clock.nowMs()))?.purpose !== "reset") throw linkUsedUp();
-      const made = await identity.passwords.hash(asked.body.password);
-      await transaction(db, async (tx) => {
-        const link = await takeLink(tx, digest, "reset", clock.nowMs());
-        if (link === null || link.userId === null) throw linkUsedUp();
-        await writePassword(tx, link.userId, made);
-        // Whoever could not get in may have lost the account to somebody who has made one.
-        const tokens = await deleteAccessTokens(tx, link.userId);
-        const ended = tokens === 0 ? [] : [{ field: "tokens", from: String(tokens), to: "0" }];
-        await appendAudit(
-          tx,
-          auditOf(
-            { actor: { userId: link.userId, email: link.email }, clientAddress: asked.clientAddress },
-            {
-              atMs: clock.nowMs(),
-              action: "password.reset",
-              target: `user ${link.email}`,
-              changes: [secretChange("password"), ...ended],
-            },
-          ),
-        );
+      const credentials = await resetCredentials(control, digest);
+      if (revokeKeys.length > 0) await proveForKeys(control, asked, credentials);
+      const passwordHash = await identity.passwords.hash(password);
+      const { userId, email, mustVerify } = credentials;
+      const ended = await transaction(db, async (tx) => {
+        if ((await takeLink(tx, digest, "reset", clock.nowMs())) === null) throw linkUsedUp();
+        const by = { actor: auditActor({ userId, email }), address: asked.clientAddress };
+        const change: AccessChange = { user: { id: userId, email }, action: "password.reset", by };
+        // What was made before the address was verified need not be its owner's.
+        return mustVerify
+          ? endAccess(tx, installation, change, passwordHash)
+          : resetPassword(tx, installation, change, { passwordHash, revokeKeys });
       });
-      return {};
+      if (ended.keys > 0) await gateway.policy.refresh();
+      return { revoked_keys: ended.keys, revoked_tokens: ended.tokens, ended_sessions: ended.sessions };
     },
   }),
 
@@ -146,6 +151,35 @@ export const passwordRoutes = {
     },
   }),
 };
+
+/** Whose password a link resets; throws where the link does not work. */
+async function resetCredentials({ installation }: Control, digest: string): Promise<Credentials> {
+  const { db, clock } = installation;
+  const link = await findLink(db, digest, clock.nowMs());
+  const userId = link?.purpose === "reset" ? link.userId : null;
+  const credentials = userId === null ? null : await findCredentials(db, userId);
+  if (credentials === null) throw linkUsedUp();
+  return credentials;
+}
+
+/** A second factor protects the keys as well: who reads the mail alone cannot stop what runs with them. */
+async function proveForKeys(
+  control: Control,
+  { clientAddress, body: { code } }: { clientAddress: string; body: { code?: string | undefined } },
+  credentials: Credentials,
+): Promise<void> {
+  if (credentials.mustVerify || (credentials.secondFactor?.sinceMs ?? null) === null) return;
+  if (code === undefined) {
+    throw new ApiError(
+      "second_factor_required",
+      "Revoking API keys needs a code of your authenticator app, or a recovery code.",
+      { param: "code" },
+    );
+  }
+  await control.identity.attempts.of(credentials.email, clientAddress, () =>
+    refuseWrongCode(control, credentials, code),
+  );
+}
 
 /** So many to one address of mail, and from one address of the network. */
 export function refuseManyLetters(

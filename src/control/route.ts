@@ -7,7 +7,7 @@ import { z } from "zod";
 import { limits } from "../config/limits.ts";
 import { ApiError } from "../errors.ts";
 import type { Role } from "../records.ts";
-import type { TokenScope } from "../store/access-tokens.ts";
+import { includesScope, type TokenScope } from "../store/access-tokens.ts";
 import type { HeaderReader } from "../wire/http-fields.ts";
 import type { Control } from "./control.ts";
 
@@ -70,8 +70,11 @@ interface Shape<
   readonly media?: string;
   /** Fields of the body that only administrators may send; from anybody else they are refused by name. */
   readonly adminFields?: readonly string[];
-  /** For secrets: a personal access token is not enough, somebody must be signed in. */
-  readonly needsSession?: boolean;
+  /**
+   * The scope that a personal access token needs. `none`: no token is enough, the caller must be signed in or, where
+   * anybody may ask, anonymous. Left out: `read` for GET, `admin` for changes by administrators, `none` for all others.
+   */
+  readonly tokenScope?: TokenScope | "none";
   /** Takes the header `Idempotency-Key`: the same key again does nothing and gives the first answer. */
   readonly takesIdempotencyKey?: boolean;
   /** A longer body is refused. Left out: what a form may come to. */
@@ -138,7 +141,6 @@ function makeRoute<
   access: Access,
   {
     adminFields = [],
-    needsSession = false,
     takesIdempotencyKey = false,
     media = "application/json",
     bodyBytesMax = limits.apiBodyBytesMax,
@@ -147,20 +149,18 @@ function makeRoute<
   run: Run<P, Q, B, A, Who>,
   whoMay: (actor: Actor | null) => Who,
 ): Route<P, Q, B, A> {
+  const tokenScope = shape.tokenScope ?? defaultScope(access, shape.method);
   return {
     ...shape,
     adminFields,
-    needsSession,
+    tokenScope,
     takesIdempotencyKey,
     media,
     bodyBytesMax,
     access,
     allow(asking) {
-      const actor = whoMay(asking);
-      if (shape.method !== "GET") refuseReadOnly(actor);
-      if (needsSession && actor?.via.kind === "token") {
-        throw new ApiError("forbidden", "A personal access token may not do this. Sign in to the console.");
-      }
+      const actor = whoMay(withTokenRole(asking, tokenScope));
+      refuseScope(actor, tokenScope);
       return async (control, raw) => {
         if (actor?.role !== "admin") refuseFields(raw.body, adminFields);
         return run(control, {
@@ -180,11 +180,27 @@ function signedIn(actor: Actor | null): Actor {
   throw new ApiError("sign_in_required", "Sign in first, or send a personal access token as bearer.");
 }
 
-function refuseReadOnly(actor: Actor | null): void {
-  if (actor?.via.kind !== "token" || actor.via.scope === "full") return;
+function defaultScope(access: Access, method: Method): TokenScope | "none" {
+  if (method === "GET") return "read";
+  return access === "admin" ? "admin" : "none";
+}
+
+/** With the scope `keys` an administrator's token changes the administrator's own keys, as any user's token does. */
+function withTokenRole<Who extends Actor | null>(actor: Who, needed: TokenScope | "none"): Who {
+  if (needed !== "keys" || actor?.via.kind !== "token" || actor.via.scope === "admin") return actor;
+  return { ...actor, role: "user" };
+}
+
+function refuseScope(actor: Actor | null, needed: TokenScope | "none"): void {
+  if (actor?.via.kind !== "token") return;
+  if (needed === "none") {
+    throw new ApiError("forbidden", "A personal access token may not do this. Sign in to the console.");
+  }
+  const { scope } = actor.via;
+  if (includesScope(scope, needed)) return;
   throw new ApiError(
     "forbidden",
-    "This personal access token may only read. Make one with full access for changes.",
+    `This needs a personal access token with the scope \`${needed}\`, and yours has \`${scope}\`. Create one with the scope it needs under Profile and security.`,
   );
 }
 

@@ -21,11 +21,13 @@ import { modelRoutes } from "./models.ts";
 import { documentRoutes } from "./openapi.ts";
 import { passwordRoutes } from "./password.ts";
 import { registrationRoutes } from "./registration.ts";
+import { resetAccessRoutes } from "./reset-access.ts";
 import type { Route } from "./route.ts";
 import { secondFactorRoutes } from "./second-factor.ts";
 import { sessionRoutes } from "./sessions.ts";
 import { tokenRoutes } from "./tokens.ts";
 import { usageRoutes } from "./usage.ts";
+import { verificationRoutes } from "./verification.ts";
 import { walletRoutes } from "./wallet.ts";
 
 const OPERATIONS = {
@@ -49,10 +51,12 @@ const OPERATIONS = {
   ...metricsRoutes,
   ...passwordRoutes,
   ...registrationRoutes,
+  ...resetAccessRoutes,
   ...secondFactorRoutes,
   ...sessionRoutes,
   ...tokenRoutes,
   ...usageRoutes,
+  ...verificationRoutes,
   ...walletRoutes,
 } as const satisfies Record<string, Route>;
 

@@ -43,7 +43,7 @@ export const secondFactorRoutes = {
     path: "/api/second-factor",
     summary: "Get the secret for an authenticator app. It counts once a code of it was confirmed",
     body: z.strictObject(proof),
-    needsSession: true,
+    tokenScope: "none",
     answer: z.object({ secret: z.string(), otpauth_url: z.string() }),
     async run(control, asked) {
       const { installation } = control;
@@ -62,7 +62,7 @@ export const secondFactorRoutes = {
     path: "/api/second-factor/confirm",
     summary: "Turn the second factor on with a code of it. Every other browser is signed out",
     body: z.strictObject({ code: codeField }),
-    needsSession: true,
+    tokenScope: "none",
     answer: codesAnswer,
     async run(control, asked) {
       const { installation, identity } = control;
@@ -96,7 +96,7 @@ export const secondFactorRoutes = {
     path: "/api/second-factor",
     summary: "Turn the second factor off, with the password and a code. Every other browser is signed out",
     body: z.strictObject(proof),
-    needsSession: true,
+    tokenScope: "none",
     answer: NOTHING,
     async run(control, asked) {
       const { installation } = control;
@@ -118,7 +118,7 @@ export const secondFactorRoutes = {
     path: "/api/recovery-codes",
     summary: "Get ten new recovery codes, with the password and a code; the old ones stop working",
     body: z.strictObject(proof),
-    needsSession: true,
+    tokenScope: "none",
     answer: codesAnswer,
     async run(control, asked) {
       const { installation } = control;
@@ -146,7 +146,7 @@ export const secondFactorRoutes = {
     path: "/api/admin/users/:id/second-factor",
     summary: "Turn the second factor off for somebody who has lost it",
     params: z.strictObject({ id: z.string() }),
-    needsSession: true,
+    tokenScope: "none",
     answer: NOTHING,
     async run({ installation }, asked) {
       await transaction(installation.db, async (tx) => {

@@ -106,7 +106,7 @@ export const sessionRoutes = {
     path: "/api/session",
     summary: "Sign out",
     answer: NOTHING,
-    needsSession: true,
+    tokenScope: "none",
     async run({ installation }, { actor }) {
       await deleteSession(installation.db, actor.userId, actor.via.id);
       return withCookie({}, endedSessionCookie());

@@ -48,11 +48,12 @@ export const tokenRoutes = {
     summary: "Make a personal access token. Its secret is in this answer alone",
     body: z.strictObject({
       name: nameField,
-      scope: z.enum(TOKEN_SCOPES),
+      /** `admin` is for administrators, and works as long as its owner is one. */
+      scope: z.enum(TOKEN_SCOPES).default("read"),
       /** Epoch milliseconds; null for one that does not expire. */
       expires_at: instantField.nullable(),
     }),
-    needsSession: true,
+    tokenScope: "none",
     answer: tokenAnswer.extend({ secret: z.string() }),
     async run({ installation }, asked) {
       const { db, clock, newId, randomBytes } = installation;
@@ -60,6 +61,11 @@ export const tokenRoutes = {
       const atMs = clock.nowMs();
       if (expiresAtMs !== null && expiresAtMs <= atMs) {
         throw new ApiError("invalid_value", "expires_at: must be in the future", { param: "expires_at" });
+      }
+      if (scope === "admin" && asked.actor.role !== "admin") {
+        throw new ApiError("forbidden", "Only administrators may create a token with the scope `admin`.", {
+          param: "scope",
+        });
       }
       const { secret, digest } = mintAccessToken(randomBytes);
       const token: AccessTokenRecord = {

@@ -11,6 +11,8 @@ import type { Actor } from "./route.ts";
 
 export const requestAnswer = z.object({
   id: z.string(),
+  /** How many refused requests of one kind the row stands for; 1 for every other row. */
+  request_count: z.number(),
   /** When it ended. */
   at: z.number(),
   key: z.object({ id: z.string(), name: z.string().nullable() }),
@@ -63,6 +65,7 @@ export async function requestObjects(
   ]);
   return rows.map((row) => ({
     id: row.requestId,
+    request_count: row.requestCount,
     at: row.atMs,
     key: { id: row.keyId, name: keys.get(row.keyId) ?? null },
     group: groups.get(row.groupId) ?? null,
@@ -146,6 +149,9 @@ const ADMIN_COLUMNS: readonly CsvColumn[] = [
   ["upstream_cost_usd", (one) => one.upstream_cost ?? null],
 ];
 
+/** Behind all others: the places of the columns before it stay as they were. */
+const COUNT_COLUMN: CsvColumn = ["request_count", (one) => one.request_count];
+
 function columnsFor({ role }: Actor): readonly CsvColumn[] {
-  return role === "admin" ? [...COLUMNS, ...ADMIN_COLUMNS] : COLUMNS;
+  return role === "admin" ? [...COLUMNS, ...ADMIN_COLUMNS, COUNT_COLUMN] : [...COLUMNS, COUNT_COLUMN];
 }

@@ -11,13 +11,10 @@ import {
   isErrorCode,
   isUpstreamCode,
 } from "../errors.ts";
+import { CONSOLE_GUIDE, type ErrorGuide } from "./console-codes.ts";
 import { type Advice, UPSTREAM_GUIDE } from "./upstream-codes.ts";
 
-export interface ErrorGuide extends Advice {
-  /** A message as a client might get it. */
-  readonly example: string;
-  readonly param?: string;
-}
+export type { ErrorGuide } from "./console-codes.ts";
 
 export const ERROR_GUIDE: Readonly<Record<ErrorCode, ErrorGuide>> = {
   invalid_json: {
@@ -49,7 +46,7 @@ export const ERROR_GUIDE: Readonly<Record<ErrorCode, ErrorGuide>> = {
     param: "stream",
   },
   invalid_value: {
-    why: "`param` has a value out of range; or the model serves another interface; or `Idempotency-Key` is not 1 to 255 visible ASCII characters",
+    why: "`param` has a value out of range, or one that another field rules out (`background: true` with `store: false`); or the model serves another interface; or `Idempotency-Key` is not 1 to 255 visible ASCII characters",
     todo: "change it as the message says",
     retry: "no",
     example: "`n` must be between 1 and 128.",
@@ -62,7 +59,7 @@ export const ERROR_GUIDE: Readonly<Record<ErrorCode, ErrorGuide>> = {
     example: "The upstream refused the request: unsupported image.",
   },
   unsupported_parameter: {
-    why: "the model, or the endpoint, does not take `param`",
+    why: "the model, or the endpoint, does not take `param` (`background` over a WebSocket, for example)",
     todo: "leave it out",
     retry: "no",
     example: "The model does not take `logprobs`. Leave it out.",
@@ -129,7 +126,7 @@ export const ERROR_GUIDE: Readonly<Record<ErrorCode, ErrorGuide>> = {
     param: "model",
   },
   request_not_found: {
-    why: "`GET /v1/requests/{id}`: no such request was made with this key",
+    why: "`GET /v1/requests/{id}`: no such request was made with this key, or it was refused after the first 60 refusals of its kind in one minute, which are counted together",
     todo: "use the `x-request-id` of an answer",
     retry: "no",
     example: "No request 'req_1' was made with this key. Use the x-request-id of an answer.",
@@ -289,60 +286,7 @@ export const ERROR_GUIDE: Readonly<Record<ErrorCode, ErrorGuide>> = {
     retry: "no",
     example: "The request cannot be read: only HTTP/1.1 and HTTP/1.0 are spoken here.",
   },
-  sign_in_required: {
-    why: "the console's API: nobody is signed in, or the session has ended",
-    todo: "sign in, or send a personal access token as bearer",
-    retry: "no",
-    example: "Sign in first, or send a personal access token as bearer.",
-  },
-  wrong_credentials: {
-    why: "the console: address or password, or the second factor, is wrong",
-    todo: "try again, or have the password reset",
-    retry: "no",
-    example: "The address or the password is wrong.",
-  },
-  second_factor_required: {
-    why: "the console: the password is right, and a code of the second factor is missing",
-    todo: "send the code of your authenticator, or a recovery code",
-    retry: "no",
-    example: "Send the code of your authenticator as well.",
-  },
-  forbidden: {
-    why: "the console's API: only administrators may do this, or a personal access token may not",
-    todo: "ask an administrator, or sign in",
-    retry: "no",
-    example: "Only administrators may do this. Ask one of them.",
-  },
-  foreign_origin: {
-    why: "a browser sent this from a page of another site",
-    todo: "open the console at its own address",
-    retry: "no",
-    example: "This request came from another site. Open the console at its own address.",
-  },
-  registration_closed: {
-    why: "nobody can register at the moment",
-    todo: "ask an administrator for an invitation",
-    retry: "no",
-    example: "Registration is closed. Ask an administrator for an account.",
-  },
-  not_found: {
-    why: "the console's API: there is no such thing, or it is not yours; a model call: no account that was asked has what the request names (an item, a file, a conversation) or asks for",
-    todo: "check the id, or do as the message says",
-    retry: "no",
-    example: "There is no such key, or it is not yours.",
-  },
-  conflict: {
-    why: "somebody else has changed it meanwhile, or the name is taken",
-    todo: "look at it again, then repeat the change",
-    retry: "no",
-    example: "Another group has this name already. Choose another one.",
-  },
-  link_used_up: {
-    why: "a one-time link was used before, or has expired",
-    todo: "ask for a new one",
-    retry: "no",
-    example: "This link was used before, or has expired. Ask for a new one.",
-  },
+  ...CONSOLE_GUIDE,
   invalid_stream_id: {
     why: "`stream_id` is not 1 to 256 letters, digits, dots, dashes or underscores",
     todo: "rename the lane",

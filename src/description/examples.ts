@@ -223,6 +223,7 @@ export const usage = {
 export const request = {
   object: "gateway.request",
   id: "req_0199f3c5",
+  request_count: 1,
   created_at: CREATED,
   completed_at: CREATED,
   endpoint: "chat.completions",

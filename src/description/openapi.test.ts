@@ -81,6 +81,7 @@ const OF_NO_OPERATION: readonly ErrorCode[] = [
   "conflict",
   "link_used_up",
   "expectation_failed",
+  "misdirected_request",
   "request_header_fields_too_large",
   "client_closed_request",
   "http_version_not_supported",

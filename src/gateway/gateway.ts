@@ -1,6 +1,7 @@
 /** Everything a request may use on its way, put together once in `main.ts`. */
 
 import type { Idempotency } from "../billing/idempotency.ts";
+import type { RefusalRows } from "../billing/refusal-rows.ts";
 import type { Till } from "../billing/till.ts";
 import type { Clock } from "../clock.ts";
 import type { ConcurrencyQueue } from "../limits/concurrency-queue.ts";
@@ -32,6 +33,8 @@ export interface Gateway {
   /** Where requests over a concurrency limit of their caller wait. */
   readonly slots: ConcurrencyQueue;
   readonly till: Till;
+  /** Counts unserved requests, of which one key may cause any number, in few rows. */
+  readonly refusals: Pick<RefusalRows, "fold">;
   readonly idempotency: Idempotency;
   /** How long inputs turn out to be, learnt from those that were counted. */
   readonly estimates: InputEstimates;

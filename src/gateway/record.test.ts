@@ -53,6 +53,7 @@ describe("the row of a request", () => {
       rowOf({ ...record, caller: callerWho("balance") }, ending, asTold(usage, 2), money, clock),
     ).toEqual({
       requestId: "req_1",
+      requestCount: 1,
       atMs: 5_000,
       keyId: "k1",
       userId: "u1",

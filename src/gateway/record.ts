@@ -98,6 +98,7 @@ export function rowOf(
   // Field by field: spreading so many of them takes several times as long, once for every request.
   return {
     requestId: call.requestId,
+    requestCount: 1,
     atMs: clock.nowMs(),
     keyId: caller.key.id,
     userId: caller.key.userId,

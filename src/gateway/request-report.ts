@@ -28,12 +28,13 @@ export async function reportRequest(gateway: Gateway, caller: Caller, id: string
   if (row === null || row.keyId !== caller.key.id) {
     throw new ApiError(
       "request_not_found",
-      `No request '${id.slice(0, 64)}' was made with this key. Use the x-request-id of an answer, or the id of a stored response.`,
+      `No request '${id.slice(0, 64)}' was made with this key. Use the x-request-id of an answer, or the id of a stored response. When a key is refused many times in one minute, only the first refusals have a record of their own; the others are counted together.`,
     );
   }
   return {
     object: "gateway.request",
     id: row.requestId,
+    request_count: row.requestCount,
     created_at: Math.floor((row.atMs - row.durationMs) / 1000),
     completed_at: Math.floor(row.atMs / 1000),
     endpoint: row.endpoint,

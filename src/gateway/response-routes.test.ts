@@ -27,6 +27,7 @@ const route = (change: Partial<ResponseRoute> = {}): ResponseRoute => ({
 
 const row = (responseId: string, change: Partial<UsageRow> = {}): UsageRow => ({
   requestId: "req_1",
+  requestCount: 1,
   atMs: 1_790_000_000_000,
   keyId: "mine",
   userId: null,

@@ -61,6 +61,7 @@ function setUp() {
       push: (row) => void rows.push(row),
       settle: async (settlement) => void settlements.push(settlement),
     },
+    refusals: { fold: () => false },
     dispatcher: { pool: { brokeOff: ({ account }) => void blamed.push(account.id) } },
   };
   return { books, rows, settlements, learnt, blamed, warnings };

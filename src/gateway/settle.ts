@@ -3,6 +3,7 @@
  * pays sees the end of its answer only when it is booked.
  */
 
+import { withoutRow } from "../billing/refusal-rows.ts";
 import type { Till } from "../billing/till.ts";
 import { drawnKind } from "../interfaces/image-kind.ts";
 import type { ModelRequest } from "../interfaces/request.ts";
@@ -39,7 +40,10 @@ import {
 import type { Trace } from "./trace.ts";
 
 /** As much of the gateway as the end of a request needs. */
-export type Books = Pick<Gateway, "clock" | "log" | "estimates" | "traffic" | "requestCounts"> & {
+export type Books = Pick<
+  Gateway,
+  "clock" | "log" | "estimates" | "traffic" | "requestCounts" | "refusals"
+> & {
   till: Pick<Till, "push" | "settle">;
   dispatcher: { pool: Pick<Pool, "brokeOff"> };
 };
@@ -83,7 +87,7 @@ function pushRow(gateway: Books, record: KnownRecord, ending: Ending, measured: 
   const row = rowOf(record, ending, measured, money, gateway.clock);
   countRequest(gateway, record, row);
   settleLimits(record, ending, measured, money);
-  gateway.till.push(row);
+  if (!gateway.refusals.fold(row)) gateway.till.push(row);
 }
 
 function countRequest({ traffic, requestCounts }: Books, { model }: CallRecord, row: UsageRow): void {
@@ -156,7 +160,8 @@ function book(gateway: Books, record: PaidRecord, ending: Ending, measured: Meas
   const row = rowOf(record, ending, measured, money, gateway.clock);
   countRequest(gateway, record, row);
   settleLimits(record, ending, measured, money);
-  return gateway.till.settle({ row, chargedNano: money.chargedNano });
+  const settled = gateway.refusals.fold(row) ? withoutRow(row) : row;
+  return gateway.till.settle({ row: settled, chargedNano: money.chargedNano });
 }
 
 /** A promise only where something has to be counted. */

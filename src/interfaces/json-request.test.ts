@@ -147,6 +147,18 @@ describe("types", () => {
     },
   );
 
+  test("a response in the background has to be stored", () => {
+    expect(refusalWith("responses", { background: true, store: false })).toBe("invalid_value: background");
+    for (const store of [true, null]) {
+      expect(readWith("responses", { background: true, store }).background).toBe(true);
+    }
+    expect(readWith("responses", { background: false, store: false }).background).toBe(false);
+  });
+
+  test("the background of a picture is a word of the images API", () => {
+    expect(readWith("images.generations", { prompt: "A cat", background: "opaque" }).background).toBe(false);
+  });
+
   test("stream and background are booleans, and null means false", () => {
     for (const field of ["stream", "background"]) {
       expect(refusalWith("responses", { [field]: "true" })).toBe(`invalid_type: ${field}`);

@@ -101,7 +101,7 @@ class JsonRequest implements ModelRequest {
       endpoint.name === "chat.completions" && this.stream ? forceUsage(bytes, scan, limits.depthMax) : null;
     this.hidesUsage = usage !== null;
     this.wantsBase64 = endpoint.name === "embeddings" && textOf(bytes, fields.encoding_format) === "base64";
-    this.background = readBoolean(fields.background, "background");
+    this.background = endpoint.name === "responses" && readBackground(fields);
     this.outputTokensMax = outputBound(bytes, endpoint, fields);
     this.choices = fields.n ? readCount(bytes, fields.n) : 1;
     this.previousResponseId = readPreviousResponse(bytes, fields.previous_response_id);
@@ -188,6 +188,19 @@ function readBoolean(field: Field | undefined, name: string): boolean {
   const value = booleanValue(field);
   if (value === null) throw wrongType(name, "a boolean", field.kind);
   return value;
+}
+
+/** A background response is retrieved later by its id, so it has to be stored. */
+function readBackground({ background, store }: RoutingScan["fields"]): boolean {
+  const isBackground = readBoolean(background, "background");
+  if (isBackground && store?.kind === "false") {
+    throw new ApiError(
+      "invalid_value",
+      "`background: true` requires `store: true`: a background response is retrieved later by its id. Leave `store` out, or `background`.",
+      { param: "background" },
+    );
+  }
+  return isBackground;
 }
 
 /** Endpoints whose answers come whole. */

@@ -2,7 +2,7 @@
 
 import type { NewId } from "../clock.ts";
 import type { ApiDoor } from "../control/door.ts";
-import { ApiError, asApiError } from "../errors.ts";
+import { ApiError, asApiError, errorResponse } from "../errors.ts";
 import { errorAnswer } from "../gateway/answers.ts";
 import { authenticate, type Caller } from "../gateway/authenticate.ts";
 import { etagOf, getModel, listModels, listModelsForCodex } from "../gateway/catalogue.ts";
@@ -24,8 +24,9 @@ import { type ListenOptions, listen } from "./http/listen.ts";
 import type { RequestFault } from "./http/request-head.ts";
 import { upgradeHead } from "./http/upgrade.ts";
 import { openWebSockets } from "./http/web-socket.ts";
+import { misdirectedRequest, openHostCheck } from "./own-host.ts";
 import { type Destination, findDestination, listRoutes, type SiteName } from "./routes.ts";
-import type { Site } from "./site.ts";
+import { errorPage, type Site } from "./site.ts";
 import { UnknownUrl } from "./unknown-url.ts";
 
 export interface ServerOptions {
@@ -38,6 +39,8 @@ export interface ServerOptions {
   connections: ListenOptions["limits"];
   /** Without a trailing slash: how clients reach this gateway. */
   publicUrl: string;
+  /** Host names beside that of `publicUrl` under which pages and the console's API are served. */
+  allowedHosts: readonly string[];
   sockets: Sockets;
   /** A frame, and how long nothing may come from a socket. */
   frameBytesMax: number;
@@ -56,12 +59,22 @@ export interface Server {
 }
 
 type OtherDestination = Exclude<Destination, { kind: "model_call" | "responses_socket" }>;
+/** What browsers open: pages, and the console's API behind them. */
+type BrowserDestination = Extract<Destination, { kind: "site" | "moved" | "api" }>;
+
+/** Neither gives a page of another site anything: `/` only redirects, and metrics are collected under any name. */
+const FOR_ANY_HOST: ReadonlySet<string> = new Set(["/", "/metrics"]);
+
+/** A year, for this name alone: what else is served under the domain is not the gateway's to decide. */
+const STRICT_TRANSPORT = "max-age=31536000";
 
 /** A frame longer than allowed by no more than this is read all the same, to be refused with words. */
 const FRAME_BYTES_SLACK = 1024 * 1024;
 
 export function startServer(options: ServerOptions): Server {
   const { gateway, sockets } = options;
+  const isOwnHost = openHostCheck(options.publicUrl, options.allowedHosts);
+  const isPublicHttps = options.publicUrl.startsWith("https:");
   let draining = false;
   const leaving = new AbortController();
   const webSockets = openWebSockets<Session>({
@@ -118,22 +131,9 @@ export function startServer(options: ServerOptions): Server {
   ): Promise<Answer> | Answer {
     switch (destination.kind) {
       case "site":
-        return sendPage(call, destination.site, path);
       case "moved":
-        // A path, not an address: behind a proxy it is the browser that knows the host.
-        return new Response(null, {
-          status: 302,
-          headers: { location: destination.to, "x-request-id": call.requestId },
-        });
       case "api":
-        return options.api({
-          request: call.request,
-          requestId: call.requestId,
-          path,
-          query,
-          peerAddress: () => call.clientAddress(),
-          leaving: leaving.signal,
-        });
+        return answerBrowser(call, destination, path, query);
       case "stored_response":
         return callStoredResponse(gateway, call, {
           ...destination,
@@ -156,6 +156,56 @@ export function startServer(options: ServerOptions): Server {
         return Response.json({ status: "ok" }, { headers: { "x-request-id": call.requestId } });
       case "readiness":
         return readiness(call.requestId);
+    }
+  }
+
+  async function answerBrowser(
+    call: HttpCall,
+    destination: BrowserDestination,
+    path: string,
+    query: string,
+  ): Promise<Response> {
+    const host = call.request.headers.get("host");
+    const isServed = FOR_ANY_HOST.has(path) || isOwnHost(host);
+    const response = isServed
+      ? await sendToBrowser(call, destination, path, query)
+      : refuseHost(call, destination, host);
+    if (isServed && isPublicHttps) response.headers.set("strict-transport-security", STRICT_TRANSPORT);
+    return response;
+  }
+
+  function refuseHost({ requestId }: Call, { kind }: BrowserDestination, host: string | null): Response {
+    const error = misdirectedRequest(host);
+    const response =
+      kind === "api" ? errorResponse(error, requestId) : errorPage(error.status, error.message);
+    response.headers.set("x-request-id", requestId);
+    return response;
+  }
+
+  function sendToBrowser(
+    call: HttpCall,
+    destination: BrowserDestination,
+    path: string,
+    query: string,
+  ): Promise<Response> | Response {
+    switch (destination.kind) {
+      case "site":
+        return sendPage(call, destination.site, path);
+      case "moved":
+        // A path, not an address: behind a proxy it is the browser that knows the host.
+        return new Response(null, {
+          status: 302,
+          headers: { location: destination.to, "x-request-id": call.requestId },
+        });
+      case "api":
+        return options.api({
+          request: call.request,
+          requestId: call.requestId,
+          path,
+          query,
+          peerAddress: () => call.clientAddress(),
+          leaving: leaving.signal,
+        });
     }
   }
 

@@ -110,6 +110,11 @@ function packedAs(headers: HeaderReader, name: string, all: ReadonlySet<string>)
 const NOT_BUILT =
   "<h1>These pages are not built</h1><p>Run <code>npm run build</code> in the gateway's folder and load this page again. The API works without them.</p>";
 
+/** For people whose browser asked for a page that is refused. */
+export function errorPage(status: number, message: string): Response {
+  return page(status, `<h1>Model Gateway</h1><p>${Bun.escapeHTML(message)}</p>`);
+}
+
 function page(status: number, body: string): Response {
   return new Response(`<!doctype html><html lang="en"><title>Model Gateway</title>${body}`, {
     status,

@@ -147,6 +147,7 @@ function readCreate(
   if (generate !== undefined && generate.kind !== "null" && booleanValue(generate) === null) {
     throw new ApiError("invalid_type", "`generate` must be a boolean.", { param: "generate" });
   }
+  refuseBackground(scan.fields.background);
   return {
     kind: "create",
     streamId,
@@ -155,6 +156,16 @@ function readCreate(
     bytes,
     scan,
   };
+}
+
+/** Open Responses: `background` must not be sent over a WebSocket. A `false` changes nothing, so it is ignored. */
+function refuseBackground(field: Field | undefined): void {
+  if (field === undefined || field.kind === "null" || field.kind === "false") return;
+  throw new ApiError(
+    "unsupported_parameter",
+    "`background` is not supported over a WebSocket. Leave it out, or send the request to POST /v1/responses.",
+    { param: "background" },
+  );
 }
 
 function readPreviousId(bytes: Uint8Array, field: Field | undefined): string | null {

@@ -23,11 +23,11 @@ import type { Memory, MemoryPool } from "./memory.ts";
 import { MessageRate, tooManyASecond } from "./message-rate.ts";
 import { steerFailed } from "./steer.ts";
 import { RESPONSES, SOCKET, Turn, type TurnHost } from "./turn.ts";
-import { keptAfter, type TurnLimits, turnBody } from "./turn-body.ts";
+import { keptAfter, turnBody } from "./turn-body.ts";
 import { turnHeaders } from "./upgrade-headers.ts";
-import { answerWarmUp } from "./warm-up.ts";
+import { answerWarmUp, type WarmUpLimits } from "./warm-up.ts";
 
-export interface SocketLimits extends LaneLimits, TurnLimits {
+export interface SocketLimits extends LaneLimits, WarmUpLimits {
   readonly socketMessagesPerSecondMax: number;
   readonly socketWarmUpsPerSecondMax: number;
   readonly socketTurnsMax: number;

@@ -76,7 +76,7 @@ test("without anything remembered the body is what came, less what only a frame 
     generate: true,
     stream_id: "a",
     stream: false,
-    background: true,
+    background: false,
     previous_response_id: "resp_1",
     input: "Hi",
   });

@@ -7,9 +7,14 @@ import { ApiError } from "../errors.ts";
 import { admit } from "../gateway/admit.ts";
 import type { Gateway } from "../gateway/gateway.ts";
 import { emptyResponse } from "../interfaces/responses-stream.ts";
+import { readEchoedSettings } from "./echoed-settings.ts";
 import type { Kept, Memory } from "./memory.ts";
 import { RESPONSES, SOCKET, type Turn } from "./turn.ts";
 import { keptAfter, refuseOrphans, type TurnLimits, turnBody } from "./turn-body.ts";
+
+export interface WarmUpLimits extends TurnLimits {
+  readonly socketWarmUpEchoBytesMax: number;
+}
 
 const NOTHING_USED = {
   input_tokens: 0,
@@ -25,7 +30,7 @@ export interface WarmUp {
 }
 
 /** Throws the error for its client, such as an unknown key or model: better now than when somebody waits for a turn. */
-export function answerWarmUp(gateway: Gateway, turn: Turn, memory: Memory, limits: TurnLimits): WarmUp {
+export function answerWarmUp(gateway: Gateway, turn: Turn, memory: Memory, limits: WarmUpLimits): WarmUp {
   const { frame, requestId } = turn;
   const caller = SOCKET.identify(gateway, turn);
   const request = gateway.requests.readJson(turnBody(frame, null, null, limits).bytes, RESPONSES, null);
@@ -36,6 +41,10 @@ export function answerWarmUp(gateway: Gateway, turn: Turn, memory: Memory, limit
   const seconds = Math.floor(gateway.clock.nowMs() / 1000);
   const begun = {
     ...emptyResponse(publicModel, seconds, requestId),
+    ...readEchoedSettings(frame, {
+      depthMax: limits.jsonDepthMax,
+      bytesMax: limits.socketWarmUpEchoBytesMax,
+    }),
     previous_response_id: frame.previousId,
   };
   const done = { ...begun, status: "completed", completed_at: seconds, usage: NOTHING_USED };

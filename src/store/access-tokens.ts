@@ -4,15 +4,20 @@ import type { Db, Row } from "./db.ts";
 import { integer, integerOrNull, oneOf, text } from "./row.ts";
 import { type Owner, toOwner } from "./sessions.ts";
 
-export const TOKEN_SCOPES = ["read", "full"] as const;
+/** Each includes the ones before it. */
+export const TOKEN_SCOPES = ["read", "keys", "admin"] as const;
 export type TokenScope = (typeof TOKEN_SCOPES)[number];
+
+export function includesScope(scope: TokenScope, needed: TokenScope): boolean {
+  return TOKEN_SCOPES.indexOf(scope) >= TOKEN_SCOPES.indexOf(needed);
+}
 
 export interface AccessTokenRecord {
   id: string;
   userId: string;
   name: string;
   last4: string;
-  /** `read` may only look; `full` may do what its owner may. */
+  /** `read` may read, `keys` may also change its owner's API keys, `admin` may also administer the gateway. */
   scope: TokenScope;
   createdAtMs: number;
   expiresAtMs: number | null;

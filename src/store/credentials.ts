@@ -17,8 +17,9 @@ export interface Credentials {
   /** Null while there is none; `sinceMs` is null until its owner has shown a code of it. */
   secondFactor: { sealedSecret: string; sinceMs: number | null } | null;
   recoveryDigests: string[];
-  /** No keys before the address is known to be theirs. */
+  /** Of accounts that were registered while an account came before its verification: they verify it first. */
   mustVerify: boolean;
+  /** When the owner last opened a link to the address; null if never. */
   emailVerifiedAtMs: number | null;
   createdAtMs: number;
 }
@@ -54,13 +55,35 @@ export async function writePassword(db: Db, userId: string, passwordHash: string
   });
 }
 
-/** Everything that lets somebody in as the user but the password, whoever made it. */
-export async function forgetWaysIn(tx: Db, userId: string): Promise<void> {
+/** Nobody signs in by a password before a new one is chosen. */
+export async function removePassword(db: Db, userId: string): Promise<void> {
+  await transaction(db, async (tx) => {
+    // A file that was compared with the old password must not be applied on top.
+    await bumpKeyRevision(tx);
+    await tx.sql`UPDATE app_user SET password_hash = NULL WHERE id = ${userId}`;
+  });
+}
+
+/** How much of each was there. */
+export interface EndedAccess {
+  sessions: number;
+  tokens: number;
+  secondFactor: boolean;
+}
+
+/** Ends everything that lets somebody in as the user but the password, whoever made it. */
+export async function forgetWaysIn(tx: Db, userId: string): Promise<EndedAccess> {
+  const [before] = await tx.sql`SELECT totp_since_ms FROM app_user WHERE id = ${userId}`;
   await tx.sql`
     UPDATE app_user SET sealed_totp = NULL, totp_since_ms = NULL, recovery_digests = '[]' WHERE id = ${userId}`;
-  await tx.sql`DELETE FROM session WHERE user_id = ${userId}`;
-  await tx.sql`DELETE FROM access_token WHERE user_id = ${userId}`;
+  const sessions = await tx.sql`DELETE FROM session WHERE user_id = ${userId} RETURNING id`;
+  const tokens = await tx.sql`DELETE FROM access_token WHERE user_id = ${userId} RETURNING id`;
   await tx.sql`DELETE FROM one_time_link WHERE user_id = ${userId}`;
+  return {
+    sessions: sessions.length,
+    tokens: tokens.length,
+    secondFactor: before !== undefined && integerOrNull(before, "totp_since_ms") !== null,
+  };
 }
 
 /** A new secret, not in force yet. False while another is in force. */
@@ -117,10 +140,7 @@ export async function markSignedIn(db: Db, userId: string, atMs: number): Promis
   await db.sql`UPDATE app_user SET signed_in_at_ms = ${atMs} WHERE id = ${userId}`;
 }
 
-export async function markUnverified(db: Db, userId: string): Promise<void> {
-  await db.sql`UPDATE app_user SET must_verify = 1 WHERE id = ${userId}`;
-}
-
+/** The owner has opened a link to the address: to verify it, to accept an invitation, or to choose a new password. */
 export async function markVerified(db: Db, userId: string, atMs: number): Promise<void> {
   await db.sql`UPDATE app_user SET must_verify = 0, email_verified_at_ms = ${atMs} WHERE id = ${userId}`;
 }

@@ -102,6 +102,7 @@ export class ReadyRows {
   private readonly single: Value[][] = [];
 
   add({ first, rest }: AlikeRows): void {
+    if (first.requestCount === 0) return;
     for (let at = 0; at < rest.length; ) {
       const kind = this.kindOf(first);
       const { values } = kind;
@@ -154,7 +155,8 @@ export async function insertFull(
 /** Rows in this order, where others may write the same ones at the same time. */
 export async function insertUsage(tx: Db, numbering: Numbering, rows: readonly UsageRow[]): Promise<void> {
   if (tx.engine === "postgres") {
-    await insertShort(tx, numbering, rows.map(allValues));
+    const counting = rows.filter(({ requestCount }) => requestCount > 0);
+    await insertShort(tx, numbering, counting.map(allValues));
     return;
   }
   const kinds: AlikeRows[] = [];

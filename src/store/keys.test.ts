@@ -17,6 +17,7 @@ import {
   readKeyCeiling,
   readKeys,
   revokeKey,
+  revokeKeysOf,
   rotateKey,
 } from "./keys.ts";
 import { readRevisions } from "./revisions.ts";
@@ -66,6 +67,25 @@ eachEngine(({ open }) => {
     const later = await readKeys(db, revision, 0);
     expect(idsOf(later.keys)).toEqual(["k1", "k2", "k4"]);
     expect(later.revision).toBe(revision + 3);
+  });
+
+  test("keys of one user are revoked by name or all at once, and no others are", async () => {
+    const db = await withGroups(await open());
+    for (const id of ["u1", "u2"]) {
+      const user = { role: "user", status: "active", passwordHash: null, limits: NO_LIMITS } as const;
+      await putUser(db, { ...user, id, email: `${id}@example.com`, groups: [], createdAtMs: 1 });
+    }
+    for (const id of ["k1", "k2", "k3"]) await insertKey(db, { ...key(id), name: id, userId: "u1" });
+    await insertKey(db, { ...key("k4"), name: "k4", userId: "u2" });
+    const { revision } = await readKeys(db, 0, 0);
+    expect(await revokeKeysOf(db, "u1", [], 5)).toEqual([]);
+    expect(await revokeKeysOf(db, "u1", ["k1", "k4", "none"], 5)).toEqual([{ id: "k1", name: "k1" }]);
+    expect(idsOf((await readKeys(db, revision, 0)).keys)).toEqual(["k1"]);
+    const rest = await revokeKeysOf(db, "u1", "all", 6);
+    expect(rest.map(({ id }) => id).sort()).toEqual(["k2", "k3"]);
+    expect(await findKey(db, "k1")).toMatchObject({ status: "revoked", revokedAtMs: 5 });
+    expect(await findKey(db, "k4")).toMatchObject({ status: "active" });
+    expect(await revokeKeysOf(db, "u1", "all", 7)).toEqual([]);
   });
 
   test("a revoked key is still told of, with the time of its revocation", async () => {

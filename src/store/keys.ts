@@ -126,6 +126,30 @@ export async function revokeKey(db: Db, id: string, atMs: number): Promise<boole
   });
 }
 
+/** Of one user: those that are named, or all. Gives those that were active until now. */
+export async function revokeKeysOf(
+  db: Db,
+  userId: string,
+  which: readonly string[] | "all",
+  atMs: number,
+): Promise<Pick<KeyRecord, "id" | "name">[]> {
+  return transaction(db, async (tx) => {
+    if (which.length === 0) return [];
+    // First, for its lock: a key that is being created must not be missed.
+    const revision = await bumpKeyRevision(tx);
+    const active = await tx.sql`SELECT id, name FROM api_key WHERE user_id = ${userId} AND status = 'active'`;
+    const named = which === "all" ? null : new Set(which);
+    const keys = active
+      .map((row) => ({ id: text(row, "id"), name: text(row, "name") }))
+      .filter(({ id }) => named === null || named.has(id));
+    for (const { id } of keys) {
+      await tx.sql`
+        UPDATE api_key SET status = 'revoked', revoked_at_ms = ${atMs}, revision = ${revision} WHERE id = ${id}`;
+    }
+    return keys;
+  });
+}
+
 /** False if there is no such key. */
 export async function changeKey(
   db: Db,

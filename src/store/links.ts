@@ -13,7 +13,7 @@ export interface LinkRecord {
   email: string;
   /** What an invitation makes of whoever takes it; null for the others. */
   role: Role | null;
-  /** Whom it is for; null for an invitation. */
+  /** Whom it is for; null for an invitation, and for the verification of an address that has no account yet. */
   userId: string | null;
   createdAtMs: number;
   /** A user's address, or the operator's name on the machine. */
@@ -23,10 +23,15 @@ export interface LinkRecord {
 
 const ROLES: readonly Role[] = ["admin", "user"];
 
-/** Earlier ones of the same purpose for the same address stop working: the newest is the one that counts. */
+/**
+ * Earlier ones of the same purpose for the same address stop working: the newest is the one that counts. Not so those
+ * that verify an address: anybody may have one sent, and must not end the owner's by it.
+ */
 export async function insertLink(tx: Db, link: LinkRecord, digest: string): Promise<void> {
-  await tx.sql`
-    DELETE FROM one_time_link WHERE purpose = ${link.purpose} AND email = ${link.email} AND used_at_ms IS NULL`;
+  if (link.purpose !== "verify") {
+    await tx.sql`
+      DELETE FROM one_time_link WHERE purpose = ${link.purpose} AND email = ${link.email} AND used_at_ms IS NULL`;
+  }
   await tx.sql`
     INSERT INTO one_time_link (id, digest, purpose, email, role, user_id, created_at_ms, created_by, expires_at_ms)
     VALUES (${link.id}, ${digest}, ${link.purpose}, ${link.email}, ${link.role}, ${link.userId},
@@ -82,7 +87,12 @@ export async function deleteLink(db: Db, id: string): Promise<Pick<LinkRecord, "
 export async function deleteEntryLinks(db: Db, userId: string): Promise<void> {
   await db.sql`
     DELETE FROM one_time_link
-    WHERE user_id = ${userId} AND purpose IN ('reset', 'sign_in') AND used_at_ms IS NULL`;
+    WHERE user_id = ${userId} AND purpose IN ('reset', 'sign_in', 'verify') AND used_at_ms IS NULL`;
+}
+
+/** Every link to an address, of whatever purpose, that was not used yet. */
+export async function deleteLinksTo(tx: Db, email: string): Promise<void> {
+  await tx.sql`DELETE FROM one_time_link WHERE email = ${email} AND used_at_ms IS NULL`;
 }
 
 export async function sweepLinks(db: Db, expiredBeforeMs: number): Promise<void> {

@@ -1,6 +1,7 @@
 import { expect, test } from "bun:test";
 import { eachEngine } from "../../test/postgres.ts";
 import { DEFAULT_QUEUE, NO_BILLING, NO_LIMITS, NO_RATE_LIMITS } from "../records.ts";
+import { listAccessTokens } from "./access-tokens.ts";
 import { type Db, openDb, transaction } from "./db.ts";
 import { insertRows } from "./insert-rows.ts";
 import { readKeyCeiling, readKeys } from "./keys.ts";
@@ -14,20 +15,29 @@ import { insertUsage, usageRow } from "./usage-row.test-support.ts";
 import { toValues, USAGE_COLUMNS } from "./usage-values.ts";
 import { listUsers } from "./users.ts";
 
-const newest = MIGRATIONS.length;
+const newest = MIGRATIONS.at(-1)?.version ?? 0;
 const later = {
   version: newest + 1,
   name: "later",
   sql: "CREATE TABLE later (a BIGINT); INSERT INTO later (a) VALUES (7);",
 };
 
-/** As they were written while all of a row stood in one table. */
+/** The columns of a row while all of it stood in one table. */
+const COLUMNS_BEFORE = USAGE_COLUMNS.filter((column) => column !== "request_count");
+
 async function insertBefore(db: Db, rows: readonly UsageRow[]): Promise<void> {
-  await transaction(db, (tx) => insertRows(tx, "usage", USAGE_COLUMNS, rows.map(toValues)));
+  await transaction(db, (tx) => insertRowsBefore(tx, rows));
 }
 
-test("migrations are numbered from one without a gap", () => {
-  expect(MIGRATIONS.map((migration) => migration.version)).toEqual(MIGRATIONS.map((_, index) => index + 1));
+async function insertRowsBefore(tx: Db, rows: readonly UsageRow[]): Promise<void> {
+  const countAt = USAGE_COLUMNS.indexOf("request_count");
+  const lists = rows.map((row) => toValues(row).toSpliced(countAt, 1));
+  await insertRows(tx, "usage", COLUMNS_BEFORE, lists);
+}
+
+test("migrations are numbered in ascending order", () => {
+  const versions = MIGRATIONS.map(({ version }) => version);
+  expect(versions).toEqual([...new Set(versions)].sort((a, b) => a - b));
 });
 
 eachEngine(({ emptyUrl, open }) => {
@@ -129,7 +139,7 @@ eachEngine(({ emptyUrl, open }) => {
     const row = usageRow();
     let migrated: Promise<unknown> = Promise.resolve();
     await transaction(writer, async (tx) => {
-      await insertRows(tx, "usage", USAGE_COLUMNS, [toValues(row)]);
+      await insertRowsBefore(tx, [row]);
       migrated = migrate(db);
       await Bun.sleep(200);
     });
@@ -150,6 +160,21 @@ eachEngine(({ emptyUrl, open }) => {
       VALUES ('k1', 'k1', 'g1', 'd1', 'p1', '', 'active', 9, '{"rpm":3}', 1, 1);`);
     await migrate(db);
     expect(await readKeyCeiling(db, "k1")).toEqual({ expiresAtMs: 9, limits: { ...NO_LIMITS, rpm: 3 } });
+    await db.close();
+  });
+
+  test("a token that could do what its owner could may only read", async () => {
+    const db = await openDb(await emptyUrl());
+    await migrate(
+      db,
+      MIGRATIONS.filter(({ version }) => version < 18),
+    );
+    await db.sql.script(`
+      INSERT INTO app_user (id, email, email_folded, role, limits, created_at_ms) VALUES ('u', 'u@x.y', 'u@x.y', 'admin', '{}', 1);
+      INSERT INTO access_token (id, digest, user_id, name, last4, scope, created_at_ms)
+        VALUES ('t1', 'd1', 'u', 'a', 'aaaa', 'full', 1), ('t2', 'd2', 'u', 'b', 'bbbb', 'read', 2);`);
+    await migrate(db);
+    expect((await listAccessTokens(db, "u")).map(({ scope }) => scope)).toEqual(["read", "read"]);
     await db.close();
   });
 

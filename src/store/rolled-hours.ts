@@ -10,8 +10,8 @@ import { readUsageRowsRemovedBefore } from "./usage-removal.ts";
 
 /** What one row counts for in each sum of its roll-up. */
 const ROW_VALUES: Readonly<Record<string, string>> = {
-  requests: "CASE WHEN outcome = 'refused' THEN 0 ELSE 1 END",
-  refused: "CASE WHEN outcome = 'refused' THEN 1 ELSE 0 END",
+  requests: "CASE WHEN outcome = 'refused' THEN 0 ELSE request_count END",
+  refused: "CASE WHEN outcome = 'refused' THEN request_count ELSE 0 END",
   failed: "CASE WHEN outcome IN ('failed', 'upstream_cut') THEN 1 ELSE 0 END",
   first_byte_ms: "COALESCE(first_byte_ms, 0)",
   first_bytes: "CASE WHEN first_byte_ms IS NULL THEN 0 ELSE 1 END",

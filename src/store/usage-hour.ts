@@ -63,7 +63,7 @@ const ADD_TO_PRESENT = `ON CONFLICT (${KEY_COLUMNS.join(", ")}) DO UPDATE SET ${
 
 /** What one row counts for. */
 export function totalsOf(
-  used: SummedTokens & Pick<UsageRow, NanoField | "durationMs" | "firstByteMs">,
+  used: SummedTokens & Pick<UsageRow, NanoField | "requestCount" | "durationMs" | "firstByteMs">,
   outcome: UsageOutcome,
 ): UsageTotals {
   const totals = noUse();
@@ -92,11 +92,11 @@ export const noUse = (): UsageTotals => ({
 /** Field by field: a loop over their names takes several times as long, once for every request. */
 function addTo(
   sum: UsageTotals,
-  used: SummedTokens & Pick<UsageRow, NanoField | "durationMs" | "firstByteMs">,
+  used: SummedTokens & Pick<UsageRow, NanoField | "requestCount" | "durationMs" | "firstByteMs">,
   outcome: UsageOutcome,
 ): void {
-  if (outcome === "refused") sum.refused += 1;
-  else sum.requests += 1;
+  if (outcome === "refused") sum.refused += used.requestCount;
+  else sum.requests += used.requestCount;
   if (outcome === "failed" || outcome === "upstream_cut") sum.failed += 1;
   sum.inputTokens += used.inputTokens;
   sum.cachedTokens += used.cachedTokens;
@@ -134,6 +134,7 @@ export class RollUp {
   private readonly byKey = new Map<string, RollUpEntry[]>();
 
   add(row: UsageRow): void {
+    if (row.requestCount === 0) return;
     addTo(this.lineOf(row).totals, row, row.outcome);
   }
 
@@ -166,6 +167,7 @@ export class RollUp {
 
 /** Adds a row to its line. For few lines: they are looked through. */
 export function addToLines(lines: RollUpEntry[], row: UsageRow): void {
+  if (row.requestCount === 0) return;
   addTo(lineOf(lines, row).totals, row, row.outcome);
 }
 

@@ -10,6 +10,7 @@ export function usageRow(change: Partial<UsageRow> = {}): UsageRow {
   made += 1;
   return {
     requestId: `req_${String(made).padStart(6, "0")}`,
+    requestCount: 1,
     atMs: 1_000,
     keyId: "k1",
     userId: null,

@@ -67,7 +67,13 @@ export const NO_MONEY: UsageMoney = {
 };
 
 export interface UsageRow extends UsageTokens, UsageMoney {
+  /** Of a counted row: the id of the first request that it counts. */
   requestId: string;
+  /**
+   * How many unserved requests of one kind the row stands for; 1 for every other row. A row that counts none ends a hold
+   * and is not stored: its request is part of a counted row.
+   */
+  requestCount: number;
   atMs: number;
   keyId: string;
   userId: string | null;
@@ -113,6 +119,7 @@ export function storable(row: UsageRow): UsageRow {
   // Field by field: spreading so many of them takes several times as long, once for every request.
   return {
     requestId: row.requestId,
+    requestCount: row.requestCount,
     atMs: Math.round(row.atMs),
     keyId: row.keyId,
     userId: row.userId,
@@ -242,6 +249,8 @@ function toTokens(row: Row): UsageTokens {
 export function toUsageRow(row: Row): UsageRow {
   return {
     requestId: text(row, "request_id"),
+    // Journals and spools of earlier versions have no such column.
+    requestCount: row.request_count === undefined ? 1 : integer(row, "request_count"),
     atMs: integer(row, "at_ms"),
     keyId: text(row, "key_id"),
     userId: textOrNull(row, "user_id"),

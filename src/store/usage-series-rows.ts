@@ -70,8 +70,8 @@ const NAMES = {
 } as const;
 
 /** As `totalsOf` counts one row. */
-const COUNTED = `CASE WHEN outcome = 'refused' THEN 0 ELSE 1 END AS requests,
-  CASE WHEN outcome = 'refused' THEN 1 ELSE 0 END AS refused,
+const COUNTED = `CASE WHEN outcome = 'refused' THEN 0 ELSE request_count END AS requests,
+  CASE WHEN outcome = 'refused' THEN request_count ELSE 0 END AS refused,
   CASE WHEN outcome IN ('failed', 'upstream_cut') THEN 1 ELSE 0 END AS failed,
   input_tokens, cached_tokens, cache_write_tokens, output_tokens, reasoning_tokens, images, duration_ms,
   COALESCE(first_byte_ms, 0) AS first_byte_ms,

@@ -25,6 +25,7 @@ export const TOLD_ONCE = [
 /** What its rows have all the same: counts that may be anything, and what an index asks for. */
 export const TOLD_IN_ROW = [
   "interface",
+  "request_count",
   "cache_write_tokens",
   "images",
   "image_input_tokens",
@@ -49,6 +50,7 @@ export function kindValues(row: UsageRow): Value[] {
     row.tariffId,
     flagsValue(row.flags),
     row.interface,
+    row.requestCount,
     row.cacheWriteTokens,
     row.images,
     row.imageInputTokens,
@@ -64,6 +66,7 @@ export function isAlike(one: UsageRow, other: UsageRow): boolean {
     one.upstreamModel === other.upstreamModel &&
     one.endpoint === other.endpoint &&
     one.interface === other.interface &&
+    one.requestCount === other.requestCount &&
     one.stream === other.stream &&
     one.outcome === other.outcome &&
     one.status === other.status &&

@@ -46,6 +46,7 @@ const MUCH_NANO = 9_007_199_254_740_993n;
 
 const row = (requestId: string, change: Partial<UsageRow> = {}): UsageRow => ({
   requestId,
+  requestCount: 1,
   atMs: NOON_MS,
   keyId: "k1",
   userId: null,
@@ -171,6 +172,7 @@ eachEngine(({ open, emptyUrl }) => {
       audio_input_tokens: 2,
       audio_output_tokens: 1,
       request_id: "r1",
+      request_count: 1,
       at_ms: NOON_MS,
       key_id: "k1",
       user_id: "u1",

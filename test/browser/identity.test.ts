@@ -240,7 +240,7 @@ describe("a personal access token", () => {
     const page = await site.openAs("robot@example.com", "user", "/profile");
     await press(page, "New token");
     await fill(page, "Name", "ci <b>job</b>");
-    await page.getByLabel("Access").selectOption("full");
+    await page.getByLabel("Access").selectOption("keys");
     await press(page, "Make the token");
     const secret = (await page.getByRole("region", { name: "Token" }).locator("code").textContent()) ?? "";
     expect(secret).toMatch(/^gwp_/);
@@ -283,33 +283,87 @@ smtp: { host: 127.0.0.1, port: ${mailbox.port}, security: none, from: gateway@ex
     await heading(page, "API keys");
   });
 
-  test("whoever registers is told to verify the address, and does it by the link", async () => {
+  test("whoever registers gets a link, and chooses the password with it", async () => {
     const page = await site.open("/register");
+    await page.getByText("We send a link to your address.").waitFor();
+    expect(await page.getByLabel("Password", { exact: true }).count()).toBe(0);
     await fill(page, "E-mail address", "fresh@example.com");
-    await fill(page, "Password", PASSWORD);
-    await press(page, "Create the account");
+    await press(page, "Send the link");
     await heading(page, "Look into your mail");
-    await site.goTo(page, pathIn(await mailbox.textTo("fresh@example.com")));
-    await press(page, "Verify the address");
-    await heading(page, "Your address is verified");
-    await signIn(page, "fresh@example.com", PASSWORD);
+    const link = pathIn(await mailbox.textTo("fresh@example.com"));
+    await site.goTo(page, link);
+    await page.getByText("Choose a password for fresh@example.com to create your account.").waitFor();
+    expect(await axeFindings(page)).toEqual([]);
+    await fill(page, "Password", "short");
+    await press(page, "Verify and sign in");
+    await page.getByText("must have 12 to 256 characters").waitFor();
+    await fill(page, "Password", PASSWORD);
+    await press(page, "Verify and sign in");
     await heading(page, "API keys");
+    const again = await site.open(link);
+    await again.getByText("This link does not work any more").waitFor();
+    await signIn(again, "fresh@example.com", PASSWORD);
+    await heading(again, "API keys");
   });
 
-  test("whoever came in without a verified address is told to verify it", async () => {
-    const stranger = await site.open("/register");
-    await fill(stranger, "E-mail address", "early@example.com");
-    await fill(stranger, "Password", PASSWORD);
-    await press(stranger, "Create the account");
-    await heading(stranger, "Look into your mail");
+  test("whoever has an account of before without a verified address is told to verify it", async () => {
+    await makeUser("early@example.com");
+    await site.gateway.installation.db
+      .sql`UPDATE app_user SET must_verify = 1 WHERE email = ${"early@example.com"}`;
     const page = await site.openAs("early@example.com", "user", "/profile");
     await page.getByText("Verify your address").waitFor();
+    await press(page, "Send the link again");
     await site.goTo(page, pathIn(await mailbox.textTo("early@example.com")));
-    await press(page, "Verify the address");
-    await heading(page, "Your address is verified");
+    await fill(page, "Password", NEW_PASSWORD);
+    await press(page, "Verify and sign in");
+    await heading(page, "API keys");
     await site.goTo(page, "/profile");
     await page.getByText("Browsers that are signed in").waitFor();
     expect(await page.getByText("Verify your address").count()).toBe(0);
+  });
+
+  test("a reset shows the keys, marks the new ones, and revokes those that are selected", async () => {
+    const email = "hijacked@example.com";
+    await makeUser(email);
+    const owner = await signInAs(site.gateway, email);
+    for (const name of ["mine", "not mine"]) {
+      await owner.ask("keys.create", { body: { name, group: "default" } });
+    }
+    const boss = await signInAs(site.gateway, "boss@example.com", "admin");
+    const made = await boss.ask("admin.links.create", { body: { purpose: "reset", email } });
+    for (const language of ["en", "zh"] as const) {
+      const look = await site.open(pathIn(made.url), { width: PHONE_WIDTH, language });
+      await look.getByText("not mine").waitFor();
+      expect(await axeFindings(look)).toEqual([]);
+      expect(await sidewaysScroll(look)).toBe(0);
+    }
+    const page = await site.open(pathIn(made.url));
+    await page.getByText("New · created").first().waitFor();
+    await page.getByText("1 session will end").click();
+    await page.getByText("127.0.0.1").waitFor();
+    await page.getByLabel(/^not mine/).check();
+    await fill(page, "Password", NEW_PASSWORD);
+    await press(page, "Save the password");
+    await page.getByText("One API key was revoked.").waitFor();
+    const back = await signInAs(site.gateway, email);
+    expect((await back.ask("keys.list")).data.map(({ name }) => name)).toEqual(["mine"]);
+  });
+
+  test("an administrator resets all access of a user, and gets the link for its owner", async () => {
+    const email = "taken@example.com";
+    await makeUser(email);
+    const owner = await signInAs(site.gateway, email);
+    await owner.ask("keys.create", { body: { name: "old", group: "default" } });
+    const page = await site.openAs("boss@example.com", "admin", `/admin/users/${owner.user.id}`);
+    await heading(page, email);
+    await press(page, "More");
+    await page.getByText("Reset all access", { exact: true }).click();
+    await page.getByText("One key stops working.").waitFor();
+    expect(await axeFindings(page)).toEqual([]);
+    await page.getByRole("dialog").getByRole("button", { name: "Reset all access" }).click();
+    await page.getByText("It was also sent by mail.").waitFor();
+    expect((await owner.ask("session.current")).user).toBeNull();
+    expect(pathIn(await mailbox.textTo(email))).toMatch(/^\/reset#/);
   });
 });
 

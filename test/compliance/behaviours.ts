@@ -3,10 +3,22 @@
 import { expect } from "bun:test";
 import { eventsIn } from "../sse-text.ts";
 import type { SocketClient, Turn } from "../turn-client.ts";
-import { compactionObject, type ResponseObject, readEvents, responseObject } from "./open-responses.ts";
+import {
+  compactionObject,
+  errorObject,
+  type ResponseObject,
+  readEvents,
+  responseObject,
+  socketError,
+} from "./open-responses.ts";
 
 export interface Server {
+  /** Calls tools. */
   model: string;
+  /** Reasons before it answers. */
+  reasoningModel: string;
+  /** Each fails in its own way in the middle of its answer. */
+  failingModels: readonly string[];
   post(path: string, body: object): Promise<Response>;
   open(): Promise<SocketClient>;
 }
@@ -64,6 +76,7 @@ function expectTurn({ events }: Pick<Turn, "events">): ResponseObject {
 }
 
 function expectNotFound({ events, last }: Turn): void {
+  socketError.parse(last);
   expect(last).toMatchObject({
     type: "error",
     status: 400,
@@ -149,6 +162,113 @@ const OVER_HTTP: Readonly<Record<string, Behaviour>> = {
 
   "a conversation is made compact": async (server) => {
     await compact(server);
+  },
+
+  "a tool may leave out what is optional, and is repeated in full": async (server) => {
+    const { tools } = await ask(server, { input: "Hello", tools: [{ type: "function", name: "look" }] });
+    expect(tools).toEqual([
+      { type: "function", name: "look", description: null, parameters: null, strict: null },
+    ]);
+  },
+
+  "settings are repeated in full, in every event of a stream": async (server) => {
+    const schema = { type: "object", properties: { answer: { type: "string" } } };
+    const settings = {
+      instructions: "Be brief.",
+      tools: [WEATHER],
+      tool_choice: { type: "allowed_tools", tools: [{ type: "function", name: "get_weather" }] },
+      reasoning: { effort: "low" },
+      text: { format: { type: "json_schema", name: "reply", schema }, verbosity: "low" },
+      temperature: 0.5,
+      top_p: 0.9,
+      presence_penalty: 0.1,
+      frequency_penalty: 0.2,
+      max_output_tokens: 200,
+      max_tool_calls: 3,
+      metadata: { purpose: "compliance" },
+      parallel_tool_calls: false,
+      prompt_cache_key: "compliance",
+      safety_identifier: "someone",
+      truncation: "auto",
+      store: false,
+    };
+    const { events, final } = await askStream(server, { ...settings, input: "Hello" });
+    const echo = {
+      ...settings,
+      tools: [{ ...WEATHER, strict: null }],
+      tool_choice: { ...settings.tool_choice, mode: "auto" },
+      reasoning: { effort: "low", summary: null },
+      text: { format: { ...settings.text.format, description: null, strict: false }, verbosity: "low" },
+    };
+    expect(final).toMatchObject(echo);
+    expect(events[0]).toMatchObject({ type: "response.created", response: echo });
+    expect(await ask(server, { ...settings, input: "Hello" })).toMatchObject(echo);
+  },
+
+  "a named tool is called, whatever the question": async (server) => {
+    const tools = [WEATHER, { type: "function", name: "look_up" }];
+    const tool_choice = { type: "function", name: "look_up" };
+    const { output } = await ask(server, { input: "Hello", tools, tool_choice });
+    expect(output).toMatchObject([{ type: "function_call", name: "look_up" }]);
+    const { final } = await askStream(server, { input: "Hello", tools, tool_choice });
+    expect(final.output).toMatchObject([{ type: "function_call", name: "look_up" }]);
+  },
+
+  "reasoning has its own item and events": async (server) => {
+    const request = { model: server.reasoningModel, input: "Why?", include: ["reasoning.encrypted_content"] };
+    const { output } = await ask(server, request);
+    expect(output).toMatchObject([
+      { type: "reasoning", encrypted_content: expect.any(String) },
+      { type: "message" },
+    ]);
+    const { events, final } = await askStream(server, request);
+    expectAnswer(final);
+    expect(events.map(({ type }) => type)).toContain("response.reasoning_summary_text.delta");
+  },
+
+  "log probabilities come with the text": async (server) => {
+    const request = { input: "Hello", include: ["message.output_text.logprobs"], top_logprobs: 2 };
+    const { output } = await ask(server, request);
+    const { events, final } = await askStream(server, request);
+    for (const item of [output[0], final.output[0]]) {
+      const [part] = item?.type === "message" ? item.content : [];
+      if (part?.type !== "output_text") throw new Error("there is no text");
+      const tokens = part.logprobs ?? [];
+      expect(tokens.map(({ token }) => token).join("")).toBe(part.text);
+      expect(tokens.every(({ top_logprobs }) => top_logprobs.length === 2)).toBe(true);
+    }
+    const deltas = events.filter((one) => one.type === "response.output_text.delta");
+    for (const { delta, logprobs } of deltas) {
+      expect(logprobs?.map(({ token }) => token).join("")).toBe(delta);
+    }
+  },
+
+  "an answer that is cut off says so": async (server) => {
+    const request = { input: "Tell me a long story.", max_output_tokens: 16 };
+    const cutOff = { status: "incomplete", incomplete_details: { reason: "max_output_tokens" } };
+    expect(await ask(server, request)).toMatchObject(cutOff);
+    const { events, final } = await askStream(server, request);
+    expect(final).toMatchObject(cutOff);
+    expect(events.at(-1)?.type).toBe("response.incomplete");
+    expect(final.output.at(-1)).toMatchObject({ status: "incomplete" });
+  },
+
+  "an answer that fails ends with response.failed": async (server) => {
+    for (const model of server.failingModels) {
+      const { events, final } = await askStream(server, { model, input: "Hello" });
+      expect(final).toMatchObject({ model, status: "failed", error: { code: expect.any(String) } });
+      expect(events.at(-1)?.type).toBe("response.failed");
+    }
+  },
+
+  "a background response is queued, and has to be stored": async (server) => {
+    const request = { model: server.model, input: "Hello", background: true };
+    const queued = await ask(server, request);
+    expect(queued).toMatchObject({ status: "queued", background: true, output: [] });
+    const response = await server.post("/v1/responses", { ...request, store: false });
+    expect(response.status).toBe(400);
+    const { error } = errorObject.parse(await response.json());
+    expect(error).toMatchObject({ type: "invalid_request_error", param: "background" });
   },
 
   "compacting needs a model": async (server) => {
@@ -240,6 +360,31 @@ const OVER_A_SOCKET: Readonly<Record<string, Behaviour>> = {
       expectNotFound(await socket.turn({ ...request, previous_response_id: id, input: "Again" }));
     }),
 
+  "a socket: a response in the background is refused": (server) =>
+    onSocket(server, async (socket) => {
+      const { last } = await socket.turn({ model: server.model, input: "Hello", background: true });
+      const { status, error } = socketError.parse(last);
+      expect([status, error.param]).toEqual([400, "background"]);
+      expectTurn(await socket.turn({ model: server.model, input: "Hello" }));
+    }),
+
+  "a socket: reasoning, log probabilities and cut answers have the events of a stream": (server) =>
+    onSocket(server, async (socket) => {
+      const include = ["message.output_text.logprobs", "reasoning.encrypted_content"];
+      const request = { model: server.reasoningModel, store: false, input: "Why?", include };
+      expect(expectTurn(await socket.turn({ ...request, top_logprobs: 1 })).output).toHaveLength(2);
+      const { final } = readEvents((await socket.turn({ ...request, max_output_tokens: 16 })).events);
+      expect(final.status).toBe("incomplete");
+    }),
+
+  "a socket: an answer that fails ends with response.failed": (server) =>
+    onSocket(server, async (socket) => {
+      for (const model of server.failingModels) {
+        const { events } = await socket.turn({ model, store: false, input: "Hello" });
+        expect(readEvents(events).final.status).toBe("failed");
+      }
+    }),
+
   "a socket: a compact conversation begins a new one": (server) =>
     onSocket(server, async (socket) => {
       const input = [...(await compact(server)), user("What did we choose?")];
@@ -249,9 +394,10 @@ const OVER_A_SOCKET: Readonly<Record<string, Behaviour>> = {
   "a socket: a warm-up is answered, and continued": (server) =>
     onSocket(server, async (socket) => {
       const request = { model: server.model, store: false };
-      const warm = await socket.turn({ ...request, generate: false, input: [] });
+      const settings = { tools: [WEATHER], prompt_cache_key: "compliance", instructions: "Be brief." };
+      const warm = await socket.turn({ ...request, ...settings, generate: false, input: [] });
       const { final } = readEvents(warm.events);
-      expect(final).toMatchObject({ status: "completed", output: [] });
+      expect(final).toMatchObject({ ...settings, status: "completed", output: [] });
       expectTurn(await socket.turn({ ...request, previous_response_id: final.id, input: [user("Hello")] }));
     }),
 };

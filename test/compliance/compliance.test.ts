@@ -5,6 +5,14 @@ import { type RunningGateway, startTestGateway, TEST_KEY } from "../running-gate
 import { openSocketClient } from "../turn-client.ts";
 import { BEHAVIOURS, type Server } from "./behaviours.ts";
 
+/** Each model with the fault of its upstream. An account of its own keeps its failures from the others. */
+const FAILING = [
+  ["failing", "failed"],
+  ["cut", "cut"],
+  ["erring", "error-in-stream"],
+] as const;
+const FAILING_NAMES = FAILING.map(([id]) => id).join(", ");
+
 const UPSTREAMS = [
   ["by HTTP", false],
   ["over sockets of its own", true],
@@ -19,16 +27,21 @@ describe.each(UPSTREAMS)("with an account that is asked %s", (_, websocket) => {
       file: `
 models:
   - { id: compliant, interfaces: [responses] }
+  - { id: thoughtful, interfaces: [responses] }
+${FAILING.map(([id]) => `  - { id: ${id}, interfaces: [responses] }`).join("\n")}
 accounts:
-  - { name: sim, kind: openai, base_url: "\${SIMULATOR_URL}", credential: a, private_network: true, websocket: ${websocket}, models: { compliant: sim-tools } }
+  - { name: sim, kind: openai, base_url: "\${SIMULATOR_URL}", credential: a, private_network: true, websocket: ${websocket}, models: { compliant: sim-tools, thoughtful: sim-reason} }
+${FAILING.map(([id, fault]) => `  - { name: ${id}, kind: openai, base_url: "\${SIMULATOR_URL}", credential: a, private_network: true, websocket: ${websocket}, models: { ${id}: fault/${fault} } }`).join("\n")}
 groups:
-  - { name: default, models: [compliant], accounts: [sim] }
+  - { name: default, models: [compliant, thoughtful, ${FAILING_NAMES}], accounts: [sim, ${FAILING_NAMES}] }
 keys:
   - { name: test, group: default, secret: ${TEST_KEY} }
 `,
     });
     const server: Server = {
       model: "compliant",
+      reasoningModel: "thoughtful",
+      failingModels: FAILING.map(([id]) => id),
       post: (path, body) => gateway.call(path, body),
       open: () => openSocketClient(gateway.url),
     };

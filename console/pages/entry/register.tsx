@@ -10,7 +10,7 @@ import { Entry, NewPasswordField, OnlyStrangers, SafeForm, useEnter } from "./fr
 
 export default function RegisterPage() {
   const t = useText("entry").register;
-  const { registration } = useSession();
+  const { registration, mail } = useSession();
   const [sentTo, setSentTo] = useState<string | null>(null);
   const links = <Link to="/sign-in">{t.haveOne}</Link>;
   if (sentTo !== null) {
@@ -25,8 +25,8 @@ export default function RegisterPage() {
   return (
     <OnlyStrangers>
       {registration === "open" ? (
-        <Entry title={t.title} about={t.about} links={links}>
-          <Register onSent={setSentTo} />
+        <Entry title={t.title} about={mail ? t.aboutMail : t.about} links={links}>
+          {mail ? <RegisterByMail onSent={setSentTo} /> : <Register />}
         </Entry>
       ) : (
         <Entry title={t.title} links={links}>
@@ -37,14 +37,28 @@ export default function RegisterPage() {
   );
 }
 
-function Register({ onSent }: { onSent: (email: string) => void }) {
+/** The password is chosen with the link in the mail: whoever reads it has the account. */
+function RegisterByMail({ onSent }: { onSent: (email: string) => void }) {
+  const t = useText("entry");
+  const register = useChange("registration.create", {});
+  const form = useForm({ email: "" }, async (values) => {
+    await register.mutateAsync({ body: values });
+    onSent(values.email);
+  });
+  return (
+    <SafeForm form={form} submit={t.register.submitMail}>
+      <TextField {...form.bind("email")} type="email" label={t.email} autoComplete="username" />
+    </SafeForm>
+  );
+}
+
+function Register() {
   const t = useText("entry");
   const enter = useEnter();
   const register = useChange("registration.create", {});
   const form = useForm({ email: "", password: "" }, async (values) => {
-    const { user } = await register.mutateAsync({ body: values });
-    if (user === null) onSent(values.email);
-    else await enter();
+    await register.mutateAsync({ body: values });
+    await enter();
   });
   return (
     <SafeForm form={form} submit={t.register.submit}>

@@ -1,49 +1,33 @@
-import { useState } from "react";
 import { useChange } from "../../data.ts";
-import { useFreshSession } from "../../session.tsx";
 import { useText } from "../../text/text.tsx";
-import { LinkButton } from "../../ui/button.tsx";
-import { Form, useForm } from "../../ui/form.tsx";
-import { Notice } from "../../ui/notice.tsx";
-import { Entry, WithLink } from "./frame.tsx";
+import { useForm } from "../../ui/form.tsx";
+import { Entry, NewPasswordField, SafeForm, useEnter, WithLink } from "./frame.tsx";
 
-/** By a button: programs that look into mail open links by themselves. */
+/** An address becomes an account: whoever opens the link that was sent there chooses its password. */
 export default function VerifyPage() {
   const t = useText("entry").verify;
-  const [verified, setVerified] = useState<string | null>(null);
-  if (verified !== null) {
-    return (
-      <Entry title={t.done.title}>
-        <Notice tone="good" isUrgent>
-          <span className="breakable">{t.done.text(verified)}</span>
-        </Notice>
-        <LinkButton to="/" tone="primary">
-          {t.go}
-        </LinkButton>
-      </Entry>
-    );
-  }
   return (
     <WithLink purpose="verify" title={t.title}>
-      {({ email }, token) => <Verify email={email} token={token} onDone={() => setVerified(email)} />}
+      {({ email, has_account: hasAccount }, token) => (
+        <Verify about={hasAccount ? t.aboutPresent(email) : t.about(email)} token={token} />
+      )}
     </WithLink>
   );
 }
 
-function Verify({ email, token, onDone }: { email: string; token: string; onDone: () => void }) {
-  const t = useText("entry").verify;
-  const refresh = useFreshSession();
+function Verify({ about, token }: { about: string; token: string }) {
+  const t = useText("entry");
+  const enter = useEnter();
   const verify = useChange("email.verify", {});
-  const form = useForm({}, async () => {
-    await verify.mutateAsync({ body: { token } });
-    onDone();
-    await refresh();
+  const form = useForm({ password: "" }, async ({ password }) => {
+    await verify.mutateAsync({ body: { token, password } });
+    await enter();
   });
   return (
-    <Entry title={t.title} about={t.about(email)}>
-      <Form form={form} submit={t.submit}>
-        {null}
-      </Form>
+    <Entry title={t.verify.title} about={about}>
+      <SafeForm form={form} submit={t.verify.submit}>
+        <NewPasswordField {...form.bind("password")} label={t.password} />
+      </SafeForm>
     </Entry>
   );
 }

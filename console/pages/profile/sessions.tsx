@@ -89,7 +89,7 @@ export function SessionsSection() {
   );
 }
 
-function useBrowserName(): (session: Session) => string {
+export function useBrowserName(): (session: Pick<Session, "user_agent">) => string {
   const t = useText("profile").sessions;
   return ({ user_agent: agent }) => {
     const found = browserIn(agent);

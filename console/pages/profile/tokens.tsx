@@ -1,7 +1,7 @@
 import { useState } from "react";
 import type { Answer } from "../../api.ts";
 import { useApi, useChange, wholeList } from "../../data.ts";
-import { useGatewayOrigin } from "../../session.tsx";
+import { useGatewayOrigin, useUser } from "../../session.tsx";
 import { useText } from "../../text/text.tsx";
 import { Button } from "../../ui/button.tsx";
 import { ConfirmDialog, Dialog } from "../../ui/dialog.tsx";
@@ -17,7 +17,7 @@ type Token = Answer<"tokens.list">["data"][number];
 
 const DAY_MS = 86_400_000;
 const EXPIRIES = ["30", "90", "365", "never"] as const;
-const SCOPES = ["read", "full"] as const;
+const SCOPES = ["read", "keys", "admin"] as const;
 const TICK_MS = 60_000;
 
 export function TokensSection() {
@@ -101,6 +101,8 @@ export function TokensSection() {
 
 function NewToken({ onClose }: { onClose: () => void }) {
   const t = useText("profile").tokens;
+  const { role } = useUser();
+  const scopes = SCOPES.filter((scope) => scope !== "admin" || role === "admin");
   const create = useChange("tokens.create", { invalidates: ["tokens."] });
   const [secret, setSecret] = useState<string | null>(null);
   const form = useForm(
@@ -119,7 +121,8 @@ function NewToken({ onClose }: { onClose: () => void }) {
         <SelectField
           {...form.bind("scope")}
           label={t.scope}
-          choices={SCOPES.map((value) => ({ value, label: t.scopes[value] }))}
+          hint={t.scopeHint}
+          choices={scopes.map((value) => ({ value, label: t.scopeChoices[value] }))}
         />
         <SelectField
           {...form.bind("expires", "expires_at")}

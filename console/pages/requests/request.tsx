@@ -46,8 +46,10 @@ function Inspector({ request }: { request: Inspection }) {
       <Stats>
         <Stat
           label={requests.outcome}
-          value={<OutcomeBadge outcome={request.outcome} status={request.status} />}
-          note={t.attempts(request.attempts)}
+          value={
+            <OutcomeBadge outcome={request.outcome} status={request.status} count={request.request_count} />
+          }
+          note={request.request_count > 1 ? t.counted(request.request_count) : t.attempts(request.attempts)}
         />
         <Stat
           label={stats.firstToken}

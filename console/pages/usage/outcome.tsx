@@ -1,5 +1,5 @@
 import type { Answer } from "../../api.ts";
-import { useText } from "../../text/text.tsx";
+import { useFormat, useText } from "../../text/text.tsx";
 import { Badge } from "../../ui/values.tsx";
 
 type Outcome = Answer<"usage.request">["outcome"];
@@ -15,13 +15,22 @@ const TONES = {
   refused: "warn",
 } as const;
 
-/** How it ended; a status that says more than "200" stands beside it. */
-export function OutcomeBadge({ outcome, status }: { outcome: Outcome; status: number }) {
+interface OutcomeBadgeProps {
+  outcome: Outcome;
+  status: number;
+  /** How many refused requests the row counts. */
+  count: number;
+}
+
+/** How it ended; a status that says more than "200" stands beside it, and a count above one. */
+export function OutcomeBadge({ outcome, status, count }: OutcomeBadgeProps) {
   const { outcomes } = useText("usage");
+  const format = useFormat();
   return (
     <Badge tone={TONES[outcome]}>
       {outcomes[outcome]}
       {status >= 400 && ` ${status}`}
+      {count > 1 && ` × ${format.number(count)}`}
     </Badge>
   );
 }

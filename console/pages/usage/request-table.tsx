@@ -44,7 +44,7 @@ export function RequestTable({ requests }: { requests: Listing<RequestRow> }) {
     {
       key: "outcome",
       header: t.outcome,
-      cell: ({ outcome, status }) => <OutcomeBadge outcome={outcome} status={status} />,
+      cell: (one) => <OutcomeBadge outcome={one.outcome} status={one.status} count={one.request_count} />,
     },
     {
       key: "tokens",

@@ -83,6 +83,11 @@ export const adminUsers = {
     enable: "Enable",
     enabled: (email: string) => `${email} may come in again.`,
     removeFactor: "Remove the second factor",
+    resetAccess: "Reset all access",
+    resetting: {
+      title: (email: string) => `Reset all access of ${email}?`,
+      text: "For an account that somebody else may have got into. The password, the second factor, all sessions, tokens, API keys and open links of this user stop working now. You get a link with which the owner chooses a new password.",
+    },
     delete: "Delete",
     disabling: {
       title: (email: string) => `Disable ${email}?`,

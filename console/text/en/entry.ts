@@ -1,4 +1,7 @@
 /** For people who are not signed in. */
+
+import { plural } from "../plural.ts";
+
 export const entry = {
   email: "E-mail address",
   password: "Password",
@@ -31,14 +34,16 @@ export const entry = {
   register: {
     title: "Create an account",
     about: "With an account you can make API keys and see what they use.",
+    aboutMail: "We send a link to your address. Open it to choose your password and create the account.",
     submit: "Create the account",
+    submitMail: "Send the link",
     closed: "Registration is closed. Ask an administrator for an account.",
     invite: "Registration is by invitation. Ask an administrator for a link.",
     haveOne: "Have an account? Sign in",
     sent: {
       title: "Look into your mail",
       text: (email: string) =>
-        `A message to ${email} says how to go on. Look into the folder for unwanted mail, too. Sign in once you have opened its link.`,
+        `We sent a message to ${email}. Open the link in it to choose your password. If you do not find it, check your spam folder.`,
     },
   },
   join: {
@@ -63,20 +68,36 @@ export const entry = {
     about: (email: string) =>
       `For ${email}. Every browser that is signed in is signed out, and your personal access tokens are revoked.`,
     submit: "Save the password",
+    access: {
+      keys: "API keys to revoke",
+      isNew: "New",
+      created: (when: string) => `created ${when}`,
+      used: (when: string) => `last used ${when}`,
+      neverUsed: "never used",
+      confirmed: (when: string) =>
+        `API keys keep working unless you select them. "New" means created after you last confirmed this address, ${when}. Revoke every key that you do not recognize.`,
+      neverConfirmed:
+        "API keys keep working unless you select them. This address was never confirmed before, so all of them are marked as new. Revoke every key that you do not recognize.",
+      allKeys: (count: number) => `Revoke all ${count} API keys`,
+      sessions: (count: number) => plural(count, "1 session", "# sessions"),
+      tokens: (count: number) => plural(count, "1 token", "# tokens"),
+      ending: (what: string) => `${what} will end`,
+      token: (name: string) => `Token ${name}`,
+      secondFactor:
+        "A second factor is on and stays on. If you did not turn it on, ask an administrator to remove it. On since",
+    },
     done: {
       title: "Your password was changed",
       text: "Sign in with it now.",
+      keys: (count: number) => plural(count, "One API key was revoked.", "# API keys were revoked."),
     },
   },
   verify: {
     title: "Verify your address",
-    about: (email: string) => `Press the button to show that ${email} is yours.`,
-    submit: "Verify the address",
-    done: {
-      title: "Your address is verified",
-      text: (email: string) => `${email} is yours. You can make keys now.`,
-    },
-    go: "Go to the console",
+    about: (email: string) => `Choose a password for ${email} to create your account.`,
+    aboutPresent: (email: string) =>
+      `Choose a password for ${email}. Everything that was created with this account before it was verified (sessions, tokens, API keys and the second factor) is removed.`,
+    submit: "Verify and sign in",
   },
   link: {
     title: "Sign in with a link",

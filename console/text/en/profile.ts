@@ -10,7 +10,8 @@ export const profile = {
   },
   verify: {
     title: "Verify your address",
-    text: (email: string) => `You can make keys once you have opened the link that was sent to ${email}.`,
+    text: (email: string) =>
+      `You can create keys once you have opened the link that was sent to ${email} and chosen a new password there.`,
     again: "Send the link again",
     sent: "The link is on its way.",
   },
@@ -97,7 +98,13 @@ export const profile = {
     name: "Name",
     nameHint: "What it is for.",
     scope: "Access",
-    scopes: { read: "Read only", full: "Read and change" },
+    scopes: { read: "Read", keys: "Keys", admin: "Administration" },
+    scopeChoices: {
+      read: "Read only",
+      keys: "Read, and manage your API keys",
+      admin: "Read, manage your API keys, and administer the gateway",
+    },
+    scopeHint: "No token can change passwords, second factors, sessions or tokens.",
     expires: "Works for",
     expiry: { "30": "30 days", "90": "90 days", "365": "One year", never: "Until it is revoked" },
     submit: "Make the token",

@@ -241,6 +241,7 @@ export const usage = {
       reason: "State",
     },
     eligible: "could be taken",
+    counted: (count: number) => `${count} refused requests, counted in one record`,
     attempts: (count: number) => (count === 0 ? "no attempt" : plural(count, "one attempt", "# attempts")),
   },
 };

@@ -75,6 +75,11 @@ export const adminUsers: Area<"adminUsers"> = {
     enable: "启用",
     enabled: (email) => `${email} 可以再次登录。`,
     removeFactor: "移除两步验证",
+    resetAccess: "重置全部访问权限",
+    resetting: {
+      title: (email) => `重置 ${email} 的全部访问权限？`,
+      text: "用于可能已被他人登录的账户。该用户的密码、两步验证以及所有会话、令牌、API 密钥和未使用的链接将立即失效。您会得到一个链接，供账户所有者设置新密码。",
+    },
     delete: "删除",
     disabling: {
       title: (email) => `停用 ${email}？`,

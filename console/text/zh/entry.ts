@@ -30,14 +30,16 @@ export const entry: Area<"entry"> = {
   register: {
     title: "创建账户",
     about: "有了账户，您就可以创建 API 密钥并查看其用量。",
+    aboutMail: "我们会向您的邮箱发送一个链接。打开链接设置密码，即可创建账户。",
     submit: "创建账户",
+    submitMail: "发送链接",
     closed: "注册已关闭。请向管理员申请账户。",
     invite: "注册需要邀请。请向管理员索取链接。",
     haveOne: "已有账户？登录",
     sent: {
       title: "请查看您的邮箱",
       text: (email) =>
-        `发送至 ${email} 的邮件说明了后续步骤。也请查看垃圾邮件文件夹。打开其中的链接后再登录。`,
+        `我们已向 ${email} 发送邮件。请打开其中的链接设置密码。如未收到，请查看垃圾邮件文件夹。`,
     },
   },
   join: {
@@ -60,14 +62,35 @@ export const entry: Area<"entry"> = {
     title: "设置新密码",
     about: (email) => `用于 ${email}。所有已登录的浏览器都会退出，您的个人访问令牌也会被吊销。`,
     submit: "保存密码",
-    done: { title: "密码已更改", text: "现在请使用新密码登录。" },
+    access: {
+      keys: "要吊销的 API 密钥",
+      isNew: "新",
+      created: (when) => `${when}创建`,
+      used: (when) => `${when}使用过`,
+      neverUsed: "从未使用",
+      confirmed: (when) =>
+        `未选中的 API 密钥继续有效。“新”表示在您上次确认此邮箱（${when}）之后创建。请吊销所有您不认识的密钥。`,
+      neverConfirmed:
+        "未选中的 API 密钥继续有效。此邮箱此前从未确认过，因此所有密钥都标记为新。请吊销所有您不认识的密钥。",
+      allKeys: (count) => `吊销全部 ${count} 个 API 密钥`,
+      sessions: (count) => `${count} 个会话`,
+      tokens: (count) => `${count} 个令牌`,
+      ending: (what) => `${what}将失效`,
+      token: (name) => `令牌 ${name}`,
+      secondFactor: "双重验证已启用，重设密码后仍然有效。如果不是您启用的，请联系管理员停用。启用时间：",
+    },
+    done: {
+      title: "密码已更改",
+      text: "现在请使用新密码登录。",
+      keys: (count) => `已吊销 ${count} 个 API 密钥。`,
+    },
   },
   verify: {
     title: "验证邮箱",
-    about: (email) => `请点击按钮，确认 ${email} 属于您。`,
-    submit: "验证邮箱",
-    done: { title: "邮箱已验证", text: (email) => `${email} 已确认属于您。现在可以创建密钥了。` },
-    go: "前往控制台",
+    about: (email) => `请为 ${email} 设置密码，以创建您的账户。`,
+    aboutPresent: (email) =>
+      `请为 ${email} 设置密码。此账户在验证之前创建的一切（会话、令牌、API 密钥和双重验证）都会被清除。`,
+    submit: "验证并登录",
   },
   link: {
     title: "使用链接登录",

@@ -6,7 +6,7 @@ export const profile: Area<"profile"> = {
   facts: { email: "邮箱", role: "角色", roles: { admin: "管理员", user: "用户" } },
   verify: {
     title: "验证您的邮箱",
-    text: (email) => `打开发送到 ${email} 的链接后，即可创建密钥。`,
+    text: (email) => `打开发送到 ${email} 的链接并设置新密码后，即可创建密钥。`,
     again: "重新发送链接",
     sent: "链接已发出。",
   },
@@ -90,7 +90,13 @@ export const profile: Area<"profile"> = {
     name: "名称",
     nameHint: "用途。",
     scope: "权限",
-    scopes: { read: "只读", full: "读取和更改" },
+    scopes: { read: "只读", keys: "密钥", admin: "管理" },
+    scopeChoices: {
+      read: "只读",
+      keys: "读取，并管理您的 API 密钥",
+      admin: "读取、管理您的 API 密钥，并管理网关",
+    },
+    scopeHint: "任何令牌都不能更改密码、双重验证、会话或令牌。",
     expires: "有效期",
     expiry: { "30": "30 天", "90": "90 天", "365": "一年", never: "直到撤销" },
     submit: "创建令牌",

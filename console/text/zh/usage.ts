@@ -227,6 +227,7 @@ export const usage: Area<"usage"> = {
       reason: "状态",
     },
     eligible: "可用",
+    counted: (count) => `${count} 个被拒绝的请求，合并为一条记录`,
     attempts: (count) => (count === 0 ? "没有尝试" : `${count} 次尝试`),
   },
 };

@@ -75,6 +75,11 @@ export const requestReport = z
   .looseObject({
     object: z.literal("gateway.request"),
     id: z.string(),
+    request_count: z
+      .int()
+      .describe(
+        "1, or how many refused requests of one kind this record counts; the id is that of the first.",
+      ),
     created_at: unixSeconds.describe("When it came."),
     completed_at: unixSeconds.describe("When it ended: the hour and day that it is counted in."),
     endpoint: z.string(),

@@ -14,6 +14,8 @@ import sharedCharges from "./0011-shared-charges.sql" with { type: "text" };
 import shortIndexes from "./0012-short-indexes.sql" with { type: "text" };
 import entriesByHand from "./0013-entries-by-hand.sql" with { type: "text" };
 import shortRows from "./0014-short-rows.sql" with { type: "text" };
+import tokenScopes from "./0018-token-scopes.sql" with { type: "text" };
+import requestCount from "./0022-request-count.sql" with { type: "text" };
 
 export interface Migration {
   version: number;
@@ -46,4 +48,6 @@ export const MIGRATIONS: readonly Migration[] = [
     locks: ["usage"],
     takes: "Rows of requests are rewritten, which takes ten to thirty seconds for a million of them.",
   },
+  { version: 18, name: "token-scopes", sql: tokenScopes },
+  { version: 22, name: "request-count", sql: requestCount },
 ];

@@ -1,10 +1,13 @@
-import { type Conversation, conversationIn, toolToCall } from "./conversation.ts";
-import { invalid, notJson, type Refusal } from "./errors.ts";
-import { intField, isRecord, type JsonFields, parseJson, stringField } from "./json-fields.ts";
+import { type Conversation, conversationIn } from "./conversation.ts";
+import { invalid, notJson, type Refusal, unknownParameter } from "./errors.ts";
+import { echoed, intField, isRecord, type JsonFields, parseJson, stringField } from "./json-fields.ts";
+import { readLogProbabilities } from "./log-probabilities.ts";
 import type { Behaviour } from "./model-name.ts";
 import { sampleOf } from "./sample.ts";
+import { cutAtStop, readStopSequences } from "./stop-sequences.ts";
 import { answerAfterTool, answerTo, longEnough, reasoningAbout, sized } from "./text.ts";
 import type { TokenRule } from "./tokens.ts";
+import { planToolCall, type ToolPlan } from "./tool-choice.ts";
 
 export interface Usage {
   input: number;
@@ -25,6 +28,8 @@ export interface Choice {
   call: ToolCall | null;
   /** The token limit came first. */
   cut: boolean;
+  /** How many alternatives each token of the text is told with; null where no log probabilities are wanted. */
+  topLogprobs: number | null;
 }
 
 export interface Answer {
@@ -68,16 +73,18 @@ export function planAnswer(
   promptField: "messages" | "input",
   earlierTokens: number,
 ): Answer | Refusal {
-  const { fields, behaviour, tokens } = question;
-  const callsTools = behaviour.callsTools && fields.has("tools");
-  const conversation = conversationIn(fields.get(promptField), callsTools);
+  const { fields, tokens } = question;
+  const options = readOptions(question, promptField);
+  if ("kind" in options) return options;
+  const { toolPlan, outputTokensMax, stops, topLogprobs } = options;
+  const conversation = conversationIn(fields.get(promptField), toolPlan.tool !== null);
   if (conversation === null) return notJson();
-  const outputTokensMax = outputBound(fields);
-  if (outputTokensMax !== null && typeof outputTokensMax !== "number") return outputTokensMax;
-  const choiceFor = choices(question, conversation, callsTools);
+  const choiceFor = choices(question, conversation, toolPlan);
   const sayLimited = (variant: number) => {
     const choice = choiceFor(variant);
-    return choice.call === null ? limited(choice, outputTokensMax, tokens) : choice;
+    if (choice.call !== null) return choice;
+    const text = stops.length === 0 ? choice.text : cutAtStop(choice.text, stops);
+    return limited({ ...choice, text, topLogprobs }, outputTokensMax, tokens);
   };
   const first = sayLimited(0);
   const rest: Choice[] = [];
@@ -87,27 +94,64 @@ export function planAnswer(
   return { choices: [first, ...rest], usage: usageOf(question, input, [first, ...rest]) };
 }
 
+interface AnswerOptions {
+  toolPlan: ToolPlan;
+  outputTokensMax: number | null;
+  stops: readonly string[];
+  topLogprobs: number | null;
+}
+
+/** What cannot be honoured is refused, and not passed over. */
+function readOptions(
+  { fields, behaviour }: Question,
+  promptField: "messages" | "input",
+): AnswerOptions | Refusal {
+  const isChat = promptField === "messages";
+  const outputTokensMax = outputBound(fields);
+  if (outputTokensMax !== null && typeof outputTokensMax !== "number") return outputTokensMax;
+  if (!isChat && fields.has("stop")) return unknownParameter("stop");
+  const stops = isChat ? readStopSequences(fields) : [];
+  if ("kind" in stops) return stops;
+  const topLogprobs = readLogProbabilities(fields, isChat ? "chat" : "responses");
+  if (topLogprobs !== null && typeof topLogprobs !== "number") return topLogprobs;
+  if (topLogprobs !== null && (behaviour.bytes ?? 0) > LOGPROBS_BYTES_MAX) {
+    return invalid("logprobs", `Answers above ${LOGPROBS_BYTES_MAX} bytes have no log probabilities.`);
+  }
+  // The usual choice of a model that calls nothing by itself: its tools need not be read.
+  const isIdle = !behaviour.callsTools && echoed(fields, "tool_choice", AUTO) === AUTO;
+  const planned = isIdle ? NO_TOOL : planToolCall(fields);
+  if ("kind" in planned) return planned;
+  const toolPlan = planned.isForced || behaviour.callsTools ? planned : NO_TOOL;
+  return { toolPlan, outputTokensMax, stops, topLogprobs };
+}
+
+const AUTO = '"auto"';
+const NO_TOOL: ToolPlan = { tool: null, isForced: false };
+const LOGPROBS_BYTES_MAX = 256 * 1024;
+
+const PLAIN = { cut: false, topLogprobs: null };
+
 /** What each choice says, before any limit of its length. */
 function choices(
   { fields, behaviour, seed }: Question,
   { question, toolOutput }: Conversation,
-  callsTools: boolean,
+  { tool: offered, isForced }: ToolPlan,
 ): (variant: number) => Choice {
   const reasoning = behaviour.reasons ? reasoningAbout(question) : "";
-  const tool = callsTools && toolOutput === null ? toolToCall(fields) : null;
+  const tool = isForced || toolOutput === null ? offered : null;
   if (tool !== null) {
     const given = JSON.stringify(sampleOf(tool.parameters ?? {}, "", question));
-    return () => ({ reasoning, text: "", call: { name: tool.name, arguments: given }, cut: false });
+    return () => ({ reasoning, text: "", call: { name: tool.name, arguments: given }, ...PLAIN });
   }
   const schema = structuredSchema(fields);
   return (variant) => {
     if (schema !== undefined) {
-      return { reasoning, text: JSON.stringify(sampleOf(schema, "", question)), call: null, cut: false };
+      return { reasoning, text: JSON.stringify(sampleOf(schema, "", question)), call: null, ...PLAIN };
     }
     let text = toolOutput === null ? answerTo(question, seed, variant) : answerAfterTool(toolOutput);
     if (behaviour.bytes !== null) text = sized(text, behaviour.bytes);
     else if (behaviour.events !== null) text = longEnough(text, behaviour.events);
-    return { reasoning, text, call: null, cut: false };
+    return { reasoning, text, call: null, ...PLAIN };
   };
 }
 

@@ -2,6 +2,7 @@ import { type Choice, planAnswer, type ToolCall, type Usage } from "./answer.ts"
 import type { Call } from "./endpoint.ts";
 import { errorBody, missing } from "./errors.ts";
 import { echoed, isTrue } from "./json-fields.ts";
+import { computeLogProbabilities } from "./log-probabilities.ts";
 import {
   eventsReply,
   type Frame,
@@ -16,7 +17,7 @@ import { piecesOf } from "./text.ts";
 
 /** Text, reasoning, a tool's name and its arguments. */
 const LANES_PER_CHOICE = 4;
-const NO_CHOICE: Choice = { reasoning: "", text: "", call: null, cut: false };
+const NO_CHOICE: Choice = { reasoning: "", text: "", call: null, cut: false, topLogprobs: null };
 
 export function chatCompletion(call: Call): Reply {
   const { fields, fault } = call;
@@ -38,10 +39,18 @@ function completion(call: Call, choices: readonly Choice[], told: Usage | null):
       choice.reasoning === "" ? "" : `,"reasoning_content":${JSON.stringify(choice.reasoning)}`;
     const content = choice.call === null ? JSON.stringify(choice.text) : "null";
     const calls = choice.call === null ? "" : `,"tool_calls":[${toolCallOf(call, choice.call)}]`;
-    return `{"index":${index},"message":{"role":"assistant","content":${content},"refusal":null${reasoning}${calls},"annotations":[]},"logprobs":null,"finish_reason":"${finishReason(call, choice)}"}`;
+    return `{"index":${index},"message":{"role":"assistant","content":${content},"refusal":null${reasoning}${calls},"annotations":[]},"logprobs":${logprobsOf(call, choice)},"finish_reason":"${finishReason(call, choice)}"}`;
   });
   const usage = told === null ? "" : `,"usage":${chatUsage(told)}`;
   return `{"id":"${call.newId("chatcmpl-")}","object":"chat.completion","created":${call.createdAt},"model":${JSON.stringify(call.behaviour.responseModel)},"choices":[${list.join(",")}]${usage},"service_tier":"default","system_fingerprint":"fp_simulator"}`;
+}
+
+/** The same tokens as in a stream, where each piece has its own. */
+function logprobsOf({ behaviour }: Call, { text, topLogprobs }: Choice): string {
+  if (topLogprobs === null) return "null";
+  const pieces = [...piecesOf(text, behaviour.events)];
+  const content = pieces.flatMap((piece) => computeLogProbabilities(piece, topLogprobs));
+  return JSON.stringify({ content, refusal: null });
 }
 
 function toolCallOf(call: Call, tool: ToolCall): string {
@@ -64,12 +73,16 @@ function* chunks(call: Call, choices: readonly Choice[], told: Usage | null): Ge
   const wantsUsage = /"include_usage"\s*:\s*true/.test(echoed(call.fields, "stream_options", ""));
   const head = `{"id":"${call.newId("chatcmpl-")}","object":"chat.completion.chunk","created":${call.createdAt},"model":${JSON.stringify(behaviour.responseModel)},"service_tier":"default","system_fingerprint":"fp_simulator","choices":[`;
   const tail = wantsUsage ? `],"usage":null}` : "]}";
-  const chunk = (index: number, delta: string, finish: string | null): string =>
-    `${head}{"index":${index},"delta":${delta},"logprobs":null,"finish_reason":${finish === null ? "null" : `"${finish}"`}}${tail}`;
-  const output = (index: number, key: string, text: string): Frame => {
-    const isText = key === "content";
-    const data = chunk(index, `{"${key}":${JSON.stringify(text)}}`, null);
-    return saying(null, data, text, index * LANES_PER_CHOICE + (isText ? 0 : 1), isText);
+  const chunk: WriteChunk = (index, { delta, finish = null, logprobs = "null" }) =>
+    `${head}{"index":${index},"delta":${delta},"logprobs":${logprobs},"finish_reason":${finish === null ? "null" : `"${finish}"`}}${tail}`;
+  const output = (index: number, text: string, topLogprobs: number | null): Frame => {
+    const logprobs = pieceLogprobs(text, topLogprobs);
+    const data = chunk(index, { delta: `{"content":${JSON.stringify(text)}}`, logprobs });
+    return saying(null, data, text, index * LANES_PER_CHOICE, true);
+  };
+  const reasoned = (index: number, text: string): Frame => {
+    const data = chunk(index, { delta: `{"reasoning_content":${JSON.stringify(text)}}` });
+    return saying(null, data, text, index * LANES_PER_CHOICE + 1, false);
   };
 
   if (fault?.name === "capacity-in-stream") {
@@ -77,15 +90,17 @@ function* chunks(call: Call, choices: readonly Choice[], told: Usage | null): Ge
     return;
   }
   for (const index of choices.keys()) {
-    yield frame(null, chunk(index, `{"role":"assistant","content":"","refusal":null}`, null));
+    yield frame(null, chunk(index, { delta: `{"role":"assistant","content":"","refusal":null}` }));
   }
   for (const [index, choice] of choices.entries()) {
-    for (const piece of piecesOf(choice.reasoning, null)) yield output(index, "reasoning_content", piece);
-    for (const piece of piecesOf(choice.text, behaviour.events)) yield output(index, "content", piece);
+    for (const piece of piecesOf(choice.reasoning, null)) yield reasoned(index, piece);
+    for (const piece of piecesOf(choice.text, behaviour.events)) {
+      yield output(index, piece, choice.topLogprobs);
+    }
     if (choice.call !== null) yield* toolCallChunks(call, index, choice.call, chunk);
   }
   for (const [index, choice] of choices.entries()) {
-    yield frame(null, chunk(index, "{}", finishReason(call, choice)));
+    yield frame(null, chunk(index, { delta: "{}", finish: finishReason(call, choice) }));
   }
   if (wantsUsage && told !== null) yield frame(null, `${head}],"usage":${chatUsage(told)}}`);
   if (fault?.name === "failed") {
@@ -93,6 +108,20 @@ function* chunks(call: Call, choices: readonly Choice[], told: Usage | null): Ge
     return;
   }
   if (fault?.name !== "no-done") yield frame(null, "[DONE]");
+}
+
+/** Of one choice of a chunk: `delta` and `logprobs` are JSON. */
+interface ChunkFields {
+  delta: string;
+  finish?: string;
+  logprobs?: string;
+}
+
+type WriteChunk = (index: number, fields: ChunkFields) => string;
+
+function pieceLogprobs(piece: string, topLogprobs: number | null): string {
+  if (topLogprobs === null) return "null";
+  return JSON.stringify({ content: computeLogProbabilities(piece, topLogprobs), refusal: null });
 }
 
 const OVERLOADED = errorBody({
@@ -107,18 +136,13 @@ const FAILED = errorBody({
   code: "server_error",
 });
 
-function* toolCallChunks(
-  call: Call,
-  index: number,
-  tool: ToolCall,
-  chunk: (index: number, delta: string, finish: string | null) => string,
-): Generator<Frame> {
+function* toolCallChunks(call: Call, index: number, tool: ToolCall, chunk: WriteChunk): Generator<Frame> {
   const name = JSON.stringify(tool.name);
   const opening = `{"tool_calls":[{"index":0,"id":"${call.newId("call_")}","type":"function","function":{"name":${name},"arguments":""}}]}`;
   const lane = index * LANES_PER_CHOICE + 2;
-  yield saying(null, chunk(index, opening, null), tool.name, lane, false);
+  yield saying(null, chunk(index, { delta: opening }), tool.name, lane, false);
   for (const piece of piecesOf(tool.arguments, null)) {
     const delta = `{"tool_calls":[{"index":0,"function":{"arguments":${JSON.stringify(piece)}}}]}`;
-    yield saying(null, chunk(index, delta, null), piece, lane + 1, false);
+    yield saying(null, chunk(index, { delta }), piece, lane + 1, false);
   }
 }

@@ -1,15 +1,10 @@
-import { isRecord, type JsonFields, parseJson } from "./json-fields.ts";
+import { isRecord, parseJson } from "./json-fields.ts";
 
 /** The little that an answer needs to know of what was said before. */
 export interface Conversation {
   question: string;
   /** What a tool gave back since the last question, or null. */
   toolOutput: string | null;
-}
-
-export interface FunctionTool {
-  name: string;
-  parameters: unknown;
 }
 
 /** Above this a prompt is not parsed for its question: the last words in it are read where they stand. */
@@ -60,25 +55,4 @@ function unescaped(text: string): string {
   const body = end === null ? text : text.slice(0, end.index + end[0].length - 1);
   const value = parseJson(`"${body}"`);
   return typeof value === "string" ? value : body.replaceAll("\\", "");
-}
-
-/** The function tool to call: the one that is forced, else the first. Chat nests what Responses writes flat. */
-export function toolToCall(fields: JsonFields): FunctionTool | null {
-  const tools = parseJson(fields.get("tools") ?? "[]");
-  const choice = parseJson(fields.get("tool_choice") ?? '"auto"');
-  if (!Array.isArray(tools) || choice === "none") return null;
-  const forced = forcedName(choice);
-  for (const tool of tools) {
-    if (!isRecord(tool) || tool.type !== "function") continue;
-    const spec = isRecord(tool.function) ? tool.function : tool;
-    if (typeof spec.name !== "string" || (forced !== null && spec.name !== forced)) continue;
-    return { name: spec.name, parameters: spec.parameters };
-  }
-  return null;
-}
-
-function forcedName(choice: unknown): string | null {
-  if (!isRecord(choice)) return null;
-  const spec = isRecord(choice.function) ? choice.function : choice;
-  return typeof spec.name === "string" ? spec.name : null;
 }

@@ -40,6 +40,14 @@ export function invalid(param: string, message: string): Refusal {
   return refusal(400, { message, param, code: "invalid_value" });
 }
 
+export function unknownParameter(param: string): Refusal {
+  return refusal(400, { message: `Unknown parameter: '${param}'.`, param, code: "unknown_parameter" });
+}
+
+export function unsupportedParameter(param: string, message: string): Refusal {
+  return refusal(400, { message, param, code: "unsupported_parameter" });
+}
+
 export function notJson(): Refusal {
   return refusal(400, {
     message:

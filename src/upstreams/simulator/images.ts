@@ -1,8 +1,8 @@
 import type { Usage } from "./answer.ts";
 import type { Call } from "./endpoint.ts";
-import { invalid, missing, notJson } from "./errors.ts";
-import { intField, isTrue, parseJson, stringField } from "./json-fields.ts";
-import { gradientPng } from "./png.ts";
+import { invalid, missing, notJson, type Refusal } from "./errors.ts";
+import { echoed, intField, isTrue, type JsonFields, parseJson, stringField } from "./json-fields.ts";
+import { gradientPng, type Picture, type PictureSize } from "./png.ts";
 import { eventsReply, type Frame, frame, jsonReply, type Reply, toldUsage, usageJson } from "./reply.ts";
 import { hashOf } from "./text.ts";
 
@@ -13,6 +13,10 @@ const PARTIALS_MAX = 3;
 const OUTPUT_TOKENS_PER_IMAGE = 272;
 const INPUT_TOKENS_PER_IMAGE = 64;
 const CACHED_MAX = 64;
+const AUTO_SIZE: PictureSize = { width: 1024, height: 1024 };
+/** As many as a 4K screen has. */
+const PIXELS_MAX = 3840 * 2160;
+const SIDE_MAX = 4096;
 
 const encoded = new Map<string, string>();
 
@@ -27,6 +31,10 @@ export function images(call: Call, work: ImageWork, uploads: number): Reply {
   if (count === null || count < 1 || count > IMAGES_MAX) {
     return invalid("n", `Invalid value for 'n': expected 1 to ${IMAGES_MAX}.`);
   }
+  const size = readSize(fields);
+  if ("kind" in size) return size;
+  const refused = refuseUrl(fields);
+  if (refused !== null) return refused;
 
   const textTokens = call.tokens.ofTexts([prompt]);
   const imageTokens = sources * INPUT_TOKENS_PER_IMAGE;
@@ -38,9 +46,9 @@ export function images(call: Call, work: ImageWork, uploads: number): Reply {
   };
   const told = toldUsage(usage, call.fault);
   const toldText = told === null ? "" : `,"usage":${imageUsage(told, imageTokens)}`;
-  const format = formatFields(call);
+  const format = formatFields(call, size);
   const picture = (index: number): string =>
-    base64Png(hashOf(call.seed + index, prompt), call.behaviour.bytes);
+    base64Png({ ...size, hash: hashOf(call.seed + index, prompt), bytes: call.behaviour.bytes });
 
   if (isTrue(fields, "stream")) {
     const partials = Math.min(intField(fields, "partial_images") ?? 0, PARTIALS_MAX);
@@ -51,17 +59,44 @@ export function images(call: Call, work: ImageWork, uploads: number): Reply {
   return jsonReply(body, usage, count);
 }
 
+/** The picture has exactly this size; `auto` leaves the choice to the simulator. */
+function readSize(fields: JsonFields): PictureSize | Refusal {
+  if (echoed(fields, "size", "") === "") return AUTO_SIZE;
+  const text = stringField(fields, "size");
+  if (text === "auto") return AUTO_SIZE;
+  const match = /^(\d{1,5})x(\d{1,5})$/.exec(text ?? "");
+  const [width, height] = [Number(match?.[1] ?? 0), Number(match?.[2] ?? 0)];
+  const isPossible = width >= 1 && height >= 1 && width <= SIDE_MAX && height <= SIDE_MAX;
+  if (isPossible && width * height <= PIXELS_MAX) return { width, height };
+  return invalid(
+    "size",
+    `Invalid 'size': expected 'auto', or a width and a height such as 1024x1024, sides up to ${SIDE_MAX} and ${PIXELS_MAX} pixels in all.`,
+  );
+}
+
+/** Nothing serves the pictures once they are drawn, so an address would lead nowhere. */
+function refuseUrl(fields: JsonFields): Refusal | null {
+  if (echoed(fields, "response_format", "") === "") return null;
+  const wanted = stringField(fields, "response_format");
+  if (wanted === "b64_json") return null;
+  if (wanted !== "url")
+    return invalid("response_format", "Invalid 'response_format': leave it out, images come as base64.");
+  return invalid(
+    "response_format",
+    "'response_format' cannot be 'url': the simulator stores no images. Leave it out: images come as base64.",
+  );
+}
+
 function jsonSources(slice: string | undefined): number | null {
   if (slice === undefined) return 0;
   const value = parseJson(slice);
   return value === undefined ? null : Array.isArray(value) ? value.length : 0;
 }
 
-function formatFields(call: Call): string {
-  const size = stringField(call.fields, "size") ?? "auto";
+function formatFields(call: Call, { width, height }: PictureSize): string {
   const quality = stringField(call.fields, "quality") ?? "auto";
   const background = stringField(call.fields, "background") ?? "auto";
-  return `"background":"${background === "auto" ? "opaque" : background}","output_format":"png","quality":"${quality === "auto" ? "low" : quality}","size":${JSON.stringify(size === "auto" ? "1024x1024" : size)}`;
+  return `"background":"${background === "auto" ? "opaque" : background}","output_format":"png","quality":"${quality === "auto" ? "low" : quality}","size":"${width}x${height}"`;
 }
 
 function imageUsage(usage: Usage, imageTokens: number): string {
@@ -102,11 +137,12 @@ function* imageEvents(
   }
 }
 
-function base64Png(hash: number, bytes: number | null): string {
-  const key = `${hash}/${bytes}`;
+function base64Png(picture: Picture): string {
+  const { hash, bytes, width, height } = picture;
+  const key = `${hash}/${bytes}/${width}x${height}`;
   const known = encoded.get(key);
   if (known !== undefined) return known;
-  const text = gradientPng(hash, bytes).toString("base64");
+  const text = gradientPng(picture).toString("base64");
   if (encoded.size >= CACHED_MAX) encoded.clear();
   if (text.length < 1_000_000) encoded.set(key, text);
   return text;

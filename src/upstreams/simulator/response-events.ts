@@ -1,9 +1,11 @@
 import type { Call } from "./endpoint.ts";
+import { computeLogProbabilities } from "./log-probabilities.ts";
 import type { Fault } from "./model-name.ts";
 import { type EventsReply, eventsReply, type Frame, frame, NO_USAGE, saying } from "./reply.ts";
 import {
   failedResponse,
   itemObject,
+  messageLogprobs,
   type OutputItem,
   type PlannedResponse,
   planResponse,
@@ -60,7 +62,7 @@ function itemEvents(item: OutputItem, index: number, events: number | null, next
     case "reasoning":
       return reasoningEvents(item.text, place, next);
     case "message":
-      return messageEvents(item.text, place, events, next);
+      return messageEvents(item, place, events, next);
     case "call":
       return callEvents(item.name, item.arguments, place, next);
   }
@@ -77,15 +79,24 @@ function* reasoningEvents(text: string, place: string, next: Numbered): ItemFram
   yield next(`${type}_part.done`, `${part},"part":{"type":"summary_text","text":${JSON.stringify(text)}}`);
 }
 
-function* messageEvents(text: string, place: string, events: number | null, next: Numbered): ItemFrames {
+function* messageEvents(
+  item: Extract<OutputItem, { kind: "message" }>,
+  place: string,
+  events: number | null,
+  next: Numbered,
+): ItemFrames {
+  const { text, topLogprobs } = item;
   const part = `${place},"content_index":0`;
-  yield next("response.content_part.added", `${part},"part":${textPart("")}`);
+  yield next("response.content_part.added", `${part},"part":${textPart("", "[]")}`);
   for (const piece of piecesOf(text, events)) {
-    const delta = `${part},"delta":${JSON.stringify(piece)},"logprobs":[]`;
+    const logprobs =
+      topLogprobs === null ? "[]" : JSON.stringify(computeLogProbabilities(piece, topLogprobs));
+    const delta = `${part},"delta":${JSON.stringify(piece)},"logprobs":${logprobs}`;
     yield next("response.output_text.delta", delta, piece, LANE.text);
   }
-  yield next("response.output_text.done", `${part},"text":${JSON.stringify(text)},"logprobs":[]`);
-  yield next("response.content_part.done", `${part},"part":${textPart(text)}`);
+  const all = messageLogprobs(item);
+  yield next("response.output_text.done", `${part},"text":${JSON.stringify(text)},"logprobs":${all}`);
+  yield next("response.content_part.done", `${part},"part":${textPart(text, all)}`);
 }
 
 function* callEvents(name: string, args: string, place: string, next: Numbered): ItemFrames {
@@ -98,7 +109,7 @@ function* callEvents(name: string, args: string, place: string, next: Numbered):
 
 /** `generate: false`: nothing is said and nothing is counted, but it can be continued. */
 export function warmUpEvents(call: Call, keep: (response: StoredResponse) => void): EventsReply {
-  const nothing = { reasoning: "", text: "", call: null, cut: false };
+  const nothing = { reasoning: "", text: "", call: null, cut: false, topLogprobs: null };
   const planned = { ...planResponse(call, nothing, NO_USAGE), items: [] };
   keep({ planned, status: "completed", events: null });
   const frames = ["in_progress", "completed"] as const;

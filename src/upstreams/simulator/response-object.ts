@@ -1,7 +1,10 @@
 import type { Choice, Usage } from "./answer.ts";
+import { echoReasoning, echoText, echoToolChoice, echoTools } from "./echoed-options.ts";
 import type { Call } from "./endpoint.ts";
-import { echoed, isRecord, isTrue, type JsonFields, parseJson } from "./json-fields.ts";
+import { echoed, isTrue, type JsonFields } from "./json-fields.ts";
+import { computeLogProbabilities } from "./log-probabilities.ts";
 import { toldUsage, usageJson } from "./reply.ts";
+import { piecesOf } from "./text.ts";
 
 export type ResponseStatus = "queued" | "in_progress" | "completed" | "incomplete" | "failed" | "cancelled";
 
@@ -21,7 +24,15 @@ export interface PlannedResponse {
 
 export type OutputItem =
   | { kind: "reasoning"; id: string; text: string; encrypted: boolean }
-  | { kind: "message"; id: string; text: string; cut: boolean }
+  | {
+      kind: "message";
+      id: string;
+      text: string;
+      cut: boolean;
+      /** The number of deltas, and of alternatives of each token: log probabilities are those of the deltas. */
+      events: number | null;
+      topLogprobs: number | null;
+    }
   | { kind: "call"; id: string; callId: string; name: string; arguments: string };
 
 export function planResponse(call: Call, choice: Choice, usage: Usage): PlannedResponse {
@@ -49,21 +60,15 @@ function itemsOf(call: Call, choice: Choice, cut: boolean): OutputItem[] {
   if (choice.call !== null) {
     items.push({ kind: "call", id: call.newId("fc_"), callId: call.newId("call_"), ...choice.call });
   } else {
-    items.push({ kind: "message", id: call.newId("msg_"), text: choice.text, cut });
+    const { text, topLogprobs } = choice;
+    const { events } = call.behaviour;
+    items.push({ kind: "message", id: call.newId("msg_"), text, cut, events, topLogprobs });
   }
   return items;
 }
 
 function constantPart(fields: JsonFields, responseModel: string): string {
-  return `"instructions":${echoed(fields, "instructions", "null")},"max_output_tokens":${echoed(fields, "max_output_tokens", "null")},"max_tool_calls":${echoed(fields, "max_tool_calls", "null")},"metadata":${echoed(fields, "metadata", "{}")},"model":${JSON.stringify(responseModel)},"parallel_tool_calls":${echoed(fields, "parallel_tool_calls", "true")},"presence_penalty":0,"frequency_penalty":0,"previous_response_id":${echoed(fields, "previous_response_id", "null")},"prompt_cache_key":${echoed(fields, "prompt_cache_key", "null")},"reasoning":${echoed(fields, "reasoning", '{"effort":null,"summary":null}')},"safety_identifier":${echoed(fields, "safety_identifier", "null")},"service_tier":"default","store":${echoed(fields, "store", "true")},"temperature":${echoed(fields, "temperature", "1")},"text":${textOption(fields)},"tool_choice":${echoed(fields, "tool_choice", '"auto"')},"tools":${echoed(fields, "tools", "[]")},"top_logprobs":${echoed(fields, "top_logprobs", "0")},"top_p":${echoed(fields, "top_p", "1")},"truncation":${echoed(fields, "truncation", '"disabled"')},"user":${echoed(fields, "user", "null")}`;
-}
-
-/** `format` is required in the answer and optional in the question. */
-function textOption(fields: JsonFields): string {
-  const slice = echoed(fields, "text", '{"format":{"type":"text"},"verbosity":"medium"}');
-  if (slice.includes('"format"')) return slice;
-  const value = parseJson(slice);
-  return JSON.stringify({ format: { type: "text" }, ...(isRecord(value) ? value : {}) });
+  return `"instructions":${echoed(fields, "instructions", "null")},"max_output_tokens":${echoed(fields, "max_output_tokens", "null")},"max_tool_calls":${echoed(fields, "max_tool_calls", "null")},"metadata":${echoed(fields, "metadata", "{}")},"model":${JSON.stringify(responseModel)},"parallel_tool_calls":${echoed(fields, "parallel_tool_calls", "true")},"presence_penalty":${echoed(fields, "presence_penalty", "0")},"frequency_penalty":${echoed(fields, "frequency_penalty", "0")},"previous_response_id":${echoed(fields, "previous_response_id", "null")},"prompt_cache_key":${echoed(fields, "prompt_cache_key", "null")},"reasoning":${echoReasoning(fields)},"safety_identifier":${echoed(fields, "safety_identifier", "null")},"service_tier":"default","store":${echoed(fields, "store", "true")},"temperature":${echoed(fields, "temperature", "1")},"text":${echoText(fields)},"tool_choice":${echoToolChoice(fields)},"tools":${echoTools(fields)},"top_logprobs":${echoed(fields, "top_logprobs", "0")},"top_p":${echoed(fields, "top_p", "1")},"truncation":${echoed(fields, "truncation", '"disabled"')},"user":${echoed(fields, "user", "null")}`;
 }
 
 export function responseObject(planned: PlannedResponse, status: ResponseStatus): string {
@@ -103,7 +108,7 @@ export function itemObject(item: OutputItem, done: boolean): string {
     }
     case "message": {
       const status = done ? (item.cut ? "incomplete" : "completed") : "in_progress";
-      const part = done ? textPart(item.text) : "";
+      const part = done ? textPart(item.text, messageLogprobs(item)) : "";
       return `{"id":"${item.id}","type":"message","status":"${status}","content":[${part}],"role":"assistant"}`;
     }
     case "call": {
@@ -113,8 +118,17 @@ export function itemObject(item: OutputItem, done: boolean): string {
   }
 }
 
-export function textPart(text: string): string {
-  return `{"type":"output_text","annotations":[],"logprobs":[],"text":${JSON.stringify(text)}}`;
+export function textPart(text: string, logprobs: string): string {
+  return `{"type":"output_text","annotations":[],"logprobs":${logprobs},"text":${JSON.stringify(text)}}`;
+}
+
+type MessageItem = Extract<OutputItem, { kind: "message" }>;
+
+/** Of the whole text, as JSON: those of its deltas, one after the other. */
+export function messageLogprobs({ text, events, topLogprobs }: MessageItem): string {
+  if (topLogprobs === null) return "[]";
+  const pieces = [...piecesOf(text, events)];
+  return JSON.stringify(pieces.flatMap((piece) => computeLogProbabilities(piece, topLogprobs)));
 }
 
 export function sealedText(text: string): string {

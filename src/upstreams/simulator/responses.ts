@@ -15,6 +15,9 @@ export function createResponse(
 ): Reply {
   const { fields, behaviour, fault } = call;
   if (!fields.has("input")) return missing("input");
+  if (isTrue(fields, "background") && fields.get("store") === "false") {
+    return invalid("background", "Background responses require 'store' to be true.");
+  }
   const earlier = earlierTurn(call, store);
   if (earlier !== null && "kind" in earlier) return earlier;
   const orphan = orphanedOutput(fields.get("input") ?? "", earlier);

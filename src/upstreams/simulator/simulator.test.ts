@@ -253,7 +253,8 @@ describe("images", () => {
     expect(png.subarray(1, 4).toString()).toBe("PNG");
     const dataAt = png.indexOf("IDAT");
     const pixels = inflateSync(png.subarray(dataAt + 4, dataAt + 4 + png.readUInt32BE(dataAt - 4)));
-    expect(pixels).toHaveLength(64 * (1 + 64 * 3));
+    // Four bits a pixel, and the filter before each row.
+    expect(pixels).toHaveLength(1024 * (1 + 1024 / 2));
   });
 
   test("have the size the model's name says", async () => {

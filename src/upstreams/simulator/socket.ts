@@ -7,7 +7,7 @@ import type { ServerWebSocket, WebSocketHandler } from "bun";
 import { book, credentialOf, SLOW_HEADERS_MS } from "./delivery.ts";
 import type { Call } from "./endpoint.ts";
 import { forcedFault, openEntry, REQUEST_ID } from "./entry.ts";
-import { invalid, missing, notJson, type Refusal, refusal } from "./errors.ts";
+import { invalid, missing, notJson, type Refusal, refusal, unsupportedParameter } from "./errors.ts";
 import { earlyFault } from "./faults.ts";
 import { isRecord, type JsonFields, parseJson, stringField, topLevelFields } from "./json-fields.ts";
 import type { LedgerEntry } from "./ledger.ts";
@@ -193,6 +193,9 @@ export class SimulatedSocket {
     if (fault?.name === "connection-limit") return connectionLimit();
     if (fault?.name === "forgets") for (const lane of this.lanes.values()) lane.last = null;
     if (model === null) return missing("model");
+    if (sent.get("background") === "true") {
+      return unsupportedParameter("background", "'background' is not supported over a WebSocket.");
+    }
     // What belongs to the mode of transport is no part of the response.
     const fields = new Map(sent);
     for (const name of ["type", "generate", "stream_id", "background", "stream_options"]) fields.delete(name);

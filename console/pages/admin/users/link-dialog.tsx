@@ -12,7 +12,7 @@ import { CancelButton, Form, useForm } from "../../../ui/form.tsx";
 import { Notice } from "../../../ui/notice.tsx";
 import { CodeBlock, Time } from "../../../ui/values.tsx";
 
-type Made = Answer<"admin.links.create">;
+export type MadeLink = Answer<"admin.links.create"> & { wantedMail: boolean };
 const ROLES = ["user", "admin"] as const;
 
 export function InviteDialog({ onClose }: { onClose(): void }) {
@@ -36,7 +36,7 @@ interface LinkDialogProps {
 export function LinkDialog({ title, purpose, email, children, onClose }: LinkDialogProps) {
   const t = useText("adminUsers");
   const { mail } = useSession();
-  const [made, setMade] = useState<(Made & { wantedMail: boolean }) | null>(null);
+  const [made, setMade] = useState<MadeLink | null>(null);
   const create = useChange("admin.links.create", { invalidates: ["admin.links."] });
   const form = useForm(
     { email: email ?? "", role: "user" as (typeof ROLES)[number], mail },
@@ -69,15 +69,7 @@ export function LinkDialog({ title, purpose, email, children, onClose }: LinkDia
   );
 }
 
-function ShownLink({
-  made,
-  email,
-  onClose,
-}: {
-  made: Made & { wantedMail: boolean };
-  email: string;
-  onClose(): void;
-}) {
+export function ShownLink({ made, email, onClose }: { made: MadeLink; email: string; onClose(): void }) {
   const t = useText("adminUsers").link;
   const kit = useText("kit");
   return (

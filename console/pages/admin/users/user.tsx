@@ -14,6 +14,7 @@ import { useProblemToast, useToast } from "../../../ui/toast.tsx";
 import { Badge } from "../../../ui/values.tsx";
 import { Subscriptions } from "../plans/subscriptions.tsx";
 import { LinkDialog } from "./link-dialog.tsx";
+import { ResetAccessDialog } from "./reset-access.tsx";
 import { UserMoney } from "./user-money.tsx";
 import { UserOverview } from "./user-overview.tsx";
 import { UserSupport } from "./user-support.tsx";
@@ -63,7 +64,7 @@ export default function UserPage({ params: { id = "" } }: PageProps) {
   );
 }
 
-type Deed = "disable" | "role" | "reset" | "sign_in" | "factor" | "delete";
+type Deed = "disable" | "role" | "reset" | "sign_in" | "factor" | "access" | "delete";
 
 function UserMenu({ user }: { user: WholeUser }) {
   const t = useText("adminUsers");
@@ -100,6 +101,11 @@ function UserMenu({ user }: { user: WholeUser }) {
             {nextRole === "admin" ? t.user.makeAdmin : t.user.makeUser}
           </MenuItem>
         )}
+        {!isSelf && (
+          <MenuItem icon="lock" tone="danger" onClick={() => setDeed("access")}>
+            {t.user.resetAccess}
+          </MenuItem>
+        )}
         {!isSelf &&
           (user.status === "active" ? (
             <MenuItem icon="pause" tone="danger" onClick={() => setDeed("disable")}>
@@ -128,6 +134,7 @@ function UserMenu({ user }: { user: WholeUser }) {
       {deed === "sign_in" && (
         <LinkDialog title={t.link.signIn} purpose="sign_in" email={email} onClose={close} />
       )}
+      {deed === "access" && <ResetAccessDialog user={user} onClose={close} />}
       {deed === "disable" && (
         <ConfirmDialog
           title={t.user.disabling.title(email)}
