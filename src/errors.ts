@@ -62,6 +62,7 @@ const CATALOGUE = {
   server_is_overloaded: { status: 503, type: "service_unavailable_error" },
   no_available_account: { status: 503, type: "service_unavailable_error" },
   no_room_for_body: { status: 503, type: "service_unavailable_error" },
+  upstream_unavailable: { status: 503, type: "service_unavailable_error" },
   store_unavailable: { status: 503, type: "service_unavailable_error" },
   upstream_timeout: { status: 504, type: "server_error" },
   http_version_not_supported: { status: 505, type: "invalid_request_error" },

@@ -31,7 +31,9 @@ import { openRetryBudget } from "./gateway/retry-budget.ts";
 import { seedWindows } from "./gateway/seed-windows.ts";
 import { sweepSpool } from "./gateway/spool.ts";
 import { openUnderWay } from "./gateway/under-way.ts";
+import { ConcurrencyQueue } from "./limits/concurrency-queue.ts";
 import { openLimiter } from "./limits/limiter.ts";
+import { QueueOccupancy } from "./limits/queue-occupancy.ts";
 import { openMail } from "./mail/mail.ts";
 import { createInputEstimates } from "./metering/input-estimate.ts";
 import { ReasoningEstimates } from "./metering/reasoning-estimate.ts";
@@ -160,6 +162,7 @@ export async function startGateway(
     pool.retain(retained.accounts);
     upstreamSockets.retain(retained.accounts);
   });
+  const occupancy = new QueueOccupancy();
   const gateway: Gateway = {
     clock,
     log,
@@ -172,6 +175,7 @@ export async function startGateway(
       nowMs: clock.nowMs,
     },
     limiter,
+    slots: new ConcurrencyQueue(limiter, occupancy, clock),
     till,
     refusals,
     idempotency: books.idempotency,
@@ -188,7 +192,7 @@ export async function startGateway(
       log,
       pool,
       till,
-      room: openWaitingRoom(clock),
+      room: openWaitingRoom(clock, occupancy),
       retries: openRetryBudget(),
       dialer: openDialer({
         clock: coarse,

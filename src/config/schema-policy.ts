@@ -124,11 +124,11 @@ const queueTimeout = text(
 const queue = described({
   max_waiting: {
     is: wholeNumber(0, 1_000_000).default(DEFAULT_QUEUE.maxWaiting),
-    means: "how many requests of the group may wait; 0: none waits",
+    means: "how many requests of the group may wait, whatever for; 0: none waits",
   },
   timeout: {
     is: queueTimeout.prefault(durationText(DEFAULT_QUEUE.timeoutMs)),
-    means: "how long each may wait, a [duration](#durations)",
+    means: "how long each may wait in all, a [duration](#durations)",
   },
 });
 
@@ -155,7 +155,7 @@ export const group = described({
   },
   queue: {
     is: queue.optional(),
-    means: "where requests wait for a free account",
+    means: "where requests wait for a free account, or for a slot of a concurrency limit",
     leftOut: "as its fields say",
   },
   on_disconnect: {

@@ -17,10 +17,12 @@ export type PaymentReason = (typeof PAYMENT_REASONS)[number];
 const LIVE_REASONS = [
   "owner_disabled",
   "within_limits",
+  "limit_in_use",
   "limit_used_up",
   ...PAYMENT_REASONS,
   "available",
   "busy",
+  "failing",
   "unavailable",
 ] as const;
 

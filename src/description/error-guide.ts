@@ -2,15 +2,11 @@
 
 import {
   ApiError,
-  type ApiErrorCode,
-  ERROR_CODES,
   type ErrorCode,
   type ErrorObject,
   errorObject,
   isErrorCode,
   isUpstreamCode,
-  statusOf,
-  UPSTREAM_CODES,
 } from "../errors.ts";
 import { CONSOLE_GUIDE, type ErrorGuide } from "./console-codes.ts";
 import { type Advice, UPSTREAM_GUIDE } from "./upstream-codes.ts";
@@ -73,8 +69,8 @@ export const ERROR_GUIDE: Readonly<Record<ErrorCode, ErrorGuide>> = {
     param: "logprobs",
   },
   unknown_parameter: {
-    why: "the model does not take `param`",
-    todo: "leave it out",
+    why: "the model does not take `param`; or a field differs from `param` only in upper and lower case",
+    todo: "leave it out, or write the name exactly",
     retry: "no",
     example: "The model does not know `tempature`. Leave it out.",
     param: "tempature",
@@ -145,8 +141,8 @@ export const ERROR_GUIDE: Readonly<Record<ErrorCode, ErrorGuide>> = {
     example: "No response 'resp_1' was made with this key. Check the id.",
   },
   unknown_url: {
-    why: "nothing is at this path",
-    todo: "use the address in the message",
+    why: "nothing is at this path, or this gateway does not offer that API",
+    todo: "use the address in the message, or one of the endpoints that it lists",
     retry: "no",
     example: "There is nothing at /v1/v1/models. Did you mean /v1/models?",
   },
@@ -200,7 +196,7 @@ export const ERROR_GUIDE: Readonly<Record<ErrorCode, ErrorGuide>> = {
     example: "This path takes a WebSocket upgrade. Use POST /v1/responses.",
   },
   rate_limit_exceeded: {
-    why: "a limit of the key, its user or its group is reached (the message says which, and when it frees); or every account of the model is busy; or too many wrong keys came from your address; or, in the console, there were too many attempts, registrations or messages",
+    why: "a limit of the key, its user or its group is reached (the message says which, and when it frees); or every account of the model is busy or limited, and the group's queue is full or its time is up; or too many wrong keys came from your address; or, in the console, there were too many attempts, registrations or messages",
     todo: "wait for `Retry-After`",
     retry: "later",
     example: "The key's limit of 60 requests a minute is reached. Try again in 3 s.",
@@ -238,7 +234,7 @@ export const ERROR_GUIDE: Readonly<Record<ErrorCode, ErrorGuide>> = {
   },
   upstream_error: {
     why: "the upstream failed or broke off",
-    todo: "retry",
+    todo: "retry, after `Retry-After` if it is there",
     retry: "yes",
     example: "The upstream failed. Try again.",
   },
@@ -250,7 +246,7 @@ export const ERROR_GUIDE: Readonly<Record<ErrorCode, ErrorGuide>> = {
       "The answer is larger than this gateway passes on. Ask for less (fewer inputs, fewer or smaller pictures), or for a whole answer if this was a stream.",
   },
   server_is_overloaded: {
-    why: "every account of the model is overloaded, limited or failing, and none will be free within a minute",
+    why: "every account of the model is overloaded, or limited for longer than a minute",
     todo: "try later or another model",
     retry: "later",
     example: "Selected model is at capacity. Try another model, or later.",
@@ -267,6 +263,13 @@ export const ERROR_GUIDE: Readonly<Record<ErrorCode, ErrorGuide>> = {
     retry: "later",
     example:
       "Other large requests take all the memory there is for them. Try again in 2 s, or send less than 1 MiB.",
+  },
+  upstream_unavailable: {
+    why: "every upstream of the model is failing (errors, time-outs, no connection), so the request was not sent; accounts that are only busy or limited never cause this",
+    todo: "wait for `Retry-After`, or use another model",
+    retry: "later",
+    example:
+      "The upstream of the model `slow-chat` is failing: its latest requests ended in errors, so this one was not sent. Please try again in 5s.",
   },
   store_unavailable: {
     why: "the gateway cannot record requests or take bodies to disk",
@@ -328,16 +331,4 @@ export function errorExample(code: ErrorCode): { status: number; body: { error: 
 export function adviceOn(code: string): Advice | null {
   if (isErrorCode(code)) return ERROR_GUIDE[code];
   return isUpstreamCode(code) ? UPSTREAM_GUIDE[code] : null;
-}
-
-/** The rows of the page about errors, one a code: the gateway's own in the order of their status, then the others. */
-export function errorRows(): string[] {
-  return [
-    ...ERROR_CODES.map((code) => rowOf(code, ERROR_GUIDE[code])),
-    ...UPSTREAM_CODES.map((code) => rowOf(code, UPSTREAM_GUIDE[code])),
-  ];
-}
-
-function rowOf(code: ApiErrorCode, { why, todo, retry }: Advice): string {
-  return `| ${statusOf(code)} | \`${code}\` | ${why} | ${todo} | ${retry} |`;
 }

@@ -48,6 +48,7 @@ const CALLING: readonly ErrorCode[] = [
   "server_is_overloaded",
   "no_available_account",
   "no_room_for_body",
+  "upstream_unavailable",
   "store_unavailable",
   "upstream_timeout",
 ];

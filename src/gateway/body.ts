@@ -22,6 +22,15 @@ export function freeBody({ inputText, background }: Pick<ModelRequest, "inputTex
   if (inputText.kind === "json" && !background) free(inputText.body.bytes);
 }
 
+/** Longer bodies are read only for callers whose limits allow the request. */
+export const COSTLY_BODY_BYTES_MIN = 64 * 1024;
+
+/** Also a body that does not declare its length, or that becomes longer when it is unpacked. */
+export function isCostlyBody({ body, headers }: HttpRequest): boolean {
+  if (body === null) return false;
+  return body.length === null || body.length > COSTLY_BODY_BYTES_MIN || headers.has("content-encoding");
+}
+
 export function readBody(
   request: HttpRequest,
   limits: BodyLimits,

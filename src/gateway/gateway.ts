@@ -4,6 +4,7 @@ import type { Idempotency } from "../billing/idempotency.ts";
 import type { RefusalRows } from "../billing/refusal-rows.ts";
 import type { Till } from "../billing/till.ts";
 import type { Clock } from "../clock.ts";
+import type { ConcurrencyQueue } from "../limits/concurrency-queue.ts";
 import type { Limiter } from "../limits/limiter.ts";
 import type { InputEstimates } from "../metering/input-estimate.ts";
 import type { ReasoningEstimates } from "../metering/reasoning-estimate.ts";
@@ -30,6 +31,8 @@ export interface Gateway {
   readonly policy: LivePolicy;
   readonly auth: Authenticator;
   readonly limiter: Limiter;
+  /** Where requests over a concurrency limit of their caller wait. */
+  readonly slots: ConcurrencyQueue;
   readonly till: Till;
   /** Counts unserved requests, of which one key may cause any number, in few rows. */
   readonly refusals: Pick<RefusalRows, "fold">;

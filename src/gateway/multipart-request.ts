@@ -194,6 +194,8 @@ function formError(fault: MultipartFault): ApiError {
       return new ApiError("request_too_large", fault.message, detail);
     case "repeated_field":
       return new ApiError("duplicate_parameter", fault.message, detail);
+    case "case_variant":
+      return new ApiError("unknown_parameter", fault.message, detail);
     case "malformed":
     case "truncated":
     case "not_text":

@@ -54,7 +54,8 @@ export const ROUTING_FIELDS = [
 export type RoutingField = (typeof ROUTING_FIELDS)[number];
 export type RoutingScan = ObjectScan<RoutingField>;
 
-export const ROUTING = wantedFields(ROUTING_FIELDS);
+/** None may come in another case either: decoders that fold case would obey a field that was never checked. */
+export const ROUTING = wantedFields(ROUTING_FIELDS, { refusesCaseVariants: true });
 
 const NOTHING = new Uint8Array(0);
 

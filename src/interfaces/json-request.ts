@@ -17,6 +17,7 @@ import {
 } from "../wire/json-scan.ts";
 import { openKnownStrings } from "../wire/known-strings.ts";
 import { bytesOf, editMembers, type Part, type Splice } from "../wire/splice.ts";
+import { caseVariantError } from "./case-variant-error.ts";
 import { beginningOf } from "./conversation.ts";
 import { imageKindOf } from "./image-kind.ts";
 import { type InputReach, inputReachOf } from "./input-reach.ts";
@@ -33,7 +34,7 @@ import {
 } from "./json-body.ts";
 import type { Endpoint, EndpointName, InputText, ModelRequest, RequestBody } from "./request.ts";
 
-const STREAM_OPTIONS = wantedFields(["include_usage"]);
+const STREAM_OPTIONS = wantedFields(["include_usage"], { refusesCaseVariants: true });
 const REASONING = wantedFields(["effort"]);
 const REASONING_DEPTH_MAX = 16;
 const BYTES_PER_TOKEN = 4;
@@ -173,6 +174,9 @@ function scanRouting({ bytes, start, end }: Part, depthMax: number): RoutingScan
       { param: field },
     );
   }
+  if (scan.reason === "case_variant") {
+    throw caseVariantError(scan.field ?? "", describeScanError(bytes, scan, start));
+  }
   throw notJson(bytes, scan, start);
 }
 
@@ -310,6 +314,9 @@ function forceUsage(bytes: Uint8Array, scan: RoutingScan, depthMax: number): Spl
   if (field.kind !== "object") throw wrongType("stream_options", "an object", field.kind);
   const options = scanObject(bytes, field.start, field.end, STREAM_OPTIONS, { depthMax });
   if (!options.ok) {
+    if (options.reason === "case_variant") {
+      throw caseVariantError("stream_options.include_usage", describeScanError(bytes, options));
+    }
     throw new ApiError("duplicate_parameter", "`stream_options.include_usage` appears more than once.", {
       param: "stream_options",
     });

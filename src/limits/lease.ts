@@ -43,14 +43,20 @@ export function openLease(
       for (const subject of states) touch(subject, now);
     },
     release() {
-      end("released");
+      if (end("released")) announceRelease(states);
     },
     cancel() {
       if (!end("cancelled")) return;
       for (const window of requestWindows) giveBack(window, 1, admittedAtMs);
       for (const { window, amount, atMs } of shares) giveBack(window, amount, atMs);
+      announceRelease(states);
     },
   };
+}
+
+/** Last of all: whoever is woken takes what was given back, in the same step. */
+function announceRelease(states: readonly SubjectState[]): void {
+  for (const { onRelease } of states) if (onRelease !== null) onRelease();
 }
 
 /** Whole and finite, so that sums stay exact however often they are changed. */

@@ -19,6 +19,7 @@ import { advance, restore, take } from "./sliding-window.ts";
 import { standingOf } from "./standing.ts";
 import {
   applyLimits,
+  hasNoSlot,
   isClosed,
   isIdle,
   isUnlimited,
@@ -28,12 +29,14 @@ import {
   type SubjectState,
   shortageIn,
   touch,
+  windowShortageIn,
 } from "./subject-state.ts";
 import type { Admission, Lease, Limiter, Scope, Shortage, Subject } from "./terms.ts";
 
 export type {
   Admission,
   Allowance,
+  ConcurrencyBlocker,
   Lease,
   Limiter,
   LimitKind,
@@ -144,6 +147,30 @@ export function openLimiter(clock: Pick<Clock, "monotonicMs">): Limiter & { subj
       }
       if (shortage) return { ok: false, shortage };
       return limited.length === 0 ? FREE : { ok: true, lease: takeAll(limited, tokens, nano, now) };
+    },
+
+    raise(lease, subjects, tokensEstimate, nanoEstimate) {
+      const now = nowMs();
+      const amounts = {
+        requests: 0,
+        tokens: countOf("tokens", tokensEstimate),
+        nano: countOf("nano", nanoEstimate),
+      };
+      let shortage: Shortage | null = null;
+      for (const subject of subjects) {
+        const state = knownState(subject);
+        if (state) shortage = laterOf(shortage, windowShortageIn(state, amounts, now));
+      }
+      if (shortage === null) lease.settle(amounts.tokens, amounts.nano);
+      return shortage;
+    },
+
+    findBlocker(subjects) {
+      for (const subject of subjects) {
+        const state = knownState(subject);
+        if (state !== null && hasNoSlot(state)) return state;
+      }
+      return null;
     },
 
     shortageOf(subject, tokensEstimate, nanoEstimate) {

@@ -71,9 +71,26 @@ export interface PastUse {
   nano: number;
 }
 
+/** A subject without a free slot. `onRelease` is called after each release there; null while no request waits. */
+export interface ConcurrencyBlocker {
+  onRelease: (() => void) | null;
+}
+
 export interface Limiter {
   /** One atomic step over all subjects: all or nothing; a refusal consumes nothing. */
   admit(subjects: readonly Subject[], tokensEstimate: number, nanoEstimate: number): Admission;
+  /**
+   * Raises the tokens and money of an admitted request to this estimate; its place in flight stays its own. Returns the
+   * shortage, and changes nothing, where a limit would be exceeded.
+   */
+  raise(
+    lease: Lease,
+    subjects: readonly Subject[],
+    tokensEstimate: number,
+    nanoEstimate: number,
+  ): Shortage | null;
+  /** The first of the subjects whose concurrency is used up; null if none is. */
+  findBlocker(subjects: readonly Subject[]): ConcurrencyBlocker | null;
   /** What would be short now, without taking anything; null if nothing. */
   shortageOf(subject: Subject, tokensEstimate: number, nanoEstimate: number): Shortage | null;
   /** For x-ratelimit-* headers and GET /v1/usage. */

@@ -21,6 +21,7 @@ import { answeredProtocol } from "../sockets/subprotocols.ts";
 import { VERSION } from "../version.ts";
 import { type Answer, type HttpRequest, type SharedAnswer, WholeAnswer } from "../wire/http-message.ts";
 import { jsonDocument, type StaticDocument } from "../wire/static-document.ts";
+import { findBaseUrl } from "./base-url.ts";
 import { type IncomingRequest, Upgrade } from "./http/exchange.ts";
 import { type ListenOptions, listen } from "./http/listen.ts";
 import type { RequestFault } from "./http/request-head.ts";
@@ -29,6 +30,7 @@ import { openWebSockets } from "./http/web-socket.ts";
 import { misdirectedRequest, openHostCheck } from "./own-host.ts";
 import { type Destination, findDestination, listRoutes, type SiteName } from "./routes.ts";
 import { errorPage, type Site } from "./site.ts";
+import { UnknownUrl } from "./unknown-url.ts";
 
 export interface ServerOptions {
   gateway: Gateway;
@@ -102,7 +104,8 @@ export function startServer(options: ServerOptions): Server {
       if (destination.kind === "responses_socket") return upgrade(call);
       return serveOther(call, destination, path, queryAt === -1 ? "" : target.slice(queryAt + 1));
     } catch (thrown) {
-      return refuse(thrown, requestId);
+      if (!(thrown instanceof UnknownUrl)) return refuse(thrown, requestId);
+      return refuse(thrown.withBaseUrl(findBaseUrl(request.headers, options.publicUrl)), requestId);
     }
   }
 

@@ -1,6 +1,7 @@
 /** One message of a client, read no further than the gateway needs to understand it. */
 
 import { ApiError } from "../errors.ts";
+import { caseVariantError } from "../interfaces/case-variant-error.ts";
 import { parseJson } from "../wire/json-parse.ts";
 import {
   booleanValue,
@@ -28,7 +29,7 @@ const FRAME_FIELDS = [
 export type FrameField = (typeof FRAME_FIELDS)[number];
 export type FrameScan = ObjectScan<FrameField>;
 
-const FRAME = wantedFields(FRAME_FIELDS);
+const FRAME = wantedFields(FRAME_FIELDS, { refusesCaseVariants: true });
 const STREAM_ID = /^[A-Za-z0-9_.-]{1,256}$/;
 
 export interface CreateFrame {
@@ -92,6 +93,7 @@ function scanFrame(bytes: Uint8Array, depthMax: number): FrameScan {
       { param: field },
     );
   }
+  if (scan.reason === "case_variant") throw caseVariantError(scan.field ?? "", where);
   throw new ApiError("invalid_json", `The message is not a valid JSON object: ${where}.`);
 }
 

@@ -217,7 +217,7 @@ export class Session implements TurnHost {
     }
   }
 
-  /** More than its key may have at once would only be refused. */
+  /** More turns than its key may have at once would only wait in the group's queue. */
   private turnsMax(): number {
     const { gateway, limits } = this.around;
     const key = gateway.auth.keys.find(this.digest, gateway.auth.nowMs());

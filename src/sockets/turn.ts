@@ -2,6 +2,7 @@
 
 import type { ApiError } from "../errors.ts";
 import { recognise } from "../gateway/authenticate.ts";
+import { COSTLY_BODY_BYTES_MIN } from "../gateway/body.ts";
 import { noRoomError } from "../gateway/body-room.ts";
 import { deliverStream } from "../gateway/deliver.ts";
 import type { Call } from "../gateway/gateway.ts";
@@ -107,6 +108,9 @@ export const SOCKET: Transport<Turn, void> = {
     allowSocket(caller);
     return caller;
   },
+  hasCostlyBody: ({ frame }) => frame.bytes.length > COSTLY_BODY_BYTES_MIN,
+  // The frame is in memory already.
+  deferBody() {},
   read({ requests, bodies }, turn, endpoint, { key }) {
     const body = turn.host.bodyOf(turn);
     const held = body.length > SMALL_BODY_BYTES_MAX ? bodies.open(key, turn) : null;
@@ -119,6 +123,8 @@ export const SOCKET: Transport<Turn, void> = {
   claim: () => null,
   // A frame can refuse a turn at any time before its answer begins.
   deliver: (passage) => deliverStream(passage, Number.POSITIVE_INFINITY, begin),
+  // Pings keep the connection meanwhile.
+  keepWaiting: (_, serving) => serving,
   refuse: (turn, error) => turn.host.refused(turn, error),
 };
 

@@ -20,6 +20,8 @@ export interface HttpBody {
    * All of it, at once where it is here already; its array ends with it. To be asked for once, and not beside `next`.
    */
   whole(): Part | Lost | Promise<Part | Lost>;
+  /** The request waits before its body is read: until then nothing of the body is thrown away. */
+  defer(): void;
   /** The next piece, or null at the end. Nothing more is taken from the network before it is asked for. */
   next(): Promise<Uint8Array | Lost | null>;
 }

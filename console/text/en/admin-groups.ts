@@ -101,7 +101,7 @@ export const adminGroups = {
   },
   waiting: {
     title: "Waiting and leaving",
-    about: "While every account is busy, requests wait in line.",
+    about: "While every account is busy, or a concurrency limit is in use, requests wait in line.",
     most: "Requests that may wait",
     timeout: "They wait for at most",
     timeoutHint: "Like 30s or 2m",

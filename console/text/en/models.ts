@@ -95,6 +95,8 @@ export const models = {
     no_account_serves: (model: string, iface: string) =>
       `The gateway has no upstream that serves ${model} through ${iface} at present. Ask an administrator.`,
     within_limits: "No limit is used up.",
+    limit_in_use: (whose: string, limit: string) =>
+      `The limit of ${whose} is in use: ${limit}. A request waits for its turn.`,
     limit_used_up: (whose: string, limit: string) => `The limit of ${whose} is used up: ${limit}.`,
     nobody_pays: "Nobody pays for requests of this group.",
     balance_available: (amount: string) => `Your balance pays, and ${amount} of it is available.`,
@@ -109,6 +111,7 @@ export const models = {
     subscription_used_up: (plans: string) => `The subscription is used up (${plans}).`,
     available: "It can be served now.",
     busy: "Everything that serves it is busy. A request waits for its turn.",
+    failing: "Every upstream that serves it is failing, so no request is sent to it for now.",
     unavailable: "Everything that serves it is recovering or out of order.",
     elsewhere: (groups: string) => `A key in ${groups} can call it.`,
     nearest: (model: string) => `Did you mean ${model}?`,

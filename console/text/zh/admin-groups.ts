@@ -95,7 +95,7 @@ export const adminGroups: Area<"adminGroups"> = {
   },
   waiting: {
     title: "排队与断开",
-    about: "所有账号都繁忙时，请求排队等待。",
+    about: "所有账号都繁忙或并发已满时，请求排队等待。",
     most: "最多排队的请求",
     timeout: "最长等待",
     timeoutHint: "如 30s 或 2m",

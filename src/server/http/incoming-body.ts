@@ -41,6 +41,7 @@ export class IncomingBody implements HttpBody {
   private crumbs: Buffer | null = null;
   private waiting: ((read: Uint8Array | Lost | null) => void) | null = null;
   private lost: Lost | null = null;
+  private isDeferred = false;
   isWanted = false;
 
   constructor(framing: number, source: BodySource) {
@@ -59,7 +60,11 @@ export class IncomingBody implements HttpBody {
   }
 
   get isUnasked(): boolean {
-    return this.mode === "unasked";
+    return this.mode === "unasked" && !this.isDeferred;
+  }
+
+  defer(): void {
+    this.isDeferred = true;
   }
 
   /** What it takes of memory until it is asked for, or complete. */
@@ -217,6 +222,8 @@ export class WholeBody implements HttpBody {
         ? { bytes, start: from, end: to }
         : partOf(Buffer.copyBytesFrom(bytes, from, to - from));
   }
+
+  defer(): void {}
 
   whole(): Part {
     return this.taken() ?? partOf(new Uint8Array(0));
