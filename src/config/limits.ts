@@ -31,6 +31,29 @@ export const limits = {
     patienceMs: 3_000,
     waitingMax: 256,
   },
+  /** Memory for bodies of up to 1 MiB, those of all clients together. Large bodies cannot use it up. */
+  smallBodies: {
+    memoryShare: 1 / 8,
+    bytesMin: 64 * MiB,
+    bytesMax: 1_024 * MiB,
+    ownerShare: 1 / 2,
+    patienceMs: 3_000,
+    waitingMax: 1_024,
+  },
+  /** A body up to here is not counted: the number of connections bounds them. */
+  uncountedBodyBytesMax: 16 * KiB,
+  /** Disk space for forms that are too large for memory, those of all clients together. */
+  spool: {
+    bytesMax: 2_048 * MiB,
+    /** The share that one user may have (or one key without a user), unless it is for a single form. */
+    ownerShare: 1 / 2,
+    patienceMs: 3_000,
+    waitingMax: 64,
+  },
+  /** A packed body may become this many times as long, and `freeBytes` in any case. */
+  unpacking: { ratioMax: 100, freeBytes: 1 * MiB },
+  /** A longer body is checked in a thread of its own, so that other requests do not wait for it. */
+  inspectInThreadAboveBytes: 256 * KiB,
   /** Nesting of a JSON body. Deeper is an attack on someone's recursive parser. */
   jsonDepthMax: 128,
   /** A model name, as sent by a client or written by an operator. */
@@ -43,6 +66,8 @@ export const limits = {
   strangerBodyBytesMax: 64 * KiB,
   /** A client that stops sending its body in the middle is cut off. */
   bodyIdleTimeoutMs: 10_000,
+  /** The slowest average rate of a body after its first `bodyIdleTimeoutMs`: 128 kbit/s, which a weak mobile link has. */
+  bodyBytesPerSecondMin: 16 * KiB,
   /** Connections of clients. */
   connections: {
     headBytesMax: 64 * 1024,

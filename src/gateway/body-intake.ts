@@ -1,10 +1,13 @@
 /** How a body is taken in: whole, or chunk by chunk, within a size and a pace. */
 
 import type { Alarms } from "../alarms.ts";
+import { limits as productLimits } from "../config/limits.ts";
 import { put } from "../wire/bytes.ts";
 import type { HttpBody, Lost } from "../wire/http-message.ts";
+import { TurnBudget } from "../wire/next-turn.ts";
 import type { Part } from "../wire/splice.ts";
 import { aborted, type BodyRefusal, badFraming, idle, inCrumbs, tooLarge } from "./body-refusal.ts";
+import type { BodyRoom } from "./body-room.ts";
 
 export interface BodyLimits {
   /** Applies to the body as sent, and again to the body as decoded. */
@@ -12,10 +15,12 @@ export interface BodyLimits {
   /** The longest silence. With the slowest rate below it also bounds the time for the whole body. */
   idleTimeoutMs: number;
   alarms: Alarms;
+  /** Memory for bodies of up to 1 MiB; without it these are not counted. */
+  smallRoom?: BodyRoom;
 }
 
 /** A client that is slower than this on average is holding the connection, not sending. */
-export const RATE_BYTES_PER_MS_MIN = 4;
+export const RATE_BYTES_PER_MS_MIN = productLimits.bodyBytesPerSecondMin / 1_000;
 
 const SMALL_CHUNK_BYTES = 4 * 1024;
 const ROOM_BYTES = 64 * 1024;
@@ -24,24 +29,35 @@ const ROOM_BYTES = 64 * 1024;
 const CHUNKS_FREE = 16 * 1024;
 const CHUNK_BYTES_MEAN_MIN = 64;
 
-/** In one piece: half the cost of the stream, but silence inside it is not seen. For short ones. */
+/** In one piece: half the cost of the stream. */
 export function takeWhole(
   body: HttpBody,
-  declared: number,
   limits: BodyLimits,
 ): Part | BodyRefusal | Promise<Part | BodyRefusal> {
   const whole = body.whole();
-  return whole instanceof Promise ? inTime(whole, declared, limits) : orRefusal(whole);
+  return whole instanceof Promise ? inTime(body, whole, limits) : orRefusal(whole);
 }
 
+/** Looks at the progress once in each idle time-out: a body that pauses so long, or is too slow by then, is refused. */
 function inTime(
+  body: HttpBody,
   whole: Promise<Part | Lost>,
-  declared: number,
   { idleTimeoutMs, alarms }: BodyLimits,
 ): Promise<Part | BodyRefusal> {
   return new Promise((resolve) => {
-    const tooLateMs = idleTimeoutMs + declared / RATE_BYTES_PER_MS_MIN;
-    const late = alarms.set(tooLateMs, () => resolve(idle()));
+    let seenBytes = body.receivedBytes;
+    let requiredBytes = 0;
+    const look = () => {
+      const { receivedBytes } = body;
+      if (receivedBytes === seenBytes || receivedBytes < requiredBytes) {
+        resolve(idle());
+        return;
+      }
+      seenBytes = receivedBytes;
+      requiredBytes += idleTimeoutMs * RATE_BYTES_PER_MS_MIN;
+      late = alarms.set(idleTimeoutMs, look);
+    };
+    let late = alarms.set(idleTimeoutMs, look);
     whole.then((read) => {
       alarms.cancel(late);
       resolve(orRefusal(read));
@@ -60,8 +76,10 @@ function refusalOf(lost: Lost): BodyRefusal {
 export interface Gathered {
   /** Returns the bytes held. */
   add(chunk: Uint8Array): number;
-  /** All of it in one piece; starts anew. Each chunk that was copied is `done` with. */
-  take(done?: (chunk: Uint8Array) => void): Buffer;
+  /** All of it in one piece; starts anew. */
+  take(): Buffer;
+  /** The same in slices, for bodies that take long to copy. Each chunk that was copied is `done` with. */
+  takeInTurns(done: (chunk: Uint8Array) => void): Promise<Buffer>;
 }
 
 /** Small chunks are copied together: a body sent a byte at a time must not become an object a byte. */
@@ -93,16 +111,30 @@ export function gatherChunks(): Gathered {
       used += chunk.length;
       return bytes;
     },
-    take(done) {
+    take() {
       closeRoom();
       const whole = Buffer.allocUnsafeSlow(bytes);
       let at = 0;
-      for (const piece of pieces) {
-        at = put(whole, at, piece);
-        done?.(piece);
-      }
+      for (const piece of pieces) at = put(whole, at, piece);
       pieces = [];
       bytes = 0;
+      return whole;
+    },
+    async takeInTurns(done) {
+      closeRoom();
+      const whole = Buffer.allocUnsafeSlow(bytes);
+      const taken = pieces;
+      pieces = [];
+      bytes = 0;
+      const budget = new TurnBudget();
+      let at = 0;
+      for (const piece of taken) {
+        const { length } = piece;
+        at = put(whole, at, piece);
+        done(piece);
+        const turn = budget.spend(length);
+        if (turn !== null) await turn;
+      }
       return whole;
     },
   };

@@ -25,12 +25,20 @@ export interface RequestReader {
   readJson(bytes: Uint8Array, endpoint: Endpoint, held: Held | null): ModelRequest;
 }
 
-export function openRequestReader(limits: RequestLimits, room: BodyRoom): RequestReader {
+/** The budgets that bodies of all clients share. */
+export interface BodyBudgets {
+  readonly large: BodyRoom;
+  readonly small: BodyRoom;
+  readonly disk: BodyRoom;
+}
+
+export function openRequestReader(limits: RequestLimits, rooms: BodyBudgets): RequestReader {
   const json = { depthMax: limits.jsonDepthMax, modelNameCharsMax: limits.modelNameCharsMax };
   const body = {
     bytesMax: limits.jsonBodyBytesMax,
     idleTimeoutMs: limits.bodyIdleTimeoutMs,
     alarms: limits.alarms,
+    smallRoom: rooms.small,
   };
 
   function requestOf(read: BodyResult, endpoint: Endpoint): ModelRequest {
@@ -50,7 +58,8 @@ export function openRequestReader(limits: RequestLimits, room: BodyRoom): Reques
       return readJsonRequest(body, endpoint, json, held.release);
     } catch (refused) {
       held.release();
-      free(bytes);
+      // The head may stand before a small body, and is still read.
+      if (bytes.byteOffset === 0) free(bytes);
       throw refused;
     }
   }
@@ -59,12 +68,13 @@ export function openRequestReader(limits: RequestLimits, room: BodyRoom): Reques
     read(request, endpoint, owner) {
       const contentType = request.headers.get("content-type") ?? "";
       if (isJson(contentType)) {
-        const reading = readBody(request, body, room, owner);
+        const reading = readBody(request, body, rooms.large, owner);
         return reading instanceof Promise ? requestLater(reading, endpoint) : requestOf(reading, endpoint);
       }
       const takesForms = endpoint.name === "images.edits";
       const boundary = takesForms ? boundaryOf(contentType) : null;
-      if (boundary !== null) return readMultipartRequest(request, boundary, contentType, limits);
+      if (boundary !== null)
+        return readMultipartRequest(request, { boundary, contentType, limits, rooms, owner });
       throw new ApiError(
         "unsupported_media_type",
         `Send the body as ${takesForms ? "application/json or multipart/form-data" : "application/json"} and say so in Content-Type.`,

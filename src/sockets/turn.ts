@@ -3,10 +3,10 @@
 import type { ApiError } from "../errors.ts";
 import { recognise } from "../gateway/authenticate.ts";
 import { COSTLY_BODY_BYTES_MIN } from "../gateway/body.ts";
+import { SMALL_BODY_BYTES_MAX } from "../gateway/body-memory.ts";
 import { noRoomError } from "../gateway/body-room.ts";
 import { deliverStream, type Passage } from "../gateway/deliver.ts";
 import type { Call } from "../gateway/gateway.ts";
-import { SMALL_BODY_BYTES_MAX } from "../gateway/large-body.ts";
 import type { Conversation } from "../gateway/order.ts";
 import type { Relay } from "../gateway/relay.ts";
 import type { Transport } from "../gateway/transport.ts";

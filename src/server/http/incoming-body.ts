@@ -47,6 +47,11 @@ export class IncomingBody implements HttpBody {
     return this.framed.hasEnded || this.lost !== null;
   }
 
+  /** While it is gathered to be whole; pieces that were handed out are not counted. */
+  get receivedBytes(): number {
+    return this.bytes;
+  }
+
   get isBroken(): boolean {
     return this.framed.wrong !== null;
   }
@@ -184,6 +189,10 @@ export class WholeBody implements HttpBody {
       to === bytes.length
         ? { bytes, start: from, end: to }
         : partOf(Buffer.copyBytesFrom(bytes, from, to - from));
+  }
+
+  get receivedBytes(): number {
+    return this.length;
   }
 
   whole(): Part {
