@@ -211,6 +211,7 @@ export async function startGateway(
     // Before what it uses on its way is closed, and before the books are.
     const left = await gateway.underWay.close(limits.settleTimeoutMs);
     if (left > 0) log.warn("left_under_way", { requests: left });
+    gateway.requests.close();
     policy.close();
     http.close();
     upstreamSockets.close();

@@ -40,8 +40,6 @@ export const limits = {
     patienceMs: 3_000,
     waitingMax: 1_024,
   },
-  /** A body up to here is not counted: the number of connections bounds them. */
-  uncountedBodyBytesMax: 16 * KiB,
   /** Disk space for forms that are too large for memory, those of all clients together. */
   spool: {
     bytesMax: 2_048 * MiB,
@@ -50,8 +48,15 @@ export const limits = {
     patienceMs: 3_000,
     waitingMax: 64,
   },
-  /** A packed body may become this many times as long, and `freeBytes` in any case. */
-  unpacking: { ratioMax: 100, freeBytes: 1 * MiB },
+  bodyReading: {
+    /** A body up to here is not counted: the number of connections bounds them. */
+    uncountedBytesMax: 16 * KiB,
+    /** The slowest average rate of a body after its first `bodyIdleTimeoutMs`: 128 kbit/s, which a weak mobile link has. */
+    bytesPerSecondMin: 16 * KiB,
+    /** A packed body may become so many times as long, and `unpackedFreeBytes` in any case. */
+    unpackedRatioMax: 100,
+    unpackedFreeBytes: 1 * MiB,
+  },
   /** A longer body is checked in a thread of its own, so that other requests do not wait for it. */
   inspectInThreadAboveBytes: 256 * KiB,
   /** Nesting of a JSON body. Deeper is an attack on someone's recursive parser. */
@@ -66,8 +71,6 @@ export const limits = {
   strangerBodyBytesMax: 64 * KiB,
   /** A client that stops sending its body in the middle is cut off. */
   bodyIdleTimeoutMs: 10_000,
-  /** The slowest average rate of a body after its first `bodyIdleTimeoutMs`: 128 kbit/s, which a weak mobile link has. */
-  bodyBytesPerSecondMin: 16 * KiB,
   /** Connections of clients. */
   connections: {
     headBytesMax: 64 * 1024,

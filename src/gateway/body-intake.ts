@@ -1,7 +1,6 @@
 /** How a body is taken in: whole, or chunk by chunk, within a size and a pace. */
 
 import type { Alarms } from "../alarms.ts";
-import { limits as productLimits } from "../config/limits.ts";
 import { put } from "../wire/bytes.ts";
 import type { HttpBody, Lost } from "../wire/http-message.ts";
 import { TurnBudget } from "../wire/next-turn.ts";
@@ -9,7 +8,17 @@ import type { Part } from "../wire/splice.ts";
 import { aborted, type BodyRefusal, badFraming, idle, inCrumbs, tooLarge } from "./body-refusal.ts";
 import type { BodyRoom } from "./body-room.ts";
 
-export interface BodyLimits {
+/** How bodies are read, whatever they are for. */
+export interface BodyReading {
+  /** Shorter bodies need no room. */
+  readonly uncountedBytesMax: number;
+  /** A client that is slower than this on average is holding the connection, not sending. */
+  readonly bytesPerSecondMin: number;
+  readonly unpackedRatioMax: number;
+  readonly unpackedFreeBytes: number;
+}
+
+export interface BodyLimits extends BodyReading {
   /** Applies to the body as sent, and again to the body as decoded. */
   bytesMax: number;
   /** The longest silence. With the slowest rate below it also bounds the time for the whole body. */
@@ -18,9 +27,6 @@ export interface BodyLimits {
   /** Memory for bodies of up to 1 MiB; without it these are not counted. */
   smallRoom?: BodyRoom;
 }
-
-/** A client that is slower than this on average is holding the connection, not sending. */
-export const RATE_BYTES_PER_MS_MIN = productLimits.bodyBytesPerSecondMin / 1_000;
 
 const SMALL_CHUNK_BYTES = 4 * 1024;
 const ROOM_BYTES = 64 * 1024;
@@ -42,7 +48,7 @@ export function takeWhole(
 function inTime(
   body: HttpBody,
   whole: Promise<Part | Lost>,
-  { idleTimeoutMs, alarms }: BodyLimits,
+  { idleTimeoutMs, bytesPerSecondMin, alarms }: BodyLimits,
 ): Promise<Part | BodyRefusal> {
   return new Promise((resolve) => {
     let seenBytes = body.receivedBytes;
@@ -50,11 +56,11 @@ function inTime(
     const look = () => {
       const { receivedBytes } = body;
       if (receivedBytes === seenBytes || receivedBytes < requiredBytes) {
-        resolve(idle());
+        resolve(idle(bytesPerSecondMin));
         return;
       }
       seenBytes = receivedBytes;
-      requiredBytes += idleTimeoutMs * RATE_BYTES_PER_MS_MIN;
+      requiredBytes += (idleTimeoutMs / 1_000) * bytesPerSecondMin;
       late = alarms.set(idleTimeoutMs, look);
     };
     let late = alarms.set(idleTimeoutMs, look);
@@ -146,17 +152,18 @@ export function gatherChunks(): Gathered {
  */
 export async function pumpBody(
   body: HttpBody,
-  { bytesMax, idleTimeoutMs }: BodyLimits,
+  limits: BodyLimits,
   take: (chunk: Uint8Array) => boolean | Promise<boolean>,
-  bytesPerMsMin = () => RATE_BYTES_PER_MS_MIN,
+  slowestRate = () => limits.bytesPerSecondMin,
 ): Promise<BodyRefusal | "stopped" | null> {
+  const { bytesMax, idleTimeoutMs } = limits;
   if (body.length !== null && body.length > bytesMax) return tooLarge(bytesMax);
   let bytes = 0;
   let chunks = 0;
   let waitedMs = 0;
   for (;;) {
     const askedMs = performance.now();
-    const chunk = await nextChunk(body, idleTimeoutMs);
+    const chunk = await nextChunk(body, limits);
     if (!(chunk instanceof Uint8Array)) return chunk;
     bytes += chunk.length;
     chunks++;
@@ -164,17 +171,20 @@ export async function pumpBody(
     if (bytes > bytesMax) return tooLarge(bytesMax);
     if (chunks > CHUNKS_FREE + bytes / CHUNK_BYTES_MEAN_MIN) return inCrumbs();
     // A byte now and then resets the idle timer for ever; the whole has to keep a pace too.
-    if (waitedMs > idleTimeoutMs + bytes / bytesPerMsMin()) return idle();
+    if (waitedMs > idleTimeoutMs + (1_000 * bytes) / slowestRate()) return idle(slowestRate());
     if (!(await take(chunk))) return "stopped";
   }
 }
 
 /** Null at the end of the body. */
-async function nextChunk(body: HttpBody, idleTimeoutMs: number): Promise<Uint8Array | BodyRefusal | null> {
+async function nextChunk(
+  body: HttpBody,
+  { idleTimeoutMs, bytesPerSecondMin }: BodyLimits,
+): Promise<Uint8Array | BodyRefusal | null> {
   const { promise: late, resolve } = Promise.withResolvers<"late">();
   const timer = setTimeout(resolve, idleTimeoutMs, "late");
   const read = await Promise.race([body.next(), late]);
   clearTimeout(timer);
-  if (read === "late") return idle();
+  if (read === "late") return idle(bytesPerSecondMin);
   return read === null || read instanceof Uint8Array ? read : refusalOf(read);
 }

@@ -1,7 +1,5 @@
 /** Why a body was not taken. */
 
-import { limits } from "../config/limits.ts";
-
 export type BodyRefusal =
   | {
       ok: false;
@@ -42,8 +40,8 @@ export function inCrumbs(): BodyRefusal {
   return { ok: false, reason: "too_large", message: "The request body is cut into too many small chunks." };
 }
 
-export function idle(): BodyRefusal {
-  const kibibytes = limits.bodyBytesPerSecondMin / 1024;
+export function idle(bytesPerSecondMin: number): BodyRefusal {
+  const kibibytes = Math.ceil(bytesPerSecondMin / 1024);
   return {
     ok: false,
     reason: "idle_timeout",
@@ -56,8 +54,7 @@ export function noRoom(retryAfterSeconds: number, of: "memory" | "disk" = "memor
 }
 
 /** The body unpacks to more than its packed size can account for. */
-export function tooDense(): BodyRefusal {
-  const { ratioMax } = limits.unpacking;
+export function tooDense(ratioMax: number): BodyRefusal {
   return {
     ok: false,
     reason: "too_dense",

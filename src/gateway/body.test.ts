@@ -13,6 +13,7 @@ import fc from "fast-check";
 import { eventually } from "../../test/eventually.ts";
 import { openAlarms } from "../alarms.ts";
 import { systemClock } from "../clock.ts";
+import { limits } from "../config/limits.ts";
 import { IncomingBody } from "../server/http/incoming-body.ts";
 import { listenForTest, type TestListener, textAnswer } from "../server/http/listen.test-support.ts";
 import { CHUNKED } from "../wire/http-fields.ts";
@@ -29,7 +30,7 @@ const BYTES_MAX = 2_000_000;
 const PATIENT_MS = 20_000;
 const HASTY_MS = 60;
 
-const LIMITS = { bytesMax: BYTES_MAX, idleTimeoutMs: PATIENT_MS, alarms };
+const LIMITS = { ...limits.bodyReading, bytesMax: BYTES_MAX, idleTimeoutMs: PATIENT_MS, alarms };
 const ROOM_BYTES = 2 * BYTES_MAX;
 const OWNER = { id: "key_1", userId: null };
 const ANOTHER = { id: "key_2", userId: null };
@@ -43,7 +44,7 @@ const room = roomOf(ROOM_BYTES);
 beforeAll(() => {
   server = listenForTest(async (request) => {
     const idleTimeoutMs = request.target.endsWith("/hasty") ? HASTY_MS : PATIENT_MS;
-    const result = await readBody(request, { bytesMax: BYTES_MAX, idleTimeoutMs, alarms }, room, OWNER);
+    const result = await readBody(request, { ...LIMITS, idleTimeoutMs }, room, OWNER);
     results?.resolve(result);
     if (!("ok" in result)) return new WholeAnswer(200, "", [result]);
     if (!result.ok) return textAnswer(result.reason, 400);

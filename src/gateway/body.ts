@@ -4,7 +4,6 @@
  * the answer.
  */
 
-import { limits as productLimits } from "../config/limits.ts";
 import type { ModelRequest } from "../interfaces/request.ts";
 import { free } from "../wire/bytes.ts";
 import type { HttpBody, HttpRequest } from "../wire/http-message.ts";
@@ -46,7 +45,7 @@ export function readBody(
   const { length } = body;
   if (length !== null && length > limits.bytesMax) return tooLarge(limits.bytesMax);
   if (encoding === null && length !== null && length <= SMALL_BODY_BYTES_MAX) {
-    if (length <= productLimits.uncountedBodyBytesMax || limits.smallRoom === undefined) {
+    if (length <= limits.uncountedBytesMax || limits.smallRoom === undefined) {
       return takeWhole(body, limits);
     }
     return readSmallBody(body, length, limits, limits.smallRoom.open(owner, request));

@@ -8,7 +8,7 @@ import {
   createInflate,
   createZstdDecompress,
 } from "node:zlib";
-import { limits } from "../config/limits.ts";
+import type { BodyLimits } from "./body-intake.ts";
 import { type BodyRefusal, badEncoding, tooDense, tooLarge } from "./body-refusal.ts";
 
 /** One way of packing. Unpacking runs outside the event loop and stops when nothing is taken. */
@@ -54,7 +54,7 @@ type Take = (chunk: Uint8Array) => boolean | Promise<boolean>;
  */
 export async function unpackTo<Refused>(
   { open }: Encoding,
-  bytesMax: number,
+  limits: UnpackingLimits,
   bring: (take: Take) => Promise<Refused | "stopped" | null>,
   take: Take,
 ): Promise<Refused | BodyRefusal | "stopped" | null> {
@@ -78,8 +78,8 @@ export async function unpackTo<Refused>(
   );
   try {
     const taken = await takeAll(unpacking, take, (bytes) => {
-      if (bytes > bytesMax) return tooLarge(bytesMax);
-      return bytes > unpackedBytesMax(packedBytes) ? tooDense() : null;
+      if (bytes > limits.bytesMax) return tooLarge(limits.bytesMax);
+      return bytes > unpackedBytesMax(packedBytes, limits) ? tooDense(limits.unpackedRatioMax) : null;
     });
     // What was refused where it was brought did not get as far as to be unpacked.
     return refused ?? taken;
@@ -88,10 +88,14 @@ export async function unpackTo<Refused>(
   }
 }
 
+type UnpackingLimits = Pick<BodyLimits, "bytesMax" | "unpackedRatioMax" | "unpackedFreeBytes">;
+
 /** How long a packed body of this length may become. */
-export function unpackedBytesMax(packedBytes: number): number {
-  const { ratioMax, freeBytes } = limits.unpacking;
-  return Math.max(freeBytes, packedBytes * ratioMax);
+export function unpackedBytesMax(
+  packedBytes: number,
+  { unpackedRatioMax, unpackedFreeBytes }: Omit<UnpackingLimits, "bytesMax">,
+): number {
+  return Math.max(unpackedFreeBytes, packedBytes * unpackedRatioMax);
 }
 
 async function takeAll(

@@ -111,7 +111,7 @@ export async function dispatch(dispatcher: Dispatcher, order: Order): Promise<De
       logFailure(dispatcher.log, order, route, failure);
       // No other account begins for a client that has left, even if its answer would be read to the end.
       if (order.client.signal.aborted || order.client.inPerson?.signal.aborted) throw clientGone();
-      const flaw = failure.class === "rejected" ? body.flaw() : null;
+      const flaw = failure.class === "rejected" ? await body.flaw() : null;
       const error = flaw ?? clientError(failure, audienceOf(order.request, route));
       last = betterNews(last, error);
       // It refused a bound of our own: without it, or under another name, the same account may well answer.

@@ -1,16 +1,15 @@
 /** Bodies whose memory is counted: read when there is room for them. */
 
-import { limits as productLimits } from "../config/limits.ts";
 import { free, put } from "../wire/bytes.ts";
 import type { HttpBody } from "../wire/http-message.ts";
 import { type Part, partOf } from "../wire/splice.ts";
-import { type BodyLimits, gatherChunks, pumpBody, RATE_BYTES_PER_MS_MIN } from "./body-intake.ts";
+import { type BodyLimits, gatherChunks, pumpBody } from "./body-intake.ts";
 import { aborted, type BodyRefusal, noRoom } from "./body-refusal.ts";
 import type { Held } from "./body-room.ts";
 import { bringFrom, type Encoding, unpackedBytesMax, unpackTo } from "./content-encoding.ts";
 
 /** While others wait for the room that it holds, a body has to come at 2 Mbit a second. */
-const CROWDED_RATE_BYTES_PER_MS_MIN = 256;
+const CROWDED_BYTES_PER_SECOND_MIN = 256_000;
 
 /** The least that a body of unknown length takes, so that it does not ask for each chunk. */
 const GROWN_BYTES_MIN = 64 * 1024;
@@ -42,7 +41,7 @@ export async function readLargeBody(
     const isPacked = sent instanceof Uint8Array && encoding !== null;
     const plain = isPacked ? await unpacked(sent, encoding, limits, held) : sent;
     if (!(plain instanceof Uint8Array)) return plain;
-    if (plain.length <= productLimits.uncountedBodyBytesMax) return partOf(plain);
+    if (plain.length <= limits.uncountedBytesMax) return partOf(plain);
     isKept = true;
     held.shrinkTo(plain.length);
     return { ok: true, bytes: plain, held };
@@ -67,7 +66,7 @@ async function readDeclared(
     giveBack(chunk);
     return true;
   };
-  const refusal = await pumpBody(body, limits, take, () => slowestRate(held));
+  const refusal = await pumpBody(body, limits, take, () => slowestRate(held, limits));
   if (refusal === "stopped") throw new Error("nothing asked to stop");
   if (refusal === null) return bytes;
   free(bytes);
@@ -81,7 +80,7 @@ async function readGrowing(
   held: Held,
 ): Promise<Uint8Array | BodyRefusal> {
   const growing = gatherGrowing(held, 0, limits.bytesMax);
-  const refusal = await pumpBody(body, limits, growing.take, () => slowestRate(held));
+  const refusal = await pumpBody(body, limits, growing.take, () => slowestRate(held, limits));
   return growing.end(refusal);
 }
 
@@ -106,8 +105,8 @@ function gatherGrowing(held: Held, besideBytes: number, bytesMax: number) {
   };
 }
 
-function slowestRate({ room, bytes }: Held): number {
-  return bytes > 0 && room.isCrowded() ? CROWDED_RATE_BYTES_PER_MS_MIN : RATE_BYTES_PER_MS_MIN;
+function slowestRate({ room, bytes }: Held, { bytesPerSecondMin }: BodyLimits): number {
+  return bytes > 0 && room.isCrowded() ? CROWDED_BYTES_PER_SECOND_MIN : bytesPerSecondMin;
 }
 
 /** How long it becomes is not known beforehand: it takes more room as it grows. */
@@ -117,9 +116,9 @@ async function unpacked(
   limits: BodyLimits,
   held: Held,
 ): Promise<Uint8Array | BodyRefusal> {
-  const bytesMax = Math.min(limits.bytesMax, unpackedBytesMax(packed.length));
+  const bytesMax = Math.min(limits.bytesMax, unpackedBytesMax(packed.length, limits));
   const growing = gatherGrowing(held, packed.length, bytesMax);
-  const refusal = await unpackTo(encoding, limits.bytesMax, bringFrom(packed), growing.take);
+  const refusal = await unpackTo(encoding, limits, bringFrom(packed), growing.take);
   free(packed);
   return growing.end(refusal);
 }

@@ -1,6 +1,7 @@
 import { afterAll, expect, test } from "bun:test";
 import { tmpdir } from "node:os";
 import { openAlarms } from "../alarms.ts";
+import { limits } from "../config/limits.ts";
 import type { ModelRequest } from "../interfaces/request.ts";
 import { listenForTest, textAnswer } from "../server/http/listen.test-support.ts";
 import { openTestRoom } from "./body-room.test-support.ts";
@@ -17,6 +18,7 @@ const LIMITS = {
   bodyIdleTimeoutMs: 5_000,
   modelNameCharsMax: 32,
   spoolDir: tmpdir(),
+  bodyReading: limits.bodyReading,
   alarms,
 };
 

@@ -12,6 +12,7 @@ import {
 import type { ModelRequest, RequestBody } from "../interfaces/request.ts";
 import type { HttpRequest } from "../wire/http-message.ts";
 import { bodyError } from "./body-error.ts";
+import type { BodyReading } from "./body-intake.ts";
 import type { BodyOwner } from "./body-room.ts";
 import { bodyWithSplice, type Spooled, type SpoolRooms, spoolBody } from "./spool.ts";
 
@@ -24,6 +25,7 @@ export interface MultipartRequestLimits {
   modelNameCharsMax: number;
   spoolDir: string;
   alarms: Alarms;
+  bodyReading: BodyReading;
 }
 
 const FORM = {
@@ -57,6 +59,7 @@ export async function readMultipartRequest(
     fileBytesMax: limits.imageFileBytesMax,
   });
   const spooled = await spoolBody(request, {
+    ...limits.bodyReading,
     bytesMax: limits.imageBodyBytesMax,
     memoryBytesMax: limits.spoolAboveBytes,
     dir: limits.spoolDir,
@@ -161,7 +164,7 @@ function formBody(
     withOutputCap: () => body,
     mentions: (word) => [...form.fields.values()].some(({ value }) => value.includes(word)),
     isPlain: () => false,
-    flaw: () => null,
+    flaw: async () => null,
     dispose: spooled.dispose,
   };
   return body;

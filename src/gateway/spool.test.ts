@@ -7,6 +7,7 @@ import { brotliCompressSync, deflateSync, gzipSync, zstdCompressSync } from "nod
 import fc from "fast-check";
 import { openAlarms } from "../alarms.ts";
 import { systemClock } from "../clock.ts";
+import { limits } from "../config/limits.ts";
 import type { UpstreamBody } from "../interfaces/request.ts";
 import { listenForTest, type TestListener, textAnswer } from "../server/http/listen.test-support.ts";
 import { applySplices, joinParts, type Splice } from "../wire/splice.ts";
@@ -51,6 +52,7 @@ beforeEach(() => {
   dir = mkdtempSync(join(tmpdir(), "spool-test-"));
   rooms = { small: openTestRoom(10_000_000), disk: openTestRoom(50_000_000) };
   options = {
+    ...limits.bodyReading,
     bytesMax: 5_000_000,
     memoryBytesMax: MEMORY_BYTES_MAX,
     dir,

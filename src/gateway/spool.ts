@@ -78,7 +78,7 @@ export async function spoolBody(
     const isRoom = await share.begin(declared);
     const refusal = !isRoom
       ? "stopped"
-      : await (encoding === null ? pump(keep) : unpackTo(encoding, options.bytesMax, pump, keep));
+      : await (encoding === null ? pump(keep) : unpackTo(encoding, options, pump, keep));
     if (refusal === null) return await store.finish();
     await store.discard();
     return refusal === "stopped" ? (share.refused ?? stopped()) : refusal;

@@ -25,7 +25,7 @@ export interface RequestBody {
   /** Text and ordinary settings alone: nothing that is at one account and not at another. Asked for after a failure. */
   isPlain(): boolean;
   /** What is wrong with the text itself, where only an upstream noticed it. Asked for after it refused the request. */
-  flaw(): ApiError | null;
+  flaw(): Promise<ApiError | null>;
   dispose(): Promise<void>;
 }
 

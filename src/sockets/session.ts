@@ -25,7 +25,7 @@ import { steerFailed } from "./steer.ts";
 import { RESPONSES, SOCKET, Turn, type TurnHost } from "./turn.ts";
 import { keptAfter, type TurnLimits, turnBody } from "./turn-body.ts";
 import { turnHeaders } from "./upgrade-headers.ts";
-import { answerWarmUp } from "./warm-up.ts";
+import { answerWarmUp, type WarmUp } from "./warm-up.ts";
 
 export interface SocketLimits extends LaneLimits, TurnLimits {
   readonly socketMessagesPerSecondMax: number;
@@ -253,16 +253,30 @@ export class Session implements TurnHost {
   }
 
   private warmUp(work: Work, turn: Turn): void {
-    const { gateway, limits } = this.around;
     try {
-      const { kept, frames } = answerWarmUp(gateway, turn, work.memory, limits);
-      work.memory.keep(turn.lane.name, kept);
-      for (const text of frames) this.line.tell(text);
+      const answered = answerWarmUp(this.around.gateway, turn, work.memory, this.around.limits);
+      if (answered instanceof Promise) {
+        answered.then(
+          (warmUp) => this.warmedUp(work, turn, warmUp),
+          (thrown: unknown) => this.warmUpFailed(turn, thrown),
+        );
+      } else this.warmedUp(work, turn, answered);
     } catch (thrown) {
-      const error = asApiError(thrown);
-      if (error.status === 500) logFault(gateway.log, turn.requestId, thrown);
-      this.say(turn, error);
+      this.warmUpFailed(turn, thrown);
     }
+  }
+
+  private warmedUp(work: Work, turn: Turn, { kept, frames }: WarmUp): void {
+    // The connection may have closed while a long body was inspected.
+    if (this.work !== work) return;
+    work.memory.keep(turn.lane.name, kept);
+    for (const text of frames) this.line.tell(text);
+  }
+
+  private warmUpFailed(turn: Turn, thrown: unknown): void {
+    const error = asApiError(thrown);
+    if (error.status === 500) logFault(this.around.gateway.log, turn.requestId, thrown);
+    this.say(turn, error);
   }
 
   private ended(turn: Turn, said: Said, readsKept: boolean): void {

@@ -5,7 +5,9 @@
 
 import { ApiError } from "../errors.ts";
 import { admit } from "../gateway/admit.ts";
+import type { Caller } from "../gateway/authenticate.ts";
 import type { Gateway } from "../gateway/gateway.ts";
+import type { ModelRequest } from "../interfaces/request.ts";
 import { emptyResponse } from "../interfaces/responses-stream.ts";
 import type { Kept, Memory } from "./memory.ts";
 import { RESPONSES, SOCKET, type Turn } from "./turn.ts";
@@ -25,10 +27,27 @@ export interface WarmUp {
 }
 
 /** Throws the error for its client, such as an unknown key or model: better now than when somebody waits for a turn. */
-export function answerWarmUp(gateway: Gateway, turn: Turn, memory: Memory, limits: TurnLimits): WarmUp {
-  const { frame, requestId } = turn;
+export function answerWarmUp(
+  gateway: Gateway,
+  turn: Turn,
+  memory: Memory,
+  limits: TurnLimits,
+): WarmUp | Promise<WarmUp> {
   const caller = SOCKET.identify(gateway, turn);
-  const request = gateway.requests.readJson(turnBody(frame, null, null, limits).bytes, RESPONSES, null);
+  const body = turnBody(turn.frame, null, null, limits).bytes;
+  const reading = gateway.requests.readJson(body, RESPONSES, null);
+  const answer = (request: ModelRequest) => warmUpFor(gateway, turn, memory, limits, caller, request);
+  return reading instanceof Promise ? reading.then(answer) : answer(reading);
+}
+
+function warmUpFor(
+  gateway: Gateway,
+  { frame, requestId }: Turn,
+  memory: Memory,
+  limits: TurnLimits,
+  caller: Caller,
+  request: ModelRequest,
+): WarmUp {
   const { id: publicModel } = admit(caller, RESPONSES, request.publicModel).model;
   const before = frame.previousId === null ? null : memory.find(frame.previousId);
   if (before !== null) refuseOrphans(frame, before, limits.jsonDepthMax);
