@@ -11,7 +11,7 @@ import type { ModelRequest } from "../interfaces/request.ts";
 import { emptyResponse } from "../interfaces/responses-stream.ts";
 import type { Kept, Memory } from "./memory.ts";
 import { RESPONSES, SOCKET, type Turn } from "./turn.ts";
-import { keptAfter, refuseOrphans, type TurnLimits, turnBody } from "./turn-body.ts";
+import { buildTurnBody, keepAfter, refuseOrphans, type TurnBody, type TurnLimits } from "./turn-body.ts";
 
 const NOTHING_USED = {
   input_tokens: 0,
@@ -22,7 +22,8 @@ const NOTHING_USED = {
 };
 
 export interface WarmUp {
-  readonly kept: Kept;
+  /** A promise where the frame is long. */
+  readonly kept: Kept | Promise<Kept>;
   readonly frames: readonly string[];
 }
 
@@ -34,8 +35,9 @@ export function answerWarmUp(
   limits: TurnLimits,
 ): WarmUp | Promise<WarmUp> {
   const caller = SOCKET.identify(gateway, turn);
-  const body = turnBody(turn.frame, null, null, limits).bytes;
-  const reading = gateway.requests.readJson(body, RESPONSES, null);
+  const building = buildTurnBody(turn.frame, null, null, limits);
+  const read = ({ bytes }: TurnBody) => gateway.requests.readJson(bytes, RESPONSES, null);
+  const reading = building instanceof Promise ? building.then(read) : read(building);
   const answer = (request: ModelRequest) => warmUpFor(gateway, turn, memory, limits, caller, request);
   return reading instanceof Promise ? reading.then(answer) : answer(reading);
 }
@@ -59,7 +61,7 @@ function warmUpFor(
   };
   const done = { ...begun, status: "completed", completed_at: seconds, usage: NOTHING_USED };
   return {
-    kept: keptAfter(before, frame, { responseId: begun.id, outputs: [], calls: [] }, limits.jsonDepthMax),
+    kept: keepAfter(before, frame, { responseId: begun.id, outputs: [], calls: [] }, limits.jsonDepthMax),
     frames: [
       eventFrame("response.created", frame.streamId, 0, begun, { "x-request-id": requestId }),
       eventFrame("response.completed", frame.streamId, 1, done),

@@ -1,6 +1,7 @@
 /** Work on long arrays in slices, so that one request does not hold up the others. */
 
 import { put } from "./bytes.ts";
+import { lengthOf, type Part } from "./splice.ts";
 
 /** Copying so much takes a millisecond or two, where the memory is fresh. */
 const COPIED_BYTES_PER_TURN = 512 * 1024;
@@ -31,4 +32,20 @@ export class TurnBudget {
     this.bytes = 0;
     return nextTurn();
   }
+}
+
+/** The same as `joinParts`, in slices. */
+export async function joinPartsInTurns(parts: readonly Part[]): Promise<Uint8Array> {
+  const joined = Buffer.allocUnsafeSlow(lengthOf(parts));
+  const budget = new TurnBudget();
+  let to = 0;
+  for (const { bytes, start, end } of parts) {
+    for (let from = start; from < end; from += COPIED_BYTES_PER_TURN) {
+      const until = Math.min(end, from + COPIED_BYTES_PER_TURN);
+      to = put(joined, to, bytes, from, until);
+      const turn = budget.spend(until - from);
+      if (turn !== null) await turn;
+    }
+  }
+  return joined;
 }

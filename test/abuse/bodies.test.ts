@@ -5,6 +5,7 @@ import { connect } from "node:net";
 import { brotliCompressSync, gzipSync } from "node:zlib";
 import { refusalOf } from "../error-envelope.ts";
 import { gatewayFile, OTHER_KEY, TEST_KEY } from "../running-gateway.ts";
+import { openSocketClient, type ServerEvent } from "../turn-client.ts";
 import { type AttackTarget, measureAttack, startAttackTarget } from "./attack.ts";
 import { watchHealth } from "./health-watch.ts";
 
@@ -170,3 +171,47 @@ test("packed forms put next to nothing on the disk", async () => {
   });
   expect(report.diskGrowthBytes).toBeLessThan(64 * MiB);
 });
+
+test("while a turn of 62 MiB is handled on a WebSocket, others are answered", async () => {
+  const socket = await openSocketClient(target.url);
+  try {
+    const head = '{"type":"response.create","model":"fast-chat","store":false,"input":"hi","metadata":';
+    const frame = `${head}${SHAPES.objects(62 * MiB)}}`;
+    let waitsMs: number[] = [];
+    await measureAttack("a WebSocket turn of 62 MiB", target, async () => {
+      waitsMs = await watchHealth(target.url, async () => {
+        socket.send(frame);
+        const events = await socket.until("response.completed", "error");
+        expect(events.at(-1)?.type).toBe("response.completed");
+      });
+    });
+    console.log(`  longest waits from a thread: ${waitsMs.map((ms) => ms.toFixed(0)).join(", ")} ms`);
+    expect(waitsMs[0]).toBeLessThan(WORST_HEALTH_MS);
+  } finally {
+    socket.close();
+  }
+});
+
+test("a conversation of long turns goes on, in order", async () => {
+  const socket = await openSocketClient(target.url);
+  try {
+    const first = await socket.turn({ model: "fast-chat", input: "x".repeat(2 * MiB), store: false });
+    expect(first.last.type).toBe("response.completed");
+    socket.create({
+      model: "fast-chat",
+      previous_response_id: first.responseId,
+      input: [{ type: "message", role: "user", content: "y".repeat(MiB) }],
+      store: false,
+    });
+    socket.create({ model: "fast-chat", input: "short", store: false });
+    const turns = [await socket.until("response.completed"), await socket.until("response.completed")];
+    expect(usageIn(turns[0])).toBeGreaterThan(3 * usageIn(turns[1]));
+  } finally {
+    socket.close();
+  }
+});
+
+function usageIn(events: readonly ServerEvent[] | undefined): number {
+  const { response } = events?.at(-1) as { response?: { usage?: { input_tokens?: number } } };
+  return response?.usage?.input_tokens ?? 0;
+}
