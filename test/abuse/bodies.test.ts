@@ -1,9 +1,10 @@
 /** Bodies that are made to be expensive: no other request may wait for them, and what they occupy is bounded. */
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { connect } from "node:net";
+import { connect, type Socket } from "node:net";
 import { brotliCompressSync, gzipSync } from "node:zlib";
 import { refusalOf } from "../error-envelope.ts";
+import { eventually } from "../eventually.ts";
 import { gatewayFile, OTHER_KEY, TEST_KEY } from "../running-gateway.ts";
 import { openSocketClient, type ServerEvent } from "../turn-client.ts";
 import { type AttackTarget, measureAttack, startAttackTarget } from "./attack.ts";
@@ -152,6 +153,28 @@ function headOnly(framing: string, key: string): Promise<string> {
   });
 }
 
+test("bodies of exactly 1 MiB share a budget, and have to arrive at a rate", async () => {
+  const sockets: Socket[] = [];
+  const answers: string[] = [];
+  const { hostname, port } = new URL(target.url);
+  const report = await measureAttack("600 silent bodies of exactly 1 MiB", target, async () => {
+    for (let i = 0; i < 600; i++) {
+      const socket = connect(Number(port), hostname);
+      socket.on("error", () => {});
+      socket.on("data", (data) => answers.push(data.toString().slice(9, 12)));
+      socket.write(
+        `POST ${CHAT} HTTP/1.1\r\nhost: test\r\nauthorization: Bearer ${TEST_KEY}\r\ncontent-type: application/json\r\ncontent-length: ${MiB}\r\n\r\n{`,
+      );
+      sockets.push(socket);
+    }
+    await eventually(() => answers.length === 600, 30_000);
+  });
+  for (const socket of sockets) socket.destroy();
+  expect(new Set(answers)).toEqual(new Set(["408", "503"]));
+  expect(report.durationMs).toBeLessThan(30_000);
+  expect(report.memoryGrowthBytes).toBeLessThan(300 * MiB);
+});
+
 test("packed forms put next to nothing on the disk", async () => {
   const boundary = "attack";
   const head = `--${boundary}\r\ncontent-disposition: form-data; name="model"\r\n\r\nfast-chat\r\n--${boundary}\r\ncontent-disposition: form-data; name="image"; filename="a.png"\r\n\r\n`;
@@ -175,14 +198,14 @@ test("packed forms put next to nothing on the disk", async () => {
 test("while a turn of 62 MiB is handled on a WebSocket, others are answered", async () => {
   const socket = await openSocketClient(target.url);
   try {
-    const head = '{"type":"response.create","model":"fast-chat","store":false,"input":"hi","metadata":';
+    const head = '{"type":"response.create","model":"fast-chat","store":false,"input":"hi","padding":';
     const frame = `${head}${SHAPES.objects(62 * MiB)}}`;
     let waitsMs: number[] = [];
     await measureAttack("a WebSocket turn of 62 MiB", target, async () => {
       waitsMs = await watchHealth(target.url, async () => {
         socket.send(frame);
         const events = await socket.until("response.completed", "error");
-        expect(events.at(-1)?.type).toBe("response.completed");
+        expect(events.at(-1)).toMatchObject({ type: "response.completed" });
       });
     });
     console.log(`  longest waits from a thread: ${waitsMs.map((ms) => ms.toFixed(0)).join(", ")} ms`);
