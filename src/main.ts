@@ -153,7 +153,9 @@ export async function startGateway(
     errorBytesMax: limits.upstreamErrorBytesMax,
     noteUnspoken: ({ id }, status) => log.warn("websocket_unspoken", { account_id: id, status }),
   });
-  const bodies = openLargeBodyRoom(settings.largeBodiesBytes, limits.largeBodies, { ...clock, alarms });
+  const bodies = openMemoryRoom(settings.largeBodiesBytes, limits.largeBodies, { ...clock, alarms });
+  const smallBodies = openMemoryRoom(null, limits.smallBodies, { ...clock, alarms });
+  const spoolRoom = openRoom(limits.spool.bytesMax, limits.spool, { ...clock, alarms });
   let retained = policy.snapshot();
   pulse.add(() => {
     // What is known of accounts outlives a change of policy, but not the accounts themselves.
@@ -212,13 +214,17 @@ export async function startGateway(
     pulse,
     timing: limits,
     bodies,
-    requests: openRequestReader({ ...limits, spoolDir, alarms }, bodies),
+    requests: openRequestReader(
+      { ...limits, spoolDir, alarms },
+      { large: bodies, small: smallBodies, disk: spoolRoom },
+    ),
   };
   const close = async () => {
     await alerts.stop();
     // Before what it uses on its way is closed, and before the books are.
     const left = await gateway.underWay.close(limits.settleTimeoutMs);
     if (left > 0) log.warn("left_under_way", { requests: left });
+    gateway.requests.close();
     policy.close();
     http.close();
     upstreamSockets.close();
@@ -335,18 +341,27 @@ function openLazily(control: Control, alarms: Alarms): ApiDoor {
   };
 }
 
+type RoomTime = Pick<Clock, "monotonicMs"> & { alarms: Alarms };
+
 /** `bytes` is what the operator allows; null for a share of the memory there is. */
-function openLargeBodyRoom(
+function openMemoryRoom(
   bytes: number | null,
-  limits: Widened<Limits["largeBodies"]>,
-  { alarms, monotonicMs }: Pick<Clock, "monotonicMs"> & { alarms: Alarms },
+  limits: Widened<Limits["largeBodies" | "smallBodies"]>,
+  time: RoomTime,
 ): BodyRoom {
-  const { memoryShare, bytesMin, bytesMax, ownerShare, waitingMax, patienceMs } = limits;
+  const { memoryShare, bytesMin, bytesMax } = limits;
   const share = Math.min(bytesMax, Math.max(bytesMin, process.constrainedMemory() * memoryShare));
-  const allowed = bytes ?? share;
+  return openRoom(bytes ?? share, limits, time);
+}
+
+function openRoom(
+  bytesMax: number,
+  { ownerShare, waitingMax, patienceMs }: Widened<Limits["spool"]>,
+  { alarms, monotonicMs }: RoomTime,
+): BodyRoom {
   return openBodyRoom({
-    bytesMax: allowed,
-    ownerBytesMax: allowed * ownerShare,
+    bytesMax,
+    ownerBytesMax: bytesMax * ownerShare,
     waitingMax,
     ownerWaitingMax: waitingMax * ownerShare,
     patienceMs,

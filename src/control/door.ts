@@ -103,7 +103,7 @@ async function bodyOf(
   room: BodyRoom,
 ): Promise<unknown> {
   if (request.body === null) return undefined;
-  const within = { bytesMax, idleTimeoutMs: limits.bodyIdleTimeoutMs, alarms };
+  const within = { ...limits.bodyReading, bytesMax, idleTimeoutMs: limits.bodyIdleTimeoutMs, alarms };
   const read = await readBody(request, within, room, CONSOLE);
   if (!("ok" in read)) return parsed(request, bytesOf(read));
   if (!read.ok) throw bodyError(read);

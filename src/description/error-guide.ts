@@ -153,7 +153,7 @@ export const ERROR_GUIDE: Readonly<Record<ErrorCode, ErrorGuide>> = {
     example: "PUT is not allowed for this path. Allowed: GET.",
   },
   request_timeout: {
-    why: "the request stopped arriving, or came too slowly",
+    why: "the request stopped arriving, or came more slowly than 16 KiB a second",
     todo: "send it without long pauses",
     retry: "yes",
     example: "The body stopped arriving. Send it without long pauses.",
@@ -172,8 +172,8 @@ export const ERROR_GUIDE: Readonly<Record<ErrorCode, ErrorGuide>> = {
     example: "The request with this Idempotency-Key was served as req_1, and its answer is not kept.",
   },
   request_too_large: {
-    why: "the body, a file or the number of files is over its limit",
-    todo: "send less",
+    why: "the body, a file or the number of files is over its limit, or a packed body becomes more than 100 times as long",
+    todo: "send less, or send it without Content-Encoding",
     retry: "no",
     example: "The body is larger than allowed. Send less.",
   },
@@ -258,11 +258,11 @@ export const ERROR_GUIDE: Readonly<Record<ErrorCode, ErrorGuide>> = {
     example: "No account can serve this model at the moment. Tell your administrator.",
   },
   no_room_for_body: {
-    why: "the body is longer than 1 MiB, and other such bodies take all the memory there is for them",
+    why: "the bodies of other requests take all the memory, or the disk space, there is for them",
     todo: "wait for `Retry-After`, or send less at once",
     retry: "later",
     example:
-      "Other large requests take all the memory there is for them. Try again in 2 s, or send less than 1 MiB.",
+      "The bodies of other requests take all the memory there is for them. Try again in 2 s, or send a smaller body.",
   },
   upstream_unavailable: {
     why: "every upstream of the model is failing (errors, time-outs, no connection), so the request was not sent; accounts that are only busy or limited never cause this",

@@ -112,7 +112,7 @@ export async function dispatch(dispatcher: Dispatcher, order: Order): Promise<De
       logFailure(dispatcher.log, order, route, failure);
       // No other account begins for a client that has left, even if its answer would be read to the end.
       if (order.client.signal.aborted || order.client.inPerson?.signal.aborted) throw clientGone();
-      const flaw = failure.class === "rejected" ? body.flaw() : null;
+      const flaw = failure.class === "rejected" ? await body.flaw() : null;
       const error = flaw ?? clientError(failure, audienceOf(order.request, route));
       last = betterNews(last, error);
       // It refused a bound of our own: without it, or under another name, the same account may well answer.
@@ -138,9 +138,6 @@ export function audienceOf(request: ModelRequest, route: Route | null): Audience
   return new RequestAudience(request, route);
 }
 
-/** An error of an upstream has hundreds of words, and each that is not known to be harmless is searched for in the body. */
-const SEARCHED_BYTES_MAX = 256 * 1024;
-
 /** A class, so that an answer costs one object here and no closure. */
 class RequestAudience implements Audience {
   readonly publicModel: string;
@@ -160,7 +157,7 @@ class RequestAudience implements Audience {
   }
 
   mentions(word: string): boolean {
-    return this.request.body.mentions(word, SEARCHED_BYTES_MAX);
+    return this.request.body.mentions(word);
   }
 }
 

@@ -1,12 +1,12 @@
 import { describe, expect, test } from "bun:test";
-import { ApiError, errorObject } from "../errors.ts";
+import { type ApiError, errorObject } from "../errors.ts";
 import { type Lease, openLimiter, type Subject } from "../limits/limiter.ts";
 import { compileSnapshot } from "../policy/snapshot.ts";
 import { groupRecord } from "../records.test-support.ts";
 import { type CallerLimits, NO_LIMITS } from "../records.ts";
 import { retryAfter } from "../upstreams/failure.ts";
 import type { Caller } from "./authenticate.ts";
-import { addRateHeaders, goDuration, subjectsOf, takeOwnLimits } from "./own-limits.ts";
+import { addRateHeaders, goDuration, limitError, subjectsOf } from "./own-limits.ts";
 
 const rpm = (max: number): CallerLimits => ({ ...NO_LIMITS, rpm: max });
 
@@ -54,15 +54,15 @@ function setUp(who: Who) {
       addRateHeaders(headers, limiter, subjects);
       return Object.fromEntries(headers);
     },
-    take: (tokens = 0, nano = 0n): Lease => takeOwnLimits({ limiter, clock }, subjects, tokens, nano),
+    take(tokens = 0, nano = 0n): Lease {
+      const admission = limiter.admit(subjects, tokens, Number(nano));
+      if (!admission.ok) throw limitError({ limiter, clock }, subjects, admission.shortage);
+      return admission.lease;
+    },
     refuse(tokens = 0, nano = 0n): ApiError {
-      try {
-        takeOwnLimits({ limiter, clock }, subjects, tokens, nano);
-      } catch (error) {
-        if (error instanceof ApiError) return error;
-        throw error;
-      }
-      throw new Error("admitted");
+      const admission = limiter.admit(subjects, tokens, Number(nano));
+      if (admission.ok) throw new Error("admitted");
+      return limitError({ limiter, clock }, subjects, admission.shortage);
     },
   };
 }

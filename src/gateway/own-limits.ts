@@ -67,18 +67,6 @@ export function userSubject(id: string, limits: CallerLimits): Subject {
   return { scope: "user", id, limits };
 }
 
-/** Throws the refusal where a limit is used up. */
-export function takeOwnLimits(
-  limits: LimitSource,
-  subjects: readonly Subject[],
-  tokensEstimate: number,
-  nanoEstimate: Nano,
-): Lease {
-  const admitted = limits.limiter.admit(subjects, tokensEstimate, Number(nanoEstimate));
-  if (admitted.ok) return admitted.lease;
-  throw limitError(limits, subjects, admitted.shortage);
-}
-
 /** Throws the refusal where the request is larger than what is left; the lease stays the caller's to cancel. */
 export function raiseReservation(
   limits: LimitSource,

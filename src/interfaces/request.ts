@@ -20,12 +20,12 @@ export interface RequestBody {
   withoutEncryptedReasoning(): RequestBody | null;
   /** The body with the answer bounded to so many tokens: in the fields that the client used for it, or in this one. */
   withOutputCap(tokens: number, name?: string): RequestBody;
-  /** True if the client itself sent this word, within so many bytes if they are given: then an answer may repeat it. */
-  mentions(word: string, bytesMax?: number): boolean;
+  /** True if the client itself sent this word, so that an answer may repeat it. Of a long body only both ends are searched. */
+  mentions(word: string): boolean;
   /** Text and ordinary settings alone: nothing that is at one account and not at another. Asked for after a failure. */
   isPlain(): boolean;
   /** What is wrong with the text itself, where only an upstream noticed it. Asked for after it refused the request. */
-  flaw(): ApiError | null;
+  flaw(): Promise<ApiError | null>;
   dispose(): Promise<void>;
 }
 

@@ -13,6 +13,7 @@ import {
   wantedFields,
 } from "../wire/json-scan.ts";
 import { conversationIn } from "./codex.ts";
+import type { ToolCalls } from "./tool-calls.ts";
 
 const FRAME_FIELDS = [
   "type",
@@ -42,6 +43,13 @@ export interface CreateFrame {
   /** An object with the fields of the request at top level, and where those that matter stand in it. */
   readonly bytes: Uint8Array;
   readonly scan: FrameScan;
+  /** What a thread found out about a long frame; null for others, which are looked through when it is needed. */
+  readonly inspected: FrameInspection | null;
+}
+
+export interface FrameInspection {
+  readonly calls: ToolCalls;
+  readonly metadata: FrameMetadata | null;
 }
 
 export interface SteerFrame {
@@ -155,6 +163,7 @@ function readCreate(
     previousId: readPreviousId(bytes, previous),
     bytes,
     scan,
+    inspected: null,
   };
 }
 
@@ -203,7 +212,8 @@ export interface FrameMetadata {
   readonly isLite: boolean;
 }
 
-export function metadataOf({ bytes, scan }: CreateFrame, depthMax: number): FrameMetadata | null {
+export function metadataOf({ bytes, scan, inspected }: CreateFrame, depthMax: number): FrameMetadata | null {
+  if (inspected !== null) return inspected.metadata;
   const field = scan.fields.client_metadata;
   if (field?.kind !== "object") return null;
   const inner = scanObject(bytes, field.start, field.end, METADATA, { depthMax });

@@ -16,6 +16,8 @@ export interface HttpRequest {
 export interface HttpBody {
   /** Null when it comes in chunks. */
   readonly length: number | null;
+  /** How many bytes of it have arrived: for the deadline of a body that is read whole. */
+  readonly receivedBytes: number;
   /**
    * All of it, at once where it is here already; its array ends with it. To be asked for once, and not beside `next`.
    */

@@ -305,8 +305,14 @@ export function startsWithBom(bytes: Uint8Array, start: number, end: number): bo
   );
 }
 
+/** Beyond it the place is told by its byte: counting lines would take too long. */
+const LOCATED_BYTES_MAX = 1024 * 1024;
+
 /** Where and what, with at most one byte of the body in it. `start` is where the scan began. */
 export function describeScanError(bytes: Uint8Array, failure: ScanFailure, start = 0): string {
+  if (failure.offset - start > LOCATED_BYTES_MAX) {
+    return `byte ${failure.offset - start + 1}: ${failure.detail}${found(bytes, failure)}`;
+  }
   let line = 1;
   let column = 1;
   for (let at = start; at < failure.offset; at++) {

@@ -55,6 +55,11 @@ export class IncomingBody implements HttpBody {
     return this.framed.hasEnded || this.lost !== null;
   }
 
+  /** While it is gathered to be whole; pieces that were handed out are not counted. */
+  get receivedBytes(): number {
+    return this.bytes;
+  }
+
   get isBroken(): boolean {
     return this.framed.wrong !== null;
   }
@@ -224,6 +229,10 @@ export class WholeBody implements HttpBody {
   }
 
   defer(): void {}
+
+  get receivedBytes(): number {
+    return this.length;
+  }
 
   whole(): Part {
     return this.taken() ?? partOf(new Uint8Array(0));
