@@ -11,9 +11,11 @@ import {
   overspent,
   refundedTooMuch,
   rowsWithoutEntry,
+  unexplainedDebts,
   wrongBalances,
   wrongHeld,
   wronglyCharged,
+  wrongOverruns,
   wrongSharedCharges,
 } from "../store/books.ts";
 import { type Db, snapshot } from "../store/db.ts";
@@ -60,6 +62,8 @@ export async function audit(
     add("balance", await wrongBalances(tx, max));
     add("held", await wrongHeld(tx, max));
     add("available", await overspent(tx, max));
+    add("debt", await unexplainedDebts(tx, max));
+    add("overrun", await wrongOverruns(tx, max));
     add("entry", await wrongEntries(tx, max));
     add("code", await wrongRedemptions(tx, max));
     add("row_charge", await wronglyCharged(tx, max));

@@ -174,6 +174,8 @@ export const limits = {
     /** How long a commit of the embedded store may be only in the system's memory. */
     flushMs: 50,
   },
+  /** Requests that wait for their user's other requests to release money: see billing/hold-queue.ts. */
+  holdQueue: { waitMs: 5_000, waitingMax: 64, retryMs: 250 },
   /** The till's express lane, for the embedded store: see billing/express.ts. */
   express: {
     /** So many holds within a tenth of a second make the lane worth its while. */

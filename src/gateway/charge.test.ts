@@ -90,6 +90,7 @@ describe("what is held", () => {
         tariff: TARIFF,
         wantedNano,
         leastNano: INPUT_NANO + outputNano(16),
+        firmNano: INPUT_NANO + outputNano(16),
         inputTokens: INPUT_TOKENS,
         keyId: "k1",
         groupId: "g1",

@@ -11,7 +11,7 @@ import type { Nano } from "../money/nano.ts";
 import { type Costs, costsOf, listCostOf, NO_COSTS, NOTHING_USED, type Tariff } from "../money/tariff.ts";
 import { countTraffic } from "../observe/traffic.ts";
 import type { Pool } from "../pool/pool.ts";
-import { NO_MONEY, type UsageFlag, type UsageMoney, type UsageRow } from "../store/usage-row.ts";
+import { NO_MONEY, storableCost, type UsageFlag, type UsageMoney, type UsageRow } from "../store/usage-row.ts";
 import { failed } from "../upstreams/failure.ts";
 import type { Charge } from "./charge.ts";
 import type { Gateway } from "./gateway.ts";
@@ -193,7 +193,8 @@ function moneyOf(record: PaidRecord, measured: Measured, ending: Ending): UsageM
   const isOverrun = costNano > heldNano;
   return {
     costNano,
-    chargedNano: isOverrun ? heldNano : costNano,
+    // The whole cost, above the hold too: what the payer has not got becomes a debt (billing/debt.ts).
+    chargedNano: isOverrun ? storableCost(costNano, heldNano) : costNano,
     upstreamNano: listNano + wastedNano,
     payer,
     tariffId: tariff.id,

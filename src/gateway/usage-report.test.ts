@@ -226,7 +226,7 @@ eachEngine(({ open }) => {
   test("a balance is told with what is held of it", async () => {
     const db = await open();
     await putUser(db, userRecord("u1"));
-    await writeWallets(db, [["u1", { balanceNano: 12_500_000_001n, heldNano: 500_000_000n }]]);
+    await writeWallets(db, [["u1", { balanceNano: 12_500_000_001n, heldNano: 500_000_000n, debtNano: 0n }]]);
     const { report } = openReport(db);
     const paid = { billing: { charge: "balance" as const } };
     const mine = await report(caller({ ...paid, userId: "u1" }));
