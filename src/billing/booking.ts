@@ -21,7 +21,7 @@ import { keepTariffs } from "../store/tariffs.ts";
 import { insertFresh, knownUsage, type UsageRow } from "../store/usage.ts";
 import { markLate } from "../store/usage-day.ts";
 import type { Numbering } from "../store/usage-numbers.ts";
-import { lockWallet, lockWallets, type LockedWallet, writeWallets } from "../store/wallets.ts";
+import { type LockedWallet, lockWallet, lockWallets, writeWallets } from "../store/wallets.ts";
 import { afterCharge, chargeHold, EMPTY_WALLET, holdFromWallet, isBlocked, overrunBy } from "./debt.ts";
 import type { HoldAsked, HoldResult, Settlement } from "./money-terms.ts";
 import { leftWithHolds, lockPurses, moveHeld, type Purse } from "./purses.ts";

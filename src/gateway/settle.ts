@@ -11,7 +11,13 @@ import type { Nano } from "../money/nano.ts";
 import { type Costs, costsOf, listCostOf, NO_COSTS, NOTHING_USED, type Tariff } from "../money/tariff.ts";
 import { countTraffic } from "../observe/traffic.ts";
 import type { Pool } from "../pool/pool.ts";
-import { NO_MONEY, storableCost, type UsageFlag, type UsageMoney, type UsageRow } from "../store/usage-row.ts";
+import {
+  NO_MONEY,
+  storableCost,
+  type UsageFlag,
+  type UsageMoney,
+  type UsageRow,
+} from "../store/usage-row.ts";
 import { failed } from "../upstreams/failure.ts";
 import type { Charge } from "./charge.ts";
 import type { Gateway } from "./gateway.ts";

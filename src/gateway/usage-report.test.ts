@@ -236,6 +236,7 @@ eachEngine(({ open }) => {
       balance: "12.500000001",
       held: "0.50",
       available: "12.000000001",
+      debt: "0.00",
     });
     expect([mine.remaining, mine.unit, mine.planName]).toEqual([12.000000001, "USD", "team"]);
     expect((await report(caller({ ...paid, userId: "nobody" }))).remaining).toBe(0);
