@@ -148,7 +148,10 @@ describe("a file that costs more than a small balance has", () => {
   });
 
   test("takes what is available beside the holds of other requests, and owes the rest", async () => {
-    const gateway = await start({ balance: "0.20", models: { ...models, chat: "sim-fast@events=4000,interval=20ms" } });
+    const gateway = await start({
+      balance: "0.20",
+      models: { ...models, chat: "sim-fast@events=4000,interval=20ms" },
+    });
     const messages = [{ role: "user", content: "Hello" }];
     const body = { model: "chat", messages, stream: true, max_tokens: 10_000 };
     const leaving = new AbortController();

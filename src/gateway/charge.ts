@@ -9,14 +9,7 @@ import type { Endpoint, ModelRequest } from "../interfaces/request.ts";
 import type { InputEstimates } from "../metering/input-estimate.ts";
 import { inputFirm, inputLeast, inputMost, isTextAlone } from "../metering/input-range.ts";
 import { type Nano, usdText } from "../money/nano.ts";
-import {
-  affordableOutput,
-  costAtMost,
-  costOf,
-  type Foreseen,
-  type Metered,
-  type Tariff,
-} from "../money/tariff.ts";
+import { affordableOutput, costAtMost, type Foreseen, type Metered, type Tariff } from "../money/tariff.ts";
 import type { PublishedModel } from "../policy/snapshot.ts";
 import type { UsagePayer } from "../store/usage-row.ts";
 import type { Caller } from "./authenticate.ts";
@@ -59,13 +52,13 @@ export interface Billable {
 }
 
 /** What was asked for, of which model: all that its use depends on. */
-type Question = Pick<Billable, "endpoint" | "request" | "model">;
+export type Question = Pick<Billable, "endpoint" | "request" | "model">;
 
 type Short = Extract<HoldResult, { kind: "short" }>;
 type NotHeld = Exclude<HoldResult, { kind: "held" }>;
 
 /** What a request may use and cost, before anything is held for it. */
-interface Forecast {
+export interface Forecast {
   readonly tariff: Tariff;
   readonly inputTokens: number;
   readonly outputTokens: number;
@@ -155,7 +148,7 @@ async function holdAsCounted(
   return chargeOf(charge, billable, counted, await holding.catch(notHeld));
 }
 
-function forecastOf(
+export function forecastOf(
   estimates: Pick<InputEstimates, "estimate">,
   question: Question,
   tariff: Tariff,
@@ -217,7 +210,11 @@ function chargeOf(payer: UsagePayer, question: Question, forecast: Forecast, hel
 }
 
 /** What a hold buys beside the input: at its upper estimate where the hold covers that, else as estimated. */
-function outputBought(question: Question, { tariff, inputTokens, firm }: Forecast, heldNano: Nano): number {
+export function outputBought(
+  question: Question,
+  { tariff, inputTokens, firm }: Forecast,
+  heldNano: Nano,
+): number {
   if (firm === null || heldNano < firm.nano) {
     return affordableOutput(tariff, useOf(question, inputTokens, 0), heldNano);
   }
@@ -234,20 +231,8 @@ function larger(a: Nano, b: Nano): Nano {
   return a > b ? a : b;
 }
 
-/** What a request will probably cost: reserved in windows of money, and settled later. */
-export function likelyCost(estimates: Pick<InputEstimates, "estimate">, question: Question): Nano {
-  const { endpoint, request, model } = question;
-  if (model.tariff === null) return 0n;
-  const inputTokens = estimates.estimate(request.publicModel, request.inputSize());
-  const outputTokens =
-    endpoint.interface === "images"
-      ? 0
-      : Math.min(outputWanted(question, inputTokens), 500 * request.choices);
-  return costOf(model.tariff, useOf(question, inputTokens, outputTokens));
-}
-
 /** What it will have used, as far as that is known before the answer begins. */
-function useOf({ endpoint, request }: Question, inputTokens: number, outputTokens: number): Metered {
+export function useOf({ endpoint, request }: Question, inputTokens: number, outputTokens: number): Metered {
   // Field by field: spreading takes several times as long, and this is made four times for a request.
   return {
     inputTokens,
@@ -264,7 +249,7 @@ function useOf({ endpoint, request }: Question, inputTokens: number, outputToken
 }
 
 /** Only these endpoints take a bound on the tokens of an answer. */
-function isBounded({ name }: Endpoint): boolean {
+export function isBounded({ name }: Endpoint): boolean {
   return name === "chat.completions" || name === "responses";
 }
 

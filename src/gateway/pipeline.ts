@@ -12,7 +12,7 @@ import type { Answer } from "../wire/http-message.ts";
 import { admit, allowInterface } from "./admit.ts";
 import type { Caller } from "./authenticate.ts";
 import { freeBody } from "./body.ts";
-import { type Charge, holdMoney, likelyCost } from "./charge.ts";
+import { type Charge, holdMoney } from "./charge.ts";
 import { clientRequestId } from "./client-request-id.ts";
 import type { Passage } from "./deliver.ts";
 import type { Call, Gateway, HttpCall } from "./gateway.ts";
@@ -23,6 +23,7 @@ import { endClaim, withSpentKey } from "./repeats.ts";
 import { settle, workedInVain } from "./settle.ts";
 import { isAtWork } from "./trace.ts";
 import { HTTP, type Transport } from "./transport.ts";
+import { forecastBudget, outputCapWithin, reserveWithin } from "./window-budget.ts";
 
 export function callModel(gateway: Gateway, call: HttpCall, endpoint: Endpoint): Promise<Answer> {
   return passThrough(gateway, call, endpoint, HTTP);
@@ -55,9 +56,12 @@ export async function passThrough<C extends Call, Out>(
     const subjects = subjectsOf(caller);
     const counted = countedBy(subjects);
     const tokens = counted.tokens ? request.tokensEstimate() : 0;
-    const costNano = counted.money ? likelyCost(gateway.estimates, { endpoint, request, model }) : 0n;
+    const budget = counted.money ? forecastBudget(gateway.estimates, { endpoint, request, model }) : null;
+    const costNano = budget === null ? 0n : reserveWithin(budget, gateway.limiter.windowRest(subjects));
     const lease = takeOwnLimits(gateway, subjects, tokens, costNano);
     record.lease = lease;
+    record.budget = budget;
+    record.windowCap = budget === null ? null : outputCapWithin(budget, costNano);
 
     const passage = { gateway, call, endpoint, caller, request, model, routes, record, subjects, lease };
     const claiming = transport.claim(passage);

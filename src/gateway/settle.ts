@@ -43,6 +43,7 @@ import {
   rowOf,
 } from "./record.ts";
 import type { Trace } from "./trace.ts";
+import { likelyCost } from "./window-budget.ts";
 
 /** As much of the gateway as the end of a request needs. */
 export type Books = Pick<Gateway, "clock" | "log" | "estimates" | "traffic" | "requestCounts"> & {
@@ -129,7 +130,9 @@ function settleLimits(
     source !== "none" && !isAbsurd && !(request?.stream === true && isUnheard(record, ending));
   const used = isCounted ? tokens.inputTokens + tokens.outputTokens : null;
   const isPriced = isCounted || tokens.images > 0 || charge !== null;
-  lease?.settle(used, isPriced ? Number(costNano) : null);
+  // Of what was reserved for the longest answer, an ordinary one stays where the row does not know the cost.
+  const unknownNano = record.budget === null ? null : Number(likelyCost(record.budget));
+  lease?.settle(used, isPriced ? Number(costNano) : unknownNano);
   if (used !== null) place?.settle(used);
 }
 
@@ -204,7 +207,7 @@ function moneyOf(record: PaidRecord, measured: Measured, ending: Ending): UsageM
     upstreamNano: listNano + wastedNano,
     payer,
     tariffId: tariff.id,
-    flags: flagsOf(measured, charge.isCapped, isOverrun),
+    flags: flagsOf(measured, charge.isCapped || record.windowCap !== null, isOverrun),
   };
 }
 
@@ -263,9 +266,11 @@ function wastedBy(
 function uncharged(
   { estimates }: Pick<Gateway, "estimates">,
   record: KnownRecord,
-  { tokens, flags, source, isAbsurd }: Measured,
+  measured: Measured,
   ending: Ending,
 ): UsageMoney {
+  const { tokens, source, isAbsurd } = measured;
+  const flags = flagsOf(measured, record.windowCap !== null && ending.isServed, false);
   const tariff = record.model?.tariff ?? null;
   if (tariff === null || !isRead(record)) return { ...NO_MONEY, flags };
   const { request } = record;

@@ -13,6 +13,8 @@ export interface Meter extends SlidingWindow {
   readonly kind: Exclude<LimitKind, "concurrency">;
   readonly unit: Unit;
   max: number;
+  /** By requests in flight, of what is used: settled to the truth when they end. */
+  reserved: number;
 }
 
 export interface SubjectState {
@@ -79,6 +81,7 @@ export function shortageIn(
 ): Shortage | null {
   let longestMs = 0;
   let short: Meter | null = null;
+  let missing = 0;
   for (const meter of state.meters) {
     advance(meter, nowMs);
     const amount = meter.unit === "requests" ? 1 : meter.unit === "tokens" ? tokens : nano;
@@ -86,13 +89,19 @@ export function shortageIn(
     if (wait > longestMs) {
       longestMs = wait;
       short = meter;
+      missing = amount;
     }
   }
   const { scope, inUse } = state;
   if (short) {
     const { kind, unit, max, used, perMs } = short;
     const freesInMs = Number.isFinite(longestMs) ? longestMs : null;
-    return { scope, kind, max, used, freesInMs, perMs, unit };
+    const shortage: Shortage = { scope, kind, max, used, freesInMs, perMs, unit };
+    // What has left the window is in no sum any more, and may still be reserved.
+    if (unit === "nano" && short.reserved > 0 && Math.max(0, used - short.reserved) + missing <= max) {
+      shortage.isReserved = true;
+    }
+    return shortage;
   }
   const { concurrency } = state.limits;
   if (concurrency === null || inUse < concurrency) return null;
@@ -127,7 +136,13 @@ function metersFor(limits: CallerLimits | RateLimits, old: readonly Meter[]): Me
       return;
     }
     const grainMs = kind === "window" ? perMs / GRAINS_PER_WINDOW : 0;
-    const meter = meterFor(old, kind, unit, perMs) ?? { ...openWindow(perMs, grainMs), kind, unit, max };
+    const meter = meterFor(old, kind, unit, perMs) ?? {
+      ...openWindow(perMs, grainMs),
+      kind,
+      unit,
+      max,
+      reserved: 0,
+    };
     meter.max = max;
     meters.push(meter);
   };
