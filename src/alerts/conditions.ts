@@ -4,6 +4,7 @@ import { usdText } from "../money/nano.ts";
 import type { AccountReport } from "../pool/report.ts";
 import type { AlertsRecord } from "../records.ts";
 import type { AlertDetails, AlertRecord, AlertRule } from "../store/alerts.ts";
+import type { RepeatedOverruns } from "../store/overruns.ts";
 import type { SpentToday } from "./spent.ts";
 
 /** Now, as this process sees it. */
@@ -17,6 +18,8 @@ export interface View {
   recent: { requests: number; errors: number };
   /** Null until it was read. */
   spent: SpentToday | null;
+  /** Users with as many overruns as the rule names, in its span. Null until it was read. */
+  overruns: readonly RepeatedOverruns[] | null;
 }
 
 export interface Condition {
@@ -34,6 +37,7 @@ export function conditionsIn(view: View, rules: AlertsRecord): Condition[] {
     ...emptyPools(view, rules),
     ...spending(view, rules),
     ...failing(view, rules),
+    ...overrunning(view, rules),
   ];
 }
 
@@ -108,6 +112,22 @@ function failing({ recent }: View, { errorRate }: AlertsRecord): Condition[] {
   ];
 }
 
+function overrunning({ overruns: users }: View, { overruns: rule }: AlertsRecord): Condition[] {
+  if (!rule.enabled || users === null) return [];
+  const minutes = Math.round(rule.overMs / 60_000);
+  return users.map(({ userId, email, overruns, overNano }) => {
+    const usd = usdText(overNano);
+    const user = email ?? userId;
+    return {
+      rule: "overruns",
+      subject: userId,
+      seenBy: "all",
+      message: `${overruns} requests of ${user} cost more than was held for them in the last ${minutes} min, $${usd} more in all. Look at this user's requests with the flag overrun.`,
+      details: { user_id: userId, user, overruns, usd, minutes },
+    };
+  });
+}
+
 /**
  * Whether an alert that is not so any more is over. Of one from before this process began that is not known at once:
  * health begins anew with each process, so something has to be seen first.
@@ -133,5 +153,7 @@ export function isOver(alert: AlertRecord, view: View, rules: AlertsRecord): boo
       return view.spent !== null && alert.subject !== spendSubject(view.spent, rules.spend);
     case "error_rate":
       return isOurs || !rules.errorRate.enabled || view.nowMs - view.startedAtMs >= rules.errorRate.overMs;
+    case "overruns":
+      return !rules.overruns.enabled || view.overruns !== null;
   }
 }
