@@ -114,12 +114,19 @@ async function readBooks(rig: Rig, truth: readonly LedgerEntry[]): Promise<Books
   };
 }
 
-/** What the upstream produced for these requests, at the group's price. */
-function producedNano({ byMarker, tariff }: Books, markers: readonly string[]): bigint {
-  const entries = markers.flatMap((marker) => byMarker.get(marker) ?? []);
-  return entries.reduce((sum, { inputTokens, outputTokens, cachedTokens }) => {
-    return sum + costOf(tariff, { ...NOTHING_USED, inputTokens, outputTokens, cachedTokens });
-  }, 0n);
+/**
+ * What the upstream produced for these requests, at the group's price. The simulator counts what it streamed: of a stored
+ * response that was read later, all that was read was produced.
+ */
+function producedNano({ byMarker, tariff }: Books, tricks: readonly Trick[]): bigint {
+  let sum = 0n;
+  for (const { asked, readTokens = 0 } of tricks) {
+    for (const { inputTokens, cachedTokens, outputTokens: streamed } of byMarker.get(asked.marker) ?? []) {
+      const outputTokens = Math.max(streamed, readTokens);
+      sum += costOf(tariff, { ...NOTHING_USED, inputTokens, outputTokens, cachedTokens });
+    }
+  }
+  return sum;
 }
 
 function chargedNano({ rows, userIds }: Books, users: readonly number[]): bigint {
@@ -138,12 +145,7 @@ function judge(
   tricks: readonly Trick[],
   books: Books,
 ): Finding[] {
-  const read = tricks.reduce((sum, { readTokens }) => {
-    return sum + costOf(books.tariff, { ...NOTHING_USED, outputTokens: readTokens ?? 0 });
-  }, 0n);
-  const markers = tricks.map(({ asked }) => asked.marker);
-  // What was read later without being streamed was produced as well, and the simulator counts only what it streamed.
-  const produced = producedNano(books, markers) + read;
+  const produced = producedNano(books, tricks);
   const charged = chargedNano(books, users);
   const missing = missingShare(produced, charged);
   const refused = tricks.filter(({ asked }) => asked.status !== null && asked.status !== 200);
@@ -188,8 +190,8 @@ function counts(tricks: readonly Trick[], refused: number): string {
 
 function judgeHonest(asked: readonly Asked[], books: Books): Finding[] {
   const byId = new Map(books.rows.map((row) => [row.requestId, row]));
-  const wrong = asked.filter(({ requestId, marker }) => {
-    return byId.get(requestId ?? "")?.chargedNano !== producedNano(books, [marker]);
+  const wrong = asked.filter((one) => {
+    return byId.get(one.requestId ?? "")?.chargedNano !== producedNano(books, [{ asked: one }]);
   });
   return [
     told("honest requests meanwhile", asked.length),
