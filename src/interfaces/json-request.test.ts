@@ -472,7 +472,12 @@ test("a picture is not counted by its bytes when tokens are estimated", () => {
 
 test("the tokens of a request count its bound for each of its choices", () => {
   const estimate = (more: object) => {
-    const body = JSON.stringify({ model: "m", messages: [], max_tokens: 1_000, ...more });
+    const body = JSON.stringify({
+      model: "m",
+      messages: [{ role: "user", content: "hi" }],
+      max_tokens: 1_000,
+      ...more,
+    });
     return read("chat.completions", body).tokensEstimate();
   };
   expect(estimate({ n: 8 }) - estimate({})).toBeGreaterThanOrEqual(7_000);

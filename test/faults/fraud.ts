@@ -20,8 +20,8 @@ import { fileWith, keyOf, userEmail } from "./setup.ts";
 const USERS_EACH = 4;
 const HONEST_USERS = 2;
 const ROUNDS = 6;
-const BALANCE = "1.00";
-const HONEST_PAUSE_MS = 15;
+const BALANCE = "0.70";
+const HONEST_PAUSE_MS = 40;
 
 export const fraud: Fault = {
   name: "fraud",
@@ -234,7 +234,7 @@ function startHonestTraffic(rig: Rig, firstUser: number): { stop(): Promise<Aske
   const users = Array.from({ length: HONEST_USERS }, async (_, i) => {
     const by = { url: rig.url(), key: keyOf(firstUser + i), family: "chat", model: "fast" } as const;
     while (!isStopped) {
-      asked.push(await askAs({ ...by, stream: false, prompt: "What is 2 + 2?", more: { max_tokens: 40 } }));
+      asked.push(await askAs({ ...by, stream: false, prompt: "What is 2 + 2?", more: { max_tokens: 20 } }));
       await Bun.sleep(HONEST_PAUSE_MS);
     }
   });
