@@ -65,7 +65,7 @@ const parking: Scenario = {
     const reading = Array.from({ length: 1 + Math.floor(leave() * 3) }, () =>
       ask({
         family: "responses",
-        model: leave() < 0.1 ? "big" : "reader",
+        model: leave() < 0.4 ? "big" : "reader",
         stream: leave() < 0.5,
         more: { ...withFile, max_output_tokens: 20 + Math.floor(leave() * 200) },
       }),
