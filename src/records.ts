@@ -330,6 +330,8 @@ export interface AlertsRecord {
   /** USD as a decimal string, over a day of UTC. */
   spend: { enabled: boolean; usdPerDay: string };
   errorRate: { enabled: boolean; percent: number; overMs: number; requestsMin: number };
+  /** So many requests of one user cost more than was held for them, within so long. */
+  overruns: { enabled: boolean; count: number; overMs: number };
 }
 
 export const DEFAULT_ALERTS: AlertsRecord = {
@@ -338,4 +340,5 @@ export const DEFAULT_ALERTS: AlertsRecord = {
   poolEmpty: { enabled: true, forMs: 60_000 },
   spend: { enabled: false, usdPerDay: "100" },
   errorRate: { enabled: true, percent: 20, overMs: 300_000, requestsMin: 20 },
+  overruns: { enabled: true, count: 3, overMs: 3_600_000 },
 };

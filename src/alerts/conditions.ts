@@ -5,6 +5,7 @@ import type { BillingFault } from "../observe/billing-faults.ts";
 import type { AccountReport } from "../pool/report.ts";
 import type { AlertsRecord } from "../records.ts";
 import type { AlertDetails, AlertRecord, AlertRule } from "../store/alerts.ts";
+import type { RepeatedOverruns } from "../store/overruns.ts";
 import type { SpentToday } from "./spent.ts";
 
 /** Now, as this process sees it. */
@@ -21,6 +22,8 @@ export interface View {
   /** Faults of the books of which the latest is younger than `billingFaultMs`. */
   billingFaults: readonly { fault: BillingFault; count: number }[];
   billingFaultMs: number;
+  /** Users with as many overruns as the rule names, in its span. Null until it was read. */
+  overruns: readonly RepeatedOverruns[] | null;
 }
 
 export interface Condition {
@@ -39,6 +42,7 @@ export function conditionsIn(view: View, rules: AlertsRecord): Condition[] {
     ...spending(view, rules),
     ...failing(view, rules),
     ...billingFaults(view),
+    ...overrunning(view, rules),
   ];
 }
 
@@ -131,6 +135,22 @@ function billingFaults({ billingFaults: found }: View): Condition[] {
   }));
 }
 
+function overrunning({ overruns: users }: View, { overruns: rule }: AlertsRecord): Condition[] {
+  if (!rule.enabled || users === null) return [];
+  const minutes = Math.round(rule.overMs / 60_000);
+  return users.map(({ userId, email, overruns, overNano }) => {
+    const usd = usdText(overNano);
+    const user = email ?? userId;
+    return {
+      rule: "overruns",
+      subject: userId,
+      seenBy: "all",
+      message: `${overruns} requests of ${user} cost more than was held for them in the last ${minutes} min, $${usd} more in all. Look at this user's requests with the flag overrun.`,
+      details: { user_id: userId, user, overruns, usd, minutes },
+    };
+  });
+}
+
 /**
  * Whether an alert that is not so any more is over. Of one from before this process began that is not known at once:
  * health begins anew with each process, so something has to be seen first.
@@ -158,5 +178,7 @@ export function isOver(alert: AlertRecord, view: View, rules: AlertsRecord): boo
       return isOurs || view.nowMs - alert.startedAtMs >= view.billingFaultMs;
     case "error_rate":
       return isOurs || !rules.errorRate.enabled || view.nowMs - view.startedAtMs >= rules.errorRate.overMs;
+    case "overruns":
+      return !rules.overruns.enabled || view.overruns !== null;
   }
 }

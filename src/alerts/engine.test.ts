@@ -15,6 +15,7 @@ import { readAlertSettings, writeAlertSettings } from "../store/alert-settings.t
 import { listAlerts } from "../store/alerts.ts";
 import { type Db, openDb } from "../store/db.ts";
 import { migrate } from "../store/migrate.ts";
+import { insertOverruns } from "../store/overruns.ts";
 import { openDialer } from "../upstreams/dial.ts";
 import { failed } from "../upstreams/failure.ts";
 import { type HttpClient, openHttpClient } from "../upstreams/http/client.ts";
@@ -255,6 +256,32 @@ describe("an alert", () => {
     expect((await listAlerts(db, { after: null, limit: 10 })).alerts).toMatchObject([
       { rule: "spend", node: "", endedAtMs: null },
     ]);
+  });
+
+  test("tells a user's repeated overruns, and that they are over when their time has passed", async () => {
+    await configure({ overruns: { enabled: true, count: 3, overMs: 3_600_000 } });
+    const overrun = (requestId: string, atMs: number) => ({
+      requestId,
+      atMs,
+      userId: "u1",
+      subscriptionId: null,
+      heldNano: 10n,
+      chargedNano: 30n,
+      debtNano: 5n,
+    });
+    const nowMs = Date.now();
+    await insertOverruns(db, [overrun("r1", nowMs), overrun("r2", nowMs), overrun("r3", nowMs - 7_200_000)]);
+    const listed = async () => (await listAlerts(db, { after: null, limit: 10 })).alerts;
+    await start().engine.look();
+    expect(await listed()).toEqual([]);
+    await insertOverruns(db, [overrun("r4", nowMs)]);
+    await start().engine.look();
+    expect(await listed()).toMatchObject([
+      { rule: "overruns", subject: "u1", node: "", details: { overruns: 3, usd: "0.00000006" } },
+    ]);
+    await db.sql`UPDATE overrun SET at_ms = ${nowMs - 7_200_000}`;
+    await start().engine.look();
+    expect(await listed()).toMatchObject([{ rule: "overruns", endedAtMs: expect.any(Number) }]);
   });
 
   test("tells a share of errors, and that it is over when requests go well again", async () => {

@@ -25,6 +25,7 @@ import {
   removeAlerts,
 } from "../store/alerts.ts";
 import type { Db } from "../store/db.ts";
+import { type RepeatedOverruns, readRepeatedOverruns } from "../store/overruns.ts";
 import type { Dialer } from "../upstreams/dial.ts";
 import type { HttpClient } from "../upstreams/http/client.ts";
 import { type Condition, conditionsIn, isOver, type View } from "./conditions.ts";
@@ -74,6 +75,8 @@ export interface Alerts {
 const HISTORY_MS = 3_900_000;
 const REMOVE_EVERY_MS = 3_600_000;
 const FOLDED_EVERY_MS = 10_000;
+/** Users that are told of at once: more than a few say that prices or windows are wrong, not users. */
+const OVERRUN_USERS_MAX = 20;
 
 export function startAlerts(options: AlertOptions): Alerts {
   const { db, clock, log, keyring, newId, policy, pool, limits } = options;
@@ -84,6 +87,7 @@ export function startAlerts(options: AlertOptions): Alerts {
   let settings: AlertsRecord = DEFAULT_ALERTS;
   let settingsOf: unknown = null;
   let folded: Folded | null = null;
+  let overruns: readonly RepeatedOverruns[] | null = null;
   let foldedReadAtMs = Number.NEGATIVE_INFINITY;
   let removedAtMs = Number.NEGATIVE_INFINITY;
   let running: Promise<void> = Promise.resolve();
@@ -101,6 +105,7 @@ export function startAlerts(options: AlertOptions): Alerts {
     history.take(nowMs);
     if (nowMs - foldedReadAtMs >= FOLDED_EVERY_MS) {
       folded = await readFolded(db, nowMs);
+      overruns = await readOverruns(nowMs);
       foldedReadAtMs = nowMs;
     }
     const { node } = options.origin();
@@ -118,6 +123,16 @@ export function startAlerts(options: AlertOptions): Alerts {
       removedAtMs = nowMs;
       await removeAlerts(db, nowMs - limits.keptMs);
     }
+  }
+
+  async function readOverruns(nowMs: number): Promise<readonly RepeatedOverruns[] | null> {
+    const { enabled, count, overMs } = settings.overruns;
+    if (!enabled) return null;
+    return readRepeatedOverruns(db, {
+      sinceMs: nowMs - overMs,
+      leastCount: count,
+      limit: OVERRUN_USERS_MAX,
+    });
   }
 
   /** Whoever changes settings changes the policy's revision with them, so a new snapshot says when to look. */
@@ -152,6 +167,7 @@ export function startAlerts(options: AlertOptions): Alerts {
         .list()
         .filter(({ latestAtMs }) => latestAtMs !== null && nowMs - latestAtMs < limits.billingFaultMs),
       billingFaultMs: limits.billingFaultMs,
+      overruns,
     };
   }
 

@@ -12,11 +12,13 @@ import {
   overspent,
   refundedTooMuch,
   rowsWithoutEntry,
+  unexplainedDebts,
   unpaidRows,
   wrongBalances,
   wrongCorrections,
   wrongHeld,
   wronglyCharged,
+  wrongOverruns,
   wrongSharedCharges,
 } from "../store/books.ts";
 import { type Db, snapshot } from "../store/db.ts";
@@ -65,6 +67,8 @@ export async function audit(
     add("balance", await wrongBalances(tx, max));
     add("held", await wrongHeld(tx, max));
     add("available", await overspent(tx, max));
+    add("debt", await unexplainedDebts(tx, max));
+    add("overrun", await wrongOverruns(tx, max));
     add("entry", await wrongEntries(tx, max));
     add("code", await wrongRedemptions(tx, max));
     add("row_charge", await wronglyCharged(tx, max));

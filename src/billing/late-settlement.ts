@@ -9,8 +9,8 @@ import { lockCharge, refundedNano } from "../store/entries.ts";
 import { REVENUE, subscriptionBook, type Transfer, userBook } from "../store/ledger.ts";
 import type { UsageRow } from "../store/usage.ts";
 import { lockRecovered } from "../store/usage-replacement.ts";
-import type { Wallet } from "../store/wallets.ts";
-import type { Settlement } from "./booking-types.ts";
+import { type LockedWallet, remainingDebt, type Wallet } from "../store/wallets.ts";
+import type { Settlement } from "./money-terms.ts";
 import { lockPurses, type Purse } from "./purses.ts";
 
 /** A row that a successor wrote, and its charge as it stands; null if nothing was charged. */
@@ -83,7 +83,7 @@ export function chargeAvailable(wantedNano: Nano, availableNano: Nano): Availabl
 /** The part of a batch that late settlements read and change. */
 export interface LateDesk {
   readonly late: LateFacts;
-  readonly wallets: Map<string, Wallet>;
+  readonly wallets: Map<string, LockedWallet>;
   readonly changed: Set<string>;
   readonly rows: Map<string, UsageRow>;
   readonly replaced: Map<string, { before: UsageRow; row: UsageRow }>;
@@ -106,7 +106,8 @@ export function settleLate(desk: LateDesk, settlement: Settlement): "late" | "un
   if (entry !== null) desk.entries.push(entry);
   if (window !== null) desk.moves.push({ ...window, heldNano: 0n });
   if (balanceNano !== 0n && wallet !== undefined && userId !== null) {
-    desk.wallets.set(userId, { ...wallet, balanceNano: wallet.balanceNano + balanceNano });
+    const changed = { ...wallet, balanceNano: wallet.balanceNano + balanceNano };
+    desk.wallets.set(userId, { ...changed, debtNano: remainingDebt(changed) });
     desk.changed.add(userId);
   }
   return "late";

@@ -10,6 +10,7 @@ import { openLogMover } from "../store/log-mover.ts";
 import type { Durability } from "./disk.ts";
 import { type ExpressLimits, openExpressTill } from "./express.ts";
 import { startFoldingDays } from "./fold-days.ts";
+import { type HoldQueueLimits, withHoldQueue } from "./hold-queue.ts";
 import { startHourlyAudit } from "./hourly-audit.ts";
 import { type Idempotency, type IdempotencyOptions, openIdempotency } from "./idempotency.ts";
 import { openJournal } from "./journal.ts";
@@ -33,6 +34,7 @@ export interface Books {
 
 export interface BooksLimits {
   till: TillLimits;
+  holdQueue: HoldQueueLimits;
   express: ExpressLimits & { segmentBytes: number };
   recovery: RecoveryLimits;
   readiness: ReadinessLimits;
@@ -143,12 +145,14 @@ async function openTillFor(
   if (db.engine === "postgres") {
     const { lookMs } = limits.express;
     const { retryMs } = limits.till;
-    const till = withRowJournal({ till: openTill(options), journal, log, clock, lookMs, retryMs });
+    const plain = withRowJournal({ till: openTill(options), journal, log, clock, lookMs, retryMs });
+    const till = withHoldQueue(plain, limits.holdQueue);
     return { till, close: till.stop };
   }
   const books = await openDb(databaseUrl);
   const mover = openLogMover(databaseUrl);
-  const till = openExpressTill({ ...options, books, journal, express: limits.express, moveLog: mover.move });
+  const express = { books, journal, express: limits.express, moveLog: mover.move };
+  const till = withHoldQueue(openExpressTill({ ...options, ...express }), limits.holdQueue);
   return {
     till,
     async close() {

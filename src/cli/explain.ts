@@ -147,7 +147,7 @@ const FLAG_TEXTS: Readonly<Record<UsageFlag, string>> = {
   estimated: "the upstream told no usage, so it was counted here",
   partial: "the answer broke off, and what came of it was counted here",
   clamped: "the upstream's count cannot be true, or the cost is more than is recorded",
-  overrun: "it cost more than was held, and the rest is not charged",
+  overrun: "it cost more than was held; the whole cost is charged, and may have left a debt",
   recovered: "its process died, and what was known of it was settled later",
   capped: "the answer was bounded to what the payer had",
 };

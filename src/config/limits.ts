@@ -220,6 +220,8 @@ export const limits = {
   },
   /** Usage rows of unserved requests: see billing/refusal-rows.ts. */
   refusalRows: { rowsPerMinute: 60, kindsMax: 10_000 },
+  /** Requests that wait for their user's other requests to release money: see billing/hold-queue.ts. */
+  holdQueue: { waitMs: 5_000, waitingMax: 64, retryMs: 250 },
   /** The till's express lane, for the embedded store: see billing/express.ts. */
   express: {
     /** So many holds within a tenth of a second make the lane worth its while. */

@@ -8,6 +8,7 @@ const PAYMENT_REASONS = [
   "nobody_pays",
   "balance_available",
   "balance_empty",
+  "balance_in_debt",
   "subscription_available",
   "subscription_missing",
   "subscription_used_up",
@@ -49,6 +50,7 @@ export const factsAnswer = z
     plans: z.array(z.string()),
     /** USD that can be used. */
     available: z.string(),
+    debt: z.string(),
     frees_at: z.number(),
   })
   .partial();

@@ -38,6 +38,8 @@ const TEXTS: Readonly<Record<WhyReason, (facts: Facts) => string>> = {
   balance_available: ({ available }) => `The balance pays, and $${available} of it is available.`,
   balance_empty: () =>
     "Nothing of the balance is available: it is spent, or held for requests under way. Redeem a code, or ask an administrator to add to it.",
+  balance_in_debt: ({ debt }) =>
+    `The balance is $${debt} in debt, because a request cost more than was held for it. Top up at least that much, or redeem a code.`,
   subscription_available: ({ available, plans }) =>
     `A subscription pays (${enumerated(plans)}), and $${available} of it is left.`,
   subscription_missing: ({ plans = [] }) =>

@@ -196,7 +196,7 @@ export const ERROR_GUIDE: Readonly<Record<ErrorCode, ErrorGuide>> = {
     example: "This path takes a WebSocket upgrade. Use POST /v1/responses.",
   },
   rate_limit_exceeded: {
-    why: "a limit of the key, its user or its group is reached (the message says which, and when it frees); or every account of the model is busy or limited, and the group's queue is full or its time is up; or too many wrong keys came from your address; or, in the console, there were too many attempts, registrations or messages",
+    why: "a limit of the key, its user or its group is reached (the message says which, and when it frees), or requests in flight have reserved what is left of a window of USD; or every account of the model is busy or limited, and the group's queue is full or its time is up; or too many wrong keys came from your address; or, in the console, there were too many attempts, registrations or messages",
     todo: "wait for `Retry-After`",
     retry: "later",
     example: "The key's limit of 60 requests a minute is reached. Try again in 3 s.",
@@ -208,7 +208,7 @@ export const ERROR_GUIDE: Readonly<Record<ErrorCode, ErrorGuide>> = {
     example: "The key's 5 USD for 5 hours are used up. They are free again at 14:00 UTC.",
   },
   insufficient_quota: {
-    why: "the user's balance does not cover the least that this request costs, no running subscription does, or the key belongs to no user who could be charged; within a stream: what was held for it is used up",
+    why: "the user's balance does not cover the least that this request costs, no running subscription does, other requests in flight hold what it needs, the balance is in debt (the message says how much), or the key belongs to no user who could be charged; within a stream: what was held for it is used up",
     todo: "top up or ask your administrator; do not retry (`x-should-retry: false`)",
     retry: "no",
     example: "The balance does not cover this request. Top up, or ask your administrator.",

@@ -23,7 +23,7 @@ import { type LingeringClient, lingeringClient } from "./drains.ts";
 import { announce, type ResponseState, rememberResponse, settleOrFollow } from "./keep-response.ts";
 import { isWholeCount } from "./meter.ts";
 import { affinityOf, type Order } from "./order.ts";
-import { OwnCap } from "./own-cap.ts";
+import { OwnCap, outputCapFor } from "./own-cap.ts";
 import { addRateHeaders, countedBy } from "./own-limits.ts";
 import type { Passage } from "./passage.ts";
 import type { Place } from "./place.ts";
@@ -231,7 +231,7 @@ function unpaidCounters({ record, subjects }: Passage): Counters {
 function orderFor(passage: Passage, client: Client, counters: Counters | null): Order {
   const { gateway, call, caller, endpoint, request, routes, record } = passage;
   const { key, group } = caller;
-  const outputCap = record.charge?.outputCap ?? null;
+  const outputCap = outputCapFor(record);
   return {
     requestId: call.requestId,
     keyId: key.id,

@@ -164,15 +164,28 @@ describe("a window of money that is used up", () => {
 
   test("tells what is left where the request would cost more", () => {
     const { take, refuse } = setUp({ key: usd(5_000_000_000) });
-    take(0, 4_750_000_000n);
+    take(0, 4_750_000_000n).settle(0, 4_750_000_000);
     expect(refuse(0, 250_000_001n).message).toContain("of $5.00 in any 5 hours only $0.25 is left.");
   });
 
   test("asks for another try where it frees within a minute", () => {
     const { take, refuse, clock } = setUp({ key: usd(5) });
-    take(0, 5n);
+    take(0, 5n).settle(0, 5);
     clock.atMs = 5 * 3_600_000 - 30_000;
     expect(refuse(0, 1n).headers).toEqual({ "retry-after": "30" });
+  });
+
+  test("asks for another try soon where requests in flight have reserved what is left", () => {
+    const { take, refuse } = setUp({ key: usd(5_000_000_000) });
+    take(0, 1_000_000_000n).settle(0, 1_000_000_000);
+    const inFlight = take(0, 4_000_000_000n);
+    const error = refuse(0, 1_000_000n);
+    expect([error.code, error.headers]).toEqual(["rate_limit_exceeded", { "retry-after": "1" }]);
+    expect(error.message).toContain(
+      "what is left of $5.00 in any 5 hours is reserved for requests in flight",
+    );
+    inFlight.settle(0, 4_000_000_000);
+    expect(refuse(0, 1_000_000n).code).toBe("usage_limit_reached");
   });
 
   test("takes nothing from any of the limits", () => {

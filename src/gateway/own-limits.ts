@@ -92,6 +92,7 @@ export function limitError(
   const named = new Map([["retry-after", retryAfter(shortage.freesInMs)]]);
   addRateHeaders(named, limiter, subjects);
   const headers = Object.fromEntries(named);
+  if (shortage.isReserved) return reservedInFlight(shortage, headers);
   if (shortage.unit === "nano") return usedUp(shortage, headers, clock.nowMs());
   return new ApiError("rate_limit_exceeded", shortageText(shortage), { headers });
 }
@@ -119,6 +120,17 @@ export function waitText(ms: number): string {
 
 function slotsText(max: number): string {
   return `${max} simultaneous ${max === 1 ? "request" : "requests"}`;
+}
+
+const IN_FLIGHT_RETRY_MS = 1_000;
+
+/** Nothing is used up yet: the window frees when a request in flight ends, so this one is worth sending again soon. */
+function reservedInFlight({ scope, max, perMs }: Shortage, headers: Record<string, string>): ApiError {
+  return new ApiError(
+    "rate_limit_exceeded",
+    `Rate limit reached for ${WHOSE[scope]}: what is left of $${usdText(BigInt(max))} in any ${spanText(perMs ?? 0)} is reserved for requests in flight, each for the longest answer that it may get. Send it again when one of them has ended, or send smaller bounds on the answers.`,
+    { headers: { ...headers, "retry-after": retryAfter(IN_FLIGHT_RETRY_MS) } },
+  );
 }
 
 /** Retry-After goes no further. For a longer wait, client libraries that retry only keep their users waiting. */

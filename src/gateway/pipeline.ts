@@ -13,7 +13,7 @@ import type { Answer } from "../wire/http-message.ts";
 import { admit, allowInterface } from "./admit.ts";
 import type { Caller } from "./authenticate.ts";
 import { freeBody } from "./body.ts";
-import { type Charge, holdMoney, likelyCost } from "./charge.ts";
+import { type Charge, holdMoney } from "./charge.ts";
 import { clientRequestId } from "./client-request-id.ts";
 import { takeLimits, takeLimitsBeforeBody } from "./concurrency-wait.ts";
 import type { Call, Gateway, HttpCall } from "./gateway.ts";
@@ -25,6 +25,7 @@ import { type Claimed, endClaim, withSpentKey } from "./repeats.ts";
 import { settle, workedInVain } from "./settle.ts";
 import { isAtWork } from "./trace.ts";
 import { HTTP, type Transport, type WaitingPassage } from "./transport.ts";
+import { forecastBudget, outputCapWithin, reserveWithin } from "./window-budget.ts";
 
 export function callModel(gateway: Gateway, call: HttpCall, endpoint: Endpoint): Promise<Answer> {
   return passThrough(gateway, call, endpoint, HTTP);
@@ -63,7 +64,10 @@ export async function passThrough<C extends Call, Out>(
 
     const counted = countedBy(subjects);
     const tokens = counted.tokens ? request.tokensEstimate() : 0;
-    const costNano = counted.money ? likelyCost(gateway.estimates, { endpoint, request, model }) : 0n;
+    const budget = counted.money ? forecastBudget(gateway.estimates, { endpoint, request, model }) : null;
+    const costNano = budget === null ? 0n : reserveWithin(budget, gateway.limiter.windowRest(subjects));
+    record.budget = budget;
+    record.windowCap = budget === null ? null : outputCapWithin(budget, costNano);
     if (record.lease !== null) raiseReservation(gateway, record.lease, subjects, tokens, costNano);
     const taking = record.lease ?? takeLimits(limited, tokens, costNano);
     if (taking instanceof Promise) {

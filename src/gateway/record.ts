@@ -15,6 +15,7 @@ import type { Call } from "./gateway.ts";
 import type { Measured } from "./meter.ts";
 import type { Place } from "./place.ts";
 import { firstByteMs, isOrdinary, openTrace, type Trace, traceRecord, waitedMs } from "./trace.ts";
+import type { WindowBudget } from "./window-budget.ts";
 
 export interface Ending {
   outcome: UsageRow["outcome"];
@@ -48,6 +49,10 @@ export interface CallRecord {
   /** What the limits of its caller (and, in `place`, of its account) reserved: settled to what its row says. */
   lease: Lease | null;
   place: Place | null;
+  /** What it may cost its caller's windows of money; null where there are none. */
+  budget: WindowBudget | null;
+  /** The most output tokens of each choice, where a window of money buys fewer than were asked for. */
+  windowCap: number | null;
   /** The claim on its Idempotency-Key. */
   claim: IdempotencyClaim | null;
   /** A stream can end in several ways at once: the first one counts. */
@@ -67,6 +72,8 @@ export function openRecord(call: Call, endpoint: Endpoint): CallRecord {
     charge: null,
     lease: null,
     place: null,
+    budget: null,
+    windowCap: null,
     claim: null,
     isClosed: false,
     following: null,

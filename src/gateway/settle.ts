@@ -12,7 +12,13 @@ import type { Nano } from "../money/nano.ts";
 import { type Costs, costsOf, listCostOf, NO_COSTS, NOTHING_USED, type Tariff } from "../money/tariff.ts";
 import { countTraffic } from "../observe/traffic.ts";
 import type { Pool } from "../pool/pool.ts";
-import { NO_MONEY, type UsageFlag, type UsageMoney, type UsageRow } from "../store/usage-row.ts";
+import {
+  NO_MONEY,
+  storableCost,
+  type UsageFlag,
+  type UsageMoney,
+  type UsageRow,
+} from "../store/usage-row.ts";
 import { failed } from "../upstreams/failure.ts";
 import type { Charge } from "./charge.ts";
 import type { Gateway } from "./gateway.ts";
@@ -39,6 +45,7 @@ import {
 } from "./record.ts";
 import type { Trace } from "./trace.ts";
 import { learnReasoning, withPicturesAskedFor, withUnseenReasoning } from "./unseen-output.ts";
+import { likelyCost } from "./window-budget.ts";
 
 /** As much of the gateway as the end of a request needs. */
 export type Books = Pick<
@@ -128,7 +135,9 @@ function settleLimits(
     source !== "none" && !isAbsurd && !(request?.stream === true && isUnheard(record, ending));
   const used = isCounted ? tokens.inputTokens + tokens.outputTokens : null;
   const isPriced = isCounted || tokens.images > 0 || charge !== null;
-  lease?.settle(used, isPriced ? Number(costNano) : null);
+  // Of what was reserved for the longest answer, an ordinary one stays where the row does not know the cost.
+  const unknownNano = record.budget === null ? null : Number(likelyCost(record.budget));
+  lease?.settle(used, isPriced ? Number(costNano) : unknownNano);
   if (used !== null) place?.settle(used);
 }
 
@@ -202,11 +211,12 @@ function moneyOf(record: PaidRecord, measured: Measured, ending: Ending): UsageM
   const isOverrun = costNano > heldNano;
   return {
     costNano,
-    chargedNano: isOverrun ? heldNano : costNano,
+    // The whole cost, above the hold too: what the payer has not got becomes a debt (billing/debt.ts).
+    chargedNano: isOverrun ? storableCost(costNano, heldNano) : costNano,
     upstreamNano: listNano + wastedNano,
     payer,
     tariffId: tariff.id,
-    flags: flagsOf(measured, charge.isCapped, isOverrun),
+    flags: flagsOf(measured, charge.isCapped || record.windowCap !== null, isOverrun),
   };
 }
 
@@ -265,9 +275,11 @@ function wastedBy(
 function uncharged(
   { estimates }: Pick<Gateway, "estimates">,
   record: KnownRecord,
-  { tokens, flags, source, isAbsurd }: Measured,
+  measured: Measured,
   ending: Ending,
 ): UsageMoney {
+  const { tokens, source, isAbsurd } = measured;
+  const flags = flagsOf(measured, record.windowCap !== null && ending.isServed, false);
   const tariff = record.model?.tariff ?? null;
   if (tariff === null || !isRead(record)) return { ...NO_MONEY, flags };
   const { request } = record;

@@ -494,3 +494,16 @@ test.each([
   const body = JSON.stringify({ ...LEAST[name], model: "m", ...fields });
   expect(read(name, body).reasoningEffort()).toBe(effort);
 });
+
+test("the tokens of a request count its bound for each of its choices", () => {
+  const estimate = (more: object) => {
+    const body = JSON.stringify({
+      model: "m",
+      messages: [{ role: "user", content: "hi" }],
+      max_tokens: 1_000,
+      ...more,
+    });
+    return read("chat.completions", body).tokensEstimate();
+  };
+  expect(estimate({ n: 8 }) - estimate({})).toBeGreaterThanOrEqual(7_000);
+});

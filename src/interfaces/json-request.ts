@@ -187,7 +187,7 @@ class JsonRequest implements ModelRequest {
   }
 
   tokensEstimate(): number {
-    return estimateTokens(this.inputSize(), this.outputTokensMax);
+    return estimateTokens(this.inputSize(), this.outputTokensMax, this.choices);
   }
 
   /** The whole body is searched for it, so only whoever limits or charges tokens asks. */
@@ -257,7 +257,11 @@ function forceUsage(bytes: Uint8Array, scan: RoutingScan, depthMax: number): Spl
  * Text is about four bytes a token; an answer without a bound of its own is taken to be of ordinary length. A picture
  * is not counted by its bytes.
  */
-function estimateTokens({ textBytes, media }: InputSize, outputTokensMax: number | null): number {
+function estimateTokens(
+  { textBytes, media }: InputSize,
+  outputTokensMax: number | null,
+  choices: number,
+): number {
   const input = Math.ceil(textBytes / BYTES_PER_TOKEN) + media * PICTURE_TOKENS;
-  return input + (outputTokensMax ?? OUTPUT_TOKENS_USUAL);
+  return input + (outputTokensMax ?? OUTPUT_TOKENS_USUAL) * choices;
 }

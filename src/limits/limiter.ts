@@ -124,7 +124,8 @@ export function openLimiter(clock: Pick<Clock, "monotonicMs">): Limiter & { subj
         } else {
           const amount = meter.unit === "tokens" ? tokens : nano;
           take(meter, amount, now);
-          shares.push({ window: meter, atMs: now, amount, goneAmount: 0 });
+          meter.reserved += amount;
+          shares.push({ window: meter, atMs: now, amount, goneAmount: 0, reserved: amount });
         }
       }
     }
@@ -178,6 +179,19 @@ export function openLimiter(clock: Pick<Clock, "monotonicMs">): Limiter & { subj
       if (!known && !isClosed(subject.limits)) return null;
       const state = known ?? openState(subject);
       return shortageIn(state, countOf("tokens", tokensEstimate), countOf("nano", nanoEstimate), nowMs());
+    },
+
+    windowRest(subjects) {
+      const now = nowMs();
+      let rest = Number.POSITIVE_INFINITY;
+      for (const subject of subjects) {
+        for (const meter of stateOf(subject)?.meters ?? []) {
+          if (meter.unit !== "nano") continue;
+          advance(meter, now);
+          rest = Math.min(rest, Math.max(0, meter.max - meter.used));
+        }
+      }
+      return rest;
     },
 
     standing(subject) {

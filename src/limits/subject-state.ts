@@ -13,6 +13,8 @@ export interface Meter extends SlidingWindow {
   readonly kind: Exclude<LimitKind, "concurrency">;
   readonly unit: Unit;
   max: number;
+  /** By requests in flight, of what is used: settled to the truth when they end. */
+  reserved: number;
 }
 
 export interface SubjectState {
@@ -90,6 +92,7 @@ export function windowShortageIn(
 ): Shortage | null {
   let longestMs = 0;
   let short: Meter | null = null;
+  let missing = 0;
   for (const meter of meters) {
     advance(meter, nowMs);
     const amount = amounts[meter.unit];
@@ -97,12 +100,18 @@ export function windowShortageIn(
     if (wait > longestMs) {
       longestMs = wait;
       short = meter;
+      missing = amount;
     }
   }
   if (short === null) return null;
   const { kind, unit, max, used, perMs } = short;
   const freesInMs = Number.isFinite(longestMs) ? longestMs : null;
-  return { scope, kind, max, used, freesInMs, perMs, unit };
+  const shortage: Shortage = { scope, kind, max, used, freesInMs, perMs, unit };
+  // What has left the window is in no sum any more, and may still be reserved.
+  if (unit === "nano" && short.reserved > 0 && Math.max(0, used - short.reserved) + missing <= max) {
+    shortage.isReserved = true;
+  }
+  return shortage;
 }
 
 /** A maximum of 0 never frees, so no request waits for it. */
@@ -145,7 +154,13 @@ function metersFor(limits: CallerLimits | RateLimits, old: readonly Meter[]): Me
       return;
     }
     const grainMs = kind === "window" ? perMs / GRAINS_PER_WINDOW : 0;
-    const meter = meterFor(old, kind, unit, perMs) ?? { ...openWindow(perMs, grainMs), kind, unit, max };
+    const meter = meterFor(old, kind, unit, perMs) ?? {
+      ...openWindow(perMs, grainMs),
+      kind,
+      unit,
+      max,
+      reserved: 0,
+    };
     meter.max = max;
     meters.push(meter);
   };

@@ -24,6 +24,8 @@ export interface Shortage {
   freesInMs: number | null;
   perMs: number | null;
   unit: Unit;
+  /** Only what requests in flight have reserved is missing: it frees when one of them ends. */
+  isReserved?: boolean;
 }
 
 /** What one admitted request holds. It has one owner, who ends it with `release` or `cancel`. */
@@ -93,6 +95,8 @@ export interface Limiter {
   findBlocker(subjects: readonly Subject[]): ConcurrencyBlocker | null;
   /** What would be short now, without taking anything; null if nothing. */
   shortageOf(subject: Subject, tokensEstimate: number, nanoEstimate: number): Shortage | null;
+  /** The least that any window of these subjects has left, in nano-USD; Infinity where none limits money. */
+  windowRest(subjects: readonly Subject[]): number;
   /** For x-ratelimit-* headers and GET /v1/usage. */
   standing(subject: Subject): Standing;
   /** Long windows survive restarts: call once a subject, with what the store knows of the time before. */

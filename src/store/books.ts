@@ -67,12 +67,42 @@ export function wrongHeld(db: Db, limit: number): Promise<Contradiction[]> {
   );
 }
 
-/** No balance is below what is held of it. */
+/** No balance is below what is held of it by more than the recorded debt, and none has a debt that it covers. */
 export function overspent(db: Db, limit: number): Promise<Contradiction[]> {
   return ask(
     db,
-    `SELECT user_id AS subject, CAST(balance_nano AS TEXT) AS is_now, CAST(held_nano AS TEXT) AS ought
-     FROM wallet WHERE balance_nano < held_nano ORDER BY user_id`,
+    `SELECT user_id AS subject, CAST(balance_nano + debt_nano AS TEXT) AS is_now, CAST(held_nano AS TEXT) AS ought
+     FROM wallet WHERE balance_nano + debt_nano < held_nano
+       OR debt_nano > 0 AND balance_nano + debt_nano <> held_nano ORDER BY user_id`,
+    [],
+    limit,
+  );
+}
+
+/** No debt is larger than what requests that cost more than their holds left unpaid. */
+export function unexplainedDebts(db: Db, limit: number): Promise<Contradiction[]> {
+  return ask(
+    db,
+    `SELECT w.user_id AS subject, CAST(w.debt_nano AS TEXT) AS is_now, CAST(COALESCE(o.debt, 0) AS TEXT) AS ought
+     FROM wallet w LEFT JOIN (
+       SELECT user_id, SUM(debt_nano) AS debt FROM overrun
+       WHERE debt_nano > 0 AND subscription_id IS NULL GROUP BY user_id
+     ) o ON o.user_id = w.user_id
+     WHERE w.debt_nano > COALESCE(o.debt, 0) ORDER BY w.user_id`,
+    [],
+    limit,
+  );
+}
+
+/** Each overrun is what the charge of its request says: of the same user, payer and amount. */
+export function wrongOverruns(db: Db, limit: number): Promise<Contradiction[]> {
+  return ask(
+    db,
+    `SELECT o.request_id AS subject, CAST(o.charged_nano AS TEXT) AS is_now,
+       CAST(COALESCE(e.amount_nano, 0) AS TEXT) AS ought
+     FROM overrun o LEFT JOIN entry e ON e.id = 'charge:' || o.request_id
+     WHERE e.id IS NULL OR e.amount_nano <> o.charged_nano OR e.user_id IS DISTINCT FROM o.user_id
+       OR e.subscription_id IS DISTINCT FROM o.subscription_id ORDER BY o.request_id`,
     [],
     limit,
   );
@@ -132,7 +162,8 @@ export function entriesWithoutRow(db: Db, rowsSinceMs: number, limit: number): P
 }
 
 /**
- * Each row was charged what it cost, and no more; less only where it says that it cost more than was held. Nothing was
+ * Each row was charged what it cost, and no more; less only where it was recovered, or settled by an earlier version,
+ * and says that it cost more than was held. Nothing was
  * charged where nobody pays, and only balances share charges.
  */
 export function wronglyCharged(db: Db, limit: number): Promise<Contradiction[]> {

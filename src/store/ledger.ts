@@ -83,7 +83,8 @@ export async function postTransfer(tx: Db, transfer: Transfer): Promise<"posted"
   const payer = userOfBook(transfer.debit);
   const wallet = payer === null ? undefined : wallets.get(payer);
   if (wallet !== undefined && wallet.balanceNano - wallet.heldNano < transfer.amountNano) {
-    throw new InsufficientFunds(wallet.balanceNano - wallet.heldNano);
+    const availableNano = wallet.balanceNano - wallet.heldNano;
+    throw new InsufficientFunds(availableNano > 0n ? availableNano : 0n);
   }
   const added = await insertEntries(tx, [transfer], "ON CONFLICT (id) DO NOTHING RETURNING id");
   // Between books without a wallet nothing was locked, so another node may have been first.

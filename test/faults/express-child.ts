@@ -79,7 +79,7 @@ async function request(): Promise<void> {
     stream: true,
     isLasting: Math.random() < 0.02,
   });
-  if (held.kind === "short") return;
+  if (held.kind !== "held") return;
   writeSync(1, `held ${requestId} ${held.amountNano}\n`);
   till.dispatched(requestId, "acc_1", "gpt");
   const lastsMs = Math.random() < 0.05 ? 300 : Math.random() * 40;

@@ -67,6 +67,8 @@ export function useStepText(): (step: Step) => string {
         );
       case "balance_available":
         return steps.balance_available(format.moneyLeft(available));
+      case "balance_in_debt":
+        return steps.balance_in_debt(format.money(facts.debt ?? "0"));
       case "subscription_available":
         return steps.subscription_available(format.list(plans), format.moneyLeft(available));
       case "subscription_missing":

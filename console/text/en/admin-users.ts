@@ -16,6 +16,7 @@ export const adminUsers = {
   disabled: "Disabled",
   balance: "Balance",
   held: "Held for requests under way",
+  debt: "Debt",
   keys: "Keys",
   spend: "Cost (30 days)",
   charged: "Charged (30 days)",

@@ -102,6 +102,8 @@ export const models = {
     balance_available: (amount: string) => `Your balance pays, and ${amount} of it is available.`,
     balance_empty:
       "Nothing of your balance is available: it is spent, or held for requests under way. Redeem a code, or ask an administrator to add to it.",
+    balance_in_debt: (amount: string) =>
+      `Your balance is ${amount} in debt, because a request cost more than was held for it. Redeem a code, or ask an administrator to top up your balance.`,
     subscription_available: (plans: string, amount: string) =>
       `A subscription pays (${plans}), and ${amount} of it is left.`,
     subscription_missing: (plans: string) =>

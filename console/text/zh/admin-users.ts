@@ -16,6 +16,7 @@ export const adminUsers: Area<"adminUsers"> = {
   disabled: "已停用",
   balance: "余额",
   held: "为进行中的请求冻结",
+  debt: "欠费",
   keys: "密钥",
   spend: "成本（30 天）",
   charged: "已收费（30 天）",

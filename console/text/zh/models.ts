@@ -89,6 +89,8 @@ export const models: Area<"models"> = {
     nobody_pays: "此分组的请求无需付费。",
     balance_available: (amount) => `由您的余额支付，可用 ${amount}。`,
     balance_empty: "余额不可用：已用完，或为进行中的请求冻结。请兑换兑换码，或请管理员充值。",
+    balance_in_debt: (amount) =>
+      `您的余额欠费 ${amount}：某个请求的费用超出了为其冻结的金额。请兑换兑换码，或请管理员充值。`,
     subscription_available: (plans, amount) => `由订阅支付（${plans}），剩余 ${amount}。`,
     subscription_missing: (plans) =>
       plans === ""

@@ -94,7 +94,7 @@ export function planAnswer(
   const rest: Choice[] = [];
   const wanted = Math.min(intField(fields, "n") ?? 1, CHOICES_MAX);
   for (let variant = 1; variant < wanted; variant++) rest.push(sayLimited(variant));
-  const input = tokens.ofPrompt(fields) + earlierTokens;
+  const input = tokens.ofPrompt(fields) + earlierTokens + fileTokens(fields.get(promptField), behaviour);
   const shown = usageOf(question, input, [first, ...rest]);
   const hidden = hiddenTokens(behaviour, outputTokensMax, 1 + rest.length);
   return { choices: [first, ...rest], usage: withHidden(shown, hidden) };
@@ -136,6 +136,14 @@ const NO_TOOL: ToolPlan = { tool: null, isForced: false };
 const LOGPROBS_BYTES_MAX = 256 * 1024;
 
 const PLAIN = { cut: false, topLogprobs: null };
+
+const FILE_PART = /"type"\s*:\s*"(?:input_file|file)"/g;
+
+/** What reading the files of a prompt comes to: no caller can count that beforehand. */
+function fileTokens(prompt: string | undefined, behaviour: Behaviour): number {
+  if (behaviour.fileTokens === 0 || prompt === undefined) return 0;
+  return (prompt.match(FILE_PART)?.length ?? 0) * behaviour.fileTokens;
+}
 
 /** What each choice says, before any limit of its length. */
 function choices(

@@ -1,4 +1,4 @@
-/** Holds and settlements, as they are handed to the till. */
+/** What is asked of the till for one request, what the till answers, and how the request ends. */
 
 import type { Nano } from "../money/nano.ts";
 import type { Tariff } from "../money/tariff.ts";
@@ -13,6 +13,11 @@ export interface HoldAsked {
   plans: readonly string[] | null;
   tariff: Tariff;
   wantedNano: Nano;
+  /**
+   * The upper estimate of inputs that cannot be counted beforehand, with the shortest answer: between `leastNano` and
+   * `wantedNano`. Left out where everything can be counted.
+   */
+  firmNano?: Nano;
   /** At most `wantedNano`. */
   leastNano: Nano;
   /** An estimate, for recovery. */
@@ -31,10 +36,14 @@ export type HoldResult =
   /** Between least and wanted. */
   | { kind: "held"; amountNano: Nano; subscriptionId: string | null }
   /** `resetsAtMs`: a subscription window that refills. */
-  | { kind: "short"; availableNano: Nano; resetsAtMs: number | null };
+  | { kind: "short"; availableNano: Nano; resetsAtMs: number | null }
+  /** The payer's own requests in flight hold what `firmNano` needs. */
+  | { kind: "blocked"; availableNano: Nano; neededNano: Nano }
+  /** Earlier requests cost more than was held for them and the wallet could not cover it. */
+  | { kind: "in_debt"; debtNano: Nano };
 
 export interface Settlement {
   row: UsageRow;
-  /** At most what is held: the rest of a larger one is not charged, and the row flagged. */
+  /** The whole cost, even above what is held: then the row is flagged, and the wallet may get into debt. */
   chargedNano: Nano;
 }
