@@ -9,10 +9,13 @@ import {
   type Credentials,
   findCredentials,
   findCredentialsByEmail,
+  lockPassword,
   writePassword,
 } from "../store/credentials.ts";
 import { transaction } from "../store/db.ts";
 import { findLink, takeLink } from "../store/links.ts";
+import { bumpKeyRevision } from "../store/revisions.ts";
+import { requireLiveActor } from "./actor.ts";
 import { auditActor, auditOf } from "./audit-entry.ts";
 import type { Control } from "./control.ts";
 import { codeField, emailField, linkTokenField, newPasswordField, passwordField } from "./fields.ts";
@@ -44,9 +47,14 @@ export const passwordRoutes = {
     answer: NOTHING,
     async run(control, asked) {
       const { installation, identity } = control;
-      const { userId, email, passwordHash } = await proveAgain(control, asked.actor, asked.body);
+      const proven = await proveAgain(control, asked.actor, asked.body);
+      const { userId, email, passwordHash } = proven;
       const made = await identity.passwords.hash(asked.body.new_password);
       const cookie = await transaction(installation.db, async (tx) => {
+        // Hashing takes a while, and a reset in between must not be undone.
+        await bumpKeyRevision(tx);
+        if (!(await lockPassword(tx, proven))) throw passwordReplaced();
+        await requireLiveActor(tx, asked.actor);
         await writePassword(tx, userId, made);
         const begun = await beginSession(tx, installation, asked, userId);
         const changes = [passwordHash === null ? secretSet("password") : secretChange("password")];
@@ -151,6 +159,10 @@ export const passwordRoutes = {
     },
   }),
 };
+
+function passwordReplaced(): ApiError {
+  return new ApiError("conflict", "The password was changed meanwhile. Sign in with the new one.");
+}
 
 /** Whose password a link resets; throws where the link does not work. */
 async function resetCredentials({ installation }: Control, digest: string): Promise<Credentials> {

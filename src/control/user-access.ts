@@ -21,6 +21,7 @@ import type { Db } from "../store/db.ts";
 import { listKeyPage } from "../store/key-list.ts";
 import { countActiveKeys, revokeKeysOf } from "../store/keys.ts";
 import { deleteLinksTo } from "../store/links.ts";
+import { bumpKeyRevision } from "../store/revisions.ts";
 import { listSessions } from "../store/sessions.ts";
 import { sessionBounds } from "./actor.ts";
 
@@ -127,6 +128,8 @@ export async function endAccess(
 ): Promise<EndedAccess> {
   const atMs = clock.nowMs();
   const { id, email } = change.user;
+  // First, for its lock: changes of keys and passwords take it first as well, so none of them is halfway.
+  await bumpKeyRevision(tx);
   const { sessions, tokens, secondFactor } = await forgetWaysIn(tx, id);
   await deleteLinksTo(tx, email);
   if (passwordHash === null) await removePassword(tx, id);
