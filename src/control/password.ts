@@ -18,7 +18,14 @@ import { bumpKeyRevision } from "../store/revisions.ts";
 import { requireLiveActor } from "./actor.ts";
 import { auditActor, auditOf } from "./audit-entry.ts";
 import type { Control } from "./control.ts";
-import { codeField, emailField, linkTokenField, newPasswordField, passwordField } from "./fields.ts";
+import {
+  codeField,
+  emailField,
+  instantField,
+  linkTokenField,
+  newPasswordField,
+  passwordField,
+} from "./fields.ts";
 import { resetLetter } from "./letters.ts";
 import { linkUsedUp, sendIfPossible } from "./links.ts";
 import { makeLink } from "./make-link.ts";
@@ -99,6 +106,8 @@ export const passwordRoutes = {
       password: newPasswordField,
       /** Ids of API keys to revoke, as POST /api/links/read lists them, or all there are. */
       revoke_keys: z.union([z.literal("all"), z.array(z.string().max(100)).max(1_000)]).default([]),
+      /** Also every key that was created or rotated from then on: `at` of the list, so that none is missed. */
+      revoke_keys_since: instantField.optional(),
       /** Of the second factor; needed only where one is on and keys are to be revoked. */
       code: codeField.optional(),
     }),
@@ -106,11 +115,12 @@ export const passwordRoutes = {
     async run(control, asked) {
       const { installation, identity, gateway } = control;
       const { db, clock } = installation;
-      const { revoke_keys: revokeKeys, password } = asked.body;
+      const { revoke_keys: ids, revoke_keys_since: sinceMs = null, password } = asked.body;
+      const revokeKeys = ids === "all" ? ids : { ids, sinceMs };
       const digest = secretDigest(asked.body.token);
       // First, because hashing is expensive and anybody can ask for it.
       const credentials = await resetCredentials(control, digest);
-      if (revokeKeys.length > 0) await proveForKeys(control, asked, credentials);
+      if (ids.length > 0 || sinceMs !== null) await proveForKeys(control, asked, credentials);
       const passwordHash = await identity.passwords.hash(password);
       const { userId, email, mustVerify } = credentials;
       const ended = await transaction(db, async (tx) => {
