@@ -3,6 +3,7 @@
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { countActiveKeys } from "../src/store/keys.ts";
 import { listSessions } from "../src/store/sessions.ts";
+import { eachEngine } from "./postgres.ts";
 import { rawRequest } from "./raw-http.ts";
 import { type RunningGateway, startTestGateway } from "./running-gateway.ts";
 import { asking, type SignedIn, signInAs } from "./signed-in.ts";
@@ -11,12 +12,6 @@ const PASSWORD = "the attacker's password";
 
 let gateway: RunningGateway;
 let admin: SignedIn;
-
-beforeAll(async () => {
-  gateway = await startTestGateway();
-  admin = await signInAs(gateway, "boss@example.com", "admin");
-});
-afterAll(() => gateway.stop());
 
 async function signInAttacker(email: string): Promise<SignedIn> {
   await gateway.apply(`users: [{ email: ${email}, password: ${JSON.stringify(PASSWORD)} }]`);
@@ -59,46 +54,54 @@ async function sendAcrossReset(attacker: SignedIn, path: string, body: unknown):
   return status;
 }
 
-test.each([
-  ["/api/keys", { name: "late", group: "default" }],
-  ["/api/tokens", { name: "late", scope: "read", expires_at: null }],
-  ["/api/password", { new_password: "another password of the attacker" }],
-  ["/api/second-factor", {}],
-])("POST %s whose body ends after a reset of all access is refused", async (path, body) => {
-  const attacker = await signInAttacker(`late${path.replaceAll("/", "-")}@example.com`);
-  expect(await sendAcrossReset(attacker, path, body)).toBe(401);
-  expect(await countAccess(attacker.user.id)).toEqual(NO_ACCESS);
-});
+eachEngine((engine) => {
+  beforeAll(async () => {
+    gateway = await startTestGateway({ databaseUrl: await engine.emptyUrl() });
+    admin = await signInAs(gateway, "boss@example.com", "admin");
+  });
+  afterAll(() => gateway.stop());
 
-test("signing in with the old password while access is reset leaves no session", async () => {
-  const attacker = await signInAttacker("late-sign-in@example.com");
-  const stranger = asking(gateway.url, { origin: gateway.url });
-  const body = { email: attacker.user.email, password: PASSWORD };
-  // Passwords are verified a few at a time, so the last of these finish well after the reset.
-  const attempts = Array.from({ length: 8 }, () => stranger.send("session.create", { body }));
-  await resetAccess(attacker.user.id);
-  await Promise.all(attempts);
-  expect(await countAccess(attacker.user.id)).toEqual(NO_ACCESS);
-});
+  test.each([
+    ["/api/keys", { name: "late", group: "default" }],
+    ["/api/tokens", { name: "late", scope: "read", expires_at: null }],
+    ["/api/password", { new_password: "another password of the attacker" }],
+    ["/api/second-factor", {}],
+  ])("POST %s whose body ends after a reset of all access is refused", async (path, body) => {
+    const attacker = await signInAttacker(`late${path.replaceAll("/", "-")}@example.com`);
+    expect(await sendAcrossReset(attacker, path, body)).toBe(401);
+    expect(await countAccess(attacker.user.id)).toEqual(NO_ACCESS);
+  });
 
-test("changing the password while access is reset changes nothing", async () => {
-  const attacker = await signInAttacker("late-change@example.com");
-  const body = { password: PASSWORD, new_password: "another password of the attacker" };
-  const attempts = Array.from({ length: 4 }, () => attacker.send("password.change", { body }));
-  await Bun.sleep(20);
-  await resetAccess(attacker.user.id);
-  await Promise.all(attempts);
-  expect(await countAccess(attacker.user.id)).toEqual(NO_ACCESS);
-});
+  test("signing in with the old password while access is reset leaves no session", async () => {
+    const attacker = await signInAttacker("late-sign-in@example.com");
+    const stranger = asking(gateway.url, { origin: gateway.url });
+    const body = { email: attacker.user.email, password: PASSWORD };
+    // Passwords are verified a few at a time, so the last of these finish well after the reset.
+    const attempts = Array.from({ length: 8 }, () => stranger.send("session.create", { body }));
+    await resetAccess(attacker.user.id);
+    await Promise.all(attempts);
+    expect(await countAccess(attacker.user.id)).toEqual(NO_ACCESS);
+  });
 
-test("many keys and tokens that are created while access is reset are all gone after it", async () => {
-  const attacker = await signInAttacker("late-many@example.com");
-  const attempts = Array.from({ length: 40 }, (_, at) =>
-    at % 2 === 0
-      ? attacker.send("keys.create", { body: { name: `late ${at}`, group: "default" } })
-      : attacker.send("tokens.create", { body: { name: `late ${at}`, expires_at: null } }),
-  );
-  await resetAccess(attacker.user.id);
-  await Promise.all(attempts);
-  expect(await countAccess(attacker.user.id)).toEqual(NO_ACCESS);
+  test("changing the password while access is reset changes nothing", async () => {
+    const attacker = await signInAttacker("late-change@example.com");
+    const body = { password: PASSWORD, new_password: "another password of the attacker" };
+    const attempts = Array.from({ length: 4 }, () => attacker.send("password.change", { body }));
+    await Bun.sleep(20);
+    await resetAccess(attacker.user.id);
+    await Promise.all(attempts);
+    expect(await countAccess(attacker.user.id)).toEqual(NO_ACCESS);
+  });
+
+  test("many keys and tokens that are created while access is reset are all gone after it", async () => {
+    const attacker = await signInAttacker("late-many@example.com");
+    const attempts = Array.from({ length: 40 }, (_, at) =>
+      at % 2 === 0
+        ? attacker.send("keys.create", { body: { name: `late ${at}`, group: "default" } })
+        : attacker.send("tokens.create", { body: { name: `late ${at}`, expires_at: null } }),
+    );
+    await resetAccess(attacker.user.id);
+    await Promise.all(attempts);
+    expect(await countAccess(attacker.user.id)).toEqual(NO_ACCESS);
+  });
 });

@@ -182,6 +182,20 @@ describe("an account of before that was never verified", () => {
     expect(await signInStatus(email, OWNER)).toBe(200);
   });
 
+  test("that is disabled is not opened by the link, and keeps no session for later", async () => {
+    const email = "legacy-disabled@example.com";
+    const { userId } = await unverified(email);
+    await stranger().ask("registration.create", { body: { email } });
+    const token = await linkTo(email);
+    await admin.ask("admin.users.change", { params: { id: userId }, body: { status: "disabled" } });
+    expect(await stranger().refused("email.verify", { body: { token, password: OWNER } })).toMatchObject({
+      code: "forbidden",
+    });
+    const { db } = gateway.installation;
+    expect(await db.sql`SELECT id FROM session WHERE user_id = ${userId}`).toHaveLength(0);
+    expect(await findCredentials(db, userId)).toMatchObject({ mustVerify: true });
+  });
+
   test("is so by a reset as well", async () => {
     const email = "legacy-reset@example.com";
     const access = await unverified(email);

@@ -221,6 +221,10 @@ function wrongPassword(hasMail: boolean): ApiError {
   return new ApiError("wrong_credentials", hasMail ? wrong + verify : wrong);
 }
 
+export function accountDisabled(): ApiError {
+  return new ApiError("forbidden", "This account is disabled. Ask an administrator.");
+}
+
 /** One that is not on yet asks for nothing. */
 function needsCode({ secondFactor }: Credentials): boolean {
   return secondFactor !== null && secondFactor.sinceMs !== null;
@@ -246,7 +250,7 @@ export async function arrive(
   { hasCode, by, before }: { hasCode: boolean; by: "password" | "link"; before?(tx: Db): Promise<void> },
 ): Promise<Response> {
   if (credentials.status === "disabled") {
-    throw new ApiError("forbidden", "This account is disabled. Ask an administrator.");
+    throw accountDisabled();
   }
   if (needsCode(credentials) && !hasCode) {
     throw new ApiError("second_factor_required", "Enter the code of your authenticator app.", {
