@@ -88,6 +88,12 @@ describe("a request for a page or for the console's API", () => {
     expect(headerOf(page, "x-request-id")).toStartWith("req_");
   });
 
+  test("gets the name as the setting takes it, and not more of it than a name may have", async () => {
+    const { body } = await get("/api/session", "gw.lan:8787");
+    expect(JSON.parse(body).error.message).toStartWith('"gw.lan" is not a name of this gateway.');
+    expect((await get("/api/session", "a".repeat(8_000))).body.length).toBeLessThan(1_000);
+  });
+
   test("changes nothing under a foreign name, not even signing in", async () => {
     const body = JSON.stringify({ email: "a@b.example", password: "correct horse battery" });
     const head = `POST /api/session HTTP/1.1\r\nHost: evil.example\r\nOrigin: http://evil.example\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n`;

@@ -182,6 +182,20 @@ describe("an account of before that was never verified", () => {
     expect(await signInStatus(email, OWNER)).toBe(200);
   });
 
+  test("that is disabled is not opened by the link, and keeps no session for later", async () => {
+    const email = "legacy-disabled@example.com";
+    const { userId } = await unverified(email);
+    await stranger().ask("registration.create", { body: { email } });
+    const token = await linkTo(email);
+    await admin.ask("admin.users.change", { params: { id: userId }, body: { status: "disabled" } });
+    expect(await stranger().refused("email.verify", { body: { token, password: OWNER } })).toMatchObject({
+      code: "forbidden",
+    });
+    const { db } = gateway.installation;
+    expect(await db.sql`SELECT id FROM session WHERE user_id = ${userId}`).toHaveLength(0);
+    expect(await findCredentials(db, userId)).toMatchObject({ mustVerify: true });
+  });
+
   test("is so by a reset as well", async () => {
     const email = "legacy-reset@example.com";
     const access = await unverified(email);
@@ -246,6 +260,36 @@ describe("a reset", () => {
     for (const one of access) await expectEnded(one);
   });
 
+  test("marks a key that was rotated as new: who rotated it has its secret", async () => {
+    const email = "rotated@example.com";
+    const { browser, key, userId } = await makeAccess(email);
+    const { db, clock } = gateway.installation;
+    await db.sql`UPDATE api_key SET created_at_ms = ${clock.nowMs() - 86_400_000} WHERE id = ${key.id}`;
+    await db.sql`UPDATE app_user SET email_verified_at_ms = ${clock.nowMs() - 3_600_000} WHERE id = ${userId}`;
+    const { url } = await admin.ask("admin.links.create", { body: { purpose: "reset", email } });
+    const read = () => stranger().ask("links.read", { body: { token: tokenIn(url) } });
+    expect((await read()).access?.keys).toMatchObject([{ is_new: false, rotated_at: null }]);
+    await browser.ask("keys.rotate", { params: { id: key.id }, body: {} });
+    expect((await read()).access?.keys).toMatchObject([{ is_new: true, rotated_at: expect.any(Number) }]);
+  });
+
+  test("revokes keys that were created or rotated after the list was read", async () => {
+    const email = "meanwhile@example.com";
+    const own = await makeAccess(email);
+    const rotated = await makeAccess(email);
+    const { url } = await admin.ask("admin.links.create", { body: { purpose: "reset", email } });
+    const token = tokenIn(url);
+    const { access } = await stranger().ask("links.read", { body: { token } });
+    await Bun.sleep(5);
+    const later = await makeAccess(email);
+    const { secret } = await rotated.browser.ask("keys.rotate", { params: { id: rotated.key.id }, body: {} });
+    const body = { token, password: OWNER, revoke_keys: [], revoke_keys_since: access?.at };
+    expect(await stranger().ask("password.reset", { body })).toMatchObject({ revoked_keys: 2 });
+    expect(await keyStatus(later.secret)).toBe(401);
+    expect(await keyStatus(secret)).toBe(401);
+    expect(await keyStatus(own.secret)).toBe(200);
+  });
+
   test("revokes no key of somebody else, and none twice", async () => {
     const email = "greedy@example.com";
     const [mine, other] = [await makeAccess(email), await makeAccess("bystander@example.com")];
@@ -270,6 +314,9 @@ describe("a reset", () => {
       code: "second_factor_required",
       param: "code",
     });
+    expect(
+      await stranger().refused("password.reset", { body: { token, password: OWNER, revoke_keys_since: 0 } }),
+    ).toMatchObject({ code: "second_factor_required" });
     expect(await stranger().refused("password.reset", { body: { ...body, code: "000000" } })).toMatchObject({
       code: "wrong_credentials",
     });

@@ -366,6 +366,10 @@ describe("a warm-up", () => {
     const tools = [{ type: "function", name: "large", description: "x".repeat(2 * 2 ** 20) }];
     const { last } = await client.turn({ model: "fast-chat", generate: false, input: [], tools });
     expect(last).toMatchObject({ type: "response.completed", response: { tools: [] } });
+    const long = { model: "fast-chat", generate: false, input: [], instructions: "x".repeat(2 * 2 ** 20) };
+    const short = { tools: [{ type: "web_search" }], prompt_cache_key: "thread-1" };
+    const { last: next } = await client.turn({ ...long, ...short });
+    expect(next).toMatchObject({ response: { ...short, instructions: null } });
   });
 
   test("is answered by two events, asks no upstream, leaves no row, and can be gone on from", async () => {

@@ -3,8 +3,9 @@
 import { limits } from "../config/limits.ts";
 import { ApiError } from "../errors.ts";
 import { isAccessToken, secretDigest } from "../secrets/random-secret.ts";
-import { findAccessToken, touchAccessToken } from "../store/access-tokens.ts";
-import { findSession, type SessionBounds, touchSession } from "../store/sessions.ts";
+import { findAccessToken, lockAccessToken, touchAccessToken } from "../store/access-tokens.ts";
+import type { Db } from "../store/db.ts";
+import { findSession, lockSession, type SessionBounds, touchSession } from "../store/sessions.ts";
 import type { HeaderReader } from "../wire/http-fields.ts";
 import type { Control } from "./control.ts";
 import { presentedSession } from "./cookies.ts";
@@ -69,6 +70,15 @@ async function actorOfSession(
     });
   }
   return { ...owner, via: { kind: "session", id: session.id } };
+}
+
+/**
+ * For the transaction of a change that gives access, such as a new key: fails when a reset has ended the caller's session
+ * or token since the request was accepted. The row stays locked, so that a later reset also ends what is created.
+ */
+export async function requireLiveActor(tx: Db, { via }: Actor): Promise<void> {
+  const isLive = via.kind === "session" ? await lockSession(tx, via.id) : await lockAccessToken(tx, via.id);
+  if (!isLive) throw new ApiError("sign_in_required", "Your access was ended meanwhile. Sign in again.");
 }
 
 export function sessionBounds(nowMs: number): SessionBounds {

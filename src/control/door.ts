@@ -62,10 +62,14 @@ export function openApiDoor(
     const bytesMax = actor === null ? limits.strangerBodyBytesMax : route.bodyBytesMax;
     const query = parseQueryRecord(call.query);
     refuseNul({ ...params, ...query });
-    const answered = await handle(control, {
+    const body = await bodyOf(request, bytesMax, alarms, control.gateway.bodies);
+    // A body may take minutes to arrive: access that was revoked meanwhile must not act any more.
+    const allowed =
+      body === undefined ? handle : route.allow(await findActor(control, { headers, clientAddress }));
+    const answered = await allowed(control, {
       params,
       query,
-      body: await bodyOf(request, bytesMax, alarms, control.gateway.bodies),
+      body,
       requestId,
       clientAddress,
       userAgent: userAgentOf(headers),

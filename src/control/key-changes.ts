@@ -28,6 +28,7 @@ import {
 } from "../store/keys.ts";
 import { bumpKeyRevision } from "../store/revisions.ts";
 import { findUser } from "../store/users.ts";
+import { requireLiveActor } from "./actor.ts";
 import { auditOf } from "./audit-entry.ts";
 import type { Author } from "./change.ts";
 import type { Control } from "./control.ts";
@@ -60,6 +61,7 @@ export async function createKey(
   await transaction(db, async (tx) => {
     // The insertion takes the lock behind which keys change: what is looked at before it might be old.
     await insertKey(tx, record, author.actor.role === "admin" ? record : NO_CEILING);
+    await requireLiveActor(tx, author.actor);
     await refuseTaken(tx, record);
     await refuseTooMany(tx, author, userId);
     const changes = [...created(shownKey(record, group.name)), secretSet("secret")];
@@ -126,6 +128,7 @@ export async function rotate(
   const formerMax = productLimits.formerSecretsMax;
   await transaction(db, async (tx) => {
     if (!(await rotateKey(tx, key.id, fresh, { atMs, worksUntilMs, formerMax }))) throw revokedBefore();
+    await requireLiveActor(tx, author.actor);
     const until = { field: "old_secret_works_until", from: null, to: new Date(worksUntilMs).toISOString() };
     await audit(tx, author, "key.rotate", { key, user, atMs, changes: [secretChange("secret"), until] });
   });

@@ -9,13 +9,23 @@ import {
   type Credentials,
   findCredentials,
   findCredentialsByEmail,
+  lockPassword,
   writePassword,
 } from "../store/credentials.ts";
 import { transaction } from "../store/db.ts";
 import { findLink, takeLink } from "../store/links.ts";
+import { bumpKeyRevision } from "../store/revisions.ts";
+import { requireLiveActor } from "./actor.ts";
 import { auditActor, auditOf } from "./audit-entry.ts";
 import type { Control } from "./control.ts";
-import { codeField, emailField, linkTokenField, newPasswordField, passwordField } from "./fields.ts";
+import {
+  codeField,
+  emailField,
+  instantField,
+  linkTokenField,
+  newPasswordField,
+  passwordField,
+} from "./fields.ts";
 import { resetLetter } from "./letters.ts";
 import { linkUsedUp, sendIfPossible } from "./links.ts";
 import { makeLink } from "./make-link.ts";
@@ -44,9 +54,14 @@ export const passwordRoutes = {
     answer: NOTHING,
     async run(control, asked) {
       const { installation, identity } = control;
-      const { userId, email, passwordHash } = await proveAgain(control, asked.actor, asked.body);
+      const proven = await proveAgain(control, asked.actor, asked.body);
+      const { userId, email, passwordHash } = proven;
       const made = await identity.passwords.hash(asked.body.new_password);
       const cookie = await transaction(installation.db, async (tx) => {
+        // Hashing takes a while, and a reset in between must not be undone.
+        await bumpKeyRevision(tx);
+        if (!(await lockPassword(tx, proven))) throw passwordReplaced();
+        await requireLiveActor(tx, asked.actor);
         await writePassword(tx, userId, made);
         const begun = await beginSession(tx, installation, asked, userId);
         const changes = [passwordHash === null ? secretSet("password") : secretChange("password")];
@@ -91,6 +106,8 @@ export const passwordRoutes = {
       password: newPasswordField,
       /** Ids of API keys to revoke, as POST /api/links/read lists them, or all there are. */
       revoke_keys: z.union([z.literal("all"), z.array(z.string().max(100)).max(1_000)]).default([]),
+      /** Also every key that was created or rotated from then on: `at` of the list, so that none is missed. */
+      revoke_keys_since: instantField.optional(),
       /** Of the second factor; needed only where one is on and keys are to be revoked. */
       code: codeField.optional(),
     }),
@@ -98,11 +115,12 @@ export const passwordRoutes = {
     async run(control, asked) {
       const { installation, identity, gateway } = control;
       const { db, clock } = installation;
-      const { revoke_keys: revokeKeys, password } = asked.body;
+      const { revoke_keys: ids, revoke_keys_since: sinceMs = null, password } = asked.body;
+      const revokeKeys = ids === "all" ? ids : { ids, sinceMs };
       const digest = secretDigest(asked.body.token);
       // First, because hashing is expensive and anybody can ask for it.
       const credentials = await resetCredentials(control, digest);
-      if (revokeKeys.length > 0) await proveForKeys(control, asked, credentials);
+      if (ids.length > 0 || sinceMs !== null) await proveForKeys(control, asked, credentials);
       const passwordHash = await identity.passwords.hash(password);
       const { userId, email, mustVerify } = credentials;
       const ended = await transaction(db, async (tx) => {
@@ -151,6 +169,10 @@ export const passwordRoutes = {
     },
   }),
 };
+
+function passwordReplaced(): ApiError {
+  return new ApiError("conflict", "The password was changed meanwhile. Sign in with the new one.");
+}
 
 /** Whose password a link resets; throws where the link does not work. */
 async function resetCredentials({ installation }: Control, digest: string): Promise<Credentials> {

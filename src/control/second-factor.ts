@@ -10,6 +10,7 @@ import { beginSecondFactor, type Credentials, confirmSecondFactor } from "../sto
 import { transaction } from "../store/db.ts";
 import { deleteSessions } from "../store/sessions.ts";
 import { findUser } from "../store/users.ts";
+import { requireLiveActor } from "./actor.ts";
 import { auditActor, auditOf } from "./audit-entry.ts";
 import type { Control } from "./control.ts";
 import { dropSecondFactor } from "./drop-second-factor.ts";
@@ -79,6 +80,7 @@ export const secondFactorRoutes = {
         const { sealedSecret } = secondFactor;
         const isDone = await confirmSecondFactor(tx, userId, { sealedSecret, sinceMs: atMs }, codes.digests);
         if (!isDone) throw isNotBegun();
+        await requireLiveActor(tx, asked.actor);
         await deleteSessions(tx, userId, null);
         const made = await beginSession(tx, installation, asked, userId);
         const changes = [{ field: "second_factor", from: "off", to: "on" }];
@@ -102,6 +104,7 @@ export const secondFactorRoutes = {
       const { installation } = control;
       const { userId, email } = await proveTwice(control, asked.actor, asked.body);
       const cookie = await transaction(installation.db, async (tx) => {
+        await requireLiveActor(tx, asked.actor);
         await deleteSessions(tx, userId, null);
         const made = await beginSession(tx, installation, asked, userId);
         const by = { actor: auditActor(asked.actor), address: asked.clientAddress };

@@ -6,7 +6,12 @@ import { limits } from "../config/limits.ts";
 import { ApiError } from "../errors.ts";
 import { REGISTRATIONS } from "../records.ts";
 import { appendAudit } from "../store/audit.ts";
-import { type Credentials, findCredentials, findCredentialsByEmail } from "../store/credentials.ts";
+import {
+  type Credentials,
+  findCredentials,
+  findCredentialsByEmail,
+  lockPassword,
+} from "../store/credentials.ts";
 import { type Db, transaction } from "../store/db.ts";
 import { readRegistration } from "../store/registration.ts";
 import { deleteSession, deleteSessions, listSessions } from "../store/sessions.ts";
@@ -96,7 +101,14 @@ export const sessionRoutes = {
         if (code !== undefined) await refuseWrongCode(control, found, code);
         return found;
       });
-      return arrive(control, asked, credentials, { hasCode: code !== undefined, by: "password" });
+      return arrive(control, asked, credentials, {
+        hasCode: code !== undefined,
+        by: "password",
+        // Verifying takes a while: a password that was replaced meanwhile opens no session.
+        async before(tx) {
+          if (!(await lockPassword(tx, credentials))) throw wrongPassword(false);
+        },
+      });
     },
   }),
 
@@ -209,6 +221,10 @@ function wrongPassword(hasMail: boolean): ApiError {
   return new ApiError("wrong_credentials", hasMail ? wrong + verify : wrong);
 }
 
+export function accountDisabled(): ApiError {
+  return new ApiError("forbidden", "This account is disabled. Ask an administrator.");
+}
+
 /** One that is not on yet asks for nothing. */
 function needsCode({ secondFactor }: Credentials): boolean {
   return secondFactor !== null && secondFactor.sinceMs !== null;
@@ -234,7 +250,7 @@ export async function arrive(
   { hasCode, by, before }: { hasCode: boolean; by: "password" | "link"; before?(tx: Db): Promise<void> },
 ): Promise<Response> {
   if (credentials.status === "disabled") {
-    throw new ApiError("forbidden", "This account is disabled. Ask an administrator.");
+    throw accountDisabled();
   }
   if (needsCode(credentials) && !hasCode) {
     throw new ApiError("second_factor_required", "Enter the code of your authenticator app.", {

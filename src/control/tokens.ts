@@ -14,6 +14,7 @@ import {
 } from "../store/access-tokens.ts";
 import { appendAudit } from "../store/audit.ts";
 import { transaction } from "../store/db.ts";
+import { requireLiveActor } from "./actor.ts";
 import { auditOf } from "./audit-entry.ts";
 import { instantField, nameField } from "./fields.ts";
 import { forUsers, NOTHING, TAKES_NOTHING } from "./route.ts";
@@ -79,6 +80,7 @@ export const tokenRoutes = {
         usedAtMs: null,
       };
       await transaction(db, async (tx) => {
+        await requireLiveActor(tx, asked.actor);
         if ((await listAccessTokens(tx, token.userId)).length >= limits.accessTokensMax) {
           throw new ApiError(
             "conflict",

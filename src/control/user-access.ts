@@ -19,24 +19,35 @@ import {
 } from "../store/credentials.ts";
 import type { Db } from "../store/db.ts";
 import { listKeyPage } from "../store/key-list.ts";
-import { countActiveKeys, revokeKeysOf } from "../store/keys.ts";
+import { countActiveKeys, type NamedKeys, readRotations, revokeKeysOf } from "../store/keys.ts";
 import { deleteLinksTo } from "../store/links.ts";
+import { bumpKeyRevision } from "../store/revisions.ts";
 import { listSessions } from "../store/sessions.ts";
 import { sessionBounds } from "./actor.ts";
 
 const KEYS_LISTED_MAX = 200;
 
-/** `is_new`: created after `since`, when the owner surely had the account. */
+/** `is_new`: created, or a key that was rotated, after `since`, when the owner surely had the account. */
 const listed = { created_at: z.number(), used_at: z.number().nullable(), is_new: z.boolean() };
 
 export const accessAnswer = z.object({
+  /** When this was read: `revoke_keys_since` of a reset with this value also ends keys that came later. */
+  at: z.number(),
   /** When the owner last opened a link to the address. Null if never: then everything is new. */
   since: z.number().nullable(),
   second_factor_since: z.number().nullable(),
   /** Revoking keys with this link also needs a code of the second factor. */
   needs_code: z.boolean(),
   /** The newest first, at most 200 of `keys_total`. */
-  keys: z.array(z.object({ id: z.string(), name: z.string(), last4: z.string(), ...listed })),
+  keys: z.array(
+    z.object({
+      id: z.string(),
+      name: z.string(),
+      last4: z.string(),
+      rotated_at: z.number().nullable(),
+      ...listed,
+    }),
+  ),
   keys_total: z.number(),
   tokens: z.array(z.object({ name: z.string(), last4: z.string(), scope: z.enum(TOKEN_SCOPES), ...listed })),
   sessions: z.array(z.object({ address: z.string(), user_agent: z.string(), ...listed })),
@@ -46,13 +57,17 @@ export async function listAccess(
   { db, clock }: Pick<Installation, "db" | "clock">,
   { userId, mustVerify, emailVerifiedAtMs: since, secondFactor }: Credentials,
 ): Promise<z.input<typeof accessAnswer>> {
+  // First: a key that is created while the rest is read is either listed or later than this.
+  const atMs = clock.nowMs();
+  const rotations = await readRotations(db, userId);
   const isNew = (createdAtMs: number) => since === null || createdAtMs > since;
   const page = { after: null, limit: KEYS_LISTED_MAX };
   const { keys } = await listKeyPage(db, { owner: { userId }, status: "active" }, page);
   const tokens = await listAccessTokens(db, userId);
-  const sessions = await listSessions(db, userId, sessionBounds(clock.nowMs()));
+  const sessions = await listSessions(db, userId, sessionBounds(atMs));
   const factorSince = secondFactor?.sinceMs ?? null;
   return {
+    at: atMs,
     since,
     second_factor_since: factorSince,
     needs_code: factorSince !== null && !mustVerify,
@@ -62,7 +77,9 @@ export async function listAccess(
       last4: key.last4,
       created_at: key.createdAtMs,
       used_at: key.lastUsedAtMs,
-      is_new: isNew(key.createdAtMs),
+      rotated_at: rotations.get(key.id) ?? null,
+      // Who rotated a key has its secret.
+      is_new: isNew(Math.max(key.createdAtMs, rotations.get(key.id) ?? 0)),
     })),
     keys_total: await countActiveKeys(db, userId),
     tokens: tokens.map((token) => ({
@@ -102,7 +119,7 @@ export async function resetPassword(
   tx: Db,
   { clock }: At,
   change: AccessChange,
-  { passwordHash, revokeKeys }: { passwordHash: string; revokeKeys: readonly string[] | "all" },
+  { passwordHash, revokeKeys }: { passwordHash: string; revokeKeys: NamedKeys | "all" },
 ): Promise<EndedAccess> {
   const atMs = clock.nowMs();
   const { user } = change;
@@ -127,6 +144,8 @@ export async function endAccess(
 ): Promise<EndedAccess> {
   const atMs = clock.nowMs();
   const { id, email } = change.user;
+  // First, for its lock: changes of keys and passwords take it first as well, so none of them is halfway.
+  await bumpKeyRevision(tx);
   const { sessions, tokens, secondFactor } = await forgetWaysIn(tx, id);
   await deleteLinksTo(tx, email);
   if (passwordHash === null) await removePassword(tx, id);

@@ -3,7 +3,7 @@
 import { z } from "zod";
 import { ApiError } from "../errors.ts";
 import { secretDigest } from "../secrets/random-secret.ts";
-import { markVerified } from "../store/credentials.ts";
+import { findCredentials, markVerified } from "../store/credentials.ts";
 import { type Db, transaction } from "../store/db.ts";
 import { deleteLinksTo, findLink, takeLink } from "../store/links.ts";
 import { readRegistration } from "../store/registration.ts";
@@ -20,7 +20,7 @@ import { refuseManyLetters } from "./password.ts";
 import { credentialsOf } from "./prove.ts";
 import { forAnyone, forUsers, NOTHING, TAKES_NOTHING } from "./route.ts";
 import type { Arrival } from "./session.ts";
-import { personAnswer } from "./sessions.ts";
+import { accountDisabled, personAnswer } from "./sessions.ts";
 import { endAccess } from "./user-access.ts";
 
 export const verificationRoutes = {
@@ -100,6 +100,8 @@ async function verifyAccount(
   { clientAddress }: Pick<Arrival, "clientAddress">,
   { email, passwordHash, userId }: OpenedLink & { userId: string },
 ): Promise<{ email: string; userId: string }> {
+  const credentials = await findCredentials(tx, userId);
+  if (credentials?.status !== "active") throw accountDisabled();
   const by = { actor: auditActor({ userId, email }), address: clientAddress };
   await endAccess(tx, installation, { user: { id: userId, email }, action: "user.verify", by }, passwordHash);
   return { email, userId };

@@ -6,6 +6,9 @@
 import { isIP } from "node:net";
 import { ApiError } from "../errors.ts";
 
+/** Of a name in DNS. */
+const NAME_CHARS_MAX = 253;
+
 export type HostCheck = (host: string | null) => boolean;
 
 /** IP addresses and `localhost` always pass: no attacker can register them. */
@@ -13,9 +16,13 @@ export function openHostCheck(publicUrl: string, allowedHosts: readonly string[]
   const names = new Set([new URL(publicUrl).hostname, ...allowedHosts].map(normalize));
   return (host) => {
     if (host === null) return false;
-    const name = normalize(host.replace(/:\d*$/, ""));
+    const name = normalize(withoutPort(host));
     return names.has(name) || name === "localhost" || name.endsWith(".localhost") || isAddress(name);
   };
+}
+
+function withoutPort(host: string): string {
+  return host.replace(/:\d*$/, "");
 }
 
 /** A name may be written with a dot at its end and in any case. */
@@ -28,7 +35,10 @@ function isAddress(name: string): boolean {
 }
 
 export function misdirectedRequest(host: string | null): ApiError {
-  const named = host === null ? "The request has no Host header" : `"${host}" is not a name of this gateway`;
+  const named =
+    host === null
+      ? "The request has no Host header"
+      : `"${withoutPort(host).slice(0, NAME_CHARS_MAX)}" is not a name of this gateway`;
   return new ApiError(
     "misdirected_request",
     `${named}. Open the gateway at its own address. If people should reach it by this name, set server.public_url (PUBLIC_URL) to their address, or add the name to server.allowed_hosts in gateway.yaml, and restart the gateway.`,

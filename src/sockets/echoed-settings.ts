@@ -52,7 +52,7 @@ const KINDS: Readonly<Record<Setting, readonly ValueKind[]>> = {
 const WANTED = wantedFields(SETTINGS);
 
 /**
- * Settings that the frame does not name are missing. What exceeds `bytesMax` in total is left out: a warm-up is free, so
+ * Settings that the frame does not name are missing. A setting that would exceed `bytesMax` in total is left out: a warm-up is free, so
  * it must not make the gateway write more than a sensible request holds.
  */
 export function readEchoedSettings(
@@ -66,8 +66,9 @@ export function readEchoedSettings(
   for (const name of SETTINGS) {
     const field: Field | undefined = scan.fields[name];
     if (field === undefined || !KINDS[name].includes(field.kind)) continue;
-    room -= field.end - field.start;
-    if (room < 0) break;
+    const size = field.end - field.start;
+    if (size > room) continue;
+    room -= size;
     settings[name] = complete(name, parseJson(bytes, field.start, field.end));
   }
   return settings;

@@ -49,6 +49,12 @@ export async function touchAccessToken(db: Db, id: string, usedAtMs: number): Pr
   await db.sql`UPDATE access_token SET used_at_ms = ${usedAtMs} WHERE id = ${id}`;
 }
 
+/** False if the token was revoked. It cannot be revoked before the transaction ends. */
+export async function lockAccessToken(tx: Db, id: string): Promise<boolean> {
+  const rows = await tx.sql`UPDATE access_token SET used_at_ms = used_at_ms WHERE id = ${id} RETURNING id`;
+  return rows.length > 0;
+}
+
 /** The newest first. */
 export async function listAccessTokens(db: Db, userId: string): Promise<AccessTokenRecord[]> {
   const rows = await db.sql`

@@ -55,6 +55,20 @@ export async function writePassword(db: Db, userId: string, passwordHash: string
   });
 }
 
+/**
+ * False if the password is no longer the one that was proven, or the user was disabled. It stays until the transaction
+ * ends.
+ */
+export async function lockPassword(
+  tx: Db,
+  { userId, passwordHash }: Pick<Credentials, "userId" | "passwordHash">,
+): Promise<boolean> {
+  const rows = await tx.sql`
+    UPDATE app_user SET password_hash = password_hash
+    WHERE id = ${userId} AND status = 'active' AND password_hash IS NOT DISTINCT FROM ${passwordHash} RETURNING id`;
+  return rows.length > 0;
+}
+
 /** Nobody signs in by a password before a new one is chosen. */
 export async function removePassword(db: Db, userId: string): Promise<void> {
   await transaction(db, async (tx) => {

@@ -78,8 +78,9 @@ eachEngine(({ open }) => {
     for (const id of ["k1", "k2", "k3"]) await insertKey(db, { ...key(id), name: id, userId: "u1" });
     await insertKey(db, { ...key("k4"), name: "k4", userId: "u2" });
     const { revision } = await readKeys(db, 0, 0);
-    expect(await revokeKeysOf(db, "u1", [], 5)).toEqual([]);
-    expect(await revokeKeysOf(db, "u1", ["k1", "k4", "none"], 5)).toEqual([{ id: "k1", name: "k1" }]);
+    expect(await revokeKeysOf(db, "u1", { ids: [], sinceMs: null }, 5)).toEqual([]);
+    const named = { ids: ["k1", "k4", "none"], sinceMs: null };
+    expect(await revokeKeysOf(db, "u1", named, 5)).toEqual([{ id: "k1", name: "k1" }]);
     expect(idsOf((await readKeys(db, revision, 0)).keys)).toEqual(["k1"]);
     const rest = await revokeKeysOf(db, "u1", "all", 6);
     expect(rest.map(({ id }) => id).sort()).toEqual(["k2", "k3"]);

@@ -126,22 +126,44 @@ export async function revokeKey(db: Db, id: string, atMs: number): Promise<boole
   });
 }
 
+/** When each active key of a user last got its secret. Keys that were never rotated have it since they were created. */
+export async function readRotations(db: Db, userId: string): Promise<ReadonlyMap<string, number>> {
+  const rows = await db.sql`
+    SELECT key_id, MAX(replaced_at_ms) AS rotated_at_ms FROM former_secret
+    JOIN api_key ON api_key.id = key_id WHERE user_id = ${userId} AND status = 'active' GROUP BY key_id`;
+  return new Map(rows.map((row) => [text(row, "key_id"), integer(row, "rotated_at_ms")]));
+}
+
+export interface NamedKeys {
+  readonly ids: readonly string[];
+  /** Also keys that were created or rotated from this time on; null for none of them. */
+  readonly sinceMs: number | null;
+}
+
 /** Of one user: those that are named, or all. Gives those that were active until now. */
 export async function revokeKeysOf(
   db: Db,
   userId: string,
-  which: readonly string[] | "all",
+  which: NamedKeys | "all",
   atMs: number,
 ): Promise<Pick<KeyRecord, "id" | "name">[]> {
   return transaction(db, async (tx) => {
-    if (which.length === 0) return [];
+    if (which !== "all" && which.ids.length === 0 && which.sinceMs === null) return [];
     // First, for its lock: a key that is being created must not be missed.
     const revision = await bumpKeyRevision(tx);
-    const active = await tx.sql`SELECT id, name FROM api_key WHERE user_id = ${userId} AND status = 'active'`;
-    const named = which === "all" ? null : new Set(which);
+    const active = await tx.sql`
+      SELECT id, name, created_at_ms FROM api_key WHERE user_id = ${userId} AND status = 'active'`;
+    const rotations = await readRotations(tx, userId);
+    const named = new Set(which === "all" ? [] : which.ids);
+    const sinceMs = which === "all" ? 0 : (which.sinceMs ?? Number.POSITIVE_INFINITY);
     const keys = active
-      .map((row) => ({ id: text(row, "id"), name: text(row, "name") }))
-      .filter(({ id }) => named === null || named.has(id));
+      .map((row) => ({
+        id: text(row, "id"),
+        name: text(row, "name"),
+        secretSinceMs: Math.max(integer(row, "created_at_ms"), rotations.get(text(row, "id")) ?? 0),
+      }))
+      .filter(({ id, secretSinceMs }) => named.has(id) || secretSinceMs >= sinceMs)
+      .map(({ id, name }) => ({ id, name }));
     for (const { id } of keys) {
       await tx.sql`
         UPDATE api_key SET status = 'revoked', revoked_at_ms = ${atMs}, revision = ${revision} WHERE id = ${id}`;

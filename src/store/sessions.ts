@@ -59,6 +59,12 @@ export async function touchSession(
     UPDATE session SET seen_at_ms = ${seenAtMs}, address = ${address}, user_agent = ${userAgent} WHERE id = ${id}`;
 }
 
+/** False if the session has ended. It cannot end before the transaction does. */
+export async function lockSession(tx: Db, id: string): Promise<boolean> {
+  const rows = await tx.sql`UPDATE session SET seen_at_ms = seen_at_ms WHERE id = ${id} RETURNING id`;
+  return rows.length > 0;
+}
+
 /** The one used last comes first. */
 export async function listSessions(
   db: Db,

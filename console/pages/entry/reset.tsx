@@ -58,7 +58,15 @@ function Reset({ email, token, access, onDone }: ResetProps) {
   const empty: ResetValues = { password: "", revokesAll: false, keys: [], code: "" };
   const form = useForm(empty, async ({ password, revokesAll, keys, code }) => {
     const revoked = revokesAll ? "all" : [...keys];
-    const body = { token, password, revoke_keys: revoked, ...(code === "" ? {} : { code }) } as const;
+    // Keys that were created after the list was read are not on it. With a second factor on, ending them needs a code.
+    const endsLater = access !== null && (!access.needs_code || code !== "");
+    const body = {
+      token,
+      password,
+      revoke_keys: revoked,
+      ...(endsLater ? { revoke_keys_since: access.at } : {}),
+      ...(code === "" ? {} : { code }),
+    } as const;
     onDone(await reset.mutateAsync({ body }));
   });
   return (
@@ -89,6 +97,7 @@ function Keys({ access, form }: { access: Access; form: FormState<ResetValues> }
     hint: [
       ...(key.is_new ? [t.isNew] : []),
       t.created(format.relative(key.created_at, nowMs)),
+      ...(key.rotated_at === null ? [] : [t.rotated(format.relative(key.rotated_at, nowMs))]),
       key.used_at === null ? t.neverUsed : t.used(format.relative(key.used_at, nowMs)),
     ].join(" · "),
   }));

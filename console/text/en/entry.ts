@@ -72,10 +72,11 @@ export const entry = {
       keys: "API keys to revoke",
       isNew: "New",
       created: (when: string) => `created ${when}`,
+      rotated: (when: string) => `rotated ${when}`,
       used: (when: string) => `last used ${when}`,
       neverUsed: "never used",
       confirmed: (when: string) =>
-        `API keys keep working unless you select them. "New" means created after you last confirmed this address, ${when}. Revoke every key that you do not recognize.`,
+        `API keys keep working unless you select them. "New" means created or rotated after you last confirmed this address, ${when}. Revoke every key that you do not recognize.`,
       neverConfirmed:
         "API keys keep working unless you select them. This address was never confirmed before, so all of them are marked as new. Revoke every key that you do not recognize.",
       allKeys: (count: number) => `Revoke all ${count} API keys`,

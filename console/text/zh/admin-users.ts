@@ -23,7 +23,7 @@ export const adminUsers: Area<"adminUsers"> = {
   requests: "请求数（30 天）",
   signedIn: "上次登录",
   created: "加入时间",
-  secondFactor: "两步验证",
+  secondFactor: "双重验证",
   password: "密码",
   isSet: "已设置",
   notSet: "未设置",
@@ -75,11 +75,11 @@ export const adminUsers: Area<"adminUsers"> = {
     disable: "停用",
     enable: "启用",
     enabled: (email) => `${email} 可以再次登录。`,
-    removeFactor: "移除两步验证",
+    removeFactor: "移除双重验证",
     resetAccess: "重置全部访问权限",
     resetting: {
       title: (email) => `重置 ${email} 的全部访问权限？`,
-      text: "用于可能已被他人登录的账户。该用户的密码、两步验证以及所有会话、令牌、API 密钥和未使用的链接将立即失效。您会得到一个链接，供账户所有者设置新密码。",
+      text: "用于可能已被他人登录的账户。该用户的密码、双重验证以及所有会话、令牌、API 密钥和未使用的链接将立即失效。您会得到一个链接，供账户所有者设置新密码。",
     },
     delete: "删除",
     disabling: {
@@ -93,7 +93,7 @@ export const adminUsers: Area<"adminUsers"> = {
       user: "该用户保留自己的密钥和钱包，不再看到这些页面。其所有会话将结束。",
     },
     factor: {
-      title: (email) => `移除 ${email} 的两步验证？`,
+      title: (email) => `移除 ${email} 的双重验证？`,
       text: "之后仅凭密码即可登录。请确认提出请求的人确实是本人。",
     },
     deleting: {

@@ -154,7 +154,10 @@ function choices(
   const reasoning = behaviour.reasons ? reasoningAbout(question) : "";
   const tool = isForced || toolOutput === null ? offered : null;
   if (tool !== null) {
-    const given = JSON.stringify(sampleOf(tool.parameters ?? {}, "", question));
+    // The schema that says nothing fits any value, but arguments are an object.
+    const { parameters } = tool;
+    const isDescribed = isRecord(parameters) && Object.keys(parameters).length > 0;
+    const given = isDescribed ? JSON.stringify(sampleOf(parameters, "", question)) : "{}";
     return () => ({ reasoning, text: "", call: { name: tool.name, arguments: given }, ...PLAIN });
   }
   const schema = structuredSchema(fields);

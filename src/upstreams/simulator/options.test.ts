@@ -159,10 +159,23 @@ describe("a tool choice", () => {
     expect(await called({ tool_choice: tool_choice("auto"), model: "sim-tools" })).toEqual(["second"]);
   });
 
+  test("of a function without parameters is answered with an object, as every call is", async () => {
+    for (const parameters of [undefined, {}]) {
+      const bare = {
+        type: "function" as const,
+        function: { name: "bare", ...(parameters && { parameters }) },
+      };
+      const { message } = await chat({ tools: [bare], tool_choice: "required" });
+      expect(message.tool_calls).toMatchObject([{ function: { arguments: "{}" } }]);
+    }
+  });
+
   test("that no tool fits is refused", async () => {
     const tool_choice = { type: "function" as const, function: { name: "third" } };
     expect(await refusal(chat({ tools, tool_choice }))).toContain("the function 'third'");
-    expect(await refusal(chat({ tool_choice: "required" }))).toContain("'tools' has no such function");
+    expect(await refusal(chat({ tool_choice: "required" }))).toContain(
+      "'tool_choice' is 'required', and 'tools' has no function",
+    );
     const custom = { type: "custom" as const, custom: { name: "first" } };
     expect(await refusal(chat({ tools, tool_choice: custom }))).toContain("calls functions only");
   });

@@ -25,7 +25,7 @@ export function planToolCall(fields: JsonFields): ToolPlan | Refusal {
   if (choice === "auto") return { tool: tools[0] ?? null, isForced: false };
   if (choice === "required") {
     const tool = tools[0];
-    return tool === undefined ? notOffered("'required'") : { tool, isForced: true };
+    return tool === undefined ? noFunction() : { tool, isForced: true };
   }
   return isRecord(choice) ? planObject(choice, tools) : unknownChoice();
 }
@@ -70,6 +70,10 @@ function functionName(choice: Readonly<Record<string, unknown>>): string | null 
 
 function notOffered(what: string): Refusal {
   return invalid("tool_choice", `'tool_choice' demands ${what}, and 'tools' has no such function.`);
+}
+
+function noFunction(): Refusal {
+  return invalid("tool_choice", "'tool_choice' is 'required', and 'tools' has no function.");
 }
 
 function unknownChoice(): Refusal {
