@@ -10,7 +10,6 @@ import { startAlerts } from "./alerts/engine.ts";
 import { openBooks } from "./billing/open-books.ts";
 import { RefusalRows } from "./billing/refusal-rows.ts";
 import type { Till } from "./billing/till.ts";
-import type { Clock } from "./clock.ts";
 import type { Settings } from "./config/environment.ts";
 import type { Installation } from "./config/installation.ts";
 import { limits as productLimits } from "./config/limits.ts";
@@ -21,7 +20,7 @@ import { openLive } from "./control/live.ts";
 import { startSweepingSessions } from "./control/sweep.ts";
 import { openThrottle } from "./control/throttle.ts";
 import { openBadKeyThrottle } from "./gateway/bad-keys.ts";
-import { type BodyRoom, openBodyRoom } from "./gateway/body-room.ts";
+import { openBodyBudgets } from "./gateway/body-budgets.ts";
 import { openDrains } from "./gateway/drains.ts";
 import type { Gateway } from "./gateway/gateway.ts";
 import { openRequestReader } from "./gateway/read-request.ts";
@@ -153,9 +152,7 @@ export async function startGateway(
     errorBytesMax: limits.upstreamErrorBytesMax,
     noteUnspoken: ({ id }, status) => log.warn("websocket_unspoken", { account_id: id, status }),
   });
-  const bodies = openMemoryRoom(settings.largeBodiesBytes, limits.largeBodies, { ...clock, alarms });
-  const smallBodies = openMemoryRoom(null, limits.smallBodies, { ...clock, alarms });
-  const spoolRoom = openRoom(limits.spool.bytesMax, limits.spool, { ...clock, alarms });
+  const bodies = openBodyBudgets(limits, settings.largeBodiesBytes, { ...clock, alarms });
   let retained = policy.snapshot();
   pulse.add(() => {
     // What is known of accounts outlives a change of policy, but not the accounts themselves.
@@ -213,11 +210,8 @@ export async function startGateway(
     },
     pulse,
     timing: limits,
-    bodies,
-    requests: openRequestReader(
-      { ...limits, spoolDir, alarms },
-      { large: bodies, small: smallBodies, disk: spoolRoom },
-    ),
+    bodies: bodies.large,
+    requests: openRequestReader({ ...limits, spoolDir, alarms }, bodies),
   };
   const close = async () => {
     await alerts.stop();
@@ -339,35 +333,6 @@ function openLazily(control: Control, alarms: Alarms): ApiDoor {
     opening ??= open();
     return (await opening)(call);
   };
-}
-
-type RoomTime = Pick<Clock, "monotonicMs"> & { alarms: Alarms };
-
-/** `bytes` is what the operator allows; null for a share of the memory there is. */
-function openMemoryRoom(
-  bytes: number | null,
-  limits: Widened<Limits["largeBodies" | "smallBodies"]>,
-  time: RoomTime,
-): BodyRoom {
-  const { memoryShare, bytesMin, bytesMax } = limits;
-  const share = Math.min(bytesMax, Math.max(bytesMin, process.constrainedMemory() * memoryShare));
-  return openRoom(bytes ?? share, limits, time);
-}
-
-function openRoom(
-  bytesMax: number,
-  { ownerShare, waitingMax, patienceMs }: Widened<Limits["spool"]>,
-  { alarms, monotonicMs }: RoomTime,
-): BodyRoom {
-  return openBodyRoom({
-    bytesMax,
-    ownerBytesMax: bytesMax * ownerShare,
-    waitingMax,
-    ownerWaitingMax: waitingMax * ownerShare,
-    patienceMs,
-    alarms,
-    monotonicMs,
-  });
 }
 
 function openSites(builtDir: string): ServerOptions["sites"] {

@@ -8,9 +8,10 @@ import type { HttpRequest } from "../wire/http-message.ts";
 import { putInTurns } from "../wire/next-turn.ts";
 import { bytesOf, partOf } from "../wire/splice.ts";
 import { readBody } from "./body.ts";
+import type { BodyBudgets } from "./body-budgets.ts";
 import { bodyError } from "./body-error.ts";
 import { BodyInspector } from "./body-inspector.ts";
-import type { BodyOwner, BodyRoom, Held } from "./body-room.ts";
+import type { BodyOwner, Held } from "./body-room.ts";
 import type { BodyResult } from "./large-body.ts";
 import { type MultipartRequestLimits, readMultipartRequest } from "./multipart-request.ts";
 
@@ -27,13 +28,6 @@ export interface RequestReader {
   /** A body that is JSON and whole, and what it holds, if it is counted. A long one may be moved: it is the reader's. */
   readJson(bytes: Uint8Array, endpoint: Endpoint, held: Held | null): Promise<ModelRequest> | ModelRequest;
   close(): void;
-}
-
-/** The budgets that bodies of all clients share. */
-export interface BodyBudgets {
-  readonly large: BodyRoom;
-  readonly small: BodyRoom;
-  readonly disk: BodyRoom;
 }
 
 export function openRequestReader(limits: RequestLimits, rooms: BodyBudgets): RequestReader {
