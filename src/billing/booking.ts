@@ -189,7 +189,8 @@ const NOTHING: ReadonlyMap<string, Nano> = new Map();
 const NO_HOLDS: ReadonlyMap<string, Hold> = new Map();
 
 function settle(desk: Desk, { row, chargedNano }: Settlement): Settled {
-  const { requestId } = row;
+  // Without a count, the request is part of a counted row, which may have the same id and be in the same batch.
+  const [requestId, hasRow] = [row.requestId, row.requestCount > 0];
   const hold = desk.ended.get(requestId);
   const before = desk.known.get(requestId) ?? desk.rows.get(requestId)?.chargedNano;
   if (before !== undefined) {
@@ -202,12 +203,12 @@ function settle(desk: Desk, { row, chargedNano }: Settlement): Settled {
     return "lost";
   }
   if (hold === undefined) {
-    desk.rows.set(requestId, { ...row, chargedNano: 0n, payer: null });
+    if (hasRow) desk.rows.set(requestId, { ...row, chargedNano: 0n, payer: null });
     return chargedNano === 0n ? "booked" : "lost";
   }
   const charged = chargedWithin(hold, { row, chargedNano });
   giveBack(desk, hold, charged.chargedNano);
-  desk.rows.set(requestId, charged.row);
+  if (hasRow) desk.rows.set(requestId, charged.row);
   if (charged.chargedNano > 0n) desk.entries.push(chargeOf(charged.row, hold, charged.chargedNano));
   return "booked";
 }
