@@ -25,6 +25,7 @@ import {
 import { systemClock, uuidV7 } from "../src/clock.ts";
 import { limits } from "../src/config/limits.ts";
 import { makeTariff } from "../src/money/tariff.ts";
+import { BillingFaults } from "../src/observe/billing-faults.ts";
 import { type Db, openDb, transaction } from "../src/store/db.ts";
 import { postTransfer } from "../src/store/ledger.ts";
 import { openLogMover } from "../src/store/log-mover.ts";
@@ -80,6 +81,7 @@ async function openShop(): Promise<Shop> {
     incarnation: uuidV7("inc"),
     spool: openSettlementSpool(folder, "bench"),
     durability: process.env.DURABILITY === "disk" ? "disk" : "process",
+    faults: new BillingFaults(systemClock.nowMs),
     limits: limits.till,
   };
   const journal = openJournal(folder, options.incarnation, limits.express.segmentBytes);

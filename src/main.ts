@@ -10,7 +10,6 @@ import { startAlerts } from "./alerts/engine.ts";
 import { openBooks } from "./billing/open-books.ts";
 import { RefusalRows } from "./billing/refusal-rows.ts";
 import type { Till } from "./billing/till.ts";
-import type { Clock } from "./clock.ts";
 import type { Settings } from "./config/environment.ts";
 import type { Installation } from "./config/installation.ts";
 import { limits as productLimits } from "./config/limits.ts";
@@ -21,7 +20,7 @@ import { openLive } from "./control/live.ts";
 import { startSweepingSessions } from "./control/sweep.ts";
 import { openThrottle } from "./control/throttle.ts";
 import { openBadKeyThrottle } from "./gateway/bad-keys.ts";
-import { type BodyRoom, openBodyRoom } from "./gateway/body-room.ts";
+import { openBodyBudgets } from "./gateway/body-budgets.ts";
 import { openDrains } from "./gateway/drains.ts";
 import type { Gateway } from "./gateway/gateway.ts";
 import { openRequestReader } from "./gateway/read-request.ts";
@@ -31,9 +30,12 @@ import { openRetryBudget } from "./gateway/retry-budget.ts";
 import { seedWindows } from "./gateway/seed-windows.ts";
 import { sweepSpool } from "./gateway/spool.ts";
 import { openUnderWay } from "./gateway/under-way.ts";
+import { ConcurrencyQueue } from "./limits/concurrency-queue.ts";
 import { openLimiter } from "./limits/limiter.ts";
+import { QueueOccupancy } from "./limits/queue-occupancy.ts";
 import { openMail } from "./mail/mail.ts";
 import { createInputEstimates } from "./metering/input-estimate.ts";
+import { ReasoningEstimates } from "./metering/reasoning-estimate.ts";
 import { loadTokenizer } from "./metering/tokenizer.ts";
 import { type Log, openLog } from "./observe/log.ts";
 import { openRequestCounts } from "./observe/request-counts.ts";
@@ -91,7 +93,10 @@ export type ServerSettings = Pick<
   | "controlSocketFile"
   | "databaseUrl"
   | "durability"
->;
+> & {
+  /** Of the data folder, if this process has locked it (`store/folder-lock.ts`). */
+  readonly folderId?: string;
+};
 
 export async function startGateway(
   installation: Installation,
@@ -147,7 +152,7 @@ export async function startGateway(
     errorBytesMax: limits.upstreamErrorBytesMax,
     noteUnspoken: ({ id }, status) => log.warn("websocket_unspoken", { account_id: id, status }),
   });
-  const bodies = openLargeBodyRoom(settings.largeBodiesBytes, limits.largeBodies, { ...clock, alarms });
+  const bodies = openBodyBudgets(limits, settings.largeBodiesBytes, { ...clock, alarms });
   let retained = policy.snapshot();
   pulse.add(() => {
     // What is known of accounts outlives a change of policy, but not the accounts themselves.
@@ -156,6 +161,7 @@ export async function startGateway(
     pool.retain(retained.accounts);
     upstreamSockets.retain(retained.accounts);
   });
+  const occupancy = new QueueOccupancy();
   const gateway: Gateway = {
     clock,
     log,
@@ -168,11 +174,13 @@ export async function startGateway(
       nowMs: clock.nowMs,
     },
     limiter,
+    slots: new ConcurrencyQueue(limiter, occupancy, clock),
     till,
     refusals,
     idempotency: books.idempotency,
     estimates: createInputEstimates(),
-    drains: openDrains(limits.drainsMax),
+    reasoning: new ReasoningEstimates(),
+    drains: openDrains(limits.drainsMax, limits.drainsPerUserMax),
     underWay: openUnderWay(),
     traffic: openTraffic(),
     requestCounts: openRequestCounts(),
@@ -183,7 +191,7 @@ export async function startGateway(
       log,
       pool,
       till,
-      room: openWaitingRoom(clock),
+      room: openWaitingRoom(clock, occupancy),
       retries: openRetryBudget(),
       dialer: openDialer({
         clock: coarse,
@@ -202,7 +210,7 @@ export async function startGateway(
     },
     pulse,
     timing: limits,
-    bodies,
+    bodies: bodies.large,
     requests: openRequestReader({ ...limits, spoolDir, alarms }, bodies),
   };
   const close = async () => {
@@ -210,6 +218,7 @@ export async function startGateway(
     // Before what it uses on its way is closed, and before the books are.
     const left = await gateway.underWay.close(limits.settleTimeoutMs);
     if (left > 0) log.warn("left_under_way", { requests: left });
+    gateway.requests.close();
     policy.close();
     http.close();
     upstreamSockets.close();
@@ -245,6 +254,7 @@ export async function startGateway(
     dialer: gateway.dispatcher.dialer,
     http,
     origin: () => ({ node: node(), publicUrl: publicUrl() }),
+    billingFaults: books.faults,
     limits: limits.alerts,
   });
   const live = openLive(gateway, alerts, node);
@@ -259,6 +269,7 @@ export async function startGateway(
     mail: () => openMail({ db, keyring, dialer: gateway.dispatcher.dialer, timeoutMs: limits.mailTimeoutMs }),
     alerts,
     isReady: books.isReady,
+    billingFaults: books.faults,
     live,
   };
   try {
@@ -324,31 +335,22 @@ function openLazily(control: Control, alarms: Alarms): ApiDoor {
   };
 }
 
-/** `bytes` is what the operator allows; null for a share of the memory there is. */
-function openLargeBodyRoom(
-  bytes: number | null,
-  limits: Widened<Limits["largeBodies"]>,
-  { alarms, monotonicMs }: Pick<Clock, "monotonicMs"> & { alarms: Alarms },
-): BodyRoom {
-  const { memoryShare, bytesMin, bytesMax, ownerShare, waitingMax, patienceMs } = limits;
-  const share = Math.min(bytesMax, Math.max(bytesMin, process.constrainedMemory() * memoryShare));
-  const allowed = bytes ?? share;
-  return openBodyRoom({
-    bytesMax: allowed,
-    ownerBytesMax: allowed * ownerShare,
-    waitingMax,
-    ownerWaitingMax: waitingMax * ownerShare,
-    patienceMs,
-    alarms,
-    monotonicMs,
-  });
-}
-
 function openSites(builtDir: string): ServerOptions["sites"] {
+  const keptBytesMax = productLimits.siteBytesKeptMax;
   return {
-    console: openSite({ base: "/console/", folder: join(builtDir, "console"), isOnePage: true }),
-    explorer: openSite({ base: "/explorer/", folder: join(builtDir, "explorer"), isOnePage: true }),
-    docs: openSite({ base: "/docs/", folder: join(builtDir, "docs"), isOnePage: false }),
+    console: openSite({
+      base: "/console/",
+      folder: join(builtDir, "console"),
+      isOnePage: true,
+      keptBytesMax,
+    }),
+    explorer: openSite({
+      base: "/explorer/",
+      folder: join(builtDir, "explorer"),
+      isOnePage: true,
+      keptBytesMax,
+    }),
+    docs: openSite({ base: "/docs/", folder: join(builtDir, "docs"), isOnePage: false, keptBytesMax }),
   };
 }
 

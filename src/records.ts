@@ -124,7 +124,13 @@ export interface AccountRecord {
   createdAtMs: number;
 }
 
-export type OnDisconnect = "cancel" | "drain";
+export const ON_DISCONNECT = ["cancel", "drain"] as const;
+export type OnDisconnect = (typeof ON_DISCONNECT)[number];
+
+/** Of a group that does not say. Where a group charges, an upstream that was stopped would never tell what it used. */
+export function defaultOnDisconnect(charge: GroupBilling["charge"]): OnDisconnect {
+  return charge === "none" ? "cancel" : "drain";
+}
 
 /** Who may make keys in a group: whoever has an account here, or those it is open to by name. */
 export const GROUP_ACCESS = ["everyone", "members"] as const;
@@ -141,7 +147,8 @@ export interface GroupRecord {
   accounts: string[];
   access: GroupAccess;
   billing: GroupBilling;
-  onDisconnect: OnDisconnect;
+  /** Null where the group does not say: `defaultOnDisconnect` applies. */
+  onDisconnect: OnDisconnect | null;
   /** Its keys may use Responses over WebSocket. */
   websocket: boolean;
   /** For each key on its own. */
@@ -323,6 +330,8 @@ export interface AlertsRecord {
   /** USD as a decimal string, over a day of UTC. */
   spend: { enabled: boolean; usdPerDay: string };
   errorRate: { enabled: boolean; percent: number; overMs: number; requestsMin: number };
+  /** So many requests of one user cost more than was held for them, within so long. */
+  overruns: { enabled: boolean; count: number; overMs: number };
 }
 
 export const DEFAULT_ALERTS: AlertsRecord = {
@@ -331,4 +340,5 @@ export const DEFAULT_ALERTS: AlertsRecord = {
   poolEmpty: { enabled: true, forMs: 60_000 },
   spend: { enabled: false, usdPerDay: "100" },
   errorRate: { enabled: true, percent: 20, overMs: 300_000, requestsMin: 20 },
+  overruns: { enabled: true, count: 3, overMs: 3_600_000 },
 };

@@ -21,6 +21,7 @@ beforeAll(async () => {
   ];
   gateway = await startPaidGateway({
     models: { paid: "sim-fast", slow: "sim-fast@first=30s" },
+    group: { on_disconnect: "cancel" },
     plans: [
       { name: "small", windows: [{ per: "day", usd: "1.00" }] },
       { name: "big", windows: [{ per: "month", usd: "50.00", counted: "rolling" }] },

@@ -2,7 +2,7 @@
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { limits } from "../src/config/limits.ts";
-import { type RunningGateway, startTestGateway } from "./running-gateway.ts";
+import { type RunningGateway, startTestGateway, TEST_KEY } from "./running-gateway.ts";
 import { asking, type SignedIn, signInAs, tokenOf } from "./signed-in.ts";
 
 let gateway: RunningGateway;
@@ -91,6 +91,27 @@ describe("a body", () => {
       code: "invalid_value",
       param: "password",
     });
+  });
+});
+
+describe("a query", () => {
+  const parameters = (count: number) => Array.from({ length: count }, (_, i) => `p${i}=1`).join("&");
+
+  test("of more parameters than any operation takes is rejected before it is read", async () => {
+    const refused = { status: 400, code: "too_many_parameters" };
+    const { queryParametersMax } = limits;
+    for (const path of ["/api/session", "/v1/models"]) {
+      const response = await fetch(`${gateway.url}${path}?${parameters(queryParametersMax + 1)}`);
+      expect(await told(response)).toMatchObject(refused);
+    }
+    const authorization = `Bearer ${TEST_KEY}`;
+    for (const path of ["/v1/usage", "/v1/responses/resp_1"]) {
+      const url = `${gateway.url}${path}?${parameters(queryParametersMax + 1)}`;
+      expect(await told(await fetch(url, { headers: { authorization } }))).toMatchObject(refused);
+    }
+    // One fewer is read, and its names are unknown to the operation.
+    const allowed = await fetch(`${gateway.url}/api/session?${parameters(queryParametersMax)}`);
+    expect(await told(allowed)).toMatchObject({ status: 400, code: "invalid_value" });
   });
 });
 

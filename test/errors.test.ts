@@ -55,6 +55,17 @@ describe("an address", () => {
     expect(error.message).toContain(`Did you mean ${mended}?`);
   });
 
+  test("with /v1 twice is told the address by which the client came", async () => {
+    const error = await refusalOf(await gateway.call("/v1/v1/models"), 404);
+    expect(error.message).toContain(`use ${gateway.url}/v1 as the base URL of SDKs`);
+  });
+
+  test("that other services have is told that this gateway does not offer it", async () => {
+    const error = await refusalOf(await gateway.call("/v1/audio/speech", {}), 404);
+    expect(error.message).toContain("This gateway does not offer the Audio API");
+    expect(error.message).toContain("It offers POST /v1/responses,");
+  });
+
   test("may carry any query", async () => {
     expect((await gateway.call("/v1/models?client_version=0.166.0&x=%00")).status).toBe(200);
     expect((await gateway.call("/v1/chat/completions?model=other&api-version=1", CHAT)).status).toBe(200);

@@ -177,4 +177,14 @@ describe("while the server runs, a dry run tells how things stand now", () => {
     expect(output).toMatch(/account-0 .*(?:eligible|cooling)/);
     expect(output).toMatch(/account-1 .*eligible/);
   });
+
+  test("a failing account with the failure that it cools down after", async () => {
+    const key = await keyId("a");
+    const { output } = await eventually(async () => {
+      await (await askGateway(gateway.url, { key: "a" })).text();
+      const explained = await explain("--key", key, "--model", "pooled");
+      return explained.output.includes("cooling") ? explained : null;
+    });
+    expect(output).toMatch(/account-0 +- +cooling: server +\d+ s/);
+  });
 });

@@ -1,6 +1,7 @@
 /** Large bodies through the running gateway: together they take no more memory than there is for them. */
 
 import { afterAll, beforeAll, expect, test } from "bun:test";
+import { randomBytes } from "node:crypto";
 import { mkdtempSync, rmSync } from "node:fs";
 import { connect } from "node:net";
 import { tmpdir } from "node:os";
@@ -47,6 +48,14 @@ afterAll(() => gateway.stop());
 function chatBody(bytes: number, model = "fast-chat", more: object = {}): Buffer {
   const text = JSON.stringify({ model, messages: [{ role: "user", content: "HERE" }], ...more });
   return Buffer.from(text.replace("HERE", "x".repeat(bytes - text.length + 4)));
+}
+
+/** The same length, and packs to about a half. */
+function looseBody(bytes: number): Buffer {
+  const body = chatBody(bytes);
+  const text = randomBytes(bytes / 4).toString("hex");
+  body.write(text, body.indexOf("xxxx"));
+  return body;
 }
 
 interface LargeBodies {
@@ -156,7 +165,7 @@ test("many at once, whatever becomes of each, are all answered or refused, and n
     { body: () => chatBody(3 * MiB, "shattered"), expected: [502, 503] },
     { body: () => chatBody(3 * MiB, "nobody"), expected: [404, 503] },
     { body: () => Buffer.alloc(3 * MiB, "{"), expected: [400, 503] },
-    { body: () => gzipSync(chatBody(3 * MiB)), expected: [200, 503], encoding: "gzip" },
+    { body: () => gzipSync(looseBody(3 * MiB)), expected: [200, 503], encoding: "gzip" },
     { body: () => Buffer.alloc(2 * MiB, "x"), expected: [400, 503], encoding: "gzip" },
     { body: () => gzipSync(Buffer.alloc(65 * MiB)), expected: [413, 503], encoding: "gzip" },
     { body: () => chunked(chatBody(3 * MiB)), expected: [200, 503] },

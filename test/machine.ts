@@ -5,6 +5,8 @@ import { join } from "node:path";
 
 const NEEDED: readonly { package: string; isThere(): boolean }[] = [
   { package: "postgresql", isThere: hasPostgres },
+  // Faults of the disk are injected into a running gateway.
+  { package: "strace", isThere: () => Bun.which("strace") !== null },
   { package: "openssl", isThere: () => Bun.which("openssl") !== null },
   { package: "chromium", isThere: () => Bun.which("chromium") !== null },
   { package: "fonts-noto-cjk", isThere: hasChineseFont },

@@ -1,7 +1,12 @@
 /** Responses in the background, where somebody pays: held until they end, charged once, whatever is done to them. */
 
 import { afterEach, expect, setDefaultTimeout, test } from "bun:test";
-import { type AnsweredGateway, startAnsweredGateway } from "./answering-upstream.ts";
+import {
+  type AnsweredGateway,
+  eventStream,
+  responsesEvent,
+  startAnsweredGateway,
+} from "./answering-upstream.ts";
 import { eventually } from "./eventually.ts";
 import { bill, type PaidGateway, PRICE, startPaidGateway } from "./paid-gateway.ts";
 
@@ -145,7 +150,7 @@ async function startSlow(
 }
 
 const USED = { input_tokens: 10, output_tokens: 900, total_tokens: 910 };
-const response = (status: string) => ({
+const response = (status: string): Record<string, unknown> => ({
   id: "resp_slow",
   object: "response",
   status,
@@ -173,6 +178,36 @@ test("one that takes too long is cancelled, and charged as its upstream counts i
     ]),
   );
   expect((await look(gateway, "resp_slow")).status).toBe("cancelled");
+});
+
+test("one that is cancelled, and reports no usage, is charged the reasoning that it was asked for", async () => {
+  let status = "in_progress";
+  const gateway = await startAnsweredGateway(({ url }) => {
+    if (url.endsWith("/cancel")) status = "cancelled";
+    return Response.json({ ...response("in_progress"), status });
+  });
+  running.push(gateway);
+  const body = { model: "paid", input: "Hello", background: true, reasoning: { effort: "low" } };
+  const begun = await gateway.call("/v1/responses", body);
+  await begun.text();
+  await (await send(gateway, "POST", "/v1/responses/resp_slow/cancel")).text();
+  const row = await gateway.books.row(begun.headers.get("x-request-id") ?? "");
+  expect(row).toMatchObject({ outcome: "cancelled", reasoningTokens: 512, flags: ["estimated", "partial"] });
+});
+
+test("a stream that is cancelled by its id, and reports no usage, is charged the same", async () => {
+  const created = responsesEvent("response.created", { response: response("in_progress") });
+  const delta = responsesEvent("response.output_text.delta", { delta: "hello" });
+  const last = responsesEvent("response.cancelled", {
+    response: { ...response("in_progress"), status: "cancelled" },
+  });
+  const gateway = await startAnsweredGateway(() => eventStream([created, delta, last]));
+  running.push(gateway);
+  const body = { model: "paid", input: "Hello", stream: true, reasoning: { effort: "low" } };
+  const asked = await gateway.call("/v1/responses", body);
+  await asked.text();
+  const row = await gateway.books.row(asked.headers.get("x-request-id") ?? "");
+  expect(row).toMatchObject({ outcome: "cancelled", reasoningTokens: 512, flags: ["estimated", "partial"] });
 });
 
 test("one that takes too long, and does not stop, cannot be fetched once its request is settled", async () => {

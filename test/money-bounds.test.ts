@@ -29,6 +29,8 @@ async function start(
     hostname: "127.0.0.1",
     port: 0,
     async fetch(request) {
+      // It keeps no responses.
+      if (request.method === "GET") return new Response("unknown", { status: 404 });
       const body: Record<string, unknown> = JSON.parse(await request.text());
       return answer(body, asked.push(body));
     },
@@ -102,17 +104,23 @@ describe("input that is not in the body is paid for", () => {
     expect(row).toMatchObject({ chargedNano: bill(lines), costNano: bill(lines), flags: [] });
   });
 
-  test("as far as there is money, where nobody knows how long it is", async () => {
+  test("in whole where nobody knows how long it is, and what the balance lacks is owed", async () => {
     const { gateway } = await start(() => responseOf(300_000, 10), { balance: "0.10" });
     const body = { model: "paid", max_output_tokens: 16, input: [{ role: "user", content: [file] }] };
     const row = await gateway.books.row(await doneId(await gateway.call("/v1/responses", body)));
-    expect(row).toMatchObject({ chargedNano: parseUsd("0.10"), flags: ["overrun"] });
+    const chargedNano = bill([
+      [300_000, PRICE.input],
+      [10, PRICE.output],
+    ]);
+    expect(row).toMatchObject({ chargedNano, flags: ["overrun"] });
+    expect((await gateway.books.wallet()).balanceNano).toBe(parseUsd("0.10") - chargedNano);
+    await gateway.books.expectAgreement();
   });
 });
 
 test("a conversation that is kept costs what it was counted as, and is refused to whoever cannot pay for it", async () => {
   const { gateway, asked } = await start((_, count) => responseOf(100_000, 10, `resp_${count}`), {
-    balance: "0.30",
+    balance: "0.55",
     more: { context_tokens: 1_000_000 },
   });
   const ask = (previous_response_id: string | null) =>
@@ -122,7 +130,7 @@ test("a conversation that is kept costs what it was counted as, and is refused t
       input: "hi",
       previous_response_id,
     });
-  // The first one's length was not foreseen: it takes what was held for it.
+  // The first one's length was not foreseen: it takes more than was held for it.
   await doneId(await ask(null));
   const { balanceNano } = await gateway.books.wallet();
   expect(balanceNano).toBeGreaterThan(bill([[100_010, PRICE.input]]));
@@ -229,7 +237,7 @@ describe("an upstream that does not take the bound which its client never sent",
     expect(boundsIn(asked)).toEqual([...tries, ...tries]);
   });
 
-  test("charges no more than was held, whatever it then says", async () => {
+  test("charges all of what it then says, and what the balance lacks is owed", async () => {
     const { gateway } = await start(
       (body) =>
         "max_output_tokens" in body
@@ -239,8 +247,9 @@ describe("an upstream that does not take the bound which its client never sent",
     );
     const id = await doneId(await gateway.call("/v1/responses", { model: "paid", input: "hi" }));
     const row = await gateway.books.row(id);
-    expect(row.chargedNano).toBeLessThanOrEqual(parseUsd("0.05"));
+    expect(row.chargedNano).toBe(row.costNano);
     expect(row.flags).toContain("overrun");
+    expect((await gateway.books.wallet()).balanceNano).toBe(parseUsd("0.05") - row.costNano);
     await gateway.books.expectAgreement();
   });
 

@@ -132,7 +132,7 @@ describe("a balance that does not cover a request", () => {
     expect((await gateway.books.wallet()).balanceNano).toBeGreaterThanOrEqual(0n);
   });
 
-  test("ends a stream whose upstream ignores the bound, and charges no more than there was", async () => {
+  test("ends a stream whose upstream ignores the bound, and charges what came until then", async () => {
     const talker = startTalker();
     const account = { name: "talker", kind: "openai", base_url: talker.url, private_network: true };
     const gateway = await start(
@@ -148,11 +148,12 @@ describe("a balance that does not cover a request", () => {
       outcome: "failed",
       errorCode: "insufficient_quota",
       usageSource: "estimated",
-      chargedNano: parseUsd("0.001"),
+      chargedNano: row.costNano,
       flags: ["estimated", "overrun", "capped"],
     });
-    expect(row.costNano).toBeGreaterThan(row.chargedNano);
-    expect(await gateway.books.wallet()).toEqual({ balanceNano: 0n, heldNano: 0n });
+    expect(row.costNano).toBeGreaterThan(parseUsd("0.001"));
+    const balanceNano = parseUsd("0.001") - row.costNano;
+    expect(await gateway.books.wallet()).toEqual({ balanceNano, heldNano: 0n });
     await eventually(() => talker.open() === 0);
     await talker.stop();
   });

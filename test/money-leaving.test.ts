@@ -42,6 +42,7 @@ const RESPONSES_END = responsesEvent("response.completed", {
   response: { ...RESPONSE, usage: { input_tokens: USED.input, output_tokens: USED.output } },
 });
 
+const CANCEL = { on_disconnect: "cancel" };
 const CHAT = ["/v1/chat/completions", { messages: [{ role: "user", content: "hi" }] }] as const;
 const RESPONSES = ["/v1/responses", { input: "hi" }] as const;
 
@@ -69,8 +70,9 @@ const noticed = () => Bun.sleep(200);
 describe("a client that leaves at the last word, where the group cancels, pays for what was thought, too", () => {
   test("in a chat: before its usage", async () => {
     const gate = Promise.withResolvers<void>();
-    const gateway = await start(() =>
-      eventStream([chatChunk({ content: "hello" }), chatChunk({}, "stop"), gate.promise, ...CHAT_END]),
+    const gateway = await start(
+      () => eventStream([chatChunk({ content: "hello" }), chatChunk({}, "stop"), gate.promise, ...CHAT_END]),
+      CANCEL,
     );
     await leaveAt(gateway, ...CHAT, '"stop"');
     await noticed();
@@ -85,7 +87,7 @@ describe("a client that leaves at the last word, where the group cancels, pays f
       responsesEvent("response.output_text.delta", { delta: "hello" }),
       responsesEvent("response.output_item.done"),
     ];
-    const gateway = await start(() => eventStream([said.join(""), gate.promise, RESPONSES_END]));
+    const gateway = await start(() => eventStream([said.join(""), gate.promise, RESPONSES_END]), CANCEL);
     await leaveAt(gateway, ...RESPONSES, "output_item.done");
     await noticed();
     gate.resolve();
@@ -100,7 +102,7 @@ describe("a client that leaves at the last word, where the group cancels, pays f
           chatChunk({}, "stop"),
           Promise.withResolvers().promise,
         ]),
-      {},
+      CANCEL,
       { lastWordsMs: 50 },
     );
     await leaveAt(gateway, ...CHAT, '"stop"');

@@ -82,7 +82,7 @@ const windowLeft = async (): Promise<string> => {
   return limits.key.windows[0]?.usd.remaining ?? "";
 };
 
-/** An answer costs some $0.0005, and is reserved for some $0.005. */
+/** An answer costs some $0.0005, and may cost $0.16: it is bounded to what the window has left. */
 const window = (usd: string) => ({ windows: [{ per: "5h", usd }] });
 const free = { billing: { charge: "none" } } as const;
 
@@ -106,6 +106,36 @@ test("a window of a key refuses when it is used up, whoever pays, and goes on wh
   expect([after.status, after.error?.type]).toEqual([429, "usage_limit_reached"]);
   expect(upstream.ledger.totals().requests).toBe(served);
 });
+
+test.each(["balance", "none"])(
+  "a small window is not overshot by parallel requests without a bound, and all of it can be used (charge: %s)",
+  async (charge) => {
+    // An answer of this model costs $0.02 where nothing bounds it: twice the window.
+    await start({
+      models: { paid: "sim-fast@bytes=10000,first=200ms" },
+      balance: "10.00",
+      billing: { charge },
+      group: { limits: window("0.01") },
+    });
+    const told = await Promise.all(Array.from({ length: 25 }, () => ask()));
+    expect(told.filter(({ status }) => status === 200).length).toBeGreaterThanOrEqual(1);
+    const refused = told.filter(({ status }) => status !== 200);
+    expect(refused.length).toBeGreaterThan(20);
+    for (const { status, error, headers } of refused) {
+      expect([status, error?.code]).toEqual([429, "rate_limit_exceeded"]);
+      expect(error?.message).toContain("reserved for requests in flight");
+      expect(headers.get("retry-after")).toBe("1");
+      expect(headers.get("x-should-retry")).not.toBe("false");
+    }
+    const { served } = await untilRefused();
+    expect(served).toBeLessThan(3);
+    const { usage, limits } = await report();
+    expect(limits.key.windows[0]?.usd.used).toBe(usage.total.cost);
+    // The estimate of the input may be a few tokens off.
+    expect(Number(usage.total.cost)).toBeGreaterThan(0.008);
+    expect(Number(usage.total.cost)).toBeLessThan(0.0105);
+  },
+);
 
 test("windows of users and groups count for all of their keys", async () => {
   const other = "other-key-0123456789-0123456789-0123456789";

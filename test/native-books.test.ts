@@ -81,8 +81,8 @@ test("one without usage is counted here, and comes to the same", async () => {
   expect(charged).toBe(costOf(row.inputTokens, row.outputTokens));
 });
 
-test("whoever leaves in the middle pays for what was said until then", async () => {
-  await start();
+test("whoever leaves in the middle, where the group cancels, pays for what was said until then", async () => {
+  await start({ on_disconnect: "cancel" });
   socket.create(turn("stalls"));
   await eventually(() => socket.events.length === 9);
   socket.close();

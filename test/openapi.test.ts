@@ -52,6 +52,27 @@ describe.each(CALLS)("%s", (_, { path, body, answer }) => {
   });
 });
 
+test.each(["/openapi.json", "/api/openapi.json"])(
+  "%s is not sent again to a client that has it",
+  async (path) => {
+    const first = await fetch(`${gateway.url}${path}`);
+    const etag = first.headers.get("etag") ?? "";
+    const text = await first.text();
+    expect([first.status, etag.length > 2, first.headers.get("cache-control")]).toEqual([
+      200,
+      true,
+      "no-cache",
+    ]);
+    const again = await fetch(`${gateway.url}${path}`, {
+      headers: { "if-none-match": `"other", W/${etag}` },
+    });
+    expect([again.status, again.headers.get("etag"), await again.text()]).toEqual([304, etag, ""]);
+    expect(again.headers.get("x-request-id")).toStartWith("req_");
+    const other = await fetch(`${gateway.url}${path}`, { headers: { "if-none-match": '"other"' } });
+    expect([other.status, await other.text()]).toEqual([200, text]);
+  },
+);
+
 test("the document is served to anybody", async () => {
   const response = await fetch(`${gateway.url}/openapi.json`);
   expect(response.status).toBe(200);

@@ -3,6 +3,7 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import type { Clock } from "../src/clock.ts";
 import { applyChanges, planChanges } from "../src/config/apply.ts";
 import { readSettings } from "../src/config/environment.ts";
 import { type Installation, openInstallation } from "../src/config/installation.ts";
@@ -47,6 +48,8 @@ export interface GatewayOptions {
   largeBodiesMib?: number;
   /** How the simulator counts. */
   tokens?: "bytes" | "o200k";
+  /** In the place of the system's. */
+  clock?: Clock;
   /** Deadlines that a test cannot wait for. */
   limits?: StartOptions["limits"];
   /** Where the pages were built; without it those of the project are served, if there are any. */
@@ -104,7 +107,8 @@ export async function startTestGateway(options: GatewayOptions = {}): Promise<Ru
     },
   });
   if (!settings.ok) throw new Error(settings.problems.join("\n"));
-  const installation = await openInstallation(settings.settings, environment);
+  const opened = await openInstallation(settings.settings, environment);
+  const installation = options.clock === undefined ? opened : { ...opened, clock: options.clock };
   const apply = async (text: string) => {
     const planned = await planChanges(
       installation,

@@ -98,6 +98,16 @@ test("the reason of a vLLM server that refuses is told", async () => {
   expect(await refusalOf(await gateway.ask({}), 400)).toMatchObject({ message });
 });
 
+test("what passed LiteLLM keeps its words and its class names", async () => {
+  const message =
+    "litellm.ContextWindowExceededError: litellm.BadRequestError: OpenAIException - ctx too long";
+  answer = () => Response.json({ error: { message, type: null, param: null, code: "400" } }, { status: 400 });
+  expect(await refusalOf(await gateway.ask({}), 400)).toMatchObject({
+    message,
+    code: "context_length_exceeded",
+  });
+});
+
 test("no event names the upstream's model, its headers or what is between it and us", async () => {
   answer = streamed(
     BEGUN,

@@ -26,6 +26,9 @@ function view(change: Partial<View> = {}): View {
     groups: [{ id: "grp_1", name: "default", accountIds: ["acct_1"], emptySinceMs: null }],
     recent: { requests: 0, errors: 0 },
     spent: { dayMs: DAY_MS, nano: 0 },
+    billingFaults: [],
+    billingFaultMs: 3_600_000,
+    overruns: [],
     ...change,
   };
 }
@@ -54,6 +57,19 @@ describe("what is told", () => {
   test("is a pool that has been empty for as long as the rule says, and not a moment's pause", () => {
     expect(rulesIn(emptyFor(59_999))).toEqual([]);
     expect(rulesIn(emptyFor(60_000))).toEqual([["pool_empty", "grp_1"]]);
+  });
+
+  test("is a user whose requests repeatedly cost more than was held for them", () => {
+    const overruns = [{ userId: "usr_1", email: "ada@example.com", overruns: 3, overNano: 420_000_000n }];
+    expect(rulesIn({ overruns })).toEqual([["overruns", "usr_1"]]);
+    expect(conditionsIn(view({ overruns }), DEFAULT_ALERTS)[0]).toMatchObject({
+      seenBy: "all",
+      message:
+        "3 requests of ada@example.com cost more than was held for them in the last 60 min, $0.42 more in all. Look at this user's requests with the flag overrun.",
+      details: { user_id: "usr_1", user: "ada@example.com", overruns: 3, usd: "0.42", minutes: 60 },
+    });
+    const off = { ...DEFAULT_ALERTS, overruns: { ...DEFAULT_ALERTS.overruns, enabled: false } };
+    expect(rulesIn({ overruns }, off)).toEqual([]);
   });
 
   test("is a day that cost as much as the threshold, once for each threshold", () => {
@@ -86,6 +102,12 @@ describe("an alert whose cause has passed", () => {
   const before = { startedAtMs: NOW_MS - 7_200_000 };
   const over = (change: Partial<AlertRecord>, seen: Partial<View> = {}) =>
     isOver(alert(change), view(seen), DEFAULT_ALERTS);
+
+  test("of a fault of the books stays open for an hour, also after a restart", () => {
+    const fault = { rule: "billing_fault", subject: "unpaid_row" } as const;
+    expect(over({ ...fault, startedAtMs: NOW_MS - 3_590_000 }, { startedAtMs: NOW_MS - 1_000 })).toBe(false);
+    expect(over({ ...fault, startedAtMs: NOW_MS - 3_600_000 }, { startedAtMs: NOW_MS - 1_000 })).toBe(true);
+  });
 
   test("is over, where this process has told it", () => {
     expect(over({})).toBe(true);

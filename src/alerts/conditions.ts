@@ -1,9 +1,11 @@
 /** What is worth telling: the present state and the operator's rules → alerts to open, and alerts that are over. */
 
 import { usdText } from "../money/nano.ts";
+import type { BillingFault } from "../observe/billing-faults.ts";
 import type { AccountReport } from "../pool/report.ts";
 import type { AlertsRecord } from "../records.ts";
 import type { AlertDetails, AlertRecord, AlertRule } from "../store/alerts.ts";
+import type { RepeatedOverruns } from "../store/overruns.ts";
 import type { SpentToday } from "./spent.ts";
 
 /** Now, as this process sees it. */
@@ -17,6 +19,11 @@ export interface View {
   recent: { requests: number; errors: number };
   /** Null until it was read. */
   spent: SpentToday | null;
+  /** Faults of the books of which the latest is younger than `billingFaultMs`. */
+  billingFaults: readonly { fault: BillingFault; count: number }[];
+  billingFaultMs: number;
+  /** Users with as many overruns as the rule names, in its span. Null until it was read. */
+  overruns: readonly RepeatedOverruns[] | null;
 }
 
 export interface Condition {
@@ -34,6 +41,8 @@ export function conditionsIn(view: View, rules: AlertsRecord): Condition[] {
     ...emptyPools(view, rules),
     ...spending(view, rules),
     ...failing(view, rules),
+    ...billingFaults(view),
+    ...overrunning(view, rules),
   ];
 }
 
@@ -108,6 +117,40 @@ function failing({ recent }: View, { errorRate }: AlertsRecord): Condition[] {
   ];
 }
 
+const FAULT_TEXT: Readonly<Record<BillingFault, (count: number) => string>> = {
+  unpaid_row: (count) =>
+    `${count} paid requests were recorded without a payer. Run model-gateway audit to see which ones.`,
+  journal_damaged: (count) =>
+    `${count} segments of a journal are damaged, so requests may be missing. Run model-gateway audit.`,
+};
+
+/** Always on: an operator who does not know of these loses money. */
+function billingFaults({ billingFaults: found }: View): Condition[] {
+  return found.map(({ fault, count }) => ({
+    rule: "billing_fault",
+    subject: fault,
+    seenBy: "node",
+    message: FAULT_TEXT[fault](count),
+    details: { fault, count },
+  }));
+}
+
+function overrunning({ overruns: users }: View, { overruns: rule }: AlertsRecord): Condition[] {
+  if (!rule.enabled || users === null) return [];
+  const minutes = Math.round(rule.overMs / 60_000);
+  return users.map(({ userId, email, overruns, overNano }) => {
+    const usd = usdText(overNano);
+    const user = email ?? userId;
+    return {
+      rule: "overruns",
+      subject: userId,
+      seenBy: "all",
+      message: `${overruns} requests of ${user} cost more than was held for them in the last ${minutes} min, $${usd} more in all. Look at this user's requests with the flag overrun.`,
+      details: { user_id: userId, user, overruns, usd, minutes },
+    };
+  });
+}
+
 /**
  * Whether an alert that is not so any more is over. Of one from before this process began that is not known at once:
  * health begins anew with each process, so something has to be seen first.
@@ -131,7 +174,11 @@ export function isOver(alert: AlertRecord, view: View, rules: AlertsRecord): boo
       // A day never costs less than it did: after a restart its last minute is only not counted yet.
       if (!rules.spend.enabled) return true;
       return view.spent !== null && alert.subject !== spendSubject(view.spent, rules.spend);
+    case "billing_fault":
+      return isOurs || view.nowMs - alert.startedAtMs >= view.billingFaultMs;
     case "error_rate":
       return isOurs || !rules.errorRate.enabled || view.nowMs - view.startedAtMs >= rules.errorRate.overMs;
+    case "overruns":
+      return !rules.overruns.enabled || view.overruns !== null;
   }
 }

@@ -4,6 +4,7 @@ import { eventually } from "../../test/eventually.ts";
 import { startWebhookListener, type WebhookListener } from "../../test/webhook-listener.ts";
 import { openAlarms } from "../alarms.ts";
 import { systemClock, uuidV7 } from "../clock.ts";
+import { BillingFaults } from "../observe/billing-faults.ts";
 import { openTraffic, type Traffic } from "../observe/traffic.ts";
 import { compileSnapshot } from "../policy/snapshot.ts";
 import { openRig } from "../pool/pool.test-support.ts";
@@ -14,6 +15,7 @@ import { readAlertSettings, writeAlertSettings } from "../store/alert-settings.t
 import { listAlerts } from "../store/alerts.ts";
 import { type Db, openDb } from "../store/db.ts";
 import { migrate } from "../store/migrate.ts";
+import { insertOverruns } from "../store/overruns.ts";
 import { openDialer } from "../upstreams/dial.ts";
 import { failed } from "../upstreams/failure.ts";
 import { type HttpClient, openHttpClient } from "../upstreams/http/client.ts";
@@ -77,6 +79,7 @@ function start(traffic: Traffic = openTraffic(), retriesMs: readonly number[] = 
   const account = snapshot.accounts.get("acct_1");
   if (account === undefined) throw new Error("the account is in the snapshot");
   const route = { account, upstreamModel: "m" };
+  const billingFaults = new BillingFaults(systemClock.nowMs);
   const engine = startAlerts({
     db,
     clock: systemClock,
@@ -90,12 +93,20 @@ function start(traffic: Traffic = openTraffic(), retriesMs: readonly number[] = 
     dialer: openDialer({ clock: systemClock, lookupTimeoutMs: 1_000, cacheMs: 1_000 }),
     http,
     origin: () => ({ node: "here:8787", publicUrl: "https://gateway.example" }),
+    billingFaults,
     // Looks are the test's.
-    limits: { lookMs: 3_600_000, deliveryTimeoutMs: 1_000, retriesMs, keptMs: 86_400_000 },
+    limits: {
+      lookMs: 3_600_000,
+      deliveryTimeoutMs: 1_000,
+      retriesMs,
+      keptMs: 86_400_000,
+      billingFaultMs: 3_600_000,
+    },
   });
   engines.push(engine);
   return {
     engine,
+    billingFaults,
     park() {
       const picked = rig.take([route]);
       rig.pool.failed(route, failed("credential", "refused"));
@@ -138,6 +149,22 @@ describe("an alert", () => {
     const resolved = await listener.next("alert.resolved");
     expect(resolved.body.alert).toMatchObject({ id: firing.body.alert?.id, ended_at: expect.any(Number) });
     expect(listener.postings).toHaveLength(2);
+  });
+
+  test("tells of a paid request that was recorded without a payer", async () => {
+    await configure({ webhooks: [webhook()] });
+    const { engine, billingFaults } = start();
+    await engine.look();
+    expect(listener.postings).toEqual([]);
+    billingFaults.add("unpaid_row");
+    await engine.look();
+    expect((await listener.next("alert.firing")).body.alert).toMatchObject({
+      rule: "billing_fault",
+      details: { fault: "unpaid_row", count: 1 },
+    });
+    billingFaults.add("unpaid_row");
+    await engine.look();
+    expect(listener.postings).toHaveLength(1);
   });
 
   test("is signed with the webhook's secret, over the time and the body", async () => {
@@ -229,6 +256,32 @@ describe("an alert", () => {
     expect((await listAlerts(db, { after: null, limit: 10 })).alerts).toMatchObject([
       { rule: "spend", node: "", endedAtMs: null },
     ]);
+  });
+
+  test("tells a user's repeated overruns, and that they are over when their time has passed", async () => {
+    await configure({ overruns: { enabled: true, count: 3, overMs: 3_600_000 } });
+    const overrun = (requestId: string, atMs: number) => ({
+      requestId,
+      atMs,
+      userId: "u1",
+      subscriptionId: null,
+      heldNano: 10n,
+      chargedNano: 30n,
+      debtNano: 5n,
+    });
+    const nowMs = Date.now();
+    await insertOverruns(db, [overrun("r1", nowMs), overrun("r2", nowMs), overrun("r3", nowMs - 7_200_000)]);
+    const listed = async () => (await listAlerts(db, { after: null, limit: 10 })).alerts;
+    await start().engine.look();
+    expect(await listed()).toEqual([]);
+    await insertOverruns(db, [overrun("r4", nowMs)]);
+    await start().engine.look();
+    expect(await listed()).toMatchObject([
+      { rule: "overruns", subject: "u1", node: "", details: { overruns: 3, usd: "0.00000006" } },
+    ]);
+    await db.sql`UPDATE overrun SET at_ms = ${nowMs - 7_200_000}`;
+    await start().engine.look();
+    expect(await listed()).toMatchObject([{ rule: "overruns", endedAtMs: expect.any(Number) }]);
   });
 
   test("tells a share of errors, and that it is over when requests go well again", async () => {

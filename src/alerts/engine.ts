@@ -5,6 +5,7 @@
  */
 
 import type { Clock, NewId } from "../clock.ts";
+import type { BillingFaults } from "../observe/billing-faults.ts";
 import type { Log } from "../observe/log.ts";
 import type { Traffic } from "../observe/traffic.ts";
 import type { LivePolicy } from "../policy/live-policy.ts";
@@ -24,6 +25,7 @@ import {
   removeAlerts,
 } from "../store/alerts.ts";
 import type { Db } from "../store/db.ts";
+import { type RepeatedOverruns, readRepeatedOverruns } from "../store/overruns.ts";
 import type { Dialer } from "../upstreams/dial.ts";
 import type { HttpClient } from "../upstreams/http/client.ts";
 import { type Condition, conditionsIn, isOver, type View } from "./conditions.ts";
@@ -37,6 +39,8 @@ export interface AlertLimits {
   deliveryTimeoutMs: number;
   retriesMs: readonly number[];
   keptMs: number;
+  /** How long after the latest fault of the books its alert stays open. */
+  billingFaultMs: number;
 }
 
 export interface AlertOptions {
@@ -52,6 +56,7 @@ export interface AlertOptions {
   http: HttpClient;
   /** Known once the server listens. */
   origin(): Origin;
+  billingFaults: Pick<BillingFaults, "list">;
   limits: AlertLimits;
 }
 
@@ -70,6 +75,8 @@ export interface Alerts {
 const HISTORY_MS = 3_900_000;
 const REMOVE_EVERY_MS = 3_600_000;
 const FOLDED_EVERY_MS = 10_000;
+/** Users that are told of at once: more than a few say that prices or windows are wrong, not users. */
+const OVERRUN_USERS_MAX = 20;
 
 export function startAlerts(options: AlertOptions): Alerts {
   const { db, clock, log, keyring, newId, policy, pool, limits } = options;
@@ -80,6 +87,7 @@ export function startAlerts(options: AlertOptions): Alerts {
   let settings: AlertsRecord = DEFAULT_ALERTS;
   let settingsOf: unknown = null;
   let folded: Folded | null = null;
+  let overruns: readonly RepeatedOverruns[] | null = null;
   let foldedReadAtMs = Number.NEGATIVE_INFINITY;
   let removedAtMs = Number.NEGATIVE_INFINITY;
   let running: Promise<void> = Promise.resolve();
@@ -97,6 +105,7 @@ export function startAlerts(options: AlertOptions): Alerts {
     history.take(nowMs);
     if (nowMs - foldedReadAtMs >= FOLDED_EVERY_MS) {
       folded = await readFolded(db, nowMs);
+      overruns = await readOverruns(nowMs);
       foldedReadAtMs = nowMs;
     }
     const { node } = options.origin();
@@ -114,6 +123,16 @@ export function startAlerts(options: AlertOptions): Alerts {
       removedAtMs = nowMs;
       await removeAlerts(db, nowMs - limits.keptMs);
     }
+  }
+
+  async function readOverruns(nowMs: number): Promise<readonly RepeatedOverruns[] | null> {
+    const { enabled, count, overMs } = settings.overruns;
+    if (!enabled) return null;
+    return readRepeatedOverruns(db, {
+      sinceMs: nowMs - overMs,
+      leastCount: count,
+      limit: OVERRUN_USERS_MAX,
+    });
   }
 
   /** Whoever changes settings changes the policy's revision with them, so a new snapshot says when to look. */
@@ -144,6 +163,11 @@ export function startAlerts(options: AlertOptions): Alerts {
       }),
       recent: { requests: latest.requests - before.requests, errors: latest.errors - before.errors },
       spent: folded === null ? null : spentToday(folded, history),
+      billingFaults: options.billingFaults
+        .list()
+        .filter(({ latestAtMs }) => latestAtMs !== null && nowMs - latestAtMs < limits.billingFaultMs),
+      billingFaultMs: limits.billingFaultMs,
+      overruns,
     };
   }
 

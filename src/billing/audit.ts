@@ -2,6 +2,7 @@
 
 import type { Log } from "../observe/log.ts";
 import { type AuditBreak, verifyAudit } from "../store/audit.ts";
+import { listBillingFaults } from "../store/billing-faults.ts";
 import {
   type BookCounts,
   type Contradiction,
@@ -11,9 +12,13 @@ import {
   overspent,
   refundedTooMuch,
   rowsWithoutEntry,
+  unexplainedDebts,
+  unpaidRows,
   wrongBalances,
+  wrongCorrections,
   wrongHeld,
   wronglyCharged,
+  wrongOverruns,
   wrongSharedCharges,
 } from "../store/books.ts";
 import { type Db, snapshot } from "../store/db.ts";
@@ -32,6 +37,8 @@ export interface AuditFinding extends Contradiction {
 export interface AuditReport {
   /** At most `findingsMax` a check. */
   findings: AuditFinding[];
+  /** What went wrong outside of the store and contradicts nothing in it, in words. */
+  notes: string[];
   counts: BookCounts;
   /** The log of changes: how long it is, and the hash of its end. Whoever keeps that can prove the log later. */
   changes: { entries: number; head: string };
@@ -60,11 +67,15 @@ export async function audit(
     add("balance", await wrongBalances(tx, max));
     add("held", await wrongHeld(tx, max));
     add("available", await overspent(tx, max));
+    add("debt", await unexplainedDebts(tx, max));
+    add("overrun", await wrongOverruns(tx, max));
     add("entry", await wrongEntries(tx, max));
     add("code", await wrongRedemptions(tx, max));
     add("row_charge", await wronglyCharged(tx, max));
     add("row_entry", await rowsWithoutEntry(tx, max));
     add("entry_row", await entriesWithoutRow(tx, rowsSinceMs, max));
+    add("correction", await wrongCorrections(tx, max));
+    add("unpaid", await unpaidRows(tx, max));
     add("shared_charge", await wrongSharedCharges(tx, rowsSinceMs, max));
     add("refund", await refundedTooMuch(tx, rowsSinceMs, max));
     add("hold_lease", await oldHolds(tx, nowMs - holdLeaseMs, max));
@@ -79,7 +90,8 @@ export async function audit(
   });
   add("roll_up", await wrongRollUps(db, max));
   add("days", await wrongDays(db, nowMs, max));
-  return { findings, counts, changes: { entries: chain.rows, head: chain.head } };
+  const notes = (await listBillingFaults(db, max)).map(({ detail }) => detail);
+  return { findings, notes, counts, changes: { entries: chain.rows, head: chain.head } };
 }
 
 function wrongWindow({ subscriptionId, per, startsAtMs, is, ought }: WrongWindow): Contradiction {
@@ -96,7 +108,8 @@ function brokenChain({ seq, kind }: AuditBreak): Contradiction {
 
 const LOGGED_MAX = 20;
 
-export function logAudit(log: Log, { findings, counts, changes }: AuditReport): void {
+export function logAudit(log: Log, { findings, notes, counts, changes }: AuditReport): void {
+  for (const note of notes.slice(0, LOGGED_MAX)) log.warn("audit_note", { note });
   // The end of the chain stands in the log too, where whoever changes the store does not reach it.
   if (findings.length === 0) {
     log.info("audit_passed", { ...counts, changes: changes.entries, changes_head: changes.head });

@@ -5,7 +5,6 @@
 
 import type { Nano } from "../money/nano.ts";
 import type { Tariff } from "../money/tariff.ts";
-import type { Interface } from "../records.ts";
 import type { Db } from "../store/db.ts";
 import {
   type EndedHold,
@@ -17,46 +16,19 @@ import {
   writeProgress,
 } from "../store/holds.ts";
 import { insertEntries, REVENUE, subscriptionBook, type Transfer, userBook } from "../store/ledger.ts";
+import { insertOverruns, type Overrun } from "../store/overruns.ts";
 import { keepTariffs } from "../store/tariffs.ts";
 import { insertFresh, knownUsage, type UsageRow } from "../store/usage.ts";
 import { markLate } from "../store/usage-day.ts";
 import type { Numbering } from "../store/usage-numbers.ts";
-import { lockWallets, type Wallet, writeWallets } from "../store/wallets.ts";
-import { lockPurses, moveHeld, type Purse } from "./purses.ts";
+import { replaceUsage } from "../store/usage-replacement.ts";
+import { type LockedWallet, lockWallet, lockWallets, writeWallets } from "../store/wallets.ts";
+import { afterCharge, chargeHold, EMPTY_WALLET, holdFromWallet, isBlocked, overrunBy } from "./debt.ts";
+import { isRecovered, type LateFacts, readLateFacts, settleLate } from "./late-settlement.ts";
+import type { HoldAsked, HoldResult, Settlement } from "./money-terms.ts";
+import { leftWithHolds, lockPurses, moveHeld, type Purse } from "./purses.ts";
 
-export interface HoldAsked {
-  requestId: string;
-  userId: string;
-  charge: "balance" | "subscription";
-  /** Names of the plans that may pay; null: any. */
-  plans: readonly string[] | null;
-  tariff: Tariff;
-  wantedNano: Nano;
-  /** At most `wantedNano`. */
-  leastNano: Nano;
-  /** An estimate, for recovery. */
-  inputTokens: number;
-  keyId: string;
-  groupId: string;
-  interface: Interface;
-  endpoint: string;
-  publicModel: string;
-  stream: boolean;
-  /** It may go on when its client has its answer, and others look for it meanwhile: its hold is a row from the start. */
-  isLasting: boolean;
-}
-
-export type HoldResult =
-  /** Between least and wanted. */
-  | { kind: "held"; amountNano: Nano; subscriptionId: string | null }
-  /** `resetsAtMs`: a subscription window that refills. */
-  | { kind: "short"; availableNano: Nano; resetsAtMs: number | null };
-
-export interface Settlement {
-  row: UsageRow;
-  /** At most what is held: the rest of a larger one is not charged, and the row flagged. */
-  chargedNano: Nano;
-}
+export type { HoldAsked, HoldResult, Settlement } from "./money-terms.ts";
 
 /** The store contradicts itself. */
 export class BookingFault extends Error {
@@ -74,10 +46,11 @@ export interface Batch {
 }
 
 /**
- * `known`: booked before, in this very way. `lost`: there is no hold; either the row tells another story, for
- * somebody thought this process dead and settled, or there is none and what was used is recorded uncharged.
+ * `known`: booked before, in this very way. `late`: there is no hold, and the payer was charged what is available; a
+ * row that a successor had written is replaced. `unpaid`: there is no hold and no payer, so the row has no charge.
+ * `lost`: there is no hold, and a row that says otherwise stays.
  */
-export type Settled = "booked" | "known" | "lost";
+export type Settled = "booked" | "known" | "late" | "unpaid" | "lost";
 
 export interface Booked {
   /** Both in the order of the batch. */
@@ -116,7 +89,7 @@ export async function book(tx: Db, batch: Batch, options: BookOptions): Promise<
 
 /** All that a batch reads and gathers before it writes. */
 interface Desk {
-  wallets: Map<string, Wallet>;
+  wallets: Map<string, LockedWallet>;
   changed: Set<string>;
   purses: ReadonlyMap<string, Purse[]>;
   /** What is left of each subscription, holds of this batch taken off. */
@@ -127,8 +100,12 @@ interface Desk {
   known: ReadonlyMap<string, Nano>;
   /** Holds that are in the store already. */
   present: ReadonlyMap<string, Hold>;
+  /** What is known of settlements without a hold, and the rows that theirs replace. */
+  late: LateFacts;
+  replaced: Map<string, { before: UsageRow; row: UsageRow }>;
   rows: Map<string, UsageRow>;
   entries: Transfer[];
+  overruns: Overrun[];
   holds: Map<string, Hold>;
   results: Map<string, HoldResult>;
   uncharged: string[];
@@ -148,7 +125,7 @@ async function openDesk(tx: Db, batch: Batch, { nowMs, careful }: BookOptions): 
       if (row.userId !== null && row.payer === "subscription") subscribers.add(row.userId);
     }
   }
-  const wallets = payers.size === 0 ? new Map<string, Wallet>() : await lockWallets(tx, [...payers]);
+  const wallets = payers.size === 0 ? new Map<string, LockedWallet>() : await lockWallets(tx, [...payers]);
   const purses = subscribers.size === 0 ? NO_PURSES : await lockPurses(tx, [...subscribers], nowMs);
   const ending = [
     ...batch.settlements.map(({ row }) => row.requestId),
@@ -162,9 +139,20 @@ async function openDesk(tx: Db, batch: Batch, { nowMs, careful }: BookOptions): 
   if (unlocked.size > 0) {
     for (const [userId, wallet] of await lockWallets(tx, [...unlocked])) wallets.set(userId, wallet);
   }
+  // A hold of nothing needs no wallet, but a cost above it does.
+  for (const { row, chargedNano } of batch.settlements) {
+    const hold = chargedNano > 0n ? ended.get(row.requestId) : undefined;
+    if (hold === undefined || hold.subscriptionId !== null || wallets.has(hold.userId)) continue;
+    wallets.set(hold.userId, await lockWallet(tx, hold.userId));
+  }
+  const hasHold = (requestId: string) => ended.has(requestId);
+  // Before the rows are read: it locks those that may be replaced.
+  const late = await readLateFacts(tx, batch.settlements, { hasHold, careful, nowMs });
   return {
     wallets,
     changed: new Set(),
+    late,
+    replaced: new Map(),
     purses,
     left: new Map(),
     moves: [],
@@ -178,6 +166,7 @@ async function openDesk(tx: Db, batch: Batch, { nowMs, careful }: BookOptions): 
       : NO_HOLDS,
     rows: new Map(),
     entries: [],
+    overruns: [],
     holds: new Map(),
     results: new Map(),
     uncharged: [],
@@ -192,9 +181,17 @@ function settle(desk: Desk, { row, chargedNano }: Settlement): Settled {
   // Without a count, the request is part of a counted row, which may have the same id and be in the same batch.
   const [requestId, hasRow] = [row.requestId, row.requestCount > 0];
   const hold = desk.ended.get(requestId);
-  const before = desk.known.get(requestId) ?? desk.rows.get(requestId)?.chargedNano;
+  const before =
+    desk.replaced.get(requestId)?.row.chargedNano ??
+    desk.known.get(requestId) ??
+    desk.rows.get(requestId)?.chargedNano;
   if (before !== undefined) {
-    if (hold === undefined) return before === chargedNano ? "known" : "lost";
+    if (hold === undefined) {
+      if (desk.late.recovered.has(requestId) && !desk.replaced.has(requestId))
+        return settleLate(desk, { row, chargedNano });
+      // A guess that comes after the truth.
+      return before === chargedNano || isRecovered(row) ? "known" : "lost";
+    }
     giveBack(desk, hold, 0n);
     // Refused because the store took too long to hold its money, which it then did.
     if (before === 0n && chargedNano === 0n) return "known";
@@ -203,38 +200,20 @@ function settle(desk: Desk, { row, chargedNano }: Settlement): Settled {
     return "lost";
   }
   if (hold === undefined) {
+    // Its own process has given the hold back, and knows why.
+    if (isRecovered(row)) return "known";
+    if (chargedNano > 0n && row.payer !== null) return settleLate(desk, { row, chargedNano });
     if (hasRow) desk.rows.set(requestId, { ...row, chargedNano: 0n, payer: null });
-    return chargedNano === 0n ? "booked" : "lost";
+    return "booked";
   }
-  const charged = chargedWithin(hold, { row, chargedNano });
+  const charged = chargeHold(hold, { row, chargedNano });
+  const wallet = hold.subscriptionId === null ? (desk.wallets.get(hold.userId) ?? null) : null;
+  const overrun = overrunBy(hold, charged.chargedNano, wallet, row.atMs);
+  if (overrun !== null) desk.overruns.push(overrun);
   giveBack(desk, hold, charged.chargedNano);
   if (hasRow) desk.rows.set(requestId, charged.row);
   if (charged.chargedNano > 0n) desk.entries.push(chargeOf(charged.row, hold, charged.chargedNano));
   return "booked";
-}
-
-/** Never more than was held, and the row says so. */
-export function chargedWithin(
-  { amountNano, subscriptionId }: Pick<Hold, "amountNano" | "subscriptionId">,
-  { row, chargedNano }: Settlement,
-): Settlement {
-  const isOver = chargedNano > amountNano;
-  const charged = isOver ? amountNano : chargedNano < 0n ? 0n : chargedNano;
-  // One that was refused because the store took too long to hold its money, which it then did, is paid by nobody.
-  const isUnpaid = row.payer === null && charged === 0n;
-  const payer = isUnpaid ? null : subscriptionId === null ? "balance" : "subscription";
-  // Nearly always, and a copy of so many fields takes its time.
-  if (charged === chargedNano && charged === row.chargedNano && payer === row.payer)
-    return { row, chargedNano };
-  return {
-    chargedNano: charged,
-    row: {
-      ...row,
-      chargedNano: charged,
-      payer,
-      flags: isOver && !row.flags.includes("overrun") ? [...row.flags, "overrun"] : row.flags,
-    },
-  };
 }
 
 export function chargeOf(
@@ -272,13 +251,10 @@ function giveBack(desk: Desk, hold: EndedHold, chargedNano: Nano): void {
     desk.moves.push({ subscriptionId, atMs, heldNano: -hold.amountNano, usedNano: chargedNano });
     return;
   }
-  if (hold.amountNano === 0n) return;
+  if (hold.amountNano === 0n && chargedNano === 0n) return;
   const wallet = desk.wallets.get(hold.userId);
   if (wallet === undefined) throw new BookingFault(`User ${hold.userId} has a hold and no wallet.`);
-  desk.wallets.set(hold.userId, {
-    balanceNano: wallet.balanceNano - chargedNano,
-    heldNano: wallet.heldNano - hold.amountNano,
-  });
+  desk.wallets.set(hold.userId, afterCharge(wallet, hold.amountNano, chargedNano));
   desk.changed.add(hold.userId);
 }
 
@@ -300,27 +276,36 @@ function decide(desk: Desk, asked: HoldAsked, { incarnation, nowMs }: BookOption
   return result;
 }
 
-function fromWallet(desk: Desk, { userId, wantedNano, leastNano }: HoldAsked): HoldResult {
-  const wallet = desk.wallets.get(userId);
-  const availableNano = wallet === undefined ? 0n : wallet.balanceNano - wallet.heldNano;
-  if (availableNano < leastNano) return { kind: "short", availableNano, resetsAtMs: null };
-  const amountNano = wantedNano < availableNano ? wantedNano : availableNano;
-  if (wallet !== undefined && amountNano > 0n) {
-    desk.wallets.set(userId, { ...wallet, heldNano: wallet.heldNano + amountNano });
-    desk.changed.add(userId);
+function fromWallet(desk: Desk, asked: HoldAsked): HoldResult {
+  const wallet = desk.wallets.get(asked.userId);
+  const result = holdFromWallet(wallet ?? EMPTY_WALLET, asked);
+  if (wallet !== undefined && result.kind === "held" && result.amountNano > 0n) {
+    desk.wallets.set(asked.userId, { ...wallet, heldNano: wallet.heldNano + result.amountNano });
+    desk.changed.add(asked.userId);
   }
-  return { kind: "held", amountNano, subscriptionId: null };
+  return result;
 }
 
-/** The first in paying order that can afford all of it; where none can, the first that has enough for the least. */
+/**
+ * The first in paying order that can afford all of it; where none can, the first that can hold the upper estimate of
+ * uncountable inputs; and where only holds keep one from that, none. Else the first that has enough for the least.
+ */
 function fromPurse(desk: Desk, asked: HoldAsked): HoldResult {
-  const { userId, plans, wantedNano, leastNano } = asked;
+  const { userId, plans, wantedNano, leastNano, firmNano = leastNano } = asked;
   const purses = (desk.purses.get(userId) ?? []).filter(
     ({ planName }) => plans === null || plans.includes(planName),
   );
   const leftOf = (purse: Purse) => desk.left.get(purse.subscriptionId) ?? purse.leftNano;
-  const payer =
-    purses.find((purse) => leftOf(purse) >= wantedNano) ?? purses.find((purse) => leftOf(purse) >= leastNano);
+  const sure =
+    purses.find((purse) => leftOf(purse) >= wantedNano) ?? purses.find((purse) => leftOf(purse) >= firmNano);
+  const blocked =
+    sure === undefined
+      ? purses.find((purse) => isBlocked(asked, leftOf(purse), leftWithHolds(purse)))
+      : undefined;
+  if (blocked !== undefined) {
+    return { kind: "blocked", availableNano: leftOf(blocked), neededNano: firmNano };
+  }
+  const payer = sure ?? purses.find((purse) => leftOf(purse) >= leastNano);
   if (payer !== undefined) {
     const { subscriptionId, atMs } = payer;
     const leftNano = leftOf(payer);
@@ -395,5 +380,7 @@ async function write(tx: Db, desk: Desk, batch: Batch, options: BookOptions): Pr
     await insertFresh(tx, numbering, rows);
     await markLate(tx, rows, nowMs);
   }
+  if (desk.replaced.size > 0) await replaceUsage(tx, numbering, [...desk.replaced.values()]);
   if (desk.entries.length > 0) await insertEntries(tx, desk.entries);
+  if (desk.overruns.length > 0) await insertOverruns(tx, desk.overruns);
 }

@@ -442,7 +442,7 @@ test("one that the store will not have is kept on the disk, and the others are b
   await till.stop();
 });
 
-test("a process that was taken for dead charges nobody from what is no longer set aside", async () => {
+test("a process that was taken for dead charges what its wallets have, now that nothing is set aside", async () => {
   const till = makeTill(db, { express: { bookMs: 60_000 } });
   await till.hold(asking("r1"));
   await till.hold(asking("r2"));
@@ -451,8 +451,8 @@ test("a process that was taken for dead charges nobody from what is no longer se
   await till.settle(settling("r1", 30n));
   await till.flush();
   await eventually(async () => (await findUsage(db, "r1")) !== null, 10_000);
-  expect((await findUsage(db, "r1"))?.chargedNano).toBe(0n);
-  expect(await readWallet(db, "u1")).toEqual({ balanceNano: MUCH, heldNano: 0n });
+  expect((await findUsage(db, "r1"))?.chargedNano).toBe(30n);
+  expect(await readWallet(db, "u1")).toEqual({ balanceNano: MUCH - 30n, heldNano: 0n });
   expect(await till.hold(asking("r3"))).toMatchObject({ kind: "held" });
   await till.settle(settling("r3", 40n));
   await till.settleUp("u1");
@@ -473,14 +473,14 @@ test("however many lose what was set aside, the store is asked only a few times"
   await till.flush();
   expect(begun.transactions).toBeLessThan(10);
   for (const userId of users) {
-    expect((await findUsage(db, `of ${userId}`))?.chargedNano).toBe(0n);
-    expect(await readWallet(db, userId)).toEqual({ balanceNano: MUCH, heldNano: 0n });
+    expect((await findUsage(db, `of ${userId}`))?.chargedNano).toBe(30n);
+    expect(await readWallet(db, userId)).toEqual({ balanceNano: MUCH - 30n, heldNano: 0n });
   }
   expect(await findings()).toEqual([]);
   await till.stop();
 });
 
-test("a row that nobody can pay for any more is in the journal until the store has it", async () => {
+test("a row whose lease is gone is in the journal until the store has it", async () => {
   const gate = Promise.withResolvers<void>();
   let begun = Number.NEGATIVE_INFINITY;
   const slow: Db = {
@@ -500,7 +500,7 @@ test("a row that nobody can pay for any more is in the journal until the store h
   expect(till.unbooked("r1")).not.toBeNull();
   gate.resolve();
   await flushed;
-  expect((await findUsage(db, "r1"))?.chargedNano).toBe(0n);
+  expect((await findUsage(db, "r1"))?.chargedNano).toBe(30n);
   expect(till.unbooked("r1")).toBeNull();
   await till.stop();
 });

@@ -9,9 +9,11 @@
 import type { Db } from "../store/db.ts";
 import { UNSENT } from "../store/holds.ts";
 import { storable, type UsageRow } from "../store/usage-row.ts";
-import { chargedWithin, type HoldAsked, type HoldResult, type Settlement } from "./booking.ts";
+import type { HoldAsked, HoldResult, Settlement } from "./booking.ts";
+import { chargeHold } from "./debt.ts";
 import { openDisk } from "./disk.ts";
 import type { Journal } from "./journal.ts";
+import { settleOverrun } from "./lane-overrun.ts";
 import { equallyFar, openLaneProgress } from "./lane-progress.ts";
 import {
   type ExpressHold,
@@ -87,6 +89,7 @@ export function openExpressTill(options: ExpressOptions): Till {
   /** Of the latest row that nobody pays for. */
   let rowSegment = 0;
   let stopped = false;
+  const overruns = { lending, plain, log, limits, isStopped: () => stopped };
   const isWell = () => disk.isWell() && plain.isWell();
   const looking = setInterval(look, express.lookMs);
   looking.unref();
@@ -231,7 +234,8 @@ export function openExpressTill(options: ExpressOptions): Till {
     // It becomes a row; if it does not, it is still here.
     if (held.moving !== null) return settledAfter(held.moving, settlement);
     const { wantedNano: amountNano } = held.asked;
-    const row = storable(chargedWithin({ amountNano, subscriptionId: null }, settlement).row);
+    if (settlement.chargedNano > amountNano) return settleOverrun(overruns, held, settlement);
+    const row = storable(chargeHold({ amountNano, subscriptionId: null }, settlement).row);
     const batch = endHold(lane, held, row);
     lending.ended();
     try {

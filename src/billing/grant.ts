@@ -14,7 +14,7 @@ import {
   listGranted,
   putSubscription,
 } from "../store/subscriptions.ts";
-import { checkOrderKey, entryIdOf, subscriptionIdOf, usedOtherwise } from "./order-key.ts";
+import { checkOrderKey, claimOrderKey, entryIdOf, subscriptionIdOf, usedOtherwise } from "./order-key.ts";
 import { MoneyRefused } from "./refused.ts";
 
 export interface GrantDesk {
@@ -43,6 +43,8 @@ export async function grantPlan({ db, clock, newId }: GrantDesk, grant: Grant): 
   return transaction(db, async (tx) => {
     // For its lock: two who grant the same at once take turns.
     await bumpKeyRevision(tx);
+    if (idempotencyKey !== undefined)
+      await claimOrderKey(tx, idempotencyKey, { kind: "plan", nowMs: clock.nowMs() });
     const plans = await listPlans(tx);
     const planId = plans.find(({ name }) => name === grant.plan)?.id;
     if (planId === undefined) {
@@ -85,6 +87,7 @@ export async function grantPlan({ db, clock, newId }: GrantDesk, grant: Grant): 
 }
 
 async function grantedBefore(tx: Db, idempotencyKey: string): Promise<SubscriptionRecord | null> {
+  // Entries from before there were claims.
   if ((await findEntry(tx, entryIdOf(idempotencyKey))) !== null) throw usedOtherwise();
   return findSubscription(tx, subscriptionIdOf(idempotencyKey));
 }

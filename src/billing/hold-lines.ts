@@ -132,7 +132,7 @@ export class HoldTeller {
 }
 
 /** Text where a number would not be exact. */
-export const nanoShape = z.union([z.string().regex(/^\d{1,19}$/), z.int().min(0)]).transform(BigInt);
+const nanoShape = z.union([z.string().regex(/^\d{1,19}$/), z.int().min(0)]).transform(BigInt);
 
 const kindShape = z.tuple([
   z.literal("g"),

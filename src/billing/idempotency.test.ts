@@ -172,7 +172,15 @@ eachEngine(({ open }) => {
 
   test("what a dead process was at is done without an answer; the living and oneself are left alone", async () => {
     const db = await open();
-    await beat(db, { id: "inc_alive", host: "h", pid: 1, startedAtMs: 1, beatAtMs: 1 });
+    await beat(db, {
+      id: "inc_alive",
+      host: "h",
+      pid: 1,
+      startedAtMs: 1,
+      beatAtMs: 1,
+      folderId: null,
+      startTicks: null,
+    });
     for (const incarnation of ["inc_dead", "inc_alive", "inc_1"]) {
       await nodeOn(db, { incarnation }).begin({ ...claim(`req_${incarnation}`), token: incarnation });
     }

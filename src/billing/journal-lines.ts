@@ -7,6 +7,9 @@ import type { LinePen } from "./line-pen.ts";
 import { NameTeller } from "./name-lines.ts";
 import { RowTeller } from "./row-lines.ts";
 
+/** Of segments whose lines have checksums. */
+const CHECKED = 2;
+
 /** Requests that have come equally far. */
 export interface ProgressOf {
   readonly progress: HoldProgress;
@@ -27,7 +30,7 @@ export class Teller {
 
   /** The first line: whatever segments before this one told by numbers is over. */
   begin(): void {
-    this.pen.json(["o"]);
+    this.pen.json(["o", CHECKED]);
   }
 
   held(given: Given): void {

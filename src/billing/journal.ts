@@ -13,6 +13,7 @@ import { syncFolder } from "./json-lines.ts";
 import { segmentName } from "./left-journals.ts";
 import { type LineFile, makeLineFile } from "./line-file.ts";
 import { LinePen } from "./line-pen.ts";
+import { type Segment, UnsyncedSegments } from "./unsynced-segments.ts";
 
 /** What is told to it outlives the process when the call returns. If it throws nothing of it is written. */
 export interface Journal {
@@ -23,7 +24,7 @@ export interface Journal {
   settled(row: UsageRow): void;
   /** The row of a request that nobody pays for, which fits the store. Returns the number of its segment, too. */
   recorded(row: UsageRow): number;
-  /** What was told survives the loss of power once this resolves. */
+  /** What was told survives the loss of power once this resolves. A segment whose sync failed is written anew. */
   sync(): Promise<void>;
   hasBefore(segment: number): boolean;
   /** Segments before this one are of no more use. */
@@ -51,10 +52,8 @@ export function openJournal(dir: string, incarnation: string, segmentBytes: numb
   const pen = new LinePen();
   let teller = new Teller(pen, incarnation);
   let hasNewName = false;
-  /** Segments that ended, and may not be on the disk yet. */
-  let ended: { number: number; file: LineFile }[] = [];
-
   const pathOf = (number: number) => join(dir, segmentName(incarnation, number));
+  const unsynced = new UnsyncedSegments({ dir, pathOf, isNeeded: (number) => number >= oldest });
 
   /** What is to be told may depend on what the segment tells already. */
   function put<Told>(tell: (teller: Teller, told: Told) => void, told: Told): void {
@@ -85,29 +84,53 @@ export function openJournal(dir: string, incarnation: string, segmentBytes: numb
 
   function end(): void {
     if (file === null) return;
-    ended.push({ number: segment, file });
+    unsynced.add({ number: segment, file });
     file = null;
     segment++;
   }
 
   const shared = sharedSync(async () => {
-    const closing = ended;
-    ended = [];
-    // What was thrown away need not reach the disk.
-    const needed = closing.filter(({ number }) => number >= oldest).map((one) => one.file);
-    const files = file === null ? needed : [...needed, file];
-    const isNamed = !hasNewName;
+    await unsynced.rewriteFailed();
+    const ending = unsynced.takeEnded();
+    const current: Segment[] = file === null ? [] : [{ number: segment, file }];
+    if (hasNewName) await syncNames([...ending, ...current]);
+    for (const one of [...ending]) {
+      // What was thrown away need not reach the disk.
+      if (one.number >= oldest) await syncOne(one, ending);
+      ending.shift();
+      one.file.close();
+    }
+    for (const one of current) await syncOne(one, []);
+  });
+
+  /** The folder, in which these have new names. */
+  async function syncNames(segments: readonly Segment[]): Promise<void> {
     hasNewName = false;
     try {
-      if (!isNamed) await syncFolder(dir);
-      for (const one of files) await one.sync();
+      await syncFolder(dir);
     } catch (error) {
-      hasNewName ||= !isNamed;
+      hasNewName = true;
+      fail(segments);
       throw error;
-    } finally {
-      for (const one of closing) one.file.close();
     }
-  });
+  }
+
+  /** Those after it are for the next sync. */
+  async function syncOne(one: Segment, ending: readonly Segment[]): Promise<void> {
+    try {
+      await one.file.sync();
+    } catch (error) {
+      fail([one]);
+      for (const later of ending) if (later !== one) unsynced.add(later);
+      throw error;
+    }
+  }
+
+  /** Nothing more is put into one of these. */
+  function fail(segments: readonly Segment[]): void {
+    if (segments.some((one) => one.file === file)) end();
+    unsynced.fail(segments);
+  }
 
   return {
     held(given) {
@@ -132,8 +155,7 @@ export function openJournal(dir: string, incarnation: string, segmentBytes: numb
     async close(isDone) {
       end();
       await shared.rest();
-      for (const one of ended) one.file.close();
-      ended = [];
+      unsynced.close();
       if (isDone) for (; oldest < segment; oldest++) rmSync(pathOf(oldest), { force: true });
     },
   };

@@ -11,9 +11,9 @@ export interface Untaken {
 }
 
 /** `take` throws at what it does not understand. */
-export function readJsonLines(text: string, take: (json: unknown) => void): Untaken {
+export function readJsonLines(lines: readonly string[], take: (json: unknown) => void): Untaken {
   const untaken = { torn: 0, unreadable: 0 };
-  for (const line of text.split("\n")) {
+  for (const line of lines) {
     if (line === "") continue;
     let json: unknown;
     try {

@@ -1,7 +1,8 @@
 /** Journals of processes that are no more. */
 
-import { readdirSync, readFileSync, rmSync } from "node:fs";
+import { readdirSync, readFileSync, renameSync, rmSync } from "node:fs";
 import { join } from "node:path";
+import { readSegment, type SegmentDamage } from "./journal-segment.ts";
 import { type JournalTold, readJournal } from "./read-journal.ts";
 
 const NAME = /^journal-([\w-]+)\.(\d+)\.jsonl$/;
@@ -10,7 +11,14 @@ export const segmentName = (incarnation: string, segment: number) =>
 
 export interface LeftJournal extends JournalTold {
   incarnation: string;
+  /** Segments that could not be read to their end. */
+  damaged: readonly DamagedSegment[];
+  /** Damaged segments stay under another name, for an operator to look at. */
   remove(): void;
+}
+
+export interface DamagedSegment extends SegmentDamage {
+  name: string;
 }
 
 /** What other processes left in this folder. */
@@ -21,16 +29,27 @@ export function leftJournals(dir: string, isAlive: (incarnation: string) => bool
     if (incarnation === undefined || isAlive(incarnation)) continue;
     segments.set(incarnation, [...(segments.get(incarnation) ?? []), Number(number)]);
   }
-  return [...segments].map(([incarnation, numbers]) => {
-    const paths = numbers.sort((a, b) => a - b).map((number) => join(dir, segmentName(incarnation, number)));
-    // A segment ends with a line's end, or with one that was torn.
-    const text = paths.map(textOf).join("\n");
-    return {
-      incarnation,
-      ...readJournal(text),
-      remove: () => paths.forEach((path) => void rmSync(path, { force: true })),
-    };
-  });
+  return [...segments].map(([incarnation, numbers]) => readLeft(dir, incarnation, numbers));
+}
+
+function readLeft(dir: string, incarnation: string, numbers: readonly number[]): LeftJournal {
+  const names = numbers.toSorted((a, b) => a - b).map((number) => segmentName(incarnation, number));
+  const segments = names.map((name) => ({ name, ...readSegment(readFileSync(join(dir, name))) }));
+  const damaged = segments.flatMap(({ name, damage }) => (damage === null ? [] : { name, ...damage }));
+  const told = readJournal(segments.flatMap(({ lines }) => lines));
+  return {
+    incarnation,
+    ...told,
+    torn: segments.reduce((sum, { torn }) => sum + torn, told.torn),
+    damaged,
+    remove() {
+      for (const { name, damage } of segments) {
+        const path = join(dir, name);
+        if (damage === null) rmSync(path, { force: true });
+        else renameSync(path, `${path}.damaged`);
+      }
+    },
+  };
 }
 
 function namesIn(dir: string): string[] {
@@ -39,11 +58,4 @@ function namesIn(dir: string): string[] {
   } catch {
     return [];
   }
-}
-
-/** Up to the first zero: nothing was put there, or not all of it. */
-function textOf(path: string): string {
-  const bytes = readFileSync(path);
-  const end = bytes.indexOf(0);
-  return bytes.toString("utf8", 0, end === -1 ? bytes.length : end);
 }

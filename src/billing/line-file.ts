@@ -1,6 +1,15 @@
 /** A file that lines are put into. Each of them outlives the process from the moment that it is there. */
 
-import { closeSync, fdatasync, ftruncateSync, openSync, rmSync, statfsSync, writeSync } from "node:fs";
+import {
+  closeSync,
+  fdatasync,
+  ftruncateSync,
+  openSync,
+  readSync,
+  rmSync,
+  statfsSync,
+  writeSync,
+} from "node:fs";
 import { dirname } from "node:path";
 import { promisify } from "node:util";
 
@@ -15,6 +24,8 @@ export interface LineFile {
   put(lines: Lines): boolean;
   /** What was put there survives the loss of power once this resolves. */
   sync(): Promise<void>;
+  /** A copy of all that was put there. */
+  content(): Buffer;
   close(): void;
 }
 
@@ -26,7 +37,7 @@ const PARTLY = "the disk took a part of it";
  */
 const IN_PLACE: ReadonlySet<number> = new Set([0xef53, 0x58465342, 0x01021994]);
 
-const syncFile = promisify(fdatasync);
+export const syncFile = promisify(fdatasync);
 const ZEROS = Buffer.alloc(64 * 1024);
 
 export function makeLineFile(path: string, bytesMax: number): LineFile {
@@ -59,6 +70,7 @@ export function makeMapped(path: string, bytesMax: number): LineFile {
     },
     // Linux keeps one copy of a page for all: what was changed through memory is written like anything else.
     sync: () => syncFile(file),
+    content: () => Buffer.from(bytes.subarray(0, end)),
     close() {
       // Whoever takes the bytes away from a buffer unmaps them; else that waits until garbage is collected.
       bytes.buffer.transfer(0);
@@ -82,7 +94,7 @@ function mapped(path: string): Buffer<ArrayBuffer> {
 
 /** Every line is written by a system call. */
 export function makeWritten(path: string, bytesMax: number): LineFile {
-  const file = openSync(path, "w", 0o600);
+  const file = openSync(path, "w+", 0o600);
   let end = 0;
   return {
     put({ bytes, length }) {
@@ -97,6 +109,11 @@ export function makeWritten(path: string, bytesMax: number): LineFile {
       return true;
     },
     sync: () => syncFile(file),
+    content() {
+      const copy = Buffer.alloc(end);
+      readSync(file, copy, 0, end, 0);
+      return copy;
+    },
     close: () => closeSync(file),
   };
 }

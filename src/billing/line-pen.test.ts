@@ -1,8 +1,10 @@
 import { expect, test } from "bun:test";
 import fc from "fast-check";
+import { checksum } from "./journal-segment.ts";
 import { LinePen } from "./line-pen.ts";
 
 const textOf = ({ bytes, length }: LinePen) => bytes.toString("utf8", 0, length);
+const withSum = (json: string) => `${json}\t${checksum(Buffer.from(json)).toString(16).padStart(8, "0")}\n`;
 
 test("a line is what the runtime's own serializer would make of it", () => {
   const value = fc.oneof(
@@ -28,7 +30,7 @@ test("a line is what the runtime's own serializer would make of it", () => {
         }
         pen.close();
       }
-      expect(textOf(pen)).toBe(lines.map((line) => `${JSON.stringify([tag, ...line])}\n`).join(""));
+      expect(textOf(pen)).toBe(lines.map((line) => withSum(JSON.stringify([tag, ...line]))).join(""));
     }),
   );
 });
@@ -51,11 +53,11 @@ test("money is a number where that is exact, and text where it is not", () => {
   pen.nano(2n ** 60n + 1n);
   pen.nano(0n);
   pen.close();
-  expect(textOf(pen)).toBe('["m",9007199254740991,"1152921504606846977",0]\n');
+  expect(textOf(pen)).toBe(withSum('["m",9007199254740991,"1152921504606846977",0]'));
 });
 
 test("a whole line can be written at once", () => {
   const pen = new LinePen();
   pen.json(["ü", [1, "€"], null]);
-  expect(textOf(pen)).toBe('["ü",[1,"€"],null]\n');
+  expect(textOf(pen)).toBe(withSum('["ü",[1,"€"],null]'));
 });

@@ -5,6 +5,7 @@
 
 import type { Nano } from "../money/nano.ts";
 import { nanoValue } from "../store/usage-values.ts";
+import { CHECKSUM_DIGITS, CHECKSUM_MARK, checksum } from "./journal-segment.ts";
 
 const QUOTE = 0x22;
 const COMMA = 0x2c;
@@ -13,6 +14,7 @@ const OPEN = 0x5b;
 const BACKSLASH = 0x5c;
 const CLOSE = 0x5d;
 const LINE_END = 0x0a;
+const LETTER_A = 0x61;
 
 /** The most bytes that one UTF-16 unit becomes. */
 const UTF8_BYTES_MAX = 3;
@@ -26,6 +28,8 @@ export class LinePen {
   /** The lines stand at its beginning. */
   bytes = Buffer.allocUnsafeSlow(4_096);
   length = 0;
+  /** Where the line begins that is being written. */
+  private lineStart = 0;
 
   clear(): void {
     this.length = 0;
@@ -34,21 +38,37 @@ export class LinePen {
   /** Begins a line: what kind of line it is comes first. */
   open(tag: string): void {
     this.makeRoom(NUMBER_BYTES_MAX + tag.length);
+    this.lineStart = this.length;
     this.bytes[this.length++] = OPEN;
     this.quoted(tag);
   }
 
   close(): void {
-    this.makeRoom(2);
+    this.makeRoom(1);
     this.bytes[this.length++] = CLOSE;
-    this.bytes[this.length++] = LINE_END;
+    this.endLine();
   }
 
   /** A whole line of a kind that is rare. */
   json(line: readonly unknown[]): void {
+    this.lineStart = this.length;
     this.serialized(line);
-    this.makeRoom(1);
-    this.bytes[this.length++] = LINE_END;
+    this.endLine();
+  }
+
+  /** The checksum of the line, by which a reader knows that it is whole. */
+  private endLine(): void {
+    this.makeRoom(NUMBER_BYTES_MAX);
+    const { bytes } = this;
+    const sum = checksum(bytes.subarray(this.lineStart, this.length));
+    let at = this.length;
+    bytes[at++] = CHECKSUM_MARK;
+    for (let shift = (CHECKSUM_DIGITS - 1) * 4; shift >= 0; shift -= 4) {
+      const digit = (sum >>> shift) & 0xf;
+      bytes[at++] = digit < 10 ? ZERO + digit : LETTER_A + digit - 10;
+    }
+    bytes[at++] = LINE_END;
+    this.length = at;
   }
 
   text(value: string | null): void {

@@ -2,6 +2,7 @@
 
 import { join } from "node:path";
 import type { Clock, NewId } from "../clock.ts";
+import { BillingFaults } from "../observe/billing-faults.ts";
 import type { Log } from "../observe/log.ts";
 import type { Keyring } from "../secrets/keyring.ts";
 import { type Db, openDb } from "../store/db.ts";
@@ -9,11 +10,13 @@ import { openLogMover } from "../store/log-mover.ts";
 import type { Durability } from "./disk.ts";
 import { type ExpressLimits, openExpressTill } from "./express.ts";
 import { startFoldingDays } from "./fold-days.ts";
+import { type HoldQueueLimits, withHoldQueue } from "./hold-queue.ts";
 import { startHourlyAudit } from "./hourly-audit.ts";
 import { type Idempotency, type IdempotencyOptions, openIdempotency } from "./idempotency.ts";
 import { openJournal } from "./journal.ts";
+import { describeProcess } from "./process-watch.ts";
 import { openReadiness, type ReadinessLimits } from "./readiness.ts";
-import { describeProcess, type RecoveryLimits, startRecovery } from "./recovery.ts";
+import { type RecoveryLimits, startRecovery } from "./recovery.ts";
 import { type RowRemovalOptions, startRemovingRows } from "./remove-rows.ts";
 import { withRowJournal } from "./row-journal.ts";
 import { openSettlementSpool } from "./settlement-spool.ts";
@@ -22,6 +25,7 @@ import { openTill, type Till, type TillLimits, type TillOptions } from "./till.t
 export interface Books {
   till: Till;
   idempotency: Idempotency;
+  faults: BillingFaults;
   /** Whether a request that came now could be recorded. Answers in time, whatever the store does. */
   isReady(): Promise<boolean>;
   /** After the last request, and after the till was flushed. */
@@ -30,6 +34,7 @@ export interface Books {
 
 export interface BooksLimits {
   till: TillLimits;
+  holdQueue: HoldQueueLimits;
   express: ExpressLimits & { segmentBytes: number };
   recovery: RecoveryLimits;
   readiness: ReadinessLimits;
@@ -45,6 +50,8 @@ export interface BooksOptions {
   db: Db;
   databaseUrl: string;
   dataDir: string;
+  /** Of the data folder, which this process has locked; nothing where it has not. */
+  folderId?: string;
   durability: Durability;
   clock: Clock;
   keyring: Keyring;
@@ -56,9 +63,10 @@ export interface BooksOptions {
 /** The money of processes that died is settled before it resolves. */
 export async function openBooks(options: BooksOptions): Promise<Books> {
   const { db, clock, keyring, log, limits } = options;
-  const self = describeProcess(options.newId("inc"), clock.nowMs());
+  const self = describeProcess(options.newId("inc"), clock.nowMs(), options.folderId ?? null);
   const spoolDir = join(options.dataDir, "settlements");
-  const { till, close } = await openTillFor(options, self.id, spoolDir);
+  const faults = new BillingFaults(clock.nowMs);
+  const { till, close } = await openTillFor(faults, options, self.id, spoolDir);
   const idempotency = openIdempotency({ db, clock, keyring, incarnation: self.id, ...limits.idempotency });
   const recovery = await startRecovery({
     db,
@@ -67,6 +75,7 @@ export async function openBooks(options: BooksOptions): Promise<Books> {
     till,
     self,
     spoolDir,
+    faults,
     limits: limits.recovery,
     buried: idempotency.recover,
   }).catch(async (error: unknown) => {
@@ -100,6 +109,7 @@ export async function openBooks(options: BooksOptions): Promise<Books> {
   return {
     till,
     idempotency,
+    faults,
     isReady,
     async close() {
       clearInterval(sweeping);
@@ -116,6 +126,7 @@ export async function openBooks(options: BooksOptions): Promise<Books> {
 
 /** Many nodes share PostgreSQL: there what is paid for is in the store before anybody hears of its end. */
 async function openTillFor(
+  faults: BillingFaults,
   { db, databaseUrl, clock, log, durability, limits }: BooksOptions,
   incarnation: string,
   spoolDir: string,
@@ -127,18 +138,21 @@ async function openTillFor(
     incarnation,
     spool: openSettlementSpool(spoolDir, incarnation),
     durability,
+    faults,
     limits: limits.till,
   };
   const journal = openJournal(spoolDir, incarnation, limits.express.segmentBytes);
   if (db.engine === "postgres") {
     const { lookMs } = limits.express;
     const { retryMs } = limits.till;
-    const till = withRowJournal({ till: openTill(options), journal, log, clock, lookMs, retryMs });
+    const plain = withRowJournal({ till: openTill(options), journal, log, clock, lookMs, retryMs });
+    const till = withHoldQueue(plain, limits.holdQueue);
     return { till, close: till.stop };
   }
   const books = await openDb(databaseUrl);
   const mover = openLogMover(databaseUrl);
-  const till = openExpressTill({ ...options, books, journal, express: limits.express, moveLog: mover.move });
+  const express = { books, journal, express: limits.express, moveLog: mover.move };
+  const till = withHoldQueue(openExpressTill({ ...options, ...express }), limits.holdQueue);
   return {
     till,
     async close() {

@@ -21,7 +21,7 @@ import { readUsageRowsRemovedBefore } from "../store/usage-removal.ts";
 import { isUser } from "../store/users.ts";
 import { readWallet, type Wallet } from "../store/wallets.ts";
 import { giveBack } from "./give-back.ts";
-import { checkOrderKey, entryIdOf, subscriptionIdOf, usedOtherwise } from "./order-key.ts";
+import { checkOrderKey, claimOrderKey, entryIdOf, subscriptionIdOf, usedOtherwise } from "./order-key.ts";
 import { MoneyRefused } from "./refused.ts";
 
 /** What every call needs beside the store: time and chance are passed in. */
@@ -91,7 +91,7 @@ export async function refund(
 ): Promise<Booked> {
   if (amountNano !== "all") refuseAmount(amountNano);
   const wanted = terms(desk, "refund", order);
-  return refusing(desk.db, order, async (tx) => {
+  return refusing(desk, order, async (tx) => {
     // Two refunds of one request take turns here.
     const charge = await lockCharge(tx, requestId);
     const leftNano = charge === null ? 0n : charge.amountNano - (await refundedNano(tx, requestId));
@@ -161,7 +161,7 @@ function terms(desk: MoneyDesk, kind: "topup" | "adjust" | "refund", order: Orde
 
 function book(desk: MoneyDesk, order: Order, transfer: Transfer & { userId: string }): Promise<Booked> {
   const { userId } = transfer;
-  return refusing(desk.db, order, async (tx) => {
+  return refusing(desk, order, async (tx) => {
     if (!(await isUser(tx, userId))) throw new MoneyRefused("unknown_user", `There is no user "${userId}".`);
     const repeated = (await postTransfer(tx, transfer)) === "known";
     const entry = repeated ? ((await findEntry(tx, transfer.id)) ?? transfer) : transfer;
@@ -171,15 +171,17 @@ function book(desk: MoneyDesk, order: Order, transfer: Transfer & { userId: stri
 
 /** Runs it in one transaction, and turns the ledger's errors into refusals for whoever asked. */
 async function refusing(
-  db: Db,
+  { db, clock }: MoneyDesk,
   { idempotencyKey }: Order,
   work: (tx: Db) => Promise<Booked>,
 ): Promise<Booked> {
   try {
     return await transaction(db, async (tx) => {
-      const granted =
-        idempotencyKey === undefined ? null : await findSubscription(tx, subscriptionIdOf(idempotencyKey));
-      if (granted !== null) throw usedOtherwise();
+      if (idempotencyKey !== undefined) {
+        await claimOrderKey(tx, idempotencyKey, { kind: "entry", nowMs: clock.nowMs() });
+        // Plans from before there were claims.
+        if ((await findSubscription(tx, subscriptionIdOf(idempotencyKey))) !== null) throw usedOtherwise();
+      }
       return work(tx);
     });
   } catch (error) {

@@ -3,6 +3,8 @@
  * found, and anything else under it is refused.
  */
 
+import type { Db } from "../store/db.ts";
+import { claimMoneyOrder, type MoneyOrderKind } from "../store/money-orders.ts";
 import { MoneyRefused } from "./refused.ts";
 
 export function checkOrderKey(key: string): void {
@@ -11,6 +13,15 @@ export function checkOrderKey(key: string): void {
     "bad_idempotency_key",
     "An idempotency key must be 1 to 255 visible ASCII characters.",
   );
+}
+
+/** First in every transaction that takes a key, so that two orders with one key take turns. */
+export async function claimOrderKey(
+  tx: Db,
+  key: string,
+  { kind, nowMs }: { kind: MoneyOrderKind; nowMs: number },
+): Promise<void> {
+  if ((await claimMoneyOrder(tx, key, kind, nowMs)) !== kind) throw usedOtherwise();
 }
 
 /** One for all kinds of entries: a key that added money cannot take it away. */

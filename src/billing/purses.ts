@@ -77,6 +77,12 @@ export function restOf({ limitNano, usedNano, heldNano }: PurseWindow): Nano {
   return rest > 0n ? rest : 0n;
 }
 
+/** What would be left if nothing were held for requests in flight. */
+export function leftWithHolds({ windows }: Pick<Purse, "windows">): Nano {
+  const rests = windows.map((window) => restOf({ ...window, heldNano: 0n }));
+  return rests.reduce((least, rest) => (rest < least ? rest : least));
+}
+
 function purseOf({ id, plan, endsAtMs, renews }: GrantedPlan, atMs: number, windows: PurseWindow[]): Purse {
   const leftNano = windows.map(restOf).reduce((least, rest) => (rest < least ? rest : least));
   // Where several are equally empty, the last to be full again decides.

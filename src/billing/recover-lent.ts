@@ -11,6 +11,7 @@ import { findHolds, insertHolds } from "../store/holds.ts";
 import { changeWallets, dropLeases, leasesOf } from "../store/leases.ts";
 import { knownUsage } from "../store/usage.ts";
 import { readUsageRowsRemovedBefore } from "../store/usage-removal.ts";
+import { findRecovered } from "../store/usage-replacement.ts";
 import { lockWallets } from "../store/wallets.ts";
 import { holdFor, sumByUser } from "./book-lent.ts";
 import type { Settlement } from "./booking.ts";
@@ -29,6 +30,8 @@ export async function recoverLent(db: Db, incarnation: string, all: LeftLent): P
     const present = await findHolds(tx, ids);
     const leased = await leasesOf(tx, incarnation);
     const unbooked = left.settlements.filter(({ row }) => !booked.has(row.requestId));
+    // What another process guessed without this journal is replaced by what the journal tells.
+    const guessed = await findGuessed(tx, left.settlements, booked);
     const owed = [...unbooked.map((settlement) => holdFor(settlement, incarnation)), ...left.open];
     const missing = owed.filter(({ requestId }) => !booked.has(requestId) && !present.has(requestId));
     const users = new Set([...leased.keys(), ...missing.map(({ userId }) => userId)]);
@@ -55,10 +58,24 @@ export async function recoverLent(db: Db, incarnation: string, all: LeftLent): P
       [...sums].map(([userId, heldNano]) => ({ userId, balanceNano: 0n, heldNano, leasedNano: 0n })),
     );
     await dropLeases(tx, incarnation);
-    // A settlement without a hold charges nobody.
+    // These have no charge.
     const unpaid = left.rows.filter(({ requestId }) => !booked.has(requestId));
-    return [...unbooked, ...unpaid.map((row) => ({ row, chargedNano: 0n }))];
+    return [...unbooked, ...guessed, ...unpaid.map((row) => ({ row, chargedNano: 0n }))];
   });
+}
+
+async function findGuessed(
+  tx: Db,
+  settlements: readonly Settlement[],
+  booked: ReadonlyMap<string, Nano>,
+): Promise<Settlement[]> {
+  const known = settlements.filter(({ row }) => booked.has(row.requestId));
+  const rows = await findRecovered(
+    tx,
+    known.map(({ row }) => row.requestId),
+  );
+  const ids = new Set(rows.map(({ requestId }) => requestId));
+  return known.filter(({ row }) => ids.has(row.requestId));
 }
 
 /** Those so old that their rows may be removed were booked when their journal was first read: it is only kept. */

@@ -1,5 +1,7 @@
 import { expect, test } from "bun:test";
 import { randomBytes } from "node:crypto";
+import { readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { eachEngine } from "../../test/postgres.ts";
 import { systemClock } from "../clock.ts";
 import { limits } from "../config/limits.ts";
@@ -12,7 +14,8 @@ import { insertUsage, usageRow } from "../store/usage-row.test-support.ts";
 import { readWallet } from "../store/wallets.ts";
 import { audit } from "./audit.ts";
 import { openIdempotency } from "./idempotency.ts";
-import { describeProcess } from "./recovery.ts";
+import { openJournal } from "./journal.ts";
+import { describeProcess } from "./process-watch.ts";
 import { openSettlementSpool } from "./settlement-spool.ts";
 import { addFunds, asking, makeTill, recover, settling, type TillUnderTest } from "./till.test-support.ts";
 
@@ -109,30 +112,104 @@ eachEngine(({ open, emptyUrl }) => {
     await other.stop();
   });
 
-  test("a process elsewhere is dead once it has been silent for long", async () => {
+  test("a process elsewhere is dead once its heartbeat was seen unchanged for long", async () => {
     const db = await open();
     await addFunds(db, "u1", 1_000n);
     const away = makeTill(db, { incarnation: "inc_away" });
     await away.hold(asking("r1"));
-    const silentSince = (ms: number) =>
+    const beatAt = (atMs: number) =>
       db.sql`INSERT INTO incarnation (id, host, pid, started_at_ms, beat_at_ms)
-        VALUES ('inc_away', 'elsewhere', 1, 1, ${Date.now() - ms})
+        VALUES ('inc_away', 'elsewhere', 1, 1, ${atMs})
         ON CONFLICT (id) DO UPDATE SET beat_at_ms = excluded.beat_at_ms`;
-    await silentSince(30_000);
+    // By its age it has been silent for an hour: that says nothing.
+    await beatAt(Date.now() - 3_600_000);
     const till = makeTill(db, { incarnation: "inc_new" });
-    const recovery = await recover(db, till);
-    expect((await readWallet(db, "u1")).heldNano).toBe(100n);
-    await silentSince(61_000);
-    await recovery.reap();
-    expect((await readWallet(db, "u1")).heldNano).toBe(0n);
-    // It was only slow: what it settles now is too late, and the recovered row stands.
-    await away.settle(settling("r1", 30n));
+    let monotonicMs = 0;
+    const recovery = await recover(db, till, { clock: { ...systemClock, monotonicMs: () => monotonicMs } });
+    const look = async (afterMs: number) => {
+      monotonicMs += afterMs;
+      await recovery.reap();
+      return (await readWallet(db, "u1")).heldNano;
+    };
+    for (let looks = 0; looks < 3; looks++) expect(await look(15_000)).toBe(100n);
+    // It beats, by a clock that is far behind.
+    await beatAt(5);
+    for (let looks = 0; looks < 4; looks++) expect(await look(15_000)).toBe(100n);
+    expect(await look(15_000)).toBe(0n);
     expect(await findUsage(db, "r1")).toMatchObject({ chargedNano: 0n, flags: ["recovered"] });
-    expect(await readWallet(db, "u1")).toEqual({ balanceNano: 1_000n, heldNano: 0n });
+    // It was only slow: what it settles now is what counts.
+    await away.settle(settling("r1", 30n));
+    expect(await findUsage(db, "r1")).toMatchObject({ chargedNano: 30n, flags: [] });
+    expect(await readWallet(db, "u1")).toEqual({ balanceNano: 970n, heldNano: 0n });
     expect(await findings(db)).toEqual([]);
     await recovery.stop();
     await till.stop();
     await away.stop();
+  });
+
+  test("after a pause in which nothing was seen, the watch of heartbeats starts again", async () => {
+    const db = await open();
+    await addFunds(db, "u1", 1_000n);
+    const away = makeTill(db, { incarnation: "inc_away" });
+    await away.hold(asking("r1"));
+    await db.sql`INSERT INTO incarnation (id, host, pid, started_at_ms, beat_at_ms)
+      VALUES ('inc_away', 'elsewhere', 1, 1, 1)`;
+    const till = makeTill(db, { incarnation: "inc_new" });
+    let monotonicMs = 0;
+    const recovery = await recover(db, till, { clock: { ...systemClock, monotonicMs: () => monotonicMs } });
+    // The store was away for ten minutes: no process could write its beat.
+    monotonicMs = 600_000;
+    await recovery.reap();
+    expect((await readWallet(db, "u1")).heldNano).toBe(100n);
+    await recovery.stop();
+    await till.stop();
+    await away.stop();
+  });
+
+  test("a process with the number of another one, or of this one, is told apart by its start", async () => {
+    const db = await open();
+    await addFunds(db, "u1", 1_000n);
+    await addFunds(db, "u2", 1_000n);
+    const self = describeProcess("inc_new", Date.now());
+    const { host, pid, startTicks } = self;
+    // Of the future, by a clock that was set back since.
+    const later = Date.now() + 3_600_000;
+    const former = makeTill(db, { incarnation: "inc_former" });
+    await former.hold(asking("r1"));
+    await db.sql`INSERT INTO incarnation (id, host, pid, started_at_ms, beat_at_ms, start_ticks)
+      VALUES ('inc_former', ${host}, ${pid}, ${later}, ${later}, ${(startTicks ?? 0) - 1})`;
+    const running = makeTill(db, { incarnation: "inc_running" });
+    await running.hold(asking("r2", { userId: "u2" }));
+    await db.sql`INSERT INTO incarnation (id, host, pid, started_at_ms, beat_at_ms, start_ticks)
+      VALUES ('inc_running', ${host}, ${pid}, 1, 1, ${startTicks})`;
+    const till = makeTill(db, { incarnation: "inc_new" });
+    let monotonicMs = 0;
+    const recovery = await recover(db, till, { clock: { ...systemClock, monotonicMs: () => monotonicMs } });
+    expect((await readWallet(db, "u1")).heldNano).toBe(0n);
+    for (let looks = 0; looks < 10; looks++) {
+      monotonicMs += 15_000;
+      await recovery.reap();
+    }
+    // It has not beaten for long, and still runs.
+    expect((await readWallet(db, "u2")).heldNano).toBe(100n);
+    await recovery.stop();
+    for (const one of [till, former, running]) await one.stop();
+  });
+
+  test("whichever process had the data folder before is dead, wherever it ran", async () => {
+    const db = await open();
+    await addFunds(db, "u1", 1_000n);
+    const former = makeTill(db, { incarnation: "inc_former" });
+    await former.hold(asking("r1"));
+    await db.sql`INSERT INTO incarnation (id, host, pid, started_at_ms, beat_at_ms, folder_id)
+      VALUES ('inc_former', 'another container', 1, 1, 1, 'folder')`;
+    const till = makeTill(db, { incarnation: "inc_new" });
+    const self = describeProcess("inc_new", Date.now(), "folder");
+    const recovery = await recover(db, till, { self });
+    expect((await readWallet(db, "u1")).heldNano).toBe(0n);
+    await recovery.stop();
+    await till.stop();
+    await former.stop();
   });
 
   test("what a dead process was asked under a client's key is over once it is found dead", async () => {
@@ -153,11 +230,46 @@ eachEngine(({ open, emptyUrl }) => {
     expect(await claimsOf("inc_away").begin(claim)).toEqual({ kind: "new" });
     const till = makeTill(db, { incarnation: "inc_new" });
     const claims = claimsOf("inc_new");
-    const recovery = await recover(db, till, { buried: claims.recover });
+    let monotonicMs = 0;
+    const recovery = await recover(db, till, {
+      buried: claims.recover,
+      clock: { ...systemClock, monotonicMs: () => monotonicMs },
+    });
     expect(await claims.begin(claim)).toEqual({ kind: "running", requestId: "r1" });
-    await db.sql`UPDATE incarnation SET beat_at_ms = ${Date.now() - 61_000} WHERE id = 'inc_away'`;
-    await recovery.reap();
+    for (; monotonicMs <= 60_000; monotonicMs += 15_000) await recovery.reap();
     expect(await claims.begin(claim)).toEqual({ kind: "done", requestId: "r1", stored: null });
+    await recovery.stop();
+    await till.stop();
+  });
+
+  test("a damaged journal is read up to the damage, and the log, the counts and the audit tell of it", async () => {
+    const db = await open();
+    await addFunds(db, "u1", 1_000n);
+    const till = makeTill(db, { incarnation: "inc_new" });
+    const journal = openJournal(till.dir, "inc_dead", 100_000);
+    for (const id of ["r1", "r2", "r3"]) journal.recorded(usageRow({ requestId: id }));
+    await journal.close(false);
+    const name = "journal-inc_dead.1.jsonl";
+    const bytes = readFileSync(join(till.dir, name));
+    bytes.write("x", bytes.indexOf('"r2"') + 1);
+    writeFileSync(join(till.dir, name), bytes);
+    const events: string[] = [];
+    const note = (event: string) => void events.push(event);
+    const recovery = await recover(db, till, { log: { info: note, warn: note, error: note } });
+    expect(await findUsage(db, "r1")).not.toBeNull();
+    expect(await findUsage(db, "r3")).toBeNull();
+    expect(events).toContain("journal_damaged");
+    expect(till.faults.list()).toContainEqual({
+      fault: "journal_damaged",
+      count: 1,
+      latestAtMs: expect.any(Number),
+    });
+    const report = await audit(db, { nowMs: Date.now(), holdLeaseMs: 3_600_000, findingsMax: 10 });
+    expect(report.notes).toEqual([expect.stringContaining(`${name} is damaged`)]);
+    expect(report.findings).toEqual([]);
+    await recovery.reap();
+    expect(till.faults.list()).toContainEqual(expect.objectContaining({ count: 1 }));
+    expect(readdirSync(till.dir).filter((one) => one.startsWith("journal-"))).toEqual([`${name}.damaged`]);
     await recovery.stop();
     await till.stop();
   });
@@ -216,6 +328,8 @@ eachEngine(({ open, emptyUrl }) => {
     const till = makeTill(db, { incarnation: "inc_new" });
     await Bun.sleep(2);
     const recovery = await recover(db, till, { limits: { ...limits.recovery, orphanMs: 0 } });
+    expect((await readWallet(db, "u1")).heldNano).toBeGreaterThan(0n);
+    await recovery.reap();
     expect(await readWallet(db, "u1")).toEqual({ balanceNano: 1_000n, heldNano: 0n });
     expect(await findUsage(db, "r2")).toMatchObject({ outcome: "refused", flags: [] });
     expect(till.logged.filter(({ event }) => event.startsWith("settlement_"))).toEqual([]);
@@ -234,6 +348,8 @@ eachEngine(({ open, emptyUrl }) => {
     await forgetful.flush();
     await Bun.sleep(2);
     const recovery = await recover(db, till, { limits: { ...limits.recovery, orphanMs: 0 } });
+    expect((await readWallet(db, "u1")).heldNano).toBeGreaterThan(0n);
+    await recovery.reap();
     expect(await readWallet(db, "u1")).toEqual({ balanceNano: 1_000n, heldNano: 0n });
     expect(await findUsage(db, "r1")).toMatchObject({ outcome: "refused", chargedNano: 0n });
     expect(till.logged).toEqual([]);

@@ -3,12 +3,12 @@
  * above what was held. Every living process looks; the same hold found by two is booked once.
  */
 
-import { readFileSync, readlinkSync } from "node:fs";
-import { hostname } from "node:os";
 import type { Clock } from "../clock.ts";
 import type { Nano } from "../money/nano.ts";
 import { costOf, listCostOf, NOTHING_USED, tariffOf } from "../money/tariff.ts";
+import type { BillingFaults } from "../observe/billing-faults.ts";
 import type { Log } from "../observe/log.ts";
+import { recordBillingFault } from "../store/billing-faults.ts";
 import type { Db } from "../store/db.ts";
 import { type Hold, holdsOf } from "../store/holds.ts";
 import {
@@ -21,7 +21,8 @@ import {
 } from "../store/incarnations.ts";
 import { readTerms } from "../store/tariffs.ts";
 import type { Settlement } from "./booking.ts";
-import { leftJournals } from "./left-journals.ts";
+import { type DamagedSegment, leftJournals } from "./left-journals.ts";
+import { type ProcessLookup, ProcessWatch } from "./process-watch.ts";
 import { NOTHING_LEFT, recoverLent } from "./recover-lent.ts";
 import { leftSpools } from "./settlement-spool.ts";
 import { type Till, TillUnavailable } from "./till.ts";
@@ -38,7 +39,7 @@ export interface Recovery {
 
 export interface RecoveryLimits {
   beatMs: number;
-  /** A process whose beat is older is dead, wherever it ran. */
+  /** A process that cannot be looked up is dead when its beat was seen unchanged for so long. */
   deadAfterMs: number;
   reapMs: number;
   holdsPerBatch: number;
@@ -51,22 +52,33 @@ export interface RecoveryOptions {
   log: Log;
   clock: Clock;
   till: Pick<Till, "book" | "isOpen">;
-  /** This process; see `describeProcess`. */
+  /** This process; see `describeProcess` in `process-watch.ts`. */
   self: Incarnation;
   spoolDir: string;
+  faults: BillingFaults;
   limits: RecoveryLimits;
   /** Some have died: what else they were at. */
   buried?(): Promise<unknown>;
-  isRunning?(pid: number): boolean;
+  lookUpProcess?(pid: number): ProcessLookup;
 }
+
+/** So many looks may fail in a row before what was seen earlier counts no more. */
+const PAUSED_LOOKS = 2;
 
 /** Its row stands and the dead are settled before it resolves. */
 export async function startRecovery(options: RecoveryOptions): Promise<Recovery> {
   const { db, log, clock, till, self, limits } = options;
-  const isRunning = options.isRunning ?? processRuns;
+  const watch = new ProcessWatch({
+    ...options,
+    deadAfterMs: limits.deadAfterMs,
+    pauseMsMax: PAUSED_LOOKS * limits.reapMs,
+    monotonicMs: clock.monotonicMs,
+  });
   const unreadable = new Set<string>();
   /** Holds that this process has tried to settle in vain. */
   const hopeless = new Set<string>();
+  /** Holds of this process that the till knew nothing of at the latest look. */
+  let suspected: ReadonlySet<string> = new Set();
   let reaping: Promise<void> | null = null;
   let stopped = false;
 
@@ -74,19 +86,13 @@ export async function startRecovery(options: RecoveryOptions): Promise<Recovery>
     await beat(db, { ...self, beatAtMs: await storeNowMs(db, clock) });
   }
 
-  function isDead({ id, host, pid, startedAtMs, beatAtMs }: Incarnation, nowMs: number): boolean {
-    if (id === self.id) return false;
-    if (beatAtMs < nowMs - limits.deadAfterMs) return true;
-    if (host !== self.host) return false;
-    // Numbers of processes are used again: one that bore ours before this process began is gone.
-    return pid === self.pid ? startedAtMs < performance.timeOrigin : !isRunning(pid);
-  }
-
   async function pass(): Promise<void> {
-    const nowMs = await storeNowMs(db, clock);
+    // Where this process cannot write its beat, the others cannot either: such a look would tell nothing.
+    await sayAlive();
     const all = await listIncarnations(db);
-    const dead = all.filter((one) => isDead(one, nowMs));
-    const alive = new Set(all.filter((one) => !isDead(one, nowMs)).map(({ id }) => id)).add(self.id);
+    const deadIds = watch.findDead(all);
+    const dead = all.filter(({ id }) => deadIds.has(id));
+    const alive = new Set(all.filter(({ id }) => !deadIds.has(id)).map(({ id }) => id)).add(self.id);
     // What their requests really used is better than what can be told from the hold.
     await replayJournals(alive);
     await replaySpools(alive);
@@ -108,6 +114,7 @@ export async function startRecovery(options: RecoveryOptions): Promise<Recovery>
   async function replayJournals(alive: ReadonlySet<string>): Promise<void> {
     for (const left of leftJournals(options.spoolDir, (id) => alive.has(id) || unreadable.has(id))) {
       const { incarnation, open, torn, unreadable: strange } = left;
+      for (const segment of left.damaged) await reportDamage(segment);
       const ended = await recoverLent(db, incarnation, left);
       const refused = await bookAll(ended);
       log[refused + strange > 0 ? "error" : "info"]("journal_replayed", {
@@ -121,6 +128,14 @@ export async function startRecovery(options: RecoveryOptions): Promise<Recovery>
       if (refused + strange === 0) left.remove();
       else unreadable.add(incarnation);
     }
+  }
+
+  /** In the log, as an alert, and in the store for the audit. */
+  async function reportDamage({ name, line, bytesLost }: DamagedSegment): Promise<void> {
+    log.error("journal_damaged", { segment: name, line, bytes_lost: bytesLost });
+    options.faults.add("journal_damaged");
+    const detail = `The journal ${name} is damaged: ${bytesLost} bytes from line ${line} on could not be read.`;
+    await recordBillingFault(db, { id: name, atMs: clock.nowMs(), kind: "journal_damaged", detail });
   }
 
   async function bookAll(settlements: readonly Settlement[]): Promise<number> {
@@ -184,7 +199,10 @@ export async function startRecovery(options: RecoveryOptions): Promise<Recovery>
   async function settleOrphans(): Promise<void> {
     const holds = await holdsOf(db, self.id, clock.nowMs() - limits.orphanMs, limits.holdsPerBatch);
     const orphans = holds.filter(({ requestId }) => !till.isOpen(requestId));
-    if (orphans.length > 0) await settleHolds(orphans, self.id);
+    // Seen once, it may be one whose commit is being answered, and whose age a clock that was set makes up.
+    const lasting = orphans.filter(({ requestId }) => suspected.has(requestId));
+    suspected = new Set(orphans.map(({ requestId }) => requestId));
+    if (lasting.length > 0) await settleHolds(lasting, self.id);
   }
 
   async function usedBy(hold: Hold): Promise<Used> {
@@ -207,7 +225,6 @@ export async function startRecovery(options: RecoveryOptions): Promise<Recovery>
   }
 
   const grumble = (event: string) => (error: unknown) => log.error(event, { reason: reasonOf(error) });
-  await sayAlive();
   await reap();
   const beating = setInterval(() => void sayAlive().catch(grumble("beat_failed")), limits.beatMs);
   const looking = setInterval(() => void reap().catch(grumble("recovery_failed")), limits.reapMs);
@@ -292,28 +309,4 @@ function recoveredFrom(hold: Hold, used: Used, nowMs: number): Settlement {
       flags: wasSent && used.costNano > hold.amountNano ? ["recovered", "overrun"] : ["recovered"],
     },
   };
-}
-
-/** A number of a process says something only within one kernel and one name space of processes. */
-export function describeProcess(id: string, nowMs: number): Incarnation {
-  return { id, host: hostId(), pid: process.pid, startedAtMs: nowMs, beatAtMs: nowMs };
-}
-
-function hostId(): string {
-  try {
-    const boot = readFileSync("/proc/sys/kernel/random/boot_id", "utf8").trim();
-    return `${hostname()} ${boot} ${readlinkSync("/proc/self/ns/pid")}`;
-  } catch {
-    return hostname();
-  }
-}
-
-function processRuns(pid: number): boolean {
-  try {
-    process.kill(pid, 0);
-    return true;
-  } catch (error) {
-    // Somebody else's process is one, too.
-    return error instanceof Error && "code" in error && error.code === "EPERM";
-  }
 }

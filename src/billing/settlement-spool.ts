@@ -44,6 +44,8 @@ export function openSettlementSpool(dir: string, incarnation: string): Settlemen
   /** Bytes that are reserved, and bytes of lines in them. */
   let size = 0;
   let end = 0;
+  /** Bytes of lines that are known to be on the disk. */
+  let synced = 0;
   const inTurn = createQueue();
 
   async function opened(): Promise<number> {
@@ -73,6 +75,8 @@ export function openSettlementSpool(dir: string, incarnation: string): Settlemen
     add: (settlements) =>
       inTurn(async () => {
         const to = await opened();
+        // After a failed sync the kernel may have forgotten these pages: the caller adds the lines again, in their place.
+        end = synced;
         const lines = settlements.map((settlement) => `${lineOf(settlement)}\n`);
         // What has its place is there, whatever becomes of the rest.
         const fitting = many(lines, size - end);
@@ -83,6 +87,7 @@ export function openSettlementSpool(dir: string, incarnation: string): Settlemen
           await put(to, rest);
         }
         await syncFile(to);
+        synced = end;
       }),
     clear: () =>
       inTurn(async () => {
@@ -91,6 +96,7 @@ export function openSettlementSpool(dir: string, incarnation: string): Settlemen
         size = Math.min(size, RESERVE_BYTES);
         await writeAll(file, Buffer.alloc(Math.min(end, size)), 0);
         end = 0;
+        synced = 0;
       }),
     close: () =>
       inTurn(async () => {
@@ -140,7 +146,7 @@ export async function leftSpools(
     const path = join(dir, name);
     const settlements: Settlement[] = [];
     const [lines = ""] = (await readFile(path, "utf8")).split(ZERO, 1);
-    const untaken = readJsonLines(lines, (json) => {
+    const untaken = readJsonLines(lines.split("\n"), (json) => {
       settlements.push(toSettlement(json));
     });
     left.push({ incarnation, settlements, ...untaken, remove: () => rm(path, { force: true }) });

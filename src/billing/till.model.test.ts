@@ -23,7 +23,7 @@ import {
 
 type Step =
   | { kind: "fund"; user: number; nano: number }
-  | { kind: "hold"; user: number; wanted: number; least: number }
+  | { kind: "hold"; user: number; wanted: number; least: number; firm: number }
   | { kind: "settle"; which: number; nano: number; twice: boolean }
   | { kind: "send"; which: number; output: number }
   | { kind: "crash" };
@@ -46,6 +46,7 @@ const step: fc.Arbitrary<Step> = fc.oneof(
       user,
       wanted: fc.integer({ min: 0, max: 200 }),
       least: fc.integer({ min: 0, max: 80 }),
+      firm: fc.integer({ min: 0, max: 150 }),
     }),
   },
   {
@@ -73,6 +74,10 @@ interface Open {
 }
 
 const INPUT = 20;
+
+/** Between the least and what is wanted. */
+const firmOf = ({ wanted, least, firm }: Extract<Step, { kind: "hold" }>) =>
+  BigInt(Math.min(wanted, Math.max(least, firm)));
 
 /** What was told is written by a timer that is due before this one, and by what that leaves for the turn after it. */
 async function journalled(): Promise<void> {
@@ -120,8 +125,8 @@ async function play(
         const settlement = settling(hold.id, BigInt(one.nano), userOf(hold.user));
         waiting.push(till.settle(settlement));
         if (one.twice) waiting.push(till.settle(settlement));
-        const charged = BigInt(one.nano) < hold.amount ? BigInt(one.nano) : hold.amount;
-        balance[hold.user] = (balance[hold.user] ?? 0n) - charged;
+        // All of it, even above the hold: a balance may fall below zero.
+        balance[hold.user] = (balance[hold.user] ?? 0n) - BigInt(one.nano);
         held[hold.user] = (held[hold.user] ?? 0n) - hold.amount;
       }
       if (one.kind === "send" && open.length > 0) {
@@ -142,6 +147,7 @@ async function play(
           userId: userOf(one.user),
           wantedNano: BigInt(one.wanted),
           leastNano: least,
+          firmNano: firmOf(one),
         });
         return { id, result: await till.hold({ ...asked, inputTokens: INPUT }) };
       }),
@@ -151,11 +157,20 @@ async function play(
       const available = (balance[one.user] ?? 0n) - (held[one.user] ?? 0n);
       const least = BigInt(Math.min(one.least, one.wanted));
       const wanted = BigInt(one.wanted);
-      if (available < least) {
+      const firm = firmOf(one);
+      if (wanted > 0n && available < 0n) {
+        expect(got?.result).toEqual({ kind: "in_debt", debtNano: -available });
+        return;
+      }
+      if (firm > least && available < firm && (balance[one.user] ?? 0n) >= firm) {
+        expect(got?.result).toEqual({ kind: "blocked", availableNano: available, neededNano: firm });
+        return;
+      }
+      if (wanted > 0n && available < least) {
         expect(got?.result).toEqual({ kind: "short", availableNano: available, resetsAtMs: null });
         return;
       }
-      const amount = wanted < available ? wanted : available;
+      const amount = wanted < available || wanted === 0n ? wanted : available;
       expect(got?.result).toEqual({ kind: "held", amountNano: amount, subscriptionId: null });
       held[one.user] = (held[one.user] ?? 0n) + amount;
       open.push({ id: got?.id ?? "", user: one.user, amount, sent: false, output: 0 });

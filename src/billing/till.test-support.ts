@@ -6,19 +6,15 @@ import { join } from "node:path";
 import { type Clock, systemClock } from "../clock.ts";
 import type { Nano } from "../money/nano.ts";
 import { makeTariff } from "../money/tariff.ts";
+import { BillingFaults } from "../observe/billing-faults.ts";
 import type { Log, LogFields } from "../observe/log.ts";
 import { type Db, transaction } from "../store/db.ts";
 import { postTransfer } from "../store/ledger.ts";
 import { usageRow } from "../store/usage-row.test-support.ts";
 import { type ExpressLimits, openExpressTill } from "./express.ts";
 import { type Journal, openJournal } from "./journal.ts";
-import {
-  describeProcess,
-  type Recovery,
-  type RecoveryLimits,
-  type RecoveryOptions,
-  startRecovery,
-} from "./recovery.ts";
+import { describeProcess } from "./process-watch.ts";
+import { type Recovery, type RecoveryLimits, type RecoveryOptions, startRecovery } from "./recovery.ts";
 import { withRowJournal } from "./row-journal.ts";
 import { openSettlementSpool } from "./settlement-spool.ts";
 import {
@@ -71,6 +67,7 @@ export interface TillUnderTest extends Till {
   readonly logged: { event: string; fields: LogFields | undefined }[];
   readonly dir: string;
   readonly incarnation: string;
+  readonly faults: BillingFaults;
 }
 
 export function makeTill(
@@ -95,6 +92,7 @@ export function makeTill(
     incarnation,
     spool: openSettlementSpool(dir, incarnation),
     durability: "process",
+    faults: new BillingFaults(clock.nowMs),
     limits: LIMITS,
     ...change,
   };
@@ -109,7 +107,7 @@ export function makeTill(
           express: { ...EXPRESS, ...change.express },
           journal: slowed(openJournal(dir, incarnation, SEGMENT_BYTES), change.syncing),
         });
-  return Object.assign(till, { logged, dir, incarnation });
+  return Object.assign(till, { logged, dir, incarnation, faults: options.faults });
 }
 
 /** As a gateway has it on this store, with a journal for rows that nobody pays for. They wait for `waitMs`. */
@@ -119,7 +117,7 @@ export function makeRowTill(
 ): TillUnderTest {
   if (db.engine === "sqlite") return makeTill(db, { ...change, express: { bookMs: waitMs, lookMs } });
   const till = makeTill(db, { ...change, limits: { ...LIMITS, gatherMs: waitMs } });
-  const { dir, incarnation, logged } = till;
+  const { dir, incarnation, logged, faults } = till;
   const note = (event: string, fields?: LogFields) => void logged.push({ event, fields });
   const withRows = withRowJournal({
     till,
@@ -129,7 +127,7 @@ export function makeRowTill(
     lookMs,
     retryMs: LIMITS.retryMs,
   });
-  return Object.assign(withRows, { logged, dir, incarnation });
+  return Object.assign(withRows, { logged, dir, incarnation, faults });
 }
 
 interface RowTillChange {
@@ -198,6 +196,7 @@ export function recover(
     till,
     self: describeProcess(till.incarnation, Date.now()),
     spoolDir: till.dir,
+    faults: till.faults,
     limits: RECOVERY_LIMITS,
     ...change,
   });

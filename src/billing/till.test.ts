@@ -99,7 +99,7 @@ eachEngine(({ open, emptyUrl }) => {
     await till.stop();
   });
 
-  test("nobody is charged above the hold, and the row says that it was more", async () => {
+  test("a cost above the hold is charged from what is available, and the row says that it was more", async () => {
     const db = await open();
     await addFunds(db, "u1", 1_000n);
     const till = makeTill(db);
@@ -107,22 +107,22 @@ eachEngine(({ open, emptyUrl }) => {
     await till.settle(settling("r1", 170n));
     expect(await findUsage(db, "r1")).toMatchObject({
       costNano: 170n,
-      chargedNano: 100n,
+      chargedNano: 170n,
       flags: ["overrun"],
     });
-    expect(await readWallet(db, "u1")).toEqual({ balanceNano: 900n, heldNano: 0n });
+    expect(await readWallet(db, "u1")).toEqual({ balanceNano: 830n, heldNano: 0n });
     expect(await findings(db)).toEqual([]);
     await till.stop();
   });
 
-  test("a settlement whose hold is gone records what was used and charges nothing", async () => {
+  test("a settlement whose hold is gone charges what the wallet has, and says so in the log", async () => {
     const db = await open();
     await addFunds(db, "u1", 1_000n);
     const till = makeTill(db);
     await till.settle(settling("r1", 30n));
-    expect(await findUsage(db, "r1")).toMatchObject({ chargedNano: 0n, costNano: 30n, payer: null });
-    expect(await readWallet(db, "u1")).toEqual({ balanceNano: 1_000n, heldNano: 0n });
-    expect(till.logged.map(({ event }) => event)).toEqual(["settlement_without_hold"]);
+    expect(await findUsage(db, "r1")).toMatchObject({ chargedNano: 30n, costNano: 30n, payer: "balance" });
+    expect(await readWallet(db, "u1")).toEqual({ balanceNano: 970n, heldNano: 0n });
+    expect(till.logged.map(({ event }) => event)).toEqual(["settlement_late"]);
     expect(await findings(db)).toEqual([]);
     await till.stop();
   });

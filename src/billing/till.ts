@@ -4,6 +4,7 @@
  */
 
 import type { Clock } from "../clock.ts";
+import type { BillingFaults } from "../observe/billing-faults.ts";
 import type { Log } from "../observe/log.ts";
 import { type Db, isUniqueViolation } from "../store/db.ts";
 import { type HoldProgress, UNSENT } from "../store/holds.ts";
@@ -13,6 +14,7 @@ import { type Disk, type Durability, openDisk } from "./disk.ts";
 import { type Overdue, openOverdue } from "./overdue.ts";
 import { isTooLong, LOOK_MS, pauseMs } from "./patience.ts";
 import { openProgress } from "./progress.ts";
+import { reportSettled } from "./report-settled.ts";
 import type { SettlementSpool } from "./settlement-spool.ts";
 import { asError, diskUnwell, inTime, isHopeless, reasonOf, TillUnavailable } from "./store-faults.ts";
 import {
@@ -83,6 +85,7 @@ export interface TillOptions {
   incarnation: string;
   spool: SettlementSpool;
   durability: Durability;
+  faults: BillingFaults;
   limits: TillLimits;
 }
 
@@ -107,7 +110,6 @@ export function openTill(options: TillOptions): PlainTill {
   const overdue = openOverdue(spool, log, limits.retryMs);
   const isWell = () => disk.isWell() && overdue.isSafe();
   const patience = setInterval(losePatience, LOOK_MS).unref();
-
   /** Everything asked in this turn of the event loop is there when the next one begins. */
   function wake(): void {
     if (scheduled || running !== null || stopped) return;
@@ -199,12 +201,10 @@ export function openTill(options: TillOptions): PlainTill {
       if (booked.holds[index]?.kind === "held") kept.add(tariff.id);
     });
     booked.settlements.forEach((settled, index) => {
-      const op = work.settles[index];
-      if (settled === "lost" && op !== undefined) {
-        log.warn("settlement_without_hold", { request_id: op.settlement.row.requestId });
-      }
+      const id = work.settles[index]?.settlement.row.requestId ?? "";
+      reportSettled(log, options.faults, id, settled);
     });
-    for (const requestId of booked.uncharged) log.error("settlement_uncharged", { request_id: requestId });
+    for (const id of booked.uncharged) log.error("settlement_uncharged", { request_id: id });
     const flushed = disk.committed();
     if (flushed === null) answer(work, booked);
     else void flushed.then(() => answer(work, booked));

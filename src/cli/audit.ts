@@ -25,12 +25,13 @@ export const auditBooks: Command = {
         holdLeaseMs: limits.holdLeaseMs,
         findingsMax: FINDINGS_MAX,
       });
-      const { findings, counts, changes } = report;
+      const { findings, notes, counts, changes } = report;
       const exitCode = findings.length === 0 ? 0 : 1;
       if (input.flag("json")) {
         print(JSON.stringify(report));
         return exitCode;
       }
+      for (const note of notes) remark(`! ${note}`);
       if (findings.length === 0) {
         const compared = [
           count(counts.wallets, "wallet"),
@@ -74,6 +75,10 @@ export function findingText({ check, subject, is, ought }: AuditFinding): string
       return `${subject} says that ${usd(ought)} was charged, and ${is === "0" ? "no entry does" : `its entry says ${usd(is)}`}.`;
     case "entry_row":
       return `${subject} moved ${usd(ought)}, and no row of a request says that it was charged so, once and by itself.`;
+    case "correction":
+      return `${subject} changes the charge of its request to ${usd(ought)}, and its row says ${usd(is)}.`;
+    case "unpaid":
+      return `${subject} cost ${usd(ought)}, and no payer was found for it: nothing was charged.`;
     case "shared_charge":
       return `${subject} moved ${usd(is)}, and its requests come to ${usd(ought)}.`;
     case "refund":

@@ -55,6 +55,9 @@ async function explainRequest(db: Db, requestId: string, terminal: Terminal): Pr
   terminal.print(`${row.endpoint} ${row.publicModel}${row.stream ? ", streamed" : ""}`);
   const outcome = row.errorCode === null ? row.outcome : `${row.outcome} (${row.errorCode})`;
   terminal.print(`${row.status} ${outcome} after ${row.durationMs} ms, ${row.waitMs} ms of it waiting`);
+  if (trace?.slotWaitMs !== undefined) {
+    terminal.print(`${trace.slotWaitMs} ms of the wait were for a slot of a concurrency limit`);
+  }
   if (row.requestCount > 1) {
     terminal.print(
       `one record of ${row.requestCount} requests that ended alike within a minute; times are sums`,
@@ -99,13 +102,19 @@ async function explainRequest(db: Db, requestId: string, terminal: Terminal): Pr
           candidate.upstreamModel,
           String(candidate.priority),
           candidate.score === null ? "-" : candidate.score.toPrecision(3),
-          candidate.reason ?? "eligible",
+          describeState(candidate),
         ]),
         paint,
       ),
     );
   }
   return 0;
+}
+
+/** `cooling: server`: a cool-down is explained by the failure it follows. */
+function describeState({ reason, cause }: { reason: string | null; cause?: string | undefined }): string {
+  if (reason === null) return "eligible";
+  return cause === undefined ? reason : `${reason}: ${cause}`;
 }
 
 async function printMoney(db: Db, row: UsageRow, terminal: Terminal): Promise<void> {
@@ -138,7 +147,7 @@ const FLAG_TEXTS: Readonly<Record<UsageFlag, string>> = {
   estimated: "the upstream told no usage, so it was counted here",
   partial: "the answer broke off, and what came of it was counted here",
   clamped: "the upstream's count cannot be true, or the cost is more than is recorded",
-  overrun: "it cost more than was held, and the rest is not charged",
+  overrun: "it cost more than was held; the whole cost is charged, and may have left a debt",
   recovered: "its process died, and what was known of it was settled later",
   capped: "the answer was bounded to what the payer had",
 };
@@ -205,10 +214,10 @@ async function printLive(settings: Settings, asked: object, terminal: Terminal):
   terminal.print(
     table(
       ["account now", "score", "reason", "frees in"],
-      live.candidates.map(({ accountName, score, reason, freesInMs }) => [
+      live.candidates.map(({ accountName, score, reason, cause, freesInMs }) => [
         accountName,
         score === null ? "-" : score.toPrecision(3),
-        reason ?? "eligible",
+        describeState({ reason, cause }),
         freesInMs === null ? "-" : `${Math.ceil(freesInMs / 1000)} s`,
       ]),
       terminal.paint,

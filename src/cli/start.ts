@@ -1,6 +1,6 @@
 /** `model-gateway start`: apply the file if there is one, listen, say so, and leave in good order. */
 
-import { appendFileSync, chmodSync, existsSync, readFileSync } from "node:fs";
+import { appendFileSync, chmodSync, existsSync, mkdirSync, readFileSync } from "node:fs";
 import { basename, join, resolve } from "node:path";
 import { offerAdminClaim } from "../config/admin-claim.ts";
 import { applyChanges, planChanges } from "../config/apply.ts";
@@ -8,12 +8,14 @@ import { demoKeyFile, furnishDemo } from "../config/demo.ts";
 import { DEFAULT_DATA_DIR, localUrl, readSettings, type Settings } from "../config/environment.ts";
 import { type Installation, openInstallation } from "../config/installation.ts";
 import type { GatewayFile } from "../config/schema.ts";
-import { type Running, startGateway } from "../main.ts";
+import { type Running, type ServerSettings, startGateway } from "../main.ts";
+import { sqlitePathOf } from "../store/db.ts";
+import { type FolderLock, LockHeld, lockFolder } from "../store/folder-lock.ts";
 import { VERSION } from "../version.ts";
 import { NO_FILE, printProblems, readConfigFile } from "./apply.ts";
 import { type Command, DATA_OPTION, Failure, type Input, misuse } from "./command.ts";
 import { type MadeKey, madeKeys, type StartupFacts, startupText } from "./startup-text.ts";
-import { WRONG_SETTING, withInstallation } from "./store-access.ts";
+import { settingsOf, storeFailure, WRONG_SETTING, withInstallation } from "./store-access.ts";
 
 export const start: Command = {
   words: "start",
@@ -28,18 +30,43 @@ export const start: Command = {
   async run(input) {
     // Said before anything is made.
     settingsWith(input, undefined);
-    return withInstallation(input, (installation) => runUntilStopped(input, installation), openInstallation);
+    // Before the store is opened: a second server of a newer version must not change the schema of the first.
+    const lock = lockDataFolder(settingsOf(input));
+    try {
+      return await withInstallation(
+        input,
+        (installation) => runUntilStopped(input, installation, lock.folderId),
+        openInstallation,
+      );
+    } finally {
+      lock.release();
+    }
   },
 };
 
-async function runUntilStopped(input: Input, installation: Installation): Promise<number> {
+function lockDataFolder(settings: Settings): FolderLock {
+  try {
+    mkdirSync(settings.dataDir, { recursive: true, mode: 0o700 });
+    return lockFolder(settings.dataDir, sqlitePathOf(settings.databaseUrl));
+  } catch (error) {
+    if (!(error instanceof LockHeld)) throw new Failure(...storeFailure(settings, error), 1);
+    const { path, holder } = error;
+    throw new Failure(
+      `${path} is in use by ${holder === null ? "another server" : `process ${holder.pid} on ${holder.host}`}.`,
+      "Stop that server first, or give this one a data folder and a store of its own: --data FOLDER",
+      1,
+    );
+  }
+}
+
+async function runUntilStopped(input: Input, installation: Installation, folderId: string): Promise<number> {
   const configFile = input.text("config");
   const applied = configFile === undefined ? null : await applyFile(input, installation, configFile);
   if (applied === "refused") return 1;
   if (applied === null) await furnishDemo(installation);
   const made = announce(applied?.shown ?? [], input, installation.settings);
   const settings = settingsWith(input, applied?.file.server);
-  const running = await listen(installation, settings).catch((error: unknown) => {
+  const running = await listen(installation, { ...settings, folderId }).catch((error: unknown) => {
     // They are in force by now, and would never be seen.
     for (const line of madeKeys({ made, paint: input.terminal.paint })) input.terminal.print(line);
     throw error;
@@ -128,7 +155,7 @@ function settingsWith(input: Input, server: GatewayFile["server"] | undefined): 
   return result.ok ? result.settings : misuse(result.problems.join("\n"), WRONG_SETTING);
 }
 
-async function listen(installation: Installation, settings: Settings): Promise<Running> {
+async function listen(installation: Installation, settings: Settings & ServerSettings): Promise<Running> {
   try {
     return await startGateway(installation, settings);
   } catch (error) {

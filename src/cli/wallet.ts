@@ -13,7 +13,7 @@ import { listEntriesOfUser } from "../store/entries.ts";
 import { leasedOf } from "../store/leases.ts";
 import { type Transfer, userBook } from "../store/ledger.ts";
 import { fieldsOfEntry } from "../store/told-entries.ts";
-import { readWallet, type Wallet } from "../store/wallets.ts";
+import { debtIn, readWallet, type Wallet } from "../store/wallets.ts";
 import { type Command, DATA_OPTION, type Input, JSON_OPTION, misuse, type Option } from "./command.ts";
 import { instantText, shortInstant } from "./instants.ts";
 import { actorHere, dollars, pointsAligned, usdFrom, wholeNumberFrom } from "./money-input.ts";
@@ -203,17 +203,21 @@ export function report(input: Input, { entry, wallet, repeated }: Booked, senten
   return 0;
 }
 
-function walletText({ balanceNano, heldNano }: Wallet, paint: Paint): string {
+function walletText(wallet: Wallet, paint: Paint): string {
+  const { balanceNano, heldNano } = wallet;
+  const debtNano = debtIn(wallet);
   const rows: [string, Nano][] = [
     ["balance", balanceNano],
     ["held", heldNano],
     ["available", balanceNano - heldNano],
+    ...(debtNano === 0n ? [] : [["debt", debtNano] satisfies [string, Nano]]),
   ];
   const amounts = pointsAligned(rows.map(([, nano]) => dollars(nano)));
   return rows
     .map(([name], i) => {
       const shown = amounts[i] ?? "";
-      return `${paint.dim(name.padEnd(9))}  ${name === "available" ? paint.bold(shown) : shown}`;
+      const amount = name === "debt" ? paint.red(shown) : name === "available" ? paint.bold(shown) : shown;
+      return `${paint.dim(name.padEnd(9))}  ${amount}`;
     })
     .join("\n");
 }
@@ -246,11 +250,13 @@ function signed({ debit, amountNano, subscriptionId }: Transfer, userId: string)
   return paid ? -amountNano : amountNano;
 }
 
-function writtenWallet({ balanceNano, heldNano }: Wallet) {
+function writtenWallet(wallet: Wallet) {
+  const { balanceNano, heldNano } = wallet;
   return {
     balance: usdText(balanceNano),
     held: usdText(heldNano),
     available: usdText(balanceNano - heldNano),
+    debt: usdText(debtIn(wallet)),
   };
 }
 

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, setDefaultTimeout, test } from "bun:test";
 import fc from "fast-check";
 import { usdText } from "../money/nano.ts";
-import { NO_LIMITS, NO_RATE_LIMITS } from "../records.ts";
+import { defaultOnDisconnect, NO_BILLING, NO_LIMITS, NO_RATE_LIMITS } from "../records.ts";
 import { accountCredentialBinding, unseal } from "../secrets/seal.ts";
 import { putAccount } from "../store/accounts.ts";
 import { listKeys, revokeKey } from "../store/keys.ts";
@@ -590,6 +590,29 @@ describe("a secret never stands in a difference", () => {
     seen.push(await exportFile(gateway.db));
     expect(seen.join()).not.toContain("canary");
     expect(seen.join()).toContain("(changed)");
+  });
+});
+
+describe("a group that does not say what a disconnect does", () => {
+  const groupsFile = (charge: string, more = "") => `
+models: [{ id: fast-chat, interfaces: [chat], price: { input: "1", output: "2" } }]
+accounts: [{ name: sim, kind: simulator }]
+groups: [{ name: g, models: [fast-chat], accounts: [sim], billing: { charge: ${charge} }${more} }]
+`;
+  const policies = async () => {
+    const { groups } = await readPolicy(gateway.db);
+    const { onDisconnect, billing } = groups[0] ?? { onDisconnect: null, billing: NO_BILLING };
+    const exported = /on_disconnect: (\w+)/.exec(await exportFile(gateway.db))?.[1] ?? null;
+    return [onDisconnect ?? `${defaultOnDisconnect(billing.charge)} (default)`, exported];
+  };
+
+  test("drains where it charges and cancels where it does not, and its export leaves that open", async () => {
+    await apply(groupsFile("none"));
+    expect(await policies()).toEqual(["cancel (default)", null]);
+    await apply(groupsFile("balance"));
+    expect(await policies()).toEqual(["drain (default)", null]);
+    await apply(groupsFile("balance", ", on_disconnect: cancel"));
+    expect(await policies()).toEqual(["cancel", "cancel"]);
   });
 });
 

@@ -183,6 +183,7 @@ test("a difference names the part of the billing that changed", async () => {
   expect(result.ok && result.plan.changes.map(({ fields }) => fields)).toEqual([
     [
       { field: "billing.charge", from: "balance", to: "none" },
+      { field: "on_disconnect", from: "drain (default)", to: "cancel (default)" },
       { field: "billing.model_prices.fast", from: null, to: "{input: 2}" },
     ],
   ]);

@@ -70,7 +70,7 @@ export async function furnishDemo(installation: Installation): Promise<boolean> 
       accounts: [accountId],
       billing: NO_BILLING,
       access: "everyone",
-      onDisconnect: "cancel",
+      onDisconnect: null,
       websocket: true,
       limits: NO_LIMITS,
       groupLimits: NO_LIMITS,

@@ -1,6 +1,7 @@
 import { flatPrice } from "../money/prices.ts";
 import {
   type AccountRecord,
+  defaultOnDisconnect,
   type FieldChange,
   type GroupBilling,
   type GroupRecord,
@@ -83,7 +84,7 @@ export function shownGroup(group: GroupRecord, nameOf: (accountId: string) => st
     accounts: list(group.accounts.map(nameOf)),
     access: group.access,
     ...shownBilling(group.billing),
-    on_disconnect: group.onDisconnect,
+    on_disconnect: group.onDisconnect ?? `${defaultOnDisconnect(group.billing.charge)} (default)`,
     websocket: String(group.websocket),
     ...shownLimits("limits", group.limits),
     ...shownLimits("group_limits", group.groupLimits),

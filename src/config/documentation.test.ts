@@ -98,6 +98,7 @@ const LEAST = {
     pool_empty: {},
     spend: {},
     error_rate: {},
+    overruns: {},
   },
   models: [{ id: "fast", interfaces: ["chat"], price: PRICE }],
   accounts: [{ name: "one", kind: "openai", base_url: "https://up.example.com", limits: {} }],

@@ -30,10 +30,11 @@ describe("what is left out gets its default", () => {
     });
   });
 
-  test("a group cancels upstream when the client leaves, and charges nobody", () => {
+  test("a group does not charge, and its charge decides what a disconnect does", () => {
     const group = fileOf("groups:\n  - name: g").groups[0];
-    expect(group).toMatchObject({ on_disconnect: "cancel", models: [], accounts: [] });
+    expect(group).toMatchObject({ models: [], accounts: [] });
     expect(group?.billing).toBeUndefined();
+    expect(group?.on_disconnect).toBeUndefined();
   });
 
   test("a queue that is begun is filled up: a hundred may wait, for half a minute", () => {

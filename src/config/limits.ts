@@ -3,34 +3,17 @@
  * code takes the value from here and passes it on, so a library's default never decides.
  */
 
+import { bodyLimits } from "./body-limits.ts";
+
 const KiB = 1024;
 const MiB = 1024 * KiB;
 
 export const limits = {
   // What a client may send.
 
-  /** A JSON body after decoding. Inline images in base64 are the reason it is this large. */
-  jsonBodyBytesMax: 64 * MiB,
-  /** A multipart image edit: sixteen files of 50 MB, the mask, and the form's own bytes. */
-  imageBodyBytesMax: 850_000_000,
-  /** One file of a multipart image edit. */
-  imageFileBytesMax: 50 * MiB,
-  imageFilesMax: 16,
-  /** Larger forms go to a file on disk instead of memory. */
-  spoolAboveBytes: 1 * MiB,
-  /** Memory for bodies above 1 MiB, those of all clients together: unless the file says how much. */
-  largeBodies: {
-    /** Of what the machine, or the container, has. The rest is for answers, sockets, and everything else. */
-    memoryShare: 1 / 4,
-    /** The largest body, as it was sent and as it was unpacked. */
-    bytesMin: 128 * MiB,
-    bytesMax: 2_048 * MiB,
-    /** The share of the room, and of the places in line, that one user may have (or one key without a user). */
-    ownerShare: 1 / 2,
-    /** Shorter than `unaskedMs` below, by a look: what nobody reads by then is thrown away. */
-    patienceMs: 3_000,
-    waitingMax: 256,
-  },
+  ...bodyLimits,
+  /** Parameters in the query of one request. No operation takes more than twenty. */
+  queryParametersMax: 100,
   /** Nesting of a JSON body. Deeper is an attack on someone's recursive parser. */
   jsonDepthMax: 128,
   /** A model name, as sent by a client or written by an operator. */
@@ -43,13 +26,25 @@ export const limits = {
   strangerBodyBytesMax: 64 * KiB,
   /** A client that stops sending its body in the middle is cut off. */
   bodyIdleTimeoutMs: 10_000,
+  /** Files of one site (console, explorer, documentation) that stay in memory once they were asked for. */
+  siteBytesKeptMax: 8 * MiB,
   /** Connections of clients. */
   connections: {
     headBytesMax: 64 * 1024,
     /** From the first byte of a request's head to its last. */
     headMs: 15_000,
-    /** Open at once; fewer where the process may not have so many descriptors. */
+    /** From accepting a connection to the first byte of its first request. */
+    firstByteMs: 10_000,
+    /** Open at once; fewer where the process may not have so many descriptors. Then the longest idle ones are closed. */
     max: 20_000,
+    /** Of them, what one block of addresses (IPv4 /24, IPv6 /48) may have; a proxy of our own may have all. */
+    blockShare: 1 / 2,
+    /** Read of requests that come before their turn; the rest waits in the network until the answer before it is taken. */
+    aheadBytesMax: 64 * KiB,
+    /** Memory for partial requests and unread answers of all clients that have not authenticated. */
+    strangerBytesMax: 32 * MiB,
+    /** And for requests before their turn of all others. */
+    clientBytesMax: 128 * MiB,
     /** Between two requests. Longer than proxies keep theirs, which is a minute for most: they close first. */
     idleMs: 75_000,
     /** A long body that nobody asks for is thrown away: it holds the connection up, and a client that left is not seen. */
@@ -178,6 +173,8 @@ export const limits = {
   },
   /** Usage rows of unserved requests: see billing/refusal-rows.ts. */
   refusalRows: { rowsPerMinute: 60, kindsMax: 10_000 },
+  /** Requests that wait for their user's other requests to release money: see billing/hold-queue.ts. */
+  holdQueue: { waitMs: 5_000, waitingMax: 64, retryMs: 250 },
   /** The till's express lane, for the embedded store: see billing/express.ts. */
   express: {
     /** So many holds within a tenth of a second make the lane worth its while. */
@@ -250,13 +247,14 @@ export const limits = {
   /** After that, how long the store may take to accept the last usage rows. */
   flushTimeoutMs: 10_000,
   /** A group with `on_disconnect: drain` reads the upstream on for this long after the client left. */
-  drainOnDisconnectMs: 60_000,
+  drainOnDisconnectMs: 600_000,
   /** A stream that is paid for, and has all but ended when its client leaves, may tell its usage for this long. */
   lastWordsMs: 2_000,
   /** A response that is made in the background, and paid for, is asked after for this long: less than a hold may last. */
   backgroundMsMax: 3_600_000,
-  /** So many upstreams may be read on at once without a client; more are cut. */
+  /** So many upstreams may be read on at once without a client, and so many for one user; more are cut. */
   drainsMax: 1_000,
+  drainsPerUserMax: 100,
 
   // Waiting for a free account.
 
@@ -329,6 +327,8 @@ export const limits = {
     retriesMs: [2_000, 10_000, 60_000, 300_000, 900_000, 3_600_000],
     /** How long alerts that are over, and what became of them, can be looked up. */
     keptMs: 90 * 86_400_000,
+    /** How long after the latest fault of the books its alert stays open. */
+    billingFaultMs: 3_600_000,
   },
   /** For each step of a conversation with a mail server: connecting, its greeting, each answer. */
   mailTimeoutMs: 10_000,

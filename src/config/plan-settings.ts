@@ -92,7 +92,7 @@ function planAlerts(before: AlertsRecord, wanted: FileAlerts | undefined, secret
 }
 
 function alertsOf(before: AlertsRecord, wanted: FileAlerts, secrets: Secrets): AlertsRecord {
-  const { spend, pool_empty: empty, error_rate: rate } = wanted;
+  const { spend, pool_empty: empty, error_rate: rate, overruns } = wanted;
   return {
     webhooks: wanted.webhooks.map(({ name, url, secret, private_network, enabled }): WebhookRecord => {
       const present = before.webhooks.find((webhook) => webhook.name === name)?.sealedSecret ?? null;
@@ -112,6 +112,9 @@ function alertsOf(before: AlertsRecord, wanted: FileAlerts, secrets: Secrets): A
           requestsMin: rate.min_requests,
         }
       : DEFAULT_ALERTS.errorRate,
+    overruns: overruns
+      ? { enabled: overruns.enabled, count: overruns.count, overMs: overruns.over }
+      : DEFAULT_ALERTS.overruns,
   };
 }
 
@@ -151,7 +154,8 @@ function shownSmtp(smtp: SmtpRecord | null): Shown {
   };
 }
 
-function shownAlerts({ webhooks, accountParked, poolEmpty, spend, errorRate }: AlertsRecord): Shown {
+function shownAlerts(alerts: AlertsRecord): Shown {
+  const { webhooks, accountParked, poolEmpty, spend, errorRate, overruns } = alerts;
   const shown: Record<string, string | null> = {
     "account_parked.enabled": String(accountParked.enabled),
     "pool_empty.enabled": String(poolEmpty.enabled),
@@ -162,6 +166,9 @@ function shownAlerts({ webhooks, accountParked, poolEmpty, spend, errorRate }: A
     "error_rate.percent": String(errorRate.percent),
     "error_rate.over": durationText(errorRate.overMs),
     "error_rate.min_requests": String(errorRate.requestsMin),
+    "overruns.enabled": String(overruns.enabled),
+    "overruns.count": String(overruns.count),
+    "overruns.over": durationText(overruns.overMs),
   };
   for (const { name, url, privateNetwork, enabled } of webhooks) {
     shown[`webhooks.${name}.url`] = url;
@@ -192,7 +199,8 @@ export function writtenSmtp({ host, port, security, user, from, privateNetwork }
   };
 }
 
-export function writtenAlerts({ webhooks, accountParked, poolEmpty, spend, errorRate }: AlertsRecord) {
+export function writtenAlerts(alerts: AlertsRecord) {
+  const { webhooks, accountParked, poolEmpty, spend, errorRate, overruns } = alerts;
   return {
     webhooks: webhooks.map(({ name, url, privateNetwork, enabled }) => ({
       name,
@@ -209,6 +217,7 @@ export function writtenAlerts({ webhooks, accountParked, poolEmpty, spend, error
       over: durationText(errorRate.overMs),
       min_requests: errorRate.requestsMin,
     },
+    overruns: { enabled: overruns.enabled, count: overruns.count, over: durationText(overruns.overMs) },
   };
 }
 

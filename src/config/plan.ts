@@ -216,7 +216,7 @@ function planGroup(
       modelMultipliers: wanted.billing?.model_multipliers ?? {},
       modelPrices: wanted.billing?.model_prices ?? {},
     },
-    onDisconnect: wanted.on_disconnect,
+    onDisconnect: wanted.on_disconnect ?? null,
     websocket: wanted.websocket,
     limits: callerLimitsOf(wanted.limits),
     groupLimits: callerLimitsOf(wanted.group_limits),

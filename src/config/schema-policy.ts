@@ -1,7 +1,7 @@
 /** Accounts, which reach upstreams, and groups, which keys are assigned to. */
 
 import { z } from "zod";
-import { CHARGES, DEFAULT_QUEUE, GROUP_ACCESS } from "../records.ts";
+import { CHARGES, DEFAULT_QUEUE, GROUP_ACCESS, ON_DISCONNECT } from "../records.ts";
 import { limits } from "./limits.ts";
 import { accountLimits, callerLimits } from "./schema-limits.ts";
 import { allInterfaces, interfaces, modelName, priceGiven } from "./schema-models.ts";
@@ -124,11 +124,11 @@ const queueTimeout = text(
 const queue = described({
   max_waiting: {
     is: wholeNumber(0, 1_000_000).default(DEFAULT_QUEUE.maxWaiting),
-    means: "how many requests of the group may wait; 0: none waits",
+    means: "how many requests of the group may wait, whatever for; 0: none waits",
   },
   timeout: {
     is: queueTimeout.prefault(durationText(DEFAULT_QUEUE.timeoutMs)),
-    means: "how long each may wait, a [duration](#durations)",
+    means: "how long each may wait in all, a [duration](#durations)",
   },
 });
 
@@ -155,13 +155,14 @@ export const group = described({
   },
   queue: {
     is: queue.optional(),
-    means: "where requests wait for a free account",
+    means: "where requests wait for a free account, or for a slot of a concurrency limit",
     leftOut: "as its fields say",
   },
   on_disconnect: {
-    is: z.enum(["cancel", "drain"]).default("cancel"),
+    is: z.enum(ON_DISCONNECT).optional(),
     means:
-      "when the client leaves in the middle: `cancel` the upstream's work, or `drain` it for up to a minute, so that its usage is known",
+      "when the client leaves before the end: `cancel` stops the upstream, `drain` reads its answer to the end, for up to ten minutes, so that its usage is known ([what is charged](billing.md#when-a-client-leaves))",
+    leftOut: "`drain` where the group charges, else `cancel`",
   },
   websocket: {
     is: z.boolean().default(true),

@@ -165,7 +165,7 @@ const webhook = described({
   enabled: { is: z.boolean().default(true), means: "whether it is told" },
 });
 
-const { accountParked, poolEmpty, spend, errorRate } = DEFAULT_ALERTS;
+const { accountParked, poolEmpty, spend, errorRate, overruns } = DEFAULT_ALERTS;
 
 const WATCHED_MS_MAX = 3_600_000;
 const span = (minMs: number) =>
@@ -233,6 +233,21 @@ export const alerts = described({
       },
     }).optional(),
     means: "the alert that many requests go wrong",
+    leftOut: BY_ITS_FIELDS,
+  },
+  overruns: {
+    is: described({
+      enabled: isOn(overruns.enabled),
+      count: {
+        is: wholeNumber(1, 1_000_000).default(overruns.count),
+        means: "told when so many requests of one user do",
+      },
+      over: {
+        is: span(60_000).prefault(durationText(overruns.overMs)),
+        means: "counted over so long, a [duration](#durations)",
+      },
+    }).optional(),
+    means: "the alert that requests of one user repeatedly cost more than was held for them",
     leftOut: BY_ITS_FIELDS,
   },
 });

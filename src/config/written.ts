@@ -51,7 +51,7 @@ export function writtenGroup(group: GroupRecord, accountNames: ReadonlyMap<strin
     ...given("limits", writtenLimits(group.limits)),
     ...given("group_limits", writtenLimits(group.groupLimits)),
     queue: writtenQueue(group.queue),
-    on_disconnect: group.onDisconnect,
+    ...(group.onDisconnect === null ? {} : { on_disconnect: group.onDisconnect }),
     ...(group.websocket ? {} : { websocket: false }),
   };
 }

@@ -16,6 +16,7 @@ import { appendAudit } from "../store/audit.ts";
 import { transaction } from "../store/db.ts";
 import { fieldsOfEntry } from "../store/told-entries.ts";
 import { findUser } from "../store/users.ts";
+import { debtIn } from "../store/wallets.ts";
 import { auditOf } from "./audit-entry.ts";
 import type { Control } from "./control.ts";
 import { orderKeyField, orderKeyOf } from "./order-key.ts";
@@ -49,6 +50,7 @@ const bookedAnswer = z.object({
   amount: z.string(),
   balance: z.string(),
   held: z.string(),
+  debt: z.string(),
   /** Nothing was booked now: this key was used before for the same. */
   repeated: z.boolean(),
 });
@@ -153,6 +155,7 @@ async function booked(
     amount: usdText(entry.amountNano),
     balance: usdText(wallet.balanceNano),
     held: usdText(wallet.heldNano),
+    debt: usdText(debtIn(wallet)),
     repeated,
   };
 }

@@ -51,6 +51,7 @@ const ruleFields = {
       min_requests: z.number(),
     })
     .optional(),
+  overruns: z.strictObject({ enabled: z.boolean(), count: z.number(), over: z.string() }).optional(),
 };
 
 const settingsAnswer = z.object({

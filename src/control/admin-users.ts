@@ -9,6 +9,7 @@ import { listGroups } from "../store/groups.ts";
 import { DAY_MS, dayOf } from "../store/usage-day.ts";
 import { type ListedUser, listUserPage } from "../store/user-list.ts";
 import { findUser, findUserByEmail, foldEmail } from "../store/users.ts";
+import { debtIn } from "../store/wallets.ts";
 import { changePolicy } from "./change.ts";
 import type { Control } from "./control.ts";
 import { emailField } from "./fields.ts";
@@ -31,6 +32,8 @@ const listedUser = z.object({
   /** USD. */
   balance: z.string(),
   held: z.string(),
+  /** What requests cost above their holds and the balance could not cover. */
+  debt: z.string(),
   /** Active ones. */
   keys: z.number(),
   /** In the last 30 days, today included: requests, what they cost by their prices, and what was paid of it. */
@@ -203,6 +206,7 @@ function listedObject(user: ListedUser): z.input<typeof listedUser> {
     has_second_factor: user.hasSecondFactor,
     balance: usdText(user.balanceNano),
     held: usdText(user.heldNano),
+    debt: usdText(debtIn(user)),
     keys: user.keys,
     requests_30d: user.requests,
     cost_30d: usdText(user.costNano),

@@ -4,6 +4,7 @@ import type { Alerts } from "../alerts/engine.ts";
 import type { Installation } from "../config/installation.ts";
 import type { Gateway } from "../gateway/gateway.ts";
 import type { Mail } from "../mail/mail.ts";
+import type { BillingFaults } from "../observe/billing-faults.ts";
 import type { Identity } from "./identity.ts";
 import type { Live } from "./live.ts";
 import type { Throttle } from "./throttle.ts";
@@ -25,6 +26,8 @@ export interface Control {
   readonly alerts: Alerts;
   /** Whether what is asked now could be recorded, as `readyz` says it. */
   isReady(): Promise<boolean>;
+  /** What went wrong with the books since the process started. */
+  readonly billingFaults: Pick<BillingFaults, "list">;
   /** What this process does, for whoever watches. */
   readonly live: Live;
 }

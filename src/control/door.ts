@@ -10,7 +10,7 @@ import { readBody } from "../gateway/body.ts";
 import { bodyError } from "../gateway/body-error.ts";
 import type { BodyRoom } from "../gateway/body-room.ts";
 import { logFault } from "../observe/log.ts";
-import type { HttpRequest } from "../wire/http-message.ts";
+import { type HttpRequest, SharedAnswer } from "../wire/http-message.ts";
 import { bytesOf } from "../wire/splice.ts";
 import { bearerOf, findActor, userAgentOf } from "./actor.ts";
 import type { Control } from "./control.ts";
@@ -18,6 +18,7 @@ import { presentedSession } from "./cookies.ts";
 import { compileRoutes } from "./match.ts";
 import { refuseNul } from "./nul.ts";
 import { clientAddressOf, refuseForeign } from "./origin.ts";
+import { parseQueryRecord } from "./query.ts";
 import { asRefusal } from "./refusals.ts";
 import type { Route } from "./route.ts";
 
@@ -30,13 +31,15 @@ export interface ApiCall {
   readonly requestId: string;
   /** Who is at the other end of the connection. */
   peerAddress(): string;
+  /** The client has shown a session or a token: its connection no longer counts as a stranger's. */
+  authenticated(): void;
   readonly leaving: AbortSignal;
 }
 
 /** Only administrators may send large bodies here, so all of them count as one owner. */
 const CONSOLE = { id: "console", userId: null };
 
-export type ApiDoor = (call: ApiCall) => Promise<Response>;
+export type ApiDoor = (call: ApiCall) => Promise<Response | SharedAnswer>;
 
 export function openApiDoor(
   control: Control,
@@ -45,7 +48,7 @@ export function openApiDoor(
 ): ApiDoor {
   const find = compileRoutes(routes);
 
-  async function answer(call: ApiCall): Promise<Response> {
+  async function answer(call: ApiCall): Promise<Response | SharedAnswer> {
     const { request, requestId } = call;
     const { headers } = request;
     const { route, params } = find(request.method, call.path);
@@ -54,9 +57,10 @@ export function openApiDoor(
     }
     const clientAddress = clientAddressOf(headers, call.peerAddress(), control.publicUrl);
     const actor = await findActor(control, { headers, clientAddress });
+    if (actor !== null) call.authenticated();
     const handle = route.allow(actor);
     const bytesMax = actor === null ? limits.strangerBodyBytesMax : route.bodyBytesMax;
-    const query = queryOf(call.query);
+    const query = parseQueryRecord(call.query);
     refuseNul({ ...params, ...query });
     const body = await bodyOf(request, bytesMax, alarms, control.gateway.bodies);
     // A body may take minutes to arrive: access that was revoked meanwhile must not act any more.
@@ -74,11 +78,12 @@ export function openApiDoor(
       leaving: call.leaving,
     });
     // By its schema: what an answer does not promise does not leave, whatever a record may hold one day.
-    return answered instanceof Response ? answered : Response.json(route.answer.parse(answered));
+    if (answered instanceof Response || answered instanceof SharedAnswer) return answered;
+    return Response.json(route.answer.parse(answered));
   }
 
   return async (call) => {
-    let response: Response;
+    let response: Response | SharedAnswer;
     try {
       response = await answer(call);
     } catch (thrown) {
@@ -87,21 +92,11 @@ export function openApiDoor(
       response = errorResponse(error, call.requestId);
     }
     response.headers.set("x-request-id", call.requestId);
-    response.headers.set("cache-control", "no-store");
+    // Answers are about one user or moment; only a document that is the same for everyone says otherwise.
+    if (!response.headers.has("cache-control")) response.headers.set("cache-control", "no-store");
     response.headers.set("x-content-type-options", "nosniff");
     return response;
   };
-}
-
-/** A name that is repeated becomes a list, which the operation takes or refuses. */
-function queryOf(query: string): Record<string, string | string[]> {
-  const given = new URLSearchParams(query);
-  return Object.fromEntries(
-    [...new Set(given.keys())].map((name) => {
-      const values = given.getAll(name);
-      return [name, values.length === 1 ? (values[0] ?? "") : values];
-    }),
-  );
 }
 
 /** JSON alone: no form of another site can send that. */
@@ -112,7 +107,7 @@ async function bodyOf(
   room: BodyRoom,
 ): Promise<unknown> {
   if (request.body === null) return undefined;
-  const within = { bytesMax, idleTimeoutMs: limits.bodyIdleTimeoutMs, alarms };
+  const within = { ...limits.bodyReading, bytesMax, idleTimeoutMs: limits.bodyIdleTimeoutMs, alarms };
   const read = await readBody(request, within, room, CONSOLE);
   if (!("ok" in read)) return parsed(request, bytesOf(read));
   if (!read.ok) throw bodyError(read);

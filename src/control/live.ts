@@ -21,8 +21,10 @@ export const liveAnswer = z.object({
   refused_per_s: z.number(),
   /** Attempts under way at upstreams. */
   in_flight: z.number(),
-  /** Requests that wait for a free account. */
+  /** Requests in the queues of all groups: for a free account, or for a slot of a concurrency limit. */
   waiting: z.number(),
+  /** Those of them that wait for a slot of their key's, user's or group's concurrency. */
+  waiting_for_slot: z.number(),
   /** Request bodies above 1 MiB: what they take of the memory there is for them, and who waits for some. */
   large_bodies: z.object({
     held_bytes: z.number(),
@@ -122,6 +124,7 @@ export function openLive(gateway: Gateway, alerts: Pick<Alerts, "spentToday">, n
       refused_per_s: rate(({ refused }) => refused),
       in_flight: accounts.reduce((sum, { in_flight }) => sum + in_flight, 0),
       waiting: [...groups.keys()].reduce((sum, id) => sum + gateway.dispatcher.room.waiting(id), 0),
+      waiting_for_slot: [...groups.keys()].reduce((sum, id) => sum + gateway.slots.waiting(id), 0),
       large_bodies: {
         held_bytes: bodies.heldBytes,
         bytes_max: bodies.bytesMax,

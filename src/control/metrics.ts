@@ -33,7 +33,7 @@ export const metricsRoutes = {
 
 const NANO = 1e-9;
 
-async function familiesOf({ gateway, alerts, isReady }: Control): Promise<Family[]> {
+async function familiesOf({ gateway, alerts, isReady, billingFaults }: Control): Promise<Family[]> {
   const isTaking = (await isReady()) && gateway.till.hasRoom();
   const spent = alerts.spentToday();
   return [
@@ -44,6 +44,11 @@ async function familiesOf({ gateway, alerts, isReady }: Control): Promise<Family
       "gateway_paid_requests_taken",
       "0 while the disk or the store takes nothing: paid requests are refused.",
       [{ value: Number(isTaking) }],
+    ),
+    counter(
+      "gateway_billing_faults_total",
+      "Paid requests recorded without a payer, and damaged segments of journals.",
+      billingFaults.list().map(({ fault, count }) => ({ labels: { fault }, value: count })),
     ),
     gauge(
       "gateway_spent_today_usd",
@@ -145,15 +150,28 @@ function accountFamilies({ policy, dispatcher, requestCounts }: Gateway): Family
   ];
 }
 
-function nowFamilies({ policy, dispatcher, bodies }: Gateway): Family[] {
+function nowFamilies({ policy, dispatcher, slots, bodies }: Gateway): Family[] {
   const snapshot = policy.snapshot();
   const waiting = [...snapshot.groups.values()].map(({ id, name }) => ({
     labels: { group: name },
     value: dispatcher.room.waiting(id),
   }));
+  const waitingForSlot = [...snapshot.groups.values()].map(({ id, name }) => ({
+    labels: { group: name },
+    value: slots.waiting(id),
+  }));
   const { heldBytes, bytesMax, refused } = bodies.report();
   return [
-    gauge("gateway_requests_waiting", "Requests that wait for a free account.", waiting),
+    gauge(
+      "gateway_requests_waiting",
+      "Requests in the group's queue: for a free account, or for a slot of a concurrency limit.",
+      waiting,
+    ),
+    gauge(
+      "gateway_requests_waiting_for_slot",
+      "Those of them that wait for a slot of their key's, user's or group's concurrency.",
+      waitingForSlot,
+    ),
     gauge("gateway_large_bodies_bytes", "Memory that request bodies above 1 MiB take.", [
       { value: heldBytes },
     ]),

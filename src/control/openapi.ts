@@ -3,13 +3,15 @@
 import { z } from "zod";
 import { ERROR_CODES } from "../errors.ts";
 import { VERSION } from "../version.ts";
+import type { SharedAnswer } from "../wire/http-message.ts";
+import { jsonDocument, type StaticDocument } from "../wire/static-document.ts";
 import { type Access, forAnyone, type Route, TAKES_NOTHING } from "./route.ts";
 
 type Json = Readonly<Record<string, unknown>>;
 
 /** The operation that gives the document, itself in it. */
 export function documentRoutes(others: Readonly<Record<string, Route>>) {
-  let made: Json | null = null;
+  let document: Promise<StaticDocument> | null = null;
   const own = {
     "openapi.read": forAnyone({
       ...TAKES_NOTHING,
@@ -17,18 +19,22 @@ export function documentRoutes(others: Readonly<Record<string, Route>>) {
       path: "/api/openapi.json",
       summary: "This document",
       answer: z.record(z.string(), z.unknown()),
-      async run() {
-        made ??= describeApi({ ...others, ...own });
-        return made;
+      async run(_control, { headers }): Promise<SharedAnswer> {
+        document ??= describeApi({ ...others, ...own }).then(jsonDocument);
+        return (await document).respond(headers);
       },
     }),
   } satisfies Record<string, Route>;
   return own;
 }
 
-function describeApi(routes: Readonly<Record<string, Route>>): Json {
+/** Schemas take a tenth of a second to convert in a young process: other requests are served between a few of them. */
+const ROUTES_AT_ONCE = 4;
+
+async function describeApi(routes: Readonly<Record<string, Route>>): Promise<Json> {
   const paths: Record<string, Record<string, Json>> = {};
-  for (const [name, route] of Object.entries(routes)) {
+  for (const [at, [name, route]] of Object.entries(routes).entries()) {
+    if (at % ROUTES_AT_ONCE === 0) await new Promise(setImmediate);
     const path = route.path.replace(/:(\w+)\*?/g, "{$1}");
     paths[path] = { ...paths[path], [route.method.toLowerCase()]: describe(name, route) };
   }

@@ -41,6 +41,11 @@ export function isLoopback(hostname: string): boolean {
 
 const PRIVATE = /^(?:::ffff:)?(?:127\.|10\.|192\.168\.|172\.(?:1[6-9]|2\d|3[01])\.)|^(?:::1$|f[cd])/i;
 
+/** The gateway speaks no TLS: where it is reached by https, a private address that connects to it is its proxy. */
+export function isProxy(peer: string, publicUrl: string): boolean {
+  return /^(?:::ffff:)?127\.|^::1$/.test(peer) || (publicUrl.startsWith("https:") && PRIVATE.test(peer));
+}
+
 /**
  * Behind our own proxy every request would come from one address. The last one it names is the one it saw itself;
  * whatever stands before that, anybody can write.

@@ -5,7 +5,7 @@
 
 import { createHash } from "node:crypto";
 import { z } from "zod";
-import { ACCOUNT_KINDS, CHARGES, GROUP_ACCESS, INTERFACES, type Price } from "../records.ts";
+import { ACCOUNT_KINDS, CHARGES, GROUP_ACCESS, INTERFACES, ON_DISCONNECT, type Price } from "../records.ts";
 
 const usd = z.string().optional();
 const interfaces = z.array(z.enum(INTERFACES));
@@ -99,7 +99,8 @@ export const groupForm = z.strictObject({
   /** For all its keys together. */
   group_limits: callerLimits.optional(),
   queue: z.strictObject({ max_waiting: z.number().optional(), timeout: z.string().optional() }).optional(),
-  on_disconnect: z.enum(["cancel", "drain"]).optional(),
+  /** Left out: `drain` where the group charges, else `cancel`. */
+  on_disconnect: z.enum(ON_DISCONNECT).optional(),
   /** Its keys may use Responses over WebSocket. */
   websocket: z.boolean().optional(),
 });

@@ -9,6 +9,7 @@ import { ApiError } from "../errors.ts";
 import type { Role } from "../records.ts";
 import { includesScope, type TokenScope } from "../store/access-tokens.ts";
 import type { HeaderReader } from "../wire/http-fields.ts";
+import type { SharedAnswer } from "../wire/http-message.ts";
 import type { Control } from "./control.ts";
 
 export type Method = "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
@@ -92,11 +93,11 @@ export interface Route<
   allow(actor: Actor | null): Handle<Answer>;
 }
 
-/** Checks what was sent, then does it. A `Response` is no JSON body: a file, a stream of events, a cookie. */
+/** Checks what was sent, then does it. A `Response` is no JSON body: a file, a stream of events, a cookie; or a document that all clients share. */
 export type Handle<Answer extends z.ZodType = z.ZodType> = (
   control: Control,
   raw: RawAsked,
-) => Promise<z.input<Answer> | Response>;
+) => Promise<z.input<Answer> | Response | SharedAnswer>;
 
 type Run<
   Params extends z.ZodType,
@@ -107,7 +108,7 @@ type Run<
 > = (
   control: Control,
   asked: Asked<z.output<Params>, z.output<Query>, z.output<Body>, Who>,
-) => Promise<z.input<Answer> | Response>;
+) => Promise<z.input<Answer> | Response | SharedAnswer>;
 
 export function forAnyone<P extends z.ZodType, Q extends z.ZodType, B extends z.ZodType, A extends z.ZodType>(
   shape: Shape<P, Q, B, A> & { run: Run<P, Q, B, A, Actor | null> },
@@ -211,13 +212,16 @@ function refuseFields(body: unknown, names: readonly string[]): void {
   throw new ApiError("forbidden", `Only administrators may set \`${sent}\`. Leave it out.`, { param: sent });
 }
 
+/** A body of thousands of wrong items must not become an answer many times its length. */
+const ISSUES_LISTED_MAX = 20;
+
 /** Everything that is wrong is told at once; the first field is named for clients that look at one. */
 function read<Schema extends z.ZodType>(schema: Schema, value: unknown): z.output<Schema> {
   const result = schema.safeParse(value);
   if (result.success) return result.data;
   const { issues } = result.error;
-  const told = issues.map(({ path, message }) =>
-    path.length === 0 ? message : `${path.join(".")}: ${message}`,
-  );
+  const told = issues
+    .slice(0, ISSUES_LISTED_MAX)
+    .map(({ path, message }) => (path.length === 0 ? message : `${path.join(".")}: ${message}`));
   throw new ApiError("invalid_value", told.join("\n"), { param: issues[0]?.path.join(".") || null });
 }

@@ -13,7 +13,7 @@ import { countKeysByGroup } from "../store/key-list.ts";
 import { ENTRY_KINDS, type Transfer, userBook } from "../store/ledger.ts";
 import { type SubscriptionStanding, subscriptionsOf } from "../store/subscription-standing.ts";
 import { findUser } from "../store/users.ts";
-import { readWallet, type Wallet } from "../store/wallets.ts";
+import { debtIn, readWallet, type Wallet } from "../store/wallets.ts";
 import { auditOf } from "./audit-entry.ts";
 import type { Control } from "./control.ts";
 import { ownerOf, ownerQuery } from "./owner.ts";
@@ -27,7 +27,10 @@ const balanceAnswer = z.object({
   balance: z.string(),
   /** For requests under way: each holds what it may cost until it has ended. */
   held: z.string(),
+  /** Below zero where there is a debt. */
   available: z.string(),
+  /** What requests cost above their holds and the balance could not cover: paid requests are refused until it is. */
+  debt: z.string(),
 });
 
 const subscriptionAnswer = z.object({
@@ -228,12 +231,14 @@ function worthOf(redeemed: Redeemed): Worth {
 
 const worthText = ({ amount, plan }: Worth): string => plan ?? `+$${amount}`;
 
-function balanceObject({ balanceNano, heldNano }: Wallet): z.input<typeof balanceAnswer> {
+function balanceObject(wallet: Wallet): z.input<typeof balanceAnswer> {
+  const { balanceNano, heldNano } = wallet;
   return {
     currency: "USD",
     balance: usdText(balanceNano),
     held: usdText(heldNano),
     available: usdText(balanceNano - heldNano),
+    debt: usdText(debtIn(wallet)),
   };
 }
 

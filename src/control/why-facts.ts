@@ -8,6 +8,7 @@ const PAYMENT_REASONS = [
   "nobody_pays",
   "balance_available",
   "balance_empty",
+  "balance_in_debt",
   "subscription_available",
   "subscription_missing",
   "subscription_used_up",
@@ -17,10 +18,12 @@ export type PaymentReason = (typeof PAYMENT_REASONS)[number];
 const LIVE_REASONS = [
   "owner_disabled",
   "within_limits",
+  "limit_in_use",
   "limit_used_up",
   ...PAYMENT_REASONS,
   "available",
   "busy",
+  "failing",
   "unavailable",
 ] as const;
 
@@ -47,6 +50,7 @@ export const factsAnswer = z
     plans: z.array(z.string()),
     /** USD that can be used. */
     available: z.string(),
+    debt: z.string(),
     frees_at: z.number(),
   })
   .partial();

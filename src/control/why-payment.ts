@@ -4,7 +4,7 @@ import { usdText } from "../money/nano.ts";
 import type { Group } from "../policy/snapshot.ts";
 import type { Db } from "../store/db.ts";
 import { type SubscriptionStanding, subscriptionsOf } from "../store/subscription-standing.ts";
-import { readWallet } from "../store/wallets.ts";
+import { debtIn, readWallet } from "../store/wallets.ts";
 import type { Facts, PaymentReason } from "./why-facts.ts";
 
 interface Paying {
@@ -26,9 +26,12 @@ export async function paymentOf(db: Db, { group, userId, facts, nowMs }: Paying)
     case "none":
       return { ok: true, reason: "nobody_pays", facts };
     case "balance": {
-      const { balanceNano, heldNano } =
-        userId === null ? { balanceNano: 0n, heldNano: 0n } : await readWallet(db, userId);
-      const available = balanceNano - heldNano;
+      const wallet = userId === null ? { balanceNano: 0n, heldNano: 0n } : await readWallet(db, userId);
+      const available = wallet.balanceNano - wallet.heldNano;
+      const debtNano = debtIn(wallet);
+      if (debtNano > 0n) {
+        return { ok: false, reason: "balance_in_debt", facts: { ...facts, debt: usdText(debtNano) } };
+      }
       const ok = available > 0n;
       return {
         ok,

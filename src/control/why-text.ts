@@ -30,12 +30,16 @@ const TEXTS: Readonly<Record<WhyReason, (facts: Facts) => string>> = {
   no_account_serves: ({ model, interface: iface }) =>
     `The gateway has no upstream that serves ${model} through ${iface} at present. Ask an administrator.`,
   within_limits: () => "No limit is used up.",
+  limit_in_use: (facts) =>
+    `The limit of ${WHOSE[facts.scope ?? "key"]} is in use: ${limitText(facts)}. A request waits for its turn.`,
   limit_used_up: (facts) =>
     `The limit of ${WHOSE[facts.scope ?? "key"]} is used up: ${limitText(facts)}. ${when(facts, "It frees when one of them ends.")}`,
   nobody_pays: () => "Nobody pays for requests of this group.",
   balance_available: ({ available }) => `The balance pays, and $${available} of it is available.`,
   balance_empty: () =>
     "Nothing of the balance is available: it is spent, or held for requests under way. Redeem a code, or ask an administrator to add to it.",
+  balance_in_debt: ({ debt }) =>
+    `The balance is $${debt} in debt, because a request cost more than was held for it. Top up at least that much, or redeem a code.`,
   subscription_available: ({ available, plans }) =>
     `A subscription pays (${enumerated(plans)}), and $${available} of it is left.`,
   subscription_missing: ({ plans = [] }) =>
@@ -46,6 +50,8 @@ const TEXTS: Readonly<Record<WhyReason, (facts: Facts) => string>> = {
     `The subscription is used up (${enumerated(facts.plans)}). ${when(facts, "")}`.trim(),
   available: () => "It can be served now.",
   busy: () => "Everything that serves it is busy. A request waits for its turn.",
+  failing: (facts) =>
+    `Every upstream that serves it is failing, so no request is sent to it for now. ${when(facts, "Ask an administrator.")}`,
   unavailable: (facts) =>
     `Everything that serves it is recovering or out of order. ${when(facts, "Ask an administrator.")}`,
 };

@@ -10,6 +10,8 @@ import type { Shortage } from "../limits/limiter.ts";
 import { usdText } from "../money/nano.ts";
 import { explainAccess, type Reason } from "../policy/explain.ts";
 import type { Group } from "../policy/snapshot.ts";
+import { isFault } from "../pool/health.ts";
+import type { Candidate } from "../pool/pool.ts";
 import type { Interface, KeyRecord } from "../records.ts";
 import { readPolicy } from "../store/policy.ts";
 import { findUser } from "../store/users.ts";
@@ -94,11 +96,11 @@ export async function explainKey(
     steps.push(
       shortage === undefined
         ? { ok: true, reason: "within_limits", facts }
-        : { ok: false, reason: "limit_used_up", facts: { ...facts, ...shortageFacts(shortage, nowMs) } },
+        : limitStep(shortage, group.queue.maxWaiting, { ...facts, ...shortageFacts(shortage, nowMs) }),
       await paymentOf(db, { group, userId: key.userId, facts, nowMs }),
       {
         ok: now.status !== "unavailable",
-        reason: now.status,
+        reason: now.status === "unavailable" && areFailing(candidates) ? "failing" : now.status,
         facts: now.frees_at === null ? facts : { ...facts, frees_at: now.frees_at },
       },
     );
@@ -123,6 +125,16 @@ export async function explainKey(
           };
         }),
   };
+}
+
+/** A request over a concurrency limit waits, if its group has a queue; over any other limit it is rejected. */
+function limitStep({ kind, max }: Shortage, maxWaiting: number, facts: Facts): Step {
+  const waits = kind === "concurrency" && max > 0 && maxWaiting > 0;
+  return { ok: waits, reason: waits ? "limit_in_use" : "limit_used_up", facts };
+}
+
+function areFailing(candidates: readonly Candidate[]): boolean {
+  return candidates.some(({ cause }) => cause !== undefined && isFault(cause));
 }
 
 /** That a model exists which is not theirs to call is nothing users should learn here. */

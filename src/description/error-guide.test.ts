@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { errorRows } from "./error-guide.ts";
+import { errorRows } from "./error-table.ts";
 
 test("the page about errors explains every code, in the words of the guide", () => {
   const page = readFileSync(join(import.meta.dir, "../../docs/errors.md"), "utf8");

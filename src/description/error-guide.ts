@@ -1,19 +1,12 @@
-/**
- * Every error code explained: why it happens, what to do, whether to send the same again. The page about errors, the
- * OpenAPI document and the explorer all read it.
- */
+/** Explains every error code, for the page about errors, the OpenAPI document and the explorer. */
 
 import {
   ApiError,
-  type ApiErrorCode,
-  ERROR_CODES,
   type ErrorCode,
   type ErrorObject,
   errorObject,
   isErrorCode,
   isUpstreamCode,
-  statusOf,
-  UPSTREAM_CODES,
 } from "../errors.ts";
 import { CONSOLE_GUIDE, type ErrorGuide } from "./console-codes.ts";
 import { type Advice, UPSTREAM_GUIDE } from "./upstream-codes.ts";
@@ -34,6 +27,12 @@ export const ERROR_GUIDE: Readonly<Record<ErrorCode, ErrorGuide>> = {
     example:
       "The field `model` appears more than once (line 1, column 60). Send it once, so that what is checked is what is served.",
     param: "model",
+  },
+  too_many_parameters: {
+    why: "the query of the address has more than 100 parameters",
+    todo: "send only those that the operation takes",
+    retry: "no",
+    example: "The query has more than 100 parameters. Send only those that the operation takes.",
   },
   missing_required_parameter: {
     why: "`param` is not there",
@@ -70,8 +69,8 @@ export const ERROR_GUIDE: Readonly<Record<ErrorCode, ErrorGuide>> = {
     param: "logprobs",
   },
   unknown_parameter: {
-    why: "the model does not take `param`",
-    todo: "leave it out",
+    why: "the model does not take `param`; or a field differs from `param` only in upper and lower case",
+    todo: "leave it out, or write the name exactly",
     retry: "no",
     example: "The model does not know `tempature`. Leave it out.",
     param: "tempature",
@@ -142,8 +141,8 @@ export const ERROR_GUIDE: Readonly<Record<ErrorCode, ErrorGuide>> = {
     example: "No response 'resp_1' was made with this key. Check the id.",
   },
   unknown_url: {
-    why: "nothing is at this path",
-    todo: "use the address in the message",
+    why: "nothing is at this path, or this gateway does not offer that API",
+    todo: "use the address in the message, or one of the endpoints that it lists",
     retry: "no",
     example: "There is nothing at /v1/v1/models. Did you mean /v1/models?",
   },
@@ -154,7 +153,7 @@ export const ERROR_GUIDE: Readonly<Record<ErrorCode, ErrorGuide>> = {
     example: "PUT is not allowed for this path. Allowed: GET.",
   },
   request_timeout: {
-    why: "the request stopped arriving, or came too slowly",
+    why: "the request stopped arriving, or came more slowly than 16 KiB a second",
     todo: "send it without long pauses",
     retry: "yes",
     example: "The body stopped arriving. Send it without long pauses.",
@@ -173,8 +172,8 @@ export const ERROR_GUIDE: Readonly<Record<ErrorCode, ErrorGuide>> = {
     example: "The request with this Idempotency-Key was served as req_1, and its answer is not kept.",
   },
   request_too_large: {
-    why: "the body, a file or the number of files is over its limit",
-    todo: "send less",
+    why: "the body, a file or the number of files is over its limit, or a packed body becomes more than 100 times as long",
+    todo: "send less, or send it without Content-Encoding",
     retry: "no",
     example: "The body is larger than allowed. Send less.",
   },
@@ -197,7 +196,7 @@ export const ERROR_GUIDE: Readonly<Record<ErrorCode, ErrorGuide>> = {
     example: "This path takes a WebSocket upgrade. Use POST /v1/responses.",
   },
   rate_limit_exceeded: {
-    why: "a limit of the key, its user or its group is reached (the message says which, and when it frees); or every account of the model is busy; or too many wrong keys came from your address; or, in the console, there were too many attempts, registrations or messages",
+    why: "a limit of the key, its user or its group is reached (the message says which, and when it frees), or requests in flight have reserved what is left of a window of USD; or every account of the model is busy or limited, and the group's queue is full or its time is up; or too many wrong keys came from your address; or, in the console, there were too many attempts, registrations or messages",
     todo: "wait for `Retry-After`",
     retry: "later",
     example: "The key's limit of 60 requests a minute is reached. Try again in 3 s.",
@@ -209,7 +208,7 @@ export const ERROR_GUIDE: Readonly<Record<ErrorCode, ErrorGuide>> = {
     example: "The key's 5 USD for 5 hours are used up. They are free again at 14:00 UTC.",
   },
   insufficient_quota: {
-    why: "the user's balance does not cover the least that this request costs, no running subscription does, or the key belongs to no user who could be charged; within a stream: what was held for it is used up",
+    why: "the user's balance does not cover the least that this request costs, no running subscription does, other requests in flight hold what it needs, the balance is in debt (the message says how much), or the key belongs to no user who could be charged; within a stream: what was held for it is used up",
     todo: "top up or ask your administrator; do not retry (`x-should-retry: false`)",
     retry: "no",
     example: "The balance does not cover this request. Top up, or ask your administrator.",
@@ -235,7 +234,7 @@ export const ERROR_GUIDE: Readonly<Record<ErrorCode, ErrorGuide>> = {
   },
   upstream_error: {
     why: "the upstream failed or broke off",
-    todo: "retry",
+    todo: "retry, after `Retry-After` if it is there",
     retry: "yes",
     example: "The upstream failed. Try again.",
   },
@@ -247,7 +246,7 @@ export const ERROR_GUIDE: Readonly<Record<ErrorCode, ErrorGuide>> = {
       "The answer is larger than this gateway passes on. Ask for less (fewer inputs, fewer or smaller pictures), or for a whole answer if this was a stream.",
   },
   server_is_overloaded: {
-    why: "every account of the model is overloaded, limited or failing, and none will be free within a minute",
+    why: "every account of the model is overloaded, or limited for longer than a minute",
     todo: "try later or another model",
     retry: "later",
     example: "Selected model is at capacity. Try another model, or later.",
@@ -259,11 +258,18 @@ export const ERROR_GUIDE: Readonly<Record<ErrorCode, ErrorGuide>> = {
     example: "No account can serve this model at the moment. Tell your administrator.",
   },
   no_room_for_body: {
-    why: "the body is longer than 1 MiB, and other such bodies take all the memory there is for them",
+    why: "the bodies of other requests take all the memory, or the disk space, there is for them",
     todo: "wait for `Retry-After`, or send less at once",
     retry: "later",
     example:
-      "Other large requests take all the memory there is for them. Try again in 2 s, or send less than 1 MiB.",
+      "The bodies of other requests take all the memory there is for them. Try again in 2 s, or send a smaller body.",
+  },
+  upstream_unavailable: {
+    why: "every upstream of the model is failing (errors, time-outs, no connection), so the request was not sent; accounts that are only busy or limited never cause this",
+    todo: "wait for `Retry-After`, or use another model",
+    retry: "later",
+    example:
+      "The upstream of the model `slow-chat` is failing: its latest requests ended in errors, so this one was not sent. Please try again in 5s.",
   },
   store_unavailable: {
     why: "the gateway cannot record requests or take bodies to disk",
@@ -317,26 +323,12 @@ export const ERROR_GUIDE: Readonly<Record<ErrorCode, ErrorGuide>> = {
 export function errorExample(code: ErrorCode): { status: number; body: { error: ErrorObject } } {
   const { example, param = null } = ERROR_GUIDE[code];
   const error = new ApiError(code, example, { param });
-  return {
-    status: error.status,
-    body: { error: errorObject(error, "req_0199f3c5a1b27c3e8d4f5a6b7c8d9e0f") },
-  };
+  const body = { error: errorObject(error, "req_0199f3c5a1b27c3e8d4f5a6b7c8d9e0f") };
+  return { status: error.status, body };
 }
 
 /** What is known of a code, whoever says it. */
 export function adviceOn(code: string): Advice | null {
   if (isErrorCode(code)) return ERROR_GUIDE[code];
   return isUpstreamCode(code) ? UPSTREAM_GUIDE[code] : null;
-}
-
-/** The rows of the page about errors, one a code: the gateway's own in the order of their status, then the others. */
-export function errorRows(): string[] {
-  return [
-    ...ERROR_CODES.map((code) => rowOf(code, ERROR_GUIDE[code])),
-    ...UPSTREAM_CODES.map((code) => rowOf(code, UPSTREAM_GUIDE[code])),
-  ];
-}
-
-function rowOf(code: ApiErrorCode, { why, todo, retry }: Advice): string {
-  return `| ${statusOf(code)} | \`${code}\` | ${why} | ${todo} | ${retry} |`;
 }

@@ -196,7 +196,14 @@ export const usage = {
   version: 1,
   key: { id: "AbCd1234", name: "laptop", created_at: CREATED, expires_at: null },
   group: { name: "team", interfaces: ["chat", "responses"] },
-  billing: { mode: "balance", currency: "USD", balance: "9.999997", held: "0.00", available: "9.999997" },
+  billing: {
+    mode: "balance",
+    currency: "USD",
+    balance: "9.999997",
+    held: "0.00",
+    available: "9.999997",
+    debt: "0.00",
+  },
   limits: {
     key: { rpm: { ...standing, resets_at: CREATED + 60 }, tpm: null, concurrency: standing, windows: [] },
     user: null,

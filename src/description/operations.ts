@@ -48,6 +48,7 @@ const CALLING: readonly ErrorCode[] = [
   "server_is_overloaded",
   "no_available_account",
   "no_room_for_body",
+  "upstream_unavailable",
   "store_unavailable",
   "upstream_timeout",
 ];
@@ -59,6 +60,7 @@ const RESPONDING: readonly ErrorCode[] = [
 ];
 const STORED: readonly ErrorCode[] = [
   ...ASKING,
+  "too_many_parameters",
   "response_not_found",
   "upstream_error",
   "no_available_account",
@@ -302,7 +304,7 @@ export const OPERATIONS = {
       parameter("query", "granularity", "What a point is.", "day", ["hour", "day"]),
     ],
     answer: content("UsageReport", usageReport, { name: "usage", value: examples.usage }),
-    errors: [...ASKING, "invalid_value", "duplicate_parameter"],
+    errors: [...ASKING, "invalid_value", "duplicate_parameter", "too_many_parameters"],
   }),
   "GET /v1/requests/{request_id}": ask({
     id: "getRequest",

@@ -18,13 +18,20 @@ export interface Authenticator {
   nowMs(): number;
 }
 
+/** The client's connection. */
+export interface Presenter {
+  clientAddress(): string;
+  /** The key is right. Left out where the connection is known already, as on a socket. */
+  authenticated?(): void;
+}
+
 const SECRET_CHARS_MAX = 512;
 
 export function authenticate(
   headers: HeaderReader,
   snapshot: Snapshot,
   auth: Authenticator,
-  from: { clientAddress(): string },
+  from: Presenter,
 ): Caller {
   const digest = presentedDigest(headers, auth);
   if (digest === null && presentedSecret(headers) === null) {
@@ -43,7 +50,9 @@ export function authenticate(
     }
     throw wrongKey(presentedSecret(headers));
   }
-  return callerOf(key, snapshot, nowMs);
+  const caller = callerOf(key, snapshot, nowMs);
+  from.authenticated?.();
+  return caller;
 }
 
 /** Requests of one connection that are alike bring the same headers, and so the same key. */

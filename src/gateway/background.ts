@@ -22,7 +22,7 @@ const NO_HEADERS = new Headers();
 /** Nobody waits for these answers, so nobody leaves. */
 const NOBODY = { signal: new AbortController().signal };
 
-type Standing =
+export type Standing =
   | { kind: "ended"; outcome: ResponseEnd; answer: UpstreamAnswer }
   /** Deleted, or lost: what it used will never be known. */
   | { kind: "gone" }
@@ -64,7 +64,9 @@ async function follow(
       // It was settled before it ended, so it cannot be fetched afterwards.
       responseId: standing.kind === "running" ? null : ending.responseId,
       isServed: true,
-      isWhole: standing.kind === "ended",
+      isWhole: standing.kind === "ended" && !isStopped(standing.outcome, answer),
+      // The client of a background response need not stay. Only a response that was stopped was not seen to its end.
+      isAbandoned: standing.kind === "ended" && isStopped(standing.outcome, answer),
       countOutput: answer === null ? ending.countOutput : () => countAnswer(joinParts(answer.body)),
     });
   };
@@ -94,14 +96,19 @@ async function follow(
   await close({ kind: "running" });
 }
 
-interface Pause {
+/** It was cancelled, and its upstream does not tell what it had produced by then. */
+export function isStopped(outcome: string, answer: Pick<UpstreamAnswer, "usage"> | null): boolean {
+  return outcome === "cancelled" && (answer?.usage ?? null) === null;
+}
+
+export interface Pause {
   wait(ms: number): Promise<void>;
   /** Ends the wait, and every later one. */
   stop(): void;
   isStopped(): boolean;
 }
 
-function openPause(): Pause {
+export function openPause(): Pause {
   let isStopped = false;
   let wake: (() => void) | null = null;
   return {
@@ -121,12 +128,12 @@ function openPause(): Pause {
   };
 }
 
-/** POST cancels the response. Both methods answer with how it stands. */
-function askAfter(
+/** POST cancels the response. GET and POST answer with how it stands. */
+export function askAfter(
   gateway: Gateway,
   { account, upstreamModel }: Route,
   responseId: string,
-  method: "GET" | "POST",
+  method: "GET" | "POST" | "DELETE",
   deadlineMs: number,
 ): Promise<Whole> {
   const path = `/responses/${encodeURIComponent(responseId)}`;
@@ -143,7 +150,7 @@ function askAfter(
   });
 }
 
-function standingOf(gateway: Gateway, record: PaidRecord, route: Route, asked: Whole): Standing {
+export function standingOf(gateway: Gateway, record: PaidRecord, route: Route, asked: Whole): Standing {
   if (asked.kind === "left") return { kind: "running" };
   if (asked.kind === "failed") return { kind: asked.failure.status === 404 ? "gone" : "running" };
   const { jsonDepthMax } = gateway.dispatcher;

@@ -8,6 +8,7 @@ import type { SpoolRefusal } from "./spool.ts";
 export function bodyError(refusal: BodyRefusal | SpoolRefusal): ApiError {
   switch (refusal.reason) {
     case "too_large":
+    case "too_dense":
       return new ApiError("request_too_large", refusal.message);
     case "unsupported_encoding":
       return new ApiError("unsupported_media_type", refusal.message);
@@ -19,7 +20,7 @@ export function bodyError(refusal: BodyRefusal | SpoolRefusal): ApiError {
     case "idle_timeout":
       return new ApiError("request_timeout", refusal.message);
     case "no_room":
-      return noRoomError(refusal.retryAfterSeconds);
+      return noRoomError(refusal.retryAfterSeconds, refusal.of);
     case "disk":
       return new ApiError("store_unavailable", refusal.message, { headers: { "retry-after": "5" } });
     case "stopped":

@@ -7,13 +7,14 @@ export type BodyRefusal =
         | "too_large"
         | "unsupported_encoding"
         | "bad_encoding"
+        | "too_dense"
         | "bad_framing"
         | "aborted"
         | "idle_timeout";
       /** A sentence for the client. */
       message: string;
     }
-  | { ok: false; reason: "no_room"; retryAfterSeconds: number };
+  | { ok: false; reason: "no_room"; of: "memory" | "disk"; retryAfterSeconds: number };
 
 export function aborted(): BodyRefusal {
   return {
@@ -39,12 +40,26 @@ export function inCrumbs(): BodyRefusal {
   return { ok: false, reason: "too_large", message: "The request body is cut into too many small chunks." };
 }
 
-export function idle(): BodyRefusal {
-  return { ok: false, reason: "idle_timeout", message: "The request body arrived too slowly." };
+export function idle(bytesPerSecondMin: number): BodyRefusal {
+  const kibibytes = Math.ceil(bytesPerSecondMin / 1024);
+  return {
+    ok: false,
+    reason: "idle_timeout",
+    message: `The request body arrived too slowly. Send at least ${kibibytes} KiB a second, without long pauses.`,
+  };
 }
 
-export function noRoom(retryAfterSeconds: number): BodyRefusal {
-  return { ok: false, reason: "no_room", retryAfterSeconds };
+export function noRoom(retryAfterSeconds: number, of: "memory" | "disk" = "memory"): BodyRefusal {
+  return { ok: false, reason: "no_room", of, retryAfterSeconds };
+}
+
+/** The body unpacks to more than its packed size can account for. */
+export function tooDense(ratioMax: number): BodyRefusal {
+  return {
+    ok: false,
+    reason: "too_dense",
+    message: `The request body unpacks to more than ${ratioMax} times its packed size. Send it without Content-Encoding.`,
+  };
 }
 
 export function badEncoding(): BodyRefusal {

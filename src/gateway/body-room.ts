@@ -1,7 +1,7 @@
 /**
  * The memory that large bodies may take, those of all clients together. Nobody reads one before there is room for it, so
  * that its client is held up and not this process filled. Whoever finds none waits a moment: the oldest first, but for
- * those whose owner holds a share already. Small bodies are not counted.
+ * those whose owner holds a share already. There is one for large bodies, one for small ones, and one for disk space.
  */
 
 import type { Alarms } from "../alarms.ts";
@@ -201,10 +201,10 @@ export function openBodyRoom(options: BodyRoomOptions): BodyRoom {
   return room;
 }
 
-export function noRoomError(seconds: number): ApiError {
-  return new ApiError(
-    "no_room_for_body",
-    `Other large requests take all the memory there is for them. Try again in ${seconds} s, or send less than 1 MiB.`,
-    { headers: { "retry-after": String(seconds) } },
-  );
+export function noRoomError(seconds: number, of: "memory" | "disk" = "memory"): ApiError {
+  const message =
+    of === "memory"
+      ? `The bodies of other requests take all the memory there is for them. Try again in ${seconds} s, or send a smaller body.`
+      : `The uploads of other requests take all the disk space there is for them. Try again in ${seconds} s, or send smaller files.`;
+  return new ApiError("no_room_for_body", message, { headers: { "retry-after": String(seconds) } });
 }

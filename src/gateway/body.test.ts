@@ -1,4 +1,5 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test";
+import { randomBytes } from "node:crypto";
 import { connect, type Socket } from "node:net";
 import {
   brotliCompressSync,
@@ -12,6 +13,7 @@ import fc from "fast-check";
 import { eventually } from "../../test/eventually.ts";
 import { openAlarms } from "../alarms.ts";
 import { systemClock } from "../clock.ts";
+import { limits } from "../config/limits.ts";
 import { IncomingBody } from "../server/http/incoming-body.ts";
 import { listenForTest, type TestListener, textAnswer } from "../server/http/listen.test-support.ts";
 import { CHUNKED } from "../wire/http-fields.ts";
@@ -28,7 +30,7 @@ const BYTES_MAX = 2_000_000;
 const PATIENT_MS = 20_000;
 const HASTY_MS = 60;
 
-const LIMITS = { bytesMax: BYTES_MAX, idleTimeoutMs: PATIENT_MS, alarms };
+const LIMITS = { ...limits.bodyReading, bytesMax: BYTES_MAX, idleTimeoutMs: PATIENT_MS, alarms };
 const ROOM_BYTES = 2 * BYTES_MAX;
 const OWNER = { id: "key_1", userId: null };
 const ANOTHER = { id: "key_2", userId: null };
@@ -42,7 +44,7 @@ const room = roomOf(ROOM_BYTES);
 beforeAll(() => {
   server = listenForTest(async (request) => {
     const idleTimeoutMs = request.target.endsWith("/hasty") ? HASTY_MS : PATIENT_MS;
-    const result = await readBody(request, { bytesMax: BYTES_MAX, idleTimeoutMs, alarms }, room, OWNER);
+    const result = await readBody(request, { ...LIMITS, idleTimeoutMs }, room, OWNER);
     results?.resolve(result);
     if (!("ok" in result)) return new WholeAnswer(200, "", [result]);
     if (!result.ok) return textAnswer(result.reason, 400);
@@ -116,6 +118,13 @@ const bytesOf = (length: number) =>
     .repeat(length / 251 + 1)
     .slice(0, length);
 
+const MIB = 1024 * 1024;
+
+/** Bytes that pack to about an eighth. */
+function loose(length: number): Buffer {
+  return randomBytes(length).map((byte) => byte & 1) as Buffer;
+}
+
 describe("a body", () => {
   test.each([0, 1, 1000, 1_500_000, BYTES_MAX])(
     "of %d bytes with its length is read whole",
@@ -139,7 +148,8 @@ describe("a body", () => {
     const crumbs = `${"1\r\nx\r\n".repeat(100_000)}0\r\n\r\n`;
     await raw(post("Transfer-Encoding: chunked") + crumbs);
     const result = await results.promise;
-    expect(result).toMatchObject({ start: 0, end: 100_000 });
+    if (!("ok" in result) || !result.ok) throw new Error("not read");
+    expect(result.bytes.length).toBe(100_000);
   });
 
   test("that is absent is empty", async () => {
@@ -224,9 +234,25 @@ describe("an encoded body", () => {
 
   test.each(encodings)("in %s may decode to the cap and not to a byte more", async (encoding, encode) => {
     const headers = { "content-encoding": encoding };
-    expect((await send(encode(Buffer.alloc(BYTES_MAX)), { headers })).bytes.length).toBe(BYTES_MAX);
-    expect(await refusal(encode(Buffer.alloc(BYTES_MAX + 1)), { headers })).toBe("too_large");
+    expect((await send(encode(loose(BYTES_MAX)), { headers })).bytes.length).toBe(BYTES_MAX);
+    expect(await refusal(encode(loose(BYTES_MAX + 1)), { headers })).toBe("too_large");
   });
+
+  test.each(encodings)(
+    "in %s that becomes more than a hundred times as long is refused",
+    async (encoding, encode) => {
+      const headers = { "content-encoding": encoding };
+      expect(await refusal(encode(Buffer.alloc(MIB + 1)), { headers })).toBe("too_dense");
+    },
+  );
+
+  test.each(encodings)(
+    "in %s may become any number of times as long up to 1 MiB",
+    async (encoding, encode) => {
+      const headers = { "content-encoding": encoding };
+      expect((await send(encode(Buffer.alloc(MIB)), { headers })).bytes.length).toBe(MIB);
+    },
+  );
 
   test.each(encodings)("in %s that is not what it says is refused", async (encoding) => {
     const headers = { "content-encoding": encoding };
@@ -299,7 +325,7 @@ describe("a client that", () => {
 
 describe("a large body", () => {
   const MANY = 1_500_000;
-  const plain = Buffer.from(bytesOf(MANY), "latin1");
+  const plain = loose(MANY);
 
   /** Wants to be told when somebody asks for more. */
   function incoming(framing: number) {
@@ -349,6 +375,7 @@ describe("a large body", () => {
     expect(await readBody(request, LIMITS, own, OWNER)).toEqual({
       ok: false,
       reason: "no_room",
+      of: "memory",
       retryAfterSeconds: 1,
     });
     expect(asked()).toBe(0);
@@ -448,4 +475,87 @@ test("a body is freed at the end of its request, unless that goes on in the back
   const kept = new Uint8Array(200_000);
   freeBody({ inputText: { kind: "json", body: partOf(kept) }, background: true });
   expect(kept.length).toBe(200_000);
+});
+
+describe("a small body", () => {
+  const LENGTH = 300_000;
+  const plain = loose(LENGTH);
+
+  function incoming(framing: number, headers: Record<string, string> = {}) {
+    const body = new IncomingBody(framing, { wanted() {}, resume() {} });
+    const { signal } = new AbortController();
+    return { body, request: { method: "POST", headers: new Headers(headers), signal, body } };
+  }
+
+  async function counted(reading: BodyResult | Promise<BodyResult>) {
+    const result = await reading;
+    if (!("ok" in result) || !result.ok) throw new Error("not counted");
+    return result;
+  }
+
+  test.each([LENGTH, MIB])("of %p bytes is counted until it is released", async (length) => {
+    const smallRoom = roomOf(4 * MIB);
+    const { body, request } = incoming(length);
+    const reading = readBody(request, { ...LIMITS, smallRoom }, roomOf(0), OWNER);
+    expect(smallRoom.report().heldBytes).toBe(length);
+    body.push(Buffer.alloc(length), 0);
+    (await counted(reading)).held.release();
+    expect(smallRoom.report().heldBytes).toBe(0);
+  });
+
+  test("is counted when it is packed, or does not say how long it is", async () => {
+    const packed = gzipSync(plain);
+    const chunks = Buffer.from(
+      `${LENGTH.toString(16)}\r\n${plain.toString("latin1")}\r\n0\r\n\r\n`,
+      "latin1",
+    );
+    for (const [framing, sent, headers] of [
+      [packed.length, packed, { "content-encoding": "gzip" }],
+      [CHUNKED, chunks, {}],
+    ] as const) {
+      const smallRoom = roomOf(4 * MIB);
+      const { body, request } = incoming(framing, headers);
+      const reading = readBody(request, { ...LIMITS, smallRoom }, roomOf(0), OWNER);
+      body.push(Buffer.from(sent), 0);
+      const { bytes, held } = await counted(reading);
+      expect(plain.equals(bytes)).toBe(true);
+      expect(smallRoom.report().heldBytes).toBe(LENGTH);
+      held.release();
+      expect(smallRoom.report().heldBytes).toBe(0);
+    }
+  });
+
+  test("that finds no room in time is refused", async () => {
+    const smallRoom = roomOf(4 * MIB);
+    smallRoom.open(ANOTHER, STAYING).growNow(4 * MIB - LENGTH + 1);
+    const { request } = incoming(LENGTH);
+    expect(await readBody(request, { ...LIMITS, smallRoom }, room, OWNER)).toMatchObject({
+      reason: "no_room",
+    });
+  });
+
+  test("moves to the room for large ones when it becomes one", async () => {
+    const smallRoom = roomOf(4 * MIB);
+    const largeRoom = roomOf(4 * MIB);
+    const long = loose(1_500_000);
+    const packed = gzipSync(long);
+    const { body, request } = incoming(packed.length, { "content-encoding": "gzip" });
+    const reading = readBody(request, { ...LIMITS, smallRoom }, largeRoom, OWNER);
+    body.push(Buffer.from(packed), 0);
+    const { bytes, held } = await counted(reading);
+    expect(long.equals(bytes)).toBe(true);
+    expect([smallRoom.report().heldBytes, largeRoom.report().heldBytes]).toEqual([0, 1_500_000]);
+    held.release();
+    expect(largeRoom.report().heldBytes).toBe(0);
+  });
+
+  test("that comes too slowly is refused, however long it is", async () => {
+    const { body, request } = incoming(64_000);
+    const reading = readBody(request, { ...LIMITS, idleTimeoutMs: 200 }, room, OWNER);
+    const startedMs = performance.now();
+    const trickle = setInterval(() => body.push(Buffer.from("x"), 0), 20);
+    expect(await reading).toMatchObject({ reason: "idle_timeout" });
+    clearInterval(trickle);
+    expect(performance.now() - startedMs).toBeLessThan(2_000);
+  });
 });

@@ -8,7 +8,7 @@ import type { Nano } from "../money/nano.ts";
 import { makeTariff } from "../money/tariff.ts";
 import type { PublishedModel } from "../policy/snapshot.ts";
 import { partOf } from "../wire/splice.ts";
-import { holdMoney, likelyCost } from "./charge.ts";
+import { holdMoney } from "./charge.ts";
 import { callerWho, endpointOf, MODEL, requestOf, TARIFF } from "./paying.test-support.ts";
 
 const INPUT_TOKENS = 40;
@@ -90,6 +90,7 @@ describe("what is held", () => {
         tariff: TARIFF,
         wantedNano,
         leastNano: INPUT_NANO + outputNano(16),
+        firmNano: INPUT_NANO + outputNano(16),
         inputTokens: INPUT_TOKENS,
         keyId: "k1",
         groupId: "g1",
@@ -437,26 +438,5 @@ describe("a purse that is short", () => {
     const error = await refusal(hold("chat.completions", {}, { caller: callerWho("subscription") }));
     expect(error).toMatchObject({ code: "insufficient_quota", headers: { "x-should-retry": "false" } });
     expect(errorObject(error, "req_1")).not.toHaveProperty("resets_at");
-  });
-});
-
-describe("what a request will probably cost", () => {
-  const likely = (name: EndpointName, fields = {}, model: Partial<PublishedModel> = {}) =>
-    likelyCost(purse(0n).gateway.estimates, {
-      endpoint: endpointOf(name),
-      request: requestOf(name, fields),
-      model: { ...MODEL, ...model },
-    });
-
-  test("is its input and an ordinary answer, or a shorter one that is asked for", () => {
-    expect(likely("chat.completions")).toBe(INPUT_NANO + outputNano(500));
-    expect(likely("chat.completions", { max_tokens: 20, n: 2 })).toBe(INPUT_NANO + outputNano(40));
-    expect(likely("embeddings")).toBe(INPUT_NANO);
-  });
-
-  test("is the price of its pictures, or nothing where there is no price", () => {
-    const tariff = makeTariff({ image: "0.01" });
-    expect(likely("images.generations", { n: 2 }, { tariff })).toBe(20_000_000n);
-    expect(likely("images.generations", {}, { tariff: null })).toBe(0n);
   });
 });

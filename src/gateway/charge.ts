@@ -7,16 +7,9 @@ import { type HoldAsked, type HoldResult, type Till, TillUnavailable } from "../
 import { ApiError, storeUnavailable } from "../errors.ts";
 import type { Endpoint, ModelRequest } from "../interfaces/request.ts";
 import type { InputEstimates } from "../metering/input-estimate.ts";
-import { inputLeast, inputMost } from "../metering/input-range.ts";
+import { inputFirm, inputLeast, inputMost, isTextAlone } from "../metering/input-range.ts";
 import { type Nano, usdText } from "../money/nano.ts";
-import {
-  affordableOutput,
-  costAtMost,
-  costOf,
-  type Foreseen,
-  type Metered,
-  type Tariff,
-} from "../money/tariff.ts";
+import { affordableOutput, costAtMost, type Foreseen, type Metered, type Tariff } from "../money/tariff.ts";
 import type { PublishedModel } from "../policy/snapshot.ts";
 import type { UsagePayer } from "../store/usage-row.ts";
 import type { Caller } from "./authenticate.ts";
@@ -59,18 +52,30 @@ export interface Billable {
 }
 
 /** What was asked for, of which model: all that its use depends on. */
-type Question = Pick<Billable, "endpoint" | "request" | "model">;
+export type Question = Pick<Billable, "endpoint" | "request" | "model">;
 
 type Short = Extract<HoldResult, { kind: "short" }>;
+type NotHeld = Exclude<HoldResult, { kind: "held" }>;
 
 /** What a request may use and cost, before anything is held for it. */
-interface Forecast {
+export interface Forecast {
   readonly tariff: Tariff;
   readonly inputTokens: number;
   readonly outputTokens: number;
   readonly doubtNano: Nano;
   readonly wantedNano: Nano;
   readonly leastNano: Nano;
+  /** Null where all of the input is text, which can be counted. */
+  readonly firm: FirmForecast | null;
+}
+
+/** The upper estimate of an input that cannot be counted before its upstream has read it. */
+interface FirmForecast {
+  readonly inputTokens: number;
+  /** With the shortest answer. */
+  readonly nano: Nano;
+  /** What the input may cost above the ordinary price of so many tokens: it may be sound, or written to a cache. */
+  readonly premiumNano: Nano;
 }
 
 /**
@@ -98,6 +103,7 @@ export function holdMoney(
     tariff,
     wantedNano: forecast.wantedNano,
     leastNano: forecast.leastNano,
+    firmNano: forecast.firm?.nano ?? forecast.leastNano,
     inputTokens: forecast.inputTokens,
     keyId: key.id,
     groupId: group.id,
@@ -132,16 +138,17 @@ async function holdAsCounted(
 ): Promise<Charge> {
   const { charge, tariff } = estimated;
   const tokens = await inputOf(billable.request, billable.endpoint.name).catch(() => null);
-  if (tokens === null) throw shortOf(charge, estimated.leastNano, short);
+  if (tokens === null) throw refusalFor(charge, estimated.leastNano, short);
   const counted = forecastOf({ estimate: () => tokens }, billable, tariff, keptTokens);
   const { wantedNano, leastNano, inputTokens } = counted;
-  if (leastNano >= estimated.leastNano) throw shortOf(charge, estimated.leastNano, short);
-  const asked = { ...estimated, wantedNano, leastNano, inputTokens };
+  if (leastNano >= estimated.leastNano) throw refusalFor(charge, estimated.leastNano, short);
+  const firmNano = counted.firm?.nano ?? leastNano;
+  const asked = { ...estimated, wantedNano, leastNano, firmNano, inputTokens };
   const holding = Promise.resolve(billable.gateway.till.hold(asked));
   return chargeOf(charge, billable, counted, await holding.catch(notHeld));
 }
 
-function forecastOf(
+export function forecastOf(
   estimates: Pick<InputEstimates, "estimate">,
   question: Question,
   tariff: Tariff,
@@ -153,19 +160,24 @@ function forecastOf(
   const outputTokens = outputWanted(question, inputTokens);
   const doubtNano = costAtMost(tariff, useOf(question, inputTokens, outputTokens));
   const { pictures, files } = request.inputReach();
+  const foreseen = pictures + files > 0 ? "media" : "text";
   const inputTokensMax = inputMost(request, endpoint.interface, contextTokens, keptTokens);
-  const mostUsed = useOf(question, inputTokensMax, outputTokens);
-  const mostNano = costToldOrNot(tariff, mostUsed, pictures + files > 0 ? "media" : "text");
-  const outputLeast = isBounded(endpoint) ? OUTPUT_TOKENS_LEAST * request.choices : outputTokens;
-  const leastUsed = useOf(question, inputTokens, Math.min(outputTokens, outputLeast));
-  return {
-    tariff,
-    inputTokens,
+  const mostNano = costToldOrNot(tariff, useOf(question, inputTokensMax, outputTokens), foreseen);
+  const wantedNano = larger(doubtNano, mostNano);
+  const outputLeast = Math.min(
     outputTokens,
-    doubtNano,
-    wantedNano: larger(doubtNano, mostNano),
-    leastNano: costAtMost(tariff, leastUsed),
-  };
+    isBounded(endpoint) ? OUTPUT_TOKENS_LEAST * request.choices : outputTokens,
+  );
+  const leastNano = costAtMost(tariff, useOf(question, inputTokens, outputLeast));
+  let firm: FirmForecast | null = null;
+  if (!isTextAlone(request)) {
+    const tokens = inputFirm(estimates, request, endpoint.interface, contextTokens, keptTokens);
+    const nano = larger(leastNano, costToldOrNot(tariff, useOf(question, tokens, outputLeast), foreseen));
+    const inputAlone = useOf(question, tokens, 0);
+    const premiumNano = costAtMost(tariff, inputAlone, foreseen) - costAtMost(tariff, inputAlone);
+    firm = { inputTokens: tokens, nano: nano < wantedNano ? nano : wantedNano, premiumNano };
+  }
+  return { tariff, inputTokens, outputTokens, doubtNano, wantedNano, leastNano, firm };
 }
 
 /** The most it can cost: pictures are paid for by their tokens only if the upstream reports these. */
@@ -176,11 +188,12 @@ function costToldOrNot(tariff: Tariff, used: Metered, foreseen: Foreseen): Nano 
 
 function chargeOf(payer: UsagePayer, question: Question, forecast: Forecast, held: HoldResult): Charge {
   const { tariff, inputTokens, outputTokens: wantedOutput, doubtNano, wantedNano, leastNano } = forecast;
-  if (held.kind === "short") throw shortOf(payer, leastNano, held);
+  if (held.kind !== "held") throw refusalFor(payer, leastNano, held);
   const { endpoint, request } = question;
   const heldNano = held.amountNano;
   const paidOutputTokens = affordableOutput(tariff, useOf(question, inputTokens, 0), heldNano);
-  const outputTokens = heldNano >= wantedNano ? wantedOutput : Math.min(wantedOutput, paidOutputTokens);
+  const boughtOutput = heldNano >= wantedNano ? wantedOutput : outputBought(question, forecast, heldNano);
+  const outputTokens = Math.min(wantedOutput, boughtOutput);
   const isCapped = isBounded(endpoint) && outputTokens < wantedOutput;
   const needsCap = isCapped || (isBounded(endpoint) && isOpenEnded(question));
   return {
@@ -196,6 +209,20 @@ function chargeOf(payer: UsagePayer, question: Question, forecast: Forecast, hel
   };
 }
 
+/** What a hold buys beside the input: at its upper estimate where the hold covers that, else as estimated. */
+export function outputBought(
+  question: Question,
+  { tariff, inputTokens, firm }: Forecast,
+  heldNano: Nano,
+): number {
+  if (firm === null || heldNano < firm.nano) {
+    return affordableOutput(tariff, useOf(question, inputTokens, 0), heldNano);
+  }
+  const beside = useOf(question, firm.inputTokens, 0);
+  const bought = affordableOutput(tariff, beside, heldNano - firm.premiumNano);
+  return Math.max(bought, OUTPUT_TOKENS_LEAST * question.request.choices);
+}
+
 function notHeld(thrown: unknown): never {
   throw thrown instanceof TillUnavailable ? storeUnavailable() : thrown;
 }
@@ -204,20 +231,8 @@ function larger(a: Nano, b: Nano): Nano {
   return a > b ? a : b;
 }
 
-/** What a request will probably cost: reserved in windows of money, and settled later. */
-export function likelyCost(estimates: Pick<InputEstimates, "estimate">, question: Question): Nano {
-  const { endpoint, request, model } = question;
-  if (model.tariff === null) return 0n;
-  const inputTokens = estimates.estimate(request.publicModel, request.inputSize());
-  const outputTokens =
-    endpoint.interface === "images"
-      ? 0
-      : Math.min(outputWanted(question, inputTokens), 500 * request.choices);
-  return costOf(model.tariff, useOf(question, inputTokens, outputTokens));
-}
-
 /** What it will have used, as far as that is known before the answer begins. */
-function useOf({ endpoint, request }: Question, inputTokens: number, outputTokens: number): Metered {
+export function useOf({ endpoint, request }: Question, inputTokens: number, outputTokens: number): Metered {
   // Field by field: spreading takes several times as long, and this is made four times for a request.
   return {
     inputTokens,
@@ -234,7 +249,7 @@ function useOf({ endpoint, request }: Question, inputTokens: number, outputToken
 }
 
 /** Only these endpoints take a bound on the tokens of an answer. */
-function isBounded({ name }: Endpoint): boolean {
+export function isBounded({ name }: Endpoint): boolean {
   return name === "chat.completions" || name === "responses";
 }
 
@@ -263,6 +278,30 @@ function unboundedOutput({ contextTokens }: PublishedModel, inputTokens: number)
 }
 
 const NO_RETRY = { "x-should-retry": "false" };
+
+function refusalFor(charge: UsagePayer, leastNano: Nano, held: NotHeld): ApiError {
+  switch (held.kind) {
+    case "in_debt":
+      return inDebt(held.debtNano);
+    case "blocked":
+      return new ApiError(
+        "insufficient_quota",
+        `This request has input that cannot be counted beforehand, so it needs $${usdText(held.neededNano)}. $${usdText(held.availableNano)} is available while your other requests are in flight. Wait until they end, or send fewer at once.`,
+        { headers: NO_RETRY },
+      );
+    case "short":
+      return shortOf(charge, leastNano, held);
+  }
+}
+
+function inDebt(debtNano: Nano): ApiError {
+  const debt = `$${usdText(debtNano)}`;
+  return new ApiError(
+    "insufficient_quota",
+    `Your balance is ${debt} in debt, because an earlier request cost more than was held for it. Paid requests are refused until the debt is covered: top up at least ${debt}, or redeem a code.`,
+    { headers: NO_RETRY },
+  );
+}
 
 function shortOf(charge: UsagePayer, leastNano: Nano, { availableNano, resetsAtMs }: Short): ApiError {
   const needs = `This request needs at least $${usdText(leastNano)}`;

@@ -2,13 +2,10 @@
 
 import { ApiError } from "../errors.ts";
 import { openStreamReader } from "../interfaces/open-stream-reader.ts";
-import type { Endpoint, ModelRequest } from "../interfaces/request.ts";
+import type { Endpoint } from "../interfaces/request.ts";
 import type { StreamReader } from "../interfaces/stream.ts";
-import type { Lease, Subject } from "../limits/limiter.ts";
 import { countAnswer } from "../metering/count-request.ts";
 import type { OutputCounter } from "../metering/output-counter.ts";
-import { logFault } from "../observe/log.ts";
-import type { PublishedModel, Route } from "../policy/snapshot.ts";
 import type { UsageRow } from "../store/usage.ts";
 import { brokenOffError } from "../upstreams/failure.ts";
 import { headersDown } from "../upstreams/headers.ts";
@@ -16,42 +13,27 @@ import { type Answer, type HeaderLines, HeaderWriter, WholeAnswer } from "../wir
 import { joinParts, type Part } from "../wire/splice.ts";
 import { JSON_LINES } from "./answers.ts";
 import type { Caller } from "./authenticate.ts";
-import { followToEnd } from "./background.ts";
+import { isStopped } from "./background.ts";
 import { freeBody } from "./body.ts";
 import { clientRequestId } from "./client-request-id.ts";
 import { isCodex } from "./codex-client.ts";
 import { type Counters, noteTold, openCounters, openUnpaidCounters } from "./counters.ts";
 import { audienceOf, dispatch, type Given } from "./dispatch.ts";
 import { type LingeringClient, lingeringClient } from "./drains.ts";
-import type { Call, Gateway } from "./gateway.ts";
-import { isWholeCount, termsOf } from "./meter.ts";
+import { announce, type ResponseState, rememberResponse, settleOrFollow } from "./keep-response.ts";
+import { isWholeCount } from "./meter.ts";
 import { affinityOf, type Order } from "./order.ts";
-import { OwnCap } from "./own-cap.ts";
+import { OwnCap, outputCapFor } from "./own-cap.ts";
 import { addRateHeaders, countedBy } from "./own-limits.ts";
+import type { Passage } from "./passage.ts";
 import type { Place } from "./place.ts";
-import { type CallRecord, type Ending, isKnown, isPaid, isRead, type PaidRecord } from "./record.ts";
+import type { Ending } from "./record.ts";
 import { isWhole, openRelay, type Relay, type StreamEnd } from "./relay.ts";
 import { endClaim } from "./repeats.ts";
 import type { Client } from "./send.ts";
-import { settle } from "./settle.ts";
 import { settledWithin } from "./settled-within.ts";
 import { isAtWork } from "./trace.ts";
 import type { UpstreamStream } from "./upstream-stream.ts";
-
-/** An admitted request and all that belongs to it. */
-export interface Passage<C extends Call = Call> {
-  gateway: Gateway;
-  call: C;
-  endpoint: Endpoint;
-  caller: Caller;
-  request: ModelRequest;
-  model: PublishedModel;
-  routes: readonly Route[];
-  record: CallRecord;
-  /** Whose limits admitted the request, and what they granted. */
-  subjects: readonly Subject[];
-  lease: Lease;
-}
 
 export async function deliverAnswer(passage: Passage): Promise<Answer> {
   const { gateway, call, caller, request, record } = passage;
@@ -62,13 +44,13 @@ export async function deliverAnswer(passage: Passage): Promise<Answer> {
   const { answer } = given;
   record.place = place;
   const pending = answer.status === "queued" || answer.status === "in_progress";
-  const responseId = rememberResponse(passage, answer.responseId, pending);
+  const responseId = rememberResponse(passage, answer.responseId, pending ? "background" : "ended");
   if (pending) {
     giveBack(passage);
     await announce(passage, responseId);
   }
   const isGone = drain !== null && call.request.signal.aborted;
-  const settled = settleOrFollow(passage, pending, {
+  const settled = settleOrFollow(passage, pending ? "background" : "ended", {
     outcome: isGone ? "client_gone" : pending ? "pending" : outcomeOf(answer.status),
     status: 200,
     error: null,
@@ -82,6 +64,8 @@ export async function deliverAnswer(passage: Passage): Promise<Answer> {
       isText(passage.endpoint) && !(answer.usage !== null && isWholeCount(answer.usage))
         ? counterOf(answer.body)
         : null,
+    estimateShown: null,
+    isAbandoned: false,
   });
   giveBack(passage);
   if (settled !== null) await settled;
@@ -89,8 +73,10 @@ export async function deliverAnswer(passage: Passage): Promise<Answer> {
     const body = new TextDecoder().decode(joinParts(answer.body));
     await endClaim(gateway, record.claim, { status: 200, contentType: "application/json", body });
   }
-  if (!record.isFollowed) void request.body.dispose();
-  if (!pending) freeBody(request);
+  if (record.following === null) {
+    void request.body.dispose();
+    freeBody(request);
+  }
   const headers = new HeaderWriter(JSON_LINES);
   headers.set("x-request-id", call.requestId);
   addRateHeaders(headers, gateway.limiter, passage.subjects);
@@ -108,9 +94,15 @@ function giveBack({ lease, record }: Passage): void {
   record.place?.release(null);
 }
 
-function lingering({ gateway, call }: Passage): LingeringClient {
+function lingering({ gateway, call, caller }: Passage): LingeringClient {
   const { drains, timing, underWay } = gateway;
-  return lingeringClient(call.request, drains, timing.drainOnDisconnectMs, underWay);
+  const owner = drainOwner(caller);
+  return lingeringClient(call.request, owner, drains, timing.drainOnDisconnectMs, underWay);
+}
+
+/** Whose share of the drains an answer takes. */
+function drainOwner({ key }: Caller): string {
+  return key.userId ?? key.id;
 }
 
 function linesDown({ request, record }: Passage, { upstreamHeaders }: Given): HeaderLines {
@@ -133,6 +125,7 @@ export async function deliverStream<P extends Passage, Out>(
 ): Promise<Out> {
   const { gateway, call, caller, endpoint, request, record } = passage;
   const { charge } = record;
+  const owner = drainOwner(caller);
   const paid =
     charge !== null && isText(endpoint) ? openCounters(gateway.till, call.requestId, charge) : null;
   const counters = paid ?? (isText(endpoint) ? unpaidCounters(passage) : null);
@@ -145,17 +138,22 @@ export async function deliverStream<P extends Passage, Out>(
   // An answer that begins soon, as nearly all do, can still be refused with a plain status.
   const early = await settledWithin(opening, patienceMs, gateway.dispatcher.alarms);
   if (early instanceof ApiError && !isToldInStream(early, endpoint)) throw early;
+  let stoppedBy: ApiError | null = null;
   const relay = openRelay({
     opening,
     openSpareReader: () => openReader(passage, null),
     requestId: call.requestId,
-    onDisconnect: caller.group.onDisconnect,
+    get onDisconnect() {
+      // What goes on in the background needs no reader: it is asked after by its id.
+      return request.background && seat.responseId() !== null ? "cancel" : caller.group.onDisconnect;
+    },
     isPaid: charge !== null,
     needsDataEvents: isCodex(call.request.headers),
     describeFailure: (failure) => brokenOffError(failure, audienceOf(request, record.trace.route)),
     settle(end) {
-      const settled = settleStream(passage, end, counters);
-      seat.leave();
+      const settled = settleStream(passage, end, counters, stoppedBy);
+      // A client that leaves and asks again must not have more made at once than its limits allow.
+      seat.leave(end.kind === "client_gone" && !request.background ? record.following : null);
       const { claim } = record;
       // A stream is not kept: a repeat is told that it was served.
       const all =
@@ -164,9 +162,9 @@ export async function deliverStream<P extends Passage, Out>(
       else all.then(ended, ended);
       return all;
     },
-    checkpoint: paid?.checkpoint ?? null,
-    mayDrain: gateway.drains.enter,
-    leftDrain: gateway.drains.leave,
+    checkpoint: paid === null ? null : () => (stoppedBy = paid.checkpoint()),
+    mayDrain: () => gateway.drains.enter(owner),
+    leftDrain: () => gateway.drains.leave(owner),
     cutOff: () => call.cutOff(),
     waitingSinceMs,
     pulse: gateway.pulse,
@@ -176,7 +174,7 @@ export async function deliverStream<P extends Passage, Out>(
   const over = gateway.underWay.enter(relay.cut);
   // Not earlier: where the upstream reports no usage, settling counts the input.
   const ended = () => {
-    if (!record.isFollowed) void request.body.dispose();
+    if (record.following === null) void request.body.dispose();
     over();
   };
   if (drain !== null && call.request.signal.aborted) {
@@ -192,7 +190,10 @@ interface Seat {
   take(place: Place, given: Given): void;
   /** Headers of the account's answer that the client gets; empty until the seat is taken. */
   linesDown(): HeaderLines;
-  leave(): void;
+  /** The id of the response, once the upstream has told it. */
+  responseId(): string | null;
+  /** The caller's place in its limits is given back when the promise resolves; null: at once. */
+  leave(following: Promise<void> | null): void;
 }
 
 function openSeat(passage: Passage): Seat {
@@ -209,10 +210,12 @@ function openSeat(passage: Passage): Seat {
       if (gone) place.release(null);
     },
     linesDown: () => lines,
-    leave() {
+    responseId: () => upstream?.reader.responseId ?? null,
+    leave(following) {
       gone = true;
-      lease.release();
       const { place } = record;
+      if (following === null) lease.release();
+      else void following.then(() => lease.release());
       // To the upstream the request runs until the connection is done with it, which is later than the last event.
       const closing = upstream?.closing() ?? null;
       if (closing === null) place?.release(null);
@@ -228,7 +231,7 @@ function unpaidCounters({ record, subjects }: Passage): Counters {
 function orderFor(passage: Passage, client: Client, counters: Counters | null): Order {
   const { gateway, call, caller, endpoint, request, routes, record } = passage;
   const { key, group } = caller;
-  const outputCap = record.charge?.outputCap ?? null;
+  const outputCap = outputCapFor(record);
   return {
     requestId: call.requestId,
     keyId: key.id,
@@ -266,7 +269,7 @@ async function openStream(passage: Passage, order: Order, seat: Seat): Promise<U
   seat.take(place, given);
   if (given.kind !== "stream") throw new Error("a stream was asked for and a whole answer came");
   // Known from its first event on, so that a long-running response can be cancelled by its id.
-  const responseId = rememberResponse(passage, given.stream.reader.responseId, false);
+  const responseId = rememberResponse(passage, given.stream.reader.responseId, "streaming");
   if (passage.request.background) void announce(passage, responseId);
   return given.stream;
 }
@@ -276,7 +279,13 @@ function isToldInStream(error: ApiError, endpoint: Endpoint): boolean {
   return error.code === "context_length_exceeded" && endpoint.name === "responses";
 }
 
-function settleStream(passage: Passage, end: StreamEnd, counters: Counters | null): Promise<void> | null {
+/** `stoppedBy`: the stream said more than was paid for, and was ended with this error. */
+function settleStream(
+  passage: Passage,
+  end: StreamEnd,
+  counters: Counters | null,
+  stoppedBy: ApiError | null,
+): Promise<void> | null {
   const { reader } = end;
   const counter = counters?.current() ?? null;
   const { route } = passage.record.trace;
@@ -295,11 +304,12 @@ function settleStream(passage: Passage, end: StreamEnd, counters: Counters | nul
   if (route !== null && end.kind === "broken" && end.cut !== null) {
     passage.gateway.dispatcher.pool.brokeOff(route, end.cut);
   }
-  // Upstream it goes on in the background: followed to its end where somebody pays, else until somebody asks for it.
-  const pending = passage.request.background && end.kind !== "complete";
-  const responseId = rememberResponse(passage, reader?.responseId ?? null, pending);
-  return settleOrFollow(passage, pending, {
-    outcome: pending && responseId !== null ? "pending" : streamOutcome(end),
+  const isCancelled = end.kind === "complete" && isStopped(end.reader.outcome, end.reader);
+  const state = judgeResponseState(passage, end, stoppedBy);
+  const responseId = rememberResponse(passage, reader?.responseId ?? null, state);
+  if (state === "left") void announce(passage, responseId);
+  return settleOrFollow(passage, state, {
+    outcome: state === "background" && responseId !== null ? "pending" : streamOutcome(end),
     status: 200,
     error: end.kind === "broken" ? end.error : null,
     usage: reader?.usage ?? null,
@@ -307,30 +317,19 @@ function settleStream(passage: Passage, end: StreamEnd, counters: Counters | nul
     imageKind: reader?.imageKind ?? null,
     responseId,
     isServed: reader !== null || (end.kind === "client_gone" && isAtWork(passage.record.trace)),
-    isWhole: isWhole(end),
+    isWhole: isWhole(end) && !isCancelled,
     countOutput: counter === null ? null : counter.exact,
+    estimateShown: counter === null ? null : counter.estimateShown,
+    isAbandoned: isCancelled || (end.kind === "client_gone" && !end.isWhole && end.leftBy === "client"),
   });
 }
 
-/** A paid response that goes on in the background is settled when it has ended; everything else at once. */
-function settleOrFollow(
-  { gateway, record }: Passage,
-  pending: boolean,
-  ending: Ending,
-): Promise<void> | null {
-  const { responseId } = ending;
-  if (!pending || responseId === null || !isKnown(record) || !isRead(record) || !isPaid(record)) {
-    return settle(gateway, record, ending);
-  }
-  follow(gateway, record, responseId, ending);
-  return null;
-}
-
-function follow(gateway: Gateway, record: PaidRecord, responseId: string, ending: Ending): void {
-  record.isFollowed = true;
-  followToEnd(gateway, record, responseId, ending)
-    .catch((thrown: unknown) => logFault(gateway.log, record.call.requestId, thrown))
-    .finally(() => record.request.body.dispose());
+function judgeResponseState({ request }: Passage, end: StreamEnd, stoppedBy: ApiError | null): ResponseState {
+  if (end.kind === "complete") return "ended";
+  // It continues upstream. A paid one is followed to its end; otherwise a later GET reports its usage.
+  if (request.background) return "background";
+  const isCutHere = end.kind === "broken" && (end.cut !== null || end.error === stoppedBy);
+  return isCutHere || (end.kind === "client_gone" && !end.isWhole) ? "left" : "ended";
 }
 
 function streamOutcome(end: StreamEnd): UsageRow["outcome"] {
@@ -343,47 +342,6 @@ function streamOutcome(end: StreamEnd): UsageRow["outcome"] {
       return end.reader.outcome;
   }
 }
-
-/** Makes a response that the upstream stores findable by its id; null when it stores none. */
-function rememberResponse(passage: Passage, responseId: string | null, pending: boolean): string | null {
-  const { gateway, call, caller, request, record } = passage;
-  const { route } = record.trace;
-  if (responseId === null || route === null || !request.keepsResponse) return null;
-  gateway.responses.remember(responseId, {
-    requestId: call.requestId,
-    keyId: caller.key.id,
-    accountId: route.account.id,
-    publicModel: request.publicModel,
-    upstreamModel: route.upstreamModel,
-    pending,
-    ...(pending ? { terms: termsOf(passage.model) } : {}),
-  });
-  return responseId;
-}
-
-/** A paid response has no row before it ends. One made in the background is found by its hold until then. */
-async function announce(passage: Passage, responseId: string | null): Promise<void> {
-  const { gateway, call, record } = passage;
-  const { route } = record.trace;
-  if (responseId === null || route === null || record.charge === null) return;
-  const announced = announceHold(passage, responseId, route).catch((thrown: unknown) =>
-    logFault(gateway.log, call.requestId, thrown),
-  );
-  await settledWithin(announced, ANNOUNCE_MS, gateway.dispatcher.alarms);
-}
-
-/** The hold may still be in memory: an upstream may go on in the background without having been asked to. */
-async function announceHold(
-  { gateway, call, caller }: Passage,
-  responseId: string,
-  { account, upstreamModel }: Route,
-): Promise<void> {
-  if (caller.key.userId !== null) await gateway.till.settleUp(caller.key.userId);
-  await gateway.responses.announce(responseId, call.requestId, account.id, upstreamModel);
-}
-
-/** A store that hangs is not waited for: this process knows the response anyway. */
-const ANNOUNCE_MS = 1_000;
 
 function outcomeOf(status: string | null): UsageRow["outcome"] {
   switch (status) {

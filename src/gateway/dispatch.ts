@@ -1,7 +1,7 @@
 /**
  * Finds an account that serves the request. Until content has been delivered a failure is invisible to the
  * client: the next account is tried, never the same one twice, and the client hears of the failure that leaves it most
- * hope. While every account is busy or cooling down the request waits, if its group lets it.
+ * hope. While every account is busy, limited or overloaded the request waits, if its group lets it.
  */
 
 import type { Till } from "../billing/till.ts";
@@ -25,6 +25,7 @@ import {
 import { upstreamRequestId } from "../upstreams/headers.ts";
 import type { AnswerHeaders } from "../upstreams/http/contract.ts";
 import { clientRequestId } from "./client-request-id.ts";
+import { withRetryTime } from "./no-account.ts";
 import type { Conversation, Order } from "./order.ts";
 import { type Place, takePlace } from "./place.ts";
 import type { RetryBudget } from "./retry-budget.ts";
@@ -111,7 +112,7 @@ export async function dispatch(dispatcher: Dispatcher, order: Order): Promise<De
       logFailure(dispatcher.log, order, route, failure);
       // No other account begins for a client that has left, even if its answer would be read to the end.
       if (order.client.signal.aborted || order.client.inPerson?.signal.aborted) throw clientGone();
-      const flaw = failure.class === "rejected" ? body.flaw() : null;
+      const flaw = failure.class === "rejected" ? await body.flaw() : null;
       const error = flaw ?? clientError(failure, audienceOf(order.request, route));
       last = betterNews(last, error);
       // It refused a bound of our own: without it, or under another name, the same account may well answer.
@@ -129,7 +130,8 @@ export async function dispatch(dispatcher: Dispatcher, order: Order): Promise<De
   } finally {
     retries.close();
   }
-  throw last ?? clientError(failed("connect", "no account"), audienceOf(order.request, null));
+  const error = last ?? clientError(failed("connect", "no account"), audienceOf(order.request, null));
+  throw withRetryTime(error, pool, order);
 }
 
 export function audienceOf(request: ModelRequest, route: Route | null): Audience {

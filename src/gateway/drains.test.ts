@@ -4,14 +4,21 @@ import { openUnderWay } from "./under-way.ts";
 
 describe("drains", () => {
   test("have room for so many at a time, and for another when one has left", () => {
-    const drains = openDrains(2);
-    expect([drains.enter(), drains.enter(), drains.enter()]).toEqual([true, true, false]);
-    drains.leave();
-    expect([drains.enter(), drains.enter()]).toEqual([true, false]);
+    const drains = openDrains(2, 2);
+    expect([drains.enter("u1"), drains.enter("u1"), drains.enter("u1")]).toEqual([true, true, false]);
+    drains.leave("u1");
+    expect([drains.enter("u1"), drains.enter("u1")]).toEqual([true, false]);
+  });
+
+  test("have room for so many of one user, whatever others leave free", () => {
+    const drains = openDrains(3, 1);
+    expect([drains.enter("u1"), drains.enter("u1"), drains.enter("u2")]).toEqual([true, false, true]);
+    drains.leave("u1");
+    expect([drains.enter("u1"), drains.enter("u3"), drains.enter("u4")]).toEqual([true, true, false]);
   });
 
   test("are off where there is room for none", () => {
-    expect(openDrains(0).enter()).toBe(false);
+    expect(openDrains(0, 1).enter("u1")).toBe(false);
   });
 });
 
@@ -19,10 +26,10 @@ describe("a client that left", () => {
   const LONG_MS = 60_000;
 
   function setUp(lingerMs: number, max = 1) {
-    const drains = openDrains(max);
+    const drains = openDrains(max, max);
     const left = new AbortController();
     const underWay = openUnderWay();
-    const client = lingeringClient({ signal: left.signal }, drains, lingerMs, underWay);
+    const client = lingeringClient({ signal: left.signal }, "u1", drains, lingerMs, underWay);
     return { drains, left, client, underWay };
   }
 
@@ -30,10 +37,10 @@ describe("a client that left", () => {
     const { drains, left, client } = setUp(LONG_MS);
     const { signal } = client;
     left.abort();
-    expect([signal.aborted, drains.enter()]).toEqual([false, false]);
+    expect([signal.aborted, drains.enter("u1")]).toEqual([false, false]);
     client.stopLingering();
     client.stopLingering();
-    expect([signal.aborted, drains.enter(), drains.enter()]).toEqual([false, true, false]);
+    expect([signal.aborted, drains.enter("u1"), drains.enter("u1")]).toEqual([false, true, false]);
   });
 
   test("counts as gone after a while, and makes room when its upstream is cut", async () => {
@@ -43,23 +50,23 @@ describe("a client that left", () => {
     left.abort();
     await gone;
     client.stopLingering();
-    expect(drains.enter()).toBe(true);
+    expect(drains.enter("u1")).toBe(true);
   });
 
   test("counts as gone at once where there is no room", () => {
     const { drains, left, client } = setUp(LONG_MS);
-    drains.enter();
+    drains.enter("u1");
     const { signal } = client;
     left.abort();
     expect(signal.aborted).toBe(true);
     client.stopLingering();
-    expect(drains.enter()).toBe(false);
+    expect(drains.enter("u1")).toBe(false);
   });
 
   test("before anybody looked lingers all the same", () => {
     const { drains, left, client } = setUp(LONG_MS);
     left.abort();
-    expect([client.signal.aborted, drains.enter()]).toEqual([false, false]);
+    expect([client.signal.aborted, drains.enter("u1")]).toEqual([false, false]);
     client.stopLingering();
   });
 
@@ -77,6 +84,6 @@ describe("a client that left", () => {
     const { signal } = client;
     client.stopLingering();
     left.abort();
-    expect([signal.aborted, drains.enter()]).toEqual([false, true]);
+    expect([signal.aborted, drains.enter("u1")]).toEqual([false, true]);
   });
 });

@@ -1,27 +1,34 @@
 /**
  * Upstreams that are read to their end though their clients have left, so that what they produced is known. They keep
- * places that others wait for, so there is room for few of them: beyond that a stream is cut as elsewhere.
+ * places that others wait for, so there is room for few of them, and for fewer of one user: beyond that an answer is cut,
+ * and where the group charges, what was not seen of it is charged by estimate.
  */
 
 import type { Client } from "./send.ts";
 import type { UnderWay } from "./under-way.ts";
 
 export interface Drains {
-  /** True if there is room; `leave` gives it back. */
-  enter(): boolean;
-  leave(): void;
+  /** True if there is room; `leave` gives it back. `owner` is the user, or the key that belongs to none. */
+  enter(owner: string): boolean;
+  leave(owner: string): void;
 }
 
-export function openDrains(max: number): Drains {
+export function openDrains(max: number, perOwnerMax: number): Drains {
+  const byOwner = new Map<string, number>();
   let count = 0;
   return {
-    enter() {
-      if (count >= max) return false;
+    enter(owner) {
+      const own = byOwner.get(owner) ?? 0;
+      if (count >= max || own >= perOwnerMax) return false;
       count++;
+      byOwner.set(owner, own + 1);
       return true;
     },
-    leave() {
+    leave(owner) {
       count--;
+      const own = byOwner.get(owner) ?? 0;
+      if (own > 1) byOwner.set(owner, own - 1);
+      else byOwner.delete(owner);
     },
   };
 }
@@ -35,6 +42,7 @@ export interface LingeringClient extends Client {
 /** It stops lingering when the process ends. */
 export function lingeringClient(
   client: Client,
+  owner: string,
   drains: Drains,
   lingerMs: number,
   underWay: Pick<UnderWay, "enter">,
@@ -46,7 +54,7 @@ export function lingeringClient(
   let timer: ReturnType<typeof setTimeout> | undefined;
   let lingers = false;
   const linger = () => {
-    lingers = drains.enter();
+    lingers = drains.enter(owner);
     if (lingers) timer = setTimeout(give, lingerMs);
     else give();
   };
@@ -63,7 +71,7 @@ export function lingeringClient(
     stopLingering() {
       watched?.removeEventListener("abort", linger);
       clearTimeout(timer);
-      if (lingers) drains.leave();
+      if (lingers) drains.leave(owner);
       lingers = false;
       over();
     },

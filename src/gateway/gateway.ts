@@ -4,8 +4,10 @@ import type { Idempotency } from "../billing/idempotency.ts";
 import type { RefusalRows } from "../billing/refusal-rows.ts";
 import type { Till } from "../billing/till.ts";
 import type { Clock } from "../clock.ts";
+import type { ConcurrencyQueue } from "../limits/concurrency-queue.ts";
 import type { Limiter } from "../limits/limiter.ts";
 import type { InputEstimates } from "../metering/input-estimate.ts";
+import type { ReasoningEstimates } from "../metering/reasoning-estimate.ts";
 import type { Log } from "../observe/log.ts";
 import type { RequestCounts } from "../observe/request-counts.ts";
 import type { Traffic } from "../observe/traffic.ts";
@@ -29,12 +31,16 @@ export interface Gateway {
   readonly policy: LivePolicy;
   readonly auth: Authenticator;
   readonly limiter: Limiter;
+  /** Where requests over a concurrency limit of their caller wait. */
+  readonly slots: ConcurrencyQueue;
   readonly till: Till;
   /** Counts unserved requests, of which one key may cause any number, in few rows. */
   readonly refusals: Pick<RefusalRows, "fold">;
   readonly idempotency: Idempotency;
   /** How long inputs turn out to be, learnt from those that were counted. */
   readonly estimates: InputEstimates;
+  /** How much answers reason unseen, learnt from those that reported it. */
+  readonly reasoning: ReasoningEstimates;
   /** Requests whose clients left and whose upstreams are read to the end all the same. */
   readonly drains: Drains;
   /** What must be over before the process ends. */
@@ -68,4 +74,6 @@ export interface Call {
 
 export interface HttpCall extends Call {
   readonly request: HttpRequest;
+  /** The client has shown a right key: its connection no longer counts as a stranger's. */
+  authenticated(): void;
 }

@@ -3,10 +3,12 @@
 import type { Begun } from "../billing/idempotency.ts";
 import { ApiError } from "../errors.ts";
 import type { HeaderReader } from "../wire/http-fields.ts";
+import { nextTurn } from "../wire/next-turn.ts";
 
 const HEADER = "idempotency-key";
 const FORM = /^[\x21-\x7e]{1,255}$/;
 const LOOK_AGAIN_SECONDS = 2;
+const HASHED_BYTES_PER_TURN = 1024 * 1024;
 
 /** Null when there is none: such a request pays for nothing here. */
 export function idempotencyTokenOf(headers: HeaderReader): string | null {
@@ -24,6 +26,8 @@ export function idempotencyTokenOf(headers: HeaderReader): string | null {
 
 export interface Fingerprint {
   add(part: string | Uint8Array): Fingerprint;
+  /** The same for a long part, in slices. */
+  addInTurns(part: Uint8Array): Promise<Fingerprint>;
   end(): string;
 }
 
@@ -39,6 +43,14 @@ export function fingerprintOf(endpoint: string): Fingerprint {
       const bytes = typeof part === "string" ? Buffer.from(part) : part;
       hasher.update(`${bytes.length}:`);
       hasher.update(bytes);
+      return fingerprint;
+    },
+    async addInTurns(part) {
+      hasher.update(`${part.length}:`);
+      for (let at = 0; at < part.length; at += HASHED_BYTES_PER_TURN) {
+        if (at > 0) await nextTurn();
+        hasher.update(part.subarray(at, at + HASHED_BYTES_PER_TURN));
+      }
       return fingerprint;
     },
     end: () => hasher.digest("base64url"),

@@ -1,60 +1,53 @@
-/** Bodies that are large, or may turn out to be: read when there is room for them. */
+/** Bodies whose memory is counted: read when there is room for them. */
 
 import { free, put } from "../wire/bytes.ts";
 import type { HttpBody } from "../wire/http-message.ts";
-import { bytesOf, type Part, partOf } from "../wire/splice.ts";
-import { type BodyLimits, gatherChunks, pumpBody, RATE_BYTES_PER_MS_MIN, takeWhole } from "./body-intake.ts";
+import { type Part, partOf } from "../wire/splice.ts";
+import { type BodyLimits, gatherChunks, pumpBody } from "./body-intake.ts";
 import { aborted, type BodyRefusal, noRoom } from "./body-refusal.ts";
 import type { Held } from "./body-room.ts";
-import type { Decode } from "./content-encoding.ts";
-
-/** Up to here a body needs no room. */
-export const SMALL_BODY_BYTES_MAX = 1024 * 1024;
+import { bringFrom, type Encoding, unpackedBytesMax, unpackTo } from "./content-encoding.ts";
 
 /** While others wait for the room that it holds, a body has to come at 2 Mbit a second. */
-const CROWDED_RATE_BYTES_PER_MS_MIN = 256;
+const CROWDED_BYTES_PER_SECOND_MIN = 256_000;
 
-/** A packed body is expected to become so many times as long; if that is too little, so many times more. */
-const UNPACKED_TIMES = 4;
+/** The least that a body of unknown length takes, so that it does not ask for each chunk. */
+const GROWN_BYTES_MIN = 64 * 1024;
 
-/** A small body holds nothing; its array ends with it. */
-export type BodyResult = Part | LargeBody | BodyRefusal;
+/** A body that is not counted holds nothing; its array ends with it. */
+export type BodyResult = Part | CountedBody | BodyRefusal;
 
-export interface LargeBody {
+export interface CountedBody {
   readonly ok: true;
+  /** Ends where its array does; the request's head may stand before it there. */
   readonly bytes: Uint8Array;
   /** To be released when nobody needs the bytes any more. */
   readonly held: Held;
 }
 
-/** A body that is refused, or turns out to be small, has given back its room by then. */
+/** A body that is refused, or turns out to be short, has given back its room by then. */
 export async function readLargeBody(
   body: HttpBody,
-  decode: Decode | null,
+  encoding: Encoding | null,
   limits: BodyLimits,
   held: Held,
 ): Promise<BodyResult> {
   let isKept = false;
   try {
-    const sent = await readAsSent(body, limits, held);
-    const isPacked = sent instanceof Uint8Array && decode !== null;
-    const plain = isPacked ? await unpacked(sent, decode, limits, held) : sent;
+    const { length } = body;
+    const sent = await (length === null
+      ? readGrowing(body, limits, held)
+      : readDeclared(body, length, limits, held));
+    const isPacked = sent instanceof Uint8Array && encoding !== null;
+    const plain = isPacked ? await unpacked(sent, encoding, limits, held) : sent;
     if (!(plain instanceof Uint8Array)) return plain;
-    if (plain.length <= SMALL_BODY_BYTES_MAX) return partOf(plain);
+    if (plain.length <= limits.uncountedBytesMax) return partOf(plain);
     isKept = true;
     held.shrinkTo(plain.length);
     return { ok: true, bytes: plain, held };
   } finally {
     if (!isKept) held.release();
   }
-}
-
-async function readAsSent(body: HttpBody, limits: BodyLimits, held: Held): Promise<Uint8Array | BodyRefusal> {
-  const { length } = body;
-  if (length === null) return readGrowing(body, limits, held);
-  if (length > SMALL_BODY_BYTES_MAX) return readDeclared(body, length, limits, held);
-  const whole = await takeWhole(body, length, limits);
-  return "ok" in whole ? whole : bytesOf(whole);
 }
 
 /** Nothing is read before there is room for all of it. */
@@ -73,7 +66,7 @@ async function readDeclared(
     giveBack(chunk);
     return true;
   };
-  const refusal = await pumpBody(body, limits, take, () => slowestRate(held));
+  const refusal = await pumpBody(body, limits, take, () => slowestRate(held, limits));
   if (refusal === "stopped") throw new Error("nothing asked to stop");
   if (refusal === null) return bytes;
   free(bytes);
@@ -86,45 +79,48 @@ async function readGrowing(
   limits: BodyLimits,
   held: Held,
 ): Promise<Uint8Array | BodyRefusal> {
+  const growing = gatherGrowing(held, 0, limits.bytesMax);
+  const refusal = await pumpBody(body, limits, growing.take, () => slowestRate(held, limits));
+  return growing.end(refusal);
+}
+
+/** Gathers chunks while there is room for them beside the `besideBytes` that are held already. */
+function gatherGrowing(held: Held, besideBytes: number, bytesMax: number) {
   const gathered = gatherChunks();
   let refused: BodyRefusal | null = null;
   const grow = async (bytes: number) => {
-    refused = await makeRoom(held, Math.min(2 * bytes, limits.bytesMax));
+    const wanted = Math.min(Math.max(GROWN_BYTES_MIN, 2 * bytes), bytesMax);
+    refused = await makeRoom(held, besideBytes + wanted);
     return refused === null;
   };
-  const take = (chunk: Uint8Array) => {
-    const bytes = gathered.add(chunk);
-    return bytes <= Math.max(SMALL_BODY_BYTES_MAX, held.bytes) || grow(bytes);
+  return {
+    take(chunk: Uint8Array): boolean | Promise<boolean> {
+      const bytes = gathered.add(chunk);
+      return besideBytes + bytes <= held.bytes || grow(bytes);
+    },
+    end(refusal: BodyRefusal | "stopped" | null): BodyRefusal | Promise<Uint8Array> {
+      if (refusal === "stopped") return refused ?? aborted();
+      return refusal ?? gathered.takeInTurns(giveBack);
+    },
   };
-  const refusal = await pumpBody(body, limits, take, () => slowestRate(held));
-  if (refusal === "stopped") return refused ?? aborted();
-  return refusal ?? gathered.take(giveBack);
 }
 
-function slowestRate({ room, bytes }: Held): number {
-  return bytes > 0 && room.isCrowded() ? CROWDED_RATE_BYTES_PER_MS_MIN : RATE_BYTES_PER_MS_MIN;
+function slowestRate({ room, bytes }: Held, { bytesPerSecondMin }: BodyLimits): number {
+  return bytes > 0 && room.isCrowded() ? CROWDED_BYTES_PER_SECOND_MIN : bytesPerSecondMin;
 }
 
-/** How long it becomes is not known beforehand: it takes room for the likely length first, and for more when needed. */
+/** How long it becomes is not known beforehand: it takes more room as it grows. */
 async function unpacked(
   packed: Uint8Array,
-  decode: Decode,
-  { bytesMax }: BodyLimits,
+  encoding: Encoding,
+  limits: BodyLimits,
   held: Held,
 ): Promise<Uint8Array | BodyRefusal> {
-  const packedBytes = held.bytes;
-  let likely = Math.max(SMALL_BODY_BYTES_MAX, packed.length * UNPACKED_TIMES);
-  for (;;) {
-    const most = Math.min(likely, bytesMax);
-    const refused = most > SMALL_BODY_BYTES_MAX ? await makeRoom(held, packedBytes + most) : null;
-    if (refused !== null) return refused;
-    const plain = await decode(packed, most);
-    if (plain instanceof Uint8Array || plain.reason !== "too_large" || most === bytesMax) {
-      free(packed);
-      return plain;
-    }
-    likely *= UNPACKED_TIMES;
-  }
+  const bytesMax = Math.min(limits.bytesMax, unpackedBytesMax(packed.length, limits));
+  const growing = gatherGrowing(held, packed.length, bytesMax);
+  const refusal = await unpackTo(encoding, limits, bringFrom(packed), growing.take);
+  free(packed);
+  return growing.end(refusal);
 }
 
 async function makeRoom(held: Held, bytes: number): Promise<BodyRefusal | null> {

@@ -5,7 +5,8 @@
 
 import type { EndpointName, ModelRequest } from "../interfaces/request.ts";
 import { isAbsurd, type TokenUsage } from "../interfaces/usage.ts";
-import { countInput, countTexts } from "../metering/count-request.ts";
+import { countInput } from "../metering/count-input.ts";
+import { countTexts } from "../metering/count-request.ts";
 import type { CountedOutput } from "../metering/counted-output.ts";
 import { drawnTokens } from "../metering/media.ts";
 import { isPaidByPiece, type Tariff } from "../money/tariff.ts";

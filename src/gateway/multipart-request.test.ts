@@ -1,8 +1,10 @@
 import { afterAll, expect, test } from "bun:test";
 import { tmpdir } from "node:os";
 import { openAlarms } from "../alarms.ts";
+import { limits } from "../config/limits.ts";
 import type { ModelRequest } from "../interfaces/request.ts";
 import { listenForTest, textAnswer } from "../server/http/listen.test-support.ts";
+import { openTestRoom } from "./body-room.test-support.ts";
 import { readMultipartRequest } from "./multipart-request.ts";
 
 const alarms = openAlarms(1, { monotonicMs: () => performance.now() });
@@ -16,15 +18,23 @@ const LIMITS = {
   bodyIdleTimeoutMs: 5_000,
   modelNameCharsMax: 32,
   spoolDir: tmpdir(),
+  bodyReading: limits.bodyReading,
   alarms,
 };
 
+const ROOMS = { small: openTestRoom(10_000_000), disk: openTestRoom(10_000_000) };
 const requests: Promise<ModelRequest>[] = [];
 
 const server = listenForTest((request) => {
   const contentType = request.headers.get("content-type") ?? "";
   const boundary = contentType.split("boundary=")[1] ?? "";
-  const reading = readMultipartRequest(request, boundary, contentType, LIMITS);
+  const reading = readMultipartRequest(request, {
+    boundary,
+    contentType,
+    limits: LIMITS,
+    rooms: ROOMS,
+    owner: { id: "key_1", userId: null },
+  });
   requests.push(reading);
   return reading.then(
     () => textAnswer("read"),

@@ -12,7 +12,9 @@ import {
 import type { ModelRequest, RequestBody } from "../interfaces/request.ts";
 import type { HttpRequest } from "../wire/http-message.ts";
 import { bodyError } from "./body-error.ts";
-import { bodyWithSplice, type Spooled, spoolBody } from "./spool.ts";
+import type { BodyReading } from "./body-intake.ts";
+import type { BodyOwner } from "./body-room.ts";
+import { bodyWithSplice, type Spooled, type SpoolRooms, spoolBody } from "./spool.ts";
 
 export interface MultipartRequestLimits {
   imageBodyBytesMax: number;
@@ -23,6 +25,7 @@ export interface MultipartRequestLimits {
   modelNameCharsMax: number;
   spoolDir: string;
   alarms: Alarms;
+  bodyReading: BodyReading;
 }
 
 const FORM = {
@@ -35,11 +38,17 @@ const FORM = {
 /** Pictures are not counted by their bytes; what an edit usually takes, in and out. */
 const FORM_TOKENS_USUAL = 2_000;
 
+export interface FormSource {
+  readonly boundary: string;
+  readonly contentType: string;
+  readonly limits: MultipartRequestLimits;
+  readonly rooms: SpoolRooms;
+  readonly owner: BodyOwner;
+}
+
 export async function readMultipartRequest(
   request: HttpRequest,
-  boundary: string,
-  contentType: string,
-  limits: MultipartRequestLimits,
+  { boundary, contentType, limits, rooms, owner }: FormSource,
 ): Promise<ModelRequest> {
   // A repeat is known by what it asks for, and its pictures pass only once.
   const digest = request.headers.has("idempotency-key") ? openFormDigest() : null;
@@ -50,11 +59,14 @@ export async function readMultipartRequest(
     fileBytesMax: limits.imageFileBytesMax,
   });
   const spooled = await spoolBody(request, {
+    ...limits.bodyReading,
     bytesMax: limits.imageBodyBytesMax,
     memoryBytesMax: limits.spoolAboveBytes,
     dir: limits.spoolDir,
     idleTimeoutMs: limits.bodyIdleTimeoutMs,
     alarms: limits.alarms,
+    rooms,
+    owner,
     onChunk: scanner.push,
   });
   const scanned = spooled.ok || spooled.reason === "stopped" ? scanner.end() : null;
@@ -110,6 +122,7 @@ function requestOf(
       hostsTools: false,
     }),
     outputTokensMax: null,
+    reasoningEffort: () => null,
     checkBounds() {},
     imageKind: imageKindOf(form.fields.get("size")?.value ?? null, form.fields.get("quality")?.value ?? null),
     inputText: { kind: "texts", texts: [prompt], formDigest },
@@ -152,7 +165,7 @@ function formBody(
     withOutputCap: () => body,
     mentions: (word) => [...form.fields.values()].some(({ value }) => value.includes(word)),
     isPlain: () => false,
-    flaw: () => null,
+    flaw: async () => null,
     dispose: spooled.dispose,
   };
   return body;
@@ -193,6 +206,8 @@ function formError(fault: MultipartFault): ApiError {
       return new ApiError("request_too_large", fault.message, detail);
     case "repeated_field":
       return new ApiError("duplicate_parameter", fault.message, detail);
+    case "case_variant":
+      return new ApiError("unknown_parameter", fault.message, detail);
     case "malformed":
     case "truncated":
     case "not_text":

@@ -1,13 +1,24 @@
 /**
  * The bound that the gateway itself puts into a request, where money is held for so many tokens and no more. Not every
  * upstream takes it: then it goes under the family's other name, or not at all. A stream that goes on and on is ended
- * here all the same, and nobody is charged more than was held.
+ * here all the same.
  */
 
 import { boundsOf } from "../interfaces/json-body.ts";
 import type { Endpoint, ModelRequest, RequestBody } from "../interfaces/request.ts";
 import type { Route } from "../policy/snapshot.ts";
 import type { UpstreamFailure } from "../upstreams/failure.ts";
+
+/** The bound on the output that the gateway itself sends upstream: what the hold and the windows of money buy. */
+export function outputCapFor(record: {
+  readonly charge: { readonly outputCap: number | null } | null;
+  readonly windowCap: number | null;
+}): number | null {
+  const { charge, windowCap } = record;
+  const paidCap = charge?.outputCap ?? null;
+  if (paidCap === null || windowCap === null) return paidCap ?? windowCap;
+  return Math.min(paidCap, windowCap);
+}
 
 /** How far down the family's names an upstream has refused them: behind the last there is no bound. */
 interface Known {

@@ -1,12 +1,12 @@
 import { describe, expect, test } from "bun:test";
-import { ApiError, errorObject } from "../errors.ts";
+import { type ApiError, errorObject } from "../errors.ts";
 import { type Lease, openLimiter, type Subject } from "../limits/limiter.ts";
 import { compileSnapshot } from "../policy/snapshot.ts";
 import { groupRecord } from "../records.test-support.ts";
 import { type CallerLimits, NO_LIMITS } from "../records.ts";
 import { retryAfter } from "../upstreams/failure.ts";
 import type { Caller } from "./authenticate.ts";
-import { addRateHeaders, goDuration, subjectsOf, takeOwnLimits } from "./own-limits.ts";
+import { addRateHeaders, goDuration, limitError, subjectsOf } from "./own-limits.ts";
 
 const rpm = (max: number): CallerLimits => ({ ...NO_LIMITS, rpm: max });
 
@@ -54,15 +54,15 @@ function setUp(who: Who) {
       addRateHeaders(headers, limiter, subjects);
       return Object.fromEntries(headers);
     },
-    take: (tokens = 0, nano = 0n): Lease => takeOwnLimits({ limiter, clock }, subjects, tokens, nano),
+    take(tokens = 0, nano = 0n): Lease {
+      const admission = limiter.admit(subjects, tokens, Number(nano));
+      if (!admission.ok) throw limitError({ limiter, clock }, subjects, admission.shortage);
+      return admission.lease;
+    },
     refuse(tokens = 0, nano = 0n): ApiError {
-      try {
-        takeOwnLimits({ limiter, clock }, subjects, tokens, nano);
-      } catch (error) {
-        if (error instanceof ApiError) return error;
-        throw error;
-      }
-      throw new Error("admitted");
+      const admission = limiter.admit(subjects, tokens, Number(nano));
+      if (admission.ok) throw new Error("admitted");
+      return limitError({ limiter, clock }, subjects, admission.shortage);
     },
   };
 }
@@ -164,15 +164,28 @@ describe("a window of money that is used up", () => {
 
   test("tells what is left where the request would cost more", () => {
     const { take, refuse } = setUp({ key: usd(5_000_000_000) });
-    take(0, 4_750_000_000n);
+    take(0, 4_750_000_000n).settle(0, 4_750_000_000);
     expect(refuse(0, 250_000_001n).message).toContain("of $5.00 in any 5 hours only $0.25 is left.");
   });
 
   test("asks for another try where it frees within a minute", () => {
     const { take, refuse, clock } = setUp({ key: usd(5) });
-    take(0, 5n);
+    take(0, 5n).settle(0, 5);
     clock.atMs = 5 * 3_600_000 - 30_000;
     expect(refuse(0, 1n).headers).toEqual({ "retry-after": "30" });
+  });
+
+  test("asks for another try soon where requests in flight have reserved what is left", () => {
+    const { take, refuse } = setUp({ key: usd(5_000_000_000) });
+    take(0, 1_000_000_000n).settle(0, 1_000_000_000);
+    const inFlight = take(0, 4_000_000_000n);
+    const error = refuse(0, 1_000_000n);
+    expect([error.code, error.headers]).toEqual(["rate_limit_exceeded", { "retry-after": "1" }]);
+    expect(error.message).toContain(
+      "what is left of $5.00 in any 5 hours is reserved for requests in flight",
+    );
+    inFlight.settle(0, 4_000_000_000);
+    expect(refuse(0, 1_000_000n).code).toBe("usage_limit_reached");
   });
 
   test("takes nothing from any of the limits", () => {

@@ -67,21 +67,70 @@ export function userSubject(id: string, limits: CallerLimits): Subject {
   return { scope: "user", id, limits };
 }
 
-/** Throws the refusal where a limit is used up. */
-export function takeOwnLimits(
-  { limiter, clock }: { limiter: Limiter; clock: Pick<Clock, "nowMs"> },
+/** Throws the refusal where the request is larger than what is left; the lease stays the caller's to cancel. */
+export function raiseReservation(
+  limits: LimitSource,
+  lease: Lease,
   subjects: readonly Subject[],
   tokensEstimate: number,
   nanoEstimate: Nano,
-): Lease {
-  const admitted = limiter.admit(subjects, tokensEstimate, Number(nanoEstimate));
-  if (admitted.ok) return admitted.lease;
-  const { shortage } = admitted;
+): void {
+  const shortage = limits.limiter.raise(lease, subjects, tokensEstimate, Number(nanoEstimate));
+  if (shortage !== null) throw limitError(limits, subjects, shortage);
+}
+
+interface LimitSource {
+  readonly limiter: Limiter;
+  readonly clock: Pick<Clock, "nowMs">;
+}
+
+export function limitError(
+  { limiter, clock }: LimitSource,
+  subjects: readonly Subject[],
+  shortage: Shortage,
+): ApiError {
   const named = new Map([["retry-after", retryAfter(shortage.freesInMs)]]);
   addRateHeaders(named, limiter, subjects);
   const headers = Object.fromEntries(named);
-  if (shortage.unit === "nano") throw usedUp(shortage, headers, clock.nowMs());
-  throw new ApiError("rate_limit_exceeded", shortageText(shortage), { headers });
+  if (shortage.isReserved) return reservedInFlight(shortage, headers);
+  if (shortage.unit === "nano") return usedUp(shortage, headers, clock.nowMs());
+  return new ApiError("rate_limit_exceeded", shortageText(shortage), { headers });
+}
+
+/** The request waited for a slot of a concurrency limit, or the queue for that is full. */
+export function waitedInVain(
+  { limiter }: LimitSource,
+  subjects: readonly Subject[],
+  { scope, max }: Shortage,
+  why: string,
+): ApiError {
+  const named = new Map([["retry-after", retryAfter(null)]]);
+  addRateHeaders(named, limiter, subjects);
+  return new ApiError(
+    "rate_limit_exceeded",
+    `Rate limit reached for ${WHOSE[scope]}: ${slotsText(max)}. ${why} Please try again in ${retryAfter(null)}s.`,
+    { headers: Object.fromEntries(named) },
+  );
+}
+
+/** A time-out in words. */
+export function waitText(ms: number): string {
+  return ms < 1_000 ? `${ms} ms` : `${Math.round(ms / 1_000)} s`;
+}
+
+function slotsText(max: number): string {
+  return `${max} simultaneous ${max === 1 ? "request" : "requests"}`;
+}
+
+const IN_FLIGHT_RETRY_MS = 1_000;
+
+/** Nothing is used up yet: the window frees when a request in flight ends, so this one is worth sending again soon. */
+function reservedInFlight({ scope, max, perMs }: Shortage, headers: Record<string, string>): ApiError {
+  return new ApiError(
+    "rate_limit_exceeded",
+    `Rate limit reached for ${WHOSE[scope]}: what is left of $${usdText(BigInt(max))} in any ${spanText(perMs ?? 0)} is reserved for requests in flight, each for the longest answer that it may get. Send it again when one of them has ended, or send smaller bounds on the answers.`,
+    { headers: { ...headers, "retry-after": retryAfter(IN_FLIGHT_RETRY_MS) } },
+  );
 }
 
 /** Retry-After goes no further. For a longer wait, client libraries that retry only keep their users waiting. */
@@ -119,7 +168,7 @@ function shortageText({ scope, kind, max, used, unit, perMs, freesInMs }: Shorta
       : `Please try again in ${Math.max(1, Math.ceil(freesInMs / 1000))}s.`;
   const limit =
     kind === "concurrency"
-      ? `${max} simultaneous ${max === 1 ? "request" : "requests"}`
+      ? slotsText(max)
       : `${max} ${unit} per ${kind === "window" && perMs !== null ? spanText(perMs) : "minute"}`;
   const left =
     unit === "tokens" && used < max

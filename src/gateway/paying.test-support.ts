@@ -119,6 +119,8 @@ export const ENDING: Ending = {
   isServed: true,
   isWhole: true,
   countOutput: null,
+  estimateShown: null,
+  isAbandoned: false,
 };
 
 /** What came, counted: so many tokens, of which so many were reasoning. */

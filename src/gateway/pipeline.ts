@@ -6,23 +6,26 @@
 
 import { ApiError, asApiError, storeUnavailable } from "../errors.ts";
 import type { Endpoint, ModelRequest } from "../interfaces/request.ts";
+import type { Lease } from "../limits/limiter.ts";
 import { logFault } from "../observe/log.ts";
 import type { Route } from "../policy/snapshot.ts";
 import type { Answer } from "../wire/http-message.ts";
 import { admit, allowInterface } from "./admit.ts";
 import type { Caller } from "./authenticate.ts";
 import { freeBody } from "./body.ts";
-import { type Charge, holdMoney, likelyCost } from "./charge.ts";
+import { type Charge, holdMoney } from "./charge.ts";
 import { clientRequestId } from "./client-request-id.ts";
-import type { Passage } from "./deliver.ts";
+import { takeLimits, takeLimitsBeforeBody } from "./concurrency-wait.ts";
 import type { Call, Gateway, HttpCall } from "./gateway.ts";
 import { keptTokensOf } from "./kept-tokens.ts";
-import { countedBy, subjectsOf, takeOwnLimits } from "./own-limits.ts";
+import { countedBy, raiseReservation, subjectsOf } from "./own-limits.ts";
+import type { Passage } from "./passage.ts";
 import { type CallRecord, openRecord } from "./record.ts";
-import { endClaim, withSpentKey } from "./repeats.ts";
+import { type Claimed, endClaim, withSpentKey } from "./repeats.ts";
 import { settle, workedInVain } from "./settle.ts";
 import { isAtWork } from "./trace.ts";
-import { HTTP, type Transport } from "./transport.ts";
+import { HTTP, type Transport, type WaitingPassage } from "./transport.ts";
+import { forecastBudget, outputCapWithin, reserveWithin } from "./window-budget.ts";
 
 export function callModel(gateway: Gateway, call: HttpCall, endpoint: Endpoint): Promise<Answer> {
   return passThrough(gateway, call, endpoint, HTTP);
@@ -42,6 +45,13 @@ export async function passThrough<C extends Call, Out>(
     allowInterface(caller, endpoint);
     if (!gateway.till.hasRoom()) throw storeUnavailable();
 
+    const subjects = subjectsOf(caller);
+    const limited = { gateway, record, caller, subjects };
+    if (transport.hasCostlyBody(call)) {
+      const taking = takeLimitsBeforeBody(limited);
+      if (taking instanceof Promise) transport.deferBody(call);
+      record.lease = taking instanceof Promise ? await taking : taking;
+    }
     const reading = transport.read(gateway, call, endpoint, caller);
     const request = reading instanceof Promise ? await reading : reading;
     record.request = request;
@@ -52,34 +62,91 @@ export async function passThrough<C extends Call, Out>(
       routes = await sameAccount(gateway, caller, request.previousResponseId, routes);
     }
 
-    const subjects = subjectsOf(caller);
     const counted = countedBy(subjects);
     const tokens = counted.tokens ? request.tokensEstimate() : 0;
-    const costNano = counted.money ? likelyCost(gateway.estimates, { endpoint, request, model }) : 0n;
-    const lease = takeOwnLimits(gateway, subjects, tokens, costNano);
-    record.lease = lease;
-
-    const passage = { gateway, call, endpoint, caller, request, model, routes, record, subjects, lease };
-    const claiming = transport.claim(passage);
-    if (claiming !== null) {
-      const claimed = await claiming;
-      if (claimed.kind === "repeat") {
-        lease.cancel();
-        letGoOf(request);
-        return claimed.answer;
-      }
-      record.claim = claimed.claim;
+    const budget = counted.money ? forecastBudget(gateway.estimates, { endpoint, request, model }) : null;
+    const costNano = budget === null ? 0n : reserveWithin(budget, gateway.limiter.windowRest(subjects));
+    record.budget = budget;
+    record.windowCap = budget === null ? null : outputCapWithin(budget, costNano);
+    if (record.lease !== null) raiseReservation(gateway, record.lease, subjects, tokens, costNano);
+    const taking = record.lease ?? takeLimits(limited, tokens, costNano);
+    if (taking instanceof Promise) {
+      const waiting = { gateway, call, endpoint, caller, request, model, routes, record, subjects };
+      return await serveAfterWait(waiting, taking, transport);
     }
-
-    const charging = chargeFor(passage);
-    record.charge = charging instanceof Promise ? await charging : charging;
-
-    return await transport.deliver(passage);
+    record.lease = taking;
+    const passage = {
+      gateway,
+      call,
+      endpoint,
+      caller,
+      request,
+      model,
+      routes,
+      record,
+      subjects,
+      lease: taking,
+    };
+    return await serve(passage, transport);
   } catch (thrown) {
     return transport.refuse(call, await closeRefused(gateway, record, thrown));
   } finally {
     gateway.underWay.end();
   }
+}
+
+/** What follows once the limits are taken: the claim, the hold, the answer. */
+function serve<C extends Call, Out>(passage: Passage<C>, transport: Transport<C, Out>): Promise<Out> {
+  const claiming = transport.claim(passage);
+  return claiming === null
+    ? chargeAndDeliver(passage, transport)
+    : serveClaimed(passage, claiming, transport);
+}
+
+async function serveClaimed<C extends Call, Out>(
+  passage: Passage<C>,
+  claiming: Promise<Claimed<Out>>,
+  transport: Transport<C, Out>,
+): Promise<Out> {
+  const claimed = await claiming;
+  if (claimed.kind === "repeat") {
+    passage.lease.cancel();
+    letGoOf(passage.request);
+    return claimed.answer;
+  }
+  passage.record.claim = claimed.claim;
+  return chargeAndDeliver(passage, transport);
+}
+
+function chargeAndDeliver<C extends Call, Out>(
+  passage: Passage<C>,
+  transport: Transport<C, Out>,
+): Promise<Out> {
+  const { record } = passage;
+  const charging = chargeFor(passage);
+  if (charging instanceof Promise) {
+    return charging.then((charge) => {
+      record.charge = charge;
+      return transport.deliver(passage);
+    });
+  }
+  record.charge = charging;
+  return transport.deliver(passage);
+}
+
+/** The request waits for a slot of its concurrency. A stream that waits for long is kept alive by its transport. */
+async function serveAfterWait<C extends Call, Out>(
+  waiting: WaitingPassage<C>,
+  taking: Promise<Lease>,
+  transport: Transport<C, Out>,
+): Promise<Out> {
+  const { record, request, gateway } = waiting;
+  const serving = taking.then((lease) => {
+    record.lease = lease;
+    return serve({ ...waiting, lease }, transport);
+  });
+  if (!request.stream) return await serving;
+  return await transport.keepWaiting(waiting, serving, (thrown) => closeRefused(gateway, record, thrown));
 }
 
 /** Closes the record of a request that failed before its answer began. Returns the error for its client. */
@@ -160,6 +227,9 @@ async function settleRefusal(
     isServed,
     isWhole: false,
     countOutput: null,
+    estimateShown: null,
+    // At a shutdown it is this process that ends the request.
+    isAbandoned: isServed && record.call.request.signal.aborted,
   });
   if (record.claim !== null) {
     await endClaim(gateway, record.claim, isKeySpent(record, isServed) ? null : "forget");

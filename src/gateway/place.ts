@@ -1,14 +1,17 @@
 /** A place at an account, for one attempt: taken from the pool, or waited for in line, and always given back. */
 
-import { ApiError } from "../errors.ts";
+import type { ApiError } from "../errors.ts";
 import type { Lease } from "../limits/limiter.ts";
 import type { Route } from "../policy/snapshot.ts";
+import { decide } from "../pool/outlook.ts";
 import type { Choice, PickRequest, Pool } from "../pool/pool.ts";
 import type { WaitingRoom } from "../pool/waiting.ts";
-import { noAvailableAccount, retryAfter, type UpstreamFailure } from "../upstreams/failure.ts";
+import type { UpstreamFailure } from "../upstreams/failure.ts";
+import { isAnswered, rejectAfterWait, rejectNow, withRetryTime } from "./no-account.ts";
 import type { Order } from "./order.ts";
+import { waitText } from "./own-limits.ts";
 import { clientGone } from "./send.ts";
-import { endWait, failAttempt } from "./trace.ts";
+import { endWait, failAttempt, waitedMs } from "./trace.ts";
 
 export interface Place {
   readonly route: Route;
@@ -69,24 +72,30 @@ async function waitForPlace(
   last: ApiError | null,
 ): Promise<Place> {
   const { pool, room, monotonicMs } = source;
-  const untilMs = order.queue.timeoutMs;
-  const onRelease = first.candidates().some(({ reason }) => reason === "at_capacity");
-  if (!first.mayFree || (!onRelease && (first.freesInMs ?? 0) > untilMs)) {
-    throw last ?? capacityError(first, order);
+  const startedMs = monotonicMs();
+  // All waits of a request together take no longer than its group allows.
+  const leftMs = order.queue.timeoutMs - waitedMs(order.trace, startedMs);
+  const verdict = decide(first.obstacles, leftMs);
+  if (verdict.waitMs === 0 || isAnswered(last, verdict)) {
+    throw withRetryTime(rejectNow(verdict, order, last), pool, order);
   }
-  // "Not found" cannot be said while an account that may come free has not been asked.
-  const told = last?.status === 404 ? null : last;
-  order.trace.waitingSinceMs = monotonicMs();
+  const untilMs = startedMs + verdict.waitMs;
+  let latest = first;
+  order.trace.waitingSinceMs = startedMs;
   const waited = await room.wait<Picked>({
     keyId: order.keyId,
     groupId: order.groupId,
     accountIds: new Set(order.routes.map(({ account }) => account.id)),
-    maxWaiting: order.queue.maxWaiting,
-    timeoutMs: untilMs,
+    // A request that has waited before keeps its right to wait.
+    maxWaiting: order.trace.endedWaitsMs > 0 ? Number.POSITIVE_INFINITY : order.queue.maxWaiting,
+    timeoutMs: verdict.waitMs,
     freesInMs: first.freesInMs,
     attempt() {
       const again = pool.pick(wanted);
-      return again.kind === "picked" ? { taken: again } : { freesInMs: again.freesInMs };
+      if (again.kind === "picked") return { taken: again };
+      latest = again;
+      const isHopeless = decide(again.obstacles, untilMs - monotonicMs()).waitMs === 0;
+      return isHopeless ? "hopeless" : { freesInMs: again.freesInMs };
     },
     left: (order.client.inPerson ?? order.client).signal,
   });
@@ -98,12 +107,17 @@ async function waitForPlace(
     case "left":
       throw clientGone();
     case "full":
-      throw told ?? waitError(first, order, fullText(order.queue.maxWaiting));
+      throw rejectAfterWait(verdict, order, last, fullText(order.queue.maxWaiting));
+    case "hopeless":
+      noteWeighed(pool, order, latest);
+      throw withRetryTime(rejectNow(decide(latest.obstacles, 0), order, last), pool, order);
     case "timeout": {
       // This last look also says when to come back.
       const final = pool.pick(wanted);
       if (final.kind === "picked") return new TakenPlace(source, order, final);
-      throw told ?? waitError(final, order, `No place came free within ${Math.round(untilMs / 1000)} s.`);
+      noteWeighed(pool, order, final);
+      const why = `No place came free within ${waitText(order.queue.timeoutMs)}.`;
+      throw rejectAfterWait(decide(final.obstacles, 0), order, last, why);
     }
   }
 }
@@ -157,32 +171,4 @@ function fullText(maxWaiting: number): string {
   return maxWaiting === 0
     ? "All of its accounts are at work, and your group does not wait for them."
     : `${maxWaiting} requests of your group wait already.`;
-}
-
-/** Nobody should wait longer than this: another model, or another time, is better. */
-const SOON_MS = 60_000;
-
-function capacityError(none: None, order: Order): ApiError {
-  if (none.needsSomebody) return noAvailableAccount(order.request.publicModel);
-  if (none.mayFree && none.freesInMs !== null && none.freesInMs <= SOON_MS) {
-    return busyError(none, order, "All of its accounts are cooling down.");
-  }
-  const when = none.freesInMs === null ? "later" : `in ${Math.ceil(none.freesInMs / 60_000)} min`;
-  return new ApiError(
-    "server_is_overloaded",
-    `Selected model is at capacity. Choose another model, or try again ${when}.`,
-  );
-}
-
-function waitError(none: None, order: Order, why: string): ApiError {
-  return none.needsSomebody ? noAvailableAccount(order.request.publicModel) : busyError(none, order, why);
-}
-
-function busyError({ freesInMs }: None, order: Order, why: string): ApiError {
-  const seconds = retryAfter(freesInMs);
-  return new ApiError(
-    "rate_limit_exceeded",
-    `The model \`${order.request.publicModel}\` is busy. ${why} Please try again in ${seconds}s.`,
-    { headers: { "retry-after": seconds } },
-  );
 }

@@ -15,6 +15,7 @@ import type { Call } from "./gateway.ts";
 import type { Measured } from "./meter.ts";
 import type { Place } from "./place.ts";
 import { firstByteMs, isOrdinary, openTrace, type Trace, traceRecord, waitedMs } from "./trace.ts";
+import type { WindowBudget } from "./window-budget.ts";
 
 export interface Ending {
   outcome: UsageRow["outcome"];
@@ -31,6 +32,10 @@ export interface Ending {
   isWhole: boolean;
   /** Counts the text that came, for upstreams that report no usage; null for answers that are no text. */
   countOutput: (() => Promise<CountedOutput>) | null;
+  /** Estimates the text that was streamed, at once; null for other answers. */
+  estimateShown: (() => CountedOutput) | null;
+  /** Its client left before the end, so that output it did not see is charged by estimate where the group charges. */
+  isAbandoned: boolean;
 }
 
 export interface CallRecord {
@@ -44,12 +49,16 @@ export interface CallRecord {
   /** What the limits of its caller (and, in `place`, of its account) reserved: settled to what its row says. */
   lease: Lease | null;
   place: Place | null;
+  /** What it may cost its caller's windows of money; null where there are none. */
+  budget: WindowBudget | null;
+  /** The most output tokens of each choice, where a window of money buys fewer than were asked for. */
+  windowCap: number | null;
   /** The claim on its Idempotency-Key. */
   claim: IdempotencyClaim | null;
   /** A stream can end in several ways at once: the first one counts. */
   isClosed: boolean;
-  /** It goes on in the background, and its body is needed until that is settled. */
-  isFollowed: boolean;
+  /** Of a response that goes on upstream: resolves when it is settled. Its body is needed until then. */
+  following: Promise<void> | null;
 }
 
 export function openRecord(call: Call, endpoint: Endpoint): CallRecord {
@@ -63,9 +72,11 @@ export function openRecord(call: Call, endpoint: Endpoint): CallRecord {
     charge: null,
     lease: null,
     place: null,
+    budget: null,
+    windowCap: null,
     claim: null,
     isClosed: false,
-    isFollowed: false,
+    following: null,
   };
 }
 

@@ -222,7 +222,8 @@ describe("the end of the process", () => {
     await it.read();
     if (leaves) await it.leave();
     it.cut();
-    expect(it.ends).toMatchObject([{ kind: "client_gone", reader: { usage: null } }]);
+    const leftBy = leaves ? "client" : "shutdown";
+    expect(it.ends).toMatchObject([{ kind: "client_gone", reader: { usage: null }, leftBy }]);
     expect([it.upstreamState.cancelled, state.count, it.beats.size]).toEqual([true, 0, 0]);
   });
 
@@ -248,6 +249,19 @@ describe("a drain", () => {
     expect(it.upstreamState.cancelled).toBe(true);
     expect(it.ends).toMatchObject([{ kind: "client_gone" }]);
     expect(state.count).toBe(0);
+  });
+
+  test("is cut when its upstream falls silent, as a stream that is read would be", async () => {
+    const { state, ...drains } = room(1);
+    const it = stage({ onDisconnect: "drain", ...drains });
+    it.push(delta("a"));
+    await it.read();
+    await it.leave();
+    it.pass(TIMING.idleTimeoutMs);
+    expect(it.ends).toEqual([]);
+    it.pass(2_000);
+    expect(it.ends).toMatchObject([{ kind: "client_gone", isWhole: false, leftBy: "client" }]);
+    expect([it.upstreamState.cancelled, state.count]).toEqual([true, 0]);
   });
 
   test.each([

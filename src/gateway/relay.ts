@@ -17,8 +17,8 @@ export type StreamEnd =
   | { kind: "complete"; reader: StreamReader }
   /** `cut`: it fell silent or broke off; null where the upstream itself said that it failed. */
   | { kind: "broken"; reader: StreamReader | null; error: ApiError; cut: UpstreamFailure | null }
-  /** `isWhole`: what it left was read to its end. */
-  | { kind: "client_gone"; reader: StreamReader | null; isWhole: boolean };
+  /** `isWhole`: what it left was read to its end. `leftBy`: at a shutdown it is this process that leaves. */
+  | { kind: "client_gone"; reader: StreamReader | null; isWhole: boolean; leftBy: "client" | "shutdown" };
 
 /** The answer came to its end, be it an upstream's own error, whether or not its client was still there. */
 export function isWhole(end: StreamEnd): boolean {
@@ -83,6 +83,7 @@ export function openRelay(options: RelayOptions): Relay {
   let isBlocked = false;
   let isOver = false;
   let isGone = false;
+  let leftBy: "client" | "shutdown" = "client";
   /** Why it is read without a client: to its end (`drain`), or only while its end is near (`last words`). */
   let readOn: "drain" | "last words" | null = null;
   let isListening = false;
@@ -104,7 +105,7 @@ export function openRelay(options: RelayOptions): Relay {
   }
 
   function gone(isWhole: boolean): void {
-    end({ kind: "client_gone", reader: upstream?.reader ?? null, isWhole });
+    end({ kind: "client_gone", reader: upstream?.reader ?? null, isWhole, leftBy });
   }
 
   function take(step: Step): void {
@@ -171,7 +172,11 @@ export function openRelay(options: RelayOptions): Relay {
       stoppedBy = options.checkpoint?.() ?? null;
       if (stoppedBy !== null) upstream.abort(failed("rejected", "nobody pays for more"));
     }
-    if (isGone || isOver) return;
+    if (isOver) return;
+    if (isGone) {
+      if (readOn !== null && upstream) abortIfSilent(upstream, nowMs);
+      return;
+    }
     if (isBlocked || sink === null) {
       // The client has taken nothing since the last write: it is slow, or gone without saying so.
       if (nowMs - lastWriteMs > timing.writeStallMs) {
@@ -180,10 +185,7 @@ export function openRelay(options: RelayOptions): Relay {
       }
       return;
     }
-    if (upstream && nowMs - upstream.lastDataMs() > timing.idleTimeoutMs) {
-      upstream.abort(failed("timeout", "the stream went silent"));
-      return;
-    }
+    if (upstream && abortIfSilent(upstream, nowMs)) return;
     if (nowMs - lastWriteMs < timing.keepAliveMs) return;
     lastWriteMs = nowMs;
     if (options.needsDataEvents && upstream && nowMs - lastDataWriteMs >= timing.silentReasoningMs) {
@@ -195,6 +197,12 @@ export function openRelay(options: RelayOptions): Relay {
       }
     }
     write(wholePart(KEEP_ALIVE));
+  }
+
+  function abortIfSilent(from: UpstreamStream, nowMs: number): boolean {
+    if (nowMs - from.lastDataMs() <= timing.idleTimeoutMs) return false;
+    from.abort(failed("timeout", "the stream went silent"));
+    return true;
   }
 
   function leave(): void {
@@ -257,6 +265,7 @@ export function openRelay(options: RelayOptions): Relay {
     },
     leave,
     cut() {
+      if (!isGone) leftBy = "shutdown";
       leave();
       if (!isOver) letGo();
     },

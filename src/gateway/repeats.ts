@@ -36,7 +36,7 @@ async function claimUnder(token: string, claimant: Claimant): Promise<Claimed<Wh
   const claim: IdempotencyClaim = {
     scope: caller.key.id,
     token,
-    fingerprint: fingerprintFor(endpoint, request),
+    fingerprint: await fingerprintFor(endpoint, request),
     requestId: call.requestId,
   };
   const begun = await gateway.idempotency.begin(claim).catch(() => {
@@ -49,11 +49,10 @@ async function claimUnder(token: string, claimant: Claimant): Promise<Claimed<Wh
   return { kind: "repeat", answer: new WholeAnswer(status, headers, Buffer.from(body)) };
 }
 
-function fingerprintFor(endpoint: Endpoint, { inputText }: ModelRequest): string {
+async function fingerprintFor(endpoint: Endpoint, { inputText }: ModelRequest): Promise<string> {
   const fingerprint = fingerprintOf(endpoint.name);
-  return fingerprint
-    .add(inputText.kind === "json" ? bytesOf(inputText.body) : (inputText.formDigest ?? ""))
-    .end();
+  if (inputText.kind === "texts") return fingerprint.add(inputText.formDigest ?? "").end();
+  return (await fingerprint.addInTurns(bytesOf(inputText.body))).end();
 }
 
 /** After such a failure the same Idempotency-Key is used up: a client that is told to try again must know. */

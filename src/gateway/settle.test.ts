@@ -3,6 +3,7 @@ import type { Settlement } from "../billing/till.ts";
 import type { TokenUsage } from "../interfaces/usage.ts";
 import type { Lease } from "../limits/limiter.ts";
 import { createInputEstimates } from "../metering/input-estimate.ts";
+import { ReasoningEstimates } from "../metering/reasoning-estimate.ts";
 import { makeTariff } from "../money/tariff.ts";
 import type { LogFields } from "../observe/log.ts";
 import { openRequestCounts } from "../observe/request-counts.ts";
@@ -55,6 +56,7 @@ function setUp() {
       estimate: () => 30,
       learn: (_model, _size, tokens) => void learnt.push(tokens),
     },
+    reasoning: new ReasoningEstimates(),
     traffic: openTraffic(),
     requestCounts: openRequestCounts(),
     till: {
@@ -146,11 +148,11 @@ describe("a request that somebody pays for", () => {
     expect(settle({ ...books, till }, recordOf(), ENDING)).toBeNull();
   });
 
-  test("is charged no more than was held, and is marked", async () => {
+  test("is charged its whole cost where that is more than was held, and is marked", async () => {
     const { row } = await booked({}, { heldNano: 100n });
     expect(row).toMatchObject({
       costNano: COST_NANO,
-      chargedNano: 100n,
+      chargedNano: COST_NANO,
       upstreamNano: LIST_NANO,
       flags: ["overrun"],
     });
@@ -247,7 +249,7 @@ describe("a request that somebody pays for", () => {
     [{}, 40_000_000n],
     [{ size: "1024x1024", quality: "low" }, 10_000_000n],
   ])(
-    "is charged by what its upstream says that it drew where it was asked for %j, and never above the hold",
+    "is charged by what its upstream says that it drew where it was asked for %j, above the hold too",
     async (fields, nano) => {
       const images = { "1024x1024": "0.01", "1024x1024/high": "0.04" };
       const tariff = makeTariff({ images });
@@ -256,7 +258,7 @@ describe("a request that somebody pays for", () => {
       const { row } = await booked(ending, { tariff, heldNano: 40_000_000n }, { request });
       expect(row).toMatchObject({ costNano: nano, chargedNano: nano, flags: ["estimated"] });
       const { row: short } = await booked(ending, { tariff, heldNano: 5_000_000n }, { request });
-      expect(short).toMatchObject({ costNano: nano, chargedNano: 5_000_000n });
+      expect(short).toMatchObject({ costNano: nano, chargedNano: nano, flags: ["estimated", "overrun"] });
     },
   );
 });

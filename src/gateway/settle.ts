@@ -12,7 +12,13 @@ import type { Nano } from "../money/nano.ts";
 import { type Costs, costsOf, listCostOf, NO_COSTS, NOTHING_USED, type Tariff } from "../money/tariff.ts";
 import { countTraffic } from "../observe/traffic.ts";
 import type { Pool } from "../pool/pool.ts";
-import { NO_MONEY, type UsageFlag, type UsageMoney, type UsageRow } from "../store/usage-row.ts";
+import {
+  NO_MONEY,
+  storableCost,
+  type UsageFlag,
+  type UsageMoney,
+  type UsageRow,
+} from "../store/usage-row.ts";
 import { failed } from "../upstreams/failure.ts";
 import type { Charge } from "./charge.ts";
 import type { Gateway } from "./gateway.ts";
@@ -38,11 +44,13 @@ import {
   rowOf,
 } from "./record.ts";
 import type { Trace } from "./trace.ts";
+import { learnReasoning, withPicturesAskedFor, withUnseenReasoning } from "./unseen-output.ts";
+import { likelyCost } from "./window-budget.ts";
 
 /** As much of the gateway as the end of a request needs. */
 export type Books = Pick<
   Gateway,
-  "clock" | "log" | "estimates" | "traffic" | "requestCounts" | "refusals"
+  "clock" | "log" | "estimates" | "reasoning" | "traffic" | "requestCounts" | "refusals"
 > & {
   till: Pick<Till, "push" | "settle">;
   dispatcher: { pool: Pick<Pool, "brokeOff"> };
@@ -127,7 +135,9 @@ function settleLimits(
     source !== "none" && !isAbsurd && !(request?.stream === true && isUnheard(record, ending));
   const used = isCounted ? tokens.inputTokens + tokens.outputTokens : null;
   const isPriced = isCounted || tokens.images > 0 || charge !== null;
-  lease?.settle(used, isPriced ? Number(costNano) : null);
+  // Of what was reserved for the longest answer, an ordinary one stays where the row does not know the cost.
+  const unknownNano = record.budget === null ? null : Number(likelyCost(record.budget));
+  lease?.settle(used, isPriced ? Number(costNano) : unknownNano);
   if (used !== null) place?.settle(used);
 }
 
@@ -139,12 +149,12 @@ function toldOf({ endpoint, model, request }: CallRecord, { usage, images }: End
 
 function settlePaid(gateway: Books, record: PaidRecord, ending: Ending): Promise<void> | null {
   const measured = ending.isServed
-    ? measuredBy(gateway, record, ending, () => record.charge.inputTokens)
+    ? measuredBy(gateway, record, withPicturesAskedFor(record, ending), () => record.charge.inputTokens)
     : asTold(null, 0);
   // What needs no counting is settled at once: its limits are still held.
   if (!(measured instanceof Promise)) return book(gateway, record, ending, measured);
   return measured.then(async (counted) => {
-    await book(gateway, record, ending, counted);
+    await book(gateway, record, ending, withUnseenReasoning(gateway.reasoning, record, ending, counted));
   });
 }
 
@@ -155,6 +165,9 @@ function book(gateway: Books, record: PaidRecord, ending: Ending, measured: Meas
     const { textBytes } = request.inputReach();
     const { media } = request.inputSize();
     gateway.estimates.learn(request.publicModel, { textBytes, media }, measured.tokens.inputTokens);
+  }
+  if (measured.source === "upstream" && !measured.isAbsurd) {
+    learnReasoning(gateway.reasoning, record, ending, measured);
   }
   const money = moneyOf(record, measured, ending);
   const row = rowOf(record, ending, measured, money, gateway.clock);
@@ -198,11 +211,12 @@ function moneyOf(record: PaidRecord, measured: Measured, ending: Ending): UsageM
   const isOverrun = costNano > heldNano;
   return {
     costNano,
-    chargedNano: isOverrun ? heldNano : costNano,
+    // The whole cost, above the hold too: what the payer has not got becomes a debt (billing/debt.ts).
+    chargedNano: isOverrun ? storableCost(costNano, heldNano) : costNano,
     upstreamNano: listNano + wastedNano,
     payer,
     tariffId: tariff.id,
-    flags: flagsOf(measured, charge.isCapped, isOverrun),
+    flags: flagsOf(measured, charge.isCapped || record.windowCap !== null, isOverrun),
   };
 }
 
@@ -261,9 +275,11 @@ function wastedBy(
 function uncharged(
   { estimates }: Pick<Gateway, "estimates">,
   record: KnownRecord,
-  { tokens, flags, source, isAbsurd }: Measured,
+  measured: Measured,
   ending: Ending,
 ): UsageMoney {
+  const { tokens, source, isAbsurd } = measured;
+  const flags = flagsOf(measured, record.windowCap !== null && ending.isServed, false);
   const tariff = record.model?.tariff ?? null;
   if (tariff === null || !isRead(record)) return { ...NO_MONEY, flags };
   const { request } = record;

@@ -7,14 +7,17 @@ import { brotliCompressSync, deflateSync, gzipSync, zstdCompressSync } from "nod
 import fc from "fast-check";
 import { openAlarms } from "../alarms.ts";
 import { systemClock } from "../clock.ts";
+import { limits } from "../config/limits.ts";
 import type { UpstreamBody } from "../interfaces/request.ts";
 import { listenForTest, type TestListener, textAnswer } from "../server/http/listen.test-support.ts";
 import { applySplices, joinParts, type Splice } from "../wire/splice.ts";
+import { openTestRoom } from "./body-room.test-support.ts";
 import {
   bodyWithSplice,
   type Spooled,
   type SpoolOptions,
   type SpoolRefusal,
+  type SpoolRooms,
   spoolBody,
   sweepSpool,
 } from "./spool.ts";
@@ -22,6 +25,8 @@ import {
 const alarms = openAlarms(10, systemClock);
 
 const MEMORY_BYTES_MAX = 10_000;
+
+let rooms: SpoolRooms;
 
 let dir: string;
 let server: TestListener;
@@ -45,7 +50,17 @@ afterAll(() => server.cut());
 
 beforeEach(() => {
   dir = mkdtempSync(join(tmpdir(), "spool-test-"));
-  options = { bytesMax: 5_000_000, memoryBytesMax: MEMORY_BYTES_MAX, dir, idleTimeoutMs: 20_000, alarms };
+  rooms = { small: openTestRoom(10_000_000), disk: openTestRoom(50_000_000) };
+  options = {
+    ...limits.bodyReading,
+    bytesMax: 5_000_000,
+    memoryBytesMax: MEMORY_BYTES_MAX,
+    dir,
+    idleTimeoutMs: 20_000,
+    alarms,
+    rooms,
+    owner: { id: "key_1", userId: null },
+  };
   spooling = Promise.withResolvers();
 });
 
@@ -222,7 +237,7 @@ describe("a packed body", () => {
 
   test.each(Object.entries(PACKERS))("in %s that is a bomb is refused", async (encoding, pack) => {
     const bomb = pack(Buffer.alloc(20_000_000));
-    expect(await spool(bomb, { "content-encoding": encoding })).toMatchObject({ reason: "too_large" });
+    expect(await spool(bomb, { "content-encoding": encoding })).toMatchObject({ reason: "too_dense" });
   });
 
   test("that is none is refused", async () => {
@@ -356,5 +371,35 @@ describe("the folder", () => {
     writeFileSync(join(dir, "spool-notes.txt"), "mine");
     await sweepSpool(dir);
     expect(readdirSync(dir)).toEqual(["spool-notes.txt"]);
+  });
+});
+
+describe("the space that spooled bodies share", () => {
+  test("is taken by each, and given back by whatever ends it", async () => {
+    options.bytesMax = 1_000_000;
+    const held = await spooled(bytesOf(700_000));
+    expect(rooms.disk.report().heldBytes).toBe(700_000);
+    expect(rooms.small.report().heldBytes).toBe(0);
+    const inMemory = await spooled(bytesOf(5_000));
+    expect(rooms.small.report().heldBytes).toBe(5_000);
+    await Promise.all([held.dispose(), inMemory.dispose()]);
+    expect([rooms.disk.report().heldBytes, rooms.small.report().heldBytes]).toEqual([0, 0]);
+    options.onChunk = () => false;
+    expect(await spool(bytesOf(700_000))).toMatchObject({ reason: "stopped" });
+    expect([rooms.disk.report().heldBytes, rooms.small.report().heldBytes]).toEqual([0, 0]);
+  });
+
+  test("refuses a body that finds none, packed or not", async () => {
+    options.rooms = { ...rooms, disk: openTestRoom(1_000_000) };
+    const held = await spooled(bytesOf(700_000));
+    options.owner = { id: "key_2", userId: null };
+    for (const [body, headers] of [
+      [bytesOf(700_000), {}],
+      [gzipSync(bytesOf(700_000)), { "content-encoding": "gzip" }],
+    ] as const) {
+      expect(await spool(body, headers)).toMatchObject({ reason: "no_room", of: "disk" });
+    }
+    await held.dispose();
+    expect(options.rooms.disk.report().heldBytes).toBe(0);
   });
 });

@@ -6,15 +6,24 @@ import type { UpstreamBody } from "../interfaces/request.ts";
 import type { HttpRequest } from "../wire/http-message.ts";
 import { type Splice, spliceParts } from "../wire/splice.ts";
 import { type BodyLimits, gatherChunks, pumpBody } from "./body-intake.ts";
-import { type BodyRefusal, unsupportedEncoding } from "./body-refusal.ts";
+import { aborted, type BodyRefusal, noRoom, tooLarge, unsupportedEncoding } from "./body-refusal.ts";
+import type { BodyOwner, BodyRoom, Held } from "./body-room.ts";
 import { encodingOf, unpackTo } from "./content-encoding.ts";
 
 export interface SpoolOptions extends BodyLimits {
   /** Up to here the body stays in memory. */
   memoryBytesMax: number;
   dir: string;
+  rooms: SpoolRooms;
+  owner: BodyOwner;
   /** Sees every chunk before it is kept; false stops the reading. */
   onChunk?: (chunk: Uint8Array) => boolean;
+}
+
+/** What bodies of all clients share: memory for those that stay there, and disk space for the others. */
+export interface SpoolRooms {
+  readonly small: BodyRoom;
+  readonly disk: BodyRoom;
 }
 
 export interface Spooled {
@@ -37,6 +46,7 @@ export type SpoolRefusal =
 
 const NAME = /^spool-[0-9a-f-]{36}$/;
 const WRITE_BYTES = 1024 * 1024;
+const DISK_STEP_BYTES_MIN = 8 * 1024 * 1024;
 const READ_BYTES = 256 * 1024;
 
 /** Makes the folder, and removes what a process left that died between making a file and taking its name away. */
@@ -54,19 +64,24 @@ export async function spoolBody(
   const { body } = request;
   const encoding = encodingOf(request.headers.get("content-encoding"));
   if (encoding === undefined) return unsupportedEncoding();
-  const store = openStore(options);
+  const share = new SpoolShare(options, request);
+  const store = openStore(options, share);
   const pump = (take: (chunk: Uint8Array) => boolean | Promise<boolean>) =>
     body === null ? Promise.resolve(null) : pumpBody(body, options, take);
   const keep = async (chunk: Uint8Array) => {
     if (options.onChunk?.(chunk) === false) return false;
-    await store.add(chunk);
-    return true;
+    return store.add(chunk);
   };
   try {
-    const refusal = await (encoding === null ? pump(keep) : unpackTo(encoding, options.bytesMax, pump, keep));
+    const declared = encoding === null ? (body?.length ?? null) : null;
+    if (declared !== null && declared > options.bytesMax) return tooLarge(options.bytesMax);
+    const isRoom = await share.begin(declared);
+    const refusal = !isRoom
+      ? "stopped"
+      : await (encoding === null ? pump(keep) : unpackTo(encoding, options, pump, keep));
     if (refusal === null) return await store.finish();
     await store.discard();
-    return refusal === "stopped" ? stopped() : refusal;
+    return refusal === "stopped" ? (share.refused ?? stopped()) : refusal;
   } catch (thrown) {
     await store.discard();
     if (isDiskFault(thrown)) return diskFault(thrown);
@@ -74,8 +89,63 @@ export async function spoolBody(
   }
 }
 
+/** What one body takes of the memory and of the disk space. */
+class SpoolShare {
+  refused: BodyRefusal | null = null;
+  private readonly memory: Held;
+  private readonly disk: Held;
+  private readonly options: SpoolOptions;
+
+  constructor(options: SpoolOptions, client: { readonly signal: AbortSignal }) {
+    this.options = options;
+    this.memory = options.rooms.small.open(options.owner, client);
+    this.disk = options.rooms.disk.open(options.owner, client);
+  }
+
+  /** False where there is no room, here and below. */
+  async begin(declaredBytes: number | null): Promise<boolean> {
+    const { memoryBytesMax } = this.options;
+    if (declaredBytes !== null && declaredBytes > memoryBytesMax && !(await this.growDisk(declaredBytes))) {
+      return false;
+    }
+    return this.grow(this.memory, Math.min(declaredBytes ?? memoryBytesMax, memoryBytesMax), "memory");
+  }
+
+  /** Twice as much as is needed now, so that it does not wait for each write. */
+  async growForFile(bytes: number): Promise<boolean> {
+    if (bytes <= this.disk.bytes) return true;
+    return this.growDisk(Math.min(Math.max(DISK_STEP_BYTES_MIN, 2 * bytes), this.options.bytesMax));
+  }
+
+  endInMemory(bytes: number): void {
+    this.disk.release();
+    this.memory.shrinkTo(bytes);
+  }
+
+  endInFile(bytes: number): void {
+    this.memory.release();
+    this.disk.shrinkTo(bytes);
+  }
+
+  release(): void {
+    this.memory.release();
+    this.disk.release();
+  }
+
+  private growDisk(bytes: number): Promise<boolean> {
+    return this.grow(this.disk, bytes, "disk");
+  }
+
+  private async grow(held: Held, bytes: number, of: "memory" | "disk"): Promise<boolean> {
+    const found = await held.growTo(bytes);
+    if (found === "room") return true;
+    this.refused = found === "left" ? aborted() : noRoom(held.room.retryAfterSeconds(), of);
+    return false;
+  }
+}
+
 /** Gathers in memory up to the limit, and in a file from there on. */
-function openStore({ dir, memoryBytesMax }: SpoolOptions) {
+function openStore({ dir, memoryBytesMax }: SpoolOptions, share: SpoolShare) {
   const waiting = gatherChunks();
   let writtenBytes = 0;
   let file: FileHandle | null = null;
@@ -89,32 +159,42 @@ function openStore({ dir, memoryBytesMax }: SpoolOptions) {
   }
 
   return {
-    async add(chunk: Uint8Array): Promise<void> {
+    /** False where there is no room for it. */
+    async add(chunk: Uint8Array): Promise<boolean> {
       const waitingBytes = waiting.add(chunk);
-      if (waitingBytes > (file === null ? memoryBytesMax : WRITE_BYTES)) await write();
+      if (waitingBytes <= (file === null ? memoryBytesMax : WRITE_BYTES)) return true;
+      if (!(await share.growForFile(writtenBytes + waitingBytes))) return false;
+      await write();
+      return true;
     },
     async finish(): Promise<Spooled> {
-      if (file === null) return inMemory(waiting.take());
+      if (file === null) {
+        const memory = waiting.take();
+        share.endInMemory(memory.length);
+        return inMemory(memory, share);
+      }
       const whole = await write();
-      return inFile(whole, writtenBytes);
+      share.endInFile(writtenBytes);
+      return inFile(whole, writtenBytes, share);
     },
     async discard(): Promise<void> {
+      share.release();
       await file?.close();
     },
   };
 }
 
-function inMemory(memory: Uint8Array): Spooled {
+function inMemory(memory: Uint8Array, share: SpoolShare): Spooled {
   return {
     ok: true,
     bytes: memory.length,
     memory,
     slice: async (start, end) => memory.subarray(start, end),
-    dispose: async () => {},
+    dispose: async () => share.release(),
   };
 }
 
-function inFile(file: FileHandle, bytes: number): Spooled {
+function inFile(file: FileHandle, bytes: number, share: SpoolShare): Spooled {
   let closing: Promise<void> | null = null;
   return {
     ok: true,
@@ -122,7 +202,7 @@ function inFile(file: FileHandle, bytes: number): Spooled {
     memory: null,
     slice: (start, end) => readAll(file, start, Math.min(end, bytes)),
     dispose: () => {
-      closing ??= file.close();
+      closing ??= file.close().finally(() => share.release());
       return closing;
     },
   };

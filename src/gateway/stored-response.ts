@@ -194,6 +194,9 @@ async function settleBackground(
   // It is paid for: whoever follows it to its end books it.
   if (route.look !== undefined) {
     await route.look();
+    // Settled by estimate while this answer came: then it is not to be had any more.
+    const isKnown = (await gateway.responses.find(stored.responseId, route.keyId)) !== null;
+    if (!isKnown) throw notFound(stored.responseId);
     return;
   }
   if (!route.pending) return;

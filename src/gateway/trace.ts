@@ -24,6 +24,8 @@ export interface AttemptTrace {
 /** As stored: plain data. */
 export interface DispatchTrace {
   waitedMs: number;
+  /** The part of it that the request waited for a slot of its key's, user's or group's concurrency. */
+  slotWaitMs?: number;
   /** The accounts that were weighed at the last choice, with reasons and scores. */
   candidates: readonly Candidate[];
   attempts: readonly AttemptTrace[];
@@ -41,6 +43,8 @@ export interface Trace {
   readonly attempts: AttemptTrace[];
   /** Waits that are over; `waitedMs()` adds one that is still going on. */
   endedWaitsMs: number;
+  /** The part of them that was spent waiting for a slot of the caller's own concurrency. */
+  slotWaitMs: number;
   waitingSinceMs: number | null;
 }
 
@@ -54,6 +58,7 @@ export function openTrace(startedMs: number): Trace {
     candidates: NO_CANDIDATES,
     attempts: [],
     endedWaitsMs: 0,
+    slotWaitMs: 0,
     waitingSinceMs: null,
   };
 }
@@ -143,6 +148,7 @@ const REFUSAL_CHARS_MAX = 500;
 export function traceRecord(trace: Trace, nowMs: number, refusal: string | null = null): DispatchTrace {
   return {
     waitedMs: waitedMs(trace, nowMs),
+    ...(trace.slotWaitMs === 0 ? {} : { slotWaitMs: trace.slotWaitMs }),
     candidates: trace.candidates,
     attempts: trace.attempts,
     ...(refusal === null ? {} : { refusal: refusal.slice(0, REFUSAL_CHARS_MAX) }),

@@ -1,6 +1,7 @@
 /** How a call comes in and its answer goes out: by HTTP, or as a turn on a socket. What lies between is the same. */
 
 import type { ApiError } from "../errors.ts";
+import { openStreamReader } from "../interfaces/open-stream-reader.ts";
 import type { Endpoint, ModelRequest } from "../interfaces/request.ts";
 import {
   type Answer,
@@ -9,37 +10,95 @@ import {
   StreamAnswer,
   type StreamSource,
 } from "../wire/http-message.ts";
+import { wholePart } from "../wire/splice.ts";
 import { EVENT_STREAM_LINES, errorAnswer } from "./answers.ts";
 import { authenticate, type Caller } from "./authenticate.ts";
-import { freeBody } from "./body.ts";
-import { deliverAnswer, deliverStream, type Passage } from "./deliver.ts";
+import { freeBody, isCostlyBody } from "./body.ts";
+import { deliverAnswer, deliverStream } from "./deliver.ts";
 import type { Call, Gateway, HttpCall } from "./gateway.ts";
 import { addRateHeaders } from "./own-limits.ts";
+import type { Passage } from "./passage.ts";
+import type { CallRecord } from "./record.ts";
 import type { Relay } from "./relay.ts";
 import { type Claimed, claimRequest } from "./repeats.ts";
+import { settledWithin } from "./settled-within.ts";
+import { WaitingStream } from "./waiting-stream.ts";
 
 export interface Transport<C extends Call, Out> {
   identify(gateway: Gateway, call: C): Caller;
+  /** True where the caller's limits are to be taken before the body is read. */
+  hasCostlyBody(call: C): boolean;
+  /** The request waits before its body is read. */
+  deferBody(call: C): void;
   read(gateway: Gateway, call: C, endpoint: Endpoint, caller: Caller): Promise<ModelRequest> | ModelRequest;
   /** Null where the client asks for no protection against repeats. */
   claim(passage: Passage<C>): Promise<Claimed<Out>> | null;
   deliver(passage: Passage<C>): Promise<Out>;
+  /**
+   * The answer to a stream whose request still waits for its limits: what `serving` brings, and meanwhile whatever keeps
+   * its client. `close` ends the record of a request that fails after its answer has begun.
+   */
+  keepWaiting(
+    waiting: WaitingPassage<C>,
+    serving: Promise<Out>,
+    close: (thrown: unknown) => Promise<ApiError>,
+  ): Promise<Out>;
   refuse(call: C, error: ApiError): Out;
 }
 
+export type WaitingPassage<C extends Call> = Omit<Passage<C>, "lease">;
+
 export const HTTP: Transport<HttpCall, Answer> = {
   identify: ({ policy, auth }, call) => authenticate(call.request.headers, policy.snapshot(), auth, call),
+  hasCostlyBody: ({ request }) => isCostlyBody(request),
+  deferBody: ({ request }) => request.body?.defer(),
   read: (gateway, call, endpoint, { key }) => gateway.requests.read(call.request, endpoint, key),
   claim: claimRequest,
   deliver: (passage) =>
     passage.request.stream
       ? deliverStream(passage, passage.gateway.timing.keepAliveMs, respond)
       : deliverAnswer(passage),
+  keepWaiting,
   refuse: (call, error) => errorAnswer(error, call.requestId),
 };
 
+/** A wait that ends soon can still be rejected with a plain status. */
+async function keepWaiting(
+  { gateway, call, endpoint, request, subjects }: WaitingPassage<HttpCall>,
+  serving: Promise<Answer>,
+  close: (thrown: unknown) => Promise<ApiError>,
+): Promise<Answer> {
+  const waitingSinceMs = gateway.clock.monotonicMs();
+  const { keepAliveMs } = gateway.timing;
+  const early = await settledWithin(serving, keepAliveMs, gateway.dispatcher.alarms);
+  if (early !== "waiting") return serving;
+  // The request is under way until then, although this answer has begun.
+  gateway.underWay.begin();
+  const source = new WaitingStream({
+    serving,
+    close,
+    describe: (error) => {
+      const reader = openStreamReader(endpoint, request, {
+        nowMs: gateway.clock.nowMs,
+        depthMax: gateway.dispatcher.jsonDepthMax,
+        sink: null,
+        previousResponseId: null,
+      });
+      return wholePart(reader.failure(error, call.requestId));
+    },
+    ended: gateway.underWay.end,
+    waitingSinceMs,
+    keepAliveMs,
+    pulse: gateway.pulse,
+  });
+  const headers = new HeaderWriter(EVENT_STREAM_LINES);
+  headers.set("x-request-id", call.requestId);
+  addRateHeaders(headers, gateway.limiter, subjects);
+  return new StreamAnswer(headers.lines, source);
+}
+
 function respond(
-  { gateway, call, subjects, request }: Passage,
+  { gateway, call, subjects, request, record }: Passage,
   relay: Relay,
   linesDown: HeaderLines,
 ): Answer {
@@ -47,18 +106,18 @@ function respond(
   headers.set("x-request-id", call.requestId);
   addRateHeaders(headers, gateway.limiter, subjects);
   headers.lines += linesDown;
-  return new StreamAnswer(headers.lines, freeingAtEnd(relay, request));
+  return new StreamAnswer(headers.lines, freeingAtEnd(relay, request, record));
 }
 
-/** Frees the request's body once the answer is written. If the client leaves first, the body may still be counted. */
-function freeingAtEnd(relay: Relay, request: ModelRequest): StreamSource {
+/** Frees the request's body once the answer is written, unless it may still be counted. */
+function freeingAtEnd(relay: Relay, request: ModelRequest, record: CallRecord): StreamSource {
   return {
     flowTo: (sink) =>
       relay.flowTo({
         write: (parts) => sink.write(parts),
         end(last) {
           sink.end(last);
-          freeBody(request);
+          if (record.following === null) freeBody(request);
         },
       }),
     leave: relay.leave,

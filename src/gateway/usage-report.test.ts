@@ -226,7 +226,7 @@ eachEngine(({ open }) => {
   test("a balance is told with what is held of it", async () => {
     const db = await open();
     await putUser(db, userRecord("u1"));
-    await writeWallets(db, [["u1", { balanceNano: 12_500_000_001n, heldNano: 500_000_000n }]]);
+    await writeWallets(db, [["u1", { balanceNano: 12_500_000_001n, heldNano: 500_000_000n, debtNano: 0n }]]);
     const { report } = openReport(db);
     const paid = { billing: { charge: "balance" as const } };
     const mine = await report(caller({ ...paid, userId: "u1" }));
@@ -236,6 +236,7 @@ eachEngine(({ open }) => {
       balance: "12.500000001",
       held: "0.50",
       available: "12.000000001",
+      debt: "0.00",
     });
     expect([mine.remaining, mine.unit, mine.planName]).toEqual([12.000000001, "USD", "team"]);
     expect((await report(caller({ ...paid, userId: "nobody" }))).remaining).toBe(0);

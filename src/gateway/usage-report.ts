@@ -9,7 +9,7 @@ import { type Db, snapshot } from "../store/db.ts";
 import { keyModels, keyPoints, keySum, readFoldedBefore } from "../store/key-usage.ts";
 import { type SubscriptionStanding, subscriptionsOf } from "../store/subscription-standing.ts";
 import { keyTotals, type UsageTotals } from "../store/usage.ts";
-import { readWallet } from "../store/wallets.ts";
+import { debtIn, readWallet, type Wallet } from "../store/wallets.ts";
 import type { Caller } from "./authenticate.ts";
 import type { Gateway } from "./gateway.ts";
 import { type LimitsReport, limitsReport } from "./limits-report.ts";
@@ -46,7 +46,7 @@ interface SubscriptionObject {
 
 export type BillingObject =
   | { mode: "none"; currency: "USD" }
-  | { mode: "balance"; currency: "USD"; balance: string; held: string; available: string }
+  | { mode: "balance"; currency: "USD"; balance: string; held: string; available: string; debt: string }
   | { mode: "subscription"; currency: "USD"; subscriptions: SubscriptionObject[] };
 
 export interface UsageReport {
@@ -144,14 +144,16 @@ interface Payment {
   remainingNano: Nano | null;
 }
 
+const NO_MONEY_YET: Wallet = { balanceNano: 0n, heldNano: 0n };
+
 async function payment(db: Db, { key, group }: Caller, nowMs: number): Promise<Payment> {
   const { charge, plans } = group.billing;
   switch (charge) {
     case "none":
       return { billing: { mode: "none", currency: "USD" }, planName: null, remainingNano: null };
     case "balance": {
-      const { balanceNano, heldNano } =
-        key.userId === null ? { balanceNano: 0n, heldNano: 0n } : await readWallet(db, key.userId);
+      const wallet = key.userId === null ? NO_MONEY_YET : await readWallet(db, key.userId);
+      const { balanceNano, heldNano } = wallet;
       const available = balanceNano - heldNano;
       return {
         billing: {
@@ -160,6 +162,7 @@ async function payment(db: Db, { key, group }: Caller, nowMs: number): Promise<P
           balance: usdText(balanceNano),
           held: usdText(heldNano),
           available: usdText(available),
+          debt: usdText(debtIn(wallet)),
         },
         planName: null,
         remainingNano: available,

@@ -4,6 +4,7 @@
  */
 
 import { isAt } from "../wire/bytes.ts";
+import { caseVariant } from "../wire/json-name.ts";
 import { type WantedFields, wantedFields, wantedString } from "../wire/json-scan.ts";
 import {
   ARRAY_OPEN,
@@ -65,6 +66,13 @@ const NULL = Buffer.from("null");
 const DATA_URL = Buffer.from('"data:');
 /** The depth of a tool's or an item's members: in an object, in an array, in the body. */
 const ENTRY_DEPTH = 3;
+
+/** In whatever case it is written: the estimate has to hold for upstreams that fold case. */
+function memberName(body: Uint8Array, open: number, end: number): string | undefined {
+  const exact = wantedString(body, open, end, MEMBERS);
+  if (exact !== undefined || end - open > MEMBERS.keyBytesMax + 2) return exact;
+  return caseVariant(body, open + 1, end - 1, MEMBERS.byName);
+}
 
 /** The body was scanned before, so its structure is sound. `size` is its own. */
 export function inputReachOf(body: Uint8Array, size: InputSize): InputReach {
@@ -144,7 +152,7 @@ export function inputReachOf(body: Uint8Array, size: InputSize): InputReach {
       const next = passSpace(end);
       if (body[next] === COLON) {
         const value = passSpace(next + 1);
-        noteMember(wantedString(body, at, end, MEMBERS), value);
+        noteMember(memberName(body, at, end), value);
         at = value;
       } else at = next;
       continue;

@@ -13,7 +13,8 @@ import {
   type ScanFailure,
   wantedFields,
 } from "../wire/json-scan.ts";
-import { stringFault } from "../wire/json-strings.ts";
+import { StringFaultSearch } from "../wire/json-strings.ts";
+import { nextTurn } from "../wire/next-turn.ts";
 import {
   addMember,
   bytesOf,
@@ -48,11 +49,14 @@ export const ROUTING_FIELDS = [
   "size",
   "quality",
   "encoding_format",
+  "reasoning",
+  "reasoning_effort",
 ] as const;
 export type RoutingField = (typeof ROUTING_FIELDS)[number];
 export type RoutingScan = ObjectScan<RoutingField>;
 
-export const ROUTING = wantedFields(ROUTING_FIELDS);
+/** None may come in another case either: decoders that fold case would obey a field that was never checked. */
+export const ROUTING = wantedFields(ROUTING_FIELDS, { refusesCaseVariants: true });
 
 const NOTHING = new Uint8Array(0);
 
@@ -137,6 +141,25 @@ function digits(count: number): Uint8Array {
   return Buffer.from(String(count));
 }
 
+/** What a thread found out about a long body. */
+interface BodyFindings {
+  readonly isPlain: boolean;
+  readonly encryptedReasoning: readonly Splice[];
+}
+
+interface JsonBodyOptions {
+  readonly isReduced?: boolean;
+  readonly disposed?: (() => void) | null;
+  readonly inspection?: BodyFindings | null;
+}
+
+const NO_OPTIONS: JsonBodyOptions = {};
+
+/** In a longer body words are looked for only near its two ends: the search must not hold up other requests. */
+const SEARCHED_BYTES_MAX = 128 * 1024;
+/** What is left for `flaw` to look through in one turn. */
+const FLAW_BYTES_PER_TURN = 256 * 1024;
+
 /** A class, so that a body costs one object and no closures. */
 export class JsonBody implements RequestBody {
   readonly contentType = "application/json";
@@ -149,6 +172,7 @@ export class JsonBody implements RequestBody {
   private readonly isReduced: boolean;
   /** Called when the body is no longer needed. Bodies made from this one are never disposed of themselves. */
   private readonly disposed: (() => void) | null;
+  private readonly inspection: BodyFindings | null;
 
   constructor(
     part: Part,
@@ -156,8 +180,7 @@ export class JsonBody implements RequestBody {
     endpoint: Endpoint,
     always: readonly Splice[],
     depthMax: number,
-    isReduced = false,
-    disposed: (() => void) | null = null,
+    { isReduced = false, disposed = null, inspection = null }: JsonBodyOptions = NO_OPTIONS,
   ) {
     this.part = part;
     this.scan = scan;
@@ -166,6 +189,7 @@ export class JsonBody implements RequestBody {
     this.depthMax = depthMax;
     this.isReduced = isReduced;
     this.disposed = disposed;
+    this.inspection = inspection;
   }
 
   forUpstream(upstreamModel: string): Part[] {
@@ -193,30 +217,42 @@ export class JsonBody implements RequestBody {
   }
 
   withoutEncryptedReasoning(): RequestBody | null {
-    const { part, scan, endpoint, always, depthMax } = this;
+    const { part, scan, endpoint, always, depthMax, inspection } = this;
     if (this.isReduced) return null;
-    const dropped = dropEncryptedReasoning(part.bytes, scan.fields.input, depthMax);
+    const dropped =
+      inspection?.encryptedReasoning ?? dropEncryptedReasoning(part.bytes, scan.fields.input, depthMax);
     if (dropped.length === 0) return null;
-    return new JsonBody(part, scan, endpoint, [...always, ...dropped], depthMax, true);
+    return new JsonBody(part, scan, endpoint, [...always, ...dropped], depthMax, {
+      isReduced: true,
+      inspection,
+    });
   }
 
   withOutputCap(tokens: number, name?: string): RequestBody {
-    const { part, scan, endpoint, always, depthMax } = this;
+    const { part, scan, endpoint, always, depthMax, isReduced, inspection } = this;
     const cap = capSplices(part.bytes, endpoint, scan, tokens, name);
-    return new JsonBody(part, scan, endpoint, [...always, ...cap], depthMax, this.isReduced);
+    return new JsonBody(part, scan, endpoint, [...always, ...cap], depthMax, { isReduced, inspection });
   }
 
   mentions(word: string): boolean {
-    return find(this.part.bytes, Buffer.from(word), this.part.start) !== -1;
+    const { bytes, start, end } = this.part;
+    const sought = Buffer.from(word);
+    if (end - start <= SEARCHED_BYTES_MAX) return find(bytes, sought, start) !== -1;
+    const half = SEARCHED_BYTES_MAX / 2;
+    return (
+      find(bytes.subarray(start, start + half), sought, 0) !== -1 || find(bytes, sought, end - half) !== -1
+    );
   }
 
   isPlain(): boolean {
-    return isPlainBody(bytesOf(this.part));
+    return this.inspection?.isPlain ?? isPlainBody(bytesOf(this.part));
   }
 
-  flaw(): ApiError | null {
+  async flaw(): Promise<ApiError | null> {
     const bytes = bytesOf(this.part);
-    const fault = stringFault(bytes);
+    const search = new StringFaultSearch(bytes);
+    while (!search.run(FLAW_BYTES_PER_TURN)) await nextTurn();
+    const { fault } = search;
     return fault && notJson(bytes, fault, 0);
   }
 

@@ -481,3 +481,29 @@ test("a picture is not counted by its bytes when tokens are estimated", () => {
   expect(tokensEstimate).toBeGreaterThan(1_000);
   expect(tokensEstimate).toBeLessThan(2_000);
 });
+
+test.each([
+  ["chat.completions", { reasoning_effort: "high" }, "high"],
+  ["chat.completions", { reasoning: { max_tokens: 5, effort: "low" } }, "low"],
+  ["chat.completions", { reasoning_effort: null }, null],
+  ["responses", { reasoning: { effort: "minimal", summary: "auto" } }, "minimal"],
+  ["responses", { reasoning: { effort: 3 } }, null],
+  ["responses", { reasoning: "high" }, null],
+  ["responses", {}, null],
+] as const)("the effort of %s with %p is %p", (name, fields, effort) => {
+  const body = JSON.stringify({ ...LEAST[name], model: "m", ...fields });
+  expect(read(name, body).reasoningEffort()).toBe(effort);
+});
+
+test("the tokens of a request count its bound for each of its choices", () => {
+  const estimate = (more: object) => {
+    const body = JSON.stringify({
+      model: "m",
+      messages: [{ role: "user", content: "hi" }],
+      max_tokens: 1_000,
+      ...more,
+    });
+    return read("chat.completions", body).tokensEstimate();
+  };
+  expect(estimate({ n: 8 }) - estimate({})).toBeGreaterThanOrEqual(7_000);
+});

@@ -4,36 +4,32 @@
  */
 
 import { ApiError } from "../errors.ts";
-import {
-  booleanValue,
-  describeScanError,
-  type Field,
-  integerValue,
-  isValidUtf8,
-  scanObject,
-  stringValue,
-  type ValueKind,
-  wantedFields,
-} from "../wire/json-scan.ts";
-import { openKnownStrings } from "../wire/known-strings.ts";
+import { find } from "../wire/bytes.ts";
+import { describeScanError, isValidUtf8, scanObject, wantedFields } from "../wire/json-scan.ts";
 import { bytesOf, editMembers, type Part, type Splice } from "../wire/splice.ts";
+import { caseVariantError } from "./case-variant-error.ts";
 import { beginningOf } from "./conversation.ts";
+import { dropEncryptedReasoning } from "./foreign-reasoning.ts";
 import { imageKindOf } from "./image-kind.ts";
 import { type InputReach, inputReachOf } from "./input-reach.ts";
 import { type InputSize, inputSizeOf } from "./input-size.ts";
+import { checkBounds, JsonBody, notJson, outputBound, ROUTING, type RoutingScan } from "./json-body.ts";
 import {
-  checkBounds,
-  isThere,
-  JsonBody,
-  notJson,
-  outputBound,
-  ROUTING,
-  type RoutingField,
-  type RoutingScan,
-} from "./json-body.ts";
-import type { Endpoint, EndpointName, InputText, ModelRequest, RequestBody } from "./request.ts";
+  checkContent,
+  continues,
+  readBackground,
+  readCount,
+  readModel,
+  readPreviousResponse,
+  readStream,
+  textOf,
+  wrongType,
+} from "./json-fields.ts";
+import type { Endpoint, InputText, ModelRequest, RequestBody } from "./request.ts";
 
-const STREAM_OPTIONS = wantedFields(["include_usage"]);
+const STREAM_OPTIONS = wantedFields(["include_usage"], { refusesCaseVariants: true });
+const REASONING = wantedFields(["effort"]);
+const REASONING_DEPTH_MAX = 16;
 const BYTES_PER_TOKEN = 4;
 /** What a picture usually takes. */
 const PICTURE_TOKENS = 1_000;
@@ -42,8 +38,8 @@ const TRUE = new TextEncoder().encode("true");
 const INCLUDE_USAGE = new TextEncoder().encode('{"include_usage":true}');
 
 export interface JsonRequestLimits {
-  depthMax: number;
-  modelNameCharsMax: number;
+  readonly depthMax: number;
+  readonly modelNameCharsMax: number;
 }
 
 /**
@@ -56,8 +52,56 @@ export function readJsonRequest(
   limits: JsonRequestLimits,
   disposed: (() => void) | null = null,
 ): ModelRequest {
-  return new JsonRequest(body, scanRouting(body, limits.depthMax), endpoint, limits, disposed);
+  return new JsonRequest(body, scanRouting(body, limits.depthMax), endpoint, limits, disposed, null);
 }
+
+/** What a thread found out about a long body: everything for which all of it has to be walked through. Plain data. */
+export interface BodyInspection {
+  readonly scan: RoutingScan;
+  readonly usage: readonly Splice[] | null;
+  readonly size: InputSize;
+  readonly reach: InputReach;
+  readonly conversation: string | null;
+  readonly isPlain: boolean;
+  readonly encryptedReasoning: readonly Splice[];
+}
+
+/** Throws the refusal of a body that cannot be served, as `readJsonRequest` does. */
+export function inspectJsonBody(body: Part, endpoint: Endpoint, limits: JsonRequestLimits): BodyInspection {
+  const scan = scanRouting(body, limits.depthMax);
+  const request = new JsonRequest(body, scan, endpoint, limits, null, null);
+  return {
+    scan,
+    usage: request.usage,
+    size: request.inputSize(),
+    reach: request.inputReach(),
+    conversation: request.conversation(),
+    isPlain: request.body.isPlain(),
+    encryptedReasoning: reasoningSplices(body.bytes, scan, limits.depthMax),
+  };
+}
+
+/** The same request that `readJsonRequest` makes of the body, without walking through it again. */
+export function openInspectedRequest(
+  body: Part,
+  inspection: BodyInspection,
+  endpoint: Endpoint,
+  limits: JsonRequestLimits,
+  disposed: (() => void) | null,
+): ModelRequest {
+  return new JsonRequest(body, inspection.scan, endpoint, limits, disposed, inspection);
+}
+
+/** More items than any conversation has: such a body is not repaired, and its client learns why it was refused. */
+const REASONING_SPLICES_MAX = 10_000;
+
+function reasoningSplices(bytes: Uint8Array, { fields }: RoutingScan, depthMax: number): readonly Splice[] {
+  if (find(bytes, ENCRYPTED, 0) === -1) return [];
+  const splices = dropEncryptedReasoning(bytes, fields.input, depthMax);
+  return splices.length > REASONING_SPLICES_MAX ? [] : splices;
+}
+
+const ENCRYPTED = Buffer.from('"encrypted_content"');
 
 /** A class, so that a request costs a few objects and no closures. */
 class JsonRequest implements ModelRequest {
@@ -74,11 +118,14 @@ class JsonRequest implements ModelRequest {
   readonly imageKind: string | null;
   readonly inputText: InputText;
   readonly body: RequestBody;
+  /** What makes a chat upstream report usage; null where the client asks for it, or nothing streams. */
+  readonly usage: readonly Splice[] | null;
+  private readonly inspection: BodyInspection | null;
   private readonly part: Part;
   private readonly endpoint: Endpoint;
   private readonly fields: RoutingScan["fields"];
-  private size: InputSize | null = null;
-  private reach: InputReach | null = null;
+  private size: InputSize | null;
+  private reach: InputReach | null;
   private own: Uint8Array | null = null;
 
   constructor(
@@ -87,18 +134,25 @@ class JsonRequest implements ModelRequest {
     endpoint: Endpoint,
     limits: JsonRequestLimits,
     disposed: (() => void) | null,
+    inspection: BodyInspection | null,
   ) {
     const { bytes } = part;
     const { fields } = scan;
     this.part = part;
+    this.inspection = inspection;
+    this.size = inspection?.size ?? null;
+    this.reach = inspection?.reach ?? null;
     this.endpoint = endpoint;
     this.fields = fields;
     this.publicModel = readModel(bytes, fields.model, limits.modelNameCharsMax);
     this.stream = readStream(fields.stream, endpoint);
-    checkContent(bytes, scan, endpoint.name);
-    const usage =
-      endpoint.name === "chat.completions" && this.stream ? forceUsage(bytes, scan, limits.depthMax) : null;
-    this.hidesUsage = usage !== null;
+    if (inspection !== null) this.usage = inspection.usage;
+    else {
+      checkContent(bytes, scan, endpoint.name);
+      this.usage =
+        endpoint.name === "chat.completions" && this.stream ? forceUsage(bytes, scan, limits.depthMax) : null;
+    }
+    this.hidesUsage = this.usage !== null;
     this.wantsBase64 = endpoint.name === "embeddings" && textOf(bytes, fields.encoding_format) === "base64";
     this.background = endpoint.name === "responses" && readBackground(fields);
     this.outputTokensMax = outputBound(bytes, endpoint, fields);
@@ -111,15 +165,29 @@ class JsonRequest implements ModelRequest {
         ? imageKindOf(textOf(bytes, fields.size), textOf(bytes, fields.quality))
         : null;
     this.inputText = { kind: "json", body: part };
-    this.body = new JsonBody(part, scan, endpoint, usage ?? [], limits.depthMax, false, disposed);
+    this.body = new JsonBody(part, scan, endpoint, this.usage ?? [], limits.depthMax, {
+      disposed,
+      inspection,
+    });
   }
 
   checkBounds(): void {
     checkBounds(this.part.bytes, this.endpoint, this.fields);
   }
 
+  reasoningEffort(): string | null {
+    const { reasoning, reasoning_effort } = this.fields;
+    const { bytes } = this.part;
+    if (reasoning_effort !== undefined) return textOf(bytes, reasoning_effort);
+    if (reasoning?.kind !== "object") return null;
+    const inner = scanObject(bytes, reasoning.start, reasoning.end, REASONING, {
+      depthMax: REASONING_DEPTH_MAX,
+    });
+    return inner.ok ? textOf(bytes, inner.fields.effort) : null;
+  }
+
   tokensEstimate(): number {
-    return estimateTokens(this.inputSize(), this.outputTokensMax);
+    return estimateTokens(this.inputSize(), this.outputTokensMax, this.choices);
   }
 
   /** The whole body is searched for it, so only whoever limits or charges tokens asks. */
@@ -140,7 +208,8 @@ class JsonRequest implements ModelRequest {
   }
 
   conversation(): string | null {
-    const { part, fields } = this;
+    const { part, fields, inspection } = this;
+    if (inspection !== null) return inspection.conversation;
     const { bytes } = part;
     return textOf(bytes, fields.prompt_cache_key) ?? beginningOf(bytes, fields.messages ?? fields.input);
   }
@@ -160,134 +229,10 @@ function scanRouting({ bytes, start, end }: Part, depthMax: number): RoutingScan
       { param: field },
     );
   }
+  if (scan.reason === "case_variant") {
+    throw caseVariantError(scan.field ?? "", describeScanError(bytes, scan, start));
+  }
   throw notJson(bytes, scan, start);
-}
-
-const heardModels = openKnownStrings();
-
-function readModel(bytes: Uint8Array, field: Field | undefined, charsMax: number): string {
-  if (!field || field.kind === "null") throw missing("model", "an id from GET /v1/models");
-  const heard = heardModels.find(bytes, field);
-  if (heard !== null) return heard;
-  const model = readString(bytes, field, "model");
-  if (model === "" || model.length > charsMax) {
-    throw new ApiError("invalid_value", `\`model\` must be 1 to ${charsMax} characters long.`, {
-      param: "model",
-    });
-  }
-  heardModels.add(bytes, field, model);
-  return model;
-}
-
-function readBoolean(field: Field | undefined, name: string): boolean {
-  if (!field || field.kind === "null") return false;
-  const value = booleanValue(field);
-  if (value === null) throw wrongType(name, "a boolean", field.kind);
-  return value;
-}
-
-/** A background response is retrieved later by its id, so it has to be stored. */
-function readBackground({ background, store }: RoutingScan["fields"]): boolean {
-  const isBackground = readBoolean(background, "background");
-  if (isBackground && store?.kind === "false") {
-    throw new ApiError(
-      "invalid_value",
-      "`background: true` requires `store: true`: a background response is retrieved later by its id. Leave `store` out, or `background`.",
-      { param: "background" },
-    );
-  }
-  return isBackground;
-}
-
-/** Endpoints whose answers come whole. */
-const WHOLE: ReadonlySet<EndpointName> = new Set([
-  "embeddings",
-  "responses.compact",
-  "responses.input_tokens",
-]);
-
-/** An upstream that does not stream what never streams has done nothing wrong, so it is not asked to. */
-function readStream(field: Field | undefined, { name, path }: Endpoint): boolean {
-  const stream = readBoolean(field, "stream");
-  if (stream && WHOLE.has(name)) {
-    throw new ApiError(
-      "unsupported_parameter",
-      `The answer of POST /v1${path} comes whole. Leave \`stream\` out.`,
-      { param: "stream" },
-    );
-  }
-  return stream;
-}
-
-function readCount(bytes: Uint8Array, field: Field): number {
-  if (field.kind === "null") return 1;
-  const count = integerValue(bytes, field);
-  if (count === null) throw wrongType("n", "an integer", field.kind);
-  if (count < 1 || count > 128) {
-    throw new ApiError("invalid_value", "`n` must be between 1 and 128.", { param: "n" });
-  }
-  return count;
-}
-
-function readPreviousResponse(bytes: Uint8Array, field: Field | undefined): string | null {
-  if (!field || field.kind === "null") return null;
-  return readString(bytes, field, "previous_response_id");
-}
-
-function readString(bytes: Uint8Array, field: Field, name: RoutingField): string {
-  if (field.kind !== "string") throw wrongType(name, "a string", field.kind);
-  const value = stringValue(bytes, field);
-  if (value !== null) return value;
-  throw new ApiError("invalid_json", `The value of \`${name}\` is not a valid JSON string.`, { param: name });
-}
-
-/** The fields without which no upstream could answer; anything finer is for the upstream to say. */
-function checkContent(bytes: Uint8Array, { fields }: RoutingScan, endpoint: EndpointName): void {
-  switch (endpoint) {
-    case "chat.completions":
-      requireKind(bytes, fields.messages, "messages", ["array"], "an array of messages");
-      return;
-    case "embeddings":
-      requireKind(bytes, fields.input, "input", ["string", "array"], "a string or an array");
-      return;
-    case "images.generations":
-    case "images.edits":
-      requireKind(bytes, fields.prompt, "prompt", ["string"], "a string");
-      return;
-    case "responses":
-    case "responses.compact":
-    case "responses.input_tokens": {
-      if (continues(fields) && !isThere(fields.input)) return;
-      requireKind(bytes, fields.input, "input", ["string", "array"], "a string or an array of items");
-    }
-  }
-}
-
-/** A response that the upstream builds on something it keeps. */
-function continues(fields: RoutingScan["fields"]): boolean {
-  return isThere(fields.previous_response_id) || isThere(fields.conversation) || isThere(fields.prompt);
-}
-
-function requireKind(
-  bytes: Uint8Array,
-  field: Field | undefined,
-  name: RoutingField,
-  kinds: readonly ValueKind[],
-  described: string,
-): void {
-  if (!isThere(field)) throw missing(name, described);
-  if (!kinds.includes(field.kind)) throw wrongType(name, described, field.kind);
-  if (name === "messages" && isEmptyArray(bytes, field)) {
-    throw new ApiError("invalid_value", "`messages` is empty. Send at least one message.", { param: name });
-  }
-}
-
-function isEmptyArray(bytes: Uint8Array, field: Field): boolean {
-  for (let at = field.start + 1; at < field.end - 1; at++) {
-    const byte = bytes[at];
-    if (byte !== 0x20 && byte !== 0x0a && byte !== 0x0d && byte !== 0x09) return false;
-  }
-  return true;
 }
 
 /** Splices that make a chat upstream report usage; null when the client asks for it itself. */
@@ -297,6 +242,9 @@ function forceUsage(bytes: Uint8Array, scan: RoutingScan, depthMax: number): Spl
   if (field.kind !== "object") throw wrongType("stream_options", "an object", field.kind);
   const options = scanObject(bytes, field.start, field.end, STREAM_OPTIONS, { depthMax });
   if (!options.ok) {
+    if (options.reason === "case_variant") {
+      throw caseVariantError("stream_options.include_usage", describeScanError(bytes, options));
+    }
     throw new ApiError("duplicate_parameter", "`stream_options.include_usage` appears more than once.", {
       param: "stream_options",
     });
@@ -309,39 +257,11 @@ function forceUsage(bytes: Uint8Array, scan: RoutingScan, depthMax: number): Spl
  * Text is about four bytes a token; an answer without a bound of its own is taken to be of ordinary length. A picture
  * is not counted by its bytes.
  */
-function estimateTokens({ textBytes, media }: InputSize, outputTokensMax: number | null): number {
+function estimateTokens(
+  { textBytes, media }: InputSize,
+  outputTokensMax: number | null,
+  choices: number,
+): number {
   const input = Math.ceil(textBytes / BYTES_PER_TOKEN) + media * PICTURE_TOKENS;
-  return input + (outputTokensMax ?? OUTPUT_TOKENS_USUAL);
+  return input + (outputTokensMax ?? OUTPUT_TOKENS_USUAL) * choices;
 }
-
-function textOf(bytes: Uint8Array, field: Field | undefined): string | null {
-  return field === undefined ? null : stringValue(bytes, field);
-}
-
-function missing(name: string, described: string): ApiError {
-  return new ApiError(
-    "missing_required_parameter",
-    `Missing required parameter: \`${name}\` (${described}).`,
-    {
-      param: name,
-    },
-  );
-}
-
-function wrongType(name: string, wanted: string, kind: ValueKind): ApiError {
-  return new ApiError(
-    "invalid_type",
-    `Invalid type for \`${name}\`: expected ${wanted}, got ${KIND_NAMES[kind]}.`,
-    { param: name },
-  );
-}
-
-const KIND_NAMES: Readonly<Record<ValueKind, string>> = {
-  string: "a string",
-  number: "a number",
-  true: "a boolean",
-  false: "a boolean",
-  null: "null",
-  object: "an object",
-  array: "an array",
-};

@@ -5,6 +5,8 @@
  * and the upstream must never read two different models out of one body.
  */
 
+import { foldCase } from "../wire/json-name.ts";
+
 export interface MultipartLimits {
   partsMax: number;
   /** The header block of one part. */
@@ -61,6 +63,7 @@ export type MultipartFaultReason =
   | "malformed"
   | "truncated"
   | "repeated_field"
+  | "case_variant"
   | "too_many_parts"
   | "headers_too_large"
   | "field_too_large"
@@ -87,6 +90,7 @@ const BLANK_LINE = Buffer.from("\r\n\r\n");
 export function openMultipartScanner(boundary: string, limits: MultipartLimits): MultipartScanner {
   const mark = Buffer.from(`--${boundary}`, "latin1");
   const delimiter = Buffer.concat([LINE_END, mark]);
+  const wantedByFold = new Map(limits.wanted.map((name) => [foldCase(name), name]));
   const fields = new Map<string, MultipartField>();
   const files: MultipartFile[] = [];
   const filesByName = new Map<string, number>();
@@ -166,6 +170,14 @@ export function openMultipartScanner(boundary: string, limits: MultipartLimits):
     const wanted = limits.wanted.includes(name);
     if (++partCount > limits.partsMax) {
       return refuse("too_many_parts", `The form has more than ${limits.partsMax} parts.`);
+    }
+    const meant = wanted ? undefined : wantedByFold.get(foldCase(name));
+    if (meant !== undefined) {
+      return refuse(
+        "case_variant",
+        `A field differs from \`${meant}\` only in upper and lower case. Write the name exactly, or remove the field.`,
+        meant,
+      );
     }
     if (wanted && isFile) return refuse("malformed", `\`${name}\` must be a text field, not a file.`, name);
     if (wanted && fields.has(name))

@@ -3,6 +3,7 @@
  * credential goes.
  */
 
+import { ERROR_WORDS, isExceptionName, isJoinedWords, isKnownIdentifier } from "./error-vocabulary.ts";
 import type { AccountNames, Audience } from "./upstream-error.ts";
 
 /** Names of the API that a message may need in order to help, beyond plain words. */
@@ -20,7 +21,7 @@ const API_WORDS = wordSet(
 const PARAM_NAMES = wordSet(
   "messages input tools functions text reasoning metadata prompt image images mask audio content role name url " +
     "function parameters type format schema arguments id output strict description detail file_id filename data " +
-    "summary effort properties items status refusal",
+    "summary effort properties items status refusal body query model stream seed stop user tool temperature index",
 );
 
 /** Written with capitals in the middle of a sentence, and known to everybody. In lower case. */
@@ -66,7 +67,17 @@ const CAPITALISED_WORD = /^[A-Z][a-z']{0,19}$/;
 /** And its plural. */
 const ABBREVIATION = /^[A-Z]{1,5}s?$/;
 /** Never with two dots: that is an address. Or a date, as versions of an API have it. */
-const NUMBER = /^(?:\d{1,9}(?:,\d{3})*(?:\.\d{1,9})?%?|\d{2,5}x\d{2,5}|20\d\d-\d\d-\d\d(?:-preview)?)$/;
+const NUMBER =
+  /^(?:-?\d{1,9}(?:,\d{3})*(?:\.\d{1,9})?(?:%|ms|s|m|h|[kKMG]i?B?)?|\d{2,5}x\d{2,5}|20\d\d-\d\d-\d\d(?:-preview)?)$/;
+const UNIT = /^[kKMGT]i?B$/;
+/** Between words, and no part of one. */
+const PUNCTUATION = /^[-–—=*|/\\~+<>&]{1,3}$/;
+/** `image(s)` */
+const MAYBE_PLURAL = /^([A-Za-z]{2,20})\(s$/;
+/** `name=value`, of which both are looked at. */
+const ASSIGNMENT = /^([A-Za-z_][\w.]{0,40})=([^=].*)$/;
+/** What stands between the words of JSON that is quoted in a message. */
+const JSON_SEPARATOR = /([{}[\](),:;"']*["{}][{}[\](),:;"']*)/;
 const EDGES = /^([("'`[{<]*)(.*?)((?:['’]s)?[)"'`\]}>.,;:!?]*)$/s;
 /** Pages for everybody, which explain a refusal. */
 const DOCUMENTATION =
@@ -84,6 +95,7 @@ interface Word {
 /** What the words before decide about the next one. */
 interface Place {
   beginsSentence: boolean;
+  followsException: boolean;
   /** The next word is a name that somebody gave. */
   isName: boolean;
   isModel: boolean;
@@ -96,13 +108,16 @@ interface Place {
  */
 export function publicMessage(message: string, audience: Audience): string {
   const own = audience.account === null ? null : ownWords(audience.account);
-  let place: Place = { beginsSentence: true, isName: false, isModel: false };
+  let place: Place = { beginsSentence: true, followsException: false, isName: false, isModel: false };
   const shown: string[] = [];
   for (const text of beginningOf(message).split(/\s+/)) {
     if (text === "") continue;
-    const word = wordOf(text);
-    shown.push(`${word.before}${publicWord(word, place, own, audience)}${word.after}`);
-    place = placeAfter(word, place);
+    let written = "";
+    for (const word of wordsIn(text)) {
+      written += `${word.before}${publicWord(word, place, own, audience)}${word.after}`;
+      place = placeAfter(word, place);
+    }
+    shown.push(written);
   }
   return shown.join(" ").replace(/\[redacted\](?: \[redacted\])+/g, "[redacted]");
 }
@@ -123,11 +138,27 @@ function wordOf(text: string): Word {
   return { before, core, after };
 }
 
+/** One word, mostly. JSON without spaces has several. */
+function wordsIn(text: string): Word[] {
+  const pieces = text.split(JSON_SEPARATOR);
+  if (pieces.length <= 3) return [wordOf(text)];
+  const words: Word[] = [];
+  for (let at = 0; at < pieces.length; at += 2) {
+    const word = wordOf(pieces[at] ?? "");
+    words.push({ ...word, after: word.after + (pieces[at + 1] ?? "") });
+  }
+  return words;
+}
+
 function placeAfter({ core, after }: Word, place: Place): Place {
   const noun = core.toLowerCase();
-  const goesOn = after === "" || after === ":";
+  // Quotes and brackets of JSON may stand between a noun and the name that follows.
+  const goesOn = !/[.,;!?)]/.test(after);
+  const isPause = after === ":" || PUNCTUATION.test(core);
   return {
-    beginsSentence: /[.!?][)"'`]*$/.test(after),
+    beginsSentence:
+      /[.!?][)"'`]*$/.test(after) || (isPause && (isExceptionName(core) || place.followsException)),
+    followsException: isExceptionName(core),
     isName: goesOn && (NAMING_NOUNS.has(noun) || (place.isName && NAMING_LINKS.has(noun))),
     isModel: goesOn && (noun === "model" || noun === "deployment"),
   };
@@ -135,10 +166,33 @@ function placeAfter({ core, after }: Word, place: Place): Place {
 
 function publicWord(word: Word, place: Place, own: ReadonlySet<string> | null, audience: Audience): string {
   const { core } = word;
+  const assigned = ASSIGNMENT.exec(core);
+  if (assigned !== null) return publicAssignment(assigned, place, own, audience);
   if (isUpstreamModel(word, place, audience.upstreamModel)) return audience.publicModel;
   if (core === audience.publicModel) return core;
   const isSafe = !isOwn(core, own, audience) && isSafeWord(core, place, audience);
   return isSafe || (core.length >= 2 && audience.mentions(core)) ? core : "[redacted]";
+}
+
+function publicAssignment(
+  [, name = "", value = ""]: RegExpExecArray,
+  place: Place,
+  own: ReadonlySet<string> | null,
+  audience: Audience,
+): string {
+  const left = publicWord(wordOf(name), place, own, audience);
+  const right = wordOf(value);
+  const shown = publicWord(right, placeAfter({ before: "", core: name, after: "" }, place), own, audience);
+  const isSafe = shown !== right.core || isKnownValue(right.core, audience);
+  return `${left}=${right.before}${isSafe ? shown : "[redacted]"}${right.after}`;
+}
+
+/** What is assigned may be a password of plain letters, so a plain word has to be known here. */
+function isKnownValue(value: string, audience: Audience): boolean {
+  const plain = value.toLowerCase();
+  if (value === "" || value === audience.publicModel || NUMBER.test(value)) return true;
+  if (ERROR_WORDS.has(plain) || KNOWN_NAMES.has(plain) || API_WORDS.has(value)) return true;
+  return isKnownIdentifier(value) || (value.length >= 2 && audience.mentions(value));
 }
 
 /** A name of plain letters (`chat`) is an ordinary word too, unless it stands where only a name would. */
@@ -151,9 +205,19 @@ function isSafeWord(word: string, { beginsSentence, isName }: Place, audience: A
   const plain = word.toLowerCase();
   if (isName) return word === "" || FOLLOWERS.has(plain) || NAMING_LINKS.has(plain);
   if (LOWER_WORD.test(word) || ABBREVIATION.test(word) || KNOWN_NAMES.has(plain)) return true;
+  if (PUNCTUATION.test(word) || UNIT.test(word)) return true;
+  if (isWritten(word) && ERROR_WORDS.has(plain)) return true;
+  if (isKnownIdentifier(word) || isJoinedWords(word)) return true;
+  const [, singular] = MAYBE_PLURAL.exec(word) ?? [];
+  if (singular !== undefined) return ERROR_WORDS.has(singular.toLowerCase());
   if (beginsSentence && CAPITALISED_WORD.test(word)) return true;
   if (NUMBER.test(word) || API_WORDS.has(word) || JOINED_WORDS.test(word)) return true;
   return DOCUMENTATION.test(word) || (PARAM_PATH.test(word) && isSafePath(word, audience));
+}
+
+/** As a sentence or a heading writes a word. */
+function isWritten(word: string): boolean {
+  return CAPITALISED_WORD.test(word) || /^[A-Z]+$/.test(word);
 }
 
 function isSafePath(path: string, audience: Audience): boolean {
@@ -182,7 +246,7 @@ function ownWords({ name, credential, baseUrl }: AccountNames): ReadonlySet<stri
 }
 
 function isOrdinary(word: string): boolean {
-  return [KNOWN_NAMES, FOLLOWERS, NAMING_NOUNS, GENERIC_LABELS].some((words) => words.has(word));
+  return [KNOWN_NAMES, FOLLOWERS, NAMING_NOUNS, GENERIC_LABELS, ERROR_WORDS].some((words) => words.has(word));
 }
 
 function partsOf(text: string): string[] {

@@ -20,12 +20,12 @@ export interface RequestBody {
   withoutEncryptedReasoning(): RequestBody | null;
   /** The body with the answer bounded to so many tokens: in the fields that the client used for it, or in this one. */
   withOutputCap(tokens: number, name?: string): RequestBody;
-  /** True if the client itself sent this word: then an answer may repeat it. */
+  /** True if the client itself sent this word, so that an answer may repeat it. Of a long body only both ends are searched. */
   mentions(word: string): boolean;
   /** Text and ordinary settings alone: nothing that is at one account and not at another. Asked for after a failure. */
   isPlain(): boolean;
   /** What is wrong with the text itself, where only an upstream noticed it. Asked for after it refused the request. */
-  flaw(): ApiError | null;
+  flaw(): Promise<ApiError | null>;
   dispose(): Promise<void>;
 }
 
@@ -66,6 +66,8 @@ export interface ModelRequest {
   inputReach(): InputReach;
   /** The bound that the client sets to one answer; null when it sets none. */
   readonly outputTokensMax: number | null;
+  /** The effort of reasoning that it asks for; null when it asks for none. Read when asked for: only where a group charges. */
+  reasoningEffort(): string | null;
   /** Throws the refusal where the client sets one that is no bound. Only where somebody pays: else it is the upstream's. */
   checkBounds(): void;
   /** Size and quality of the pictures it asks for, as far as it says (`image-kind.ts`). */

@@ -74,6 +74,7 @@ const OUTCOME: ReadonlyMap<string, StreamOutcome> = new Map([
 /** The error codes of the Responses API have none for a stream that broke. */
 const RESPONSE_CODES: ReadonlyMap<ApiErrorCode, ApiErrorCode> = new Map([
   ["upstream_error", "server_error"],
+  ["upstream_unavailable", "server_error"],
   ["upstream_timeout", "server_error"],
 ]);
 

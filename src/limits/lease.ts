@@ -7,6 +7,8 @@ import type { Lease, Unit } from "./terms.ts";
 /** A part of a window that is settled to the truth: tokens or money. */
 export interface MeterShare extends Share {
   readonly window: Meter;
+  /** What the request took of it, until it ends. */
+  reserved: number;
 }
 
 /** For a request that nothing limits. */
@@ -21,10 +23,19 @@ export function openLease(
 ): Lease {
   let state: "held" | "released" | "cancelled" = "held";
 
+  /** What was reserved is settled, or given back. */
+  function endReservation(): void {
+    for (const share of shares) {
+      share.window.reserved -= share.reserved;
+      share.reserved = 0;
+    }
+  }
+
   function end(as: "released" | "cancelled"): boolean {
     if (state !== "held") return false;
     state = as;
     for (const subject of states) subject.inUse -= 1;
+    endReservation();
     return true;
   }
 
@@ -32,6 +43,7 @@ export function openLease(
     settle(tokens, nano) {
       if (state === "cancelled" || shares.length === 0) return;
       const now = nowMs();
+      endReservation();
       for (const share of shares) {
         const truth = share.window.unit === "tokens" ? tokens : nano;
         if (truth === null) continue;
@@ -43,14 +55,20 @@ export function openLease(
       for (const subject of states) touch(subject, now);
     },
     release() {
-      end("released");
+      if (end("released")) announceRelease(states);
     },
     cancel() {
       if (!end("cancelled")) return;
       for (const window of requestWindows) giveBack(window, 1, admittedAtMs);
       for (const { window, amount, atMs } of shares) giveBack(window, amount, atMs);
+      announceRelease(states);
     },
   };
+}
+
+/** Last of all: whoever is woken takes what was given back, in the same step. */
+function announceRelease(states: readonly SubjectState[]): void {
+  for (const { onRelease } of states) if (onRelease !== null) onRelease();
 }
 
 /** Whole and finite, so that sums stay exact however often they are changed. */

@@ -521,6 +521,7 @@ describe("windows of money", () => {
       freesInMs: 5 * HOUR_MS,
       perMs: 5 * HOUR_MS,
       unit: "nano",
+      isReserved: true,
     });
     clock.atMs += HOUR_MS;
     lease.settle(700, 123_456_789);

@@ -19,6 +19,7 @@ import { advance, restore, take } from "./sliding-window.ts";
 import { standingOf } from "./standing.ts";
 import {
   applyLimits,
+  hasNoSlot,
   isClosed,
   isIdle,
   isUnlimited,
@@ -28,12 +29,14 @@ import {
   type SubjectState,
   shortageIn,
   touch,
+  windowShortageIn,
 } from "./subject-state.ts";
 import type { Admission, Lease, Limiter, Scope, Shortage, Subject } from "./terms.ts";
 
 export type {
   Admission,
   Allowance,
+  ConcurrencyBlocker,
   Lease,
   Limiter,
   LimitKind,
@@ -121,7 +124,8 @@ export function openLimiter(clock: Pick<Clock, "monotonicMs">): Limiter & { subj
         } else {
           const amount = meter.unit === "tokens" ? tokens : nano;
           take(meter, amount, now);
-          shares.push({ window: meter, atMs: now, amount, goneAmount: 0 });
+          meter.reserved += amount;
+          shares.push({ window: meter, atMs: now, amount, goneAmount: 0, reserved: amount });
         }
       }
     }
@@ -146,11 +150,48 @@ export function openLimiter(clock: Pick<Clock, "monotonicMs">): Limiter & { subj
       return limited.length === 0 ? FREE : { ok: true, lease: takeAll(limited, tokens, nano, now) };
     },
 
+    raise(lease, subjects, tokensEstimate, nanoEstimate) {
+      const now = nowMs();
+      const amounts = {
+        requests: 0,
+        tokens: countOf("tokens", tokensEstimate),
+        nano: countOf("nano", nanoEstimate),
+      };
+      let shortage: Shortage | null = null;
+      for (const subject of subjects) {
+        const state = knownState(subject);
+        if (state) shortage = laterOf(shortage, windowShortageIn(state, amounts, now));
+      }
+      if (shortage === null) lease.settle(amounts.tokens, amounts.nano);
+      return shortage;
+    },
+
+    findBlocker(subjects) {
+      for (const subject of subjects) {
+        const state = knownState(subject);
+        if (state !== null && hasNoSlot(state)) return state;
+      }
+      return null;
+    },
+
     shortageOf(subject, tokensEstimate, nanoEstimate) {
       const known = knownState(subject);
       if (!known && !isClosed(subject.limits)) return null;
       const state = known ?? openState(subject);
       return shortageIn(state, countOf("tokens", tokensEstimate), countOf("nano", nanoEstimate), nowMs());
+    },
+
+    windowRest(subjects) {
+      const now = nowMs();
+      let rest = Number.POSITIVE_INFINITY;
+      for (const subject of subjects) {
+        for (const meter of stateOf(subject)?.meters ?? []) {
+          if (meter.unit !== "nano") continue;
+          advance(meter, now);
+          rest = Math.min(rest, Math.max(0, meter.max - meter.used));
+        }
+      }
+      return rest;
     },
 
     standing(subject) {

@@ -13,6 +13,8 @@ export interface Meter extends SlidingWindow {
   readonly kind: Exclude<LimitKind, "concurrency">;
   readonly unit: Unit;
   max: number;
+  /** By requests in flight, of what is used: settled to the truth when they end. */
+  reserved: number;
 }
 
 export interface SubjectState {
@@ -23,13 +25,15 @@ export interface SubjectState {
   longestMs: number;
   /** Leases held, also while no limit asks for it: a concurrency limit that is added finds the true number. */
   inUse: number;
+  /** Wakes the requests that wait for a slot of this subject; null, as nearly always, if none waits. */
+  onRelease: (() => void) | null;
   /** When every window has run empty, unless something happens before. */
   quietAtMs: number;
 }
 
 export function openState({ scope, id, limits }: Subject): SubjectState {
   const meters = metersFor(limits, []);
-  return { scope, id, limits, meters, longestMs: longestOf(meters), inUse: 0, quietAtMs: 0 };
+  return { scope, id, limits, meters, longestMs: longestOf(meters), inUse: 0, onRelease: null, quietAtMs: 0 };
 }
 
 /** Limits that changed apply at once. A limit that stays keeps its past, whatever its maximum is now. */
@@ -64,7 +68,7 @@ export function touch(state: SubjectState, nowMs: number): void {
 }
 
 export function isIdle(state: SubjectState, nowMs: number): boolean {
-  return state.inUse === 0 && nowMs >= state.quietAtMs;
+  return state.inUse === 0 && nowMs >= state.quietAtMs && state.onRelease === null;
 }
 
 /**
@@ -77,23 +81,46 @@ export function shortageIn(
   nano: number,
   nowMs: number,
 ): Shortage | null {
+  return windowShortageIn(state, { requests: 1, tokens, nano }, nowMs) ?? concurrencyShortageIn(state);
+}
+
+/** Of the limits over time alone: for a request that has its place in flight. */
+export function windowShortageIn(
+  { scope, meters }: SubjectState,
+  amounts: Readonly<Record<Unit, number>>,
+  nowMs: number,
+): Shortage | null {
   let longestMs = 0;
   let short: Meter | null = null;
-  for (const meter of state.meters) {
+  let missing = 0;
+  for (const meter of meters) {
     advance(meter, nowMs);
-    const amount = meter.unit === "requests" ? 1 : meter.unit === "tokens" ? tokens : nano;
-    const wait = waitMs(meter, amount, meter.max, nowMs);
+    const amount = amounts[meter.unit];
+    const wait = amount === 0 && meter.unit === "requests" ? 0 : waitMs(meter, amount, meter.max, nowMs);
     if (wait > longestMs) {
       longestMs = wait;
       short = meter;
+      missing = amount;
     }
   }
-  const { scope, inUse } = state;
-  if (short) {
-    const { kind, unit, max, used, perMs } = short;
-    const freesInMs = Number.isFinite(longestMs) ? longestMs : null;
-    return { scope, kind, max, used, freesInMs, perMs, unit };
+  if (short === null) return null;
+  const { kind, unit, max, used, perMs } = short;
+  const freesInMs = Number.isFinite(longestMs) ? longestMs : null;
+  const shortage: Shortage = { scope, kind, max, used, freesInMs, perMs, unit };
+  // What has left the window is in no sum any more, and may still be reserved.
+  if (unit === "nano" && short.reserved > 0 && Math.max(0, used - short.reserved) + missing <= max) {
+    shortage.isReserved = true;
   }
+  return shortage;
+}
+
+/** A maximum of 0 never frees, so no request waits for it. */
+export function hasNoSlot({ limits: { concurrency }, inUse }: SubjectState): boolean {
+  return concurrency !== null && concurrency > 0 && inUse >= concurrency;
+}
+
+function concurrencyShortageIn(state: SubjectState): Shortage | null {
+  const { scope, inUse } = state;
   const { concurrency } = state.limits;
   if (concurrency === null || inUse < concurrency) return null;
   return {
@@ -127,7 +154,13 @@ function metersFor(limits: CallerLimits | RateLimits, old: readonly Meter[]): Me
       return;
     }
     const grainMs = kind === "window" ? perMs / GRAINS_PER_WINDOW : 0;
-    const meter = meterFor(old, kind, unit, perMs) ?? { ...openWindow(perMs, grainMs), kind, unit, max };
+    const meter = meterFor(old, kind, unit, perMs) ?? {
+      ...openWindow(perMs, grainMs),
+      kind,
+      unit,
+      max,
+      reserved: 0,
+    };
     meter.max = max;
     meters.push(meter);
   };

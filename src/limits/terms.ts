@@ -24,6 +24,8 @@ export interface Shortage {
   freesInMs: number | null;
   perMs: number | null;
   unit: Unit;
+  /** Only what requests in flight have reserved is missing: it frees when one of them ends. */
+  isReserved?: boolean;
 }
 
 /** What one admitted request holds. It has one owner, who ends it with `release` or `cancel`. */
@@ -71,11 +73,30 @@ export interface PastUse {
   nano: number;
 }
 
+/** A subject without a free slot. `onRelease` is called after each release there; null while no request waits. */
+export interface ConcurrencyBlocker {
+  onRelease: (() => void) | null;
+}
+
 export interface Limiter {
   /** One atomic step over all subjects: all or nothing; a refusal consumes nothing. */
   admit(subjects: readonly Subject[], tokensEstimate: number, nanoEstimate: number): Admission;
+  /**
+   * Raises the tokens and money of an admitted request to this estimate; its place in flight stays its own. Returns the
+   * shortage, and changes nothing, where a limit would be exceeded.
+   */
+  raise(
+    lease: Lease,
+    subjects: readonly Subject[],
+    tokensEstimate: number,
+    nanoEstimate: number,
+  ): Shortage | null;
+  /** The first of the subjects whose concurrency is used up; null if none is. */
+  findBlocker(subjects: readonly Subject[]): ConcurrencyBlocker | null;
   /** What would be short now, without taking anything; null if nothing. */
   shortageOf(subject: Subject, tokensEstimate: number, nanoEstimate: number): Shortage | null;
+  /** The least that any window of these subjects has left, in nano-USD; Infinity where none limits money. */
+  windowRest(subjects: readonly Subject[]): number;
   /** For x-ratelimit-* headers and GET /v1/usage. */
   standing(subject: Subject): Standing;
   /** Long windows survive restarts: call once a subject, with what the store knows of the time before. */

@@ -2,7 +2,8 @@ import { expect, test } from "bun:test";
 import { countTokens } from "gpt-tokenizer/encoding/o200k_base";
 import type { EndpointName } from "../interfaces/request.ts";
 import { corpusText, randomOf } from "./corpus.test-support.ts";
-import { countAnswer, countInput, countTexts } from "./count-request.ts";
+import { countInput } from "./count-input.ts";
+import { countAnswer, countTexts } from "./count-request.ts";
 import { MEDIA_TOKENS } from "./media.ts";
 
 const input = (json: unknown, endpoint: EndpointName) =>
@@ -80,4 +81,21 @@ test("megabytes of input are counted without stopping everything else", async ()
   clearInterval(timer);
   expect(turns).toBeGreaterThan(3);
   expect(tokens).toBe(countTokens(text) + 4);
+});
+
+test("a long body has the same count as its parts, and others have their turn while it is parsed", async () => {
+  const text = corpusText("prose", 300_000, randomOf(5));
+  const messages = Array.from({ length: 40 }, () => ({ role: "user", content: text }));
+  const body = Buffer.from(JSON.stringify({ model: "m", messages }));
+  let longestMs = 0;
+  let lastMs = performance.now();
+  const timer = setInterval(() => {
+    longestMs = Math.max(longestMs, performance.now() - lastMs);
+    lastMs = performance.now();
+  }, 1);
+  const tokens = await countInput(body, "chat.completions");
+  clearInterval(timer);
+  expect(tokens).toBe(40 * (countTokens(text) + 4) + 3);
+  console.log(`12 MB counted: the event loop was held for ${longestMs.toFixed(0)} ms at most`);
+  expect(longestMs).toBeLessThan(150);
 });

@@ -75,8 +75,8 @@ export async function countAnswer(body: Uint8Array): Promise<CountedOutput> {
   return { outputTokens: reasoningTokens + (await countTexts(said)), reasoningTokens };
 }
 
-/** Input of a JSON request; earlier turns that the upstream keeps are not in it. */
-export async function countInput(body: Uint8Array, endpoint: EndpointName): Promise<number> {
+/** Input of a JSON request; earlier turns that the upstream keeps are not in it. Blocks while it parses the body. */
+export async function countInputHere(body: Uint8Array, endpoint: EndpointName): Promise<number> {
   const json = parseJson(body);
   const found: Found = { texts: [], tokens: 0 };
   if (isObject(json)) gather(json, endpoint, found);

@@ -41,10 +41,36 @@ export function inputMost(
   contextTokens: number | null,
   keptTokens: number | null,
 ): number {
+  // No tokenizer makes more than one token of a byte.
+  const text = request.inputReach().textBytes + OVERHEAD_TOKENS;
+  return besideText(text, request, family, contextTokens, keptTokens);
+}
+
+/**
+ * The upper estimate: everything that cannot be counted beforehand at its bound, and text, which can, as estimated.
+ * For requests that are not text alone.
+ */
+export function inputFirm(
+  estimates: Pick<InputEstimates, "estimate">,
+  request: Asked,
+  family: Endpoint["interface"],
+  contextTokens: number | null,
+  keptTokens: number | null,
+): number {
+  const { textBytes } = request.inputReach();
+  const text = estimates.estimate(request.publicModel, { textBytes, media: 0 });
+  return besideText(text, request, family, contextTokens, keptTokens);
+}
+
+function besideText(
+  text: number,
+  request: Asked,
+  family: Endpoint["interface"],
+  contextTokens: number | null,
+  keptTokens: number | null,
+): number {
   const reach = request.inputReach();
   const window = contextTokens ?? CONTEXT_TOKENS_UNKNOWN;
-  // No tokenizer makes more than one token of a byte.
-  const text = reach.textBytes + OVERHEAD_TOKENS;
   if (family === "images") return text + (reach.pictures + reach.files) * PICTURE_TOKENS_MAX;
   // A batch: each of its texts has a window of its own.
   if (family === "embeddings") return text;

@@ -103,6 +103,9 @@ describe("tokens counted from the pieces of a stream", () => {
     for (const piece of piecesAtRandom(said, random)) say(counter, piece, 0);
     const { outputTokens, reasoningTokens } = await counter.exact();
     const truth = countTokens(thought, AS_TEXT);
+    const rough = counter.estimateShown();
+    expect(rough.outputTokens).toBe(counter.estimate());
+    expect(Math.abs(rough.reasoningTokens - truth) / truth).toBeLessThan(0.1);
     expect(Math.abs(reasoningTokens - truth) / truth).toBeLessThan(0.01);
     const rest = countTokens(said, AS_TEXT);
     expect(Math.abs(outputTokens - reasoningTokens - rest) / rest).toBeLessThan(0.01);

@@ -14,6 +14,8 @@ import { loadTokenizer, type Tokenizer, tokenizerIfLoaded } from "./tokenizer.ts
 export interface OutputCounter extends TextSink {
   /** At once and never waiting: what is counted already is exact, the rest is judged by its characters. */
   estimate(): number;
+  /** The same, with the reasoning apart. */
+  estimateShown(): CountedOutput;
   /** Exact but for cuts in very long words. Loads the tokenizer, if there is anything to count. */
   exact(): Promise<CountedOutput>;
 }
@@ -110,6 +112,16 @@ export function openOutputCounter(): OutputCounter {
       let tokens = counted;
       for (const one of lanes.values()) tokens += judge(one);
       return Math.ceil(tokens);
+    },
+    estimateShown() {
+      let output = counted;
+      let reasoning = reasoned;
+      for (const [id, one] of lanes) {
+        const tokens = judge(one);
+        output += tokens;
+        if (isReasoning(id)) reasoning += tokens;
+      }
+      return { outputTokens: Math.ceil(output), reasoningTokens: Math.ceil(reasoning) };
     },
     async exact() {
       const tokenizer = pending === 0 ? null : await loadTokenizer();

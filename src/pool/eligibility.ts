@@ -2,7 +2,17 @@
 
 import type { Limiter, Shortage } from "../limits/limiter.ts";
 import type { Route } from "../policy/snapshot.ts";
-import { isOpen, isParked, needsSomebody, opensInMs } from "./health.ts";
+import {
+  type Cause,
+  type Circuit,
+  hasFailedProbe,
+  isFaulty,
+  isOpen,
+  isParked,
+  needsSomebody,
+  opensInMs,
+} from "./health.ts";
+import { NO_OBSTACLES, type Obstacles, soonest } from "./outlook.ts";
 import { costOf, scoreOf } from "./score.ts";
 import { isWell, type Seat } from "./standing.ts";
 
@@ -17,6 +27,8 @@ export interface Candidate {
   /** Load, latency and errors in one: lower is better. Null when it is not eligible. */
   score: number | null;
   reason: Ineligible | null;
+  /** The failure that it cools down after, or is parked for. */
+  cause?: Cause;
   /** Until it may be eligible again, if that is known. */
   freesInMs: number | null;
 }
@@ -84,33 +96,62 @@ export interface Outlook {
   mayFree: boolean;
   /** Until the first of them may be eligible; null if only a release helps. */
   freesInMs: number | null;
-  /** Time mends none of them: a credential, a quota or the name of a model has to be put right first. */
-  needsSomebody: boolean;
+  /** What stands in the way, by kind: `decide` (`outlook.ts`) reads it. */
+  obstacles: Obstacles;
 }
 
 /** What waiting can bring when nothing can be taken now. */
 export function outlookOf(seats: Iterable<Seat>, asked: Asked): Outlook {
+  const obstacles: Obstacles = { ...NO_OBSTACLES };
   let mayFree = false;
   let soonestMs: number | null = null;
-  let untried = 0;
-  let broken = 0;
   for (const seat of seats) {
     const obstacle = obstacleOf(seat, asked);
     if (obstacle === null || obstacle === "tried") continue;
-    untried++;
-    if (isBroken(seat, asked.nowMs)) broken++;
-    if (obstacle === "parked") continue;
     const clearsMs = clearsInMs(seat, obstacle, asked);
+    addObstacle(obstacles, seat, obstacle, clearsMs, asked.nowMs);
     // A limit that time does not clear is smaller than the request, or zero.
-    if (clearsMs === null && obstacle === "rate_limited") continue;
+    if (obstacle === "parked" || (clearsMs === null && obstacle === "rate_limited")) continue;
     mayFree = true;
-    if (clearsMs !== null && (soonestMs === null || clearsMs < soonestMs)) soonestMs = clearsMs;
+    soonestMs = soonest(soonestMs, clearsMs);
   }
-  return { mayFree, freesInMs: soonestMs, needsSomebody: broken === untried };
+  return { mayFree, freesInMs: soonestMs, obstacles };
 }
 
-function isBroken({ health, lane }: Seat, nowMs: number): boolean {
-  return [health.circuit, lane.circuit].some((circuit) => isOpen(circuit, nowMs) && needsSomebody(circuit));
+function addObstacle(
+  to: Obstacles,
+  seat: Seat,
+  obstacle: Exclude<Ineligible, "tried">,
+  clearsMs: number | null,
+  nowMs: number,
+): void {
+  if (obstacle === "at_capacity") to.busy = true;
+  else if (obstacle === "rate_limited") {
+    if (clearsMs === null) to.neverFits = true;
+    else to.limitedMs = soonest(to.limitedMs, clearsMs);
+  } else addIllness(to, openCircuits(seat, nowMs), clearsMs);
+}
+
+function addIllness(to: Obstacles, open: readonly Circuit[], clearsMs: number | null): void {
+  const faulty = open.filter(isFaulty);
+  if (clearsMs === null || open.some(needsSomebody)) to.outOfOrder = true;
+  else if (faulty.length > 0) {
+    to.failingMs = soonest(to.failingMs, clearsMs);
+    if (!faulty.some(hasFailedProbe)) to.firstProbeMs = soonest(to.firstProbeMs, clearsMs);
+  } else if (open.some(({ cause }) => cause === "rate_limited")) {
+    to.limitedMs = soonest(to.limitedMs, clearsMs);
+  } else to.overloadedMs = soonest(to.overloadedMs, clearsMs);
+}
+
+function openCircuits({ health, lane }: Seat, nowMs: number): Circuit[] {
+  return [health.circuit, lane.circuit].filter((circuit) => isOpen(circuit, nowMs));
+}
+
+/** Of two open circuits the one that keeps the account away longer. */
+function causeOf(seat: Seat, nowMs: number): Cause | null {
+  const [first, second] = openCircuits(seat, nowMs);
+  if (first === undefined || second === undefined) return first?.cause ?? null;
+  return (opensInMs(second, nowMs) > opensInMs(first, nowMs) ? second : first).cause;
 }
 
 export function candidateOf(seat: Seat, asked: Asked, limiter: Limiter): Candidate {
@@ -124,7 +165,9 @@ export function candidateOf(seat: Seat, asked: Asked, limiter: Limiter): Candida
     freesInMs = shortage.freesInMs;
   }
   const score = reason === null ? scoreOf(seat.standing.inFlight, seat.weight, costIn(seat, asked)) : null;
-  return candidate(seat, score, reason, freesInMs);
+  const cause = reason === "cooling" || reason === "parked" ? causeOf(seat, asked.nowMs) : null;
+  const found = candidate(seat, score, reason, freesInMs);
+  return cause === null ? found : { ...found, cause };
 }
 
 /** The one that was taken, as it stood before it held this request. */

@@ -43,6 +43,22 @@ export function needsSomebody({ cause }: Circuit): boolean {
 
 const LASTING: ReadonlySet<Cause> = new Set<Cause>(["credential", "quota", "model_missing", "operator"]);
 
+/** Causes that are the upstream's own faults: not its limits, and nothing that an administrator has to change. */
+const FAULTS: ReadonlySet<Cause> = new Set<Cause>(["connect", "timeout", "reset", "server", "bad_answer"]);
+
+export function isFault(cause: Cause): boolean {
+  return FAULTS.has(cause);
+}
+
+export function isFaulty({ cause }: Circuit): boolean {
+  return cause !== null && isFault(cause);
+}
+
+/** A probe after the fault has failed too: the fault is no passing one. */
+export function hasFailedProbe({ ejections }: Circuit): boolean {
+  return ejections > 1;
+}
+
 export function park(circuit: Circuit): void {
   circuit.untilMs = Number.POSITIVE_INFINITY;
   circuit.probedBy = 0;

@@ -259,6 +259,7 @@ describe("what was weighed", () => {
         priority: 1,
         score: null,
         reason: "cooling",
+        cause: "rate_limited",
         freesInMs: 5_000,
       },
       {

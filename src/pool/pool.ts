@@ -68,6 +68,8 @@ export interface Pool {
   /** A new snapshot: what is known of accounts that are not in it is dropped. */
   retain(accounts: ReadonlyMap<string, Account>): void;
   describe(route: Route): Candidate;
+  /** Why none of these accounts can take a request now; null if one can. */
+  outlook(routes: readonly Route[]): Outlook | null;
   report(account: Account): AccountReport;
   /** Attempts under way, also of an account that is disabled by now. */
   inFlightOf(accountId: string): number;
@@ -217,6 +219,11 @@ export function openPool({ clock, random, limiter }: PoolOptions): Pool {
     describe(route) {
       const asked = { tried: NONE_TRIED, tokens: 0, nowMs: clock.monotonicMs(), refused: null };
       return candidateOf(standings.seatOf(route), asked, limiter);
+    },
+    outlook(routes) {
+      const asked = { tried: NONE_TRIED, tokens: 0, nowMs: clock.monotonicMs(), refused: null };
+      const seats = routes.map(standings.seatOf);
+      return seats.some((seat) => isFree(seat, asked)) ? null : outlookOf(seats, asked);
     },
     inFlightOf: standings.inFlightOf,
     report: (account) => reportOf(standings.find(account), clock.monotonicMs()),

@@ -6,6 +6,7 @@
  */
 
 import type { Clock } from "../clock.ts";
+import { QueueOccupancy } from "../limits/queue-occupancy.ts";
 
 export interface Ticket<T> {
   keyId: string;
@@ -17,8 +18,8 @@ export interface Ticket<T> {
   timeoutMs: number;
   /** Milliseconds until time alone (a cool-down, a rate window) may help; null if only a release can. */
   freesInMs: number | null;
-  /** Takes a place if there is one. Called in turn; null leaves the ticket in line. */
-  attempt(): { taken: T } | { freesInMs: number | null };
+  /** Takes a place if there is one. Called in turn; `hopeless` ends the wait, anything else leaves the ticket in line. */
+  attempt(): { taken: T } | { freesInMs: number | null } | "hopeless";
   /** Resolves when the client has left. */
   left: AbortSignal;
 }
@@ -26,6 +27,8 @@ export interface Ticket<T> {
 export type Waited<T> =
   | { kind: "served"; value: T; waitedMs: number }
   | { kind: "full" }
+  /** The accounts changed so that waiting cannot help within the time that is left. */
+  | { kind: "hopeless"; waitedMs: number }
   | { kind: "timeout"; waitedMs: number }
   | { kind: "left"; waitedMs: number };
 
@@ -33,6 +36,7 @@ export interface WaitingRoom {
   wait<T>(ticket: Ticket<T>): Promise<Waited<T>>;
   /** An account has a place again: the next in line that can use it gets it, now. */
   freed(accountId: string): void;
+  /** Requests of the group that wait, be it for an account or for a slot of their own concurrency. */
   waiting(groupId: string): number;
 }
 
@@ -45,10 +49,12 @@ interface Waiter {
   tryNow(): boolean;
 }
 
-export function openWaitingRoom(clock: Pick<Clock, "monotonicMs">): WaitingRoom {
+export function openWaitingRoom(
+  clock: Pick<Clock, "monotonicMs">,
+  occupancy = new QueueOccupancy(),
+): WaitingRoom {
   /** Keys in the order of their turns; a map keeps insertion order, and a served key goes to the end. */
   const lines = new Map<string, Set<Waiter>>();
-  const perGroup = new Map<string, number>();
   let timer: ReturnType<typeof setTimeout> | null = null;
   let timerAtMs = Number.POSITIVE_INFINITY;
 
@@ -56,7 +62,6 @@ export function openWaitingRoom(clock: Pick<Clock, "monotonicMs">): WaitingRoom 
     const line = lines.get(waiter.keyId);
     if (line) line.add(waiter);
     else lines.set(waiter.keyId, new Set([waiter]));
-    perGroup.set(waiter.groupId, (perGroup.get(waiter.groupId) ?? 0) + 1);
     wakeBy(waiter.wakeAtMs);
   }
 
@@ -64,9 +69,7 @@ export function openWaitingRoom(clock: Pick<Clock, "monotonicMs">): WaitingRoom 
     const line = lines.get(waiter.keyId);
     if (!line?.delete(waiter)) return;
     if (line.size === 0) lines.delete(waiter.keyId);
-    const left = (perGroup.get(waiter.groupId) ?? 1) - 1;
-    if (left === 0) perGroup.delete(waiter.groupId);
-    else perGroup.set(waiter.groupId, left);
+    occupancy.leave(waiter.groupId);
   }
 
   /** Goes through the keys in turn, the first that fits of each, until nobody else can be served. */
@@ -120,13 +123,13 @@ export function openWaitingRoom(clock: Pick<Clock, "monotonicMs">): WaitingRoom 
   }
 
   return {
-    waiting: (groupId) => perGroup.get(groupId) ?? 0,
+    waiting: (groupId) => occupancy.waiting(groupId),
     freed(accountId) {
       // Mostly nobody waits.
       if (lines.size > 0) serveAt(accountId);
     },
     wait<T>(ticket: Ticket<T>): Promise<Waited<T>> {
-      if ((perGroup.get(ticket.groupId) ?? 0) >= ticket.maxWaiting) return Promise.resolve({ kind: "full" });
+      if (!occupancy.enter(ticket.groupId, ticket.maxWaiting)) return Promise.resolve({ kind: "full" });
       const startedMs = clock.monotonicMs();
       const waitedMs = () => clock.monotonicMs() - startedMs;
       return new Promise((resolve) => {
@@ -145,6 +148,10 @@ export function openWaitingRoom(clock: Pick<Clock, "monotonicMs">): WaitingRoom 
           wakeAtMs: wakeAt(ticket.freesInMs),
           tryNow() {
             const result = ticket.attempt();
+            if (result === "hopeless") {
+              end({ kind: "hopeless", waitedMs: waitedMs() });
+              return false;
+            }
             if ("taken" in result) {
               end({ kind: "served", value: result.taken, waitedMs: waitedMs() });
               return true;

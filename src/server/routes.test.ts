@@ -3,6 +3,7 @@ import fc from "fast-check";
 import { ApiError } from "../errors.ts";
 import { ENDPOINTS } from "../interfaces/request.ts";
 import { findDestination } from "./routes.ts";
+import { UnknownUrl } from "./unknown-url.ts";
 
 function refusal(method: string, path: string): ApiError {
   try {
@@ -128,6 +129,51 @@ describe("an unknown address", () => {
       expect(told.message).toContain("GET /v1/models is a good first call");
     },
   );
+
+  test.each(["/v1/models/", "/v1/chat/completions/", "/v1/responses/"])(
+    "%s is told of the slash at its end, and of nothing else",
+    (path) => {
+      const meant = path.slice(0, -1);
+      expect(refusal("POST", path).message).toBe(
+        `There is nothing at ${path}. Did you mean ${meant}? Leave out the slash at the end.`,
+      );
+    },
+  );
+
+  test("is told of the gateway's own address, never of a placeholder", () => {
+    const told = refusal("GET", "/v1/v1/models");
+    expect(told.message).not.toContain("{");
+    if (!(told instanceof UnknownUrl)) throw told;
+    expect(told.withBaseUrl("https://gateway.example.com").message).toBe(
+      "There is nothing at /v1/v1/models. Did you mean /v1/models? The path holds /v1 exactly once: use https://gateway.example.com/v1 as the base URL of SDKs, and https://gateway.example.com for clients that ask for a host.",
+    );
+  });
+
+  test.each([
+    ["/v1/files", "the Files API"],
+    ["/v1/files/file-abc/content", "the Files API"],
+    ["/v1/audio/speech", "the Audio API (speech, transcriptions, translations)"],
+    ["/v1/audio/transcriptions", "the Audio API (speech, transcriptions, translations)"],
+    ["/v1/completions", "the legacy Completions API"],
+    ["/completions", "the legacy Completions API"],
+    ["/v1/v1/completions", "the legacy Completions API"],
+    ["/v1/moderations", "the Moderations API"],
+    ["/v1/batches", "the Batch API"],
+    ["/v1/batches/batch_1/cancel", "the Batch API"],
+    ["/v1/messages", "the Anthropic Messages API"],
+    ["/v1/messages/count_tokens", "the Anthropic Messages API"],
+    ["/v1beta/models/gemini-pro:generateContent", "the Gemini API"],
+    ["/v1beta/openai/chat/completions", "the Gemini API"],
+    ["/v1/images/variations", "image variations"],
+    ["/v1/realtime/sessions", "the Realtime API"],
+    ["/v1/assistants", "the Assistants API"],
+  ])("%s is told that this gateway does not offer %s", (path, name) => {
+    const told = refusal("POST", path);
+    expect(told).toMatchObject({ status: 404, code: "unknown_url" });
+    expect(told.message).toBe(
+      `There is nothing at ${path}. This gateway does not offer ${name}. It offers POST /v1/responses, POST /v1/responses/compact, POST /v1/responses/input_tokens, POST /v1/chat/completions, POST /v1/embeddings, POST /v1/images/generations, POST /v1/images/edits and GET /v1/models; GET /v1/models is a good first call.`,
+    );
+  });
 
   test("with a broken percent sign is just unknown", () => {
     expect(refusal("GET", "/v1/models/%zz").code).toBe("unknown_url");

@@ -2,6 +2,7 @@
 
 import { ApiError } from "../errors.ts";
 import { ENDPOINTS, type Endpoint } from "../interfaces/request.ts";
+import { UnknownUrl } from "./unknown-url.ts";
 
 export type Destination =
   | { kind: "model_call"; endpoint: Endpoint }
@@ -45,7 +46,7 @@ export function findDestination(method: string, path: string): Destination {
   // It has a table of its own, with methods and names.
   if (path.startsWith("/api/") || path === "/metrics") return { kind: "api" };
   const methods = EXACT.get(path) ?? matchPattern(path) ?? matchPage(path);
-  if (!methods) throw unknownUrl(path);
+  if (!methods) throw new UnknownUrl(path, mend(path));
   const found = Object.hasOwn(methods, method) ? methods[method] : undefined;
   if (found) return found;
   const allow = Object.keys(methods).join(", ");
@@ -128,16 +129,7 @@ function decode(text: string): string | null {
   }
 }
 
-/** Says what the address should have been, when that can be told. */
-function unknownUrl(path: string): ApiError {
-  const mended = mend(path);
-  const hint =
-    mended === null
-      ? "The API is under /v1; GET /v1/models is a good first call."
-      : `Did you mean ${mended}? Give hosts {base_url} and SDKs {base_url}/v1, so that the path holds /v1 exactly once.`;
-  return new ApiError("unknown_url", `There is nothing at ${path.slice(0, 200)}. ${hint}`);
-}
-
+/** The path that was probably meant: it exists, and differs only in `/v1` or in slashes. */
 function mend(path: string): string | null {
   const once = path.replace(/\/{2,}/g, "/").replace(/^(?:\/v1)+(?=\/|$)/, "");
   const bare = once.length > 1 ? once.replace(/\/$/, "") : once;

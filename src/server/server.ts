@@ -2,8 +2,10 @@
 
 import type { NewId } from "../clock.ts";
 import type { ApiDoor } from "../control/door.ts";
+import { isProxy } from "../control/origin.ts";
+import { parseQuery } from "../control/query.ts";
 import { ApiError, asApiError, errorResponse } from "../errors.ts";
-import { errorAnswer } from "../gateway/answers.ts";
+import { errorAnswer, JSON_LINES } from "../gateway/answers.ts";
 import { authenticate, type Caller } from "../gateway/authenticate.ts";
 import { etagOf, getModel, listModels, listModelsForCodex } from "../gateway/catalogue.ts";
 import type { Call, Gateway, HttpCall } from "../gateway/gateway.ts";
@@ -17,7 +19,9 @@ import type { Session } from "../sockets/session.ts";
 import type { Sockets } from "../sockets/sockets.ts";
 import { answeredProtocol } from "../sockets/subprotocols.ts";
 import { VERSION } from "../version.ts";
-import type { Answer, HttpRequest } from "../wire/http-message.ts";
+import { type Answer, type HttpRequest, type SharedAnswer, WholeAnswer } from "../wire/http-message.ts";
+import { jsonDocument, type StaticDocument } from "../wire/static-document.ts";
+import { findBaseUrl } from "./base-url.ts";
 import { type IncomingRequest, Upgrade } from "./http/exchange.ts";
 import { type ListenOptions, listen } from "./http/listen.ts";
 import type { RequestFault } from "./http/request-head.ts";
@@ -26,6 +30,7 @@ import { openWebSockets } from "./http/web-socket.ts";
 import { misdirectedRequest, openHostCheck } from "./own-host.ts";
 import { type Destination, findDestination, listRoutes, type SiteName } from "./routes.ts";
 import { errorPage, type Site } from "./site.ts";
+import { UnknownUrl } from "./unknown-url.ts";
 
 export interface ServerOptions {
   gateway: Gateway;
@@ -69,6 +74,8 @@ const STRICT_TRANSPORT = "max-age=31536000";
 /** A frame longer than allowed by no more than this is read all the same, to be refused with words. */
 const FRAME_BYTES_SLACK = 1024 * 1024;
 
+const HEALTHY = Buffer.from(JSON.stringify({ status: "ok" }));
+
 export function startServer(options: ServerOptions): Server {
   const { gateway, sockets } = options;
   const isOwnHost = openHostCheck(options.publicUrl, options.allowedHosts);
@@ -97,7 +104,8 @@ export function startServer(options: ServerOptions): Server {
       if (destination.kind === "responses_socket") return upgrade(call);
       return serveOther(call, destination, path, queryAt === -1 ? "" : target.slice(queryAt + 1));
     } catch (thrown) {
-      return refuse(thrown, requestId);
+      if (!(thrown instanceof UnknownUrl)) return refuse(thrown, requestId);
+      return refuse(thrown.withBaseUrl(findBaseUrl(request.headers, options.publicUrl)), requestId);
     }
   }
 
@@ -135,22 +143,22 @@ export function startServer(options: ServerOptions): Server {
         return callStoredResponse(gateway, call, {
           ...destination,
           method: methodOf(call.request),
-          query: new URLSearchParams(query),
+          query: parseQuery(query),
         });
       case "models":
-        return new URLSearchParams(query).has("client_version")
+        return parseQuery(query).has("client_version")
           ? answerCaller(call, (caller) => listModelsForCodex(caller.group), etagOf)
           : answerCaller(call, (caller) => listModels(caller.group));
       case "model":
         return answerCaller(call, (caller) => getModel(caller.group, destination.id));
       case "usage":
-        return answerCaller(call, (caller) => reportUsage(gateway, caller, new URLSearchParams(query)));
+        return answerCaller(call, (caller) => reportUsage(gateway, caller, parseQuery(query)));
       case "request":
         return answerCaller(call, (caller) => reportRequest(gateway, caller, destination.id));
       case "openapi":
-        return openApi(call.requestId);
+        return openApi(call);
       case "health":
-        return Response.json({ status: "ok" }, { headers: { "x-request-id": call.requestId } });
+        return new WholeAnswer(200, `${JSON_LINES}x-request-id: ${call.requestId}\r\n`, HEALTHY);
       case "readiness":
         return readiness(call.requestId);
     }
@@ -161,7 +169,7 @@ export function startServer(options: ServerOptions): Server {
     destination: BrowserDestination,
     path: string,
     query: string,
-  ): Promise<Response> {
+  ): Promise<Response | SharedAnswer> {
     const host = call.request.headers.get("host");
     const isServed = FOR_ANY_HOST.has(path) || isOwnHost(host);
     const response = isServed
@@ -171,7 +179,11 @@ export function startServer(options: ServerOptions): Server {
     return response;
   }
 
-  function refuseHost({ requestId }: Call, { kind }: BrowserDestination, host: string | null): Response {
+  function refuseHost(
+    { requestId }: Call,
+    { kind }: BrowserDestination,
+    host: string | null,
+  ): Response | SharedAnswer {
     const error = misdirectedRequest(host);
     const response =
       kind === "api" ? errorResponse(error, requestId) : errorPage(error.status, error.message);
@@ -184,7 +196,7 @@ export function startServer(options: ServerOptions): Server {
     destination: BrowserDestination,
     path: string,
     query: string,
-  ): Promise<Response> | Response {
+  ): Promise<Response | SharedAnswer> | Response {
     switch (destination.kind) {
       case "site":
         return sendPage(call, destination.site, path);
@@ -201,12 +213,13 @@ export function startServer(options: ServerOptions): Server {
           path,
           query,
           peerAddress: () => call.clientAddress(),
+          authenticated: () => call.authenticated(),
           leaving: leaving.signal,
         });
     }
   }
 
-  async function sendPage({ request, requestId }: Call, site: SiteName, path: string): Promise<Response> {
+  async function sendPage({ request, requestId }: Call, site: SiteName, path: string): Promise<SharedAnswer> {
     const answered = await options.sites[site].answer(request.headers, path);
     answered.headers.set("x-request-id", requestId);
     return answered;
@@ -238,19 +251,20 @@ export function startServer(options: ServerOptions): Server {
     return Response.json(made, { headers: { "x-request-id": call.requestId, ...headersOf(made) } });
   }
 
-  let document: Promise<string> | null = null;
+  let document: Promise<StaticDocument> | null = null;
 
   /** Its modules are loaded when the document is first asked for. */
-  async function makeDocument(): Promise<string> {
+  async function makeDocument(): Promise<StaticDocument> {
     const { openApiDocument } = await import("../description/openapi.ts");
-    return JSON.stringify(openApiDocument(listRoutes(), { version: VERSION, publicUrl: options.publicUrl }));
+    const made = openApiDocument(listRoutes(), { version: VERSION, publicUrl: options.publicUrl });
+    return jsonDocument(made);
   }
 
-  async function openApi(requestId: string): Promise<Response> {
+  async function openApi({ request, requestId }: Call): Promise<SharedAnswer> {
     document ??= makeDocument();
-    return new Response(await document, {
-      headers: { "content-type": "application/json", "x-request-id": requestId },
-    });
+    const response = (await document).respond(request.headers);
+    response.headers.set("x-request-id", requestId);
+    return response;
   }
 
   async function readiness(requestId: string): Promise<Response> {
@@ -266,6 +280,7 @@ export function startServer(options: ServerOptions): Server {
     hostname: options.hostname,
     port: options.port,
     limits: options.connections,
+    isProxy: (address) => isProxy(address, options.publicUrl),
     monotonicMs: gateway.clock.monotonicMs,
     nowMs: gateway.clock.nowMs,
     serve,
@@ -308,6 +323,10 @@ class DoorCall implements HttpCall {
 
   clientAddress(): string {
     return this.request.peer.address;
+  }
+
+  authenticated(): void {
+    this.request.peer.authenticated();
   }
 
   cutOff(): void {

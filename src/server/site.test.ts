@@ -1,7 +1,8 @@
 import { afterAll, describe, expect, test } from "bun:test";
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, rmSync, utimesSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import type { SharedAnswer } from "../wire/http-message.ts";
 import { openSite } from "./site.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "gateway-site-"));
@@ -24,7 +25,8 @@ afterAll(() => {
   rmSync(secret);
 });
 
-const site = openSite({ base: "/console/", folder, isOnePage: true });
+const textOf = ({ bytes }: SharedAnswer) => Buffer.from(bytes).toString();
+const site = openSite({ base: "/console/", folder, isOnePage: true, keptBytesMax: 1_000 });
 const get = (path: string, headers: Record<string, string> = {}) => site.answer(new Headers(headers), path);
 
 describe("a file with a hash in its name", () => {
@@ -45,13 +47,13 @@ describe("a file with a hash in its name", () => {
     expect(response.headers.get("content-encoding")).toBe(encoding);
     expect(response.headers.get("vary")).toBe("accept-encoding");
     expect(response.headers.get("content-type")).toBe("text/javascript; charset=utf-8");
-    expect(await response.text()).toBe(text);
+    expect(textOf(response)).toBe(text);
   });
 
   test("goes out plain where it was not packed", async () => {
     const response = await get("/console/assets/small-3c4d.css", { "accept-encoding": "br" });
     expect(response.headers.get("content-encoding")).toBeNull();
-    expect(await response.text()).toBe("small");
+    expect(textOf(response)).toBe("small");
   });
 
   test("that is not there is not found, and nothing outside of the folder is", async () => {
@@ -61,25 +63,66 @@ describe("a file with a hash in its name", () => {
   });
 });
 
+describe("a file", () => {
+  test("is sent from memory once it was asked for, and not at all to a browser that has it", async () => {
+    const first = await get("/console/");
+    const again = await get("/console/");
+    expect(again.bytes).toBe(first.bytes);
+    const etag = first.headers.get("etag") ?? "";
+    const known = await get("/console/", { "if-none-match": etag });
+    expect([known.status, known.bytes.length, known.headers.get("etag")]).toEqual([304, 0, etag]);
+    expect((await get("/console/", { "if-none-match": '"other"' })).status).toBe(200);
+  });
+
+  test("that was packed has another tag than the plain one", async () => {
+    const script = "/console/assets/app-1a2b.js";
+    const plain = await get(script);
+    const packed = await get(script, { "accept-encoding": "br" });
+    expect(packed.headers.get("etag")).not.toBe(plain.headers.get("etag"));
+  });
+
+  test("that does not fit is read each time", async () => {
+    const small = openSite({ base: "/console/", folder, isOnePage: true, keptBytesMax: 10 });
+    const ask = () => small.answer(new Headers(), "/console/");
+    const [first, again] = [await ask(), await ask()];
+    expect(textOf(again)).toBe(textOf(first));
+    expect(again.bytes).not.toBe(first.bytes);
+  });
+
+  test("that was built anew is sent anew", async () => {
+    const rebuilt = mkdtempSync(join(tmpdir(), "gateway-site-"));
+    const index = join(rebuilt, "index.html");
+    const later = openSite({ base: "/console/", folder: rebuilt, isOnePage: true, keptBytesMax: 1_000 });
+    const ask = async () => textOf(await later.answer(new Headers(), "/console/"));
+    writeFileSync(index, "first");
+    utimesSync(index, 1, 1);
+    expect(await ask()).toBe("first");
+    writeFileSync(index, "second");
+    utimesSync(index, 2, 2);
+    expect(await ask()).toBe("second");
+    rmSync(rebuilt, { recursive: true });
+  });
+});
+
 describe("every other address", () => {
   test.each(["/console/", "/console/keys", "/console/admin/groups/x", "/console/../../etc/passwd"])(
     "%s is the one document, asked for anew each time",
     async (path) => {
       const response = await get(path);
       expect(response.headers.get("cache-control")).toBe("no-cache");
-      expect(await response.text()).toBe("<!doctype html>the page");
+      expect(textOf(response)).toBe("<!doctype html>the page");
     },
   );
 });
 
 describe("a site of many pages", () => {
-  const docs = openSite({ base: "/docs/", folder, isOnePage: false });
+  const docs = openSite({ base: "/docs/", folder, isOnePage: false, keptBytesMax: 1_000 });
   const read = (path: string) => docs.answer(new Headers(), path);
 
   test("has one at each name, and files beside them", async () => {
-    expect(await (await read("/docs/")).text()).toContain("the page");
-    expect(await (await read("/docs/guide")).text()).toBe("a page of its own");
-    expect(await (await read("/docs/guide.html")).text()).toBe("a page of its own");
+    expect(textOf(await read("/docs/"))).toContain("the page");
+    expect(textOf(await read("/docs/guide"))).toBe("a page of its own");
+    expect(textOf(await read("/docs/guide.html"))).toBe("a page of its own");
     expect((await read("/docs/pictures/one.svg")).headers.get("content-type")).toBe("image/svg+xml");
   });
 
@@ -103,11 +146,11 @@ test("nothing inline, nothing from elsewhere, and in nobody's frame", async () =
 
 test("a console that is not built says how, until it is", async () => {
   const later = mkdtempSync(join(tmpdir(), "gateway-site-"));
-  const unbuilt = openSite({ base: "/console/", folder: later, isOnePage: true });
+  const unbuilt = openSite({ base: "/console/", folder: later, isOnePage: true, keptBytesMax: 1_000 });
   const ask = () => unbuilt.answer(new Headers(), "/console/");
   expect((await ask()).status).toBe(503);
-  expect(await (await ask()).text()).toContain("npm run build");
+  expect(textOf(await ask())).toContain("npm run build");
   writeFileSync(join(later, "index.html"), "built");
-  expect(await (await ask()).text()).toBe("built");
+  expect(textOf(await ask())).toBe("built");
   rmSync(later, { recursive: true });
 });

@@ -6,10 +6,12 @@
 import { readdirSync, statSync } from "node:fs";
 import { extname, join } from "node:path";
 import type { HeaderReader } from "../wire/http-fields.ts";
+import { SharedAnswer } from "../wire/http-message.ts";
+import { StaticDocument } from "../wire/static-document.ts";
 
 export interface Site {
   /** `path` begins with the base. */
-  answer(headers: HeaderReader, path: string): Promise<Response>;
+  answer(headers: HeaderReader, path: string): Promise<SharedAnswer>;
 }
 
 export interface SiteOptions {
@@ -18,6 +20,8 @@ export interface SiteOptions {
   folder: string;
   /** Its one document finds every address by itself; else each address is a document of its own. */
   isOnePage: boolean;
+  /** Of its files, so many bytes stay in memory; what is beyond is read from the disk each time. */
+  keptBytesMax: number;
 }
 
 /** Nothing from elsewhere, nothing inline, and in nobody's frame. */
@@ -55,9 +59,12 @@ const PACKED = [
 
 const FOR_EVER = "public, max-age=31536000, immutable";
 
-export function openSite({ base, folder, isOnePage }: SiteOptions): Site {
+export function openSite({ base, folder, isOnePage, keptBytesMax }: SiteOptions): Site {
   let names: ReadonlySet<string> = new Set();
   let builtMs: number | null = null;
+  /** Files by their names, as they were when the site was built. */
+  const kept = new Map<string, StaticDocument>();
+  let keptBytes = 0;
 
   /** Names of what is there, so that no address can lead out of the folder. Read again when it was built again. */
   function filesOf(): ReadonlySet<string> | null {
@@ -65,6 +72,8 @@ export function openSite({ base, folder, isOnePage }: SiteOptions): Site {
     if (presentMs !== null && presentMs !== builtMs) {
       names = new Set(readdirSync(folder, { recursive: true, encoding: "utf8" }));
       builtMs = presentMs;
+      kept.clear();
+      keptBytes = 0;
     }
     return presentMs === null ? null : names;
   }
@@ -75,6 +84,24 @@ export function openSite({ base, folder, isOnePage }: SiteOptions): Site {
     return all.has(name) ? name : null;
   }
 
+  async function load(file: string, name: string, encoding: string | null): Promise<StaticDocument> {
+    const readMs = builtMs;
+    const document = new StaticDocument(await Bun.file(join(folder, file)).bytes(), {
+      ...SAFETY,
+      "content-type": TYPES[extname(name)] ?? "application/octet-stream",
+      "cache-control": name.startsWith("assets/") ? FOR_EVER : "no-cache",
+      vary: "accept-encoding",
+      ...(encoding === null ? {} : { "content-encoding": encoding }),
+    });
+    const { length } = document.bytes;
+    // Another request may have kept the same file meanwhile, or the site may have been built again.
+    if (readMs === builtMs && !kept.has(file) && keptBytes + length <= keptBytesMax) {
+      keptBytes += length;
+      kept.set(file, document);
+    }
+    return document;
+  }
+
   return {
     async answer(asked, path) {
       const all = filesOf();
@@ -83,15 +110,9 @@ export function openSite({ base, folder, isOnePage }: SiteOptions): Site {
       if (name === null)
         return page(404, `<h1>Not found</h1><p><a href="${base}">Go to the first page</a></p>`);
       const packed = packedAs(asked, name, all);
-      const headers: Record<string, string> = {
-        ...SAFETY,
-        "content-type": TYPES[extname(name)] ?? "application/octet-stream",
-        "cache-control": name.startsWith("assets/") ? FOR_EVER : "no-cache",
-        vary: "accept-encoding",
-      };
-      if (packed !== null) headers["content-encoding"] = packed.encoding;
-      const file = Bun.file(join(folder, name + (packed?.suffix ?? "")));
-      return new Response(await file.bytes(), { headers });
+      const file = name + (packed?.suffix ?? "");
+      const document = kept.get(file) ?? (await load(file, name, packed?.encoding ?? null));
+      return document.respond(asked);
     },
   };
 }
@@ -111,13 +132,14 @@ const NOT_BUILT =
   "<h1>These pages are not built</h1><p>Run <code>npm run build</code> in the gateway's folder and load this page again. The API works without them.</p>";
 
 /** For people whose browser asked for a page that is refused. */
-export function errorPage(status: number, message: string): Response {
+export function errorPage(status: number, message: string): SharedAnswer {
   return page(status, `<h1>Model Gateway</h1><p>${Bun.escapeHTML(message)}</p>`);
 }
 
-function page(status: number, body: string): Response {
-  return new Response(`<!doctype html><html lang="en"><title>Model Gateway</title>${body}`, {
+function page(status: number, body: string): SharedAnswer {
+  return new SharedAnswer(
     status,
-    headers: { ...SAFETY, "content-type": "text/html; charset=utf-8", "cache-control": "no-store" },
-  });
+    { ...SAFETY, "content-type": "text/html; charset=utf-8", "cache-control": "no-store" },
+    Buffer.from(`<!doctype html><html lang="en"><title>Model Gateway</title>${body}`),
+  );
 }

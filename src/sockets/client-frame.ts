@@ -1,6 +1,7 @@
 /** One message of a client, read no further than the gateway needs to understand it. */
 
 import { ApiError } from "../errors.ts";
+import { caseVariantError } from "../interfaces/case-variant-error.ts";
 import { parseJson } from "../wire/json-parse.ts";
 import {
   booleanValue,
@@ -12,6 +13,7 @@ import {
   wantedFields,
 } from "../wire/json-scan.ts";
 import { conversationIn } from "./codex.ts";
+import type { ToolCalls } from "./tool-calls.ts";
 
 const FRAME_FIELDS = [
   "type",
@@ -28,7 +30,7 @@ const FRAME_FIELDS = [
 export type FrameField = (typeof FRAME_FIELDS)[number];
 export type FrameScan = ObjectScan<FrameField>;
 
-const FRAME = wantedFields(FRAME_FIELDS);
+const FRAME = wantedFields(FRAME_FIELDS, { refusesCaseVariants: true });
 const STREAM_ID = /^[A-Za-z0-9_.-]{1,256}$/;
 
 export interface CreateFrame {
@@ -41,6 +43,13 @@ export interface CreateFrame {
   /** An object with the fields of the request at top level, and where those that matter stand in it. */
   readonly bytes: Uint8Array;
   readonly scan: FrameScan;
+  /** What a thread found out about a long frame; null for others, which are looked through when it is needed. */
+  readonly inspected: FrameInspection | null;
+}
+
+export interface FrameInspection {
+  readonly calls: ToolCalls;
+  readonly metadata: FrameMetadata | null;
 }
 
 export interface SteerFrame {
@@ -92,6 +101,7 @@ function scanFrame(bytes: Uint8Array, depthMax: number): FrameScan {
       { param: field },
     );
   }
+  if (scan.reason === "case_variant") throw caseVariantError(scan.field ?? "", where);
   throw new ApiError("invalid_json", `The message is not a valid JSON object: ${where}.`);
 }
 
@@ -153,6 +163,7 @@ function readCreate(
     previousId: readPreviousId(bytes, previous),
     bytes,
     scan,
+    inspected: null,
   };
 }
 
@@ -201,7 +212,8 @@ export interface FrameMetadata {
   readonly isLite: boolean;
 }
 
-export function metadataOf({ bytes, scan }: CreateFrame, depthMax: number): FrameMetadata | null {
+export function metadataOf({ bytes, scan, inspected }: CreateFrame, depthMax: number): FrameMetadata | null {
+  if (inspected !== null) return inspected.metadata;
   const field = scan.fields.client_metadata;
   if (field?.kind !== "object") return null;
   const inner = scanObject(bytes, field.start, field.end, METADATA, { depthMax });

@@ -143,7 +143,7 @@ function tooManyLanes(max: number): ApiError {
   );
 }
 
-function tooManyTurns(): ApiError {
+export function tooManyTurns(): ApiError {
   return new ApiError(
     "rate_limit_exceeded",
     "Too many turns wait already. Wait until some of those before them have ended.",

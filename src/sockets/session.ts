@@ -6,26 +6,28 @@
 import type { NewId } from "../clock.ts";
 import { ApiError, asApiError } from "../errors.ts";
 import { isCodex } from "../gateway/codex-client.ts";
-import type { Passage } from "../gateway/deliver.ts";
 import type { Gateway } from "../gateway/gateway.ts";
 import { conversationName } from "../gateway/order.ts";
+import type { Passage } from "../gateway/passage.ts";
 import { passThrough } from "../gateway/pipeline.ts";
 import type { Relay } from "../gateway/relay.ts";
 import { logFault } from "../observe/log.ts";
 import type { ByteBudget } from "./byte-budget.ts";
-import { type CreateFrame, type MessageKind, metadataOf, readClientFrame } from "./client-frame.ts";
+import { type ClientFrame, type CreateFrame, type MessageKind, metadataOf } from "./client-frame.ts";
 import { rateLimitsFrame, turnStateFrame } from "./codex.ts";
 import { errorFrame } from "./error-frame.ts";
+import type { FrameInspector } from "./frame-inspector.ts";
+import { FrameReading } from "./frame-reading.ts";
 import { FrameSink, type Said } from "./frame-sink.ts";
-import { type LaneLimits, Lanes, type Waiting } from "./lanes.ts";
+import { type LaneLimits, Lanes, tooManyTurns, type Waiting } from "./lanes.ts";
 import { Line, type Wire } from "./line.ts";
-import type { Memory, MemoryPool } from "./memory.ts";
+import type { Kept, Memory, MemoryPool } from "./memory.ts";
 import { MessageRate, tooManyASecond } from "./message-rate.ts";
 import { steerFailed } from "./steer.ts";
 import { RESPONSES, SOCKET, Turn, type TurnHost } from "./turn.ts";
-import { keptAfter, turnBody } from "./turn-body.ts";
+import { buildTurnBody, keepAfter, type TurnBody } from "./turn-body.ts";
 import { turnHeaders } from "./upgrade-headers.ts";
-import { answerWarmUp, type WarmUpLimits } from "./warm-up.ts";
+import { answerWarmUp, type WarmUp, type WarmUpLimits } from "./warm-up.ts";
 
 export interface SocketLimits extends LaneLimits, WarmUpLimits {
   readonly socketMessagesPerSecondMax: number;
@@ -33,6 +35,8 @@ export interface SocketLimits extends LaneLimits, WarmUpLimits {
   readonly socketTurnsMax: number;
   readonly socketMemoryBytesMax: number;
   readonly socketBufferedBytesMax: number;
+  /** Longer frames are read in a thread. */
+  readonly inspectInThreadAboveBytes: number;
 }
 
 /** What all connections share. */
@@ -41,6 +45,7 @@ export interface Surroundings {
   readonly limits: SocketLimits;
   readonly memories: MemoryPool;
   readonly waitingBytes: ByteBudget;
+  readonly inspector: FrameInspector;
   readonly newId: NewId;
 }
 
@@ -70,6 +75,7 @@ export class Session implements TurnHost {
   private work: Work | null = null;
   private retirement: Retirement | null = null;
   private rate: MessageRate | null = null;
+  private frames: FrameReading | null = null;
 
   constructor(around: Surroundings, digest: string, headers: Headers) {
     this.around = around;
@@ -101,7 +107,30 @@ export class Session implements TurnHost {
       return;
     }
     // Also one too many is read: its client is told on which lane it was.
-    const frame = readClientFrame(kind, bytes, limits.jsonDepthMax);
+    this.frames ??= this.openFrames();
+    if (!this.frames.read(kind, bytes, (frame) => this.handle(frame, taken))) {
+      this.complain(tooManyTurns(), null);
+    }
+  }
+
+  private openFrames(): FrameReading {
+    const { gateway, limits, waitingBytes, inspector, newId } = this.around;
+    return new FrameReading({
+      inspector,
+      waitingBytes,
+      key: this.digest,
+      depthMax: limits.jsonDepthMax,
+      inspectInThreadAboveBytes: limits.inspectInThreadAboveBytes,
+      failed: (thrown) => {
+        logFault(gateway.log, newId("req"), thrown);
+        this.complain(asApiError(thrown), null);
+      },
+    });
+  }
+
+  private handle(frame: ClientFrame, taken: "taken" | "too_many"): void {
+    if (!this.line.isOpen) return;
+    const max = this.around.limits.socketMessagesPerSecondMax;
     if (taken === "too_many") this.complain(tooManyASecond("messages", max), frame.streamId);
     else if (frame.kind === "bad") this.complain(frame.error, frame.streamId);
     else if (frame.kind === "steer") this.line.tell(steerFailed(frame.previousId, frame.input));
@@ -139,12 +168,15 @@ export class Session implements TurnHost {
     return this.line.address;
   }
 
-  bodyOf(turn: Turn): Uint8Array {
+  bodyOf(turn: Turn): Uint8Array | Promise<Uint8Array> {
     const { frame } = turn;
     turn.before = frame.previousId === null ? null : (this.work?.memory.find(frame.previousId) ?? null);
-    const body = turnBody(frame, turn.before, turn.metadata, this.around.limits);
-    turn.heard = body.heard;
-    return body.bytes;
+    const built = buildTurnBody(frame, turn.before, turn.metadata, this.around.limits);
+    const take = ({ bytes, heard }: TurnBody) => {
+      turn.heard = heard;
+      return bytes;
+    };
+    return built instanceof Promise ? built.then(take) : take(built);
   }
 
   begun(turn: Turn, relay: Relay, passage: Passage<Turn>): void {
@@ -217,7 +249,7 @@ export class Session implements TurnHost {
     }
   }
 
-  /** More than its key may have at once would only be refused. */
+  /** More turns than its key may have at once would only wait in the group's queue. */
   private turnsMax(): number {
     const { gateway, limits } = this.around;
     const key = gateway.auth.keys.find(this.digest, gateway.auth.nowMs());
@@ -253,16 +285,38 @@ export class Session implements TurnHost {
   }
 
   private warmUp(work: Work, turn: Turn): void {
-    const { gateway, limits } = this.around;
     try {
-      const { kept, frames } = answerWarmUp(gateway, turn, work.memory, limits);
-      work.memory.keep(turn.lane.name, kept);
-      for (const text of frames) this.line.tell(text);
+      const answered = answerWarmUp(this.around.gateway, turn, work.memory, this.around.limits);
+      if (answered instanceof Promise) {
+        answered.then(
+          (warmUp) => this.warmedUp(work, turn, warmUp),
+          (thrown: unknown) => this.warmUpFailed(turn, thrown),
+        );
+      } else this.warmedUp(work, turn, answered);
     } catch (thrown) {
-      const error = asApiError(thrown);
-      if (error.status === 500) logFault(gateway.log, turn.requestId, thrown);
-      this.say(turn, error);
+      this.warmUpFailed(turn, thrown);
     }
+  }
+
+  private warmedUp(work: Work, turn: Turn, { kept, frames }: WarmUp): void {
+    // The connection may have closed while a long body was inspected.
+    if (this.work !== work) return;
+    if (kept instanceof Promise) {
+      void this.keepLater(work, turn, kept).then(() => this.tellAll(frames));
+      return;
+    }
+    work.memory.keep(turn.lane.name, kept);
+    this.tellAll(frames);
+  }
+
+  private tellAll(frames: readonly string[]): void {
+    for (const text of frames) this.line.tell(text);
+  }
+
+  private warmUpFailed(turn: Turn, thrown: unknown): void {
+    const error = asApiError(thrown);
+    if (error.status === 500) logFault(this.around.gateway.log, turn.requestId, thrown);
+    this.say(turn, error);
   }
 
   private ended(turn: Turn, said: Said, readsKept: boolean): void {
@@ -271,12 +325,23 @@ export class Session implements TurnHost {
     if (said.kind === "failed") this.forgetFailed(turn);
     else {
       // What an upstream keeps of a conversation is not known here, so no turn can continue from it here.
-      const isKnown = said.kind === "response" && !readsKept;
-      const { jsonDepthMax } = this.around.limits;
-      const kept = isKnown ? keptAfter(turn.before, turn.frame, said, jsonDepthMax) : null;
+      const { jsonDepthMax, socketMemoryBytesMax } = this.around.limits;
+      const isKnown =
+        said.kind === "response" && !readsKept && turn.frame.bytes.length <= socketMemoryBytesMax;
+      const kept = isKnown ? keepAfter(turn.before, turn.frame, said, jsonDepthMax) : null;
+      if (kept instanceof Promise) {
+        // The lane stays taken until the conversation is remembered.
+        void this.keepLater(work, turn, kept).finally(() => this.finish(turn));
+        return;
+      }
       work.memory.keep(turn.lane.name, kept);
     }
     this.finish(turn);
+  }
+
+  private async keepLater(work: Work, { lane }: Turn, keeping: Promise<Kept>): Promise<void> {
+    const kept = await keeping;
+    if (this.work === work) work.memory.keep(lane.name, kept);
   }
 
   private say(turn: Turn, error: ApiError): void {

@@ -8,6 +8,7 @@ import { isOwnOrigin } from "../own-origin.ts";
 import type { HeaderReader } from "../wire/http-fields.ts";
 import { allowSocket } from "./allow-socket.ts";
 import { ByteBudget } from "./byte-budget.ts";
+import { FrameInspector } from "./frame-inspector.ts";
 import { openMemoryPool } from "./memory.ts";
 import { type Retirement, Session, type SocketLimits, type Surroundings } from "./session.ts";
 import { withKeyOfPage } from "./subprotocols.ts";
@@ -57,6 +58,7 @@ export function openSockets(options: SocketsOptions): Sockets {
       keyBytesMax: limits.socketMemoriesKeyBytesMax,
       connectionBytesMax: limits.socketMemoryBytesMax,
     }),
+    inspector: new FrameInspector(limits.jsonDepthMax),
     waitingBytes: new ByteBudget({
       bytesMax: limits.socketsWaitingBytesMax,
       keyBytesMax: limits.socketsWaitingKeyBytesMax,
@@ -139,7 +141,10 @@ export function openSockets(options: SocketsOptions): Sockets {
     cut() {
       for (const session of [...all]) session.terminate();
     },
-    stop: () => clearInterval(timer),
+    stop() {
+      clearInterval(timer);
+      around.inspector.close();
+    },
   };
 }
 

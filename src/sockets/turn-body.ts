@@ -2,23 +2,26 @@
 
 import { ApiError } from "../errors.ts";
 import type { Heard } from "../interfaces/request.ts";
-import { put } from "../wire/bytes.ts";
 import type { Field } from "../wire/json-scan.ts";
-import { ARRAY_OPEN, COMMA, skipSpace } from "../wire/json-walk.ts";
-import { applySplices, editMembers, joinParts, lengthOf, type Part } from "../wire/splice.ts";
+import { COMMA, skipSpace } from "../wire/json-walk.ts";
+import { joinPartsInTurns } from "../wire/next-turn.ts";
+import { editMembers, joinParts, lengthOf, type Part, spliceParts } from "../wire/splice.ts";
 import type { CreateFrame, FrameField, FrameMetadata } from "./client-frame.ts";
 import type { Kept, Piece } from "./memory.ts";
-import { toolCallsIn } from "./tool-calls.ts";
+import { type ToolCalls, toolCallsIn } from "./tool-calls.ts";
 
 const TRUE = new TextEncoder().encode("true");
 const USER_MESSAGE = new TextEncoder().encode('{"type":"message","role":"user","content":');
 const OBJECT_CLOSE = Uint8Array.of(0x7d);
-const ARRAY_CLOSE = 0x5d;
+const ARRAY_OPENING = Uint8Array.of(0x5b);
+const ARRAY_CLOSING = Uint8Array.of(0x5d);
 const BETWEEN = Uint8Array.of(COMMA);
 /** Shorter pieces become one, so that a long conversation of short turns is not one of countless pieces. */
 const PIECE_BYTES_MAX = 64 * 1024;
 /** About what a piece, and a tool call of it, take up beside the JSON. */
 const PIECE_BYTES = 256;
+/** Copying so much takes about a millisecond. */
+const COPIED_AT_ONCE_BYTES_MAX = 256 * 1024;
 const CALL_BYTES = 128;
 
 export interface TurnLimits {
@@ -32,6 +35,24 @@ export interface TurnBody {
   readonly heard: Heard | null;
 }
 
+/** What a turn's body is made of, before anything is copied. */
+interface TurnPlan {
+  /** The conversation so far and what is new; null where the frame's own input stays. */
+  readonly input: readonly Part[] | null;
+  readonly heard: Heard | null;
+}
+
+/** In slices where the frame, or what it goes on from, is long. */
+export function buildTurnBody(
+  frame: CreateFrame,
+  kept: Kept | null,
+  metadata: FrameMetadata | null,
+  limits: TurnLimits,
+): TurnBody | Promise<TurnBody> {
+  const isLong = frame.inspected !== null || (kept !== null && kept.bytes > COPIED_AT_ONCE_BYTES_MAX);
+  return (isLong ? turnBodyInTurns : turnBody)(frame, kept, metadata, limits);
+}
+
 /** `kept` is the response that the frame goes on from, if its connection remembers it. */
 export function turnBody(
   frame: CreateFrame,
@@ -39,30 +60,61 @@ export function turnBody(
   metadata: FrameMetadata | null,
   limits: TurnLimits,
 ): TurnBody {
-  const { bytes, scan } = frame;
+  const plan = planTurn(frame, kept, limits);
+  const input = plan.input && joinParts(plan.input);
+  return { bytes: joinParts(bodyParts(frame, input, metadata, limits)), heard: plan.heard };
+}
+
+async function turnBodyInTurns(
+  frame: CreateFrame,
+  kept: Kept | null,
+  metadata: FrameMetadata | null,
+  limits: TurnLimits,
+): Promise<TurnBody> {
+  const plan = planTurn(frame, kept, limits);
+  const input = plan.input && (await joinPartsInTurns(plan.input));
+  return {
+    bytes: await joinPartsInTurns(bodyParts(frame, input, metadata, limits)),
+    heard: plan.heard,
+  };
+}
+
+function planTurn(frame: CreateFrame, kept: Kept | null, limits: TurnLimits): TurnPlan {
+  if (kept === null) return { input: null, heard: null };
+  refuseOrphans(frame, kept, limits.jsonDepthMax);
+  const stitched = stitchedInput(
+    kept,
+    itemsOf(frame.bytes, frame.scan.fields.input),
+    limits.jsonBodyBytesMax,
+  );
+  return {
+    input: stitched.input,
+    heard: { responseId: kept.responseId, inputBytes: stitched.heardBytes },
+  };
+}
+
+function bodyParts(
+  { bytes, scan }: CreateFrame,
+  input: Uint8Array | null,
+  metadata: FrameMetadata | null,
+  { jsonBodyBytesMax }: TurnLimits,
+): Part[] {
   const edits: { [name in FrameField]?: Uint8Array | null } = {
     type: null,
     generate: null,
     stream_id: null,
     background: null,
     stream: TRUE,
+    ...(input === null ? {} : { previous_response_id: null, input }),
   };
-  let heard: Heard | null = null;
-  if (kept !== null) {
-    refuseOrphans(frame, kept, limits.jsonDepthMax);
-    const stitched = stitchedInput(kept, itemsOf(bytes, scan.fields.input), limits.jsonBodyBytesMax);
-    edits.previous_response_id = null;
-    edits.input = stitched.input;
-    heard = { responseId: kept.responseId, inputBytes: stitched.heardBytes };
-  }
   const splices = editMembers(bytes, scan, edits);
   // A token of ours is of no use to anybody upstream.
   if (metadata !== null && metadata.conversation !== null) {
     splices.push(...editMembers(bytes, metadata.scan, { "x-codex-turn-state": null }));
   }
-  const body = applySplices(bytes, splices);
-  if (body.length > limits.jsonBodyBytesMax) throw tooLarge(limits.jsonBodyBytesMax);
-  return { bytes: body, heard };
+  const parts = spliceParts(bytes, splices);
+  if (lengthOf(parts) > jsonBodyBytesMax) throw tooLarge(jsonBodyBytesMax);
+  return parts;
 }
 
 /** A response as far as the turn after it needs to know it. */
@@ -73,34 +125,75 @@ interface SaidResponse {
   readonly calls: readonly string[];
 }
 
-/** The conversation up to and including this response. */
+/** The conversation up to and including this response; of a long frame in slices. */
+export function keepAfter(
+  before: Kept | null,
+  frame: CreateFrame,
+  said: SaidResponse,
+  depthMax: number,
+): Kept | Promise<Kept> {
+  return (frame.inspected === null ? keptAfter : keptAfterInTurns)(before, frame, said, depthMax);
+}
+
 export function keptAfter(
   before: Kept | null,
   frame: CreateFrame,
-  { responseId, outputs, calls: outputCalls }: SaidResponse,
+  said: SaidResponse,
   depthMax: number,
 ): Kept {
-  const { input } = frame.scan.fields;
-  const parts = itemsOf(frame.bytes, input);
+  return keptWith(before, partsAfter(frame, said), frame, said, depthMax);
+}
+
+async function keptAfterInTurns(
+  before: Kept | null,
+  frame: CreateFrame,
+  said: SaidResponse,
+  depthMax: number,
+): Promise<Kept> {
+  const joined = await joinPartsInTurns(partsAfter(frame, said));
+  return keptWith(before, joined.length > 0 ? [whole(joined)] : [], frame, said, depthMax);
+}
+
+/** What the turn adds to its conversation. */
+function partsAfter(frame: CreateFrame, { outputs }: SaidResponse): Part[] {
+  const parts = itemsOf(frame.bytes, frame.scan.fields.input);
   for (const bytes of outputs) {
     if (parts.length > 0) parts.push(whole(BETWEEN));
     parts.push(whole(bytes));
   }
+  return parts;
+}
+
+function keptWith(
+  before: Kept | null,
+  parts: readonly Part[],
+  frame: CreateFrame,
+  { responseId, calls: outputCalls }: SaidResponse,
+  depthMax: number,
+): Kept {
   const pieces = before === null ? [] : [...before.pieces];
-  if (parts.length > 0) {
-    const inputCalls = input?.kind === "array" ? toolCallsIn(frame.bytes, input, depthMax).made : [];
-    append(pieces, parts, [...inputCalls, ...outputCalls]);
-  }
+  if (parts.length > 0) append(pieces, parts, [...callsIn(frame, depthMax).made, ...outputCalls]);
   let bytes = 0;
   for (const { json, calls } of pieces) bytes += PIECE_BYTES + json.length + calls.size * CALL_BYTES;
   return { responseId, pieces, bytes };
+}
+
+const NO_CALLS: ToolCalls = { made: [], answered: [] };
+
+/** Of a long frame they are known already. */
+function callsIn({ bytes, scan, inspected }: CreateFrame, depthMax: number): ToolCalls {
+  if (inspected !== null) return inspected.calls;
+  const { input } = scan.fields;
+  return input?.kind === "array" ? toolCallsIn(bytes, input, depthMax) : NO_CALLS;
 }
 
 /** The last piece may belong to another conversation too, so it is replaced and not changed. */
 function append(pieces: Piece[], parts: readonly Part[], calls: readonly string[]): void {
   const last = pieces.at(-1);
   if (last === undefined || last.json.length + lengthOf(parts) > PIECE_BYTES_MAX) {
-    pieces.push({ json: joinParts(parts), calls: new Set(calls) });
+    const [only] = parts;
+    const isWhole = parts.length === 1 && only !== undefined && only.end - only.start === only.bytes.length;
+    pieces.push({ json: isWhole ? only.bytes : joinParts(parts), calls: new Set(calls) });
     return;
   }
   const json = joinParts([whole(last.json), whole(BETWEEN), ...parts]);
@@ -125,29 +218,21 @@ function stitchedInput(
   kept: Kept,
   items: readonly Part[],
   bytesMax: number,
-): { input: Uint8Array; heardBytes: number } {
-  let length = 2 + lengthOf(items) + kept.pieces.length;
-  for (const { json } of kept.pieces) length += json.length;
-  if (length > bytesMax) throw tooLarge(bytesMax);
-  const input = Buffer.allocUnsafe(length);
-  input[0] = ARRAY_OPEN;
-  let at = 1;
+): { input: readonly Part[]; heardBytes: number } {
+  const heard: Part[] = [];
   for (const { json } of kept.pieces) {
-    if (at > 1) input[at++] = COMMA;
-    at = put(input, at, json);
+    if (heard.length > 0) heard.push(whole(BETWEEN));
+    heard.push(whole(json));
   }
-  if (items.length > 0 && at > 1) input[at++] = COMMA;
-  const heardBytes = at - 1;
-  for (const { bytes, start, end } of items) at = put(input, at, bytes, start, end);
-  input[at++] = ARRAY_CLOSE;
-  return { input: input.subarray(0, at), heardBytes };
+  if (items.length > 0 && heard.length > 0) heard.push(whole(BETWEEN));
+  const input = [whole(ARRAY_OPENING), ...heard, ...items, whole(ARRAY_CLOSING)];
+  if (lengthOf(input) > bytesMax) throw tooLarge(bytesMax);
+  return { input, heardBytes: lengthOf(heard) };
 }
 
 /** The result of a call that nobody made: upstreams differ in what they make of it, so we say it. */
-export function refuseOrphans({ bytes, scan }: CreateFrame, kept: Kept, depthMax: number): void {
-  const { input } = scan.fields;
-  if (input?.kind !== "array") return;
-  const { made, answered } = toolCallsIn(bytes, input, depthMax);
+export function refuseOrphans(frame: CreateFrame, kept: Kept, depthMax: number): void {
+  const { made, answered } = callsIn(frame, depthMax);
   const orphans = new Set(answered);
   remove(orphans, new Set(made));
   // What was called last is answered most often.

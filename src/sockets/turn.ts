@@ -2,14 +2,16 @@
 
 import type { ApiError } from "../errors.ts";
 import { recognise } from "../gateway/authenticate.ts";
-import { noRoomError } from "../gateway/body-room.ts";
-import { deliverStream, type Passage } from "../gateway/deliver.ts";
-import type { Call } from "../gateway/gateway.ts";
-import { SMALL_BODY_BYTES_MAX } from "../gateway/large-body.ts";
+import { COSTLY_BODY_BYTES_MIN } from "../gateway/body.ts";
+import { SMALL_BODY_BYTES_MAX } from "../gateway/body-memory.ts";
+import { type BodyOwner, noRoomError } from "../gateway/body-room.ts";
+import { deliverStream } from "../gateway/deliver.ts";
+import type { Call, Gateway } from "../gateway/gateway.ts";
 import type { Conversation } from "../gateway/order.ts";
+import type { Passage } from "../gateway/passage.ts";
 import type { Relay } from "../gateway/relay.ts";
 import type { Transport } from "../gateway/transport.ts";
-import type { Endpoint, Heard } from "../interfaces/request.ts";
+import type { Endpoint, Heard, ModelRequest } from "../interfaces/request.ts";
 import type { HeaderReader } from "../wire/http-fields.ts";
 import { allowSocket } from "./allow-socket.ts";
 import type { CreateFrame, FrameMetadata } from "./client-frame.ts";
@@ -21,7 +23,7 @@ export interface TurnHost {
   readonly digest: string;
   readonly address: string;
   /** The body that the turn stands for; throws the error for its client. */
-  bodyOf(turn: Turn): Uint8Array;
+  bodyOf(turn: Turn): Uint8Array | Promise<Uint8Array>;
   /** Its answer has begun to flow. */
   begun(turn: Turn, relay: Relay, passage: Passage<Turn>): void;
   refused(turn: Turn, error: ApiError): void;
@@ -106,20 +108,37 @@ export const SOCKET: Transport<Turn, void> = {
     allowSocket(caller);
     return caller;
   },
-  read({ requests, bodies }, turn, endpoint, { key }) {
+  hasCostlyBody: ({ frame }) => frame.bytes.length > COSTLY_BODY_BYTES_MIN,
+  // The frame is in memory already.
+  deferBody() {},
+  read(gateway, turn, endpoint, { key }) {
     const body = turn.host.bodyOf(turn);
-    const held = body.length > SMALL_BODY_BYTES_MAX ? bodies.open(key, turn) : null;
-    // It is here already, as its client sent it and as it goes on: there is nothing to be won by waiting.
-    if (held !== null && !held.growNow(turn.frame.bytes.length + body.length)) {
-      throw noRoomError(bodies.retryAfterSeconds());
-    }
-    return requests.readJson(body, endpoint, held);
+    return body instanceof Promise
+      ? body.then((built) => readTurn(gateway, turn, endpoint, key, built))
+      : readTurn(gateway, turn, endpoint, key, body);
   },
   claim: () => null,
   // A frame can refuse a turn at any time before its answer begins.
   deliver: (passage) => deliverStream(passage, Number.POSITIVE_INFINITY, begin),
+  // Pings keep the connection meanwhile.
+  keepWaiting: (_, serving) => serving,
   refuse: (turn, error) => turn.host.refused(turn, error),
 };
+
+function readTurn(
+  { requests, bodies }: Pick<Gateway, "requests" | "bodies">,
+  turn: Turn,
+  endpoint: Endpoint,
+  key: BodyOwner,
+  body: Uint8Array,
+): ModelRequest | Promise<ModelRequest> {
+  const held = body.length > SMALL_BODY_BYTES_MAX ? bodies.open(key, turn) : null;
+  // It is here already, as its client sent it and as it goes on: there is nothing to be won by waiting.
+  if (held !== null && !held.growNow(turn.frame.bytes.length + body.length)) {
+    throw noRoomError(bodies.retryAfterSeconds());
+  }
+  return requests.readJson(body, endpoint, held);
+}
 
 function begin(passage: Passage<Turn>, relay: Relay): void {
   passage.call.begin(passage, relay);

@@ -5,12 +5,14 @@
 
 import { ApiError } from "../errors.ts";
 import { admit } from "../gateway/admit.ts";
+import type { Caller } from "../gateway/authenticate.ts";
 import type { Gateway } from "../gateway/gateway.ts";
+import type { ModelRequest } from "../interfaces/request.ts";
 import { emptyResponse } from "../interfaces/responses-stream.ts";
 import { readEchoedSettings } from "./echoed-settings.ts";
 import type { Kept, Memory } from "./memory.ts";
 import { RESPONSES, SOCKET, type Turn } from "./turn.ts";
-import { keptAfter, refuseOrphans, type TurnLimits, turnBody } from "./turn-body.ts";
+import { buildTurnBody, keepAfter, refuseOrphans, type TurnBody, type TurnLimits } from "./turn-body.ts";
 
 export interface WarmUpLimits extends TurnLimits {
   readonly socketWarmUpEchoBytesMax: number;
@@ -25,15 +27,34 @@ const NOTHING_USED = {
 };
 
 export interface WarmUp {
-  readonly kept: Kept;
+  /** A promise where the frame is long. */
+  readonly kept: Kept | Promise<Kept>;
   readonly frames: readonly string[];
 }
 
 /** Throws the error for its client, such as an unknown key or model: better now than when somebody waits for a turn. */
-export function answerWarmUp(gateway: Gateway, turn: Turn, memory: Memory, limits: WarmUpLimits): WarmUp {
-  const { frame, requestId } = turn;
+export function answerWarmUp(
+  gateway: Gateway,
+  turn: Turn,
+  memory: Memory,
+  limits: WarmUpLimits,
+): WarmUp | Promise<WarmUp> {
   const caller = SOCKET.identify(gateway, turn);
-  const request = gateway.requests.readJson(turnBody(frame, null, null, limits).bytes, RESPONSES, null);
+  const building = buildTurnBody(turn.frame, null, null, limits);
+  const read = ({ bytes }: TurnBody) => gateway.requests.readJson(bytes, RESPONSES, null);
+  const reading = building instanceof Promise ? building.then(read) : read(building);
+  const answer = (request: ModelRequest) => warmUpFor(gateway, turn, memory, limits, caller, request);
+  return reading instanceof Promise ? reading.then(answer) : answer(reading);
+}
+
+function warmUpFor(
+  gateway: Gateway,
+  { frame, requestId }: Turn,
+  memory: Memory,
+  limits: WarmUpLimits,
+  caller: Caller,
+  request: ModelRequest,
+): WarmUp {
   const { id: publicModel } = admit(caller, RESPONSES, request.publicModel).model;
   const before = frame.previousId === null ? null : memory.find(frame.previousId);
   if (before !== null) refuseOrphans(frame, before, limits.jsonDepthMax);
@@ -49,7 +70,7 @@ export function answerWarmUp(gateway: Gateway, turn: Turn, memory: Memory, limit
   };
   const done = { ...begun, status: "completed", completed_at: seconds, usage: NOTHING_USED };
   return {
-    kept: keptAfter(before, frame, { responseId: begun.id, outputs: [], calls: [] }, limits.jsonDepthMax),
+    kept: keepAfter(before, frame, { responseId: begun.id, outputs: [], calls: [] }, limits.jsonDepthMax),
     frames: [
       eventFrame("response.created", frame.streamId, 0, begun, { "x-request-id": requestId }),
       eventFrame("response.completed", frame.streamId, 1, done),

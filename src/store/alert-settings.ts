@@ -23,6 +23,8 @@ const form: z.ZodType<AlertsRecord> = z.object({
   poolEmpty: z.object({ enabled, forMs: z.int() }),
   spend: z.object({ enabled, usdPerDay: z.string() }),
   errorRate: z.object({ enabled, percent: z.int(), overMs: z.int(), requestsMin: z.int() }),
+  // Settings that were saved before this rule existed do not have it.
+  overruns: z.object({ enabled, count: z.int(), overMs: z.int() }).default(() => DEFAULT_ALERTS.overruns),
 });
 
 export async function readAlertSettings(db: Db): Promise<AlertsRecord> {

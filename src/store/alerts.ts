@@ -6,7 +6,14 @@ import { insertRows } from "./insert-rows.ts";
 import { integer, integerOrNull, json, oneOf, text, textOrNull } from "./row.ts";
 import { selectIn } from "./select-in.ts";
 
-export const ALERT_RULES = ["account_parked", "pool_empty", "spend", "error_rate"] as const;
+export const ALERT_RULES = [
+  "account_parked",
+  "pool_empty",
+  "spend",
+  "error_rate",
+  "overruns",
+  "billing_fault",
+] as const;
 export type AlertRule = (typeof ALERT_RULES)[number];
 
 export const ALERT_EVENTS = ["firing", "resolved"] as const;

@@ -2,7 +2,7 @@
 
 import type { Db, Row, Value } from "./db.ts";
 import { placeholder } from "./db.ts";
-import { BY_HAND } from "./entries.ts";
+import { BY_HAND, chargedNano, correctedNano } from "./entries.ts";
 import { integer, text } from "./row.ts";
 
 /** What contradicts something else: the id of the row, and what it says against what it should. */
@@ -67,12 +67,42 @@ export function wrongHeld(db: Db, limit: number): Promise<Contradiction[]> {
   );
 }
 
-/** No balance is below what is held of it. */
+/** No balance is below what is held of it by more than the recorded debt, and none has a debt that it covers. */
 export function overspent(db: Db, limit: number): Promise<Contradiction[]> {
   return ask(
     db,
-    `SELECT user_id AS subject, CAST(balance_nano AS TEXT) AS is_now, CAST(held_nano AS TEXT) AS ought
-     FROM wallet WHERE balance_nano < held_nano ORDER BY user_id`,
+    `SELECT user_id AS subject, CAST(balance_nano + debt_nano AS TEXT) AS is_now, CAST(held_nano AS TEXT) AS ought
+     FROM wallet WHERE balance_nano + debt_nano < held_nano
+       OR debt_nano > 0 AND balance_nano + debt_nano <> held_nano ORDER BY user_id`,
+    [],
+    limit,
+  );
+}
+
+/** No debt is larger than what requests that cost more than their holds left unpaid. */
+export function unexplainedDebts(db: Db, limit: number): Promise<Contradiction[]> {
+  return ask(
+    db,
+    `SELECT w.user_id AS subject, CAST(w.debt_nano AS TEXT) AS is_now, CAST(COALESCE(o.debt, 0) AS TEXT) AS ought
+     FROM wallet w LEFT JOIN (
+       SELECT user_id, SUM(debt_nano) AS debt FROM overrun
+       WHERE debt_nano > 0 AND subscription_id IS NULL GROUP BY user_id
+     ) o ON o.user_id = w.user_id
+     WHERE w.debt_nano > COALESCE(o.debt, 0) ORDER BY w.user_id`,
+    [],
+    limit,
+  );
+}
+
+/** Each overrun is what the charge of its request says: of the same user, payer and amount. */
+export function wrongOverruns(db: Db, limit: number): Promise<Contradiction[]> {
+  return ask(
+    db,
+    `SELECT o.request_id AS subject, CAST(o.charged_nano AS TEXT) AS is_now,
+       CAST(COALESCE(e.amount_nano, 0) AS TEXT) AS ought
+     FROM overrun o LEFT JOIN entry e ON e.id = 'charge:' || o.request_id
+     WHERE e.id IS NULL OR e.amount_nano <> o.charged_nano OR e.user_id IS DISTINCT FROM o.user_id
+       OR e.subscription_id IS DISTINCT FROM o.subscription_id ORDER BY o.request_id`,
     [],
     limit,
   );
@@ -86,7 +116,8 @@ export function rowsWithoutEntry(db: Db, limit: number): Promise<Contradiction[]
        CAST(u.charged_nano AS TEXT) AS ought
      FROM usage_row u LEFT JOIN entry e ON e.id = 'charge:' || u.request_id
      WHERE u.charged_nano <> 0 AND u.charged_with IS NULL
-       AND (e.id IS NULL OR e.kind <> 'charge' OR e.request_id IS NULL OR e.amount_nano <> u.charged_nano)`,
+       AND (e.id IS NULL OR e.kind <> 'charge' OR e.request_id IS NULL
+         OR e.amount_nano <> u.charged_nano AND e.amount_nano + ${correctedNano("u.request_id")} <> u.charged_nano)`,
     [],
     limit,
   );
@@ -118,7 +149,8 @@ export function entriesWithoutRow(db: Db, rowsSinceMs: number, limit: number): P
      LEFT JOIN usage_kind kind ON kind.no = u.kind_no
      LEFT JOIN usage_id payer ON payer.no = u.user_no
      WHERE e.kind = 'charge' AND e.request_id IS NOT NULL
-       AND (e.id <> 'charge:' || e.request_id OR u.charged_nano <> e.amount_nano OR u.charged_with IS NOT NULL
+       AND (e.id <> 'charge:' || e.request_id OR u.charged_with IS NOT NULL
+         OR u.charged_nano <> e.amount_nano AND u.charged_nano <> e.amount_nano + ${correctedNano("e.request_id")}
          OR u.request_id IS NOT NULL AND (payer.id IS DISTINCT FROM e.user_id
            OR kind.payer IS DISTINCT FROM CASE WHEN e.subscription_id IS NULL THEN 'balance' ELSE 'subscription' END
            OR e.subscription_id IS NULL AND u.at_ms <> e.at_ms)
@@ -130,7 +162,8 @@ export function entriesWithoutRow(db: Db, rowsSinceMs: number, limit: number): P
 }
 
 /**
- * Each row was charged what it cost, and no more; less only where it says that it cost more than was held. Nothing was
+ * Each row was charged what it cost, and no more; less only where it was recovered, or settled by an earlier version,
+ * and says that it cost more than was held. Nothing was
  * charged where nobody pays, and only balances share charges.
  */
 export function wronglyCharged(db: Db, limit: number): Promise<Contradiction[]> {
@@ -154,7 +187,7 @@ export function wronglyCharged(db: Db, limit: number): Promise<Contradiction[]> 
  */
 export function refundedTooMuch(db: Db, rowsSinceMs: number, limit: number): Promise<Contradiction[]> {
   const charged = `CASE
-      WHEN e.user_id = r.user_id AND e.subscription_id IS NOT DISTINCT FROM r.subscription_id THEN e.amount_nano
+      WHEN e.user_id = r.user_id AND e.subscription_id IS NOT DISTINCT FROM r.subscription_id THEN e.amount_nano + ${correctedNano("r.request_id")}
       WHEN e.id IS NULL AND payer.id = r.user_id AND r.subscription_id IS NULL THEN u.charged_nano
       ELSE 0 END`;
   return ask(
@@ -194,6 +227,38 @@ export function wrongSharedCharges(db: Db, rowsSinceMs: number, limit: number): 
      HAVING MAX(at_ms) IS NULL OR (MAX(at_ms) >= ${placeholder(db.engine, 1)}
        AND (SUM(charge) <> SUM(charged) OR MAX(at_ms) <> MIN(row_at_ms)))`,
     [rowsSinceMs],
+    limit,
+  );
+}
+
+/** Each correction goes with the charge of its request: same payer and time, and together they are what its row says. */
+export function wrongCorrections(db: Db, limit: number): Promise<Contradiction[]> {
+  return ask(
+    db,
+    `SELECT k.id AS subject, CAST(COALESCE(u.charged_nano, 0) AS TEXT) AS is_now,
+       CAST(COALESCE(e.amount_nano, 0) + ${chargedNano("k")} AS TEXT) AS ought
+     FROM entry k
+     LEFT JOIN entry e ON e.id = 'charge:' || k.request_id
+     LEFT JOIN usage_row u ON u.request_id = k.request_id
+     WHERE k.${BY_HAND} AND k.kind = 'correction'
+       AND (e.id IS NULL OR e.user_id IS DISTINCT FROM k.user_id
+         OR e.subscription_id IS DISTINCT FROM k.subscription_id OR e.at_ms <> k.at_ms
+         OR e.amount_nano + ${chargedNano("k")} < 0
+         OR u.request_id IS NOT NULL AND u.charged_nano <> e.amount_nano + ${chargedNano("k")})
+     ORDER BY k.id`,
+    [],
+    limit,
+  );
+}
+
+/** Rows of paid requests that have a cost and no payer: what was used could not be charged. */
+export function unpaidRows(db: Db, limit: number): Promise<Contradiction[]> {
+  return ask(
+    db,
+    `SELECT u.request_id AS subject, CAST(u.charged_nano AS TEXT) AS is_now, CAST(u.cost_nano AS TEXT) AS ought
+     FROM usage_row u JOIN usage_kind kind ON kind.no = u.kind_no
+     WHERE kind.payer IS NULL AND kind.tariff_id IS NOT NULL AND u.cost_nano > 0 ORDER BY u.at_ms`,
+    [],
     limit,
   );
 }

@@ -2,7 +2,7 @@
 
 import type { Nano } from "../money/nano.ts";
 import { type Db, placeholder } from "./db.ts";
-import { findEntry, type Transfer, toTransfer } from "./ledger.ts";
+import { findEntry, REVENUE, type Transfer, toTransfer } from "./ledger.ts";
 import { nano, text, textOrNull } from "./row.ts";
 
 /** The latest first. `before`: only what stands below this entry, which was the last of the page above. */
@@ -23,6 +23,14 @@ export async function listEntriesOfUser(
 
 /** Entries that are not charges for requests. They are few, and have an index under this very condition. */
 export const BY_HAND = "kind <> 'charge'";
+
+/** SQL: what a charge or a correction adds to what was charged; a correction may take away. */
+export const chargedNano = (entry: string): string =>
+  `CASE WHEN ${entry}.credit = '${REVENUE}' THEN ${entry}.amount_nano ELSE -${entry}.amount_nano END`;
+
+/** SQL: what the correction of a request adds to its charge, 0 without one. */
+export const correctedNano = (requestId: string): string =>
+  `COALESCE((SELECT ${chargedNano("c")} FROM entry c WHERE c.id = 'correction:' || ${requestId}), 0)`;
 
 /** What went back to the payer of a request. */
 export async function refundedNano(db: Db, requestId: string): Promise<Nano> {
@@ -58,5 +66,9 @@ export async function lockCharge(tx: Db, requestId: string): Promise<Transfer | 
   if (row !== undefined && sharedWith !== null && entry !== null) {
     return { ...entry, amountNano: nano(row, "charged_nano") };
   }
-  return entry?.requestId === requestId ? entry : null;
+  if (entry?.requestId !== requestId) return null;
+  const correction = await findEntry(tx, `correction:${requestId}`);
+  if (correction === null) return entry;
+  const { credit, amountNano } = correction;
+  return { ...entry, amountNano: entry.amountNano + (credit === REVENUE ? amountNano : -amountNano) };
 }

@@ -10,6 +10,8 @@ const USER = "'user:' || e.user_id";
 const PAYER = `COALESCE('subscription:' || e.subscription_id, ${USER})`;
 const OF_USER_ALONE = "e.subscription_id IS NULL AND e.request_id IS NULL";
 
+const REQUEST_BOOKS = `(e.debit = ${PAYER} AND e.credit = '${REVENUE}' OR e.debit = '${REVENUE}' AND e.credit = ${PAYER})`;
+
 /** From which book to which each kind goes, and what else it names; all of it is SQL. */
 const FORMS: Readonly<Record<EntryKind, string>> = {
   charge: `e.debit = ${PAYER} AND e.credit = '${REVENUE}' AND SUBSTR(e.id, 1, 7) = 'charge:'
@@ -19,6 +21,7 @@ const FORMS: Readonly<Record<EntryKind, string>> = {
   adjust: `(e.debit = 'adjust' AND e.credit = ${USER} OR e.debit = ${USER} AND e.credit = 'adjust') AND ${OF_USER_ALONE}`,
   opening: `e.id = 'opening:' || e.user_id AND e.debit = 'adjust' AND e.credit = ${USER} AND ${OF_USER_ALONE}`,
   redeem: `SUBSTR(e.id, 1, 7) = 'redeem:' AND e.debit = 'promo' AND e.credit = ${USER} AND ${OF_USER_ALONE}`,
+  correction: `e.id = 'correction:' || e.request_id AND ${REQUEST_BOOKS}`,
 };
 
 /** Each entry goes between the books of its kind and of its user, and a subscription is the user's own. */

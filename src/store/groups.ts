@@ -1,5 +1,12 @@
 import { z } from "zod";
-import { CHARGES, GROUP_ACCESS, type GroupBilling, type GroupRecord, type OnDisconnect } from "../records.ts";
+import {
+  CHARGES,
+  GROUP_ACCESS,
+  type GroupBilling,
+  type GroupRecord,
+  ON_DISCONNECT,
+  type OnDisconnect,
+} from "../records.ts";
 import { enumerate, orDuplicate, StoreConflict } from "./conflict.ts";
 import { type Db, type Row, snapshot, transaction } from "./db.ts";
 import { insertRows } from "./insert-rows.ts";
@@ -17,7 +24,8 @@ const billingForm: z.ZodType<GroupBilling> = z.object({
   modelPrices: z.record(z.string(), priceForm).default({}),
 });
 const queueForm = z.object({ maxWaiting: z.int().nonnegative(), timeoutMs: z.int().positive() });
-const ON_DISCONNECT: readonly OnDisconnect[] = ["cancel", "drain"];
+/** Stored where a group does not say: the column takes no NULL. */
+const UNSET = "default";
 
 export async function listGroups(db: Db): Promise<GroupRecord[]> {
   return snapshot(db, async (tx) => {
@@ -46,7 +54,7 @@ export async function putGroup(db: Db, group: GroupRecord): Promise<void> {
         INSERT INTO grp (id, name, interfaces, access, billing, on_disconnect, websocket, limits, group_limits, queue,
           created_at_ms)
         VALUES (${group.id}, ${group.name}, ${JSON.stringify(group.interfaces)}, ${group.access},
-          ${JSON.stringify(group.billing)}, ${group.onDisconnect}, ${Number(group.websocket)},
+          ${JSON.stringify(group.billing)}, ${group.onDisconnect ?? UNSET}, ${Number(group.websocket)},
           ${callerLimitsText(group.limits)}, ${callerLimitsText(group.groupLimits)}, ${JSON.stringify(group.queue)},
           ${group.createdAtMs})
         ON CONFLICT (id) DO UPDATE SET name = excluded.name, interfaces = excluded.interfaces,
@@ -129,11 +137,16 @@ function toGroup(
     accounts: accounts.get(id) ?? [],
     access: oneOf(row, "access", GROUP_ACCESS),
     billing: json(row, "billing", billingForm),
-    onDisconnect: oneOf(row, "on_disconnect", ON_DISCONNECT),
+    onDisconnect: onDisconnect(row),
     websocket: flag(row, "websocket"),
     limits: callerLimits(row, "limits"),
     groupLimits: callerLimits(row, "group_limits"),
     queue: json(row, "queue", queueForm),
     createdAtMs: integer(row, "created_at_ms"),
   };
+}
+
+function onDisconnect(row: Row): OnDisconnect | null {
+  const stored = oneOf(row, "on_disconnect", [...ON_DISCONNECT, UNSET] as const);
+  return stored === UNSET ? null : stored;
 }

@@ -2,7 +2,7 @@
 
 import type { Clock } from "../clock.ts";
 import type { Db } from "./db.ts";
-import { integer, text } from "./row.ts";
+import { integer, integerOrNull, text, textOrNull } from "./row.ts";
 
 export interface Incarnation {
   id: string;
@@ -11,14 +11,23 @@ export interface Incarnation {
   pid: number;
   startedAtMs: number;
   beatAtMs: number;
+  /** Of the data folder that it has locked; null if it has locked none. */
+  folderId: string | null;
+  /** When the kernel started it, in ticks since boot; null where the system does not tell. */
+  startTicks: number | null;
 }
 
-/** Also makes the row again after somebody took the process for dead and removed it. */
-export async function beat(db: Db, { id, host, pid, startedAtMs, beatAtMs }: Incarnation): Promise<void> {
+/**
+ * Makes the row again after another process took this one for dead. The value always grows, whatever the clock says:
+ * others look for a change.
+ */
+export async function beat(db: Db, incarnation: Incarnation): Promise<void> {
+  const { id, host, pid, startedAtMs, beatAtMs, folderId, startTicks } = incarnation;
   await db.sql`
-    INSERT INTO incarnation (id, host, pid, started_at_ms, beat_at_ms)
-    VALUES (${id}, ${host}, ${pid}, ${startedAtMs}, ${beatAtMs})
-    ON CONFLICT (id) DO UPDATE SET beat_at_ms = excluded.beat_at_ms`;
+    INSERT INTO incarnation (id, host, pid, started_at_ms, beat_at_ms, folder_id, start_ticks)
+    VALUES (${id}, ${host}, ${pid}, ${startedAtMs}, ${beatAtMs}, ${folderId}, ${startTicks})
+    ON CONFLICT (id) DO UPDATE SET beat_at_ms = CASE WHEN excluded.beat_at_ms > incarnation.beat_at_ms
+      THEN excluded.beat_at_ms ELSE incarnation.beat_at_ms + 1 END`;
 }
 
 /** The store's clock, one for all nodes: their own may differ by more than a process may be silent. */
@@ -29,13 +38,16 @@ export async function storeNowMs(db: Db, clock: Pick<Clock, "nowMs">): Promise<n
 }
 
 export async function listIncarnations(db: Db): Promise<Incarnation[]> {
-  const rows = await db.sql`SELECT id, host, pid, started_at_ms, beat_at_ms FROM incarnation ORDER BY id`;
+  const rows = await db.sql`
+    SELECT id, host, pid, started_at_ms, beat_at_ms, folder_id, start_ticks FROM incarnation ORDER BY id`;
   return rows.map((row) => ({
     id: text(row, "id"),
     host: text(row, "host"),
     pid: integer(row, "pid"),
     startedAtMs: integer(row, "started_at_ms"),
     beatAtMs: integer(row, "beat_at_ms"),
+    folderId: textOrNull(row, "folder_id"),
+    startTicks: integerOrNull(row, "start_ticks"),
   }));
 }
 

@@ -55,6 +55,13 @@ export async function changeWallets(
        held_nano = held_nano + CAST(${mark(2)} AS BIGINT) WHERE user_id = ${mark(3)}`,
     moved.map(({ userId, balanceNano, heldNano }) => [balanceNano.toString(), heldNano.toString(), userId]),
   );
+  // What is released covers a debt. Nothing here makes one: the engine has refused a larger shortfall by now.
+  const freed = moved.filter(({ balanceNano, heldNano }) => balanceNano > heldNano);
+  await tx.sql.each(
+    `UPDATE wallet SET debt_nano = CASE WHEN balance_nano < held_nano THEN held_nano - balance_nano ELSE 0 END
+     WHERE debt_nano > 0 AND user_id = ${mark(1)}`,
+    freed.map(({ userId }) => [userId]),
+  );
 }
 
 /** Those of them who have none. The others have theirs until the transaction ends: on SQLite nobody else writes anyway. */

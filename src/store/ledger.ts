@@ -9,7 +9,16 @@ import { insertRows } from "./insert-rows.ts";
 import { integer, nano, oneOf, text, textOrNull } from "./row.ts";
 import { changeWallet, lockWallet } from "./wallets.ts";
 
-export const ENTRY_KINDS = ["charge", "topup", "adjust", "refund", "redeem", "opening"] as const;
+/** `correction`: what a late settlement adds to its request's charge, or gives back of it. */
+export const ENTRY_KINDS = [
+  "charge",
+  "topup",
+  "adjust",
+  "refund",
+  "redeem",
+  "opening",
+  "correction",
+] as const;
 export type EntryKind = (typeof ENTRY_KINDS)[number];
 
 export interface Transfer {
@@ -74,7 +83,8 @@ export async function postTransfer(tx: Db, transfer: Transfer): Promise<"posted"
   const payer = userOfBook(transfer.debit);
   const wallet = payer === null ? undefined : wallets.get(payer);
   if (wallet !== undefined && wallet.balanceNano - wallet.heldNano < transfer.amountNano) {
-    throw new InsufficientFunds(wallet.balanceNano - wallet.heldNano);
+    const availableNano = wallet.balanceNano - wallet.heldNano;
+    throw new InsufficientFunds(availableNano > 0n ? availableNano : 0n);
   }
   const added = await insertEntries(tx, [transfer], "ON CONFLICT (id) DO NOTHING RETURNING id");
   // Between books without a wallet nothing was locked, so another node may have been first.

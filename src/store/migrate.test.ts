@@ -35,9 +35,8 @@ async function insertRowsBefore(tx: Db, rows: readonly UsageRow[]): Promise<void
   await insertRows(tx, "usage", COLUMNS_BEFORE, lists);
 }
 
-test("migrations are numbered in ascending order", () => {
-  const versions = MIGRATIONS.map(({ version }) => version);
-  expect(versions).toEqual([...new Set(versions)].sort((a, b) => a - b));
+test("migrations are numbered from one without a gap", () => {
+  expect(MIGRATIONS.map(({ version }) => version)).toEqual(MIGRATIONS.map((_, index) => index + 1));
 });
 
 eachEngine(({ emptyUrl, open }) => {
@@ -167,7 +166,7 @@ eachEngine(({ emptyUrl, open }) => {
     const db = await openDb(await emptyUrl());
     await migrate(
       db,
-      MIGRATIONS.filter(({ version }) => version < 18),
+      MIGRATIONS.filter(({ version }) => version < 17),
     );
     await db.sql.script(`
       INSERT INTO app_user (id, email, email_folded, role, limits, created_at_ms) VALUES ('u', 'u@x.y', 'u@x.y', 'admin', '{}', 1);
@@ -175,6 +174,26 @@ eachEngine(({ emptyUrl, open }) => {
         VALUES ('t1', 'd1', 'u', 'a', 'aaaa', 'full', 1), ('t2', 'd2', 'u', 'b', 'bbbb', 'read', 2);`);
     await migrate(db);
     expect((await listAccessTokens(db, "u")).map(({ scope }) => scope)).toEqual(["read", "read"]);
+    await db.close();
+  });
+
+  test("groups that cancelled by default leave it to their charge, and those that drain go on", async () => {
+    const db = await openDb(await emptyUrl());
+    await migrate(
+      db,
+      MIGRATIONS.filter(({ version }) => version < 16),
+    );
+    for (const policy of ["cancel", "drain"]) {
+      await db.sql`
+        INSERT INTO grp (id, name, interfaces, billing, on_disconnect, created_at_ms)
+        VALUES (${policy}, ${policy}, '[]', ${JSON.stringify(NO_BILLING)}, ${policy}, 1)`;
+    }
+    await migrate(db);
+    const { groups } = await readPolicy(db);
+    expect(groups.map(({ id, onDisconnect }) => [id, onDisconnect])).toEqual([
+      ["cancel", null],
+      ["drain", "drain"],
+    ]);
     await db.close();
   });
 

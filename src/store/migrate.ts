@@ -32,7 +32,7 @@ export async function migrate(
     // All of them first: whoever writes has to wait before it holds what is wanted here.
     if (tx.engine === "postgres" && from > 0) {
       const tables = new Set(ahead.flatMap(({ locks = [] }) => locks));
-      for (const table of tables) await tx.sql.script(`LOCK TABLE ${table} IN ACCESS EXCLUSIVE MODE`);
+      for (const table of tables) await lockTable(tx, table);
     }
     for (const { version, name, sql } of ahead) {
       await tx.sql.script(tx.engine === "sqlite" ? sql.replaceAll(FOR_SQLITE, "$1") : sql);
@@ -40,6 +40,12 @@ export async function migrate(
     }
     return { from, to };
   });
+}
+
+/** A table that a migration further ahead creates is not there yet. */
+async function lockTable(tx: Db, table: string): Promise<void> {
+  const found = await tx.sql`SELECT 1 AS found WHERE to_regclass(${table}) IS NOT NULL`;
+  if (found.length > 0) await tx.sql.script(`LOCK TABLE ${table} IN ACCESS EXCLUSIVE MODE`);
 }
 
 function refuseNewer(present: number, known: number): void {

@@ -2,6 +2,7 @@ import { Database, SQLiteError, type Statement } from "bun:sqlite";
 import { chmodSync, closeSync, existsSync, mkdirSync, openSync } from "node:fs";
 import { type FileHandle, open } from "node:fs/promises";
 import { dirname } from "node:path";
+import { integer } from "./row.ts";
 import {
   type Connection,
   createQueue,
@@ -72,7 +73,9 @@ export async function openSqlite(path: string): Promise<Db> {
     });
   }
 
-  const log = openLogFile(`${path}-wal`);
+  const log = openLogFile(`${path}-wal`, () =>
+    writing.inTurn(() => inTurn(() => run("PRAGMA wal_checkpoint(TRUNCATE)", []))),
+  );
   return {
     engine: "sqlite",
     sql: createSql({
@@ -110,19 +113,32 @@ function writeQueueOf(path: string): Queue {
   return made;
 }
 
-/** Commits go to this file without waiting for the disk. The sync runs beside the process's own thread, unlike SQLite's. */
-function openLogFile(path: string) {
+/**
+ * Commits go to this file without waiting for the disk. The sync runs beside the process's own thread, unlike SQLite's.
+ * After a failed sync the kernel may have forgotten pages of the log, and a later sync of it would say nothing of them.
+ * `moveAway` then writes what the log has to the store's own file, syncs that, and empties the log.
+ */
+function openLogFile(path: string, moveAway: () => Promise<Row[]>) {
   let file: Promise<FileHandle> | null = null;
+  let hasFailed = false;
 
   const shared = sharedSync(async () => {
+    if (hasFailed) await leaveLog();
     file ??= open(path, "r");
     try {
       await (await file).datasync();
+      hasFailed = false;
     } catch (error) {
+      hasFailed = true;
       await close().catch(() => {});
       throw error;
     }
   });
+
+  async function leaveLog(): Promise<void> {
+    const [moved] = await moveAway();
+    if (moved === undefined || integer(moved, "busy") !== 0) throw new Error("the store's log is in use");
+  }
 
   /** What is asked for after it opens the file anew. */
   async function close(): Promise<void> {

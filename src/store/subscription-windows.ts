@@ -7,7 +7,7 @@
 import type { Nano } from "../money/nano.ts";
 import { PLAN_PERIODS, type PlanPeriod } from "../records.ts";
 import { type Db, placeholder, type Row } from "./db.ts";
-import { BY_HAND } from "./entries.ts";
+import { BY_HAND, chargedNano } from "./entries.ts";
 import { insertRows } from "./insert-rows.ts";
 import { integer, nano, oneOf, text } from "./row.ts";
 import { selectIn } from "./select-in.ts";
@@ -43,8 +43,8 @@ function sums(
   endsAt: string,
 ): Record<"charged" | "used" | "held", string> {
   const within = (column: string) => `${column} >= ${startsAt} AND ${column} < ${endsAt}`;
-  const charged = `COALESCE((SELECT SUM(e.amount_nano) FROM entry e WHERE e.subscription_id = ${subscriptionId}
-      AND e.kind = 'charge' AND ${within("e.at_ms")}), 0)`;
+  const charged = `COALESCE((SELECT SUM(${chargedNano("e")}) FROM entry e WHERE e.subscription_id = ${subscriptionId}
+      AND e.kind IN ('charge', 'correction') AND ${within("e.at_ms")}), 0)`;
   return {
     charged,
     used: `CAST(${charged}

@@ -218,6 +218,16 @@ export function noAvailableAccount(publicModel: string): ApiError {
   );
 }
 
+/** The upstream failed before, and is not called again before its next probe is due. */
+export function upstreamUnavailable(publicModel: string, probeInMs: number | null): ApiError {
+  const seconds = retryAfter(probeInMs);
+  return new ApiError(
+    "upstream_unavailable",
+    `The upstream of the model \`${publicModel}\` is failing: its latest requests ended in errors, so this one was not sent. Please try again in ${seconds}s.`,
+    { headers: { "retry-after": seconds } },
+  );
+}
+
 /** Waiting does not help here either, and this is the code by which clients know. */
 function usageNotIncluded(publicModel: string): ApiError {
   return new ApiError(
@@ -249,9 +259,9 @@ function rejectedCode({ class: kind, status, error }: UpstreamFailure): ApiError
   return "invalid_request";
 }
 
-/** Of servers that have no code for it: vLLM, SGLang, llama.cpp. */
+/** Of servers that have no code for it: vLLM, SGLang, llama.cpp, LiteLLM. */
 const CONTEXT_FULL =
-  /maximum context length|longer than the model's context length|exceeds the available context size/i;
+  /maximum context length|longer than the model's context length|exceeds the available context size|\bContextWindowExceededError\b/i;
 
 /** The answer had begun: nothing can be tried again without the client noticing, and it should know that. */
 export function brokenOffError(failure: UpstreamFailure, audience: Audience): ApiError {

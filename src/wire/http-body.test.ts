@@ -143,9 +143,35 @@ describe("a body in chunks", () => {
     ["CR alone in a trailer", "0\r\na: b\rc\r\n\r\n"],
     ["CR alone at the end", "0\r\n\rx"],
     ["trailers without end", `0\r\n${"a: b\r\n".repeat(5_000)}`],
+    ["more trailers than a head may have fields", `0\r\n${"a: b\r\n".repeat(129)}\r\n`],
+    ["a trailer without a colon", "0\r\nab\r\n\r\n"],
+    ["a trailer without a name", "0\r\n: b\r\n\r\n"],
+    ["a space before a trailer's colon", "0\r\na : b\r\n\r\n"],
+    ["a space in a trailer's name", "0\r\na b: c\r\n\r\n"],
+    ["a folded trailer", "0\r\na: b\r\n c\r\n\r\n"],
+    ["another request in place of a trailer", "0\r\nGET / HTTP/1.1\r\nHost: gw\r\n\r\n"],
+    ["a control character in a trailer's name", "0\r\na\0: b\r\n\r\n"],
+    ["a control character in a trailer's value", "0\r\na: b\0\r\n\r\n"],
+    ["a trailer's name that is not ASCII", "0\r\n\xe4: b\r\n\r\n"],
   ])("is wrong with %s", (_name, text) => {
     const { body } = decodeText(CHUNKED, text);
     expect([body.wrong === null, body.hasEnded]).toEqual([false, false]);
+  });
+
+  test("of a request may not end with fields that contradict its head, in whatever case", () => {
+    const ending = (name: string, isLenient: boolean) => {
+      const body = new FramedBody(CHUNKED, isLenient);
+      const bytes = Buffer.from(`0\r\nx-first: 1\r\n${name}: 5\r\n\r\n`);
+      while (body.next(bytes) !== null) {}
+      return body.wrong ?? (body.hasEnded ? "ended" : "unfinished");
+    };
+    for (const name of ["Content-Length", "TRANSFER-ENCODING", "host"]) {
+      expect(ending(name, false)).toBe("a field in a trailer that belongs to the head");
+      expect(ending(name, true)).toBe("ended");
+    }
+    for (const name of ["content-lengthy", "x-host", "authorization", "server-timing", "x".repeat(200)]) {
+      expect(ending(name, false)).toBe("ended");
+    }
   });
 
   test("never throws and is never both ended and wrong, whatever comes", () => {

@@ -3,15 +3,24 @@
  * event stream of many small chunks costs one call a read, not one a chunk.
  */
 
-import { BYTE_CLASS, CHUNKED, CR, LF, UNTIL_CLOSE, VALUE } from "./http-fields.ts";
+import { BYTE_CLASS, CHUNKED, COLON, CR, LF, TOKEN, UNTIL_CLOSE, VALUE } from "./http-fields.ts";
 import type { Part } from "./splice.ts";
 
 /** Moving more than this costs more than handing on one more piece. */
 const MOVE_BYTES_MAX = 4_096;
+/** Up to here a loop costs less than a call. */
+const BY_BYTE_MAX = 16;
+const PLAIN_SIZE_DIGITS_MAX = 6;
 const EXTENSION_BYTES_MAX = 4_096;
 /** A body brings so many bytes of its own for each of its chunks' extensions, or it is made to be read at a cost. */
 const DATA_PER_EXTENSION_MIN = 8;
 const TRAILER_BYTES_MAX = 16_384;
+/** As many as a head may have. */
+const TRAILER_LINES_MAX = 128;
+/** In the head these would contradict the framing or the host: so they do behind the body. */
+const MISPLACED_IN_TRAILER: ReadonlySet<string> = new Set(["content-length", "transfer-encoding", "host"]);
+/** No longer name is among them. */
+const MISPLACED_NAME_BYTES_MAX = 17;
 const CHUNK_BYTES_MAX = 2 ** 48;
 
 /** States of the chunked decoder. */
@@ -23,9 +32,10 @@ const DATA = 4;
 const DATA_CR = 5;
 const DATA_LF = 6;
 const TRAILER_FIRST = 7;
-const TRAILER = 8;
-const TRAILER_LF = 9;
-const LAST_LF = 10;
+const TRAILER_NAME = 8;
+const TRAILER = 9;
+const TRAILER_LF = 10;
+const LAST_LF = 11;
 
 export class FramedBody {
   hasEnded: boolean;
@@ -36,16 +46,19 @@ export class FramedBody {
   readonly framing: number;
   /** Of the whole body, or of the chunk. */
   private left: number;
-  private readonly takesBlanks: boolean;
+  private readonly isLenient: boolean;
   private state = SIZE_FIRST;
+  private trailerLines = 0;
+  /** Of the trailer line being read, as far as it matters. */
+  private trailerName = "";
   private overhead = 0;
   private extensionBytes = 0;
   private dataBytes = 0;
 
-  /** `takesBlanks`: some servers fill a chunk's size up with blanks. */
-  constructor(framing: number, takesBlanks: boolean) {
+  /** `isLenient`, for answers: some servers fill a chunk's size up with blanks, or repeat fields of the head at the end. */
+  constructor(framing: number, isLenient: boolean) {
     this.framing = framing;
-    this.takesBlanks = takesBlanks;
+    this.isLenient = isLenient;
     this.left = framing > 0 ? framing : 0;
     this.hasEnded = framing === 0;
   }
@@ -71,7 +84,7 @@ export class FramedBody {
     let to = 0;
     while (this.at < end && !this.hasEnded && this.wrong === null) {
       if (this.state !== DATA) {
-        this.frame(bytes[this.at++] as number);
+        if (!this.framePlainly(bytes)) this.frame(bytes[this.at++] as number);
         continue;
       }
       const length = Math.min(this.left, end - this.at);
@@ -79,7 +92,8 @@ export class FramedBody {
         from = this.at;
         to = from + length;
       } else if (length <= MOVE_BYTES_MAX) {
-        bytes.copyWithin(to, this.at, this.at + length);
+        if (length > BY_BYTE_MAX) bytes.copyWithin(to, this.at, this.at + length);
+        else for (let i = 0; i < length; i++) bytes[to + i] = bytes[this.at + i] as number;
         to += length;
       } else {
         break;
@@ -90,6 +104,29 @@ export class FramedBody {
       if (this.left === 0) this.state = DATA_CR;
     }
     return to === 0 ? null : { bytes, start: from, end: to };
+  }
+
+  /** What stands between nearly all chunks, in one step: false where it is anything else, or not all here. */
+  private framePlainly(bytes: Buffer): boolean {
+    let at = this.at;
+    if (this.state === DATA_CR && bytes[at] === CR && bytes[at + 1] === LF) {
+      this.at = at + 2;
+      this.state = SIZE_FIRST;
+      return true;
+    }
+    if (this.state !== SIZE_FIRST) return false;
+    let size = 0;
+    const end = Math.min(bytes.length - 2, at + PLAIN_SIZE_DIGITS_MAX);
+    for (; at < end; at++) {
+      const digit = hexDigit(bytes[at] as number);
+      if (digit < 0) break;
+      size = size * 16 + digit;
+    }
+    if (size === 0 || bytes[at] !== CR || bytes[at + 1] !== LF) return false;
+    this.at = at + 2;
+    this.left = size;
+    this.state = DATA;
+    return true;
   }
 
   /** One byte of what stands around the chunks. */
@@ -106,7 +143,7 @@ export class FramedBody {
           this.state = SIZE;
         } else if (this.state === SIZE_FIRST) this.wrong = "a chunk without a size";
         else if (byte === CR) this.state = SIZE_LF;
-        else if (byte === 59 || ((byte === 32 || byte === 9) && this.takesBlanks)) this.state = EXTENSION;
+        else if (byte === 59 || ((byte === 32 || byte === 9) && this.isLenient)) this.state = EXTENSION;
         else this.wrong = "a chunk size that is no number";
         return;
       }
@@ -130,14 +167,38 @@ export class FramedBody {
         if (byte !== LF) this.wrong = "a chunk longer than its size";
         this.state = SIZE_FIRST;
         return;
+      default:
+        this.frameTrailer(byte);
+    }
+  }
+
+  /** One byte behind the last chunk. A trailer line is as strict as a line of the head. */
+  private frameTrailer(byte: number): void {
+    if (++this.overhead > TRAILER_BYTES_MAX) {
+      this.wrong = "trailers without end";
+      return;
+    }
+    switch (this.state) {
       case TRAILER_FIRST:
-      case TRAILER:
-        if (byte === CR) this.state = this.state === TRAILER_FIRST ? LAST_LF : TRAILER_LF;
-        else if (!isValue(byte)) this.wrong = "a control character in a trailer";
+        if (byte === CR) this.state = LAST_LF;
+        else if (++this.trailerLines > TRAILER_LINES_MAX) this.wrong = "trailers without end";
+        // A folded line and one that begins with its colon end here.
+        else if (!isToken(byte)) this.wrong = "a trailer line without a proper name";
         else {
-          this.state = TRAILER;
-          if (++this.overhead > TRAILER_BYTES_MAX) this.wrong = "trailers without end";
+          this.trailerName = String.fromCharCode(byte);
+          this.state = TRAILER_NAME;
         }
+        return;
+      case TRAILER_NAME:
+        if (byte === COLON) this.endTrailerName();
+        else if (!isToken(byte)) this.wrong = "a trailer line without a proper name";
+        else if (this.trailerName.length <= MISPLACED_NAME_BYTES_MAX) {
+          this.trailerName += String.fromCharCode(byte);
+        }
+        return;
+      case TRAILER:
+        if (byte === CR) this.state = TRAILER_LF;
+        else if (!isValue(byte)) this.wrong = "a control character in a trailer";
         return;
       case TRAILER_LF:
         if (byte !== LF) this.wrong = "a bare CR in a trailer";
@@ -148,6 +209,17 @@ export class FramedBody {
         else this.hasEnded = true;
     }
   }
+
+  private endTrailerName(): void {
+    this.state = TRAILER;
+    if (!this.isLenient && MISPLACED_IN_TRAILER.has(this.trailerName.toLowerCase())) {
+      this.wrong = "a field in a trailer that belongs to the head";
+    }
+  }
+}
+
+function isToken(byte: number): boolean {
+  return ((BYTE_CLASS[byte] as number) & TOKEN) !== 0;
 }
 
 function isValue(byte: number): boolean {

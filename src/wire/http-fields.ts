@@ -20,7 +20,7 @@ const TAB = 9;
 export const LF = 10;
 export const CR = 13;
 export const SPACE = 32;
-const COLON = 58;
+export const COLON = 58;
 /** This bit makes letters lower case. */
 const LOWER_CASE = 32;
 export const TOKEN = 1;

@@ -16,10 +16,14 @@ export interface HttpRequest {
 export interface HttpBody {
   /** Null when it comes in chunks. */
   readonly length: number | null;
+  /** How many bytes of it have arrived: for the deadline of a body that is read whole. */
+  readonly receivedBytes: number;
   /**
    * All of it, at once where it is here already; its array ends with it. To be asked for once, and not beside `next`.
    */
   whole(): Part | Lost | Promise<Part | Lost>;
+  /** The request waits before its body is read: until then nothing of the body is thrown away. */
+  defer(): void;
   /** The next piece, or null at the end. Nothing more is taken from the network before it is asked for. */
   next(): Promise<Uint8Array | Lost | null>;
 }
@@ -56,6 +60,22 @@ export class WholeAnswer {
   }
 }
 
+/**
+ * A whole answer whose bytes never change and are the same for every client. Connections that take it slowly share the
+ * bytes, so that a client that asks for a long document and reads nothing occupies no memory of its own.
+ */
+export class SharedAnswer {
+  readonly status: number;
+  readonly headers: Headers;
+  readonly bytes: Uint8Array;
+
+  constructor(status: number, headers: Readonly<Record<string, string>>, bytes: Uint8Array) {
+    this.status = status;
+    this.headers = new Headers(headers);
+    this.bytes = bytes;
+  }
+}
+
 /** Where a client takes a stream from. */
 export interface ClientSink {
   /**
@@ -85,4 +105,4 @@ export interface StreamSource {
 }
 
 /** What handlers may answer: a `Response` where it is not worth the trouble of anything else. */
-export type Answer = WholeAnswer | StreamAnswer | Response;
+export type Answer = WholeAnswer | SharedAnswer | StreamAnswer | Response;

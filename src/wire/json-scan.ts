@@ -1,5 +1,6 @@
 import { isUtf8 } from "node:buffer";
 import { latin1Of, textOf } from "./bytes.ts";
+import { caseVariant } from "./json-name.ts";
 import {
   AFTER_MEMBER,
   ARRAY_OPEN,
@@ -55,6 +56,8 @@ export interface WantedFields<Name extends string> {
   readonly byName: ReadonlyMap<string, Name>;
   /** The longest spelling of any name, every character written as `\u0000`. */
   readonly keyBytesMax: number;
+  /** A name that is one of these in another case fails the scan. */
+  readonly refusesCaseVariants: boolean;
 }
 
 export type ScanReason =
@@ -65,7 +68,8 @@ export type ScanReason =
   | "unterminated"
   | "trailing"
   | "string"
-  | "duplicate_field";
+  | "duplicate_field"
+  | "case_variant";
 
 export interface ObjectScan<Name extends string> {
   ok: true;
@@ -85,7 +89,10 @@ export interface ScanFailure {
 
 export type Scan<Name extends string> = ObjectScan<Name> | ScanFailure;
 
-export function wantedFields<const Name extends string>(names: readonly Name[]): WantedFields<Name> {
+export function wantedFields<const Name extends string>(
+  names: readonly Name[],
+  { refusesCaseVariants = false } = {},
+): WantedFields<Name> {
   const byLength: Candidate<Name>[][] = [];
   const byName = new Map<string, Name>();
   let lengthMax = 0;
@@ -99,7 +106,7 @@ export function wantedFields<const Name extends string>(names: readonly Name[]):
   }
   // A list without holes: an absent length must not send the lookup up the prototype chain.
   const dense = Array.from({ length: lengthMax + 1 }, (_, length) => byLength[length]);
-  return { byLength: dense, byName, keyBytesMax: lengthMax * "\\u0000".length };
+  return { byLength: dense, byName, keyBytesMax: lengthMax * "\\u0000".length, refusesCaseVariants };
 }
 
 /** The object itself is depth 1. `depthMax` above 1024 counts as 1024. */
@@ -149,6 +156,10 @@ export function scanObject<Name extends string>(
       } else {
         name = wantedName(bytes, keyStart + 1, at, wanted);
       }
+      if (name === undefined && wanted.refusesCaseVariants) {
+        const meant = caseVariant(bytes, keyStart + 1, at, wanted.byName);
+        if (meant !== undefined) return inAnotherCase(meant, keyStart);
+      }
       at++;
     } else {
       at = stringEnd(bytes, at, end, keyStart);
@@ -188,6 +199,11 @@ function failure(encoded: number): ScanFailure {
 function repeated(field: string, offset: number): ScanFailure {
   const detail = `the field "${field}" is given more than once`;
   return { ok: false, reason: "duplicate_field", offset, detail, field };
+}
+
+function inAnotherCase(field: string, offset: number): ScanFailure {
+  const detail = `a field that is "${field}" in another case`;
+  return { ok: false, reason: "case_variant", offset, detail, field };
 }
 
 function wantedName<Name extends string>(
@@ -289,8 +305,14 @@ export function startsWithBom(bytes: Uint8Array, start: number, end: number): bo
   );
 }
 
+/** Beyond it the place is told by its byte: counting lines would take too long. */
+const LOCATED_BYTES_MAX = 1024 * 1024;
+
 /** Where and what, with at most one byte of the body in it. `start` is where the scan began. */
 export function describeScanError(bytes: Uint8Array, failure: ScanFailure, start = 0): string {
+  if (failure.offset - start > LOCATED_BYTES_MAX) {
+    return `byte ${failure.offset - start + 1}: ${failure.detail}${found(bytes, failure)}`;
+  }
   let line = 1;
   let column = 1;
   for (let at = start; at < failure.offset; at++) {

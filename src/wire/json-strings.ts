@@ -9,19 +9,43 @@ const HEX_DIGITS = 4;
 
 /** The first one in a text whose structure is sound. */
 export function stringFault(bytes: Uint8Array): ScanFailure | null {
-  let isInside = false;
-  for (let at = 0; at < bytes.length; at++) {
-    const c = bytes[at] ?? END;
-    if (c === QUOTE) isInside = !isInside;
-    else if (!isInside) continue;
-    else if (c < SPACE) return fault(at, controlCharacter(c));
-    else if (c === BACKSLASH) {
-      const after = escapeEnd(bytes, at);
-      if (after === null) return fault(at, "malformed escape in a string (write \\ as \\\\)");
-      at = after - 1;
-    }
+  const search = new StringFaultSearch(bytes);
+  search.run(Number.POSITIVE_INFINITY);
+  return search.fault;
+}
+
+/** The same in slices: a long text takes longer than one turn may. */
+export class StringFaultSearch {
+  fault: ScanFailure | null = null;
+  private readonly bytes: Uint8Array;
+  private at = 0;
+  private isInside = false;
+
+  constructor(bytes: Uint8Array) {
+    this.bytes = bytes;
   }
-  return null;
+
+  /** Looks through so many bytes more; true when the search is over. */
+  run(bytesMax: number): boolean {
+    const { bytes } = this;
+    const end = Math.min(bytes.length, this.at + bytesMax);
+    let { at, isInside } = this;
+    for (; at < end; at++) {
+      const c = bytes[at] ?? END;
+      if (c === QUOTE) isInside = !isInside;
+      else if (!isInside) continue;
+      else if (c < SPACE) this.fault = fault(at, controlCharacter(c));
+      else if (c === BACKSLASH) {
+        const after = escapeEnd(bytes, at);
+        if (after === null) this.fault = fault(at, "malformed escape in a string (write \\ as \\\\)");
+        else at = after - 1;
+      }
+      if (this.fault !== null) return true;
+    }
+    this.at = at;
+    this.isInside = isInside;
+    return at >= bytes.length;
+  }
 }
 
 function fault(offset: number, detail: string): ScanFailure {

@@ -23,6 +23,10 @@ const ROUNDS = 20;
 const AT_ONCE = 50;
 const EVENTS = 20;
 const INTERVAL_MS = 40;
+/** Billed and never shown: a client that leaves pays for them, with `cancel` as they were learnt. */
+const HIDDEN_TOKENS = 400;
+/** Complete answers from which the gateway learns how much the model reasons. */
+const LESSONS = 30;
 /** A little longer than the answer takes: some stay to its end. */
 const LEAVES_WITHIN_MS = EVENTS * INTERVAL_MS * 1.15;
 const CANCEL_ERROR_MAX = 0.01;
@@ -45,6 +49,7 @@ export const aborts: Fault = {
         {
           models: {
             stream: `sim-fast@events=${EVENTS},interval=${INTERVAL_MS}ms`,
+            reasoning: `sim-fast@hidden=${HIDDEN_TOKENS},events=${EVENTS},interval=${INTERVAL_MS}ms`,
             whole: "sim-fast@first=400ms",
           },
           users: 2,
@@ -87,12 +92,26 @@ export const aborts: Fault = {
   },
 };
 
-/** The gateway reads its tokenizer at the start; whoever is counted before that would wait for it. */
+/**
+ * The gateway reads its tokenizer at the start; whoever is counted before that would wait for it. And it has seen the
+ * model reason before the first client leaves.
+ */
 async function countOnce(rig: Rig): Promise<void> {
   for (const user of [0, 1]) {
     const one = { url: rig.url(), key: keyOf(user), family: "chat", model: "stream", stream: true } as const;
     await askAs({ ...one, prompt: PROMPTS[0] ?? "", leaveAfterMs: 200 });
   }
+  await forEachOf(LESSONS, LESSONS, async (i) => {
+    await askAs({
+      url: rig.url(),
+      key: keyOf(i % 2),
+      family: i % 3 === 0 ? "responses" : "chat",
+      model: "reasoning",
+      stream: true,
+      prompt: PROMPTS[0] ?? "",
+      leaveAfterMs: null,
+    });
+  });
   await rig.takeTruth();
   await Bun.sleep(1_000);
 }
@@ -103,7 +122,7 @@ function leaveSomewhere(url: string, user: number, i: number): Promise<Asked> {
     url,
     key: keyOf(user),
     family: i % 3 === 0 ? "responses" : "chat",
-    model: isWhole ? "whole" : "stream",
+    model: isWhole ? "whole" : i % 8 < 2 ? "reasoning" : "stream",
     stream: !isWhole,
     prompt: PROMPTS[i % PROMPTS.length] ?? "",
     leaveAfterMs: Math.random() * (isWhole ? 460 : LEAVES_WITHIN_MS),

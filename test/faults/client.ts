@@ -12,6 +12,7 @@ export interface Asking {
   /** Leaves then, if the answer is not there yet. */
   leaveAfterMs?: number | null;
   more?: object;
+  idempotencyKey?: string;
 }
 
 export interface Asked {
@@ -40,9 +41,8 @@ export interface Asked {
 let markers = 0;
 const PATHS = { chat: "/v1/chat/completions", responses: "/v1/responses", embeddings: "/v1/embeddings" };
 
-export async function askAs(asking: Asking): Promise<Asked> {
-  const { key, family, model, stream, prompt, leaveAfterMs = null } = asking;
-  const asked: Asked = {
+export function newAsked({ key, family, model, stream, prompt }: Asking): Asked {
+  return {
     marker: `faults-${process.pid}-${++markers}`,
     key,
     family,
@@ -61,6 +61,11 @@ export async function askAs(asking: Asking): Promise<Asked> {
     text: "",
     arrivals: [],
   };
+}
+
+export async function askAs(asking: Asking): Promise<Asked> {
+  const { key, family, stream, leaveAfterMs = null } = asking;
+  const asked = newAsked(asking);
   const leaving = new AbortController();
   const leave = () => {
     asked.leftAfterMs = performance.now() - asked.sentMs;
@@ -74,6 +79,7 @@ export async function askAs(asking: Asking): Promise<Asked> {
         authorization: `Bearer ${key}`,
         "content-type": "application/json",
         [MARKER_HEADER]: asked.marker,
+        ...(asking.idempotencyKey === undefined ? {} : { "idempotency-key": asking.idempotencyKey }),
       },
       body: JSON.stringify(bodyOf(asking)),
       signal: leaving.signal,
@@ -124,7 +130,7 @@ async function readEvents(response: Response, asked: Asked): Promise<void> {
   }
 }
 
-function readEvent(data: string, asked: Asked): void {
+export function readEvent(data: string, asked: Asked): void {
   if (data === "[DONE]") {
     asked.isWhole = true;
     return;

@@ -8,10 +8,12 @@ import { writeSync } from "node:fs";
 import { join } from "node:path";
 import { openExpressTill } from "../../src/billing/express.ts";
 import { openJournal } from "../../src/billing/journal.ts";
-import { describeProcess, startRecovery } from "../../src/billing/recovery.ts";
+import { describeProcess } from "../../src/billing/process-watch.ts";
+import { startRecovery } from "../../src/billing/recovery.ts";
 import { openSettlementSpool } from "../../src/billing/settlement-spool.ts";
 import { systemClock, uuidV7 } from "../../src/clock.ts";
 import { limits } from "../../src/config/limits.ts";
+import { BillingFaults } from "../../src/observe/billing-faults.ts";
 import { openDb } from "../../src/store/db.ts";
 import { openLogMover } from "../../src/store/log-mover.ts";
 import { usageRow } from "../../src/store/usage-row.test-support.ts";
@@ -31,6 +33,7 @@ const till = openExpressTill({
   spool: openSettlementSpool(folder, self.id),
   journal: openJournal(folder, self.id, 200_000),
   durability: "process",
+  faults: new BillingFaults(systemClock.nowMs),
   limits: limits.till,
   // Holds and the log are moved and leases given back many times in a short life.
   express: {
@@ -51,6 +54,7 @@ await startRecovery({
   till,
   self,
   spoolDir: folder,
+  faults: new BillingFaults(systemClock.nowMs),
   limits: limits.recovery,
 });
 writeSync(1, "ready\n");
@@ -75,7 +79,7 @@ async function request(): Promise<void> {
     stream: true,
     isLasting: Math.random() < 0.02,
   });
-  if (held.kind === "short") return;
+  if (held.kind !== "held") return;
   writeSync(1, `held ${requestId} ${held.amountNano}\n`);
   till.dispatched(requestId, "acc_1", "gpt");
   const lastsMs = Math.random() < 0.05 ? 300 : Math.random() * 40;

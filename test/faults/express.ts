@@ -4,11 +4,13 @@ import { mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { audit } from "../../src/billing/audit.ts";
-import { describeProcess, startRecovery } from "../../src/billing/recovery.ts";
+import { describeProcess } from "../../src/billing/process-watch.ts";
+import { startRecovery } from "../../src/billing/recovery.ts";
 import { openSettlementSpool } from "../../src/billing/settlement-spool.ts";
 import { openTill } from "../../src/billing/till.ts";
 import { systemClock, uuidV7 } from "../../src/clock.ts";
 import { limits } from "../../src/config/limits.ts";
+import { BillingFaults } from "../../src/observe/billing-faults.ts";
 import { type Db, openDb, transaction } from "../../src/store/db.ts";
 import { postTransfer } from "../../src/store/ledger.ts";
 import { migrate } from "../../src/store/migrate.ts";
@@ -110,6 +112,7 @@ async function recover(db: Db, folder: string): Promise<void> {
     incarnation: self.id,
     spool: openSettlementSpool(folder, self.id),
     durability: "process",
+    faults: new BillingFaults(systemClock.nowMs),
     limits: limits.till,
   });
   const recovery = await startRecovery({
@@ -119,6 +122,7 @@ async function recover(db: Db, folder: string): Promise<void> {
     till,
     self,
     spoolDir: folder,
+    faults: new BillingFaults(systemClock.nowMs),
     limits: limits.recovery,
   });
   await recovery.stop();

@@ -47,7 +47,7 @@ function setupFor(payer: Payer): Setup {
     faulty: FAULTY,
     users: USERS,
     groups: [
-      { name: "default", billing: { charge: payer, multiplier: "1.3" } },
+      { name: "default", billing: { charge: payer, multiplier: "1.3" }, on_disconnect: "cancel" },
       { name: "drain", billing: { charge: payer }, on_disconnect: "drain" },
       { name: "unpaid", billing: { charge: "none" } },
     ],
@@ -149,7 +149,7 @@ async function killAgainAndAgain(
   }
 }
 
-const MUST_NOT: readonly (readonly [keyof Reconciled, string])[] = [
+export const MUST_NOT: readonly (readonly [keyof Reconciled, string])[] = [
   ["terminalWithoutRow", "client saw the end, and there is no row"],
   ["terminalBeforeRow", "client saw the end before it was booked"],
   ["producedWithoutRow", "upstream worked, and there is no row"],
@@ -160,7 +160,7 @@ const MUST_NOT: readonly (readonly [keyof Reconciled, string])[] = [
   ["wrongCost", "cost or charge not by the tariff"],
 ];
 
-function listed(one: Reconciled, name: keyof Reconciled): string[] {
+export function listed(one: Reconciled, name: keyof Reconciled): string[] {
   const value = one[name];
   return Array.isArray(value) ? value.map(String) : [];
 }
@@ -233,7 +233,7 @@ function sums(all: readonly Reconciled[]): Finding[] {
   ];
 }
 
-async function tariffsOf({ db }: Rig): Promise<Map<string, Tariff>> {
+export async function tariffsOf({ db }: Pick<Rig, "db">): Promise<Map<string, Tariff>> {
   const rows = await db.sql`SELECT id, terms FROM tariff`;
   return new Map(rows.map((row) => [text(row, "id"), tariffOf(text(row, "terms"))]));
 }

@@ -83,9 +83,15 @@ export function reconcile({ asked, rows, truth, tariffs, unpaidKeys, killedMs }:
     recoveredOutput: { charged: 0, produced: 0, above: 0 },
   };
 
+  // A turn on a socket is told no request id: its row is known by the upstream's.
+  const rowByMarker = new Map<string, UsageRow>();
+  for (const row of rows) {
+    const entry = entryById.get(row.upstreamRequestId ?? "");
+    if (entry !== undefined) rowByMarker.set(markerOf(entry), row);
+  }
   for (const one of asked) {
     if (!sawTheEnd(one)) continue;
-    const row = rowById.get(one.requestId ?? "");
+    const row = rowById.get(one.requestId ?? "") ?? rowByMarker.get(one.marker);
     if (row === undefined) found.terminalWithoutRow.push(`${one.requestId} ${one.model}`);
     else if (row.flags.includes("recovered")) found.terminalBeforeRow.push(`${one.requestId} ${one.model}`);
   }

@@ -17,6 +17,10 @@ import { startPostgres } from "../postgres.ts";
 export interface Rig {
   /** Without `/v1`, of the process that runs now. */
   url(): string;
+  /** Of the process that runs now. */
+  pid(): number;
+  /** Where the SQLite store stands, and the data folder. */
+  folder: string;
   simulator: Simulator;
   db: Db;
   /** How long it took until requests were taken. */
@@ -74,6 +78,8 @@ export async function openRig(store: Engine, fileOf: (simulatorUrl: string) => o
   const db = await openDb(databaseUrl);
   return {
     url: () => running().url,
+    pid: () => running().pid,
+    folder,
     simulator,
     db,
     start,

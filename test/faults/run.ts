@@ -3,32 +3,64 @@
  * prints what was seen beside what was wanted; the run fails if one does not hold.
  *
  *     npm run faults -- --only kill9,onecent --times 3 --store postgres
+ *     npm run faults -- --only fraud --scenarios parking,windows
  */
 
 import { parseArgs } from "node:util";
 import { prepareMachine } from "../machine.ts";
 import { aborts } from "./aborts.ts";
 import { changes } from "./changes.ts";
+import { clockSteps } from "./clock-steps.ts";
 import { estimate } from "./estimate.ts";
 import { express } from "./express.ts";
 import { type Fault, table } from "./fault.ts";
+import { fraud } from "./fraud.ts";
+import { SCENARIOS } from "./fraud-scenarios.ts";
 import { kill9, subscriptions } from "./kill9.ts";
+import { mixed } from "./mixed.ts";
 import { oneCent } from "./one-cent.ts";
+import { diskErrors, diskFull, frozen, slowDisk, syncFails } from "./one-node.ts";
 
-const FAULTS: readonly Fault[] = [oneCent, estimate, changes, aborts, subscriptions, express, kill9];
+const FAULTS: readonly Fault[] = [
+  oneCent,
+  estimate,
+  changes,
+  aborts,
+  diskFull,
+  diskErrors,
+  syncFails,
+  slowDisk,
+  frozen,
+  clockSteps,
+  mixed,
+  subscriptions,
+  express,
+  fraud,
+  kill9,
+];
 
 const { values } = parseArgs({
-  options: { only: { type: "string" }, times: { type: "string" }, store: { type: "string" } },
+  options: {
+    only: { type: "string" },
+    times: { type: "string" },
+    store: { type: "string" },
+    scenarios: { type: "string" },
+  },
 });
 const names = FAULTS.map(({ name }) => name);
 const wanted = values.only?.split(",") ?? names;
 const times = values.times === undefined ? null : Number(values.times);
+const scenarioNames = SCENARIOS.map(({ name }) => name);
+const scenarios = values.scenarios?.split(",") ?? null;
 const isUsable =
+  (scenarios === null || scenarios.every((name) => scenarioNames.includes(name))) &&
   wanted.every((name) => names.includes(name)) &&
   (times === null || (Number.isSafeInteger(times) && times > 0)) &&
   [undefined, "sqlite", "postgres"].includes(values.store);
 if (!isUsable) {
-  console.log(`npm run faults -- [--only ${names.join(",")}] [--times N] [--store sqlite|postgres]`);
+  console.log(
+    `npm run faults -- [--only ${names.join(",")}] [--times N] [--store sqlite|postgres] [--scenarios ${scenarioNames.join(",")}]`,
+  );
   process.exit(2);
 }
 
@@ -43,6 +75,7 @@ for (const { name, promise, run } of FAULTS.filter((fault) => wanted.includes(fa
     const findings = await run({
       times,
       store: values.store === "postgres" ? "postgres" : "sqlite",
+      scenarios,
       say: (line) => console.log(`${seconds()} s  ${line}`),
     });
     console.log(table(findings));

@@ -9,6 +9,8 @@ export interface Setup {
   /** The same of an account that fails a lot, so that the good one's health is not judged by it. */
   faulty?: Readonly<Record<string, string>>;
   users: number;
+  /** The most that any model says. */
+  outputTokensMax?: number;
   /** Of each user. */
   balance?: string;
   groups: readonly object[];
@@ -18,7 +20,7 @@ export interface Setup {
   subscriptions?: readonly object[];
 }
 
-function userEmail(user: number): string {
+export function userEmail(user: number): string {
   return `user-${user}@example.com`;
 }
 
@@ -39,7 +41,12 @@ export function fileWith(setup: Setup, simulatorUrl: string): object {
     ...(setup.subscriptions === undefined ? {} : { subscriptions: setup.subscriptions }),
   }));
   return {
-    models: ids.map((id) => ({ id, interfaces: INTERFACES, price: PRICE, max_output_tokens: 4_096 })),
+    models: ids.map((id) => ({
+      id,
+      interfaces: INTERFACES,
+      price: PRICE,
+      max_output_tokens: setup.outputTokensMax ?? 4_096,
+    })),
     accounts,
     plans: setup.plans ?? [],
     groups: setup.groups.map((group) => ({

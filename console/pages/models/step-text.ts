@@ -58,6 +58,8 @@ export function useStepText(): (step: Step) => string {
         return steps.price_unknown(group, model);
       case "no_account_serves":
         return steps.no_account_serves(model, iface);
+      case "limit_in_use":
+        return steps.limit_in_use(t.scope[facts.scope ?? "key"], limitText(facts));
       case "limit_used_up":
         return joined(
           steps.limit_used_up(t.scope[facts.scope ?? "key"], limitText(facts)),
@@ -65,12 +67,16 @@ export function useStepText(): (step: Step) => string {
         );
       case "balance_available":
         return steps.balance_available(format.moneyLeft(available));
+      case "balance_in_debt":
+        return steps.balance_in_debt(format.money(facts.debt ?? "0"));
       case "subscription_available":
         return steps.subscription_available(format.list(plans), format.moneyLeft(available));
       case "subscription_missing":
         return steps.subscription_missing(format.list(plans));
       case "subscription_used_up":
         return joined(steps.subscription_used_up(format.list(plans)), frees(facts, ""));
+      case "failing":
+        return joined(steps.failing, frees(facts, steps.askAdministrator));
       case "unavailable":
         return joined(steps.unavailable, frees(facts, steps.askAdministrator));
       default:

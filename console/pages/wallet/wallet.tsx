@@ -32,6 +32,7 @@ export default function WalletPage() {
             <Stat label={t.balance} value={<Money isLeft value={wallet.data.balance} />} />
             <Stat label={t.held} value={<Money value={wallet.data.held} />} note={t.heldNote} />
           </Stats>
+          {Number(wallet.data.debt) > 0 && <Debt amount={wallet.data.debt} />}
           <Redeem />
           <Section title={t.subscriptions.title} about={t.subscriptions.about}>
             {wallet.data.subscriptions.length === 0 ? (
@@ -47,6 +48,13 @@ export default function WalletPage() {
       <Ledger />
     </Page>
   );
+}
+
+/** Paid requests are refused until it is covered, so it stands above everything else. */
+function Debt({ amount }: { amount: string }) {
+  const t = useText("wallet");
+  const format = useFormat();
+  return <Notice tone="bad">{t.debt(format.money(amount))}</Notice>;
 }
 
 function Redeem() {

@@ -14,6 +14,7 @@ export const adminDashboard = {
     errors: "Errors per second",
     inFlight: "In flight",
     waiting: "Waiting",
+    waitingForSlot: "Waiting for a concurrency slot",
     spent: "Spent today",
     spentNote: "by prices, since midnight UTC",
     lastMinute: (name: string) => `${name}, the last minute`,

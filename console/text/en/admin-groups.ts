@@ -101,12 +101,14 @@ export const adminGroups = {
   },
   waiting: {
     title: "Waiting and leaving",
-    about: "While every account is busy, requests wait in line.",
+    about: "While every account is busy, or a concurrency limit is in use, requests wait in line.",
     most: "Requests that may wait",
     timeout: "They wait for at most",
     timeoutHint: "Like 30s or 2m",
     onDisconnect: "When a client leaves in the middle of an answer",
-    cancel: "Stop the upstream at once",
+    defaultCancel: "Default: stop the upstream",
+    defaultDrain: "Default: read the answer to its end",
+    cancel: "Stop the upstream at once; hidden reasoning is charged by estimate",
     drain: "Read the answer to its end, so that it is counted exactly",
   },
   preview: {

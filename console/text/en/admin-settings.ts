@@ -90,6 +90,9 @@ export const adminSettings = {
     percent: "Percent",
     minutes: "In minutes",
     minRequests: "If there are requests",
+    overruns: "Requests of one user repeatedly cost more than was held",
+    overrunsHint: "Their whole cost is charged, and may leave the user's balance in debt.",
+    overrunCount: "Requests",
     recent: "Recent alerts",
     recentAbout: "The last 90 days, with what became of every delivery.",
     none: {
@@ -102,6 +105,8 @@ export const adminSettings = {
       pool_empty: "Pool empty",
       spend: "Spend",
       error_rate: "Error rate",
+      billing_fault: "Billing fault",
+      overruns: "Overruns",
     },
     message: "What",
     began: "Since",

@@ -95,11 +95,15 @@ export const models = {
     no_account_serves: (model: string, iface: string) =>
       `The gateway has no upstream that serves ${model} through ${iface} at present. Ask an administrator.`,
     within_limits: "No limit is used up.",
+    limit_in_use: (whose: string, limit: string) =>
+      `The limit of ${whose} is in use: ${limit}. A request waits for its turn.`,
     limit_used_up: (whose: string, limit: string) => `The limit of ${whose} is used up: ${limit}.`,
     nobody_pays: "Nobody pays for requests of this group.",
     balance_available: (amount: string) => `Your balance pays, and ${amount} of it is available.`,
     balance_empty:
       "Nothing of your balance is available: it is spent, or held for requests under way. Redeem a code, or ask an administrator to add to it.",
+    balance_in_debt: (amount: string) =>
+      `Your balance is ${amount} in debt, because a request cost more than was held for it. Redeem a code, or ask an administrator to top up your balance.`,
     subscription_available: (plans: string, amount: string) =>
       `A subscription pays (${plans}), and ${amount} of it is left.`,
     subscription_missing: (plans: string) =>
@@ -109,6 +113,7 @@ export const models = {
     subscription_used_up: (plans: string) => `The subscription is used up (${plans}).`,
     available: "It can be served now.",
     busy: "Everything that serves it is busy. A request waits for its turn.",
+    failing: "Every upstream that serves it is failing, so no request is sent to it for now.",
     unavailable: "Everything that serves it is recovering or out of order.",
     elsewhere: (groups: string) => `A key in ${groups} can call it.`,
     nearest: (model: string) => `Did you mean ${model}?`,

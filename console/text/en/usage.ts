@@ -193,7 +193,8 @@ export const usage = {
       request: "Request",
     },
     flags: {
-      estimated: "The upstream told no count, so the gateway counted the text itself.",
+      estimated:
+        "The upstream reported no count. The gateway counted the text, and estimated what was not shown.",
       partial: "The answer broke off: what had arrived was counted.",
       clamped: "The upstream's count could not be true, or the cost is more than is recorded.",
       capped: "The output was bounded to what the payer could pay.",

@@ -5,6 +5,8 @@ export const wallet = {
   balance: "Balance",
   held: "Held",
   heldNote: "for requests under way",
+  debt: (amount: string) =>
+    `Your balance is ${amount} in debt, because a request cost more than was held for it. Paid requests are refused until the debt is covered. Redeem a code, or ask an administrator to top up your balance.`,
   redeem: {
     title: "Redeem a code",
     about: "A code adds money to your balance, or grants a plan.",
@@ -66,6 +68,7 @@ export const wallet = {
       refund: "Refund",
       redeem: "Redeemed code",
       opening: "Opening balance",
+      correction: "Late settlement",
     },
     none: {
       title: "Nothing was booked yet",

@@ -13,6 +13,7 @@ export const adminDashboard: Area<"adminDashboard"> = {
     errors: "每秒错误数",
     inFlight: "进行中",
     waiting: "等待中",
+    waitingForSlot: "等待并发名额",
     spent: "今日花费",
     spentNote: "按价格计算，自 UTC 零点起",
     lastMinute: (name) => `${name}，最近一分钟`,

@@ -95,12 +95,14 @@ export const adminGroups: Area<"adminGroups"> = {
   },
   waiting: {
     title: "排队与断开",
-    about: "所有账号都繁忙时，请求排队等待。",
+    about: "所有账号都繁忙或并发已满时，请求排队等待。",
     most: "最多排队的请求",
     timeout: "最长等待",
     timeoutHint: "如 30s 或 2m",
     onDisconnect: "客户端中途离开时",
-    cancel: "立即停止上游",
+    defaultCancel: "默认：停止上游",
+    defaultDrain: "默认：读完回答",
+    cancel: "立即停止上游；未展示的推理按估算计费",
     drain: "读完回答，以便准确计量",
   },
   preview: {

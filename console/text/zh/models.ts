@@ -84,10 +84,13 @@ export const models: Area<"models"> = {
     account_serves: "网关有可以提供它的上游。",
     no_account_serves: (model, iface) => `网关目前没有能通过 ${iface} 提供 ${model} 的上游。请联系管理员。`,
     within_limits: "没有限额被用尽。",
+    limit_in_use: (whose, limit) => `${whose}的并发已满：${limit}。请求会排队等候。`,
     limit_used_up: (whose, limit) => `${whose}的限额已用尽：${limit}。`,
     nobody_pays: "此分组的请求无需付费。",
     balance_available: (amount) => `由您的余额支付，可用 ${amount}。`,
     balance_empty: "余额不可用：已用完，或为进行中的请求冻结。请兑换兑换码，或请管理员充值。",
+    balance_in_debt: (amount) =>
+      `您的余额欠费 ${amount}：某个请求的费用超出了为其冻结的金额。请兑换兑换码，或请管理员充值。`,
     subscription_available: (plans, amount) => `由订阅支付（${plans}），剩余 ${amount}。`,
     subscription_missing: (plans) =>
       plans === ""
@@ -96,6 +99,7 @@ export const models: Area<"models"> = {
     subscription_used_up: (plans) => `订阅额度已用尽（${plans}）。`,
     available: "现在可以处理。",
     busy: "能提供它的上游都很繁忙，请求会排队等候。",
+    failing: "所有能提供它的上游都在报错，暂不向其发送请求。",
     unavailable: "所有能提供它的上游都在恢复或已停用。",
     elsewhere: (groups) => `${groups} 分组中的密钥可以调用它。`,
     nearest: (model) => `您是指 ${model} 吗？`,

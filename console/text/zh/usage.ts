@@ -179,7 +179,7 @@ export const usage: Area<"usage"> = {
       request: "请求",
     },
     flags: {
-      estimated: "上游没有给出计数，由网关自行统计文本。",
+      estimated: "上游没有给出计数，由网关统计文本，并估算未展示的部分。",
       partial: "回答中断：按已到达的部分计数。",
       clamped: "上游的计数不可能属实，或费用超出可记录的范围。",
       capped: "输出被限制在付款方能够支付的范围内。",

@@ -7,6 +7,8 @@ export const wallet: Area<"wallet"> = {
   balance: "余额",
   held: "冻结",
   heldNote: "用于进行中的请求",
+  debt: (amount) =>
+    `您的余额欠费 ${amount}：某个请求的费用超出了为其冻结的金额。付清之前，付费请求会被拒绝。请兑换兑换码，或请管理员充值。`,
   redeem: {
     title: "兑换码",
     about: "兑换码会增加您的余额，或授予一个套餐。",
@@ -68,6 +70,7 @@ export const wallet: Area<"wallet"> = {
       refund: "退款",
       redeem: "兑换码",
       opening: "初始余额",
+      correction: "延迟结算",
     },
     none: {
       title: "还没有账目",

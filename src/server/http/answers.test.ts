@@ -1,7 +1,13 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { eventually } from "../../../test/eventually.ts";
 import { outbox } from "../../outbox.ts";
-import { type Answer, type ClientSink, StreamAnswer, WholeAnswer } from "../../wire/http-message.ts";
+import {
+  type Answer,
+  type ClientSink,
+  SharedAnswer,
+  StreamAnswer,
+  WholeAnswer,
+} from "../../wire/http-message.ts";
 import { wholePart } from "../../wire/splice.ts";
 import { type Carrier, startStream } from "./answers.ts";
 import { dial, listenForTest, type RawClient, type TestListener, textAnswer } from "./listen.test-support.ts";
@@ -67,6 +73,7 @@ function writingTo(written: Buffer[], endsByClosing = false): Carrier {
     whenLeft() {},
     write: (bytes, from = 0, to = bytes.length) =>
       void written.push(Buffer.copyBytesFrom(bytes, from, to - from)),
+    writeShared: (bytes) => void written.push(Buffer.from(bytes)),
     post(_from, to) {
       outbox.post({ send: (bytes, from, end) => this.write(bytes, from, end) }, to);
       outbox.flush();
@@ -76,6 +83,41 @@ function writingTo(written: Buffer[], endsByClosing = false): Carrier {
     failed() {},
   };
 }
+
+describe("an answer that all clients share", () => {
+  const long = Buffer.alloc(8_000_000, "0123456789");
+  const headers = { "content-type": "text/plain", etag: '"1"' };
+
+  test.each([5, 64 * 1024, 200_000])("of %d bytes is whole", async (length) => {
+    give = () => new SharedAnswer(200, headers, long.subarray(0, length));
+    ask();
+    expect(await answerBeforeNext()).toBe(
+      `HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\netag: "1"\r\n${DATE}content-length: ${length}\r\n\r\n${long.toString("latin1", 0, length)}`,
+    );
+  });
+
+  test("to HEAD tells its length", async () => {
+    give = () => new SharedAnswer(200, {}, long);
+    ask("HEAD");
+    expect(await answerBeforeNext()).toBe(`HTTP/1.1 200 OK\r\n${DATE}content-length: 8000000\r\n\r\n`);
+  });
+
+  test("of status 304 has neither length nor body", async () => {
+    give = () => new SharedAnswer(304, {}, new Uint8Array(0));
+    ask();
+    expect(await answerBeforeNext()).toBe(`HTTP/1.1 304 Not Modified\r\n${DATE}\r\n`);
+  });
+
+  test("comes whole in the end to a client that takes it slowly", async () => {
+    give = () => new SharedAnswer(200, {}, long);
+    client.stopTaking();
+    ask();
+    await Bun.sleep(50);
+    client.goOnTaking();
+    const heard = await answerBeforeNext();
+    expect(heard.endsWith(long.toString("latin1"))).toBe(true);
+  });
+});
 
 describe("a whole answer", () => {
   test("is its status, its headers, the date, its length and its body", async () => {

@@ -3,7 +3,13 @@
 import { STATUS_CODES } from "node:http";
 import { outbox } from "../../outbox.ts";
 import { put } from "../../wire/bytes.ts";
-import { type Answer, type ClientSink, StreamAnswer, WholeAnswer } from "../../wire/http-message.ts";
+import {
+  type Answer,
+  type ClientSink,
+  type SharedAnswer,
+  StreamAnswer,
+  WholeAnswer,
+} from "../../wire/http-message.ts";
 import { lengthOf, type Part, wholePart } from "../../wire/splice.ts";
 import type { Upgrade } from "./exchange.ts";
 
@@ -17,6 +23,8 @@ export interface Carrier {
   /** To be called when the client leaves before the answer is finished. */
   whenLeft(leave: () => void): void;
   write(bytes: Uint8Array, from?: number, to?: number): void;
+  /** Bytes that never change: what is not taken at once is not copied. */
+  writeShared(bytes: Uint8Array): void;
   /** What stands there in the outbox. */
   post(from: number, to: number): void;
   room(): Promise<void>;
@@ -29,7 +37,8 @@ export interface Carrier {
 const TOGETHER_BYTES_MAX = 64 * 1024;
 /** So much may wait for a slow client before whoever makes the answer waits too. */
 const AHEAD_BYTES_MAX = 64 * 1024;
-const LINE_END_BYTES = 2;
+const LINE_END = "\r\n";
+const LINE_END_BYTES = LINE_END.length;
 /** What stands around a chunk always finds room. */
 const FRAMING_BYTES_MAX = 32;
 /** Writing copies into the kernel, or into the connection: one buffer serves all. */
@@ -72,6 +81,25 @@ export function writeWhole(carrier: Carrier, answer: WholeAnswer, isBodyless: bo
 
 function writeTogether(carrier: Carrier, head: string, body: readonly Part[]): void {
   finish(carrier, gather(carrier, putHead(carrier, head), body));
+}
+
+export function writeShared(carrier: Carrier, answer: SharedAnswer, isBodyless: boolean): void {
+  const { status, headers, bytes } = answer;
+  if (isBodyless || isBare(status) || bytes.length <= TOGETHER_BYTES_MAX) {
+    writeWhole(carrier, new WholeAnswer(status, linesOf(headers), bytes), isBodyless);
+    return;
+  }
+  const length = `content-length: ${bytes.length}\r\n`;
+  finish(
+    carrier,
+    putHead(carrier, statusLine(status) + linesOf(headers) + carrier.connectionLines + length + LINE_END),
+  );
+  carrier.writeShared(bytes);
+  carrier.finished();
+}
+
+function linesOf(headers: Headers): string {
+  return [...headers].map(([name, value]) => `${name}: ${value}\r\n`).join("");
 }
 
 /** At the front of the scratch buffer. Returns where it ends there. */
@@ -219,7 +247,7 @@ export async function writeResponse(
   isBodyless: boolean,
 ): Promise<void> {
   const { status, headers, body } = response;
-  const lines = [...headers].map(([name, value]) => `${name}: ${value}\r\n`).join("");
+  const lines = linesOf(headers);
   const isLive = headers.get("content-type")?.startsWith("text/event-stream") === true;
   const reader = body?.getReader() ?? null;
   const leave = () => void reader?.cancel().catch(() => {});

@@ -111,7 +111,7 @@ describe("what is thrown", () => {
   });
 
   test("when a connection is looked at is told, and the others are looked at", async () => {
-    listener = listenForTest(() => textAnswer(""), { headMs: 1, idleMs: 1 }, stumble);
+    listener = listenForTest(() => textAnswer(""), { headMs: 1, firstByteMs: 1 }, stumble);
     client = await dial(listener.port);
     const other = await dial(listener.port);
     client.send("GET / HT");

@@ -13,3 +13,6 @@ export type State =
   | "ending"
   | "lingering"
   | "over";
+
+/** What is known of a client: `silent` before its first request, `anonymous` until it has shown that it may use anything. */
+export type Trust = "silent" | "anonymous" | "authenticated";

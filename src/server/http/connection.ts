@@ -3,32 +3,38 @@
  * another is answered waits its turn.
  */
 
-import type { Socket } from "bun";
 import { free } from "../../wire/bytes.ts";
 import { CHUNKED, CR } from "../../wire/http-fields.ts";
-import { type Answer, type HttpBody, StreamAnswer, WholeAnswer } from "../../wire/http-message.ts";
-import { abandon, type Carrier, isLate, startStream, writeResponse, writeWhole } from "./answers.ts";
-import type { State } from "./connection-state.ts";
+import {
+  type Answer,
+  type HttpBody,
+  SharedAnswer,
+  StreamAnswer,
+  WholeAnswer,
+} from "../../wire/http-message.ts";
+import {
+  abandon,
+  type Carrier,
+  isLate,
+  startStream,
+  writeResponse,
+  writeShared,
+  writeWhole,
+} from "./answers.ts";
 import { IncomingRequest, Upgrade } from "./exchange.ts";
-import type { Guest, Hall } from "./hall.ts";
+import type { Guest } from "./hall.ts";
 import { HeadReader } from "./head-reader.ts";
 import { IncomingBody, WholeBody } from "./incoming-body.ts";
 import type { Outlet, Protocol } from "./outlet.ts";
-import { CONTINUE, endsHead, headStart, LATE, type RequestFault, RequestHead } from "./request-head.ts";
-import { Sender } from "./sender.ts";
+import { ReadAhead } from "./read-ahead.ts";
+import { CONTINUE, headStart, LATE, type RequestFault, RequestHead } from "./request-head.ts";
+import { SocketSide } from "./socket-side.ts";
 
-/** What is kept of requests that come before their turn. */
-const EARLY_BYTES_MAX = 1024 * 1024;
-/** The next request is served while so much of the last answer was not taken. */
-const AHEAD_BYTES_MAX = 64 * 1024;
 /** Then a client that sends many requests at once lets everybody else have a turn. */
 const IN_A_ROW_MAX = 64;
 const NOTHING = Buffer.alloc(0);
 
-export class Connection implements Outlet, Carrier, Guest {
-  private readonly hall: Hall;
-  private readonly socket: Socket<Connection>;
-  private state: State = "between";
+export class Connection extends SocketSide implements Outlet, Carrier, Guest {
   private request: IncomingRequest | null = null;
   /** The body of the request under way, while it is still coming. */
   private incoming: IncomingBody | null = null;
@@ -37,45 +43,22 @@ export class Connection implements Outlet, Carrier, Guest {
   /** A stream that is being sent. */
   private leave: (() => void) | null = null;
   /** Read and not yet understood: part of a head, or what comes before its turn. */
-  private held: Buffer = NOTHING;
+  private ahead: ReadAhead | null = null;
   private isHeadPartial = false;
   /** Whether what comes after the request may be another one. */
   private keepsAlive = true;
-  /** Since when it is in its state, or has taken nothing. */
-  private sinceMs: number;
-  private readonly sender: Sender;
   private readonly heads = new HeadReader();
-  private isPaused = false;
   /** Requests that were here when the one before them was answered. */
   private queuedCount = 0;
-  private leaving: AbortController | null = null;
   /** For answers that are waited for, one at a time: made with the first. */
   private answered: ((answer: Answer | Upgrade) => void) | null = null;
   private broke: ((thrown: unknown) => void) | null = null;
 
-  constructor(hall: Hall, socket: Socket<Connection>) {
-    this.hall = hall;
-    this.socket = socket;
-    this.sender = new Sender(socket);
-    this.sinceMs = hall.nowMs;
-  }
-
-  /** Empty once it is closed, unless somebody asked before: the runtime forgets it, and keeping all of them costs memory. */
-  get address(): string {
-    return this.socket.remoteAddress ?? "";
-  }
-
-  /** One for all requests of the connection: nearly none of them needs it, and each would have to make one. */
-  get signal(): AbortSignal {
-    this.leaving ??= new AbortController();
-    if (this.state === "over" && !this.leaving.signal.aborted) this.leaving.abort();
-    return this.leaving.signal;
-  }
-
   // What the socket says.
 
   received(bytes: Buffer): void {
-    if (this.state === "between") this.receivedHead(this.held.length === 0 ? bytes : this.joined(bytes));
+    if (this.state === "between")
+      this.receivedHead(this.ahead === null ? bytes : this.joined(this.ahead, bytes));
     else if (this.state === "upgraded") this.protocol?.received(bytes);
     else if (this.incoming !== null) {
       this.receivedBody(this.incoming, bytes, 0);
@@ -84,6 +67,7 @@ export class Connection implements Outlet, Carrier, Guest {
       else if (this.incoming?.isAhead) this.pause();
     } else if (this.keepsAlive) this.keepAhead(bytes);
     else free(bytes);
+    if (this.ahead !== null || this.incoming !== null || this.isOccupying) this.account();
   }
 
   drained(): void {
@@ -92,6 +76,7 @@ export class Connection implements Outlet, Carrier, Guest {
     if (this.state === "ending") this.endNow();
     else if (this.state === "upgraded") this.protocol?.drained();
     else if (this.state === "answered") this.goOn();
+    this.account();
   }
 
   closed(): void {
@@ -109,7 +94,8 @@ export class Connection implements Outlet, Carrier, Guest {
     this.leaving?.abort();
     this.request = null;
     this.incoming = null;
-    this.held = NOTHING;
+    this.dropAhead();
+    this.account();
   }
 
   /** Something was thrown on its way: no client waits for what will never come. */
@@ -120,7 +106,7 @@ export class Connection implements Outlet, Carrier, Guest {
 
   look(nowMs: number): void {
     if (this.state === "upgraded") return;
-    const { headMs, idleMs, unaskedMs, lingerMs, stallMs } = this.hall.limits;
+    const { headMs, idleMs, firstByteMs, unaskedMs, lingerMs, stallMs } = this.hall.limits;
     const ms = nowMs - this.sinceMs;
     if (this.sender.bytes > 0) {
       if (ms > stallMs) this.terminate();
@@ -128,39 +114,75 @@ export class Connection implements Outlet, Carrier, Guest {
       if (ms > lingerMs) this.terminate();
     } else if (this.state === "within") {
       // While it is paused nobody sees its client leave.
-      if (ms > unaskedMs && this.isPaused && this.incoming?.isUnasked) this.incoming.throwAway();
-    } else if (this.state === "between" && ms > (this.isHeadPartial ? headMs : idleMs)) {
-      if (this.isHeadPartial) this.refuse(LATE);
-      else this.end();
+      if (ms > unaskedMs && this.isPaused) this.discardUnread();
+    } else if (this.state === "between") {
+      const isDue = ms > (this.isHeadPartial ? headMs : this.trust === "silent" ? firstByteMs : idleMs);
+      if (isDue && this.isHeadPartial) this.refuse(LATE);
+      else if (isDue) this.end();
     }
+    this.account();
   }
 
   retire(): void {
     if (this.state === "between") this.end();
   }
 
+  // What it occupies of memory, and what it gives back.
+
+  /** The bodies of authenticated clients have bounds of their own once they are asked for. */
+  protected get unreadBytes(): number {
+    const { ahead, incoming } = this;
+    const bytes = ahead === null ? 0 : ahead.occupiedBytes;
+    const isCounted = incoming !== null && (this.trust !== "authenticated" || incoming.isUnasked);
+    return isCounted ? bytes + incoming.occupiedBytes : bytes;
+  }
+
+  yieldBytes(): void {
+    if (this.trust !== "authenticated") this.terminate();
+    else this.discardUnread();
+  }
+
+  /** Requests behind the one under way are read no more: their client sends them again on another connection. */
+  private discardUnread(): void {
+    if (this.incoming?.isUnasked) this.incoming.throwAway();
+    if (this.ahead !== null) {
+      this.dropAhead();
+      this.keepsAlive = false;
+      this.resume();
+      if (this.state === "between" || this.state === "queued") this.end();
+    }
+    this.account();
+  }
+
+  private dropAhead(): void {
+    this.ahead?.release();
+    this.ahead = null;
+  }
+
   // What is heard.
 
-  private joined(bytes: Buffer): Buffer {
-    const all = Buffer.concat([this.held, bytes]);
-    const { headBytesMax } = this.hall.limits;
+  private joined(ahead: ReadAhead, bytes: Buffer): Buffer {
+    const known = ahead.length;
+    ahead.append(bytes);
     // A head that comes in crumbs is not parsed for each.
-    const isPartial = this.isHeadPartial && all.length <= headBytesMax && !endsHead(all, this.held.length);
-    this.held = isPartial ? all : NOTHING;
-    return isPartial ? NOTHING : all;
+    if (this.isHeadPartial && ahead.length <= this.hall.limits.headBytesMax && !ahead.mayEndHead(known)) {
+      return NOTHING;
+    }
+    this.ahead = null;
+    return ahead.take();
   }
 
   private receivedHead(bytes: Buffer): void {
     const from = headStart(bytes);
     // Half of an empty line is nothing yet.
     const isHalfLine = from + 1 === bytes.length && bytes[from] === CR;
-    if (isHalfLine) this.held = bytes.subarray(from);
+    if (isHalfLine) this.ahead = new ReadAhead(bytes.subarray(from));
     if (isHalfLine || from === bytes.length) return;
     const head = this.heads.read(bytes, from, this.hall.limits.headBytesMax);
     if (head === null) {
       if (!this.isHeadPartial) this.sinceMs = this.hall.nowMs;
       this.isHeadPartial = true;
-      this.held = from === 0 ? bytes : bytes.subarray(from);
+      this.ahead = new ReadAhead(from === 0 ? bytes : bytes.subarray(from));
     } else if (head instanceof RequestHead) {
       this.isHeadPartial = false;
       this.begin(head, bytes);
@@ -169,6 +191,7 @@ export class Connection implements Outlet, Carrier, Guest {
 
   private begin(head: RequestHead, bytes: Buffer): void {
     this.state = "within";
+    if (this.trust === "silent") this.trust = "anonymous";
     this.sinceMs = this.hall.nowMs;
     this.keepsAlive = head.asked.keepsAlive;
     const { framing, bodyAt } = head;
@@ -207,12 +230,15 @@ export class Connection implements Outlet, Carrier, Guest {
   }
 
   private keepAhead(bytes: Buffer): void {
-    this.held = this.held.length === 0 ? bytes : Buffer.concat([this.held, bytes]);
-    if (this.held.length <= EARLY_BYTES_MAX) return;
-    // Not paused: that the client leaves would not be seen. It asks again for what was not answered.
-    this.held = NOTHING;
-    this.keepsAlive = false;
-    if (this.state === "queued") this.end();
+    if (this.ahead === null) this.ahead = new ReadAhead(bytes);
+    else this.ahead.append(bytes);
+    if (this.isFarAhead) this.pause();
+  }
+
+  /** What comes next had better wait in the network: for a turn, for the requests before it, or for a reader. */
+  private get isFarAhead(): boolean {
+    if (this.state === "queued" || this.incoming?.isAhead === true) return true;
+    return this.ahead !== null && this.ahead.length > this.hall.limits.aheadBytesMax;
   }
 
   // A body's source.
@@ -221,24 +247,12 @@ export class Connection implements Outlet, Carrier, Guest {
     if (this.request?.head.asked.expectsContinue) this.write(CONTINUE);
   }
 
-  private pause(): void {
-    if (this.isPaused || this.state === "over") return;
-    this.isPaused = true;
-    this.socket.pause();
-  }
-
-  resume(): void {
-    if (!this.isPaused || this.state === "over") return;
-    this.isPaused = false;
-    this.socket.resume();
-  }
-
   // What is said.
 
   private refuse(fault: RequestFault): void {
     this.state = "within";
     this.keepsAlive = false;
-    this.held = NOTHING;
+    this.ahead = null;
     writeWhole(this, this.hall.refuse(fault), false);
   }
 
@@ -260,6 +274,7 @@ export class Connection implements Outlet, Carrier, Guest {
     this.incoming?.throwAway();
     if (answer instanceof WholeAnswer) writeWhole(this, answer, isBodyless);
     else if (answer instanceof StreamAnswer) startStream(this, answer, isBodyless);
+    else if (answer instanceof SharedAnswer) writeShared(this, answer, isBodyless);
     else if (answer instanceof Upgrade) this.upgrade(request, answer);
     else void writeResponse(this, answer, isBodyless);
   }
@@ -275,9 +290,10 @@ export class Connection implements Outlet, Carrier, Guest {
     this.state = "upgraded";
     this.heads.forget();
     this.protocol = open(this);
-    const { held } = this;
-    this.held = NOTHING;
-    if (held.length > 0) this.protocol.received(held);
+    const { ahead } = this;
+    this.ahead = null;
+    this.resume();
+    if (ahead !== null) this.protocol.received(ahead.take());
   }
 
   /** Lines that say how the connection goes on. */
@@ -292,26 +308,6 @@ export class Connection implements Outlet, Carrier, Guest {
     if (!this.request?.head.asked.isHttp10) return false;
     this.keepsAlive = false;
     return true;
-  }
-
-  write(bytes: Uint8Array, from = 0, to = bytes.length): void {
-    if (this.state !== "over" && this.sender.write(bytes, from, to)) this.sinceMs = this.hall.nowMs;
-  }
-
-  post(from: number, to: number): void {
-    if (this.state !== "over") this.sender.post(from, to);
-  }
-
-  get bufferedBytes(): number {
-    return this.sender.bytes;
-  }
-
-  room(): Promise<void> {
-    return this.sender.room();
-  }
-
-  get isOver(): boolean {
-    return this.state === "over";
   }
 
   whenLeft(leave: () => void): void {
@@ -330,34 +326,37 @@ export class Connection implements Outlet, Carrier, Guest {
 
   /** Serves again when the client has sent what nobody reads, and has taken what it asked for. */
   private goOn(): void {
-    if (this.sender.postedBytes > AHEAD_BYTES_MAX) this.sender.hurry();
-    if (this.keepsAlive && (this.incoming !== null || this.sender.bytes > AHEAD_BYTES_MAX)) return;
+    const { aheadBytesMax } = this.hall.limits;
+    if (this.sender.postedBytes > aheadBytesMax) this.sender.hurry();
+    if (this.keepsAlive && (this.incoming !== null || this.sender.bytes > aheadBytesMax)) return;
     this.sinceMs = this.hall.nowMs;
-    if (!this.keepsAlive || (this.held.length === 0 && this.hall.isClosing)) this.end();
-    else if (this.held.length > 0) this.queue();
+    if (!this.keepsAlive || (this.ahead === null && this.hall.isClosing)) this.end();
+    else if (this.ahead !== null) this.queue();
     else this.state = "between";
   }
 
   private queue(): void {
     this.state = "queued";
     this.queuedCount++;
-    const read = () => this.readHeld();
+    const read = () => this.readAhead();
     // Not within the answer to the one before: a client that sends thousands at once would fill the stack.
-    if (this.queuedCount % IN_A_ROW_MAX !== 0) queueMicrotask(read);
+    if (this.trust !== "authenticated") this.hall.strangerTurns.add(read);
+    else if (this.queuedCount % IN_A_ROW_MAX !== 0) queueMicrotask(read);
     else {
       this.pause();
       setImmediate(read);
     }
   }
 
-  private readHeld(): void {
-    if (this.state !== "queued") return;
-    const { held } = this;
-    this.held = NOTHING;
+  private readAhead(): void {
+    const { ahead } = this;
+    if (this.state !== "queued" || ahead === null) return;
+    this.ahead = null;
     this.state = "between";
-    this.resume();
     try {
-      this.receivedHead(held);
+      this.receivedHead(ahead.take());
+      if (!this.isFarAhead) this.resume();
+      this.account();
     } catch (thrown) {
       this.failed(thrown);
     }
@@ -368,7 +367,7 @@ export class Connection implements Outlet, Carrier, Guest {
     this.state = "ending";
     this.keepsAlive = false;
     this.incoming = null;
-    this.held = NOTHING;
+    this.dropAhead();
     this.resume();
     this.sender.hurry();
     if (this.sender.bytes === 0) this.endNow();

@@ -8,6 +8,8 @@ import type { RequestHead } from "./request-head.ts";
 /** The client's end of it. */
 export interface Peer extends Pick<Outlet, "address" | "terminate"> {
   readonly signal: AbortSignal;
+  /** It has shown a key, a session or a token: its connection no longer counts as a stranger's. */
+  authenticated(): void;
 }
 
 export class IncomingRequest implements HttpRequest {

@@ -252,3 +252,39 @@ describe("a body that came with its head", () => {
     expect([textOf(await one.next()), await one.next()]).toEqual(["hello", null]);
   });
 });
+
+describe("a body in crumbs", () => {
+  const text = Array.from({ length: 40_000 }, (_, i) => String.fromCharCode(97 + (i % 26))).join("");
+
+  test("that nobody has asked for takes little more memory than its bytes", async () => {
+    const { body, push } = bodyOf(text.length);
+    for (const byte of text) push(byte);
+    let pieces = 0;
+    let read = "";
+    for (let piece = await body.next(); piece instanceof Uint8Array; piece = await body.next()) {
+      pieces++;
+      read += textOf(piece);
+    }
+    expect(read).toBe(text);
+    expect(pieces).toBeLessThan(5);
+  });
+
+  test("and in longer pieces between them is what was sent, whole or piece by piece", async () => {
+    for (const isWhole of [true, false]) {
+      const { body, push } = bodyOf(CHUNKED);
+      const reading = isWhole ? body.whole() : null;
+      let sent = "";
+      let read = "";
+      for (let i = 0; i < 300; i++) {
+        const length = [1, 700, 3, 1_024, 5_000, 2, 1_025][i % 7] as number;
+        const data = text.slice(i, i + length);
+        sent += data;
+        push(`${length.toString(16)}\r\n${data}\r\n`);
+        if (!isWhole && i % 5 === 4) read += textOf(await body.next());
+      }
+      push("0\r\n\r\n");
+      read += reading === null ? await readAll(body) : textOf(await reading);
+      expect(read).toBe(sent);
+    }
+  });
+});

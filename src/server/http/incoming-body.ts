@@ -21,6 +21,11 @@ const ROOM_BYTES_MAX = 1024 * 1024;
 /** Left free before it: what goes upstream ahead of the body can stand there, so that all of it is one write. */
 const IN_FRONT_BYTES = 1024;
 
+/** A shorter piece is put behind the one before it: an array of its own costs more than a few bytes. */
+const CRUMB_BYTES_MAX = 1024;
+/** So many bytes of crumbs share one array. */
+const CRUMBS_BYTES = 16 * 1024;
+
 const GONE: Lost = { kind: "gone" };
 
 export class IncomingBody implements HttpBody {
@@ -32,8 +37,11 @@ export class IncomingBody implements HttpBody {
   private bytes = 0;
   private mode: "unasked" | "whole" | "pieces" | "thrown away" = "unasked";
   private room: Buffer | null = null;
+  /** Where crumbs go; the last piece is what is filled of it, if it was not taken yet. */
+  private crumbs: Buffer | null = null;
   private waiting: ((read: Uint8Array | Lost | null) => void) | null = null;
   private lost: Lost | null = null;
+  private isDeferred = false;
   isWanted = false;
 
   constructor(framing: number, source: BodySource) {
@@ -47,12 +55,26 @@ export class IncomingBody implements HttpBody {
     return this.framed.hasEnded || this.lost !== null;
   }
 
+  /** While it is gathered to be whole; pieces that were handed out are not counted. */
+  get receivedBytes(): number {
+    return this.bytes;
+  }
+
   get isBroken(): boolean {
     return this.framed.wrong !== null;
   }
 
   get isUnasked(): boolean {
-    return this.mode === "unasked";
+    return this.mode === "unasked" && !this.isDeferred;
+  }
+
+  defer(): void {
+    this.isDeferred = true;
+  }
+
+  /** What it takes of memory until it is asked for, or complete. */
+  get occupiedBytes(): number {
+    return this.room?.length ?? this.bytes;
   }
 
   /** More has come than anybody takes: what follows had better wait in the network. */
@@ -87,6 +109,7 @@ export class IncomingBody implements HttpBody {
   throwAway(): void {
     this.mode = "thrown away";
     this.pieces = [];
+    this.crumbs = null;
     this.bytes = 0;
     this.room = null;
     this.settle(GONE);
@@ -135,22 +158,41 @@ export class IncomingBody implements HttpBody {
       case "thrown away":
         return;
       case "whole":
-        if (this.room !== null) put(this.room, this.bytes, piece);
-        else this.pieces.push(piece);
-        this.bytes += piece.length;
-        return;
+        if (this.room === null) this.add(piece);
+        else put(this.room, this.bytes, piece);
+        break;
       case "unasked":
-        this.pieces.push(piece);
-        this.bytes += piece.length;
-        return;
+        this.add(piece);
+        break;
       case "pieces":
         if (this.waiting !== null) {
           this.settle(piece);
           return;
         }
+        // The connection is held up at each of them, so there are few.
         this.pieces.push(piece);
-        this.bytes += piece.length;
     }
+    this.bytes += piece.length;
+  }
+
+  /** A body that comes a byte at a time must not become an object a byte. */
+  private add(piece: Uint8Array): void {
+    const { pieces } = this;
+    const last = pieces.at(-1);
+    if (last === undefined || piece.length > CRUMB_BYTES_MAX || last.length > CRUMBS_BYTES - piece.length) {
+      pieces.push(piece);
+      return;
+    }
+    if (this.crumbs === null || last.buffer !== this.crumbs.buffer) {
+      if (last.length > CRUMB_BYTES_MAX) {
+        pieces.push(piece);
+        return;
+      }
+      this.crumbs = Buffer.allocUnsafeSlow(CRUMBS_BYTES);
+      put(this.crumbs, 0, last);
+    }
+    put(this.crumbs, last.length, piece);
+    pieces[pieces.length - 1] = this.crumbs.subarray(0, last.length + piece.length);
   }
 
   /** Whoever waits is told that the body is over. */
@@ -184,6 +226,12 @@ export class WholeBody implements HttpBody {
       to === bytes.length
         ? { bytes, start: from, end: to }
         : partOf(Buffer.copyBytesFrom(bytes, from, to - from));
+  }
+
+  defer(): void {}
+
+  get receivedBytes(): number {
+    return this.length;
   }
 
   whole(): Part {

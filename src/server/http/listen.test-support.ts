@@ -23,7 +23,12 @@ const LIMITS: ListenOptions["limits"] = {
   unaskedMs: 60_000,
   lingerMs: 60_000,
   stallMs: 60_000,
+  firstByteMs: 60_000,
   max: 1_000,
+  blockShare: 1 / 2,
+  aheadBytesMax: 64 * 1024,
+  strangerBytesMax: 32 * 1024 * 1024,
+  clientBytesMax: 32 * 1024 * 1024,
   lookMs: 5,
 };
 
@@ -31,6 +36,7 @@ export function listenForTest(
   serve: ListenOptions["serve"],
   limits: Partial<ListenOptions["limits"]> = {},
   refuse: ListenOptions["refuse"] = ({ kind, reason }) => textAnswer(`${kind}: ${reason}`, 400),
+  isProxy: ListenOptions["isProxy"] = () => true,
 ): TestListener {
   let nowMs = 0;
   let looks = 0;
@@ -44,6 +50,7 @@ export function listenForTest(
       return nowMs;
     },
     nowMs: () => 0,
+    isProxy,
     serve,
     refuse,
     fault: (thrown) => void faults.push(thrown),

@@ -225,39 +225,155 @@ describe("closing", () => {
   });
 });
 
-describe("more connections than may be", () => {
-  test("are cut off as they come, and the others are served", async () => {
-    listener = listenForTest(() => textAnswer("<answer>"), { max: 2 });
+describe("a connection on which no byte comes", () => {
+  test("is closed sooner than one between two requests", async () => {
+    listener = listenForTest(() => textAnswer("<answer>"), { ...LIMITS, firstByteMs: 300 });
     client = await dial(listener.port);
-    const second = await dial(listener.port);
-    second.send(GET);
-    await second.hears("<answer>");
-    const third = await dial(listener.port);
-    third.send(GET);
-    await third.end();
-    expect(third.heard()).toBe("");
-    client.send(GET);
-    await client.hears("<answer>");
-    second.leave();
-    await eventually(async () => {
-      const fourth = await dial(listener.port);
-      fourth.send(GET);
-      await eventually(() => fourth.heard() !== "" || fourth.ending() !== "open");
-      fourth.leave();
-      return fourth.heard().includes("<answer>");
-    });
-    third.leave();
+    const spoken = await dial(listener.port);
+    spoken.send(GET);
+    await spoken.hears("<answer>");
+    await pass(301);
+    expect(await client.end()).toBe("");
+    expect([client.ending(), spoken.ending()]).toEqual(["closed", "open"]);
+    await pass(IDLE_MS);
+    await spoken.end();
+    spoken.leave();
   });
 
-  test("count while they linger", async () => {
+  test("or only empty lines, is closed as well", async () => {
+    listener = listenForTest(() => textAnswer("<answer>"), { ...LIMITS, firstByteMs: 300 });
+    client = await dial(listener.port);
+    client.send("\r\n\r\n\r");
+    await pass(301);
+    await client.end();
+  });
+});
+
+describe("when there are as many connections as may be", () => {
+  /** Asks on a new connection, and returns it when it was answered. */
+  async function answeredClient(): Promise<RawClient> {
+    const opened = await dial(listener.port);
+    opened.send(GET);
+    await opened.hears("<answer>");
+    return opened;
+  }
+
+  test("a further one is served, and the one that was idle for longest is closed", async () => {
+    listener = listenForTest(() => textAnswer("<answer>"), { max: 3 });
+    client = await answeredClient();
+    await pass(10);
+    const second = await answeredClient();
+    await pass(10);
+    const third = await answeredClient();
+    await pass(10);
+    client.send(GET);
+    await eventually(() => client.heard().split("<answer>").length === 3);
+    await pass(10);
+    const fourth = await answeredClient();
+    await second.end();
+    expect([client, third, fourth].map((one) => one.ending())).toEqual(["open", "open", "open"]);
+    const fifth = await answeredClient();
+    await third.end();
+    for (const one of [second, third, fourth, fifth]) one.leave();
+  });
+
+  test("one that lingers gives way to a further one", async () => {
     listener = listenForTest(() => textAnswer("<answer>"), { max: 1 });
     client = await dial(listener.port);
     client.send(post("Connection: close"));
     await client.end();
-    const second = await dial(listener.port);
-    await second.end();
-    expect(second.heard()).toBe("");
+    const second = await answeredClient();
     second.leave();
+  });
+
+  test("one that sends its head slowly gives way to a further one", async () => {
+    listener = listenForTest(() => textAnswer("<answer>"), { max: 1 });
+    client = await dial(listener.port);
+    client.send("GET / HT");
+    await pass(10);
+    const second = await answeredClient();
+    await client.end();
+    second.leave();
+  });
+
+  test("those of clients that have authenticated give way last, and never while a request is under way", async () => {
+    const gate = Promise.withResolvers<void>();
+    let waiting = 0;
+    listener = listenForTest(
+      async ({ target, peer }) => {
+        if (target !== "/stranger") peer.authenticated();
+        if (target === "/slow") {
+          waiting++;
+          await gate.promise;
+        }
+        return textAnswer("<answer>");
+      },
+      { max: 3 },
+    );
+    client = await dial(listener.port);
+    client.send(GET.replace("/", "/slow"));
+    await eventually(() => waiting === 1);
+    await pass(10);
+    const idle = await answeredClient();
+    await pass(10);
+    const stranger = await dial(listener.port);
+    stranger.send(GET.replace("/", "/stranger"));
+    await stranger.hears("<answer>");
+    await pass(10);
+    const fourth = await answeredClient();
+    await stranger.end();
+    expect(idle.ending()).toBe("open");
+    const fifth = await answeredClient();
+    await idle.end();
+    gate.resolve();
+    await client.hears("<answer>");
+    for (const one of [stranger, idle, fourth, fifth]) one.leave();
+  });
+
+  test("and all of them wait for an answer, a further one is cut off", async () => {
+    const { serve, next } = byHand();
+    listener = listenForTest(
+      (request) => {
+        request.peer.authenticated();
+        return serve();
+      },
+      { max: 1 },
+    );
+    client = await dial(listener.port);
+    client.send(GET);
+    const give = await next();
+    const second = await dial(listener.port);
+    expect(await second.end()).toBe("");
+    give(textAnswer("<answer>"));
+    await client.hears("<answer>");
+    second.leave();
+  });
+});
+
+describe("connections of one block of addresses", () => {
+  test("may not be more than half, unless the block is our proxy's", async () => {
+    for (const [isProxy, openMax] of [
+      [false, 2],
+      [true, 4],
+    ] as const) {
+      listener = listenForTest(
+        () => textAnswer("<answer>"),
+        { max: 4 },
+        undefined,
+        () => isProxy,
+      );
+      const clients: RawClient[] = [];
+      for (let i = 0; i < 4; i++) {
+        clients.push(await dial(listener.port));
+        await pass(10);
+      }
+      await eventually(() => clients.filter((one) => one.ending() === "open").length === openMax);
+      client = clients[3] as RawClient;
+      client.send(GET);
+      await client.hears("<answer>");
+      for (const one of clients) one.leave();
+      listener.cut();
+    }
   });
 });
 

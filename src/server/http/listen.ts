@@ -1,17 +1,28 @@
 /** Listens for connections, looks after all of them with one timer, and lets them go in order. */
 
+import { Admission } from "./admission.ts";
 import { Connection } from "./connection.ts";
+import { ConnectionBytes } from "./connection-bytes.ts";
 import { clientsMax, descriptorsMax } from "./descriptors.ts";
 import type { ConnectionLimits, Guest, Hall } from "./hall.ts";
+import { Turns } from "./turns.ts";
 
 export interface ListenOptions extends Pick<Hall, "serve" | "refuse" | "fault"> {
   readonly hostname: string;
   readonly port: number;
   readonly limits: ConnectionLimits & {
-    /** Connections at once. Further ones are cut off as they come. */
+    /** Connections at once. For a further one the longest idle one is closed, or the new one if none is idle. */
     readonly max: number;
+    /** Of `max`, what the addresses of one block may have. */
+    readonly blockShare: number;
+    /** What clients that have not authenticated may occupy, all of them together. */
+    readonly strangerBytesMax: number;
+    /** What requests that come before their turn may occupy, those of all other clients together. */
+    readonly clientBytesMax: number;
     readonly lookMs: number;
   };
+  /** Whether an address is that of a proxy, behind which many clients have one address. */
+  isProxy(address: string): boolean;
   monotonicMs(): number;
   nowMs(): number;
 }
@@ -25,15 +36,21 @@ export interface Listening {
   cut(): void;
 }
 
+/** Requests that strangers have sent ahead, in one turn of the event loop: a few milliseconds, however many they are. */
+const STRANGERS_IN_A_TURN = 128;
+
 export function listen(options: ListenOptions): Listening {
+  const { limits } = options;
   const guests = new Set<Guest>();
   /** Connections that have their answers: closing does not wait for them. */
   const lingering = new Set<Guest>();
-  const guestsMax = Math.min(options.limits.max, clientsMax(descriptorsMax()));
   let empty: PromiseWithResolvers<void> | null = null;
 
   const hall = {
-    limits: options.limits,
+    limits,
+    strangerBytes: new ConnectionBytes(limits.strangerBytesMax),
+    clientBytes: new ConnectionBytes(limits.clientBytesMax),
+    strangerTurns: new Turns(STRANGERS_IN_A_TURN),
     nowMs: options.monotonicMs(),
     dateLine: dateLine(options.nowMs()),
     isClosing: false,
@@ -45,10 +62,23 @@ export function listen(options: ListenOptions): Listening {
       forget(guest);
     },
     left(guest: Guest) {
+      admission.left(guest);
       lingering.delete(guest);
       forget(guest);
     },
   };
+
+  const admission = new Admission<Guest>({
+    // Without a descriptor left nobody could be accepted, and trying to would use up a core.
+    max: Math.min(limits.max, clientsMax(descriptorsMax())),
+    blockShare: limits.blockShare,
+    isProxy: options.isProxy,
+    *all() {
+      yield* guests;
+      yield* lingering;
+    },
+    nowMs: () => hall.nowMs,
+  });
 
   function forget(guest: Guest): void {
     guests.delete(guest);
@@ -71,7 +101,7 @@ export function listen(options: ListenOptions): Listening {
     }
   }
 
-  const timer = setInterval(look, options.limits.lookMs);
+  const timer = setInterval(look, limits.lookMs);
   timer.unref();
 
   const listener = Bun.listen<Connection>({
@@ -79,11 +109,10 @@ export function listen(options: ListenOptions): Listening {
     port: options.port,
     socket: {
       open(socket) {
-        const connection = new Connection(hall, socket);
+        const connection = new Connection(hall, socket, admission.blockOf(socket.remoteAddress ?? ""));
         socket.data = connection;
         guests.add(connection);
-        // Without a descriptor left nobody could be accepted, and trying to would use up a core.
-        if (guests.size + lingering.size > guestsMax) connection.terminate();
+        admission.enter(connection);
       },
       data: (socket, bytes) => socket.data.received(bytes),
       drain: (socket) => socket.data.drained(),

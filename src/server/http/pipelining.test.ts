@@ -56,7 +56,7 @@ function watched() {
 }
 
 describe("a client that leaves is seen", () => {
-  test.each([1_000, 200_000, 2_000_000])("with %d bytes sent before their turn", async (length) => {
+  test.each([1_000, 40_000])("with %d bytes sent before their turn", async (length) => {
     const { serve, left, answer } = watched();
     await start(serve);
     client.send(getText("/a"));
@@ -66,6 +66,21 @@ describe("a client that leaves is seen", () => {
     client.leave();
     await left();
   });
+
+  test.each([200_000, 2_000_000])(
+    "with %d bytes that wait in the network, after some time",
+    async (length) => {
+      const { serve, left, answer } = watched();
+      await start(serve);
+      client.send(getText("/a"));
+      await answer();
+      client.send(postText("/b", `Content-Length: ${length}`), Buffer.alloc(length));
+      await arrived();
+      client.leave();
+      listener.pass(UNASKED_MS + 1);
+      await left();
+    },
+  );
 
   test("with a long body that nobody asks for, after some time", async () => {
     const { serve, left, answer } = watched();
@@ -149,17 +164,52 @@ describe("requests that come before their turn", () => {
     expect(servedBefore).toBeLessThanOrEqual(64);
   });
 
-  test("are not served when they are too many, and the connection ends with the answer", async () => {
+  test("wait in the network when they are many, and are served all the same", async () => {
+    const slow = Promise.withResolvers<Answer>();
+    let served = 0;
+    await start(({ target }) => {
+      served++;
+      return target === "/a" ? slow.promise : textAnswer(`<${target}>`);
+    });
+    client.send(getText("/a"));
+    await eventually(() => served === 1);
+    // More than the network takes by itself.
+    const padding = `X-Padding: ${"x".repeat(2_000)}`;
+    client.send(getText("/b", padding).repeat(5_000), getText("/last"));
+    await arrived();
+    await listener.looked();
+    expect(client.unsentBytes()).toBeGreaterThan(0);
+    slow.resolve(textAnswer("<a>"));
+    const heard = await client.hears("</last>");
+    expect([heard.split("</b>").length - 1, served]).toEqual([5_000, 5_002]);
+  });
+
+  test("are not served when they are many and the one before them takes long, and the connection ends with it", async () => {
     const { serve, answer, paths } = watched();
     await start(serve);
     client.send(getText("/a"));
     const give = await answer();
     client.send(getText("/b").repeat(50_000));
+    await arrived();
+    listener.pass(UNASKED_MS + 1);
     await eventually(() => client.unsentBytes() === 0);
+    await listener.looked();
     await listener.looked();
     give(textAnswer("<a>"));
     expect(await client.end()).toMatch(/connection: close.*<a>$/s);
     expect([paths, client.ending()]).toEqual([["/a"], "closed"]);
+  });
+
+  test("are read no further while an answer is not taken", async () => {
+    await start(() => textAnswer("x".repeat(60_000)));
+    client.stopTaking();
+    // More than the network takes by itself.
+    client.send(getText("/", `X-Padding: ${"x".repeat(15_000)}`).repeat(1_000));
+    await arrived();
+    await listener.looked();
+    expect(client.unsentBytes()).toBeGreaterThan(0);
+    client.goOnTaking();
+    await eventually(() => client.unsentBytes() === 0);
   });
 
   test("keep the body of the one before them as it was", async () => {

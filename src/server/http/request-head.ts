@@ -70,9 +70,10 @@ const FIELDS_MAX = 128;
 
 const HEAD_END = "\r\n\r\n";
 
-/** Whether a head that went on after `known` bytes may end now. */
-export function endsHead(bytes: Buffer, known: number): boolean {
-  return bytes.includes(HEAD_END, Math.max(0, known - HEAD_END.length + 1));
+/** Whether a head that went on after `known` bytes may end within the first `length`. */
+export function endsHead(bytes: Buffer, known: number, length: number): boolean {
+  const from = Math.max(0, known - HEAD_END.length + 1);
+  return latin1Of(bytes, from, length).includes(HEAD_END);
 }
 
 /** Some clients send an empty line too much after a body. */

@@ -2,6 +2,12 @@
 
 import { type Addressee, outbox } from "../../outbox.ts";
 
+/** What a socket has not taken yet. */
+interface Unsent {
+  bytes: Uint8Array;
+  readonly isShared: boolean;
+}
+
 interface Sink {
   /** How many bytes were taken; less than 0 when it is closed. */
   write(bytes: Uint8Array, from?: number, length?: number): number;
@@ -14,7 +20,9 @@ export class Sender implements Addressee {
   postedBytes = 0;
   private isOver = false;
   private readonly socket: Sink;
-  private unsent: Uint8Array[] | null = null;
+  /** Of `bytes`, those in memory that other connections use as well. */
+  sharedBytes = 0;
+  private unsent: Unsent[] | null = null;
   private roomAgain: PromiseWithResolvers<void> | null = null;
 
   constructor(socket: Sink) {
@@ -30,7 +38,7 @@ export class Sender implements Addressee {
   /** Called by the outbox. */
   send(bytes: Uint8Array, from: number, to: number): void {
     this.postedBytes -= to - from;
-    if (!this.isOver) this.hand(bytes, from, to);
+    if (!this.isOver) this.hand(bytes, from, to, false);
   }
 
   /** What was posted does not wait for the end of the turn. */
@@ -39,35 +47,39 @@ export class Sender implements Addressee {
   }
 
   /** True when it begins to keep something: also for a socket that is closed, which says so soon. */
-  write(bytes: Uint8Array, from: number, to: number): boolean {
+  write(bytes: Uint8Array, from: number, to: number, isShared = false): boolean {
     this.hurry();
     const wasKeeping = this.bytes > 0;
-    this.hand(bytes, from, to);
+    this.hand(bytes, from, to, isShared);
     return this.bytes > 0 && !wasKeeping;
   }
 
-  /** Nobody runs ahead of what is kept. */
-  private hand(bytes: Uint8Array, from: number, to: number): void {
+  /** Nobody runs ahead of what is kept. Shared bytes never change, so the rest of them is not copied. */
+  private hand(bytes: Uint8Array, from: number, to: number, isShared: boolean): void {
     let taken = 0;
     if (this.bytes === 0) {
       taken = Math.max(0, this.socket.write(bytes, from, to - from));
       if (taken === to - from) return;
     }
-    const rest = Buffer.copyBytesFrom(bytes, from + taken, to - from - taken);
-    if (this.unsent === null) this.unsent = [rest];
-    else this.unsent.push(rest);
+    const rest = isShared
+      ? bytes.subarray(from + taken, to)
+      : Buffer.copyBytesFrom(bytes, from + taken, to - from - taken);
+    this.unsent ??= [];
+    this.unsent.push({ bytes: rest, isShared });
     this.bytes += rest.length;
+    if (isShared) this.sharedBytes += rest.length;
   }
 
   /** The socket takes more. True when nothing is left. */
   flush(): boolean {
     const unsent = this.unsent ?? [];
     for (let first = unsent[0]; first !== undefined; first = unsent[0]) {
-      const taken = this.socket.write(first);
+      const taken = this.socket.write(first.bytes);
       if (taken < 0) return false;
       this.bytes -= taken;
-      if (taken < first.length) {
-        unsent[0] = first.subarray(taken);
+      if (first.isShared) this.sharedBytes -= taken;
+      if (taken < first.bytes.length) {
+        first.bytes = first.bytes.subarray(taken);
         return false;
       }
       unsent.shift();
@@ -88,6 +100,7 @@ export class Sender implements Addressee {
     this.isOver = true;
     this.unsent = null;
     this.bytes = 0;
+    this.sharedBytes = 0;
     this.wake();
   }
 

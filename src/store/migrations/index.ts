@@ -14,14 +14,18 @@ import sharedCharges from "./0011-shared-charges.sql" with { type: "text" };
 import shortIndexes from "./0012-short-indexes.sql" with { type: "text" };
 import entriesByHand from "./0013-entries-by-hand.sql" with { type: "text" };
 import shortRows from "./0014-short-rows.sql" with { type: "text" };
-import tokenScopes from "./0018-token-scopes.sql" with { type: "text" };
-import requestCount from "./0022-request-count.sql" with { type: "text" };
+import debt from "./0015-debt.sql" with { type: "text" };
+import onDisconnect from "./0016-on-disconnect.sql" with { type: "text" };
+import tokenScopes from "./0017-token-scopes.sql" with { type: "text" };
+import moneyOrders from "./0018-money-orders.sql" with { type: "text" };
+import processIdentity from "./0019-process-identity.sql" with { type: "text" };
+import requestCount from "./0020-request-count.sql" with { type: "text" };
 
 export interface Migration {
   version: number;
   name: string;
   sql: string;
-  /** Tables of the first schema that nobody may write to meanwhile; on SQLite nobody ever may. */
+  /** Tables that nobody may write to meanwhile, where they exist already; on SQLite nobody ever may. */
   locks?: readonly string[];
   /** What operators with much in their store should know before it begins. */
   takes?: string;
@@ -48,6 +52,10 @@ export const MIGRATIONS: readonly Migration[] = [
     locks: ["usage"],
     takes: "Rows of requests are rewritten, which takes ten to thirty seconds for a million of them.",
   },
-  { version: 18, name: "token-scopes", sql: tokenScopes },
-  { version: 22, name: "request-count", sql: requestCount },
+  { version: 15, name: "debt", sql: debt, locks: ["wallet"] },
+  { version: 16, name: "on-disconnect", sql: onDisconnect },
+  { version: 17, name: "token-scopes", sql: tokenScopes },
+  { version: 18, name: "money-orders", sql: moneyOrders },
+  { version: 19, name: "process-identity", sql: processIdentity },
+  { version: 20, name: "request-count", sql: requestCount },
 ];

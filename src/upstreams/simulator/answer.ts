@@ -1,5 +1,6 @@
 import { type Conversation, conversationIn } from "./conversation.ts";
 import { invalid, notJson, type Refusal, unknownParameter } from "./errors.ts";
+import { hiddenTokens, withHidden } from "./hidden-reasoning.ts";
 import { echoed, intField, isRecord, type JsonFields, parseJson, stringField } from "./json-fields.ts";
 import { readLogProbabilities } from "./log-probabilities.ts";
 import type { Behaviour } from "./model-name.ts";
@@ -14,6 +15,8 @@ export interface Usage {
   cached: number;
   output: number;
   reasoning: number;
+  /** Of the reasoning: what no event shows. Produced before the first of them. */
+  hidden?: number;
 }
 
 export interface ToolCall {
@@ -73,7 +76,7 @@ export function planAnswer(
   promptField: "messages" | "input",
   earlierTokens: number,
 ): Answer | Refusal {
-  const { fields, tokens } = question;
+  const { fields, behaviour, tokens } = question;
   const options = readOptions(question, promptField);
   if ("kind" in options) return options;
   const { toolPlan, outputTokensMax, stops, topLogprobs } = options;
@@ -84,14 +87,17 @@ export function planAnswer(
     const choice = choiceFor(variant);
     if (choice.call !== null) return choice;
     const text = stops.length === 0 ? choice.text : cutAtStop(choice.text, stops);
-    return limited({ ...choice, text, topLogprobs }, outputTokensMax, tokens);
+    const shownTokensMax = outputTokensMax && Math.max(0, outputTokensMax - behaviour.hiddenTokens);
+    return limited({ ...choice, text, topLogprobs }, shownTokensMax, tokens);
   };
   const first = sayLimited(0);
   const rest: Choice[] = [];
   const wanted = Math.min(intField(fields, "n") ?? 1, CHOICES_MAX);
   for (let variant = 1; variant < wanted; variant++) rest.push(sayLimited(variant));
-  const input = tokens.ofPrompt(fields) + earlierTokens;
-  return { choices: [first, ...rest], usage: usageOf(question, input, [first, ...rest]) };
+  const input = tokens.ofPrompt(fields) + earlierTokens + fileTokens(fields.get(promptField), behaviour);
+  const shown = usageOf(question, input, [first, ...rest]);
+  const hidden = hiddenTokens(behaviour, outputTokensMax, 1 + rest.length);
+  return { choices: [first, ...rest], usage: withHidden(shown, hidden) };
 }
 
 interface AnswerOptions {
@@ -130,6 +136,14 @@ const NO_TOOL: ToolPlan = { tool: null, isForced: false };
 const LOGPROBS_BYTES_MAX = 256 * 1024;
 
 const PLAIN = { cut: false, topLogprobs: null };
+
+const FILE_PART = /"type"\s*:\s*"(?:input_file|file)"/g;
+
+/** What reading the files of a prompt comes to: no caller can count that beforehand. */
+function fileTokens(prompt: string | undefined, behaviour: Behaviour): number {
+  if (behaviour.fileTokens === 0 || prompt === undefined) return 0;
+  return (prompt.match(FILE_PART)?.length ?? 0) * behaviour.fileTokens;
+}
 
 /** What each choice says, before any limit of its length. */
 function choices(

@@ -3,6 +3,7 @@ import { bodyStream } from "./body-stream.ts";
 import type { Refusal } from "./errors.ts";
 import { canaryHeaders, earlyFault } from "./faults.ts";
 import type { Ledger, LedgerEntry } from "./ledger.ts";
+import { producedTokens } from "./left-stream.ts";
 import type { Behaviour, Fault } from "./model-name.ts";
 import type { EventsReply, JsonReply, Reply } from "./reply.ts";
 import type { TokenRule } from "./tokens.ts";
@@ -129,7 +130,8 @@ function streamed(
     ended(how) {
       entry.finished = how === "finished";
       entry.abortedByClient = how === "aborted";
-      if (reply?.kind === "events") book(entry, reply, tally.tokens());
+      if (reply?.kind === "events")
+        book(entry, reply, producedTokens(reply, tally.tokens(), how !== "finished"));
       else if (reply !== null) book(entry, reply, reply.usage.output);
       ledger.close(entry);
     },

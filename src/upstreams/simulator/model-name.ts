@@ -30,13 +30,21 @@ export interface Behaviour {
   /** Exact size of the answer's text (or image); null leaves it alone. */
   bytes: number | null;
   firstMs: number;
+  /** Input tokens that each file of a request is counted as, whatever its length. */
+  fileTokens: number;
   callsTools: boolean;
   reasons: boolean;
+  /** `hidden=400`: reasoning tokens of each choice that are billed and never shown. */
+  hiddenTokens: number;
+  /** `detached=2s`: a stored response goes on without its reader, and is complete after so long; null stops it. */
+  detachedMs: number | null;
 }
 
 const DATED_SUFFIX = "-2026-01-01";
 const CACHED_NAMES_MAX = 2_000;
 const EVENTS_MAX = 1_000_000;
+const HIDDEN_TOKENS_MAX = 1_000_000;
+const FILE_TOKENS_MAX = 10_000_000;
 const BYTES_MAX = 512 * 1024 * 1024;
 
 const known = new Map<string, Behaviour>();
@@ -60,8 +68,11 @@ function parseModelName(model: string): Behaviour {
     intervalMs: durationMsOf(modifiers.get("interval")) ?? 0,
     bytes: limited(countOf(modifiers.get("bytes")), BYTES_MAX),
     firstMs: durationMsOf(modifiers.get("first")) ?? 0,
+    fileTokens: limited(countOf(modifiers.get("file")), FILE_TOKENS_MAX) ?? 0,
     callsTools: model.includes("tools"),
     reasons: model.includes("reason"),
+    hiddenTokens: limited(countOf(modifiers.get("hidden")), HIDDEN_TOKENS_MAX) ?? 0,
+    detachedMs: durationMsOf(modifiers.get("detached")),
   };
 }
 

@@ -19,11 +19,15 @@ export interface JsonReply {
   images: number;
 }
 
+/** Called once when the reader leaves, or is cut off. True if the response goes on to its end, so that all of it is billed. */
+export type ReaderLeft = () => boolean;
+
 export interface EventsReply {
   kind: "events";
   frames: Iterable<Frame>;
   usage: Usage;
   images: number;
+  readerLeft?: ReaderLeft;
 }
 
 export type Reply = JsonReply | EventsReply | Refusal;

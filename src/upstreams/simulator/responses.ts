@@ -2,6 +2,7 @@ import { planAnswer, type Usage } from "./answer.ts";
 import type { Call } from "./endpoint.ts";
 import { invalid, missing, notJson, type Refusal, refusal } from "./errors.ts";
 import { isRecord, isTrue, parseJson, stringField } from "./json-fields.ts";
+import { onReaderLeft } from "./left-stream.ts";
 import { eventsReply, jsonReply, NO_USAGE, type Reply, toldUsage } from "./reply.ts";
 import { responseEvents } from "./response-events.ts";
 import { planResponse, responseObject, responsesUsage, sealedText } from "./response-object.ts";
@@ -35,7 +36,10 @@ export function createResponse(
   };
   keep(response);
   if (fields.get("store") !== "false") store.put(response);
-  if (streams) return eventsReply(responseEvents(planned, behaviour.events, fault), answer.usage);
+  if (streams) {
+    const reply = eventsReply(responseEvents(planned, behaviour.events, fault), answer.usage);
+    return { ...reply, readerLeft: onReaderLeft(response, store, behaviour.detachedMs) };
+  }
   return jsonReply(responseObject(planned, waits ? "queued" : planned.end), answer.usage);
 }
 

@@ -11,6 +11,7 @@ import { invalid, missing, notJson, type Refusal, refusal, unsupportedParameter 
 import { earlyFault } from "./faults.ts";
 import { isRecord, type JsonFields, parseJson, stringField, topLevelFields } from "./json-fields.ts";
 import type { LedgerEntry } from "./ledger.ts";
+import { producedTokens } from "./left-stream.ts";
 import { behaviourOf, type Fault } from "./model-name.ts";
 import type { Frame, Reply } from "./reply.ts";
 import { readText } from "./request-body.ts";
@@ -256,7 +257,7 @@ export class SimulatedSocket {
       if (frame.isTextDelta) entry.textDeltasSent++;
       tally.add(frame);
     });
-    book(entry, reply, tally.tokens());
+    book(entry, reply, producedTokens(reply, tally.tokens(), how !== "finished"));
     return how;
   }
 

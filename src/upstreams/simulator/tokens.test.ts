@@ -2,7 +2,8 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:tes
 import { countTokens } from "gpt-tokenizer/encoding/o200k_base";
 import { openStreamReader } from "../../interfaces/open-stream-reader.ts";
 import { ENDPOINTS, type EndpointName } from "../../interfaces/request.ts";
-import { countAnswer, countInput } from "../../metering/count-request.ts";
+import { countInput } from "../../metering/count-input.ts";
+import { countAnswer } from "../../metering/count-request.ts";
 import { openOutputCounter } from "../../metering/output-counter.ts";
 import { partOf } from "../../wire/splice.ts";
 import { openSseSplitter } from "../../wire/sse.ts";

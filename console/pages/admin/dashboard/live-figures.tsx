@@ -22,6 +22,7 @@ export function LiveFigures({ frame, frames }: { frame: Frame | null; frames: re
         {figure(t.errors, (now) => now.errors_per_s)}
         {figure(t.inFlight, (now) => now.in_flight)}
         {figure(t.waiting, (now) => now.waiting)}
+        {figure(t.waitingForSlot, (now) => now.waiting_for_slot)}
         <Stat
           label={t.spent}
           value={frame === null ? <Skeleton width={64} height={24} /> : <Spent usd={frame.spent_today} />}

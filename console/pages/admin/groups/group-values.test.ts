@@ -25,6 +25,11 @@ test("a group comes back from its form as it went in", () => {
   expect(groupDocument(groupValues(GROUP))).toEqual(GROUP);
 });
 
+test("a group that leaves a disconnect to its charge goes on leaving it", () => {
+  const { on_disconnect: _, ...unsaid } = GROUP;
+  expect(groupDocument(groupValues(unsaid))).toEqual(unsaid);
+});
+
 test("what is said of a model goes with the model", () => {
   const { billing } = groupDocument({ ...groupValues(GROUP), models: [] });
   expect(billing).toEqual({ charge: "subscription", plans: ["pro"], multiplier: "1.5" });

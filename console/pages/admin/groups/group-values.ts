@@ -29,7 +29,8 @@ export interface GroupValues {
   groupLimits: LimitsValue;
   maxWaiting: number | null;
   timeout: string;
-  onDisconnect: "cancel" | "drain";
+  /** Empty: as the group's charge says. */
+  onDisconnect: "" | "cancel" | "drain";
   websocket: boolean;
 }
 
@@ -51,7 +52,7 @@ export function groupValues(document: GroupDocument): GroupValues {
     groupLimits: limitsValue(document.group_limits),
     maxWaiting: document.queue?.max_waiting ?? null,
     timeout: document.queue?.timeout ?? "",
-    onDisconnect: document.on_disconnect ?? "cancel",
+    onDisconnect: document.on_disconnect ?? "",
     websocket: document.websocket ?? true,
   };
 }
@@ -89,7 +90,7 @@ export function groupDocument(values: GroupValues): GroupDocument {
     ...(Object.keys(limits).length === 0 ? {} : { limits }),
     ...(Object.keys(groupLimits).length === 0 ? {} : { group_limits: groupLimits }),
     ...(Object.keys(queue).length === 0 ? {} : { queue }),
-    on_disconnect: values.onDisconnect,
+    ...(values.onDisconnect === "" ? {} : { on_disconnect: values.onDisconnect }),
     ...(values.websocket ? {} : { websocket: false }),
   };
 }

@@ -232,6 +232,10 @@ function GroupEditor({ form, isNew = false }: { form: FormState<GroupValues>; is
               {...form.bind("onDisconnect", "on_disconnect")}
               label={t.waiting.onDisconnect}
               choices={[
+                {
+                  value: "",
+                  label: form.values.charge === "none" ? t.waiting.defaultCancel : t.waiting.defaultDrain,
+                },
                 { value: "cancel", label: t.waiting.cancel },
                 { value: "drain", label: t.waiting.drain },
               ]}

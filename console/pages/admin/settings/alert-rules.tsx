@@ -13,7 +13,7 @@ function secondsIn(duration: string | undefined): number | null {
   return seconds === undefined ? null : Number(count) * seconds;
 }
 
-function valuesOf({ account_parked, pool_empty, spend, error_rate }: Alerts) {
+function valuesOf({ account_parked, pool_empty, spend, error_rate, overruns }: Alerts) {
   return {
     accountParked: account_parked?.enabled ?? true,
     poolEmpty: pool_empty?.enabled ?? true,
@@ -24,6 +24,9 @@ function valuesOf({ account_parked, pool_empty, spend, error_rate }: Alerts) {
     percent: (error_rate?.percent ?? 20) as number | null,
     minutes: Math.round((secondsIn(error_rate?.over) ?? 300) / 60) as number | null,
     minRequests: (error_rate?.min_requests ?? 20) as number | null,
+    overruns: overruns?.enabled ?? true,
+    overrunCount: (overruns?.count ?? 3) as number | null,
+    overrunMinutes: Math.round((secondsIn(overruns?.over) ?? 3_600) / 60) as number | null,
   };
 }
 
@@ -43,6 +46,11 @@ export function AlertRules({ alerts }: { alerts: Alerts }) {
           percent: values.percent ?? 0,
           over: `${values.minutes ?? 0}m`,
           min_requests: values.minRequests ?? 0,
+        },
+        overruns: {
+          enabled: values.overruns,
+          count: values.overrunCount ?? 0,
+          over: `${values.overrunMinutes ?? 0}m`,
         },
       },
     });
@@ -79,6 +87,16 @@ export function AlertRules({ alerts }: { alerts: Alerts }) {
               {...form.bind("minRequests", "error_rate.min_requests")}
               label={t.minRequests}
               min={1}
+            />
+          </div>
+          <CheckboxField {...form.bind("overruns")} label={t.overruns} hint={t.overrunsHint} />
+          <div className="columns">
+            <NumberField {...form.bind("overrunCount", "overruns.count")} label={t.overrunCount} min={1} />
+            <NumberField
+              {...form.bind("overrunMinutes", "overruns.over")}
+              label={t.minutes}
+              min={1}
+              max={60}
             />
           </div>
         </Form>

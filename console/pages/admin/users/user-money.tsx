@@ -24,6 +24,7 @@ export function UserMoney({ user }: { user: WholeUser }) {
       <Stats>
         <Stat label={users.balance} value={<Money isLeft value={user.balance} />} />
         <Stat label={users.held} value={<Money value={user.held} />} />
+        {Number(user.debt) > 0 && <Stat label={users.debt} value={<Money value={user.debt} />} />}
       </Stats>
       <Section
         title={t.ledger}

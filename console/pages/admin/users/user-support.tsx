@@ -184,6 +184,7 @@ function Wallet({ user }: { user: WholeUser }) {
     <Stats>
       <Stat label={users.balance} value={<Money isLeft value={data.balance} />} />
       <Stat label={users.held} value={<Money value={data.held} />} />
+      {Number(data.debt) > 0 && <Stat label={users.debt} value={<Money value={data.debt} />} />}
       {data.subscriptions.map((subscription) => (
         <Stat
           key={subscription.id}

@@ -1,0 +1,17 @@
+/** The table of error codes in `docs/errors.md`. */
+
+import { type ApiErrorCode, ERROR_CODES, statusOf, UPSTREAM_CODES } from "../errors.ts";
+import { ERROR_GUIDE } from "./error-guide.ts";
+import { type Advice, UPSTREAM_GUIDE } from "./upstream-codes.ts";
+
+/** The rows of the page about errors, one a code: the gateway's own in the order of their status, then the others. */
+export function errorRows(): string[] {
+  return [
+    ...ERROR_CODES.map((code) => rowOf(code, ERROR_GUIDE[code])),
+    ...UPSTREAM_CODES.map((code) => rowOf(code, UPSTREAM_GUIDE[code])),
+  ];
+}
+
+function rowOf(code: ApiErrorCode, { why, todo, retry }: Advice): string {
+  return `| ${statusOf(code)} | \`${code}\` | ${why} | ${todo} | ${retry} |`;
+}

@@ -1,0 +1,23 @@
+/** How many requests of each group wait, whatever for: one count, so that one `max_waiting` bounds all of them. */
+
+export class QueueOccupancy {
+  private readonly waitingByGroup = new Map<string, number>();
+
+  /** False, and nothing changes, if as many requests of the group wait already. */
+  enter(groupId: string, maxWaiting: number): boolean {
+    const waiting = this.waiting(groupId);
+    if (waiting >= maxWaiting) return false;
+    this.waitingByGroup.set(groupId, waiting + 1);
+    return true;
+  }
+
+  leave(groupId: string): void {
+    const waiting = this.waiting(groupId) - 1;
+    if (waiting > 0) this.waitingByGroup.set(groupId, waiting);
+    else this.waitingByGroup.delete(groupId);
+  }
+
+  waiting(groupId: string): number {
+    return this.waitingByGroup.get(groupId) ?? 0;
+  }
+}

@@ -1,0 +1,10 @@
+/** Counts the input of one request and answers. See `count-input.ts`. */
+
+import type { CountOrder } from "./count-input.ts";
+import { countInputHere } from "./count-request.ts";
+
+declare const self: Worker;
+
+self.onmessage = async ({ data: { bytes, endpoint } }: MessageEvent<CountOrder>) => {
+  self.postMessage(await countInputHere(bytes, endpoint));
+};

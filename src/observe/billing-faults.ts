@@ -1,0 +1,36 @@
+/** Faults of the books that an operator should look at, counted since the process started. */
+
+/**
+ * `unpaid_row`: a paid request was recorded without a payer. `journal_damaged`: a journal of an earlier process could
+ * not be read to its end.
+ */
+export const BILLING_FAULTS = ["unpaid_row", "journal_damaged"] as const;
+export type BillingFault = (typeof BILLING_FAULTS)[number];
+
+export interface BillingFaultCount {
+  fault: BillingFault;
+  count: number;
+  /** Of the latest one; null while there is none. */
+  latestAtMs: number | null;
+}
+
+export class BillingFaults {
+  private readonly counts = new Map<BillingFault, { count: number; latestAtMs: number }>();
+  private readonly nowMs: () => number;
+
+  constructor(nowMs: () => number) {
+    this.nowMs = nowMs;
+  }
+
+  add(fault: BillingFault): void {
+    this.counts.set(fault, { count: (this.counts.get(fault)?.count ?? 0) + 1, latestAtMs: this.nowMs() });
+  }
+
+  list(): BillingFaultCount[] {
+    return BILLING_FAULTS.map((fault) => ({
+      fault,
+      count: this.counts.get(fault)?.count ?? 0,
+      latestAtMs: this.counts.get(fault)?.latestAtMs ?? null,
+    }));
+  }
+}

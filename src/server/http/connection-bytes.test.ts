@@ -1,0 +1,41 @@
+import { expect, test } from "bun:test";
+import { ConnectionBytes } from "./connection-bytes.ts";
+
+function holderOf(budget: ConnectionBytes) {
+  return {
+    bytes: 0,
+    yielded: 0,
+    occupy(bytes: number) {
+      const before = this.bytes;
+      this.bytes = bytes;
+      budget.change(this, before, bytes);
+    },
+    yieldBytes() {
+      this.yielded++;
+      this.occupy(0);
+    },
+  };
+}
+
+test("the connection that began first gives its bytes back when the budget is exceeded", () => {
+  const budget = new ConnectionBytes(100);
+  const [first, second, third] = [holderOf(budget), holderOf(budget), holderOf(budget)];
+  first.occupy(40);
+  second.occupy(40);
+  first.occupy(20);
+  third.occupy(40);
+  expect([first.yielded, second.yielded, third.yielded, budget.occupiedBytes]).toEqual([0, 0, 0, 100]);
+  third.occupy(50);
+  expect([first.yielded, second.yielded, third.yielded, budget.occupiedBytes]).toEqual([1, 0, 0, 90]);
+  // A connection that began anew is the youngest.
+  first.occupy(10);
+  third.occupy(70);
+  expect([first.yielded, second.yielded, third.yielded, budget.occupiedBytes]).toEqual([1, 1, 0, 80]);
+});
+
+test("a connection that alone exceeds the budget gives way itself", () => {
+  const budget = new ConnectionBytes(100);
+  const only = holderOf(budget);
+  only.occupy(101);
+  expect([only.yielded, budget.occupiedBytes]).toEqual([1, 0]);
+});

@@ -1,0 +1,38 @@
+/** Bounds the bytes that many connections occupy together. */
+
+/** A connection that occupies memory beyond its own object. */
+export interface BytesHolder {
+  /** Gives back what it occupies, now. */
+  yieldBytes(): void;
+}
+
+/**
+ * One budget for all connections of one kind. When it is exceeded, connections give way in the order in which they began
+ * to occupy something: a head or a body that is honestly on its way is complete long before it is the oldest.
+ */
+export class ConnectionBytes {
+  private total = 0;
+  private readonly bytesMax: number;
+  private readonly holders = new Set<BytesHolder>();
+
+  constructor(bytesMax: number) {
+    this.bytesMax = bytesMax;
+  }
+
+  get occupiedBytes(): number {
+    return this.total;
+  }
+
+  /** A holder that had `before` bytes has `after` now. */
+  change(holder: BytesHolder, before: number, after: number): void {
+    this.total += after - before;
+    if (after === 0) this.holders.delete(holder);
+    else if (before === 0) this.holders.add(holder);
+    while (this.total > this.bytesMax) {
+      const [oldest] = this.holders;
+      if (oldest === undefined) return;
+      this.holders.delete(oldest);
+      oldest.yieldBytes();
+    }
+  }
+}

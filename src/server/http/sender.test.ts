@@ -1,0 +1,47 @@
+import { describe, expect, test } from "bun:test";
+import { Sender } from "./sender.ts";
+
+/** A socket that takes so many bytes of each write, and notes what it was given. */
+function slowSocket(perWrite: number) {
+  const given: Uint8Array[] = [];
+  const write = (bytes: Uint8Array, from = 0, length = bytes.length - from) => {
+    given.push(bytes.subarray(from, from + length));
+    return Math.min(perWrite, length);
+  };
+  return { given, write };
+}
+
+describe("what a socket does not take", () => {
+  test("is copied, because its writer may use the memory again", () => {
+    const socket = slowSocket(2);
+    const sender = new Sender(socket);
+    const bytes = Buffer.from("abcdef");
+    expect(sender.write(bytes, 0, 6)).toBe(true);
+    bytes.fill("x");
+    expect([sender.bytes, sender.sharedBytes]).toEqual([4, 0]);
+    sender.flush();
+    expect(String(socket.given.at(-1))).toBe("cdef");
+  });
+
+  test("is not copied when all clients share it, and is counted apart until it is sent", () => {
+    const socket = slowSocket(2);
+    const sender = new Sender(socket);
+    const shared = Buffer.from("abcdef");
+    sender.write(shared, 0, 6, true);
+    sender.write(Buffer.from("gh"), 0, 2);
+    expect([sender.bytes, sender.sharedBytes]).toEqual([6, 4]);
+    expect(sender.flush()).toBe(false);
+    expect(socket.given.at(-1)?.buffer).toBe(shared.buffer);
+    expect([sender.bytes, sender.sharedBytes]).toEqual([4, 2]);
+    expect(sender.flush()).toBe(true);
+    expect([sender.bytes, sender.sharedBytes]).toEqual([0, 0]);
+    expect(socket.given.map(String)).toEqual(["abcdef", "cdef", "ef", "gh"]);
+  });
+
+  test("is forgotten when the connection is over", () => {
+    const sender = new Sender(slowSocket(1));
+    sender.write(Buffer.from("abc"), 0, 3, true);
+    sender.drop();
+    expect([sender.bytes, sender.sharedBytes]).toEqual([0, 0]);
+  });
+});

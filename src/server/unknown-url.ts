@@ -1,0 +1,77 @@
+/** The error for a path that does not exist: the path that was probably meant, or what this gateway offers instead. */
+
+import { ApiError } from "../errors.ts";
+import { ENDPOINTS } from "../interfaces/request.ts";
+
+/** `describe` is given the gateway's own address, which only the server knows. */
+export class UnknownUrl extends ApiError {
+  private readonly path: string;
+  private readonly meant: string | null;
+
+  /** `meant` is a path that exists and differs only in `/v1` or in slashes; null if there is none. */
+  constructor(path: string, meant: string | null, baseUrl: string | null = null) {
+    super("unknown_url", messageFor(path, meant, baseUrl));
+    this.path = path;
+    this.meant = meant;
+  }
+
+  withBaseUrl(baseUrl: string): UnknownUrl {
+    return new UnknownUrl(this.path, this.meant, baseUrl);
+  }
+}
+
+const PATH_CHARS_MAX = 200;
+
+function messageFor(path: string, meant: string | null, baseUrl: string | null): string {
+  const start = `There is nothing at ${path.slice(0, PATH_CHARS_MAX)}.`;
+  if (meant !== null) return `${start} Did you mean ${meant}? ${adviceFor(path, meant, baseUrl)}`;
+  const missing = findMissing(path);
+  return missing === null
+    ? `${start} The API is under /v1; ${FIRST_CALL}.`
+    : `${start} This gateway does not offer ${missing}. It offers ${OFFERED}; ${FIRST_CALL}.`;
+}
+
+function adviceFor(path: string, meant: string, baseUrl: string | null): string {
+  if (path === `${meant}/`) return "Leave out the slash at the end.";
+  return baseUrl === null
+    ? "The path holds /v1 exactly once: end the base URL of SDKs in /v1, and leave it out for clients that ask for a host."
+    : `The path holds /v1 exactly once: use ${baseUrl}/v1 as the base URL of SDKs, and ${baseUrl} for clients that ask for a host.`;
+}
+
+const FIRST_CALL = "GET /v1/models is a good first call";
+const OFFERED = `${ENDPOINTS.map(({ path }) => `POST /v1${path}`).join(", ")} and GET /v1/models`;
+
+/** APIs that clients of OpenAI, Anthropic, Google and others may call, by the beginning of the path below `/v1`. */
+const MISSING: readonly (readonly [start: string, name: string])[] = [
+  ["/files", "the Files API"],
+  ["/uploads", "the Uploads API"],
+  ["/audio", "the Audio API (speech, transcriptions, translations)"],
+  ["/completions", "the legacy Completions API"],
+  ["/engines", "the legacy Engines API"],
+  ["/edits", "the legacy Edits API"],
+  ["/moderations", "the Moderations API"],
+  ["/batches", "the Batch API"],
+  ["/fine_tuning", "the Fine-tuning API"],
+  ["/fine-tunes", "the Fine-tuning API"],
+  ["/vector_stores", "the Vector stores API"],
+  ["/conversations", "the Conversations API"],
+  ["/assistants", "the Assistants API"],
+  ["/threads", "the Assistants API"],
+  ["/realtime", "the Realtime API"],
+  ["/videos", "the Videos API"],
+  ["/containers", "the Containers API"],
+  ["/evals", "the Evals API"],
+  ["/organization", "the Administration API"],
+  ["/images/variations", "image variations"],
+  ["/chat/completions", "stored chat completions"],
+  ["/messages", "the Anthropic Messages API"],
+  ["/complete", "the Anthropic Text Completions API"],
+  ["/rerank", "reranking"],
+];
+const GOOGLE = "the Gemini API";
+
+function findMissing(path: string): string | null {
+  if (/^\/v1(?:beta|alpha)\d*(?:\/|$)/.test(path) || /^\/v1\/models\/[^/]+:\w+$/.test(path)) return GOOGLE;
+  const below = path.replace(/\/{2,}/g, "/").replace(/^(?:\/v1)+(?=\/)/, "");
+  return MISSING.find(([start]) => below === start || below.startsWith(`${start}/`))?.[1] ?? null;
+}

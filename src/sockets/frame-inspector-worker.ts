@@ -1,0 +1,39 @@
+/** Reads long frames, one after the other. See `frame-inspector.ts`. */
+
+import { ApiError } from "../errors.ts";
+import { type CreateFrame, metadataOf, readClientFrame } from "./client-frame.ts";
+import type { FrameJob, FrameReply } from "./frame-inspector.ts";
+import { toolCallsIn } from "./tool-calls.ts";
+
+declare const self: Worker;
+
+/** More than any conversation has in one turn: all of them go back to the main thread, one by one. */
+const CALLS_MAX = 16_384;
+
+self.onmessage = ({ data: { id, bytes, depthMax } }: MessageEvent<FrameJob>) => {
+  const reply = read(id, bytes, depthMax);
+  self.postMessage(reply, reply.kind === "create" ? [reply.frame.bytes.buffer as ArrayBuffer] : []);
+};
+
+function read(id: number, bytes: Uint8Array, depthMax: number): FrameReply {
+  const frame = readClientFrame("text", bytes, depthMax);
+  if (frame.kind === "steer") return { id, kind: "steer", previousId: frame.previousId };
+  if (frame.kind === "bad") return refusal(id, frame.streamId, frame.error);
+  const { input } = frame.scan.fields;
+  const calls =
+    input?.kind === "array" ? toolCallsIn(frame.bytes, input, depthMax) : { made: [], answered: [] };
+  if (calls.made.length + calls.answered.length > CALLS_MAX) {
+    const message = `\`input\` has more than ${CALLS_MAX} tool calls and outputs. Send fewer of them in one turn.`;
+    return refusal(id, frame.streamId, new ApiError("invalid_value", message, { param: "input" }));
+  }
+  const inspected: CreateFrame = { ...frame, inspected: { calls, metadata: metadataOf(frame, depthMax) } };
+  return { id, kind: "create", frame: inspected };
+}
+
+function refusal(
+  id: number,
+  streamId: string | null,
+  { code, message, param }: Pick<ApiError, "code" | "message" | "param">,
+): FrameReply {
+  return { id, kind: "bad", streamId, code, message, param };
+}

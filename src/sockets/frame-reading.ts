@@ -1,0 +1,48 @@
+/** The frames of one connection, in the order they came: a long one is read in a thread, and those behind it wait. */
+
+import type { ByteBudget } from "./byte-budget.ts";
+import { type ClientFrame, type MessageKind, readClientFrame } from "./client-frame.ts";
+import type { FrameInspector } from "./frame-inspector.ts";
+
+export interface FrameReadingOptions {
+  readonly inspector: FrameInspector;
+  /** Bytes of frames that wait, by key. */
+  readonly waitingBytes: ByteBudget;
+  readonly key: string;
+  readonly depthMax: number;
+  readonly inspectInThreadAboveBytes: number;
+  failed(thrown: unknown): void;
+}
+
+export class FrameReading {
+  private readonly options: FrameReadingOptions;
+  /** Ends when all frames so far are read; null while none waits. */
+  private last: Promise<void> | null = null;
+
+  constructor(options: FrameReadingOptions) {
+    this.options = options;
+  }
+
+  /** Hands the frame to `handle`, at once where nothing is in the way. False where there is no room for it to wait. */
+  read(kind: MessageKind, bytes: Uint8Array, handle: (frame: ClientFrame) => void): boolean {
+    const { inspector, waitingBytes, key, depthMax, inspectInThreadAboveBytes } = this.options;
+    const { length } = bytes;
+    const isLong = kind === "text" && length > inspectInThreadAboveBytes;
+    if (!isLong && this.last === null) {
+      handle(readClientFrame(kind, bytes, depthMax));
+      return true;
+    }
+    if (!waitingBytes.hasRoom(key, length)) return false;
+    waitingBytes.take(key, length);
+    const reading = (this.last ?? Promise.resolve())
+      .then(() => (isLong ? inspector.read(bytes) : readClientFrame(kind, bytes, depthMax)))
+      .finally(() => waitingBytes.giveBack(key, length))
+      .then(handle)
+      .catch((thrown: unknown) => this.options.failed(thrown))
+      .finally(() => {
+        if (this.last === reading) this.last = null;
+      });
+    this.last = reading;
+    return true;
+  }
+}

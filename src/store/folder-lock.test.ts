@@ -1,0 +1,92 @@
+import { afterEach, expect, test } from "bun:test";
+import { cpSync, mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { LockHeld, lockFolder } from "./folder-lock.ts";
+
+const folders: string[] = [];
+
+afterEach(() => {
+  for (const folder of folders.splice(0)) rmSync(folder, { recursive: true, force: true });
+});
+
+function makeFolder(): string {
+  const folder = mkdtempSync(join(tmpdir(), "gateway-lock-"));
+  folders.push(folder);
+  return folder;
+}
+
+/** A process that locks the folder and then does nothing. */
+async function lockElsewhere(folder: string, storePath: string | null = null) {
+  const module = join(import.meta.dir, "folder-lock.ts");
+  const script = `
+    import { lockFolder } from ${JSON.stringify(module)};
+    globalThis.lock = lockFolder(${JSON.stringify(folder)}, ${JSON.stringify(storePath)});
+    console.log("locked");
+    setInterval(() => {}, 1_000);`;
+  const child = Bun.spawn([process.execPath, "-e", script], { stdout: "pipe", stderr: "inherit" });
+  await child.stdout.getReader().read();
+  return child;
+}
+
+function refusal(work: () => unknown): LockHeld {
+  try {
+    work();
+  } catch (error) {
+    if (error instanceof LockHeld) return error;
+    throw error;
+  }
+  throw new Error("it was not refused");
+}
+
+test("a folder that another process has locked is refused with its number, until that process is killed", async () => {
+  const folder = makeFolder();
+  const other = await lockElsewhere(folder);
+  expect(refusal(() => lockFolder(folder, null)).holder?.pid).toBe(other.pid);
+  other.kill("SIGKILL");
+  await other.exited;
+  lockFolder(folder, null).release();
+});
+
+test("a second lock of the same process is refused, too, and leaves the first one in place", async () => {
+  const folder = makeFolder();
+  const lock = lockFolder(folder, null);
+  expect(refusal(() => lockFolder(folder, null)).holder?.pid).toBe(process.pid);
+  const child = Bun.spawn(
+    [
+      process.execPath,
+      "-e",
+      `import { lockFolder } from ${JSON.stringify(join(import.meta.dir, "folder-lock.ts"))};
+       try { lockFolder(${JSON.stringify(folder)}, null); } catch { process.exit(3); }`,
+    ],
+    { stderr: "inherit" },
+  );
+  expect(await child.exited).toBe(3);
+  lock.release();
+  lockFolder(folder, null).release();
+});
+
+test("two data folders cannot share one SQLite store", async () => {
+  const [one, two, elsewhere] = [makeFolder(), makeFolder(), makeFolder()];
+  const store = join(elsewhere, "deep", "gateway.db");
+  const other = await lockElsewhere(one, store);
+  expect(refusal(() => lockFolder(two, store)).path).toBe(store);
+  other.kill("SIGKILL");
+  await other.exited;
+  // What was locked before the refusal is free again.
+  lockFolder(two, store).release();
+});
+
+test("a folder keeps its id, and a copy of it gets another one", () => {
+  const folder = makeFolder();
+  const first = lockFolder(folder, null);
+  first.release();
+  const second = lockFolder(folder, null);
+  expect(second.folderId).toBe(first.folderId);
+  const copy = join(makeFolder(), "copy");
+  cpSync(folder, copy, { recursive: true });
+  const third = lockFolder(copy, null);
+  expect(third.folderId).not.toBe(first.folderId);
+  second.release();
+  third.release();
+});

@@ -1,0 +1,40 @@
+/** A document that does not change while the process runs: its bytes are made once, and its tag answers revalidation. */
+
+import type { HeaderReader } from "./http-fields.ts";
+import { SharedAnswer } from "./http-message.ts";
+
+const NOTHING = new Uint8Array(0);
+
+export class StaticDocument {
+  readonly bytes: Uint8Array;
+  readonly etag: string;
+  private readonly headers: Readonly<Record<string, string>>;
+
+  constructor(bytes: Uint8Array, headers: Readonly<Record<string, string>>) {
+    this.bytes = bytes;
+    this.etag = `"${Bun.hash.xxHash64(bytes).toString(16)}"`;
+    this.headers = { ...headers, etag: this.etag };
+  }
+
+  /** 304 without a body when the client has the same bytes already. */
+  respond(asked: HeaderReader): SharedAnswer {
+    const isKnown = matchesEtag(asked.get("if-none-match"), this.etag);
+    return new SharedAnswer(isKnown ? 304 : 200, this.headers, isKnown ? NOTHING : this.bytes);
+  }
+}
+
+/** Clients may keep it, and ask whether it is still the same. */
+export function jsonDocument(value: unknown): StaticDocument {
+  const headers = { "content-type": "application/json", "cache-control": "no-cache" };
+  return new StaticDocument(Buffer.from(JSON.stringify(value)), headers);
+}
+
+/** Compares weakly, as RFC 9110 says for `If-None-Match`. */
+export function matchesEtag(ifNoneMatch: string | null, etag: string): boolean {
+  if (ifNoneMatch === null) return false;
+  if (ifNoneMatch.trim() === "*") return true;
+  return ifNoneMatch.split(",").some((listed) => {
+    const tag = listed.trim();
+    return tag === etag || (tag.startsWith("W/") && tag.slice(2) === etag);
+  });
+}

@@ -1,0 +1,240 @@
+/** Bodies that are made to be expensive: no other request may wait for them, and what they occupy is bounded. */
+
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { connect, type Socket } from "node:net";
+import { brotliCompressSync, gzipSync } from "node:zlib";
+import { refusalOf } from "../error-envelope.ts";
+import { eventually } from "../eventually.ts";
+import { gatewayFile, OTHER_KEY, TEST_KEY } from "../running-gateway.ts";
+import { openSocketClient, type ServerEvent } from "../turn-client.ts";
+import { type AttackTarget, measureAttack, startAttackTarget } from "./attack.ts";
+import { watchHealth } from "./health-watch.ts";
+
+const MiB = 1024 * 1024;
+const CHAT = "/v1/chat/completions";
+const LIMITED_KEY = "limited-key-0123456789-0123456789-01234567";
+/** It was 3,000 ms and more. Processes share two cores here, so that there has to be room. */
+const WORST_HEALTH_MS = 400;
+
+let target: AttackTarget;
+
+beforeAll(async () => {
+  const file = gatewayFile({}).replace(
+    /^keys:\n/m,
+    `keys:\n  - { name: limited, secret: ${LIMITED_KEY}, user: other@example.com, group: default, limits: { rpm: 1, concurrency: 1 } }\n`,
+  );
+  target = await startAttackTarget({ file });
+  // The threads and the compiled code are there from the first body on.
+  await post(CHAT, chatBody(MiB, "ones"));
+});
+
+afterAll(() => target.stop());
+
+function post(
+  path: string,
+  body: Uint8Array | FormData,
+  headers: Record<string, string> = {},
+  key = TEST_KEY,
+): Promise<Response> {
+  const type = body instanceof FormData ? {} : { "content-type": "application/json" };
+  return fetch(`${target.url}${path}`, {
+    method: "POST",
+    body: body instanceof FormData ? body : Buffer.from(body),
+    headers: { authorization: `Bearer ${key}`, ...type, ...headers },
+  });
+}
+
+const SHAPES = {
+  ones: (bytes: number) => `[${"1,".repeat(bytes / 2)}1]`,
+  "empty strings": (bytes: number) => `[${'"",'.repeat(bytes / 3)}""]`,
+  objects: (bytes: number) => `[${'{"a":1},'.repeat(bytes / 8)}{}]`,
+  "escaped quotes": (bytes: number) => `"${'\\"'.repeat(bytes / 2)}"`,
+  "marks of data URLs": (bytes: number) => `"${";base64,".repeat(bytes / 8)}"`,
+  "names of sounds": (bytes: number) => `[${'"input_audio",'.repeat(bytes / 14)}1]`,
+  space: (bytes: number) => `[${" ".repeat(bytes)}]`,
+  text: (bytes: number) => `"${"text ".repeat(bytes / 5)}"`,
+} as const;
+type Shape = keyof typeof SHAPES;
+
+function chatBody(bytes: number, shape: Shape): Buffer {
+  const head = '{"model":"fast-chat","messages":[{"role":"user","content":"hi"}],"metadata":';
+  return Buffer.from(`${head}${SHAPES[shape](bytes)}}`);
+}
+
+describe("while a body of 62 MiB is handled", () => {
+  test.each(Object.keys(SHAPES) as Shape[])("made of %s, others are answered", async (shape) => {
+    const body = chatBody(62 * MiB, shape);
+    let waitsMs: number[] = [];
+    await measureAttack(`62 MiB of ${shape}`, target, async () => {
+      waitsMs = await watchHealth(target.url, async () => {
+        const response = await post(CHAT, body);
+        expect(response.status).toBe(200);
+        await response.text();
+      });
+    });
+    console.log(`  longest waits from a thread: ${waitsMs.map((ms) => ms.toFixed(0)).join(", ")} ms`);
+    expect(waitsMs[0]).toBeLessThan(WORST_HEALTH_MS);
+  });
+
+  test("and counted under an Idempotency-Key, others are answered", async () => {
+    const body = chatBody(62 * MiB, "text");
+    const report = await measureAttack("62 MiB with Idempotency-Key", target, async () => {
+      await (await post(CHAT, body, { "idempotency-key": "attack-1" })).text();
+    });
+    expect(report.worstHealthMs).toBeLessThan(WORST_HEALTH_MS);
+  });
+});
+
+test("a packed body that becomes more than a hundred times as long is refused, and costs nothing", async () => {
+  const bomb = brotliCompressSync(Buffer.from(`{"model":"fast-chat","messages":[${" ".repeat(62 * MiB)}]}`), {
+    params: { 1: 5 },
+  });
+  expect(bomb.length).toBeLessThan(2_000);
+  const report = await measureAttack("20 brotli bombs of 62 MiB", target, async () => {
+    const sent = Array.from({ length: 20 }, async () => {
+      const response = await post(CHAT, bomb, { "content-encoding": "br" });
+      const error = await refusalOf(response, 413);
+      expect(error).toMatchObject({ code: "request_too_large" });
+      expect(error.message).toContain("100 times");
+    });
+    await Promise.all(sent);
+  });
+  expect(report.worstHealthMs).toBeLessThan(WORST_HEALTH_MS);
+  expect(report.memoryGrowthBytes).toBeLessThan(64 * MiB);
+});
+
+test("a key over its limits has no large body read", async () => {
+  expect(
+    (
+      await post(
+        CHAT,
+        Buffer.from('{"model":"fast-chat","messages":[{"role":"user","content":"hi"}]}'),
+        {},
+        LIMITED_KEY,
+      )
+    ).status,
+  ).toBe(200);
+  const body = chatBody(62 * MiB, "ones");
+  const packed = gzipSync(chatBody(MiB, "text"));
+  const report = await measureAttack("62 MiB and packed bodies of a key over its rpm", target, async () => {
+    for (let i = 0; i < 5; i++) {
+      const error = await refusalOf(
+        await post(CHAT, packed, { "content-encoding": "gzip" }, LIMITED_KEY),
+        429,
+      );
+      expect(error.code).toBe("rate_limit_exceeded");
+    }
+    // The refusal comes before the body: the client need not send any of it.
+    expect(await headOnly(`content-length: ${body.length}`, LIMITED_KEY)).toStartWith("HTTP/1.1 429");
+    expect(await headOnly("transfer-encoding: chunked", LIMITED_KEY)).toStartWith("HTTP/1.1 429");
+    expect(await headOnly(`content-length: ${64 * 1024 + 1}`, LIMITED_KEY)).toStartWith("HTTP/1.1 429");
+  });
+  expect(report.cpuMs).toBeLessThan(1_000);
+});
+
+/** What the gateway answers to a request whose body never comes. */
+function headOnly(framing: string, key: string): Promise<string> {
+  return new Promise((resolve, reject) => {
+    const { hostname, port } = new URL(target.url);
+    const socket = connect(Number(port), hostname, () =>
+      socket.write(
+        `POST ${CHAT} HTTP/1.1\r\nhost: test\r\nauthorization: Bearer ${key}\r\ncontent-type: application/json\r\n${framing}\r\n\r\n`,
+      ),
+    );
+    socket.once("data", (data) => {
+      resolve(data.toString());
+      socket.destroy();
+    });
+    socket.once("error", reject);
+    socket.setTimeout(3_000, () => {
+      socket.destroy();
+      reject(new Error("no answer came before the body"));
+    });
+  });
+}
+
+test("bodies of exactly 1 MiB share a budget, and have to arrive at a rate", async () => {
+  const sockets: Socket[] = [];
+  const answers: string[] = [];
+  const { hostname, port } = new URL(target.url);
+  const report = await measureAttack("600 silent bodies of exactly 1 MiB", target, async () => {
+    for (let i = 0; i < 600; i++) {
+      const socket = connect(Number(port), hostname);
+      socket.on("error", () => {});
+      socket.on("data", (data) => answers.push(data.toString().slice(9, 12)));
+      socket.write(
+        `POST ${CHAT} HTTP/1.1\r\nhost: test\r\nauthorization: Bearer ${TEST_KEY}\r\ncontent-type: application/json\r\ncontent-length: ${MiB}\r\n\r\n{`,
+      );
+      sockets.push(socket);
+    }
+    await eventually(() => answers.length === 600, 30_000);
+  });
+  for (const socket of sockets) socket.destroy();
+  expect(new Set(answers)).toEqual(new Set(["408", "503"]));
+  expect(report.durationMs).toBeLessThan(30_000);
+  expect(report.memoryGrowthBytes).toBeLessThan(300 * MiB);
+});
+
+test("packed forms put next to nothing on the disk", async () => {
+  const boundary = "attack";
+  const head = `--${boundary}\r\ncontent-disposition: form-data; name="model"\r\n\r\nfast-chat\r\n--${boundary}\r\ncontent-disposition: form-data; name="image"; filename="a.png"\r\n\r\n`;
+  const form = gzipSync(
+    Buffer.concat([Buffer.from(head), Buffer.alloc(49 * MiB), Buffer.from(`\r\n--${boundary}--\r\n`)]),
+  );
+  expect(form.length).toBeLessThan(102_000);
+  const headers = { "content-type": `multipart/form-data; boundary=${boundary}`, "content-encoding": "gzip" };
+  const report = await measureAttack("five packed forms", target, async () => {
+    const statuses = await Promise.all(
+      Array.from(
+        { length: 5 },
+        async () => (await post("/v1/images/edits", form, headers, OTHER_KEY)).status,
+      ),
+    );
+    expect(statuses).toEqual([413, 413, 413, 413, 413]);
+  });
+  expect(report.diskGrowthBytes).toBeLessThan(64 * MiB);
+});
+
+test("while a turn of 62 MiB is handled on a WebSocket, others are answered", async () => {
+  const socket = await openSocketClient(target.url);
+  try {
+    const head = '{"type":"response.create","model":"fast-chat","store":false,"input":"hi","padding":';
+    const frame = `${head}${SHAPES.objects(62 * MiB)}}`;
+    let waitsMs: number[] = [];
+    await measureAttack("a WebSocket turn of 62 MiB", target, async () => {
+      waitsMs = await watchHealth(target.url, async () => {
+        socket.send(frame);
+        const events = await socket.until("response.completed", "error");
+        expect(events.at(-1)).toMatchObject({ type: "response.completed" });
+      });
+    });
+    console.log(`  longest waits from a thread: ${waitsMs.map((ms) => ms.toFixed(0)).join(", ")} ms`);
+    expect(waitsMs[0]).toBeLessThan(WORST_HEALTH_MS);
+  } finally {
+    socket.close();
+  }
+});
+
+test("a conversation of long turns goes on, in order", async () => {
+  const socket = await openSocketClient(target.url);
+  try {
+    const first = await socket.turn({ model: "fast-chat", input: "x".repeat(2 * MiB), store: false });
+    expect(first.last.type).toBe("response.completed");
+    socket.create({
+      model: "fast-chat",
+      previous_response_id: first.responseId,
+      input: [{ type: "message", role: "user", content: "y".repeat(MiB) }],
+      store: false,
+    });
+    socket.create({ model: "fast-chat", input: "short", store: false });
+    const turns = [await socket.until("response.completed"), await socket.until("response.completed")];
+    expect(usageIn(turns[0])).toBeGreaterThan(3 * usageIn(turns[1]));
+  } finally {
+    socket.close();
+  }
+});
+
+function usageIn(events: readonly ServerEvent[] | undefined): number {
+  const last = events?.at(-1) as { response?: { usage?: { input_tokens?: number } } } | undefined;
+  return last?.response?.usage?.input_tokens ?? 0;
+}

@@ -1,0 +1,103 @@
+/** The system's clock is set ahead and back under traffic, while another node watches: no process is taken for dead. */
+
+import { audit } from "../../src/billing/audit.ts";
+import { describeProcess } from "../../src/billing/process-watch.ts";
+import { startRecovery } from "../../src/billing/recovery.ts";
+import type { Clock } from "../../src/clock.ts";
+import { limits } from "../../src/config/limits.ts";
+import { BillingFaults } from "../../src/observe/billing-faults.ts";
+import { toUsageRow } from "../../src/store/usage-row.ts";
+import { SELECT_USAGE } from "../../src/store/usage-values.ts";
+import { startTestGateway } from "../running-gateway.ts";
+import type { Asked } from "./client.ts";
+import { checked, type Fault, none, told } from "./fault.ts";
+import { listed, MUST_NOT, tariffsOf } from "./kill9.ts";
+import { reconcile } from "./reconcile.ts";
+import { fileWith, keyOf } from "./setup.ts";
+import { FAULTY, MODELS, startTraffic } from "./traffic.ts";
+
+const USERS = 4;
+const PER_SECOND = 60;
+const STEP_MS = 3_000;
+const HOUR_MS = 3_600_000;
+/** Where the clock stands beside the system's, one after the other. */
+const SHIFTS_MS = [61_000, -HOUR_MS, 24 * HOUR_MS, 0];
+/** Each step is several times as long as it takes to find a dead process. */
+const RECOVERY = { ...limits.recovery, beatMs: 100, reapMs: 200, deadAfterMs: 1_000 };
+
+export const clockSteps: Fault = {
+  name: "clock",
+  promise:
+    "the clock is set a minute and a day ahead and an hour back under traffic: every charge is as it was",
+  async run({ times, say }) {
+    let shiftMs = 0;
+    const clock: Clock = { nowMs: () => Date.now() + shiftMs, monotonicMs: () => performance.now() };
+    const setup = {
+      models: MODELS,
+      faulty: FAULTY,
+      users: USERS,
+      balance: "5000.00",
+      groups: [{ name: "default", billing: { charge: "balance" } }],
+    };
+    const file = JSON.stringify(fileWith(setup, `$${"{SIMULATOR_URL}"}`));
+    const gateway = await startTestGateway({
+      file,
+      clock,
+      tokens: "o200k",
+      limits: { recovery: RECOVERY, drainTimeoutMs: 30_000 },
+    });
+    const { db } = gateway.installation;
+    const warned: string[] = [];
+    const log = { info() {}, warn: (event: string) => void warned.push(event), error: console.error };
+    // Another node, which cannot look the gateway's process up, and whose clock is never set.
+    const watcher = await startRecovery({
+      db,
+      log,
+      clock: { nowMs: () => Date.now(), monotonicMs: () => performance.now() },
+      till: { book: () => Promise.reject(new Error("nothing is to be settled")), isOpen: () => false },
+      self: { ...describeProcess("inc_watcher", Date.now()), host: "another" },
+      spoolDir: "/nonexistent",
+      faults: new BillingFaults(() => Date.now()),
+      limits: RECOVERY,
+    });
+    const answers: Asked[] = [];
+    const keys = Array.from({ length: USERS }, (_, user) => keyOf(user));
+    try {
+      for (let round = 1; round <= (times ?? 1); round++) {
+        const traffic = startTraffic(gateway.url, keys, PER_SECOND);
+        for (const step of SHIFTS_MS) {
+          await Bun.sleep(STEP_MS);
+          shiftMs = step;
+          say(`clock ${step >= 0 ? "+" : ""}${step / 1_000} s`);
+        }
+        await Bun.sleep(STEP_MS);
+        answers.push(...(await traffic.stop()));
+      }
+      while (gateway.simulator.ledger.totals().inFlight > 0) await Bun.sleep(10);
+      await gateway.usageRows();
+      const rows = (await db.sql.text(SELECT_USAGE, [])).map(toUsageRow);
+      const truth = gateway.simulator.ledger.entries();
+      const tariffs = await tariffsOf({ db });
+      const one = reconcile({ asked: answers, rows, truth, tariffs, unpaidKeys: new Set(), killedMs: null });
+      const { findings } = await audit(db, { nowMs: clock.nowMs(), holdLeaseMs: HOUR_MS, findingsMax: 10 });
+      const events = gateway.log.map((line) => String(JSON.parse(line).event ?? ""));
+      return [
+        told("client: asked / saw the end", `${one.asked} / ${one.whole}`),
+        checked("completed, and to the token as the simulator produced it", one.exact, "some", one.exact > 0),
+        ...MUST_NOT.map(([name, what]) => none(what, listed(one, name))),
+        checked("rows that were recovered", one.recovered, "0", one.recovered === 0),
+        none(
+          "processes taken for dead",
+          [...warned, ...events].filter((event) => event === "holds_recovered" || event === "lease_lost"),
+        ),
+        none(
+          "findings of the audit",
+          findings.map(({ check, subject }) => `${check} ${subject}`),
+        ),
+      ];
+    } finally {
+      await watcher.stop();
+      await gateway.stop();
+    }
+  },
+};

@@ -1,0 +1,61 @@
+/** Clients of the other kinds: turns on a WebSocket, and responses that are made in the background. */
+
+import { type Asked, type Asking, newAsked, readEvent } from "./client.ts";
+import { MARKER_HEADER } from "./rig.ts";
+
+const POLL_MS = 100;
+const LOOKED_MAX = 100;
+
+/** One turn on a socket of its own, so that the upgrade's header marks it. */
+export function askBySocket(asking: Asking): Promise<Asked> {
+  const { url, key, model, prompt } = asking;
+  const asked = newAsked({ ...asking, family: "responses", stream: true });
+  const { promise, resolve } = Promise.withResolvers<Asked>();
+  const headers = { authorization: `Bearer ${key}`, [MARKER_HEADER]: asked.marker };
+  const socket = new WebSocket(`${url.replace(/^http/, "ws")}/v1/responses`, { headers });
+  const end = () => {
+    asked.endedAtMs = Date.now();
+    socket.close();
+    resolve(asked);
+  };
+  socket.addEventListener("open", () => {
+    socket.send(JSON.stringify({ type: "response.create", model, input: prompt, store: false }));
+  });
+  socket.addEventListener("message", ({ data }) => {
+    readEvent(String(data), asked);
+    if (!asked.isWhole) return;
+    const { type }: { type?: string } = JSON.parse(String(data));
+    asked.status = type === "error" ? 500 : 200;
+    end();
+  });
+  socket.addEventListener("error", end);
+  socket.addEventListener("close", end);
+  return promise;
+}
+
+/** Whole when it was seen completed. */
+export async function askInBackground(asking: Asking): Promise<Asked> {
+  const { url, key, model, prompt } = asking;
+  const asked = newAsked({ ...asking, family: "responses", stream: false });
+  const headers = { authorization: `Bearer ${key}`, "content-type": "application/json" };
+  try {
+    const made = await fetch(`${url}/v1/responses`, {
+      method: "POST",
+      headers: { ...headers, [MARKER_HEADER]: asked.marker },
+      body: JSON.stringify({ model, input: prompt, background: true, store: true }),
+    });
+    asked.status = made.status;
+    asked.requestId = made.headers.get("x-request-id");
+    const { id }: { id?: string } = JSON.parse(await made.text());
+    for (let looks = 0; looks < LOOKED_MAX && made.ok && !asked.isWhole; looks++) {
+      await Bun.sleep(POLL_MS);
+      const look = await fetch(`${url}/v1/responses/${id}`, { headers });
+      const { status }: { status?: string } = JSON.parse(await look.text());
+      asked.isWhole = status === "completed";
+    }
+  } catch {
+    // Cut off: what was told until then stands.
+  }
+  asked.endedAtMs = Date.now();
+  return asked;
+}
