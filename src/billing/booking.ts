@@ -178,7 +178,8 @@ const NOTHING: ReadonlyMap<string, Nano> = new Map();
 const NO_HOLDS: ReadonlyMap<string, Hold> = new Map();
 
 function settle(desk: Desk, { row, chargedNano }: Settlement): Settled {
-  const { requestId } = row;
+  // Without a count, the request is part of a counted row, which may have the same id and be in the same batch.
+  const [requestId, hasRow] = [row.requestId, row.requestCount > 0];
   const hold = desk.ended.get(requestId);
   const before =
     desk.replaced.get(requestId)?.row.chargedNano ??
@@ -202,7 +203,7 @@ function settle(desk: Desk, { row, chargedNano }: Settlement): Settled {
     // Its own process has given the hold back, and knows why.
     if (isRecovered(row)) return "known";
     if (chargedNano > 0n && row.payer !== null) return settleLate(desk, { row, chargedNano });
-    desk.rows.set(requestId, { ...row, chargedNano: 0n, payer: null });
+    if (hasRow) desk.rows.set(requestId, { ...row, chargedNano: 0n, payer: null });
     return "booked";
   }
   const charged = chargeHold(hold, { row, chargedNano });
@@ -210,7 +211,7 @@ function settle(desk: Desk, { row, chargedNano }: Settlement): Settled {
   const overrun = overrunBy(hold, charged.chargedNano, wallet, row.atMs);
   if (overrun !== null) desk.overruns.push(overrun);
   giveBack(desk, hold, charged.chargedNano);
-  desk.rows.set(requestId, charged.row);
+  if (hasRow) desk.rows.set(requestId, charged.row);
   if (charged.chargedNano > 0n) desk.entries.push(chargeOf(charged.row, hold, charged.chargedNano));
   return "booked";
 }

@@ -4,7 +4,9 @@ import { eachEngine } from "../../test/postgres.ts";
 import { wrongRollUps } from "../store/rolled-hours.ts";
 import { keyTotals, type UsageRow } from "../store/usage.ts";
 import { listUsage } from "../store/usage-list.ts";
+import { UsageNumbers } from "../store/usage-numbers.ts";
 import { insertUsage, usageRow } from "../store/usage-row.test-support.ts";
+import { book } from "./booking.ts";
 import { RefusalRows, withoutRow } from "./refusal-rows.ts";
 
 /** Some time in a minute. */
@@ -133,6 +135,21 @@ eachEngine(({ open: openStore }) => {
     const { rows } = await listUsage(db, {}, { after: null, limit: 10 });
     expect(rows.map(({ requestId }) => requestId)).toEqual(["stored"]);
     expect(await keyTotals(db, "k1", null)).toMatchObject({ requests: 0, refused: 1 });
+    expect(await wrongRollUps(db, 10)).toEqual([]);
+    await db.close();
+  });
+
+  test("a counted row is stored beside the end of the hold of its first request", async () => {
+    const db = await openStore();
+    const first = refused({ requestId: "first" });
+    const counted = { ...first, requestCount: 40 };
+    const options = { incarnation: "one", nowMs: NOW_MS, careful: false, kept: new Set<string>() };
+    const batch = { holds: [], releases: [], progress: [], rows: [counted] };
+    const settlements = [{ row: withoutRow(first), chargedNano: 0n }];
+    await new UsageNumbers().within(db, (tx, numbering) =>
+      book(tx, { ...batch, settlements }, { ...options, numbering }),
+    );
+    expect(await keyTotals(db, "k1", null)).toMatchObject({ requests: 0, refused: 40 });
     expect(await wrongRollUps(db, 10)).toEqual([]);
     await db.close();
   });
