@@ -72,6 +72,23 @@ eachEngine((engine) => {
     expect(await countAccess(attacker.user.id)).toEqual(NO_ACCESS);
   });
 
+  test("a request whose empty body ends after a reset of all access is refused", async () => {
+    const attacker = await signInAttacker("late-empty@example.com");
+    const head = [
+      "DELETE /api/tokens/none HTTP/1.1",
+      "Host: localhost",
+      `Cookie: ${attacker.cookie}`,
+      `Origin: ${gateway.url}`,
+      "Transfer-Encoding: chunked",
+    ].join("\r\n");
+    const { status } = await rawRequest(gateway.url, `${head}\r\n\r\n`, async (socket) => {
+      await Bun.sleep(300);
+      await resetAccess(attacker.user.id);
+      socket.write("0\r\n\r\n");
+    });
+    expect(status).toBe(401);
+  });
+
   test("signing in with the old password while access is reset leaves no session", async () => {
     const attacker = await signInAttacker("late-sign-in@example.com");
     const stranger = asking(gateway.url, { origin: gateway.url });

@@ -65,7 +65,7 @@ export function openApiDoor(
     const body = await bodyOf(request, bytesMax, alarms, control.gateway.bodies);
     // A body may take minutes to arrive: access that was revoked meanwhile must not act any more.
     const allowed =
-      body === undefined ? handle : route.allow(await findActor(control, { headers, clientAddress }));
+      request.body === null ? handle : route.allow(await findActor(control, { headers, clientAddress }));
     const answered = await allowed(control, {
       params,
       query,
