@@ -164,7 +164,9 @@ function bookLate(settlement: Settlement, facts: LateFacts, wallet: Wallet | und
 /** A row keeps the time of the one that it replaces: that one's charge and sums have it. */
 function chargedRow(row: UsageRow, chargedNano: Nano, atMs: number): UsageRow {
   const isShort = chargedNano < row.costNano && !row.flags.includes("overrun");
-  return { ...row, atMs, chargedNano, flags: isShort ? [...row.flags, "overrun"] : row.flags };
+  const flags: UsageRow["flags"] = isShort ? [...row.flags, "overrun"] : row.flags;
+  // A request that was refused after its hold is counted elsewhere; as a replacement it stands for one request again.
+  return { ...row, atMs, chargedNano, flags, requestCount: Math.max(1, row.requestCount) };
 }
 
 interface Payer {
