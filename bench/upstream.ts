@@ -5,7 +5,7 @@
  */
 
 import type { Socket } from "bun";
-import { wholePart } from "../src/wire/splice.ts";
+import { wholePart } from "../src/wire/parts.ts";
 import { acceptOf } from "../src/wire/ws-accept.ts";
 import {
   closeFrame,

@@ -5,7 +5,7 @@ import { connect as connectTo } from "node:net";
 import { limits } from "../src/config/limits.ts";
 import type { Simulator } from "../src/upstreams/simulator/simulator.ts";
 import { isObject } from "../src/wire/json-parse.ts";
-import { wholePart } from "../src/wire/splice.ts";
+import { wholePart } from "../src/wire/parts.ts";
 import { frameOf, TEXT } from "../src/wire/ws-frames.ts";
 import { eventually } from "./eventually.ts";
 import {

@@ -1,7 +1,7 @@
 /** A WebSocket client on a raw connection: it can stop reading, leave pings unanswered, and send what no library would. */
 
 import { connect, type Socket } from "node:net";
-import { wholePart } from "../src/wire/splice.ts";
+import { wholePart } from "../src/wire/parts.ts";
 import { CLOSE, FrameReader, frameOf, readClose, TEXT } from "../src/wire/ws-frames.ts";
 import { TEST_KEY } from "./running-gateway.ts";
 

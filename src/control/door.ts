@@ -11,7 +11,7 @@ import { bodyError } from "../gateway/body-error.ts";
 import type { BodyRoom } from "../gateway/body-room.ts";
 import { logFault } from "../observe/log.ts";
 import { type HttpRequest, SharedAnswer } from "../wire/http-message.ts";
-import { bytesOf } from "../wire/splice.ts";
+import { bytesOf } from "../wire/parts.ts";
 import { bearerOf, findActor, userAgentOf } from "./actor.ts";
 import type { Control } from "./control.ts";
 import { presentedSession } from "./cookies.ts";

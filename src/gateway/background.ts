@@ -7,7 +7,7 @@
 import { endOf, type ResponseEnd, readAnswer, type UpstreamAnswer } from "../interfaces/answer.ts";
 import { countAnswer } from "../metering/count-request.ts";
 import type { Route } from "../policy/snapshot.ts";
-import { joinParts } from "../wire/splice.ts";
+import { joinParts } from "../wire/parts.ts";
 import { audienceOf } from "./dispatch.ts";
 import type { Gateway } from "./gateway.ts";
 import type { Ending, PaidRecord } from "./record.ts";

@@ -2,7 +2,7 @@
 
 import { ApiError } from "../errors.ts";
 import { inspectJsonBody } from "../interfaces/json-request.ts";
-import { partOf } from "../wire/splice.ts";
+import { partOf } from "../wire/parts.ts";
 import type { InspectionJob, InspectionOutcome, InspectionReply } from "./body-inspector.ts";
 
 declare const self: Worker;

@@ -4,7 +4,7 @@ import type { Alarms } from "../alarms.ts";
 import { put } from "../wire/bytes.ts";
 import type { HttpBody, Lost } from "../wire/http-message.ts";
 import { TurnBudget } from "../wire/next-turn.ts";
-import type { Part } from "../wire/splice.ts";
+import type { Part } from "../wire/parts.ts";
 import { aborted, type BodyRefusal, badFraming, idle, inCrumbs, tooLarge } from "./body-refusal.ts";
 import type { BodyRoom } from "./body-room.ts";
 

@@ -18,7 +18,7 @@ import { IncomingBody } from "../server/http/incoming-body.ts";
 import { listenForTest, type TestListener, textAnswer } from "../server/http/listen.test-support.ts";
 import { CHUNKED } from "../wire/http-fields.ts";
 import { WholeAnswer } from "../wire/http-message.ts";
-import { partOf } from "../wire/splice.ts";
+import { partOf } from "../wire/parts.ts";
 import { freeBody, readBody } from "./body.ts";
 import { gatherChunks } from "./body-intake.ts";
 import { type BodyRoom, openBodyRoom } from "./body-room.ts";

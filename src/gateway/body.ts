@@ -7,7 +7,7 @@
 import type { ModelRequest } from "../interfaces/request.ts";
 import { free } from "../wire/bytes.ts";
 import type { HttpBody, HttpRequest } from "../wire/http-message.ts";
-import { bytesOf, type Part, partOf } from "../wire/splice.ts";
+import { bytesOf, type Part, partOf } from "../wire/parts.ts";
 import { type BodyLimits, takeWhole } from "./body-intake.ts";
 import { openBodyMemory, SMALL_BODY_BYTES_MAX } from "./body-memory.ts";
 import { aborted, type BodyRefusal, noRoom, tooLarge, unsupportedEncoding } from "./body-refusal.ts";

@@ -7,7 +7,7 @@ import { createInputEstimates } from "../metering/input-estimate.ts";
 import type { Nano } from "../money/nano.ts";
 import { makeTariff } from "../money/tariff.ts";
 import type { PublishedModel } from "../policy/snapshot.ts";
-import { partOf } from "../wire/splice.ts";
+import { partOf } from "../wire/parts.ts";
 import { holdMoney } from "./charge.ts";
 import { callerWho, endpointOf, MODEL, requestOf, TARIFF } from "./paying.test-support.ts";
 

@@ -10,7 +10,7 @@ import type { UsageRow } from "../store/usage.ts";
 import { brokenOffError } from "../upstreams/failure.ts";
 import { headersDown } from "../upstreams/headers.ts";
 import { type Answer, type HeaderLines, HeaderWriter, WholeAnswer } from "../wire/http-message.ts";
-import { joinParts, type Part } from "../wire/splice.ts";
+import { joinParts, type Part } from "../wire/parts.ts";
 import { JSON_LINES } from "./answers.ts";
 import type { Caller } from "./authenticate.ts";
 import { isStopped } from "./background.ts";

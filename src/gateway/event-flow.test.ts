@@ -3,7 +3,7 @@ import fc from "fast-check";
 import { openChatReader } from "../interfaces/chat-stream.ts";
 import { openResponsesReader } from "../interfaces/responses-stream.ts";
 import type { StreamReader } from "../interfaces/stream.ts";
-import { joinParts, lengthOf, type Part, partOf } from "../wire/splice.ts";
+import { joinParts, lengthOf, type Part, partOf } from "../wire/parts.ts";
 import { type FlowStep, openEventFlow } from "./event-flow.ts";
 
 const utf8 = new TextEncoder();

@@ -5,7 +5,7 @@
 
 import type { StreamReader } from "../interfaces/stream.ts";
 import type { UpstreamError } from "../interfaces/upstream-error.ts";
-import type { Part } from "../wire/splice.ts";
+import type { Part } from "../wire/parts.ts";
 import { openSseSplitter } from "../wire/sse.ts";
 
 export interface FlowStep {

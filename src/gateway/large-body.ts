@@ -2,7 +2,7 @@
 
 import { free, put } from "../wire/bytes.ts";
 import type { HttpBody } from "../wire/http-message.ts";
-import { type Part, partOf } from "../wire/splice.ts";
+import { type Part, partOf } from "../wire/parts.ts";
 import { type BodyLimits, gatherChunks, pumpBody } from "./body-intake.ts";
 import { aborted, type BodyRefusal, noRoom } from "./body-refusal.ts";
 import type { Held } from "./body-room.ts";

@@ -13,7 +13,7 @@ import { headersUp } from "../upstreams/headers.ts";
 import type { AnswerHeaders, HttpClient, HttpExchange, HttpFailure } from "../upstreams/http/client.ts";
 import type { SocketClient, TurnRequest, TurnTaker } from "../upstreams/socket/client.ts";
 import type { HeaderReader } from "../wire/http-fields.ts";
-import type { Part } from "../wire/splice.ts";
+import type { Part } from "../wire/parts.ts";
 import { failureByMessage } from "./told-failure.ts";
 
 export interface Outbound {

@@ -11,7 +11,7 @@ import type { CountedOutput } from "../metering/counted-output.ts";
 import { drawnTokens } from "../metering/media.ts";
 import { isPaidByPiece, type Tariff } from "../money/tariff.ts";
 import type { UsageFlag, UsageSource, UsageTokens } from "../store/usage-row.ts";
-import { bytesOf } from "../wire/splice.ts";
+import { bytesOf } from "../wire/parts.ts";
 
 /** What is known at the end of a request. */
 export interface Evidence {

@@ -7,7 +7,7 @@ import type { CountedOutput } from "../metering/counted-output.ts";
 import { makeTariff } from "../money/tariff.ts";
 import type { Group, PublishedModel, Route } from "../policy/snapshot.ts";
 import { type Charge, DEFAULT_QUEUE, INTERFACES, NO_LIMITS, NO_RATE_LIMITS } from "../records.ts";
-import { partOf } from "../wire/splice.ts";
+import { partOf } from "../wire/parts.ts";
 import type { Caller } from "./authenticate.ts";
 import type { Ending } from "./record.ts";
 

@@ -8,7 +8,7 @@ import { openPool } from "../pool/pool.ts";
 import { openWaitingRoom } from "../pool/waiting.ts";
 import type { RateLimits } from "../records.ts";
 import { failed, type UpstreamFailure } from "../upstreams/failure.ts";
-import { partOf } from "../wire/splice.ts";
+import { partOf } from "../wire/parts.ts";
 import type { Order } from "./order.ts";
 import { takePlace } from "./place.ts";
 import { beginAttempt, isOrdinary, openTrace, traceRecord, waitedMs } from "./trace.ts";

@@ -6,7 +6,7 @@ import { boundaryOf } from "../interfaces/multipart.ts";
 import type { Endpoint, ModelRequest } from "../interfaces/request.ts";
 import type { HttpRequest } from "../wire/http-message.ts";
 import { putInTurns } from "../wire/next-turn.ts";
-import { bytesOf, partOf } from "../wire/splice.ts";
+import { bytesOf, partOf } from "../wire/parts.ts";
 import { readBody } from "./body.ts";
 import type { BodyBudgets } from "./body-budgets.ts";
 import { bodyError } from "./body-error.ts";

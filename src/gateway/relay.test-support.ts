@@ -6,7 +6,7 @@ import { ApiError } from "../errors.ts";
 import { openResponsesReader } from "../interfaces/responses-stream.ts";
 import type { StreamReader } from "../interfaces/stream.ts";
 import { clientError, failed } from "../upstreams/failure.ts";
-import { joinParts, partOf } from "../wire/splice.ts";
+import { joinParts, partOf } from "../wire/parts.ts";
 import { openRelay, type RelayOptions, type StreamEnd } from "./relay.ts";
 import type { StreamIntake } from "./send.ts";
 import { openUpstreamStream, type UpstreamStream } from "./upstream-stream.ts";

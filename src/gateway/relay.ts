@@ -8,7 +8,7 @@ import type { StreamReader } from "../interfaces/stream.ts";
 import type { OnDisconnect } from "../records.ts";
 import { failed, type UpstreamFailure } from "../upstreams/failure.ts";
 import type { ClientSink } from "../wire/http-message.ts";
-import { type Part, wholePart } from "../wire/splice.ts";
+import { type Part, wholePart } from "../wire/parts.ts";
 import { KEEP_ALIVE } from "../wire/sse-write.ts";
 import type { Step, UpstreamStream } from "./upstream-stream.ts";
 

@@ -3,7 +3,7 @@ import type { Begun, Idempotency, IdempotencyClaim } from "../billing/idempotenc
 import { ApiError } from "../errors.ts";
 import type { EndpointName, ModelRequest } from "../interfaces/request.ts";
 import type { LogFields } from "../observe/log.ts";
-import { joinParts } from "../wire/splice.ts";
+import { joinParts } from "../wire/parts.ts";
 import { callerWho, endpointOf, requestOf } from "./paying.test-support.ts";
 import { claimRequest, endClaim } from "./repeats.ts";
 

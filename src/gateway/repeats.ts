@@ -8,7 +8,7 @@ import { ApiError, storeUnavailable } from "../errors.ts";
 import type { Endpoint, ModelRequest } from "../interfaces/request.ts";
 import type { HeaderReader } from "../wire/http-fields.ts";
 import { WholeAnswer } from "../wire/http-message.ts";
-import { bytesOf } from "../wire/splice.ts";
+import { bytesOf } from "../wire/parts.ts";
 import type { Caller } from "./authenticate.ts";
 import type { Gateway } from "./gateway.ts";
 import { fingerprintOf, idempotencyTokenOf, repeatRefused } from "./idempotency-key.ts";

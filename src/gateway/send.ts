@@ -4,7 +4,7 @@ import { ApiError } from "../errors.ts";
 import { failed, type UpstreamFailure } from "../upstreams/failure.ts";
 import type { AnswerHeaders } from "../upstreams/http/client.ts";
 import { unpack } from "../upstreams/unpack.ts";
-import { bytesOf, joinParts, type Part, partOf } from "../wire/splice.ts";
+import { bytesOf, joinParts, type Part, partOf } from "../wire/parts.ts";
 import { type Exchange, type Line, type Listener, OpenLine, type Outbound } from "./line.ts";
 import { failureByStatus } from "./told-failure.ts";
 

@@ -10,7 +10,8 @@ import { systemClock } from "../clock.ts";
 import { limits } from "../config/limits.ts";
 import type { UpstreamBody } from "../interfaces/request.ts";
 import { listenForTest, type TestListener, textAnswer } from "../server/http/listen.test-support.ts";
-import { applySplices, joinParts, type Splice } from "../wire/splice.ts";
+import { joinParts } from "../wire/parts.ts";
+import { applySplices, type Splice } from "../wire/splice.ts";
 import { openTestRoom } from "./body-room.test-support.ts";
 import {
   bodyWithSplice,

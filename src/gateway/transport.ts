@@ -10,7 +10,7 @@ import {
   StreamAnswer,
   type StreamSource,
 } from "../wire/http-message.ts";
-import { wholePart } from "../wire/splice.ts";
+import { wholePart } from "../wire/parts.ts";
 import { EVENT_STREAM_LINES, errorAnswer } from "./answers.ts";
 import { authenticate, type Caller } from "./authenticate.ts";
 import { freeBody, isCostlyBody } from "./body.ts";

@@ -4,7 +4,7 @@ import { openChatReader } from "../interfaces/chat-stream.ts";
 import { openResponsesReader } from "../interfaces/responses-stream.ts";
 import type { StreamReader } from "../interfaces/stream.ts";
 import { failed } from "../upstreams/failure.ts";
-import { joinParts, partOf } from "../wire/splice.ts";
+import { joinParts, partOf } from "../wire/parts.ts";
 import type { StreamIntake } from "./send.ts";
 import {
   type Opened,

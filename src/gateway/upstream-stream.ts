@@ -6,7 +6,7 @@
 import type { Alarm, Alarms } from "../alarms.ts";
 import type { StreamReader } from "../interfaces/stream.ts";
 import { classifyError, failed, type UpstreamFailure } from "../upstreams/failure.ts";
-import { lengthOf, type Part, partOf, wholePart } from "../wire/splice.ts";
+import { lengthOf, type Part, partOf, wholePart } from "../wire/parts.ts";
 import { openEventFlow } from "./event-flow.ts";
 import type { Line, StreamIntake } from "./send.ts";
 

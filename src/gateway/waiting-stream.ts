@@ -2,7 +2,7 @@
 
 import type { ApiError } from "../errors.ts";
 import { type Answer, type ClientSink, StreamAnswer, type StreamSource } from "../wire/http-message.ts";
-import { type Part, wholePart } from "../wire/splice.ts";
+import { type Part, wholePart } from "../wire/parts.ts";
 import { KEEP_ALIVE } from "../wire/sse-write.ts";
 import type { Pulse } from "./relay.ts";
 

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { joinParts, wholePart } from "../wire/splice.ts";
+import { joinParts, wholePart } from "../wire/parts.ts";
 import { readAnswer, saysNothing } from "./answer.ts";
 import type { EndpointName } from "./request.ts";
 import type { Audience } from "./upstream-error.ts";

@@ -9,7 +9,8 @@ import {
   stringValue,
   wantedFields,
 } from "../wire/json-scan.ts";
-import { joinParts, jsonString, type Part, replaceValue, type Splice, spliceParts } from "../wire/splice.ts";
+import { joinParts, type Part } from "../wire/parts.ts";
+import { jsonString, replaceValue, type Splice, spliceParts } from "../wire/splice.ts";
 import { imageKindOf } from "./image-kind.ts";
 import { innerErrors, publicError } from "./inner-errors.ts";
 import { publicMessage } from "./public-message.ts";

@@ -2,7 +2,7 @@ import { describe, expect, test } from "bun:test";
 import { createParser } from "eventsource-parser";
 import fc from "fast-check";
 import { ApiError } from "../errors.ts";
-import { joinParts, partOf } from "../wire/splice.ts";
+import { joinParts, partOf } from "../wire/parts.ts";
 import { type ChatReaderOptions, openChatReader } from "./chat-stream.ts";
 import type { StreamReader } from "./stream.ts";
 import type { UpstreamError } from "./upstream-error.ts";

@@ -8,15 +8,8 @@ import { cut, find, isAt } from "../wire/bytes.ts";
 import { isObject, parseJson } from "../wire/json-parse.ts";
 import { type Field, type ObjectScan, scanObject, stringValue, wantedFields } from "../wire/json-scan.ts";
 import { ARRAY_OPEN, LF, OBJECT_CLOSE, QUOTE, skipSpace } from "../wire/json-walk.ts";
-import {
-  editMembers,
-  joinParts,
-  jsonString,
-  type Part,
-  partOf,
-  spliceParts,
-  wholePart,
-} from "../wire/splice.ts";
+import { joinParts, type Part, partOf, wholePart } from "../wire/parts.ts";
+import { editMembers, jsonString, spliceParts } from "../wire/splice.ts";
 import { isDone, readEvent } from "../wire/sse.ts";
 import { BLANK_LINE, DATA_FIELD, DONE, eventParts, formatEvent } from "../wire/sse-write.ts";
 import { addChatDelta } from "./delta-text.ts";

@@ -2,7 +2,7 @@
 
 import { find, isAt, textOf } from "../wire/bytes.ts";
 import { colonEnd, QUOTE, stringEnd, valueEnd } from "../wire/json-walk.ts";
-import type { Part } from "../wire/splice.ts";
+import type { Part } from "../wire/parts.ts";
 import { reasoningLane, type TextSink } from "./stream.ts";
 
 const TEXT = 0;

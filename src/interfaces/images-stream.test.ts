@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import { ApiError } from "../errors.ts";
-import { joinParts } from "../wire/splice.ts";
+import { joinParts } from "../wire/parts.ts";
 import { openImagesReader } from "./images-stream.ts";
 import type { StreamReader, Verdict } from "./stream.ts";
 

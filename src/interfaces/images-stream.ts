@@ -3,7 +3,8 @@
 import { type ApiError, errorObject } from "../errors.ts";
 import { parseJson } from "../wire/json-parse.ts";
 import { type Field, type ObjectScan, scanObject, stringValue, wantedFields } from "../wire/json-scan.ts";
-import { editMembers, jsonString, type Part, spliceParts } from "../wire/splice.ts";
+import type { Part } from "../wire/parts.ts";
+import { editMembers, jsonString, spliceParts } from "../wire/splice.ts";
 import { isDone, isPlain, readEvent } from "../wire/sse.ts";
 import { eventParts, formatEvent } from "../wire/sse-write.ts";
 import { imageKindOf } from "./image-kind.ts";

@@ -8,7 +8,8 @@ import { firstElements, type Range } from "../wire/json-array.ts";
 import { isObject, parseJson } from "../wire/json-parse.ts";
 import { type Field, scanObject, wantedFields } from "../wire/json-scan.ts";
 import { OBJECT_OPEN } from "../wire/json-walk.ts";
-import { type Part, replaceValue, type Splice } from "../wire/splice.ts";
+import type { Part } from "../wire/parts.ts";
+import { replaceValue, type Splice } from "../wire/splice.ts";
 import { readUpstreamError } from "./upstream-error.ts";
 
 const ERROR = wantedFields(["error"]);

@@ -15,16 +15,8 @@ import {
 } from "../wire/json-scan.ts";
 import { StringFaultSearch } from "../wire/json-strings.ts";
 import { nextTurn } from "../wire/next-turn.ts";
-import {
-  addMember,
-  bytesOf,
-  editMembers,
-  jsonString,
-  type Part,
-  replaceValue,
-  type Splice,
-  spliceParts,
-} from "../wire/splice.ts";
+import { bytesOf, type Part } from "../wire/parts.ts";
+import { addMember, editMembers, jsonString, replaceValue, type Splice, spliceParts } from "../wire/splice.ts";
 import { dropEncryptedReasoning } from "./foreign-reasoning.ts";
 import { isPlainBody } from "./plain-body.ts";
 import type { Endpoint, Heard, RequestBody } from "./request.ts";

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { joinParts, partOf } from "../wire/splice.ts";
+import { joinParts, partOf } from "../wire/parts.ts";
 import { readJsonRequest } from "./json-request.ts";
 import { ENDPOINTS, type EndpointName, type ModelRequest, type RequestBody } from "./request.ts";
 

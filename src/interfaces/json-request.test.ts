@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { ApiError } from "../errors.ts";
-import { joinParts } from "../wire/splice.ts";
+import { joinParts } from "../wire/parts.ts";
 import { ROUTING_FIELDS } from "./json-body.ts";
 import { readJsonRequest } from "./json-request.ts";
 import { ENDPOINTS, type EndpointName, type ModelRequest } from "./request.ts";

@@ -6,7 +6,8 @@
 import { ApiError } from "../errors.ts";
 import { find } from "../wire/bytes.ts";
 import { describeScanError, isValidUtf8, scanObject, wantedFields } from "../wire/json-scan.ts";
-import { bytesOf, editMembers, type Part, type Splice } from "../wire/splice.ts";
+import { bytesOf, type Part } from "../wire/parts.ts";
+import { editMembers, type Splice } from "../wire/splice.ts";
 import { caseVariantError } from "./case-variant-error.ts";
 import { beginningOf } from "./conversation.ts";
 import { dropEncryptedReasoning } from "./foreign-reasoning.ts";

@@ -1,7 +1,7 @@
 /** Which events of a Responses upstream are for clients, and which are between the upstream and us. */
 
 import { QUOTE } from "../wire/json-walk.ts";
-import type { Part } from "../wire/splice.ts";
+import type { Part } from "../wire/parts.ts";
 
 /**
  * What an upstream says of the account's limits, of its machines, or in place of headers. Clients know `error` and

@@ -2,7 +2,7 @@
 
 import type { ApiError } from "../errors.ts";
 import type { Interface } from "../records.ts";
-import type { Part } from "../wire/splice.ts";
+import type { Part } from "../wire/parts.ts";
 import type { InputReach } from "./input-reach.ts";
 import type { InputSize } from "./input-size.ts";
 

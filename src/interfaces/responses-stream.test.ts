@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { createParser, type EventSourceMessage } from "eventsource-parser";
 import { ApiError, type ApiErrorCode, UPSTREAM_CODES } from "../errors.ts";
-import { joinParts, partOf } from "../wire/splice.ts";
+import { joinParts, partOf } from "../wire/parts.ts";
 import { openResponsesReader } from "./responses-stream.ts";
 import type { StreamReader, Verdict } from "./stream.ts";
 

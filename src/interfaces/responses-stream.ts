@@ -14,15 +14,8 @@ import {
   stringValue,
   wantedFields,
 } from "../wire/json-scan.ts";
-import {
-  applySplices,
-  editMembers,
-  jsonString,
-  type Part,
-  partOf,
-  replaceValue,
-  type Splice,
-} from "../wire/splice.ts";
+import { type Part, partOf } from "../wire/parts.ts";
+import { applySplices, editMembers, jsonString, replaceValue, type Splice } from "../wire/splice.ts";
 import { isDone, isPlain, readEvent } from "../wire/sse.ts";
 import { DONE, eventParts, formatEvent } from "../wire/sse-write.ts";
 import { textsOfResponse } from "./answer-text.ts";

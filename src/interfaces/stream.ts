@@ -4,7 +4,7 @@
  */
 
 import type { ApiError } from "../errors.ts";
-import type { Part } from "../wire/splice.ts";
+import type { Part } from "../wire/parts.ts";
 import type { UpstreamError } from "./upstream-error.ts";
 import type { TokenUsage } from "./usage.ts";
 

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import { isUtf8 } from "node:buffer";
-import { wholePart } from "../wire/splice.ts";
+import { wholePart } from "../wire/parts.ts";
 import { formatEvent } from "../wire/sse-write.ts";
 import { FrameSink, type FrameSinkOptions, type Said } from "./frame-sink.ts";
 

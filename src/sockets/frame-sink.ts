@@ -10,7 +10,7 @@ import type { ClientSink } from "../wire/http-message.ts";
 import { firstElements, type Range } from "../wire/json-array.ts";
 import { type Field, scanObject, wantedFields } from "../wire/json-scan.ts";
 import { OBJECT_CLOSE, skipSpace } from "../wire/json-walk.ts";
-import { bytesOf, joinParts, type Part } from "../wire/splice.ts";
+import { bytesOf, joinParts, type Part } from "../wire/parts.ts";
 import { outputItem } from "./output-item.ts";
 import { noteItem, type ToolCalls } from "./tool-calls.ts";
 

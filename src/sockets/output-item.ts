@@ -2,7 +2,8 @@
 
 import type { Range } from "../wire/json-array.ts";
 import { scanObject, stringValue, wantedFields } from "../wire/json-scan.ts";
-import { applySplices, editMembers, joinParts } from "../wire/splice.ts";
+import { joinParts } from "../wire/parts.ts";
+import { applySplices, editMembers } from "../wire/splice.ts";
 
 const REASONING = wantedFields(["type", "id", "encrypted_content"]);
 

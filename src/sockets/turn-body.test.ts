@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { readJsonRequest } from "../interfaces/json-request.ts";
-import { joinParts, partOf } from "../wire/splice.ts";
+import { joinParts, partOf } from "../wire/parts.ts";
 import { type CreateFrame, readClientFrame } from "./client-frame.ts";
 import type { Kept } from "./memory.ts";
 import { RESPONSES } from "./turn.ts";

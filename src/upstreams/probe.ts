@@ -4,7 +4,7 @@
  */
 
 import type { Account } from "../policy/snapshot.ts";
-import { joinParts, type Part } from "../wire/splice.ts";
+import { joinParts, type Part } from "../wire/parts.ts";
 import { credentialHeader, upstreamPath } from "./address.ts";
 import { DialError, type Dialer, type Target } from "./dial.ts";
 import type { AnswerHeaders, HttpClient, HttpFailure } from "./http/contract.ts";

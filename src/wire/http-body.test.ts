@@ -2,7 +2,7 @@ import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { FramedBody } from "./http-body.ts";
 import { CHUNKED, UNTIL_CLOSE } from "./http-fields.ts";
-import { bytesOf } from "./splice.ts";
+import { bytesOf } from "./parts.ts";
 
 /** Feeds the parts one by one; the body, how it stands, and how many bytes came after its end. */
 function decode(framing: number, parts: readonly Buffer[]) {

@@ -4,7 +4,7 @@
  */
 
 import { BYTE_CLASS, CHUNKED, COLON, CR, LF, TOKEN, UNTIL_CLOSE, VALUE } from "./http-fields.ts";
-import type { Part } from "./splice.ts";
+import type { Part } from "./parts.ts";
 
 /** Moving more than this costs more than handing on one more piece. */
 const MOVE_BYTES_MAX = 4_096;

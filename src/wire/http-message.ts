@@ -1,7 +1,7 @@
 /** What an HTTP server takes and gives: the interface, without the implementation. */
 
 import type { HeaderReader } from "./http-fields.ts";
-import { type Part, wholePart } from "./splice.ts";
+import { type Part, wholePart } from "./parts.ts";
 
 export interface HttpRequest {
   readonly method: string;

@@ -1,7 +1,7 @@
 /** Work on long arrays in slices, so that one request does not hold up the others. */
 
 import { put } from "./bytes.ts";
-import { lengthOf, type Part } from "./splice.ts";
+import { lengthOf, type Part } from "./parts.ts";
 
 /** Copying so much takes a millisecond or two, where the memory is fresh. */
 const COPIED_BYTES_PER_TURN = 512 * 1024;

@@ -1,16 +1,8 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { scanObject, wantedFields } from "./json-scan.ts";
-import {
-  addMember,
-  applySplices,
-  editMembers,
-  joinParts,
-  jsonString,
-  replaceValue,
-  type Splice,
-  spliceParts,
-} from "./splice.ts";
+import { joinParts } from "./parts.ts";
+import { addMember, applySplices, editMembers, jsonString, replaceValue, type Splice, spliceParts } from "./splice.ts";
 
 const utf8 = new TextEncoder();
 const decoder = new TextDecoder();

@@ -1,6 +1,7 @@
 import { cut, put } from "./bytes.ts";
 import type { Field, ObjectScan } from "./json-scan.ts";
 import { COMMA, LF, skipSpace } from "./json-walk.ts";
+import type { Part } from "./parts.ts";
 
 /** Changes to a few byte ranges of a body; every other byte stays as it came. */
 
@@ -118,13 +119,6 @@ function lastBefore(bytes: Uint8Array, start: number): number {
   return at;
 }
 
-/** A range of an array: what a view of it would show, without the view. */
-export interface Part {
-  readonly bytes: Uint8Array;
-  readonly start: number;
-  readonly end: number;
-}
-
 /** The changed body as parts of the old one and of what goes in, none of them copied. Splices may come in any order. */
 export function spliceParts(
   bytes: Uint8Array,
@@ -158,42 +152,6 @@ function areInOrder(splices: readonly Splice[], first: number, last: number): bo
     from = end;
   }
   return true;
-}
-
-/** A whole array. */
-export function partOf(bytes: Uint8Array): Part {
-  return { bytes, start: 0, end: bytes.length };
-}
-
-/** As an array of its own: the same one if the part is all of it, else a copy or a view. */
-export function bytesOf({ bytes, start, end }: Part): Uint8Array {
-  return cut(bytes, start, end);
-}
-
-/** A whole array as the one part it is. */
-export function wholePart(bytes: Uint8Array): Part[] {
-  return [partOf(bytes)];
-}
-
-export function joinParts(parts: readonly Part[]): Uint8Array {
-  // Every byte is written below; zeroing a long body first would cost more than copying it.
-  const joined = Buffer.allocUnsafe(lengthOf(parts));
-  let to = 0;
-  for (const part of parts) to = put(joined, to, part.bytes, part.start, part.end);
-  return joined;
-}
-
-export function hasByte({ bytes, start, end }: Part, byte: number): boolean {
-  // The search goes on behind the part: where much follows, for each of many parts, a view is cheaper.
-  if (bytes.length - end > end - start) return bytes.subarray(start, end).includes(byte);
-  const at = bytes.indexOf(byte, start);
-  return at >= 0 && at < end;
-}
-
-export function lengthOf(parts: readonly Part[]): number {
-  let length = 0;
-  for (const { start, end } of parts) length += end - start;
-  return length;
 }
 
 /** The same array when there is nothing to change; else one new array. */

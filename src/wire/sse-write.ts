@@ -1,6 +1,6 @@
 /** Server-sent events as the gateway writes them. */
 
-import { hasByte, joinParts, type Part, partOf } from "./splice.ts";
+import { hasByte, joinParts, type Part, partOf } from "./parts.ts";
 
 const LF = 0x0a;
 const CR = 0x0d;

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { createParser } from "eventsource-parser";
 import fc from "fast-check";
-import { type Part, partOf } from "./splice.ts";
+import { type Part, partOf } from "./parts.ts";
 import { isDone, isPlain, openSseSplitter, readEvent, type SseBlockKind } from "./sse.ts";
 
 const LARGE = { eventBytesMax: 1_000_000 };

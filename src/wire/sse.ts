@@ -4,7 +4,7 @@
  */
 
 import { put } from "./bytes.ts";
-import { hasByte, lengthOf, type Part, partOf } from "./splice.ts";
+import { hasByte, lengthOf, type Part, partOf } from "./parts.ts";
 
 export type SseBlockKind = "event" | "comment";
 

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { wholePart } from "./splice.ts";
+import { wholePart } from "./parts.ts";
 import { BINARY, CLOSE, closeFrame, FrameReader, frameOf, PING, PONG, readClose, TEXT } from "./ws-frames.ts";
 
 const MiB = 1024 * 1024;

@@ -7,7 +7,7 @@
 
 import { isUtf8 } from "node:buffer";
 import { put, textOf } from "./bytes.ts";
-import { lengthOf, type Part, wholePart } from "./splice.ts";
+import { lengthOf, type Part, wholePart } from "./parts.ts";
 
 export const TEXT = 1;
 export const BINARY = 2;

@@ -1,7 +1,7 @@
 /** A connection that becomes a WebSocket, and requests that only seem to ask for one. */
 
 import { describe, expect, test } from "bun:test";
-import { wholePart } from "../../src/wire/splice.ts";
+import { wholePart } from "../../src/wire/parts.ts";
 import { FrameReader, frameOf, TEXT } from "../../src/wire/ws-frames.ts";
 import { eventually } from "../eventually.ts";
 import { TEST_KEY } from "../running-gateway.ts";

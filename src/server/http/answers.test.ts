@@ -8,7 +8,7 @@ import {
   StreamAnswer,
   WholeAnswer,
 } from "../../wire/http-message.ts";
-import { wholePart } from "../../wire/splice.ts";
+import { wholePart } from "../../wire/parts.ts";
 import { type Carrier, startStream } from "./answers.ts";
 import { dial, listenForTest, type RawClient, type TestListener, textAnswer } from "./listen.test-support.ts";
 

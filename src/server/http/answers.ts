@@ -10,7 +10,7 @@ import {
   StreamAnswer,
   WholeAnswer,
 } from "../../wire/http-message.ts";
-import { lengthOf, type Part, wholePart } from "../../wire/splice.ts";
+import { lengthOf, type Part, wholePart } from "../../wire/parts.ts";
 import type { Upgrade } from "./exchange.ts";
 
 /** The connection that an answer goes out by. */

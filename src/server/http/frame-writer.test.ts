@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { wholePart } from "../../wire/splice.ts";
+import { wholePart } from "../../wire/parts.ts";
 import { frameOf, PING, TEXT } from "../../wire/ws-frames.ts";
 import { FrameWriter } from "./frame-writer.ts";
 import { NotingOutlet } from "./outlet.test-support.ts";

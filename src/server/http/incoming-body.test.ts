@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { CHUNKED } from "../../wire/http-fields.ts";
 import type { Lost } from "../../wire/http-message.ts";
-import { bytesOf, type Part } from "../../wire/splice.ts";
+import { bytesOf, type Part } from "../../wire/parts.ts";
 import { IncomingBody, WholeBody } from "./incoming-body.ts";
 
 /** A body whose connection notes what it is asked to do. */

@@ -4,7 +4,7 @@ import { free, put } from "../../wire/bytes.ts";
 import { FramedBody } from "../../wire/http-body.ts";
 import { CHUNKED } from "../../wire/http-fields.ts";
 import type { HttpBody, Lost } from "../../wire/http-message.ts";
-import { bytesOf, type Part, partOf } from "../../wire/splice.ts";
+import { bytesOf, type Part, partOf } from "../../wire/parts.ts";
 
 /** The connection that it comes by. */
 export interface BodySource {

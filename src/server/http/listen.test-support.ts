@@ -3,7 +3,7 @@
 import { connect } from "node:net";
 import { eventually } from "../../../test/eventually.ts";
 import { type Lost, WholeAnswer } from "../../wire/http-message.ts";
-import { bytesOf, type Part } from "../../wire/splice.ts";
+import { bytesOf, type Part } from "../../wire/parts.ts";
 import { type Listening, type ListenOptions, listen } from "./listen.ts";
 
 export interface TestListener extends Listening {

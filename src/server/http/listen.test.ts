@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, test } from "bun:test";
 import { eventually } from "../../../test/eventually.ts";
 import { type Answer, type ClientSink, StreamAnswer, WholeAnswer } from "../../wire/http-message.ts";
-import { wholePart } from "../../wire/splice.ts";
+import { wholePart } from "../../wire/parts.ts";
 import { Upgrade } from "./exchange.ts";
 import { dial, listenForTest, type RawClient, type TestListener, textAnswer } from "./listen.test-support.ts";
 import type { ListenOptions } from "./listen.ts";

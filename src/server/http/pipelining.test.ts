@@ -5,7 +5,7 @@ import { eventually } from "../../../test/eventually.ts";
 import { outbox } from "../../outbox.ts";
 import { free } from "../../wire/bytes.ts";
 import { type Answer, type ClientSink, StreamAnswer } from "../../wire/http-message.ts";
-import { bytesOf, type Part, wholePart } from "../../wire/splice.ts";
+import { bytesOf, type Part, wholePart } from "../../wire/parts.ts";
 import { Connection } from "./connection.ts";
 import { type IncomingRequest, Upgrade } from "./exchange.ts";
 import {

@@ -4,7 +4,7 @@ import { afterEach, describe, expect, test } from "bun:test";
 import { connect, type Socket } from "node:net";
 import { eventually } from "../../../test/eventually.ts";
 import { ByteBudget } from "../../sockets/byte-budget.ts";
-import { wholePart } from "../../wire/splice.ts";
+import { wholePart } from "../../wire/parts.ts";
 import {
   CLOSE,
   closeFrame,

@@ -1,7 +1,7 @@
 /** One connection without a network: what it is sent, what it says, and what is told of it. */
 
 import { ByteBudget } from "../../sockets/byte-budget.ts";
-import { wholePart } from "../../wire/splice.ts";
+import { wholePart } from "../../wire/parts.ts";
 import { CLOSE, closeFrame, FrameReader, frameOf, TEXT } from "../../wire/ws-frames.ts";
 import { NotingOutlet } from "./outlet.test-support.ts";
 import { openWebSockets, type WebSocketEnd } from "./web-socket.ts";

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { wholePart } from "../../wire/splice.ts";
+import { wholePart } from "../../wire/parts.ts";
 import { BINARY, CLOSE, frameOf, PING, PONG, TEXT } from "../../wire/ws-frames.ts";
 import { NotingOutlet } from "./outlet.test-support.ts";
 import {

@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { wholePart } from "../../wire/splice.ts";
+import { wholePart } from "../../wire/parts.ts";
 import type { HttpClient, HttpExchange } from "./client.ts";
 import { Notes, openClient, serve, targetOf } from "./test-server.ts";
 

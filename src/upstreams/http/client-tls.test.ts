@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { createServer, type TLSSocket } from "node:tls";
 import { openAlarms } from "../../alarms.ts";
 import { systemClock } from "../../clock.ts";
-import { wholePart } from "../../wire/splice.ts";
+import { wholePart } from "../../wire/parts.ts";
 import { acceptOf } from "../../wire/ws-accept.ts";
 import { frameOf, TEXT } from "../../wire/ws-frames.ts";
 import { socketAccount } from "../account.test-support.ts";

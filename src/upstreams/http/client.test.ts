@@ -2,7 +2,7 @@ import { afterEach, describe, expect, test } from "bun:test";
 import { createServer, type Socket } from "node:net";
 import type { Alarm, Alarms } from "../../alarms.ts";
 import { free } from "../../wire/bytes.ts";
-import { wholePart } from "../../wire/splice.ts";
+import { wholePart } from "../../wire/parts.ts";
 import type { HttpClient, HttpExchange, HttpRequest } from "./client.ts";
 import { Notes, openClient, serve, type TestServer, targetOf } from "./test-server.ts";
 

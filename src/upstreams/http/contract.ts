@@ -1,7 +1,7 @@
 /** What the client promises, and what it asks of whoever takes the answers. */
 
 import type { HeaderReader as AnswerHeaders } from "../../wire/http-fields.ts";
-import type { Part } from "../../wire/splice.ts";
+import type { Part } from "../../wire/parts.ts";
 import type { Target } from "../dial.ts";
 
 export type { HeaderReader as AnswerHeaders } from "../../wire/http-fields.ts";

@@ -8,7 +8,7 @@
 import type { Addressee } from "../../outbox.ts";
 import { FramedBody } from "../../wire/http-body.ts";
 import { UNTIL_CLOSE } from "../../wire/http-fields.ts";
-import { type Part, partOf } from "../../wire/splice.ts";
+import { type Part, partOf } from "../../wire/parts.ts";
 import { type AnswerHead, parseHead } from "./answer-head.ts";
 import type { Connection, ConnectionEnd, ConnectionUser } from "./connection.ts";
 import type { Connections, Route } from "./connections.ts";

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { wholePart } from "../../wire/splice.ts";
+import { wholePart } from "../../wire/parts.ts";
 import type { HttpRequest } from "./contract.ts";
 import { faultOf, headBytes, headOf as headPartsOf } from "./request-head.ts";
 

@@ -1,6 +1,6 @@
 /** The head of a request: what may be in it, and its text. */
 
-import { lengthOf } from "../../wire/splice.ts";
+import { lengthOf } from "../../wire/parts.ts";
 import type { HttpRequest } from "./contract.ts";
 
 const HEADER_LINES = /^(?:[!#$%&'*+\-.^_`|~0-9A-Za-z]+:[\t\x20-\x7e\x80-\xff]*\r\n)*$/;

@@ -3,7 +3,7 @@
 import { createServer, type Server, type Socket } from "node:net";
 import { openAlarms } from "../../alarms.ts";
 import { systemClock } from "../../clock.ts";
-import { bytesOf, type Part } from "../../wire/splice.ts";
+import { bytesOf, type Part } from "../../wire/parts.ts";
 import type { Target } from "../dial.ts";
 import { type AnswerHeaders, type HttpClient, type HttpClientOptions, openHttpClient } from "./client.ts";
 

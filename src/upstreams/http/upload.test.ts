@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, test } from "bun:test";
-import { wholePart } from "../../wire/splice.ts";
+import { wholePart } from "../../wire/parts.ts";
 import type { HttpClient, HttpRequest, StreamedBody } from "./client.ts";
 import { Notes, openClient, serve, type TestServer, targetOf } from "./test-server.ts";
 

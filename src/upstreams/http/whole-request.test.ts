@@ -2,7 +2,7 @@ import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { outbox } from "../../outbox.ts";
 import { free } from "../../wire/bytes.ts";
-import type { Part } from "../../wire/splice.ts";
+import type { Part } from "../../wire/parts.ts";
 import type { Head } from "./request-head.ts";
 import { isFreed, writeParts, writeRequest } from "./whole-request.ts";
 

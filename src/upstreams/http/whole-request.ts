@@ -2,7 +2,7 @@
 
 import { type Addressee, outbox } from "../../outbox.ts";
 import { put } from "../../wire/bytes.ts";
-import { joinParts, lengthOf, type Part, partOf } from "../../wire/splice.ts";
+import { joinParts, lengthOf, type Part, partOf } from "../../wire/parts.ts";
 import { type Head, headBytes } from "./request-head.ts";
 
 interface Outlet {

@@ -5,7 +5,7 @@ import { ENDPOINTS, type EndpointName } from "../../interfaces/request.ts";
 import { countInput } from "../../metering/count-input.ts";
 import { countAnswer } from "../../metering/count-request.ts";
 import { openOutputCounter } from "../../metering/output-counter.ts";
-import { partOf } from "../../wire/splice.ts";
+import { partOf } from "../../wire/parts.ts";
 import { openSseSplitter } from "../../wire/sse.ts";
 import { type Simulator, startSimulator } from "./simulator.ts";
 

@@ -4,7 +4,7 @@ import { expect, test } from "bun:test";
 import { eventually } from "../../../test/eventually.ts";
 import { openAlarms } from "../../alarms.ts";
 import { systemClock } from "../../clock.ts";
-import { bytesOf, wholePart } from "../../wire/splice.ts";
+import { bytesOf, wholePart } from "../../wire/parts.ts";
 import { socketAccount } from "../account.test-support.ts";
 import { startSimulator } from "../simulator/simulator.ts";
 import { openSocketClient, Thread } from "./client.ts";

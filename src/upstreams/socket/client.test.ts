@@ -4,7 +4,7 @@ import { eventually } from "../../../test/eventually.ts";
 import { openAlarms } from "../../alarms.ts";
 import { systemClock } from "../../clock.ts";
 import type { Account } from "../../policy/snapshot.ts";
-import { bytesOf, type Part, wholePart } from "../../wire/splice.ts";
+import { bytesOf, type Part, wholePart } from "../../wire/parts.ts";
 import { acceptOf } from "../../wire/ws-accept.ts";
 import { CLOSE, closeFrame, FrameReader, frameOf, PING, PONG, TEXT } from "../../wire/ws-frames.ts";
 import { socketAccount } from "../account.test-support.ts";

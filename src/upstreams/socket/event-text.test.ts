@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { textOf } from "../../wire/bytes.ts";
-import { partOf } from "../../wire/splice.ts";
+import { partOf } from "../../wire/parts.ts";
 import { openSseSplitter, readEvent } from "../../wire/sse.ts";
 import { EventText, kindIn, type MessageKind } from "./event-text.ts";
 

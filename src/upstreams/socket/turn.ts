@@ -5,7 +5,7 @@
 
 import { responseIdIn } from "../../interfaces/response-id.ts";
 import { isObject, parseJson } from "../../wire/json-parse.ts";
-import { type Part, partOf } from "../../wire/splice.ts";
+import { type Part, partOf } from "../../wire/parts.ts";
 import type { AnswerHeaders, AnswerTaker, HttpExchange, HttpFailure } from "../http/contract.ts";
 import { EventText, kindIn } from "./event-text.ts";
 import {

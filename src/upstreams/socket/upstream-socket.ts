@@ -2,7 +2,7 @@
 
 import type { Alarm, Alarms } from "../../alarms.ts";
 import { FramedBody } from "../../wire/http-body.ts";
-import { joinParts, type Part, wholePart } from "../../wire/splice.ts";
+import { joinParts, type Part, wholePart } from "../../wire/parts.ts";
 import {
   CLOSE,
   closeFrame,
