@@ -6,13 +6,13 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { foldDays } from "../src/billing/fold-days.ts";
-import { type Db, openDb } from "../src/store/db.ts";
-import { migrate } from "../src/store/migrate.ts";
-import { integer } from "../src/store/row.ts";
-import { type ChartScope, topUsage, usageSeries } from "../src/store/usage-charts.ts";
-import { listUsage, type UsageFilter } from "../src/store/usage-list.ts";
-import { startPostgres } from "../test/postgres.ts";
+import { foldDays } from "../src/billing/maintenance/fold-days.ts";
+import { type Db, openDb } from "../src/store/engine/db.ts";
+import { migrate } from "../src/store/engine/migrate.ts";
+import { integer } from "../src/store/engine/row.ts";
+import { type ChartScope, topUsage, usageSeries } from "../src/store/reports/usage-charts.ts";
+import { listUsage, type UsageFilter } from "../src/store/reports/usage-list.ts";
+import { startPostgres } from "../test/support/postgres.ts";
 import { fillUsage } from "./fill-usage.ts";
 
 const DAY_MS = 86_400_000;

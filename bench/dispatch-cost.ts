@@ -3,9 +3,9 @@
  * account, and giving both back. Prints JSON. A process of its own, so that nothing else is measured with it.
  */
 
-import { systemClock } from "../src/clock.ts";
-import { subjectsOf } from "../src/gateway/own-limits.ts";
+import { subjectsOf } from "../src/gateway/admission/caller-limits.ts";
 import { openLimiter } from "../src/limits/limiter.ts";
+import { systemClock } from "../src/net/wire/clock.ts";
 import { createKeyIndex } from "../src/policy/key-index.ts";
 import { compileSnapshot } from "../src/policy/snapshot.ts";
 import { openPool } from "../src/pool/pool.ts";

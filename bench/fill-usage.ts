@@ -5,11 +5,11 @@
  *   bun bench/fill-usage.ts sqlite:/tmp/usage.db 1000000
  */
 
-import { foldDays } from "../src/billing/fold-days.ts";
-import { type Db, openDb, transaction } from "../src/store/db.ts";
-import { insertRows } from "../src/store/insert-rows.ts";
-import { migrate } from "../src/store/migrate.ts";
-import { text } from "../src/store/row.ts";
+import { foldDays } from "../src/billing/maintenance/fold-days.ts";
+import { type Db, openDb, transaction } from "../src/store/engine/db.ts";
+import { insertRows } from "../src/store/engine/insert-rows.ts";
+import { migrate } from "../src/store/engine/migrate.ts";
+import { text } from "../src/store/engine/row.ts";
 
 export const FILL = { days: 90, keys: 1_000, users: 200, groups: 20, models: 20 } as const;
 

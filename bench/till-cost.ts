@@ -11,26 +11,26 @@
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { openExpressTill } from "../src/billing/express.ts";
-import { openJournal } from "../src/billing/journal.ts";
-import { withRowJournal } from "../src/billing/row-journal.ts";
-import { openSettlementSpool } from "../src/billing/settlement-spool.ts";
 import {
   type HoldAsked,
   openTill,
   type Settlement,
   type Till,
   type TillOptions,
-} from "../src/billing/till.ts";
-import { systemClock, uuidV7 } from "../src/clock.ts";
-import { limits } from "../src/config/limits.ts";
+} from "../src/billing/engine/direct-billing.ts";
+import { openSettlementSpool } from "../src/billing/engine/settlement-spool.ts";
+import { openJournal } from "../src/billing/journal/journal.ts";
+import { withRowJournal } from "../src/billing/journal/row-journal.ts";
+import { openExpressTill } from "../src/billing/write-behind/write-behind-billing.ts";
+import { limits } from "../src/config/product-limits.ts";
 import { makeTariff } from "../src/money/tariff.ts";
+import { systemClock, uuidV7 } from "../src/net/wire/clock.ts";
 import { BillingFaults } from "../src/observe/billing-faults.ts";
-import { type Db, openDb, transaction } from "../src/store/db.ts";
-import { postTransfer } from "../src/store/ledger.ts";
-import { openLogMover } from "../src/store/log-mover.ts";
-import { migrate } from "../src/store/migrate.ts";
-import { NO_MONEY } from "../src/store/usage.ts";
+import { type Db, openDb, transaction } from "../src/store/engine/db.ts";
+import { migrate } from "../src/store/engine/migrate.ts";
+import { openLogMover } from "../src/store/engine/wal-checkpointer.ts";
+import { postTransfer } from "../src/store/money/ledger.ts";
+import { NO_MONEY } from "../src/store/usage/usage.ts";
 import { warmUp } from "./warm-up.ts";
 
 const [rateText = "5000", secondsText = "4", url] = process.argv.slice(2);

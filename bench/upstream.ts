@@ -5,8 +5,7 @@
  */
 
 import type { Socket } from "bun";
-import { wholePart } from "../src/wire/parts.ts";
-import { acceptOf } from "../src/wire/ws-accept.ts";
+import { acceptOf } from "../src/net/websocket/accept-key.ts";
 import {
   closeFrame,
   FrameReader,
@@ -15,7 +14,8 @@ import {
   PING,
   PONG,
   TEXT,
-} from "../src/wire/ws-frames.ts";
+} from "../src/net/websocket/frames.ts";
+import { wholePart } from "../src/net/wire/parts.ts";
 import { chatStream, completion, eventJson, responsesStream, type StreamEvent } from "./answers.ts";
 import { EVENTS_PER_SHORT_STREAM, EVENTS_PER_STREAM } from "./bodies.ts";
 

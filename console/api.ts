@@ -1,10 +1,10 @@
 /**
- * The console's way to the API. Names, parameters and answers are those of the route table itself (`src/control`), as
+ * The console's way to the API. Names, parameters and answers are those of the route table itself (`src/console-api`), as
  * types; where each operation is, is written in by the build.
  */
 
 import type { z } from "zod";
-import type { RouteName, Routes } from "../src/control/routes.ts";
+import type { RouteName, Routes } from "../src/console-api/routes.ts";
 
 export type { RouteName };
 

@@ -30,8 +30,8 @@ const DIST = {
 const SOURCES = [
   "console",
   "docs",
-  "src/control",
-  "src/description",
+  "src/console-api",
+  "src/public-api",
   "src/errors.ts",
   "package-lock.json",
 ].map((name) => join(ROOT, name));
@@ -117,7 +117,7 @@ async function bundle({ entry, base, table }: App, outdir: string, format: "esm"
 
 /** Where each operation of the API is, so that the console need not carry the table itself. */
 async function routeTable(): Promise<string> {
-  const { ROUTES } = await import("../src/control/routes.ts");
+  const { ROUTES } = await import("../src/console-api/routes.ts");
   const places = Object.entries(ROUTES).map(([name, { method, path }]) => [name, `${method} ${path}`]);
   return JSON.stringify(Object.fromEntries(places));
 }

@@ -5,52 +5,52 @@
 
 import { hostname } from "node:os";
 import { join } from "node:path";
-import { type Alarms, openAlarms } from "./alarms.ts";
+import { type Simulator, startSimulator } from "../simulator/simulator.ts";
+import { openSocketClient } from "./accounts/websocket/client.ts";
 import { startAlerts } from "./alerts/engine.ts";
-import { openBooks } from "./billing/open-books.ts";
-import { RefusalRows } from "./billing/refusal-rows.ts";
-import type { Till } from "./billing/till.ts";
-import type { Settings } from "./config/environment.ts";
-import type { Installation } from "./config/installation.ts";
-import { limits as productLimits } from "./config/limits.ts";
-import type { Control } from "./control/control.ts";
-import type { ApiDoor } from "./control/door.ts";
-import { openIdentity } from "./control/identity.ts";
-import { openLive } from "./control/live.ts";
-import { startSweepingSessions } from "./control/sweep.ts";
-import { openThrottle } from "./control/throttle.ts";
-import { openBadKeyThrottle } from "./gateway/bad-keys.ts";
-import { openBodyBudgets } from "./gateway/body-budgets.ts";
-import { openDrains } from "./gateway/drains.ts";
+import type { Till } from "./billing/engine/direct-billing.ts";
+import { RefusalRows } from "./billing/engine/refusal-rows.ts";
+import { openBooks } from "./billing/open-billing.ts";
+import type { Settings } from "./config/installation/environment.ts";
+import type { Installation } from "./config/installation/installation.ts";
+import { limits as productLimits } from "./config/product-limits.ts";
+import { startSweepingSessions } from "./console-api/auth/sweep.ts";
+import type { Control } from "./console-api/context.ts";
+import type { ApiDoor } from "./console-api/handler.ts";
+import { openLive } from "./console-api/live/live.ts";
+import { openIdentity } from "./console-api/throttling/auth-throttles.ts";
+import { openThrottle } from "./console-api/throttling/throttle.ts";
+import { openBadKeyThrottle } from "./gateway/admission/bad-keys.ts";
+import { seedWindows } from "./gateway/admission/seed-windows.ts";
+import { openResponseRoutes } from "./gateway/endpoints/response-routes.ts";
 import type { Gateway } from "./gateway/gateway.ts";
-import { openRequestReader } from "./gateway/read-request.ts";
-import { openPulse } from "./gateway/relay.ts";
-import { openResponseRoutes } from "./gateway/response-routes.ts";
-import { openRetryBudget } from "./gateway/retry-budget.ts";
-import { seedWindows } from "./gateway/seed-windows.ts";
-import { sweepSpool } from "./gateway/spool.ts";
-import { openUnderWay } from "./gateway/under-way.ts";
+import { createInputEstimates } from "./gateway/metering/input-estimate.ts";
+import { ReasoningEstimates } from "./gateway/metering/reasoning-estimate.ts";
+import { loadTokenizer } from "./gateway/metering/tokenizer.ts";
+import { openBodyBudgets } from "./gateway/request/body-budgets.ts";
+import { openUnderWay } from "./gateway/request/in-flight-requests.ts";
+import { openRequestReader } from "./gateway/request/read-request.ts";
+import { sweepSpool } from "./gateway/request/spool.ts";
+import { openDrains } from "./gateway/stream/drains.ts";
+import { openPulse } from "./gateway/stream/relay.ts";
+import { openRetryBudget } from "./gateway/upstream/retry-budget.ts";
 import { ConcurrencyQueue } from "./limits/concurrency-queue.ts";
 import { openLimiter } from "./limits/limiter.ts";
 import { QueueOccupancy } from "./limits/queue-occupancy.ts";
 import { openMail } from "./mail/mail.ts";
-import { createInputEstimates } from "./metering/input-estimate.ts";
-import { ReasoningEstimates } from "./metering/reasoning-estimate.ts";
-import { loadTokenizer } from "./metering/tokenizer.ts";
+import { openHttpClient } from "./net/http-client/client.ts";
+import { openDialer } from "./net/http-client/dial.ts";
+import { type Alarms, openAlarms } from "./net/wire/deadlines.ts";
 import { type Log, openLog } from "./observe/log.ts";
 import { openRequestCounts } from "./observe/request-counts.ts";
 import { openTraffic } from "./observe/traffic.ts";
 import { openLivePolicy } from "./policy/live-policy.ts";
 import { openPool } from "./pool/pool.ts";
 import { openWaitingRoom } from "./pool/waiting.ts";
-import { openControlDoor } from "./server/control-door.ts";
+import { openSockets } from "./responses-websocket/sockets.ts";
+import { openControlDoor } from "./server/operator-socket.ts";
 import { type Server, type ServerOptions, startServer } from "./server/server.ts";
 import { openSite } from "./server/site.ts";
-import { openSockets } from "./sockets/sockets.ts";
-import { openDialer } from "./upstreams/dial.ts";
-import { openHttpClient } from "./upstreams/http/client.ts";
-import { type Simulator, startSimulator } from "./upstreams/simulator/simulator.ts";
-import { openSocketClient } from "./upstreams/socket/client.ts";
 import { VERSION } from "./version.ts";
 
 export interface Running {
@@ -94,7 +94,7 @@ export type ServerSettings = Pick<
   | "databaseUrl"
   | "durability"
 > & {
-  /** Of the data folder, if this process has locked it (`store/folder-lock.ts`). */
+  /** Of the data folder, if this process has locked it (`store/engine/folder-lock.ts`). */
   readonly folderId?: string;
 };
 
@@ -324,8 +324,8 @@ function openLazily(control: Control, alarms: Alarms): ApiDoor {
   let opening: Promise<ApiDoor> | null = null;
   async function open(): Promise<ApiDoor> {
     const [{ openApiDoor }, { ROUTES }] = await Promise.all([
-      import("./control/door.ts"),
-      import("./control/routes.ts"),
+      import("./console-api/handler.ts"),
+      import("./console-api/routes.ts"),
     ]);
     return openApiDoor(control, ROUTES, alarms);
   }

@@ -1,202 +1,103 @@
-/** The house keeps its shape: dependencies point down and never in a circle. */
+/** The structure of the code: imports point down, no cycles, files and folders of a readable size. */
 
 import { expect, test } from "bun:test";
-import { readdirSync, readFileSync } from "node:fs";
-import { dirname, join, normalize, relative } from "node:path";
+import { relative } from "node:path";
+import { LAYERS, OTHER_PROGRAMS } from "./architecture/layers.ts";
+import { createNodeName, layerName, ROOT, readSources, SRC } from "./architecture/source-graph.ts";
 
-const SRC = join(import.meta.dir, "..", "src");
+const LINES_MAX = 400;
+/**
+ * `gateway/gateway.ts` declares what all stops of a request share, so stops import it and it imports their types.
+ * It goes when each stop declares what it uses.
+ */
+const COMPOSITION = new Set(["gateway/gateway.ts"]);
 
-/** For each folder (or root file) of src, the ones it may import. Itself is always allowed. */
-const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
-  clock: [],
-  alarms: ["clock"],
-  outbox: [],
-  records: [],
-  money: ["records", "clock"],
-  errors: [],
-  "own-origin": [],
-  version: [],
-  wire: [],
-  secrets: [],
-  observe: [],
-  store: ["records", "money", "secrets", "clock"],
-  billing: ["records", "clock", "alarms", "money", "secrets", "store", "observe"],
-  policy: ["records", "clock", "money", "secrets", "store", "observe"],
-  config: ["records", "money", "secrets", "store", "policy", "clock"],
-  limits: ["records", "money", "clock"],
-  interfaces: ["records", "errors", "wire"],
-  metering: ["interfaces", "wire"],
-  upstreams: ["records", "errors", "wire", "clock", "alarms", "outbox", "policy", "interfaces"],
-  pool: ["clock", "records", "policy", "limits", "upstreams", "interfaces"],
-  gateway: [
-    "alarms",
-    "clock",
-    "records",
-    "money",
-    "errors",
-    "wire",
-    "observe",
-    "secrets",
-    "store",
-    "billing",
-    "policy",
-    "limits",
-    "pool",
-    "interfaces",
-    "metering",
-    "upstreams",
-  ],
-  mail: ["records", "secrets", "store", "upstreams"],
-  alerts: [
-    "clock",
-    "records",
-    "money",
-    "observe",
-    "secrets",
-    "store",
-    "policy",
-    "pool",
-    "upstreams",
-    "version",
-  ],
-  control: [
-    "own-origin",
-    "alarms",
-    "alerts",
-    "mail",
-    "clock",
-    "records",
-    "money",
-    "errors",
-    "wire",
-    "observe",
-    "secrets",
-    "store",
-    "billing",
-    "policy",
-    "config",
-    "limits",
-    "pool",
-    "interfaces",
-    "upstreams",
-    "gateway",
-    "version",
-  ],
-  description: ["errors"],
-  sockets: [
-    "clock",
-    "errors",
-    "own-origin",
-    "wire",
-    "observe",
-    "interfaces",
-    "limits",
-    "upstreams",
-    "gateway",
-  ],
-  server: [
-    "version",
-    "description",
-    "control",
-    "alarms",
-    "outbox",
-    "clock",
-    "observe",
-    "records",
-    "limits",
-    "pool",
-    "errors",
-    "interfaces",
-    "wire",
-    "gateway",
-    "sockets",
-  ],
-  demo: ["clock", "records", "secrets", "store"],
-  main: ["*"],
-  cli: ["*"],
-};
+const sources = readSources("src");
+const production = sources.filter(({ isTest }) => !isTest);
+const layers = new Map(LAYERS.map((layer) => [layer.name, layer]));
 
-function sources(folder: string): string[] {
-  return readdirSync(folder, { withFileTypes: true }).flatMap((entry) => {
-    const path = join(folder, entry.name);
-    if (entry.isDirectory()) return sources(path);
-    return path.endsWith(".ts") && !path.endsWith(".d.ts") ? [path] : [];
-  });
-}
+test("every folder of src/ has its place in the order of dependencies", () => {
+  const names = new Set(sources.map(({ path }) => layerName(path)));
+  expect([...names].filter((name) => !layers.has(name))).toEqual([]);
+});
 
-/** Type imports count: a type in the wrong place ties two folders together as firmly as a call. */
-function importsOf(file: string): string[] {
-  const text = readFileSync(file, "utf8");
-  return [
-    ...text.matchAll(
-      /(?:^|\n)\s*(?:import|export)\s[^"']*?from\s*["'](\.[^"']+)["']|import\(\s*["'](\.[^"']+)["']\s*\)/g,
-    ),
-  ]
-    .map((match) => match[1] ?? match[2] ?? "")
-    .map((specifier) => normalize(join(dirname(file), specifier)))
-    .filter((path) => path.startsWith(SRC) && path.endsWith(".ts"));
-}
-
-function folderOf(file: string): string {
-  const [first = ""] = relative(SRC, file).split("/");
-  return first.replace(/(?:\.test(?:-support)?)?\.ts$/, "");
-}
-
-const isTest = (file: string) => file.endsWith(".test.ts");
-const graph = new Map(sources(SRC).map((file) => [file, importsOf(file)]));
-const production = [...graph].filter(([file]) => !isTest(file));
-
-test("every folder of src has its place in the order of dependencies", () => {
-  const folders = new Set([...graph.keys()].map(folderOf));
-  expect([...folders].filter((folder) => !(folder in MAY_IMPORT))).toEqual([]);
+test("layers import only layers below them", () => {
+  const order = LAYERS.map(({ name }) => name);
+  const upward = LAYERS.flatMap(({ name, mayImport }) =>
+    mayImport === "everything"
+      ? []
+      : mayImport.filter((to) => order.indexOf(to) <= order.indexOf(name)).map((to) => `${name} → ${to}`),
+  );
+  expect(upward).toEqual([]);
 });
 
 test("no import points against the direction of dependencies", () => {
-  const wrong = production.flatMap(([file, imports]) => {
-    const from = folderOf(file);
-    const allowed = MAY_IMPORT[from] ?? [];
+  const wrong = production.flatMap(({ path, imports }) => {
+    const from = layerName(path);
+    const mayImport = layers.get(from)?.mayImport ?? [];
+    if (mayImport === "everything") return [];
     return imports
-      .filter((to) => {
-        const folder = folderOf(to);
-        return folder !== from && !allowed.includes("*") && !allowed.includes(folder);
-      })
-      .map((to) => `${relative(SRC, file)} imports ${relative(SRC, to)}`);
+      .filter((to) => !to.startsWith(SRC) || (layerName(to) !== from && !mayImport.includes(layerName(to))))
+      .map((to) => `${relative(ROOT, path)} imports ${relative(ROOT, to)}`);
   });
   expect(wrong).toEqual([]);
 });
 
-test("the simulator stands alone: it is somebody else's server", () => {
-  const wrong = production
-    .filter(([file]) => file.includes("/upstreams/simulator/"))
-    .flatMap(([file, imports]) =>
-      imports
-        .filter((to) => !to.includes("/upstreams/simulator/") && !["wire", "clock"].includes(folderOf(to)))
-        .map((to) => `${relative(SRC, file)} imports ${relative(SRC, to)}`),
-    );
+test("the simulator and the console import only what they may", () => {
+  const wrong = Object.entries(OTHER_PROGRAMS).flatMap(([folder, allowed]) =>
+    readSources(folder)
+      .filter(({ isTest }) => !isTest)
+      .flatMap(({ path, imports }) =>
+        imports
+          .filter((to) => to.startsWith(SRC) && !allowed.includes(layerName(to)))
+          .map((to) => `${relative(ROOT, path)} imports ${relative(ROOT, to)}`),
+      ),
+  );
   expect(wrong).toEqual([]);
 });
 
-test("no file imports itself in a circle", () => {
-  const state = new Map<string, "open" | "done">();
-  const circles: string[] = [];
-  function visit(file: string, trail: readonly string[]): void {
-    if (state.get(file) === "done") return;
-    if (state.get(file) === "open") {
-      const circle = [...trail.slice(trail.indexOf(file)), file];
-      circles.push(circle.map((step) => relative(SRC, step)).join(" → "));
-      return;
-    }
-    state.set(file, "open");
-    for (const next of graph.get(file) ?? []) visit(next, [...trail, file]);
-    state.set(file, "done");
-  }
-  for (const [file] of production) visit(file, []);
-  expect(circles).toEqual([]);
+test("no file imports itself in a cycle", () => {
+  const edges = new Map(production.map(({ path, imports }) => [path, new Set(imports)]));
+  expect(findCycles(edges).map((cycle) => cycle.map((path) => relative(SRC, path)))).toEqual([]);
 });
 
-test("no source file grows beyond what can be read in one sitting", () => {
+test("no subfolder imports itself in a cycle", () => {
+  const nodeName = createNodeName(production);
+  const edges = new Map<string, Set<string>>();
+  for (const { path, imports } of production) {
+    const from = nodeName(path);
+    if (COMPOSITION.has(from)) continue;
+    const targets = edges.get(from) ?? new Set();
+    edges.set(from, targets);
+    for (const to of imports) {
+      if (!to.startsWith(SRC)) continue;
+      const node = nodeName(to);
+      if (node !== from && !COMPOSITION.has(node)) targets.add(node);
+    }
+  }
+  expect(findCycles(edges)).toEqual([]);
+});
+
+test(`no source file is longer than ${LINES_MAX} lines`, () => {
   const long = production
-    .map(([file]) => ({ file: relative(SRC, file), lines: readFileSync(file, "utf8").split("\n").length }))
-    .filter(({ lines }) => lines > 400);
+    .map(({ path, text }) => ({ file: relative(SRC, path), lines: text.split("\n").length }))
+    .filter(({ lines }) => lines > LINES_MAX);
   expect(long).toEqual([]);
 });
+
+function findCycles(edges: ReadonlyMap<string, ReadonlySet<string>>): string[][] {
+  const state = new Map<string, "open" | "done">();
+  const cycles: string[][] = [];
+  const visit = (node: string, trail: readonly string[]): void => {
+    if (state.get(node) === "done") return;
+    if (state.get(node) === "open") {
+      cycles.push([...trail.slice(trail.indexOf(node)), node]);
+      return;
+    }
+    state.set(node, "open");
+    for (const next of edges.get(node) ?? []) visit(next, [...trail, node]);
+    state.set(node, "done");
+  };
+  for (const node of edges.keys()) visit(node, []);
+  return cycles;
+}

@@ -4,8 +4,7 @@
  * deadline; it is named at the end, so that it is mended, and fails the run if it fails again.
  */
 
-import { Glob } from "bun";
-import { prepareMachine } from "./machine.ts";
+import { prepareMachine } from "./support/machine.ts";
 
 const bin = (name: string) => `node_modules/.bin/${name}`;
 const runTests = (files: readonly string[]) => [process.execPath, "test", "--timeout=60000", ...files];
@@ -20,9 +19,23 @@ const CHECKS: readonly { name: string; command: string[] }[] = [
  * Run beside each other, each in a process of its own: most of them wait, for a database, a deadline or another program,
  * while the browser computes. More of them would gain nothing on two cores.
  */
+const END_TO_END = [
+  "architecture.test.ts",
+  "abuse/",
+  "api/",
+  "compliance/",
+  "console-api/",
+  "dispatch/",
+  "http/",
+  "money/",
+  "operations/",
+  "streams/",
+  "websocket/",
+];
+
 const LANES: readonly (readonly string[])[] = [
-  ["./src/", "./console/"],
-  ["./test/compliance/", "./test/http/", "./test/abuse/", ...(await filesIn("test"))],
+  ["./src/", "./simulator/", "./console/"],
+  END_TO_END.map((folder) => `./test/${folder}`),
   ["./test/browser/", "./test/codex/"],
 ];
 const asked = Bun.argv.slice(2);
@@ -62,12 +75,6 @@ await step("tests", async () => {
 for (const { file, name } of starved)
   console.log(`passed only when run alone, to be mended: ${file} > ${name}`);
 console.log(`${passed} passed, ${failed} failed`);
-
-/** Its own, and not those of the folders in it. */
-async function filesIn(folder: string): Promise<string[]> {
-  const files = await Array.fromAsync(new Glob(`${folder}/*.test.ts`).scan());
-  return files.toSorted().map((file) => `./${file}`);
-}
 
 async function step(name: string, work: () => Promise<boolean>): Promise<void> {
   const startedMs = performance.now();

@@ -1,8 +1,8 @@
 /** One body, two views of it: a form, and the JSON with completion and checks. The text is the truth. */
 
 import { type KeyboardEvent, useId, useLayoutEffect, useRef, useState } from "react";
-import { OPERATIONS } from "../../src/description/operations.ts";
-import { socketMessage } from "../../src/description/schemas/responses.ts";
+import { OPERATIONS } from "../../src/public-api/operations.ts";
+import { socketMessage } from "../../src/public-api/schemas/responses.ts";
 import { useText } from "../text/text.tsx";
 import { Button } from "../ui/button.tsx";
 import { Segments } from "../ui/field.tsx";

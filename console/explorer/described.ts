@@ -1,8 +1,8 @@
 /** The API's operations as the explorer lists them. */
 
-import { FAMILIES, type Family, type Operation } from "../../src/description/operation.ts";
-import { OPERATIONS } from "../../src/description/operations.ts";
-import { socketMessage } from "../../src/description/schemas/responses.ts";
+import { FAMILIES, type Family, type Operation } from "../../src/public-api/operation.ts";
+import { OPERATIONS } from "../../src/public-api/operations.ts";
+import { socketMessage } from "../../src/public-api/schemas/responses.ts";
 import { bodySchema, type JsonSchema } from "./structure.ts";
 import type { KeyModel } from "./use-models.ts";
 

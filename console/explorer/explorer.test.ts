@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { OPERATIONS } from "../../src/description/operations.ts";
+import { OPERATIONS } from "../../src/public-api/operations.ts";
 import { addressOf, placeOf } from "./address.ts";
 import { placeOfCaret } from "./caret.ts";
 import { codeString } from "./code-string.ts";

@@ -1,4 +1,4 @@
-import type { Parameter } from "../../src/description/operation.ts";
+import type { Parameter } from "../../src/public-api/operation.ts";
 import { useText } from "../text/text.tsx";
 import { SelectField, TextField } from "../ui/field.tsx";
 import { Section } from "../ui/page.tsx";

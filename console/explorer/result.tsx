@@ -1,7 +1,7 @@
 /** Running, and what came of it: as text, event by event, as pictures or vectors, with its times and its bill. */
 
 import { type ReactNode, useState } from "react";
-import { adviceOn } from "../../src/description/error-guide.ts";
+import { adviceOn } from "../../src/public-api/error-guide.ts";
 import { useFormat, useText } from "../text/text.tsx";
 import { Button } from "../ui/button.tsx";
 import { Notice } from "../ui/notice.tsx";

@@ -1,6 +1,6 @@
 /** What an operation takes, answers, and how it may be refused. */
 
-import { ERROR_GUIDE, errorExample } from "../../src/description/error-guide.ts";
+import { ERROR_GUIDE, errorExample } from "../../src/public-api/error-guide.ts";
 import { useText } from "../text/text.tsx";
 import { Section } from "../ui/page.tsx";
 import { Tabs } from "../ui/tabs.tsx";

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import type { AccountReport } from "../pool/report.ts";
 import { DEFAULT_ALERTS } from "../records.ts";
-import type { AlertRecord } from "../store/alerts.ts";
+import type { AlertRecord } from "../store/alerts/alerts.ts";
 import { conditionsIn, isOver, type View } from "./conditions.ts";
 
 const NOW_MS = Date.parse("2026-09-01T12:00:00Z");

@@ -4,8 +4,8 @@ import { usdText } from "../money/nano.ts";
 import type { BillingFault } from "../observe/billing-faults.ts";
 import type { AccountReport } from "../pool/report.ts";
 import type { AlertsRecord } from "../records.ts";
-import type { AlertDetails, AlertRecord, AlertRule } from "../store/alerts.ts";
-import type { RepeatedOverruns } from "../store/overruns.ts";
+import type { AlertDetails, AlertRecord, AlertRule } from "../store/alerts/alerts.ts";
+import type { RepeatedOverruns } from "../store/money/overruns.ts";
 import type { SpentToday } from "./spent.ts";
 
 /** Now, as this process sees it. */

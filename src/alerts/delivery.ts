@@ -1,7 +1,7 @@
 /** What a webhook is told, how it can know that it comes from here, and how often it is tried. */
 
 import { createHmac } from "node:crypto";
-import type { Clock } from "../clock.ts";
+import type { Clock } from "../net/wire/clock.ts";
 import type { WebhookRecord } from "../records.ts";
 import type { Keyring } from "../secrets/keyring.ts";
 import { SealError, unseal, webhookSecretBinding } from "../secrets/seal.ts";
@@ -11,8 +11,8 @@ import {
   claimDeliveries,
   type DeliveryRecord,
   noteDelivery,
-} from "../store/alerts.ts";
-import type { Db } from "../store/db.ts";
+} from "../store/alerts/alerts.ts";
+import type { Db } from "../store/engine/db.ts";
 import { VERSION } from "../version.ts";
 import { type Posted, type Postman, post } from "./post.ts";
 

@@ -4,7 +4,9 @@
  * counted anyway.
  */
 
-import type { Clock, NewId } from "../clock.ts";
+import type { HttpClient } from "../net/http-client/client.ts";
+import type { Dialer } from "../net/http-client/dial.ts";
+import type { Clock, NewId } from "../net/wire/clock.ts";
 import type { BillingFaults } from "../observe/billing-faults.ts";
 import type { Log } from "../observe/log.ts";
 import type { Traffic } from "../observe/traffic.ts";
@@ -14,7 +16,6 @@ import type { Pool } from "../pool/pool.ts";
 import type { AccountReport } from "../pool/report.ts";
 import { type AlertsRecord, DEFAULT_ALERTS } from "../records.ts";
 import type { Keyring } from "../secrets/keyring.ts";
-import { readAlertSettings } from "../store/alert-settings.ts";
 import {
   type AlertEvent,
   type AlertRecord,
@@ -23,11 +24,10 @@ import {
   type NewDelivery,
   openAlert,
   removeAlerts,
-} from "../store/alerts.ts";
-import type { Db } from "../store/db.ts";
-import { type RepeatedOverruns, readRepeatedOverruns } from "../store/overruns.ts";
-import type { Dialer } from "../upstreams/dial.ts";
-import type { HttpClient } from "../upstreams/http/client.ts";
+} from "../store/alerts/alerts.ts";
+import type { Db } from "../store/engine/db.ts";
+import { type RepeatedOverruns, readRepeatedOverruns } from "../store/money/overruns.ts";
+import { readAlertSettings } from "../store/settings/alert-settings.ts";
 import { type Condition, conditionsIn, isOver, type View } from "./conditions.ts";
 import { bodyOf, deliverDue, type Origin, send, testBody } from "./delivery.ts";
 import { openHistory } from "./history.ts";

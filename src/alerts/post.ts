@@ -1,7 +1,7 @@
 /** One POST to a webhook: to an address that was checked, without redirects or proxies, within a deadline. */
 
-import { DialError, type Dialer, type Target } from "../upstreams/dial.ts";
-import type { HttpClient, HttpFailure } from "../upstreams/http/client.ts";
+import type { HttpClient, HttpFailure } from "../net/http-client/client.ts";
+import { DialError, type Dialer, type Target } from "../net/http-client/dial.ts";
 
 export interface Postman {
   dialer: Dialer;

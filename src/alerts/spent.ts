@@ -3,9 +3,9 @@
  * one has counted since. It may be off by what others did in the last minute.
  */
 
-import type { Db } from "../store/db.ts";
-import { usageSeries } from "../store/usage-charts.ts";
-import { DAY_MS, dayOf, readFoldState } from "../store/usage-day.ts";
+import type { Db } from "../store/engine/db.ts";
+import { usageSeries } from "../store/reports/usage-charts.ts";
+import { DAY_MS, dayOf, readFoldState } from "../store/usage/usage-day.ts";
 import type { History } from "./history.ts";
 
 export interface SpentToday {

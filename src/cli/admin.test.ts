@@ -3,9 +3,9 @@
 import { expect, test } from "bun:test";
 import { join } from "node:path";
 import { secretDigest } from "../secrets/random-secret.ts";
-import { type AuditRow, listAudit } from "../store/audit.ts";
-import { type Db, openDb } from "../store/db.ts";
-import { findLink } from "../store/links.ts";
+import { type AuditRow, listAudit } from "../store/change-log/change-log.ts";
+import { type Db, openDb } from "../store/engine/db.ts";
+import { findLink } from "../store/identity/links.ts";
 import { openCommandLine } from "./command-line.test-support.ts";
 
 const { folder, run, done, refused, json } = openCommandLine(`

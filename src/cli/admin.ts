@@ -4,16 +4,16 @@ import {
   checkClaim,
   claimAdministrator,
   readToken,
-} from "../config/admin-claim.ts";
-import type { Settings } from "../config/environment.ts";
-import { isHttpUrl, PUBLIC_URL_RULE } from "../config/schema.ts";
-import { EMAIL_RULE, isEmail } from "../config/schema-words.ts";
-import { dropSecondFactor } from "../control/drop-second-factor.ts";
-import { makeLink } from "../control/make-link.ts";
-import { type AccessChange, endAccess } from "../control/user-access.ts";
-import { type Db, transaction } from "../store/db.ts";
-import type { LinkPurpose } from "../store/links.ts";
-import { listUsers } from "../store/users.ts";
+} from "../config/first-run/admin-claim.ts";
+import type { Settings } from "../config/installation/environment.ts";
+import { isHttpUrl, PUBLIC_URL_RULE } from "../config/schema/schema.ts";
+import { EMAIL_RULE, isEmail } from "../config/schema/words.ts";
+import { dropSecondFactor } from "../console-api/auth/drop-second-factor.ts";
+import { makeLink } from "../console-api/auth/make-link.ts";
+import { type AccessChange, endAccess } from "../console-api/auth/user-access.ts";
+import { type Db, transaction } from "../store/engine/db.ts";
+import type { LinkPurpose } from "../store/identity/links.ts";
+import { listUsers } from "../store/identity/users.ts";
 import { type Command, DATA_OPTION, fail, type Input, misuse } from "./command.ts";
 import { operator } from "./operator.ts";
 import { readPassword } from "./password.ts";

@@ -1,10 +1,10 @@
 import { readFileSync, statSync } from "node:fs";
-import { applyChanges, ChangedMeanwhile, type PlannedChanges, planChanges } from "../config/apply.ts";
-import type { FieldChange } from "../config/difference.ts";
-import { type Installation, openInstallation, openToLook } from "../config/installation.ts";
-import { limits } from "../config/limits.ts";
-import { formatProblem, type Problem } from "../config/problem.ts";
-import type { Change } from "../config/step.ts";
+import { type Installation, openInstallation, openToLook } from "../config/installation/installation.ts";
+import { applyChanges, ChangedMeanwhile, type PlannedChanges, planChanges } from "../config/plan/apply.ts";
+import { limits } from "../config/product-limits.ts";
+import type { FieldChange } from "../config/state/difference.ts";
+import { formatProblem, type Problem } from "../config/state/problem.ts";
+import type { Change } from "../config/state/step.ts";
 import { type Command, DATA_OPTION, fail, type Input, JSON_OPTION } from "./command.ts";
 import { operator } from "./operator.ts";
 import { isUnfurnished, settingsOf, withInstallation } from "./store-access.ts";

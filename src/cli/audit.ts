@@ -1,7 +1,7 @@
 /** `model-gateway audit`: do the books agree with each other? */
 
-import { type AuditFinding, audit } from "../billing/audit.ts";
-import { limits } from "../config/limits.ts";
+import { type AuditFinding, audit } from "../billing/maintenance/reconciliation.ts";
+import { limits } from "../config/product-limits.ts";
 import { type Command, DATA_OPTION, JSON_OPTION } from "./command.ts";
 import { shortInstant } from "./instants.ts";
 import { dollars } from "./money-input.ts";

@@ -1,5 +1,5 @@
 import { resolve } from "node:path";
-import { copyStore } from "../store/backup.ts";
+import { copyStore } from "../store/engine/backup.ts";
 import { type Command, DATA_OPTION, fail } from "./command.ts";
 import { withInstallation } from "./store-access.ts";
 

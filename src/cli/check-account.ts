@@ -1,8 +1,8 @@
-import { limits } from "../config/limits.ts";
+import { type Probe, type ProbeFailure, probeAccount } from "../accounts/probe.ts";
+import { limits } from "../config/product-limits.ts";
+import type { HttpClient } from "../net/http-client/client.ts";
+import type { Dialer } from "../net/http-client/dial.ts";
 import type { Account } from "../policy/snapshot.ts";
-import type { Dialer } from "../upstreams/dial.ts";
-import type { HttpClient } from "../upstreams/http/client.ts";
-import { type Probe, type ProbeFailure, probeAccount } from "../upstreams/probe.ts";
 import { VERSION } from "../version.ts";
 import type { Finding } from "./finding.ts";
 

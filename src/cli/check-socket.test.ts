@@ -1,10 +1,10 @@
 import { afterEach, beforeEach, expect, test } from "bun:test";
-import { type Alarms, openAlarms } from "../alarms.ts";
-import { systemClock } from "../clock.ts";
+import { type Simulator, startSimulator } from "../../simulator/simulator.ts";
+import { socketAccount } from "../accounts/account.test-support.ts";
+import { openDialer } from "../net/http-client/dial.ts";
+import { systemClock } from "../net/wire/clock.ts";
+import { type Alarms, openAlarms } from "../net/wire/deadlines.ts";
 import type { Account } from "../policy/snapshot.ts";
-import { socketAccount } from "../upstreams/account.test-support.ts";
-import { openDialer } from "../upstreams/dial.ts";
-import { type Simulator, startSimulator } from "../upstreams/simulator/simulator.ts";
 import { checkSocket } from "./check-socket.ts";
 
 let simulator: Simulator;

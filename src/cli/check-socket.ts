@@ -1,10 +1,10 @@
-import type { Alarms } from "../alarms.ts";
-import { systemClock } from "../clock.ts";
-import { limits } from "../config/limits.ts";
+import type { Greeting } from "../accounts/websocket/greet.ts";
+import { probeSocket } from "../accounts/websocket/probe-socket.ts";
+import { limits } from "../config/product-limits.ts";
+import type { Dialer } from "../net/http-client/dial.ts";
+import { systemClock } from "../net/wire/clock.ts";
+import type { Alarms } from "../net/wire/deadlines.ts";
 import type { Account } from "../policy/snapshot.ts";
-import type { Dialer } from "../upstreams/dial.ts";
-import type { Greeting } from "../upstreams/socket/greet.ts";
-import { probeSocket } from "../upstreams/socket/probe-socket.ts";
 import { VERSION } from "../version.ts";
 import { failureMeaning, type Meaning } from "./check-account.ts";
 import type { Finding } from "./finding.ts";

@@ -14,13 +14,13 @@ import {
 } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
-import { type Finished, finished } from "../../test/finished.ts";
-import { startPostgres } from "../../test/postgres.ts";
-import { readSettings } from "../config/environment.ts";
-import { type Installation, openInstallation } from "../config/installation.ts";
-import { readSetting, writeSetting } from "../store/settings.ts";
-import { findUserByEmail } from "../store/users.ts";
-import { startSimulator } from "../upstreams/simulator/simulator.ts";
+import { startSimulator } from "../../simulator/simulator.ts";
+import { type Finished, finished } from "../../test/support/finished.ts";
+import { startPostgres } from "../../test/support/postgres.ts";
+import { readSettings } from "../config/installation/environment.ts";
+import { type Installation, openInstallation } from "../config/installation/installation.ts";
+import { findUserByEmail } from "../store/identity/users.ts";
+import { readSetting, writeSetting } from "../store/settings/settings.ts";
 
 const LAUNCHER = resolve(import.meta.dir, "../../bin/model-gateway");
 

@@ -5,12 +5,12 @@ import {
   createCodes,
   redeem,
   voidBatch,
-} from "../billing/redeem.ts";
-import { isName, NAME_RULE } from "../config/schema.ts";
+} from "../billing/operations/redeem.ts";
+import { isName, NAME_RULE } from "../config/schema/schema.ts";
 import { usdText } from "../money/nano.ts";
-import type { Db } from "../store/db.ts";
-import { listPlans } from "../store/plans.ts";
-import { listRedeemBatches, type RedeemBatch } from "../store/redeem-codes.ts";
+import type { Db } from "../store/engine/db.ts";
+import { listPlans } from "../store/money/plans.ts";
+import { listRedeemBatches, type RedeemBatch } from "../store/money/redeem-codes.ts";
 import { type Command, DATA_OPTION, type Input, JSON_OPTION, misuse } from "./command.ts";
 import { EXPIRES_OPTION, instantFrom, instantText, shortInstant } from "./instants.ts";
 import { actorHere, dollars, usdFrom, wholeNumberFrom } from "./money-input.ts";

@@ -4,7 +4,7 @@ import { afterEach, beforeEach, expect, setDefaultTimeout } from "bun:test";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
-import { type Finished, finished } from "../../test/finished.ts";
+import { type Finished, finished } from "../../test/support/finished.ts";
 
 const LAUNCHER = resolve(import.meta.dir, "../../bin/model-gateway");
 

@@ -1,5 +1,5 @@
 import { parseArgs } from "node:util";
-import { nearest } from "../config/problem.ts";
+import { nearest } from "../config/state/problem.ts";
 import type { Terminal } from "./terminal.ts";
 
 /** What a command is: its words, its options, and what it does with them. Help and errors come from here. */

@@ -1,20 +1,20 @@
 /** Explains what happened to a request, or what would happen to one. */
 
-import type { Settings } from "../config/environment.ts";
-import { linesOf, priceOf } from "../gateway/request-report.ts";
-import type { DispatchTrace } from "../gateway/trace.ts";
+import type { Settings } from "../config/installation/environment.ts";
+import { linesOf, priceOf } from "../gateway/endpoints/request-report.ts";
+import type { DispatchTrace } from "../gateway/request/trace.ts";
 import type { Standing } from "../limits/limiter.ts";
 import { usdText } from "../money/nano.ts";
 import { multiplierText, tariffOf } from "../money/tariff.ts";
 import { explainAccess } from "../policy/explain.ts";
 import { INTERFACES, type Interface } from "../records.ts";
-import type { LiveExplanation } from "../server/control-door.ts";
-import type { Db } from "../store/db.ts";
-import { findKeyByPublicId } from "../store/keys.ts";
-import { readPolicy } from "../store/policy.ts";
-import { readTerms } from "../store/tariffs.ts";
-import { findUsage, type UsageFlag, type UsageRow } from "../store/usage.ts";
-import { listUsers } from "../store/users.ts";
+import type { LiveExplanation } from "../server/operator-socket.ts";
+import type { Db } from "../store/engine/db.ts";
+import { listUsers } from "../store/identity/users.ts";
+import { readTerms } from "../store/money/tariffs.ts";
+import { findKeyByPublicId } from "../store/policy/keys.ts";
+import { readPolicy } from "../store/policy/policy.ts";
+import { findUsage, type UsageFlag, type UsageRow } from "../store/usage/usage.ts";
 import { type Command, DATA_OPTION, fail, type Input, misuse } from "./command.ts";
 import { dollars, pointsAligned } from "./money-input.ts";
 import { askServer, settleUp } from "./running-server.ts";

@@ -1,4 +1,4 @@
-import { exportFile } from "../config/export.ts";
+import { exportFile } from "../config/export/export.ts";
 import { type Command, DATA_OPTION } from "./command.ts";
 import { withInstallation } from "./store-access.ts";
 

@@ -1,4 +1,4 @@
-import { INSTANT_RULE, instantMs } from "../config/schema.ts";
+import { INSTANT_RULE, instantMs } from "../config/schema/schema.ts";
 import { type Input, misuse, type Option } from "./command.ts";
 
 /** Moments, as commands take and print them. All of them are UTC. */

@@ -1,4 +1,4 @@
-import { nearest } from "../config/problem.ts";
+import { nearest } from "../config/state/problem.ts";
 import { VERSION } from "../version.ts";
 import { claimAdmin, makeAdminLink } from "./admin.ts";
 import { apply } from "./apply.ts";

@@ -1,5 +1,5 @@
 import { addMasterKey, dropOldMasterKeys } from "../secrets/keyring.ts";
-import { rewrapSecrets } from "../store/rotate.ts";
+import { rewrapSecrets } from "../store/settings/rotate.ts";
 import { type Command, DATA_OPTION, misuse } from "./command.ts";
 import { audited } from "./operator.ts";
 import { withInstallation } from "./store-access.ts";

@@ -1,8 +1,8 @@
 /** Whoever may run commands here, by the system's own name for them: $USER is anybody's to set. */
 
-import type { Installation } from "../config/installation.ts";
-import { type AuditActor, type AuditEntry, appendAudit } from "../store/audit.ts";
-import { transaction } from "../store/db.ts";
+import type { Installation } from "../config/installation/installation.ts";
+import { type AuditActor, type AuditEntry, appendAudit } from "../store/change-log/change-log.ts";
+import { transaction } from "../store/engine/db.ts";
 
 export function operatorName(): string {
   try {

@@ -1,5 +1,5 @@
-import { limits } from "../config/limits.ts";
-import { isPassword, PASSWORD_RULE } from "../config/schema.ts";
+import { limits } from "../config/product-limits.ts";
+import { isPassword, PASSWORD_RULE } from "../config/schema/schema.ts";
 import { fail, type Input } from "./command.ts";
 
 /** From standard input when asked for, else typed twice without echo. Never from an argument: those are visible. */

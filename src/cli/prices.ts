@@ -1,14 +1,14 @@
 /** What models cost, where each price comes from, and a newer list of them. */
 
-import { fieldsOfListed, listChanges, parsePriceList } from "../config/price-list-file.ts";
+import { fieldsOfListed, listChanges, parsePriceList } from "../config/parse/price-list-file.ts";
 import { BUNDLED_PRICES, findListed } from "../money/price-list.ts";
 import { flatPrice } from "../money/prices.ts";
 import { multiplierText } from "../money/tariff.ts";
 import { openPricing, type PriceFound } from "../policy/pricing.ts";
 import { unpricedPublications } from "../policy/publication.ts";
 import type { ModelRecord, PolicyRecords, PriceList } from "../records.ts";
-import { readPolicy } from "../store/policy.ts";
-import { readPriceList, writePriceList } from "../store/price-list.ts";
+import { readPolicy } from "../store/policy/policy.ts";
+import { readPriceList, writePriceList } from "../store/policy/price-list.ts";
 import { differenceText, printProblems, readConfigFile } from "./apply.ts";
 import { type Command, DATA_OPTION, fail, JSON_OPTION } from "./command.ts";
 import { audited } from "./operator.ts";

@@ -1,6 +1,6 @@
 /** The server that runs on this data folder, asked by the socket that it opens there for its operator. */
 
-import type { Settings } from "../config/environment.ts";
+import type { Settings } from "../config/installation/environment.ts";
 
 const TIMEOUT_MS = 2_000;
 

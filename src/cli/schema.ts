@@ -13,9 +13,9 @@ It knows shapes and words. What ties two places of the file together, \`apply --
   async run({ terminal }) {
     // Loaded only when asked for, as nothing else needs them.
     const [{ jsonSchemaOf }, { outlineOf }, { gatewayFile }] = await Promise.all([
-      import("../config/json-schema.ts"),
-      import("../config/outline.ts"),
-      import("../config/schema.ts"),
+      import("../config/reference/json-schema.ts"),
+      import("../config/reference/outline.ts"),
+      import("../config/schema/schema.ts"),
     ]);
     terminal.print(JSON.stringify(jsonSchemaOf(outlineOf(gatewayFile)), null, 2));
     return 0;

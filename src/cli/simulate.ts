@@ -1,4 +1,4 @@
-import { startSimulator } from "../upstreams/simulator/simulator.ts";
+import { startSimulator } from "../../simulator/simulator.ts";
 import { type Command, fail, misuse } from "./command.ts";
 
 export const simulate: Command = {

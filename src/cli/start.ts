@@ -2,15 +2,20 @@
 
 import { appendFileSync, chmodSync, existsSync, mkdirSync, readFileSync } from "node:fs";
 import { basename, join, resolve } from "node:path";
-import { offerAdminClaim } from "../config/admin-claim.ts";
-import { applyChanges, planChanges } from "../config/apply.ts";
-import { demoKeyFile, furnishDemo } from "../config/demo.ts";
-import { DEFAULT_DATA_DIR, localUrl, readSettings, type Settings } from "../config/environment.ts";
-import { type Installation, openInstallation } from "../config/installation.ts";
-import type { GatewayFile } from "../config/schema.ts";
+import { offerAdminClaim } from "../config/first-run/admin-claim.ts";
+import { demoKeyFile, furnishDemo } from "../config/first-run/demo.ts";
+import {
+  DEFAULT_DATA_DIR,
+  localUrl,
+  readSettings,
+  type Settings,
+} from "../config/installation/environment.ts";
+import { type Installation, openInstallation } from "../config/installation/installation.ts";
+import { applyChanges, planChanges } from "../config/plan/apply.ts";
+import type { GatewayFile } from "../config/schema/schema.ts";
 import { type Running, type ServerSettings, startGateway } from "../main.ts";
-import { sqlitePathOf } from "../store/db.ts";
-import { type FolderLock, LockHeld, lockFolder } from "../store/folder-lock.ts";
+import { sqlitePathOf } from "../store/engine/db.ts";
+import { type FolderLock, LockHeld, lockFolder } from "../store/engine/folder-lock.ts";
 import { VERSION } from "../version.ts";
 import { NO_FILE, printProblems, readConfigFile } from "./apply.ts";
 import { type Command, DATA_OPTION, Failure, type Input, misuse } from "./command.ts";

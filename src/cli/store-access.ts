@@ -1,14 +1,19 @@
-import { MoneyRefused } from "../billing/refused.ts";
-import { ChangedMeanwhile } from "../config/apply.ts";
-import { readSettings, type Settings } from "../config/environment.ts";
-import { hasStore, type Installation, NoInstallation, openPresent } from "../config/installation.ts";
+import { MoneyRefused } from "../billing/operations/refusal.ts";
+import { readSettings, type Settings } from "../config/installation/environment.ts";
+import {
+  hasStore,
+  type Installation,
+  NoInstallation,
+  openPresent,
+} from "../config/installation/installation.ts";
+import { ChangedMeanwhile } from "../config/plan/apply.ts";
 import type { UserRecord } from "../records.ts";
 import { KeyringError } from "../secrets/keyring.ts";
 import { SealError } from "../secrets/seal.ts";
-import { StoreConflict } from "../store/conflict.ts";
-import type { Db } from "../store/db.ts";
-import { SchemaTooNew } from "../store/migrate.ts";
-import { findUserByEmail } from "../store/users.ts";
+import { StoreConflict } from "../store/engine/conflict.ts";
+import type { Db } from "../store/engine/db.ts";
+import { SchemaTooNew } from "../store/engine/migrate.ts";
+import { findUserByEmail } from "../store/identity/users.ts";
 import { Failure, fail, type Input, misuse } from "./command.ts";
 
 export function settingsOf(input: Input): Settings {

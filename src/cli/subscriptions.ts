@@ -1,17 +1,17 @@
-import { cancelGrant, grantPlan } from "../billing/grant.ts";
-import { startMs } from "../config/schema.ts";
+import { cancelGrant, grantPlan } from "../billing/operations/grant.ts";
+import { startMs } from "../config/schema/schema.ts";
 import { usdText } from "../money/nano.ts";
 import { RENEWALS } from "../records.ts";
-import type { Db } from "../store/db.ts";
-import { listPlans } from "../store/plans.ts";
+import type { Db } from "../store/engine/db.ts";
+import { findUser, listUsers } from "../store/identity/users.ts";
+import { listPlans } from "../store/money/plans.ts";
 import {
   allSubscriptions,
   type SubscriptionStanding,
   subscriptionsOf,
   type WindowStanding,
-} from "../store/subscription-standing.ts";
-import { findSubscription, listSubscriptions } from "../store/subscriptions.ts";
-import { findUser, listUsers } from "../store/users.ts";
+} from "../store/money/subscription-standing.ts";
+import { findSubscription, listSubscriptions } from "../store/money/subscriptions.ts";
 import { type Command, DATA_OPTION, fail, JSON_OPTION, misuse } from "./command.ts";
 import { instantFrom, instantText, shortInstant } from "./instants.ts";
 import { dollars, pointsAligned } from "./money-input.ts";

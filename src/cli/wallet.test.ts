@@ -1,9 +1,9 @@
 import { expect, test } from "bun:test";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { openDb, transaction } from "../store/db.ts";
-import { postTransfer, REVENUE, userBook } from "../store/ledger.ts";
-import { findUserByEmail } from "../store/users.ts";
+import { openDb, transaction } from "../store/engine/db.ts";
+import { findUserByEmail } from "../store/identity/users.ts";
+import { postTransfer, REVENUE, userBook } from "../store/money/ledger.ts";
 import { openCommandLine } from "./command-line.test-support.ts";
 
 const { folder, run, done, refused, json } = openCommandLine(

@@ -6,14 +6,14 @@ import {
   PROVIDER_RULE,
   refund,
   topUp,
-} from "../billing/operations.ts";
+} from "../billing/operations/operations.ts";
 import { type Nano, usdText } from "../money/nano.ts";
-import { snapshot } from "../store/db.ts";
-import { listEntriesOfUser } from "../store/entries.ts";
-import { leasedOf } from "../store/leases.ts";
-import { type Transfer, userBook } from "../store/ledger.ts";
-import { fieldsOfEntry } from "../store/told-entries.ts";
-import { debtIn, readWallet, type Wallet } from "../store/wallets.ts";
+import { fieldsOfEntry } from "../store/checks/entries-in-change-log.ts";
+import { snapshot } from "../store/engine/db.ts";
+import { listEntriesOfUser } from "../store/money/entries.ts";
+import { type Transfer, userBook } from "../store/money/ledger.ts";
+import { leasedOf } from "../store/money/wallet-reservations.ts";
+import { debtIn, readWallet, type Wallet } from "../store/money/wallets.ts";
 import { type Command, DATA_OPTION, type Input, JSON_OPTION, misuse, type Option } from "./command.ts";
 import { instantText, shortInstant } from "./instants.ts";
 import { actorHere, dollars, pointsAligned, usdFrom, wholeNumberFrom } from "./money-input.ts";

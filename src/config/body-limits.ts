@@ -1,4 +1,4 @@
-/** The limits of request bodies: a part of `limits.ts`. */
+/** The limits of request bodies: a part of `product-limits.ts`. */
 
 const KiB = 1024;
 const MiB = 1024 * KiB;

@@ -1,28 +1,28 @@
 /** Everything a request may use on its way, put together once in `main.ts`. */
 
-import type { Idempotency } from "../billing/idempotency.ts";
-import type { RefusalRows } from "../billing/refusal-rows.ts";
-import type { Till } from "../billing/till.ts";
-import type { Clock } from "../clock.ts";
+import type { Till } from "../billing/engine/direct-billing.ts";
+import type { RefusalRows } from "../billing/engine/refusal-rows.ts";
+import type { Idempotency } from "../billing/idempotency/idempotency.ts";
 import type { ConcurrencyQueue } from "../limits/concurrency-queue.ts";
 import type { Limiter } from "../limits/limiter.ts";
-import type { InputEstimates } from "../metering/input-estimate.ts";
-import type { ReasoningEstimates } from "../metering/reasoning-estimate.ts";
+import type { Clock } from "../net/wire/clock.ts";
+import type { HttpRequest } from "../net/wire/http-message.ts";
 import type { Log } from "../observe/log.ts";
 import type { RequestCounts } from "../observe/request-counts.ts";
 import type { Traffic } from "../observe/traffic.ts";
 import type { LivePolicy } from "../policy/live-policy.ts";
-import type { Db } from "../store/db.ts";
-import type { HttpRequest } from "../wire/http-message.ts";
-import type { Authenticator } from "./authenticate.ts";
-import type { BodyRoom } from "./body-room.ts";
-import type { Dispatcher } from "./dispatch.ts";
-import type { Drains } from "./drains.ts";
-import type { Conversation } from "./order.ts";
-import type { RequestReader } from "./read-request.ts";
-import type { Pulse, RelayTiming } from "./relay.ts";
-import type { ResponseRoutes } from "./response-routes.ts";
-import type { UnderWay } from "./under-way.ts";
+import type { Db } from "../store/engine/db.ts";
+import type { Authenticator } from "./admission/authenticate.ts";
+import type { ResponseRoutes } from "./endpoints/response-routes.ts";
+import type { InputEstimates } from "./metering/input-estimate.ts";
+import type { ReasoningEstimates } from "./metering/reasoning-estimate.ts";
+import type { BodyRoom } from "./request/body-budget.ts";
+import type { UnderWay } from "./request/in-flight-requests.ts";
+import type { RequestReader } from "./request/read-request.ts";
+import type { Drains } from "./stream/drains.ts";
+import type { Pulse, RelayTiming } from "./stream/relay.ts";
+import type { Conversation } from "./upstream/attempt.ts";
+import type { Dispatcher } from "./upstream/dispatch.ts";
 
 export interface Gateway {
   readonly clock: Clock;

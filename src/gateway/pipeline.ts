@@ -5,27 +5,27 @@
  */
 
 import { ApiError, asApiError, storeUnavailable } from "../errors.ts";
-import type { Endpoint, ModelRequest } from "../interfaces/request.ts";
 import type { Lease } from "../limits/limiter.ts";
+import type { Answer } from "../net/wire/http-message.ts";
 import { logFault } from "../observe/log.ts";
 import type { Route } from "../policy/snapshot.ts";
-import type { Answer } from "../wire/http-message.ts";
-import { admit, allowInterface } from "./admit.ts";
-import type { Caller } from "./authenticate.ts";
-import { freeBody } from "./body.ts";
-import { type Charge, holdMoney } from "./charge.ts";
-import { clientRequestId } from "./client-request-id.ts";
-import { takeLimits, takeLimitsBeforeBody } from "./concurrency-wait.ts";
+import type { Endpoint, ModelRequest } from "../protocols/shared/request.ts";
+import { admit, allowInterface } from "./admission/admit.ts";
+import type { Caller } from "./admission/authenticate.ts";
+import { countedBy, raiseReservation, subjectsOf } from "./admission/caller-limits.ts";
+import { type Charge, holdMoney } from "./charging/charge.ts";
+import { forecastBudget, outputCapWithin, reserveWithin } from "./charging/window-budget.ts";
+import { keptTokensOf } from "./endpoints/stored-tokens.ts";
 import type { Call, Gateway, HttpCall } from "./gateway.ts";
-import { keptTokensOf } from "./kept-tokens.ts";
-import { countedBy, raiseReservation, subjectsOf } from "./own-limits.ts";
-import type { Passage } from "./passage.ts";
-import { type CallRecord, openRecord } from "./record.ts";
-import { type Claimed, endClaim, withSpentKey } from "./repeats.ts";
-import { settle, workedInVain } from "./settle.ts";
-import { isAtWork } from "./trace.ts";
+import { type Claimed, endClaim, withSpentKey } from "./idempotency/idempotent-requests.ts";
+import { freeBody } from "./request/body.ts";
+import { clientRequestId } from "./request/client-request-id.ts";
+import { isAtWork } from "./request/trace.ts";
+import type { Passage } from "./request-context.ts";
+import { type CallRecord, openRecord } from "./request-record.ts";
+import { settle, workedInVain } from "./settlement/settle.ts";
+import { takeLimits, takeLimitsBeforeBody } from "./take-limits.ts";
 import { HTTP, type Transport, type WaitingPassage } from "./transport.ts";
-import { forecastBudget, outputCapWithin, reserveWithin } from "./window-budget.ts";
 
 export function callModel(gateway: Gateway, call: HttpCall, endpoint: Endpoint): Promise<Answer> {
   return passThrough(gateway, call, endpoint, HTTP);

@@ -1,28 +1,28 @@
 /** How a call comes in and its answer goes out: by HTTP, or as a turn on a socket. What lies between is the same. */
 
 import type { ApiError } from "../errors.ts";
-import { openStreamReader } from "../interfaces/open-stream-reader.ts";
-import type { Endpoint, ModelRequest } from "../interfaces/request.ts";
 import {
   type Answer,
   type HeaderLines,
   HeaderWriter,
   StreamAnswer,
   type StreamSource,
-} from "../wire/http-message.ts";
-import { wholePart } from "../wire/parts.ts";
-import { EVENT_STREAM_LINES, errorAnswer } from "./answers.ts";
-import { authenticate, type Caller } from "./authenticate.ts";
-import { freeBody, isCostlyBody } from "./body.ts";
+} from "../net/wire/http-message.ts";
+import { wholePart } from "../net/wire/parts.ts";
+import { openStreamReader } from "../protocols/open-stream-reader.ts";
+import type { Endpoint, ModelRequest } from "../protocols/shared/request.ts";
+import { authenticate, type Caller } from "./admission/authenticate.ts";
+import { addRateHeaders } from "./admission/caller-limits.ts";
 import { deliverAnswer, deliverStream } from "./deliver.ts";
+import { EVENT_STREAM_LINES, errorAnswer } from "./endpoints/responses.ts";
 import type { Call, Gateway, HttpCall } from "./gateway.ts";
-import { addRateHeaders } from "./own-limits.ts";
-import type { Passage } from "./passage.ts";
-import type { CallRecord } from "./record.ts";
-import type { Relay } from "./relay.ts";
-import { type Claimed, claimRequest } from "./repeats.ts";
-import { settledWithin } from "./settled-within.ts";
-import { WaitingStream } from "./waiting-stream.ts";
+import { type Claimed, claimRequest } from "./idempotency/idempotent-requests.ts";
+import { freeBody, isCostlyBody } from "./request/body.ts";
+import type { Passage } from "./request-context.ts";
+import type { CallRecord } from "./request-record.ts";
+import type { Relay } from "./stream/relay.ts";
+import { WaitingStream } from "./stream/waiting-stream.ts";
+import { settledWithin } from "./upstream/wait-within.ts";
 
 export interface Transport<C extends Call, Out> {
   identify(gateway: Gateway, call: C): Caller;

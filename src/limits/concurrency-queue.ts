@@ -4,7 +4,7 @@
  * is tried for all of them: a key waits at the one subject that has no slot for it, and only a release there wakes it.
  */
 
-import type { Clock } from "../clock.ts";
+import type { Clock } from "../net/wire/clock.ts";
 import { QueueOccupancy } from "./queue-occupancy.ts";
 import type { ConcurrencyBlocker, Limiter, Subject } from "./terms.ts";
 

@@ -13,7 +13,7 @@
  * Intervals are half open: what was taken at 0 ms is free again at exactly 60,000 ms.
  */
 
-import type { Clock } from "../clock.ts";
+import type { Clock } from "../net/wire/clock.ts";
 import { countOf, FREE_LEASE, type MeterShare, openLease } from "./lease.ts";
 import { advance, restore, take } from "./sliding-window.ts";
 import { standingOf } from "./standing.ts";

@@ -1,13 +1,13 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { randomBytes } from "node:crypto";
-import { type SmtpServer, startSmtpServer } from "../../test/smtp-server.ts";
-import { systemClock } from "../clock.ts";
+import { type SmtpServer, startSmtpServer } from "../../test/support/smtp-server.ts";
+import { openDialer } from "../net/http-client/dial.ts";
+import { systemClock } from "../net/wire/clock.ts";
 import type { SmtpRecord } from "../records.ts";
 import { SMTP_PASSWORD_BINDING, seal } from "../secrets/seal.ts";
-import { type Db, openDb } from "../store/db.ts";
-import { migrate } from "../store/migrate.ts";
-import { writeSmtp } from "../store/smtp.ts";
-import { openDialer } from "../upstreams/dial.ts";
+import { type Db, openDb } from "../store/engine/db.ts";
+import { migrate } from "../store/engine/migrate.ts";
+import { writeSmtp } from "../store/settings/smtp.ts";
 import { MailRefused, openMail } from "./mail.ts";
 
 const key = randomBytes(32);

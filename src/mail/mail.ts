@@ -4,12 +4,12 @@
  */
 
 import type { Transporter } from "nodemailer";
+import { DialError, type Dialer } from "../net/http-client/dial.ts";
 import type { SmtpRecord } from "../records.ts";
 import type { Keyring } from "../secrets/keyring.ts";
 import { SealError, SMTP_PASSWORD_BINDING, unseal } from "../secrets/seal.ts";
-import type { Db } from "../store/db.ts";
-import { readSmtp } from "../store/smtp.ts";
-import { DialError, type Dialer } from "../upstreams/dial.ts";
+import type { Db } from "../store/engine/db.ts";
+import { readSmtp } from "../store/settings/smtp.ts";
 
 export interface MailMessage {
   to: string;

@@ -13,14 +13,14 @@ import {
 import { NO_LIMITS } from "../records.ts";
 import { openKeyring } from "../secrets/keyring.ts";
 import { accountCredentialBinding, seal } from "../secrets/seal.ts";
-import { putAccount } from "../store/accounts.ts";
-import { type Db, openDb } from "../store/db.ts";
-import { putGroup } from "../store/groups.ts";
-import { insertKey, revokeKey } from "../store/keys.ts";
-import { migrate } from "../store/migrate.ts";
-import { putModel } from "../store/models.ts";
-import { writePriceList } from "../store/price-list.ts";
-import { putUser } from "../store/users.ts";
+import { type Db, openDb } from "../store/engine/db.ts";
+import { migrate } from "../store/engine/migrate.ts";
+import { putUser } from "../store/identity/users.ts";
+import { putAccount } from "../store/policy/accounts.ts";
+import { putGroup } from "../store/policy/groups.ts";
+import { insertKey, revokeKey } from "../store/policy/keys.ts";
+import { putModel } from "../store/policy/models.ts";
+import { writePriceList } from "../store/policy/price-list.ts";
 import { type LivePolicy, openLivePolicy } from "./live-policy.ts";
 
 let folder: string;

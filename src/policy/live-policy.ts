@@ -3,15 +3,15 @@
  * touch memory. A build that fails keeps the old snapshot and says so.
  */
 
-import type { Clock } from "../clock.ts";
+import type { Clock } from "../net/wire/clock.ts";
 import type { Log } from "../observe/log.ts";
 import type { PolicyRecords } from "../records.ts";
 import type { Keyring } from "../secrets/keyring.ts";
 import { accountCredentialBinding, unseal } from "../secrets/seal.ts";
-import type { Db } from "../store/db.ts";
-import { readKeys } from "../store/keys.ts";
-import { readPolicy } from "../store/policy.ts";
-import { readRevisions } from "../store/revisions.ts";
+import type { Db } from "../store/engine/db.ts";
+import { readRevisions } from "../store/engine/revisions.ts";
+import { readKeys } from "../store/policy/keys.ts";
+import { readPolicy } from "../store/policy/policy.ts";
 import { createKeyIndex, type KeyIndex } from "./key-index.ts";
 import { compileSnapshot, type Snapshot } from "./snapshot.ts";
 

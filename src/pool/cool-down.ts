@@ -1,6 +1,6 @@
 /** How long an account is left alone after a failure, and of what kind of failure that is true. */
 
-import { type Blameless, FAILURE_CLASSES, type FailureClass, isBlameless } from "../upstreams/failure.ts";
+import { type Blameless, FAILURE_CLASSES, type FailureClass, isBlameless } from "../accounts/failure.ts";
 
 export interface CoolDown {
   readonly ms: number;

@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, test } from "bun:test";
-import type { FailureClass } from "../upstreams/failure.ts";
+import type { FailureClass } from "../accounts/failure.ts";
 import {
   abandon,
   begin,

@@ -3,7 +3,7 @@
  * opens one of the two for a time, and after a serious one a single request probes before all may follow.
  */
 
-import { type FailureClass, isBlameless } from "../upstreams/failure.ts";
+import { type FailureClass, isBlameless } from "../accounts/failure.ts";
 import { AILMENTS, type Ailment, coolDown, grows, ruleOf } from "./cool-down.ts";
 
 /** `operator`: somebody wanted it so. */

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { failed } from "../upstreams/failure.ts";
+import { failed } from "../accounts/failure.ts";
 import { openRig, route } from "./pool.test-support.ts";
 
 describe("an account that an administrator parks", () => {

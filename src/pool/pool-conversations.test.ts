@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, test } from "bun:test";
+import { failed } from "../accounts/failure.ts";
 import type { Route } from "../policy/snapshot.ts";
-import { failed } from "../upstreams/failure.ts";
 import { openRig, type Rig, route } from "./pool.test-support.ts";
 
 let rig: Rig;

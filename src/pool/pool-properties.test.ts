@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { FAILURE_CLASSES, failed } from "../upstreams/failure.ts";
+import { FAILURE_CLASSES, failed } from "../accounts/failure.ts";
 import { openRig, route } from "./pool.test-support.ts";
 
 describe("whatever happens", () => {

@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, test } from "bun:test";
+import { classifyError, type FailureClass, failed } from "../accounts/failure.ts";
 import type { Route } from "../policy/snapshot.ts";
-import { classifyError, type FailureClass, failed } from "../upstreams/failure.ts";
 import { account, openRig, type Rig, route } from "./pool.test-support.ts";
 
 let rig: Rig;

@@ -3,12 +3,12 @@
  * that is well and has a place; else the less loaded of two drawn by lot. Never one that the request has tried.
  */
 
-import type { Clock } from "../clock.ts";
+import { hintOf, isBlameless, type UpstreamFailure } from "../accounts/failure.ts";
+import { readHeadroom } from "../accounts/rate-limit.ts";
 import type { Lease, Limiter } from "../limits/limiter.ts";
+import type { AnswerHeaders } from "../net/http-client/contract.ts";
+import type { Clock } from "../net/wire/clock.ts";
 import type { Account, Route } from "../policy/snapshot.ts";
-import { hintOf, isBlameless, type UpstreamFailure } from "../upstreams/failure.ts";
-import type { AnswerHeaders } from "../upstreams/http/contract.ts";
-import { readHeadroom } from "../upstreams/rate-limit.ts";
 import { hashOf, homeOf, openHomeBook } from "./affinity.ts";
 import {
   type Asked,

@@ -1,6 +1,6 @@
 /** How an account is, for people who look after it: what it does now, and what is held against it. */
 
-import { readToldLimits, type ToldLimit } from "../upstreams/rate-limit.ts";
+import { readToldLimits, type ToldLimit } from "../accounts/rate-limit.ts";
 import { type Cause, type Circuit, isHalfOpen, isOpen, isParked, opensInMs } from "./health.ts";
 import type { AccountStanding, Lane } from "./standing.ts";
 

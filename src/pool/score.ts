@@ -1,6 +1,6 @@
 /** How good a choice an account is: how quick, how reliable and how much of its upstream's allowance is left. */
 
-import type { Headroom } from "../upstreams/rate-limit.ts";
+import type { Headroom } from "../accounts/rate-limit.ts";
 
 /** What recent attempts at one account and model have shown. */
 export interface Gauge {

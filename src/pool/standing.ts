@@ -1,8 +1,8 @@
 /** What is known of each account and of each model on it. It outlives snapshots: only a new credential starts afresh. */
 
 import type { Subject } from "../limits/limiter.ts";
+import type { AnswerHeaders } from "../net/http-client/contract.ts";
 import type { Account, Route } from "../policy/snapshot.ts";
-import type { AnswerHeaders } from "../upstreams/http/contract.ts";
 import { hashOf } from "./affinity.ts";
 import { type Circuit, close, closedCircuit, isOpen } from "./health.ts";
 import { freshGauge, type Gauge } from "./score.ts";

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { systemClock } from "../clock.ts";
+import { systemClock } from "../net/wire/clock.ts";
 import { openWaitingRoom, type Ticket, type WaitingRoom } from "./waiting.ts";
 
 /** An account with some places; whoever takes one gives it back by calling what it got. */

@@ -5,8 +5,8 @@
  * where time alone frees one, those in line look again when it is due.
  */
 
-import type { Clock } from "../clock.ts";
 import { QueueOccupancy } from "../limits/queue-occupancy.ts";
+import type { Clock } from "../net/wire/clock.ts";
 
 export interface Ticket<T> {
   keyId: string;

@@ -1,6 +1,6 @@
 /** The address under which a client reaches this gateway, for messages that tell it which one to use. */
 
-import type { HeaderReader } from "../wire/http-fields.ts";
+import type { HeaderReader } from "../net/wire/http-fields.ts";
 
 /** A name or an address, and a port. What a client sends is repeated to it only in this form. */
 const HOST = /^(?:[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?|\[[0-9a-f:.]{2,45}\])(?::\d{1,5})?$/i;

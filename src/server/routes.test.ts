@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { ApiError } from "../errors.ts";
-import { ENDPOINTS } from "../interfaces/request.ts";
+import { ENDPOINTS } from "../protocols/shared/request.ts";
 import { findDestination } from "./routes.ts";
 import { UnknownUrl } from "./unknown-url.ts";
 

@@ -1,7 +1,7 @@
 /** The one table of endpoints. What is not in it does not exist; what is, says its methods. */
 
 import { ApiError } from "../errors.ts";
-import { ENDPOINTS, type Endpoint } from "../interfaces/request.ts";
+import { ENDPOINTS, type Endpoint } from "../protocols/shared/request.ts";
 import { UnknownUrl } from "./unknown-url.ts";
 
 export type Destination =

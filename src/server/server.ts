@@ -1,32 +1,32 @@
 /** The door: takes requests from the network, gives each its id, sends it to its place, and drains at the end. */
 
-import type { NewId } from "../clock.ts";
-import type { ApiDoor } from "../control/door.ts";
-import { isProxy } from "../control/origin.ts";
-import { parseQuery } from "../control/query.ts";
+import type { ApiDoor } from "../console-api/handler.ts";
+import { isProxy } from "../console-api/http/origin.ts";
+import { parseQuery } from "../console-api/http/query.ts";
 import { ApiError, asApiError, errorResponse } from "../errors.ts";
-import { errorAnswer, JSON_LINES } from "../gateway/answers.ts";
-import { authenticate, type Caller } from "../gateway/authenticate.ts";
-import { etagOf, getModel, listModels, listModelsForCodex } from "../gateway/catalogue.ts";
+import { authenticate, type Caller } from "../gateway/admission/authenticate.ts";
+import { etagOf, getModel, listModels, listModelsForCodex } from "../gateway/endpoints/models.ts";
+import { reportRequest } from "../gateway/endpoints/request-report.ts";
+import { errorAnswer, JSON_LINES } from "../gateway/endpoints/responses.ts";
+import { callStoredResponse } from "../gateway/endpoints/stored-response.ts";
+import { reportUsage } from "../gateway/endpoints/usage-report.ts";
 import type { Call, Gateway, HttpCall } from "../gateway/gateway.ts";
 import { callModel } from "../gateway/pipeline.ts";
-import { reportRequest } from "../gateway/request-report.ts";
-import { callStoredResponse } from "../gateway/stored-response.ts";
-import { reportUsage } from "../gateway/usage-report.ts";
+import { type IncomingRequest, Upgrade } from "../net/http-server/incoming-request.ts";
+import { type ListenOptions, listen } from "../net/http-server/listen.ts";
+import type { RequestFault } from "../net/http-server/request-head.ts";
+import { upgradeHead } from "../net/websocket/upgrade.ts";
+import type { NewId } from "../net/wire/clock.ts";
+import { type Answer, type HttpRequest, type SharedAnswer, WholeAnswer } from "../net/wire/http-message.ts";
+import { jsonDocument, type StaticDocument } from "../net/wire/static-document.ts";
 import { logFault } from "../observe/log.ts";
-import { ByteBudget, type ByteLimits } from "../sockets/byte-budget.ts";
-import type { Session } from "../sockets/session.ts";
-import type { Sockets } from "../sockets/sockets.ts";
-import { answeredProtocol } from "../sockets/subprotocols.ts";
+import { ByteBudget, type ByteLimits } from "../responses-websocket/byte-budget.ts";
+import { openWebSockets } from "../responses-websocket/connection.ts";
+import type { Session } from "../responses-websocket/session.ts";
+import type { Sockets } from "../responses-websocket/sockets.ts";
+import { answeredProtocol } from "../responses-websocket/subprotocols.ts";
 import { VERSION } from "../version.ts";
-import { type Answer, type HttpRequest, type SharedAnswer, WholeAnswer } from "../wire/http-message.ts";
-import { jsonDocument, type StaticDocument } from "../wire/static-document.ts";
 import { findBaseUrl } from "./base-url.ts";
-import { type IncomingRequest, Upgrade } from "./http/exchange.ts";
-import { type ListenOptions, listen } from "./http/listen.ts";
-import type { RequestFault } from "./http/request-head.ts";
-import { upgradeHead } from "./http/upgrade.ts";
-import { openWebSockets } from "./http/web-socket.ts";
 import { misdirectedRequest, openHostCheck } from "./own-host.ts";
 import { type Destination, findDestination, listRoutes, type SiteName } from "./routes.ts";
 import { errorPage, type Site } from "./site.ts";
@@ -255,7 +255,7 @@ export function startServer(options: ServerOptions): Server {
 
   /** Its modules are loaded when the document is first asked for. */
   async function makeDocument(): Promise<StaticDocument> {
-    const { openApiDocument } = await import("../description/openapi.ts");
+    const { openApiDocument } = await import("../public-api/openapi.ts");
     const made = openApiDocument(listRoutes(), { version: VERSION, publicUrl: options.publicUrl });
     return jsonDocument(made);
   }

@@ -2,7 +2,7 @@ import { afterAll, describe, expect, test } from "bun:test";
 import { mkdirSync, mkdtempSync, rmSync, utimesSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { SharedAnswer } from "../wire/http-message.ts";
+import type { SharedAnswer } from "../net/wire/http-message.ts";
 import { openSite } from "./site.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "gateway-site-"));

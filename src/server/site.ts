@@ -5,9 +5,9 @@
 
 import { readdirSync, statSync } from "node:fs";
 import { extname, join } from "node:path";
-import type { HeaderReader } from "../wire/http-fields.ts";
-import { SharedAnswer } from "../wire/http-message.ts";
-import { StaticDocument } from "../wire/static-document.ts";
+import type { HeaderReader } from "../net/wire/http-fields.ts";
+import { SharedAnswer } from "../net/wire/http-message.ts";
+import { StaticDocument } from "../net/wire/static-document.ts";
 
 export interface Site {
   /** `path` begins with the base. */

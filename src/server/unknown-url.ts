@@ -1,7 +1,7 @@
 /** The error for a path that does not exist: the path that was probably meant, or what this gateway offers instead. */
 
 import { ApiError } from "../errors.ts";
-import { ENDPOINTS } from "../interfaces/request.ts";
+import { ENDPOINTS } from "../protocols/shared/request.ts";
 
 /** `describe` is given the gateway's own address, which only the server knows. */
 export class UnknownUrl extends ApiError {

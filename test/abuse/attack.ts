@@ -6,10 +6,10 @@
 import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { startSimulator } from "../../src/upstreams/simulator/simulator.ts";
-import { startGatewayProcess } from "../gateway-process.ts";
-import { gatewayFile } from "../running-gateway.ts";
-import { residentBytesOf } from "../spawned-gateway.ts";
+import { startSimulator } from "../../simulator/simulator.ts";
+import { startGatewayProcess } from "../support/gateway-process.ts";
+import { gatewayFile } from "../support/running-gateway.ts";
+import { residentBytesOf } from "../support/spawned-gateway.ts";
 
 export interface AttackTarget {
   /** Without `/v1`. */

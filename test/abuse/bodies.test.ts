@@ -3,10 +3,10 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { connect, type Socket } from "node:net";
 import { brotliCompressSync, gzipSync } from "node:zlib";
-import { refusalOf } from "../error-envelope.ts";
-import { eventually } from "../eventually.ts";
-import { gatewayFile, OTHER_KEY, TEST_KEY } from "../running-gateway.ts";
-import { openSocketClient, type ServerEvent } from "../turn-client.ts";
+import { refusalOf } from "../support/error-envelope.ts";
+import { eventually } from "../support/eventually.ts";
+import { gatewayFile, OTHER_KEY, TEST_KEY } from "../support/running-gateway.ts";
+import { openSocketClient, type ServerEvent } from "../support/turn-client.ts";
 import { type AttackTarget, measureAttack, startAttackTarget } from "./attack.ts";
 import { watchHealth } from "./health-watch.ts";
 

@@ -2,8 +2,8 @@
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { join } from "node:path";
-import { clientsMax, descriptorsMax } from "../../src/server/http/descriptors.ts";
-import { TEST_KEY } from "../running-gateway.ts";
+import { clientsMax, descriptorsMax } from "../../src/net/http-server/file-descriptors.ts";
+import { TEST_KEY } from "../support/running-gateway.ts";
 import { type AttackTarget, measureAttack, startAttackTarget } from "./attack.ts";
 
 const MiB = 1024 * 1024;

@@ -1,9 +1,9 @@
 /** Fields in another case: an upstream whose decoder folds case would obey them beside the fields that were checked. */
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { refusalOf } from "../error-envelope.ts";
-import { type RunningGateway, startTestGateway } from "../running-gateway.ts";
-import { openSocketClient } from "../turn-client.ts";
+import { refusalOf } from "../support/error-envelope.ts";
+import { type RunningGateway, startTestGateway } from "../support/running-gateway.ts";
+import { openSocketClient } from "../support/turn-client.ts";
 
 let gateway: RunningGateway;
 

@@ -6,9 +6,9 @@
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
-import { rawRequest } from "../raw-http.ts";
-import { gatewayFile, TEST_KEY } from "../running-gateway.ts";
-import { openSocketClient } from "../turn-client.ts";
+import { rawRequest } from "../support/raw-http.ts";
+import { gatewayFile, TEST_KEY } from "../support/running-gateway.ts";
+import { openSocketClient } from "../support/turn-client.ts";
 import { type AttackTarget, startAttackTarget } from "./attack.ts";
 
 let target: AttackTarget;

@@ -1,11 +1,11 @@
 /** An administrator who runs the place, in a real browser: settings, people, money, codes, plans, alerts, the audit. */
 
 import { afterAll, afterEach, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
-import { eventually } from "../eventually.ts";
-import { PAYER, paidFile, SIMULATOR } from "../paid-gateway.ts";
-import { signInAs } from "../signed-in.ts";
-import { type SmtpServer, startSmtpServer } from "../smtp-server.ts";
-import { startWebhookListener, type WebhookListener } from "../webhook-listener.ts";
+import { eventually } from "../support/eventually.ts";
+import { PAYER, paidFile, SIMULATOR } from "../support/paid-gateway.ts";
+import { signInAs } from "../support/signed-in.ts";
+import { type SmtpServer, startSmtpServer } from "../support/smtp-server.ts";
+import { startWebhookListener, type WebhookListener } from "../support/webhook-listener.ts";
 import { axeFindings, sidewaysScroll } from "./axe.ts";
 import { type ConsoleUnderTest, type Page, PHONE_WIDTH, startConsole } from "./browser.ts";
 import { HOSTILE_TEXTS, hostileTraces } from "./hostile.ts";

@@ -1,8 +1,8 @@
 /** An administrator at work on accounts, models, groups and the whole file, in a real browser. */
 
 import { afterAll, afterEach, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
-import { readPolicy } from "../../src/store/policy.ts";
-import { eventually } from "../eventually.ts";
+import { readPolicy } from "../../src/store/policy/policy.ts";
+import { eventually } from "../support/eventually.ts";
 import { axeFindings, sidewaysScroll } from "./axe.ts";
 import { type ConsoleUnderTest, type Page, PHONE_WIDTH, startConsole } from "./browser.ts";
 import { HOSTILE_TEXTS, hostileTraces } from "./hostile.ts";

@@ -15,8 +15,8 @@ import {
 } from "playwright-core";
 import { type Built, buildConsole } from "../../console/build.ts";
 import type { Role } from "../../src/records.ts";
-import { type GatewayOptions, type RunningGateway, startTestGateway } from "../running-gateway.ts";
-import { signInAs } from "../signed-in.ts";
+import { type GatewayOptions, type RunningGateway, startTestGateway } from "../support/running-gateway.ts";
+import { signInAs } from "../support/signed-in.ts";
 
 export type { Page } from "playwright-core";
 

@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Browser, Page } from "playwright-core";
 import { buildExplorer } from "../../console/build.ts";
-import { type GatewayOptions, type RunningGateway, startTestGateway } from "../running-gateway.ts";
+import { type GatewayOptions, type RunningGateway, startTestGateway } from "../support/running-gateway.ts";
 import { contextOptions, type Looks, launchBrowser } from "./browser.ts";
 
 export interface ExplorerUnderTest {

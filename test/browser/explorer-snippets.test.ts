@@ -9,8 +9,8 @@ import { mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Page } from "playwright-core";
-import { finished } from "../finished.ts";
-import { TEST_KEY } from "../running-gateway.ts";
+import { finished } from "../support/finished.ts";
+import { TEST_KEY } from "../support/running-gateway.ts";
 import { type ExplorerUnderTest, startExplorer } from "./explorer-page.ts";
 
 const PNG = Buffer.from(

@@ -3,7 +3,7 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test";
 import type { Page } from "playwright-core";
 import { KNOWN_OPERATIONS } from "../../console/explorer/described.ts";
-import { TEST_KEY } from "../running-gateway.ts";
+import { TEST_KEY } from "../support/running-gateway.ts";
 import { axeFindings, sidewaysScroll } from "./axe.ts";
 import type { Looks } from "./browser.ts";
 import { type ExplorerUnderTest, startExplorer } from "./explorer-page.ts";

@@ -1,10 +1,10 @@
 /** Coming in, proving who one is, and leaving, in a real browser. */
 
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
-import { offerAdminClaim } from "../../src/config/admin-claim.ts";
+import { offerAdminClaim } from "../../src/config/first-run/admin-claim.ts";
 import { totpCode, totpStep } from "../../src/secrets/totp.ts";
-import { signInAs } from "../signed-in.ts";
-import { type SmtpServer, startSmtpServer } from "../smtp-server.ts";
+import { signInAs } from "../support/signed-in.ts";
+import { type SmtpServer, startSmtpServer } from "../support/smtp-server.ts";
 import { axeFindings, sidewaysScroll } from "./axe.ts";
 import { type ConsoleUnderTest, type Page, PHONE_WIDTH, startConsole } from "./browser.ts";
 

@@ -1,9 +1,9 @@
 /** What people do for themselves: keys, models, the wallet, in a real browser on a real gateway. */
 
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test";
-import { createCodes } from "../../src/billing/redeem.ts";
+import { createCodes } from "../../src/billing/operations/redeem.ts";
 import { parseUsd } from "../../src/money/nano.ts";
-import { paidFile } from "../paid-gateway.ts";
+import { paidFile } from "../support/paid-gateway.ts";
 import { axeFindings, sidewaysScroll } from "./axe.ts";
 import { type ConsoleUnderTest, type Page, startConsole } from "./browser.ts";
 import { fillHostile, HOSTILE_TEXTS, hostileTraces } from "./hostile.ts";

@@ -1,7 +1,7 @@
 /** The usage page and the inspector, as somebody uses them. */
 
 import { afterAll, afterEach, beforeAll, expect, test } from "bun:test";
-import { PAYER, paidFile } from "../paid-gateway.ts";
+import { PAYER, paidFile } from "../support/paid-gateway.ts";
 import { type ConsoleUnderTest, type Page, startConsole } from "./browser.ts";
 import { HOSTILE_TEXTS, hostileTraces } from "./hostile.ts";
 

@@ -1,13 +1,13 @@
 /** A gateway that is lived in: something to see on every page of the console, the same each time. */
 
 import { z } from "zod";
-import { foldDays } from "../../src/billing/fold-days.ts";
-import { text } from "../../src/store/row.ts";
-import type { UsageRow } from "../../src/store/usage.ts";
-import { insertUsage, usageRow } from "../../src/store/usage-row.test-support.ts";
-import { paidFile, SIMULATOR } from "../paid-gateway.ts";
-import { TEST_KEY } from "../running-gateway.ts";
-import { signInAs } from "../signed-in.ts";
+import { foldDays } from "../../src/billing/maintenance/fold-days.ts";
+import { text } from "../../src/store/engine/row.ts";
+import type { UsageRow } from "../../src/store/usage/usage.ts";
+import { insertUsage, usageRow } from "../../src/store/usage/usage-row.test-support.ts";
+import { paidFile, SIMULATOR } from "../support/paid-gateway.ts";
+import { TEST_KEY } from "../support/running-gateway.ts";
+import { signInAs } from "../support/signed-in.ts";
 import { type ConsoleUnderTest, type Looks, type Page, startConsole } from "./browser.ts";
 
 const DEVELOPER = "payer@example.com";

@@ -4,7 +4,7 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { z } from "zod";
-import { TEST_KEY } from "../running-gateway.ts";
+import { TEST_KEY } from "../support/running-gateway.ts";
 
 const CODEX = resolve(import.meta.dir, "../clients/node_modules/.bin/codex");
 

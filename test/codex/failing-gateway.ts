@@ -2,8 +2,8 @@
  * Codex before a gateway whose models fail, each in its own way; a model is named after the simulator's fault behind it.
  */
 
-import { SIMULATOR } from "../paid-gateway.ts";
-import { type RunningGateway, startTestGateway, TEST_KEY } from "../running-gateway.ts";
+import { SIMULATOR } from "../support/paid-gateway.ts";
+import { type RunningGateway, startTestGateway, TEST_KEY } from "../support/running-gateway.ts";
 import { type Asked, type CodexSetup, openCodex } from "./codex.ts";
 import { tapWire } from "./wire-tap.ts";
 

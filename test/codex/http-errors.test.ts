@@ -1,7 +1,7 @@
 /** What the real Codex makes of every kind of failure over HTTP: how often it asks again, and what its user reads. */
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { TEST_KEY } from "../running-gateway.ts";
+import { TEST_KEY } from "../support/running-gateway.ts";
 import { type FailingScene, openFailingScene, POOR_KEY, SPENT_KEY } from "./failing-gateway.ts";
 
 /** One repeat in each of Codex's two layers, so that a failure that it takes for final can be told from others. */

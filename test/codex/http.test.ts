@@ -3,7 +3,7 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { type RunningGateway, startTestGateway, TEST_KEY } from "../running-gateway.ts";
+import { type RunningGateway, startTestGateway, TEST_KEY } from "../support/running-gateway.ts";
 import { type CodexHome, type CodexSetup, openCodex } from "./codex.ts";
 import { type CodingModel, startCodingModel } from "./coding-model.ts";
 import { type Conversation, startConversation } from "./conversation.ts";

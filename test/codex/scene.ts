@@ -1,6 +1,6 @@
 /** A gateway, the wire that leads to it, and Codex at the other end: put up for a test and taken down after it. */
 
-import { type PooledGateway, type PoolSetup, startPooledGateway } from "../pooled-gateway.ts";
+import { type PooledGateway, type PoolSetup, startPooledGateway } from "../support/pooled-gateway.ts";
 import { type CodexHome, type CodexSetup, openCodex } from "./codex.ts";
 import { type Conversation, startConversation } from "./conversation.ts";
 import { tapWire, type WireTap } from "./wire-tap.ts";

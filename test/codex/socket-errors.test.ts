@@ -1,7 +1,7 @@
 /** What the real Codex makes of every kind of refusal over a WebSocket: how often it comes back, and what its user reads. */
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { TEST_KEY } from "../running-gateway.ts";
+import { TEST_KEY } from "../support/running-gateway.ts";
 import { type FailingScene, openFailingScene, POOR_KEY, SPENT_KEY } from "./failing-gateway.ts";
 
 const UPGRADE = "GET /v1/responses";

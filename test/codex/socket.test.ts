@@ -3,9 +3,9 @@
 import { afterEach, describe, expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { listKeys, revokeKey } from "../../src/store/keys.ts";
-import { eventually } from "../eventually.ts";
-import { seenBy } from "../pooled-gateway.ts";
+import { listKeys, revokeKey } from "../../src/store/policy/keys.ts";
+import { eventually } from "../support/eventually.ts";
+import { seenBy } from "../support/pooled-gateway.ts";
 import { startCodingModel } from "./coding-model.ts";
 import { completed, openScene, type Scene, sent } from "./scene.ts";
 

@@ -1,8 +1,8 @@
 /** What the compliance suite of Open Responses asks of a server, each as one conversation with it. */
 
 import { expect } from "bun:test";
-import { eventsIn } from "../sse-text.ts";
-import type { SocketClient, Turn } from "../turn-client.ts";
+import { eventsIn } from "../support/sse-text.ts";
+import type { SocketClient, Turn } from "../support/turn-client.ts";
 import {
   compactionObject,
   errorObject,

@@ -1,8 +1,8 @@
 /** The behaviours of the Open Responses suite, all asked at once as its runner does. */
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { type RunningGateway, startTestGateway, TEST_KEY } from "../running-gateway.ts";
-import { openSocketClient } from "../turn-client.ts";
+import { type RunningGateway, startTestGateway, TEST_KEY } from "../support/running-gateway.ts";
+import { openSocketClient } from "../support/turn-client.ts";
 import { BEHAVIOURS, type Server } from "./behaviours.ts";
 
 /** Each model with the fault of its upstream. An account of its own keeps its failures from the others. */

@@ -9,8 +9,8 @@
  */
 
 import { countTokens } from "gpt-tokenizer/encoding/o200k_base";
-import type { UsageRow } from "../../src/store/usage-row.ts";
-import type { LedgerEntry } from "../../src/upstreams/simulator/ledger.ts";
+import type { LedgerEntry } from "../../simulator/ledger.ts";
+import type { UsageRow } from "../../src/store/usage/usage-row.ts";
 import { forEachOf } from "./at-once.ts";
 import { type Asked, askAs } from "./client.ts";
 import { checked, type Fault, type Finding, none, percent, told } from "./fault.ts";

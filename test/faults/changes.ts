@@ -4,7 +4,7 @@
  */
 
 import { costOf, makeTariff } from "../../src/money/tariff.ts";
-import type { UsageRow } from "../../src/store/usage-row.ts";
+import type { UsageRow } from "../../src/store/usage/usage-row.ts";
 import { type Asked, askAs } from "./client.ts";
 import { checked, type Fault, none, told } from "./fault.ts";
 import { openRig, type Rig } from "./rig.ts";

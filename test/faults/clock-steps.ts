@@ -1,14 +1,14 @@
 /** The system's clock is set ahead and back under traffic, while another node watches: no process is taken for dead. */
 
-import { audit } from "../../src/billing/audit.ts";
-import { describeProcess } from "../../src/billing/process-watch.ts";
-import { startRecovery } from "../../src/billing/recovery.ts";
-import type { Clock } from "../../src/clock.ts";
-import { limits } from "../../src/config/limits.ts";
+import { audit } from "../../src/billing/maintenance/reconciliation.ts";
+import { describeProcess } from "../../src/billing/recovery/process-watch.ts";
+import { startRecovery } from "../../src/billing/recovery/recovery.ts";
+import { limits } from "../../src/config/product-limits.ts";
+import type { Clock } from "../../src/net/wire/clock.ts";
 import { BillingFaults } from "../../src/observe/billing-faults.ts";
-import { toUsageRow } from "../../src/store/usage-row.ts";
-import { SELECT_USAGE } from "../../src/store/usage-values.ts";
-import { startTestGateway } from "../running-gateway.ts";
+import { toUsageRow } from "../../src/store/usage/usage-row.ts";
+import { SELECT_USAGE } from "../../src/store/usage/usage-values.ts";
+import { startTestGateway } from "../support/running-gateway.ts";
 import type { Asked } from "./client.ts";
 import { checked, type Fault, none, told } from "./fault.ts";
 import { listed, MUST_NOT, tariffsOf } from "./kill9.ts";

@@ -1,6 +1,6 @@
 /** An upstream that says given texts and never tells what it used. */
 
-import { piecesAtRandom } from "../../src/metering/corpus.test-support.ts";
+import { piecesAtRandom } from "../../src/gateway/metering/corpus.test-support.ts";
 
 export interface CorpusUpstream {
   url: string;

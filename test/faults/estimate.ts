@@ -2,7 +2,12 @@
 
 import { countTokens as countOlder } from "gpt-tokenizer/encoding/cl100k_base";
 import { countTokens } from "gpt-tokenizer/encoding/o200k_base";
-import { type CorpusKind, corpusText, KINDS, randomOf } from "../../src/metering/corpus.test-support.ts";
+import {
+  type CorpusKind,
+  corpusText,
+  KINDS,
+  randomOf,
+} from "../../src/gateway/metering/corpus.test-support.ts";
 import { forEachOf } from "./at-once.ts";
 import { type Asked, askAs } from "./client.ts";
 import { startCorpusUpstream } from "./corpus-upstream.ts";

@@ -6,17 +6,17 @@
 
 import { writeSync } from "node:fs";
 import { join } from "node:path";
-import { openExpressTill } from "../../src/billing/express.ts";
-import { openJournal } from "../../src/billing/journal.ts";
-import { describeProcess } from "../../src/billing/process-watch.ts";
-import { startRecovery } from "../../src/billing/recovery.ts";
-import { openSettlementSpool } from "../../src/billing/settlement-spool.ts";
-import { systemClock, uuidV7 } from "../../src/clock.ts";
-import { limits } from "../../src/config/limits.ts";
+import { openSettlementSpool } from "../../src/billing/engine/settlement-spool.ts";
+import { openJournal } from "../../src/billing/journal/journal.ts";
+import { describeProcess } from "../../src/billing/recovery/process-watch.ts";
+import { startRecovery } from "../../src/billing/recovery/recovery.ts";
+import { openExpressTill } from "../../src/billing/write-behind/write-behind-billing.ts";
+import { limits } from "../../src/config/product-limits.ts";
+import { systemClock, uuidV7 } from "../../src/net/wire/clock.ts";
 import { BillingFaults } from "../../src/observe/billing-faults.ts";
-import { openDb } from "../../src/store/db.ts";
-import { openLogMover } from "../../src/store/log-mover.ts";
-import { usageRow } from "../../src/store/usage-row.test-support.ts";
+import { openDb } from "../../src/store/engine/db.ts";
+import { openLogMover } from "../../src/store/engine/wal-checkpointer.ts";
+import { usageRow } from "../../src/store/usage/usage-row.test-support.ts";
 import { TARIFF, USERS } from "./express-setup.ts";
 
 const [folder = ""] = process.argv.slice(2);

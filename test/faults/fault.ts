@@ -1,6 +1,6 @@
 /** What a fault's check is given, and the table it gives back. */
 
-import type { Engine } from "../../src/store/db.ts";
+import type { Engine } from "../../src/store/engine/db.ts";
 
 export interface FaultOptions {
   /** Kills, changes, or rounds of requests; null: as many as the promise is about. */

@@ -6,11 +6,11 @@
  *     npm run faults -- --only fraud --scenarios parking,windows --times 3
  */
 
+import type { LedgerEntry } from "../../simulator/ledger.ts";
 import { costOf, NOTHING_USED, type Tariff, tariffOf } from "../../src/money/tariff.ts";
-import { nano, text } from "../../src/store/row.ts";
-import { readTerms } from "../../src/store/tariffs.ts";
-import type { UsageRow } from "../../src/store/usage-row.ts";
-import type { LedgerEntry } from "../../src/upstreams/simulator/ledger.ts";
+import { nano, text } from "../../src/store/engine/row.ts";
+import { readTerms } from "../../src/store/money/tariffs.ts";
+import type { UsageRow } from "../../src/store/usage/usage-row.ts";
 import { type Asked, askAs } from "./client.ts";
 import { checked, type Fault, type Finding, none, percent, told } from "./fault.ts";
 import { SCENARIOS, type Scenario, type Trick } from "./fraud-scenarios.ts";

@@ -1,7 +1,7 @@
 /** `kill -9` under load, again and again, on one store. */
 
 import { type Tariff, tariffOf } from "../../src/money/tariff.ts";
-import { nano, text } from "../../src/store/row.ts";
+import { nano, text } from "../../src/store/engine/row.ts";
 import { checked, type Fault, type FaultOptions, type Finding, none, quantile, told } from "./fault.ts";
 import { type Reconciled, reconcile } from "./reconcile.ts";
 import { openRig, type Rig } from "./rig.ts";

@@ -3,11 +3,11 @@
  * the requests with a key are sent again: no account works twice under one key, and no charge is refunded twice.
  */
 
-import { refund } from "../../src/billing/operations.ts";
-import { MoneyRefused } from "../../src/billing/refused.ts";
-import { systemClock, uuidV7 } from "../../src/clock.ts";
-import { nano } from "../../src/store/row.ts";
-import type { LedgerEntry } from "../../src/upstreams/simulator/ledger.ts";
+import type { LedgerEntry } from "../../simulator/ledger.ts";
+import { refund } from "../../src/billing/operations/operations.ts";
+import { MoneyRefused } from "../../src/billing/operations/refusal.ts";
+import { systemClock, uuidV7 } from "../../src/net/wire/clock.ts";
+import { nano } from "../../src/store/engine/row.ts";
 import { type Asked, type Asking, askAs } from "./client.ts";
 import { checked, type Fault, type Finding, none, told } from "./fault.ts";
 import { listed, MUST_NOT, tariffsOf } from "./kill9.ts";

@@ -1,8 +1,8 @@
 /** Many at once on a balance that pays for few of them. */
 
 import { costOf, NOTHING_USED, tariffOf } from "../../src/money/tariff.ts";
-import { nano, text } from "../../src/store/row.ts";
-import { readTerms } from "../../src/store/tariffs.ts";
+import { nano, text } from "../../src/store/engine/row.ts";
+import { readTerms } from "../../src/store/money/tariffs.ts";
 import { type Asked, askAs } from "./client.ts";
 import { checked, type Fault, none, told } from "./fault.ts";
 import { markerOf, openRig } from "./rig.ts";

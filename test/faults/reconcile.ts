@@ -5,9 +5,9 @@
  */
 
 import { countTokens } from "gpt-tokenizer/encoding/o200k_base";
+import type { LedgerEntry } from "../../simulator/ledger.ts";
 import { costOf, type Tariff } from "../../src/money/tariff.ts";
-import type { UsageRow } from "../../src/store/usage-row.ts";
-import type { LedgerEntry } from "../../src/upstreams/simulator/ledger.ts";
+import type { UsageRow } from "../../src/store/usage/usage-row.ts";
 import type { Asked } from "./client.ts";
 import { markerOf } from "./rig.ts";
 

@@ -6,13 +6,13 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
-import { type Db, type Engine, openDb, transaction } from "../../src/store/db.ts";
-import { toUsageRow, type UsageRow } from "../../src/store/usage-row.ts";
-import { SELECT_USAGE } from "../../src/store/usage-values.ts";
-import type { LedgerEntry } from "../../src/upstreams/simulator/ledger.ts";
-import { type Simulator, startSimulator } from "../../src/upstreams/simulator/simulator.ts";
-import { type GatewayProcess, runCommand, startGatewayProcess } from "../gateway-process.ts";
-import { startPostgres } from "../postgres.ts";
+import type { LedgerEntry } from "../../simulator/ledger.ts";
+import { type Simulator, startSimulator } from "../../simulator/simulator.ts";
+import { type Db, type Engine, openDb, transaction } from "../../src/store/engine/db.ts";
+import { toUsageRow, type UsageRow } from "../../src/store/usage/usage-row.ts";
+import { SELECT_USAGE } from "../../src/store/usage/usage-values.ts";
+import { type GatewayProcess, runCommand, startGatewayProcess } from "../support/gateway-process.ts";
+import { startPostgres } from "../support/postgres.ts";
 
 export interface Rig {
   /** Without `/v1`, of the process that runs now. */

@@ -7,7 +7,7 @@
  */
 
 import { parseArgs } from "node:util";
-import { prepareMachine } from "../machine.ts";
+import { prepareMachine } from "../support/machine.ts";
 import { aborts } from "./aborts.ts";
 import { changes } from "./changes.ts";
 import { clockSteps } from "./clock-steps.ts";

@@ -1,9 +1,9 @@
 /** Answers by the letter: what heads say is what follows, to the byte, and nothing comes after it. */
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { eventually } from "../eventually.ts";
-import { startGatedUpstream } from "../gated-upstream.ts";
-import { type RunningGateway, startTestGateway } from "../running-gateway.ts";
+import { eventually } from "../support/eventually.ts";
+import { startGatedUpstream } from "../support/gated-upstream.ts";
+import { type RunningGateway, startTestGateway } from "../support/running-gateway.ts";
 import { chatBody, get, HOST, message, post } from "./messages.ts";
 import { openWire, type WireAnswer, type WireClient } from "./raw-client.ts";
 

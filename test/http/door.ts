@@ -1,7 +1,7 @@
 /** A gateway for the tests of a file, and clients that come to its door one after the other. */
 
 import { afterAll, beforeAll } from "bun:test";
-import { type RunningGateway, startTestGateway } from "../running-gateway.ts";
+import { type RunningGateway, startTestGateway } from "../support/running-gateway.ts";
 import { openWire, type WireAnswer, type WireClient } from "./raw-client.ts";
 
 export interface Door {

@@ -1,7 +1,7 @@
 /** `Expect: 100-continue`: a client that asks before it sends is told to go on, or why not, and never both. */
 
 import { expect, test } from "bun:test";
-import { TEST_KEY } from "../running-gateway.ts";
+import { TEST_KEY } from "../support/running-gateway.ts";
 import { openDoor } from "./door.ts";
 import { chatBody, chunk, get, post, postHead } from "./messages.ts";
 import { refusalIn } from "./refusals.ts";

@@ -1,7 +1,7 @@
 /** Where a request ends and the next one begins: however they are cut, and however many share a connection. */
 
 import { describe, expect, test } from "bun:test";
-import { eventually } from "../eventually.ts";
+import { eventually } from "../support/eventually.ts";
 import { openDoor } from "./door.ts";
 import { CHAT, chatBody, get, HOST, KEY, message, post, postChunked, TYPE } from "./messages.ts";
 

@@ -1,9 +1,9 @@
 /** Two thousand requests bent at random: each connection ends with answers that are answers, and the gateway lives. */
 
 import { afterAll, beforeAll, expect, test } from "bun:test";
-import { limits } from "../../src/config/limits.ts";
+import { limits } from "../../src/config/product-limits.ts";
 import { seeded } from "../../src/pool/pool.test-support.ts";
-import { type RunningGateway, startTestGateway } from "../running-gateway.ts";
+import { type RunningGateway, startTestGateway } from "../support/running-gateway.ts";
 import { chatBody, get, post, postChunked } from "./messages.ts";
 import { openWire } from "./raw-client.ts";
 

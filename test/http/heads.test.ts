@@ -1,7 +1,7 @@
 /** The head of a request: what is one, what is none, and that a refusal says so in the form of all refusals. */
 
 import { describe, expect, test } from "bun:test";
-import { TEST_KEY } from "../running-gateway.ts";
+import { TEST_KEY } from "../support/running-gateway.ts";
 import { openDoor } from "./door.ts";
 import { CHAT, chatBody, get, HOST, KEY, message, post, TYPE } from "./messages.ts";
 import { openWire } from "./raw-client.ts";

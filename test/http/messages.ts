@@ -1,6 +1,6 @@
 /** Requests as text, to be bent, cut and put behind one another. */
 
-import { TEST_KEY } from "../running-gateway.ts";
+import { TEST_KEY } from "../support/running-gateway.ts";
 
 export const CHAT = "/v1/chat/completions";
 export const HOST = "Host: gateway.test";

@@ -1,9 +1,9 @@
 /** A request that came behind another one changes nothing for it: not its end, not what it costs. */
 
 import { afterEach, expect, setDefaultTimeout, test } from "bun:test";
-import { startAnsweredGateway } from "../answering-upstream.ts";
-import { eventually } from "../eventually.ts";
-import { startPaidGateway } from "../paid-gateway.ts";
+import { startAnsweredGateway } from "../support/answering-upstream.ts";
+import { eventually } from "../support/eventually.ts";
+import { startPaidGateway } from "../support/paid-gateway.ts";
 import { chatBody, HOST, KEY, message, post, TYPE } from "./messages.ts";
 import { openWire, type WireClient } from "./raw-client.ts";
 

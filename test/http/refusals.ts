@@ -1,5 +1,5 @@
 import { expect } from "bun:test";
-import { expectEnvelope, type ToldError } from "../error-envelope.ts";
+import { expectEnvelope, type ToldError } from "../support/error-envelope.ts";
 import { get } from "./messages.ts";
 import { openWire, type WireAnswer } from "./raw-client.ts";
 

@@ -1,8 +1,8 @@
 /** Clients that keep the gateway waiting: for a head, for a body, for the next request. None is waited for for ever. */
 
 import { describe, expect, test } from "bun:test";
-import { limits } from "../../src/config/limits.ts";
-import { startTestGateway } from "../running-gateway.ts";
+import { limits } from "../../src/config/product-limits.ts";
+import { startTestGateway } from "../support/running-gateway.ts";
 import { openDoor } from "./door.ts";
 import { chatBody, get, post, postHead } from "./messages.ts";
 import { openWire } from "./raw-client.ts";

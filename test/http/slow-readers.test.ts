@@ -1,8 +1,8 @@
 /** Clients that take what they are sent when they like: every byte waits for them, upstream and not here. */
 
 import { expect, test } from "bun:test";
-import { eventually } from "../eventually.ts";
-import { spawnGateway } from "../spawned-gateway.ts";
+import { eventually } from "../support/eventually.ts";
+import { spawnGateway } from "../support/spawned-gateway.ts";
 import { openDoor } from "./door.ts";
 import { chatBody, get, post } from "./messages.ts";
 import { openWire, type WireAnswer } from "./raw-client.ts";

@@ -1,11 +1,11 @@
 /** A request may be refused before its body is there. Its client gets the answer all the same, and costs little. */
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { limits } from "../../src/config/limits.ts";
-import { type Simulator, startSimulator } from "../../src/upstreams/simulator/simulator.ts";
-import { eventually } from "../eventually.ts";
-import { type RunningGateway, startTestGateway } from "../running-gateway.ts";
-import { type SpawnedGateway, spawnGateway } from "../spawned-gateway.ts";
+import { type Simulator, startSimulator } from "../../simulator/simulator.ts";
+import { limits } from "../../src/config/product-limits.ts";
+import { eventually } from "../support/eventually.ts";
+import { type RunningGateway, startTestGateway } from "../support/running-gateway.ts";
+import { type SpawnedGateway, spawnGateway } from "../support/spawned-gateway.ts";
 import { chatBody, get, KEY, post, postHead } from "./messages.ts";
 import { openWire } from "./raw-client.ts";
 import { refusalIn } from "./refusals.ts";

@@ -1,10 +1,10 @@
 /** A connection that becomes a WebSocket, and requests that only seem to ask for one. */
 
 import { describe, expect, test } from "bun:test";
-import { wholePart } from "../../src/wire/parts.ts";
-import { FrameReader, frameOf, TEXT } from "../../src/wire/ws-frames.ts";
-import { eventually } from "../eventually.ts";
-import { TEST_KEY } from "../running-gateway.ts";
+import { FrameReader, frameOf, TEXT } from "../../src/net/websocket/frames.ts";
+import { wholePart } from "../../src/net/wire/parts.ts";
+import { eventually } from "../support/eventually.ts";
+import { TEST_KEY } from "../support/running-gateway.ts";
 import { openDoor } from "./door.ts";
 import { chatBody, get, post } from "./messages.ts";
 import { refusalIn } from "./refusals.ts";

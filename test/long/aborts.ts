@@ -1,6 +1,6 @@
 /** Clients that leave before, during and after the answer, on an account with few places. */
 
-import { startPooledGateway } from "../pooled-gateway.ts";
+import { startPooledGateway } from "../support/pooled-gateway.ts";
 
 const ABORTS = 10_000;
 const AT_ONCE = 60;

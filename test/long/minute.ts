@@ -1,7 +1,7 @@
 /** A key with 60 requests a minute, asked far more often for over two minutes of real time. */
 
-import { startPooledGateway } from "../pooled-gateway.ts";
-import { TEST_KEY } from "../running-gateway.ts";
+import { startPooledGateway } from "../support/pooled-gateway.ts";
+import { TEST_KEY } from "../support/running-gateway.ts";
 
 const RPM = 60;
 const LASTS_MS = 150_000;

@@ -1,0 +1,22 @@
+import type { Clock } from "../src/net/wire/clock.ts";
+import type { PromptCache } from "./answer.ts";
+import type { Ledger } from "./ledger.ts";
+import type { Fault } from "./model-name.ts";
+import type { ResponseStore } from "./response-store.ts";
+import type { TokenRule } from "./tokens.ts";
+
+/** All that lives longer than one request. */
+export interface Simulation {
+  seed: number;
+  credential: string | null;
+  clock: Clock;
+  newId: (prefix: string) => string;
+  ledger: Ledger;
+  store: ResponseStore;
+  promptCache: PromptCache;
+  tokens: TokenRule;
+  /** The WebSockets that are open. */
+  sockets: Set<{ end(code: number | null): void }>;
+  /** A fault for every model, set at run time. */
+  forced: { fault: Fault; left: number } | null;
+}

@@ -1,0 +1,102 @@
+import { type Clock, systemClock } from "../src/net/wire/clock.ts";
+import { createPromptCache } from "./answer.ts";
+import { type FaultDoor, openFaultDoor } from "./fault-door.ts";
+import { createLedger, type Ledger } from "./ledger.ts";
+import { parseFault } from "./model-name.ts";
+import { createResponseStore } from "./response-store.ts";
+import { handle } from "./routes.ts";
+import type { Simulation } from "./simulation.ts";
+import { SOCKET_HANDLERS } from "./socket.ts";
+import { BYTE_RULE, createExactRule } from "./tokens.ts";
+
+export interface SimulatorOptions {
+  hostname?: string;
+  port?: number;
+  /** Chooses the words, vectors and colours, and the ids when it is given. */
+  seed?: number;
+  /** Callers must show it; null or absent lets everyone in. */
+  credential?: string | null;
+  /** "full" also keeps headers, digests and the last bodies; "counts" costs next to nothing. */
+  record?: "full" | "counts";
+  /** Opens a second port whose faults break connections in ways that Bun.serve cannot (see README.md). */
+  faultDoor?: boolean;
+  /** "o200k" counts with a real tokenizer (about 75 MB); "bytes" takes a quarter of them, and costs nothing. */
+  tokens?: "bytes" | "o200k";
+  clock?: Clock;
+}
+
+export interface Simulator {
+  /** `http://127.0.0.1:PORT/v1` */
+  url: string;
+  port: number;
+  /** The same for the fault door; null when it was not asked for. */
+  faultUrl: string | null;
+  ledger: Ledger;
+  /** As `POST /__control`: `"429@retry=2"` breaks every model until null, or for the next n requests. */
+  force(fault: string | null, forNext?: number): void;
+  /** Closes every WebSocket with this code; null resets them. */
+  closeSockets(code: number | null): void;
+  stop(): Promise<void>;
+}
+
+const DEFAULT_SEED = 1;
+const BODY_BYTES_MAX = 1024 * 1024 * 1024;
+
+export function startSimulator(options: SimulatorOptions = {}): Simulator {
+  const hostname = options.hostname ?? "127.0.0.1";
+  const ledger = createLedger(options.record ?? "counts");
+  const simulation: Simulation = {
+    seed: options.seed ?? DEFAULT_SEED,
+    credential: options.credential ?? null,
+    clock: options.clock ?? systemClock,
+    newId: idMaker(options.seed),
+    ledger,
+    store: createResponseStore(),
+    promptCache: createPromptCache(),
+    tokens: options.tokens === "o200k" ? createExactRule() : BYTE_RULE,
+    sockets: new Set(),
+    forced: null,
+  };
+  const server = Bun.serve({
+    hostname,
+    port: options.port ?? 0,
+    // Stalls and slow paces are the point: no timer of the server's own may end them.
+    idleTimeout: 0,
+    maxRequestBodySize: BODY_BYTES_MAX,
+    fetch: (request, at) =>
+      handle(request, simulation, (from, data, headers) => at.upgrade(from, { data, headers })),
+    websocket: SOCKET_HANDLERS,
+    error: () => new Response(null, { status: 500 }),
+  });
+  const door: FaultDoor | null = options.faultDoor
+    ? openFaultDoor(hostname, async (request) => (await handle(request, simulation)) ?? new Response(null))
+    : null;
+  const port = server.port ?? 0;
+  const host = hostname.includes(":") ? `[${hostname}]` : hostname;
+  return {
+    url: `http://${host}:${port}/v1`,
+    port,
+    faultUrl: door === null ? null : `http://${host}:${door.port}/v1`,
+    ledger,
+    force(fault, forNext = Number.POSITIVE_INFINITY) {
+      simulation.forced = fault === null ? null : { fault: parseFault(fault), left: forNext };
+    },
+    closeSockets(code) {
+      for (const socket of simulation.sockets) socket.end(code);
+    },
+    async stop() {
+      door?.close();
+      await server.stop(true);
+    },
+  };
+}
+
+/** Two simulators of one gateway must not make the same ids, unless a test pins both to one seed. */
+function idMaker(seed: number | undefined): (prefix: string) => string {
+  const tag =
+    seed === undefined
+      ? crypto.randomUUID().replaceAll("-", "").slice(0, 12)
+      : Bun.hash.xxHash32("simulator", seed).toString(16).padStart(12, "0");
+  let count = 0;
+  return (prefix) => `${prefix}${tag}${(count++).toString(16).padStart(8, "0")}`;
+}

@@ -1,0 +1,133 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
+import { countTokens } from "gpt-tokenizer/encoding/o200k_base";
+import { countInput } from "../src/gateway/metering/count-input.ts";
+import { countAnswer } from "../src/gateway/metering/count-request.ts";
+import { openOutputCounter } from "../src/gateway/metering/output-counter.ts";
+import { partOf } from "../src/net/wire/parts.ts";
+import { openSseSplitter } from "../src/net/wire/sse.ts";
+import { openStreamReader } from "../src/protocols/open-stream-reader.ts";
+import { ENDPOINTS, type EndpointName } from "../src/protocols/shared/request.ts";
+import { type Simulator, startSimulator } from "./simulator.ts";
+
+let simulator: Simulator;
+beforeAll(() => {
+  simulator = startSimulator({ seed: 1, tokens: "o200k" });
+});
+afterAll(() => simulator.stop());
+beforeEach(() => simulator.ledger.reset());
+
+const QUESTION = "Why is the sky blue, and why do 空 and 하늘 mean the same? Explain it to me in detail.";
+const TOOLS = {
+  chat: [{ type: "function", function: { name: "get_weather", parameters: CITY() } }],
+  responses: [{ type: "function", name: "get_weather", parameters: CITY() }],
+};
+
+function CITY(): unknown {
+  return { type: "object", properties: { city: { type: "string" }, note: { type: "string" } } };
+}
+
+function bodyFor(endpoint: EndpointName, model: string, more: object = {}): string {
+  const isChat = endpoint === "chat.completions";
+  const prompt = isChat ? { messages: [{ role: "user", content: QUESTION }] } : { input: QUESTION };
+  const tools = model.startsWith("sim-tools") ? { tools: isChat ? TOOLS.chat : TOOLS.responses } : {};
+  return JSON.stringify({ model, ...prompt, ...tools, ...more });
+}
+
+function ask(endpoint: EndpointName, body: string, signal?: AbortSignal): Promise<Response> {
+  const path = endpoint === "chat.completions" ? "/chat/completions" : "/responses";
+  return fetch(`${simulator.url}${path}`, { method: "POST", body, ...(signal ? { signal } : {}) });
+}
+
+async function settled(): Promise<{ inputTokens: number; outputTokens: number }> {
+  while (simulator.ledger.totals().inFlight > 0) await Bun.sleep(1);
+  const entry = simulator.ledger.last();
+  if (entry === null) throw new Error("nothing was asked");
+  return entry;
+}
+
+/** Reads as a gateway does, and leaves after so many bytes. */
+async function countedByReader(endpoint: EndpointName, body: string, bytesMax: number): Promise<number> {
+  const place = ENDPOINTS.find(({ name }) => name === endpoint);
+  if (place === undefined) throw new Error(endpoint);
+  const sink = openOutputCounter();
+  const choices = Number(/"n":(\d)/.exec(body)?.[1] ?? 1);
+  const request = { publicModel: "m", hidesUsage: true, choices };
+  const reader = openStreamReader(place, request, { depthMax: 64, nowMs: () => 0, sink });
+  const splitter = openSseSplitter({ eventBytesMax: 1_000_000 });
+  const leave = new AbortController();
+  const answer = await ask(endpoint, body, leave.signal);
+  let seen = 0;
+  try {
+    for await (const chunk of answer.body ?? []) {
+      splitter.push(partOf(chunk), (bytes, start, end, kind) => {
+        if (kind === "event") reader.read(bytes, start, end);
+      });
+      seen += chunk.length;
+      if (seen > bytesMax) break;
+    }
+  } finally {
+    leave.abort();
+  }
+  return (await sink.exact()).outputTokens;
+}
+
+describe.each(["chat.completions", "responses"] as const)("counting with a tokenizer: %s", (endpoint) => {
+  test("a plain answer's usage is what its texts have", async () => {
+    for (const model of ["sim-fast", "sim-reason", "sim-tools", "sim-fast@bytes=5000"]) {
+      const body = bodyFor(endpoint, model, endpoint === "responses" ? {} : { n: 2 });
+      const answer = new Uint8Array(await (await ask(endpoint, body)).arrayBuffer());
+      const entry = await settled();
+      expect(entry.outputTokens).toBe((await countAnswer(answer)).outputTokens);
+      expect(entry.inputTokens).toBe(await countInput(Buffer.from(body), endpoint));
+      const { usage } = JSON.parse(Buffer.from(answer).toString());
+      expect(usage.output_tokens ?? usage.completion_tokens).toBe(entry.outputTokens);
+    }
+  });
+
+  test("a stream's usage is what its deltas have", async () => {
+    for (const model of [
+      "sim-fast",
+      "sim-reason",
+      "sim-tools",
+      "sim-fast@events=97",
+      "sim-fast@bytes=300000",
+    ]) {
+      const body = bodyFor(endpoint, model, { stream: true, ...(endpoint === "responses" ? {} : { n: 2 }) });
+      const counted = await countedByReader(endpoint, body, Number.POSITIVE_INFINITY);
+      const { outputTokens } = await settled();
+      expect(Math.abs(counted - outputTokens) / outputTokens).toBeLessThanOrEqual(0.001);
+    }
+  });
+
+  test("the ledger of an aborted stream is what was really sent", async () => {
+    const body = bodyFor(endpoint, "sim-reason@events=400,bytes=6000,interval=1ms", { stream: true });
+    for (const bytesMax of [6_000, 20_000, 40_000]) {
+      const counted = await countedByReader(endpoint, body, bytesMax);
+      const { outputTokens } = await settled();
+      expect(outputTokens).toBeLessThan(1_250);
+      // Some events were under way when the client left.
+      expect(outputTokens).toBeGreaterThanOrEqual(counted);
+      expect(outputTokens - counted).toBeLessThan(150);
+    }
+  });
+
+  test("a cut stream has exactly the tokens it gave", async () => {
+    for (const chunk of [5, 9, 40, 77]) {
+      const body = bodyFor(endpoint, `fault/cut@chunk${chunk},events=90`, { stream: true });
+      const counted = await countedByReader(endpoint, body, Number.POSITIVE_INFINITY);
+      expect((await settled()).outputTokens).toBe(counted);
+    }
+  });
+
+  test("the bound on output is a bound on these tokens", async () => {
+    const bound = endpoint === "responses" ? { max_output_tokens: 20 } : { max_completion_tokens: 20 };
+    await (await ask(endpoint, bodyFor(endpoint, "sim-fast", bound))).arrayBuffer();
+    expect((await settled()).outputTokens).toBeWithin(19, 21);
+  });
+});
+
+test("an embedding has the tokens of its text", async () => {
+  const body = JSON.stringify({ model: "sim-embed", input: QUESTION });
+  await (await fetch(`${simulator.url}/embeddings`, { method: "POST", body })).arrayBuffer();
+  expect((await settled()).inputTokens).toBe(countTokens(QUESTION));
+});

@@ -1,0 +1,96 @@
+import { afterAll, beforeAll, expect, test } from "bun:test";
+import { type Simulator, startSimulator } from "../../simulator/simulator.ts";
+import { openHttpClient } from "../net/http-client/client.ts";
+import { openDialer } from "../net/http-client/dial.ts";
+import { systemClock } from "../net/wire/clock.ts";
+import { openAlarms } from "../net/wire/deadlines.ts";
+import { account } from "../pool/pool.test-support.ts";
+import { type ProbeOptions, probeAccount } from "./probe.ts";
+
+const CREDENTIAL = "sk-probe";
+let simulator: Simulator;
+let options: ProbeOptions;
+let close: () => void;
+
+beforeAll(() => {
+  simulator = startSimulator({ credential: CREDENTIAL });
+  const alarms = openAlarms(20, systemClock);
+  const http = openHttpClient({
+    alarms,
+    clock: systemClock,
+    connectTimeoutMs: 2_000,
+    idleMs: 1_000,
+    idlePerOriginMax: 4,
+    headBytesMax: 65_536,
+  });
+  options = {
+    dialer: openDialer({ clock: systemClock, lookupTimeoutMs: 1_000, cacheMs: 1_000 }),
+    http,
+    userAgent: "test",
+    timeoutMs: 5_000,
+    bytesMax: 65_536,
+  };
+  close = () => {
+    http.close();
+    alarms.stop();
+  };
+});
+
+afterAll(async () => {
+  close();
+  await simulator.stop();
+});
+
+const at = (baseUrl: string, change = {}) =>
+  account("a", {
+    baseUrl,
+    basePath: new URL(baseUrl).pathname,
+    credential: CREDENTIAL,
+    privateNetwork: true,
+    ...change,
+  });
+
+async function answeredBy(respond: () => Response): Promise<string> {
+  const server = Bun.serve({ hostname: "127.0.0.1", port: 0, fetch: respond });
+  try {
+    return JSON.stringify(await probeAccount(at(`http://127.0.0.1:${server.port}/v1`), options));
+  } finally {
+    await server.stop(true);
+  }
+}
+
+test("a good account tells its models", async () => {
+  const probe = await probeAccount(at(simulator.url), options);
+  expect(probe).toMatchObject({ kind: "answers", status: 200 });
+  expect(probe.kind === "answers" && probe.models).toContain("sim-fast");
+});
+
+test("a wrong credential is told from a wrong address", async () => {
+  const wrong = at(simulator.url, { credential: "sk-other" });
+  expect(await probeAccount(wrong, options)).toEqual({ kind: "refused", status: 401 });
+  const free = Bun.serve({ hostname: "127.0.0.1", port: 0, fetch: () => new Response() });
+  const url = `http://127.0.0.1:${free.port}/v1`;
+  await free.stop(true);
+  expect(await probeAccount(at(url), options)).toEqual({ kind: "unreachable", failure: "refused" });
+});
+
+test("this machine is not asked for an account that may not reach it", async () => {
+  const outside = at(simulator.url, { privateNetwork: false });
+  expect(await probeAccount(outside, options)).toMatchObject({ kind: "forbidden_address" });
+});
+
+test("names that could not be used are left out, and a list that is too long is not read", async () => {
+  const names = { data: [{ id: "b" }, { id: "a" }, { id: "a" }, { id: "with space" }, { id: 7 }, null] };
+  expect(await answeredBy(() => Response.json(names))).toContain('"models":["a","b"]');
+  const long = { data: [{ id: "x".repeat(70_000) }] };
+  expect(await answeredBy(() => Response.json(long))).toContain('"models":[]');
+});
+
+test("what is no API is told as what it is", async () => {
+  const page = () => new Response("<html>", { headers: { "content-type": "text/html" } });
+  expect(await answeredBy(page)).toContain('"not_json"');
+  expect(await answeredBy(() => Response.redirect("/elsewhere"))).toContain('"redirects"');
+  expect(await answeredBy(() => new Response(null, { status: 429 }))).toContain('"limited"');
+  expect(await answeredBy(() => new Response(null, { status: 404 }))).toContain('"no_list"');
+  expect(await answeredBy(() => new Response(null, { status: 500 }))).toContain('"fails"');
+});

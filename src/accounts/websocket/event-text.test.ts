@@ -1,0 +1,152 @@
+import { describe, expect, test } from "bun:test";
+import fc from "fast-check";
+import { textOf } from "../../net/wire/bytes.ts";
+import { partOf } from "../../net/wire/parts.ts";
+import { openSseSplitter, readEvent } from "../../net/wire/sse.ts";
+import { EventText, kindIn, type MessageKind } from "./event-text.ts";
+
+interface Told {
+  kinds: MessageKind[];
+  events: { type: string | null; json: unknown }[];
+}
+
+/** What a reader of event streams makes of these messages, which all came in one read. */
+function told(messages: readonly string[]): Told {
+  const text = new EventText();
+  // As they stand in a read: one after the other, with the heads of frames between them.
+  const read = Buffer.from(messages.map((message) => `\n\r${message}`).join(""));
+  let at = 0;
+  const kinds = messages.map((message) => {
+    const start = at + 2;
+    at = start + Buffer.byteLength(message);
+    return text.add(read, start, at);
+  });
+  const events: Told["events"] = [];
+  const splitter = openSseSplitter({ eventBytesMax: 1_000_000 });
+  splitter.push(partOf(text.take() ?? new Uint8Array(0)), (bytes, start, end) => {
+    const { type, data } = readEvent(bytes, start, end);
+    events.push({
+      type: type && textOf(type.bytes, type.start, type.end),
+      json: data && JSON.parse(textOf(data.bytes, data.start, data.end)),
+    });
+  });
+  expect(splitter.end()).toBe(0);
+  expect(text.take()).toBeNull();
+  return { kinds, events };
+}
+
+const DELTA = "response.output_text.delta";
+
+test("any event comes out as it was, however its JSON is written and wherever its type stands", () => {
+  const type = fc.constantFrom(DELTA, "response.created", "response.output_item.done", "response.queued");
+  const fields = fc.dictionary(
+    fc.string().filter((name) => !["type", "headers", "response", "__proto__"].includes(name)),
+    fc.jsonValue(),
+  );
+  const message = fc.record({ type, fields, isFirst: fc.boolean(), indent: fc.constantFrom(0, 2, "\t") });
+  fc.assert(
+    fc.property(fc.array(message, { minLength: 1, maxLength: 6 }), (messages) => {
+      const sent = messages.map((one) =>
+        one.isFirst ? { type: one.type, ...one.fields } : { ...one.fields, type: one.type },
+      );
+      const written = sent.map((one, i) => JSON.stringify(one, null, messages[i]?.indent));
+      const { kinds, events } = told(written);
+      expect(kinds).toEqual(messages.map((one) => (one.type === "response.created" ? "created" : "event")));
+      expect(events).toEqual(
+        written.map((text) => {
+          const json = JSON.parse(text);
+          return { type: json.type, json };
+        }),
+      );
+    }),
+    { numRuns: 300 },
+  );
+});
+
+describe("messages", () => {
+  const KINDS: [type: string, kind: MessageKind][] = [
+    ["response.completed", "terminal"],
+    ["response.incomplete", "terminal"],
+    ["response.failed", "terminal"],
+    ["response.cancelled", "terminal"],
+    ["response.created", "created"],
+    ["response.in_progress", "event"],
+    ["response.some_new_kind.of_event", "event"],
+    ["error", "error"],
+    ["response.metadata", "private"],
+    ["codex.rate_limits", "private"],
+    ["codex.response.metadata", "private"],
+    ["responsesapi.websocket_timing", "private"],
+    ["keepalive", "private"],
+  ];
+  for (const [type, kind] of KINDS) {
+    test(`${type} is ${kind}, and known as such each time`, () => {
+      for (const text of [JSON.stringify({ type, n: 1 }), JSON.stringify({ n: 1, type }, null, 1)]) {
+        const { kinds, events } = told([text, text, text]);
+        expect(kinds).toEqual([kind, kind, kind]);
+        expect(kindIn(Buffer.from(text), 0, text.length)).toBe(kind);
+        expect(events).toHaveLength(kind === "error" || kind === "private" ? 0 : 3);
+      }
+    });
+  }
+
+  test("a longer type is not taken for the one before it", () => {
+    const { events } = told([`{"type":"${DELTA}"}`, `{"type":"${DELTA}.more"}`, `{"type":"${DELTA}"}`]);
+    expect(events.map(({ type }) => type)).toEqual([DELTA, `${DELTA}.more`, DELTA]);
+  });
+
+  test("what is no event has no name, and is left for the reader to drop", () => {
+    const text = new EventText();
+    const add = (message: string) => text.add(Buffer.from(message), 0, Buffer.byteLength(message));
+    for (const message of ["[DONE]", '{"no":"type"}', '{"type":"response.x\\ny"}', '{"type":"response.cut']) {
+      expect(add(message)).toBe("event");
+    }
+    expect(Buffer.from(text.take() ?? []).toString()).not.toContain("event:");
+  });
+
+  test("a line end in a type cannot begin an event of its own", () => {
+    const hostile = '{"type":"response.a\nevent: response.completed\ndata: {}\n\n"}';
+    const text = new EventText();
+    text.add(Buffer.from(hostile), 0, hostile.length);
+    expect(Buffer.from(text.take() ?? []).toString()).toMatch(/^data: [^\r\n]*\n\n$/);
+  });
+
+  test("what is forgotten does not go on, and what follows does", () => {
+    const text = new EventText();
+    const add = (message: string) => text.add(Buffer.from(message), 0, message.length);
+    add(`{"type":"${DELTA}","delta":"a"}`);
+    text.forget();
+    expect(text.take()).toBeNull();
+    add(`{"type":"${DELTA}","delta":"b"}`);
+    expect(Buffer.from(text.take() ?? []).toString()).toBe(
+      `event: ${DELTA}\ndata: {"type":"${DELTA}","delta":"b"}\n\n`,
+    );
+  });
+});
+
+test("a read is searched for line ends once, however many messages are in it", () => {
+  const messages = Array.from(
+    { length: 500 },
+    (_, n) => `{"type":"${n % 2 ? DELTA : `${DELTA}s`}","n":${n}}`,
+  );
+  const read = new Counted(Buffer.from(messages.join("")));
+  const text = new EventText();
+  let at = 0;
+  for (const { length } of messages) {
+    text.add(read, at, at + length);
+    at += length;
+  }
+  // For either kind of line end.
+  expect(read.searched).toBe(2 * read.length);
+});
+
+/** How many bytes were looked at in searches. */
+class Counted extends Uint8Array {
+  searched = 0;
+
+  override indexOf(byte: number, from = 0): number {
+    const at = super.indexOf(byte, from);
+    this.searched += (at < 0 ? this.length : at) - from;
+    return at;
+  }
+}

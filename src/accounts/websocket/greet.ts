@@ -1,0 +1,23 @@
+import type { HttpFailure } from "../../net/http-client/contract.ts";
+import { type SocketAddress, type SocketSetting, UpstreamSocket } from "./upstream-socket.ts";
+
+export type Greeting =
+  | { readonly kind: "open" }
+  | { readonly kind: "refused"; readonly status: number }
+  | { readonly kind: "failed"; readonly failure: HttpFailure };
+
+/** Shakes hands and leaves: whether an upstream makes a WebSocket of a connection. */
+export function greet(setting: SocketSetting, address: SocketAddress): Promise<Greeting> {
+  return new Promise((resolve) => {
+    new UpstreamSocket(setting, address, {
+      opened(socket) {
+        socket.close();
+        resolve({ kind: "open" });
+      },
+      refused: (status) => resolve({ kind: "refused", status }),
+      message() {},
+      readEnded() {},
+      closed: (_, failure) => resolve({ kind: "failed", failure }),
+    });
+  });
+}

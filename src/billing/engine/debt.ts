@@ -1,0 +1,82 @@
+/**
+ * Requests that cost more than was held for them. The whole cost is charged: from what the wallet has available at that
+ * moment, and what is missing becomes a debt, which refuses new paid requests until it is covered.
+ */
+
+import type { Nano } from "../../money/nano.ts";
+import type { EndedHold, Hold } from "../../store/money/holds.ts";
+import type { Overrun } from "../../store/money/overruns.ts";
+import { debtIn, type LockedWallet, remainingDebt } from "../../store/money/wallets.ts";
+import type { HoldAsked, HoldResult, Settlement } from "./money-terms.ts";
+
+export const EMPTY_WALLET: LockedWallet = { balanceNano: 0n, heldNano: 0n, debtNano: 0n };
+
+/** The settlement as it is booked: the row names its payer, and says so where it costs more than was held. */
+export function chargeHold(
+  { amountNano, subscriptionId }: Pick<Hold, "amountNano" | "subscriptionId">,
+  { row, chargedNano }: Settlement,
+): Settlement {
+  const isOverrun = chargedNano > amountNano;
+  const charged = chargedNano < 0n ? 0n : chargedNano;
+  // A request that was refused because the store was too slow to hold its money, and then held it, has no payer.
+  const isUnpaid = row.payer === null && charged === 0n;
+  const payer = isUnpaid ? null : subscriptionId === null ? "balance" : "subscription";
+  const isFlagged = !isOverrun || row.flags.includes("overrun");
+  // Nearly always, and copying so many fields takes time.
+  if (charged === chargedNano && charged === row.chargedNano && payer === row.payer && isFlagged) {
+    return { row, chargedNano };
+  }
+  const flags = isFlagged ? row.flags : [...row.flags, "overrun" as const];
+  return { chargedNano: charged, row: { ...row, chargedNano: charged, payer, flags } };
+}
+
+/** A wallet after the end of a hold. Only a charge above the hold makes a debt; a smaller one covers it. */
+export function afterCharge(
+  { balanceNano, heldNano, debtNano }: LockedWallet,
+  holdNano: Nano,
+  chargedNano: Nano,
+): LockedWallet {
+  const changed = { balanceNano: balanceNano - chargedNano, heldNano: heldNano - holdNano, debtNano };
+  return { ...changed, debtNano: chargedNano > holdNano ? debtIn(changed) : remainingDebt(changed) };
+}
+
+/** `wallet`: before the charge; null where a subscription pays, whose windows then show more used than their limit. */
+export function overrunBy(
+  { requestId, userId, subscriptionId, amountNano }: EndedHold,
+  chargedNano: Nano,
+  wallet: LockedWallet | null,
+  atMs: number,
+): Overrun | null {
+  if (chargedNano <= amountNano) return null;
+  const debtNano =
+    wallet === null ? 0n : afterCharge(wallet, amountNano, chargedNano).debtNano - wallet.debtNano;
+  return { requestId, atMs, userId, subscriptionId, heldNano: amountNano, chargedNano, debtNano };
+}
+
+/**
+ * What a wallet answers when money is to be held. Where the balance, the user's own holds included, covers the upper
+ * estimate (`firmNano`), no less is held: a user must not get a low estimate by parking the balance in another request.
+ */
+export function holdFromWallet(
+  { balanceNano, heldNano, debtNano }: LockedWallet,
+  { wantedNano, leastNano, firmNano = leastNano }: Pick<HoldAsked, "wantedNano" | "firmNano" | "leastNano">,
+): HoldResult {
+  if (wantedNano === 0n) return { kind: "held", amountNano: 0n, subscriptionId: null };
+  if (debtNano > 0n) return { kind: "in_debt", debtNano };
+  const availableNano = balanceNano - heldNano;
+  if (isBlocked({ firmNano, leastNano }, availableNano, balanceNano)) {
+    return { kind: "blocked", availableNano, neededNano: firmNano };
+  }
+  if (availableNano < leastNano) return { kind: "short", availableNano, resetsAtMs: null };
+  const amountNano = wantedNano < availableNano ? wantedNano : availableNano;
+  return { kind: "held", amountNano, subscriptionId: null };
+}
+
+/** Whether only the payer's own requests in flight keep the upper estimate from being held. */
+export function isBlocked(
+  { leastNano, firmNano = leastNano }: Pick<HoldAsked, "firmNano" | "leastNano">,
+  availableNano: Nano,
+  withHoldsNano: Nano,
+): boolean {
+  return firmNano > leastNano && availableNano < firmNano && withHoldsNano >= firmNano;
+}

@@ -1,0 +1,13 @@
+/** Log lines of settlements that did not find their hold. */
+
+import type { BillingFaults } from "../../observe/billing-faults.ts";
+import type { Log } from "../../observe/log.ts";
+import type { Settled } from "./booking.ts";
+
+export function reportSettled(log: Log, faults: BillingFaults, requestId: string, settled: Settled): void {
+  if (settled === "late") log.warn("settlement_late", { request_id: requestId });
+  if (settled === "lost") log.warn("settlement_without_hold", { request_id: requestId });
+  if (settled !== "unpaid") return;
+  faults.add("unpaid_row");
+  log.error("settlement_unpaid", { request_id: requestId });
+}

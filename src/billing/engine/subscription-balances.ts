@@ -1,0 +1,122 @@
+/**
+ * What subscriptions have left to pay with, each at its own present moment (`momentOf`). Held money belongs to the
+ * windows of the hold's time, and its settlement moves it from held to used in those same windows, even when they are
+ * over by then.
+ */
+
+import type { Nano } from "../../money/nano.ts";
+import { byTurn, momentOf, presentEnd, standingOf } from "../../money/subscription.ts";
+import type { PlanPeriod } from "../../records.ts";
+import type { Db } from "../../store/engine/db.ts";
+import { presentWindows } from "../../store/money/subscription-standing.ts";
+import {
+  addToWindows,
+  openWindows,
+  readOpened,
+  type WindowChange,
+} from "../../store/money/subscription-windows.ts";
+import { type GrantedPlan, lockRunning, lockSubscriptions } from "../../store/money/subscriptions.ts";
+
+export interface PurseWindow {
+  per: PlanPeriod;
+  startsAtMs: number;
+  endsAtMs: number;
+  limitNano: Nano;
+  usedNano: Nano;
+  heldNano: Nano;
+}
+
+export interface Purse {
+  subscriptionId: string;
+  planName: string;
+  /** The moment that its windows are those of: the time of all that it is to pay for. */
+  atMs: number;
+  /** The smallest rest over its windows; never below zero. */
+  leftNano: Nano;
+  /** When the window with the smallest rest is full again; null when the subscription ends before. */
+  resetsAtMs: number | null;
+  windows: PurseWindow[];
+}
+
+/**
+ * The running subscriptions of each user in paying order, locked until the transaction ends. Users without one are
+ * left out. Call it once for all users of a batch, before anything is written: holds and entries that are written
+ * later are counted by `moveHeld`.
+ */
+export async function lockPurses(
+  tx: Db,
+  userIds: readonly string[],
+  nowMs: number,
+): Promise<ReadonlyMap<string, Purse[]>> {
+  const locked = await lockRunning(tx, userIds, nowMs);
+  const opened = await readOpened(
+    tx,
+    locked.map(({ id }) => id),
+    nowMs,
+  );
+  const running = locked
+    .map((subscription) => ({ subscription, atMs: momentOf(opened.get(subscription.id) ?? [], nowMs) }))
+    .filter(({ subscription, atMs }) => standingOf(subscription, atMs) === "running");
+  const spans = running.map(({ subscription, atMs }) => presentWindows(subscription, atMs));
+  const uses = await openWindows(tx, spans.flat(), opened);
+  let next = 0;
+  const purses = running.map(({ subscription, atMs }, i) => {
+    const windows = (spans[i] ?? []).map(({ per, startsAtMs, endsAtMs, limitNano }) => {
+      const { usedNano, heldNano } = uses[next++] ?? noUse();
+      return { per, startsAtMs, endsAtMs, limitNano, usedNano, heldNano };
+    });
+    return { subscription, purse: purseOf(subscription, atMs, windows) };
+  });
+  const byUser = Map.groupBy(purses, ({ subscription }) => subscription.userId);
+  return new Map([...byUser].map(([userId, list]) => [userId, inTurn(list)]));
+}
+
+/** Adds, or takes away where negative. `atMs` is the time of the hold, and must be the time of its entry too. */
+export async function moveHeld(tx: Db, changes: readonly WindowChange[]): Promise<void> {
+  await lockSubscriptions(tx, [...new Set(changes.map(({ subscriptionId }) => subscriptionId))].sort());
+  await addToWindows(tx, changes);
+}
+
+export function restOf({ limitNano, usedNano, heldNano }: PurseWindow): Nano {
+  const rest = limitNano - usedNano - heldNano;
+  return rest > 0n ? rest : 0n;
+}
+
+/** What would be left if nothing were held for requests in flight. */
+export function leftWithHolds({ windows }: Pick<Purse, "windows">): Nano {
+  const rests = windows.map((window) => restOf({ ...window, heldNano: 0n }));
+  return rests.reduce((least, rest) => (rest < least ? rest : least));
+}
+
+function purseOf({ id, plan, endsAtMs, renews }: GrantedPlan, atMs: number, windows: PurseWindow[]): Purse {
+  const leftNano = windows.map(restOf).reduce((least, rest) => (rest < least ? rest : least));
+  // Where several are equally empty, the last to be full again decides.
+  const resetsAtMs = Math.max(
+    ...windows.filter((window) => restOf(window) === leftNano).map((window) => window.endsAtMs),
+  );
+  const endsBefore = renews === "none" && endsAtMs !== null && endsAtMs <= resetsAtMs;
+  return {
+    subscriptionId: id,
+    planName: plan.name,
+    atMs,
+    leftNano,
+    resetsAtMs: endsBefore ? null : resetsAtMs,
+    windows,
+  };
+}
+
+function inTurn(list: readonly { subscription: GrantedPlan; purse: Purse }[]): Purse[] {
+  // Most users have one, and the end of a term that renews is the dearest thing here.
+  if (list.length === 1) return list.map(({ purse }) => purse);
+  return list
+    .map(({ subscription, purse }) => {
+      const endsAtMs = presentEnd(subscription, subscription.plan.timeZone, purse.atMs);
+      return { purse, turn: { ...subscription, endsAtMs } };
+    })
+    .sort((a, b) => byTurn(a.turn, b.turn))
+    .map(({ purse }) => purse);
+}
+
+function noUse(): never {
+  throw new Error("A window has no use, not even none.");
+}

@@ -1,0 +1,122 @@
+import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import { type Db, openDb } from "../../store/engine/db.ts";
+import { migrate } from "../../store/engine/migrate.ts";
+import { usageRow } from "../../store/usage/usage-row.test-support.ts";
+import { LIMITS, makeTill, type TillUnderTest } from "./direct-billing.test-support.ts";
+import { type TillLimits, TillUnavailable } from "./direct-billing.ts";
+
+/** Rows that nobody pays for and nobody waits for. */
+
+let db: Db;
+let writes: number;
+let failures: number;
+let isAway: boolean;
+let till: TillUnderTest | null;
+
+beforeEach(async () => {
+  db = await openDb("sqlite::memory:");
+  await migrate(db);
+  writes = 0;
+  failures = 0;
+  isAway = false;
+  till = null;
+});
+
+afterEach(async () => {
+  await till?.stop();
+  await db.close();
+});
+
+/** A till that does nothing by itself unless the test says so. */
+function openTill(change: Partial<TillLimits> = {}): TillUnderTest {
+  const store: Db = {
+    ...db,
+    begin(mode, work) {
+      if (isAway) {
+        failures++;
+        return Promise.reject(new Error("connection refused"));
+      }
+      writes++;
+      return db.begin(mode, work);
+    },
+  };
+  till = makeTill(store, { limits: { ...LIMITS, gatherMs: 3_600_000, retryMs: 1, ...change } });
+  return till;
+}
+
+const row = (requestId: string) => usageRow({ requestId });
+
+async function stored(): Promise<string[]> {
+  const rows = await db.sql`SELECT request_id FROM usage ORDER BY request_id`;
+  return rows.map((found) => String(found.request_id));
+}
+
+describe("rows", () => {
+  test("that wait together are written together", async () => {
+    const rows = openTill();
+    for (const id of ["r1", "r2", "r3"]) rows.push(row(id));
+    expect(await stored()).toEqual([]);
+    await rows.flush();
+    expect([await stored(), writes]).toEqual([["r1", "r2", "r3"], 1]);
+  });
+
+  test("are written without a flush when they have waited long enough", async () => {
+    const rows = openTill({ gatherMs: 1 });
+    rows.push(row("r1"));
+    while ((await stored()).length === 0) await Bun.sleep(1);
+    rows.push(row("r2"));
+    while ((await stored()).length === 1) await Bun.sleep(1);
+    expect(writes).toBe(2);
+  });
+
+  test("are written at once when there are enough for a batch, and never more than that in one", async () => {
+    const rows = openTill({ batchMax: 2 });
+    for (const id of ["r1", "r2", "r3", "r4"]) rows.push(row(id));
+    while ((await stored()).length < 4) await Bun.sleep(1);
+    expect(writes).toBe(2);
+  });
+
+  test("that come while a write is under way are part of the flush that follows", async () => {
+    const rows = openTill({ batchMax: 1 });
+    rows.push(row("r1"));
+    rows.push(row("r2"));
+    const flushing = rows.flush();
+    rows.push(row("r3"));
+    await flushing;
+    expect(await stored()).toContain("r2");
+    await rows.flush();
+    expect(await stored()).toEqual(["r1", "r2", "r3"]);
+  });
+
+  test("are not written for nothing", async () => {
+    await openTill().flush();
+    expect(writes).toBe(0);
+  });
+});
+
+describe("while the store takes nothing", () => {
+  test("rows are kept, tried again by themselves, and none is lost or doubled", async () => {
+    const rows = openTill({ gatherMs: 1, batchMax: 2 });
+    isAway = true;
+    for (const id of ["r1", "r2", "r3"]) rows.push(row(id));
+    while (failures < 3) await Bun.sleep(1);
+    expect(rows.logged).toMatchObject([{ event: "till_write_failed", fields: { rows: 2 } }]);
+    isAway = false;
+    while ((await stored()).length < 3) await Bun.sleep(1);
+    expect(rows.logged.at(-1)?.event).toBe("till_write_succeeded");
+    await rows.flush();
+    expect(await stored()).toEqual(["r1", "r2", "r3"]);
+    const [sum] = await db.sql`SELECT SUM(requests) AS requests FROM usage_hour`;
+    expect(Number(sum?.requests)).toBe(3);
+  });
+
+  test("a flush says so instead of pretending", async () => {
+    const rows = openTill();
+    isAway = true;
+    rows.push(row("r1"));
+    await expect(rows.flush()).rejects.toBeInstanceOf(TillUnavailable);
+    isAway = false;
+    await rows.flush();
+    expect(await stored()).toEqual(["r1"]);
+  });
+});

@@ -1,0 +1,66 @@
+import { expect, test } from "bun:test";
+import { eventually } from "../../../test/support/eventually.ts";
+import { type ClaimEnd, openLateEnds } from "./late-ends.ts";
+
+const claim = (requestId: string) => ({ scope: "key_1", token: requestId, fingerprint: "f", requestId });
+const answer = (bytes: number) => ({
+  status: 200,
+  contentType: "application/json",
+  body: "x".repeat(bytes),
+});
+
+function setUp() {
+  const clock = { nowMs: 0 };
+  const store = { isAway: true, tries: 0 };
+  const told: [requestId: string, end: ClaimEnd][] = [];
+  const ends = openLateEnds(
+    async ({ requestId }, end) => {
+      store.tries++;
+      if (store.isAway) throw new Error("away");
+      told.push([requestId, end]);
+    },
+    () => clock.nowMs,
+    1,
+  );
+  return { clock, store, told, ends };
+}
+
+test("ends are told in their order when the store is back, each once", async () => {
+  const { store, told, ends } = setUp();
+  ends.add(claim("req_1"), answer(10));
+  ends.add(claim("req_2"), "forget");
+  await eventually(() => store.tries >= 2);
+  expect(told).toEqual([]);
+  store.isAway = false;
+  await eventually(() => told.length === 2);
+  ends.add(claim("req_3"), null);
+  await eventually(() => told.length === 3);
+  expect(told).toEqual([
+    ["req_1", answer(10)],
+    ["req_2", "forget"],
+    ["req_3", null],
+  ]);
+});
+
+test("what is too old is given up, and no longer in the way", async () => {
+  const { clock, store, told, ends } = setUp();
+  ends.add(claim("req_1"), null);
+  await eventually(() => store.tries >= 1);
+  clock.nowMs += 60 * 60_000 + 1;
+  const tries = store.tries;
+  await eventually(() => store.tries > tries);
+  store.isAway = false;
+  ends.add(claim("req_2"), null);
+  await eventually(() => told.length === 1);
+  expect(told).toEqual([["req_2", null]]);
+});
+
+test("of more answers than there is room for only the end is kept", async () => {
+  const { store, told, ends } = setUp();
+  const large = answer(10 * 1024 * 1024);
+  ends.add(claim("req_1"), large);
+  ends.add(claim("req_2"), large);
+  store.isAway = false;
+  await eventually(() => told.length === 2);
+  expect(told.map(([, end]) => end === null)).toEqual([false, true]);
+});

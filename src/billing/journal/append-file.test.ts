@@ -1,0 +1,121 @@
+import { describe, expect, test } from "bun:test";
+import { existsSync, mkdtempSync, readFileSync, statfsSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { makeMapped, makeWritten } from "./append-file.ts";
+
+const newPath = () => join(mkdtempSync(join(tmpdir(), "gateway-lines-")), "lines");
+
+function line(text: string) {
+  const bytes = Buffer.from(`${text}\n`);
+  return { bytes, length: bytes.length };
+}
+
+/** What is in the file for whoever reads it now. */
+function linesOf(path: string): string[] {
+  const bytes = readFileSync(path);
+  const end = bytes.indexOf(0);
+  return bytes
+    .toString("utf8", 0, end === -1 ? bytes.length : end)
+    .split("\n")
+    .slice(0, -1);
+}
+
+/** Runs this in a process of its own. */
+function run(prelude: string, code: string) {
+  const script = `import { makeMapped, makeWritten } from "${join(import.meta.dir, "append-file.ts")}"; ${line} ${code}`;
+  const { exitCode, signalCode, stdout } = Bun.spawnSync([
+    "bash",
+    "-c",
+    `${prelude} exec "$0" -e "$1"`,
+    process.execPath,
+    script,
+  ]);
+  return { exitCode, signalCode, said: stdout.toString().trim() };
+}
+
+describe.each([
+  ["mapped", makeMapped],
+  ["written", makeWritten],
+])("a file that is %s", (_, make) => {
+  test("has every line as soon as it is put there", () => {
+    const path = newPath();
+    const file = make(path, 100);
+    expect(file.put(line("first"))).toBe(true);
+    expect(linesOf(path)).toEqual(["first"]);
+    expect(file.put(line("zweite ü €"))).toBe(true);
+    expect(linesOf(path)).toEqual(["first", "zweite ü €"]);
+    file.close();
+    expect(linesOf(path)).toEqual(["first", "zweite ü €"]);
+  });
+
+  test("takes no line that is too long for what is left of it", () => {
+    const path = newPath();
+    const file = make(path, 40);
+    expect(file.put(line("0123456789"))).toBe(true);
+    expect(file.put(line("0123456789"))).toBe(true);
+    expect(file.put(line("€€€€€€"))).toBe(false);
+    expect(file.put(line("€€€€€"))).toBe(true);
+    expect(file.put(line(""))).toBe(true);
+    expect(file.put(line("1"))).toBe(false);
+    expect(file.put(line(""))).toBe(true);
+    expect(file.put(line(""))).toBe(false);
+    expect(linesOf(path)).toEqual(["0123456789", "0123456789", "€€€€€", "", ""]);
+    file.close();
+  });
+
+  test("keeps its lines when the process is killed", () => {
+    const path = newPath();
+    const { signalCode } = run(
+      "",
+      `const file = ${make.name}("${path}", 1000); file.put(line("one")); file.put(line("two")); process.kill(process.pid, 9);`,
+    );
+    expect(signalCode).toBe("SIGKILL");
+    expect(linesOf(path)).toEqual(["one", "two"]);
+  });
+
+  test("says at once that the disk takes no more, and the process goes on", () => {
+    const path = newPath();
+    // A file may have eight blocks of a kilobyte; what would be more is refused as on a full disk.
+    const { exitCode, said } = run(
+      "trap '' XFSZ; ulimit -f 8;",
+      `let lines = 0;
+       try {
+         const file = ${make.name}("${path}", 100_000);
+         while (file.put(line("x".repeat(100)))) lines++;
+       } catch (error) { console.log(lines, error.code ?? error.message); }`,
+    );
+    expect(exitCode).toBe(0);
+    expect(said).toMatch(make === makeMapped ? /^0 / : /^81 /);
+    if (make === makeMapped) expect(existsSync(path)).toBe(false);
+    else expect(linesOf(path).every((line) => line.length === 100)).toBe(true);
+  });
+});
+
+test("memory that a closed file was mapped to is given back at once", () => {
+  const path = newPath();
+  const mappings = () => readFileSync("/proc/self/maps", "utf8").split(path).length - 1;
+  const open = makeMapped(path, 10_000);
+  expect(mappings()).toBe(1);
+  open.close();
+  for (let many = 0; many < 100; many++) makeMapped(path, 10_000).close();
+  expect(mappings()).toBe(0);
+});
+
+const EXT = 0xef53;
+
+test.if(statfsSync(tmpdir()).type === EXT)(
+  "nothing that was put there is left to be written after a sync",
+  async () => {
+    const path = newPath();
+    const file = makeMapped(path, 10_000);
+    file.put(line("a line"));
+    await file.sync();
+    const [, mapping = ""] = readFileSync("/proc/self/smaps", "utf8").split(path);
+    expect(mapping.match(/^(Shared|Private)_Dirty: +(\d+) kB$/gm)?.slice(0, 2)).toEqual([
+      expect.stringMatching(/ 0 kB$/),
+      expect.stringMatching(/ 0 kB$/),
+    ]);
+    file.close();
+  },
+);

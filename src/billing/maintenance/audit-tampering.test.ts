@@ -1,0 +1,282 @@
+/** Whatever is changed behind the gateway's back contradicts something else, and the audit names it. */
+
+import { expect, test } from "bun:test";
+import { randomBytes } from "node:crypto";
+import { eachEngine } from "../../../test/support/postgres.ts";
+import { userRecord } from "../../records.test-support.ts";
+import { openDigester } from "../../secrets/api-key.ts";
+import { appendAudit } from "../../store/change-log/change-log.ts";
+import { fieldsOfEntry } from "../../store/checks/entries-in-change-log.ts";
+import { type Db, transaction } from "../../store/engine/db.ts";
+import { putUser } from "../../store/identity/users.ts";
+import { putPlan } from "../../store/money/plans.ts";
+import { putSubscription } from "../../store/money/subscriptions.ts";
+import { changeWallets } from "../../store/money/wallet-reservations.ts";
+import { Numbering, UsageNumbers } from "../../store/usage/usage-numbers.ts";
+import { addFunds, asking, makeTill, settling } from "../engine/direct-billing.test-support.ts";
+import { adjust, type Booked, refund, topUp } from "../operations/operations.ts";
+import { createCodes, redeem } from "../operations/redeem.ts";
+import { bookBatches } from "../write-behind/book-batches.ts";
+import { RowBatch } from "../write-behind/row-batch.ts";
+import { audit } from "./reconciliation.ts";
+
+const NOW_MS = Date.now();
+
+async function addUser(db: Db, id: string): Promise<void> {
+  const createdAtMs = 1;
+  await putUser(db, userRecord(id));
+  await addFunds(db, id, 1_000n);
+  const windows = [{ per: "month", usd: "1", counted: "calendar" } as const];
+  await putPlan(db, { id: `plan_${id}`, name: `plan-${id}`, timeZone: "UTC", windows, createdAtMs });
+  await putSubscription(db, {
+    id: `sub_${id}`,
+    userId: id,
+    planId: `plan_${id}`,
+    startsAtMs: 0,
+    endsAtMs: null,
+    renews: "none",
+    priority: 1,
+    status: "active",
+    createdAtMs,
+  });
+}
+
+/** As the console and the command line do it: the log of changes tells of it. */
+async function told(db: Db, action: string, book: (tx: Db) => Promise<Booked>): Promise<void> {
+  await transaction(db, async (tx) => {
+    const { entry } = await book(tx);
+    const actor = { kind: "cli", id: null, name: "ada" } as const;
+    const changes = fieldsOfEntry(entry);
+    await appendAudit(tx, { atMs: NOW_MS, actor, action, target: "user", changes, address: null });
+  });
+}
+
+/**
+ * Two users: `r1` and `r2` were paid by their balances, `r3` by a subscription, `m1` and `m2` by one charge. `r1` was
+ * refunded in part, a code redeemed, and money put in and taken out by hand.
+ */
+async function someBooks(db: Db): Promise<void> {
+  for (const id of ["u1", "u2"]) await addUser(db, id);
+  const till = makeTill(db);
+  await till.hold(asking("r1"));
+  await till.hold(asking("r2", { userId: "u2" }));
+  await till.hold(asking("r3", { charge: "subscription" }));
+  await till.settle(settling("r1", 30n));
+  await till.settle(settling("r2", 20n, "u2"));
+  const { row, chargedNano } = settling("r3", 10n);
+  await till.settle({ row: { ...row, payer: "subscription" }, chargedNano });
+  await till.stop();
+  const lent = { userId: "u1", balanceNano: 0n, heldNano: 14n, leasedNano: 14n };
+  await transaction(db, async (tx) => {
+    await changeWallets(tx, "inc", [lent]);
+    const steps = { size: 10, pause: async () => {}, isEnough: () => false };
+    const batch = new RowBatch("u1", true, 1);
+    for (const id of ["m1", "m2"]) batch.add(settling(id, 7n).row, 1);
+    await bookBatches(tx, "inc", [batch], new Numbering(new UsageNumbers()), NOW_MS, steps);
+  });
+  let made = 0;
+  const desk = {
+    db,
+    clock: { nowMs: () => NOW_MS },
+    newId: (prefix: string) => `${prefix}_${++made}`,
+    digest: openDigester(new Uint8Array(32).fill(7)),
+    randomBytes,
+  };
+  const by = { actor: "cli:ada", reason: "asked for it" };
+  await told(db, "wallet.top_up", (tx) =>
+    topUp({ ...desk, db: tx }, { ...by, userId: "u1", amountNano: 40n, provider: "manual" }),
+  );
+  await told(db, "wallet.adjust", (tx) =>
+    adjust({ ...desk, db: tx }, { ...by, userId: "u1", amountNano: -2n }),
+  );
+  await told(db, "wallet.refund", (tx) =>
+    refund({ ...desk, db: tx }, { ...by, requestId: "r1", amountNano: 5n }),
+  );
+  const batch = { name: "spring", count: 2, expiresAtMs: null, actor: "cli:ada" };
+  const [code = ""] = await createCodes(desk, { ...batch, worth: { kind: "money", amountNano: 3n } });
+  await redeem(desk, { userId: "u1", code, actor: "u1" });
+}
+
+async function checksOf(db: Db): Promise<string[]> {
+  const { findings } = await audit(db, { nowMs: Date.now(), holdLeaseMs: 3_600_000, findingsMax: 10 });
+  return findings.map(({ check, subject }) => `${check} ${subject}`);
+}
+
+/** What was done to the books, and what the audit has to name. Balances are put right again where that is possible. */
+const TAMPERED: readonly (readonly [what: string, statements: string, named: string])[] = [
+  [
+    "a charge taken from another's book",
+    `UPDATE entry SET debit = 'user:u2' WHERE id = 'charge:r1';
+     UPDATE wallet SET balance_nano = balance_nano + CASE user_id WHEN 'u1' THEN 30 ELSE -30 END`,
+    "entry charge:r1",
+  ],
+  [
+    "a charge made another user's altogether",
+    `UPDATE entry SET debit = 'user:u2', user_id = 'u2' WHERE id = 'charge:r1';
+     UPDATE wallet SET balance_nano = balance_nano + CASE user_id WHEN 'u1' THEN 30 ELSE -30 END`,
+    "entry_row charge:r1",
+  ],
+  [
+    "a charge made another subscription's",
+    "UPDATE entry SET debit = 'subscription:sub_u2', subscription_id = 'sub_u2' WHERE id = 'charge:r3'",
+    "entry charge:r3",
+  ],
+  [
+    "a subscription's charge made the balance's",
+    `UPDATE entry SET debit = 'user:u1', subscription_id = NULL WHERE id = 'charge:r3';
+     UPDATE wallet SET balance_nano = balance_nano - 10 WHERE user_id = 'u1'`,
+    "entry_row charge:r3",
+  ],
+  [
+    "a charge turned into a gift",
+    `UPDATE entry SET debit = 'revenue', credit = 'user:u1' WHERE id = 'charge:r1';
+     UPDATE wallet SET balance_nano = balance_nano + 60 WHERE user_id = 'u1'`,
+    "entry charge:r1",
+  ],
+  [
+    "a charge of another amount",
+    `UPDATE entry SET amount_nano = 29 WHERE id = 'charge:r1';
+     UPDATE wallet SET balance_nano = balance_nano + 1 WHERE user_id = 'u1'`,
+    "entry_row charge:r1",
+  ],
+  [
+    "a charge and its row of another amount",
+    `UPDATE entry SET amount_nano = 29 WHERE id = 'charge:r1';
+     UPDATE usage_row SET charged_nano = 29 WHERE request_id = 'r1';
+     UPDATE usage_hour SET charged_nano = charged_nano - 1;
+     UPDATE wallet SET balance_nano = balance_nano + 1 WHERE user_id = 'u1'`,
+    "row_charge r1",
+  ],
+  [
+    "a charge moved to a time of which no row is asked for",
+    "UPDATE entry SET at_ms = 1 WHERE id = 'charge:r1'",
+    "entry_row charge:r1",
+  ],
+  [
+    "a charge away",
+    `DELETE FROM entry WHERE id = 'charge:r1';
+     UPDATE wallet SET balance_nano = balance_nano + 30 WHERE user_id = 'u1'`,
+    "row_entry r1",
+  ],
+  [
+    "a top-up away, and out of the balance",
+    `DELETE FROM entry WHERE id = 'topup:entry_1';
+     UPDATE wallet SET balance_nano = balance_nano - 40 WHERE user_id = 'u1'`,
+    "log_entry topup:entry_1",
+  ],
+  [
+    "an adjustment the other way round, and in the balance, too",
+    `UPDATE entry SET debit = credit, credit = debit WHERE id = 'adjust:entry_2';
+     UPDATE wallet SET balance_nano = balance_nano + 4 WHERE user_id = 'u1'`,
+    "log_entry adjust:entry_2",
+  ],
+  [
+    "a refund of another amount, and in the balance, too",
+    `UPDATE entry SET amount_nano = 6 WHERE id = 'refund:entry_3';
+     UPDATE wallet SET balance_nano = balance_nano + 1 WHERE user_id = 'u1'`,
+    "log_entry refund:entry_3",
+  ],
+  [
+    "a top-up that nobody asked for",
+    `INSERT INTO entry SELECT 'topup:x', at_ms + 1, kind, debit, credit, amount_nano, user_id, NULL, NULL, actor, reason
+       FROM entry WHERE id = 'topup:entry_1';
+     UPDATE wallet SET balance_nano = balance_nano + 40 WHERE user_id = 'u1'`,
+    "entry_log topup:x",
+  ],
+  ["a top-up away", "DELETE FROM entry WHERE kind = 'topup' AND user_id = 'u1'", "balance user:u1"],
+  [
+    "a top-up of another amount",
+    "UPDATE entry SET amount_nano = 999 WHERE kind = 'topup'",
+    "balance user:u1",
+  ],
+  [
+    "a charge of many requests of another amount",
+    `UPDATE entry SET amount_nano = 13 WHERE request_id IS NULL AND kind = 'charge';
+     UPDATE wallet SET balance_nano = balance_nano + 1 WHERE user_id = 'u1'`,
+    "shared_charge charge:m1",
+  ],
+  [
+    "one share of a charge at another's expense",
+    `UPDATE usage_row SET charged_nano = 6 WHERE request_id = 'm1';
+     UPDATE usage_row SET charged_nano = 8 WHERE request_id = 'm2'`,
+    "row_charge m1",
+  ],
+  [
+    "a charge of many requests of another time",
+    "UPDATE entry SET at_ms = at_ms - 1 WHERE id = 'charge:m1'",
+    "shared_charge charge:m1",
+  ],
+  [
+    "the row of another user",
+    "UPDATE usage_row SET user_no = (SELECT no FROM usage_id WHERE id = 'u2') WHERE request_id = 'r1'",
+    "entry_row charge:r1",
+  ],
+  ["the row of nobody", "UPDATE usage_row SET user_no = NULL WHERE request_id = 'r1'", "entry_row charge:r1"],
+  [
+    "the row away, and out of its hour",
+    `DELETE FROM usage_row WHERE request_id = 'r1';
+     UPDATE usage_hour SET requests = requests - 1, charged_nano = charged_nano - 30, cost_nano = cost_nano - 30`,
+    "entry_row charge:r1",
+  ],
+  [
+    "a row that says of itself that nobody pays",
+    "UPDATE usage_kind SET payer = NULL WHERE no = (SELECT kind_no FROM usage_row WHERE request_id = 'm1')",
+    "row_charge m1",
+  ],
+  [
+    "a refund of another's charge",
+    `UPDATE entry SET credit = 'user:u2', user_id = 'u2' WHERE kind = 'refund';
+     UPDATE wallet SET balance_nano = balance_nano + CASE user_id WHEN 'u1' THEN -5 ELSE 5 END`,
+    "refund r1",
+  ],
+  [
+    "a refund to another's book",
+    `UPDATE entry SET credit = 'user:u2' WHERE kind = 'refund';
+     UPDATE wallet SET balance_nano = balance_nano + CASE user_id WHEN 'u1' THEN -5 ELSE 5 END`,
+    "entry refund:entry_3",
+  ],
+  [
+    "a redeemed code without its entry",
+    `DELETE FROM entry WHERE kind = 'redeem';
+     UPDATE wallet SET balance_nano = balance_nano - 3 WHERE user_id = 'u1'`,
+    "code",
+  ],
+  [
+    "a redeemed code of another's",
+    "UPDATE redeem_code SET redeemed_by = 'u2' WHERE redeemed_at_ms IS NOT NULL",
+    "code",
+  ],
+  [
+    "a code that was worth less",
+    `UPDATE entry SET amount_nano = 4 WHERE kind = 'redeem';
+     UPDATE wallet SET balance_nano = balance_nano + 1 WHERE user_id = 'u1'`,
+    "code",
+  ],
+  ["a code as if it had not been redeemed", "UPDATE redeem_code SET redeemed_at_ms = NULL", "code"],
+  [
+    "a gift without a code",
+    `INSERT INTO entry VALUES ('redeem:x', 1, 'redeem', 'promo', 'user:u1', 9, 'u1', NULL, NULL, 'u1', NULL);
+     UPDATE wallet SET balance_nano = balance_nano + 9 WHERE user_id = 'u1'`,
+    "code redeem:x",
+  ],
+  [
+    "a subscription's window that says less was used",
+    "UPDATE subscription_window SET used_nano = used_nano - 1 WHERE subscription_id = 'sub_u1'",
+    "window sub_u1",
+  ],
+];
+
+eachEngine(({ open }) => {
+  test("books that nobody has touched agree", async () => {
+    const db = await open();
+    await someBooks(db);
+    expect(await checksOf(db)).toEqual([]);
+  });
+
+  test.each(TAMPERED)("%s is named", async (_what, statements, named) => {
+    const db = await open();
+    await someBooks(db);
+    await db.sql.script(statements);
+    expect((await checksOf(db)).map((found) => found.slice(0, named.length))).toContain(named);
+  });
+});

@@ -1,0 +1,31 @@
+import { expect, test } from "bun:test";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { openDb } from "../../store/engine/db.ts";
+import { migrate } from "../../store/engine/migrate.ts";
+import { addFunds } from "../engine/direct-billing.test-support.ts";
+import { startHourlyAudit } from "./hourly-reconciliation.ts";
+
+test("beside a running server the books are compared, and what contradicts is logged as an error", async () => {
+  const dir = mkdtempSync(join(tmpdir(), "gateway-audit-"));
+  const databaseUrl = `sqlite:${dir}/audit.db`;
+  const db = await openDb(databaseUrl);
+  await migrate(db);
+  await addFunds(db, "u1", 10n);
+  const events: string[] = [];
+  const note = (event: string) => void events.push(event);
+  const hourly = startHourlyAudit({
+    databaseUrl,
+    log: { info: note, warn: note, error: note },
+    everyMs: 3_600_000,
+    holdLeaseMs: 3_600_000,
+  });
+  await hourly.run();
+  await db.sql`UPDATE wallet SET balance_nano = 11`;
+  await hourly.run();
+  expect(events).toEqual(["audit_passed", "audit_failed"]);
+  hourly.stop();
+  await db.close();
+  rmSync(dir, { recursive: true });
+});

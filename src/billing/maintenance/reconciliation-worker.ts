@@ -1,0 +1,30 @@
+/** Opens the store for itself, audits it once and answers. See `hourly-reconciliation.ts`. */
+
+import { systemClock } from "../../net/wire/clock.ts";
+import { openDb } from "../../store/engine/db.ts";
+import type { AuditAnswer, AuditOrder } from "./hourly-reconciliation.ts";
+import { audit } from "./reconciliation.ts";
+
+declare const self: Worker;
+
+const FINDINGS_MAX = 20;
+
+self.onmessage = async ({ data }: MessageEvent<AuditOrder>) => {
+  self.postMessage(await answerTo(data));
+};
+
+async function answerTo({ databaseUrl, holdLeaseMs }: AuditOrder): Promise<AuditAnswer> {
+  try {
+    const db = await openDb(databaseUrl);
+    try {
+      return {
+        ok: true,
+        report: await audit(db, { nowMs: systemClock.nowMs(), holdLeaseMs, findingsMax: FINDINGS_MAX }),
+      };
+    } finally {
+      await db.close();
+    }
+  } catch (error) {
+    return { ok: false, reason: error instanceof Error ? error.message : "unknown" };
+  }
+}

@@ -1,0 +1,120 @@
+/** Proves that the books agree with each other, or names what does not. */
+
+import type { Log } from "../../observe/log.ts";
+import { type AuditBreak, verifyAudit } from "../../store/change-log/change-log.ts";
+import { wrongDays } from "../../store/checks/daily-rollups.ts";
+import { untoldEntries, wrongToldEntries } from "../../store/checks/entries-in-change-log.ts";
+import { wrongEntries, wrongRedemptions } from "../../store/checks/entry-shapes.ts";
+import { wrongRollUps } from "../../store/checks/hourly-rollups.ts";
+import {
+  type BookCounts,
+  type Contradiction,
+  countBooks,
+  entriesWithoutRow,
+  oldHolds,
+  overspent,
+  refundedTooMuch,
+  rowsWithoutEntry,
+  unexplainedDebts,
+  unpaidRows,
+  wrongBalances,
+  wrongCorrections,
+  wrongHeld,
+  wronglyCharged,
+  wrongOverruns,
+  wrongSharedCharges,
+} from "../../store/checks/ledger.ts";
+import { type Db, snapshot } from "../../store/engine/db.ts";
+import { listBillingFaults } from "../../store/money/billing-faults.ts";
+import { type WrongWindow, wrongWindows } from "../../store/money/subscription-windows.ts";
+import { readUsageRowsRemovedBefore } from "../../store/usage/usage-removal.ts";
+
+export interface AuditFinding extends Contradiction {
+  /** What was compared, such as `balance`. */
+  check: string;
+}
+
+export interface AuditReport {
+  /** At most `findingsMax` a check. */
+  findings: AuditFinding[];
+  /** What went wrong outside of the store and contradicts nothing in it, in words. */
+  notes: string[];
+  counts: BookCounts;
+  /** The log of changes: how long it is, and the hash of its end. Whoever keeps that can prove the log later. */
+  changes: { entries: number; head: string };
+}
+
+export interface AuditOptions {
+  nowMs: number;
+  holdLeaseMs: number;
+  findingsMax: number;
+}
+
+/**
+ * Money is compared as it is at one moment: what is booked meanwhile does not disturb it. Sums of usage, which are many,
+ * are compared piece by piece.
+ */
+export async function audit(
+  db: Db,
+  { nowMs, holdLeaseMs, findingsMax: max }: AuditOptions,
+): Promise<AuditReport> {
+  const findings: AuditFinding[] = [];
+  const add = (check: string, found: readonly Contradiction[]) => {
+    for (const one of found) findings.push({ check, ...one });
+  };
+  const { counts, chain } = await snapshot(db, async (tx) => {
+    const rowsSinceMs = await readUsageRowsRemovedBefore(tx);
+    add("balance", await wrongBalances(tx, max));
+    add("held", await wrongHeld(tx, max));
+    add("available", await overspent(tx, max));
+    add("debt", await unexplainedDebts(tx, max));
+    add("overrun", await wrongOverruns(tx, max));
+    add("entry", await wrongEntries(tx, max));
+    add("code", await wrongRedemptions(tx, max));
+    add("row_charge", await wronglyCharged(tx, max));
+    add("row_entry", await rowsWithoutEntry(tx, max));
+    add("entry_row", await entriesWithoutRow(tx, rowsSinceMs, max));
+    add("correction", await wrongCorrections(tx, max));
+    add("unpaid", await unpaidRows(tx, max));
+    add("shared_charge", await wrongSharedCharges(tx, rowsSinceMs, max));
+    add("refund", await refundedTooMuch(tx, rowsSinceMs, max));
+    add("hold_lease", await oldHolds(tx, nowMs - holdLeaseMs, max));
+    add("window", (await wrongWindows(tx, max)).map(wrongWindow));
+    const chain = await verifyAudit(tx, max);
+    add("changes", chain.broken.map(brokenChain));
+    if (chain.broken.length === 0) {
+      add("log_entry", await wrongToldEntries(tx, max));
+      add("entry_log", await untoldEntries(tx, max));
+    }
+    return { counts: await countBooks(tx), chain };
+  });
+  add("roll_up", await wrongRollUps(db, max));
+  add("days", await wrongDays(db, nowMs, max));
+  const notes = (await listBillingFaults(db, max)).map(({ detail }) => detail);
+  return { findings, notes, counts, changes: { entries: chain.rows, head: chain.head } };
+}
+
+function wrongWindow({ subscriptionId, per, startsAtMs, is, ought }: WrongWindow): Contradiction {
+  return {
+    subject: `${subscriptionId} ${per} ${startsAtMs}`,
+    is: `used ${is.usedNano} held ${is.heldNano}`,
+    ought: `used ${ought.usedNano} held ${ought.heldNano}`,
+  };
+}
+
+function brokenChain({ seq, kind }: AuditBreak): Contradiction {
+  return { subject: `entry ${seq}`, is: kind, ought: "as it was written" };
+}
+
+const LOGGED_MAX = 20;
+
+export function logAudit(log: Log, { findings, notes, counts, changes }: AuditReport): void {
+  for (const note of notes.slice(0, LOGGED_MAX)) log.warn("audit_note", { note });
+  // The end of the chain stands in the log too, where whoever changes the store does not reach it.
+  if (findings.length === 0) {
+    log.info("audit_passed", { ...counts, changes: changes.entries, changes_head: changes.head });
+  }
+  for (const { check, subject, is, ought } of findings.slice(0, LOGGED_MAX)) {
+    log.error("audit_failed", { check, subject, is, ought, findings: findings.length });
+  }
+}

@@ -1,0 +1,136 @@
+/** Plans are granted and taken back by hand: from the command line, or a console. */
+
+import type { Clock, NewId } from "../../net/wire/clock.ts";
+import type { SubscriptionRecord } from "../../records.ts";
+import { StoreConflict } from "../../store/engine/conflict.ts";
+import { type Db, transaction } from "../../store/engine/db.ts";
+import { bumpKeyRevision } from "../../store/engine/revisions.ts";
+import { findEntry } from "../../store/money/ledger.ts";
+import { listPlans } from "../../store/money/plans.ts";
+import { subscriptionsCalled } from "../../store/money/subscription-standing.ts";
+import {
+  cancelSubscription,
+  findSubscription,
+  listGranted,
+  putSubscription,
+} from "../../store/money/subscriptions.ts";
+import { checkOrderKey, claimOrderKey, entryIdOf, subscriptionIdOf, usedOtherwise } from "./order-key.ts";
+import { MoneyRefused } from "./refusal.ts";
+
+export interface GrantDesk {
+  db: Db;
+  clock: Clock;
+  newId: NewId;
+}
+
+export interface Grant extends Pick<SubscriptionRecord, "userId" | "endsAtMs" | "renews" | "priority"> {
+  plan: string;
+  /** Null: now. */
+  startsAtMs: number | null;
+  /** The same key again grants nothing and gives the first subscription. */
+  idempotencyKey?: string;
+}
+
+export interface Granted {
+  subscription: SubscriptionRecord;
+  /** The idempotency key was used before for the same: nothing was granted now. */
+  repeated: boolean;
+}
+
+export async function grantPlan({ db, clock, newId }: GrantDesk, grant: Grant): Promise<Granted> {
+  const { idempotencyKey } = grant;
+  if (idempotencyKey !== undefined) checkOrderKey(idempotencyKey);
+  return transaction(db, async (tx) => {
+    // For its lock: two who grant the same at once take turns.
+    await bumpKeyRevision(tx);
+    if (idempotencyKey !== undefined)
+      await claimOrderKey(tx, idempotencyKey, { kind: "plan", nowMs: clock.nowMs() });
+    const plans = await listPlans(tx);
+    const planId = plans.find(({ name }) => name === grant.plan)?.id;
+    if (planId === undefined) {
+      const names = plans.map(({ name }) => name).join(", ");
+      const hint = names === "" ? "Name it in a configuration file and apply it." : `Plans: ${names}.`;
+      throw new StoreConflict("missing", `There is no plan "${grant.plan}". ${hint}`);
+    }
+    const before = idempotencyKey === undefined ? null : await grantedBefore(tx, idempotencyKey);
+    if (before !== null) {
+      if (!isGrantOf(before, grant, planId)) throw usedOtherwise();
+      return { subscription: before, repeated: true };
+    }
+    const nowMs = clock.nowMs();
+    if (grant.renews === "none" && grant.endsAtMs !== null && grant.endsAtMs <= nowMs)
+      throw new MoneyRefused("ended_before", "The subscription would have ended already.");
+    const startsAtMs = grant.startsAtMs ?? nowMs;
+    // A configuration file knows a subscription by these three.
+    const same = (await listGranted(tx, grant.userId)).find(
+      (one) => one.planId === planId && one.startsAtMs === startsAtMs && one.status === "active",
+    );
+    if (same !== undefined) {
+      const says = `The user has the plan "${grant.plan}" with this start already: ${same.id}.`;
+      throw new StoreConflict("duplicate", says);
+    }
+    const { userId, endsAtMs, renews, priority } = grant;
+    const subscription: SubscriptionRecord = {
+      id: idempotencyKey === undefined ? newId("sub") : subscriptionIdOf(idempotencyKey),
+      userId,
+      planId,
+      startsAtMs,
+      endsAtMs,
+      renews,
+      priority,
+      status: "active",
+      createdAtMs: nowMs,
+    };
+    await putSubscription(tx, subscription);
+    return { subscription, repeated: false };
+  });
+}
+
+async function grantedBefore(tx: Db, idempotencyKey: string): Promise<SubscriptionRecord | null> {
+  // Entries from before there were claims.
+  if ((await findEntry(tx, entryIdOf(idempotencyKey))) !== null) throw usedOtherwise();
+  return findSubscription(tx, subscriptionIdOf(idempotencyKey));
+}
+
+/** One that was changed since is no longer what was granted: its key then says so. */
+function isGrantOf(before: SubscriptionRecord, grant: Grant, planId: string): boolean {
+  return (
+    before.planId === planId &&
+    before.userId === grant.userId &&
+    (grant.startsAtMs === null || before.startsAtMs === grant.startsAtMs) &&
+    before.endsAtMs === grant.endsAtMs &&
+    before.renews === grant.renews &&
+    before.priority === grant.priority
+  );
+}
+
+export type Cancelled =
+  | { kind: "cancelled" }
+  /** It runs to the end of its term, and does not renew. */
+  | { kind: "ending"; endsAtMs: number }
+  | { kind: "cancelled_before" }
+  /** There is no end to wait for. */
+  | { kind: "open" }
+  | { kind: "unknown" };
+
+export async function cancelGrant(
+  { db, clock }: Pick<GrantDesk, "db" | "clock">,
+  id: string,
+  when: "now" | "term_end",
+): Promise<Cancelled> {
+  return transaction(db, async (tx) => {
+    await bumpKeyRevision(tx);
+    const record = await findSubscription(tx, id);
+    if (record === null) return { kind: "unknown" };
+    if (record.status === "cancelled") return { kind: "cancelled_before" };
+    if (when === "now") {
+      await cancelSubscription(tx, id);
+      return { kind: "cancelled" };
+    }
+    const [standing] = await subscriptionsCalled(tx, [id], clock.nowMs());
+    const endsAtMs = standing?.endsAtMs ?? null;
+    if (endsAtMs === null) return { kind: "open" };
+    await putSubscription(tx, { ...record, endsAtMs, renews: "none" });
+    return { kind: "ending", endsAtMs };
+  });
+}

@@ -1,0 +1,114 @@
+/**
+ * Batches of rows, in one transaction: every row, and once for all of them the sums and what users are charged. It runs
+ * on the process's own thread, so it goes in steps, and everybody else has a turn in between.
+ */
+
+import type { Db } from "../../store/engine/db.ts";
+import { insertEntries, type Transfer } from "../../store/money/ledger.ts";
+import {
+  changeWallets,
+  LeaseLost,
+  lostLeases,
+  type WalletChange,
+} from "../../store/money/wallet-reservations.ts";
+import { insertFull, insertRest, ReadyRows } from "../../store/usage/insert-usage.ts";
+import { isLate, markLate } from "../../store/usage/usage-day.ts";
+import { addToRollUp, RollUp } from "../../store/usage/usage-hour.ts";
+import type { Numbering } from "../../store/usage/usage-numbers.ts";
+import { chargeOf } from "../engine/booking.ts";
+import { inParts } from "../engine/in-parts.ts";
+import { sumByUser } from "./book-reservations.ts";
+import type { BatchCharge, RowBatch } from "./row-batch.ts";
+
+export interface Steps {
+  /** Of one step: rows, lines of sums, entries, wallets. */
+  size: number;
+  pause(): Promise<void>;
+  /** Whether the rest can wait for another transaction, after so many rows. */
+  isEnough(rows: number): boolean;
+}
+
+/** Statements of one step, each of many rows. */
+const STATEMENTS_AT_ONCE = 2;
+
+/** From the first on; returns how many batches. One row that the store knows fails all of them. */
+export async function bookBatches(
+  tx: Db,
+  incarnation: string,
+  batches: readonly RowBatch[],
+  numbering: Numbering,
+  nowMs: number,
+  { size, pause, isEnough }: Steps,
+): Promise<number> {
+  // Before anything is written that would have to be undone.
+  const lost: string[] = [];
+  for (const part of inParts(payersOf(batches), size)) {
+    lost.push(...(await lostLeases(tx, incarnation, part)));
+    await pause();
+  }
+  if (lost.length > 0) throw new LeaseLost(lost);
+  const ready = new ReadyRows();
+  const sums = new RollUp();
+  const charges: PaidCharge[] = [];
+  let booked = 0;
+  let rows = 0;
+  let rested = 0;
+  for (const batch of batches) {
+    for (const alike of batch.kinds) ready.add(alike);
+    for (const statements of inParts(ready.full.splice(0), STATEMENTS_AT_ONCE)) {
+      await insertFull(tx, numbering, statements);
+      await pause();
+    }
+    // Nearly always they have ended just now.
+    if (isLate(batch.earliestMs, nowMs)) await markLate(tx, batch.rows(), nowMs);
+    sums.merge(batch.sums);
+    const { userId, charge } = batch;
+    if (userId !== null && charge !== null) charges.push({ userId, charge });
+    booked++;
+    rows += batch.count;
+    if (isEnough(rows)) break;
+    // Rows that are not alike fill no statement.
+    if (rows - rested < size) continue;
+    rested = rows;
+    await pause();
+  }
+  await insertRest(tx, numbering, ready.rest(), pause);
+  for (const part of inParts(sums.entries(), size)) {
+    await addToRollUp(tx, part);
+    await pause();
+  }
+  for (const part of inParts(charges, size)) {
+    await insertEntries(tx, part.map(entryOf));
+    await pause();
+  }
+  for (const part of inParts(walletChanges(charges), size)) {
+    await changeWallets(tx, incarnation, part);
+    await pause();
+  }
+  return booked;
+}
+
+const payersOf = (batches: readonly RowBatch[]) => [
+  ...new Set(batches.flatMap(({ userId, charge }) => (charge === null || userId === null ? [] : userId))),
+];
+
+interface PaidCharge {
+  userId: string;
+  charge: BatchCharge;
+}
+
+/** Of one request, or of all that share it. */
+function entryOf({ userId, charge: { requestId, atMs, nano, many } }: PaidCharge): Transfer {
+  const entry = chargeOf({ requestId, atMs }, { userId, subscriptionId: null, atMs }, nano);
+  return many === 1 ? entry : { ...entry, requestId: null, reason: `${many} requests` };
+}
+
+function walletChanges(charges: readonly PaidCharge[]): WalletChange[] {
+  const sums = sumByUser(charges.map(({ userId, charge }) => [userId, -charge.nano]));
+  return [...sums].map(([userId, nano]) => ({
+    userId,
+    balanceNano: nano,
+    heldNano: nano,
+    leasedNano: nano,
+  }));
+}

@@ -1,0 +1,43 @@
+import { expect, test } from "bun:test";
+import fc from "fast-check";
+import type { HoldProgress } from "../../store/money/holds.ts";
+import { asking } from "../engine/direct-billing.test-support.ts";
+import { equallyFar } from "./progress.ts";
+import { type ExpressHold, newLease } from "./wallet-reservations.ts";
+
+const progress: fc.Arbitrary<HoldProgress> = fc.record({
+  state: fc.constantFrom("admitted" as const, "dispatched" as const),
+  accountId: fc.constantFrom(null, "a1", "a2"),
+  upstreamModel: fc.constantFrom("m1", "m2"),
+  outputTokens: fc.constantFrom(0, 0, 0, 7),
+});
+
+test("however far requests have come, each is told once, with those that have come as far", () => {
+  fc.assert(
+    fc.property(fc.array(progress, { maxLength: 300, size: "max" }), (all) => {
+      const lease = newLease("u1", 1n);
+      const holds = all.map(
+        (one, index): ExpressHold => ({
+          asked: asking(`r${index}`),
+          atMs: 0,
+          lease,
+          segment: 1,
+          sinceMs: 0,
+          progress: one,
+          isChanged: false,
+          isOpen: true,
+          moving: null,
+        }),
+      );
+      const lines = equallyFar(holds);
+      const told = new Map(
+        lines.flatMap((line) => line.requestIds.map((id) => [id, line.progress] as const)),
+      );
+      expect(lines.reduce((sum, { requestIds }) => sum + requestIds.length, 0)).toBe(all.length);
+      all.forEach((one, index) => {
+        expect(told.get(`r${index}`)).toEqual(one);
+      });
+      for (const { requestIds } of lines) expect(requestIds.length).toBeLessThanOrEqual(64);
+    }),
+  );
+});

@@ -1,0 +1,118 @@
+import { Document, isMap, isScalar, isSeq, type YAMLMap } from "yaml";
+import { type Clock, systemClock } from "../../net/wire/clock.ts";
+import type { Db } from "../../store/engine/db.ts";
+import { writtenPlan, writtenSubscriptions } from "../plan/plan-grants.ts";
+import { activeKeys } from "../plan/plan-keys.ts";
+import { writtenSettings } from "../plan/plan-settings.ts";
+import { readState, type State } from "../state/step.ts";
+import {
+  writtenAccount,
+  writtenGroup,
+  writtenKey,
+  writtenModel,
+  writtenUser,
+} from "../state/to-file-shape.ts";
+
+/** The present state in the file's form. Secrets are left out, and applying the result again keeps them. */
+export async function exportFile(db: Db, clock: Clock = systemClock): Promise<string> {
+  const state = await readState(db);
+  const notes: Notes = {
+    accounts: state.accounts.map(({ sealedCredential }) =>
+      sealedCredential === null ? null : " credential: kept, not shown",
+    ),
+    users: state.users.map(({ passwordHash }) =>
+      passwordHash === null ? null : " password: kept, not shown",
+    ),
+    smtp: [state.smtp?.sealedPassword ? " password: kept, not shown" : null],
+    alerts: state.alerts.webhooks.map(({ sealedSecret }) =>
+      sealedSecret === null ? null : " secret: kept, not shown",
+    ),
+  };
+  const parts: string[] = [];
+  for (const [section, value] of Object.entries(contentsOf(state, clock.nowMs()))) {
+    for (const part of slices(section, value, notes[section] ?? [])) {
+      parts.push(part);
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+  }
+  return parts.join("");
+}
+
+function contentsOf(state: State, nowMs: number) {
+  const accountNames = new Map(state.accounts.map(({ id, name }) => [id, name]));
+  const groupNames = new Map(state.groups.map(({ id, name }) => [id, name]));
+  const emails = new Map(state.users.map(({ id, email }) => [id, email]));
+  const subscriptions = writtenSubscriptions(state, nowMs);
+  return {
+    ...writtenSettings(state),
+    models: state.models.map(writtenModel),
+    accounts: state.accounts.map(writtenAccount),
+    groups: state.groups.map((group) => writtenGroup(group, accountNames)),
+    ...(state.plans.length === 0 ? {} : { plans: state.plans.map(writtenPlan) }),
+    users: state.users.map((user) => writtenUser(user, groupNames, subscriptions.get(user.id))),
+    keys: [...activeKeys(state).values()].map((key) => writtenKey(key, groupNames, emails)),
+  };
+}
+
+/** What stands above an entry's second field, by section and place. */
+type Notes = Readonly<Record<string, readonly (string | null)[]>>;
+
+const ENTRIES_AT_ONCE = 500;
+
+/** A section's text, a few entries at a time: a hundred thousand at once would hold up every request for seconds. */
+function* slices(section: string, value: unknown, notes: readonly (string | null)[]): Generator<string> {
+  if (!Array.isArray(value) || value.length <= ENTRIES_AT_ONCE) {
+    yield yamlOf(section, value, notes);
+    return;
+  }
+  for (let from = 0; from < value.length; from += ENTRIES_AT_ONCE) {
+    const until = from + ENTRIES_AT_ONCE;
+    const text = yamlOf(section, value.slice(from, until), notes.slice(from, until));
+    // The section's name stands on a line of its own, once.
+    yield from === 0 ? text : text.slice(text.indexOf("\n") + 1);
+  }
+}
+
+function yamlOf(section: string, value: unknown, notes: readonly (string | null)[]): string {
+  const document = new Document({ [section]: escaped(value) });
+  notes.forEach((note, i) => {
+    const item = document.getIn(entryAt(section, i));
+    if (note !== null && isMap(item)) noteAfterName(item, note);
+  });
+  onOneLine(document.contents);
+  return document.toString({ lineWidth: 0, flowCollectionPadding: true });
+}
+
+/** Most sections are a list of entries. Mail is one, and alerts have a list. */
+function entryAt(section: string, i: number): (string | number)[] {
+  if (section === "smtp") return [section];
+  return section === "alerts" ? [section, "webhooks", i] : [section, i];
+}
+
+/** A stored `${` is text, not a variable. Names on the left of a map are never interpolated. */
+function escaped(value: unknown): unknown {
+  if (typeof value === "string") return value.replaceAll("${", () => "$${");
+  if (Array.isArray(value)) return value.map(escaped);
+  if (typeof value !== "object" || value === null) return value;
+  return Object.fromEntries(Object.entries(value).map(([name, field]) => [name, escaped(field)]));
+}
+
+const ON_ONE_LINE = new Set<unknown>(["price", "model_prices", "models", "limits", "group_limits", "queue"]);
+
+/** Lists of names, prices, limits and maps of names, as an operator writes them. */
+function onOneLine(node: unknown): void {
+  if (isSeq(node)) {
+    if (node.items.every(isScalar)) node.flow = true;
+    node.items.forEach(onOneLine);
+  }
+  if (!isMap(node)) return;
+  for (const { key, value } of node.items) {
+    if (isScalar(key) && ON_ONE_LINE.has(key.value) && isMap(value)) value.flow = true;
+    onOneLine(value);
+  }
+}
+
+function noteAfterName(item: YAMLMap, text: string): void {
+  const second = item.items[1];
+  if (second !== undefined && isScalar(second.key)) second.key.commentBefore = text;
+}

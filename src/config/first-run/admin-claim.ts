@@ -1,0 +1,147 @@
+/**
+ * The one-time link that makes the first administrator: its token's digest in the store, itself in a file of its
+ * owner's. Whoever can read the file is the owner of the machine.
+ */
+
+import { timingSafeEqual } from "node:crypto";
+import { chmodSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { z } from "zod";
+import { NO_LIMITS, type UserRecord } from "../../records.ts";
+import { mintSecret, secretDigest } from "../../secrets/random-secret.ts";
+import { type AuditActor, appendAudit } from "../../store/change-log/change-log.ts";
+import { type Db, transaction } from "../../store/engine/db.ts";
+import { bumpKeyRevision } from "../../store/engine/revisions.ts";
+import { forgetWaysIn } from "../../store/identity/credentials.ts";
+import { canAdministratorSignIn, findUserByEmail, putUser } from "../../store/identity/users.ts";
+import { deleteSetting, readSetting, writeSetting } from "../../store/settings/settings.ts";
+import type { Installation } from "../installation/installation.ts";
+import { limits } from "../product-limits.ts";
+import { secretSet } from "../state/difference.ts";
+
+const CLAIM_SETTING = "admin_claim";
+const claimForm = z.object({ digest: z.string(), expiresAtMs: z.number() });
+type AdminClaim = z.output<typeof claimForm>;
+
+/**
+ * Makes a link while no administrator can sign in, and leaves it in its file, once more for the public address if that
+ * is another; null once one can. Links made before are void: whoever starts again may do so because one has leaked.
+ */
+export async function offerAdminClaim(
+  installation: Installation,
+  url: string,
+  publicUrl: string | null = null,
+): Promise<string | null> {
+  const { db, settings, clock } = installation;
+  if (await canAdministratorSignIn(db)) {
+    await deleteSetting(db, CLAIM_SETTING);
+    rmSync(settings.adminTokenFile, { force: true });
+    return null;
+  }
+  const token = mintSecret(installation.randomBytes).secret;
+  const claim: AdminClaim = {
+    digest: secretDigest(token),
+    expiresAtMs: clock.nowMs() + limits.adminClaimTtlMs,
+  };
+  await writeSetting(db, CLAIM_SETTING, JSON.stringify(claim));
+  const link = `${url}/console/claim#${token}`;
+  const publicLine = publicUrl === null ? "" : `${publicUrl}/console/claim#${token}\n`;
+  writeFileSync(settings.adminTokenFile, `${link}\n${publicLine}`, { mode: 0o600 });
+  chmodSync(settings.adminTokenFile, 0o600);
+  return link;
+}
+
+/** The token after the `#` of each link in the file. */
+export function readToken(file: string): string | null {
+  try {
+    return readFileSync(file, "utf8").trim().split("#").at(-1) ?? null;
+  } catch {
+    return null;
+  }
+}
+
+/** There is, or was, a link, and nobody has become the administrator yet. */
+export async function isUnclaimed(db: Db): Promise<boolean> {
+  return (await readClaim(db)) !== null && !(await canAdministratorSignIn(db));
+}
+
+async function readClaim(db: Db): Promise<AdminClaim | null> {
+  const text = await readSetting(db, CLAIM_SETTING);
+  if (text === null) return null;
+  const claim = claimForm.safeParse(JSON.parse(text));
+  return claim.success ? claim.data : null;
+}
+
+/** `none`: nothing was offered; `claimed`: an administrator can sign in already. */
+export type ClaimRefusal = "none" | "claimed" | "wrong" | "expired";
+
+export class ClaimRefused extends Error {
+  override readonly name = "ClaimRefused";
+  readonly reason: ClaimRefusal;
+  constructor(reason: ClaimRefusal) {
+    super(`The administrator cannot be claimed: ${reason}.`);
+    this.reason = reason;
+  }
+}
+
+/** Null if the token opens the claim. */
+export async function checkClaim(db: Db, token: string, nowMs: number): Promise<ClaimRefusal | null> {
+  if (await canAdministratorSignIn(db)) return "claimed";
+  const claim = await readClaim(db);
+  if (claim === null) return "none";
+  if (!isTokenOf(claim, token)) return "wrong";
+  return claim.expiresAtMs <= nowMs ? "expired" : null;
+}
+
+export interface Claiming {
+  token: string;
+  email: string;
+  passwordHash: string;
+  /** Who does it: the operator on the command line; null for the new administrator in a browser. */
+  actor: AuditActor | null;
+  address: string | null;
+}
+
+/** Throws `ClaimRefused`. */
+export async function claimAdministrator(
+  { db, settings, clock, newId }: Installation,
+  { token, email, passwordHash, actor, address }: Claiming,
+): Promise<UserRecord> {
+  const made = await transaction(db, async (tx) => {
+    // Behind the lock that this takes: of two claims at the same time one must fail.
+    await bumpKeyRevision(tx);
+    const refusal = await checkClaim(tx, token, clock.nowMs());
+    if (refusal !== null) throw new ClaimRefused(refusal);
+    await deleteSetting(tx, CLAIM_SETTING);
+    const present = await findUserByEmail(tx, email);
+    const user: UserRecord = {
+      id: present?.id ?? newId("user"),
+      email: present?.email ?? email,
+      role: "admin",
+      status: "active",
+      passwordHash,
+      limits: present?.limits ?? NO_LIMITS,
+      groups: present?.groups ?? [],
+      createdAtMs: present?.createdAtMs ?? clock.nowMs(),
+    };
+    await putUser(tx, user);
+    // Whoever had the address before need not be whoever has the link.
+    if (present !== null) await forgetWaysIn(tx, user.id);
+    await appendAudit(tx, {
+      atMs: clock.nowMs(),
+      actor: actor ?? { kind: "user", id: user.id, name: user.email },
+      action: "user.claim",
+      target: `user ${user.email}`,
+      changes: [{ field: "role", from: present?.role ?? null, to: "admin" }, secretSet("password")],
+      address,
+    });
+    return user;
+  });
+  rmSync(settings.adminTokenFile, { force: true });
+  return made;
+}
+
+function isTokenOf({ digest }: AdminClaim, token: string): boolean {
+  const made = Buffer.from(secretDigest(token));
+  const kept = Buffer.from(digest);
+  return made.length === kept.length && timingSafeEqual(made, kept);
+}

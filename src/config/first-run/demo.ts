@@ -1,0 +1,99 @@
+/** The first run's furniture: one group whose only account is the built-in simulator, and a key for it. */
+
+import { chmodSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import {
+  DEFAULT_QUEUE,
+  INTERFACES,
+  type ModelRecord,
+  NO_BILLING,
+  NO_LIMITS,
+  NO_RATE_LIMITS,
+} from "../../records.ts";
+import { mintApiKey } from "../../secrets/api-key.ts";
+import { transaction } from "../../store/engine/db.ts";
+import { putAccount } from "../../store/policy/accounts.ts";
+import { putGroup } from "../../store/policy/groups.ts";
+import { insertKey } from "../../store/policy/keys.ts";
+import { putModel } from "../../store/policy/models.ts";
+import { readPolicy } from "../../store/policy/policy.ts";
+import type { Settings } from "../installation/environment.ts";
+import type { Installation } from "../installation/installation.ts";
+
+const DEMO_MODELS: readonly Pick<ModelRecord, "id" | "interfaces">[] = [
+  { id: "sim-fast", interfaces: ["chat", "responses"] },
+  { id: "sim-reason", interfaces: ["chat", "responses"] },
+  { id: "sim-tools", interfaces: ["chat", "responses"] },
+  { id: "sim-embed", interfaces: ["embeddings"] },
+  { id: "sim-image", interfaces: ["images"] },
+];
+
+/** Where the demo key is left for the start-up text's curl; readable by its owner alone. */
+export function demoKeyFile(settings: Pick<Settings, "dataDir">): string {
+  return join(settings.dataDir, "demo.key");
+}
+
+/** Only in an empty installation: whoever has configured something did not ask for a demo. */
+export async function furnishDemo(installation: Installation): Promise<boolean> {
+  const { db, newId } = installation;
+  const records = await readPolicy(db);
+  if (records.accounts.length + records.groups.length + records.models.length > 0) return false;
+  const createdAtMs = installation.clock.nowMs();
+  const minted = mintApiKey(installation.randomBytes);
+  const accountId = newId("acc");
+  const groupId = newId("grp");
+  await transaction(db, async (tx) => {
+    for (const model of DEMO_MODELS)
+      await putModel(tx, { ...model, price: null, contextTokens: null, outputTokensMax: null, createdAtMs });
+    await putAccount(tx, {
+      id: accountId,
+      name: "simulator",
+      kind: "simulator",
+      baseUrl: "",
+      sealedCredential: null,
+      interfaces: [...INTERFACES],
+      websocket: false,
+      apiVersion: null,
+      privateNetwork: false,
+      priority: 1,
+      weight: 1,
+      models: { "sim-*": "sim-*" },
+      limits: NO_RATE_LIMITS,
+      enabled: true,
+      createdAtMs,
+    });
+    await putGroup(tx, {
+      id: groupId,
+      name: "demo",
+      interfaces: [...INTERFACES],
+      models: DEMO_MODELS.map(({ id }) => id),
+      accounts: [accountId],
+      billing: NO_BILLING,
+      access: "everyone",
+      onDisconnect: null,
+      websocket: true,
+      limits: NO_LIMITS,
+      groupLimits: NO_LIMITS,
+      queue: DEFAULT_QUEUE,
+      createdAtMs,
+    });
+    await insertKey(tx, {
+      id: newId("key"),
+      name: "demo",
+      userId: null,
+      groupId,
+      digest: installation.digest(minted.secret),
+      publicId: minted.publicId,
+      last4: minted.last4,
+      status: "active",
+      expiresAtMs: null,
+      limits: NO_LIMITS,
+      createdAtMs,
+      revokedAtMs: null,
+    });
+  });
+  const keyFile = demoKeyFile(installation.settings);
+  writeFileSync(keyFile, `${minted.secret}\n`, { mode: 0o600 });
+  chmodSync(keyFile, 0o600);
+  return true;
+}

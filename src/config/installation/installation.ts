@@ -1,0 +1,146 @@
+import { randomBytes as cryptoRandomBytes } from "node:crypto";
+import { existsSync, mkdirSync, statSync } from "node:fs";
+import { dirname } from "node:path";
+import { type Clock, type NewId, systemClock, uuidV7 } from "../../net/wire/clock.ts";
+import { openDigester } from "../../secrets/api-key.ts";
+import { type Keyring, openKeyring, openPassingKeyring, type RandomBytes } from "../../secrets/keyring.ts";
+import { type Db, openDb, sqlitePathOf } from "../../store/engine/db.ts";
+import { changesAhead, hasVersions, migrate } from "../../store/engine/migrate.ts";
+import { loadPepper } from "../../store/settings/pepper.ts";
+import type { Settings } from "./environment.ts";
+
+/** An opened store with the keys to its secrets: what every command and the server begin with. */
+export interface Installation {
+  settings: Settings;
+  db: Db;
+  keyring: Keyring;
+  /** A caller's secret → the digest it is known by. */
+  digest(secret: string): string;
+  clock: Clock;
+  newId: NewId;
+  randomBytes: RandomBytes;
+}
+
+/** What whoever waits should know. */
+type Remark = (text: string) => void;
+const silently: Remark = () => {};
+
+type Environment = Readonly<Record<string, string | undefined>>;
+
+/** Empty counts as not set, as for every other variable. */
+const masterKeyIn = (environment: Environment) => environment.MODEL_GATEWAY_MASTER_KEY || undefined;
+
+/** Makes what is missing: folder, tables, pepper, and the master key unless the store was sealed with another. */
+export async function openInstallation(
+  settings: Settings,
+  environment: Environment,
+  remark: Remark = silently,
+): Promise<Installation> {
+  mkdirSync(settings.dataDir, { recursive: true, mode: 0o700 });
+  const file = settings.masterKeyFile;
+  const fromEnv = masterKeyIn(environment);
+  const hasKey = fromEnv !== undefined || isThere(file);
+  // A key that is wrong is said before anything is made.
+  const present = hasKey ? openKeyring({ file, fromEnv }) : null;
+  const db = await openDb(settings.databaseUrl);
+  if (present === null && (await hasVersions(db))) {
+    await db.close();
+    throw masterKeyMissing(file);
+  }
+  return furnish(settings, present ?? openKeyring({ file, fromEnv }), db, remark);
+}
+
+/** Nothing is here to work on. A mistyped folder must not pass for an empty installation. */
+export class NoInstallation extends Error {
+  override readonly name = "NoInstallation";
+  readonly hint: string;
+  constructor(message: string, hint: string) {
+    super(message);
+    this.hint = hint;
+  }
+}
+
+function masterKeyMissing(file: string): NoInstallation {
+  return new NoInstallation(
+    `The master key ${file} is missing.`,
+    `${WHERE_IT_IS} If this is the one, restore the key from its backup, or give it as MODEL_GATEWAY_MASTER_KEY: a new one would open nothing.`,
+  );
+}
+
+const WHERE_IT_IS = "Name the folder that its server runs on: --data FOLDER, or MODEL_GATEWAY_DATA.";
+
+/** For whoever works on what there is: makes no folder, no store and no master key. Throws `NoInstallation`. */
+export async function openPresent(
+  settings: Settings,
+  environment: Environment,
+  remark: Remark = silently,
+): Promise<Installation> {
+  const path = sqlitePathOf(settings.databaseUrl);
+  if (path !== null && !isThere(path))
+    throw new NoInstallation(`There is no installation in ${dirname(path)}.`, WHERE_IT_IS);
+  const file = settings.masterKeyFile;
+  const fromEnv = masterKeyIn(environment);
+  if (fromEnv === undefined && !isThere(file)) throw masterKeyMissing(file);
+  const keyring = openKeyring({ file, fromEnv });
+  const db = await openDb(settings.databaseUrl);
+  if (await hasVersions(db)) return furnish(settings, keyring, db, remark);
+  await db.close();
+  throw new NoInstallation(
+    "The database is empty.",
+    "The first start furnishes it. Does DATABASE_URL name the right one?",
+  );
+}
+
+/** False where its file is not there yet. Of a server one knows only by asking it. */
+export function hasStore({ databaseUrl }: Settings): boolean {
+  const path = sqlitePathOf(databaseUrl);
+  return path === null || isThere(path);
+}
+
+/** Unlike `existsSync` it does not say no where it may not look. */
+function isThere(path: string): boolean {
+  try {
+    return statSync(path).isFile();
+  } catch (error) {
+    if (error instanceof Error && "code" in error && error.code === "ENOENT") return false;
+    throw error;
+  }
+}
+
+/** For whoever changes nothing: where there is no store yet it is an empty one in memory, and no file is made. */
+export async function openToLook(
+  settings: Settings,
+  environment: Environment,
+  remark: Remark = silently,
+): Promise<Installation> {
+  if (hasStore(settings)) return openInstallation(settings, environment, remark);
+  const file = settings.masterKeyFile;
+  const fromEnv = masterKeyIn(environment);
+  const hasKey = fromEnv !== undefined || existsSync(file);
+  const keyring = hasKey ? openKeyring({ file, fromEnv }) : openPassingKeyring();
+  return furnish(settings, keyring, await openDb("sqlite::memory:"), remark);
+}
+
+async function furnish(settings: Settings, keyring: Keyring, db: Db, remark: Remark): Promise<Installation> {
+  try {
+    const ahead = await changesAhead(db);
+    if (ahead !== null) {
+      const { from, to, takes } = ahead;
+      remark([`The store is brought from schema ${from} to ${to}.`, ...takes].join(" "));
+    }
+    await migrate(db);
+    const digest = openDigester(await loadPepper(db, keyring));
+    return {
+      settings,
+      db,
+      keyring,
+      digest,
+      clock: systemClock,
+      newId: uuidV7,
+      randomBytes: cryptoRandomBytes,
+    };
+  } catch (error) {
+    await db.close();
+    throw error;
+  }
+}

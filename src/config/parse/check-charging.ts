@@ -1,0 +1,93 @@
+import { needsPrices, openPricing } from "../../policy/pricing.ts";
+import type { GroupRecord } from "../../records.ts";
+import type { GatewayFile } from "../schema/schema.ts";
+import type { FieldProblem } from "../state/problem.ts";
+import type { State } from "../state/step.ts";
+
+/** What the file asks for and nobody could charge: models without a price, keys without a user. */
+
+/** `after` is the state once the file is applied. */
+export function chargingProblems(
+  file: GatewayFile,
+  after: State,
+  options: { prune: boolean },
+): FieldProblem[] {
+  return [...unpriced(file, after, options), ...nobodysKeys(file, after, options)];
+}
+
+const REMEDY =
+  "Give it one under models[].price or the group's billing.model_prices, or let nobody pay: charge: none, and no windows in usd.";
+
+function unpriced(file: GatewayFile, after: State, { prune }: { prune: boolean }): FieldProblem[] {
+  const termsFor = openPricing(after);
+  const models = new Map(after.models.map((model) => [model.id, model]));
+  return after.groups.filter(needsPrices).flatMap((group) => {
+    const termsOf = termsFor(group);
+    const inFile = file.groups.findIndex(({ name }) => name === group.name);
+    // What the file does not touch is left alone, even if an operator should look at it: `doctor` says so.
+    if (inFile === -1 && prune) return [];
+    return group.models.flatMap((id, position): FieldProblem[] => {
+      const model = models.get(id);
+      if (model === undefined || termsOf(model).price !== null) return [];
+      if (inFile !== -1) {
+        const isNamed = model.price !== null || Object.hasOwn(group.billing.modelPrices, id);
+        const lacks = isNamed
+          ? `whose price says nothing of what it is called for (${model.interfaces.join(", ")})`
+          : "without a price";
+        return [
+          {
+            path: ["groups", inFile, "models", position],
+            message: `is a model ${lacks}, and the group ${why(group)}. ${REMEDY}`,
+          },
+        ];
+      }
+      const modelInFile = file.models.findIndex((wanted) => wanted.id === id);
+      if (modelInFile === -1) return [];
+      return [
+        {
+          path: ["models", modelInFile, "price"],
+          message: `is missing, and the group "${group.name}" that publishes the model ${why(group)}. ${REMEDY}`,
+        },
+      ];
+    });
+  });
+}
+
+function why({ billing }: GroupRecord): string {
+  return billing.charge === "none" ? "has a window in usd" : `charges (billing.charge: ${billing.charge})`;
+}
+
+export const NO_PAYER = "a key of a charging group needs a user to charge";
+
+function nobodysKeys(file: GatewayFile, after: State, { prune }: { prune: boolean }): FieldProblem[] {
+  const charging = new Map(
+    after.groups.filter(({ billing }) => billing.charge !== "none").map((group) => [group.name, group]),
+  );
+  const inFile = file.keys.flatMap((key, i): FieldProblem[] =>
+    key.user !== undefined || !charging.has(key.group)
+      ? []
+      : [
+          {
+            path: ["keys", i, "user"],
+            message: `is missing: ${NO_PAYER}. Name one of users, or a group with charge: none.`,
+          },
+        ],
+  );
+  if (prune) return inFile;
+  const named = new Set(file.keys.filter(({ user }) => user === undefined).map(({ name }) => name));
+  const stored = after.keys.filter(
+    ({ status, userId, name }) => status === "active" && userId === null && !named.has(name),
+  );
+  const kept = file.groups.flatMap(({ name }, i): FieldProblem[] => {
+    const group = charging.get(name);
+    const key = stored.find(({ groupId }) => groupId === group?.id);
+    if (group === undefined || key === undefined) return [];
+    return [
+      {
+        path: ["groups", i, "billing", "charge"],
+        message: `the group has the key "${key.name}" of nobody, and ${NO_PAYER}. Revoke it first: npx model-gateway keys revoke ${key.publicId}`,
+      },
+    ];
+  });
+  return [...inFile, ...kept];
+}

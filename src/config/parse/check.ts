@@ -1,0 +1,282 @@
+import { type FieldProblem, nearest, type Path } from "../state/problem.ts";
+
+/**
+ * What ties two places of the file together: references, duplicates, fields that only one kind of account has.
+ * It reads the raw tree and not the parsed file, so that one wrong leaf does not hide a wrong reference.
+ */
+
+/** What is in the store already: a file may name a part of the installation and refer to the rest. */
+export interface KnownNames {
+  models: ReadonlySet<string>;
+  accounts: ReadonlySet<string>;
+  groups: ReadonlySet<string>;
+  plans: ReadonlySet<string>;
+  /** E-mail addresses in lower case. */
+  users: ReadonlySet<string>;
+}
+
+export const NOTHING_KNOWN: KnownNames = {
+  models: new Set(),
+  accounts: new Set(),
+  groups: new Set(),
+  plans: new Set(),
+  users: new Set(),
+};
+
+/** What came from the environment must not stand in a complaint: only the caller knows which values did. */
+export interface Discretion {
+  show(path: Path, value: string): string;
+  mayShow(path: Path): boolean;
+}
+
+interface Names {
+  noun: string;
+  all: ReadonlySet<string>;
+  /** The names that a complaint may suggest. */
+  open: readonly string[];
+  /** The name that was probably meant. */
+  near(name: string): string | null;
+}
+
+/** Each compares a name with all there are. The first few lead to the cause of a thousand. */
+const PROPOSALS_MAX = 20;
+
+interface Item {
+  path: Path;
+  value: Readonly<Record<string, unknown>>;
+}
+
+export function checkTogether(tree: unknown, known: KnownNames, discretion: Discretion): FieldProblem[] {
+  const models = itemsOf(tree, "models");
+  const accounts = itemsOf(tree, "accounts");
+  const groups = itemsOf(tree, "groups");
+  const plans = itemsOf(tree, "plans");
+  const users = itemsOf(tree, "users");
+  const keys = itemsOf(tree, "keys");
+
+  const namesOf = (noun: string, stored: ReadonlySet<string>, items: Item[], field: string): Names => {
+    const named = items.flatMap((item) => {
+      const name = textOf(item, field);
+      if (name === undefined) return [];
+      return {
+        name: noun === "user" ? name.toLowerCase() : name,
+        open: discretion.mayShow([...item.path, field]),
+      };
+    });
+    const open = [...stored, ...named.filter((one) => one.open).map(({ name }) => name)];
+    let proposals = 0;
+    return {
+      noun,
+      all: new Set([...stored, ...named.map(({ name }) => name)]),
+      open,
+      near: (name) => (proposals++ < PROPOSALS_MAX ? nearest(name, open) : null),
+    };
+  };
+  const knownModels = namesOf("model", known.models, models, "id");
+  const knownAccounts = namesOf("account", known.accounts, accounts, "name");
+  const knownGroups = namesOf("group", known.groups, groups, "name");
+  const knownPlans = namesOf("plan", known.plans, plans, "name");
+  const knownUsers = namesOf("user", known.users, users, "email");
+
+  return [
+    ...repeated(models, "id", (item) => textOf(item, "id")),
+    ...repeated(accounts, "name", (item) => textOf(item, "name")),
+    ...repeated(groups, "name", (item) => textOf(item, "name")),
+    ...repeated(plans, "name", (item) => textOf(item, "name")),
+    ...repeated(users, "email", (item) => textOf(item, "email")?.toLowerCase()),
+    ...repeated(
+      keys,
+      "name",
+      keyIdentity,
+      "is used twice for this user; a key is known by its user and its name.",
+    ),
+    ...repeated(
+      keys,
+      "secret",
+      (item) => textOf(item, "secret"),
+      "is the secret of two keys; each needs its own.",
+    ),
+    ...accounts.flatMap(accountFields),
+    ...accounts.flatMap(wildcards),
+    ...groups.flatMap((group) => [
+      ...references(group, "models", knownModels, discretion),
+      ...references(group, "accounts", knownAccounts, discretion),
+      ...ofItsModels(group, "model_multipliers"),
+      ...ofItsModels(group, "model_prices"),
+      ...plansWithoutUse(group),
+    ]),
+    ...groups
+      .flatMap((group) => itemsAt(group, "billing"))
+      .flatMap((billing) => references(billing, "plans", knownPlans, discretion)),
+    ...users.flatMap((user) => {
+      const subscriptions = itemsAt(user, "subscriptions");
+      return [
+        ...references(user, "groups", knownGroups, discretion),
+        ...repeated(subscriptions, "plan", subscriptionIdentity, SUBSCRIBED_TWICE),
+        ...subscriptions.flatMap((one) =>
+          reference([...one.path, "plan"], textOf(one, "plan"), knownPlans, discretion),
+        ),
+      ];
+    }),
+    ...keys.flatMap((key) => [
+      ...reference([...key.path, "group"], textOf(key, "group"), knownGroups, discretion),
+      ...reference([...key.path, "user"], textOf(key, "user")?.toLowerCase(), knownUsers, discretion),
+    ]),
+  ];
+}
+
+function keyIdentity(item: Item): string | undefined {
+  const name = textOf(item, "name");
+  return name === undefined ? undefined : JSON.stringify([textOf(item, "user")?.toLowerCase() ?? null, name]);
+}
+
+const SUBSCRIBED_TWICE = "stands twice for this user; say when each of the two starts.";
+
+function subscriptionIdentity(item: Item): string | undefined {
+  const plan = textOf(item, "plan");
+  return plan === undefined ? undefined : JSON.stringify([plan, textOf(item, "starts") ?? null]);
+}
+
+function repeated(
+  items: Item[],
+  field: string,
+  identity: (item: Item) => string | undefined,
+  message = "is used twice; a name may stand only once.",
+): FieldProblem[] {
+  const seen = new Set<string>();
+  return items.flatMap((item) => {
+    const id = identity(item);
+    if (id === undefined) return [];
+    if (seen.has(id)) return [{ path: [...item.path, field], message }];
+    seen.add(id);
+    return [];
+  });
+}
+
+/** Which fields an account must and must not have is decided by its kind. */
+function accountFields(account: Item): FieldProblem[] {
+  const kind = textOf(account, "kind");
+  const has = (field: string) => Object.hasOwn(account.value, field);
+  const at = (field: string, message: string): FieldProblem => ({ path: [...account.path, field], message });
+  const problems: FieldProblem[] = [];
+  const { websocket, interfaces } = account.value;
+  if (websocket === true && Array.isArray(interfaces) && !interfaces.includes("responses")) {
+    problems.push(
+      at(
+        "websocket",
+        "is for responses, which is not among the account's interfaces. Add it, or write false.",
+      ),
+    );
+  }
+  if (kind === "simulator") {
+    for (const field of ["base_url", "credential", "private_network"].filter(has)) {
+      problems.push(at(field, "is not for kind simulator, which is built in. Remove the field."));
+    }
+    return problems;
+  }
+  if ((kind === "openai" || kind === "azure") && !has("base_url")) {
+    problems.push(
+      at("base_url", "is missing. It is the upstream's address, like https://api.openai.com/v1."),
+    );
+  }
+  if (kind === "openai" && has("api_version")) {
+    problems.push(at("api_version", "is only for kind azure. Remove the field."));
+  }
+  return problems;
+}
+
+function wildcards(account: Item): FieldProblem[] {
+  const models = account.value.models;
+  if (!isRecord(models)) return [];
+  return Object.entries(models).flatMap(([publicModel, upstreamModel]) => {
+    if (typeof upstreamModel !== "string" || publicModel.endsWith("*") === upstreamModel.endsWith("*"))
+      return [];
+    return [
+      {
+        path: [...account.path, "models", publicModel],
+        message:
+          'has a * on one side only. Write it at the end of both, like "gpt-*": "gpt-*", or of neither.',
+      },
+    ];
+  });
+}
+
+function plansWithoutUse(group: Item): FieldProblem[] {
+  const billing = group.value.billing;
+  if (!isRecord(billing) || billing.plans === undefined || billing.charge === "subscription") return [];
+  return [
+    {
+      path: [...group.path, "billing", "plans"],
+      message: "is only for charge: subscription. Remove the field, or charge subscriptions.",
+      onKey: true,
+    },
+  ];
+}
+
+function ofItsModels(group: Item, field: "model_multipliers" | "model_prices"): FieldProblem[] {
+  const billing = group.value.billing;
+  const named = isRecord(billing) ? billing[field] : undefined;
+  const models = group.value.models;
+  if (!isRecord(named) || !Array.isArray(models)) return [];
+  return Object.keys(named)
+    .filter((model) => !models.includes(model))
+    .map((model) => ({
+      path: [...group.path, "billing", field, model],
+      message: "is not among the group's models.",
+      onKey: true,
+    }));
+}
+
+function references(item: Item, field: string, names: Names, discretion: Discretion): FieldProblem[] {
+  const list = item.value[field];
+  if (!Array.isArray(list)) return [];
+  const seen = new Set<string>();
+  return list.flatMap((name: unknown, i) => {
+    if (typeof name !== "string") return [];
+    const path = [...item.path, field, i];
+    if (seen.has(name)) {
+      return [{ path, message: `names the ${names.noun} ${discretion.show(path, name)} a second time.` }];
+    }
+    seen.add(name);
+    return reference(path, name, names, discretion);
+  });
+}
+
+function reference(
+  path: Path,
+  name: string | undefined,
+  { noun, all, open, near }: Names,
+  discretion: Discretion,
+): FieldProblem[] {
+  if (name === undefined || all.has(name)) return [];
+  const close = discretion.mayShow(path) ? near(name) : null;
+  const hint =
+    close !== null
+      ? ` Did you mean "${close}"?`
+      : open.length === 0
+        ? ` Add it to ${noun}s.`
+        : ` Known: ${open.slice(0, 10).join(", ")}${open.length > 10 ? ", …" : ""}.`;
+  return [{ path, message: `there is no ${noun} ${discretion.show(path, name)}.${hint}` }];
+}
+
+function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+function itemsOf(tree: unknown, section: string): Item[] {
+  const list = isRecord(tree) ? tree[section] : undefined;
+  if (!Array.isArray(list)) return [];
+  return list.flatMap((value: unknown, i) => (isRecord(value) ? [{ path: [section, i], value }] : []));
+}
+
+/** What a field of an item is made of: its entries, or the field itself where it is a map. */
+function itemsAt({ path, value }: Item, field: string): Item[] {
+  const inner = value[field];
+  if (isRecord(inner)) return [{ path: [...path, field], value: inner }];
+  return itemsOf(value, field).map((item) => ({ ...item, path: [...path, ...item.path] }));
+}
+
+function textOf(item: Item, field: string): string | undefined {
+  const value = item.value[field];
+  return typeof value === "string" ? value : undefined;
+}

@@ -1,0 +1,204 @@
+import type { z } from "zod";
+import { limits } from "../product-limits.ts";
+import { ruleOf } from "../schema/rule.ts";
+import { type GatewayDocument, type GatewayFile, gatewayFile } from "../schema/schema.ts";
+import { byPlace, type FieldProblem, fieldOf, nearest, type Path, type Problem } from "../state/problem.ts";
+import { checkTogether, type KnownNames, NOTHING_KNOWN } from "./check.ts";
+import { unbuilt } from "./unsupported-features.ts";
+import { readTreeBeside } from "./yaml-in-worker.ts";
+import { plainTree, readTree, type Tree, type TreeResult } from "./yaml-tree.ts";
+
+/** gateway.yaml: text or document → a checked file, or everything that is wrong with it at once, in the order of its lines. */
+
+export interface Source {
+  /** As the operator wrote it: it stands at the head of every problem. */
+  fileName: string;
+  environment: Readonly<Record<string, string | undefined>>;
+  /** Names that the file may refer to without defining them. */
+  known?: KnownNames;
+}
+
+export type ParsedFile =
+  | {
+      ok: true;
+      file: GatewayFile;
+      /** Gives a complaint of a later step its place in the text. */
+      problemAt(problem: FieldProblem): Problem;
+    }
+  | { ok: false; problems: Problem[] };
+
+export function parseGatewayFile(text: string, source: Source): ParsedFile {
+  return parseFile(text, source, gatewayFile, together(source.known ?? NOTHING_KNOWN));
+}
+
+/** The same for a process that serves requests meanwhile. */
+export async function parseGatewayFileBeside(text: string, source: Source): Promise<ParsedFile> {
+  const more = together(source.known ?? NOTHING_KNOWN);
+  return (
+    noText(text, source) ??
+    checkRead(await readTreeBeside({ text, environment: source.environment }), source, gatewayFile, more)
+  );
+}
+
+/** The same of a document that never was a text: its problems have a field, and no line. */
+export function checkDocument(document: GatewayDocument, known: KnownNames): ParsedFile {
+  return checkTree(plainTree(document), "", gatewayFile, together(known));
+}
+
+function together(known: KnownNames): MoreChecks {
+  return (value, tree) => ({
+    wrong: checkTogether(value, known, {
+      show: (path, name) => shown(tree, path, name),
+      mayShow: (path) => tree.variablesIn(path).length === 0,
+    }),
+    unbuilt: unbuilt(value),
+  });
+}
+
+type Parsed<T> =
+  | { ok: true; file: T; problemAt(problem: FieldProblem): Problem }
+  | { ok: false; problems: Problem[] };
+
+/** What a schema cannot say. */
+type MoreChecks = (value: unknown, tree: Tree) => { wrong: FieldProblem[]; unbuilt: FieldProblem[] };
+
+/** Any file of ours. */
+export function parseFile<Schema extends z.ZodType>(
+  text: string,
+  source: Omit<Source, "known">,
+  schema: Schema,
+  more: MoreChecks = () => ({ wrong: [], unbuilt: [] }),
+): Parsed<z.output<Schema>> {
+  return noText(text, source) ?? checkRead(readTree(text, source.environment), source, schema, more);
+}
+
+/** What nobody should try to parse. */
+function noText(
+  text: string,
+  { fileName }: Pick<Source, "fileName">,
+): { ok: false; problems: Problem[] } | null {
+  const found = tooLarge(text) ?? notUtf8(text);
+  return found === null ? null : { ok: false, problems: [{ file: fileName, field: "", ...found }] };
+}
+
+type TextProblem = Pick<Problem, "line" | "column" | "message">;
+
+function tooLarge(text: string): TextProblem | null {
+  if (Buffer.byteLength(text) <= limits.configFileBytesMax) return null;
+  return { line: 0, column: 0, message: `The file is larger than ${limits.configFileBytesMax} bytes.` };
+}
+
+function notUtf8(text: string): TextProblem | null {
+  const at = text.search(UNREADABLE);
+  if (at === -1) return null;
+  const lines = text.slice(0, at + 1).split("\n");
+  return {
+    line: lines.length,
+    column: lines.at(-1)?.length ?? 0,
+    message: "The file is not UTF-8: what stands here cannot be read. Save it as UTF-8.",
+  };
+}
+
+/** What bytes of another encoding have become when they were read as UTF-8. */
+const UNREADABLE = /[\uFFFD\0]/;
+
+function checkRead<Schema extends z.ZodType>(
+  read: TreeResult,
+  { fileName }: Pick<Source, "fileName">,
+  schema: Schema,
+  more: MoreChecks,
+): Parsed<z.output<Schema>> {
+  if (read.ok) return checkTree(read.tree, fileName, schema, more);
+  const problems = read.problems.map((problem) => ({ file: fileName, field: "", ...problem }));
+  return { ok: false, problems: problems.sort(byPlace) };
+}
+
+function checkTree<Schema extends z.ZodType>(
+  tree: Tree,
+  fileName: string,
+  schema: Schema,
+  more: MoreChecks,
+): Parsed<z.output<Schema>> {
+  const problemAt = ({ path, message, onKey }: FieldProblem): Problem => {
+    return { file: fileName, ...tree.locate(path, onKey), field: fieldOf(path), message };
+  };
+  // A file of comments alone names nothing, and that is a file.
+  const value = tree.value === null ? {} : tree.value;
+  const result = schema.safeParse(value);
+  const found = more(value, tree);
+  const ofText = new Set(tree.problems);
+  const wrong = [
+    ...ofText,
+    ...(result.success ? [] : result.error.issues.flatMap((issue) => describe(issue, tree, value))),
+    ...found.wrong,
+  ].filter((problem) => ofText.has(problem) || !tree.isBroken(problem.path));
+  const problems = [...oneAField(wrong), ...found.unbuilt].map(problemAt);
+  if (result.success && problems.length === 0) return { ok: true, file: result.data, problemAt };
+  return { ok: false, problems: problems.sort(byPlace) };
+}
+
+/** The first complaint about a field is the nearest to the cause; a second one would only repeat it. */
+function oneAField(problems: FieldProblem[]): FieldProblem[] {
+  const seen = new Set<string>();
+  return problems.filter(({ path }) => {
+    const field = fieldOf(path);
+    if (seen.has(field)) return false;
+    seen.add(field);
+    return true;
+  });
+}
+
+/** Fields whose value is a secret even when it stands in the file as it is. */
+const SECRET_FIELDS = new Set(["credential", "password", "secret"]);
+
+function shown(tree: Tree, path: Path, value: string): string {
+  if (path.some((part) => typeof part === "string" && SECRET_FIELDS.has(part))) return "(not shown)";
+  const variables = tree.variablesIn(path);
+  if (variables.length > 0) return `from \${${variables.join("}, ${")}}`;
+  return JSON.stringify(value.length > 80 ? `${value.slice(0, 79)}…` : value);
+}
+
+function describe(issue: z.core.$ZodIssue, tree: Tree, root: unknown): FieldProblem[] {
+  const path = issue.path.filter((part): part is string | number => typeof part !== "symbol");
+  const value = valueAt(root, path);
+  if (issue.code === "unrecognized_keys") {
+    const allowed = issue.message.split(", ");
+    return issue.keys.map((key) => {
+      const close = nearest(key, allowed);
+      const hint = close === null ? "" : ` Did you mean ${close}?`;
+      return {
+        path: [...path, key],
+        message: `is not a known field.${hint} Allowed here: ${issue.message}.`,
+        onKey: true,
+      };
+    });
+  }
+  const missing = value === undefined;
+  if (issue.code === "invalid_value") {
+    const allowed = issue.values.map(String);
+    const list = `Allowed: ${allowed.join(", ")}.`;
+    if (missing) return [{ path, message: `is missing. ${list}` }];
+    if (typeof value !== "string") return [{ path, message: `must be one of these words. ${list}` }];
+    const close = tree.variablesIn(path).length > 0 ? null : nearest(value, allowed);
+    const hint = close === null ? "" : ` Did you mean ${close}?`;
+    return [{ path, message: `${shown(tree, path, value)} is not allowed.${hint} ${list}` }];
+  }
+  if (issue.code === "invalid_key") {
+    return [{ path, message: `must be ${issue.issues[0]?.message ?? "plain text"}.`, onKey: true }];
+  }
+  const right = ruleOf(issue);
+  if (missing) return [{ path, message: `is missing. It must be ${right}.` }];
+  if (value === null)
+    return [{ path, message: `is empty. Remove the field, or give it ${right}.`, onKey: true }];
+  const quote = issue.code === "invalid_type" && issue.expected === "string" && typeof value !== "object";
+  return [{ path, message: `must be ${right}.${quote ? " Write it as a string, in quotes." : ""}` }];
+}
+
+function valueAt(root: unknown, path: Path): unknown {
+  let value = root;
+  for (const part of path) {
+    if (typeof value !== "object" || value === null || !Object.hasOwn(value, part)) return undefined;
+    value = (value as Record<string | number, unknown>)[part];
+  }
+  return value;
+}

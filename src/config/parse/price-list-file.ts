@@ -1,0 +1,72 @@
+import { z } from "zod";
+import type { FieldChange, ListedModel, PriceList } from "../../records.ts";
+import { fields, instantMs, modelName, modelSizes, priceGiven, text } from "../schema/schema.ts";
+import { created, differences, type Shown, shownListed } from "../state/difference.ts";
+import type { Problem } from "../state/problem.ts";
+import type { Change } from "../state/step.ts";
+import { parseFile } from "./file.ts";
+
+/** A price list of the operator: YAML or JSON, in the words of gateway.yaml. */
+
+const listedModels = z.record(modelName, fields({ price: priceGiven, ...modelSizes }));
+const isDay = (value: string) => value.length === 10 && instantMs(value) !== null;
+
+function dateSince(inUse: PriceList | null) {
+  const rule = "the day of its facts, like 2026-11-01";
+  if (inUse === null) return text(rule, isDay);
+  return text(
+    `${rule}, and not before ${inUse.date}, that of the list in use`,
+    (value) => isDay(value) && value >= inUse.date,
+  );
+}
+
+/** A list that is older than the one in use is refused: whoever takes in an old file by mistake would sell at old prices. */
+export function parsePriceList(
+  written: string,
+  fileName: string,
+  inUse: PriceList | null,
+): { ok: true; list: PriceList } | { ok: false; problems: Problem[] } {
+  const priceListFile = fields({ date: dateSince(inUse), models: listedModels });
+  const parsed = parseFile(written, { fileName, environment: {} }, priceListFile);
+  if (!parsed.ok) return parsed;
+  const { date, models } = parsed.file;
+  const listed = Object.entries(models).map(([name, model]): [string, ListedModel] => [
+    name,
+    {
+      price: model.price,
+      contextTokens: model.context_tokens ?? null,
+      outputTokensMax: model.max_output_tokens ?? null,
+    },
+  ]);
+  return { ok: true, list: { date, models: Object.fromEntries(listed) } };
+}
+
+const NO_LIST: PriceList = { date: "", models: {} };
+
+/** What the new list adds, changes and takes away. */
+export function listChanges(before: PriceList | null, after: PriceList): Change[] {
+  const old = before ?? NO_LIST;
+  const shown = (list: PriceList, name: string): Shown | null => {
+    const model = Object.hasOwn(list.models, name) ? list.models[name] : undefined;
+    return model === undefined ? null : shownListed(model);
+  };
+  const names = new Set([...Object.keys(old.models), ...Object.keys(after.models)]);
+  const models = [...names].flatMap((name): Change[] => {
+    const from = shown(old, name);
+    const to = shown(after, name);
+    const what = `price of ${name}`;
+    if (to === null) return [{ kind: "remove", what, fields: [] }];
+    if (from === null) return [{ kind: "create", what, fields: created(to) }];
+    const changed = differences(from, to);
+    return changed.length === 0 ? [] : [{ kind: "change", what, fields: changed }];
+  });
+  if (before?.date === after.date) return models;
+  const date = { field: "date", from: before?.date ?? null, to: after.date };
+  return [{ kind: before === null ? "create" : "change", what: "price list", fields: [date] }, ...models];
+}
+
+/** One list of fields for all its models: as the audit log has it, which names the list as a whole. */
+export function fieldsOfListed({ kind, what, fields }: Change): FieldChange[] {
+  if (kind === "remove") return [{ field: what, from: "(listed)", to: null }];
+  return fields.map(({ field, from, to }) => ({ field: `${what}: ${field}`, from, to }));
+}

@@ -1,0 +1,325 @@
+import {
+  type Document,
+  type ErrorCode,
+  isAlias,
+  isMap,
+  isScalar,
+  isSeq,
+  LineCounter,
+  type ParsedNode,
+  parseDocument,
+  type YAMLError,
+} from "yaml";
+import { limits } from "../product-limits.ts";
+import { type FieldProblem, fieldOf, type Path } from "../state/problem.ts";
+
+/** YAML text as plain values, and where each of them stands. No schema here. */
+export interface Tree {
+  value: unknown;
+  /** Line and column (from 1) of a field; of its nearest parent when the field itself is not in the text. */
+  locate(path: Path, onKey?: boolean): { line: number; column: number };
+  /** The `${…}` names that the value was made from, if any: such a value is never shown. */
+  variablesIn(path: Path): readonly string[];
+  /** Fields that cannot be judged any further, because their value could not be made. */
+  isBroken(path: Path): boolean;
+  problems: FieldProblem[];
+}
+
+export interface SyntaxProblem {
+  line: number;
+  column: number;
+  message: string;
+}
+
+export type TreeResult = { ok: true; tree: Tree } | { ok: false; problems: SyntaxProblem[] };
+
+/** What a tree is made of: data alone, and little of it, so that another thread can read the text. */
+export type TreeData =
+  | {
+      ok: true;
+      value: unknown;
+      problems: FieldProblem[];
+      /** Every field there is, a line for each. A name with a line break in it is quoted. */
+      fields: string;
+      /** For each field, the offsets of its name and of its value; -1 for nowhere. */
+      offsets: Int32Array;
+      lineStarts: number[];
+      variables: ReadonlyMap<string, readonly string[]>;
+      broken: ReadonlySet<string>;
+    }
+  | { ok: false; problems: SyntaxProblem[] };
+
+const SYNTAX_PROBLEMS_MAX = 20;
+
+interface Place {
+  keyOffset: number | null;
+  valueOffset: number | null;
+  variables: readonly string[];
+  broken: boolean;
+}
+
+export function readTree(
+  text: string,
+  environment: Readonly<Record<string, string | undefined>>,
+): TreeResult {
+  return treeOf(readTreeData(text, environment));
+}
+
+export function readTreeData(
+  text: string,
+  environment: Readonly<Record<string, string | undefined>>,
+): TreeData {
+  const lines = new LineCounter();
+  let document: Document.Parsed;
+  try {
+    document = parseDocument(text, {
+      lineCounter: lines,
+      // Pretty errors quote the line, and the line may hold a secret.
+      prettyErrors: false,
+      schema: "core",
+      strict: true,
+      // Told below, with the field; the parser would compare every name with every other.
+      uniqueKeys: false,
+      // "silent" would also silence the complaint about a second document.
+      logLevel: "error",
+    });
+  } catch {
+    // The parser recurses on nesting; only that makes it throw.
+    return {
+      ok: false,
+      problems: [{ line: 1, column: 1, message: "The file is nested too deeply to be read." }],
+    };
+  }
+  const lineOf = (offset: number) => placeAt(lines, offset).line;
+  const fatal: SyntaxProblem[] = [...document.errors, ...document.warnings]
+    // One missing bracket can make thousands; the first few lead to it.
+    .slice(0, SYNTAX_PROBLEMS_MAX)
+    // What follows on the same line is mostly the parser's confusion.
+    .filter(({ pos }, i, all) => i === 0 || lineOf(pos[0]) !== lineOf(all[i - 1]?.pos[0] ?? 0))
+    .map((error) => {
+      const { code, offset } = whatIsMeant(error, text);
+      return { ...placeAt(lines, offset), message: syntaxMessage(code, lineAt(text, offset)) };
+    });
+  if (fatal.length > 0) return { ok: false, problems: fatal };
+
+  const { build, problems, places } = createBuilder(document, environment);
+  const value = build(document.contents);
+  const all = [...places];
+  return {
+    ok: true,
+    value,
+    problems,
+    fields: all.map(([field]) => field).join("\n"),
+    offsets: Int32Array.from(all.flatMap(([, place]) => [place.keyOffset ?? -1, place.valueOffset ?? -1])),
+    lineStarts: lines.lineStarts,
+    variables: new Map(
+      all
+        .filter(([, { variables }]) => variables.length > 0)
+        .map(([field, place]) => [field, place.variables]),
+    ),
+    broken: new Set(all.filter(([, { broken }]) => broken).map(([field]) => field)),
+  };
+}
+
+export function treeOf(data: TreeData): TreeResult {
+  if (!data.ok) return data;
+  const { value, problems, variables, broken } = data;
+  const locate = locator(data);
+  const tree: Tree = {
+    value,
+    problems,
+    locate,
+    variablesIn: (path) => (variables.size === 0 ? [] : (variables.get(fieldOf(path)) ?? [])),
+    isBroken(path) {
+      if (broken.size === 0) return false;
+      for (let length = path.length; length >= 0; length--) {
+        if (broken.has(fieldOf(path.slice(0, length)))) return true;
+      }
+      return false;
+    },
+  };
+  return { ok: true, tree };
+}
+
+/** Only complaints ask for places: before the first of them nothing is made ready. */
+function locator(data: Pick<TreeData & { ok: true }, "fields" | "offsets" | "lineStarts">): Tree["locate"] {
+  const lines = new LineCounter();
+  lines.lineStarts = data.lineStarts;
+  let indexes: ReadonlyMap<string, number> | null = null;
+  return (path, onKey = false) => {
+    indexes ??= new Map(data.fields.split("\n").map((field, index) => [field, index]));
+    for (let length = path.length; length >= 0; length--) {
+      const index = indexes.get(fieldOf(path.slice(0, length)));
+      if (index === undefined) continue;
+      const [key = -1, value = -1] = data.offsets.subarray(index * 2, index * 2 + 2);
+      const offset = (onKey ? [key, value] : [value, key]).find((at) => at !== -1);
+      if (offset !== undefined) return placeAt(lines, offset);
+    }
+    return { line: 1, column: 1 };
+  };
+}
+
+function placeAt(lines: LineCounter, offset: number): { line: number; column: number } {
+  const { line, col } = lines.linePos(offset);
+  return { line: Math.max(1, line), column: Math.max(1, col) };
+}
+
+/** Values that came from no text: they stand nowhere, and nothing in them was interpolated. */
+export function plainTree(value: unknown): Tree {
+  return {
+    value,
+    problems: [],
+    locate: () => ({ line: 0, column: 0 }),
+    variablesIn: () => [],
+    isBroken: () => false,
+  };
+}
+
+function createBuilder(document: Document.Parsed, environment: Readonly<Record<string, string | undefined>>) {
+  const places = new Map<string, Place>();
+  const problems: FieldProblem[] = [];
+  let aliases = 0;
+
+  function build(node: ParsedNode | null, path: Path = [], keyOffset: number | null = null): unknown {
+    const place: Place = { keyOffset, valueOffset: node?.range[0] ?? null, variables: [], broken: false };
+    places.set(fieldOf(path), place);
+    if (node === null) return null;
+    if (isAlias(node)) {
+      aliases++;
+      const target = aliases > limits.configAliasesMax ? undefined : node.resolve(document);
+      if (target === undefined) {
+        place.broken = true;
+        // Said once: past the limit every further alias would say it again.
+        if (aliases <= limits.configAliasesMax + 1) {
+          problems.push({
+            path,
+            message: `is an alias that cannot be expanded; aliases must name an anchor above them, and at most ${limits.configAliasesMax} are expanded in a file.`,
+          });
+        }
+        return null;
+      }
+      const value = build(target as ParsedNode, path, keyOffset);
+      const expanded = places.get(fieldOf(path));
+      // A complaint belongs where the alias is used, not where its anchor stands.
+      if (expanded !== undefined) expanded.valueOffset = node.range[0];
+      return value;
+    }
+    if (isSeq(node)) return node.items.map((item, i) => build(item as ParsedNode, [...path, i]));
+    if (isMap(node)) return buildMap(node, path);
+    if (!isScalar(node)) return null;
+    if (typeof node.value !== "string") return node.value;
+    const { text, variables, complaint } = interpolate(node.value, environment);
+    place.variables = variables;
+    if (complaint !== null) {
+      place.broken = true;
+      problems.push({ path, message: complaint });
+    }
+    return text;
+  }
+
+  function buildMap(node: ParsedNode & { items: unknown[] }, path: Path): Record<string, unknown> {
+    const value: Record<string, unknown> = {};
+    if (!isMap(node)) return value;
+    for (const { key, value: item } of node.items) {
+      const keyOffset = (key as ParsedNode | null)?.range[0] ?? null;
+      const name = isScalar(key) && key.value !== null ? (key.source ?? String(key.value)) : null;
+      if (name === null || name === "__proto__") {
+        places.set(fieldOf([...path, "?"]), { keyOffset, valueOffset: null, variables: [], broken: true });
+        problems.push({
+          path: [...path, "?"],
+          message: "is not a field name; a name must be plain text.",
+          onKey: true,
+        });
+        continue;
+      }
+      const field = [...path, name];
+      if (Object.hasOwn(value, name)) {
+        places.set(fieldOf(field), { keyOffset, valueOffset: keyOffset, variables: [], broken: true });
+        problems.push({ path: field, message: "is written twice; keep one of the two.", onKey: true });
+        continue;
+      }
+      value[name] = build(item as ParsedNode | null, field, keyOffset);
+    }
+    return value;
+  }
+
+  return { build, places, problems };
+}
+
+/** `${NAME}` → the environment's NAME; `$${` → a literal `${`. The complaint names the variable, never a value. */
+function interpolate(source: string, environment: Readonly<Record<string, string | undefined>>) {
+  const variables: string[] = [];
+  let complaint: string | null = null;
+  const text = source.replace(
+    /\$\$\{|\$\{([^}]*)(\}?)/g,
+    (whole, name: string | undefined, close: string) => {
+      if (name === undefined) return "${";
+      if (close === "" || !/^[A-Za-z_][A-Za-z0-9_]*$/.test(name)) {
+        complaint = `has a \${ that is not followed by a variable's name and }; write $\${ for a plain \${.`;
+        return whole;
+      }
+      variables.push(name);
+      const value = environment[name];
+      if (value === undefined || value === "") {
+        complaint = `needs the environment variable ${name}, which is ${value === undefined ? "not set" : "empty"}.`;
+        return whole;
+      }
+      return value;
+    },
+  );
+  return { text, variables, complaint };
+}
+
+const SYNTAX_MESSAGES: Partial<Record<ErrorCode, string>> = {
+  BAD_ALIAS: "Text that begins with * or & is an alias or an anchor in YAML. Quote it.",
+  BAD_DIRECTIVE: "A line that begins with % is a YAML directive, and this one is unknown. Quote the text.",
+  BAD_DQ_ESCAPE:
+    "A \"quoted\" text has a backslash escape that YAML does not know. Use 'single quotes' or \\\\.",
+  BAD_INDENT:
+    "The indentation does not fit the lines above. Use the same number of spaces for fields of one level, and close every { and [.",
+  BAD_SCALAR_START: "A text begins with a character that YAML reserves. Put the text in quotes.",
+  BLOCK_AS_IMPLICIT_KEY:
+    'A second ": " on one line. Put the text after the first one in quotes, or on its own line.',
+  BLOCK_IN_FLOW: "A list with - cannot stand inside { } or [ ].",
+  KEY_OVER_1024_CHARS: "A field name is longer than 1024 characters.",
+  MISSING_CHAR:
+    "A character is missing here: a closing quote, bracket or brace, a comma, or the : after a field name.",
+  MULTILINE_IMPLICIT_KEY: "A field name must stand on one line, followed by a colon and a space.",
+  MULTIPLE_DOCS: "A --- line starts a second document. The file must be a single one.",
+  RESOURCE_EXHAUSTION: "The file is nested too deeply to be read.",
+  TAB_AS_INDENT: "A tab is used for indentation. YAML allows spaces only.",
+  TAG_RESOLVE_FAILED:
+    "A YAML tag (a text with a leading !) is not supported. Quote a text that begins with !.",
+  UNEXPECTED_TOKEN:
+    "Something stands here that YAML does not expect. Check the quotes, brackets and colons of this line.",
+};
+
+const FIELD_OR_ITEM = /^\s*(- |[^\s'"{}[\],]+:(\s|$))/;
+
+/** A field or an item that is indented wrongly has the parser look for a `-` or a `:`, here or on the line before. */
+function whatIsMeant({ code, pos: [offset] }: YAMLError, text: string): { code: ErrorCode; offset: number } {
+  const lineStart = text.lastIndexOf("\n", offset - 1) + 1;
+  const lineEnd = text.indexOf("\n", offset);
+  const isAtStart = text.slice(lineStart, offset).trim() === "";
+  if (code !== "MISSING_CHAR" && code !== "BLOCK_AS_IMPLICIT_KEY") return { code, offset };
+  if (isAtStart && FIELD_OR_ITEM.test(text.slice(offset, lineEnd === -1 ? undefined : lineEnd)))
+    return { code: "BAD_INDENT", offset };
+  const isOnNextLine =
+    code === "BLOCK_AS_IMPLICIT_KEY" && lineEnd !== -1 && !/:(\s|$)/.test(text.slice(offset, lineEnd));
+  return isOnNextLine ? { code: "BAD_INDENT", offset: lineEnd + 1 } : { code, offset };
+}
+
+/** The parser's own words can quote the file, and so a secret in it: only its code is used. */
+function syntaxMessage(code: ErrorCode, line: string): string {
+  const message = SYNTAX_MESSAGES[code] ?? "The file is not valid YAML here.";
+  const opened = line.search(/[{[]/);
+  return opened !== -1 && line.includes("${", opened + 1)
+    ? `${message} Inside { } and [ ], "\${NAME}" needs its quotes.`
+    : message;
+}
+
+function lineAt(text: string, offset: number): string {
+  const start = text.lastIndexOf("\n", Math.max(0, offset - 1)) + 1;
+  const end = text.indexOf("\n", start);
+  return text.slice(start, end === -1 ? undefined : end).slice(0, 1_000);
+}

@@ -1,0 +1,10 @@
+/** Reads one text and answers. See `yaml-in-worker.ts`. */
+
+import type { TreeOrder } from "./yaml-in-worker.ts";
+import { readTreeData } from "./yaml-tree.ts";
+
+declare const self: Worker;
+
+self.onmessage = ({ data: { text, environment } }: MessageEvent<TreeOrder>) => {
+  self.postMessage(readTreeData(text, environment));
+};

@@ -1,0 +1,214 @@
+import { type AuditEntry, appendAudit } from "../../store/change-log/change-log.ts";
+import { type Db, transaction } from "../../store/engine/db.ts";
+import { bumpPolicyRevision, readRevisions } from "../../store/engine/revisions.ts";
+import { readOpenings } from "../../store/money/entries.ts";
+import type { Installation } from "../installation/installation.ts";
+import { type KnownNames, NOTHING_KNOWN } from "../parse/check.ts";
+import { checkDocument, parseGatewayFileBeside } from "../parse/file.ts";
+import type { GatewayDocument, GatewayFile } from "../schema/schema.ts";
+import type { FieldProblem, Problem } from "../state/problem.ts";
+import { type Change, readState, type Secrets, type State, type Step } from "../state/step.ts";
+import { openingNotes } from "./opening-balance.ts";
+import { type PlanOptions, planSteps } from "./plan.ts";
+import type { ShownKey } from "./plan-keys.ts";
+import { keptForTheirMoney, type Removals, withGroupsLeft } from "./plan-removals.ts";
+import { readStateNear } from "./read-affected-state.ts";
+
+/** The present state is brought to what the file says: all of it or nothing, and a second time changes nothing. */
+
+export interface PlannedChanges {
+  changes: Change[];
+  /** Secrets made by the plan. They count only once it is applied. */
+  shown: ShownKey[];
+  /** What the file says and applying it does not do, for a reason the operator should know. */
+  notes: string[];
+  file: GatewayFile;
+  steps: Step[];
+  revisions: { policy: number; keys: number };
+}
+
+export type PlanResult = { ok: true; plan: PlannedChanges } | { ok: false; problems: Problem[] };
+
+export interface FileSource {
+  text: string;
+  fileName: string;
+  environment: Readonly<Record<string, string | undefined>>;
+}
+
+/** Reads, checks and compares. Writes nothing. */
+export async function planChanges(
+  installation: Secrets & Pick<Installation, "db">,
+  source: FileSource,
+  options: PlanOptions,
+): Promise<PlanResult> {
+  const { db } = installation;
+  const revisions = await readRevisions(db);
+  const state = await readState(db);
+  // What pruning removes cannot be referred to.
+  const known = options.prune ? NOTHING_KNOWN : knownNames(state);
+  const parsed = await parseGatewayFileBeside(source.text, { ...source, known });
+  if (!parsed.ok) return parsed;
+  const { file, problemAt } = parsed;
+  if (options.prune && namesNothing(file)) {
+    const message = "The file names nothing, so pruning would remove everything. Apply it without pruning.";
+    return { ok: false, problems: [{ ...problemAt({ path: [], message }) }] };
+  }
+  return planned(installation, { state, file, problemAt, revisions }, options);
+}
+
+export interface DocumentOptions extends Pick<PlanOptions, "removals" | "fromConsole"> {
+  /** The revisions before anything was read that the document is made from: it is not applied to anything newer. */
+  since?: PlannedChanges["revisions"];
+}
+
+/**
+ * The same for a part of the file that is an object already, as a form has it, and for what is to go. Groups lose what
+ * they refer to, and keys go with their group or user.
+ */
+export async function planDocument(
+  installation: Secrets & Pick<Installation, "db">,
+  document: GatewayDocument,
+  options: DocumentOptions = {},
+): Promise<PlanResult> {
+  const { removals = {} } = options;
+  const { db } = installation;
+  const revisions = options.since ?? (await readRevisions(db));
+  const state = await readStateNear(db, document, removals);
+  const parsed = checkDocument(withGroupsLeft(state, document, removals), namesLeft(state, removals));
+  if (!parsed.ok) return parsed;
+  const { file, problemAt } = parsed;
+  return planned(installation, { state, file, problemAt, revisions }, { ...options, prune: false });
+}
+
+/**
+ * What would stand with this document, for a form that is not saved yet, and what is wrong with it. Null where it is too
+ * wrong to be told.
+ */
+export async function previewDocument(
+  installation: Secrets & Pick<Installation, "db">,
+  document: GatewayDocument,
+): Promise<{ after: State | null; problems: Problem[] }> {
+  const state = await readStateNear(installation.db, document, {});
+  const parsed = checkDocument(document, knownNames(state));
+  if (!parsed.ok) return { after: null, problems: parsed.problems };
+  const { after, problems } = await planSteps(state, parsed.file, installation, {
+    prune: false,
+    fromConsole: true,
+  });
+  return { after, problems: problems.map(parsed.problemAt) };
+}
+
+interface Checked {
+  state: State;
+  file: GatewayFile;
+  revisions: PlannedChanges["revisions"];
+  problemAt(problem: FieldProblem): Problem;
+}
+
+async function planned(
+  installation: Secrets & Pick<Installation, "db">,
+  { state, file, revisions, problemAt }: Checked,
+  options: PlanOptions,
+): Promise<PlanResult> {
+  const { steps, shown, problems } = await planSteps(state, file, installation, options);
+  if (problems.length > 0) return { ok: false, problems: problems.map(problemAt) };
+  const namesBalances = file.users.some(({ balance }) => balance !== undefined);
+  const notes = [
+    ...(namesBalances ? openingNotes(file.users, state.users, await readOpenings(installation.db)) : []),
+    ...(options.prune ? keptForTheirMoney(state, file) : []),
+  ];
+  return { ok: true, plan: { changes: steps, shown, notes, file, steps, revisions } };
+}
+
+export class ChangedMeanwhile extends Error {
+  override readonly name = "ChangedMeanwhile";
+
+  constructor() {
+    super("The installation was changed by somebody else in the meantime. Nothing was written.");
+  }
+}
+
+/** Who stands in the audit log for the changes. */
+export type Author = Pick<AuditEntry, "actor" | "address">;
+
+const NOBODY: Author = { actor: { kind: "system", id: null, name: "gateway" }, address: null };
+
+export async function applyChanges(
+  { db, clock }: Pick<Installation, "db" | "clock">,
+  plan: PlannedChanges,
+  author: Author = NOBODY,
+): Promise<void> {
+  if (plan.steps.length === 0) return;
+  await transaction(db, async (tx) => {
+    // First of all, for its lock: from here to the commit no other writer gets in.
+    await bumpPolicyRevision(tx);
+    const { policy, keys } = await readRevisions(tx);
+    if (policy !== plan.revisions.policy + 1 || keys !== plan.revisions.keys) {
+      throw new ChangedMeanwhile();
+    }
+    await write(tx, clock, plan, author);
+  });
+}
+
+/**
+ * For whoever was overtaken: nobody else writes from before the plan is made to its end, so it cannot happen again.
+ * `plan` asks only the database it is given: on SQLite, any other question would wait for the end of this one.
+ */
+export async function applyAlone(
+  { db, clock }: Pick<Installation, "db" | "clock">,
+  plan: (tx: Db) => Promise<PlannedChanges>,
+  author: Author = NOBODY,
+): Promise<PlannedChanges> {
+  return transaction(db, async (tx) => {
+    await bumpPolicyRevision(tx);
+    const made = await plan(tx);
+    await write(tx, clock, made, author);
+    return made;
+  });
+}
+
+async function write(
+  tx: Db,
+  clock: Installation["clock"],
+  { steps, changes }: PlannedChanges,
+  author: Author,
+): Promise<void> {
+  for (const step of steps) await step.write(tx);
+  for (const change of changes) {
+    await appendAudit(tx, { ...author, ...entryOf(change), atMs: clock.nowMs() });
+  }
+}
+
+/** `group default` → `group.change` */
+function entryOf({ kind, what, fields }: Change): Pick<AuditEntry, "action" | "target" | "changes"> {
+  const [noun] = what.split(" ", 1);
+  return { action: `${noun}.${kind}`, target: what, changes: fields };
+}
+
+function knownNames(state: State): KnownNames {
+  return {
+    models: new Set(state.models.map(({ id }) => id)),
+    accounts: new Set(state.accounts.map(({ name }) => name)),
+    groups: new Set(state.groups.map(({ name }) => name)),
+    plans: new Set(state.plans.map(({ name }) => name)),
+    users: new Set(state.users.map(({ email }) => email.toLowerCase())),
+  };
+}
+
+/** What goes cannot be referred to. */
+function namesLeft(state: State, removals: Removals): KnownNames {
+  const known = knownNames(state);
+  const left = (section: keyof KnownNames & keyof Removals) =>
+    known[section].difference(new Set(removals[section]));
+  return {
+    models: left("models"),
+    accounts: left("accounts"),
+    groups: left("groups"),
+    plans: left("plans"),
+    users: left("users"),
+  };
+}
+
+function namesNothing({ models, accounts, groups, plans, users, keys }: GatewayFile): boolean {
+  return [models, accounts, groups, plans, users, keys].every((section) => section.length === 0);
+}

@@ -1,0 +1,50 @@
+/** `balance` of a user counts once, when the user is created; from then on the ledger alone knows. */
+
+import { type Nano, parseUsd, usdText } from "../../money/nano.ts";
+import type { UserRecord } from "../../records.ts";
+import type { Db } from "../../store/engine/db.ts";
+import { postTransfer, userBook } from "../../store/money/ledger.ts";
+import type { FileUser } from "../schema/schema.ts";
+import type { FieldChange } from "../state/difference.ts";
+
+/** Null when there is nothing to book: no balance, or one of zero. */
+export function openingOf(wanted: Pick<FileUser, "balance">): Nano | null {
+  const nano = wanted.balance === undefined ? 0n : parseUsd(wanted.balance);
+  return nano > 0n ? nano : null;
+}
+
+export function openingField(amountNano: Nano): FieldChange {
+  return { field: "balance", from: null, to: usdText(amountNano) };
+}
+
+export async function postOpening(tx: Db, user: UserRecord, amountNano: Nano): Promise<void> {
+  await postTransfer(tx, {
+    id: `opening:${user.id}`,
+    atMs: user.createdAtMs,
+    kind: "opening",
+    debit: "adjust",
+    credit: userBook(user.id),
+    amountNano,
+    userId: user.id,
+    subscriptionId: null,
+    requestId: null,
+    actor: "apply",
+    reason: "balance in the configuration file",
+  });
+}
+
+/** For users that are there already: what the file says of a balance and nobody acts on. */
+export function openingNotes(
+  wanted: readonly FileUser[],
+  present: readonly UserRecord[],
+  openings: ReadonlyMap<string, Nano>,
+): string[] {
+  const byEmail = new Map(present.map((user) => [user.email.toLowerCase(), user]));
+  return wanted.flatMap((user) => {
+    const known = byEmail.get(user.email);
+    if (known === undefined || user.balance === undefined) return [];
+    const opened = openings.get(known.id) ?? 0n;
+    if (opened === parseUsd(user.balance)) return [];
+    return `user ${known.email}: balance ${user.balance} is not applied; it counts when a user is created (then ${usdText(opened)}). To change it now: npx model-gateway wallet adjust`;
+  });
+}

@@ -1,0 +1,204 @@
+import { parseUsd, usdText } from "../../money/nano.ts";
+import { presentEnd, standingOf } from "../../money/subscription.ts";
+import { PLAN_PERIODS, type PlanRecord, type PlanWindow, type SubscriptionRecord } from "../../records.ts";
+import { deletePlan, putPlan } from "../../store/money/plans.ts";
+import { cancelSubscription, putSubscription } from "../../store/money/subscriptions.ts";
+import type { FilePlan, FileSubscription, GatewayFile } from "../schema/schema.ts";
+import { created, differences, type Shown, shownInstant } from "../state/difference.ts";
+import { known, type Secrets, type State, type Step, stepOf } from "../state/step.ts";
+
+/**
+ * Plans, and who has them. A subscription is known by its user, its plan and its start; an entry without a start
+ * stands for the oldest that no other entry names, so that it can be applied again.
+ */
+
+export interface GrantSteps {
+  plans: Step[];
+  subscriptions: Step[];
+  /** When pruning: in an order that respects references. */
+  removals: Step[];
+}
+
+/** `users`: the ids of all that there are after the file is applied, by their address in lower case. */
+export function planGrants(
+  state: State,
+  file: GatewayFile,
+  users: ReadonlyMap<string, string>,
+  secrets: Secrets,
+): GrantSteps {
+  const plans = file.plans.map((wanted) => planPlan(state, wanted, secrets));
+  const planIds = new Map(state.plans.map(({ name, id }) => [name, id]));
+  const timeZones = new Map(state.plans.map(({ name, timeZone }) => [name, timeZone]));
+  for (const { record } of plans) {
+    planIds.set(record.name, record.id);
+    timeZones.set(record.name, record.timeZone);
+  }
+
+  const kept = new Set<string>();
+  const active = Map.groupBy(
+    state.subscriptions.filter(({ status }) => status === "active"),
+    ({ userId }) => userId,
+  );
+  const subscriptions = file.users.flatMap(({ email, subscriptions: wanted = [] }) => {
+    const userId = known(users, email);
+    const presentOf = matched(active.get(userId) ?? [], wanted, planIds);
+    for (const { id } of presentOf.values()) kept.add(id);
+    return wanted.flatMap((want) => {
+      const planId = known(planIds, want.plan);
+      const timeZone = known(timeZones, want.plan);
+      return planSubscription(presentOf.get(want), want, { userId, planId, timeZone, email }, secrets) ?? [];
+    });
+  });
+  return {
+    plans: plans.flatMap(({ step }) => step ?? []),
+    subscriptions,
+    removals: removals(state, file, kept, secrets),
+  };
+}
+
+function planPlan(state: State, wanted: FilePlan, { clock, newId }: Secrets) {
+  const present = state.plans.find(({ name }) => name === wanted.name);
+  const record: PlanRecord = {
+    id: present?.id ?? newId("plan"),
+    name: wanted.name,
+    timeZone: wanted.time_zone,
+    windows: inOrder(wanted.windows).map(({ per, usd, counted }) => {
+      return { per, usd: usdText(parseUsd(usd)), counted };
+    }),
+    createdAtMs: present?.createdAtMs ?? clock.nowMs(),
+  };
+  const fields = present ? differences(shownPlan(present), shownPlan(record)) : created(shownPlan(record));
+  return { record, step: stepOf(`plan ${record.name}`, !present, fields, (tx) => putPlan(tx, record)) };
+}
+
+function matched(
+  active: readonly SubscriptionRecord[],
+  wanted: readonly FileSubscription[],
+  planIds: ReadonlyMap<string, string>,
+): Map<FileSubscription, SubscriptionRecord> {
+  const free = new Set(active);
+  const found = new Map<FileSubscription, SubscriptionRecord>();
+  const exactFirst = wanted.toSorted(
+    (a, b) => Number(a.starts === undefined) - Number(b.starts === undefined),
+  );
+  for (const want of exactFirst) {
+    const planId = planIds.get(want.plan);
+    const present = [...free].find(
+      (one) => one.planId === planId && (want.starts === undefined || want.starts === one.startsAtMs),
+    );
+    if (present === undefined) continue;
+    found.set(want, present);
+    free.delete(present);
+  }
+  return found;
+}
+
+function planSubscription(
+  present: SubscriptionRecord | undefined,
+  wanted: FileSubscription,
+  { userId, planId, timeZone, email }: { userId: string; planId: string; timeZone: string; email: string },
+  { clock, newId }: Secrets,
+): Step | null {
+  const record: SubscriptionRecord = {
+    id: present?.id ?? newId("sub"),
+    userId,
+    planId,
+    startsAtMs: wanted.starts ?? present?.startsAtMs ?? clock.nowMs(),
+    endsAtMs: wanted.ends ?? null,
+    renews: wanted.renews,
+    priority: wanted.priority,
+    status: "active",
+    createdAtMs: present?.createdAtMs ?? clock.nowMs(),
+  };
+  // One that was over before it could begin grants nothing.
+  const isOver = record.endsAtMs !== null && record.endsAtMs <= record.startsAtMs;
+  if (present === undefined && isOver && record.renews === "none") return null;
+  const shown = (one: SubscriptionRecord) => shownSubscription(one, timeZone, clock.nowMs());
+  const fields = present ? differences(shown(present), shown(record)) : created(shown(record));
+  const title = subscriptionTitle(wanted.plan, email);
+  return stepOf(title, !present, fields, (tx) => putSubscription(tx, record));
+}
+
+function removals(state: State, file: GatewayFile, kept: ReadonlySet<string>, { clock }: Secrets): Step[] {
+  const remove = (what: string, write: Step["write"]): Step => ({ kind: "remove", what, fields: [], write });
+  const nowMs = clock.nowMs();
+  const emails = new Map(state.users.map(({ id, email }) => [id, email]));
+  const plans = new Map(state.plans.map(({ id, name }) => [id, name]));
+  const named = new Set(file.plans.map(({ name }) => name));
+  // A plan that was ever granted, or that codes were made for, is part of the books.
+  const granted = new Set(state.subscriptions.map(({ planId }) => planId)).union(state.plansOfCodes);
+  return [
+    ...state.subscriptions
+      .filter((one) => goesOn(one, nowMs) && !kept.has(one.id))
+      .map(({ id, planId, userId }) => {
+        const title = subscriptionTitle(plans.get(planId) ?? planId, emails.get(userId) ?? userId);
+        return remove(title, (tx) => cancelSubscription(tx, id));
+      }),
+    ...state.plans
+      .filter(({ id, name }) => !named.has(name) && !granted.has(id))
+      .map(({ id, name }) => remove(`plan ${name}`, (tx) => deletePlan(tx, id))),
+  ];
+}
+
+/** In the file's form, by the user's id: those that run or will. */
+export function writtenSubscriptions(state: State, nowMs: number): ReadonlyMap<string, object[]> {
+  const plans = new Map(state.plans.map(({ id, name }) => [id, name]));
+  const written = new Map<string, object[]>();
+  for (const one of state.subscriptions) {
+    if (!goesOn(one, nowMs)) continue;
+    const { planId, startsAtMs, endsAtMs, renews, priority } = one;
+    const ofUser = written.get(one.userId) ?? [];
+    ofUser.push({
+      plan: plans.get(planId) ?? planId,
+      starts: shownInstant(startsAtMs),
+      ...(endsAtMs === null ? {} : { ends: shownInstant(endsAtMs) }),
+      renews,
+      priority,
+    });
+    written.set(one.userId, ofUser);
+  }
+  return written;
+}
+
+function goesOn(one: SubscriptionRecord, nowMs: number): boolean {
+  return ["running", "upcoming"].includes(standingOf(one, nowMs));
+}
+
+export function writtenPlan({ name, timeZone, windows }: PlanRecord) {
+  return {
+    name,
+    time_zone: timeZone,
+    windows: windows.map(({ per, usd, counted }) => ({ per, usd, counted })),
+  };
+}
+
+/** Each window as a field of its own, so that a difference names the one that changed. */
+function shownPlan({ timeZone, windows }: PlanRecord): Shown {
+  const shown = windows.map(({ per, usd, counted }) => [`windows.${per}`, `${usd} USD, ${counted}`]);
+  return { time_zone: timeZone, ...Object.fromEntries(shown) };
+}
+
+function shownSubscription(subscription: SubscriptionRecord, timeZone: string, nowMs: number): Shown {
+  const { startsAtMs, renews, priority } = subscription;
+  return {
+    starts: shownInstant(startsAtMs),
+    ends: shownEnd(subscription, presentEnd(subscription, timeZone, nowMs)),
+    renews,
+    priority: String(priority),
+  };
+}
+
+/** An end that follows from renewing stands in no record: whoever takes the renewal away is to see what goes with it. */
+function shownEnd({ endsAtMs }: SubscriptionRecord, presentEndMs: number | null): string | null {
+  const first = shownInstant(endsAtMs);
+  if (presentEndMs === endsAtMs) return first;
+  return `${shownInstant(presentEndMs)} (renews${first === null ? "" : ` since ${first}`})`;
+}
+
+function subscriptionTitle(plan: string, email: string): string {
+  return `subscription ${plan} of ${email}`;
+}
+
+function inOrder(windows: readonly PlanWindow[]): PlanWindow[] {
+  return windows.toSorted((a, b) => PLAN_PERIODS.indexOf(a.per) - PLAN_PERIODS.indexOf(b.per));
+}

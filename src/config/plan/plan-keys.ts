@@ -1,0 +1,154 @@
+import { type CallerLimits, type KeyRecord, NO_LIMITS } from "../../records.ts";
+import { hasValidChecksum, mintApiKey, publicIdOf } from "../../secrets/api-key.ts";
+import { changeKey, insertKey, revokeKey } from "../../store/policy/keys.ts";
+import type { FileKey } from "../schema/schema.ts";
+import { callerLimitsOf } from "../schema/usage-limits.ts";
+import { created, differences, secretChange, secretSet, shownKey } from "../state/difference.ts";
+import type { FieldProblem } from "../state/problem.ts";
+import { known, type Secrets, type State, type Step, stepOf } from "../state/step.ts";
+
+/**
+ * Keys differ from everything else: they are known by (user, name), a changed secret is a new key, and what was
+ * revoked stays revoked.
+ */
+
+/** A key made by this plan: its secret exists nowhere else. */
+export interface ShownKey {
+  name: string;
+  user: string | null;
+  group: string;
+  publicId: string;
+  secret: string;
+}
+
+export interface KeyPlan {
+  steps: Step[];
+  shown: ShownKey[];
+  problems: FieldProblem[];
+}
+
+interface KeyTargets {
+  groups: ReadonlyMap<string, string>;
+  users: ReadonlyMap<string, string>;
+}
+
+export function planKeys(state: State, wanted: FileKey[], targets: KeyTargets, secrets: Secrets): KeyPlan {
+  const plan: KeyPlan = { steps: [], shown: [], problems: [] };
+  const active = activeKeys(state);
+  const byDigest = new Map(state.keys.map((key) => [key.digest, key]));
+  const groupNames = new Map([...targets.groups].map(([name, id]) => [id, name]));
+
+  wanted.forEach((want, i) => {
+    const userId = want.user === undefined ? null : known(targets.users, want.user);
+    const groupId = known(targets.groups, want.group);
+    const expiresAtMs = want.expires ?? null;
+    const limits = callerLimitsOf(want.limits);
+    const present = active.get(keyIdentity(userId, want.name));
+    const digest = want.secret === undefined ? undefined : secrets.digest(want.secret);
+    const what = keyTitle(want.name, want.user ?? null);
+    const groupOf = (key: KeyRecord) => groupNames.get(key.groupId) ?? key.groupId;
+    const after = shownKey({ expiresAtMs, limits }, want.group);
+    const changed = present === undefined ? [] : differences(shownKey(present, groupOf(present)), after);
+
+    const owner = digest === undefined ? undefined : byDigest.get(digest);
+    if (owner !== undefined && owner.id !== present?.id) {
+      // Bringing a revoked secret back would undo what somebody did for a reason.
+      const message =
+        owner.status === "revoked"
+          ? "this secret was revoked and stays so. Use a new one, or remove the key from the file."
+          : `this secret is already in use by the key "${owner.name}". Each key needs its own.`;
+      plan.problems.push({ path: ["keys", i, "secret"], message });
+      return;
+    }
+    if (digest !== undefined && state.formerDigests.has(digest)) {
+      const message =
+        "this secret was replaced when its key was rotated. Put the new one here, or leave the secret out.";
+      plan.problems.push({ path: ["keys", i, "secret"], message });
+      return;
+    }
+    if (present !== undefined && (digest === undefined || digest === present.digest)) {
+      const step = stepOf(what, false, changed, (tx) =>
+        changeKey(tx, present.id, { name: want.name, groupId, expiresAtMs, limits }),
+      );
+      if (step !== null) plan.steps.push(step);
+      return;
+    }
+
+    const { record, secret } = newKey(
+      { name: want.name, userId, groupId, expiresAtMs, limits, secret: want.secret },
+      secrets,
+    );
+    if (want.secret === undefined) {
+      plan.shown.push({
+        name: want.name,
+        user: want.user ?? null,
+        group: want.group,
+        publicId: record.publicId,
+        secret,
+      });
+    }
+    const replaced = present;
+    plan.steps.push({
+      kind: replaced === undefined ? "create" : "change",
+      what,
+      fields:
+        replaced === undefined
+          ? [...created(after), secretSet("secret")]
+          : [...changed, secretChange("secret")],
+      write: async (tx) => {
+        if (replaced !== undefined) await revokeKey(tx, replaced.id, record.createdAtMs);
+        await insertKey(tx, record);
+      },
+    });
+  });
+  return plan;
+}
+
+export interface NewKey {
+  name: string;
+  userId: string | null;
+  groupId: string;
+  expiresAtMs: number | null;
+  /** Left out: none of its own. */
+  limits?: CallerLimits | undefined;
+  /** Left out: one is made. */
+  secret?: string | undefined;
+}
+
+export function newKey(wanted: NewKey, secrets: Secrets): { record: KeyRecord; secret: string } {
+  const secret = wanted.secret ?? mintApiKey(secrets.randomBytes).secret;
+  const digest = secrets.digest(secret);
+  const record: KeyRecord = {
+    id: secrets.newId("key"),
+    name: wanted.name,
+    userId: wanted.userId,
+    groupId: wanted.groupId,
+    digest,
+    publicId: publicIdOf(secret, digest),
+    // No part of a secret of somebody else's making is kept.
+    last4: hasValidChecksum(secret) ? secret.slice(-4) : "",
+    status: "active",
+    expiresAtMs: wanted.expiresAtMs,
+    limits: wanted.limits ?? NO_LIMITS,
+    createdAtMs: secrets.clock.nowMs(),
+    revokedAtMs: null,
+  };
+  return { record, secret };
+}
+
+/** By (user, name): a key's identity. Of two with the same, the newest counts. */
+export function activeKeys(state: State): Map<string, KeyRecord> {
+  const active = new Map<string, KeyRecord>();
+  for (const key of state.keys) {
+    if (key.status === "active") active.set(keyIdentity(key.userId, key.name), key);
+  }
+  return active;
+}
+
+export function keyIdentity(userId: string | null, name: string): string {
+  return JSON.stringify([userId, name]);
+}
+
+export function keyTitle(name: string, email: string | null): string {
+  return email === null ? `key ${name}` : `key ${name} of ${email}`;
+}

@@ -1,0 +1,164 @@
+import { usdText } from "../../money/nano.ts";
+import type { KeyRecord } from "../../records.ts";
+import { deleteUser } from "../../store/identity/users.ts";
+import { deletePlan } from "../../store/money/plans.ts";
+import { deleteAccount } from "../../store/policy/accounts.ts";
+import { deleteGroup } from "../../store/policy/groups.ts";
+import { revokeKey } from "../../store/policy/keys.ts";
+import { deleteModel } from "../../store/policy/models.ts";
+import type { GatewayDocument, GatewayFile } from "../schema/schema.ts";
+import type { FieldProblem } from "../state/problem.ts";
+import type { Secrets, State, Step } from "../state/step.ts";
+import { writtenGroup } from "../state/to-file-shape.ts";
+import { activeKeys, keyTitle } from "./plan-keys.ts";
+
+/** What goes: by pruning all that the file does not name, or what is named one by one. */
+
+/** By the names the file uses: addresses of users, ids of models. */
+export interface Removals {
+  readonly groups?: readonly string[];
+  readonly accounts?: readonly string[];
+  readonly models?: readonly string[];
+  readonly users?: readonly string[];
+  readonly plans?: readonly string[];
+}
+
+/** Pruning leaves users alone who still have money: it would be nobody's. */
+export function keptForTheirMoney(state: State, file: GatewayFile): string[] {
+  const named = new Set(file.users.map(({ email }) => email));
+  return state.users.flatMap(({ id, email }) => {
+    const nano = state.funds.get(id);
+    if (nano === undefined || named.has(email.toLowerCase())) return [];
+    return `user ${email}: not removed, for $${usdText(nano)} is left in the wallet. Take it out with \`wallet adjust\` first.`;
+  });
+}
+
+export function pruneSteps(state: State, file: GatewayFile, { clock }: Secrets): Step[] {
+  const emails = new Map(state.users.map(({ id, email }) => [id, email]));
+  const nowMs = clock.nowMs();
+
+  const namedUsers = new Set(file.users.map(({ email }) => email));
+  const namedKeys = new Set(file.keys.map((key) => JSON.stringify([key.user ?? null, key.name])));
+  // A file without an administrator must not lock everybody out.
+  const keepsAdmins = !file.users.some(({ role }) => role === "admin");
+  const keptKeys = new Set([...activeKeys(state).values()].map(({ id }) => id));
+  const keyEmail = (key: KeyRecord) => (key.userId === null ? null : (emails.get(key.userId) ?? key.userId));
+  const keys = state.keys.filter((key) => {
+    const named = namedKeys.has(JSON.stringify([keyEmail(key)?.toLowerCase() ?? null, key.name]));
+    return key.status === "active" && !(named && keptKeys.has(key.id));
+  });
+  const users = state.users.filter(
+    ({ id, email, role }) =>
+      !namedUsers.has(email.toLowerCase()) && !(keepsAdmins && role === "admin") && !state.funds.has(id),
+  );
+  const named = (list: readonly { name: string }[]) => new Set(list.map(({ name }) => name));
+  const namedGroups = named(file.groups);
+  const namedAccounts = named(file.accounts);
+  const namedModels = new Set(file.models.map(({ id }) => id));
+
+  return [
+    ...keys.map((key) => remove(keyTitle(key.name, keyEmail(key)), (tx) => revokeKey(tx, key.id, nowMs))),
+    ...users.map(({ id, email }) => remove(`user ${email}`, (tx) => deleteUser(tx, id))),
+    ...state.groups
+      .filter(({ name }) => !namedGroups.has(name))
+      .map(({ id, name }) => remove(`group ${name}`, (tx) => deleteGroup(tx, id))),
+    ...state.accounts
+      .filter(({ name }) => !namedAccounts.has(name))
+      .map(({ id, name }) => remove(`account ${name}`, (tx) => deleteAccount(tx, id))),
+    ...state.models
+      .filter(({ id }) => !namedModels.has(id))
+      .map(({ id }) => remove(`model ${id}`, (tx) => deleteModel(tx, id))),
+  ];
+}
+
+function remove(what: string, write: Step["write"]): Step {
+  return { kind: "remove", what, fields: [], write };
+}
+
+/** Keys go with their group and with their user; what a model or an account is taken from is in the document. */
+export function removalSteps(
+  state: State,
+  removals: Removals,
+  { clock }: Secrets,
+): { steps: Step[]; problems: FieldProblem[] } {
+  const nowMs = clock.nowMs();
+  const emails = new Map(state.users.map(({ id, email }) => [id, email]));
+  const problems: FieldProblem[] = [];
+  const found = <One>(section: keyof Removals, all: readonly One[], nameOf: (one: One) => string): One[] => {
+    const byName = new Map(all.map((one) => [nameOf(one), one]));
+    return (removals[section] ?? []).flatMap((name, i) => {
+      const one = byName.get(section === "users" ? name.toLowerCase() : name);
+      if (one !== undefined) return [one];
+      problems.push({ path: [section, i], message: `there is no ${section.slice(0, -1)} "${name}".` });
+      return [];
+    });
+  };
+  const groups = found("groups", state.groups, ({ name }) => name);
+  const accounts = found("accounts", state.accounts, ({ name }) => name);
+  const models = found("models", state.models, ({ id }) => id);
+  const users = found("users", state.users, ({ email }) => email.toLowerCase());
+  const plans = found("plans", state.plans, ({ name }) => name);
+  for (const { id, email } of users) {
+    const nano = state.funds.get(id);
+    if (nano === undefined) continue;
+    const message = `${email} still has $${usdText(nano)} in the wallet. Take it out first.`;
+    problems.push({ path: ["users"], message });
+  }
+
+  const groupIds = new Set(groups.map(({ id }) => id));
+  const userIds = new Set(users.map(({ id }) => id));
+  const keys = state.keys.filter(
+    ({ status, groupId, userId }) =>
+      status === "active" && (groupIds.has(groupId) || (userId !== null && userIds.has(userId))),
+  );
+  const titleOf = ({ name, userId }: KeyRecord) =>
+    keyTitle(name, userId === null ? null : (emails.get(userId) ?? userId));
+  return {
+    steps: [
+      ...keys.map((key) => remove(titleOf(key), (tx) => revokeKey(tx, key.id, nowMs))),
+      ...users.map(({ id, email }) => remove(`user ${email}`, (tx) => deleteUser(tx, id))),
+      ...groups.map(({ id, name }) => remove(`group ${name}`, (tx) => deleteGroup(tx, id))),
+      ...accounts.map(({ id, name }) => remove(`account ${name}`, (tx) => deleteAccount(tx, id))),
+      ...models.map(({ id }) => remove(`model ${id}`, (tx) => deleteModel(tx, id))),
+      ...plans.map(({ id, name }) => remove(`plan ${name}`, (tx) => deletePlan(tx, id))),
+    ],
+    problems,
+  };
+}
+
+/** The document with every group that loses a model or an account by the removals, unless it names the group itself. */
+export function withGroupsLeft(state: State, document: GatewayDocument, removals: Removals): GatewayDocument {
+  const models = new Set(removals.models);
+  const accounts = new Set(removals.accounts);
+  const named = new Set([...(document.groups ?? []).map(nameOf), ...(removals.groups ?? [])]);
+  const accountNames = new Map(state.accounts.map(({ id, name }) => [id, name]));
+  const left = state.groups.flatMap((group) => {
+    const written = writtenGroup(group, accountNames);
+    const loses =
+      group.models.some((id) => models.has(id)) || written.accounts.some((name) => accounts.has(name));
+    if (!loses || named.has(group.name)) return [];
+    const { model_multipliers, model_prices, ...billing } = written.billing;
+    return {
+      ...written,
+      models: group.models.filter((id) => !models.has(id)),
+      accounts: written.accounts.filter((name) => !accounts.has(name)),
+      billing: {
+        ...billing,
+        ...(model_multipliers && { model_multipliers: without(model_multipliers, models) }),
+        ...(model_prices && { model_prices: without(model_prices, models) }),
+      },
+    };
+  });
+  return left.length === 0 ? document : { ...document, groups: [...(document.groups ?? []), ...left] };
+}
+
+function without<Value>(
+  named: Readonly<Record<string, Value>>,
+  gone: ReadonlySet<string>,
+): Record<string, Value> {
+  return Object.fromEntries(Object.entries(named).filter(([name]) => !gone.has(name)));
+}
+
+function nameOf(item: object): unknown {
+  return "name" in item ? item.name : undefined;
+}

@@ -1,0 +1,245 @@
+/** How the place is run: who may register, what is kept, mail and alerts. Secrets left out are kept. */
+
+import { parseUsd, usdText } from "../../money/nano.ts";
+import {
+  type AlertsRecord,
+  DEFAULT_ALERTS,
+  type FieldChange,
+  type SmtpRecord,
+  type WebhookRecord,
+} from "../../records.ts";
+import { SMTP_PASSWORD_BINDING, seal, unseal, webhookSecretBinding } from "../../secrets/seal.ts";
+import { writeAlertSettings } from "../../store/settings/alert-settings.ts";
+import { writeRegistration } from "../../store/settings/registration.ts";
+import { writeSmtp } from "../../store/settings/smtp.ts";
+import type { GatewayFile } from "../schema/schema.ts";
+import { durationText } from "../schema/usage-limits.ts";
+import { differences, type Shown, secretChange, secretSet } from "../state/difference.ts";
+import type { FieldProblem } from "../state/problem.ts";
+import { type Secrets, type State, type Step, stepOf } from "../state/step.ts";
+import { planRetention } from "./retention.ts";
+
+type FileSmtp = NonNullable<GatewayFile["smtp"]>;
+type FileAlerts = NonNullable<GatewayFile["alerts"]>;
+
+export function planSettings(state: State, file: GatewayFile, secrets: Secrets): Step[] {
+  return [
+    ...planRegistration(state, file),
+    ...planRetention(state, file),
+    ...planSmtp(state.smtp, file.smtp, secrets),
+    ...planAlerts(state.alerts, file.alerts, secrets),
+  ];
+}
+
+function planRegistration({ registration: from }: State, { registration: to }: GatewayFile): Step[] {
+  if (to === undefined || to === from) return [];
+  return changed("registration", [{ field: "registration", from, to }], (tx) => writeRegistration(tx, to));
+}
+
+function planSmtp(before: SmtpRecord | null, wanted: FileSmtp | undefined, secrets: Secrets): Step[] {
+  if (wanted === undefined) return [];
+  const after = smtpOf(before, wanted, secrets);
+  const fields = [
+    ...differences(shownSmtp(before), shownSmtp(after)),
+    ...secretDifference("password", before?.sealedPassword ?? null, after?.sealedPassword ?? null),
+  ];
+  return changed("smtp", fields, (tx) => writeSmtp(tx, after));
+}
+
+function smtpOf(before: SmtpRecord | null, wanted: FileSmtp, secrets: Secrets): SmtpRecord | null {
+  const { enabled, host, port, security, user, password, from, private_network } = wanted;
+  if (!enabled || host === undefined || from === undefined) return null;
+  return {
+    host,
+    port,
+    security,
+    user: user ?? null,
+    sealedPassword: sealedAnew(SMTP_PASSWORD_BINDING, storedPassword(before, wanted), password, secrets),
+    from,
+    privateNetwork: private_network,
+  };
+}
+
+/** A stored password is for one user at one server, and is sent to no other. */
+function storedPassword(present: SmtpRecord | null, { host, user }: FileSmtp): string | null {
+  const isSame = present !== null && present.host === host && present.user === (user ?? null);
+  return isSame ? present.sealedPassword : null;
+}
+
+/** A file that was exported elsewhere names who signs in, and not with what. */
+export function mailProblems({ smtp }: GatewayFile, { smtp: present }: State): FieldProblem[] {
+  if (!smtp?.enabled || smtp.user === undefined || smtp.password !== undefined) return [];
+  if (storedPassword(present, smtp) !== null) return [];
+  const message = present?.sealedPassword
+    ? "must be given again: the stored one is for another server or user."
+    : "is missing, and none is stored. It is what user signs in with; without user nobody does.";
+  return [{ path: ["smtp", "password"], message }];
+}
+
+function planAlerts(before: AlertsRecord, wanted: FileAlerts | undefined, secrets: Secrets): Step[] {
+  if (wanted === undefined) return [];
+  const after = alertsOf(before, wanted, secrets);
+  const secretOf = (record: AlertsRecord, name: string) =>
+    record.webhooks.find((webhook) => webhook.name === name)?.sealedSecret ?? null;
+  const names = new Set([...before.webhooks, ...after.webhooks].map(({ name }) => name));
+  const fields = [
+    ...differences(shownAlerts(before), shownAlerts(after)),
+    ...[...names].flatMap((name) =>
+      secretDifference(`webhooks.${name}.secret`, secretOf(before, name), secretOf(after, name)),
+    ),
+  ];
+  return changed("alerts", fields, (tx) => writeAlertSettings(tx, after));
+}
+
+function alertsOf(before: AlertsRecord, wanted: FileAlerts, secrets: Secrets): AlertsRecord {
+  const { spend, pool_empty: empty, error_rate: rate, overruns } = wanted;
+  return {
+    webhooks: wanted.webhooks.map(({ name, url, secret, private_network, enabled }): WebhookRecord => {
+      const present = before.webhooks.find((webhook) => webhook.name === name)?.sealedSecret ?? null;
+      const sealedSecret = sealedAnew(webhookSecretBinding(name), present, secret, secrets);
+      return { name, url, sealedSecret, privateNetwork: private_network, enabled };
+    }),
+    accountParked: wanted.account_parked ?? DEFAULT_ALERTS.accountParked,
+    poolEmpty: empty ? { enabled: empty.enabled, forMs: empty.for } : DEFAULT_ALERTS.poolEmpty,
+    spend: spend
+      ? { enabled: spend.enabled, usdPerDay: usdText(parseUsd(spend.usd_per_day)) }
+      : DEFAULT_ALERTS.spend,
+    errorRate: rate
+      ? {
+          enabled: rate.enabled,
+          percent: rate.percent,
+          overMs: rate.over,
+          requestsMin: rate.min_requests,
+        }
+      : DEFAULT_ALERTS.errorRate,
+    overruns: overruns
+      ? { enabled: overruns.enabled, count: overruns.count, overMs: overruns.over }
+      : DEFAULT_ALERTS.overruns,
+  };
+}
+
+/** What is stored stays where the file says nothing, or the same again. */
+function sealedAnew(
+  binding: string,
+  present: string | null,
+  wanted: string | undefined,
+  { keyring, randomBytes }: Secrets,
+): string | null {
+  if (wanted === undefined) return present;
+  if (present !== null && unseal(keyring, binding, present) === wanted) return present;
+  return seal(keyring, binding, wanted, randomBytes);
+}
+
+function secretDifference(field: string, before: string | null, after: string | null): FieldChange[] {
+  if (before === after) return [];
+  if (after === null) return [{ field, from: "(set, not shown)", to: null }];
+  return [before === null ? secretSet(field) : secretChange(field)];
+}
+
+function changed(what: string, fields: FieldChange[], write: Step["write"]): Step[] {
+  return [stepOf(what, false, fields, write)].flatMap((step) => step ?? []);
+}
+
+function shownSmtp(smtp: SmtpRecord | null): Shown {
+  if (smtp === null) return { enabled: "false" };
+  const { host, port, security, user, from, privateNetwork } = smtp;
+  return {
+    enabled: "true",
+    host,
+    port: String(port),
+    security,
+    user,
+    from,
+    private_network: String(privateNetwork),
+  };
+}
+
+function shownAlerts(alerts: AlertsRecord): Shown {
+  const { webhooks, accountParked, poolEmpty, spend, errorRate, overruns } = alerts;
+  const shown: Record<string, string | null> = {
+    "account_parked.enabled": String(accountParked.enabled),
+    "pool_empty.enabled": String(poolEmpty.enabled),
+    "pool_empty.for": durationText(poolEmpty.forMs),
+    "spend.enabled": String(spend.enabled),
+    "spend.usd_per_day": usdText(parseUsd(spend.usdPerDay)),
+    "error_rate.enabled": String(errorRate.enabled),
+    "error_rate.percent": String(errorRate.percent),
+    "error_rate.over": durationText(errorRate.overMs),
+    "error_rate.min_requests": String(errorRate.requestsMin),
+    "overruns.enabled": String(overruns.enabled),
+    "overruns.count": String(overruns.count),
+    "overruns.over": durationText(overruns.overMs),
+  };
+  for (const { name, url, privateNetwork, enabled } of webhooks) {
+    shown[`webhooks.${name}.url`] = url;
+    shown[`webhooks.${name}.private_network`] = String(privateNetwork);
+    shown[`webhooks.${name}.enabled`] = String(enabled);
+  }
+  return shown;
+}
+
+/** In the file's form, without secrets. What nobody has said is left out. */
+export function writtenSettings({ registration, usageRowsKeptMs, smtp, alerts }: State) {
+  return {
+    registration,
+    ...(usageRowsKeptMs === null ? {} : { retention: { usage_rows: durationText(usageRowsKeptMs) } }),
+    ...(smtp === null ? {} : { smtp: writtenSmtp(smtp) }),
+    ...(alerts === DEFAULT_ALERTS ? {} : { alerts: writtenAlerts(alerts) }),
+  };
+}
+
+export function writtenSmtp({ host, port, security, user, from, privateNetwork }: SmtpRecord) {
+  return {
+    host,
+    port,
+    security,
+    ...(user === null ? {} : { user }),
+    from,
+    ...(privateNetwork ? { private_network: true } : {}),
+  };
+}
+
+export function writtenAlerts(alerts: AlertsRecord) {
+  const { webhooks, accountParked, poolEmpty, spend, errorRate, overruns } = alerts;
+  return {
+    webhooks: webhooks.map(({ name, url, privateNetwork, enabled }) => ({
+      name,
+      url,
+      ...(privateNetwork ? { private_network: true } : {}),
+      ...(enabled ? {} : { enabled }),
+    })),
+    account_parked: accountParked,
+    pool_empty: { enabled: poolEmpty.enabled, for: durationText(poolEmpty.forMs) },
+    spend: { enabled: spend.enabled, usd_per_day: spend.usdPerDay },
+    error_rate: {
+      enabled: errorRate.enabled,
+      percent: errorRate.percent,
+      over: durationText(errorRate.overMs),
+      min_requests: errorRate.requestsMin,
+    },
+    overruns: { enabled: overruns.enabled, count: overruns.count, over: durationText(overruns.overMs) },
+  };
+}
+
+const GIVEN_AGAIN = "must be given again: the stored one is for the old address.";
+const ONLY_THE_FILE =
+  "cannot be switched on here. Write it into the configuration file and run `npx model-gateway apply`.";
+
+/** What a browser may not change, as for accounts: private networks are opened by the file, for one address each. */
+export function settingsReachProblems({ smtp, alerts }: GatewayFile, state: State): FieldProblem[] {
+  const problems: FieldProblem[] = [];
+  if (smtp?.enabled) {
+    const { smtp: present } = state;
+    const isSame = present?.host === smtp.host && present?.port === smtp.port;
+    if (smtp.private_network && !(present?.privateNetwork && isSame))
+      problems.push({ path: ["smtp", "private_network"], message: ONLY_THE_FILE });
+  }
+  alerts?.webhooks.forEach(({ name, url, private_network, secret }, i) => {
+    const present = state.alerts.webhooks.find((webhook) => webhook.name === name);
+    if (private_network && !(present?.privateNetwork && present.url === url))
+      problems.push({ path: ["alerts", "webhooks", i, "private_network"], message: ONLY_THE_FILE });
+    if (present !== undefined && present.sealedSecret !== null && present.url !== url && secret === undefined)
+      problems.push({ path: ["alerts", "webhooks", i, "secret"], message: GIVEN_AGAIN });
+  });
+  return problems;
+}

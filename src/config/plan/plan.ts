@@ -1,0 +1,269 @@
+import {
+  ACCOUNT_KINDS,
+  type AccountKind,
+  type AccountRecord,
+  type GroupRecord,
+  type ModelRecord,
+  NO_BILLING,
+  type Price,
+  type UserRecord,
+} from "../../records.ts";
+import { accountCredentialBinding, seal, unseal } from "../../secrets/seal.ts";
+import type { Db } from "../../store/engine/db.ts";
+import { putUser } from "../../store/identity/users.ts";
+import { putAccount } from "../../store/policy/accounts.ts";
+import { putGroup } from "../../store/policy/groups.ts";
+import { putModel } from "../../store/policy/models.ts";
+import { chargingProblems } from "../parse/check-charging.ts";
+import { reachProblems } from "../parse/check-reach.ts";
+import type { FileAccount, FileGroup, FileModel, FileUser, GatewayFile } from "../schema/schema.ts";
+import { callerLimitsOf, queueOf, rateLimitsOf } from "../schema/usage-limits.ts";
+import {
+  created,
+  differences,
+  secretChange,
+  secretSet,
+  shownAccount,
+  shownGroup,
+  shownModel,
+  shownUser,
+} from "../state/difference.ts";
+import { known, type Secrets, type State, type Step, stepOf } from "../state/step.ts";
+import { openingField, openingOf, postOpening } from "./opening-balance.ts";
+import { planGrants } from "./plan-grants.ts";
+import { type KeyPlan, planKeys } from "./plan-keys.ts";
+import { pruneSteps, type Removals, removalSteps } from "./plan-removals.ts";
+import { mailProblems, planSettings, settingsReachProblems } from "./plan-settings.ts";
+
+/** State and file → the steps that bring the one to the other. Nothing is written here. */
+
+/**
+ * Steps stand in an order that respects references: what is referred to comes first, and goes last. Problems are
+ * what the file asks for and the present state forbids.
+ */
+export interface Plan extends KeyPlan {
+  /** What stands when it is done. What goes by then may still be in it: nothing else refers to that. */
+  after: State;
+}
+
+export interface PlanOptions {
+  /** Remove what the file does not name. */
+  prune: boolean;
+  /** Remove these, which the file does not name either. */
+  removals?: Removals;
+  /** It comes from a browser: see config/parse/check-reach.ts. */
+  fromConsole?: boolean;
+}
+
+export async function planSteps(
+  state: State,
+  file: GatewayFile,
+  secrets: Secrets,
+  options: PlanOptions,
+): Promise<Plan> {
+  const models = file.models.map((wanted) => planModel(state, wanted, secrets));
+  const accounts = file.accounts.map((wanted) => planAccount(state, wanted, secrets));
+
+  const accountsAfter = new Map(state.accounts.map(({ name, id }) => [name, id]));
+  for (const { record } of accounts) accountsAfter.set(record.name, record.id);
+  const groups = file.groups.map((wanted) => planGroup(state, wanted, accountsAfter, secrets));
+
+  const groupsAfter = new Map(state.groups.map(({ name, id }) => [name, id]));
+  for (const { record } of groups) groupsAfter.set(record.name, record.id);
+
+  const byEmail = new Map(state.users.map((user) => [user.email.toLowerCase(), user]));
+  const groupNames = new Map([...groupsAfter].map(([name, id]) => [id, name]));
+  const users = await Promise.all(
+    file.users.map((wanted) =>
+      planUser(byEmail.get(wanted.email), wanted, { ids: groupsAfter, names: groupNames }, secrets),
+    ),
+  );
+  const usersAfter = new Map(state.users.map(({ email, id }) => [email.toLowerCase(), id]));
+  for (const { record } of users) usersAfter.set(record.email, record.id);
+  const keys = planKeys(state, file.keys, { groups: groupsAfter, users: usersAfter }, secrets);
+
+  const after = stateAfter(state, {
+    models: models.map(({ record }) => record),
+    accounts: accounts.map(({ record }) => record),
+    groups: groups.map(({ record }) => record),
+  });
+  const grants = planGrants(state, file, usersAfter, secrets);
+
+  const pruned = options.prune ? [...pruneSteps(state, file, secrets), ...grants.removals] : [];
+  const removed = removalSteps(state, options.removals ?? {}, secrets);
+  return {
+    steps: [
+      ...grants.plans,
+      ...planSettings(state, file, secrets),
+      ...[...models, ...accounts, ...groups, ...users].flatMap(({ step }) => step ?? []),
+      ...grants.subscriptions,
+      ...keys.steps,
+      ...pruned,
+      ...removed.steps,
+    ],
+    shown: keys.shown,
+    after,
+    problems: [
+      ...keys.problems,
+      ...chargingProblems(file, after, options),
+      ...mailProblems(file, state),
+      ...(options.fromConsole ? [...reachProblems(file, state), ...settingsReachProblems(file, state)] : []),
+      ...removed.problems,
+    ],
+  };
+}
+
+/** What stands when the plan is done; what pruning removes nobody refers to. */
+function stateAfter(state: State, planned: Pick<State, "models" | "accounts" | "groups">): State {
+  const replaced = <One extends { id: string }>(before: readonly One[], after: readonly One[]): One[] => [
+    ...new Map([...before, ...after].map((one) => [one.id, one])).values(),
+  ];
+  return {
+    ...state,
+    models: replaced(state.models, planned.models),
+    accounts: replaced(state.accounts, planned.accounts),
+    groups: replaced(state.groups, planned.groups),
+  };
+}
+
+interface Planned<Record> {
+  record: Record;
+  /** Null when nothing changes. */
+  step: Step | null;
+}
+
+function planModel(state: State, wanted: FileModel, { clock }: Secrets): Planned<ModelRecord> {
+  const present = state.models.find(({ id }) => id === wanted.id);
+  const record: ModelRecord = {
+    id: wanted.id,
+    interfaces: wanted.interfaces,
+    price: priceOf(wanted.price),
+    contextTokens: wanted.context_tokens ?? null,
+    outputTokensMax: wanted.max_output_tokens ?? null,
+    createdAtMs: present?.createdAtMs ?? clock.nowMs(),
+  };
+  const fields = present ? differences(shownModel(present), shownModel(record)) : created(shownModel(record));
+  return { record, step: stepOf(`model ${record.id}`, !present, fields, (tx) => putModel(tx, record)) };
+}
+
+function priceOf(price: FileModel["price"]): Price | null {
+  return price === undefined || Object.keys(price).length === 0 ? null : price;
+}
+
+function planAccount(state: State, wanted: FileAccount, secrets: Secrets): Planned<AccountRecord> {
+  const present = state.accounts.find(({ name }) => name === wanted.name);
+  const id = present?.id ?? secrets.newId("acct");
+  const binding = accountCredentialBinding(id);
+  const sealed = present?.sealedCredential ?? null;
+  const { credential } = wanted;
+  const kind = builtKind(wanted.kind);
+  // A credential left out is kept: that is how an exported file, which has none, can be applied again.
+  // The simulator takes none, so one left over from another kind goes.
+  const kept = kind === "simulator" ? null : sealed;
+  const same =
+    credential === undefined || (sealed !== null && unseal(secrets.keyring, binding, sealed) === credential);
+  const record: AccountRecord = {
+    id,
+    name: wanted.name,
+    kind,
+    baseUrl: wanted.base_url ?? "",
+    sealedCredential: same ? kept : seal(secrets.keyring, binding, credential, secrets.randomBytes),
+    interfaces: wanted.interfaces,
+    websocket: wanted.websocket,
+    apiVersion: wanted.api_version ?? null,
+    privateNetwork: wanted.private_network,
+    priority: wanted.priority,
+    weight: wanted.weight,
+    models: wanted.models,
+    limits: rateLimitsOf(wanted.limits),
+    enabled: wanted.enabled,
+    createdAtMs: present?.createdAtMs ?? secrets.clock.nowMs(),
+  };
+  const fields = present
+    ? differences(shownAccount(present), shownAccount(record))
+    : created(shownAccount(record));
+  if (record.sealedCredential !== sealed) {
+    fields.push(sealed === null ? secretSet("credential") : secretChange("credential"));
+  }
+  return { record, step: stepOf(`account ${record.name}`, !present, fields, (tx) => putAccount(tx, record)) };
+}
+
+/** Kinds that are not built are refused before a plan is made. */
+function builtKind(kind: FileAccount["kind"]): AccountKind {
+  const built = ACCOUNT_KINDS.find((candidate) => candidate === kind);
+  if (built === undefined) throw new Error(`No account of kind ${kind} can be planned.`);
+  return built;
+}
+
+function planGroup(
+  state: State,
+  wanted: FileGroup,
+  accounts: ReadonlyMap<string, string>,
+  { clock, newId }: Secrets,
+): Planned<GroupRecord> {
+  const present = state.groups.find(({ name }) => name === wanted.name);
+  const record: GroupRecord = {
+    id: present?.id ?? newId("grp"),
+    name: wanted.name,
+    interfaces: wanted.interfaces,
+    models: wanted.models,
+    accounts: wanted.accounts.map((name) => known(accounts, name)),
+    access: wanted.access,
+    billing: {
+      charge: wanted.billing?.charge ?? NO_BILLING.charge,
+      plans: wanted.billing?.plans ?? null,
+      multiplier: wanted.billing?.multiplier ?? NO_BILLING.multiplier,
+      modelMultipliers: wanted.billing?.model_multipliers ?? {},
+      modelPrices: wanted.billing?.model_prices ?? {},
+    },
+    onDisconnect: wanted.on_disconnect ?? null,
+    websocket: wanted.websocket,
+    limits: callerLimitsOf(wanted.limits),
+    groupLimits: callerLimitsOf(wanted.group_limits),
+    queue: queueOf(wanted.queue),
+    createdAtMs: present?.createdAtMs ?? clock.nowMs(),
+  };
+  const names = new Map([...accounts].map(([name, id]) => [id, name]));
+  const shown = (group: GroupRecord) => shownGroup(group, (id) => names.get(id) ?? id);
+  const fields = present ? differences(shown(present), shown(record)) : created(shown(record));
+  return { record, step: stepOf(`group ${record.name}`, !present, fields, (tx) => putGroup(tx, record)) };
+}
+
+async function planUser(
+  present: UserRecord | undefined,
+  wanted: FileUser,
+  groups: { ids: ReadonlyMap<string, string>; names: ReadonlyMap<string, string> },
+  { clock, newId }: Secrets,
+): Promise<Planned<UserRecord>> {
+  // Before the first wait: hashing takes its time, and rows made together must keep the file's order.
+  const id = present?.id ?? newId("user");
+  const createdAtMs = present?.createdAtMs ?? clock.nowMs();
+  const hash = present?.passwordHash ?? null;
+  const { password } = wanted;
+  const same = password === undefined || (hash !== null && (await Bun.password.verify(password, hash)));
+  const record: UserRecord = {
+    id,
+    // Case makes no difference to the store, so the way it was first written stays.
+    email: present?.email ?? wanted.email,
+    role: wanted.role,
+    // Left out it stays: a file from before somebody was shut out does not let them in again.
+    status: wanted.status ?? present?.status ?? "active",
+    passwordHash: same ? hash : await Bun.password.hash(password, "argon2id"),
+    limits: callerLimitsOf(wanted.limits),
+    groups: wanted.groups.map((name) => known(groups.ids, name)),
+    createdAtMs,
+  };
+  const shown = (user: UserRecord) => shownUser(user, (groupId) => groups.names.get(groupId) ?? groupId);
+  const fields = present ? differences(shown(present), shown(record)) : created(shown(record));
+  if (!same) fields.push(hash === null ? secretSet("password") : secretChange("password"));
+  const opening = present === undefined ? openingOf(wanted) : null;
+  if (opening !== null) fields.push(openingField(opening));
+  const write = async (tx: Db) => {
+    await putUser(tx, record);
+    if (opening !== null) await postOpening(tx, record, opening);
+  };
+  return {
+    record: { ...record, email: wanted.email },
+    step: stepOf(`user ${record.email}`, !present, fields, write),
+  };
+}

@@ -1,0 +1,73 @@
+import type { KeyRecord } from "../../records.ts";
+import { type Db, snapshot } from "../../store/engine/db.ts";
+import { selectIn } from "../../store/engine/select-in.ts";
+import { findUsers } from "../../store/identity/users.ts";
+import { listSubscriptionsOf } from "../../store/money/subscriptions.ts";
+import { readWallet } from "../../store/money/wallets.ts";
+import { KEY_COLUMNS, toKey } from "../../store/policy/keys.ts";
+import { readPolicy } from "../../store/policy/policy.ts";
+import type { GatewayDocument } from "../schema/schema.ts";
+import { readSettingsState, readState, type State } from "../state/step.ts";
+import type { Removals } from "./plan-removals.ts";
+
+/**
+ * The state as far as a small document can touch it. The whole of it holds every user and key, which may be a hundred
+ * thousand of each, and a form asks within the process that serves requests.
+ */
+export async function readStateNear(db: Db, document: GatewayDocument, removals: Removals): Promise<State> {
+  // A key is told from all others by its secret.
+  if ((document.keys ?? []).length > 0) return readState(db);
+  return snapshot(db, async (tx) => {
+    const policy = await readPolicy(tx);
+    const named = await findUsers(tx, {
+      emails: [...textsOf(document.users, "email"), ...(removals.users ?? [])],
+    });
+    const idsOf = (names: readonly string[] | undefined) =>
+      policy.groups.filter(({ name }) => names?.includes(name)).map(({ id }) => id);
+    const keys = await keysNear(tx, {
+      users: named.map(({ id }) => id),
+      goneGroups: idsOf(removals.groups),
+      groups: idsOf(textsOf(document.groups, "name")),
+    });
+    const ids = new Set(named.map(({ id }) => id));
+    const owners = new Set(keys.flatMap(({ userId }) => (userId === null || ids.has(userId) ? [] : userId)));
+    const funds = new Map<string, bigint>();
+    for (const { id } of named) {
+      const { balanceNano } = await readWallet(tx, id);
+      if (balanceNano > 0n) funds.set(id, balanceNano);
+    }
+    return {
+      ...policy,
+      ...(await readSettingsState(tx)),
+      users: [...named, ...(await findUsers(tx, { ids: [...owners] }))],
+      keys,
+      formerDigests: new Set<string>(),
+      subscriptions: await listSubscriptionsOf(tx, [...ids]),
+      funds,
+    };
+  });
+}
+
+interface Near {
+  users: readonly string[];
+  goneGroups: readonly string[];
+  groups: readonly string[];
+}
+
+/** Keys of these users, and of groups that go. Of other groups only those without a user: no charging group may have them. */
+async function keysNear(tx: Db, { users, goneGroups, groups }: Near): Promise<KeyRecord[]> {
+  const from = `SELECT ${KEY_COLUMNS} FROM api_key WHERE status = 'active' AND`;
+  const rows = [
+    ...(await selectIn(tx, `${from} user_id`, users)),
+    ...(await selectIn(tx, `${from} group_id`, goneGroups)),
+    ...(await selectIn(tx, `${from} user_id IS NULL AND group_id`, groups)),
+  ];
+  return [...new Map(rows.map(toKey).map((key) => [key.id, key])).values()];
+}
+
+function textsOf(section: readonly object[] | undefined, field: string): string[] {
+  return (section ?? []).flatMap((item) => {
+    const value: unknown = Object.entries(item).find(([name]) => name === field)?.[1];
+    return typeof value === "string" ? value : [];
+  });
+}

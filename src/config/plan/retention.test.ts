@@ -1,0 +1,64 @@
+import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import { systemClock } from "../../net/wire/clock.ts";
+import { type Db, openDb } from "../../store/engine/db.ts";
+import { migrate } from "../../store/engine/migrate.ts";
+import { readUsageRowsKept } from "../../store/usage/usage-removal.ts";
+import { exportFile } from "../export/export.ts";
+import { parseGatewayFile } from "../parse/file.ts";
+import { readState } from "../state/step.ts";
+import { planRetention } from "./retention.ts";
+
+const DAY_MS = 86_400_000;
+
+let db: Db;
+beforeEach(async () => {
+  db = await openDb("sqlite::memory:");
+  await migrate(db);
+});
+afterEach(() => db.close());
+
+const parse = (text: string) => parseGatewayFile(text, { fileName: "gateway.yaml", environment: {} });
+
+async function apply(text: string) {
+  const parsed = parse(text);
+  if (!parsed.ok) throw new Error(parsed.problems.map(({ message }) => message).join("\n"));
+  const steps = planRetention(await readState(db), parsed.file);
+  for (const step of steps) await step.write(db);
+  return steps.map(({ kind, what, fields }) => ({ kind, what, fields }));
+}
+
+describe("how long rows of usage are kept", () => {
+  test("is for ever until the file says otherwise, and again when it says so", async () => {
+    expect(await apply("models: []")).toEqual([]);
+    expect(await readUsageRowsKept(db)).toBeNull();
+    expect(await apply("retention: { usage_rows: 90d }")).toEqual([
+      { kind: "change", what: "retention", fields: [{ field: "usage_rows", from: "forever", to: "90d" }] },
+    ]);
+    expect(await readUsageRowsKept(db)).toBe(90 * DAY_MS);
+    expect(await apply("retention: { usage_rows: forever }")).toHaveLength(1);
+    expect(await readUsageRowsKept(db)).toBeNull();
+  });
+
+  test("stays as it is where the file leaves it out, and a second time changes nothing", async () => {
+    await apply("retention: { usage_rows: 2w }");
+    expect(await apply("retention: { usage_rows: 14d }")).toEqual([]);
+    expect(await apply("retention: {}")).toEqual([]);
+    expect(await apply("models: []")).toEqual([]);
+    expect(await readUsageRowsKept(db)).toBe(14 * DAY_MS);
+  });
+
+  test("is exported in the form it is read in", async () => {
+    expect(await exportFile(db, systemClock)).not.toContain("retention");
+    await apply("retention: { usage_rows: 90d }");
+    const text = await exportFile(db, systemClock);
+    expect(text).toContain("usage_rows: 90d");
+    expect(await apply(text)).toEqual([]);
+  });
+
+  test.each(["6d", "90", "soon", "0d", "-7d", ""])("refuses %p and says what is right", (value) => {
+    const parsed = parse(`retention: { usage_rows: "${value}" }`);
+    expect(parsed.ok ? [] : parsed.problems.map(({ field, message }) => [field, message])).toEqual([
+      ["retention.usage_rows", expect.stringContaining("a duration like 90d, at least 7d, or forever")],
+    ]);
+  });
+});

@@ -1,0 +1,21 @@
+/** How long single requests are kept: one setting of the whole installation, with a step of its own. */
+
+import { writeUsageRowsKept } from "../../store/usage/usage-removal.ts";
+import type { GatewayFile } from "../schema/schema.ts";
+import { durationText } from "../schema/usage-limits.ts";
+import { type State, type Step, stepOf } from "../state/step.ts";
+
+/** What the file leaves out stays as it is. */
+export function planRetention(state: State, { retention }: GatewayFile): Step[] {
+  const before = state.usageRowsKeptMs;
+  const after = retention?.usage_rows === undefined ? before : retention.usage_rows;
+  if (after === before) return [];
+  const fields = [{ field: "usage_rows", from: keptText(before), to: keptText(after) }];
+  return [stepOf("retention", false, fields, (tx) => writeUsageRowsKept(tx, after))].flatMap(
+    (step) => step ?? [],
+  );
+}
+
+function keptText(ms: number | null): string {
+  return ms === null ? "forever" : durationText(ms);
+}

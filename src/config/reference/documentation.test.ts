@@ -1,0 +1,224 @@
+/** docs/configuration.md says what the schema says, and the schema says what the parser does. */
+
+import { describe, expect, test } from "bun:test";
+import { readFileSync } from "node:fs";
+import { resolve } from "node:path";
+import { parse, stringify } from "yaml";
+import { z } from "zod";
+import { readSettings } from "../installation/environment.ts";
+import { parseGatewayFile } from "../parse/file.ts";
+import { gatewayFile } from "../schema/schema.ts";
+import { fieldOf, formatProblem, type Path } from "../state/problem.ts";
+import { type OutlinedField, outlineOf, type Value } from "./outline.ts";
+import { allowedTexts, asWritten, withReference } from "./reference.ts";
+
+const TEXT = readFileSync(resolve(import.meta.dir, "../../../docs/configuration.md"), "utf8");
+const ENVIRONMENT = {
+  OPENAI_API_KEY: "sk-upstream",
+  AZURE_KEY: "azure-upstream",
+  OPS_PASSWORD: "correct horse battery",
+  CI_KEY: "0123456789-0123456789-0123456789",
+  SMTP_PASSWORD: "a-password",
+  ALERT_SECRET: "0123456789-0123456789",
+};
+const OUTLINE = outlineOf(gatewayFile);
+
+function problemsOf(text: string) {
+  const parsed = parseGatewayFile(text, { fileName: "gateway.yaml", environment: ENVIRONMENT });
+  return parsed.ok ? [] : parsed.problems;
+}
+
+test("every example in the documentation is a file that is accepted", () => {
+  const examples = [...TEXT.matchAll(/^```yaml\n([\s\S]*?)^```/gm)].map(([, text]) => text ?? "");
+  expect(examples.length).toBeGreaterThan(1);
+  for (const text of examples) expect(problemsOf(text).map(formatProblem)).toEqual([]);
+});
+
+test("the tables in the documentation are those that the schema makes", () => {
+  const lines = TEXT.split("\n");
+  const made = withReference(TEXT, OUTLINE).split("\n");
+  const at = made.findIndex((line, i) => line !== lines[i]);
+  if (at !== -1 || lines.length !== made.length) {
+    throw new Error(
+      `docs/configuration.md differs from the schema in line ${at + 1}. Run: npm run docs:configuration`,
+    );
+  }
+});
+
+describe("nothing is forgotten", () => {
+  /** Of a JSON Schema that the library makes by itself: `groups.limits.rpm`, whether through lists or not. */
+  function fieldNames(schema: z.core.JSONSchema._JSONSchema | undefined, prefix: string): string[] {
+    if (typeof schema !== "object") return [];
+    const own = Object.entries(schema.properties ?? {}).flatMap(([name, inner]) => [
+      `${prefix}${name}`,
+      ...fieldNames(inner, `${prefix}${name}.`),
+    ]);
+    const items = Array.isArray(schema.items) ? undefined : schema.items;
+    return [...own, ...fieldNames(items, prefix), ...fieldNames(schema.additionalProperties, prefix)];
+  }
+
+  /** First cells and links of last cells, as a reader finds them between the marks of one table. */
+  function rowsUnder(name: string): { field: string; link: string | undefined }[] {
+    const block = new RegExp(`<!-- fields: ${name} -->([\\s\\S]*?)<!-- end of fields -->`).exec(TEXT)?.[1];
+    return [...(block ?? "").matchAll(/^\| `([^`]+)` \|.*\| ([^|]+) \|$/gm)].map(([, field, allowed]) => ({
+      field: (field ?? "").replaceAll("[]", ""),
+      link: /\]\(#([\w-]+)\)/.exec(allowed ?? "")?.[1],
+    }));
+  }
+
+  function documented(table: string, prefix: string): string[] {
+    return rowsUnder(table).flatMap(({ field, link }) => [
+      `${prefix}${field}`,
+      ...(link === undefined ? [] : documented(link, `${prefix}${field}.`)),
+    ]);
+  }
+
+  test("every field of the file is in a table of the documentation, and no other", () => {
+    const schema = z.toJSONSchema(gatewayFile, { io: "input", unrepresentable: "any" });
+    const names = fieldNames(schema, "");
+    expect(names.length).toBeGreaterThan(150);
+    const sections = Object.keys(schema.properties ?? {});
+    const found = sections.flatMap((section) =>
+      section === "registration" ? documented(section, "") : [section, ...documented(section, `${section}.`)],
+    );
+    expect(found.toSorted()).toEqual(names.toSorted());
+  });
+});
+
+const LIMITS = { windows: [{ per: "1d", requests: 1, tokens: 1 }] };
+const PRICE = { input: "1", long_context: { above: 1, input: "1" } };
+/** Has every map of fields there is, and in each what it needs, whichever one other field is left out. */
+const LEAST = {
+  server: {},
+  retention: {},
+  smtp: { enabled: false, host: "smtp.example.com", from: "gateway@example.com" },
+  alerts: {
+    webhooks: [{ name: "ops", url: "https://hooks.example.com" }],
+    account_parked: {},
+    pool_empty: {},
+    spend: {},
+    error_rate: {},
+    overruns: {},
+  },
+  models: [{ id: "fast", interfaces: ["chat"], price: PRICE }],
+  accounts: [{ name: "one", kind: "openai", base_url: "https://up.example.com", limits: {} }],
+  groups: [
+    {
+      name: "staff",
+      models: ["fast"],
+      billing: { model_prices: { fast: PRICE } },
+      limits: LIMITS,
+      group_limits: LIMITS,
+      queue: {},
+    },
+  ],
+  plans: [{ name: "pro", windows: [{ per: "day", usd: "1" }] }],
+  users: [{ email: "dev@example.com", limits: LIMITS, subscriptions: [{ plan: "pro" }] }],
+  keys: [{ name: "ci", group: "staff", limits: LIMITS }],
+};
+
+interface Place {
+  path: Path;
+  field: OutlinedField;
+}
+
+/** Where each field stands in LEAST, or would. */
+function placesOf(fields: readonly OutlinedField[], path: Path): Place[] {
+  return fields.flatMap((field) => {
+    const at = [...path, field.name];
+    return [{ path: at, field }, ...placesIn(field.value, at)];
+  });
+}
+
+function placesIn(value: Value, path: Path): Place[] {
+  if (value.kind === "map") return placesOf(value.fields, path);
+  if (value.kind === "list") return placesIn(value.of, [...path, 0]);
+  return value.kind === "names" ? placesIn(value.of, [...path, "fast"]) : [];
+}
+
+const PLACES = placesOf(OUTLINE, []);
+
+/** LEAST with another value at a place; undefined leaves it out. */
+function leastWith([first, ...rest]: Path, value: unknown, within: unknown = LEAST): unknown {
+  if (first === undefined) return value;
+  if (typeof first === "number") return [leastWith(rest, value, Array.isArray(within) ? within[first] : {})];
+  const map = new Map(Object.entries(within ?? {}));
+  map.set(first, leastWith(rest, value, map.get(first)));
+  return Object.fromEntries([...map].filter(([, one]) => one !== undefined));
+}
+
+describe("what holds when a field is left out", () => {
+  test("the least file is accepted, and has every map of fields", () => {
+    expect(problemsOf(stringify(LEAST)).map(formatProblem)).toEqual([]);
+    const isThere = ({ path }: Place) =>
+      path.slice(0, -1).reduce<unknown>((value, part) => Object(value)[part], LEAST) !== undefined;
+    expect(PLACES.filter((place) => !isThere(place)).map(({ path }) => fieldOf(path))).toEqual([]);
+  });
+
+  test("a default that is told is what the parser takes", () => {
+    const told = PLACES.flatMap(({ path, field: { leftOut } }) =>
+      leftOut.kind === "value" ? [{ path, value: leftOut.value }] : [],
+    );
+    expect(told.length).toBeGreaterThan(30);
+    for (const { path, value } of told) {
+      const written = gatewayFile.parse(leastWith(path, parse(asWritten(value))));
+      expect({ path, file: gatewayFile.parse(leastWith(path, undefined)) }).toEqual({ path, file: written });
+    }
+  });
+
+  test("a field is required exactly where the table says so", () => {
+    for (const { path, field } of PLACES) {
+      const without = gatewayFile.safeParse(leastWith(path, undefined));
+      expect({ path, required: !without.success }).toEqual({
+        path,
+        required: field.leftOut.kind === "refused",
+      });
+    }
+  });
+
+  test("the process listens where the table says", () => {
+    const settings = readSettings({ flags: {}, environment: {} });
+    if (!settings.ok) throw new Error(settings.problems.join());
+    const told = new Map(PLACES.map(({ path, field }) => [fieldOf(path), field.leftOut]));
+    const { host, port } = settings.settings;
+    expect(told.get("server.host")).toEqual({ kind: "words", words: `\`${host}\`` });
+    expect(told.get("server.port")).toEqual({ kind: "words", words: `\`${port}\`` });
+  });
+});
+
+describe("what is allowed", () => {
+  /** No rule accepts it, nor is it of another type than the rule is about. */
+  const NEVER_RIGHT = "\u0007";
+
+  function leavesOf(value: Value, path: Path): { path: Path; value: Value }[] {
+    if (value.kind === "map") return [];
+    if (value.kind === "list") return leavesOf(value.of, [...path, 0]);
+    return value.kind === "names" ? leavesOf(value.of, [...path, "fast"]) : [{ path, value }];
+  }
+
+  function saidOf(wrong: unknown, path: Path): string | undefined {
+    return problemsOf(stringify(leastWith(path, wrong))).find(({ field }) => field === fieldOf(path))
+      ?.message;
+  }
+
+  test("the table has the words that a wrong value is answered with", () => {
+    const leaves = PLACES.flatMap(({ path, field }) =>
+      leavesOf(field.value, path).map((leaf) => ({ ...leaf, table: allowedTexts(field).join("; ") })),
+    );
+    expect(leaves.length).toBeGreaterThan(120);
+    for (const { path, value, table } of leaves) {
+      const shown = table.replaceAll("`", "");
+      if (value.kind === "words") {
+        expect(saidOf(NEVER_RIGHT, path)).toContain(`Allowed: ${value.words.join(", ")}.`);
+        expect(shown).toContain(value.words.join(", "));
+      } else if (value.kind === "switch") {
+        expect(saidOf(NEVER_RIGHT, path)).toBe("must be true or false.");
+        expect(shown).toContain("true, false");
+      } else {
+        expect(value.rules.length).toBe(1);
+        expect(saidOf(NEVER_RIGHT, path)).toBe(`must be ${value.rules[0]}.`);
+        expect(shown).toContain(value.rules[0] ?? "");
+      }
+    }
+  });
+});

@@ -1,0 +1,143 @@
+/** The schema of gateway.yaml as plain data: every field, what it means, what holds without it, and what is allowed. */
+
+import { z } from "zod";
+import { ruleOf } from "../schema/rule.ts";
+import { descriptionOf, type Field } from "../schema/words.ts";
+
+export interface OutlinedField {
+  name: string;
+  /** In Markdown. */
+  means: string;
+  leftOut: LeftOut;
+  value: Value;
+  /** Rules of the map that it stands in, about this field. */
+  within: readonly string[];
+  /** In Markdown: what must be right beside the rules. */
+  also: string | null;
+}
+
+export type LeftOut =
+  | { kind: "refused" }
+  /** As the file would write it, with a word beside it where one is needed. */
+  | { kind: "value"; value: unknown; words: string | null }
+  | { kind: "words"; words: string };
+
+/** Rules are ends of the sentence "must be …", as the validator tells them. */
+export type Value = { rules: readonly string[] } & (
+  | { kind: "map"; fields: readonly OutlinedField[]; heading: string | null }
+  | { kind: "list"; of: Value }
+  | { kind: "names"; names: Value; of: Value }
+  | { kind: "words"; words: readonly string[] }
+  | { kind: "switch" }
+  | { kind: "number"; min: number; max: number }
+  | { kind: "text" }
+);
+
+export function outlineOf(schema: z.core.$ZodType): readonly OutlinedField[] {
+  const value = valueFrom(schema, "gateway.yaml");
+  if (value.kind !== "map") throw new Error("The file is not a map of fields.");
+  return value.fields;
+}
+
+function outlined(name: string, field: Field, within: readonly string[], place: string): OutlinedField {
+  const { schema, ...rest } = unwrapped(field.is);
+  const value = valueFrom(schema, place);
+  return {
+    name,
+    means: field.means,
+    leftOut: leftOutOf(rest, field.leftOut ?? null, place),
+    value,
+    within: within.filter((rule) => !value.rules.includes(rule)),
+    also: field.also ?? null,
+  };
+}
+
+interface Unwrapped {
+  schema: z.core.$ZodType;
+  isOptional: boolean;
+  /** Undefined if the schema has none. */
+  byDefault: unknown;
+}
+
+function unwrapped(schema: z.core.$ZodType): Unwrapped {
+  if (schema instanceof z.ZodDefault || schema instanceof z.ZodPrefault) {
+    return { schema: schema.unwrap(), isOptional: true, byDefault: schema.def.defaultValue };
+  }
+  if (schema instanceof z.ZodOptional || schema instanceof z.ZodExactOptional) {
+    return { schema: schema.unwrap(), isOptional: true, byDefault: undefined };
+  }
+  return { schema, isOptional: false, byDefault: undefined };
+}
+
+function leftOutOf(
+  { isOptional, byDefault }: Omit<Unwrapped, "schema">,
+  words: string | null,
+  place: string,
+): LeftOut {
+  if (byDefault !== undefined) return { kind: "value", value: byDefault, words };
+  if (isOptional && words !== null) return { kind: "words", words };
+  if (isOptional) throw new Error(`${place} may be left out, and does not say what holds then.`);
+  if (words !== null) throw new Error(`${place} is required, and says what holds without it.`);
+  return { kind: "refused" };
+}
+
+function valueFrom(schema: z.core.$ZodType, place: string): Value {
+  // Of a value that is made into another the file holds the first, unless only its form was put right.
+  if (schema instanceof z.ZodPipe) {
+    return valueFrom(schema.in instanceof z.ZodTransform ? schema.out : schema.in, place);
+  }
+  if (schema instanceof z.ZodEnum) return { kind: "words", words: schema.options.map(String), rules: [] };
+  const checks = checksOf(schema, place);
+  const rulesAbout = (name: string | null) =>
+    checks.filter(({ field }) => field === name).map(({ rule }) => rule);
+  const rules = [...new Set([typeRule(schema), ...rulesAbout(null)])];
+  if (schema instanceof z.ZodObject) {
+    const description = descriptionOf(schema);
+    if (description === null) throw new Error(`The fields of ${place} are not described.`);
+    const fields = Object.entries(description.fields).map(([name, field]) =>
+      outlined(name, field, rulesAbout(name), `${place}: ${name}`),
+    );
+    return { kind: "map", fields, heading: description.heading, rules };
+  }
+  if (schema instanceof z.ZodArray) return { kind: "list", of: valueFrom(schema.element, place), rules };
+  if (schema instanceof z.ZodRecord) {
+    return {
+      kind: "names",
+      names: valueFrom(schema.keyType, place),
+      of: valueFrom(schema.valueType, place),
+      rules,
+    };
+  }
+  if (schema instanceof z.ZodBoolean) return { kind: "switch", rules };
+  if (schema instanceof z.ZodString) return { kind: "text", rules };
+  if (schema instanceof z.ZodNumber) {
+    const { minValue, maxValue } = schema;
+    if (minValue === null || maxValue === null) throw new Error(`${place} is a number without bounds.`);
+    return { kind: "number", min: minValue, max: maxValue, rules };
+  }
+  throw new Error(`${place} is of a kind that cannot be described: ${schema._zod.def.type}.`);
+}
+
+/** The validator is asked: undefined is right for nothing that was unwrapped. */
+function typeRule(schema: z.core.$ZodType): string {
+  const [issue] = z.core.safeParse(schema, undefined).error?.issues ?? [];
+  if (issue === undefined) throw new Error(`Even undefined is right for ${schema._zod.def.type}.`);
+  return ruleOf(issue);
+}
+
+interface Check {
+  rule: string;
+  /** The field that it is about, if it is about one. */
+  field: PropertyKey | null;
+}
+
+function checksOf(schema: z.core.$ZodType, place: string): Check[] {
+  return (schema._zod.def.checks ?? []).map((check) => {
+    // The schema's rules are words, and ask nothing of the issue.
+    const tell = check._zod.def.error as (() => unknown) | undefined;
+    const rule = tell?.();
+    if (typeof rule !== "string") throw new Error(`${place} has a rule without words.`);
+    const path = check instanceof z.core.$ZodCustom ? check._zod.def.path : undefined;
+    return { rule, field: path?.[0] ?? null };
+  });
+}

@@ -1,0 +1,11 @@
+/** Writes the tables of docs/configuration.md anew, after the schema has changed: `npm run docs:configuration`. */
+
+import { readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { gatewayFile } from "../schema/schema.ts";
+import { outlineOf } from "./outline.ts";
+import { withReference } from "./reference.ts";
+
+const PAGE = join(import.meta.dir, "../../../docs/configuration.md");
+
+writeFileSync(PAGE, withReference(readFileSync(PAGE, "utf8"), outlineOf(gatewayFile)));

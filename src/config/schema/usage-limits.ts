@@ -1,0 +1,160 @@
+/** What may be used how fast: the file's words, the records, and the same for a reader. */
+
+import { parseUsd, usdText } from "../../money/nano.ts";
+import {
+  type CallerLimits,
+  DEFAULT_QUEUE,
+  NO_LIMITS,
+  NO_RATE_LIMITS,
+  type QueueSettings,
+  type RateLimits,
+  type WindowLimit,
+} from "../../records.ts";
+
+const HOUR_MS = 3_600_000;
+const DAY_MS = 24 * HOUR_MS;
+
+/** The lengths a window may have. */
+const WINDOWS_MS = {
+  "5h": 5 * HOUR_MS,
+  "1d": DAY_MS,
+  "7d": 7 * DAY_MS,
+  "30d": 30 * DAY_MS,
+} as const;
+type WindowName = keyof typeof WINDOWS_MS;
+export const WINDOW_NAMES = Object.keys(WINDOWS_MS) as [WindowName, ...WindowName[]];
+
+const DURATION_UNITS_MS: Record<string, number> = {
+  w: 7 * DAY_MS,
+  d: DAY_MS,
+  h: HOUR_MS,
+  m: 60_000,
+  s: 1_000,
+  ms: 1,
+};
+
+export function durationMs(value: string): number | null {
+  const match = /^(\d{1,9})(ms|s|m|h|d|w)$/.exec(value);
+  const unitMs = DURATION_UNITS_MS[match?.[2] ?? ""];
+  const count = Number(match?.[1]);
+  return match === null || unitMs === undefined || count === 0 ? null : count * unitMs;
+}
+
+/** In the largest unit that leaves no rest; days and not weeks, as windows are named. */
+export function durationText(ms: number): string {
+  const units = Object.entries(DURATION_UNITS_MS).filter(([unit]) => unit !== "w");
+  const [unit, unitMs] = units.find(([, unitMs]) => ms % unitMs === 0) ?? ["ms", 1];
+  return `${ms / unitMs}${unit}`;
+}
+
+/** As the schema reads it: what was left out is not there. */
+interface FileRates {
+  concurrency?: number | undefined;
+  rpm?: number | undefined;
+  tpm?: number | undefined;
+}
+
+interface FileWindow {
+  per: WindowName;
+  requests?: number | undefined;
+  tokens?: number | undefined;
+  usd?: string | undefined;
+}
+
+interface FileLimits extends FileRates {
+  windows?: FileWindow[] | undefined;
+}
+
+export function rateLimitsOf(file: FileRates | undefined): RateLimits {
+  if (file === undefined) return NO_RATE_LIMITS;
+  const { concurrency = null, rpm = null, tpm = null } = file;
+  return { concurrency, rpm, tpm };
+}
+
+export function callerLimitsOf(file: FileLimits | undefined): CallerLimits {
+  if (file === undefined) return NO_LIMITS;
+  const windows = (file.windows ?? []).map(({ per, requests = null, tokens = null, usd }) => {
+    // The schema has seen to it that a number holds it exactly.
+    const nano = usd === undefined ? null : Number(parseUsd(usd));
+    return { perMs: WINDOWS_MS[per], requests, tokens, nano };
+  });
+  return { ...rateLimitsOf(file), windows: inOrder(windows) };
+}
+
+export function queueOf(file: { max_waiting: number; timeout: number } | undefined): QueueSettings {
+  return file === undefined ? DEFAULT_QUEUE : { maxWaiting: file.max_waiting, timeoutMs: file.timeout };
+}
+
+export interface WrittenLimits {
+  concurrency?: number;
+  rpm?: number;
+  tpm?: number;
+  windows?: WrittenWindow[];
+}
+
+export interface WrittenWindow {
+  per: string;
+  requests?: number;
+  tokens?: number;
+  usd?: string;
+}
+
+/** In the file's form; undefined when nothing is limited. */
+export function writtenLimits(limits: RateLimits & Partial<CallerLimits>): WrittenLimits | undefined {
+  const windows = inOrder(limits.windows ?? []).map(({ perMs, requests, tokens, nano }) => {
+    const usd = nano === null ? {} : { usd: usdText(BigInt(nano)) };
+    return { per: durationText(perMs), ...given({ requests, tokens }), ...usd };
+  });
+  const { concurrency, rpm, tpm } = limits;
+  const rates = given({ concurrency, rpm, tpm });
+  if (windows.length === 0) return Object.keys(rates).length === 0 ? undefined : rates;
+  return { ...rates, windows };
+}
+
+export function writtenQueue({ maxWaiting, timeoutMs }: QueueSettings) {
+  return { max_waiting: maxWaiting, timeout: durationText(timeoutMs) };
+}
+
+/** Each limit as a field of its own, so that a difference names the one that changed. */
+export function shownLimits(
+  field: string,
+  limits: RateLimits & Partial<CallerLimits>,
+): Record<string, string | null> {
+  const rate = (value: number | null) => (value === null ? null : String(value));
+  const shown: Record<string, string | null> = {
+    [`${field}.concurrency`]: rate(limits.concurrency),
+    [`${field}.rpm`]: rate(limits.rpm),
+    [`${field}.tpm`]: rate(limits.tpm),
+  };
+  for (const window of inOrder(limits.windows ?? [])) {
+    shown[`${field}.windows.${durationText(window.perMs)}`] = windowText(window);
+  }
+  return shown;
+}
+
+/** `concurrency 5, rpm 60, 1000 requests per 5h`; null when nothing is limited. */
+export function limitsText(limits: CallerLimits): string | null {
+  const { concurrency, rpm, tpm } = limits;
+  const parts = Object.entries(given({ concurrency, rpm, tpm })).map(([name, value]) => `${name} ${value}`);
+  for (const window of inOrder(limits.windows)) {
+    parts.push(`${windowText(window)} per ${durationText(window.perMs)}`);
+  }
+  return parts.length === 0 ? null : parts.join(", ");
+}
+
+function windowText({ requests, tokens, nano }: WindowLimit): string {
+  const parts = Object.entries(given({ requests, tokens })).map(([unit, value]) => `${value} ${unit}`);
+  if (nano !== null) parts.push(`$${usdText(BigInt(nano))}`);
+  return parts.join(" and ");
+}
+
+/** A set, so always in the same order. */
+function inOrder(windows: readonly WindowLimit[]): WindowLimit[] {
+  return windows.toSorted((a, b) => a.perMs - b.perMs);
+}
+
+function given(limits: Readonly<Record<string, number | null>>): Record<string, number> {
+  return Object.fromEntries(
+    Object.entries(limits).filter((entry): entry is [string, number] => entry[1] !== null),
+  );
+}

@@ -1,0 +1,162 @@
+/** The words that fields of gateway.yaml are made of: names, amounts, times, addresses. Each says what is right. */
+
+import { z } from "zod";
+import { parseUsd } from "../../money/nano.ts";
+
+/** A strict object whose complaint about unknown fields carries the allowed ones: config/parse/file.ts reads them back. */
+export function fields<Shape extends z.ZodRawShape>(shape: Shape) {
+  const allowed = Object.keys(shape).join(", ");
+  return z.strictObject(shape, {
+    error: (issue) => (issue.code === "unrecognized_keys" ? allowed : undefined),
+  });
+}
+
+/** A field of gateway.yaml: its rule, and what a rule cannot say. The reference and the editor's schema are made of both. */
+export interface Field<Is extends z.ZodType = z.ZodType> {
+  is: Is;
+  /** In Markdown, as all of these. */
+  means: string;
+  /** What holds without it, where that is not a value of the schema or needs a word beside it. */
+  leftOut?: string;
+  /** What must be right beside its own rule. */
+  also?: string;
+}
+
+export interface Description {
+  fields: Readonly<Record<string, Field>>;
+  /** The heading under which these fields are described once, where several sections have them. */
+  heading: string | null;
+}
+
+const DESCRIPTIONS = new WeakMap<z.core.$ZodType, Description>();
+
+/** Plain literals, kept beside the schema: the library's own metadata would copy every schema at start. */
+export function described<Fields extends Record<string, Field>>(
+  given: Fields,
+  heading: string | null = null,
+) {
+  const shape = Object.fromEntries(Object.entries(given).map(([name, { is }]) => [name, is]));
+  const schema = fields(shape as { [Name in keyof Fields]: Fields[Name]["is"] });
+  DESCRIPTIONS.set(schema, { fields: given, heading });
+  return schema;
+}
+
+/** A schema that was refined is another one, and knows which it was. */
+export function descriptionOf(schema: z.core.$ZodType): Description | null {
+  const { parent } = schema._zod;
+  return DESCRIPTIONS.get(schema) ?? (parent === undefined ? null : descriptionOf(parent));
+}
+
+/** `rule` says what is right, as the end of the sentence "must be …". */
+export function text(rule: string, test: (value: string) => boolean) {
+  return z.string({ error: rule }).refine(test, { error: rule });
+}
+
+/** An interpolated `${PORT}` is always text, so digits in text are a whole number too. */
+export function wholeNumber(min: number, max: number) {
+  const rule =
+    max === Number.MAX_SAFE_INTEGER
+      ? `a whole number, ${min} or more`
+      : `a whole number from ${min} to ${max}`;
+  return z.preprocess(
+    (value) => (typeof value === "string" && /^\d{1,15}$/.test(value) ? Number(value) : value),
+    z.int({ error: rule }).min(min, { error: rule }).max(max, { error: rule }),
+  );
+}
+
+export const COUNT_MAX = Number.MAX_SAFE_INTEGER;
+
+/** With six decimals such a price is still exact as a number. */
+const WHOLE_DIGITS_MAX = 9;
+
+/** Floating point has no place in money: 0.1 is not a tenth. */
+export function decimal(decimalsMax: number) {
+  const rule = `a decimal number like "0.15", not negative, with at most ${WHOLE_DIGITS_MAX} digits before the point and ${decimalsMax} after it`;
+  const pattern = new RegExp(`^\\d{1,${WHOLE_DIGITS_MAX}}(\\.\\d{1,${decimalsMax}})?$`);
+  return text(rule, (value) => pattern.test(value));
+}
+
+export const usd = decimal(9);
+
+/** The limiter counts nano-dollars in numbers, which are exact a little further than this. */
+const WINDOW_USD_MAX = "9000000";
+export const windowUsd = text(
+  `an amount in USD like "5.00", above 0 and at most ${WINDOW_USD_MAX}, with at most 9 decimals`,
+  (value) => {
+    if (!usd.safeParse(value).success) return false;
+    const nano = parseUsd(value);
+    return nano > 0n && nano <= parseUsd(WINDOW_USD_MAX);
+  },
+);
+
+/** The end of the year 9999: a later instant, like one before 1970, could be kept and not be written back. */
+export const INSTANT_MS_MAX = 253_402_300_799_999;
+
+/** A day without a time ends with that day in UTC: a key that expires on Friday still works on Friday. */
+export function instantMs(value: string): number | null {
+  const day = /^\d{4}-\d{2}-\d{2}$/.test(value);
+  if (!day && !/^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}(:\d{2}(\.\d{1,3})?)?(Z|[+-]\d{2}:\d{2})$/.test(value))
+    return null;
+  const ms = Date.parse(day ? `${value}T23:59:59.999Z` : value);
+  // Date.parse turns 31 February into March; the day must come back as it was written.
+  const dayExists = new Date(`${value.slice(0, 10)}T00:00:00Z`);
+  if (Number.isNaN(ms) || Number.isNaN(dayExists.getTime())) return null;
+  if (ms < 0 || ms > INSTANT_MS_MAX) return null;
+  return dayExists.toISOString().slice(0, 10) === value.slice(0, 10) ? ms : null;
+}
+
+export const INSTANT_RULE = "an ISO date like 2027-01-31, or a date and time like 2027-01-31T12:00:00Z";
+export const instant = text(INSTANT_RULE, (value) => instantMs(value) !== null).transform(
+  (value) => instantMs(value) ?? 0,
+);
+
+/** A day without a time begins with that day in UTC. */
+export function startMs(value: string): number | null {
+  const ms = instantMs(value);
+  return ms === null || value.length > 10 ? ms : Date.parse(`${value}T00:00:00Z`);
+}
+export const start = text(INSTANT_RULE, (value) => startMs(value) !== null).transform(
+  (value) => startMs(value) ?? 0,
+);
+
+const CONTROL = /\p{C}/u;
+
+export const NAME_RULE = "a name of 1 to 64 characters, without control characters or spaces at its ends";
+export function isName(value: string): boolean {
+  return value.length >= 1 && value.length <= 64 && value.trim() === value && !CONTROL.test(value);
+}
+export const name = text(NAME_RULE, isName);
+
+export const EMAIL_RULE = "an e-mail address like ops@example.com";
+export function isEmail(value: string): boolean {
+  return value.length <= 254 && /^[^\s@\p{C}]+@[^\s@.\p{C}]+(\.[^\s@.\p{C}]+)*$/u.test(value);
+}
+/** Addresses are compared without regard to case, so they are kept in one. */
+export const email = text(EMAIL_RULE, isEmail).transform((value) => value.toLowerCase());
+
+function httpUrl(value: string): URL | null {
+  if (!/^https?:\/\//i.test(value) || !URL.canParse(value)) return null;
+  const url = new URL(value);
+  const plain = url.username === "" && url.password === "" && url.hash === "";
+  return plain && url.hostname !== "" ? url : null;
+}
+export const PUBLIC_URL_RULE = "an http:// or https:// address without user, password, query or fragment";
+export function isHttpUrl(value: string): boolean {
+  return httpUrl(value)?.search === "";
+}
+export const url = text(PUBLIC_URL_RULE, isHttpUrl).transform((value) => value.replace(/\/+$/, ""));
+
+/** Its path is sent as it stands, so nothing in it may need to be encoded first. */
+export const baseUrl = text(
+  `${PUBLIC_URL_RULE}, its path in ASCII without spaces (a space is %20)`,
+  (value) => isHttpUrl(value) && /^[^/]+\/\/[^/\\\s]+[\x21-\x5b\x5d-\x7e]*$/.test(value),
+).transform((value) => value.replace(/\/+$/, ""));
+
+/** Where something is posted to: many such addresses have a query. */
+export const postUrl = text(
+  "an http:// or https:// address without user, password or fragment",
+  (value) => value.length <= 2048 && httpUrl(value) !== null,
+);
+
+export const HOST_RULE = "a host name or address, like smtp.example.com";
+export const host = text(HOST_RULE, (value) => /^[A-Za-z0-9.:_-]{1,253}$/.test(value));

@@ -1,0 +1,142 @@
+import { flatPrice } from "../../money/prices.ts";
+import {
+  type AccountRecord,
+  defaultOnDisconnect,
+  type FieldChange,
+  type GroupBilling,
+  type GroupRecord,
+  INTERFACES,
+  type Interface,
+  type KeyRecord,
+  type ModelRecord,
+  type UserRecord,
+} from "../../records.ts";
+import { durationText, shownLimits } from "../schema/usage-limits.ts";
+
+/** Two states of one thing → the fields that differ, as an operator reads them. */
+
+export type { FieldChange };
+
+/** The fields of a thing in the file's words. Secrets are never among them. */
+export type Shown = Readonly<Record<string, string | null>>;
+
+const HIDDEN = "(changed)";
+
+/** A secret that differs is told, and nothing about it. */
+export function secretChange(field: string): FieldChange {
+  return { field, from: HIDDEN, to: HIDDEN };
+}
+
+export function secretSet(field: string): FieldChange {
+  return { field, from: null, to: "(set, not shown)" };
+}
+
+export function differences(before: Shown, after: Shown): FieldChange[] {
+  const names = new Set([...Object.keys(before), ...Object.keys(after)]);
+  return [...names].flatMap((field) => {
+    const from = before[field] ?? null;
+    const to = after[field] ?? null;
+    return from === to ? [] : [{ field, from, to }];
+  });
+}
+
+export function created(after: Shown): FieldChange[] {
+  return differences({}, after);
+}
+
+export function shownModel(model: ModelRecord): Shown {
+  return { interfaces: inOrder(model.interfaces), ...shownListed(model) };
+}
+
+export function shownListed({
+  price,
+  contextTokens,
+  outputTokensMax,
+}: Pick<ModelRecord, "price" | "contextTokens" | "outputTokensMax">): Shown {
+  return {
+    price: price === null ? null : map(flatPrice(price)),
+    context_tokens: contextTokens === null ? null : String(contextTokens),
+    max_output_tokens: outputTokensMax === null ? null : String(outputTokensMax),
+  };
+}
+
+export function shownAccount(account: AccountRecord): Shown {
+  return {
+    kind: account.kind,
+    base_url: account.baseUrl === "" ? null : account.baseUrl,
+    interfaces: inOrder(account.interfaces),
+    websocket: String(account.websocket),
+    api_version: account.apiVersion,
+    private_network: String(account.privateNetwork),
+    priority: String(account.priority),
+    weight: String(account.weight),
+    models: map(account.models),
+    ...shownLimits("limits", account.limits),
+    enabled: String(account.enabled),
+  };
+}
+
+/** `nameOf` turns an account's id into its name; ids mean nothing to a reader. */
+export function shownGroup(group: GroupRecord, nameOf: (accountId: string) => string): Shown {
+  return {
+    interfaces: inOrder(group.interfaces),
+    models: list(group.models),
+    accounts: list(group.accounts.map(nameOf)),
+    access: group.access,
+    ...shownBilling(group.billing),
+    on_disconnect: group.onDisconnect ?? `${defaultOnDisconnect(group.billing.charge)} (default)`,
+    websocket: String(group.websocket),
+    ...shownLimits("limits", group.limits),
+    ...shownLimits("group_limits", group.groupLimits),
+    "queue.max_waiting": String(group.queue.maxWaiting),
+    "queue.timeout": durationText(group.queue.timeoutMs),
+  };
+}
+
+function shownBilling({ charge, plans, multiplier, modelMultipliers, modelPrices }: GroupBilling): Shown {
+  const prices = Object.entries(modelPrices).map(([model, price]) => [
+    `billing.model_prices.${model}`,
+    map(flatPrice(price)),
+  ]);
+  return {
+    "billing.charge": charge,
+    "billing.plans": plans === null ? null : list(plans),
+    "billing.multiplier": multiplier,
+    "billing.model_multipliers": map(modelMultipliers),
+    ...Object.fromEntries(prices),
+  };
+}
+
+/** `nameOf` turns a group's id into its name. */
+export function shownUser(user: UserRecord, nameOf: (groupId: string) => string): Shown {
+  return {
+    role: user.role,
+    status: user.status,
+    ...shownLimits("limits", user.limits),
+    groups: user.groups.length === 0 ? null : list(user.groups.map(nameOf)),
+  };
+}
+
+/** `group` is the name of the key's group. */
+export function shownKey(key: Pick<KeyRecord, "expiresAtMs" | "limits">, group: string): Shown {
+  return { group, expires: shownInstant(key.expiresAtMs), ...shownLimits("limits", key.limits) };
+}
+
+export function shownInstant(ms: number | null): string | null {
+  return ms === null ? null : new Date(ms).toISOString();
+}
+
+/** A set, so always in the same order. */
+function inOrder(interfaces: readonly Interface[]): string {
+  return list(INTERFACES.filter((name) => interfaces.includes(name)));
+}
+
+function list(entries: readonly string[]): string {
+  return `[${entries.join(", ")}]`;
+}
+
+/** Sorted, because a map has no order to differ in. */
+function map(entries: Readonly<Record<string, string>>): string {
+  const sorted = Object.entries(entries).sort(([a], [b]) => (a < b ? -1 : 1));
+  return `{${sorted.map(([name, value]) => `${name}: ${value}`).join(", ")}}`;
+}

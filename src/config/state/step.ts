@@ -1,0 +1,108 @@
+import type { Nano } from "../../money/nano.ts";
+import type {
+  AccountRecord,
+  AlertsRecord,
+  GroupRecord,
+  KeyRecord,
+  ModelRecord,
+  PlanRecord,
+  PriceList,
+  Registration,
+  SmtpRecord,
+  SubscriptionRecord,
+  UserRecord,
+} from "../../records.ts";
+import { type Db, snapshot } from "../../store/engine/db.ts";
+import { listUsers } from "../../store/identity/users.ts";
+import { listPlans } from "../../store/money/plans.ts";
+import { plansOfCodes } from "../../store/money/redeem-codes.ts";
+import { listSubscriptions } from "../../store/money/subscriptions.ts";
+import { readFunds } from "../../store/money/wallets.ts";
+import { listKeys, readFormerDigests } from "../../store/policy/keys.ts";
+import { readPolicy } from "../../store/policy/policy.ts";
+import { readAlertSettings } from "../../store/settings/alert-settings.ts";
+import { readRegistration } from "../../store/settings/registration.ts";
+import { readSmtp } from "../../store/settings/smtp.ts";
+import { readUsageRowsKept } from "../../store/usage/usage-removal.ts";
+import type { Installation } from "../installation/installation.ts";
+import type { FieldChange } from "./difference.ts";
+
+/** What a plan is made from and made of. */
+
+export interface State {
+  models: ModelRecord[];
+  accounts: AccountRecord[];
+  groups: GroupRecord[];
+  users: UserRecord[];
+  keys: KeyRecord[];
+  /** Digests of secrets that were replaced by a rotation. */
+  formerDigests: ReadonlySet<string>;
+  priceList?: PriceList | null;
+  plans: PlanRecord[];
+  subscriptions: SubscriptionRecord[];
+  /** Ids of the plans that redeem codes were made for. */
+  plansOfCodes: ReadonlySet<string>;
+  /** What users still have: they are not removed with it. */
+  funds: ReadonlyMap<string, Nano>;
+  /** How long rows of usage stay; null: for ever. */
+  usageRowsKeptMs: number | null;
+  registration: Registration;
+  smtp: SmtpRecord | null;
+  alerts: AlertsRecord;
+}
+
+export async function readState(db: Db): Promise<State> {
+  return snapshot(db, async (tx) => ({
+    ...(await readPolicy(tx)),
+    ...(await readSettingsState(tx)),
+    users: await listUsers(tx),
+    keys: await listKeys(tx),
+    formerDigests: await readFormerDigests(tx),
+    subscriptions: await listSubscriptions(tx),
+    funds: await readFunds(tx),
+  }));
+}
+
+/** Records of which there is one, or a few. */
+export async function readSettingsState(tx: Db) {
+  return {
+    plans: await listPlans(tx),
+    plansOfCodes: await plansOfCodes(tx),
+    usageRowsKeptMs: await readUsageRowsKept(tx),
+    registration: await readRegistration(tx),
+    smtp: await readSmtp(tx),
+    alerts: await readAlertSettings(tx),
+  };
+}
+
+export interface Change {
+  kind: "create" | "change" | "remove";
+  /** `account openai-1` */
+  what: string;
+  fields: FieldChange[];
+}
+
+export interface Step extends Change {
+  write(tx: Db): Promise<unknown>;
+}
+
+export type Secrets = Pick<Installation, "keyring" | "digest" | "clock" | "newId" | "randomBytes">;
+
+/** Null when nothing changes. */
+export function stepOf(
+  what: string,
+  isNew: boolean,
+  fields: FieldChange[],
+  write: Step["write"],
+): Step | null {
+  if (!isNew && fields.length === 0) return null;
+  return { kind: isNew ? "create" : "change", what, fields, write };
+}
+
+/** References were checked with the file. */
+export function known(ids: ReadonlyMap<string, string>, name: string): string {
+  const id = ids.get(name);
+  if (id === undefined)
+    throw new Error("The file refers to something that was not there when it was checked.");
+  return id;
+}

@@ -1,0 +1,120 @@
+import {
+  type AccountRecord,
+  type GroupBilling,
+  type GroupRecord,
+  type KeyRecord,
+  type ModelRecord,
+  type Price,
+  TOKEN_UNITS,
+  type UserRecord,
+} from "../../records.ts";
+import { writtenLimits, writtenQueue } from "../schema/usage-limits.ts";
+import { shownInstant } from "./difference.ts";
+
+/** Records in the file's own shape: what `export` prints, and what a change of one field begins with. No secrets. */
+
+export function writtenModel({ id, interfaces, price, contextTokens, outputTokensMax }: ModelRecord) {
+  return {
+    id,
+    interfaces,
+    ...(price === null ? {} : { price: inPriceOrder(price) }),
+    ...(contextTokens === null ? {} : { context_tokens: contextTokens }),
+    ...(outputTokensMax === null ? {} : { max_output_tokens: outputTokensMax }),
+  };
+}
+
+export function writtenAccount(account: AccountRecord) {
+  return {
+    name: account.name,
+    kind: account.kind,
+    ...(account.kind === "simulator" ? {} : { base_url: account.baseUrl }),
+    interfaces: account.interfaces,
+    ...(account.websocket ? { websocket: true } : {}),
+    ...(account.apiVersion === null ? {} : { api_version: account.apiVersion }),
+    ...(account.privateNetwork ? { private_network: true } : {}),
+    priority: account.priority,
+    weight: account.weight,
+    ...given("limits", writtenLimits(account.limits)),
+    models: account.models,
+    ...(account.enabled ? {} : { enabled: false }),
+  };
+}
+
+export function writtenGroup(group: GroupRecord, accountNames: ReadonlyMap<string, string>) {
+  return {
+    name: group.name,
+    interfaces: group.interfaces,
+    models: group.models,
+    accounts: group.accounts.map((id) => accountNames.get(id) ?? id),
+    access: group.access,
+    billing: writtenBilling(group.billing),
+    ...given("limits", writtenLimits(group.limits)),
+    ...given("group_limits", writtenLimits(group.groupLimits)),
+    queue: writtenQueue(group.queue),
+    ...(group.onDisconnect === null ? {} : { on_disconnect: group.onDisconnect }),
+    ...(group.websocket ? {} : { websocket: false }),
+  };
+}
+
+/** Without a balance: it lives in the ledger, and a file that named one would be wrong a request later. */
+export function writtenUser(
+  { email, role, status, limits, groups }: UserRecord,
+  groupNames: ReadonlyMap<string, string>,
+  subscriptions: object[] | undefined,
+) {
+  return {
+    email,
+    role,
+    ...(status === "active" ? {} : { status }),
+    ...given("limits", writtenLimits(limits)),
+    ...given("groups", groups.length === 0 ? undefined : groups.map((id) => groupNames.get(id) ?? id)),
+    ...given("subscriptions", subscriptions),
+  };
+}
+
+export function writtenKey(
+  key: KeyRecord,
+  groupNames: ReadonlyMap<string, string>,
+  emails: ReadonlyMap<string, string>,
+) {
+  return {
+    name: key.name,
+    ...(key.userId === null ? {} : { user: emails.get(key.userId) ?? key.userId }),
+    group: groupNames.get(key.groupId) ?? key.groupId,
+    ...(key.expiresAtMs === null ? {} : { expires: shownInstant(key.expiresAtMs) }),
+    ...given("limits", writtenLimits(key.limits)),
+  };
+}
+
+function given<Field extends string, Value>(
+  field: Field,
+  value: Value | undefined,
+): { [field in Field]?: Value } {
+  const written: { [field in Field]?: Value } = {};
+  if (value !== undefined) written[field] = value;
+  return written;
+}
+
+function writtenBilling({ charge, plans, multiplier, modelMultipliers, modelPrices }: GroupBilling) {
+  const prices = Object.entries(modelPrices).map(([model, price]) => [model, inPriceOrder(price)]);
+  return {
+    charge,
+    ...(plans === null ? {} : { plans }),
+    multiplier,
+    ...(Object.keys(modelMultipliers).length === 0 ? {} : { model_multipliers: modelMultipliers }),
+    ...(prices.length === 0 ? {} : { model_prices: Object.fromEntries(prices) as Record<string, Price> }),
+  };
+}
+
+const PRICE_ORDER: readonly string[] = [
+  ...TOKEN_UNITS,
+  "image",
+  "images",
+  "request",
+  "long_context",
+] satisfies (keyof Price)[];
+
+function inPriceOrder(price: Price): Price {
+  const order = (unit: string) => PRICE_ORDER.indexOf(unit);
+  return Object.fromEntries(Object.entries(price).sort(([a], [b]) => order(a) - order(b)));
+}

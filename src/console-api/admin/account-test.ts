@@ -1,0 +1,89 @@
+/** A test call to an account as a form describes it, saved or not. It goes out under the same rules as a request. */
+
+import { z } from "zod";
+import { type Probe, probeAccount } from "../../accounts/probe.ts";
+import { probeSocket } from "../../accounts/websocket/probe-socket.ts";
+import { previewDocument } from "../../config/plan/apply.ts";
+import { limits } from "../../config/product-limits.ts";
+import { compileSnapshot } from "../../policy/snapshot.ts";
+import { accountCredentialBinding, unseal } from "../../secrets/seal.ts";
+import { problemsError } from "../changes/change.ts";
+import type { Control } from "../context.ts";
+
+export const probeAnswer = z.object({
+  /** `answers` and `simulator` are good; `no_list` and `limited` may be. */
+  kind: z.enum([
+    "answers",
+    "simulator",
+    "not_json",
+    "refused",
+    "no_list",
+    "limited",
+    "redirects",
+    "fails",
+    "unreachable",
+    "forbidden_address",
+    "unknown_host",
+    "bad_url",
+  ]),
+  status: z.number().nullable(),
+  /** Of `unreachable`: how it failed. */
+  failure: z.enum(["refused", "tls", "reset", "connect_timeout", "bad_http", "late"]).nullable(),
+  /** What it offers, where it tells. */
+  models: z.array(z.string()),
+  /** Of an account that is said to speak WebSocket: whether it does; null where that was not tried. */
+  websocket: z.enum(["speaks", "refuses"]).nullable(),
+  duration_ms: z.number(),
+});
+
+/** `document` is an account in the file's shape, with or without a credential. */
+export async function testAccount(
+  { installation, gateway }: Control,
+  document: { name: string },
+): Promise<z.input<typeof probeAnswer>> {
+  const { after, problems } = await previewDocument(installation, { accounts: [document] });
+  const record = after?.accounts.find(({ name }) => name === document.name);
+  if (record === undefined || problems.length > 0) throw problemsError(problems, "accounts[0]");
+  if (record.kind === "simulator") {
+    return { kind: "simulator", status: null, failure: null, models: [], websocket: null, duration_ms: 0 };
+  }
+  const { keyring, clock } = installation;
+  const { accounts } = compileSnapshot(
+    { models: [], groups: [], accounts: [{ ...record, enabled: true }] },
+    {
+      simulatorUrl: null,
+      unseal: ({ id, sealedCredential }) =>
+        sealedCredential === null ? null : unseal(keyring, accountCredentialBinding(id), sealedCredential),
+    },
+  );
+  const account = accounts.get(record.id);
+  if (account === undefined) throw new Error("An enabled account is always compiled.");
+  const { dialer, http, alarms, userAgent } = gateway.dispatcher;
+  const startedMs = clock.monotonicMs();
+  const probe = await probeAccount(account, {
+    dialer,
+    http,
+    userAgent,
+    timeoutMs: limits.doctorTimeoutMs,
+    bytesMax: limits.probeBytesMax,
+  });
+  const durationMs = Math.round(clock.monotonicMs() - startedMs);
+  const asksSocket = account.websocket && probe.kind === "answers";
+  const greeting = asksSocket
+    ? await probeSocket(account, { dialer, alarms, clock, userAgent, limits })
+    : null;
+  return {
+    ...probeObject(probe),
+    websocket: greeting === null ? null : greeting.kind === "open" ? "speaks" : "refuses",
+    duration_ms: durationMs,
+  };
+}
+
+function probeObject(probe: Probe): Omit<z.input<typeof probeAnswer>, "duration_ms" | "websocket"> {
+  return {
+    kind: probe.kind,
+    status: "status" in probe ? probe.status : null,
+    failure: probe.kind === "unreachable" ? probe.failure : null,
+    models: probe.kind === "answers" ? probe.models : [],
+  };
+}

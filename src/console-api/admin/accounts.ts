@@ -1,0 +1,248 @@
+/** Upstream accounts: where requests go, and how well that works. Credentials go in and never come out. */
+
+import { z } from "zod";
+import { writtenAccount } from "../../config/state/to-file-shape.ts";
+import { ApiError } from "../../errors.ts";
+import type { AccountRecord, PolicyRecords } from "../../records.ts";
+import { appendAudit } from "../../store/change-log/change-log.ts";
+import { readPolicy } from "../../store/policy/policy.ts";
+import { changePolicy } from "../changes/change.ts";
+import { auditOf } from "../changes/change-log-entry.ts";
+import type { Control } from "../context.ts";
+import { accountForm, versionOf } from "../forms/policy-forms.ts";
+import { namedPage } from "../http/named-page.ts";
+import { pageOf, pageQuery, searchQuery } from "../http/page.ts";
+import { forAdmins, TAKES_NOTHING } from "../http/route.ts";
+import { probeAnswer, testAccount } from "./account-test.ts";
+import {
+  accountFacts,
+  accountFactsAnswer,
+  accountUsage,
+  accountUsageAnswer,
+  usageObject,
+} from "./account-view.ts";
+
+const shownAccount = z.object({
+  document: accountForm,
+  /** Of the document: to be sent back when it is saved. */
+  version: z.string(),
+  /** It is kept and never shown. */
+  has_credential: z.boolean(),
+  /** Names of the groups whose pool it is in. */
+  groups: z.array(z.string()),
+  created_at: z.number(),
+  facts: accountFactsAnswer,
+  usage: z.array(accountUsageAnswer),
+  /** Usage counts from here on; later than the span asked for where there were too many requests to count. */
+  usage_since: z.number(),
+});
+
+/** Write-only. */
+const credential = z.string().optional();
+const byName = { params: z.strictObject({ name: z.string() }) };
+
+export const adminAccountRoutes = {
+  "admin.accounts.list": forAdmins({
+    ...TAKES_NOTHING,
+    method: "GET",
+    path: "/api/admin/accounts",
+    summary: "Upstream accounts with their health in this process, and what they cost and brought",
+    query: z.strictObject({ ...pageQuery, ...searchQuery }),
+    answer: pageOf(shownAccount),
+    async run(control, { query }) {
+      const records = await readPolicy(control.installation.db);
+      const { page, next } = namedPage(records.accounts, ({ name }) => name, query);
+      return {
+        data: await Promise.all(page.map((account) => accountObject(control, account, records))),
+        next,
+      };
+    },
+  }),
+  "admin.accounts.get": forAdmins({
+    ...TAKES_NOTHING,
+    ...byName,
+    method: "GET",
+    path: "/api/admin/accounts/:name",
+    summary: "One account, in the shape of gateway.yaml, with what is known of it",
+    answer: shownAccount,
+    run: (control, { params }) => shownNamed(control, params.name),
+  }),
+  "admin.accounts.create": forAdmins({
+    ...TAKES_NOTHING,
+    method: "POST",
+    path: "/api/admin/accounts",
+    summary: "Add an account",
+    body: z.strictObject({ document: accountForm, credential }),
+    answer: shownAccount,
+    async run(control, asked) {
+      const { document, credential } = asked.body;
+      await changePolicy(control, asked, async (control) => {
+        const { accounts } = await readPolicy(control.installation.db);
+        if (accounts.some(({ name }) => name === document.name)) {
+          throw new ApiError("conflict", "name: another account has this name already.", { param: "name" });
+        }
+        return { accounts: [withCredential(document, credential)] };
+      });
+      return shownNamed(control, document.name);
+    },
+  }),
+  "admin.accounts.save": forAdmins({
+    ...TAKES_NOTHING,
+    ...byName,
+    method: "PUT",
+    path: "/api/admin/accounts/:name",
+    summary: "Bring an account to what the document says; a credential that is left out is kept",
+    body: z.strictObject({
+      document: accountForm,
+      credential,
+      /** Left out: whatever the account says now is replaced. */
+      version: z.string().optional(),
+    }),
+    answer: shownAccount,
+    async run(control, asked) {
+      const { name } = asked.params;
+      const { document, credential, version } = asked.body;
+      await changePolicy(control, asked, async (control) => {
+        const { account } = await findAccount(control, name);
+        if (document.name !== name) {
+          const message = "name: an account keeps its name. Add another one, and disable this one.";
+          throw new ApiError("invalid_value", message, { param: "name" });
+        }
+        if (version !== undefined && version !== versionOf(writtenAccount(account))) {
+          throw new ApiError(
+            "conflict",
+            "Somebody else has changed this account since you opened it. Open it again, and repeat your change.",
+          );
+        }
+        return { accounts: [withCredential(document, credential)] };
+      });
+      return shownNamed(control, name);
+    },
+  }),
+  "admin.accounts.delete": forAdmins({
+    ...TAKES_NOTHING,
+    ...byName,
+    method: "DELETE",
+    path: "/api/admin/accounts/:name",
+    summary: "Remove an account, and take it out of every pool; requests under way finish",
+    answer: z.object({ groups: z.array(z.string()) }),
+    async run(control, asked) {
+      const { account, records } = await findAccount(control, asked.params.name);
+      await changePolicy(control, asked, {}, { accounts: [account.name] });
+      return { groups: groupsOf(account, records) };
+    },
+  }),
+  "admin.accounts.test": forAdmins({
+    ...TAKES_NOTHING,
+    method: "POST",
+    path: "/api/admin/account-test",
+    summary: "Ask an account for its models, saved or not; a credential that is left out is the stored one",
+    body: z.strictObject({ document: accountForm, credential }),
+    answer: probeAnswer,
+    run: (control, { body }) => testAccount(control, withCredential(body.document, body.credential)),
+  }),
+  "admin.accounts.set_credential": forAdmins({
+    ...TAKES_NOTHING,
+    ...byName,
+    method: "PUT",
+    path: "/api/admin/accounts/:name/credential",
+    summary: "Replace the credential; an account that was parked for the old one is asked again",
+    body: z.strictObject({ credential: z.string() }),
+    answer: shownAccount,
+    async run(control, asked) {
+      await changePolicy(control, asked, async (control) => {
+        const { account } = await findAccount(control, asked.params.name);
+        return { accounts: [{ ...writtenAccount(account), credential: asked.body.credential }] };
+      });
+      return shownNamed(control, asked.params.name);
+    },
+  }),
+  "admin.accounts.act": forAdmins({
+    ...TAKES_NOTHING,
+    ...byName,
+    method: "POST",
+    path: "/api/admin/accounts/:name/actions",
+    summary: "Enable, drain and disable, park, or unpark an account",
+    body: z.strictObject({
+      /**
+       * `disable` is for every process and stays; requests under way finish. `park` takes it out of use in this process
+       * alone, until `unpark`, which also ends a cool-down.
+       */
+      action: z.enum(["enable", "disable", "park", "unpark"]),
+    }),
+    answer: shownAccount,
+    async run(control, asked) {
+      const { action } = asked.body;
+      if (action === "enable" || action === "disable") {
+        await changePolicy(control, asked, async (control) => {
+          const { account } = await findAccount(control, asked.params.name);
+          return { accounts: [{ ...writtenAccount(account), enabled: action === "enable" }] };
+        });
+      } else {
+        const { account } = await findAccount(control, asked.params.name);
+        const { db, clock } = control.installation;
+        const target = `account ${account.name}`;
+        setParked(control, account, action === "park");
+        await appendAudit(
+          db,
+          auditOf(asked, { atMs: clock.nowMs(), action: `account.${action}`, target, changes: [] }),
+        );
+      }
+      return shownNamed(control, asked.params.name);
+    },
+  }),
+};
+
+function setParked({ gateway }: Control, { id }: AccountRecord, parked: boolean): void {
+  const { pool } = gateway.dispatcher;
+  const account = gateway.policy.snapshot().accounts.get(id);
+  if (account === undefined) {
+    throw new ApiError("conflict", "The account is disabled, so it is not asked anyway. Enable it first.");
+  }
+  if (parked) pool.park(account);
+  else pool.forgive(id);
+}
+
+function withCredential<Document extends object>(document: Document, credential: string | undefined) {
+  return credential === undefined || credential === "" ? document : { ...document, credential };
+}
+
+interface Found {
+  account: AccountRecord;
+  records: PolicyRecords;
+}
+
+async function findAccount({ installation }: Control, name: string): Promise<Found> {
+  const records = await readPolicy(installation.db);
+  const account = records.accounts.find((one) => one.name === name);
+  if (account !== undefined) return { account, records };
+  throw new ApiError("not_found", "There is no such account. GET /api/admin/accounts lists them.");
+}
+
+async function shownNamed(control: Control, name: string): Promise<z.input<typeof shownAccount>> {
+  const { account, records } = await findAccount(control, name);
+  return accountObject(control, account, records);
+}
+
+async function accountObject(
+  control: Control,
+  account: AccountRecord,
+  records: PolicyRecords,
+): Promise<z.input<typeof shownAccount>> {
+  const { byAccount, sinceMs } = await accountUsage(control);
+  const document = writtenAccount(account);
+  return {
+    document,
+    version: versionOf(document),
+    has_credential: account.sealedCredential !== null,
+    groups: groupsOf(account, records),
+    created_at: account.createdAtMs,
+    facts: accountFacts(control, account),
+    usage: usageObject(byAccount.get(account.id)),
+    usage_since: sinceMs,
+  };
+}
+
+function groupsOf({ id }: AccountRecord, { groups }: PolicyRecords): string[] {
+  return groups.filter(({ accounts }) => accounts.includes(id)).map(({ name }) => name);
+}

@@ -1,0 +1,156 @@
+/** Who changed what. */
+
+import { z } from "zod";
+import { logFault } from "../../observe/log.ts";
+import {
+  AUDIT_ACTORS,
+  type AuditChain,
+  type AuditFilter,
+  type AuditRow,
+  listAudit,
+  verifyAudit,
+} from "../../store/change-log/change-log.ts";
+import type { Db } from "../../store/engine/db.ts";
+import { instantQuery } from "../forms/fields.ts";
+import { cursorText, pageOf, pageQuery, readCursor, searchQuery } from "../http/page.ts";
+import { forAdmins, TAKES_NOTHING } from "../http/route.ts";
+import { streamedFile } from "../http/streamed-file.ts";
+
+const entryAnswer = z.object({
+  seq: z.number(),
+  at: z.number(),
+  actor_kind: z.enum(AUDIT_ACTORS),
+  actor_id: z.string().nullable(),
+  actor: z.string(),
+  action: z.string(),
+  target: z.string(),
+  changes: z.array(z.object({ field: z.string(), from: z.string().nullable(), to: z.string().nullable() })),
+  address: z.string().nullable(),
+  hash: z.string(),
+});
+
+const filterQuery = {
+  ...searchQuery,
+  /** The id of a user. */
+  actor: z.string().max(100).optional(),
+  /** An action, or with a dot at its end all of one kind of thing: `group.` */
+  action: z.string().max(100).optional(),
+  target: z.string().max(300).optional(),
+  from: instantQuery.optional(),
+  /** Before it. */
+  to: instantQuery.optional(),
+};
+
+export const adminAuditRoutes = {
+  "admin.audit.list": forAdmins({
+    ...TAKES_NOTHING,
+    method: "GET",
+    path: "/api/admin/audit",
+    summary: "Every change: who, what, before and after; the latest first",
+    query: z.strictObject({ ...pageQuery, ...filterQuery }),
+    answer: pageOf(entryAnswer),
+    async run({ installation: { db } }, { query: { after, limit, ...filter } }) {
+      const cursor = readCursor(after, z.tuple([z.number()]));
+      const { rows, next } = await listAudit(db, filterOf(filter), { after: cursor?.[0] ?? null, limit });
+      return { data: rows.map(entryObject), next: next === null ? null : cursorText([next]) };
+    },
+  }),
+
+  "admin.audit.verify": forAdmins({
+    ...TAKES_NOTHING,
+    method: "GET",
+    path: "/api/admin/audit/verify",
+    summary:
+      "Recompute the chain of hashes over all entries; without `fresh` a result of the last minute will do",
+    query: z.strictObject({ fresh: z.stringbool().default(false) }),
+    answer: z.object({
+      checked_at: z.number(),
+      entries: z.number(),
+      /** The hash of the last entry: kept elsewhere, it proves later that nothing before it was changed. */
+      head: z.string(),
+      broken: z.array(z.object({ seq: z.number(), kind: z.enum(["changed", "missing", "cut"]) })),
+    }),
+    async run({ installation: { db, clock } }, { query }) {
+      const { atMs, chain } = check(db, clock.nowMs(), query.fresh);
+      const { rows, head, broken } = await chain;
+      return { checked_at: atMs, entries: rows, head, broken };
+    },
+  }),
+
+  "admin.audit.export": forAdmins({
+    ...TAKES_NOTHING,
+    method: "GET",
+    path: "/api/admin/audit/export",
+    summary: "The same entries as a file, one JSON object a line, the latest first",
+    query: z.strictObject(filterQuery),
+    media: "application/x-ndjson",
+    answer: z.string(),
+    async run({ installation: { db }, gateway }, { query, requestId }) {
+      const onFault = (thrown: unknown) => logFault(gateway.log, requestId, thrown);
+      return new Response(await streamedFile(linesOf(db, filterOf(query)), onFault), {
+        headers: {
+          "content-type": "application/x-ndjson",
+          "content-disposition": 'attachment; filename="audit.ndjson"',
+        },
+      });
+    },
+  }),
+};
+
+const CHECK_HOLDS_MS = 60_000;
+
+interface Check {
+  atMs: number;
+  chain: Promise<AuditChain>;
+}
+
+const checks = new WeakMap<Db, Check>();
+
+/** All of it is read each time, so that those who come together, or soon after, share one look. */
+function check(db: Db, nowMs: number, fresh: boolean): Check {
+  const known = checks.get(db);
+  if (known !== undefined && !fresh && nowMs - known.atMs < CHECK_HOLDS_MS) return known;
+  const made = { atMs: nowMs, chain: verifyAudit(db) };
+  checks.set(db, made);
+  made.chain.catch(() => checks.delete(db));
+  return made;
+}
+
+type Filter = z.output<z.ZodObject<typeof filterQuery>>;
+
+function filterOf({ search, actor, action, target, from, to }: Filter): AuditFilter {
+  return {
+    ...(search && { search }),
+    ...(actor && { actorId: actor }),
+    ...(action && { action }),
+    ...(target && { target }),
+    ...(from !== undefined && { fromMs: from }),
+    ...(to !== undefined && { toMs: to }),
+  };
+}
+
+const ROWS_AT_ONCE = 500;
+
+async function* linesOf(db: Db, filter: AuditFilter): AsyncGenerator<string, void> {
+  let after: number | null = null;
+  do {
+    const { rows, next } = await listAudit(db, filter, { after, limit: ROWS_AT_ONCE });
+    yield rows.map((row) => `${JSON.stringify(entryObject(row))}\n`).join("");
+    after = next;
+  } while (after !== null);
+}
+
+function entryObject(row: AuditRow): z.input<typeof entryAnswer> {
+  return {
+    seq: row.seq,
+    at: row.atMs,
+    actor_kind: row.actor.kind,
+    actor_id: row.actor.id,
+    actor: row.actor.name,
+    action: row.action,
+    target: row.target,
+    changes: row.changes.map(({ field, from, to }) => ({ field, from, to })),
+    address: row.address,
+    hash: row.hash,
+  };
+}

@@ -1,0 +1,248 @@
+/** Redeem codes, in batches. The codes themselves are in one answer, once. */
+
+import { z } from "zod";
+import {
+  type BatchOrder,
+  CODE_DAYS_MAX,
+  CODES_PER_BATCH_MAX,
+  createCodes,
+  voidBatch,
+  voidCode,
+} from "../../billing/operations/redeem.ts";
+import { usd } from "../../config/schema/words.ts";
+import { ApiError } from "../../errors.ts";
+import { parseUsd, usdText } from "../../money/nano.ts";
+import { appendAudit } from "../../store/change-log/change-log.ts";
+import { type Db, transaction } from "../../store/engine/db.ts";
+import { listPlans } from "../../store/money/plans.ts";
+import {
+  type CodeWorth,
+  findRedeemBatch,
+  type ListedCode,
+  listRedeemBatches,
+  listRedeemCodes,
+} from "../../store/money/redeem-codes.ts";
+import { namesOf } from "../../store/reports/names.ts";
+import { auditOf } from "../changes/change-log-entry.ts";
+import { instantField, nameField } from "../forms/fields.ts";
+import { cursorText, pageOf, pageQuery, readCursor } from "../http/page.ts";
+import { forAdmins, TAKES_NOTHING } from "../http/route.ts";
+
+/** Money, or a plan for so many days. */
+const worthFields = {
+  amount: z.string().nullable(),
+  plan: z.string().nullable(),
+  days: z.number().nullable(),
+};
+
+const batchAnswer = z.object({
+  name: z.string(),
+  ...worthFields,
+  created_at: z.number(),
+  created_by: z.string(),
+  expires_at: z.number().nullable(),
+  codes: z.number(),
+  redeemed: z.number(),
+  voided: z.number(),
+  /** Neither redeemed nor voided nor expired. */
+  open: z.number(),
+});
+
+const codeAnswer = z.object({
+  id: z.string(),
+  /** The first of its groups; the rest is known to whoever has it. */
+  hint: z.string(),
+  status: z.enum(["open", "redeemed", "voided", "expired"]),
+  redeemed_at: z.number().nullable(),
+  /** An address, or the id of a user who is gone. */
+  redeemed_by: z.string().nullable(),
+});
+
+const createBody = z
+  .strictObject({
+    name: nameField,
+    count: z.int().min(1).max(CODES_PER_BATCH_MAX),
+    /** USD for each; or a plan. */
+    amount: usd.optional(),
+    plan: z.string().optional(),
+    days: z.int().min(1).max(CODE_DAYS_MAX).optional(),
+    expires_at: instantField.nullable().default(null),
+  })
+  .refine(({ amount, plan }) => (amount === undefined) !== (plan === undefined), {
+    error: "give either an amount or a plan",
+    path: ["amount"],
+  })
+  .refine(({ plan, days }) => (plan === undefined) === (days === undefined), {
+    error: "is needed with a plan, and only then",
+    path: ["days"],
+  });
+
+const byName = { params: z.strictObject({ name: z.string() }) };
+
+export const adminCodeRoutes = {
+  "admin.codes.list": forAdmins({
+    ...TAKES_NOTHING,
+    method: "GET",
+    path: "/api/admin/codes",
+    summary: "Batches of redeem codes, the latest first",
+    query: z.strictObject(pageQuery),
+    answer: pageOf(batchAnswer),
+    async run({ installation: { db, clock } }, { query }) {
+      const cursor = readCursor(query.after, z.tuple([z.number(), z.string()]));
+      const { batches, next } = await listRedeemBatches(db, clock.nowMs(), {
+        after: cursor === null ? null : { createdAtMs: cursor[0], name: cursor[1] },
+        limit: query.limit,
+      });
+      const plans = await planNames(db);
+      const authors = await namesOf(
+        db,
+        "user",
+        batches.map(({ createdBy }) => userIdIn(createdBy)),
+      );
+      return {
+        data: batches.map((batch) => ({
+          name: batch.name,
+          ...worthObject(batch.worth, plans),
+          created_at: batch.createdAtMs,
+          created_by: authors.get(userIdIn(batch.createdBy)) ?? batch.createdBy,
+          expires_at: batch.expiresAtMs,
+          codes: batch.codes,
+          redeemed: batch.redeemed,
+          voided: batch.voided,
+          open: batch.open,
+        })),
+        next: next === null ? null : cursorText([next.createdAtMs, next.name]),
+      };
+    },
+  }),
+
+  "admin.codes.create": forAdmins({
+    ...TAKES_NOTHING,
+    method: "POST",
+    path: "/api/admin/codes",
+    summary: "Make a batch of codes. They are in this answer and nowhere else.",
+    body: createBody,
+    tokenScope: "none",
+    answer: z.object({ name: z.string(), codes: z.array(z.string()) }),
+    async run({ installation }, asked) {
+      const { name, count, amount, plan, days, expires_at } = asked.body;
+      const worth: BatchOrder["worth"] =
+        plan !== undefined && days !== undefined
+          ? { kind: "plan", plan, days }
+          : { kind: "money", amountNano: parseUsd(amount ?? "0") };
+      const actor = `admin:${asked.actor.userId}`;
+      const codes = await transaction(installation.db, async (tx) => {
+        const order = { name, count, worth, expiresAtMs: expires_at, actor };
+        const made = await createCodes({ ...installation, db: tx }, order);
+        const each =
+          worth.kind === "plan" ? `${worth.plan}, ${worth.days} days` : `$${usdText(worth.amountNano)}`;
+        const changes = [
+          { field: "codes", from: null, to: String(count) },
+          { field: "worth", from: null, to: each },
+        ];
+        const atMs = installation.clock.nowMs();
+        await appendAudit(
+          tx,
+          auditOf(asked, { atMs, action: "codes.create", target: `codes ${name}`, changes }),
+        );
+        return made;
+      });
+      return { name, codes };
+    },
+  }),
+
+  "admin.codes.get": forAdmins({
+    ...TAKES_NOTHING,
+    ...byName,
+    method: "GET",
+    path: "/api/admin/codes/:name",
+    summary: "The codes of a batch by their first groups, and what became of each",
+    query: z.strictObject(pageQuery),
+    answer: pageOf(codeAnswer),
+    async run({ installation: { db, clock } }, { params, query }) {
+      const batch = await findRedeemBatch(db, params.name);
+      if (batch === null) throw new ApiError("not_found", "There is no such batch of codes.");
+      const cursor = readCursor(query.after, z.tuple([z.string()]));
+      const page = { after: cursor?.[0] ?? null, limit: query.limit };
+      const { codes, next } = await listRedeemCodes(db, batch.name, page);
+      const emails = await namesOf(
+        db,
+        "user",
+        codes.flatMap(({ redeemedBy }) => redeemedBy ?? []),
+      );
+      const isExpired = batch.expiresAtMs !== null && batch.expiresAtMs <= clock.nowMs();
+      return {
+        data: codes.map((code) => codeObject(code, isExpired, emails)),
+        next: next === null ? null : cursorText([next]),
+      };
+    },
+  }),
+
+  "admin.codes.void": forAdmins({
+    ...TAKES_NOTHING,
+    ...byName,
+    method: "POST",
+    path: "/api/admin/codes/:name/void",
+    summary: "Withdraw the codes of a batch that nobody has redeemed, or one of them",
+    body: z.strictObject({
+      /** The id of one code; left out: all. */
+      code: z.string().max(100).optional(),
+    }),
+    answer: z.object({ voided: z.number() }),
+    async run({ installation }, asked) {
+      const { name } = asked.params;
+      const { code } = asked.body;
+      const voided = await transaction(installation.db, async (tx) => {
+        const desk = { ...installation, db: tx };
+        const many =
+          code === undefined ? await voidBatch(desk, name) : Number(await voidCode(desk, name, code));
+        if (many > 0) {
+          const changes = [{ field: "withdrawn", from: null, to: String(many) }];
+          const atMs = installation.clock.nowMs();
+          await appendAudit(
+            tx,
+            auditOf(asked, { atMs, action: "codes.void", target: `codes ${name}`, changes }),
+          );
+        }
+        return many;
+      });
+      if (voided === 0)
+        throw new ApiError(
+          "conflict",
+          "Nothing is left to withdraw: the codes were redeemed or withdrawn before.",
+        );
+      return { voided };
+    },
+  }),
+};
+
+async function planNames(db: Db): Promise<Map<string, string>> {
+  return new Map((await listPlans(db)).map(({ id, name }) => [id, name]));
+}
+
+/** `admin:user_…` in the console, `cli:…` on the command line. */
+function userIdIn(actor: string): string {
+  return actor.replace(/^admin:/, "");
+}
+
+function worthObject(worth: CodeWorth, plans: ReadonlyMap<string, string>) {
+  return worth.kind === "money"
+    ? { amount: usdText(worth.amountNano), plan: null, days: null }
+    : { amount: null, plan: plans.get(worth.planId) ?? worth.planId, days: worth.days };
+}
+
+function codeObject(
+  { digest, hint, redeemedAtMs, redeemedBy, voidedAtMs }: ListedCode,
+  isExpired: boolean,
+  emails: ReadonlyMap<string, string>,
+): z.input<typeof codeAnswer> {
+  const status =
+    redeemedAtMs !== null ? "redeemed" : voidedAtMs !== null ? "voided" : isExpired ? "expired" : "open";
+  return {
+    id: digest,
+    hint,
+    status,
+    redeemed_at: redeemedAtMs,
+    redeemed_by: redeemedBy === null ? null : (emails.get(redeemedBy) ?? redeemedBy),
+  };
+}

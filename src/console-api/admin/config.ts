@@ -1,0 +1,100 @@
+/** The whole installation as gateway.yaml: out of it, and into it, with the difference shown before. */
+
+import { z } from "zod";
+import { exportFile } from "../../config/export/export.ts";
+import { planChanges } from "../../config/plan/apply.ts";
+import { limits } from "../../config/product-limits.ts";
+import { ApiError } from "../../errors.ts";
+import { changeAudited } from "../changes/change.ts";
+import {
+  changeAnswer,
+  changeObject,
+  placedProblem,
+  placedProblems,
+  planName,
+} from "../changes/config-view.ts";
+import type { Control } from "../context.ts";
+import { forAdmins, TAKES_NOTHING } from "../http/route.ts";
+
+const source = {
+  text: z.string().max(limits.configFileBytesMax),
+  /** Also remove what the text does not name. */
+  prune: z.boolean().default(false),
+};
+
+export const adminConfigRoutes = {
+  "admin.config.export": forAdmins({
+    ...TAKES_NOTHING,
+    method: "GET",
+    path: "/api/admin/config",
+    summary: "The present state as gateway.yaml, secrets left out; applying it again changes nothing",
+    answer: z.object({ text: z.string() }),
+    run: async ({ installation: { db, clock } }) => ({ text: await exportFile(db, clock) }),
+  }),
+  "admin.config.plan": forAdmins({
+    ...TAKES_NOTHING,
+    method: "POST",
+    path: "/api/admin/config/plan",
+    summary: "What applying a file would change, or what is wrong with it; nothing is written",
+    body: z.strictObject(source),
+    bodyBytesMax: limits.apiBulkBodyBytesMax,
+    answer: z.object({
+      problems: placedProblems,
+      changes: z.array(changeAnswer),
+      /** What the file says and applying it does not do, and why. */
+      notes: z.array(z.string()),
+      /** To be sent along when exactly this is to be applied; null where there is nothing to apply. */
+      plan: z.string().nullable(),
+    }),
+    async run(control, { body }) {
+      const result = await plan(control, body);
+      if (!result.ok) {
+        return { problems: result.problems.map(placedProblem), changes: [], notes: [], plan: null };
+      }
+      const { changes, notes } = result.plan;
+      return {
+        problems: [],
+        changes: changes.map(changeObject),
+        notes,
+        plan: changes.length === 0 ? null : planName(result.plan),
+      };
+    },
+  }),
+  "admin.config.apply": forAdmins({
+    ...TAKES_NOTHING,
+    method: "POST",
+    path: "/api/admin/config/apply",
+    summary: "Apply a file whose difference was shown; refused when it would change anything else by now",
+    body: z.strictObject({ ...source, plan: z.string() }),
+    bodyBytesMax: limits.apiBulkBodyBytesMax,
+    // A file gives roles, passwords and money, and makes keys.
+    tokenScope: "none",
+    answer: z.object({
+      changes: z.array(changeAnswer),
+      /** Keys that were made: their secrets are shown this once. */
+      keys: z.array(
+        z.object({ name: z.string(), user: z.string().nullable(), group: z.string(), secret: z.string() }),
+      ),
+    }),
+    async run(control, asked) {
+      const { changes, shown } = await changeAudited(control, asked, async (control) => {
+        const result = await plan(control, asked.body);
+        if (result.ok && planName(result.plan) === asked.body.plan) return result.plan;
+        throw new ApiError(
+          "conflict",
+          "The installation has changed since the difference was shown, and so has the difference. Look at it again.",
+        );
+      });
+      return {
+        changes: changes.map(changeObject),
+        keys: shown.map(({ name, user, group, secret }) => ({ name, user, group, secret })),
+      };
+    },
+  }),
+};
+
+function plan({ installation }: Control, { text, prune }: { text: string; prune: boolean }) {
+  // The environment holds the secrets of the process: a text from a browser must not read them.
+  const from = { text, fileName: "gateway.yaml", environment: {} };
+  return planChanges(installation, from, { prune, fromConsole: true });
+}

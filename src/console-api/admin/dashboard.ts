@@ -1,0 +1,150 @@
+/** How the place does: live from this process, and over time from the roll-ups of all of them. */
+
+import { z } from "zod";
+import { ApiError } from "../../errors.ts";
+import { usdText } from "../../money/nano.ts";
+import type { Db } from "../../store/engine/db.ts";
+import { namesOf } from "../../store/reports/names.ts";
+import { type ChartPoint, type TopEntry, topUsage, usageSeries } from "../../store/reports/usage-charts.ts";
+import { DAY_MS, dayOf, HOUR_MS } from "../../store/usage/usage-day.ts";
+import { findActor, type Presented } from "../auth/actor.ts";
+import type { Control } from "../context.ts";
+import { forAdmins, TAKES_NOTHING } from "../http/route.ts";
+import { liveAnswer } from "../live/live.ts";
+
+const point = z.object({
+  at: z.number(),
+  requests: z.number(),
+  refused: z.number(),
+  failed: z.number(),
+  input_tokens: z.number(),
+  output_tokens: z.number(),
+  /** USD: by the prices, what was paid of it, and what the accounts will ask. */
+  cost: z.string(),
+  charged: z.string(),
+  upstream: z.string(),
+  first_byte_ms: z.number().nullable(),
+});
+
+const ranked = z.array(
+  z.object({
+    id: z.string(),
+    /** Null of something that is gone, or has no name. */
+    name: z.string().nullable(),
+    requests: z.number(),
+    cost: z.string(),
+    charged: z.string(),
+  }),
+);
+
+const RANGES = ["day", "week", "month"] as const;
+const RANGE_DAYS = { day: 1, week: 7, month: 30 } as const;
+const TOP = 8;
+
+export const adminDashboardRoutes = {
+  "admin.dashboard.get": forAdmins({
+    ...TAKES_NOTHING,
+    method: "GET",
+    path: "/api/admin/dashboard",
+    summary: "Charts of everybody together, and who and what cost most. At most a minute behind.",
+    query: z.strictObject({ range: z.enum(RANGES).default("day") }),
+    answer: z.object({
+      granularity: z.enum(["hour", "day"]),
+      from: z.number(),
+      to: z.number(),
+      points: z.array(point),
+      /** Rankings are over whole days, from here on. */
+      top_from: z.number(),
+      models: ranked,
+      keys: ranked,
+      users: ranked,
+      groups: ranked,
+    }),
+    async run({ installation: { db, clock } }, { query: { range } }) {
+      const nowMs = clock.nowMs();
+      const granularity = range === "month" ? ("day" as const) : ("hour" as const);
+      const unitMs = granularity === "day" ? DAY_MS : HOUR_MS;
+      const toMs = Math.floor(nowMs / unitMs) * unitMs + unitMs;
+      const fromMs = toMs - RANGE_DAYS[range] * DAY_MS;
+      const topFromMs = dayOf(nowMs) - (RANGE_DAYS[range] - 1) * DAY_MS;
+      const series = await usageSeries(db, {
+        scope: { kind: "all" },
+        fromMs,
+        toMs,
+        granularity,
+        by: "total",
+      });
+      const top = {
+        within: { kind: "all" },
+        fromMs: topFromMs,
+        toMs: dayOf(nowMs) + DAY_MS,
+        limit: TOP,
+      } as const;
+      return {
+        granularity,
+        from: fromMs,
+        to: toMs,
+        points: series.map(pointObject),
+        top_from: topFromMs,
+        models: (await topUsage(db, { ...top, of: "model" })).map((entry) => rankedObject(entry, entry.id)),
+        keys: await rankedWithNames(db, "key", await topUsage(db, { ...top, of: "key" })),
+        users: await rankedWithNames(db, "user", await topUsage(db, { ...top, of: "user" })),
+        groups: await rankedWithNames(db, "group", await topUsage(db, { ...top, of: "group" })),
+      };
+    },
+  }),
+
+  "admin.dashboard.live": forAdmins({
+    ...TAKES_NOTHING,
+    method: "GET",
+    path: "/api/admin/dashboard/live",
+    summary:
+      "Server-sent events, once a second: what this process does now. Each `data` is the answer's object.",
+    media: "text/event-stream",
+    answer: liveAnswer,
+    async run(control, { actor, headers, clientAddress, signal, leaving }) {
+      const events = control.live.watch(AbortSignal.any([signal, leaving]), {
+        userId: actor.userId,
+        mayStill: () => isStillAdmin(control, { headers, clientAddress }),
+      });
+      return new Response(events, { headers: { "content-type": "text/event-stream" } });
+    },
+  }),
+};
+
+/** False only when that is known: a store that is away does not take the dashboard away with it. */
+async function isStillAdmin(control: Control, presented: Presented): Promise<boolean> {
+  try {
+    return (await findActor(control, presented))?.role === "admin";
+  } catch (thrown) {
+    return !(thrown instanceof ApiError);
+  }
+}
+
+function pointObject(at: ChartPoint): z.input<typeof point> {
+  return {
+    at: at.atMs,
+    requests: at.requests,
+    refused: at.refused,
+    failed: at.failed,
+    input_tokens: at.inputTokens,
+    output_tokens: at.outputTokens,
+    cost: usdText(at.costNano),
+    charged: usdText(at.chargedNano),
+    upstream: usdText(at.upstreamNano),
+    first_byte_ms: at.firstByteMsMean === null ? null : Math.round(at.firstByteMsMean),
+  };
+}
+
+async function rankedWithNames(db: Db, kind: "key" | "user" | "group", entries: readonly TopEntry[]) {
+  const names = await namesOf(
+    db,
+    kind,
+    entries.map(({ id }) => id),
+  );
+  return entries.map((entry) => rankedObject(entry, names.get(entry.id) ?? null));
+}
+
+function rankedObject({ id, requests, costNano, chargedNano }: TopEntry, name: string | null) {
+  return { id, name, requests, cost: usdText(costNano), charged: usdText(chargedNano) };
+}

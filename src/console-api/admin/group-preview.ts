@@ -1,0 +1,75 @@
+/** What a key of a group sees: the rows that GET /v1/models lists, and why the others are not among them. */
+
+import { z } from "zod";
+import { listModels } from "../../gateway/endpoints/models.ts";
+import { multiplierText } from "../../money/tariff.ts";
+import { openPricing } from "../../policy/pricing.ts";
+import { openPublicationChecks, type Shortcoming } from "../../policy/publication.ts";
+import { compileSnapshot } from "../../policy/snapshot.ts";
+import { type GroupRecord, INTERFACES, type PolicyRecords } from "../../records.ts";
+import { priceAnswer, priceObject } from "../forms/price-form.ts";
+
+const shortcomingAnswer = z.object({
+  kind: z.enum(["no_account", "unmapped", "no_shared_interface", "unspoken", "no_price"]),
+  /** The interfaces concerned; empty where all are. */
+  interfaces: z.array(z.enum(INTERFACES)),
+});
+
+export const priceSourceAnswer = z.object({
+  source: z.enum(["group", "model", "updated list", "bundled list"]),
+  /** The price list that it comes from, and the name it has there. */
+  listed: z.object({ name: z.string(), date: z.string() }).nullable(),
+});
+
+export const previewedModel = z.object({
+  id: z.string(),
+  /** Whether GET /v1/models has it. */
+  listed: z.boolean(),
+  /** Those a key can use. */
+  interfaces: z.array(z.enum(INTERFACES)),
+  /** What is paid, multipliers included; null where nobody has said a price. */
+  price: priceAnswer.nullable(),
+  price_source: priceSourceAnswer.nullable(),
+  multiplier: z.string().nullable(),
+  context_tokens: z.number().nullable(),
+  max_output_tokens: z.number().nullable(),
+  /** Enabled accounts that serve it, best priority first. */
+  accounts: z.array(z.object({ name: z.string(), upstream_model: z.string() })),
+  shortcomings: z.array(shortcomingAnswer),
+});
+
+export function previewOf(group: GroupRecord, records: PolicyRecords): z.input<typeof previewedModel>[] {
+  const pool = new Set(group.accounts);
+  const near = { ...records, groups: [group], accounts: records.accounts.filter(({ id }) => pool.has(id)) };
+  // Nothing is sent anywhere, so neither credentials nor the simulator's place are needed.
+  const { groups } = compileSnapshot(near, { unseal: () => null, simulatorUrl: null });
+  const compiled = groups.get(group.id);
+  if (compiled === undefined) return [];
+  const listed = new Set(listModels(compiled).data.map(({ id }) => id));
+  const termsOf = openPricing(near)(group);
+  return openPublicationChecks(near)(group).map(({ model, shortcomings }) => {
+    const { price, tariff, contextTokens, outputTokensMax } = termsOf(model);
+    const published = compiled.models.get(model.id);
+    const routes = [...(published?.routes.values() ?? [])].flat();
+    const accounts = new Map(routes.map(({ account, upstreamModel }) => [account.name, upstreamModel]));
+    return {
+      id: model.id,
+      listed: listed.has(model.id),
+      interfaces: INTERFACES.filter((name) => published?.routes.has(name)),
+      price: tariff === null ? null : priceObject(tariff),
+      price_source: price === null ? null : { source: price.source, listed: price.listed },
+      multiplier: tariff === null ? null : multiplierText(tariff),
+      context_tokens: contextTokens,
+      max_output_tokens: outputTokensMax,
+      accounts: [...accounts].map(([name, upstream_model]) => ({ name, upstream_model })),
+      shortcomings: shortcomings.map(shortcomingObject),
+    };
+  });
+}
+
+function shortcomingObject(shortcoming: Shortcoming): z.input<typeof shortcomingAnswer> {
+  return {
+    kind: shortcoming.kind,
+    interfaces: shortcoming.kind === "unspoken" ? shortcoming.interfaces : [],
+  };
+}

@@ -1,0 +1,311 @@
+/** Groups: what a key of each grants. */
+
+import { z } from "zod";
+import { previewDocument } from "../../config/plan/apply.ts";
+import { writtenGroup, writtenUser } from "../../config/state/to-file-shape.ts";
+import { ApiError } from "../../errors.ts";
+import { usdText } from "../../money/nano.ts";
+import { type CheckedPublication, isHidden, openPublicationChecks } from "../../policy/publication.ts";
+import { CHARGES, GROUP_ACCESS, type GroupRecord, INTERFACES, type PolicyRecords } from "../../records.ts";
+import { findUserByEmail, foldEmail } from "../../store/identity/users.ts";
+import {
+  type GroupFacts,
+  listMembers,
+  NO_GROUP_FACTS,
+  readGroupFacts,
+} from "../../store/policy/group-facts.ts";
+import { readPolicy } from "../../store/policy/policy.ts";
+import { DAY_MS } from "../../store/usage/usage-day.ts";
+import { type Author, changePolicy, problemsAnswer, problemsOf } from "../changes/change.ts";
+import type { Control } from "../context.ts";
+import { groupForm, versionOf } from "../forms/policy-forms.ts";
+import { namedPage } from "../http/named-page.ts";
+import { cursorText, pageOf, pageQuery, readCursor, searchQuery } from "../http/page.ts";
+import { forAdmins, TAKES_NOTHING } from "../http/route.ts";
+import { previewedModel, previewOf } from "./group-preview.ts";
+
+const facts = {
+  /** Active keys: they stop working when the group goes. */
+  keys: z.number(),
+  members: z.number(),
+  requests_last_day: z.number(),
+  failed_last_day: z.number(),
+  /** USD. */
+  charged_last_day: z.string(),
+};
+
+function factsObject({ keys, members, requests, failed, chargedNano }: GroupFacts) {
+  return {
+    keys,
+    members,
+    requests_last_day: requests,
+    failed_last_day: failed,
+    charged_last_day: usdText(chargedNano),
+  };
+}
+
+const listedGroup = z.object({
+  name: z.string(),
+  access: z.enum(GROUP_ACCESS),
+  interfaces: z.array(z.enum(INTERFACES)),
+  models: z.number(),
+  /** Of the models: those that no key can see, for want of an account or a price. */
+  hidden_models: z.number(),
+  accounts: z.number(),
+  enabled_accounts: z.number(),
+  charge: z.enum(CHARGES),
+  multiplier: z.string(),
+  created_at: z.number(),
+  ...facts,
+});
+
+const wholeGroup = z.object({
+  document: groupForm,
+  /** Of the document: to be sent back when it is saved. */
+  version: z.string(),
+  created_at: z.number(),
+  ...facts,
+});
+
+const byName = { params: z.strictObject({ name: z.string() }) };
+
+export const adminGroupRoutes = {
+  "admin.groups.list": forAdmins({
+    ...TAKES_NOTHING,
+    method: "GET",
+    path: "/api/admin/groups",
+    summary: "Groups with what hangs on them",
+    query: z.strictObject({ ...pageQuery, ...searchQuery }),
+    answer: pageOf(listedGroup),
+    async run({ installation: { db, clock } }, { query }) {
+      const records = await readPolicy(db);
+      const { page, next } = namedPage(records.groups, ({ name }) => name, query);
+      const since = clock.nowMs() - DAY_MS;
+      const known = await readGroupFacts(
+        db,
+        page.map(({ id }) => id),
+        since,
+      );
+      const enabled = new Set(records.accounts.filter(({ enabled }) => enabled).map(({ id }) => id));
+      const checksOf = openPublicationChecks(records);
+      return {
+        data: page.map((group) => listedObject(group, checksOf(group), enabled, known.get(group.id))),
+        next,
+      };
+    },
+  }),
+  "admin.groups.get": forAdmins({
+    ...TAKES_NOTHING,
+    ...byName,
+    method: "GET",
+    path: "/api/admin/groups/:name",
+    summary: "One group, in the shape of gateway.yaml",
+    answer: wholeGroup,
+    run: async (control, { params }) => wholeObject(control, params.name),
+  }),
+  "admin.groups.create": forAdmins({
+    ...TAKES_NOTHING,
+    method: "POST",
+    path: "/api/admin/groups",
+    summary: "Make a group",
+    body: groupForm,
+    answer: wholeGroup,
+    async run(control, asked) {
+      await changePolicy(control, asked, async (control) => {
+        const { groups } = await readPolicy(control.installation.db);
+        if (groups.some(({ name }) => name === asked.body.name)) {
+          throw new ApiError("conflict", "name: another group has this name already.", { param: "name" });
+        }
+        return { groups: [asked.body] };
+      });
+      return wholeObject(control, asked.body.name);
+    },
+  }),
+  "admin.groups.save": forAdmins({
+    ...TAKES_NOTHING,
+    ...byName,
+    method: "PUT",
+    path: "/api/admin/groups/:name",
+    summary: "Bring a group to what the document says; what is left out is as if it had never been set",
+    body: z.strictObject({
+      document: groupForm,
+      /** Left out: whatever the group says now is replaced. */
+      version: z.string().optional(),
+    }),
+    answer: wholeGroup,
+    async run(control, asked) {
+      const { name } = asked.params;
+      const { document, version } = asked.body;
+      await changePolicy(control, asked, async (control) => {
+        const before = await findGroup(control, name);
+        if (document.name !== name) {
+          const message = "name: a group keeps its name. Make another one, and move the keys.";
+          throw new ApiError("invalid_value", message, { param: "name" });
+        }
+        if (version !== undefined && version !== versionOf(writtenOf(before))) {
+          throw new ApiError(
+            "conflict",
+            "Somebody else has changed this group since you opened it. Open it again, and repeat your change.",
+          );
+        }
+        return { groups: [document] };
+      });
+      return wholeObject(control, name);
+    },
+  }),
+  "admin.groups.delete": forAdmins({
+    ...TAKES_NOTHING,
+    ...byName,
+    method: "DELETE",
+    path: "/api/admin/groups/:name",
+    summary: "Remove a group; its keys are revoked",
+    answer: z.object({ revoked_keys: z.number() }),
+    async run(control, asked) {
+      const { group } = await findGroup(control, asked.params.name);
+      const { changes } = await changePolicy(control, asked, {}, { groups: [group.name] });
+      return { revoked_keys: changes.filter(({ what }) => what.startsWith("key ")).length };
+    },
+  }),
+  "admin.groups.preview": forAdmins({
+    ...TAKES_NOTHING,
+    method: "POST",
+    path: "/api/admin/group-preview",
+    summary: "What a key of this group would see, saved or not",
+    body: groupForm,
+    answer: z.object({
+      /** Null while the document is too wrong to be told. */
+      models: z.array(previewedModel).nullable(),
+      problems: problemsAnswer,
+    }),
+    async run({ installation }, { body }) {
+      const { after, problems } = await previewDocument(installation, { groups: [body] });
+      const group = after?.groups.find(({ name }) => name === body.name);
+      return {
+        models: after === null || group === undefined ? null : previewOf(group, after),
+        problems: problemsOf(problems, "groups[0]"),
+      };
+    },
+  }),
+  "admin.groups.members": forAdmins({
+    ...TAKES_NOTHING,
+    ...byName,
+    method: "GET",
+    path: "/api/admin/groups/:name/members",
+    summary: "Users who may make keys in a group that is not for everyone",
+    query: z.strictObject({ ...pageQuery, ...searchQuery }),
+    answer: pageOf(z.object({ user_id: z.string(), email: z.string() })),
+    async run(control, { params, query: { after, limit, search } }) {
+      const { group } = await findGroup(control, params.name);
+      const cursor = readCursor(after, z.tuple([z.string()]));
+      const found = await listMembers(control.installation.db, group.id, {
+        after: cursor?.[0] ?? null,
+        search: search ?? null,
+        limit: limit + 1,
+      });
+      const page = found.slice(0, limit);
+      const last = page.at(-1);
+      return {
+        data: page.map(({ userId, email }) => ({ user_id: userId, email })),
+        next: found.length > limit && last !== undefined ? cursorText([foldEmail(last.email)]) : null,
+      };
+    },
+  }),
+  "admin.groups.add_member": forAdmins({
+    ...TAKES_NOTHING,
+    ...byName,
+    method: "POST",
+    path: "/api/admin/groups/:name/members",
+    summary: "Let a user make keys in a group",
+    body: z.strictObject({ email: z.string() }),
+    answer: z.object({ email: z.string() }),
+    run: (control, asked) =>
+      changeMember(control, asked, asked.params.name, asked.body.email, (groups, name) => [
+        ...groups.filter((one) => one !== name),
+        name,
+      ]),
+  }),
+  "admin.groups.remove_member": forAdmins({
+    ...TAKES_NOTHING,
+    method: "DELETE",
+    path: "/api/admin/groups/:name/members/:email",
+    summary: "Take a user out of a group; keys that the user has there stay",
+    params: z.strictObject({ name: z.string(), email: z.string() }),
+    answer: z.object({ email: z.string() }),
+    run: (control, asked) =>
+      changeMember(control, asked, asked.params.name, asked.params.email, (groups, name) =>
+        groups.filter((one) => one !== name),
+      ),
+  }),
+};
+
+function listedObject(
+  group: GroupRecord,
+  checks: readonly CheckedPublication[],
+  enabled: ReadonlySet<string>,
+  known: GroupFacts = NO_GROUP_FACTS,
+): z.input<typeof listedGroup> {
+  const hidden = checks.filter(({ shortcomings }) => shortcomings.some(isHidden));
+  return {
+    name: group.name,
+    access: group.access,
+    interfaces: group.interfaces,
+    models: group.models.length,
+    hidden_models: hidden.length,
+    accounts: group.accounts.length,
+    enabled_accounts: group.accounts.filter((id) => enabled.has(id)).length,
+    charge: group.billing.charge,
+    multiplier: group.billing.multiplier,
+    created_at: group.createdAtMs,
+    ...factsObject(known),
+  };
+}
+
+interface Found {
+  group: GroupRecord;
+  records: PolicyRecords;
+}
+
+async function findGroup({ installation }: Control, name: string): Promise<Found> {
+  const records = await readPolicy(installation.db);
+  const group = records.groups.find((one) => one.name === name);
+  if (group !== undefined) return { group, records };
+  throw new ApiError("not_found", "There is no such group. GET /api/admin/groups lists them.");
+}
+
+function writtenOf({ group, records }: Found) {
+  return writtenGroup(group, new Map(records.accounts.map(({ id, name }) => [id, name])));
+}
+
+async function wholeObject(control: Control, name: string): Promise<z.input<typeof wholeGroup>> {
+  const { db, clock } = control.installation;
+  const found = await findGroup(control, name);
+  const { id, createdAtMs } = found.group;
+  const known = await readGroupFacts(db, [id], clock.nowMs() - DAY_MS);
+  const document = writtenOf(found);
+  return {
+    document,
+    version: versionOf(document),
+    created_at: createdAtMs,
+    ...factsObject(known.get(id) ?? NO_GROUP_FACTS),
+  };
+}
+
+async function changeMember(
+  control: Control,
+  author: Author,
+  groupName: string,
+  email: string,
+  change: (groups: string[], name: string) => string[],
+): Promise<{ email: string }> {
+  let found = email;
+  await changePolicy(control, author, async (control) => {
+    const { group, records } = await findGroup(control, groupName);
+    const user = await findUserByEmail(control.installation.db, email);
+    if (user === null) throw new ApiError("not_found", "email: nobody has this address.", { param: "email" });
+    found = user.email;
+    const names = new Map(records.groups.map(({ id, name }) => [id, name]));
+    const written = writtenUser(user, names, undefined);
+    return { users: [{ ...written, groups: change(written.groups ?? [], group.name) }] };
+  });
+  return { email: found };
+}

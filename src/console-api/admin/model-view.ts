@@ -1,0 +1,100 @@
+/** Public models as administrators see them: who publishes each, who serves it, and what it costs where. */
+
+import { z } from "zod";
+import { writtenModel } from "../../config/state/to-file-shape.ts";
+import { usdText } from "../../money/nano.ts";
+import { findListed } from "../../money/price-list.ts";
+import { multiplierText } from "../../money/tariff.ts";
+import { mapModel } from "../../policy/model-map.ts";
+import { openPricing, type PriceFound, type TermsOf } from "../../policy/pricing.ts";
+import type { GroupRecord, ModelRecord, PolicyRecords, PriceList } from "../../records.ts";
+import type { ModelUse } from "../../store/policy/model-facts.ts";
+import { modelForm, priceForm } from "../forms/policy-forms.ts";
+import { priceSourceAnswer } from "./group-preview.ts";
+
+const modelPrice = z.object({
+  /** Which groups pay it; empty for a model that none publishes. */
+  groups: z.array(z.string()),
+  /** As it was written, without multipliers; null where nobody has said one. */
+  price: priceForm.nullable(),
+  from: priceSourceAnswer.nullable(),
+  /** The group's multiplier times the model's. */
+  multiplier: z.string().nullable(),
+});
+
+export const shownModel = z.object({
+  document: modelForm,
+  groups: z.array(z.string()),
+  /** Accounts that have a name for it, enabled or not. */
+  accounts: z.array(z.object({ name: z.string(), upstream_model: z.string(), enabled: z.boolean() })),
+  /** One for each different price: mostly all groups have the same. */
+  prices: z.array(modelPrice),
+  requests_last_day: z.number(),
+  failed_last_day: z.number(),
+  /** USD. */
+  charged_last_day: z.string(),
+  created_at: z.number(),
+});
+
+export type ShownModel = z.input<typeof shownModel>;
+
+/** What is the same for all models is worked out once. */
+export function openModelView(
+  records: PolicyRecords,
+  use: ReadonlyMap<string, ModelUse>,
+): (model: ModelRecord) => ShownModel {
+  const termsFor = openPricing(records);
+  const termsOf = new Map<GroupRecord, TermsOf>(records.groups.map((group) => [group, termsFor(group)]));
+  return (model) => {
+    const used = use.get(model.id);
+    const groups = records.groups.filter(({ models }) => models.includes(model.id));
+    return {
+      document: writtenModel(model),
+      groups: groups.map(({ name }) => name),
+      accounts: records.accounts.flatMap(({ name, models, enabled }) => {
+        const upstream = mapModel(models, model.id);
+        return upstream === null ? [] : { name, upstream_model: upstream, enabled };
+      }),
+      prices: pricesOf(model, groups, termsOf, records),
+      requests_last_day: used?.requests ?? 0,
+      failed_last_day: used?.failed ?? 0,
+      charged_last_day: usdText(used?.chargedNano ?? 0n),
+      created_at: model.createdAtMs,
+    };
+  };
+}
+
+function pricesOf(
+  model: ModelRecord,
+  groups: readonly GroupRecord[],
+  termsOf: ReadonlyMap<GroupRecord, TermsOf>,
+  { priceList }: PolicyRecords,
+): ShownModel["prices"] {
+  const rows = new Map<string, ShownModel["prices"][number]>();
+  for (const group of groups) {
+    const terms = termsOf.get(group)?.(model);
+    if (terms === undefined) continue;
+    const multiplier = terms.tariff === null ? null : multiplierText(terms.tariff);
+    const key = JSON.stringify([terms.price, multiplier]);
+    const groups = [...(rows.get(key)?.groups ?? []), group.name];
+    rows.set(key, { groups, ...found(terms.price), multiplier });
+  }
+  if (rows.size > 0) return [...rows.values()];
+  return [{ groups: [], ...found(ownOrListed(model, priceList ?? null)), multiplier: null }];
+}
+
+function found(price: PriceFound | null) {
+  return {
+    price: price?.price ?? null,
+    from: price === null ? null : { source: price.source, listed: price.listed },
+  };
+}
+
+/** Of a model that no group publishes: what it would cost under its public name. */
+function ownOrListed(model: ModelRecord, updated: PriceList | null): PriceFound | null {
+  if (model.price !== null) return { price: model.price, source: "model", listed: null };
+  const listed = findListed(model.id, updated);
+  if (listed === null) return null;
+  const { source, date } = listed;
+  return { price: listed.model.price, source, listed: { name: model.id, date } };
+}

@@ -1,0 +1,302 @@
+/** Plans, and who has them. */
+
+import { z } from "zod";
+import { cancelGrant, grantPlan } from "../../billing/operations/grant.ts";
+import { writtenPlan } from "../../config/plan/plan-grants.ts";
+import { ApiError } from "../../errors.ts";
+import { usdText } from "../../money/nano.ts";
+import { COUNTED, PLAN_PERIODS, type PlanRecord, RENEWALS } from "../../records.ts";
+import { appendAudit } from "../../store/change-log/change-log.ts";
+import { type Db, transaction } from "../../store/engine/db.ts";
+import { findUser, findUserByEmail } from "../../store/identity/users.ts";
+import { listPlans } from "../../store/money/plans.ts";
+import { countActive, listSubscriptionPage } from "../../store/money/subscription-list.ts";
+import { type SubscriptionStanding, subscriptionsCalled } from "../../store/money/subscription-standing.ts";
+import { findSubscription } from "../../store/money/subscriptions.ts";
+import { listGroups } from "../../store/policy/groups.ts";
+import { changePolicy } from "../changes/change.ts";
+import { auditOf } from "../changes/change-log-entry.ts";
+import type { Control } from "../context.ts";
+import { emailField, instantField } from "../forms/fields.ts";
+import { orderKeyField, orderKeyOf } from "../http/idempotency-key.ts";
+import { namedPage } from "../http/named-page.ts";
+import { cursorText, pageOf, pageQuery, readCursor, searchQuery } from "../http/page.ts";
+import { forAdmins, TAKES_NOTHING } from "../http/route.ts";
+
+/** In the shape of gateway.yaml; what the fields may hold is said by the file's own schema. */
+const planForm = z.strictObject({
+  name: z.string(),
+  time_zone: z.string(),
+  windows: z.array(
+    z.strictObject({ per: z.enum(PLAN_PERIODS), usd: z.string(), counted: z.enum(COUNTED).optional() }),
+  ),
+});
+
+const planAnswer = z.object({
+  ...planForm.shape,
+  /** Granted and not cancelled. */
+  subscriptions: z.number(),
+  /** Names of the groups that let it pay by name. */
+  groups: z.array(z.string()),
+  created_at: z.number(),
+});
+
+const subscriptionAnswer = z.object({
+  id: z.string(),
+  user_id: z.string(),
+  email: z.string(),
+  plan: z.string(),
+  standing: z.enum(["running", "upcoming", "ended", "cancelled"]),
+  starts_at: z.number(),
+  ends_at: z.number().nullable(),
+  renews: z.enum(RENEWALS),
+  priority: z.number(),
+  windows: z.array(
+    z.object({
+      per: z.enum(PLAN_PERIODS),
+      limit: z.string(),
+      used: z.string(),
+      held: z.string(),
+      remaining: z.string(),
+      resets_at: z.number(),
+    }),
+  ),
+});
+
+const byName = { params: z.strictObject({ name: z.string() }) };
+
+export const adminPlanRoutes = {
+  "admin.plans.list": forAdmins({
+    ...TAKES_NOTHING,
+    method: "GET",
+    path: "/api/admin/plans",
+    summary: "Plans, with how many have them",
+    query: z.strictObject({ ...pageQuery, ...searchQuery }),
+    answer: pageOf(planAnswer),
+    async run({ installation: { db } }, { query }) {
+      const { page, next } = namedPage(await listPlans(db), ({ name }) => name, query);
+      return { data: await planObjects(db, page), next };
+    },
+  }),
+
+  "admin.plans.save": forAdmins({
+    ...TAKES_NOTHING,
+    ...byName,
+    method: "PUT",
+    path: "/api/admin/plans/:name",
+    summary: "Make a plan, or bring it to what the document says. Windows count what was used in their time.",
+    body: planForm,
+    answer: planAnswer,
+    async run(control, asked) {
+      const { name } = asked.params;
+      if (asked.body.name !== name)
+        throw new ApiError("invalid_value", "name: a plan keeps its name. Make another one.", {
+          param: "name",
+        });
+      await changePolicy(control, asked, { plans: [asked.body] });
+      return planObject(control.installation.db, name);
+    },
+  }),
+
+  "admin.plans.delete": forAdmins({
+    ...TAKES_NOTHING,
+    ...byName,
+    method: "DELETE",
+    path: "/api/admin/plans/:name",
+    summary: "Remove a plan that was never granted",
+    answer: z.object({ name: z.string() }),
+    async run(control, asked) {
+      const { name } = asked.params;
+      await planObject(control.installation.db, name);
+      await changePolicy(control, asked, {}, { plans: [name] });
+      return { name };
+    },
+  }),
+
+  "admin.subscriptions.list": forAdmins({
+    ...TAKES_NOTHING,
+    method: "GET",
+    path: "/api/admin/subscriptions",
+    summary: "Who has which plan and what is left of it, the latest first",
+    query: z.strictObject({
+      ...pageQuery,
+      ...searchQuery,
+      plan: z.string().optional(),
+      user: z.string().max(100).optional(),
+    }),
+    answer: pageOf(subscriptionAnswer),
+    async run({ installation: { db, clock } }, { query: { after, limit, search, plan, user } }) {
+      const cursor = readCursor(after, z.tuple([z.number(), z.string()]));
+      const planId = plan === undefined ? undefined : await planIdOf(db, plan);
+      const { found, next } = await listSubscriptionPage(
+        db,
+        { ...(planId && { planId }), ...(user && { userId: user }), ...(search && { search }) },
+        { after: cursor === null ? null : { createdAtMs: cursor[0], id: cursor[1] }, limit },
+      );
+      const ids = found.map(({ id }) => id);
+      const standings = await subscriptionsCalled(db, ids, clock.nowMs());
+      const byId = new Map(standings.map((standing) => [standing.id, standing]));
+      return {
+        data: found.flatMap(({ id, email }) => {
+          const standing = byId.get(id);
+          return standing === undefined ? [] : subscriptionObject(standing, email);
+        }),
+        next: next === null ? null : cursorText([next.createdAtMs, next.id]),
+      };
+    },
+  }),
+
+  "admin.subscriptions.grant": forAdmins({
+    ...TAKES_NOTHING,
+    method: "POST",
+    path: "/api/admin/subscriptions",
+    summary: "Grant a plan to a user",
+    body: z.strictObject({
+      email: emailField,
+      plan: z.string(),
+      /** Null: now. */
+      starts_at: instantField.nullable().default(null),
+      /** Null: without an end, or, where it renews, one period after the start. */
+      ends_at: instantField.nullable().default(null),
+      renews: z.enum(RENEWALS).default("none"),
+      /** The lowest pays first. */
+      priority: z.int().min(0).max(1_000).default(1),
+      idempotency_key: orderKeyField,
+    }),
+    takesIdempotencyKey: true,
+    answer: subscriptionAnswer,
+    async run(control, asked) {
+      const { installation, gateway } = control;
+      const { email, plan, starts_at, ends_at, renews, priority, idempotency_key } = asked.body;
+      const nowMs = installation.clock.nowMs();
+      if (ends_at !== null && ends_at <= (starts_at ?? nowMs))
+        throw new ApiError("invalid_value", "ends_at: must be after the start.", { param: "ends_at" });
+      const made = await transaction(installation.db, async (tx) => {
+        const user = await findUserByEmail(tx, email);
+        if (user === null)
+          throw new ApiError("not_found", `email: there is no user ${email}.`, { param: "email" });
+        const grant = {
+          userId: user.id,
+          plan,
+          startsAtMs: starts_at,
+          endsAtMs: ends_at,
+          renews,
+          priority,
+          ...orderKeyOf(asked.headers, idempotency_key),
+        };
+        const { subscription, repeated } = await grantPlan({ ...installation, db: tx }, grant);
+        const granted = { id: subscription.id, email: user.email };
+        if (repeated) return granted;
+        const changes = [
+          { field: "starts", from: null, to: new Date(subscription.startsAtMs).toISOString() },
+          { field: "ends", from: null, to: ends_at === null ? null : new Date(ends_at).toISOString() },
+          { field: "renews", from: null, to: renews },
+        ];
+        const target = `subscription ${plan} of ${user.email}`;
+        await appendAudit(tx, auditOf(asked, { atMs: nowMs, action: "subscription.grant", target, changes }));
+        return granted;
+      });
+      await gateway.policy.refresh();
+      return needSubscription(control, made.id, made.email);
+    },
+  }),
+
+  "admin.subscriptions.cancel": forAdmins({
+    ...TAKES_NOTHING,
+    method: "POST",
+    path: "/api/admin/subscriptions/:id/cancel",
+    summary: "Take a plan back, now or at the end of its term",
+    params: z.strictObject({ id: z.string().max(100) }),
+    body: z.strictObject({ when: z.enum(["now", "term_end"]).default("now") }),
+    answer: subscriptionAnswer,
+    async run(control, asked) {
+      const { installation, gateway } = control;
+      const { id } = asked.params;
+      const { when } = asked.body;
+      const email = await transaction(installation.db, async (tx) => {
+        const record = await findSubscription(tx, id);
+        if (record === null) throw noSubscription();
+        const user = await findUser(tx, record.userId);
+        const cancelled = await cancelGrant({ ...installation, db: tx }, id, when);
+        if (cancelled.kind === "open") {
+          const message = "when: this subscription has no end to wait for. Cancel it now.";
+          throw new ApiError("conflict", message, { param: "when" });
+        }
+        if (cancelled.kind === "cancelled_before")
+          throw new ApiError("conflict", "This subscription was cancelled before.");
+        const plan = (await listPlans(tx)).find((one) => one.id === record.planId)?.name ?? record.planId;
+        const to = cancelled.kind === "ending" ? new Date(cancelled.endsAtMs).toISOString() : "now";
+        const address = user?.email ?? record.userId;
+        await appendAudit(
+          tx,
+          auditOf(asked, {
+            atMs: installation.clock.nowMs(),
+            action: "subscription.cancel",
+            target: `subscription ${plan} of ${address}`,
+            changes: [{ field: "ends", from: null, to }],
+          }),
+        );
+        return address;
+      });
+      await gateway.policy.refresh();
+      return needSubscription(control, id, email);
+    },
+  }),
+};
+
+async function planObjects(db: Db, plans: readonly PlanRecord[]): Promise<z.input<typeof planAnswer>[]> {
+  const active = await countActive(db);
+  const groups = await listGroups(db);
+  return plans.map((plan) => ({
+    ...writtenPlan(plan),
+    subscriptions: active.get(plan.id) ?? 0,
+    groups: groups.filter(({ billing }) => billing.plans?.includes(plan.name)).map(({ name }) => name),
+    created_at: plan.createdAtMs,
+  }));
+}
+
+async function planObject(db: Db, name: string): Promise<z.input<typeof planAnswer>> {
+  const plan = (await listPlans(db)).find((one) => one.name === name);
+  const [object] = plan === undefined ? [] : await planObjects(db, [plan]);
+  if (object === undefined)
+    throw new ApiError("not_found", "There is no such plan. GET /api/admin/plans lists them.");
+  return object;
+}
+
+async function planIdOf(db: Db, name: string): Promise<string> {
+  const plan = (await listPlans(db)).find((one) => one.name === name);
+  if (plan === undefined) throw new ApiError("not_found", "plan: there is no such plan.", { param: "plan" });
+  return plan.id;
+}
+
+function noSubscription(): ApiError {
+  return new ApiError("not_found", "There is no such subscription. GET /api/admin/subscriptions lists them.");
+}
+
+async function needSubscription({ installation }: Control, id: string, email: string) {
+  const [standing] = await subscriptionsCalled(installation.db, [id], installation.clock.nowMs());
+  if (standing === undefined) throw noSubscription();
+  return subscriptionObject(standing, email);
+}
+
+function subscriptionObject(one: SubscriptionStanding, email: string): z.input<typeof subscriptionAnswer> {
+  return {
+    id: one.id,
+    user_id: one.userId,
+    email,
+    plan: one.planName,
+    standing: one.standing,
+    starts_at: one.startsAtMs,
+    ends_at: one.endsAtMs,
+    renews: one.renews,
+    priority: one.priority,
+    windows: one.windows.map((window) => ({
+      per: window.per,
+      limit: usdText(window.limitNano),
+      used: usdText(window.usedNano),
+      held: usdText(window.heldNano),
+      remaining: usdText(window.remainingNano),
+      resets_at: window.endsAtMs,
+    })),
+  };
+}

@@ -1,0 +1,62 @@
+/** Getting an account back for its owner: everything that acts as the user ends, and a link to choose a password is made. */
+
+import { z } from "zod";
+import { ApiError } from "../../errors.ts";
+import { transaction } from "../../store/engine/db.ts";
+import { accessResetLetter } from "../auth/email-templates.ts";
+import { sendIfPossible } from "../auth/links.ts";
+import { makeLink } from "../auth/make-link.ts";
+import { endAccess } from "../auth/user-access.ts";
+import { auditActor } from "../changes/change-log-entry.ts";
+import { forAdmins, TAKES_NOTHING } from "../http/route.ts";
+import { needUser } from "./users.ts";
+
+export const resetAccessRoutes = {
+  "admin.users.reset_access": forAdmins({
+    ...TAKES_NOTHING,
+    method: "POST",
+    path: "/api/admin/users/:id/reset-access",
+    summary:
+      "End a user's password, second factor, sessions, tokens, API keys and links at once, and make a link to choose a new password",
+    params: z.strictObject({ id: z.string().max(100) }),
+    body: z.strictObject({
+      /** Also sends the link to the user, where mail is configured. */
+      mail: z.boolean().default(false),
+    }),
+    tokenScope: "none",
+    answer: z.object({
+      url: z.string(),
+      expires_at: z.number(),
+      mailed: z.boolean(),
+      revoked_keys: z.number(),
+      revoked_tokens: z.number(),
+      ended_sessions: z.number(),
+    }),
+    async run(control, asked) {
+      const { installation, gateway } = control;
+      const user = await needUser(control, asked.params.id);
+      if (user.id === asked.actor.userId) {
+        throw new ApiError(
+          "conflict",
+          "You cannot reset your own access: you would be locked out. Change your password, and revoke sessions, tokens and keys, on your own pages.",
+        );
+      }
+      const by = { actor: auditActor(asked.actor), address: asked.clientAddress };
+      const { ended, link } = await transaction(installation.db, async (tx) => ({
+        ended: await endAccess(tx, installation, { user, action: "user.reset_access", by }, null),
+        link: await makeLink(tx, installation, { purpose: "reset", user }, by),
+      }));
+      await gateway.policy.refresh();
+      const url = control.publicUrl + link.path;
+      const mailed = asked.body.mail && (await sendIfPossible(control, accessResetLetter(user.email, url)));
+      return {
+        url,
+        expires_at: link.expiresAtMs,
+        mailed,
+        revoked_keys: ended.keys,
+        revoked_tokens: ended.tokens,
+        ended_sessions: ended.sessions,
+      };
+    },
+  }),
+};

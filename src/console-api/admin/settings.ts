@@ -1,0 +1,253 @@
+/** How the place is run: who may register, what is kept, mail and alerts. Passwords and secrets go in and never come out. */
+
+import { z } from "zod";
+import { writtenAlerts, writtenSmtp } from "../../config/plan/plan-settings.ts";
+import { durationText } from "../../config/schema/usage-limits.ts";
+import { ApiError } from "../../errors.ts";
+import { MailRefused } from "../../mail/mail.ts";
+import { REGISTRATIONS, SMTP_SECURITY } from "../../records.ts";
+import {
+  ALERT_EVENTS,
+  ALERT_RULES,
+  DELIVERY_STATES,
+  type ListedAlert,
+  listAlerts,
+} from "../../store/alerts/alerts.ts";
+import { appendAudit } from "../../store/change-log/change-log.ts";
+import type { Db } from "../../store/engine/db.ts";
+import { readAlertSettings } from "../../store/settings/alert-settings.ts";
+import { readRegistration } from "../../store/settings/registration.ts";
+import { readSmtp } from "../../store/settings/smtp.ts";
+import { readUsageRowsKept } from "../../store/usage/usage-removal.ts";
+import { testLetter } from "../auth/email-templates.ts";
+import { changePolicy } from "../changes/change.ts";
+import { auditOf } from "../changes/change-log-entry.ts";
+import { emailField } from "../forms/fields.ts";
+import { cursorText, pageOf, pageQuery, readCursor } from "../http/page.ts";
+import { forAdmins, TAKES_NOTHING } from "../http/route.ts";
+
+/** In the shape of gateway.yaml; what the fields may hold is said by the file's own schema. */
+const smtpFields = {
+  host: z.string().optional(),
+  port: z.number().optional(),
+  security: z.enum(SMTP_SECURITY).optional(),
+  user: z.string().optional(),
+  from: z.string().optional(),
+  /** Told, and kept while host and port stay; only the configuration file can switch it on. */
+  private_network: z.boolean().optional(),
+};
+
+const webhookFields = {
+  name: z.string(),
+  url: z.string(),
+  /** Told, and kept while the address stays; only the configuration file can switch it on. */
+  private_network: z.boolean().optional(),
+  enabled: z.boolean().optional(),
+};
+
+const ruleFields = {
+  account_parked: z.strictObject({ enabled: z.boolean() }).optional(),
+  pool_empty: z.strictObject({ enabled: z.boolean(), for: z.string() }).optional(),
+  spend: z.strictObject({ enabled: z.boolean(), usd_per_day: z.string() }).optional(),
+  error_rate: z
+    .strictObject({
+      enabled: z.boolean(),
+      percent: z.number(),
+      over: z.string(),
+      min_requests: z.number(),
+    })
+    .optional(),
+  overruns: z.strictObject({ enabled: z.boolean(), count: z.number(), over: z.string() }).optional(),
+};
+
+const settingsAnswer = z.object({
+  registration: z.enum(REGISTRATIONS),
+  /** A duration, or `forever`. */
+  retention: z.object({ usage_rows: z.string() }),
+  /** Null: no mail is sent. */
+  smtp: z.object({ ...smtpFields, has_password: z.boolean() }).nullable(),
+  alerts: z.object({
+    webhooks: z.array(z.object({ ...webhookFields, has_secret: z.boolean() })),
+    ...ruleFields,
+  }),
+});
+
+/** Each section that is sent is taken as a whole; secrets that are left out are kept. */
+const settingsChange = z.strictObject({
+  registration: z.enum(REGISTRATIONS).optional(),
+  retention: z.strictObject({ usage_rows: z.string() }).optional(),
+  /** `enabled: false` forgets how mail is sent. */
+  smtp: z
+    .strictObject({ ...smtpFields, enabled: z.boolean().optional(), password: z.string().optional() })
+    .optional(),
+  alerts: z
+    .strictObject({
+      webhooks: z.array(z.strictObject({ ...webhookFields, secret: z.string().optional() })),
+      ...ruleFields,
+    })
+    .optional(),
+});
+
+const alertAnswer = z.object({
+  id: z.string(),
+  rule: z.enum(ALERT_RULES),
+  message: z.string(),
+  /** The process that saw it; null where all see the same. */
+  node: z.string().nullable(),
+  started_at: z.number(),
+  /** Null while it is so. */
+  ended_at: z.number().nullable(),
+  deliveries: z.array(
+    z.object({
+      id: z.string(),
+      event: z.enum(ALERT_EVENTS),
+      webhook: z.string(),
+      state: z.enum(DELIVERY_STATES),
+      attempts: z.number(),
+      /** What came of the last try. */
+      answer: z.string().nullable(),
+      /** When it is tried next; null once it is over. */
+      due_at: z.number().nullable(),
+    }),
+  ),
+});
+
+export const adminSettingsRoutes = {
+  "admin.settings.get": forAdmins({
+    ...TAKES_NOTHING,
+    method: "GET",
+    path: "/api/admin/settings",
+    summary: "How the place is run, in the shape of gateway.yaml, without secrets",
+    answer: settingsAnswer,
+    run: ({ installation }) => settingsObject(installation.db),
+  }),
+
+  "admin.settings.save": forAdmins({
+    ...TAKES_NOTHING,
+    method: "PATCH",
+    path: "/api/admin/settings",
+    summary: "Change how the place is run: the sections that are sent, each as a whole",
+    body: settingsChange,
+    tokenScope: "none",
+    answer: settingsAnswer,
+    async run(control, asked) {
+      await changePolicy(control, asked, asked.body);
+      await control.alerts.look();
+      return settingsObject(control.installation.db);
+    },
+  }),
+
+  "admin.settings.test_mail": forAdmins({
+    ...TAKES_NOTHING,
+    method: "POST",
+    path: "/api/admin/settings/test-mail",
+    summary: "Send a mail as the settings say, and tell what came of it",
+    body: z.strictObject({ to: emailField }),
+    answer: z.object({ ok: z.boolean(), message: z.string() }),
+    async run(control, asked) {
+      const { db, clock } = control.installation;
+      const mail = await control.mail();
+      if (mail === null)
+        throw new ApiError("conflict", "No mail server is set yet. Save one first, then send a test.");
+      const { to } = asked.body;
+      const refusal = await mail.send(testLetter(to, control.publicUrl)).then(() => null, refusalText);
+      const change = { field: "result", from: null, to: refusal ?? "sent" };
+      await appendAudit(
+        db,
+        auditOf(asked, { atMs: clock.nowMs(), action: "smtp.test", target: `mail ${to}`, changes: [change] }),
+      );
+      return refusal === null
+        ? { ok: true, message: `The mail server has taken the mail for ${to}.` }
+        : { ok: false, message: refusal };
+    },
+  }),
+
+  "admin.settings.test_alert": forAdmins({
+    ...TAKES_NOTHING,
+    method: "POST",
+    path: "/api/admin/settings/test-alert",
+    summary: "Post a test to a webhook, and tell what it answered",
+    body: z.strictObject({ webhook: z.string() }),
+    answer: z.object({ ok: z.boolean(), message: z.string() }),
+    async run({ installation, alerts }, asked) {
+      const { webhook } = asked.body;
+      const posted = await alerts.test(webhook);
+      if (posted === null)
+        throw new ApiError("not_found", "There is no webhook of this name. Save it first, then send a test.");
+      await appendAudit(
+        installation.db,
+        auditOf(asked, {
+          atMs: installation.clock.nowMs(),
+          action: "alerts.test",
+          target: `webhook ${webhook}`,
+          changes: [{ field: "result", from: null, to: posted.answer }],
+        }),
+      );
+      return { ok: posted.ok, message: posted.answer };
+    },
+  }),
+
+  "admin.alerts.list": forAdmins({
+    ...TAKES_NOTHING,
+    method: "GET",
+    path: "/api/admin/alerts",
+    summary: "Alerts, the latest first, with what became of telling them",
+    query: z.strictObject(pageQuery),
+    answer: pageOf(alertAnswer),
+    async run({ installation }, { query }) {
+      const cursor = readCursor(query.after, z.tuple([z.number(), z.string()]));
+      const { alerts, next } = await listAlerts(installation.db, {
+        after: cursor === null ? null : { startedAtMs: cursor[0], id: cursor[1] },
+        limit: query.limit,
+      });
+      return {
+        data: alerts.map(alertObject),
+        next: next === null ? null : cursorText([next.startedAtMs, next.id]),
+      };
+    },
+  }),
+};
+
+async function settingsObject(db: Db): Promise<z.input<typeof settingsAnswer>> {
+  const keptMs = await readUsageRowsKept(db);
+  const smtp = await readSmtp(db);
+  const alerts = await readAlertSettings(db);
+  const { webhooks, ...rules } = writtenAlerts(alerts);
+  return {
+    registration: await readRegistration(db),
+    retention: { usage_rows: keptMs === null ? "forever" : durationText(keptMs) },
+    smtp: smtp === null ? null : { ...writtenSmtp(smtp), has_password: smtp.sealedPassword !== null },
+    alerts: {
+      webhooks: webhooks.map((webhook, i) => {
+        const has_secret = (alerts.webhooks[i]?.sealedSecret ?? null) !== null;
+        return { ...webhook, has_secret };
+      }),
+      ...rules,
+    },
+  };
+}
+
+function refusalText(error: unknown): string {
+  if (error instanceof MailRefused) return error.message;
+  throw error;
+}
+
+function alertObject(alert: ListedAlert): z.input<typeof alertAnswer> {
+  return {
+    id: alert.id,
+    rule: alert.rule,
+    message: alert.message,
+    node: alert.node === "" ? null : alert.node,
+    started_at: alert.startedAtMs,
+    ended_at: alert.endedAtMs,
+    deliveries: alert.deliveries.map((delivery) => ({
+      id: delivery.id,
+      event: delivery.event,
+      webhook: delivery.webhook,
+      state: delivery.state,
+      attempts: delivery.attempts,
+      answer: delivery.answer,
+      due_at: delivery.endedAtMs === null ? delivery.dueAtMs : null,
+    })),
+  };
+}

@@ -1,0 +1,231 @@
+/** Users, as administrators look after them: who they are, what they may do, and what they have. */
+
+import { z } from "zod";
+import { writtenUser } from "../../config/state/to-file-shape.ts";
+import { ApiError } from "../../errors.ts";
+import { usdText } from "../../money/nano.ts";
+import { USER_STATUSES, type UserRecord } from "../../records.ts";
+import { type ListedUser, listUserPage } from "../../store/identity/user-list.ts";
+import { findUser, findUserByEmail, foldEmail } from "../../store/identity/users.ts";
+import { debtIn } from "../../store/money/wallets.ts";
+import { listGroups } from "../../store/policy/groups.ts";
+import { DAY_MS, dayOf } from "../../store/usage/usage-day.ts";
+import { changePolicy } from "../changes/change.ts";
+import type { Control } from "../context.ts";
+import { emailField } from "../forms/fields.ts";
+import { limitsAnswer, limitsInput, limitsObject } from "../forms/limits-form.ts";
+import { cursorText, pageOf, pageQuery, readCursor, searchQuery } from "../http/page.ts";
+import { type Actor, forAdmins, TAKES_NOTHING } from "../http/route.ts";
+
+const ROLES = ["admin", "user"] as const;
+const SPEND_DAYS = 30;
+
+const listedUser = z.object({
+  id: z.string(),
+  email: z.string(),
+  role: z.enum(ROLES),
+  status: z.enum(USER_STATUSES),
+  created_at: z.number(),
+  signed_in_at: z.number().nullable(),
+  has_password: z.boolean(),
+  has_second_factor: z.boolean(),
+  /** USD. */
+  balance: z.string(),
+  held: z.string(),
+  /** What requests cost above their holds and the balance could not cover. */
+  debt: z.string(),
+  /** Active ones. */
+  keys: z.number(),
+  /** In the last 30 days, today included: requests, what they cost by their prices, and what was paid of it. */
+  requests_30d: z.number(),
+  cost_30d: z.string(),
+  charged_30d: z.string(),
+});
+
+const wholeUser = z.object({
+  ...listedUser.shape,
+  /** For all keys of the user together. */
+  limits: limitsAnswer,
+  /** Names of the groups it is a member of. */
+  groups: z.array(z.string()),
+});
+
+const byId = { params: z.strictObject({ id: z.string().max(100) }) };
+
+export const adminUserRoutes = {
+  "admin.users.list": forAdmins({
+    ...TAKES_NOTHING,
+    method: "GET",
+    path: "/api/admin/users",
+    summary: "Users by address, with what they have and what they used in 30 days",
+    query: z.strictObject({
+      ...pageQuery,
+      ...searchQuery,
+      role: z.enum(ROLES).optional(),
+      status: z.enum(USER_STATUSES).optional(),
+    }),
+    answer: pageOf(listedUser),
+    async run({ installation }, { query: { after, limit, search, role, status } }) {
+      const { db, clock } = installation;
+      const cursor = readCursor(after, z.tuple([z.string()]));
+      const filter = { ...(search && { search }), ...(role && { role }), ...(status && { status }) };
+      const page = { after: cursor?.[0] ?? null, limit, usedSinceMs: usedSince(clock.nowMs()) };
+      const { users, next } = await listUserPage(db, filter, page);
+      return { data: users.map(listedObject), next: next === null ? null : cursorText([next]) };
+    },
+  }),
+
+  "admin.users.get": forAdmins({
+    ...TAKES_NOTHING,
+    ...byId,
+    method: "GET",
+    path: "/api/admin/users/:id",
+    summary: "One user, with limits and groups",
+    answer: wholeUser,
+    run: (control, { params }) => wholeObject(control, params.id),
+  }),
+
+  "admin.users.create": forAdmins({
+    ...TAKES_NOTHING,
+    method: "POST",
+    path: "/api/admin/users",
+    summary: "Make a user without a password; POST /api/admin/links makes the link to choose one",
+    body: z.strictObject({
+      email: emailField,
+      role: z.enum(ROLES).default("user"),
+      groups: z.array(z.string()).max(1_000).default([]),
+      limits: limitsInput.optional(),
+    }),
+    answer: wholeUser,
+    async run(control, asked) {
+      const { email, role, groups, limits } = asked.body;
+      refuseTokens(asked.actor, role);
+      await changePolicy(control, asked, async (control) => {
+        if ((await findUserByEmail(control.installation.db, email)) !== null)
+          throw new ApiError("conflict", "email: somebody has this address already.", { param: "email" });
+        return { users: [{ email, role, groups, ...(limits === undefined ? {} : { limits }) }] };
+      });
+      const made = await findUserByEmail(control.installation.db, email);
+      return wholeObject(control, made?.id ?? "");
+    },
+  }),
+
+  "admin.users.change": forAdmins({
+    ...TAKES_NOTHING,
+    ...byId,
+    method: "PATCH",
+    path: "/api/admin/users/:id",
+    summary: "Change a user's role, status, groups or limits; what is left out stays",
+    body: z.strictObject({
+      role: z.enum(ROLES).optional(),
+      /** Nobody disabled signs in, and their keys open nothing. */
+      status: z.enum(USER_STATUSES).optional(),
+      groups: z.array(z.string()).max(1_000).optional(),
+      limits: limitsInput.optional(),
+    }),
+    answer: wholeUser,
+    async run(control, asked) {
+      const { id } = asked.params;
+      refuseTokens(asked.actor, asked.body.role);
+      await changePolicy(control, asked, async (control) => {
+        const user = await needUser(control, id);
+        const { role = user.role, status = user.status, groups, limits } = asked.body;
+        if (role !== "admin" || status !== "active") refuseOneself(asked.actor, user);
+        const names = new Map((await listGroups(control.installation.db)).map((one) => [one.id, one.name]));
+        const written = writtenUser(user, names, undefined);
+        return {
+          users: [
+            {
+              ...written,
+              role,
+              status,
+              groups: groups ?? written.groups ?? [],
+              limits: limits ?? written.limits ?? {},
+            },
+          ],
+        };
+      });
+      return wholeObject(control, id);
+    },
+  }),
+
+  "admin.users.delete": forAdmins({
+    ...TAKES_NOTHING,
+    ...byId,
+    method: "DELETE",
+    path: "/api/admin/users/:id",
+    summary: "Remove a user whose wallet is empty; the user's keys are revoked",
+    answer: z.object({ revoked_keys: z.number() }),
+    async run(control, asked) {
+      const user = await needUser(control, asked.params.id);
+      refuseOneself(asked.actor, user);
+      const { changes } = await changePolicy(control, asked, {}, { users: [user.email] });
+      return { revoked_keys: changes.filter(({ what }) => what.startsWith("key ")).length };
+    },
+  }),
+};
+
+export async function needUser({ installation }: Control, id: string): Promise<UserRecord> {
+  const user = await findUser(installation.db, id);
+  if (user !== null) return user;
+  throw new ApiError("not_found", "There is no such user. GET /api/admin/users lists them.");
+}
+
+/** A token that makes an administrator could become one that signs in, and do whatever is not for tokens. */
+function refuseTokens({ via }: Actor, role: UserRecord["role"] | undefined): void {
+  if (role !== "admin" || via.kind !== "token") return;
+  throw new ApiError(
+    "forbidden",
+    "A personal access token may not make an administrator. Sign in to the console.",
+    { param: "role" },
+  );
+}
+
+/** Whoever locks themselves out may be the last who could let somebody in. */
+function refuseOneself(actor: Actor, user: UserRecord): void {
+  if (actor.userId !== user.id || user.role !== "admin") return;
+  throw new ApiError(
+    "conflict",
+    "You cannot take your own rights away, or remove yourself. Ask another administrator.",
+  );
+}
+
+function usedSince(nowMs: number): number {
+  return dayOf(nowMs) - (SPEND_DAYS - 1) * DAY_MS;
+}
+
+function listedObject(user: ListedUser): z.input<typeof listedUser> {
+  return {
+    id: user.id,
+    email: user.email,
+    role: user.role,
+    status: user.status,
+    created_at: user.createdAtMs,
+    signed_in_at: user.signedInAtMs,
+    has_password: user.hasPassword,
+    has_second_factor: user.hasSecondFactor,
+    balance: usdText(user.balanceNano),
+    held: usdText(user.heldNano),
+    debt: usdText(debtIn(user)),
+    keys: user.keys,
+    requests_30d: user.requests,
+    cost_30d: usdText(user.costNano),
+    charged_30d: usdText(user.chargedNano),
+  };
+}
+
+async function wholeObject(control: Control, id: string): Promise<z.input<typeof wholeUser>> {
+  const { db, clock } = control.installation;
+  const user = await needUser(control, id);
+  const page = { after: null, limit: 1, usedSinceMs: usedSince(clock.nowMs()) };
+  const {
+    users: [listed],
+  } = await listUserPage(db, { id: user.id }, page);
+  if (listed === undefined) throw new ApiError("not_found", `There is no user ${foldEmail(user.email)}.`);
+  const names = new Map((await listGroups(db)).map((group) => [group.id, group.name]));
+  return {
+    ...listedObject(listed),
+    limits: limitsObject(user.limits),
+    groups: user.groups.map((groupId) => names.get(groupId) ?? groupId),
+  };
+}

@@ -1,0 +1,92 @@
+/** Who asks: the owner of a personal access token, or of the session that the cookie names. */
+
+import { limits } from "../../config/product-limits.ts";
+import { ApiError } from "../../errors.ts";
+import type { HeaderReader } from "../../net/wire/http-fields.ts";
+import { isAccessToken, secretDigest } from "../../secrets/random-secret.ts";
+import type { Db } from "../../store/engine/db.ts";
+import { findAccessToken, lockAccessToken, touchAccessToken } from "../../store/identity/access-tokens.ts";
+import { findSession, lockSession, type SessionBounds, touchSession } from "../../store/identity/sessions.ts";
+import type { Control } from "../context.ts";
+import { presentedSession } from "../http/cookies.ts";
+import type { Actor } from "../http/route.ts";
+
+export interface Presented {
+  headers: HeaderReader;
+  clientAddress: string;
+}
+
+/** Null for an anonymous request. An invalid token is refused at once: its sender believes to be signed in. */
+export async function findActor(control: Control, presented: Presented): Promise<Actor | null> {
+  const token = bearerOf(presented.headers);
+  return token === null ? actorOfSession(control, presented) : actorOfToken(control, token);
+}
+
+export function bearerOf(headers: HeaderReader): string | null {
+  const match = /^bearer(?: +(.*))?$/i.exec(headers.get("authorization") ?? "");
+  return match === null ? null : (match[1] ?? "");
+}
+
+async function actorOfToken({ installation }: Control, secret: string): Promise<Actor> {
+  const { db, clock } = installation;
+  const nowMs = clock.nowMs();
+  const found = isAccessToken(secret) ? await findAccessToken(db, secretDigest(secret), nowMs) : null;
+  if (found === null) {
+    throw new ApiError(
+      "sign_in_required",
+      secret.startsWith("gwk_")
+        ? "This is an API key, which calls models. Here a personal access token is needed; it begins with gwp_."
+        : "The personal access token is wrong, has expired or was revoked. Make a new one in the console.",
+      { headers: { "www-authenticate": "Bearer" } },
+    );
+  }
+  const { token, owner } = found;
+  if (token.scope === "admin" && owner.role !== "admin") {
+    throw new ApiError(
+      "forbidden",
+      "This personal access token has the scope `admin`, and its owner is not an administrator. Create one with the scope `read` or `keys`.",
+    );
+  }
+  if (nowMs - (token.usedAtMs ?? 0) > limits.lastUseMs) await touchAccessToken(db, token.id, nowMs);
+  return { ...owner, via: { kind: "token", id: token.id, scope: token.scope } };
+}
+
+async function actorOfSession(
+  { installation }: Control,
+  { headers, clientAddress }: Presented,
+): Promise<Actor | null> {
+  const secret = presentedSession(headers);
+  if (secret === null || secret === "") return null;
+  const { db, clock } = installation;
+  const nowMs = clock.nowMs();
+  const found = await findSession(db, secretDigest(secret), sessionBounds(nowMs));
+  if (found === null) return null;
+  const { session, owner } = found;
+  if (nowMs - session.seenAtMs > limits.lastUseMs) {
+    await touchSession(db, session.id, {
+      seenAtMs: nowMs,
+      address: clientAddress,
+      userAgent: userAgentOf(headers),
+    });
+  }
+  return { ...owner, via: { kind: "session", id: session.id } };
+}
+
+/**
+ * For the transaction of a change that gives access, such as a new key: fails when a reset has ended the caller's session
+ * or token since the request was accepted. The row stays locked, so that a later reset also ends what is created.
+ */
+export async function requireLiveActor(tx: Db, { via }: Actor): Promise<void> {
+  const isLive = via.kind === "session" ? await lockSession(tx, via.id) : await lockAccessToken(tx, via.id);
+  if (!isLive) throw new ApiError("sign_in_required", "Your access was ended meanwhile. Sign in again.");
+}
+
+export function sessionBounds(nowMs: number): SessionBounds {
+  return { createdAfterMs: nowMs - limits.sessionMs, seenAfterMs: nowMs - limits.sessionIdleMs };
+}
+
+const USER_AGENT_CHARS_MAX = 400;
+
+export function userAgentOf(headers: HeaderReader): string {
+  return (headers.get("user-agent") ?? "").slice(0, USER_AGENT_CHARS_MAX);
+}

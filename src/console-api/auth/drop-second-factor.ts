@@ -1,0 +1,24 @@
+import type { Installation } from "../../config/installation/installation.ts";
+import { type AuditEntry, appendAudit } from "../../store/change-log/change-log.ts";
+import type { Db } from "../../store/engine/db.ts";
+import { removeSecondFactor } from "../../store/identity/credentials.ts";
+
+/** False if there was none in force. */
+export async function dropSecondFactor(
+  tx: Db,
+  { clock }: Pick<Installation, "clock">,
+  user: { id: string; email: string },
+  by: Pick<AuditEntry, "actor" | "address">,
+): Promise<boolean> {
+  const removed = await removeSecondFactor(tx, user.id);
+  if (removed) {
+    await appendAudit(tx, {
+      ...by,
+      atMs: clock.nowMs(),
+      action: "second_factor.remove",
+      target: `user ${user.email}`,
+      changes: [{ field: "second_factor", from: "on", to: "off" }],
+    });
+  }
+  return removed;
+}

@@ -1,0 +1,71 @@
+/** New accounts: the user, the entry in the log of changes, and the first session. */
+
+import { secretSet } from "../../config/state/difference.ts";
+import { ApiError } from "../../errors.ts";
+import { NO_LIMITS, type Role, type UserRecord } from "../../records.ts";
+import { appendAudit } from "../../store/change-log/change-log.ts";
+import { type Db, transaction } from "../../store/engine/db.ts";
+import { findCredentials } from "../../store/identity/credentials.ts";
+import { putUser } from "../../store/identity/users.ts";
+import { auditActor } from "../changes/change-log-entry.ts";
+import type { Control } from "../context.ts";
+import { type Arrival, beginSession, withCookie } from "./session.ts";
+import { personOf } from "./sessions.ts";
+
+export async function addUser(
+  tx: Db,
+  { installation: { clock, newId } }: Control,
+  { email, role, passwordHash }: { email: string; role: Role; passwordHash: string },
+): Promise<UserRecord> {
+  const user: UserRecord = {
+    id: newId("user"),
+    email,
+    role,
+    status: "active",
+    passwordHash,
+    limits: NO_LIMITS,
+    groups: [],
+    createdAtMs: clock.nowMs(),
+  };
+  await putUser(tx, user);
+  return user;
+}
+
+export async function auditJoin(
+  tx: Db,
+  { installation: { clock } }: Control,
+  { clientAddress }: Pick<Arrival, "clientAddress">,
+  user: UserRecord,
+  action: "user.register" | "user.join",
+): Promise<void> {
+  await appendAudit(tx, {
+    atMs: clock.nowMs(),
+    actor: auditActor({ userId: user.id, email: user.email }),
+    action,
+    target: `user ${user.email}`,
+    changes: [{ field: "role", from: null, to: user.role }, secretSet("password")],
+    address: clientAddress,
+  });
+}
+
+/** Signs the owner of an account in who has just chosen its password. */
+export async function welcome(
+  control: Control,
+  arrival: Arrival,
+  userId: string,
+  answer: Readonly<Record<string, string>> = {},
+): Promise<Response> {
+  const { installation } = control;
+  const cookie = await transaction(installation.db, (tx) => beginSession(tx, installation, arrival, userId));
+  const credentials = await findCredentials(installation.db, userId);
+  if (credentials === null) throw new Error("The user who has just chosen a password is gone.");
+  return withCookie({ ...answer, user: personOf(credentials) }, cookie);
+}
+
+export function accountExists(email: string): ApiError {
+  return new ApiError(
+    "conflict",
+    `There is an account with ${email} already. Sign in instead, or choose a new password if you have none.`,
+    { param: "email" },
+  );
+}

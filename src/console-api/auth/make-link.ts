@@ -1,0 +1,58 @@
+/** A link that works once, for somebody who cannot come in otherwise, or not yet. */
+
+import type { Installation } from "../../config/installation/installation.ts";
+import { limits } from "../../config/product-limits.ts";
+import type { FieldChange, Role } from "../../records.ts";
+import { mintSecret } from "../../secrets/random-secret.ts";
+import { type AuditEntry, appendAudit } from "../../store/change-log/change-log.ts";
+import type { Db } from "../../store/engine/db.ts";
+import { insertLink } from "../../store/identity/links.ts";
+
+export type LinkWanted =
+  | { purpose: "invite"; email: string; role: Role }
+  | { purpose: "reset" | "sign_in"; user: { id: string; email: string } }
+  /** The id is null while there is no account: it is opened with the link. */
+  | { purpose: "verify"; user: { id: string | null; email: string } };
+
+export interface MadeLink {
+  /** What stands behind the address of the console. The token is behind `#`: no server or log on the way sees it. */
+  path: string;
+  expiresAtMs: number;
+}
+
+const PAGES = { invite: "join", reset: "reset", verify: "verify", sign_in: "link" } as const;
+
+export async function makeLink(
+  tx: Db,
+  { clock, newId, randomBytes }: Pick<Installation, "clock" | "newId" | "randomBytes">,
+  wanted: LinkWanted,
+  by: Pick<AuditEntry, "actor" | "address">,
+): Promise<MadeLink> {
+  const { purpose } = wanted;
+  const email = purpose === "invite" ? wanted.email : wanted.user.email;
+  const role = purpose === "invite" ? wanted.role : null;
+  const nowMs = clock.nowMs();
+  const expiresAtMs = nowMs + limits.linkTtlMs[purpose];
+  const { secret, digest } = mintSecret(randomBytes);
+  await insertLink(
+    tx,
+    {
+      id: newId("link"),
+      purpose,
+      email,
+      role,
+      userId: purpose === "invite" ? null : wanted.user.id,
+      createdAtMs: nowMs,
+      createdBy: by.actor.name,
+      expiresAtMs,
+    },
+    digest,
+  );
+  const changes: FieldChange[] = [
+    ...(role === null ? [] : [{ field: "role", from: null, to: role }]),
+    { field: "expires", from: null, to: new Date(expiresAtMs).toISOString() },
+  ];
+  const target = `${purpose === "invite" ? "invitation" : "user"} ${email}`;
+  await appendAudit(tx, { ...by, atMs: nowMs, action: `link.${purpose}`, target, changes });
+  return { path: `/console/${PAGES[purpose]}#${secret}`, expiresAtMs };
+}

@@ -1,0 +1,26 @@
+/** Whose things a route is about: the asker's own, or, for administrators, those of a user they name. */
+
+import { z } from "zod";
+import { ApiError } from "../../errors.ts";
+import type { KeyRecord } from "../../records.ts";
+import type { Db } from "../../store/engine/db.ts";
+import { findKey } from "../../store/policy/keys.ts";
+import type { Actor } from "../http/route.ts";
+
+/** Spread into the query of a route that administrators may ask for somebody else. */
+export const ownerQuery = { user: z.string().max(100).optional() };
+
+export function ownerOf(actor: Actor, user: string | undefined): string {
+  if (user === undefined || user === actor.userId) return actor.userId;
+  if (actor.role === "admin") return user;
+  throw new ApiError("forbidden", "Only administrators may ask for somebody else. Leave `user` out.", {
+    param: "user",
+  });
+}
+
+/** What belongs to somebody else is not there. */
+export async function ownKey(db: Db, actor: Actor, id: string): Promise<KeyRecord> {
+  const key = await findKey(db, id);
+  if (key !== null && (actor.role === "admin" || key.userId === actor.userId)) return key;
+  throw new ApiError("not_found", "There is no such key among yours. GET /api/keys lists them.");
+}

@@ -1,0 +1,185 @@
+/** The second factor: an authenticator app, and recovery codes for the day it is lost. */
+
+import { z } from "zod";
+import { ApiError } from "../../errors.ts";
+import { mintRecoveryCode, recoveryCodeSecret } from "../../secrets/recovery-code.ts";
+import { seal, totpBinding } from "../../secrets/seal.ts";
+import { mintTotpSecret, otpauthUrl } from "../../secrets/totp.ts";
+import { appendAudit } from "../../store/change-log/change-log.ts";
+import { transaction } from "../../store/engine/db.ts";
+import {
+  beginSecondFactor,
+  type Credentials,
+  confirmSecondFactor,
+} from "../../store/identity/credentials.ts";
+import { deleteSessions } from "../../store/identity/sessions.ts";
+import { findUser } from "../../store/identity/users.ts";
+import { auditActor, auditOf } from "../changes/change-log-entry.ts";
+import type { Control } from "../context.ts";
+import { codeField, passwordField } from "../forms/fields.ts";
+import { forAdmins, forUsers, NOTHING, TAKES_NOTHING } from "../http/route.ts";
+import { requireLiveActor } from "./actor.ts";
+import { dropSecondFactor } from "./drop-second-factor.ts";
+import { beginSession, withCookie } from "./session.ts";
+import { credentialsOf, isRightCode, proveAgain, proveTwice, wrongCode } from "./verify-credentials.ts";
+
+const ISSUER = "Model Gateway";
+const RECOVERY_CODES = 10;
+
+const proof = { password: passwordField.optional(), code: codeField.optional() };
+const codesAnswer = z.object({ recovery_codes: z.array(z.string()) });
+
+export const secondFactorRoutes = {
+  "second_factor.read": forUsers({
+    ...TAKES_NOTHING,
+    method: "GET",
+    path: "/api/second-factor",
+    summary: "Whether your second factor is on, and how many recovery codes are left",
+    answer: z.object({ since: z.number().nullable(), recovery_codes_left: z.number() }),
+    async run(control, { actor }) {
+      const { secondFactor, recoveryDigests } = await credentialsOf(control, actor);
+      return { since: secondFactor?.sinceMs ?? null, recovery_codes_left: recoveryDigests.length };
+    },
+  }),
+
+  "second_factor.begin": forUsers({
+    ...TAKES_NOTHING,
+    method: "POST",
+    path: "/api/second-factor",
+    summary: "Get the secret for an authenticator app. It counts once a code of it was confirmed",
+    body: z.strictObject(proof),
+    tokenScope: "none",
+    answer: z.object({ secret: z.string(), otpauth_url: z.string() }),
+    async run(control, asked) {
+      const { installation } = control;
+      const { userId, email, secondFactor } = await proveAgain(control, asked.actor, asked.body);
+      if (secondFactor !== null && secondFactor.sinceMs !== null) throw isOn();
+      const secret = mintTotpSecret(installation.randomBytes);
+      const sealed = seal(installation.keyring, totpBinding(userId), secret, installation.randomBytes);
+      if (!(await beginSecondFactor(installation.db, userId, sealed))) throw isOn();
+      return { secret, otpauth_url: otpauthUrl(secret, { issuer: ISSUER, account: email }) };
+    },
+  }),
+
+  "second_factor.confirm": forUsers({
+    ...TAKES_NOTHING,
+    method: "POST",
+    path: "/api/second-factor/confirm",
+    summary: "Turn the second factor on with a code of it. Every other browser is signed out",
+    body: z.strictObject({ code: codeField }),
+    tokenScope: "none",
+    answer: codesAnswer,
+    async run(control, asked) {
+      const { installation, identity } = control;
+      const credentials = await credentialsOf(control, asked.actor);
+      const { userId, email, secondFactor } = credentials;
+      if (secondFactor === null) throw isNotBegun();
+      if (secondFactor.sinceMs !== null) throw isOn();
+      await identity.attempts.proven(`session of ${userId}`, async () => {
+        if (!(await isRightCode(control, credentials, asked.body.code))) throw wrongCode();
+      });
+      const codes = newCodes(control, userId);
+      const atMs = installation.clock.nowMs();
+      const cookie = await transaction(installation.db, async (tx) => {
+        const { sealedSecret } = secondFactor;
+        const isDone = await confirmSecondFactor(tx, userId, { sealedSecret, sinceMs: atMs }, codes.digests);
+        if (!isDone) throw isNotBegun();
+        await requireLiveActor(tx, asked.actor);
+        await deleteSessions(tx, userId, null);
+        const made = await beginSession(tx, installation, asked, userId);
+        const changes = [{ field: "second_factor", from: "off", to: "on" }];
+        const target = `user ${email}`;
+        await appendAudit(tx, auditOf(asked, { atMs, action: "second_factor.confirm", target, changes }));
+        return made;
+      });
+      return withCookie({ recovery_codes: codes.shown }, cookie);
+    },
+  }),
+
+  "second_factor.remove": forUsers({
+    ...TAKES_NOTHING,
+    method: "DELETE",
+    path: "/api/second-factor",
+    summary: "Turn the second factor off, with the password and a code. Every other browser is signed out",
+    body: z.strictObject(proof),
+    tokenScope: "none",
+    answer: NOTHING,
+    async run(control, asked) {
+      const { installation } = control;
+      const { userId, email } = await proveTwice(control, asked.actor, asked.body);
+      const cookie = await transaction(installation.db, async (tx) => {
+        await requireLiveActor(tx, asked.actor);
+        await deleteSessions(tx, userId, null);
+        const made = await beginSession(tx, installation, asked, userId);
+        const by = { actor: auditActor(asked.actor), address: asked.clientAddress };
+        if (!(await dropSecondFactor(tx, installation, { id: userId, email }, by))) throw isOff();
+        return made;
+      });
+      return withCookie({}, cookie);
+    },
+  }),
+
+  "recovery_codes.create": forUsers({
+    ...TAKES_NOTHING,
+    method: "POST",
+    path: "/api/recovery-codes",
+    summary: "Get ten new recovery codes, with the password and a code; the old ones stop working",
+    body: z.strictObject(proof),
+    tokenScope: "none",
+    answer: codesAnswer,
+    async run(control, asked) {
+      const { installation } = control;
+      const { actor, body } = asked;
+      const { userId, email, secondFactor, recoveryDigests } = await proveTwice(control, actor, body);
+      if (secondFactor === null || secondFactor.sinceMs === null) throw isOff();
+      const { sealedSecret, sinceMs } = secondFactor;
+      const codes = newCodes(control, userId);
+      const atMs = installation.clock.nowMs();
+      await transaction(installation.db, async (tx) => {
+        if (!(await confirmSecondFactor(tx, userId, { sealedSecret, sinceMs }, codes.digests))) throw isOff();
+        const changes = [
+          { field: "recovery_codes", from: String(recoveryDigests.length), to: String(RECOVERY_CODES) },
+        ];
+        const target = `user ${email}`;
+        await appendAudit(tx, auditOf(asked, { atMs, action: "recovery_codes.create", target, changes }));
+      });
+      return { recovery_codes: codes.shown };
+    },
+  }),
+
+  "admin.users.remove_second_factor": forAdmins({
+    ...TAKES_NOTHING,
+    method: "DELETE",
+    path: "/api/admin/users/:id/second-factor",
+    summary: "Turn the second factor off for somebody who has lost it",
+    params: z.strictObject({ id: z.string() }),
+    tokenScope: "none",
+    answer: NOTHING,
+    async run({ installation }, asked) {
+      await transaction(installation.db, async (tx) => {
+        const user = await findUser(tx, asked.params.id);
+        if (user === null) throw new ApiError("not_found", "There is no such user.");
+        const by = { actor: auditActor(asked.actor), address: asked.clientAddress };
+        if (!(await dropSecondFactor(tx, installation, user, by))) throw isOff();
+      });
+      return {};
+    },
+  }),
+};
+
+function newCodes({ installation }: Control, userId: Credentials["userId"]) {
+  const shown = Array.from({ length: RECOVERY_CODES }, () => mintRecoveryCode(installation.randomBytes));
+  return { shown, digests: shown.map((code) => installation.digest(recoveryCodeSecret(userId, code))) };
+}
+
+function isNotBegun(): ApiError {
+  return new ApiError("conflict", "There is no secret to confirm, or a newer one. Begin again.");
+}
+
+function isOn(): ApiError {
+  return new ApiError("conflict", "The second factor is on already. Turn it off first to change the app.");
+}
+
+function isOff(): ApiError {
+  return new ApiError("conflict", "The second factor is off.");
+}

@@ -1,0 +1,40 @@
+/** A browser comes in and gets a new cookie; whatever it had before is worth nothing from then on. */
+
+import type { Installation } from "../../config/installation/installation.ts";
+import { limits } from "../../config/product-limits.ts";
+import { mintSecret, secretDigest } from "../../secrets/random-secret.ts";
+import type { Db } from "../../store/engine/db.ts";
+import { markSignedIn } from "../../store/identity/credentials.ts";
+import {
+  deleteSession,
+  deleteSessionByDigest,
+  insertSession,
+  listSessions,
+} from "../../store/identity/sessions.ts";
+import { presentedSession, sessionCookie } from "../http/cookies.ts";
+import type { RawAsked } from "../http/route.ts";
+
+export type Arrival = Pick<RawAsked, "headers" | "clientAddress" | "userAgent">;
+
+/** The cookie to send. */
+export async function beginSession(
+  tx: Db,
+  { clock, newId, randomBytes }: Installation,
+  { headers, clientAddress, userAgent }: Arrival,
+  userId: string,
+): Promise<string> {
+  const nowMs = clock.nowMs();
+  const before = presentedSession(headers);
+  if (before !== null) await deleteSessionByDigest(tx, secretDigest(before));
+  const { secret, digest } = mintSecret(randomBytes);
+  const session = { createdAtMs: nowMs, seenAtMs: nowMs, address: clientAddress, userAgent };
+  await insertSession(tx, { id: newId("ses"), userId, ...session }, digest);
+  await markSignedIn(tx, userId, nowMs);
+  const all = await listSessions(tx, userId, { createdAfterMs: 0, seenAfterMs: 0 });
+  for (const { id } of all.slice(limits.sessionsMax)) await deleteSession(tx, userId, id);
+  return sessionCookie(secret, limits.sessionMs);
+}
+
+export function withCookie(answer: unknown, cookie: string): Response {
+  return Response.json(answer, { headers: { "set-cookie": cookie } });
+}

@@ -1,0 +1,279 @@
+/** Signing in and out, and the list of browsers that are signed in. */
+
+import { z } from "zod";
+import { isUnclaimed } from "../../config/first-run/admin-claim.ts";
+import { limits } from "../../config/product-limits.ts";
+import { ApiError } from "../../errors.ts";
+import { REGISTRATIONS } from "../../records.ts";
+import { appendAudit } from "../../store/change-log/change-log.ts";
+import { type Db, transaction } from "../../store/engine/db.ts";
+import {
+  type Credentials,
+  findCredentials,
+  findCredentialsByEmail,
+  lockPassword,
+} from "../../store/identity/credentials.ts";
+import { deleteSession, deleteSessions, listSessions } from "../../store/identity/sessions.ts";
+import { readRegistration } from "../../store/settings/registration.ts";
+import { auditOf } from "../changes/change-log-entry.ts";
+import type { Control } from "../context.ts";
+import { codeField, emailField, passwordField } from "../forms/fields.ts";
+import { endedSessionCookie } from "../http/cookies.ts";
+import { isLoopback, refuseInsecure } from "../http/origin.ts";
+import { forAnyone, forUsers, NOTHING, TAKES_NOTHING } from "../http/route.ts";
+import { sessionBounds } from "./actor.ts";
+import { type Arrival, beginSession, withCookie } from "./session.ts";
+import { isRightCode, wrongCode } from "./verify-credentials.ts";
+
+export const personAnswer = z.object({
+  id: z.string(),
+  email: z.string(),
+  role: z.enum(["admin", "user"]),
+  /** Keys cannot be made before the address is verified. */
+  must_verify: z.boolean(),
+  has_password: z.boolean(),
+  has_second_factor: z.boolean(),
+});
+
+export function personOf(credentials: Credentials): z.input<typeof personAnswer> {
+  const { userId, email, role, mustVerify, passwordHash, secondFactor } = credentials;
+  return {
+    id: userId,
+    email,
+    role,
+    must_verify: mustVerify,
+    has_password: passwordHash !== null,
+    has_second_factor: secondFactor !== null && secondFactor.sinceMs !== null,
+  };
+}
+
+export const signedInAnswer = z.object({ user: personAnswer });
+
+export const sessionRoutes = {
+  "session.current": forAnyone({
+    ...TAKES_NOTHING,
+    method: "GET",
+    path: "/api/session",
+    summary: "Who is asking, and how others may join",
+    answer: z.object({
+      /** Null when nobody is signed in. */
+      user: personAnswer.nullable(),
+      registration: z.enum(REGISTRATIONS),
+      /** Whether messages can be sent: a forgotten password is then mailed, else an administrator helps. */
+      mail: z.boolean(),
+      /** Nobody has become the administrator yet. */
+      unclaimed: z.boolean(),
+      /** Where clients reach the gateway; null where nobody has said it, and the address of the page is as good. */
+      public_url: z.string().nullable(),
+      /** The shortest password that may be chosen. */
+      password_chars_min: z.number(),
+    }),
+    async run(control, { actor }) {
+      const { db } = control.installation;
+      const credentials = actor === null ? null : await findCredentials(db, actor.userId);
+      return {
+        user: credentials === null ? null : personOf(credentials),
+        registration: await readRegistration(db),
+        mail: (await control.mail()) !== null,
+        unclaimed: await isUnclaimed(db),
+        public_url: isLoopback(new URL(control.publicUrl).hostname) ? null : control.publicUrl,
+        password_chars_min: limits.passwordCharsMin,
+      };
+    },
+  }),
+
+  "session.create": forAnyone({
+    ...TAKES_NOTHING,
+    method: "POST",
+    path: "/api/session",
+    summary: "Sign in. With a second factor, send `code` too: six digits, or a recovery code",
+    body: z.strictObject({ email: emailField, password: passwordField, code: codeField.optional() }),
+    answer: signedInAnswer,
+    async run(control, asked) {
+      refuseInsecure(asked.headers, control.publicUrl);
+      const { email, password, code } = asked.body;
+      const credentials = await control.identity.attempts.of(email, asked.clientAddress, async () => {
+        const found = await findCredentialsByEmail(control.installation.db, email);
+        const isRight = await control.identity.passwords.verify(password, found?.passwordHash ?? null);
+        // Whoever has registered and is let in learns by it that the address was nobody's: it is verified first.
+        const hasMail = (await control.mail()) !== null;
+        if (found === null || !isRight || (found.mustVerify && hasMail)) throw wrongPassword(hasMail);
+        if (code !== undefined) await refuseWrongCode(control, found, code);
+        return found;
+      });
+      return arrive(control, asked, credentials, {
+        hasCode: code !== undefined,
+        by: "password",
+        // Verifying takes a while: a password that was replaced meanwhile opens no session.
+        async before(tx) {
+          if (!(await lockPassword(tx, credentials))) throw wrongPassword(false);
+        },
+      });
+    },
+  }),
+
+  "session.end": forUsers({
+    ...TAKES_NOTHING,
+    method: "DELETE",
+    path: "/api/session",
+    summary: "Sign out",
+    answer: NOTHING,
+    tokenScope: "none",
+    async run({ installation }, { actor }) {
+      await deleteSession(installation.db, actor.userId, actor.via.id);
+      return withCookie({}, endedSessionCookie());
+    },
+  }),
+
+  "sessions.list": forUsers({
+    ...TAKES_NOTHING,
+    method: "GET",
+    path: "/api/sessions",
+    summary: "The browsers that are signed in as you, the one used last first",
+    answer: z.object({
+      data: z.array(
+        z.object({
+          id: z.string(),
+          /** The one that asks. */
+          current: z.boolean(),
+          created_at: z.number(),
+          seen_at: z.number(),
+          address: z.string(),
+          user_agent: z.string(),
+        }),
+      ),
+      next: z.null(),
+    }),
+    async run({ installation }, { actor }) {
+      const { db, clock } = installation;
+      const sessions = await listSessions(db, actor.userId, sessionBounds(clock.nowMs()));
+      return {
+        data: sessions.map((session) => ({
+          id: session.id,
+          current: session.id === actor.via.id,
+          created_at: session.createdAtMs,
+          seen_at: session.seenAtMs,
+          address: session.address,
+          user_agent: session.userAgent,
+        })),
+        next: null,
+      };
+    },
+  }),
+
+  "sessions.revoke": forUsers({
+    ...TAKES_NOTHING,
+    method: "DELETE",
+    path: "/api/sessions/:id",
+    summary: "Sign one browser out",
+    params: z.strictObject({ id: z.string() }),
+    answer: NOTHING,
+    async run({ installation }, asked) {
+      const { db, clock } = installation;
+      await transaction(db, async (tx) => {
+        const { actor, params } = asked;
+        if (!(await deleteSession(tx, actor.userId, params.id))) {
+          throw new ApiError("not_found", "You have no such session. It may have ended already.");
+        }
+        await appendAudit(
+          tx,
+          auditOf(asked, {
+            atMs: clock.nowMs(),
+            action: "session.revoke",
+            target: `user ${actor.email}`,
+            changes: [],
+          }),
+        );
+      });
+      return {};
+    },
+  }),
+
+  "sessions.revoke_others": forUsers({
+    ...TAKES_NOTHING,
+    method: "DELETE",
+    path: "/api/sessions",
+    summary: "Sign every other browser out",
+    answer: z.object({ revoked: z.number() }),
+    async run({ installation }, asked) {
+      const { db, clock } = installation;
+      return transaction(db, async (tx) => {
+        const { actor } = asked;
+        const revoked = await deleteSessions(tx, actor.userId, actor.via.id);
+        if (revoked > 0) {
+          const changes = [{ field: "sessions", from: String(revoked), to: "0" }];
+          const target = `user ${actor.email}`;
+          await appendAudit(
+            tx,
+            auditOf(asked, { atMs: clock.nowMs(), action: "session.revoke", target, changes }),
+          );
+        }
+        return { revoked };
+      });
+    },
+  }),
+};
+
+function wrongPassword(hasMail: boolean): ApiError {
+  const wrong = "The address or the password is wrong.";
+  const verify =
+    " If you have just registered, open the link in the mail first; registering once more sends another.";
+  return new ApiError("wrong_credentials", hasMail ? wrong + verify : wrong);
+}
+
+export function accountDisabled(): ApiError {
+  return new ApiError("forbidden", "This account is disabled. Ask an administrator.");
+}
+
+/** One that is not on yet asks for nothing. */
+function needsCode({ secondFactor }: Credentials): boolean {
+  return secondFactor !== null && secondFactor.sinceMs !== null;
+}
+
+export async function refuseWrongCode(
+  control: Control,
+  credentials: Credentials,
+  code: string,
+): Promise<void> {
+  if (!needsCode(credentials)) return;
+  // Whoever knows the password or has a link is no stranger any more: six digits bear few tries, from everywhere.
+  await control.identity.attempts.proven(`code of ${credentials.userId}`, async () => {
+    if (!(await isRightCode(control, credentials, code))) throw wrongCode();
+  });
+}
+
+/** Whoever has proved who they are comes in, unless there is more to prove or they may not. */
+export async function arrive(
+  { installation }: Control,
+  arrival: Arrival,
+  credentials: Credentials,
+  { hasCode, by, before }: { hasCode: boolean; by: "password" | "link"; before?(tx: Db): Promise<void> },
+): Promise<Response> {
+  if (credentials.status === "disabled") {
+    throw accountDisabled();
+  }
+  if (needsCode(credentials) && !hasCode) {
+    throw new ApiError("second_factor_required", "Enter the code of your authenticator app.", {
+      param: "code",
+    });
+  }
+  const { db, clock } = installation;
+  const cookie = await transaction(db, async (tx) => {
+    await before?.(tx);
+    const made = await beginSession(tx, installation, arrival, credentials.userId);
+    await appendAudit(
+      tx,
+      auditOf(
+        { actor: credentials, clientAddress: arrival.clientAddress },
+        {
+          atMs: clock.nowMs(),
+          action: "session.create",
+          target: `user ${credentials.email}`,
+          changes: [{ field: "by", from: null, to: by }],
+        },
+      ),
+    );
+    return made;
+  });
+  return withCookie({ user: personOf(credentials) }, cookie);
+}

@@ -1,0 +1,138 @@
+/** Personal access tokens: what a program shows instead of a cookie. */
+
+import { z } from "zod";
+import { limits } from "../../config/product-limits.ts";
+import { shownInstant } from "../../config/state/difference.ts";
+import { ApiError } from "../../errors.ts";
+import { mintAccessToken } from "../../secrets/random-secret.ts";
+import { appendAudit } from "../../store/change-log/change-log.ts";
+import { transaction } from "../../store/engine/db.ts";
+import {
+  type AccessTokenRecord,
+  deleteAccessToken,
+  insertAccessToken,
+  listAccessTokens,
+  TOKEN_SCOPES,
+} from "../../store/identity/access-tokens.ts";
+import { auditOf } from "../changes/change-log-entry.ts";
+import { instantField, nameField } from "../forms/fields.ts";
+import { forUsers, NOTHING, TAKES_NOTHING } from "../http/route.ts";
+import { requireLiveActor } from "./actor.ts";
+
+const tokenAnswer = z.object({
+  id: z.string(),
+  name: z.string(),
+  last4: z.string(),
+  scope: z.enum(TOKEN_SCOPES),
+  created_at: z.number(),
+  expires_at: z.number().nullable(),
+  used_at: z.number().nullable(),
+});
+
+export const tokenRoutes = {
+  "tokens.list": forUsers({
+    ...TAKES_NOTHING,
+    method: "GET",
+    path: "/api/tokens",
+    summary: "Your personal access tokens, the newest first",
+    answer: z.object({ data: z.array(tokenAnswer), next: z.null() }),
+    async run({ installation }, { actor }) {
+      const tokens = await listAccessTokens(installation.db, actor.userId);
+      return { data: tokens.map(shown), next: null };
+    },
+  }),
+
+  "tokens.create": forUsers({
+    ...TAKES_NOTHING,
+    method: "POST",
+    path: "/api/tokens",
+    summary: "Make a personal access token. Its secret is in this answer alone",
+    body: z.strictObject({
+      name: nameField,
+      /** `admin` is for administrators, and works as long as its owner is one. */
+      scope: z.enum(TOKEN_SCOPES).default("read"),
+      /** Epoch milliseconds; null for one that does not expire. */
+      expires_at: instantField.nullable(),
+    }),
+    tokenScope: "none",
+    answer: tokenAnswer.extend({ secret: z.string() }),
+    async run({ installation }, asked) {
+      const { db, clock, newId, randomBytes } = installation;
+      const { name, scope, expires_at: expiresAtMs } = asked.body;
+      const atMs = clock.nowMs();
+      if (expiresAtMs !== null && expiresAtMs <= atMs) {
+        throw new ApiError("invalid_value", "expires_at: must be in the future", { param: "expires_at" });
+      }
+      if (scope === "admin" && asked.actor.role !== "admin") {
+        throw new ApiError("forbidden", "Only administrators may create a token with the scope `admin`.", {
+          param: "scope",
+        });
+      }
+      const { secret, digest } = mintAccessToken(randomBytes);
+      const token: AccessTokenRecord = {
+        id: newId("pat"),
+        userId: asked.actor.userId,
+        name,
+        last4: secret.slice(-4),
+        scope,
+        createdAtMs: atMs,
+        expiresAtMs,
+        usedAtMs: null,
+      };
+      await transaction(db, async (tx) => {
+        await requireLiveActor(tx, asked.actor);
+        if ((await listAccessTokens(tx, token.userId)).length >= limits.accessTokensMax) {
+          throw new ApiError(
+            "conflict",
+            `You have ${limits.accessTokensMax} tokens already. Revoke one that nobody uses.`,
+          );
+        }
+        await insertAccessToken(tx, token, digest);
+        const changes = [
+          { field: "scope", from: null, to: scope },
+          { field: "expires", from: null, to: shownInstant(expiresAtMs) },
+        ];
+        await appendAudit(
+          tx,
+          auditOf(asked, { atMs, action: "token.create", target: `token ${name}`, changes }),
+        );
+      });
+      return { ...shown(token), secret };
+    },
+  }),
+
+  "tokens.revoke": forUsers({
+    ...TAKES_NOTHING,
+    method: "DELETE",
+    path: "/api/tokens/:id",
+    summary: "Revoke a personal access token",
+    params: z.strictObject({ id: z.string() }),
+    answer: NOTHING,
+    async run({ installation }, asked) {
+      const { db, clock } = installation;
+      await transaction(db, async (tx) => {
+        const gone = await deleteAccessToken(tx, asked.actor.userId, asked.params.id);
+        if (gone === null) throw new ApiError("not_found", "You have no such token.");
+        const target = `token ${gone.name}`;
+        const changes = [{ field: "scope", from: gone.scope, to: null }];
+        await appendAudit(
+          tx,
+          auditOf(asked, { atMs: clock.nowMs(), action: "token.revoke", target, changes }),
+        );
+      });
+      return {};
+    },
+  }),
+};
+
+function shown(token: AccessTokenRecord): z.input<typeof tokenAnswer> {
+  return {
+    id: token.id,
+    name: token.name,
+    last4: token.last4,
+    scope: token.scope,
+    created_at: token.createdAtMs,
+    expires_at: token.expiresAtMs,
+    used_at: token.usedAtMs,
+  };
+}

@@ -1,0 +1,187 @@
+/**
+ * Everything that can act as a user: sessions, personal access tokens, API keys, the second factor and one-time links.
+ * A reset lists it, and whoever gets an account back ends it.
+ */
+
+import { z } from "zod";
+import type { Installation } from "../../config/installation/installation.ts";
+import { keyTitle } from "../../config/plan/plan-keys.ts";
+import { secretChange } from "../../config/state/difference.ts";
+import type { FieldChange } from "../../records.ts";
+import { type AuditEntry, appendAudit } from "../../store/change-log/change-log.ts";
+import type { Db } from "../../store/engine/db.ts";
+import { bumpKeyRevision } from "../../store/engine/revisions.ts";
+import { deleteAccessTokens, listAccessTokens, TOKEN_SCOPES } from "../../store/identity/access-tokens.ts";
+import {
+  type Credentials,
+  forgetWaysIn,
+  markVerified,
+  removePassword,
+  writePassword,
+} from "../../store/identity/credentials.ts";
+import { deleteLinksTo } from "../../store/identity/links.ts";
+import { listSessions } from "../../store/identity/sessions.ts";
+import { listKeyPage } from "../../store/policy/key-list.ts";
+import { countActiveKeys, type NamedKeys, readRotations, revokeKeysOf } from "../../store/policy/keys.ts";
+import { sessionBounds } from "./actor.ts";
+
+const KEYS_LISTED_MAX = 200;
+
+/** `is_new`: created, or a key that was rotated, after `since`, when the owner surely had the account. */
+const listed = { created_at: z.number(), used_at: z.number().nullable(), is_new: z.boolean() };
+
+export const accessAnswer = z.object({
+  /** When this was read: `revoke_keys_since` of a reset with this value also ends keys that came later. */
+  at: z.number(),
+  /** When the owner last opened a link to the address. Null if never: then everything is new. */
+  since: z.number().nullable(),
+  second_factor_since: z.number().nullable(),
+  /** Revoking keys with this link also needs a code of the second factor. */
+  needs_code: z.boolean(),
+  /** The newest first, at most 200 of `keys_total`. */
+  keys: z.array(
+    z.object({
+      id: z.string(),
+      name: z.string(),
+      last4: z.string(),
+      rotated_at: z.number().nullable(),
+      ...listed,
+    }),
+  ),
+  keys_total: z.number(),
+  tokens: z.array(z.object({ name: z.string(), last4: z.string(), scope: z.enum(TOKEN_SCOPES), ...listed })),
+  sessions: z.array(z.object({ address: z.string(), user_agent: z.string(), ...listed })),
+});
+
+export async function listAccess(
+  { db, clock }: Pick<Installation, "db" | "clock">,
+  { userId, mustVerify, emailVerifiedAtMs: since, secondFactor }: Credentials,
+): Promise<z.input<typeof accessAnswer>> {
+  // First: a key that is created while the rest is read is either listed or later than this.
+  const atMs = clock.nowMs();
+  const rotations = await readRotations(db, userId);
+  const isNew = (createdAtMs: number) => since === null || createdAtMs > since;
+  const page = { after: null, limit: KEYS_LISTED_MAX };
+  const { keys } = await listKeyPage(db, { owner: { userId }, status: "active" }, page);
+  const tokens = await listAccessTokens(db, userId);
+  const sessions = await listSessions(db, userId, sessionBounds(atMs));
+  const factorSince = secondFactor?.sinceMs ?? null;
+  return {
+    at: atMs,
+    since,
+    second_factor_since: factorSince,
+    needs_code: factorSince !== null && !mustVerify,
+    keys: keys.map((key) => ({
+      id: key.id,
+      name: key.name,
+      last4: key.last4,
+      created_at: key.createdAtMs,
+      used_at: key.lastUsedAtMs,
+      rotated_at: rotations.get(key.id) ?? null,
+      // Who rotated a key has its secret.
+      is_new: isNew(Math.max(key.createdAtMs, rotations.get(key.id) ?? 0)),
+    })),
+    keys_total: await countActiveKeys(db, userId),
+    tokens: tokens.map((token) => ({
+      name: token.name,
+      last4: token.last4,
+      scope: token.scope,
+      created_at: token.createdAtMs,
+      used_at: token.usedAtMs,
+      is_new: isNew(token.createdAtMs),
+    })),
+    sessions: sessions.map((session) => ({
+      address: session.address,
+      user_agent: session.userAgent,
+      created_at: session.createdAtMs,
+      used_at: session.seenAtMs,
+      is_new: isNew(session.createdAtMs),
+    })),
+  };
+}
+
+export interface AccessChange {
+  user: { id: string; email: string };
+  action: "password.reset" | "user.verify" | "user.reset_access";
+  by: Pick<AuditEntry, "actor" | "address">;
+}
+
+export interface EndedAccess {
+  sessions: number;
+  tokens: number;
+  keys: number;
+}
+
+type At = Pick<Installation, "clock">;
+
+/** A new password by a link: sessions and tokens end, and the keys that the owner names. */
+export async function resetPassword(
+  tx: Db,
+  { clock }: At,
+  change: AccessChange,
+  { passwordHash, revokeKeys }: { passwordHash: string; revokeKeys: NamedKeys | "all" },
+): Promise<EndedAccess> {
+  const atMs = clock.nowMs();
+  const { user } = change;
+  const sessions = (await listSessions(tx, user.id, sessionBounds(atMs))).length;
+  await writePassword(tx, user.id, passwordHash);
+  const tokens = await deleteAccessTokens(tx, user.id);
+  await markVerified(tx, user.id, atMs);
+  const keys = await revokeKeysOf(tx, user.id, revokeKeys, atMs);
+  await auditEnded(tx, atMs, change, [secretChange("password"), ...counts({ sessions, tokens })], keys);
+  return { sessions, tokens, keys: keys.length };
+}
+
+/**
+ * Ends everything, whoever made it: the account is given to whoever opened a link to its address, with a new password,
+ * or, where `passwordHash` is null, will be.
+ */
+export async function endAccess(
+  tx: Db,
+  { clock }: At,
+  change: AccessChange,
+  passwordHash: string | null,
+): Promise<EndedAccess> {
+  const atMs = clock.nowMs();
+  const { id, email } = change.user;
+  // First, for its lock: changes of keys and passwords take it first as well, so none of them is halfway.
+  await bumpKeyRevision(tx);
+  const { sessions, tokens, secondFactor } = await forgetWaysIn(tx, id);
+  await deleteLinksTo(tx, email);
+  if (passwordHash === null) await removePassword(tx, id);
+  else {
+    await writePassword(tx, id, passwordHash);
+    await markVerified(tx, id, atMs);
+  }
+  const keys = await revokeKeysOf(tx, id, "all", atMs);
+  const changes = [
+    secretChange("password"),
+    ...counts({ sessions, tokens }),
+    ...(secondFactor ? [{ field: "second_factor", from: "on", to: "off" }] : []),
+  ];
+  await auditEnded(tx, atMs, change, changes, keys);
+  return { sessions, tokens, keys: keys.length };
+}
+
+function counts(ended: Readonly<Record<string, number>>): FieldChange[] {
+  return Object.entries(ended)
+    .filter(([, count]) => count > 0)
+    .map(([field, count]) => ({ field, from: String(count), to: "0" }));
+}
+
+/** Last in its transaction: the end of the log is locked from here on. */
+async function auditEnded(
+  tx: Db,
+  atMs: number,
+  { user: { email }, action, by }: AccessChange,
+  changes: readonly FieldChange[],
+  keys: readonly { name: string }[],
+): Promise<void> {
+  const all = [...changes, ...counts({ keys: keys.length })];
+  await appendAudit(tx, { ...by, atMs, action, target: `user ${email}`, changes: all });
+  const revoked = [{ field: "status", from: "active", to: "revoked" }];
+  for (const { name } of keys) {
+    const target = keyTitle(name, email);
+    await appendAudit(tx, { ...by, atMs, action: "key.revoke", target, changes: revoked });
+  }
+}

@@ -1,0 +1,94 @@
+/** Proofs of who somebody is: the password, and a code of the second factor. */
+
+import { ApiError } from "../../errors.ts";
+import { recoveryCodeSecret } from "../../secrets/recovery-code.ts";
+import { totpBinding, unseal } from "../../secrets/seal.ts";
+import { findTotpStep, isTotpCode } from "../../secrets/totp.ts";
+import {
+  type Credentials,
+  findCredentials,
+  takeRecoveryCode,
+  takeTotpStep,
+} from "../../store/identity/credentials.ts";
+import type { Control } from "../context.ts";
+import type { Actor } from "../http/route.ts";
+
+/** Of an authenticator app or a recovery code; either works once. */
+export async function isRightCode(
+  { installation }: Control,
+  { userId, secondFactor }: Credentials,
+  code: string,
+): Promise<boolean> {
+  const { db, keyring, clock, digest } = installation;
+  if (secondFactor === null) return false;
+  if (!isTotpCode(code)) return takeRecoveryCode(db, userId, digest(recoveryCodeSecret(userId, code)));
+  const secret = unseal(keyring, totpBinding(userId), secondFactor.sealedSecret);
+  const step = findTotpStep(secret, code, clock.nowMs());
+  return step !== null && takeTotpStep(db, userId, step);
+}
+
+export function wrongCode(): ApiError {
+  return new ApiError(
+    "wrong_credentials",
+    "The code is wrong, or was used already. Wait for the next one, or use a recovery code.",
+    { param: "code" },
+  );
+}
+
+export async function credentialsOf({ installation }: Control, { userId }: Actor): Promise<Credentials> {
+  const found = await findCredentials(installation.db, userId);
+  if (found === null) throw new ApiError("sign_in_required", "This account is gone. Sign in again.");
+  return found;
+}
+
+interface Given {
+  password?: string | undefined;
+  code?: string | undefined;
+}
+
+/**
+ * Once more, before something that must not be done by whoever finds an open browser: the password, or a code where
+ * there is no password. Whoever has neither came by a link and is sent on.
+ */
+export async function proveAgain(control: Control, actor: Actor, given: Given): Promise<Credentials> {
+  const credentials = await credentialsOf(control, actor);
+  if (credentials.passwordHash !== null) await provePassword(control, credentials, given);
+  else if (isOn(credentials)) await proveCode(control, credentials, given);
+  return credentials;
+}
+
+/** Both, before what would make the password alone enough from then on. */
+export async function proveTwice(control: Control, actor: Actor, given: Given): Promise<Credentials> {
+  const credentials = await credentialsOf(control, actor);
+  if (credentials.passwordHash !== null) await provePassword(control, credentials, given);
+  if (isOn(credentials)) await proveCode(control, credentials, given);
+  return credentials;
+}
+
+function isOn({ secondFactor }: Credentials): boolean {
+  return secondFactor !== null && secondFactor.sinceMs !== null;
+}
+
+async function provePassword(
+  { identity: { attempts, passwords } }: Control,
+  { userId, passwordHash }: Credentials,
+  { password = "" }: Given,
+): Promise<void> {
+  await attempts.proven(`session of ${userId}`, async () => {
+    if (await passwords.verify(password, passwordHash)) return;
+    throw new ApiError("wrong_credentials", "The password is wrong.", { param: "password" });
+  });
+}
+
+async function proveCode(control: Control, credentials: Credentials, { code }: Given): Promise<void> {
+  if (code === undefined) {
+    throw new ApiError(
+      "second_factor_required",
+      "Enter the code of your authenticator app, or a recovery code.",
+      { param: "code" },
+    );
+  }
+  await control.identity.attempts.proven(`session of ${credentials.userId}`, async () => {
+    if (!(await isRightCode(control, credentials, code))) throw wrongCode();
+  });
+}

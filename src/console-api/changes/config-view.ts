@@ -1,0 +1,52 @@
+/** Differences and problems of a file, as the API tells them. */
+
+import { createHash } from "node:crypto";
+import { z } from "zod";
+import type { PlannedChanges } from "../../config/plan/apply.ts";
+import type { Problem } from "../../config/state/problem.ts";
+import type { Change } from "../../config/state/step.ts";
+
+export const changeAnswer = z.object({
+  kind: z.enum(["create", "change", "remove"]),
+  /** `account openai-1` */
+  what: z.string(),
+  fields: z.array(
+    z.object({
+      field: z.string(),
+      /** Null where there was, or will be, nothing. Secrets are told to have changed, and nothing about them. */
+      from: z.string().nullable(),
+      to: z.string().nullable(),
+    }),
+  ),
+});
+
+export function changeObject({ kind, what, fields }: Change): z.input<typeof changeAnswer> {
+  return { kind, what, fields: fields.map(({ field, from, to }) => ({ field, from, to })) };
+}
+
+export const placedProblems = z.array(
+  z.object({
+    /** From 1; 0 when it has no place in the text. */
+    line: z.number(),
+    column: z.number(),
+    field: z.string(),
+    message: z.string(),
+  }),
+);
+
+export function placedProblem({
+  line,
+  column,
+  field,
+  message,
+}: Problem): z.input<typeof placedProblems>[number] {
+  return { line, column, field, message };
+}
+
+/** Two plans with the same name change the same things to the same values. */
+export function planName({ changes, notes }: PlannedChanges): string {
+  return createHash("sha256")
+    .update(JSON.stringify([changes.map(changeObject), notes]))
+    .digest("hex")
+    .slice(0, 32);
+}

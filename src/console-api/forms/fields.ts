@@ -1,0 +1,39 @@
+/** Fields that several operations take. */
+
+import { z } from "zod";
+import { limits } from "../../config/product-limits.ts";
+import { isPassword } from "../../config/schema/schema.ts";
+import { EMAIL_RULE, INSTANT_MS_MAX, isEmail, isName, NAME_RULE } from "../../config/schema/words.ts";
+
+/** Addresses are compared without regard to case, so they are kept in one. */
+export const emailField = z
+  .string()
+  .refine(isEmail, { error: `must be ${EMAIL_RULE}` })
+  .transform((value) => value.toLowerCase());
+
+/** One that is being chosen. */
+export const newPasswordField = z.string().refine(isPassword, {
+  error: `must have ${limits.passwordCharsMin} to ${limits.passwordCharsMax} characters`,
+});
+
+/** One that is being tried: only its length is bounded, for hashing takes time. */
+export const passwordField = z.string().min(1, { error: "is missing" }).max(1_024);
+
+export const nameField = z.string().refine(isName, { error: `must be ${NAME_RULE}` });
+
+const INSTANT_ERROR = { error: "must be a time in milliseconds since 1970, before the year 10000" };
+
+export const instantField = z.int(INSTANT_ERROR).min(0, INSTANT_ERROR).max(INSTANT_MS_MAX, INSTANT_ERROR);
+
+/** The same in a query. */
+export const instantQuery = z.coerce
+  .number(INSTANT_ERROR)
+  .int(INSTANT_ERROR)
+  .min(0, INSTANT_ERROR)
+  .max(INSTANT_MS_MAX, INSTANT_ERROR);
+
+/** What a one-time link carries behind its `#`. */
+export const linkTokenField = z.string().min(1).max(200);
+
+/** Six digits of an authenticator app, or a recovery code. */
+export const codeField = z.string().trim().min(6).max(40);

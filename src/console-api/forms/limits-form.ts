@@ -1,0 +1,122 @@
+/** Limits as the API takes and tells them: in the file's words. */
+
+import { z } from "zod";
+import {
+  durationText,
+  WINDOW_NAMES,
+  type WrittenLimits,
+  writtenLimits,
+} from "../../config/schema/usage-limits.ts";
+import { windowUsd } from "../../config/schema/words.ts";
+import { ApiError } from "../../errors.ts";
+import { usdText } from "../../money/nano.ts";
+import type { CallerLimits, WindowLimit } from "../../records.ts";
+
+const count = z.int().min(1);
+const window = z
+  .strictObject({
+    per: z.enum(WINDOW_NAMES),
+    requests: count.optional(),
+    tokens: count.optional(),
+    usd: windowUsd.optional(),
+  })
+  .refine(({ requests, tokens, usd }) => (requests ?? tokens ?? usd) !== undefined, {
+    error: "a window limits requests, tokens or usd",
+  });
+
+/** What is left out is not limited. */
+export const limitsInput = z
+  .strictObject({
+    concurrency: count.optional(),
+    rpm: count.optional(),
+    tpm: count.optional(),
+    windows: z.array(window).max(WINDOW_NAMES.length).optional(),
+  })
+  .refine(({ windows = [] }) => new Set(windows.map(({ per }) => per)).size === windows.length, {
+    error: "one entry for each length of window",
+    path: ["windows"],
+  });
+
+export const limitsAnswer = z.object({
+  concurrency: z.number().optional(),
+  rpm: z.number().optional(),
+  tpm: z.number().optional(),
+  windows: z
+    .array(
+      z.object({
+        per: z.string(),
+        requests: z.number().optional(),
+        tokens: z.number().optional(),
+        usd: z.string().optional(),
+      }),
+    )
+    .optional(),
+});
+
+export function limitsObject(limits: CallerLimits): WrittenLimits {
+  return writtenLimits(limits) ?? {};
+}
+
+/**
+ * A key's own limits hold beside those of its group, so that a looser one would do nothing. It is refused, for nobody
+ * should believe in it.
+ */
+export function refuseLooser(own: CallerLimits, group: { name: string; limits: CallerLimits }): void {
+  const refuse = (field: string, most: string) => {
+    throw new ApiError(
+      "invalid_value",
+      `limits.${field}: the group ${group.name} gives each key ${most}. Choose as much or less, or leave it out.`,
+      { param: `limits.${field}` },
+    );
+  };
+  for (const rate of ["concurrency", "rpm", "tpm"] as const) {
+    const most = group.limits[rate];
+    if (most !== null && (own[rate] ?? 0) > most) refuse(rate, String(most));
+  }
+  for (const [i, window] of own.windows.entries()) {
+    const same = group.limits.windows.find(({ perMs }) => perMs === window.perMs);
+    if (same === undefined) continue;
+    for (const unit of WINDOW_UNITS) {
+      const most = same[unit];
+      if (most !== null && (window[unit] ?? 0) > most)
+        refuse(
+          `windows.${i}.${UNIT_FIELDS[unit]}`,
+          unit === "nano" ? `$${usdText(BigInt(most))}` : String(most),
+        );
+    }
+  }
+}
+
+/**
+ * What an operator gave a key counts nowhere else, so that leaving it out is more, too. Windows of the same length
+ * are compared.
+ */
+export function refuseBeyondLimits(own: CallerLimits, ceiling: CallerLimits): void {
+  const refuse = (field: string, most: string) => {
+    throw new ApiError(
+      "invalid_value",
+      `limits.${field}: an administrator gave this key ${most}. Choose as much or less, or ask one for more.`,
+      { param: `limits.${field}` },
+    );
+  };
+  for (const rate of ["concurrency", "rpm", "tpm"] as const) {
+    const most = ceiling[rate];
+    if (most !== null && (own[rate] ?? Infinity) > most) refuse(rate, String(most));
+  }
+  for (const window of ceiling.windows) {
+    const i = own.windows.findIndex(({ perMs }) => perMs === window.perMs);
+    for (const unit of WINDOW_UNITS) {
+      const most = window[unit];
+      if (most === null || (own.windows[i]?.[unit] ?? Infinity) <= most) continue;
+      const told = `${amountText(unit, most)} per ${durationText(window.perMs)}`;
+      refuse(i === -1 ? "windows" : `windows.${i}.${UNIT_FIELDS[unit]}`, told);
+    }
+  }
+}
+
+function amountText(unit: (typeof WINDOW_UNITS)[number], amount: number): string {
+  return unit === "nano" ? `$${usdText(BigInt(amount))}` : `${amount} ${unit}`;
+}
+
+const WINDOW_UNITS = ["requests", "tokens", "nano"] as const satisfies (keyof WindowLimit)[];
+const UNIT_FIELDS = { requests: "requests", tokens: "tokens", nano: "usd" } as const;

@@ -1,0 +1,118 @@
+/**
+ * Groups, accounts and models as the API takes and tells them: in the shape of gateway.yaml. Only the shape is checked
+ * here; what the fields may hold is said by the file's own schema when a change is planned, with better words.
+ */
+
+import { createHash } from "node:crypto";
+import { z } from "zod";
+import {
+  ACCOUNT_KINDS,
+  CHARGES,
+  GROUP_ACCESS,
+  INTERFACES,
+  ON_DISCONNECT,
+  type Price,
+} from "../../records.ts";
+
+const usd = z.string().optional();
+const interfaces = z.array(z.enum(INTERFACES));
+
+export const priceForm = z.strictObject({
+  input: usd,
+  cached_input: usd,
+  cache_write: usd,
+  output: usd,
+  reasoning: usd,
+  image_input: usd,
+  audio_input: usd,
+  audio_output: usd,
+  image: usd,
+  images: z.record(z.string(), z.string()).optional(),
+  request: usd,
+  long_context: z
+    .strictObject({
+      above: z.number(),
+      input: z.string(),
+      cached_input: usd,
+      cache_write: usd,
+      output: usd,
+      reasoning: usd,
+    })
+    .optional(),
+} satisfies Record<keyof Price, unknown>);
+
+const rates = {
+  concurrency: z.number().optional(),
+  rpm: z.number().optional(),
+  tpm: z.number().optional(),
+};
+const callerLimits = z.strictObject({
+  ...rates,
+  windows: z
+    .array(
+      z.strictObject({
+        per: z.string(),
+        requests: z.number().optional(),
+        tokens: z.number().optional(),
+        usd,
+      }),
+    )
+    .optional(),
+});
+
+export const modelForm = z.strictObject({
+  id: z.string(),
+  interfaces,
+  price: priceForm.optional(),
+  context_tokens: z.number().optional(),
+  max_output_tokens: z.number().optional(),
+});
+
+export const accountForm = z.strictObject({
+  name: z.string(),
+  kind: z.enum(ACCOUNT_KINDS),
+  base_url: z.string().optional(),
+  interfaces: interfaces.optional(),
+  /** Turns that come over a WebSocket go out over one. */
+  websocket: z.boolean().optional(),
+  api_version: z.string().optional(),
+  /** Told, and kept while the address stays; only the configuration file can switch it on. */
+  private_network: z.boolean().optional(),
+  priority: z.number().optional(),
+  weight: z.number().optional(),
+  limits: z.strictObject(rates).optional(),
+  /** Public name → upstream name; a `*` at the end of both stands for the rest. */
+  models: z.record(z.string(), z.string()).optional(),
+  enabled: z.boolean().optional(),
+});
+
+export const groupForm = z.strictObject({
+  name: z.string(),
+  access: z.enum(GROUP_ACCESS).optional(),
+  interfaces: interfaces.optional(),
+  models: z.array(z.string()).optional(),
+  accounts: z.array(z.string()).optional(),
+  billing: z
+    .strictObject({
+      charge: z.enum(CHARGES).optional(),
+      plans: z.array(z.string()).optional(),
+      multiplier: z.string().optional(),
+      model_multipliers: z.record(z.string(), z.string()).optional(),
+      model_prices: z.record(z.string(), priceForm).optional(),
+    })
+    .optional(),
+  /** For each key on its own. */
+  limits: callerLimits.optional(),
+  /** For all its keys together. */
+  group_limits: callerLimits.optional(),
+  queue: z.strictObject({ max_waiting: z.number().optional(), timeout: z.string().optional() }).optional(),
+  /** Left out: `drain` where the group charges, else `cancel`. */
+  on_disconnect: z.enum(ON_DISCONNECT).optional(),
+  /** Its keys may use Responses over WebSocket. */
+  websocket: z.boolean().optional(),
+});
+
+/** Two of the same version say the same: whoever saves a form says which one it began with. */
+export function versionOf(document: object): string {
+  return createHash("sha256").update(JSON.stringify(document)).digest("hex").slice(0, 16);
+}

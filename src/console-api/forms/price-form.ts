@@ -1,0 +1,77 @@
+/** What a model costs in a group, with every fallback and multiplier taken: what somebody who calls it pays. */
+
+import { z } from "zod";
+import { decimalText } from "../../money/nano.ts";
+import type { TokenRates } from "../../money/prices.ts";
+import type { Tariff } from "../../money/tariff.ts";
+import { TOKEN_UNITS, type TokenUnit } from "../../records.ts";
+
+const rates = z.object({
+  input: z.string(),
+  cached_input: z.string(),
+  output: z.string(),
+  /** Only where it differs from `input` or `output`, which it falls back to. */
+  cache_write: z.string().optional(),
+  reasoning: z.string().optional(),
+  image_input: z.string().optional(),
+  audio_input: z.string().optional(),
+  audio_output: z.string().optional(),
+});
+
+export const priceAnswer = z.object({
+  /** USD for a million tokens. */
+  tokens: rates,
+  /** A request with more input tokens is priced by these as a whole. */
+  long_context: z.object({ above: z.number(), tokens: rates }).nullable(),
+  /** USD for one image, where it is not paid by its tokens; by size and quality where that makes a difference. */
+  image: z.string().nullable(),
+  images: z.record(z.string(), z.string()),
+  /** USD for each request, beside the rest. */
+  request: z.string().nullable(),
+});
+
+/** A pico-dollar for a token is a dollar for a million tokens with six decimals; multipliers have twelve. */
+const PER_MILLION_DECIMALS = 18;
+const EACH_DECIMALS = 24;
+
+export function priceObject({ prices, multiplierTrillionths }: Tariff): z.input<typeof priceAnswer> {
+  const each = (pico: bigint) => usd(pico * multiplierTrillionths, EACH_DECIMALS);
+  const tokens = (of: TokenRates) => ratesObject(of, multiplierTrillionths);
+  const { longContext, image, images, request } = prices;
+  return {
+    tokens: tokens(prices.tokens),
+    long_context:
+      longContext === null ? null : { above: longContext.above, tokens: tokens(longContext.tokens) },
+    image: image === 0n ? null : each(image),
+    images: Object.fromEntries([...images].map(([kind, pico]) => [kind, each(pico)])),
+    request: request === 0n ? null : each(request),
+  };
+}
+
+const FALLS_BACK_TO: Readonly<Record<TokenUnit, TokenUnit>> = {
+  input: "input",
+  cached_input: "input",
+  cache_write: "input",
+  image_input: "input",
+  audio_input: "input",
+  output: "output",
+  reasoning: "output",
+  audio_output: "output",
+};
+
+function ratesObject(of: TokenRates, multiplierTrillionths: bigint): z.input<typeof rates> {
+  const rate = (unit: TokenUnit) => usd(BigInt(of[unit]) * multiplierTrillionths, PER_MILLION_DECIMALS);
+  const others = TOKEN_UNITS.filter((unit) => of[unit] !== of[FALLS_BACK_TO[unit]]);
+  return {
+    ...Object.fromEntries(others.map((unit) => [unit, rate(unit)])),
+    input: rate("input"),
+    cached_input: rate("cached_input"),
+    output: rate("output"),
+  };
+}
+
+/** Exact, with at least two decimals. */
+function usd(value: bigint, decimals: number): string {
+  const [whole = "0", rest = ""] = decimalText(value, decimals).split(".");
+  return `${whole}.${rest.padEnd(2, "0")}`;
+}

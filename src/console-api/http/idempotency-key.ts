@@ -1,0 +1,29 @@
+/** The idempotency key of an order that moves money: as the header `Idempotency-Key`, or as a field of its body. */
+
+import { z } from "zod";
+import { ApiError } from "../../errors.ts";
+import { idempotencyTokenOf } from "../../gateway/idempotency/idempotency-key.ts";
+import type { HeaderReader } from "../../net/wire/http-fields.ts";
+
+/** The same key again books nothing and gives the first answer. */
+export const orderKeyField = z
+  .string()
+  .regex(/^[\x21-\x7e]{1,200}$/, { error: "must be 1 to 200 visible ASCII characters" })
+  .optional();
+
+/** In the form that the layers below take: nothing where there is none. */
+export function orderKeyOf(
+  headers: HeaderReader,
+  field: string | undefined,
+): { readonly idempotencyKey?: string } {
+  const header = idempotencyTokenOf(headers) ?? undefined;
+  if (header !== undefined && field !== undefined && header !== field) {
+    throw new ApiError(
+      "invalid_value",
+      "idempotency_key: differs from the header Idempotency-Key. Send one of the two, or the same in both.",
+      { param: "idempotency_key" },
+    );
+  }
+  const idempotencyKey = header ?? field;
+  return idempotencyKey === undefined ? {} : { idempotencyKey };
+}

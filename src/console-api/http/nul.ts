@@ -1,0 +1,25 @@
+/** JSON can express one character that the store cannot hold in a text: U+0000. */
+
+import { ApiError } from "../../errors.ts";
+
+/** Looks into everything, however deep. It keeps its own stack, which cannot overflow. */
+export function refuseNul(sent: unknown): void {
+  const left = [{ field: "", value: sent }];
+  for (let one = left.pop(); one !== undefined; one = left.pop()) {
+    const { field, value } = one;
+    if (typeof value === "string") refuseText(field, value);
+    if (typeof value !== "object" || value === null) continue;
+    for (const [name, inner] of Object.entries(value)) {
+      refuseText(field, name);
+      left.push({ field: field === "" ? name : `${field}.${name}`, value: inner });
+    }
+  }
+}
+
+function refuseText(field: string, text: string): void {
+  if (!text.includes("\0")) return;
+  const told = "holds the character U+0000, which no text here may. Take it out.";
+  throw new ApiError("invalid_value", field === "" ? `What was sent ${told}` : `${field}: ${told}`, {
+    param: field || null,
+  });
+}

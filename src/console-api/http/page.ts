@@ -1,0 +1,42 @@
+/** Lists of the API: a page at a time, the next one beginning where the last one ended. */
+
+import { z } from "zod";
+import { ApiError } from "../../errors.ts";
+import { refuseNul } from "./nul.ts";
+
+const PAGE_LIMIT_MAX = 200;
+
+/** Spread into the query of a list. */
+export const pageQuery = {
+  /** The `next` of the page before. */
+  after: z.string().max(500).optional(),
+  limit: z.coerce.number().int().min(1).max(PAGE_LIMIT_MAX).default(50),
+};
+
+/** For search fields. */
+export const searchQuery = { search: z.string().trim().max(200).optional() };
+
+export function pageOf<Item extends z.ZodType>(item: Item) {
+  return z.object({ data: z.array(item), next: z.string().nullable() });
+}
+
+/** What a cursor holds is nobody's business but ours: it is only handed back. */
+export function cursorText(values: readonly (string | number)[]): string {
+  return Buffer.from(JSON.stringify(values)).toString("base64url");
+}
+
+export function readCursor<Form extends z.ZodType>(
+  after: string | undefined,
+  form: Form,
+): z.output<Form> | null {
+  if (after === undefined) return null;
+  try {
+    const held: unknown = JSON.parse(Buffer.from(after, "base64url").toString());
+    refuseNul(held);
+    return form.parse(held);
+  } catch {
+    throw new ApiError("invalid_value", "after: is not the `next` of a page of this list.", {
+      param: "after",
+    });
+  }
+}

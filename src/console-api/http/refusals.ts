@@ -1,0 +1,38 @@
+/** What the layers below refuse, as the API says it. What is not in here is our own fault, and its text stays inside. */
+
+import { type MoneyRefusal, MoneyRefused } from "../../billing/operations/refusal.ts";
+import { ApiError, asApiError, type ErrorCode } from "../../errors.ts";
+import { StoreConflict, type StoreConflictReason } from "../../store/engine/conflict.ts";
+
+const CONFLICTS: Readonly<Record<StoreConflictReason, ErrorCode>> = {
+  duplicate: "conflict",
+  referenced: "conflict",
+  missing: "not_found",
+};
+
+const MONEY: Readonly<Record<MoneyRefusal, ErrorCode>> = {
+  unknown_user: "not_found",
+  bad_amount: "invalid_value",
+  bad_idempotency_key: "invalid_value",
+  idempotency_conflict: "conflict",
+  insufficient_funds: "conflict",
+  not_charged: "conflict",
+  refunded_before: "conflict",
+  subscription_over: "conflict",
+  window_over: "conflict",
+  ended_before: "invalid_value",
+  code_mistyped: "invalid_value",
+  code_unknown: "not_found",
+  code_used: "conflict",
+  code_expired: "conflict",
+  code_voided: "conflict",
+  batch_exists: "conflict",
+  batch_unknown: "not_found",
+  bad_batch: "invalid_value",
+};
+
+export function asRefusal(thrown: unknown): ApiError {
+  if (thrown instanceof StoreConflict) return new ApiError(CONFLICTS[thrown.reason], thrown.message);
+  if (thrown instanceof MoneyRefused) return new ApiError(MONEY[thrown.code], thrown.message);
+  return asApiError(thrown);
+}

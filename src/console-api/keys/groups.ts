@@ -1,0 +1,73 @@
+/** Groups that the asker may make keys in: what each of them grants, and for how much. */
+
+import { z } from "zod";
+import type { Group, PublishedModel } from "../../policy/snapshot.ts";
+import { CHARGES, GROUP_ACCESS, INTERFACES } from "../../records.ts";
+import { findUser } from "../../store/identity/users.ts";
+import { ownerOf, ownerQuery } from "../auth/owner.ts";
+import { limitsAnswer, limitsObject } from "../forms/limits-form.ts";
+import { priceAnswer, priceObject } from "../forms/price-form.ts";
+import { forUsers, TAKES_NOTHING } from "../http/route.ts";
+import { groupsWithin } from "./reachable-groups.ts";
+
+const interfaces = z.array(z.enum(INTERFACES));
+
+export const offeredModelAnswer = z.object({
+  id: z.string(),
+  interfaces,
+  /** Null where nobody has said one: then nobody pays either. */
+  price: priceAnswer.nullable(),
+  context_tokens: z.number().nullable(),
+  max_output_tokens: z.number().nullable(),
+});
+
+const groupAnswer = z.object({
+  name: z.string(),
+  access: z.enum(GROUP_ACCESS),
+  interfaces,
+  /** Who pays: nobody, the user's balance, or a subscription of the user. */
+  charge: z.enum(CHARGES),
+  /** For subscriptions: the plans that may pay; null: any. */
+  plans: z.array(z.string()).nullable(),
+  models: z.array(offeredModelAnswer),
+  /** For each key on its own. */
+  limits: limitsAnswer,
+});
+
+export const groupRoutes = {
+  "groups.list": forUsers({
+    ...TAKES_NOTHING,
+    method: "GET",
+    path: "/api/groups",
+    summary: "List the groups in which one may make keys, with models, interfaces, prices and limits",
+    query: z.strictObject(ownerQuery),
+    answer: z.object({ data: z.array(groupAnswer), next: z.null() }),
+    async run({ installation, gateway }, { actor, query }) {
+      const user = await findUser(installation.db, ownerOf(actor, query.user));
+      const groups = user === null ? [] : groupsWithin(gateway.policy.snapshot(), user);
+      return { data: groups.map(groupObject), next: null };
+    },
+  }),
+};
+
+function groupObject(group: Group): z.input<typeof groupAnswer> {
+  return {
+    name: group.name,
+    access: group.access,
+    interfaces: [...group.interfaces],
+    charge: group.billing.charge,
+    plans: group.billing.plans === null ? null : [...group.billing.plans],
+    models: [...group.models.values()].map(offeredModelObject),
+    limits: limitsObject(group.limits),
+  };
+}
+
+export function offeredModelObject(model: PublishedModel): z.input<typeof offeredModelAnswer> {
+  return {
+    id: model.id,
+    interfaces: [...model.routes.keys()],
+    price: model.tariff === null ? null : priceObject(model.tariff),
+    context_tokens: model.contextTokens,
+    max_output_tokens: model.outputTokensMax,
+  };
+}

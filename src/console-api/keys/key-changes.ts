@@ -1,0 +1,223 @@
+/**
+ * One key at a time, as its owner or an administrator asks for it: the same records and the same checks as a file that
+ * says it, without reading every key there is first. Each change is in the audit log when it is in the store, and in
+ * force when its promise resolves.
+ */
+
+import { keyTitle, newKey } from "../../config/plan/plan-keys.ts";
+import { limits as productLimits } from "../../config/product-limits.ts";
+import { limitsText } from "../../config/schema/usage-limits.ts";
+import { created, differences, secretChange, secretSet, shownKey } from "../../config/state/difference.ts";
+import { ApiError } from "../../errors.ts";
+import type { Group } from "../../policy/snapshot.ts";
+import type { CallerLimits, FieldChange, KeyRecord, UserRecord } from "../../records.ts";
+import { mintApiKey } from "../../secrets/api-key.ts";
+import { appendAudit } from "../../store/change-log/change-log.ts";
+import { type Db, transaction } from "../../store/engine/db.ts";
+import { bumpKeyRevision } from "../../store/engine/revisions.ts";
+import { findUser } from "../../store/identity/users.ts";
+import {
+  changeKey,
+  countActiveKeys,
+  findKey,
+  insertKey,
+  isKeyNameTaken,
+  type KeyCeiling,
+  NO_CEILING,
+  readKeyCeiling,
+  revokeKey,
+  rotateKey,
+} from "../../store/policy/keys.ts";
+import { requireLiveActor } from "../auth/actor.ts";
+import type { Author } from "../changes/change.ts";
+import { auditOf } from "../changes/change-log-entry.ts";
+import type { Control } from "../context.ts";
+import { refuseBeyondLimits, refuseLooser } from "../forms/limits-form.ts";
+import { groupNameOf } from "./key-view.ts";
+import { mayUse } from "./reachable-groups.ts";
+
+export interface WantedKey {
+  userId: string;
+  name: string;
+  group: string;
+  expiresAtMs: number | null;
+  limits: CallerLimits;
+}
+
+export async function createKey(
+  control: Control,
+  author: Author,
+  wanted: WantedKey,
+): Promise<{ key: KeyRecord; secret: string }> {
+  const { installation, gateway } = control;
+  const { db, clock } = installation;
+  const { name, userId, expiresAtMs, limits } = wanted;
+  const user = await findUser(db, userId);
+  if (user === null) throw new ApiError("not_found", "There is no such user.", { param: "user" });
+  const group = groupFor(control, author, user, wanted.group);
+  refusePast(expiresAtMs, clock.nowMs());
+  refuseLooser(limits, group);
+  const { record, secret } = newKey({ name, userId, groupId: group.id, expiresAtMs, limits }, installation);
+  await transaction(db, async (tx) => {
+    // The insertion takes the lock behind which keys change: what is looked at before it might be old.
+    await insertKey(tx, record, author.actor.role === "admin" ? record : NO_CEILING);
+    await requireLiveActor(tx, author.actor);
+    await refuseTaken(tx, record);
+    await refuseTooMany(tx, author, userId);
+    const changes = [...created(shownKey(record, group.name)), secretSet("secret")];
+    await audit(tx, author, "key.create", { key: record, user, atMs: record.createdAtMs, changes });
+  });
+  await gateway.policy.refresh();
+  return { key: record, secret };
+}
+
+export type KeyEdit = Partial<Pick<KeyRecord, "name" | "expiresAtMs" | "limits">>;
+
+export async function editKey(
+  control: Control,
+  author: Author,
+  key: KeyRecord,
+  edit: KeyEdit,
+): Promise<KeyRecord> {
+  const { db, clock } = control.installation;
+  const group = control.gateway.policy.snapshot().groups.get(key.groupId);
+  const user = key.userId === null ? null : await findUser(db, key.userId);
+  if (edit.expiresAtMs !== undefined) refusePast(edit.expiresAtMs, clock.nowMs());
+  if (edit.limits !== undefined && group !== undefined) refuseLooser(edit.limits, group);
+  const groupName = groupNameOf(control, key.groupId);
+  const shown = (one: KeyRecord) => ({ name: one.name, ...shownKey(one, groupName) });
+  const edited = await transaction(db, async (tx) => {
+    // For its lock: what is not edited must be what it is now, not what it was when it was looked at.
+    await bumpKeyRevision(tx);
+    const present = await findKey(tx, key.id);
+    if (present?.status !== "active") throw revokedBefore();
+    const after: KeyRecord = { ...present, ...edit };
+    const changes = differences(shown(present), shown(after));
+    if (changes.length === 0) return present;
+    const ceiling = await readKeyCeiling(tx, key.id);
+    const isOperator = author.actor.role === "admin";
+    // Whoever could not make such a key any more may not make more of this one.
+    const mayMake = group !== undefined && user !== null && mayUse(group, user);
+    if (!isOperator) refuseBeyond(edit, mayMake ? ceiling : present);
+    const raised = isOperator ? newBounds(present, after) : {};
+    await changeKey(tx, key.id, after, { ...ceiling, ...raised });
+    if (after.name !== present.name) await refuseTaken(tx, after);
+    await audit(tx, author, "key.change", { key: present, user, atMs: clock.nowMs(), changes });
+    return after;
+  });
+  await control.gateway.policy.refresh();
+  return edited;
+}
+
+/**
+ * Another secret for the same key: what it used, what is left of its limits, and where its conversations are served all
+ * stay. The old secret works for as long as `overlapMs`, and both count together.
+ */
+export async function rotate(
+  control: Control,
+  author: Author,
+  key: KeyRecord,
+  overlapMs: number,
+): Promise<{ key: KeyRecord; secret: string; worksUntilMs: number }> {
+  const { db, clock, digest, randomBytes } = control.installation;
+  const user = key.userId === null ? null : await findUser(db, key.userId);
+  const { secret, last4 } = mintApiKey(randomBytes, key.publicId);
+  const fresh = { digest: digest(secret), last4 };
+  const atMs = clock.nowMs();
+  const worksUntilMs = atMs + overlapMs;
+  const formerMax = productLimits.formerSecretsMax;
+  await transaction(db, async (tx) => {
+    if (!(await rotateKey(tx, key.id, fresh, { atMs, worksUntilMs, formerMax }))) throw revokedBefore();
+    await requireLiveActor(tx, author.actor);
+    const until = { field: "old_secret_works_until", from: null, to: new Date(worksUntilMs).toISOString() };
+    await audit(tx, author, "key.rotate", { key, user, atMs, changes: [secretChange("secret"), until] });
+  });
+  await control.gateway.policy.refresh();
+  return { key: { ...key, ...fresh }, secret, worksUntilMs };
+}
+
+/** False if it was revoked before. */
+export async function revoke(control: Control, author: Author, key: KeyRecord): Promise<boolean> {
+  const { db, clock } = control.installation;
+  const atMs = clock.nowMs();
+  const user = key.userId === null ? null : await findUser(db, key.userId);
+  const revoked = await transaction(db, async (tx) => {
+    if (!(await revokeKey(tx, key.id, atMs))) return false;
+    const changes = [{ field: "status", from: "active", to: "revoked" }];
+    await audit(tx, author, "key.revoke", { key, user, atMs, changes });
+    return true;
+  });
+  await control.gateway.policy.refresh();
+  return revoked;
+}
+
+interface Audited {
+  key: KeyRecord;
+  user: UserRecord | null;
+  atMs: number;
+  changes: FieldChange[];
+}
+
+async function audit(tx: Db, author: Author, action: string, { key, user, atMs, changes }: Audited) {
+  const target = keyTitle(key.name, user?.email ?? null);
+  await appendAudit(tx, auditOf(author, { atMs, action, target, changes }));
+}
+
+function groupFor({ gateway }: Control, { actor }: Author, user: UserRecord, name: string): Group {
+  const groups = [...gateway.policy.snapshot().groups.values()];
+  const group = groups.find((candidate) => candidate.name === name);
+  // Whoever an administrator makes a key for may be given any group.
+  if (group !== undefined && (actor.role === "admin" || mayUse(group, user))) return group;
+  throw new ApiError(
+    "invalid_value",
+    `group: there is no group "${name}" that keys may be made in. GET /api/groups lists those that there are.`,
+    { param: "group" },
+  );
+}
+
+/** Those that an edit changes: what the form only repeats was not set by whoever sends it. */
+function newBounds(present: KeyRecord, after: KeyRecord): Partial<KeyCeiling> {
+  return {
+    ...(after.expiresAtMs !== present.expiresAtMs && { expiresAtMs: after.expiresAtMs }),
+    ...(limitsText(after.limits) !== limitsText(present.limits) && { limits: after.limits }),
+  };
+}
+
+/** Owners may tighten what an operator gave their key, and undo that again, but not go beyond it. */
+function refuseBeyond({ expiresAtMs, limits }: KeyEdit, ceiling: KeyCeiling): void {
+  if (limits !== undefined) refuseBeyondLimits(limits, ceiling.limits);
+  const last = ceiling.expiresAtMs;
+  if (expiresAtMs === undefined || last === null || (expiresAtMs !== null && expiresAtMs <= last)) return;
+  throw new ApiError(
+    "invalid_value",
+    `expires_at: an administrator had this key end at ${new Date(last).toISOString()}. Choose that or earlier, or ask one for more.`,
+    { param: "expires_at" },
+  );
+}
+
+function refusePast(expiresAtMs: number | null, nowMs: number): void {
+  if (expiresAtMs === null || expiresAtMs > nowMs) return;
+  throw new ApiError("invalid_value", "expires_at: is in the past. Choose a later time, or none.", {
+    param: "expires_at",
+  });
+}
+
+/** Asked after the write: the key itself is one of them. */
+async function refuseTaken(tx: Db, { id, userId, name }: KeyRecord): Promise<void> {
+  if (!(await isKeyNameTaken(tx, { userId, name, otherThan: id }))) return;
+  throw new ApiError("conflict", `name: there is a key "${name}" already. Choose another name.`, {
+    param: "name",
+  });
+}
+
+async function refuseTooMany(tx: Db, { actor }: Author, userId: string): Promise<void> {
+  if (actor.role === "admin" || (await countActiveKeys(tx, userId)) <= productLimits.keysPerUserMax) return;
+  throw new ApiError(
+    "conflict",
+    `You have ${productLimits.keysPerUserMax} keys, which is as many as one user may have. Revoke one that is no longer used.`,
+  );
+}
+
+function revokedBefore(): ApiError {
+  return new ApiError("conflict", "This key was revoked, and stays so. Make a new one.");
+}

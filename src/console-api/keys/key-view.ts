@@ -1,0 +1,108 @@
+/** Keys as their owners see them. */
+
+import { z } from "zod";
+import { usdText } from "../../money/nano.ts";
+import type { KeyRecord } from "../../records.ts";
+import type { Db } from "../../store/engine/db.ts";
+import { type KeyDay, type ListedKey, listKeyDays } from "../../store/policy/key-list.ts";
+import { readFoldedBefore } from "../../store/reports/key-usage.ts";
+import { DAY_MS, dayOf } from "../../store/usage/usage-day.ts";
+import type { Control } from "../context.ts";
+import { limitsAnswer, limitsObject } from "../forms/limits-form.ts";
+
+const KEY_STATUSES = ["active", "expired", "revoked"] as const;
+
+const keyFields = {
+  id: z.string(),
+  name: z.string(),
+  /** What stands behind `gwk_` in the secret: the key is known by it in logs and on the command line. */
+  public_id: z.string(),
+  /** The end of the secret; empty for one that was brought along. */
+  last4: z.string(),
+  group: z.string(),
+  status: z.enum(KEY_STATUSES),
+  created_at: z.number(),
+  expires_at: z.number().nullable(),
+  revoked_at: z.number().nullable(),
+  /** Its own, beside what the group gives each key. */
+  limits: limitsAnswer,
+};
+
+export const keyAnswer = z.object(keyFields);
+
+export const listedKeyAnswer = z.object({
+  ...keyFields,
+  last_used_at: z.number().nullable(),
+  /** In the last 30 days, today included. */
+  usage: z.object({
+    requests: z.number(),
+    /** USD: by the price, and what was paid of it. */
+    cost: z.string(),
+    charged: z.string(),
+    /** Requests day by day, the last one today. */
+    requests_by_day: z.array(z.number()),
+  }),
+});
+
+export function statusOf({ status, expiresAtMs }: KeyRecord, nowMs: number): (typeof KEY_STATUSES)[number] {
+  if (status === "revoked") return "revoked";
+  return expiresAtMs !== null && expiresAtMs <= nowMs ? "expired" : "active";
+}
+
+/** The id where the group is gone: only revoked keys outlive their group. */
+export function groupNameOf({ gateway }: Control, groupId: string): string {
+  return gateway.policy.snapshot().groups.get(groupId)?.name ?? groupId;
+}
+
+export function keyObject(control: Control, key: KeyRecord): z.input<typeof keyAnswer> {
+  return {
+    id: key.id,
+    name: key.name,
+    public_id: key.publicId,
+    last4: key.last4,
+    group: groupNameOf(control, key.groupId),
+    status: statusOf(key, control.installation.clock.nowMs()),
+    created_at: key.createdAtMs,
+    expires_at: key.expiresAtMs,
+    revoked_at: key.revokedAtMs,
+    limits: limitsObject(key.limits),
+  };
+}
+
+export const DAYS_SHOWN = 30;
+
+/** The days of so many keys, in one question to the store. Every day has its place, used or not. */
+export async function recentDays(
+  db: Db,
+  keyIds: readonly string[],
+  nowMs: number,
+): Promise<{ firstDayMs: number; byKey: ReadonlyMap<string, readonly KeyDay[]> }> {
+  const firstDayMs = dayOf(nowMs) - (DAYS_SHOWN - 1) * DAY_MS;
+  const days = await listKeyDays(db, keyIds, {
+    fromMs: firstDayMs,
+    toMs: dayOf(nowMs) + DAY_MS,
+    foldedBeforeMs: await readFoldedBefore(db),
+  });
+  return { firstDayMs, byKey: Map.groupBy(days, ({ keyId }) => keyId) };
+}
+
+export function listedKeyObject(
+  control: Control,
+  key: ListedKey,
+  days: readonly KeyDay[],
+  firstDayMs: number,
+): z.input<typeof listedKeyAnswer> {
+  const requestsByDay = Array<number>(DAYS_SHOWN).fill(0);
+  for (const { dayMs, requests } of days) requestsByDay[(dayMs - firstDayMs) / DAY_MS] = requests;
+  const sum = (of: "costNano" | "chargedNano") => usdText(days.reduce((total, day) => total + day[of], 0n));
+  return {
+    ...keyObject(control, key),
+    last_used_at: key.lastUsedAtMs,
+    usage: {
+      requests: days.reduce((total, { requests }) => total + requests, 0),
+      cost: sum("costNano"),
+      charged: sum("chargedNano"),
+      requests_by_day: requestsByDay,
+    },
+  };
+}

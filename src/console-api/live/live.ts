@@ -1,0 +1,228 @@
+/**
+ * What this process does right now, told once a second to whoever looks. While nobody does, nothing runs; while many
+ * do, it is worked out once for all of them.
+ */
+
+import { z } from "zod";
+import type { Alerts } from "../../alerts/engine.ts";
+import { ApiError } from "../../errors.ts";
+import type { Gateway } from "../../gateway/gateway.ts";
+import { usdText } from "../../money/nano.ts";
+import type { Traffic } from "../../observe/traffic.ts";
+
+export const liveAnswer = z.object({
+  at: z.number(),
+  /** The process that this is about: others are not counted here. */
+  node: z.string(),
+  requests_per_s: z.number(),
+  /** In and out, when a request ends. */
+  tokens_per_s: z.number(),
+  errors_per_s: z.number(),
+  refused_per_s: z.number(),
+  /** Attempts under way at upstreams. */
+  in_flight: z.number(),
+  /** Requests in the queues of all groups: for a free account, or for a slot of a concurrency limit. */
+  waiting: z.number(),
+  /** Those of them that wait for a slot of their key's, user's or group's concurrency. */
+  waiting_for_slot: z.number(),
+  /** Request bodies above 1 MiB: what they take of the memory there is for them, and who waits for some. */
+  large_bodies: z.object({
+    held_bytes: z.number(),
+    bytes_max: z.number(),
+    waiting: z.number(),
+    /** Since the process began. */
+    refused: z.number(),
+  }),
+  /** USD by the prices, since midnight UTC; null until it is known. */
+  spent_today: z.string().nullable(),
+  /** Accounts that need somebody's attention come first. At most 200. */
+  accounts: z.array(
+    z.object({
+      id: z.string(),
+      name: z.string(),
+      condition: z.enum(["well", "untried", "cooling", "probing", "parked"]),
+      cause: z.string().nullable(),
+      frees_in_ms: z.number().nullable(),
+      in_flight: z.number(),
+      /** Models of it that are left alone for now. */
+      ill_models: z.number(),
+      /** Time to the first byte, over its models; null until there was one. */
+      latency_ms: z.number().nullable(),
+    }),
+  ),
+});
+
+type Frame = z.input<typeof liveAnswer>;
+
+export interface Live {
+  /** Server-sent events, the first at once. Ends when `signal` fires, and after a while. */
+  watch(signal: AbortSignal, watcher: Watcher): ReadableStream<Uint8Array>;
+}
+
+export interface Watcher {
+  readonly userId: string;
+  /** Asked every few frames: a stream does not outlive the right to it. */
+  mayStill(): Promise<boolean>;
+}
+
+const EVERY_MS = 1_000;
+const LOOK_AGAIN_MS = 3_000;
+/** Then the browser asks again. */
+const WATCH_MS_MAX = 300_000;
+const STREAMS_PER_USER_MAX = 10;
+const ACCOUNTS_MAX = 200;
+/** A browser that takes nothing misses frames instead of having them all kept for it. */
+const FRAMES_KEPT = 4;
+
+interface Viewer {
+  readonly watcher: Watcher;
+  readonly untilMs: number;
+  lookAtMs: number;
+  offer(bytes: Uint8Array): void;
+  end(): void;
+}
+
+export function openLive(gateway: Gateway, alerts: Pick<Alerts, "spentToday">, node: () => string): Live {
+  const { clock } = gateway;
+  const encoder = new TextEncoder();
+  const viewers = new Set<Viewer>();
+  let timer: ReturnType<typeof setInterval> | null = null;
+  let before: { traffic: Traffic; atMs: number } | null = null;
+
+  function tick(): void {
+    const nowMs = clock.monotonicMs();
+    const bytes = eventOf(frame(nowMs));
+    for (const viewer of [...viewers]) {
+      if (nowMs >= viewer.untilMs) viewer.end();
+      else viewer.offer(bytes);
+      if (nowMs >= viewer.lookAtMs) void lookAgain(viewer, nowMs);
+    }
+  }
+
+  async function lookAgain(viewer: Viewer, nowMs: number): Promise<void> {
+    viewer.lookAtMs = nowMs + LOOK_AGAIN_MS;
+    if (!(await viewer.watcher.mayStill())) viewer.end();
+  }
+
+  function frame(nowMs: number): Frame {
+    const { traffic } = gateway;
+    const last = before ?? { traffic, atMs: nowMs - EVERY_MS };
+    before = { traffic: { ...traffic }, atMs: nowMs };
+    const seconds = Math.max(0.1, (nowMs - last.atMs) / 1000);
+    const rate = (of: (counted: Traffic) => number) =>
+      Math.round(((of(traffic) - of(last.traffic)) / seconds) * 10) / 10;
+    const spent = alerts.spentToday();
+    const { groups } = gateway.policy.snapshot();
+    const accounts = accountsNow(gateway);
+    const bodies = gateway.bodies.report();
+    return {
+      at: clock.nowMs(),
+      node: node(),
+      requests_per_s: rate(({ requests }) => requests),
+      tokens_per_s: rate(({ inputTokens, outputTokens }) => inputTokens + outputTokens),
+      errors_per_s: rate(({ errors }) => errors),
+      refused_per_s: rate(({ refused }) => refused),
+      in_flight: accounts.reduce((sum, { in_flight }) => sum + in_flight, 0),
+      waiting: [...groups.keys()].reduce((sum, id) => sum + gateway.dispatcher.room.waiting(id), 0),
+      waiting_for_slot: [...groups.keys()].reduce((sum, id) => sum + gateway.slots.waiting(id), 0),
+      large_bodies: {
+        held_bytes: bodies.heldBytes,
+        bytes_max: bodies.bytesMax,
+        waiting: bodies.waiting,
+        refused: bodies.refused,
+      },
+      spent_today: spent === null ? null : usdText(BigInt(Math.round(spent.nano))),
+      accounts: accounts.slice(0, ACCOUNTS_MAX),
+    };
+  }
+
+  function eventOf(data: Frame): Uint8Array {
+    return encoder.encode(`data: ${JSON.stringify(data)}\n\n`);
+  }
+
+  function leave(viewer: Viewer): void {
+    viewers.delete(viewer);
+    if (viewers.size > 0 || timer === null) return;
+    clearInterval(timer);
+    timer = null;
+    before = null;
+  }
+
+  return {
+    watch(signal, watcher) {
+      refuseTooMany(viewers, watcher);
+      let viewer: Viewer | null = null;
+      const gone = () => viewer?.end();
+      return new ReadableStream(
+        {
+          start(controller) {
+            const nowMs = clock.monotonicMs();
+            viewer = {
+              watcher,
+              untilMs: nowMs + WATCH_MS_MAX,
+              lookAtMs: nowMs + LOOK_AGAIN_MS,
+              offer(bytes) {
+                if ((controller.desiredSize ?? 0) > 0) controller.enqueue(bytes);
+              },
+              end() {
+                if (!viewers.has(this)) return;
+                leave(this);
+                signal.removeEventListener("abort", gone);
+                controller.close();
+              },
+            };
+            viewers.add(viewer);
+            signal.addEventListener("abort", gone);
+            if (signal.aborted) return gone();
+            timer ??= setInterval(tick, EVERY_MS);
+            viewer.offer(eventOf(frame(nowMs)));
+          },
+          cancel() {
+            signal.removeEventListener("abort", gone);
+            if (viewer !== null) leave(viewer);
+          },
+        },
+        new CountQueuingStrategy({ highWaterMark: FRAMES_KEPT }),
+      );
+    },
+  };
+}
+
+function refuseTooMany(viewers: ReadonlySet<Viewer>, { userId }: Watcher): void {
+  const own = [...viewers].filter(({ watcher }) => watcher.userId === userId);
+  if (own.length < STREAMS_PER_USER_MAX) return;
+  throw new ApiError(
+    "rate_limit_exceeded",
+    `You are watching in ${STREAMS_PER_USER_MAX} places, which is as many as one user may. Close one of them.`,
+  );
+}
+
+const URGENCY = { parked: 0, cooling: 1, probing: 2, untried: 3, well: 4 } as const;
+
+function accountsNow({ policy, dispatcher }: Gateway): Frame["accounts"] {
+  return [...policy.snapshot().accounts.values()]
+    .map((account) => {
+      const { condition, isTried, cause, freesInMs, inFlight, models } = dispatcher.pool.report(account);
+      const latencies = models.flatMap(({ latencyMs }) => latencyMs ?? []);
+      return {
+        id: account.id,
+        name: account.name,
+        condition: condition === "well" && !isTried ? ("untried" as const) : condition,
+        cause,
+        frees_in_ms: freesInMs === null ? null : Math.round(freesInMs),
+        in_flight: inFlight,
+        ill_models: models.filter((model) => model.condition !== "well").length,
+        latency_ms:
+          latencies.length === 0
+            ? null
+            : Math.round(latencies.reduce((sum, ms) => sum + ms, 0) / latencies.length),
+      };
+    })
+    .sort(
+      (a, b) =>
+        URGENCY[a.condition] - URGENCY[b.condition] ||
+        b.ill_models - a.ill_models ||
+        b.in_flight - a.in_flight ||
+        (a.name < b.name ? -1 : 1),
+    );
+}

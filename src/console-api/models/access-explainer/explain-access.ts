@@ -1,0 +1,167 @@
+/**
+ * "Why can this key (not) call this model?": what the records say, then what only the running gateway knows. The steps
+ * end with the first that is not ok, for that is what a request would be told.
+ */
+
+import { z } from "zod";
+import { nearest } from "../../../config/state/problem.ts";
+import { subjectsOf } from "../../../gateway/admission/caller-limits.ts";
+import type { Shortage } from "../../../limits/limiter.ts";
+import { usdText } from "../../../money/nano.ts";
+import { explainAccess, type Reason } from "../../../policy/explain.ts";
+import type { Group } from "../../../policy/snapshot.ts";
+import { isFault } from "../../../pool/health.ts";
+import type { Candidate } from "../../../pool/pool.ts";
+import type { Interface, KeyRecord } from "../../../records.ts";
+import { findUser } from "../../../store/identity/users.ts";
+import { readPolicy } from "../../../store/policy/policy.ts";
+import type { Control } from "../../context.ts";
+import type { Actor } from "../../http/route.ts";
+import { groupsWithin } from "../../keys/reachable-groups.ts";
+import { settledFor } from "../../usage/flush-usage.ts";
+import { availabilityOfCandidates } from "../availability.ts";
+import { type Facts, factsAnswer, WHY_REASONS, type WhyReason } from "./facts.ts";
+import { paymentOf } from "./payment.ts";
+import { tell } from "./text.ts";
+
+const stepAnswer = z.object({
+  ok: z.boolean(),
+  reason: z.enum(WHY_REASONS),
+  /** What was found, and what to do about it. */
+  text: z.string(),
+  facts: factsAnswer,
+});
+
+export const whyAnswer = z.object({
+  /** Whether a request would be served, at once or after waiting for its turn. */
+  allowed: z.boolean(),
+  steps: z.array(stepAnswer),
+  /** For administrators alone. */
+  accounts: z
+    .array(
+      z.object({
+        name: z.string(),
+        sent_as: z.string().nullable(),
+        reason: z.string().nullable(),
+        frees_at: z.number().nullable(),
+      }),
+    )
+    .nullable(),
+});
+
+export interface Question {
+  key: KeyRecord;
+  model: string;
+  interface: Interface;
+}
+
+interface Step {
+  ok: boolean;
+  reason: WhyReason;
+  facts: Facts;
+}
+
+export async function explainKey(
+  control: Control,
+  actor: Actor,
+  question: Question,
+): Promise<z.input<typeof whyAnswer>> {
+  const { installation, gateway } = control;
+  const { db, clock } = installation;
+  const nowMs = clock.nowMs();
+  const { key } = question;
+  const isAdmin = actor.role === "admin";
+  const records = await readPolicy(db);
+  const configured = explainAccess(records, key, question.model, question.interface, nowMs);
+  const user = key.userId === null ? null : await findUser(db, key.userId);
+  const snapshot = gateway.policy.snapshot();
+  const group = snapshot.groups.get(key.groupId);
+  const facts = factsOf(question, group, user === null ? [] : groupsWithin(snapshot, user));
+  const steps: Step[] = configured.steps.map(({ ok, reason }) => ({
+    ok,
+    reason: isAdmin ? reason : discreet(reason),
+    facts,
+  }));
+  if (user?.status === "disabled") steps.unshift({ ok: false, reason: "owner_disabled", facts });
+
+  const live = gateway.policy.keys.get(key.id);
+  const routes = group?.models.get(question.model)?.routes.get(question.interface) ?? [];
+  const candidates = routes.map((route) => gateway.dispatcher.pool.describe(route));
+  if (live !== undefined && group !== undefined && candidates.length > 0) {
+    const shortage = subjectsOf({ key: live, group })
+      .map((subject) => gateway.limiter.shortageOf(subject, 1, 1))
+      .find((found) => found !== null);
+    const now = availabilityOfCandidates(candidates, nowMs);
+    if (key.userId !== null) await settledFor(control, key.userId);
+    steps.push(
+      shortage === undefined
+        ? { ok: true, reason: "within_limits", facts }
+        : limitStep(shortage, group.queue.maxWaiting, { ...facts, ...shortageFacts(shortage, nowMs) }),
+      await paymentOf(db, { group, userId: key.userId, facts, nowMs }),
+      {
+        ok: now.status !== "unavailable",
+        reason: now.status === "unavailable" && areFailing(candidates) ? "failing" : now.status,
+        facts: now.frees_at === null ? facts : { ...facts, frees_at: now.frees_at },
+      },
+    );
+  }
+
+  const failed = steps.findIndex(({ ok }) => !ok);
+  const told = failed === -1 ? steps : steps.slice(0, failed + 1);
+  const states = new Map(candidates.map((candidate) => [candidate.accountName, candidate]));
+  return {
+    allowed: failed === -1,
+    steps: told.map((step) => ({ ...step, text: tell(step.reason, step.facts) })),
+    accounts: !isAdmin
+      ? null
+      : configured.accounts.map(({ name, upstreamModel, reason }) => {
+          const state = states.get(name);
+          const freesInMs = state?.freesInMs ?? null;
+          return {
+            name,
+            sent_as: upstreamModel,
+            reason: reason ?? state?.reason ?? null,
+            frees_at: freesInMs === null ? null : Math.ceil(nowMs + freesInMs),
+          };
+        }),
+  };
+}
+
+/** A request over a concurrency limit waits, if its group has a queue; over any other limit it is rejected. */
+function limitStep({ kind, max }: Shortage, maxWaiting: number, facts: Facts): Step {
+  const waits = kind === "concurrency" && max > 0 && maxWaiting > 0;
+  return { ok: waits, reason: waits ? "limit_in_use" : "limit_used_up", facts };
+}
+
+function areFailing(candidates: readonly Candidate[]): boolean {
+  return candidates.some(({ cause }) => cause !== undefined && isFault(cause));
+}
+
+/** That a model exists which is not theirs to call is nothing users should learn here. */
+function discreet(reason: Reason): Reason {
+  return reason === "model_unknown" ? "model_not_published" : reason;
+}
+
+function factsOf({ model, interface: iface }: Question, group: Group | undefined, within: Group[]): Facts {
+  const published = group?.models.get(model);
+  const others = within.filter((other) => other !== group && other.models.get(model)?.routes.has(iface));
+  const close = published === undefined ? nearest(model, [...(group?.models.keys() ?? [])]) : null;
+  return {
+    model,
+    interface: iface,
+    ...(group === undefined ? {} : { group: group.name }),
+    interfaces: [...(published?.routes.keys() ?? group?.interfaces ?? [])],
+    other_groups: others.map(({ name }) => name),
+    ...(close === null ? {} : { nearest: close }),
+  };
+}
+
+function shortageFacts({ scope, kind, unit, max, perMs, freesInMs }: Shortage, nowMs: number): Facts {
+  return {
+    ...(scope === "account" ? {} : { scope }),
+    unit: kind === "concurrency" ? "at_once" : unit === "nano" ? "usd" : unit,
+    limit: unit === "nano" ? usdText(BigInt(max)) : String(max),
+    ...(kind === "concurrency" ? {} : { per_ms: perMs ?? 60_000 }),
+    ...(freesInMs === null ? {} : { frees_at: Math.ceil(nowMs + freesInMs) }),
+  };
+}

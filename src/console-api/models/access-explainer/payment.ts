@@ -1,0 +1,75 @@
+/** Whether whoever pays for a request has anything left to pay with. */
+
+import { usdText } from "../../../money/nano.ts";
+import type { Group } from "../../../policy/snapshot.ts";
+import type { Db } from "../../../store/engine/db.ts";
+import { type SubscriptionStanding, subscriptionsOf } from "../../../store/money/subscription-standing.ts";
+import { debtIn, readWallet } from "../../../store/money/wallets.ts";
+import type { Facts, PaymentReason } from "./facts.ts";
+
+interface Paying {
+  group: Group;
+  userId: string | null;
+  facts: Facts;
+  nowMs: number;
+}
+
+export interface PaymentStep {
+  ok: boolean;
+  reason: PaymentReason;
+  facts: Facts;
+}
+
+export async function paymentOf(db: Db, { group, userId, facts, nowMs }: Paying): Promise<PaymentStep> {
+  const { charge, plans } = group.billing;
+  switch (charge) {
+    case "none":
+      return { ok: true, reason: "nobody_pays", facts };
+    case "balance": {
+      const wallet = userId === null ? { balanceNano: 0n, heldNano: 0n } : await readWallet(db, userId);
+      const available = wallet.balanceNano - wallet.heldNano;
+      const debtNano = debtIn(wallet);
+      if (debtNano > 0n) {
+        return { ok: false, reason: "balance_in_debt", facts: { ...facts, debt: usdText(debtNano) } };
+      }
+      const ok = available > 0n;
+      return {
+        ok,
+        reason: ok ? "balance_available" : "balance_empty",
+        facts: { ...facts, available: usdText(available) },
+      };
+    }
+    case "subscription": {
+      const all = userId === null ? [] : await subscriptionsOf(db, userId, nowMs);
+      const paying = all.filter(
+        ({ standing, planName }) => standing === "running" && (plans === null || plans.includes(planName)),
+      );
+      if (paying.length === 0)
+        return { ok: false, reason: "subscription_missing", facts: { ...facts, plans: [...(plans ?? [])] } };
+      const left = paying.map(leastLeft).reduce((sum, nano) => sum + nano, 0n);
+      const told = {
+        ...facts,
+        plans: [...new Set(paying.map(({ planName }) => planName))],
+        available: usdText(left),
+      };
+      if (left > 0n) return { ok: true, reason: "subscription_available", facts: told };
+      return {
+        ok: false,
+        reason: "subscription_used_up",
+        facts: { ...told, frees_at: Math.min(...paying.map(refillsAtMs)) },
+      };
+    }
+  }
+}
+
+/** A request must fit every window of the one subscription that pays it. */
+function leastLeft({ windows }: SubscriptionStanding): bigint {
+  const [first = 0n, ...others] = windows.map(({ remainingNano }) => remainingNano);
+  return others.reduce((least, rest) => (rest < least ? rest : least), first);
+}
+
+/** When the last of its used-up windows begins anew. */
+function refillsAtMs({ windows }: SubscriptionStanding): number {
+  const used = windows.filter(({ remainingNano }) => remainingNano === 0n);
+  return Math.max(...used.map(({ endsAtMs }) => endsAtMs));
+}

@@ -1,0 +1,37 @@
+/** Whether something could be served right now, without saying by whom. */
+
+import { z } from "zod";
+import type { Route } from "../../policy/snapshot.ts";
+import type { Candidate, Pool } from "../../pool/pool.ts";
+
+const AVAILABILITIES = ["available", "busy", "unavailable"] as const;
+
+export const availabilityAnswer = z.object({
+  /** `busy`: a request would wait for its turn. `unavailable`: everything that could serve it is recovering or out of order. */
+  status: z.enum(AVAILABILITIES),
+  /** When that may be over, where it is known. */
+  frees_at: z.number().nullable(),
+});
+export type Availability = z.output<typeof availabilityAnswer>;
+
+export function availabilityOf(
+  pool: Pick<Pool, "describe">,
+  routes: readonly Route[],
+  nowMs: number,
+): Availability {
+  return availabilityOfCandidates(
+    routes.map((route) => pool.describe(route)),
+    nowMs,
+  );
+}
+
+export function availabilityOfCandidates(candidates: readonly Candidate[], nowMs: number): Availability {
+  if (candidates.some(({ reason }) => reason === null)) return { status: "available", frees_at: null };
+  const busy = candidates.filter(({ reason }) => reason === "at_capacity" || reason === "rate_limited");
+  const waited = busy.length > 0 ? busy : candidates;
+  const soonestMs = Math.min(...waited.flatMap(({ freesInMs }) => freesInMs ?? []));
+  return {
+    status: busy.length > 0 ? "busy" : "unavailable",
+    frees_at: Number.isFinite(soonestMs) ? Math.ceil(nowMs + soonestMs) : null,
+  };
+}

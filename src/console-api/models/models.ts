@@ -1,0 +1,122 @@
+/** What somebody's keys can call, and why one of them cannot. */
+
+import { z } from "zod";
+import { ApiError } from "../../errors.ts";
+import type { Group } from "../../policy/snapshot.ts";
+import { CHARGES, INTERFACES } from "../../records.ts";
+import { findUser } from "../../store/identity/users.ts";
+import { countKeysByGroup, newestKeys } from "../../store/policy/key-list.ts";
+import { ownerOf, ownerQuery, ownKey } from "../auth/owner.ts";
+import type { Control } from "../context.ts";
+import { cursorText, pageOf, pageQuery, readCursor, searchQuery } from "../http/page.ts";
+import { forUsers, TAKES_NOTHING } from "../http/route.ts";
+import { offeredModelAnswer, offeredModelObject } from "../keys/groups.ts";
+import { groupsWithin } from "../keys/reachable-groups.ts";
+import { explainKey, whyAnswer } from "./access-explainer/explain-access.ts";
+import { availabilityAnswer, availabilityOf } from "./availability.ts";
+
+const callableModelAnswer = z.object({
+  ...offeredModelAnswer.shape,
+  /** The same model may be had through several groups, at several prices. */
+  group: z.string(),
+  charge: z.enum(CHARGES),
+  now: availabilityAnswer,
+  /** Keys that can call it: how many, and the newest of them. None: a key of the group would. */
+  keys: z.object({ count: z.number(), some: z.array(z.object({ id: z.string(), name: z.string() })) }),
+});
+
+const KEYS_NAMED = 5;
+const modelCursor = z.tuple([z.string(), z.string()]);
+
+export const modelRoutes = {
+  "models.list": forUsers({
+    ...TAKES_NOTHING,
+    method: "GET",
+    path: "/api/models",
+    summary:
+      "List the models that one's keys can call, by group, with prices and whether they are available now",
+    query: z.strictObject({
+      ...pageQuery,
+      ...searchQuery,
+      ...ownerQuery,
+      /** Only those that this key can call. */
+      key: z.string().optional(),
+    }),
+    answer: pageOf(callableModelAnswer),
+    async run(control, { actor, query }) {
+      const { db, clock } = control.installation;
+      const nowMs = clock.nowMs();
+      const userId = ownerOf(actor, query.user);
+      const counts = await countKeysByGroup(db, userId, nowMs);
+      const groups = await groupsOf(control, userId, counts);
+      const only = query.key === undefined ? null : await ownKey(db, actor, query.key);
+      const cursor = readCursor(query.after, modelCursor);
+      const wanted = query.search?.toLowerCase() ?? "";
+      const offers = groups
+        .filter(({ id }) => only === null || only.groupId === id)
+        .flatMap((group) => [...group.models.values()].map((model) => ({ group, model })))
+        .filter(({ model }) => model.id.toLowerCase().includes(wanted))
+        .sort((a, b) => inOrder([a.model.id, a.group.name], [b.model.id, b.group.name]))
+        .filter(({ group, model }) => cursor === null || inOrder(cursor, [model.id, group.name]) < 0);
+      const page = offers.slice(0, query.limit);
+      const last = page.at(-1);
+      const { pool } = control.gateway.dispatcher;
+      const named = new Map<string, Awaited<ReturnType<typeof newestKeys>>>();
+      for (const { id: groupId } of new Set(page.map(({ group }) => group)))
+        named.set(groupId, await newestKeys(db, { userId, groupId, nowMs, limit: KEYS_NAMED }));
+      return {
+        data: page.map(({ group, model }) => ({
+          ...offeredModelObject(model),
+          group: group.name,
+          charge: group.billing.charge,
+          now: availabilityOf(pool, [...new Set([...model.routes.values()].flat())], nowMs),
+          keys: { count: counts.get(group.id) ?? 0, some: named.get(group.id) ?? [] },
+        })),
+        next:
+          offers.length > page.length && last !== undefined
+            ? cursorText([last.model.id, last.group.name])
+            : null,
+      };
+    },
+  }),
+
+  "models.why": forUsers({
+    ...TAKES_NOTHING,
+    method: "GET",
+    path: "/api/models/why",
+    summary: "Say step by step why a key can call a model, or the exact reason why it cannot",
+    query: z.strictObject({
+      /** The id of a key. */
+      key: z.string(),
+      model: z.string().trim().min(1).max(256),
+      interface: z.enum(INTERFACES),
+    }),
+    answer: whyAnswer,
+    async run(control, { actor, query }) {
+      const key = await ownKey(control.installation.db, actor, query.key);
+      return explainKey(control, actor, { key, model: query.model, interface: query.interface });
+    },
+  }),
+};
+
+/** Groups the user has keys in stay in sight, even where no more keys may be made. */
+async function groupsOf(
+  { installation, gateway }: Control,
+  userId: string,
+  counts: ReadonlyMap<string, number>,
+) {
+  const user = await findUser(installation.db, userId);
+  if (user === null) throw new ApiError("not_found", "There is no such user.", { param: "user" });
+  const snapshot = gateway.policy.snapshot();
+  const groups = new Set<Group>(groupsWithin(snapshot, user));
+  for (const groupId of counts.keys()) {
+    const group = snapshot.groups.get(groupId);
+    if (group !== undefined) groups.add(group);
+  }
+  return [...groups];
+}
+
+function inOrder(a: readonly [string, string], b: readonly [string, string]): number {
+  const [first, second] = a[0] === b[0] ? [a[1], b[1]] : [a[0], b[0]];
+  return first === second ? 0 : first < second ? -1 : 1;
+}

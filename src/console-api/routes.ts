@@ -1,0 +1,66 @@
+/** The one table of the console's API. A name is the operation's id in the documentation and in the console. */
+
+import { adminAccountRoutes } from "./admin/accounts.ts";
+import { adminAuditRoutes } from "./admin/audit.ts";
+import { adminCodeRoutes } from "./admin/codes.ts";
+import { adminConfigRoutes } from "./admin/config.ts";
+import { adminDashboardRoutes } from "./admin/dashboard.ts";
+import { adminGroupRoutes } from "./admin/groups.ts";
+import { adminModelRoutes } from "./admin/models.ts";
+import { adminMoneyRoutes } from "./admin/money.ts";
+import { adminPlanRoutes } from "./admin/plans.ts";
+import { adminPriceRoutes } from "./admin/prices.ts";
+import { resetAccessRoutes } from "./admin/reset-access.ts";
+import { adminSettingsRoutes } from "./admin/settings.ts";
+import { adminSupportRoutes } from "./admin/support.ts";
+import { adminUserRoutes } from "./admin/users.ts";
+import { linkRoutes } from "./auth/links.ts";
+import { passwordRoutes } from "./auth/password.ts";
+import { registrationRoutes } from "./auth/registration.ts";
+import { secondFactorRoutes } from "./auth/second-factor.ts";
+import { sessionRoutes } from "./auth/sessions.ts";
+import { tokenRoutes } from "./auth/tokens.ts";
+import { verificationRoutes } from "./auth/verification.ts";
+import type { Route } from "./http/route.ts";
+import { groupRoutes } from "./keys/groups.ts";
+import { keyRoutes } from "./keys/keys.ts";
+import { metricsRoutes } from "./metrics/metrics.ts";
+import { modelRoutes } from "./models/models.ts";
+import { documentRoutes } from "./openapi.ts";
+import { usageRoutes } from "./usage/usage.ts";
+import { walletRoutes } from "./wallet/wallet.ts";
+
+const OPERATIONS = {
+  ...adminAccountRoutes,
+  ...adminAuditRoutes,
+  ...adminCodeRoutes,
+  ...adminConfigRoutes,
+  ...adminDashboardRoutes,
+  ...adminGroupRoutes,
+  ...adminModelRoutes,
+  ...adminMoneyRoutes,
+  ...adminPlanRoutes,
+  ...adminPriceRoutes,
+  ...adminSettingsRoutes,
+  ...adminSupportRoutes,
+  ...adminUserRoutes,
+  ...groupRoutes,
+  ...keyRoutes,
+  ...modelRoutes,
+  ...linkRoutes,
+  ...metricsRoutes,
+  ...passwordRoutes,
+  ...registrationRoutes,
+  ...resetAccessRoutes,
+  ...secondFactorRoutes,
+  ...sessionRoutes,
+  ...tokenRoutes,
+  ...usageRoutes,
+  ...verificationRoutes,
+  ...walletRoutes,
+} as const satisfies Record<string, Route>;
+
+export const ROUTES = { ...OPERATIONS, ...documentRoutes(OPERATIONS) };
+
+export type Routes = typeof ROUTES;
+export type RouteName = keyof Routes;

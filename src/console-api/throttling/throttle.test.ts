@@ -1,0 +1,139 @@
+import { describe, expect, test } from "bun:test";
+import { limits } from "../../config/product-limits.ts";
+import { ApiError } from "../../errors.ts";
+import { refuseManyLetters } from "../auth/password.ts";
+import { openIdentity } from "./auth-throttles.ts";
+import { openPasswords } from "./password-hashing.ts";
+import { addressBlock, openThrottle } from "./throttle.ts";
+
+describe("a throttle", () => {
+  const clock = { nowMs: 0 };
+  const open = () => openThrottle({ tries: 2, windowMs: 10_000, monotonicMs: () => clock.nowMs });
+
+  test("lets so many through, and then says when there is another", () => {
+    const throttle = open();
+    expect([throttle.take("a"), throttle.take("a")]).toEqual([null, null]);
+    clock.nowMs += 4_000;
+    expect(throttle.take("a")).toBe(6);
+    expect(throttle.take("b")).toBeNull();
+    clock.nowMs += 6_000;
+    expect(throttle.take("a")).toBeNull();
+  });
+
+  test("does not count what is given back", () => {
+    const throttle = open();
+    for (let n = 0; n < 9; n += 1) {
+      expect(throttle.take("a")).toBeNull();
+      throttle.giveBack("a");
+    }
+  });
+});
+
+test("one household of IPv6 is one address", () => {
+  expect(addressBlock("2001:db8:1:2:3:4:5:6")).toBe("2001:db8:1:2::/64");
+  expect(addressBlock("2001:db8:1:2::9")).toBe("2001:db8:1:2::/64");
+  expect(addressBlock("::1")).toBe("0:0:0:0::/64");
+  expect(addressBlock("203.0.113.9")).toBe("203.0.113.9");
+  expect(addressBlock("::ffff:203.0.113.9")).toBe("::ffff:203.0.113.9");
+});
+
+describe("attempts", () => {
+  const wrong = () => Promise.reject(new ApiError("wrong_credentials", "wrong"));
+  const outcome = (work: Promise<unknown>) =>
+    work.then(
+      () => "in",
+      (error: unknown) => (error instanceof ApiError ? error.code : "?"),
+    );
+
+  test("of one account from one address are few, all at once too, and keep nobody out elsewhere", async () => {
+    const { attempts } = openIdentity({ monotonicMs: () => 0 });
+    const tries = Array.from({ length: 12 }, () => outcome(attempts.of("ada", "10.0.0.1", wrong)));
+    const told = await Promise.all(tries);
+    expect(told.filter((one) => one === "wrong_credentials")).toHaveLength(10);
+    expect(told.filter((one) => one === "rate_limit_exceeded")).toHaveLength(2);
+    expect(await outcome(attempts.of("ada", "10.0.0.1", async () => {}))).toBe("rate_limit_exceeded");
+    expect(await outcome(attempts.of("ada", "10.0.0.2", async () => {}))).toBe("in");
+    expect(await outcome(attempts.of("bob", "10.0.0.1", async () => {}))).toBe("in");
+  });
+
+  test("of one account are bounded, from wherever they come", async () => {
+    const { attempts } = openIdentity({ monotonicMs: () => 0 });
+    const tries = Array.from({ length: 203 }, (_, n) => outcome(attempts.of("ada", `10.0.0.${n}`, wrong)));
+    const told = await Promise.all(tries);
+    expect(told.filter((one) => one === "rate_limit_exceeded")).toHaveLength(3);
+  });
+
+  test("of somebody who has proved something are few, and counted apart from those of strangers", async () => {
+    const { attempts } = openIdentity({ monotonicMs: () => 0 });
+    await Promise.all(
+      Array.from({ length: 203 }, (_, n) => outcome(attempts.of("ada", `10.0.0.${n}`, wrong))),
+    );
+    const told = await Promise.all(Array.from({ length: 12 }, () => outcome(attempts.proven("ada", wrong))));
+    expect(told.filter((one) => one === "wrong_credentials")).toHaveLength(10);
+    expect(await outcome(attempts.proven("bob", async () => {}))).toBe("in");
+  });
+
+  test("from one address are bounded, whatever the account", async () => {
+    const { attempts } = openIdentity({ monotonicMs: () => 0 });
+    const tries = Array.from({ length: 31 }, (_, n) => outcome(attempts.of(`user${n}`, "10.0.0.1", wrong)));
+    expect((await Promise.all(tries)).filter((one) => one === "rate_limit_exceeded")).toHaveLength(1);
+  });
+
+  test("that fail for our own reasons do not count", async () => {
+    const { attempts } = openIdentity({ monotonicMs: () => 0 });
+    const busy = () => Promise.reject(new ApiError("server_is_overloaded", "busy"));
+    for (let n = 0; n < 40; n += 1) {
+      expect(await outcome(attempts.of("ada", "10.0.0.1", busy))).toBe("server_is_overloaded");
+    }
+  });
+
+  test("that succeed do not count", async () => {
+    const { attempts } = openIdentity({ monotonicMs: () => 0 });
+    for (let n = 0; n < 40; n += 1) {
+      expect(await outcome(attempts.of("ada", "10.0.0.1", async () => {}))).toBe("in");
+    }
+  });
+});
+
+test("a sender who asks for too many messages uses up nothing of the recipients' allowance", () => {
+  const control = { identity: openIdentity({ monotonicMs: () => 0 }) };
+  const isRefused = (email: string, address: string) => {
+    try {
+      refuseManyLetters(control, email, address);
+      return false;
+    } catch {
+      return true;
+    }
+  };
+  // One household, whatever the end of the address.
+  for (let n = 0; n < limits.lettersPerHour; n += 1) expect(isRefused(`u${n}`, `2001:db8::${n}`)).toBe(false);
+  for (let n = 0; n < limits.lettersPerHour; n += 1) expect(isRefused("ada", `2001:db8::${n}`)).toBe(true);
+  expect(isRefused("ada", "203.0.113.9")).toBe(false);
+});
+
+describe("passwords", () => {
+  test("a few are hashed at once, some wait, and more are sent away", async () => {
+    const passwords = openPasswords({ atOnce: 1, waitingMax: 1 });
+    const told = await Promise.all(
+      [1, 2, 3].map((n) =>
+        passwords.hash(`password ${n}`).then(
+          () => "done",
+          (error: unknown) => (error instanceof ApiError ? error.code : "?"),
+        ),
+      ),
+    );
+    expect(told).toEqual(["done", "done", "server_is_overloaded"]);
+    expect(await passwords.hash("afterwards")).toStartWith("$argon2id$");
+  });
+
+  test("somebody who does not exist costs the same work, and never gets in", async () => {
+    const passwords = openPasswords({ atOnce: 2, waitingMax: 2 });
+    const hash = await passwords.hash("right");
+    expect(await passwords.verify("right", hash)).toBe(true);
+    expect(await passwords.verify("wrong", hash)).toBe(false);
+    expect(await passwords.verify("right", null)).toBe(false);
+    const source = await Bun.file(`${import.meta.dir}/password-hashing.ts`).text();
+    const parameters = hash.split("$").slice(0, 4).join("$");
+    expect(source).toContain(`${parameters}$`);
+  });
+});

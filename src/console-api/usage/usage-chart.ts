@@ -1,0 +1,138 @@
+/** Usage over time, split by what one likes, with the ranking below the chart. */
+
+import { z } from "zod";
+import { ApiError } from "../../errors.ts";
+import { usdText } from "../../money/nano.ts";
+import type { Db } from "../../store/engine/db.ts";
+import { namesOf } from "../../store/reports/usage-names.ts";
+import {
+  canSplit,
+  type SeriesAsked,
+  type SeriesPoint,
+  type SeriesSplit,
+  type SplitUsage,
+  splitUsage,
+  totalUsage,
+} from "../../store/reports/usage-series.ts";
+import { splitRows } from "../../store/reports/usage-series-rows.ts";
+import type { UsageTotals } from "../../store/usage/usage-hour.ts";
+import type { Actor } from "../http/route.ts";
+import type { ChartRange, UsageScope } from "./usage-scope.ts";
+
+/** Clients choose the names of models that are refused, so there may be many. */
+const BOUNDS = { ranked: 50, drawn: 7, rows: 50_000 };
+
+const totalsAnswer = z.object({
+  /** Requests that were admitted; of those, the ones that the upstream failed or broke off; and those refused. */
+  requests: z.number(),
+  failed: z.number(),
+  refused: z.number(),
+  input_tokens: z.number(),
+  /** Parts of the input. */
+  cached_tokens: z.number(),
+  cache_write_tokens: z.number(),
+  output_tokens: z.number(),
+  /** Part of the output. */
+  reasoning_tokens: z.number(),
+  images: z.number(),
+  /** USD: by the price, and what was paid of it. */
+  cost: z.string(),
+  charged: z.string(),
+  /** USD, for administrators: what the accounts will ask for it. */
+  upstream_cost: z.string().optional(),
+  /** Means, in milliseconds: of whole requests, and until the first byte of the answers. */
+  duration_ms: z.number().nullable(),
+  first_byte_ms: z.number().nullable(),
+});
+export type TotalsObject = z.input<typeof totalsAnswer>;
+
+const pointAnswer = totalsAnswer.extend({ at: z.number() });
+
+export const chartAnswer = z.object({
+  granularity: z.enum(["day", "hour"]),
+  from_at: z.number(),
+  to_at: z.number(),
+  /** Later than `from_at` where there was too much to count: what was before it is left out. */
+  counted_from_at: z.number(),
+  total: totalsAnswer,
+  /** The same time again before that; null where it is not kept. */
+  previous: totalsAnswer.nullable(),
+  /** A day or hour without use has no point. */
+  points: z.array(pointAnswer),
+  /** One series for each of the first of the ranking. */
+  series: z.array(z.object({ id: z.string(), label: z.string(), points: z.array(pointAnswer) })),
+  /** The dearest first, then the most used. */
+  ranking: z.array(totalsAnswer.extend({ id: z.string(), label: z.string() })),
+});
+
+export async function chartOf(
+  db: Db,
+  actor: Actor,
+  { accountId, model, ...scope }: UsageScope,
+  range: ChartRange,
+  by: SeriesSplit,
+): Promise<z.input<typeof chartAnswer>> {
+  const asked = { scope, ...(model === undefined ? {} : { model }), by, ...range };
+  const split = await splitOf(db, asked, accountId);
+  const ids = split.ranking.map(({ id }) => id);
+  const names = by === "total" || by === "model" ? null : await namesOf(db, by, ids);
+  const totals = (one: UsageTotals) => totalsObject(one, actor);
+  const point = ({ atMs, ...one }: SeriesPoint) => ({ at: atMs, ...totals(one) });
+  const label = (id: string) => (names === null ? id : (names.get(id) ?? id));
+  return {
+    granularity: range.granularity,
+    from_at: range.fromMs,
+    to_at: range.toMs,
+    counted_from_at: split.sinceMs,
+    total: totals(split.total),
+    previous: split.previous === null ? null : totals(split.previous),
+    points: split.points.map(point),
+    series: split.series.map(({ id, points }) => ({ id, label: label(id), points: points.map(point) })),
+    ranking: split.ranking.map(({ id, totals: one }) => ({ id, label: label(id), ...totals(one) })),
+  };
+}
+
+interface Split extends SplitUsage {
+  sinceMs: number;
+  previous: UsageTotals | null;
+}
+
+async function splitOf(db: Db, asked: SeriesAsked, accountId: string | undefined): Promise<Split> {
+  if (accountId !== undefined) {
+    return { ...(await splitRows(db, { ...asked, accountId }, BOUNDS)), previous: null };
+  }
+  if (!canSplit(asked)) {
+    throw new ApiError(
+      "invalid_value",
+      `by: usage cannot be split by ${asked.by} here. Leave the filters out, or choose another split.`,
+      { param: "by" },
+    );
+  }
+  const { fromMs, toMs } = asked;
+  const split = await splitUsage(db, asked, BOUNDS);
+  const previous = await totalUsage(db, { ...asked, fromMs: fromMs - (toMs - fromMs), toMs: fromMs });
+  return { ...split, sinceMs: fromMs, previous };
+}
+
+function totalsObject(totals: UsageTotals, actor: Actor): TotalsObject {
+  return {
+    requests: totals.requests,
+    failed: totals.failed,
+    refused: totals.refused,
+    input_tokens: totals.inputTokens,
+    cached_tokens: totals.cachedTokens,
+    cache_write_tokens: totals.cacheWriteTokens,
+    output_tokens: totals.outputTokens,
+    reasoning_tokens: totals.reasoningTokens,
+    images: totals.images,
+    cost: usdText(totals.costNano),
+    charged: usdText(totals.chargedNano),
+    ...(actor.role === "admin" ? { upstream_cost: usdText(totals.upstreamNano) } : {}),
+    duration_ms: mean(totals.durationMs, totals.requests + totals.refused),
+    first_byte_ms: mean(totals.firstByteMs, totals.firstBytes),
+  };
+}
+
+function mean(sum: number, count: number): number | null {
+  return count === 0 ? null : Math.round(sum / count);
+}

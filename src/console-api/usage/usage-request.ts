@@ -1,0 +1,153 @@
+/** Everything about one request: its course, what it used, how its price was worked out, and why it was refused. */
+
+import { z } from "zod";
+import { linesOf, priceOf } from "../../gateway/endpoints/request-report.ts";
+import type { DispatchTrace } from "../../gateway/request/trace.ts";
+import { usdText } from "../../money/nano.ts";
+import { multiplierText, tariffOf } from "../../money/tariff.ts";
+import type { Db } from "../../store/engine/db.ts";
+import { readTerms } from "../../store/money/tariffs.ts";
+import { USAGE_FLAGS, USAGE_PAYERS, USAGE_SOURCES, type UsageRow } from "../../store/usage/usage-row.ts";
+import type { Actor } from "../http/route.ts";
+import { type Attempt, attemptsOf, readTrace, stepsOf } from "./timeline.ts";
+import { requestAnswer, requestObjects } from "./usage-rows.ts";
+
+const stepAnswer = z.object({
+  kind: z.enum(["checks", "wait", "attempt", "answer"]),
+  /** Since it came in. */
+  from_ms: z.number(),
+  to_ms: z.number(),
+  /** Of an attempt. */
+  number: z.number().nullable(),
+  status: z.number().nullable(),
+  failure: z.string().nullable(),
+  /** For administrators: which account it was, what it calls the model, and what it said. */
+  account: z.string().nullable().optional(),
+  upstream_model: z.string().nullable().optional(),
+  reason: z.string().nullable().optional(),
+});
+
+export const inspectionAnswer = requestAnswer.extend({
+  started_at: z.number(),
+  /** What the client was told, when it was refused or failed. */
+  refusal: z.string().nullable(),
+  response_id: z.string().nullable(),
+  usage_source: z.enum(USAGE_SOURCES),
+  steps: z.array(stepAnswer),
+  payer: z.enum(USAGE_PAYERS).nullable(),
+  flags: z.array(z.enum(USAGE_FLAGS)),
+  /** Null where nothing has a price, or where the counts could not be believed. */
+  calculation: z
+    .object({
+      multiplier: z.string(),
+      lines: z.array(
+        z.object({
+          unit: z.string(),
+          count: z.number(),
+          price: z.string(),
+          per: z.string(),
+          long_context: z.boolean(),
+          cost: z.string(),
+        }),
+      ),
+    })
+    .nullable(),
+  /** The rest is for administrators. */
+  upstream_request_id: z.string().nullable().optional(),
+  /** The accounts that were weighed at the last choice. */
+  candidates: z
+    .array(
+      z.object({
+        account: z.string(),
+        upstream_model: z.string(),
+        priority: z.number(),
+        score: z.number().nullable(),
+        /** Why it could not be taken; null: it could. */
+        reason: z.string().nullable(),
+      }),
+    )
+    .optional(),
+});
+
+export async function inspect(
+  db: Db,
+  actor: Actor,
+  row: UsageRow,
+): Promise<z.input<typeof inspectionAnswer>> {
+  const isAdmin = actor.role === "admin";
+  const [listed] = await requestObjects(db, actor, [row]);
+  if (listed === undefined) throw new Error("A row makes one request.");
+  const trace = readTrace(row);
+  return {
+    ...listed,
+    started_at: row.atMs - row.durationMs,
+    refusal: trace?.refusal ?? null,
+    response_id: row.responseId,
+    usage_source: row.usageSource,
+    steps: stepObjects(row, trace, isAdmin ? (listed.account ?? null) : undefined),
+    payer: row.payer,
+    flags: [...row.flags],
+    calculation: await calculationOf(db, row),
+    ...(isAdmin ? { upstream_request_id: row.upstreamRequestId, candidates: candidatesOf(trace) } : {}),
+  };
+}
+
+/** `account` is undefined for those who may not know any. */
+function stepObjects(
+  row: UsageRow,
+  trace: DispatchTrace | null,
+  account: string | null | undefined,
+): z.input<typeof stepAnswer>[] {
+  const attempts = attemptsOf(row, trace);
+  return stepsOf(row, attempts).map((step) => {
+    const attempt = step.kind === "attempt" ? attempts[step.number - 1] : undefined;
+    return {
+      kind: step.kind,
+      from_ms: step.fromMs,
+      to_ms: step.toMs,
+      number: attempt?.number ?? null,
+      status: attempt?.status ?? null,
+      failure: attempt?.failure ?? null,
+      ...(account === undefined ? {} : inside(attempt, account)),
+    };
+  });
+}
+
+function inside(attempt: Attempt | undefined, account: string | null) {
+  return {
+    account: attempt === undefined ? null : (attempt.accountName ?? account),
+    upstream_model: attempt?.upstreamModel ?? null,
+    reason: attempt?.reason ?? null,
+  };
+}
+
+async function calculationOf(
+  db: Db,
+  row: UsageRow,
+): Promise<z.input<typeof inspectionAnswer>["calculation"]> {
+  const terms = row.tariffId === null ? null : await readTerms(db, row.tariffId);
+  if (terms === null) return null;
+  const tariff = tariffOf(terms);
+  const lines = linesOf(tariff, row);
+  if (lines === null) return null;
+  return {
+    multiplier: multiplierText(tariff),
+    lines: lines.map(({ unit, count, picoEach, longContext, nano }) => ({
+      unit,
+      count,
+      ...priceOf(unit, picoEach),
+      long_context: longContext,
+      cost: usdText(nano),
+    })),
+  };
+}
+
+function candidatesOf(trace: DispatchTrace | null) {
+  return (trace?.candidates ?? []).map(({ accountName, upstreamModel, priority, score, reason }) => ({
+    account: accountName,
+    upstream_model: upstreamModel,
+    priority,
+    score,
+    reason,
+  }));
+}

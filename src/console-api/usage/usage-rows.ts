@@ -1,0 +1,157 @@
+/** Single requests: as lists show them, and as a file has them. */
+
+import { z } from "zod";
+import { usdText } from "../../money/nano.ts";
+import type { Db } from "../../store/engine/db.ts";
+import { listUsage, type UsageCursor, type UsageFilter } from "../../store/reports/usage-list.ts";
+import { namesOf } from "../../store/reports/usage-names.ts";
+import { USAGE_OUTCOMES, type UsageRow } from "../../store/usage/usage-row.ts";
+import { csvLine } from "../http/csv.ts";
+import type { Actor } from "../http/route.ts";
+
+export const requestAnswer = z.object({
+  id: z.string(),
+  /** How many refused requests of one kind the row stands for; 1 for every other row. */
+  request_count: z.number(),
+  /** When it ended. */
+  at: z.number(),
+  key: z.object({ id: z.string(), name: z.string().nullable() }),
+  group: z.string().nullable(),
+  model: z.string(),
+  endpoint: z.string(),
+  stream: z.boolean(),
+  status: z.number(),
+  outcome: z.enum(USAGE_OUTCOMES),
+  error_code: z.string().nullable(),
+  input_tokens: z.number(),
+  cached_tokens: z.number(),
+  cache_write_tokens: z.number(),
+  output_tokens: z.number(),
+  reasoning_tokens: z.number(),
+  images: z.number(),
+  cost: z.string(),
+  charged: z.string(),
+  waited_ms: z.number(),
+  first_byte_ms: z.number().nullable(),
+  duration_ms: z.number(),
+  attempts: z.number(),
+  /** The rest is for administrators. */
+  user: z.string().nullable().optional(),
+  account: z.string().nullable().optional(),
+  upstream_model: z.string().nullable().optional(),
+  upstream_cost: z.string().optional(),
+});
+export type RequestObject = z.input<typeof requestAnswer>;
+
+export async function requestObjects(
+  db: Db,
+  actor: Actor,
+  rows: readonly UsageRow[],
+): Promise<RequestObject[]> {
+  const isAdmin = actor.role === "admin";
+  const [keys, groups, users, accounts] = await Promise.all([
+    namesOf(
+      db,
+      "key",
+      rows.map(({ keyId }) => keyId),
+    ),
+    namesOf(
+      db,
+      "group",
+      rows.map(({ groupId }) => groupId),
+    ),
+    namesOf(db, "user", isAdmin ? rows.map(({ userId }) => userId) : []),
+    namesOf(db, "account", isAdmin ? rows.map(({ accountId }) => accountId) : []),
+  ]);
+  return rows.map((row) => ({
+    id: row.requestId,
+    request_count: row.requestCount,
+    at: row.atMs,
+    key: { id: row.keyId, name: keys.get(row.keyId) ?? null },
+    group: groups.get(row.groupId) ?? null,
+    model: row.publicModel,
+    endpoint: row.endpoint,
+    stream: row.stream,
+    status: row.status,
+    outcome: row.outcome,
+    error_code: row.errorCode,
+    input_tokens: row.inputTokens,
+    cached_tokens: row.cachedTokens,
+    cache_write_tokens: row.cacheWriteTokens,
+    output_tokens: row.outputTokens,
+    reasoning_tokens: row.reasoningTokens,
+    images: row.images,
+    cost: usdText(row.costNano),
+    charged: usdText(row.chargedNano),
+    waited_ms: row.waitMs,
+    first_byte_ms: row.firstByteMs,
+    duration_ms: row.durationMs,
+    attempts: row.attempts,
+    ...(isAdmin
+      ? {
+          user: row.userId === null ? null : (users.get(row.userId) ?? row.userId),
+          account: row.accountId === null ? null : (accounts.get(row.accountId) ?? row.accountId),
+          upstream_model: row.upstreamModel,
+          upstream_cost: usdText(row.upstreamNano),
+        }
+      : {}),
+  }));
+}
+
+const ROWS_PER_PART = 1_000;
+
+export async function* csvParts(db: Db, actor: Actor, filter: UsageFilter): AsyncGenerator<string, void> {
+  const columns = columnsFor(actor);
+  let part = csvLine(columns.map(([name]) => name));
+  let after: UsageCursor | null = null;
+  do {
+    const { rows, next } = await listUsage(db, filter, { after, limit: ROWS_PER_PART });
+    const objects = await requestObjects(db, actor, rows);
+    part += objects.map((one) => csvLine(columns.map(([, read]) => read(one)))).join("");
+    // What is rare may be pages apart.
+    if (part !== "") yield part;
+    part = "";
+    after = next;
+  } while (after !== null);
+}
+
+type CsvColumn = readonly [name: string, read: (one: RequestObject) => string | number | boolean | null];
+
+const COLUMNS: readonly CsvColumn[] = [
+  ["request_id", ({ id }) => id],
+  ["time", ({ at }) => new Date(at).toISOString()],
+  ["key", ({ key }) => key.name ?? key.id],
+  ["group", ({ group }) => group],
+  ["model", ({ model }) => model],
+  ["endpoint", ({ endpoint }) => endpoint],
+  ["stream", ({ stream }) => stream],
+  ["status", ({ status }) => status],
+  ["outcome", ({ outcome }) => outcome],
+  ["error_code", (one) => one.error_code],
+  ["input_tokens", (one) => one.input_tokens],
+  ["cached_tokens", (one) => one.cached_tokens],
+  ["cache_write_tokens", (one) => one.cache_write_tokens],
+  ["output_tokens", (one) => one.output_tokens],
+  ["reasoning_tokens", (one) => one.reasoning_tokens],
+  ["images", ({ images }) => images],
+  ["cost_usd", ({ cost }) => cost],
+  ["charged_usd", ({ charged }) => charged],
+  ["waited_ms", (one) => one.waited_ms],
+  ["first_byte_ms", (one) => one.first_byte_ms],
+  ["duration_ms", (one) => one.duration_ms],
+  ["attempts", ({ attempts }) => attempts],
+];
+
+const ADMIN_COLUMNS: readonly CsvColumn[] = [
+  ["user", ({ user }) => user ?? null],
+  ["account", ({ account }) => account ?? null],
+  ["upstream_model", (one) => one.upstream_model ?? null],
+  ["upstream_cost_usd", (one) => one.upstream_cost ?? null],
+];
+
+/** Behind all others: the places of the columns before it stay as they were. */
+const COUNT_COLUMN: CsvColumn = ["request_count", (one) => one.request_count];
+
+function columnsFor({ role }: Actor): readonly CsvColumn[] {
+  return role === "admin" ? [...COLUMNS, ...ADMIN_COLUMNS, COUNT_COLUMN] : [...COLUMNS, COUNT_COLUMN];
+}

@@ -1,0 +1,136 @@
+/** Whose usage is asked for, and since when: the same questions for charts, lists and files. */
+
+import { z } from "zod";
+import { ApiError } from "../../errors.ts";
+import type { Db } from "../../store/engine/db.ts";
+import { text } from "../../store/engine/row.ts";
+import { findUser, findUserByEmail } from "../../store/identity/users.ts";
+import { DAY_MS, HOUR_MS } from "../../store/usage/usage-day.ts";
+import { ownKey } from "../auth/owner.ts";
+import type { Control } from "../context.ts";
+import { instantQuery } from "../forms/fields.ts";
+import type { Actor } from "../http/route.ts";
+
+/** Spread into the query of every route about usage. */
+export const scopeQuery = {
+  /** Administrators may look at everybody's. */
+  whose: z.enum(["own", "everybody"]).default("own"),
+  /** Administrators: of one user, by id or e-mail address. */
+  user: z.string().trim().max(254).optional(),
+  /** The id of a key. */
+  key: z.string().max(100).optional(),
+  /** The name of a group. */
+  group: z.string().max(200).optional(),
+  /** Administrators: the name of an account. */
+  account: z.string().max(200).optional(),
+  model: z.string().max(512).optional(),
+};
+
+export interface UsageScope {
+  keyId?: string;
+  userId?: string;
+  groupId?: string;
+  accountId?: string;
+  model?: string;
+}
+
+type ScopeAsked = z.output<z.ZodObject<typeof scopeQuery>>;
+
+/** Whatever else is asked for, people who are no administrators see only their own. */
+export async function scopeOf(control: Control, actor: Actor, asked: ScopeAsked): Promise<UsageScope> {
+  const { db } = control.installation;
+  if (actor.role !== "admin") refuseOthers(asked);
+  const model = asked.model === undefined ? {} : { model: asked.model };
+  const accountId = asked.account === undefined ? {} : { accountId: await accountNamed(db, asked.account) };
+  const owner = await ownerAsked(db, actor, asked);
+  // A key has one owner, so that naming both would only take longer.
+  if (asked.key !== undefined) {
+    const key = await ownKey(db, actor, asked.key);
+    if (asked.user !== undefined && key.userId !== owner.userId) throw missing("key", "of this user");
+    return { ...model, ...accountId, keyId: key.id, ...(await groupAsked(db, actor, asked)) };
+  }
+  return { ...model, ...accountId, ...owner, ...(await groupAsked(db, actor, asked)) };
+}
+
+function refuseOthers({ whose, user, account }: ScopeAsked): void {
+  const param = whose === "everybody" ? "whose" : user !== undefined ? "user" : account && "account";
+  if (!param) return;
+  throw new ApiError("forbidden", `Only administrators may ask by \`${param}\`. Leave it out.`, { param });
+}
+
+async function ownerAsked(db: Db, actor: Actor, { whose, user, group, account, key }: ScopeAsked) {
+  if (user !== undefined) {
+    const found = (await findUser(db, user)) ?? (await findUserByEmail(db, user));
+    if (found === null) throw missing("user", "with this address or id");
+    return { userId: found.id };
+  }
+  const isOfOthers =
+    whose === "everybody" || group !== undefined || account !== undefined || key !== undefined;
+  return actor.role === "admin" && isOfOthers ? {} : { userId: actor.userId };
+}
+
+/** Of groups in which they have no key, people learn nothing, not even the names. */
+async function groupAsked(db: Db, actor: Actor, { group }: ScopeAsked): Promise<{ groupId?: string }> {
+  if (group === undefined) return {};
+  const [row] =
+    actor.role === "admin"
+      ? await db.sql`SELECT id FROM grp WHERE name = ${group}`
+      : await db.sql`SELECT id FROM grp WHERE name = ${group}
+          AND id IN (SELECT group_id FROM api_key WHERE user_id = ${actor.userId})`;
+  if (row === undefined) throw missing("group", "of this name");
+  return { groupId: text(row, "id") };
+}
+
+async function accountNamed(db: Db, name: string): Promise<string> {
+  const [row] = await db.sql`SELECT id FROM account WHERE name = ${name}`;
+  if (row === undefined) throw missing("account", "of this name");
+  return text(row, "id");
+}
+
+function missing(what: string, which: string): ApiError {
+  return new ApiError("not_found", `There is no ${what} ${which}. Choose another one.`, { param: what });
+}
+
+/** Spread into the query of a list or a chart. */
+export const rangeQuery = {
+  /** Milliseconds since 1970; left out: the beginning. */
+  from_at: instantQuery.optional(),
+  /** Before it; left out: now. */
+  to_at: instantQuery.optional(),
+};
+
+export interface ChartRange {
+  fromMs: number;
+  toMs: number;
+  granularity: "day" | "hour";
+}
+
+const UNIT_MS = { day: DAY_MS, hour: HOUR_MS } as const;
+const DEFAULT_MS = { day: 30 * DAY_MS, hour: 48 * HOUR_MS } as const;
+/** More bars than a screen has room for. */
+const POINTS_MAX = 400;
+
+/** Whole hours or days in UTC; without any word, the last 30 days or 48 hours. */
+export function chartRange(
+  asked: { from_at?: number | undefined; to_at?: number | undefined; granularity: "day" | "hour" },
+  nowMs: number,
+): ChartRange {
+  const { granularity } = asked;
+  const unitMs = UNIT_MS[granularity];
+  const toMs = Math.ceil(Math.min(asked.to_at ?? nowMs, nowMs + unitMs) / unitMs) * unitMs;
+  const fromMs = Math.floor((asked.from_at ?? toMs - DEFAULT_MS[granularity]) / unitMs) * unitMs;
+  if (fromMs >= toMs) {
+    throw new ApiError("invalid_value", "from_at: must be before to_at, and not in the future.", {
+      param: "from_at",
+    });
+  }
+  const points = (toMs - fromMs) / unitMs;
+  if (points > POINTS_MAX) {
+    throw new ApiError(
+      "invalid_value",
+      `from_at: the range has ${points} points by ${granularity}; at most ${POINTS_MAX} are drawn. Choose a shorter one.`,
+      { param: "from_at" },
+    );
+  }
+  return { fromMs, toMs, granularity };
+}

@@ -1,0 +1,175 @@
+/** What was used: charts, single requests, one request in full, and all of it as a file. */
+
+import { z } from "zod";
+import { ApiError } from "../../errors.ts";
+import { logFault } from "../../observe/log.ts";
+import type { Db } from "../../store/engine/db.ts";
+import { text } from "../../store/engine/row.ts";
+import { listUsage, type UsageFilter } from "../../store/reports/usage-list.ts";
+import { SERIES_SPLITS } from "../../store/reports/usage-series.ts";
+import { findRoute, findUsage } from "../../store/usage/usage.ts";
+import { USAGE_OUTCOMES, type UsageRow } from "../../store/usage/usage-row.ts";
+import type { Control } from "../context.ts";
+import { cursorText, pageOf, pageQuery, readCursor } from "../http/page.ts";
+import { type Actor, forUsers, TAKES_NOTHING } from "../http/route.ts";
+import { streamedFile } from "../http/streamed-file.ts";
+import { settled } from "./flush-usage.ts";
+import { chartAnswer, chartOf } from "./usage-chart.ts";
+import { inspect, inspectionAnswer } from "./usage-request.ts";
+import { csvParts, requestAnswer, requestObjects } from "./usage-rows.ts";
+import { chartRange, rangeQuery, scopeOf, scopeQuery } from "./usage-scope.ts";
+
+const filterQuery = {
+  ...scopeQuery,
+  ...rangeQuery,
+  outcome: z.enum(USAGE_OUTCOMES).optional(),
+  /** The first digit of the status. */
+  status: z.enum(["2", "4", "5"]).optional(),
+};
+type FilterAsked = z.output<z.ZodObject<typeof filterQuery>>;
+
+const cursor = z.tuple([z.number(), z.string()]);
+const CHOICES_MAX = 500;
+
+export const usageRoutes = {
+  "usage.chart": forUsers({
+    ...TAKES_NOTHING,
+    method: "GET",
+    path: "/api/usage/chart",
+    summary: "Usage over time, by day or hour, split by model, key, user or group",
+    query: z.strictObject({
+      ...scopeQuery,
+      ...rangeQuery,
+      granularity: z.enum(["day", "hour"]).default("day"),
+      by: z.enum(SERIES_SPLITS).default("total"),
+    }),
+    answer: chartAnswer,
+    async run(control, { actor, query }) {
+      if (actor.role !== "admin" && query.by === "user") {
+        throw new ApiError("forbidden", "Only administrators may split usage by user.", { param: "by" });
+      }
+      const range = chartRange(query, control.installation.clock.nowMs());
+      const scope = await scopeOf(control, actor, query);
+      await settled(control);
+      return chartOf(control.installation.db, actor, scope, range, query.by);
+    },
+  }),
+
+  "usage.requests": forUsers({
+    ...TAKES_NOTHING,
+    method: "GET",
+    path: "/api/usage/requests",
+    summary: "Single requests, the newest first. A page may be short where what is asked for is rare",
+    query: z.strictObject({ ...pageQuery, ...filterQuery }),
+    answer: pageOf(requestAnswer),
+    async run(control, { actor, query }) {
+      const { db } = control.installation;
+      const filter = await filterOf(control, actor, query);
+      const after = readCursor(query.after, cursor);
+      await settled(control);
+      const { rows, next } = await listUsage(db, filter, {
+        after: after === null ? null : { atMs: after[0], requestId: after[1] },
+        limit: query.limit,
+      });
+      return {
+        data: await requestObjects(db, actor, rows),
+        next: next === null ? null : cursorText([next.atMs, next.requestId]),
+      };
+    },
+  }),
+
+  "usage.request": forUsers({
+    ...TAKES_NOTHING,
+    method: "GET",
+    path: "/api/usage/requests/:id",
+    summary: "One request in full, by its own id or that of its response",
+    params: z.strictObject({ id: z.string().max(200) }),
+    answer: inspectionAnswer,
+    async run(control, { actor, params }) {
+      const { db } = control.installation;
+      await settled(control);
+      return inspect(db, actor, await ownRequest(db, actor, params.id));
+    },
+  }),
+
+  "usage.export": forUsers({
+    ...TAKES_NOTHING,
+    method: "GET",
+    path: "/api/usage/export",
+    summary: "Single requests as a CSV file, the newest first",
+    query: z.strictObject(filterQuery),
+    media: "text/csv",
+    /** The file itself. */
+    answer: z.string(),
+    async run(control, { actor, query, requestId }) {
+      const { db, clock } = control.installation;
+      const filter = await filterOf(control, actor, query);
+      await settled(control);
+      const day = new Date(clock.nowMs()).toISOString().slice(0, 10);
+      const onFault = (thrown: unknown) => logFault(control.gateway.log, requestId, thrown);
+      return new Response(await streamedFile(csvParts(db, actor, filter), onFault), {
+        headers: {
+          "content-type": "text/csv; charset=utf-8",
+          "content-disposition": `attachment; filename="requests-${day}.csv"`,
+          "cache-control": "no-store",
+        },
+      });
+    },
+  }),
+
+  "usage.choices": forUsers({
+    ...TAKES_NOTHING,
+    method: "GET",
+    path: "/api/usage/choices",
+    summary: "What usage can be filtered by",
+    answer: z.object({
+      /** One's own, the newest first. */
+      keys: z.array(z.object({ id: z.string(), name: z.string() })),
+      /** There are older ones: `GET /api/keys?search=` finds them. */
+      has_more_keys: z.boolean(),
+      groups: z.array(z.string()),
+      models: z.array(z.string()),
+      /** For administrators. */
+      accounts: z.array(z.string()).optional(),
+    }),
+    async run({ installation, gateway }, { actor }) {
+      const rows = await installation.db.sql`
+        SELECT id, name, group_id FROM api_key WHERE user_id = ${actor.userId}
+        ORDER BY created_at_ms DESC, id DESC LIMIT ${CHOICES_MAX + 1}`;
+      const { groups, accounts } = gateway.policy.snapshot();
+      const isAdmin = actor.role === "admin";
+      const own = new Set(rows.map((row) => text(row, "group_id")));
+      const seen = [...groups.values()].filter(({ id }) => isAdmin || own.has(id));
+      return {
+        keys: rows.slice(0, CHOICES_MAX).map((row) => ({ id: text(row, "id"), name: text(row, "name") })),
+        has_more_keys: rows.length > CHOICES_MAX,
+        groups: seen.map(({ name }) => name).sort(),
+        models: [...new Set(seen.flatMap(({ models }) => [...models.keys()]))].sort(),
+        ...(isAdmin ? { accounts: [...accounts.values()].map(({ name }) => name).sort() } : {}),
+      };
+    },
+  }),
+};
+
+async function filterOf(control: Control, actor: Actor, query: FilterAsked): Promise<UsageFilter> {
+  return {
+    ...(await scopeOf(control, actor, query)),
+    ...(query.from_at === undefined ? {} : { fromMs: query.from_at }),
+    ...(query.to_at === undefined ? {} : { toMs: query.to_at }),
+    ...(query.outcome === undefined ? {} : { outcome: query.outcome }),
+    ...(query.status === undefined ? {} : { statusClass: STATUS_CLASSES[query.status] }),
+  };
+}
+
+const STATUS_CLASSES = { "2": 2, "4": 4, "5": 5 } as const;
+
+/** What belongs to somebody else is not there. */
+async function ownRequest(db: Db, actor: Actor, id: string): Promise<UsageRow> {
+  const requestId = (await findRoute(db, id))?.requestId ?? id;
+  const row = await findUsage(db, requestId);
+  if (row !== null && (actor.role === "admin" || row.userId === actor.userId)) return row;
+  throw new ApiError(
+    "not_found",
+    "There is no such request among yours. Its id is in the x-request-id header of the answer.",
+  );
+}

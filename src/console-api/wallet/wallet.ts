@@ -1,0 +1,302 @@
+/** What somebody pays with: the balance, what is held of it, the ledger, codes, and subscriptions. */
+
+import { z } from "zod";
+import { type Redeemed, redeem } from "../../billing/operations/redeem.ts";
+import { ApiError } from "../../errors.ts";
+import { usdText } from "../../money/nano.ts";
+import { CHARGES, COUNTED, PLAN_PERIODS, RENEWALS } from "../../records.ts";
+import { appendAudit } from "../../store/change-log/change-log.ts";
+import { transaction } from "../../store/engine/db.ts";
+import { findUser } from "../../store/identity/users.ts";
+import { listEntriesOfUser } from "../../store/money/entries.ts";
+import { listHoldsOfUser } from "../../store/money/holds.ts";
+import { ENTRY_KINDS, type Transfer, userBook } from "../../store/money/ledger.ts";
+import { type SubscriptionStanding, subscriptionsOf } from "../../store/money/subscription-standing.ts";
+import { debtIn, readWallet, type Wallet } from "../../store/money/wallets.ts";
+import { countKeysByGroup } from "../../store/policy/key-list.ts";
+import { ownerOf, ownerQuery } from "../auth/owner.ts";
+import { auditOf } from "../changes/change-log-entry.ts";
+import type { Control } from "../context.ts";
+import { cursorText, pageOf, pageQuery, readCursor } from "../http/page.ts";
+import { forUsers, TAKES_NOTHING } from "../http/route.ts";
+import { groupsWithin } from "../keys/reachable-groups.ts";
+import { settledFor } from "../usage/flush-usage.ts";
+
+const balanceAnswer = z.object({
+  currency: z.literal("USD"),
+  balance: z.string(),
+  /** For requests under way: each holds what it may cost until it has ended. */
+  held: z.string(),
+  /** Below zero where there is a debt. */
+  available: z.string(),
+  /** What requests cost above their holds and the balance could not cover: paid requests are refused until it is. */
+  debt: z.string(),
+});
+
+const subscriptionAnswer = z.object({
+  id: z.string(),
+  plan: z.string(),
+  /** Where its days, weeks and months begin. */
+  time_zone: z.string(),
+  standing: z.enum(["running", "upcoming", "ended", "cancelled"]),
+  starts_at: z.number(),
+  ends_at: z.number().nullable(),
+  renews: z.enum(RENEWALS),
+  windows: z.array(
+    z.object({
+      per: z.enum(PLAN_PERIODS),
+      counted: z.enum(COUNTED),
+      limit: z.string(),
+      used: z.string(),
+      held: z.string(),
+      remaining: z.string(),
+      resets_at: z.number(),
+    }),
+  ),
+});
+
+const walletAnswer = z.object({
+  ...balanceAnswer.shape,
+  /** In the order in which they pay. */
+  subscriptions: z.array(subscriptionAnswer),
+  /** Who pays for requests of each group that one's keys are in, or may be in. */
+  payers: z.array(
+    z.object({
+      group: z.string(),
+      charge: z.enum(CHARGES),
+      /** Plans of running subscriptions that pay, the first of them first. */
+      plans: z.array(z.string()),
+      /** Keys of one's own in it. */
+      keys: z.number(),
+    }),
+  ),
+});
+
+const entryAnswer = z.object({
+  id: z.string(),
+  at: z.number(),
+  kind: z.enum(ENTRY_KINDS),
+  /** USD, with a minus where the balance went down. What a subscription paid did not touch the balance. */
+  amount: z.string(),
+  paid_by: z.enum(["balance", "subscription"]),
+  /** Null also for a charge that several requests share; the reason says how many. */
+  request_id: z.string().nullable(),
+  reason: z.string().nullable(),
+});
+
+const entryCursor = z.tuple([z.number(), z.string()]);
+
+export const walletRoutes = {
+  "wallet.get": forUsers({
+    ...TAKES_NOTHING,
+    method: "GET",
+    path: "/api/wallet",
+    summary:
+      "Balance, what is held of it, subscriptions with what is left of their windows, and who pays first",
+    query: z.strictObject(ownerQuery),
+    answer: walletAnswer,
+    async run(control, { actor, query }) {
+      const { db, clock } = control.installation;
+      const userId = ownerOf(actor, query.user);
+      const nowMs = clock.nowMs();
+      await settledFor(control, userId);
+      const subscriptions = await subscriptionsOf(db, userId, nowMs);
+      return {
+        ...balanceObject(await readWallet(db, userId)),
+        subscriptions: subscriptions.map(subscriptionObject),
+        payers: await payersOf(control, userId, subscriptions),
+      };
+    },
+  }),
+
+  "wallet.ledger": forUsers({
+    ...TAKES_NOTHING,
+    method: "GET",
+    path: "/api/wallet/ledger",
+    summary: "List what was booked, the latest first",
+    query: z.strictObject({ ...pageQuery, ...ownerQuery }),
+    answer: pageOf(entryAnswer),
+    async run(control, { actor, query }) {
+      const userId = ownerOf(actor, query.user);
+      const cursor = readCursor(query.after, entryCursor);
+      await settledFor(control, userId);
+      const found = await listEntriesOfUser(control.installation.db, userId, {
+        limit: query.limit + 1,
+        ...(cursor === null ? {} : { before: { atMs: cursor[0], id: cursor[1] } }),
+      });
+      const entries = found.slice(0, query.limit);
+      const last = entries.at(-1);
+      return {
+        data: entries.map((entry) => entryObject(entry, userId)),
+        next: found.length > entries.length && last !== undefined ? cursorText([last.atMs, last.id]) : null,
+      };
+    },
+  }),
+
+  "wallet.holds": forUsers({
+    ...TAKES_NOTHING,
+    method: "GET",
+    path: "/api/wallet/holds",
+    summary: "List the requests under way that something is held for, the oldest first",
+    query: z.strictObject(ownerQuery),
+    answer: z.object({
+      data: z.array(
+        z.object({
+          request_id: z.string(),
+          at: z.number(),
+          amount: z.string(),
+          paid_by: z.enum(["balance", "subscription"]),
+          model: z.string(),
+          key_id: z.string(),
+        }),
+      ),
+      next: z.null(),
+    }),
+    async run(control, { actor, query }) {
+      const userId = ownerOf(actor, query.user);
+      await settledFor(control, userId);
+      const holds = await listHoldsOfUser(control.installation.db, userId, HOLDS_SHOWN);
+      return {
+        data: holds.map((hold) => ({
+          request_id: hold.requestId,
+          at: hold.atMs,
+          amount: usdText(hold.amountNano),
+          paid_by: hold.subscriptionId === null ? ("balance" as const) : ("subscription" as const),
+          model: hold.publicModel,
+          key_id: hold.keyId,
+        })),
+        next: null,
+      };
+    },
+  }),
+
+  "wallet.redeem": forUsers({
+    ...TAKES_NOTHING,
+    method: "POST",
+    path: "/api/wallet/redeem",
+    summary: "Redeem a code: its money is added to the balance, or its plan granted",
+    body: z.strictObject({ code: z.string().trim().min(1).max(100) }),
+    answer: z.object({
+      /** Exactly one of the two. */
+      amount: z.string().nullable(),
+      plan: z.string().nullable(),
+      ...balanceAnswer.shape,
+    }),
+    async run(control, asked) {
+      const { installation, redeemTries } = control;
+      const { userId, email } = asked.actor;
+      const wait = redeemTries.take(userId);
+      if (wait !== null) throw tooManyTries(wait);
+      const redeemed = await transaction(installation.db, async (tx) => {
+        const order = { userId, code: asked.body.code, actor: userId };
+        const given = await redeem({ ...installation, db: tx }, order);
+        const atMs = installation.clock.nowMs();
+        const worth = worthOf(given);
+        const change = { field: worth.plan === null ? "balance" : "plan", from: null, to: worthText(worth) };
+        await appendAudit(
+          tx,
+          auditOf(asked, { atMs, action: "code.redeem", target: `user ${email}`, changes: [change] }),
+        );
+        return { ...worth, ...balanceObject(given.wallet) };
+      });
+      redeemTries.giveBack(userId);
+      await control.gateway.policy.refresh();
+      return redeemed;
+    },
+  }),
+};
+
+/** More than that are never under way for one user, unless something is very wrong. */
+const HOLDS_SHOWN = 200;
+
+function tooManyTries(seconds: number): ApiError {
+  const minutes = Math.ceil(seconds / 60);
+  return new ApiError(
+    "rate_limit_exceeded",
+    `Too many codes were wrong. Try again in ${minutes} minute${minutes === 1 ? "" : "s"}.`,
+    { headers: { "retry-after": String(seconds) }, param: "code" },
+  );
+}
+
+interface Worth {
+  amount: string | null;
+  plan: string | null;
+}
+
+function worthOf(redeemed: Redeemed): Worth {
+  return redeemed.kind === "plan"
+    ? { amount: null, plan: redeemed.plan }
+    : { amount: usdText(redeemed.entry.amountNano), plan: null };
+}
+
+const worthText = ({ amount, plan }: Worth): string => plan ?? `+$${amount}`;
+
+function balanceObject(wallet: Wallet): z.input<typeof balanceAnswer> {
+  const { balanceNano, heldNano } = wallet;
+  return {
+    currency: "USD",
+    balance: usdText(balanceNano),
+    held: usdText(heldNano),
+    available: usdText(balanceNano - heldNano),
+    debt: usdText(debtIn(wallet)),
+  };
+}
+
+function subscriptionObject(subscription: SubscriptionStanding): z.input<typeof subscriptionAnswer> {
+  return {
+    id: subscription.id,
+    plan: subscription.planName,
+    time_zone: subscription.timeZone,
+    standing: subscription.standing,
+    starts_at: subscription.startsAtMs,
+    ends_at: subscription.endsAtMs,
+    renews: subscription.renews,
+    windows: subscription.windows.map((window) => ({
+      per: window.per,
+      counted: window.counted,
+      limit: usdText(window.limitNano),
+      used: usdText(window.usedNano),
+      held: usdText(window.heldNano),
+      remaining: usdText(window.remainingNano),
+      resets_at: window.endsAtMs,
+    })),
+  };
+}
+
+async function payersOf(
+  { installation, gateway }: Control,
+  userId: string,
+  subscriptions: readonly SubscriptionStanding[],
+): Promise<z.input<typeof walletAnswer>["payers"]> {
+  const { db, clock } = installation;
+  const user = await findUser(db, userId);
+  if (user === null) throw new ApiError("not_found", "There is no such user.", { param: "user" });
+  const snapshot = gateway.policy.snapshot();
+  const keys = await countKeysByGroup(db, userId, clock.nowMs());
+  const own = [...keys.keys()].flatMap((id) => snapshot.groups.get(id) ?? []);
+  const running = subscriptions.filter(({ standing }) => standing === "running");
+  return [...new Set([...own, ...groupsWithin(snapshot, user)])].map(({ id, name, billing }) => ({
+    group: name,
+    charge: billing.charge,
+    plans:
+      billing.charge !== "subscription"
+        ? []
+        : running
+            .map(({ planName }) => planName)
+            .filter((plan) => billing.plans === null || billing.plans.includes(plan)),
+    keys: keys.get(id) ?? 0,
+  }));
+}
+
+function entryObject(entry: Transfer, userId: string): z.input<typeof entryAnswer> {
+  const goesDown = entry.debit === userBook(userId) || entry.kind === "charge";
+  return {
+    id: entry.id,
+    at: entry.atMs,
+    kind: entry.kind,
+    amount: usdText(goesDown ? -entry.amountNano : entry.amountNano),
+    paid_by: entry.subscriptionId === null ? "balance" : "subscription",
+    request_id: entry.requestId,
+    reason: entry.reason,
+  };
+}

@@ -1,0 +1,175 @@
+import { describe, expect, test } from "bun:test";
+import fc from "fast-check";
+import { ApiError } from "../../errors.ts";
+import type { Key } from "../../policy/key-index.ts";
+import { compileSnapshot } from "../../policy/snapshot.ts";
+import { ENDPOINTS, type Endpoint, type EndpointName } from "../../protocols/shared/request.ts";
+import { accountRecord, groupRecord, modelRecord } from "../../records.test-support.ts";
+import {
+  type AccountRecord,
+  type GroupRecord,
+  INTERFACES,
+  type ModelRecord,
+  NO_LIMITS,
+} from "../../records.ts";
+import { getModel, listModels } from "../endpoints/models.ts";
+import { admit, allowInterface } from "./admit.ts";
+import type { Caller } from "./authenticate.ts";
+
+const KEY: Key = {
+  id: "k1",
+  name: "laptop",
+  publicId: "pub",
+  userId: null,
+  groupId: "g1",
+  expiresAtMs: null,
+  limits: NO_LIMITS,
+  userLimits: NO_LIMITS,
+  createdAtMs: 1,
+};
+
+const model = (id: string, interfaces: ModelRecord["interfaces"] = ["chat"]): ModelRecord =>
+  modelRecord(id, { interfaces, createdAtMs: 1_790_000_000_999 });
+
+const account = (id: string, change: Partial<AccountRecord> = {}): AccountRecord =>
+  accountRecord(id, { interfaces: [...INTERFACES], models: { "*": "up-*" }, ...change });
+
+function caller(models: ModelRecord[], accounts: AccountRecord[], change: Partial<GroupRecord> = {}): Caller {
+  const record = groupRecord("g1", {
+    models: models.map(({ id }) => id),
+    accounts: accounts.map(({ id }) => id),
+    ...change,
+  });
+  const snapshot = compileSnapshot(
+    { models, accounts, groups: [record] },
+    { simulatorUrl: null, unseal: () => null },
+  );
+  const group = snapshot.groups.get("g1");
+  if (!group) throw new Error("the group is not in the snapshot");
+  return { key: KEY, group };
+}
+
+function endpoint(name: EndpointName): Endpoint {
+  const found = ENDPOINTS.find((one) => one.name === name);
+  if (!found) throw new Error(`no endpoint ${name}`);
+  return found;
+}
+
+function refusal(attempt: () => unknown): Pick<ApiError, "status" | "code" | "param" | "message"> | null {
+  try {
+    attempt();
+    return null;
+  } catch (thrown) {
+    if (thrown instanceof ApiError) return thrown;
+    throw thrown;
+  }
+}
+
+const CHAT = endpoint("chat.completions");
+
+describe("admission", () => {
+  test("gives the ways to serve a published model, best first", () => {
+    const accounts = [account("late", { priority: 2 }), account("first", { priority: 1 })];
+    const { model: admitted, routes } = admit(caller([model("fast")], accounts), CHAT, "fast");
+    expect(admitted.id).toBe("fast");
+    expect(routes.map((route) => [route.account.id, route.upstreamModel])).toEqual([
+      ["first", "up-fast"],
+      ["late", "up-fast"],
+    ]);
+  });
+
+  test("refuses an interface that the group does not have, before anything else is looked at", () => {
+    const group = caller([model("fast")], [account("a")], { interfaces: ["embeddings"] });
+    for (const name of ["fast", "unknown"]) {
+      expect(refusal(() => admit(group, CHAT, name))).toMatchObject({
+        status: 403,
+        code: "interface_not_allowed",
+      });
+    }
+    expect(refusal(() => allowInterface(group, CHAT))?.code).toBe("interface_not_allowed");
+    expect(refusal(() => allowInterface(group, endpoint("embeddings")))).toBeNull();
+  });
+
+  test("gives the same answer for a model that does not exist and for one that is not published", () => {
+    const here = caller([model("fast"), model("other")], [account("a")], { models: ["fast"] });
+    const unpublished = refusal(() => admit(here, CHAT, "other"));
+    const unknown = refusal(() => admit(here, CHAT, "nothing"));
+    expect(unpublished).toMatchObject({ status: 404, code: "model_not_found", param: "model" });
+    expect(unknown).toMatchObject({ status: 404, code: "model_not_found", param: "model" });
+    expect(unpublished?.message.replace("other", "X")).toBe(unknown?.message.replace("nothing", "X") ?? "");
+    expect(unknown?.message).toContain("The model `nothing` does not exist or you do not have access to it.");
+  });
+
+  test("says where a model is served when it is called at the wrong place", () => {
+    const told = refusal(() =>
+      admit(caller([model("vectors", ["embeddings"])], [account("a")]), CHAT, "vectors"),
+    );
+    expect(told).toMatchObject({ status: 400, code: "invalid_value", param: "model" });
+    expect(told?.message).toBe("The model `vectors` serves embeddings, not chat. Call it at /v1/embeddings.");
+  });
+});
+
+describe("the list of models", () => {
+  test("has OpenAI's shape, and names no provider", () => {
+    expect(listModels(caller([model("fast")], [account("a")]).group)).toEqual({
+      object: "list",
+      data: [
+        {
+          id: "fast",
+          object: "model",
+          created: 1_790_000_000,
+          owned_by: "model-gateway",
+          interfaces: ["chat"],
+        },
+      ],
+    });
+  });
+
+  test("gives one model by its id, or the refusal that a call of it would get", () => {
+    const { group } = caller([model("org/fast")], [account("a")]);
+    expect(getModel(group, "org/fast").id).toBe("org/fast");
+    expect(refusal(() => getModel(group, "nothing"))).toMatchObject({ status: 404, code: "model_not_found" });
+  });
+
+  test("holds exactly the models that admission lets through at some endpoint", () => {
+    const ids = ["m1", "m2", "gpt-6", "gpt-6-mini"];
+    const interfaces = fc.subarray([...INTERFACES]);
+    const models = fc.tuple(...ids.map((id) => interfaces.map((list) => model(id, list))));
+    const accounts = fc.tuple(
+      ...["a1", "a2"].map((id) =>
+        fc
+          .record({
+            interfaces,
+            enabled: fc.boolean(),
+            models: fc.dictionary(fc.constantFrom("*", "gpt-*", "gpt-6", "m1"), fc.constantFrom("x", "x-*")),
+          })
+          .map((change) => account(id, change)),
+      ),
+    );
+    const group = fc.record({
+      interfaces,
+      models: fc.shuffledSubarray(ids),
+      accounts: fc.shuffledSubarray(["a1", "a2"]),
+    });
+    fc.assert(
+      fc.property(models, accounts, group, (allModels, allAccounts, change) => {
+        const here = caller(allModels, allAccounts, change);
+        const listed = listModels(here.group).data.map(({ id }) => id);
+        const admitted = ids.filter((id) =>
+          ENDPOINTS.some((one) => refusal(() => admit(here, one, id)) === null),
+        );
+        expect(listed.toSorted()).toEqual(admitted.toSorted());
+        for (const id of listed) {
+          expect(getModel(here.group, id).id).toBe(id);
+          for (const one of ENDPOINTS) {
+            let routes = 1;
+            refusal(() => {
+              routes = admit(here, one, id).routes.length;
+            });
+            expect(routes).toBeGreaterThan(0);
+          }
+        }
+      }),
+    );
+  });
+});

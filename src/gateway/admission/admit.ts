@@ -1,0 +1,44 @@
+/** May this key call this model through this interface? Read from the same rows that `GET /v1/models` lists. */
+
+import { ApiError } from "../../errors.ts";
+import type { PublishedModel, Route } from "../../policy/snapshot.ts";
+import { ENDPOINTS, type Endpoint } from "../../protocols/shared/request.ts";
+import type { Caller } from "./authenticate.ts";
+
+export interface Admitted {
+  model: PublishedModel;
+  /** The ways to serve the request, best first. Never empty. */
+  routes: readonly Route[];
+}
+
+export function admit(caller: Caller, endpoint: Endpoint, publicModel: string): Admitted {
+  allowInterface(caller, endpoint);
+  const model = caller.group.models.get(publicModel);
+  if (!model) throw modelNotFound(publicModel);
+  const routes = model.routes.get(endpoint.interface);
+  if (routes) return { model, routes };
+  const serves = [...model.routes.keys()];
+  const path = ENDPOINTS.find(({ interface: family }) => family === serves[0])?.path;
+  throw new ApiError(
+    "invalid_value",
+    `The model \`${publicModel}\` serves ${serves.join(" and ")}, not ${endpoint.interface}. Call it at /v1${path}.`,
+    { param: "model" },
+  );
+}
+
+export function allowInterface(caller: Caller, endpoint: Pick<Endpoint, "interface">): void {
+  if (caller.group.interfaces.has(endpoint.interface)) return;
+  throw new ApiError(
+    "interface_not_allowed",
+    `This key's group does not include the ${endpoint.interface} interface. Use a key of a group that does, or ask your administrator.`,
+  );
+}
+
+/** The same answer for a model that does not exist and for one that is not published to this key. */
+export function modelNotFound(publicModel: string): ApiError {
+  return new ApiError(
+    "model_not_found",
+    `The model \`${publicModel}\` does not exist or you do not have access to it. GET /v1/models lists what this key can call.`,
+    { param: "model" },
+  );
+}

@@ -1,0 +1,181 @@
+import { describe, expect, test } from "bun:test";
+import { ApiError } from "../../errors.ts";
+import { createKeyIndex } from "../../policy/key-index.ts";
+import { compileSnapshot } from "../../policy/snapshot.ts";
+import { groupRecord, keyRecord } from "../../records.test-support.ts";
+import { type KeyOfUser, NO_LIMITS } from "../../records.ts";
+import { authenticate } from "./authenticate.ts";
+import { openBadKeyThrottle } from "./bad-keys.ts";
+
+const NOW_MS = 1_000_000;
+
+const record = (id: string, change: Partial<KeyOfUser> = {}): KeyOfUser => ({
+  ...keyRecord(id, { digest: `digest of gwk_${id}` }),
+  userLimits: NO_LIMITS,
+  formerSecrets: [],
+  ...change,
+});
+
+const SNAPSHOT = compileSnapshot(
+  {
+    models: [],
+    accounts: [],
+    groups: [groupRecord("g1", { name: "team", interfaces: ["chat"] })],
+  },
+  { simulatorUrl: null, unseal: () => null },
+);
+
+function door(...keys: KeyOfUser[]) {
+  const index = createKeyIndex();
+  index.patch(keys);
+  const digested: string[] = [];
+  const auth = {
+    keys: index,
+    digest(secret: string) {
+      digested.push(secret);
+      return `digest of ${secret}`;
+    },
+    badKeys: openBadKeyThrottle(2, () => 0),
+    nowMs: () => NOW_MS,
+  };
+  return {
+    digested,
+    index,
+    enter: (headers: Record<string, string>, address = "203.0.113.7") =>
+      authenticate(new Headers(headers), SNAPSHOT, auth, { clientAddress: () => address }),
+  };
+}
+
+function refusal(attempt: () => unknown): ApiError | null {
+  try {
+    attempt();
+    return null;
+  } catch (thrown) {
+    if (thrown instanceof ApiError) return thrown;
+    throw thrown;
+  }
+}
+
+const bearer = (secret: string) => ({ authorization: `Bearer ${secret}` });
+
+describe("a right key", () => {
+  test.each<Record<string, string>>([
+    { authorization: "Bearer gwk_k1" },
+    { authorization: "bearer gwk_k1" },
+    { authorization: "BEARER   gwk_k1 " },
+    { authorization: "Bearer gwk_k1, Bearer gwk_k1" },
+    { "x-api-key": "gwk_k1" },
+    { "api-key": " gwk_k1 " },
+  ])("lets its holder in: %j", (headers) => {
+    expect(door(record("k1")).enter(headers)).toMatchObject({ key: { id: "k1" }, group: { id: "g1" } });
+  });
+
+  test("in Authorization is the one that counts when several are sent", () => {
+    const { enter } = door(record("k1"), record("k2"));
+    expect(enter({ ...bearer("gwk_k1"), "x-api-key": "gwk_k2" }).key.id).toBe("k1");
+  });
+
+  test("is never held up by wrong ones from the same address", () => {
+    const { enter } = door(record("k1"));
+    for (let i = 0; i < 5; i++) refusal(() => enter(bearer("gwk_wrong")));
+    expect(enter(bearer("gwk_k1")).key.id).toBe("k1");
+  });
+});
+
+describe("without a key", () => {
+  test.each<Record<string, string>>([
+    {},
+    { authorization: "" },
+    { authorization: "Bearer" },
+    { authorization: "Bearer  " },
+    { authorization: "Basic dXNlcjpwYXNz" },
+    { authorization: "gwk_k1" },
+    { "x-api-key": " " },
+  ])("the caller is told how to send one: %j", (headers) => {
+    const { enter } = door(record("k1"));
+    for (let i = 0; i < 5; i++) {
+      expect(refusal(() => enter(headers))).toMatchObject({
+        status: 401,
+        code: "missing_api_key",
+        headers: { "www-authenticate": "Bearer" },
+        message: expect.stringContaining("Authorization: Bearer"),
+      });
+    }
+  });
+});
+
+describe("a wrong key", () => {
+  test("is refused as unknown or revoked, without saying which", () => {
+    const { enter, index } = door(record("k1"));
+    const unknown = refusal(() => enter(bearer("gwk_nobody")));
+    index.patch([record("k1", { status: "revoked" })]);
+    const revoked = refusal(() => enter(bearer("gwk_k1")));
+    expect(unknown).toMatchObject({
+      status: 401,
+      code: "invalid_api_key",
+      headers: { "www-authenticate": "Bearer" },
+    });
+    expect(revoked?.message).toBe(unknown?.message ?? "");
+    expect(unknown?.message).not.toContain("nobody");
+  });
+
+  test("that is one of ours is told by its end, and any other not at all", () => {
+    const { enter } = door(record("k1"));
+    const told = (secret: string) => refusal(() => enter(bearer(secret), secret))?.message;
+    const why = "It is wrong or has been revoked. Check it, or make a new one.";
+    const random = "0123456789abcdefghijABCDEFGHIJ0123456789abcdefghi";
+    expect(told(`gwk_abcdefgh_${random}`)).toBe(`Incorrect API key provided: gwk_****fghi. ${why}`);
+    for (const other of [`sk-${random}`, `gwk_${random} ${random}`, "gwk_short", "hunter2"])
+      expect(told(other)).toBe(`Incorrect API key provided. ${why}`);
+  });
+
+  test("beside a right one in the same header is refused", () => {
+    const { enter } = door(record("k1"));
+    for (const both of ["Bearer gwk_k1, Bearer gwk_k2", "Bearer gwk_k1, gwk_k1", "Bearer gwk_k1,"])
+      expect(refusal(() => enter({ authorization: both }, both))?.code).toBe("invalid_api_key");
+  });
+
+  test("too often from one address has to wait, and is told how long", () => {
+    const { enter } = door();
+    const codes = [1, 2, 3].map(() => refusal(() => enter(bearer("gwk_wrong")))?.code);
+    expect(codes).toEqual(["invalid_api_key", "invalid_api_key", "rate_limit_exceeded"]);
+    expect(refusal(() => enter(bearer("gwk_wrong")))?.headers).toEqual({ "retry-after": "60" });
+    expect(refusal(() => enter(bearer("gwk_wrong"), "198.51.100.1"))?.code).toBe("invalid_api_key");
+  });
+
+  test("of absurd length is refused without being digested", () => {
+    const { enter, digested } = door();
+    expect(refusal(() => enter(bearer("x".repeat(513))))?.code).toBe("invalid_api_key");
+    expect(digested).toEqual([]);
+    refusal(() => enter(bearer("x".repeat(512))));
+    expect(digested).toHaveLength(1);
+  });
+});
+
+describe("a key that no longer serves", () => {
+  test("because it expired, says so; it serves until that very moment", () => {
+    const { enter } = door(record("k1", { expiresAtMs: NOW_MS }), record("k2", { expiresAtMs: NOW_MS + 1 }));
+    expect(refusal(() => enter(bearer("gwk_k1")))).toMatchObject({
+      status: 401,
+      code: "invalid_api_key",
+      message: expect.stringContaining("expired"),
+    });
+    expect(enter(bearer("gwk_k2")).key.id).toBe("k2");
+  });
+
+  test("because its group is gone, says so", () => {
+    const { enter } = door(record("k1", { groupId: "gone" }));
+    expect(refusal(() => enter(bearer("gwk_k1")))).toMatchObject({
+      status: 401,
+      code: "invalid_api_key",
+      message: expect.stringContaining("group"),
+    });
+  });
+
+  test("does not count as a wrong key", () => {
+    const { enter } = door(record("k1", { expiresAtMs: 1 }));
+    for (let i = 0; i < 5; i++) {
+      expect(refusal(() => enter(bearer("gwk_k1")))?.code).toBe("invalid_api_key");
+    }
+  });
+});

@@ -1,0 +1,249 @@
+import { describe, expect, test } from "bun:test";
+import { retryAfter } from "../../accounts/failure.ts";
+import { type ApiError, errorObject } from "../../errors.ts";
+import { type Lease, openLimiter, type Subject } from "../../limits/limiter.ts";
+import { compileSnapshot } from "../../policy/snapshot.ts";
+import { groupRecord } from "../../records.test-support.ts";
+import { type CallerLimits, NO_LIMITS } from "../../records.ts";
+import type { Caller } from "./authenticate.ts";
+import { addRateHeaders, goDuration, limitError, subjectsOf } from "./caller-limits.ts";
+
+const rpm = (max: number): CallerLimits => ({ ...NO_LIMITS, rpm: max });
+
+const STARTED_MS = Date.parse("2026-09-30T12:00:00.300Z");
+
+interface Who {
+  key?: CallerLimits;
+  user?: CallerLimits | null;
+  eachKey?: CallerLimits;
+  allKeys?: CallerLimits;
+}
+
+function caller({ key = NO_LIMITS, user = null, eachKey = NO_LIMITS, allKeys = NO_LIMITS }: Who): Caller {
+  const record = groupRecord("g1", { limits: eachKey, groupLimits: allKeys });
+  const { groups } = compileSnapshot(
+    { models: [], accounts: [], groups: [record] },
+    { simulatorUrl: null, unseal: () => null },
+  );
+  const group = groups.get("g1");
+  if (!group) throw new Error("the group is not in the snapshot");
+  return {
+    key: {
+      id: "k1",
+      name: "laptop",
+      publicId: "AbCd1234",
+      userId: user === null ? null : "u1",
+      groupId: "g1",
+      expiresAtMs: null,
+      createdAtMs: 1,
+      limits: key,
+      userLimits: user ?? NO_LIMITS,
+    },
+    group,
+  };
+}
+
+function setUp(who: Who) {
+  const clock = { atMs: 0, monotonicMs: () => clock.atMs, nowMs: () => STARTED_MS + clock.atMs };
+  const limiter = openLimiter(clock);
+  const subjects = subjectsOf(caller(who));
+  return {
+    clock,
+    headers() {
+      const headers = new Map<string, string>();
+      addRateHeaders(headers, limiter, subjects);
+      return Object.fromEntries(headers);
+    },
+    take(tokens = 0, nano = 0n): Lease {
+      const admission = limiter.admit(subjects, tokens, Number(nano));
+      if (!admission.ok) throw limitError({ limiter, clock }, subjects, admission.shortage);
+      return admission.lease;
+    },
+    refuse(tokens = 0, nano = 0n): ApiError {
+      const admission = limiter.admit(subjects, tokens, Number(nano));
+      if (admission.ok) throw new Error("admitted");
+      return limitError({ limiter, clock }, subjects, admission.shortage);
+    },
+  };
+}
+
+describe("who is limited", () => {
+  const named = (subjects: readonly Subject[]) => subjects.map(({ scope, id }) => `${scope} ${id}`);
+
+  test("a key by itself, by what its group gives each key, and with all of the group", () => {
+    expect(named(subjectsOf(caller({})))).toEqual(["key k1", "key k1 in g1", "group g1"]);
+  });
+
+  test("a key that belongs to a user also with all keys of that user", () => {
+    expect(named(subjectsOf(caller({ user: rpm(1) })))).toContain("user u1");
+  });
+
+  test("a key's own count and its count within the group are not the same one", () => {
+    const { take, refuse } = setUp({ key: rpm(2), eachKey: rpm(3) });
+    take();
+    take();
+    expect(refuse().message).toContain("2 requests per minute");
+  });
+});
+
+describe("a refusal", () => {
+  test.each<[string, Who, string]>([
+    ["key", { key: rpm(1) }, "this API key: 1 requests per minute"],
+    ["group's each key", { eachKey: rpm(1) }, "this API key: 1 requests per minute"],
+    ["user", { user: rpm(1) }, "your user: 1 requests per minute"],
+    ["group", { allKeys: rpm(1) }, "this key's group: 1 requests per minute"],
+    ["simultaneous one", { key: { ...NO_LIMITS, concurrency: 1 } }, "this API key: 1 simultaneous request"],
+    ["simultaneous many", { key: { ...NO_LIMITS, concurrency: 0 } }, "this API key: 0 simultaneous requests"],
+  ])("says whose limit it is and which (%s)", (_, who, words) => {
+    const { take, refuse } = setUp(who);
+    if (!words.includes("0 simultaneous")) take();
+    const { message, code, status } = refuse();
+    expect(message).toStartWith(`Rate limit reached for ${words}. `);
+    expect([status, code]).toEqual([429, "rate_limit_exceeded"]);
+  });
+
+  test("says in words and in Retry-After when it frees", () => {
+    const { take, refuse, clock } = setUp({ key: rpm(1) });
+    take();
+    clock.atMs = 17_500;
+    const { message, headers } = refuse();
+    expect(message).toEndWith("Please try again in 43s.");
+    expect(headers["retry-after"]).toBe("43");
+  });
+
+  test("of a long window says the whole time in words, and in Retry-After no more than clients honour", () => {
+    const windows = [{ perMs: 86_400_000, requests: 1, tokens: null, nano: null }];
+    const { take, refuse } = setUp({ key: { ...NO_LIMITS, windows } });
+    take();
+    const { message, headers } = refuse();
+    expect(message).toMatch(/1 requests per day\. Please try again in 86\d{3}s\.$/);
+    expect(headers["retry-after"]).toBe("60");
+  });
+
+  test("takes nothing from any of the limits", () => {
+    const { take, refuse, headers } = setUp({ key: rpm(5), allKeys: rpm(1) });
+    take();
+    refuse();
+    refuse();
+    expect(headers()["x-ratelimit-remaining-requests"]).toBe("4");
+  });
+});
+
+describe("a window of money that is used up", () => {
+  const usd = (nano: number, hours = 5): CallerLimits => ({
+    ...NO_LIMITS,
+    windows: [{ perMs: hours * 3_600_000, requests: null, tokens: null, nano }],
+  });
+
+  test("says whose it is, how much, and when it frees, in words and for programs", () => {
+    const { take, refuse, clock } = setUp({ key: usd(5_000_000_000) });
+    take(0, 1n).settle(0, 5_000_000_000);
+    clock.atMs = 3_600_000;
+    const error = refuse(0, 1n);
+    expect([error.status, error.code, error.type]).toEqual([
+      429,
+      "usage_limit_reached",
+      "usage_limit_reached",
+    ]);
+    expect(error.message).toBe(
+      "Usage limit reached for this API key: $5.00 in any 5 hours is used up. Try again at 2026-09-30T17:00:01Z.",
+    );
+    expect(errorObject(error, "req_1").resets_at).toBe(Date.parse("2026-09-30T17:00:01Z") / 1000);
+    expect(error.headers).toEqual({ "retry-after": "60", "x-should-retry": "false" });
+  });
+
+  test.each<[string, Who, string]>([
+    ["user", { user: usd(2_500_000_000, 24) }, "your user: $2.50 in any day is used up."],
+    ["group", { allKeys: usd(1_000, 168) }, "this key's group: $0.000001 in any 7 days is used up."],
+    ["group's each key", { eachKey: usd(1_000) }, "this API key: $0.000001 in any 5 hours is used up."],
+  ])("names the %s", (_, who, words) => {
+    const { take, refuse } = setUp(who);
+    take(0, 1n).settle(0, 9_000_000_000);
+    expect(refuse(0, 1n).message).toStartWith(`Usage limit reached for ${words}`);
+  });
+
+  test("tells what is left where the request would cost more", () => {
+    const { take, refuse } = setUp({ key: usd(5_000_000_000) });
+    take(0, 4_750_000_000n).settle(0, 4_750_000_000);
+    expect(refuse(0, 250_000_001n).message).toContain("of $5.00 in any 5 hours only $0.25 is left.");
+  });
+
+  test("asks for another try where it frees within a minute", () => {
+    const { take, refuse, clock } = setUp({ key: usd(5) });
+    take(0, 5n).settle(0, 5);
+    clock.atMs = 5 * 3_600_000 - 30_000;
+    expect(refuse(0, 1n).headers).toEqual({ "retry-after": "30" });
+  });
+
+  test("asks for another try soon where requests in flight have reserved what is left", () => {
+    const { take, refuse } = setUp({ key: usd(5_000_000_000) });
+    take(0, 1_000_000_000n).settle(0, 1_000_000_000);
+    const inFlight = take(0, 4_000_000_000n);
+    const error = refuse(0, 1_000_000n);
+    expect([error.code, error.headers]).toEqual(["rate_limit_exceeded", { "retry-after": "1" }]);
+    expect(error.message).toContain(
+      "what is left of $5.00 in any 5 hours is reserved for requests in flight",
+    );
+    inFlight.settle(0, 4_000_000_000);
+    expect(refuse(0, 1_000_000n).code).toBe("usage_limit_reached");
+  });
+
+  test("takes nothing from any of the limits", () => {
+    const { take, refuse, headers } = setUp({ key: rpm(5), user: usd(5) });
+    take(0, 5n);
+    refuse(0, 1n);
+    expect(headers()["x-ratelimit-remaining-requests"]).toBe("4");
+  });
+});
+
+describe("x-ratelimit headers", () => {
+  test("are those of the tighter of a key's limits", () => {
+    const { take, headers } = setUp({ key: rpm(10), eachKey: rpm(4) });
+    take();
+    expect(headers()).toEqual({
+      "x-ratelimit-limit-requests": "4",
+      "x-ratelimit-remaining-requests": "3",
+      "x-ratelimit-reset-requests": "1m0s",
+    });
+  });
+
+  test("tell nothing of what others use", () => {
+    const { take, headers } = setUp({ user: rpm(5), allKeys: { ...NO_LIMITS, tpm: 100 } });
+    take();
+    expect(headers()).toEqual({});
+  });
+
+  test("never tell less than nothing", () => {
+    const { take, headers } = setUp({ key: { ...NO_LIMITS, tpm: 100 } });
+    take(10).settle(500, 0);
+    expect(headers()["x-ratelimit-remaining-tokens"]).toBe("0");
+  });
+});
+
+describe("how times are written", () => {
+  test.each([
+    [null, "1"],
+    [0, "1"],
+    [1, "1"],
+    [1_001, "2"],
+    [60_000, "60"],
+    [9e9, "60"],
+  ])("Retry-After of %p ms is %s", (ms, seconds) => {
+    expect(retryAfter(ms)).toBe(seconds);
+  });
+
+  test.each([
+    [0, "0ms"],
+    [-5, "0ms"],
+    [11.2, "12ms"],
+    [1_000, "1s"],
+    [1_450, "1.5s"],
+    [59_900, "59.9s"],
+    [59_950, "1m0s"],
+    [60_000, "1m0s"],
+    [119_600, "2m0s"],
+    [360_001, "6m1s"],
+  ])("a reset in %p ms is %s", (ms, text) => {
+    expect(goDuration(ms)).toBe(text);
+  });
+});

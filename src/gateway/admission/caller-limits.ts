@@ -1,0 +1,216 @@
+/** The limits that a caller brings along: its key's, its user's and its group's, taken in one step or not at all. */
+
+import { retryAfter } from "../../accounts/failure.ts";
+import { ApiError } from "../../errors.ts";
+import type { Lease, Limiter, Scope, Shortage, Standing, Subject } from "../../limits/limiter.ts";
+import { type Nano, usdText } from "../../money/nano.ts";
+import type { Clock } from "../../net/wire/clock.ts";
+import type { Key } from "../../policy/key-index.ts";
+import type { Group } from "../../policy/snapshot.ts";
+import type { CallerLimits } from "../../records.ts";
+import type { Caller } from "./authenticate.ts";
+
+/** Keys and groups are replaced when they change, so what was worked out for a pair stays true as long as it lives. */
+const known = new WeakMap<Key, { group: Group; subjects: readonly Subject[] }>();
+
+export function subjectsOf(caller: Caller): readonly Subject[] {
+  const found = known.get(caller.key);
+  if (found?.group === caller.group) return found.subjects;
+  const subjects = subjectsFor(caller);
+  known.set(caller.key, { group: caller.group, subjects });
+  return subjects;
+}
+
+/** What has to be known of a request before it can be admitted. */
+export interface Counted {
+  tokens: boolean;
+  money: boolean;
+  /** There are windows of hours or days of tokens or money: whatever is not counted in them is given away. */
+  windows: boolean;
+}
+
+const counted = new WeakMap<readonly Subject[], Counted>();
+
+export function countedBy(subjects: readonly Subject[]): Counted {
+  const found = counted.get(subjects);
+  if (found !== undefined) return found;
+  const windows = subjects.flatMap(({ limits }) => ("windows" in limits ? limits.windows : []));
+  const made: Counted = {
+    tokens:
+      subjects.some(({ limits }) => limits.tpm !== null) || windows.some(({ tokens }) => tokens !== null),
+    money: windows.some(({ nano }) => nano !== null),
+    windows: windows.some(({ tokens, nano }) => tokens !== null || nano !== null),
+  };
+  counted.set(subjects, made);
+  return made;
+}
+
+/** A group sets limits for each of its keys and for all of them together; a key and a user may have their own. */
+function subjectsFor({ key, group }: Caller): readonly Subject[] {
+  const subjects = [...keySubjects(key, group), groupSubject(group)];
+  if (key.userId !== null) subjects.push(userSubject(key.userId, key.userLimits));
+  return subjects;
+}
+
+export function keySubjects(key: Pick<Key, "id" | "limits">, group: Group): Subject[] {
+  return [
+    { scope: "key", id: key.id, limits: key.limits },
+    { scope: "key", id: `${key.id} in ${group.id}`, limits: group.limits },
+  ];
+}
+
+export function groupSubject(group: Group): Subject {
+  return { scope: "group", id: group.id, limits: group.groupLimits };
+}
+
+export function userSubject(id: string, limits: CallerLimits): Subject {
+  return { scope: "user", id, limits };
+}
+
+/** Throws the refusal where the request is larger than what is left; the lease stays the caller's to cancel. */
+export function raiseReservation(
+  limits: LimitSource,
+  lease: Lease,
+  subjects: readonly Subject[],
+  tokensEstimate: number,
+  nanoEstimate: Nano,
+): void {
+  const shortage = limits.limiter.raise(lease, subjects, tokensEstimate, Number(nanoEstimate));
+  if (shortage !== null) throw limitError(limits, subjects, shortage);
+}
+
+interface LimitSource {
+  readonly limiter: Limiter;
+  readonly clock: Pick<Clock, "nowMs">;
+}
+
+export function limitError(
+  { limiter, clock }: LimitSource,
+  subjects: readonly Subject[],
+  shortage: Shortage,
+): ApiError {
+  const named = new Map([["retry-after", retryAfter(shortage.freesInMs)]]);
+  addRateHeaders(named, limiter, subjects);
+  const headers = Object.fromEntries(named);
+  if (shortage.isReserved) return reservedInFlight(shortage, headers);
+  if (shortage.unit === "nano") return usedUp(shortage, headers, clock.nowMs());
+  return new ApiError("rate_limit_exceeded", shortageText(shortage), { headers });
+}
+
+/** The request waited for a slot of a concurrency limit, or the queue for that is full. */
+export function waitedInVain(
+  { limiter }: LimitSource,
+  subjects: readonly Subject[],
+  { scope, max }: Shortage,
+  why: string,
+): ApiError {
+  const named = new Map([["retry-after", retryAfter(null)]]);
+  addRateHeaders(named, limiter, subjects);
+  return new ApiError(
+    "rate_limit_exceeded",
+    `Rate limit reached for ${WHOSE[scope]}: ${slotsText(max)}. ${why} Please try again in ${retryAfter(null)}s.`,
+    { headers: Object.fromEntries(named) },
+  );
+}
+
+/** A time-out in words. */
+export function waitText(ms: number): string {
+  return ms < 1_000 ? `${ms} ms` : `${Math.round(ms / 1_000)} s`;
+}
+
+function slotsText(max: number): string {
+  return `${max} simultaneous ${max === 1 ? "request" : "requests"}`;
+}
+
+const IN_FLIGHT_RETRY_MS = 1_000;
+
+/** Nothing is used up yet: the window frees when a request in flight ends, so this one is worth sending again soon. */
+function reservedInFlight({ scope, max, perMs }: Shortage, headers: Record<string, string>): ApiError {
+  return new ApiError(
+    "rate_limit_exceeded",
+    `Rate limit reached for ${WHOSE[scope]}: what is left of $${usdText(BigInt(max))} in any ${spanText(perMs ?? 0)} is reserved for requests in flight, each for the longest answer that it may get. Send it again when one of them has ended, or send smaller bounds on the answers.`,
+    { headers: { ...headers, "retry-after": retryAfter(IN_FLIGHT_RETRY_MS) } },
+  );
+}
+
+/** Retry-After goes no further. For a longer wait, client libraries that retry only keep their users waiting. */
+const WORTH_A_RETRY_MS = 60_000;
+
+/** A used-up window of money. Codex knows this error type: it shows when the window frees instead of trying again. */
+function usedUp(
+  { scope, max, used, perMs, freesInMs }: Shortage,
+  headers: Record<string, string>,
+  nowMs: number,
+): ApiError {
+  const limit = `$${usdText(BigInt(max))} in any ${spanText(perMs ?? 0)}`;
+  const what =
+    used >= max ? `${limit} is used up` : `of ${limit} only $${usdText(BigInt(max - used))} is left`;
+  const resetsAtMs = freesInMs === null ? null : Math.ceil((nowMs + freesInMs) / 1000) * 1000;
+  const when =
+    resetsAtMs === null ? "" : ` Try again at ${new Date(resetsAtMs).toISOString().replace(".000Z", "Z")}.`;
+  return new ApiError("usage_limit_reached", `Usage limit reached for ${WHOSE[scope]}: ${what}.${when}`, {
+    headers: (freesInMs ?? 0) > WORTH_A_RETRY_MS ? { ...headers, "x-should-retry": "false" } : headers,
+    resetsAtMs,
+  });
+}
+
+const WHOSE: Readonly<Record<Scope, string>> = {
+  key: "this API key",
+  user: "your user",
+  group: "this key's group",
+  account: "the model",
+};
+
+function shortageText({ scope, kind, max, used, unit, perMs, freesInMs }: Shortage): string {
+  const when =
+    freesInMs === null
+      ? "It frees when one of them ends."
+      : `Please try again in ${Math.max(1, Math.ceil(freesInMs / 1000))}s.`;
+  const limit =
+    kind === "concurrency"
+      ? slotsText(max)
+      : `${max} ${unit} per ${kind === "window" && perMs !== null ? spanText(perMs) : "minute"}`;
+  const left =
+    unit === "tokens" && used < max
+      ? `, of which ${max - used} are left: fewer than this request may use`
+      : "";
+  return `Rate limit reached for ${WHOSE[scope]}: ${limit}${left}. ${when}`;
+}
+
+function spanText(ms: number): string {
+  const hours = ms / 3_600_000;
+  return hours % 24 === 0 ? (hours === 24 ? "day" : `${hours / 24} days`) : `${hours} hours`;
+}
+
+/** `x-ratelimit-*` of the key itself: the tightest of its own and its group's per-key limits. */
+export function addRateHeaders(
+  headers: Pick<Headers, "set">,
+  limiter: Limiter,
+  subjects: readonly Subject[],
+): void {
+  for (const unit of ["requests", "tokens"] as const) {
+    let tightest: NonNullable<Standing["requests"]> | null = null;
+    for (const subject of subjects) {
+      if (subject.scope !== "key" || !isLimited(subject, unit)) continue;
+      const standing = limiter.standing(subject)[unit];
+      if (standing && (tightest === null || standing.remaining < tightest.remaining)) tightest = standing;
+    }
+    if (tightest === null) continue;
+    headers.set(`x-ratelimit-limit-${unit}`, String(tightest.limit));
+    headers.set(`x-ratelimit-remaining-${unit}`, String(Math.max(0, tightest.remaining)));
+    headers.set(`x-ratelimit-reset-${unit}`, goDuration(tightest.resetMs));
+  }
+}
+
+function isLimited({ limits }: Subject, unit: "requests" | "tokens"): boolean {
+  return (unit === "requests" ? limits.rpm : limits.tpm) !== null;
+}
+
+/** `12ms`, `1.5s`, `6m0s`: the form OpenAI's clients parse. */
+export function goDuration(ms: number): string {
+  if (ms < 1_000) return `${Math.ceil(Math.max(0, ms))}ms`;
+  const tenths = Math.ceil(ms / 100);
+  if (tenths < 600) return `${tenths / 10}s`;
+  const seconds = Math.ceil(ms / 1_000);
+  return `${Math.floor(seconds / 60)}m${seconds % 60}s`;
+}

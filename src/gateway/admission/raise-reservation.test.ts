@@ -1,0 +1,42 @@
+import { expect, test } from "bun:test";
+import { type Lease, openLimiter, type Subject } from "../../limits/limiter.ts";
+import { NO_LIMITS } from "../../records.ts";
+import { raiseReservation } from "./caller-limits.ts";
+
+function setUp(limits: { rpm?: number; tpm?: number; concurrency?: number }) {
+  const clock = { monotonicMs: () => 1_000, nowMs: () => 1_000 };
+  const limiter = openLimiter(clock);
+  const key: Subject = { scope: "key", id: "k", limits: { ...NO_LIMITS, ...limits } };
+  return {
+    standing: () => limiter.standing(key),
+    take(tokens: number): Lease {
+      const admission = limiter.admit([key], tokens, 0);
+      if (!admission.ok) throw new Error(admission.shortage.kind);
+      return admission.lease;
+    },
+    raise: (lease: Lease, tokens: number) => raiseReservation({ limiter, clock }, lease, [key], tokens, 0n),
+  };
+}
+
+test("a lease without tokens holds a slot and a request, and gives both back when it is cancelled", () => {
+  const { take, standing } = setUp({ rpm: 5, tpm: 100, concurrency: 1 });
+  const lease = take(0);
+  expect(standing()).toMatchObject({ requests: { used: 1 }, tokens: { used: 0 }, concurrency: { inUse: 1 } });
+  lease.cancel();
+  expect(standing()).toMatchObject({ requests: { used: 0 }, concurrency: { inUse: 0 } });
+});
+
+test("tokens are added when they are known, exactly up to the limit", () => {
+  const { take, raise, standing } = setUp({ rpm: 2, tpm: 100, concurrency: 5 });
+  take(40).release();
+  const lease = take(0);
+  expect(() => raise(lease, 61)).toThrow("100 tokens per minute");
+  expect(standing().tokens?.used).toBe(40);
+  // The lease holds its own request already: a full rpm is no reason to reject it now.
+  raise(lease, 60);
+  expect(standing().tokens?.used).toBe(100);
+  lease.settle(10, null);
+  expect(standing().tokens?.used).toBe(50);
+  lease.cancel();
+  expect(standing().tokens?.used).toBe(40);
+});

@@ -1,0 +1,192 @@
+import { afterEach, beforeEach, expect, test } from "bun:test";
+import { openLimiter } from "../../limits/limiter.ts";
+import { createKeyIndex } from "../../policy/key-index.ts";
+import type { LivePolicy } from "../../policy/live-policy.ts";
+import { compileSnapshot } from "../../policy/snapshot.ts";
+import { groupRecord, keyRecord } from "../../records.test-support.ts";
+import { type CallerLimits, NO_LIMITS } from "../../records.ts";
+import { type Db, openDb } from "../../store/engine/db.ts";
+import { migrate } from "../../store/engine/migrate.ts";
+import { putUser } from "../../store/identity/users.ts";
+import { putGroup } from "../../store/policy/groups.ts";
+import { insertKey } from "../../store/policy/keys.ts";
+import type { UsageRow } from "../../store/usage/usage.ts";
+import { insertUsage, usageRow } from "../../store/usage/usage-row.test-support.ts";
+import { subjectsOf } from "./caller-limits.ts";
+import { seedWindows } from "./seed-windows.ts";
+
+const HOUR_MS = 3_600_000;
+const DAY_MS = 24 * HOUR_MS;
+const NOW_MS = Date.parse("2026-09-30T12:30:00Z");
+
+let db: Db;
+
+beforeEach(async () => {
+  db = await openDb("sqlite::memory:");
+  await migrate(db);
+});
+
+afterEach(() => db.close());
+
+function row(agoMs: number, change: Partial<UsageRow> = {}): UsageRow {
+  return usageRow({ atMs: NOW_MS - agoMs, inputTokens: 30, outputTokens: 70, ...change });
+}
+
+type Window = [perMs: number, requests: number | null, tokens: number | null, nano?: number];
+
+const windows = (...list: Window[]): CallerLimits => ({
+  ...NO_LIMITS,
+  windows: list.map(([perMs, requests, tokens, nano = null]) => ({ perMs, requests, tokens, nano })),
+});
+
+interface Who {
+  keys: Record<
+    string,
+    { limits?: CallerLimits; user?: string; userLimits?: CallerLimits; revoked?: boolean }
+  >;
+  eachKey?: CallerLimits;
+  allKeys?: CallerLimits;
+}
+
+/** A process that starts now: its limiter, told of what is in the store. */
+async function started({ keys, eachKey = NO_LIMITS, allKeys = NO_LIMITS }: Who) {
+  const group = groupRecord("g1", { limits: eachKey, groupLimits: allKeys });
+  const snapshot = compileSnapshot(
+    { models: [], accounts: [], groups: [group] },
+    { simulatorUrl: null, unseal: () => null },
+  );
+  await putGroup(db, group);
+  for (const [id, { user = null, userLimits = NO_LIMITS, revoked = false }] of Object.entries(keys)) {
+    if (user !== null) {
+      await putUser(db, {
+        id: user,
+        email: `${user}@x.y`,
+        role: "user",
+        status: "active",
+        passwordHash: null,
+        groups: [],
+        limits: userLimits,
+        createdAtMs: 1,
+      });
+    }
+    await insertKey(db, keyRecord(id, { userId: user, status: revoked ? "revoked" : "active" }));
+  }
+  const index = createKeyIndex();
+  index.patch(
+    Object.entries(keys)
+      .filter(([, { revoked }]) => !revoked)
+      .map(([id, { limits = NO_LIMITS, user = null, userLimits = NO_LIMITS }]) => ({
+        id,
+        name: id,
+        userId: user,
+        groupId: "g1",
+        digest: `digest of ${id}`,
+        publicId: id,
+        last4: "last",
+        status: "active" as const,
+        expiresAtMs: null,
+        limits,
+        userLimits,
+        formerSecrets: [],
+        createdAtMs: 1,
+        revokedAtMs: null,
+      })),
+  );
+  const policy: LivePolicy = {
+    snapshot: () => snapshot,
+    keys: index,
+    refresh: async () => {},
+    close: () => {},
+  };
+  const limiter = openLimiter({ monotonicMs: () => 5_000 });
+  await seedWindows(db, policy, limiter, { nowMs: () => NOW_MS, monotonicMs: () => 5_000 });
+  return (keyId: string) => {
+    const key = index.get(keyId);
+    const inGroup = snapshot.groups.get("g1");
+    if (!key || !inGroup) throw new Error("the key is not in the index");
+    const subjects = subjectsOf({ key, group: inGroup });
+    return limiter.admit(subjects, 1, 1);
+  };
+}
+
+test("what was used before the start counts in a window", async () => {
+  await insertUsage(db, [row(10_000), row(3 * HOUR_MS)]);
+  const admit = await started({ keys: { k1: { limits: windows([5 * HOUR_MS, 3, null]) } } });
+  expect(admit("k1").ok).toBe(true);
+  expect(admit("k1")).toMatchObject({ ok: false, shortage: { kind: "window", used: 3, max: 3 } });
+});
+
+test("what has left the window does not count", async () => {
+  await insertUsage(db, [row(7 * HOUR_MS), row(25 * HOUR_MS)]);
+  const admit = await started({
+    keys: { k1: { limits: windows([5 * HOUR_MS, 1, null], [DAY_MS, 2, null]) } },
+  });
+  expect(admit("k1").ok).toBe(true);
+});
+
+test("tokens count as they were used, in and out", async () => {
+  await insertUsage(db, [row(HOUR_MS), row(2 * HOUR_MS)]);
+  const admit = await started({ keys: { k1: { limits: windows([DAY_MS, null, 200]) } } });
+  expect(admit("k1")).toMatchObject({ ok: false, shortage: { unit: "tokens", used: 200 } });
+});
+
+test("money counts as the requests cost, whoever paid", async () => {
+  const cost = { costNano: 2_500_000_000n, chargedNano: 0n };
+  await insertUsage(db, [row(HOUR_MS, cost), row(2 * HOUR_MS, cost), row(8 * HOUR_MS, cost)]);
+  const admit = await started({
+    keys: { k1: { limits: windows([5 * HOUR_MS, null, null, 5_000_000_000]) } },
+  });
+  expect(admit("k1")).toMatchObject({ ok: false, shortage: { unit: "nano", used: 5_000_000_000 } });
+});
+
+test("refused requests do not count", async () => {
+  const refused = { outcome: "refused" as const, status: 429, inputTokens: 0, outputTokens: 0 };
+  await insertUsage(db, [row(1_000, refused), row(2_000, refused)]);
+  const admit = await started({ keys: { k1: { limits: windows([DAY_MS, 1, null]) } } });
+  expect(admit("k1").ok).toBe(true);
+});
+
+test("each counts its own: a key, all keys of a user, all keys of a group", async () => {
+  await insertUsage(db, [row(1_000), row(2_000, { keyId: "k2" }), row(3_000, { keyId: "k3" })]);
+  const own = windows([DAY_MS, 2, null]);
+  const userLimits = windows([DAY_MS, 3, null]);
+  const admit = await started({
+    keys: { k1: { limits: own, user: "u1", userLimits }, k2: { user: "u1", userLimits }, k3: {} },
+    allKeys: windows([DAY_MS, 5, null]),
+  });
+  expect(admit("k1").ok).toBe(true);
+  expect(admit("k1")).toMatchObject({ ok: false });
+  expect(admit("k2")).toMatchObject({ ok: false, shortage: { scope: "user", used: 3 } });
+  expect(admit("k3").ok).toBe(true);
+  expect(admit("k3")).toMatchObject({ ok: false, shortage: { scope: "group", used: 5 } });
+});
+
+test("what a revoked key used still counts for its user", async () => {
+  await insertUsage(db, [row(1_000), row(2_000)]);
+  const userLimits = windows([DAY_MS, 2, null]);
+  const revoked = { k1: { user: "u1", userLimits, revoked: true } };
+  const ofUser = await started({ keys: { ...revoked, k2: { user: "u1", userLimits } } });
+  expect(ofUser("k2")).toMatchObject({ ok: false, shortage: { scope: "user", used: 2 } });
+});
+
+test("what a revoked key used still counts for its group", async () => {
+  await insertUsage(db, [row(1_000), row(2_000)]);
+  const admit = await started({
+    keys: { k1: { revoked: true }, k2: {} },
+    allKeys: windows([DAY_MS, 2, null]),
+  });
+  expect(admit("k2")).toMatchObject({ ok: false, shortage: { scope: "group", used: 2 } });
+});
+
+test("what a group sets for each key counts for each apart", async () => {
+  await insertUsage(db, [row(1_000), row(2_000)]);
+  const admit = await started({ keys: { k1: {}, k2: {} }, eachKey: windows([DAY_MS, 2, null]) });
+  expect(admit("k1").ok).toBe(false);
+  expect(admit("k2").ok).toBe(true);
+});
+
+test("use by keys and groups that are gone is no hindrance", async () => {
+  await insertUsage(db, [row(1_000, { keyId: "gone" }), row(1_000, { groupId: "gone" })]);
+  const admit = await started({ keys: { k1: { limits: windows([DAY_MS, 1, null]) } } });
+  expect(admit("k1").ok).toBe(true);
+});

@@ -1,0 +1,442 @@
+import { describe, expect, test } from "bun:test";
+import { type HoldAsked, type HoldResult, TillUnavailable } from "../../billing/engine/direct-billing.ts";
+import { ApiError, errorObject } from "../../errors.ts";
+import type { Nano } from "../../money/nano.ts";
+import { makeTariff } from "../../money/tariff.ts";
+import { partOf } from "../../net/wire/parts.ts";
+import type { PublishedModel } from "../../policy/snapshot.ts";
+import { readJsonRequest } from "../../protocols/shared/json-request.ts";
+import type { EndpointName } from "../../protocols/shared/request.ts";
+import { createInputEstimates } from "../metering/input-estimate.ts";
+import { holdMoney } from "./charge.ts";
+import { callerWho, endpointOf, MODEL, requestOf, TARIFF } from "./paying.test-support.ts";
+
+const INPUT_TOKENS = 40;
+const INPUT_NANO = 80n;
+const outputNano = (tokens: number) => 4n * BigInt(tokens);
+/** One token a byte, and a few around it: no input has more. */
+const mostNano = (name: EndpointName, fields: Record<string, unknown> = {}) =>
+  2n * BigInt(requestOf(name, fields).inputSize().textBytes + 16);
+
+/** Inputs are all of one length, and the purse holds so much. */
+function purse(hasNano: Nano | Extract<HoldResult, { kind: "short" }>) {
+  const asked: HoldAsked[] = [];
+  const till = {
+    async hold(wanted: HoldAsked): Promise<HoldResult> {
+      asked.push(wanted);
+      if (typeof hasNano !== "bigint") return hasNano;
+      if (hasNano < wanted.leastNano) return { kind: "short", availableNano: hasNano, resetsAtMs: null };
+      const amountNano = hasNano < wanted.wantedNano ? hasNano : wanted.wantedNano;
+      return { kind: "held", amountNano, subscriptionId: null };
+    },
+  };
+  const gateway = { till, estimates: { ...createInputEstimates(), estimate: () => INPUT_TOKENS } };
+  const hold = async (
+    name: EndpointName,
+    fields: Record<string, unknown> = {},
+    {
+      caller = callerWho("balance"),
+      model = {} as Partial<PublishedModel>,
+      kept = null as number | null,
+    } = {},
+  ) => {
+    const request = requestOf(name, fields);
+    const endpoint = endpointOf(name);
+    return holdMoney({ gateway, call: CALL, caller, endpoint, request, model: { ...MODEL, ...model } }, kept);
+  };
+  return { asked, gateway, hold };
+}
+
+const RICH = 1_000_000_000n;
+const CALL = { requestId: "req_1" };
+const CHAT = {
+  call: CALL,
+  caller: callerWho("balance"),
+  endpoint: endpointOf("chat.completions"),
+  request: requestOf("chat.completions"),
+  model: MODEL,
+};
+
+async function refusal(work: Promise<unknown>): Promise<ApiError> {
+  const thrown = await work.then(
+    () => new Error("money was held"),
+    (error: unknown) => error,
+  );
+  if (thrown instanceof ApiError) return thrown;
+  throw thrown;
+}
+
+describe("what is held", () => {
+  test("is for the longest input that the body may be and the longest answer that the model gives", async () => {
+    const { asked, hold } = purse(RICH);
+    const wantedNano = mostNano("chat.completions", { stream: true }) + outputNano(1_000);
+    expect(await hold("chat.completions", { stream: true })).toEqual({
+      tariff: TARIFF,
+      payer: "balance",
+      heldNano: wantedNano,
+      inputTokens: INPUT_TOKENS,
+      outputTokens: 1_000,
+      paidOutputTokens: Number((wantedNano - INPUT_NANO) / 4n),
+      isCapped: false,
+      outputCap: null,
+      doubtNano: INPUT_NANO + outputNano(1_000),
+    });
+    expect(asked).toEqual([
+      {
+        requestId: "req_1",
+        userId: "u1",
+        charge: "balance",
+        plans: null,
+        tariff: TARIFF,
+        wantedNano,
+        leastNano: INPUT_NANO + outputNano(16),
+        firmNano: INPUT_NANO + outputNano(16),
+        inputTokens: INPUT_TOKENS,
+        keyId: "k1",
+        groupId: "g1",
+        interface: "chat",
+        endpoint: "chat.completions",
+        publicModel: "fast",
+        stream: true,
+        isLasting: false,
+      },
+    ]);
+  });
+
+  test.each([
+    ["chat.completions", { max_tokens: 50 }],
+    ["chat.completions", { max_completion_tokens: 50 }],
+    ["responses", { max_output_tokens: 50 }],
+  ] as const)("is for no longer an answer than %s is asked for by %j", async (name, fields) => {
+    const { hold } = purse(RICH);
+    const heldNano = mostNano(name, fields) + 200n;
+    expect(await hold(name, fields)).toMatchObject({ outputTokens: 50, outputCap: null, heldNano });
+  });
+
+  test.each([
+    ["chat.completions", { max_output_tokens: 1 }, 1_000],
+    ["responses", { max_tokens: 1, max_completion_tokens: 1 }, 1_000],
+    ["chat.completions", { max_completion_tokens: 1, max_tokens: 500 }, 500],
+    ["chat.completions", { max_completion_tokens: 1, max_tokens: -1 }, 1_000],
+  ] as const)(
+    "is not lessened by a bound that an upstream may not keep: %s with %j",
+    async (name, fields, tokens) => {
+      const { hold } = purse(RICH);
+      expect((await hold(name, fields))?.outputTokens).toBe(tokens);
+    },
+  );
+
+  test("is for every choice that is asked for", async () => {
+    const { asked, hold } = purse(RICH);
+    expect(await hold("chat.completions", { n: 3, max_tokens: 50 })).toMatchObject({ outputTokens: 150 });
+    expect(asked[0]).toMatchObject({ leastNano: INPUT_NANO + outputNano(3 * 16) });
+  });
+
+  test.each([
+    [{}, null, 1, 16_384],
+    [{ n: 2 }, null, 2, 16_384],
+    [{}, 10_000, 1, 10_000 - INPUT_TOKENS],
+  ])(
+    "is for an answer that ends, where neither %j nor a model of %p tokens says where",
+    async (fields, contextTokens, choices, tokens) => {
+      const { hold } = purse(RICH);
+      const model = { outputTokensMax: null, contextTokens };
+      expect(await hold("chat.completions", fields, { model })).toMatchObject({
+        outputTokens: tokens * choices,
+        outputCap: tokens,
+        isCapped: false,
+      });
+    },
+  );
+
+  test("covers all that the client asks for where the model's longest answer is unknown", async () => {
+    const { hold } = purse(RICH);
+    const model = { outputTokensMax: null };
+    const charge = await hold("responses", { max_output_tokens: 50_000 }, { model });
+    expect(charge).toMatchObject({ outputTokens: 50_000, outputCap: null });
+  });
+
+  test("is at least as much as a short answer costs, and no more than a shorter one that is asked for", async () => {
+    const { asked, hold } = purse(RICH);
+    await hold("chat.completions", { max_tokens: 5 });
+    expect(asked[0]).toMatchObject({ leastNano: INPUT_NANO + outputNano(5) });
+  });
+
+  const file = (part: object) => ({ input: [{ role: "user", content: [part] }] });
+  test.each([
+    { previous_response_id: "resp_1" },
+    { conversation: "conv_1" },
+    { prompt: { id: "pmpt_1" } },
+    { input: [{ type: "item_reference", id: "msg_1" }] },
+    file({ type: "input_file", file_url: "https://example.com/a.pdf" }),
+    file({ type: "input_file", file_id: "file-1" }),
+  ])("is for a whole window where the upstream reads what is not in the body, with %j", async (fields) => {
+    const { asked, hold } = purse(RICH);
+    const body = { max_output_tokens: 16, ...fields };
+    await hold("responses", body, { model: { contextTokens: 5_000 } });
+    await hold("responses", body);
+    const least = INPUT_NANO + outputNano(16);
+    expect(asked.map(({ leastNano, wantedNano }) => [leastNano, wantedNano])).toEqual([
+      [least + 2n * 5_000n, least + 2n * 5_000n],
+      [least + 2n * 8_192n, mostNano("responses", body) + outputNano(16) + 2n * 128_000n],
+    ]);
+  });
+
+  test("covers a kept conversation as it was counted, and more in case this model counts differently", async () => {
+    const { asked, hold } = purse(RICH);
+    const body = { max_output_tokens: 16, previous_response_id: "resp_1" };
+    expect(await hold("responses", body, { kept: 20_000 })).toMatchObject({
+      inputTokens: INPUT_TOKENS + 20_000,
+    });
+    expect(asked[0]).toMatchObject({
+      leastNano: INPUT_NANO + 2n * 20_000n + outputNano(16),
+      wantedNano: mostNano("responses", body) + 2n * 40_000n + outputNano(16),
+    });
+  });
+
+  test("covers another window for what the upstream's own tools find, but refuses nobody who has less", async () => {
+    const { asked, hold } = purse(RICH);
+    const body = { max_output_tokens: 16, tools: [{ type: "web_search" }] };
+    await hold("responses", body, { model: { contextTokens: 5_000 } });
+    expect(asked[0]).toMatchObject({
+      leastNano: INPUT_NANO + outputNano(16),
+      wantedNano: mostNano("responses", body) + 2n * 5_000n + outputNano(16),
+    });
+  });
+
+  test("is for no more input than fits the model", async () => {
+    const { asked, hold } = purse(RICH);
+    const messages = [{ role: "user", content: "x".repeat(9_000) }];
+    await hold("chat.completions", { max_tokens: 16, messages }, { model: { contextTokens: 5_000 } });
+    await hold("embeddings", { input: "x".repeat(9_000) }, { model: { contextTokens: 5_000 } });
+    expect(asked[0]?.wantedNano).toBe(2n * 5_000n + outputNano(16));
+    expect(asked[1]?.wantedNano).toBeGreaterThan(2n * 9_000n);
+  });
+
+  test("is the same however much space stands in the body", async () => {
+    const { asked, gateway } = purse(RICH);
+    const estimates = createInputEstimates();
+    const embeddings = endpointOf("embeddings");
+    for (const space of ["", " ".repeat(20_000)]) {
+      const bytes = new TextEncoder().encode(`{"model":"fast",${space}"input":"hi"}`);
+      const request = readJsonRequest(partOf(bytes), embeddings, { depthMax: 16, modelNameCharsMax: 32 });
+      const caller = callerWho("balance");
+      await holdMoney({
+        gateway: { ...gateway, estimates },
+        call: CALL,
+        caller,
+        endpoint: embeddings,
+        request,
+        model: MODEL,
+      });
+    }
+    expect(asked).toEqual([asked[1], asked[1]].flatMap((one) => one ?? []));
+  });
+
+  test("is for the dearest kinds that its tokens may turn out to be", async () => {
+    const { asked, hold } = purse(RICH);
+    const tariff = makeTariff({
+      input: "1",
+      cache_write: "2",
+      audio_input: "5",
+      output: "1",
+      audio_output: "9",
+    });
+    const sound = { role: "user", content: [{ input_audio: { format: "wav", data: "AAAA" } }] };
+    const model = { tariff, contextTokens: 1_000 };
+    await hold("chat.completions", { max_tokens: 10, messages: [sound] }, { model });
+    expect(asked[0]?.wantedNano).toBe(1_000n * 5_000n + 10n * 9_000n);
+    await hold("embeddings", {}, { model });
+    expect(asked[1]?.wantedNano).toBe((mostNano("embeddings") / 2n) * 2_000n);
+  });
+
+  test("of a picture is what it costs, and neither more nor less", async () => {
+    const { asked, hold } = purse(RICH);
+    const tariff = makeTariff({ image: "0.01", images: { "1024x1024/high": "0.04" } });
+    const fields = { n: 2, size: "1024x1024", quality: "high" };
+    expect(await hold("images.generations", fields, { model: { tariff } })).toMatchObject({
+      heldNano: 80_000_000n,
+      isCapped: false,
+    });
+    expect(asked[0]?.leastNano).toBe(asked[0]?.wantedNano ?? 0n);
+  });
+
+  test.each([
+    [{ size: "1024x1024" }, 40_000_000n, 20_000_000n],
+    [{ size: "1024x1024", quality: "auto" }, 40_000_000n, 20_000_000n],
+    [{ quality: "high" }, 90_000_000n, 10_000_000n],
+    [{}, 90_000_000n, 10_000_000n],
+    [{ size: "2x2/low" }, 90_000_000n, 10_000_000n],
+  ])(
+    "of a picture of which %j is said is for the dearest that it may be, if there is as much",
+    async (fields, wantedNano, leastNano) => {
+      const { asked, hold } = purse(RICH);
+      const images = { "1024x1024": "0.02", "1024x1024/high": "0.04", "2x2/high": "0.09" };
+      const tariff = makeTariff({ image: "0.01", images });
+      await hold("images.generations", fields, { model: { tariff } });
+      expect(asked[0]).toMatchObject({ wantedNano, leastNano });
+    },
+  );
+
+  test("of a picture is by the piece where that is more than its tokens: they may not be told", async () => {
+    const { asked, hold } = purse(RICH);
+    await hold("images.generations", {}, { model: { tariff: makeTariff({ output: "1", image: "0.5" }) } });
+    expect(asked[0]?.wantedNano).toBe(500_000_000n);
+  });
+
+  test("of embeddings is for their input, and they are never cut short", async () => {
+    const { asked, hold } = purse(INPUT_NANO);
+    expect(await hold("embeddings")).toMatchObject({
+      heldNano: INPUT_NANO,
+      isCapped: false,
+      outputCap: null,
+    });
+    expect(asked[0]).toMatchObject({ leastNano: INPUT_NANO, wantedNano: mostNano("embeddings") });
+  });
+
+  test("for a compaction is no more than a summary takes, for it cannot be bounded", async () => {
+    const { asked, hold } = purse(RICH);
+    const model = { outputTokensMax: 128_000 };
+    expect(await hold("responses.compact", {}, { model })).toMatchObject({ isCapped: false });
+    expect(asked[0]).toMatchObject({
+      leastNano: INPUT_NANO + outputNano(16_384),
+      wantedNano: mostNano("responses.compact") + outputNano(16_384),
+    });
+  });
+});
+
+describe("a till that answers at once", () => {
+  const holdBy = (result: HoldResult) => {
+    const gateway = { ...purse(0n).gateway, till: { hold: () => result } };
+    return holdMoney({ ...CHAT, gateway });
+  };
+
+  test("keeps nobody waiting, and says the same", async () => {
+    const amountNano = INPUT_NANO + outputNano(100);
+    const later = await purse(amountNano).hold("chat.completions");
+    expect(later).toMatchObject({ isCapped: true });
+    expect(holdBy({ kind: "held", amountNano, subscriptionId: null })).toEqual(later);
+  });
+
+  test("refuses at once, too", () => {
+    const short = { kind: "short", availableNano: 1n, resetsAtMs: null } as const;
+    expect(() => holdBy(short)).toThrow(ApiError);
+  });
+});
+
+describe("nothing is held", () => {
+  test("where a group does not charge, a model has no price, or tokens are only counted", async () => {
+    const { asked, hold } = purse(0n);
+    expect(await hold("chat.completions", {}, { caller: callerWho("none") })).toBeNull();
+    expect(await hold("chat.completions", {}, { model: { tariff: null } })).toBeNull();
+    expect(await hold("responses.input_tokens")).toBeNull();
+    expect(asked).toEqual([]);
+  });
+
+  test("for a key that belongs to nobody: it is refused", async () => {
+    const { asked, hold } = purse(RICH);
+    const caller = callerWho("balance", { userId: null });
+    const error = await refusal(hold("chat.completions", {}, { caller }));
+    expect(error).toMatchObject({ code: "insufficient_quota", headers: { "x-should-retry": "false" } });
+    expect(asked).toEqual([]);
+  });
+
+  test("while the store is away: the client is told to come back", async () => {
+    const { gateway } = purse(RICH);
+    const till = { hold: () => Promise.reject(new TillUnavailable("away")) };
+    const work = async () => holdMoney({ ...CHAT, gateway: { ...gateway, till } });
+    expect(await refusal(work())).toMatchObject({ status: 503, code: "store_unavailable" });
+  });
+});
+
+describe("a purse that is short", () => {
+  test("bounds the answer to what it pays for", async () => {
+    const { hold } = purse(INPUT_NANO + outputNano(100) + 3n);
+    expect(await hold("chat.completions")).toMatchObject({
+      heldNano: INPUT_NANO + outputNano(100) + 3n,
+      outputTokens: 100,
+      paidOutputTokens: 100,
+      isCapped: true,
+      outputCap: 100,
+    });
+  });
+
+  test("bounds nothing where it pays for all that was asked for, though not for all that may be kept", async () => {
+    const { hold } = purse(INPUT_NANO + 2n * 3_000n + outputNano(100));
+    const fields = { max_output_tokens: 100, previous_response_id: "resp_1" };
+    expect(await hold("responses", fields, { kept: 3_000 })).toMatchObject({
+      outputTokens: 100,
+      isCapped: false,
+    });
+  });
+
+  test("that cannot pay for the conversation that is kept is refused", async () => {
+    const { hold } = purse(INPUT_NANO + 2n * 3_000n);
+    const fields = { max_output_tokens: 100, previous_response_id: "resp_1" };
+    const error = await refusal(hold("responses", fields, { kept: 3_000 }));
+    expect(error.code).toBe("insufficient_quota");
+  });
+
+  test("has its input counted before it is refused for an estimate", async () => {
+    const { asked, hold } = purse(100n);
+    const charge = await hold("chat.completions");
+    expect(asked.map(({ inputTokens }) => inputTokens)).toEqual([INPUT_TOKENS, charge?.inputTokens ?? 0]);
+    expect(charge?.inputTokens).toBeLessThan(INPUT_TOKENS / 2);
+    expect(charge).toMatchObject({ heldNano: 100n, isCapped: true });
+  });
+
+  test("is refused by the count where that is more than it has, too", async () => {
+    const { asked, hold } = purse(40n);
+    const { message } = await refusal(hold("chat.completions"));
+    expect(message).toContain(`needs at least $0.0000000${asked[1]?.leastNano} and $0.00000004 of`);
+    expect(asked).toHaveLength(2);
+  });
+
+  test("is not counted for where it has too little for any count, nor where the estimate was less", async () => {
+    const little = purse(30n);
+    await refusal(little.hold("chat.completions"));
+    expect(little.asked).toHaveLength(1);
+    const less = purse(100n);
+    const messages = [{ role: "user", content: "one two three four five ".repeat(20) }];
+    await refusal(less.hold("chat.completions", { messages }));
+    expect(less.asked).toHaveLength(1);
+  });
+
+  test("of a balance is told what is missing, and that trying again is no use", async () => {
+    const { hold } = purse(30n);
+    const error = await refusal(hold("chat.completions"));
+    expect(error).toMatchObject({
+      status: 429,
+      code: "insufficient_quota",
+      headers: { "x-should-retry": "false" },
+      resetsAtMs: null,
+    });
+    expect(error.message).toBe(
+      "This request needs at least $0.000000144 and $0.00000003 of your balance is available. Top it up, or send less.",
+    );
+  });
+
+  test("of a subscription is told when it is filled up", async () => {
+    const resetsAtMs = Date.parse("2026-09-30T00:00:00Z") - 400;
+    const { asked, hold } = purse({ kind: "short", availableNano: 7n, resetsAtMs });
+    const caller = callerWho("subscription", { plans: ["pro"] });
+    const error = await refusal(hold("chat.completions", {}, { caller }));
+    expect(asked[0]).toMatchObject({ charge: "subscription", plans: ["pro"] });
+    expect(error).toMatchObject({
+      status: 429,
+      code: "usage_limit_reached",
+      headers: { "x-should-retry": "false" },
+    });
+    expect(error.message).toEndWith(
+      "$0.000000007 of your subscription is left. It is filled up at 2026-09-30T00:00:00Z.",
+    );
+    expect(errorObject(error, "req_1").resets_at).toBe(Date.parse("2026-09-30T00:00:00Z") / 1_000);
+  });
+
+  test("of a subscription that will not fill up, or of none, is told so", async () => {
+    const { hold } = purse({ kind: "short", availableNano: 0n, resetsAtMs: null });
+    const error = await refusal(hold("chat.completions", {}, { caller: callerWho("subscription") }));
+    expect(error).toMatchObject({ code: "insufficient_quota", headers: { "x-should-retry": "false" } });
+    expect(errorObject(error, "req_1")).not.toHaveProperty("resets_at");
+  });
+});

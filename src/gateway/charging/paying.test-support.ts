@@ -1,0 +1,134 @@
+/** A caller who pays, a model with a price, and requests to it. */
+
+import { makeTariff } from "../../money/tariff.ts";
+import { partOf } from "../../net/wire/parts.ts";
+import type { Group, PublishedModel, Route } from "../../policy/snapshot.ts";
+import { readJsonRequest } from "../../protocols/shared/json-request.ts";
+import {
+  ENDPOINTS,
+  type Endpoint,
+  type EndpointName,
+  type ModelRequest,
+} from "../../protocols/shared/request.ts";
+import { readUsage, type TokenUsage } from "../../protocols/shared/usage.ts";
+import { type Charge, DEFAULT_QUEUE, INTERFACES, NO_LIMITS, NO_RATE_LIMITS } from "../../records.ts";
+import type { Caller } from "../admission/authenticate.ts";
+import type { CountedOutput } from "../metering/counted-output.ts";
+import type { Ending } from "../request-record.ts";
+
+/** Doubled by the multiplier: 2 nano a token that is read, 4 a token that is written. */
+export const TARIFF = makeTariff({ input: "0.001", output: "0.002" }, { group: "2" });
+
+export const MODEL: PublishedModel = {
+  id: "fast",
+  createdAtMs: 1,
+  routes: new Map(),
+  tariff: TARIFF,
+  contextTokens: null,
+  outputTokensMax: 1_000,
+};
+
+export const ROUTE: Route = {
+  account: {
+    id: "a1",
+    name: "upstream",
+    kind: "openai",
+    baseUrl: "https://upstream.example",
+    basePath: "",
+    credential: null,
+    websocket: false,
+    apiVersion: null,
+    interfaces: new Set(INTERFACES),
+    privateNetwork: false,
+    priority: 1,
+    weight: 1,
+    models: {},
+    limits: NO_RATE_LIMITS,
+  },
+  upstreamModel: "gpt-6",
+};
+
+export function callerWho(
+  charge: Charge,
+  { userId = "u1" as string | null, plans = null as readonly string[] | null } = {},
+): Caller {
+  const group: Group = {
+    id: "g1",
+    name: "team",
+    interfaces: new Set(INTERFACES),
+    access: "everyone",
+    onDisconnect: "cancel",
+    websocket: true,
+    billing: { charge, plans },
+    limits: NO_LIMITS,
+    groupLimits: NO_LIMITS,
+    queue: DEFAULT_QUEUE,
+    models: new Map([["fast", MODEL]]),
+    accounts: [],
+  };
+  const key = {
+    id: "k1",
+    name: "laptop",
+    publicId: "pub",
+    userId,
+    groupId: "g1",
+    expiresAtMs: null,
+    limits: NO_LIMITS,
+    userLimits: NO_LIMITS,
+    createdAtMs: 1,
+  };
+  return { key, group };
+}
+
+export function endpointOf(name: EndpointName): Endpoint {
+  const found = ENDPOINTS.find((one) => one.name === name);
+  if (!found) throw new Error(`no endpoint ${name}`);
+  return found;
+}
+
+/** The least that each endpoint takes. */
+const LEAST: Readonly<Record<EndpointName, Record<string, unknown>>> = {
+  responses: { input: "hi there" },
+  "responses.compact": { input: "hi there" },
+  "responses.input_tokens": { input: "hi there" },
+  "chat.completions": { messages: [{ role: "user", content: "hi there" }] },
+  embeddings: { input: "hi there" },
+  "images.generations": { prompt: "a cat" },
+  "images.edits": { prompt: "a cat" },
+};
+
+export function requestOf(name: EndpointName, fields: Record<string, unknown> = {}): ModelRequest {
+  const body = JSON.stringify({ model: "fast", ...LEAST[name], ...fields });
+  return readJsonRequest(partOf(new TextEncoder().encode(body)), endpointOf(name), {
+    depthMax: 16,
+    modelNameCharsMax: 32,
+  });
+}
+
+/** As an upstream tells it. */
+export function usageOf(fields: Record<string, unknown>): TokenUsage {
+  const usage = readUsage(fields);
+  if (usage === null) throw new Error("that is no usage");
+  return usage;
+}
+
+/** A request that was served, and whose upstream said what it used: 100 tokens in, 10 out. */
+export const ENDING: Ending = {
+  outcome: "completed",
+  status: 200,
+  error: null,
+  usage: usageOf({ input_tokens: 100, output_tokens: 10 }),
+  images: 0,
+  imageKind: null,
+  responseId: null,
+  isServed: true,
+  isWhole: true,
+  countOutput: null,
+  estimateShown: null,
+  isAbandoned: false,
+};
+
+/** What came, counted: so many tokens, of which so many were reasoning. */
+export function counts(outputTokens: number, reasoningTokens = 0): () => Promise<CountedOutput> {
+  return async () => ({ outputTokens, reasoningTokens });
+}

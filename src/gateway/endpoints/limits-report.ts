@@ -1,0 +1,96 @@
+/** The limits of a caller and what is left of them, for `GET /v1/usage`. */
+
+import type { Allowance, Limiter, Standing, Subject } from "../../limits/limiter.ts";
+import { usdText } from "../../money/nano.ts";
+import type { Caller } from "../admission/authenticate.ts";
+import { subjectsOf } from "../admission/caller-limits.ts";
+
+interface Left {
+  limit: number;
+  used: number;
+  remaining: number;
+  resets_at: number;
+}
+
+export interface WindowLeft {
+  per_seconds: number;
+  requests: Left | null;
+  tokens: Left | null;
+  usd: { limit: string; used: string; remaining: string; resets_at: number } | null;
+}
+
+interface ScopeLimits {
+  rpm: Left | null;
+  tpm: Left | null;
+  concurrency: { limit: number; used: number; remaining: number } | null;
+  windows: WindowLeft[];
+}
+
+/** Of a key: the tighter of its own limits and those that its group sets for each key. User is null without one. */
+export interface LimitsReport {
+  key: ScopeLimits;
+  user: ScopeLimits | null;
+  group: ScopeLimits;
+}
+
+export function limitsReport(limiter: Limiter, caller: Caller, nowMs: number): LimitsReport {
+  const subjects = subjectsOf(caller);
+  const of = (scope: Subject["scope"]) =>
+    scopeLimits(
+      subjects.filter((subject) => subject.scope === scope).map((subject) => limiter.standing(subject)),
+      nowMs,
+    );
+  return { key: of("key"), user: caller.key.userId === null ? null : of("user"), group: of("group") };
+}
+
+function scopeLimits(standings: readonly Standing[], nowMs: number): ScopeLimits {
+  const left = (allowances: (Allowance | null | undefined)[]): Left | null => {
+    const tight = tightest(allowances);
+    if (tight === null) return null;
+    const { limit, used, remaining } = tight;
+    return { limit, used, remaining, resets_at: resetsAt(tight, nowMs) };
+  };
+  const slots = standings
+    .flatMap(({ concurrency }) => concurrency ?? [])
+    .map(({ limit, inUse }) => ({ limit, used: inUse, remaining: Math.max(0, limit - inUse) }));
+  const lengths = [...new Set(standings.flatMap(({ windows }) => windows.map(({ perMs }) => perMs)))];
+  return {
+    rpm: left(standings.map(({ requests }) => requests)),
+    tpm: left(standings.map(({ tokens }) => tokens)),
+    concurrency: slots.sort((a, b) => a.remaining - b.remaining)[0] ?? null,
+    windows: lengths
+      .sort((a, b) => a - b)
+      .map((perMs) => {
+        const same = standings.flatMap(({ windows }) => windows.filter((window) => window.perMs === perMs));
+        const money = tightest(same.map(({ nano }) => nano));
+        return {
+          per_seconds: perMs / 1000,
+          requests: left(same.map(({ requests }) => requests)),
+          tokens: left(same.map(({ tokens }) => tokens)),
+          usd:
+            money === null
+              ? null
+              : {
+                  limit: usd(money.limit),
+                  used: usd(money.used),
+                  remaining: usd(money.remaining),
+                  resets_at: resetsAt(money, nowMs),
+                },
+        };
+      }),
+  };
+}
+
+function tightest(allowances: readonly (Allowance | null | undefined)[]): Allowance | null {
+  const given = allowances.flatMap((allowance) => allowance ?? []);
+  return given.sort((a, b) => a.remaining - b.remaining)[0] ?? null;
+}
+
+/** When the whole limit is free again; now, where nothing is used. */
+function resetsAt({ resetMs }: Allowance, nowMs: number): number {
+  return Math.ceil((nowMs + resetMs) / 1000);
+}
+
+function usd(nano: number): string {
+  return usdText(BigInt(Math.round(nano)));
+}

@@ -1,0 +1,114 @@
+/** `GET /v1/requests/{id}`: what became of one request, for the key that made it. Accounts are not named here. */
+
+import { ApiError, storeUnavailable } from "../../errors.ts";
+import { usdText } from "../../money/nano.ts";
+import {
+  type CostLine,
+  type CostUnit,
+  costLines,
+  costOf,
+  multiplierText,
+  type Tariff,
+  tariffOf,
+} from "../../money/tariff.ts";
+import type { Db } from "../../store/engine/db.ts";
+import { readTerms } from "../../store/money/tariffs.ts";
+import { findUsage, type UsageRow } from "../../store/usage/usage.ts";
+import type { Caller } from "../admission/authenticate.ts";
+import type { Gateway } from "../gateway.ts";
+import type { DispatchTrace } from "../request/trace.ts";
+
+/** By its own id, or by that of the response it made: over a WebSocket the client of a turn knows nothing else. */
+export async function reportRequest(gateway: Gateway, caller: Caller, id: string): Promise<unknown> {
+  await gateway.till.flush().catch(() => {
+    throw storeUnavailable();
+  });
+  const made = id.startsWith("req_") ? null : await gateway.responses.find(id, caller.key.id);
+  const row = await findUsage(gateway.db, made?.requestId ?? id);
+  if (row === null || row.keyId !== caller.key.id) {
+    throw new ApiError(
+      "request_not_found",
+      `No request '${id.slice(0, 64)}' was made with this key. Use the x-request-id of an answer, or the id of a stored response. When a key is refused many times in one minute, only the first refusals have a record of their own; the others are counted together.`,
+    );
+  }
+  return {
+    object: "gateway.request",
+    id: row.requestId,
+    request_count: row.requestCount,
+    created_at: Math.floor((row.atMs - row.durationMs) / 1000),
+    completed_at: Math.floor(row.atMs / 1000),
+    endpoint: row.endpoint,
+    model: row.publicModel,
+    stream: row.stream,
+    status: row.status,
+    outcome: row.outcome,
+    error_code: row.errorCode,
+    usage: {
+      input_tokens: row.inputTokens,
+      cached_tokens: row.cachedTokens,
+      cache_write_tokens: row.cacheWriteTokens,
+      image_input_tokens: row.imageInputTokens,
+      audio_input_tokens: row.audioInputTokens,
+      output_tokens: row.outputTokens,
+      reasoning_tokens: row.reasoningTokens,
+      audio_output_tokens: row.audioOutputTokens,
+      images: row.images,
+      source: row.usageSource,
+    },
+    money: await moneyOf(gateway.db, row),
+    timing: { waited_ms: row.waitMs, first_byte_ms: row.firstByteMs, duration_ms: row.durationMs },
+    attempts: attemptsOf(row),
+  };
+}
+
+/** What it cost and how that was worked out, multiplier and all. What failed attempts cost stays the operator's business. */
+async function moneyOf(db: Db, row: UsageRow): Promise<unknown> {
+  const terms = row.tariffId === null ? null : await readTerms(db, row.tariffId);
+  return {
+    currency: "USD",
+    cost: usdText(row.costNano),
+    charged: usdText(row.chargedNano),
+    payer: row.payer,
+    flags: row.flags,
+    calculation: terms === null ? null : calculationOf(tariffOf(terms), row),
+  };
+}
+
+function calculationOf(tariff: Tariff, row: UsageRow): unknown {
+  const lines = linesOf(tariff, row);
+  return lines === null ? null : { multiplier: multiplierText(tariff), lines: lines.map(lineObject) };
+}
+
+/** Null where the cost is not what the counts come to: they could not be believed, or nothing was served. */
+export function linesOf(tariff: Tariff, row: UsageRow): CostLine[] | null {
+  // Which kind of picture it was is not kept: it was one whose price comes to the cost.
+  const kinds = row.images === 0 ? [null] : [null, ...tariff.prices.images.keys()];
+  const imageKind = kinds.find((kind) => costOf(tariff, { ...row, imageKind: kind }) === row.costNano);
+  return imageKind === undefined ? null : costLines(tariff, { ...row, imageKind });
+}
+
+function lineObject({ unit, count, picoEach, longContext, nano }: CostLine): unknown {
+  return { unit, count, ...priceOf(unit, picoEach), long_context: longContext, cost: usdText(nano) };
+}
+
+/** As price lists have it: tokens by the million. */
+export function priceOf(unit: CostUnit, picoEach: bigint): { price: string; per: string } {
+  return unit === "image" || unit === "request"
+    ? { price: usdText(picoEach / 1_000n), per: unit }
+    : { price: usdText(picoEach * 1_000n), per: "1M tokens" };
+}
+
+/** Which account it was stays inside; how it went may be known. */
+function attemptsOf(row: UsageRow): unknown[] {
+  // Nothing but one attempt that went well is not worth a trace of its own.
+  const served = { number: 1, started_ms: 0, first_byte_ms: row.firstByteMs, status: 200, failure: null };
+  if (row.trace === null) return row.attempts === 0 ? [] : [served];
+  const { attempts }: DispatchTrace = JSON.parse(row.trace);
+  return attempts.map((attempt, i) => ({
+    number: i + 1,
+    started_ms: attempt.startedMs,
+    first_byte_ms: attempt.firstByteMs,
+    status: attempt.status,
+    failure: attempt.failure,
+  }));
+}

@@ -1,0 +1,164 @@
+import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import { type Db, openDb } from "../../store/engine/db.ts";
+import { migrate } from "../../store/engine/migrate.ts";
+import { endHolds, type Hold, insertHolds } from "../../store/money/holds.ts";
+import { NO_MONEY, type UsageRow } from "../../store/usage/usage.ts";
+import { insertUsage } from "../../store/usage/usage-row.test-support.ts";
+import { openResponseRoutes, type ResponseRoute } from "./response-routes.ts";
+
+let db: Db;
+
+beforeEach(async () => {
+  db = await openDb("sqlite::memory:");
+  await migrate(db);
+});
+
+afterEach(() => db.close());
+
+const route = (change: Partial<ResponseRoute> = {}): ResponseRoute => ({
+  requestId: "req_1",
+  keyId: "mine",
+  accountId: "a1",
+  publicModel: "fast",
+  upstreamModel: "gpt-6",
+  pending: false,
+  ...change,
+});
+
+const row = (responseId: string, change: Partial<UsageRow> = {}): UsageRow => ({
+  requestId: "req_1",
+  requestCount: 1,
+  atMs: 1_790_000_000_000,
+  keyId: "mine",
+  userId: null,
+  groupId: "g1",
+  accountId: "a1",
+  interface: "responses",
+  endpoint: "responses",
+  publicModel: "fast",
+  upstreamModel: "gpt-6",
+  stream: false,
+  status: 200,
+  outcome: "completed",
+  errorCode: null,
+  inputTokens: 0,
+  cachedTokens: 0,
+  cacheWriteTokens: 0,
+  outputTokens: 0,
+  reasoningTokens: 0,
+  imageInputTokens: 0,
+  audioInputTokens: 0,
+  audioOutputTokens: 0,
+  images: 0,
+  ...NO_MONEY,
+  usageSource: "none",
+  attempts: 1,
+  firstByteMs: null,
+  durationMs: 1,
+  waitMs: 0,
+  trace: null,
+  responseId,
+  upstreamRequestId: null,
+  ...change,
+});
+
+/** As it stands before anybody wrote where the request went. */
+const hold: Hold = {
+  requestId: "req_1",
+  incarnation: "inc_1",
+  state: "admitted",
+  atMs: 1,
+  userId: "u1",
+  subscriptionId: null,
+  amountNano: 1n,
+  tariffId: "t1",
+  keyId: "mine",
+  groupId: "g1",
+  accountId: null,
+  interface: "responses",
+  endpoint: "responses",
+  publicModel: "fast",
+  upstreamModel: null,
+  stream: false,
+  inputTokens: 1,
+  outputTokens: 0,
+};
+
+describe("a stored response", () => {
+  test("is found by the key that made it", async () => {
+    const routes = openResponseRoutes(db, 10);
+    routes.remember("resp_1", route());
+    expect(await routes.find("resp_1", "mine")).toEqual(route());
+  });
+
+  test("does not exist for any other key, in memory or in the store", async () => {
+    const routes = openResponseRoutes(db, 10);
+    routes.remember("resp_1", route());
+    await insertUsage(db, [row("resp_2")]);
+    expect(await routes.find("resp_1", "other")).toBeNull();
+    expect(await routes.find("resp_2", "other")).toBeNull();
+    expect(await routes.find("resp_3", "mine")).toBeNull();
+  });
+
+  test("is found in the store when memory has lost it", async () => {
+    await insertUsage(db, [row("resp_1", { outcome: "pending" })]);
+    expect(await openResponseRoutes(db, 10).find("resp_1", "mine")).toEqual(route({ pending: true }));
+  });
+
+  test("that is still being made, and paid for, is found by its hold, and has ended when that has", async () => {
+    await insertHolds(db, [hold]);
+    await openResponseRoutes(db, 10).announce("resp_1", "req_1", "a1", "gpt-6");
+    const routes = openResponseRoutes(db, 10);
+    const found = await routes.find("resp_1", "mine");
+    // Whoever follows it settles it.
+    expect(found).toEqual({ ...route({ pending: false }), look: expect.any(Function) });
+    expect(await found?.look?.()).toBe(false);
+    expect(await routes.find("resp_1", "other")).toBeNull();
+    await endHolds(db, ["req_1"]);
+    expect(await found?.look?.()).toBe(true);
+    expect(await routes.find("resp_1", "mine")).toBeNull();
+  });
+
+  test("is not found when the store does not know its account", async () => {
+    await insertUsage(db, [row("resp_1", { accountId: null })]);
+    expect(await openResponseRoutes(db, 10).find("resp_1", "mine")).toBeNull();
+  });
+
+  test("went under its public name if the store knows no other", async () => {
+    await insertUsage(db, [row("resp_1", { upstreamModel: null })]);
+    expect((await openResponseRoutes(db, 10).find("resp_1", "mine"))?.upstreamModel).toBe("fast");
+  });
+
+  test("cannot be taken over by another key whose upstream gives out the same id", async () => {
+    const routes = openResponseRoutes(db, 10);
+    routes.remember("resp_1", route());
+    routes.remember("resp_1", route({ keyId: "other", accountId: "a2" }));
+    expect(await routes.find("resp_1", "mine")).toEqual(route());
+    expect(await routes.find("resp_1", "other")).toBeNull();
+  });
+
+  test("is remembered as its own key last told it", async () => {
+    const routes = openResponseRoutes(db, 10);
+    routes.remember("resp_1", route({ pending: true }));
+    routes.remember("resp_1", route({ pending: false }));
+    expect((await routes.find("resp_1", "mine"))?.pending).toBe(false);
+  });
+
+  test("leaves memory when it is forgotten", async () => {
+    const routes = openResponseRoutes(db, 10);
+    routes.remember("resp_1", route());
+    routes.forget("resp_1");
+    expect(await routes.find("resp_1", "mine")).toBeNull();
+  });
+
+  test("leaves memory when many others came after it, the least recently told first", async () => {
+    const routes = openResponseRoutes(db, 2);
+    routes.remember("resp_1", route());
+    routes.remember("resp_2", route());
+    routes.remember("resp_1", route());
+    routes.remember("resp_3", route());
+    expect(await routes.find("resp_2", "mine")).toBeNull();
+    expect(await routes.find("resp_1", "mine")).not.toBeNull();
+    expect(await routes.find("resp_3", "mine")).not.toBeNull();
+  });
+});

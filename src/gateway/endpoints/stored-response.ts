@@ -1,0 +1,240 @@
+/**
+ * Calls on a response that already exists: fetch, delete, cancel, list its input. They go to the account
+ * that made it, for the key that made it; for anyone else it does not exist.
+ */
+
+import { brokenOffError, clientError, failed, type UpstreamFailure } from "../../accounts/failure.ts";
+import { headersDown, upstreamRequestId } from "../../accounts/headers.ts";
+import { ApiError } from "../../errors.ts";
+import { costsOf, NO_COSTS } from "../../money/tariff.ts";
+import type { AnswerHeaders } from "../../net/http-client/contract.ts";
+import { type Answer, type HeaderLines, StreamAnswer, WholeAnswer } from "../../net/wire/http-message.ts";
+import type { Account } from "../../policy/snapshot.ts";
+import { openResponsesReader } from "../../protocols/responses/responses-stream.ts";
+import type { StreamReader } from "../../protocols/shared/stream.ts";
+import type { Audience } from "../../protocols/shared/upstream-error.ts";
+import { isAbsurd, type TokenUsage } from "../../protocols/shared/usage.ts";
+import { endOf, readAnswer, type UpstreamAnswer } from "../../protocols/shared/whole-response.ts";
+import { hasAccount } from "../../store/policy/accounts.ts";
+import { type LateUse, settlePending } from "../../store/usage/usage.ts";
+import { allowInterface } from "../admission/admit.ts";
+import { authenticate } from "../admission/authenticate.ts";
+import type { Call, Gateway } from "../gateway.ts";
+import { asTold, type MeteredModel } from "../metering/meter.ts";
+import { openRelay } from "../stream/relay.ts";
+import { ask, askForStream, clientGone, type Exchange } from "../upstream/send-request.ts";
+import { type Opened, openUpstreamStream } from "../upstream/upstream-stream.ts";
+import type { ResponseRoute } from "./response-routes.ts";
+import { EVENT_STREAM_LINES, JSON_LINES } from "./responses.ts";
+
+type PricedRoute = ResponseRoute & { terms: MeteredModel };
+
+export interface StoredCall {
+  method: "GET" | "POST" | "DELETE";
+  responseId: string;
+  action: "" | "/cancel" | "/input_items";
+  query: URLSearchParams;
+}
+
+/** Query parameters that mean something to the upstream; others are not sent on. */
+const QUERY_UP = [
+  "include",
+  "include[]",
+  "stream",
+  "starting_after",
+  "include_obfuscation",
+  "after",
+  "limit",
+  "order",
+];
+
+/** A call on a stored response, and where that response was made. */
+interface Lookup {
+  gateway: Gateway;
+  call: Call;
+  stored: StoredCall;
+  route: PricedRoute;
+  account: Account;
+  audience: Audience;
+}
+
+export async function callStoredResponse(gateway: Gateway, call: Call, stored: StoredCall): Promise<Answer> {
+  const snapshot = gateway.policy.snapshot();
+  const caller = authenticate(call.request.headers, snapshot, gateway.auth, call);
+  allowInterface(caller, { interface: "responses" });
+  const found = await gateway.responses.find(stored.responseId, caller.key.id);
+  if (!found) throw notFound(stored.responseId);
+  // One that was asked for elsewhere, or before a restart, is priced as it would be now.
+  const route = { ...found, terms: found.terms ?? caller.group.models.get(found.publicModel) ?? NO_TERMS };
+  const account = caller.group.accounts.find(({ id }) => id === route.accountId);
+  if (!account) {
+    const mayComeBack = await hasAccount(gateway.db, route.accountId);
+    throw mayComeBack ? outOfReach(stored.responseId) : notFound(stored.responseId);
+  }
+  // Once it is deleted, nobody can ask what it used.
+  if (stored.method === "DELETE" && route.look !== undefined && !(await route.look())) throw stillUnderWay();
+  const audience: Audience = { ...route, account, mentions: (word) => word === stored.responseId };
+  const lookup = { gateway, call, stored, route, account, audience };
+  const wantsEvents = stored.method === "GET" && stored.query.get("stream") === "true";
+  return wantsEvents ? streamBack(lookup) : answerBack(lookup);
+}
+
+async function answerBack(lookup: Lookup): Promise<Answer> {
+  const { gateway, call, stored, route, audience } = lookup;
+  const { dispatcher, responses } = gateway;
+  const asked = await ask(dispatcher, exchangeFor(lookup, false));
+  if (asked.kind === "left") throw clientGone();
+  if (asked.kind === "failed") throw refusalOf(asked.failure, lookup);
+  const answer = readAnswer(asked.body, "responses", audience, dispatcher.jsonDepthMax);
+  if (answer.kind !== "answer") {
+    throw clientError(failed("bad_answer", "not a JSON object"), audience);
+  }
+  if (stored.method === "DELETE") responses.forget(stored.responseId);
+  if (stored.action !== "/input_items") await settleBackground(lookup, answer);
+  const lines = `${JSON_LINES}x-request-id: ${call.requestId}\r\n${linesDown(asked.headers, route)}`;
+  return new WholeAnswer(200, lines, answer.body);
+}
+
+function linesDown(from: AnswerHeaders, { publicModel }: ResponseRoute): HeaderLines {
+  return headersDown(from, publicModel, upstreamRequestId(from));
+}
+
+function exchangeFor({ gateway, call, stored, route, account }: Lookup, wantsEvents: boolean): Exchange {
+  const { timing } = gateway.dispatcher;
+  const query = new URLSearchParams();
+  for (const name of QUERY_UP) for (const value of stored.query.getAll(name)) query.append(name, value);
+  const tail = query.size === 0 ? "" : `?${query}`;
+  return {
+    account,
+    method: stored.method,
+    path: `/responses/${encodeURIComponent(stored.responseId)}${stored.action}${tail}`,
+    upstreamModel: route.upstreamModel,
+    clientHeaders: call.request.headers,
+    body: null,
+    wantsEvents,
+    deadlineMs: wantsEvents ? timing.firstByteTimeoutMs : timing.unaryTimeoutMs,
+    client: call.request,
+  };
+}
+
+function refusalOf(failure: UpstreamFailure, { stored, audience }: Lookup): ApiError {
+  return failure.status === 404 ? notFound(stored.responseId) : clientError(failure, audience);
+}
+
+async function streamBack(lookup: Lookup): Promise<Answer> {
+  const { gateway, call, route, audience } = lookup;
+  const { dispatcher, clock } = gateway;
+  const openReader = () =>
+    openResponsesReader({
+      publicModel: route.publicModel,
+      depthMax: dispatcher.jsonDepthMax,
+      nowMs: clock.nowMs,
+    });
+  let lines = `${EVENT_STREAM_LINES}x-request-id: ${call.requestId}\r\n`;
+  const opened = await new Promise<Opened>((resolve, reject) => {
+    askForStream(dispatcher, exchangeFor(lookup, true), {
+      begin(upstreamHeaders, line) {
+        lines += linesDown(upstreamHeaders, route);
+        return openUpstreamStream(
+          {
+            line,
+            reader: openReader(),
+            alarms: dispatcher.alarms,
+            eventBytesMax: dispatcher.eventBytesMax,
+            holdMs: dispatcher.timing.keepAliveMs,
+            monotonicMs: clock.monotonicMs,
+          },
+          resolve,
+        );
+      },
+      failed: (failure) => resolve({ kind: "failed", failure }),
+      left: () => reject(clientGone()),
+    });
+  });
+  if (opened.kind === "failed") throw refusalOf(opened.failure, lookup);
+  const relay = openRelay({
+    opening: Promise.resolve(opened.stream),
+    openSpareReader: openReader,
+    requestId: call.requestId,
+    onDisconnect: "cancel",
+    isPaid: false,
+    needsDataEvents: false,
+    describeFailure: (failure) => brokenOffError(failure, audience),
+    settle: (end) => (end.kind === "complete" ? settleStreamed(lookup, end.reader) : null),
+    checkpoint: null,
+    mayDrain: () => false,
+    leftDrain() {},
+    cutOff: () => call.cutOff(),
+    pulse: gateway.pulse,
+    monotonicMs: clock.monotonicMs,
+    timing: gateway.timing,
+  });
+  return new StreamAnswer(lines, relay);
+}
+
+/** The client has its answer whatever becomes of the row. */
+async function settleStreamed(lookup: Lookup, { outcome, usage }: StreamReader): Promise<void> {
+  try {
+    await settleBackground(lookup, { status: outcome, usage });
+  } catch (error) {
+    lookup.gateway.log.error("background_settle_failed", {
+      request_id: lookup.route.requestId,
+      reason: error instanceof Error ? error.message : "unknown",
+    });
+  }
+}
+
+/** A background response reports its usage when it is fetched later: the first such report goes into its row. */
+async function settleBackground(
+  { gateway, stored, route }: Lookup,
+  answer: Pick<UpstreamAnswer, "status" | "usage">,
+): Promise<void> {
+  const outcome = endOf(answer);
+  if (outcome === null) return;
+  // It is paid for: whoever follows it to its end books it.
+  if (route.look !== undefined) {
+    await route.look();
+    // Settled by estimate while this answer came: then it is not to be had any more.
+    const isKnown = (await gateway.responses.find(stored.responseId, route.keyId)) !== null;
+    if (!isKnown) throw notFound(stored.responseId);
+    return;
+  }
+  if (!route.pending) return;
+  await gateway.till.flush();
+  await settlePending(gateway.db, route.requestId, lateUse(answer.usage, route.terms), outcome);
+  const { terms: _, ...settled } = route;
+  gateway.responses.remember(stored.responseId, { ...settled, pending: false });
+}
+
+/** Null where nothing was reported that can be true. */
+function lateUse(usage: TokenUsage | null, terms: MeteredModel): LateUse | null {
+  // Its tools may have read more than one window's worth.
+  if (usage === null || isAbsurd(usage, { ...terms, contextTokens: null })) return null;
+  const { tokens } = asTold(usage, 0);
+  return { tokens, ...(terms.tariff === null ? NO_COSTS : costsOf(terms.tariff, tokens, null)) };
+}
+
+const NO_TERMS: MeteredModel = { tariff: null, contextTokens: null, outputTokensMax: null };
+
+function stillUnderWay(): ApiError {
+  return new ApiError(
+    "invalid_request",
+    "This response is still being made, and is paid for when it has ended. Cancel it first, then delete it.",
+    { param: "response_id" },
+  );
+}
+
+/** Its account is disabled, or no longer in the group. Clients would take a 404 for final. */
+function outOfReach(responseId: string): ApiError {
+  return new ApiError(
+    "no_available_account",
+    `Response with id '${responseId.slice(0, 128)}' is out of reach for now: what keeps it is not in use. Ask again later, or tell your administrator.`,
+    { headers: { "x-should-retry": "false" } },
+  );
+}
+
+function notFound(responseId: string): ApiError {
+  return new ApiError("response_not_found", `Response with id '${responseId.slice(0, 128)}' not found.`, {
+    param: "response_id",
+  });
+}

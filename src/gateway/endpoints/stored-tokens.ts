@@ -1,0 +1,21 @@
+/** How long a conversation is that an upstream keeps: what its last response read and said is what the next one reads. */
+
+import type { Till } from "../../billing/engine/direct-billing.ts";
+import type { Db } from "../../store/engine/db.ts";
+import { findUsage } from "../../store/usage/usage.ts";
+import type { ResponseRoutes } from "./response-routes.ts";
+
+/** Null where the upstream did not report it. */
+export async function keptTokensOf(
+  { db, till, responses }: { db: Db; till: Pick<Till, "unbooked">; responses: Pick<ResponseRoutes, "find"> },
+  responseId: string,
+  keyId: string,
+): Promise<number | null> {
+  const origin = await responses.find(responseId, keyId);
+  const row =
+    origin === null ? null : (till.unbooked(origin.requestId) ?? (await findUsage(db, origin.requestId)));
+  // Our own counts do not include what the upstream kept before.
+  if (row === null || row.usageSource !== "upstream") return null;
+  const tokens = row.inputTokens + row.outputTokens;
+  return tokens > 0 ? tokens : null;
+}

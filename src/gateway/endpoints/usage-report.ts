@@ -1,0 +1,225 @@
+/**
+ * `GET /v1/usage`: what this key may use, has used and has left. Read from the roll-ups, after what is still on its way.
+ * docs/usage-api.md describes every field.
+ */
+
+import { storeUnavailable } from "../../errors.ts";
+import { type Nano, usdText } from "../../money/nano.ts";
+import { type Db, snapshot } from "../../store/engine/db.ts";
+import { type SubscriptionStanding, subscriptionsOf } from "../../store/money/subscription-standing.ts";
+import { debtIn, readWallet, type Wallet } from "../../store/money/wallets.ts";
+import { keyModels, keyPoints, keySum, readFoldedBefore } from "../../store/reports/key-usage.ts";
+import { keyTotals, type UsageTotals } from "../../store/usage/usage.ts";
+import type { Caller } from "../admission/authenticate.ts";
+import type { Gateway } from "../gateway.ts";
+import { type LimitsReport, limitsReport } from "./limits-report.ts";
+import { rangeOf } from "./usage-range.ts";
+
+export interface TotalsObject {
+  requests: number;
+  failed_requests: number;
+  refused_requests: number;
+  input_tokens: number;
+  cached_tokens: number;
+  cache_write_tokens: number;
+  output_tokens: number;
+  reasoning_tokens: number;
+  total_tokens: number;
+  images: number;
+  /** USD, as decimal text: by the price, and what was paid of it. */
+  cost: string;
+  charged: string;
+}
+
+interface SubscriptionObject {
+  plan: string;
+  ends_at: number | null;
+  windows: {
+    per: string;
+    limit: string;
+    used: string;
+    held: string;
+    remaining: string;
+    resets_at: number;
+  }[];
+}
+
+export type BillingObject =
+  | { mode: "none"; currency: "USD" }
+  | { mode: "balance"; currency: "USD"; balance: string; held: string; available: string; debt: string }
+  | { mode: "subscription"; currency: "USD"; subscriptions: SubscriptionObject[] };
+
+export interface UsageReport {
+  object: "gateway.usage";
+  version: 1;
+  key: { id: string; name: string; created_at: number; expires_at: number | null };
+  group: { name: string; interfaces: string[] };
+  billing: BillingObject;
+  limits: LimitsReport;
+  usage: {
+    today: TotalsObject & { since: number };
+    range: TotalsObject & {
+      from: number;
+      to: number;
+      granularity: "hour" | "day";
+      by_model: (TotalsObject & { model: string })[];
+      points: (TotalsObject & { start: number })[];
+    };
+    total: TotalsObject;
+  };
+  /** For desktop tools that ask every gateway the same question. */
+  isValid: true;
+  planName: string;
+  remaining: number | null;
+  unit: "USD";
+}
+
+const DAY_MS = 86_400_000;
+/** Clients choose the names of models that are refused. */
+const MODELS_MAX = 200;
+
+export async function reportUsage(
+  gateway: Pick<Gateway, "clock" | "db" | "limiter" | "till">,
+  caller: Caller,
+  query: URLSearchParams,
+): Promise<UsageReport> {
+  const { key, group } = caller;
+  const { db } = gateway;
+  const nowMs = gateway.clock.nowMs();
+  const range = rangeOf(query, nowMs);
+  const written = key.userId === null ? gateway.till.flush() : gateway.till.settleUp(key.userId);
+  await written.catch(() => {
+    throw storeUnavailable();
+  });
+  const todayMs = Math.floor(nowMs / DAY_MS) * DAY_MS;
+  const asked = { keyId: key.id, ...range };
+  const ever = { keyId: key.id, fromMs: 0, toMs: Number.MAX_SAFE_INTEGER, granularity: "day" } as const;
+  // All of one moment, so that models, points and sums agree while others go on.
+  const [today, total, sum, models, points, paid] = await snapshot(db, async (tx) => {
+    const foldedMs = await readFoldedBefore(tx);
+    return Promise.all([
+      keyTotals(tx, key.id, todayMs),
+      keySum(tx, ever, foldedMs),
+      keySum(tx, asked, foldedMs),
+      keyModels(tx, asked, foldedMs, MODELS_MAX),
+      keyPoints(tx, asked, foldedMs),
+      payment(tx, caller, nowMs),
+    ]);
+  });
+  return {
+    object: "gateway.usage",
+    version: 1,
+    key: {
+      id: key.publicId,
+      name: key.name,
+      created_at: seconds(key.createdAtMs),
+      expires_at: key.expiresAtMs === null ? null : seconds(key.expiresAtMs),
+    },
+    group: { name: group.name, interfaces: [...group.interfaces] },
+    billing: paid.billing,
+    limits: limitsReport(gateway.limiter, caller, nowMs),
+    usage: {
+      today: { since: seconds(todayMs), ...totalsObject(today) },
+      range: {
+        from: seconds(range.fromMs),
+        to: seconds(range.toMs),
+        granularity: range.granularity,
+        ...totalsObject(sum),
+        by_model: models.map((one) => ({ model: one.model, ...totalsObject(one) })),
+        points: points.map((one) => ({ start: seconds(one.atMs), ...totalsObject(one) })),
+      },
+      total: totalsObject(total),
+    },
+    isValid: true,
+    planName: paid.planName ?? group.name,
+    remaining: paid.remainingNano === null ? null : Number(paid.remainingNano) / 1e9,
+    unit: "USD",
+  };
+}
+
+interface Payment {
+  billing: BillingObject;
+  planName: string | null;
+  /** Null: nothing is charged. */
+  remainingNano: Nano | null;
+}
+
+const NO_MONEY_YET: Wallet = { balanceNano: 0n, heldNano: 0n };
+
+async function payment(db: Db, { key, group }: Caller, nowMs: number): Promise<Payment> {
+  const { charge, plans } = group.billing;
+  switch (charge) {
+    case "none":
+      return { billing: { mode: "none", currency: "USD" }, planName: null, remainingNano: null };
+    case "balance": {
+      const wallet = key.userId === null ? NO_MONEY_YET : await readWallet(db, key.userId);
+      const { balanceNano, heldNano } = wallet;
+      const available = balanceNano - heldNano;
+      return {
+        billing: {
+          mode: "balance",
+          currency: "USD",
+          balance: usdText(balanceNano),
+          held: usdText(heldNano),
+          available: usdText(available),
+          debt: usdText(debtIn(wallet)),
+        },
+        planName: null,
+        remainingNano: available,
+      };
+    }
+    case "subscription": {
+      const all = key.userId === null ? [] : await subscriptionsOf(db, key.userId, nowMs);
+      const running = all.filter(
+        ({ standing, planName }) => standing === "running" && (plans === null || plans.includes(planName)),
+      );
+      return {
+        billing: { mode: "subscription", currency: "USD", subscriptions: running.map(subscriptionObject) },
+        planName: running.length === 0 ? null : running.map(({ planName }) => planName).join(", "),
+        remainingNano: running.reduce((sum, subscription) => sum + leastLeft(subscription), 0n),
+      };
+    }
+  }
+}
+
+/** A request must fit every window of the one subscription that pays it. */
+function leastLeft({ windows }: SubscriptionStanding): Nano {
+  const rests = windows.map(({ remainingNano }) => remainingNano);
+  return rests.length === 0 ? 0n : rests.reduce((least, rest) => (rest < least ? rest : least));
+}
+
+function subscriptionObject({ planName, endsAtMs, windows }: SubscriptionStanding): SubscriptionObject {
+  return {
+    plan: planName,
+    ends_at: endsAtMs === null ? null : seconds(endsAtMs),
+    windows: windows.map((window) => ({
+      per: window.per,
+      limit: usdText(window.limitNano),
+      used: usdText(window.usedNano),
+      held: usdText(window.heldNano),
+      remaining: usdText(window.remainingNano),
+      resets_at: seconds(window.endsAtMs),
+    })),
+  };
+}
+
+function totalsObject(totals: UsageTotals): TotalsObject {
+  return {
+    requests: totals.requests,
+    failed_requests: totals.failed,
+    refused_requests: totals.refused,
+    input_tokens: totals.inputTokens,
+    cached_tokens: totals.cachedTokens,
+    cache_write_tokens: totals.cacheWriteTokens,
+    output_tokens: totals.outputTokens,
+    reasoning_tokens: totals.reasoningTokens,
+    total_tokens: totals.inputTokens + totals.outputTokens,
+    images: totals.images,
+    cost: usdText(totals.costNano),
+    charged: usdText(totals.chargedNano),
+  };
+}
+
+function seconds(ms: number): number {
+  return Math.floor(ms / 1000);
+}

@@ -1,0 +1,59 @@
+import { expect, test } from "bun:test";
+import fc from "fast-check";
+import { ApiError } from "../../errors.ts";
+import { fingerprintOf, idempotencyTokenOf, repeatRefused } from "./idempotency-key.ts";
+
+const tokenOf = (value: string) => idempotencyTokenOf(new Headers({ "Idempotency-Key": value }));
+
+test("a request without the header has no token", () => {
+  expect(idempotencyTokenOf(new Headers())).toBeNull();
+});
+
+test("every token of 1 to 255 visible characters is taken as it is", () => {
+  const visible = fc.integer({ min: 0x21, max: 0x7e }).map((code) => String.fromCharCode(code));
+  fc.assert(
+    fc.property(fc.string({ unit: visible, minLength: 1, maxLength: 255 }), (token) => {
+      expect(tokenOf(token)).toBe(token);
+    }),
+  );
+});
+
+test("an empty, long, spaced or accented token is refused with 400", () => {
+  for (const wrong of ["", "x".repeat(256), "a b", "a\tb", "é", "a, b"]) {
+    let thrown: unknown;
+    try {
+      tokenOf(wrong);
+    } catch (error) {
+      thrown = error;
+    }
+    expect(thrown).toBeInstanceOf(ApiError);
+    expect(thrown).toMatchObject({ status: 400, code: "invalid_value", param: "idempotency-key" });
+  }
+});
+
+test("a fingerprint is of the endpoint and of every part, and parts do not run into each other", () => {
+  const parts = fc.array(fc.string(), { maxLength: 4 });
+  const of = (list: readonly string[]) =>
+    list.reduce((print, part) => print.add(part), fingerprintOf("chat")).end();
+  fc.assert(
+    fc.property(parts, parts, (a, b) => {
+      expect(of(a) === of(b)).toBe(JSON.stringify(a) === JSON.stringify(b));
+    }),
+  );
+  expect(of(["ab"])).not.toBe(of(["a", "b"]));
+  expect(fingerprintOf("chat").add("x").end()).not.toBe(fingerprintOf("responses").add("x").end());
+  expect(of(["ü"])).toBe(fingerprintOf("chat").add(Buffer.from("ü")).end());
+});
+
+test("a repeat is told when to come again, that the answer is gone, or that the key is taken", () => {
+  const requestId = "req_1";
+  const running = repeatRefused({ kind: "running", requestId });
+  expect(running).toMatchObject({ status: 409, code: "idempotency_in_progress" });
+  expect(Number(running.headers["retry-after"])).toBeGreaterThanOrEqual(1);
+  const gone = repeatRefused({ kind: "done", requestId, stored: null });
+  expect(gone).toMatchObject({ status: 409, code: "idempotency_answer_gone" });
+  expect(gone.headers).toEqual({ "x-should-retry": "false" });
+  const reused = repeatRefused({ kind: "other_body", requestId });
+  expect(reused).toMatchObject({ status: 400, code: "idempotency_key_reused" });
+  for (const error of [running, gone, reused]) expect(error.message).toContain(requestId);
+});

@@ -1,0 +1,84 @@
+/** The header `Idempotency-Key`: read, and what a repeat is told. Its memory is in billing/idempotency/idempotency.ts. */
+
+import type { Begun } from "../../billing/idempotency/idempotency.ts";
+import { ApiError } from "../../errors.ts";
+import type { HeaderReader } from "../../net/wire/http-fields.ts";
+import { nextTurn } from "../../net/wire/next-turn.ts";
+
+const HEADER = "idempotency-key";
+const FORM = /^[\x21-\x7e]{1,255}$/;
+const LOOK_AGAIN_SECONDS = 2;
+const HASHED_BYTES_PER_TURN = 1024 * 1024;
+
+/** Null when there is none: such a request pays for nothing here. */
+export function idempotencyTokenOf(headers: HeaderReader): string | null {
+  const token = headers.get(HEADER);
+  if (token === null) return null;
+  if (!FORM.test(token)) {
+    throw new ApiError(
+      "invalid_value",
+      "The header Idempotency-Key must be 1 to 255 visible ASCII characters, such as a UUID.",
+      { param: HEADER },
+    );
+  }
+  return token;
+}
+
+export interface Fingerprint {
+  add(part: string | Uint8Array): Fingerprint;
+  /** The same for a long part, in slices. */
+  addInTurns(part: Uint8Array): Promise<Fingerprint>;
+  end(): string;
+}
+
+/**
+ * Of what is asked. A JSON body is one part. A form is added field by field: its boundary is drawn anew each time
+ * a client sends it.
+ */
+export function fingerprintOf(endpoint: string): Fingerprint {
+  const hasher = new Bun.CryptoHasher("sha256");
+  const fingerprint: Fingerprint = {
+    add(part) {
+      // The length in front keeps two parts from passing for other two.
+      const bytes = typeof part === "string" ? Buffer.from(part) : part;
+      hasher.update(`${bytes.length}:`);
+      hasher.update(bytes);
+      return fingerprint;
+    },
+    async addInTurns(part) {
+      hasher.update(`${part.length}:`);
+      for (let at = 0; at < part.length; at += HASHED_BYTES_PER_TURN) {
+        if (at > 0) await nextTurn();
+        hasher.update(part.subarray(at, at + HASHED_BYTES_PER_TURN));
+      }
+      return fingerprint;
+    },
+    end: () => hasher.digest("base64url"),
+  };
+  return fingerprint.add(endpoint);
+}
+
+/** What a repeat is told when there is no answer to give it again. */
+export function repeatRefused(begun: Exclude<Begun, { kind: "new" }>): ApiError {
+  switch (begun.kind) {
+    case "running":
+      return new ApiError(
+        "idempotency_in_progress",
+        `The request ${begun.requestId} with this Idempotency-Key is still under way. Send the same again in a moment.`,
+        { param: HEADER, headers: { "retry-after": String(LOOK_AGAIN_SECONDS) } },
+      );
+    case "done":
+      return new ApiError(
+        "idempotency_answer_gone",
+        `The request ${begun.requestId} with this Idempotency-Key has ended, and no answer of it is kept. It was not sent again; to do so, use a new key.`,
+        // The official client takes every 409 for one that passes.
+        { param: HEADER, headers: { "x-should-retry": "false" } },
+      );
+    case "other_body":
+      return new ApiError(
+        "idempotency_key_reused",
+        `This Idempotency-Key belongs to the request ${begun.requestId}, which asked for something else. Make a new key for each request.`,
+        { param: HEADER },
+      );
+  }
+}

@@ -1,0 +1,102 @@
+import { expect, test } from "bun:test";
+import { countTokens } from "gpt-tokenizer/encoding/o200k_base";
+import type { EndpointName } from "../../protocols/shared/request.ts";
+import { corpusText, randomOf } from "./corpus.test-support.ts";
+import { countInput } from "./count-input.ts";
+import { countAnswer, countTexts } from "./count-request.ts";
+import { MEDIA_TOKENS } from "./media.ts";
+
+const input = (json: unknown, endpoint: EndpointName) =>
+  countInput(Buffer.from(JSON.stringify(json)), endpoint);
+
+test("a chat has the tokens of its messages and what frames them", async () => {
+  const messages = [
+    { role: "system", content: "Be brief." },
+    { role: "user", content: [{ type: "text", text: "What is the capital of Portugal?" }] },
+  ];
+  const words = countTokens("Be brief.") + countTokens("What is the capital of Portugal?");
+  expect(await input({ model: "m", messages }, "chat.completions")).toBe(words + 4 + 4 + 3);
+});
+
+test("a picture has a fixed count, however many bytes it has", async () => {
+  const message = (bytes: number) => ({
+    messages: [
+      {
+        role: "user",
+        content: [
+          {
+            type: "image_url",
+            image_url: { url: `data:image/png;base64,${"A".repeat(bytes)}`, detail: "low" },
+          },
+        ],
+      },
+    ],
+  });
+  expect(await input(message(10), "chat.completions")).toBe(MEDIA_TOKENS + 7);
+  expect(await input(message(1_000_000), "chat.completions")).toBe(MEDIA_TOKENS + 7);
+});
+
+test("a response's input is its items, instructions and tools", async () => {
+  const tools = [{ type: "function", name: "look", parameters: { type: "object", properties: {} } }];
+  const body = { input: "Hello there", instructions: "Be kind.", tools };
+  const words = ["Hello there", "Be kind.", JSON.stringify(tools)].map((one) => countTokens(one));
+  expect(await input(body, "responses")).toBe(words.reduce((a, b) => a + b) + 4 + 4 + 3);
+  const items = [
+    { type: "function_call", call_id: "call_9", name: "look", arguments: '{"a":1}' },
+    { type: "function_call_output", call_id: "call_9", output: "found it" },
+  ];
+  const expected = countTokens("look") + countTokens('{"a":1}') + countTokens("found it") + 4 + 4 + 3;
+  expect(await input({ input: items }, "responses")).toBe(expected);
+});
+
+test("an embedding has the tokens of its texts, or those the client made", async () => {
+  expect(await input({ input: "Hello there" }, "embeddings")).toBe(countTokens("Hello there"));
+  expect(await input({ input: ["Hello there", "you"] }, "embeddings")).toBe(countTokens("Hello there") + 1);
+  expect(await input({ input: [1, 2, 3] }, "embeddings")).toBe(3);
+  expect(await input({ input: [[1, 2], [3]] }, "embeddings")).toBe(3);
+});
+
+test("a picture's prompt is counted", async () => {
+  expect(await input({ prompt: "a red fox" }, "images.generations")).toBe(countTokens("a red fox"));
+});
+
+test("an answer has the tokens of what it says, and those of its reasoning among them", async () => {
+  const answer = { choices: [{ message: { role: "assistant", content: "Lisbon.", reasoning: "easy" } }] };
+  expect(await countAnswer(Buffer.from(JSON.stringify(answer)))).toEqual({
+    outputTokens: countTokens("Lisbon.") + countTokens("easy"),
+    reasoningTokens: countTokens("easy"),
+  });
+});
+
+test("what is no JSON counts as nothing", async () => {
+  expect(await countInput(Buffer.from("nonsense"), "responses")).toBe(0);
+  expect(await countAnswer(Buffer.from("nonsense"))).toEqual({ outputTokens: 0, reasoningTokens: 0 });
+});
+
+test("megabytes of input are counted without stopping everything else", async () => {
+  const text = corpusText("mixed", 400_000, randomOf(4));
+  let turns = 0;
+  const timer = setInterval(() => turns++, 0);
+  const tokens = await countTexts([text, "and a little more"]);
+  clearInterval(timer);
+  expect(turns).toBeGreaterThan(3);
+  expect(tokens).toBe(countTokens(text) + 4);
+});
+
+test("a long body has the same count as its parts, and others have their turn while it is parsed", async () => {
+  const text = corpusText("prose", 300_000, randomOf(5));
+  const messages = Array.from({ length: 40 }, () => ({ role: "user", content: text }));
+  const body = Buffer.from(JSON.stringify({ model: "m", messages }));
+  let longestMs = 0;
+  let lastMs = performance.now();
+  const timer = setInterval(() => {
+    longestMs = Math.max(longestMs, performance.now() - lastMs);
+    lastMs = performance.now();
+  }, 1);
+  const tokens = await countInput(body, "chat.completions");
+  clearInterval(timer);
+  expect(tokens).toBe(40 * (countTokens(text) + 4) + 3);
+  console.log(`12 MB counted: the event loop was held for ${longestMs.toFixed(0)} ms at most`);
+  // Counting all of it at once takes more than a second; the rest is room for a busy machine.
+  expect(longestMs).toBeLessThan(500);
+});

@@ -1,0 +1,146 @@
+import { describe, expect, test } from "bun:test";
+import fc from "fast-check";
+import { countTokens } from "gpt-tokenizer/encoding/o200k_base";
+import { reasoningLane } from "../../protocols/shared/stream.ts";
+import { corpusText, KINDS, piecesAtRandom, randomOf } from "./corpus.test-support.ts";
+import { type OutputCounter, openOutputCounter } from "./output-counter.ts";
+import { loadTokenizer } from "./tokenizer.ts";
+
+const AS_TEXT = { disallowedSpecial: new Set<string>() };
+
+function say(counter: OutputCounter, text: string, lane = 0): void {
+  const json = Buffer.from(JSON.stringify(text));
+  counter.add(json, 1, json.length - 1, lane);
+}
+
+async function counted(pieces: Iterable<string>): Promise<number> {
+  const counter = openOutputCounter();
+  for (const piece of pieces) say(counter, piece);
+  return (await counter.exact()).outputTokens;
+}
+
+describe("tokens counted from the pieces of a stream", () => {
+  test("miss the count of the whole text by at most 0.1 % in the middle, and 1 % in 99 of 100", async () => {
+    await loadTokenizer();
+    const random = randomOf(20_260_101);
+    const errors: number[] = [];
+    for (const kind of KINDS) {
+      for (let i = 0; i < 40; i++) {
+        // From a few words to 60,000 characters, short ones as often as long ones.
+        const text = corpusText(kind, Math.floor(20 * 3_000 ** random()), random);
+        const truth = countTokens(text, AS_TEXT);
+        errors.push(Math.abs((await counted(piecesAtRandom(text, random))) - truth) / truth);
+      }
+    }
+    errors.sort((a, b) => a - b);
+    expect(errors[Math.floor(errors.length * 0.5)]).toBeLessThanOrEqual(0.001);
+    expect(errors[Math.floor(errors.length * 0.99)]).toBeLessThanOrEqual(0.01);
+  });
+
+  test("are the same however the text is cut", async () => {
+    await loadTokenizer();
+    await fc.assert(
+      fc.asyncProperty(
+        fc.integer(),
+        fc.constantFrom(...KINDS),
+        fc.integer({ min: 1, max: 3_000 }),
+        async (seed, kind, chars) => {
+          const random = randomOf(seed);
+          const text = corpusText(kind, chars, random);
+          expect(await counted(piecesAtRandom(text, random))).toBe(await counted([text]));
+        },
+      ),
+      { numRuns: 60 },
+    );
+  });
+
+  test("are close at any moment, without waiting", async () => {
+    const random = randomOf(7);
+    for (const kind of KINDS) {
+      const counter = openOutputCounter();
+      const text = corpusText(kind, 12_000, random);
+      for (const piece of piecesAtRandom(text, random)) {
+        say(counter, piece);
+        counter.estimate();
+      }
+      const truth = countTokens(text, AS_TEXT);
+      expect(Math.abs(counter.estimate() - truth) / truth).toBeLessThan(0.3);
+    }
+  });
+
+  test("of choices that come mixed are those of each", async () => {
+    const random = randomOf(3);
+    const texts = [corpusText("prose", 9_000, random), corpusText("japanese", 9_000, random)];
+    const counter = openOutputCounter();
+    const [first = [], second = []] = texts.map((text) => piecesAtRandom(text, random));
+    for (let i = 0; i < Math.max(first.length, second.length); i++) {
+      say(counter, first[i] ?? "", 0);
+      say(counter, second[i] ?? "", 4);
+    }
+    expect((await counter.exact()).outputTokens).toBe(
+      texts.reduce((sum, text) => sum + countTokens(text, AS_TEXT), 0),
+    );
+  });
+
+  test("of tools are those of the name and the arguments, each by itself", async () => {
+    const counter = openOutputCounter();
+    for (const city of ["Oslo", "Rome"]) {
+      const name = Buffer.from("get_weather");
+      counter.addWhole(name, 0, name.length, 3);
+      say(counter, '{"city":', 3);
+      say(counter, `"${city}"}`, 3);
+    }
+    const each = (city: string) => countTokens("get_weather") + countTokens(`{"city":"${city}"}`);
+    expect((await counter.exact()).outputTokens).toBe(each("Oslo") + each("Rome"));
+  });
+
+  test("of reasoning are among them and told apart, also when much of it was said", async () => {
+    await loadTokenizer();
+    const random = randomOf(11);
+    const [said, thought] = [corpusText("prose", 30_000, random), corpusText("prose", 30_000, random)];
+    const counter = openOutputCounter();
+    for (const piece of piecesAtRandom(thought, random)) say(counter, piece, reasoningLane(0));
+    for (const piece of piecesAtRandom(said, random)) say(counter, piece, 0);
+    const { outputTokens, reasoningTokens } = await counter.exact();
+    const truth = countTokens(thought, AS_TEXT);
+    const rough = counter.estimateShown();
+    expect(rough.outputTokens).toBe(counter.estimate());
+    expect(Math.abs(rough.reasoningTokens - truth) / truth).toBeLessThan(0.1);
+    expect(Math.abs(reasoningTokens - truth) / truth).toBeLessThan(0.01);
+    const rest = countTokens(said, AS_TEXT);
+    expect(Math.abs(outputTokens - reasoningTokens - rest) / rest).toBeLessThan(0.01);
+  });
+
+  test("are none where nothing was said", async () => {
+    const counter = openOutputCounter();
+    expect(counter.estimate()).toBe(0);
+    expect((await counter.exact()).outputTokens).toBe(0);
+  });
+
+  test("take control tokens for the text they are", async () => {
+    expect(await counted(["a <|endo", "ftext|> b"])).toBe(countTokens("a <|endoftext|> b", AS_TEXT));
+  });
+
+  test("can be asked for again while the stream goes on", async () => {
+    const counter = openOutputCounter();
+    say(counter, "Hello");
+    const first = (await counter.exact()).outputTokens;
+    expect((await counter.exact()).outputTokens).toBe(first);
+    say(counter, " world, and more");
+    expect((await counter.exact()).outputTokens).toBe(countTokens("Hello world, and more"));
+  });
+
+  test("cost no more than a linear time for a run without an end", async () => {
+    const started = performance.now();
+    const tokens = await counted(Array.from({ length: 400 }, () => "a".repeat(500)));
+    expect(performance.now() - started).toBeLessThan(5_000);
+    // Eight letters of it are a token.
+    expect(Math.abs(tokens - 25_000) / 25_000).toBeLessThan(0.02);
+  });
+
+  test("of a thousand lanes are still all there", async () => {
+    const counter = openOutputCounter();
+    for (let lane = 0; lane < 1_000; lane++) say(counter, "word", lane);
+    expect((await counter.exact()).outputTokens).toBe(1_000);
+  });
+});

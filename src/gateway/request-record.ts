@@ -1,0 +1,155 @@
+/** The record of one request: gathered at each stop, closed once at the end, whatever the end was. */
+
+import type { IdempotencyClaim } from "../billing/idempotency/idempotency.ts";
+import type { ApiError } from "../errors.ts";
+import type { Lease } from "../limits/limiter.ts";
+import type { Clock } from "../net/wire/clock.ts";
+import type { PublishedModel } from "../policy/snapshot.ts";
+import type { Endpoint, ModelRequest } from "../protocols/shared/request.ts";
+import type { TokenUsage } from "../protocols/shared/usage.ts";
+import type { UsageMoney, UsageRow } from "../store/usage/usage-row.ts";
+import type { Caller } from "./admission/authenticate.ts";
+import type { Charge } from "./charging/charge.ts";
+import type { WindowBudget } from "./charging/window-budget.ts";
+import type { Call } from "./gateway.ts";
+import type { CountedOutput } from "./metering/counted-output.ts";
+import type { Measured } from "./metering/meter.ts";
+import { firstByteMs, isOrdinary, openTrace, type Trace, traceRecord, waitedMs } from "./request/trace.ts";
+import type { Place } from "./upstream/account-slot.ts";
+
+export interface Ending {
+  outcome: UsageRow["outcome"];
+  status: number;
+  error: ApiError | null;
+  usage: TokenUsage | null;
+  images: number;
+  /** Size and quality of those images, as the upstream reports them (`image-kind.ts`). */
+  imageKind: string | null;
+  responseId: string | null;
+  /** An account has worked on it for the client: that is paid for. */
+  isServed: boolean;
+  /** The answer came to its end, whether or not its client was still there; otherwise it broke off, or was let go. */
+  isWhole: boolean;
+  /** Counts the text that came, for upstreams that report no usage; null for answers that are no text. */
+  countOutput: (() => Promise<CountedOutput>) | null;
+  /** Estimates the text that was streamed, at once; null for other answers. */
+  estimateShown: (() => CountedOutput) | null;
+  /** Its client left before the end, so that output it did not see is charged by estimate where the group charges. */
+  isAbandoned: boolean;
+}
+
+export interface CallRecord {
+  readonly call: Call;
+  readonly endpoint: Endpoint;
+  readonly trace: Trace;
+  caller: Caller | null;
+  request: ModelRequest | null;
+  model: PublishedModel | null;
+  charge: Charge | null;
+  /** What the limits of its caller (and, in `place`, of its account) reserved: settled to what its row says. */
+  lease: Lease | null;
+  place: Place | null;
+  /** What it may cost its caller's windows of money; null where there are none. */
+  budget: WindowBudget | null;
+  /** The most output tokens of each choice, where a window of money buys fewer than were asked for. */
+  windowCap: number | null;
+  /** The claim on its Idempotency-Key. */
+  claim: IdempotencyClaim | null;
+  /** A stream can end in several ways at once: the first one counts. */
+  isClosed: boolean;
+  /** Of a response that goes on upstream: resolves when it is settled. Its body is needed until then. */
+  following: Promise<void> | null;
+}
+
+export function openRecord(call: Call, endpoint: Endpoint): CallRecord {
+  return {
+    call,
+    endpoint,
+    trace: openTrace(call.startedMs),
+    caller: null,
+    request: null,
+    model: null,
+    charge: null,
+    lease: null,
+    place: null,
+    budget: null,
+    windowCap: null,
+    claim: null,
+    isClosed: false,
+    following: null,
+  };
+}
+
+/** Records by how far their requests came: its key was known, its body was read, money was held for it. */
+export type KnownRecord = CallRecord & { caller: Caller };
+export type ReadRecord = KnownRecord & { request: ModelRequest };
+export type PaidRecord = ReadRecord & { charge: Charge };
+
+export function isKnown(record: CallRecord): record is KnownRecord {
+  return record.caller !== null;
+}
+
+export function isRead(record: KnownRecord): record is ReadRecord {
+  return record.request !== null;
+}
+
+export function isPaid(record: ReadRecord): record is PaidRecord {
+  return record.charge !== null;
+}
+
+export function rowOf(
+  record: KnownRecord,
+  ending: Ending,
+  { tokens, source }: Measured,
+  money: UsageMoney,
+  clock: Clock,
+): UsageRow {
+  const { call, caller, endpoint, request, trace } = record;
+  const nowMs = clock.monotonicMs();
+  // Field by field: spreading so many of them takes several times as long, once for every request.
+  return {
+    requestId: call.requestId,
+    requestCount: 1,
+    atMs: clock.nowMs(),
+    keyId: caller.key.id,
+    userId: caller.key.userId,
+    groupId: caller.group.id,
+    accountId: trace.route?.account.id ?? null,
+    interface: endpoint.interface,
+    endpoint: endpoint.name,
+    publicModel: request?.publicModel ?? "",
+    upstreamModel: trace.route?.upstreamModel ?? null,
+    stream: request?.stream ?? false,
+    status: ending.status,
+    outcome: ending.outcome,
+    errorCode: ending.error?.code ?? null,
+    inputTokens: tokens.inputTokens,
+    cachedTokens: tokens.cachedTokens,
+    cacheWriteTokens: tokens.cacheWriteTokens,
+    outputTokens: tokens.outputTokens,
+    reasoningTokens: tokens.reasoningTokens,
+    imageInputTokens: tokens.imageInputTokens,
+    audioInputTokens: tokens.audioInputTokens,
+    audioOutputTokens: tokens.audioOutputTokens,
+    images: tokens.images,
+    usageSource: source,
+    attempts: trace.attempts.length,
+    firstByteMs: firstByteMs(trace),
+    waitMs: waitedMs(trace, nowMs),
+    trace: traceText(trace, ending.error, nowMs),
+    durationMs: Math.round(nowMs - call.startedMs),
+    responseId: ending.responseId,
+    upstreamRequestId: trace.upstreamRequestId,
+    costNano: money.costNano,
+    chargedNano: money.chargedNano,
+    upstreamNano: money.upstreamNano,
+    payer: money.payer,
+    tariffId: money.tariffId,
+    flags: money.flags,
+  };
+}
+
+function traceText(trace: Trace, error: ApiError | null, nowMs: number): string | null {
+  if (error === null && isOrdinary(trace, nowMs)) return null;
+  return JSON.stringify(traceRecord(trace, nowMs, error?.message ?? null));
+}

@@ -1,0 +1,67 @@
+/** How much memory and disk the bodies of all clients may take together: one budget for each way of keeping a body. */
+
+import type { Clock } from "../../net/wire/clock.ts";
+import type { Alarms } from "../../net/wire/deadlines.ts";
+import { type BodyRoom, openBodyRoom } from "./body-budget.ts";
+
+export interface BodyBudgets {
+  /** Memory for bodies above 1 MiB. */
+  readonly large: BodyRoom;
+  /** Memory for all others that are counted. */
+  readonly small: BodyRoom;
+  /** Disk space for forms. */
+  readonly disk: BodyRoom;
+}
+
+interface BudgetLimits {
+  readonly bytesMax: number;
+  readonly ownerShare: number;
+  readonly patienceMs: number;
+  readonly waitingMax: number;
+}
+
+interface MemoryLimits extends BudgetLimits {
+  readonly memoryShare: number;
+  readonly bytesMin: number;
+}
+
+export interface BodyBudgetLimits {
+  readonly largeBodies: MemoryLimits;
+  readonly smallBodies: MemoryLimits;
+  readonly spool: BudgetLimits;
+}
+
+type BudgetTime = Pick<Clock, "monotonicMs"> & { alarms: Alarms };
+
+/** `largeBytes` is what the operator allows for large bodies; null for a share of the machine's memory. */
+export function openBodyBudgets(
+  { largeBodies, smallBodies, spool }: BodyBudgetLimits,
+  largeBytes: number | null,
+  time: BudgetTime,
+): BodyBudgets {
+  return {
+    large: openBudget(largeBytes ?? memoryBytes(largeBodies), largeBodies, time),
+    small: openBudget(memoryBytes(smallBodies), smallBodies, time),
+    disk: openBudget(spool.bytesMax, spool, time),
+  };
+}
+
+function memoryBytes({ memoryShare, bytesMin, bytesMax }: MemoryLimits): number {
+  return Math.min(bytesMax, Math.max(bytesMin, process.constrainedMemory() * memoryShare));
+}
+
+function openBudget(
+  bytesMax: number,
+  { ownerShare, waitingMax, patienceMs }: BudgetLimits,
+  { alarms, monotonicMs }: BudgetTime,
+): BodyRoom {
+  return openBodyRoom({
+    bytesMax,
+    ownerBytesMax: bytesMax * ownerShare,
+    waitingMax,
+    ownerWaitingMax: waitingMax * ownerShare,
+    patienceMs,
+    alarms,
+    monotonicMs,
+  });
+}

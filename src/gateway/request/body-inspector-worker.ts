@@ -1,0 +1,24 @@
+/** Inspects JSON bodies, one after the other, and sends each back. See `body-inspector.ts`. */
+
+import { ApiError } from "../../errors.ts";
+import { partOf } from "../../net/wire/parts.ts";
+import { inspectJsonBody } from "../../protocols/shared/json-request.ts";
+import type { InspectionJob, InspectionOutcome, InspectionReply } from "./body-inspector.ts";
+
+declare const self: Worker;
+
+self.onmessage = ({ data }: MessageEvent<InspectionJob>) => {
+  const { bytes } = data;
+  const reply: InspectionReply = { bytes, outcome: inspect(data) };
+  self.postMessage(reply, [bytes.buffer]);
+};
+
+function inspect({ bytes, endpoint, limits }: InspectionJob): InspectionOutcome {
+  try {
+    return { kind: "inspected", inspection: inspectJsonBody(partOf(bytes), endpoint, limits) };
+  } catch (thrown) {
+    if (!(thrown instanceof ApiError)) throw thrown;
+    const { code, message, param } = thrown;
+    return { kind: "refused", code, message, param };
+  }
+}

@@ -1,0 +1,133 @@
+/**
+ * Long JSON bodies are checked and measured in threads of their own, so that other requests do not wait for it. The bytes
+ * move to the thread and back without a copy.
+ */
+
+import { ApiError, type ApiErrorCode } from "../../errors.ts";
+import type { BodyInspection, JsonRequestLimits } from "../../protocols/shared/json-request.ts";
+import type { Endpoint } from "../../protocols/shared/request.ts";
+
+export interface InspectionJob {
+  readonly bytes: Uint8Array<ArrayBuffer>;
+  readonly endpoint: Endpoint;
+  readonly limits: JsonRequestLimits;
+}
+
+export type InspectionOutcome =
+  | { readonly kind: "inspected"; readonly inspection: BodyInspection }
+  | {
+      readonly kind: "refused";
+      readonly code: ApiErrorCode;
+      readonly message: string;
+      readonly param: string | null;
+    };
+
+export interface InspectionReply {
+  readonly bytes: Uint8Array<ArrayBuffer>;
+  readonly outcome: InspectionOutcome;
+}
+
+export interface InspectedBody {
+  readonly bytes: Uint8Array;
+  readonly inspection: BodyInspection;
+}
+
+interface PendingJob {
+  readonly job: InspectionJob;
+  resolve(reply: InspectionReply): void;
+  reject(error: Error): void;
+}
+
+/** One thread is kept for bodies up to here, so that they do not wait for the longest. */
+const SHORT_JOB_BYTES_MAX = 8 * 1024 * 1024;
+
+export class BodyInspector {
+  private readonly limits: JsonRequestLimits;
+  private readonly threads = [
+    new InspectionThread(Number.POSITIVE_INFINITY),
+    new InspectionThread(SHORT_JOB_BYTES_MAX),
+  ];
+  private readonly waiting: PendingJob[] = [];
+
+  constructor(limits: JsonRequestLimits) {
+    this.limits = limits;
+  }
+
+  /**
+   * `bytes` become the inspector's: they are empty from now on, and the same bytes come back. The array must be all that
+   * its buffer holds. Rejects with the refusal of a body that cannot be served.
+   */
+  async inspect(bytes: Uint8Array<ArrayBuffer>, endpoint: Endpoint): Promise<InspectedBody> {
+    const job: InspectionJob = { bytes, endpoint, limits: this.limits };
+    const reply = await new Promise<InspectionReply>((resolve, reject) => {
+      this.waiting.push({ job, resolve, reject });
+      this.startNext();
+    });
+    const { outcome } = reply;
+    if (outcome.kind === "refused") {
+      throw new ApiError(outcome.code, outcome.message, { param: outcome.param });
+    }
+    const { buffer, byteOffset, byteLength } = reply.bytes;
+    return { bytes: Buffer.from(buffer, byteOffset, byteLength), inspection: outcome.inspection };
+  }
+
+  close(): void {
+    for (const thread of this.threads) thread.close();
+  }
+
+  private startNext(): void {
+    for (const thread of this.threads) {
+      if (thread.isBusy) continue;
+      const at = this.waiting.findIndex(({ job }) => job.bytes.length <= thread.bytesMax);
+      const [next] = at === -1 ? [] : this.waiting.splice(at, 1);
+      if (next !== undefined) thread.run(next, () => this.startNext());
+    }
+  }
+}
+
+/** Starts with its first job and stays, because starting takes longer than most jobs. */
+class InspectionThread {
+  readonly bytesMax: number;
+  private worker: Worker | null = null;
+  private current: PendingJob | null = null;
+
+  constructor(bytesMax: number) {
+    this.bytesMax = bytesMax;
+  }
+
+  get isBusy(): boolean {
+    return this.current !== null;
+  }
+
+  run(pending: PendingJob, ended: () => void): void {
+    this.current = pending;
+    this.worker ??= startWorker();
+    const { worker } = this;
+    worker.onmessage = ({ data }: MessageEvent<InspectionReply>) => {
+      this.current = null;
+      pending.resolve(data);
+      ended();
+    };
+    // The body is lost with the thread; the next job starts another one.
+    worker.onerror = ({ message }) => {
+      this.close();
+      pending.reject(new Error(`The inspection of a body failed: ${message}`));
+      ended();
+    };
+    worker.postMessage(pending.job, [pending.job.bytes.buffer]);
+  }
+
+  close(): void {
+    this.current?.reject(new Error("The gateway stopped while a body was inspected."));
+    this.current = null;
+    this.worker?.terminate();
+    this.worker = null;
+  }
+}
+
+function startWorker(): Worker {
+  const worker = new Worker(new URL("./body-inspector-worker.ts", import.meta.url).href);
+  // An idle thread must not keep the process alive.
+  worker.unref();
+  return worker;
+}

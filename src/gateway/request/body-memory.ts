@@ -1,0 +1,72 @@
+/** The memory of one body whose length may not be known yet: small bodies and large ones have a budget each. */
+
+import type { BodyOwner, BodyRoom, Found, Held } from "./body-budget.ts";
+
+/** Up to here a body is a small one. */
+export const SMALL_BODY_BYTES_MAX = 1024 * 1024;
+
+export interface BodyRooms {
+  readonly small: BodyRoom | undefined;
+  readonly large: BodyRoom;
+}
+
+export function openBodyMemory(
+  rooms: BodyRooms,
+  owner: BodyOwner,
+  client: { readonly signal: AbortSignal },
+): Held {
+  return new BodyMemory(rooms.small?.open(owner, client) ?? null, rooms.large.open(owner, client));
+}
+
+/** Grows within the small budget first, and moves to the large one when it has to. */
+class BodyMemory implements Held {
+  private readonly small: Held | null;
+  private readonly large: Held;
+
+  constructor(small: Held | null, large: Held) {
+    this.small = small;
+    this.large = large;
+  }
+
+  get room(): BodyRoom {
+    return this.small !== null && this.large.bytes === 0 ? this.small.room : this.large.room;
+  }
+
+  get bytes(): number {
+    return Math.max(this.large.bytes, this.small?.bytes ?? 0);
+  }
+
+  growTo(bytes: number): Found | Promise<Found> {
+    if (bytes <= this.bytes) return "room";
+    if (bytes <= SMALL_BODY_BYTES_MAX) return this.small?.growTo(bytes) ?? "room";
+    const found = this.large.growTo(bytes);
+    if (found instanceof Promise) return found.then((later) => this.moved(later));
+    return this.moved(found);
+  }
+
+  growNow(bytes: number): boolean {
+    if (bytes <= this.bytes) return true;
+    if (bytes <= SMALL_BODY_BYTES_MAX) return this.small?.growNow(bytes) ?? true;
+    const isGrown = this.large.growNow(bytes);
+    if (isGrown) this.small?.release();
+    return isGrown;
+  }
+
+  shrinkTo(bytes: number): void {
+    if (bytes > SMALL_BODY_BYTES_MAX || this.large.bytes === 0) {
+      this.large.shrinkTo(bytes);
+      this.small?.shrinkTo(bytes);
+    } else if (this.small === null || this.small.growNow(bytes)) this.large.release();
+    else this.large.shrinkTo(bytes);
+  }
+
+  readonly release = (): void => {
+    this.small?.release();
+    this.large.release();
+  };
+
+  private moved(found: Found): Found {
+    if (found === "room") this.small?.release();
+    return found;
+  }
+}

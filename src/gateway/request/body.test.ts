@@ -1,0 +1,561 @@
+import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test";
+import { randomBytes } from "node:crypto";
+import { connect, type Socket } from "node:net";
+import {
+  brotliCompressSync,
+  constants,
+  createZstdCompress,
+  deflateSync,
+  gzipSync,
+  zstdCompressSync,
+} from "node:zlib";
+import fc from "fast-check";
+import { eventually } from "../../../test/support/eventually.ts";
+import { limits } from "../../config/product-limits.ts";
+import { IncomingBody } from "../../net/http-server/incoming-body.ts";
+import { listenForTest, type TestListener, textAnswer } from "../../net/http-server/listen.test-support.ts";
+import { systemClock } from "../../net/wire/clock.ts";
+import { openAlarms } from "../../net/wire/deadlines.ts";
+import { CHUNKED } from "../../net/wire/http-fields.ts";
+import { WholeAnswer } from "../../net/wire/http-message.ts";
+import { partOf } from "../../net/wire/parts.ts";
+import { freeBody, readBody } from "./body.ts";
+import { type BodyRoom, openBodyRoom } from "./body-budget.ts";
+import { gatherChunks } from "./body-intake.ts";
+import type { BodyResult } from "./large-body.ts";
+
+const alarms = openAlarms(10, systemClock);
+
+const BYTES_MAX = 2_000_000;
+const PATIENT_MS = 20_000;
+const HASTY_MS = 60;
+
+const LIMITS = { ...limits.bodyReading, bytesMax: BYTES_MAX, idleTimeoutMs: PATIENT_MS, alarms };
+const ROOM_BYTES = 2 * BYTES_MAX;
+const OWNER = { id: "key_1", userId: null };
+const ANOTHER = { id: "key_2", userId: null };
+const STAYING = { signal: new AbortController().signal };
+
+/** Answers what became of the body; `/hasty` soon gives up waiting, and `results` keeps what a lost client missed. */
+let server: TestListener;
+let results: PromiseWithResolvers<BodyResult>;
+const room = roomOf(ROOM_BYTES);
+
+beforeAll(() => {
+  server = listenForTest(async (request) => {
+    const idleTimeoutMs = request.target.endsWith("/hasty") ? HASTY_MS : PATIENT_MS;
+    const result = await readBody(request, { ...LIMITS, idleTimeoutMs }, room, OWNER);
+    results?.resolve(result);
+    if (!("ok" in result)) return new WholeAnswer(200, "", [result]);
+    if (!result.ok) return textAnswer(result.reason, 400);
+    result.held.release();
+    return new WholeAnswer(200, "", result.bytes);
+  });
+});
+
+afterAll(() => server.cut());
+
+/** However a body ended, nothing of it is left. */
+afterEach(() => expect(room.report()).toMatchObject({ heldBytes: 0, waiting: 0 }));
+
+function roomOf(bytesMax: number): BodyRoom {
+  const { monotonicMs } = systemClock;
+  return openBodyRoom({
+    bytesMax,
+    ownerBytesMax: bytesMax,
+    waitingMax: 10,
+    ownerWaitingMax: 10,
+    patienceMs: HASTY_MS,
+    alarms,
+    monotonicMs,
+  });
+}
+
+type Init = { headers?: Record<string, string>; path?: string };
+
+async function send(body: NonNullable<RequestInit["body"]> | null, { headers = {}, path = "" }: Init = {}) {
+  const response = await fetch(`${server.url}${path}`, { method: "POST", body, headers });
+  return { ok: response.ok, bytes: await response.bytes() };
+}
+
+async function refusal(...args: Parameters<typeof send>): Promise<string> {
+  const { ok, bytes } = await send(...args);
+  return ok ? "accepted" : Buffer.from(bytes).toString();
+}
+
+/** Sends without a length, as chunks. */
+function chunked(chunks: Iterable<Uint8Array>): ReadableStream<Uint8Array> {
+  const iterator = chunks[Symbol.iterator]();
+  return new ReadableStream({
+    pull(controller) {
+      const next = iterator.next();
+      if (next.done) controller.close();
+      else controller.enqueue(next.value);
+    },
+  });
+}
+
+/** A client that may break the protocol. */
+function raw(head: string, after: (socket: Socket) => void = () => {}): Promise<string> {
+  results = Promise.withResolvers();
+  return new Promise((resolve) => {
+    let answer = "";
+    const socket = connect(server.port, "127.0.0.1", () => socket.write(head, () => after(socket)));
+    socket.on("data", (data) => {
+      answer += data.toString();
+      if (/\r\n\r\n.+/s.test(answer)) socket.destroy();
+    });
+    socket.on("error", () => {});
+    socket.on("close", () => resolve(answer));
+  });
+}
+
+const post = (headers: string, path = "/") => `POST ${path} HTTP/1.1\r\nHost: test\r\n${headers}\r\n\r\n`;
+
+const bytesOf = (length: number) =>
+  Buffer.from(Array.from({ length: 251 }, (_, i) => i))
+    .toString("latin1")
+    .repeat(length / 251 + 1)
+    .slice(0, length);
+
+const MIB = 1024 * 1024;
+
+/** Bytes that pack to about an eighth. */
+function loose(length: number): Buffer {
+  return randomBytes(length).map((byte) => byte & 1) as Buffer;
+}
+
+describe("a body", () => {
+  test.each([0, 1, 1000, 1_500_000, BYTES_MAX])(
+    "of %d bytes with its length is read whole",
+    async (length) => {
+      const body = Buffer.from(bytesOf(length), "latin1");
+      const { ok, bytes } = await send(body);
+      expect(ok).toBe(true);
+      expect(Buffer.from(bytes).equals(body)).toBe(true);
+    },
+  );
+
+  test("without a length is read whole, up to the cap", async () => {
+    const piece = Buffer.from(bytesOf(100_000), "latin1");
+    const { ok, bytes } = await send(chunked(Array.from({ length: BYTES_MAX / 100_000 }, () => piece)));
+    expect(ok).toBe(true);
+    expect(bytes.length).toBe(BYTES_MAX);
+    expect(Buffer.from(bytes.subarray(-100_000)).equals(piece)).toBe(true);
+  });
+
+  test("in tiny chunks is read whole where they come together", async () => {
+    const crumbs = `${"1\r\nx\r\n".repeat(100_000)}0\r\n\r\n`;
+    await raw(post("Transfer-Encoding: chunked") + crumbs);
+    const result = await results.promise;
+    if (!("ok" in result) || !result.ok) throw new Error("not read");
+    expect(result.bytes.length).toBe(100_000);
+  });
+
+  test("that is absent is empty", async () => {
+    expect(await send(null)).toEqual({ ok: true, bytes: new Uint8Array(0) });
+  });
+});
+
+describe("a body too large", () => {
+  test("by its length is refused before any of it is sent", async () => {
+    expect(await raw(post(`Content-Length: ${BYTES_MAX + 1}`))).toEndWith("too_large");
+  });
+
+  test("by its length is refused even if a thousand times larger than memory", async () => {
+    expect(await raw(post("Content-Length: 999999999999"))).toEndWith("too_large");
+  });
+
+  test("without a length is refused at the cap, while the client is still sending", async () => {
+    let sent = 0;
+    const piece = new Uint8Array(65_536);
+    function* endless() {
+      for (; sent < 500_000_000; sent += piece.length) yield piece;
+    }
+    expect(await refusal(chunked(endless()))).toBe("too_large");
+    expect(sent).toBeLessThan(400_000_000);
+  });
+
+  test("leaves a connection that serves the next request", async () => {
+    const socket = await new Promise<Socket>((resolve) => {
+      const opened = connect(server.port, "127.0.0.1", () => resolve(opened));
+    });
+    const answers: string[] = [];
+    const answered = () =>
+      new Promise<void>((resolve) => {
+        socket.once("data", (data) => {
+          answers.push(data.toString().split("\r\n\r\n")[1] ?? "");
+          resolve();
+        });
+      });
+    socket.write(post(`Content-Length: ${BYTES_MAX + 10}`));
+    await answered();
+    socket.write(new Uint8Array(BYTES_MAX + 10));
+    socket.write(`${post("Content-Length: 5")}hello`);
+    await answered();
+    socket.destroy();
+    expect(answers).toEqual(["too_large", "hello"]);
+  });
+
+  test("in the number of pieces that it comes in is refused", async () => {
+    const body = new IncomingBody(CHUNKED, { wanted() {}, resume() {} });
+    const request = { method: "POST", headers: new Headers(), signal: new AbortController().signal, body };
+    const reading = readBody(request, LIMITS, room, OWNER);
+    for (let i = 0; i < 20_000; i++) body.push(Buffer.from("1\r\nx\r\n"), 0);
+    expect(await reading).toMatchObject({ ok: false, reason: "too_large" });
+  });
+});
+
+const ENCODERS = { gzip: gzipSync, deflate: deflateSync, br: brotliCompressSync, zstd: zstdCompressSync };
+const encodings = Object.entries(ENCODERS);
+
+describe("an encoded body", () => {
+  test.each(encodings)("in %s is decoded", async (encoding, encode) => {
+    const text = `{"model":"fast-chat","input":"${"hello ".repeat(50_000)}"}`;
+    const { ok, bytes } = await send(encode(text), { headers: { "content-encoding": encoding } });
+    expect(ok).toBe(true);
+    expect(Buffer.from(bytes).toString()).toBe(text);
+  });
+
+  test.each(["identity", "GZIP", " gzip", "x-gzip"])("may call its encoding %p", async (encoding) => {
+    const body = encoding === "identity" ? Buffer.from("hello") : gzipSync("hello");
+    const { bytes } = await send(body, { headers: { "content-encoding": encoding } });
+    expect(Buffer.from(bytes).toString()).toBe("hello");
+  });
+
+  test.each(["gzip, gzip", "gzip,br", "identity, gzip", "compress", "aws-chunked", "gzip;q=1"])(
+    "in %p is refused",
+    async (encoding) => {
+      expect(await refusal(gzipSync("hello"), { headers: { "content-encoding": encoding } })).toBe(
+        "unsupported_encoding",
+      );
+    },
+  );
+
+  test.each(encodings)("in %s may decode to the cap and not to a byte more", async (encoding, encode) => {
+    const headers = { "content-encoding": encoding };
+    expect((await send(encode(loose(BYTES_MAX)), { headers })).bytes.length).toBe(BYTES_MAX);
+    expect(await refusal(encode(loose(BYTES_MAX + 1)), { headers })).toBe("too_large");
+  });
+
+  test.each(encodings)(
+    "in %s that becomes more than a hundred times as long is refused",
+    async (encoding, encode) => {
+      const headers = { "content-encoding": encoding };
+      expect(await refusal(encode(Buffer.alloc(MIB + 1)), { headers })).toBe("too_dense");
+    },
+  );
+
+  test.each(encodings)(
+    "in %s may become any number of times as long up to 1 MiB",
+    async (encoding, encode) => {
+      const headers = { "content-encoding": encoding };
+      expect((await send(encode(Buffer.alloc(MIB)), { headers })).bytes.length).toBe(MIB);
+    },
+  );
+
+  test.each(encodings)("in %s that is not what it says is refused", async (encoding) => {
+    const headers = { "content-encoding": encoding };
+    expect(await refusal(Buffer.from('{"model":"fast-chat"}'), { headers })).toBe("bad_encoding");
+  });
+
+  // The zstd decoder gives what it has without a word; half a JSON body is then refused as JSON.
+  test.each(encodings.filter(([encoding]) => encoding !== "zstd"))(
+    "in %s that ends too early is refused",
+    async (encoding, encode) => {
+      const whole = encode(bytesOf(5000));
+      const headers = { "content-encoding": encoding };
+      expect(await refusal(whole.subarray(0, whole.length - 9), { headers })).toBe("bad_encoding");
+    },
+  );
+
+  test("in zstd that asks for more than 8 MiB of window is refused", async () => {
+    const body = await streamedZstd(26);
+    expect(await refusal(body, { headers: { "content-encoding": "zstd" } })).toBe("bad_encoding");
+    expect((await send(await streamedZstd(23), { headers: { "content-encoding": "zstd" } })).ok).toBe(true);
+  });
+});
+
+/** Written in two goes, so that the encoder cannot know the size and keeps to the window asked for. */
+async function streamedZstd(windowLog: number): Promise<Buffer> {
+  const encoder = createZstdCompress({ params: { [constants.ZSTD_c_windowLog]: windowLog } });
+  const chunks: Buffer[] = [];
+  encoder.on("data", (chunk: Buffer) => chunks.push(chunk));
+  const ended = new Promise((resolve) => encoder.on("end", resolve));
+  encoder.write("hello ", () => encoder.flush(() => encoder.end("world")));
+  await ended;
+  return Buffer.concat(chunks);
+}
+
+test("a body whose framing is wrong is refused, for nobody knows where it ends", async () => {
+  expect(await raw(`${post("Transfer-Encoding: chunked")}5\r\nhello!\r\n`)).toEndWith("bad_framing");
+});
+
+describe("a client that", () => {
+  const promised = post("Content-Length: 1000");
+  const large = post("Content-Length: 1900000");
+  const open = post("Transfer-Encoding: chunked");
+
+  test.each([
+    ["says goodbye", (socket: Socket) => socket.end()],
+    ["vanishes", (socket: Socket) => socket.resetAndDestroy()],
+  ])("%s before its body is complete has aborted", async (_, leave) => {
+    for (const head of [`${promised}half`, `${large}half`, `${open}4\r\nhalf\r\n`]) {
+      await raw(head, leave);
+      expect(await results.promise).toMatchObject({ ok: false, reason: "aborted" });
+    }
+  });
+
+  test("falls silent is told so", async () => {
+    expect(await raw(`${post("Content-Length: 10", "/hasty")}half`)).toEndWith("idle_timeout");
+    expect(await raw(`${post("Content-Length: 1900000", "/hasty")}half`)).toEndWith("idle_timeout");
+    expect(await raw(`${post("Transfer-Encoding: chunked", "/hasty")}4\r\nhalf\r\n`)).toEndWith(
+      "idle_timeout",
+    );
+  });
+
+  test("never falls silent but sends next to nothing is told so", async () => {
+    const answer = await raw(post("Transfer-Encoding: chunked", "/hasty"), (socket) => {
+      const drip = setInterval(() => socket.write("1\r\nx\r\n"), HASTY_MS / 4);
+      socket.on("close", () => clearInterval(drip));
+    });
+    expect(answer).toEndWith("idle_timeout");
+  });
+});
+
+describe("a large body", () => {
+  const MANY = 1_500_000;
+  const plain = loose(MANY);
+
+  /** Wants to be told when somebody asks for more. */
+  function incoming(framing: number) {
+    let asked = 0;
+    const body = new IncomingBody(framing, { wanted() {}, resume: () => void asked++ });
+    const request = { method: "POST", headers: new Headers(), signal: new AbortController().signal, body };
+    return { body, request, asked: () => asked };
+  }
+
+  async function largeOf(reading: BodyResult | Promise<BodyResult>) {
+    const result = await reading;
+    if (!("ok" in result) || !result.ok) throw new Error("no large body");
+    return result;
+  }
+
+  test("holds as many bytes as it has until it is released, and a small one none", async () => {
+    const own = roomOf(ROOM_BYTES);
+    const { body, request } = incoming(MANY);
+    const reading = readBody(request, LIMITS, own, OWNER);
+    body.push(Buffer.from(plain), 0);
+    const { bytes, held } = await largeOf(reading);
+    expect(plain.equals(bytes)).toBe(true);
+    expect(own.report().heldBytes).toBe(MANY);
+    held.release();
+    held.release();
+    expect(own.report().heldBytes).toBe(0);
+  });
+
+  test("is not read before there is room for all of it", async () => {
+    const own = roomOf(ROOM_BYTES);
+    const before = own.open(ANOTHER, STAYING);
+    expect(before.growNow(ROOM_BYTES - MANY + 1)).toBe(true);
+    const { body, request, asked } = incoming(MANY);
+    const reading = readBody(request, LIMITS, own, OWNER);
+    expect(own.report().waiting).toBe(1);
+    expect(asked()).toBe(0);
+    before.release();
+    await eventually(() => asked() === 1);
+    body.push(Buffer.from(plain), 0);
+    expect((await largeOf(reading)).held.bytes).toBe(MANY);
+  });
+
+  test("that finds no room in time is refused, with when to come again", async () => {
+    const own = roomOf(ROOM_BYTES);
+    own.open(ANOTHER, STAYING).growNow(ROOM_BYTES);
+    const { request, asked } = incoming(MANY);
+    expect(await readBody(request, LIMITS, own, OWNER)).toEqual({
+      ok: false,
+      reason: "no_room",
+      of: "memory",
+      retryAfterSeconds: 1,
+    });
+    expect(asked()).toBe(0);
+  });
+
+  test("that does not say how long it is takes room as it grows, and gives back what it did not need", async () => {
+    const own = roomOf(ROOM_BYTES);
+    const { body, request } = incoming(CHUNKED);
+    const reading = readBody(request, LIMITS, own, OWNER);
+    const piece = (bytes: Buffer) =>
+      Buffer.concat([Buffer.from(`${bytes.length.toString(16)}\r\n`), bytes, Buffer.from("\r\n")]);
+    body.push(piece(plain.subarray(0, 1_000_000)), 0);
+    expect(own.report().heldBytes).toBe(0);
+    body.push(piece(plain.subarray(1_000_000)), 0);
+    await eventually(() => own.report().heldBytes === BYTES_MAX);
+    body.push(Buffer.from("0\r\n\r\n"), 0);
+    const { bytes } = await largeOf(reading);
+    expect(plain.equals(bytes)).toBe(true);
+    expect(own.report().heldBytes).toBe(MANY);
+  });
+
+  test("that grows where there is no room is refused, and gives back what it had", async () => {
+    const own = roomOf(ROOM_BYTES);
+    own.open(ANOTHER, STAYING).growNow(ROOM_BYTES - BYTES_MAX + 1);
+    const { body, request } = incoming(CHUNKED);
+    const reading = readBody(request, LIMITS, own, OWNER);
+    body.push(Buffer.concat([Buffer.from("16e360\r\n"), plain]), 0);
+    expect(await reading).toMatchObject({ reason: "no_room" });
+    expect(own.report().heldBytes).toBe(ROOM_BYTES - BYTES_MAX + 1);
+  });
+
+  test.each(encodings)("that was small in %s holds what it became", async (encoding, encode) => {
+    const own = roomOf(ROOM_BYTES);
+    const packed = encode(plain);
+    const { body, request } = incoming(packed.length);
+    request.headers.set("content-encoding", encoding);
+    const reading = readBody(request, LIMITS, own, OWNER);
+    body.push(packed, 0);
+    const { bytes } = await largeOf(reading);
+    expect(plain.equals(bytes)).toBe(true);
+    expect(own.report().heldBytes).toBe(MANY);
+  });
+
+  test("that finds no room for what it becomes is refused", async () => {
+    const own = roomOf(ROOM_BYTES);
+    own.open(ANOTHER, STAYING).growNow(ROOM_BYTES);
+    const packed = gzipSync(plain);
+    const { body, request } = incoming(packed.length);
+    request.headers.set("content-encoding", "gzip");
+    const reading = readBody(request, LIMITS, own, OWNER);
+    body.push(packed, 0);
+    expect(await reading).toMatchObject({ reason: "no_room" });
+  });
+
+  test("that comes slowly gives way when somebody else waits for room", async () => {
+    const own = roomOf(ROOM_BYTES);
+    const { body, request } = incoming(MANY);
+    const reading = readBody(request, { ...LIMITS, idleTimeoutMs: 500 }, own, OWNER);
+    const crowd = new AbortController();
+    const waiting = own.open(ANOTHER, crowd);
+    let sent = 0;
+    let heldBytes = 0;
+    const drip = setInterval(() => {
+      body.push(Buffer.alloc(1_000), 0);
+      sent++;
+      // Fast enough for longer than it may be silent, as long as nobody waits.
+      if (sent === 50) heldBytes = own.report().heldBytes;
+      if (sent > 50 && own.report().waiting === 0) void waiting.growTo(ROOM_BYTES);
+    }, 15);
+    expect(await reading).toMatchObject({ reason: "idle_timeout" });
+    clearInterval(drip);
+    expect(heldBytes).toBe(MANY);
+    crowd.abort();
+    waiting.release();
+    expect(own.report().heldBytes).toBe(0);
+  });
+});
+
+test("gathered chunks come back joined and in order, whatever their sizes", () => {
+  fc.assert(
+    fc.property(fc.array(fc.oneof(fc.nat(20), fc.nat(9000)), { maxLength: 60 }), (sizes) => {
+      const gathered = gatherChunks();
+      const chunks = sizes.map((size, index) => new Uint8Array(size).fill(index));
+      const [first, second] = [chunks.slice(0, 30), chunks.slice(30)];
+      for (const batch of [first, second]) {
+        for (const chunk of batch) gathered.add(chunk);
+        expect(gathered.take().equals(Buffer.concat(batch))).toBe(true);
+      }
+    }),
+  );
+});
+
+test("a body is freed at the end of its request, unless that goes on in the background", () => {
+  const done = new Uint8Array(200_000);
+  freeBody({ inputText: { kind: "json", body: partOf(done) }, background: false });
+  expect(done.length).toBe(0);
+  const kept = new Uint8Array(200_000);
+  freeBody({ inputText: { kind: "json", body: partOf(kept) }, background: true });
+  expect(kept.length).toBe(200_000);
+});
+
+describe("a small body", () => {
+  const LENGTH = 300_000;
+  const plain = loose(LENGTH);
+
+  function incoming(framing: number, headers: Record<string, string> = {}) {
+    const body = new IncomingBody(framing, { wanted() {}, resume() {} });
+    const { signal } = new AbortController();
+    return { body, request: { method: "POST", headers: new Headers(headers), signal, body } };
+  }
+
+  async function counted(reading: BodyResult | Promise<BodyResult>) {
+    const result = await reading;
+    if (!("ok" in result) || !result.ok) throw new Error("not counted");
+    return result;
+  }
+
+  test.each([LENGTH, MIB])("of %p bytes is counted until it is released", async (length) => {
+    const smallRoom = roomOf(4 * MIB);
+    const { body, request } = incoming(length);
+    const reading = readBody(request, { ...LIMITS, smallRoom }, roomOf(0), OWNER);
+    expect(smallRoom.report().heldBytes).toBe(length);
+    body.push(Buffer.alloc(length), 0);
+    (await counted(reading)).held.release();
+    expect(smallRoom.report().heldBytes).toBe(0);
+  });
+
+  test("is counted when it is packed, or does not say how long it is", async () => {
+    const packed = gzipSync(plain);
+    const chunks = Buffer.from(
+      `${LENGTH.toString(16)}\r\n${plain.toString("latin1")}\r\n0\r\n\r\n`,
+      "latin1",
+    );
+    for (const [framing, sent, headers] of [
+      [packed.length, packed, { "content-encoding": "gzip" }],
+      [CHUNKED, chunks, {}],
+    ] as const) {
+      const smallRoom = roomOf(4 * MIB);
+      const { body, request } = incoming(framing, headers);
+      const reading = readBody(request, { ...LIMITS, smallRoom }, roomOf(0), OWNER);
+      body.push(Buffer.from(sent), 0);
+      const { bytes, held } = await counted(reading);
+      expect(plain.equals(bytes)).toBe(true);
+      expect(smallRoom.report().heldBytes).toBe(LENGTH);
+      held.release();
+      expect(smallRoom.report().heldBytes).toBe(0);
+    }
+  });
+
+  test("that finds no room in time is refused", async () => {
+    const smallRoom = roomOf(4 * MIB);
+    smallRoom.open(ANOTHER, STAYING).growNow(4 * MIB - LENGTH + 1);
+    const { request } = incoming(LENGTH);
+    expect(await readBody(request, { ...LIMITS, smallRoom }, room, OWNER)).toMatchObject({
+      reason: "no_room",
+    });
+  });
+
+  test("moves to the room for large ones when it becomes one", async () => {
+    const smallRoom = roomOf(4 * MIB);
+    const largeRoom = roomOf(4 * MIB);
+    const long = loose(1_500_000);
+    const packed = gzipSync(long);
+    const { body, request } = incoming(packed.length, { "content-encoding": "gzip" });
+    const reading = readBody(request, { ...LIMITS, smallRoom }, largeRoom, OWNER);
+    body.push(Buffer.from(packed), 0);
+    const { bytes, held } = await counted(reading);
+    expect(long.equals(bytes)).toBe(true);
+    expect([smallRoom.report().heldBytes, largeRoom.report().heldBytes]).toEqual([0, 1_500_000]);
+    held.release();
+    expect(largeRoom.report().heldBytes).toBe(0);
+  });
+
+  test("that comes too slowly is refused, however long it is", async () => {
+    const { body, request } = incoming(64_000);
+    const reading = readBody(request, { ...LIMITS, idleTimeoutMs: 200 }, room, OWNER);
+    const startedMs = performance.now();
+    const trickle = setInterval(() => body.push(Buffer.from("x"), 0), 20);
+    expect(await reading).toMatchObject({ reason: "idle_timeout" });
+    clearInterval(trickle);
+    expect(performance.now() - startedMs).toBeLessThan(2_000);
+  });
+});

@@ -1,0 +1,23 @@
+import { expect, test } from "bun:test";
+import { HeadText } from "../../net/wire/http-fields.ts";
+import { clientRequestId } from "./client-request-id.ts";
+
+const told = (value: string) => {
+  const name = "x-client-request-id";
+  return clientRequestId(new HeadText(`${name}: ${value}\r\n`, [name.length], 0));
+};
+
+test("what a client calls its request is taken as it is", () => {
+  expect(told("0199aaaa-bbbb thread/7")).toBe("0199aaaa-bbbb thread/7");
+});
+
+test("it is cut, and holds plain text alone", () => {
+  expect(told("x".repeat(500))).toBe("x".repeat(128));
+  expect(told("a\u0007\tb\u00a0\u0085\u00e9c")).toBe("abc");
+});
+
+test("without one, or with nothing in it, there is none", () => {
+  expect(clientRequestId(new Headers())).toBeNull();
+  expect(told("")).toBeNull();
+  expect(told("\u00e9\u0001")).toBeNull();
+});

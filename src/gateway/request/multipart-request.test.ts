@@ -1,0 +1,88 @@
+import { afterAll, expect, test } from "bun:test";
+import { tmpdir } from "node:os";
+import { limits } from "../../config/product-limits.ts";
+import { listenForTest, textAnswer } from "../../net/http-server/listen.test-support.ts";
+import { openAlarms } from "../../net/wire/deadlines.ts";
+import type { ModelRequest } from "../../protocols/shared/request.ts";
+import { openTestRoom } from "./body-memory.test-support.ts";
+import { readMultipartRequest } from "./multipart-request.ts";
+
+const alarms = openAlarms(1, { monotonicMs: () => performance.now() });
+afterAll(() => alarms.stop());
+
+const LIMITS = {
+  imageBodyBytesMax: 100_000,
+  imageFileBytesMax: 50_000,
+  imageFilesMax: 4,
+  spoolAboveBytes: 100_000,
+  bodyIdleTimeoutMs: 5_000,
+  modelNameCharsMax: 32,
+  spoolDir: tmpdir(),
+  bodyReading: limits.bodyReading,
+  alarms,
+};
+
+const ROOMS = { small: openTestRoom(10_000_000), disk: openTestRoom(10_000_000) };
+const requests: Promise<ModelRequest>[] = [];
+
+const server = listenForTest((request) => {
+  const contentType = request.headers.get("content-type") ?? "";
+  const boundary = contentType.split("boundary=")[1] ?? "";
+  const reading = readMultipartRequest(request, {
+    boundary,
+    contentType,
+    limits: LIMITS,
+    rooms: ROOMS,
+    owner: { id: "key_1", userId: null },
+  });
+  requests.push(reading);
+  return reading.then(
+    () => textAnswer("read"),
+    () => textAnswer("refused", 400),
+  );
+});
+afterAll(() => server.cut());
+
+async function read(
+  fields: Record<string, string>,
+  { picture = "a picture", headers = {} as Record<string, string> } = {},
+): Promise<ModelRequest> {
+  const form = new FormData();
+  for (const [name, value] of Object.entries({ model: "fast", prompt: "a cat", ...fields })) {
+    form.append(name, value);
+  }
+  form.append("image", new Blob([picture], { type: "image/png" }), "cat.png");
+  await fetch(server.url, { method: "POST", body: form, headers });
+  const request = requests.pop();
+  if (request === undefined) throw new Error("nothing was asked");
+  return request;
+}
+
+test("a form says how many pictures it asks for, and of what kind", async () => {
+  const request = await read({ n: "2", size: "1024x1024", quality: "high" });
+  expect(request).toMatchObject({ publicModel: "fast", choices: 2, imageKind: "1024x1024/high" });
+  expect((await read({})).imageKind).toBeNull();
+});
+
+test("a form's prompt is counted as text and its pictures by the piece", async () => {
+  const { inputSize, inputText } = await read({ prompt: "eine Müllkatze" });
+  expect(inputSize()).toEqual({ textBytes: 15, media: 1 });
+  expect(inputText).toEqual({ kind: "texts", texts: ["eine Müllkatze"], formDigest: null });
+});
+
+test("a form under an Idempotency-Key is known again by its fields and its pictures", async () => {
+  const headers = { "idempotency-key": "t" };
+  const digestOf = async (fields: Record<string, string>, picture?: string) => {
+    const { inputText } = await read(fields, picture === undefined ? { headers } : { headers, picture });
+    return inputText.kind === "texts" ? inputText.formDigest : null;
+  };
+  const first = await digestOf({});
+  expect(first).not.toBeNull();
+  expect(await digestOf({})).toBe(first);
+  const others = [
+    await digestOf({ size: "1024x1024" }),
+    await digestOf({ user: "u" }),
+    await digestOf({}, "other"),
+  ];
+  expect(new Set([first, ...others]).size).toBe(4);
+});

@@ -1,0 +1,216 @@
+/** An image edit sent as a form: spooled while it arrives, forwarded as it came but for the model's name. */
+
+import { ApiError } from "../../errors.ts";
+import type { Alarms } from "../../net/wire/deadlines.ts";
+import type { HttpRequest } from "../../net/wire/http-message.ts";
+import {
+  type MultipartFault,
+  type MultipartForm,
+  openMultipartScanner,
+  type PartWatcher,
+} from "../../protocols/images/multipart.ts";
+import { imageKindOf } from "../../protocols/shared/image-kind.ts";
+import type { ModelRequest, RequestBody } from "../../protocols/shared/request.ts";
+import type { BodyOwner } from "./body-budget.ts";
+import { bodyError } from "./body-error.ts";
+import type { BodyReading } from "./body-intake.ts";
+import { bodyWithSplice, type Spooled, type SpoolRooms, spoolBody } from "./spool.ts";
+
+export interface MultipartRequestLimits {
+  imageBodyBytesMax: number;
+  imageFileBytesMax: number;
+  imageFilesMax: number;
+  spoolAboveBytes: number;
+  bodyIdleTimeoutMs: number;
+  modelNameCharsMax: number;
+  spoolDir: string;
+  alarms: Alarms;
+  bodyReading: BodyReading;
+}
+
+const FORM = {
+  partsMax: 64,
+  headerBytesMax: 8 * 1024,
+  fieldBytesMax: 256 * 1024,
+  wanted: ["model", "prompt", "stream", "n", "size", "quality"],
+} as const;
+
+/** Pictures are not counted by their bytes; what an edit usually takes, in and out. */
+const FORM_TOKENS_USUAL = 2_000;
+
+export interface FormSource {
+  readonly boundary: string;
+  readonly contentType: string;
+  readonly limits: MultipartRequestLimits;
+  readonly rooms: SpoolRooms;
+  readonly owner: BodyOwner;
+}
+
+export async function readMultipartRequest(
+  request: HttpRequest,
+  { boundary, contentType, limits, rooms, owner }: FormSource,
+): Promise<ModelRequest> {
+  // A repeat is known by what it asks for, and its pictures pass only once.
+  const digest = request.headers.has("idempotency-key") ? openFormDigest() : null;
+  const scanner = openMultipartScanner(boundary, {
+    ...FORM,
+    ...(digest === null ? {} : { watch: digest.watch }),
+    filesMax: limits.imageFilesMax,
+    fileBytesMax: limits.imageFileBytesMax,
+  });
+  const spooled = await spoolBody(request, {
+    ...limits.bodyReading,
+    bytesMax: limits.imageBodyBytesMax,
+    memoryBytesMax: limits.spoolAboveBytes,
+    dir: limits.spoolDir,
+    idleTimeoutMs: limits.bodyIdleTimeoutMs,
+    alarms: limits.alarms,
+    rooms,
+    owner,
+    onChunk: scanner.push,
+  });
+  const scanned = spooled.ok || spooled.reason === "stopped" ? scanner.end() : null;
+  try {
+    if (scanned !== null && !scanned.ok) throw formError(scanned.fault);
+    if (!spooled.ok) throw bodyError(spooled);
+    if (scanned === null) throw new Error("a spooled form is always scanned");
+    return requestOf(scanned.form, spooled, contentType, limits.modelNameCharsMax, digest?.end() ?? null);
+  } catch (refused) {
+    if (spooled.ok) await spooled.dispose();
+    throw refused;
+  }
+}
+
+function requestOf(
+  form: MultipartForm,
+  spooled: Spooled,
+  contentType: string,
+  modelNameCharsMax: number,
+  formDigest: string | null,
+): ModelRequest {
+  const model = form.fields.get("model");
+  if (!model || model.value === "") throw missing("model", "an id from GET /v1/models");
+  if (model.value.length > modelNameCharsMax) {
+    throw new ApiError("invalid_value", `\`model\` must be 1 to ${modelNameCharsMax} characters long.`, {
+      param: "model",
+    });
+  }
+  const prompt = form.fields.get("prompt")?.value;
+  if (prompt === undefined) throw missing("prompt", "what to do with the image");
+  if (!form.files.some(({ name }) => name === "image" || name.startsWith("image["))) {
+    throw missing("image", "at least one image file");
+  }
+  return {
+    publicModel: model.value,
+    stream: readStream(form.fields.get("stream")?.value),
+    hidesUsage: false,
+    wantsBase64: false,
+    choices: readCount(form.fields.get("n")?.value),
+    previousResponseId: null,
+    readsKept: false,
+    keepsResponse: false,
+    background: false,
+    tokensEstimate: () => FORM_TOKENS_USUAL,
+    inputSize: () => ({ textBytes: Buffer.byteLength(prompt), media: form.files.length }),
+    inputReach: () => ({
+      textBytes: Buffer.byteLength(prompt),
+      pictures: form.files.length,
+      remotePictures: 0,
+      files: 0,
+      remoteFiles: 0,
+      namesKept: false,
+      hostsTools: false,
+    }),
+    outputTokensMax: null,
+    reasoningEffort: () => null,
+    checkBounds() {},
+    imageKind: imageKindOf(form.fields.get("size")?.value ?? null, form.fields.get("quality")?.value ?? null),
+    inputText: { kind: "texts", texts: [prompt], formDigest },
+    conversation: () => null,
+    body: formBody(form, model, spooled, contentType),
+  };
+}
+
+/** Field by field: the boundary is drawn anew each time a client sends the same form. */
+function openFormDigest(): { watch(name: string): PartWatcher; end(): string } {
+  const form = new Bun.CryptoHasher("sha256");
+  return {
+    watch(name) {
+      const content = new Bun.CryptoHasher("sha256");
+      return {
+        add: (bytes) => void content.update(bytes),
+        // A name of known length and a digest of one length: no two forms read alike.
+        end: () => void form.update(`${name.length}:${name}${content.digest("hex")}`),
+      };
+    },
+    end: () => form.digest("base64url"),
+  };
+}
+
+function formBody(
+  form: MultipartForm,
+  model: { start: number; end: number },
+  spooled: Spooled,
+  contentType: string,
+): RequestBody {
+  const body: RequestBody = {
+    contentType,
+    forUpstream(upstreamModel) {
+      const insert = new TextEncoder().encode(upstreamModel);
+      return bodyWithSplice(spooled, [{ start: model.start, end: model.end, insert }]);
+    },
+    forUpstreamAfter: () => null,
+    withoutEncryptedReasoning: () => null,
+    // A picture is bounded by its size, not by its tokens.
+    withOutputCap: () => body,
+    mentions: (word) => [...form.fields.values()].some(({ value }) => value.includes(word)),
+    isPlain: () => false,
+    flaw: async () => null,
+    dispose: spooled.dispose,
+  };
+  return body;
+}
+
+/** Form values are text, whatever they mean. */
+function readStream(value: string | undefined): boolean {
+  if (value === undefined || value === "" || value === "false") return false;
+  if (value === "true") return true;
+  throw new ApiError("invalid_value", "`stream` must be true or false.", { param: "stream" });
+}
+
+function readCount(value: string | undefined): number {
+  if (value === undefined || value === "") return 1;
+  const count = Number(value);
+  if (Number.isInteger(count) && count >= 1 && count <= 128) return count;
+  throw new ApiError("invalid_value", "`n` must be between 1 and 128.", { param: "n" });
+}
+
+function missing(name: string, described: string): ApiError {
+  return new ApiError(
+    "missing_required_parameter",
+    `Missing required parameter: \`${name}\` (${described}).`,
+    {
+      param: name,
+    },
+  );
+}
+
+function formError(fault: MultipartFault): ApiError {
+  const detail = { param: fault.param };
+  switch (fault.reason) {
+    case "file_too_large":
+    case "field_too_large":
+    case "too_many_files":
+    case "too_many_parts":
+    case "headers_too_large":
+      return new ApiError("request_too_large", fault.message, detail);
+    case "repeated_field":
+      return new ApiError("duplicate_parameter", fault.message, detail);
+    case "case_variant":
+      return new ApiError("unknown_parameter", fault.message, detail);
+    case "malformed":
+    case "truncated":
+    case "not_text":
+      return new ApiError("invalid_request", fault.message, detail);
+  }
+}

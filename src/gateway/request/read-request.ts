@@ -1,0 +1,122 @@
+/** The body of a model call: checked, bounded, and read no further than the gateway needs to understand it. */
+
+import { ApiError } from "../../errors.ts";
+import type { HttpRequest } from "../../net/wire/http-message.ts";
+import { putInTurns } from "../../net/wire/next-turn.ts";
+import { bytesOf, partOf } from "../../net/wire/parts.ts";
+import { boundaryOf } from "../../protocols/images/multipart.ts";
+import { openInspectedRequest, readJsonRequest } from "../../protocols/shared/json-request.ts";
+import type { Endpoint, ModelRequest } from "../../protocols/shared/request.ts";
+import { readBody } from "./body.ts";
+import type { BodyOwner, Held } from "./body-budget.ts";
+import type { BodyBudgets } from "./body-budgets.ts";
+import { bodyError } from "./body-error.ts";
+import { BodyInspector } from "./body-inspector.ts";
+import type { BodyResult } from "./large-body.ts";
+import { type MultipartRequestLimits, readMultipartRequest } from "./multipart-request.ts";
+
+export interface RequestLimits extends MultipartRequestLimits {
+  jsonBodyBytesMax: number;
+  jsonDepthMax: number;
+  /** A longer JSON body is inspected in a thread. */
+  inspectInThreadAboveBytes: number;
+}
+
+export interface RequestReader {
+  /** The body of an HTTP request, in whatever form its endpoint takes. */
+  read(request: HttpRequest, endpoint: Endpoint, owner: BodyOwner): Promise<ModelRequest> | ModelRequest;
+  /** A body that is JSON and whole, and what it holds, if it is counted. A long one may be moved: it is the reader's. */
+  readJson(bytes: Uint8Array, endpoint: Endpoint, held: Held | null): Promise<ModelRequest> | ModelRequest;
+  close(): void;
+}
+
+export function openRequestReader(limits: RequestLimits, rooms: BodyBudgets): RequestReader {
+  const json = { depthMax: limits.jsonDepthMax, modelNameCharsMax: limits.modelNameCharsMax };
+  const inspector = new BodyInspector(json);
+  const body = {
+    ...limits.bodyReading,
+    bytesMax: limits.jsonBodyBytesMax,
+    idleTimeoutMs: limits.bodyIdleTimeoutMs,
+    alarms: limits.alarms,
+    smallRoom: rooms.small,
+  };
+
+  function requestOf(read: BodyResult, endpoint: Endpoint): Promise<ModelRequest> | ModelRequest {
+    if (!("ok" in read)) {
+      if (read.end - read.start > limits.inspectInThreadAboveBytes) {
+        return readJson(bytesOf(read), endpoint, null);
+      }
+      return readJsonRequest(read, endpoint, json);
+    }
+    if (!read.ok) throw bodyError(read);
+    return readJson(read.bytes, endpoint, read.held);
+  }
+
+  async function requestLater(reading: Promise<BodyResult>, endpoint: Endpoint): Promise<ModelRequest> {
+    return requestOf(await reading, endpoint);
+  }
+
+  function readJson(
+    bytes: Uint8Array,
+    endpoint: Endpoint,
+    held: Held | null,
+  ): Promise<ModelRequest> | ModelRequest {
+    if (bytes.length > limits.inspectInThreadAboveBytes) return readInThread(bytes, endpoint, held);
+    try {
+      return readJsonRequest(partOf(bytes), endpoint, json, held?.release);
+    } catch (refused) {
+      held?.release();
+      throw refused;
+    }
+  }
+
+  async function readInThread(
+    given: Uint8Array,
+    endpoint: Endpoint,
+    held: Held | null,
+  ): Promise<ModelRequest> {
+    try {
+      const { bytes, inspection } = await inspector.inspect(await ownBytes(given), endpoint);
+      return openInspectedRequest(partOf(bytes), inspection, endpoint, json, held?.release ?? null);
+    } catch (refused) {
+      held?.release();
+      throw refused;
+    }
+  }
+
+  return {
+    read(request, endpoint, owner) {
+      const contentType = request.headers.get("content-type") ?? "";
+      if (isJson(contentType)) {
+        const reading = readBody(request, body, rooms.large, owner);
+        return reading instanceof Promise ? requestLater(reading, endpoint) : requestOf(reading, endpoint);
+      }
+      const takesForms = endpoint.name === "images.edits";
+      const boundary = takesForms ? boundaryOf(contentType) : null;
+      if (boundary !== null)
+        return readMultipartRequest(request, { boundary, contentType, limits, rooms, owner });
+      throw new ApiError(
+        "unsupported_media_type",
+        `Send the body as ${takesForms ? "application/json or multipart/form-data" : "application/json"} and say so in Content-Type.`,
+      );
+    },
+    readJson,
+    close: () => inspector.close(),
+  };
+}
+
+/** As an array that is all its buffer holds. A small body may share its buffer with the head, which is still read. */
+async function ownBytes(bytes: Uint8Array): Promise<Uint8Array<ArrayBuffer>> {
+  const { buffer } = bytes;
+  if (buffer instanceof ArrayBuffer && buffer.byteLength === bytes.length) return new Uint8Array(buffer);
+  const own = Buffer.allocUnsafeSlow(bytes.length);
+  await putInTurns(own, 0, bytes);
+  return own;
+}
+
+/** The exact type, whatever parameters follow; a prefix alone would let `application/jsonx` through. */
+function isJson(contentType: string): boolean {
+  if (contentType === "application/json") return true;
+  const [type = ""] = contentType.split(";", 1);
+  return type.trim().toLowerCase() === "application/json";
+}

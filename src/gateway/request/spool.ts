@@ -1,0 +1,304 @@
+/** Bodies too large for memory: taken in as they come, kept in a file without a name, sent on as often as needed. */
+
+import { type FileHandle, mkdir, open, readdir, rm, unlink } from "node:fs/promises";
+import { join } from "node:path";
+import { type Splice, spliceParts } from "../../json/splice.ts";
+import type { HttpRequest } from "../../net/wire/http-message.ts";
+import type { UpstreamBody } from "../../protocols/shared/request.ts";
+import type { BodyOwner, BodyRoom, Held } from "./body-budget.ts";
+import { type BodyLimits, gatherChunks, pumpBody } from "./body-intake.ts";
+import { aborted, type BodyRefusal, noRoom, tooLarge, unsupportedEncoding } from "./body-refusal.ts";
+import { encodingOf, unpackTo } from "./content-encoding.ts";
+
+export interface SpoolOptions extends BodyLimits {
+  /** Up to here the body stays in memory. */
+  memoryBytesMax: number;
+  dir: string;
+  rooms: SpoolRooms;
+  owner: BodyOwner;
+  /** Sees every chunk before it is kept; false stops the reading. */
+  onChunk?: (chunk: Uint8Array) => boolean;
+}
+
+/** What bodies of all clients share: memory for those that stay there, and disk space for the others. */
+export interface SpoolRooms {
+  readonly small: BodyRoom;
+  readonly disk: BodyRoom;
+}
+
+export interface Spooled {
+  readonly ok: true;
+  readonly bytes: number;
+  /** The whole, when it stayed in memory. */
+  readonly memory: Uint8Array | null;
+  /** Holds all of the range in memory: ask for small ones. */
+  slice(start: number, end: number): Promise<Uint8Array>;
+  /** Gives the disk space back; slices and streams still open fail. */
+  dispose(): Promise<void>;
+}
+
+export type SpoolRefusal =
+  | BodyRefusal
+  /** `onChunk` said so, and knows why. */
+  | { ok: false; reason: "stopped"; message: string }
+  /** The cause is for the operator's log; the message for the client. */
+  | { ok: false; reason: "disk"; message: string; cause: Error };
+
+const NAME = /^spool-[0-9a-f-]{36}$/;
+const WRITE_BYTES = 1024 * 1024;
+const DISK_STEP_BYTES_MIN = 8 * 1024 * 1024;
+const READ_BYTES = 256 * 1024;
+
+/** Makes the folder, and removes what a process left that died between making a file and taking its name away. */
+export async function sweepSpool(dir: string): Promise<void> {
+  await mkdir(dir, { recursive: true, mode: 0o700 });
+  for (const name of await readdir(dir)) {
+    if (NAME.test(name)) await rm(join(dir, name), { force: true });
+  }
+}
+
+export async function spoolBody(
+  request: HttpRequest,
+  options: SpoolOptions,
+): Promise<Spooled | SpoolRefusal> {
+  const { body } = request;
+  const encoding = encodingOf(request.headers.get("content-encoding"));
+  if (encoding === undefined) return unsupportedEncoding();
+  const share = new SpoolShare(options, request);
+  const store = openStore(options, share);
+  const pump = (take: (chunk: Uint8Array) => boolean | Promise<boolean>) =>
+    body === null ? Promise.resolve(null) : pumpBody(body, options, take);
+  const keep = async (chunk: Uint8Array) => {
+    if (options.onChunk?.(chunk) === false) return false;
+    return store.add(chunk);
+  };
+  try {
+    const declared = encoding === null ? (body?.length ?? null) : null;
+    if (declared !== null && declared > options.bytesMax) return tooLarge(options.bytesMax);
+    const isRoom = await share.begin(declared);
+    const refusal = !isRoom
+      ? "stopped"
+      : await (encoding === null ? pump(keep) : unpackTo(encoding, options, pump, keep));
+    if (refusal === null) return await store.finish();
+    await store.discard();
+    return refusal === "stopped" ? (share.refused ?? stopped()) : refusal;
+  } catch (thrown) {
+    await store.discard();
+    if (isDiskFault(thrown)) return diskFault(thrown);
+    throw thrown;
+  }
+}
+
+/** What one body takes of the memory and of the disk space. */
+class SpoolShare {
+  refused: BodyRefusal | null = null;
+  private readonly memory: Held;
+  private readonly disk: Held;
+  private readonly options: SpoolOptions;
+
+  constructor(options: SpoolOptions, client: { readonly signal: AbortSignal }) {
+    this.options = options;
+    this.memory = options.rooms.small.open(options.owner, client);
+    this.disk = options.rooms.disk.open(options.owner, client);
+  }
+
+  /** False where there is no room, here and below. */
+  async begin(declaredBytes: number | null): Promise<boolean> {
+    const { memoryBytesMax } = this.options;
+    if (declaredBytes !== null && declaredBytes > memoryBytesMax && !(await this.growDisk(declaredBytes))) {
+      return false;
+    }
+    return this.grow(this.memory, Math.min(declaredBytes ?? memoryBytesMax, memoryBytesMax), "memory");
+  }
+
+  /** Twice as much as is needed now, so that it does not wait for each write. */
+  async growForFile(bytes: number): Promise<boolean> {
+    if (bytes <= this.disk.bytes) return true;
+    return this.growDisk(Math.min(Math.max(DISK_STEP_BYTES_MIN, 2 * bytes), this.options.bytesMax));
+  }
+
+  endInMemory(bytes: number): void {
+    this.disk.release();
+    this.memory.shrinkTo(bytes);
+  }
+
+  endInFile(bytes: number): void {
+    this.memory.release();
+    this.disk.shrinkTo(bytes);
+  }
+
+  release(): void {
+    this.memory.release();
+    this.disk.release();
+  }
+
+  private growDisk(bytes: number): Promise<boolean> {
+    return this.grow(this.disk, bytes, "disk");
+  }
+
+  private async grow(held: Held, bytes: number, of: "memory" | "disk"): Promise<boolean> {
+    const found = await held.growTo(bytes);
+    if (found === "room") return true;
+    this.refused = found === "left" ? aborted() : noRoom(held.room.retryAfterSeconds(), of);
+    return false;
+  }
+}
+
+/** Gathers in memory up to the limit, and in a file from there on. */
+function openStore({ dir, memoryBytesMax }: SpoolOptions, share: SpoolShare) {
+  const waiting = gatherChunks();
+  let writtenBytes = 0;
+  let file: FileHandle | null = null;
+
+  async function write(): Promise<FileHandle> {
+    file ??= await openUnnamed(dir);
+    const bytes = waiting.take();
+    await writeAll(file, bytes, writtenBytes);
+    writtenBytes += bytes.length;
+    return file;
+  }
+
+  return {
+    /** False where there is no room for it. */
+    async add(chunk: Uint8Array): Promise<boolean> {
+      const waitingBytes = waiting.add(chunk);
+      if (waitingBytes <= (file === null ? memoryBytesMax : WRITE_BYTES)) return true;
+      if (!(await share.growForFile(writtenBytes + waitingBytes))) return false;
+      await write();
+      return true;
+    },
+    async finish(): Promise<Spooled> {
+      if (file === null) {
+        const memory = waiting.take();
+        share.endInMemory(memory.length);
+        return inMemory(memory, share);
+      }
+      const whole = await write();
+      share.endInFile(writtenBytes);
+      return inFile(whole, writtenBytes, share);
+    },
+    async discard(): Promise<void> {
+      share.release();
+      await file?.close();
+    },
+  };
+}
+
+function inMemory(memory: Uint8Array, share: SpoolShare): Spooled {
+  return {
+    ok: true,
+    bytes: memory.length,
+    memory,
+    slice: async (start, end) => memory.subarray(start, end),
+    dispose: async () => share.release(),
+  };
+}
+
+function inFile(file: FileHandle, bytes: number, share: SpoolShare): Spooled {
+  let closing: Promise<void> | null = null;
+  return {
+    ok: true,
+    bytes,
+    memory: null,
+    slice: (start, end) => readAll(file, start, Math.min(end, bytes)),
+    dispose: () => {
+      closing ??= file.close().finally(() => share.release());
+      return closing;
+    },
+  };
+}
+
+/** From its first moment the file is only an open handle: a crash leaves nothing, and no other user can open it. */
+async function openUnnamed(dir: string): Promise<FileHandle> {
+  const path = join(dir, `spool-${crypto.randomUUID()}`);
+  const file = await open(path, "wx+", 0o600);
+  await unlink(path).catch(() => {});
+  return file;
+}
+
+/** The system may write less than asked, as it does just before a disk is full. */
+async function writeAll(file: FileHandle, bytes: Uint8Array, position: number): Promise<void> {
+  let done = 0;
+  while (done < bytes.length) {
+    const { bytesWritten } = await file.write(bytes, done, bytes.length - done, position + done);
+    done += bytesWritten;
+  }
+}
+
+async function readAll(file: FileHandle, start: number, end: number): Promise<Uint8Array> {
+  const bytes = Buffer.allocUnsafeSlow(Math.max(0, end - start));
+  let done = 0;
+  while (done < bytes.length) {
+    const { bytesRead } = await file.read(bytes, done, bytes.length - done, start + done);
+    if (bytesRead === 0) throw new Error("the spooled body is shorter than what was written");
+    done += bytesRead;
+  }
+  return bytes;
+}
+
+/** The spooled body with a few ranges replaced. Its length is known: some upstreams refuse what is sent chunked. */
+export function bodyWithSplice(spooled: Spooled, splices: readonly Splice[]): UpstreamBody {
+  if (spooled.memory !== null) return spliceParts(spooled.memory, splices);
+  const pieces = piecesOf(spooled.bytes, splices);
+  const contentLength = pieces.reduce((sum, piece) => sum + lengthOf(piece), 0);
+  return { contentLength, open: () => streamOf(spooled, pieces) };
+}
+
+/** A range of the spooled bytes, or bytes put in between. */
+type Piece = { start: number; end: number } | Uint8Array;
+
+function lengthOf(piece: Piece): number {
+  return piece instanceof Uint8Array ? piece.length : piece.end - piece.start;
+}
+
+function piecesOf(bytes: number, splices: readonly Splice[]): Piece[] {
+  const pieces: Piece[] = [];
+  let from = 0;
+  for (const { start, end, insert } of splices.toSorted((a, b) => a.start - b.start || a.end - b.end)) {
+    if (start < from || end < start || end > bytes) throw new RangeError("splices overlap or leave the body");
+    pieces.push({ start: from, end: start }, insert);
+    from = end;
+  }
+  pieces.push({ start: from, end: bytes });
+  return pieces.filter((piece) => lengthOf(piece) > 0);
+}
+
+/** Reads only when asked, so that a slow upstream keeps a single chunk in memory. */
+function streamOf(spooled: Spooled, pieces: readonly Piece[]): ReadableStream<Uint8Array> {
+  let index = 0;
+  let readTo = 0;
+  return new ReadableStream<Uint8Array>(
+    {
+      async pull(controller) {
+        const piece = pieces[index];
+        if (piece === undefined) return controller.close();
+        if (piece instanceof Uint8Array) {
+          index++;
+          return controller.enqueue(piece);
+        }
+        const start = Math.max(piece.start, readTo);
+        readTo = Math.min(piece.end, start + READ_BYTES);
+        if (readTo === piece.end) index++;
+        controller.enqueue(await spooled.slice(start, readTo));
+      },
+    },
+    { highWaterMark: 0 },
+  );
+}
+
+function stopped(): SpoolRefusal {
+  return { ok: false, reason: "stopped", message: "The request body was not read to its end." };
+}
+
+function diskFault(cause: Error): SpoolRefusal {
+  return {
+    ok: false,
+    reason: "disk",
+    message: "The request body could not be stored. Try again later.",
+    cause,
+  };
+}
+
+function isDiskFault(thrown: unknown): thrown is Error {
+  return thrown instanceof Error && "syscall" in thrown;
+}

@@ -1,0 +1,175 @@
+import { describe, expect, test } from "bun:test";
+import { failed } from "../../accounts/failure.ts";
+import type { Route } from "../../policy/snapshot.ts";
+import {
+  beginAttempt,
+  endWait,
+  failAttempt,
+  firstByteMs,
+  isOrdinary,
+  latencyMs,
+  noteFirstByte,
+  openTrace,
+  traceRecord,
+  waitedMs,
+} from "./trace.ts";
+
+function route(name: string): Route {
+  return {
+    account: {
+      id: `id of ${name}`,
+      name,
+      kind: "openai",
+      baseUrl: "https://upstream.example",
+      basePath: "",
+      credential: "secret of the account",
+      websocket: false,
+      apiVersion: null,
+      interfaces: new Set(["chat"]),
+      privateNetwork: false,
+      priority: 1,
+      weight: 1,
+      models: {},
+      limits: { concurrency: null, rpm: null, tpm: null },
+    },
+    upstreamModel: `model of ${name}`,
+  };
+}
+
+function open(startedMs = 1_000) {
+  const clock = { atMs: startedMs };
+  return { clock, trace: openTrace(startedMs) };
+}
+
+describe("the trace of a request", () => {
+  test("that went nowhere holds nothing", () => {
+    const { trace, clock } = open();
+    expect(traceRecord(trace, clock.atMs)).toEqual({ waitedMs: 0, candidates: [], attempts: [] });
+    expect([trace.route, trace.attempts.length, firstByteMs(trace), latencyMs(trace)]).toEqual([
+      null,
+      0,
+      null,
+      0,
+    ]);
+  });
+
+  test("holds each attempt, its timing since the request came in, and why it failed", () => {
+    const { trace, clock } = open();
+    clock.atMs += 10;
+    beginAttempt(trace, route("first"), clock.atMs);
+    clock.atMs += 20.4;
+    failAttempt(trace, failed("overloaded", "status 529", 529), clock.atMs);
+    beginAttempt(trace, route("second"), clock.atMs);
+    clock.atMs += 5;
+    noteFirstByte(trace, "req_upstream", clock.atMs);
+    expect(traceRecord(trace, clock.atMs).attempts).toEqual([
+      {
+        accountId: "id of first",
+        accountName: "first",
+        upstreamModel: "model of first",
+        startedMs: 10,
+        firstByteMs: null,
+        endedMs: 30,
+        status: 529,
+        failure: "overloaded",
+        reason: "status 529",
+      },
+      {
+        accountId: "id of second",
+        accountName: "second",
+        upstreamModel: "model of second",
+        startedMs: 30,
+        firstByteMs: 35,
+        endedMs: null,
+        status: 200,
+        failure: null,
+        reason: null,
+      },
+    ]);
+    expect([trace.route?.account.name, trace.attempts.length, trace.upstreamRequestId]).toEqual([
+      "second",
+      2,
+      "req_upstream",
+    ]);
+  });
+
+  test("tells the client's time to the first byte from the account's", () => {
+    const { trace, clock } = open();
+    clock.atMs += 4_000;
+    beginAttempt(trace, route("first"), clock.atMs);
+    clock.atMs += 25;
+    noteFirstByte(trace, null, clock.atMs);
+    expect([firstByteMs(trace), latencyMs(trace)]).toEqual([4_025, 25]);
+  });
+
+  test("forgets the first byte of an attempt that failed after it", () => {
+    const { trace, clock } = open();
+    beginAttempt(trace, route("first"), clock.atMs);
+    noteFirstByte(trace, "req_first", clock.atMs);
+    failAttempt(trace, failed("reset", "the connection broke"), clock.atMs);
+    beginAttempt(trace, route("second"), clock.atMs);
+    expect([firstByteMs(trace), trace.upstreamRequestId]).toEqual([null, null]);
+  });
+
+  test("adds up the times that it waited", () => {
+    const { trace, clock } = open();
+    for (const ms of [100, 250]) {
+      trace.waitingSinceMs = clock.atMs;
+      clock.atMs += ms;
+      endWait(trace, clock.atMs);
+      clock.atMs += 1_000;
+    }
+    expect(waitedMs(trace, clock.atMs)).toBe(350);
+  });
+
+  test("counts a wait that has not ended", () => {
+    const { trace, clock } = open();
+    trace.waitingSinceMs = clock.atMs;
+    clock.atMs += 70;
+    expect([waitedMs(trace, clock.atMs), traceRecord(trace, clock.atMs).waitedMs]).toEqual([70, 70]);
+  });
+
+  test("keeps the accounts as they were weighed last, and no secret of theirs", () => {
+    const { trace, clock } = open();
+    const candidate = {
+      accountId: "a",
+      accountName: "first",
+      upstreamModel: "m",
+      priority: 1,
+      score: null,
+      reason: "cooling" as const,
+      freesInMs: 5,
+    };
+    trace.candidates = [candidate];
+    trace.candidates = [{ ...candidate, reason: null, score: 1 }];
+    beginAttempt(trace, route("first"), clock.atMs);
+    expect(traceRecord(trace, clock.atMs).candidates).toEqual([{ ...candidate, reason: null, score: 1 }]);
+    expect(JSON.stringify(traceRecord(trace, clock.atMs))).not.toContain("secret of the account");
+  });
+
+  test("is ordinary while there was one attempt, no choice and no wait", () => {
+    const { trace, clock } = open();
+    expect(isOrdinary(trace, clock.atMs)).toBe(true);
+    beginAttempt(trace, route("first"), clock.atMs);
+    noteFirstByte(trace, null, clock.atMs);
+    expect(isOrdinary(trace, clock.atMs)).toBe(true);
+    beginAttempt(trace, route("second"), clock.atMs);
+    expect(isOrdinary(trace, clock.atMs)).toBe(false);
+  });
+
+  test("of an attempt that failed is worth keeping", () => {
+    const { trace, clock } = open();
+    beginAttempt(trace, route("first"), clock.atMs);
+    failAttempt(trace, failed("server", "status 500", 500), clock.atMs);
+    expect(isOrdinary(trace, clock.atMs)).toBe(false);
+  });
+
+  test("of a wait is worth keeping, even when it has not ended", () => {
+    const { trace, clock } = open();
+    trace.waitingSinceMs = clock.atMs;
+    clock.atMs += 50;
+    expect(isOrdinary(trace, clock.atMs)).toBe(false);
+    endWait(trace, clock.atMs);
+    expect(isOrdinary(trace, clock.atMs)).toBe(false);
+  });
+});

@@ -1,0 +1,94 @@
+/**
+ * What an answer produced and its client did not see, because it left: reasoning as it was learnt, and pictures as they
+ * were asked for. Upstreams bill both, and a stopped upstream does not tell how much there was.
+ */
+
+import { affordableOutput } from "../../money/tariff.ts";
+import type { UsageTokens } from "../../store/usage/usage-row.ts";
+import type { CountedOutput } from "../metering/counted-output.ts";
+import type { Measured } from "../metering/meter.ts";
+import type { ReasoningEstimates, ReasoningSubject } from "../metering/reasoning-estimate.ts";
+import type { Ending, PaidRecord } from "../request-record.ts";
+
+/**
+ * Upstreams count otherwise than the estimate does. Without a count of reasoning, only what is far more than was shown
+ * is taken for reasoning.
+ */
+const UNSHOWN_RATIO = 1.5;
+const UNSHOWN_TOKENS = 64;
+
+/** Learns from an answer that came to its end with usage. */
+export function learnReasoning(
+  estimates: ReasoningEstimates,
+  record: PaidRecord,
+  ending: Ending,
+  { tokens }: Measured,
+): void {
+  const subject = ending.isWhole ? reasoningSubject(record) : null;
+  if (subject === null) return;
+  const unseen = unseenReasoning(tokens, ending.estimateShown?.() ?? null);
+  estimates.learn(subject, unseen / record.request.choices);
+}
+
+/** The pictures that an abandoned request asked for: an upstream bills every picture that it has begun. */
+export function withPicturesAskedFor({ endpoint, request }: PaidRecord, ending: Ending): Ending {
+  if (!ending.isAbandoned || endpoint.interface !== "images" || ending.usage !== null) return ending;
+  return { ...ending, images: Math.max(ending.images, request.choices) };
+}
+
+/** Adds the reasoning that the client of an abandoned answer did not see. Never more than the hold pays for. */
+export function withUnseenReasoning(
+  estimates: ReasoningEstimates,
+  record: PaidRecord,
+  ending: Ending,
+  measured: Measured,
+): Measured {
+  if (!ending.isAbandoned || measured.source !== "partial") return measured;
+  const { tokens } = measured;
+  if (record.endpoint.interface === "images") {
+    return tokens.images > 0 && ending.images < tokens.images ? asEstimated(measured, tokens) : measured;
+  }
+  const subject = reasoningSubject(record);
+  if (subject === null) return measured;
+  const { charge, request } = record;
+  const shown = tokens.reasoningTokens / request.choices;
+  const each = estimates.estimate(subject, shown, hasReasoningPrice(record));
+  const input = { ...tokens, outputTokens: 0, reasoningTokens: 0, imageKind: null };
+  const most = Math.min(charge.outputTokens, affordableOutput(charge.tariff, input, charge.heldNano));
+  const unseen = Math.min(Math.ceil(each * request.choices), most - tokens.outputTokens);
+  if (unseen <= 0) return measured;
+  return asEstimated(measured, {
+    ...tokens,
+    outputTokens: tokens.outputTokens + unseen,
+    reasoningTokens: tokens.reasoningTokens + unseen,
+  });
+}
+
+function asEstimated(measured: Measured, tokens: UsageTokens): Measured {
+  return { ...measured, tokens, flags: [...measured.flags, "estimated"] };
+}
+
+/** Null for answers that are no text of a model. */
+function reasoningSubject({ endpoint, request, trace }: PaidRecord): ReasoningSubject | null {
+  if (endpoint.name !== "chat.completions" && endpoint.name !== "responses") return null;
+  if (trace.route === null) return null;
+  const { upstreamModel } = trace.route;
+  return { upstreamModel, effort: request.reasoningEffort(), stream: request.stream };
+}
+
+/** `shown` is what the client saw of a stream; null for a whole answer, which would show nothing before its end. */
+function unseenReasoning(
+  { outputTokens, audioOutputTokens, reasoningTokens }: UsageTokens,
+  shown: CountedOutput | null,
+): number {
+  if (shown === null) return reasoningTokens;
+  if (reasoningTokens > 0) return Math.max(0, reasoningTokens - shown.reasoningTokens);
+  const said = outputTokens - audioOutputTokens;
+  return said > UNSHOWN_RATIO * shown.outputTokens + UNSHOWN_TOKENS ? said - shown.outputTokens : 0;
+}
+
+/** The operator gave reasoning a price of its own: the model reasons. */
+function hasReasoningPrice({ charge }: PaidRecord): boolean {
+  const { reasoning, output } = charge.tariff.prices.tokens;
+  return reasoning !== output;
+}

@@ -1,0 +1,109 @@
+/**
+ * The limits of a caller, taken at once or after a wait: a request that only exceeds a concurrency limit waits for a
+ * slot in its group's queue. Every other limit rejects it at once.
+ */
+
+import type { ApiError } from "../errors.ts";
+import type { Lease, Shortage, Subject } from "../limits/limiter.ts";
+import type { Nano } from "../money/nano.ts";
+import type { Caller } from "./admission/authenticate.ts";
+import { limitError, waitedInVain, waitText } from "./admission/caller-limits.ts";
+import type { Gateway } from "./gateway.ts";
+import { endWait, waitedMs } from "./request/trace.ts";
+import type { CallRecord } from "./request-record.ts";
+import { clientGone } from "./upstream/send-request.ts";
+
+/** The request whose limits are taken, and what it may use meanwhile. */
+export interface LimitedRequest {
+  readonly gateway: Pick<Gateway, "limiter" | "slots" | "clock">;
+  readonly record: Pick<CallRecord, "call" | "trace">;
+  readonly caller: Caller;
+  readonly subjects: readonly Subject[];
+}
+
+/** A promise only while the request waits. Throws, or rejects with, the error for the client. */
+export function takeLimits(
+  request: LimitedRequest,
+  tokensEstimate: number,
+  nanoEstimate: Nano,
+): Lease | Promise<Lease> {
+  const { gateway, subjects } = request;
+  const admission = gateway.limiter.admit(subjects, tokensEstimate, Number(nanoEstimate));
+  if (admission.ok) return admission.lease;
+  const { shortage } = admission;
+  if (!isFreedByRelease(shortage)) throw limitError(gateway, subjects, shortage);
+  return waitForSlot(request, tokensEstimate, nanoEstimate, shortage);
+}
+
+/**
+ * Takes the limits before the body is read: for bodies that cost something to read. Tokens and money are unknown until
+ * then; `raiseReservation` adds them. A rejected or waiting request consumes nothing, and its body stays unread.
+ */
+export function takeLimitsBeforeBody(request: LimitedRequest): Lease | Promise<Lease> {
+  // One of each, so that a window which is used up rejects here; the lease itself holds none.
+  const taken = takeLimits(request, 1, 1n);
+  return taken instanceof Promise ? taken.then(withoutAmounts) : withoutAmounts(taken);
+}
+
+function withoutAmounts(lease: Lease): Lease {
+  lease.settle(0, 0);
+  return lease;
+}
+
+/** A maximum of 0 never frees. */
+function isFreedByRelease({ kind, max }: Shortage): boolean {
+  return kind === "concurrency" && max > 0;
+}
+
+async function waitForSlot(
+  request: LimitedRequest,
+  tokensEstimate: number,
+  nanoEstimate: Nano,
+  first: Shortage,
+): Promise<Lease> {
+  const { gateway, record, caller, subjects } = request;
+  const { limiter, slots, clock } = gateway;
+  const { trace, call } = record;
+  const { key, group } = caller;
+  const startedMs = clock.monotonicMs();
+  let shortage = first;
+  trace.waitingSinceMs = startedMs;
+  const result = await slots.wait<Lease>({
+    keyId: key.id,
+    groupId: group.id,
+    subjects,
+    maxWaiting: group.queue.maxWaiting,
+    timeoutMs: Math.max(0, group.queue.timeoutMs - waitedMs(trace, startedMs)),
+    attempt() {
+      const admission = limiter.admit(subjects, tokensEstimate, Number(nanoEstimate));
+      if (admission.ok) return { taken: admission.lease };
+      shortage = admission.shortage;
+      return isFreedByRelease(shortage) ? "blocked" : "rejected";
+    },
+    left: call.request.signal,
+  });
+  endWait(trace, clock.monotonicMs());
+  trace.slotWaitMs += Math.round(clock.monotonicMs() - startedMs);
+  if (result.kind === "taken") return result.value;
+  throw rejection(request, result.kind, shortage);
+}
+
+function rejection(
+  { gateway, caller, subjects }: LimitedRequest,
+  kind: "full" | "timeout" | "rejected" | "left",
+  shortage: Shortage,
+): ApiError {
+  const { maxWaiting, timeoutMs } = caller.group.queue;
+  switch (kind) {
+    case "left":
+      return clientGone();
+    case "rejected":
+      return limitError(gateway, subjects, shortage);
+    case "full":
+      return maxWaiting === 0
+        ? limitError(gateway, subjects, shortage)
+        : waitedInVain(gateway, subjects, shortage, `${maxWaiting} requests of your group wait already.`);
+    case "timeout":
+      return waitedInVain(gateway, subjects, shortage, `No slot came free within ${waitText(timeoutMs)}.`);
+  }
+}

@@ -1,0 +1,243 @@
+import { describe, expect, test } from "bun:test";
+import { failed, type UpstreamFailure } from "../../accounts/failure.ts";
+import { ApiError } from "../../errors.ts";
+import { openLimiter } from "../../limits/limiter.ts";
+import { partOf } from "../../net/wire/parts.ts";
+import type { Route } from "../../policy/snapshot.ts";
+import { openPool } from "../../pool/pool.ts";
+import { openWaitingRoom } from "../../pool/waiting.ts";
+import { readJsonRequest } from "../../protocols/shared/json-request.ts";
+import type { Endpoint } from "../../protocols/shared/request.ts";
+import type { RateLimits } from "../../records.ts";
+import { beginAttempt, isOrdinary, openTrace, traceRecord, waitedMs } from "../request/trace.ts";
+import { takePlace } from "./account-slot.ts";
+import type { Order } from "./attempt.ts";
+
+function route(id: string, limits: Partial<RateLimits> = {}): Route {
+  return {
+    account: {
+      id,
+      name: id,
+      kind: "openai",
+      baseUrl: "https://upstream.example",
+      basePath: "",
+      credential: null,
+      websocket: false,
+      apiVersion: null,
+      interfaces: new Set(["chat"]),
+      privateNetwork: false,
+      priority: 1,
+      weight: 1,
+      models: {},
+      limits: { concurrency: null, rpm: null, tpm: null, ...limits },
+    },
+    upstreamModel: "upstream",
+  };
+}
+
+const BODY = new TextEncoder().encode('{"model":"fast","messages":[{"role":"user","content":"hi"}]}');
+
+const CHAT: Endpoint = { name: "chat.completions", interface: "chat", path: "/chat/completions" };
+
+/** Time stands still but for the timers of the line. */
+function setUp(routes: readonly Route[], queue = { maxWaiting: 5, timeoutMs: 5_000 }) {
+  const clock = { atMs: 0, monotonicMs: () => clock.atMs, nowMs: () => clock.atMs };
+  const pool = openPool({ clock, random: () => 0.5, limiter: openLimiter(clock) });
+  const dispatcher = { pool, room: openWaitingRoom(clock), monotonicMs: clock.monotonicMs };
+  const request = readJsonRequest(partOf(BODY), CHAT, { depthMax: 16, modelNameCharsMax: 32 });
+  function order(left = new AbortController()): Order {
+    return {
+      requestId: "req_1",
+      keyId: "k1",
+      groupId: "g1",
+      queue,
+      endpoint: CHAT,
+      request,
+      cap: null,
+      routes,
+      affinity: null,
+      conversation: null,
+      clientHeaders: new Headers(),
+      client: { signal: left.signal },
+      openReader() {
+        throw new Error("nothing is read here");
+      },
+      isCharged: false,
+      trace: openTrace(clock.atMs),
+    };
+  }
+  return {
+    clock,
+    pool,
+    order,
+    waiting: () => dispatcher.room.waiting("g1"),
+    take: async (of: Order, tried: readonly Route[] = [], last: ApiError | null = null) =>
+      takePlace(dispatcher, of, new Set(tried), last),
+  };
+}
+
+async function refusal(work: Promise<unknown>): Promise<ApiError> {
+  const thrown = await work.then(
+    () => new Error("a place was taken"),
+    (error: unknown) => error,
+  );
+  if (thrown instanceof ApiError) return thrown;
+  throw thrown;
+}
+
+const limited = (retryAfterMs: number): UpstreamFailure => ({
+  ...failed("rate_limited", "429", 429),
+  retryAfterMs,
+});
+
+describe("a place", () => {
+  test("at a free account is taken at once, and the choice is kept", async () => {
+    const { take, order, clock } = setUp([route("a"), route("b")]);
+    const asked = order();
+    await take(asked);
+    expect(traceRecord(asked.trace, clock.atMs)).toMatchObject({
+      waitedMs: 0,
+      candidates: [
+        { accountName: "a", reason: null },
+        { accountName: "b", reason: null },
+      ],
+    });
+  });
+
+  test("where there is no choice is no news", async () => {
+    const { take, order, clock } = setUp([route("a")]);
+    const asked = order();
+    expect((await take(asked)).route.account.id).toBe("a");
+    expect(isOrdinary(asked.trace, clock.atMs)).toBe(true);
+  });
+
+  test("is never one that was tried", async () => {
+    const [a, b] = [route("a"), route("b")];
+    const { take, order } = setUp([a, b]);
+    for (let i = 0; i < 10; i++) expect((await take(order(), [a])).route).toBe(b);
+  });
+
+  test("that is given back goes to whoever waits, once", async () => {
+    const { take, order, waiting, clock } = setUp([route("a", { concurrency: 1 })]);
+    const held = await take(order());
+    const [second, third] = [order(), order()];
+    const served: string[] = [];
+    const takes = [take(second), take(third)].map((taking, i) =>
+      taking.then((place) => {
+        served.push(["second", "third"][i] ?? "");
+        return place;
+      }),
+    );
+    expect(waiting()).toBe(2);
+    clock.atMs += 40;
+    held.release(null);
+    held.release(null);
+    const place = await takes[0];
+    expect([served, waiting()]).toEqual([["second"], 1]);
+    expect(waitedMs(second.trace, clock.atMs)).toBe(40);
+    place?.release(10);
+    await takes[1];
+    expect(served).toEqual(["second", "third"]);
+  });
+
+  test("that is abandoned is given back, and the account is blamed", async () => {
+    const { take, order, pool, clock } = setUp([route("a", { concurrency: 1 })]);
+    const asked = order();
+    const place = await take(asked);
+    beginAttempt(asked.trace, place.route, clock.atMs);
+    place.abandon(limited(9_000));
+    expect(pool.describe(place.route)).toMatchObject({ reason: "cooling", freesInMs: 9_000 });
+    expect(traceRecord(asked.trace, clock.atMs).attempts).toMatchObject([
+      { failure: "rate_limited", status: 429 },
+    ]);
+  });
+
+  test("keeps the tokens of an attempt that failed free", async () => {
+    const { take, order } = setUp([route("a", { tpm: 1_000 })]);
+    for (let i = 0; i < 5; i++) (await take(order())).abandon(failed("rejected", "status 400", 400));
+  });
+});
+
+describe("without any place", () => {
+  test.each(["credential", "quota", "model_missing"] as const)(
+    "until somebody puts it right (%s), the client is told that no account serves it",
+    async (kind) => {
+      const a = route("a");
+      const { take, order, pool } = setUp([a]);
+      pool.failed(a, failed(kind, "r"));
+      const error = await refusal(take(order()));
+      expect(error).toMatchObject({ status: 503, code: "no_available_account" });
+      expect(error.headers).toEqual({ "x-should-retry": "false" });
+    },
+  );
+
+  test("and one of them only limited for long, the model is at capacity", async () => {
+    const [a, b] = [route("a"), route("b")];
+    const { take, order, pool } = setUp([a, b]);
+    pool.failed(a, failed("credential", "status 401", 401));
+    pool.failed(b, limited(300_000));
+    const error = await refusal(take(order()));
+    expect(error).toMatchObject({ status: 503, code: "server_is_overloaded" });
+    expect(error.message).toStartWith("Selected model is at capacity");
+    expect(error.message).toEndWith("try again in 5 min.");
+    expect(error.headers).toEqual({});
+  });
+
+  test("until after the line's time, but soon, the client is told when to come back", async () => {
+    const a = route("a");
+    const { take, order, pool, waiting } = setUp([a]);
+    pool.failed(a, limited(42_000));
+    const error = await refusal(take(order()));
+    expect(error).toMatchObject({
+      status: 429,
+      code: "rate_limit_exceeded",
+      headers: { "retry-after": "42" },
+    });
+    expect(error.message).toContain("try again in 42s");
+    expect(waiting()).toBe(0);
+  });
+
+  test("what the last account said is told instead, if one was asked", async () => {
+    const a = route("a");
+    const { take, order } = setUp([a]);
+    const last = new ApiError("upstream_error", "what it said");
+    expect(await refusal(take(order(), [a], last))).toBe(last);
+  });
+
+  test("nothing is said not to exist while an account that may have it is only busy", async () => {
+    const [a, b] = [route("a"), route("b", { concurrency: 1 })];
+    const { take, order, pool } = setUp([a, b], { maxWaiting: 0, timeoutMs: 5_000 });
+    await take(order(), [a]);
+    const last = new ApiError("not_found", "what the other said");
+    expect(await refusal(take(order(), [a], last))).toMatchObject({ code: "rate_limit_exceeded" });
+    pool.failed(b, failed("credential", "status 401", 401));
+    expect(await refusal(take(order(), [a], last))).toBe(last);
+  });
+
+  test("in a line that is full the client is told so", async () => {
+    const { take, order } = setUp([route("a", { concurrency: 1 })], { maxWaiting: 0, timeoutMs: 5_000 });
+    await take(order());
+    const error = await refusal(take(order()));
+    expect(error).toMatchObject({ status: 429, headers: { "retry-after": "1" } });
+    expect(error.message).toContain("your group does not wait");
+  });
+
+  test("when the line's time is over the client is told so", async () => {
+    const { take, order, waiting } = setUp([route("a", { concurrency: 1 })], { maxWaiting: 5, timeoutMs: 5 });
+    await take(order());
+    expect(await refusal(take(order()))).toMatchObject({ status: 429, code: "rate_limit_exceeded" });
+    expect(waiting()).toBe(0);
+  });
+
+  test("a client that leaves the line leaves nothing behind", async () => {
+    const { take, order, waiting } = setUp([route("a", { concurrency: 1 })]);
+    const held = await take(order());
+    const leaving = new AbortController();
+    const taking = refusal(take(order(leaving)));
+    leaving.abort();
+    expect((await taking).code).toBe("client_closed_request");
+    expect(waiting()).toBe(0);
+    held.release(null);
+    await take(order());
+  });
+});

@@ -1,0 +1,305 @@
+/**
+ * Finds an account that serves the request. Until content has been delivered a failure is invisible to the
+ * client: the next account is tried, never the same one twice, and the client hears of the failure that leaves it most
+ * hope. While every account is busy, limited or overloaded the request waits, if its group lets it.
+ */
+
+import {
+  betterNews,
+  classifyError,
+  clientError,
+  failed,
+  inLightOf,
+  mayTryAnother,
+  type UpstreamFailure,
+} from "../../accounts/failure.ts";
+import { upstreamRequestId } from "../../accounts/headers.ts";
+import type { Till } from "../../billing/engine/direct-billing.ts";
+import type { ApiError } from "../../errors.ts";
+import type { AnswerHeaders } from "../../net/http-client/contract.ts";
+import type { Log } from "../../observe/log.ts";
+import type { Route } from "../../policy/snapshot.ts";
+import type { Pool } from "../../pool/pool.ts";
+import type { WaitingRoom } from "../../pool/waiting.ts";
+import type { Endpoint, ModelRequest, RequestBody } from "../../protocols/shared/request.ts";
+import type { Audience } from "../../protocols/shared/upstream-error.ts";
+import { readAnswer, saysNothing, type UpstreamAnswer } from "../../protocols/shared/whole-response.ts";
+import { clientRequestId } from "../request/client-request-id.ts";
+import { beginAttempt, failAttempt, latencyMs, noteFirstByte, noteVainUse } from "../request/trace.ts";
+import { type Place, takePlace } from "./account-slot.ts";
+import type { Conversation, Order } from "./attempt.ts";
+import { withRetryTime } from "./no-account.ts";
+import type { RetryBudget } from "./retry-budget.ts";
+import {
+  ask,
+  askForStream,
+  CLIENT_LEFT,
+  clientGone,
+  type Exchange,
+  type Outbound,
+  type Whole,
+} from "./send-request.ts";
+import { openUpstreamStream, type UpstreamStream } from "./upstream-stream.ts";
+
+export interface Dispatcher extends Outbound {
+  pool: Pool;
+  till: Pick<Till, "dispatched" | "undispatched">;
+  room: WaitingRoom;
+  retries: RetryBudget;
+  monotonicMs(): number;
+  log: Log;
+  timing: {
+    firstByteTimeoutMs: number;
+    unaryTimeoutMs: number;
+    /** Bound on holding life-cycle events back. */
+    keepAliveMs: number;
+  };
+  attemptsMax: number;
+  eventBytesMax: number;
+  jsonDepthMax: number;
+}
+
+export type Given =
+  | { kind: "answer"; answer: UpstreamAnswer; upstreamHeaders: AnswerHeaders }
+  | { kind: "stream"; stream: UpstreamStream; upstreamHeaders: AnswerHeaders };
+type Attempt = Given | { kind: "failed"; failure: UpstreamFailure };
+
+/** What an account gave. Whoever takes the delivery gives the place back when it is over. */
+export interface Delivery {
+  place: Place;
+  given: Given;
+}
+
+const NONE_TRIED: ReadonlySet<Route> = new Set();
+
+/** Rejects with the `ApiError` for the client when no account could serve the request. */
+export async function dispatch(dispatcher: Dispatcher, order: Order): Promise<Delivery> {
+  const { pool } = dispatcher;
+  const retries = dispatcher.retries.open();
+  let tried = NONE_TRIED;
+  let { body } = order.request;
+  let last: ApiError | null = null;
+  let isElsewhere = false;
+  try {
+    for (let attempts = 0; attempts < dispatcher.attemptsMax; attempts++) {
+      const taken = takePlace(dispatcher, order, tried, last);
+      const place = taken instanceof Promise ? await taken : taken;
+      const { route } = place;
+      let attempt: Attempt;
+      try {
+        const sent = order.cap === null ? body : order.cap.putInto(body, route);
+        const exchange = beginExchange(dispatcher, order, sent, route);
+        attempt = order.request.stream
+          ? await tryStream(dispatcher, order, exchange)
+          : attemptOf(dispatcher, order, route, await ask(dispatcher, exchange));
+      } catch (thrown) {
+        // The client left, or its body could not be read: no fault of the account's.
+        place.release(null);
+        throw thrown;
+      }
+      if (attempt.kind !== "failed") {
+        pool.succeeded(route, latencyMs(order.trace), attempt.upstreamHeaders);
+        if (isElsewhere && order.affinity !== null) pool.moved(order.routes, order.affinity, route);
+        return { place, given: attempt };
+      }
+      if (attempt.failure === CLIENT_LEFT) {
+        place.release(null);
+        throw clientGone();
+      }
+      const failure = inLightOf(body, attempt.failure);
+      place.abandon(failure);
+      if (order.isCharged) dispatcher.till.undispatched(order.requestId);
+      logFailure(dispatcher.log, order, route, failure);
+      // No other account begins for a client that has left, even if its answer would be read to the end.
+      if (order.client.signal.aborted || order.client.inPerson?.signal.aborted) throw clientGone();
+      const flaw = failure.class === "rejected" ? await body.flaw() : null;
+      const error = flaw ?? clientError(failure, audienceOf(order.request, route));
+      last = betterNews(last, error);
+      // It refused a bound of our own: without it, or under another name, the same account may well answer.
+      if (order.cap?.isRefused(route, failure)) continue;
+      const readable = error.code === "invalid_encrypted_content" ? body.withoutEncryptedReasoning() : null;
+      if (readable !== null) {
+        // The conversation came from another account: without reasoning that only that one can read, it goes on here.
+        body = readable;
+        continue;
+      }
+      isElsewhere ||= failure.class === "not_here";
+      tried = new Set([...tried, route]);
+      if (!mayTryAnother(failure) || !retries.mayRetry()) break;
+    }
+  } finally {
+    retries.close();
+  }
+  const error = last ?? clientError(failed("connect", "no account"), audienceOf(order.request, null));
+  throw withRetryTime(error, pool, order);
+}
+
+export function audienceOf(request: ModelRequest, route: Route | null): Audience {
+  return new RequestAudience(request, route);
+}
+
+/** A class, so that an answer costs one object here and no closure. */
+class RequestAudience implements Audience {
+  readonly publicModel: string;
+  readonly upstreamModel: string;
+  readonly account: Route["account"] | null;
+  private readonly request: ModelRequest;
+
+  constructor(request: ModelRequest, route: Route | null) {
+    this.publicModel = request.publicModel;
+    this.upstreamModel = route?.upstreamModel ?? request.publicModel;
+    this.account = route?.account ?? null;
+    this.request = request;
+  }
+
+  get wantsBase64(): boolean {
+    return this.request.wantsBase64;
+  }
+
+  mentions(word: string): boolean {
+    return this.request.body.mentions(word);
+  }
+}
+
+function beginExchange(dispatcher: Dispatcher, order: Order, body: RequestBody, route: Route): Exchange {
+  const { request, endpoint, trace } = order;
+  const { timing } = dispatcher;
+  const { account, upstreamModel } = route;
+  beginAttempt(trace, route, dispatcher.monotonicMs());
+  if (order.isCharged) dispatcher.till.dispatched(order.requestId, account.id, upstreamModel);
+  return {
+    account,
+    method: "POST",
+    path: endpoint.path,
+    upstreamModel,
+    clientHeaders: order.clientHeaders,
+    body: { contentType: body.contentType, content: body.forUpstream(upstreamModel) },
+    turn: order.conversation === null ? null : turnOf(order.conversation, body, upstreamModel),
+    wantsEvents: request.stream,
+    deadlineMs: request.stream ? timing.firstByteTimeoutMs : timing.unaryTimeoutMs,
+    client: order.client,
+  };
+}
+
+/** What a socket needs to know of a turn, beside the whole of its request. */
+function turnOf(
+  { thread, heard }: Conversation,
+  body: RequestBody,
+  upstreamModel: string,
+): NonNullable<Exchange["turn"]> {
+  const tail = heard && {
+    responseId: heard.responseId,
+    body: () => body.forUpstreamAfter(upstreamModel, heard),
+  };
+  return { thread, tail };
+}
+
+function attemptOf(dispatcher: Dispatcher, order: Order, route: Route, asked: Whole): Attempt {
+  if (asked.kind === "left") throw leftBy(order, asked.wasSent, dispatcher.monotonicMs());
+  if (asked.kind === "failed") return asked;
+  const { headers: upstreamHeaders, body } = asked;
+  noteFirstByte(order.trace, upstreamRequestId(upstreamHeaders), dispatcher.monotonicMs());
+  const refused = checkJson(upstreamHeaders);
+  if (refused !== null) return { kind: "failed", failure: refused };
+  const { endpoint, request, trace } = order;
+  const answer = readAnswer(body, endpoint.name, audienceOf(request, route), dispatcher.jsonDepthMax);
+  switch (answer.kind) {
+    case "answer":
+      // It says something else: an error in words of its own, or a note of somebody on the way.
+      if (!answer.hasSubstance)
+        return { kind: "failed", failure: failed("bad_answer", "not an answer", 200) };
+      if (!isEmpty(answer, endpoint)) return { kind: "answer", answer, upstreamHeaders };
+      noteVainUse(trace, answer.usage);
+      return { kind: "failed", failure: failed("bad_answer", "an empty answer", 200) };
+    case "error":
+      return { kind: "failed", failure: classifyError(200, answer.error, null) };
+    case "malformed":
+      return { kind: "failed", failure: failed("bad_answer", "the answer is not a JSON object", 200) };
+  }
+}
+
+function tryStream(dispatcher: Dispatcher, order: Order, exchange: Exchange): Promise<Attempt> {
+  return new Promise((resolve, reject) => {
+    askForStream(dispatcher, exchange, {
+      begin(upstreamHeaders, line) {
+        noteFirstByte(order.trace, upstreamRequestId(upstreamHeaders), dispatcher.monotonicMs());
+        const refused = checkEventStream(upstreamHeaders, order.endpoint);
+        if (refused !== null) {
+          line.hangUp();
+          resolve({ kind: "failed", failure: refused });
+        }
+        const reader = order.openReader();
+        return openUpstreamStream(
+          {
+            line,
+            reader,
+            alarms: dispatcher.alarms,
+            eventBytesMax: dispatcher.eventBytesMax,
+            holdMs: dispatcher.timing.keepAliveMs,
+            monotonicMs: dispatcher.monotonicMs,
+          },
+          (opened) => {
+            if (opened.kind === "open") resolve({ kind: "stream", stream: opened.stream, upstreamHeaders });
+            else {
+              noteVainUse(order.trace, reader.usage);
+              resolve(opened);
+            }
+          },
+        );
+      },
+      failed: (failure) => resolve({ kind: "failed", failure }),
+      left: (wasSent) => reject(leftBy(order, wasSent, dispatcher.monotonicMs())),
+    });
+  });
+}
+
+/** Where nothing of the request was sent, no account is at work on it, and nobody pays. */
+function leftBy(order: Order, wasSent: boolean, nowMs: number): ApiError {
+  if (!wasSent)
+    failAttempt(order.trace, failed("connect", "the client left before anything was sent"), nowMs);
+  return clientGone();
+}
+
+/** A success that claims no tokens and holds no content is a refusal in disguise. */
+function isEmpty({ usage, status, body }: UpstreamAnswer, { name }: Endpoint): boolean {
+  if (usage?.outputTokens !== 0) return false;
+  return (
+    (name === "chat.completions" || (name === "responses" && status === "completed")) && saysNothing(body)
+  );
+}
+
+/** A portal's HTML page or a stream nobody asked for must never pass as an answer. */
+function checkJson(headers: AnswerHeaders): UpstreamFailure | null {
+  return isOfType(headers.get("content-type") ?? "", "application/json") ? null : wrongType();
+}
+
+function checkEventStream(headers: AnswerHeaders, endpoint: Endpoint): UpstreamFailure | null {
+  const type = headers.get("content-type") ?? "";
+  if (!isOfType(type, "text/event-stream")) {
+    // Many servers draw and know no streams: whoever asks for one must not keep others from them.
+    const isDrawn = endpoint.interface === "images" && isOfType(type, "application/json");
+    return isDrawn ? failed("unstreamed", "a whole answer where a stream was asked for", 200) : wrongType();
+  }
+  const isPacked = (headers.get("content-encoding") ?? "identity") !== "identity";
+  return isPacked ? failed("bad_answer", "a packed stream", 200) : null;
+}
+
+function isOfType(type: string, wanted: string): boolean {
+  return type === wanted || type.toLowerCase().startsWith(wanted);
+}
+
+function wrongType(): UpstreamFailure {
+  return failed("bad_answer", "wrong content type", 200);
+}
+
+function logFailure(log: Log, order: Order, route: Route, failure: UpstreamFailure): void {
+  log.warn("attempt_failed", {
+    request_id: order.requestId,
+    client_request_id: clientRequestId(order.clientHeaders),
+    account_id: route.account.id,
+    model: order.request.publicModel,
+    class: failure.class,
+    status: failure.status,
+    reason: failure.reason,
+  });
+}

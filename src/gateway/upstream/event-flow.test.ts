@@ -1,0 +1,144 @@
+import { describe, expect, test } from "bun:test";
+import fc from "fast-check";
+import { joinParts, lengthOf, type Part, partOf } from "../../net/wire/parts.ts";
+import { openChatReader } from "../../protocols/chat/chat-stream.ts";
+import { openResponsesReader } from "../../protocols/responses/responses-stream.ts";
+import type { StreamReader } from "../../protocols/shared/stream.ts";
+import { type FlowStep, openEventFlow } from "./event-flow.ts";
+
+const utf8 = new TextEncoder();
+const decoder = new TextDecoder();
+const LARGE = 100_000;
+
+function responses(): StreamReader {
+  return openResponsesReader({ publicModel: "fast", depthMax: 32, nowMs: () => 0 });
+}
+
+function chat(): StreamReader {
+  return openChatReader({ publicModel: "fast", hidesUsage: true, choices: 1, depthMax: 32 });
+}
+
+const event = (type: string, rest: Record<string, unknown> = {}) =>
+  `event: ${type}\ndata: ${JSON.stringify({ type, ...rest })}\n\n`;
+const RESPONSE = { id: "resp_1", model: "gpt-6-eu" };
+const CREATED = event("response.created", { sequence_number: 0, response: RESPONSE });
+const delta = (text: string) => event("response.output_text.delta", { delta: text });
+const COMPLETED = event("response.completed", { response: RESPONSE });
+const chunk = (rest: Record<string, unknown>) =>
+  `data: ${JSON.stringify({ id: "c", model: "gpt-6-eu", ...rest })}\n\n`;
+const said = (content: string) => chunk({ choices: [{ index: 0, delta: { content } }] });
+
+function take(reader: StreamReader, ...chunks: string[]): FlowStep[] {
+  const flow = openEventFlow(reader, LARGE);
+  return chunks.map((text) => flow.take(partOf(utf8.encode(text))));
+}
+
+const textOf = (parts: readonly Part[] | null | undefined) => decoder.decode(joinParts(parts ?? []));
+const renamed = (text: string) => text.replaceAll("gpt-6-eu", "fast");
+
+describe("one chunk of an upstream's stream", () => {
+  test("gives the client its whole events, up to the terminal one, which stands apart", () => {
+    const [step] = take(responses(), CREATED + delta("a") + COMPLETED);
+    expect(textOf(step?.parts)).toBe(renamed(CREATED) + delta("a"));
+    expect(textOf(step?.terminal)).toBe(renamed(COMPLETED));
+  });
+
+  test("gives nothing while an event is unfinished", () => {
+    const [first, second] = take(responses(), delta("a").slice(0, -1), "\n");
+    expect(first?.parts).toHaveLength(0);
+    expect(textOf(second?.parts)).toBe(delta("a"));
+  });
+
+  test("is handed on where it is, when nothing in it needs a change", () => {
+    const bytes = utf8.encode(delta("a") + delta("b"));
+    const { parts } = openEventFlow(responses(), LARGE).take(partOf(bytes));
+    expect(parts).toHaveLength(1);
+    expect(parts[0]?.bytes).toBe(bytes);
+    expect(lengthOf(parts)).toBe(bytes.length);
+  });
+
+  test("keeps the events on both sides of one that is not for the client", () => {
+    const [step] = take(responses(), `${delta("a")}data: nope\n\n${delta("b")}: ping\n\n${delta("c")}`);
+    expect(textOf(step?.parts)).toBe(delta("a") + delta("b") + delta("c"));
+  });
+
+  test("tells whether it brought content", () => {
+    const [first, second, third] = take(responses(), CREATED, delta("a"), CREATED);
+    expect([first, second, third].map((step) => step?.hasContent)).toEqual([false, true, false]);
+  });
+
+  test("has no comments for the client, and they prove nothing", () => {
+    const [step] = take(responses(), `: ping\n\n${delta("a")}: ping\n\n`);
+    expect(step?.dataEvents).toBe(1);
+    expect(textOf(step?.parts)).toBe(delta("a"));
+  });
+
+  test("counts events that are not for the client as a sign of life", () => {
+    const [step] = take(chat(), said("a") + chunk({ choices: [], usage: { prompt_tokens: 1 } }));
+    expect(step?.dataEvents).toBe(2);
+    expect(textOf(step?.parts)).toBe(renamed(said("a")));
+  });
+
+  test("ends with the upstream's error; what came before it stays, what comes after is not heard", () => {
+    const [step] = take(responses(), delta("a") + event("error", { code: "c", message: "m" }) + delta("b"));
+    expect(textOf(step?.parts)).toBe(delta("a"));
+    expect(step?.failed).toMatchObject({ code: "c", message: "m" });
+  });
+
+  test("ends with the terminal event; what comes after is not heard", () => {
+    const [step] = take(responses(), COMPLETED + delta("b") + COMPLETED);
+    expect(step?.parts).toHaveLength(0);
+    expect(textOf(step?.terminal)).toBe(renamed(COMPLETED));
+  });
+
+  test("with an event larger than allowed says so, after what came before it", () => {
+    const flow = openEventFlow(responses(), 200);
+    const step = flow.take(partOf(utf8.encode(delta("a") + delta("x".repeat(300)))));
+    expect(step.tooLarge).toBe(true);
+    expect(textOf(step.parts)).toBe(delta("a"));
+  });
+});
+
+describe("however the network cuts a stream", () => {
+  const streams: readonly [name: string, text: string, open: () => StreamReader][] = [
+    [
+      "responses",
+      `: hi\r\n\r\n${CREATED}${delta("h\u00e9llo")}${delta("\u{1f600}")}data: nope\n\n${COMPLETED}data: [DONE]\n\n`,
+      responses,
+    ],
+    ["chat", `${said("")}${said("h\u00e9")}${said("llo")}: ping\n\n${said("!")}data: [DONE]\n\n`, chat],
+  ];
+
+  function whole(steps: FlowStep[]): string {
+    return steps.map((step) => textOf(step.parts) + textOf(step.terminal)).join("");
+  }
+
+  test.each(streams)("at every byte, the client gets the same %s", (_, text, open) => {
+    const bytes = utf8.encode(text);
+    const expected = whole([openEventFlow(open(), LARGE).take(partOf(bytes))]);
+    expect(expected).toContain("llo");
+    for (let cut = 0; cut <= bytes.length; cut++) {
+      const flow = openEventFlow(open(), LARGE);
+      const [before, after] = [bytes.slice(0, cut), bytes.slice(cut)];
+      expect(whole([flow.take(partOf(before)), flow.take(partOf(after))])).toBe(expected);
+    }
+    const flow = openEventFlow(open(), LARGE);
+    expect(whole(Array.from(bytes, (byte) => flow.take(partOf(Uint8Array.of(byte)))))).toBe(expected);
+  });
+
+  test.each(streams)("no write of %s ever holds part of an event", (_, text, open) => {
+    const bytes = utf8.encode(text);
+    fc.assert(
+      fc.property(fc.array(fc.nat(bytes.length), { maxLength: 12 }), (places) => {
+        const cuts = [0, ...places.sort((a, b) => a - b), bytes.length];
+        const flow = openEventFlow(open(), LARGE);
+        for (const [i, from] of cuts.slice(0, -1).entries()) {
+          const step = flow.take(partOf(bytes.slice(from, cuts[i + 1])));
+          for (const written of [textOf(step.parts), textOf(step.terminal)]) {
+            if (written !== "") expect(written).toMatch(/^(?:(?:event: [^\n]+\n)?data: [^\n]+\n\n)+$/);
+          }
+        }
+      }),
+    );
+  });
+});

@@ -1,0 +1,74 @@
+/**
+ * Upstream chunks → what to write to the client, as parts of the arrays where it stands: nothing is copied here. Events
+ * that need no change and arrived together are one part; an event is never split over two writes.
+ */
+
+import type { Part } from "../../net/wire/parts.ts";
+import { openSseSplitter } from "../../net/wire/sse.ts";
+import type { StreamReader } from "../../protocols/shared/stream.ts";
+import type { UpstreamError } from "../../protocols/shared/upstream-error.ts";
+
+export interface FlowStep {
+  /** Whole events, in order, up to but not including the terminal one; empty if there is nothing to write. */
+  parts: Part[];
+  terminal: readonly Part[] | null;
+  failed: UpstreamError | null;
+  hasContent: boolean;
+  /** Data events seen, wanted or not: proof that the upstream is alive. */
+  dataEvents: number;
+  tooLarge: boolean;
+}
+
+export interface EventFlow {
+  take(chunk: Part): FlowStep;
+}
+
+export function openEventFlow(reader: StreamReader, eventBytesMax: number): EventFlow {
+  const splitter = openSseSplitter({ eventBytesMax });
+  let step: FlowStep;
+
+  function onBlock(bytes: Uint8Array, start: number, end: number, kind: "event" | "comment"): void {
+    // What follows a terminal event or an error is not part of the answer.
+    if (kind === "comment" || step.terminal !== null || step.failed !== null) return;
+    step.dataEvents++;
+    const verdict = reader.read(bytes, start, end);
+    switch (verdict.phase) {
+      case "dropped":
+        return;
+      case "failed":
+        step.failed = verdict.error;
+        return;
+      case "terminal":
+        step.terminal = verdict.replacement ?? [{ bytes, start, end: end + 2 }];
+        return;
+      case "content":
+        step.hasContent = true;
+        break;
+      case "lifecycle":
+        break;
+    }
+    if (verdict.replacement === null) forward(step.parts, bytes, start, end + 2);
+    else for (const part of verdict.replacement) step.parts.push(part);
+  }
+
+  return {
+    take(chunk) {
+      step = {
+        parts: [],
+        terminal: null,
+        failed: null,
+        hasContent: false,
+        dataEvents: 0,
+        tooLarge: false,
+      };
+      step.tooLarge = !splitter.push(chunk, onBlock);
+      return step;
+    },
+  };
+}
+
+function forward(parts: Part[], bytes: Uint8Array, start: number, end: number): void {
+  const last = parts.at(-1);
+  if (last?.bytes !== bytes || last.end !== start) parts.push({ bytes, start, end });
+  else parts[parts.length - 1] = { bytes, start: last.start, end };
+}

@@ -1,0 +1,24 @@
+import { ApiError } from "../../errors.ts";
+import type { Alarms } from "../../net/wire/deadlines.ts";
+
+/** The error if the work failed in time, "open" if it succeeded in time, "waiting" otherwise. */
+export function settledWithin(
+  work: Promise<unknown>,
+  ms: number,
+  alarms: Alarms,
+): Promise<ApiError | "open" | "waiting"> {
+  return new Promise((resolve, reject) => {
+    const late = alarms.set(ms, () => resolve("waiting"));
+    work.then(
+      () => {
+        alarms.cancel(late);
+        resolve("open");
+      },
+      (thrown: unknown) => {
+        alarms.cancel(late);
+        if (thrown instanceof ApiError) resolve(thrown);
+        else reject(thrown);
+      },
+    );
+  });
+}

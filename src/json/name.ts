@@ -1,0 +1,46 @@
+/** Member names that differ from a known name only in upper and lower case: some decoders accept them as that name. */
+
+import { textOf } from "../net/wire/bytes.ts";
+import { BACKSLASH } from "./walk.ts";
+
+const UPPER_A = 0x41;
+const UPPER_Z = 0x5a;
+
+/**
+ * Unicode case folding, in full: `ſ` is s, the Kelvin sign is k, `ﬆ` is st. Both forms of the Turkish i count as i,
+ * because Java's `equalsIgnoreCase` takes them for it.
+ */
+export function foldCase(name: string): string {
+  return name.replaceAll("\u0130", "i").toUpperCase().toLowerCase();
+}
+
+/**
+ * Which of `names` the key between the quotes is when its case is folded. Undefined at once for a plain lower-case name,
+ * which nearly every name is.
+ */
+export function caseVariant<Name extends string>(
+  bytes: Uint8Array,
+  start: number,
+  end: number,
+  names: ReadonlyMap<string, Name>,
+): Name | undefined {
+  let at = start;
+  while (at < end) {
+    const c = bytes[at] ?? 0;
+    if (c >= 0x80 || c === BACKSLASH || (c >= UPPER_A && c <= UPPER_Z)) break;
+    at++;
+  }
+  if (at === end) return undefined;
+  const key = decodeKey(bytes, start, end);
+  return key === null ? undefined : names.get(foldCase(key));
+}
+
+/** Null when the key is not valid JSON. */
+function decodeKey(bytes: Uint8Array, start: number, end: number): string | null {
+  try {
+    const key: unknown = JSON.parse(`"${textOf(bytes, start, end)}"`);
+    return typeof key === "string" ? key : null;
+  } catch {
+    return null;
+  }
+}

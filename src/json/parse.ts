@@ -1,0 +1,16 @@
+/** Full parsing, for the few places that need a value and not just where it stands. */
+
+import { textOf } from "../net/wire/bytes.ts";
+
+/** Null when the bytes are not JSON. */
+export function parseJson(bytes: Uint8Array, start = 0, end = bytes.length): unknown {
+  try {
+    return JSON.parse(textOf(bytes, start, end));
+  } catch {
+    return null;
+  }
+}
+
+export function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}

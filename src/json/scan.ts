@@ -1,0 +1,397 @@
+import { isUtf8 } from "node:buffer";
+import { latin1Of, textOf } from "../net/wire/bytes.ts";
+import { caseVariant } from "./name.ts";
+import {
+  AFTER_MEMBER,
+  ARRAY_OPEN,
+  BACKSLASH,
+  BOM,
+  byteAt,
+  COMMA,
+  colonEnd,
+  DEPTH_LIMIT,
+  DIGIT_0,
+  DIGIT_9,
+  END,
+  FAULTS,
+  fault,
+  KEY,
+  KEY_ESCAPE,
+  LF,
+  NOT_OBJECT,
+  OBJECT_CLOSE,
+  OBJECT_OPEN,
+  QUOTE,
+  SPACE,
+  skipSpace,
+  stopped,
+  stringEnd,
+  TOO_DEEP,
+  TRAILING,
+  valueEnd,
+} from "./walk.ts";
+
+/**
+ * Finds top-level members of one JSON object without parsing it. Outside strings the grammar is checked in
+ * full; inside them only the end is looked for, because their contents are the upstream's business.
+ */
+
+export type ValueKind = "string" | "number" | "true" | "false" | "null" | "object" | "array";
+
+/** Where a member stands. Offsets count from the start of the scanned array, not of the object. */
+export interface Field {
+  keyStart: number;
+  start: number;
+  end: number;
+  kind: ValueKind;
+}
+
+interface Candidate<Name> {
+  name: Name;
+  bytes: Uint8Array;
+}
+
+export interface WantedFields<Name extends string> {
+  readonly byLength: readonly (readonly Candidate<Name>[] | undefined)[];
+  readonly byName: ReadonlyMap<string, Name>;
+  /** The longest spelling of any name, every character written as `\u0000`. */
+  readonly keyBytesMax: number;
+  /** A name that is one of these in another case fails the scan. */
+  readonly refusesCaseVariants: boolean;
+}
+
+export type ScanReason =
+  | "not_object"
+  | "bom"
+  | "syntax"
+  | "depth"
+  | "unterminated"
+  | "trailing"
+  | "string"
+  | "duplicate_field"
+  | "case_variant";
+
+export interface ObjectScan<Name extends string> {
+  ok: true;
+  fields: { [name in Name]?: Field };
+  /** Just after the `{`: where a member can be put in. */
+  insertAt: number;
+  empty: boolean;
+}
+
+export interface ScanFailure {
+  ok: false;
+  reason: ScanReason;
+  offset: number;
+  detail: string;
+  field?: string;
+}
+
+export type Scan<Name extends string> = ObjectScan<Name> | ScanFailure;
+
+export function wantedFields<const Name extends string>(
+  names: readonly Name[],
+  { refusesCaseVariants = false } = {},
+): WantedFields<Name> {
+  const byLength: Candidate<Name>[][] = [];
+  const byName = new Map<string, Name>();
+  let lengthMax = 0;
+  for (const name of names) {
+    // A property that every object inherits would look as if it had been captured already.
+    if (!/^[\x21-\x7e]+$/.test(name) || name in {}) throw new Error(`"${name}" cannot be a wanted field`);
+    byLength[name.length] ??= [];
+    byLength[name.length]?.push({ name, bytes: new TextEncoder().encode(name) });
+    byName.set(name, name);
+    lengthMax = Math.max(lengthMax, name.length);
+  }
+  // A list without holes: an absent length must not send the lookup up the prototype chain.
+  const dense = Array.from({ length: lengthMax + 1 }, (_, length) => byLength[length]);
+  return { byLength: dense, byName, keyBytesMax: lengthMax * "\\u0000".length, refusesCaseVariants };
+}
+
+/** The object itself is depth 1. `depthMax` above 1024 counts as 1024. */
+export function scanObject<Name extends string>(
+  bytes: Uint8Array,
+  start: number,
+  end: number,
+  wanted: WantedFields<Name>,
+  opts: { depthMax: number },
+): Scan<Name> {
+  const depthMax = Math.min(opts.depthMax, DEPTH_LIMIT);
+  const fields: { [name in Name]?: Field } = {};
+  let at = skipSpace(bytes, start, end);
+  if (byteAt(bytes, at, end) !== OBJECT_OPEN) {
+    return failure(fault(startsWithBom(bytes, start, end) ? BOM : NOT_OBJECT, at));
+  }
+  if (depthMax < 1) return failure(fault(TOO_DEEP, at));
+  const insertAt = at + 1;
+  at = skipSpace(bytes, insertAt, end);
+  const empty = byteAt(bytes, at, end) === OBJECT_CLOSE;
+  if (empty) at++;
+
+  while (!empty) {
+    const keyStart = at;
+    if (byteAt(bytes, at, end) !== QUOTE) return failure(stopped(KEY, at, end));
+    at++;
+    // One pass over a key short enough to be wanted: it finds the end and notices escapes on the way.
+    const keyLimit = Math.min(end, at + wanted.keyBytesMax + 1);
+    let escaped = false;
+    let c = END;
+    while (at < keyLimit) {
+      c = bytes[at] ?? END;
+      if (c === QUOTE) break;
+      if (c === BACKSLASH) {
+        escaped = true;
+        at += 2;
+        continue;
+      }
+      at++;
+    }
+    let name: Name | undefined;
+    if (at < keyLimit) {
+      if (escaped) {
+        const key = unescapeKey(bytes, keyStart + 1, at);
+        if (typeof key === "number") return failure(fault(KEY_ESCAPE, key));
+        name = wanted.byName.get(key);
+      } else {
+        name = wantedName(bytes, keyStart + 1, at, wanted);
+      }
+      if (name === undefined && wanted.refusesCaseVariants) {
+        const meant = caseVariant(bytes, keyStart + 1, at, wanted.byName);
+        if (meant !== undefined) return inAnotherCase(meant, keyStart);
+      }
+      at++;
+    } else {
+      at = stringEnd(bytes, at, end, keyStart);
+      if (at < 0) return failure(at);
+    }
+
+    at = colonEnd(bytes, at, end);
+    if (at < 0) return failure(at);
+    const valueStart = at;
+    at = valueEnd(bytes, at, end, depthMax);
+    if (at < 0) return failure(at);
+
+    if (name !== undefined) {
+      if (fields[name] !== undefined) return repeated(name, keyStart);
+      fields[name] = { keyStart, start: valueStart, end: at, kind: kindOf(bytes[valueStart]) };
+    }
+
+    if (byteAt(bytes, at, end) <= SPACE) at = skipSpace(bytes, at, end);
+    c = byteAt(bytes, at, end);
+    if (c !== COMMA && c !== OBJECT_CLOSE) return failure(stopped(AFTER_MEMBER, at, end));
+    at++;
+    if (c === OBJECT_CLOSE) break;
+    if (byteAt(bytes, at, end) <= SPACE) at = skipSpace(bytes, at, end);
+  }
+
+  at = skipSpace(bytes, at, end);
+  if (at < end) return failure(fault(TRAILING, at));
+  return { ok: true, fields, insertAt, empty };
+}
+
+function failure(encoded: number): ScanFailure {
+  const offset = Math.floor((-1 - encoded) / FAULTS.length);
+  const { reason, detail } = FAULTS[(-1 - encoded) % FAULTS.length] ?? FAULTS[NOT_OBJECT];
+  return { ok: false, reason, offset, detail };
+}
+
+function repeated(field: string, offset: number): ScanFailure {
+  const detail = `the field "${field}" is given more than once`;
+  return { ok: false, reason: "duplicate_field", offset, detail, field };
+}
+
+function inAnotherCase(field: string, offset: number): ScanFailure {
+  const detail = `a field that is "${field}" in another case`;
+  return { ok: false, reason: "case_variant", offset, detail, field };
+}
+
+function wantedName<Name extends string>(
+  bytes: Uint8Array,
+  start: number,
+  end: number,
+  wanted: WantedFields<Name>,
+): Name | undefined {
+  const length = end - start;
+  if (length >= wanted.byLength.length) return undefined;
+  const candidates = wanted.byLength[length];
+  if (candidates === undefined) return undefined;
+  for (const candidate of candidates) {
+    let i = 0;
+    while (i < length && bytes[start + i] === candidate.bytes[i]) i++;
+    if (i === length) return candidate.name;
+  }
+  return undefined;
+}
+
+/** Which of the names the string from `open` to `end` is, quotes included and however it is escaped. */
+export function wantedString<Name extends string>(
+  bytes: Uint8Array,
+  open: number,
+  end: number,
+  wanted: WantedFields<Name>,
+): Name | undefined {
+  const last = end - 1;
+  if (last - open > wanted.keyBytesMax + 1) return undefined;
+  let at = open + 1;
+  while (at < last && bytes[at] !== BACKSLASH) at++;
+  if (at === last) return wantedName(bytes, open + 1, last, wanted);
+  const text = unescapeKey(bytes, open + 1, last);
+  return typeof text === "string" ? wanted.byName.get(text) : undefined;
+}
+
+const ESCAPE_LETTERS = '"\\/bfnrt';
+const ESCAPED_CHARS = '"\\/\b\f\n\r\t';
+
+/** The key, its other bytes as Latin-1: enough to compare with an ASCII name. Or where an escape is malformed. */
+function unescapeKey(bytes: Uint8Array, start: number, end: number): string | number {
+  let key = "";
+  for (let at = start; at < end; at++) {
+    let c = bytes[at] ?? END;
+    if (c === BACKSLASH) {
+      const escapeStart = at;
+      const letter = bytes[++at] ?? END;
+      if (letter === 0x75) {
+        c = 0;
+        for (const last = at + 4; at < last; ) {
+          const digit = hexDigit(bytes[++at] ?? END);
+          if (digit < 0) return escapeStart;
+          c = c * 16 + digit;
+        }
+      } else {
+        c = ESCAPED_CHARS.charCodeAt(ESCAPE_LETTERS.indexOf(String.fromCharCode(letter)));
+        if (Number.isNaN(c)) return escapeStart;
+      }
+    }
+    key += String.fromCharCode(c);
+  }
+  return key;
+}
+
+function hexDigit(c: number): number {
+  if (c >= DIGIT_0 && c <= DIGIT_9) return c - DIGIT_0;
+  const lower = c | 0x20;
+  return lower >= 0x61 && lower <= 0x66 ? lower - 0x61 + 10 : -1;
+}
+
+function kindOf(first: number | undefined): ValueKind {
+  switch (first) {
+    case QUOTE:
+      return "string";
+    case OBJECT_OPEN:
+      return "object";
+    case ARRAY_OPEN:
+      return "array";
+    case 0x74:
+      return "true";
+    case 0x66:
+      return "false";
+    case 0x6e:
+      return "null";
+    default:
+      return "number";
+  }
+}
+
+/** The mark in front of a text that some write, and that is no JSON. */
+export const BOM_BYTES = 3;
+
+export function startsWithBom(bytes: Uint8Array, start: number, end: number): boolean {
+  return (
+    end - start >= BOM_BYTES &&
+    bytes[start] === 0xef &&
+    bytes[start + 1] === 0xbb &&
+    bytes[start + 2] === 0xbf
+  );
+}
+
+/** Beyond it the place is told by its byte: counting lines would take too long. */
+const LOCATED_BYTES_MAX = 1024 * 1024;
+
+/** Where and what, with at most one byte of the body in it. `start` is where the scan began. */
+export function describeScanError(bytes: Uint8Array, failure: ScanFailure, start = 0): string {
+  if (failure.offset - start > LOCATED_BYTES_MAX) {
+    return `byte ${failure.offset - start + 1}: ${failure.detail}${found(bytes, failure)}`;
+  }
+  let line = 1;
+  let column = 1;
+  for (let at = start; at < failure.offset; at++) {
+    const c = bytes[at] ?? END;
+    if (c === LF) {
+      line++;
+      column = 1;
+    } else if ((c & 0xc0) !== 0x80) {
+      // Continuation bytes of UTF-8 belong to the character before them.
+      column++;
+    }
+  }
+  return `line ${line}, column ${column}: ${failure.detail}${found(bytes, failure)}`;
+}
+
+function found(bytes: Uint8Array, failure: ScanFailure): string {
+  if (failure.reason !== "syntax" && failure.reason !== "trailing") return "";
+  const c = bytes[failure.offset];
+  if (c === undefined) return "";
+  const printable = c > 0x20 && c < 0x7f;
+  return `, found ${printable ? `'${String.fromCharCode(c)}'` : `byte 0x${c.toString(16).padStart(2, "0")}`}`;
+}
+
+/** Whether the array is valid from `start` on, which is where a character begins. */
+export function isValidUtf8(bytes: Uint8Array, start = 0): boolean {
+  // All of it nearly always is, and asking for all of it needs no view.
+  return isUtf8(bytes) || (start > 0 && isUtf8(bytes.subarray(start)));
+}
+
+// Without ignoreBOM a leading U+FEFF would vanish from the value.
+
+/** Null: not a string, or its content is not valid JSON. */
+export function stringValue(bytes: Uint8Array, field: Field): string | null {
+  if (field.kind !== "string") return null;
+  const start = field.start + 1;
+  const end = field.end - 1;
+  let at = start;
+  let bits = 0;
+  while (at < end) {
+    const c = bytes[at] ?? END;
+    if (c < 0x20) return null;
+    if (c === BACKSLASH) break;
+    bits |= c;
+    at++;
+  }
+  if (at === end) return bits < 0x80 ? latin1Of(bytes, start, end) : textOf(bytes, start, end);
+  try {
+    const value: unknown = JSON.parse(textOf(bytes, field.start, field.end));
+    return typeof value === "string" ? value : null;
+  } catch {
+    return null;
+  }
+}
+
+/** No integer in use needs more; a megabyte of digits is not worth converting. */
+const INTEGER_BYTES_MAX = 64;
+
+/** Null: not a number, or not a safe integer. `1e3` and `10.0` are integers. */
+export function integerValue(bytes: Uint8Array, field: Field): number | null {
+  if (field.kind !== "number") return null;
+  let value = 0;
+  let at = field.start;
+  // Fifteen digits are always safe.
+  if (field.end - field.start <= 15) {
+    for (; at < field.end; at++) {
+      const c = bytes[at] ?? END;
+      if (c < DIGIT_0 || c > DIGIT_9) break;
+      value = value * 10 + (c - DIGIT_0);
+    }
+    if (at === field.end) return value;
+  }
+  if (field.end - field.start > INTEGER_BYTES_MAX) return null;
+  value = Number(textOf(bytes, field.start, field.end));
+  // Adding zero turns -0 into 0.
+  return Number.isSafeInteger(value) ? value + 0 : null;
+}
+
+/** Null: neither true nor false. */
+export function booleanValue(field: Field): boolean | null {
+  if (field.kind === "true") return true;
+  return field.kind === "false" ? false : null;
+}

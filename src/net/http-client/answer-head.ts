@@ -1,0 +1,65 @@
+/** Status line and headers of an answer, read as strictly as a request's. */
+
+import { latin1Of } from "../wire/bytes.ts";
+import { CHUNKED, CR, HeadText, SPACE, scanFields, UNTIL_CLOSE } from "../wire/http-fields.ts";
+
+export class AnswerHead extends HeadText {
+  readonly status: number;
+  readonly framing: number;
+  readonly keepsAlive: boolean;
+  /** Where the body begins in the bytes that were parsed. */
+  readonly bodyAt: number;
+
+  constructor(
+    status: number,
+    framing: number,
+    keepsAlive: boolean,
+    bodyAt: number,
+    text: string,
+    names: readonly number[],
+    textAt: number,
+  ) {
+    super(text, names, textAt);
+    this.status = status;
+    this.framing = framing;
+    this.keepsAlive = keepsAlive;
+    this.bodyAt = bodyAt;
+  }
+}
+
+/** Null when the head goes on after these bytes; what is wrong with it when it can be no head of an answer. */
+export function parseHead(bytes: Buffer, from: number): AnswerHead | string | null {
+  const status = parseStatus(bytes, from);
+  if (typeof status !== "number") return status;
+  const fields = scanFields(bytes, from + 12);
+  if (fields === null || typeof fields === "string") return fields;
+  const { length, isChunked, end } = fields;
+  const isBare = status < 200 || status === 204 || status === 304;
+  const framing = isBare ? 0 : isChunked ? CHUNKED : length >= 0 ? length : UNTIL_CLOSE;
+  // With both, somebody on the way may have believed the other: nothing after this answer can be trusted.
+  const isUnclear = isChunked && length >= 0;
+  const keepsAlive = bytes[from + 7] === 49 && !fields.closes && !isUnclear && framing !== UNTIL_CLOSE;
+  const text = latin1Of(bytes, from, end - 2);
+  return new AnswerHead(status, framing, keepsAlive, end, text, fields.names, from);
+}
+
+const PREFIX = "HTTP/1.";
+
+function parseStatus(bytes: Buffer, from: number): number | string | null {
+  const length = bytes.length - from;
+  for (let i = 0; i < 7 && i < length; i++) {
+    if (bytes[from + i] !== PREFIX.charCodeAt(i)) return "not an HTTP/1 answer";
+  }
+  if (length < 13) return null;
+  const minor = bytes[from + 7];
+  if ((minor !== 48 && minor !== 49) || bytes[from + 8] !== SPACE) return "not an HTTP/1 answer";
+  let status = 0;
+  for (let i = 9; i < 12; i++) {
+    const digit = (bytes[from + i] as number) - 48;
+    if (digit < 0 || digit > 9) return "no status in the status line";
+    status = status * 10 + digit;
+  }
+  const after = bytes[from + 12];
+  if (after !== SPACE && after !== CR) return "no status in the status line";
+  return status < 100 || status > 599 ? "an impossible status" : status;
+}

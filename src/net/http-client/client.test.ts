@@ -1,0 +1,567 @@
+import { afterEach, describe, expect, test } from "bun:test";
+import { createServer, type Socket } from "node:net";
+import { free } from "../wire/bytes.ts";
+import type { Alarm, Alarms } from "../wire/deadlines.ts";
+import { wholePart } from "../wire/parts.ts";
+import type { HttpClient, HttpExchange, HttpRequest } from "./client.ts";
+import { Notes, openClient, serve, type TestServer, targetOf } from "./test-server.ts";
+
+const OK = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
+
+const open: { close(): void }[] = [];
+afterEach(() => {
+  for (const part of open.splice(0)) part.close();
+});
+
+async function upstream(onRequest: Parameters<typeof serve>[0], host?: string): Promise<TestServer> {
+  const server = await serve(onRequest, host);
+  open.push(server);
+  return server;
+}
+
+function client(options: Parameters<typeof openClient>[0] = {}): HttpClient {
+  const opened = openClient(options);
+  open.push(opened);
+  return opened;
+}
+
+function ask(http: HttpClient, port: number, given: Partial<HttpRequest> = {}) {
+  const notes = new Notes();
+  const exchange = http.send(
+    { target: targetOf(port), method: "POST", path: "/v1/x", headers: "a: b\r\n", body: null, ...given },
+    notes,
+  );
+  return { notes, exchange, over: notes.over.promise };
+}
+
+const settled = () => Bun.sleep(20);
+
+async function until(condition: () => boolean): Promise<void> {
+  for (let tries = 0; !condition(); tries++) {
+    if (tries > 1_000) throw new Error("it never came");
+    await Bun.sleep(2);
+  }
+}
+
+describe("an exchange", () => {
+  test("sends the request and hands on status, headers, body and end", async () => {
+    const server = await upstream((socket) =>
+      socket.write("HTTP/1.1 201 x\r\nA: b\r\ncontent-length: 2\r\n\r\nok"),
+    );
+    const { notes, over } = ask(client(), server.port, { body: wholePart(Buffer.from("hello")) });
+    expect(await over).toBe("end");
+    expect([notes.status, notes.headers?.get("a"), notes.text]).toEqual([201, "b", "ok"]);
+    expect(notes.calls).toEqual(["head", "data", "end"]);
+    expect(server.received).toEqual([
+      `POST /v1/x HTTP/1.1\r\nhost: 127.0.0.1:${server.port}\r\na: b\r\ncontent-length: 5\r\n\r\nhello`,
+    ]);
+  });
+
+  test("names the host the operator wrote", async () => {
+    const server = await upstream((socket) => socket.write(OK));
+    const target = { ...targetOf(server.port), hostHeader: "models.test:8443" };
+    await ask(client(), server.port, { target }).over;
+    expect(server.received[0]).toContain("\r\nhost: models.test:8443\r\n");
+  });
+
+  test("breaks off when its body is freed before all of it was sent", async () => {
+    const peers: Socket[] = [];
+    const server = createServer({ pauseOnConnect: true }, (socket) =>
+      peers.push(socket.on("error", () => {})),
+    );
+    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+    open.push(server);
+    const body = new Uint8Array(32 * 1024 * 1024);
+    const address = server.address();
+    const port = typeof address === "object" && address !== null ? address.port : 0;
+    const { exchange } = ask(client(), port, { body: wholePart(body) });
+    await until(() => exchange.hasBegun && peers.length === 1);
+    free(body);
+    let received = 0;
+    const closed = Promise.withResolvers<void>();
+    peers[0]?.on("data", (bytes) => {
+      received += bytes.length;
+    });
+    peers[0]?.on("close", () => closed.resolve());
+    peers[0]?.resume();
+    await closed.promise;
+    expect(received).toBeLessThan(32 * 1024 * 1024);
+  });
+
+  test("reaches an IPv6 address", async () => {
+    const server = await upstream((socket) => socket.write(OK), "::1");
+    const { notes, over } = ask(client(), 0, { target: targetOf(server.port, "[::1]") });
+    expect([await over, notes.text]).toEqual(["end", "ok"]);
+  });
+
+  test("skips what is said before the final answer", async () => {
+    const server = await upstream((socket) =>
+      socket.write(`HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Hints\r\nlink: x\r\n\r\n${OK}`),
+    );
+    const { notes, over } = ask(client(), server.port);
+    expect([await over, notes.status, notes.calls.length]).toEqual(["end", 200, 3]);
+  });
+
+  test("takes 204 and 304 for complete without a body", async () => {
+    const server = await upstream((socket, _, request) =>
+      socket.write(`HTTP/1.1 ${request === 0 ? 204 : 304} x\r\ncontent-length: 5\r\n\r\n`),
+    );
+    const http = client();
+    expect(await ask(http, server.port).over).toBe("end");
+    expect(await ask(http, server.port).over).toBe("end");
+    expect(server.connections.length).toBe(1);
+  });
+
+  test("ends with the connection when the answer has no length", async () => {
+    const server = await upstream((socket) => socket.end("HTTP/1.1 200 OK\r\n\r\nhello"));
+    const { notes, over } = ask(client(), server.port);
+    expect([await over, notes.text]).toEqual(["end", "hello"]);
+  });
+
+  test("fails when the connection of an answer without length is reset", async () => {
+    const server = await upstream((socket) => {
+      socket.write("HTTP/1.1 200 OK\r\n\r\nhello");
+      setTimeout(() => socket.resetAndDestroy(), 10);
+    });
+    const { notes, over } = ask(client(), server.port);
+    expect([await over, notes.text]).toEqual(["reset: ECONNRESET", "hello"]);
+  });
+
+  test.each([
+    ["a length", "HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nhello"],
+    ["chunks", "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n9\r\nhello"],
+    ["a missing last chunk", "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\nhello\r\n"],
+    ["half a head", "HTTP/1.1 200 OK\r\ncontent-le"],
+    ["nothing", ""],
+  ])("fails when the connection closes before the end of an answer with %s", async (_name, text) => {
+    const server = await upstream((socket) => socket.end(text));
+    expect(await ask(client(), server.port).over).toBe("reset: closed before the end of the answer");
+    expect(server.connections.length).toBe(1);
+  });
+
+  test.each([
+    ["another protocol", "SSH-2.0-OpenSSH\r\n"],
+    ["an upgrade", "HTTP/1.1 101 Switching\r\n\r\n"],
+    ["a wrong chunk", "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n"],
+    ["a head too large", `HTTP/1.1 200 OK\r\na: ${"b".repeat(20_000)}\r\n\r\n`],
+    ["a head without end", `HTTP/1.1 200 OK\r\na: ${"b".repeat(20_000)}`],
+    ["interim answers without end", "HTTP/1.1 100 Continue\r\n\r\n".repeat(1_000)],
+  ])("fails with what is not HTTP: %s", async (_name, text) => {
+    const server = await upstream((socket) => socket.write(text));
+    expect(await ask(client(), server.port).over).toStartWith("bad_http: ");
+    await until(() => server.connections[0]?.destroyed ?? false);
+  });
+
+  test("is refused where nobody listens", async () => {
+    const server = await upstream(() => {});
+    server.close();
+    expect(await ask(client(), server.port).over).toBe("refused: ECONNREFUSED");
+  });
+
+  test("is refused when the target is no address", async () => {
+    const target = { origin: "nonsense", hostHeader: null, tls: null };
+    expect(await ask(client(), 1, { target }).over).toStartWith("refused: ");
+  });
+
+  test("never calls its taker within send, even when it fails at once", async () => {
+    const http = client();
+    for (const given of [
+      { path: "/a b" },
+      { headers: "a: b\nc: d\r\n" },
+      { target: targetOf(1, "255.255.255.255") },
+      { target: targetOf(99_999) },
+    ]) {
+      const { notes, over } = ask(http, 1, given);
+      expect(notes.calls).toEqual([]);
+      await over;
+      expect(notes.calls.length).toBe(1);
+    }
+  });
+
+  test("sends nothing of a request that could smuggle another", async () => {
+    const server = await upstream((socket) => socket.write(OK));
+    const { over } = ask(client(), server.port, { headers: "a: b\r\n\r\nGET / HTTP/1.1\r\n" });
+    expect(await over).toStartWith("bad_http: ");
+    expect(server.connections.length).toBe(0);
+  });
+
+  test("whose taker throws ends as failed and harms no other", async () => {
+    const server = await upstream((socket) => socket.write(OK));
+    const http = client();
+    for (const method of ["onHead", "onData"] as const) {
+      const bad = ask(http, server.port);
+      bad.notes[method] = () => {
+        throw new Error("taker");
+      };
+      const good = ask(http, server.port);
+      expect(await bad.over).toBe("reset: the taker of the answer threw");
+      expect([await good.over, good.notes.text]).toEqual(["end", "ok"]);
+    }
+    const last = ask(http, server.port);
+    last.notes.over.resolve = () => {
+      last.notes.calls.push("threw");
+      throw new Error("taker");
+    };
+    await until(() => last.notes.calls.includes("threw"));
+    expect(await ask(http, server.port).over).toBe("end");
+  });
+});
+
+describe("the connect timeout", () => {
+  /** Rings when the test says so. */
+  function handAlarms(): Alarms & { ring(): void } {
+    const set = new Set<Alarm>();
+    return {
+      set(afterMs, ring) {
+        const alarm = { atMs: afterMs, ring };
+        set.add(alarm);
+        return alarm;
+      },
+      cancel: (alarm) => void set.delete(alarm),
+      stop() {},
+      ring: () => {
+        for (const alarm of [...set]) {
+          set.delete(alarm);
+          alarm.ring();
+        }
+      },
+    };
+  }
+
+  test("fails an exchange whose connection does not come", async () => {
+    const byHand = handAlarms();
+    // A certificate never comes from a server that says nothing.
+    const server = await upstream(() => {});
+    const target = { ...targetOf(server.port), origin: `https://127.0.0.1:${server.port}` };
+    const { over } = ask(client({ alarms: byHand }), 0, { target });
+    await until(() => server.connections.length === 1);
+    byHand.ring();
+    expect(await over).toBe("connect_timeout: no connection within 5000 ms");
+    await until(() => server.connections[0]?.destroyed ?? false);
+  });
+
+  test("says nothing about an answer that takes its time", async () => {
+    const byHand = handAlarms();
+    const server = await upstream(() => {});
+    const { notes, over } = ask(client({ alarms: byHand }), server.port);
+    await until(() => server.received.length === 1 && server.received[0] !== "");
+    byHand.ring();
+    await settled();
+    expect(notes.calls).toEqual([]);
+    server.connections[0]?.write(OK);
+    expect(await over).toBe("end");
+  });
+
+  test("closes idle connections in one sweep", async () => {
+    const byHand = handAlarms();
+    let nowMs = 0;
+    const clock = { nowMs: () => 0, monotonicMs: () => nowMs };
+    const server = await upstream((socket) => socket.write(OK));
+    const http = client({ alarms: byHand, clock, idleMs: 1_000 });
+    await Promise.all([ask(http, server.port).over, ask(http, server.port).over]);
+    nowMs = 999;
+    byHand.ring();
+    await settled();
+    expect(server.connections.map((socket) => socket.destroyed)).toEqual([false, false]);
+    await ask(http, server.port).over;
+    nowMs = 1_500;
+    byHand.ring();
+    await until(() => server.connections.filter((socket) => socket.destroyed).length === 1);
+    nowMs = 2_000;
+    byHand.ring();
+    await until(() => server.connections.every((socket) => socket.destroyed));
+  });
+});
+
+describe("a kept connection", () => {
+  const twice = async (http: HttpClient, server: TestServer) => {
+    const first = await ask(http, server.port).over;
+    await settled();
+    return [first, await ask(http, server.port).over, server.connections.length];
+  };
+
+  /** The second once the first connection is gone. */
+  const onceDropped = async (http: HttpClient, server: TestServer) => {
+    const first = await ask(http, server.port).over;
+    await until(() => server.connections[0]?.destroyed ?? false);
+    return [first, await ask(http, server.port).over, server.connections.length];
+  };
+
+  test("serves the next exchange", async () => {
+    const server = await upstream((socket) => socket.write(OK));
+    expect(await twice(client(), server)).toEqual(["end", "end", 1]);
+  });
+
+  test("serves an exchange that is sent while the taker hears of the end", async () => {
+    const server = await upstream((socket) => socket.write(OK));
+    const http = client();
+    const first = new Notes();
+    const next = Promise.withResolvers<string>();
+    first.end = () => void ask(http, server.port).over.then(next.resolve);
+    http.send({ target: targetOf(server.port), method: "GET", path: "/", headers: "", body: null }, first);
+    expect([await next.promise, server.connections.length]).toEqual(["end", 1]);
+  });
+
+  test.each([
+    ["HTTP/1.0", "HTTP/1.0 200 OK\r\ncontent-length: 2\r\n\r\nok"],
+    ["Connection: close", "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 2\r\n\r\nok"],
+    [
+      "both framings",
+      "HTTP/1.1 200 OK\r\ncontent-length: 2\r\ntransfer-encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n",
+    ],
+    ["bytes after the answer", `${OK}HTTP/1.1 200 OK\r\n`],
+  ])("is none after %s", async (_name, text) => {
+    const server = await upstream((socket) => socket.write(text));
+    expect(await twice(client(), server)).toEqual(["end", "end", 2]);
+    await until(() => server.connections[0]?.destroyed ?? false);
+  });
+
+  test("is dropped when something comes that nobody asked for", async () => {
+    const server = await upstream((socket, connection) => {
+      socket.write(OK);
+      if (connection === 0) setTimeout(() => socket.write("HTTP/1.1 408 Timeout\r\n\r\n"), 5);
+    });
+    expect(await onceDropped(client(), server)).toEqual(["end", "end", 2]);
+  });
+
+  test("is dropped when the upstream closes it", async () => {
+    const server = await upstream((socket, connection) => {
+      socket.write(OK);
+      if (connection === 0) setTimeout(() => socket.end(), 5);
+    });
+    expect(await onceDropped(client(), server)).toEqual(["end", "end", 2]);
+  });
+
+  test("that breaks a while after the request is a failure: somebody may have worked on it", async () => {
+    const server = await upstream((socket, _, request) => {
+      if (request === 0) socket.write(OK);
+      else setTimeout(() => socket.destroy(), 400);
+    });
+    const http = client();
+    await ask(http, server.port).over;
+    expect(await ask(http, server.port).over).toStartWith("reset");
+    expect(server.connections.length).toBe(1);
+  });
+
+  test("that breaks before any answer is replaced, and the request sent again, body and all", async () => {
+    const server = await upstream((socket, connection, request) => {
+      if (connection === 0 && request === 1) socket.resetAndDestroy();
+      else socket.write(OK);
+    });
+    const http = client();
+    await ask(http, server.port).over;
+    for (const body of [Buffer.from("small"), Buffer.alloc(300_000, "x")]) {
+      const { notes, over } = ask(http, server.port, { body: wholePart(body) });
+      expect([await over, notes.calls]).toEqual(["end", ["head", "data", "end"]]);
+    }
+    expect(server.connections.length).toBe(2);
+    expect(server.received[1]).toContain("content-length: 5\r\n\r\nsmall");
+  });
+
+  test("that breaks within an answer is a failure", async () => {
+    const server = await upstream((socket, _, request) => {
+      if (request === 1) socket.end("HTTP/1.1 200");
+      else socket.write(OK);
+    });
+    const http = client();
+    await ask(http, server.port).over;
+    expect(await ask(http, server.port).over).toStartWith("reset: ");
+    expect(server.connections.length).toBe(1);
+  });
+
+  test("that breaks twice is a failure: a fresh one is believed", async () => {
+    const server = await upstream((socket, connection, request) => {
+      if (connection === 0 && request === 0) socket.write(OK);
+      else socket.destroy();
+    });
+    const http = client();
+    await ask(http, server.port).over;
+    expect(await ask(http, server.port).over).toStartWith("reset: ");
+    expect(server.connections.length).toBe(2);
+  });
+
+  test("is never shared between names that need different certificates", async () => {
+    const server = await upstream((socket) => socket.write(OK));
+    const http = client();
+    const target = targetOf(server.port);
+    await ask(http, 0, { target: { ...target, tls: { serverName: "a.test" } } }).over;
+    await ask(http, 0, { target: { ...target, tls: { serverName: "b.test" } } }).over;
+    expect(server.connections.length).toBe(2);
+    // The same place by another target object, as after each lookup of its name.
+    await ask(http, 0, { target: { ...target, tls: { serverName: "b.test" } } }).over;
+    expect(server.connections.length).toBe(2);
+  });
+
+  test("is one of so many for an origin", async () => {
+    const server = await upstream((socket) => socket.write(OK));
+    const http = client({ idlePerOriginMax: 2 });
+    await Promise.all([1, 2, 3, 4].map(() => ask(http, server.port).over));
+    await until(() => server.connections.filter((socket) => socket.destroyed).length === 2);
+  });
+
+  test("is closed with the client, one in use after its exchange", async () => {
+    const server = await upstream((socket, connection) => {
+      if (connection === 0) socket.write(OK);
+    });
+    const http = client();
+    const first = ask(http, server.port);
+    const second = ask(http, server.port);
+    await first.over;
+    await until(() => server.received.length === 2 && server.received[1] !== "");
+    http.close();
+    await until(() => server.connections[0]?.destroyed ?? false);
+    expect(server.connections[1]?.destroyed).toBe(false);
+    server.connections[1]?.write(OK);
+    expect(await second.over).toBe("end");
+    await until(() => server.connections[1]?.destroyed ?? false);
+  });
+});
+
+describe("a pause", () => {
+  const chunk = (text: string) => `${text.length.toString(16)}\r\n${text}\r\n`;
+
+  test("holds everything back until resume, in order and with the end", async () => {
+    const server = await upstream((socket) => socket.write(OK));
+    const { notes, exchange, over } = ask(client(), server.port);
+    notes.onHead = () => exchange.pause();
+    notes.onData = () => exchange.pause();
+    await until(() => notes.calls.length === 1);
+    await settled();
+    expect(notes.calls).toEqual(["head"]);
+    exchange.resume();
+    expect(notes.calls).toEqual(["head", "data"]);
+    await settled();
+    expect(notes.calls).toEqual(["head", "data"]);
+    exchange.resume();
+    expect(await over).toBe("end");
+  });
+
+  test("also holds back that the connection closed", async () => {
+    const server = await upstream((socket) => socket.end("HTTP/1.1 200 OK\r\n\r\nhello"));
+    const { notes, exchange, over } = ask(client(), server.port);
+    notes.onData = () => exchange.pause();
+    await until(() => notes.text === "hello");
+    await settled();
+    expect(notes.calls).toEqual(["head", "data"]);
+    exchange.resume();
+    expect(await over).toBe("end");
+  });
+
+  test("that ends within the same call changes nothing", async () => {
+    const server = await upstream((socket) => socket.write(OK));
+    const { notes, exchange, over } = ask(client(), server.port);
+    notes.onData = () => {
+      exchange.pause();
+      exchange.resume();
+    };
+    expect([await over, notes.calls]).toEqual(["end", ["head", "data", "end"]]);
+  });
+
+  test("before anything came holds back the head", async () => {
+    const server = await upstream((socket) => socket.write(OK));
+    const { notes, exchange, over } = ask(client(), server.port);
+    exchange.pause();
+    await until(() => server.received[0] !== undefined && server.received[0] !== "");
+    await settled();
+    expect(notes.calls).toEqual([]);
+    exchange.resume();
+    expect(await over).toBe("end");
+  });
+
+  test("after every piece loses and reorders nothing", async () => {
+    const expected = Array.from({ length: 400 }, (_, i) => `event ${i}\n`.repeat(1 + (i % 60) * 10));
+    const server = await upstream((socket) => {
+      socket.write("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n");
+      for (const text of expected) socket.write(chunk(text));
+      socket.write("0\r\n\r\n");
+    });
+    const http = client();
+    const { notes, exchange, over } = ask(http, server.port);
+    notes.onData = () => {
+      exchange.pause();
+      setTimeout(() => exchange.resume(), notes.pieces.length % 3);
+    };
+    expect(await over).toBe("end");
+    expect(notes.text).toBe(expected.join(""));
+    expect([await ask(http, server.port).over, server.connections.length]).toEqual(["end", 1]);
+  });
+
+  test("slows the upstream down instead of filling memory", async () => {
+    const total = 64 * 1_048_576;
+    let sent = 0;
+    const pump = (socket: Socket) => {
+      const piece = Buffer.alloc(65_536);
+      while (sent < total) {
+        sent += piece.length;
+        if (!socket.write(piece)) return void socket.once("drain", () => pump(socket));
+      }
+    };
+    const server = await upstream((socket) => {
+      socket.write(`HTTP/1.1 200 OK\r\ncontent-length: ${total}\r\n\r\n`);
+      pump(socket);
+    });
+    const { notes, exchange, over } = ask(client(), server.port);
+    let taken = 0;
+    notes.onHead = () => exchange.pause();
+    notes.data = ({ start, end }) => {
+      taken += end - start;
+    };
+    await until(() => sent > 0);
+    await Bun.sleep(300);
+    const held = sent;
+    await Bun.sleep(100);
+    expect(sent).toBe(held);
+    // What the kernel's two buffers take, and one read.
+    expect(held).toBeLessThan(16 * 1_048_576);
+    exchange.resume();
+    expect([await over, taken]).toEqual(["end", total]);
+  });
+});
+
+describe("an abort", () => {
+  const aborted = async (at: "connecting" | "sent" | "head" | "data" | "paused") => {
+    const server = await upstream((socket, _, request) => {
+      if (at !== "sent")
+        socket.write(request === 0 ? "HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nhello" : OK);
+    });
+    const http = client();
+    const { notes, exchange } = ask(http, server.port);
+    const abort = (of: HttpExchange) => {
+      of.abort();
+      notes.calls.push("aborted");
+    };
+    if (at === "connecting") abort(exchange);
+    if (at === "head") notes.onHead = () => abort(exchange);
+    if (at === "data") notes.onData = () => abort(exchange);
+    if (at === "paused") notes.onData = () => exchange.pause();
+    if (at === "sent") await until(() => (server.received[0] ?? "") !== "");
+    if (at === "paused") await until(() => notes.text === "hello");
+    if (at === "sent" || at === "paused") abort(exchange);
+    await until(() => notes.calls.includes("aborted"));
+    await settled();
+    for (const socket of server.connections) expect(socket.destroyed).toBe(true);
+    exchange.resume();
+    exchange.abort();
+    await settled();
+    expect(notes.calls.at(-1)).toBe("aborted");
+    expect(notes.calls).not.toContain("end");
+  };
+
+  test("while connecting is the end", () => aborted("connecting"));
+  test("while waiting is the end", () => aborted("sent"));
+  test("while the head is told is the end", () => aborted("head"));
+  test("while a piece is told is the end", () => aborted("data"));
+  test("while paused is the end", () => aborted("paused"));
+
+  test("after the end leaves the connection to others", async () => {
+    const server = await upstream((socket) => socket.write(OK));
+    const http = client();
+    const { exchange, over } = ask(http, server.port);
+    await over;
+    exchange.abort();
+    const second = ask(http, server.port);
+    exchange.abort();
+    exchange.pause();
+    expect([await second.over, server.connections.length]).toEqual(["end", 1]);
+  });
+});

@@ -1,0 +1,130 @@
+/** A request that waits in the outbox until the turn of the event loop ends. */
+
+import { afterEach, expect, test } from "bun:test";
+import type { Socket } from "bun";
+import { systemClock } from "../wire/clock.ts";
+import { openAlarms } from "../wire/deadlines.ts";
+import { outbox } from "../wire/write-batcher.ts";
+import { Connection, type ConnectionUser, type Place } from "./connection.ts";
+import type { HttpRequest } from "./contract.ts";
+import { Exchange } from "./exchange.ts";
+
+const PLACE: Place = { hostname: "up", port: 1, tls: null, idle: [] };
+const ANSWER = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nhi";
+const alarms = openAlarms(1_000, systemClock);
+
+afterEach(() => outbox.flush());
+
+/** Sockets that take so many bytes of each write, the last number for all that follow. */
+function begin(takes: number[]) {
+  const written: string[] = [];
+  const heard: string[] = [];
+  const connections: Connection[] = [];
+  function connect(): Connection {
+    const socket = {
+      write(bytes: Uint8Array, from: number, length: number): number {
+        const taken = Math.min(length, takes.length > 1 ? (takes.shift() ?? 0) : (takes[0] ?? 0));
+        if (taken > 0) written.push(Buffer.from(bytes).toString("latin1", from, from + taken));
+        return taken;
+      },
+      terminate() {},
+      close() {},
+      pause() {},
+      resume() {},
+    } as unknown as Socket<Connection>;
+    const nobody = { opened() {}, received() {}, drained() {}, closed() {} };
+    const connection = new Connection(PLACE, nobody, alarms, 1_000);
+    connection.connected(socket);
+    connections.push(connection);
+    return connection;
+  }
+  const context = {
+    headBytesMax: 10_000,
+    monotonicMs: () => 0,
+    connections: {
+      routeOf: () => ({ place: PLACE, hostLine: "host: up\r\n" }),
+      takeIdle: () => connect(),
+      open: (_place: Place, user: ConnectionUser) => {
+        const connection = connect();
+        connection.user = user;
+        heard.push("again");
+        return connection;
+      },
+      keep: () => void heard.push("kept"),
+      close() {},
+    },
+  };
+  const taker = {
+    head: () => void heard.push("head"),
+    data() {},
+    end: () => void heard.push("end"),
+    failed: ({ kind }: { kind: string }) => void heard.push(kind),
+  };
+  const request: HttpRequest = {
+    method: "POST",
+    target: { origin: "http://up:1", hostHeader: null, tls: null },
+    path: "/",
+    headers: "",
+    body: null,
+  };
+  // Also if what other tests said left alone.
+  while (outbox.roomFor(1) < 0);
+  const exchange = new Exchange(context, request, taker);
+  exchange.start();
+  return { exchange, written, heard, connections };
+}
+
+const answer = (connection: Connection | undefined) => connection?.received(Buffer.from(ANSWER));
+
+test("leaves at its end, and its connection serves again", async () => {
+  const { exchange, written, heard, connections } = begin([10_000]);
+  expect([written, exchange.hasBegun]).toEqual([[], false]);
+  await new Promise((resolve) => setImmediate(resolve));
+  expect([written, exchange.hasBegun]).toEqual([[expect.stringContaining("host: up")], true]);
+  answer(connections[0]);
+  expect(heard).toEqual(["head", "kept", "end"]);
+});
+
+test("goes out in order where the socket takes little of it", () => {
+  const { written, heard, connections } = begin([4, 0, 3, 10_000]);
+  outbox.flush();
+  for (let i = 0; i < 3; i++) connections[0]?.drained();
+  expect(written.map((text) => text.length).slice(0, 2)).toEqual([4, 3]);
+  expect(written.join("")).toStartWith("POST / HTTP/1.1\r\n");
+  expect(written.join("")).toEndWith("\r\n\r\n");
+  answer(connections[0]);
+  expect(heard).toEqual(["head", "kept", "end"]);
+});
+
+test("is not sent when nobody waits for its answer any more", () => {
+  const { exchange, written } = begin([10_000]);
+  exchange.abort();
+  outbox.flush();
+  expect([written, exchange.hasBegun]).toEqual([[], false]);
+});
+
+test("that is answered before it left is over, and its connection with it", () => {
+  const { written, heard, connections } = begin([10_000]);
+  answer(connections[0]);
+  outbox.flush();
+  expect([written, heard]).toEqual([[], ["head", "end"]]);
+});
+
+test("goes out once, on another connection, when its own was closed before it left", () => {
+  const { exchange, written, heard, connections } = begin([10_000]);
+  connections[0]?.ended(undefined);
+  exchange.opened();
+  outbox.flush();
+  expect([written.length, heard]).toEqual([1, ["again"]]);
+  answer(connections[1]);
+  expect(heard).toEqual(["again", "head", "kept", "end"]);
+});
+
+test("goes out on another connection when its own turns out to be closed", async () => {
+  const { exchange, written, heard } = begin([-1, 10_000]);
+  outbox.flush();
+  await Promise.resolve();
+  exchange.opened();
+  outbox.flush();
+  expect([written.length, heard]).toEqual([1, ["again"]]);
+});

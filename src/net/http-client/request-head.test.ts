@@ -1,0 +1,105 @@
+import { describe, expect, test } from "bun:test";
+import { wholePart } from "../wire/parts.ts";
+import type { HttpRequest } from "./contract.ts";
+import { faultOf, headBytes, headOf as headPartsOf } from "./request-head.ts";
+
+const target = { origin: "http://127.0.0.1:1", hostHeader: null, tls: null };
+const request = (given: Partial<HttpRequest>): HttpRequest => ({
+  target,
+  method: "POST",
+  path: "/v1/x",
+  headers: "a: b\r\n",
+  body: null,
+  ...given,
+});
+
+const headOf = (asked: HttpRequest, hostLine: string) =>
+  Buffer.from(headBytes(headPartsOf(asked, hostLine))).toString("latin1");
+
+const startOf = (asked: HttpRequest) => headPartsOf(asked, "host: h\r\n").start;
+const body = wholePart(Buffer.from("{}"));
+
+describe("the head of a request", () => {
+  test("is the request line, the host, the given lines and the framing", () => {
+    expect(headOf(request({ body: wholePart(Buffer.from("abc")) }), "host: h\r\n")).toBe(
+      "POST /v1/x HTTP/1.1\r\nhost: h\r\na: b\r\ncontent-length: 3\r\n\r\n",
+    );
+  });
+
+  test("is not kept where it would not be met again, or is long", () => {
+    const bare = request({ path: "/v1/responses/resp_1" });
+    expect(startOf(bare)).not.toBe(startOf(bare));
+    const long = request({ body, headers: `a: ${"b".repeat(3_000)}\r\n` });
+    expect(startOf(long)).not.toBe(startOf(long));
+  });
+
+  test("is kept for no more than the latest thousand", () => {
+    const first = startOf(request({ body, path: "/v1/first" }));
+    for (let i = 0; i < 1_000; i++) startOf(request({ body, path: `/v1/${i}`, headers: `a: ${i % 7}\r\n` }));
+    expect(startOf(request({ body, path: "/v1/first" }))).not.toBe(first);
+  });
+
+  test("is made anew where anything in it differs", () => {
+    expect(startOf(request({ body }))).toBe(startOf(request({ body })));
+    const others = [
+      headOf(request({ method: "DELETE" }), "host: h\r\n"),
+      headOf(request({ path: "/v1/y" }), "host: h\r\n"),
+      headOf(request({ headers: "" }), "host: h\r\n"),
+      headOf(request({}), "host: i\r\n"),
+      headOf(request({}), "host: h\r\n"),
+    ];
+    expect(others).toEqual([
+      "DELETE /v1/x HTTP/1.1\r\nhost: h\r\na: b\r\n\r\n",
+      "POST /v1/y HTTP/1.1\r\nhost: h\r\na: b\r\ncontent-length: 0\r\n\r\n",
+      "POST /v1/x HTTP/1.1\r\nhost: h\r\ncontent-length: 0\r\n\r\n",
+      "POST /v1/x HTTP/1.1\r\nhost: i\r\na: b\r\ncontent-length: 0\r\n\r\n",
+      "POST /v1/x HTTP/1.1\r\nhost: h\r\na: b\r\ncontent-length: 0\r\n\r\n",
+    ]);
+  });
+
+  test("announces an empty body for POST alone", () => {
+    expect(headOf(request({}), "")).toContain("content-length: 0\r\n");
+    expect(headOf(request({ method: "GET" }), "")).toBe("GET /v1/x HTTP/1.1\r\na: b\r\n\r\n");
+  });
+
+  test("announces chunks for a stream of unknown length", () => {
+    const open = () => new ReadableStream<Uint8Array>();
+    expect(headOf(request({ body: { contentLength: null, open } }), "")).toContain(
+      "transfer-encoding: chunked",
+    );
+    expect(headOf(request({ body: { contentLength: 7, open } }), "")).toContain("content-length: 7");
+  });
+
+  test.each(["/", "/v1/models?x=%20&y=~"])("may ask for %j", (path) => {
+    expect(faultOf(request({ path }))).toBeNull();
+  });
+
+  test.each(["", "x", "/a b", "/a\r\nb: c", "/a\nb", "/a\tb", "/a\0", "/é", "/a\u010ab"])(
+    "may not ask for %j",
+    (path) => {
+      expect(faultOf(request({ path }))).toBeString();
+    },
+  );
+
+  test.each(["", "a: b\r\n", "a:\r\n", "a: é\xff\t\r\nb: c\r\n"])("may carry %j", (headers) => {
+    expect(faultOf(request({ headers }))).toBeNull();
+  });
+
+  test.each([
+    "a: b",
+    "a: b\n",
+    "a: b\r",
+    "a: b\r\n\r\n",
+    "\r\na: b\r\n",
+    "a: b\nc: d\r\n",
+    "a: b\rc: d\r\n",
+    "a: \0\r\n",
+    "a : b\r\n",
+    " a: b\r\n",
+    ": b\r\n",
+    "ab\r\n",
+    "a: \u010ac: d\r\n",
+  ])("may not carry %j", (headers) => {
+    expect(faultOf(request({ headers }))).toBeString();
+  });
+});

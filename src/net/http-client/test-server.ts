@@ -1,0 +1,102 @@
+/** For the tests beside it: an upstream that answers by hand, and a taker that notes what it is told. */
+
+import { createServer, type Server, type Socket } from "node:net";
+import { systemClock } from "../wire/clock.ts";
+import { openAlarms } from "../wire/deadlines.ts";
+import { bytesOf, type Part } from "../wire/parts.ts";
+import { type AnswerHeaders, type HttpClient, type HttpClientOptions, openHttpClient } from "./client.ts";
+import type { Target } from "./dial.ts";
+
+const alarms = openAlarms(5, systemClock);
+
+export function openClient(options: Partial<HttpClientOptions> = {}): HttpClient {
+  return openHttpClient({
+    alarms,
+    clock: systemClock,
+    connectTimeoutMs: 5_000,
+    idleMs: 10_000,
+    idlePerOriginMax: 256,
+    headBytesMax: 16_384,
+    ...options,
+  });
+}
+
+export function targetOf(port: number, host = "127.0.0.1"): Target {
+  return { origin: `http://${host}:${port}`, hostHeader: null, tls: null };
+}
+
+/** Everything the taker was told, in order. */
+export class Notes {
+  status = 0;
+  headers: AnswerHeaders | null = null;
+  readonly pieces: Uint8Array[] = [];
+  readonly calls: string[] = [];
+  /** "end", or how it failed. */
+  readonly over = Promise.withResolvers<string>();
+  onHead: () => void = () => {};
+  onData: (bytes: Uint8Array) => void = () => {};
+
+  head(status: number, headers: AnswerHeaders): void {
+    this.calls.push("head");
+    this.status = status;
+    this.headers = headers;
+    this.onHead();
+  }
+  data(piece: Part): void {
+    const bytes = bytesOf(piece);
+    this.calls.push("data");
+    this.pieces.push(bytes);
+    this.onData(bytes);
+  }
+  end(): void {
+    this.calls.push("end");
+    this.over.resolve("end");
+  }
+  failed(failure: { kind: string; reason: string }): void {
+    this.calls.push(`failed ${failure.kind}`);
+    this.over.resolve(`${failure.kind}: ${failure.reason}`);
+  }
+  get text(): string {
+    return Buffer.concat(this.pieces).toString("latin1");
+  }
+}
+
+export interface TestServer {
+  readonly port: number;
+  /** Of all connections, the one opened first first. */
+  readonly connections: Socket[];
+  /** What each of them sent. */
+  readonly received: string[];
+  close(): void;
+}
+
+/** Calls back for each request whose head is whole, with the number of the connection and of the request on it. */
+export async function serve(
+  onRequest: (socket: Socket, connection: number, request: number) => void,
+  host = "127.0.0.1",
+): Promise<TestServer> {
+  const connections: Socket[] = [];
+  const received: string[] = [];
+  const server: Server = createServer({ allowHalfOpen: false }, (socket) => {
+    const number = connections.push(socket) - 1;
+    received.push("");
+    let requests = 0;
+    socket.on("error", () => {});
+    socket.on("data", (bytes) => {
+      received[number] += bytes.toString("latin1");
+      const heads = (received[number] ?? "").split("\r\n\r\n").length - 1;
+      while (requests < heads) onRequest(socket, number, requests++);
+    });
+  });
+  await new Promise<void>((resolve) => server.listen(0, host, resolve));
+  const address = server.address();
+  return {
+    port: typeof address === "object" && address !== null ? address.port : 0,
+    connections,
+    received,
+    close() {
+      for (const socket of connections) socket.destroy();
+      server.close();
+    },
+  };
+}

@@ -1,0 +1,115 @@
+import { describe, expect, test } from "bun:test";
+import fc from "fast-check";
+import { free } from "../wire/bytes.ts";
+import type { Part } from "../wire/parts.ts";
+import { outbox } from "../wire/write-batcher.ts";
+import type { Head } from "./request-head.ts";
+import { isFreed, writeParts, writeRequest } from "./whole-request.ts";
+
+const HEAD = "POST / HTTP/1.1\r\ncontent-length: 1\r\n\r\n";
+const LONG = 70_000;
+
+/** Takes so many bytes of each write, the last number for all that follow. */
+function outlet(takes: readonly number[]) {
+  const writes: Buffer[] = [];
+  return {
+    writes,
+    write(bytes: Uint8Array, from: number, to: number): number {
+      const length = Math.min(to - from, takes[Math.min(writes.length, takes.length - 1)] ?? 0);
+      writes.push(Buffer.copyBytesFrom(bytes, from, length));
+      return length;
+    },
+    /** Of the outbox: takes all of it. */
+    send(bytes: Uint8Array, from: number, to: number): void {
+      writes.push(Buffer.copyBytesFrom(bytes, from, to - from));
+    },
+  };
+}
+
+function pattern(length: number): Buffer {
+  return Buffer.from(Uint8Array.from({ length }, (_, at) => (at * 31) % 251));
+}
+
+/** As if most of it had been made before. */
+function headOf(text: string): Head {
+  const at = text.length >> 1;
+  return { start: Buffer.from(text.slice(0, at), "latin1"), end: text.slice(at) };
+}
+
+function textOf(head: string, body: readonly Part[]): Buffer {
+  return Buffer.concat([Buffer.from(head, "latin1"), ...body.map((p) => p.bytes.subarray(p.start, p.end))]);
+}
+
+/** Writes until all is taken. */
+function send(head: string, body: readonly Part[], takes: readonly number[]): Buffer[] {
+  const out = outlet(takes);
+  let left = writeRequest(out, out, headOf(head), body) ?? [];
+  outbox.flush();
+  while (left.length > 0) left = writeParts(out, left);
+  return out.writes;
+}
+
+describe("a request in memory", () => {
+  test("goes out as it is, whatever its parts and however little is taken, and its body stays as it was", () => {
+    const memory = pattern(200_000);
+    const before = Buffer.from(memory);
+    const length = fc.oneof(fc.integer({ min: 1, max: 300 }), fc.integer({ min: 60_000, max: 90_000 }));
+    const part = fc
+      .tuple(fc.nat(5_000), fc.nat(5_000), length)
+      .map(([offset, start, bytes]): Part => ({ bytes: memory.subarray(offset), start, end: start + bytes }));
+    const takes = fc.array(fc.oneof(fc.nat(200), fc.nat(100_000)), { maxLength: 8 });
+    const head = fc.oneof(
+      fc.constant(HEAD),
+      fc.integer({ min: 0, max: 80_000 }).map((n) => "h".repeat(n)),
+    );
+    fc.assert(
+      fc.property(head, fc.array(part, { maxLength: 4 }), takes, (text, body, taken) => {
+        const writes = send(text, body, [...taken, 1_000_000]);
+        expect(Buffer.concat(writes).equals(textOf(text, body))).toBe(true);
+        expect(memory.equals(before)).toBe(true);
+      }),
+      { numRuns: 300 },
+    );
+  });
+
+  test("is one write when all of it is short", () => {
+    const body = [{ bytes: pattern(1_000), start: 10, end: 900 }];
+    expect(send(HEAD, body, [1_000_000])).toEqual([textOf(HEAD, body)]);
+  });
+
+  test("is one write when there is room in front of a long body", () => {
+    const memory = pattern(LONG + 500);
+    const name = { bytes: Buffer.from('"other"'), start: 0, end: 7 };
+    const bytes = memory.subarray(45);
+    const body = [{ bytes, start: 0, end: 9 }, name, { bytes, start: 16, end: bytes.length }];
+    expect(send(HEAD, body, [1_000_000])).toEqual([textOf(HEAD, body)]);
+  });
+
+  test("is two writes when there is none", () => {
+    const body = [{ bytes: pattern(LONG), start: 0, end: LONG }];
+    expect(send(HEAD, body, [1_000_000])).toHaveLength(2);
+  });
+
+  test("that throws while it is written leaves its body as it was", () => {
+    const memory = pattern(LONG + 500);
+    const before = Buffer.from(memory);
+    const out = {
+      write(): number {
+        throw new Error("closed");
+      },
+      send() {},
+    };
+    const body = [{ bytes: memory.subarray(400), start: 0, end: LONG }];
+    expect(() => writeRequest(out, out, headOf(HEAD), body)).toThrow("closed");
+    expect(memory.equals(before)).toBe(true);
+  });
+
+  test("is known to be gone when its memory was given back", () => {
+    const bytes = Buffer.allocUnsafeSlow(LONG);
+    const out = outlet([100]);
+    const left = writeRequest(out, out, headOf(HEAD), [{ bytes, start: 0, end: LONG }]) ?? [];
+    expect(left.some(isFreed)).toBe(false);
+    free(bytes);
+    expect(left.some(isFreed)).toBe(true);
+  });
+});

@@ -1,0 +1,290 @@
+import { describe, expect, test } from "bun:test";
+import { CHUNKED } from "../wire/http-fields.ts";
+import type { Lost } from "../wire/http-message.ts";
+import { bytesOf, type Part } from "../wire/parts.ts";
+import { IncomingBody, WholeBody } from "./incoming-body.ts";
+
+/** A body whose connection notes what it is asked to do. */
+function bodyOf(framing: number) {
+  const asked: string[] = [];
+  const body = new IncomingBody(framing, {
+    wanted: () => void asked.push("wanted"),
+    resume: () => void asked.push("resume"),
+  });
+  const push = (text: string) => body.push(Buffer.from(text, "latin1"), 0);
+  return { body, asked, push };
+}
+
+function textOf(read: Part | Uint8Array | Lost | null): string | null {
+  if (read === null) return null;
+  if ("kind" in read) return read.kind;
+  return Buffer.from(read instanceof Uint8Array ? read : bytesOf(read)).toString("latin1");
+}
+
+/** What is to come, one read after the other. */
+async function readAll(body: IncomingBody): Promise<string> {
+  let text = "";
+  for (let read = await body.next(); read !== null; read = await body.next()) {
+    if (!(read instanceof Uint8Array)) return `${text}(${read.kind})`;
+    text += textOf(read);
+  }
+  return text;
+}
+
+const CHUNKS = "5;x=y\r\nhello\r\n1\r\n \r\n005\r\nworld\r\n0\r\nt: u\r\n\r\n";
+
+const FRAMINGS = [
+  ["of known length", 11, "hello world"],
+  ["in chunks", CHUNKED, CHUNKS],
+] as const;
+
+describe.each(FRAMINGS)("a body %s", (_name, framing, sent) => {
+  test("tells its length where it is known", () => {
+    expect(bodyOf(framing).body.length).toBe(framing === CHUNKED ? null : framing);
+  });
+
+  test("is whole wherever it is cut, and what follows is left alone", async () => {
+    for (let at = 0; at <= sent.length; at++) {
+      const { body, push } = bodyOf(framing);
+      const whole = body.whole();
+      push(sent.slice(0, at));
+      if (at < sent.length)
+        expect([body.isOver, push(`${sent.slice(at)}GET`)]).toEqual([false, sent.length - at]);
+      expect(textOf(await whole)).toBe("hello world");
+      expect([body.isOver, body.isBroken]).toEqual([true, false]);
+    }
+  });
+
+  test("is whole wherever somebody asks for it on the way", async () => {
+    for (let at = 0; at <= sent.length; at++) {
+      const { body, push } = bodyOf(framing);
+      push(sent.slice(0, at));
+      const whole = body.whole();
+      if (at < sent.length) push(sent.slice(at));
+      expect(textOf(await whole)).toBe("hello world");
+    }
+  });
+
+  test("comes in pieces wherever it is cut, and ends with null", async () => {
+    for (let at = 0; at <= sent.length; at++) {
+      const { body, push } = bodyOf(framing);
+      const all = readAll(body);
+      push(sent.slice(0, at));
+      if (at < sent.length) push(sent.slice(at));
+      expect(await all).toBe("hello world");
+      expect(await body.next()).toBeNull();
+    }
+  });
+
+  test("is at hand at once when all of it came before it was asked for", async () => {
+    const { body, push, asked } = bodyOf(framing);
+    push(sent);
+    const whole = body.whole();
+    expect(whole).not.toBeInstanceOf(Promise);
+    expect(textOf(await whole)).toBe("hello world");
+    expect(asked).toEqual([]);
+  });
+
+  test("is gone when its connection is, after the pieces that came", async () => {
+    const { body, push } = bodyOf(framing);
+    push(sent.slice(0, -1));
+    body.fail();
+    expect([body.isOver, body.isBroken]).toEqual([true, false]);
+    expect(await readAll(body)).toEndWith("(gone)");
+  });
+
+  test("is gone for whoever waits for all of it, or for the next of it", async () => {
+    for (const ask of ["whole", "next"] as const) {
+      const { body } = bodyOf(framing);
+      const read = body[ask]();
+      body.fail();
+      expect(textOf(await read)).toBe("gone");
+    }
+  });
+
+  test("is gone for whoever still waits when it is thrown away, and its end is found all the same", async () => {
+    for (const ask of ["whole", "next"] as const) {
+      const { body, push } = bodyOf(framing);
+      const read = body[ask]();
+      body.throwAway();
+      expect(textOf(await read)).toBe("gone");
+      expect(push(`${sent}GET`)).toBe(sent.length);
+      expect(body.isOver).toBe(true);
+    }
+  });
+});
+
+test("a body that was whole before its connection went stays whole", async () => {
+  const { body, push } = bodyOf(3);
+  push("abc");
+  body.fail();
+  expect(textOf(await body.whole())).toBe("abc");
+});
+
+test("a body whose framing is wrong is broken, with the reason, after the pieces before it", async () => {
+  const { body, push } = bodyOf(CHUNKED);
+  push("5\r\nhello\r\nx");
+  expect([body.isOver, body.isBroken]).toEqual([true, true]);
+  expect(textOf(await body.next())).toBe("hello");
+  expect(await body.next()).toEqual({ kind: "broken", reason: "a chunk without a size" });
+  const asked = bodyOf(CHUNKED);
+  const whole = asked.body.whole();
+  asked.push("5\r\nhello!");
+  expect(await whole).toEqual({ kind: "broken", reason: "a chunk longer than its size" });
+});
+
+test("a long body is whole too, with room made for it or without", async () => {
+  for (const length of [1_000_000, 3_000_000]) {
+    const { body } = bodyOf(length);
+    const sent = Buffer.alloc(length, "0123456789");
+    body.push(Buffer.from(sent.subarray(0, 50_000)), 0);
+    const whole = body.whole();
+    for (let at = 50_000; at < length; at += 100_000)
+      body.push(Buffer.from(sent.subarray(at, at + 100_000)), 0);
+    const read = await whole;
+    expect(!("kind" in read) && sent.equals(bytesOf(read))).toBe(true);
+  }
+});
+
+test("a body that came in pieces has room in front of it for the head of another request", async () => {
+  const { body, push } = bodyOf(11);
+  const whole = body.whole();
+  push("hello ");
+  push("world");
+  const read = await whole;
+  expect(textOf(read)).toBe("hello world");
+  expect(!("kind" in read) && read.bytes.byteOffset + read.start).toBeGreaterThanOrEqual(1_000);
+});
+
+describe("the connection of a body", () => {
+  test("is told once that somebody wants it, when none of it has come", () => {
+    const { body, push, asked } = bodyOf(20);
+    void body.next();
+    push("abc");
+    void body.next();
+    expect(asked.filter((word) => word === "wanted")).toHaveLength(1);
+    expect(body.isWanted).toBe(true);
+  });
+
+  test("is not told to go on when it did so by itself", () => {
+    const { body, push, asked } = bodyOf(20);
+    push("abc");
+    void body.whole();
+    expect(asked).not.toContain("wanted");
+  });
+
+  test("is held up when much has come that nobody asked for, and goes on when somebody does", () => {
+    const { body, push, asked } = bodyOf(1_000_000);
+    push("x".repeat(64 * 1024));
+    expect(body.isAhead).toBe(false);
+    push("x");
+    expect([body.isAhead, body.isUnasked]).toEqual([true, true]);
+    void body.whole();
+    expect([body.isAhead, body.isUnasked, asked.at(-1)]).toEqual([false, false, "resume"]);
+  });
+
+  test("is not held up while somebody waits for all of it", () => {
+    const { body, push } = bodyOf(1_000_000);
+    void body.whole();
+    push("x".repeat(500_000));
+    expect(body.isAhead).toBe(false);
+  });
+
+  test("is held up at each piece that nobody waits for, and goes on when all of them are taken", async () => {
+    const { body, push, asked } = bodyOf(20);
+    void body.next();
+    push("taken");
+    expect(body.isAhead).toBe(false);
+    push("first");
+    push("second");
+    asked.length = 0;
+    expect([textOf(await body.next()), body.isAhead]).toEqual(["first", true]);
+    expect([textOf(await body.next()), body.isAhead]).toEqual(["second", false]);
+    expect(asked).toEqual([]);
+    void body.next();
+    expect(asked).toEqual(["resume"]);
+  });
+
+  test("goes on when the rest is thrown away, and is not held up any more", () => {
+    const { body, push, asked } = bodyOf(1_000_000);
+    push("x".repeat(100_000));
+    body.throwAway();
+    push("x".repeat(800_000));
+    expect([body.isAhead, body.isUnasked, asked]).toEqual([false, false, ["resume"]]);
+  });
+});
+
+test("a body that was thrown away is gone for whoever asks for it then", async () => {
+  for (const ask of ["whole", "next"] as const) {
+    const { body, push } = bodyOf(10);
+    push("hello");
+    body.throwAway();
+    expect(textOf(await body[ask]())).toBe("gone");
+    push("world");
+    expect(textOf(await body[ask]())).toBe("gone");
+  }
+});
+
+describe("a body that came with its head", () => {
+  const body = () => new WholeBody(Buffer.from("head hello rest"), 5, 10);
+
+  test("is whole at once", () => {
+    expect([body().length, textOf(body().whole())]).toEqual([5, "hello"]);
+  });
+
+  test("stays where it stands, if nothing stands behind it", () => {
+    const bytes = Buffer.from("head hello");
+    const { bytes: found, start, end } = new WholeBody(bytes, 5, 10).whole();
+    expect([found === bytes, start, end]).toEqual([true, 5, 10]);
+  });
+
+  test("is an array of its own in front of another request", () => {
+    expect(body().whole().bytes.length).toBe(5);
+  });
+
+  test("is given once", async () => {
+    const one = body();
+    expect([textOf(one.whole()), textOf(one.whole()), await one.next()]).toEqual(["hello", "", null]);
+  });
+
+  test("is one piece, and then nothing", async () => {
+    const one = body();
+    expect([textOf(await one.next()), await one.next()]).toEqual(["hello", null]);
+  });
+});
+
+describe("a body in crumbs", () => {
+  const text = Array.from({ length: 40_000 }, (_, i) => String.fromCharCode(97 + (i % 26))).join("");
+
+  test("that nobody has asked for takes little more memory than its bytes", async () => {
+    const { body, push } = bodyOf(text.length);
+    for (const byte of text) push(byte);
+    let pieces = 0;
+    let read = "";
+    for (let piece = await body.next(); piece instanceof Uint8Array; piece = await body.next()) {
+      pieces++;
+      read += textOf(piece);
+    }
+    expect(read).toBe(text);
+    expect(pieces).toBeLessThan(5);
+  });
+
+  test("and in longer pieces between them is what was sent, whole or piece by piece", async () => {
+    for (const isWhole of [true, false]) {
+      const { body, push } = bodyOf(CHUNKED);
+      const reading = isWhole ? body.whole() : null;
+      let sent = "";
+      let read = "";
+      for (let i = 0; i < 300; i++) {
+        const length = [1, 700, 3, 1_024, 5_000, 2, 1_025][i % 7] as number;
+        const data = text.slice(i, i + length);
+        sent += data;
+        push(`${length.toString(16)}\r\n${data}\r\n`);
+        if (!isWhole && i % 5 === 4) read += textOf(await body.next());
+      }
+      push("0\r\n\r\n");
+      read += reading === null ? await readAll(body) : textOf(await reading);
+      expect(read).toBe(sent);
+    }
+  });
+});

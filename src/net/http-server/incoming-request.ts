@@ -1,0 +1,53 @@
+/** One request as a handler sees it, and what it may answer beside whole answers and streams. */
+
+import type { HeaderReader } from "../wire/http-fields.ts";
+import type { HttpBody, HttpRequest } from "../wire/http-message.ts";
+import type { RequestHead } from "./request-head.ts";
+import type { Outlet, Protocol } from "./socket-writer.ts";
+
+/** The client's end of it. */
+export interface Peer extends Pick<Outlet, "address" | "terminate"> {
+  readonly signal: AbortSignal;
+  /** It has shown a key, a session or a token: its connection no longer counts as a stranger's. */
+  authenticated(): void;
+}
+
+export class IncomingRequest implements HttpRequest {
+  readonly head: RequestHead;
+  readonly body: HttpBody | null;
+  readonly peer: Peer;
+
+  constructor(peer: Peer, head: RequestHead, body: HttpBody | null) {
+    this.peer = peer;
+    this.head = head;
+    this.body = body;
+  }
+
+  get method(): string {
+    return this.head.asked.method;
+  }
+
+  /** Path and query. */
+  get target(): string {
+    return this.head.asked.target;
+  }
+
+  get headers(): HeaderReader {
+    return this.head.asked.headers;
+  }
+
+  get signal(): AbortSignal {
+    return this.peer.signal;
+  }
+}
+
+/** The connection goes on in another language. */
+export class Upgrade {
+  readonly head: Uint8Array;
+  readonly open: (outlet: Outlet) => Protocol;
+
+  constructor(head: Uint8Array, open: (outlet: Outlet) => Protocol) {
+    this.head = head;
+    this.open = open;
+  }
+}

@@ -1,0 +1,180 @@
+/** Request line and headers of a request. What is not clear to everybody on the way is refused. */
+
+import { latin1Of } from "../wire/bytes.ts";
+import {
+  BYTE_CLASS,
+  CHUNKED,
+  CR,
+  digitsEnd,
+  type Fields,
+  type HeaderReader,
+  HeadText,
+  LF,
+  SPACE,
+  scanFields,
+  TOKEN,
+} from "../wire/http-fields.ts";
+
+/** Why a request cannot be taken. Nobody knows where it ends, so nothing after it is read. */
+export interface RequestFault {
+  readonly kind: "malformed" | "head_too_large" | "version" | "expectation" | "late";
+  readonly reason: string;
+}
+
+export const LATE: RequestFault = { kind: "late", reason: "the head of the request did not come in time" };
+
+/** What a head says about anything but its body. Heads that differ in nothing else share it. */
+export class Asked {
+  readonly method: string;
+  /** Path and query. */
+  readonly target: string;
+  readonly headers: HeaderReader;
+  readonly keepsAlive: boolean;
+  readonly isHttp10: boolean;
+  /** The client waits for a word before it sends the body. */
+  readonly expectsContinue: boolean;
+
+  constructor(method: string, target: string, isHttp10: boolean, fields: Fields, headers: HeaderReader) {
+    this.method = method;
+    this.target = target;
+    this.headers = headers;
+    this.keepsAlive = !fields.closes && (!isHttp10 || fields.keepsAlive);
+    this.isHttp10 = isHttp10;
+    this.expectsContinue = !isHttp10 && headers.has("expect");
+  }
+}
+
+export class RequestHead {
+  readonly asked: Asked;
+  /** The length of the body, or CHUNKED; 0 for none. */
+  readonly framing: number;
+  /** Where the digits of the length stand in the bytes that were parsed; -1 without them. */
+  readonly lengthAt: number;
+  /** Where the body begins there. */
+  readonly bodyAt: number;
+
+  constructor(asked: Asked, framing: number, lengthAt: number, bodyAt: number) {
+    this.asked = asked;
+    this.framing = framing;
+    this.lengthAt = lengthAt;
+    this.bodyAt = bodyAt;
+  }
+}
+
+/** The word that a client may wait for. */
+export const CONTINUE = Buffer.from("HTTP/1.1 100 Continue\r\n\r\n");
+
+const VERSION = "HTTP/1.";
+const VERSION_BYTES = VERSION.length + 1;
+const FIELDS_MAX = 128;
+
+const HEAD_END = "\r\n\r\n";
+
+/** Whether a head that went on after `known` bytes may end within the first `length`. */
+export function endsHead(bytes: Buffer, known: number, length: number): boolean {
+  const from = Math.max(0, known - HEAD_END.length + 1);
+  return latin1Of(bytes, from, length).includes(HEAD_END);
+}
+
+/** Some clients send an empty line too much after a body. */
+export function headStart(bytes: Buffer): number {
+  let at = 0;
+  while (bytes[at] === CR && bytes[at + 1] === LF) at += 2;
+  return at;
+}
+
+/** Null when the head goes on after these bytes. */
+export function parseRequestHead(
+  bytes: Buffer,
+  from: number,
+  bytesMax: number,
+): RequestHead | RequestFault | null {
+  const head = parseHead(bytes, from);
+  if (head !== null && !(head instanceof RequestHead)) return head;
+  const headBytes = (head === null ? bytes.length : head.bodyAt) - from;
+  return headBytes > bytesMax ? tooLarge(`more than ${bytesMax} bytes`) : head;
+}
+
+function parseHead(bytes: Buffer, from: number): RequestHead | RequestFault | null {
+  const end = bytes.length;
+  let at = from;
+  while (at < end && ((BYTE_CLASS[bytes[at] as number] as number) & TOKEN) !== 0) at++;
+  if (at === end) return null;
+  if (at === from || bytes[at] !== SPACE) return malformed("the request line does not begin with a method");
+  const methodTo = at++;
+  // Spaces, controls and what is no ASCII end it.
+  while (at < end && (bytes[at] as number) > SPACE && (bytes[at] as number) < 127) at++;
+  if (at === end) return null;
+  const targetTo = at;
+  if (bytes[at] !== SPACE || targetTo === methodTo + 1) {
+    return malformed("the request line does not name a path");
+  }
+  if (end - at <= VERSION_BYTES) return null;
+  const minor = versionAt(bytes, at + 1);
+  if (typeof minor !== "number") return minor;
+  const versionTo = at + 1 + VERSION_BYTES;
+  if (versionTo < end && bytes[versionTo] !== CR)
+    return malformed("the request line does not end after its version");
+  const fields = scanFields(bytes, versionTo);
+  if (fields === null) return null;
+  if (typeof fields === "string") return malformed(fields);
+  const { length, isChunked, hosts } = fields;
+  if (isChunked && length >= 0) return malformed("both Content-Length and Transfer-Encoding");
+  if (fields.lengths > 1) return malformed("Content-Length more than once");
+  if (isChunked && minor === 0) return malformed("Transfer-Encoding in HTTP/1.0");
+  if (hosts > 1 || (hosts === 0 && minor === 1)) return malformed("not exactly one Host header");
+  if (fields.names.length > FIELDS_MAX) return tooLarge(`more than ${FIELDS_MAX} header lines`);
+  const target = latin1Of(bytes, methodTo + 1, targetTo);
+  // A whole address is for proxies, and names a second host that somebody on the way may have gone by.
+  if (!target.startsWith("/")) return malformed("the request line names no path, or more than a path");
+  const headers = new HeadText(textOf(bytes, targetTo, fields), fields.names, targetTo);
+  if (hosts === 1 && !isHost(headers.get("host") ?? "")) {
+    return malformed("the Host header is empty or not a host name");
+  }
+  const asked = new Asked(latin1Of(bytes, from, methodTo), target, minor === 0, fields, headers);
+  if (asked.expectsContinue && headers.get("expect")?.toLowerCase() !== "100-continue") {
+    return { kind: "expectation", reason: "only 100-continue can be expected" };
+  }
+  return new RequestHead(asked, isChunked ? CHUNKED : Math.max(0, length), fields.lengthAt, fields.end);
+}
+
+/** With blanks for the number of the body's length, which is not the same in heads that are alike otherwise. */
+function textOf(bytes: Buffer, from: number, { lengthAt, end }: Fields): string {
+  const to = end - 2;
+  if (lengthAt < 0) return latin1Of(bytes, from, to);
+  const afterAt = digitsEnd(bytes, lengthAt);
+  return latin1Of(bytes, from, lengthAt) + " ".repeat(afterAt - lengthAt) + latin1Of(bytes, afterAt, to);
+}
+
+function versionAt(bytes: Buffer, at: number): number | RequestFault {
+  for (let i = 0; i < VERSION.length; i++) {
+    if (bytes[at + i] !== VERSION.charCodeAt(i)) return notOurVersion(bytes, at);
+  }
+  const minor = (bytes[at + VERSION.length] as number) - 48;
+  return minor === 0 || minor === 1 ? minor : notOurVersion(bytes, at);
+}
+
+function notOurVersion(bytes: Buffer, at: number): RequestFault {
+  return latin1Of(bytes, at, at + 5) === "HTTP/"
+    ? { kind: "version", reason: "only HTTP/1.1 and HTTP/1.0 are spoken here" }
+    : malformed("the request line does not name a version of HTTP");
+}
+
+const HOST = /^(?:[A-Za-z0-9._~-]+|\[[0-9A-Fa-f:.]+\])(?::\d{1,5})?$/;
+let hostSeen = "";
+
+/** Nearly every client sends the same. */
+function isHost(host: string): boolean {
+  if (host === hostSeen) return true;
+  if (!HOST.test(host)) return false;
+  hostSeen = host;
+  return true;
+}
+
+function malformed(reason: string): RequestFault {
+  return { kind: "malformed", reason };
+}
+
+function tooLarge(reason: string): RequestFault {
+  return { kind: "head_too_large", reason };
+}

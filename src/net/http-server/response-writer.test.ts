@@ -1,0 +1,451 @@
+import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import { eventually } from "../../../test/support/eventually.ts";
+import {
+  type Answer,
+  type ClientSink,
+  SharedAnswer,
+  StreamAnswer,
+  WholeAnswer,
+} from "../wire/http-message.ts";
+import { wholePart } from "../wire/parts.ts";
+import { outbox } from "../wire/write-batcher.ts";
+import { dial, listenForTest, type RawClient, type TestListener, textAnswer } from "./listen.test-support.ts";
+import { type Carrier, startStream } from "./response-writer.ts";
+
+const DATE = "date: Thu, 01 Jan 1970 00:00:00 GMT\r\n";
+
+let listener: TestListener;
+let client: RawClient;
+/** What the next requests get. */
+let give: () => Answer | Promise<Answer>;
+
+beforeEach(async () => {
+  listener = listenForTest(({ target }) => (target === "/next" ? textAnswer("<next>") : give()));
+  client = await dial(listener.port);
+});
+
+afterEach(() => {
+  client.leave();
+  listener.cut();
+});
+
+function ask(method = "GET", version = "1.1"): void {
+  client.send(`${method} / HTTP/${version}\r\nHost: gw\r\n\r\n`);
+}
+
+/** All of an answer that does not close, up to the next one. */
+async function answerBeforeNext(): Promise<string> {
+  client.send("GET /next HTTP/1.1\r\nHost: gw\r\n\r\n");
+  const heard = await client.hears("<next>");
+  return heard.slice(0, heard.lastIndexOf("HTTP/1.1 200"));
+}
+
+/** A stream that the test writes to, and what became of it. */
+function streamByHand() {
+  const flowing = Promise.withResolvers<ClientSink>();
+  let left = 0;
+  give = () =>
+    new StreamAnswer("content-type: text/event-stream\r\n", {
+      flowTo: (sink) => flowing.resolve(sink),
+      leave: () => void left++,
+    });
+  return { sink: flowing.promise, left: () => left };
+}
+
+function unchunked(text: string): string {
+  let said = "";
+  for (let at = 0; ; ) {
+    const lineEnd = text.indexOf("\r\n", at);
+    const size = Number.parseInt(text.slice(at, lineEnd), 16);
+    if (size === 0) return said;
+    said += text.slice(lineEnd + 2, lineEnd + 2 + size);
+    at = lineEnd + size + 4;
+  }
+}
+
+/** A connection that takes all that is written, by itself. */
+function writingTo(written: Buffer[], endsByClosing = false): Carrier {
+  return {
+    connectionLines: "",
+    bufferedBytes: 0,
+    isOver: false,
+    endsByClosing: () => endsByClosing,
+    whenLeft() {},
+    write: (bytes, from = 0, to = bytes.length) =>
+      void written.push(Buffer.copyBytesFrom(bytes, from, to - from)),
+    writeShared: (bytes) => void written.push(Buffer.from(bytes)),
+    post(_from, to) {
+      outbox.post({ send: (bytes, from, end) => this.write(bytes, from, end) }, to);
+      outbox.flush();
+    },
+    room: () => Promise.resolve(),
+    finished() {},
+    failed() {},
+  };
+}
+
+describe("an answer that all clients share", () => {
+  const long = Buffer.alloc(8_000_000, "0123456789");
+  const headers = { "content-type": "text/plain", etag: '"1"' };
+
+  test.each([5, 64 * 1024, 200_000])("of %d bytes is whole", async (length) => {
+    give = () => new SharedAnswer(200, headers, long.subarray(0, length));
+    ask();
+    expect(await answerBeforeNext()).toBe(
+      `HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\netag: "1"\r\n${DATE}content-length: ${length}\r\n\r\n${long.toString("latin1", 0, length)}`,
+    );
+  });
+
+  test("to HEAD tells its length", async () => {
+    give = () => new SharedAnswer(200, {}, long);
+    ask("HEAD");
+    expect(await answerBeforeNext()).toBe(`HTTP/1.1 200 OK\r\n${DATE}content-length: 8000000\r\n\r\n`);
+  });
+
+  test("of status 304 has neither length nor body", async () => {
+    give = () => new SharedAnswer(304, {}, new Uint8Array(0));
+    ask();
+    expect(await answerBeforeNext()).toBe(`HTTP/1.1 304 Not Modified\r\n${DATE}\r\n`);
+  });
+
+  test("comes whole in the end to a client that takes it slowly", async () => {
+    give = () => new SharedAnswer(200, {}, long);
+    client.stopTaking();
+    ask();
+    await Bun.sleep(50);
+    client.goOnTaking();
+    const heard = await answerBeforeNext();
+    expect(heard.endsWith(long.toString("latin1"))).toBe(true);
+  });
+});
+
+describe("a whole answer", () => {
+  test("is its status, its headers, the date, its length and its body", async () => {
+    give = () => new WholeAnswer(404, "a: b\r\nc: d\r\n", Buffer.from("hello"));
+    ask();
+    expect(await answerBeforeNext()).toBe(
+      `HTTP/1.1 404 Not Found\r\na: b\r\nc: d\r\n${DATE}content-length: 5\r\n\r\nhello`,
+    );
+  });
+
+  test("is the parts of its body, one behind the other", async () => {
+    const long = "0123456789".repeat(10_000);
+    const bytes = Buffer.from(`<${long}>`);
+    const parts = [
+      { bytes, start: 0, end: 3 },
+      { bytes: Buffer.from("xyz"), start: 1, end: 2 },
+      { bytes, start: 4, end: bytes.length },
+    ];
+    give = () => new WholeAnswer(200, "", parts);
+    ask();
+    expect(await answerBeforeNext()).toBe(
+      `HTTP/1.1 200 OK\r\n${DATE}content-length: 100002\r\n\r\n<01y${long.slice(3)}>`,
+    );
+  });
+
+  test("to HEAD tells the length of what it leaves out", async () => {
+    give = () => new WholeAnswer(200, "", Buffer.from("hello"));
+    ask("HEAD");
+    expect(await answerBeforeNext()).toBe(`HTTP/1.1 200 OK\r\n${DATE}content-length: 5\r\n\r\n`);
+  });
+
+  test.each([204, 304])("of status %d has neither length nor body", async (status) => {
+    give = () => new WholeAnswer(status, "", Buffer.from("hello"));
+    ask();
+    expect(await answerBeforeNext()).toMatch(/^HTTP\/1.1 \d+ [A-Za-z ]+\r\ndate: [^\r]+\r\n\r\n$/);
+  });
+
+  test("of a status without a name has a status line all the same", async () => {
+    give = () => new WholeAnswer(499, "", Buffer.from(""));
+    ask();
+    expect(await answerBeforeNext()).toStartWith("HTTP/1.1 499 Unknown\r\n");
+  });
+
+  test("that is long arrives whole, whoever makes use of its bytes afterwards", async () => {
+    const body = Buffer.alloc(12_000_000, "0123456789");
+    give = () => new WholeAnswer(200, "", body);
+    client.stopTaking();
+    ask();
+    await eventually(async () => (await fetch(`${listener.url}next`)).ok);
+    body.fill("x");
+    client.goOnTaking();
+    const heard = await answerBeforeNext();
+    expect(heard.slice(heard.indexOf("\r\n\r\n") + 4) === "0123456789".repeat(1_200_000)).toBe(true);
+  });
+});
+
+describe("a stream", () => {
+  test("goes out in chunks, each as soon as it is written, and leaves the connection open", async () => {
+    const { sink, left } = streamByHand();
+    ask();
+    const to = await sink;
+    await client.hears(
+      `HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n${DATE}transfer-encoding: chunked\r\n\r\n`,
+    );
+    expect(to.write(wholePart(Buffer.from("hello world, hello")))).toBeNull();
+    await client.hears("\r\n\r\n12\r\nhello world, hello\r\n");
+    to.write(wholePart(new Uint8Array(0)));
+    to.write(wholePart(Buffer.from("x")));
+    to.end([]);
+    expect(await answerBeforeNext()).toEndWith("hello\r\n1\r\nx\r\n0\r\n\r\n");
+    expect(left()).toBe(0);
+  });
+
+  test("says its head together with what it has to say already", async () => {
+    const written: Buffer[] = [];
+    const flowing = new StreamAnswer("a: b\r\n", {
+      flowTo: (sink) => void Promise.resolve().then(() => sink.write(wholePart(Buffer.from("hello")))),
+      leave() {},
+    });
+    startStream(writingTo(written), flowing, false);
+    await Bun.sleep(0);
+    expect(written.map(String)).toEqual([
+      "HTTP/1.1 200 OK\r\na: b\r\ntransfer-encoding: chunked\r\n\r\n5\r\nhello\r\n",
+    ]);
+  });
+
+  test.each([0, 1, 5, 100])(
+    "has a head of any length before its first chunk, also %d bytes short of what is written at once",
+    async (short) => {
+      const written: Buffer[] = [];
+      const fixed = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n".length;
+      const headers = `a: ${"b".repeat(64 * 1024 - short - fixed - 5)}\r\n`;
+      const piece = "c".repeat(64 * 1024);
+      const flowing = new StreamAnswer(headers, {
+        flowTo(sink) {
+          sink.write(wholePart(Buffer.from(piece)));
+          sink.end([]);
+        },
+        leave() {},
+      });
+      startStream(writingTo(written), flowing, false);
+      await Bun.sleep(0);
+      expect(written.join("")).toBe(
+        `HTTP/1.1 200 OK\r\n${headers}transfer-encoding: chunked\r\n\r\n10000\r\n${piece}\r\n0\r\n\r\n`,
+      );
+    },
+  );
+
+  test("is made of pieces that may stand in several arrays, the last of them at its end", async () => {
+    const { sink } = streamByHand();
+    ask();
+    const to = await sink;
+    const bytes = Buffer.from("--hello world--");
+    const parts = [
+      { bytes, start: 2, end: 7 },
+      { bytes, start: 7, end: 13 },
+    ];
+    to.write(parts);
+    to.end([...parts, { bytes, start: 3, end: 3 }, { bytes, start: 0, end: 1 }]);
+    expect(await answerBeforeNext()).toEndWith("\r\n\r\nb\r\nhello world\r\nc\r\nhello world-\r\n0\r\n\r\n");
+  });
+
+  test("may be ended by a piece of any length", async () => {
+    for (const length of [0, 1, 15, 16, 255, 256, 4_095, 4_096, 65_519, 65_520, 65_536, 100_000]) {
+      const { sink } = streamByHand();
+      const reading = fetch(listener.url).then((response) => response.bytes());
+      (await sink).end(wholePart(Buffer.alloc(length, "x")));
+      expect((await reading).length).toBe(length);
+    }
+  });
+
+  test("may be written in long pieces", async () => {
+    const { sink } = streamByHand();
+    const reading = fetch(listener.url).then((response) => response.bytes());
+    const to = await sink;
+    const pieces = [65_000, 65_520, 65_523, 65_536, 300_000].map((length, i) => Buffer.alloc(length, `${i}`));
+    for (const piece of pieces) await to.write(wholePart(piece));
+    to.end([]);
+    expect(Buffer.concat(pieces).equals(await reading)).toBe(true);
+  });
+
+  test.each(["in chunks", "until the connection closes"])(
+    "of many small pieces at once, %s, is few writes, and every piece is in them",
+    async (how) => {
+      const written: Buffer[] = [];
+      const sinks: ClientSink[] = [];
+      const carrier = writingTo(written, how !== "in chunks");
+      const source = { flowTo: (sink: ClientSink) => void sinks.push(sink), leave() {} };
+      startStream(carrier, new StreamAnswer("", source), false);
+      await Bun.sleep(0);
+      const head = written.length;
+      const read = Buffer.from(Array.from({ length: 9_000 }, (_, i) => `<${i}>${"x".repeat(40)}`).join(""));
+      const pieces = Array.from({ length: 9_000 }, (_, i) => {
+        const start = read.indexOf(`<${i}>`);
+        return { bytes: read, start, end: i === 8_999 ? read.length : read.indexOf(`<${i + 1}>`) };
+      });
+      const long = { bytes: Buffer.alloc(200_000, "y"), start: 7, end: 150_007 };
+      sinks[0]?.write([...pieces, long, ...pieces.slice(0, 3)]);
+      sinks[0]?.end(pieces.slice(0, 2));
+      expect(written.length - head).toBeLessThanOrEqual(11);
+      const body = Buffer.concat(written.slice(head)).toString("latin1");
+      const said = how === "in chunks" ? unchunked(body) : body;
+      const first = read.toString("latin1", 0, pieces[2]?.end);
+      const again = read.toString("latin1", 0, pieces[1]?.end);
+      expect(said === read.toString("latin1") + "y".repeat(150_000) + first + again).toBe(true);
+    },
+  );
+
+  test("to a client of HTTP/1.0 ends with the connection", async () => {
+    const { sink } = streamByHand();
+    ask("GET", "1.0");
+    const to = await sink;
+    to.write(wholePart(Buffer.from("one ")));
+    to.end(wholePart(Buffer.from("two")));
+    const heard = await client.end();
+    expect(heard).toEndWith("connection: close\r\n\r\none two");
+    expect(heard).not.toContain("transfer-encoding");
+  });
+
+  test("to HEAD is its head alone, and nobody makes the rest", async () => {
+    const { left } = streamByHand();
+    ask("HEAD");
+    expect(await answerBeforeNext()).toEndWith("transfer-encoding: chunked\r\n\r\n");
+    expect(left()).toBe(1);
+  });
+
+  test("has its writer wait while the client does not keep up, and arrives in order", async () => {
+    const { sink } = streamByHand();
+    client.stopTaking();
+    ask();
+    const to = await sink;
+    const piece = Buffer.alloc(100_000);
+    let written = 0;
+    let room: Promise<unknown> | null = null;
+    while (room === null) room = to.write(wholePart(piece.fill(`${written++ % 10}`)));
+    client.goOnTaking();
+    await room;
+    expect(to.write(wholePart(Buffer.from("last")))).toBeNull();
+    to.end([]);
+    const heard = await answerBeforeNext();
+    const chunks = Array.from({ length: written }, (_, i) => `186a0\r\n${`${i % 10}`.repeat(100_000)}\r\n`);
+    expect(heard.endsWith(`\r\n\r\n${chunks.join("")}4\r\nlast\r\n0\r\n\r\n`)).toBe(true);
+  });
+
+  test("is left once when its client leaves, and whoever waits to write is let go", async () => {
+    const { sink, left } = streamByHand();
+    client.stopTaking();
+    ask();
+    const to = await sink;
+    let room: Promise<unknown> | null = null;
+    while (room === null) room = to.write(wholePart(Buffer.alloc(100_000)));
+    client.leave();
+    await room;
+    await eventually(() => left() === 1);
+    expect(to.write(wholePart(Buffer.from("nobody hears this")))).toBeNull();
+    to.end([]);
+    expect(left()).toBe(1);
+  });
+
+  test("that begins when its client has left is left at once", async () => {
+    const asked = Promise.withResolvers<void>();
+    const answering = Promise.withResolvers<Answer>();
+    const left = Promise.withResolvers<void>();
+    give = () => {
+      asked.resolve();
+      return answering.promise;
+    };
+    ask();
+    await asked.promise;
+    client.leave();
+    const source = { flowTo: () => left.reject(new Error("it flowed")), leave: () => left.resolve() };
+    await eventually(async () => (await fetch(`${listener.url}next`)).ok);
+    answering.resolve(new StreamAnswer("", source));
+    await left.promise;
+  });
+});
+
+describe("a Response", () => {
+  const bodyOf = (...pieces: string[]) =>
+    new ReadableStream<Uint8Array>({
+      async pull(controller) {
+        await null;
+        const piece = pieces.shift();
+        if (piece === undefined) controller.close();
+        else controller.enqueue(Buffer.from(piece));
+      },
+    });
+
+  test("that is whole is sent with its length, and each of its cookies", async () => {
+    const headers = new Headers({ a: "b" });
+    headers.append("set-cookie", "c=1");
+    headers.append("set-cookie", "d=2");
+    give = () => new Response("hello", { status: 201, headers });
+    ask();
+    const heard = await answerBeforeNext();
+    expect(heard).toStartWith("HTTP/1.1 201 Created\r\n");
+    expect(heard).toEndWith(`set-cookie: c=1\r\nset-cookie: d=2\r\n${DATE}content-length: 5\r\n\r\nhello`);
+  });
+
+  test.each([
+    ["nothing", null],
+    ["no bytes", ""],
+    ["a stream of nothing", bodyOf()],
+  ])("of %s has the length 0", async (_name, body) => {
+    give = () => new Response(body);
+    ask();
+    expect(await answerBeforeNext()).toEndWith("content-length: 0\r\n\r\n");
+  });
+
+  test("without a body to speak of has none", async () => {
+    give = () => new Response(null, { status: 204 });
+    ask();
+    expect(await answerBeforeNext()).toBe(`HTTP/1.1 204 No Content\r\n${DATE}\r\n`);
+  });
+
+  test("made piece by piece is sent in chunks", async () => {
+    give = () => new Response(bodyOf("one ", "two ", "three ", "four"));
+    const response = await fetch(listener.url);
+    expect(response.headers.get("transfer-encoding")).toBe("chunked");
+    expect(await response.text()).toBe("one two three four");
+  });
+
+  test("to HEAD is its head alone, and its stream is cancelled", async () => {
+    const cancelled = Promise.withResolvers<void>();
+    const pull = (controller: ReadableStreamDefaultController) => controller.enqueue(Buffer.from("more"));
+    const cancel = () => cancelled.resolve();
+    give = () => new Response(new ReadableStream({ pull, cancel }));
+    ask("HEAD");
+    expect(await answerBeforeNext()).toEndWith("\r\n\r\n");
+    await cancelled.promise;
+  });
+
+  test("of events is begun before there is one", async () => {
+    const headers = { "content-type": "text/event-stream" };
+    let controller: ReadableStreamDefaultController | null = null;
+    const start = (given: ReadableStreamDefaultController) => {
+      controller = given;
+    };
+    give = () => new Response(new ReadableStream({ start }), { headers });
+    ask();
+    await client.hears("transfer-encoding: chunked\r\n\r\n");
+    const events = await eventually(() => controller);
+    events.enqueue(Buffer.from("data: 1\n\n"));
+    await client.hears("9\r\ndata: 1\n\n\r\n");
+    events.close();
+    await client.hears("0\r\n\r\n");
+  });
+
+  test("is cancelled when its client leaves", async () => {
+    const cancelled = Promise.withResolvers<void>();
+    const pull = (controller: ReadableStreamDefaultController) => controller.enqueue(Buffer.alloc(100_000));
+    give = () => new Response(new ReadableStream({ pull, cancel: () => cancelled.resolve() }));
+    client.stopTaking();
+    ask();
+    await client.hears("");
+    client.leave();
+    await cancelled.promise;
+  });
+
+  test("that fails on the way is cut off, so that nobody takes it for whole", async () => {
+    let count = 0;
+    const pull = (controller: ReadableStreamDefaultController) => {
+      if (count++ < 3) controller.enqueue(Buffer.from("more"));
+      else controller.error(new Error("a bug"));
+    };
+    give = () => new Response(new ReadableStream({ pull }));
+    ask();
+    expect(await client.end()).not.toContain("0\r\n\r\n");
+    expect(client.ending()).toBe("reset");
+  });
+});

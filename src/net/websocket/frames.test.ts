@@ -1,0 +1,250 @@
+import { describe, expect, test } from "bun:test";
+import fc from "fast-check";
+import { wholePart } from "../wire/parts.ts";
+import { BINARY, CLOSE, closeFrame, FrameReader, frameOf, PING, PONG, readClose, TEXT } from "./frames.ts";
+
+const MiB = 1024 * 1024;
+
+/** Everything that came out, in order; a message as its opcode and text. */
+function heard(
+  pieces: readonly Uint8Array[],
+  { isMasked = false, messageBytesMax = MiB }: { isMasked?: boolean; messageBytesMax?: number } = {},
+) {
+  const reader = new FrameReader({ isMasked, messageBytesMax });
+  const out: [opcode: number, payload: string][] = [];
+  for (const piece of pieces) {
+    // A copy: masked bytes are unmasked where they stand.
+    const fault = reader.push(Uint8Array.from(piece), {
+      message: (opcode, bytes, start, end) => out.push([opcode, latin1(bytes.subarray(start, end))]),
+      control: (opcode, payload) => out.push([opcode, latin1(payload)]),
+    });
+    if (fault !== null) return { out, fault };
+  }
+  return { out, fault: null };
+}
+
+function latin1(bytes: Uint8Array): string {
+  return Buffer.from(bytes).toString("latin1");
+}
+
+function byteByByte(bytes: Uint8Array): Uint8Array[] {
+  return Array.from(bytes, (byte) => Uint8Array.of(byte));
+}
+
+const bytes = (text: string) => Buffer.from(text, "latin1");
+const message = (text: string, mask: Uint8Array | null = null) => frameOf(TEXT, wholePart(bytes(text)), mask);
+/** A frame that is not the whole of its message: `frameOf` makes only whole ones. */
+function part(opcode: number, text: string, isFinal: boolean): Uint8Array {
+  const frame = Uint8Array.from(frameOf(opcode, wholePart(bytes(text)), null));
+  frame[0] = (isFinal ? 0x80 : 0) | opcode;
+  return frame;
+}
+
+describe("messages", () => {
+  const anyMask = fc.option(fc.uint8Array({ minLength: 4, maxLength: 4 }), { nil: null });
+  const anyFrame = fc.record({
+    opcode: fc.constantFrom(TEXT, BINARY, PING, PONG),
+    payload: fc.oneof(fc.uint8Array({ maxLength: 125 }), fc.uint8Array({ minLength: 120, maxLength: 400 })),
+  });
+
+  test("whatever frames are written come back, however the bytes are cut, masked or not", () => {
+    fc.assert(
+      fc.property(
+        fc.array(anyFrame, { minLength: 1, maxLength: 8 }),
+        anyMask,
+        fc.array(fc.nat(200), { minLength: 1, maxLength: 20 }),
+        (frames, mask, cuts) => {
+          const sent = frames.map(({ opcode, payload }) => ({
+            opcode,
+            payload: opcode >= CLOSE ? payload.subarray(0, 125) : payload,
+          }));
+          const wire = Buffer.concat(
+            sent.map(({ opcode, payload }) => frameOf(opcode, wholePart(payload), mask)),
+          );
+          const pieces: Uint8Array[] = [];
+          for (let at = 0, i = 0; at < wire.length; i++) {
+            const to = Math.min(wire.length, at + (cuts[i % cuts.length] ?? 0) + 1);
+            pieces.push(wire.subarray(at, to));
+            at = to;
+          }
+          const expected = sent.map(({ opcode, payload }): [number, string] => [opcode, latin1(payload)]);
+          expect(heard(pieces, { isMasked: mask !== null })).toEqual({ out: expected, fault: null });
+        },
+      ),
+      { numRuns: 300 },
+    );
+  });
+
+  for (const length of [0, 1, 125, 126, 127, 65_535, 65_536, 70_001]) {
+    test(`${length} bytes arrive whole, in one chunk and byte by byte, with and without a mask`, () => {
+      const text = "x".repeat(length);
+      for (const mask of [null, Uint8Array.of(0xa1, 0x02, 0xfe, 0x77)]) {
+        const frame = message(text, mask);
+        const isMasked = mask !== null;
+        expect(heard([frame], { isMasked }).out).toEqual([[TEXT, text]]);
+        expect(heard(byteByByte(frame), { isMasked }).out).toEqual([[TEXT, text]]);
+      }
+    });
+  }
+
+  test("the length is written in the shortest form", () => {
+    expect(message("x".repeat(125)).length).toBe(2 + 125);
+    expect(message("x".repeat(126)).length).toBe(4 + 126);
+    expect(message("x".repeat(65_535)).length).toBe(4 + 65_535);
+    expect(message("x".repeat(65_536)).length).toBe(10 + 65_536);
+  });
+
+  test("a mask changes every byte that it is not zero for, and stands before them", () => {
+    const frame = message("aaaaa", Uint8Array.of(1, 2, 0, 4));
+    expect([...frame]).toEqual([0x81, 0x85, 1, 2, 0, 4, 0x60, 0x63, 0x61, 0x65, 0x60]);
+  });
+
+  test("a mask is taken off wherever in memory the bytes are", () => {
+    const text = Array.from({ length: 300 }, (_, i) => String.fromCharCode(i & 0xff)).join("");
+    for (let offset = 0; offset < 4; offset++) {
+      for (let cut = 0; cut < 8; cut++) {
+        const frame = message(text, Uint8Array.of(0xa1, 0x02, 0xfe, 0x77));
+        const memory = Buffer.concat([new Uint8Array(offset), frame]);
+        const reader = new FrameReader({ isMasked: true, messageBytesMax: MiB });
+        const seen: string[] = [];
+        const taker = {
+          message: (_: number, from: Uint8Array, start: number, end: number) =>
+            void seen.push(latin1(from.subarray(start, end))),
+          control() {},
+        };
+        reader.push(memory.subarray(offset, offset + 8 + cut), taker);
+        reader.push(memory.subarray(offset + 8 + cut), taker);
+        expect(seen).toEqual([text]);
+      }
+    }
+  });
+
+  test("one that came in pieces takes the memory it needs, and none before it came", () => {
+    const frame = message("x".repeat(MiB));
+    const reader = new FrameReader({ isMasked: false, messageBytesMax: MiB });
+    const seen: Uint8Array[] = [];
+    const taker = { message: (_: number, from: Uint8Array) => void seen.push(from), control() {} };
+    for (let at = 0; at < frame.length; at += 10_000) reader.push(frame.subarray(at, at + 10_000), taker);
+    expect(seen.map(({ buffer }) => buffer.byteLength)).toEqual([MiB]);
+  });
+
+  test("a reader is at rest between messages alone", () => {
+    const reader = new FrameReader({ isMasked: false, messageBytesMax: MiB });
+    const wire = Buffer.concat([part(TEXT, "ab", false), frameOf(PING, [], null), part(0, "c", true)]);
+    const rests = byteByByte(Buffer.concat([message("a"), wire])).map((byte) => {
+      reader.push(byte, { message() {}, control() {} });
+      return reader.isAtRest;
+    });
+    expect(rests.flatMap((isAtRest, i) => (isAtRest ? [i + 1] : []))).toEqual([3, 3 + wire.length]);
+  });
+
+  test("one that came whole is not copied", () => {
+    const wire = Buffer.concat([message("one"), message("two")]);
+    const reader = new FrameReader({ isMasked: false, messageBytesMax: MiB });
+    const seen: Uint8Array[] = [];
+    reader.push(wire, { message: (_, from) => seen.push(from), control() {} });
+    expect(seen).toEqual([wire, wire]);
+    expect(seen[0]).toBe(wire);
+  });
+
+  test("one in several frames is joined, and control frames between them come at once", () => {
+    const wire = [
+      part(TEXT, "be", false),
+      frameOf(PING, wholePart(bytes("?")), null),
+      part(0, "", false),
+      part(0, "gun", true),
+      part(BINARY, "b", false),
+      part(0, "c", true),
+    ];
+    const expected: [number, string][] = [
+      [PING, "?"],
+      [TEXT, "begun"],
+      [BINARY, "bc"],
+    ];
+    expect(heard(wire).out).toEqual(expected);
+    expect(heard([Buffer.concat(wire)]).out).toEqual(expected);
+    expect(heard(byteByByte(Buffer.concat(wire))).out).toEqual(expected);
+  });
+
+  test("what a message is made of may be longer than any frame of it, but no longer than allowed", () => {
+    const halves = [part(TEXT, "12345", false), part(0, "6789", true)];
+    expect(heard(halves, { messageBytesMax: 9 }).out).toEqual([[TEXT, "123456789"]]);
+    expect(heard(halves, { messageBytesMax: 8 }).fault?.code).toBe(1009);
+  });
+});
+
+describe("what is no frame", () => {
+  const cases: [what: string, wire: readonly number[], reason: string][] = [
+    ["a reserved bit", [0xc1, 0], "reserved bit"],
+    ["the other reserved bits", [0xb1, 0], "reserved bit"],
+    ["an unknown data opcode", [0x83, 0], "unknown opcode"],
+    ["an unknown control opcode", [0x8b, 0], "unknown opcode"],
+    ["a mask from a server", [0x81, 0x80, 1, 2, 3, 4], "masked"],
+    ["a control frame in parts", [0x09, 0], "in parts"],
+    ["a control frame of 126 bytes", [0x89, 126, 0, 126], "too long"],
+    ["a continuation of nothing", [0x80, 0], "never began"],
+    ["a message within another", [0x01, 0, 0x81, 0], "within another"],
+    ["125 bytes announced in two", [0x81, 126, 0, 125], "shortest form"],
+    ["65535 bytes announced in eight", [0x81, 127, 0, 0, 0, 0, 0, 0, 0xff, 0xff], "shortest form"],
+  ];
+  for (const [what, wire, reason] of cases) {
+    test(`${what} is a fault of the protocol, found at once`, () => {
+      for (const pieces of [[Uint8Array.from(wire)], byteByByte(Uint8Array.from(wire))]) {
+        const { out, fault } = heard(pieces);
+        expect(out).toEqual([]);
+        expect(fault?.code).toBe(1002);
+        expect(fault?.reason).toContain(reason);
+      }
+    });
+  }
+
+  test("a frame without a mask is a fault for a server", () => {
+    expect(heard([message("a")], { isMasked: true }).fault?.code).toBe(1002);
+  });
+
+  test("a message that is announced too large is refused before any of it came", () => {
+    expect(heard([[0x81, 127, 0, 0, 0, 1, 0, 0, 0, 0]].map((head) => Uint8Array.from(head))).fault).toEqual({
+      code: 1009,
+      reason: `a message of more than ${MiB} bytes`,
+    });
+    expect(
+      heard([[0x81, 127, ...Array(8).fill(0xff)]].map((head) => Uint8Array.from(head))).fault?.code,
+    ).toBe(1009);
+  });
+
+  test("no bytes at all make the reader throw", () => {
+    fc.assert(
+      fc.property(fc.uint8Array({ maxLength: 300 }), fc.boolean(), (wire, isMasked) => {
+        const together = heard([wire], { isMasked, messageBytesMax: 200 });
+        const apart = heard(byteByByte(wire), { isMasked, messageBytesMax: 200 });
+        expect(apart).toEqual(together);
+      }),
+      { numRuns: 500 },
+    );
+  });
+});
+
+describe("closing", () => {
+  test("code and reason come back, a long reason cut between characters", () => {
+    const { out } = heard([closeFrame(1001, `${"ä".repeat(100)}`, null)]);
+    const notice = readClose(bytes(out[0]?.[1] ?? ""));
+    expect(notice).toEqual({ code: 1001, reason: "ä".repeat(61) });
+    expect(readClose(bytes(heard([closeFrame(null, "", null)]).out[0]?.[1] ?? "no"))).toEqual({
+      code: null,
+      reason: "",
+    });
+  });
+
+  test("codes that may not be sent, half a code and broken text are no close", () => {
+    const payload = (code: number, rest: number[] = []) => Uint8Array.of(code >> 8, code & 0xff, ...rest);
+    for (const code of [0, 999, 1004, 1005, 1006, 1015, 1016, 2999, 5000, 65_535]) {
+      expect(readClose(payload(code))).toBeNull();
+    }
+    for (const code of [1000, 1001, 1003, 1007, 1011, 1014, 3000, 4999]) {
+      expect(readClose(payload(code))?.code).toBe(code);
+    }
+    expect(readClose(Uint8Array.of(3))).toBeNull();
+    expect(readClose(payload(1000, [0xc3]))).toBeNull();
+    expect(readClose(payload(1000, [0xc3, 0xa4]))?.reason).toBe("ä");
+  });
+});

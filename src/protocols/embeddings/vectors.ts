@@ -1,0 +1,38 @@
+/** Embeddings in Base64, as the SDKs ask for them by themselves, of an upstream that knows numbers only. */
+
+import { firstElements, type Range } from "../../json/array.ts";
+import { parseJson } from "../../json/parse.ts";
+import { type Field, scanObject, wantedFields } from "../../json/scan.ts";
+import { replaceValue, type Splice } from "../../json/splice.ts";
+
+const ENTRY = wantedFields(["embedding"]);
+
+/** What makes little-endian 32-bit floats in Base64 of each list of numbers. One look if the first is none. */
+export function packVectors(bytes: Uint8Array, data: Field, depthMax: number): Splice[] {
+  const numbersIn = (entry: Range): Field | null => {
+    const scan = scanObject(bytes, entry.start, entry.end, ENTRY, { depthMax });
+    const vector = scan.ok ? scan.fields.embedding : undefined;
+    return vector?.kind === "array" ? vector : null;
+  };
+  const [first] = firstElements(bytes, data, 1);
+  if (first === undefined || numbersIn(first) === null) return [];
+  const splices: Splice[] = [];
+  for (const entry of firstElements(bytes, data, Number.POSITIVE_INFINITY)) {
+    const field = numbersIn(entry);
+    const vector = field && parseJson(bytes, field.start, field.end);
+    if (field !== null && isVector(vector)) splices.push(replaceValue(field, packed(vector)));
+  }
+  return splices;
+}
+
+function isVector(json: unknown): json is number[] {
+  return Array.isArray(json) && json.every((value) => typeof value === "number");
+}
+
+function packed(vector: readonly number[]): Uint8Array {
+  const floats = new DataView(new ArrayBuffer(vector.length * Float32Array.BYTES_PER_ELEMENT));
+  vector.forEach((value, index) => {
+    floats.setFloat32(index * Float32Array.BYTES_PER_ELEMENT, value, true);
+  });
+  return Buffer.from(`"${Buffer.from(floats.buffer).toString("base64")}"`);
+}

@@ -1,0 +1,35 @@
+/** Whose event it is: life-cycle events of the Responses family hold their response, and that begins with its id. */
+
+import { memberStart } from "../../json/member.ts";
+import { type Field, scanObject, stringValue, wantedFields } from "../../json/scan.ts";
+import { QUOTE, stringEnd } from "../../json/walk.ts";
+
+const utf8 = new TextEncoder();
+const RESPONSE = utf8.encode("response");
+const ID = utf8.encode("id");
+const EVENT_FIELDS = wantedFields(["response"]);
+const RESPONSE_FIELDS = wantedFields(["id"]);
+const DEPTH_MAX = 128;
+
+/** Null when the event tells none. */
+export function responseIdIn(bytes: Uint8Array, start: number, end: number): string | null {
+  const id = nearId(bytes, start, end) ?? scannedId(bytes, start, end);
+  return id === null ? null : stringValue(bytes, id);
+}
+
+/** As nearly all upstreams write it: the rest of the event, with all that was said, need not be walked. */
+function nearId(bytes: Uint8Array, start: number, end: number): Field | null {
+  const response = memberStart(bytes, start, end, RESPONSE);
+  const id = response < 0 ? response : memberStart(bytes, response, end, ID);
+  if (id < 0 || bytes[id] !== QUOTE) return null;
+  const idEnd = stringEnd(bytes, id + 1, end, id);
+  return idEnd < 0 ? null : { keyStart: id, start: id, end: idEnd, kind: "string" };
+}
+
+function scannedId(bytes: Uint8Array, start: number, end: number): Field | null {
+  const event = scanObject(bytes, start, end, EVENT_FIELDS, { depthMax: DEPTH_MAX });
+  const response = event.ok ? event.fields.response : undefined;
+  if (response?.kind !== "object") return null;
+  const inner = scanObject(bytes, response.start, response.end, RESPONSE_FIELDS, { depthMax: DEPTH_MAX });
+  return (inner.ok && inner.fields.id) || null;
+}

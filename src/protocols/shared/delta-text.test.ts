@@ -1,0 +1,157 @@
+import { describe, expect, test } from "bun:test";
+import { openChatReader } from "../chat/chat-stream.ts";
+import { openResponsesReader } from "../responses/responses-stream.ts";
+import { reasoningLane, type StreamReader, type TextSink } from "./stream.ts";
+
+interface Heard extends TextSink {
+  lanes: Record<number, string>;
+  whole: string[];
+}
+
+function listen(): Heard {
+  const heard: Heard = {
+    lanes: {},
+    whole: [],
+    add(bytes, start, end, lane) {
+      heard.lanes[lane] = (heard.lanes[lane] ?? "") + unescaped(bytes, start, end);
+    },
+    addWhole: (bytes, start, end) => heard.whole.push(unescaped(bytes, start, end)),
+  };
+  return heard;
+}
+
+function unescaped(bytes: Uint8Array, start: number, end: number): string {
+  return String(JSON.parse(`"${Buffer.from(bytes).toString("utf8", start, end)}"`));
+}
+
+function send(reader: StreamReader, event: string | null, json: unknown): void {
+  const data = typeof json === "string" ? json : JSON.stringify(json);
+  const block = Buffer.from(`${event === null ? "" : `event: ${event}\n`}data: ${data}\n\n`);
+  reader.read(block, 0, block.length - 2);
+}
+
+describe("what a chat stream says", () => {
+  const heardOf = (deltas: readonly unknown[], choices = 1): Heard => {
+    const heard = listen();
+    const reader = openChatReader({ publicModel: "m", hidesUsage: true, choices, depthMax: 64, sink: heard });
+    for (const [at, delta] of deltas.entries()) {
+      const index = choices === 1 ? 0 : at % choices;
+      send(reader, null, {
+        id: "c",
+        model: "up",
+        choices: [{ index, delta, logprobs: { content: [{ token: "no" }] }, finish_reason: null }],
+        usage: null,
+      });
+    }
+    send(reader, null, { id: "c", model: "up", choices: [{ index: 0, delta: {}, finish_reason: "stop" }] });
+    send(reader, null, "[DONE]");
+    return heard;
+  };
+
+  test("is its content, with escapes undone", () => {
+    const said = ["Hel", "lo", ' "quoted" \\ ', "\n", "你好", "\ud83c", "\udf89", "end"];
+    const heard = heardOf([{ role: "assistant", content: "" }, ...said.map((content) => ({ content }))]);
+    expect(heard.lanes).toEqual({ 0: said.join("") });
+    expect(heard.whole).toEqual([]);
+  });
+
+  test("is reasoning too, once where it is given under two names", () => {
+    const heard = heardOf([
+      { reasoning_content: "first ", content: null },
+      { reasoning: "same", reasoning_content: "same", reasoning_details: [{ text: "same" }] },
+      { reasoning: null, reasoning_content: " again" },
+      { content: "then" },
+    ]);
+    expect(heard.lanes).toEqual({ 0: "then", [reasoningLane(1)]: "first same again" });
+  });
+
+  test("is the calls of tools and refusals", () => {
+    const heard = heardOf([
+      {
+        tool_calls: [{ index: 0, id: "call_1", type: "function", function: { name: "look", arguments: "" } }],
+      },
+      { tool_calls: [{ index: 0, function: { arguments: '{"a":' } }] },
+      { tool_calls: [{ index: 0, function: { arguments: '"}"}' } }] },
+      { refusal: "No." },
+    ]);
+    expect(heard.lanes).toEqual({ 2: "No.", 3: '{"a":"}"}' });
+    expect(heard.whole).toEqual(["look"]);
+  });
+
+  test("is all of its choices, each apart", () => {
+    const heard = heardOf([{ content: "a1" }, { content: "b1" }, { content: "a2" }, { content: "b2" }], 2);
+    expect(Object.values(heard.lanes)).toEqual(["a1a2", "b1b2"]);
+  });
+
+  test("is the text of parts, not the wrapping", () => {
+    const heard = heardOf([
+      { content: [{ type: "text", text: "part" }] },
+      { audio: { id: "x", data: "QUJD" } },
+    ]);
+    expect(heard.lanes).toEqual({ 0: "part" });
+  });
+});
+
+describe("what a responses stream says", () => {
+  const open = (): { heard: Heard; reader: StreamReader } => {
+    const heard = listen();
+    const options = { publicModel: "m", depthMax: 64, nowMs: () => 0, sink: heard };
+    return { heard, reader: openResponsesReader(options) };
+  };
+
+  test("is the deltas of every kind, reasoning apart, but no sound", () => {
+    const { heard, reader } = open();
+    const delta = (kind: string, text: string): void =>
+      send(reader, `response.${kind}.delta`, {
+        type: `response.${kind}.delta`,
+        sequence_number: 4,
+        item_id: "msg_1",
+        delta: text,
+        logprobs: [],
+        obfuscation: "xyz",
+      });
+    send(reader, "response.output_item.added", {
+      type: "response.output_item.added",
+      item: { type: "function_call", arguments: "", name: "look" },
+    });
+    delta("function_call_arguments", '{"city":');
+    delta("function_call_arguments", '"北京"}');
+    delta("output_text", "Hel");
+    delta("output_text", "lo\n");
+    delta("reasoning_summary_text", "why");
+    delta("reasoning_text", "how");
+    delta("refusal", "No.");
+    delta("custom_tool_call_input", "ls");
+    delta("audio", "QUJD");
+    const heardIn = (isReasoning: boolean) =>
+      Object.entries(heard.lanes).flatMap(([lane, text]) => (Number(lane) < 0 === isReasoning ? [text] : []));
+    expect(heardIn(true).sort()).toEqual(["how", "why"]);
+    expect(heardIn(false).sort()).toEqual(["Hello\n", "No.", "ls", '{"city":"北京"}'].sort());
+    expect(heard.whole).toEqual(["look"]);
+  });
+
+  test("is heard without event lines as well", () => {
+    const { heard, reader } = open();
+    send(reader, null, { type: "response.output_text.delta", delta: "Hello" });
+    expect(Object.values(heard.lanes)).toEqual(["Hello"]);
+  });
+
+  test("is taken from the end when nothing was streamed and nothing counted", () => {
+    const response = {
+      id: "resp_1",
+      model: "up",
+      output: [{ type: "message", content: [{ type: "output_text", text: "All at once" }] }],
+      usage: null,
+    };
+    const { heard, reader } = open();
+    send(reader, "response.completed", { type: "response.completed", response });
+    expect(heard.whole).toEqual(["All at once"]);
+
+    const counted = open();
+    send(counted.reader, "response.completed", {
+      type: "response.completed",
+      response: { ...response, usage: { input_tokens: 1, output_tokens: 3 } },
+    });
+    expect(counted.heard.whole).toEqual([]);
+  });
+});

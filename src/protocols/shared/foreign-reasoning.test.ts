@@ -1,0 +1,69 @@
+import { describe, expect, test } from "bun:test";
+import fc from "fast-check";
+import { applySplices } from "../../json/splice.ts";
+import { dropEncryptedReasoning } from "./foreign-reasoning.ts";
+
+const ENCRYPTED = `{"type":"reasoning","id":"rs_1","summary":[],"encrypted_content":"gAAA=="}`;
+const OPEN = `{"type":"reasoning","id":"rs_2","summary":[{"type":"summary_text","text":"hm"}],"encrypted_content":null}`;
+const MESSAGE = `{ "role" : "user", "content":"a \\"reasoning\\", \\u00e9 [,]" }`;
+const RESULT = `{"type":"function_call_output","output":"{\\"type\\":\\"reasoning\\",\\"encrypted_content\\":\\"x\\"}"}`;
+
+/** Null when nothing is dropped. */
+function dropFrom(input: string, kind: "array" | "string" = "array"): string | null {
+  const before = '{"model":"m","input":';
+  const bytes = new TextEncoder().encode(`${before}${input},"store":false}`);
+  const start = before.length;
+  const field = { kind, keyStart: start, start, end: start + new TextEncoder().encode(input).length };
+  const splices = dropEncryptedReasoning(bytes, field, 16);
+  if (splices.length === 0) return null;
+  const text = new TextDecoder().decode(applySplices(bytes, splices));
+  expect(text).toStartWith(before);
+  expect(text).toEndWith(',"store":false}');
+  return text.slice(before.length, -',"store":false}'.length);
+}
+
+describe("encrypted reasoning", () => {
+  test.each([
+    ["first", [ENCRYPTED, MESSAGE, RESULT], [MESSAGE, RESULT]],
+    ["in the middle", [MESSAGE, ENCRYPTED, RESULT], [MESSAGE, RESULT]],
+    ["last", [MESSAGE, RESULT, ENCRYPTED], [MESSAGE, RESULT]],
+    ["several in a row", [MESSAGE, ENCRYPTED, ENCRYPTED, RESULT, ENCRYPTED], [MESSAGE, RESULT]],
+    ["alone", [ENCRYPTED], []],
+  ])("%s is taken out, and the others stay as they came", (_, items, left) => {
+    expect(dropFrom(`[${items.join(",")}]`)).toBe(`[${left.join(",")}]`);
+    expect(dropFrom(`[ ${items.join(" ,\n ")} ]`)).toBe(`[${left.join(",")}]`);
+  });
+
+  test.each([
+    ["an input without any", `[${MESSAGE},${RESULT}]`],
+    ["reasoning that anyone can read", `[${OPEN}]`],
+    ["an empty input", "[]"],
+    ["items that are no objects", `["reasoning", 1, null, [${ENCRYPTED}]]`],
+  ])("%s is left alone", (_, input) => {
+    expect(dropFrom(input)).toBeNull();
+  });
+
+  test("an input that is a text is left alone", () => {
+    expect(dropFrom(JSON.stringify(ENCRYPTED), "string")).toBeNull();
+    expect(dropEncryptedReasoning(new Uint8Array(), undefined, 16)).toEqual([]);
+  });
+
+  test("what is left is always what other items there were, in their order", () => {
+    const item = fc.oneof(
+      fc.constant(ENCRYPTED),
+      fc.constant(MESSAGE),
+      fc.constant(OPEN),
+      fc.constant(RESULT),
+    );
+    const space = fc.constantFrom("", " ", "\n\t");
+    fc.assert(
+      fc.property(fc.array(item), space, space, (items, before, after) => {
+        const input = `[${items.map((text) => `${before}${text}${after}`).join(",")}]`;
+        const left = items.filter((text) => text !== ENCRYPTED);
+        const dropped = dropFrom(input);
+        if (left.length === items.length) expect(dropped).toBeNull();
+        else expect(dropped).toBe(`[${left.join(",")}]`);
+      }),
+    );
+  });
+});

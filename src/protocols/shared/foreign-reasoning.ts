@@ -1,0 +1,40 @@
+/**
+ * Encrypted reasoning can be read only by the account that made it. When a conversation has moved, those items
+ * are taken out of the input; everything else stays as it came.
+ */
+
+import { firstElements, type Range } from "../../json/array.ts";
+import { type Field, scanObject, stringValue, wantedFields } from "../../json/scan.ts";
+import type { Splice } from "../../json/splice.ts";
+
+const ITEM = wantedFields(["type", "encrypted_content"]);
+const NOTHING = new Uint8Array(0);
+const COMMA = Uint8Array.of(0x2c);
+
+/** Splices that remove the items; empty when there are none. */
+export function dropEncryptedReasoning(
+  bytes: Uint8Array,
+  input: Field | undefined,
+  depthMax: number,
+): Splice[] {
+  if (input?.kind !== "array") return [];
+  const items = firstElements(bytes, input, Number.POSITIVE_INFINITY);
+  const keep = items.filter((item) => !isEncryptedReasoning(bytes, item, depthMax));
+  if (keep.length === items.length) return [];
+  // What stands between two kept items goes in one piece, and a comma takes its place.
+  const splices: Splice[] = [];
+  let from = input.start + 1;
+  for (const [i, item] of keep.entries()) {
+    splices.push({ start: from, end: item.start, insert: i === 0 ? NOTHING : COMMA });
+    from = item.end;
+  }
+  splices.push({ start: from, end: input.end - 1, insert: NOTHING });
+  return splices;
+}
+
+function isEncryptedReasoning(bytes: Uint8Array, item: Range, depthMax: number): boolean {
+  const scan = scanObject(bytes, item.start, item.end, ITEM, { depthMax });
+  if (!scan.ok) return false;
+  const { type, encrypted_content: content } = scan.fields;
+  return type !== undefined && stringValue(bytes, type) === "reasoning" && content?.kind === "string";
+}

@@ -1,0 +1,89 @@
+/** How much a request's body gives the model to read, before anybody has counted its tokens. */
+
+import { COLON, QUOTE, SPACE, stringEnd } from "../../json/walk.ts";
+import { find, textOf } from "../../net/wire/bytes.ts";
+
+export interface InputSize {
+  /** The body's bytes without those of media. */
+  textBytes: number;
+  /** Pictures, sounds and files that are in the body itself. */
+  media: number;
+}
+
+const DATA_URL = Buffer.from(";base64,");
+const SOUND = Buffer.from('"input_audio"');
+const DATA = Buffer.from('"data"');
+/** `data:` and a media type stand between the opening quote and the mark. */
+const DATA_URL_HEAD_BYTES_MAX = 160;
+/** Between `input_audio` and its data stand a brace, a colon and perhaps the format. */
+const SOUND_HEAD_BYTES_MAX = 128;
+/** Only under these names is a data URL a picture or file. In a text it is read, and paid for, as text. */
+const MEDIA_KEYS: ReadonlySet<string> = new Set(["url", "image_url", "file_data", "video_url", "file_url"]);
+const KEY_BYTES_MAX = 16;
+
+/** One pass: whatever is looked for near a mark is looked for within a bounded distance of it. */
+export function inputSizeOf(body: Uint8Array): InputSize {
+  const size: InputSize = { textBytes: body.length, media: 0 };
+  for (let at = find(body, DATA_URL, 0); at !== -1; at = find(body, DATA_URL, at)) {
+    const open = quoteBefore(body, at, DATA_URL_HEAD_BYTES_MAX);
+    const isMedia = open !== -1 && MEDIA_KEYS.has(keyBefore(body, open));
+    at += DATA_URL.length;
+    if (isMedia) at = leaveOut(body, open, size);
+  }
+  for (let at = find(body, SOUND, 0); at !== -1; at = find(body, SOUND, at)) {
+    at += SOUND.length;
+    const data = dataAfter(body, at);
+    if (data === -1) continue;
+    const open = body.indexOf(QUOTE, data + DATA.length);
+    if (open !== -1) at = leaveOut(body, open, size);
+  }
+  return size;
+}
+
+function quoteBefore(body: Uint8Array, from: number, bytesMax: number): number {
+  const least = Math.max(0, from - bytesMax);
+  for (let at = from; at >= least; at--) if (body[at] === QUOTE) return at;
+  return -1;
+}
+
+function dataAfter(body: Uint8Array, from: number): number {
+  const most = Math.min(body.length - DATA.length, from + SOUND_HEAD_BYTES_MAX);
+  for (let at = from; at <= most; at++) if (body[at] === QUOTE && isData(body, at)) return at;
+  return -1;
+}
+
+/** Byte by byte: a call into native code for each quote would take many times as long. */
+function isData(body: Uint8Array, at: number): boolean {
+  let i = 1;
+  while (i < DATA.length && body[at + i] === DATA[i]) i++;
+  return i === DATA.length;
+}
+
+/** Where the string that opens at `open` ends. Its content is not text for the model. */
+function leaveOut(body: Uint8Array, open: number, size: InputSize): number {
+  const end = stringEnd(body, open + 1, body.length, open);
+  if (end < 0) return body.length;
+  size.textBytes -= end - open - 2;
+  size.media++;
+  return end;
+}
+
+/** The name of the member whose string value opens at `open`; empty if there is none. */
+function keyBefore(body: Uint8Array, open: number): string {
+  let at = passSpaceBefore(body, open - 1);
+  if (body[at] !== COLON) return "";
+  at = passSpaceBefore(body, at - 1);
+  if (body[at] !== QUOTE) return "";
+  const start = quoteBefore(body, at - 1, KEY_BYTES_MAX);
+  return start === -1 ? "" : textOf(body, start + 1, at);
+}
+
+/** Where more space stands, the value counts as text. */
+const SPACE_BYTES_MAX = 64;
+
+function passSpaceBefore(body: Uint8Array, from: number): number {
+  const least = Math.max(0, from - SPACE_BYTES_MAX);
+  let at = from;
+  while (at > least && (body[at] ?? 0) <= SPACE) at--;
+  return at;
+}

@@ -1,0 +1,261 @@
+/**
+ * The fields of a JSON body that the gateway acts on, and the body as it goes upstream: the bytes as they came, but for
+ * the splices.
+ */
+
+import { ApiError } from "../../errors.ts";
+import {
+  describeScanError,
+  type Field,
+  integerValue,
+  type ObjectScan,
+  type ScanFailure,
+  wantedFields,
+} from "../../json/scan.ts";
+import {
+  addMember,
+  editMembers,
+  jsonString,
+  replaceValue,
+  type Splice,
+  spliceParts,
+} from "../../json/splice.ts";
+import { StringFaultSearch } from "../../json/strings.ts";
+import { find } from "../../net/wire/bytes.ts";
+import { nextTurn } from "../../net/wire/next-turn.ts";
+import { bytesOf, type Part } from "../../net/wire/parts.ts";
+import { dropEncryptedReasoning } from "./foreign-reasoning.ts";
+import { isPlainBody } from "./plain-body.ts";
+import type { Endpoint, Heard, RequestBody } from "./request.ts";
+
+/** Fields the gateway acts on or meters by. None may appear twice: parsers differ in which one they keep. */
+export const ROUTING_FIELDS = [
+  "model",
+  "stream",
+  "stream_options",
+  "n",
+  "input",
+  "messages",
+  "prompt",
+  "store",
+  "background",
+  "conversation",
+  "previous_response_id",
+  "prompt_cache_key",
+  "max_output_tokens",
+  "max_completion_tokens",
+  "max_tokens",
+  "size",
+  "quality",
+  "encoding_format",
+  "reasoning",
+  "reasoning_effort",
+] as const;
+export type RoutingField = (typeof ROUTING_FIELDS)[number];
+export type RoutingScan = ObjectScan<RoutingField>;
+
+/** None may come in another case either: decoders that fold case would obey a field that was never checked. */
+export const ROUTING = wantedFields(ROUTING_FIELDS, { refusesCaseVariants: true });
+
+const NOTHING = new Uint8Array(0);
+
+export function isThere(field: Field | undefined): field is Field {
+  return field !== undefined && field.kind !== "null";
+}
+
+/** Fields that another family bounds its answers by mean nothing to an upstream, and must not lessen a hold. */
+const CHAT_BOUNDS = ["max_completion_tokens", "max_tokens"] as const;
+const RESPONSES_BOUNDS = ["max_output_tokens"] as const;
+
+/** The family's own first. */
+export function boundsOf(endpoint: Endpoint): typeof CHAT_BOUNDS | typeof RESPONSES_BOUNDS {
+  return endpoint.interface === "responses" ? RESPONSES_BOUNDS : CHAT_BOUNDS;
+}
+
+/** The larger of two bounds: upstreams differ in which one they apply. */
+export function outputBound(
+  bytes: Uint8Array,
+  endpoint: Endpoint,
+  fields: RoutingScan["fields"],
+): number | null {
+  let most: number | null = null;
+  for (const name of boundsOf(endpoint)) {
+    const field = fields[name];
+    if (!isThere(field)) continue;
+    const tokens = integerValue(bytes, field);
+    // It is no count, and what an upstream makes of it is unknown: some take -1 for no bound at all.
+    if (tokens === null || tokens < 1) return null;
+    most = Math.max(most ?? 0, tokens);
+  }
+  return most;
+}
+
+/** Some upstreams take this for no bound at all. */
+const UNBOUNDED = -1;
+
+/** Whoever pays is told of a bound that is none: what the gateway put in its place might cost more than was meant. */
+export function checkBounds(bytes: Uint8Array, endpoint: Endpoint, fields: RoutingScan["fields"]): void {
+  for (const name of boundsOf(endpoint)) {
+    const field = fields[name];
+    if (!isThere(field)) continue;
+    const tokens = integerValue(bytes, field);
+    if (tokens !== null && (tokens >= 1 || tokens === UNBOUNDED)) continue;
+    throw new ApiError(
+      field.kind === "number" ? "invalid_value" : "invalid_type",
+      `\`${name}\` must be a whole number of tokens, 1 or more. Leave it out for the model's own bound.`,
+      { param: name },
+    );
+  }
+}
+
+/** Each bound that is there is lowered; the one that is named, or else the family's own, is put in where there is none. */
+function capSplices(
+  bytes: Uint8Array,
+  endpoint: Endpoint,
+  scan: RoutingScan,
+  tokens: number,
+  called: string | undefined,
+): Splice[] {
+  const splices: Splice[] = [];
+  const names: readonly RoutingField[] = boundsOf(endpoint);
+  for (const name of names) {
+    const field = scan.fields[name];
+    if (!isThere(field)) continue;
+    const own = integerValue(bytes, field);
+    splices.push(replaceValue(field, digits(own === null || own < 1 ? tokens : Math.min(own, tokens))));
+  }
+  if (splices.length > 0) return splices;
+  const name = names.find((one) => one === called) ?? boundsOf(endpoint)[0];
+  const none = scan.fields[name];
+  return [none === undefined ? addMember(scan, name, String(tokens)) : replaceValue(none, digits(tokens))];
+}
+
+/** `start` is where the body begins. */
+export function notJson(bytes: Uint8Array, failure: ScanFailure, start: number): ApiError {
+  const where = describeScanError(bytes, failure, start);
+  return new ApiError("invalid_json", `The request body is not a valid JSON object: ${where}.`);
+}
+
+function digits(count: number): Uint8Array {
+  return Buffer.from(String(count));
+}
+
+/** What a thread found out about a long body. */
+interface BodyFindings {
+  readonly isPlain: boolean;
+  readonly encryptedReasoning: readonly Splice[];
+}
+
+interface JsonBodyOptions {
+  readonly isReduced?: boolean;
+  readonly disposed?: (() => void) | null;
+  readonly inspection?: BodyFindings | null;
+}
+
+const NO_OPTIONS: JsonBodyOptions = {};
+
+/** In a longer body words are looked for only near its two ends: the search must not hold up other requests. */
+const SEARCHED_BYTES_MAX = 128 * 1024;
+/** What is left for `flaw` to look through in one turn. */
+const FLAW_BYTES_PER_TURN = 256 * 1024;
+
+/** A class, so that a body costs one object and no closures. */
+export class JsonBody implements RequestBody {
+  readonly contentType = "application/json";
+  private readonly part: Part;
+  private readonly scan: RoutingScan;
+  private readonly endpoint: Endpoint;
+  private readonly always: readonly Splice[];
+  private readonly depthMax: number;
+  /** Reasoning was taken out: what an upstream has heard before cannot be told apart any more. */
+  private readonly isReduced: boolean;
+  /** Called when the body is no longer needed. Bodies made from this one are never disposed of themselves. */
+  private readonly disposed: (() => void) | null;
+  private readonly inspection: BodyFindings | null;
+
+  constructor(
+    part: Part,
+    scan: RoutingScan,
+    endpoint: Endpoint,
+    always: readonly Splice[],
+    depthMax: number,
+    { isReduced = false, disposed = null, inspection = null }: JsonBodyOptions = NO_OPTIONS,
+  ) {
+    this.part = part;
+    this.scan = scan;
+    this.endpoint = endpoint;
+    this.always = always;
+    this.depthMax = depthMax;
+    this.isReduced = isReduced;
+    this.disposed = disposed;
+    this.inspection = inspection;
+  }
+
+  forUpstream(upstreamModel: string): Part[] {
+    const { part, scan, always } = this;
+    const { bytes, start, end } = part;
+    const { model } = scan.fields;
+    const named = jsonString(upstreamModel);
+    // Where a model stands already, as in every request that was read, there is a short way.
+    const edits =
+      model === undefined ? editMembers(bytes, scan, { model: named }) : [replaceValue(model, named)];
+    // Inserted fields stand at the front.
+    return spliceParts(bytes, always.length === 0 ? edits : [...always, ...edits], start, end);
+  }
+
+  forUpstreamAfter(upstreamModel: string, { responseId, inputBytes }: Heard): Part[] | null {
+    const { part, scan, always } = this;
+    const { bytes, start, end } = part;
+    const { input } = scan.fields;
+    if (this.isReduced || input?.kind !== "array" || scan.fields.previous_response_id !== undefined) {
+      return null;
+    }
+    const edits = { model: jsonString(upstreamModel), previous_response_id: jsonString(responseId) };
+    const heard: Splice = { start: input.start + 1, end: input.start + 1 + inputBytes, insert: NOTHING };
+    return spliceParts(bytes, [...editMembers(bytes, scan, edits), heard, ...always], start, end);
+  }
+
+  withoutEncryptedReasoning(): RequestBody | null {
+    const { part, scan, endpoint, always, depthMax, inspection } = this;
+    if (this.isReduced) return null;
+    const dropped =
+      inspection?.encryptedReasoning ?? dropEncryptedReasoning(part.bytes, scan.fields.input, depthMax);
+    if (dropped.length === 0) return null;
+    return new JsonBody(part, scan, endpoint, [...always, ...dropped], depthMax, {
+      isReduced: true,
+      inspection,
+    });
+  }
+
+  withOutputCap(tokens: number, name?: string): RequestBody {
+    const { part, scan, endpoint, always, depthMax, isReduced, inspection } = this;
+    const cap = capSplices(part.bytes, endpoint, scan, tokens, name);
+    return new JsonBody(part, scan, endpoint, [...always, ...cap], depthMax, { isReduced, inspection });
+  }
+
+  mentions(word: string): boolean {
+    const { bytes, start, end } = this.part;
+    const sought = Buffer.from(word);
+    if (end - start <= SEARCHED_BYTES_MAX) return find(bytes, sought, start) !== -1;
+    const half = SEARCHED_BYTES_MAX / 2;
+    return (
+      find(bytes.subarray(start, start + half), sought, 0) !== -1 || find(bytes, sought, end - half) !== -1
+    );
+  }
+
+  isPlain(): boolean {
+    return this.inspection?.isPlain ?? isPlainBody(bytesOf(this.part));
+  }
+
+  async flaw(): Promise<ApiError | null> {
+    const bytes = bytesOf(this.part);
+    const search = new StringFaultSearch(bytes);
+    while (!search.run(FLAW_BYTES_PER_TURN)) await nextTurn();
+    const { fault } = search;
+    return fault && notJson(bytes, fault, 0);
+  }
+
+  async dispose(): Promise<void> {
+    this.disposed?.();
+  }
+}

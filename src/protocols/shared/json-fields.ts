@@ -1,0 +1,182 @@
+/** The fields of a JSON body that decide how it is served: each is read without decoding more than it can need. */
+
+import { ApiError } from "../../errors.ts";
+import { openKnownStrings } from "../../json/known-strings.ts";
+import { booleanValue, type Field, integerValue, stringValue, type ValueKind } from "../../json/scan.ts";
+import { isThere, type RoutingField, type RoutingScan } from "./json-body.ts";
+import type { Endpoint, EndpointName } from "./request.ts";
+
+const heardModels = openKnownStrings();
+
+export function readModel(bytes: Uint8Array, field: Field | undefined, charsMax: number): string {
+  if (!field || field.kind === "null") throw missing("model", "an id from GET /v1/models");
+  const heard = heardModels.find(bytes, field);
+  if (heard !== null) return heard;
+  // A longer one is not worth decoding.
+  const isShort = field.end - field.start <= charsMax * ESCAPE_BYTES_MAX + 2;
+  const model = isShort || field.kind !== "string" ? readString(bytes, field, "model") : "";
+  if (model === "" || model.length > charsMax) {
+    throw new ApiError("invalid_value", `\`model\` must be 1 to ${charsMax} characters long.`, {
+      param: "model",
+    });
+  }
+  heardModels.add(bytes, field, model);
+  return model;
+}
+
+export function readBoolean(field: Field | undefined, name: string): boolean {
+  if (!field || field.kind === "null") return false;
+  const value = booleanValue(field);
+  if (value === null) throw wrongType(name, "a boolean", field.kind);
+  return value;
+}
+
+/** A background response is retrieved later by its id, so it has to be stored. */
+export function readBackground({ background, store }: RoutingScan["fields"]): boolean {
+  const isBackground = readBoolean(background, "background");
+  if (isBackground && store?.kind === "false") {
+    throw new ApiError(
+      "invalid_value",
+      "`background: true` requires `store: true`: a background response is retrieved later by its id. Leave `store` out, or `background`.",
+      { param: "background" },
+    );
+  }
+  return isBackground;
+}
+
+/** Endpoints whose answers come whole. */
+const WHOLE: ReadonlySet<EndpointName> = new Set([
+  "embeddings",
+  "responses.compact",
+  "responses.input_tokens",
+]);
+
+/** An upstream that does not stream what never streams has done nothing wrong, so it is not asked to. */
+export function readStream(field: Field | undefined, { name, path }: Endpoint): boolean {
+  const stream = readBoolean(field, "stream");
+  if (stream && WHOLE.has(name)) {
+    throw new ApiError(
+      "unsupported_parameter",
+      `The answer of POST /v1${path} comes whole. Leave \`stream\` out.`,
+      { param: "stream" },
+    );
+  }
+  return stream;
+}
+
+export function readCount(bytes: Uint8Array, field: Field): number {
+  if (field.kind === "null") return 1;
+  const count = integerValue(bytes, field);
+  if (count === null) throw wrongType("n", "an integer", field.kind);
+  if (count < 1 || count > 128) {
+    throw new ApiError("invalid_value", "`n` must be between 1 and 128.", { param: "n" });
+  }
+  return count;
+}
+
+/** `\\u0000` stands for one character. */
+const ESCAPE_BYTES_MAX = 6;
+/** Longer than any id that an upstream gives out. */
+const RESPONSE_ID_BYTES_MAX = 4_096;
+
+export function readPreviousResponse(bytes: Uint8Array, field: Field | undefined): string | null {
+  if (!field || field.kind === "null") return null;
+  if (field.kind === "string" && field.end - field.start > RESPONSE_ID_BYTES_MAX) {
+    throw new ApiError("invalid_value", "`previous_response_id` is too long to be an id.", {
+      param: "previous_response_id",
+    });
+  }
+  return readString(bytes, field, "previous_response_id");
+}
+
+function readString(bytes: Uint8Array, field: Field, name: RoutingField): string {
+  if (field.kind !== "string") throw wrongType(name, "a string", field.kind);
+  const value = stringValue(bytes, field);
+  if (value !== null) return value;
+  throw new ApiError("invalid_json", `The value of \`${name}\` is not a valid JSON string.`, { param: name });
+}
+
+/** The fields without which no upstream could answer; anything finer is for the upstream to say. */
+export function checkContent(bytes: Uint8Array, { fields }: RoutingScan, endpoint: EndpointName): void {
+  switch (endpoint) {
+    case "chat.completions":
+      requireKind(bytes, fields.messages, "messages", ["array"], "an array of messages");
+      return;
+    case "embeddings":
+      requireKind(bytes, fields.input, "input", ["string", "array"], "a string or an array");
+      return;
+    case "images.generations":
+    case "images.edits":
+      requireKind(bytes, fields.prompt, "prompt", ["string"], "a string");
+      return;
+    case "responses":
+    case "responses.compact":
+    case "responses.input_tokens": {
+      if (continues(fields) && !isThere(fields.input)) return;
+      requireKind(bytes, fields.input, "input", ["string", "array"], "a string or an array of items");
+    }
+  }
+}
+
+/** A response that the upstream builds on something it keeps. */
+export function continues(fields: RoutingScan["fields"]): boolean {
+  return isThere(fields.previous_response_id) || isThere(fields.conversation) || isThere(fields.prompt);
+}
+
+function requireKind(
+  bytes: Uint8Array,
+  field: Field | undefined,
+  name: RoutingField,
+  kinds: readonly ValueKind[],
+  described: string,
+): void {
+  if (!isThere(field)) throw missing(name, described);
+  if (!kinds.includes(field.kind)) throw wrongType(name, described, field.kind);
+  if (name === "messages" && isEmptyArray(bytes, field)) {
+    throw new ApiError("invalid_value", "`messages` is empty. Send at least one message.", { param: name });
+  }
+}
+
+function isEmptyArray(bytes: Uint8Array, field: Field): boolean {
+  for (let at = field.start + 1; at < field.end - 1; at++) {
+    const byte = bytes[at];
+    if (byte !== 0x20 && byte !== 0x0a && byte !== 0x0d && byte !== 0x09) return false;
+  }
+  return true;
+}
+
+/** Settings, and the name of a conversation. What is longer is no such thing, and not worth decoding. */
+const TEXT_BYTES_MAX = 16_384;
+
+export function textOf(bytes: Uint8Array, field: Field | undefined): string | null {
+  if (field === undefined || field.end - field.start > TEXT_BYTES_MAX) return null;
+  return stringValue(bytes, field);
+}
+
+function missing(name: string, described: string): ApiError {
+  return new ApiError(
+    "missing_required_parameter",
+    `Missing required parameter: \`${name}\` (${described}).`,
+    {
+      param: name,
+    },
+  );
+}
+
+export function wrongType(name: string, wanted: string, kind: ValueKind): ApiError {
+  return new ApiError(
+    "invalid_type",
+    `Invalid type for \`${name}\`: expected ${wanted}, got ${KIND_NAMES[kind]}.`,
+    { param: name },
+  );
+}
+
+const KIND_NAMES: Readonly<Record<ValueKind, string>> = {
+  string: "a string",
+  number: "a number",
+  true: "a boolean",
+  false: "a boolean",
+  null: "null",
+  object: "an object",
+  array: "an array",
+};

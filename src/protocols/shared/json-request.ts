@@ -1,0 +1,268 @@
+/**
+ * A JSON body → what routing, metering and admission need, without parsing it: the scanner finds the few
+ * fields that matter, and the bytes go on as they came but for the splices.
+ */
+
+import { ApiError } from "../../errors.ts";
+import { describeScanError, isValidUtf8, scanObject, wantedFields } from "../../json/scan.ts";
+import { editMembers, type Splice } from "../../json/splice.ts";
+import { find } from "../../net/wire/bytes.ts";
+import { bytesOf, type Part } from "../../net/wire/parts.ts";
+import { caseVariantError } from "./case-variant-error.ts";
+import { beginningOf } from "./conversation.ts";
+import { dropEncryptedReasoning } from "./foreign-reasoning.ts";
+import { imageKindOf } from "./image-kind.ts";
+import { type InputReach, inputReachOf } from "./input-reach.ts";
+import { type InputSize, inputSizeOf } from "./input-size.ts";
+import { checkBounds, JsonBody, notJson, outputBound, ROUTING, type RoutingScan } from "./json-body.ts";
+import {
+  checkContent,
+  continues,
+  readBackground,
+  readCount,
+  readModel,
+  readPreviousResponse,
+  readStream,
+  textOf,
+  wrongType,
+} from "./json-fields.ts";
+import type { Endpoint, InputText, ModelRequest, RequestBody } from "./request.ts";
+
+const STREAM_OPTIONS = wantedFields(["include_usage"], { refusesCaseVariants: true });
+const REASONING = wantedFields(["effort"]);
+const REASONING_DEPTH_MAX = 16;
+const BYTES_PER_TOKEN = 4;
+/** What a picture usually takes. */
+const PICTURE_TOKENS = 1_000;
+const OUTPUT_TOKENS_USUAL = 500;
+const TRUE = new TextEncoder().encode("true");
+const INCLUDE_USAGE = new TextEncoder().encode('{"include_usage":true}');
+
+export interface JsonRequestLimits {
+  readonly depthMax: number;
+  readonly modelNameCharsMax: number;
+}
+
+/**
+ * The body ends where its array does; what may stand before it there is nobody's business here. `disposed` is told when
+ * the body is not needed any more; it may be more than once.
+ */
+export function readJsonRequest(
+  body: Part,
+  endpoint: Endpoint,
+  limits: JsonRequestLimits,
+  disposed: (() => void) | null = null,
+): ModelRequest {
+  return new JsonRequest(body, scanRouting(body, limits.depthMax), endpoint, limits, disposed, null);
+}
+
+/** What a thread found out about a long body: everything for which all of it has to be walked through. Plain data. */
+export interface BodyInspection {
+  readonly scan: RoutingScan;
+  readonly usage: readonly Splice[] | null;
+  readonly size: InputSize;
+  readonly reach: InputReach;
+  readonly conversation: string | null;
+  readonly isPlain: boolean;
+  readonly encryptedReasoning: readonly Splice[];
+}
+
+/** Throws the refusal of a body that cannot be served, as `readJsonRequest` does. */
+export function inspectJsonBody(body: Part, endpoint: Endpoint, limits: JsonRequestLimits): BodyInspection {
+  const scan = scanRouting(body, limits.depthMax);
+  const request = new JsonRequest(body, scan, endpoint, limits, null, null);
+  return {
+    scan,
+    usage: request.usage,
+    size: request.inputSize(),
+    reach: request.inputReach(),
+    conversation: request.conversation(),
+    isPlain: request.body.isPlain(),
+    encryptedReasoning: reasoningSplices(body.bytes, scan, limits.depthMax),
+  };
+}
+
+/** The same request that `readJsonRequest` makes of the body, without walking through it again. */
+export function openInspectedRequest(
+  body: Part,
+  inspection: BodyInspection,
+  endpoint: Endpoint,
+  limits: JsonRequestLimits,
+  disposed: (() => void) | null,
+): ModelRequest {
+  return new JsonRequest(body, inspection.scan, endpoint, limits, disposed, inspection);
+}
+
+/** More items than any conversation has: such a body is not repaired, and its client learns why it was refused. */
+const REASONING_SPLICES_MAX = 10_000;
+
+function reasoningSplices(bytes: Uint8Array, { fields }: RoutingScan, depthMax: number): readonly Splice[] {
+  if (find(bytes, ENCRYPTED, 0) === -1) return [];
+  const splices = dropEncryptedReasoning(bytes, fields.input, depthMax);
+  return splices.length > REASONING_SPLICES_MAX ? [] : splices;
+}
+
+const ENCRYPTED = Buffer.from('"encrypted_content"');
+
+/** A class, so that a request costs a few objects and no closures. */
+class JsonRequest implements ModelRequest {
+  readonly publicModel: string;
+  readonly stream: boolean;
+  readonly hidesUsage: boolean;
+  readonly wantsBase64: boolean;
+  readonly choices: number;
+  readonly previousResponseId: string | null;
+  readonly readsKept: boolean;
+  readonly keepsResponse: boolean;
+  readonly background: boolean;
+  readonly outputTokensMax: number | null;
+  readonly imageKind: string | null;
+  readonly inputText: InputText;
+  readonly body: RequestBody;
+  /** What makes a chat upstream report usage; null where the client asks for it, or nothing streams. */
+  readonly usage: readonly Splice[] | null;
+  private readonly inspection: BodyInspection | null;
+  private readonly part: Part;
+  private readonly endpoint: Endpoint;
+  private readonly fields: RoutingScan["fields"];
+  private size: InputSize | null;
+  private reach: InputReach | null;
+  private own: Uint8Array | null = null;
+
+  constructor(
+    part: Part,
+    scan: RoutingScan,
+    endpoint: Endpoint,
+    limits: JsonRequestLimits,
+    disposed: (() => void) | null,
+    inspection: BodyInspection | null,
+  ) {
+    const { bytes } = part;
+    const { fields } = scan;
+    this.part = part;
+    this.inspection = inspection;
+    this.size = inspection?.size ?? null;
+    this.reach = inspection?.reach ?? null;
+    this.endpoint = endpoint;
+    this.fields = fields;
+    this.publicModel = readModel(bytes, fields.model, limits.modelNameCharsMax);
+    this.stream = readStream(fields.stream, endpoint);
+    if (inspection !== null) this.usage = inspection.usage;
+    else {
+      checkContent(bytes, scan, endpoint.name);
+      this.usage =
+        endpoint.name === "chat.completions" && this.stream ? forceUsage(bytes, scan, limits.depthMax) : null;
+    }
+    this.hidesUsage = this.usage !== null;
+    this.wantsBase64 = endpoint.name === "embeddings" && textOf(bytes, fields.encoding_format) === "base64";
+    this.background = endpoint.name === "responses" && readBackground(fields);
+    this.outputTokensMax = outputBound(bytes, endpoint, fields);
+    this.choices = fields.n ? readCount(bytes, fields.n) : 1;
+    this.previousResponseId = readPreviousResponse(bytes, fields.previous_response_id);
+    this.readsKept = endpoint.interface === "responses" && continues(fields);
+    this.keepsResponse = endpoint.name === "responses" && fields.store?.kind !== "false";
+    this.imageKind =
+      endpoint.interface === "images"
+        ? imageKindOf(textOf(bytes, fields.size), textOf(bytes, fields.quality))
+        : null;
+    this.inputText = { kind: "json", body: part };
+    this.body = new JsonBody(part, scan, endpoint, this.usage ?? [], limits.depthMax, {
+      disposed,
+      inspection,
+    });
+  }
+
+  checkBounds(): void {
+    checkBounds(this.part.bytes, this.endpoint, this.fields);
+  }
+
+  reasoningEffort(): string | null {
+    const { reasoning, reasoning_effort } = this.fields;
+    const { bytes } = this.part;
+    if (reasoning_effort !== undefined) return textOf(bytes, reasoning_effort);
+    if (reasoning?.kind !== "object") return null;
+    const inner = scanObject(bytes, reasoning.start, reasoning.end, REASONING, {
+      depthMax: REASONING_DEPTH_MAX,
+    });
+    return inner.ok ? textOf(bytes, inner.fields.effort) : null;
+  }
+
+  tokensEstimate(): number {
+    return estimateTokens(this.inputSize(), this.outputTokensMax, this.choices);
+  }
+
+  /** The whole body is searched for it, so only whoever limits or charges tokens asks. */
+  inputSize(): InputSize {
+    this.size ??= inputSizeOf(this.alone());
+    return this.size;
+  }
+
+  inputReach(): InputReach {
+    this.reach ??= inputReachOf(this.alone(), this.inputSize());
+    return this.reach;
+  }
+
+  /** Whoever looks through all of it needs it as an array of its own. */
+  private alone(): Uint8Array {
+    this.own ??= bytesOf(this.part);
+    return this.own;
+  }
+
+  conversation(): string | null {
+    const { part, fields, inspection } = this;
+    if (inspection !== null) return inspection.conversation;
+    const { bytes } = part;
+    return textOf(bytes, fields.prompt_cache_key) ?? beginningOf(bytes, fields.messages ?? fields.input);
+  }
+}
+
+function scanRouting({ bytes, start, end }: Part, depthMax: number): RoutingScan {
+  if (!isValidUtf8(bytes, start)) {
+    throw new ApiError("invalid_json", "The request body is not valid UTF-8. Send JSON encoded as UTF-8.");
+  }
+  const scan = scanObject(bytes, start, end, ROUTING, { depthMax });
+  if (scan.ok) return scan;
+  if (scan.reason === "duplicate_field") {
+    const field = scan.field ?? "";
+    throw new ApiError(
+      "duplicate_parameter",
+      `The field \`${field}\` appears more than once (${describeScanError(bytes, scan, start)}). Send it once, so that what is checked is what is served.`,
+      { param: field },
+    );
+  }
+  if (scan.reason === "case_variant") {
+    throw caseVariantError(scan.field ?? "", describeScanError(bytes, scan, start));
+  }
+  throw notJson(bytes, scan, start);
+}
+
+/** Splices that make a chat upstream report usage; null when the client asks for it itself. */
+function forceUsage(bytes: Uint8Array, scan: RoutingScan, depthMax: number): Splice[] | null {
+  const field = scan.fields.stream_options;
+  if (!field || field.kind === "null") return editMembers(bytes, scan, { stream_options: INCLUDE_USAGE });
+  if (field.kind !== "object") throw wrongType("stream_options", "an object", field.kind);
+  const options = scanObject(bytes, field.start, field.end, STREAM_OPTIONS, { depthMax });
+  if (!options.ok) {
+    if (options.reason === "case_variant") {
+      throw caseVariantError("stream_options.include_usage", describeScanError(bytes, options));
+    }
+    throw new ApiError("duplicate_parameter", "`stream_options.include_usage` appears more than once.", {
+      param: "stream_options",
+    });
+  }
+  if (options.fields.include_usage?.kind === "true") return null;
+  return editMembers(bytes, options, { include_usage: TRUE });
+}
+
+/**
+ * Text is about four bytes a token; an answer without a bound of its own is taken to be of ordinary length. A picture
+ * is not counted by its bytes.
+ */
+function estimateTokens(
+  { textBytes, media }: InputSize,
+  outputTokensMax: number | null,
+  choices: number,
+): number {
+  const input = Math.ceil(textBytes / BYTES_PER_TOKEN) + media * PICTURE_TOKENS;
+  return input + (outputTokensMax ?? OUTPUT_TOKENS_USUAL) * choices;
+}

@@ -1,0 +1,274 @@
+import { describe, expect, test } from "bun:test";
+import fc from "fast-check";
+import { joinParts, wholePart } from "../../net/wire/parts.ts";
+import type { EndpointName } from "./request.ts";
+import type { Audience } from "./upstream-error.ts";
+import { readAnswer, saysNothing } from "./whole-response.ts";
+
+const AUDIENCE = {
+  publicModel: "fast",
+  upstreamModel: "gpt-6-eu-0419",
+  account: null,
+  mentions: () => false,
+};
+
+function read(endpoint: EndpointName, body: unknown, audience: Audience = AUDIENCE) {
+  const text = typeof body === "string" ? body : JSON.stringify(body);
+  // As it comes: behind its head, and before whatever else was read.
+  const bytes = Buffer.from(`HTTP/1.1 200 OK {"model":"\r\n\r\n${text}}}`);
+  const end = bytes.length - 2;
+  return readAnswer({ bytes, start: end - Buffer.byteLength(text), end }, endpoint, audience, 32);
+}
+
+function answer(endpoint: EndpointName, body: unknown, audience: Audience = AUDIENCE) {
+  const found = read(endpoint, body, audience);
+  if (found.kind !== "answer") throw new Error(`expected an answer, got ${found.kind}`);
+  return { ...found, text: new TextDecoder().decode(joinParts(found.body)) };
+}
+
+const USAGE = { prompt_tokens: 3, completion_tokens: 4 };
+
+describe("an answer", () => {
+  test("has the public model in place of the upstream's, and is otherwise as it came", () => {
+    const body = '{ "id":"x", "model" : "gpt-6-eu-0419",\n"big":12345678901234567890, "a":1.0, "a":2 }';
+    expect(answer("chat.completions", body).text).toBe(body.replace("gpt-6-eu-0419", "fast"));
+  });
+
+  test.each([
+    [{ code: "rate_limit", message: "Account acct-77 of org-secret is out of credits" }, "rate_limit"],
+    [{ code: 502, message: "host up-3.internal went away", metadata: { raw: "org-secret" } }, "server_error"],
+  ])("tells of a choice that failed no more than its code and public words", (error, code) => {
+    const body = {
+      choices: [
+        { index: 0, message: { content: "hi" }, error },
+        { index: 1, error: null },
+      ],
+    };
+    const { text } = answer("chat.completions", body);
+    expect(text).not.toContain("org-secret");
+    expect(text).not.toContain("up-3.internal");
+    expect(JSON.parse(text).choices).toEqual([
+      { index: 0, message: { content: "hi" }, error: { code, message: expect.any(String) } },
+      { index: 1, error: null },
+    ]);
+  });
+
+  test("tells of Groq's own errors no more either, and of two of a choice the last", () => {
+    const groq = { choices: [], x_groq: { id: "req_1", error: "org-secret is over capacity" } };
+    expect(JSON.parse(answer("chat.completions", groq).text).x_groq.error).not.toContain("org-secret");
+    const twice = (last: string) =>
+      `{"choices":[{"index":0,"error":{"message":"org-secret"},"error":${last}}, {"index":1}]}`;
+    expect(answer("chat.completions", twice("null")).text).toBe(
+      '{"choices":[{"index":0,"error":null}, {"index":1}]}',
+    );
+    const { text } = answer("chat.completions", twice('"org-secret"'));
+    expect(JSON.parse(text).choices[0]).toEqual({
+      index: 0,
+      error: expect.not.stringContaining("org-secret"),
+    });
+  });
+
+  test.each(["null", "false", '""', "{}"])("whose choice has %s for an error stays as it came", (none) => {
+    const body = `{"choices":[{"index":0,"error":${none}}],"x_groq":{"error":${none}},"x_groq":7}`;
+    expect(answer("chat.completions", body).text).toBe(body);
+  });
+
+  test("of Responses tells an error as an object, whatever the upstream wrote", () => {
+    const { text } = answer("responses", {
+      status: "failed",
+      output: [],
+      error: "org-secret is over capacity",
+    });
+    expect(JSON.parse(text).error).toEqual({ code: "server_error", message: expect.any(String) });
+    expect(text).not.toContain("org-secret");
+  });
+
+  test("that only speaks of errors stays as it came", () => {
+    const body = '{"choices":[{"message":{"content":"an \\"error\\"","error":"mine"}}],"error":null}';
+    expect(answer("chat.completions", body).text).toBe(body);
+  });
+
+  test("loses a byte order mark", () => {
+    const body = '{"choices":[]}';
+    expect(answer("chat.completions", `\ufeff${body}`).text).toBe(body);
+  });
+
+  test("without a model stays without one", () => {
+    const body = '{"created":1,"data":[]}';
+    expect(answer("images.generations", body).text).toBe(body);
+  });
+
+  test.each([
+    ["chat.completions", { choices: [] }],
+    ["responses", { output: [] }],
+    ["responses.compact", { output: [] }],
+    ["responses.input_tokens", { input_tokens: 0 }],
+    ["embeddings", { data: [] }],
+    ["images.generations", { data: [] }],
+    ["images.edits", { data: [] }],
+  ] as const)("of %s is whole with what such answers are made of", (endpoint, substance) => {
+    expect(answer(endpoint, { id: "x", ...substance }).hasSubstance).toBe(true);
+    expect(answer(endpoint, { object: "error", message: "m" }).hasSubstance).toBe(false);
+    expect(answer(endpoint, { status: "error", detail: "m" }).hasSubstance).toBe(false);
+  });
+
+  test("tells its usage", () => {
+    expect(answer("chat.completions", { model: "m", usage: USAGE }).usage).toMatchObject({
+      inputTokens: 3,
+      outputTokens: 4,
+    });
+    expect(answer("chat.completions", { model: "m" }).usage).toBeNull();
+    expect(answer("chat.completions", { model: "m", usage: null }).usage).toBeNull();
+  });
+
+  test("of images tells how many there are", () => {
+    const data = [{ b64_json: 'x"{}[{' }, { url: "u", more: [{}, { a: {} }] }, { b64_json: "\\" }];
+    expect(answer("images.generations", { data }).images).toBe(3);
+    expect(answer("images.edits", { data: [] }).images).toBe(0);
+    expect(answer("images.edits", {}).images).toBe(0);
+    expect(answer("embeddings", { data }).images).toBe(0);
+  });
+
+  test("of images tells of which kind they are, and no other does", () => {
+    const told = { created: 1, size: "1024x1024", quality: "high", data: [{ b64_json: "x" }] };
+    expect(answer("images.edits", told).imageKind).toBe("1024x1024/high");
+    expect(answer("images.edits", { data: [] }).imageKind).toBeNull();
+    expect(answer("chat.completions", told).imageKind).toBeNull();
+  });
+
+  test("images are counted right whatever their texts hold", () => {
+    const image = fc.record({
+      b64_json: fc.string({ unit: "binary" }),
+      other: fc.jsonValue({ maxDepth: 2 }),
+    });
+    fc.assert(
+      fc.property(fc.array(image, { maxLength: 4 }), (data) => {
+        expect(answer("images.generations", { created: 1, data }).images).toBe(data.length);
+      }),
+    );
+  });
+
+  test("of the Responses family tells its id and where it stands", () => {
+    const found = answer("responses", { id: "resp_1", status: "queued", model: "m" });
+    expect(found).toMatchObject({ responseId: "resp_1", status: "queued" });
+  });
+
+  test("of another family has neither, whatever its id is", () => {
+    const found = answer("chat.completions", { id: "chatcmpl-1", status: "queued" });
+    expect(found).toMatchObject({ responseId: null, status: null });
+    expect(answer("responses.compact", { id: "resp_1" }).responseId).toBeNull();
+  });
+});
+
+describe("embeddings", () => {
+  const NUMBERS =
+    '{"object":"list", "data":[ {"object":"embedding","embedding":[0.1, -2.5e0,3e-8],"index":1,"x":1e400},' +
+    '{"embedding" : [],"index":0}, {"index":2}, 7 ],"model":"gpt-6-eu-0419","usage":{"prompt_tokens":3}}';
+
+  test("asked for in Base64 come in it, and every other byte as it came", () => {
+    const packed = answer("embeddings", NUMBERS, { ...AUDIENCE, wantsBase64: true });
+    const floats = Buffer.alloc(12);
+    [0.1, -2.5, 3e-8].forEach((value, index) => void floats.writeFloatLE(value, 4 * index));
+    expect(packed.text).toBe(
+      NUMBERS.replace("[0.1, -2.5e0,3e-8]", `"${floats.toString("base64")}"`)
+        .replace("[]", '""')
+        .replace("gpt-6-eu-0419", "fast"),
+    );
+    expect(packed.usage).toMatchObject({ inputTokens: 3 });
+  });
+
+  test("not asked for in Base64 stay numbers", () => {
+    expect(answer("embeddings", NUMBERS).text).toBe(NUMBERS.replace("gpt-6-eu-0419", "fast"));
+  });
+
+  test.each([
+    ["packed already", '{"data":[{"embedding":"AACAPw=="},{"embedding":[1]}]}'],
+    ["no vectors", '{"data":[{"embedding":[1,null]},{"embedding":[[1]]},{"embedding":{}}]}'],
+    ["not there", '{"data":[]}'],
+    ["no list", '{"data":{"embedding":[1]}}'],
+  ])("that are %s stay as they came", (_, body) => {
+    expect(answer("embeddings", body, { ...AUDIENCE, wantsBase64: true }).text).toBe(body);
+  });
+});
+
+describe("a response that failed", () => {
+  const failed = (error: unknown) => ({ id: "resp_1", status: "failed", error, model: "m", usage: USAGE });
+
+  test("is an answer: it has an id, a status and a usage", () => {
+    const found = answer("responses", failed({ code: "server_error", message: "Sorry" }));
+    expect(found).toMatchObject({ responseId: "resp_1", status: "failed" });
+    expect(found.usage?.inputTokens).toBe(3);
+    expect(JSON.parse(found.text).error).toEqual({ code: "server_error", message: "Sorry" });
+  });
+
+  test("tells its reason without naming an account", () => {
+    const message = "Organization org-CANARY7 has no quota for gpt-6-eu-0419.";
+    const { text } = answer("responses", failed({ code: "rate_limit_exceeded", message, key: "sk-CANARY7" }));
+    expect(JSON.parse(text).error).toEqual({
+      code: "rate_limit_exceeded",
+      message: "Organization [redacted] has no quota for fast.",
+    });
+  });
+
+  test("has a code of the API's own form", () => {
+    const { text } = answer("responses", failed({ code: "acct-CANARY7", message: "" }));
+    expect(JSON.parse(text).error).toEqual({ code: "server_error", message: "The model failed to answer." });
+  });
+
+  test("and one that did not keeps its null", () => {
+    const body = '{"id":"r","status":"completed","error":null}';
+    expect(answer("responses", body).text).toBe(body);
+  });
+});
+
+describe("what only looks like an answer", () => {
+  const error = { message: "no", type: "server_error", param: null, code: "c" };
+
+  test.each([
+    "chat.completions",
+    "embeddings",
+    "images.generations",
+    "responses.compact",
+    "responses",
+  ] as const)("an error object is an error for %s", (endpoint) => {
+    expect(read(endpoint, { error })).toEqual({ kind: "error", error });
+    expect(read(endpoint, { error: "no" })).toMatchObject({ kind: "error", error: { message: "no" } });
+  });
+
+  test("an error beside choices is an error", () => {
+    expect(read("chat.completions", { id: "x", choices: [], error }).kind).toBe("error");
+  });
+
+  test("a null error is none", () => {
+    expect(read("chat.completions", { id: "x", error: null }).kind).toBe("answer");
+  });
+
+  test.each([
+    ["nothing", ""],
+    ["an HTML page", "<!doctype html><title>Sign in</title>"],
+    ["a list", "[]"],
+    ["a cut object", '{"id":"x","choices":[{"message":{"content":"hel'],
+    ["two models", '{"model":"a","model":"b"}'],
+    ["too deep an object", `{"a":${"[".repeat(40)}${"]".repeat(40)}}`],
+  ])("%s is malformed", (_, body) => {
+    expect(read("chat.completions", body)).toEqual({ kind: "malformed" });
+  });
+});
+
+test.each([
+  ["a response without output", { object: "response", output: [] }, true],
+  ["a response with an item", { object: "response", output: [{ type: "message" }] }, false],
+  [
+    "a blank choice",
+    { choices: [{ message: { role: "assistant", content: "", refusal: null, annotations: [] } }] },
+    true,
+  ],
+  ["a choice with text", { choices: [{ message: { role: "assistant", content: "hi" } }] }, false],
+  [
+    "a choice with a call",
+    { choices: [{ message: { role: "assistant", content: null, tool_calls: [{}] } }] },
+    false,
+  ],
+])("%s says nothing or something", (_, json, nothing) => {
+  expect(saysNothing(wholePart(Buffer.from(JSON.stringify(json))))).toBe(nothing);
+});

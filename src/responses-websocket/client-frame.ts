@@ -1,0 +1,228 @@
+/** One message of a client, read no further than the gateway needs to understand it. */
+
+import { ApiError } from "../errors.ts";
+import { parseJson } from "../json/parse.ts";
+import {
+  booleanValue,
+  describeScanError,
+  type Field,
+  type ObjectScan,
+  scanObject,
+  stringValue,
+  wantedFields,
+} from "../json/scan.ts";
+import { caseVariantError } from "../protocols/shared/case-variant-error.ts";
+import { conversationIn } from "./codex.ts";
+import type { ToolCalls } from "./tool-calls.ts";
+
+const FRAME_FIELDS = [
+  "type",
+  "stream_id",
+  "generate",
+  "previous_response_id",
+  "input",
+  "response",
+  "client_metadata",
+  "model",
+  "stream",
+  "background",
+] as const;
+export type FrameField = (typeof FRAME_FIELDS)[number];
+export type FrameScan = ObjectScan<FrameField>;
+
+const FRAME = wantedFields(FRAME_FIELDS, { refusesCaseVariants: true });
+const STREAM_ID = /^[A-Za-z0-9_.-]{1,256}$/;
+
+export interface CreateFrame {
+  readonly kind: "create";
+  /** The lane it names; null is the one without a name. */
+  readonly streamId: string | null;
+  /** False: nothing is to be answered, only remembered. */
+  readonly generates: boolean;
+  readonly previousId: string | null;
+  /** An object with the fields of the request at top level, and where those that matter stand in it. */
+  readonly bytes: Uint8Array;
+  readonly scan: FrameScan;
+  /** What a thread found out about a long frame; null for others, which are looked through when it is needed. */
+  readonly inspected: FrameInspection | null;
+}
+
+export interface FrameInspection {
+  readonly calls: ToolCalls;
+  readonly metadata: FrameMetadata | null;
+}
+
+export interface SteerFrame {
+  readonly kind: "steer";
+  readonly streamId: null;
+  readonly previousId: string | null;
+  readonly input: unknown;
+}
+
+export interface BadFrame {
+  readonly kind: "bad";
+  readonly streamId: string | null;
+  readonly error: ApiError;
+}
+
+export type MessageKind = "text" | "binary";
+
+export type ClientFrame = CreateFrame | SteerFrame | BadFrame;
+
+/** What is taken of a text stays where it is in `bytes`. */
+export function readClientFrame(kind: MessageKind, bytes: Uint8Array, depthMax: number): ClientFrame {
+  let streamId: string | null = null;
+  try {
+    if (kind === "binary") throw binary();
+    const scan = scanFrame(bytes, depthMax);
+    const type = readType(bytes, scan.fields.type);
+    if (type === "response.steer") return readSteer(bytes, scan);
+    streamId = readStreamId(bytes, scan.fields.stream_id);
+    const inner = nestedRequest(bytes, scan);
+    if (inner === null) return readCreate(bytes, scan, streamId, scan.fields.generate);
+    const innerScan = scanFrame(inner, depthMax);
+    streamId ??= readStreamId(inner, innerScan.fields.stream_id);
+    return readCreate(inner, innerScan, streamId, scan.fields.generate ?? innerScan.fields.generate);
+  } catch (thrown) {
+    if (!(thrown instanceof ApiError)) throw thrown;
+    return { kind: "bad", streamId, error: thrown };
+  }
+}
+
+function scanFrame(bytes: Uint8Array, depthMax: number): FrameScan {
+  const scan = scanObject(bytes, 0, bytes.length, FRAME, { depthMax });
+  if (scan.ok) return scan;
+  const where = describeScanError(bytes, scan);
+  if (scan.reason === "duplicate_field") {
+    const field = scan.field ?? "";
+    throw new ApiError(
+      "duplicate_parameter",
+      `The field \`${field}\` appears more than once (${where}). Send it once.`,
+      { param: field },
+    );
+  }
+  if (scan.reason === "case_variant") throw caseVariantError(scan.field ?? "", where);
+  throw new ApiError("invalid_json", `The message is not a valid JSON object: ${where}.`);
+}
+
+function readType(bytes: Uint8Array, field: Field | undefined): "response.create" | "response.steer" {
+  if (field === undefined) {
+    throw new ApiError(
+      "missing_required_parameter",
+      'The message has no `type`. Send {"type":"response.create",…} with the fields of POST /v1/responses beside it.',
+      { param: "type" },
+    );
+  }
+  const type = stringValue(bytes, field);
+  if (type === "response.create" || type === "response.steer") return type;
+  throw new ApiError(
+    "invalid_value",
+    "This `type` of message is not known. Known are response.create and response.steer.",
+    { param: "type" },
+  );
+}
+
+function readStreamId(bytes: Uint8Array, field: Field | undefined): string | null {
+  if (field === undefined || field.kind === "null") return null;
+  const streamId = stringValue(bytes, field);
+  if (streamId !== null && STREAM_ID.test(streamId)) return streamId;
+  throw new ApiError(
+    "invalid_stream_id",
+    "`stream_id` must be a string of 1 to 256 letters, digits, dots, dashes or underscores.",
+    { param: "stream_id" },
+  );
+}
+
+/** Some clients put the request into an object of its own: `{type, response: {…}}`. What is around it is let go. */
+function nestedRequest(bytes: Uint8Array, { fields }: FrameScan): Uint8Array | null {
+  const { response, model } = fields;
+  return response?.kind === "object" && model === undefined
+    ? Buffer.from(bytes.subarray(response.start, response.end))
+    : null;
+}
+
+function binary(): ApiError {
+  return new ApiError("invalid_request", "A binary message came. Send each JSON object as one text message.");
+}
+
+function readCreate(
+  bytes: Uint8Array,
+  scan: FrameScan,
+  streamId: string | null,
+  generate: Field | undefined,
+): CreateFrame {
+  const { previous_response_id: previous } = scan.fields;
+  if (generate !== undefined && generate.kind !== "null" && booleanValue(generate) === null) {
+    throw new ApiError("invalid_type", "`generate` must be a boolean.", { param: "generate" });
+  }
+  refuseBackground(scan.fields.background);
+  return {
+    kind: "create",
+    streamId,
+    generates: generate?.kind !== "false",
+    previousId: readPreviousId(bytes, previous),
+    bytes,
+    scan,
+    inspected: null,
+  };
+}
+
+/** Open Responses: `background` must not be sent over a WebSocket. A `false` changes nothing, so it is ignored. */
+function refuseBackground(field: Field | undefined): void {
+  if (field === undefined || field.kind === "null" || field.kind === "false") return;
+  throw new ApiError(
+    "unsupported_parameter",
+    "`background` is not supported over a WebSocket. Leave it out, or send the request to POST /v1/responses.",
+    { param: "background" },
+  );
+}
+
+function readPreviousId(bytes: Uint8Array, field: Field | undefined): string | null {
+  if (field === undefined || field.kind === "null") return null;
+  const id = stringValue(bytes, field);
+  if (id !== null) return id;
+  throw new ApiError("invalid_type", "`previous_response_id` must be a string.", {
+    param: "previous_response_id",
+  });
+}
+
+function readSteer(bytes: Uint8Array, { fields }: FrameScan): SteerFrame {
+  const { input } = fields;
+  return {
+    kind: "steer",
+    streamId: null,
+    previousId: readPreviousId(bytes, fields.previous_response_id),
+    input: input === undefined ? null : parseJson(bytes, input.start, input.end),
+  };
+}
+
+const METADATA = wantedFields([
+  "x-codex-turn-state",
+  "ws_request_header_x_openai_internal_codex_responses_lite",
+]);
+type MetadataScan = ObjectScan<
+  "x-codex-turn-state" | "ws_request_header_x_openai_internal_codex_responses_lite"
+>;
+
+/** What Codex writes into a frame because it cannot send headers with it. */
+export interface FrameMetadata {
+  readonly scan: MetadataScan;
+  /** The conversation that it was given a token for; null without one of ours. */
+  readonly conversation: string | null;
+  readonly isLite: boolean;
+}
+
+export function metadataOf({ bytes, scan, inspected }: CreateFrame, depthMax: number): FrameMetadata | null {
+  if (inspected !== null) return inspected.metadata;
+  const field = scan.fields.client_metadata;
+  if (field?.kind !== "object") return null;
+  const inner = scanObject(bytes, field.start, field.end, METADATA, { depthMax });
+  if (!inner.ok) return null;
+  const state = inner.fields["x-codex-turn-state"];
+  const lite = inner.fields.ws_request_header_x_openai_internal_codex_responses_lite;
+  return {
+    scan: inner,
+    conversation: conversationIn((state && stringValue(bytes, state)) ?? ""),
+    isLite: lite !== undefined && stringValue(bytes, lite) === "true",
+  };
+}

@@ -1,0 +1,61 @@
+/** What Codex, and no other client, is sent and sends beside the protocol. */
+
+import type { Caller } from "../gateway/admission/authenticate.ts";
+import { limitsReport, type WindowLeft } from "../gateway/endpoints/limits-report.ts";
+import type { Limiter } from "../limits/limiter.ts";
+
+interface ShownWindow {
+  used_percent: number;
+  window_minutes: number;
+  reset_at: number;
+}
+
+/** How much of the key's windows is used, for its user to see; null where it has none. */
+export function rateLimitsFrame(limiter: Limiter, caller: Caller, nowMs: number): string | null {
+  const [primary, secondary] = limitsReport(limiter, caller, nowMs).key.windows.map(shown);
+  if (primary === undefined) return null;
+  return JSON.stringify({
+    type: "codex.rate_limits",
+    plan_type: null,
+    rate_limits: { primary, secondary: secondary ?? null },
+    credits: null,
+    metered_limit_name: null,
+  });
+}
+
+/** Shown by the unit of which most is used up. */
+function shown(window: WindowLeft): ShownWindow {
+  const { requests, tokens, usd } = window;
+  const parts = [
+    ...[requests, tokens].flatMap((left) =>
+      left === null ? [] : [part(left.used, left.limit, left.resets_at)],
+    ),
+    ...(usd === null ? [] : [part(Number(usd.used), Number(usd.limit), usd.resets_at)]),
+  ];
+  parts.sort((a, b) => b.percent - a.percent);
+  return {
+    used_percent: parts[0]?.percent ?? 0,
+    window_minutes: Math.round(window.per_seconds / 60),
+    reset_at: parts[0]?.resetsAt ?? 0,
+  };
+}
+
+function part(used: number, limit: number, resetsAt: number): { percent: number; resetsAt: number } {
+  return { percent: Math.min(100, Math.round((used / limit) * 1000) / 10), resetsAt };
+}
+
+const TURN_STATE = "gwts_";
+
+/** Codex keeps the token for a turn and sends it along: by it the turn stays with its account. */
+export function turnStateFrame(conversation: string): string {
+  const state = TURN_STATE + Buffer.from(conversation).toString("base64url");
+  return JSON.stringify({ type: "response.metadata", headers: { "x-codex-turn-state": state } });
+}
+
+/** The conversation that a token of ours stands for; null for anybody else's. */
+export function conversationIn(turnState: string): string | null {
+  if (!turnState.startsWith(TURN_STATE)) return null;
+  const conversation = Buffer.from(turnState.slice(TURN_STATE.length), "base64url").toString();
+  // It becomes a header's value.
+  return /^[\x21-\x7e]{1,64}$/.test(conversation) ? conversation : null;
+}

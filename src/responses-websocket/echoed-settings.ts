@@ -1,0 +1,99 @@
+/** The settings of a request as its response repeats them, for a warm-up, which no upstream answers. */
+
+import { parseJson } from "../json/parse.ts";
+import { type Field, scanObject, type ValueKind, wantedFields } from "../json/scan.ts";
+import type { CreateFrame } from "./client-frame.ts";
+
+const SETTINGS = [
+  "instructions",
+  "tools",
+  "tool_choice",
+  "truncation",
+  "parallel_tool_calls",
+  "text",
+  "top_p",
+  "presence_penalty",
+  "frequency_penalty",
+  "top_logprobs",
+  "temperature",
+  "reasoning",
+  "max_output_tokens",
+  "max_tool_calls",
+  "store",
+  "metadata",
+  "safety_identifier",
+  "prompt_cache_key",
+] as const;
+type Setting = (typeof SETTINGS)[number];
+
+const BOOLEAN: readonly ValueKind[] = ["true", "false"];
+/** A value of any other kind is not repeated: strict clients check the response. */
+const KINDS: Readonly<Record<Setting, readonly ValueKind[]>> = {
+  instructions: ["string"],
+  tools: ["array"],
+  tool_choice: ["string", "object"],
+  truncation: ["string"],
+  parallel_tool_calls: BOOLEAN,
+  text: ["object"],
+  top_p: ["number"],
+  presence_penalty: ["number"],
+  frequency_penalty: ["number"],
+  top_logprobs: ["number"],
+  temperature: ["number"],
+  reasoning: ["object"],
+  max_output_tokens: ["number"],
+  max_tool_calls: ["number"],
+  store: BOOLEAN,
+  metadata: ["object"],
+  safety_identifier: ["string"],
+  prompt_cache_key: ["string"],
+};
+
+const WANTED = wantedFields(SETTINGS);
+
+/**
+ * Settings that the frame does not name are missing. A setting that would exceed `bytesMax` in total is left out: a warm-up is free, so
+ * it must not make the gateway write more than a sensible request holds.
+ */
+export function readEchoedSettings(
+  { bytes }: CreateFrame,
+  limits: { readonly depthMax: number; readonly bytesMax: number },
+): Record<string, unknown> {
+  const scan = scanObject(bytes, 0, bytes.length, WANTED, { depthMax: limits.depthMax });
+  const settings: Record<string, unknown> = {};
+  let room = limits.bytesMax;
+  if (!scan.ok) return settings;
+  for (const name of SETTINGS) {
+    const field: Field | undefined = scan.fields[name];
+    if (field === undefined || !KINDS[name].includes(field.kind)) continue;
+    const size = field.end - field.start;
+    if (size > room) continue;
+    room -= size;
+    settings[name] = complete(name, parseJson(bytes, field.start, field.end));
+  }
+  return settings;
+}
+
+/** The schema of a response requires some fields that a request may leave out. */
+function complete(name: Setting, value: unknown): unknown {
+  switch (name) {
+    case "tools":
+      return Array.isArray(value) ? value.map(completeTool) : value;
+    case "text":
+      return { format: { type: "text" }, ...asObject(value) };
+    case "reasoning":
+      return { effort: null, summary: null, ...asObject(value) };
+    default:
+      return value;
+  }
+}
+
+function completeTool(tool: unknown): unknown {
+  const fields = asObject(tool);
+  if (fields.type !== "function") return tool;
+  return { description: null, parameters: null, strict: null, ...fields };
+}
+
+function asObject(value: unknown): Record<string, unknown> {
+  return typeof value === "object" && value !== null && !Array.isArray(value) ? { ...value } : {};
+}

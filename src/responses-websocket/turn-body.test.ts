@@ -1,0 +1,163 @@
+import { describe, expect, test } from "bun:test";
+import fc from "fast-check";
+import { joinParts, partOf } from "../net/wire/parts.ts";
+import { readJsonRequest } from "../protocols/shared/json-request.ts";
+import { type CreateFrame, readClientFrame } from "./client-frame.ts";
+import type { Kept } from "./memory.ts";
+import { RESPONSES } from "./turn.ts";
+import { keptAfter, turnBody } from "./turn-body.ts";
+
+const LIMITS = { jsonBodyBytesMax: 100_000, jsonDepthMax: 128 };
+const NOTHING_SAID = { responseId: "resp_1", outputs: [], calls: [] };
+
+function frameOf(fields: object, space?: number): CreateFrame {
+  const json = JSON.stringify({ type: "response.create", model: "m", ...fields }, null, space);
+  const frame = readClientFrame("text", Buffer.from(json), 128);
+  if (frame.kind !== "create") throw new Error(`read as ${frame.kind}`);
+  return frame;
+}
+
+const parsed = (bytes: Uint8Array) => JSON.parse(Buffer.from(bytes).toString());
+const bodyOf = (frame: CreateFrame, kept: Kept | null, jsonBodyBytesMax = LIMITS.jsonBodyBytesMax) =>
+  turnBody(frame, kept, null, { ...LIMITS, jsonBodyBytesMax });
+const user = (content: string) => ({ type: "message", role: "user", content });
+
+const text = fc.string({ unit: "binary" }).map((value) => value.toWellFormed());
+const item = fc.record({
+  type: fc.constant("message"),
+  role: fc.constantFrom("user", "assistant"),
+  content: text,
+});
+const turn = fc.record({
+  input: fc.option(fc.oneof(text, fc.array(item, { maxLength: 3 })), { nil: undefined }),
+  outputs: fc.array(item, { maxLength: 3 }),
+  space: fc.constantFrom(undefined, 1),
+});
+
+test("each turn sends all items of those before it, in order, and its own", () => {
+  fc.assert(
+    fc.property(fc.array(turn, { minLength: 1, maxLength: 5 }), (turns) => {
+      let kept: Kept | null = null;
+      const items: unknown[] = [];
+      for (const [i, { input, outputs, space }] of turns.entries()) {
+        const frame = frameOf(
+          { input: i === 0 ? (input ?? []) : input, previous_response_id: "resp" },
+          space,
+        );
+        const before = items.length;
+        items.push(...(typeof input === "string" ? [user(input)] : (input ?? [])));
+        const body = bodyOf(frame, kept);
+        if (kept !== null) {
+          expect(parsed(body.bytes)).toEqual({ model: "m", stream: true, input: items });
+          // What an upstream that remembers the turns before is told.
+          const request = readJsonRequest(partOf(body.bytes), RESPONSES, {
+            depthMax: 128,
+            modelNameCharsMax: 64,
+          });
+          const tail = body.heard && request.body.forUpstreamAfter("up", body.heard);
+          expect(parsed(joinParts(tail ?? []))).toEqual({
+            model: "up",
+            stream: true,
+            previous_response_id: `resp_${i - 1}`,
+            input: items.slice(before),
+          });
+        }
+        items.push(...outputs);
+        const said = outputs.map((output) => Buffer.from(JSON.stringify(output)));
+        kept = keptAfter(kept, frame, { responseId: `resp_${i}`, outputs: said, calls: [] }, 128);
+      }
+    }),
+    { numRuns: 200 },
+  );
+});
+
+test("without anything remembered the body is what came, less what only a frame has", () => {
+  const frame = frameOf({
+    generate: true,
+    stream_id: "a",
+    stream: false,
+    background: false,
+    previous_response_id: "resp_1",
+    input: "Hi",
+  });
+  const { bytes, heard } = bodyOf(frame, null);
+  expect(parsed(bytes)).toEqual({ model: "m", stream: true, previous_response_id: "resp_1", input: "Hi" });
+  expect(heard).toBeNull();
+});
+
+describe("an output of a tool", () => {
+  const output = (callId: unknown, type = "function_call_output") => ({ type, call_id: callId, output: "" });
+  const call = (callId: string) => ({ type: "function_call", call_id: callId, name: "f", arguments: "{}" });
+  const said = { responseId: "resp_1", outputs: [], calls: ["made"] };
+  const kept = keptAfter(null, frameOf({ input: [call("asked")] }), said, 128);
+
+  test.each([
+    ["of a call that was in the input", [output("asked")]],
+    ["of a call that the model made", [output("made")]],
+    ["of a custom call that the model made", [output("made", "custom_tool_call_output")]],
+    ["of a call beside it", [call("new"), output("new")]],
+    ["that names no call", [output(null)]],
+    ["of another kind of tool", [output("elsewhere", "computer_call_output")]],
+  ])("%s is taken", (_, input) => {
+    expect(parsed(bodyOf(frameOf({ input }), kept).bytes).input).toHaveLength(1 + input.length);
+  });
+
+  test.each(["function_call_output", "custom_tool_call_output"])(
+    "of a call that nobody made is refused: %s",
+    (type) => {
+      expect(() => bodyOf(frameOf({ input: [output("nobody", type)] }), kept)).toThrow("nobody");
+    },
+  );
+
+  test("is not judged where the conversation is not ours", () => {
+    expect(() => bodyOf(frameOf({ input: [output("nobody")] }), null)).not.toThrow();
+  });
+});
+
+describe("what is kept", () => {
+  const after = (kept: Kept | null, input: unknown) => keptAfter(kept, frameOf({ input }), NOTHING_SAID, 128);
+
+  test("of many short turns is a few pieces, and as much as it takes up", () => {
+    let kept: Kept | null = null;
+    for (let i = 0; i < 3_000; i++) kept = after(kept, [user(`Number ${i}`)]);
+    const json = parsed(bodyOf(frameOf({ input: [] }), kept, 1_000_000).bytes);
+    expect(json.input.map(({ content }: { content: string }) => content)).toEqual(
+      Array.from({ length: 3_000 }, (_, i) => `Number ${i}`),
+    );
+    expect(kept?.pieces.length).toBeLessThan(10);
+    expect(kept?.bytes).toBeGreaterThan(JSON.stringify(json.input).length - 2);
+  });
+
+  test("of tool calls counts more than their JSON", () => {
+    const calls = Array.from({ length: 1_000 }, (_, i) => ({ type: "function_call", call_id: `c${i}` }));
+    expect(after(null, calls).bytes).toBeGreaterThan(JSON.stringify(calls).length + 50_000);
+  });
+
+  test("by another lane stays as it was", () => {
+    const shared = after(null, [user("One")]);
+    const mine = after(shared, [user("Two")]);
+    expect(
+      [shared, mine].map((kept) => parsed(bodyOf(frameOf({ input: [] }), kept).bytes).input.length),
+    ).toEqual([1, 2]);
+  });
+
+  test("knows the calls of all its pieces", () => {
+    const call = (callId: string) => ({
+      type: "function_call",
+      call_id: callId,
+      arguments: "x".repeat(40_000),
+    });
+    const kept = ["a", "b", "c"].reduce<Kept | null>((before, id) => after(before, [call(id)]), null);
+    expect(kept?.pieces).toHaveLength(3);
+    const outputs = (...ids: string[]) => ({
+      input: ids.map((callId) => ({ type: "function_call_output", call_id: callId, output: "" })),
+    });
+    expect(() => bodyOf(frameOf(outputs("c", "a", "b")), kept, 1_000_000)).not.toThrow();
+    expect(() => bodyOf(frameOf(outputs("c", "d", "a")), kept, 1_000_000)).toThrow("'d'");
+  });
+});
+
+test("a conversation that is too long for one request is refused before it is put together", () => {
+  const kept = keptAfter(null, frameOf({ input: "x".repeat(60_000) }), NOTHING_SAID, 128);
+  expect(() => bodyOf(frameOf({ input: "x".repeat(60_000) }), kept)).toThrow("larger");
+});

@@ -1,0 +1,145 @@
+/** One `response.create`: a request of its own, which goes through the same stops as one that came by HTTP. */
+
+import type { ApiError } from "../errors.ts";
+import { recognise } from "../gateway/admission/authenticate.ts";
+import { deliverStream } from "../gateway/deliver.ts";
+import type { Call, Gateway } from "../gateway/gateway.ts";
+import { COSTLY_BODY_BYTES_MIN } from "../gateway/request/body.ts";
+import { type BodyOwner, noRoomError } from "../gateway/request/body-budget.ts";
+import { SMALL_BODY_BYTES_MAX } from "../gateway/request/body-memory.ts";
+import type { Passage } from "../gateway/request-context.ts";
+import type { Relay } from "../gateway/stream/relay.ts";
+import type { Transport } from "../gateway/transport.ts";
+import type { Conversation } from "../gateway/upstream/attempt.ts";
+import type { HeaderReader } from "../net/wire/http-fields.ts";
+import type { Endpoint, Heard, ModelRequest } from "../protocols/shared/request.ts";
+import { allowSocket } from "./allow-socket.ts";
+import type { CreateFrame, FrameMetadata } from "./client-frame.ts";
+import type { Lane } from "./lanes.ts";
+import type { Kept } from "./memory.ts";
+
+/** What a turn needs of the connection it came by. */
+export interface TurnHost {
+  readonly digest: string;
+  readonly address: string;
+  /** The body that the turn stands for; throws the error for its client. */
+  bodyOf(turn: Turn): Uint8Array | Promise<Uint8Array>;
+  /** Its answer has begun to flow. */
+  begun(turn: Turn, relay: Relay, passage: Passage<Turn>): void;
+  refused(turn: Turn, error: ApiError): void;
+  /** Closes the connection of a client that takes nothing more. */
+  cutOff(): void;
+}
+
+export interface TurnOptions {
+  host: TurnHost;
+  lane: Lane;
+  frame: CreateFrame;
+  requestId: string;
+  startedMs: number;
+  headers: HeaderReader;
+  metadata: FrameMetadata | null;
+}
+
+/** A class, and its own `request`, so that a turn costs one object and makes a signal only when somebody asks for it. */
+export class Turn implements Call {
+  readonly host: TurnHost;
+  readonly lane: Lane;
+  readonly frame: CreateFrame;
+  readonly requestId: string;
+  readonly startedMs: number;
+  readonly headers: HeaderReader;
+  readonly metadata: FrameMetadata | null;
+  /** What it goes on from, if the connection remembers it: known once the body was asked for. */
+  before: Kept | null = null;
+  heard: Heard | null = null;
+  readonly clientAddress = (): string => this.host.address;
+  readonly cutOff = (): void => this.host.cutOff();
+  private relay: Relay | null = null;
+  private leaving: AbortController | null = null;
+  private isGone = false;
+
+  constructor(options: TurnOptions) {
+    this.host = options.host;
+    this.lane = options.lane;
+    this.frame = options.frame;
+    this.requestId = options.requestId;
+    this.startedMs = options.startedMs;
+    this.headers = options.headers;
+    this.metadata = options.metadata;
+  }
+
+  get request(): Call["request"] {
+    return this;
+  }
+
+  get conversation(): Conversation {
+    return { thread: this.lane.thread, heard: this.heard };
+  }
+
+  get signal(): AbortSignal {
+    this.leaving ??= new AbortController();
+    if (this.isGone) this.leaving.abort();
+    return this.leaving.signal;
+  }
+
+  begin(passage: Passage<Turn>, relay: Relay): void {
+    this.relay = relay;
+    if (this.isGone) {
+      relay.flowTo({ write: () => null, end() {} });
+      relay.leave();
+    } else this.host.begun(this, relay, passage);
+  }
+
+  /** The client is gone. */
+  leave(): void {
+    this.isGone = true;
+    this.leaving?.abort();
+    this.relay?.leave();
+  }
+}
+
+/** The same address as the POST. */
+export const RESPONSES: Endpoint = { name: "responses", interface: "responses", path: "/responses" };
+
+export const SOCKET: Transport<Turn, void> = {
+  identify({ policy, auth }, { host }) {
+    const caller = recognise(host.digest, policy.snapshot(), auth);
+    allowSocket(caller);
+    return caller;
+  },
+  hasCostlyBody: ({ frame }) => frame.bytes.length > COSTLY_BODY_BYTES_MIN,
+  // The frame is in memory already.
+  deferBody() {},
+  read(gateway, turn, endpoint, { key }) {
+    const body = turn.host.bodyOf(turn);
+    return body instanceof Promise
+      ? body.then((built) => readTurn(gateway, turn, endpoint, key, built))
+      : readTurn(gateway, turn, endpoint, key, body);
+  },
+  claim: () => null,
+  // A frame can refuse a turn at any time before its answer begins.
+  deliver: (passage) => deliverStream(passage, Number.POSITIVE_INFINITY, begin),
+  // Pings keep the connection meanwhile.
+  keepWaiting: (_, serving) => serving,
+  refuse: (turn, error) => turn.host.refused(turn, error),
+};
+
+function readTurn(
+  { requests, bodies }: Pick<Gateway, "requests" | "bodies">,
+  turn: Turn,
+  endpoint: Endpoint,
+  key: BodyOwner,
+  body: Uint8Array,
+): ModelRequest | Promise<ModelRequest> {
+  const held = body.length > SMALL_BODY_BYTES_MAX ? bodies.open(key, turn) : null;
+  // It is here already, as its client sent it and as it goes on: there is nothing to be won by waiting.
+  if (held !== null && !held.growNow(turn.frame.bytes.length + body.length)) {
+    throw noRoomError(bodies.retryAfterSeconds());
+  }
+  return requests.readJson(body, endpoint, held);
+}
+
+function begin(passage: Passage<Turn>, relay: Relay): void {
+  passage.call.begin(passage, relay);
+}

@@ -1,0 +1,283 @@
+/** Real connections, with the runtime's own client and with one that speaks by hand. */
+
+import { afterEach, describe, expect, test } from "bun:test";
+import { connect, type Socket } from "node:net";
+import { eventually } from "../../test/support/eventually.ts";
+import { listen } from "../net/http-server/socket-writer.test-support.ts";
+import {
+  CLOSE,
+  closeFrame,
+  FrameReader,
+  frameOf,
+  PING,
+  PONG,
+  readClose,
+  TEXT,
+} from "../net/websocket/frames.ts";
+import { upgradeHead } from "../net/websocket/upgrade.ts";
+import { wholePart } from "../net/wire/parts.ts";
+import { ByteBudget } from "./byte-budget.ts";
+import { openWebSockets, type WebSocketEnd, type WebSocketsOptions } from "./connection.ts";
+
+const MiB = 1024 * 1024;
+const MASK = Uint8Array.of(9, 8, 7, 6);
+const HEAD_END = "\r\n\r\n";
+
+/** Whom a connection is for. */
+interface Peer {
+  socket: WebSocketEnd<Peer> | null;
+  heard: string[];
+  drains: number;
+  isClosed: boolean;
+}
+
+interface Running {
+  readonly url: string;
+  readonly port: number;
+  /** The oldest first. */
+  readonly peers: readonly Peer[];
+}
+
+const closers: (() => void)[] = [];
+afterEach(() => {
+  for (const close of closers.splice(0)) close();
+});
+
+function serve(change: Partial<WebSocketsOptions<Peer>> = {}): Running {
+  const peers: Peer[] = [];
+  const all = openWebSockets<Peer>({
+    unfinished: new ByteBudget({ bytesMax: 2 ** 30, keyBytesMax: 2 ** 30 }),
+    messageBytesMax: 32 * MiB,
+    silenceMs: 60_000,
+    message(peer, kind, bytes) {
+      peer.heard.push(`${kind} ${Buffer.from(bytes)}`);
+      peer.socket?.sendUtf8("heard ", bytes, 0, bytes.length);
+    },
+    drained(peer) {
+      peer.drains++;
+    },
+    closed(peer) {
+      peer.isClosed = true;
+    },
+    ...change,
+  });
+  const listener = listen((outlet, first) => {
+    const [, ...lines] = first.toString("latin1").split("\r\n");
+    const headers = new Headers(
+      lines.filter((line) => line !== "").map((line) => line.split(": ", 2) as [string, string]),
+    );
+    const head = upgradeHead({ headers, requestId: "req_1", protocol: "" });
+    if (head === null) throw new Error("no proper upgrade");
+    outlet.write(head);
+    const peer: Peer = { socket: null, heard: [], drains: 0, isClosed: false };
+    peers.push(peer);
+    peer.socket = all.open(outlet, peer, "a key");
+    return peer.socket;
+  });
+  closers.push(() => {
+    all.stop();
+    listener.stop();
+  });
+  return { url: `ws://127.0.0.1:${listener.port}/`, port: listener.port, peers };
+}
+
+interface Client {
+  readonly texts: string[];
+  readonly closed: Promise<{ code: number; reason: string }>;
+  send(text: string | Uint8Array): void;
+  close(code: number, reason: string): void;
+}
+
+/** The runtime's. */
+async function open({ url }: Running): Promise<Client> {
+  const socket = new WebSocket(url);
+  const texts: string[] = [];
+  const opened = Promise.withResolvers<void>();
+  const closed = Promise.withResolvers<{ code: number; reason: string }>();
+  socket.onopen = () => opened.resolve();
+  socket.onmessage = ({ data }) => void texts.push(String(data));
+  socket.onclose = ({ code, reason }) => {
+    opened.reject(new Error(`closed with ${code}`));
+    closed.resolve({ code, reason });
+  };
+  closers.push(() => socket.close());
+  await opened.promise;
+  return {
+    texts,
+    closed: closed.promise,
+    send: (text) => socket.send(text),
+    close: (code, reason) => socket.close(code, reason),
+  };
+}
+
+interface RawClient {
+  readonly frames: [opcode: number, payload: Buffer][];
+  /** Of the last close that came. */
+  readonly code: () => number | null;
+  readonly ended: Promise<void>;
+  readonly connection: Socket;
+  answersPings: boolean;
+}
+
+async function openRaw({ port }: Running): Promise<RawClient> {
+  const frames: [number, Buffer][] = [];
+  const reader = new FrameReader({ isMasked: false, messageBytesMax: 2 ** 30 });
+  const ended = Promise.withResolvers<void>();
+  const opened = Promise.withResolvers<void>();
+  let head: Buffer | null = Buffer.alloc(0);
+  const connection = connect(port, "127.0.0.1", () => {
+    connection.write(
+      "GET / HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n" +
+        `Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==${HEAD_END}`,
+    );
+  });
+  const push = (bytes: Uint8Array) =>
+    reader.push(bytes, {
+      message: (opcode, from, start, end) => frames.push([opcode, Buffer.from(from.subarray(start, end))]),
+      control(opcode, payload) {
+        frames.push([opcode, Buffer.from(payload)]);
+        if (opcode === PING && client.answersPings) connection.write(frameOf(PONG, wholePart(payload), MASK));
+      },
+    });
+  const client: RawClient = {
+    frames,
+    code: () => readClose(frames.findLast(([opcode]) => opcode === CLOSE)?.[1] ?? Buffer.of(0))?.code ?? null,
+    ended: ended.promise,
+    connection,
+    answersPings: false,
+  };
+  connection.on("data", (bytes) => {
+    if (head === null) {
+      push(Buffer.from(bytes));
+      return;
+    }
+    head = Buffer.concat([head, Buffer.from(bytes)]);
+    const end = head.indexOf(HEAD_END);
+    if (end < 0) return;
+    push(Buffer.from(head.subarray(end + HEAD_END.length)));
+    head = null;
+    opened.resolve();
+  });
+  connection.on("error", () => {});
+  connection.on("close", () => ended.resolve());
+  closers.push(() => connection.destroy());
+  await opened.promise;
+  return client;
+}
+
+const masked = (text: string, opcode = TEXT) => frameOf(opcode, wholePart(Buffer.from(text)), MASK);
+
+describe("the runtime's client", () => {
+  test("is heard and answered, short and long", async () => {
+    const running = serve();
+    const client = await open(running);
+    const said = ["", "häl𝄞lo", "x".repeat(126), "ä".repeat(40_000), "y".repeat(8 * MiB)];
+    for (const text of said) client.send(text);
+    await eventually(() => client.texts.length === said.length);
+    expect(client.texts.every((text, i) => text === `heard ${said[i]}`)).toBe(true);
+    client.send(Uint8Array.of(0x61));
+    await eventually(() => running.peers[0]?.heard.at(-1) === "binary a");
+  });
+
+  test("that closes is answered with its code", async () => {
+    const running = serve();
+    const client = await open(running);
+    client.close(4321, "enough");
+    expect((await client.closed).code).toBe(4321);
+    await eventually(() => running.peers[0]?.isClosed);
+  });
+
+  test("is told code and reason when we close", async () => {
+    const running = serve();
+    const client = await open(running);
+    running.peers[0]?.socket?.sendText("last words");
+    running.peers[0]?.socket?.close(1012, "restarting");
+    expect(await client.closed).toEqual({ code: 1012, reason: "restarting" });
+    expect(client.texts).toEqual(["last words"]);
+    await eventually(() => running.peers[0]?.isClosed);
+  });
+
+  test("hears that its message is too long while it still sends it", async () => {
+    const running = serve({ messageBytesMax: MiB });
+    const client = await open(running);
+    client.send("x".repeat(16 * MiB));
+    expect(await client.closed).toEqual({ code: 1009, reason: `a message of more than ${MiB} bytes` });
+    expect(running.peers[0]?.isClosed).toBe(true);
+  });
+});
+
+describe("a client that speaks by hand", () => {
+  test("and is silent stays as long as it answers pings, and is cut off when it does not", async () => {
+    const running = serve({ silenceMs: 800 });
+    const [raw, other] = [await openRaw(running), await open(running)];
+    raw.answersPings = true;
+    const pings = () => raw.frames.filter(([opcode]) => opcode === PING).length;
+    await eventually(() => pings() === 3);
+    expect(running.peers.map(({ isClosed }) => isClosed)).toEqual([false, false]);
+    raw.answersPings = false;
+    await raw.ended;
+    expect(raw.code()).toBeNull();
+    other.send("still here");
+    await eventually(() => other.texts.length === 1);
+  });
+
+  test("and leaves without a word is gone", async () => {
+    const running = serve();
+    (await openRaw(running)).connection.destroy();
+    await eventually(() => running.peers[0]?.isClosed);
+  });
+
+  test("is cut off when it does not answer our close", async () => {
+    const running = serve({ silenceMs: 80 });
+    const raw = await openRaw(running);
+    running.peers[0]?.socket?.close(1001, "");
+    await raw.ended;
+    expect(raw.code()).toBe(1001);
+    expect(running.peers[0]?.isClosed).toBe(true);
+  });
+
+  test("is not cut off while it may still be reading why it was refused", async () => {
+    const running = serve({ silenceMs: 80 });
+    const raw = await openRaw(running);
+    raw.connection.write(frameOf(TEXT, [], null));
+    await raw.ended;
+    expect(raw.code()).toBe(1002);
+  });
+
+  test("that does not read fills what is buffered, and loses nothing when it reads on", async () => {
+    const running = serve();
+    const raw = await openRaw(running);
+    raw.connection.pause();
+    const peer = running.peers[0];
+    const text = "z".repeat(10_000);
+    let sent = 0;
+    while ((peer?.socket?.bufferedBytes ?? 0) < 4 * MiB) peer?.socket?.sendText(`${sent++} ${text}`);
+    expect(peer?.drains).toBe(0);
+    raw.connection.write(masked("?", PING));
+    raw.connection.write(masked("!", PING));
+    raw.connection.write(masked("reads on"));
+    await eventually(() => peer?.heard.length === 1);
+    raw.connection.resume();
+    await eventually(() => peer?.drains === 1 && raw.frames.length === sent + 2);
+    expect(peer?.socket?.bufferedBytes).toBe(0);
+    const [pongs, texts] = [PONG, TEXT].map((kind) => raw.frames.filter(([opcode]) => opcode === kind));
+    expect(pongs).toEqual([[PONG, Buffer.from("!")]]);
+    expect(texts?.pop()?.[1].toString()).toBe("heard reads on");
+    expect(texts?.every(([, payload], i) => payload.toString() === `${i} ${text}`)).toBe(true);
+  });
+
+  test("that closes with much unread still gets all of it, and the answer to its close", async () => {
+    const running = serve();
+    const raw = await openRaw(running);
+    raw.connection.pause();
+    const socket = running.peers[0]?.socket;
+    let sent = 0;
+    for (; (socket?.bufferedBytes ?? 0) < 4 * MiB; sent++) socket?.sendText("w".repeat(100_000));
+    raw.connection.write(closeFrame(1000, "", MASK));
+    await eventually(() => running.peers[0]?.isClosed);
+    raw.connection.resume();
+    await raw.ended;
+    expect(raw.frames.length).toBe(sent + 1);
+    expect(raw.code()).toBe(1000);
+  });
+});

@@ -1,0 +1,238 @@
+/** What was worth telling an operator, and what became of telling it. */
+
+import { z } from "zod";
+import { type Db, placeholder, type Row, transaction } from "../engine/db.ts";
+import { insertRows } from "../engine/insert-rows.ts";
+import { integer, integerOrNull, json, oneOf, text, textOrNull } from "../engine/row.ts";
+import { selectIn } from "../engine/select-in.ts";
+
+export const ALERT_RULES = [
+  "account_parked",
+  "pool_empty",
+  "spend",
+  "error_rate",
+  "overruns",
+  "billing_fault",
+] as const;
+export type AlertRule = (typeof ALERT_RULES)[number];
+
+export const ALERT_EVENTS = ["firing", "resolved"] as const;
+export type AlertEvent = (typeof ALERT_EVENTS)[number];
+
+const details = z.record(z.string(), z.union([z.string(), z.number()]));
+export type AlertDetails = Readonly<z.output<typeof details>>;
+
+export interface AlertRecord {
+  id: string;
+  rule: AlertRule;
+  /** An account's id, a group's, a day: what it is about, once for each rule and node. */
+  subject: string;
+  /** The process that saw it; empty where all see the same. */
+  node: string;
+  /** One sentence, without secrets. */
+  message: string;
+  details: AlertDetails;
+  startedAtMs: number;
+  /** Null while it is so. */
+  endedAtMs: number | null;
+}
+
+export const DELIVERY_STATES = ["pending", "delivered", "failed"] as const;
+
+export interface DeliveryRecord {
+  id: string;
+  alertId: string;
+  event: AlertEvent;
+  /** By its name. */
+  webhook: string;
+  body: string;
+  state: (typeof DELIVERY_STATES)[number];
+  attempts: number;
+  dueAtMs: number;
+  /** What came of the last try, in words. */
+  answer: string | null;
+  createdAtMs: number;
+  endedAtMs: number | null;
+}
+
+export type NewDelivery = Pick<DeliveryRecord, "id" | "event" | "webhook" | "body">;
+
+/** False if the same was open already: whoever saw it first tells it. */
+export async function openAlert(
+  db: Db,
+  alert: AlertRecord,
+  deliveries: readonly NewDelivery[],
+): Promise<boolean> {
+  return transaction(db, async (tx) => {
+    const opened = await tx.sql`
+      INSERT INTO alert (id, rule, subject, node, message, details, started_at_ms, ended_at_ms)
+      VALUES (${alert.id}, ${alert.rule}, ${alert.subject}, ${alert.node}, ${alert.message},
+        ${JSON.stringify(alert.details)}, ${alert.startedAtMs}, ${alert.endedAtMs})
+      ON CONFLICT DO NOTHING RETURNING id`;
+    if (opened.length === 0) return false;
+    await insertDeliveries(tx, alert.id, alert.startedAtMs, deliveries);
+    return true;
+  });
+}
+
+/** False if somebody else has closed it. */
+export async function closeAlert(
+  db: Db,
+  id: string,
+  endedAtMs: number,
+  deliveries: readonly NewDelivery[],
+): Promise<boolean> {
+  return transaction(db, async (tx) => {
+    const closed = await tx.sql`
+      UPDATE alert SET ended_at_ms = ${endedAtMs} WHERE id = ${id} AND ended_at_ms IS NULL RETURNING id`;
+    if (closed.length === 0) return false;
+    await insertDeliveries(tx, id, endedAtMs, deliveries);
+    return true;
+  });
+}
+
+async function insertDeliveries(tx: Db, alertId: string, nowMs: number, deliveries: readonly NewDelivery[]) {
+  const rows = deliveries.map(({ id, event, webhook, body }) => [
+    id,
+    alertId,
+    event,
+    webhook,
+    body,
+    "pending",
+    0,
+    nowMs,
+    nowMs,
+  ]);
+  const columns = ["id", "alert_id", "event", "webhook", "body", "state", "attempts", "due_at_ms"];
+  await insertRows(tx, "alert_delivery", [...columns, "created_at_ms"], rows);
+}
+
+/** Seen by this node, or by all. */
+export async function listOpenAlerts(db: Db, node: string): Promise<AlertRecord[]> {
+  const rows = await db.sql.text(
+    `${SELECT} WHERE ended_at_ms IS NULL AND node IN ('', ${placeholder(db.engine, 1)}) ORDER BY started_at_ms`,
+    [node],
+  );
+  return rows.map(toAlert);
+}
+
+export interface AlertCursor {
+  startedAtMs: number;
+  id: string;
+}
+
+export interface ListedAlert extends AlertRecord {
+  deliveries: DeliveryRecord[];
+}
+
+/** The latest first, each with what became of telling it. */
+export async function listAlerts(
+  db: Db,
+  page: { after: AlertCursor | null; limit: number },
+): Promise<{ alerts: ListedAlert[]; next: AlertCursor | null }> {
+  const at = (number: number) => placeholder(db.engine, number);
+  const found = await db.sql.text(
+    `${SELECT} WHERE (started_at_ms, id) < (${at(1)}, ${at(2)})
+     ORDER BY started_at_ms DESC, id DESC LIMIT ${page.limit + 1}`,
+    [page.after?.startedAtMs ?? Number.MAX_SAFE_INTEGER, page.after?.id ?? ""],
+  );
+  const alerts = found.slice(0, page.limit).map(toAlert);
+  const rows = await selectIn(
+    db,
+    `${SELECT_DELIVERY} WHERE alert_id`,
+    alerts.map(({ id }) => id),
+    "ORDER BY created_at_ms, id",
+  );
+  const byAlert = Map.groupBy(rows.map(toDelivery), ({ alertId }) => alertId);
+  const last = alerts.at(-1);
+  const more = found.length > page.limit && last !== undefined;
+  return {
+    alerts: alerts.map((alert) => ({ ...alert, deliveries: byAlert.get(alert.id) ?? [] })),
+    next: more ? { startedAtMs: last.startedAtMs, id: last.id } : null,
+  };
+}
+
+/**
+ * Claims the deliveries that are due: nobody else gets them until `againAtMs`. That something is over is
+ * not told before that it was so.
+ */
+export async function claimDeliveries(
+  db: Db,
+  nowMs: number,
+  againAtMs: number,
+  max: number,
+): Promise<DeliveryRecord[]> {
+  const due = await db.sql`
+    SELECT id FROM alert_delivery AS own WHERE state = 'pending' AND due_at_ms <= ${nowMs}
+      AND NOT EXISTS (SELECT 1 FROM alert_delivery AS earlier WHERE earlier.alert_id = own.alert_id
+        AND earlier.webhook = own.webhook AND earlier.state = 'pending' AND earlier.event = 'firing'
+        AND own.event = 'resolved')
+    ORDER BY due_at_ms, id LIMIT ${max}`;
+  const claimed: DeliveryRecord[] = [];
+  for (const row of due) {
+    const [own] = await db.sql`
+      UPDATE alert_delivery SET due_at_ms = ${againAtMs}, attempts = attempts + 1
+      WHERE id = ${text(row, "id")} AND state = 'pending' AND due_at_ms <= ${nowMs}
+      RETURNING id, alert_id, event, webhook, body, state, attempts, due_at_ms, answer, created_at_ms, ended_at_ms`;
+    if (own !== undefined) claimed.push(toDelivery(own));
+  }
+  return claimed;
+}
+
+/** `dueAtMs` null: it is over, taken or given up. */
+export async function noteDelivery(
+  db: Db,
+  id: string,
+  {
+    state,
+    answer,
+    dueAtMs,
+    nowMs,
+  }: Pick<DeliveryRecord, "state" | "answer"> & {
+    dueAtMs: number | null;
+    nowMs: number;
+  },
+): Promise<void> {
+  await db.sql`
+    UPDATE alert_delivery SET state = ${state}, answer = ${answer}, due_at_ms = ${dueAtMs ?? nowMs},
+      ended_at_ms = ${dueAtMs === null ? nowMs : null}
+    WHERE id = ${id}`;
+}
+
+/** Their deliveries go with them. An alert that has no end goes too, once it is as old. */
+export async function removeAlerts(db: Db, beforeMs: number): Promise<void> {
+  await db.sql`DELETE FROM alert WHERE started_at_ms < ${beforeMs} AND COALESCE(ended_at_ms, 0) < ${beforeMs}`;
+}
+
+const SELECT = "SELECT id, rule, subject, node, message, details, started_at_ms, ended_at_ms FROM alert";
+const SELECT_DELIVERY = `SELECT id, alert_id, event, webhook, body, state, attempts, due_at_ms, answer, created_at_ms,
+  ended_at_ms FROM alert_delivery`;
+
+function toAlert(row: Row): AlertRecord {
+  return {
+    id: text(row, "id"),
+    rule: oneOf(row, "rule", ALERT_RULES),
+    subject: text(row, "subject"),
+    node: text(row, "node"),
+    message: text(row, "message"),
+    details: json(row, "details", details),
+    startedAtMs: integer(row, "started_at_ms"),
+    endedAtMs: integerOrNull(row, "ended_at_ms"),
+  };
+}
+
+function toDelivery(row: Row): DeliveryRecord {
+  return {
+    id: text(row, "id"),
+    alertId: text(row, "alert_id"),
+    event: oneOf(row, "event", ALERT_EVENTS),
+    webhook: text(row, "webhook"),
+    body: text(row, "body"),
+    state: oneOf(row, "state", DELIVERY_STATES),
+    attempts: integer(row, "attempts"),
+    dueAtMs: integer(row, "due_at_ms"),
+    answer: textOrNull(row, "answer"),
+    createdAtMs: integer(row, "created_at_ms"),
+    endedAtMs: integerOrNull(row, "ended_at_ms"),
+  };
+}

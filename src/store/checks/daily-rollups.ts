@@ -1,0 +1,195 @@
+/**
+ * The roll-up by day, held against what it was folded from. Each of its scopes follows from the hours, or from another
+ * scope that is folded in the same transaction.
+ */
+
+import { type Db, snapshot } from "../engine/db.ts";
+import { integer, text } from "../engine/row.ts";
+import { DAY_MS, FOLD_GRACE_MS, HOUR_MS, WEEK_MS, weekOf } from "../usage/usage-day.ts";
+import { SUM_COLUMNS } from "../usage/usage-hour.ts";
+import type { Contradiction } from "./ledger.ts";
+import { agree, type Lines, nextTime, openStatement, type Span } from "./sums.ts";
+
+/** What it is folded from, and whose, which time and which model each of these lines counts for; all of it is SQL. */
+interface Scope extends Lines {
+  name: string;
+  id: string;
+  at: string;
+  model: string;
+  /**
+   * Whether folding comes later: until its hour is surely folded a line may be missing. Otherwise both are written in
+   * one transaction, so that they always agree.
+   */
+  isLater: boolean;
+}
+
+const ofDay = (at: string) => `${at} - ${at} % ${DAY_MS}`;
+/** Monday, as in `weekOf`. */
+const ofWeek = (at: string) => `${at} - (${at} + ${3 * DAY_MS}) % ${WEEK_MS}`;
+
+const hours = {
+  from: "usage_hour",
+  where: "1 = 1",
+  time: "hour_ms",
+  model: "public_model",
+  isLater: true,
+} as const;
+const days = (scope: string) => ({ from: "usage_day", where: `scope = '${scope}'`, time: "day_ms" });
+
+const SCOPES: readonly Scope[] = [
+  { name: "key", ...hours, id: "key_id", at: ofDay("hour_ms") },
+  { name: "group", ...hours, id: "group_id", at: ofDay("hour_ms") },
+  { name: "all_hour", ...hours, id: "''", at: "hour_ms" },
+  { name: "all", ...days("all_hour"), id: "''", at: ofDay("day_ms"), model: "public_model", isLater: true },
+  {
+    name: "user",
+    from: "usage_day JOIN api_key ON api_key.id = scope_id",
+    where: "scope = 'key' AND user_id IS NOT NULL",
+    time: "day_ms",
+    id: "user_id",
+    at: "day_ms",
+    model: "public_model",
+    isLater: false,
+  },
+  ...["key", "user", "group"].flatMap((name): Scope[] => {
+    const sums = { id: "scope_id", model: "''", isLater: false };
+    return [
+      { name: `${name}_sum`, ...sums, ...days(name), at: "day_ms" },
+      { name: `${name}_week`, ...sums, ...days(`${name}_sum`), at: ofWeek("day_ms") },
+    ];
+  }),
+];
+
+/** All lines that have times: those of the hours, and of each scope of days. */
+const ALL_LINES: readonly Lines[] = [hours, ...SCOPES.map(({ name }) => days(name))];
+
+/** What may not be folded yet. */
+interface Unfolded {
+  /** From this hour on. */
+  sinceMs: number;
+  /** All of these days. */
+  marked: readonly number[];
+}
+
+/**
+ * Sums that are less than what was surely folded into them, or more than there is. What an hour got since the last
+ * fold is still to be folded, and so is all of a day that is marked. A week at a time, each as it is at one moment; at
+ * most `limit` a scope.
+ */
+export async function wrongDays(db: Db, nowMs: number, limit: number): Promise<Contradiction[]> {
+  const found = new Map<Scope, Contradiction[]>(SCOPES.map((scope) => [scope, []]));
+  for (let fromMs: number | null = 0; fromMs !== null; ) {
+    const startMs: number = fromMs;
+    fromMs = await snapshot(db, async (tx) => {
+      const atMs = await nextTime(tx, ALL_LINES, startMs);
+      if (atMs === null) return null;
+      const unfolded = await readUnfolded(tx, nowMs);
+      for (const [scope, wrong] of found) {
+        wrong.push(...(await wrongInWeek(tx, scope, weekOf(atMs), unfolded, limit - wrong.length)));
+      }
+      return weekOf(atMs) + WEEK_MS;
+    });
+  }
+  return [...found.values()].flat();
+}
+
+async function readUnfolded(tx: Db, nowMs: number): Promise<Unfolded> {
+  const [fold] = await tx.sql`SELECT folded_at_ms FROM usage_fold WHERE id = 1`;
+  const foldedAtMs = fold === undefined ? 0 : integer(fold, "folded_at_ms");
+  const marked = await tx.sql`SELECT DISTINCT day_ms FROM usage_day_mark`;
+  return {
+    sinceMs: Math.floor((Math.min(foldedAtMs, nowMs) - FOLD_GRACE_MS) / HOUR_MS) * HOUR_MS,
+    marked: marked.map((row) => integer(row, "day_ms")),
+  };
+}
+
+async function wrongInWeek(
+  tx: Db,
+  scope: Scope,
+  weekMs: number,
+  unfolded: Unfolded,
+  limit: number,
+): Promise<Contradiction[]> {
+  const wrong: Contradiction[] = [];
+  // Lines of hours are many: the engine sorts no more than a day of them at once.
+  const stepMs = scope.isLater ? DAY_MS : WEEK_MS;
+  for (let fromMs = weekMs; fromMs < weekMs + WEEK_MS && wrong.length < limit; fromMs += stepMs) {
+    const span = { fromMs, toMs: fromMs + stepMs };
+    if (await isFolded(tx, scope, span)) continue;
+    wrong.push(...(await wrongSums(tx, scope, span, unfolded, limit - wrong.length)));
+  }
+  return wrong;
+}
+
+/** Whether nothing is missing, and nothing too much. */
+function isFolded(db: Db, scope: Scope, span: Span): Promise<boolean> {
+  const sums = { ...days(scope.name), keys: ["scope_id", "day_ms", "public_model"], values: SUM_COLUMNS };
+  return agree(db, sums, { ...scope, keys: [scope.id, scope.at, scope.model], values: SUM_COLUMNS }, span);
+}
+
+async function wrongSums(
+  db: Db,
+  scope: Scope,
+  span: Span,
+  { sinceMs, marked }: Unfolded,
+  limit: number,
+): Promise<Contradiction[]> {
+  const { values, mark, within } = openStatement(db);
+  // PostgreSQL's sums are NUMERIC, which take several times as long to be added up once more.
+  const sums = SUM_COLUMNS.map((column) => `CAST(SUM(${column}) AS BIGINT) AS ${column}`).join(", ");
+  const isLate = () => (scope.isLater ? `CASE WHEN ${scope.time} < ${mark(sinceMs)} THEN 0 ELSE 1 END` : "0");
+  // One list of what stands there (-1), what was surely folded (0) and what may not be yet (1), added up side by side.
+  const sidesOf = (column: string) => [
+    `SUM(CASE part WHEN -1 THEN ${column} ELSE 0 END) AS is_${column}`,
+    `SUM(CASE part WHEN 0 THEN ${column} ELSE 0 END) AS least_${column}`,
+    `SUM(CASE part WHEN -1 THEN 0 ELSE ${column} END) AS most_${column}`,
+  ];
+  const isWrong = SUM_COLUMNS.map(
+    (column) => `is_${column} < least_${column} OR is_${column} > most_${column}`,
+  ).join(" OR ");
+  const shown = SUM_COLUMNS.flatMap((column) =>
+    ["is", "least", "most"].map((side) => `CAST(${side}_${column} AS TEXT) AS ${side}_${column}`),
+  );
+  const unmarked =
+    !scope.isLater || marked.length === 0
+      ? ""
+      : `AND at_ms - at_ms % ${DAY_MS} NOT IN (${marked.join(", ")})`;
+  const rows = await db.sql.text(
+    `SELECT id, at_ms, model, ${shown.join(", ")}
+     FROM (
+       SELECT id, at_ms, model, ${SUM_COLUMNS.flatMap(sidesOf).join(", ")}
+       FROM (
+         SELECT -1 AS part, scope_id AS id, day_ms AS at_ms, public_model AS model, ${SUM_COLUMNS.join(", ")}
+         FROM usage_day WHERE ${within(days(scope.name), span)}
+         UNION ALL
+         SELECT part, id, at_ms, model, ${sums}
+         FROM (
+           SELECT ${isLate()} AS part, ${scope.id} AS id, ${scope.at} AS at_ms, ${scope.model} AS model,
+             ${SUM_COLUMNS.join(", ")}
+           FROM ${scope.from} WHERE ${within(scope, span)}
+         ) lines GROUP BY part, id, at_ms, model
+       ) sides GROUP BY id, at_ms, model
+     ) folded
+     WHERE (${isWrong}) ${unmarked} ORDER BY at_ms, id, model LIMIT ${mark(limit)}`,
+    values,
+  );
+  return rows.map((row) => {
+    const side = (name: string, column: string) => text(row, `${name}_${column}`);
+    const differ = SUM_COLUMNS.filter((column) => {
+      const is = BigInt(side("is", column));
+      return is < BigInt(side("least", column)) || is > BigInt(side("most", column));
+    });
+    const told = (of: (column: string) => string) =>
+      differ.map((column) => `${column} ${of(column)}`).join(", ");
+    const time = new Date(integer(row, "at_ms")).toISOString();
+    const names = [scope.name, text(row, "id"), time.slice(0, scope.name === "all_hour" ? 13 : 10)];
+    return {
+      subject: [...names, text(row, "model")].filter((name) => name !== "").join(" "),
+      is: told((column) => side("is", column)),
+      ought: told((column) => {
+        const [least, most] = [side("least", column), side("most", column)];
+        return least === most ? most : `${least} to ${most}`;
+      }),
+    };
+  });
+}

@@ -1,0 +1,61 @@
+/** Entries held against what each kind of them has to look like, and against the codes that some of them redeem. */
+
+import type { Db } from "../engine/db.ts";
+import { BY_HAND } from "../money/entries.ts";
+import { ENTRY_KINDS, type EntryKind, REVENUE } from "../money/ledger.ts";
+import { ask, type Contradiction } from "./ledger.ts";
+
+const USER = "'user:' || e.user_id";
+/** The book that pays a charge, and gets its refund. */
+const PAYER = `COALESCE('subscription:' || e.subscription_id, ${USER})`;
+const OF_USER_ALONE = "e.subscription_id IS NULL AND e.request_id IS NULL";
+
+const REQUEST_BOOKS = `(e.debit = ${PAYER} AND e.credit = '${REVENUE}' OR e.debit = '${REVENUE}' AND e.credit = ${PAYER})`;
+
+/** From which book to which each kind goes, and what else it names; all of it is SQL. */
+const FORMS: Readonly<Record<EntryKind, string>> = {
+  charge: `e.debit = ${PAYER} AND e.credit = '${REVENUE}' AND SUBSTR(e.id, 1, 7) = 'charge:'
+    AND (e.subscription_id IS NULL OR e.request_id IS NOT NULL)`,
+  refund: `e.debit = 'refund' AND e.credit = ${PAYER} AND e.request_id IS NOT NULL`,
+  topup: `SUBSTR(e.debit, 1, 6) = 'topup:' AND e.credit = ${USER} AND ${OF_USER_ALONE}`,
+  adjust: `(e.debit = 'adjust' AND e.credit = ${USER} OR e.debit = ${USER} AND e.credit = 'adjust') AND ${OF_USER_ALONE}`,
+  opening: `e.id = 'opening:' || e.user_id AND e.debit = 'adjust' AND e.credit = ${USER} AND ${OF_USER_ALONE}`,
+  redeem: `SUBSTR(e.id, 1, 7) = 'redeem:' AND e.debit = 'promo' AND e.credit = ${USER} AND ${OF_USER_ALONE}`,
+  correction: `e.id = 'correction:' || e.request_id AND ${REQUEST_BOOKS}`,
+};
+
+/** Each entry goes between the books of its kind and of its user, and a subscription is the user's own. */
+export function wrongEntries(db: Db, limit: number): Promise<Contradiction[]> {
+  const form = ENTRY_KINDS.map((kind) => `WHEN '${kind}' THEN ${FORMS[kind]}`).join("\n");
+  return ask(
+    db,
+    `SELECT e.id AS subject, e.debit || ' to ' || e.credit AS is_now, e.kind AS ought
+     FROM entry e LEFT JOIN subscription s ON s.id = e.subscription_id
+     WHERE CASE WHEN e.user_id IS NOT NULL AND (e.subscription_id IS NULL OR s.user_id = e.user_id)
+       AND CASE e.kind ${form} END THEN 0 ELSE 1 END = 1`,
+    [],
+    limit,
+  );
+}
+
+/** Each code that was redeemed for money has its entry, and each such entry its code. */
+export function wrongRedemptions(db: Db, limit: number): Promise<Contradiction[]> {
+  return ask(
+    db,
+    `SELECT subject, is_now, ought FROM (
+       SELECT 'redeem:' || c.digest AS subject, CAST(COALESCE(e.amount_nano, 0) AS TEXT) AS is_now,
+         CAST(b.amount_nano AS TEXT) AS ought
+       FROM redeem_code c JOIN redeem_batch b ON b.name = c.batch LEFT JOIN entry e ON e.id = 'redeem:' || c.digest
+       WHERE c.redeemed_at_ms IS NOT NULL AND b.amount_nano IS NOT NULL
+         AND (e.id IS NULL OR e.kind <> 'redeem' OR e.amount_nano <> b.amount_nano
+           OR e.user_id IS DISTINCT FROM c.redeemed_by OR e.at_ms <> c.redeemed_at_ms)
+       UNION ALL
+       SELECT e.id, CAST(e.amount_nano AS TEXT), '0'
+       FROM entry e LEFT JOIN redeem_code c ON c.digest = SUBSTR(e.id, 8)
+         LEFT JOIN redeem_batch b ON b.name = c.batch
+       WHERE e.${BY_HAND} AND e.kind = 'redeem' AND (c.redeemed_at_ms IS NULL OR b.amount_nano IS NULL)
+     ) either ORDER BY subject`,
+    [],
+    limit,
+  );
+}

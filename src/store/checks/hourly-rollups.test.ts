@@ -1,0 +1,95 @@
+import { expect, test } from "bun:test";
+import { eachEngine } from "../../../test/support/postgres.ts";
+import type { Db } from "../engine/db.ts";
+import { writeSetting } from "../settings/settings.ts";
+import { DAY_MS, HOUR_MS } from "../usage/usage-day.ts";
+import { insertUsage, usageRow } from "../usage/usage-row.test-support.ts";
+import { wrongRollUps } from "./hourly-rollups.ts";
+
+const DAY = Date.parse("2026-09-03T00:00:00Z");
+const LATE = DAY + 23 * HOUR_MS;
+
+/** Two days, a long time between them; of the second one row is of its last hour. */
+async function someHours(db: Db): Promise<void> {
+  await insertUsage(db, [
+    usageRow({ requestId: "early", atMs: DAY - 400 * DAY_MS, costNano: 5n }),
+    usageRow({ requestId: "noon", atMs: DAY + 12 * HOUR_MS, outcome: "refused" }),
+    usageRow({ requestId: "late", atMs: LATE + 5, firstByteMs: 7, outcome: "failed" }),
+    usageRow({ requestId: "other", atMs: LATE + 6, keyId: "k2" }),
+  ]);
+}
+
+/** The key and the hour of each. */
+const subjects = async (db: Db, limit = 10) =>
+  (await wrongRollUps(db, limit)).map(({ subject }) => subject.split(" ").slice(0, 2).join(" "));
+
+eachEngine(({ open }) => {
+  test("hours that are the sums of their rows agree", async () => {
+    const db = await open();
+    expect(await wrongRollUps(db, 10)).toEqual([]);
+    await someHours(db);
+    expect(await wrongRollUps(db, 10)).toEqual([]);
+  });
+
+  test.each([
+    [
+      "a row away from the last hour of a day",
+      "DELETE FROM usage_row WHERE request_id = 'late'",
+      [`k1 ${LATE}`],
+    ],
+    [
+      "a row of another hour",
+      `UPDATE usage_row SET at_ms = ${LATE - 1} WHERE request_id = 'other'`,
+      [`k2 ${LATE - HOUR_MS}`, `k2 ${LATE}`],
+    ],
+    [
+      "a row of another key",
+      "INSERT INTO usage_id VALUES (99, 'k3'); UPDATE usage_row SET key_no = 99 WHERE request_id = 'late'",
+      [`k1 ${LATE}`, `k3 ${LATE}`],
+    ],
+    ["a key that nobody knows any more", "DELETE FROM usage_id WHERE id = 'k2'", [` ${LATE}`, `k2 ${LATE}`]],
+    [
+      "a row of another outcome",
+      "UPDATE usage_kind SET outcome = 'completed' WHERE outcome = 'failed'",
+      [`k1 ${LATE}`],
+    ],
+    [
+      "an hour without its rows",
+      `DELETE FROM usage_row WHERE at_ms >= ${LATE}`,
+      [`k1 ${LATE}`, `k2 ${LATE}`],
+    ],
+    [
+      "rows without their hour",
+      `DELETE FROM usage_hour WHERE hour_ms = ${LATE}`,
+      [`k1 ${LATE}`, `k2 ${LATE}`],
+    ],
+    [
+      "a sum long ago",
+      `UPDATE usage_hour SET cost_nano = 6 WHERE hour_ms < ${DAY}`,
+      [`k1 ${DAY - 400 * DAY_MS}`],
+    ],
+  ])("%s is named", async (_what, change, named) => {
+    const db = await open();
+    await someHours(db);
+    await db.sql.script(change);
+    expect(await subjects(db)).toEqual(named);
+  });
+
+  test("as many are named as were asked for, over all days", async () => {
+    const db = await open();
+    await someHours(db);
+    await db.sql`UPDATE usage_hour SET images = 1`;
+    expect(await subjects(db)).toHaveLength(4);
+    expect(await subjects(db, 2)).toHaveLength(2);
+  });
+
+  test("hours of which rows were removed for their age are not compared", async () => {
+    const db = await open();
+    await someHours(db);
+    await db.sql`DELETE FROM usage_row WHERE at_ms < ${LATE + 6}`;
+    await writeSetting(db, "usage_rows_removed_before_ms", String(LATE + 6));
+    expect(await subjects(db)).toEqual([]);
+    await writeSetting(db, "usage_rows_removed_before_ms", String(LATE));
+    expect(await subjects(db)).toEqual([`k1 ${LATE}`]);
+  });
+});

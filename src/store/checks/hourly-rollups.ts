@@ -1,0 +1,97 @@
+/** The roll-up by hour, held against the rows of the requests that it sums. */
+
+import { type Db, snapshot } from "../engine/db.ts";
+import { text } from "../engine/row.ts";
+import { DAY_MS, dayOf, HOUR_MS } from "../usage/usage-day.ts";
+import { SUM_COLUMNS } from "../usage/usage-hour.ts";
+import { readUsageRowsRemovedBefore } from "../usage/usage-removal.ts";
+import type { Contradiction } from "./ledger.ts";
+import { agree, nextTime, openStatement, type Span, type SummedLines } from "./sums.ts";
+
+/** What one row counts for in each sum of its roll-up. */
+const ROW_VALUES: Readonly<Record<string, string>> = {
+  requests: "CASE WHEN outcome = 'refused' THEN 0 ELSE request_count END",
+  refused: "CASE WHEN outcome = 'refused' THEN request_count ELSE 0 END",
+  failed: "CASE WHEN outcome IN ('failed', 'upstream_cut') THEN 1 ELSE 0 END",
+  first_byte_ms: "COALESCE(first_byte_ms, 0)",
+  first_bytes: "CASE WHEN first_byte_ms IS NULL THEN 0 ELSE 1 END",
+};
+
+const HOURS: SummedLines = {
+  from: "usage_hour",
+  where: "1 = 1",
+  time: "hour_ms",
+  keys: ["key_id", "hour_ms", "group_id", "public_model", "interface"],
+  values: SUM_COLUMNS,
+};
+
+const ROWS: SummedLines = {
+  from: "usage",
+  where: "1 = 1",
+  time: "at_ms",
+  // What a row names by a number that stands for nothing is missing, too.
+  keys: [
+    "COALESCE(key_id, '')",
+    `at_ms - at_ms % ${HOUR_MS}`,
+    "COALESCE(group_id, '')",
+    "COALESCE(public_model, '')",
+    "interface",
+  ],
+  values: SUM_COLUMNS.map((column) => ROW_VALUES[column] ?? column),
+};
+
+/**
+ * Each sum of each hour is the sum of its rows, as far back as rows are kept. A day at a time, each as it is at one
+ * moment: a long look at the store would keep its log from being moved into its file.
+ */
+export async function wrongRollUps(db: Db, limit: number): Promise<Contradiction[]> {
+  const found: Contradiction[] = [];
+  for (let fromMs: number | null = 0; fromMs !== null && found.length < limit; ) {
+    const startMs: number = fromMs;
+    const { wrong, nextMs } = await snapshot(db, (tx) => nextDay(tx, startMs, limit - found.length));
+    found.push(...wrong);
+    fromMs = nextMs;
+  }
+  return found;
+}
+
+/** The first day from here on that has anything. */
+async function nextDay(
+  tx: Db,
+  fromMs: number,
+  limit: number,
+): Promise<{ wrong: Contradiction[]; nextMs: number | null }> {
+  // Of the hour in which rows were removed some are gone; the next one is whole.
+  const keptMs = Math.ceil((await readUsageRowsRemovedBefore(tx)) / HOUR_MS) * HOUR_MS;
+  const atMs = await nextTime(tx, [HOURS, ROWS], Math.max(fromMs, keptMs));
+  if (atMs === null) return { wrong: [], nextMs: null };
+  const span = { fromMs: atMs - (atMs % HOUR_MS), toMs: dayOf(atMs) + DAY_MS };
+  const isRight = await agree(tx, HOURS, ROWS, span);
+  return { wrong: isRight ? [] : await wrongHours(tx, span, limit), nextMs: span.toMs };
+}
+
+async function wrongHours(db: Db, span: Span, limit: number): Promise<Contradiction[]> {
+  const { values, mark, within } = openStatement(db);
+  // Of two lines at most, the roll-up's and the one of its rows.
+  const sumOf = (side: 0 | 1, column: string) => `SUM(CASE side WHEN ${side} THEN ${column} ELSE 0 END)`;
+  const differs = SUM_COLUMNS.map((column) => `${sumOf(0, column)} <> ${sumOf(1, column)}`).join(" OR ");
+  const list = (side: 0 | 1) =>
+    SUM_COLUMNS.map((column) => `CAST(${sumOf(side, column)} AS TEXT)`).join(" || ' ' || ");
+  const keys = HOURS.keys.join(", ");
+  const rows = await db.sql.text(
+    `SELECT ${HOURS.keys.map((key) => `CAST(${key} AS TEXT)`).join(" || ' ' || ")} AS subject,
+       ${list(0)} AS is_now, ${list(1)} AS ought
+     FROM (
+       SELECT 0 AS side, ${keys}, ${SUM_COLUMNS.join(", ")} FROM ${HOURS.from} WHERE ${within(HOURS, span)}
+       UNION ALL
+       SELECT 1, ${ROWS.keys.join(", ")}, ${ROWS.values.map((value) => `SUM(${value})`).join(", ")}
+       FROM ${ROWS.from} WHERE ${within(ROWS, span)} GROUP BY ${ROWS.keys.join(", ")}
+     ) both_sides GROUP BY ${keys} HAVING ${differs} ORDER BY hour_ms, key_id, public_model LIMIT ${mark(limit)}`,
+    values,
+  );
+  return rows.map((row) => ({
+    subject: text(row, "subject"),
+    is: text(row, "is_now"),
+    ought: text(row, "ought"),
+  }));
+}

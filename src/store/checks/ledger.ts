@@ -1,0 +1,294 @@
+/** The books compared with each other, a question each, answered by the engine in one pass over the tables. */
+
+import type { Db, Row, Value } from "../engine/db.ts";
+import { placeholder } from "../engine/db.ts";
+import { integer, text } from "../engine/row.ts";
+import { BY_HAND, chargedNano, correctedNano } from "../money/entries.ts";
+
+/** What contradicts something else: the id of the row, and what it says against what it should. */
+export interface Contradiction {
+  subject: string;
+  is: string;
+  ought: string;
+}
+
+/** Answers name the rows as `subject`, `is_now` and `ought`, which are text. */
+export async function ask(
+  db: Db,
+  question: string,
+  values: readonly Value[],
+  limit: number,
+): Promise<Contradiction[]> {
+  const rows = await db.sql.text(`${question} LIMIT ${placeholder(db.engine, values.length + 1)}`, [
+    ...values,
+    limit,
+  ]);
+  return rows.map((row: Row) => ({
+    subject: text(row, "subject"),
+    is: text(row, "is_now"),
+    ought: text(row, "ought"),
+  }));
+}
+
+/**
+ * Each balance is the sum of its book's entries. Both sides are added up in one list, here and below: SQLite has no
+ * index for a full join, and would compare each with each.
+ */
+export function wrongBalances(db: Db, limit: number): Promise<Contradiction[]> {
+  return ask(
+    db,
+    `SELECT book AS subject, CAST(SUM(balance) AS TEXT) AS is_now, CAST(SUM(moved) AS TEXT) AS ought
+     FROM (
+       SELECT 'user:' || user_id AS book, balance_nano AS balance, 0 AS moved FROM wallet
+       UNION ALL
+       SELECT credit, 0, amount_nano FROM entry WHERE SUBSTR(credit, 1, 5) = 'user:'
+       UNION ALL
+       SELECT debit, 0, -amount_nano FROM entry WHERE SUBSTR(debit, 1, 5) = 'user:'
+     ) both_sides GROUP BY book HAVING SUM(balance) <> SUM(moved) ORDER BY book`,
+    [],
+    limit,
+  );
+}
+
+/** What is held of each wallet is the sum of its holds, and of what processes have set aside for holds to come. */
+export function wrongHeld(db: Db, limit: number): Promise<Contradiction[]> {
+  return ask(
+    db,
+    `SELECT user_id AS subject, CAST(SUM(held) AS TEXT) AS is_now, CAST(SUM(aside) AS TEXT) AS ought
+     FROM (
+       SELECT user_id, held_nano AS held, 0 AS aside FROM wallet
+       UNION ALL
+       SELECT user_id, 0, amount_nano FROM hold WHERE subscription_id IS NULL
+       UNION ALL
+       SELECT user_id, 0, amount_nano FROM lease
+     ) both_sides GROUP BY user_id HAVING SUM(held) <> SUM(aside) ORDER BY user_id`,
+    [],
+    limit,
+  );
+}
+
+/** No balance is below what is held of it by more than the recorded debt, and none has a debt that it covers. */
+export function overspent(db: Db, limit: number): Promise<Contradiction[]> {
+  return ask(
+    db,
+    `SELECT user_id AS subject, CAST(balance_nano + debt_nano AS TEXT) AS is_now, CAST(held_nano AS TEXT) AS ought
+     FROM wallet WHERE balance_nano + debt_nano < held_nano
+       OR debt_nano > 0 AND balance_nano + debt_nano <> held_nano ORDER BY user_id`,
+    [],
+    limit,
+  );
+}
+
+/** No debt is larger than what requests that cost more than their holds left unpaid. */
+export function unexplainedDebts(db: Db, limit: number): Promise<Contradiction[]> {
+  return ask(
+    db,
+    `SELECT w.user_id AS subject, CAST(w.debt_nano AS TEXT) AS is_now, CAST(COALESCE(o.debt, 0) AS TEXT) AS ought
+     FROM wallet w LEFT JOIN (
+       SELECT user_id, SUM(debt_nano) AS debt FROM overrun
+       WHERE debt_nano > 0 AND subscription_id IS NULL GROUP BY user_id
+     ) o ON o.user_id = w.user_id
+     WHERE w.debt_nano > COALESCE(o.debt, 0) ORDER BY w.user_id`,
+    [],
+    limit,
+  );
+}
+
+/** Each overrun is what the charge of its request says: of the same user, payer and amount. */
+export function wrongOverruns(db: Db, limit: number): Promise<Contradiction[]> {
+  return ask(
+    db,
+    `SELECT o.request_id AS subject, CAST(o.charged_nano AS TEXT) AS is_now,
+       CAST(COALESCE(e.amount_nano, 0) AS TEXT) AS ought
+     FROM overrun o LEFT JOIN entry e ON e.id = 'charge:' || o.request_id
+     WHERE e.id IS NULL OR e.amount_nano <> o.charged_nano OR e.user_id IS DISTINCT FROM o.user_id
+       OR e.subscription_id IS DISTINCT FROM o.subscription_id ORDER BY o.request_id`,
+    [],
+    limit,
+  );
+}
+
+/** Each row that was charged by itself has its entry, of the same amount. */
+export function rowsWithoutEntry(db: Db, limit: number): Promise<Contradiction[]> {
+  return ask(
+    db,
+    `SELECT u.request_id AS subject, CAST(COALESCE(e.amount_nano, 0) AS TEXT) AS is_now,
+       CAST(u.charged_nano AS TEXT) AS ought
+     FROM usage_row u LEFT JOIN entry e ON e.id = 'charge:' || u.request_id
+     WHERE u.charged_nano <> 0 AND u.charged_with IS NULL
+       AND (e.id IS NULL OR e.kind <> 'charge' OR e.request_id IS NULL
+         OR e.amount_nano <> u.charged_nano AND e.amount_nano + ${correctedNano("u.request_id")} <> u.charged_nano)`,
+    [],
+    limit,
+  );
+}
+
+/** An id is made before its row gets a time, and the clock may be adjusted a little in between. */
+const ROW_AFTER_ID_MS = 3_600_000;
+
+/** Ids of requests that came later are greater: they begin with their time. */
+function requestIdAt(atMs: number): string {
+  const hex = atMs.toString(16).padStart(12, "0");
+  return `req_${hex.slice(0, 8)}-${hex.slice(8)}`;
+}
+
+/**
+ * Each charge of one request is the only one, for it bears the request's id, and is what its row says: paid by itself,
+ * of the same user, amount, payer and, where a balance pays, time. Only as far back as rows are kept has each its row.
+ * A subscription's charge has the time of the window that paid it, which a clock that was set back may be far behind:
+ * when its request came, its id tells.
+ */
+export function entriesWithoutRow(db: Db, rowsSinceMs: number, limit: number): Promise<Contradiction[]> {
+  const since = (number: number) => placeholder(db.engine, number);
+  return ask(
+    db,
+    `SELECT e.id AS subject, CAST(COALESCE(u.charged_nano, 0) AS TEXT) AS is_now,
+       CAST(e.amount_nano AS TEXT) AS ought
+     FROM entry e
+     LEFT JOIN usage_row u ON u.request_id = e.request_id
+     LEFT JOIN usage_kind kind ON kind.no = u.kind_no
+     LEFT JOIN usage_id payer ON payer.no = u.user_no
+     WHERE e.kind = 'charge' AND e.request_id IS NOT NULL
+       AND (e.id <> 'charge:' || e.request_id OR u.charged_with IS NOT NULL
+         OR u.charged_nano <> e.amount_nano AND u.charged_nano <> e.amount_nano + ${correctedNano("e.request_id")}
+         OR u.request_id IS NOT NULL AND (payer.id IS DISTINCT FROM e.user_id
+           OR kind.payer IS DISTINCT FROM CASE WHEN e.subscription_id IS NULL THEN 'balance' ELSE 'subscription' END
+           OR e.subscription_id IS NULL AND u.at_ms <> e.at_ms)
+         OR u.request_id IS NULL
+           AND CASE WHEN e.subscription_id IS NULL THEN e.at_ms >= ${since(1)} ELSE e.request_id >= ${since(2)} END)`,
+    [rowsSinceMs, rowsSinceMs === 0 ? "" : requestIdAt(rowsSinceMs + ROW_AFTER_ID_MS)],
+    limit,
+  );
+}
+
+/**
+ * Each row was charged what it cost, and no more; less only where it was recovered, or settled by an earlier version,
+ * and says that it cost more than was held. Nothing was
+ * charged where nobody pays, and only balances share charges.
+ */
+export function wronglyCharged(db: Db, limit: number): Promise<Contradiction[]> {
+  return ask(
+    db,
+    `SELECT request_id AS subject, CAST(charged_nano AS TEXT) AS is_now,
+       CAST(CASE WHEN payer IS NULL THEN 0 ELSE cost_nano END AS TEXT) AS ought
+     FROM usage
+     WHERE charged_nano < 0 OR charged_nano > cost_nano OR payer IS NULL AND charged_nano <> 0
+       OR payer IS NOT NULL AND (user_id IS NULL
+         OR charged_nano < cost_nano AND ',' || COALESCE(flags, '') || ',' NOT LIKE '%,overrun,%')
+       OR charged_with IS NOT NULL AND payer IS DISTINCT FROM 'balance'`,
+    [],
+    limit,
+  );
+}
+
+/**
+ * Nobody gets more back for a request than was charged for it, and only its payer gets it. What one paid of a charge
+ * that it shared its row alone tells: where rows were removed, a charge that cannot be found may have been such a one.
+ */
+export function refundedTooMuch(db: Db, rowsSinceMs: number, limit: number): Promise<Contradiction[]> {
+  const charged = `CASE
+      WHEN e.user_id = r.user_id AND e.subscription_id IS NOT DISTINCT FROM r.subscription_id THEN e.amount_nano + ${correctedNano("r.request_id")}
+      WHEN e.id IS NULL AND payer.id = r.user_id AND r.subscription_id IS NULL THEN u.charged_nano
+      ELSE 0 END`;
+  return ask(
+    db,
+    `SELECT r.request_id AS subject, CAST(r.back AS TEXT) AS is_now, CAST(${charged} AS TEXT) AS ought
+     FROM (
+       SELECT request_id, user_id, subscription_id, SUM(amount_nano) AS back FROM entry
+       WHERE ${BY_HAND} AND kind = 'refund' AND request_id IS NOT NULL
+       GROUP BY request_id, user_id, subscription_id
+     ) r
+     LEFT JOIN entry e ON e.id = 'charge:' || r.request_id AND e.request_id = r.request_id
+     LEFT JOIN usage_row u ON u.request_id = r.request_id AND u.charged_with IS NOT NULL
+     LEFT JOIN usage_id payer ON payer.no = u.user_no
+     WHERE r.back > ${charged}
+       AND (e.id IS NOT NULL OR u.request_id IS NOT NULL OR ${placeholder(db.engine, 1)} = 0)
+     ORDER BY r.request_id`,
+    [rowsSinceMs],
+    limit,
+  );
+}
+
+/**
+ * Each charge of many requests is the sum of their rows, all of them its user's, as far back as rows are kept. Its time
+ * is that of the earliest of them.
+ */
+export function wrongSharedCharges(db: Db, rowsSinceMs: number, limit: number): Promise<Contradiction[]> {
+  return ask(
+    db,
+    `SELECT id AS subject, CAST(SUM(charge) AS TEXT) AS is_now, CAST(SUM(charged) AS TEXT) AS ought
+     FROM (
+       SELECT id, user_id, at_ms, NULL AS row_at_ms, amount_nano AS charge, 0 AS charged FROM entry
+       WHERE kind = 'charge' AND request_id IS NULL
+       UNION ALL
+       SELECT 'charge:' || charged_with, user_id, NULL, at_ms, 0, charged_nano FROM usage
+       WHERE charged_with IS NOT NULL
+     ) both_sides GROUP BY id, user_id
+     HAVING MAX(at_ms) IS NULL OR (MAX(at_ms) >= ${placeholder(db.engine, 1)}
+       AND (SUM(charge) <> SUM(charged) OR MAX(at_ms) <> MIN(row_at_ms)))`,
+    [rowsSinceMs],
+    limit,
+  );
+}
+
+/** Each correction goes with the charge of its request: same payer and time, and together they are what its row says. */
+export function wrongCorrections(db: Db, limit: number): Promise<Contradiction[]> {
+  return ask(
+    db,
+    `SELECT k.id AS subject, CAST(COALESCE(u.charged_nano, 0) AS TEXT) AS is_now,
+       CAST(COALESCE(e.amount_nano, 0) + ${chargedNano("k")} AS TEXT) AS ought
+     FROM entry k
+     LEFT JOIN entry e ON e.id = 'charge:' || k.request_id
+     LEFT JOIN usage_row u ON u.request_id = k.request_id
+     WHERE k.${BY_HAND} AND k.kind = 'correction'
+       AND (e.id IS NULL OR e.user_id IS DISTINCT FROM k.user_id
+         OR e.subscription_id IS DISTINCT FROM k.subscription_id OR e.at_ms <> k.at_ms
+         OR e.amount_nano + ${chargedNano("k")} < 0
+         OR u.request_id IS NOT NULL AND u.charged_nano <> e.amount_nano + ${chargedNano("k")})
+     ORDER BY k.id`,
+    [],
+    limit,
+  );
+}
+
+/** Rows of paid requests that have a cost and no payer: what was used could not be charged. */
+export function unpaidRows(db: Db, limit: number): Promise<Contradiction[]> {
+  return ask(
+    db,
+    `SELECT u.request_id AS subject, CAST(u.charged_nano AS TEXT) AS is_now, CAST(u.cost_nano AS TEXT) AS ought
+     FROM usage_row u JOIN usage_kind kind ON kind.no = u.kind_no
+     WHERE kind.payer IS NULL AND kind.tariff_id IS NOT NULL AND u.cost_nano > 0 ORDER BY u.at_ms`,
+    [],
+    limit,
+  );
+}
+
+export function oldHolds(db: Db, beforeMs: number, limit: number): Promise<Contradiction[]> {
+  return ask(
+    db,
+    `SELECT request_id AS subject, CAST(at_ms AS TEXT) AS is_now, CAST(at_ms AS TEXT) AS ought
+     FROM hold WHERE at_ms < ${placeholder(db.engine, 1)} ORDER BY at_ms`,
+    [beforeMs],
+    limit,
+  );
+}
+
+export interface BookCounts {
+  wallets: number;
+  entries: number;
+  holds: number;
+  rows: number;
+}
+
+export async function countBooks(db: Db): Promise<BookCounts> {
+  const [row] = await db.sql`
+    SELECT (SELECT COUNT(*) FROM wallet) AS wallets, (SELECT COUNT(*) FROM entry) AS entries,
+      (SELECT COUNT(*) FROM hold) AS holds, (SELECT COUNT(*) FROM usage_row) AS usage_rows`;
+  if (row === undefined) throw new Error("Counting gives one row.");
+  return {
+    wallets: integer(row, "wallets"),
+    entries: integer(row, "entries"),
+    holds: integer(row, "holds"),
+    rows: integer(row, "usage_rows"),
+  };
+}

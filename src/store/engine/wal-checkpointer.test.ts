@@ -1,0 +1,28 @@
+import { expect, test } from "bun:test";
+import { mkdtempSync, statSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { eventually } from "../../../test/support/eventually.ts";
+import { openDb } from "./db.ts";
+import { openLogMover } from "./wal-checkpointer.ts";
+
+test("the log is moved into the file while others read and write, as often as it is asked for", async () => {
+  const path = join(mkdtempSync(join(tmpdir(), "gateway-log-")), "gateway.db");
+  const db = await openDb(`sqlite:${path}`);
+  await db.sql.script("CREATE TABLE line (text TEXT)");
+  const mover = openLogMover(`sqlite:${path}`);
+  for (const round of [1, 2]) {
+    const before = statSync(path).size;
+    await db.sql.each("INSERT INTO line (text) VALUES (?)", Array(20).fill(["x".repeat(4_000)]));
+    expect(statSync(path).size).toBe(before);
+    await eventually(() => {
+      mover.move();
+      return statSync(path).size > before + 60_000;
+    }, 10_000);
+    expect(await db.sql`SELECT COUNT(*) AS many FROM line`).toEqual([{ many: 20 * round }]);
+  }
+  await mover.close();
+  mover.move();
+  await mover.close();
+  await db.close();
+});

@@ -1,0 +1,94 @@
+/** Personal access tokens: known by their digest, shown once. */
+
+import type { Db, Row } from "../engine/db.ts";
+import { integer, integerOrNull, oneOf, text } from "../engine/row.ts";
+import { type Owner, toOwner } from "./sessions.ts";
+
+/** Each includes the ones before it. */
+export const TOKEN_SCOPES = ["read", "keys", "admin"] as const;
+export type TokenScope = (typeof TOKEN_SCOPES)[number];
+
+export function includesScope(scope: TokenScope, needed: TokenScope): boolean {
+  return TOKEN_SCOPES.indexOf(scope) >= TOKEN_SCOPES.indexOf(needed);
+}
+
+export interface AccessTokenRecord {
+  id: string;
+  userId: string;
+  name: string;
+  last4: string;
+  /** `read` may read, `keys` may also change its owner's API keys, `admin` may also administer the gateway. */
+  scope: TokenScope;
+  createdAtMs: number;
+  expiresAtMs: number | null;
+  usedAtMs: number | null;
+}
+
+export async function insertAccessToken(db: Db, token: AccessTokenRecord, digest: string): Promise<void> {
+  await db.sql`
+    INSERT INTO access_token (id, digest, user_id, name, last4, scope, created_at_ms, expires_at_ms, used_at_ms)
+    VALUES (${token.id}, ${digest}, ${token.userId}, ${token.name}, ${token.last4}, ${token.scope},
+      ${token.createdAtMs}, ${token.expiresAtMs}, ${token.usedAtMs})`;
+}
+
+/** Null when there is none, it has expired, or its owner may not come in. */
+export async function findAccessToken(
+  db: Db,
+  digest: string,
+  nowMs: number,
+): Promise<{ token: AccessTokenRecord; owner: Owner } | null> {
+  const [row] = await db.sql`
+    SELECT access_token.id AS id, user_id, name, last4, scope, access_token.created_at_ms AS created_at_ms,
+      expires_at_ms, used_at_ms, email, role
+    FROM access_token JOIN app_user ON app_user.id = access_token.user_id
+    WHERE digest = ${digest} AND status = 'active' AND (expires_at_ms IS NULL OR expires_at_ms > ${nowMs})`;
+  return row === undefined ? null : { token: toToken(row), owner: toOwner(row) };
+}
+
+export async function touchAccessToken(db: Db, id: string, usedAtMs: number): Promise<void> {
+  await db.sql`UPDATE access_token SET used_at_ms = ${usedAtMs} WHERE id = ${id}`;
+}
+
+/** False if the token was revoked. It cannot be revoked before the transaction ends. */
+export async function lockAccessToken(tx: Db, id: string): Promise<boolean> {
+  const rows = await tx.sql`UPDATE access_token SET used_at_ms = used_at_ms WHERE id = ${id} RETURNING id`;
+  return rows.length > 0;
+}
+
+/** The newest first. */
+export async function listAccessTokens(db: Db, userId: string): Promise<AccessTokenRecord[]> {
+  const rows = await db.sql`
+    SELECT id, user_id, name, last4, scope, created_at_ms, expires_at_ms, used_at_ms FROM access_token
+    WHERE user_id = ${userId} ORDER BY created_at_ms DESC, id DESC`;
+  return rows.map(toToken);
+}
+
+/** Null if this user has no such token. */
+export async function deleteAccessToken(
+  db: Db,
+  userId: string,
+  id: string,
+): Promise<Pick<AccessTokenRecord, "name" | "scope"> | null> {
+  const [row] = await db.sql`
+    DELETE FROM access_token WHERE id = ${id} AND user_id = ${userId} RETURNING name, scope`;
+  return row === undefined ? null : { name: text(row, "name"), scope: oneOf(row, "scope", TOKEN_SCOPES) };
+}
+
+/** All of a user's; how many there were. */
+export async function deleteAccessTokens(db: Db, userId: string): Promise<number> {
+  const gone = await db.sql`DELETE FROM access_token WHERE user_id = ${userId} RETURNING id`;
+  return gone.length;
+}
+
+function toToken(row: Row): AccessTokenRecord {
+  return {
+    id: text(row, "id"),
+    userId: text(row, "user_id"),
+    name: text(row, "name"),
+    last4: text(row, "last4"),
+    scope: oneOf(row, "scope", TOKEN_SCOPES),
+    createdAtMs: integer(row, "created_at_ms"),
+    expiresAtMs: integerOrNull(row, "expires_at_ms"),
+    usedAtMs: integerOrNull(row, "used_at_ms"),
+  };
+}

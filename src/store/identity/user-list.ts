@@ -1,0 +1,129 @@
+/** Users for whoever looks after them: page by page, with what hangs on each. */
+
+import type { Nano } from "../../money/nano.ts";
+import { type Role, USER_STATUSES, type UserStatus } from "../../records.ts";
+import { type Db, placeholder, type Row, type Value } from "../engine/db.ts";
+import { flag, integer, integerOrNull, nano, oneOf, text } from "../engine/row.ts";
+import { contains } from "../engine/search.ts";
+import { selectIn } from "../engine/select-in.ts";
+
+export interface ListedUser {
+  id: string;
+  email: string;
+  role: Role;
+  status: UserStatus;
+  createdAtMs: number;
+  /** Null: never. */
+  signedInAtMs: number | null;
+  hasPassword: boolean;
+  hasSecondFactor: boolean;
+  balanceNano: Nano;
+  heldNano: Nano;
+  /** Active ones. */
+  keys: number;
+  /** By their prices, and what was paid of it. */
+  costNano: Nano;
+  chargedNano: Nano;
+  requests: number;
+}
+
+export interface UserFilter {
+  /** Anywhere in the address. */
+  search?: string;
+  role?: Role;
+  status?: UserStatus;
+  /** One user alone. */
+  id?: string;
+}
+
+/** By address. `after` is the folded address of the last one of the page before. Use counts in days since then. */
+export async function listUserPage(
+  db: Db,
+  filter: UserFilter,
+  page: { after: string | null; limit: number; usedSinceMs: number },
+): Promise<{ users: ListedUser[]; next: string | null }> {
+  const values: Value[] = [];
+  const mark = (value: Value) => placeholder(db.engine, values.push(value));
+  const where = [`email_folded > ${mark(page.after ?? "")}`];
+  if (filter.id !== undefined) where.push(`id = ${mark(filter.id)}`);
+  if (filter.role !== undefined) where.push(`role = ${mark(filter.role)}`);
+  if (filter.status !== undefined) where.push(`status = ${mark(filter.status)}`);
+  if (filter.search) where.push(contains("email", filter.search, mark));
+  const found = await db.sql.text(
+    `SELECT id, email, email_folded, role, status, created_at_ms, signed_in_at_ms,
+       CASE WHEN password_hash IS NULL THEN 0 ELSE 1 END AS has_password,
+       CASE WHEN totp_since_ms IS NULL THEN 0 ELSE 1 END AS has_second_factor,
+       CAST(COALESCE(balance_nano, 0) AS TEXT) AS balance_nano, CAST(COALESCE(held_nano, 0) AS TEXT) AS held_nano
+     FROM app_user LEFT JOIN wallet ON user_id = id
+     WHERE ${where.join(" AND ")} ORDER BY email_folded LIMIT ${page.limit + 1}`,
+    values,
+  );
+  const rows = found.slice(0, page.limit);
+  const ids = rows.map((row) => text(row, "id"));
+  const keys = new Map(
+    (
+      await selectIn(
+        db,
+        "SELECT user_id, COUNT(*) AS keys FROM api_key WHERE status = 'active' AND user_id",
+        ids,
+        "GROUP BY user_id",
+      )
+    ).map((row) => [text(row, "user_id"), integer(row, "keys")]),
+  );
+  const uses = await usesSince(db, ids, page.usedSinceMs);
+  const users = rows.map((row) => toListed(row, keys.get(text(row, "id")) ?? 0, uses.get(text(row, "id"))));
+  const last = rows.at(-1);
+  return {
+    users,
+    next: found.length > page.limit && last !== undefined ? text(last, "email_folded") : null,
+  };
+}
+
+interface Use {
+  requests: number;
+  costNano: Nano;
+  chargedNano: Nano;
+}
+
+async function usesSince(db: Db, userIds: readonly string[], sinceMs: number): Promise<Map<string, Use>> {
+  const rows = await selectIn(
+    db,
+    `SELECT scope_id, CAST(SUM(requests) AS BIGINT) AS requests, CAST(SUM(cost_nano) AS TEXT) AS cost_nano,
+       CAST(SUM(charged_nano) AS TEXT) AS charged_nano
+     FROM usage_day WHERE scope = 'user_sum' AND day_ms >= ${placeholder(db.engine, 1)} AND scope_id`,
+    userIds,
+    "GROUP BY scope_id",
+    [sinceMs],
+  );
+  return new Map(
+    rows.map((row) => [
+      text(row, "scope_id"),
+      {
+        requests: integer(row, "requests"),
+        costNano: nano(row, "cost_nano"),
+        chargedNano: nano(row, "charged_nano"),
+      },
+    ]),
+  );
+}
+
+const ROLES: readonly Role[] = ["admin", "user"];
+
+function toListed(row: Row, keys: number, use: Use | undefined): ListedUser {
+  return {
+    id: text(row, "id"),
+    email: text(row, "email"),
+    role: oneOf(row, "role", ROLES),
+    status: oneOf(row, "status", USER_STATUSES),
+    createdAtMs: integer(row, "created_at_ms"),
+    signedInAtMs: integerOrNull(row, "signed_in_at_ms"),
+    hasPassword: flag(row, "has_password"),
+    hasSecondFactor: flag(row, "has_second_factor"),
+    balanceNano: nano(row, "balance_nano"),
+    heldNano: nano(row, "held_nano"),
+    keys,
+    requests: use?.requests ?? 0,
+    costNano: use?.costNano ?? 0n,
+    chargedNano: use?.chargedNano ?? 0n,
+  };
+}

@@ -1,0 +1,180 @@
+import { type Role, USER_STATUSES, type UserRecord } from "../../records.ts";
+import { enumerate, orDuplicate, StoreConflict } from "../engine/conflict.ts";
+import { type Db, type Row, snapshot, transaction } from "../engine/db.ts";
+import { insertRows } from "../engine/insert-rows.ts";
+import { bumpKeyRevision } from "../engine/revisions.ts";
+import { integer, oneOf, text, textOrNull } from "../engine/row.ts";
+import { selectIn } from "../engine/select-in.ts";
+import { callerLimits, callerLimitsText } from "../policy/limits-column.ts";
+import { deleteEntryLinks } from "./links.ts";
+
+const ROLES: readonly Role[] = ["admin", "user"];
+
+export async function listUsers(db: Db): Promise<UserRecord[]> {
+  return snapshot(db, async (tx) => {
+    const rows = await tx.sql`
+      SELECT id, email, role, status, password_hash, limits, created_at_ms FROM app_user ORDER BY created_at_ms, id`;
+    const members = await tx.sql`SELECT user_id, group_id FROM grp_member ORDER BY user_id, position`;
+    const groups = Map.groupBy(members, (row) => text(row, "user_id"));
+    return rows.map((row) => toUser(row, groups.get(text(row, "id")) ?? []));
+  });
+}
+
+/** Case makes no difference. */
+export async function findUserByEmail(db: Db, email: string): Promise<UserRecord | null> {
+  return snapshot(db, async (tx) => {
+    const [row] = await tx.sql`
+      SELECT id, email, role, status, password_hash, limits, created_at_ms FROM app_user
+      WHERE email_folded = ${foldEmail(email)}`;
+    return row === undefined ? null : toUser(row, await memberships(tx, text(row, "id")));
+  });
+}
+
+export async function findUser(db: Db, id: string): Promise<UserRecord | null> {
+  return snapshot(db, async (tx) => {
+    const [row] = await tx.sql`
+      SELECT id, email, role, status, password_hash, limits, created_at_ms FROM app_user WHERE id = ${id}`;
+    return row === undefined ? null : toUser(row, await memberships(tx, id));
+  });
+}
+
+/** Those of them that there are, in the order of their making. */
+export async function findUsers(
+  db: Db,
+  named: { emails: readonly string[] } | { ids: readonly string[] },
+): Promise<UserRecord[]> {
+  return snapshot(db, async (tx) => {
+    const columns = "id, email, role, status, password_hash, limits, created_at_ms";
+    const rows =
+      "ids" in named
+        ? await selectIn(tx, `SELECT ${columns} FROM app_user WHERE id`, named.ids)
+        : await selectIn(
+            tx,
+            `SELECT ${columns} FROM app_user WHERE email_folded`,
+            named.emails.map(foldEmail),
+          );
+    const ids = rows.map((row) => text(row, "id"));
+    const members = await selectIn(
+      tx,
+      "SELECT user_id, group_id, position FROM grp_member WHERE user_id",
+      ids,
+      "ORDER BY user_id, position",
+    );
+    const groups = Map.groupBy(members, (row) => text(row, "user_id"));
+    return rows
+      .map((row) => toUser(row, groups.get(text(row, "id")) ?? []))
+      .sort((a, b) => a.createdAtMs - b.createdAtMs || (a.id < b.id ? -1 : 1));
+  });
+}
+
+function memberships(tx: Db, userId: string): Promise<Row[]> {
+  return tx.sql`SELECT group_id FROM grp_member WHERE user_id = ${userId} ORDER BY position`;
+}
+
+export async function isUser(db: Db, id: string): Promise<boolean> {
+  const found = await db.sql`SELECT id FROM app_user WHERE id = ${id}`;
+  return found.length > 0;
+}
+
+/** Whether there is an administrator who can sign in: a disabled one does not count. */
+export async function hasAdministrator(db: Db): Promise<boolean> {
+  const found = await db.sql`SELECT id FROM app_user WHERE role = 'admin' AND status = 'active' LIMIT 1`;
+  return found.length > 0;
+}
+
+/** Whoever a file names without a password cannot sign in before somebody gives them one. */
+export async function canAdministratorSignIn(db: Db): Promise<boolean> {
+  const found = await db.sql`
+    SELECT id FROM app_user
+    WHERE role = 'admin' AND status = 'active' AND password_hash IS NOT NULL LIMIT 1`;
+  return found.length > 0;
+}
+
+/**
+ * Changed limits, or a changed status, are a change of the user's keys: whoever follows the keys hears of it. Another
+ * password, another role or the end of everything ends all sessions, whoever asked for it; another password also ends
+ * the links that would let somebody in past it.
+ */
+export async function putUser(db: Db, user: UserRecord): Promise<void> {
+  await transaction(db, async (tx) => {
+    const revision = await bumpKeyRevision(tx);
+    const limits = callerLimitsText(user.limits);
+    const [before] = await tx.sql`
+      SELECT id, limits, status, role, password_hash FROM app_user WHERE id = ${user.id}`;
+    await orDuplicate(
+      `Another user has the address "${user.email}" already.`,
+      tx.sql`
+        INSERT INTO app_user (id, email, email_folded, role, status, password_hash, limits, created_at_ms)
+        VALUES (${user.id}, ${user.email}, ${foldEmail(user.email)}, ${user.role}, ${user.status}, ${user.passwordHash},
+          ${limits}, ${user.createdAtMs})
+        ON CONFLICT (id) DO UPDATE SET email = excluded.email, email_folded = excluded.email_folded,
+          role = excluded.role, status = excluded.status, password_hash = excluded.password_hash,
+          limits = excluded.limits, created_at_ms = excluded.created_at_ms`,
+    );
+    if (before !== undefined && (text(before, "limits") !== limits || text(before, "status") !== user.status))
+      await tx.sql`UPDATE api_key SET revision = ${revision} WHERE user_id = ${user.id}`;
+    if (before !== undefined && endsSessions(before, user))
+      await tx.sql`DELETE FROM session WHERE user_id = ${user.id}`;
+    if (before !== undefined && textOrNull(before, "password_hash") !== user.passwordHash)
+      await deleteEntryLinks(tx, user.id);
+    await putMemberships(tx, user);
+  });
+}
+
+function endsSessions(before: Row, { role, status, passwordHash }: UserRecord): boolean {
+  const isOther = text(before, "role") !== role || textOrNull(before, "password_hash") !== passwordHash;
+  return isOther || status === "disabled";
+}
+
+async function putMemberships(tx: Db, { id, email, groups }: UserRecord): Promise<void> {
+  await tx.sql`DELETE FROM grp_member WHERE user_id = ${id}`;
+  if (groups.length === 0) return;
+  const found = await selectIn(tx, "SELECT id FROM grp WHERE id", groups);
+  const present = new Set(found.map((row) => text(row, "id")));
+  const missing = groups.filter((groupId) => !present.has(groupId));
+  if (missing.length > 0) {
+    const named = enumerate("group", missing);
+    throw new StoreConflict("missing", `The user "${email}" is a member of ${named}, which does not exist.`);
+  }
+  const rows = groups.map((groupId, position) => [groupId, id, position]);
+  await orDuplicate(
+    `The user "${email}" is a member of a group twice.`,
+    insertRows(tx, "grp_member", ["group_id", "user_id", "position"], rows),
+  );
+}
+
+/** False if there was none. Revoked keys do not hold their user. */
+export async function deleteUser(db: Db, id: string): Promise<boolean> {
+  return transaction(db, async (tx) => {
+    // For its lock: no key may be given to the user between the check and the end.
+    await bumpKeyRevision(tx);
+    const keys = await tx.sql`
+      SELECT name FROM api_key WHERE user_id = ${id} AND status = 'active' ORDER BY created_at_ms, id`;
+    if (keys.length > 0) {
+      const names = keys.map((row) => text(row, "name"));
+      throw new StoreConflict("referenced", `The user "${id}" still has ${enumerate("key", names)}.`);
+    }
+    await tx.sql`DELETE FROM grp_member WHERE user_id = ${id}`;
+    await tx.sql`UPDATE subscription SET status = 'cancelled' WHERE user_id = ${id} AND status = 'active'`;
+    const deleted = await tx.sql`DELETE FROM app_user WHERE id = ${id} RETURNING id`;
+    return deleted.length > 0;
+  });
+}
+
+/** Folded here, because the engines' own lower() differ beyond ASCII. */
+export function foldEmail(email: string): string {
+  return email.normalize("NFC").toLowerCase();
+}
+
+function toUser(row: Row, members: readonly Row[]): UserRecord {
+  return {
+    id: text(row, "id"),
+    email: text(row, "email"),
+    role: oneOf(row, "role", ROLES),
+    status: oneOf(row, "status", USER_STATUSES),
+    passwordHash: textOrNull(row, "password_hash"),
+    limits: callerLimits(row, "limits"),
+    groups: members.map((member) => text(member, "group_id")),
+    createdAtMs: integer(row, "created_at_ms"),
+  };
+}

@@ -1,0 +1,34 @@
+/** Faults of the books that no table shows by itself. */
+
+import type { Db } from "../engine/db.ts";
+import { integer, text } from "../engine/row.ts";
+
+export interface BillingFaultRecord {
+  /** What is at fault, such as the name of a file: each is recorded once. */
+  id: string;
+  atMs: number;
+  kind: string;
+  /** One sentence. */
+  detail: string;
+}
+
+export async function recordBillingFault(
+  db: Db,
+  { id, atMs, kind, detail }: BillingFaultRecord,
+): Promise<void> {
+  await db.sql`
+    INSERT INTO billing_fault (id, at_ms, kind, detail) VALUES (${id}, ${atMs}, ${kind}, ${detail})
+    ON CONFLICT (id) DO NOTHING`;
+}
+
+/** Newest first. */
+export async function listBillingFaults(db: Db, limit: number): Promise<BillingFaultRecord[]> {
+  const rows = await db.sql`
+    SELECT id, at_ms, kind, detail FROM billing_fault ORDER BY at_ms DESC, id LIMIT ${limit}`;
+  return rows.map((row) => ({
+    id: text(row, "id"),
+    atMs: integer(row, "at_ms"),
+    kind: text(row, "kind"),
+    detail: text(row, "detail"),
+  }));
+}

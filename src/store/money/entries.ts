@@ -1,0 +1,74 @@
+/** Reading the ledger: what was booked for a user, and what was charged and refunded for one request. */
+
+import type { Nano } from "../../money/nano.ts";
+import { type Db, placeholder } from "../engine/db.ts";
+import { nano, text, textOrNull } from "../engine/row.ts";
+import { findEntry, REVENUE, type Transfer, toTransfer } from "./ledger.ts";
+
+/** The latest first. `before`: only what stands below this entry, which was the last of the page above. */
+export async function listEntriesOfUser(
+  db: Db,
+  userId: string,
+  { limit, before }: { limit: number; before?: Pick<Transfer, "atMs" | "id"> },
+): Promise<Transfer[]> {
+  const atMs = before?.atMs ?? Number.MAX_SAFE_INTEGER;
+  const id = before?.id ?? "";
+  const rows = await db.sql`
+    SELECT id, at_ms, kind, debit, credit, CAST(amount_nano AS TEXT) AS amount_nano, user_id, subscription_id,
+      request_id, actor, reason
+    FROM entry WHERE user_id = ${userId} AND (at_ms, id) < (${atMs}, ${id})
+    ORDER BY at_ms DESC, id DESC LIMIT ${limit}`;
+  return rows.map(toTransfer);
+}
+
+/** Entries that are not charges for requests. They are few, and have an index under this very condition. */
+export const BY_HAND = "kind <> 'charge'";
+
+/** SQL: what a charge or a correction adds to what was charged; a correction may take away. */
+export const chargedNano = (entry: string): string =>
+  `CASE WHEN ${entry}.credit = '${REVENUE}' THEN ${entry}.amount_nano ELSE -${entry}.amount_nano END`;
+
+/** SQL: what the correction of a request adds to its charge, 0 without one. */
+export const correctedNano = (requestId: string): string =>
+  `COALESCE((SELECT ${chargedNano("c")} FROM entry c WHERE c.id = 'correction:' || ${requestId}), 0)`;
+
+/** What went back to the payer of a request. */
+export async function refundedNano(db: Db, requestId: string): Promise<Nano> {
+  const [row] = await db.sql.text(
+    `SELECT CAST(COALESCE(SUM(amount_nano), 0) AS TEXT) AS amount_nano FROM entry
+     WHERE ${BY_HAND} AND kind = 'refund' AND request_id = ${placeholder(db.engine, 1)}`,
+    [requestId],
+  );
+  if (row === undefined) throw new Error("A sum without rows is still one row.");
+  return nano(row, "amount_nano");
+}
+
+/** What each user began with, of those who began with something. From the users' side: entries are many. */
+export async function readOpenings(db: Db): Promise<Map<string, Nano>> {
+  const rows = await db.sql`
+    SELECT app_user.id AS user_id, CAST(entry.amount_nano AS TEXT) AS amount_nano
+    FROM app_user JOIN entry ON entry.id = 'opening:' || app_user.id`;
+  return new Map(rows.map((row) => [text(row, "user_id"), nano(row, "amount_nano")]));
+}
+
+/**
+ * What was charged for a request: of an entry that it shares with others its own part, which its row tells. Until the
+ * transaction ends nobody else locks it.
+ */
+export async function lockCharge(tx: Db, requestId: string): Promise<Transfer | null> {
+  const [row] = await tx.sql`
+    SELECT charged_with, CAST(charged_nano AS TEXT) AS charged_nano FROM usage_row WHERE request_id = ${requestId}`;
+  const sharedWith = row === undefined ? null : textOrNull(row, "charged_with");
+  const id = `charge:${sharedWith ?? requestId}`;
+  // It is not changed: entries never are.
+  const locked = await tx.sql`UPDATE entry SET id = id WHERE id = ${id} RETURNING id`;
+  const entry = locked.length === 0 ? null : await findEntry(tx, id);
+  if (row !== undefined && sharedWith !== null && entry !== null) {
+    return { ...entry, amountNano: nano(row, "charged_nano") };
+  }
+  if (entry?.requestId !== requestId) return null;
+  const correction = await findEntry(tx, `correction:${requestId}`);
+  if (correction === null) return entry;
+  const { credit, amountNano } = correction;
+  return { ...entry, amountNano: entry.amountNano + (credit === REVENUE ? amountNano : -amountNano) };
+}

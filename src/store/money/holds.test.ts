@@ -1,0 +1,70 @@
+import { expect, test } from "bun:test";
+import { eachEngine } from "../../../test/support/postgres.ts";
+import { findRoute } from "../usage/usage.ts";
+import { insertUsage, usageRow } from "../usage/usage-row.test-support.ts";
+import { endHolds, findHolds, type Hold, insertHolds, isHeld, noteResponse } from "./holds.ts";
+
+const hold = (requestId: string, change: Partial<Hold> = {}): Hold => ({
+  requestId,
+  incarnation: "inc_1",
+  state: "admitted",
+  atMs: 5,
+  userId: "u1",
+  subscriptionId: null,
+  amountNano: 1n,
+  tariffId: "t1",
+  keyId: "k1",
+  groupId: "g1",
+  accountId: null,
+  interface: "responses",
+  endpoint: "responses",
+  publicModel: "fast",
+  upstreamModel: null,
+  stream: false,
+  inputTokens: 1,
+  outputTokens: 0,
+  ...change,
+});
+
+const made = (responseId: string) => ({ responseId, accountId: "a7", upstreamModel: "gpt-6" });
+
+eachEngine(({ open }) => {
+  test("a response under way leads back to the key and the account that make it, until its hold ends", async () => {
+    const db = await open();
+    await insertHolds(db, [hold("r1"), hold("r2", { keyId: "k2" })]);
+    await noteResponse(db, "r1", made("resp_1"));
+    expect(await findRoute(db, "resp_1")).toEqual({
+      requestId: "r1",
+      keyId: "k1",
+      accountId: "a7",
+      publicModel: "fast",
+      upstreamModel: "gpt-6",
+      outcome: "pending",
+      isHeld: true,
+    });
+    expect(await isHeld(db, "r1")).toBe(true);
+    // Should the process die now, its successor knows that an account is at work.
+    expect((await findHolds(db, ["r1"])).get("r1")).toMatchObject({ state: "dispatched", accountId: "a7" });
+    await endHolds(db, ["r1"]);
+    expect([await isHeld(db, "r1"), await findRoute(db, "resp_1")]).toEqual([false, null]);
+  });
+
+  test("a response that has a row is not taken over by another that is under way", async () => {
+    const db = await open();
+    await insertUsage(db, [
+      usageRow({ requestId: "r1", interface: "responses", responseId: "resp_1", atMs: 9 }),
+    ]);
+    await insertHolds(db, [hold("r2", { keyId: "k2" })]);
+    await noteResponse(db, "r2", made("resp_1"));
+    expect(await findRoute(db, "resp_1")).toMatchObject({ requestId: "r1", isHeld: false });
+  });
+
+  test("an id that cannot be stored, and a hold that has ended, change nothing", async () => {
+    const db = await open();
+    await insertHolds(db, [hold("r1")]);
+    await noteResponse(db, "r1", made("x".repeat(9_000)));
+    await noteResponse(db, "gone", made("resp_1"));
+    expect((await findHolds(db, ["r1"])).get("r1")).toEqual(hold("r1"));
+    expect(await findRoute(db, "resp_1")).toBeNull();
+  });
+});

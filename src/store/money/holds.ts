@@ -1,0 +1,215 @@
+/** Requests under way that somebody pays for. */
+
+import type { Nano } from "../../money/nano.ts";
+import { INTERFACES, type Interface } from "../../records.ts";
+import { type Db, placeholder, type Row } from "../engine/db.ts";
+import { insertRows } from "../engine/insert-rows.ts";
+import { flag, integer, nano, oneOf, text, textOrNull } from "../engine/row.ts";
+import { selectIn } from "../engine/select-in.ts";
+import { clip, storableId } from "../usage/usage-row.ts";
+
+export const HOLD_STATES = ["admitted", "dispatched"] as const;
+export type HoldState = (typeof HOLD_STATES)[number];
+
+/** What changes while the request is under way. */
+export interface HoldProgress {
+  readonly state: HoldState;
+  readonly accountId: string | null;
+  readonly upstreamModel: string | null;
+  readonly outputTokens: number;
+}
+
+export const UNSENT: HoldProgress = {
+  state: "admitted",
+  accountId: null,
+  upstreamModel: null,
+  outputTokens: 0,
+};
+
+export interface Hold extends HoldProgress {
+  requestId: string;
+  incarnation: string;
+  atMs: number;
+  userId: string;
+  /** Null: the user's wallet pays. */
+  subscriptionId: string | null;
+  amountNano: Nano;
+  tariffId: string;
+  keyId: string;
+  groupId: string;
+  interface: Interface;
+  endpoint: string;
+  publicModel: string;
+  stream: boolean;
+  inputTokens: number;
+}
+
+const COLUMNS = [
+  "request_id",
+  "incarnation",
+  "state",
+  "at_ms",
+  "user_id",
+  "subscription_id",
+  "amount_nano",
+  "tariff_id",
+  "key_id",
+  "group_id",
+  "account_id",
+  "interface",
+  "endpoint",
+  "public_model",
+  "upstream_model",
+  "stream",
+  "input_tokens",
+  "output_tokens",
+] as const;
+const READ_COLUMNS = COLUMNS.map((column) =>
+  column === "amount_nano" ? "CAST(amount_nano AS TEXT) AS amount_nano" : column,
+).join(", ");
+
+export async function insertHolds(tx: Db, holds: readonly Hold[]): Promise<void> {
+  await insertRows(tx, "hold", COLUMNS, holds.map(toValues));
+}
+
+function toValues(hold: Hold) {
+  return [
+    hold.requestId,
+    hold.incarnation,
+    hold.state,
+    hold.atMs,
+    hold.userId,
+    hold.subscriptionId,
+    hold.amountNano.toString(),
+    hold.tariffId,
+    hold.keyId,
+    hold.groupId,
+    hold.accountId,
+    hold.interface,
+    hold.endpoint,
+    clip(hold.publicModel),
+    hold.upstreamModel === null ? null : clip(hold.upstreamModel),
+    Number(hold.stream),
+    hold.inputTokens,
+    hold.outputTokens,
+  ];
+}
+
+/** What a hold was when it ended. */
+export type EndedHold = Pick<Hold, "requestId" | "userId" | "subscriptionId" | "amountNano" | "atMs">;
+
+/** Those that were there. Whoever ends a hold is the only one to do so, and books what follows from it. */
+export async function endHolds(tx: Db, requestIds: readonly string[]): Promise<Map<string, EndedHold>> {
+  const rows = await selectIn(
+    tx,
+    "DELETE FROM hold WHERE request_id",
+    requestIds,
+    "RETURNING request_id, user_id, subscription_id, CAST(amount_nano AS TEXT) AS amount_nano, at_ms",
+  );
+  return new Map(
+    rows.map((row) => [
+      text(row, "request_id"),
+      {
+        requestId: text(row, "request_id"),
+        userId: text(row, "user_id"),
+        subscriptionId: textOrNull(row, "subscription_id"),
+        amountNano: nano(row, "amount_nano"),
+        atMs: integer(row, "at_ms"),
+      },
+    ]),
+  );
+}
+
+export async function findHolds(db: Db, requestIds: readonly string[]): Promise<Map<string, Hold>> {
+  const rows = await selectIn(db, `SELECT ${READ_COLUMNS} FROM hold WHERE request_id`, requestIds);
+  return new Map(rows.map((row) => [text(row, "request_id"), toHold(row)]));
+}
+
+/** The oldest holds of one process. */
+export async function holdsOf(db: Db, incarnation: string, beforeMs: number, limit: number): Promise<Hold[]> {
+  const mark = (number: number) => placeholder(db.engine, number);
+  const rows = await db.sql.text(
+    `SELECT ${READ_COLUMNS} FROM hold WHERE incarnation = ${mark(1)} AND at_ms < ${mark(2)}
+     ORDER BY at_ms, request_id LIMIT ${mark(3)}`,
+    [incarnation, beforeMs, limit],
+  );
+  return rows.map(toHold);
+}
+
+/** The oldest holds of one user, whoever pays. */
+export async function listHoldsOfUser(db: Db, userId: string, limit: number): Promise<Hold[]> {
+  const mark = (number: number) => placeholder(db.engine, number);
+  const rows = await db.sql.text(
+    `SELECT ${READ_COLUMNS} FROM hold WHERE user_id = ${mark(1)} ORDER BY at_ms, request_id LIMIT ${mark(2)}`,
+    [userId, limit],
+  );
+  return rows.map(toHold);
+}
+
+/** A response that the request began, and its account goes on with: found by its id until the request has a row. */
+export async function noteResponse(
+  db: Db,
+  requestId: string,
+  made: { responseId: string; accountId: string; upstreamModel: string },
+): Promise<void> {
+  const responseId = storableId(made.responseId);
+  if (responseId === null) return;
+  await db.sql`
+    UPDATE hold SET response_id = ${responseId}, state = 'dispatched', account_id = ${made.accountId},
+      upstream_model = ${clip(made.upstreamModel)}
+    WHERE request_id = ${requestId}`;
+}
+
+export async function isHeld(db: Db, requestId: string): Promise<boolean> {
+  return (await db.sql`SELECT request_id FROM hold WHERE request_id = ${requestId}`).length > 0;
+}
+
+const ROWS_PER_UPDATE = 64;
+
+/** Does nothing to a hold that has ended. */
+export async function writeProgress(
+  tx: Db,
+  progress: readonly (readonly [requestId: string, HoldProgress])[],
+): Promise<void> {
+  const ordered = progress.toSorted(([a], [b]) => (a < b ? -1 : 1));
+  for (let start = 0; start < ordered.length; start += ROWS_PER_UPDATE) {
+    const chunk = ordered.slice(start, start + ROWS_PER_UPDATE);
+    let next = 1;
+    const tuple = () => `(${Array.from({ length: 5 }, () => placeholder(tx.engine, next++)).join(", ")})`;
+    await tx.sql.text(
+      `UPDATE hold SET state = v.column2, account_id = v.column3, upstream_model = v.column4,
+         output_tokens = CAST(v.column5 AS BIGINT)
+       FROM (VALUES ${chunk.map(tuple).join(", ")}) AS v WHERE hold.request_id = v.column1`,
+      chunk.flatMap(([requestId, { state, accountId, upstreamModel, outputTokens }]) => [
+        requestId,
+        state,
+        accountId,
+        upstreamModel === null ? null : clip(upstreamModel),
+        String(outputTokens),
+      ]),
+    );
+  }
+}
+
+function toHold(row: Row): Hold {
+  return {
+    requestId: text(row, "request_id"),
+    incarnation: text(row, "incarnation"),
+    state: oneOf(row, "state", HOLD_STATES),
+    atMs: integer(row, "at_ms"),
+    userId: text(row, "user_id"),
+    subscriptionId: textOrNull(row, "subscription_id"),
+    amountNano: nano(row, "amount_nano"),
+    tariffId: text(row, "tariff_id"),
+    keyId: text(row, "key_id"),
+    groupId: text(row, "group_id"),
+    accountId: textOrNull(row, "account_id"),
+    interface: oneOf(row, "interface", INTERFACES),
+    endpoint: text(row, "endpoint"),
+    publicModel: text(row, "public_model"),
+    upstreamModel: textOrNull(row, "upstream_model"),
+    stream: flag(row, "stream"),
+    inputTokens: integer(row, "input_tokens"),
+    outputTokens: integer(row, "output_tokens"),
+  };
+}

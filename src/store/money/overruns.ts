@@ -1,0 +1,70 @@
+/** Requests that cost more than was held for them, one row each: for the audit of debts and for alerts. */
+
+import type { Nano } from "../../money/nano.ts";
+import { type Db, placeholder } from "../engine/db.ts";
+import { insertRows } from "../engine/insert-rows.ts";
+import { integer, nano, text } from "../engine/row.ts";
+
+export interface Overrun {
+  requestId: string;
+  atMs: number;
+  userId: string;
+  /** Null: the wallet pays. */
+  subscriptionId: string | null;
+  heldNano: Nano;
+  chargedNano: Nano;
+  /** The part of the charge above the hold that the wallet could not cover at that moment. */
+  debtNano: Nano;
+}
+
+const COLUMNS = [
+  "request_id",
+  "at_ms",
+  "user_id",
+  "subscription_id",
+  "held_nano",
+  "charged_nano",
+  "debt_nano",
+] as const;
+
+export async function insertOverruns(tx: Db, overruns: readonly Overrun[]): Promise<void> {
+  const rows = overruns.map((one) => [
+    one.requestId,
+    Math.round(one.atMs),
+    one.userId,
+    one.subscriptionId,
+    one.heldNano.toString(),
+    one.chargedNano.toString(),
+    one.debtNano.toString(),
+  ]);
+  await insertRows(tx, "overrun", COLUMNS, rows);
+}
+
+export interface RepeatedOverruns {
+  userId: string;
+  email: string | null;
+  overruns: number;
+  /** What was charged above the holds, in all. */
+  overNano: Nano;
+}
+
+/** Users with at least `leastCount` overruns since then, the most frequent first. */
+export async function readRepeatedOverruns(
+  db: Db,
+  { sinceMs, leastCount, limit }: { sinceMs: number; leastCount: number; limit: number },
+): Promise<RepeatedOverruns[]> {
+  const mark = (number: number) => placeholder(db.engine, number);
+  const rows = await db.sql.text(
+    `SELECT o.user_id, MAX(u.email) AS email, COUNT(*) AS overruns,
+       CAST(SUM(o.charged_nano - o.held_nano) AS TEXT) AS over_nano
+     FROM overrun o LEFT JOIN app_user u ON u.id = o.user_id WHERE o.at_ms >= ${mark(1)}
+     GROUP BY o.user_id HAVING COUNT(*) >= ${mark(2)} ORDER BY COUNT(*) DESC, o.user_id LIMIT ${mark(3)}`,
+    [sinceMs, leastCount, limit],
+  );
+  return rows.map((row) => ({
+    userId: text(row, "user_id"),
+    email: row.email === null ? null : text(row, "email"),
+    overruns: integer(row, "overruns"),
+    overNano: nano(row, "over_nano"),
+  }));
+}

@@ -1,0 +1,86 @@
+import { z } from "zod";
+import { COUNTED, PLAN_PERIODS, type PlanRecord, type PlanWindow } from "../../records.ts";
+import { enumerate, orDuplicate, StoreConflict } from "../engine/conflict.ts";
+import { type Db, type Row, transaction } from "../engine/db.ts";
+import { bumpPolicyRevision } from "../engine/revisions.ts";
+import { integer, json, text } from "../engine/row.ts";
+import { listGroups } from "../policy/groups.ts";
+
+const windowsForm = z
+  .array(z.object({ per: z.enum(PLAN_PERIODS), usd: z.string(), counted: z.enum(COUNTED) }))
+  .min(1);
+
+export async function listPlans(db: Db): Promise<PlanRecord[]> {
+  const rows = await db.sql`
+    SELECT id, name, time_zone, windows, created_at_ms FROM plan ORDER BY created_at_ms, id`;
+  return rows.map((row) => ({
+    id: text(row, "id"),
+    name: text(row, "name"),
+    timeZone: text(row, "time_zone"),
+    windows: planWindows(row, "windows"),
+    createdAtMs: integer(row, "created_at_ms"),
+  }));
+}
+
+/** Other windows count from the ledger what was used in their time: nobody gains by the change. */
+export async function putPlan(db: Db, plan: PlanRecord): Promise<void> {
+  if (plan.windows.length === 0) throw new Error("A plan without a window would be a plan without a limit.");
+  await transaction(db, async (tx) => {
+    await bumpPolicyRevision(tx);
+    await orDuplicate(
+      `Another plan is named "${plan.name}" already.`,
+      tx.sql`
+        INSERT INTO plan (id, name, time_zone, windows, created_at_ms)
+        VALUES (${plan.id}, ${plan.name}, ${plan.timeZone}, ${JSON.stringify(plan.windows)},
+          ${plan.createdAtMs})
+        ON CONFLICT (id) DO UPDATE SET name = excluded.name, time_zone = excluded.time_zone,
+          windows = excluded.windows, created_at_ms = excluded.created_at_ms`,
+    );
+  });
+}
+
+/** False if there was none. One that was ever granted, or that codes were made for, stays: it is part of the books. */
+export async function deletePlan(db: Db, id: string): Promise<boolean> {
+  return transaction(db, async (tx) => {
+    await bumpPolicyRevision(tx);
+    const [plan] = await tx.sql`SELECT name FROM plan WHERE id = ${id}`;
+    if (plan === undefined) return false;
+    const name = text(plan, "name");
+    const granted = await tx.sql`SELECT id FROM subscription WHERE plan_id = ${id} ORDER BY id`;
+    if (granted.length > 0) {
+      const ids = granted.map((row) => text(row, "id"));
+      throw new StoreConflict(
+        "referenced",
+        `The plan "${name}" still has ${enumerate("subscription", ids)}.`,
+      );
+    }
+    const batches = await tx.sql`SELECT name FROM redeem_batch WHERE plan_id = ${id} ORDER BY name`;
+    if (batches.length > 0) {
+      const names = batches.map((row) => text(row, "name"));
+      throw new StoreConflict(
+        "referenced",
+        `Codes were made for the plan "${name}": ${enumerate("batch", names)}.`,
+      );
+    }
+    const groups = (await listGroups(tx)).filter(({ billing }) => billing.plans?.includes(name));
+    if (groups.length > 0) {
+      const names = groups.map((group) => group.name);
+      throw new StoreConflict("referenced", `The plan "${name}" is named by ${enumerate("group", names)}.`);
+    }
+    await tx.sql`DELETE FROM plan WHERE id = ${id}`;
+    return true;
+  });
+}
+
+const known = new Map<string, PlanWindow[]>();
+const DIFFERENT_MAX = 1_000;
+
+/** Read at every admission, and few are different. */
+export function planWindows(row: Row, column: string): PlanWindow[] {
+  const written = text(row, column);
+  const found = known.get(written);
+  if (found !== undefined) return found;
+  const windows = json(row, column, windowsForm);
+  if (known.size < DIFFERENT_MAX) known.set(written, windows);
+  return windows;
+}

@@ -1,0 +1,68 @@
+/** Processes that may own holds. */
+
+import type { Clock } from "../../net/wire/clock.ts";
+import type { Db } from "../engine/db.ts";
+import { integer, integerOrNull, text, textOrNull } from "../engine/row.ts";
+
+export interface Incarnation {
+  id: string;
+  /** One kernel and one numbering of processes. */
+  host: string;
+  pid: number;
+  startedAtMs: number;
+  beatAtMs: number;
+  /** Of the data folder that it has locked; null if it has locked none. */
+  folderId: string | null;
+  /** When the kernel started it, in ticks since boot; null where the system does not tell. */
+  startTicks: number | null;
+}
+
+/**
+ * Makes the row again after another process took this one for dead. The value always grows, whatever the clock says:
+ * others look for a change.
+ */
+export async function beat(db: Db, incarnation: Incarnation): Promise<void> {
+  const { id, host, pid, startedAtMs, beatAtMs, folderId, startTicks } = incarnation;
+  await db.sql`
+    INSERT INTO incarnation (id, host, pid, started_at_ms, beat_at_ms, folder_id, start_ticks)
+    VALUES (${id}, ${host}, ${pid}, ${startedAtMs}, ${beatAtMs}, ${folderId}, ${startTicks})
+    ON CONFLICT (id) DO UPDATE SET beat_at_ms = CASE WHEN excluded.beat_at_ms > incarnation.beat_at_ms
+      THEN excluded.beat_at_ms ELSE incarnation.beat_at_ms + 1 END`;
+}
+
+/** The store's clock, one for all nodes: their own may differ by more than a process may be silent. */
+export async function storeNowMs(db: Db, clock: Pick<Clock, "nowMs">): Promise<number> {
+  if (db.engine === "sqlite") return clock.nowMs();
+  const [row] = await db.sql`SELECT CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000 AS BIGINT) AS now_ms`;
+  return row === undefined ? clock.nowMs() : integer(row, "now_ms");
+}
+
+export async function listIncarnations(db: Db): Promise<Incarnation[]> {
+  const rows = await db.sql`
+    SELECT id, host, pid, started_at_ms, beat_at_ms, folder_id, start_ticks FROM incarnation ORDER BY id`;
+  return rows.map((row) => ({
+    id: text(row, "id"),
+    host: text(row, "host"),
+    pid: integer(row, "pid"),
+    startedAtMs: integer(row, "started_at_ms"),
+    beatAtMs: integer(row, "beat_at_ms"),
+    folderId: textOrNull(row, "folder_id"),
+    startTicks: integerOrNull(row, "start_ticks"),
+  }));
+}
+
+/** Owners of holds and leases that no row tells of: removed as dead, and yet they wrote one more. */
+export async function forgottenOwners(db: Db): Promise<string[]> {
+  const rows = await db.sql`
+    SELECT incarnation FROM (SELECT incarnation FROM hold UNION SELECT incarnation FROM lease) owner
+    WHERE incarnation NOT IN (SELECT id FROM incarnation) ORDER BY incarnation`;
+  return rows.map((row) => text(row, "incarnation"));
+}
+
+/** Once nothing of it is left to settle. */
+export async function forgetIncarnation(db: Db, id: string, beatAtMs: number): Promise<void> {
+  await db.sql`
+    DELETE FROM incarnation WHERE id = ${id} AND beat_at_ms = ${beatAtMs}
+      AND NOT EXISTS (SELECT 1 FROM hold WHERE hold.incarnation = incarnation.id)
+      AND NOT EXISTS (SELECT 1 FROM lease WHERE lease.incarnation = incarnation.id)`;
+}

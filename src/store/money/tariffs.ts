@@ -1,0 +1,16 @@
+/** What requests were charged by, kept for as long as their rows may be asked about. */
+
+import type { Db } from "../engine/db.ts";
+import { insertRows } from "../engine/insert-rows.ts";
+import { text } from "../engine/row.ts";
+
+/** The id is a digest of the terms: one that is there is the same. */
+export async function keepTariffs(tx: Db, tariffs: readonly { id: string; terms: string }[]): Promise<void> {
+  const rows = tariffs.toSorted((a, b) => (a.id < b.id ? -1 : 1)).map(({ id, terms }) => [id, terms]);
+  await insertRows(tx, "tariff", ["id", "terms"], rows, "ON CONFLICT (id) DO NOTHING");
+}
+
+export async function readTerms(db: Db, tariffId: string): Promise<string | null> {
+  const [row] = await db.sql`SELECT terms FROM tariff WHERE id = ${tariffId}`;
+  return row === undefined ? null : text(row, "terms");
+}

@@ -1,0 +1,115 @@
+/**
+ * Money of wallets that a process has set aside for requests to come, so that it need not ask the store for each of
+ * them. A wallet counts it as held.
+ */
+
+import type { Nano } from "../../money/nano.ts";
+import type { Db } from "../engine/db.ts";
+import { placeholder } from "../engine/db.ts";
+import { insertRows } from "../engine/insert-rows.ts";
+import { nano, text } from "../engine/row.ts";
+import { selectIn } from "../engine/select-in.ts";
+
+/** What happens to a user's money: in its wallet, and in the part of it that a process has set aside. */
+export interface WalletChange {
+  userId: string;
+  balanceNano: Nano;
+  heldNano: Nano;
+  leasedNano: Nano;
+}
+
+const COLUMNS = ["incarnation", "user_id", "amount_nano"] as const;
+
+/** Adds, or takes away where negative. The engine refuses what would leave less than nothing. */
+export async function changeWallets(
+  tx: Db,
+  incarnation: string,
+  changes: readonly WalletChange[],
+): Promise<void> {
+  const mark = (number: number) => placeholder(tx.engine, number);
+  // In one order everywhere: two that want the same wallets then wait for each other instead of deadlocking.
+  const ordered = changes.toSorted((a, b) => (a.userId < b.userId ? -1 : 1));
+  const lent = ordered.filter(({ leasedNano }) => leasedNano > 0n);
+  await insertRows(
+    tx,
+    "lease",
+    COLUMNS,
+    lent.map(({ userId, leasedNano }) => [incarnation, userId, leasedNano.toString()]),
+    "ON CONFLICT (incarnation, user_id) DO UPDATE SET amount_nano = lease.amount_nano + excluded.amount_nano",
+  );
+  const taken = ordered.filter(({ leasedNano }) => leasedNano < 0n);
+  const lost = await lostLeases(
+    tx,
+    incarnation,
+    taken.map(({ userId }) => userId),
+  );
+  if (lost.length > 0) throw new LeaseLost(lost);
+  await tx.sql.each(
+    `UPDATE lease SET amount_nano = amount_nano + CAST(${mark(1)} AS BIGINT)
+     WHERE incarnation = ${mark(2)} AND user_id = ${mark(3)}`,
+    taken.map(({ userId, leasedNano }) => [leasedNano.toString(), incarnation, userId]),
+  );
+  const moved = ordered.filter(({ balanceNano, heldNano }) => balanceNano !== 0n || heldNano !== 0n);
+  await tx.sql.each(
+    `UPDATE wallet SET balance_nano = balance_nano + CAST(${mark(1)} AS BIGINT),
+       held_nano = held_nano + CAST(${mark(2)} AS BIGINT) WHERE user_id = ${mark(3)}`,
+    moved.map(({ userId, balanceNano, heldNano }) => [balanceNano.toString(), heldNano.toString(), userId]),
+  );
+  // What is released covers a debt. Nothing here makes one: the engine has refused a larger shortfall by now.
+  const freed = moved.filter(({ balanceNano, heldNano }) => balanceNano > heldNano);
+  await tx.sql.each(
+    `UPDATE wallet SET debt_nano = CASE WHEN balance_nano < held_nano THEN held_nano - balance_nano ELSE 0 END
+     WHERE debt_nano > 0 AND user_id = ${mark(1)}`,
+    freed.map(({ userId }) => [userId]),
+  );
+}
+
+/** Those of them who have none. The others have theirs until the transaction ends: on SQLite nobody else writes anyway. */
+export async function lostLeases(tx: Db, incarnation: string, userIds: readonly string[]): Promise<string[]> {
+  const lock = tx.engine === "postgres" ? "ORDER BY user_id FOR UPDATE" : "";
+  const head = `SELECT user_id FROM lease WHERE incarnation = ${placeholder(tx.engine, 1)} AND user_id`;
+  const rows = await selectIn(tx, head, userIds, lock, [incarnation]);
+  const present = new Set(rows.map((row) => text(row, "user_id")));
+  return userIds.filter((userId) => !present.has(userId));
+}
+
+/** Another process took this one for dead, and has given back what it had set aside. */
+export class LeaseLost extends Error {
+  override readonly name = "LeaseLost";
+  readonly userIds: readonly string[];
+  constructor(userIds: readonly string[]) {
+    super(`Nothing is set aside any more of the wallets of ${userIds.join(", ")}.`);
+    this.userIds = userIds;
+  }
+}
+
+/** What one process has set aside, user by user. */
+export async function leasesOf(db: Db, incarnation: string): Promise<Map<string, Nano>> {
+  const rows = await db.sql`
+    SELECT user_id, CAST(amount_nano AS TEXT) AS amount_nano FROM lease WHERE incarnation = ${incarnation}`;
+  return new Map(rows.map((row) => [text(row, "user_id"), nano(row, "amount_nano")]));
+}
+
+/** What all processes have set aside of a user's wallet. */
+export async function leasedOf(db: Db, userId: string): Promise<Nano> {
+  const [row] = await db.sql`
+    SELECT CAST(COALESCE(SUM(amount_nano), 0) AS TEXT) AS amount_nano FROM lease WHERE user_id = ${userId}`;
+  if (row === undefined) throw new Error("A sum without rows is still one row.");
+  return nano(row, "amount_nano");
+}
+
+export async function dropEmptyLeases(
+  tx: Db,
+  incarnation: string,
+  userIds: readonly string[],
+): Promise<void> {
+  const mark = (number: number) => placeholder(tx.engine, number);
+  await tx.sql.each(
+    `DELETE FROM lease WHERE incarnation = ${mark(1)} AND user_id = ${mark(2)} AND amount_nano = 0`,
+    userIds.map((userId) => [incarnation, userId]),
+  );
+}
+
+export async function dropLeases(tx: Db, incarnation: string): Promise<void> {
+  await tx.sql`DELETE FROM lease WHERE incarnation = ${incarnation}`;
+}

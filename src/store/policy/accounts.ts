@@ -1,0 +1,79 @@
+import { ACCOUNT_KINDS, type AccountRecord } from "../../records.ts";
+import { enumerate, orDuplicate, StoreConflict } from "../engine/conflict.ts";
+import { type Db, type Row, transaction } from "../engine/db.ts";
+import { bumpPolicyRevision } from "../engine/revisions.ts";
+import { flag, integer, interfaces, oneOf, text, textMap, textOrNull } from "../engine/row.ts";
+import { rateLimits, rateLimitsText } from "./limits-column.ts";
+
+export async function listAccounts(db: Db): Promise<AccountRecord[]> {
+  const rows = await db.sql`
+    SELECT id, name, kind, base_url, sealed_credential, interfaces, websocket, api_version, private_network, priority,
+      weight, models, limits, enabled, created_at_ms
+    FROM account ORDER BY created_at_ms, id`;
+  return rows.map(toAccount);
+}
+
+/** Whether the account exists, enabled or not. */
+export async function hasAccount(db: Db, id: string): Promise<boolean> {
+  return (await db.sql`SELECT id FROM account WHERE id = ${id}`).length > 0;
+}
+
+export async function putAccount(db: Db, account: AccountRecord): Promise<void> {
+  await transaction(db, async (tx) => {
+    await bumpPolicyRevision(tx);
+    await orDuplicate(
+      `Another account is named "${account.name}" already.`,
+      tx.sql`
+        INSERT INTO account (id, name, kind, base_url, sealed_credential, interfaces, websocket, api_version,
+          private_network, priority, weight, models, limits, enabled, created_at_ms)
+        VALUES (${account.id}, ${account.name}, ${account.kind}, ${account.baseUrl}, ${account.sealedCredential},
+          ${JSON.stringify(account.interfaces)}, ${Number(account.websocket)}, ${account.apiVersion},
+          ${Number(account.privateNetwork)}, ${account.priority}, ${account.weight}, ${JSON.stringify(account.models)},
+          ${rateLimitsText(account.limits)}, ${Number(account.enabled)}, ${account.createdAtMs})
+        ON CONFLICT (id) DO UPDATE SET name = excluded.name, kind = excluded.kind, base_url = excluded.base_url,
+          sealed_credential = excluded.sealed_credential, interfaces = excluded.interfaces,
+          websocket = excluded.websocket, api_version = excluded.api_version, private_network = excluded.private_network,
+          priority = excluded.priority, weight = excluded.weight, models = excluded.models,
+          limits = excluded.limits, enabled = excluded.enabled, created_at_ms = excluded.created_at_ms`,
+    );
+  });
+}
+
+/** False if there was none. */
+export async function deleteAccount(db: Db, id: string): Promise<boolean> {
+  return transaction(db, async (tx) => {
+    await bumpPolicyRevision(tx);
+    const groups = await tx.sql`
+      SELECT grp.name AS name FROM pool JOIN grp ON grp.id = pool.group_id
+      WHERE pool.account_id = ${id} ORDER BY grp.name`;
+    if (groups.length > 0) {
+      const names = groups.map((row) => text(row, "name"));
+      throw new StoreConflict(
+        "referenced",
+        `The account "${id}" is still used by ${enumerate("group", names)}.`,
+      );
+    }
+    const deleted = await tx.sql`DELETE FROM account WHERE id = ${id} RETURNING id`;
+    return deleted.length > 0;
+  });
+}
+
+function toAccount(row: Row): AccountRecord {
+  return {
+    id: text(row, "id"),
+    name: text(row, "name"),
+    kind: oneOf(row, "kind", ACCOUNT_KINDS),
+    baseUrl: text(row, "base_url"),
+    sealedCredential: textOrNull(row, "sealed_credential"),
+    interfaces: interfaces(row, "interfaces"),
+    websocket: flag(row, "websocket"),
+    apiVersion: textOrNull(row, "api_version"),
+    privateNetwork: flag(row, "private_network"),
+    priority: integer(row, "priority"),
+    weight: integer(row, "weight"),
+    models: textMap(row, "models"),
+    limits: rateLimits(row, "limits"),
+    enabled: flag(row, "enabled"),
+    createdAtMs: integer(row, "created_at_ms"),
+  };
+}

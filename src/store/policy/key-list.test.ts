@@ -1,0 +1,124 @@
+import { expect, test } from "bun:test";
+import { eachEngine } from "../../../test/support/postgres.ts";
+import { groupRecord, keyRecord, userRecord } from "../../records.test-support.ts";
+import type { KeyRecord } from "../../records.ts";
+import type { Db } from "../engine/db.ts";
+import { putUser } from "../identity/users.ts";
+import { DAY_MS, foldDay, HOUR_MS } from "../usage/usage-day.ts";
+import { insertUsage, usageRow } from "../usage/usage-row.test-support.ts";
+import { putGroup } from "./groups.ts";
+import { countKeysByGroup, type KeyFilter, listKeyDays, listKeyPage, newestKeys } from "./key-list.ts";
+import { insertKey } from "./keys.ts";
+
+const key = (id: string, change: Partial<KeyRecord> = {}): KeyRecord =>
+  keyRecord(id, { userId: "u1", last4: "abcd", createdAtMs: 1_000, ...change });
+
+async function furnished(db: Db, keys: readonly KeyRecord[]): Promise<Db> {
+  for (const id of ["g1", "g2"]) await putGroup(db, groupRecord(id, { name: id, interfaces: [] }));
+  for (const id of ["u1", "u2"]) await putUser(db, userRecord(id));
+  for (const one of keys) await insertKey(db, one);
+  return db;
+}
+
+async function idsOf(db: Db, filter: Partial<KeyFilter> = {}): Promise<string[]> {
+  const { keys } = await listKeyPage(db, { owner: { userId: "u1" }, ...filter }, { after: null, limit: 50 });
+  return keys.map(({ id }) => id);
+}
+
+eachEngine(({ open }) => {
+  test("pages follow each other, newest first, and hold nobody else's keys", async () => {
+    const made = Array.from({ length: 7 }, (_, i) =>
+      key(`k${i}`, { createdAtMs: 1_000 + Math.floor(i / 2) }),
+    );
+    const db = await furnished(await open(), [...made, key("other", { userId: "u2" })]);
+    const seen: string[] = [];
+    let after = null;
+    do {
+      const page = await listKeyPage(db, { owner: { userId: "u1" } }, { after, limit: 3 });
+      seen.push(...page.keys.map(({ id }) => id));
+      after = page.next;
+    } while (after !== null);
+    expect(seen).toEqual(["k6", "k5", "k4", "k3", "k2", "k1", "k0"]);
+  });
+
+  test("they are those of a user or of a group, and of a status", async () => {
+    const db = await furnished(await open(), [
+      key("k1"),
+      key("k2", { status: "revoked" }),
+      key("k3", { groupId: "g2", userId: "u2" }),
+    ]);
+    expect(await idsOf(db)).toEqual(["k2", "k1"]);
+    expect(await idsOf(db, { status: "active" })).toEqual(["k1"]);
+    expect(await idsOf(db, { owner: { groupId: "g2" } })).toEqual(["k3"]);
+  });
+
+  test("a search finds a part of the name in any case, and the beginning of a public id", async () => {
+    const db = await furnished(await open(), [
+      key("k1", { name: "Laptop 50%" }),
+      key("k2", { name: "ÜBUNG_2", publicId: "Zz9" }),
+    ]);
+    expect(await idsOf(db, { search: "lapTOP" })).toEqual(["k1"]);
+    expect(await idsOf(db, { search: "0%" })).toEqual(["k1"]);
+    expect(await idsOf(db, { search: "ÜB" })).toEqual(["k2"]);
+    expect(await idsOf(db, { search: "_" })).toEqual(["k2"]);
+    expect(await idsOf(db, { search: "Zz" })).toEqual(["k2"]);
+    expect(await idsOf(db, { search: "z9" })).toEqual([]);
+  });
+
+  test("each says when it was used last, if ever", async () => {
+    const db = await furnished(await open(), [key("k1"), key("k2")]);
+    await insertUsage(db, [usageRow({ keyId: "k1", atMs: 4_000 }), usageRow({ keyId: "k1", atMs: 9_000 })]);
+    const { keys } = await listKeyPage(db, { owner: { userId: "u1" } }, { after: null, limit: 9 });
+    expect(keys.map(({ id, lastUsedAtMs }) => [id, lastUsedAtMs])).toEqual([
+      ["k2", null],
+      ["k1", 9_000],
+    ]);
+  });
+
+  test("keys that work are counted by group, and the newest of a group named", async () => {
+    const db = await furnished(await open(), [
+      key("k1"),
+      key("k2"),
+      key("k3", { groupId: "g2" }),
+      key("k4", { status: "revoked" }),
+      key("k5", { expiresAtMs: 5_000 }),
+      key("k6", { userId: "u2" }),
+    ]);
+    expect(await countKeysByGroup(db, "u1", 4_999)).toEqual(
+      new Map([
+        ["g1", 3],
+        ["g2", 1],
+      ]),
+    );
+    expect((await countKeysByGroup(db, "u1", 5_000)).get("g1")).toBe(2);
+    const newest = await newestKeys(db, { userId: "u1", groupId: "g1", nowMs: 5_000, limit: 1 });
+    expect(newest).toEqual([{ id: "k2", name: "name of k2" }]);
+  });
+
+  test("days come from what was folded and from the hours since, each once", async () => {
+    const db = await furnished(await open(), [key("k1"), key("k2"), key("k3")]);
+    const day = (number: number) => 20_000 * DAY_MS + number * DAY_MS;
+    const used = (keyId: string, atMs: number, costNano: bigint) =>
+      usageRow({ keyId, atMs, costNano, chargedNano: costNano });
+    await insertUsage(db, [
+      used("k1", day(0) + 5, 1n),
+      used("k1", day(0) + HOUR_MS, 2n),
+      used("k2", day(1) + 5, 4n),
+      used("k1", day(1) + 5, 8n),
+      used("k3", day(1) + 5, 16n),
+    ]);
+    await foldDay(db, day(0), day(0));
+    const days = await listKeyDays(db, ["k1", "k2"], {
+      fromMs: day(0),
+      toMs: day(2),
+      foldedBeforeMs: day(1),
+    });
+    expect(
+      days.map(({ keyId, dayMs, requests, chargedNano }) => [keyId, dayMs, requests, chargedNano]),
+    ).toEqual([
+      ["k1", day(0), 2, 3n],
+      ["k1", day(1), 1, 8n],
+      ["k2", day(1), 1, 4n],
+    ]);
+  });
+});

@@ -1,0 +1,152 @@
+/** Keys as lists show them: page by page, newest first, with when each was used last and what it used day by day. */
+
+import type { KeyRecord } from "../../records.ts";
+import { type Db, placeholder, type Value } from "../engine/db.ts";
+import { integer, integerOrNull, nano, text } from "../engine/row.ts";
+import { contains, likeText } from "../engine/search.ts";
+import { DAY_MS } from "../usage/usage-day.ts";
+import { KEY_COLUMNS, toKey } from "./keys.ts";
+
+export interface KeyFilter {
+  /** Of this user, or of this group. */
+  owner: { userId: string } | { groupId: string };
+  /** Left out: both. */
+  status?: KeyRecord["status"];
+  /** Found in the name, or at the beginning of the public id. */
+  search?: string;
+}
+
+/** The last key of the page before. */
+export interface KeyCursor {
+  createdAtMs: number;
+  id: string;
+}
+
+export interface ListedKey extends KeyRecord {
+  /** Null: never. To the hour, where the rows of its requests have been removed. */
+  lastUsedAtMs: number | null;
+}
+
+export interface KeyPage {
+  keys: ListedKey[];
+  /** Null at the end. */
+  next: KeyCursor | null;
+}
+
+const LAST_USED = `COALESCE(
+  (SELECT at_ms FROM usage_row WHERE key_no = (SELECT no FROM usage_id WHERE id = api_key.id)
+   ORDER BY at_ms DESC LIMIT 1),
+  (SELECT hour_ms FROM usage_hour WHERE key_id = api_key.id ORDER BY hour_ms DESC LIMIT 1)) AS last_used_at_ms`;
+
+export async function listKeyPage(
+  db: Db,
+  { owner, status, search }: KeyFilter,
+  page: { after: KeyCursor | null; limit: number },
+): Promise<KeyPage> {
+  const values: Value[] = [];
+  const mark = (value: Value) => placeholder(db.engine, values.push(value));
+  const conditions = [
+    "userId" in owner ? `user_id = ${mark(owner.userId)}` : `group_id = ${mark(owner.groupId)}`,
+  ];
+  if (status !== undefined) conditions.push(`status = ${mark(status)}`);
+  if (search !== undefined && search !== "") {
+    const named = contains("name", search, mark);
+    conditions.push(`(${named} OR public_id LIKE ${mark(`${likeText(search)}%`)} ESCAPE '!')`);
+  }
+  if (page.after !== null)
+    conditions.push(`(created_at_ms, id) < (${mark(page.after.createdAtMs)}, ${mark(page.after.id)})`);
+  const rows = await db.sql.text(
+    `SELECT ${KEY_COLUMNS}, ${LAST_USED} FROM api_key WHERE ${conditions.join(" AND ")}
+     ORDER BY created_at_ms DESC, id DESC LIMIT ${mark(page.limit + 1)}`,
+    values,
+  );
+  const keys = rows
+    .slice(0, page.limit)
+    .map((row) => ({ ...toKey(row), lastUsedAtMs: integerOrNull(row, "last_used_at_ms") }));
+  const last = keys.at(-1);
+  const next =
+    rows.length > page.limit && last !== undefined ? { createdAtMs: last.createdAtMs, id: last.id } : null;
+  return { keys, next };
+}
+
+/** The same of one key. */
+export async function readLastUse(db: Db, keyId: string): Promise<number | null> {
+  const [row] = await db.sql.text(
+    `SELECT ${LAST_USED} FROM api_key WHERE id = ${placeholder(db.engine, 1)}`,
+    [keyId],
+  );
+  return row === undefined ? null : integerOrNull(row, "last_used_at_ms");
+}
+
+export interface KeyDay {
+  keyId: string;
+  /** The beginning of the day. */
+  dayMs: number;
+  requests: number;
+  failed: number;
+  refused: number;
+  costNano: bigint;
+  chargedNano: bigint;
+}
+
+/**
+ * What each of these keys used on each day, in one question: from the roll-up by day as far as it is complete, from the
+ * hours after that. A day without use has no entry.
+ */
+export async function listKeyDays(
+  db: Db,
+  keyIds: readonly string[],
+  { fromMs, toMs, foldedBeforeMs }: { fromMs: number; toMs: number; foldedBeforeMs: number },
+): Promise<KeyDay[]> {
+  if (keyIds.length === 0) return [];
+  const splitMs = Math.min(toMs, Math.max(fromMs, foldedBeforeMs));
+  const values: Value[] = [];
+  const mark = (value: Value) => placeholder(db.engine, values.push(value));
+  const ids = () => keyIds.map(mark).join(", ");
+  const rows = await db.sql.text(
+    `SELECT key_id, at_day_ms, CAST(SUM(requests) AS BIGINT) AS requests, CAST(SUM(failed) AS BIGINT) AS failed,
+       CAST(SUM(refused) AS BIGINT) AS refused, CAST(SUM(cost_nano) AS TEXT) AS cost_nano,
+       CAST(SUM(charged_nano) AS TEXT) AS charged_nano
+     FROM (
+       SELECT scope_id AS key_id, day_ms AS at_day_ms, requests, failed, refused, cost_nano, charged_nano
+       FROM usage_day
+       WHERE scope = 'key_sum' AND scope_id IN (${ids()}) AND day_ms >= ${mark(fromMs)} AND day_ms < ${mark(splitMs)}
+       UNION ALL
+       SELECT key_id, hour_ms - hour_ms % ${DAY_MS}, requests, failed, refused, cost_nano, charged_nano
+       FROM usage_hour
+       WHERE key_id IN (${ids()}) AND hour_ms >= ${mark(splitMs)} AND hour_ms < ${mark(toMs)}
+     ) AS used GROUP BY key_id, at_day_ms ORDER BY key_id, at_day_ms`,
+    values,
+  );
+  return rows.map((row) => ({
+    keyId: text(row, "key_id"),
+    dayMs: integer(row, "at_day_ms"),
+    requests: integer(row, "requests"),
+    failed: integer(row, "failed"),
+    refused: integer(row, "refused"),
+    costNano: nano(row, "cost_nano"),
+    chargedNano: nano(row, "charged_nano"),
+  }));
+}
+
+/** How many keys of a user work at this moment, by the id of their group. */
+export async function countKeysByGroup(db: Db, userId: string, nowMs: number): Promise<Map<string, number>> {
+  const rows = await db.sql`
+    SELECT group_id, COUNT(*) AS many FROM api_key
+    WHERE user_id = ${userId} AND status = 'active' AND (expires_at_ms IS NULL OR expires_at_ms > ${nowMs})
+    GROUP BY group_id`;
+  return new Map(rows.map((row) => [text(row, "group_id"), integer(row, "many")]));
+}
+
+/** The newest of them in one group. */
+export async function newestKeys(
+  db: Db,
+  { userId, groupId, nowMs, limit }: { userId: string; groupId: string; nowMs: number; limit: number },
+): Promise<{ id: string; name: string }[]> {
+  const rows = await db.sql`
+    SELECT id, name FROM api_key
+    WHERE user_id = ${userId} AND group_id = ${groupId} AND status = 'active'
+      AND (expires_at_ms IS NULL OR expires_at_ms > ${nowMs})
+    ORDER BY id DESC LIMIT ${limit}`;
+  return rows.map((row) => ({ id: text(row, "id"), name: text(row, "name") }));
+}

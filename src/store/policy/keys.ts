@@ -1,0 +1,303 @@
+/**
+ * Callers' keys. Every change stamps the row with the new key revision in the same transaction, so that an
+ * index patched with "everything after revision n" misses nothing.
+ */
+
+import { type FormerSecret, type KeyOfUser, type KeyRecord, NO_LIMITS } from "../../records.ts";
+import { orDuplicate, StoreConflict } from "../engine/conflict.ts";
+import { type Db, placeholder, type Row, snapshot, transaction } from "../engine/db.ts";
+import { bumpKeyRevision, readRevisions } from "../engine/revisions.ts";
+import { integer, integerOrNull, oneOf, text, textOrNull } from "../engine/row.ts";
+import { callerLimits, callerLimitsText } from "./limits-column.ts";
+
+const STATUSES: readonly KeyRecord["status"][] = ["active", "revoked"];
+
+export const KEY_COLUMNS = `id, name, user_id, group_id, digest, public_id, last4, status, expires_at_ms, limits,
+  created_at_ms, revoked_at_ms`;
+
+/**
+ * Changed after that revision, revoked ones too; 0 means all. Those of a disabled user count as revoked.
+ * `nowMs` decides which former secrets still work.
+ */
+export async function readKeys(
+  db: Db,
+  afterRevision: number,
+  nowMs: number,
+): Promise<{ keys: KeyOfUser[]; revision: number }> {
+  return snapshot(db, async (tx) => {
+    const { keys: revision } = await readRevisions(tx);
+    const rows = await tx.sql`
+      SELECT api_key.id AS id, name, user_id, group_id, digest, public_id, last4,
+        CASE WHEN app_user.status = 'disabled' THEN 'revoked' ELSE api_key.status END AS status, expires_at_ms,
+        api_key.limits AS limits, api_key.created_at_ms AS created_at_ms, revoked_at_ms,
+        app_user.limits AS user_limits
+      FROM api_key LEFT JOIN app_user ON app_user.id = api_key.user_id
+      WHERE api_key.revision > ${afterRevision}`;
+    const former = await tx.sql`
+      SELECT key_id, former_secret.digest AS digest, works_until_ms
+      FROM former_secret JOIN api_key ON api_key.id = key_id
+      WHERE works_until_ms > ${nowMs} AND api_key.revision > ${afterRevision}`;
+    const formerOf = Map.groupBy(former, (row) => text(row, "key_id"));
+    return { keys: rows.map((row) => toKeyOfUser(row, formerOf.get(text(row, "id")) ?? [])), revision };
+  });
+}
+
+export async function listKeys(db: Db): Promise<KeyRecord[]> {
+  const rows = await db.sql.text(`SELECT ${KEY_COLUMNS} FROM api_key ORDER BY created_at_ms, id`, []);
+  return rows.map(toKey);
+}
+
+export function findKeyByPublicId(db: Db, publicId: string): Promise<KeyRecord | null> {
+  return findKeyBy(db, "public_id", publicId);
+}
+
+export function findKey(db: Db, id: string): Promise<KeyRecord | null> {
+  return findKeyBy(db, "id", id);
+}
+
+async function findKeyBy(db: Db, column: "id" | "public_id", value: string): Promise<KeyRecord | null> {
+  const [row] = await db.sql.text(
+    `SELECT ${KEY_COLUMNS} FROM api_key WHERE ${column} = ${placeholder(db.engine, 1)}`,
+    [value],
+  );
+  return row === undefined ? null : toKey(row);
+}
+
+/** A name is one active key's of its user. */
+export async function isKeyNameTaken(
+  db: Db,
+  { userId, name, otherThan }: { userId: string | null; name: string; otherThan: string },
+): Promise<boolean> {
+  const taken = await db.sql`
+    SELECT id FROM api_key
+    WHERE user_id IS NOT DISTINCT FROM ${userId} AND name = ${name} AND status = 'active' AND id <> ${otherThan}
+    LIMIT 1`;
+  return taken.length > 0;
+}
+
+export async function countActiveKeys(db: Db, userId: string): Promise<number> {
+  const [row] = await db.sql`
+    SELECT COUNT(*) AS many FROM api_key WHERE user_id = ${userId} AND status = 'active'`;
+  return row === undefined ? 0 : integer(row, "many");
+}
+
+/** What an operator gave a key, by a file, the command line or the console: its owner may have less, not more. */
+export type KeyCeiling = Pick<KeyRecord, "expiresAtMs" | "limits">;
+
+export const NO_CEILING: KeyCeiling = { expiresAtMs: null, limits: NO_LIMITS };
+
+export async function readKeyCeiling(db: Db, id: string): Promise<KeyCeiling> {
+  const [row] = await db.sql`SELECT ceiling_expires_at_ms, ceiling_limits FROM api_key WHERE id = ${id}`;
+  if (row === undefined) return NO_CEILING;
+  return {
+    expiresAtMs: integerOrNull(row, "ceiling_expires_at_ms"),
+    limits: callerLimits(row, "ceiling_limits"),
+  };
+}
+
+export async function insertKey(db: Db, key: KeyRecord, ceiling: KeyCeiling = key): Promise<void> {
+  await transaction(db, async (tx) => {
+    const revision = await bumpKeyRevision(tx);
+    await refuseMissingGroup(tx, key.groupId);
+    await refuseMissingUser(tx, key.userId);
+    await refuseFormerSecret(tx, key);
+    await orDuplicate(
+      `The key "${key.name}" exists already: its id, secret or public id is taken.`,
+      tx.sql`
+        INSERT INTO api_key (id, name, user_id, group_id, digest, public_id, last4, status, expires_at_ms,
+          limits, ceiling_expires_at_ms, ceiling_limits, created_at_ms, revoked_at_ms, revision)
+        VALUES (${key.id}, ${key.name}, ${key.userId}, ${key.groupId}, ${key.digest}, ${key.publicId}, ${key.last4},
+          ${key.status}, ${key.expiresAtMs}, ${callerLimitsText(key.limits)}, ${ceiling.expiresAtMs},
+          ${callerLimitsText(ceiling.limits)}, ${key.createdAtMs}, ${key.revokedAtMs}, ${revision})`,
+    );
+  });
+}
+
+/** False if there is no such key, or it was revoked before: the first time stands. */
+export async function revokeKey(db: Db, id: string, atMs: number): Promise<boolean> {
+  return transaction(db, async (tx) => {
+    const active = await tx.sql`SELECT id FROM api_key WHERE id = ${id} AND status = 'active'`;
+    if (active.length === 0) return false;
+    const revision = await bumpKeyRevision(tx);
+    const revoked = await tx.sql`
+      UPDATE api_key SET status = 'revoked', revoked_at_ms = ${atMs}, revision = ${revision}
+      WHERE id = ${id} AND status = 'active' RETURNING id`;
+    return revoked.length > 0;
+  });
+}
+
+/** When each active key of a user last got its secret. Keys that were never rotated have it since they were created. */
+export async function readRotations(db: Db, userId: string): Promise<ReadonlyMap<string, number>> {
+  const rows = await db.sql`
+    SELECT key_id, MAX(replaced_at_ms) AS rotated_at_ms FROM former_secret
+    JOIN api_key ON api_key.id = key_id WHERE user_id = ${userId} AND status = 'active' GROUP BY key_id`;
+  return new Map(rows.map((row) => [text(row, "key_id"), integer(row, "rotated_at_ms")]));
+}
+
+export interface NamedKeys {
+  readonly ids: readonly string[];
+  /** Also keys that were created or rotated from this time on; null for none of them. */
+  readonly sinceMs: number | null;
+}
+
+/** Of one user: those that are named, or all. Gives those that were active until now. */
+export async function revokeKeysOf(
+  db: Db,
+  userId: string,
+  which: NamedKeys | "all",
+  atMs: number,
+): Promise<Pick<KeyRecord, "id" | "name">[]> {
+  return transaction(db, async (tx) => {
+    if (which !== "all" && which.ids.length === 0 && which.sinceMs === null) return [];
+    // First, for its lock: a key that is being created must not be missed.
+    const revision = await bumpKeyRevision(tx);
+    const active = await tx.sql`
+      SELECT id, name, created_at_ms FROM api_key WHERE user_id = ${userId} AND status = 'active'`;
+    const rotations = await readRotations(tx, userId);
+    const named = new Set(which === "all" ? [] : which.ids);
+    const sinceMs = which === "all" ? 0 : (which.sinceMs ?? Number.POSITIVE_INFINITY);
+    const keys = active
+      .map((row) => ({
+        id: text(row, "id"),
+        name: text(row, "name"),
+        secretSinceMs: Math.max(integer(row, "created_at_ms"), rotations.get(text(row, "id")) ?? 0),
+      }))
+      .filter(({ id, secretSinceMs }) => named.has(id) || secretSinceMs >= sinceMs)
+      .map(({ id, name }) => ({ id, name }));
+    for (const { id } of keys) {
+      await tx.sql`
+        UPDATE api_key SET status = 'revoked', revoked_at_ms = ${atMs}, revision = ${revision} WHERE id = ${id}`;
+    }
+    return keys;
+  });
+}
+
+/** False if there is no such key. */
+export async function changeKey(
+  db: Db,
+  id: string,
+  { name, groupId, expiresAtMs, limits }: Pick<KeyRecord, "name" | "groupId" | "expiresAtMs" | "limits">,
+  ceiling: KeyCeiling = { expiresAtMs, limits },
+): Promise<boolean> {
+  return transaction(db, async (tx) => {
+    const revision = await bumpKeyRevision(tx);
+    await refuseMissingGroup(tx, groupId);
+    const changed = await tx.sql`
+      UPDATE api_key SET name = ${name}, group_id = ${groupId}, expires_at_ms = ${expiresAtMs},
+        limits = ${callerLimitsText(limits)}, ceiling_expires_at_ms = ${ceiling.expiresAtMs},
+        ceiling_limits = ${callerLimitsText(ceiling.limits)}, revision = ${revision}
+      WHERE id = ${id} RETURNING id`;
+    return changed.length > 0;
+  });
+}
+
+export interface Rotation {
+  atMs: number;
+  worksUntilMs: number;
+  /** So many former secrets may work: of more, the one replaced first ends. */
+  formerMax: number;
+}
+
+/**
+ * Gives the key another secret. The one it had works up to `worksUntilMs`, and so at most do those from before: whoever
+ * wants a secret to end is rid of all that came before it. False if there is no such active key.
+ */
+export async function rotateKey(
+  db: Db,
+  id: string,
+  secret: Pick<KeyRecord, "digest" | "last4">,
+  { atMs, worksUntilMs, formerMax }: Rotation,
+): Promise<boolean> {
+  return transaction(db, async (tx) => {
+    const revision = await bumpKeyRevision(tx);
+    const [before] = await tx.sql`
+      SELECT id, digest, last4 FROM api_key WHERE id = ${id} AND status = 'active'`;
+    if (before === undefined) return false;
+    await tx.sql`
+      INSERT INTO former_secret (digest, key_id, last4, replaced_at_ms, works_until_ms)
+      VALUES (${text(before, "digest")}, ${id}, ${text(before, "last4")}, ${atMs}, ${worksUntilMs})`;
+    await tx.sql`
+      UPDATE former_secret SET works_until_ms = ${worksUntilMs}
+      WHERE key_id = ${id} AND works_until_ms > ${worksUntilMs}`;
+    await endOldest(tx, id, atMs, formerMax);
+    await tx.sql`
+      UPDATE api_key SET digest = ${secret.digest}, last4 = ${secret.last4}, revision = ${revision}
+      WHERE id = ${id}`;
+    return true;
+  });
+}
+
+async function endOldest(tx: Db, keyId: string, atMs: number, formerMax: number): Promise<void> {
+  await tx.sql`
+    UPDATE former_secret SET works_until_ms = ${atMs}
+    WHERE key_id = ${keyId} AND works_until_ms > ${atMs} AND digest NOT IN (
+      SELECT digest FROM former_secret WHERE key_id = ${keyId} AND works_until_ms > ${atMs}
+      ORDER BY replaced_at_ms DESC, digest LIMIT ${formerMax})`;
+}
+
+/** Former secrets of a key that still work, the one that ends last first. */
+export async function listFormerSecrets(db: Db, keyId: string, nowMs: number): Promise<FormerSecret[]> {
+  const rows = await db.sql`
+    SELECT digest, last4, works_until_ms FROM former_secret
+    WHERE key_id = ${keyId} AND works_until_ms > ${nowMs} ORDER BY works_until_ms DESC`;
+  return rows.map((row) => ({
+    digest: text(row, "digest"),
+    last4: text(row, "last4"),
+    worksUntilMs: integer(row, "works_until_ms"),
+  }));
+}
+
+/** The former secrets of all keys, whether they still work or not. */
+export async function readFormerDigests(db: Db): Promise<Set<string>> {
+  const rows = await db.sql`SELECT digest FROM former_secret`;
+  return new Set(rows.map((row) => text(row, "digest")));
+}
+
+async function refuseFormerSecret(tx: Db, { name, digest }: KeyRecord): Promise<void> {
+  const found = await tx.sql`SELECT digest FROM former_secret WHERE digest = ${digest}`;
+  if (found.length === 0) return;
+  throw new StoreConflict(
+    "duplicate",
+    `The secret of the key "${name}" was replaced when a key was rotated. Use a new one.`,
+  );
+}
+
+async function refuseMissingGroup(tx: Db, groupId: string): Promise<void> {
+  const found = await tx.sql`SELECT id FROM grp WHERE id = ${groupId}`;
+  if (found.length === 0) throw new StoreConflict("missing", `The group "${groupId}" does not exist.`);
+}
+
+async function refuseMissingUser(tx: Db, userId: string | null): Promise<void> {
+  if (userId === null) return;
+  const found = await tx.sql`SELECT id FROM app_user WHERE id = ${userId}`;
+  if (found.length === 0) throw new StoreConflict("missing", `The user "${userId}" does not exist.`);
+}
+
+function toKeyOfUser(row: Row, former: readonly Row[]): KeyOfUser {
+  return {
+    ...toKey(row),
+    userLimits: row.user_limits === null ? NO_LIMITS : callerLimits(row, "user_limits"),
+    formerSecrets: former.map((secret) => ({
+      digest: text(secret, "digest"),
+      worksUntilMs: integer(secret, "works_until_ms"),
+    })),
+  };
+}
+
+/** Reads a row that holds all of `KEY_COLUMNS`. */
+export function toKey(row: Row): KeyRecord {
+  return {
+    id: text(row, "id"),
+    name: text(row, "name"),
+    userId: textOrNull(row, "user_id"),
+    groupId: text(row, "group_id"),
+    digest: text(row, "digest"),
+    publicId: text(row, "public_id"),
+    last4: text(row, "last4"),
+    status: oneOf(row, "status", STATUSES),
+    expiresAtMs: integerOrNull(row, "expires_at_ms"),
+    limits: callerLimits(row, "limits"),
+    createdAtMs: integer(row, "created_at_ms"),
+    revokedAtMs: integerOrNull(row, "revoked_at_ms"),
+  };
+}

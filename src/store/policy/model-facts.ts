@@ -1,0 +1,32 @@
+/** How much each model was used of late, from the hours of everybody together. */
+
+import type { Nano } from "../../money/nano.ts";
+import type { Db } from "../engine/db.ts";
+import { integer, nano, text } from "../engine/row.ts";
+import { HOUR_MS } from "../usage/usage-day.ts";
+
+export interface ModelUse {
+  requests: number;
+  failed: number;
+  chargedNano: Nano;
+}
+
+/** From the hour that `sinceMs` falls in, as it was last folded. */
+export async function readModelUse(db: Db, sinceMs: number): Promise<Map<string, ModelUse>> {
+  const rows = await db.sql`
+    SELECT public_model, CAST(SUM(requests) AS BIGINT) AS requests, CAST(SUM(failed) AS BIGINT) AS failed,
+      CAST(SUM(charged_nano) AS TEXT) AS charged_nano
+    FROM usage_day
+    WHERE scope = 'all_hour' AND scope_id = '' AND day_ms >= ${Math.floor(sinceMs / HOUR_MS) * HOUR_MS}
+    GROUP BY public_model`;
+  return new Map(
+    rows.map((row) => [
+      text(row, "public_model"),
+      {
+        requests: integer(row, "requests"),
+        failed: integer(row, "failed"),
+        chargedNano: nano(row, "charged_nano"),
+      },
+    ]),
+  );
+}

@@ -1,0 +1,16 @@
+import type { PolicyRecords } from "../../records.ts";
+import { type Db, snapshot } from "../engine/db.ts";
+import { listAccounts } from "./accounts.ts";
+import { listGroups } from "./groups.ts";
+import { listModels } from "./models.ts";
+import { readPriceList } from "./price-list.ts";
+
+/** All that the policy is compiled from, as of one moment. */
+export async function readPolicy(db: Db): Promise<PolicyRecords> {
+  return snapshot(db, async (tx) => ({
+    models: await listModels(tx),
+    accounts: await listAccounts(tx),
+    groups: await listGroups(tx),
+    priceList: await readPriceList(tx),
+  }));
+}

@@ -1,0 +1,88 @@
+/**
+ * What one key has used, for its holder: exact to the last committed request. Days that are surely folded are read from
+ * the roll-up by day, so that a key of years is as quick as one of weeks; the rest from the hours.
+ */
+
+import { type Db, placeholder, type Value } from "../engine/db.ts";
+import { integer, text } from "../engine/row.ts";
+import { DAY_MS, dayOf, HOUR_MS, readFoldState } from "../usage/usage-day.ts";
+import { SUM_COLUMNS, TOTALS, toTotals, type UsageTotals } from "../usage/usage-hour.ts";
+
+export interface KeyUsageAsked {
+  keyId: string;
+  /** The beginning of an hour or day, as the granularity says. */
+  fromMs: number;
+  /** Before it. */
+  toMs: number;
+  granularity: "hour" | "day";
+}
+
+export interface UsagePoint extends UsageTotals {
+  atMs: number;
+}
+
+export interface ModelUsage extends UsageTotals {
+  model: string;
+}
+
+/** Before it the days are as the hours, whatever has arrived since. */
+export async function readFoldedBefore(db: Db): Promise<number> {
+  const { foldedAtMs, marks } = await readFoldState(db);
+  const settledMs = Math.max(0, dayOf(foldedAtMs) - DAY_MS);
+  return Math.min(settledMs, ...marks.map(({ dayMs }) => dayMs));
+}
+
+/** In the order of time. An hour or day without use has no point. */
+export async function keyPoints(db: Db, asked: KeyUsageAsked, foldedBeforeMs: number): Promise<UsagePoint[]> {
+  const { from, values } = sourceOf(db, asked, foldedBeforeMs);
+  const unitMs = asked.granularity === "day" ? DAY_MS : HOUR_MS;
+  const at = `at_ms - at_ms % ${unitMs}`;
+  const rows = await db.sql.text(
+    `SELECT ${at} AS unit_ms, ${TOTALS} FROM ${from} GROUP BY ${at} ORDER BY 1`,
+    values,
+  );
+  return rows.map((row) => ({ atMs: integer(row, "unit_ms"), ...toTotals(row) }));
+}
+
+/** The dearest first, then the most used. */
+export async function keyModels(
+  db: Db,
+  asked: KeyUsageAsked,
+  foldedBeforeMs: number,
+  limit: number,
+): Promise<ModelUsage[]> {
+  const { from, values } = sourceOf(db, asked, foldedBeforeMs);
+  const rows = await db.sql.text(
+    `SELECT public_model, ${TOTALS} FROM ${from} GROUP BY public_model
+     ORDER BY SUM(cost_nano) DESC, SUM(requests) DESC, public_model LIMIT ${limit}`,
+    values,
+  );
+  return rows.map((row) => ({ model: text(row, "public_model"), ...toTotals(row) }));
+}
+
+export async function keySum(db: Db, asked: KeyUsageAsked, foldedBeforeMs: number): Promise<UsageTotals> {
+  const { from, values } = sourceOf(db, asked, foldedBeforeMs);
+  const [row] = await db.sql.text(`SELECT ${TOTALS} FROM ${from}`, values);
+  if (row === undefined) throw new Error("A sum without rows is still one row.");
+  return toTotals(row);
+}
+
+function sourceOf(
+  db: Db,
+  { keyId, fromMs, toMs, granularity }: KeyUsageAsked,
+  foldedBeforeMs: number,
+): { from: string; values: Value[] } {
+  const splitMs = granularity === "day" ? Math.min(toMs, Math.max(fromMs, foldedBeforeMs)) : fromMs;
+  const columns = ["public_model", ...SUM_COLUMNS].join(", ");
+  const at = (number: number) => placeholder(db.engine, number);
+  return {
+    from: `(
+      SELECT day_ms AS at_ms, ${columns} FROM usage_day
+      WHERE scope = 'key' AND scope_id = ${at(1)} AND day_ms >= ${at(2)} AND day_ms < ${at(3)}
+      UNION ALL
+      SELECT hour_ms AS at_ms, ${columns} FROM usage_hour
+      WHERE key_id = ${at(4)} AND hour_ms >= ${at(5)} AND hour_ms < ${at(6)}
+    ) AS used`,
+    values: [keyId, fromMs, splitMs, keyId, splitMs, toMs],
+  };
+}

@@ -1,0 +1,59 @@
+/** What is asked of tables with a hundred thousand rows: it goes along an index, and gives the same as of a few. */
+
+import { describe, expect, test } from "bun:test";
+import { eachEngine } from "../../../test/support/postgres.ts";
+import { groupRecord } from "../../records.test-support.ts";
+import { openDb } from "../engine/db.ts";
+import { insertRows } from "../engine/insert-rows.ts";
+import { migrate } from "../engine/migrate.ts";
+import { listMembers } from "../policy/group-facts.ts";
+import { putGroup } from "../policy/groups.ts";
+
+describe("a question that names", () => {
+  test.each([
+    ["an address's links", "one_time_link WHERE email = '' AND purpose = ''", "one_time_link_email"],
+    ["links that have expired", "one_time_link WHERE expires_at_ms < 1", "one_time_link_expires"],
+    ["an action of the log", "audit WHERE action = '' ORDER BY seq DESC", "audit_action"],
+    [
+      "the subscriptions to a plan",
+      "subscription WHERE plan_id = '' ORDER BY created_at_ms DESC, id DESC",
+      "subscription_plan_at",
+    ],
+  ])("%s is answered in order by an index", async (_, asked, index) => {
+    const db = await openDb("sqlite::memory:");
+    await migrate(db);
+    const steps = await db.sql.text(`EXPLAIN QUERY PLAN SELECT * FROM ${asked}`, []);
+    expect(steps).toHaveLength(1);
+    expect(steps[0]?.detail).toContain(`INDEX ${index} `);
+    await db.close();
+  });
+});
+
+eachEngine((engine) => {
+  test("members of a large group are paged by address", async () => {
+    const db = await engine.open();
+    for (const id of ["large", "other"]) {
+      await putGroup(db, groupRecord(id, { name: id, access: "members" }));
+    }
+    const names = Array.from({ length: 5_010 }, (_, i) => `u${String(i).padStart(4, "0")}`);
+    await insertRows(
+      db,
+      "app_user",
+      ["id", "email", "email_folded", "role", "created_at_ms"],
+      names.map((name) => [name, `${name}@X.example`, `${name}@x.example`, "user", 1]),
+    );
+    await insertRows(
+      db,
+      "grp_member",
+      ["group_id", "user_id", "position"],
+      // The second of them is a member of the other group alone.
+      names.map((name, i) => [i === 1 ? "other" : "large", name, 0]),
+    );
+    const page = async (after: string | null, search: string | null) =>
+      (await listMembers(db, "large", { after, search, limit: 3 })).map(({ userId }) => userId);
+    expect(await page(null, null)).toEqual(["u0000", "u0002", "u0003"]);
+    expect(await page("u0003@x.example", null)).toEqual(["u0004", "u0005", "u0006"]);
+    expect(await page(null, "U500")).toEqual(["u5000", "u5001", "u5002"]);
+    expect(await page(null, "u0001")).toEqual([]);
+  });
+});

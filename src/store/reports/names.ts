@@ -1,0 +1,20 @@
+/** What things are called, of which only ids are known. Those that are gone have no name. */
+
+import type { Db } from "../engine/db.ts";
+import { text } from "../engine/row.ts";
+import { selectIn } from "../engine/select-in.ts";
+
+const SELECTS = {
+  key: "SELECT id, name FROM api_key WHERE id",
+  user: "SELECT id, email AS name FROM app_user WHERE id",
+  group: "SELECT id, name FROM grp WHERE id",
+} as const;
+
+export async function namesOf(
+  db: Db,
+  kind: keyof typeof SELECTS,
+  ids: readonly string[],
+): Promise<Map<string, string>> {
+  const rows = await selectIn(db, SELECTS[kind], [...new Set(ids)]);
+  return new Map(rows.map((row) => [text(row, "id"), text(row, "name")]));
+}

@@ -1,0 +1,42 @@
+/** What is watched, and where alerts are posted to: one setting of the whole installation. */
+
+import { z } from "zod";
+import { type AlertsRecord, DEFAULT_ALERTS } from "../../records.ts";
+import type { Db } from "../engine/db.ts";
+import { CorruptRow } from "../engine/row.ts";
+import { readSetting, writeSetting } from "./settings.ts";
+
+const SETTING = "alerts";
+
+const enabled = z.boolean();
+const form: z.ZodType<AlertsRecord> = z.object({
+  webhooks: z.array(
+    z.object({
+      name: z.string(),
+      url: z.string(),
+      sealedSecret: z.string().nullable(),
+      privateNetwork: z.boolean(),
+      enabled,
+    }),
+  ),
+  accountParked: z.object({ enabled }),
+  poolEmpty: z.object({ enabled, forMs: z.int() }),
+  spend: z.object({ enabled, usdPerDay: z.string() }),
+  errorRate: z.object({ enabled, percent: z.int(), overMs: z.int(), requestsMin: z.int() }),
+  // Settings that were saved before this rule existed do not have it.
+  overruns: z.object({ enabled, count: z.int(), overMs: z.int() }).default(() => DEFAULT_ALERTS.overruns),
+});
+
+export async function readAlertSettings(db: Db): Promise<AlertsRecord> {
+  const written = await readSetting(db, SETTING);
+  if (written === null) return DEFAULT_ALERTS;
+  try {
+    return form.parse(JSON.parse(written));
+  } catch {
+    throw new CorruptRow(`The setting ${SETTING} does not say what is watched.`);
+  }
+}
+
+export async function writeAlertSettings(db: Db, alerts: AlertsRecord): Promise<void> {
+  await writeSetting(db, SETTING, JSON.stringify(alerts));
+}

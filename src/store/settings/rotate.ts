@@ -1,0 +1,70 @@
+import type { Keyring } from "../../secrets/keyring.ts";
+import {
+  accountCredentialBinding,
+  kidOf,
+  SMTP_PASSWORD_BINDING,
+  seal,
+  totpBinding,
+  unseal,
+  webhookSecretBinding,
+} from "../../secrets/seal.ts";
+import { type Db, transaction } from "../engine/db.ts";
+import { bumpPolicyRevision } from "../engine/revisions.ts";
+import { text } from "../engine/row.ts";
+import { readAlertSettings, writeAlertSettings } from "./alert-settings.ts";
+import { PEPPER_BINDING, PEPPER_SETTING } from "./pepper.ts";
+import { readSetting, writeSetting } from "./settings.ts";
+import { readSmtp, writeSmtp } from "./smtp.ts";
+
+/** Seals everything sealed anew under the active master key; all or nothing. Returns how many values changed. */
+export async function rewrapSecrets(db: Db, keyring: Keyring): Promise<number> {
+  return transaction(db, async (tx) => {
+    // Running servers must drop the old ciphertexts before the old master key goes.
+    await bumpPolicyRevision(tx);
+    const kid = keyring.activeKid;
+    const rewrap = (binding: string, sealed: string) =>
+      seal(keyring, binding, unseal(keyring, binding, sealed));
+    let changed = 0;
+    const accounts =
+      await tx.sql`SELECT id, sealed_credential FROM account WHERE sealed_credential IS NOT NULL`;
+    for (const row of accounts) {
+      const id = text(row, "id");
+      const sealed = text(row, "sealed_credential");
+      if (kidOf(sealed) === kid) continue;
+      const rewrapped = rewrap(accountCredentialBinding(id), sealed);
+      await tx.sql`UPDATE account SET sealed_credential = ${rewrapped} WHERE id = ${id}`;
+      changed += 1;
+    }
+    for (const row of await tx.sql`SELECT id, sealed_totp FROM app_user WHERE sealed_totp IS NOT NULL`) {
+      const id = text(row, "id");
+      const sealed = text(row, "sealed_totp");
+      if (kidOf(sealed) === kid) continue;
+      const rewrapped = rewrap(totpBinding(id), sealed);
+      await tx.sql`UPDATE app_user SET sealed_totp = ${rewrapped} WHERE id = ${id}`;
+      changed += 1;
+    }
+    const pepper = await readSetting(tx, PEPPER_SETTING);
+    if (pepper !== null && kidOf(pepper) !== kid) {
+      await writeSetting(tx, PEPPER_SETTING, rewrap(PEPPER_BINDING, pepper));
+      changed += 1;
+    }
+    const smtp = await readSmtp(tx);
+    if (smtp !== null && smtp.sealedPassword !== null && kidOf(smtp.sealedPassword) !== kid) {
+      const sealedPassword = rewrap(SMTP_PASSWORD_BINDING, smtp.sealedPassword);
+      await writeSmtp(tx, { ...smtp, sealedPassword });
+      changed += 1;
+    }
+    const alerts = await readAlertSettings(tx);
+    const isOld = (sealed: string | null): sealed is string => sealed !== null && kidOf(sealed) !== kid;
+    if (alerts.webhooks.some(({ sealedSecret }) => isOld(sealedSecret))) {
+      const webhooks = alerts.webhooks.map((webhook) => {
+        const { name, sealedSecret } = webhook;
+        if (!isOld(sealedSecret)) return webhook;
+        changed += 1;
+        return { ...webhook, sealedSecret: rewrap(webhookSecretBinding(name), sealedSecret) };
+      });
+      await writeAlertSettings(tx, { ...alerts, webhooks });
+    }
+    return changed;
+  });
+}

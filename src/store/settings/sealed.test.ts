@@ -1,0 +1,129 @@
+import { expect, test } from "bun:test";
+import { eachEngine } from "../../../test/support/postgres.ts";
+import { groupRecord, keyRecord } from "../../records.test-support.ts";
+import { type AccountRecord, NO_RATE_LIMITS } from "../../records.ts";
+import { type Keyring, openKeyring } from "../../secrets/keyring.ts";
+import { accountCredentialBinding, kidOf, SealError, seal, unseal } from "../../secrets/seal.ts";
+import type { Db } from "../engine/db.ts";
+import { readRevisions } from "../engine/revisions.ts";
+import { listAccounts, putAccount } from "../policy/accounts.ts";
+import { putGroup } from "../policy/groups.ts";
+import { insertKey } from "../policy/keys.ts";
+import { loadPepper } from "./pepper.ts";
+import { rewrapSecrets } from "./rotate.ts";
+import { deleteSetting, readSetting, writeSetting } from "./settings.ts";
+
+const line = (kid: string, byte: number) => `${kid}:${Buffer.alloc(32, byte).toString("base64")}`;
+const keyringOf = (...lines: string[]): Keyring =>
+  openKeyring({ file: "/nowhere", fromEnv: lines.join(",") });
+const old = keyringOf(line("old", 1));
+const both = keyringOf(line("new", 2), line("old", 1));
+const onlyNew = keyringOf(line("new", 2));
+
+async function putSealed(db: Db, id: string, credential: string | null): Promise<void> {
+  const account: AccountRecord = {
+    id,
+    name: id,
+    kind: "openai",
+    baseUrl: "https://example.com/v1",
+    sealedCredential: credential === null ? null : seal(old, accountCredentialBinding(id), credential),
+    interfaces: ["chat"],
+    websocket: false,
+    apiVersion: null,
+    privateNetwork: false,
+    priority: 1,
+    weight: 1,
+    models: {},
+    limits: NO_RATE_LIMITS,
+    enabled: true,
+    createdAtMs: 1,
+  };
+  await putAccount(db, account);
+}
+
+eachEngine(({ open }) => {
+  test("settings are written, overwritten and deleted", async () => {
+    const db = await open();
+    expect(await readSetting(db, "a")).toBeNull();
+    await writeSetting(db, "a", "1");
+    await writeSetting(db, "a", "2");
+    expect(await readSetting(db, "a")).toBe("2");
+    await deleteSetting(db, "a");
+    expect(await readSetting(db, "a")).toBeNull();
+  });
+
+  test("the pepper is made once and is not in the database in the clear", async () => {
+    const db = await open();
+    const pepper = await loadPepper(db, old);
+    expect(pepper).toHaveLength(32);
+    expect(await loadPepper(db, old)).toEqual(pepper);
+    expect(await readSetting(db, "pepper")).toMatch(/^v1:old:/);
+  });
+
+  test("first starts at once agree on one pepper", async () => {
+    const db = await open();
+    const peppers = await Promise.all(Array.from({ length: 5 }, () => loadPepper(db, old)));
+    for (const pepper of peppers) expect(pepper).toEqual(peppers[0] ?? new Uint8Array());
+  });
+
+  test("without the master key that sealed it the pepper is refused, not made anew", async () => {
+    const db = await open();
+    await loadPepper(db, old);
+    const sealed = await readSetting(db, "pepper");
+    const error = await loadPepper(db, onlyNew).catch((reason: unknown) => reason);
+    expect(error).toBeInstanceOf(SealError);
+    expect(String(error)).toContain('"old"');
+    expect(await readSetting(db, "pepper")).toBe(sealed);
+  });
+
+  test("a pepper lost while keys exist is refused, not made anew", async () => {
+    const db = await open();
+    await putGroup(db, groupRecord("g1"));
+    await insertKey(db, keyRecord("k1"));
+    const error = await loadPepper(db, old).catch((reason: unknown) => reason);
+    expect(String(error)).toContain("restore");
+    expect(await readSetting(db, "pepper")).toBeNull();
+  });
+
+  test("a rotation seals everything anew, and the old master key can go", async () => {
+    const db = await open();
+    const pepper = await loadPepper(db, old);
+    await putSealed(db, "a1", "sk-one");
+    await putSealed(db, "a2", "sk-two");
+    await putSealed(db, "a3", null);
+    expect(await rewrapSecrets(db, both)).toBe(3);
+    expect(await loadPepper(db, onlyNew)).toEqual(pepper);
+    const opened = (await listAccounts(db)).map(({ id, sealedCredential }) =>
+      sealedCredential === null ? null : unseal(onlyNew, accountCredentialBinding(id), sealedCredential),
+    );
+    expect(opened).toEqual(["sk-one", "sk-two", null]);
+  });
+
+  test("a rotation is told to those who hold compiled records", async () => {
+    const db = await open();
+    await putSealed(db, "a1", "sk-one");
+    const before = await readRevisions(db);
+    await rewrapSecrets(db, both);
+    expect((await readRevisions(db)).policy).toBe(before.policy + 1);
+  });
+
+  test("a rotation that was done before changes nothing", async () => {
+    const db = await open();
+    await loadPepper(db, old);
+    await rewrapSecrets(db, both);
+    expect(await rewrapSecrets(db, both)).toBe(0);
+  });
+
+  test("a rotation that cannot open one value changes none", async () => {
+    const db = await open();
+    await loadPepper(db, old);
+    await putSealed(db, "a1", "sk-one");
+    await putSealed(db, "a2", "sk-two");
+    await db.sql`UPDATE account SET sealed_credential = (SELECT sealed_credential FROM account WHERE id = 'a1')
+      WHERE id = 'a2'`;
+    const error = await rewrapSecrets(db, both).catch((reason: unknown) => reason);
+    expect(error).toMatchObject({ reason: "corrupt" });
+    const kids = (await listAccounts(db)).map(({ sealedCredential }) => kidOf(sealedCredential ?? ""));
+    expect(kids).toEqual(["old", "old"]);
+  });
+});

@@ -1,0 +1,35 @@
+/** How mail is sent: one setting of the whole installation. */
+
+import { z } from "zod";
+import { SMTP_SECURITY, type SmtpRecord } from "../../records.ts";
+import type { Db } from "../engine/db.ts";
+import { CorruptRow } from "../engine/row.ts";
+import { deleteSetting, readSetting, writeSetting } from "./settings.ts";
+
+const SETTING = "smtp";
+
+const form: z.ZodType<SmtpRecord> = z.object({
+  host: z.string(),
+  port: z.int(),
+  security: z.enum(SMTP_SECURITY),
+  user: z.string().nullable(),
+  sealedPassword: z.string().nullable(),
+  from: z.string(),
+  privateNetwork: z.boolean(),
+});
+
+/** Null: no mail is sent. */
+export async function readSmtp(db: Db): Promise<SmtpRecord | null> {
+  const written = await readSetting(db, SETTING);
+  if (written === null) return null;
+  try {
+    return form.parse(JSON.parse(written));
+  } catch {
+    throw new CorruptRow(`The setting ${SETTING} is not what mail is sent by.`);
+  }
+}
+
+export async function writeSmtp(db: Db, smtp: SmtpRecord | null): Promise<void> {
+  if (smtp === null) await deleteSetting(db, SETTING);
+  else await writeSetting(db, SETTING, JSON.stringify(smtp));
+}

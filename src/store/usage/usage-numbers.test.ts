@@ -1,0 +1,161 @@
+import { expect, test } from "bun:test";
+import { eachEngine } from "../../../test/support/postgres.ts";
+import { type Db, openDb, transaction } from "../engine/db.ts";
+import { migrate } from "../engine/migrate.ts";
+import { CorruptRow } from "../engine/row.ts";
+import { findUsage, insertFresh, learnBefore, settlePending, type UsageRow } from "./usage.ts";
+import { Numbering, UsageNumbers } from "./usage-numbers.ts";
+import { insertUsage, usageRow } from "./usage-row.test-support.ts";
+
+const insertWith = (db: Db, numbers: UsageNumbers, rows: readonly UsageRow[]) =>
+  numbers.within(db, (tx, numbering) => insertFresh(tx, numbering, rows));
+
+const tell = async (db: Db, rows: readonly UsageRow[]) => {
+  for (const row of rows) expect(await findUsage(db, row.requestId)).toEqual(row);
+};
+
+const countOf = async (db: Db, table: string) =>
+  Number((await db.sql.text(`SELECT COUNT(*) AS many FROM ${table}`, []))[0]?.many);
+
+eachEngine(({ open, emptyUrl }) => {
+  test("what many rows say is told once", async () => {
+    const db = await open();
+    const rows = Array.from({ length: 50 }, (_, i) => usageRow({ userId: "u1", accountId: `a${i % 2}` }));
+    await insertUsage(db, rows.slice(0, 20));
+    await insertUsage(db, rows.slice(20));
+    await tell(db, rows);
+    expect(await countOf(db, "usage_id")).toBe(5);
+    expect(await countOf(db, "usage_kind")).toBe(1);
+  });
+
+  test("what is known is not asked for again", async () => {
+    const db = await open();
+    const numbers = new UsageNumbers();
+    await insertWith(db, numbers, [usageRow({ userId: "u1" })]);
+    const numbering = new Numbering(numbers);
+    expect([...numbers.ids.keys()].sort()).toEqual(["g1", "k1", "u1"]);
+    for (const [id, no] of numbers.ids) expect(numbering.ofId(id)).toBe(no);
+    await transaction(db, async (tx) => expect(await numbering.learn(tx)).toBe(false));
+  });
+
+  test("what a transaction learnt that failed is forgotten, with all the rest", async () => {
+    const db = await open();
+    const numbers = new UsageNumbers();
+    await insertWith(db, numbers, [usageRow({ requestId: "known" })]);
+    const fails = [usageRow({ requestId: "known", keyId: "k2", publicModel: "slow" })];
+    await expect(insertWith(db, numbers, fails)).rejects.toThrow();
+    expect(numbers.ids.size + numbers.kinds.size).toBe(0);
+    const rows = [usageRow({ keyId: "k2", publicModel: "slow" })];
+    await insertWith(db, numbers, rows);
+    await tell(db, rows);
+  });
+
+  test("what is forgotten while a transaction is under way is not brought back by it", async () => {
+    const db = await open();
+    const numbers = new UsageNumbers();
+    await numbers.within(db, async (tx, numbering) => {
+      await insertFresh(tx, numbering, [usageRow()]);
+      numbers.forget();
+    });
+    expect(numbers.ids.size + numbers.kinds.size).toBe(0);
+  });
+
+  test("what is learnt beforehand needs nothing more when rows are written, where others write too", async () => {
+    const db = await open();
+    const numbers = new UsageNumbers();
+    const rows = [usageRow({ userId: "u1" }), usageRow({ outcome: "refused" })];
+    await learnBefore(db, numbers, rows);
+    expect(numbers.ids.size).toBe(db.engine === "postgres" ? 3 : 0);
+    const numbering = new Numbering(numbers);
+    if (db.engine === "postgres") {
+      await transaction(db, async (tx) => {
+        await insertFresh(tx, numbering, rows);
+        expect(await numbering.learn(tx)).toBe(false);
+      });
+    } else await insertWith(db, numbers, rows);
+    await tell(db, rows);
+  });
+
+  test("where others write too, nothing is trusted for long", async () => {
+    const db = await open();
+    const numbers = new UsageNumbers();
+    await insertWith(db, numbers, [usageRow()]);
+    await db.sql`DELETE FROM usage_id`;
+    for (let i = 0; i < 500; i++) await numbers.within(db, async () => {});
+    if (db.engine === "sqlite") return expect(numbers.ids.size).toBe(2);
+    const rows = [usageRow()];
+    await insertWith(db, numbers, rows);
+    await tell(db, rows);
+  });
+
+  test("a store that has lost a number gets the same one again", async () => {
+    const db = await open();
+    const [before, after] = [usageRow(), usageRow()];
+    await insertUsage(db, [before]);
+    await db.sql`DELETE FROM usage_id`;
+    await db.sql`DELETE FROM usage_kind`;
+    await insertUsage(db, [after]);
+    await tell(db, [before, after]);
+  });
+
+  test("a number that something else has already is not taken", async () => {
+    const db = await open();
+    const numbers = new UsageNumbers();
+    await insertWith(db, numbers, [usageRow()]);
+    await db.sql`DELETE FROM usage_row`;
+    await db.sql`UPDATE usage_id SET id = id || '-other'`;
+    await db.sql`UPDATE usage_kind SET digest = digest || '-other', status = 500`;
+    const rows = [usageRow()];
+    await insertUsage(db, rows);
+    await tell(db, rows);
+    expect(await countOf(db, "usage_id")).toBe(4);
+  });
+
+  test("an id that the store does not give back as it was is refused", async () => {
+    const db = await open();
+    await expect(insertUsage(db, [usageRow({ accountId: "a\ud800" })])).rejects.toThrow(CorruptRow);
+  });
+
+  test("several that meet the same ids at the same time agree on their numbers", async () => {
+    const url = await emptyUrl();
+    const [one, two] = [await openDb(url), await openDb(url)];
+    await migrate(one);
+    const rowsOf = (first: number) =>
+      Array.from({ length: 30 }, (_, i) =>
+        usageRow({ keyId: `k${first + i}`, userId: `u${i}`, status: 200 + i }),
+      );
+    const all = [rowsOf(0), rowsOf(20), rowsOf(40), rowsOf(10)];
+    await Promise.all(all.map((rows, i) => insertWith(i % 2 === 0 ? one : two, new UsageNumbers(), rows)));
+    await tell(one, all.flat());
+    expect(await countOf(one, "usage_id")).toBe(70 + 30 + 1);
+    expect(await countOf(one, "usage_kind")).toBe(30);
+    await one.close();
+    await two.close();
+  });
+
+  test("what callers ask for in vain stands in their rows, and not among the kinds", async () => {
+    const db = await open();
+    const rows = Array.from({ length: 40 }, (_, i) => usageRow({ outcome: "refused", publicModel: `x${i}` }));
+    await insertUsage(db, rows);
+    await tell(db, rows);
+    expect(await db.sql`SELECT public_model FROM usage_kind`).toEqual([{ public_model: "" }]);
+  });
+
+  test("a response that ends later is of another kind, and the others of its kind stay as they are", async () => {
+    const db = await open();
+    const rows = ["r1", "r2"].map((requestId) => usageRow({ requestId, outcome: "pending" }));
+    await insertUsage(db, rows);
+    expect(await settlePending(db, "r1", null, "completed")).toBe(true);
+    expect(await settlePending(db, "r1", null, "failed")).toBe(false);
+    expect((await findUsage(db, "r1"))?.outcome).toBe("completed");
+    expect((await findUsage(db, "r2"))?.outcome).toBe("pending");
+  });
+
+  test("no more is kept in memory than a process needs", async () => {
+    const db = await open();
+    const numbers = new UsageNumbers();
+    for (let i = 0; i <= 100_000; i++) numbers.ids.set(`gone${i}`, i);
+    await insertWith(db, numbers, [usageRow()]);
+    expect([...numbers.ids.keys()].sort()).toEqual(["g1", "k1"]);
+  });
+});

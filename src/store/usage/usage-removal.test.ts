@@ -1,0 +1,82 @@
+import { expect, test } from "bun:test";
+import { eachEngine } from "../../../test/support/postgres.ts";
+import { startRemovingRows } from "../../billing/maintenance/remove-rows.ts";
+import { openLog } from "../../observe/log.ts";
+import type { Db } from "../engine/db.ts";
+import { keyTotals, type UsageRow } from "./usage.ts";
+import { readUsageRowsRemovedBefore, removeUsageRows, writeUsageRowsKept } from "./usage-removal.ts";
+import { insertUsage, usageRow } from "./usage-row.test-support.ts";
+
+const row = (requestId: string, atMs: number, outcome: UsageRow["outcome"] = "completed"): UsageRow =>
+  usageRow({ requestId, atMs, outcome });
+
+async function present(db: Db): Promise<unknown[]> {
+  return (await db.sql`SELECT request_id FROM usage ORDER BY request_id`).map((found) => found.request_id);
+}
+
+function removal(db: Db, nowMs: number) {
+  const log = openLog(
+    () => 0,
+    () => {},
+  );
+  return startRemovingRows({
+    db,
+    log,
+    clock: { nowMs: () => nowMs },
+    everyMs: 3_600_000,
+    rowsMax: 2,
+    pauseMs: 0,
+  });
+}
+
+eachEngine(({ open }) => {
+  test("old rows go in small batches, and with each the bound of what may be missing", async () => {
+    const db = await open();
+    await insertUsage(db, [row("r1", 10), row("r2", 20), row("r3", 20), row("r4", 30), row("r5", 40)]);
+    expect(await readUsageRowsRemovedBefore(db)).toBe(0);
+    expect(await removeUsageRows(db, 35, 2)).toBe(2);
+    // Both rows of the instant 20: otherwise the bound would be wrong about one of them.
+    expect(await present(db)).toEqual(["r4", "r5"]);
+    expect(await readUsageRowsRemovedBefore(db)).toBe(21);
+    expect(await removeUsageRows(db, 35, 2)).toBe(1);
+    expect(await removeUsageRows(db, 35, 2)).toBe(0);
+    expect(await present(db)).toEqual(["r5"]);
+    expect(await readUsageRowsRemovedBefore(db)).toBe(31);
+  });
+
+  test("the bound never goes back", async () => {
+    const db = await open();
+    await insertUsage(db, [row("r1", 50)]);
+    await removeUsageRows(db, 100, 10);
+    await insertUsage(db, [row("r2", 20)]);
+    await removeUsageRows(db, 100, 10);
+    expect(await present(db)).toEqual([]);
+    expect(await readUsageRowsRemovedBefore(db)).toBe(51);
+  });
+
+  test("roll-ups stay, and so does a row that may still be settled", async () => {
+    const db = await open();
+    await insertUsage(db, [row("r1", 10), row("r2", 11, "pending")]);
+    await removeUsageRows(db, 100, 10);
+    expect(await present(db)).toEqual(["r2"]);
+    expect((await keyTotals(db, "k1", null)).requests).toBe(2);
+  });
+
+  test("the job keeps what the setting says, and everything without one", async () => {
+    const db = await open();
+    await insertUsage(
+      db,
+      [10, 20, 30, 40, 50, 60].map((atMs) => row(`r${atMs}`, atMs)),
+    );
+    const job = removal(db, 1_055);
+    await job.remove();
+    expect(await present(db)).toHaveLength(6);
+    await writeUsageRowsKept(db, 1_000);
+    await job.remove();
+    expect(await present(db)).toEqual(["r60"]);
+    await writeUsageRowsKept(db, null);
+    await job.stop();
+    await job.remove();
+    expect(await present(db)).toEqual(["r60"]);
+  });
+});

@@ -1,0 +1,54 @@
+/** Rows that a successor wrote for a process that was taken for dead, and rows that replace them. */
+
+import type { Db } from "../engine/db.ts";
+import { placeholder } from "../engine/db.ts";
+import { selectIn } from "../engine/select-in.ts";
+import { insertUsage } from "./insert-usage.ts";
+import { markDays } from "./usage-day.ts";
+import { addToRollUp, difference, noUse, RollUp, totalsOf } from "./usage-hour.ts";
+import type { Numbering } from "./usage-numbers.ts";
+import { storable, toUsageRow, type UsageRow } from "./usage-row.ts";
+import { SELECT_USAGE } from "./usage-values.ts";
+
+/** Those of these requests whose row says `recovered`, locked until the transaction ends. */
+export async function lockRecovered(tx: Db, requestIds: readonly string[]): Promise<UsageRow[]> {
+  if (tx.engine === "postgres") {
+    const lock = "ORDER BY request_id FOR UPDATE";
+    await selectIn(tx, "SELECT request_id FROM usage_row WHERE request_id", requestIds, lock);
+  }
+  return findRecovered(tx, requestIds);
+}
+
+export async function findRecovered(db: Db, requestIds: readonly string[]): Promise<UsageRow[]> {
+  const rows = await selectIn(db, `${SELECT_USAGE} WHERE request_id`, requestIds);
+  return rows.map(toUsageRow).filter(({ flags }) => flags.includes("recovered"));
+}
+
+/** `row` is of the same request, and has the time of `before`. The sums of its hour and day follow. */
+export async function replaceUsage(
+  tx: Db,
+  numbering: Numbering,
+  replaced: readonly { before: UsageRow; row: UsageRow }[],
+): Promise<void> {
+  const mark = placeholder(tx.engine, 1);
+  await tx.sql.each(
+    `DELETE FROM usage_row WHERE request_id = ${mark}`,
+    replaced.map(({ before }) => [before.requestId]),
+  );
+  const changes = replaced.map(({ before, row }) => ({ before, row: storable(row) }));
+  await insertUsage(
+    tx,
+    numbering,
+    changes.map(({ row }) => row),
+  );
+  const sums = new RollUp();
+  for (const { before, row } of changes) {
+    sums.merge([{ of: before, totals: difference(noUse(), totalsOf(before, before.outcome)) }]);
+    sums.add(row);
+  }
+  await addToRollUp(tx, sums.entries());
+  await markDays(
+    tx,
+    changes.map(({ row }) => row),
+  );
+}

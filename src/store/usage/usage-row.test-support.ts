@@ -1,0 +1,53 @@
+import type { Db } from "../engine/db.ts";
+import { insertFresh } from "./usage.ts";
+import { UsageNumbers } from "./usage-numbers.ts";
+import { NO_MONEY, type UsageRow } from "./usage-row.ts";
+
+let made = 0;
+
+/** A request like any other, for tests to change what matters to them. */
+export function usageRow(change: Partial<UsageRow> = {}): UsageRow {
+  made += 1;
+  return {
+    requestId: `req_${String(made).padStart(6, "0")}`,
+    requestCount: 1,
+    atMs: 1_000,
+    keyId: "k1",
+    userId: null,
+    groupId: "g1",
+    accountId: null,
+    interface: "chat",
+    endpoint: "chat.completions",
+    publicModel: "fast",
+    upstreamModel: null,
+    stream: false,
+    status: 200,
+    outcome: "completed",
+    errorCode: null,
+    inputTokens: 10,
+    cachedTokens: 4,
+    cacheWriteTokens: 1,
+    outputTokens: 5,
+    reasoningTokens: 2,
+    imageInputTokens: 0,
+    audioInputTokens: 0,
+    audioOutputTokens: 0,
+    images: 0,
+    usageSource: "upstream",
+    attempts: 1,
+    firstByteMs: null,
+    durationMs: 100,
+    waitMs: 0,
+    responseId: null,
+    upstreamRequestId: null,
+    trace: null,
+    ...NO_MONEY,
+    ...change,
+  };
+}
+
+/** As if the till had booked them. */
+export async function insertUsage(db: Db, rows: readonly UsageRow[]): Promise<void> {
+  if (rows.length === 0) return;
+  await new UsageNumbers().within(db, (tx, numbering) => insertFresh(tx, numbering, rows));
+}

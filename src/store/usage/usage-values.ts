@@ -1,0 +1,166 @@
+/**
+ * A usage row as values, in two parts: its kind is what requests of one moment often have in common, so that the engine
+ * is given it, and the journal told it, once for many of them.
+ */
+
+import type { Nano } from "../../money/nano.ts";
+import type { Row, Value } from "../engine/db.ts";
+import type { UsageFlag, UsageRow } from "./usage-row.ts";
+
+/** What the store tells once, and stands in its rows as a number (`usage-numbers.ts`). */
+export const TOLD_ONCE = [
+  "public_model",
+  "upstream_model",
+  "endpoint",
+  "stream",
+  "outcome",
+  "status",
+  "error_code",
+  "usage_source",
+  "attempts",
+  "payer",
+  "tariff_id",
+  "flags",
+] as const;
+/** What its rows have all the same: counts that may be anything, and what an index asks for. */
+export const TOLD_IN_ROW = [
+  "interface",
+  "request_count",
+  "cache_write_tokens",
+  "images",
+  "image_input_tokens",
+  "audio_input_tokens",
+  "audio_output_tokens",
+] as const;
+export const KIND_COLUMNS = [...TOLD_ONCE, ...TOLD_IN_ROW] as const;
+
+/** In the order of KIND_COLUMNS. */
+export function kindValues(row: UsageRow): Value[] {
+  return [
+    row.publicModel,
+    row.upstreamModel,
+    row.endpoint,
+    Number(row.stream),
+    row.outcome,
+    row.status,
+    row.errorCode,
+    row.usageSource,
+    row.attempts,
+    row.payer,
+    row.tariffId,
+    flagsValue(row.flags),
+    row.interface,
+    row.requestCount,
+    row.cacheWriteTokens,
+    row.images,
+    row.imageInputTokens,
+    row.audioInputTokens,
+    row.audioOutputTokens,
+  ];
+}
+
+/** In all KIND_COLUMNS. */
+export function isAlike(one: UsageRow, other: UsageRow): boolean {
+  return (
+    one.publicModel === other.publicModel &&
+    one.upstreamModel === other.upstreamModel &&
+    one.endpoint === other.endpoint &&
+    one.interface === other.interface &&
+    one.requestCount === other.requestCount &&
+    one.stream === other.stream &&
+    one.outcome === other.outcome &&
+    one.status === other.status &&
+    one.errorCode === other.errorCode &&
+    one.usageSource === other.usageSource &&
+    one.attempts === other.attempts &&
+    one.payer === other.payer &&
+    one.tariffId === other.tariffId &&
+    flagsValue(one.flags) === flagsValue(other.flags) &&
+    one.cacheWriteTokens === other.cacheWriteTokens &&
+    one.images === other.images &&
+    one.imageInputTokens === other.imageInputTokens &&
+    one.audioInputTokens === other.audioInputTokens &&
+    one.audioOutputTokens === other.audioOutputTokens
+  );
+}
+
+export const REST_COLUMNS = [
+  "request_id",
+  "at_ms",
+  "key_id",
+  "user_id",
+  "group_id",
+  "account_id",
+  "input_tokens",
+  "cached_tokens",
+  "output_tokens",
+  "reasoning_tokens",
+  "first_byte_ms",
+  "duration_ms",
+  "wait_ms",
+  "response_id",
+  "upstream_request_id",
+  "trace",
+  "cost_nano",
+  "charged_nano",
+  "upstream_nano",
+] as const;
+
+/** In the order of REST_COLUMNS. Behind what is there already: a list of their own would be one more for each row. */
+export function pushRest(values: Value[], row: UsageRow): void {
+  values.push(
+    row.requestId,
+    row.atMs,
+    row.keyId,
+    row.userId,
+    row.groupId,
+    row.accountId,
+    row.inputTokens,
+    row.cachedTokens,
+    row.outputTokens,
+    row.reasoningTokens,
+    row.firstByteMs,
+    row.durationMs,
+    row.waitMs,
+    row.responseId,
+    row.upstreamRequestId,
+    row.trace,
+    nanoValue(row.costNano),
+    nanoValue(row.chargedNano),
+    nanoValue(row.upstreamNano),
+  );
+}
+
+export const USAGE_COLUMNS = [...KIND_COLUMNS, ...REST_COLUMNS] as const;
+
+/** Every column, as `toUsageRow` reads them. */
+export const SELECT_USAGE = `SELECT ${USAGE_COLUMNS.map((column) =>
+  column.endsWith("_nano") ? `CAST(${column} AS TEXT) AS ${column}` : column,
+).join(", ")} FROM usage`;
+
+/** In the order of USAGE_COLUMNS. */
+export function toValues(row: UsageRow): Value[] {
+  const values = kindValues(row);
+  pushRest(values, row);
+  return values;
+}
+
+/** Such values as the database gives them back, to be read by `toUsageRow`: money is text. */
+export function asStored(columns: readonly string[], values: readonly Value[]): Row {
+  return Object.fromEntries(
+    columns.map((column, index) => {
+      const value = values[index] ?? null;
+      return [column, column.endsWith("_nano") ? String(value) : value];
+    }),
+  );
+}
+
+export function flagsValue(flags: readonly UsageFlag[]): string | null {
+  return flags.length === 0 ? null : flags.join(",");
+}
+
+/** As a number where that is exact: to write a bigint as text takes several times as long. */
+export function nanoValue(nano: Nano): number | string {
+  const number = Number(nano);
+  return Number.isSafeInteger(number) ? number : nano.toString();
+}

@@ -1,0 +1,351 @@
+/** Request bodies through the running gateway: what is taken, what is refused and where, and what arrives upstream. */
+
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { readdirSync, readlinkSync } from "node:fs";
+import { brotliCompressSync, constants, deflateSync, gzipSync, zstdCompressSync } from "node:zlib";
+import fc from "fast-check";
+import { expectEnvelope, refusalOf } from "../support/error-envelope.ts";
+import { eventually } from "../support/eventually.ts";
+import { headerOf, rawRequest } from "../support/raw-http.ts";
+import { type RunningGateway, startTestGateway, TEST_KEY } from "../support/running-gateway.ts";
+
+const MiB = 1024 * 1024;
+const JSON_BYTES_MAX = 64 * MiB;
+const CHAT = "/v1/chat/completions";
+
+let gateway: RunningGateway;
+
+beforeAll(async () => {
+  gateway = await startTestGateway({
+    models: {
+      "fast-chat": "sim-fast",
+      painter: "sim-image",
+      shattered: "fault/500",
+      sleeper: "fault/blackhole",
+    },
+  });
+});
+
+afterAll(() => gateway.stop());
+
+const chatText = (content = "Hello") =>
+  JSON.stringify({ model: "fast-chat", messages: [{ role: "user", content }] });
+const send = (body: string | Uint8Array, headers: Record<string, string> = {}) =>
+  gateway.call(CHAT, body, { headers });
+const arrived = () => gateway.simulator.ledger.totals().requests;
+
+function lastBody(): string {
+  const { ledger } = gateway.simulator;
+  return Buffer.from(ledger.bodyOf(ledger.last()?.id ?? "") ?? []).toString();
+}
+
+describe("a JSON body that is wrong is refused, naming the place:", () => {
+  test.each([
+    ["nothing at all", "", "line 1, column 1"],
+    ["no JSON", "hello", "line 1, column 1"],
+    ["an array", "[]", "line 1, column 1"],
+    ["a text", '"model"', "line 1, column 1"],
+    ["cut off", '{"model":"fast-chat"', "line 1, column 21"],
+    ["a comma too many", '{\n  "model": "fast-chat",\n}', "line 3, column 1"],
+    ["two bodies", `${chatText()} {}`, "column 70"],
+    ["a comment", '{"model":"fast-chat", // hello\n"messages":[]}', "line 1, column 23"],
+    ["a number that is none", '{"model":"fast-chat","messages":[],"n":NaN}', "column 40"],
+    ["a byte order mark", `\uFEFF${chatText()}`, "line 1, column 1"],
+    ["a bare control character", '{"model":"fast\nchat"}', "`model`"],
+    [
+      "a line break in a text",
+      chatText("HERE").replace("HERE", "a\nb"),
+      "line 1, column 61: a control character",
+    ],
+    [
+      "an escape that is none",
+      chatText("HERE").replace("HERE", "\\d+"),
+      "line 1, column 60: malformed escape",
+    ],
+  ])("%s", async (_, body, place) => {
+    const error = await refusalOf(await send(body), 400);
+    expect(error).toMatchObject({ code: "invalid_json", type: "invalid_request_error" });
+    expect(error.message).toContain(place);
+  });
+
+  test("nesting beyond 128", async () => {
+    const nested = (depth: number) =>
+      `{"model":"fast-chat","messages":[{"role":"user","content":"x"}],"x":${"[".repeat(depth)}${"]".repeat(depth)}}`;
+    expect((await send(nested(127))).status).toBe(200);
+    const error = await refusalOf(await send(nested(128)), 400);
+    expect(error.message).toMatch(/line 1, column \d+/);
+    await refusalOf(await send(`{"model":${"[".repeat(10 * MiB)}`), 400);
+  });
+
+  test.each(["model", "stream", "messages", "n", "stream_options", "max_tokens", "\\u006dodel"])(
+    "the field %s twice",
+    async (field) => {
+      const body = `{"model":"fast-chat","messages":[{"role":"user","content":"x"}],"stream":false,"n":1,"stream_options":null,"max_tokens":5,"${field}":null}`;
+      const error = await refusalOf(await send(body), 400);
+      expect(error).toMatchObject({ code: "duplicate_parameter", param: field.replace("\\u006d", "m") });
+      expect(error.message).toMatch(/line 1, column \d+/);
+    },
+  );
+
+  test.each([
+    ["a lone continuation byte", [0x80]],
+    ["an overlong slash", [0xc0, 0xaf]],
+    ["half a surrogate pair", [0xed, 0xa0, 0x80]],
+    ["beyond Unicode", [0xf5, 0x80, 0x80, 0x80]],
+  ])("not UTF-8: %s", async (_, bytes) => {
+    const [before = "", after = ""] = chatText("HERE").split("HERE");
+    const error = await refusalOf(
+      await send(Buffer.concat([Buffer.from(before), Buffer.from(bytes), Buffer.from(after)])),
+      400,
+    );
+    expect(error).toMatchObject({ code: "invalid_json", message: expect.stringContaining("UTF-8") });
+  });
+
+  test.each([
+    [{}, "missing_required_parameter", "model"],
+    [{ model: "fast-chat" }, "missing_required_parameter", "messages"],
+    [{ model: 5, messages: [{}] }, "invalid_type", "model"],
+    [{ model: "", messages: [{}] }, "invalid_value", "model"],
+    [{ model: "x".repeat(300), messages: [{}] }, "invalid_value", "model"],
+    [{ model: "fast-chat", messages: {} }, "invalid_type", "messages"],
+    [{ model: "fast-chat", messages: [] }, "invalid_value", "messages"],
+    [{ model: "fast-chat", messages: [{}], stream: "yes" }, "invalid_type", "stream"],
+    [
+      { model: "fast-chat", messages: [{}], stream: true, stream_options: 1 },
+      "invalid_type",
+      "stream_options",
+    ],
+    [{ model: "fast-chat", messages: [{}], n: "two" }, "invalid_type", "n"],
+    [{ model: "fast-chat", messages: [{}], n: 0 }, "invalid_value", "n"],
+  ])("a field at fault: %j", async (body, code, param) => {
+    const before = arrived();
+    expect(await refusalOf(await gateway.call(CHAT, body), 400)).toMatchObject({ code, param });
+    expect(arrived()).toBe(before);
+  });
+});
+
+describe("a JSON body that is right", () => {
+  test("arrives byte for byte but for the model", async () => {
+    const body = `{ "z": 1e999, "messages" : [ {"role":"user","content":"\\u00e9\\ud83d\\ude00 é"} ],
+      "big": 12345678901234567890123, "model":"fast-chat" , "__proto__": {"a": [1.0, -0]}, "a":1, "a":2 }`;
+    expect((await send(body)).status).toBe(200);
+    expect(lastBody()).toBe(body.replace('"fast-chat"', '"sim-fast"'));
+  });
+
+  test("arrives byte for byte whatever it holds", async () => {
+    await fc.assert(
+      fc.asyncProperty(fc.dictionary(fc.string({ maxLength: 12 }), fc.jsonValue()), async (extra) => {
+        const fields = Object.entries(extra)
+          .filter(([name]) => !["model", "messages", "stream", "n", "input", "prompt"].includes(name))
+          .map(([name, value]) => `,${JSON.stringify(name)} : ${JSON.stringify(value)}`);
+        const body = `{"messages":[{"role":"user","content":"x"}],"model":"fast-chat"${fields.join("")}}`;
+        const response = await send(body);
+        await response.arrayBuffer();
+        if (response.status === 200) expect(lastBody()).toBe(body.replace('"fast-chat"', '"sim-fast"'));
+        else expect(response.status).toBe(400);
+      }),
+      { numRuns: 100 },
+    );
+  });
+
+  test("gets the wish for usage put in when it streams", async () => {
+    const body = '{"model":"fast-chat","messages":[{"role":"user","content":"x"}],"stream":true}';
+    await (await send(body)).text();
+    expect(JSON.parse(lastBody())).toMatchObject({
+      model: "sim-fast",
+      stream_options: { include_usage: true },
+    });
+  });
+
+  test("may be as large as ten megabytes of picture", async () => {
+    const before = arrived();
+    const response = await send(chatText("x".repeat(10 * MiB)));
+    expect(response.status).toBe(200);
+    await response.arrayBuffer();
+    expect(arrived()).toBe(before + 1);
+    expect(gateway.simulator.ledger.last()?.requestBytes).toBeGreaterThan(10 * MiB);
+  });
+});
+
+describe("a body too large", () => {
+  const head = (rest: string) =>
+    `POST ${CHAT} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${TEST_KEY}\r\nContent-Type: application/json\r\n${rest}\r\n\r\n`;
+
+  test.each([JSON_BYTES_MAX + 1, 999_999_999_999])(
+    "by its length of %d is refused before any of it is sent",
+    async (length) => {
+      const answer = await rawRequest(gateway.url, head(`Content-Length: ${length}`));
+      expect(answer.status).toBe(413);
+      const error = expectEnvelope(413, headerOf(answer, "x-request-id"), answer.body);
+      expect(error).toMatchObject({ code: "request_too_large", type: "invalid_request_error" });
+    },
+  );
+
+  test("by counting is refused while it is still being sent", async () => {
+    const chunk = Buffer.alloc(MiB, " ");
+    const framed = Buffer.concat([Buffer.from(`${MiB.toString(16)}\r\n`), chunk, Buffer.from("\r\n")]);
+    let sent = 0;
+    const answer = await rawRequest(gateway.url, head("Transfer-Encoding: chunked"), (socket) => {
+      const more = (): void => {
+        while (!socket.destroyed && sent < 200 && socket.write(framed)) sent++;
+        sent++;
+      };
+      socket.on("drain", more);
+      more();
+    });
+    expect(answer.status).toBe(413);
+    expectEnvelope(413, headerOf(answer, "x-request-id"), answer.body);
+    expect(sent).toBeGreaterThan(63);
+    expect(sent).toBeLessThan(200);
+  });
+
+  test("is refused to a stranger without being read at all", async () => {
+    const stranger = head(`Content-Length: ${JSON_BYTES_MAX}`).replace(TEST_KEY, "nobody");
+    expect((await rawRequest(gateway.url, stranger)).status).toBe(401);
+  });
+});
+
+const ENCODERS = { gzip: gzipSync, deflate: deflateSync, br: quickBrotli, zstd: zstdCompressSync };
+
+/** At its default quality the bombs alone would take longer than all the rest. */
+function quickBrotli(data: string | Uint8Array): Buffer {
+  return brotliCompressSync(data, { params: { [constants.BROTLI_PARAM_QUALITY]: 1 } });
+}
+
+describe("an encoded body", () => {
+  test.each(Object.entries(ENCODERS))("in %s is decoded", async (encoding, encode) => {
+    const response = await send(encode(chatText()), { "content-encoding": encoding });
+    expect(response.status).toBe(200);
+    expect(lastBody()).toBe(chatText().replace("fast-chat", "sim-fast"));
+    expect(gateway.simulator.ledger.last()?.headers).not.toHaveProperty("content-encoding");
+  });
+
+  test.each(Object.entries(ENCODERS))("in %s that is a bomb is refused", async (encoding, encode) => {
+    const bomb = encode(Buffer.alloc(JSON_BYTES_MAX + 1, " "));
+    expect(bomb.length).toBeLessThan(MiB);
+    const before = arrived();
+    const error = await refusalOf(await send(bomb, { "content-encoding": encoding }), 413);
+    expect(error.code).toBe("request_too_large");
+    expect(arrived()).toBe(before);
+  });
+
+  test.each(["compress", "gzip, gzip", "nonsense"])("in %p is refused", async (encoding) => {
+    const error = await refusalOf(await send(chatText(), { "content-encoding": encoding }), 415);
+    expect(error.message).toContain("gzip");
+  });
+
+  test("that is not what it says is refused", async () => {
+    await refusalOf(await send(chatText(), { "content-encoding": "gzip" }), 400);
+  });
+
+  test("that is wrong inside is refused with its place", async () => {
+    const error = await refusalOf(await send(gzipSync("{,"), { "content-encoding": "gzip" }), 400);
+    expect(error.message).toContain("line 1, column 2");
+  });
+});
+
+describe("a form", () => {
+  const EDITS = "/v1/images/edits";
+  const form = (fields: Record<string, string>, files: Record<string, number> = { image: 10 }) => {
+    const data = new FormData();
+    for (const [name, value] of Object.entries(fields)) data.append(name, value);
+    for (const [name, bytes] of Object.entries(files)) {
+      data.append(
+        name.replace(/\d$/, ""),
+        new File([Buffer.alloc(bytes, "p")], `${name}.png`, { type: "image/png" }),
+      );
+    }
+    return data;
+  };
+  /** Spool files that this process holds open: their names are gone from the folder at once. */
+  const spooled = () =>
+    readdirSync("/proc/self/fd").filter((fd) => {
+      try {
+        return readlinkSync(`/proc/self/fd/${fd}`).includes("/spool/");
+      } catch {
+        return false;
+      }
+    });
+
+  test("larger than memory should hold arrives whole, and leaves nothing behind", async () => {
+    const fields = { prompt: "a door", model: "painter", n: "2" };
+    const response = await gateway.call(
+      EDITS,
+      form(fields, { "image[]1": 6 * MiB, "image[]2": 5 * MiB + 1, mask: 3 }),
+    );
+    expect(response.status).toBe(200);
+    expect(await response.json()).toMatchObject({ data: [{}, {}] });
+    const entry = gateway.simulator.ledger.last();
+    expect(entry?.form?.texts).toEqual({ ...fields, model: "sim-image" });
+    expect(entry?.form?.files.map(({ name, bytes }) => [name, bytes])).toEqual([
+      ["image[]", 6 * MiB],
+      ["image[]", 5 * MiB + 1],
+      ["mask", 3],
+    ]);
+    await eventually(() => spooled().length === 0);
+  });
+
+  test("waits on disk while the upstream takes its time", async () => {
+    const leave = new AbortController();
+    const body = form({ prompt: "a door", model: "sleeper" }, { image: 6 * MiB });
+    const response = gateway.call(EDITS, body, { signal: leave.signal }).catch(() => "left");
+    await eventually(() => spooled().length === 1);
+    leave.abort();
+    expect(await response).toBe("left");
+    await eventually(() => spooled().length === 0);
+  });
+
+  test("leaves nothing behind when the upstream fails either", async () => {
+    const response = await gateway.call(
+      EDITS,
+      form({ prompt: "a door", model: "shattered" }, { image: 6 * MiB }),
+    );
+    await refusalOf(response, 502);
+    await eventually(() => spooled().length === 0);
+  });
+
+  test.each([
+    ["no model", form({ prompt: "x" }), 400, "missing_required_parameter", "model"],
+    ["no prompt", form({ model: "painter" }), 400, "missing_required_parameter", "prompt"],
+    ["no image", form({ model: "painter", prompt: "x" }, {}), 400, "missing_required_parameter", "image"],
+    [
+      "a stream that is neither",
+      form({ model: "painter", prompt: "x", stream: "maybe" }),
+      400,
+      "invalid_value",
+      "stream",
+    ],
+    ["no such model", form({ model: "nothing", prompt: "x" }), 404, "model_not_found", "model"],
+  ])("with %s is refused", async (_, body, status, code, param) => {
+    const before = arrived();
+    expect(await refusalOf(await gateway.call(EDITS, body), status)).toMatchObject({ code, param });
+    expect(arrived()).toBe(before);
+  });
+
+  test("with two models is refused", async () => {
+    const body = form({ model: "painter", prompt: "x" });
+    body.append("model", "fast-chat");
+    expect(await refusalOf(await gateway.call(EDITS, body), 400)).toMatchObject({
+      code: "duplicate_parameter",
+    });
+  });
+
+  test("with seventeen pictures is refused", async () => {
+    const body = form({ model: "painter", prompt: "x" }, {});
+    for (let i = 0; i < 17; i++) body.append("image[]", new File(["p"], "p.png"));
+    expect(await refusalOf(await gateway.call(EDITS, body), 413)).toMatchObject({
+      code: "request_too_large",
+    });
+  });
+
+  test("that breaks off is refused", async () => {
+    const response = await gateway.call(
+      EDITS,
+      '--x\r\nContent-Disposition: form-data; name="model"\r\n\r\npai',
+      {
+        headers: { "content-type": "multipart/form-data; boundary=x" },
+      },
+    );
+    expect(await refusalOf(response, 400)).toMatchObject({ code: "invalid_request" });
+  });
+});

@@ -1,0 +1,179 @@
+/**
+ * The order of dependencies: each folder (or root file) of `src/`, what it holds and what it may import. The
+ * architecture test enforces it, and the table in ARCHITECTURE.md is generated from it.
+ */
+
+export interface Layer {
+  readonly name: string;
+  /** One line for the table in ARCHITECTURE.md. */
+  readonly holds: string;
+  /** Names of layers further down, or `everything`. */
+  readonly mayImport: readonly string[] | "everything";
+}
+
+const SHARED_WORDS = ["records", "errors"];
+const GATEWAY_IMPORTS = [
+  ...SHARED_WORDS,
+  "net",
+  "json",
+  "money",
+  "observe",
+  "secrets",
+  "store",
+  "billing",
+  "policy",
+  "limits",
+  "pool",
+  "protocols",
+  "accounts",
+];
+
+/** From the top to the bottom: a layer imports only layers below it. */
+export const LAYERS: readonly Layer[] = [
+  { name: "cli", holds: "the commands", mayImport: "everything" },
+  {
+    name: "main",
+    holds: "the composition root: settings → store → policy → gateway → server",
+    mayImport: "everything",
+  },
+  {
+    name: "server",
+    holds:
+      "routes, request ids, draining, built pages; the operator's socket in the data folder, which `explain` and `wallet` use",
+    mayImport: [
+      ...GATEWAY_IMPORTS,
+      "version",
+      "own-origin",
+      "public-api",
+      "console-api",
+      "gateway",
+      "responses-websocket",
+    ],
+  },
+  {
+    name: "console-api",
+    holds: "the console's API: one table of operations, authentication and authorization of people",
+    mayImport: [...GATEWAY_IMPORTS, "version", "own-origin", "alerts", "mail", "config", "gateway"],
+  },
+  {
+    name: "responses-websocket",
+    holds: "Responses over WebSocket, the client's side: connections, lanes, turns, conversation memory",
+    mayImport: [
+      "errors",
+      "own-origin",
+      "net",
+      "json",
+      "observe",
+      "protocols",
+      "limits",
+      "accounts",
+      "gateway",
+    ],
+  },
+  {
+    name: "public-api",
+    holds:
+      "the public API described: operations, schemas, examples, error guide; the source of `/openapi.json` and the explorer",
+    mayImport: ["errors"],
+  },
+  {
+    name: "gateway",
+    holds: "the life of a request, from authentication to settlement",
+    mayImport: GATEWAY_IMPORTS,
+  },
+  {
+    name: "alerts",
+    holds: "conditions an operator must know about, and their delivery to webhooks",
+    mayImport: [
+      "net",
+      "records",
+      "money",
+      "observe",
+      "secrets",
+      "store",
+      "policy",
+      "pool",
+      "accounts",
+      "version",
+    ],
+  },
+  {
+    name: "mail",
+    holds: "sends e-mail over SMTP",
+    mayImport: ["net", "records", "secrets", "store", "accounts"],
+  },
+  {
+    name: "config",
+    holds: "gateway.yaml ↔ records, settings, and every limit and deadline of the product",
+    mayImport: ["net", "records", "money", "secrets", "store", "policy"],
+  },
+  {
+    name: "pool",
+    holds: "account selection: health, affinity, scores, the waiting queue",
+    mayImport: ["net", "records", "policy", "limits", "accounts", "protocols"],
+  },
+  {
+    name: "accounts",
+    holds:
+      "kinds of upstream accounts: addresses, headers, failures, rate limits; the Responses WebSocket client",
+    mayImport: [...SHARED_WORDS, "net", "json", "policy", "protocols"],
+  },
+  {
+    name: "billing",
+    holds: "holds, settlements, journal, recovery, reconciliation, top-ups, codes, subscriptions",
+    mayImport: ["net", "records", "money", "secrets", "store", "observe"],
+  },
+  {
+    name: "limits",
+    holds: "exact windows and concurrency in memory",
+    mayImport: ["net", "records", "money"],
+  },
+  {
+    name: "protocols",
+    holds: "the API dialects: requests, responses, streams. Pure: no I/O, no clock",
+    mayImport: [...SHARED_WORDS, "net", "json"],
+  },
+  {
+    name: "policy",
+    holds: "records → immutable snapshot with the price of every publication; the key index",
+    mayImport: ["net", "records", "money", "secrets", "store", "observe"],
+  },
+  {
+    name: "store",
+    holds: "SQL. Only `store/engine/` knows the database engine",
+    mayImport: ["net", "records", "money", "secrets"],
+  },
+  {
+    name: "money",
+    holds: "amounts, prices, tariffs, the bundled price list, plan windows. Pure",
+    mayImport: ["net", "records"],
+  },
+  {
+    name: "json",
+    holds: "finds and replaces members of JSON bodies without parsing them",
+    mayImport: ["net"],
+  },
+  {
+    name: "net",
+    holds: "HTTP/1.1 and WebSocket, both sides: a closed library that knows no gateway",
+    mayImport: [],
+  },
+  { name: "secrets", holds: "keys, sealing, passwords, one-time codes", mayImport: [] },
+  { name: "observe", holds: "log lines, counters, the text format of metrics", mayImport: [] },
+  {
+    name: "records",
+    holds: "the records that the store keeps and the policy is compiled from",
+    mayImport: [],
+  },
+  { name: "errors", holds: "every error code with its status, and the error object", mayImport: [] },
+  { name: "own-origin", holds: "which web origins are the gateway's own", mayImport: [] },
+  { name: "version", holds: "the version of the product", mayImport: [] },
+];
+
+/** Folders beside `src/` and the layers of `src/` that each may import. */
+export const OTHER_PROGRAMS: Readonly<Record<string, readonly string[]>> = {
+  /** The simulator is another server: it shares only the wire format and the clock. */
+  simulator: ["net", "json"],
+  /** The console takes types of the API's routes, and the explorer the description of the public API. */
+  console: ["console-api", "public-api", "errors"],
+};

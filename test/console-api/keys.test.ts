@@ -1,0 +1,447 @@
+/** API keys through the console's API: made, listed, edited, rotated and revoked, on a running gateway. */
+
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { newKey } from "../../src/config/plan/plan-keys.ts";
+import { limits } from "../../src/config/product-limits.ts";
+import { listAudit } from "../../src/store/change-log/change-log.ts";
+import { transaction } from "../../src/store/engine/db.ts";
+import { findKey, insertKey } from "../../src/store/policy/keys.ts";
+import { insertUsage, usageRow } from "../../src/store/usage/usage-row.test-support.ts";
+import { eventually } from "../support/eventually.ts";
+import { type PaidGateway, PRICE, paidFile, startPaidGateway } from "../support/paid-gateway.ts";
+import { type SignedIn, signInAs, tokenOf } from "../support/signed-in.ts";
+
+const ADA = "ada@example.com";
+const DAY_MS = 86_400_000;
+
+const FREE = {
+  name: "free",
+  models: ["paid"],
+  accounts: ["sim"],
+  interfaces: ["chat", "embeddings"],
+  limits: { rpm: 60, windows: [{ per: "1d", requests: 1_000, usd: "5.00" }] },
+};
+const SETUP = {
+  billing: { multiplier: "1.5" },
+  users: [{ email: ADA, balance: "1.00", groups: ["inner"] }, { email: "bob@example.com" }],
+  groups: [FREE, { name: "inner", access: "members", models: ["paid"], accounts: ["sim"] }],
+};
+
+let gateway: PaidGateway;
+let ada: SignedIn;
+let bob: SignedIn;
+let admin: SignedIn;
+
+beforeAll(async () => {
+  gateway = await startPaidGateway(SETUP);
+  ada = await signInAs(gateway, ADA);
+  bob = await signInAs(gateway, "bob@example.com");
+  admin = await signInAs(gateway, "root@example.com", "admin");
+});
+afterAll(() => gateway.stop());
+
+function chat(secret: string): Promise<Response> {
+  const body = { model: "paid", messages: [{ role: "user", content: "Hello" }] };
+  return gateway.call("/v1/chat/completions", body, { headers: { authorization: `Bearer ${secret}` } });
+}
+
+let made = 0;
+async function makeKey(asking: SignedIn, body: object = {}) {
+  made += 1;
+  return asking.ask("keys.create", { body: { name: `key ${made}`, group: "free", ...body } });
+}
+
+const auditOf = async (target: string) =>
+  (await listAudit(gateway.installation.db, { target }, { after: null, limit: 9 })).rows;
+
+describe("groups to make keys in", () => {
+  test("they are those that are open and those one is a member of", async () => {
+    const names = async (asking: SignedIn) => (await asking.ask("groups.list")).data.map(({ name }) => name);
+    expect(await names(ada)).toEqual(["paying", "free", "inner"]);
+    expect(await names(bob)).toEqual(["paying", "free"]);
+    expect(await names(admin)).toEqual(["paying", "free", "inner"]);
+  });
+
+  test("each tells its models, interfaces, limits and what it costs, multipliers and fallbacks taken", async () => {
+    const { data } = await ada.ask("groups.list");
+    expect(data.find(({ name }) => name === "free")).toMatchObject({
+      charge: "none",
+      interfaces: ["chat", "embeddings"],
+      limits: { rpm: 60, windows: [{ per: "1d", requests: 1_000, usd: "5.00" }] },
+    });
+    const [model] = data.find(({ name }) => name === "paying")?.models ?? [];
+    expect(model).toMatchObject({ id: "paid", interfaces: ["chat", "responses", "embeddings", "images"] });
+    expect(model?.price?.tokens).toEqual({ input: "3.75", cached_input: "0.9375", output: "15.0000015" });
+  });
+
+  test("what a price falls back to is not repeated, and one's own price is", async () => {
+    expect(PRICE.input).toBe("2.50");
+    const { data } = await ada.ask("groups.list");
+    const price = data[0]?.models[0]?.price;
+    expect(price).toMatchObject({ long_context: null, image: null, images: {}, request: null });
+    expect(Object.keys(price?.tokens ?? {})).not.toContain("reasoning");
+  });
+});
+
+describe("making a key", () => {
+  test("its secret is told once, and works at once", async () => {
+    const { key, secret } = await makeKey(ada, { name: "laptop", limits: { rpm: 30 } });
+    expect(secret).toStartWith(`gwk_${key.public_id}_`);
+    expect(key).toMatchObject({ name: "laptop", group: "free", status: "active", limits: { rpm: 30 } });
+    expect(secret).toEndWith(key.last4);
+    expect((await chat(secret)).status).toBe(200);
+    const shown = await (await ada.fetch(`/api/keys/${key.id}`)).text();
+    expect(shown).not.toContain(secret);
+  });
+
+  test("a personal token with full access may make one, one that only reads may not", async () => {
+    const full = await tokenOf(gateway, ADA, "keys");
+    expect((await full.ask("keys.create", { body: { name: "by token", group: "free" } })).secret).toStartWith(
+      "gwk_",
+    );
+    const reading = await tokenOf(gateway, ADA, "read");
+    expect(await reading.refused("keys.create", { body: { name: "no", group: "free" } })).toMatchObject({
+      status: 403,
+    });
+  });
+
+  test.each<[string, object, string, string]>([
+    ["a name that is taken", { name: "taken" }, "name", "already"],
+    ["no name", { name: "  " }, "name", "1 to 64"],
+    ["a group that is not there", { group: "nowhere" }, "group", "no group"],
+    ["a group for members only", { group: "inner" }, "group", "no group"],
+    ["an expiry in the past", { expires_at: 1_000 }, "expires_at", "past"],
+    ["an expiry that no file could name", { expires_at: 253_402_300_800_000 }, "expires_at", "year 10000"],
+    ["a limit looser than the group's", { limits: { rpm: 61 } }, "limits.rpm", "60"],
+    [
+      "a looser window",
+      { limits: { windows: [{ per: "1d", usd: "5.01" }] } },
+      "limits.windows.0.usd",
+      "$5.00",
+    ],
+    [
+      "a window that limits nothing",
+      { limits: { windows: [{ per: "1d" }] } },
+      "limits.windows.0",
+      "requests",
+    ],
+  ])("%s is refused, by its field", async (_, body, param, told) => {
+    if (param === "name") await bob.send("keys.create", { body: { name: "taken", group: "free" } });
+    const refusal = await bob.refused("keys.create", {
+      body: { name: `no ${param}`, group: "free", ...body },
+    });
+    expect(refusal.param).toBe(param);
+    expect(refusal.message).toContain(told);
+    expect([400, 409]).toContain(refusal.status);
+  });
+
+  test("only administrators make them for somebody else, in any group", async () => {
+    const body = { name: "from above", group: "inner", user: bob.user.id };
+    expect(await ada.refused("keys.create", { body })).toMatchObject({ status: 403, param: "user" });
+    const { key } = await admin.ask("keys.create", { body });
+    expect(await bob.ask("keys.get", { params: { id: key.id } })).toMatchObject({ group: "inner" });
+  });
+
+  test("it is in the audit log, without the secret", async () => {
+    const { secret } = await makeKey(ada, { name: "audited" });
+    const [entry] = await auditOf(`key audited of ${ADA}`);
+    expect(entry).toMatchObject({
+      action: "key.create",
+      actor: { kind: "user", id: ada.user.id, name: ADA },
+    });
+    expect(JSON.stringify(entry)).not.toContain(secret.slice(14));
+  });
+});
+
+describe("as many keys as one user may have", () => {
+  test("one more is refused, also where they are made at once; an administrator may make it", async () => {
+    const hana = await signInAs(gateway, "hana@example.com");
+    const { key } = await makeKey(hana);
+    const groupId = (await findKey(gateway.installation.db, key.id))?.groupId ?? "";
+    await transaction(gateway.installation.db, async (tx) => {
+      for (let i = 1; i < limits.keysPerUserMax - 1; i++) {
+        const wanted = { name: `many ${i}`, userId: hana.user.id, groupId, expiresAtMs: null };
+        await insertKey(tx, newKey(wanted, gateway.installation).record);
+      }
+    });
+    const create = (name: string) => hana.send("keys.create", { body: { name, group: "free" } });
+    const both = await Promise.all([create("last"), create("one too many")]);
+    expect(both.map(({ status }) => status).sort()).toEqual([200, 409]);
+    expect(await hana.refused("keys.create", { body: { name: "more", group: "free" } })).toMatchObject({
+      status: 409,
+      code: "conflict",
+      message: expect.stringContaining("Revoke one"),
+    });
+    await hana.ask("keys.revoke", { params: { id: key.id } });
+    await makeKey(hana);
+    await makeKey(admin, { user: hana.user.id });
+  });
+});
+
+describe("the list of keys", () => {
+  test("pages follow each other, and nobody sees another's", async () => {
+    const carol = await signInAs(gateway, "carol@example.com");
+    for (const name of ["one", "two", "three"]) await makeKey(carol, { name });
+    const first = await carol.ask("keys.list", { query: { limit: 2 } });
+    expect(first.data.map(({ name }) => name)).toEqual(["three", "two"]);
+    const second = await carol.ask("keys.list", { query: { limit: 2, after: first.next ?? "" } });
+    expect(second.data.map(({ name }) => name)).toEqual(["one"]);
+    expect(second.next).toBeNull();
+    // Ids are searched too, and a short word may be in one by chance.
+    const { data: found } = await carol.ask("keys.list", { query: { search: "THREE" } });
+    expect(found.map(({ name }) => name)).toEqual(["three"]);
+    const id = first.data[0]?.id ?? "";
+    expect(await bob.refused("keys.get", { params: { id } })).toMatchObject({
+      status: 404,
+      code: "not_found",
+    });
+    expect(await bob.refused("keys.list", { query: { user: carol.user.id } })).toMatchObject({ status: 403 });
+    expect((await admin.ask("keys.list", { query: { user: carol.user.id } })).data).toHaveLength(3);
+    expect(await carol.refused("keys.list", { query: { after: "nonsense" } })).toMatchObject({
+      status: 400,
+      param: "after",
+    });
+  });
+
+  test("what a key was just used for is there when the list is asked for", async () => {
+    const dora = await signInAs(gateway, "dora@example.com");
+    const { key, secret } = await makeKey(dora);
+    expect((await dora.ask("keys.list")).data[0]).toMatchObject({
+      last_used_at: null,
+      usage: { requests: 0 },
+    });
+    await chat(secret);
+    const [listed] = (await dora.ask("keys.list")).data;
+    expect(listed).toMatchObject({ id: key.id, usage: { requests: 1, charged: "0.00" } });
+    expect(Number(listed?.usage.cost)).toBeGreaterThan(0);
+    expect(listed?.usage.requests_by_day).toHaveLength(30);
+    expect(listed?.usage.requests_by_day.at(-1)).toBe(1);
+    expect(listed?.last_used_at).toBeGreaterThan(Date.now() - 60_000);
+  });
+
+  test("every key of a page has its own days", async () => {
+    const eve = await signInAs(gateway, "eve@example.com");
+    const keys = await Promise.all(Array.from({ length: 12 }, () => makeKey(eve)));
+    await insertUsage(
+      gateway.installation.db,
+      keys.flatMap(({ key }, i) => [usageRow({ keyId: key.id, atMs: Date.now() - (i + 1) * DAY_MS })]),
+    );
+    const { data } = await eve.ask("keys.list", { query: { limit: 200 } });
+    expect(data.map(({ usage }) => usage.requests_by_day.indexOf(1)).sort((a, b) => a - b)).toEqual(
+      Array.from({ length: 12 }, (_, i) => 17 + i),
+    );
+  });
+});
+
+describe("editing a key", () => {
+  test("what is sent changes, what is left out stays, and it counts at once", async () => {
+    const { key, secret } = await makeKey(ada, { name: "before", limits: { rpm: 5, concurrency: 2 } });
+    const expires = Date.now() + DAY_MS;
+    const edited = await ada.ask("keys.edit", {
+      params: { id: key.id },
+      body: { name: "after", expires_at: expires },
+    });
+    expect(edited).toMatchObject({ name: "after", expires_at: expires, limits: { rpm: 5, concurrency: 2 } });
+    await ada.ask("keys.edit", { params: { id: key.id }, body: { limits: { rpm: 1 }, expires_at: null } });
+    expect((await chat(secret)).status).toBe(200);
+    expect((await chat(secret)).status).toBe(429);
+    const [entry] = await auditOf(`key after of ${ADA}`);
+    expect(entry?.changes).toContainEqual({ field: "limits.rpm", from: "5", to: "1" });
+  });
+
+  test("what is not right is refused by its field, and a revoked key stays as it was", async () => {
+    const { key } = await makeKey(ada, { name: "strict" });
+    await makeKey(ada, { name: "neighbour" });
+    const params = { id: key.id };
+    expect(await ada.refused("keys.edit", { params, body: { limits: { rpm: 61 } } })).toMatchObject({
+      param: "limits.rpm",
+    });
+    expect(await ada.refused("keys.edit", { params, body: { name: "neighbour" } })).toMatchObject({
+      status: 409,
+      param: "name",
+    });
+    expect((await ada.ask("keys.get", { params })).name).toBe("strict");
+    await ada.ask("keys.revoke", { params });
+    expect(await ada.refused("keys.edit", { params, body: { name: "no" } })).toMatchObject({ status: 409 });
+  });
+
+  test("the meters of a key tell what is left of every limit that concerns it", async () => {
+    const { key, secret } = await makeKey(ada, { limits: { rpm: 10 } });
+    await chat(secret);
+    const { meters } = await ada.ask("keys.get", { params: { id: key.id } });
+    expect(meters).toContainEqual(
+      expect.objectContaining({
+        scope: "key",
+        unit: "requests",
+        per_ms: 60_000,
+        limit: 10,
+        used: 1,
+        remaining: 9,
+      }),
+    );
+    expect(meters).toContainEqual(
+      expect.objectContaining({ scope: "key", unit: "usd", per_ms: DAY_MS, limit: "5.00" }),
+    );
+    expect(meters.filter(({ unit, per_ms }) => unit === "requests" && per_ms === 60_000)).toHaveLength(1);
+  });
+});
+
+describe("what an administrator or a file gave a key", () => {
+  const GIVEN = { rpm: 10, windows: [{ per: "1d", requests: 100, usd: "2.00" }] };
+
+  const refusedParam = async (person: SignedIn, id: string, body: object) => {
+    const { status, param } = await person.refused("keys.edit", { params: { id }, body });
+    return [status, param];
+  };
+
+  test("its owner may tighten and not loosen", async () => {
+    const ends = Date.now() + DAY_MS;
+    const { key } = await makeKey(admin, { user: bob.user.id, limits: GIVEN, expires_at: ends });
+    const refused = (body: object) => refusedParam(bob, key.id, body);
+    expect(await refused({ limits: {} })).toEqual([400, "limits.rpm"]);
+    expect(await refused({ limits: { ...GIVEN, rpm: 11 } })).toEqual([400, "limits.rpm"]);
+    expect(await refused({ limits: { rpm: 10 } })).toEqual([400, "limits.windows"]);
+    const window = { per: "1d", requests: 100, usd: "2.01" };
+    expect(await refused({ limits: { rpm: 10, windows: [window] } })).toEqual([400, "limits.windows.0.usd"]);
+    expect(await refused({ expires_at: null })).toEqual([400, "expires_at"]);
+    expect(await refused({ expires_at: ends + 1 })).toEqual([400, "expires_at"]);
+
+    const params = { id: key.id };
+    const less = { rpm: 5, concurrency: 1, windows: [{ per: "1d", requests: 9, usd: "1.00" }] };
+    await bob.ask("keys.edit", { params, body: { limits: less, expires_at: ends - 1 } });
+    // What they took away themselves they may take back.
+    await bob.ask("keys.edit", { params, body: { limits: GIVEN, expires_at: ends, name: "given" } });
+    expect(await refused({ limits: {} })).toEqual([400, "limits.rpm"]);
+
+    await admin.ask("keys.edit", { params, body: { limits: { rpm: 20 }, expires_at: null } });
+    await bob.ask("keys.edit", { params, body: { limits: { rpm: 1 }, expires_at: ends } });
+    await bob.ask("keys.edit", { params, body: { limits: { rpm: 20 }, expires_at: null } });
+    expect(await refused({ limits: { rpm: 21 } })).toEqual([400, "limits.rpm"]);
+  });
+
+  test("a file counts like an administrator", async () => {
+    const key = { name: "from a file", user: ADA, group: "free" };
+    await gateway.apply(paidFile({ ...SETUP, keys: [{ ...key, limits: { rpm: 3 } }] }));
+    const [listed] = (await ada.ask("keys.list", { query: { search: "from a file" } })).data;
+    expect(await refusedParam(ada, listed?.id ?? "", { limits: {} })).toEqual([400, "limits.rpm"]);
+    await gateway.apply(paidFile({ ...SETUP, keys: [key] }));
+    await ada.ask("keys.edit", { params: { id: listed?.id ?? "" }, body: { limits: { rpm: 60 } } });
+    await ada.ask("keys.edit", { params: { id: listed?.id ?? "" }, body: { limits: {} } });
+  });
+
+  test("an administrator who only renames a key leaves its owner's limits the owner's", async () => {
+    const { key } = await makeKey(ada, { limits: { rpm: 5 } });
+    const params = { id: key.id };
+    await admin.ask("keys.edit", { params, body: { name: "renamed", limits: { rpm: 5 }, expires_at: null } });
+    await ada.ask("keys.edit", { params, body: { limits: {} } });
+  });
+
+  test("whoever may no longer make keys in its group loosens nothing at all", async () => {
+    await gateway.apply("users: [{ email: fay@example.com, groups: [inner] }]");
+    const fay = await signInAs(gateway, "fay@example.com");
+    const ends = Date.now() + DAY_MS;
+    const { key } = await makeKey(fay, { group: "inner", limits: { rpm: 5 }, expires_at: ends });
+    await fay.ask("keys.edit", { params: { id: key.id }, body: { limits: { rpm: 6 } } });
+    await gateway.apply("users: [{ email: fay@example.com, groups: [] }]");
+    expect(await refusedParam(fay, key.id, { limits: { rpm: 7 } })).toEqual([400, "limits.rpm"]);
+    expect(await refusedParam(fay, key.id, { expires_at: null })).toEqual([400, "expires_at"]);
+    await fay.ask("keys.edit", { params: { id: key.id }, body: { name: "still", limits: { rpm: 5 } } });
+  });
+});
+
+describe("rotating a key", () => {
+  test("both secrets work during the overlap, and count for the same key and limits", async () => {
+    const { key, secret } = await makeKey(ada, { limits: { rpm: 3 } });
+    expect((await chat(secret)).status).toBe(200);
+    const rotated = await ada.ask("keys.rotate", { params: { id: key.id }, body: {} });
+    expect(rotated.secret).toStartWith(`gwk_${key.public_id}_`);
+    expect(rotated.key.id).toBe(key.id);
+    expect(rotated.old_secret_works_until_at).toBeGreaterThan(Date.now() + DAY_MS - 60_000);
+    expect((await chat(rotated.secret)).status).toBe(200);
+    expect((await chat(secret)).status).toBe(200);
+    expect((await chat(rotated.secret)).status).toBe(429);
+    const detail = await ada.ask("keys.get", { params: { id: key.id } });
+    expect(detail.usage.requests).toBe(3);
+    expect(detail.former_secrets).toEqual([
+      { last4: secret.slice(-4), works_until_at: rotated.old_secret_works_until_at },
+    ]);
+  });
+
+  test("without an overlap the old secret ends at once", async () => {
+    const { key, secret } = await makeKey(ada);
+    const rotated = await ada.ask("keys.rotate", { params: { id: key.id }, body: { overlap_ms: 0 } });
+    expect((await chat(secret)).status).toBe(401);
+    expect((await chat(rotated.secret)).status).toBe(200);
+  });
+
+  test("nor do those from before it work on", async () => {
+    const { key, secret } = await makeKey(ada);
+    const params = { id: key.id };
+    const second = await ada.ask("keys.rotate", { params, body: {} });
+    const third = await ada.ask("keys.rotate", { params, body: { overlap_ms: 0 } });
+    expect((await chat(secret)).status).toBe(401);
+    expect((await chat(second.secret)).status).toBe(401);
+    expect((await chat(third.secret)).status).toBe(200);
+  });
+
+  test("revoking ends all of its secrets", async () => {
+    const { key, secret } = await makeKey(ada);
+    const rotated = await ada.ask("keys.rotate", { params: { id: key.id }, body: {} });
+    await ada.ask("keys.revoke", { params: { id: key.id } });
+    expect((await chat(secret)).status).toBe(401);
+    expect((await chat(rotated.secret)).status).toBe(401);
+    expect(await ada.refused("keys.rotate", { params: { id: key.id }, body: {} })).toMatchObject({
+      status: 409,
+    });
+  });
+
+  test("a file that still has the old secret is refused", async () => {
+    const secret = "brought-along-0123456789-0123456789-01";
+    const file = (keys: object[]) => paidFile({ ...SETUP, keys });
+    await gateway.apply(file([{ name: "brought", user: ADA, group: "free", secret }]));
+    const brought = (await ada.ask("keys.list", { query: { search: "brought" } })).data[0];
+    await ada.ask("keys.rotate", { params: { id: brought?.id ?? "" }, body: { overlap_ms: 0 } });
+    const again = gateway.apply(file([{ name: "brought", user: ADA, group: "free", secret }]));
+    expect(await again.catch((error: unknown) => String(error))).toContain(
+      "replaced when its key was rotated",
+    );
+    await gateway.apply(file([{ name: "brought", user: ADA, group: "free" }]));
+  });
+});
+
+describe("revoking a key", () => {
+  test("it is refused when the answer is there, which tells how often it was used in the last day", async () => {
+    const { key, secret } = await makeKey(ada);
+    await chat(secret);
+    await chat(secret);
+    const params = { id: key.id };
+    expect((await ada.ask("keys.get", { params })).requests_last_day).toBe(2);
+    expect(await ada.ask("keys.revoke", { params })).toEqual({ revoked: true, requests_last_day: 2 });
+    expect((await chat(secret)).status).toBe(401);
+    expect(await ada.ask("keys.revoke", { params })).toMatchObject({ revoked: false });
+    expect((await ada.ask("keys.list", { query: { limit: 200 } })).data.some(({ id }) => id === key.id)).toBe(
+      false,
+    );
+    const revoked = await ada.ask("keys.list", { query: { status: "revoked", limit: 200 } });
+    expect(revoked.data.some(({ id }) => id === key.id)).toBe(true);
+  });
+
+  test("nobody revokes another's", async () => {
+    const { key, secret } = await makeKey(ada);
+    expect(await bob.refused("keys.revoke", { params: { id: key.id } })).toMatchObject({ status: 404 });
+    expect((await chat(secret)).status).toBe(200);
+  });
+});
+
+test("keys made while a group was open work on when it is for members only, and no more can be made", async () => {
+  const { secret } = await makeKey(bob, { name: "early bird" });
+  await gateway.apply(JSON.stringify({ groups: [{ ...FREE, access: "members" }] }));
+  await eventually(
+    async () => (await bob.ask("groups.list")).data.every(({ name }) => name !== "free") || null,
+  );
+  expect(await bob.refused("keys.create", { body: { name: "late", group: "free" } })).toMatchObject({
+    param: "group",
+  });
+  expect((await chat(secret)).status).toBe(200);
+  expect((await bob.ask("models.list")).data.map(({ group }) => group)).toContain("free");
+});

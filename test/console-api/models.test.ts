@@ -1,0 +1,246 @@
+/** What somebody's keys can call, and the exact reason why one of them cannot, on a running gateway. */
+
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { eventually } from "../support/eventually.ts";
+import { type PaidGateway, startPaidGateway } from "../support/paid-gateway.ts";
+import { type SignedIn, signInAs } from "../support/signed-in.ts";
+
+const ADA = "ada@example.com";
+/** No part of an answer to a user may hold it. */
+const ACCOUNT = "secret-account-canary";
+
+let gateway: PaidGateway;
+let ada: SignedIn;
+let admin: SignedIn;
+
+beforeAll(async () => {
+  const account = {
+    name: ACCOUNT,
+    kind: "openai",
+    // biome-ignore lint/suspicious/noTemplateCurlyInString: the file's own variable
+    base_url: "${SIMULATOR_URL}",
+    private_network: true,
+    models: { paid: "sim-fast", embed: "sim-embed" },
+  };
+  const broken = { ...account, name: `${ACCOUNT}-2`, models: { broken: "fault/401" } };
+  const models = {
+    paid: "sim-fast",
+    embed: { upstream: "sim-embed", price: { input: "0.02" } },
+    broken: "sim-fast",
+  };
+  gateway = await startPaidGateway({
+    models,
+    accounts: [account, broken],
+    plans: [{ name: "pro", windows: [{ per: "day", usd: "5.00" }] }],
+    users: [{ email: ADA }],
+    groups: [
+      {
+        name: "free",
+        interfaces: ["chat"],
+        models: ["paid"],
+        accounts: [ACCOUNT],
+        limits: { rpm: 1 },
+      },
+      { name: "shaky", models: ["broken"], accounts: [`${ACCOUNT}-2`] },
+      {
+        name: "planned",
+        models: ["paid"],
+        accounts: [ACCOUNT],
+        billing: { charge: "subscription", plans: ["pro"] },
+      },
+      { name: "inner", access: "members", models: ["embed"], accounts: [ACCOUNT] },
+    ],
+  });
+  ada = await signInAs(gateway, ADA);
+  admin = await signInAs(gateway, "root@example.com", "admin");
+});
+afterAll(() => gateway.stop());
+
+let made = 0;
+async function makeKey(group: string, body: object = {}): Promise<{ id: string; secret: string }> {
+  made += 1;
+  const { key, secret } = await ada.ask("keys.create", { body: { name: `key ${made}`, group, ...body } });
+  return { id: key.id, secret };
+}
+
+function chat(secret: string, model = "paid"): Promise<Response> {
+  const body = { model, messages: [{ role: "user", content: "Hello" }] };
+  return gateway.call("/v1/chat/completions", body, { headers: { authorization: `Bearer ${secret}` } });
+}
+
+async function why(key: string, query: Record<string, string> = {}, asking = ada) {
+  return asking.ask("models.why", { query: { key, model: "paid", interface: "chat", ...query } });
+}
+
+/** The step that decides. */
+async function reason(key: string, query: Record<string, string> = {}) {
+  const { steps, allowed } = await why(key, query);
+  const last = steps.at(-1);
+  expect(last?.ok).toBe(allowed);
+  return last;
+}
+
+describe("the list of models", () => {
+  test("each is there once for every group, with interfaces, price, and the keys that can call it", async () => {
+    const { id } = await makeKey("free");
+    const { data } = await ada.ask("models.list");
+    expect(data.map(({ id: model, group }) => `${model} in ${group}`)).toEqual([
+      "broken in paying",
+      "broken in shaky",
+      "embed in paying",
+      "paid in free",
+      "paid in paying",
+      "paid in planned",
+    ]);
+    const free = data.find(({ id: model, group }) => model === "paid" && group === "free");
+    expect(free).toMatchObject({
+      interfaces: ["chat"],
+      charge: "none",
+      now: { status: "available", frees_at: null },
+      price: { tokens: { input: "2.50" } },
+    });
+    expect(free?.keys.some.map((key) => key.id)).toContain(id);
+    const planned = data.find(({ group }) => group === "planned");
+    expect(planned?.keys).toEqual({ count: 0, some: [] });
+  });
+
+  test("it is searched and paged, and can be asked for one key", async () => {
+    const { id } = await makeKey("free");
+    const first = await ada.ask("models.list", { query: { limit: 4 } });
+    const rest = await ada.ask("models.list", { query: { limit: 4, after: first.next ?? "" } });
+    expect([...first.data, ...rest.data]).toHaveLength(6);
+    expect(rest.next).toBeNull();
+    expect((await ada.ask("models.list", { query: { search: "EMB" } })).data.map((one) => one.id)).toEqual([
+      "embed",
+    ]);
+    const ofKey = await ada.ask("models.list", { query: { key: id } });
+    expect(new Set(ofKey.data.map(({ group }) => group))).toEqual(new Set(["free"]));
+  });
+
+  test("a model whose upstream refuses the gateway is out of order, and nobody learns which account it was", async () => {
+    const { id, secret } = await makeKey("shaky");
+    expect((await chat(secret, "broken")).status).toBeGreaterThanOrEqual(500);
+    expect(await (await ada.send("models.list")).text()).not.toContain(ACCOUNT);
+    const { data } = await ada.ask("models.list", { query: { key: id } });
+    expect(data[0]?.now.status).toBe("unavailable");
+    expect(await reason(id, { model: "broken" })).toMatchObject({ ok: false, reason: "unavailable" });
+    const told = await why(id, { model: "broken" }, admin);
+    expect(told.accounts).toContainEqual(expect.objectContaining({ name: `${ACCOUNT}-2`, reason: "parked" }));
+  });
+});
+
+describe("why a key can call a model", () => {
+  test("every step that a request passes is told, with what is so right now", async () => {
+    const { id } = await makeKey("free");
+    const { allowed, steps, accounts } = await why(id);
+    expect(allowed).toBe(true);
+    expect(steps.map(({ reason: found }) => found)).toEqual([
+      "key_active",
+      "group_found",
+      "interface_included",
+      "model_published",
+      "model_serves_interface",
+      "account_serves",
+      "within_limits",
+      "nobody_pays",
+      "available",
+    ]);
+    expect(accounts).toBeNull();
+  });
+
+  test("accounts are named to administrators alone", async () => {
+    const { id } = await makeKey("free");
+    const query = { key: id, model: "paid", interface: "chat" };
+    expect(await (await ada.send("models.why", { query })).text()).not.toContain(ACCOUNT);
+    const { accounts } = await why(id, {}, admin);
+    expect(accounts).toContainEqual({ name: ACCOUNT, sent_as: "sim-fast", reason: null, frees_at: null });
+  });
+
+  test("nobody asks about another's key", async () => {
+    const { id } = await makeKey("free");
+    const bob = await signInAs(gateway, "bob@example.com");
+    const query = { key: id, model: "paid", interface: "chat" };
+    expect(await bob.refused("models.why", { query })).toMatchObject({ status: 404 });
+  });
+});
+
+describe("why a key cannot call a model", () => {
+  test("a revoked key and an expired one", async () => {
+    const revoked = await makeKey("free");
+    await ada.ask("keys.revoke", { params: { id: revoked.id } });
+    expect(await reason(revoked.id)).toMatchObject({ reason: "key_revoked" });
+    const expired = await makeKey("free", { expires_at: Date.now() + 50 });
+    await eventually(async () => (await reason(expired.id))?.reason === "key_expired");
+  });
+
+  test("an interface that the group or the model has not", async () => {
+    const free = await makeKey("free");
+    expect(await reason(free.id, { interface: "images" })).toMatchObject({
+      reason: "interface_not_included",
+      facts: { interfaces: ["chat"] },
+    });
+  });
+
+  test("a model that is mistyped, and one that another group has", async () => {
+    const free = await makeKey("free");
+    expect((await reason(free.id, { model: "piad" }))?.text).toContain("Did you mean paid?");
+    const planned = await makeKey("planned");
+    expect(await reason(planned.id, { model: "broken" })).toMatchObject({
+      reason: "model_not_published",
+      facts: { other_groups: ["paying", "shaky"] },
+    });
+  });
+
+  test("a model that does not exist looks like one that is not theirs, but not to administrators", async () => {
+    const { id } = await makeKey("free");
+    expect(await reason(id, { model: "completely-other" })).toMatchObject({ reason: "model_not_published" });
+    const told = await why(id, { model: "completely-other" }, admin);
+    expect(told.steps.at(-1)?.reason).toBe("model_unknown");
+  });
+
+  test("a limit that is used up, whose it is, and when it frees", async () => {
+    const { id, secret } = await makeKey("free");
+    expect((await chat(secret)).status).toBe(200);
+    const refused = await chat(secret);
+    expect(refused.status).toBe(429);
+    const step = await reason(id);
+    expect(step).toMatchObject({
+      reason: "limit_used_up",
+      facts: { scope: "key", unit: "requests", limit: "1", per_ms: 60_000 },
+    });
+    expect(step?.facts.frees_at).toBeGreaterThan(Date.now());
+    expect(step?.text).toContain("1 requests in any minute");
+  });
+
+  test("an empty balance", async () => {
+    const { id, secret } = await makeKey("paying");
+    expect((await chat(secret)).status).toBe(429);
+    expect(await reason(id)).toMatchObject({ reason: "balance_empty", facts: { available: "0.00" } });
+  });
+
+  test("no subscription, and one that is used up", async () => {
+    const { id, secret } = await makeKey("planned");
+    expect(await reason(id)).toMatchObject({ reason: "subscription_missing", facts: { plans: ["pro"] } });
+    await gateway.apply(JSON.stringify({ users: [{ email: ADA, subscriptions: [{ plan: "pro" }] }] }));
+    expect(await reason(id)).toMatchObject({ reason: "available" });
+    expect((await chat(secret)).status).toBe(200);
+    // A plan that is made smaller than what was used of it is used up.
+    await gateway.apply(
+      JSON.stringify({ plans: [{ name: "pro", windows: [{ per: "day", usd: "0.000000001" }] }] }),
+    );
+    expect((await chat(secret)).status).toBe(429);
+    const step = await reason(id);
+    expect(step).toMatchObject({
+      reason: "subscription_used_up",
+      facts: { plans: ["pro"], available: "0.00" },
+    });
+    expect(step?.facts.frees_at).toBeGreaterThan(Date.now());
+  });
+
+  test("a disabled owner", async () => {
+    const { id } = await makeKey("free");
+    await gateway.apply(JSON.stringify({ users: [{ email: ADA, status: "disabled" }] }));
+    const told = await why(id, {}, admin);
+    expect(told).toMatchObject({ allowed: false, steps: [{ reason: "owner_disabled" }] });
+  });
+});

@@ -1,0 +1,171 @@
+/** What somebody pays with, through the console's API on a running gateway. */
+
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { createCodes } from "../../src/billing/operations/redeem.ts";
+import { parseUsd } from "../../src/money/nano.ts";
+import { listAudit } from "../../src/store/change-log/change-log.ts";
+import { eventually } from "../support/eventually.ts";
+import { type PaidGateway, startPaidGateway } from "../support/paid-gateway.ts";
+import { type SignedIn, signInAs } from "../support/signed-in.ts";
+
+const ADA = "ada@example.com";
+
+let gateway: PaidGateway;
+let ada: SignedIn;
+let admin: SignedIn;
+
+beforeAll(async () => {
+  const subscriptions = [
+    { plan: "big", priority: 2 },
+    { plan: "small", priority: 1 },
+  ];
+  gateway = await startPaidGateway({
+    models: { paid: "sim-fast", slow: "sim-fast@first=30s" },
+    group: { on_disconnect: "cancel" },
+    plans: [
+      { name: "small", windows: [{ per: "day", usd: "1.00" }] },
+      { name: "big", windows: [{ per: "month", usd: "50.00", counted: "rolling" }] },
+    ],
+    users: [{ email: ADA, balance: "10.00", subscriptions }],
+    groups: [
+      { name: "planned", models: ["paid"], accounts: ["sim"], billing: { charge: "subscription" } },
+      { name: "inner", access: "members", models: ["paid"], accounts: ["sim"] },
+    ],
+  });
+  ada = await signInAs(gateway, ADA);
+  admin = await signInAs(gateway, "root@example.com", "admin");
+});
+afterAll(() => gateway.stop());
+
+function chat(secret: string, model = "paid", signal?: AbortSignal): Promise<Response> {
+  const body = { model, messages: [{ role: "user", content: "Hello" }] };
+  const headers = { authorization: `Bearer ${secret}` };
+  return gateway.call("/v1/chat/completions", body, signal === undefined ? { headers } : { headers, signal });
+}
+
+async function keyIn(group: string): Promise<string> {
+  const { secret } = await ada.ask("keys.create", {
+    body: { name: `in ${group} ${performance.now()}`, group },
+  });
+  return secret;
+}
+
+let batches = 0;
+async function code(usd: string): Promise<string> {
+  batches += 1;
+  const worth = { kind: "money", amountNano: parseUsd(usd) } as const;
+  const order = { name: `batch ${batches}`, count: 1, worth, expiresAtMs: null, actor: "test" };
+  const [made = ""] = await createCodes(gateway.installation, order);
+  return made;
+}
+
+describe("the wallet", () => {
+  test("a charge is off the balance when its answer is there", async () => {
+    const before = await ada.ask("wallet.get");
+    expect(before).toMatchObject({ currency: "USD", balance: "10.00", held: "0.00", available: "10.00" });
+    await (await chat(await keyIn("paying"))).text();
+    const { balance, held } = await ada.ask("wallet.get");
+    expect(Number(balance)).toBeLessThan(10);
+    expect(held).toBe("0.00");
+  });
+
+  test("subscriptions stand in the order in which they pay, with what is left of each window", async () => {
+    await (await chat(await keyIn("planned"))).text();
+    const { subscriptions } = await ada.ask("wallet.get");
+    expect(subscriptions.map(({ plan }) => plan)).toEqual(["small", "big"]);
+    const [window] = subscriptions[0]?.windows ?? [];
+    expect(window).toMatchObject({ per: "day", counted: "calendar", limit: "1.00" });
+    expect(Number(window?.used)).toBeGreaterThan(0);
+    expect(Number(window?.remaining)).toBeLessThan(1);
+    expect(window?.resets_at).toBeGreaterThan(Date.now());
+  });
+
+  test("who pays is told for every group one has keys in or may make them in", async () => {
+    const { payers } = await ada.ask("wallet.get");
+    expect(payers.map(({ group, charge, plans }) => [group, charge, plans])).toEqual([
+      ["paying", "balance", []],
+      ["planned", "subscription", ["small", "big"]],
+    ]);
+  });
+
+  test("what is held for a request under way is listed, and not available meanwhile", async () => {
+    const secret = await keyIn("paying");
+    const leaving = new AbortController();
+    const under = chat(secret, "slow", leaving.signal).catch(() => null);
+    const [hold] = await eventually(async () => {
+      const { data } = await ada.ask("wallet.holds");
+      return data.length > 0 ? data : null;
+    });
+    expect(hold).toMatchObject({ paid_by: "balance", model: "slow" });
+    const { balance, held, available } = await ada.ask("wallet.get");
+    expect(held).toBe(hold?.amount ?? "");
+    expect(Number(available)).toBeCloseTo(Number(balance) - Number(held), 9);
+    leaving.abort();
+    await under;
+    await eventually(async () => (await ada.ask("wallet.holds")).data.length === 0);
+  });
+
+  test("nobody looks into another's, but administrators", async () => {
+    const bob = await signInAs(gateway, "bob@example.com");
+    expect(await bob.ask("wallet.get")).toMatchObject({ balance: "0.00", subscriptions: [] });
+    const query = { user: ada.user.id };
+    for (const name of ["wallet.get", "wallet.ledger", "wallet.holds"] as const)
+      expect(await bob.refused(name, { query })).toMatchObject({ status: 403, param: "user" });
+    expect((await admin.ask("wallet.get", { query })).subscriptions).toHaveLength(2);
+  });
+});
+
+describe("the ledger", () => {
+  test("entries follow each other page by page, the latest first, with a minus where money left", async () => {
+    const eve = await signInAs(gateway, "eve@example.com");
+    for (const usd of ["1.00", "2.00", "3.00"])
+      await eve.ask("wallet.redeem", { body: { code: await code(usd) } });
+    const first = await eve.ask("wallet.ledger", { query: { limit: 2 } });
+    const rest = await eve.ask("wallet.ledger", { query: { limit: 2, after: first.next ?? "" } });
+    const amounts = [...first.data, ...rest.data].map(({ amount, kind }) => `${kind} ${amount}`).sort();
+    expect(amounts).toEqual(["redeem 1.00", "redeem 2.00", "redeem 3.00"]);
+    expect(rest.next).toBeNull();
+    const { data } = await ada.ask("wallet.ledger");
+    const charge = data.find(({ kind, paid_by }) => kind === "charge" && paid_by === "balance");
+    expect(charge?.amount).toStartWith("-0.");
+    expect(charge?.request_id).toStartWith("req_");
+    expect(data.some(({ kind, paid_by }) => kind === "charge" && paid_by === "subscription")).toBe(true);
+  });
+});
+
+describe("redeeming a code", () => {
+  test("its money is there at once, it is in the audit log, and it works once", async () => {
+    const frank = await signInAs(gateway, "frank@example.com");
+    const made = await code("2.50");
+    expect(await frank.ask("wallet.redeem", { body: { code: ` ${made.toLowerCase()} ` } })).toMatchObject({
+      amount: "2.50",
+      plan: null,
+      balance: "2.50",
+    });
+    expect(await frank.refused("wallet.redeem", { body: { code: made } })).toMatchObject({
+      code: "conflict",
+    });
+    const { rows } = await listAudit(
+      gateway.installation.db,
+      { action: "code.redeem", actorId: frank.user.id },
+      { after: null, limit: 9 },
+    );
+    expect(rows.map(({ changes }) => changes)).toEqual([[{ field: "balance", from: null, to: "+$2.50" }]]);
+    expect(JSON.stringify(rows)).not.toContain(made);
+  });
+
+  test("after too many wrong ones it waits, and right ones never count", async () => {
+    const gina = await signInAs(gateway, "gina@example.com");
+    for (let i = 0; i < 12; i += 1) await gina.ask("wallet.redeem", { body: { code: await code("0.01") } });
+    for (let i = 0; i < 10; i += 1)
+      expect(await gina.refused("wallet.redeem", { body: { code: "nonsense" } })).toMatchObject({
+        status: 400,
+      });
+    expect(await gina.refused("wallet.redeem", { body: { code: await code("0.01") } })).toMatchObject({
+      status: 429,
+      code: "rate_limit_exceeded",
+    });
+    const henry = await signInAs(gateway, "henry@example.com");
+    expect((await henry.ask("wallet.redeem", { body: { code: await code("0.01") } })).amount).toBe("0.01");
+  });
+});

@@ -1,0 +1,285 @@
+/** A conversation stays on its account, where its prompt is warm and its reasoning can be read. */
+
+import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test";
+import { type Simulator, startSimulator } from "../../simulator/simulator.ts";
+import { refusalOf } from "../support/error-envelope.ts";
+import { type Ask, type PooledGateway, seenBy, startPooledGateway } from "../support/pooled-gateway.ts";
+import { recordOf } from "../support/sse-text.ts";
+
+const ACCOUNTS = 4;
+/** So many that no account is left without one: by lot that happens once in ten million runs. */
+const CONVERSATIONS = 64;
+const TURNS = 4;
+
+const times = <T>(count: number, make: (i: number) => T) => Array.from({ length: count }, (_, i) => make(i));
+
+/** The account that each of the answers came from, read to their ends. */
+async function accountsOf(gateway: PooledGateway, asks: readonly Ask[]): Promise<string[]> {
+  const ids: string[] = [];
+  for (const ask of asks) {
+    const response = await gateway.ask(ask);
+    const text = await response.text();
+    expect([response.status, text]).toEqual([200, text]);
+    ids.push(response.headers.get("x-request-id") ?? "");
+  }
+  const rows = await gateway.usageRows();
+  const accountOf = new Map(rows.map((row) => [row.request_id, String(row.account_id)]));
+  return ids.map((id) => accountOf.get(id) ?? "none");
+}
+
+const said = (role: string, content: string) => ({ role, content });
+
+/** What clients name a conversation by. */
+const NAMES: Record<string, (conversation: number, turn: number) => Ask> = {
+  "a session-id header": (n) => ({ headers: { "session-id": `session-${n}` } }),
+  "a session_id header": (n) => ({ headers: { session_id: `session-${n}` } }),
+  "a thread-id header": (n) => ({ headers: { "thread-id": `thread-${n}` }, stream: true }),
+  "an x-session-affinity header": (n) => ({
+    headers: { "x-session-affinity": `s-${n}` },
+    family: "responses",
+  }),
+  "a prompt_cache_key": (n) => ({ family: "responses", more: { prompt_cache_key: `cache-${n}` } }),
+  "its first messages": (n, turn) => ({
+    more: {
+      messages: [
+        said("system", "You are helpful."),
+        said("user", `Question ${n}`),
+        ...times(turn + 1, (i) => said(i % 2 === 0 ? "assistant" : "user", `Then ${i}`)),
+      ],
+    },
+  }),
+  "the first items of its input": (n, turn) => ({
+    family: "responses",
+    more: {
+      input: [
+        said("user", `Question ${n}`),
+        said("assistant", "An answer"),
+        ...times(turn + 1, (i) => said("user", `Then ${i}`)),
+      ],
+    },
+  }),
+};
+
+describe("on several accounts", () => {
+  let gateway: PooledGateway;
+
+  beforeAll(async () => {
+    gateway = await startPooledGateway({
+      accounts: times(ACCOUNTS, () => ({})),
+      keys: { a: {}, b: {} },
+    });
+  });
+
+  afterAll(() => gateway.stop());
+
+  test.each(Object.entries(NAMES))("a conversation known by %s stays on one", async (_, askOf) => {
+    const conversations = await Promise.all(
+      times(CONVERSATIONS, (n) =>
+        accountsOf(
+          gateway,
+          times(TURNS, (turn) => ({ key: "a", ...askOf(n, turn) })),
+        ),
+      ),
+    );
+    for (const accounts of conversations) expect(new Set(accounts).size).toBe(1);
+    // And all of them have conversations.
+    expect(new Set(conversations.map(([account]) => account)).size).toBe(ACCOUNTS);
+  });
+
+  test("the same name under two keys is two conversations", async () => {
+    const named = (key: string) =>
+      times(CONVERSATIONS, (n): Ask => ({ key, headers: { "session-id": `session-${n}` } }));
+    const [a, b] = await Promise.all([accountsOf(gateway, named("a")), accountsOf(gateway, named("b"))]);
+    expect(a).not.toEqual(b);
+  });
+
+  test("what belongs to no conversation is spread", async () => {
+    const accounts = await accountsOf(
+      gateway,
+      times(80, () => ({ key: "a" })),
+    );
+    // By load and speed, so not evenly: the slowest of four may be left out while the others are idle.
+    const shares = [...new Set(accounts)].map((account) => accounts.filter((one) => one === account).length);
+    expect(shares.length).toBeGreaterThanOrEqual(ACCOUNTS - 1);
+    expect(Math.max(...shares)).toBeLessThan(64);
+  });
+});
+
+describe("when an account breaks", () => {
+  let gateway: PooledGateway;
+
+  afterEach(() => gateway.stop());
+
+  test("its conversations move at once, each to one other, and the others stay", async () => {
+    gateway = await startPooledGateway({ accounts: times(ACCOUNTS, () => ({})), keys: { a: {} } });
+    const conversations = times(
+      CONVERSATIONS,
+      (n): Ask => ({ key: "a", headers: { "session-id": `s-${n}` } }),
+    );
+    const before = await accountsOf(gateway, conversations);
+    gateway.upstreams[0]?.force("500");
+    const after = await accountsOf(gateway, conversations);
+    const again = await accountsOf(gateway, conversations);
+    const rows = await gateway.installation.db.sql`SELECT id FROM account WHERE name = 'account-0'`;
+    const broken = String(rows[0]?.id);
+    expect(before).toContain(broken);
+    expect(after).not.toContain(broken);
+    expect(again).toEqual(after);
+    for (const [i, account] of before.entries()) if (account !== broken) expect(after[i]).toBe(account);
+  });
+
+  test("a conversation whose account is full goes elsewhere rather than wait", async () => {
+    gateway = await startPooledGateway({
+      accounts: times(2, () => ({ models: { pooled: "sim-fast@first=300ms" }, limits: { concurrency: 1 } })),
+      keys: { a: {} },
+    });
+    const ask: Ask = { key: "a", headers: { "session-id": "one" } };
+    const responses = await Promise.all([gateway.ask(ask), gateway.ask(ask)]);
+    await Promise.all(responses.map((response) => response.text()));
+    expect(seenBy(gateway)).toEqual([1, 1]);
+    const rows = await gateway.usageRows();
+    expect(rows.map(({ wait_ms }) => wait_ms)).toEqual([0, 0]);
+  });
+});
+
+describe("a response that another one continues", () => {
+  let gateway: PooledGateway;
+
+  beforeAll(async () => {
+    gateway = await startPooledGateway({ accounts: times(ACCOUNTS, () => ({})), keys: { a: {}, b: {} } });
+  });
+
+  afterAll(() => gateway.stop());
+
+  async function begin(stream: boolean): Promise<{ id: string; account: Simulator | undefined }> {
+    const before = seenBy(gateway);
+    const response = await gateway.ask({ key: "a", family: "responses", stream });
+    const text = await response.text();
+    const id = /"id":"(resp_[^"]+)"/.exec(text)?.[1] ?? "";
+    const at = seenBy(gateway).findIndex((seen, i) => seen > (before[i] ?? 0));
+    return { id, account: gateway.upstreams[at] };
+  }
+
+  test.each([false, true])("goes on where it was made (stream: %p)", async (stream) => {
+    const { id, account } = await begin(stream);
+    const before = account?.ledger.totals().requests ?? 0;
+    for (let i = 0; i < 12; i++) {
+      const response = await gateway.ask({
+        key: "a",
+        family: "responses",
+        stream: i % 2 === 0,
+        more: { previous_response_id: id },
+      });
+      await response.text();
+      expect(response.status).toBe(200);
+    }
+    expect(account?.ledger.totals().requests).toBe(before + 12);
+  });
+
+  test("is not known to another key", async () => {
+    const { id } = await begin(false);
+    const before = seenBy(gateway);
+    const response = await gateway.ask({ key: "b", family: "responses", more: { previous_response_id: id } });
+    expect(await refusalOf(response, 400)).toMatchObject({
+      code: "previous_response_not_found",
+      param: "previous_response_id",
+    });
+    expect(seenBy(gateway)).toEqual(before);
+  });
+
+  test("is not continued by an account that does not have it", async () => {
+    const { id, account } = await begin(false);
+    const before = seenBy(gateway).reduce((sum, seen) => sum + seen, 0);
+    account?.force("400", 1);
+    const refused = await gateway.ask({ key: "a", family: "responses", more: { previous_response_id: id } });
+    expect(refused.status).toBe(400);
+    account?.force("503", 1);
+    const failed = await gateway.ask({ key: "a", family: "responses", more: { previous_response_id: id } });
+    expect(failed.status).toBe(503);
+    await Promise.all([refused.text(), failed.text()]);
+    expect(seenBy(gateway).reduce((sum, seen) => sum + seen, 0)).toBe(before + 2);
+  });
+});
+
+describe("reasoning that another account has encrypted", () => {
+  const UNREADABLE = {
+    error: {
+      message: "The encrypted content could not be verified.",
+      type: "invalid_request_error",
+      param: null,
+      code: "invalid_encrypted_content",
+    },
+  };
+  let simulator: Simulator;
+  let upstream: ReturnType<typeof Bun.serve>;
+  let gateway: PooledGateway;
+  let received: string[] = [];
+  /** Whether it can read the conversation without that reasoning. */
+  let understands = true;
+
+  beforeAll(async () => {
+    simulator = startSimulator({});
+    upstream = Bun.serve({
+      hostname: "127.0.0.1",
+      port: 0,
+      async fetch(request) {
+        const text = await request.text();
+        received.push(text);
+        if (!understands || text.includes("encrypted_content"))
+          return Response.json(UNREADABLE, { status: 400 });
+        return fetch(`${simulator.url}/responses`, {
+          method: "POST",
+          headers: { "content-type": "application/json" },
+          body: text,
+        });
+      },
+    });
+    gateway = await startPooledGateway({ accounts: [{ url: `http://127.0.0.1:${upstream.port}/v1` }] });
+  });
+
+  afterEach(() => {
+    received = [];
+    understands = true;
+  });
+
+  afterAll(async () => {
+    await gateway.stop();
+    await upstream.stop(true);
+    await simulator.stop();
+  });
+
+  const REASONING = `{"type" : "reasoning","id":"rs_1","summary":[],"encrypted_content":"gAAA\\u0041=="}`;
+  const QUESTION = `{ "role":"user", "content" : "1e999 \\u00e9 [,] " }`;
+  const CALL = `{"type":"function_call","call_id":"c1","name":"f","arguments":"{\\"x\\": 1.0}"}`;
+  const RESULT = `{"type":"function_call_output", "call_id":"c1", "output":"{\\"reasoning\\":[1,2]}"}`;
+  const bodyOf = (items: readonly string[], model: string, stream: boolean) =>
+    `{ "seed":12345678901234567890,"input":[${items}] ,"model":"${model}","stream":${stream},  "store":false}`;
+
+  test.each([false, true])("is taken out, and nothing else is touched (stream: %p)", async (stream) => {
+    const sent = bodyOf([QUESTION, REASONING, CALL, RESULT, REASONING], "pooled", stream);
+    const response = await gateway.call("/v1/responses", sent);
+    const text = await response.text();
+    expect([response.status, text]).toEqual([200, text]);
+    expect(received).toEqual([
+      bodyOf([QUESTION, REASONING, CALL, RESULT, REASONING], "sim-fast", stream),
+      bodyOf([QUESTION, CALL, RESULT], "sim-fast", stream),
+    ]);
+  });
+
+  test.each([false, true])(
+    "is taken out once: what is refused again is told (stream: %p)",
+    async (stream) => {
+      understands = false;
+      const response = await gateway.call("/v1/responses", bodyOf([QUESTION, REASONING], "pooled", stream));
+      expect(await refusalOf(response, 400)).toMatchObject({ code: "invalid_encrypted_content" });
+      expect(received.length).toBe(2);
+    },
+  );
+
+  test("is not looked for where there is none", async () => {
+    understands = false;
+    const response = await gateway.call("/v1/responses", bodyOf([QUESTION, CALL], "pooled", false));
+    expect(recordOf(await response.json()).error).toMatchObject({ code: "invalid_encrypted_content" });
+    expect(received.length).toBe(1);
+  });
+});

@@ -1,0 +1,99 @@
+/** Accounts of kind azure: the paths, the version and the header that Azure wants, whatever the client calls. */
+
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { eventually } from "../support/eventually.ts";
+import { type RunningGateway, startTestGateway, TEST_KEY } from "../support/running-gateway.ts";
+
+const CREDENTIAL = "azure-credential-3e8a";
+const origin = (gateway: RunningGateway) => `http://127.0.0.1:${gateway.simulator.port}`;
+
+const file = (account: string) => `
+models: [{ id: public-name, interfaces: [chat, responses, embeddings, images] }]
+accounts:
+  - name: azure
+    kind: azure
+    ${account}
+    credential: ${CREDENTIAL}
+    private_network: true
+    models: { public-name: my-deployment.v2 }
+groups: [{ name: default, models: [public-name], accounts: [azure] }]
+keys: [{ name: test, group: default, secret: ${TEST_KEY} }]
+`;
+
+/** The simulator's port is known only once it runs, so the account gets its address afterwards. */
+async function startAzureGateway(fields: (url: string) => string): Promise<RunningGateway> {
+  const gateway = await startTestGateway({ file: file("base_url: http://127.0.0.1:1") });
+  await gateway.apply(file(fields(origin(gateway))));
+  return gateway;
+}
+
+const CALLS: [path: string, body: object][] = [
+  ["/chat/completions", { messages: [{ role: "user", content: "Hello" }] }],
+  ["/chat/completions", { messages: [{ role: "user", content: "Hello" }], stream: true }],
+  ["/responses", { input: "Hello" }],
+  ["/responses", { input: "Hello", stream: true }],
+  ["/embeddings", { input: "Hello" }],
+  ["/images/generations", { prompt: "Hello" }],
+];
+
+const KINDS = [
+  {
+    name: "without a version",
+    fields: (url: string) => `base_url: ${url}`,
+    pathOf: (path: string) => `/openai/v1${path}`,
+  },
+  {
+    name: "without a version, addressed in full",
+    fields: (url: string) => `base_url: ${url}/openai/v1/`,
+    pathOf: (path: string) => `/openai/v1${path}`,
+  },
+  {
+    name: "with a version of the v1 API, addressed by half",
+    fields: (url: string) => `base_url: ${url}/openai\n    api_version: preview`,
+    pathOf: (path: string) => `/openai/v1${path}`,
+  },
+  {
+    name: "with a date as its version",
+    fields: (url: string) => `base_url: ${url}\n    api_version: 2024-10-21`,
+    pathOf: (path: string) =>
+      path.startsWith("/responses") ? `/openai${path}` : `/openai/deployments/my-deployment.v2${path}`,
+  },
+];
+
+describe.each(KINDS)("an azure account $name", ({ fields, pathOf }) => {
+  let gateway: RunningGateway;
+
+  beforeAll(async () => {
+    gateway = await startAzureGateway(fields);
+    await eventually(async () => {
+      const response = await gateway.call("/v1/embeddings", {
+        model: "public-name",
+        input: "Are you there?",
+      });
+      return response.status === 200;
+    });
+  });
+  afterAll(() => gateway.stop());
+
+  test.each(CALLS)("is called at Azure's own address for %s %j", async (path, body) => {
+    const response = await gateway.call(`/v1${path}`, { model: "public-name", ...body });
+    const text = await response.text();
+    expect([response.status, text.includes("my-deployment")]).toEqual([200, false]);
+    if (!path.startsWith("/images")) expect(text).toContain('"model":"public-name"');
+    const entry = gateway.simulator.ledger.last();
+    expect(entry?.path).toBe(pathOf(path));
+    expect(entry?.model).toBe("my-deployment.v2");
+    expect(entry?.headers["api-key"]).toBe(CREDENTIAL);
+    expect(entry?.headers).not.toHaveProperty("authorization");
+  });
+
+  test("keeps its responses", async () => {
+    const made = await gateway.call("/v1/responses", { model: "public-name", input: "Hello" });
+    const { id } = (await made.json()) as { id: string };
+    const listed = await gateway.call(`/v1/responses/${id}/input_items?limit=1`);
+    expect(await listed.json()).toMatchObject({ object: "list", data: [{ role: "user" }] });
+    expect(gateway.simulator.ledger.last()?.path).toBe(pathOf(`/responses/${id}/input_items`));
+    const deleted = await gateway.call(`/v1/responses/${id}`, undefined, { method: "DELETE" });
+    expect(await deleted.json()).toMatchObject({ deleted: true });
+  });
+});

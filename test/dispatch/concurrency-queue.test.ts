@@ -1,0 +1,343 @@
+/** Requests over a concurrency limit of their key, user or group wait in the group's queue instead of being rejected. */
+
+import { afterEach, describe, expect, test } from "bun:test";
+import { limits } from "../../src/config/product-limits.ts";
+import { refusalOf } from "../support/error-envelope.ts";
+import { eventually } from "../support/eventually.ts";
+import {
+  inTurns,
+  type PooledGateway,
+  type PoolSetup,
+  secretOf,
+  seenBy,
+  startPooledGateway,
+} from "../support/pooled-gateway.ts";
+import { tokenOf } from "../support/signed-in.ts";
+import { payload, readStream, recordOf } from "../support/sse-text.ts";
+import { openStreamClient } from "../support/stream-client.ts";
+import { openSocketClient } from "../support/turn-client.ts";
+
+const running: PooledGateway[] = [];
+
+afterEach(async () => {
+  await Promise.all(running.splice(0).map((gateway) => gateway.stop()));
+});
+
+async function start(setup: Partial<PoolSetup>): Promise<PooledGateway> {
+  const gateway = await startPooledGateway({ accounts: [{ models: PACED }], ...setup });
+  running.push(gateway);
+  return gateway;
+}
+
+const PACED = { pooled: "sim-fast@first=30ms" };
+const STUCK = { pooled: "sim-fast@first=60s" };
+const QUEUE = { max_waiting: 200, timeout: "20s" };
+const KEEP_ALIVE = { keepAliveMs: 100, pulseMs: 20 } as const;
+
+const times = <T>(count: number, make: (i: number) => T) => Array.from({ length: count }, (_, i) => make(i));
+const peakOf = ({ upstreams }: PooledGateway) =>
+  upstreams.reduce((sum, { ledger }) => sum + ledger.totals().peakInFlight, 0);
+const inFlight = ({ upstreams }: PooledGateway) =>
+  upstreams.reduce((sum, { ledger }) => sum + ledger.totals().inFlight, 0);
+
+async function statusOf(asking: Promise<Response>): Promise<number> {
+  const response = await asking;
+  await response.text();
+  return response.status;
+}
+
+async function waitingNow(gateway: PooledGateway): Promise<{ all: number; forSlot: number }> {
+  const admin = await tokenOf(gateway, "root@example.com", "read", "admin");
+  const text = await (await admin.fetch("/metrics")).text();
+  const value = (name: string) =>
+    Number(new RegExp(`^${name}\\{group="default"\\} (\\d+)$`, "m").exec(text)?.[1]);
+  return { all: value("gateway_requests_waiting"), forSlot: value("gateway_requests_waiting_for_slot") };
+}
+
+describe("60 requests on a concurrency of 5, with a queue of 200 and 20 s", () => {
+  test.each<[string, Partial<PoolSetup>]>([
+    ["key", { keys: { a: { limits: { concurrency: 5 } } } }],
+    ["each key of the group", { group: { queue: QUEUE, limits: { concurrency: 5 } }, keys: { a: {} } }],
+    ["group", { group: { queue: QUEUE, group_limits: { concurrency: 5 } }, keys: { a: {} } }],
+    ["user", { users: { "ada@example.com": { concurrency: 5 } }, keys: { a: { user: "ada@example.com" } } }],
+  ])("of the %s are all served, and never more than 5 at once", async (_, setup) => {
+    const gateway = await start({ group: { queue: QUEUE }, ...setup });
+    const statuses = await Promise.all(
+      times(60, (i) =>
+        statusOf(gateway.ask({ key: "a", stream: i % 2 === 0, family: i % 3 === 0 ? "responses" : "chat" })),
+      ),
+    );
+    expect(new Set(statuses)).toEqual(new Set([200]));
+    expect(seenBy(gateway)).toEqual([60]);
+    expect(peakOf(gateway)).toBeLessThanOrEqual(5);
+    const waits = (await gateway.usageRows()).map(({ wait_ms }) => Number(wait_ms));
+    expect(waits.filter((ms) => ms > 0).length).toBeGreaterThanOrEqual(50);
+  });
+
+  test("wait before a large body is read, and are all served", async () => {
+    const gateway = await start({ group: { queue: QUEUE }, keys: { a: { limits: { concurrency: 5 } } } });
+    const large = { messages: [{ role: "user", content: "word ".repeat(40_000) }] };
+    const statuses = await Promise.all(times(20, () => statusOf(gateway.ask({ key: "a", more: large }))));
+    expect(new Set(statuses)).toEqual(new Set([200]));
+    expect(peakOf(gateway)).toBeLessThanOrEqual(5);
+  });
+
+  test("may wait for long before their bodies are read", async () => {
+    const gateway = await start({
+      accounts: [{ models: { pooled: "sim-fast@first=1500ms" } }],
+      group: { queue: QUEUE },
+      keys: { a: { limits: { concurrency: 1 } } },
+      // What the server throws away of a body that is not asked for: sooner than the slot comes free.
+      limits: { connections: { ...limits.connections, unaskedMs: 200, lookMs: 50 } },
+    });
+    const first = statusOf(gateway.ask({ key: "a" }));
+    await eventually(() => inFlight(gateway) === 1);
+    const large = { messages: [{ role: "user", content: "word ".repeat(400_000) }] };
+    expect(await statusOf(gateway.ask({ key: "a", more: large }))).toBe(200);
+    expect(await first).toBe(200);
+  });
+
+  test("and turns of several connections of one key are all served", async () => {
+    const gateway = await start({ group: { queue: QUEUE }, keys: { a: { limits: { concurrency: 2 } } } });
+    const clients = await Promise.all(times(6, () => openSocketClient(gateway.url, { key: secretOf("a") })));
+    const turns = await Promise.all(
+      clients.flatMap((client) => [client.turn({ model: "pooled", input: "Hi", store: false })]),
+    );
+    expect(turns.map(({ last }) => last.type)).toEqual(times(6, () => "response.completed"));
+    expect(peakOf(gateway)).toBeLessThanOrEqual(2);
+    for (const client of clients) client.close();
+  });
+
+  test("background requests wait as others do", async () => {
+    const gateway = await start({ group: { queue: QUEUE }, keys: { a: { limits: { concurrency: 1 } } } });
+    const statuses = await Promise.all(
+      times(4, (i) =>
+        statusOf(
+          gateway.ask({
+            key: "a",
+            family: "responses",
+            more: i % 2 === 0 ? { background: true, store: true } : {},
+          }),
+        ),
+      ),
+    );
+    expect(new Set(statuses)).toEqual(new Set([200]));
+  });
+});
+
+describe("the queue is bounded", () => {
+  async function busy(
+    setup: Partial<PoolSetup>,
+  ): Promise<{ gateway: PooledGateway; release(): Promise<void> }> {
+    const gateway = await start({
+      accounts: [{ models: STUCK }],
+      keys: { a: { limits: { concurrency: 1 } } },
+      ...setup,
+    });
+    const leaving = new AbortController();
+    const held = gateway.ask({ key: "a", signal: leaving.signal }).catch(() => null);
+    await eventually(() => inFlight(gateway) === 1);
+    return {
+      gateway,
+      async release() {
+        leaving.abort();
+        await held;
+      },
+    };
+  }
+
+  test.each([false, true])("in time (stream: %p)", async (stream) => {
+    const { gateway, release } = await busy({ group: { queue: { max_waiting: 10, timeout: "200ms" } } });
+    const response = await gateway.ask({ key: "a", stream });
+    expect(response.headers.get("retry-after")).toBe("1");
+    expect(await refusalOf(response, 429)).toMatchObject({
+      code: "rate_limit_exceeded",
+      message:
+        "Rate limit reached for this API key: 1 simultaneous request. No slot came free within 200 ms. Please try again in 1s.",
+    });
+    const id = response.headers.get("x-request-id");
+    const row = recordOf((await gateway.usageRows()).find(({ request_id }) => request_id === id));
+    expect(row).toMatchObject({ outcome: "refused", attempts: 0 });
+    expect(Number(row.wait_ms)).toBeGreaterThanOrEqual(195);
+    expect(JSON.parse(String(row.trace)).slotWaitMs).toBeGreaterThanOrEqual(195);
+    expect(seenBy(gateway)).toEqual([1]);
+    await release();
+  });
+
+  test("in length, together with those that wait for an account", async () => {
+    const { gateway, release } = await busy({
+      accounts: [{ models: STUCK, limits: { concurrency: 1 } }],
+      group: { queue: { max_waiting: 2, timeout: "60s" } },
+    });
+    const leaving = new AbortController();
+    // One waits for the account, one for the key's slot.
+    const waiting = [
+      gateway.ask({ signal: leaving.signal }),
+      gateway.ask({ key: "a", signal: leaving.signal }),
+    ];
+    for (const one of waiting) one.catch(() => null);
+    await eventually(async () => (await waitingNow(gateway)).all === 2);
+    expect(await waitingNow(gateway)).toEqual({ all: 2, forSlot: 1 });
+    expect(await refusalOf(await gateway.ask({ key: "a" }), 429)).toMatchObject({
+      message: expect.stringContaining("2 requests of your group wait already."),
+    });
+    leaving.abort();
+    await Promise.allSettled(waiting);
+    await release();
+    await eventually(async () => (await waitingNow(gateway)).all === 0);
+  });
+
+  test("a request over its minute is rejected at once, whoever waits", async () => {
+    const { gateway, release } = await busy({ keys: { a: { limits: { concurrency: 1, rpm: 1 } } } });
+    expect(await refusalOf(await gateway.ask({ key: "a" }), 429)).toMatchObject({
+      message: expect.stringContaining("1 requests per minute"),
+    });
+    await release();
+  });
+});
+
+describe("while a request waits for its slot", () => {
+  test.each(["chat", "responses"] as const)("its stream is kept alive by comments (%s)", async (family) => {
+    const gateway = await start({
+      accounts: [{ models: { pooled: "sim-fast@first=450ms" } }],
+      keys: { a: { limits: { concurrency: 1 } } },
+      limits: KEEP_ALIVE,
+    });
+    const first = gateway.ask({ key: "a", family });
+    await eventually(() => inFlight(gateway) === 1);
+    const response = await gateway.ask({ key: "a", family, stream: true });
+    const text = await response.text();
+    await (await first).text();
+    expect([response.status, response.headers.get("content-type")]).toEqual([
+      200,
+      "text/event-stream; charset=utf-8",
+    ]);
+    expect(text).toStartWith(": keep-alive\n\n");
+    const { comments, events } = readStream(text);
+    expect(comments.filter((comment) => comment === "keep-alive").length).toBeGreaterThan(2);
+    expect(events.at(-1)?.data).toBe("[DONE]");
+    const id = response.headers.get("x-request-id");
+    const row = recordOf((await gateway.usageRows()).find(({ request_id }) => request_id === id));
+    expect(row).toMatchObject({ outcome: "completed", status: 200, attempts: 1 });
+  });
+
+  test("in vain, the stream that has begun ends with the error", async () => {
+    const gateway = await start({
+      accounts: [{ models: STUCK }],
+      keys: { a: { limits: { concurrency: 1 } } },
+      group: { queue: { max_waiting: 10, timeout: "400ms" } },
+      limits: KEEP_ALIVE,
+    });
+    const leaving = new AbortController();
+    const held = gateway.ask({ key: "a", signal: leaving.signal }).catch(() => null);
+    await eventually(() => inFlight(gateway) === 1);
+    const response = await gateway.ask({ key: "a", family: "responses", stream: true });
+    const { events } = readStream(await response.text());
+    const failure = events.find(({ type }) => type === "response.failed");
+    const { code, message } = recordOf(recordOf(payload(failure).response).error);
+    expect(code).toBe("rate_limit_exceeded");
+    expect(message).toMatch(/try again in \d+s/);
+    leaving.abort();
+    await held;
+  });
+
+  test.each([false, true])(
+    "a client that leaves frees its place in the queue (stream: %p)",
+    async (stream) => {
+      const gateway = await start({
+        accounts: [{ models: { pooled: "sim-fast@first=600ms" } }],
+        keys: { a: { limits: { concurrency: 1 } } },
+        group: { queue: { max_waiting: 1, timeout: "60s" } },
+        limits: KEEP_ALIVE,
+      });
+      const first = gateway.ask({ key: "a" }).then((response) => response.text());
+      await eventually(() => inFlight(gateway) === 1);
+      const client = openStreamClient(
+        gateway.url,
+        "/v1/chat/completions",
+        { model: "pooled", messages: [{ role: "user", content: "Hello" }], stream },
+        { headers: { authorization: `Bearer ${secretOf("a")}` } },
+      );
+      await eventually(async () => (await waitingNow(gateway)).forSlot === 1);
+      if (stream) await eventually(() => client.text().includes("keep-alive"));
+      client.leave("reset");
+      await eventually(async () => (await waitingNow(gateway)).all === 0);
+      expect(await statusOf(gateway.ask({ key: "a" }))).toBe(200);
+      await first;
+      expect(seenBy(gateway)).toEqual([2]);
+      const gone = (await gateway.usageRows()).filter(({ outcome }) => outcome === "client_gone");
+      expect(gone.length).toBe(1);
+      expect(gone[0]).toMatchObject({ attempts: 0 });
+    },
+  );
+
+  test("another key is served within one service", async () => {
+    const gateway = await start({
+      group: { queue: QUEUE, group_limits: { concurrency: 1 } },
+      keys: { a: {}, b: {} },
+    });
+    const order: string[] = [];
+    const ask = async (key: string) => {
+      await statusOf(gateway.ask({ key }));
+      order.push(key);
+    };
+    const many = times(20, () => ask("a"));
+    await eventually(async () => (await waitingNow(gateway)).forSlot >= 10);
+    const served = order.length;
+    await ask("b");
+    expect(order.indexOf("b") - served).toBeLessThanOrEqual(4);
+    await Promise.all(many);
+  });
+});
+
+test("requests that wait when the gateway stops are served before it ends", async () => {
+  const gateway = await start({
+    accounts: [{ models: { pooled: "sim-fast@first=100ms" } }],
+    group: { queue: QUEUE },
+    keys: { a: { limits: { concurrency: 1 } } },
+  });
+  const asked = times(5, () => statusOf(gateway.ask({ key: "a" })));
+  await eventually(async () => (await waitingNow(gateway)).forSlot === 4);
+  running.splice(0);
+  const [statuses] = await Promise.all([Promise.all(asked), gateway.stop()]);
+  expect(new Set(statuses)).toEqual(new Set([200]));
+});
+
+test("a thousand requests that come and go at any moment leave every slot free", async () => {
+  const gateway = await start({
+    accounts: [{ models: { pooled: "sim-fast@first=2ms" } }],
+    group: { queue: { max_waiting: 1_000, timeout: "60s" }, group_limits: { concurrency: 6 } },
+    keys: { a: { limits: { concurrency: 3 } }, b: {} },
+  });
+  let state = 5;
+  const random = (below: number) => {
+    state = (state * 48_271) % 2_147_483_647;
+    return state % below;
+  };
+  await inTurns(
+    times(1_000, (i) => i),
+    60,
+    async (i) => {
+      const client = openStreamClient(
+        gateway.url,
+        "/v1/chat/completions",
+        { model: "pooled", messages: [{ role: "user", content: "Hello" }], stream: i % 2 === 0 },
+        { headers: { authorization: `Bearer ${secretOf(i % 2 === 0 ? "a" : "b")}` } },
+      );
+      if (i % 4 === 0) {
+        await Promise.race([client.ended, Bun.sleep(random(30))]);
+        client.leave("reset");
+      }
+      await client.ended;
+    },
+  );
+  await eventually(async () => (await waitingNow(gateway)).all === 0 && inFlight(gateway) === 0);
+  expect(peakOf(gateway)).toBeLessThanOrEqual(6);
+  const statuses = await Promise.all(
+    times(12, (i) => statusOf(gateway.ask({ key: i % 2 === 0 ? "a" : "b" }))),
+  );
+  expect(new Set(statuses)).toEqual(new Set([200]));
+  const rows = await gateway.usageRows();
+  expect(rows.filter(({ status }) => status === 500)).toEqual([]);
+  expect(rows.filter(({ status }) => status === 429)).toEqual([]);
+});

@@ -1,0 +1,235 @@
+/** An account that failed is left alone for as long as its failure says, and no other account or model with it. */
+
+import { afterEach, describe, expect, test } from "bun:test";
+import { refusalOf } from "../support/error-envelope.ts";
+import { eventually } from "../support/eventually.ts";
+import {
+  type Ask,
+  type PooledGateway,
+  type PoolSetup,
+  PUBLIC_MODEL,
+  poolFile,
+  seenBy,
+  startPooledGateway,
+} from "../support/pooled-gateway.ts";
+
+const running: PooledGateway[] = [];
+const servers: ReturnType<typeof Bun.serve>[] = [];
+
+afterEach(async () => {
+  await Promise.all(servers.splice(0).map((server) => server.stop(true)));
+  await Promise.all(running.splice(0).map((gateway) => gateway.stop()));
+});
+
+async function start(setup: PoolSetup): Promise<PooledGateway> {
+  const gateway = await startPooledGateway(setup);
+  running.push(gateway);
+  return gateway;
+}
+
+async function statusOf(gateway: PooledGateway, ask: Ask = {}): Promise<number> {
+  const response = await gateway.ask(ask);
+  await response.text();
+  return response.status;
+}
+
+/** An upstream that says the same to everybody. */
+function saying(body: object, init: ResponseInit = {}): { url: string; asked(): number } {
+  let asked = 0;
+  const server = Bun.serve({
+    hostname: "127.0.0.1",
+    port: 0,
+    fetch() {
+      asked++;
+      return Response.json(body, init);
+    },
+  });
+  servers.push(server);
+  return { url: `http://127.0.0.1:${server.port}/v1`, asked: () => asked };
+}
+
+/** An upstream that is at its limit, and says in a header until when. */
+function refusing(retryAfterSeconds: number): { url: string; asked(): number } {
+  const error = { message: "Slow down.", type: "requests", param: null, code: "rate_limit_exceeded" };
+  return saying({ error }, { status: 429, headers: { "retry-after": String(retryAfterSeconds) } });
+}
+
+const PREFERRED = { priority: 1 };
+const SPARE = { priority: 2 };
+
+describe("one account", () => {
+  test("that says 429 is spared for that model alone, and no other account with it", async () => {
+    const gateway = await start({
+      accounts: [
+        { ...PREFERRED, models: { pooled: "fault/429@retry=60", other: "sim-fast" } },
+        { ...SPARE, models: { pooled: "sim-fast", other: "sim-fast" } },
+      ],
+    });
+    for (let i = 0; i < 5; i++) expect(await statusOf(gateway, { stream: i % 2 === 0 })).toBe(200);
+    expect(seenBy(gateway)).toEqual([1, 5]);
+    for (let i = 0; i < 5; i++) expect(await statusOf(gateway, { model: "other" })).toBe(200);
+    expect(seenBy(gateway)).toEqual([6, 5]);
+  });
+
+  test.each(["429@retry=1", "429-date"])("serves again when the time it gave is over (%s)", async (fault) => {
+    const gateway = await start({ accounts: [PREFERRED, SPARE] });
+    gateway.upstreams[0]?.force(fault, 1);
+    expect(await statusOf(gateway)).toBe(200);
+    expect(seenBy(gateway)).toEqual([1, 1]);
+    expect(await statusOf(gateway)).toBe(200);
+    expect(seenBy(gateway)).toEqual([1, 2]);
+    await eventually(async () => {
+      await statusOf(gateway);
+      return (seenBy(gateway)[0] ?? 0) > 1;
+    });
+    expect(await statusOf(gateway)).toBe(200);
+    expect(seenBy(gateway)[0]).toBe(3);
+  });
+
+  test("where nobody listens is left alone after three tries, whatever the model", async () => {
+    const listener = Bun.listen({ hostname: "127.0.0.1", port: 0, socket: { data() {} } });
+    const url = `http://127.0.0.1:${listener.port}/v1`;
+    listener.stop(true);
+    const models = { pooled: "sim-fast", other: "sim-fast" };
+    const gateway = await start({
+      accounts: [
+        { ...PREFERRED, url, models },
+        { ...SPARE, models },
+      ],
+    });
+    for (const model of ["pooled", "other", "pooled", "other", "pooled"]) {
+      expect(await statusOf(gateway, { model })).toBe(200);
+    }
+    const rows = await gateway.usageRows();
+    expect(rows.map(({ attempts }) => attempts)).toEqual([2, 2, 2, 1, 1]);
+  });
+
+  test.each(["401", "403"])(
+    "whose credential is refused is parked until it has another (%s)",
+    async (fault) => {
+      const setup = { accounts: [PREFERRED, SPARE] };
+      const gateway = await start(setup);
+      const urls = gateway.upstreams.map(({ url }) => url);
+      gateway.upstreams[0]?.force(fault);
+      expect(await statusOf(gateway)).toBe(200);
+      gateway.upstreams[0]?.force(null);
+      for (let i = 0; i < 3; i++) expect(await statusOf(gateway)).toBe(200);
+      expect(seenBy(gateway)).toEqual([1, 4]);
+
+      // Something else about it changes: its credential is still the same one.
+      await gateway.apply(poolFile({ accounts: [{ ...PREFERRED, weight: 5 }, SPARE] }, urls));
+      await Bun.sleep(700);
+      expect(await statusOf(gateway)).toBe(200);
+      expect(seenBy(gateway)).toEqual([1, 5]);
+
+      await gateway.apply(poolFile({ accounts: [{ ...PREFERRED, credential: "renewed" }, SPARE] }, urls));
+      await eventually(async () => {
+        expect(await statusOf(gateway)).toBe(200);
+        return (seenBy(gateway)[0] ?? 0) > 1;
+      });
+      expect(gateway.upstreams[0]?.ledger.last()?.headers.authorization).toBe("Bearer renewed");
+    },
+  );
+
+  test("that refuses requests as wrong is not thought ill", async () => {
+    const gateway = await start({ accounts: [PREFERRED, SPARE] });
+    gateway.upstreams[0]?.force("400", 10);
+    for (let i = 0; i < 10; i++) expect(await statusOf(gateway)).toBe(400);
+    expect(await statusOf(gateway)).toBe(200);
+    expect(seenBy(gateway)).toEqual([11, 0]);
+  });
+});
+
+describe("all accounts", () => {
+  test("cooling for a moment: the request waits and is served", async () => {
+    const gateway = await start({ accounts: [{}, {}], group: { queue: { max_waiting: 10, timeout: "5s" } } });
+    for (const upstream of gateway.upstreams) upstream.force("429@retry=1", 1);
+    expect(await statusOf(gateway)).toBe(429);
+    const statuses = await Promise.all(
+      [false, true, false, true].map((stream) => statusOf(gateway, { stream })),
+    );
+    expect(statuses).toEqual([200, 200, 200, 200]);
+    const rows = (await gateway.usageRows()).filter(({ status }) => status === 200);
+    for (const row of rows) expect(row.wait_ms).toBeGreaterThan(300);
+    expect(seenBy(gateway).reduce((sum, seen) => sum + seen, 0)).toBe(6);
+  });
+
+  test("cooling for longer than anyone may wait: 429, with the time of the first that comes back", async () => {
+    const [slow, soon] = [refusing(50), refusing(20)];
+    const gateway = await start({
+      accounts: [{ url: slow.url }, { url: soon.url }],
+      group: { queue: { max_waiting: 10, timeout: "2s" } },
+    });
+    expect(await statusOf(gateway)).toBe(429);
+    for (const stream of [false, true]) {
+      const response = await gateway.ask({ stream });
+      const seconds = Number(response.headers.get("retry-after"));
+      expect([18, 19, 20]).toContain(seconds);
+      const error = await refusalOf(response, 429);
+      expect(error.code).toBe("rate_limit_exceeded");
+      expect(error.message).toContain(`try again in ${seconds}s`);
+    }
+    expect([slow.asked(), soon.asked()]).toEqual([1, 1]);
+    const [, ...refused] = await gateway.usageRows();
+    for (const row of refused) expect(row).toMatchObject({ outcome: "refused", attempts: 0 });
+  });
+
+  test.each(["401", "429-quota", "404"])(
+    "out until somebody puts it right (%s): that is what every request is told, the first and the next",
+    async (fault) => {
+      const gateway = await start({ accounts: [{}, {}] });
+      for (const upstream of gateway.upstreams) upstream.force(fault);
+      for (const stream of [false, true, false]) {
+        const response = await gateway.ask({ stream, family: "responses" });
+        expect(response.headers.get("retry-after")).toBeNull();
+        expect(await refusalOf(response, 503)).toMatchObject({
+          code: "no_available_account",
+          message: expect.stringMatching(/^No account can serve the model `pooled` right now\./),
+        });
+      }
+      expect(seenBy(gateway)).toEqual([1, 1]);
+    },
+  );
+
+  test.each([
+    ["last", PREFERRED, SPARE],
+    ["first", SPARE, PREFERRED],
+  ])(
+    "out for different reasons, and the one that passes was asked %s: the client is told when to come back",
+    async (_when, parked, cooling) => {
+      const soon = refusing(50);
+      const gateway = await start({ accounts: [{ ...parked }, { ...cooling, url: soon.url }] });
+      gateway.upstreams[0]?.force("401");
+      for (const asked of [1, 2]) {
+        const response = await gateway.ask({});
+        expect([asked, response.status]).toEqual([asked, 429]);
+        await response.text();
+      }
+    },
+  );
+
+  test("cooling, the sooner one asked first: the client is told of that one", async () => {
+    const [soon, late] = [refusing(20), refusing(50)];
+    const gateway = await start({
+      accounts: [
+        { ...PREFERRED, url: soon.url },
+        { ...SPARE, url: late.url },
+      ],
+    });
+    const response = await gateway.ask({});
+    expect(response.headers.get("retry-after")).toBe("20");
+    await refusalOf(response, 429);
+  });
+});
+
+test("whoever wants a stream from an upstream that draws without one keeps nobody else from its pictures", async () => {
+  const { url, asked } = saying({ created: 1, data: [{ b64_json: "QUJD" }] });
+  const gateway = await start({ accounts: [{ url }, { url }] });
+  const draw = (stream: boolean) =>
+    gateway.call("/v1/images/generations", { model: PUBLIC_MODEL, prompt: "A cat", stream });
+  for (let i = 1; i <= 5; i++) {
+    const told = await refusalOf(await draw(true), 400);
+    expect([told.code, told.param, asked()]).toEqual(["unsupported_parameter", "stream", i]);
+  }
+  expect((await draw(false)).status).toBe(200);
+});

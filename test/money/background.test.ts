@@ -1,0 +1,254 @@
+/** Responses in the background, where somebody pays: held until they end, charged once, whatever is done to them. */
+
+import { afterEach, expect, setDefaultTimeout, test } from "bun:test";
+import {
+  type AnsweredGateway,
+  eventStream,
+  responsesEvent,
+  startAnsweredGateway,
+} from "../support/answering-upstream.ts";
+import { eventually } from "../support/eventually.ts";
+import { bill, type PaidGateway, PRICE, startPaidGateway } from "../support/paid-gateway.ts";
+
+setDefaultTimeout(30_000);
+
+const running: PaidGateway[] = [];
+
+afterEach(async () => {
+  for (const gateway of running.splice(0)) {
+    await gateway.books.expectAgreement();
+    await gateway.stop();
+  }
+});
+
+async function start(upstream = "sim-fast"): Promise<PaidGateway> {
+  const gateway = await startPaidGateway({ balance: "1.00", models: { paid: upstream } });
+  running.push(gateway);
+  return gateway;
+}
+
+interface Made {
+  id: string;
+  status: string;
+}
+
+async function begin(gateway: PaidGateway): Promise<{ requestId: string; made: Made }> {
+  const body = { model: "paid", input: "Hello", background: true };
+  const response = await gateway.call("/v1/responses", body);
+  expect(response.status).toBe(200);
+  return { requestId: response.headers.get("x-request-id") ?? "", made: (await response.json()) as Made };
+}
+
+const look = async (gateway: PaidGateway, id: string) =>
+  (await (await gateway.call(`/v1/responses/${id}`)).json()) as Made;
+const send = (gateway: PaidGateway, method: "POST" | "DELETE", path: string) =>
+  gateway.call(path, undefined, { method });
+
+test("money is held until the response has ended, and then it costs what its upstream counted", async () => {
+  const gateway = await start();
+  const { requestId, made } = await begin(gateway);
+  expect(made.status).not.toBe("completed");
+  expect((await gateway.books.wallet()).heldNano).toBeGreaterThan(0n);
+  const row = await gateway.books.row(requestId);
+  expect(row).toMatchObject({
+    outcome: "completed",
+    usageSource: "upstream",
+    responseId: made.id,
+    flags: [],
+  });
+  expect(row.chargedNano).toBe(
+    bill([
+      [row.inputTokens, PRICE.input],
+      [row.outputTokens, PRICE.output],
+    ]),
+  );
+  expect(row.outputTokens).toBeGreaterThan(0);
+  expect((await gateway.books.wallet()).heldNano).toBe(0n);
+});
+
+test("a client that reads its response and deletes it at once has paid for all of it", async () => {
+  const gateway = await start();
+  const { requestId, made } = await begin(gateway);
+  await eventually(async () => (await look(gateway, made.id)).status === "completed");
+  const deleted = await send(gateway, "DELETE", `/v1/responses/${made.id}`);
+  expect(deleted.status).toBe(200);
+  const row = await gateway.books.row(requestId);
+  expect(row).toMatchObject({ outcome: "completed", usageSource: "upstream" });
+  expect(row.outputTokens).toBeGreaterThan(0);
+});
+
+test("one that is cancelled is charged, and its row says so", async () => {
+  const gateway = await start();
+  const { requestId, made } = await begin(gateway);
+  await (await send(gateway, "POST", `/v1/responses/${made.id}/cancel`)).text();
+  const row = await gateway.books.row(requestId);
+  expect(["cancelled", "completed"]).toContain(row.outcome);
+  expect(row.chargedNano).toBeGreaterThan(0n);
+});
+
+test("one that is still being made, as far as is known, is not deleted before it was paid for", async () => {
+  const gateway = await start();
+  const { requestId, made } = await begin(gateway);
+  gateway.simulator.force("500");
+  const refused = await send(gateway, "DELETE", `/v1/responses/${made.id}`);
+  expect(refused.status).toBe(400);
+  expect(((await refused.json()) as { error: { message: string } }).error.message).toContain(
+    "Cancel it first",
+  );
+  gateway.simulator.force(null);
+  expect((await gateway.books.row(requestId)).outcome).toBe("completed");
+});
+
+test("one whose reader leaves its stream goes on, and is charged as its upstream counts it", async () => {
+  const gateway = await start("sim-fast@events=2000,interval=5ms");
+  const body = { model: "paid", input: "Hello", background: true, stream: true };
+  const response = await gateway.call("/v1/responses", body);
+  const reader = response.body?.getReader();
+  await reader?.read();
+  await reader?.cancel();
+  const row = await gateway.books.row(response.headers.get("x-request-id") ?? "");
+  expect(row).toMatchObject({ outcome: "completed", usageSource: "upstream", flags: [] });
+  expect(row.chargedNano).toBe(
+    bill([
+      [row.inputTokens, PRICE.input],
+      [row.outputTokens, PRICE.output],
+    ]),
+  );
+});
+
+test("where nobody pays, its row has what it used and would have cost once it was asked for after its end", async () => {
+  const gateway = await startPaidGateway({ billing: { charge: "none", multiplier: "3" } });
+  running.push(gateway);
+  const { requestId, made } = await begin(gateway);
+  await eventually(async () => (await look(gateway, made.id)).status === "completed");
+  const row = await gateway.books.row(requestId);
+  expect(row).toMatchObject({ outcome: "completed", usageSource: "upstream", chargedNano: 0n });
+  expect(row.outputTokens).toBeGreaterThan(0);
+  const used = [
+    [row.inputTokens, PRICE.input],
+    [row.outputTokens, PRICE.output],
+  ] as const;
+  expect([row.costNano, row.upstreamNano]).toEqual([bill(used, "3"), bill(used)]);
+});
+
+/** An upstream that makes one response, says how it stands, and does as `cancel` says when it is to stop. */
+async function startSlow(
+  cancel: (standing: { status: string }) => Response,
+  limits: Parameters<typeof startAnsweredGateway>[2],
+): Promise<{ gateway: AnsweredGateway; standing: { status: string } }> {
+  const standing = { status: "in_progress" };
+  const gateway = await startAnsweredGateway(
+    ({ method, url }) =>
+      method === "POST" && url.endsWith("/cancel")
+        ? cancel(standing)
+        : Response.json(response(standing.status)),
+    {},
+    limits,
+  );
+  running.push(gateway);
+  return { gateway, standing };
+}
+
+const USED = { input_tokens: 10, output_tokens: 900, total_tokens: 910 };
+const response = (status: string): Record<string, unknown> => ({
+  id: "resp_slow",
+  object: "response",
+  status,
+  model: "up",
+  background: true,
+  output: [],
+  usage: status === "in_progress" ? null : USED,
+});
+
+test("one that takes too long is cancelled, and charged as its upstream counts it", async () => {
+  const { gateway } = await startSlow(
+    (standing) => {
+      standing.status = "cancelled";
+      return Response.json(response("cancelled"));
+    },
+    { backgroundMsMax: 1 },
+  );
+  const { requestId } = await begin(gateway);
+  const row = await gateway.books.row(requestId);
+  expect(row).toMatchObject({ outcome: "cancelled", usageSource: "upstream", responseId: "resp_slow" });
+  expect(row.chargedNano).toBe(
+    bill([
+      [USED.input_tokens, PRICE.input],
+      [USED.output_tokens, PRICE.output],
+    ]),
+  );
+  expect((await look(gateway, "resp_slow")).status).toBe("cancelled");
+});
+
+test("one that is cancelled, and reports no usage, is charged the reasoning that it was asked for", async () => {
+  let status = "in_progress";
+  const gateway = await startAnsweredGateway(({ url }) => {
+    if (url.endsWith("/cancel")) status = "cancelled";
+    return Response.json({ ...response("in_progress"), status });
+  });
+  running.push(gateway);
+  const body = { model: "paid", input: "Hello", background: true, reasoning: { effort: "low" } };
+  const begun = await gateway.call("/v1/responses", body);
+  await begun.text();
+  await (await send(gateway, "POST", "/v1/responses/resp_slow/cancel")).text();
+  const row = await gateway.books.row(begun.headers.get("x-request-id") ?? "");
+  expect(row).toMatchObject({ outcome: "cancelled", reasoningTokens: 512, flags: ["estimated", "partial"] });
+});
+
+test("a stream that is cancelled by its id, and reports no usage, is charged the same", async () => {
+  const created = responsesEvent("response.created", { response: response("in_progress") });
+  const delta = responsesEvent("response.output_text.delta", { delta: "hello" });
+  const last = responsesEvent("response.cancelled", {
+    response: { ...response("in_progress"), status: "cancelled" },
+  });
+  const gateway = await startAnsweredGateway(() => eventStream([created, delta, last]));
+  running.push(gateway);
+  const body = { model: "paid", input: "Hello", stream: true, reasoning: { effort: "low" } };
+  const asked = await gateway.call("/v1/responses", body);
+  await asked.text();
+  const row = await gateway.books.row(asked.headers.get("x-request-id") ?? "");
+  expect(row).toMatchObject({ outcome: "cancelled", reasoningTokens: 512, flags: ["estimated", "partial"] });
+});
+
+test("one that takes too long, and does not stop, cannot be fetched once its request is settled", async () => {
+  const { gateway, standing } = await startSlow(() => new Response("no", { status: 500 }), {
+    backgroundMsMax: 1,
+  });
+  const { requestId } = await begin(gateway);
+  const row = await gateway.books.row(requestId);
+  expect(row).toMatchObject({ outcome: "upstream_cut", responseId: null });
+  expect(row.chargedNano).toBeGreaterThan(0n);
+  standing.status = "completed";
+  expect((await gateway.call("/v1/responses/resp_slow")).status).toBe(404);
+});
+
+test("one that its gateway has forgotten is found while it is made, and not deleted before it was paid for", async () => {
+  // As on another node: nothing is remembered here.
+  const { gateway, standing } = await startSlow(() => Response.json(response("in_progress")), {
+    rememberedResponsesMax: 0,
+  });
+  const { requestId } = await begin(gateway);
+  expect((await look(gateway, "resp_slow")).status).toBe("in_progress");
+  expect((await send(gateway, "POST", "/v1/responses/resp_slow/cancel")).status).toBe(200);
+  expect((await send(gateway, "DELETE", "/v1/responses/resp_slow")).status).toBe(400);
+  standing.status = "completed";
+  expect((await look(gateway, "resp_slow")).status).toBe("completed");
+  const row = await gateway.books.row(requestId);
+  expect(row).toMatchObject({ outcome: "completed", usageSource: "upstream", outputTokens: 900 });
+  expect((await send(gateway, "DELETE", "/v1/responses/resp_slow")).status).toBe(200);
+});
+
+test("one that its gateway sees ended when it stops is settled, and one that goes on keeps its hold", async () => {
+  for (const status of ["completed", "in_progress"]) {
+    const { gateway, standing } = await startSlow(() => Response.json(response("in_progress")), {});
+    running.pop();
+    const { db } = gateway.installation;
+    const close = db.close;
+    db.close = async () => {};
+    await begin(gateway);
+    standing.status = status;
+    await gateway.stop();
+    expect(await gateway.books.holds()).toBe(status === "completed" ? 0 : 1);
+    await close();
+  }
+});

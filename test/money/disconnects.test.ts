@@ -1,0 +1,187 @@
+/** Clients that leave at the moments that would be cheapest for them, and a gateway that stops meanwhile. */
+
+import { afterEach, describe, expect, setDefaultTimeout, test } from "bun:test";
+import type { UsageRow } from "../../src/store/usage/usage.ts";
+import {
+  type AnsweredGateway,
+  chatChunk,
+  chatUsage,
+  eventStream,
+  responsesEvent,
+  startAnsweredGateway,
+} from "../support/answering-upstream.ts";
+import { eventually } from "../support/eventually.ts";
+import { bill, booksOf, PRICE } from "../support/paid-gateway.ts";
+
+setDefaultTimeout(30_000);
+
+const running: AnsweredGateway[] = [];
+
+afterEach(async () => {
+  await Promise.all(running.splice(0).map((gateway) => gateway.stop()));
+});
+
+async function start(...how: Parameters<typeof startAnsweredGateway>): Promise<AnsweredGateway> {
+  const gateway = await startAnsweredGateway(...how);
+  running.push(gateway);
+  return gateway;
+}
+
+/** Nearly all of it was thought, and never said. */
+const USED = { input: 10, output: 5_000 };
+const COST = bill([
+  [USED.input, PRICE.input],
+  [USED.output, PRICE.output],
+]);
+const CHAT_END = [
+  chatUsage({ prompt_tokens: USED.input, completion_tokens: USED.output, total_tokens: 5_010 }),
+  "data: [DONE]\n\n",
+];
+const RESPONSE = { id: "resp_1", object: "response", model: "up", output: [] };
+const RESPONSES_END = responsesEvent("response.completed", {
+  response: { ...RESPONSE, usage: { input_tokens: USED.input, output_tokens: USED.output } },
+});
+
+const CANCEL = { on_disconnect: "cancel" };
+const CHAT = ["/v1/chat/completions", { messages: [{ role: "user", content: "hi" }] }] as const;
+const RESPONSES = ["/v1/responses", { input: "hi" }] as const;
+
+function onlyRow(gateway: AnsweredGateway): Promise<UsageRow> {
+  return eventually(async () => {
+    const [row] = await gateway.usageRows();
+    return row === undefined ? null : gateway.books.findRow(String(row.request_id));
+  });
+}
+
+/** Opens a stream, and leaves it when it has said so much. */
+async function leaveAt(gateway: AnsweredGateway, path: string, prompt: object, mark: string): Promise<void> {
+  const leaving = new AbortController();
+  const body = { model: "paid", ...prompt, stream: true };
+  const response = await gateway.call(path, body, { signal: leaving.signal });
+  const reader = response.body?.getReader();
+  const decoder = new TextDecoder();
+  for (let text = ""; !text.includes(mark); ) text += decoder.decode((await reader?.read())?.value);
+  leaving.abort();
+}
+
+/** Long enough for a gateway to notice that somebody left; nothing below depends on whether it has. */
+const noticed = () => Bun.sleep(200);
+
+describe("a client that leaves at the last word, where the group cancels, pays for what was thought, too", () => {
+  test("in a chat: before its usage", async () => {
+    const gate = Promise.withResolvers<void>();
+    const gateway = await start(
+      () => eventStream([chatChunk({ content: "hello" }), chatChunk({}, "stop"), gate.promise, ...CHAT_END]),
+      CANCEL,
+    );
+    await leaveAt(gateway, ...CHAT, '"stop"');
+    await noticed();
+    gate.resolve();
+    expect(await onlyRow(gateway)).toMatchObject({ outputTokens: USED.output, chargedNano: COST });
+  });
+
+  test("in a response: before its end", async () => {
+    const gate = Promise.withResolvers<void>();
+    const said = [
+      responsesEvent("response.created", { response: RESPONSE }),
+      responsesEvent("response.output_text.delta", { delta: "hello" }),
+      responsesEvent("response.output_item.done"),
+    ];
+    const gateway = await start(() => eventStream([said.join(""), gate.promise, RESPONSES_END]), CANCEL);
+    await leaveAt(gateway, ...RESPONSES, "output_item.done");
+    await noticed();
+    gate.resolve();
+    expect(await onlyRow(gateway)).toMatchObject({ outputTokens: USED.output, chargedNano: COST });
+  });
+
+  test("but is not read on for long", async () => {
+    const gateway = await start(
+      () =>
+        eventStream([
+          chatChunk({ content: "hello" }),
+          chatChunk({}, "stop"),
+          Promise.withResolvers().promise,
+        ]),
+      CANCEL,
+      { lastWordsMs: 50 },
+    );
+    await leaveAt(gateway, ...CHAT, '"stop"');
+    expect(await onlyRow(gateway)).toMatchObject({ outcome: "client_gone", usageSource: "partial" });
+  });
+});
+
+test.each([15_000, 100])(
+  "a drain reads the whole of a stream whose client left before the first word (kept alive after %p ms)",
+  async (keepAliveMs) => {
+    const gate = Promise.withResolvers<void>();
+    const gateway = await start(
+      () =>
+        eventStream([
+          ": on my way\n\n",
+          gate.promise,
+          chatChunk({ content: "hello" }),
+          chatChunk({}, "stop"),
+          ...CHAT_END,
+        ]),
+      { on_disconnect: "drain" },
+      { keepAliveMs },
+    );
+    const leaving = new AbortController();
+    const [path, prompt] = CHAT;
+    const asked = gateway.call(path, { model: "paid", ...prompt, stream: true }, { signal: leaving.signal });
+    asked.then((response) => response.text()).catch(() => {});
+    await eventually(() => gateway.asked.length === 1);
+    await noticed();
+    leaving.abort();
+    await noticed();
+    gate.resolve();
+    expect(await onlyRow(gateway)).toMatchObject({ outputTokens: USED.output, chargedNano: COST });
+    expect((await gateway.books.wallet()).heldNano).toBe(0n);
+  },
+);
+
+describe("a gateway that stops", () => {
+  const never = Promise.withResolvers<void>().promise;
+  const WAYS = [
+    ["a stream", "cancel", true, false],
+    ["a stream", "drain", true, false],
+    ["a stream that is drained", "drain", true, true],
+    ["a whole answer", "cancel", false, false],
+    ["a whole answer that is waited for", "drain", false, true],
+  ] as const;
+
+  test.each(WAYS)("has settled %s before it closes its books (%s)", async (_, policy, stream, leaves) => {
+    const gateway = await startAnsweredGateway(
+      async () => {
+        if (!stream) await never;
+        return eventStream([chatChunk({ content: "hello there" }), never]);
+      },
+      { on_disconnect: policy },
+      { drainTimeoutMs: 200 },
+    );
+    const { db } = gateway.installation;
+    // Kept open for a look afterwards.
+    const close = db.close;
+    db.close = async () => {};
+    const leaving = new AbortController();
+    const [path, prompt] = CHAT;
+    const asked = gateway.call(path, { model: "paid", ...prompt, stream }, { signal: leaving.signal });
+    const read = asked.then((response) => response.body?.getReader().read());
+    read.catch(() => {});
+    await eventually(() => gateway.asked.length === 1);
+    if (stream) await read;
+    // The till writes where a request is a moment after it went there.
+    await noticed();
+    if (leaves) {
+      leaving.abort();
+      await noticed();
+    }
+    await gateway.stop();
+    const books = booksOf(db);
+    expect(await books.holds()).toBe(0);
+    const rows = await db.sql`SELECT outcome, usage_source FROM usage`;
+    expect(rows).toEqual([{ outcome: "client_gone", usage_source: "partial" }]);
+    expect((await books.wallet()).heldNano).toBe(0n);
+    await close();
+  });
+});

@@ -1,0 +1,64 @@
+/**
+ * After a failed sync the kernel may have dropped the pages in question and report success the next time. Content whose
+ * sync has failed therefore has to be written again, elsewhere, before a sync may succeed.
+ */
+
+import { afterEach, beforeEach, expect, setDefaultTimeout, test } from "bun:test";
+import { mkdtempSync, readdirSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { leftJournals } from "../../src/billing/journal/left-journals.ts";
+
+setDefaultTimeout(60_000);
+
+let dir = "";
+
+beforeEach(() => {
+  dir = mkdtempSync(join(tmpdir(), "gateway-sync-"));
+});
+
+afterEach(() => rmSync(dir, { recursive: true, force: true }));
+
+/** Every `fdatasync` of these files fails. Returns what the child printed. */
+async function run(what: "journal" | "store", failing: readonly string[]) {
+  const trace = join(dir, "trace");
+  const script = join(import.meta.dir, "../support/failed-sync-child.ts");
+  const paths = failing.flatMap((name) => ["-P", join(dir, name)]);
+  const child = Bun.spawn(
+    [
+      "strace",
+      ...["-f", "-y", "-qq", "-o", trace, ...paths],
+      ...["-e", "trace=fdatasync", "-e", "inject=fdatasync:error=EIO"],
+      ...[process.execPath, script, what, dir],
+    ],
+    { stdout: "pipe", stderr: "inherit" },
+  );
+  const said = (await new Response(child.stdout).text()).trim().split("\n");
+  expect(await child.exited).toBe(0);
+  return said;
+}
+
+test("a segment of the journal whose sync failed is written to a new file before a sync succeeds", async () => {
+  const name = "journal-inc_1.1.jsonl";
+  expect(await run("journal", [name])).toEqual(["failed", "ok", "ok", "new file"]);
+  const [left] = leftJournals(dir, () => false);
+  expect(left?.open).toHaveLength(12);
+  expect(left).toMatchObject({ torn: 0, unreadable: 0, damaged: [] });
+  expect(readdirSync(dir).filter((one) => one.endsWith(".new"))).toEqual([]);
+});
+
+test("the journal does not report success while the new file cannot be synced either", async () => {
+  const name = "journal-inc_1.1.jsonl";
+  const said = await run("journal", [name, `${name}.new`]);
+  expect(said).toEqual(["failed", "failed", "failed", "same file"]);
+  expect(leftJournals(dir, () => false)[0]?.open).toHaveLength(12);
+});
+
+test("a store whose log could not be synced is moved to its own file, and the log emptied", async () => {
+  const said = await run("store", ["store.db-wal"]);
+  // The log that is emptied is still the file whose sync fails here.
+  expect(said.filter((line) => !line.startsWith("log"))).toEqual(["failed", "failed", "failed"]);
+  const sizes = said.filter((line) => line.startsWith("log")).map((line) => Number(line.slice(4)));
+  expect(sizes[0]).toBeGreaterThan(0);
+  expect(sizes.slice(1)).toEqual([0, 0]);
+});

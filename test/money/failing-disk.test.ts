@@ -1,0 +1,37 @@
+/** A disk that does not take what is written: nothing more is promised, and what was is kept. */
+
+import { afterEach, expect, test } from "bun:test";
+import { eventually } from "../support/eventually.ts";
+import { doneId, type PaidGateway, startPaidGateway } from "../support/paid-gateway.ts";
+import { TEST_KEY } from "../support/running-gateway.ts";
+
+let gateway: PaidGateway;
+
+afterEach(() => gateway.stop());
+
+const ask = () =>
+  fetch(`${gateway.url}/v1/chat/completions`, {
+    method: "POST",
+    headers: { authorization: `Bearer ${TEST_KEY}`, "content-type": "application/json" },
+    body: JSON.stringify({ model: "paid", messages: [{ role: "user", content: "Hello" }] }),
+  });
+
+const readiness = async () => (await fetch(`${gateway.url}/readyz`)).status;
+
+test("paid requests are refused and the gateway is not ready while nothing can be flushed", async () => {
+  gateway = await startPaidGateway({ balance: "10.00" });
+  const { db } = gateway.installation;
+  const { flush } = db;
+  Object.assign(db, { flush: () => Promise.reject(new Error("EIO: i/o error, fdatasync")) });
+  // Nobody has tried yet, so this one is under way when the disk fails, and comes to its end.
+  const before = await doneId(await ask());
+  await eventually(async () => (await readiness()) === 503, 10_000);
+  const refused = await ask();
+  expect(refused.status).toBe(503);
+  expect(await refused.json()).toMatchObject({ error: { code: "store_unavailable" } });
+  Object.assign(db, { flush });
+  await eventually(async () => (await readiness()) === 200, 10_000);
+  const after = await doneId(await ask());
+  for (const id of [before, after]) expect((await gateway.books.row(id)).payer).toBe("balance");
+  await gateway.books.expectAgreement();
+});

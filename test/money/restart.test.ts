@@ -1,0 +1,238 @@
+/** The product as it is run, in a process of its own: what is in its books outlives it, and can be proved. */
+
+import { Database } from "bun:sqlite";
+import { afterEach, beforeEach, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { type Simulator, startSimulator } from "../../simulator/simulator.ts";
+import { eventually } from "../support/eventually.ts";
+import { type GatewayProcess, runCommand, startGatewayProcess } from "../support/gateway-process.ts";
+import { PAYER, type PaidSetup, paidFile } from "../support/paid-gateway.ts";
+import { TEST_KEY } from "../support/running-gateway.ts";
+
+setDefaultTimeout(60_000);
+
+let folder: string;
+let upstream: Simulator;
+let gateway: GatewayProcess | null = null;
+
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), "model-gateway-books-"));
+  upstream = startSimulator({ tokens: "o200k", record: "full" });
+});
+
+afterEach(async () => {
+  await gateway?.stop();
+  gateway = null;
+  await upstream.stop();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+const env = () => ({ SIMULATOR_URL: upstream.url });
+
+async function start(setup: PaidSetup): Promise<void> {
+  await Bun.write(join(folder, "gateway.yaml"), paidFile(setup));
+  await restart();
+}
+
+async function restart(): Promise<void> {
+  if (gateway !== null) expect(await gateway.stop()).toBe(0);
+  gateway = await startGatewayProcess({ folder, args: ["--config", "gateway.yaml"], env: env() });
+}
+
+const run = (...args: string[]) => runCommand(args, { folder, env: env() });
+
+function call(path: string, body?: object, headers: Record<string, string> = {}): Promise<Response> {
+  return fetch(`${gateway?.url}${path}`, {
+    method: body === undefined ? "GET" : "POST",
+    headers: { authorization: `Bearer ${TEST_KEY}`, "content-type": "application/json", ...headers },
+    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+  });
+}
+
+const messages = [{ role: "user", content: "Hello" }];
+const openStore = (readonly: boolean) => new Database(join(folder, "data", "gateway.db"), { readonly });
+
+interface Report {
+  billing: { balance: string; held: string };
+  usage: { total: { charged: string; requests: number } };
+}
+const usage = async () => (await (await call("/v1/usage")).json()) as Report;
+
+const SETUP: PaidSetup = {
+  balance: "1.00",
+  models: { paid: "sim-fast", slow: "sim-fast@events=400,interval=10ms", broken: "fault/500" },
+};
+
+async function someTraffic(): Promise<void> {
+  for (const stream of [false, true]) {
+    await (await call("/v1/chat/completions", { model: "paid", messages, stream })).text();
+    await (await call("/v1/responses", { model: "paid", input: "Hello", stream })).text();
+    await (await call("/v1/chat/completions", { model: "broken", messages, stream })).text();
+    await (await call("/v1/chat/completions", { model: "nothing", messages, stream })).text();
+  }
+  const leaving = new AbortController();
+  const left = await fetch(`${gateway?.url}/v1/responses`, {
+    method: "POST",
+    headers: { authorization: `Bearer ${TEST_KEY}`, "content-type": "application/json" },
+    body: JSON.stringify({ model: "slow", input: "Hello", stream: true }),
+    signal: leaving.signal,
+  });
+  await left.body?.getReader().read();
+  leaving.abort();
+  await eventually(async () => (await usage()).billing.held === "0.00");
+}
+
+describe("a client that sees the end", () => {
+  const READ_ROW =
+    "SELECT charged_nano, (SELECT COUNT(*) FROM hold) AS holds FROM usage WHERE request_id = ?";
+
+  test.each([
+    ["/v1/chat/completions", { messages }, "[DONE]"],
+    ["/v1/responses", { input: "Hello" }, "response.completed"],
+  ])("of a stream of %s finds its row and its charge in the store", async (path, prompt, terminal) => {
+    await start(SETUP);
+    const store = openStore(true);
+    for (let i = 0; i < 20; i++) {
+      const response = await call(path, { model: "paid", ...prompt, stream: true });
+      const id = response.headers.get("x-request-id") ?? "";
+      const decoder = new TextDecoder();
+      let seen = "";
+      for await (const chunk of response.body ?? []) {
+        seen += decoder.decode(chunk, { stream: true });
+        // At this very moment, without waiting for anything.
+        if (!seen.includes(terminal)) continue;
+        expect(store.query(READ_ROW).get(id)).toMatchObject({ holds: 0, charged_nano: expect.any(Number) });
+        break;
+      }
+      expect(seen).toContain(terminal);
+    }
+    store.close();
+  });
+
+  test("of a whole answer does so too", async () => {
+    await start(SETUP);
+    const store = openStore(true);
+    for (let i = 0; i < 20; i++) {
+      const response = await call("/v1/chat/completions", { model: "paid", messages });
+      const row = store.query(READ_ROW).get(response.headers.get("x-request-id") ?? "");
+      expect(row).toMatchObject({ holds: 0, charged_nano: expect.any(Number) });
+      await response.text();
+    }
+    store.close();
+  });
+});
+
+describe("after a restart", () => {
+  test("balance, usage, kept answers and windows are as they were", async () => {
+    await start(SETUP);
+    await someTraffic();
+    const key = { "idempotency-key": "one" };
+    const first = await (await call("/v1/chat/completions", { model: "paid", messages }, key)).text();
+    const before = await usage();
+    expect(Number(before.billing.balance)).toBeLessThan(1);
+    await restart();
+    const after = await usage();
+    expect(after.usage.total.charged).toBe(before.usage.total.charged);
+    expect(after.billing).toMatchObject({ balance: before.billing.balance, held: "0.00" });
+    const again = await call("/v1/chat/completions", { model: "paid", messages }, key);
+    expect(again.headers.get("idempotency-replayed")).toBe("true");
+    expect(await again.text()).toBe(first);
+    expect((await usage()).billing.balance).toBe(before.billing.balance);
+  });
+
+  test("what a killed process left half done is settled once, and its money is free", async () => {
+    await start(SETUP);
+    const response = await call("/v1/responses", { model: "slow", input: "Hello", stream: true });
+    const reader = response.body?.getReader();
+    // Its output so far is written about once a second.
+    const untilMs = performance.now() + 1_500;
+    while (performance.now() < untilMs) await reader?.read();
+    process.kill(gateway?.pid ?? 0, "SIGKILL");
+    await gateway?.exited;
+    gateway = null;
+    const broken = await run("audit", "--json");
+    expect(JSON.parse(broken.output)).toMatchObject({ findings: [], counts: { holds: 1 } });
+    await restart();
+    const { billing } = await usage();
+    expect(billing.held).toBe("0.00");
+    const id = response.headers.get("x-request-id") ?? "";
+    const report = (await (await call(`/v1/requests/${id}`)).json()) as {
+      outcome: string;
+      money: { flags: string[]; charged: string };
+    };
+    expect(report.money.flags).toContain("recovered");
+    expect(Number(report.money.charged)).toBeGreaterThan(0);
+    expect(Number(billing.balance)).toBeCloseTo(1 - Number(report.money.charged), 9);
+    expect((await run("audit")).code).toBe(0);
+  });
+});
+
+test("explain shows a request's bill: who paid, and the price of every part", async () => {
+  await start({ ...SETUP, billing: { multiplier: "1.5" } });
+  const response = await call("/v1/chat/completions", { model: "paid", messages });
+  await response.text();
+  const { code, output } = await run("explain", response.headers.get("x-request-id") ?? "");
+  expect(code).toBe(0);
+  expect(output).toMatch(
+    /^cost: \$(0\.000\d+), \$\1 charged to the balance of payer@example\.com; by the list \$0\.000\d+$/m,
+  );
+  expect(output).toMatch(/^input +\d+ +\$2\.50 \/ 1M tokens +1\.5 +\$0\.000\d+$/m);
+  expect(output).toMatch(/^output +\d+ +\$10\.000001 \/ 1M tokens +1\.5 +\$0\.000\d+$/m);
+});
+
+describe("model-gateway audit", () => {
+  test("agrees after every kind of request, while the gateway runs and when it does not", async () => {
+    await start({
+      ...SETUP,
+      plans: [{ name: "pro", windows: [{ per: "day", usd: "1.00" }] }],
+      subscriptions: [{ plan: "pro" }],
+    });
+    await someTraffic();
+    await run("wallet", "top-up", "--user", PAYER, "--usd", "5");
+    const whileRunning = await run("audit");
+    expect(whileRunning).toMatchObject({ code: 0, output: expect.stringContaining("The books agree") });
+    await gateway?.stop();
+    gateway = null;
+    expect((await run("audit")).code).toBe(0);
+  });
+
+  test.each([
+    [
+      "a charge on a row",
+      "UPDATE usage_row SET charged_nano = charged_nano + 1 WHERE request_id = ?",
+      "row_entry",
+    ],
+    [
+      "the amount of an entry",
+      "UPDATE entry SET amount_nano = amount_nano + 1 WHERE request_id = ?",
+      "balance",
+    ],
+    ["an entry away", "DELETE FROM entry WHERE request_id = ?", "row_entry"],
+    ["a row away", "DELETE FROM usage_row WHERE request_id = ?", "entry_row"],
+    ["a balance", "UPDATE wallet SET balance_nano = balance_nano + 1 WHERE ? <> ''", "balance"],
+    ["what is held", "UPDATE wallet SET held_nano = held_nano + 1 WHERE ? <> ''", "held"],
+    ["a sum", "UPDATE usage_hour SET cost_nano = cost_nano + 1 WHERE ? <> ''", "roll_up"],
+  ])("finds whoever changed %s, ends with 1 and names it", async (_, statement, check) => {
+    await start(SETUP);
+    const response = await call("/v1/chat/completions", { model: "paid", messages });
+    await response.text();
+    const id = response.headers.get("x-request-id") ?? "";
+    await gateway?.stop();
+    gateway = null;
+    expect((await run("audit")).code).toBe(0);
+    const store = openStore(false);
+    store.query(statement).run(id);
+    store.close();
+    const { code, output } = await run("audit");
+    expect(code).toBe(1);
+    const found = JSON.parse((await run("audit", "--json")).output) as {
+      findings: { check: string; subject: string }[];
+    };
+    const finding = found.findings.find((one) => one.check === check);
+    expect(finding).toBeDefined();
+    expect(output).toContain(finding?.subject ?? "?");
+    if (["row_entry", "entry_row"].includes(check)) expect(finding?.subject).toContain(id);
+  });
+});

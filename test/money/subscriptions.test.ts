@@ -1,0 +1,232 @@
+/** Groups that a subscription pays for: windows of money, in their order, with the time when they are full again. */
+
+import { afterEach, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { cancelGrant } from "../../src/billing/operations/grant.ts";
+import { refund } from "../../src/billing/operations/operations.ts";
+import { parseUsd } from "../../src/money/nano.ts";
+import { findUserByEmail } from "../../src/store/identity/users.ts";
+import { subscriptionsOf } from "../../src/store/money/subscription-standing.ts";
+import { refusalOf } from "../support/error-envelope.ts";
+import {
+  bill,
+  doneId,
+  PAYER,
+  type PaidGateway,
+  type PaidSetup,
+  PRICE,
+  startPaidGateway,
+} from "../support/paid-gateway.ts";
+
+setDefaultTimeout(30_000);
+
+const running: PaidGateway[] = [];
+
+afterEach(async () => {
+  for (const gateway of running.splice(0)) {
+    await gateway.books.expectAgreement();
+    await gateway.stop();
+  }
+});
+
+const plan = (name: string, usd: string, more: object = {}) => ({
+  name,
+  windows: [{ per: "day", usd, ...more }],
+});
+
+async function start(setup: PaidSetup): Promise<PaidGateway> {
+  const gateway = await startPaidGateway({ ...setup, billing: { charge: "subscription", ...setup.billing } });
+  running.push(gateway);
+  return gateway;
+}
+
+async function standing(gateway: PaidGateway) {
+  const { db, clock } = gateway.installation;
+  const user = await findUserByEmail(db, PAYER);
+  return subscriptionsOf(db, user?.id ?? "", clock.nowMs());
+}
+
+const messages = [{ role: "user" as const, content: "Hello" }];
+const ask = (gateway: PaidGateway, more: object = {}) =>
+  gateway.call("/v1/chat/completions", { model: "paid", messages, ...more });
+
+async function payerOf(gateway: PaidGateway, response: Response): Promise<string | undefined> {
+  const id = await doneId(response);
+  const row = await gateway.books.row(id);
+  expect(row.payer).toBe("subscription");
+  const charge = await gateway.books.charge(id);
+  expect(charge?.amountNano).toBe(row.chargedNano);
+  expect(charge?.debit).toBe(`subscription:${charge?.subscriptionId}`);
+  return (await standing(gateway)).find(({ id }) => id === charge?.subscriptionId)?.planName;
+}
+
+const NEXT_MIDNIGHT = () => Math.floor(Date.now() / 86_400_000 + 1) * 86_400;
+
+describe("a subscription", () => {
+  test.each([false, true])("pays instead of the balance, to the nano (stream: %p)", async (stream) => {
+    const gateway = await start({
+      balance: "5.00",
+      plans: [plan("pro", "1.00")],
+      subscriptions: [{ plan: "pro" }],
+    });
+    expect(await payerOf(gateway, await ask(gateway, { stream }))).toBe("pro");
+    const last = gateway.simulator.ledger.last();
+    const cost = bill([
+      [last?.inputTokens ?? 0, PRICE.input],
+      [last?.outputTokens ?? 0, PRICE.output],
+    ]);
+    const [pro] = await standing(gateway);
+    expect(pro?.windows).toMatchObject([
+      { usedNano: cost, heldNano: 0n, remainingNano: parseUsd("1.00") - cost },
+    ]);
+    expect(await gateway.books.wallet()).toEqual({ balanceNano: parseUsd("5.00"), heldNano: 0n });
+  });
+
+  test("is shown by GET /v1/usage with every window, and what is held while a stream runs", async () => {
+    const windows = [
+      { per: "day", usd: "1.00" },
+      { per: "month", usd: "10.00", counted: "rolling" },
+    ];
+    const gateway = await start({
+      models: { paid: "sim-fast@events=200,interval=10ms" },
+      plans: [{ name: "pro", windows }],
+      subscriptions: [{ plan: "pro" }],
+    });
+    const usage = async () => (await gateway.call("/v1/usage")).json() as Promise<Report>;
+    const response = await ask(gateway, { stream: true, max_completion_tokens: 100 });
+    const during = await usage();
+    const [day, month] = during.billing.subscriptions[0]?.windows ?? [];
+    expect(day).toMatchObject({ per: "day", limit: "1.00", used: "0.00", resets_at: NEXT_MIDNIGHT() });
+    expect(month).toMatchObject({ per: "month", limit: "10.00", held: day?.held ?? "" });
+    expect(Number(day?.held)).toBeGreaterThan(0.001);
+    const { chargedNano } = await gateway.books.row(await doneId(response));
+    const after = await usage();
+    expect(after).toMatchObject({
+      billing: { mode: "subscription", currency: "USD", subscriptions: [{ plan: "pro", ends_at: null }] },
+      isValid: true,
+      planName: "pro",
+      unit: "USD",
+      remaining: Number(parseUsd("1.00") - chargedNano) / 1e9,
+    });
+    for (const { used, held } of after.billing.subscriptions[0]?.windows ?? []) {
+      expect([parseUsd(used), held]).toEqual([chargedNano, "0.00"]);
+    }
+  });
+  interface Report {
+    billing: {
+      subscriptions: {
+        plan: string;
+        windows: { per: string; limit: string; used: string; held: string; resets_at: number }[];
+      }[];
+    };
+    remaining: number;
+  }
+
+  test("bounds an answer to what is left of its tightest window", async () => {
+    const windows = [
+      { per: "day", usd: "0.001" },
+      { per: "month", usd: "10.00" },
+    ];
+    const gateway = await start({ plans: [{ name: "pro", windows }], subscriptions: [{ plan: "pro" }] });
+    const id = await doneId(await ask(gateway));
+    const last = gateway.simulator.ledger.last();
+    const body = JSON.parse(
+      new TextDecoder().decode(gateway.simulator.ledger.bodyOf(last?.id ?? "") ?? new Uint8Array()),
+    );
+    expect(body.max_completion_tokens).toBeLessThan(100);
+    expect((await gateway.books.row(id)).flags).toEqual(["capped"]);
+  });
+
+  test("whose window is used up refuses with the moment it is filled up again", async () => {
+    const gateway = await start({
+      balance: "5.00",
+      plans: [plan("tiny", "0.0001")],
+      subscriptions: [{ plan: "tiny" }],
+    });
+    const response = await ask(gateway);
+    expect(response.headers.get("x-should-retry")).toBe("false");
+    expect(response.status).toBe(429);
+    const { error } = (await response.json()) as { error: Record<string, unknown> };
+    const when = `${new Date(NEXT_MIDNIGHT() * 1000).toISOString().slice(0, 19)}Z`;
+    expect(error).toMatchObject({ type: "usage_limit_reached", resets_at: NEXT_MIDNIGHT() });
+    expect(error.message).toContain(`of your subscription is left. It is filled up at ${when}.`);
+    expect(gateway.simulator.ledger.totals().requests).toBe(0);
+  });
+
+  test("that has not begun, has ended or was cancelled pays nothing", async () => {
+    const gateway = await start({
+      plans: [plan("later", "1.00"), plan("over", "1.00"), plan("now", "1.00")],
+      subscriptions: [
+        { plan: "later", starts: "2099-01-01" },
+        { plan: "over", starts: "2020-01-01", ends: "2020-02-01" },
+        { plan: "now" },
+      ],
+    });
+    expect(await payerOf(gateway, await ask(gateway))).toBe("now");
+    const [now] = (await standing(gateway)).filter(({ planName }) => planName === "now");
+    await cancelGrant(gateway.installation, now?.id ?? "", "now");
+    const error = await refusalOf(await ask(gateway), 429);
+    expect(error).toMatchObject({ code: "insufficient_quota" });
+    expect(error.message).toContain("no running subscription of yours has that much left");
+  });
+
+  test("gets a refund back into its window", async () => {
+    const gateway = await start({ plans: [plan("pro", "1.00")], subscriptions: [{ plan: "pro" }] });
+    const requestId = await doneId(await ask(gateway));
+    await refund(gateway.installation, { requestId, amountNano: "all", actor: "test", reason: "broken" });
+    expect((await standing(gateway))[0]?.windows[0]?.usedNano).toBe(0n);
+  });
+});
+
+describe("of several subscriptions", () => {
+  const several = {
+    plans: [plan("second", "1.00"), plan("first", "0.0015"), plan("other", "1.00")],
+    subscriptions: [
+      { plan: "second", priority: 2 },
+      { plan: "first", priority: 1 },
+      { plan: "other", priority: 0 },
+    ],
+    billing: { plans: ["first", "second"] },
+  };
+
+  test("the lowest priority pays first, as long as it can, then the next", async () => {
+    const gateway = await start(several);
+    // So many tokens fit the first one once, and what is left does not even pay for a short answer.
+    const asked = { max_completion_tokens: 100 };
+    const payers: (string | undefined)[] = [];
+    for (let i = 0; i < 4; i++) payers.push(await payerOf(gateway, await ask(gateway, asked)));
+    expect(payers[0]).toBe("first");
+    expect(payers.at(-1)).toBe("second");
+    expect(payers).toEqual(payers.toSorted());
+  });
+
+  test("only those of the group's plans pay", async () => {
+    const gateway = await start({ ...several, subscriptions: [{ plan: "other" }] });
+    const error = await refusalOf(await ask(gateway), 429);
+    expect(error.code).toBe("insufficient_quota");
+    const report = (await (await gateway.call("/v1/usage")).json()) as { billing: object };
+    expect(report.billing).toEqual({ mode: "subscription", currency: "USD", subscriptions: [] });
+  });
+
+  test("one that has an end is used before an open one", async () => {
+    const gateway = await start({
+      plans: [plan("open", "1.00"), plan("ending", "1.00")],
+      subscriptions: [{ plan: "open" }, { plan: "ending", ends: "2099-01-01" }],
+    });
+    expect(await payerOf(gateway, await ask(gateway))).toBe("ending");
+  });
+});
+
+test("of many at once no window is overspent", async () => {
+  const gateway = await start({ plans: [plan("pro", "0.01")], subscriptions: [{ plan: "pro" }] });
+  const statuses = await Promise.all(
+    Array.from({ length: 60 }, async (_, i) => {
+      const response = await ask(gateway, { max_completion_tokens: 60, stream: i % 2 === 0 });
+      await response.text();
+      return response.status;
+    }),
+  );
+  expect(new Set(statuses)).toEqual(new Set([200, 429]));
+  const [window] = (await standing(gateway))[0]?.windows ?? [];
+  expect(window?.heldNano).toBe(0n);
+  expect(window?.usedNano).toBeLessThanOrEqual(parseUsd("0.01"));
+});

@@ -1,0 +1,194 @@
+/** Windows of money, for a key, a user and a group: they refuse with the time when they free, and outlive a restart. */
+
+import { afterEach, beforeEach, expect, setDefaultTimeout, test } from "bun:test";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import OpenAI from "openai";
+import { type Simulator, startSimulator } from "../../simulator/simulator.ts";
+import { type GatewayProcess, startGatewayProcess } from "../support/gateway-process.ts";
+import { type PaidSetup, paidFile } from "../support/paid-gateway.ts";
+import { TEST_KEY } from "../support/running-gateway.ts";
+
+setDefaultTimeout(60_000);
+
+let folder: string;
+let upstream: Simulator;
+let gateway: GatewayProcess | null = null;
+
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), "model-gateway-windows-"));
+  upstream = startSimulator({ tokens: "o200k" });
+});
+
+afterEach(async () => {
+  await gateway?.stop();
+  gateway = null;
+  await upstream.stop();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+async function start(setup: PaidSetup): Promise<void> {
+  await Bun.write(join(folder, "gateway.yaml"), paidFile(setup));
+  await restart();
+}
+
+async function restart(): Promise<void> {
+  if (gateway !== null) expect(await gateway.stop()).toBe(0);
+  const env = { SIMULATOR_URL: upstream.url };
+  gateway = await startGatewayProcess({ folder, args: ["--config", "gateway.yaml"], env });
+}
+
+interface Told {
+  status: number;
+  headers: Headers;
+  error: { type: string; code: string; message: string; resets_at: number } | null;
+}
+
+async function ask(secret = TEST_KEY, more: object = {}): Promise<Told> {
+  const messages = [{ role: "user", content: "Hello" }];
+  const response = await fetch(`${gateway?.url}/v1/chat/completions`, {
+    method: "POST",
+    headers: { authorization: `Bearer ${secret}`, "content-type": "application/json" },
+    body: JSON.stringify({ model: "paid", messages, ...more }),
+  });
+  const text = await response.text();
+  return {
+    status: response.status,
+    headers: response.headers,
+    error: response.ok ? null : JSON.parse(text).error,
+  };
+}
+
+async function untilRefused(secret = TEST_KEY): Promise<{ served: number; told: Told }> {
+  for (let served = 0; ; served++) {
+    const told = await ask(secret);
+    if (told.status !== 200) return { served, told };
+  }
+}
+
+interface Report {
+  limits: { key: { windows: { usd: { used: string; remaining: string } }[] } };
+  usage: { total: { cost: string } };
+}
+
+const report = async (): Promise<Report> => {
+  const headers = { authorization: `Bearer ${TEST_KEY}` };
+  return (await (await fetch(`${gateway?.url}/v1/usage`, { headers })).json()) as Report;
+};
+
+const windowLeft = async (): Promise<string> => {
+  const { limits } = await report();
+  return limits.key.windows[0]?.usd.remaining ?? "";
+};
+
+/** An answer costs some $0.0005, and may cost $0.16: it is bounded to what the window has left. */
+const window = (usd: string) => ({ windows: [{ per: "5h", usd }] });
+const free = { billing: { charge: "none" } } as const;
+
+test("a window of a key refuses when it is used up, whoever pays, and goes on where it was after a restart", async () => {
+  await start({ ...free, group: { limits: window("0.01") } });
+  const { served, told } = await untilRefused();
+  expect(served).toBeGreaterThan(1);
+  expect(told.status).toBe(429);
+  expect(told.error).toMatchObject({ type: "usage_limit_reached" });
+  expect(told.error?.message).toMatch(
+    /^Usage limit reached for this API key: of \$0\.01 in any 5 hours only \$0\.00\d+ is left\. Try again at \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ\.$/,
+  );
+  expect(told.headers.get("x-should-retry")).toBe("false");
+  const inHours = ((told.error?.resets_at ?? 0) - Date.now() / 1000) / 3_600;
+  expect(inHours).toBeGreaterThan(4.9);
+  expect(inHours).toBeLessThan(5.1);
+  const left = await windowLeft();
+  await restart();
+  expect(await windowLeft()).toBe(left);
+  const after = await ask();
+  expect([after.status, after.error?.type]).toEqual([429, "usage_limit_reached"]);
+  expect(upstream.ledger.totals().requests).toBe(served);
+});
+
+test.each(["balance", "none"])(
+  "a small window is not overshot by parallel requests without a bound, and all of it can be used (charge: %s)",
+  async (charge) => {
+    // An answer of this model costs $0.02 where nothing bounds it: twice the window.
+    await start({
+      models: { paid: "sim-fast@bytes=10000,first=200ms" },
+      balance: "10.00",
+      billing: { charge },
+      group: { limits: window("0.01") },
+    });
+    const told = await Promise.all(Array.from({ length: 25 }, () => ask()));
+    expect(told.filter(({ status }) => status === 200).length).toBeGreaterThanOrEqual(1);
+    const refused = told.filter(({ status }) => status !== 200);
+    expect(refused.length).toBeGreaterThan(20);
+    for (const { status, error, headers } of refused) {
+      expect([status, error?.code]).toEqual([429, "rate_limit_exceeded"]);
+      expect(error?.message).toContain("reserved for requests in flight");
+      expect(headers.get("retry-after")).toBe("1");
+      expect(headers.get("x-should-retry")).not.toBe("false");
+    }
+    const { served } = await untilRefused();
+    expect(served).toBeLessThan(3);
+    const { usage, limits } = await report();
+    expect(limits.key.windows[0]?.usd.used).toBe(usage.total.cost);
+    // The estimate of the input may be a few tokens off.
+    expect(Number(usage.total.cost)).toBeGreaterThan(0.008);
+    expect(Number(usage.total.cost)).toBeLessThan(0.0105);
+  },
+);
+
+test("windows of users and groups count for all of their keys", async () => {
+  const other = "other-key-0123456789-0123456789-0123456789";
+  await start({
+    balance: "1.00",
+    group: { group_limits: window("0.01") },
+    keys: [{ name: "other", user: "payer@example.com", group: "paying", secret: other }],
+  });
+  expect((await untilRefused()).told.error?.message).toStartWith("Usage limit reached for this key's group");
+  expect((await ask(other)).status).toBe(429);
+});
+
+test("an upstream's absurd count uses up no window, before a restart or after", async () => {
+  await start({
+    ...free,
+    models: { paid: "fault/usage-huge" },
+    group: { limits: { windows: [{ per: "5h", usd: "0.05", tokens: 100_000 }] } },
+  });
+  for (let i = 0; i < 3; i++) expect((await ask()).status).toBe(200);
+  await restart();
+  expect((await ask()).status).toBe(200);
+});
+
+test.each(["balance", "none"])(
+  "what was counted here (charge: %s) is in the window as in its rows, before a restart and after",
+  async (charge) => {
+    const models = { paid: "fault/no-usage" };
+    await start({ models, balance: "1.00", billing: { charge }, group: { limits: window("0.10") } });
+    for (const stream of [false, true]) expect((await ask(TEST_KEY, { stream })).status).toBe(200);
+    const { usage, limits } = await report();
+    expect(Number(usage.total.cost)).toBeGreaterThan(0);
+    expect(limits.key.windows[0]?.usd.used).toBe(usage.total.cost);
+    await restart();
+    expect((await report()).limits.key.windows[0]?.usd.used).toBe(usage.total.cost);
+  },
+);
+
+test("the official client is told once", async () => {
+  await start({ ...free, group: { limits: window("0.000001") } });
+  let calls = 0;
+  const client = new OpenAI({
+    baseURL: `${gateway?.url}/v1`,
+    apiKey: TEST_KEY,
+    fetch(...call) {
+      calls++;
+      return fetch(...call);
+    },
+  });
+  // Nothing is used yet, so even a request above the limit is let in; then nothing is.
+  await client.responses.create({ model: "paid", input: "Hello" });
+  expect(calls).toBe(1);
+  const error = await client.responses.create({ model: "paid", input: "Hello" }).catch((thrown) => thrown);
+  expect(error).toBeInstanceOf(OpenAI.RateLimitError);
+  expect(error).toMatchObject({ status: 429, type: "usage_limit_reached" });
+  expect(calls).toBe(2);
+});

@@ -1,0 +1,100 @@
+/** The same product on PostgreSQL, alone and as two nodes on one database. */
+
+import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import OpenAI from "openai";
+import { listKeys, revokeKey } from "../../src/store/policy/keys.ts";
+import { eventually } from "../support/eventually.ts";
+import { type Postgres, startPostgres } from "../support/postgres.ts";
+import { OTHER_KEY, type RunningGateway, startTestGateway, TEST_KEY } from "../support/running-gateway.ts";
+
+/** Long enough to install PostgreSQL. */
+const FIRST_START_WITHIN_MS = 300_000;
+setDefaultTimeout(60_000);
+
+let postgres: Postgres;
+let one: RunningGateway;
+let two: RunningGateway;
+
+beforeAll(async () => {
+  postgres = await startPostgres();
+  const environment = { MODEL_GATEWAY_MASTER_KEY: Buffer.alloc(32, 7).toString("base64") };
+  one = await startTestGateway({ databaseUrl: postgres.url, environment });
+  // The second node finds the first one's accounts, and its own simulator stays unused.
+  two = await startTestGateway({ databaseUrl: postgres.url, environment, file: "models: []" });
+}, FIRST_START_WITHIN_MS);
+
+afterAll(async () => {
+  await two?.stop();
+  await one?.stop();
+  await postgres?.stop();
+});
+
+const clientOf = ({ url }: RunningGateway) =>
+  new OpenAI({ baseURL: `${url}/v1`, apiKey: TEST_KEY, maxRetries: 0 });
+const chat = { model: "fast-chat", messages: [{ role: "user" as const, content: "Hello" }] };
+
+test("both nodes serve what one was told", async () => {
+  for (const node of [one, two]) {
+    const client = clientOf(node);
+    expect((await client.models.list()).data.map(({ id }) => id)).toEqual(["fast-chat"]);
+    expect((await client.chat.completions.create(chat)).model).toBe("fast-chat");
+    const stream = client.responses.stream({ model: "fast-chat", input: "Hello" });
+    expect((await stream.finalResponse()).status).toBe("completed");
+  }
+  expect(two.simulator.ledger.totals().requests).toBe(0);
+});
+
+test("a response made at one node is found at the other, for its key alone", async () => {
+  const made = await clientOf(one).responses.create({ model: "fast-chat", input: "Remember" });
+  await one.usageRows();
+  const fetched = await clientOf(two).responses.retrieve(made.id);
+  expect(fetched.output_text).toBe(made.output_text);
+  const next = await clientOf(two).responses.create({
+    model: "fast-chat",
+    input: "What?",
+    previous_response_id: made.id,
+  });
+  expect(next.previous_response_id).toBe(made.id);
+  const stranger = await two.call(`/v1/responses/${made.id}`, undefined, {
+    headers: { authorization: `Bearer ${OTHER_KEY}` },
+  });
+  expect(stranger.status).toBe(404);
+});
+
+test("usage of both nodes adds up", async () => {
+  const total = async (node: RunningGateway) => {
+    const report = (await (await node.call("/v1/usage")).json()) as {
+      usage: { total: { requests: number } };
+    };
+    return report.usage.total.requests;
+  };
+  // Each node writes its own rows when it is asked; the second answer then has both.
+  await total(two);
+  const before = await total(one);
+  await Promise.all([one, two, one, two, two].map((node) => clientOf(node).chat.completions.create(chat)));
+  await total(two);
+  expect(await total(one)).toBe(before + 5);
+  expect(await total(two)).toBe(before + 5);
+});
+
+test("a model published at one node appears at the other", async () => {
+  const isThere = async () => (await two.call("/v1/models/late-comer")).status === 200;
+  expect(await isThere()).toBe(false);
+  await one.apply(`
+models: [{ id: late-comer, interfaces: [chat] }]
+accounts: [{ name: sim, kind: openai, base_url: "\${SIMULATOR_URL}", private_network: true, models: { "*": "*" } }]
+groups: [{ name: default, models: [fast-chat, late-comer], accounts: [sim] }]
+`);
+  await eventually(isThere);
+});
+
+test("a key revoked at one node is dead at the other", async () => {
+  const status = async (node: RunningGateway) =>
+    (await node.call("/v1/models", undefined, { headers: { authorization: `Bearer ${OTHER_KEY}` } })).status;
+  expect(await status(two)).toBe(200);
+  const { db, clock } = one.installation;
+  const key = (await listKeys(db)).find(({ name }) => name === "other");
+  expect(await revokeKey(db, key?.id ?? "", clock.nowMs())).toBe(true);
+  await eventually(async () => (await status(two)) === 401);
+  await eventually(async () => (await status(one)) === 401);
+});

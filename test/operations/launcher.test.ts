@@ -1,0 +1,337 @@
+/** The running process: where it listens, how it is changed while it runs, what it can hold, how it ends. */
+
+import { afterEach, beforeEach, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { connect } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { eventually } from "../support/eventually.ts";
+import { type GatedUpstream, startGatedUpstream } from "../support/gated-upstream.ts";
+import {
+  type CommandOptions,
+  type GatewayProcess,
+  runCommand,
+  startGatewayProcess,
+} from "../support/gateway-process.ts";
+import { rawRequest } from "../support/raw-http.ts";
+
+setDefaultTimeout(60_000);
+
+const KEY = "launcher-key-0123456789-0123456789-0123456789";
+
+let folder: string;
+let upstream: GatedUpstream;
+let started: GatewayProcess[];
+
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), "model-gateway-launcher-"));
+  upstream = startGatedUpstream();
+  started = [];
+});
+
+afterEach(async () => {
+  upstream.release();
+  for (const process of started) await process.stop();
+  await upstream.stop();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+async function start(options: Omit<CommandOptions, "folder"> = {}): Promise<GatewayProcess> {
+  const process = await startGatewayProcess({ folder, ...options });
+  started.push(process);
+  return process;
+}
+
+function file(text: string, name = "gateway.yaml"): string {
+  writeFileSync(join(folder, name), text);
+  return name;
+}
+
+const gatedFile = (extra = "") => `
+models: [{ id: patient, interfaces: [chat] }, { id: newcomer, interfaces: [chat] }]
+accounts:
+  - { name: gated, kind: openai, base_url: ${upstream.url}, credential: up, private_network: true, models: { "*": "*" } }
+groups: [{ name: default, models: [patient], accounts: [gated] }]
+keys: [{ name: launcher, group: default, secret: ${KEY} }]
+${extra}`;
+
+const authorized = { authorization: `Bearer ${KEY}` };
+
+function ask(gateway: GatewayProcess, model = "patient"): Promise<Response> {
+  return fetch(`${gateway.url}/v1/chat/completions`, {
+    method: "POST",
+    headers: { ...authorized, "content-type": "application/json" },
+    body: JSON.stringify({ model, stream: true, messages: [{ role: "user", content: "Hello" }] }),
+  });
+}
+
+async function status(gateway: GatewayProcess, path: string, headers: Record<string, string> = authorized) {
+  const response = await fetch(gateway.url + path, { headers });
+  await response.arrayBuffer();
+  return response.status;
+}
+
+function freePort(): number {
+  const probe = Bun.listen({ hostname: "127.0.0.1", port: 0, socket: { data() {} } });
+  const { port } = probe;
+  probe.stop(true);
+  return port;
+}
+
+describe("where it listens", () => {
+  test("PORT and HOST say so", async () => {
+    const port = freePort();
+    const gateway = await start({ env: { PORT: String(port), HOST: "127.0.0.2" } });
+    expect(gateway.url).toBe(`http://127.0.0.2:${port}`);
+    expect(await status(gateway, "/healthz", {})).toBe(200);
+    expect(await fetch(`http://127.0.0.1:${port}/healthz`).catch(() => "refused")).toBe("refused");
+  });
+
+  test("flags come before the environment, and the environment before the file", async () => {
+    const port = freePort();
+    const config = file(gatedFile("server: { host: 127.0.0.3, port: 1 }"));
+    const gateway = await start({
+      args: ["--config", config, "--port", String(port)],
+      env: { HOST: "127.0.0.2" },
+    });
+    expect(gateway.url).toBe(`http://127.0.0.2:${port}`);
+  });
+
+  test("what is printed is where it listens, whatever the public address is, and that stands beside it", async () => {
+    const port = freePort();
+    const config = file(gatedFile("server: { port: 1, public_url: https://gw.example }"));
+    const gateway = await start({ args: ["--config", config, "--port", String(port)] });
+    expect(gateway.url).toBe(`http://127.0.0.1:${port}`);
+    expect(gateway.output()).toContain(`Console http://127.0.0.1:${port}/console/`);
+    expect(gateway.output()).toContain("Public  https://gw.example\n");
+    const links = readFileSync(join(folder, "data/admin-token"), "utf8").trim().split("\n");
+    const [token] = links.map((link) => link.split("#")[1]);
+    expect(links).toEqual([
+      `http://127.0.0.1:${port}/console/claim#${token}`,
+      `https://gw.example/console/claim#${token}`,
+    ]);
+  });
+
+  test("a port that is taken is said in one sentence, and the other process goes on", async () => {
+    const first = await start();
+    const port = new URL(first.url).port;
+    const second = await runCommand(["start", "--data", "elsewhere"], { folder, env: { PORT: port } });
+    expect(second.code).toBe(1);
+    expect(second.output).toContain(`Port ${port} on 127.0.0.1 is taken`);
+    expect(second.output).toContain("--port");
+    expect(second.output).not.toContain("    at ");
+    expect(await status(first, "/healthz", {})).toBe(200);
+  });
+
+  test("--data says where it keeps its things", async () => {
+    await start({ args: ["--data", "my things"] });
+    expect(existsSync(join(folder, "my things/gateway.db"))).toBe(true);
+    expect(existsSync(join(folder, "data"))).toBe(false);
+  });
+});
+
+describe("--config", () => {
+  test("is applied before it listens, and there is no demo then", async () => {
+    const gateway = await start({ args: ["--config", file(gatedFile())] });
+    const response = await fetch(`${gateway.url}/v1/models`, { headers: authorized });
+    expect(await response.json()).toMatchObject({ data: [{ id: "patient" }] });
+    expect(gateway.output()).not.toContain("curl");
+    expect(existsSync(join(folder, "data/demo.key"))).toBe(false);
+  });
+
+  test("leaves the keys it makes, and the link of its administrator, in files of the owner's and not in the journal", async () => {
+    const people = "users: [{ email: ops@example.com, role: admin }]\n";
+    const config = file(
+      gatedFile(people).replace("keys: [", "keys: [{ name: ci, user: ops@example.com, group: default }, "),
+    );
+    const env = { JOURNAL_STREAM: "8:1" };
+    const gateway = await start({ args: ["--config", config, "--data", "my things"], env });
+    const kept = join(folder, "my things/new-keys");
+    expect(statSync(kept).mode & 0o777).toBe(0o600);
+    const secret = /^ci {2}(gwk_\w+)\n$/.exec(readFileSync(kept, "utf8"))?.[1] ?? "";
+    expect(await status(gateway, "/v1/models", { authorization: `Bearer ${secret}` })).toBe(200);
+    expect(gateway.output()).toContain(`1 new key in ${kept}`);
+    expect(gateway.output()).not.toContain("gwk_");
+    const claim = `admin claim --email you@example.com --data '${join(folder, "my things")}'`;
+    expect(gateway.output()).toContain(claim);
+    const args = ["admin", "claim", "--email", "ops@example.com", "--password-stdin", "--data", "my things"];
+    const claimed = await runCommand(args, { folder, stdin: "correct horse battery\n" });
+    expect(claimed).toMatchObject({ code: 0, output: expect.stringContaining("is the administrator now") });
+  });
+
+  test("shows the keys it makes even where the port is taken", async () => {
+    const taken = Bun.serve({ port: 0, hostname: "127.0.0.1", fetch: () => new Response("mine") });
+    const config = file(gatedFile().replace("keys: [", "keys: [{ name: ci, group: default }, "));
+    const env = { PORT: String(taken.port) };
+    const { code, output } = await runCommand(["start", "--config", config], { folder, env });
+    await taken.stop();
+    expect(code).toBe(1);
+    expect(output).toMatch(/Key ci, shown this once:\n\s+gwk_\w+/);
+    expect(output).toContain("is taken by another process.");
+  });
+
+  test("says where it cannot listen, and ends", async () => {
+    const config = file(gatedFile());
+    const args = ["start", "--config", config, "--host", "192.0.2.1", "--port", "8787"];
+    const { code, output } = await runCommand(args, { folder });
+    expect(code).toBe(1);
+    expect(output).toContain("Nobody can listen on port 8787 of 192.0.2.1 (EADDRNOTAVAIL).");
+  });
+
+  test("ends where it cannot read what another process left, and says which file", async () => {
+    const config = file(gatedFile());
+    const gateway = await start({ args: ["--config", config] });
+    await gateway.stop();
+    // A folder cannot be read as a file, whoever asks.
+    mkdirSync(join(folder, "data/settlements/journal-inc_dead.1.jsonl"));
+    const { code, output } = await runCommand(["start", "--config", config], { folder, env: { PORT: "0" } });
+    expect(code).toBe(1);
+    expect(output).toContain("EISDIR");
+    expect(output).not.toContain("policy_refresh_failed");
+  });
+
+  test("with a mistake keeps it from starting, with file, line and field", async () => {
+    const config = file("groups:\n  - name: default\n    modles: [x]\n");
+    const { code, output } = await runCommand(["start", "--config", config], { folder, env: { PORT: "0" } });
+    expect(code).toBe(1);
+    expect(output).toContain("gateway.yaml:3");
+    expect(output).toContain("modles");
+  });
+});
+
+describe("while it runs", () => {
+  test("a model that is applied appears, and a key that is revoked is dead", async () => {
+    upstream.release();
+    const gateway = await start({ args: ["--config", file(gatedFile())] });
+    expect(await status(gateway, "/v1/models/newcomer")).toBe(404);
+
+    file("groups: [{ name: default, models: [patient, newcomer], accounts: [gated] }]", "more.yaml");
+    expect(await runCommand(["apply", "more.yaml"], { folder })).toMatchObject({ code: 0 });
+    await eventually(async () => (await status(gateway, "/v1/models/newcomer")) === 200);
+    expect(await (await ask(gateway, "newcomer")).text()).toEndWith("data: [DONE]\n\n");
+
+    const listed = await runCommand(["keys", "list", "--json"], { folder });
+    const [key] = JSON.parse(listed.output);
+    expect(await runCommand(["keys", "revoke", key.public_id], { folder })).toMatchObject({ code: 0 });
+    await eventually(async () => (await status(gateway, "/v1/models")) === 401);
+  });
+
+  test("a key that is made works", async () => {
+    const gateway = await start({ args: ["--config", file(gatedFile())] });
+    const made = await runCommand(["keys", "create", "--name", "new", "--group", "default", "--json"], {
+      folder,
+    });
+    const { secret } = JSON.parse(made.output);
+    await eventually(
+      async () => (await status(gateway, "/v1/models", { authorization: `Bearer ${secret}` })) === 200,
+    );
+    expect(gateway.output()).not.toContain(secret);
+  });
+
+  test("sixty kilobytes of headers pass, and seventy are refused", async () => {
+    const gateway = await start({ args: ["--config", file(gatedFile())] });
+    const get = (bytes: number) =>
+      rawRequest(
+        gateway.url,
+        `GET /v1/models HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${KEY}\r\nx-codex-turn-metadata: ${"m".repeat(bytes)}\r\n\r\n`,
+      );
+    expect((await get(60 * 1024)).status).toBe(200);
+    expect((await get(70 * 1024)).status).toBe(431);
+  });
+
+  test("a thousand streams are open at once, and all of them end well", async () => {
+    const COUNT = 1000;
+    const gateway = await start({ args: ["--config", file(gatedFile())] });
+    const streams = Array.from({ length: COUNT }, () => rawStream(gateway.url));
+    await eventually(() => upstream.open() === COUNT, 30_000);
+    await eventually(() => streams.every(({ received }) => received().includes("first ")), 30_000);
+    upstream.release();
+    for (const { ended } of streams) expect(await ended).toContain("data: [DONE]\n\n");
+    expect(upstream.open()).toBe(0);
+  });
+});
+
+/** A stream read from a bare socket: a client library of the test's own process may hold fewer. */
+function rawStream(url: string): { received(): string; ended: Promise<string> } {
+  const { port, hostname } = new URL(url);
+  const body = JSON.stringify({
+    model: "patient",
+    stream: true,
+    messages: [{ role: "user", content: "Hello" }],
+  });
+  let text = "";
+  const ended = new Promise<string>((resolve) => {
+    const socket = connect(Number(port), hostname, () => {
+      socket.write(
+        `POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${KEY}\r\n` +
+          `Content-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body}`,
+      );
+    });
+    socket.on("data", (part) => {
+      text += part.toString();
+      if (text.endsWith("\r\n0\r\n\r\n")) socket.end();
+    });
+    socket.on("error", () => {});
+    socket.on("close", () => resolve(text));
+  });
+  return { received: () => text, ended };
+}
+
+describe("a signal to stop", () => {
+  test.each(["SIGTERM", "SIGINT", "SIGHUP"] as const)(
+    "%s lets a stream finish, takes nothing new, and ends well",
+    async (name) => {
+      const gateway = await start({ args: ["--config", file(gatedFile())] });
+      const stream = await ask(gateway);
+      const reader = stream.body?.getReader();
+      const first = new TextDecoder().decode((await reader?.read())?.value);
+      expect(first).toContain("first ");
+
+      gateway.signal(name);
+      await eventually(() =>
+        fetch(`${gateway.url}/healthz`).then(
+          () => false,
+          () => true,
+        ),
+      );
+      upstream.release();
+      let rest = "";
+      for (let part = await reader?.read(); part?.value; part = await reader?.read()) {
+        rest += new TextDecoder().decode(part.value);
+      }
+      expect(rest).toEndWith("data: [DONE]\n\n");
+      expect(await gateway.exited).toBe(0);
+      expect(gateway.output()).toContain("Stopping");
+    },
+  );
+
+  test("that comes twice ends it at once", async () => {
+    const gateway = await start({ args: ["--config", file(gatedFile())] });
+    const stream = await ask(gateway);
+    gateway.signal("SIGTERM");
+    await eventually(() => gateway.output().includes("Stopping"));
+    gateway.signal("SIGTERM");
+    expect(await gateway.exited).toBe(1);
+    await stream.text().catch(() => {});
+  });
+
+  test("while nothing is under way ends it without waiting", async () => {
+    const gateway = await start();
+    // A connection that is kept alive but idle holds nothing up.
+    expect(await status(gateway, "/healthz", {})).toBe(200);
+    gateway.signal("SIGTERM");
+    expect(await gateway.exited).toBe(0);
+  });
+
+  test("writes the usage of what has just ended", async () => {
+    upstream.release();
+    const config = file(gatedFile());
+    const gateway = await start({ args: ["--config", config] });
+    await (await ask(gateway)).text();
+    gateway.signal("SIGTERM");
+    expect(await gateway.exited).toBe(0);
+    const again = await start({ args: ["--config", config] });
+    const response = await fetch(`${again.url}/v1/usage`, { headers: authorized });
+    expect(await response.json()).toMatchObject({ usage: { total: { requests: 1 } } });
+  });
+});

@@ -1,0 +1,234 @@
+/** What a client hears while its upstream is silent, and when silence has lasted too long. */
+
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { type Simulator, startSimulator } from "../../simulator/simulator.ts";
+import { type RunningGateway, startTestGateway, TEST_KEY } from "../support/running-gateway.ts";
+import { payload, readStream, recordOf, type SentEvent, type SentStream } from "../support/sse-text.ts";
+
+const KEEP_ALIVE_MS = 400;
+const LIMITS = {
+  keepAliveMs: KEEP_ALIVE_MS,
+  silentReasoningMs: 700,
+  idleTimeoutMs: 2_000,
+  pulseMs: 20,
+} as const;
+
+/** Longer than one keep-alive and shorter than two. */
+const LATE = `${KEEP_ALIVE_MS * 1.8}ms`;
+const VERY_LATE = `${KEEP_ALIVE_MS * 4}ms`;
+
+const MODELS = {
+  lively: "sim-fast@events=40,interval=40ms",
+  "late-headers": `fault/slow-headers@${LATE}`,
+  "late-content": `fault/stall@chunk1,${VERY_LATE}`,
+  "late-refusal": `fault/500@first=${LATE}`,
+  "late-context": `fault/context@first=${LATE}`,
+  "falls-silent": `fault/stall@chunk5,${VERY_LATE},events=8`,
+  "only-pings": "fault/pings@chunk5,events=8",
+  "pings-first": "fault/pings@chunk1",
+  slow: "sim-fast@events=1,interval=600ms",
+} as const;
+type PublicModel = keyof typeof MODELS;
+
+const PATHS = { chat: "/v1/chat/completions", responses: "/v1/responses" } as const;
+type Family = keyof typeof PATHS;
+const FAMILIES: readonly Family[] = ["chat", "responses"];
+const POOLED_KEY = "pooled-key-0123456789-0123456789-0123456";
+
+let gateway: RunningGateway;
+let second: Simulator;
+
+beforeAll(async () => {
+  second = startSimulator({ seed: 2 });
+  const names = Object.keys(MODELS);
+  gateway = await startTestGateway({
+    limits: LIMITS,
+    environment: { SECOND_URL: second.url },
+    file: `
+models:
+${names.map((id) => `  - { id: ${id}, interfaces: [chat, responses] }`).join("\n")}
+accounts:
+  - name: sim
+    kind: openai
+    base_url: \${SIMULATOR_URL}
+    credential: a
+    private_network: true
+    models: ${JSON.stringify(MODELS)}
+  - { name: second, kind: openai, base_url: "\${SECOND_URL}", credential: b, private_network: true, priority: 2, models: { "late-refusal": sim-fast } }
+groups:
+  - { name: default, models: [${names}], accounts: [sim] }
+  - { name: pooled, models: [${names}], accounts: [sim, second] }
+keys:
+  - { name: test, group: default, secret: ${TEST_KEY} }
+  - { name: pooled, group: pooled, secret: ${POOLED_KEY} }
+`,
+  });
+});
+
+afterAll(async () => {
+  await gateway.stop();
+  await second.stop();
+});
+
+interface Heard extends SentStream {
+  text: string;
+  row(): Promise<Record<string, unknown>>;
+}
+
+async function hear(
+  family: Family,
+  model: PublicModel,
+  headers: Record<string, string> = {},
+): Promise<Heard> {
+  const prompt = family === "chat" ? { messages: [{ role: "user", content: "Hello" }] } : { input: "Hello" };
+  const response = await gateway.call(PATHS[family], { ...prompt, model, stream: true }, { headers });
+  const text = await response.text();
+  expect(response.status, text).toBe(200);
+  return {
+    ...readStream(text),
+    text,
+    async row() {
+      const id = response.headers.get("x-request-id");
+      return recordOf((await gateway.usageRows()).find((row) => row.request_id === id));
+    },
+  };
+}
+
+const typesOf = (events: readonly SentEvent[]) => events.map(({ type }) => type);
+const isDone = ({ data }: SentEvent) => data === "[DONE]";
+const progressIn = (events: readonly SentEvent[]) =>
+  typesOf(events).filter((type) => type === "response.in_progress").length;
+
+function endedWell(family: Family, events: readonly SentEvent[]): boolean {
+  if (events.findIndex(isDone) !== events.length - 1) return false;
+  return family === "chat" || typesOf(events).at(-2) === "response.completed";
+}
+
+/** Responses have one word for whatever broke upstream. */
+const toldAs = (family: Family, code: string) => (family === "chat" ? code : "server_error");
+
+/** The one failure at the end of a stream; throws if there is none, or something else as well. */
+function failureIn(family: Family, events: readonly SentEvent[]): Record<string, unknown> {
+  if (family === "chat") {
+    expect(events.filter(isDone)).toEqual([]);
+    expect(events.filter(({ data }) => data.startsWith('{"error":')).length).toBe(1);
+    return recordOf(payload(events.at(-1)).error);
+  }
+  expect(events.findIndex(isDone)).toBe(events.length - 1);
+  const ends = typesOf(events).filter((type) => /\.(completed|failed|incomplete)$|^error$/.test(type ?? ""));
+  expect(ends).toEqual(["response.failed"]);
+  return recordOf(recordOf(payload(events.at(-2)).response).error);
+}
+
+describe.each(FAMILIES)("while a %s upstream is silent", (family) => {
+  test.concurrent("a stream that flows carries no comment", async () => {
+    const { comments, events } = await hear(family, "lively");
+    // The stream lasts four times as long as the silence that calls for one; a busy machine may pause once.
+    expect(comments.length).toBeLessThan(2);
+    expect(endedWell(family, events)).toBe(true);
+  });
+
+  test.concurrent("before its headers, the client gets comments and then the answer", async () => {
+    const { comments, events, text, row } = await hear(family, "late-headers");
+    expect(comments).toContain("keep-alive");
+    expect(text).toStartWith(": keep-alive\n\n");
+    expect(endedWell(family, events)).toBe(true);
+    expect(await row()).toMatchObject({ outcome: "completed", usage_source: "upstream" });
+  });
+
+  test.concurrent("before its first content, the client gets comments and then the answer", async () => {
+    const { comments, events } = await hear(family, "late-content");
+    expect(comments).toContain("keep-alive");
+    expect(endedWell(family, events)).toBe(true);
+  });
+
+  test.concurrent("in the middle, the client gets comments and then the rest", async () => {
+    const { comments, events, text } = await hear(family, "falls-silent");
+    expect(comments.length).toBeGreaterThan(1);
+    expect(endedWell(family, events)).toBe(true);
+    const [before, after] = [text.slice(0, text.indexOf(":")), text.slice(text.lastIndexOf(": keep-alive"))];
+    expect(before).not.toContain("[DONE]");
+    expect(after).toContain("[DONE]");
+  });
+
+  test.concurrent("and then refuses, the failure is told in the stream that has begun", async () => {
+    const { comments, events, row } = await hear(family, "late-refusal");
+    expect(comments).toContain("keep-alive");
+    expect(failureIn(family, events)).toMatchObject({ code: toldAs(family, "upstream_error") });
+    expect(events.length).toBe(family === "chat" ? 1 : 3);
+    expect(await row()).toMatchObject({ status: 200, outcome: "failed", error_code: "upstream_error" });
+  });
+
+  test.concurrent("and then blames the request, the reason is told in the stream that has begun", async () => {
+    const { events, row } = await hear(family, "late-context");
+    expect(failureIn(family, events)).toMatchObject({ code: "context_length_exceeded" });
+    expect(await row()).toMatchObject({ outcome: "failed", error_code: "context_length_exceeded" });
+  });
+
+  test.concurrent("and then refuses, another account still takes over", async () => {
+    const authorization = `Bearer ${POOLED_KEY}`;
+    const { comments, events, row } = await hear(family, "late-refusal", { authorization });
+    expect(comments).toContain("keep-alive");
+    expect(endedWell(family, events)).toBe(true);
+    expect(await row()).toMatchObject({ attempts: 2, outcome: "completed" });
+  });
+});
+
+describe("clients that count data events only", () => {
+  const codex = [
+    { originator: "codex_exec" },
+    { "user-agent": "codex_cli_rs/0.166.0 (Debian 12.0.0; x86_64)" },
+  ];
+
+  test.concurrent.each(codex)("have response.in_progress repeated in a silence (%j)", async (headers) => {
+    const { events } = await hear("responses", "falls-silent", headers);
+    expect(progressIn(events)).toBeGreaterThan(1);
+    expect(endedWell("responses", events)).toBe(true);
+    const repeated = events
+      .filter(({ type }) => type === "response.in_progress")
+      .map((event) => payload(event));
+    for (const { type, response } of repeated) {
+      expect(type).toBe("response.in_progress");
+      expect(response).toEqual(repeated[0]?.response);
+      expect(response).toMatchObject({ status: "in_progress", model: "falls-silent" });
+    }
+  });
+
+  test.concurrent("are shown that the response has begun when its content is late", async () => {
+    const { events } = await hear("responses", "late-content", { originator: "codex_exec" });
+    expect(typesOf(events)[0]).toBe("response.created");
+    expect(progressIn(events)).toBeGreaterThan(1);
+    expect(endedWell("responses", events)).toBe(true);
+  });
+
+  test.concurrent("are the only ones that get it", async () => {
+    const headers = { originator: "opencode", "user-agent": "OpenAI/JS 7.53.0" };
+    const { events, comments } = await hear("responses", "falls-silent", headers);
+    expect(progressIn(events)).toBe(1);
+    expect(comments.length).toBeGreaterThan(1);
+  });
+});
+
+describe.each(FAMILIES)("a %s upstream that gives signs of life but no data", (family) => {
+  test.concurrent("is given up, and the client is told", async () => {
+    const { events, row } = await hear(family, "only-pings");
+    expect(failureIn(family, events)).toMatchObject({
+      code: toldAs(family, "upstream_timeout"),
+      message: expect.stringContaining("went silent"),
+    });
+    expect(await row()).toMatchObject({ outcome: "upstream_cut", error_code: "upstream_timeout" });
+    const entries = gateway.simulator.ledger.entries().filter(({ model }) => model === MODELS["only-pings"]);
+    expect(entries.length).toBeGreaterThan(0);
+    expect(entries.every(({ finished }) => !finished)).toBe(true);
+  });
+
+  test.concurrent("is given up before its first content too", async () => {
+    const { events } = await hear(family, "pings-first");
+    expect(failureIn(family, events)).toMatchObject({ code: toldAs(family, "upstream_timeout") });
+  });
+
+  test.concurrent("is not confused with one that is slow", async () => {
+    const { events } = await hear(family, "slow");
+    expect(endedWell(family, events)).toBe(true);
+  });
+});

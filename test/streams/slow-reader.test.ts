@@ -1,0 +1,154 @@
+/** A client that does not read costs the gateway nothing but a connection, and that not for ever. */
+
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { readFileSync } from "node:fs";
+import { type Simulator, startSimulator } from "../../simulator/simulator.ts";
+import { eventually } from "../support/eventually.ts";
+import { type RunningGateway, startTestGateway } from "../support/running-gateway.ts";
+import { type SpawnedGateway, spawnGateway } from "../support/spawned-gateway.ts";
+import { recordOf } from "../support/sse-text.ts";
+import { openStreamClient, type StreamClient } from "../support/stream-client.ts";
+
+const MB = 1_000_000;
+const STREAM_BYTES = 50 * MB;
+const EVENTS = 2_500;
+const EVENT_BYTES = STREAM_BYTES / EVENTS;
+
+const MODELS = {
+  large: `sim-fast@events=${EVENTS},bytes=${STREAM_BYTES}`,
+  medium: `sim-fast@events=1000,bytes=${20 * MB}`,
+  short: "sim-fast@events=4",
+} as const;
+
+function open(url: string, model: keyof typeof MODELS, deaf: boolean): StreamClient {
+  const messages = [{ role: "user", content: "Hello" }];
+  return openStreamClient(url, "/v1/chat/completions", { model, messages, stream: true }, { deaf });
+}
+
+describe("clients that never read", () => {
+  const CLIENTS = 20;
+  let simulator: Simulator;
+  let gateway: SpawnedGateway;
+
+  beforeAll(async () => {
+    simulator = startSimulator({ seed: 1 });
+    gateway = await spawnGateway(MODELS, simulator.url);
+  });
+
+  afterAll(async () => {
+    await gateway.stop();
+    await simulator.stop();
+  });
+
+  test("hold their upstreams back instead of filling the gateway's memory", async () => {
+    const warm = open(gateway.url, "medium", false);
+    expect(await warm.ended).toBe("message");
+    const beforeBytes = gateway.residentBytes();
+    const clients = Array.from({ length: CLIENTS }, () => open(gateway.url, "large", true));
+    await eventually(() => simulator.ledger.totals().inFlight === CLIENTS);
+    await standsStill(() => eventsSent(simulator));
+
+    // What was sent sits in the kernel's socket buffers, on either side of the gateway.
+    const sentBytes = (eventsSent(simulator) * EVENT_BYTES) / CLIENTS;
+    const grownBytes = gateway.residentBytes() - beforeBytes;
+    console.log(
+      `${CLIENTS} clients that never read ${STREAM_BYTES / MB} MB each: ${(sentBytes / MB).toFixed(1)} MB sent to each, gateway grew by ${(grownBytes / MB).toFixed(0)} MB`,
+    );
+    expect(sentBytes).toBeLessThan(STREAM_BYTES / 2);
+    expect(grownBytes).toBeLessThan((CLIENTS * STREAM_BYTES) / 5);
+
+    // Whoever does read is served meanwhile.
+    const reader = open(gateway.url, "short", false);
+    expect(await reader.ended).toBe("message");
+    expect(reader.text()).toEndWith("data: [DONE]\n\n");
+
+    for (const client of clients) client.leave("reset");
+    await eventually(() => simulator.ledger.totals().inFlight === 0);
+  });
+});
+
+describe("a client that stops reading", () => {
+  const LIMITS = { writeStallMs: 1_000, pulseMs: 20 };
+  let gateway: RunningGateway;
+  let draining: RunningGateway;
+
+  beforeAll(async () => {
+    gateway = await startTestGateway({ models: MODELS, limits: LIMITS });
+    draining = await startTestGateway({ models: MODELS, limits: LIMITS, onDisconnect: "drain" });
+  });
+
+  afterAll(async () => {
+    await gateway.stop();
+    await draining.stop();
+  });
+
+  test("is let go after a while, and its upstream with it", async () => {
+    const client = open(gateway.url, "large", true);
+    const entry = await eventually(() => gateway.simulator.ledger.last());
+    await eventually(() => stuckConnectionsAt(gateway.url) === 1);
+    await eventually(() => gateway.simulator.ledger.totals().inFlight === 0);
+    expect(entry).toMatchObject({ finished: false, abortedByClient: true });
+    const row = recordOf(await eventually(async () => (await gateway.usageRows())[0]));
+    expect(row).toMatchObject({ outcome: "client_gone", status: 200 });
+    // The connection is closed although it never took what there was for it.
+    await eventually(() => stuckConnectionsAt(gateway.url) === 0);
+    client.resume();
+    expect(await client.ended).not.toBe("message");
+  });
+
+  test("has its answer read to the end in a group that drains", async () => {
+    const client = open(draining.url, "medium", true);
+    const entry = await eventually(() => draining.simulator.ledger.last());
+    await eventually(() => draining.simulator.ledger.totals().inFlight === 0);
+    expect(entry.finished).toBe(true);
+    const row = recordOf(await eventually(async () => (await draining.usageRows())[0]));
+    expect(row).toMatchObject({ outcome: "client_gone", output_tokens: entry.outputTokens });
+    client.leave("reset");
+  });
+
+  test("is served to the end if it only reads slowly", async () => {
+    const client = open(gateway.url, "medium", false);
+    let over = false;
+    void client.ended.then(() => {
+      over = true;
+    });
+    for (let pauses = 0; pauses < 8 && !over; pauses++) {
+      client.pause();
+      await Bun.sleep(100);
+      client.resume();
+      await Bun.sleep(5);
+    }
+    expect(await client.ended).toBe("message");
+    expect(client.text()).toEndWith("data: [DONE]\n\n");
+  });
+});
+
+/** Connections that the server holds open although their clients take nothing of what is waiting for them. */
+function stuckConnectionsAt(url: string): number {
+  const port = Number(new URL(url).port).toString(16).toUpperCase().padStart(4, "0");
+  const ESTABLISHED = "01";
+  return readFileSync("/proc/net/tcp", "utf8")
+    .split("\n")
+    .map((line) => line.trim().split(/\s+/))
+    .filter(([, local, , state]) => local?.endsWith(`:${port}`) && state === ESTABLISHED)
+    .filter(([, , , , queues]) => !queues?.startsWith("00000000:")).length;
+}
+
+function eventsSent(simulator: Simulator): number {
+  return simulator.ledger.entries().reduce((sum, { model, eventsSent: sent }) => {
+    return model === MODELS.large ? sum + sent : sum;
+  }, 0);
+}
+
+/** Waits until a count has stopped growing. */
+async function standsStill(count: () => number): Promise<void> {
+  let last = -1;
+  let same = 0;
+  await eventually(async () => {
+    const now = count();
+    same = now === last ? same + 1 : 0;
+    last = now;
+    await Bun.sleep(50);
+    return same >= 10;
+  }, 30_000);
+}

@@ -1,0 +1,95 @@
+/** The product as a user runs it: `bin/model-gateway` in a folder of its own, with its output kept. */
+
+import { resolve } from "node:path";
+
+const LAUNCHER = resolve(import.meta.dir, "../../bin/model-gateway");
+const READY_WITHIN_MS = 30_000;
+
+export interface GatewayProcess {
+  pid: number;
+  /** Without `/v1`. */
+  url: string;
+  /** Everything printed so far, on both outputs. */
+  output(): string;
+  signal(name: "SIGTERM" | "SIGINT" | "SIGHUP"): void;
+  exited: Promise<number>;
+  /** Ends it if it has not ended; gives its exit code. */
+  stop(): Promise<number>;
+}
+
+export interface CommandOptions {
+  folder: string;
+  args?: readonly string[];
+  env?: Readonly<Record<string, string>>;
+}
+
+/** Resolves when it says that it is ready; rejects with its output when it ends before. */
+export async function startGatewayProcess(options: CommandOptions): Promise<GatewayProcess> {
+  const child = spawn(["start", ...(options.args ?? [])], { ...options, env: { PORT: "0", ...options.env } });
+  const output = keep(child.stdout, child.stderr);
+  const exited = child.exited;
+  const ready = /API +(http:\/\/\S+)\/v1/;
+  const deadlineMs = performance.now() + READY_WITHIN_MS;
+  while (!ready.test(output.text())) {
+    if (child.exitCode !== null || performance.now() > deadlineMs) {
+      child.kill("SIGKILL");
+      await output.ended;
+      throw new Error(`the gateway did not start:\n${output.text()}`);
+    }
+    await Bun.sleep(5);
+  }
+  return {
+    pid: child.pid,
+    url: ready.exec(output.text())?.[1] ?? "",
+    output: output.text,
+    signal: (name) => child.kill(name),
+    exited,
+    async stop() {
+      if (child.exitCode === null) child.kill("SIGTERM");
+      // What hangs is ended, and the exit code tells.
+      const patience = setTimeout(() => child.kill("SIGKILL"), 10_000);
+      const code = await exited;
+      clearTimeout(patience);
+      await output.ended;
+      return code;
+    },
+  };
+}
+
+export interface Run {
+  code: number;
+  output: string;
+}
+
+/** One command, from start to end. */
+export async function runCommand(
+  args: readonly string[],
+  options: Omit<CommandOptions, "args"> & { stdin?: string },
+): Promise<Run> {
+  const child = spawn(args, options);
+  const output = keep(child.stdout, child.stderr);
+  child.stdin.write(options.stdin ?? "");
+  child.stdin.end();
+  const code = await child.exited;
+  await output.ended;
+  return { code, output: output.text() };
+}
+
+function spawn(args: readonly string[], { folder, env }: CommandOptions) {
+  return Bun.spawn([LAUNCHER, ...args], {
+    cwd: folder,
+    env: { PATH: process.env.PATH ?? "", ...env },
+    stdin: "pipe",
+    stdout: "pipe",
+    stderr: "pipe",
+  });
+}
+
+function keep(...streams: ReadableStream<Uint8Array>[]): { text(): string; ended: Promise<void> } {
+  let text = "";
+  const read = async (stream: ReadableStream<Uint8Array>) => {
+    const decoder = new TextDecoder();
+    for await (const chunk of stream) text += decoder.decode(chunk, { stream: true });
+  };
+  return { text: () => text, ended: Promise.all(streams.map(read)).then(() => {}) };
+}

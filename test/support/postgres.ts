@@ -1,0 +1,201 @@
+/**
+ * A real, throw-away PostgreSQL for tests: one cluster a process, one database a call. The cluster hangs on a
+ * pipe to this process and removes itself when the pipe closes, however the process ends.
+ */
+
+import { afterAll, afterEach, beforeAll, describe } from "bun:test";
+import { chownSync, existsSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { SQL } from "bun";
+import { type Db, openDb } from "../../src/store/engine/db.ts";
+import { migrate } from "../../src/store/engine/migrate.ts";
+
+const INSTALLATIONS = "/usr/lib/postgresql";
+const READY_WITHIN_MS = 30_000;
+const PORT_TRIES = 3;
+/** Long enough to install it. */
+const FIRST_START_WITHIN_MS = 300_000;
+
+export interface Postgres {
+  url: string;
+  stop(): Promise<void>;
+}
+
+/** The address of one of the cluster's databases. */
+type Cluster = (database: string) => string;
+
+let cluster: Promise<Cluster> | undefined;
+let databases = 0;
+
+export async function startPostgres(): Promise<Postgres> {
+  cluster ??= startCluster();
+  const urlOf = await cluster;
+  databases += 1;
+  const name = `test_${databases}`;
+  await runOnce(urlOf("postgres"), `CREATE DATABASE ${name} TEMPLATE template0`);
+  return {
+    url: urlOf(name),
+    stop: () => runOnce(urlOf("postgres"), `DROP DATABASE IF EXISTS ${name} WITH (FORCE)`),
+  };
+}
+
+export interface EngineUnderTest {
+  /** The address of a database that nobody has touched. */
+  emptyUrl(): Promise<string>;
+  /** A migrated, empty database; closed after the test. */
+  open(): Promise<Db>;
+}
+
+/** The same tests on both engines: what holds on one has to hold on the other. */
+export function eachEngine(body: (engine: EngineUnderTest) => void): void {
+  describe("on sqlite", () => {
+    const folder = mkdtempSync(join(tmpdir(), "gateway-sqlite-"));
+    let files = 0;
+    afterAll(() => rmSync(folder, { recursive: true, force: true }));
+    body(engineWith(async () => `sqlite:${folder}/${++files}.db`));
+  });
+  describe("on postgres", () => {
+    const started: Postgres[] = [];
+    beforeAll(async () => {
+      started.push(await startPostgres());
+    }, FIRST_START_WITHIN_MS);
+    afterAll(async () => {
+      for (const { stop } of started) await stop();
+    });
+    const emptyUrl = async () => {
+      const extra = await startPostgres();
+      started.push(extra);
+      return extra.url;
+    };
+    // A new database costs a quarter of a second, so tests that only need an empty one share the first.
+    body({ ...engineWith(emptyUrl), open: engineWith(async () => emptied(started[0])).open });
+  });
+}
+
+function engineWith(emptyUrl: () => Promise<string>): EngineUnderTest {
+  const opened: Db[] = [];
+  afterEach(async () => {
+    for (const db of opened.splice(0)) await db.close();
+  });
+  return {
+    emptyUrl,
+    open: async () => {
+      const db = await openDb(await emptyUrl());
+      opened.push(db);
+      await migrate(db);
+      return db;
+    },
+  };
+}
+
+async function emptied(postgres: Postgres | undefined): Promise<string> {
+  if (postgres === undefined) throw new Error("PostgreSQL was not started.");
+  await runOnce(postgres.url, "DROP SCHEMA public CASCADE; CREATE SCHEMA public");
+  return postgres.url;
+}
+
+async function startCluster(): Promise<Cluster> {
+  const binaries = findBinaries() ?? install();
+  for (let attempt = 1; ; attempt += 1) {
+    try {
+      return await tryToStart(binaries);
+    } catch (error) {
+      // The free port may have been taken by another process in between.
+      if (attempt === PORT_TRIES) throw error;
+    }
+  }
+}
+
+/** `server` ends when standard input does, and then the folder goes. Background jobs read from descriptor 3. */
+const KEEPER = `
+trap '' INT TERM HUP
+exec 3<&0
+binaries=$1 folder=$2 port=$3
+"$binaries/initdb" --pgdata "$folder/data" --username=postgres --auth=trust --encoding=UTF8 --locale=C \
+  --no-sync --no-instructions >"$folder/log" 2>&1 </dev/null
+"$binaries/postgres" -D "$folder/data" -k "$folder" -p "$port" -h 127.0.0.1 \
+  -c fsync=off -c synchronous_commit=off -c full_page_writes=off -c max_connections=200 \
+  >>"$folder/log" 2>&1 </dev/null 3<&- &
+server=$!
+(cat >/dev/null; kill -QUIT "$server") <&3 2>/dev/null &
+wait "$server"
+tail -n 20 "$folder/log" >&2
+rm -rf "$folder"
+`;
+
+async function tryToStart(binaries: string): Promise<Cluster> {
+  const folder = mkdtempSync(join(tmpdir(), "gateway-pg-"));
+  const port = freePort();
+  const keeper = Bun.spawn(
+    [...asUnprivileged(folder), "sh", "-c", KEEPER, "sh", binaries, folder, String(port)],
+    { cwd: folder, stdin: "pipe", stdout: "ignore", stderr: "pipe" },
+  );
+  keeper.unref();
+  const urlOf = (database: string) => `postgres://postgres@127.0.0.1:${port}/${database}`;
+  const deadlineMs = performance.now() + READY_WITHIN_MS;
+  while (keeper.exitCode === null && performance.now() < deadlineMs) {
+    try {
+      await runOnce(urlOf("postgres"), "SELECT 1");
+      return urlOf;
+    } catch {
+      await Bun.sleep(20);
+    }
+  }
+  keeper.stdin.end();
+  throw new Error(`PostgreSQL did not start: ${await keeper.stderr.text()}`);
+}
+
+async function runOnce(url: string, statement: string): Promise<void> {
+  const sql = new SQL({ adapter: "postgres", url, max: 1 });
+  try {
+    await sql.unsafe(statement);
+  } finally {
+    await sql.close({ timeout: 0 });
+  }
+}
+
+function findBinaries(): string | null {
+  if (!existsSync(INSTALLATIONS)) return null;
+  const versions = readdirSync(INSTALLATIONS)
+    .filter((version) => existsSync(join(INSTALLATIONS, version, "bin", "initdb")))
+    .sort((a, b) => Number(b) - Number(a));
+  return versions[0] === undefined ? null : join(INSTALLATIONS, versions[0], "bin");
+}
+
+function install(): string {
+  if (!isRoot()) {
+    throw new Error(
+      "These tests need PostgreSQL: install it (Debian, Ubuntu: apt-get install postgresql) and retry.",
+    );
+  }
+  const script = "apt-get update && apt-get install -y --no-install-recommends postgresql";
+  const installed = Bun.spawnSync(["sh", "-c", script], {
+    env: { ...process.env, DEBIAN_FRONTEND: "noninteractive" },
+    stdout: "ignore",
+    stderr: "pipe",
+  });
+  const binaries = findBinaries();
+  if (binaries === null) throw new Error(`Installing PostgreSQL failed: ${installed.stderr.toString()}`);
+  return binaries;
+}
+
+/** PostgreSQL refuses to run as root. */
+function asUnprivileged(folder: string): string[] {
+  if (!isRoot()) return [];
+  const uid = Number(Bun.spawnSync(["id", "-u", "postgres"]).stdout.toString());
+  const gid = Number(Bun.spawnSync(["id", "-g", "postgres"]).stdout.toString());
+  chownSync(folder, uid, gid);
+  return ["setpriv", `--reuid=${uid}`, `--regid=${gid}`, "--clear-groups", "--"];
+}
+
+function isRoot(): boolean {
+  return process.getuid?.() === 0;
+}
+
+function freePort(): number {
+  const probe = Bun.listen({ hostname: "127.0.0.1", port: 0, socket: { data() {} } });
+  const { port } = probe;
+  probe.stop(true);
+  return port;
+}

@@ -1,0 +1,161 @@
+/** A real gateway on a loopback port, set up through a configuration file, with the simulator as its upstream. */
+
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { type Simulator, startSimulator } from "../../simulator/simulator.ts";
+import { readSettings } from "../../src/config/installation/environment.ts";
+import { type Installation, openInstallation } from "../../src/config/installation/installation.ts";
+import { applyChanges, planChanges } from "../../src/config/plan/apply.ts";
+import { type StartOptions, startGateway } from "../../src/main.ts";
+import type { Clock } from "../../src/net/wire/clock.ts";
+import type { Row } from "../../src/store/engine/db.ts";
+
+export const TEST_KEY = "test-key-0123456789-0123456789-0123456789";
+/** A key of another user in the same group. */
+export const OTHER_KEY = "other-key-0123456789-0123456789-012345678";
+export const UPSTREAM_CREDENTIAL = "upstream-credential-canary-5f2e";
+
+export interface RunningGateway {
+  /** Without `/v1`. */
+  url: string;
+  simulator: Simulator;
+  installation: Installation;
+  /** A call with the test key; a body that is an object is sent as JSON. */
+  call(path: string, body?: unknown, init?: RequestInit): Promise<Response>;
+  /** Every log line so far: failures that a test provokes would drown its report. */
+  log: readonly string[];
+  /** Applies another file while the gateway runs; it takes the change up by itself, a moment later. */
+  apply(file: string): Promise<void>;
+  /** Usage rows in order, after everything on its way has been written. */
+  usageRows(): Promise<Row[]>;
+  stop(): Promise<void>;
+}
+
+export interface GatewayOptions {
+  /** Public model → upstream model, served by the simulator. */
+  models?: Readonly<Record<string, string>>;
+  /** Replaces the whole file; `${SIMULATOR_URL}` and the variables of `environment` can be used in it. */
+  file?: string;
+  environment?: Readonly<Record<string, string>>;
+  onDisconnect?: "cancel" | "drain";
+  databaseUrl?: string;
+  /** Web pages that may open a WebSocket. */
+  allowedOrigins?: readonly string[];
+  /** Names under which pages and the console's API are served beside the gateway's own. */
+  allowedHosts?: readonly string[];
+  /** Memory for large bodies; may be less than a file can say. */
+  largeBodiesMib?: number;
+  /** How the simulator counts. */
+  tokens?: "bytes" | "o200k";
+  /** In the place of the system's. */
+  clock?: Clock;
+  /** Deadlines that a test cannot wait for. */
+  limits?: StartOptions["limits"];
+  /** Where the pages were built; without it those of the project are served, if there are any. */
+  builtDir?: string;
+}
+
+/** A request that hangs must fail its test, not hold up the ones that follow. */
+const TEST_LIMITS: StartOptions["limits"] = { drainTimeoutMs: 5_000 };
+
+const ALL = "[chat, responses, embeddings, images]";
+
+export function gatewayFile(options: GatewayOptions): string {
+  const models = Object.entries(options.models ?? { "fast-chat": "sim-fast" });
+  const named = (names: string[]) => `[${names.map((name) => JSON.stringify(name)).join(", ")}]`;
+  return `
+models:
+${models.map(([id]) => `  - { id: ${JSON.stringify(id)}, interfaces: ${ALL} }`).join("\n")}
+accounts:
+  - name: sim
+    kind: openai
+    base_url: \${SIMULATOR_URL}
+    credential: ${UPSTREAM_CREDENTIAL}
+    private_network: true
+    models: { ${models.map(([id, upstream]) => `${JSON.stringify(id)}: ${JSON.stringify(upstream)}`).join(", ")} }
+groups:
+  - name: default
+    interfaces: ${ALL}
+    models: ${named(models.map(([id]) => id))}
+    accounts: [sim]
+    on_disconnect: ${options.onDisconnect ?? "cancel"}
+users:
+  - { email: dev@example.com, role: user }
+  - { email: other@example.com, role: user }
+keys:
+  - { name: test, user: dev@example.com, group: default, secret: ${TEST_KEY} }
+  - { name: other, user: other@example.com, group: default, secret: ${OTHER_KEY} }
+`;
+}
+
+export async function startTestGateway(options: GatewayOptions = {}): Promise<RunningGateway> {
+  const dataDir = mkdtempSync(join(tmpdir(), "model-gateway-test-"));
+  const simulator = startSimulator({ record: "full", seed: 1, tokens: options.tokens ?? "bytes" });
+  const environment = {
+    SIMULATOR_URL: simulator.url,
+    ...options.environment,
+    ...(options.databaseUrl === undefined ? {} : { DATABASE_URL: options.databaseUrl }),
+  };
+  const settings = readSettings({
+    flags: { data: dataDir, port: "0" },
+    environment,
+    file: {
+      allowed_origins: options.allowedOrigins,
+      allowed_hosts: options.allowedHosts,
+      large_bodies_mib: options.largeBodiesMib,
+    },
+  });
+  if (!settings.ok) throw new Error(settings.problems.join("\n"));
+  const opened = await openInstallation(settings.settings, environment);
+  const installation = options.clock === undefined ? opened : { ...opened, clock: options.clock };
+  const apply = async (text: string) => {
+    const planned = await planChanges(
+      installation,
+      { text, fileName: "gateway.yaml", environment },
+      { prune: false },
+    );
+    if (!planned.ok) throw new Error(JSON.stringify(planned.problems, null, 2));
+    await applyChanges(installation, planned.plan);
+  };
+  await apply(options.file ?? gatewayFile(options));
+  const log: string[] = [];
+  const running = await startGateway(installation, settings.settings, {
+    limits: { ...TEST_LIMITS, ...options.limits },
+    ...(options.builtDir === undefined ? {} : { builtDir: options.builtDir }),
+    writeLog: (line) => log.push(line),
+  });
+  const { url } = running;
+  return {
+    url,
+    simulator,
+    installation,
+    log,
+    apply,
+    call(path, body, init = {}) {
+      const headers = new Headers(init.headers);
+      if (!headers.has("authorization")) headers.set("authorization", `Bearer ${TEST_KEY}`);
+      const raw = typeof body === "string" || body instanceof Uint8Array || body instanceof FormData;
+      if (body !== undefined && !(body instanceof FormData) && !headers.has("content-type")) {
+        headers.set("content-type", "application/json");
+      }
+      return fetch(url + path, {
+        method: body === undefined ? "GET" : "POST",
+        ...(body === undefined ? {} : { body: raw ? body : JSON.stringify(body) }),
+        ...init,
+        headers,
+      });
+    },
+    async usageRows() {
+      // Asking for usage writes what is on its way first.
+      await fetch(`${url}/v1/usage`, { headers: { authorization: `Bearer ${TEST_KEY}` } });
+      return installation.db.sql`SELECT * FROM usage ORDER BY request_id`;
+    },
+    async stop() {
+      await running.stop();
+      await simulator.stop();
+      await installation.db.close();
+      rmSync(dataDir, { recursive: true, force: true });
+    },
+  };
+}
