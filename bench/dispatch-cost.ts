@@ -3,7 +3,7 @@
  * account, and giving both back. Prints JSON. A process of its own, so that nothing else is measured with it.
  */
 
-import { subjectsOf } from "../src/gateway/admission/caller-limits.ts";
+import { callerSubjects } from "../src/gateway/admission/caller-limits.ts";
 import { openLimiter } from "../src/limits/limiter.ts";
 import { systemClock } from "../src/net/wire/clock.ts";
 import { createKeyIndex } from "../src/policy/key-index.ts";
@@ -104,7 +104,7 @@ const under: (() => void)[] = [];
 function request(number: number): void {
   const key = keys.find(`d${(number * 7_919) % KEYS}`, 0);
   if (!key || !group || !routes) throw new Error("no such key");
-  const own = limiter.admit(subjectsOf({ key, group }), 700, 0);
+  const own = limiter.admit(callerSubjects({ key, group }), 700, 0);
   if (!own.ok) throw new Error("a limit that nothing comes near was reached");
   const pick = pool.pick({ routes, tried, affinity: null, tokensEstimate: 700 });
   if (pick.kind !== "picked") throw new Error("a thousand idle accounts and none to be had");

@@ -12,23 +12,23 @@ import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import {
-  type HoldAsked,
-  openTill,
+  type BillingEngine,
+  type DirectBillingOptions,
+  type HoldRequest,
+  openDirectBilling,
   type Settlement,
-  type Till,
-  type TillOptions,
 } from "../src/billing/engine/direct-billing.ts";
 import { openSettlementSpool } from "../src/billing/engine/settlement-spool.ts";
 import { openJournal } from "../src/billing/journal/journal.ts";
 import { withRowJournal } from "../src/billing/journal/row-journal.ts";
-import { openExpressTill } from "../src/billing/write-behind/write-behind-billing.ts";
+import { openWriteBehindBilling } from "../src/billing/write-behind/write-behind-billing.ts";
 import { limits } from "../src/config/product-limits.ts";
 import { makeTariff } from "../src/money/tariff.ts";
 import { systemClock, uuidV7 } from "../src/net/wire/clock.ts";
 import { BillingFaults } from "../src/observe/billing-faults.ts";
 import { type Db, openDb, transaction } from "../src/store/engine/db.ts";
 import { migrate } from "../src/store/engine/migrate.ts";
-import { openLogMover } from "../src/store/engine/wal-checkpointer.ts";
+import { openWalCheckpointer } from "../src/store/engine/wal-checkpointer.ts";
 import { postTransfer } from "../src/store/money/ledger.ts";
 import { NO_MONEY } from "../src/store/usage/usage.ts";
 import { warmUp } from "./warm-up.ts";
@@ -48,7 +48,7 @@ const folder = mkdtempSync(join(tmpdir(), "till-cost-"));
 
 interface Shop {
   engine: Db["engine"];
-  till: Till;
+  till: BillingEngine;
   close(): Promise<void>;
 }
 
@@ -74,7 +74,7 @@ async function openShop(): Promise<Shop> {
       });
     }
   });
-  const options: TillOptions = {
+  const options: DirectBillingOptions = {
     db,
     log: { info() {}, warn: console.error, error: console.error },
     clock: systemClock,
@@ -90,14 +90,14 @@ async function openShop(): Promise<Shop> {
       ...options,
       ...limits.till,
       ...limits.express,
-      till: openTill(options),
+      till: openDirectBilling(options),
       journal,
     });
     return { engine: db.engine, till, close: () => till.stop().then(() => db.close()) };
   }
-  const mover = openLogMover(file);
+  const mover = openWalCheckpointer(file);
   const books = await openDb(file);
-  const till = openExpressTill({
+  const till = openWriteBehindBilling({
     ...options,
     books,
     journal,
@@ -122,7 +122,7 @@ const tariff = makeTariff({ input: "2.50", output: "10.00" });
 const users = Array.from({ length: USERS }, (_, i) => ({ userId: `u${i}`, keyId: `k${i}` }));
 type User = (typeof users)[number];
 
-function askedFor(requestId: string, { userId, keyId }: User): HoldAsked {
+function askedFor(requestId: string, { userId, keyId }: User): HoldRequest {
   return {
     requestId,
     userId,
@@ -196,7 +196,7 @@ const noSettleMs: number[] = [];
 
 type Request = (user: User, lastsMs: number) => Promise<void>;
 
-function paidBy(till: Till): Request {
+function paidBy(till: BillingEngine): Request {
   return async (user, lastsMs) => {
     const requestId = uuidV7("req");
     const startMs = performance.now();

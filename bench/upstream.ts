@@ -5,12 +5,12 @@
  */
 
 import type { Socket } from "bun";
-import { acceptOf } from "../src/net/websocket/accept-key.ts";
+import { computeAcceptKey } from "../src/net/websocket/accept-key.ts";
 import {
+  buildFrame,
   closeFrame,
+  type FrameHandler,
   FrameReader,
-  type FrameTaker,
-  frameOf,
   PING,
   PONG,
   TEXT,
@@ -32,7 +32,7 @@ interface Conversation {
   unsent: Uint8Array | null;
   timer: ReturnType<typeof setTimeout> | null;
   /** Once the connection is a WebSocket. */
-  frames: { reader: FrameReader; taker: FrameTaker } | null;
+  frames: { reader: FrameReader; taker: FrameHandler } | null;
 }
 
 interface Frame {
@@ -72,7 +72,7 @@ const CHAT = CHAT_WITH_USAGE.filter((frame) => frame.counted);
 const RESPONSES_EVENTS = responsesStream(pauseMs === 0 ? EVENTS_PER_SHORT_STREAM : EVENTS_PER_STREAM);
 const RESPONSES = frames(RESPONSES_EVENTS);
 const RESPONSES_SOCKET: readonly Frame[] = RESPONSES_EVENTS.map((event) => ({
-  bytes: frameOf(TEXT, wholePart(Buffer.from(eventJson(event))), null),
+  bytes: buildFrame(TEXT, wholePart(Buffer.from(eventJson(event))), null),
   counted: true,
 }));
 
@@ -121,7 +121,7 @@ function pace(socket: Socket<Conversation>, events: readonly Frame[], end: () =>
 /** Every message is taken for a turn: nothing else is sent by the gateway or by the bench. */
 function upgrade(socket: Socket<Conversation>, head: string): void {
   const key = /\r\nsec-websocket-key: *(\S+)/i.exec(head)?.[1] ?? "";
-  const accept = acceptOf(key);
+  const accept = computeAcceptKey(key);
   send(
     socket,
     Buffer.from(
@@ -136,7 +136,7 @@ function upgrade(socket: Socket<Conversation>, head: string): void {
         pace(socket, RESPONSES_SOCKET, () => {});
       },
       control(opcode, payload) {
-        if (opcode === PING) send(socket, frameOf(PONG, wholePart(payload), null));
+        if (opcode === PING) send(socket, buildFrame(PONG, wholePart(payload), null));
         else if (opcode !== PONG) socket.end(closeFrame(1000, "", null));
       },
     },

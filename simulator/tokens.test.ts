@@ -3,7 +3,7 @@ import { countTokens } from "gpt-tokenizer/encoding/o200k_base";
 import { countInput } from "../src/gateway/metering/count-input.ts";
 import { countAnswer } from "../src/gateway/metering/count-request.ts";
 import { openOutputCounter } from "../src/gateway/metering/output-counter.ts";
-import { partOf } from "../src/net/wire/parts.ts";
+import { wholeBytesPart } from "../src/net/wire/parts.ts";
 import { openSseSplitter } from "../src/net/wire/sse.ts";
 import { openStreamReader } from "../src/protocols/open-stream-reader.ts";
 import { ENDPOINTS, type EndpointName } from "../src/protocols/shared/request.ts";
@@ -59,7 +59,7 @@ async function countedByReader(endpoint: EndpointName, body: string, bytesMax: n
   let seen = 0;
   try {
     for await (const chunk of answer.body ?? []) {
-      splitter.push(partOf(chunk), (bytes, start, end, kind) => {
+      splitter.push(wholeBytesPart(chunk), (bytes, start, end, kind) => {
         if (kind === "event") reader.read(bytes, start, end);
       });
       seen += chunk.length;

@@ -8,17 +8,17 @@ import { join } from "node:path";
 import { type Simulator, startSimulator } from "../simulator/simulator.ts";
 import { openSocketClient } from "./accounts/websocket/client.ts";
 import { startAlerts } from "./alerts/engine.ts";
-import type { Till } from "./billing/engine/direct-billing.ts";
+import type { BillingEngine } from "./billing/engine/direct-billing.ts";
 import { RefusalRows } from "./billing/engine/refusal-rows.ts";
-import { openBooks } from "./billing/open-billing.ts";
+import { openBilling } from "./billing/open-billing.ts";
 import type { Settings } from "./config/installation/environment.ts";
 import type { Installation } from "./config/installation/installation.ts";
 import { limits as productLimits } from "./config/product-limits.ts";
 import { startSweepingSessions } from "./console-api/auth/sweep.ts";
-import type { Control } from "./console-api/context.ts";
-import type { ApiDoor } from "./console-api/handler.ts";
+import type { ConsoleContext } from "./console-api/context.ts";
+import type { ApiHandler } from "./console-api/handler.ts";
 import { openLive } from "./console-api/live/live.ts";
-import { openIdentity } from "./console-api/throttling/auth-throttles.ts";
+import { openAuthThrottles } from "./console-api/throttling/auth-throttles.ts";
 import { openThrottle } from "./console-api/throttling/throttle.ts";
 import { openBadKeyThrottle } from "./gateway/admission/bad-keys.ts";
 import { seedWindows } from "./gateway/admission/seed-windows.ts";
@@ -28,11 +28,11 @@ import { createInputEstimates } from "./gateway/metering/input-estimate.ts";
 import { ReasoningEstimates } from "./gateway/metering/reasoning-estimate.ts";
 import { loadTokenizer } from "./gateway/metering/tokenizer.ts";
 import { openBodyBudgets } from "./gateway/request/body-budgets.ts";
-import { openUnderWay } from "./gateway/request/in-flight-requests.ts";
+import { openInFlightRequests } from "./gateway/request/in-flight-requests.ts";
 import { openRequestReader } from "./gateway/request/read-request.ts";
 import { sweepSpool } from "./gateway/request/spool.ts";
 import { openDrains } from "./gateway/stream/drains.ts";
-import { openPulse } from "./gateway/stream/relay.ts";
+import { openKeepAliveTimer } from "./gateway/stream/relay.ts";
 import { openRetryBudget } from "./gateway/upstream/retry-budget.ts";
 import { ConcurrencyQueue } from "./limits/concurrency-queue.ts";
 import { openLimiter } from "./limits/limiter.ts";
@@ -40,15 +40,15 @@ import { QueueOccupancy } from "./limits/queue-occupancy.ts";
 import { openMail } from "./mail/mail.ts";
 import { openHttpClient } from "./net/http-client/client.ts";
 import { openDialer } from "./net/http-client/dial.ts";
-import { type Alarms, openAlarms } from "./net/wire/deadlines.ts";
+import { type Deadlines, openDeadlines } from "./net/wire/deadlines.ts";
 import { type Log, openLog } from "./observe/log.ts";
 import { openRequestCounts } from "./observe/request-counts.ts";
 import { openTraffic } from "./observe/traffic.ts";
 import { openLivePolicy } from "./policy/live-policy.ts";
 import { openPool } from "./pool/pool.ts";
-import { openWaitingRoom } from "./pool/waiting.ts";
+import { openWaitingQueue } from "./pool/waiting.ts";
 import { openSockets } from "./responses-websocket/sockets.ts";
-import { openControlDoor } from "./server/operator-socket.ts";
+import { openOperatorSocket } from "./server/operator-socket.ts";
 import { type Server, type ServerOptions, startServer } from "./server/server.ts";
 import { openSite } from "./server/site.ts";
 import { VERSION } from "./version.ts";
@@ -119,7 +119,7 @@ export async function startGateway(
   });
   const limiter = openLimiter(clock);
   const pool = openPool({ clock, random: Math.random, limiter });
-  const books = await openBooks({ ...installation, ...settings, log, limits }).catch(
+  const books = await openBilling({ ...installation, ...settings, log, limits }).catch(
     async (error: unknown) => {
       policy.close();
       await simulator.stop();
@@ -130,8 +130,8 @@ export async function startGateway(
   await seedWindows(db, policy, limiter, clock);
   const { till } = books;
   const refusals = new RefusalRows(till.push, limits.refusalRows);
-  const pulse = openPulse(limits.pulseMs, clock.monotonicMs);
-  const alarms = openAlarms(limits.alarmsMs, clock);
+  const pulse = openKeepAliveTimer(limits.pulseMs, clock.monotonicMs);
+  const alarms = openDeadlines(limits.alarmsMs, clock);
   // Reading the clock is not free: how old an address or an idle connection is need not be known to the millisecond.
   const coarse = { ...clock, monotonicMs: alarms.lookedAtMs };
   const http = openHttpClient({
@@ -181,7 +181,7 @@ export async function startGateway(
     estimates: createInputEstimates(),
     reasoning: new ReasoningEstimates(),
     drains: openDrains(limits.drainsMax, limits.drainsPerUserMax),
-    underWay: openUnderWay(),
+    underWay: openInFlightRequests(),
     traffic: openTraffic(),
     requestCounts: openRequestCounts(),
     responses: openResponseRoutes(db, limits.rememberedResponsesMax),
@@ -191,7 +191,7 @@ export async function startGateway(
       log,
       pool,
       till,
-      room: openWaitingRoom(clock, occupancy),
+      room: openWaitingQueue(clock, occupancy),
       retries: openRetryBudget(),
       dialer: openDialer({
         clock: coarse,
@@ -258,13 +258,13 @@ export async function startGateway(
     limits: limits.alerts,
   });
   const live = openLive(gateway, alerts, node);
-  const control: Control = {
+  const control: ConsoleContext = {
     installation,
     gateway,
     get publicUrl() {
       return publicUrl();
     },
-    identity: openIdentity(clock),
+    identity: openAuthThrottles(clock),
     redeemTries: openThrottle({ ...limits.redeem, monotonicMs: clock.monotonicMs }),
     mail: () => openMail({ db, keyring, dialer: gateway.dispatcher.dialer, timeoutMs: limits.mailTimeoutMs }),
     alerts,
@@ -298,7 +298,7 @@ export async function startGateway(
     await close();
     throw error;
   }
-  const controlDoor = await openControlDoor(gateway, settings.controlSocketFile);
+  const controlDoor = await openOperatorSocket(gateway, settings.controlSocketFile);
   const sweeping = startSweepingSessions(installation, log);
   // Needed when a client leaves or an upstream tells no usage: better read before than while somebody waits.
   const charges = [...policy.snapshot().groups.values()].some(({ billing }) => billing.charge !== "none");
@@ -320,14 +320,14 @@ export async function startGateway(
  * The console's API with all its schemas is half of what a start would have to read, and the path of a request needs
  * none of it: it is read with the first call.
  */
-function openLazily(control: Control, alarms: Alarms): ApiDoor {
-  let opening: Promise<ApiDoor> | null = null;
-  async function open(): Promise<ApiDoor> {
-    const [{ openApiDoor }, { ROUTES }] = await Promise.all([
+function openLazily(control: ConsoleContext, alarms: Deadlines): ApiHandler {
+  let opening: Promise<ApiHandler> | null = null;
+  async function open(): Promise<ApiHandler> {
+    const [{ openApiHandler }, { ROUTES }] = await Promise.all([
       import("./console-api/handler.ts"),
       import("./console-api/routes.ts"),
     ]);
-    return openApiDoor(control, ROUTES, alarms);
+    return openApiHandler(control, ROUTES, alarms);
   }
   return async (call) => {
     opening ??= open();
@@ -355,7 +355,7 @@ function openSites(builtDir: string): ServerOptions["sites"] {
 }
 
 /** A store that comes back in time gets every row; one that does not must not keep the process for ever. */
-async function writeTheRest(till: Till, log: Log, isTimeUp: () => boolean): Promise<void> {
+async function writeTheRest(till: BillingEngine, log: Log, isTimeUp: () => boolean): Promise<void> {
   for (;;) {
     try {
       return await till.flush();

@@ -1,8 +1,8 @@
-import type { Account } from "../policy/snapshot.ts";
+import type { PolicyAccount } from "../policy/snapshot.ts";
 import { NO_RATE_LIMITS } from "../records.ts";
 
 /** An account that may be asked over sockets, wherever it is. */
-export function socketAccount(change: Partial<Account> = {}): Account {
+export function socketAccount(change: Partial<PolicyAccount> = {}): PolicyAccount {
   return {
     id: "acct_1",
     name: "one",

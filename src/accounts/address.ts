@@ -1,14 +1,14 @@
 /** Where each kind of account listens, and how it wants its credential. Nothing here comes from a client. */
 
-import type { Account } from "../policy/snapshot.ts";
+import type { PolicyAccount } from "../policy/snapshot.ts";
 
 /** The path below the account's origin, query included, for an OpenAI path such as `/chat/completions`. */
-export function upstreamPath(account: Account, path: string, upstreamModel: string): string {
+export function upstreamPath(account: PolicyAccount, path: string, upstreamModel: string): string {
   return account.kind === "azure" ? azurePath(account, path, upstreamModel) : account.basePath + path;
 }
 
 /** Azure has two APIs below one address: that of OpenAI under /openai/v1, and a dated one beside it. */
-function azurePath({ basePath, apiVersion }: Account, path: string, upstreamModel: string): string {
+function azurePath({ basePath, apiVersion }: PolicyAccount, path: string, upstreamModel: string): string {
   // Portals and tutorials show the address with either of these at its end, and without.
   const resource = basePath.replace(/\/openai(?:\/v1)?$/, "");
   if (apiVersion === null) return `${resource}/openai/v1${path}`;
@@ -29,7 +29,7 @@ function deploymentOf(path: string, upstreamModel: string): string {
   return `/deployments/${encodeURIComponent(upstreamModel)}`;
 }
 
-export function credentialHeader(account: Account): readonly [name: string, value: string] | null {
+export function credentialHeader(account: PolicyAccount): readonly [name: string, value: string] | null {
   if (account.credential === null) return null;
   return account.kind === "azure"
     ? ["api-key", account.credential]

@@ -1,5 +1,5 @@
 import { afterAll, describe, expect, test } from "bun:test";
-import { type Dialer, openDialer, type Target } from "../net/http-client/dial.ts";
+import { type Dialer, type DialTarget, openDialer } from "../net/http-client/dial.ts";
 import { DialError } from "../net/http-client/dial-errors.ts";
 import { Notes, openClient } from "../net/http-client/test-server.ts";
 import { systemClock } from "../net/wire/clock.ts";
@@ -39,7 +39,7 @@ describe("on the wire", () => {
   const http = openClient();
   afterAll(() => http.close());
 
-  async function call(target: Target, path: string): Promise<Notes> {
+  async function call(target: DialTarget, path: string): Promise<Notes> {
     const notes = new Notes();
     http.send({ target, method: "GET", path, headers: "", body: null }, notes);
     expect(await notes.over.promise).toBe("end");

@@ -3,15 +3,15 @@ import fc from "fast-check";
 import { statusOf, UPSTREAM_CODES } from "../errors.ts";
 import type { Audience, UpstreamError } from "../protocols/shared/upstream-error.ts";
 import {
-  brokenOffError,
   classifyError,
   clientError,
   FAILURE_CLASSES,
   type FailureClass,
-  failed,
-  hintOf,
-  inLightOf,
+  interruptedError,
   mayTryAnother,
+  readRetryHint,
+  refineFailure,
+  upstreamFailure,
 } from "./failure.ts";
 
 const error = (change: Partial<UpstreamError> = {}): UpstreamError => ({
@@ -101,7 +101,8 @@ describe("what an upstream's refusal means", () => {
 
   test("another account is tried unless it would do the same", () => {
     const final: readonly FailureClass[] = ["rejected", "too_large", "unstreamed"];
-    for (const kind of FAILURE_CLASSES) expect(mayTryAnother(failed(kind, "r"))).toBe(!final.includes(kind));
+    for (const kind of FAILURE_CLASSES)
+      expect(mayTryAnother(upstreamFailure(kind, "r"))).toBe(!final.includes(kind));
   });
 });
 
@@ -122,7 +123,7 @@ describe("what the client is told", () => {
     ["server", 502, "upstream_error"],
     ["bad_answer", 502, "upstream_error"],
   ])("of %s: %i %s", (kind, status, code) => {
-    expect(clientError(failed(kind, "r"), AUDIENCE)).toMatchObject({ status, code });
+    expect(clientError(upstreamFailure(kind, "r"), AUDIENCE)).toMatchObject({ status, code });
   });
 
   test("never a status that blames the client's own key", () => {
@@ -147,7 +148,7 @@ describe("what the client is told", () => {
   test("only what the client wrote itself gets the upstream's words, made public", () => {
     const secret = error({ message: "Key sk-CANARY7 of gpt-6-eu-0419 failed", param: "sk-CANARY7" });
     for (const kind of FAILURE_CLASSES) {
-      const told = clientError({ ...failed(kind, "r"), error: secret }, AUDIENCE);
+      const told = clientError({ ...upstreamFailure(kind, "r"), error: secret }, AUDIENCE);
       expect(`${told.message} ${told.param}`).not.toContain("CANARY");
       if (kind === "rejected" || kind === "not_here")
         expect(told.message).toBe("Key [redacted] of fast failed");
@@ -156,7 +157,7 @@ describe("what the client is told", () => {
   });
 
   test("an overload comes without Retry-After, so that the user changes model instead of waiting", () => {
-    expect(clientError(failed("overloaded", "r"), AUDIENCE).headers).toEqual({});
+    expect(clientError(upstreamFailure("overloaded", "r"), AUDIENCE).headers).toEqual({});
   });
 
   test("every 429 says in whole seconds from 1 to 60 when to come back", () => {
@@ -248,11 +249,11 @@ describe("a rejected request", () => {
 
 describe("an answer that broke off", () => {
   test("is told as broken off, not as never begun", () => {
-    expect(brokenOffError(failed("reset", "r"), AUDIENCE)).toMatchObject({
+    expect(interruptedError(upstreamFailure("reset", "r"), AUDIENCE)).toMatchObject({
       code: "upstream_error",
       message: expect.stringContaining("in the middle of its answer"),
     });
-    expect(brokenOffError(failed("timeout", "r"), AUDIENCE)).toMatchObject({
+    expect(interruptedError(upstreamFailure("timeout", "r"), AUDIENCE)).toMatchObject({
       code: "upstream_timeout",
       message: expect.stringContaining("went silent"),
     });
@@ -264,7 +265,7 @@ describe("an answer that broke off", () => {
       error({ code: "context_length_exceeded", message: "Too long." }),
       null,
     );
-    expect(brokenOffError(failure, AUDIENCE)).toMatchObject({
+    expect(interruptedError(failure, AUDIENCE)).toMatchObject({
       code: "context_length_exceeded",
       message: "Too long.",
     });
@@ -296,10 +297,10 @@ describe("when the upstream may be asked again", () => {
 
   test("may be a moment, which a clock turns into a time", () => {
     const failure = classifyError(429, error({ resetsAtMs: 100_000 }), null);
-    expect(hintOf(failure, 40_000)).toBe(60_000);
-    expect(hintOf(failure, 140_000)).toBe(0);
-    expect(hintOf({ ...failure, retryAfterMs: 5 }, 40_000)).toBe(5);
-    expect(hintOf(failed("rate_limited", "r"), 0)).toBeNull();
+    expect(readRetryHint(failure, 40_000)).toBe(60_000);
+    expect(readRetryHint(failure, 140_000)).toBe(0);
+    expect(readRetryHint({ ...failure, retryAfterMs: 5 }, 40_000)).toBe(5);
+    expect(readRetryHint(upstreamFailure("rate_limited", "r"), 0)).toBeNull();
   });
 });
 
@@ -314,10 +315,10 @@ describe("what a client writes", () => {
 
   test("keeps a 404 from being held against the account, unless it is plain text, which cannot be missing", () => {
     const failure = classifyError(404, error({ message: "not found" }), null);
-    expect(inLightOf({ isPlain: () => false }, failure)).toBe(failure);
-    expect(inLightOf({ isPlain: () => true }, failure)).toEqual({ ...failure, class: "model_missing" });
+    expect(refineFailure({ isPlain: () => false }, failure)).toBe(failure);
+    expect(refineFailure({ isPlain: () => true }, failure)).toEqual({ ...failure, class: "model_missing" });
     const refused = classifyError(400, error(), null);
-    expect(inLightOf({ isPlain: () => true }, refused)).toBe(refused);
+    expect(refineFailure({ isPlain: () => true }, refused)).toBe(refused);
   });
 
   test("is to blame when an error inside a stream says so by its type or its code", () => {

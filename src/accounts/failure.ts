@@ -24,9 +24,9 @@ export const FAILURE_CLASSES = [
 export type FailureClass = (typeof FAILURE_CLASSES)[number];
 
 /** What clients can bring about by what they write: never held against an account. */
-export type Blameless = "not_here" | "too_large" | "unstreamed" | "rejected";
+export type BlamelessFailure = "not_here" | "too_large" | "unstreamed" | "rejected";
 
-export function isBlameless(kind: FailureClass): kind is Blameless {
+export function isBlameless(kind: FailureClass): kind is BlamelessFailure {
   return kind === "not_here" || kind === "too_large" || kind === "unstreamed" || kind === "rejected";
 }
 
@@ -39,7 +39,11 @@ export interface UpstreamFailure {
   retryAfterMs: number | null;
 }
 
-export function failed(kind: FailureClass, reason: string, status: number | null = null): UpstreamFailure {
+export function upstreamFailure(
+  kind: FailureClass,
+  reason: string,
+  status: number | null = null,
+): UpstreamFailure {
   return { class: kind, status, reason, error: null, retryAfterMs: null };
 }
 
@@ -69,7 +73,7 @@ export function classifyError(
 const COMES_BACK: ReadonlySet<FailureClass> = new Set(["rate_limited", "quota", "overloaded"]);
 
 /** When to come back; an error may name the moment rather than the time until then. */
-export function hintOf({ retryAfterMs, error }: UpstreamFailure, nowMs: number): number | null {
+export function readRetryHint({ retryAfterMs, error }: UpstreamFailure, nowMs: number): number | null {
   if (retryAfterMs !== null) return retryAfterMs;
   return error?.resetsAtMs === undefined ? null : Math.max(0, error.resetsAtMs - nowMs);
 }
@@ -108,7 +112,7 @@ function namesModel(error: UpstreamError | null): boolean {
  * What a plain request asks for is there or not by the address and the model alone. Decided by what the request holds,
  * for the same reason: the words of the error say what a client wants them to say.
  */
-export function inLightOf(request: { isPlain(): boolean }, failure: UpstreamFailure): UpstreamFailure {
+export function refineFailure(request: { isPlain(): boolean }, failure: UpstreamFailure): UpstreamFailure {
   return failure.class === "not_here" && request.isPlain() ? { ...failure, class: "model_missing" } : failure;
 }
 
@@ -194,7 +198,7 @@ export function clientError(failure: UpstreamFailure, audience: Audience): ApiEr
 }
 
 /** Which of two accounts' failures the client hears of: one that time mends, and the one that it mends sooner. */
-export function betterNews(before: ApiError | null, latest: ApiError): ApiError {
+export function moreUsefulFailure(before: ApiError | null, latest: ApiError): ApiError {
   if (before === null) return latest;
   if (isForAdministrators(latest)) return isMendedByTime(before) ? before : latest;
   if (before.code !== "rate_limit_exceeded" || latest.code !== "rate_limit_exceeded") return latest;
@@ -264,7 +268,7 @@ const CONTEXT_FULL =
   /maximum context length|longer than the model's context length|exceeds the available context size|\bContextWindowExceededError\b/i;
 
 /** The answer had begun: nothing can be tried again without the client noticing, and it should know that. */
-export function brokenOffError(failure: UpstreamFailure, audience: Audience): ApiError {
+export function interruptedError(failure: UpstreamFailure, audience: Audience): ApiError {
   const told = clientError(failure, audience);
   if (told.code !== "upstream_error" && told.code !== "upstream_timeout") return told;
   return new ApiError(

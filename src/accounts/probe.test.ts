@@ -3,7 +3,7 @@ import { type Simulator, startSimulator } from "../../simulator/simulator.ts";
 import { openHttpClient } from "../net/http-client/client.ts";
 import { openDialer } from "../net/http-client/dial.ts";
 import { systemClock } from "../net/wire/clock.ts";
-import { openAlarms } from "../net/wire/deadlines.ts";
+import { openDeadlines } from "../net/wire/deadlines.ts";
 import { account } from "../pool/pool.test-support.ts";
 import { type ProbeOptions, probeAccount } from "./probe.ts";
 
@@ -14,7 +14,7 @@ let close: () => void;
 
 beforeAll(() => {
   simulator = startSimulator({ credential: CREDENTIAL });
-  const alarms = openAlarms(20, systemClock);
+  const alarms = openDeadlines(20, systemClock);
   const http = openHttpClient({
     alarms,
     clock: systemClock,

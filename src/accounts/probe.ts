@@ -4,9 +4,9 @@
  */
 
 import type { AnswerHeaders, HttpClient, HttpFailure } from "../net/http-client/contract.ts";
-import { DialError, type Dialer, type Target } from "../net/http-client/dial.ts";
+import { DialError, type Dialer, type DialTarget } from "../net/http-client/dial.ts";
 import { joinParts, type Part } from "../net/wire/parts.ts";
-import type { Account } from "../policy/snapshot.ts";
+import type { PolicyAccount } from "../policy/snapshot.ts";
 import { credentialHeader, upstreamPath } from "./address.ts";
 import { unpack } from "./unpack.ts";
 
@@ -30,7 +30,7 @@ export type Probe =
   | { kind: "forbidden_address"; reason: string }
   | { kind: "unknown_host" | "bad_url" };
 
-export async function probeAccount(account: Account, options: ProbeOptions): Promise<Probe> {
+export async function probeAccount(account: PolicyAccount, options: ProbeOptions): Promise<Probe> {
   try {
     const target = await options.dialer.resolve(account.baseUrl, account.privateNetwork);
     const reply = await listModels(account, target, options);
@@ -47,7 +47,7 @@ type Reply =
   | { kind: "answered"; status: number; contentType: string | null; body: Uint8Array | null }
   | { kind: "failed"; failure: ProbeFailure };
 
-function listModels(account: Account, target: Target, options: ProbeOptions): Promise<Reply> {
+function listModels(account: PolicyAccount, target: DialTarget, options: ProbeOptions): Promise<Reply> {
   const credential = credentialHeader(account);
   const headers = [
     "accept: application/json",

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { durationMs, hintInText, readHeadroom, resetOfUsedUp, retryAfterMs } from "./rate-limit.ts";
+import { durationMs, hintInText, readExhaustedReset, readHeadroom, retryAfterMs } from "./rate-limit.ts";
 
 describe("when to come back", () => {
   const NOW_MS = Date.parse("2026-09-01T12:00:00Z");
@@ -29,7 +29,7 @@ describe("when to come back", () => {
   });
 
   test("by the reset of a limit that is used up, the later of two", () => {
-    const reset = (headers: Record<string, string>) => resetOfUsedUp(new Headers(headers));
+    const reset = (headers: Record<string, string>) => readExhaustedReset(new Headers(headers));
     const used = (unit: string, remaining: number, reset: string) => ({
       [`x-ratelimit-limit-${unit}`]: "100",
       [`x-ratelimit-remaining-${unit}`]: String(remaining),

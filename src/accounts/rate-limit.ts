@@ -15,7 +15,7 @@ export function retryAfterMs(headers: AnswerHeaders, nowMs: number): number | nu
 }
 
 /** When a limit that is used up is free again, by its `x-ratelimit-reset-*`; null when none is. */
-export function resetOfUsedUp(headers: AnswerHeaders): number | null {
+export function readExhaustedReset(headers: AnswerHeaders): number | null {
   const headroom = readHeadroom(headers);
   return headroom !== null && headroom.left <= 0 ? headroom.resetMs : null;
 }
@@ -50,7 +50,7 @@ export function readHeadroom(headers: AnswerHeaders): Headroom | null {
 }
 
 /** One of an upstream's limits, as its last answer told it. Null where it did not. */
-export interface ToldLimit {
+export interface ReportedLimit {
   readonly unit: "requests" | "tokens";
   readonly limit: number | null;
   readonly remaining: number | null;
@@ -59,7 +59,7 @@ export interface ToldLimit {
 }
 
 /** All limits that an answer reports, for people who look after the account. */
-export function readToldLimits(headers: AnswerHeaders): ToldLimit[] {
+export function readReportedLimits(headers: AnswerHeaders): ReportedLimit[] {
   return (["requests", "tokens"] as const).flatMap((unit) => {
     const limit = countOf(headers.get(`x-ratelimit-limit-${unit}`));
     const remaining = countOf(headers.get(`x-ratelimit-remaining-${unit}`));

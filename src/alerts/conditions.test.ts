@@ -2,7 +2,7 @@ import { describe, expect, test } from "bun:test";
 import type { AccountReport } from "../pool/report.ts";
 import { DEFAULT_ALERTS } from "../records.ts";
 import type { AlertRecord } from "../store/alerts/alerts.ts";
-import { conditionsIn, isOver, type View } from "./conditions.ts";
+import { type AlertView, conditionsIn, isOver } from "./conditions.ts";
 
 const NOW_MS = Date.parse("2026-09-01T12:00:00Z");
 const DAY_MS = Date.parse("2026-09-01T00:00:00Z");
@@ -18,7 +18,7 @@ const WELL: AccountReport = {
 const PARKED: AccountReport = { ...WELL, condition: "parked", cause: "credential" };
 const UNKNOWN: AccountReport = { ...WELL, isTried: false };
 
-function view(change: Partial<View> = {}): View {
+function view(change: Partial<AlertView> = {}): AlertView {
   return {
     nowMs: NOW_MS,
     startedAtMs: NOW_MS - 3_600_000,
@@ -33,7 +33,7 @@ function view(change: Partial<View> = {}): View {
   };
 }
 
-const rulesIn = (change: Partial<View>, rules = DEFAULT_ALERTS) =>
+const rulesIn = (change: Partial<AlertView>, rules = DEFAULT_ALERTS) =>
   conditionsIn(view(change), rules).map(({ rule, subject }) => [rule, subject]);
 
 const withReport = (report: AccountReport) => ({ accounts: [{ id: "acct_1", name: "openai-1", report }] });
@@ -100,7 +100,7 @@ describe("an alert whose cause has passed", () => {
     ...change,
   });
   const before = { startedAtMs: NOW_MS - 7_200_000 };
-  const over = (change: Partial<AlertRecord>, seen: Partial<View> = {}) =>
+  const over = (change: Partial<AlertRecord>, seen: Partial<AlertView> = {}) =>
     isOver(alert(change), view(seen), DEFAULT_ALERTS);
 
   test("of a fault of the books stays open for an hour, also after a restart", () => {
@@ -130,7 +130,7 @@ describe("an alert whose cause has passed", () => {
   test("of a day's spending is over with the day, its threshold or its rule, and not because a new process has counted less", () => {
     const rules = { ...DEFAULT_ALERTS, spend: { enabled: true, usdPerDay: "1.50" } };
     const spend = { ...before, rule: "spend", subject: "2026-09-01 1.50" } as const;
-    const spendOver = (seen: Partial<View>, now = rules) => isOver(alert(spend), view(seen), now);
+    const spendOver = (seen: Partial<AlertView>, now = rules) => isOver(alert(spend), view(seen), now);
     expect(spendOver({ spent: null })).toBe(false);
     expect(spendOver({ spent: { dayMs: DAY_MS, nano: 0 } })).toBe(false);
     expect(spendOver({ spent: { dayMs: DAY_MS + 86_400_000, nano: 0 } })).toBe(true);

@@ -9,7 +9,7 @@ import type { RepeatedOverruns } from "../store/money/overruns.ts";
 import type { SpentToday } from "./spent.ts";
 
 /** Now, as this process sees it. */
-export interface View {
+export interface AlertView {
   nowMs: number;
   startedAtMs: number;
   accounts: readonly { id: string; name: string; report: AccountReport }[];
@@ -26,7 +26,7 @@ export interface View {
   overruns: readonly RepeatedOverruns[] | null;
 }
 
-export interface Condition {
+export interface AlertCondition {
   rule: AlertRule;
   subject: string;
   /** Whether this process alone sees it, or every process does. */
@@ -35,7 +35,7 @@ export interface Condition {
   details: AlertDetails;
 }
 
-export function conditionsIn(view: View, rules: AlertsRecord): Condition[] {
+export function conditionsIn(view: AlertView, rules: AlertsRecord): AlertCondition[] {
   return [
     ...parked(view, rules),
     ...emptyPools(view, rules),
@@ -46,7 +46,7 @@ export function conditionsIn(view: View, rules: AlertsRecord): Condition[] {
   ];
 }
 
-function parked({ accounts }: View, { accountParked }: AlertsRecord): Condition[] {
+function parked({ accounts }: AlertView, { accountParked }: AlertsRecord): AlertCondition[] {
   if (!accountParked.enabled) return [];
   return accounts
     .filter(({ report }) => report.condition === "parked")
@@ -59,7 +59,7 @@ function parked({ accounts }: View, { accountParked }: AlertsRecord): Condition[
     }));
 }
 
-function emptyPools({ groups, nowMs }: View, { poolEmpty }: AlertsRecord): Condition[] {
+function emptyPools({ groups, nowMs }: AlertView, { poolEmpty }: AlertsRecord): AlertCondition[] {
   if (!poolEmpty.enabled) return [];
   return groups
     .filter(({ emptySinceMs }) => emptySinceMs !== null && nowMs - emptySinceMs >= poolEmpty.forMs)
@@ -72,7 +72,7 @@ function emptyPools({ groups, nowMs }: View, { poolEmpty }: AlertsRecord): Condi
     }));
 }
 
-function spending({ spent }: View, { spend }: AlertsRecord): Condition[] {
+function spending({ spent }: AlertView, { spend }: AlertsRecord): AlertCondition[] {
   if (!spend.enabled || spent === null || !isOverBudget(spent, spend.usdPerDay)) return [];
   const day = dateOf(spent);
   const usd = usdText(BigInt(Math.round(spent.nano)));
@@ -100,7 +100,7 @@ function isOverBudget({ nano }: SpentToday, usdPerDay: string): boolean {
   return nano >= Number(usdPerDay) * 1e9;
 }
 
-function failing({ recent }: View, { errorRate }: AlertsRecord): Condition[] {
+function failing({ recent }: AlertView, { errorRate }: AlertsRecord): AlertCondition[] {
   const { enabled, percent, overMs, requestsMin } = errorRate;
   const { requests, errors } = recent;
   if (!enabled || requests < requestsMin || errors * 100 < requests * percent) return [];
@@ -125,7 +125,7 @@ const FAULT_TEXT: Readonly<Record<BillingFault, (count: number) => string>> = {
 };
 
 /** Always on: an operator who does not know of these loses money. */
-function billingFaults({ billingFaults: found }: View): Condition[] {
+function billingFaults({ billingFaults: found }: AlertView): AlertCondition[] {
   return found.map(({ fault, count }) => ({
     rule: "billing_fault",
     subject: fault,
@@ -135,7 +135,7 @@ function billingFaults({ billingFaults: found }: View): Condition[] {
   }));
 }
 
-function overrunning({ overruns: users }: View, { overruns: rule }: AlertsRecord): Condition[] {
+function overrunning({ overruns: users }: AlertView, { overruns: rule }: AlertsRecord): AlertCondition[] {
   if (!rule.enabled || users === null) return [];
   const minutes = Math.round(rule.overMs / 60_000);
   return users.map(({ userId, email, overruns, overNano }) => {
@@ -155,7 +155,7 @@ function overrunning({ overruns: users }: View, { overruns: rule }: AlertsRecord
  * Whether an alert that is not so any more is over. Of one from before this process began that is not known at once:
  * health begins anew with each process, so something has to be seen first.
  */
-export function isOver(alert: AlertRecord, view: View, rules: AlertsRecord): boolean {
+export function isOver(alert: AlertRecord, view: AlertView, rules: AlertsRecord): boolean {
   const isOurs = alert.startedAtMs >= view.startedAtMs;
   switch (alert.rule) {
     case "account_parked": {

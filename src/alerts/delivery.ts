@@ -14,7 +14,7 @@ import {
 } from "../store/alerts/alerts.ts";
 import type { Db } from "../store/engine/db.ts";
 import { VERSION } from "../version.ts";
-import { type Posted, type Postman, post } from "./post.ts";
+import { post, type WebhookClient, type WebhookResponse } from "./post.ts";
 
 /** Where alerts come from, for their readers. */
 export interface Origin {
@@ -56,17 +56,17 @@ export function testBody({ node, publicUrl }: Origin, sentAtMs: number): string 
   });
 }
 
-export interface Sender extends Postman {
+export interface WebhookSender extends WebhookClient {
   keyring: Keyring;
   clock: Pick<Clock, "nowMs">;
 }
 
 export async function send(
-  sender: Sender,
+  sender: WebhookSender,
   webhook: WebhookRecord,
   id: string,
   body: string,
-): Promise<Posted> {
+): Promise<WebhookResponse> {
   const { url, privateNetwork } = webhook;
   let signature: Record<string, string>;
   try {
@@ -84,7 +84,7 @@ export async function send(
 }
 
 /** The time is signed too, so that a delivery cannot be replayed later. */
-function signatureOf({ keyring, clock }: Sender, { name, sealedSecret }: WebhookRecord, body: string) {
+function signatureOf({ keyring, clock }: WebhookSender, { name, sealedSecret }: WebhookRecord, body: string) {
   if (sealedSecret === null) return {};
   const secret = unseal(keyring, webhookSecretBinding(name), sealedSecret);
   const seconds = Math.floor(clock.nowMs() / 1000);
@@ -92,7 +92,7 @@ function signatureOf({ keyring, clock }: Sender, { name, sealedSecret }: Webhook
   return { "x-gateway-signature": `t=${seconds},v1=${mac}` };
 }
 
-export interface DeliveryOptions extends Sender {
+export interface DeliveryOptions extends WebhookSender {
   db: Db;
   webhooks: readonly WebhookRecord[];
   retriesMs: readonly number[];

@@ -2,11 +2,11 @@ import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { createHmac, randomBytes } from "node:crypto";
 import { eventually } from "../../test/support/eventually.ts";
 import { startWebhookListener, type WebhookListener } from "../../test/support/webhook-listener.ts";
-import { failed } from "../accounts/failure.ts";
+import { upstreamFailure } from "../accounts/failure.ts";
 import { type HttpClient, openHttpClient } from "../net/http-client/client.ts";
 import { openDialer } from "../net/http-client/dial.ts";
 import { systemClock, uuidV7 } from "../net/wire/clock.ts";
-import { openAlarms } from "../net/wire/deadlines.ts";
+import { openDeadlines } from "../net/wire/deadlines.ts";
 import { BillingFaults } from "../observe/billing-faults.ts";
 import { openTraffic, type Traffic } from "../observe/traffic.ts";
 import { compileSnapshot } from "../policy/snapshot.ts";
@@ -35,14 +35,14 @@ const records = {
 let db: Db;
 let listener: WebhookListener;
 let http: HttpClient;
-let alarms: ReturnType<typeof openAlarms>;
+let alarms: ReturnType<typeof openDeadlines>;
 let engines: Alerts[] = [];
 
 beforeEach(async () => {
   db = await openDb("sqlite::memory:");
   await migrate(db);
   listener = startWebhookListener();
-  alarms = openAlarms(50, systemClock);
+  alarms = openDeadlines(50, systemClock);
   http = openHttpClient({
     alarms,
     clock: systemClock,
@@ -109,7 +109,7 @@ function start(traffic: Traffic = openTraffic(), retriesMs: readonly number[] = 
     billingFaults,
     park() {
       const picked = rig.take([route]);
-      rig.pool.failed(route, failed("credential", "refused"));
+      rig.pool.failed(route, upstreamFailure("credential", "refused"));
       picked.lease.release();
     },
     mend: () => rig.pool.forgive("acct_1"),

@@ -11,7 +11,7 @@ import type { BillingFaults } from "../observe/billing-faults.ts";
 import type { Log } from "../observe/log.ts";
 import type { Traffic } from "../observe/traffic.ts";
 import type { LivePolicy } from "../policy/live-policy.ts";
-import type { Group } from "../policy/snapshot.ts";
+import type { PolicyGroup } from "../policy/snapshot.ts";
 import type { Pool } from "../pool/pool.ts";
 import type { AccountReport } from "../pool/report.ts";
 import { type AlertsRecord, DEFAULT_ALERTS } from "../records.ts";
@@ -28,11 +28,11 @@ import {
 import type { Db } from "../store/engine/db.ts";
 import { type RepeatedOverruns, readRepeatedOverruns } from "../store/money/overruns.ts";
 import { readAlertSettings } from "../store/settings/alert-settings.ts";
-import { type Condition, conditionsIn, isOver, type View } from "./conditions.ts";
+import { type AlertCondition, type AlertView, conditionsIn, isOver } from "./conditions.ts";
 import { bodyOf, deliverDue, type Origin, send, testBody } from "./delivery.ts";
 import { openHistory } from "./history.ts";
-import type { Posted } from "./post.ts";
-import { type Folded, readFolded, type SpentToday, spentToday } from "./spent.ts";
+import type { WebhookResponse } from "./post.ts";
+import { type FoldedSpending, readFolded, type SpentToday, spentToday } from "./spent.ts";
 
 export interface AlertLimits {
   lookMs: number;
@@ -64,7 +64,7 @@ export interface Alerts {
   /** Now, as after a change of settings. Joins a look under way, or begins one after it. */
   look(): Promise<void>;
   /** Posts a test to a webhook, which may have been saved a moment ago; null if there is none of this name. */
-  test(webhook: string): Promise<Posted | null>;
+  test(webhook: string): Promise<WebhookResponse | null>;
   /** Null until it was first read. */
   spentToday(): SpentToday | null;
   /** No look begins after it; resolves when none is under way. */
@@ -86,7 +86,7 @@ export function startAlerts(options: AlertOptions): Alerts {
   let open: AlertRecord[] | null = null;
   let settings: AlertsRecord = DEFAULT_ALERTS;
   let settingsOf: unknown = null;
-  let folded: Folded | null = null;
+  let folded: FoldedSpending | null = null;
   let overruns: readonly RepeatedOverruns[] | null = null;
   let foldedReadAtMs = Number.NEGATIVE_INFINITY;
   let removedAtMs = Number.NEGATIVE_INFINITY;
@@ -112,7 +112,7 @@ export function startAlerts(options: AlertOptions): Alerts {
     open ??= await listOpenAlerts(db, node);
     const view = viewAt(nowMs);
     const found = conditionsIn(view, settings);
-    const isOpen = (condition: Condition) =>
+    const isOpen = (condition: AlertCondition) =>
       open?.some(({ rule, subject }) => rule === condition.rule && subject === condition.subject);
     for (const condition of found.filter((one) => !isOpen(one))) await begin(condition, nowMs);
     const isStill = ({ rule, subject }: AlertRecord) =>
@@ -143,7 +143,7 @@ export function startAlerts(options: AlertOptions): Alerts {
     settingsOf = snapshot;
   }
 
-  function viewAt(nowMs: number): View {
+  function viewAt(nowMs: number): AlertView {
     const snapshot = policy.snapshot();
     const groups = [...snapshot.groups.values()];
     for (const id of emptySince.keys()) if (!snapshot.groups.has(id)) emptySince.delete(id);
@@ -172,7 +172,7 @@ export function startAlerts(options: AlertOptions): Alerts {
   }
 
   function noteEmpty(
-    { id, accounts }: Group,
+    { id, accounts }: PolicyGroup,
     reports: ReadonlyMap<string, AccountReport>,
     nowMs: number,
   ): void {
@@ -182,7 +182,10 @@ export function startAlerts(options: AlertOptions): Alerts {
     else if (!emptySince.has(id)) emptySince.set(id, nowMs);
   }
 
-  async function begin({ rule, subject, seenBy, message, details }: Condition, nowMs: number): Promise<void> {
+  async function begin(
+    { rule, subject, seenBy, message, details }: AlertCondition,
+    nowMs: number,
+  ): Promise<void> {
     const node = seenBy === "all" ? "" : options.origin().node;
     const id = newId("alert");
     const alert = { id, rule, subject, node, message, details, startedAtMs: nowMs, endedAtMs: null };

@@ -2,7 +2,7 @@
 
 import type { Traffic } from "../observe/traffic.ts";
 
-export interface Sample {
+export interface TrafficSample {
   readonly atMs: number;
   readonly requests: number;
   readonly errors: number;
@@ -12,12 +12,12 @@ export interface Sample {
 export interface History {
   take(nowMs: number): void;
   /** The newest sample that is at least this old; the oldest of all where none is. */
-  at(atMs: number): Sample;
-  latest(): Sample;
+  at(atMs: number): TrafficSample;
+  latest(): TrafficSample;
 }
 
 export function openHistory(traffic: Traffic, keptMs: number, nowMs: number): History {
-  const samples: Sample[] = [sampleOf(traffic, nowMs)];
+  const samples: TrafficSample[] = [sampleOf(traffic, nowMs)];
   let latest = samples[0] ?? sampleOf(traffic, nowMs);
   return {
     take(atMs) {
@@ -34,6 +34,6 @@ export function openHistory(traffic: Traffic, keptMs: number, nowMs: number): Hi
   };
 }
 
-function sampleOf({ requests, errors, costNano }: Traffic, atMs: number): Sample {
+function sampleOf({ requests, errors, costNano }: Traffic, atMs: number): TrafficSample {
   return { atMs, requests, errors, costNano };
 }

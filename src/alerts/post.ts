@@ -1,16 +1,16 @@
 /** One POST to a webhook: to an address that was checked, without redirects or proxies, within a deadline. */
 
 import type { HttpClient, HttpFailure } from "../net/http-client/client.ts";
-import { DialError, type Dialer, type Target } from "../net/http-client/dial.ts";
+import { DialError, type Dialer, type DialTarget } from "../net/http-client/dial.ts";
 
-export interface Postman {
+export interface WebhookClient {
   dialer: Dialer;
   http: HttpClient;
   /** From dialling to the answer's head. */
   timeoutMs: number;
 }
 
-export interface Letter {
+export interface WebhookRequest {
   url: string;
   privateNetwork: boolean;
   /** Names in lower case; values are printable ASCII. */
@@ -19,14 +19,17 @@ export interface Letter {
 }
 
 /** `answer`: one phrase, fit for an administrator. The other side's text is not repeated. */
-export interface Posted {
+export interface WebhookResponse {
   ok: boolean;
   answer: string;
 }
 
-export async function post({ dialer, http, timeoutMs }: Postman, letter: Letter): Promise<Posted> {
+export async function post(
+  { dialer, http, timeoutMs }: WebhookClient,
+  letter: WebhookRequest,
+): Promise<WebhookResponse> {
   const url = new URL(letter.url);
-  let target: Target;
+  let target: DialTarget;
   try {
     target = await dialer.resolve(url.origin, letter.privateNetwork);
   } catch (error) {
@@ -36,7 +39,7 @@ export async function post({ dialer, http, timeoutMs }: Postman, letter: Letter)
   const lines = Object.entries(letter.headers).map(([name, value]) => `${name}: ${value}\r\n`);
   const bytes = new TextEncoder().encode(letter.body);
   return new Promise((resolve) => {
-    const end = (posted: Posted) => {
+    const end = (posted: WebhookResponse) => {
       clearTimeout(late);
       exchange.abort();
       resolve(posted);

@@ -5,7 +5,7 @@
 
 import type { Db } from "../store/engine/db.ts";
 import { usageSeries } from "../store/reports/usage-charts.ts";
-import { DAY_MS, dayOf, readFoldState } from "../store/usage/usage-day.ts";
+import { DAY_MS, readFoldState, startOfDay } from "../store/usage/usage-day.ts";
 import type { History } from "./history.ts";
 
 export interface SpentToday {
@@ -13,14 +13,14 @@ export interface SpentToday {
   nano: number;
 }
 
-export interface Folded {
+export interface FoldedSpending {
   dayMs: number;
   foldedAtMs: number;
   nano: number;
 }
 
-export async function readFolded(db: Db, nowMs: number): Promise<Folded> {
-  const dayMs = dayOf(nowMs);
+export async function readFolded(db: Db, nowMs: number): Promise<FoldedSpending> {
+  const dayMs = startOfDay(nowMs);
   const { foldedAtMs } = await readFoldState(db);
   const [point] = await usageSeries(db, {
     scope: { kind: "all" },
@@ -32,7 +32,7 @@ export async function readFolded(db: Db, nowMs: number): Promise<Folded> {
   return { dayMs, foldedAtMs, nano: Number(point?.costNano ?? 0n) };
 }
 
-export function spentToday({ dayMs, foldedAtMs, nano }: Folded, history: History): SpentToday {
+export function spentToday({ dayMs, foldedAtMs, nano }: FoldedSpending, history: History): SpentToday {
   const since = history.at(Math.max(foldedAtMs, dayMs));
   return { dayMs, nano: nano + history.latest().costNano - since.costNano };
 }

@@ -6,8 +6,13 @@ import { BillingFaults } from "../observe/billing-faults.ts";
 import type { Log } from "../observe/log.ts";
 import type { Keyring } from "../secrets/keyring.ts";
 import { type Db, openDb } from "../store/engine/db.ts";
-import { openLogMover } from "../store/engine/wal-checkpointer.ts";
-import { openTill, type Till, type TillLimits, type TillOptions } from "./engine/direct-billing.ts";
+import { openWalCheckpointer } from "../store/engine/wal-checkpointer.ts";
+import {
+  type BillingEngine,
+  type BillingLimits,
+  type DirectBillingOptions,
+  openDirectBilling,
+} from "./engine/direct-billing.ts";
 import type { Durability } from "./engine/disk.ts";
 import { type HoldQueueLimits, withHoldQueue } from "./engine/hold-queue.ts";
 import { openReadiness, type ReadinessLimits } from "./engine/readiness.ts";
@@ -16,14 +21,14 @@ import { type Idempotency, type IdempotencyOptions, openIdempotency } from "./id
 import { openJournal } from "./journal/journal.ts";
 import { withRowJournal } from "./journal/row-journal.ts";
 import { startFoldingDays } from "./maintenance/fold-days.ts";
-import { startHourlyAudit } from "./maintenance/hourly-reconciliation.ts";
+import { startHourlyReconciliation } from "./maintenance/hourly-reconciliation.ts";
 import { type RowRemovalOptions, startRemovingRows } from "./maintenance/remove-rows.ts";
 import { describeProcess } from "./recovery/process-watch.ts";
 import { type RecoveryLimits, startRecovery } from "./recovery/recovery.ts";
-import { type ExpressLimits, openExpressTill } from "./write-behind/write-behind-billing.ts";
+import { openWriteBehindBilling, type WriteBehindLimits } from "./write-behind/write-behind-billing.ts";
 
-export interface Books {
-  till: Till;
+export interface Billing {
+  till: BillingEngine;
   idempotency: Idempotency;
   faults: BillingFaults;
   /** Whether a request that came now could be recorded. Answers in time, whatever the store does. */
@@ -32,10 +37,10 @@ export interface Books {
   close(): Promise<void>;
 }
 
-export interface BooksLimits {
-  till: TillLimits;
+export interface AllBillingLimits {
+  till: BillingLimits;
   holdQueue: HoldQueueLimits;
-  express: ExpressLimits & { segmentBytes: number };
+  express: WriteBehindLimits & { segmentBytes: number };
   recovery: RecoveryLimits;
   readiness: ReadinessLimits;
   idempotency: Pick<IdempotencyOptions, "keptMs" | "answerBytesMax">;
@@ -46,7 +51,7 @@ export interface BooksLimits {
   holdLeaseMs: number;
 }
 
-export interface BooksOptions {
+export interface BillingOptions {
   db: Db;
   databaseUrl: string;
   dataDir: string;
@@ -57,11 +62,11 @@ export interface BooksOptions {
   keyring: Keyring;
   newId: NewId;
   log: Log;
-  limits: BooksLimits;
+  limits: AllBillingLimits;
 }
 
 /** The money of processes that died is settled before it resolves. */
-export async function openBooks(options: BooksOptions): Promise<Books> {
+export async function openBilling(options: BillingOptions): Promise<Billing> {
   const { db, clock, keyring, log, limits } = options;
   const self = describeProcess(options.newId("inc"), clock.nowMs(), options.folderId ?? null);
   const spoolDir = join(options.dataDir, "settlements");
@@ -100,7 +105,7 @@ export async function openBooks(options: BooksOptions): Promise<Books> {
   sweeping.unref();
   const folding = startFoldingDays({ db, log, clock, everyMs: limits.foldDaysMs });
   const removal = startRemovingRows({ db, log, clock, ...limits.usageRemoval });
-  const audit = startHourlyAudit({
+  const audit = startHourlyReconciliation({
     databaseUrl: options.databaseUrl,
     log,
     everyMs: limits.auditMs,
@@ -127,11 +132,11 @@ export async function openBooks(options: BooksOptions): Promise<Books> {
 /** Many nodes share PostgreSQL: there what is paid for is in the store before anybody hears of its end. */
 async function openTillFor(
   faults: BillingFaults,
-  { db, databaseUrl, clock, log, durability, limits }: BooksOptions,
+  { db, databaseUrl, clock, log, durability, limits }: BillingOptions,
   incarnation: string,
   spoolDir: string,
-): Promise<{ till: Till; close(): Promise<void> }> {
-  const options: TillOptions = {
+): Promise<{ till: BillingEngine; close(): Promise<void> }> {
+  const options: DirectBillingOptions = {
     db,
     log,
     clock,
@@ -145,14 +150,14 @@ async function openTillFor(
   if (db.engine === "postgres") {
     const { lookMs } = limits.express;
     const { retryMs } = limits.till;
-    const plain = withRowJournal({ till: openTill(options), journal, log, clock, lookMs, retryMs });
+    const plain = withRowJournal({ till: openDirectBilling(options), journal, log, clock, lookMs, retryMs });
     const till = withHoldQueue(plain, limits.holdQueue);
     return { till, close: till.stop };
   }
   const books = await openDb(databaseUrl);
-  const mover = openLogMover(databaseUrl);
+  const mover = openWalCheckpointer(databaseUrl);
   const express = { books, journal, express: limits.express, moveLog: mover.move };
-  const till = withHoldQueue(openExpressTill({ ...options, ...express }), limits.holdQueue);
+  const till = withHoldQueue(openWriteBehindBilling({ ...options, ...express }), limits.holdQueue);
   return {
     till,
     async close() {

@@ -3,7 +3,7 @@
 import { expect, test } from "bun:test";
 import { join } from "node:path";
 import { secretDigest } from "../secrets/random-secret.ts";
-import { type AuditRow, listAudit } from "../store/change-log/change-log.ts";
+import { type ChangeRow, listChanges } from "../store/change-log/change-log.ts";
 import { type Db, openDb } from "../store/engine/db.ts";
 import { findLink } from "../store/identity/links.ts";
 import { openCommandLine } from "./command-line.test-support.ts";
@@ -25,8 +25,8 @@ async function within<T>(work: (db: Db) => Promise<T>): Promise<T> {
   }
 }
 
-const logged = (): Promise<AuditRow[]> =>
-  within(async (db) => (await listAudit(db, {}, { after: null, limit: 100 })).rows.toReversed());
+const logged = (): Promise<ChangeRow[]> =>
+  within(async (db) => (await listChanges(db, {}, { after: null, limit: 100 })).rows.toReversed());
 
 test("every command that changes something is in the log, with who ran it", async () => {
   const before = (await logged()).length;

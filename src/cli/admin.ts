@@ -9,7 +9,7 @@ import type { Settings } from "../config/installation/environment.ts";
 import { isHttpUrl, PUBLIC_URL_RULE } from "../config/schema/schema.ts";
 import { EMAIL_RULE, isEmail } from "../config/schema/words.ts";
 import { dropSecondFactor } from "../console-api/auth/drop-second-factor.ts";
-import { makeLink } from "../console-api/auth/make-link.ts";
+import { createLink } from "../console-api/auth/make-link.ts";
 import { type AccessChange, endAccess } from "../console-api/auth/user-access.ts";
 import { type Db, transaction } from "../store/engine/db.ts";
 import type { LinkPurpose } from "../store/identity/links.ts";
@@ -115,7 +115,7 @@ PUBLIC_URL says what the link begins with. A second factor is asked for all the 
         const change: AccessChange = { user, action: "user.reset_access", by };
         const ended = revokesAll ? await endAccess(tx, installation, change, null) : null;
         if (input.flag("drop-second-factor")) await dropSecondFactor(tx, installation, user, by);
-        return { ended, link: await makeLink(tx, installation, { purpose, user }, by) };
+        return { ended, link: await createLink(tx, installation, { purpose, user }, by) };
       });
       input.terminal.print(`${url}${link.path}`);
       if (ended !== null) {

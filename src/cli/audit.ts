@@ -1,6 +1,6 @@
 /** `model-gateway audit`: do the books agree with each other? */
 
-import { type AuditFinding, audit } from "../billing/maintenance/reconciliation.ts";
+import { type AuditFinding, reconcileLedger } from "../billing/maintenance/reconciliation.ts";
 import { limits } from "../config/product-limits.ts";
 import { type Command, DATA_OPTION, JSON_OPTION } from "./command.ts";
 import { shortInstant } from "./instants.ts";
@@ -20,7 +20,7 @@ export const auditBooks: Command = {
   run: (input) =>
     withInstallation(input, async ({ db, clock }) => {
       const { print, remark, paint } = input.terminal;
-      const report = await audit(db, {
+      const report = await reconcileLedger(db, {
         nowMs: clock.nowMs(),
         holdLeaseMs: limits.holdLeaseMs,
         findingsMax: FINDINGS_MAX,

@@ -2,12 +2,16 @@ import { type Probe, type ProbeFailure, probeAccount } from "../accounts/probe.t
 import { limits } from "../config/product-limits.ts";
 import type { HttpClient } from "../net/http-client/client.ts";
 import type { Dialer } from "../net/http-client/dial.ts";
-import type { Account } from "../policy/snapshot.ts";
+import type { PolicyAccount } from "../policy/snapshot.ts";
 import { VERSION } from "../version.ts";
 import type { Finding } from "./finding.ts";
 
 /** Asks an account, and says in words what its answer means. */
-export async function checkAccount(account: Account, dialer: Dialer, http: HttpClient): Promise<Finding> {
+export async function checkAccount(
+  account: PolicyAccount,
+  dialer: Dialer,
+  http: HttpClient,
+): Promise<Finding> {
   const probe = await probeAccount(account, {
     dialer,
     http,
@@ -20,7 +24,7 @@ export async function checkAccount(account: Account, dialer: Dialer, http: HttpC
 
 export type Meaning = Omit<Finding, "what">;
 
-function meaning(probe: Probe, account: Account): Meaning {
+function meaning(probe: Probe, account: PolicyAccount): Meaning {
   switch (probe.kind) {
     case "answers":
       return { state: "good", says: "answers and takes the credential", todo: null };

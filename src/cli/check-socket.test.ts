@@ -3,23 +3,23 @@ import { type Simulator, startSimulator } from "../../simulator/simulator.ts";
 import { socketAccount } from "../accounts/account.test-support.ts";
 import { openDialer } from "../net/http-client/dial.ts";
 import { systemClock } from "../net/wire/clock.ts";
-import { type Alarms, openAlarms } from "../net/wire/deadlines.ts";
-import type { Account } from "../policy/snapshot.ts";
+import { type Deadlines, openDeadlines } from "../net/wire/deadlines.ts";
+import type { PolicyAccount } from "../policy/snapshot.ts";
 import { checkSocket } from "./check-socket.ts";
 
 let simulator: Simulator;
-let alarms: Alarms;
+let alarms: Deadlines;
 
 beforeEach(() => {
   simulator = startSimulator({ credential: "right" });
-  alarms = openAlarms(5, systemClock);
+  alarms = openDeadlines(5, systemClock);
 });
 afterEach(async () => {
   alarms.stop();
   await simulator.stop();
 });
 
-function check(change: Partial<Account> = {}) {
+function check(change: Partial<PolicyAccount> = {}) {
   const dialer = openDialer({ clock: systemClock, lookupTimeoutMs: 1_000, cacheMs: 1_000 });
   const account = socketAccount({ name: "up", baseUrl: simulator.url, credential: "right", ...change });
   return checkSocket(account, dialer, alarms);

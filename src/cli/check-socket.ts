@@ -1,16 +1,20 @@
-import type { Greeting } from "../accounts/websocket/greet.ts";
+import type { HandshakeProbe } from "../accounts/websocket/greet.ts";
 import { probeSocket } from "../accounts/websocket/probe-socket.ts";
 import { limits } from "../config/product-limits.ts";
 import type { Dialer } from "../net/http-client/dial.ts";
 import { systemClock } from "../net/wire/clock.ts";
-import type { Alarms } from "../net/wire/deadlines.ts";
-import type { Account } from "../policy/snapshot.ts";
+import type { Deadlines } from "../net/wire/deadlines.ts";
+import type { PolicyAccount } from "../policy/snapshot.ts";
 import { VERSION } from "../version.ts";
 import { failureMeaning, type Meaning } from "./check-account.ts";
 import type { Finding } from "./finding.ts";
 
 /** Whether an account that is configured to speak WebSocket does. Null where the check over HTTP has said it all. */
-export async function checkSocket(account: Account, dialer: Dialer, alarms: Alarms): Promise<Finding | null> {
+export async function checkSocket(
+  account: PolicyAccount,
+  dialer: Dialer,
+  alarms: Deadlines,
+): Promise<Finding | null> {
   const greeting = await probeSocket(account, {
     dialer,
     alarms,
@@ -21,7 +25,7 @@ export async function checkSocket(account: Account, dialer: Dialer, alarms: Alar
   return greeting === null ? null : { what: `account ${account.name}, WebSocket`, ...meaning(greeting) };
 }
 
-function meaning(greeting: Greeting): Meaning {
+function meaning(greeting: HandshakeProbe): Meaning {
   if (greeting.kind === "open") return { state: "good", says: "is spoken", todo: null };
   if (greeting.kind === "failed") return failureMeaning(greeting.failure.kind);
   const { status } = greeting;

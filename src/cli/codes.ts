@@ -15,7 +15,7 @@ import { type Command, DATA_OPTION, type Input, JSON_OPTION, misuse } from "./co
 import { EXPIRES_OPTION, instantFrom, instantText, shortInstant } from "./instants.ts";
 import { actorHere, dollars, usdFrom, wholeNumberFrom } from "./money-input.ts";
 import { audited } from "./operator.ts";
-import { settleUp } from "./running-server.ts";
+import { flushUser } from "./running-server.ts";
 import { needUser, withInstallation } from "./store-access.ts";
 import { count, table } from "./terminal.ts";
 import { report } from "./wallet.ts";
@@ -126,7 +126,7 @@ export const redeemCode: Command = {
   run: (input) =>
     withInstallation(input, async (desk) => {
       const { id: userId, email } = await needUser(desk.db, input.need("user"));
-      await settleUp(desk.settings, userId);
+      await flushUser(desk.settings, userId);
       const order = { userId, code: input.need("CODE"), actor: actorHere() };
       const redeemed = await audited(
         desk,

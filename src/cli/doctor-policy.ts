@@ -4,7 +4,7 @@ import {
   openPublicationChecks,
   type Shortcoming,
 } from "../policy/publication.ts";
-import { type Account, compileSnapshot } from "../policy/snapshot.ts";
+import { compileSnapshot, type PolicyAccount } from "../policy/snapshot.ts";
 import type { AccountRecord, GroupRecord, PolicyRecords, Registration } from "../records.ts";
 import type { Keyring } from "../secrets/keyring.ts";
 import { accountCredentialBinding, unseal } from "../secrets/seal.ts";
@@ -16,9 +16,9 @@ import type { Finding } from "./finding.ts";
 export function openAccounts(
   records: PolicyRecords,
   keyring: Keyring,
-): { accounts: Account[]; findings: Finding[] } {
+): { accounts: PolicyAccount[]; findings: Finding[] } {
   const findings: Finding[] = [];
-  const accounts: Account[] = [];
+  const accounts: PolicyAccount[] = [];
   for (const record of records.accounts) {
     const what = `account ${record.name}`;
     if (!record.enabled) {
@@ -38,7 +38,7 @@ export function openAccounts(
   return { accounts, findings };
 }
 
-function compiled(record: AccountRecord, keyring: Keyring): Iterable<Account> {
+function compiled(record: AccountRecord, keyring: Keyring): Iterable<PolicyAccount> {
   const { accounts } = compileSnapshot(
     { models: [], accounts: [record], groups: [] },
     {

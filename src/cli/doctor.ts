@@ -8,7 +8,7 @@ import { formatProblem } from "../config/state/problem.ts";
 import { openHttpClient } from "../net/http-client/client.ts";
 import { openDialer } from "../net/http-client/dial.ts";
 import { systemClock } from "../net/wire/clock.ts";
-import { openAlarms } from "../net/wire/deadlines.ts";
+import { openDeadlines } from "../net/wire/deadlines.ts";
 import type { PolicyRecords } from "../records.ts";
 import { type Keyring, openKeyring } from "../secrets/keyring.ts";
 import { type Db, openDb } from "../store/engine/db.ts";
@@ -80,7 +80,7 @@ async function examine(input: Input, report: Report): Promise<void> {
       lookupTimeoutMs: limits.lookupTimeoutMs,
       cacheMs: limits.addressCacheMs,
     });
-    const alarms = openAlarms(limits.alarmsMs, systemClock);
+    const alarms = openDeadlines(limits.alarmsMs, systemClock);
     const http = openHttpClient({
       alarms,
       clock: systemClock,

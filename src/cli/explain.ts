@@ -1,9 +1,9 @@
 /** Explains what happened to a request, or what would happen to one. */
 
 import type { Settings } from "../config/installation/environment.ts";
-import { linesOf, priceOf } from "../gateway/endpoints/request-report.ts";
+import { buildCostLines, formatPrice } from "../gateway/endpoints/request-report.ts";
 import type { DispatchTrace } from "../gateway/request/trace.ts";
-import type { Standing } from "../limits/limiter.ts";
+import type { LimitStanding } from "../limits/limiter.ts";
 import { usdText } from "../money/nano.ts";
 import { multiplierText, tariffOf } from "../money/tariff.ts";
 import { explainAccess } from "../policy/explain.ts";
@@ -17,7 +17,7 @@ import { readPolicy } from "../store/policy/policy.ts";
 import { findUsage, type UsageFlag, type UsageRow } from "../store/usage/usage.ts";
 import { type Command, DATA_OPTION, fail, type Input, misuse } from "./command.ts";
 import { dollars, pointsAligned } from "./money-input.ts";
-import { askServer, settleUp } from "./running-server.ts";
+import { askServer, flushUser } from "./running-server.ts";
 import { withInstallation } from "./store-access.ts";
 import { type Terminal, table } from "./terminal.ts";
 
@@ -37,7 +37,7 @@ limits and accounts as a running server sees them now. The id of a key is the ei
     withInstallation(input, async ({ db, clock, settings }) => {
       const requestId = input.text("REQUEST_ID");
       if (requestId !== undefined) {
-        await settleUp(settings, null);
+        await flushUser(settings, null);
         return explainRequest(db, requestId, input.terminal);
       }
       return explainKey(db, settings, input, clock.nowMs());
@@ -127,11 +127,11 @@ async function printMoney(db: Db, row: UsageRow, terminal: Terminal): Promise<vo
   for (const flag of row.flags) print(paint.yellow(`${flag}: ${FLAG_TEXTS[flag]}`));
   const terms = row.tariffId === null ? null : await readTerms(db, row.tariffId);
   const tariff = terms === null ? null : tariffOf(terms);
-  const lines = tariff === null ? null : linesOf(tariff, row);
+  const lines = tariff === null ? null : buildCostLines(tariff, row);
   if (tariff === null || lines === null || lines.length === 0) return;
   const costs = pointsAligned(lines.map(({ nano }) => dollars(nano)));
   const cells = lines.map(({ unit, count, picoEach, longContext }, i) => {
-    const { price, per } = priceOf(unit, picoEach);
+    const { price, per } = formatPrice(unit, picoEach);
     return [
       longContext ? `${unit}, long context` : unit,
       String(count),
@@ -225,7 +225,7 @@ async function printLive(settings: Settings, asked: object, terminal: Terminal):
   );
 }
 
-export function standingTexts({ concurrency, requests, tokens, windows }: Standing): string[] {
+export function standingTexts({ concurrency, requests, tokens, windows }: LimitStanding): string[] {
   const texts: string[] = [];
   if (concurrency) texts.push(`${concurrency.inUse} of ${concurrency.limit} requests at once`);
   if (requests) texts.push(`${requests.used} of ${requests.limit} requests in the last minute`);

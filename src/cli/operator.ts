@@ -1,7 +1,7 @@
 /** Whoever may run commands here, by the system's own name for them: $USER is anybody's to set. */
 
 import type { Installation } from "../config/installation/installation.ts";
-import { type AuditActor, type AuditEntry, appendAudit } from "../store/change-log/change-log.ts";
+import { appendChange, type ChangeActor, type ChangeEntry } from "../store/change-log/change-log.ts";
 import { transaction } from "../store/engine/db.ts";
 
 export function operatorName(): string {
@@ -17,12 +17,12 @@ export function operatorName(): string {
 }
 
 /** As the audit log names them. */
-export function operator(): AuditActor {
+export function operator(): ChangeActor {
   return { kind: "cli", id: null, name: operatorName() };
 }
 
 /** What was done, for the audit log. */
-export type Deed = Pick<AuditEntry, "action" | "target" | "changes">;
+export type Deed = Pick<ChangeEntry, "action" | "target" | "changes">;
 
 /** Does it and writes it to the audit log, or neither. `told` gives null where nothing was changed. */
 export function audited<T>(
@@ -34,7 +34,7 @@ export function audited<T>(
     const result = await work({ ...installation, db: tx });
     const deed = told(result);
     if (deed !== null) {
-      await appendAudit(tx, { ...deed, atMs: installation.clock.nowMs(), actor: operator(), address: null });
+      await appendChange(tx, { ...deed, atMs: installation.clock.nowMs(), actor: operator(), address: null });
     }
     return result;
   });

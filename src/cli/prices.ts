@@ -4,7 +4,7 @@ import { fieldsOfListed, listChanges, parsePriceList } from "../config/parse/pri
 import { BUNDLED_PRICES, findListed } from "../money/price-list.ts";
 import { flatPrice } from "../money/prices.ts";
 import { multiplierText } from "../money/tariff.ts";
-import { openPricing, type PriceFound } from "../policy/pricing.ts";
+import { openPricing, type ResolvedPrice } from "../policy/pricing.ts";
 import { unpricedPublications } from "../policy/publication.ts";
 import type { ModelRecord, PolicyRecords, PriceList } from "../records.ts";
 import { readPolicy } from "../store/policy/policy.ts";
@@ -19,7 +19,7 @@ interface Row {
   model: string;
   /** Which groups pay it; empty for an entry of a list. */
   groups: string[];
-  found: PriceFound | null;
+  found: ResolvedPrice | null;
   /** The group's multiplier times the model's. */
   times: string;
 }
@@ -102,7 +102,7 @@ function rowsOf(model: ModelRecord, records: PolicyRecords): Row[] {
     rows.set(key, row);
   }
   if (rows.size > 0) return [...rows.values()];
-  const own: PriceFound | null =
+  const own: ResolvedPrice | null =
     model.price === null ? null : { price: model.price, source: "model", listed: null };
   return [
     {
@@ -126,13 +126,13 @@ function listedRow(name: string, updated: PriceList | null): Row | null {
   return { model: name, groups: [], found: price, times: "-" };
 }
 
-function sourceText(model: string, found: PriceFound | null): string {
+function sourceText(model: string, found: ResolvedPrice | null): string {
   if (found === null) return "-";
   const { source, listed } = found;
   return listed === null || listed.name === model ? source : `${source}, as ${listed.name}`;
 }
 
-function priceText({ price }: PriceFound): string {
+function priceText({ price }: ResolvedPrice): string {
   return Object.entries(flatPrice(price))
     .map(([unit, usd]) => `${unit} ${usd}`)
     .join(", ");

@@ -28,6 +28,6 @@ export async function askServer(
  * What the server has done for a user and not booked yet is in the store after it, and what it has set aside of the
  * wallet for requests to come goes back, unless such come meanwhile. Null: what it has done for anybody, and no more.
  */
-export async function settleUp(settings: Settings, userId: string | null): Promise<void> {
+export async function flushUser(settings: Settings, userId: string | null): Promise<void> {
   await askServer(settings, "/settle-up", { userId });
 }

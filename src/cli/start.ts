@@ -3,7 +3,7 @@
 import { appendFileSync, chmodSync, existsSync, mkdirSync, readFileSync } from "node:fs";
 import { basename, join, resolve } from "node:path";
 import { offerAdminClaim } from "../config/first-run/admin-claim.ts";
-import { demoKeyFile, furnishDemo } from "../config/first-run/demo.ts";
+import { createDemo, demoKeyFile } from "../config/first-run/demo.ts";
 import {
   DEFAULT_DATA_DIR,
   localUrl,
@@ -68,7 +68,7 @@ async function runUntilStopped(input: Input, installation: Installation, folderI
   const configFile = input.text("config");
   const applied = configFile === undefined ? null : await applyFile(input, installation, configFile);
   if (applied === "refused") return 1;
-  if (applied === null) await furnishDemo(installation);
+  if (applied === null) await createDemo(installation);
   const made = announce(applied?.shown ?? [], input, installation.settings);
   const settings = settingsWith(input, applied?.file.server);
   const running = await listen(installation, { ...settings, folderId }).catch((error: unknown) => {

@@ -1,4 +1,4 @@
-import { MoneyRefused } from "../billing/operations/refusal.ts";
+import { MoneyRefusedError } from "../billing/operations/refusal.ts";
 import { readSettings, type Settings } from "../config/installation/environment.ts";
 import {
   hasStore,
@@ -69,7 +69,7 @@ export function isForOperators(error: unknown): error is Error {
     error instanceof SealError ||
     error instanceof SchemaTooNew ||
     error instanceof StoreConflict ||
-    error instanceof MoneyRefused ||
+    error instanceof MoneyRefusedError ||
     error instanceof ChangedMeanwhile
   );
 }

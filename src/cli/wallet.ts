@@ -1,7 +1,7 @@
 import {
   adjust,
-  type Booked,
-  type Order,
+  type MoneyOrder,
+  type MoneyResult,
   PROVIDER,
   PROVIDER_RULE,
   refund,
@@ -12,13 +12,13 @@ import { fieldsOfEntry } from "../store/checks/entries-in-change-log.ts";
 import { snapshot } from "../store/engine/db.ts";
 import { listEntriesOfUser } from "../store/money/entries.ts";
 import { type Transfer, userBook } from "../store/money/ledger.ts";
-import { leasedOf } from "../store/money/wallet-reservations.ts";
+import { sumReservations } from "../store/money/wallet-reservations.ts";
 import { debtIn, readWallet, type Wallet } from "../store/money/wallets.ts";
 import { type Command, DATA_OPTION, type Input, JSON_OPTION, misuse, type Option } from "./command.ts";
 import { instantText, shortInstant } from "./instants.ts";
 import { actorHere, dollars, pointsAligned, usdFrom, wholeNumberFrom } from "./money-input.ts";
 import { audited, type Deed } from "./operator.ts";
-import { settleUp } from "./running-server.ts";
+import { flushUser } from "./running-server.ts";
 import { needUser, withInstallation } from "./store-access.ts";
 import { type Paint, table } from "./terminal.ts";
 
@@ -42,10 +42,10 @@ export const showWallet: Command = {
   run: (input) =>
     withInstallation(input, async ({ db, settings }) => {
       const user = await needUser(db, input.need("user"));
-      await settleUp(settings, user.id);
+      await flushUser(settings, user.id);
       const { wallet, leasedNano } = await snapshot(db, async (tx) => ({
         wallet: await readWallet(tx, user.id),
-        leasedNano: await leasedOf(tx, user.id),
+        leasedNano: await sumReservations(tx, user.id),
       }));
       const entries = await listEntriesOfUser(db, user.id, { limit: SHOWN_WITH_WALLET });
       const { print, paint } = input.terminal;
@@ -82,7 +82,7 @@ export const topUpWallet: Command = {
       const provider = input.text("provider") ?? "manual";
       if (!PROVIDER.test(provider)) misuse(`--provider ${PROVIDER_RULE}.`, PROVIDER_HINT);
       const { id: userId, email } = await needUser(desk.db, input.need("user"));
-      await settleUp(desk.settings, userId);
+      await flushUser(desk.settings, userId);
       const order = { userId, amountNano, provider, ...orderFrom(input, `paid (${provider})`) };
       const booked = await audited(desk, (within) => topUp(within, order), deed("wallet.top_up", email));
       return report(input, booked, `${dollars(amountNano)} added for ${email}.`);
@@ -105,7 +105,7 @@ export const adjustWallet: Command = {
     withInstallation(input, async (desk) => {
       const amountNano = usdFrom(input, "usd", { signed: true });
       const { id: userId, email } = await needUser(desk.db, input.need("user"));
-      await settleUp(desk.settings, userId);
+      await flushUser(desk.settings, userId);
       const order = { userId, amountNano, ...orderFrom(input, null) };
       const booked = await audited(desk, (within) => adjust(within, order), deed("wallet.adjust", email));
       const done = amountNano > 0n ? "given to" : "taken from";
@@ -129,7 +129,7 @@ export const refundRequest: Command = {
     withInstallation(input, async (desk) => {
       const amountNano = input.text("usd") === undefined ? "all" : usdFrom(input, "usd", { signed: false });
       const requestId = input.need("REQUEST_ID");
-      await settleUp(desk.settings, null);
+      await flushUser(desk.settings, null);
       const booked = await audited(
         desk,
         (within) => refund(within, { requestId, amountNano, ...orderFrom(input, "refunded by hand") }),
@@ -142,7 +142,7 @@ export const refundRequest: Command = {
 };
 
 /** A repeat books nothing, and so is nothing that was done. */
-function deed(action: string, email: string | null): (booked: Booked) => Deed | null {
+function deed(action: string, email: string | null): (booked: MoneyResult) => Deed | null {
   return ({ entry, repeated }) => {
     if (repeated) return null;
     return { action, target: `user ${email ?? entry.userId}`, changes: fieldsOfEntry(entry) };
@@ -162,7 +162,7 @@ export const showLedger: Command = {
     withInstallation(input, async ({ db, settings }) => {
       const limit = wholeNumberFrom(input, "limit", LEDGER_LIMIT, LEDGER_LIMIT_MAX);
       const user = await needUser(db, input.need("user"));
-      await settleUp(settings, user.id);
+      await flushUser(settings, user.id);
       const entries = await listEntriesOfUser(db, user.id, { limit });
       const { print, remark, paint } = input.terminal;
       if (input.flag("json")) print(JSON.stringify(entries.map(writtenEntry), null, 2));
@@ -173,7 +173,7 @@ export const showLedger: Command = {
 };
 
 /** `usual` is the reason where none is given. */
-function orderFrom(input: Input, usual: string | null): Order {
+function orderFrom(input: Input, usual: string | null): MoneyOrder {
   const idempotencyKey = input.text("idempotency-key");
   const reason = input.text("reason") ?? usual;
   if (reason !== null && /\p{Cc}/u.test(reason)) {
@@ -190,7 +190,7 @@ function orderFrom(input: Input, usual: string | null): Order {
 }
 
 /** Says what was done and how the wallet stands now. */
-export function report(input: Input, { entry, wallet, repeated }: Booked, sentence: string): number {
+export function report(input: Input, { entry, wallet, repeated }: MoneyResult, sentence: string): number {
   const { print, paint } = input.terminal;
   if (input.flag("json")) {
     print(JSON.stringify({ entry: writtenEntry(entry), repeated, wallet: writtenWallet(wallet) }, null, 2));

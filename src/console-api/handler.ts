@@ -6,25 +6,25 @@
 import { limits } from "../config/product-limits.ts";
 import { ApiError, errorResponse } from "../errors.ts";
 import { readBody } from "../gateway/request/body.ts";
-import type { BodyRoom } from "../gateway/request/body-budget.ts";
+import type { BodyBudget } from "../gateway/request/body-budget.ts";
 import { bodyError } from "../gateway/request/body-error.ts";
-import type { Alarms } from "../net/wire/deadlines.ts";
-import { type HttpRequest, SharedAnswer } from "../net/wire/http-message.ts";
-import { bytesOf } from "../net/wire/parts.ts";
+import type { Deadlines } from "../net/wire/deadlines.ts";
+import { type IncomingHttpRequest, SharedAnswer } from "../net/wire/http-message.ts";
+import { partBytes } from "../net/wire/parts.ts";
 import { logFault } from "../observe/log.ts";
-import { bearerOf, findActor, userAgentOf } from "./auth/actor.ts";
-import type { Control } from "./context.ts";
+import { findActor, readBearer, readUserAgent } from "./auth/actor.ts";
+import type { ConsoleContext } from "./context.ts";
 import { presentedSession } from "./http/cookies.ts";
 import { compileRoutes } from "./http/match.ts";
 import { refuseNul } from "./http/nul.ts";
 import { clientAddressOf, refuseForeign } from "./http/origin.ts";
 import { parseQueryRecord } from "./http/query.ts";
 import { asRefusal } from "./http/refusals.ts";
-import type { Route } from "./http/route.ts";
+import type { ConsoleRoute } from "./http/route.ts";
 
 /** One request as it came through the server. */
 export interface ApiCall {
-  readonly request: HttpRequest;
+  readonly request: IncomingHttpRequest;
   /** Without the query. */
   readonly path: string;
   readonly query: string;
@@ -39,20 +39,20 @@ export interface ApiCall {
 /** Only administrators may send large bodies here, so all of them count as one owner. */
 const CONSOLE = { id: "console", userId: null };
 
-export type ApiDoor = (call: ApiCall) => Promise<Response | SharedAnswer>;
+export type ApiHandler = (call: ApiCall) => Promise<Response | SharedAnswer>;
 
-export function openApiDoor(
-  control: Control,
-  routes: Readonly<Record<string, Route>>,
-  alarms: Alarms,
-): ApiDoor {
+export function openApiHandler(
+  control: ConsoleContext,
+  routes: Readonly<Record<string, ConsoleRoute>>,
+  alarms: Deadlines,
+): ApiHandler {
   const find = compileRoutes(routes);
 
   async function answer(call: ApiCall): Promise<Response | SharedAnswer> {
     const { request, requestId } = call;
     const { headers } = request;
     const { route, params } = find(request.method, call.path);
-    if (route.method !== "GET" && bearerOf(headers) === null) {
+    if (route.method !== "GET" && readBearer(headers) === null) {
       refuseForeign(headers, control.publicUrl, presentedSession(headers) !== null);
     }
     const clientAddress = clientAddressOf(headers, call.peerAddress(), control.publicUrl);
@@ -72,7 +72,7 @@ export function openApiDoor(
       body,
       requestId,
       clientAddress,
-      userAgent: userAgentOf(headers),
+      userAgent: readUserAgent(headers),
       headers,
       signal: request.signal,
       leaving: call.leaving,
@@ -101,15 +101,15 @@ export function openApiDoor(
 
 /** JSON alone: no form of another site can send that. */
 async function bodyOf(
-  request: HttpRequest,
+  request: IncomingHttpRequest,
   bytesMax: number,
-  alarms: Alarms,
-  room: BodyRoom,
+  alarms: Deadlines,
+  room: BodyBudget,
 ): Promise<unknown> {
   if (request.body === null) return undefined;
   const within = { ...limits.bodyReading, bytesMax, idleTimeoutMs: limits.bodyIdleTimeoutMs, alarms };
   const read = await readBody(request, within, room, CONSOLE);
-  if (!("ok" in read)) return parsed(request, bytesOf(read));
+  if (!("ok" in read)) return parsed(request, partBytes(read));
   if (!read.ok) throw bodyError(read);
   try {
     return parsed(request, read.bytes);
@@ -118,7 +118,7 @@ async function bodyOf(
   }
 }
 
-function parsed(request: HttpRequest, bytes: Uint8Array): unknown {
+function parsed(request: IncomingHttpRequest, bytes: Uint8Array): unknown {
   if (bytes.length === 0) return undefined;
   const type = request.headers.get("content-type")?.split(";")[0]?.trim().toLowerCase();
   if (type !== "application/json") {

@@ -5,12 +5,12 @@ import { ERROR_CODES } from "../errors.ts";
 import type { SharedAnswer } from "../net/wire/http-message.ts";
 import { jsonDocument, type StaticDocument } from "../net/wire/static-document.ts";
 import { VERSION } from "../version.ts";
-import { type Access, forAnyone, type Route, TAKES_NOTHING } from "./http/route.ts";
+import { type Access, type ConsoleRoute, forAnyone, TAKES_NOTHING } from "./http/route.ts";
 
 type Json = Readonly<Record<string, unknown>>;
 
 /** The operation that gives the document, itself in it. */
-export function documentRoutes(others: Readonly<Record<string, Route>>) {
+export function documentRoutes(others: Readonly<Record<string, ConsoleRoute>>) {
   let document: Promise<StaticDocument> | null = null;
   const own = {
     "openapi.read": forAnyone({
@@ -24,14 +24,14 @@ export function documentRoutes(others: Readonly<Record<string, Route>>) {
         return (await document).respond(headers);
       },
     }),
-  } satisfies Record<string, Route>;
+  } satisfies Record<string, ConsoleRoute>;
   return own;
 }
 
 /** Schemas take a tenth of a second to convert in a young process: other requests are served between a few of them. */
 const ROUTES_AT_ONCE = 4;
 
-async function describeApi(routes: Readonly<Record<string, Route>>): Promise<Json> {
+async function describeApi(routes: Readonly<Record<string, ConsoleRoute>>): Promise<Json> {
   const paths: Record<string, Record<string, Json>> = {};
   for (const [at, [name, route]] of Object.entries(routes).entries()) {
     if (at % ROUTES_AT_ONCE === 0) await new Promise(setImmediate);
@@ -95,7 +95,7 @@ const SAYS: Readonly<Record<Access, string>> = {
   admin: "For administrators.",
 };
 
-function describe(name: string, route: Route): Json {
+function describe(name: string, route: ConsoleRoute): Json {
   const body = schemaOf(route.body, "input");
   const notes = [
     SAYS[route.access],
@@ -140,7 +140,7 @@ const IDEMPOTENCY_KEY: Json = {
 };
 
 /** For a bearer token OpenAPI 3.1 lets the list name what the token must be allowed to do: its scope. */
-function securityOf({ access, tokenScope }: Route): Json[] {
+function securityOf({ access, tokenScope }: ConsoleRoute): Json[] {
   return [
     ...(access === "anyone" ? [{}] : []),
     ...(tokenScope === "none" ? [] : [{ token: [tokenScope] }]),

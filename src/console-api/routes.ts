@@ -21,7 +21,7 @@ import { secondFactorRoutes } from "./auth/second-factor.ts";
 import { sessionRoutes } from "./auth/sessions.ts";
 import { tokenRoutes } from "./auth/tokens.ts";
 import { verificationRoutes } from "./auth/verification.ts";
-import type { Route } from "./http/route.ts";
+import type { ConsoleRoute } from "./http/route.ts";
 import { groupRoutes } from "./keys/groups.ts";
 import { keyRoutes } from "./keys/keys.ts";
 import { metricsRoutes } from "./metrics/metrics.ts";
@@ -58,7 +58,7 @@ const OPERATIONS = {
   ...usageRoutes,
   ...verificationRoutes,
   ...walletRoutes,
-} as const satisfies Record<string, Route>;
+} as const satisfies Record<string, ConsoleRoute>;
 
 export const ROUTES = { ...OPERATIONS, ...documentRoutes(OPERATIONS) };
 

@@ -1,17 +1,22 @@
 /** The last stops: an account is found, its answer reaches the client, and it is on record before it is final. */
 
-import { brokenOffError } from "../accounts/failure.ts";
+import { interruptedError } from "../accounts/failure.ts";
 import { headersDown } from "../accounts/headers.ts";
 import { ApiError } from "../errors.ts";
-import { type Answer, type HeaderLines, HeaderWriter, WholeAnswer } from "../net/wire/http-message.ts";
+import {
+  type HeaderLines,
+  HeaderWriter,
+  type HttpResponse,
+  WholeResponse,
+} from "../net/wire/http-message.ts";
 import { joinParts, type Part } from "../net/wire/parts.ts";
 import { openStreamReader } from "../protocols/open-stream-reader.ts";
 import type { Endpoint } from "../protocols/shared/request.ts";
 import type { StreamReader } from "../protocols/shared/stream.ts";
 import type { UsageRow } from "../store/usage/usage.ts";
 import type { Caller } from "./admission/authenticate.ts";
-import { addRateHeaders, countedBy } from "./admission/caller-limits.ts";
-import { OwnCap, outputCapFor } from "./charging/output-cap.ts";
+import { addRateHeaders, computeReservedUse } from "./admission/caller-limits.ts";
+import { OutputCap, outputCapFor } from "./charging/output-cap.ts";
 import { isStopped } from "./endpoints/background.ts";
 import { announce, type ResponseState, rememberResponse, settleOrFollow } from "./endpoints/keep-response.ts";
 import { JSON_LINES } from "./endpoints/responses.ts";
@@ -22,20 +27,25 @@ import type { OutputCounter } from "./metering/output-counter.ts";
 import { freeBody } from "./request/body.ts";
 import { clientRequestId } from "./request/client-request-id.ts";
 import { isCodex } from "./request/codex-client.ts";
-import { isAtWork } from "./request/trace.ts";
-import type { Passage } from "./request-context.ts";
-import type { Ending } from "./request-record.ts";
+import { hasOpenAttempt } from "./request/trace.ts";
+import type { RequestContext } from "./request-context.ts";
+import type { RequestEnding } from "./request-record.ts";
 import { type LingeringClient, lingeringClient } from "./stream/drains.ts";
 import { isWhole, openRelay, type Relay, type StreamEnd } from "./stream/relay.ts";
-import { type Counters, noteTold, openCounters, openUnpaidCounters } from "./stream/stream-counters.ts";
-import type { Place } from "./upstream/account-slot.ts";
-import { affinityOf, type Order } from "./upstream/attempt.ts";
-import { audienceOf, dispatch, type Given } from "./upstream/dispatch.ts";
+import {
+  noteReportedUsage,
+  openCounters,
+  openUnpaidCounters,
+  type StreamCounters,
+} from "./stream/stream-counters.ts";
+import type { AccountSlot } from "./upstream/account-slot.ts";
+import { computeAffinity, type UpstreamAttempt } from "./upstream/attempt.ts";
+import { dispatch, messageAudience, type UpstreamResult } from "./upstream/dispatch.ts";
 import type { Client } from "./upstream/send-request.ts";
 import type { UpstreamStream } from "./upstream/upstream-stream.ts";
-import { settledWithin } from "./upstream/wait-within.ts";
+import { waitWithin } from "./upstream/wait-within.ts";
 
-export async function deliverAnswer(passage: Passage): Promise<Answer> {
+export async function deliverWholeResponse(passage: RequestContext): Promise<HttpResponse> {
   const { gateway, call, caller, request, record } = passage;
   const drain = caller.group.onDisconnect === "drain" ? lingering(passage) : null;
   const dispatched = dispatch(gateway.dispatcher, orderFor(passage, drain ?? call.request, null));
@@ -81,20 +91,20 @@ export async function deliverAnswer(passage: Passage): Promise<Answer> {
   headers.set("x-request-id", call.requestId);
   addRateHeaders(headers, gateway.limiter, passage.subjects);
   headers.lines += linesDown(passage, given);
-  return new WholeAnswer(200, headers.lines, answer.body);
+  return new WholeResponse(200, headers.lines, answer.body);
 }
 
-function counterOf(body: readonly Part[]): NonNullable<Ending["countOutput"]> {
+function counterOf(body: readonly Part[]): NonNullable<RequestEnding["countOutput"]> {
   return () => countAnswer(joinParts(body));
 }
 
 /** Frees its places in the caller's and the account's concurrency; what it used may be counted later. */
-function giveBack({ lease, record }: Passage): void {
+function giveBack({ lease, record }: RequestContext): void {
   lease.release();
   record.place?.release(null);
 }
 
-function lingering({ gateway, call, caller }: Passage): LingeringClient {
+function lingering({ gateway, call, caller }: RequestContext): LingeringClient {
   const { drains, timing, underWay } = gateway;
   const owner = drainOwner(caller);
   return lingeringClient(call.request, owner, drains, timing.drainOnDisconnectMs, underWay);
@@ -105,7 +115,7 @@ function drainOwner({ key }: Caller): string {
   return key.userId ?? key.id;
 }
 
-function linesDown({ request, record }: Passage, { upstreamHeaders }: Given): HeaderLines {
+function linesDown({ request, record }: RequestContext, { upstreamHeaders }: UpstreamResult): HeaderLines {
   return headersDown(upstreamHeaders, request.publicModel, record.trace.upstreamRequestId);
 }
 
@@ -118,7 +128,7 @@ function isText(endpoint: Endpoint): boolean {
  * `patienceMs` is how long an answer that has not begun can still be refused as a whole; `handOver` gives the stream to
  * the client, with what its head is told by the account's: nothing, where it is written before that is known.
  */
-export async function deliverStream<P extends Passage, Out>(
+export async function deliverStream<P extends RequestContext, Out>(
   passage: P,
   patienceMs: number,
   handOver: (passage: P, relay: Relay, linesDown: HeaderLines) => Out,
@@ -136,7 +146,7 @@ export async function deliverStream<P extends Passage, Out>(
   const opening = openStream(passage, order, seat);
   if (drain !== null) opening.finally(drain.stopLingering).catch(() => {});
   // An answer that begins soon, as nearly all do, can still be refused with a plain status.
-  const early = await settledWithin(opening, patienceMs, gateway.dispatcher.alarms);
+  const early = await waitWithin(opening, patienceMs, gateway.dispatcher.alarms);
   if (early instanceof ApiError && !isToldInStream(early, endpoint)) throw early;
   let stoppedBy: ApiError | null = null;
   const relay = openRelay({
@@ -149,7 +159,7 @@ export async function deliverStream<P extends Passage, Out>(
     },
     isPaid: charge !== null,
     needsDataEvents: isCodex(call.request.headers),
-    describeFailure: (failure) => brokenOffError(failure, audienceOf(request, record.trace.route)),
+    describeFailure: (failure) => interruptedError(failure, messageAudience(request, record.trace.route)),
     settle(end) {
       const settled = settleStream(passage, end, counters, stoppedBy);
       // A client that leaves and asks again must not have more made at once than its limits allow.
@@ -187,7 +197,7 @@ export async function deliverStream<P extends Passage, Out>(
 
 /** The place at an account that a stream holds, from when it is found until the upstream has ended. */
 interface Seat {
-  take(place: Place, given: Given): void;
+  take(place: AccountSlot, given: UpstreamResult): void;
   /** Headers of the account's answer that the client gets; empty until the seat is taken. */
   linesDown(): HeaderLines;
   /** The id of the response, once the upstream has told it. */
@@ -196,7 +206,7 @@ interface Seat {
   leave(following: Promise<void> | null): void;
 }
 
-function openSeat(passage: Passage): Seat {
+function openSeat(passage: RequestContext): Seat {
   const { lease, record } = passage;
   let upstream: UpstreamStream | null = null;
   let lines: HeaderLines = "";
@@ -224,11 +234,11 @@ function openSeat(passage: Passage): Seat {
   };
 }
 
-function unpaidCounters({ record, subjects }: Passage): Counters {
-  return openUnpaidCounters(record.trace, countedBy(subjects).windows);
+function unpaidCounters({ record, subjects }: RequestContext): StreamCounters {
+  return openUnpaidCounters(record.trace, computeReservedUse(subjects).windows);
 }
 
-function orderFor(passage: Passage, client: Client, counters: Counters | null): Order {
+function orderFor(passage: RequestContext, client: Client, counters: StreamCounters | null): UpstreamAttempt {
   const { gateway, call, caller, endpoint, request, routes, record } = passage;
   const { key, group } = caller;
   const outputCap = outputCapFor(record);
@@ -237,10 +247,11 @@ function orderFor(passage: Passage, client: Client, counters: Counters | null): 
     keyId: key.id,
     groupId: group.id,
     queue: group.queue,
-    affinity: routes.length > 1 ? affinityOf(key.id, call.request.headers, request) : null,
+    affinity: routes.length > 1 ? computeAffinity(key.id, call.request.headers, request) : null,
     endpoint,
     request,
-    cap: outputCap === null ? null : new OwnCap(outputCap, endpoint, request, gateway.dispatcher.monotonicMs),
+    cap:
+      outputCap === null ? null : new OutputCap(outputCap, endpoint, request, gateway.dispatcher.monotonicMs),
     routes,
     clientHeaders: call.request.headers,
     conversation: call.conversation,
@@ -255,7 +266,10 @@ function noReader(): never {
   throw new Error("a whole answer was asked for and a stream came");
 }
 
-function openReader({ gateway, call, endpoint, request }: Passage, sink: OutputCounter | null): StreamReader {
+function openReader(
+  { gateway, call, endpoint, request }: RequestContext,
+  sink: OutputCounter | null,
+): StreamReader {
   return openStreamReader(endpoint, request, {
     nowMs: gateway.clock.nowMs,
     depthMax: gateway.dispatcher.jsonDepthMax,
@@ -264,7 +278,11 @@ function openReader({ gateway, call, endpoint, request }: Passage, sink: OutputC
   });
 }
 
-async function openStream(passage: Passage, order: Order, seat: Seat): Promise<UpstreamStream> {
+async function openStream(
+  passage: RequestContext,
+  order: UpstreamAttempt,
+  seat: Seat,
+): Promise<UpstreamStream> {
   const { place, given } = await dispatch(passage.gateway.dispatcher, order);
   seat.take(place, given);
   if (given.kind !== "stream") throw new Error("a stream was asked for and a whole answer came");
@@ -281,9 +299,9 @@ function isToldInStream(error: ApiError, endpoint: Endpoint): boolean {
 
 /** `stoppedBy`: the stream said more than was paid for, and was ended with this error. */
 function settleStream(
-  passage: Passage,
+  passage: RequestContext,
   end: StreamEnd,
-  counters: Counters | null,
+  counters: StreamCounters | null,
   stoppedBy: ApiError | null,
 ): Promise<void> | null {
   const { reader } = end;
@@ -299,7 +317,7 @@ function settleStream(
   }
   if (route !== null && end.kind === "complete") {
     passage.gateway.dispatcher.pool.finished(route);
-    if (counters !== null) noteTold(route, end.reader.usage);
+    if (counters !== null) noteReportedUsage(route, end.reader.usage);
   }
   if (route !== null && end.kind === "broken" && end.cut !== null) {
     passage.gateway.dispatcher.pool.brokeOff(route, end.cut);
@@ -316,7 +334,7 @@ function settleStream(
     images: reader?.images ?? 0,
     imageKind: reader?.imageKind ?? null,
     responseId,
-    isServed: reader !== null || (end.kind === "client_gone" && isAtWork(passage.record.trace)),
+    isServed: reader !== null || (end.kind === "client_gone" && hasOpenAttempt(passage.record.trace)),
     isWhole: isWhole(end) && !isCancelled,
     countOutput: counter === null ? null : counter.exact,
     estimateShown: counter === null ? null : counter.estimateShown,
@@ -324,7 +342,11 @@ function settleStream(
   });
 }
 
-function judgeResponseState({ request }: Passage, end: StreamEnd, stoppedBy: ApiError | null): ResponseState {
+function judgeResponseState(
+  { request }: RequestContext,
+  end: StreamEnd,
+  stoppedBy: ApiError | null,
+): ResponseState {
   if (end.kind === "complete") return "ended";
   // It continues upstream. A paid one is followed to its end; otherwise a later GET reports its usage.
   if (request.background) return "background";

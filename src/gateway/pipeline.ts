@@ -5,33 +5,37 @@
  */
 
 import { ApiError, asApiError, storeUnavailable } from "../errors.ts";
-import type { Lease } from "../limits/limiter.ts";
-import type { Answer } from "../net/wire/http-message.ts";
+import type { LimitLease } from "../limits/limiter.ts";
+import type { HttpResponse } from "../net/wire/http-message.ts";
 import { logFault } from "../observe/log.ts";
-import type { Route } from "../policy/snapshot.ts";
+import type { AccountRoute } from "../policy/snapshot.ts";
 import type { Endpoint, ModelRequest } from "../protocols/shared/request.ts";
 import { admit, allowInterface } from "./admission/admit.ts";
 import type { Caller } from "./admission/authenticate.ts";
-import { countedBy, raiseReservation, subjectsOf } from "./admission/caller-limits.ts";
+import { callerSubjects, computeReservedUse, raiseReservation } from "./admission/caller-limits.ts";
 import { type Charge, holdMoney } from "./charging/charge.ts";
 import { forecastBudget, outputCapWithin, reserveWithin } from "./charging/window-budget.ts";
-import { keptTokensOf } from "./endpoints/stored-tokens.ts";
+import { lookUpStoredTokens } from "./endpoints/stored-tokens.ts";
 import type { Call, Gateway, HttpCall } from "./gateway.ts";
-import { type Claimed, endClaim, withSpentKey } from "./idempotency/idempotent-requests.ts";
+import { endClaim, type IdempotencyClaimResult, withSpentKey } from "./idempotency/idempotent-requests.ts";
 import { freeBody } from "./request/body.ts";
 import { clientRequestId } from "./request/client-request-id.ts";
-import { isAtWork } from "./request/trace.ts";
-import type { Passage } from "./request-context.ts";
-import { type CallRecord, openRecord } from "./request-record.ts";
-import { settle, workedInVain } from "./settlement/settle.ts";
+import { hasOpenAttempt } from "./request/trace.ts";
+import type { RequestContext } from "./request-context.ts";
+import { openRecord, type RequestRecord } from "./request-record.ts";
+import { countWastedAttempts, settleRequest } from "./settlement/settle.ts";
 import { takeLimits, takeLimitsBeforeBody } from "./take-limits.ts";
 import { HTTP, type Transport, type WaitingPassage } from "./transport.ts";
 
-export function callModel(gateway: Gateway, call: HttpCall, endpoint: Endpoint): Promise<Answer> {
-  return passThrough(gateway, call, endpoint, HTTP);
+export function handleHttpModelRequest(
+  gateway: Gateway,
+  call: HttpCall,
+  endpoint: Endpoint,
+): Promise<HttpResponse> {
+  return handleModelRequest(gateway, call, endpoint, HTTP);
 }
 
-export async function passThrough<C extends Call, Out>(
+export async function handleModelRequest<C extends Call, Out>(
   gateway: Gateway,
   call: C,
   endpoint: Endpoint,
@@ -45,7 +49,7 @@ export async function passThrough<C extends Call, Out>(
     allowInterface(caller, endpoint);
     if (!gateway.till.hasRoom()) throw storeUnavailable();
 
-    const subjects = subjectsOf(caller);
+    const subjects = callerSubjects(caller);
     const limited = { gateway, record, caller, subjects };
     if (transport.hasCostlyBody(call)) {
       const taking = takeLimitsBeforeBody(limited);
@@ -62,7 +66,7 @@ export async function passThrough<C extends Call, Out>(
       routes = await sameAccount(gateway, caller, request.previousResponseId, routes);
     }
 
-    const counted = countedBy(subjects);
+    const counted = computeReservedUse(subjects);
     const tokens = counted.tokens ? request.tokensEstimate() : 0;
     const budget = counted.money ? forecastBudget(gateway.estimates, { endpoint, request, model }) : null;
     const costNano = budget === null ? 0n : reserveWithin(budget, gateway.limiter.windowRest(subjects));
@@ -96,7 +100,7 @@ export async function passThrough<C extends Call, Out>(
 }
 
 /** What follows once the limits are taken: the claim, the hold, the answer. */
-function serve<C extends Call, Out>(passage: Passage<C>, transport: Transport<C, Out>): Promise<Out> {
+function serve<C extends Call, Out>(passage: RequestContext<C>, transport: Transport<C, Out>): Promise<Out> {
   const claiming = transport.claim(passage);
   return claiming === null
     ? chargeAndDeliver(passage, transport)
@@ -104,8 +108,8 @@ function serve<C extends Call, Out>(passage: Passage<C>, transport: Transport<C,
 }
 
 async function serveClaimed<C extends Call, Out>(
-  passage: Passage<C>,
-  claiming: Promise<Claimed<Out>>,
+  passage: RequestContext<C>,
+  claiming: Promise<IdempotencyClaimResult<Out>>,
   transport: Transport<C, Out>,
 ): Promise<Out> {
   const claimed = await claiming;
@@ -119,7 +123,7 @@ async function serveClaimed<C extends Call, Out>(
 }
 
 function chargeAndDeliver<C extends Call, Out>(
-  passage: Passage<C>,
+  passage: RequestContext<C>,
   transport: Transport<C, Out>,
 ): Promise<Out> {
   const { record } = passage;
@@ -137,7 +141,7 @@ function chargeAndDeliver<C extends Call, Out>(
 /** The request waits for a slot of its concurrency. A stream that waits for long is kept alive by its transport. */
 async function serveAfterWait<C extends Call, Out>(
   waiting: WaitingPassage<C>,
-  taking: Promise<Lease>,
+  taking: Promise<LimitLease>,
   transport: Transport<C, Out>,
 ): Promise<Out> {
   const { record, request, gateway } = waiting;
@@ -150,7 +154,7 @@ async function serveAfterWait<C extends Call, Out>(
 }
 
 /** Closes the record of a request that failed before its answer began. Returns the error for its client. */
-async function closeRefused(gateway: Gateway, record: CallRecord, thrown: unknown): Promise<ApiError> {
+async function closeRefused(gateway: Gateway, record: RequestRecord, thrown: unknown): Promise<ApiError> {
   const { call, lease, request } = record;
   const error = asApiError(thrown);
   if (error.status === 500) {
@@ -158,7 +162,7 @@ async function closeRefused(gateway: Gateway, record: CallRecord, thrown: unknow
   }
   // Nothing was delivered, so nothing counts against the caller's limits: retries of a failure must not eat them up.
   // The exception is an account that was already at work when its client left.
-  const isServed = isGone(error) && isAtWork(record.trace);
+  const isServed = isGone(error) && hasOpenAttempt(record.trace);
   if (isServed) lease?.release();
   else lease?.cancel();
   try {
@@ -177,8 +181,8 @@ async function sameAccount(
   gateway: Gateway,
   caller: Caller,
   responseId: string,
-  routes: readonly Route[],
-): Promise<readonly Route[]> {
+  routes: readonly AccountRoute[],
+): Promise<readonly AccountRoute[]> {
   const origin = await gateway.responses.find(responseId, caller.key.id);
   const same = origin === null ? [] : routes.filter(({ account }) => account.id === origin.accountId);
   if (same.length > 0) return same;
@@ -190,11 +194,11 @@ async function sameAccount(
 }
 
 /** Holds what the request may cost; null where nobody pays. A promise only where somebody has to be asked. */
-function chargeFor(passage: Passage): Charge | Promise<Charge | null> | null {
+function chargeFor(passage: RequestContext): Charge | Promise<Charge | null> | null {
   const { gateway, caller, request } = passage;
   if (caller.group.billing.charge === "none") return null;
   if (request.previousResponseId === null) return holdMoney(passage);
-  return keptTokensOf(gateway, request.previousResponseId, caller.key.id).then((keptTokens) =>
+  return lookUpStoredTokens(gateway, request.previousResponseId, caller.key.id).then((keptTokens) =>
     holdMoney(passage, keptTokens),
   );
 }
@@ -211,12 +215,12 @@ function isGone({ code }: ApiError): boolean {
 
 async function settleRefusal(
   gateway: Gateway,
-  record: CallRecord,
+  record: RequestRecord,
   error: ApiError,
   isServed: boolean,
 ): Promise<void> {
   const reachedUpstream = record.trace.attempts.length > 0;
-  await settle(gateway, record, {
+  await settleRequest(gateway, record, {
     outcome: isGone(error) ? "client_gone" : reachedUpstream ? "failed" : "refused",
     status: error.status,
     error,
@@ -237,6 +241,6 @@ async function settleRefusal(
 }
 
 /** Where no account can have worked on the request, its client may send it again under the same Idempotency-Key. */
-function isKeySpent({ claim, trace }: CallRecord, isServed: boolean): boolean {
-  return claim !== null && (isServed || workedInVain(trace) > 0);
+function isKeySpent({ claim, trace }: RequestRecord, isServed: boolean): boolean {
+  return claim !== null && (isServed || countWastedAttempts(trace) > 0);
 }

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { failed } from "../accounts/failure.ts";
+import { upstreamFailure } from "../accounts/failure.ts";
 import { ApiError } from "../errors.ts";
 import { NO_MONEY } from "../store/usage/usage.ts";
 import {
@@ -11,9 +11,9 @@ import {
   TARIFF,
   usageOf,
 } from "./charging/paying.test-support.ts";
-import { asTold } from "./metering/meter.ts";
+import { asReported } from "./metering/meter.ts";
 import { beginAttempt, endWait, failAttempt, noteFirstByte, traceRecord } from "./request/trace.ts";
-import { openRecord, rowOf } from "./request-record.ts";
+import { buildUsageRow, openRecord } from "./request-record.ts";
 
 const CALL = {
   request: new Request("http://gateway.example"),
@@ -38,7 +38,7 @@ describe("the row of a request", () => {
     record.trace.waitingSinceMs = 100;
     endWait(record.trace, 105);
     beginAttempt(record.trace, ROUTE, 105);
-    failAttempt(record.trace, failed("server", "status 500", 500), 105);
+    failAttempt(record.trace, upstreamFailure("server", "status 500", 500), 105);
     beginAttempt(record.trace, ROUTE, 105);
     noteFirstByte(record.trace, "req_up", 112.4);
     const usage = usageOf({
@@ -58,7 +58,7 @@ describe("the row of a request", () => {
     const ending = { ...ENDING, responseId: "resp_1" };
     const clock = clockAt(5_000, 350.6);
     expect(
-      rowOf({ ...record, caller: callerWho("balance") }, ending, asTold(usage, 2), money, clock),
+      buildUsageRow({ ...record, caller: callerWho("balance") }, ending, asReported(usage, 2), money, clock),
     ).toEqual({
       requestId: "req_1",
       requestCount: 1,
@@ -101,7 +101,7 @@ describe("the row of a request", () => {
     const ending = { ...ENDING, outcome: "refused", status: error.status, error, usage: null } as const;
     const clock = clockAt(5_000, 100);
     expect(
-      rowOf({ ...open(), caller: callerWho("none") }, ending, asTold(null, 0), NO_MONEY, clock),
+      buildUsageRow({ ...open(), caller: callerWho("none") }, ending, asReported(null, 0), NO_MONEY, clock),
     ).toMatchObject({
       publicModel: "",
       upstreamModel: null,
@@ -121,9 +121,11 @@ describe("the row of a request", () => {
   });
 
   test("tells a usage of 0 from none", () => {
-    const nothing = asTold(usageOf({ input_tokens: 0, output_tokens: 0 }), 0);
+    const nothing = asReported(usageOf({ input_tokens: 0, output_tokens: 0 }), 0);
     const clock = clockAt(5_000, 100);
-    expect(rowOf({ ...open(), caller: callerWho("none") }, ENDING, nothing, NO_MONEY, clock)).toMatchObject({
+    expect(
+      buildUsageRow({ ...open(), caller: callerWho("none") }, ENDING, nothing, NO_MONEY, clock),
+    ).toMatchObject({
       usageSource: "upstream",
       inputTokens: 0,
     });

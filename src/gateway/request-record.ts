@@ -2,7 +2,7 @@
 
 import type { IdempotencyClaim } from "../billing/idempotency/idempotency.ts";
 import type { ApiError } from "../errors.ts";
-import type { Lease } from "../limits/limiter.ts";
+import type { LimitLease } from "../limits/limiter.ts";
 import type { Clock } from "../net/wire/clock.ts";
 import type { PublishedModel } from "../policy/snapshot.ts";
 import type { Endpoint, ModelRequest } from "../protocols/shared/request.ts";
@@ -13,11 +13,11 @@ import type { Charge } from "./charging/charge.ts";
 import type { WindowBudget } from "./charging/window-budget.ts";
 import type { Call } from "./gateway.ts";
 import type { CountedOutput } from "./metering/counted-output.ts";
-import type { Measured } from "./metering/meter.ts";
+import type { MeasuredUsage } from "./metering/meter.ts";
 import { firstByteMs, isOrdinary, openTrace, type Trace, traceRecord, waitedMs } from "./request/trace.ts";
-import type { Place } from "./upstream/account-slot.ts";
+import type { AccountSlot } from "./upstream/account-slot.ts";
 
-export interface Ending {
+export interface RequestEnding {
   outcome: UsageRow["outcome"];
   status: number;
   error: ApiError | null;
@@ -38,7 +38,7 @@ export interface Ending {
   isAbandoned: boolean;
 }
 
-export interface CallRecord {
+export interface RequestRecord {
   readonly call: Call;
   readonly endpoint: Endpoint;
   readonly trace: Trace;
@@ -47,8 +47,8 @@ export interface CallRecord {
   model: PublishedModel | null;
   charge: Charge | null;
   /** What the limits of its caller (and, in `place`, of its account) reserved: settled to what its row says. */
-  lease: Lease | null;
-  place: Place | null;
+  lease: LimitLease | null;
+  place: AccountSlot | null;
   /** What it may cost its caller's windows of money; null where there are none. */
   budget: WindowBudget | null;
   /** The most output tokens of each choice, where a window of money buys fewer than were asked for. */
@@ -61,7 +61,7 @@ export interface CallRecord {
   following: Promise<void> | null;
 }
 
-export function openRecord(call: Call, endpoint: Endpoint): CallRecord {
+export function openRecord(call: Call, endpoint: Endpoint): RequestRecord {
   return {
     call,
     endpoint,
@@ -81,15 +81,15 @@ export function openRecord(call: Call, endpoint: Endpoint): CallRecord {
 }
 
 /** Records by how far their requests came: its key was known, its body was read, money was held for it. */
-export type KnownRecord = CallRecord & { caller: Caller };
-export type ReadRecord = KnownRecord & { request: ModelRequest };
+export type AuthenticatedRecord = RequestRecord & { caller: Caller };
+export type ReadRecord = AuthenticatedRecord & { request: ModelRequest };
 export type PaidRecord = ReadRecord & { charge: Charge };
 
-export function isKnown(record: CallRecord): record is KnownRecord {
+export function isAuthenticated(record: RequestRecord): record is AuthenticatedRecord {
   return record.caller !== null;
 }
 
-export function isRead(record: KnownRecord): record is ReadRecord {
+export function isRead(record: AuthenticatedRecord): record is ReadRecord {
   return record.request !== null;
 }
 
@@ -97,10 +97,10 @@ export function isPaid(record: ReadRecord): record is PaidRecord {
   return record.charge !== null;
 }
 
-export function rowOf(
-  record: KnownRecord,
-  ending: Ending,
-  { tokens, source }: Measured,
+export function buildUsageRow(
+  record: AuthenticatedRecord,
+  ending: RequestEnding,
+  { tokens, source }: MeasuredUsage,
   money: UsageMoney,
   clock: Clock,
 ): UsageRow {

@@ -4,19 +4,19 @@
  */
 
 import type { ApiError } from "../errors.ts";
-import type { Lease, Shortage, Subject } from "../limits/limiter.ts";
+import type { LimitLease, Shortage, Subject } from "../limits/limiter.ts";
 import type { Nano } from "../money/nano.ts";
 import type { Caller } from "./admission/authenticate.ts";
 import { limitError, waitedInVain, waitText } from "./admission/caller-limits.ts";
 import type { Gateway } from "./gateway.ts";
 import { endWait, waitedMs } from "./request/trace.ts";
-import type { CallRecord } from "./request-record.ts";
+import type { RequestRecord } from "./request-record.ts";
 import { clientGone } from "./upstream/send-request.ts";
 
 /** The request whose limits are taken, and what it may use meanwhile. */
 export interface LimitedRequest {
   readonly gateway: Pick<Gateway, "limiter" | "slots" | "clock">;
-  readonly record: Pick<CallRecord, "call" | "trace">;
+  readonly record: Pick<RequestRecord, "call" | "trace">;
   readonly caller: Caller;
   readonly subjects: readonly Subject[];
 }
@@ -26,7 +26,7 @@ export function takeLimits(
   request: LimitedRequest,
   tokensEstimate: number,
   nanoEstimate: Nano,
-): Lease | Promise<Lease> {
+): LimitLease | Promise<LimitLease> {
   const { gateway, subjects } = request;
   const admission = gateway.limiter.admit(subjects, tokensEstimate, Number(nanoEstimate));
   if (admission.ok) return admission.lease;
@@ -39,13 +39,13 @@ export function takeLimits(
  * Takes the limits before the body is read: for bodies that cost something to read. Tokens and money are unknown until
  * then; `raiseReservation` adds them. A rejected or waiting request consumes nothing, and its body stays unread.
  */
-export function takeLimitsBeforeBody(request: LimitedRequest): Lease | Promise<Lease> {
+export function takeLimitsBeforeBody(request: LimitedRequest): LimitLease | Promise<LimitLease> {
   // One of each, so that a window which is used up rejects here; the lease itself holds none.
   const taken = takeLimits(request, 1, 1n);
   return taken instanceof Promise ? taken.then(withoutAmounts) : withoutAmounts(taken);
 }
 
-function withoutAmounts(lease: Lease): Lease {
+function withoutAmounts(lease: LimitLease): LimitLease {
   lease.settle(0, 0);
   return lease;
 }
@@ -60,7 +60,7 @@ async function waitForSlot(
   tokensEstimate: number,
   nanoEstimate: Nano,
   first: Shortage,
-): Promise<Lease> {
+): Promise<LimitLease> {
   const { gateway, record, caller, subjects } = request;
   const { limiter, slots, clock } = gateway;
   const { trace, call } = record;
@@ -68,7 +68,7 @@ async function waitForSlot(
   const startedMs = clock.monotonicMs();
   let shortage = first;
   trace.waitingSinceMs = startedMs;
-  const result = await slots.wait<Lease>({
+  const result = await slots.wait<LimitLease>({
     keyId: key.id,
     groupId: group.id,
     subjects,

@@ -2,10 +2,10 @@
 
 import type { ApiError } from "../errors.ts";
 import {
-  type Answer,
   type HeaderLines,
   HeaderWriter,
-  StreamAnswer,
+  type HttpResponse,
+  StreamedResponse,
   type StreamSource,
 } from "../net/wire/http-message.ts";
 import { wholePart } from "../net/wire/parts.ts";
@@ -13,16 +13,16 @@ import { openStreamReader } from "../protocols/open-stream-reader.ts";
 import type { Endpoint, ModelRequest } from "../protocols/shared/request.ts";
 import { authenticate, type Caller } from "./admission/authenticate.ts";
 import { addRateHeaders } from "./admission/caller-limits.ts";
-import { deliverAnswer, deliverStream } from "./deliver.ts";
+import { deliverStream, deliverWholeResponse } from "./deliver.ts";
 import { EVENT_STREAM_LINES, errorAnswer } from "./endpoints/responses.ts";
 import type { Call, Gateway, HttpCall } from "./gateway.ts";
-import { type Claimed, claimRequest } from "./idempotency/idempotent-requests.ts";
+import { claimRequest, type IdempotencyClaimResult } from "./idempotency/idempotent-requests.ts";
 import { freeBody, isCostlyBody } from "./request/body.ts";
-import type { Passage } from "./request-context.ts";
-import type { CallRecord } from "./request-record.ts";
+import type { RequestContext } from "./request-context.ts";
+import type { RequestRecord } from "./request-record.ts";
 import type { Relay } from "./stream/relay.ts";
 import { WaitingStream } from "./stream/waiting-stream.ts";
-import { settledWithin } from "./upstream/wait-within.ts";
+import { waitWithin } from "./upstream/wait-within.ts";
 
 export interface Transport<C extends Call, Out> {
   identify(gateway: Gateway, call: C): Caller;
@@ -32,8 +32,8 @@ export interface Transport<C extends Call, Out> {
   deferBody(call: C): void;
   read(gateway: Gateway, call: C, endpoint: Endpoint, caller: Caller): Promise<ModelRequest> | ModelRequest;
   /** Null where the client asks for no protection against repeats. */
-  claim(passage: Passage<C>): Promise<Claimed<Out>> | null;
-  deliver(passage: Passage<C>): Promise<Out>;
+  claim(passage: RequestContext<C>): Promise<IdempotencyClaimResult<Out>> | null;
+  deliver(passage: RequestContext<C>): Promise<Out>;
   /**
    * The answer to a stream whose request still waits for its limits: what `serving` brings, and meanwhile whatever keeps
    * its client. `close` ends the record of a request that fails after its answer has begun.
@@ -46,9 +46,9 @@ export interface Transport<C extends Call, Out> {
   refuse(call: C, error: ApiError): Out;
 }
 
-export type WaitingPassage<C extends Call> = Omit<Passage<C>, "lease">;
+export type WaitingPassage<C extends Call> = Omit<RequestContext<C>, "lease">;
 
-export const HTTP: Transport<HttpCall, Answer> = {
+export const HTTP: Transport<HttpCall, HttpResponse> = {
   identify: ({ policy, auth }, call) => authenticate(call.request.headers, policy.snapshot(), auth, call),
   hasCostlyBody: ({ request }) => isCostlyBody(request),
   deferBody: ({ request }) => request.body?.defer(),
@@ -57,7 +57,7 @@ export const HTTP: Transport<HttpCall, Answer> = {
   deliver: (passage) =>
     passage.request.stream
       ? deliverStream(passage, passage.gateway.timing.keepAliveMs, respond)
-      : deliverAnswer(passage),
+      : deliverWholeResponse(passage),
   keepWaiting,
   refuse: (call, error) => errorAnswer(error, call.requestId),
 };
@@ -65,12 +65,12 @@ export const HTTP: Transport<HttpCall, Answer> = {
 /** A wait that ends soon can still be rejected with a plain status. */
 async function keepWaiting(
   { gateway, call, endpoint, request, subjects }: WaitingPassage<HttpCall>,
-  serving: Promise<Answer>,
+  serving: Promise<HttpResponse>,
   close: (thrown: unknown) => Promise<ApiError>,
-): Promise<Answer> {
+): Promise<HttpResponse> {
   const waitingSinceMs = gateway.clock.monotonicMs();
   const { keepAliveMs } = gateway.timing;
-  const early = await settledWithin(serving, keepAliveMs, gateway.dispatcher.alarms);
+  const early = await waitWithin(serving, keepAliveMs, gateway.dispatcher.alarms);
   if (early !== "waiting") return serving;
   // The request is under way until then, although this answer has begun.
   gateway.underWay.begin();
@@ -94,23 +94,23 @@ async function keepWaiting(
   const headers = new HeaderWriter(EVENT_STREAM_LINES);
   headers.set("x-request-id", call.requestId);
   addRateHeaders(headers, gateway.limiter, subjects);
-  return new StreamAnswer(headers.lines, source);
+  return new StreamedResponse(headers.lines, source);
 }
 
 function respond(
-  { gateway, call, subjects, request, record }: Passage,
+  { gateway, call, subjects, request, record }: RequestContext,
   relay: Relay,
   linesDown: HeaderLines,
-): Answer {
+): HttpResponse {
   const headers = new HeaderWriter(EVENT_STREAM_LINES);
   headers.set("x-request-id", call.requestId);
   addRateHeaders(headers, gateway.limiter, subjects);
   headers.lines += linesDown;
-  return new StreamAnswer(headers.lines, freeingAtEnd(relay, request, record));
+  return new StreamedResponse(headers.lines, freeingAtEnd(relay, request, record));
 }
 
 /** Frees the request's body once the answer is written, unless it may still be counted. */
-function freeingAtEnd(relay: Relay, request: ModelRequest, record: CallRecord): StreamSource {
+function freeingAtEnd(relay: Relay, request: ModelRequest, record: RequestRecord): StreamSource {
   return {
     flowTo: (sink) =>
       relay.flowTo({

@@ -1,7 +1,7 @@
-import type { Field } from "./scan.ts";
+import type { JsonField } from "./scan.ts";
 import { COMMA, DEPTH_LIMIT, skipSpace, valueEnd } from "./walk.ts";
 
-export interface Range {
+export interface ByteRange {
   start: number;
   end: number;
 }
@@ -9,10 +9,10 @@ export interface Range {
 /** Where the first elements of an array stand. The array was scanned before, so its structure is sound. */
 export function firstElements(
   bytes: Uint8Array,
-  array: Pick<Field, "start" | "end">,
+  array: Pick<JsonField, "start" | "end">,
   countMax: number,
-): Range[] {
-  const found: Range[] = [];
+): ByteRange[] {
+  const found: ByteRange[] = [];
   const close = array.end - 1;
   let at = skipSpace(bytes, array.start + 1, close);
   while (at < close && found.length < countMax) {

@@ -1,10 +1,10 @@
 import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { openKnownStrings } from "./known-strings.ts";
-import { type Field, stringValue } from "./scan.ts";
+import { type JsonField, stringValue } from "./scan.ts";
 
 /** Where a string stands behind something else. */
-function placed(text: string): { bytes: Uint8Array; field: Field } {
+function placed(text: string): { bytes: Uint8Array; field: JsonField } {
   const bytes = Buffer.from(`{"model":${JSON.stringify(text)}}`);
   return { bytes, field: { keyStart: 1, start: 9, end: bytes.length - 1, kind: "string" } };
 }

@@ -1,14 +1,14 @@
 /** Strings that come again and again, told by their bytes: to make one anew is to wait for memory that is cold. */
 
-import type { Field } from "./scan.ts";
+import type { JsonField } from "./scan.ts";
 
 /** More are not looked through for the one that is wanted. */
 const KNOWN_MAX = 16;
 
 export interface KnownStrings {
   /** Null: it was not there lately. */
-  find(bytes: Uint8Array, field: Field): string | null;
-  add(bytes: Uint8Array, field: Field, value: string): void;
+  find(bytes: Uint8Array, field: JsonField): string | null;
+  add(bytes: Uint8Array, field: JsonField, value: string): void;
 }
 
 export function openKnownStrings(): KnownStrings {

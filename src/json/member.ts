@@ -1,6 +1,6 @@
 /** A member near the front of a large object, found without walking all of it. */
 
-import { isAt } from "../net/wire/bytes.ts";
+import { startsWithAt } from "../net/wire/bytes.ts";
 import { COMMA, colonEnd, OBJECT_OPEN, QUOTE, skipSpace, stringEnd, valueEnd } from "./walk.ts";
 
 const DEPTH_MAX = 128;
@@ -18,7 +18,7 @@ export function memberStart(bytes: Uint8Array, start: number, end: number, name:
     const keyEnd = stringEnd(bytes, key + 1, end, key);
     const value = keyEnd < 0 ? keyEnd : colonEnd(bytes, keyEnd, end);
     if (value < 0) return -1;
-    if (keyEnd - key - 2 === name.length && isAt(bytes, key + 1, name)) return value;
+    if (keyEnd - key - 2 === name.length && startsWithAt(bytes, key + 1, name)) return value;
     at = valueEnd(bytes, value, end, DEPTH_MAX);
     if (at < 0) return -1;
     at = skipSpace(bytes, at, end);

@@ -1,6 +1,6 @@
 /** Member names that differ from a known name only in upper and lower case: some decoders accept them as that name. */
 
-import { textOf } from "../net/wire/bytes.ts";
+import { decodeText } from "../net/wire/bytes.ts";
 import { BACKSLASH } from "./walk.ts";
 
 const UPPER_A = 0x41;
@@ -38,7 +38,7 @@ export function caseVariant<Name extends string>(
 /** Null when the key is not valid JSON. */
 function decodeKey(bytes: Uint8Array, start: number, end: number): string | null {
   try {
-    const key: unknown = JSON.parse(`"${textOf(bytes, start, end)}"`);
+    const key: unknown = JSON.parse(`"${decodeText(bytes, start, end)}"`);
     return typeof key === "string" ? key : null;
   } catch {
     return null;

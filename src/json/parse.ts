@@ -1,11 +1,11 @@
 /** Full parsing, for the few places that need a value and not just where it stands. */
 
-import { textOf } from "../net/wire/bytes.ts";
+import { decodeText } from "../net/wire/bytes.ts";
 
 /** Null when the bytes are not JSON. */
 export function parseJson(bytes: Uint8Array, start = 0, end = bytes.length): unknown {
   try {
-    return JSON.parse(textOf(bytes, start, end));
+    return JSON.parse(decodeText(bytes, start, end));
   } catch {
     return null;
   }

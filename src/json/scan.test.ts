@@ -3,10 +3,10 @@ import fc from "fast-check";
 import {
   booleanValue,
   describeScanError,
-  type Field,
   integerValue,
   isValidUtf8,
-  type Scan,
+  type JsonField,
+  type JsonScan,
   scanObject,
   stringValue,
   wantedFields,
@@ -19,12 +19,12 @@ const LIMITS = { depthMax: 128 };
 const utf8 = new TextEncoder();
 const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
 
-function scan(body: string | Uint8Array, depthMax = LIMITS.depthMax): Scan<Wanted> {
+function scan(body: string | Uint8Array, depthMax = LIMITS.depthMax): JsonScan<Wanted> {
   const bytes = typeof body === "string" ? utf8.encode(body) : body;
   return scanObject(bytes, 0, bytes.length, WANTED, { depthMax });
 }
 
-function captured(body: string, name: Wanted): { field: Field; text: string } {
+function captured(body: string, name: Wanted): { field: JsonField; text: string } {
   const result = scan(body);
   const field = result.ok ? result.fields[name] : undefined;
   if (field === undefined) throw new Error(`${name} was not captured`);

@@ -1,5 +1,5 @@
 import { isUtf8 } from "node:buffer";
-import { latin1Of, textOf } from "../net/wire/bytes.ts";
+import { decodeLatin1, decodeText } from "../net/wire/bytes.ts";
 import { caseVariant } from "./name.ts";
 import {
   AFTER_MEMBER,
@@ -15,6 +15,7 @@ import {
   END,
   FAULTS,
   fault,
+  isFault,
   KEY,
   KEY_ESCAPE,
   LF,
@@ -24,7 +25,6 @@ import {
   QUOTE,
   SPACE,
   skipSpace,
-  stopped,
   stringEnd,
   TOO_DEEP,
   TRAILING,
@@ -39,7 +39,7 @@ import {
 export type ValueKind = "string" | "number" | "true" | "false" | "null" | "object" | "array";
 
 /** Where a member stands. Offsets count from the start of the scanned array, not of the object. */
-export interface Field {
+export interface JsonField {
   keyStart: number;
   start: number;
   end: number;
@@ -73,7 +73,7 @@ export type ScanReason =
 
 export interface ObjectScan<Name extends string> {
   ok: true;
-  fields: { [name in Name]?: Field };
+  fields: { [name in Name]?: JsonField };
   /** Just after the `{`: where a member can be put in. */
   insertAt: number;
   empty: boolean;
@@ -87,7 +87,7 @@ export interface ScanFailure {
   field?: string;
 }
 
-export type Scan<Name extends string> = ObjectScan<Name> | ScanFailure;
+export type JsonScan<Name extends string> = ObjectScan<Name> | ScanFailure;
 
 export function wantedFields<const Name extends string>(
   names: readonly Name[],
@@ -116,9 +116,9 @@ export function scanObject<Name extends string>(
   end: number,
   wanted: WantedFields<Name>,
   opts: { depthMax: number },
-): Scan<Name> {
+): JsonScan<Name> {
   const depthMax = Math.min(opts.depthMax, DEPTH_LIMIT);
-  const fields: { [name in Name]?: Field } = {};
+  const fields: { [name in Name]?: JsonField } = {};
   let at = skipSpace(bytes, start, end);
   if (byteAt(bytes, at, end) !== OBJECT_OPEN) {
     return failure(fault(startsWithBom(bytes, start, end) ? BOM : NOT_OBJECT, at));
@@ -131,7 +131,7 @@ export function scanObject<Name extends string>(
 
   while (!empty) {
     const keyStart = at;
-    if (byteAt(bytes, at, end) !== QUOTE) return failure(stopped(KEY, at, end));
+    if (byteAt(bytes, at, end) !== QUOTE) return failure(isFault(KEY, at, end));
     at++;
     // One pass over a key short enough to be wanted: it finds the end and notices escapes on the way.
     const keyLimit = Math.min(end, at + wanted.keyBytesMax + 1);
@@ -179,7 +179,7 @@ export function scanObject<Name extends string>(
 
     if (byteAt(bytes, at, end) <= SPACE) at = skipSpace(bytes, at, end);
     c = byteAt(bytes, at, end);
-    if (c !== COMMA && c !== OBJECT_CLOSE) return failure(stopped(AFTER_MEMBER, at, end));
+    if (c !== COMMA && c !== OBJECT_CLOSE) return failure(isFault(AFTER_MEMBER, at, end));
     at++;
     if (c === OBJECT_CLOSE) break;
     if (byteAt(bytes, at, end) <= SPACE) at = skipSpace(bytes, at, end);
@@ -345,7 +345,7 @@ export function isValidUtf8(bytes: Uint8Array, start = 0): boolean {
 // Without ignoreBOM a leading U+FEFF would vanish from the value.
 
 /** Null: not a string, or its content is not valid JSON. */
-export function stringValue(bytes: Uint8Array, field: Field): string | null {
+export function stringValue(bytes: Uint8Array, field: JsonField): string | null {
   if (field.kind !== "string") return null;
   const start = field.start + 1;
   const end = field.end - 1;
@@ -358,9 +358,9 @@ export function stringValue(bytes: Uint8Array, field: Field): string | null {
     bits |= c;
     at++;
   }
-  if (at === end) return bits < 0x80 ? latin1Of(bytes, start, end) : textOf(bytes, start, end);
+  if (at === end) return bits < 0x80 ? decodeLatin1(bytes, start, end) : decodeText(bytes, start, end);
   try {
-    const value: unknown = JSON.parse(textOf(bytes, field.start, field.end));
+    const value: unknown = JSON.parse(decodeText(bytes, field.start, field.end));
     return typeof value === "string" ? value : null;
   } catch {
     return null;
@@ -371,7 +371,7 @@ export function stringValue(bytes: Uint8Array, field: Field): string | null {
 const INTEGER_BYTES_MAX = 64;
 
 /** Null: not a number, or not a safe integer. `1e3` and `10.0` are integers. */
-export function integerValue(bytes: Uint8Array, field: Field): number | null {
+export function integerValue(bytes: Uint8Array, field: JsonField): number | null {
   if (field.kind !== "number") return null;
   let value = 0;
   let at = field.start;
@@ -385,13 +385,13 @@ export function integerValue(bytes: Uint8Array, field: Field): number | null {
     if (at === field.end) return value;
   }
   if (field.end - field.start > INTEGER_BYTES_MAX) return null;
-  value = Number(textOf(bytes, field.start, field.end));
+  value = Number(decodeText(bytes, field.start, field.end));
   // Adding zero turns -0 into 0.
   return Number.isSafeInteger(value) ? value + 0 : null;
 }
 
 /** Null: neither true nor false. */
-export function booleanValue(field: Field): boolean | null {
+export function booleanValue(field: JsonField): boolean | null {
   if (field.kind === "true") return true;
   return field.kind === "false" ? false : null;
 }

@@ -1,6 +1,6 @@
-import { cut, put } from "../net/wire/bytes.ts";
+import { copyBytes, writeBytes } from "../net/wire/bytes.ts";
 import type { Part } from "../net/wire/parts.ts";
-import type { Field, ObjectScan } from "./scan.ts";
+import type { JsonField, ObjectScan } from "./scan.ts";
 import { COMMA, LF, skipSpace } from "./walk.ts";
 
 /** Changes to a few byte ranges of a body; every other byte stays as it came. */
@@ -32,7 +32,7 @@ export function jsonString(text: string): Uint8Array {
   return knownStrings.get(text) ?? remember(knownStrings, text, JSON.stringify(text));
 }
 
-export function replaceValue(field: Field, value: Uint8Array): Splice {
+export function replaceValue(field: JsonField, value: Uint8Array): Splice {
   return { start: field.start, end: field.end, insert: value };
 }
 
@@ -57,7 +57,7 @@ export function editMembers<Name extends string>(
   edits: { readonly [name in Name]?: Uint8Array | null },
 ): Splice[] {
   const splices: Splice[] = [];
-  const removed: Field[] = [];
+  const removed: JsonField[] = [];
   const added: Uint8Array[] = [];
   for (const name in edits) {
     const value = edits[name];
@@ -81,7 +81,7 @@ export function editMembers<Name extends string>(
 }
 
 /** Neighbours leave together, so that each comma is taken once. True when no member is left. */
-function removeMembers(bytes: Uint8Array, members: Field[], splices: Splice[]): boolean {
+function removeMembers(bytes: Uint8Array, members: JsonField[], splices: Splice[]): boolean {
   members.sort((a, b) => a.keyStart - b.keyStart);
   let emptied = false;
   for (let i = 0; i < members.length; ) {
@@ -161,7 +161,7 @@ export function applySplices(
   start = 0,
   end = bytes.length,
 ): Uint8Array {
-  if (splices.length === 0) return cut(bytes, start, end);
+  if (splices.length === 0) return copyBytes(bytes, start, end);
   const sorted = ordered(splices, start, end);
   let length = end - start;
   for (const splice of sorted) length += splice.insert.length - (splice.end - splice.start);
@@ -169,10 +169,10 @@ export function applySplices(
   let from = start;
   let to = 0;
   for (const splice of sorted) {
-    to = put(changed, to, bytes, from, splice.start);
-    to = put(changed, to, splice.insert);
+    to = writeBytes(changed, to, bytes, from, splice.start);
+    to = writeBytes(changed, to, splice.insert);
     from = splice.end;
   }
-  put(changed, to, bytes, from, end);
+  writeBytes(changed, to, bytes, from, end);
   return changed;
 }

@@ -59,7 +59,7 @@ export function fault(code: number, offset: number): number {
 }
 
 /** At the end of the text nothing is wrong but that it ends. */
-export function stopped(code: number, offset: number, end: number): number {
+export function isFault(code: number, offset: number, end: number): number {
   return fault(offset < end ? code : OBJECT_END, offset);
 }
 
@@ -127,7 +127,7 @@ function containerEnd(bytes: Uint8Array, from: number, end: number, depthMax: nu
         c = byteAt(bytes, at, end);
       }
       if (c === COMMA) break;
-      if (c !== opener + 2) return stopped(opener === OBJECT_OPEN ? AFTER_MEMBER : AFTER_ITEM, at, end);
+      if (c !== opener + 2) return isFault(opener === OBJECT_OPEN ? AFTER_MEMBER : AFTER_ITEM, at, end);
       at++;
       opener = openers[--depth] ?? END;
     }
@@ -139,7 +139,7 @@ function containerEnd(bytes: Uint8Array, from: number, end: number, depthMax: nu
 }
 
 function keyAndColonEnd(bytes: Uint8Array, from: number, end: number): number {
-  if (byteAt(bytes, from, end) !== QUOTE) return stopped(KEY, from, end);
+  if (byteAt(bytes, from, end) !== QUOTE) return isFault(KEY, from, end);
   const at = stringEnd(bytes, from + 1, end, from);
   return at < 0 ? at : colonEnd(bytes, at, end);
 }
@@ -147,7 +147,7 @@ function keyAndColonEnd(bytes: Uint8Array, from: number, end: number): number {
 /** Also past the space after the colon, to the first byte of the value. */
 export function colonEnd(bytes: Uint8Array, from: number, end: number): number {
   let at = byteAt(bytes, from, end) <= SPACE ? skipSpace(bytes, from, end) : from;
-  if (byteAt(bytes, at, end) !== COLON) return stopped(AFTER_KEY, at, end);
+  if (byteAt(bytes, at, end) !== COLON) return isFault(AFTER_KEY, at, end);
   at++;
   return byteAt(bytes, at, end) <= SPACE ? skipSpace(bytes, at, end) : at;
 }
@@ -209,7 +209,7 @@ function literalEnd(bytes: Uint8Array, at: number, end: number): number {
       return at + 5;
     }
   }
-  return stopped(VALUE, at, end);
+  return isFault(VALUE, at, end);
 }
 
 function numberEnd(bytes: Uint8Array, from: number, end: number): number {
@@ -240,5 +240,5 @@ function digitsEnd(bytes: Uint8Array, from: number, end: number): number {
     if (c < DIGIT_0 || c > DIGIT_9) break;
     at++;
   }
-  return at > from ? at : stopped(NUMBER, at, end);
+  return at > from ? at : isFault(NUMBER, at, end);
 }

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { type CallerLimits, NO_LIMITS } from "../records.ts";
 import { ConcurrencyQueue, type SlotResult } from "./concurrency-queue.ts";
-import { type Lease, openLimiter, type Subject } from "./limiter.ts";
+import { type LimitLease, openLimiter, type Subject } from "./limiter.ts";
 import { QueueOccupancy } from "./queue-occupancy.ts";
 
 const slots = (concurrency: number | null): CallerLimits => ({ ...NO_LIMITS, concurrency });
@@ -38,7 +38,7 @@ function setUp() {
   const occupancy = new QueueOccupancy();
   const queue = new ConcurrencyQueue(limiter, occupancy, clock);
   const served: string[] = [];
-  const leases = new Map<string, Lease>();
+  const leases = new Map<string, LimitLease>();
   let tries = 0;
 
   const admit = (wish: Wish) => {
@@ -50,10 +50,10 @@ function setUp() {
     }
     return admission;
   };
-  function ask(wish: Wish): Promise<SlotResult<Lease>> {
+  function ask(wish: Wish): Promise<SlotResult<LimitLease>> {
     const admission = admit(wish);
     if (admission.ok) return Promise.resolve({ kind: "taken", value: admission.lease });
-    return queue.wait<Lease>({
+    return queue.wait<LimitLease>({
       keyId: wish.key,
       groupId: "g",
       subjects: subjects(wish),
@@ -251,7 +251,7 @@ test("a limit that was raised is noticed without a release", async () => {
   let allowed = 1;
   const now = (): Subject[] => [{ scope: "key", id: "a", limits: slots(allowed) }];
   expect(limiter.admit(now(), 0, 0).ok).toBe(true);
-  const waiting = queue.wait<Lease>({
+  const waiting = queue.wait<LimitLease>({
     keyId: "a",
     groupId: "g",
     subjects: now(),

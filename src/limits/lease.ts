@@ -1,18 +1,18 @@
 /** What an admitted request holds, until its owner ends it: a place in flight and its shares of the windows. */
 
 import { advance, giveBack, isHeld, type Share, type SlidingWindow, settleShare } from "./sliding-window.ts";
-import { type Meter, type SubjectState, touch } from "./subject-state.ts";
-import type { Lease, Unit } from "./terms.ts";
+import { type SubjectMeter, type SubjectState, touch } from "./subject-state.ts";
+import type { LimitLease, Unit } from "./terms.ts";
 
 /** A part of a window that is settled to the truth: tokens or money. */
 export interface MeterShare extends Share {
-  readonly window: Meter;
+  readonly window: SubjectMeter;
   /** What the request took of it, until it ends. */
   reserved: number;
 }
 
 /** For a request that nothing limits. */
-export const FREE_LEASE: Lease = { settle() {}, release() {}, cancel() {} };
+export const FREE_LEASE: LimitLease = { settle() {}, release() {}, cancel() {} };
 
 export function openLease(
   states: readonly SubjectState[],
@@ -20,7 +20,7 @@ export function openLease(
   shares: readonly MeterShare[],
   admittedAtMs: number,
   nowMs: () => number,
-): Lease {
+): LimitLease {
   let state: "held" | "released" | "cancelled" = "held";
 
   /** What was reserved is settled, or given back. */
@@ -50,7 +50,7 @@ export function openLease(
         advance(share.window, now);
         // A subject that is not in use may be forgotten: what has left its windows is nobody's then.
         if (state === "released" && !isHeld(share)) continue;
-        settleShare(share, countOf(share.window.unit, truth), now);
+        settleShare(share, countUses(share.window.unit, truth), now);
       }
       for (const subject of states) touch(subject, now);
     },
@@ -72,7 +72,7 @@ function announceRelease(states: readonly SubjectState[]): void {
 }
 
 /** Whole and finite, so that sums stay exact however often they are changed. */
-export function countOf(unit: Unit, amount: number): number {
+export function countUses(unit: Unit, amount: number): number {
   return amount > 0 ? Math.min(Math.ceil(amount), unit === "nano" ? NANO_MAX : TOKENS_MAX) : 0;
 }
 

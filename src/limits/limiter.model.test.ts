@@ -3,7 +3,14 @@
 import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { type CallerLimits, NO_LIMITS, type WindowLimit } from "../records.ts";
-import { type Lease, openLimiter, type Scope, type Shortage, type Subject, type Unit } from "./limiter.ts";
+import {
+  type LimitLease,
+  openLimiter,
+  type Scope,
+  type Shortage,
+  type Subject,
+  type Unit,
+} from "./limiter.ts";
 
 const MINUTE_MS = 60_000;
 /** So short that its steps are finer than any time that passes here: it is exact too. */
@@ -26,7 +33,7 @@ interface Use {
 }
 
 interface ModelLease {
-  real: Lease;
+  real: LimitLease;
   held: boolean;
   limited: Scope[];
   uses: Use[];
@@ -106,7 +113,7 @@ function openModel() {
       );
       return { waitMs: Math.max(0, ...waits), full };
     },
-    admitted(real: Lease, scopes: readonly Scope[], tokens: number, nano: number): void {
+    admitted(real: LimitLease, scopes: readonly Scope[], tokens: number, nano: number): void {
       const amounts: Record<Unit, number> = { requests: 1, tokens, nano };
       const uses = scopes.flatMap((scope) =>
         UNITS.filter((unit) => maxOf(scope, unit) !== null).map((unit) => ({

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import { type CallerLimits, NO_LIMITS } from "../records.ts";
-import { type Lease, openLimiter, type Shortage, type Subject } from "./limiter.ts";
+import { type LimitLease, openLimiter, type Shortage, type Subject } from "./limiter.ts";
 
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
@@ -11,7 +11,7 @@ function setUp() {
   return {
     ...limiter,
     clock,
-    take(subjects: Subject[], tokens = 0, nano = 0): Lease {
+    take(subjects: Subject[], tokens = 0, nano = 0): LimitLease {
       const admission = limiter.admit(subjects, tokens, nano);
       if (!admission.ok) throw new Error(`refused: ${JSON.stringify(admission.shortage)}`);
       return admission.lease;
@@ -210,7 +210,7 @@ describe("concurrency", () => {
       windows: [{ perMs: DAY_MS, requests: 1e6, tokens: 1e9, nano: 5e15 }],
     };
     const subjects = [key(limits), group(limits)];
-    const open: Lease[] = [];
+    const open: LimitLease[] = [];
     let state = 1;
     const random = (below: number) => {
       state = (state * 48_271) % 2_147_483_647;

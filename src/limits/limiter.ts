@@ -14,39 +14,39 @@
  */
 
 import type { Clock } from "../net/wire/clock.ts";
-import { countOf, FREE_LEASE, type MeterShare, openLease } from "./lease.ts";
+import { countUses, FREE_LEASE, type MeterShare, openLease } from "./lease.ts";
 import { advance, restore, take } from "./sliding-window.ts";
-import { standingOf } from "./standing.ts";
+import { computeStanding } from "./standing.ts";
 import {
   applyLimits,
+  findShortage,
   hasNoSlot,
   isClosed,
   isIdle,
   isUnlimited,
-  laterOf,
-  type Meter,
+  laterShortage,
   openState,
+  type SubjectMeter,
   type SubjectState,
-  shortageIn,
   touch,
   windowShortageIn,
 } from "./subject-state.ts";
-import type { Admission, Lease, Limiter, Scope, Shortage, Subject } from "./terms.ts";
+import type { Admission, Limiter, LimitLease, Scope, Shortage, Subject } from "./terms.ts";
 
 export type {
   Admission,
   Allowance,
   ConcurrencyBlocker,
-  Lease,
   Limiter,
   LimitKind,
+  LimitLease,
+  LimitStanding,
+  LimitWindowStanding,
   PastUse,
   Scope,
   Shortage,
-  Standing,
   Subject,
   Unit,
-  WindowStanding,
 } from "./terms.ts";
 
 /** The admission of a request that nothing limits. */
@@ -111,8 +111,8 @@ export function openLimiter(clock: Pick<Clock, "monotonicMs">): Limiter & { subj
     }
   }
 
-  function takeAll(admitted: readonly SubjectState[], tokens: number, nano: number, now: number): Lease {
-    const requestMeters: Meter[] = [];
+  function takeAll(admitted: readonly SubjectState[], tokens: number, nano: number, now: number): LimitLease {
+    const requestMeters: SubjectMeter[] = [];
     const shares: MeterShare[] = [];
     for (const state of admitted) {
       state.inUse += 1;
@@ -135,8 +135,8 @@ export function openLimiter(clock: Pick<Clock, "monotonicMs">): Limiter & { subj
   return {
     admit(subjects, tokensEstimate, nanoEstimate) {
       const now = nowMs();
-      const tokens = countOf("tokens", tokensEstimate);
-      const nano = countOf("nano", nanoEstimate);
+      const tokens = countUses("tokens", tokensEstimate);
+      const nano = countUses("nano", nanoEstimate);
       forgetIdle(now);
       const limited: SubjectState[] = [];
       let shortage: Shortage | null = null;
@@ -144,7 +144,7 @@ export function openLimiter(clock: Pick<Clock, "monotonicMs">): Limiter & { subj
         const state = stateOf(subject);
         if (!state || limited.includes(state)) continue;
         limited.push(state);
-        shortage = laterOf(shortage, shortageIn(state, tokens, nano, now));
+        shortage = laterShortage(shortage, findShortage(state, tokens, nano, now));
       }
       if (shortage) return { ok: false, shortage };
       return limited.length === 0 ? FREE : { ok: true, lease: takeAll(limited, tokens, nano, now) };
@@ -154,13 +154,13 @@ export function openLimiter(clock: Pick<Clock, "monotonicMs">): Limiter & { subj
       const now = nowMs();
       const amounts = {
         requests: 0,
-        tokens: countOf("tokens", tokensEstimate),
-        nano: countOf("nano", nanoEstimate),
+        tokens: countUses("tokens", tokensEstimate),
+        nano: countUses("nano", nanoEstimate),
       };
       let shortage: Shortage | null = null;
       for (const subject of subjects) {
         const state = knownState(subject);
-        if (state) shortage = laterOf(shortage, windowShortageIn(state, amounts, now));
+        if (state) shortage = laterShortage(shortage, windowShortageIn(state, amounts, now));
       }
       if (shortage === null) lease.settle(amounts.tokens, amounts.nano);
       return shortage;
@@ -178,7 +178,12 @@ export function openLimiter(clock: Pick<Clock, "monotonicMs">): Limiter & { subj
       const known = knownState(subject);
       if (!known && !isClosed(subject.limits)) return null;
       const state = known ?? openState(subject);
-      return shortageIn(state, countOf("tokens", tokensEstimate), countOf("nano", nanoEstimate), nowMs());
+      return findShortage(
+        state,
+        countUses("tokens", tokensEstimate),
+        countUses("nano", nanoEstimate),
+        nowMs(),
+      );
     },
 
     windowRest(subjects) {
@@ -195,7 +200,7 @@ export function openLimiter(clock: Pick<Clock, "monotonicMs">): Limiter & { subj
     },
 
     standing(subject) {
-      return standingOf(subject, knownState(subject), nowMs());
+      return computeStanding(subject, knownState(subject), nowMs());
     },
 
     seed(subject, used) {
@@ -207,7 +212,7 @@ export function openLimiter(clock: Pick<Clock, "monotonicMs">): Limiter & { subj
         const past = used
           .map((use) => ({
             atMs: now - Math.max(0, use.atAgoMs),
-            amount: countOf(meter.unit, use[meter.unit]),
+            amount: countUses(meter.unit, use[meter.unit]),
           }))
           .filter(({ atMs, amount }) => amount > 0 && atMs + meter.perMs > now);
         advance(meter, now);

@@ -1,12 +1,16 @@
 /** How much of its limits a subject has used: for headers and `GET /v1/usage`. */
 
 import { advance, resetMs } from "./sliding-window.ts";
-import { type Meter, MINUTE_MS, meterFor, type SubjectState, windowsOf } from "./subject-state.ts";
-import type { Allowance, Standing, Subject, Unit } from "./terms.ts";
+import { listWindows, MINUTE_MS, meterFor, type SubjectMeter, type SubjectState } from "./subject-state.ts";
+import type { Allowance, LimitStanding, Subject, Unit } from "./terms.ts";
 
-export function standingOf({ limits }: Subject, state: SubjectState | null, nowMs: number): Standing {
+export function computeStanding(
+  { limits }: Subject,
+  state: SubjectState | null,
+  nowMs: number,
+): LimitStanding {
   const allowance = (
-    kind: Meter["kind"],
+    kind: SubjectMeter["kind"],
     unit: Unit,
     perMs: number,
     max: number | null,
@@ -26,7 +30,7 @@ export function standingOf({ limits }: Subject, state: SubjectState | null, nowM
     requests: allowance("rpm", "requests", MINUTE_MS, limits.rpm),
     tokens: allowance("tpm", "tokens", MINUTE_MS, limits.tpm),
     concurrency: limits.concurrency === null ? null : { limit: limits.concurrency, inUse: state?.inUse ?? 0 },
-    windows: windowsOf(limits).map(({ perMs, requests, tokens, nano }) => ({
+    windows: listWindows(limits).map(({ perMs, requests, tokens, nano }) => ({
       perMs,
       requests: allowance("window", "requests", perMs, requests),
       tokens: allowance("window", "tokens", perMs, tokens),

@@ -9,7 +9,7 @@ export const MINUTE_MS = 60_000;
 const GRAINS_PER_WINDOW = 480;
 
 /** A window and its limit in one object: an admission reads many, and memory is what it waits for. */
-export interface Meter extends SlidingWindow {
+export interface SubjectMeter extends SlidingWindow {
   readonly kind: Exclude<LimitKind, "concurrency">;
   readonly unit: Unit;
   max: number;
@@ -21,7 +21,7 @@ export interface SubjectState {
   readonly scope: Scope;
   readonly id: string;
   limits: CallerLimits | RateLimits;
-  meters: readonly Meter[];
+  meters: readonly SubjectMeter[];
   longestMs: number;
   /** Leases held, also while no limit asks for it: a concurrency limit that is added finds the true number. */
   inUse: number;
@@ -45,7 +45,7 @@ export function applyLimits(state: SubjectState, limits: CallerLimits | RateLimi
 
 export function isUnlimited(limits: CallerLimits | RateLimits): boolean {
   if (limits.concurrency !== null || limits.rpm !== null || limits.tpm !== null) return false;
-  for (const { requests, tokens, nano } of windowsOf(limits)) {
+  for (const { requests, tokens, nano } of listWindows(limits)) {
     if (requests !== null || tokens !== null || nano !== null) return false;
   }
   return true;
@@ -54,12 +54,14 @@ export function isUnlimited(limits: CallerLimits | RateLimits): boolean {
 /** A maximum of 0 refuses even a subject that nothing is known of. */
 export function isClosed(limits: CallerLimits | RateLimits): boolean {
   if (limits.concurrency === 0 || limits.rpm === 0 || limits.tpm === 0) return true;
-  return windowsOf(limits).some(({ requests, tokens, nano }) => requests === 0 || tokens === 0 || nano === 0);
+  return listWindows(limits).some(
+    ({ requests, tokens, nano }) => requests === 0 || tokens === 0 || nano === 0,
+  );
 }
 
 const NO_WINDOWS: readonly WindowLimit[] = [];
 
-export function windowsOf(limits: CallerLimits | RateLimits): readonly WindowLimit[] {
+export function listWindows(limits: CallerLimits | RateLimits): readonly WindowLimit[] {
   return "windows" in limits ? limits.windows : NO_WINDOWS;
 }
 
@@ -75,7 +77,7 @@ export function isIdle(state: SubjectState, nowMs: number): boolean {
  * The shortage that frees last, or null. A known wait comes before concurrency, which may free at any moment:
  * to say "try at once" would be untrue while a window is full.
  */
-export function shortageIn(
+export function findShortage(
   state: SubjectState,
   tokens: number,
   nano: number,
@@ -91,7 +93,7 @@ export function windowShortageIn(
   nowMs: number,
 ): Shortage | null {
   let longestMs = 0;
-  let short: Meter | null = null;
+  let short: SubjectMeter | null = null;
   let missing = 0;
   for (const meter of meters) {
     advance(meter, nowMs);
@@ -135,7 +137,7 @@ function concurrencyShortageIn(state: SubjectState): Shortage | null {
 }
 
 /** Of two shortages the one that frees later; what never frees comes last, what a release frees comes first. */
-export function laterOf(a: Shortage | null, b: Shortage | null): Shortage | null {
+export function laterShortage(a: Shortage | null, b: Shortage | null): Shortage | null {
   if (a === null || b === null) return a ?? b;
   return waitOf(b) > waitOf(a) ? b : a;
 }
@@ -144,9 +146,9 @@ function waitOf({ kind, freesInMs }: Shortage): number {
   return kind === "concurrency" ? 0 : (freesInMs ?? Number.POSITIVE_INFINITY);
 }
 
-function metersFor(limits: CallerLimits | RateLimits, old: readonly Meter[]): Meter[] {
-  const meters: Meter[] = [];
-  const add = (kind: Meter["kind"], unit: Unit, perMs: number, max: number | null) => {
+function metersFor(limits: CallerLimits | RateLimits, old: readonly SubjectMeter[]): SubjectMeter[] {
+  const meters: SubjectMeter[] = [];
+  const add = (kind: SubjectMeter["kind"], unit: Unit, perMs: number, max: number | null) => {
     if (max === null) return;
     const twin = meterFor(meters, kind, unit, perMs);
     if (twin) {
@@ -166,7 +168,7 @@ function metersFor(limits: CallerLimits | RateLimits, old: readonly Meter[]): Me
   };
   add("rpm", "requests", MINUTE_MS, limits.rpm);
   add("tpm", "tokens", MINUTE_MS, limits.tpm);
-  for (const { perMs, requests, tokens, nano } of windowsOf(limits)) {
+  for (const { perMs, requests, tokens, nano } of listWindows(limits)) {
     add("window", "requests", perMs, requests);
     add("window", "tokens", perMs, tokens);
     add("window", "nano", perMs, nano);
@@ -175,14 +177,14 @@ function metersFor(limits: CallerLimits | RateLimits, old: readonly Meter[]): Me
 }
 
 export function meterFor(
-  meters: readonly Meter[],
-  kind: Meter["kind"],
+  meters: readonly SubjectMeter[],
+  kind: SubjectMeter["kind"],
   unit: Unit,
   perMs: number,
-): Meter | undefined {
+): SubjectMeter | undefined {
   return meters.find((meter) => meter.kind === kind && meter.unit === unit && meter.perMs === perMs);
 }
 
-function longestOf(meters: readonly Meter[]): number {
+function longestOf(meters: readonly SubjectMeter[]): number {
   return meters.reduce((longest, { perMs }) => Math.max(longest, perMs), 0);
 }

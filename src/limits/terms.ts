@@ -29,7 +29,7 @@ export interface Shortage {
 }
 
 /** What one admitted request holds. It has one owner, who ends it with `release` or `cancel`. */
-export interface Lease {
+export interface LimitLease {
   /**
    * The truth, once known; it replaces the estimate, and null leaves that. The last call counts, and one after the
    * release too, for counting may take longer than the request: as long as the windows still hold what it replaces.
@@ -41,7 +41,7 @@ export interface Lease {
   cancel(): void;
 }
 
-export type Admission = { ok: true; lease: Lease } | { ok: false; shortage: Shortage };
+export type Admission = { ok: true; lease: LimitLease } | { ok: false; shortage: Shortage };
 
 /** `resetMs`: until the whole limit is free again, as in `x-ratelimit-reset-*`; 0 when nothing is used. */
 export interface Allowance {
@@ -51,18 +51,18 @@ export interface Allowance {
   resetMs: number;
 }
 
-export interface WindowStanding {
+export interface LimitWindowStanding {
   perMs: number;
   requests: Allowance | null;
   tokens: Allowance | null;
   nano: Allowance | null;
 }
 
-export interface Standing {
+export interface LimitStanding {
   requests: Allowance | null;
   tokens: Allowance | null;
   concurrency: { limit: number; inUse: number } | null;
-  windows: WindowStanding[];
+  windows: LimitWindowStanding[];
 }
 
 /** What was used before this process started. A roll-up is as old as its newest part. */
@@ -86,7 +86,7 @@ export interface Limiter {
    * shortage, and changes nothing, where a limit would be exceeded.
    */
   raise(
-    lease: Lease,
+    lease: LimitLease,
     subjects: readonly Subject[],
     tokensEstimate: number,
     nanoEstimate: number,
@@ -98,7 +98,7 @@ export interface Limiter {
   /** The least that any window of these subjects has left, in nano-USD; Infinity where none limits money. */
   windowRest(subjects: readonly Subject[]): number;
   /** For x-ratelimit-* headers and GET /v1/usage. */
-  standing(subject: Subject): Standing;
+  standing(subject: Subject): LimitStanding;
   /** Long windows survive restarts: call once a subject, with what the store knows of the time before. */
   seed(subject: Subject, used: readonly PastUse[]): void;
 }

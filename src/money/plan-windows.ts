@@ -6,7 +6,7 @@
 
 import type { PlanPeriod, PlanWindow } from "../records.ts";
 
-export interface Span {
+export interface WindowInstants {
   readonly startsAtMs: number;
   /** The first moment after it. */
   readonly endsAtMs: number;
@@ -20,7 +20,7 @@ const OFFSET_MS_MAX = 16 * 3_600_000;
 const MONDAY_MS = -3 * DAY_MS;
 
 /** The last window asked for, by what decides it: a look into the time zone costs a hundred times as much. */
-const recent = new Map<string, Span>();
+const recent = new Map<string, WindowInstants>();
 const RECENT_MAX = 10_000;
 
 export function windowAt(
@@ -28,7 +28,7 @@ export function windowAt(
   timeZone: string,
   subscriptionStartMs: number,
   atMs: number,
-): Span {
+): WindowInstants {
   const { per, counted } = window;
   const isRolling = counted === "rolling";
   if (isRolling && per !== "month")
@@ -71,12 +71,12 @@ export function isTimeZone(name: string): boolean {
   }
 }
 
-function evenSpan(lengthMs: number, startMs: number, atMs: number): Span {
+function evenSpan(lengthMs: number, startMs: number, atMs: number): WindowInstants {
   const startsAtMs = startMs + Math.floor((atMs - startMs) / lengthMs) * lengthMs;
   return { startsAtMs, endsAtMs: startsAtMs + lengthMs };
 }
 
-function spanAround(boundary: (number: number) => number, guess: number, atMs: number): Span {
+function spanAround(boundary: (number: number) => number, guess: number, atMs: number): WindowInstants {
   let number = guess;
   let startsAtMs = boundary(number);
   while (startsAtMs > atMs) startsAtMs = boundary(--number);

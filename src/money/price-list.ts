@@ -130,14 +130,14 @@ export const BUNDLED_PRICES: PriceList = {
 
 export type PriceSource = "updated list" | "bundled list";
 
-export interface Found {
+export interface ListedPrice {
   model: ListedModel;
   source: PriceSource;
   date: string;
 }
 
 /** An entry of the operator's list stands for the bundled one of the same name. */
-export function findListed(name: string, updated: PriceList | null): Found | null {
+export function findListed(name: string, updated: PriceList | null): ListedPrice | null {
   const lists = [
     { list: updated, source: "updated list" },
     { list: BUNDLED_PRICES, source: "bundled list" },

@@ -1,7 +1,7 @@
 /** Which subscriptions run at a moment, until when, and which of them pays first. */
 
 import type { SubscriptionRecord } from "../records.ts";
-import { monthsAfter, type Span } from "./plan-windows.ts";
+import { monthsAfter, type WindowInstants } from "./plan-windows.ts";
 
 type Term = Pick<SubscriptionRecord, "startsAtMs" | "endsAtMs" | "renews">;
 
@@ -37,20 +37,23 @@ export function presentEnd(
  * The present moment of a subscription: never before the start of a window that it has opened. Such a window proves
  * that the clock was there, and one that is set back is to grant nothing again.
  */
-export function momentOf(opened: readonly Span[], nowMs: number): number {
+export function momentOf(opened: readonly WindowInstants[], nowMs: number): number {
   return opened.reduce((latestMs, { startsAtMs }) => Math.max(latestMs, startsAtMs), nowMs);
 }
 
-export type Standing = "running" | "upcoming" | "ended" | "cancelled";
+export type SubscriptionState = "running" | "upcoming" | "ended" | "cancelled";
 
-export function standingOf(subscription: Term & Pick<SubscriptionRecord, "status">, nowMs: number): Standing {
+export function standingOf(
+  subscription: Term & Pick<SubscriptionRecord, "status">,
+  nowMs: number,
+): SubscriptionState {
   if (subscription.status === "cancelled") return "cancelled";
   if (nowMs < subscription.startsAtMs) return "upcoming";
   const { endsAtMs, renews } = subscription;
   return renews === "none" && endsAtMs !== null && endsAtMs <= nowMs ? "ended" : "running";
 }
 
-export interface Turn {
+export interface PayingTurn {
   id: string;
   priority: number;
   /** The present end. */
@@ -59,7 +62,7 @@ export interface Turn {
 }
 
 /** The lowest priority first; among equals the one that ends sooner, then the older one. */
-export function byTurn(a: Turn, b: Turn): number {
+export function byTurn(a: PayingTurn, b: PayingTurn): number {
   return (
     a.priority - b.priority ||
     (a.endsAtMs ?? Number.MAX_SAFE_INTEGER) - (b.endsAtMs ?? Number.MAX_SAFE_INTEGER) ||

@@ -8,7 +8,7 @@ import {
   costLines,
   costOf,
   costsOf,
-  type Foreseen,
+  type ForeseenInput,
   listCostOf,
   type Metered,
   makeTariff,
@@ -389,7 +389,7 @@ describe("for any tariff and any use", () => {
       media: ["inputTokens", "cachedTokens", "cacheWriteTokens", "imageInputTokens", "audioInputTokens"],
     } as const;
     const OUTPUTS = ["outputTokens", "reasoningTokens", "audioOutputTokens"] as const;
-    const foreseen = fc.constantFrom<Foreseen>("plain", "text", "media");
+    const foreseen = fc.constantFrom<ForeseenInput>("plain", "text", "media");
     fc.assert(
       fc.property(tariff, count, count, foreseen, (some, inputTokens, outputTokens, kind) => {
         const what = metered({ inputTokens, outputTokens });

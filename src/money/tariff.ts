@@ -24,7 +24,7 @@ export interface Tariff {
   /** The group's multiplier times the model's, each with six decimals: exact in twelve. */
   readonly multiplierTrillionths: bigint;
   /** The prices with which a cost comes out at the most that it may be. */
-  readonly atMost: Readonly<Record<Foreseen, Prices>>;
+  readonly atMost: Readonly<Record<ForeseenInput, Prices>>;
   readonly charged: NanoPerPico;
 }
 
@@ -33,7 +33,7 @@ export interface Tariff {
  * sound. Beyond `plain`, what a request leaves open of the pictures it asks for may be the dearest too, and there may be
  * less input: then a long context is none, which is dearer where the operator sells long ones for less.
  */
-export type Foreseen = "plain" | "text" | "media";
+export type ForeseenInput = "plain" | "text" | "media";
 
 /**
  * Times `over`, by `under`. In lowest terms, so that numbers reach as far as they can; where `over` is not safe, no
@@ -45,7 +45,7 @@ interface NanoPerPico {
 }
 
 /** What was used. Cached, written, image and audio tokens are inside `inputTokens`; reasoning and audio inside `outputTokens`. */
-export interface Counted {
+export interface CountedUnits {
   inputTokens: number;
   cachedTokens: number;
   cacheWriteTokens: number;
@@ -57,7 +57,7 @@ export interface Counted {
   images: number;
 }
 
-export interface Metered extends Counted {
+export interface Metered extends CountedUnits {
   /** Size and quality: "1024x1024/high". */
   imageKind: string | null;
 }
@@ -176,7 +176,7 @@ export interface Costs {
 export const NO_COSTS: Costs = { costNano: 0n, listNano: 0n };
 
 /** Both, for hardly more than one of the two. */
-export function costsOf(tariff: Tariff, used: Counted, imageKind: string | null): Costs {
+export function costsOf(tariff: Tariff, used: CountedUnits, imageKind: string | null): Costs {
   const pico = picoOf(tariff.prices, used, imageKind);
   const listNano = listedFor(pico);
   const isListed = tariff.charged.over === LISTED.over && tariff.charged.under === LISTED.under;
@@ -184,7 +184,7 @@ export function costsOf(tariff: Tariff, used: Counted, imageKind: string | null)
 }
 
 /** What it costs at most: all of the output may turn out to be reasoning or sound, which may be dearer. */
-export function costAtMost(tariff: Tariff, used: Metered, foreseen: Foreseen = "plain"): Nano {
+export function costAtMost(tariff: Tariff, used: Metered, foreseen: ForeseenInput = "plain"): Nano {
   const prices = tariff.atMost[foreseen];
   const asLong = picoOf(prices, used, used.imageKind);
   const above = foreseen === "plain" ? undefined : prices.longContext?.above;
@@ -280,7 +280,7 @@ function roundedUp(exact: bigint): Nano {
   return (exact + EXACT_PER_NANO - 1n) / EXACT_PER_NANO;
 }
 
-function picoOf(prices: Prices, used: Counted, imageKind: string | null): Pico {
+function picoOf(prices: Prices, used: CountedUnits, imageKind: string | null): Pico {
   const counts = countsOf(prices, used);
   const rates = ratesFor(prices, used);
   const sum =
@@ -306,7 +306,7 @@ function picoOf(prices: Prices, used: Counted, imageKind: string | null): Pico {
  * gets what is left. Pictures are paid by the output tokens reported for them where these have a price, and
  * otherwise each by its own.
  */
-function countsOf(prices: Prices, used: Counted): Record<CostUnit, number> {
+function countsOf(prices: Prices, used: CountedUnits): Record<CostUnit, number> {
   let input = whole(used.inputTokens);
   const cached = Math.min(input, whole(used.cachedTokens));
   input -= cached;
@@ -342,7 +342,7 @@ function priceOf(unit: CostUnit, prices: Prices, rates: TokenRates, imageKind: s
   return unit === "image" ? imagePrice(prices, imageKind) : BigInt(rates[unit]);
 }
 
-function ratesFor({ tokens, longContext }: Prices, { inputTokens }: Counted): TokenRates {
+function ratesFor({ tokens, longContext }: Prices, { inputTokens }: CountedUnits): TokenRates {
   return longContext !== null && whole(inputTokens) > longContext.above ? longContext.tokens : tokens;
 }
 

@@ -4,7 +4,7 @@ export const METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8";
 
 export type Labels = Readonly<Record<string, string>>;
 
-export interface Sample {
+export interface MetricSample {
   readonly labels?: Labels;
   readonly value: number;
 }
@@ -16,8 +16,8 @@ export interface Histogram {
   readonly sum: number;
 }
 
-export type Family = { readonly name: string; readonly help: string } & (
-  | { readonly type: "counter" | "gauge"; readonly samples: readonly Sample[] }
+export type MetricFamily = { readonly name: string; readonly help: string } & (
+  | { readonly type: "counter" | "gauge"; readonly samples: readonly MetricSample[] }
   | {
       readonly type: "histogram";
       readonly bounds: readonly number[];
@@ -25,11 +25,11 @@ export type Family = { readonly name: string; readonly help: string } & (
     }
 );
 
-export function metricsText(families: readonly Family[]): string {
+export function metricsText(families: readonly MetricFamily[]): string {
   return families.map(familyText).join("");
 }
 
-function familyText(family: Family): string {
+function familyText(family: MetricFamily): string {
   const { name, type, help } = family;
   const lines = [`# HELP ${name} ${escapeHelp(help)}`, `# TYPE ${name} ${type}`];
   if (family.type === "histogram") {

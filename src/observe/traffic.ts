@@ -20,7 +20,7 @@ export function openTraffic(): Traffic {
 }
 
 /** The fields of a request's row that are counted here. */
-export interface Ended {
+export interface EndedTraffic {
   readonly status: number;
   readonly outcome: string;
   readonly inputTokens: number;
@@ -28,7 +28,7 @@ export interface Ended {
   readonly costNano: bigint;
 }
 
-export function countTraffic(traffic: Traffic, ended: Ended): void {
+export function countTraffic(traffic: Traffic, ended: EndedTraffic): void {
   traffic.requests++;
   if (ended.outcome === "refused") traffic.refused++;
   if (isError(ended)) traffic.errors++;
@@ -38,6 +38,6 @@ export function countTraffic(traffic: Traffic, ended: Ended): void {
 }
 
 /** A stream that fails in the middle has said 200 by then; a failure with a 4xx is an upstream's word about the request. */
-function isError({ status, outcome }: Ended): boolean {
+function isError({ status, outcome }: EndedTraffic): boolean {
   return status >= 500 || outcome === "upstream_cut" || (outcome === "failed" && status < 400);
 }

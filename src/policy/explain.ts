@@ -7,11 +7,11 @@ import { needsPrices, openPricing } from "./pricing.ts";
 export interface Explanation {
   allowed: boolean;
   /** In the order in which a request would meet them; the first that is not ok decides. */
-  steps: Step[];
+  steps: ExplanationStep[];
   accounts: AccountExplanation[];
 }
 
-export interface Step {
+export interface ExplanationStep {
   ok: boolean;
   reason: Reason;
   text: string;
@@ -110,7 +110,7 @@ export function explainAccess(
 
 type Found = readonly [reason: Reason, text: string];
 
-function step(ok: boolean, good: Found, bad: Found): Step {
+function step(ok: boolean, good: Found, bad: Found): ExplanationStep {
   const [reason, text] = ok ? good : bad;
   return { ok, reason, text };
 }

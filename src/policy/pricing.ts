@@ -1,27 +1,27 @@
 /** Which price counts for a model in a group, and where it comes from. */
 
-import { type Found, findListed, type PriceSource } from "../money/price-list.ts";
+import { findListed, type ListedPrice, type PriceSource } from "../money/price-list.ts";
 import { makeTariff, type Tariff } from "../money/tariff.ts";
 import type { AccountRecord, GroupRecord, Interface, ModelRecord, PolicyRecords, Price } from "../records.ts";
 import { mapModel } from "./model-map.ts";
 
-export interface Terms {
+export interface PricingTerms {
   /** Null where nobody has said one. */
-  price: PriceFound | null;
+  price: ResolvedPrice | null;
   /** The same terms are the same tariff, however many groups have them. */
   tariff: Tariff | null;
   contextTokens: number | null;
   outputTokensMax: number | null;
 }
 
-export interface PriceFound {
+export interface ResolvedPrice {
   price: Price;
   source: "group" | "model" | PriceSource;
   /** The price list that it comes from, and the name it has there. */
   listed: { name: string; date: string } | null;
 }
 
-export type TermsOf = (model: ModelRecord) => Terms;
+export type LookUpTerms = (model: ModelRecord) => PricingTerms;
 
 /**
  * The group's own price for the model, then the model's, then the lists': by the public name, or else by the
@@ -29,7 +29,7 @@ export type TermsOf = (model: ModelRecord) => Terms;
  */
 export function openPricing(
   records: Pick<PolicyRecords, "accounts" | "priceList">,
-): (group: GroupRecord) => TermsOf {
+): (group: GroupRecord) => LookUpTerms {
   const updated = records.priceList ?? null;
   const accounts = new Map(records.accounts.map((account) => [account.id, account]));
   const listedFor = openListed(accounts, (name) => findListed(name, updated));
@@ -53,7 +53,11 @@ export function openPricing(
   };
 }
 
-function priceFrom(ofGroup: Price | undefined, model: ModelRecord, found: Named | null): PriceFound | null {
+function priceFrom(
+  ofGroup: Price | undefined,
+  model: ModelRecord,
+  found: Named | null,
+): ResolvedPrice | null {
   if (ofGroup !== undefined) return { price: ofGroup, source: "group", listed: null };
   if (model.price !== null) return { price: model.price, source: "model", listed: null };
   if (found === null) return null;
@@ -81,12 +85,12 @@ export function needsPrices({ billing, limits, groupLimits }: GroupRecord): bool
   );
 }
 
-type Named = Found & { name: string };
+type Named = ListedPrice & { name: string };
 
 /** Groups share pools: a name is looked up once for each of these. */
 function openListed(
   accounts: ReadonlyMap<string, AccountRecord>,
-  find: (name: string) => Found | null,
+  find: (name: string) => ListedPrice | null,
 ): (group: GroupRecord) => (model: ModelRecord) => Named | null {
   const pools = new Map<string, Map<string, Named | null>>();
   const named = (name: string): Named | null => {

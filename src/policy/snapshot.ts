@@ -22,9 +22,9 @@ import {
   type RateLimits,
 } from "../records.ts";
 import { mapModel } from "./model-map.ts";
-import { needsPrices, openPricing, type TermsOf } from "./pricing.ts";
+import { type LookUpTerms, needsPrices, openPricing } from "./pricing.ts";
 
-export interface Account {
+export interface PolicyAccount {
   readonly id: string;
   readonly name: string;
   readonly kind: AccountKind;
@@ -44,8 +44,8 @@ export interface Account {
 }
 
 /** One way to serve a public model: this account, under this name. */
-export interface Route {
-  readonly account: Account;
+export interface AccountRoute {
+  readonly account: PolicyAccount;
   readonly upstreamModel: string;
 }
 
@@ -53,7 +53,7 @@ export interface PublishedModel {
   readonly id: string;
   readonly createdAtMs: number;
   /** Interfaces that model, group and at least one account of the pool have in common, with the ways to serve each. */
-  readonly routes: ReadonlyMap<Interface, readonly Route[]>;
+  readonly routes: ReadonlyMap<Interface, readonly AccountRoute[]>;
   /** What it costs in this group; null where nobody has said a price, which no charging group can publish. */
   readonly tariff: Tariff | null;
   /** Tokens in and out that fit together, where known. */
@@ -62,7 +62,7 @@ export interface PublishedModel {
   readonly outputTokensMax: number | null;
 }
 
-export interface Group {
+export interface PolicyGroup {
   readonly id: string;
   readonly name: string;
   readonly interfaces: ReadonlySet<Interface>;
@@ -79,12 +79,12 @@ export interface Group {
   readonly groupLimits: CallerLimits;
   readonly queue: QueueSettings;
   readonly models: ReadonlyMap<string, PublishedModel>;
-  readonly accounts: readonly Account[];
+  readonly accounts: readonly PolicyAccount[];
 }
 
 export interface Snapshot {
-  readonly groups: ReadonlyMap<string, Group>;
-  readonly accounts: ReadonlyMap<string, Account>;
+  readonly groups: ReadonlyMap<string, PolicyGroup>;
+  readonly accounts: ReadonlyMap<string, PolicyAccount>;
 }
 
 export interface CompileOptions {
@@ -95,21 +95,21 @@ export interface CompileOptions {
 }
 
 export function compileSnapshot(records: PolicyRecords, options: CompileOptions): Snapshot {
-  const accounts = new Map<string, Account>();
+  const accounts = new Map<string, PolicyAccount>();
   for (const record of records.accounts) {
     if (record.enabled) accounts.set(record.id, compileAccount(record, options));
   }
   const models = new Map(records.models.map((model) => [model.id, model]));
   const poolOf = openPools(accounts);
   const termsFor = openPricing(records);
-  const groups = new Map<string, Group>();
+  const groups = new Map<string, PolicyGroup>();
   for (const record of records.groups) {
     groups.set(record.id, compileGroup(record, models, poolOf(record.accounts), termsFor(record)));
   }
   return { groups, accounts };
 }
 
-function compileAccount(record: AccountRecord, options: CompileOptions): Account {
+function compileAccount(record: AccountRecord, options: CompileOptions): PolicyAccount {
   const simulated = record.kind === "simulator";
   const baseUrl = simulated ? (options.simulatorUrl ?? "") : record.baseUrl;
   return {
@@ -139,8 +139,8 @@ function compileGroup(
   record: GroupRecord,
   models: ReadonlyMap<string, ModelRecord>,
   pool: Pool,
-  termsOf: TermsOf,
-): Group {
+  termsOf: LookUpTerms,
+): PolicyGroup {
   const interfaces = new Set(record.interfaces);
   const priced = needsPrices(record);
   const published = new Map<string, PublishedModel>();
@@ -148,7 +148,7 @@ function compileGroup(
     const model = models.get(modelId);
     if (!model) continue;
     const ways = pool.waysTo(model.id);
-    const routes = new Map<Interface, readonly Route[]>();
+    const routes = new Map<Interface, readonly AccountRoute[]>();
     for (const iface of model.interfaces) {
       const some = interfaces.has(iface) ? ways.get(iface) : undefined;
       if (some) routes.set(iface, some);
@@ -178,13 +178,13 @@ function compileGroup(
 
 /** The accounts of one or more groups. */
 interface Pool {
-  readonly accounts: readonly Account[];
+  readonly accounts: readonly PolicyAccount[];
   /** The ways to serve a model, best priority first; an interface without any is not in it. */
-  waysTo(model: string): ReadonlyMap<Interface, readonly Route[]>;
+  waysTo(model: string): ReadonlyMap<Interface, readonly AccountRoute[]>;
 }
 
 /** Groups share pools and pools share accounts: what is the same is worked out and kept once. */
-function openPools(accounts: ReadonlyMap<string, Account>): (ids: readonly string[]) => Pool {
+function openPools(accounts: ReadonlyMap<string, PolicyAccount>): (ids: readonly string[]) => Pool {
   const pools = new Map<string, Pool>();
   const routeTo = openRoutes();
   return (ids) => {
@@ -200,16 +200,16 @@ function openPools(accounts: ReadonlyMap<string, Account>): (ids: readonly strin
   };
 }
 
-function openPool(accounts: readonly Account[], routeTo: RouteTo): Pool {
+function openPool(accounts: readonly PolicyAccount[], routeTo: RouteTo): Pool {
   const ordered = accounts.toSorted((a, b) => a.priority - b.priority);
-  const known = new Map<string, ReadonlyMap<Interface, readonly Route[]>>();
+  const known = new Map<string, ReadonlyMap<Interface, readonly AccountRoute[]>>();
   return {
     accounts,
     waysTo(model) {
       const found = known.get(model);
       if (found) return found;
       const all = ordered.flatMap((account) => routeTo(account, model) ?? []);
-      const ways = new Map<Interface, readonly Route[]>();
+      const ways = new Map<Interface, readonly AccountRoute[]>();
       for (const iface of INTERFACES) {
         const some = all.filter(({ account }) => account.interfaces.has(iface));
         // Mostly every account speaks everything: then one list serves all interfaces.
@@ -221,12 +221,12 @@ function openPool(accounts: readonly Account[], routeTo: RouteTo): Pool {
   };
 }
 
-type RouteTo = (account: Account, model: string) => Route | null;
+type RouteTo = (account: PolicyAccount, model: string) => AccountRoute | null;
 
 function openRoutes(): RouteTo {
-  const byAccount = new Map<Account, Map<string, Route | null>>();
+  const byAccount = new Map<PolicyAccount, Map<string, AccountRoute | null>>();
   return (account, model) => {
-    const routes = byAccount.get(account) ?? new Map<string, Route | null>();
+    const routes = byAccount.get(account) ?? new Map<string, AccountRoute | null>();
     const known = routes.get(model);
     if (known !== undefined) return known;
     const upstreamModel = mapModel(account.models, model);

@@ -1,17 +1,17 @@
 import { describe, expect, test } from "bun:test";
-import { type Home, hashOf, homeOf, openHomeBook } from "./affinity.ts";
+import { findHome, type HomeAccount, hashAffinity, openHomeAccounts } from "./affinity.ts";
 
-interface Named extends Home {
+interface Named extends HomeAccount {
   id: string;
 }
 
-const named = (id: string, weight = 1): Named => ({ id, seed: hashOf(id), weight });
+const named = (id: string, weight = 1): Named => ({ id, seed: hashAffinity(id), weight });
 const homes = (count: number) => Array.from({ length: count }, (_, i) => named(`account-${i}`));
-const CONVERSATIONS = Array.from({ length: 1_000 }, (_, i) => hashOf(`key_1 conversation ${i}`));
+const CONVERSATIONS = Array.from({ length: 1_000 }, (_, i) => hashAffinity(`key_1 conversation ${i}`));
 const all = () => true;
 
 const settled = (among: readonly Named[], isOpenTo: (home: Named) => boolean = all) =>
-  CONVERSATIONS.map((conversation) => homeOf(among, conversation, isOpenTo)?.id);
+  CONVERSATIONS.map((conversation) => findHome(among, conversation, isOpenTo)?.id);
 
 const countOf = <T>(list: readonly T[], like: (item: T, i: number) => boolean) => list.filter(like).length;
 
@@ -53,8 +53,8 @@ describe("the home of a conversation", () => {
   });
 
   test("is nowhere when no account is open to it", () => {
-    expect(homeOf(homes(3), hashOf("x"), () => false)).toBeNull();
-    expect(homeOf([], hashOf("x"), all)).toBeNull();
+    expect(findHome(homes(3), hashAffinity("x"), () => false)).toBeNull();
+    expect(findHome([], hashAffinity("x"), all)).toBeNull();
   });
 });
 
@@ -63,7 +63,7 @@ describe("the book of homes", () => {
   const first = named("first");
 
   test("remembers a home for the list it was found in", () => {
-    const book = openHomeBook<Named>(10);
+    const book = openHomeAccounts<Named>(10);
     book.keep("c", list, first);
     expect(book.find("c", list)).toBe(first);
     expect(book.find("c", other)).toBeNull();
@@ -73,7 +73,7 @@ describe("the book of homes", () => {
   });
 
   test("forgets what was not asked for in a long time, and keeps what was", () => {
-    const book = openHomeBook<Named>(10);
+    const book = openHomeAccounts<Named>(10);
     book.keep("used", list, first);
     book.keep("unused", list, first);
     for (let i = 0; i < 30; i++) {

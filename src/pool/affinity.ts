@@ -4,14 +4,14 @@
  * conversations that are its own.
  */
 
-export interface Home {
+export interface HomeAccount {
   /** `hashOf` the account's id. */
   readonly seed: number;
   readonly weight: number;
 }
 
 /** FNV-1a. */
-export function hashOf(text: string): number {
+export function hashAffinity(text: string): number {
   let hash = 0x811c9dc5;
   for (let i = 0; i < text.length; i++) hash = Math.imul(hash ^ text.charCodeAt(i), 0x01000193);
   return mixed(hash);
@@ -26,7 +26,7 @@ function mixed(hash: number): number {
 }
 
 /** Among homes that are open to it; the heavier a home, the more conversations it draws. */
-export function homeOf<H extends Home>(
+export function findHome<H extends HomeAccount>(
   homes: readonly H[],
   conversation: number,
   isOpenTo: (home: H) => boolean,
@@ -47,7 +47,7 @@ export function homeOf<H extends Home>(
 }
 
 /** Where conversations live among many accounts, kept so that it is not worked out for each of their requests. */
-export interface HomeBook<H> {
+export interface HomeAccounts<H> {
   /** `among` is the list that the home was found in: of another list nothing is known. */
   find(conversation: string, among: readonly H[]): H | null;
   keep(conversation: string, among: readonly H[], home: H): void;
@@ -55,7 +55,7 @@ export interface HomeBook<H> {
 }
 
 /** Holds twice as many at most: when one half is full, the older is let go. */
-export function openHomeBook<H>(halfMax: number): HomeBook<H> {
+export function openHomeAccounts<H>(halfMax: number): HomeAccounts<H> {
   interface Line {
     readonly among: readonly H[];
     readonly home: H;

@@ -1,12 +1,12 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { AILMENTS, type Ailment, coolDown, grows, ruleOf } from "./cool-down.ts";
+import { COOL_DOWN_CAUSES, type CoolDownCause, coolDown, coolDownRules, grows } from "./cool-down.ts";
 
 const chance = fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true });
 const middle = () => 0.5;
 
 describe("how long an account is left alone", () => {
-  test.each<[Ailment]>([["connect"], ["timeout"], ["reset"], ["server"], ["bad_answer"]])(
+  test.each<[CoolDownCause]>([["connect"], ["timeout"], ["reset"], ["server"], ["bad_answer"]])(
     "after %s: 5 s, twice as long each time, 5 min at most, then a probe",
     (kind) => {
       const lengths = [0, 1, 2, 3, 6, 50, 5_000].map((ejections) => coolDown(kind, null, ejections, middle));
@@ -67,17 +67,23 @@ describe("how long an account is left alone", () => {
   test("no failure but a refused credential is for ever, whatever the upstream says", () => {
     const hint = fc.option(fc.double({ min: 0, noNaN: true }));
     fc.assert(
-      fc.property(fc.constantFrom(...AILMENTS), hint, fc.nat(), chance, (kind, hintMs, ejections, random) => {
-        const { ms } = coolDown(kind, hintMs, ejections, () => random);
-        expect(ms).toBeGreaterThan(0);
-        if (kind !== "credential") expect(ms).toBeLessThanOrEqual(600_000);
-      }),
+      fc.property(
+        fc.constantFrom(...COOL_DOWN_CAUSES),
+        hint,
+        fc.nat(),
+        chance,
+        (kind, hintMs, ejections, random) => {
+          const { ms } = coolDown(kind, hintMs, ejections, () => random);
+          expect(ms).toBeGreaterThan(0);
+          if (kind !== "credential") expect(ms).toBeLessThanOrEqual(600_000);
+        },
+      ),
     );
   });
 });
 
 test("connections, credentials and quotas are the account's; all else is the model's on it", () => {
-  expect(AILMENTS.filter((kind) => ruleOf(kind).breadth === "account")).toEqual([
+  expect(COOL_DOWN_CAUSES.filter((kind) => coolDownRules(kind).breadth === "account")).toEqual([
     "connect",
     "credential",
     "quota",
@@ -85,7 +91,7 @@ test("connections, credentials and quotas are the account's; all else is the mod
 });
 
 test("attempts that were under way lengthen every cool-down but those that grow", () => {
-  expect(AILMENTS.filter((kind) => grows(kind, 1_000))).toEqual([
+  expect(COOL_DOWN_CAUSES.filter((kind) => grows(kind, 1_000))).toEqual([
     "connect",
     "timeout",
     "reset",

@@ -1,6 +1,11 @@
 /** How long an account is left alone after a failure, and of what kind of failure that is true. */
 
-import { type Blameless, FAILURE_CLASSES, type FailureClass, isBlameless } from "../accounts/failure.ts";
+import {
+  type BlamelessFailure,
+  FAILURE_CLASSES,
+  type FailureClass,
+  isBlameless,
+} from "../accounts/failure.ts";
 
 export interface CoolDown {
   readonly ms: number;
@@ -17,10 +22,10 @@ interface Rule {
 }
 
 /** Failures that are held against an account. */
-export type Ailment = Exclude<FailureClass, Blameless>;
-export const AILMENTS = FAILURE_CLASSES.filter((kind): kind is Ailment => !isBlameless(kind));
+export type CoolDownCause = Exclude<FailureClass, BlamelessFailure>;
+export const COOL_DOWN_CAUSES = FAILURE_CLASSES.filter((kind): kind is CoolDownCause => !isBlameless(kind));
 
-const RULES: Readonly<Record<Ailment, Rule>> = {
+const RULES: Readonly<Record<CoolDownCause, Rule>> = {
   connect: { breadth: "account", strikes: 3 },
   timeout: { breadth: "model", strikes: 3 },
   reset: { breadth: "model", strikes: 3 },
@@ -33,7 +38,7 @@ const RULES: Readonly<Record<Ailment, Rule>> = {
   model_missing: { breadth: "model", strikes: 1 },
 };
 
-export const ruleOf = (kind: Ailment): Rule => RULES[kind];
+export const coolDownRules = (kind: CoolDownCause): Rule => RULES[kind];
 
 const EJECTED_MS = 5_000;
 const EJECTED_MS_MAX = 300_000;
@@ -48,7 +53,7 @@ const JITTER = 0.2;
 
 /** `ejections`: how often in a row it was left alone already. */
 export function coolDown(
-  kind: Ailment,
+  kind: CoolDownCause,
   hintMs: number | null,
   ejections: number,
   random: () => number,
@@ -80,8 +85,8 @@ export function coolDown(
 }
 
 /** Its length comes from how often it failed, not from what the upstream said. */
-export function grows(kind: Ailment, hintMs: number | null): boolean {
-  return ruleOf(kind).strikes > 1 || (kind === "rate_limited" && !hintMs);
+export function grows(kind: CoolDownCause, hintMs: number | null): boolean {
+  return coolDownRules(kind).strikes > 1 || (kind === "rate_limited" && !hintMs);
 }
 
 /** Doubles up to the cap. The jitter keeps accounts that fell together from being tried together. */

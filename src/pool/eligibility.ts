@@ -1,7 +1,7 @@
 /** Whether a request can have an account now, and if not, why and until when. */
 
 import type { Limiter, Shortage } from "../limits/limiter.ts";
-import type { Route } from "../policy/snapshot.ts";
+import type { AccountRoute } from "../policy/snapshot.ts";
 import {
   type Cause,
   type Circuit,
@@ -9,15 +9,15 @@ import {
   isFaulty,
   isOpen,
   isParked,
-  needsSomebody,
+  needsAttention,
   opensInMs,
 } from "./health.ts";
 import { NO_OBSTACLES, type Obstacles, soonest } from "./outlook.ts";
-import { costOf, scoreOf } from "./score.ts";
-import { isWell, type Seat } from "./standing.ts";
+import { computeScore, computeScoreCost } from "./score.ts";
+import { isHealthy, type PoolSlot } from "./standing.ts";
 
 /** Accounts that are disabled, or lack the model or the interface, are no candidates: the snapshot leaves them out. */
-export type Ineligible = "cooling" | "parked" | "at_capacity" | "rate_limited" | "tried";
+export type IneligibleReason = "cooling" | "parked" | "at_capacity" | "rate_limited" | "tried";
 
 export interface Candidate {
   accountId: string;
@@ -26,7 +26,7 @@ export interface Candidate {
   priority: number;
   /** Load, latency and errors in one: lower is better. Null when it is not eligible. */
   score: number | null;
-  reason: Ineligible | null;
+  reason: IneligibleReason | null;
   /** The failure that it cools down after, or is parked for. */
   cause?: Cause;
   /** Until it may be eligible again, if that is known. */
@@ -34,19 +34,19 @@ export interface Candidate {
 }
 
 /** One request's view of the accounts. */
-export interface Asked {
-  readonly tried: readonly Route[];
+export interface SelectionRequest {
+  readonly tried: readonly AccountRoute[];
   readonly tokens: number;
   readonly nowMs: number;
   /** Accounts whose own limits have refused this request. */
-  refused: Map<Seat, Shortage> | null;
+  refused: Map<PoolSlot, Shortage> | null;
 }
 
 /** Null if the seat can be taken. The way of every choice: allocates nothing. */
-function obstacleOf(seat: Seat, asked: Asked): Ineligible | null {
+function obstacleOf(seat: PoolSlot, asked: SelectionRequest): IneligibleReason | null {
   const { nowMs } = asked;
   if (asked.tried.length > 0 && isTried(seat, asked.tried)) return "tried";
-  if (!isWell(seat, nowMs)) return isParked(seat.health.circuit) ? "parked" : "cooling";
+  if (!isHealthy(seat, nowMs)) return isParked(seat.health.circuit) ? "parked" : "cooling";
   if (nowMs < seat.lane.gauge.exhaustedUntilMs) return "rate_limited";
   if (seat.limited === null) return null;
   const { standing } = seat;
@@ -57,18 +57,18 @@ function obstacleOf(seat: Seat, asked: Asked): Ineligible | null {
   return shortage === undefined ? null : reasonOf(shortage);
 }
 
-export function isFree(seat: Seat, asked: Asked): boolean {
+export function isFree(seat: PoolSlot, asked: SelectionRequest): boolean {
   return obstacleOf(seat, asked) === null;
 }
 
 /** By account, not by route alone: another name for the same model is no other account. */
-export function isTried({ route }: Seat, tried: readonly Route[]): boolean {
+export function isTried({ route }: PoolSlot, tried: readonly AccountRoute[]): boolean {
   for (const { account } of tried) if (account.id === route.account.id) return true;
   return false;
 }
 
 /** The account's own limits said no. Until time or a lower count helps, it need not be asked again. */
-export function noteRefusal(seat: Seat, shortage: Shortage, asked: Asked): void {
+export function noteRefusal(seat: PoolSlot, shortage: Shortage, asked: SelectionRequest): void {
   asked.refused ??= new Map();
   asked.refused.set(seat, shortage);
   if (shortage.freesInMs === null) return;
@@ -76,11 +76,15 @@ export function noteRefusal(seat: Seat, shortage: Shortage, asked: Asked): void 
   seat.standing.shortTokens = shortage.unit === "tokens" ? asked.tokens : 0;
 }
 
-const reasonOf = ({ kind }: Shortage): Ineligible =>
+const reasonOf = ({ kind }: Shortage): IneligibleReason =>
   kind === "concurrency" ? "at_capacity" : "rate_limited";
 
 /** Until the obstacle may be gone; null if time alone does not remove it. */
-function clearsInMs(seat: Seat, obstacle: Ineligible, { nowMs, refused }: Asked): number | null {
+function clearsInMs(
+  seat: PoolSlot,
+  obstacle: IneligibleReason,
+  { nowMs, refused }: SelectionRequest,
+): number | null {
   const { health, lane, standing } = seat;
   if (obstacle === "cooling") {
     const account = isOpen(health.circuit, nowMs) ? opensInMs(health.circuit, nowMs) : 0;
@@ -101,7 +105,7 @@ export interface Outlook {
 }
 
 /** What waiting can bring when nothing can be taken now. */
-export function outlookOf(seats: Iterable<Seat>, asked: Asked): Outlook {
+export function computeOutlook(seats: Iterable<PoolSlot>, asked: SelectionRequest): Outlook {
   const obstacles: Obstacles = { ...NO_OBSTACLES };
   let mayFree = false;
   let soonestMs: number | null = null;
@@ -120,8 +124,8 @@ export function outlookOf(seats: Iterable<Seat>, asked: Asked): Outlook {
 
 function addObstacle(
   to: Obstacles,
-  seat: Seat,
-  obstacle: Exclude<Ineligible, "tried">,
+  seat: PoolSlot,
+  obstacle: Exclude<IneligibleReason, "tried">,
   clearsMs: number | null,
   nowMs: number,
 ): void {
@@ -134,7 +138,7 @@ function addObstacle(
 
 function addIllness(to: Obstacles, open: readonly Circuit[], clearsMs: number | null): void {
   const faulty = open.filter(isFaulty);
-  if (clearsMs === null || open.some(needsSomebody)) to.outOfOrder = true;
+  if (clearsMs === null || open.some(needsAttention)) to.outOfOrder = true;
   else if (faulty.length > 0) {
     to.failingMs = soonest(to.failingMs, clearsMs);
     if (!faulty.some(hasFailedProbe)) to.firstProbeMs = soonest(to.firstProbeMs, clearsMs);
@@ -143,18 +147,18 @@ function addIllness(to: Obstacles, open: readonly Circuit[], clearsMs: number | 
   } else to.overloadedMs = soonest(to.overloadedMs, clearsMs);
 }
 
-function openCircuits({ health, lane }: Seat, nowMs: number): Circuit[] {
+function openCircuits({ health, lane }: PoolSlot, nowMs: number): Circuit[] {
   return [health.circuit, lane.circuit].filter((circuit) => isOpen(circuit, nowMs));
 }
 
 /** Of two open circuits the one that keeps the account away longer. */
-function causeOf(seat: Seat, nowMs: number): Cause | null {
+function causeOf(seat: PoolSlot, nowMs: number): Cause | null {
   const [first, second] = openCircuits(seat, nowMs);
   if (first === undefined || second === undefined) return first?.cause ?? null;
   return (opensInMs(second, nowMs) > opensInMs(first, nowMs) ? second : first).cause;
 }
 
-export function candidateOf(seat: Seat, asked: Asked, limiter: Limiter): Candidate {
+export function buildCandidate(seat: PoolSlot, asked: SelectionRequest, limiter: Limiter): Candidate {
   const { limited } = seat;
   let reason = obstacleOf(seat, asked);
   let freesInMs = reason === null ? null : clearsInMs(seat, reason, asked);
@@ -164,25 +168,27 @@ export function candidateOf(seat: Seat, asked: Asked, limiter: Limiter): Candida
     reason = reasonOf(shortage);
     freesInMs = shortage.freesInMs;
   }
-  const score = reason === null ? scoreOf(seat.standing.inFlight, seat.weight, costIn(seat, asked)) : null;
+  const score =
+    reason === null ? computeScore(seat.standing.inFlight, seat.weight, costIn(seat, asked)) : null;
   const cause = reason === "cooling" || reason === "parked" ? causeOf(seat, asked.nowMs) : null;
   const found = candidate(seat, score, reason, freesInMs);
   return cause === null ? found : { ...found, cause };
 }
 
 /** The one that was taken, as it stood before it held this request. */
-export function chosenCandidate(seat: Seat, asked: Asked): Candidate {
+export function chosenCandidate(seat: PoolSlot, asked: SelectionRequest): Candidate {
   const others = Math.max(0, seat.standing.inFlight - 1);
-  const score = scoreOf(others, seat.weight, costIn(seat, asked));
+  const score = computeScore(others, seat.weight, costIn(seat, asked));
   return candidate(seat, score, null, null);
 }
 
-const costIn = ({ lane }: Seat, { nowMs }: Asked) => costOf(lane.gauge, lane.typicalMs, nowMs);
+const costIn = ({ lane }: PoolSlot, { nowMs }: SelectionRequest) =>
+  computeScoreCost(lane.gauge, lane.typicalMs, nowMs);
 
 function candidate(
-  { route: { account, upstreamModel } }: Seat,
+  { route: { account, upstreamModel } }: PoolSlot,
   score: number | null,
-  reason: Ineligible | null,
+  reason: IneligibleReason | null,
   freesInMs: number | null,
 ): Candidate {
   return {

@@ -4,11 +4,11 @@
  */
 
 import { type FailureClass, isBlameless } from "../accounts/failure.ts";
-import { AILMENTS, type Ailment, coolDown, grows, ruleOf } from "./cool-down.ts";
+import { COOL_DOWN_CAUSES, type CoolDownCause, coolDown, coolDownRules, grows } from "./cool-down.ts";
 
 /** `operator`: somebody wanted it so. */
-export type Cause = Ailment | "operator";
-export const CAUSES: readonly Cause[] = [...AILMENTS, "operator"];
+export type Cause = CoolDownCause | "operator";
+export const CAUSES: readonly Cause[] = [...COOL_DOWN_CAUSES, "operator"];
 
 export interface Circuit {
   /** 0: closed. Infinity: parked, until somebody acts. */
@@ -37,7 +37,7 @@ export function isParked(circuit: Circuit): boolean {
 }
 
 /** What it was opened for does not pass by itself. */
-export function needsSomebody({ cause }: Circuit): boolean {
+export function needsAttention({ cause }: Circuit): boolean {
   return cause !== null && LASTING.has(cause);
 }
 
@@ -109,7 +109,7 @@ export function close(circuit: Circuit): void {
   circuit.ejections = 0;
 }
 
-export interface Blow {
+export interface FailureImpact {
   kind: FailureClass;
   hintMs: number | null;
 }
@@ -117,7 +117,7 @@ export interface Blow {
 export function recordFailure(
   account: Circuit,
   model: Circuit,
-  { kind, hintMs }: Blow,
+  { kind, hintMs }: FailureImpact,
   nowMs: number,
   random: () => number,
 ): void {
@@ -130,7 +130,7 @@ export function recordFailure(
     }
     return;
   }
-  const [struck, spared] = ruleOf(kind).breadth === "account" ? [account, model] : [model, account];
+  const [struck, spared] = coolDownRules(kind).breadth === "account" ? [account, model] : [model, account];
   strike(struck, kind, hintMs, nowMs, random);
   // If this was the spared one's probe, it said nothing about it.
   if (isHalfOpen(spared, nowMs)) spared.probedBy = 0;
@@ -168,7 +168,7 @@ function reached(account: Circuit, nowMs: number): void {
 
 function strike(
   circuit: Circuit,
-  kind: Ailment,
+  kind: CoolDownCause,
   hintMs: number | null,
   nowMs: number,
   random: () => number,
@@ -177,7 +177,7 @@ function strike(
   // Attempts that were under way when it was ejected fail one by one: they are one failure, not many.
   if (cooling && grows(kind, hintMs)) return;
   circuit.strikes++;
-  if (!isHalfOpen(circuit, nowMs) && circuit.strikes < ruleOf(kind).strikes) return;
+  if (!isHalfOpen(circuit, nowMs) && circuit.strikes < coolDownRules(kind).strikes) return;
   const { ms, probe } = coolDown(kind, hintMs, circuit.ejections, random);
   circuit.strikes = 0;
   circuit.probedBy = 0;

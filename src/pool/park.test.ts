@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { failed } from "../accounts/failure.ts";
+import { upstreamFailure } from "../accounts/failure.ts";
 import { openRig, route } from "./pool.test-support.ts";
 
 describe("an account that an administrator parks", () => {
@@ -13,7 +13,7 @@ describe("an account that an administrator parks", () => {
     underWay.lease.release();
     clock.pass(86_400_000);
     expect(refuse([a]).mayFree).toBe(false);
-    pool.failed(a, failed("server", "500"));
+    pool.failed(a, upstreamFailure("server", "500"));
     expect(pool.report(a.account).cause).toBe("operator");
     pool.forgive("a");
     take([a]).lease.release();

@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, test } from "bun:test";
-import { failed } from "../accounts/failure.ts";
-import type { Route } from "../policy/snapshot.ts";
+import { upstreamFailure } from "../accounts/failure.ts";
+import type { AccountRoute } from "../policy/snapshot.ts";
 import { openRig, type Rig, route } from "./pool.test-support.ts";
 
 let rig: Rig;
@@ -8,14 +8,14 @@ beforeEach(() => {
   rig = openRig();
 });
 
-const eject = (target: Route) => {
-  for (let i = 0; i < 3; i++) rig.pool.failed(target, failed("connect", "refused"));
+const eject = (target: AccountRoute) => {
+  for (let i = 0; i < 3; i++) rig.pool.failed(target, upstreamFailure("connect", "refused"));
 };
 
 describe("a conversation", () => {
   const ten = Array.from({ length: 10 }, (_, i) => route(`account-${i}`));
   const conversations = Array.from({ length: 1_000 }, (_, i) => `key_1 ${i}`);
-  const homes = (routes: readonly Route[]) =>
+  const homes = (routes: readonly AccountRoute[]) =>
     conversations.map((affinity) => {
       const { route: home, lease } = rig.take(routes, { affinity });
       rig.pool.succeeded(home, 100, null);
@@ -43,7 +43,7 @@ describe("a conversation", () => {
     const [first = ""] = homes(ten);
     rig.pool.failed(
       ten.find(({ account: { id } }) => id === first) ?? route(first),
-      failed("credential", "r"),
+      upstreamFailure("credential", "r"),
     );
     expect(homes(ten)).not.toContain(first);
   });

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { FAILURE_CLASSES, failed } from "../accounts/failure.ts";
+import { FAILURE_CLASSES, upstreamFailure } from "../accounts/failure.ts";
 import { openRig, route } from "./pool.test-support.ts";
 
 describe("whatever happens", () => {
@@ -53,7 +53,7 @@ describe("whatever happens", () => {
               if (next.outcome === "served") pool.succeeded(result.route, 50, null);
               else
                 pool.failed(result.route, {
-                  ...failed(next.outcome, "r"),
+                  ...upstreamFailure(next.outcome, "r"),
                   retryAfterMs: next.hintMs,
                 });
               if (next.holds) held.push(result.lease);

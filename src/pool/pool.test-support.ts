@@ -1,7 +1,7 @@
 /** A pool whose time and chance the test holds. */
 
 import { type Limiter, openLimiter } from "../limits/limiter.ts";
-import type { Account, Route } from "../policy/snapshot.ts";
+import type { AccountRoute, PolicyAccount } from "../policy/snapshot.ts";
 import { type Choice, openPool, type PickRequest, type Pool } from "./pool.ts";
 
 export interface FakeClock {
@@ -34,7 +34,7 @@ export function seeded(seed: number): () => number {
   };
 }
 
-export function account(id: string, change: Partial<Account> = {}): Account {
+export function account(id: string, change: Partial<PolicyAccount> = {}): PolicyAccount {
   return {
     id,
     name: `name of ${id}`,
@@ -54,7 +54,7 @@ export function account(id: string, change: Partial<Account> = {}): Account {
   };
 }
 
-export function route(id: string, change: Partial<Account> = {}, upstreamModel = "m"): Route {
+export function route(id: string, change: Partial<PolicyAccount> = {}, upstreamModel = "m"): AccountRoute {
   return { account: account(id, change), upstreamModel };
 }
 
@@ -65,12 +65,12 @@ export interface Rig {
   clock: FakeClock;
   pool: Pool;
   limiter: Limiter;
-  pick(routes: readonly Route[], change?: Partial<PickRequest>): Choice;
+  pick(routes: readonly AccountRoute[], change?: Partial<PickRequest>): Choice;
   /** Fails the test when nothing can be picked. */
-  take(routes: readonly Route[], change?: Partial<PickRequest>): Picked;
+  take(routes: readonly AccountRoute[], change?: Partial<PickRequest>): Picked;
   /** Fails the test when something can be picked. */
-  refuse(routes: readonly Route[], change?: Partial<PickRequest>): None;
-  reasons(routes: readonly Route[]): (string | null)[];
+  refuse(routes: readonly AccountRoute[], change?: Partial<PickRequest>): None;
+  reasons(routes: readonly AccountRoute[]): (string | null)[];
 }
 
 export function openRig(seed = 1): Rig {

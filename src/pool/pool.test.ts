@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, test } from "bun:test";
-import { classifyError, type FailureClass, failed } from "../accounts/failure.ts";
-import type { Route } from "../policy/snapshot.ts";
+import { classifyError, type FailureClass, upstreamFailure } from "../accounts/failure.ts";
+import type { AccountRoute } from "../policy/snapshot.ts";
 import { account, openRig, type Rig, route } from "./pool.test-support.ts";
 
 let rig: Rig;
@@ -8,10 +8,10 @@ beforeEach(() => {
   rig = openRig();
 });
 
-const eject = (target: Route) => {
-  for (let i = 0; i < 3; i++) rig.pool.failed(target, failed("connect", "refused"));
+const eject = (target: AccountRoute) => {
+  for (let i = 0; i < 3; i++) rig.pool.failed(target, upstreamFailure("connect", "refused"));
 };
-const limited = (ms: number) => ({ ...failed("rate_limited", "r"), retryAfterMs: ms });
+const limited = (ms: number) => ({ ...upstreamFailure("rate_limited", "r"), retryAfterMs: ms });
 
 describe("which account", () => {
   test("is one of the best priority that has an eligible account", () => {
@@ -24,7 +24,7 @@ describe("which account", () => {
     expect(rig.take(routes).route).toBe(first);
     eject(first);
     for (let i = 0; i < 20; i++) expect(rig.take(routes).route).toBe(second);
-    rig.pool.failed(second, failed("credential", "status 401"));
+    rig.pool.failed(second, upstreamFailure("credential", "status 401"));
     expect(rig.take(routes).route).toBe(third);
     rig.clock.pass(6_000);
     expect(rig.take(routes).route).toBe(first);
@@ -50,7 +50,7 @@ describe("which account", () => {
   test("is found even if it is the only one of a thousand that can be taken", () => {
     const routes = Array.from({ length: 1_000 }, (_, i) => route(`a${i}`));
     for (const one of routes) {
-      if (one.account.id !== "a777") rig.pool.failed(one, failed("credential", "status 401"));
+      if (one.account.id !== "a777") rig.pool.failed(one, upstreamFailure("credential", "status 401"));
     }
     for (let i = 0; i < 5; i++) expect(rig.take(routes).route.account.id).toBe("a777");
     expect(rig.take(routes, { affinity: "c" }).route.account.id).toBe("a777");
@@ -58,10 +58,10 @@ describe("which account", () => {
 });
 
 describe("streams that break off after they began", () => {
-  const serve = (target: Route, ending: "finished" | "brokeOff") => {
+  const serve = (target: AccountRoute, ending: "finished" | "brokeOff") => {
     rig.pool.succeeded(target, 10, null);
     if (ending === "finished") rig.pool.finished(target);
-    else rig.pool.brokeOff(target, failed("reset", "the connection broke"));
+    else rig.pool.brokeOff(target, upstreamFailure("reset", "the connection broke"));
   };
 
   test("cost an account its turn after three in a row", () => {
@@ -90,7 +90,7 @@ describe("a failure", () => {
   test("of a connection, credential or quota concerns all models of the account", () => {
     for (const kind of ["connect", "credential", "quota"] satisfies FailureClass[]) {
       const [one, other] = [route(kind, {}, "m1"), route(kind, {}, "m2")];
-      for (let i = 0; i < 3; i++) rig.pool.failed(one, failed(kind, "r"));
+      for (let i = 0; i < 3; i++) rig.pool.failed(one, upstreamFailure(kind, "r"));
       expect(rig.reasons([other])).toEqual([kind === "credential" ? "parked" : "cooling"]);
     }
   });
@@ -98,7 +98,7 @@ describe("a failure", () => {
   test("that the request is to blame for changes nothing", () => {
     const one = route("a");
     const before = rig.pool.describe(one);
-    for (let i = 0; i < 10; i++) rig.pool.failed(one, failed("rejected", "status 400"));
+    for (let i = 0; i < 10; i++) rig.pool.failed(one, upstreamFailure("rejected", "status 400"));
     expect(rig.pool.describe(one)).toEqual(before);
   });
 
@@ -140,7 +140,7 @@ describe("after a cool-down", () => {
     eject(only);
     rig.clock.pass(6_000);
     const probe = rig.take([only]);
-    rig.pool.failed(only, failed("connect", "refused"));
+    rig.pool.failed(only, upstreamFailure("connect", "refused"));
     probe.lease.release();
     const { freesInMs } = rig.refuse([only]);
     expect(freesInMs).toBeGreaterThanOrEqual(8_000);
@@ -154,7 +154,7 @@ describe("after a cool-down", () => {
     rig.take([only]).lease.release();
     expect(rig.take([only]).probe).toBe(true);
     const model = route("b");
-    for (let i = 0; i < 2; i++) rig.pool.failed(model, failed("server", "status 500"));
+    for (let i = 0; i < 2; i++) rig.pool.failed(model, upstreamFailure("server", "status 500"));
     rig.clock.pass(6_000);
     rig.take([model]).lease.cancel();
     expect(rig.take([model]).probe).toBe(true);
@@ -173,7 +173,7 @@ describe("after a cool-down", () => {
 describe("a refused credential", () => {
   test("keeps the account out until somebody acts", () => {
     const [bad, good] = [route("bad"), route("good")];
-    rig.pool.failed(bad, failed("credential", "status 401"));
+    rig.pool.failed(bad, upstreamFailure("credential", "status 401"));
     for (let i = 0; i < 100; i++) {
       rig.clock.pass(3_600_000);
       expect(rig.take([bad, good]).route).toBe(good);
@@ -186,23 +186,23 @@ describe("a refused credential", () => {
   test("is forgotten when the credential changes, and its late refusals do not touch the new one", () => {
     const old = route("a");
     rig.take([old]);
-    rig.pool.failed(old, failed("credential", "status 401"));
+    rig.pool.failed(old, upstreamFailure("credential", "status 401"));
     const renewed = route("a", { credential: "new" });
     expect(rig.take([renewed]).route).toBe(renewed);
-    rig.pool.failed(old, failed("credential", "status 401"));
+    rig.pool.failed(old, upstreamFailure("credential", "status 401"));
     expect(rig.reasons([renewed])).toEqual([null]);
   });
 });
 
 describe("a new snapshot", () => {
   test("keeps what is known of an account that is reached as before", () => {
-    rig.pool.failed(route("a"), failed("credential", "status 401"));
+    rig.pool.failed(route("a"), upstreamFailure("credential", "status 401"));
     const again = route("a", { weight: 7, priority: 3, name: "renamed" });
     expect(rig.reasons([again])).toEqual(["parked"]);
   });
 
   test.each(["credential", "baseUrl", "kind"] as const)("with another %s starts afresh", (field) => {
-    rig.pool.failed(route("a"), failed("credential", "status 401"));
+    rig.pool.failed(route("a"), upstreamFailure("credential", "status 401"));
     expect(rig.reasons([route("a", { [field]: field === "kind" ? "azure" : "other" })])).toEqual([null]);
   });
 
@@ -216,8 +216,8 @@ describe("a new snapshot", () => {
   });
 
   test("drops what is known of accounts that are gone", () => {
-    rig.pool.failed(route("gone"), failed("credential", "status 401"));
-    rig.pool.failed(route("here"), failed("credential", "status 401"));
+    rig.pool.failed(route("gone"), upstreamFailure("credential", "status 401"));
+    rig.pool.failed(route("here"), upstreamFailure("credential", "status 401"));
     rig.pool.retain(new Map([["here", account("here")]]));
     expect(rig.reasons([route("gone"), route("here")])).toEqual([null, "parked"]);
   });
@@ -226,10 +226,10 @@ describe("a new snapshot", () => {
     rig.clock.pass(1_000);
     const kept = new Map([["a", account("a")]]);
     const slow = route("a", {}, "slow");
-    rig.pool.failed(slow, failed("timeout", "late"));
-    rig.pool.failed(slow, failed("timeout", "late"));
+    rig.pool.failed(slow, upstreamFailure("timeout", "late"));
+    rig.pool.failed(slow, upstreamFailure("timeout", "late"));
     rig.pool.retain(kept);
-    rig.pool.failed(route("a", {}, "slow"), failed("timeout", "late"));
+    rig.pool.failed(route("a", {}, "slow"), upstreamFailure("timeout", "late"));
     expect(rig.reasons([route("a", {}, "slow")])).toEqual(["cooling"]);
     rig.clock.pass(7_200_000);
     rig.pool.retain(kept);
@@ -277,7 +277,7 @@ describe("what was weighed", () => {
   test("shows what had been tried then, and the chosen one as it was when it was chosen", () => {
     const limits = { concurrency: 1, rpm: null, tpm: null };
     const [first, second] = [route("a", { limits }), route("b", { limits })];
-    const tried = new Set<Route>([first]);
+    const tried = new Set<AccountRoute>([first]);
     const taken = rig.take([first, second], { tried });
     tried.add(second);
     expect(taken.candidates().map(({ reason, score }) => ({ reason, score }))).toEqual([
@@ -292,7 +292,7 @@ describe("what was weighed", () => {
     if (!a || !b || !c || !d) throw new Error("four routes");
     rig.pool.failed(a, limited(9_000));
     rig.pool.failed(b, limited(4_000));
-    rig.pool.failed(c, failed("credential", "r"));
+    rig.pool.failed(c, upstreamFailure("credential", "r"));
     expect(rig.refuse(routes, { tried: new Set([d]) })).toMatchObject({ mayFree: true, freesInMs: 4_000 });
     expect(rig.refuse(routes, { tried: new Set([b, d]) })).toMatchObject({ freesInMs: 9_000 });
   });

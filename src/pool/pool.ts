@@ -3,36 +3,36 @@
  * that is well and has a place; else the less loaded of two drawn by lot. Never one that the request has tried.
  */
 
-import { hintOf, isBlameless, type UpstreamFailure } from "../accounts/failure.ts";
+import { isBlameless, readRetryHint, type UpstreamFailure } from "../accounts/failure.ts";
 import { readHeadroom } from "../accounts/rate-limit.ts";
-import type { Lease, Limiter } from "../limits/limiter.ts";
+import type { Limiter, LimitLease } from "../limits/limiter.ts";
 import type { AnswerHeaders } from "../net/http-client/contract.ts";
 import type { Clock } from "../net/wire/clock.ts";
-import type { Account, Route } from "../policy/snapshot.ts";
-import { hashOf, homeOf, openHomeBook } from "./affinity.ts";
+import type { AccountRoute, PolicyAccount } from "../policy/snapshot.ts";
+import { findHome, hashAffinity, openHomeAccounts } from "./affinity.ts";
 import {
-  type Asked,
+  buildCandidate,
   type Candidate,
-  candidateOf,
   chosenCandidate,
+  computeOutlook,
   isFree,
   isTried,
   noteRefusal,
   type Outlook,
-  outlookOf,
+  type SelectionRequest,
 } from "./eligibility.ts";
 import { abandon, begin, park, recordFailure, recordSuccess } from "./health.ts";
-import { type AccountReport, reportOf } from "./report.ts";
+import { type AccountReport, buildReport } from "./report.ts";
 import { noteFailure, noteHeadroom, noteSuccess } from "./score.ts";
-import { isWell, openStandings, type Seat } from "./standing.ts";
-import { choose, type Tier, tiersOf } from "./tier.ts";
+import { isHealthy, openStandings, type PoolSlot } from "./standing.ts";
+import { buildTiers, choose, type Tier } from "./tier.ts";
 
-export type { Candidate, Ineligible } from "./eligibility.ts";
+export type { Candidate, IneligibleReason } from "./eligibility.ts";
 
 export interface PickRequest {
   /** One route an account. What is worked out for a list is kept with it: pass the same object again. */
-  routes: readonly Route[];
-  tried: ReadonlySet<Route>;
+  routes: readonly AccountRoute[];
+  tried: ReadonlySet<AccountRoute>;
   /** Tenant-scoped; null when the request has none. */
   affinity: string | null;
   tokensEstimate: number;
@@ -41,8 +41,8 @@ export interface PickRequest {
 export type Choice =
   | {
       kind: "picked";
-      route: Route;
-      lease: Lease;
+      route: AccountRoute;
+      lease: LimitLease;
       /** Worked out when called, as things stand then. */
       candidates(): Candidate[];
       /** It is a probe: others follow if it succeeds. */
@@ -53,24 +53,24 @@ export type Choice =
 export interface Pool {
   pick(request: PickRequest): Choice;
   /** The attempt is over (called once for each picked route, before or after `lease.release()`). */
-  succeeded(route: Route, firstByteMs: number, headers: AnswerHeaders | null): void;
-  failed(route: Route, failure: UpstreamFailure): void;
+  succeeded(route: AccountRoute, firstByteMs: number, headers: AnswerHeaders | null): void;
+  failed(route: AccountRoute, failure: UpstreamFailure): void;
   /** What the conversation refers to was found at this account, and not where it was thought to live. */
-  moved(routes: readonly Route[], affinity: string, route: Route): void;
+  moved(routes: readonly AccountRoute[], affinity: string, route: AccountRoute): void;
   /** A stream that had begun came to its end. */
-  finished(route: Route): void;
+  finished(route: AccountRoute): void;
   /** A stream that had begun broke off: too late for another account, but the next request should be spared it. */
-  brokeOff(route: Route, failure: UpstreamFailure): void;
+  brokeOff(route: AccountRoute, failure: UpstreamFailure): void;
   /** An administrator takes it out of use in this process, until it is forgiven. */
-  park(account: Account): void;
+  park(account: PolicyAccount): void;
   /** Credential or settings changed, or an administrator acted: the account starts afresh. */
   forgive(accountId: string): void;
   /** A new snapshot: what is known of accounts that are not in it is dropped. */
-  retain(accounts: ReadonlyMap<string, Account>): void;
-  describe(route: Route): Candidate;
+  retain(accounts: ReadonlyMap<string, PolicyAccount>): void;
+  describe(route: AccountRoute): Candidate;
   /** Why none of these accounts can take a request now; null if one can. */
-  outlook(routes: readonly Route[]): Outlook | null;
-  report(account: Account): AccountReport;
+  outlook(routes: readonly AccountRoute[]): Outlook | null;
+  report(account: PolicyAccount): AccountReport;
   /** Attempts under way, also of an account that is disabled by now. */
   inFlightOf(accountId: string): number;
 }
@@ -86,42 +86,42 @@ type Picked = Extract<Choice, { kind: "picked" }>;
 /** Among fewer, finding a conversation's home costs no more than remembering it. */
 const SEATS_WORTH_REMEMBERING = 33;
 const HOMES_KEPT_HALF = 16_384;
-const NONE_TRIED: readonly Route[] = [];
+const NONE_TRIED: readonly AccountRoute[] = [];
 
 /** So many streams in a row may break off before the account is left alone for a while. */
 const BREAKS_MAX = 3;
 
 export function openPool({ clock, random, limiter }: PoolOptions): Pool {
   const standings = openStandings();
-  const tiersByRoutes = new WeakMap<readonly Route[], readonly Tier[]>();
-  const homes = openHomeBook<Seat>(HOMES_KEPT_HALF);
+  const tiersByRoutes = new WeakMap<readonly AccountRoute[], readonly Tier[]>();
+  const homes = openHomeAccounts<PoolSlot>(HOMES_KEPT_HALF);
   let hasMoved = false;
   let attempts = 0;
 
-  function tiersFor(routes: readonly Route[]): readonly Tier[] {
+  function tiersFor(routes: readonly AccountRoute[]): readonly Tier[] {
     const known = tiersByRoutes.get(routes);
     if (known) return known;
-    const made = tiersOf(routes.map(standings.seatOf));
+    const made = buildTiers(routes.map(standings.seatOf));
     tiersByRoutes.set(routes, made);
     return made;
   }
 
   /** Where the conversation lives. It depends on who is well, never on who is busy, so that a rush moves nobody. */
-  function homeIn({ seats }: Tier, affinity: string, asked: Asked): Seat | null {
-    const mayLive = (seat: Seat) => isWell(seat, asked.nowMs) && !isTried(seat, asked.tried);
+  function homeIn({ seats }: Tier, affinity: string, asked: SelectionRequest): PoolSlot | null {
+    const mayLive = (seat: PoolSlot) => isHealthy(seat, asked.nowMs) && !isTried(seat, asked.tried);
     const isFew = seats.length < SEATS_WORTH_REMEMBERING;
-    if (isFew && !hasMoved) return homeOf(seats, hashOf(affinity), mayLive);
+    if (isFew && !hasMoved) return findHome(seats, hashAffinity(affinity), mayLive);
     let found = homes.find(affinity, seats);
     if (found === null && !isFew) {
-      found = homeOf(seats, hashOf(affinity), () => true);
+      found = findHome(seats, hashAffinity(affinity), () => true);
       if (found !== null) homes.keep(affinity, seats, found);
     }
-    return found !== null && mayLive(found) ? found : homeOf(seats, hashOf(affinity), mayLive);
+    return found !== null && mayLive(found) ? found : findHome(seats, hashAffinity(affinity), mayLive);
   }
 
   /** Null when the account's own limits refuse. */
-  function take(seat: Seat, tiers: readonly Tier[], asked: Asked): Picked | null {
-    let admitted: Lease | null = null;
+  function take(seat: PoolSlot, tiers: readonly Tier[], asked: SelectionRequest): Picked | null {
+    let admitted: LimitLease | null = null;
     if (seat.limited !== null) {
       // What an account may spend is between its owner and the upstream: its limits have no money.
       const admission = limiter.admit(seat.limited, asked.tokens, 0);
@@ -155,18 +155,20 @@ export function openPool({ clock, random, limiter }: PoolOptions): Pool {
     return nothing(tiers, asked);
   }
 
-  function nothing(tiers: readonly Tier[], asked: Asked): Choice {
-    const outlook = outlookOf(
+  function nothing(tiers: readonly Tier[], asked: SelectionRequest): Choice {
+    const outlook = computeOutlook(
       tiers.flatMap(({ seats }) => seats),
       asked,
     );
     return { kind: "none", candidates: () => listed(tiers, asked, null), ...outlook };
   }
 
-  function listed(tiers: readonly Tier[], asked: Asked, chosen: Seat | null): Candidate[] {
+  function listed(tiers: readonly Tier[], asked: SelectionRequest, chosen: PoolSlot | null): Candidate[] {
     const now = { ...asked, nowMs: clock.monotonicMs() };
     return tiers.flatMap(({ seats }) =>
-      seats.map((seat) => (seat === chosen ? chosenCandidate(seat, now) : candidateOf(seat, now, limiter))),
+      seats.map((seat) =>
+        seat === chosen ? chosenCandidate(seat, now) : buildCandidate(seat, now, limiter),
+      ),
     );
   }
 
@@ -205,7 +207,7 @@ export function openPool({ clock, random, limiter }: PoolOptions): Pool {
     failed(route, failure) {
       const { health, lane } = standings.seatOf(route);
       const nowMs = clock.monotonicMs();
-      const blow = { kind: failure.class, hintMs: hintOf(failure, clock.nowMs()) };
+      const blow = { kind: failure.class, hintMs: readRetryHint(failure, clock.nowMs()) };
       recordFailure(health.circuit, lane.circuit, blow, nowMs, random);
       if (!isBlameless(failure.class)) noteFailure(lane.gauge, nowMs);
     },
@@ -218,20 +220,20 @@ export function openPool({ clock, random, limiter }: PoolOptions): Pool {
     },
     describe(route) {
       const asked = { tried: NONE_TRIED, tokens: 0, nowMs: clock.monotonicMs(), refused: null };
-      return candidateOf(standings.seatOf(route), asked, limiter);
+      return buildCandidate(standings.seatOf(route), asked, limiter);
     },
     outlook(routes) {
       const asked = { tried: NONE_TRIED, tokens: 0, nowMs: clock.monotonicMs(), refused: null };
       const seats = routes.map(standings.seatOf);
-      return seats.some((seat) => isFree(seat, asked)) ? null : outlookOf(seats, asked);
+      return seats.some((seat) => isFree(seat, asked)) ? null : computeOutlook(seats, asked);
     },
     inFlightOf: standings.inFlightOf,
-    report: (account) => reportOf(standings.find(account), clock.monotonicMs()),
+    report: (account) => buildReport(standings.find(account), clock.monotonicMs()),
   };
 }
 
 /** The caller adds to its set as it goes on: what this choice knew is copied. */
-function askedBy({ tried, tokensEstimate }: PickRequest, nowMs: number): Asked {
+function askedBy({ tried, tokensEstimate }: PickRequest, nowMs: number): SelectionRequest {
   return {
     tried: tried.size === 0 ? NONE_TRIED : [...tried],
     tokens: tokensEstimate,
@@ -243,20 +245,20 @@ function askedBy({ tried, tokensEstimate }: PickRequest, nowMs: number): Asked {
 /** A class, so that a choice costs one object and no closures. */
 class TakenSeat implements Picked {
   readonly kind = "picked";
-  readonly route: Route;
-  readonly lease: Lease;
+  readonly route: AccountRoute;
+  readonly lease: LimitLease;
   readonly probe: boolean;
-  private readonly seat: Seat;
+  private readonly seat: PoolSlot;
   private readonly tiers: readonly Tier[];
-  private readonly asked: Asked;
-  private readonly list: (tiers: readonly Tier[], asked: Asked, chosen: Seat) => Candidate[];
+  private readonly asked: SelectionRequest;
+  private readonly list: (tiers: readonly Tier[], asked: SelectionRequest, chosen: PoolSlot) => Candidate[];
 
   constructor(
-    seat: Seat,
-    lease: Lease,
+    seat: PoolSlot,
+    lease: LimitLease,
     probe: boolean,
     tiers: readonly Tier[],
-    asked: Asked,
+    asked: SelectionRequest,
     list: TakenSeat["list"],
   ) {
     this.route = seat.route;
@@ -277,13 +279,13 @@ class TakenSeat implements Picked {
  * Counts the attempt as under way until it is over, and lets another probe if this one ends without a word. A class, so
  * that an attempt costs one object and no closures.
  */
-class AttemptLease implements Lease {
-  private readonly seat: Seat;
-  private readonly admitted: Lease | null;
+class AttemptLease implements LimitLease {
+  private readonly seat: PoolSlot;
+  private readonly admitted: LimitLease | null;
   private readonly attempt: number;
   private isOver = false;
 
-  constructor(seat: Seat, admitted: Lease | null, attempt: number) {
+  constructor(seat: PoolSlot, admitted: LimitLease | null, attempt: number) {
     this.seat = seat;
     this.admitted = admitted;
     this.attempt = attempt;

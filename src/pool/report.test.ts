@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { failed } from "../accounts/failure.ts";
+import { upstreamFailure } from "../accounts/failure.ts";
 import { openRig, route } from "./pool.test-support.ts";
 
 describe("the report of an account", () => {
@@ -33,7 +33,7 @@ describe("the report of an account", () => {
     const { pool, take } = openRig();
     const a = route("a");
     const picked = take([a]);
-    pool.failed(a, failed("credential", "refused"));
+    pool.failed(a, upstreamFailure("credential", "refused"));
     picked.lease.release();
     expect(pool.report(a.account)).toMatchObject({
       condition: "parked",
@@ -54,7 +54,7 @@ describe("the report of an account", () => {
     const a = route("a");
     for (let i = 0; i < 2; i++) {
       const picked = take([a]);
-      pool.failed(a, failed("server", "500"));
+      pool.failed(a, upstreamFailure("server", "500"));
       picked.lease.release();
     }
     const [model] = pool.report(a.account).models;

@@ -1,14 +1,14 @@
 /** How an account is, for people who look after it: what it does now, and what is held against it. */
 
-import { readToldLimits, type ToldLimit } from "../accounts/rate-limit.ts";
+import { type ReportedLimit, readReportedLimits } from "../accounts/rate-limit.ts";
 import { type Cause, type Circuit, isHalfOpen, isOpen, isParked, opensInMs } from "./health.ts";
-import type { AccountStanding, Lane } from "./standing.ts";
+import type { AccountStanding, ModelRoute } from "./standing.ts";
 
 /** `probing`: its cool-down is over, and a single request tries it before others may. */
-export type Condition = "well" | "cooling" | "probing" | "parked";
+export type AccountCondition = "well" | "cooling" | "probing" | "parked";
 
 export interface CircuitReport {
-  condition: Condition;
+  condition: AccountCondition;
   /** The failure for which it is not being used; null when it is well. */
   cause: Cause | null;
   /** Until it is asked again; null when it is well, or when somebody has to act. */
@@ -31,7 +31,7 @@ export interface ModelReport extends CircuitReport {
   /** Share of attempts that failed lately: 0 to 1. */
   errors: number;
   /** What the upstream's headers said of its limits, and how long ago; null when they never did. */
-  told: { limits: ToldLimit[]; agoMs: number } | null;
+  told: { limits: ReportedLimit[]; agoMs: number } | null;
 }
 
 const UNKNOWN: AccountReport = {
@@ -43,7 +43,7 @@ const UNKNOWN: AccountReport = {
   models: [],
 };
 
-export function reportOf(standing: AccountStanding | null, nowMs: number): AccountReport {
+export function buildReport(standing: AccountStanding | null, nowMs: number): AccountReport {
   if (standing === null) return UNKNOWN;
   const { health, inFlight } = standing;
   const models = [...health.lanes].map(([upstreamModel, lane]) => modelReport(upstreamModel, lane, nowMs));
@@ -53,13 +53,17 @@ export function reportOf(standing: AccountStanding | null, nowMs: number): Accou
   return { ...circuit, inFlight, isTried, models };
 }
 
-function modelReport(upstreamModel: string, { circuit, gauge, told }: Lane, nowMs: number): ModelReport {
+function modelReport(
+  upstreamModel: string,
+  { circuit, gauge, told }: ModelRoute,
+  nowMs: number,
+): ModelReport {
   return {
     upstreamModel,
     ...circuitReport(circuit, nowMs),
     latencyMs: gauge.latencyMs === 0 ? null : Math.round(gauge.latencyMs),
     errors: gauge.errors,
-    told: told === null ? null : { limits: readToldLimits(told.headers), agoMs: nowMs - told.atMs },
+    told: told === null ? null : { limits: readReportedLimits(told.headers), agoMs: nowMs - told.atMs },
   };
 }
 

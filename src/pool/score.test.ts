@@ -1,18 +1,26 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { costOf, freshGauge, isLighter, noteFailure, noteHeadroom, noteSuccess, scoreOf } from "./score.ts";
+import {
+  computeScore,
+  computeScoreCost,
+  freshGauge,
+  isLighter,
+  noteFailure,
+  noteHeadroom,
+  noteSuccess,
+} from "./score.ts";
 
 describe("the cost of an account", () => {
   test("is 1 while nothing is known", () => {
-    expect(costOf(freshGauge(), 0, 5_000)).toBe(1);
-    expect(costOf(freshGauge(), 200, 5_000)).toBe(1);
+    expect(computeScoreCost(freshGauge(), 0, 5_000)).toBe(1);
+    expect(computeScoreCost(freshGauge(), 200, 5_000)).toBe(1);
   });
 
   test("is its latency relative to what is typical", () => {
     const slow = freshGauge();
     noteSuccess(slow, 1_000, 5_000);
-    expect(costOf(slow, 100, 5_000)).toBe(10);
-    expect(costOf(slow, 1_000, 5_000)).toBe(1);
+    expect(computeScoreCost(slow, 100, 5_000)).toBe(10);
+    expect(computeScoreCost(slow, 1_000, 5_000)).toBe(1);
   });
 
   test("follows the latency within some tens of answers", () => {
@@ -34,7 +42,7 @@ describe("the cost of an account", () => {
     const gauge = freshGauge();
     noteSuccess(gauge, 1_000, 0);
     noteFailure(gauge, 0);
-    const costs = [0, 300_000, 3_000_000, 30_000_000].map((nowMs) => costOf(gauge, 100, nowMs));
+    const costs = [0, 300_000, 3_000_000, 30_000_000].map((nowMs) => computeScoreCost(gauge, 100, nowMs));
     expect(costs).toEqual(costs.toSorted((a, b) => b - a));
     expect(costs.at(-1)).toBeLessThan(1.2);
   });
@@ -43,10 +51,10 @@ describe("the cost of an account", () => {
     const gauge = freshGauge();
     noteSuccess(gauge, 100, 0);
     for (let i = 0; i < 100; i++) noteFailure(gauge, i);
-    expect(costOf(gauge, 100, 100)).toBeGreaterThan(1.9);
-    expect(costOf(gauge, 100, 100)).toBeLessThanOrEqual(2);
+    expect(computeScoreCost(gauge, 100, 100)).toBeGreaterThan(1.9);
+    expect(computeScoreCost(gauge, 100, 100)).toBeLessThanOrEqual(2);
     for (let i = 0; i < 100; i++) noteSuccess(gauge, 100, 100 + i);
-    expect(costOf(gauge, 100, 200)).toBeLessThan(1.02);
+    expect(computeScoreCost(gauge, 100, 200)).toBeLessThan(1.02);
   });
 });
 
@@ -54,7 +62,7 @@ describe("the upstream's own allowance", () => {
   const costWith = (left: number, nowMs = 0) => {
     const gauge = freshGauge();
     noteHeadroom(gauge, { left, resetMs: 10_000 }, 0);
-    return costOf(gauge, 0, nowMs);
+    return computeScoreCost(gauge, 0, nowMs);
   };
 
   test("costs nothing while a tenth of it is left, and more and more below that", () => {
@@ -78,8 +86,8 @@ describe("the upstream's own allowance", () => {
 });
 
 test("a score is load by weight, times the cost", () => {
-  expect(scoreOf(0, 1, 1)).toBe(1);
-  expect(scoreOf(3, 2, 10)).toBe(20);
+  expect(computeScore(0, 1, 1)).toBe(1);
+  expect(computeScore(3, 2, 10)).toBe(20);
 });
 
 describe("the lighter of two", () => {

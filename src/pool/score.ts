@@ -65,7 +65,7 @@ const SLOWNESS_MAX = 64;
 const SLOWNESS_CLEAR = 1.5;
 
 /** What a request costs here, by latency relative to what is typical, errors and allowance: 1 is usual. */
-export function costOf(gauge: Gauge, typicalMs: number, nowMs: number): number {
+export function computeScoreCost(gauge: Gauge, typicalMs: number, nowMs: number): number {
   const strength = FORGET_MS / (FORGET_MS + nowMs - gauge.measuredAtMs);
   const slowness = 1 + (slownessOf(gauge.latencyMs, typicalMs) - 1) * strength;
   const room = nowMs < gauge.roomUntilMs ? gauge.room : 1;
@@ -80,7 +80,7 @@ function slownessOf(latencyMs: number, typicalMs: number): number {
 }
 
 /** For people: lower is better. */
-export function scoreOf(inFlight: number, weight: number, cost: number): number {
+export function computeScore(inFlight: number, weight: number, cost: number): number {
   return ((inFlight + 1) / weight) * cost;
 }
 

@@ -1,7 +1,7 @@
 /** Simulated days at a pool: who gets how many requests. */
 
 import { describe, expect, test } from "bun:test";
-import type { Route } from "../policy/snapshot.ts";
+import type { AccountRoute } from "../policy/snapshot.ts";
 import { openRig, route, seeded } from "./pool.test-support.ts";
 
 interface Upstream {
@@ -41,7 +41,7 @@ function sharesOf({ upstreams, load, requests, change }: Day, since = 0): number
   }
   return counts.map((count) => count / (requests - since));
 
-  function served(chosen: Route, ms: number, lease: { release(): void }): void {
+  function served(chosen: AccountRoute, ms: number, lease: { release(): void }): void {
     rig.pool.succeeded(chosen, ms, null);
     lease.release();
   }

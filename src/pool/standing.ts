@@ -2,8 +2,8 @@
 
 import type { Subject } from "../limits/limiter.ts";
 import type { AnswerHeaders } from "../net/http-client/contract.ts";
-import type { Account, Route } from "../policy/snapshot.ts";
-import { hashOf } from "./affinity.ts";
+import type { AccountRoute, PolicyAccount } from "../policy/snapshot.ts";
+import { hashAffinity } from "./affinity.ts";
 import { type Circuit, close, closedCircuit, isOpen } from "./health.ts";
 import { freshGauge, type Gauge } from "./score.ts";
 
@@ -18,13 +18,13 @@ export interface AccountStanding {
 
 /** An account for as long as its address and credential stay the same. */
 export interface AccountHealth {
-  readonly of: Account;
+  readonly of: PolicyAccount;
   readonly circuit: Circuit;
-  readonly lanes: Map<string, Lane>;
+  readonly lanes: Map<string, ModelRoute>;
 }
 
 /** One upstream model on one account. */
-export interface Lane {
+export interface ModelRoute {
   readonly circuit: Circuit;
   readonly gauge: Gauge;
   /** Latency that is usual where this was last weighed; 0 while unknown. */
@@ -36,37 +36,37 @@ export interface Lane {
 }
 
 /** All that choosing needs of a route, in one place. */
-export interface Seat {
-  readonly route: Route;
+export interface PoolSlot {
+  readonly route: AccountRoute;
   readonly seed: number;
   readonly weight: number;
   readonly standing: AccountStanding;
   readonly health: AccountHealth;
-  readonly lane: Lane;
+  readonly lane: ModelRoute;
   /** The account, for the limiter; null when it has no limits of its own. */
   readonly limited: readonly [Subject] | null;
 }
 
 export interface Standings {
-  seatOf(route: Route): Seat;
+  seatOf(route: AccountRoute): PoolSlot;
   /** Null if it was never asked, reached as it is now. */
-  find(account: Account): AccountStanding | null;
+  find(account: PolicyAccount): AccountStanding | null;
   /** Attempts under way, also of an account that is no longer there. */
   inFlightOf(accountId: string): number;
   /** Also for an account that was never asked. */
-  circuitOf(account: Account): Circuit;
+  circuitOf(account: PolicyAccount): Circuit;
   forgive(accountId: string): void;
   /** Drops what is known of accounts that are no longer there, and of models nobody has asked for in a long time. */
-  retain(accounts: ReadonlyMap<string, Account>, nowMs: number): void;
+  retain(accounts: ReadonlyMap<string, PolicyAccount>, nowMs: number): void;
 }
 
 const LANE_IDLE_MS = 3_600_000;
 
 export function openStandings(): Standings {
   const standings = new Map<string, AccountStanding>();
-  const seats = new WeakMap<Route, Seat>();
+  const seats = new WeakMap<AccountRoute, PoolSlot>();
 
-  function standingOf(account: Account): AccountStanding {
+  function standingOf(account: PolicyAccount): AccountStanding {
     const known = standings.get(account.id);
     if (!known) {
       const standing = { inFlight: 0, shortUntilMs: 0, shortTokens: 0, health: healthOf(account) };
@@ -78,7 +78,7 @@ export function openStandings(): Standings {
     return known;
   }
 
-  function take(route: Route): Seat {
+  function take(route: AccountRoute): PoolSlot {
     const { account, upstreamModel } = route;
     const standing = standingOf(account);
     const { health } = standing;
@@ -87,7 +87,7 @@ export function openStandings(): Standings {
       lane = { circuit: closedCircuit(), gauge: freshGauge(), typicalMs: 0, breaks: 0, told: null };
       health.lanes.set(upstreamModel, lane);
     }
-    const seed = hashOf(account.id);
+    const seed = hashAffinity(account.id);
     const seat = {
       route,
       seed,
@@ -131,22 +131,22 @@ export function openStandings(): Standings {
   };
 }
 
-function subjectsOf({ id, limits }: Account): readonly [Subject] | null {
+function subjectsOf({ id, limits }: PolicyAccount): readonly [Subject] | null {
   const { concurrency, rpm, tpm } = limits;
   if (concurrency === null && rpm === null && tpm === null) return null;
   return [{ scope: "account", id, limits }];
 }
 
-function healthOf(account: Account): AccountHealth {
+function healthOf(account: PolicyAccount): AccountHealth {
   return { of: account, circuit: closedCircuit(), lanes: new Map() };
 }
 
-function isReachedAlike(a: Account, b: Account): boolean {
+function isReachedAlike(a: PolicyAccount, b: PolicyAccount): boolean {
   if (a === b) return true;
   return a.credential === b.credential && a.baseUrl === b.baseUrl && a.kind === b.kind;
 }
 
 /** Well enough to be a conversation's home, whether or not there is a place right now. */
-export function isWell({ health, lane }: Seat, nowMs: number): boolean {
+export function isHealthy({ health, lane }: PoolSlot, nowMs: number): boolean {
   return !isOpen(health.circuit, nowMs) && !isOpen(lane.circuit, nowMs);
 }

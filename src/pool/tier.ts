@@ -4,13 +4,13 @@
  * that a choice costs the same among ten and among a thousand.
  */
 
-import { type Asked, isFree } from "./eligibility.ts";
-import { costOf, isLighter } from "./score.ts";
-import { isWell, type Seat } from "./standing.ts";
+import { isFree, type SelectionRequest } from "./eligibility.ts";
+import { computeScoreCost, isLighter } from "./score.ts";
+import { isHealthy, type PoolSlot } from "./standing.ts";
 
 export interface Tier {
   readonly priority: number;
-  readonly seats: readonly Seat[];
+  readonly seats: readonly PoolSlot[];
   /** Shares, each added to those before it. */
   readonly sums: Float64Array;
   total: number;
@@ -19,7 +19,7 @@ export interface Tier {
 }
 
 /** Best priority first. */
-export function tiersOf(seats: readonly Seat[]): Tier[] {
+export function buildTiers(seats: readonly PoolSlot[]): Tier[] {
   const byPriority = Map.groupBy(seats, ({ route }) => route.account.priority);
   return [...byPriority]
     .sort(([a], [b]) => a - b)
@@ -37,14 +37,14 @@ const SHARES_FRESH_MS = 100;
 const DRAWS_MAX = 8;
 
 /** A seat that can be taken, or null when there is none in this tier. */
-export function choose(tier: Tier, asked: Asked, random: () => number): Seat | null {
+export function choose(tier: Tier, asked: SelectionRequest, random: () => number): PoolSlot | null {
   const { seats } = tier;
   const { nowMs } = asked;
   const [only] = seats;
   if (only === undefined) return null;
   if (seats.length === 1) return isFree(only, asked) ? only : null;
   if (--tier.choicesLeft < 0 || nowMs >= tier.freshUntilMs) shareOut(tier, nowMs);
-  let first: Seat | null = null;
+  let first: PoolSlot | null = null;
   for (let draws = 0; draws < DRAWS_MAX; draws++) {
     const drawn = draw(tier, random);
     if (drawn === null || !isFree(drawn, asked)) continue;
@@ -60,7 +60,7 @@ function shareOut(tier: Tier, nowMs: number): void {
   let i = 0;
   for (const seat of tier.seats) {
     seat.lane.typicalMs = typicalMs;
-    if (isWell(seat, nowMs)) total += shareOf(seat, nowMs);
+    if (isHealthy(seat, nowMs)) total += shareOf(seat, nowMs);
     tier.sums[i++] = total;
   }
   tier.total = total;
@@ -68,10 +68,11 @@ function shareOut(tier: Tier, nowMs: number): void {
   tier.choicesLeft = tier.seats.length;
 }
 
-const shareOf = ({ weight, lane }: Seat, nowMs: number) => weight / costOf(lane.gauge, lane.typicalMs, nowMs);
+const shareOf = ({ weight, lane }: PoolSlot, nowMs: number) =>
+  weight / computeScoreCost(lane.gauge, lane.typicalMs, nowMs);
 
 /** The harmonic mean: one account that hangs does not make the others look quick. */
-function typicalLatency(seats: readonly Seat[]): number {
+function typicalLatency(seats: readonly PoolSlot[]): number {
   let measured = 0;
   let speed = 0;
   for (const { lane } of seats) {
@@ -84,12 +85,12 @@ function typicalLatency(seats: readonly Seat[]): number {
 
 /** Seats with their shares, each added to those before it. */
 interface Lots {
-  readonly seats: readonly Seat[];
+  readonly seats: readonly PoolSlot[];
   readonly sums: ArrayLike<number>;
   readonly total: number;
 }
 
-function draw({ seats, sums, total }: Lots, random: () => number): Seat | null {
+function draw({ seats, sums, total }: Lots, random: () => number): PoolSlot | null {
   if (total === 0) return null;
   const mark = random() * total;
   let low = 0;
@@ -103,7 +104,11 @@ function draw({ seats, sums, total }: Lots, random: () => number): Seat | null {
 }
 
 /** The slow way, for when lots keep falling on accounts that cannot be taken. */
-function chooseAmong(all: readonly Seat[], asked: Asked, random: () => number): Seat | null {
+function chooseAmong(
+  all: readonly PoolSlot[],
+  asked: SelectionRequest,
+  random: () => number,
+): PoolSlot | null {
   const seats = all.filter((seat) => isFree(seat, asked));
   const sums: number[] = [];
   let total = 0;
@@ -116,7 +121,7 @@ function chooseAmong(all: readonly Seat[], asked: Asked, random: () => number): 
   return first === null || second === null ? null : lighter(first, second);
 }
 
-function lighter(first: Seat, second: Seat): Seat {
+function lighter(first: PoolSlot, second: PoolSlot): PoolSlot {
   const inFlight = first.standing.inFlight;
   if (inFlight === 0) return first;
   const load = { inFlight: second.standing.inFlight, weight: second.weight };

@@ -1,9 +1,9 @@
 import { expect, test } from "bun:test";
 import { systemClock } from "../net/wire/clock.ts";
-import { openWaitingRoom, type Ticket, type WaitingRoom } from "./waiting.ts";
+import { openWaitingQueue, type Ticket, type WaitingQueue } from "./waiting.ts";
 
 /** An account with some places; whoever takes one gives it back by calling what it got. */
-function account(room: WaitingRoom, id: string, places: number) {
+function account(room: WaitingQueue, id: string, places: number) {
   let free = places;
   let peak = 0;
   const take = (): (() => void) | null => {
@@ -40,7 +40,7 @@ function ticket(
 }
 
 test("a release serves whoever came first, before anyone else can take the place", async () => {
-  const room = openWaitingRoom(systemClock);
+  const room = openWaitingQueue(systemClock);
   const { take } = account(room, "a", 1);
   const release = take();
   const order: string[] = [];
@@ -53,7 +53,7 @@ test("a release serves whoever came first, before anyone else can take the place
 });
 
 test("a key with a thousand requests in line delays another key's first by one service at most", async () => {
-  const room = openWaitingRoom(systemClock);
+  const room = openWaitingQueue(systemClock);
   const { take } = account(room, "a", 1);
   let release = take();
   let served: string | null = null;
@@ -81,7 +81,7 @@ test("a key with a thousand requests in line delays another key's first by one s
 });
 
 test("nobody waits while a place is free, and never more are served than there are places", async () => {
-  const room = openWaitingRoom(systemClock);
+  const room = openWaitingQueue(systemClock);
   const { take, peak, free } = account(room, "a", 10);
   let done = 0;
   await Promise.all(
@@ -103,7 +103,7 @@ test("nobody waits while a place is free, and never more are served than there a
 });
 
 test("a full room turns the next one away at once", async () => {
-  const room = openWaitingRoom(systemClock);
+  const room = openWaitingQueue(systemClock);
   const never = () => null;
   const inside = room.wait(ticket("k", never, { maxWaiting: 1, timeoutMs: 20 }));
   expect(await room.wait(ticket("k", never, { maxWaiting: 1 }))).toEqual({ kind: "full" });
@@ -112,7 +112,7 @@ test("a full room turns the next one away at once", async () => {
 });
 
 test("a client that leaves gives its place in line up", async () => {
-  const room = openWaitingRoom(systemClock);
+  const room = openWaitingQueue(systemClock);
   const client = new AbortController();
   const waiting = room.wait(ticket("k", () => null, { left: client.signal }));
   client.abort();
@@ -121,7 +121,7 @@ test("a client that leaves gives its place in line up", async () => {
 });
 
 test("a release on an account that nobody in line can use leaves the line as it is", async () => {
-  const room = openWaitingRoom(systemClock);
+  const room = openWaitingQueue(systemClock);
   let tries = 0;
   const waiting = room.wait(
     ticket("k", () => null, {
@@ -138,7 +138,7 @@ test("a release on an account that nobody in line can use leaves the line as it 
 });
 
 test("when time alone helps, the line moves by itself", async () => {
-  const room = openWaitingRoom(systemClock);
+  const room = openWaitingQueue(systemClock);
   let open = false;
   const attempt = () => (open ? { taken: () => {} } : { freesInMs: 5 });
   const waiting = [1, 2, 3].map(() => room.wait(ticket("k", () => null, { freesInMs: 5, attempt })));

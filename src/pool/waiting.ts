@@ -24,7 +24,7 @@ export interface Ticket<T> {
   left: AbortSignal;
 }
 
-export type Waited<T> =
+export type WaitResult<T> =
   | { kind: "served"; value: T; waitedMs: number }
   | { kind: "full" }
   /** The accounts changed so that waiting cannot help within the time that is left. */
@@ -32,8 +32,8 @@ export type Waited<T> =
   | { kind: "timeout"; waitedMs: number }
   | { kind: "left"; waitedMs: number };
 
-export interface WaitingRoom {
-  wait<T>(ticket: Ticket<T>): Promise<Waited<T>>;
+export interface WaitingQueue {
+  wait<T>(ticket: Ticket<T>): Promise<WaitResult<T>>;
   /** An account has a place again: the next in line that can use it gets it, now. */
   freed(accountId: string): void;
   /** Requests of the group that wait, be it for an account or for a slot of their own concurrency. */
@@ -49,10 +49,10 @@ interface Waiter {
   tryNow(): boolean;
 }
 
-export function openWaitingRoom(
+export function openWaitingQueue(
   clock: Pick<Clock, "monotonicMs">,
   occupancy = new QueueOccupancy(),
-): WaitingRoom {
+): WaitingQueue {
   /** Keys in the order of their turns; a map keeps insertion order, and a served key goes to the end. */
   const lines = new Map<string, Set<Waiter>>();
   let timer: ReturnType<typeof setTimeout> | null = null;
@@ -128,12 +128,12 @@ export function openWaitingRoom(
       // Mostly nobody waits.
       if (lines.size > 0) serveAt(accountId);
     },
-    wait<T>(ticket: Ticket<T>): Promise<Waited<T>> {
+    wait<T>(ticket: Ticket<T>): Promise<WaitResult<T>> {
       if (!occupancy.enter(ticket.groupId, ticket.maxWaiting)) return Promise.resolve({ kind: "full" });
       const startedMs = clock.monotonicMs();
       const waitedMs = () => clock.monotonicMs() - startedMs;
       return new Promise((resolve) => {
-        const end = (result: Waited<T>) => {
+        const end = (result: WaitResult<T>) => {
           clearTimeout(deadline);
           ticket.left.removeEventListener("abort", onLeft);
           leave(waiter);

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { type CreateFrame, metadataOf, readClientFrame } from "./client-frame.ts";
+import { type CreateFrame, readClientFrame, readFrameMetadata } from "./client-frame.ts";
 import { turnStateFrame } from "./codex.ts";
 
 const DEPTH = 128;
@@ -75,7 +75,7 @@ test("what is wrong is said with the lane it was for, if that could be read", ()
 
 describe("what Codex writes into a frame", () => {
   const withMetadata = (metadata: unknown) =>
-    metadataOf(created(JSON.stringify({ type: "response.create", client_metadata: metadata })), DEPTH);
+    readFrameMetadata(created(JSON.stringify({ type: "response.create", client_metadata: metadata })), DEPTH);
 
   test("is read from its metadata", () => {
     const given = JSON.parse(turnStateFrame("0199-session")).headers["x-codex-turn-state"];

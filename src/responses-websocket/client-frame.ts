@@ -5,14 +5,14 @@ import { parseJson } from "../json/parse.ts";
 import {
   booleanValue,
   describeScanError,
-  type Field,
+  type JsonField,
   type ObjectScan,
   scanObject,
   stringValue,
   wantedFields,
 } from "../json/scan.ts";
 import { caseVariantError } from "../protocols/shared/case-variant-error.ts";
-import { conversationIn } from "./codex.ts";
+import { findConversation } from "./codex.ts";
 import type { ToolCalls } from "./tool-calls.ts";
 
 const FRAME_FIELDS = [
@@ -105,7 +105,7 @@ function scanFrame(bytes: Uint8Array, depthMax: number): FrameScan {
   throw new ApiError("invalid_json", `The message is not a valid JSON object: ${where}.`);
 }
 
-function readType(bytes: Uint8Array, field: Field | undefined): "response.create" | "response.steer" {
+function readType(bytes: Uint8Array, field: JsonField | undefined): "response.create" | "response.steer" {
   if (field === undefined) {
     throw new ApiError(
       "missing_required_parameter",
@@ -122,7 +122,7 @@ function readType(bytes: Uint8Array, field: Field | undefined): "response.create
   );
 }
 
-function readStreamId(bytes: Uint8Array, field: Field | undefined): string | null {
+function readStreamId(bytes: Uint8Array, field: JsonField | undefined): string | null {
   if (field === undefined || field.kind === "null") return null;
   const streamId = stringValue(bytes, field);
   if (streamId !== null && STREAM_ID.test(streamId)) return streamId;
@@ -149,7 +149,7 @@ function readCreate(
   bytes: Uint8Array,
   scan: FrameScan,
   streamId: string | null,
-  generate: Field | undefined,
+  generate: JsonField | undefined,
 ): CreateFrame {
   const { previous_response_id: previous } = scan.fields;
   if (generate !== undefined && generate.kind !== "null" && booleanValue(generate) === null) {
@@ -168,7 +168,7 @@ function readCreate(
 }
 
 /** Open Responses: `background` must not be sent over a WebSocket. A `false` changes nothing, so it is ignored. */
-function refuseBackground(field: Field | undefined): void {
+function refuseBackground(field: JsonField | undefined): void {
   if (field === undefined || field.kind === "null" || field.kind === "false") return;
   throw new ApiError(
     "unsupported_parameter",
@@ -177,7 +177,7 @@ function refuseBackground(field: Field | undefined): void {
   );
 }
 
-function readPreviousId(bytes: Uint8Array, field: Field | undefined): string | null {
+function readPreviousId(bytes: Uint8Array, field: JsonField | undefined): string | null {
   if (field === undefined || field.kind === "null") return null;
   const id = stringValue(bytes, field);
   if (id !== null) return id;
@@ -212,7 +212,10 @@ export interface FrameMetadata {
   readonly isLite: boolean;
 }
 
-export function metadataOf({ bytes, scan, inspected }: CreateFrame, depthMax: number): FrameMetadata | null {
+export function readFrameMetadata(
+  { bytes, scan, inspected }: CreateFrame,
+  depthMax: number,
+): FrameMetadata | null {
   if (inspected !== null) return inspected.metadata;
   const field = scan.fields.client_metadata;
   if (field?.kind !== "object") return null;
@@ -222,7 +225,7 @@ export function metadataOf({ bytes, scan, inspected }: CreateFrame, depthMax: nu
   const lite = inner.fields.ws_request_header_x_openai_internal_codex_responses_lite;
   return {
     scan: inner,
-    conversation: conversationIn((state && stringValue(bytes, state)) ?? ""),
+    conversation: findConversation((state && stringValue(bytes, state)) ?? ""),
     isLite: lite !== undefined && stringValue(bytes, lite) === "true",
   };
 }

@@ -53,7 +53,7 @@ export function turnStateFrame(conversation: string): string {
 }
 
 /** The conversation that a token of ours stands for; null for anybody else's. */
-export function conversationIn(turnState: string): string | null {
+export function findConversation(turnState: string): string | null {
   if (!turnState.startsWith(TURN_STATE)) return null;
   const conversation = Buffer.from(turnState.slice(TURN_STATE.length), "base64url").toString();
   // It becomes a header's value.

@@ -1,7 +1,7 @@
 /** One connection without a network: what it is sent, what it says, and what is told of it. */
 
 import { NotingOutlet } from "../net/http-server/socket-writer.test-support.ts";
-import { CLOSE, closeFrame, FrameReader, frameOf, TEXT } from "../net/websocket/frames.ts";
+import { buildFrame, CLOSE, closeFrame, FrameReader, TEXT } from "../net/websocket/frames.ts";
 import { wholePart } from "../net/wire/parts.ts";
 import { ByteBudget } from "./byte-budget.ts";
 import { openWebSockets, type WebSocketEnd } from "./connection.ts";
@@ -76,7 +76,7 @@ export function stage(
 }
 
 export const frame = (opcode: number, payload: string | Uint8Array) =>
-  frameOf(opcode, wholePart(Buffer.from(payload)), MASK);
+  buildFrame(opcode, wholePart(Buffer.from(payload)), MASK);
 export const text = (payload: string) => frame(TEXT, payload);
 export const goodbye = (code: number | null, reason = "") => closeFrame(code, reason, MASK);
 

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { NotingOutlet } from "../net/http-server/socket-writer.test-support.ts";
-import { BINARY, CLOSE, frameOf, PING, PONG, TEXT } from "../net/websocket/frames.ts";
+import { BINARY, buildFrame, CLOSE, PING, PONG, TEXT } from "../net/websocket/frames.ts";
 import { wholePart } from "../net/wire/parts.ts";
 import {
   closeOf,
@@ -151,7 +151,7 @@ describe("messages", () => {
 
 describe("what no client may send", () => {
   const cases: [what: string, wire: Uint8Array, reason: string][] = [
-    ["a frame without a mask", frameOf(TEXT, wholePart(Buffer.from("a")), null), "a frame is not masked"],
+    ["a frame without a mask", buildFrame(TEXT, wholePart(Buffer.from("a")), null), "a frame is not masked"],
     ["a reserved bit", Uint8Array.of(0xc1, 0x80, 0, 0, 0, 0), "a reserved bit is set"],
     ["an unknown opcode", Uint8Array.of(0x83, 0x80, 0, 0, 0, 0), "an unknown opcode"],
     ["a ping in parts", part(PING, "a", false), "a control frame in parts"],

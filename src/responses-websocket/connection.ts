@@ -5,22 +5,22 @@
  */
 
 import { isUtf8 } from "node:buffer";
-import type { Outlet, Protocol } from "../net/http-server/socket-writer.ts";
+import type { SocketWriter, UpgradedProtocol } from "../net/http-server/socket-writer.ts";
 import { FrameWriter } from "../net/websocket/frame-writer.ts";
 import {
   CLOSE,
   closeFrame,
+  type FrameHandler,
   FrameReader,
-  type FrameTaker,
   PING,
   PONG,
   readClose,
   TEXT,
 } from "../net/websocket/frames.ts";
-import { free, put } from "../net/wire/bytes.ts";
+import { freeBytes, writeBytes } from "../net/wire/bytes.ts";
 import type { ByteBudget } from "./byte-budget.ts";
 import type { MessageKind } from "./client-frame.ts";
-import type { Wire } from "./line.ts";
+import type { SocketOutput } from "./line.ts";
 
 export interface WebSocketsOptions<Data extends object> {
   /** A longer message is closed with 1009. */
@@ -40,7 +40,7 @@ export interface WebSocketsOptions<Data extends object> {
 /** All WebSockets of the server. */
 export interface WebSockets<Data extends object> {
   /** Makes one of a connection whose upgrade was answered. `data` is whom it is for, `key` on whose account it is. */
-  open(outlet: Outlet, data: Data, key: string): WebSocketEnd<Data>;
+  open(outlet: SocketWriter, data: Data, key: string): WebSocketEnd<Data>;
   stop(): void;
 }
 
@@ -93,9 +93,9 @@ export function openWebSockets<Data extends object>(options: WebSocketsOptions<D
 type Phase = "open" | "closing" | "deaf" | "ended" | "gone";
 
 /** A class, so that an idle connection costs one object. */
-export class WebSocketEnd<Data extends object> implements Protocol, Wire, FrameTaker {
+export class WebSocketEnd<Data extends object> implements UpgradedProtocol, SocketOutput, FrameHandler {
   private readonly shared: Shared<Data>;
-  private readonly outlet: Outlet;
+  private readonly outlet: SocketWriter;
   private readonly key: string;
   /** Null once it was told that this is closed. */
   private data: Data | null;
@@ -109,7 +109,7 @@ export class WebSocketEnd<Data extends object> implements Protocol, Wire, FrameT
   /** What the client had not taken when it was looked at last. */
   private unsentBytes = 0;
 
-  constructor(shared: Shared<Data>, outlet: Outlet, data: Data, key: string) {
+  constructor(shared: Shared<Data>, outlet: SocketWriter, data: Data, key: string) {
     this.shared = shared;
     this.outlet = outlet;
     this.key = key;
@@ -160,7 +160,7 @@ export class WebSocketEnd<Data extends object> implements Protocol, Wire, FrameT
 
   received(bytes: Buffer): void {
     if (this.phase !== "open" && this.phase !== "closing") {
-      free(bytes);
+      freeBytes(bytes);
       return;
     }
     if (this.phase === "open") this.silentLooks = 0;
@@ -302,6 +302,6 @@ function takeReader<Data extends object>(shared: Shared<Data>): FrameReader {
 function ownPart(bytes: Uint8Array, start: number, end: number): Uint8Array {
   if (2 * (end - start) >= bytes.length) return bytes.subarray(start, end);
   const part = Buffer.allocUnsafeSlow(end - start);
-  put(part, 0, bytes, start, end);
+  writeBytes(part, 0, bytes, start, end);
   return part;
 }

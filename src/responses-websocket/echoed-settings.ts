@@ -1,7 +1,7 @@
 /** The settings of a request as its response repeats them, for a warm-up, which no upstream answers. */
 
 import { parseJson } from "../json/parse.ts";
-import { type Field, scanObject, type ValueKind, wantedFields } from "../json/scan.ts";
+import { type JsonField, scanObject, type ValueKind, wantedFields } from "../json/scan.ts";
 import type { CreateFrame } from "./client-frame.ts";
 
 const SETTINGS = [
@@ -64,7 +64,7 @@ export function readEchoedSettings(
   let room = limits.bytesMax;
   if (!scan.ok) return settings;
   for (const name of SETTINGS) {
-    const field: Field | undefined = scan.fields[name];
+    const field: JsonField | undefined = scan.fields[name];
     if (field === undefined || !KINDS[name].includes(field.kind)) continue;
     const size = field.end - field.start;
     if (size > room) continue;

@@ -1,7 +1,7 @@
 /** Reads long frames, one after the other. See `frame-inspector.ts`. */
 
 import { ApiError } from "../errors.ts";
-import { type CreateFrame, metadataOf, readClientFrame } from "./client-frame.ts";
+import { type CreateFrame, readClientFrame, readFrameMetadata } from "./client-frame.ts";
 import type { FrameJob, FrameReply } from "./frame-inspector.ts";
 import { toolCallsIn } from "./tool-calls.ts";
 
@@ -26,7 +26,10 @@ function read(id: number, bytes: Uint8Array, depthMax: number): FrameReply {
     const message = `\`input\` has more than ${CALLS_MAX} tool calls and outputs. Send fewer of them in one turn.`;
     return refusal(id, frame.streamId, new ApiError("invalid_value", message, { param: "input" }));
   }
-  const inspected: CreateFrame = { ...frame, inspected: { calls, metadata: metadataOf(frame, depthMax) } };
+  const inspected: CreateFrame = {
+    ...frame,
+    inspected: { calls, metadata: readFrameMetadata(frame, depthMax) },
+  };
   return { id, kind: "create", frame: inspected };
 }
 

@@ -2,20 +2,20 @@ import { describe, expect, test } from "bun:test";
 import { isUtf8 } from "node:buffer";
 import { wholePart } from "../net/wire/parts.ts";
 import { formatEvent } from "../net/wire/sse-write.ts";
-import { FrameSink, type FrameSinkOptions, type Said } from "./frame-sink.ts";
+import { FrameSink, type FrameSinkOptions, type SentEvents } from "./frame-sink.ts";
 
 interface Stage {
   sink: FrameSink;
   sent: string[];
   /** How many were sent in one piece, for each piece. */
   corked: number[];
-  said(): Said | null;
+  said(): SentEvents | null;
 }
 
 function stage(change: Partial<FrameSinkOptions> = {}): Stage {
   const sent: string[] = [];
   const corked: number[] = [];
-  let said: Said | null = null;
+  let said: SentEvents | null = null;
   const sink = new FrameSink({
     outlet: {
       send: (opening, bytes, start, end) => {
@@ -134,7 +134,7 @@ describe("events become frames", () => {
 
 describe("what was said", () => {
   const CALL = { type: "function_call", call_id: "call_1", name: "f" };
-  const texts = (said: Said | null) =>
+  const texts = (said: SentEvents | null) =>
     said?.kind === "response" ? said.outputs.map((output) => Buffer.from(output).toString()) : null;
 
   test("are the items as they were sent, and the calls among them", () => {

@@ -4,18 +4,18 @@
  */
 
 import { isUtf8 } from "node:buffer";
-import { firstElements, type Range } from "../json/array.ts";
-import { type Field, scanObject, wantedFields } from "../json/scan.ts";
+import { type ByteRange, firstElements } from "../json/array.ts";
+import { type JsonField, scanObject, wantedFields } from "../json/scan.ts";
 import { OBJECT_CLOSE, skipSpace } from "../json/walk.ts";
-import { isAt, textOf } from "../net/wire/bytes.ts";
+import { decodeText, startsWithAt } from "../net/wire/bytes.ts";
 import type { ClientSink } from "../net/wire/http-message.ts";
-import { bytesOf, joinParts, type Part } from "../net/wire/parts.ts";
-import { responseIdIn } from "../protocols/responses/response-id.ts";
+import { joinParts, type Part, partBytes } from "../net/wire/parts.ts";
+import { findResponseId } from "../protocols/responses/response-id.ts";
 import { outputItem } from "./output-item.ts";
 import { noteItem, type ToolCalls } from "./tool-calls.ts";
 
 /** Where frames go. */
-export interface FrameOutlet {
+export interface FrameReceiver {
   /** A text of a few words, and then `bytes[start, end)`, which are UTF-8. */
   send(opening: string, bytes: Uint8Array, start: number, end: number): void;
   /** What is sent meanwhile leaves in one piece. */
@@ -25,7 +25,7 @@ export interface FrameOutlet {
 }
 
 /** What became of a response, as far as its client was told. */
-export type Said =
+export type SentEvents =
   | {
       readonly kind: "response";
       readonly responseId: string;
@@ -38,7 +38,7 @@ export type Said =
   | { readonly kind: "failed" };
 
 export interface FrameSinkOptions {
-  outlet: FrameOutlet;
+  outlet: FrameReceiver;
   streamId: string | null;
   /** Told with the first frame, as an answer's headers would; so is what the upstream calls the request. */
   requestId: string;
@@ -48,7 +48,7 @@ export interface FrameSinkOptions {
   depthMax: number;
   /** The upstream stores the response, and knows its items by their ids. */
   isStored: boolean;
-  ended(said: Said): void;
+  ended(said: SentEvents): void;
 }
 
 const LF = 0x0a;
@@ -83,7 +83,7 @@ export class FrameSink implements ClientSink {
   write(parts: readonly Part[]): Promise<void> | null {
     const { outlet } = this.options;
     const [first] = parts;
-    const bytes = parts.length === 1 && first !== undefined ? bytesOf(first) : joinParts(parts);
+    const bytes = parts.length === 1 && first !== undefined ? partBytes(first) : joinParts(parts);
     this.isUtf8 = isUtf8(bytes);
     outlet.together(() => this.sendAll(bytes));
     return outlet.room();
@@ -94,7 +94,7 @@ export class FrameSink implements ClientSink {
     this.options.ended(this.said());
   }
 
-  private said(): Said {
+  private said(): SentEvents {
     const { outputs, responseId } = this;
     if (responseId === null) return { kind: "failed" };
     if (this.notedBytes > this.options.bytesMax) return { kind: "too_long" };
@@ -124,11 +124,11 @@ export class FrameSink implements ClientSink {
     end: number,
   ): void {
     const length = nameEnd - nameStart;
-    if (length === ITEM_DONE.length && isAt(named, nameStart, ITEM_DONE)) {
+    if (length === ITEM_DONE.length && startsWithAt(named, nameStart, ITEM_DONE)) {
       this.noteOutput({ bytes: data, start, end });
     } else if (
-      (length === COMPLETED.length && isAt(named, nameStart, COMPLETED)) ||
-      (length === INCOMPLETE.length && isAt(named, nameStart, INCOMPLETE))
+      (length === COMPLETED.length && startsWithAt(named, nameStart, COMPLETED)) ||
+      (length === INCOMPLETE.length && startsWithAt(named, nameStart, INCOMPLETE))
     ) {
       this.noteEnd({ bytes: data, start, end });
     }
@@ -148,7 +148,7 @@ export class FrameSink implements ClientSink {
       outlet.send(opening, data, start, end);
       return;
     }
-    const mended = Buffer.from(textOf(data, start, end));
+    const mended = Buffer.from(decodeText(data, start, end));
     outlet.send(opening, mended, 0, mended.length);
   }
 
@@ -159,14 +159,14 @@ export class FrameSink implements ClientSink {
   }
 
   private noteEnd({ bytes, start, end }: Part): void {
-    this.responseId = responseIdIn(bytes, start, end);
+    this.responseId = findResponseId(bytes, start, end);
     // An upstream that streams nothing but its end: what it made stands there.
     const output = this.notedBytes === 0 ? outputOf(bytes, start, end, this.options.depthMax) : undefined;
     if (output?.kind !== "array") return;
     for (const item of firstElements(bytes, output, Number.POSITIVE_INFINITY)) this.keep(bytes, item);
   }
 
-  private keep(bytes: Uint8Array, item: Range): void {
+  private keep(bytes: Uint8Array, item: ByteRange): void {
     const { bytesMax, depthMax } = this.options;
     this.notedBytes += item.end - item.start;
     if (this.notedBytes > bytesMax) return;
@@ -175,7 +175,7 @@ export class FrameSink implements ClientSink {
   }
 }
 
-function outputOf(bytes: Uint8Array, start: number, end: number, depthMax: number): Field | undefined {
+function outputOf(bytes: Uint8Array, start: number, end: number, depthMax: number): JsonField | undefined {
   const scan = scanObject(bytes, start, end, TERMINAL_EVENT, { depthMax });
   const response = scan.ok ? scan.fields.response : undefined;
   if (response?.kind !== "object") return undefined;

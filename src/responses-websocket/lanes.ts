@@ -1,6 +1,6 @@
 /** The turns of one connection: on each lane one after the other, in the order they came, and only so many in all. */
 
-import { Thread } from "../accounts/websocket/client.ts";
+import { SocketConversation } from "../accounts/websocket/client.ts";
 import { ApiError } from "../errors.ts";
 import type { ByteBudget } from "./byte-budget.ts";
 import type { CreateFrame } from "./client-frame.ts";
@@ -11,22 +11,22 @@ export interface LaneLimits {
 }
 
 export interface LaneTurn {
-  readonly lane: Lane;
+  readonly lane: TurnLane;
   /** The client is gone. */
   leave(): void;
 }
 
 /** What turns of one `stream_id`, or of none, have in common. */
-export interface Lane {
+export interface TurnLane {
   readonly name: string;
-  readonly thread: Thread;
+  readonly thread: SocketConversation;
   /** The turn that is under way. */
   turn: LaneTurn | null;
   waiting: number;
 }
 
-export interface Waiting {
-  readonly lane: Lane;
+export interface WaitingTurn {
+  readonly lane: TurnLane;
   readonly frame: CreateFrame;
 }
 
@@ -40,8 +40,8 @@ export class Lanes {
   private readonly waitingBytes: ByteBudget;
   /** Whose connection it is. */
   private readonly key: string;
-  private readonly lanes = new Map<string, Lane>();
-  private waiting: Waiting[] = [];
+  private readonly lanes = new Map<string, TurnLane>();
+  private waiting: WaitingTurn[] = [];
   private underWay = 0;
 
   constructor(limits: LaneLimits, waitingBytes: ByteBudget, key: string) {
@@ -74,7 +74,7 @@ export class Lanes {
   }
 
   /** Takes out the first turn whose lane is free; null when none may begin now. */
-  next(turnsMax: number): Waiting | null {
+  next(turnsMax: number): WaitingTurn | null {
     if (this.underWay >= turnsMax) return null;
     const at = this.waiting.findIndex(({ lane }) => lane.turn === null);
     const [found] = at === -1 ? [] : this.waiting.splice(at, 1);
@@ -98,7 +98,7 @@ export class Lanes {
   }
 
   /** Drops all turns that have not begun, and returns them. */
-  clear(): readonly Waiting[] {
+  clear(): readonly WaitingTurn[] {
     const cleared = this.waiting;
     this.waiting = [];
     for (const { lane, frame } of cleared) {
@@ -124,8 +124,8 @@ export class Lanes {
     return this.lanes.has(UNNAMED) ? this.lanes.size - 1 : this.lanes.size;
   }
 
-  private open(name: string): Lane {
-    const lane: Lane = { name, thread: new Thread(), turn: null, waiting: 0 };
+  private open(name: string): TurnLane {
+    const lane: TurnLane = { name, thread: new SocketConversation(), turn: null, waiting: 0 };
     this.lanes.set(name, lane);
     return lane;
   }

@@ -1,9 +1,9 @@
 /** What leaves a connection: no faster than its client takes it, and with an end to what it leaves unread. */
 
-import type { FrameOutlet } from "./frame-sink.ts";
+import type { FrameReceiver } from "./frame-sink.ts";
 
 /** The connection itself. */
-export interface Wire {
+export interface SocketOutput {
   readonly address: string;
   /** Sent, and not taken by the client yet. */
   readonly bufferedBytes: number;
@@ -19,9 +19,9 @@ export interface Wire {
 /** A client that does not read what it is told beside its turns, and goes on asking, is cut off. */
 const UNREAD_BYTES_MAX = 4 * 1024 * 1024;
 
-export class Line implements FrameOutlet {
+export class BoundedOutput implements FrameReceiver {
   private readonly bufferedBytesMax: number;
-  private wire: Wire | null = null;
+  private wire: SocketOutput | null = null;
   private roomAgain: PromiseWithResolvers<void> | null = null;
   /** An upper bound on what the client has not read of what was sent beside the turns. */
   private unreadBytes = 0;
@@ -38,12 +38,12 @@ export class Line implements FrameOutlet {
     return this.wire?.address ?? "unknown";
   }
 
-  open(wire: Wire): void {
+  open(wire: SocketOutput): void {
     this.wire = wire;
   }
 
   /** Nobody hears what is said any more, and nobody waits for room. Gives the wire back, to be closed. */
-  letGo(): Wire | null {
+  letGo(): SocketOutput | null {
     const { wire, roomAgain } = this;
     this.wire = null;
     this.roomAgain = null;

@@ -1,8 +1,8 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { type Kept, type Memory, openMemoryPool } from "./memory.ts";
+import { type ConversationMemory, openMemoryPool, type StoredConversation } from "./memory.ts";
 
-const kept = (responseId: string, bytes: number): Kept => ({
+const kept = (responseId: string, bytes: number): StoredConversation => ({
   responseId,
   pieces: [{ json: new Uint8Array(bytes), calls: new Set() }],
   bytes,
@@ -66,8 +66,8 @@ test("what is counted is what is kept, whatever is done", () => {
   fc.assert(
     fc.property(fc.array(step, { maxLength: 40 }), (steps) => {
       const pool = openMemoryPool({ bytesMax: 200, keyBytesMax: 150, connectionBytesMax: 100 });
-      const memories: Memory[] = [pool.open("a"), pool.open("a"), pool.open("b")];
-      const ids: { memory: Memory; id: string }[] = [];
+      const memories: ConversationMemory[] = [pool.open("a"), pool.open("a"), pool.open("b")];
+      const ids: { memory: ConversationMemory; id: string }[] = [];
       for (const [i, { at, lane, does, bytes }] of steps.entries()) {
         const memory = memories[at];
         if (memory === undefined) continue;

@@ -5,32 +5,32 @@
  */
 
 /** Some items of a conversation that follow each other. */
-export interface Piece {
+export interface ConversationPiece {
   /** As JSON, with commas between them; never empty. */
   readonly json: Uint8Array;
   /** Ids of the tool calls among them. */
   readonly calls: ReadonlySet<string>;
 }
 
-export interface Kept {
+export interface StoredConversation {
   readonly responseId: string;
-  readonly pieces: readonly Piece[];
+  readonly pieces: readonly ConversationPiece[];
   /** How much memory it takes. */
   readonly bytes: number;
 }
 
 /** The memory of one connection. */
-export interface Memory {
-  find(responseId: string): Kept | null;
+export interface ConversationMemory {
+  find(responseId: string): StoredConversation | null;
   /** In place of what the lane kept before; null keeps nothing. */
-  keep(lane: string, kept: Kept | null): void;
+  keep(lane: string, kept: StoredConversation | null): void;
   forget(responseId: string): void;
   clear(): void;
 }
 
 export interface MemoryPool {
   /** `key` tells whose connection it is. */
-  open(key: string): Memory;
+  open(key: string): ConversationMemory;
   readonly bytes: number;
 }
 
@@ -44,8 +44,8 @@ export function openMemoryPool(limits: MemoryLimits): MemoryPool {
   const everywhere = new Share(limits.bytesMax);
   const byKey = new Map<string, Share>();
 
-  function open(key: string): Memory {
-    const byLane = new Map<string, Kept>();
+  function open(key: string): ConversationMemory {
+    const byLane = new Map<string, StoredConversation>();
     const mine = new Share(limits.connectionBytesMax);
 
     function shareOfKey(): Share {
@@ -98,7 +98,7 @@ class Share {
   bytes = 0;
   private readonly bytesMax: number;
   /** In the order they were kept: the oldest is the first to be forgotten. */
-  private readonly forgets = new Map<Kept, () => void>();
+  private readonly forgets = new Map<StoredConversation, () => void>();
 
   constructor(bytesMax: number) {
     this.bytesMax = bytesMax;
@@ -108,12 +108,12 @@ class Share {
     return this.forgets.size === 0;
   }
 
-  add(kept: Kept, forget: () => void): void {
+  add(kept: StoredConversation, forget: () => void): void {
     this.forgets.set(kept, forget);
     this.bytes += kept.bytes;
   }
 
-  remove(kept: Kept): void {
+  remove(kept: StoredConversation): void {
     if (this.forgets.delete(kept)) this.bytes -= kept.bytes;
   }
 

@@ -25,7 +25,7 @@ export class MessageRate {
   }
 }
 
-export function tooManyASecond(what: "messages" | "warm-ups", max: number): ApiError {
+export function messageRateError(what: "messages" | "warm-ups", max: number): ApiError {
   return new ApiError("rate_limit_exceeded", `More than ${max} ${what} came in a second. Send fewer.`, {
     headers: { "retry-after": "1" },
   });

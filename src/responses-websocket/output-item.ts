@@ -1,6 +1,6 @@
 /** An item that the model made, as it is sent back when the conversation goes on. */
 
-import type { Range } from "../json/array.ts";
+import type { ByteRange } from "../json/array.ts";
 import { scanObject, stringValue, wantedFields } from "../json/scan.ts";
 import { applySplices, editMembers } from "../json/splice.ts";
 import { joinParts } from "../net/wire/parts.ts";
@@ -14,7 +14,11 @@ export interface OutputItemOptions {
 }
 
 /** In memory of its own: `bytes` are the upstream's, and many more. */
-export function outputItem(bytes: Uint8Array, { start, end }: Range, options: OutputItemOptions): Uint8Array {
+export function outputItem(
+  bytes: Uint8Array,
+  { start, end }: ByteRange,
+  options: OutputItemOptions,
+): Uint8Array {
   const item = joinParts([{ bytes, start, end }]);
   return options.isStored ? item : withoutLostId(item, options.depthMax);
 }

@@ -5,24 +5,24 @@
 
 import { ApiError, asApiError } from "../errors.ts";
 import type { Gateway } from "../gateway/gateway.ts";
-import { passThrough } from "../gateway/pipeline.ts";
+import { handleModelRequest } from "../gateway/pipeline.ts";
 import { isCodex } from "../gateway/request/codex-client.ts";
-import type { Passage } from "../gateway/request-context.ts";
+import type { RequestContext } from "../gateway/request-context.ts";
 import type { Relay } from "../gateway/stream/relay.ts";
 import { conversationName } from "../gateway/upstream/attempt.ts";
 import type { NewId } from "../net/wire/clock.ts";
 import { logFault } from "../observe/log.ts";
 import type { ByteBudget } from "./byte-budget.ts";
-import { type ClientFrame, type CreateFrame, type MessageKind, metadataOf } from "./client-frame.ts";
+import { type ClientFrame, type CreateFrame, type MessageKind, readFrameMetadata } from "./client-frame.ts";
 import { rateLimitsFrame, turnStateFrame } from "./codex.ts";
 import { errorFrame } from "./error-frame.ts";
 import type { FrameInspector } from "./frame-inspector.ts";
 import { FrameReading } from "./frame-reading.ts";
-import { FrameSink, type Said } from "./frame-sink.ts";
-import { type LaneLimits, Lanes, tooManyTurns, type Waiting } from "./lanes.ts";
-import { Line, type Wire } from "./line.ts";
-import type { Kept, Memory, MemoryPool } from "./memory.ts";
-import { MessageRate, tooManyASecond } from "./message-rate.ts";
+import { FrameSink, type SentEvents } from "./frame-sink.ts";
+import { type LaneLimits, Lanes, tooManyTurns, type WaitingTurn } from "./lanes.ts";
+import { BoundedOutput, type SocketOutput } from "./line.ts";
+import type { ConversationMemory, MemoryPool, StoredConversation } from "./memory.ts";
+import { MessageRate, messageRateError } from "./message-rate.ts";
 import { steerFailed } from "./steer.ts";
 import { RESPONSES, SOCKET, Turn, type TurnHost } from "./turn.ts";
 import { buildTurnBody, keepAfter, type TurnBody } from "./turn-body.ts";
@@ -40,7 +40,7 @@ export interface SocketLimits extends LaneLimits, WarmUpLimits {
 }
 
 /** What all connections share. */
-export interface Surroundings {
+export interface SessionContext {
   readonly gateway: Gateway;
   readonly limits: SocketLimits;
   readonly memories: MemoryPool;
@@ -59,7 +59,7 @@ export interface Retirement {
 
 /** Everything that an idle connection does without. */
 interface Work {
-  readonly memory: Memory;
+  readonly memory: ConversationMemory;
   readonly lanes: Lanes;
   readonly warmUps: MessageRate;
 }
@@ -69,23 +69,23 @@ const POLICY_VIOLATED = 1008;
 export class Session implements TurnHost {
   readonly digest: string;
   readonly openedMs: number;
-  private readonly around: Surroundings;
+  private readonly around: SessionContext;
   private readonly headers: Headers;
-  private readonly line: Line;
+  private readonly line: BoundedOutput;
   private work: Work | null = null;
   private retirement: Retirement | null = null;
   private rate: MessageRate | null = null;
   private frames: FrameReading | null = null;
 
-  constructor(around: Surroundings, digest: string, headers: Headers) {
+  constructor(around: SessionContext, digest: string, headers: Headers) {
     this.around = around;
     this.digest = digest;
     this.headers = headers;
-    this.line = new Line(around.limits.socketBufferedBytesMax);
+    this.line = new BoundedOutput(around.limits.socketBufferedBytesMax);
     this.openedMs = around.gateway.clock.monotonicMs();
   }
 
-  opened(wire: Wire): void {
+  opened(wire: SocketOutput): void {
     this.line.open(wire);
   }
 
@@ -103,7 +103,7 @@ export class Session implements TurnHost {
     this.rate ??= new MessageRate(max);
     const taken = this.rate.take(gateway.clock.monotonicMs());
     if (taken === "abuse") {
-      this.expel(tooManyASecond("messages", max));
+      this.expel(messageRateError("messages", max));
       return;
     }
     // Also one too many is read: its client is told on which lane it was.
@@ -131,7 +131,7 @@ export class Session implements TurnHost {
   private handle(frame: ClientFrame, taken: "taken" | "too_many"): void {
     if (!this.line.isOpen) return;
     const max = this.around.limits.socketMessagesPerSecondMax;
-    if (taken === "too_many") this.complain(tooManyASecond("messages", max), frame.streamId);
+    if (taken === "too_many") this.complain(messageRateError("messages", max), frame.streamId);
     else if (frame.kind === "bad") this.complain(frame.error, frame.streamId);
     else if (frame.kind === "steer") this.line.tell(steerFailed(frame.previousId, frame.input));
     else this.queue(frame);
@@ -179,7 +179,7 @@ export class Session implements TurnHost {
     return built instanceof Promise ? built.then(take) : take(built);
   }
 
-  begun(turn: Turn, relay: Relay, passage: Passage<Turn>): void {
+  begun(turn: Turn, relay: Relay, passage: RequestContext<Turn>): void {
     const { limits } = this.around;
     if (isCodex(turn.headers)) this.greetCodex(turn, passage);
     relay.flowTo(
@@ -228,7 +228,7 @@ export class Session implements TurnHost {
   private tooManyWarmUps({ warmUps }: Work, { generates }: CreateFrame): ApiError | null {
     const { gateway, limits } = this.around;
     if (generates || warmUps.take(gateway.clock.monotonicMs()) === "taken") return null;
-    return tooManyASecond("warm-ups", limits.socketWarmUpsPerSecondMax);
+    return messageRateError("warm-ups", limits.socketWarmUpsPerSecondMax);
   }
 
   private workOf(): Work {
@@ -261,9 +261,9 @@ export class Session implements TurnHost {
     );
   }
 
-  private start(work: Work, { lane, frame }: Waiting): void {
+  private start(work: Work, { lane, frame }: WaitingTurn): void {
     const { gateway, limits, newId } = this.around;
-    const metadata = metadataOf(frame, limits.jsonDepthMax);
+    const metadata = readFrameMetadata(frame, limits.jsonDepthMax);
     const turn = new Turn({
       host: this,
       lane,
@@ -278,7 +278,7 @@ export class Session implements TurnHost {
       return;
     }
     work.lanes.begin(turn);
-    passThrough(gateway, turn, RESPONSES, SOCKET).catch((thrown: unknown) => {
+    handleModelRequest(gateway, turn, RESPONSES, SOCKET).catch((thrown: unknown) => {
       logFault(gateway.log, turn.requestId, thrown);
       this.refused(turn, asApiError(thrown));
     });
@@ -319,7 +319,7 @@ export class Session implements TurnHost {
     this.say(turn, error);
   }
 
-  private ended(turn: Turn, said: Said, readsKept: boolean): void {
+  private ended(turn: Turn, said: SentEvents, readsKept: boolean): void {
     const { work } = this;
     if (work === null) return;
     if (said.kind === "failed") this.forgetFailed(turn);
@@ -339,7 +339,7 @@ export class Session implements TurnHost {
     this.finish(turn);
   }
 
-  private async keepLater(work: Work, { lane }: Turn, keeping: Promise<Kept>): Promise<void> {
+  private async keepLater(work: Work, { lane }: Turn, keeping: Promise<StoredConversation>): Promise<void> {
     const kept = await keeping;
     if (this.work === work) work.memory.keep(lane.name, kept);
   }
@@ -363,7 +363,7 @@ export class Session implements TurnHost {
     this.closeIfIdle();
   }
 
-  private greetCodex({ headers, metadata }: Turn, { gateway, caller, request }: Passage<Turn>): void {
+  private greetCodex({ headers, metadata }: Turn, { gateway, caller, request }: RequestContext<Turn>): void {
     const limits = rateLimitsFrame(gateway.limiter, caller, gateway.clock.nowMs());
     if (limits !== null) this.line.sendText(limits);
     if (metadata !== null && metadata.conversation !== null) return;
@@ -390,7 +390,7 @@ export class Session implements TurnHost {
   }
 
   /** Nobody hears what its turns say any more. */
-  private letGo(): Wire | null {
+  private letGo(): SocketOutput | null {
     const wire = this.line.letGo();
     this.work?.lanes.close();
     return wire;

@@ -1,7 +1,7 @@
 /** All connections: who may open one, who has to leave, and how they end with the process. */
 
 import { ApiError } from "../errors.ts";
-import { authenticate, presentedDigest, recognise } from "../gateway/admission/authenticate.ts";
+import { authenticate, lookUpKey, presentedDigest } from "../gateway/admission/authenticate.ts";
 import type { Gateway, HttpCall } from "../gateway/gateway.ts";
 import type { NewId } from "../net/wire/clock.ts";
 import type { HeaderReader } from "../net/wire/http-fields.ts";
@@ -10,8 +10,8 @@ import { allowSocket } from "./allow-socket.ts";
 import { ByteBudget } from "./byte-budget.ts";
 import { FrameInspector } from "./frame-inspector.ts";
 import { openMemoryPool } from "./memory.ts";
-import { type Retirement, Session, type SocketLimits, type Surroundings } from "./session.ts";
-import { withKeyOfPage } from "./subprotocols.ts";
+import { type Retirement, Session, type SessionContext, type SocketLimits } from "./session.ts";
+import { readSubprotocolKey } from "./subprotocols.ts";
 import { keptHeaders } from "./upgrade-headers.ts";
 
 export interface SocketsOptions {
@@ -49,7 +49,7 @@ const RESTARTING = 1012;
 export function openSockets(options: SocketsOptions): Sockets {
   const { gateway, newId, limits, publicUrl } = options;
   const origins = new Set(options.allowedOrigins);
-  const around: Surroundings = {
+  const around: SessionContext = {
     gateway,
     limits,
     newId,
@@ -74,7 +74,7 @@ export function openSockets(options: SocketsOptions): Sockets {
     if (origin !== null && !origins.has(origin) && !isOwnOrigin(origin, call.request.headers, publicUrl)) {
       throw originRefused();
     }
-    const headers = withKeyOfPage(call.request.headers);
+    const headers = readSubprotocolKey(call.request.headers);
     const { auth, policy } = gateway;
     allowSocket(authenticate(headers, policy.snapshot(), auth, call));
     checkUpgrade(headers);
@@ -106,7 +106,7 @@ export function openSockets(options: SocketsOptions): Sockets {
     const snapshot = gateway.policy.snapshot();
     for (const [digest, sessions] of byKey) {
       try {
-        allowSocket(recognise(digest, snapshot, gateway.auth));
+        allowSocket(lookUpKey(digest, snapshot, gateway.auth));
       } catch (thrown) {
         if (!(thrown instanceof ApiError)) throw thrown;
         for (const session of [...sessions]) session.expel(thrown);

@@ -1,12 +1,12 @@
 import { describe, expect, test } from "bun:test";
-import { answeredProtocol, withKeyOfPage } from "./subprotocols.ts";
+import { chooseSubprotocol, readSubprotocolKey } from "./subprotocols.ts";
 
 const KEY = "gw_secret-1";
 const OFFERED = `gateway-key.${Buffer.from(KEY).toString("base64url")}`;
 const page = { origin: "https://gateway.example.com" };
 
 const presented = (headers: Record<string, string>) =>
-  withKeyOfPage(new Headers(headers)).get("authorization");
+  readSubprotocolKey(new Headers(headers)).get("authorization");
 
 describe("the key of a page", () => {
   test("is found among the subprotocols it offers", () => {
@@ -29,7 +29,7 @@ describe("the key of a page", () => {
 
 describe("the subprotocol that is answered with", () => {
   const answered = (protocol: string) =>
-    answeredProtocol(new Headers({ "sec-websocket-protocol": protocol }));
+    chooseSubprotocol(new Headers({ "sec-websocket-protocol": protocol }));
 
   test("is ours where it is offered, and never another or a key", () => {
     expect(answered(`responses, ${OFFERED}`)).toBe("responses");
@@ -37,6 +37,6 @@ describe("the subprotocol that is answered with", () => {
     expect(answered("a, responses")).toBe("responses");
     expect(answered("a, b")).toBe("");
     expect(answered(OFFERED)).toBe("");
-    expect(answeredProtocol(new Headers())).toBe("");
+    expect(chooseSubprotocol(new Headers())).toBe("");
   });
 });

@@ -9,7 +9,7 @@ const SPOKEN = "responses";
 const KEY = "gateway-key.";
 
 /** With the key of a page where the other headers expect it. Callers have made sure that the page is a trusted one. */
-export function withKeyOfPage(headers: HeaderReader): HeaderReader {
+export function readSubprotocolKey(headers: HeaderReader): HeaderReader {
   if (headers.has("authorization") || !headers.has("origin")) return headers;
   const offered = offeredIn(headers).find((protocol) => protocol.startsWith(KEY));
   if (offered === undefined) return headers;
@@ -23,7 +23,7 @@ export function withKeyOfPage(headers: HeaderReader): HeaderReader {
 }
 
 /** Ours if it is offered, else none, which is the empty text: agreeing to another would be a promise to speak it. */
-export function answeredProtocol(headers: HeaderReader): string {
+export function chooseSubprotocol(headers: HeaderReader): string {
   return offeredIn(headers).includes(SPOKEN) ? SPOKEN : "";
 }
 

@@ -1,8 +1,8 @@
 /** Which tool calls a list of items makes, and which ones it answers. */
 
-import { firstElements, type Range } from "../json/array.ts";
+import { type ByteRange, firstElements } from "../json/array.ts";
 import { scanObject, stringValue, wantedFields } from "../json/scan.ts";
-import { find } from "../net/wire/bytes.ts";
+import { findBytes } from "../net/wire/bytes.ts";
 
 const ITEM = wantedFields(["type", "call_id"]);
 const CALL_ID = new TextEncoder().encode('"call_id"');
@@ -15,16 +15,16 @@ export interface ToolCalls {
   answered: string[];
 }
 
-export function toolCallsIn(bytes: Uint8Array, array: Range, depthMax: number): ToolCalls {
+export function toolCallsIn(bytes: Uint8Array, array: ByteRange, depthMax: number): ToolCalls {
   const calls: ToolCalls = { made: [], answered: [] };
-  const first = find(bytes, CALL_ID, array.start);
+  const first = findBytes(bytes, CALL_ID, array.start);
   if (first === -1 || first >= array.end) return calls;
   for (const item of firstElements(bytes, array, Number.POSITIVE_INFINITY))
     noteItem(bytes, item, depthMax, calls);
   return calls;
 }
 
-export function noteItem(bytes: Uint8Array, item: Range, depthMax: number, calls: ToolCalls): void {
+export function noteItem(bytes: Uint8Array, item: ByteRange, depthMax: number, calls: ToolCalls): void {
   const scan = scanObject(bytes, item.start, item.end, ITEM, { depthMax });
   if (!scan.ok || scan.fields.type === undefined || scan.fields.call_id === undefined) return;
   const type = stringValue(bytes, scan.fields.type) ?? "";

@@ -1,11 +1,11 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { joinParts, partOf } from "../net/wire/parts.ts";
+import { joinParts, wholeBytesPart } from "../net/wire/parts.ts";
 import { readJsonRequest } from "../protocols/shared/json-request.ts";
 import { type CreateFrame, readClientFrame } from "./client-frame.ts";
-import type { Kept } from "./memory.ts";
+import type { StoredConversation } from "./memory.ts";
 import { RESPONSES } from "./turn.ts";
-import { keptAfter, turnBody } from "./turn-body.ts";
+import { conversationAfter, turnBody } from "./turn-body.ts";
 
 const LIMITS = { jsonBodyBytesMax: 100_000, jsonDepthMax: 128 };
 const NOTHING_SAID = { responseId: "resp_1", outputs: [], calls: [] };
@@ -18,8 +18,11 @@ function frameOf(fields: object, space?: number): CreateFrame {
 }
 
 const parsed = (bytes: Uint8Array) => JSON.parse(Buffer.from(bytes).toString());
-const bodyOf = (frame: CreateFrame, kept: Kept | null, jsonBodyBytesMax = LIMITS.jsonBodyBytesMax) =>
-  turnBody(frame, kept, null, { ...LIMITS, jsonBodyBytesMax });
+const bodyOf = (
+  frame: CreateFrame,
+  kept: StoredConversation | null,
+  jsonBodyBytesMax = LIMITS.jsonBodyBytesMax,
+) => turnBody(frame, kept, null, { ...LIMITS, jsonBodyBytesMax });
 const user = (content: string) => ({ type: "message", role: "user", content });
 
 const text = fc.string({ unit: "binary" }).map((value) => value.toWellFormed());
@@ -37,7 +40,7 @@ const turn = fc.record({
 test("each turn sends all items of those before it, in order, and its own", () => {
   fc.assert(
     fc.property(fc.array(turn, { minLength: 1, maxLength: 5 }), (turns) => {
-      let kept: Kept | null = null;
+      let kept: StoredConversation | null = null;
       const items: unknown[] = [];
       for (const [i, { input, outputs, space }] of turns.entries()) {
         const frame = frameOf(
@@ -50,7 +53,7 @@ test("each turn sends all items of those before it, in order, and its own", () =
         if (kept !== null) {
           expect(parsed(body.bytes)).toEqual({ model: "m", stream: true, input: items });
           // What an upstream that remembers the turns before is told.
-          const request = readJsonRequest(partOf(body.bytes), RESPONSES, {
+          const request = readJsonRequest(wholeBytesPart(body.bytes), RESPONSES, {
             depthMax: 128,
             modelNameCharsMax: 64,
           });
@@ -64,7 +67,7 @@ test("each turn sends all items of those before it, in order, and its own", () =
         }
         items.push(...outputs);
         const said = outputs.map((output) => Buffer.from(JSON.stringify(output)));
-        kept = keptAfter(kept, frame, { responseId: `resp_${i}`, outputs: said, calls: [] }, 128);
+        kept = conversationAfter(kept, frame, { responseId: `resp_${i}`, outputs: said, calls: [] }, 128);
       }
     }),
     { numRuns: 200 },
@@ -89,7 +92,7 @@ describe("an output of a tool", () => {
   const output = (callId: unknown, type = "function_call_output") => ({ type, call_id: callId, output: "" });
   const call = (callId: string) => ({ type: "function_call", call_id: callId, name: "f", arguments: "{}" });
   const said = { responseId: "resp_1", outputs: [], calls: ["made"] };
-  const kept = keptAfter(null, frameOf({ input: [call("asked")] }), said, 128);
+  const kept = conversationAfter(null, frameOf({ input: [call("asked")] }), said, 128);
 
   test.each([
     ["of a call that was in the input", [output("asked")]],
@@ -115,10 +118,11 @@ describe("an output of a tool", () => {
 });
 
 describe("what is kept", () => {
-  const after = (kept: Kept | null, input: unknown) => keptAfter(kept, frameOf({ input }), NOTHING_SAID, 128);
+  const after = (kept: StoredConversation | null, input: unknown) =>
+    conversationAfter(kept, frameOf({ input }), NOTHING_SAID, 128);
 
   test("of many short turns is a few pieces, and as much as it takes up", () => {
-    let kept: Kept | null = null;
+    let kept: StoredConversation | null = null;
     for (let i = 0; i < 3_000; i++) kept = after(kept, [user(`Number ${i}`)]);
     const json = parsed(bodyOf(frameOf({ input: [] }), kept, 1_000_000).bytes);
     expect(json.input.map(({ content }: { content: string }) => content)).toEqual(
@@ -147,7 +151,10 @@ describe("what is kept", () => {
       call_id: callId,
       arguments: "x".repeat(40_000),
     });
-    const kept = ["a", "b", "c"].reduce<Kept | null>((before, id) => after(before, [call(id)]), null);
+    const kept = ["a", "b", "c"].reduce<StoredConversation | null>(
+      (before, id) => after(before, [call(id)]),
+      null,
+    );
     expect(kept?.pieces).toHaveLength(3);
     const outputs = (...ids: string[]) => ({
       input: ids.map((callId) => ({ type: "function_call_output", call_id: callId, output: "" })),
@@ -158,6 +165,6 @@ describe("what is kept", () => {
 });
 
 test("a conversation that is too long for one request is refused before it is put together", () => {
-  const kept = keptAfter(null, frameOf({ input: "x".repeat(60_000) }), NOTHING_SAID, 128);
+  const kept = conversationAfter(null, frameOf({ input: "x".repeat(60_000) }), NOTHING_SAID, 128);
   expect(() => bodyOf(frameOf({ input: "x".repeat(60_000) }), kept)).toThrow("larger");
 });

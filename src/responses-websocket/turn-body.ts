@@ -1,14 +1,14 @@
 /** A client's frame, and what its connection remembers → the body that `POST /responses` would have had. */
 
 import { ApiError } from "../errors.ts";
-import type { Field } from "../json/scan.ts";
+import type { JsonField } from "../json/scan.ts";
 import { editMembers, spliceParts } from "../json/splice.ts";
 import { COMMA, skipSpace } from "../json/walk.ts";
 import { joinPartsInTurns } from "../net/wire/next-turn.ts";
-import { joinParts, lengthOf, type Part } from "../net/wire/parts.ts";
-import type { Heard } from "../protocols/shared/request.ts";
+import { joinParts, type Part, partsLength } from "../net/wire/parts.ts";
+import type { UpstreamRejection } from "../protocols/shared/request.ts";
 import type { CreateFrame, FrameField, FrameMetadata } from "./client-frame.ts";
-import type { Kept, Piece } from "./memory.ts";
+import type { ConversationPiece, StoredConversation } from "./memory.ts";
 import { type ToolCalls, toolCallsIn } from "./tool-calls.ts";
 
 const TRUE = new TextEncoder().encode("true");
@@ -33,20 +33,20 @@ export interface TurnLimits {
 export interface TurnBody {
   readonly bytes: Uint8Array;
   /** What of it was said before this turn. */
-  readonly heard: Heard | null;
+  readonly heard: UpstreamRejection | null;
 }
 
 /** What a turn's body is made of, before anything is copied. */
 interface TurnPlan {
   /** The conversation so far and what is new; null where the frame's own input stays. */
   readonly input: readonly Part[] | null;
-  readonly heard: Heard | null;
+  readonly heard: UpstreamRejection | null;
 }
 
 /** In slices where the frame, or what it goes on from, is long. */
 export function buildTurnBody(
   frame: CreateFrame,
-  kept: Kept | null,
+  kept: StoredConversation | null,
   metadata: FrameMetadata | null,
   limits: TurnLimits,
 ): TurnBody | Promise<TurnBody> {
@@ -57,7 +57,7 @@ export function buildTurnBody(
 /** `kept` is the response that the frame goes on from, if its connection remembers it. */
 export function turnBody(
   frame: CreateFrame,
-  kept: Kept | null,
+  kept: StoredConversation | null,
   metadata: FrameMetadata | null,
   limits: TurnLimits,
 ): TurnBody {
@@ -68,7 +68,7 @@ export function turnBody(
 
 async function turnBodyInTurns(
   frame: CreateFrame,
-  kept: Kept | null,
+  kept: StoredConversation | null,
   metadata: FrameMetadata | null,
   limits: TurnLimits,
 ): Promise<TurnBody> {
@@ -80,7 +80,7 @@ async function turnBodyInTurns(
   };
 }
 
-function planTurn(frame: CreateFrame, kept: Kept | null, limits: TurnLimits): TurnPlan {
+function planTurn(frame: CreateFrame, kept: StoredConversation | null, limits: TurnLimits): TurnPlan {
   if (kept === null) return { input: null, heard: null };
   refuseOrphans(frame, kept, limits.jsonDepthMax);
   const stitched = stitchedInput(
@@ -114,7 +114,7 @@ function bodyParts(
     splices.push(...editMembers(bytes, metadata.scan, { "x-codex-turn-state": null }));
   }
   const parts = spliceParts(bytes, splices);
-  if (lengthOf(parts) > jsonBodyBytesMax) throw tooLarge(jsonBodyBytesMax);
+  if (partsLength(parts) > jsonBodyBytesMax) throw tooLarge(jsonBodyBytesMax);
   return parts;
 }
 
@@ -128,29 +128,29 @@ interface SaidResponse {
 
 /** The conversation up to and including this response; of a long frame in slices. */
 export function keepAfter(
-  before: Kept | null,
+  before: StoredConversation | null,
   frame: CreateFrame,
   said: SaidResponse,
   depthMax: number,
-): Kept | Promise<Kept> {
-  return (frame.inspected === null ? keptAfter : keptAfterInTurns)(before, frame, said, depthMax);
+): StoredConversation | Promise<StoredConversation> {
+  return (frame.inspected === null ? conversationAfter : keptAfterInTurns)(before, frame, said, depthMax);
 }
 
-export function keptAfter(
-  before: Kept | null,
+export function conversationAfter(
+  before: StoredConversation | null,
   frame: CreateFrame,
   said: SaidResponse,
   depthMax: number,
-): Kept {
+): StoredConversation {
   return keptWith(before, partsAfter(frame, said), frame, said, depthMax);
 }
 
 async function keptAfterInTurns(
-  before: Kept | null,
+  before: StoredConversation | null,
   frame: CreateFrame,
   said: SaidResponse,
   depthMax: number,
-): Promise<Kept> {
+): Promise<StoredConversation> {
   const joined = await joinPartsInTurns(partsAfter(frame, said));
   return keptWith(before, joined.length > 0 ? [whole(joined)] : [], frame, said, depthMax);
 }
@@ -166,12 +166,12 @@ function partsAfter(frame: CreateFrame, { outputs }: SaidResponse): Part[] {
 }
 
 function keptWith(
-  before: Kept | null,
+  before: StoredConversation | null,
   parts: readonly Part[],
   frame: CreateFrame,
   { responseId, calls: outputCalls }: SaidResponse,
   depthMax: number,
-): Kept {
+): StoredConversation {
   const pieces = before === null ? [] : [...before.pieces];
   if (parts.length > 0) append(pieces, parts, [...callsIn(frame, depthMax).made, ...outputCalls]);
   let bytes = 0;
@@ -189,9 +189,9 @@ function callsIn({ bytes, scan, inspected }: CreateFrame, depthMax: number): Too
 }
 
 /** The last piece may belong to another conversation too, so it is replaced and not changed. */
-function append(pieces: Piece[], parts: readonly Part[], calls: readonly string[]): void {
+function append(pieces: ConversationPiece[], parts: readonly Part[], calls: readonly string[]): void {
   const last = pieces.at(-1);
-  if (last === undefined || last.json.length + lengthOf(parts) > PIECE_BYTES_MAX) {
+  if (last === undefined || last.json.length + partsLength(parts) > PIECE_BYTES_MAX) {
     const [only] = parts;
     const isWhole = parts.length === 1 && only !== undefined && only.end - only.start === only.bytes.length;
     pieces.push({ json: isWhole ? only.bytes : joinParts(parts), calls: new Set(calls) });
@@ -206,7 +206,7 @@ function whole(bytes: Uint8Array): Part {
 }
 
 /** The items of an input as they stand, without the brackets. A text is the message of a user. */
-function itemsOf(bytes: Uint8Array, input: Field | undefined): Part[] {
+function itemsOf(bytes: Uint8Array, input: JsonField | undefined): Part[] {
   if (input?.kind === "string") {
     return [whole(USER_MESSAGE), { bytes, start: input.start, end: input.end }, whole(OBJECT_CLOSE)];
   }
@@ -216,7 +216,7 @@ function itemsOf(bytes: Uint8Array, input: Field | undefined): Part[] {
 }
 
 function stitchedInput(
-  kept: Kept,
+  kept: StoredConversation,
   items: readonly Part[],
   bytesMax: number,
 ): { input: readonly Part[]; heardBytes: number } {
@@ -227,12 +227,12 @@ function stitchedInput(
   }
   if (items.length > 0 && heard.length > 0) heard.push(whole(BETWEEN));
   const input = [whole(ARRAY_OPENING), ...heard, ...items, whole(ARRAY_CLOSING)];
-  if (lengthOf(input) > bytesMax) throw tooLarge(bytesMax);
-  return { input, heardBytes: lengthOf(heard) };
+  if (partsLength(input) > bytesMax) throw tooLarge(bytesMax);
+  return { input, heardBytes: partsLength(heard) };
 }
 
 /** The result of a call that nobody made: upstreams differ in what they make of it, so we say it. */
-export function refuseOrphans(frame: CreateFrame, kept: Kept, depthMax: number): void {
+export function refuseOrphans(frame: CreateFrame, kept: StoredConversation, depthMax: number): void {
   const { made, answered } = callsIn(frame, depthMax);
   const orphans = new Set(answered);
   remove(orphans, new Set(made));

@@ -1,22 +1,22 @@
 /** One `response.create`: a request of its own, which goes through the same stops as one that came by HTTP. */
 
 import type { ApiError } from "../errors.ts";
-import { recognise } from "../gateway/admission/authenticate.ts";
+import { lookUpKey } from "../gateway/admission/authenticate.ts";
 import { deliverStream } from "../gateway/deliver.ts";
 import type { Call, Gateway } from "../gateway/gateway.ts";
 import { COSTLY_BODY_BYTES_MIN } from "../gateway/request/body.ts";
 import { type BodyOwner, noRoomError } from "../gateway/request/body-budget.ts";
 import { SMALL_BODY_BYTES_MAX } from "../gateway/request/body-memory.ts";
-import type { Passage } from "../gateway/request-context.ts";
+import type { RequestContext } from "../gateway/request-context.ts";
 import type { Relay } from "../gateway/stream/relay.ts";
 import type { Transport } from "../gateway/transport.ts";
 import type { Conversation } from "../gateway/upstream/attempt.ts";
 import type { HeaderReader } from "../net/wire/http-fields.ts";
-import type { Endpoint, Heard, ModelRequest } from "../protocols/shared/request.ts";
+import type { Endpoint, ModelRequest, UpstreamRejection } from "../protocols/shared/request.ts";
 import { allowSocket } from "./allow-socket.ts";
 import type { CreateFrame, FrameMetadata } from "./client-frame.ts";
-import type { Lane } from "./lanes.ts";
-import type { Kept } from "./memory.ts";
+import type { TurnLane } from "./lanes.ts";
+import type { StoredConversation } from "./memory.ts";
 
 /** What a turn needs of the connection it came by. */
 export interface TurnHost {
@@ -25,7 +25,7 @@ export interface TurnHost {
   /** The body that the turn stands for; throws the error for its client. */
   bodyOf(turn: Turn): Uint8Array | Promise<Uint8Array>;
   /** Its answer has begun to flow. */
-  begun(turn: Turn, relay: Relay, passage: Passage<Turn>): void;
+  begun(turn: Turn, relay: Relay, passage: RequestContext<Turn>): void;
   refused(turn: Turn, error: ApiError): void;
   /** Closes the connection of a client that takes nothing more. */
   cutOff(): void;
@@ -33,7 +33,7 @@ export interface TurnHost {
 
 export interface TurnOptions {
   host: TurnHost;
-  lane: Lane;
+  lane: TurnLane;
   frame: CreateFrame;
   requestId: string;
   startedMs: number;
@@ -44,15 +44,15 @@ export interface TurnOptions {
 /** A class, and its own `request`, so that a turn costs one object and makes a signal only when somebody asks for it. */
 export class Turn implements Call {
   readonly host: TurnHost;
-  readonly lane: Lane;
+  readonly lane: TurnLane;
   readonly frame: CreateFrame;
   readonly requestId: string;
   readonly startedMs: number;
   readonly headers: HeaderReader;
   readonly metadata: FrameMetadata | null;
   /** What it goes on from, if the connection remembers it: known once the body was asked for. */
-  before: Kept | null = null;
-  heard: Heard | null = null;
+  before: StoredConversation | null = null;
+  heard: UpstreamRejection | null = null;
   readonly clientAddress = (): string => this.host.address;
   readonly cutOff = (): void => this.host.cutOff();
   private relay: Relay | null = null;
@@ -83,7 +83,7 @@ export class Turn implements Call {
     return this.leaving.signal;
   }
 
-  begin(passage: Passage<Turn>, relay: Relay): void {
+  begin(passage: RequestContext<Turn>, relay: Relay): void {
     this.relay = relay;
     if (this.isGone) {
       relay.flowTo({ write: () => null, end() {} });
@@ -104,7 +104,7 @@ export const RESPONSES: Endpoint = { name: "responses", interface: "responses", 
 
 export const SOCKET: Transport<Turn, void> = {
   identify({ policy, auth }, { host }) {
-    const caller = recognise(host.digest, policy.snapshot(), auth);
+    const caller = lookUpKey(host.digest, policy.snapshot(), auth);
     allowSocket(caller);
     return caller;
   },
@@ -140,6 +140,6 @@ function readTurn(
   return requests.readJson(body, endpoint, held);
 }
 
-function begin(passage: Passage<Turn>, relay: Relay): void {
+function begin(passage: RequestContext<Turn>, relay: Relay): void {
   passage.call.begin(passage, relay);
 }

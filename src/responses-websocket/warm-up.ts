@@ -10,7 +10,7 @@ import type { Gateway } from "../gateway/gateway.ts";
 import { emptyResponse } from "../protocols/responses/responses-stream.ts";
 import type { ModelRequest } from "../protocols/shared/request.ts";
 import { readEchoedSettings } from "./echoed-settings.ts";
-import type { Kept, Memory } from "./memory.ts";
+import type { ConversationMemory, StoredConversation } from "./memory.ts";
 import { RESPONSES, SOCKET, type Turn } from "./turn.ts";
 import { buildTurnBody, keepAfter, refuseOrphans, type TurnBody, type TurnLimits } from "./turn-body.ts";
 
@@ -28,7 +28,7 @@ const NOTHING_USED = {
 
 export interface WarmUp {
   /** A promise where the frame is long. */
-  readonly kept: Kept | Promise<Kept>;
+  readonly kept: StoredConversation | Promise<StoredConversation>;
   readonly frames: readonly string[];
 }
 
@@ -36,7 +36,7 @@ export interface WarmUp {
 export function answerWarmUp(
   gateway: Gateway,
   turn: Turn,
-  memory: Memory,
+  memory: ConversationMemory,
   limits: WarmUpLimits,
 ): WarmUp | Promise<WarmUp> {
   const caller = SOCKET.identify(gateway, turn);
@@ -50,7 +50,7 @@ export function answerWarmUp(
 function warmUpFor(
   gateway: Gateway,
   { frame, requestId }: Turn,
-  memory: Memory,
+  memory: ConversationMemory,
   limits: WarmUpLimits,
   caller: Caller,
   request: ModelRequest,

@@ -5,10 +5,10 @@ import { connect, type Socket } from "node:net";
 import { eventually } from "../../test/support/eventually.ts";
 import { listen } from "../net/http-server/socket-writer.test-support.ts";
 import {
+  buildFrame,
   CLOSE,
   closeFrame,
   FrameReader,
-  frameOf,
   PING,
   PONG,
   readClose,
@@ -136,7 +136,8 @@ async function openRaw({ port }: Running): Promise<RawClient> {
       message: (opcode, from, start, end) => frames.push([opcode, Buffer.from(from.subarray(start, end))]),
       control(opcode, payload) {
         frames.push([opcode, Buffer.from(payload)]);
-        if (opcode === PING && client.answersPings) connection.write(frameOf(PONG, wholePart(payload), MASK));
+        if (opcode === PING && client.answersPings)
+          connection.write(buildFrame(PONG, wholePart(payload), MASK));
       },
     });
   const client: RawClient = {
@@ -165,7 +166,7 @@ async function openRaw({ port }: Running): Promise<RawClient> {
   return client;
 }
 
-const masked = (text: string, opcode = TEXT) => frameOf(opcode, wholePart(Buffer.from(text)), MASK);
+const masked = (text: string, opcode = TEXT) => buildFrame(opcode, wholePart(Buffer.from(text)), MASK);
 
 describe("the runtime's client", () => {
   test("is heard and answered, short and long", async () => {
@@ -239,7 +240,7 @@ describe("a client that speaks by hand", () => {
   test("is not cut off while it may still be reading why it was refused", async () => {
     const running = serve({ silenceMs: 80 });
     const raw = await openRaw(running);
-    raw.connection.write(frameOf(TEXT, [], null));
+    raw.connection.write(buildFrame(TEXT, [], null));
     await raw.ended;
     expect(raw.code()).toBe(1002);
   });

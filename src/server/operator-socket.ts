@@ -5,15 +5,15 @@
 
 import { chmodSync, rmSync } from "node:fs";
 import { z } from "zod";
-import { subjectsOf } from "../gateway/admission/caller-limits.ts";
+import { callerSubjects } from "../gateway/admission/caller-limits.ts";
 import type { Gateway } from "../gateway/gateway.ts";
-import type { Standing } from "../limits/limiter.ts";
+import type { LimitStanding } from "../limits/limiter.ts";
 import type { Candidate } from "../pool/pool.ts";
 import { INTERFACES } from "../records.ts";
 
 /** What would happen to a request now: how its limits stand, and which accounts could take it. */
 export interface LiveExplanation {
-  limits: { scope: string; standing: Standing }[];
+  limits: { scope: string; standing: LimitStanding }[];
   candidates: Candidate[];
 }
 
@@ -25,7 +25,7 @@ const explainQuestion = z.object({
 
 const settleUpQuestion = z.object({ userId: z.string().nullable() });
 
-export interface ControlDoor {
+export interface OperatorSocket {
   /** Takes the socket's file away, if there is one of its own. */
   close(): void;
 }
@@ -34,7 +34,7 @@ export interface ControlDoor {
  * Without it the gateway serves all the same: a path may be too long for a socket, or on a disk that takes none, or
  * another process may run on this folder and have the door.
  */
-export async function openControlDoor(gateway: Gateway, socketFile: string): Promise<ControlDoor> {
+export async function openOperatorSocket(gateway: Gateway, socketFile: string): Promise<OperatorSocket> {
   try {
     if (await isAnswered(socketFile)) throw new Error("another process runs on this data folder and has it");
     rmSync(socketFile, { force: true });
@@ -58,7 +58,7 @@ async function isAnswered(socketFile: string): Promise<boolean> {
   }
 }
 
-function listen(gateway: Gateway, socketFile: string): ControlDoor {
+function listen(gateway: Gateway, socketFile: string): OperatorSocket {
   const server = Bun.serve({
     unix: socketFile,
     async fetch(request) {
@@ -85,7 +85,7 @@ function explainLive(gateway: Gateway, asked: z.output<typeof explainQuestion>):
   if (!key || !group) return { limits: [], candidates: [] };
   const routes = group.models.get(asked.model)?.routes.get(asked.interface) ?? [];
   return {
-    limits: subjectsOf({ key, group }).map((subject) => ({
+    limits: callerSubjects({ key, group }).map((subject) => ({
       scope: subject.scope,
       standing: gateway.limiter.standing(subject),
     })),

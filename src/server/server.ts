@@ -1,30 +1,35 @@
 /** The door: takes requests from the network, gives each its id, sends it to its place, and drains at the end. */
 
-import type { ApiDoor } from "../console-api/handler.ts";
+import type { ApiHandler } from "../console-api/handler.ts";
 import { isProxy } from "../console-api/http/origin.ts";
 import { parseQuery } from "../console-api/http/query.ts";
 import { ApiError, asApiError, errorResponse } from "../errors.ts";
 import { authenticate, type Caller } from "../gateway/admission/authenticate.ts";
-import { etagOf, getModel, listModels, listModelsForCodex } from "../gateway/endpoints/models.ts";
+import { computeEtag, getModel, listModels, listModelsForCodex } from "../gateway/endpoints/models.ts";
 import { reportRequest } from "../gateway/endpoints/request-report.ts";
 import { errorAnswer, JSON_LINES } from "../gateway/endpoints/responses.ts";
 import { callStoredResponse } from "../gateway/endpoints/stored-response.ts";
 import { reportUsage } from "../gateway/endpoints/usage-report.ts";
 import type { Call, Gateway, HttpCall } from "../gateway/gateway.ts";
-import { callModel } from "../gateway/pipeline.ts";
+import { handleHttpModelRequest } from "../gateway/pipeline.ts";
 import { type IncomingRequest, Upgrade } from "../net/http-server/incoming-request.ts";
 import { type ListenOptions, listen } from "../net/http-server/listen.ts";
 import type { RequestFault } from "../net/http-server/request-head.ts";
 import { upgradeHead } from "../net/websocket/upgrade.ts";
 import type { NewId } from "../net/wire/clock.ts";
-import { type Answer, type HttpRequest, type SharedAnswer, WholeAnswer } from "../net/wire/http-message.ts";
+import {
+  type HttpResponse,
+  type IncomingHttpRequest,
+  type SharedAnswer,
+  WholeResponse,
+} from "../net/wire/http-message.ts";
 import { jsonDocument, type StaticDocument } from "../net/wire/static-document.ts";
 import { logFault } from "../observe/log.ts";
 import { ByteBudget, type ByteLimits } from "../responses-websocket/byte-budget.ts";
 import { openWebSockets } from "../responses-websocket/connection.ts";
 import type { Session } from "../responses-websocket/session.ts";
 import type { Sockets } from "../responses-websocket/sockets.ts";
-import { answeredProtocol } from "../responses-websocket/subprotocols.ts";
+import { chooseSubprotocol } from "../responses-websocket/subprotocols.ts";
 import { VERSION } from "../version.ts";
 import { findBaseUrl } from "./base-url.ts";
 import { misdirectedRequest, openHostCheck } from "./own-host.ts";
@@ -34,7 +39,7 @@ import { UnknownUrl } from "./unknown-url.ts";
 
 export interface ServerOptions {
   gateway: Gateway;
-  api: ApiDoor;
+  api: ApiHandler;
   sites: Readonly<Record<SiteName, Site>>;
   newId: NewId;
   hostname: string;
@@ -91,7 +96,7 @@ export function startServer(options: ServerOptions): Server {
     closed: (session) => sockets.closed(session),
   });
 
-  function serve(request: IncomingRequest): Answer | Upgrade | Promise<Answer | Upgrade> {
+  function serve(request: IncomingRequest): HttpResponse | Upgrade | Promise<HttpResponse | Upgrade> {
     const requestId = options.newId("req");
     try {
       const { target } = request;
@@ -100,7 +105,8 @@ export function startServer(options: ServerOptions): Server {
       const destination = findDestination(request.method, path);
       const call = new DoorCall(request, requestId, gateway.clock.monotonicMs());
       // The hot path: it turns its own errors into answers.
-      if (destination.kind === "model_call") return callModel(gateway, call, destination.endpoint);
+      if (destination.kind === "model_call")
+        return handleHttpModelRequest(gateway, call, destination.endpoint);
       if (destination.kind === "responses_socket") return upgrade(call);
       return serveOther(call, destination, path, queryAt === -1 ? "" : target.slice(queryAt + 1));
     } catch (thrown) {
@@ -114,7 +120,7 @@ export function startServer(options: ServerOptions): Server {
     destination: OtherDestination,
     path: string,
     query: string,
-  ): Promise<Answer> {
+  ): Promise<HttpResponse> {
     try {
       return await answerOther(call, destination, path, query);
     } catch (thrown) {
@@ -122,7 +128,7 @@ export function startServer(options: ServerOptions): Server {
     }
   }
 
-  function refuse(thrown: unknown, requestId: string): Answer {
+  function refuse(thrown: unknown, requestId: string): HttpResponse {
     const error = asApiError(thrown);
     if (error.status === 500) logFault(gateway.log, requestId, thrown);
     return errorAnswer(error, requestId);
@@ -133,7 +139,7 @@ export function startServer(options: ServerOptions): Server {
     destination: OtherDestination,
     path: string,
     query: string,
-  ): Promise<Answer> | Answer {
+  ): Promise<HttpResponse> | HttpResponse {
     switch (destination.kind) {
       case "site":
       case "moved":
@@ -147,7 +153,7 @@ export function startServer(options: ServerOptions): Server {
         });
       case "models":
         return parseQuery(query).has("client_version")
-          ? answerCaller(call, (caller) => listModelsForCodex(caller.group), etagOf)
+          ? answerCaller(call, (caller) => listModelsForCodex(caller.group), computeEtag)
           : answerCaller(call, (caller) => listModels(caller.group));
       case "model":
         return answerCaller(call, (caller) => getModel(caller.group, destination.id));
@@ -158,7 +164,7 @@ export function startServer(options: ServerOptions): Server {
       case "openapi":
         return openApi(call);
       case "health":
-        return new WholeAnswer(200, `${JSON_LINES}x-request-id: ${call.requestId}\r\n`, HEALTHY);
+        return new WholeResponse(200, `${JSON_LINES}x-request-id: ${call.requestId}\r\n`, HEALTHY);
       case "readiness":
         return readiness(call.requestId);
     }
@@ -228,7 +234,7 @@ export function startServer(options: ServerOptions): Server {
   function upgrade(call: DoorCall): Upgrade {
     const { headers, head: opening } = call.request;
     const session = sockets.admit(call);
-    const head = upgradeHead({ headers, requestId: call.requestId, protocol: answeredProtocol(headers) });
+    const head = upgradeHead({ headers, requestId: call.requestId, protocol: chooseSubprotocol(headers) });
     if (head === null || opening.asked.isHttp10 || opening.framing !== 0) {
       throw new ApiError("invalid_request", "The WebSocket upgrade is malformed. Use a WebSocket client.");
     }
@@ -353,6 +359,6 @@ function faultError({ kind, reason }: RequestFault): ApiError {
   }
 }
 
-function methodOf(request: HttpRequest): "GET" | "POST" | "DELETE" {
+function methodOf(request: IncomingHttpRequest): "GET" | "POST" | "DELETE" {
   return request.method === "POST" || request.method === "DELETE" ? request.method : "GET";
 }

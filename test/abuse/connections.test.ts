@@ -2,7 +2,7 @@
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { join } from "node:path";
-import { clientsMax, descriptorsMax } from "../../src/net/http-server/file-descriptors.ts";
+import { connectionsMax, fileDescriptorsMax } from "../../src/net/http-server/file-descriptors.ts";
 import { TEST_KEY } from "../support/running-gateway.ts";
 import { type AttackTarget, measureAttack, startAttackTarget } from "./attack.ts";
 
@@ -74,7 +74,7 @@ describe("200 connections without a key that read nothing and send a MiB more", 
 
 describe("more connections than there are places for, from one address,", () => {
   /** The gateway takes at most 20,000, or what its descriptors allow. */
-  const CONNECTIONS = Math.min(20_000, clientsMax(descriptorsMax())) + 200;
+  const CONNECTIONS = Math.min(20_000, connectionsMax(fileDescriptorsMax())) + 200;
 
   test.each([
     ["that say nothing", ""],

@@ -5,7 +5,7 @@ import type { z } from "zod";
 import { gatewayFile } from "../../src/config/schema/schema.ts";
 import { accountForm, groupForm, modelForm } from "../../src/console-api/forms/policy-forms.ts";
 import type { Routes } from "../../src/console-api/routes.ts";
-import { listAudit } from "../../src/store/change-log/change-log.ts";
+import { listChanges } from "../../src/store/change-log/change-log.ts";
 import { eventually } from "../support/eventually.ts";
 import {
   type RunningGateway,
@@ -213,7 +213,7 @@ describe("accounts", () => {
     expect(await chat("fast-chat")).toBe(503);
     expect((await act("unpark")).facts).toMatchObject({ cause: null });
     expect(await chat("fast-chat")).toBe(200);
-    const { rows } = await listAudit(
+    const { rows } = await listChanges(
       gateway.installation.db,
       { target: "account sim" },
       { after: null, limit: 2 },

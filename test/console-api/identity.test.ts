@@ -3,9 +3,9 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { offerAdminClaim } from "../../src/config/first-run/admin-claim.ts";
 import { limits } from "../../src/config/product-limits.ts";
-import { makeLink } from "../../src/console-api/auth/make-link.ts";
+import { createLink } from "../../src/console-api/auth/make-link.ts";
 import { totpCode, totpStep } from "../../src/secrets/totp.ts";
-import { listAudit, verifyAudit } from "../../src/store/change-log/change-log.ts";
+import { listChanges, verifyChangeLog } from "../../src/store/change-log/change-log.ts";
 import {
   beginSecondFactor,
   confirmSecondFactor,
@@ -95,8 +95,8 @@ describe("claiming an address that is somebody's already", () => {
     await beginSecondFactor(db, id, "sealed");
     await confirmSecondFactor(db, id, { sealedSecret: "sealed", sinceMs: 1 }, ["digest"]);
     const by = { actor: { kind: "system", id: null, name: "gateway" }, address: null } as const;
-    await makeLink(db, other.installation, { purpose: "sign_in", user: before.user }, by);
-    await makeLink(db, other.installation, { purpose: "verify", user: before.user }, by);
+    await createLink(db, other.installation, { purpose: "sign_in", user: before.user }, by);
+    await createLink(db, other.installation, { purpose: "verify", user: before.user }, by);
     const link = await offerAdminClaim(other.installation, other.url);
     const nobody = asking(other.url, { origin: other.url });
     const body = { token: tokenIn(link ?? ""), email: "boss@example.com", password: NEW_PASSWORD };
@@ -632,7 +632,7 @@ users:
 
 test("everything is in the audit log, no secret is, and the chain is whole", async () => {
   const { db } = gateway.installation;
-  const { rows } = await listAudit(db, {}, { after: null, limit: 1_000 });
+  const { rows } = await listChanges(db, {}, { after: null, limit: 1_000 });
   const actions = new Set(rows.map(({ action }) => action));
   for (const action of [
     "user.claim",
@@ -656,5 +656,5 @@ test("everything is in the audit log, no secret is, and the chain is whole", asy
     expect(actions).toContain(action);
   }
   expect(JSON.stringify(rows)).not.toMatch(/argon2|gwp_|correct horse|staple of a new/);
-  expect(await verifyAudit(db)).toMatchObject({ rows: rows.length, broken: [] });
+  expect(await verifyChangeLog(db)).toMatchObject({ rows: rows.length, broken: [] });
 });

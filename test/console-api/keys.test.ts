@@ -3,7 +3,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { newKey } from "../../src/config/plan/plan-keys.ts";
 import { limits } from "../../src/config/product-limits.ts";
-import { listAudit } from "../../src/store/change-log/change-log.ts";
+import { listChanges } from "../../src/store/change-log/change-log.ts";
 import { transaction } from "../../src/store/engine/db.ts";
 import { findKey, insertKey } from "../../src/store/policy/keys.ts";
 import { insertUsage, usageRow } from "../../src/store/usage/usage-row.test-support.ts";
@@ -52,7 +52,7 @@ async function makeKey(asking: SignedIn, body: object = {}) {
 }
 
 const auditOf = async (target: string) =>
-  (await listAudit(gateway.installation.db, { target }, { after: null, limit: 9 })).rows;
+  (await listChanges(gateway.installation.db, { target }, { after: null, limit: 9 })).rows;
 
 describe("groups to make keys in", () => {
   test("they are those that are open and those one is a member of", async () => {

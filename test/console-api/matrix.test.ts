@@ -6,14 +6,14 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { z } from "zod";
 import { limits } from "../../src/config/product-limits.ts";
-import type { Route } from "../../src/console-api/http/route.ts";
+import type { ConsoleRoute } from "../../src/console-api/http/route.ts";
 import { ROUTES, type RouteName } from "../../src/console-api/routes.ts";
 import { TOKEN_SCOPES, type TokenScope } from "../../src/store/identity/access-tokens.ts";
 import { openapiProblems } from "../support/openapi-problems.ts";
 import { OTHER_KEY, type RunningGateway, startTestGateway } from "../support/running-gateway.ts";
 import { type Asking, addressOf, asking, signInAs, tokenOf } from "../support/signed-in.ts";
 
-const EVERY = Object.entries(ROUTES) as [RouteName, Route][];
+const EVERY = Object.entries(ROUTES) as [RouteName, ConsoleRoute][];
 const CHANGES = EVERY.filter(([, { method }]) => method !== "GET");
 
 let gateway: RunningGateway;
@@ -45,7 +45,7 @@ const ASKERS = {
 type Asker = keyof typeof ASKERS;
 
 /** Null: the door lets them through, whatever becomes of it then. */
-function expected({ access, tokenScope }: Route, asker: Asker): string | null {
+function expected({ access, tokenScope }: ConsoleRoute, asker: Asker): string | null {
   // A token that does not hold is refused everywhere: its sender believes to be somebody.
   if (asker === "disabled administrator's token") return "sign_in_required";
   // The scope `admin` is worth nothing without the role, not even for reading.
@@ -65,7 +65,7 @@ const SCOPES_WITHIN: Readonly<Record<TokenScope, readonly (TokenScope | "none")[
 };
 
 /** With a body that no operation takes: whoever gets that far was let through. */
-async function codeOf(asking: Asking, { method, path, body }: Route): Promise<string | null> {
+async function codeOf(asking: Asking, { method, path, body }: ConsoleRoute): Promise<string | null> {
   const takesBody = method !== "GET" && body.safeParse(undefined).success === false;
   const response = await asking.fetch(addressOf(path), {
     method,
@@ -102,7 +102,7 @@ describe("asked by a page of another site with an administrator's cookie", () =>
 
 describe("fields that only administrators may send", () => {
   const fields = EVERY.flatMap(([name, route]) =>
-    route.adminFields.map((field): [string, string, Route] => [name, field, route]),
+    route.adminFields.map((field): [string, string, ConsoleRoute] => [name, field, route]),
   );
 
   test.each(fields)("%s: %s", async (_, field, { method, path }) => {
@@ -120,7 +120,7 @@ describe("fields that only administrators may send", () => {
 
 describe("the scope of a personal access token", () => {
   test("is declared as documented: reading is read, keys are keys, administration is admin", () => {
-    const needing = (scope: Route["tokenScope"]) =>
+    const needing = (scope: ConsoleRoute["tokenScope"]) =>
       CHANGES.filter(([, route]) => route.tokenScope === scope).map(([name]) => name);
     expect(needing("read")).toEqual([]);
     expect(needing("keys").toSorted()).toEqual(["keys.create", "keys.edit", "keys.revoke", "keys.rotate"]);

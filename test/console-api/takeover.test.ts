@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { randomBytes } from "node:crypto";
 import { seal, totpBinding } from "../../src/secrets/seal.ts";
 import { mintTotpSecret, totpCode, totpStep } from "../../src/secrets/totp.ts";
-import { listAudit } from "../../src/store/change-log/change-log.ts";
+import { listChanges } from "../../src/store/change-log/change-log.ts";
 import {
   beginSecondFactor,
   confirmSecondFactor,
@@ -244,7 +244,7 @@ describe("a reset", () => {
     await expectEnded(theirs);
     expect(await keyStatus(own.secret)).toBe(200);
     expect(await own.program.refused("session.current")).toMatchObject({ status: 401 });
-    const { rows } = await listAudit(db, {}, { after: null, limit: 50 });
+    const { rows } = await listChanges(db, {}, { after: null, limit: 50 });
     expect(rows.map(({ action, target }) => [action, target])).toContainEqual([
       "key.revoke",
       expect.stringContaining(theirs.key.name),
@@ -371,7 +371,7 @@ describe("an administrator who resets somebody's access", () => {
     expect(tokenIn(mail)).toBe(tokenIn(done.url));
     await stranger().ask("password.reset", { body: { token: tokenIn(done.url), password: OWNER } });
     expect(await signInStatus(email, OWNER)).toBe(200);
-    const { rows } = await listAudit(gateway.installation.db, {}, { after: null, limit: 50 });
+    const { rows } = await listChanges(gateway.installation.db, {}, { after: null, limit: 50 });
     expect(rows.map(({ action }) => action)).toContain("user.reset_access");
   });
 

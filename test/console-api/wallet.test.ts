@@ -3,7 +3,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { createCodes } from "../../src/billing/operations/redeem.ts";
 import { parseUsd } from "../../src/money/nano.ts";
-import { listAudit } from "../../src/store/change-log/change-log.ts";
+import { listChanges } from "../../src/store/change-log/change-log.ts";
 import { eventually } from "../support/eventually.ts";
 import { type PaidGateway, startPaidGateway } from "../support/paid-gateway.ts";
 import { type SignedIn, signInAs } from "../support/signed-in.ts";
@@ -145,7 +145,7 @@ describe("redeeming a code", () => {
     expect(await frank.refused("wallet.redeem", { body: { code: made } })).toMatchObject({
       code: "conflict",
     });
-    const { rows } = await listAudit(
+    const { rows } = await listChanges(
       gateway.installation.db,
       { action: "code.redeem", actorId: frank.user.id },
       { after: null, limit: 9 },

@@ -1,6 +1,6 @@
 /** The system's clock is set ahead and back under traffic, while another node watches: no process is taken for dead. */
 
-import { audit } from "../../src/billing/maintenance/reconciliation.ts";
+import { reconcileLedger } from "../../src/billing/maintenance/reconciliation.ts";
 import { describeProcess } from "../../src/billing/recovery/process-watch.ts";
 import { startRecovery } from "../../src/billing/recovery/recovery.ts";
 import { limits } from "../../src/config/product-limits.ts";
@@ -79,7 +79,11 @@ export const clockSteps: Fault = {
       const truth = gateway.simulator.ledger.entries();
       const tariffs = await tariffsOf({ db });
       const one = reconcile({ asked: answers, rows, truth, tariffs, unpaidKeys: new Set(), killedMs: null });
-      const { findings } = await audit(db, { nowMs: clock.nowMs(), holdLeaseMs: HOUR_MS, findingsMax: 10 });
+      const { findings } = await reconcileLedger(db, {
+        nowMs: clock.nowMs(),
+        holdLeaseMs: HOUR_MS,
+        findingsMax: 10,
+      });
       const events = gateway.log.map((line) => String(JSON.parse(line).event ?? ""));
       return [
         told("client: asked / saw the end", `${one.asked} / ${one.whole}`),

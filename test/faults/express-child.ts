@@ -10,12 +10,12 @@ import { openSettlementSpool } from "../../src/billing/engine/settlement-spool.t
 import { openJournal } from "../../src/billing/journal/journal.ts";
 import { describeProcess } from "../../src/billing/recovery/process-watch.ts";
 import { startRecovery } from "../../src/billing/recovery/recovery.ts";
-import { openExpressTill } from "../../src/billing/write-behind/write-behind-billing.ts";
+import { openWriteBehindBilling } from "../../src/billing/write-behind/write-behind-billing.ts";
 import { limits } from "../../src/config/product-limits.ts";
 import { systemClock, uuidV7 } from "../../src/net/wire/clock.ts";
 import { BillingFaults } from "../../src/observe/billing-faults.ts";
 import { openDb } from "../../src/store/engine/db.ts";
-import { openLogMover } from "../../src/store/engine/wal-checkpointer.ts";
+import { openWalCheckpointer } from "../../src/store/engine/wal-checkpointer.ts";
 import { usageRow } from "../../src/store/usage/usage-row.test-support.ts";
 import { TARIFF, USERS } from "./express-setup.ts";
 
@@ -24,7 +24,7 @@ const url = `sqlite:${join(folder, "till.db")}`;
 const db = await openDb(url);
 const self = describeProcess(uuidV7("inc"), Date.now());
 const log = { info() {}, warn() {}, error: (event: string) => void writeSync(2, `${event}\n`) };
-const till = openExpressTill({
+const till = openWriteBehindBilling({
   db,
   books: await openDb(url),
   log,
@@ -45,7 +45,7 @@ const till = openExpressTill({
     lookMs: 40,
     moveLogAfter: 300,
   },
-  moveLog: openLogMover(url).move,
+  moveLog: openWalCheckpointer(url).move,
 });
 await startRecovery({
   db,

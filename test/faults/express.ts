@@ -3,9 +3,9 @@
 import { mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { openTill } from "../../src/billing/engine/direct-billing.ts";
+import { openDirectBilling } from "../../src/billing/engine/direct-billing.ts";
 import { openSettlementSpool } from "../../src/billing/engine/settlement-spool.ts";
-import { audit } from "../../src/billing/maintenance/reconciliation.ts";
+import { reconcileLedger } from "../../src/billing/maintenance/reconciliation.ts";
 import { describeProcess } from "../../src/billing/recovery/process-watch.ts";
 import { startRecovery } from "../../src/billing/recovery/recovery.ts";
 import { limits } from "../../src/config/product-limits.ts";
@@ -105,7 +105,7 @@ async function liveAndDie(folder: string, lifeMs: number, heard: Heard): Promise
 async function recover(db: Db, folder: string): Promise<void> {
   const self = describeProcess(uuidV7("inc"), Date.now());
   const log = { info() {}, warn() {}, error: console.error };
-  const till = openTill({
+  const till = openDirectBilling({
     db,
     log,
     clock: systemClock,
@@ -142,7 +142,11 @@ async function reconcile(db: Db, folder: string, { held, ended, pushed }: Heard)
   if (sums === undefined) throw new Error("A sum is one row.");
   const opening = USERS.reduce((sum, { balanceNano }) => sum + balanceNano, 0n);
   const total = nano(sums, "charges");
-  const { findings } = await audit(db, { nowMs: Date.now(), holdLeaseMs: 3_600_000, findingsMax: 10 });
+  const { findings } = await reconcileLedger(db, {
+    nowMs: Date.now(),
+    holdLeaseMs: 3_600_000,
+    findingsMax: 10,
+  });
   return [
     told("held / ended / ended and nobody pays, as told", `${held.size} / ${ended.size} / ${pushed.size}`),
     told(

@@ -5,7 +5,7 @@
 
 import type { LedgerEntry } from "../../simulator/ledger.ts";
 import { refund } from "../../src/billing/operations/operations.ts";
-import { MoneyRefused } from "../../src/billing/operations/refusal.ts";
+import { MoneyRefusedError } from "../../src/billing/operations/refusal.ts";
 import { systemClock, uuidV7 } from "../../src/net/wire/clock.ts";
 import { nano } from "../../src/store/engine/row.ts";
 import { type Asked, type Asking, askAs } from "./client.ts";
@@ -189,7 +189,7 @@ function startRefunds(rig: Rig, sinceMs: number) {
           const { repeated } = await refund(desk, { requestId, amountNano: "all", ...order });
           if (!repeated) done++;
         } catch (error) {
-          if (!(error instanceof MoneyRefused)) throw error;
+          if (!(error instanceof MoneyRefusedError)) throw error;
         }
       }
     }

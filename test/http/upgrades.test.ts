@@ -1,7 +1,7 @@
 /** A connection that becomes a WebSocket, and requests that only seem to ask for one. */
 
 import { describe, expect, test } from "bun:test";
-import { FrameReader, frameOf, TEXT } from "../../src/net/websocket/frames.ts";
+import { buildFrame, FrameReader, TEXT } from "../../src/net/websocket/frames.ts";
 import { wholePart } from "../../src/net/wire/parts.ts";
 import { eventually } from "../support/eventually.ts";
 import { TEST_KEY } from "../support/running-gateway.ts";
@@ -22,7 +22,7 @@ const door = openDoor({ models: { fast: "sim-fast" } });
 
 function frame(value: object): Buffer {
   return Buffer.from(
-    frameOf(TEXT, wholePart(Buffer.from(JSON.stringify(value))), new Uint8Array([1, 2, 3, 4])),
+    buildFrame(TEXT, wholePart(Buffer.from(JSON.stringify(value))), new Uint8Array([1, 2, 3, 4])),
   );
 }
 

@@ -7,7 +7,7 @@ import { afterEach, beforeEach, expect, setDefaultTimeout, test } from "bun:test
 import { mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { leftJournals } from "../../src/billing/journal/left-journals.ts";
+import { listOrphanedJournals } from "../../src/billing/journal/left-journals.ts";
 
 setDefaultTimeout(60_000);
 
@@ -41,7 +41,7 @@ async function run(what: "journal" | "store", failing: readonly string[]) {
 test("a segment of the journal whose sync failed is written to a new file before a sync succeeds", async () => {
   const name = "journal-inc_1.1.jsonl";
   expect(await run("journal", [name])).toEqual(["failed", "ok", "ok", "new file"]);
-  const [left] = leftJournals(dir, () => false);
+  const [left] = listOrphanedJournals(dir, () => false);
   expect(left?.open).toHaveLength(12);
   expect(left).toMatchObject({ torn: 0, unreadable: 0, damaged: [] });
   expect(readdirSync(dir).filter((one) => one.endsWith(".new"))).toEqual([]);
@@ -51,7 +51,7 @@ test("the journal does not report success while the new file cannot be synced ei
   const name = "journal-inc_1.1.jsonl";
   const said = await run("journal", [name, `${name}.new`]);
   expect(said).toEqual(["failed", "failed", "failed", "same file"]);
-  expect(leftJournals(dir, () => false)[0]?.open).toHaveLength(12);
+  expect(listOrphanedJournals(dir, () => false)[0]?.open).toHaveLength(12);
 });
 
 test("a store whose log could not be synced is moved to its own file, and the log emptied", async () => {

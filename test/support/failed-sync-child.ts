@@ -4,7 +4,7 @@ import { statSync } from "node:fs";
 import { join } from "node:path";
 import { asking } from "../../src/billing/engine/direct-billing.test-support.ts";
 import { openJournal } from "../../src/billing/journal/journal.ts";
-import { newLease } from "../../src/billing/write-behind/wallet-reservations.ts";
+import { newReservation } from "../../src/billing/write-behind/wallet-reservations.ts";
 import { openDb } from "../../src/store/engine/db.ts";
 
 const [what = "", dir = ""] = process.argv.slice(2);
@@ -17,7 +17,7 @@ const outcome = (sync: Promise<void>) =>
 
 if (what === "journal") {
   const journal = openJournal(dir, "inc_1", 700);
-  const lease = newLease("u1", 1n);
+  const lease = newReservation("u1", 1n);
   for (let i = 0; i < 12; i++) journal.held({ asked: asking(`r${i}`), atMs: i, lease });
   const first = join(dir, "journal-inc_1.1.jsonl");
   const before = statSync(first).ino;

@@ -1,7 +1,7 @@
 /** A gateway whose group charges, with a user who pays, and a look into its books. */
 
 import { expect } from "bun:test";
-import { audit } from "../../src/billing/maintenance/reconciliation.ts";
+import { reconcileLedger } from "../../src/billing/maintenance/reconciliation.ts";
 import type { Nano } from "../../src/money/nano.ts";
 import type { Db } from "../../src/store/engine/db.ts";
 import { findUserByEmail } from "../../src/store/identity/users.ts";
@@ -121,7 +121,11 @@ export function booksOf(db: Db): Books {
     charge: (requestId) => findEntry(db, `charge:${requestId}`),
     holds: async () => (await db.sql`SELECT request_id FROM hold`).length,
     async expectAgreement() {
-      const report = await audit(db, { nowMs: Date.now(), holdLeaseMs: 3_600_000, findingsMax: 10 });
+      const report = await reconcileLedger(db, {
+        nowMs: Date.now(),
+        holdLeaseMs: 3_600_000,
+        findingsMax: 10,
+      });
       expect(report.findings).toEqual([]);
     },
   };

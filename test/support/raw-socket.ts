@@ -1,7 +1,7 @@
 /** A WebSocket client on a raw connection: it can stop reading, leave pings unanswered, and send what no library would. */
 
 import { connect, type Socket } from "node:net";
-import { CLOSE, FrameReader, frameOf, readClose, TEXT } from "../../src/net/websocket/frames.ts";
+import { buildFrame, CLOSE, FrameReader, readClose, TEXT } from "../../src/net/websocket/frames.ts";
 import { wholePart } from "../../src/net/wire/parts.ts";
 import { TEST_KEY } from "./running-gateway.ts";
 
@@ -64,7 +64,7 @@ export async function openRawSocket(url: string): Promise<RawSocket> {
   return {
     texts,
     closed: closed.promise,
-    send: (text) => void socket.write(frameOf(TEXT, wholePart(Buffer.from(text)), new Uint8Array(4))),
+    send: (text) => void socket.write(buildFrame(TEXT, wholePart(Buffer.from(text)), new Uint8Array(4))),
     pause: () => void socket.pause(),
     resume: () => void socket.resume(),
     destroy: () => void socket.destroy(),

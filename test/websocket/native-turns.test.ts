@@ -5,7 +5,7 @@ import { connect as connectTo } from "node:net";
 import type { Simulator } from "../../simulator/simulator.ts";
 import { limits } from "../../src/config/product-limits.ts";
 import { isObject } from "../../src/json/parse.ts";
-import { frameOf, TEXT } from "../../src/net/websocket/frames.ts";
+import { buildFrame, TEXT } from "../../src/net/websocket/frames.ts";
 import { wholePart } from "../../src/net/wire/parts.ts";
 import { eventually } from "../support/eventually.ts";
 import {
@@ -87,7 +87,7 @@ async function openDeafClient(): Promise<{ create(fields: object): void; close()
   return {
     create(fields) {
       const message = Buffer.from(JSON.stringify({ type: "response.create", ...fields }));
-      socket.write(frameOf(TEXT, wholePart(message), Uint8Array.of(1, 2, 3, 4)));
+      socket.write(buildFrame(TEXT, wholePart(message), Uint8Array.of(1, 2, 3, 4)));
     },
     close: () => socket.destroy(),
   };

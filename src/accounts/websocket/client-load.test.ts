@@ -4,10 +4,10 @@ import { expect, test } from "bun:test";
 import { startSimulator } from "../../../simulator/simulator.ts";
 import { eventually } from "../../../test/support/eventually.ts";
 import { systemClock } from "../../net/wire/clock.ts";
-import { openAlarms } from "../../net/wire/deadlines.ts";
-import { bytesOf, wholePart } from "../../net/wire/parts.ts";
+import { openDeadlines } from "../../net/wire/deadlines.ts";
+import { partBytes, wholePart } from "../../net/wire/parts.ts";
 import { socketAccount } from "../account.test-support.ts";
-import { openSocketClient, Thread } from "./client.ts";
+import { openSocketClient, SocketConversation } from "./client.ts";
 
 const CONVERSATIONS = 120;
 const TURNS = 12;
@@ -45,7 +45,7 @@ const ACCOUNT = socketAccount();
 
 test("every turn ends once, well or not, its own words reach it alone, and no socket is left behind", async () => {
   const simulator = startSimulator({ seed: 5 });
-  const alarms = openAlarms(5, systemClock);
+  const alarms = openDeadlines(5, systemClock);
   const client = openSocketClient({
     alarms,
     monotonicMs: systemClock.monotonicMs,
@@ -66,7 +66,7 @@ test("every turn ends once, well or not, its own words reach it alone, and no so
   const roll = openDice(7);
   const ends = { end: 0, error: 0, failed: 0, aborted: 0 };
 
-  function turn(thread: Thread, word: string): Promise<void> {
+  function turn(thread: SocketConversation, word: string): Promise<void> {
     const model = MODELS[roll(MODELS.length)];
     const leaves = roll(12) === 0;
     const pauses = roll(4) === 0;
@@ -102,7 +102,7 @@ test("every turn ends once, well or not, its own words reach it alone, and no so
         {
           head() {},
           data(piece) {
-            text += Buffer.from(bytesOf(piece)).toString();
+            text += Buffer.from(partBytes(piece)).toString();
             if (leaves && calls === 0) {
               exchange.abort();
               over("aborted");
@@ -121,7 +121,7 @@ test("every turn ends once, well or not, its own words reach it alone, and no so
   }
 
   async function converse(number: number): Promise<void> {
-    const thread = new Thread();
+    const thread = new SocketConversation();
     for (let i = 0; i < TURNS; i++) {
       await turn(thread, `w${number}`);
       if (roll(40) === 0) simulator.closeSockets(roll(2) === 0 ? null : 1012);

@@ -3,15 +3,20 @@ import { createServer, type Server, type Socket } from "node:net";
 import { type Simulator, startSimulator } from "../../../simulator/simulator.ts";
 import { eventually } from "../../../test/support/eventually.ts";
 import type { AnswerHeaders, HttpExchange, HttpFailure } from "../../net/http-client/contract.ts";
-import type { Target } from "../../net/http-client/dial.ts";
-import { acceptOf } from "../../net/websocket/accept-key.ts";
-import { CLOSE, closeFrame, FrameReader, frameOf, PING, PONG, TEXT } from "../../net/websocket/frames.ts";
+import type { DialTarget } from "../../net/http-client/dial.ts";
+import { computeAcceptKey } from "../../net/websocket/accept-key.ts";
+import { buildFrame, CLOSE, closeFrame, FrameReader, PING, PONG, TEXT } from "../../net/websocket/frames.ts";
 import { systemClock } from "../../net/wire/clock.ts";
-import { openAlarms } from "../../net/wire/deadlines.ts";
-import { bytesOf, type Part, wholePart } from "../../net/wire/parts.ts";
-import type { Account } from "../../policy/snapshot.ts";
+import { openDeadlines } from "../../net/wire/deadlines.ts";
+import { type Part, partBytes, wholePart } from "../../net/wire/parts.ts";
+import type { PolicyAccount } from "../../policy/snapshot.ts";
 import { socketAccount } from "../account.test-support.ts";
-import { openSocketClient, type SocketClient, type SocketClientOptions, Thread } from "./client.ts";
+import {
+  openSocketClient,
+  type SocketClient,
+  type SocketClientOptions,
+  SocketConversation,
+} from "./client.ts";
 
 const CREDENTIAL = "sk-sim";
 const closers: (() => void)[] = [];
@@ -23,7 +28,7 @@ afterEach(() => {
 });
 
 function client(options: Partial<SocketClientOptions> = {}): SocketClient {
-  const alarms = openAlarms(5, systemClock);
+  const alarms = openDeadlines(5, systemClock);
   const opened = openSocketClient({
     alarms,
     monotonicMs: systemClock.monotonicMs,
@@ -48,7 +53,7 @@ function client(options: Partial<SocketClientOptions> = {}): SocketClient {
   return opened;
 }
 
-const account = (change: Partial<Account> = {}) => socketAccount({ credential: CREDENTIAL, ...change });
+const account = (change: Partial<PolicyAccount> = {}) => socketAccount({ credential: CREDENTIAL, ...change });
 
 /** What a turn told, in order, and how it ended. */
 class Notes {
@@ -68,7 +73,7 @@ class Notes {
   }
   data(piece: Part): void {
     this.calls.push("data");
-    this.text += Buffer.from(bytesOf(piece)).toString();
+    this.text += Buffer.from(partBytes(piece)).toString();
     this.onData();
   }
   end(): void {
@@ -97,18 +102,18 @@ class Notes {
 interface Asked {
   body?: object;
   tail?: { responseId: string; body: object } | null;
-  thread?: Thread;
-  account?: Account;
+  thread?: SocketConversation;
+  account?: PolicyAccount;
   headers?: string;
   path?: string;
 }
 
 function ask(of: SocketClient, port: number, asked: Asked = {}): Notes {
   const notes = new Notes();
-  const target: Target = { origin: `http://127.0.0.1:${port}`, hostHeader: null, tls: null };
+  const target: DialTarget = { origin: `http://127.0.0.1:${port}`, hostHeader: null, tls: null };
   const parts = (body: object) => wholePart(Buffer.from(JSON.stringify(body)));
   const { tail = null } = asked;
-  const thread = asked.thread ?? new Thread();
+  const thread = asked.thread ?? new SocketConversation();
   // A conversation that the test does not ask for ends with its first turn.
   if (asked.thread === undefined) void notes.over.promise.then(() => thread.end());
   notes.exchange = of.send(
@@ -182,7 +187,7 @@ describe("with an upstream that speaks it", () => {
 
   test("a conversation goes on from its last response only on the socket that made it", async () => {
     const of = client();
-    const thread = new Thread();
+    const thread = new SocketConversation();
     const first = ask(of, simulator.port, { thread });
     await first.over.promise;
     const goOn = () => ({
@@ -215,7 +220,7 @@ describe("with an upstream that speaks it", () => {
 
   test("a socket that has forgotten is told everything, and its taker hears nothing of it", async () => {
     const of = client();
-    const thread = new Thread();
+    const thread = new SocketConversation();
     await ask(of, simulator.port, { thread }).over.promise;
     const responseId = thread.last?.responseId ?? "";
     simulator.force("forgets", 1);
@@ -250,7 +255,7 @@ describe("with an upstream that speaks it", () => {
 
   test("one that nobody uses is closed after a while, unless a conversation may come back to it", async () => {
     const of = client({ idleMs: 1, pingMs: 40 });
-    const thread = new Thread();
+    const thread = new SocketConversation();
     await ask(of, simulator.port, { thread }).over.promise;
     await ask(of, simulator.port).over.promise;
     await eventually(() => simulator.ledger.sockets().open === 1);
@@ -465,8 +470,8 @@ async function handMade(
 }
 
 const good = (key: string, more = "") =>
-  `HTTP/1.1 101 Switching Protocols\r\nUpgrade: WebSocket\r\nConnection: keep-alive, Upgrade\r\nSec-WebSocket-Accept: ${acceptOf(key)}\r\n${more}\r\n`;
-const text = (message: string) => frameOf(TEXT, wholePart(Buffer.from(message)), null);
+  `HTTP/1.1 101 Switching Protocols\r\nUpgrade: WebSocket\r\nConnection: keep-alive, Upgrade\r\nSec-WebSocket-Accept: ${computeAcceptKey(key)}\r\n${more}\r\n`;
+const text = (message: string) => buildFrame(TEXT, wholePart(Buffer.from(message)), null);
 const created = (id: string) => text(`{"type":"response.created","response":{"id":"${id}"}}`);
 const completed = (id: string) => text(`{"type":"response.completed","response":{"id":"${id}"}}`);
 const delta = (words: string) => text(`{"type":"response.output_text.delta","delta":"${words}"}`);
@@ -474,7 +479,7 @@ const ANSWER = Buffer.concat([created("resp_1"), completed("resp_1")]);
 
 describe("by the byte", () => {
   test("the key of the standard's example is answered as the standard says", () => {
-    expect(acceptOf("dGhlIHNhbXBsZSBub25jZQ==")).toBe("s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
+    expect(computeAcceptKey("dGhlIHNhbXBsZSBub25jZQ==")).toBe("s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
   });
 
   const refused: [what: string, answer: (key: string) => string, reason: string][] = [
@@ -532,7 +537,7 @@ describe("by the byte", () => {
 
   test("pings are answered, and silent sockets pinged", async () => {
     const made = await handMade(good, (socket) => {
-      socket.write(frameOf(PING, wholePart(Buffer.from("abc")), null));
+      socket.write(buildFrame(PING, wholePart(Buffer.from("abc")), null));
       socket.write(ANSWER);
     });
     const of = client({ pingMs: 40 });
@@ -552,7 +557,7 @@ describe("by the byte", () => {
   test("what is no frame, no text or too large ends the socket and the turn", async () => {
     for (const [frame, reason] of [
       [Uint8Array.of(0xf1, 0), "reserved bit"],
-      [frameOf(2, [], null), "no text"],
+      [buildFrame(2, [], null), "no text"],
       [Uint8Array.of(0x81, 127, 0, 0, 0, 1, 0, 0, 0, 0), "more than 1048576 bytes"],
     ] as const) {
       const { port } = await handMade(good, (socket) => socket.write(frame));
@@ -654,7 +659,8 @@ describe("by the byte", () => {
     const [socket] = made.sockets;
     socket?.pause();
     const notes = ask(of, made.port, { body: { model: "m", input: "x".repeat(24_000_000) } });
-    for (let n = 0; n < 1_000; n++) socket?.write(frameOf(PING, wholePart(Buffer.from(`ping ${n}`)), null));
+    for (let n = 0; n < 1_000; n++)
+      socket?.write(buildFrame(PING, wholePart(Buffer.from(`ping ${n}`)), null));
     socket?.write(created("resp_2"));
     // By then it has heard the pings.
     await eventually(() => notes.types.length === 1);
@@ -756,7 +762,7 @@ describe("what comes late", () => {
     let passedMs = 0;
     const of = client({ restMs: 60_000, monotonicMs: () => systemClock.monotonicMs() + passedMs });
     const made = await handMade(good, (socket) => socket.write(ANSWER));
-    const thread = new Thread();
+    const thread = new SocketConversation();
     await ask(of, made.port, { thread }).over.promise;
     thread.forget();
     await ask(of, made.port, { thread }).over.promise;

@@ -2,19 +2,19 @@
 
 import { type ConnectionsOptions, openConnections } from "../../net/http-client/connections.ts";
 import type { HttpExchange } from "../../net/http-client/contract.ts";
-import type { Target } from "../../net/http-client/dial.ts";
-import { faultOf } from "../../net/http-client/request-head.ts";
-import type { Account } from "../../policy/snapshot.ts";
-import { Turn, type TurnRequest, type TurnTaker } from "./turn.ts";
+import type { DialTarget } from "../../net/http-client/dial.ts";
+import { findHeadFault } from "../../net/http-client/request-head.ts";
+import type { PolicyAccount } from "../../policy/snapshot.ts";
+import { type TurnRequest, UpstreamTurn, type UpstreamTurnHandler } from "./turn.ts";
 import type { SocketSetting } from "./upstream-socket.ts";
 import { openWarmSockets, type WarmSocketsOptions } from "./warm-sockets.ts";
 
-export type { TurnRequest, TurnTaker } from "./turn.ts";
-export { Thread } from "./upstream-socket.ts";
+export type { TurnRequest, UpstreamTurnHandler } from "./turn.ts";
+export { SocketConversation } from "./upstream-socket.ts";
 
 export interface SocketRequest extends TurnRequest {
-  readonly account: Account;
-  readonly target: Target;
+  readonly account: PolicyAccount;
+  readonly target: DialTarget;
   readonly path: string;
   /** Of the handshake: complete lines, each ended by CR LF. Sockets with other ones are not used. */
   readonly headers: string;
@@ -22,11 +22,11 @@ export interface SocketRequest extends TurnRequest {
 
 export interface SocketClient {
   /** False while its upstream is known not to make WebSockets of connections, whatever the operator thinks. */
-  speaks(account: Account): boolean;
+  speaks(account: PolicyAccount): boolean;
   /** As `HttpClient.send`. */
-  send(request: SocketRequest, taker: TurnTaker): HttpExchange;
+  send(request: SocketRequest, taker: UpstreamTurnHandler): HttpExchange;
   /** Sockets to other accounts, and by other credentials than these have now, are closed as soon as they are free. */
-  retain(accounts: ReadonlyMap<string, Account>): void;
+  retain(accounts: ReadonlyMap<string, PolicyAccount>): void;
   /** Free sockets are closed, now and after each response that is still under way. */
   close(): void;
 }
@@ -37,7 +37,7 @@ export interface SocketClientOptions
     WarmSocketsOptions {
   /** How long an upstream that refused a handshake is spoken to over HTTP. */
   unspokenMs: number;
-  noteUnspoken(account: Account, status: number): void;
+  noteUnspoken(account: PolicyAccount, status: number): void;
 }
 
 export function openSocketClient(options: SocketClientOptions): SocketClient {
@@ -50,9 +50,9 @@ export function openSocketClient(options: SocketClientOptions): SocketClient {
   });
   const setting: SocketSetting = { ...options, connections };
   const warm = openWarmSockets(options);
-  const unspoken = new Map<string, { account: Account; untilMs: number }>();
+  const unspoken = new Map<string, { account: PolicyAccount; untilMs: number }>();
 
-  function speaks(account: Account): boolean {
+  function speaks(account: PolicyAccount): boolean {
     const known = unspoken.get(account.id);
     if (known === undefined) return true;
     if (isSame(known.account, account) && monotonicMs() < known.untilMs) return false;
@@ -65,13 +65,13 @@ export function openSocketClient(options: SocketClientOptions): SocketClient {
     send(request, taker) {
       const { account, target, path, headers } = request;
       const purpose = `${account.id}\n${account.baseUrl}\n${path}\n${headers}`;
-      const turn = new Turn(
+      const turn = new UpstreamTurn(
         {
           setting,
           warm,
           shelf: warm.shelfFor(purpose, account),
           address() {
-            const fault = faultOf(request);
+            const fault = findHeadFault(request);
             if (fault !== null) throw new Error(fault);
             return { route: connections.routeOf(target), path, headers };
           },
@@ -98,7 +98,7 @@ export function openSocketClient(options: SocketClientOptions): SocketClient {
 }
 
 /** A socket to the one is as good as a socket to the other. */
-function isSame(a: Account, b: Account): boolean {
+function isSame(a: PolicyAccount, b: PolicyAccount): boolean {
   return (
     a.credential === b.credential &&
     a.baseUrl === b.baseUrl &&

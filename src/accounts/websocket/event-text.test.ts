@@ -1,12 +1,12 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { textOf } from "../../net/wire/bytes.ts";
-import { partOf } from "../../net/wire/parts.ts";
+import { decodeText } from "../../net/wire/bytes.ts";
+import { wholeBytesPart } from "../../net/wire/parts.ts";
 import { openSseSplitter, readEvent } from "../../net/wire/sse.ts";
-import { EventText, kindIn, type MessageKind } from "./event-text.ts";
+import { EventText, readMessageKind, type UpstreamMessageKind } from "./event-text.ts";
 
 interface Told {
-  kinds: MessageKind[];
+  kinds: UpstreamMessageKind[];
   events: { type: string | null; json: unknown }[];
 }
 
@@ -23,11 +23,11 @@ function told(messages: readonly string[]): Told {
   });
   const events: Told["events"] = [];
   const splitter = openSseSplitter({ eventBytesMax: 1_000_000 });
-  splitter.push(partOf(text.take() ?? new Uint8Array(0)), (bytes, start, end) => {
+  splitter.push(wholeBytesPart(text.take() ?? new Uint8Array(0)), (bytes, start, end) => {
     const { type, data } = readEvent(bytes, start, end);
     events.push({
-      type: type && textOf(type.bytes, type.start, type.end),
-      json: data && JSON.parse(textOf(data.bytes, data.start, data.end)),
+      type: type && decodeText(type.bytes, type.start, type.end),
+      json: data && JSON.parse(decodeText(data.bytes, data.start, data.end)),
     });
   });
   expect(splitter.end()).toBe(0);
@@ -64,7 +64,7 @@ test("any event comes out as it was, however its JSON is written and wherever it
 });
 
 describe("messages", () => {
-  const KINDS: [type: string, kind: MessageKind][] = [
+  const KINDS: [type: string, kind: UpstreamMessageKind][] = [
     ["response.completed", "terminal"],
     ["response.incomplete", "terminal"],
     ["response.failed", "terminal"],
@@ -84,7 +84,7 @@ describe("messages", () => {
       for (const text of [JSON.stringify({ type, n: 1 }), JSON.stringify({ n: 1, type }, null, 1)]) {
         const { kinds, events } = told([text, text, text]);
         expect(kinds).toEqual([kind, kind, kind]);
-        expect(kindIn(Buffer.from(text), 0, text.length)).toBe(kind);
+        expect(readMessageKind(Buffer.from(text), 0, text.length)).toBe(kind);
         expect(events).toHaveLength(kind === "error" || kind === "private" ? 0 : 3);
       }
     });

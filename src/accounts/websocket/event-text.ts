@@ -4,7 +4,7 @@
  */
 
 import { type ObjectScan, type ScanFailure, scanObject, stringValue, wantedFields } from "../../json/scan.ts";
-import { latin1Of, put } from "../../net/wire/bytes.ts";
+import { decodeLatin1, writeBytes } from "../../net/wire/bytes.ts";
 import { formatEvent } from "../../net/wire/sse-write.ts";
 import { isPrivateEvent } from "../../protocols/responses/private-event.ts";
 import { isEventName } from "../../protocols/shared/stream.ts";
@@ -16,7 +16,7 @@ import { isEventName } from "../../protocols/shared/stream.ts";
  * - `error`: in place of an answer, or of the rest of one
  * - `private`: between the upstream and us, such as what it says of the account's limits
  */
-export type MessageKind = "created" | "event" | "terminal" | "error" | "private";
+export type UpstreamMessageKind = "created" | "event" | "terminal" | "error" | "private";
 
 const EVENT = wantedFields(["type"]);
 const DEPTH_MAX = 128;
@@ -43,7 +43,7 @@ for (let byte = 0; byte < 256; byte++) {
 
 /** How messages of one type begin, and what an event has in front of them. */
 interface Opening {
-  readonly kind: MessageKind;
+  readonly kind: UpstreamMessageKind;
   /** `{"type":"response.output_text.delta"`. */
   readonly json: Uint8Array;
   /** `event: response.output_text.delta` and the beginning of the next line, `data: `. */
@@ -85,12 +85,12 @@ export class EventText {
   private last: Opening | null = null;
   private readonly lineEnds = new LineEnds();
 
-  add(bytes: Uint8Array, start: number, end: number): MessageKind {
+  add(bytes: Uint8Array, start: number, end: number): UpstreamMessageKind {
     if (this.lineEnds.isWithin(bytes, start, end)) return this.addUnusual(bytes, start, end);
     if (this.last === null || !startsWith(bytes, start, this.last.json)) {
       const nameEnd = plainNameEnd(bytes, start, end);
       if (nameEnd < 0) return this.addUnusual(bytes, start, end);
-      this.last = openingOf(latin1Of(bytes, start + BEFORE_TYPE.length, nameEnd));
+      this.last = openingOf(decodeLatin1(bytes, start + BEFORE_TYPE.length, nameEnd));
     }
     const { kind, lines } = this.last;
     if (kind !== "error" && kind !== "private") this.put(lines, bytes, start, end);
@@ -111,8 +111,8 @@ export class EventText {
     const text = Buffer.allocUnsafe(this.length);
     let to = 0;
     for (const { lines, bytes, start, end } of pieces) {
-      to = put(text, to, lines);
-      to = put(text, to, bytes, start, end);
+      to = writeBytes(text, to, lines);
+      to = writeBytes(text, to, bytes, start, end);
       text[to++] = LF;
       text[to++] = LF;
     }
@@ -121,7 +121,7 @@ export class EventText {
   }
 
   /** The type does not come first, or the JSON is written in lines. */
-  private addUnusual(bytes: Uint8Array, start: number, end: number): MessageKind {
+  private addUnusual(bytes: Uint8Array, start: number, end: number): UpstreamMessageKind {
     const message = bytes.slice(start, end);
     const scan = scanEvent(message);
     const type = typeIn(message, scan);
@@ -180,7 +180,7 @@ function nextOf(bytes: Uint8Array, byte: number, from: number): number {
 }
 
 /** The kind of a message that is not forwarded. */
-export function kindIn(bytes: Uint8Array, start: number, end: number): MessageKind {
+export function readMessageKind(bytes: Uint8Array, start: number, end: number): UpstreamMessageKind {
   return kindOf(typeIn(bytes, scanEvent(bytes, start, end)));
 }
 
@@ -189,7 +189,7 @@ function typeIn(bytes: Uint8Array, scan: EventScan | ScanFailure): string | null
 }
 
 /** What has no type is left to the reader of the stream, which counts such things. */
-function kindOf(type: string | null): MessageKind {
+function kindOf(type: string | null): UpstreamMessageKind {
   if (type === null) return "event";
   if (type === "response.created") return "created";
   if (TERMINAL.has(type)) return "terminal";

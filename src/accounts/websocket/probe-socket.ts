@@ -1,14 +1,14 @@
 import { openConnections } from "../../net/http-client/connections.ts";
 import type { Dialer } from "../../net/http-client/dial.ts";
 import type { Clock } from "../../net/wire/clock.ts";
-import type { Alarms } from "../../net/wire/deadlines.ts";
-import type { Account } from "../../policy/snapshot.ts";
+import type { Deadlines } from "../../net/wire/deadlines.ts";
+import type { PolicyAccount } from "../../policy/snapshot.ts";
 import { credentialHeader, upstreamPath } from "../address.ts";
-import { type Greeting, greet } from "./greet.ts";
+import { type HandshakeProbe, probeHandshake } from "./greet.ts";
 
 export interface SocketProbeOptions {
   dialer: Dialer;
-  alarms: Alarms;
+  alarms: Deadlines;
   clock: Clock;
   userAgent: string;
   limits: {
@@ -21,14 +21,17 @@ export interface SocketProbeOptions {
 }
 
 /** Whether an account that is configured to speak WebSocket does. Null where it cannot even be dialled. */
-export async function probeSocket(account: Account, options: SocketProbeOptions): Promise<Greeting | null> {
+export async function probeSocket(
+  account: PolicyAccount,
+  options: SocketProbeOptions,
+): Promise<HandshakeProbe | null> {
   const { dialer, alarms, clock, limits } = options;
   const { connectTimeoutMs } = limits;
   const connections = openConnections({ alarms, clock, connectTimeoutMs, idleMs: 0, idlePerOriginMax: 0 });
   const credential = credentialHeader(account);
   try {
     const target = await dialer.resolve(account.baseUrl, account.privateNetwork);
-    return await greet(
+    return await probeHandshake(
       {
         connections,
         alarms,

@@ -6,23 +6,23 @@
 import { isObject, parseJson } from "../../json/parse.ts";
 import type {
   AnswerHeaders,
-  AnswerTaker,
   HttpExchange,
   HttpFailure,
+  ResponseHandler,
 } from "../../net/http-client/contract.ts";
-import { type Part, partOf } from "../../net/wire/parts.ts";
-import { responseIdIn } from "../../protocols/responses/response-id.ts";
-import { EventText, kindIn } from "./event-text.ts";
+import { type Part, wholeBytesPart } from "../../net/wire/parts.ts";
+import { findResponseId } from "../../protocols/responses/response-id.ts";
+import { EventText, readMessageKind } from "./event-text.ts";
 import {
   type SocketAddress,
+  type SocketConversation,
   type SocketSetting,
   type SocketUser,
-  type Thread,
   UpstreamSocket,
 } from "./upstream-socket.ts";
-import type { Shelf, WarmSockets } from "./warm-sockets.ts";
+import type { SocketShelf, WarmSockets } from "./warm-sockets.ts";
 
-export interface TurnTaker extends AnswerTaker {
+export interface UpstreamTurnHandler extends ResponseHandler {
   /** A message in place of an answer, or of the rest of one. The last call. The status is null when it tells none. */
   toldError(status: number | null, headers: AnswerHeaders, body: Uint8Array): void;
   /** The upstream does not make WebSockets of connections. The last call: nothing was asked of it. */
@@ -30,14 +30,14 @@ export interface TurnTaker extends AnswerTaker {
 }
 
 export interface TurnRequest {
-  readonly thread: Thread;
+  readonly thread: SocketConversation;
   /** The whole request, as the JSON of `POST /responses`. */
   readonly whole: readonly Part[];
   /** The same without what came before the response that it goes on from; null when it goes on from none. */
-  readonly tail: Tail | null;
+  readonly tail: ConversationTail | null;
 }
 
-export interface Tail {
+export interface ConversationTail {
   readonly responseId: string;
   /** Null when it cannot be told apart. */
   body(): readonly Part[] | null;
@@ -46,7 +46,7 @@ export interface Tail {
 export interface TurnContext {
   readonly setting: SocketSetting;
   readonly warm: WarmSockets;
-  readonly shelf: Shelf;
+  readonly shelf: SocketShelf;
   /** Throws when there is nowhere to go. */
   address(): SocketAddress;
   /** Not to be asked again for a while. */
@@ -60,11 +60,11 @@ const UNSPOKEN: ReadonlySet<number> = new Set([400, 404, 405, 426, 501]);
 
 const CREATE = Buffer.from('{"type":"response.create",');
 
-export class Turn implements HttpExchange, SocketUser {
+export class UpstreamTurn implements HttpExchange, SocketUser {
   hasBegun = false;
   private readonly context: TurnContext;
   private readonly request: TurnRequest;
-  private readonly taker: TurnTaker;
+  private readonly taker: UpstreamTurnHandler;
   private readonly text = new EventText();
   private socket: UpstreamSocket | null = null;
   /** The socket had served before: that it breaks now says nothing about the upstream. */
@@ -89,7 +89,7 @@ export class Turn implements HttpExchange, SocketUser {
   private hasEnded = false;
   private error: ToldError | null = null;
 
-  constructor(context: TurnContext, request: TurnRequest, taker: TurnTaker) {
+  constructor(context: TurnContext, request: TurnRequest, taker: UpstreamTurnHandler) {
     this.context = context;
     this.request = request;
     this.taker = taker;
@@ -171,7 +171,7 @@ export class Turn implements HttpExchange, SocketUser {
   message(bytes: Uint8Array, start: number, end: number): void {
     if (this.isOver) return;
     if (this.hasEnded || this.error !== null) {
-      if (kindIn(bytes, start, end) !== "private") this.isSpent = true;
+      if (readMessageKind(bytes, start, end) !== "private") this.isSpent = true;
       return;
     }
     this.hasHeard = true;
@@ -181,7 +181,7 @@ export class Turn implements HttpExchange, SocketUser {
       this.takeError(bytes.subarray(start, end));
       return;
     }
-    if (kind === "created") this.createdId ??= responseIdIn(bytes, start, end);
+    if (kind === "created") this.createdId ??= findResponseId(bytes, start, end);
     if (this.isReused && this.createdId === null) {
       // Left over from the turn before.
       this.text.forget();
@@ -189,7 +189,7 @@ export class Turn implements HttpExchange, SocketUser {
       return;
     }
     this.hasEvents = true;
-    if (kind === "terminal") this.takeTerminal(responseIdIn(bytes, start, end));
+    if (kind === "terminal") this.takeTerminal(findResponseId(bytes, start, end));
   }
 
   private takeTerminal(responseId: string | null): void {
@@ -225,7 +225,7 @@ export class Turn implements HttpExchange, SocketUser {
     if (bytes !== null) {
       if (!this.hasHead) taker.head(200, streamHeaders(socket?.headers ?? null, this.isReused));
       this.hasHead = true;
-      if (!this.isAborted) taker.data(partOf(bytes));
+      if (!this.isAborted) taker.data(wholeBytesPart(bytes));
     }
     if (this.isAborted) return;
     if (error !== null) taker.toldError(error.status, error.headers, error.body);
@@ -262,7 +262,7 @@ export class Turn implements HttpExchange, SocketUser {
       return;
     }
     taker.head(status, headers);
-    if (body !== null) taker.data(partOf(body));
+    if (body !== null) taker.data(wholeBytesPart(body));
     taker.end();
   }
 

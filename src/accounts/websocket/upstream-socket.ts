@@ -1,21 +1,25 @@
 /** One WebSocket to one upstream, from the handshake to the close; what it hears goes to whoever uses it. */
 
-import { type AnswerHead, parseHead } from "../../net/http-client/answer-head.ts";
-import type { Connection, ConnectionEnd, ConnectionUser } from "../../net/http-client/connection.ts";
-import type { Connections, Route } from "../../net/http-client/connections.ts";
+import { parseResponseHead, type ResponseHead } from "../../net/http-client/answer-head.ts";
+import type {
+  ClientConnectionSocket,
+  ConnectionEnd,
+  ConnectionUser,
+} from "../../net/http-client/connection.ts";
+import type { ConnectionRoute, Connections } from "../../net/http-client/connections.ts";
 import type { AnswerHeaders, HttpFailure } from "../../net/http-client/contract.ts";
 import {
+  buildFrame,
   CLOSE,
   closeFrame,
   FrameReader,
-  frameOf,
   PING,
   PONG,
   readClose,
   TEXT,
 } from "../../net/websocket/frames.ts";
-import { handshakeFault, handshakeOf, newKey } from "../../net/websocket/handshake.ts";
-import type { Alarm, Alarms } from "../../net/wire/deadlines.ts";
+import { buildHandshake, findHandshakeFault, newHandshakeKey } from "../../net/websocket/handshake.ts";
+import type { Deadline, Deadlines } from "../../net/wire/deadlines.ts";
 import { FramedBody } from "../../net/wire/framed-body.ts";
 import { joinParts, type Part, wholePart } from "../../net/wire/parts.ts";
 
@@ -33,7 +37,7 @@ export interface SocketUser {
 
 export interface SocketSetting {
   connections: Connections;
-  alarms: Alarms;
+  alarms: Deadlines;
   monotonicMs(): number;
   headBytesMax: number;
   messageBytesMax: number;
@@ -45,7 +49,7 @@ export interface SocketSetting {
 
 /** Where it goes, and what is said there once. */
 export interface SocketAddress {
-  readonly route: Route;
+  readonly route: ConnectionRoute;
   readonly path: string;
   /** Complete lines, as of any request. */
   readonly headers: string;
@@ -55,7 +59,7 @@ export interface SocketAddress {
  * A conversation that goes on over sockets. The one that served it last knows its last response, and can be asked to go
  * on from there. Whoever has the conversation makes one of these for it, and ends it.
  */
-export class Thread {
+export class SocketConversation {
   private answered: { readonly socket: UpstreamSocket; readonly responseId: string } | null = null;
   private isOver = false;
 
@@ -97,21 +101,21 @@ export class UpstreamSocket implements ConnectionUser {
   pingedAtMs: number | null = null;
   usedAtMs = 0;
   /** The conversation that can go on from its last response. */
-  thread: Thread | null = null;
+  thread: SocketConversation | null = null;
   /** The conversation that was the last to ask something, whatever became of it. */
-  askedBy: Thread | null = null;
+  askedBy: SocketConversation | null = null;
   /** The upstream ended it as it may at any time: what was asked at that moment need not have been seen. */
   hasLeft = false;
   private readonly setting: SocketSetting;
   private readonly address: SocketAddress;
-  private readonly key = newKey();
-  private readonly connection: Connection;
+  private readonly key = newHandshakeKey();
+  private readonly connection: ClientConnectionSocket;
   private readonly frames: FrameReader;
   private phase: "handshake" | "refusal" | "open" | "over" = "handshake";
-  private alarm: Alarm | null = null;
+  private alarm: Deadline | null = null;
   /** What has come of the handshake's answer, while its head is not complete. */
   private gathered: Buffer = Buffer.alloc(0);
-  private refusal: { head: AnswerHead; body: FramedBody; parts: Part[]; bytes: number } | null = null;
+  private refusal: { head: ResponseHead; body: FramedBody; parts: Part[]; bytes: number } | null = null;
   private unsent: Uint8Array[] = [];
   private unsentFrom = 0;
   /** Waits for what is unsent. The answer to the last ping stands for those to the ones before. */
@@ -142,12 +146,12 @@ export class UpstreamSocket implements ConnectionUser {
   }
 
   send(message: readonly Part[]): void {
-    this.put(frameOf(TEXT, message, newMask()));
+    this.put(buildFrame(TEXT, message, newMask()));
   }
 
   ping(): void {
     this.pingedAtMs = this.setting.monotonicMs();
-    this.put(frameOf(PING, [], newMask()));
+    this.put(buildFrame(PING, [], newMask()));
   }
 
   pause(): void {
@@ -183,10 +187,10 @@ export class UpstreamSocket implements ConnectionUser {
     this.alarm = this.setting.alarms.set(this.setting.handshakeTimeoutMs, () =>
       this.lose({ kind: "connect_timeout", reason: "the handshake was not answered in time" }),
     );
-    this.put(Buffer.from(handshakeOf(path, route.hostLine, headers, this.key), "latin1"));
+    this.put(Buffer.from(buildHandshake(path, route.hostLine, headers, this.key), "latin1"));
   }
 
-  received(_connection: Connection, bytes: Buffer): void {
+  received(_connection: ClientConnectionSocket, bytes: Buffer): void {
     this.hasSpoken = true;
     switch (this.phase) {
       case "open":
@@ -204,7 +208,7 @@ export class UpstreamSocket implements ConnectionUser {
     this.flush();
   }
 
-  closed(connection: Connection, end: ConnectionEnd): void {
+  closed(connection: ClientConnectionSocket, end: ConnectionEnd): void {
     // Some failures are told within the call that connects: before anybody knows this socket.
     if (this.isStarting) queueMicrotask(() => this.closed(connection, end));
     else if (this.phase === "refusal" && end.kind === "fin") this.endRefusal();
@@ -217,18 +221,18 @@ export class UpstreamSocket implements ConnectionUser {
   private readHandshake(bytes: Buffer): void {
     const { headBytesMax } = this.setting;
     this.gathered = this.gathered.length === 0 ? bytes : Buffer.concat([this.gathered, bytes]);
-    const head = parseHead(this.gathered, 0);
+    const head = parseResponseHead(this.gathered, 0);
     if (typeof head === "string") this.lose({ kind: "bad_http", reason: head });
     else if ((head?.bodyAt ?? this.gathered.length) > headBytesMax) {
       this.lose({ kind: "bad_http", reason: `a head of more than ${headBytesMax} bytes` });
     } else if (head !== null) this.takeHead(head);
   }
 
-  private takeHead(head: AnswerHead): void {
+  private takeHead(head: ResponseHead): void {
     const rest = this.gathered.subarray(head.bodyAt);
     this.gathered = Buffer.alloc(0);
     if (head.status === 101) {
-      const fault = handshakeFault(head, this.key);
+      const fault = findHandshakeFault(head, this.key);
       if (fault !== null) {
         this.lose({ kind: "bad_http", reason: fault });
         return;
@@ -296,7 +300,7 @@ export class UpstreamSocket implements ConnectionUser {
   control(opcode: number, payload: Uint8Array): void {
     if (!this.isOpen) return;
     if (opcode === PING) {
-      this.pong = frameOf(PONG, wholePart(payload), newMask());
+      this.pong = buildFrame(PONG, wholePart(payload), newMask());
       if (this.isSent) this.flush();
     } else if (opcode === CLOSE) {
       const code = readClose(payload)?.code ?? null;

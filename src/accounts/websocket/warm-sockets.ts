@@ -3,13 +3,13 @@
  * room, for only that one can go on from what was said.
  */
 
-import type { Alarm, Alarms } from "../../net/wire/deadlines.ts";
-import type { Account } from "../../policy/snapshot.ts";
-import { kindIn } from "./event-text.ts";
-import type { SocketUser, Thread, UpstreamSocket } from "./upstream-socket.ts";
+import type { Deadline, Deadlines } from "../../net/wire/deadlines.ts";
+import type { PolicyAccount } from "../../policy/snapshot.ts";
+import { readMessageKind } from "./event-text.ts";
+import type { SocketConversation, SocketUser, UpstreamSocket } from "./upstream-socket.ts";
 
 export interface WarmSocketsOptions {
-  alarms: Alarms;
+  alarms: Deadlines;
   monotonicMs(): number;
   /** An older one serves nobody any more: upstreams close theirs after an hour, in the middle of whatever is said. */
   ageMs: number;
@@ -24,9 +24,9 @@ export interface WarmSocketsOptions {
 }
 
 /** Sockets that may stand in for each other: to one account, by one credential, with the same handshake. */
-export interface Shelf {
+export interface SocketShelf {
   readonly purpose: string;
-  readonly account: Account;
+  readonly account: PolicyAccount;
   /** The least recently used first. */
   readonly free: UpstreamSocket[];
   /** All sockets of the shelf, busy ones included. */
@@ -36,19 +36,19 @@ export interface Shelf {
 }
 
 export interface WarmSockets {
-  shelfFor(purpose: string, account: Account): Shelf;
+  shelfFor(purpose: string, account: PolicyAccount): SocketShelf;
   /** The socket that the thread was served by, if it is free; else one that nobody waits for; else null. */
-  take(shelf: Shelf, thread: Thread): UpstreamSocket | null;
+  take(shelf: SocketShelf, thread: SocketConversation): UpstreamSocket | null;
   /** Adds a socket that was just opened and is busy. */
-  add(shelf: Shelf, socket: UpstreamSocket): void;
+  add(shelf: SocketShelf, socket: UpstreamSocket): void;
   /** The socket has served a turn, and nothing more will come of it: others may use it. */
-  free(shelf: Shelf, socket: UpstreamSocket): void;
+  free(shelf: SocketShelf, socket: UpstreamSocket): void;
   /** The socket is gone. */
-  drop(shelf: Shelf, socket: UpstreamSocket): void;
+  drop(shelf: SocketShelf, socket: UpstreamSocket): void;
   /** The socket is closed, and serves nobody any more. */
-  discard(shelf: Shelf, socket: UpstreamSocket): void;
+  discard(shelf: SocketShelf, socket: UpstreamSocket): void;
   /** Closes what is free, now or when it comes back, wherever `isWanted` says no. */
-  retain(isWanted: (shelf: Shelf) => boolean): void;
+  retain(isWanted: (shelf: SocketShelf) => boolean): void;
   close(): void;
 }
 
@@ -58,13 +58,13 @@ const LOOKS_PER_PING = 4;
 
 export function openWarmSockets(options: WarmSocketsOptions): WarmSockets {
   const { alarms, monotonicMs, ageMs, idleMs, pingMs, freeMax, restMs } = options;
-  const shelves = new Map<string, Shelf>();
+  const shelves = new Map<string, SocketShelf>();
   /** By the id of the account, over all its shelves: the least recently used first. */
-  const freeOf = new Map<string, Map<UpstreamSocket, Shelf>>();
-  let alarm: Alarm | null = null;
+  const freeOf = new Map<string, Map<UpstreamSocket, SocketShelf>>();
+  let alarm: Deadline | null = null;
   let isClosed = false;
 
-  function shelfFor(purpose: string, account: Account): Shelf {
+  function shelfFor(purpose: string, account: PolicyAccount): SocketShelf {
     let shelf = shelves.get(purpose);
     if (shelf === undefined) {
       shelf = { purpose, account, free: [], all: new Set(), isRetired: isClosed };
@@ -73,7 +73,7 @@ export function openWarmSockets(options: WarmSocketsOptions): WarmSockets {
     return shelf;
   }
 
-  function take(shelf: Shelf, thread: Thread): UpstreamSocket | null {
+  function take(shelf: SocketShelf, thread: SocketConversation): UpstreamSocket | null {
     const own = thread.last?.socket;
     if (own !== undefined && shelf.free.includes(own)) {
       if (isYoung(own)) return taken(shelf, own);
@@ -88,12 +88,12 @@ export function openWarmSockets(options: WarmSocketsOptions): WarmSockets {
     return oldest === undefined ? null : taken(shelf, oldest);
   }
 
-  function taken(shelf: Shelf, socket: UpstreamSocket): UpstreamSocket {
+  function taken(shelf: SocketShelf, socket: UpstreamSocket): UpstreamSocket {
     unlist(shelf, socket);
     return socket;
   }
 
-  function unlist(shelf: Shelf, socket: UpstreamSocket): void {
+  function unlist(shelf: SocketShelf, socket: UpstreamSocket): void {
     const at = shelf.free.indexOf(socket);
     if (at < 0) return;
     shelf.free.splice(at, 1);
@@ -102,7 +102,7 @@ export function openWarmSockets(options: WarmSocketsOptions): WarmSockets {
     if (ofAccount?.size === 0) freeOf.delete(shelf.account.id);
   }
 
-  function mayServe(socket: UpstreamSocket, thread: Thread): boolean {
+  function mayServe(socket: UpstreamSocket, thread: SocketConversation): boolean {
     const isRested = socket.askedBy === thread || monotonicMs() - socket.usedAtMs >= restMs;
     return isRested && isYoung(socket);
   }
@@ -116,26 +116,26 @@ export function openWarmSockets(options: WarmSocketsOptions): WarmSockets {
     return socket.thread !== null;
   }
 
-  function add(shelf: Shelf, socket: UpstreamSocket): void {
+  function add(shelf: SocketShelf, socket: UpstreamSocket): void {
     shelf.all.add(socket);
     alarm ??= alarms.set(pingMs / LOOKS_PER_PING, look);
   }
 
-  function free(shelf: Shelf, socket: UpstreamSocket): void {
+  function free(shelf: SocketShelf, socket: UpstreamSocket): void {
     if (shelf.isRetired || !socket.isOpen || !isYoung(socket)) {
       discard(shelf, socket);
       return;
     }
     socket.user = idlerOf(shelf, socket);
     socket.usedAtMs = monotonicMs();
-    const ofAccount = freeOf.get(shelf.account.id) ?? new Map<UpstreamSocket, Shelf>();
+    const ofAccount = freeOf.get(shelf.account.id) ?? new Map<UpstreamSocket, SocketShelf>();
     freeOf.set(shelf.account.id, ofAccount.set(socket, shelf));
     shelf.free.push(socket);
     if (ofAccount.size > freeMax) discardOldest(ofAccount);
     socket.resume();
   }
 
-  function discardOldest(free: ReadonlyMap<UpstreamSocket, Shelf>): void {
+  function discardOldest(free: ReadonlyMap<UpstreamSocket, SocketShelf>): void {
     const sockets = [...free.keys()];
     const oldest = sockets.find((one) => !isKept(one)) ?? sockets[0];
     const shelf = oldest && free.get(oldest);
@@ -143,25 +143,25 @@ export function openWarmSockets(options: WarmSocketsOptions): WarmSockets {
   }
 
   /** Nothing is expected of a free socket but pongs, and what is between the upstream and us. */
-  function idlerOf(shelf: Shelf, socket: UpstreamSocket): SocketUser {
+  function idlerOf(shelf: SocketShelf, socket: UpstreamSocket): SocketUser {
     return {
       opened() {},
       refused() {},
       message(bytes, start, end) {
-        if (kindIn(bytes, start, end) !== "private") discard(shelf, socket);
+        if (readMessageKind(bytes, start, end) !== "private") discard(shelf, socket);
       },
       readEnded() {},
       closed: () => drop(shelf, socket),
     };
   }
 
-  function drop(shelf: Shelf, socket: UpstreamSocket): void {
+  function drop(shelf: SocketShelf, socket: UpstreamSocket): void {
     unlist(shelf, socket);
     shelf.all.delete(socket);
     socket.thread?.forget();
   }
 
-  function discard(shelf: Shelf, socket: UpstreamSocket): void {
+  function discard(shelf: SocketShelf, socket: UpstreamSocket): void {
     drop(shelf, socket);
     socket.close(isClosed ? GOING_AWAY : undefined);
   }
@@ -191,7 +191,7 @@ export function openWarmSockets(options: WarmSocketsOptions): WarmSockets {
     else if (!isAsked && nowMs - socket.heardAtMs >= pingMs) socket.ping();
   }
 
-  function retain(isWanted: (shelf: Shelf) => boolean): void {
+  function retain(isWanted: (shelf: SocketShelf) => boolean): void {
     for (const shelf of [...shelves.values()]) {
       if (isWanted(shelf)) continue;
       shelf.isRetired = true;

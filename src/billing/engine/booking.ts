@@ -31,10 +31,15 @@ import type { Numbering } from "../../store/usage/usage-numbers.ts";
 import { replaceUsage } from "../../store/usage/usage-replacement.ts";
 import { afterCharge, chargeHold, EMPTY_WALLET, holdFromWallet, isBlocked, overrunBy } from "./debt.ts";
 import { isRecovered, type LateFacts, readLateFacts, settleLate } from "./late-settlement.ts";
-import type { HoldAsked, HoldResult, Settlement } from "./money-terms.ts";
-import { leftWithHolds, lockPurses, moveHeld, type Purse } from "./subscription-balances.ts";
+import type { HoldRequest, HoldResult, Settlement } from "./money-terms.ts";
+import {
+  leftWithHolds,
+  lockSubscriptionBalances,
+  moveHeld,
+  type SubscriptionBalance,
+} from "./subscription-balances.ts";
 
-export type { HoldAsked, HoldResult, Settlement } from "./money-terms.ts";
+export type { HoldRequest, HoldResult, Settlement } from "./money-terms.ts";
 
 /** The store contradicts itself. */
 export class BookingFault extends Error {
@@ -42,7 +47,7 @@ export class BookingFault extends Error {
 }
 
 export interface Batch {
-  holds: readonly HoldAsked[];
+  holds: readonly HoldRequest[];
   settlements: readonly Settlement[];
   /** Holds that end with nothing to show for them: whoever asked did not wait for the answer. */
   releases: readonly { requestId: string; userId: string }[];
@@ -56,17 +61,17 @@ export interface Batch {
  * row that a successor had written is replaced. `unpaid`: there is no hold and no payer, so the row has no charge.
  * `lost`: there is no hold, and a row that says otherwise stays.
  */
-export type Settled = "booked" | "known" | "late" | "unpaid" | "lost";
+export type SettlementResult = "booked" | "known" | "late" | "unpaid" | "lost";
 
-export interface Booked {
+export interface BookingResult {
   /** Both in the order of the batch. */
   holds: HoldResult[];
-  settlements: Settled[];
+  settlements: SettlementResult[];
   /** The hold's money went back and nothing was charged, because a row was there before. A bug, and to be logged. */
   uncharged: string[];
 }
 
-export const rowsOf = ({ settlements, rows }: Batch): UsageRow[] => [
+export const usageRows = ({ settlements, rows }: Batch): UsageRow[] => [
   ...settlements.map(({ row }) => row),
   ...rows,
 ];
@@ -81,7 +86,7 @@ export interface BookOptions {
   numbering: Numbering;
 }
 
-export async function book(tx: Db, batch: Batch, options: BookOptions): Promise<Booked> {
+export async function book(tx: Db, batch: Batch, options: BookOptions): Promise<BookingResult> {
   const desk = await openDesk(tx, batch, options);
   const settlements = batch.settlements.map((settlement) => settle(desk, settlement));
   for (const { requestId } of batch.releases) release(desk, requestId);
@@ -97,7 +102,7 @@ export async function book(tx: Db, batch: Batch, options: BookOptions): Promise<
 interface Desk {
   wallets: Map<string, LockedWallet>;
   changed: Set<string>;
-  purses: ReadonlyMap<string, Purse[]>;
+  purses: ReadonlyMap<string, SubscriptionBalance[]>;
   /** What is left of each subscription, holds of this batch taken off. */
   left: Map<string, Nano>;
   moves: { subscriptionId: string; atMs: number; heldNano: Nano; usedNano: Nano }[];
@@ -132,7 +137,8 @@ async function openDesk(tx: Db, batch: Batch, { nowMs, careful }: BookOptions): 
     }
   }
   const wallets = payers.size === 0 ? new Map<string, LockedWallet>() : await lockWallets(tx, [...payers]);
-  const purses = subscribers.size === 0 ? NO_PURSES : await lockPurses(tx, [...subscribers], nowMs);
+  const purses =
+    subscribers.size === 0 ? NO_PURSES : await lockSubscriptionBalances(tx, [...subscribers], nowMs);
   const ending = [
     ...batch.settlements.map(({ row }) => row.requestId),
     ...batch.releases.map(({ requestId }) => requestId),
@@ -179,11 +185,11 @@ async function openDesk(tx: Db, batch: Batch, { nowMs, careful }: BookOptions): 
   };
 }
 
-const NO_PURSES: ReadonlyMap<string, Purse[]> = new Map();
+const NO_PURSES: ReadonlyMap<string, SubscriptionBalance[]> = new Map();
 const NOTHING: ReadonlyMap<string, Nano> = new Map();
 const NO_HOLDS: ReadonlyMap<string, Hold> = new Map();
 
-function settle(desk: Desk, { row, chargedNano }: Settlement): Settled {
+function settle(desk: Desk, { row, chargedNano }: Settlement): SettlementResult {
   // Without a count, the request is part of a counted row, which may have the same id and be in the same batch.
   const [requestId, hasRow] = [row.requestId, row.requestCount > 0];
   const hold = desk.ended.get(requestId);
@@ -218,11 +224,11 @@ function settle(desk: Desk, { row, chargedNano }: Settlement): Settled {
   if (overrun !== null) desk.overruns.push(overrun);
   giveBack(desk, hold, charged.chargedNano);
   if (hasRow) desk.rows.set(requestId, charged.row);
-  if (charged.chargedNano > 0n) desk.entries.push(chargeOf(charged.row, hold, charged.chargedNano));
+  if (charged.chargedNano > 0n) desk.entries.push(computeCharge(charged.row, hold, charged.chargedNano));
   return "booked";
 }
 
-export function chargeOf(
+export function computeCharge(
   row: Pick<UsageRow, "requestId" | "atMs">,
   hold: Pick<EndedHold, "userId" | "subscriptionId" | "atMs">,
   amountNano: Nano,
@@ -264,7 +270,7 @@ function giveBack(desk: Desk, hold: EndedHold, chargedNano: Nano): void {
   desk.changed.add(hold.userId);
 }
 
-function decide(desk: Desk, asked: HoldAsked, { incarnation, nowMs }: BookOptions): HoldResult {
+function decide(desk: Desk, asked: HoldRequest, { incarnation, nowMs }: BookOptions): HoldResult {
   const present = desk.present.get(asked.requestId);
   if (present !== undefined) {
     return { kind: "held", amountNano: present.amountNano, subscriptionId: present.subscriptionId };
@@ -277,12 +283,12 @@ function decide(desk: Desk, asked: HoldAsked, { incarnation, nowMs }: BookOption
     const payer = desk.purses
       .get(asked.userId)
       ?.find((purse) => purse.subscriptionId === result.subscriptionId);
-    desk.holds.set(asked.requestId, holdOf(asked, result, incarnation, payer?.atMs ?? nowMs));
+    desk.holds.set(asked.requestId, buildHold(asked, result, incarnation, payer?.atMs ?? nowMs));
   }
   return result;
 }
 
-function fromWallet(desk: Desk, asked: HoldAsked): HoldResult {
+function fromWallet(desk: Desk, asked: HoldRequest): HoldResult {
   const wallet = desk.wallets.get(asked.userId);
   const result = holdFromWallet(wallet ?? EMPTY_WALLET, asked);
   if (wallet !== undefined && result.kind === "held" && result.amountNano > 0n) {
@@ -296,12 +302,12 @@ function fromWallet(desk: Desk, asked: HoldAsked): HoldResult {
  * The first in paying order that can afford all of it; where none can, the first that can hold the upper estimate of
  * uncountable inputs; and where only holds keep one from that, none. Else the first that has enough for the least.
  */
-function fromPurse(desk: Desk, asked: HoldAsked): HoldResult {
+function fromPurse(desk: Desk, asked: HoldRequest): HoldResult {
   const { userId, plans, wantedNano, leastNano, firmNano = leastNano } = asked;
   const purses = (desk.purses.get(userId) ?? []).filter(
     ({ planName }) => plans === null || plans.includes(planName),
   );
-  const leftOf = (purse: Purse) => desk.left.get(purse.subscriptionId) ?? purse.leftNano;
+  const leftOf = (purse: SubscriptionBalance) => desk.left.get(purse.subscriptionId) ?? purse.leftNano;
   const sure =
     purses.find((purse) => leftOf(purse) >= wantedNano) ?? purses.find((purse) => leftOf(purse) >= firmNano);
   const blocked =
@@ -332,8 +338,8 @@ function fromPurse(desk: Desk, asked: HoldAsked): HoldResult {
   return { kind: "short", availableNano: bestNano, resetsAtMs };
 }
 
-export function holdOf(
-  asked: HoldAsked,
+export function buildHold(
+  asked: HoldRequest,
   { amountNano, subscriptionId }: { amountNano: Nano; subscriptionId: string | null },
   incarnation: string,
   atMs: number,
@@ -361,7 +367,7 @@ export function holdOf(
 }
 
 /** An estimate may be anything; the store takes whole numbers. */
-export function heldTokens({ inputTokens }: HoldAsked): number {
+export function heldTokens({ inputTokens }: HoldRequest): number {
   return Math.max(0, Math.round(inputTokens));
 }
 

@@ -5,11 +5,11 @@ import { eachEngine } from "../../../test/support/postgres.ts";
 import { type Db, openDb } from "../../store/engine/db.ts";
 import { migrate } from "../../store/engine/migrate.ts";
 import { readWallet } from "../../store/money/wallets.ts";
-import { audit } from "../maintenance/reconciliation.ts";
+import { reconcileLedger } from "../maintenance/reconciliation.ts";
 import { addFunds, asking, makeTill, mortal, recover, settling } from "./direct-billing.test-support.ts";
 
 const findings = async (db: Db) =>
-  (await audit(db, { nowMs: Date.now(), holdLeaseMs: 3_600_000, findingsMax: 10 })).findings;
+  (await reconcileLedger(db, { nowMs: Date.now(), holdLeaseMs: 3_600_000, findingsMax: 10 })).findings;
 const overruns = (db: Db) =>
   db.sql`SELECT request_id, CAST(held_nano AS TEXT) AS held, CAST(charged_nano AS TEXT) AS charged,
     CAST(debt_nano AS TEXT) AS debt FROM overrun ORDER BY request_id`;

@@ -7,7 +7,7 @@ import type { Nano } from "../../money/nano.ts";
 import type { EndedHold, Hold } from "../../store/money/holds.ts";
 import type { Overrun } from "../../store/money/overruns.ts";
 import { debtIn, type LockedWallet, remainingDebt } from "../../store/money/wallets.ts";
-import type { HoldAsked, HoldResult, Settlement } from "./money-terms.ts";
+import type { HoldRequest, HoldResult, Settlement } from "./money-terms.ts";
 
 export const EMPTY_WALLET: LockedWallet = { balanceNano: 0n, heldNano: 0n, debtNano: 0n };
 
@@ -59,7 +59,7 @@ export function overrunBy(
  */
 export function holdFromWallet(
   { balanceNano, heldNano, debtNano }: LockedWallet,
-  { wantedNano, leastNano, firmNano = leastNano }: Pick<HoldAsked, "wantedNano" | "firmNano" | "leastNano">,
+  { wantedNano, leastNano, firmNano = leastNano }: Pick<HoldRequest, "wantedNano" | "firmNano" | "leastNano">,
 ): HoldResult {
   if (wantedNano === 0n) return { kind: "held", amountNano: 0n, subscriptionId: null };
   if (debtNano > 0n) return { kind: "in_debt", debtNano };
@@ -74,7 +74,7 @@ export function holdFromWallet(
 
 /** Whether only the payer's own requests in flight keep the upper estimate from being held. */
 export function isBlocked(
-  { leastNano, firmNano = leastNano }: Pick<HoldAsked, "firmNano" | "leastNano">,
+  { leastNano, firmNano = leastNano }: Pick<HoldRequest, "firmNano" | "leastNano">,
   availableNano: Nano,
   withHoldsNano: Nano,
 ): boolean {

@@ -10,7 +10,7 @@ import { limits } from "../../config/product-limits.ts";
 import { type Db, openDb } from "../../store/engine/db.ts";
 import { migrate } from "../../store/engine/migrate.ts";
 import { readWallet } from "../../store/money/wallets.ts";
-import { audit } from "../maintenance/reconciliation.ts";
+import { reconcileLedger } from "../maintenance/reconciliation.ts";
 import {
   addFunds,
   asking,
@@ -200,7 +200,11 @@ async function play(
       });
     }
   }
-  const { findings } = await audit(db, { nowMs: Date.now(), holdLeaseMs: 3_600_000, findingsMax: 10 });
+  const { findings } = await reconcileLedger(db, {
+    nowMs: Date.now(),
+    holdLeaseMs: 3_600_000,
+    findingsMax: 10,
+  });
   expect(findings).toEqual([]);
   await till.stop();
 }

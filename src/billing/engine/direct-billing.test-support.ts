@@ -20,21 +20,21 @@ import {
   type RecoveryOptions,
   startRecovery,
 } from "../recovery/recovery.ts";
-import { type ExpressLimits, openExpressTill } from "../write-behind/write-behind-billing.ts";
+import { openWriteBehindBilling, type WriteBehindLimits } from "../write-behind/write-behind-billing.ts";
 import {
-  type HoldAsked,
-  openTill,
+  type BillingEngine,
+  type BillingLimits,
+  type DirectBillingOptions,
+  type HoldRequest,
+  openDirectBilling,
   type Settlement,
-  type Till,
-  type TillLimits,
-  type TillOptions,
 } from "./direct-billing.ts";
 import { openSettlementSpool } from "./settlement-spool.ts";
 
 /** One nano a token, in and out. */
 export const TARIFF = makeTariff({ input: "0.001", output: "0.001" });
 
-export const LIMITS: TillLimits = {
+export const LIMITS: BillingLimits = {
   gatherMs: 50,
   companyMin: 4,
   companyMs: 1,
@@ -51,7 +51,7 @@ export const LIMITS: TillLimits = {
 };
 
 /** Everybody takes the express lane who may. */
-const EXPRESS: ExpressLimits = {
+const EXPRESS: WriteBehindLimits = {
   busyHolds: 0,
   bookMs: 50,
   bookBusyMs: 50,
@@ -68,7 +68,7 @@ const EXPRESS: ExpressLimits = {
 
 const SEGMENT_BYTES = 1_000;
 
-export interface TillUnderTest extends Till {
+export interface TillUnderTest extends BillingEngine {
   readonly logged: { event: string; fields: LogFields | undefined }[];
   readonly dir: string;
   readonly incarnation: string;
@@ -77,9 +77,9 @@ export interface TillUnderTest extends Till {
 
 export function makeTill(
   db: Db,
-  change: Partial<TillOptions> & {
+  change: Partial<DirectBillingOptions> & {
     dir?: string;
-    express?: Partial<ExpressLimits>;
+    express?: Partial<WriteBehindLimits>;
     /** What the disk waits for before it has the journal. */
     syncing?: () => Promise<void>;
   } = {},
@@ -90,7 +90,7 @@ export function makeTill(
   const dir = change.dir ?? mkdtempSync(join(tmpdir(), "gateway-till-"));
   const incarnation = change.incarnation ?? "inc_1";
   const clock: Clock = systemClock;
-  const options: TillOptions = {
+  const options: DirectBillingOptions = {
     db,
     log,
     clock,
@@ -103,8 +103,8 @@ export function makeTill(
   };
   const till =
     change.express === undefined
-      ? openTill(options)
-      : openExpressTill({
+      ? openDirectBilling(options)
+      : openWriteBehindBilling({
           ...options,
           books: db,
           // In memory there is none.
@@ -227,7 +227,7 @@ export async function addFunds(db: Db, userId: string, amountNano: Nano): Promis
   );
 }
 
-export function asking(requestId: string, change: Partial<HoldAsked> = {}): HoldAsked {
+export function asking(requestId: string, change: Partial<HoldRequest> = {}): HoldRequest {
   return {
     requestId,
     userId: "u1",

@@ -12,12 +12,12 @@ import { findEntry } from "../../store/money/ledger.ts";
 import { readWallet } from "../../store/money/wallets.ts";
 import { findUsage, keyTotals } from "../../store/usage/usage.ts";
 import { usageRow } from "../../store/usage/usage-row.test-support.ts";
-import { audit } from "../maintenance/reconciliation.ts";
+import { reconcileLedger } from "../maintenance/reconciliation.ts";
 import { addFunds, asking, makeTill, noFolder, settling } from "./direct-billing.test-support.ts";
-import { TillUnavailable } from "./direct-billing.ts";
+import { BillingUnavailable } from "./direct-billing.ts";
 
 const findings = async (db: Db) =>
-  (await audit(db, { nowMs: Date.now(), holdLeaseMs: 3_600_000, findingsMax: 10 })).findings;
+  (await reconcileLedger(db, { nowMs: Date.now(), holdLeaseMs: 3_600_000, findingsMax: 10 })).findings;
 
 eachEngine(({ open, emptyUrl }) => {
   test("a hold takes what is wanted, and its settlement gives back what was not charged", async () => {
@@ -236,7 +236,7 @@ describe("while the store is away", () => {
     await addFunds(db, "u1", 1_000n);
     const till = makeTill(db, { limits: quick });
     away(true);
-    await expect(till.hold(asking("r1"))).rejects.toBeInstanceOf(TillUnavailable);
+    await expect(till.hold(asking("r1"))).rejects.toBeInstanceOf(BillingUnavailable);
     away(false);
     expect(await till.hold(asking("r2"))).toMatchObject({ kind: "held" });
     expect(await readWallet(db, "u1")).toEqual({ balanceNano: 1_000n, heldNano: 100n });
@@ -251,7 +251,7 @@ describe("while the store is away", () => {
     await addFunds(db, "u1", 1_000n);
     const till = makeTill(db, { limits: patient });
     away(true);
-    await expect(till.hold(asking("r1"))).rejects.toBeInstanceOf(TillUnavailable);
+    await expect(till.hold(asking("r1"))).rejects.toBeInstanceOf(BillingUnavailable);
     away(false);
     await till.stop();
     await close();
@@ -276,7 +276,7 @@ describe("while the store is away", () => {
     await addFunds(db, "u1", 1_000n);
     const till = makeTill(db, { limits: { ...quick, holdPatienceMs: 0, retryMs: 100 } });
     away("silent");
-    await expect(till.hold(asking("r1"))).rejects.toBeInstanceOf(TillUnavailable);
+    await expect(till.hold(asking("r1"))).rejects.toBeInstanceOf(BillingUnavailable);
     away(false);
     await eventually(async () => (await readWallet(db, "u1")).heldNano === 0n, 10_000);
     await till.flush();
@@ -296,7 +296,7 @@ describe("while the store is away", () => {
     expect(readFileSync(file, "utf8")).toContain('"r1"');
     expect(statSync(file).mode & 0o777).toBe(0o600);
     expect(await findUsage(db, "r1")).toBeNull();
-    await expect(till.flush()).rejects.toBeInstanceOf(TillUnavailable);
+    await expect(till.flush()).rejects.toBeInstanceOf(BillingUnavailable);
     away(false);
     await eventually(async () => (await findUsage(db, "r1")) !== null, 10_000);
     await till.flush();
@@ -316,7 +316,7 @@ describe("while the store is away", () => {
     await Promise.all([till.settle(settling("r1", 30n)), till.settle(settling("r2", 30n))]);
     expect(till.isWell()).toBe(false);
     const subscribed = asking("r3", { charge: "subscription" });
-    await expect(till.hold(subscribed)).rejects.toBeInstanceOf(TillUnavailable);
+    await expect(till.hold(subscribed)).rejects.toBeInstanceOf(BillingUnavailable);
     away(false);
     await eventually(() => till.isWell(), 10_000);
     expect(await readWallet(db, "u1")).toEqual({ balanceNano: 940n, heldNano: 0n });
@@ -412,7 +412,7 @@ describe("while the disk fails", () => {
       state.fails = true;
       await till.settle(settling("r1", 30n));
       await eventually(() => !till.isWell(), 10_000);
-      await expect(till.hold(asking("r2"))).rejects.toBeInstanceOf(TillUnavailable);
+      await expect(till.hold(asking("r2"))).rejects.toBeInstanceOf(BillingUnavailable);
       await Bun.sleep(3 * quick.retryMs);
       expect(till.logged.map(({ event }) => event)).toEqual(["flush_failed"]);
       state.fails = false;
@@ -428,7 +428,7 @@ describe("while the disk fails", () => {
     const { db, state } = await failingDisk();
     const till = makeTill(db, { durability: "disk", limits: quick });
     state.fails = true;
-    await expect(till.hold(asking("r1"))).rejects.toBeInstanceOf(TillUnavailable);
+    await expect(till.hold(asking("r1"))).rejects.toBeInstanceOf(BillingUnavailable);
     await eventually(async () => (await readWallet(db, "u1")).heldNano === 0n, 10_000);
     await till.stop();
     await db.close();

@@ -9,33 +9,47 @@ import type { Log } from "../../observe/log.ts";
 import { type Db, isUniqueViolation } from "../../store/engine/db.ts";
 import { type HoldProgress, UNSENT } from "../../store/money/holds.ts";
 import { learnBefore, UsageNumbers, type UsageRow } from "../../store/usage/usage.ts";
-import { type Booked, book, type HoldAsked, type HoldResult, rowsOf, type Settlement } from "./booking.ts";
+import {
+  type BookingResult,
+  book,
+  type HoldRequest,
+  type HoldResult,
+  type Settlement,
+  usageRows,
+} from "./booking.ts";
 import { type Disk, type Durability, openDisk } from "./disk.ts";
 import {
-  batchOf,
+  type BillingLimits,
+  buildBatch,
+  countOperations,
   halves,
-  idOf,
   nothing,
-  parted,
+  operationId,
+  type PendingWork,
   type SettleOp,
-  sizeOf,
-  type TillLimits,
-  type Work,
+  splitWork,
 } from "./pending-work.ts";
 import { openProgress } from "./progress.ts";
 import { reportSettled } from "./report-settlements.ts";
 import type { SettlementSpool } from "./settlement-spool.ts";
-import { asError, diskUnwell, inTime, isHopeless, reasonOf, TillUnavailable } from "./store-faults.ts";
+import {
+  asError,
+  BillingUnavailable,
+  diskUnavailable,
+  errorReason,
+  inTime,
+  isPermanent,
+} from "./store-faults.ts";
 import { isTooLong, LOOK_MS, pauseMs } from "./store-timeouts.ts";
-import { type Overdue, openOverdue } from "./unsaved-settlements.ts";
+import { openUnsavedSettlements, type UnsavedSettlements } from "./unsaved-settlements.ts";
 
-export type { HoldAsked, HoldResult, Settlement } from "./booking.ts";
-export type { TillLimits } from "./pending-work.ts";
-export { TillUnavailable } from "./store-faults.ts";
+export type { HoldRequest, HoldResult, Settlement } from "./booking.ts";
+export type { BillingLimits } from "./pending-work.ts";
+export { BillingUnavailable } from "./store-faults.ts";
 
-export interface Till {
+export interface BillingEngine {
   /** Durable when it answers, at once or later. Rejects with `TillUnavailable` if the store is away: nothing is held. */
-  hold(asked: HoldAsked): HoldResult | Promise<HoldResult>;
+  hold(asked: HoldRequest): HoldResult | Promise<HoldResult>;
   /** Bytes are about to go to this account. Written within `progressMs`; nobody waits for it. */
   dispatched(requestId: string, accountId: string, upstreamModel: string): void;
   /** Back in line: nothing is at an account any more. */
@@ -67,18 +81,18 @@ export interface Till {
   stop(): Promise<void>;
 }
 
-export interface PlainTill extends Till {
-  hold(asked: HoldAsked): Promise<HoldResult>;
+export interface DirectBilling extends BillingEngine {
+  hold(asked: HoldRequest): Promise<HoldResult>;
   settle(settlement: Settlement): Promise<void>;
   readonly disk: Pick<Disk, "committed">;
-  readonly overdue: Pick<Overdue, "keep" | "booked">;
+  readonly overdue: Pick<UnsavedSettlements, "keep" | "booked">;
   /** A hold of this process that somebody else wrote. `isNewer`: it has come further than its row tells. */
   adopt(requestId: string, now: HoldProgress, isNewer: boolean): void;
   /** Ends a hold with nothing to show for it. */
   release(requestId: string, userId: string): void;
 }
 
-export interface TillOptions {
+export interface DirectBillingOptions {
   db: Db;
   log: Log;
   clock: Clock;
@@ -86,13 +100,13 @@ export interface TillOptions {
   spool: SettlementSpool;
   durability: Durability;
   faults: BillingFaults;
-  limits: TillLimits;
+  limits: BillingLimits;
 }
 
-export function openTill(options: TillOptions): PlainTill {
+export function openDirectBilling(options: DirectBillingOptions): DirectBilling {
   const { db, log, clock, incarnation, spool, limits } = options;
   let waiting = nothing();
-  let underWay: Work | null = null;
+  let underWay: PendingWork | null = null;
   let running: Promise<void> | null = null;
   let scheduled = false;
   let committedMs = 0;
@@ -107,7 +121,7 @@ export function openTill(options: TillOptions): PlainTill {
   const numbers = new UsageNumbers();
   const progress = openProgress(limits, wake, clock.monotonicMs);
   const disk = openDisk(options);
-  const overdue = openOverdue(spool, log, limits.retryMs);
+  const overdue = openUnsavedSettlements(spool, log, limits.retryMs);
   const isWell = () => disk.isWell() && overdue.isSafe();
   const patience = setInterval(losePatience, LOOK_MS).unref();
   /** Everything asked in this turn of the event loop is there when the next one begins. */
@@ -140,7 +154,7 @@ export function openTill(options: TillOptions): PlainTill {
         const failed = await write(work);
         if (failed) return;
         committedMs = clock.monotonicMs();
-        lastSize = sizeOf(work);
+        lastSize = countOperations(work);
       }
     } finally {
       underWay = null;
@@ -155,19 +169,19 @@ export function openTill(options: TillOptions): PlainTill {
     waiting.rows.length >= limits.batchMax ||
     progress.isDue();
 
-  function take(): Work | null {
+  function take(): PendingWork | null {
     waiting.progress = progress.take(limits.batchMax / 2);
-    if (sizeOf(waiting) === 0) return null;
-    const { taken, left } = parted(waiting, limits.batchMax);
+    if (countOperations(waiting) === 0) return null;
+    const { taken, left } = splitWork(waiting, limits.batchMax);
     waiting = left;
     return taken;
   }
 
   /** True if the store is away; what was to be written then waits again. */
-  async function write(work: Work): Promise<boolean> {
+  async function write(work: PendingWork): Promise<boolean> {
     const live = { ...work, holds: work.holds.filter(({ given }) => !given) };
     done += work.holds.length - live.holds.length;
-    if (sizeOf(live) === 0) return false;
+    if (countOperations(live) === 0) return false;
     for (let careful = failures > 0; ; careful = true) {
       try {
         const attempt = commit(live, careful);
@@ -181,22 +195,22 @@ export function openTill(options: TillOptions): PlainTill {
         numbers.forget();
         // The store knows some of it: written before, when the answer got lost.
         if (isUniqueViolation(error) && !careful) continue;
-        if (isHopeless(error)) return refuse(live, error);
+        if (isPermanent(error)) return refuse(live, error);
         await away(live, error);
         return true;
       }
     }
   }
 
-  async function commit(work: Work, careful: boolean): Promise<Booked> {
-    const batch = batchOf(work);
+  async function commit(work: PendingWork, careful: boolean): Promise<BookingResult> {
+    const batch = buildBatch(work);
     const how = { incarnation, nowMs: clock.nowMs(), careful, kept };
-    await learnBefore(db, numbers, rowsOf(batch));
+    await learnBefore(db, numbers, usageRows(batch));
     return numbers.within(db, (tx, numbering) => book(tx, batch, { ...how, numbering }));
   }
 
-  function finish(work: Work, booked: Booked): void {
-    done += sizeOf(work) - work.progress.length;
+  function finish(work: PendingWork, booked: BookingResult): void {
+    done += countOperations(work) - work.progress.length;
     work.holds.forEach(({ asked: { tariff } }, index) => {
       if (booked.holds[index]?.kind === "held") kept.add(tariff.id);
     });
@@ -210,7 +224,7 @@ export function openTill(options: TillOptions): PlainTill {
     else void flushed.then(() => answer(work, booked));
   }
 
-  function answer(work: Work, booked: Booked): void {
+  function answer(work: PendingWork, booked: BookingResult): void {
     work.settles.forEach(end);
     work.holds.forEach((op, index) => {
       const result = booked.holds[index];
@@ -218,7 +232,7 @@ export function openTill(options: TillOptions): PlainTill {
       const { requestId, userId } = op.asked;
       if (op.given || !isWell()) {
         if (result.kind === "held") queueRelease(requestId, userId);
-        if (!op.given) op.reject(diskUnwell());
+        if (!op.given) op.reject(diskUnavailable());
         return;
       }
       if (result.kind === "held") progress.open(requestId, UNSENT);
@@ -233,8 +247,8 @@ export function openTill(options: TillOptions): PlainTill {
   }
 
   /** The store is there and will not have it, whoever asks again: one bad operation must not spoil the others. */
-  async function refuse(work: Work, error: unknown): Promise<boolean> {
-    if (sizeOf(work) > 1) {
+  async function refuse(work: PendingWork, error: unknown): Promise<boolean> {
+    if (countOperations(work) > 1) {
       const [first, second] = halves(work);
       const failed = await write(first);
       if (failed) {
@@ -243,8 +257,8 @@ export function openTill(options: TillOptions): PlainTill {
       }
       return write(second);
     }
-    log.error("till_refused", { reason: reasonOf(error), request_id: idOf(work) });
-    done += sizeOf(work) - work.progress.length;
+    log.error("till_refused", { reason: errorReason(error), request_id: operationId(work) });
+    done += countOperations(work) - work.progress.length;
     for (const op of work.holds) op.reject(asError(error));
     for (const op of work.settles) {
       await overdue.keepForOperator(op.settlement);
@@ -255,14 +269,14 @@ export function openTill(options: TillOptions): PlainTill {
     return false;
   }
 
-  async function away(work: Work, error: unknown): Promise<void> {
+  async function away(work: PendingWork, error: unknown): Promise<void> {
     failures++;
     if (failures === 1) {
       log.error("till_write_failed", {
         holds: work.holds.length,
         settlements: work.settles.length,
         rows: work.rows.length,
-        reason: reasonOf(error),
+        reason: errorReason(error),
       });
     }
     putBack(work);
@@ -270,7 +284,7 @@ export function openTill(options: TillOptions): PlainTill {
     await Bun.sleep(pauseMs(limits, failures));
   }
 
-  function putBack(work: Work): void {
+  function putBack(work: PendingWork): void {
     waiting.holds.unshift(...work.holds.filter(({ given }) => !given));
     waiting.settles.unshift(...work.settles);
     waiting.releases.unshift(...work.releases);
@@ -294,7 +308,7 @@ export function openTill(options: TillOptions): PlainTill {
         if (op.given || !isTooLong(limits, op.sinceMs, signs)) continue;
         op.given = true;
         if (op.tried && work === waiting) queueRelease(op.asked.requestId, op.asked.userId);
-        op.reject(new TillUnavailable("the store took too long"));
+        op.reject(new BillingUnavailable("the store took too long"));
       }
       for (const op of work.settles) {
         if (op.kept === "no" && nowMs - op.sinceMs >= limits.settlePatienceMs) late.push(op);
@@ -338,7 +352,7 @@ export function openTill(options: TillOptions): PlainTill {
       const before = done;
       await run();
       const isLeft = done < wanted || progress.isDue();
-      if (isLeft && done === before && failures > 0) throw new TillUnavailable("the store takes nothing");
+      if (isLeft && done === before && failures > 0) throw new BillingUnavailable("the store takes nothing");
     } while (done < wanted || progress.isDue());
   }
 
@@ -351,7 +365,7 @@ export function openTill(options: TillOptions): PlainTill {
 
   return {
     hold(wanted) {
-      if (!isWell()) return Promise.reject(diskUnwell());
+      if (!isWell()) return Promise.reject(diskUnavailable());
       const { promise, resolve, reject } = Promise.withResolvers<HoldResult>();
       const sinceMs = clock.monotonicMs();
       waiting.holds.push({ asked: wanted, sinceMs, given: false, tried: false, resolve, reject });

@@ -2,7 +2,7 @@
 
 import type { Log } from "../../observe/log.ts";
 import type { Db } from "../../store/engine/db.ts";
-import { reasonOf } from "./store-faults.ts";
+import { errorReason } from "./store-faults.ts";
 
 /** `process`: what is booked survives the process. `disk`: it survives a power cut as well. */
 export type Durability = "process" | "disk";
@@ -36,7 +36,7 @@ export function openDisk({ db, log, durability, limits }: DiskOptions): Disk {
     try {
       await db.flush();
     } catch (error) {
-      if (isWell) log.error("flush_failed", { reason: reasonOf(error) });
+      if (isWell) log.error("flush_failed", { reason: errorReason(error) });
       isWell = false;
       flushIn(limits.retryMs);
       return;

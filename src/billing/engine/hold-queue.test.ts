@@ -3,11 +3,11 @@ import { type Db, openDb } from "../../store/engine/db.ts";
 import { migrate } from "../../store/engine/migrate.ts";
 import { readWallet } from "../../store/money/wallets.ts";
 import { addFunds, asking, makeTill, settling } from "./direct-billing.test-support.ts";
-import type { Till } from "./direct-billing.ts";
+import type { BillingEngine } from "./direct-billing.ts";
 import { withHoldQueue } from "./hold-queue.ts";
 
 let db: Db;
-let till: Till;
+let till: BillingEngine;
 
 async function open(limits: { waitMs?: number; waitingMax?: number } = {}): Promise<void> {
   till = withHoldQueue(makeTill(db), { waitMs: 5_000, waitingMax: 8, retryMs: 60_000, ...limits });

@@ -4,8 +4,8 @@
  * refused. A queue is tried again when a request of its user has settled, and every so often for other nodes' sake.
  */
 
-import type { Till } from "./direct-billing.ts";
-import type { HoldAsked, HoldResult } from "./money-terms.ts";
+import type { BillingEngine } from "./direct-billing.ts";
+import type { HoldRequest, HoldResult } from "./money-terms.ts";
 
 export interface HoldQueueLimits {
   /** A request waits no longer than this for the money. */
@@ -17,7 +17,7 @@ export interface HoldQueueLimits {
 }
 
 interface Waiter {
-  readonly asked: HoldAsked;
+  readonly asked: HoldRequest;
   readonly resolve: (result: HoldResult | PromiseLike<HoldResult>) => void;
   blocked: HoldResult;
   deadline: ReturnType<typeof setTimeout>;
@@ -31,16 +31,16 @@ interface UserQueue {
 }
 
 export class HoldQueue {
-  private readonly till: Pick<Till, "hold">;
+  private readonly till: Pick<BillingEngine, "hold">;
   private readonly limits: HoldQueueLimits;
   private readonly queues = new Map<string, UserQueue>();
 
-  constructor(till: Pick<Till, "hold">, limits: HoldQueueLimits) {
+  constructor(till: Pick<BillingEngine, "hold">, limits: HoldQueueLimits) {
     this.till = till;
     this.limits = limits;
   }
 
-  hold(asked: HoldAsked): HoldResult | Promise<HoldResult> {
+  hold(asked: HoldRequest): HoldResult | Promise<HoldResult> {
     const result = this.till.hold(asked);
     // Nearly every request is text alone, and never waits.
     if (asked.firmNano === undefined || asked.firmNano === asked.leastNano) return result;
@@ -62,7 +62,7 @@ export class HoldQueue {
     for (const { waiters } of this.queues.values()) for (const waiter of [...waiters]) this.expire(waiter);
   }
 
-  private admit(asked: HoldAsked, result: HoldResult): HoldResult | Promise<HoldResult> {
+  private admit(asked: HoldRequest, result: HoldResult): HoldResult | Promise<HoldResult> {
     if (result.kind !== "blocked") return result;
     const queue = this.queueFor(asked.userId);
     if (queue.waiters.length >= this.limits.waitingMax) return result;
@@ -145,7 +145,7 @@ export class HoldQueue {
 }
 
 /** The till, with requests that wait for their user's other requests. */
-export function withHoldQueue(till: Till, limits: HoldQueueLimits): Till {
+export function withHoldQueue(till: BillingEngine, limits: HoldQueueLimits): BillingEngine {
   const queue = new HoldQueue(till, limits);
   const released = (userId: string | null) => {
     if (userId !== null) queue.released(userId);

@@ -3,7 +3,7 @@
 import { open } from "node:fs/promises";
 
 /** What could not be taken from such a file. */
-export interface Untaken {
+export interface UnreadableLine {
   /** Half lines, torn by a crash: nobody was told that they were written. */
   torn: number;
   /** Lines that another version wrote, and that this one cannot understand. */
@@ -11,7 +11,7 @@ export interface Untaken {
 }
 
 /** `take` throws at what it does not understand. */
-export function readJsonLines(lines: readonly string[], take: (json: unknown) => void): Untaken {
+export function readJsonLines(lines: readonly string[], take: (json: unknown) => void): UnreadableLine {
   const untaken = { torn: 0, unreadable: 0 };
   for (const line of lines) {
     if (line === "") continue;

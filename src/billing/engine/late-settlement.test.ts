@@ -12,7 +12,7 @@ import { putSubscription } from "../../store/money/subscriptions.ts";
 import { readWallet } from "../../store/money/wallets.ts";
 import { findUsage, keyTotals } from "../../store/usage/usage.ts";
 import { usageRow } from "../../store/usage/usage-row.test-support.ts";
-import { audit } from "../maintenance/reconciliation.ts";
+import { reconcileLedger } from "../maintenance/reconciliation.ts";
 import { adjust, refund } from "../operations/operations.ts";
 import {
   addFunds,
@@ -24,7 +24,7 @@ import {
 } from "./direct-billing.test-support.ts";
 
 const findings = async (db: Db) =>
-  (await audit(db, { nowMs: Date.now(), holdLeaseMs: 3_600_000, findingsMax: 10 })).findings;
+  (await reconcileLedger(db, { nowMs: Date.now(), holdLeaseMs: 3_600_000, findingsMax: 10 })).findings;
 const moved = async (db: Db) =>
   (await listEntriesOfUser(db, "u1", { limit: 9 }))
     .filter(({ kind }) => kind === "charge" || kind === "correction")

@@ -11,7 +11,7 @@ import { type LockedWallet, remainingDebt, type Wallet } from "../../store/money
 import type { UsageRow } from "../../store/usage/usage.ts";
 import { lockRecovered } from "../../store/usage/usage-replacement.ts";
 import type { Settlement } from "./money-terms.ts";
-import { lockPurses, type Purse } from "./subscription-balances.ts";
+import { lockSubscriptionBalances, type SubscriptionBalance } from "./subscription-balances.ts";
 
 /** A row that a successor wrote, and its charge as it stands; null if nothing was charged. */
 export interface RecoveredCharge {
@@ -22,7 +22,7 @@ export interface RecoveredCharge {
 /** What a batch reads for its settlements without a hold. */
 export interface LateFacts {
   recovered: ReadonlyMap<string, RecoveredCharge>;
-  purses: ReadonlyMap<string, Purse[]>;
+  purses: ReadonlyMap<string, SubscriptionBalance[]>;
 }
 
 const NO_LATE_FACTS: LateFacts = { recovered: new Map(), purses: new Map() };
@@ -49,7 +49,10 @@ export async function readLateFacts(
   }
   return {
     recovered: careful ? await readRecovered(tx, late) : NO_LATE_FACTS.recovered,
-    purses: subscribers.size === 0 ? NO_LATE_FACTS.purses : await lockPurses(tx, [...subscribers], nowMs),
+    purses:
+      subscribers.size === 0
+        ? NO_LATE_FACTS.purses
+        : await lockSubscriptionBalances(tx, [...subscribers], nowMs),
   };
 }
 

@@ -5,7 +5,7 @@ import type { Tariff } from "../../money/tariff.ts";
 import type { Interface } from "../../records.ts";
 import type { UsageRow } from "../../store/usage/usage-row.ts";
 
-export interface HoldAsked {
+export interface HoldRequest {
   requestId: string;
   userId: string;
   charge: "balance" | "subscription";

@@ -2,9 +2,9 @@
 
 import type { HoldProgress } from "../../store/money/holds.ts";
 import type { UsageRow } from "../../store/usage/usage.ts";
-import type { Batch, HoldAsked, HoldResult, Settlement } from "./booking.ts";
+import type { Batch, HoldRequest, HoldResult, Settlement } from "./booking.ts";
 
-export interface TillLimits {
+export interface BillingLimits {
   /** A row that nobody waits for waits this long for company. */
   gatherMs: number;
   /** After a batch of so many, no longer ago than `companyMs`, the next one waits that long for company. */
@@ -29,7 +29,7 @@ export interface TillLimits {
 }
 
 export interface HoldOp {
-  asked: HoldAsked;
+  asked: HoldRequest;
   sinceMs: number;
   /** It was told that the store is away. */
   given: boolean;
@@ -48,7 +48,7 @@ export interface SettleOp {
   reject(error: Error): void;
 }
 
-export interface Work {
+export interface PendingWork {
   holds: HoldOp[];
   settles: SettleOp[];
   releases: { requestId: string; userId: string }[];
@@ -57,7 +57,7 @@ export interface Work {
 }
 
 /** What the store is to be asked for. */
-export function batchOf({ holds, settles, releases, rows, progress }: Work): Batch {
+export function buildBatch({ holds, settles, releases, rows, progress }: PendingWork): Batch {
   return {
     holds: holds.map((op) => op.asked),
     settlements: settles.map((op) => op.settlement),
@@ -67,13 +67,13 @@ export function batchOf({ holds, settles, releases, rows, progress }: Work): Bat
   };
 }
 
-export const nothing = (): Work => ({ holds: [], settles: [], releases: [], rows: [], progress: [] });
-export const sizeOf = (work: Work) =>
+export const nothing = (): PendingWork => ({ holds: [], settles: [], releases: [], rows: [], progress: [] });
+export const countOperations = (work: PendingWork) =>
   work.holds.length + work.settles.length + work.releases.length + work.rows.length + work.progress.length;
 
 /** As much as one transaction takes. What ends goes before what begins: it brings money back. */
-export function parted(work: Work, max: number): { taken: Work; left: Work } {
-  if (sizeOf(work) <= max) return { taken: work, left: nothing() };
+export function splitWork(work: PendingWork, max: number): { taken: PendingWork; left: PendingWork } {
+  if (countOperations(work) <= max) return { taken: work, left: nothing() };
   let room = Math.max(0, max - work.progress.length);
   const some = <T>(list: T[]): T[] => {
     const part = list.splice(0, room);
@@ -91,12 +91,12 @@ export function parted(work: Work, max: number): { taken: Work; left: Work } {
 }
 
 /** Two works of half the size, so that one bad operation among many is found in few steps. */
-export function halves(work: Work): [Work, Work] {
+export function halves(work: PendingWork): [PendingWork, PendingWork] {
   const cut = <T>(list: readonly T[]) => Math.ceil(list.length / 2);
   // Where every list has one entry at most, the kinds are parted instead.
   const lists = [work.holds, work.settles, work.releases, work.rows, work.progress];
   if (lists.some((list) => list.length > 1)) {
-    const part = (from: (list: readonly unknown[]) => [number, number | undefined]): Work => ({
+    const part = (from: (list: readonly unknown[]) => [number, number | undefined]): PendingWork => ({
       holds: work.holds.slice(...from(work.holds)),
       settles: work.settles.slice(...from(work.settles)),
       releases: work.releases.slice(...from(work.releases)),
@@ -124,7 +124,7 @@ export function halves(work: Work): [Work, Work] {
   ];
 }
 
-export function idOf({ holds, settles, releases, rows, progress }: Work): string | null {
+export function operationId({ holds, settles, releases, rows, progress }: PendingWork): string | null {
   return (
     holds[0]?.asked.requestId ??
     settles[0]?.settlement.row.requestId ??

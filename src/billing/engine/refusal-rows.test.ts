@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test";
 import { eventually } from "../../../test/support/eventually.ts";
 import { eachEngine } from "../../../test/support/postgres.ts";
-import { wrongRollUps } from "../../store/checks/hourly-rollups.ts";
+import { findWrongRollUps } from "../../store/checks/hourly-rollups.ts";
 import { listUsage } from "../../store/reports/usage-list.ts";
 import { keyTotals, type UsageRow } from "../../store/usage/usage.ts";
 import { UsageNumbers } from "../../store/usage/usage-numbers.ts";
@@ -125,7 +125,7 @@ eachEngine(({ open: openStore }) => {
     refusals.writeCounted();
     await insertUsage(db, written);
     expect(await keyTotals(db, "k1", null)).toMatchObject({ requests: 50, refused: 0 });
-    expect(await wrongRollUps(db, 10)).toEqual([]);
+    expect(await findWrongRollUps(db, 10)).toEqual([]);
     await db.close();
   });
 
@@ -135,7 +135,7 @@ eachEngine(({ open: openStore }) => {
     const { rows } = await listUsage(db, {}, { after: null, limit: 10 });
     expect(rows.map(({ requestId }) => requestId)).toEqual(["stored"]);
     expect(await keyTotals(db, "k1", null)).toMatchObject({ requests: 0, refused: 1 });
-    expect(await wrongRollUps(db, 10)).toEqual([]);
+    expect(await findWrongRollUps(db, 10)).toEqual([]);
     await db.close();
   });
 
@@ -150,7 +150,7 @@ eachEngine(({ open: openStore }) => {
       book(tx, { ...batch, settlements }, { ...options, numbering }),
     );
     expect(await keyTotals(db, "k1", null)).toMatchObject({ requests: 0, refused: 40 });
-    expect(await wrongRollUps(db, 10)).toEqual([]);
+    expect(await findWrongRollUps(db, 10)).toEqual([]);
     await db.close();
   });
 
@@ -163,9 +163,9 @@ eachEngine(({ open: openStore }) => {
     expect(await keyTotals(db, "k1", null)).toMatchObject({ requests: 1, refused: 5_000 });
     const { rows } = await listUsage(db, { outcome: "refused" }, { after: null, limit: 10 });
     expect(rows.map(({ requestCount }) => requestCount).sort()).toEqual([1, 1, 1, 4_997]);
-    expect(await wrongRollUps(db, 10)).toEqual([]);
+    expect(await findWrongRollUps(db, 10)).toEqual([]);
     await db.sql`UPDATE usage_row SET request_count = request_count + 1 WHERE request_count > 1`;
-    expect(await wrongRollUps(db, 10)).toHaveLength(1);
+    expect(await findWrongRollUps(db, 10)).toHaveLength(1);
     await db.close();
   });
 });

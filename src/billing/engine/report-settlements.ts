@@ -2,9 +2,14 @@
 
 import type { BillingFaults } from "../../observe/billing-faults.ts";
 import type { Log } from "../../observe/log.ts";
-import type { Settled } from "./booking.ts";
+import type { SettlementResult } from "./booking.ts";
 
-export function reportSettled(log: Log, faults: BillingFaults, requestId: string, settled: Settled): void {
+export function reportSettled(
+  log: Log,
+  faults: BillingFaults,
+  requestId: string,
+  settled: SettlementResult,
+): void {
   if (settled === "late") log.warn("settlement_late", { request_id: requestId });
   if (settled === "lost") log.warn("settlement_without_hold", { request_id: requestId });
   if (settled !== "unpaid") return;

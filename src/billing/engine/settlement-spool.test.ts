@@ -3,7 +3,7 @@ import { existsSync, mkdtempSync, readFileSync, rmSync, statSync } from "node:fs
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { settling } from "./direct-billing.test-support.ts";
-import { leftSpools, openSettlementSpool } from "./settlement-spool.ts";
+import { listOrphanedSpools, openSettlementSpool } from "./settlement-spool.ts";
 
 let dir: string;
 let file: string;
@@ -16,7 +16,7 @@ beforeEach(() => {
 afterEach(() => rmSync(dir, { recursive: true }));
 
 async function left(): Promise<string[]> {
-  const spools = await leftSpools(dir, () => false);
+  const spools = await listOrphanedSpools(dir, () => false);
   expect(spools.map(({ torn, unreadable }) => torn + unreadable)).toEqual(spools.map(() => 0));
   return spools.flatMap(({ settlements }) => settlements.map(({ row }) => row.requestId));
 }

@@ -11,10 +11,10 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import { z } from "zod";
 import { createQueue } from "../../store/engine/transaction.ts";
-import { storable, toUsageRow } from "../../store/usage/usage-row.ts";
+import { clampCount, toUsageRow } from "../../store/usage/usage-row.ts";
 import { asStored, toValues, USAGE_COLUMNS } from "../../store/usage/usage-values.ts";
 import type { Settlement } from "./booking.ts";
-import { readJsonLines, syncFolder, type Untaken } from "./json-lines.ts";
+import { readJsonLines, syncFolder, type UnreadableLine } from "./json-lines.ts";
 
 export interface SettlementSpool {
   /** Resolves when they are on the disk. */
@@ -127,19 +127,19 @@ async function writeAll(to: number, bytes: Uint8Array, at: number): Promise<void
   }
 }
 
-export interface LeftSpool extends Untaken {
+export interface OrphanedSpool extends UnreadableLine {
   incarnation: string;
   settlements: Settlement[];
   remove(): Promise<void>;
 }
 
 /** What other processes left in this folder. */
-export async function leftSpools(
+export async function listOrphanedSpools(
   dir: string,
   isAlive: (incarnation: string) => boolean,
-): Promise<LeftSpool[]> {
+): Promise<OrphanedSpool[]> {
   const names = await readdir(dir).catch(() => []);
-  const left: LeftSpool[] = [];
+  const left: OrphanedSpool[] = [];
   for (const name of names.toSorted()) {
     const incarnation = NAME.exec(name)?.[1];
     if (incarnation === undefined || isAlive(incarnation)) continue;
@@ -157,7 +157,7 @@ export async function leftSpools(
 function lineOf({ row, chargedNano }: Settlement): string {
   return JSON.stringify({
     charged: chargedNano.toString(),
-    row: asStored(USAGE_COLUMNS, toValues(storable(row))),
+    row: asStored(USAGE_COLUMNS, toValues(clampCount(row))),
   });
 }
 

@@ -2,20 +2,20 @@
 
 import { isRefused } from "../../store/engine/db.ts";
 import { CorruptRow } from "../../store/engine/row.ts";
-import { LeaseLost } from "../../store/money/wallet-reservations.ts";
+import { ReservationLost } from "../../store/money/wallet-reservations.ts";
 import { BookingFault } from "./booking.ts";
 
 /** The store cannot be reached, or takes too long. */
-export class TillUnavailable extends Error {
+export class BillingUnavailable extends Error {
   override readonly name = "TillUnavailable";
 }
 
 /** What was promised before is finished, but nothing new is promised. */
-export const diskUnwell = () => new TillUnavailable("the disk takes nothing");
+export const diskUnavailable = () => new BillingUnavailable("the disk takes nothing");
 
 export async function inTime<T>(work: Promise<T>, ms: number): Promise<T> {
   const { promise, reject } = Promise.withResolvers<T>();
-  const timer = setTimeout(() => reject(new TillUnavailable("the store does not answer")), ms);
+  const timer = setTimeout(() => reject(new BillingUnavailable("the store does not answer")), ms);
   try {
     return await Promise.race([work, promise]);
   } finally {
@@ -24,12 +24,12 @@ export async function inTime<T>(work: Promise<T>, ms: number): Promise<T> {
 }
 
 /** Trying again will not help. */
-export function isHopeless(error: unknown): boolean {
+export function isPermanent(error: unknown): boolean {
   return (
     isRefused(error) ||
     error instanceof BookingFault ||
     error instanceof CorruptRow ||
-    error instanceof LeaseLost
+    error instanceof ReservationLost
   );
 }
 
@@ -37,6 +37,6 @@ export function asError(error: unknown): Error {
   return error instanceof Error ? error : new Error("unknown");
 }
 
-export function reasonOf(error: unknown): string {
+export function errorReason(error: unknown): string {
   return error instanceof Error ? error.message : "unknown";
 }

@@ -6,7 +6,7 @@ import { type Db, openDb, transaction } from "../../store/engine/db.ts";
 import { migrate } from "../../store/engine/migrate.ts";
 import { readWallet } from "../../store/money/wallets.ts";
 import { addFunds, asking, LIMITS, makeTill } from "./direct-billing.test-support.ts";
-import { TillUnavailable } from "./direct-billing.ts";
+import { BillingUnavailable } from "./direct-billing.ts";
 import { isTooLong } from "./store-timeouts.ts";
 
 let postgres: Postgres;
@@ -28,7 +28,7 @@ test("a store that is silent is taken for away, long before the patience with a 
   const till = makeTill(db, { limits: { ...LIMITS, holdPatienceMs: 600_000, silenceMs: 60 } });
   await transaction(db, async (tx) => {
     await tx.sql`SELECT user_id FROM wallet WHERE user_id = 'u1' FOR UPDATE`;
-    await expect(till.hold(asking("r1"))).rejects.toBeInstanceOf(TillUnavailable);
+    await expect(till.hold(asking("r1"))).rejects.toBeInstanceOf(BillingUnavailable);
   });
   await till.flush();
   expect(await readWallet(db, "u1")).toEqual({ balanceNano: 1_000n, heldNano: 0n });

@@ -14,7 +14,12 @@ import { subscriptionsOf } from "../../store/money/subscription-standing.ts";
 import { wrongWindows } from "../../store/money/subscription-windows.ts";
 import { cancelSubscription, putSubscription } from "../../store/money/subscriptions.ts";
 import { cancelGrant } from "../operations/grant.ts";
-import { lockPurses, moveHeld, type Purse, restOf } from "./subscription-balances.ts";
+import {
+  lockSubscriptionBalances,
+  moveHeld,
+  remainingBalance,
+  type SubscriptionBalance,
+} from "./subscription-balances.ts";
 
 const at = (text: string) => Date.parse(text);
 const NOON = at("2027-03-10T12:00:00Z");
@@ -41,8 +46,8 @@ async function grant(db: Db, id: string, changes: Partial<SubscriptionRecord> = 
   });
 }
 
-const purses = (db: Db, nowMs: number, userId = "u1"): Promise<Purse[]> =>
-  transaction(db, async (tx) => (await lockPurses(tx, [userId], nowMs)).get(userId) ?? []);
+const purses = (db: Db, nowMs: number, userId = "u1"): Promise<SubscriptionBalance[]> =>
+  transaction(db, async (tx) => (await lockSubscriptionBalances(tx, [userId], nowMs)).get(userId) ?? []);
 
 async function left(db: Db, nowMs: number): Promise<string[]> {
   return (await purses(db, nowMs)).map(
@@ -108,7 +113,7 @@ eachEngine(({ open, emptyUrl }) => {
       ]);
       for (const day of [0, 1, 2, 3]) {
         await transaction(db, async (tx) => {
-          await lockPurses(tx, ["u1"], NOON + day * DAY_MS);
+          await lockSubscriptionBalances(tx, ["u1"], NOON + day * DAY_MS);
           await settle(tx, await hold(tx, "s", "5.00", NOON + day * DAY_MS), "5.00");
         });
       }
@@ -122,7 +127,7 @@ eachEngine(({ open, emptyUrl }) => {
       const db = await open();
       await grant(db, "s");
       await transaction(db, async (tx) => {
-        await lockPurses(tx, ["u1"], NOON);
+        await lockSubscriptionBalances(tx, ["u1"], NOON);
         await hold(tx, "s", "4.00", NOON);
       });
       await grant(db, "s", {}, [{ ...DAILY, usd: "1.00" }]);
@@ -148,7 +153,7 @@ eachEngine(({ open, emptyUrl }) => {
       const before = at("2027-03-10T23:59:59Z");
       const after = at("2027-03-11T00:00:05Z");
       const id = await transaction(db, async (tx) => {
-        await lockPurses(tx, ["u1"], before);
+        await lockSubscriptionBalances(tx, ["u1"], before);
         return hold(tx, "s", "3.00", before);
       });
       expect(await left(db, before)).toEqual(["s 2.00"]);
@@ -162,7 +167,7 @@ eachEngine(({ open, emptyUrl }) => {
       const db = await open();
       await grant(db, "s");
       const [kept] = await transaction(db, async (tx) => {
-        await lockPurses(tx, ["u1"], NOON);
+        await lockSubscriptionBalances(tx, ["u1"], NOON);
         const ids = [await hold(tx, "s", "2.00", NOON), await hold(tx, "s", "1.00", NOON)];
         await settle(tx, ids[1] ?? "", "0.50");
         return ids;
@@ -190,7 +195,7 @@ eachEngine(({ open, emptyUrl }) => {
       const db = await open();
       await grant(db, "s");
       const id = await transaction(db, async (tx) => {
-        await lockPurses(tx, ["u1"], NOON);
+        await lockSubscriptionBalances(tx, ["u1"], NOON);
         return hold(tx, "s", "3.00", NOON);
       });
       expect(await cancelSubscription(db, "s")).toBe(true);
@@ -216,7 +221,7 @@ eachEngine(({ open, emptyUrl }) => {
         nowMs += forwardMs;
         const usd = `0.${String(cents).padStart(2, "0")}`;
         await transaction(db, async (tx) => {
-          await lockPurses(tx, ["u1"], nowMs);
+          await lockSubscriptionBalances(tx, ["u1"], nowMs);
           if (act !== "settle") open_.push(await hold(tx, "s", usd, nowMs));
           const oldest = act === "hold" ? undefined : open_.shift();
           if (oldest !== undefined) await settle(tx, oldest, "0.01");
@@ -235,7 +240,7 @@ eachEngine(({ open, emptyUrl }) => {
       const db = await open();
       await grant(db, "s");
       const id = await transaction(db, async (tx) => {
-        await lockPurses(tx, ["u1"], NOON);
+        await lockSubscriptionBalances(tx, ["u1"], NOON);
         const requestId = await hold(tx, "s", "2.00", NOON);
         await settle(tx, requestId, "2.00");
         return requestId;
@@ -295,7 +300,7 @@ eachEngine(({ open, emptyUrl }) => {
       const db = await open();
       await grant(db, "s", { endsAtMs: NOON - DAY_MS, renews: "month" }, [DAILY, MONTHLY]);
       await transaction(db, async (tx) => {
-        await lockPurses(tx, ["u1"], NOON);
+        await lockSubscriptionBalances(tx, ["u1"], NOON);
         await settle(tx, await hold(tx, "s", "4.00", NOON), "4.00");
       });
       for (const days of [1, 20, 400]) {
@@ -306,7 +311,7 @@ eachEngine(({ open, emptyUrl }) => {
         const [standing] = await subscriptionsOf(db, "u1", backMs);
         expect(standing?.windows.slice(0, 1).map(({ startsAtMs }) => startsAtMs) ?? []).toEqual(starts);
         expect(standing?.windows.map(({ remainingNano }) => remainingNano)).toEqual(
-          purse?.windows.map(restOf) ?? [],
+          purse?.windows.map(remainingBalance) ?? [],
         );
       }
       expect(await left(db, NOON + 1)).toEqual(["s 1.00"]);
@@ -353,7 +358,7 @@ eachEngine(({ open, emptyUrl }) => {
       let held = 0;
       const ask = (node: Db) =>
         transaction(node, async (tx) => {
-          const [purse] = (await lockPurses(tx, ["u1"], NOON)).get("u1") ?? [];
+          const [purse] = (await lockSubscriptionBalances(tx, ["u1"], NOON)).get("u1") ?? [];
           if (purse === undefined || purse.leftNano < parseUsd("0.02")) return;
           await hold(tx, "s", "0.02", NOON);
           held += 1;
@@ -375,7 +380,7 @@ eachEngine(({ open, emptyUrl }) => {
       await migrate(a);
       await grant(a, "s");
       const ids = await transaction(a, async (tx) => {
-        await lockPurses(tx, ["u1"], NOON);
+        await lockSubscriptionBalances(tx, ["u1"], NOON);
         return [await hold(tx, "s", "1.00", NOON), await hold(tx, "s", "1.00", NOON)];
       });
       await grant(a, "s", {}, [{ ...DAILY, usd: "9.00" }, MONTHLY]);
@@ -404,7 +409,7 @@ eachEngine(({ open, emptyUrl }) => {
     expect(fresh?.windows.map(({ remainingNano }) => usdText(remainingNano))).toEqual(["5.00", "20.00"]);
     expect(await db.sql`SELECT per FROM subscription_window`).toEqual([]);
     await transaction(db, async (tx) => {
-      await lockPurses(tx, ["u1"], NOON);
+      await lockSubscriptionBalances(tx, ["u1"], NOON);
       await hold(tx, "s", "1.00", NOON);
       await settle(tx, await hold(tx, "s", "3.00", NOON), "2.00");
     });

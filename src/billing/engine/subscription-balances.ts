@@ -17,7 +17,7 @@ import {
 } from "../../store/money/subscription-windows.ts";
 import { type GrantedPlan, lockRunning, lockSubscriptions } from "../../store/money/subscriptions.ts";
 
-export interface PurseWindow {
+export interface SubscriptionBalanceWindow {
   per: PlanPeriod;
   startsAtMs: number;
   endsAtMs: number;
@@ -26,7 +26,7 @@ export interface PurseWindow {
   heldNano: Nano;
 }
 
-export interface Purse {
+export interface SubscriptionBalance {
   subscriptionId: string;
   planName: string;
   /** The moment that its windows are those of: the time of all that it is to pay for. */
@@ -35,7 +35,7 @@ export interface Purse {
   leftNano: Nano;
   /** When the window with the smallest rest is full again; null when the subscription ends before. */
   resetsAtMs: number | null;
-  windows: PurseWindow[];
+  windows: SubscriptionBalanceWindow[];
 }
 
 /**
@@ -43,11 +43,11 @@ export interface Purse {
  * left out. Call it once for all users of a batch, before anything is written: holds and entries that are written
  * later are counted by `moveHeld`.
  */
-export async function lockPurses(
+export async function lockSubscriptionBalances(
   tx: Db,
   userIds: readonly string[],
   nowMs: number,
-): Promise<ReadonlyMap<string, Purse[]>> {
+): Promise<ReadonlyMap<string, SubscriptionBalance[]>> {
   const locked = await lockRunning(tx, userIds, nowMs);
   const opened = await readOpened(
     tx,
@@ -77,22 +77,26 @@ export async function moveHeld(tx: Db, changes: readonly WindowChange[]): Promis
   await addToWindows(tx, changes);
 }
 
-export function restOf({ limitNano, usedNano, heldNano }: PurseWindow): Nano {
+export function remainingBalance({ limitNano, usedNano, heldNano }: SubscriptionBalanceWindow): Nano {
   const rest = limitNano - usedNano - heldNano;
   return rest > 0n ? rest : 0n;
 }
 
 /** What would be left if nothing were held for requests in flight. */
-export function leftWithHolds({ windows }: Pick<Purse, "windows">): Nano {
-  const rests = windows.map((window) => restOf({ ...window, heldNano: 0n }));
+export function leftWithHolds({ windows }: Pick<SubscriptionBalance, "windows">): Nano {
+  const rests = windows.map((window) => remainingBalance({ ...window, heldNano: 0n }));
   return rests.reduce((least, rest) => (rest < least ? rest : least));
 }
 
-function purseOf({ id, plan, endsAtMs, renews }: GrantedPlan, atMs: number, windows: PurseWindow[]): Purse {
-  const leftNano = windows.map(restOf).reduce((least, rest) => (rest < least ? rest : least));
+function purseOf(
+  { id, plan, endsAtMs, renews }: GrantedPlan,
+  atMs: number,
+  windows: SubscriptionBalanceWindow[],
+): SubscriptionBalance {
+  const leftNano = windows.map(remainingBalance).reduce((least, rest) => (rest < least ? rest : least));
   // Where several are equally empty, the last to be full again decides.
   const resetsAtMs = Math.max(
-    ...windows.filter((window) => restOf(window) === leftNano).map((window) => window.endsAtMs),
+    ...windows.filter((window) => remainingBalance(window) === leftNano).map((window) => window.endsAtMs),
   );
   const endsBefore = renews === "none" && endsAtMs !== null && endsAtMs <= resetsAtMs;
   return {
@@ -105,7 +109,9 @@ function purseOf({ id, plan, endsAtMs, renews }: GrantedPlan, atMs: number, wind
   };
 }
 
-function inTurn(list: readonly { subscription: GrantedPlan; purse: Purse }[]): Purse[] {
+function inTurn(
+  list: readonly { subscription: GrantedPlan; purse: SubscriptionBalance }[],
+): SubscriptionBalance[] {
   // Most users have one, and the end of a term that renews is the dearest thing here.
   if (list.length === 1) return list.map(({ purse }) => purse);
   return list

@@ -3,7 +3,7 @@ import { type Db, openDb } from "../../store/engine/db.ts";
 import { migrate } from "../../store/engine/migrate.ts";
 import { usageRow } from "../../store/usage/usage-row.test-support.ts";
 import { LIMITS, makeTill, type TillUnderTest } from "./direct-billing.test-support.ts";
-import { type TillLimits, TillUnavailable } from "./direct-billing.ts";
+import { type BillingLimits, BillingUnavailable } from "./direct-billing.ts";
 
 /** Rows that nobody pays for and nobody waits for. */
 
@@ -28,7 +28,7 @@ afterEach(async () => {
 });
 
 /** A till that does nothing by itself unless the test says so. */
-function openTill(change: Partial<TillLimits> = {}): TillUnderTest {
+function openTill(change: Partial<BillingLimits> = {}): TillUnderTest {
   const store: Db = {
     ...db,
     begin(mode, work) {
@@ -114,7 +114,7 @@ describe("while the store takes nothing", () => {
     const rows = openTill();
     isAway = true;
     rows.push(row("r1"));
-    await expect(rows.flush()).rejects.toBeInstanceOf(TillUnavailable);
+    await expect(rows.flush()).rejects.toBeInstanceOf(BillingUnavailable);
     isAway = false;
     await rows.flush();
     expect(await stored()).toEqual(["r1"]);

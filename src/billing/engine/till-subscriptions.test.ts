@@ -12,7 +12,7 @@ import { wrongWindows } from "../../store/money/subscription-windows.ts";
 import { putSubscription } from "../../store/money/subscriptions.ts";
 import { findUsage } from "../../store/usage/usage.ts";
 import { removeUsageRows } from "../../store/usage/usage-removal.ts";
-import { audit } from "../maintenance/reconciliation.ts";
+import { reconcileLedger } from "../maintenance/reconciliation.ts";
 import { addFunds, asking, makeTill, settling } from "./direct-billing.test-support.ts";
 
 const daily = (usd: string): PlanWindow[] => [{ per: "day", usd, counted: "calendar" }];
@@ -62,7 +62,7 @@ function makeClocked(db: Db) {
 }
 
 async function findings(db: Db, nowMs = NOON): Promise<string[]> {
-  const found = await audit(db, { nowMs, holdLeaseMs: 3_600_000, findingsMax: 10 });
+  const found = await reconcileLedger(db, { nowMs, holdLeaseMs: 3_600_000, findingsMax: 10 });
   return found.findings.map(({ check, subject }) => `${check} ${subject}`);
 }
 

@@ -6,9 +6,9 @@
 import type { Log } from "../../observe/log.ts";
 import type { Settlement } from "./booking.ts";
 import type { SettlementSpool } from "./settlement-spool.ts";
-import { reasonOf } from "./store-faults.ts";
+import { errorReason } from "./store-faults.ts";
 
-export interface Overdue {
+export interface UnsavedSettlements {
   /** Resolves when they are kept, wherever that is. */
   keep(settlements: readonly Settlement[]): Promise<void>;
   /** The store will never have it: its line outlives the process, and is read again at the next start. */
@@ -20,7 +20,11 @@ export interface Overdue {
   close(): Promise<void>;
 }
 
-export function openOverdue(spool: SettlementSpool, log: Log, retryMs: number): Overdue {
+export function openUnsavedSettlements(
+  spool: SettlementSpool,
+  log: Log,
+  retryMs: number,
+): UnsavedSettlements {
   /** Kept, or about to be, and not booked. */
   const kept = new Set<string>();
   const inMemory = new Map<string, Settlement>();
@@ -43,7 +47,8 @@ export function openOverdue(spool: SettlementSpool, log: Log, retryMs: number): 
       if (kept.has(requestId)) inMemory.set(requestId, settlement);
     }
     if (inMemory.size === 0) return;
-    if (wasSafe) log.error("settlements_in_memory", { settlements: inMemory.size, reason: reasonOf(error) });
+    if (wasSafe)
+      log.error("settlements_in_memory", { settlements: inMemory.size, reason: errorReason(error) });
     retry ??= setTimeout(() => {
       retry = null;
       void toDisk();
@@ -75,7 +80,7 @@ export function openOverdue(spool: SettlementSpool, log: Log, retryMs: number): 
       if (!kept.delete(requestId)) return;
       forget(requestId);
       if (kept.size > 0 || isForOperator) return;
-      spool.clear().catch((error) => log.error("spool_failed", { reason: reasonOf(error) }));
+      spool.clear().catch((error) => log.error("spool_failed", { reason: errorReason(error) }));
     },
     isSafe: () => inMemory.size === 0,
     async close() {

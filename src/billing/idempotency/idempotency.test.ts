@@ -4,7 +4,7 @@ import { eventually } from "../../../test/support/eventually.ts";
 import { eachEngine } from "../../../test/support/postgres.ts";
 import { type Keyring, openKeyring } from "../../secrets/keyring.ts";
 import type { Db } from "../../store/engine/db.ts";
-import { beat } from "../../store/money/processes.ts";
+import { writeHeartbeat } from "../../store/money/processes.ts";
 import { type Idempotency, type IdempotencyOptions, openIdempotency } from "./idempotency.ts";
 
 const NOW_MS = 1_794_000_000_000;
@@ -172,7 +172,7 @@ eachEngine(({ open }) => {
 
   test("what a dead process was at is done without an answer; the living and oneself are left alone", async () => {
     const db = await open();
-    await beat(db, {
+    await writeHeartbeat(db, {
       id: "inc_alive",
       host: "h",
       pid: 1,

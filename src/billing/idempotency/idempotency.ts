@@ -22,7 +22,7 @@ import { type ClaimEnd, openLateEnds } from "./late-ends.ts";
 
 export type { IdempotencyClaim, StoredAnswer } from "../../store/money/idempotency.ts";
 
-export type Begun =
+export type IdempotencyStart =
   | { kind: "new" }
   | { kind: "running"; requestId: string }
   | { kind: "done"; requestId: string; stored: StoredAnswer | null }
@@ -30,7 +30,7 @@ export type Begun =
 
 export interface Idempotency {
   /** Durable before it resolves. Whoever gets `new` ends it, with `finish` or with `forget`. */
-  begin(claim: IdempotencyClaim): Promise<Begun>;
+  begin(claim: IdempotencyClaim): Promise<IdempotencyStart>;
   /**
    * The answer is kept if it is a whole one and small; null for a stream, or one that broke off. Rejects when the store
    * cannot be told, as `forget` does: it is told later then, and until that the request counts as under way.
@@ -79,7 +79,7 @@ export function openIdempotency(options: IdempotencyOptions): Idempotency {
     }
   }
 
-  async function begin(claim: IdempotencyClaim): Promise<Begun> {
+  async function begin(claim: IdempotencyClaim): Promise<IdempotencyStart> {
     for (let look = 0; look < LOOKS_MAX; look += 1) {
       const nowMs = clock.nowMs();
       const found = await claimIdempotency(db, claim, { incarnation, nowMs, keptSinceMs: nowMs - keptMs });
@@ -89,7 +89,7 @@ export function openIdempotency(options: IdempotencyOptions): Idempotency {
     throw new Error("An idempotency key was begun and forgotten by others again and again.");
   }
 
-  function begunBefore(claim: IdempotencyClaim, { requestId, ...row }: IdempotencyRow): Begun {
+  function begunBefore(claim: IdempotencyClaim, { requestId, ...row }: IdempotencyRow): IdempotencyStart {
     if (row.fingerprint !== claim.fingerprint) return { kind: "other_body", requestId };
     if (row.state === "running") return { kind: "running", requestId };
     return { kind: "done", requestId, stored: row.answer === null ? null : opened(claim, row.answer) };

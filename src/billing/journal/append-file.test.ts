@@ -2,7 +2,7 @@ import { describe, expect, test } from "bun:test";
 import { existsSync, mkdtempSync, readFileSync, statfsSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { makeMapped, makeWritten } from "./append-file.ts";
+import { createMappedFile, createWrittenFile } from "./append-file.ts";
 
 const newPath = () => join(mkdtempSync(join(tmpdir(), "gateway-lines-")), "lines");
 
@@ -35,8 +35,8 @@ function run(prelude: string, code: string) {
 }
 
 describe.each([
-  ["mapped", makeMapped],
-  ["written", makeWritten],
+  ["mapped", createMappedFile],
+  ["written", createWrittenFile],
 ])("a file that is %s", (_, make) => {
   test("has every line as soon as it is put there", () => {
     const path = newPath();
@@ -86,8 +86,8 @@ describe.each([
        } catch (error) { console.log(lines, error.code ?? error.message); }`,
     );
     expect(exitCode).toBe(0);
-    expect(said).toMatch(make === makeMapped ? /^0 / : /^81 /);
-    if (make === makeMapped) expect(existsSync(path)).toBe(false);
+    expect(said).toMatch(make === createMappedFile ? /^0 / : /^81 /);
+    if (make === createMappedFile) expect(existsSync(path)).toBe(false);
     else expect(linesOf(path).every((line) => line.length === 100)).toBe(true);
   });
 });
@@ -95,10 +95,10 @@ describe.each([
 test("memory that a closed file was mapped to is given back at once", () => {
   const path = newPath();
   const mappings = () => readFileSync("/proc/self/maps", "utf8").split(path).length - 1;
-  const open = makeMapped(path, 10_000);
+  const open = createMappedFile(path, 10_000);
   expect(mappings()).toBe(1);
   open.close();
-  for (let many = 0; many < 100; many++) makeMapped(path, 10_000).close();
+  for (let many = 0; many < 100; many++) createMappedFile(path, 10_000).close();
   expect(mappings()).toBe(0);
 });
 
@@ -108,7 +108,7 @@ test.if(statfsSync(tmpdir()).type === EXT)(
   "nothing that was put there is left to be written after a sync",
   async () => {
     const path = newPath();
-    const file = makeMapped(path, 10_000);
+    const file = createMappedFile(path, 10_000);
     file.put(line("a line"));
     await file.sync();
     const [, mapping = ""] = readFileSync("/proc/self/smaps", "utf8").split(path);

@@ -14,14 +14,14 @@ import { dirname } from "node:path";
 import { promisify } from "node:util";
 
 /** Whole lines, each with its end, at the beginning of an array. */
-export interface Lines {
+export interface JournalLines {
   readonly bytes: Buffer;
   readonly length: number;
 }
 
-export interface LineFile {
+export interface AppendFile {
   /** False if there is no room for them. If it throws none of them is in the file, and nothing more may be put there. */
-  put(lines: Lines): boolean;
+  put(lines: JournalLines): boolean;
   /** What was put there survives the loss of power once this resolves. */
   sync(): Promise<void>;
   /** A copy of all that was put there. */
@@ -40,17 +40,17 @@ const IN_PLACE: ReadonlySet<number> = new Set([0xef53, 0x58465342, 0x01021994]);
 export const syncFile = promisify(fdatasync);
 const ZEROS = Buffer.alloc(64 * 1024);
 
-export function makeLineFile(path: string, bytesMax: number): LineFile {
+export function createAppendFile(path: string, bytesMax: number): AppendFile {
   return IN_PLACE.has(statfsSync(dirname(path)).type)
-    ? makeMapped(path, bytesMax)
-    : makeWritten(path, bytesMax);
+    ? createMappedFile(path, bytesMax)
+    : createWrittenFile(path, bytesMax);
 }
 
 /**
  * As memory: to put a line there takes no system call. It is full of zeros at first, so that a disk without room says so
  * here, and where a line that was being put there is torn: no byte of a whole one is zero.
  */
-export function makeMapped(path: string, bytesMax: number): LineFile {
+export function createMappedFile(path: string, bytesMax: number): AppendFile {
   const file = openSync(path, "w+", 0o600);
   let bytes: Buffer<ArrayBuffer>;
   try {
@@ -93,7 +93,7 @@ function mapped(path: string): Buffer<ArrayBuffer> {
 }
 
 /** Every line is written by a system call. */
-export function makeWritten(path: string, bytesMax: number): LineFile {
+export function createWrittenFile(path: string, bytesMax: number): AppendFile {
   const file = openSync(path, "w+", 0o600);
   let end = 0;
   return {

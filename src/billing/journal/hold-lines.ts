@@ -7,24 +7,24 @@ import { z } from "zod";
 import type { Tariff } from "../../money/tariff.ts";
 import { INTERFACES, type Interface } from "../../records.ts";
 import { type Hold, UNSENT } from "../../store/money/holds.ts";
-import { type HoldAsked, heldTokens } from "../engine/booking.ts";
-import type { LinePen } from "./json-line-writer.ts";
-import { type NameReader, type NameTeller, named } from "./name-lines.ts";
+import { type HoldRequest, heldTokens } from "../engine/booking.ts";
+import type { JsonLineWriter } from "./json-line-writer.ts";
+import { type NameEncoder, type NameReader, named } from "./name-lines.ts";
 
 /** A hold that was given, of all that was wanted. */
-export interface Given {
-  readonly asked: HoldAsked;
+export interface HoldFields {
+  readonly asked: HoldRequest;
   readonly atMs: number;
   readonly lease: Remembering;
 }
 
 /** Remembers the kind that its latest hold was told by: the next one is likely of it, too. */
 interface Remembering {
-  told: ToldKind | null;
+  told: SharedHoldFields | null;
 }
 
 /** What holds of a kind have in common, and the number by which one segment tells it. */
-export class ToldKind {
+export class SharedHoldFields {
   /** That segment's own: a kind that is remembered for long keeps nothing else of its segment. */
   readonly segment: symbol;
   readonly number: number;
@@ -37,7 +37,7 @@ export class ToldKind {
   private readonly groupId: string;
   private readonly userId: string;
 
-  constructor(segment: symbol, number: number, asked: HoldAsked) {
+  constructor(segment: symbol, number: number, asked: HoldRequest) {
     this.segment = segment;
     this.number = number;
     this.tariff = asked.tariff;
@@ -50,7 +50,7 @@ export class ToldKind {
     this.userId = asked.userId;
   }
 
-  isOf(asked: HoldAsked): boolean {
+  isOf(asked: HoldRequest): boolean {
     return (
       (this.tariff === asked.tariff || this.tariff.id === asked.tariff.id) &&
       this.publicModel === asked.publicModel &&
@@ -65,21 +65,21 @@ export class ToldKind {
 }
 
 /** One for each segment, because segments are read independently. */
-export class HoldTeller {
-  private readonly names: NameTeller;
+export class HoldEncoder {
+  private readonly names: NameEncoder;
   private readonly incarnation: string;
   private readonly segment = Symbol();
   /** By key, of which each has few. */
-  private readonly kinds = new Map<string, ToldKind[]>();
+  private readonly kinds = new Map<string, SharedHoldFields[]>();
   private count = 0;
 
-  constructor(names: NameTeller, incarnation: string) {
+  constructor(names: NameEncoder, incarnation: string) {
     this.names = names;
     this.incarnation = incarnation;
   }
 
   /** Tells of this hold, and of its kind if that was not done yet. */
-  tell({ asked, atMs, lease }: Given, pen: LinePen): void {
+  tell({ asked, atMs, lease }: HoldFields, pen: JsonLineWriter): void {
     let { told } = lease;
     if (told === null || told.segment !== this.segment || !told.isOf(asked)) {
       told = this.kindOf(asked, pen);
@@ -94,20 +94,20 @@ export class HoldTeller {
     pen.close();
   }
 
-  private kindOf(asked: HoldAsked, pen: LinePen): ToldKind {
+  private kindOf(asked: HoldRequest, pen: JsonLineWriter): SharedHoldFields {
     let ofKey = this.kinds.get(asked.keyId);
     if (ofKey === undefined) {
       ofKey = [];
       this.kinds.set(asked.keyId, ofKey);
     }
     for (const kind of ofKey) if (kind.isOf(asked)) return kind;
-    const kind = new ToldKind(this.segment, this.count++, asked);
+    const kind = new SharedHoldFields(this.segment, this.count++, asked);
     ofKey.push(kind);
     this.tellKind(kind.number, asked, pen);
     return kind;
   }
 
-  private tellKind(number: number, asked: HoldAsked, pen: LinePen): void {
+  private tellKind(number: number, asked: HoldRequest, pen: JsonLineWriter): void {
     const { names } = this;
     const incarnation = names.numberOf(this.incarnation, pen);
     const user = names.numberOf(asked.userId, pen);

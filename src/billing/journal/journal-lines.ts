@@ -2,10 +2,10 @@
 
 import type { HoldProgress } from "../../store/money/holds.ts";
 import type { UsageRow } from "../../store/usage/usage-row.ts";
-import { type Given, HoldTeller } from "./hold-lines.ts";
-import type { LinePen } from "./json-line-writer.ts";
-import { NameTeller } from "./name-lines.ts";
-import { RowTeller } from "./row-lines.ts";
+import { HoldEncoder, type HoldFields } from "./hold-lines.ts";
+import type { JsonLineWriter } from "./json-line-writer.ts";
+import { NameEncoder } from "./name-lines.ts";
+import { RowEncoder } from "./row-lines.ts";
 
 /** Of segments whose lines have checksums. */
 const CHECKED = 2;
@@ -17,15 +17,15 @@ export interface ProgressOf {
 }
 
 /** Writes what one segment tells: others are read without it. */
-export class Teller {
-  private readonly pen: LinePen;
-  private readonly names = new NameTeller();
-  private readonly rows = new RowTeller(this.names);
-  private readonly holds: HoldTeller;
+export class JournalEncoder {
+  private readonly pen: JsonLineWriter;
+  private readonly names = new NameEncoder();
+  private readonly rows = new RowEncoder(this.names);
+  private readonly holds: HoldEncoder;
 
-  constructor(pen: LinePen, incarnation: string) {
+  constructor(pen: JsonLineWriter, incarnation: string) {
     this.pen = pen;
-    this.holds = new HoldTeller(this.names, incarnation);
+    this.holds = new HoldEncoder(this.names, incarnation);
   }
 
   /** The first line: whatever segments before this one told by numbers is over. */
@@ -33,7 +33,7 @@ export class Teller {
     this.pen.json(["o", CHECKED]);
   }
 
-  held(given: Given): void {
+  held(given: HoldFields): void {
     this.holds.tell(given, this.pen);
   }
 

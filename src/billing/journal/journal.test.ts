@@ -5,22 +5,22 @@ import { join } from "node:path";
 import { UNSENT } from "../../store/money/holds.ts";
 import { usageRow } from "../../store/usage/usage-row.test-support.ts";
 import type { UsageRow } from "../../store/usage/usage-row.ts";
-import { type HoldAsked, holdOf } from "../engine/booking.ts";
+import { buildHold, type HoldRequest } from "../engine/booking.ts";
 import { asking, settling, TARIFF } from "../engine/direct-billing.test-support.ts";
-import { newLease } from "../write-behind/wallet-reservations.ts";
+import { newReservation } from "../write-behind/wallet-reservations.ts";
 import { type Journal, openJournal } from "./journal.ts";
-import { leftJournals } from "./left-journals.ts";
+import { listOrphanedJournals } from "./left-journals.ts";
 
 const SEGMENT_BYTES = 100_000;
 const newFolder = () => mkdtempSync(join(tmpdir(), "gateway-journal-"));
 /** All of one wallet, as most are. */
-const lease = newLease("u1", 1n);
+const lease = newReservation("u1", 1n);
 const held = (requestId: string) => ({ asked: asking(requestId), atMs: 1_000, lease });
 const holding = (requestId: string) =>
-  holdOf(asking(requestId), { amountNano: 100n, subscriptionId: null }, "inc_1", 1_000);
+  buildHold(asking(requestId), { amountNano: 100n, subscriptionId: null }, "inc_1", 1_000);
 
 function left(dir: string) {
-  const [journal] = leftJournals(dir, () => false);
+  const [journal] = listOrphanedJournals(dir, () => false);
   if (journal === undefined) throw new Error("There is no journal.");
   return journal;
 }
@@ -228,7 +228,7 @@ test("segments that ended are not mapped any more", async () => {
 test("holds that have everything but one thing in common are told apart", () => {
   const dir = newFolder();
   const journal = openJournal(dir, "inc_1", SEGMENT_BYTES);
-  const changes: Partial<HoldAsked>[] = [
+  const changes: Partial<HoldRequest>[] = [
     {},
     { userId: "u2" },
     { keyId: "k2" },
@@ -247,10 +247,10 @@ test("holds that have everything but one thing in common are told apart", () => 
     lease,
   }));
   for (const one of [...given, ...given]) journal.held(one);
-  for (const one of given) journal.held({ ...one, lease: newLease("u1", 1n) });
+  for (const one of given) journal.held({ ...one, lease: newReservation("u1", 1n) });
   expect(left(dir).open).toEqual(
     given.map(({ asked, atMs }) =>
-      holdOf(asked, { amountNano: asked.wantedNano, subscriptionId: null }, "inc_1", atMs),
+      buildHold(asked, { amountNano: asked.wantedNano, subscriptionId: null }, "inc_1", atMs),
     ),
   );
 });

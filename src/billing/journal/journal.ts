@@ -8,17 +8,17 @@ import { join } from "node:path";
 import { sharedSync } from "../../store/engine/shared-sync.ts";
 import type { UsageRow } from "../../store/usage/usage-row.ts";
 import { syncFolder } from "../engine/json-lines.ts";
-import { type LineFile, makeLineFile } from "./append-file.ts";
-import type { Given } from "./hold-lines.ts";
-import { type ProgressOf, Teller } from "./journal-lines.ts";
-import { LinePen } from "./json-line-writer.ts";
+import { type AppendFile, createAppendFile } from "./append-file.ts";
+import type { HoldFields } from "./hold-lines.ts";
+import { JournalEncoder, type ProgressOf } from "./journal-lines.ts";
+import { JsonLineWriter } from "./json-line-writer.ts";
 import { segmentName } from "./left-journals.ts";
 import { type Segment, UnsyncedSegments } from "./unsynced-segments.ts";
 
 /** What is told to it outlives the process when the call returns. If it throws nothing of it is written. */
 export interface Journal {
   /** Returns the number of the segment that tells of it; later ones have greater numbers. */
-  held(given: Given): number;
+  held(given: HoldFields): number;
   progressed(some: ProgressOf): void;
   /** The row of a request that its hold pays for, which fits the store. */
   settled(row: UsageRow): void;
@@ -34,10 +34,10 @@ export interface Journal {
 }
 
 /** Made once: every request would make its own. */
-const tellHeld = (teller: Teller, given: Given) => teller.held(given);
-const tellProgressed = (teller: Teller, some: ProgressOf) => teller.progressed(some);
-const tellSettled = (teller: Teller, row: UsageRow) => teller.settled(row);
-const tellRecorded = (teller: Teller, row: UsageRow) => teller.recorded(row);
+const tellHeld = (teller: JournalEncoder, given: HoldFields) => teller.held(given);
+const tellProgressed = (teller: JournalEncoder, some: ProgressOf) => teller.progressed(some);
+const tellSettled = (teller: JournalEncoder, row: UsageRow) => teller.settled(row);
+const tellRecorded = (teller: JournalEncoder, row: UsageRow) => teller.recorded(row);
 
 /** Of the first segment; each that gets full is followed by one of twice the size. */
 const FIRST_BYTES = 16 * 1024;
@@ -48,15 +48,15 @@ export function openJournal(dir: string, incarnation: string, segmentBytes: numb
   let nextBytes = firstBytes;
   let segment = 1;
   let oldest = 1;
-  let file: LineFile | null = null;
-  const pen = new LinePen();
-  let teller = new Teller(pen, incarnation);
+  let file: AppendFile | null = null;
+  const pen = new JsonLineWriter();
+  let teller = new JournalEncoder(pen, incarnation);
   let hasNewName = false;
   const pathOf = (number: number) => join(dir, segmentName(incarnation, number));
   const unsynced = new UnsyncedSegments({ dir, pathOf, isNeeded: (number) => number >= oldest });
 
   /** What is to be told may depend on what the segment tells already. */
-  function put<Told>(tell: (teller: Teller, told: Told) => void, told: Told): void {
+  function put<Told>(tell: (teller: JournalEncoder, told: Told) => void, told: Told): void {
     try {
       pen.clear();
       tell(teller, told);
@@ -64,7 +64,7 @@ export function openJournal(dir: string, incarnation: string, segmentBytes: numb
       if (file !== null) nextBytes = Math.min(nextBytes * 2, segmentBytes);
       end();
       pen.clear();
-      teller = new Teller(pen, incarnation);
+      teller = new JournalEncoder(pen, incarnation);
       teller.begin();
       tell(teller, told);
       begin();
@@ -77,7 +77,7 @@ export function openJournal(dir: string, incarnation: string, segmentBytes: numb
   /** With what is written already. */
   function begin(): void {
     mkdirSync(dir, { recursive: true, mode: 0o700 });
-    file = makeLineFile(pathOf(segment), Math.max(nextBytes, pen.length));
+    file = createAppendFile(pathOf(segment), Math.max(nextBytes, pen.length));
     hasNewName = true;
     file.put(pen);
   }

@@ -1,9 +1,9 @@
 import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { checksum } from "./journal-segment.ts";
-import { LinePen } from "./json-line-writer.ts";
+import { JsonLineWriter } from "./json-line-writer.ts";
 
-const textOf = ({ bytes, length }: LinePen) => bytes.toString("utf8", 0, length);
+const textOf = ({ bytes, length }: JsonLineWriter) => bytes.toString("utf8", 0, length);
 const withSum = (json: string) => `${json}\t${checksum(Buffer.from(json)).toString(16).padStart(8, "0")}\n`;
 
 test("a line is what the runtime's own serializer would make of it", () => {
@@ -18,7 +18,7 @@ test("a line is what the runtime's own serializer would make of it", () => {
     fc.double(),
     fc.constant(null),
   );
-  const pen = new LinePen();
+  const pen = new JsonLineWriter();
   fc.assert(
     fc.property(fc.string(), fc.array(fc.array(value)), (tag, lines) => {
       pen.clear();
@@ -36,7 +36,7 @@ test("a line is what the runtime's own serializer would make of it", () => {
 });
 
 test("every number of digits is written whole", () => {
-  const pen = new LinePen();
+  const pen = new JsonLineWriter();
   for (let power = 1; power <= Number.MAX_SAFE_INTEGER; power *= 10) {
     for (const number of [power - 1, power, power + 1]) {
       pen.clear();
@@ -47,7 +47,7 @@ test("every number of digits is written whole", () => {
 });
 
 test("money is a number where that is exact, and text where it is not", () => {
-  const pen = new LinePen();
+  const pen = new JsonLineWriter();
   pen.open("m");
   pen.nano(2n ** 53n - 1n);
   pen.nano(2n ** 60n + 1n);
@@ -57,7 +57,7 @@ test("money is a number where that is exact, and text where it is not", () => {
 });
 
 test("a whole line can be written at once", () => {
-  const pen = new LinePen();
+  const pen = new JsonLineWriter();
   pen.json(["ü", [1, "€"], null]);
   expect(textOf(pen)).toBe(withSum('["ü",[1,"€"],null]'));
 });

@@ -24,7 +24,7 @@ const NUMBER_BYTES_MAX = 32;
 const SMALL = 1e9;
 const SMALL_DIGITS = 9;
 
-export class LinePen {
+export class JsonLineWriter {
   /** The lines stand at its beginning. */
   bytes = Buffer.allocUnsafeSlow(4_096);
   length = 0;

@@ -3,13 +3,13 @@
 import { readdirSync, readFileSync, renameSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { readSegment, type SegmentDamage } from "./journal-segment.ts";
-import { type JournalTold, readJournal } from "./read-journal.ts";
+import { type JournalContent, readJournal } from "./read-journal.ts";
 
 const NAME = /^journal-([\w-]+)\.(\d+)\.jsonl$/;
 export const segmentName = (incarnation: string, segment: number) =>
   `journal-${incarnation}.${segment}.jsonl`;
 
-export interface LeftJournal extends JournalTold {
+export interface OrphanedJournal extends JournalContent {
   incarnation: string;
   /** Segments that could not be read to their end. */
   damaged: readonly DamagedSegment[];
@@ -22,7 +22,10 @@ export interface DamagedSegment extends SegmentDamage {
 }
 
 /** What other processes left in this folder. */
-export function leftJournals(dir: string, isAlive: (incarnation: string) => boolean): LeftJournal[] {
+export function listOrphanedJournals(
+  dir: string,
+  isAlive: (incarnation: string) => boolean,
+): OrphanedJournal[] {
   const segments = new Map<string, number[]>();
   for (const name of namesIn(dir)) {
     const [, incarnation, number] = NAME.exec(name) ?? [];
@@ -32,7 +35,7 @@ export function leftJournals(dir: string, isAlive: (incarnation: string) => bool
   return [...segments].map(([incarnation, numbers]) => readLeft(dir, incarnation, numbers));
 }
 
-function readLeft(dir: string, incarnation: string, numbers: readonly number[]): LeftJournal {
+function readLeft(dir: string, incarnation: string, numbers: readonly number[]): OrphanedJournal {
   const names = numbers.toSorted((a, b) => a - b).map((number) => segmentName(incarnation, number));
   const segments = names.map((name) => ({ name, ...readSegment(readFileSync(join(dir, name))) }));
   const damaged = segments.flatMap(({ name, damage }) => (damage === null ? [] : { name, ...damage }));

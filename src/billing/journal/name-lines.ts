@@ -4,17 +4,17 @@
  */
 
 import { z } from "zod";
-import type { LinePen } from "./json-line-writer.ts";
+import type { JsonLineWriter } from "./json-line-writer.ts";
 
 /** What a line tells of one column. */
 type Told = string | number | null;
 
 /** One for each segment, because segments are read independently. */
-export class NameTeller {
+export class NameEncoder {
   private readonly numbers = new Map<string, number>();
 
   /** Tells of the name if that was not done yet: to be asked before a line is opened that is to bear the number. */
-  numberOf(name: string, pen: LinePen): number {
+  numberOf(name: string, pen: JsonLineWriter): number {
     const known = this.numbers.get(name);
     if (known !== undefined) return known;
     const number = this.numbers.size;
@@ -26,7 +26,7 @@ export class NameTeller {
     return number;
   }
 
-  numberOrNull(name: string | null, pen: LinePen): number | null {
+  numberOrNull(name: string | null, pen: JsonLineWriter): number | null {
     return name === null ? null : this.numberOf(name, pen);
   }
 }

@@ -5,7 +5,7 @@ import type { Nano } from "../../money/nano.ts";
 import { HOLD_STATES, type Hold, type HoldProgress } from "../../store/money/holds.ts";
 import type { UsageRow } from "../../store/usage/usage-row.ts";
 import type { Settlement } from "../engine/booking.ts";
-import { readJsonLines, type Untaken } from "../engine/json-lines.ts";
+import { readJsonLines, type UnreadableLine } from "../engine/json-lines.ts";
 import { HoldReader } from "./hold-lines.ts";
 import { NameReader, named } from "./name-lines.ts";
 import { RowReader } from "./row-lines.ts";
@@ -15,7 +15,7 @@ const progressShape = z.tuple(
   z.string(),
 );
 
-export interface JournalTold extends Untaken {
+export interface JournalContent extends UnreadableLine {
   /** Begun and not ended, as far as they had come. */
   open: Hold[];
   /** Ended; the store may know of them, or not. */
@@ -24,7 +24,7 @@ export interface JournalTold extends Untaken {
   rows: UsageRow[];
 }
 
-export function readJournal(lines: readonly string[]): JournalTold {
+export function readJournal(lines: readonly string[]): JournalContent {
   const open = new Map<string, Hold>();
   const settlements = new Map<string, Settlement>();
   const rows = new Map<string, UsageRow>();

@@ -5,13 +5,13 @@
 
 import type { Clock } from "../../net/wire/clock.ts";
 import type { Log } from "../../observe/log.ts";
-import { storable, type UsageRow } from "../../store/usage/usage-row.ts";
-import type { Till } from "../engine/direct-billing.ts";
-import { reasonOf } from "../engine/store-faults.ts";
+import { clampCount, type UsageRow } from "../../store/usage/usage-row.ts";
+import type { BillingEngine } from "../engine/direct-billing.ts";
+import { errorReason } from "../engine/store-faults.ts";
 import type { Journal } from "./journal.ts";
 
 export interface RowJournalOptions {
-  till: Till;
+  till: BillingEngine;
   journal: Journal;
   log: Log;
   clock: Clock;
@@ -22,7 +22,14 @@ export interface RowJournalOptions {
 }
 
 /** The same till, with a journal of the rows that are pushed. */
-export function withRowJournal({ till, journal, log, clock, lookMs, retryMs }: RowJournalOptions): Till {
+export function withRowJournal({
+  till,
+  journal,
+  log,
+  clock,
+  lookMs,
+  retryMs,
+}: RowJournalOptions): BillingEngine {
   let segment = 0;
   let pushed = 0;
   let stored = 0;
@@ -37,7 +44,7 @@ export function withRowJournal({ till, journal, log, clock, lookMs, retryMs }: R
     try {
       segment = journal.recorded(row);
     } catch (error) {
-      log.error("journal_failed", { reason: reasonOf(error) });
+      log.error("journal_failed", { reason: errorReason(error) });
       brokenUntilMs = clock.monotonicMs() + retryMs;
     }
   }
@@ -51,7 +58,7 @@ export function withRowJournal({ till, journal, log, clock, lookMs, retryMs }: R
   function look(): void {
     if (!journal.hasBefore(Number.POSITIVE_INFINITY)) return;
     forgetting ??= forget()
-      .catch((error) => log.warn("journal_kept", { reason: reasonOf(error) }))
+      .catch((error) => log.warn("journal_kept", { reason: errorReason(error) }))
       .finally(() => {
         forgetting = null;
       });
@@ -68,7 +75,7 @@ export function withRowJournal({ till, journal, log, clock, lookMs, retryMs }: R
   return {
     ...till,
     push(row) {
-      const fitting = storable(row);
+      const fitting = clampCount(row);
       tell(fitting);
       pushed++;
       till.push(fitting);

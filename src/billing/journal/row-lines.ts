@@ -6,8 +6,8 @@
 import { z } from "zod";
 import { toUsageRow, type UsageRow } from "../../store/usage/usage-row.ts";
 import { asStored, isAlike, KIND_COLUMNS, kindValues, REST_COLUMNS } from "../../store/usage/usage-values.ts";
-import type { LinePen } from "./json-line-writer.ts";
-import type { NameReader, NameTeller } from "./name-lines.ts";
+import type { JsonLineWriter } from "./json-line-writer.ts";
+import type { NameEncoder, NameReader } from "./name-lines.ts";
 
 /** Whether somebody pays for it, from what was set aside. */
 type RowTag = "e" | "r";
@@ -16,22 +16,22 @@ type RowTag = "e" | "r";
 const KINDS_MAX = 32;
 
 /** One for each segment, because segments are read independently. */
-export class RowTeller {
-  private readonly names: NameTeller;
+export class RowEncoder {
+  private readonly names: NameEncoder;
   /** One row of each kind; its index is the kind's number. */
   private kinds: UsageRow[] = [];
   private isBegun = false;
 
-  constructor(names: NameTeller) {
+  constructor(names: NameEncoder) {
     this.names = names;
   }
 
   /** Tells of this row, and of its kind if that was not done yet. */
-  tell(tag: RowTag, row: UsageRow, pen: LinePen): void {
+  tell(tag: RowTag, row: UsageRow, pen: JsonLineWriter): void {
     rowLine(tag, this.numberOf(row, pen), row, this.names, pen);
   }
 
-  private numberOf(row: UsageRow, pen: LinePen): number {
+  private numberOf(row: UsageRow, pen: JsonLineWriter): number {
     const { kinds } = this;
     for (let number = 0; number < kinds.length; number++) {
       const kind = kinds[number];
@@ -48,16 +48,16 @@ export class RowTeller {
 }
 
 /** Before the first row of a segment: what its kinds and its rows tell. */
-function columnsLine(pen: LinePen): void {
+function columnsLine(pen: JsonLineWriter): void {
   pen.json(["w", KIND_COLUMNS, REST_COLUMNS]);
 }
 
-function kindLine(number: number, row: UsageRow, pen: LinePen): void {
+function kindLine(number: number, row: UsageRow, pen: JsonLineWriter): void {
   pen.json(["k", number, ...kindValues(row)]);
 }
 
 /** In the order of REST_COLUMNS. */
-function rowLine(tag: RowTag, kind: number, row: UsageRow, names: NameTeller, pen: LinePen): void {
+function rowLine(tag: RowTag, kind: number, row: UsageRow, names: NameEncoder, pen: JsonLineWriter): void {
   const key = names.numberOf(row.keyId, pen);
   const user = names.numberOrNull(row.userId, pen);
   const group = names.numberOf(row.groupId, pen);

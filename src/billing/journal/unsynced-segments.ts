@@ -6,12 +6,12 @@
 
 import { closeSync, openSync, renameSync, rmSync, writeSync } from "node:fs";
 import { syncFolder } from "../engine/json-lines.ts";
-import { type LineFile, syncFile } from "./append-file.ts";
+import { type AppendFile, syncFile } from "./append-file.ts";
 import { readSegment } from "./journal-segment.ts";
 
 export interface Segment {
   number: number;
-  file: LineFile;
+  file: AppendFile;
 }
 
 export interface UnsyncedOptions {

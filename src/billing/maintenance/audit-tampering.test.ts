@@ -5,7 +5,7 @@ import { randomBytes } from "node:crypto";
 import { eachEngine } from "../../../test/support/postgres.ts";
 import { userRecord } from "../../records.test-support.ts";
 import { openDigester } from "../../secrets/api-key.ts";
-import { appendAudit } from "../../store/change-log/change-log.ts";
+import { appendChange } from "../../store/change-log/change-log.ts";
 import { fieldsOfEntry } from "../../store/checks/entries-in-change-log.ts";
 import { type Db, transaction } from "../../store/engine/db.ts";
 import { putUser } from "../../store/identity/users.ts";
@@ -14,11 +14,11 @@ import { putSubscription } from "../../store/money/subscriptions.ts";
 import { changeWallets } from "../../store/money/wallet-reservations.ts";
 import { Numbering, UsageNumbers } from "../../store/usage/usage-numbers.ts";
 import { addFunds, asking, makeTill, settling } from "../engine/direct-billing.test-support.ts";
-import { adjust, type Booked, refund, topUp } from "../operations/operations.ts";
+import { adjust, type MoneyResult, refund, topUp } from "../operations/operations.ts";
 import { createCodes, redeem } from "../operations/redeem.ts";
 import { bookBatches } from "../write-behind/book-batches.ts";
 import { RowBatch } from "../write-behind/row-batch.ts";
-import { audit } from "./reconciliation.ts";
+import { reconcileLedger } from "./reconciliation.ts";
 
 const NOW_MS = Date.now();
 
@@ -42,12 +42,12 @@ async function addUser(db: Db, id: string): Promise<void> {
 }
 
 /** As the console and the command line do it: the log of changes tells of it. */
-async function told(db: Db, action: string, book: (tx: Db) => Promise<Booked>): Promise<void> {
+async function told(db: Db, action: string, book: (tx: Db) => Promise<MoneyResult>): Promise<void> {
   await transaction(db, async (tx) => {
     const { entry } = await book(tx);
     const actor = { kind: "cli", id: null, name: "ada" } as const;
     const changes = fieldsOfEntry(entry);
-    await appendAudit(tx, { atMs: NOW_MS, actor, action, target: "user", changes, address: null });
+    await appendChange(tx, { atMs: NOW_MS, actor, action, target: "user", changes, address: null });
   });
 }
 
@@ -98,7 +98,11 @@ async function someBooks(db: Db): Promise<void> {
 }
 
 async function checksOf(db: Db): Promise<string[]> {
-  const { findings } = await audit(db, { nowMs: Date.now(), holdLeaseMs: 3_600_000, findingsMax: 10 });
+  const { findings } = await reconcileLedger(db, {
+    nowMs: Date.now(),
+    holdLeaseMs: 3_600_000,
+    findingsMax: 10,
+  });
   return findings.map(({ check, subject }) => `${check} ${subject}`);
 }
 

@@ -9,12 +9,12 @@ import type { Log } from "../../observe/log.ts";
 import type { Db } from "../../store/engine/db.ts";
 import {
   DAY_MS,
-  dayOf,
   FOLD_GRACE_MS,
   firstHour,
   foldDay,
   HOUR_MS,
   readFoldState,
+  startOfDay,
   writeFolded,
 } from "../../store/usage/usage-day.ts";
 
@@ -23,10 +23,10 @@ export async function foldDays(db: Db, nowMs: number, whole: boolean): Promise<n
   const { foldedAtMs, marks } = await readFoldState(db);
   const since = new Map<number, number>();
   const firstMs = foldedAtMs === 0 ? await firstHour(db) : Math.min(foldedAtMs, nowMs) - FOLD_GRACE_MS;
-  const recentMs = dayOf(nowMs) - DAY_MS;
+  const recentMs = startOfDay(nowMs) - DAY_MS;
   const fromMs = firstMs === null ? recentMs : whole ? Math.min(firstMs, recentMs) : firstMs;
   // A day further: another node's clock may be ahead.
-  for (let dayMs = dayOf(fromMs); dayMs <= dayOf(nowMs) + DAY_MS; dayMs += DAY_MS) {
+  for (let dayMs = startOfDay(fromMs); dayMs <= startOfDay(nowMs) + DAY_MS; dayMs += DAY_MS) {
     since.set(dayMs, whole || foldedAtMs === 0 ? dayMs : Math.floor(fromMs / HOUR_MS) * HOUR_MS);
   }
   for (const { dayMs } of marks) since.set(dayMs, dayMs);

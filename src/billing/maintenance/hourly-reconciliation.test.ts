@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { openDb } from "../../store/engine/db.ts";
 import { migrate } from "../../store/engine/migrate.ts";
 import { addFunds } from "../engine/direct-billing.test-support.ts";
-import { startHourlyAudit } from "./hourly-reconciliation.ts";
+import { startHourlyReconciliation } from "./hourly-reconciliation.ts";
 
 test("beside a running server the books are compared, and what contradicts is logged as an error", async () => {
   const dir = mkdtempSync(join(tmpdir(), "gateway-audit-"));
@@ -15,7 +15,7 @@ test("beside a running server the books are compared, and what contradicts is lo
   await addFunds(db, "u1", 10n);
   const events: string[] = [];
   const note = (event: string) => void events.push(event);
-  const hourly = startHourlyAudit({
+  const hourly = startHourlyReconciliation({
     databaseUrl,
     log: { info: note, warn: note, error: note },
     everyMs: 3_600_000,

@@ -6,7 +6,7 @@
 import type { Log } from "../../observe/log.ts";
 import { type AuditReport, logAudit } from "./reconciliation.ts";
 
-export interface HourlyAudit {
+export interface HourlyReconciliation {
   /** At once. */
   run(): Promise<void>;
   stop(): void;
@@ -26,12 +26,12 @@ export interface AuditOrder {
 
 export type AuditAnswer = { ok: true; report: AuditReport } | { ok: false; reason: string };
 
-export function startHourlyAudit({
+export function startHourlyReconciliation({
   databaseUrl,
   log,
   everyMs,
   holdLeaseMs,
-}: HourlyAuditOptions): HourlyAudit {
+}: HourlyAuditOptions): HourlyReconciliation {
   let worker: Worker | null = null;
 
   async function run(): Promise<void> {

@@ -3,7 +3,7 @@
 import { systemClock } from "../../net/wire/clock.ts";
 import { openDb } from "../../store/engine/db.ts";
 import type { AuditAnswer, AuditOrder } from "./hourly-reconciliation.ts";
-import { audit } from "./reconciliation.ts";
+import { reconcileLedger } from "./reconciliation.ts";
 
 declare const self: Worker;
 
@@ -19,7 +19,11 @@ async function answerTo({ databaseUrl, holdLeaseMs }: AuditOrder): Promise<Audit
     try {
       return {
         ok: true,
-        report: await audit(db, { nowMs: systemClock.nowMs(), holdLeaseMs, findingsMax: FINDINGS_MAX }),
+        report: await reconcileLedger(db, {
+          nowMs: systemClock.nowMs(),
+          holdLeaseMs,
+          findingsMax: FINDINGS_MAX,
+        }),
       };
     } finally {
       await db.close();

@@ -4,12 +4,12 @@ import { type Db, transaction } from "../../store/engine/db.ts";
 import { findEntry, postTransfer } from "../../store/money/ledger.ts";
 import { writeSetting } from "../../store/settings/settings.ts";
 import { addFunds, asking, makeTill, settling } from "../engine/direct-billing.test-support.ts";
-import { audit } from "./reconciliation.ts";
+import { reconcileLedger } from "./reconciliation.ts";
 
 const NOW_MS = Date.now();
 
 async function checksOf(db: Db, nowMs = NOW_MS): Promise<string[]> {
-  const { findings } = await audit(db, { nowMs, holdLeaseMs: 3_600_000, findingsMax: 10 });
+  const { findings } = await reconcileLedger(db, { nowMs, holdLeaseMs: 3_600_000, findingsMax: 10 });
   return findings.map(({ check, subject }) => `${check} ${subject}`);
 }
 
@@ -26,7 +26,11 @@ eachEngine(({ open }) => {
   test("books that agree have no findings", async () => {
     const db = await open();
     await someMoney(db);
-    const { findings, counts } = await audit(db, { nowMs: NOW_MS, holdLeaseMs: 3_600_000, findingsMax: 10 });
+    const { findings, counts } = await reconcileLedger(db, {
+      nowMs: NOW_MS,
+      holdLeaseMs: 3_600_000,
+      findingsMax: 10,
+    });
     expect(findings).toEqual([]);
     expect(counts).toEqual({ wallets: 1, entries: 2, holds: 1, rows: 1 });
   });
@@ -35,7 +39,11 @@ eachEngine(({ open }) => {
     const db = await open();
     await someMoney(db);
     await db.sql`UPDATE wallet SET balance_nano = balance_nano + 1`;
-    const { findings } = await audit(db, { nowMs: NOW_MS, holdLeaseMs: 3_600_000, findingsMax: 10 });
+    const { findings } = await reconcileLedger(db, {
+      nowMs: NOW_MS,
+      holdLeaseMs: 3_600_000,
+      findingsMax: 10,
+    });
     expect(findings).toEqual([{ check: "balance", subject: "user:u1", is: "971", ought: "970" }]);
   });
 

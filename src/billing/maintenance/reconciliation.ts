@@ -1,28 +1,28 @@
 /** Proves that the books agree with each other, or names what does not. */
 
 import type { Log } from "../../observe/log.ts";
-import { type AuditBreak, verifyAudit } from "../../store/change-log/change-log.ts";
-import { wrongDays } from "../../store/checks/daily-rollups.ts";
-import { untoldEntries, wrongToldEntries } from "../../store/checks/entries-in-change-log.ts";
-import { wrongEntries, wrongRedemptions } from "../../store/checks/entry-shapes.ts";
-import { wrongRollUps } from "../../store/checks/hourly-rollups.ts";
+import { type AuditBreak, verifyChangeLog } from "../../store/change-log/change-log.ts";
+import { findWrongDays } from "../../store/checks/daily-rollups.ts";
+import { findUnloggedEntries, findWrongLoggedEntries } from "../../store/checks/entries-in-change-log.ts";
+import { findWrongEntries, findWrongRedemptions } from "../../store/checks/entry-shapes.ts";
+import { findWrongRollUps } from "../../store/checks/hourly-rollups.ts";
 import {
-  type BookCounts,
   type Contradiction,
-  countBooks,
-  entriesWithoutRow,
-  oldHolds,
-  overspent,
-  refundedTooMuch,
-  rowsWithoutEntry,
+  countLedger,
+  findEntriesWithoutRow,
+  findExcessRefunds,
+  findOldHolds,
+  findOverspent,
+  findRowsWithoutEntry,
+  findWrongBalances,
+  findWrongCharges,
+  findWrongHeld,
+  findWrongSharedCharges,
+  type LedgerCounts,
   unexplainedDebts,
   unpaidRows,
-  wrongBalances,
   wrongCorrections,
-  wrongHeld,
-  wronglyCharged,
   wrongOverruns,
-  wrongSharedCharges,
 } from "../../store/checks/ledger.ts";
 import { type Db, snapshot } from "../../store/engine/db.ts";
 import { listBillingFaults } from "../../store/money/billing-faults.ts";
@@ -39,7 +39,7 @@ export interface AuditReport {
   findings: AuditFinding[];
   /** What went wrong outside of the store and contradicts nothing in it, in words. */
   notes: string[];
-  counts: BookCounts;
+  counts: LedgerCounts;
   /** The log of changes: how long it is, and the hash of its end. Whoever keeps that can prove the log later. */
   changes: { entries: number; head: string };
 }
@@ -54,7 +54,7 @@ export interface AuditOptions {
  * Money is compared as it is at one moment: what is booked meanwhile does not disturb it. Sums of usage, which are many,
  * are compared piece by piece.
  */
-export async function audit(
+export async function reconcileLedger(
   db: Db,
   { nowMs, holdLeaseMs, findingsMax: max }: AuditOptions,
 ): Promise<AuditReport> {
@@ -64,32 +64,32 @@ export async function audit(
   };
   const { counts, chain } = await snapshot(db, async (tx) => {
     const rowsSinceMs = await readUsageRowsRemovedBefore(tx);
-    add("balance", await wrongBalances(tx, max));
-    add("held", await wrongHeld(tx, max));
-    add("available", await overspent(tx, max));
+    add("balance", await findWrongBalances(tx, max));
+    add("held", await findWrongHeld(tx, max));
+    add("available", await findOverspent(tx, max));
     add("debt", await unexplainedDebts(tx, max));
     add("overrun", await wrongOverruns(tx, max));
-    add("entry", await wrongEntries(tx, max));
-    add("code", await wrongRedemptions(tx, max));
-    add("row_charge", await wronglyCharged(tx, max));
-    add("row_entry", await rowsWithoutEntry(tx, max));
-    add("entry_row", await entriesWithoutRow(tx, rowsSinceMs, max));
+    add("entry", await findWrongEntries(tx, max));
+    add("code", await findWrongRedemptions(tx, max));
+    add("row_charge", await findWrongCharges(tx, max));
+    add("row_entry", await findRowsWithoutEntry(tx, max));
+    add("entry_row", await findEntriesWithoutRow(tx, rowsSinceMs, max));
     add("correction", await wrongCorrections(tx, max));
     add("unpaid", await unpaidRows(tx, max));
-    add("shared_charge", await wrongSharedCharges(tx, rowsSinceMs, max));
-    add("refund", await refundedTooMuch(tx, rowsSinceMs, max));
-    add("hold_lease", await oldHolds(tx, nowMs - holdLeaseMs, max));
+    add("shared_charge", await findWrongSharedCharges(tx, rowsSinceMs, max));
+    add("refund", await findExcessRefunds(tx, rowsSinceMs, max));
+    add("hold_lease", await findOldHolds(tx, nowMs - holdLeaseMs, max));
     add("window", (await wrongWindows(tx, max)).map(wrongWindow));
-    const chain = await verifyAudit(tx, max);
+    const chain = await verifyChangeLog(tx, max);
     add("changes", chain.broken.map(brokenChain));
     if (chain.broken.length === 0) {
-      add("log_entry", await wrongToldEntries(tx, max));
-      add("entry_log", await untoldEntries(tx, max));
+      add("log_entry", await findWrongLoggedEntries(tx, max));
+      add("entry_log", await findUnloggedEntries(tx, max));
     }
-    return { counts: await countBooks(tx), chain };
+    return { counts: await countLedger(tx), chain };
   });
-  add("roll_up", await wrongRollUps(db, max));
-  add("days", await wrongDays(db, nowMs, max));
+  add("roll_up", await findWrongRollUps(db, max));
+  add("days", await findWrongDays(db, nowMs, max));
   const notes = (await listBillingFaults(db, max)).map(({ detail }) => detail);
   return { findings, notes, counts, changes: { entries: chain.rows, head: chain.head } };
 }

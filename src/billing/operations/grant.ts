@@ -14,10 +14,16 @@ import {
   listGranted,
   putSubscription,
 } from "../../store/money/subscriptions.ts";
-import { checkOrderKey, claimOrderKey, entryIdOf, subscriptionIdOf, usedOtherwise } from "./order-key.ts";
-import { MoneyRefused } from "./refusal.ts";
+import {
+  checkOrderKey,
+  claimOrderKey,
+  entryIdForKey,
+  keyUsedForOtherOrder,
+  subscriptionIdForKey,
+} from "./order-key.ts";
+import { MoneyRefusedError } from "./refusal.ts";
 
-export interface GrantDesk {
+export interface GrantContext {
   db: Db;
   clock: Clock;
   newId: NewId;
@@ -31,13 +37,13 @@ export interface Grant extends Pick<SubscriptionRecord, "userId" | "endsAtMs" | 
   idempotencyKey?: string;
 }
 
-export interface Granted {
+export interface GrantResult {
   subscription: SubscriptionRecord;
   /** The idempotency key was used before for the same: nothing was granted now. */
   repeated: boolean;
 }
 
-export async function grantPlan({ db, clock, newId }: GrantDesk, grant: Grant): Promise<Granted> {
+export async function grantPlan({ db, clock, newId }: GrantContext, grant: Grant): Promise<GrantResult> {
   const { idempotencyKey } = grant;
   if (idempotencyKey !== undefined) checkOrderKey(idempotencyKey);
   return transaction(db, async (tx) => {
@@ -54,12 +60,12 @@ export async function grantPlan({ db, clock, newId }: GrantDesk, grant: Grant): 
     }
     const before = idempotencyKey === undefined ? null : await grantedBefore(tx, idempotencyKey);
     if (before !== null) {
-      if (!isGrantOf(before, grant, planId)) throw usedOtherwise();
+      if (!isGrantOf(before, grant, planId)) throw keyUsedForOtherOrder();
       return { subscription: before, repeated: true };
     }
     const nowMs = clock.nowMs();
     if (grant.renews === "none" && grant.endsAtMs !== null && grant.endsAtMs <= nowMs)
-      throw new MoneyRefused("ended_before", "The subscription would have ended already.");
+      throw new MoneyRefusedError("ended_before", "The subscription would have ended already.");
     const startsAtMs = grant.startsAtMs ?? nowMs;
     // A configuration file knows a subscription by these three.
     const same = (await listGranted(tx, grant.userId)).find(
@@ -71,7 +77,7 @@ export async function grantPlan({ db, clock, newId }: GrantDesk, grant: Grant): 
     }
     const { userId, endsAtMs, renews, priority } = grant;
     const subscription: SubscriptionRecord = {
-      id: idempotencyKey === undefined ? newId("sub") : subscriptionIdOf(idempotencyKey),
+      id: idempotencyKey === undefined ? newId("sub") : subscriptionIdForKey(idempotencyKey),
       userId,
       planId,
       startsAtMs,
@@ -88,8 +94,8 @@ export async function grantPlan({ db, clock, newId }: GrantDesk, grant: Grant): 
 
 async function grantedBefore(tx: Db, idempotencyKey: string): Promise<SubscriptionRecord | null> {
   // Entries from before there were claims.
-  if ((await findEntry(tx, entryIdOf(idempotencyKey))) !== null) throw usedOtherwise();
-  return findSubscription(tx, subscriptionIdOf(idempotencyKey));
+  if ((await findEntry(tx, entryIdForKey(idempotencyKey))) !== null) throw keyUsedForOtherOrder();
+  return findSubscription(tx, subscriptionIdForKey(idempotencyKey));
 }
 
 /** One that was changed since is no longer what was granted: its key then says so. */
@@ -104,7 +110,7 @@ function isGrantOf(before: SubscriptionRecord, grant: Grant, planId: string): bo
   );
 }
 
-export type Cancelled =
+export type CancellationResult =
   | { kind: "cancelled" }
   /** It runs to the end of its term, and does not renew. */
   | { kind: "ending"; endsAtMs: number }
@@ -114,10 +120,10 @@ export type Cancelled =
   | { kind: "unknown" };
 
 export async function cancelGrant(
-  { db, clock }: Pick<GrantDesk, "db" | "clock">,
+  { db, clock }: Pick<GrantContext, "db" | "clock">,
   id: string,
   when: "now" | "term_end",
-): Promise<Cancelled> {
+): Promise<CancellationResult> {
   return transaction(db, async (tx) => {
     await bumpKeyRevision(tx);
     const record = await findSubscription(tx, id);

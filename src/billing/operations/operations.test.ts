@@ -18,16 +18,16 @@ import { putPlan } from "../../store/money/plans.ts";
 import { wrongWindows } from "../../store/money/subscription-windows.ts";
 import { cancelSubscription, putSubscription } from "../../store/money/subscriptions.ts";
 import { readWallet } from "../../store/money/wallets.ts";
-import { lockPurses, moveHeld } from "../engine/subscription-balances.ts";
-import { adjust, type MoneyDesk, refund, topUp } from "./operations.ts";
-import { MoneyRefused } from "./refusal.ts";
+import { lockSubscriptionBalances, moveHeld } from "../engine/subscription-balances.ts";
+import { adjust, type MoneyContext, refund, topUp } from "./operations.ts";
+import { MoneyRefusedError } from "./refusal.ts";
 
 const NOW_MS = Date.parse("2027-03-10T12:00:00Z");
 const DAY_MS = 86_400_000;
 const BY = { actor: "cli:ada", reason: "a reason" };
 const usd = parseUsd;
 
-async function deskOn(db: Db, atMs = NOW_MS): Promise<MoneyDesk> {
+async function deskOn(db: Db, atMs = NOW_MS): Promise<MoneyContext> {
   for (const id of ["u1", "u2"]) {
     await putUser(db, userRecord(id));
   }
@@ -38,7 +38,7 @@ async function deskOn(db: Db, atMs = NOW_MS): Promise<MoneyDesk> {
 const refusal = (call: Promise<unknown>) =>
   call.then(
     () => "done",
-    (error: unknown) => (error instanceof MoneyRefused ? error.code : error),
+    (error: unknown) => (error instanceof MoneyRefusedError ? error.code : error),
   );
 
 async function charge(db: Db, requestId: string, amount: string, subscriptionId: string | null = null) {
@@ -90,9 +90,9 @@ async function chargeSubscription(db: Db, requestId: string, amount: string) {
 }
 
 const leftOf = (db: Db, nowMs: number) =>
-  transaction(db, async (tx) => (await lockPurses(tx, ["u1"], nowMs)).get("u1")?.[0]?.leftNano);
+  transaction(db, async (tx) => (await lockSubscriptionBalances(tx, ["u1"], nowMs)).get("u1")?.[0]?.leftNano);
 
-const later = (desk: MoneyDesk, ms: number): MoneyDesk => ({
+const later = (desk: MoneyContext, ms: number): MoneyContext => ({
   ...desk,
   clock: { nowMs: () => NOW_MS + ms },
 });
@@ -305,7 +305,7 @@ eachEngine(({ open }) => {
       fc.asyncProperty(fc.array(amount, { minLength: 1, maxLength: 8 }), async (amounts) => {
         for (const amountNano of amounts) {
           await adjust(desk, { userId: "u1", amountNano, ...BY }).catch((error: unknown) => {
-            if (!(error instanceof MoneyRefused)) throw error;
+            if (!(error instanceof MoneyRefusedError)) throw error;
           });
         }
         const entries = await listEntriesOfUser(desk.db, "u1", { limit: 10_000 });

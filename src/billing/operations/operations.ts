@@ -20,25 +20,31 @@ import {
 import { findSubscription } from "../../store/money/subscriptions.ts";
 import { readWallet, type Wallet } from "../../store/money/wallets.ts";
 import { readUsageRowsRemovedBefore } from "../../store/usage/usage-removal.ts";
-import { checkOrderKey, claimOrderKey, entryIdOf, subscriptionIdOf, usedOtherwise } from "./order-key.ts";
-import { giveBack } from "./refund-subscription.ts";
-import { MoneyRefused } from "./refusal.ts";
+import {
+  checkOrderKey,
+  claimOrderKey,
+  entryIdForKey,
+  keyUsedForOtherOrder,
+  subscriptionIdForKey,
+} from "./order-key.ts";
+import { refundSubscription } from "./refund-subscription.ts";
+import { MoneyRefusedError } from "./refusal.ts";
 
 /** What every call needs beside the store: time and chance are passed in. */
-export interface MoneyDesk {
+export interface MoneyContext {
   db: Db;
   clock: Pick<Clock, "nowMs">;
   newId: NewId;
 }
 
-export interface Order {
+export interface MoneyOrder {
   /** `cli:ada`, `admin:<user id>` */
   actor: string;
   reason: string | null;
   idempotencyKey?: string;
 }
 
-export interface Booked {
+export interface MoneyResult {
   entry: Transfer;
   /** The user's wallet afterwards. */
   wallet: Wallet;
@@ -54,9 +60,14 @@ export const PROVIDER_RULE = "must be a word like invoice or stripe";
 export const AMOUNT_NANO_MAX: Nano = 1_000_000n * 1_000_000_000n;
 
 export async function topUp(
-  desk: MoneyDesk,
-  { userId, amountNano, provider, ...order }: Order & { userId: string; amountNano: Nano; provider: string },
-): Promise<Booked> {
+  desk: MoneyContext,
+  {
+    userId,
+    amountNano,
+    provider,
+    ...order
+  }: MoneyOrder & { userId: string; amountNano: Nano; provider: string },
+): Promise<MoneyResult> {
   refuseAmount(amountNano);
   return book(desk, order, {
     ...terms(desk, "topup", order),
@@ -69,9 +80,9 @@ export async function topUp(
 
 /** Negative takes money away, never more than is available. */
 export async function adjust(
-  desk: MoneyDesk,
-  { userId, amountNano, ...order }: Order & { userId: string; amountNano: Nano },
-): Promise<Booked> {
+  desk: MoneyContext,
+  { userId, amountNano, ...order }: MoneyOrder & { userId: string; amountNano: Nano },
+): Promise<MoneyResult> {
   const given = amountNano > 0n;
   const size = given ? amountNano : -amountNano;
   refuseAmount(size);
@@ -86,9 +97,9 @@ export async function adjust(
 
 /** Back to the book that paid, and never more than was charged less what went back before. */
 export async function refund(
-  desk: MoneyDesk,
-  { requestId, amountNano, ...order }: Order & { requestId: string; amountNano: Nano | "all" },
-): Promise<Booked> {
+  desk: MoneyContext,
+  { requestId, amountNano, ...order }: MoneyOrder & { requestId: string; amountNano: Nano | "all" },
+): Promise<MoneyResult> {
   if (amountNano !== "all") refuseAmount(amountNano);
   const wanted = terms(desk, "refund", order);
   return refusing(desk, order, async (tx) => {
@@ -99,20 +110,21 @@ export async function refund(
     if (before !== null) {
       // A refund of the whole charge leaves nothing to refund.
       const isSameAmount = amountNano === "all" ? leftNano === 0n : before.amountNano === amountNano;
-      if (before.requestId !== requestId || !isSameAmount || before.userId === null) throw usedOtherwise();
+      if (before.requestId !== requestId || !isSameAmount || before.userId === null)
+        throw keyUsedForOtherOrder();
       return { entry: before, wallet: await readWallet(tx, before.userId), repeated: true };
     }
     if (charge === null || charge.userId === null) throw await notCharged(tx, requestId);
     const { userId, subscriptionId } = charge;
     if (leftNano === 0n) {
-      throw new MoneyRefused(
+      throw new MoneyRefusedError(
         "refunded_before",
         `All of the $${usdText(charge.amountNano)} charged for it was refunded before.`,
       );
     }
     const backNano = amountNano === "all" ? leftNano : amountNano;
     if (backNano > leftNano) {
-      throw new MoneyRefused(
+      throw new MoneyRefusedError(
         "refunded_before",
         `$${usdText(charge.amountNano)} was charged for it, of which $${usdText(leftNano)} can still be refunded.`,
       );
@@ -129,7 +141,7 @@ export async function refund(
       requestId,
     };
     if (subscriptionId !== null) {
-      await giveBack(tx, {
+      await refundSubscription(tx, {
         subscriptionId,
         chargedAtMs: charge.atMs,
         nowMs: wanted.atMs,
@@ -141,9 +153,9 @@ export async function refund(
   });
 }
 
-async function notCharged(tx: Db, requestId: string): Promise<MoneyRefused> {
+async function notCharged(tx: Db, requestId: string): Promise<MoneyRefusedError> {
   const isKnown = (await readUsageRowsRemovedBefore(tx)) === 0;
-  return new MoneyRefused(
+  return new MoneyRefusedError(
     "not_charged",
     isKnown
       ? `Nothing was charged for a request "${requestId}".`
@@ -151,18 +163,23 @@ async function notCharged(tx: Db, requestId: string): Promise<MoneyRefused> {
   );
 }
 
-function terms(desk: MoneyDesk, kind: "topup" | "adjust" | "refund", order: Order) {
+function terms(desk: MoneyContext, kind: "topup" | "adjust" | "refund", order: MoneyOrder) {
   const { actor, reason, idempotencyKey } = order;
   if (idempotencyKey !== undefined) checkOrderKey(idempotencyKey);
-  const id = idempotencyKey === undefined ? `${kind}:${desk.newId("entry")}` : entryIdOf(idempotencyKey);
+  const id = idempotencyKey === undefined ? `${kind}:${desk.newId("entry")}` : entryIdForKey(idempotencyKey);
   const atMs = desk.clock.nowMs();
   return { id, atMs, kind, actor, reason, subscriptionId: null, requestId: null };
 }
 
-function book(desk: MoneyDesk, order: Order, transfer: Transfer & { userId: string }): Promise<Booked> {
+function book(
+  desk: MoneyContext,
+  order: MoneyOrder,
+  transfer: Transfer & { userId: string },
+): Promise<MoneyResult> {
   const { userId } = transfer;
   return refusing(desk, order, async (tx) => {
-    if (!(await isUser(tx, userId))) throw new MoneyRefused("unknown_user", `There is no user "${userId}".`);
+    if (!(await isUser(tx, userId)))
+      throw new MoneyRefusedError("unknown_user", `There is no user "${userId}".`);
     const repeated = (await postTransfer(tx, transfer)) === "known";
     const entry = repeated ? ((await findEntry(tx, transfer.id)) ?? transfer) : transfer;
     return { entry, wallet: await readWallet(tx, userId), repeated };
@@ -171,16 +188,17 @@ function book(desk: MoneyDesk, order: Order, transfer: Transfer & { userId: stri
 
 /** Runs it in one transaction, and turns the ledger's errors into refusals for whoever asked. */
 async function refusing(
-  { db, clock }: MoneyDesk,
-  { idempotencyKey }: Order,
-  work: (tx: Db) => Promise<Booked>,
-): Promise<Booked> {
+  { db, clock }: MoneyContext,
+  { idempotencyKey }: MoneyOrder,
+  work: (tx: Db) => Promise<MoneyResult>,
+): Promise<MoneyResult> {
   try {
     return await transaction(db, async (tx) => {
       if (idempotencyKey !== undefined) {
         await claimOrderKey(tx, idempotencyKey, { kind: "entry", nowMs: clock.nowMs() });
         // Plans from before there were claims.
-        if ((await findSubscription(tx, subscriptionIdOf(idempotencyKey))) !== null) throw usedOtherwise();
+        if ((await findSubscription(tx, subscriptionIdForKey(idempotencyKey))) !== null)
+          throw keyUsedForOtherOrder();
       }
       return work(tx);
     });
@@ -190,9 +208,9 @@ async function refusing(
 }
 
 function refusalOf(error: unknown): unknown {
-  if (error instanceof TransferConflict) return usedOtherwise();
+  if (error instanceof TransferConflict) return keyUsedForOtherOrder();
   if (error instanceof InsufficientFunds) {
-    return new MoneyRefused(
+    return new MoneyRefusedError(
       "insufficient_funds",
       `Only $${usdText(error.availableNano)} is available: the rest is spent, or held for requests under way.`,
     );
@@ -202,5 +220,8 @@ function refusalOf(error: unknown): unknown {
 
 function refuseAmount(amountNano: Nano): void {
   if (amountNano > 0n && amountNano <= AMOUNT_NANO_MAX) return;
-  throw new MoneyRefused("bad_amount", `An amount is more than $0 and at most $${usdText(AMOUNT_NANO_MAX)}.`);
+  throw new MoneyRefusedError(
+    "bad_amount",
+    `An amount is more than $0 and at most $${usdText(AMOUNT_NANO_MAX)}.`,
+  );
 }

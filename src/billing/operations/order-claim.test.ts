@@ -8,8 +8,8 @@ import { listEntriesOfUser } from "../../store/money/entries.ts";
 import { putPlan } from "../../store/money/plans.ts";
 import { listGranted } from "../../store/money/subscriptions.ts";
 import { grantPlan } from "./grant.ts";
-import { adjust, type MoneyDesk, topUp } from "./operations.ts";
-import { MoneyRefused } from "./refusal.ts";
+import { adjust, type MoneyContext, topUp } from "./operations.ts";
+import { MoneyRefusedError } from "./refusal.ts";
 
 const KEYS = 40;
 const BY = { actor: "cli:ada", reason: null };
@@ -21,7 +21,7 @@ async function prepare(db: Db): Promise<void> {
   await putPlan(db, { id: "p", name: "pro", timeZone: "UTC", windows: WINDOWS, createdAtMs: 0 });
 }
 
-function deskOn(db: Db, node: string): MoneyDesk & { clock: { nowMs(): number; monotonicMs(): number } } {
+function deskOn(db: Db, node: string): MoneyContext & { clock: { nowMs(): number; monotonicMs(): number } } {
   let ids = 0;
   let nowMs = 1_000_000;
   return {
@@ -35,7 +35,7 @@ function deskOn(db: Db, node: string): MoneyDesk & { clock: { nowMs(): number; m
 const outcome = (call: Promise<unknown>) =>
   call.then(
     () => "done",
-    (error: unknown) => (error instanceof MoneyRefused ? error.code : String(error)),
+    (error: unknown) => (error instanceof MoneyRefusedError ? error.code : String(error)),
   );
 
 const plan = (idempotencyKey: string) =>

@@ -5,11 +5,11 @@
 
 import type { Db } from "../../store/engine/db.ts";
 import { claimMoneyOrder, type MoneyOrderKind } from "../../store/money/money-orders.ts";
-import { MoneyRefused } from "./refusal.ts";
+import { MoneyRefusedError } from "./refusal.ts";
 
 export function checkOrderKey(key: string): void {
   if (/^[\x21-\x7e]{1,255}$/.test(key)) return;
-  throw new MoneyRefused(
+  throw new MoneyRefusedError(
     "bad_idempotency_key",
     "An idempotency key must be 1 to 255 visible ASCII characters.",
   );
@@ -21,20 +21,20 @@ export async function claimOrderKey(
   key: string,
   { kind, nowMs }: { kind: MoneyOrderKind; nowMs: number },
 ): Promise<void> {
-  if ((await claimMoneyOrder(tx, key, kind, nowMs)) !== kind) throw usedOtherwise();
+  if ((await claimMoneyOrder(tx, key, kind, nowMs)) !== kind) throw keyUsedForOtherOrder();
 }
 
 /** One for all kinds of entries: a key that added money cannot take it away. */
-export function entryIdOf(key: string): string {
+export function entryIdForKey(key: string): string {
   return `order:${key}`;
 }
 
-export function subscriptionIdOf(key: string): string {
+export function subscriptionIdForKey(key: string): string {
   return `sub_${new Bun.CryptoHasher("sha256").update(key).digest("hex").slice(0, 32)}`;
 }
 
-export function usedOtherwise(): MoneyRefused {
-  return new MoneyRefused(
+export function keyUsedForOtherOrder(): MoneyRefusedError {
+  return new MoneyRefusedError(
     "idempotency_conflict",
     "This idempotency key was used before for something else. Nothing was done; make a new key for each order.",
   );

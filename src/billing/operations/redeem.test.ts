@@ -10,15 +10,15 @@ import { findEntry } from "../../store/money/ledger.ts";
 import { deletePlan, putPlan } from "../../store/money/plans.ts";
 import { type BatchCursor, listRedeemBatches, listRedeemCodes } from "../../store/money/redeem-codes.ts";
 import { readWallet } from "../../store/money/wallets.ts";
-import { type BatchOrder, type CodeDesk, createCodes, redeem, voidBatch, voidCode } from "./redeem.ts";
-import { MoneyRefused } from "./refusal.ts";
+import { type BatchOrder, type CodeContext, createCodes, redeem, voidBatch, voidCode } from "./redeem.ts";
+import { MoneyRefusedError } from "./refusal.ts";
 
 const NOW_MS = 1_794_000_000_000;
 const FIVE = { kind: "money", amountNano: parseUsd("5") } as const;
 const BATCH = { name: "spring", count: 3, worth: FIVE, expiresAtMs: null, actor: "cli:ada" };
 const DAY_MS = 86_400_000;
 
-async function deskOn(db: Db): Promise<CodeDesk> {
+async function deskOn(db: Db): Promise<CodeContext> {
   for (const id of ["u1", "u2"]) {
     await putUser(db, userRecord(id));
   }
@@ -26,12 +26,12 @@ async function deskOn(db: Db): Promise<CodeDesk> {
   return { db, digest, randomBytes, clock: { nowMs: () => NOW_MS }, newId: (prefix) => `${prefix}_1` };
 }
 
-const at = (desk: CodeDesk, ms: number): CodeDesk => ({ ...desk, clock: { nowMs: () => ms } });
+const at = (desk: CodeContext, ms: number): CodeContext => ({ ...desk, clock: { nowMs: () => ms } });
 const first = (codes: string[]) => codes[0] ?? "";
 const outcome = (call: Promise<unknown>) =>
   call.then(
     () => "done",
-    (error: unknown) => (error instanceof MoneyRefused ? error.code : error),
+    (error: unknown) => (error instanceof MoneyRefusedError ? error.code : error),
   );
 
 eachEngine(({ open }) => {

@@ -24,10 +24,10 @@ import {
 } from "../../store/money/redeem-codes.ts";
 import { listGranted, putSubscription } from "../../store/money/subscriptions.ts";
 import { readWallet, type Wallet } from "../../store/money/wallets.ts";
-import { AMOUNT_NANO_MAX, type MoneyDesk } from "./operations.ts";
-import { type MoneyRefusal, MoneyRefused } from "./refusal.ts";
+import { AMOUNT_NANO_MAX, type MoneyContext } from "./operations.ts";
+import { type MoneyRefusal, MoneyRefusedError } from "./refusal.ts";
 
-export interface CodeDesk extends MoneyDesk {
+export interface CodeContext extends MoneyContext {
   digest(secret: string): string;
   randomBytes: RandomBytes;
 }
@@ -46,18 +46,18 @@ export interface BatchOrder {
 }
 
 /** The codes exist nowhere else: whoever asked for them keeps them. */
-export async function createCodes(desk: CodeDesk, order: BatchOrder): Promise<string[]> {
+export async function createCodes(desk: CodeContext, order: BatchOrder): Promise<string[]> {
   const { name, count, expiresAtMs, actor } = order;
   const nowMs = desk.clock.nowMs();
   if (!Number.isInteger(count) || count < 1 || count > CODES_PER_BATCH_MAX)
-    throw new MoneyRefused("bad_batch", `A batch has 1 to ${CODES_PER_BATCH_MAX} codes.`);
+    throw new MoneyRefusedError("bad_batch", `A batch has 1 to ${CODES_PER_BATCH_MAX} codes.`);
   if (expiresAtMs !== null && expiresAtMs <= nowMs)
-    throw new MoneyRefused("bad_batch", "The codes would have expired already.");
+    throw new MoneyRefusedError("bad_batch", "The codes would have expired already.");
   const minted = Array.from({ length: count }, () => mintRedeemCode(desk.randomBytes));
   await transaction(desk.db, async (tx) => {
     const worth = await worthOf(tx, order.worth);
     if ((await findRedeemBatch(tx, name)) !== null)
-      throw new MoneyRefused("batch_exists", `There is a batch "${name}" already.`);
+      throw new MoneyRefusedError("batch_exists", `There is a batch "${name}" already.`);
     await insertRedeemBatch(
       tx,
       { name, worth, createdAtMs: nowMs, createdBy: actor, expiresAtMs },
@@ -71,18 +71,18 @@ async function worthOf(tx: Db, worth: BatchOrder["worth"]): Promise<CodeWorth> {
   if (worth.kind === "money") {
     const { amountNano } = worth;
     if (amountNano > 0n && amountNano <= AMOUNT_NANO_MAX) return worth;
-    throw new MoneyRefused(
+    throw new MoneyRefusedError(
       "bad_amount",
       `A code is worth more than $0 and at most $${usdText(AMOUNT_NANO_MAX)}.`,
     );
   }
   const { plan, days } = worth;
   if (!Number.isInteger(days) || days < 1 || days > CODE_DAYS_MAX)
-    throw new MoneyRefused("bad_batch", `A code grants a plan for 1 to ${CODE_DAYS_MAX} days.`);
+    throw new MoneyRefusedError("bad_batch", `A code grants a plan for 1 to ${CODE_DAYS_MAX} days.`);
   // For its lock: the plan cannot go between the check and the end.
   await bumpKeyRevision(tx);
   const planId = (await listPlans(tx)).find((one) => one.name === plan)?.id;
-  if (planId === undefined) throw new MoneyRefused("bad_batch", `There is no plan "${plan}".`);
+  if (planId === undefined) throw new MoneyRefusedError("bad_batch", `There is no plan "${plan}".`);
   return { kind: "plan", planId, days };
 }
 
@@ -94,27 +94,28 @@ const REFUSALS: Record<CodeStanding, [MoneyRefusal, string]> = {
 };
 
 /** What a code gave, and what its user has now. */
-export type Redeemed = { wallet: Wallet } & (
+export type RedemptionResult = { wallet: Wallet } & (
   | { kind: "money"; entry: Transfer }
   | { kind: "plan"; plan: string; subscription: SubscriptionRecord }
 );
 
 export async function redeem(
-  desk: Omit<CodeDesk, "randomBytes">,
+  desk: Omit<CodeContext, "randomBytes">,
   { userId, code: typed, actor }: { userId: string; code: string; actor: string },
-): Promise<Redeemed> {
+): Promise<RedemptionResult> {
   const code = readRedeemCode(typed);
   // Its check tells, without asking the store. What was typed is not repeated: it may be worth money.
   if (code === null)
-    throw new MoneyRefused("code_mistyped", "This is not a code: check it for a mistyped character.");
+    throw new MoneyRefusedError("code_mistyped", "This is not a code: check it for a mistyped character.");
   const digest = desk.digest(redeemCodeSecret(code));
   const atMs = desk.clock.nowMs();
   return transaction(desk.db, async (tx) => {
     // Where a plan may be granted this lock comes first, as everywhere.
     await bumpKeyRevision(tx);
-    if (!(await isUser(tx, userId))) throw new MoneyRefused("unknown_user", `There is no user "${userId}".`);
+    if (!(await isUser(tx, userId)))
+      throw new MoneyRefusedError("unknown_user", `There is no user "${userId}".`);
     const taken = await takeRedeemCode(tx, digest, userId, atMs);
-    if (taken === null) throw new MoneyRefused(...REFUSALS[await redeemCodeStanding(tx, digest)]);
+    if (taken === null) throw new MoneyRefusedError(...REFUSALS[await redeemCodeStanding(tx, digest)]);
     const { worth, name } = taken;
     const given =
       worth.kind === "plan"
@@ -154,7 +155,7 @@ async function giveMoney(tx: Db, { digest, batch, userId, actor, atMs, amountNan
 /** From now on; or, where the user has the plan to a certain day, from then on. */
 async function giveDays(
   tx: Db,
-  { newId }: Pick<MoneyDesk, "newId">,
+  { newId }: Pick<MoneyContext, "newId">,
   userId: string,
   { planId, days }: Extract<CodeWorth, { kind: "plan" }>,
   nowMs: number,
@@ -181,7 +182,7 @@ async function giveDays(
 }
 
 /** Returns how many codes were withdrawn; those redeemed stay so. */
-export async function voidBatch(desk: Pick<CodeDesk, "db" | "clock">, name: string): Promise<number> {
+export async function voidBatch(desk: Pick<CodeContext, "db" | "clock">, name: string): Promise<number> {
   return transaction(desk.db, async (tx) => {
     if ((await findRedeemBatch(tx, name)) === null) throw unknownBatch(name);
     return voidRedeemBatch(tx, name, desk.clock.nowMs());
@@ -190,7 +191,7 @@ export async function voidBatch(desk: Pick<CodeDesk, "db" | "clock">, name: stri
 
 /** False if it was redeemed or withdrawn before. */
 export async function voidCode(
-  desk: Pick<CodeDesk, "db" | "clock">,
+  desk: Pick<CodeContext, "db" | "clock">,
   batch: string,
   digest: string,
 ): Promise<boolean> {
@@ -200,6 +201,6 @@ export async function voidCode(
   });
 }
 
-function unknownBatch(name: string): MoneyRefused {
-  return new MoneyRefused("batch_unknown", `There is no batch "${name}".`);
+function unknownBatch(name: string): MoneyRefusedError {
+  return new MoneyRefusedError("batch_unknown", `There is no batch "${name}".`);
 }

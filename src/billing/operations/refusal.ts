@@ -19,7 +19,7 @@ export type MoneyRefusal =
   | "bad_batch";
 
 /** Money that was not moved, and why. The message is fit for whoever asked. */
-export class MoneyRefused extends Error {
+export class MoneyRefusedError extends Error {
   override readonly name = "MoneyRefused";
   readonly code: MoneyRefusal;
   constructor(code: MoneyRefusal, message: string) {

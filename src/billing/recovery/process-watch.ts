@@ -6,13 +6,13 @@
 
 import { readFileSync, readlinkSync } from "node:fs";
 import { hostname } from "node:os";
-import type { Incarnation } from "../../store/money/processes.ts";
+import type { ProcessRecord } from "../../store/money/processes.ts";
 
 /** `startTicks`: null where the system does not tell. */
 export type ProcessLookup = { kind: "gone" } | { kind: "there"; startTicks: number | null };
 
 export interface ProcessWatchOptions {
-  self: Incarnation;
+  self: ProcessRecord;
   /** A heartbeat that was seen unchanged for so long is that of a dead process. */
   deadAfterMs: number;
   /** After a longer pause between two looks the watch starts again: nothing was seen meanwhile. */
@@ -38,7 +38,7 @@ export class ProcessWatch {
   }
 
   /** The ids of the dead among these, which were read from the store just now. */
-  findDead(all: readonly Incarnation[]): Set<string> {
+  findDead(all: readonly ProcessRecord[]): Set<string> {
     const { self, monotonicMs, pauseMsMax } = this.options;
     const nowMs = monotonicMs();
     if (nowMs - this.lookedAtMs > pauseMsMax) this.heartbeats.clear();
@@ -49,7 +49,7 @@ export class ProcessWatch {
     return new Set(others.filter((one) => this.isDead(one, nowMs)).map(({ id }) => id));
   }
 
-  private isDead(one: Incarnation, nowMs: number): boolean {
+  private isDead(one: ProcessRecord, nowMs: number): boolean {
     const known = this.askKernel(one);
     if (known !== "unknown") return known === "dead";
     const seen = this.heartbeats.get(one.id);
@@ -60,7 +60,7 @@ export class ProcessWatch {
     return false;
   }
 
-  private askKernel({ host, pid, folderId, startTicks }: Incarnation): "dead" | "running" | "unknown" {
+  private askKernel({ host, pid, folderId, startTicks }: ProcessRecord): "dead" | "running" | "unknown" {
     const { self } = this.options;
     // This process has locked the folder, so whichever process had it before is gone.
     if (folderId !== null && folderId === self.folderId) return "dead";
@@ -73,7 +73,7 @@ export class ProcessWatch {
 }
 
 /** `folderId`: of the data folder that this process has locked; null if it has locked none. */
-export function describeProcess(id: string, nowMs: number, folderId: string | null = null): Incarnation {
+export function describeProcess(id: string, nowMs: number, folderId: string | null = null): ProcessRecord {
   return {
     id,
     host: describeHost(),

@@ -8,27 +8,35 @@
 import type { Nano } from "../../money/nano.ts";
 import { type Db, transaction } from "../../store/engine/db.ts";
 import { findHolds, insertHolds } from "../../store/money/holds.ts";
-import { changeWallets, dropLeases, leasesOf } from "../../store/money/wallet-reservations.ts";
+import {
+  changeWallets,
+  deleteReservations,
+  listReservations,
+} from "../../store/money/wallet-reservations.ts";
 import { lockWallets } from "../../store/money/wallets.ts";
 import { knownUsage } from "../../store/usage/usage.ts";
 import { readUsageRowsRemovedBefore } from "../../store/usage/usage-removal.ts";
 import { findRecovered } from "../../store/usage/usage-replacement.ts";
 import type { Settlement } from "../engine/booking.ts";
-import type { JournalTold } from "../journal/read-journal.ts";
+import type { JournalContent } from "../journal/read-journal.ts";
 import { holdFor, sumByUser } from "../write-behind/book-reservations.ts";
 
-export type LeftLent = Pick<JournalTold, "open" | "settlements" | "rows">;
-export const NOTHING_LEFT: LeftLent = { open: [], settlements: [], rows: [] };
+export type OrphanedReservations = Pick<JournalContent, "open" | "settlements" | "rows">;
+export const NOTHING_LEFT: OrphanedReservations = { open: [], settlements: [], rows: [] };
 
 /** Returns those that ended and are still to be booked. */
-export async function recoverLent(db: Db, incarnation: string, all: LeftLent): Promise<Settlement[]> {
+export async function recoverReservations(
+  db: Db,
+  incarnation: string,
+  all: OrphanedReservations,
+): Promise<Settlement[]> {
   return transaction(db, async (tx) => {
     const left = withRows(all, await readUsageRowsRemovedBefore(tx));
     const told = [...left.settlements.map(({ row }) => row), ...left.open, ...left.rows];
     const ids = told.map(({ requestId }) => requestId);
     const booked = await knownUsage(tx, ids);
     const present = await findHolds(tx, ids);
-    const leased = await leasesOf(tx, incarnation);
+    const leased = await listReservations(tx, incarnation);
     const unbooked = left.settlements.filter(({ row }) => !booked.has(row.requestId));
     // What another process guessed without this journal is replaced by what the journal tells.
     const guessed = await findGuessed(tx, left.settlements, booked);
@@ -57,7 +65,7 @@ export async function recoverLent(db: Db, incarnation: string, all: LeftLent): P
       incarnation,
       [...sums].map(([userId, heldNano]) => ({ userId, balanceNano: 0n, heldNano, leasedNano: 0n })),
     );
-    await dropLeases(tx, incarnation);
+    await deleteReservations(tx, incarnation);
     // These have no charge.
     const unpaid = left.rows.filter(({ requestId }) => !booked.has(requestId));
     return [...unbooked, ...guessed, ...unpaid.map((row) => ({ row, chargedNano: 0n }))];
@@ -79,7 +87,10 @@ async function findGuessed(
 }
 
 /** Those so old that their rows may be removed were booked when their journal was first read: it is only kept. */
-function withRows({ open, settlements, rows }: LeftLent, rowsSinceMs: number): LeftLent {
+function withRows(
+  { open, settlements, rows }: OrphanedReservations,
+  rowsSinceMs: number,
+): OrphanedReservations {
   return {
     open: open.filter(({ atMs }) => atMs >= rowsSinceMs),
     settlements: settlements.filter(({ row }) => row.atMs >= rowsSinceMs),

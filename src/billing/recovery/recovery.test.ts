@@ -8,7 +8,7 @@ import { systemClock } from "../../net/wire/clock.ts";
 import { openKeyring } from "../../secrets/keyring.ts";
 import { type Db, openDb } from "../../store/engine/db.ts";
 import { migrate } from "../../store/engine/migrate.ts";
-import { type Incarnation, listIncarnations } from "../../store/money/processes.ts";
+import { listProcesses, type ProcessRecord } from "../../store/money/processes.ts";
 import { readWallet } from "../../store/money/wallets.ts";
 import { findUsage } from "../../store/usage/usage.ts";
 import { insertUsage, usageRow } from "../../store/usage/usage-row.test-support.ts";
@@ -23,15 +23,15 @@ import {
 import { openSettlementSpool } from "../engine/settlement-spool.ts";
 import { openIdempotency } from "../idempotency/idempotency.ts";
 import { openJournal } from "../journal/journal.ts";
-import { audit } from "../maintenance/reconciliation.ts";
+import { reconcileLedger } from "../maintenance/reconciliation.ts";
 import { describeProcess } from "./process-watch.ts";
 
 const findings = async (db: Db) =>
-  (await audit(db, { nowMs: Date.now(), holdLeaseMs: 3_600_000, findingsMax: 10 })).findings;
+  (await reconcileLedger(db, { nowMs: Date.now(), holdLeaseMs: 3_600_000, findingsMax: 10 })).findings;
 const eager = { ...limits.till, progressMs: 1, checkpointMs: 1 };
 
 /** Another process of this host, which is no more. */
-const gone = (id: string): Incarnation => ({ ...describeProcess(id, Date.now()), pid: 4_000_000 });
+const gone = (id: string): ProcessRecord => ({ ...describeProcess(id, Date.now()), pid: 4_000_000 });
 
 /** It has said that it lives, taken these holds, and died. */
 async function dieWith(db: Db, work: (till: TillUnderTest) => Promise<void>, dir?: string): Promise<void> {
@@ -77,11 +77,11 @@ eachEngine(({ open, emptyUrl }) => {
     expect(await findUsage(db, "much")).toMatchObject({ chargedNano: 100n, costNano: 1_020n });
     expect(await readWallet(db, "u1")).toEqual({ balanceNano: 830n, heldNano: 0n });
     expect(await findings(db)).toEqual([]);
-    expect((await listIncarnations(db)).map(({ id }) => id)).toEqual(["inc_new"]);
+    expect((await listProcesses(db)).map(({ id }) => id)).toEqual(["inc_new"]);
     await recovery.stop();
     await recovery.forget();
     await till.stop();
-    expect(await listIncarnations(db)).toEqual([]);
+    expect(await listProcesses(db)).toEqual([]);
   });
 
   test("a hold that cannot be settled is left for the operator, and does not keep the others", async () => {
@@ -271,7 +271,7 @@ eachEngine(({ open, emptyUrl }) => {
       count: 1,
       latestAtMs: expect.any(Number),
     });
-    const report = await audit(db, { nowMs: Date.now(), holdLeaseMs: 3_600_000, findingsMax: 10 });
+    const report = await reconcileLedger(db, { nowMs: Date.now(), holdLeaseMs: 3_600_000, findingsMax: 10 });
     expect(report.notes).toEqual([expect.stringContaining(`${name} is damaged`)]);
     expect(report.findings).toEqual([]);
     await recovery.reap();

@@ -12,20 +12,20 @@ import type { Db } from "../../store/engine/db.ts";
 import { recordBillingFault } from "../../store/money/billing-faults.ts";
 import { type Hold, holdsOf } from "../../store/money/holds.ts";
 import {
-  beat,
-  forgetIncarnation,
-  forgottenOwners,
-  type Incarnation,
-  listIncarnations,
+  deleteProcess,
+  findUnknownOwners,
+  listProcesses,
+  type ProcessRecord,
   storeNowMs,
+  writeHeartbeat,
 } from "../../store/money/processes.ts";
 import { readTerms } from "../../store/money/tariffs.ts";
 import type { Settlement } from "../engine/booking.ts";
-import { type Till, TillUnavailable } from "../engine/direct-billing.ts";
-import { leftSpools } from "../engine/settlement-spool.ts";
-import { type DamagedSegment, leftJournals } from "../journal/left-journals.ts";
+import { type BillingEngine, BillingUnavailable } from "../engine/direct-billing.ts";
+import { listOrphanedSpools } from "../engine/settlement-spool.ts";
+import { type DamagedSegment, listOrphanedJournals } from "../journal/left-journals.ts";
 import { type ProcessLookup, ProcessWatch } from "./process-watch.ts";
-import { NOTHING_LEFT, recoverLent } from "./recover-reservations.ts";
+import { NOTHING_LEFT, recoverReservations } from "./recover-reservations.ts";
 
 export interface Recovery {
   /** Tells the store that this process lives; rejects where it takes nothing. */
@@ -51,9 +51,9 @@ export interface RecoveryOptions {
   db: Db;
   log: Log;
   clock: Clock;
-  till: Pick<Till, "book" | "isOpen">;
+  till: Pick<BillingEngine, "book" | "isOpen">;
   /** This process; see `describeProcess` in `process-watch.ts`. */
-  self: Incarnation;
+  self: ProcessRecord;
   spoolDir: string;
   faults: BillingFaults;
   limits: RecoveryLimits;
@@ -83,13 +83,13 @@ export async function startRecovery(options: RecoveryOptions): Promise<Recovery>
   let stopped = false;
 
   async function sayAlive(): Promise<void> {
-    await beat(db, { ...self, beatAtMs: await storeNowMs(db, clock) });
+    await writeHeartbeat(db, { ...self, beatAtMs: await storeNowMs(db, clock) });
   }
 
   async function pass(): Promise<void> {
     // Where this process cannot write its beat, the others cannot either: such a look would tell nothing.
     await sayAlive();
-    const all = await listIncarnations(db);
+    const all = await listProcesses(db);
     const deadIds = watch.findDead(all);
     const dead = all.filter(({ id }) => deadIds.has(id));
     const alive = new Set(all.filter(({ id }) => !deadIds.has(id)).map(({ id }) => id)).add(self.id);
@@ -98,24 +98,24 @@ export async function startRecovery(options: RecoveryOptions): Promise<Recovery>
     await replaySpools(alive);
     for (const { id, beatAtMs } of dead) {
       await settleAllOf(id);
-      await forgetIncarnation(db, id, beatAtMs);
+      await deleteProcess(db, id, beatAtMs);
     }
     if (dead.length > 0) await options.buried?.();
-    for (const id of await forgottenOwners(db)) if (id !== self.id) await settleAllOf(id);
+    for (const id of await findUnknownOwners(db)) if (id !== self.id) await settleAllOf(id);
     await settleOrphans();
   }
 
   async function settleAllOf(incarnation: string): Promise<void> {
     // Its journal was read above, or is lost: what it had set aside is nobody's.
-    await recoverLent(db, incarnation, NOTHING_LEFT);
+    await recoverReservations(db, incarnation, NOTHING_LEFT);
     await settleHoldsOf(incarnation);
   }
 
   async function replayJournals(alive: ReadonlySet<string>): Promise<void> {
-    for (const left of leftJournals(options.spoolDir, (id) => alive.has(id) || unreadable.has(id))) {
+    for (const left of listOrphanedJournals(options.spoolDir, (id) => alive.has(id) || unreadable.has(id))) {
       const { incarnation, open, torn, unreadable: strange } = left;
       for (const segment of left.damaged) await reportDamage(segment);
-      const ended = await recoverLent(db, incarnation, left);
+      const ended = await recoverReservations(db, incarnation, left);
       const refused = await bookAll(ended);
       log[refused + strange > 0 ? "error" : "info"]("journal_replayed", {
         ended: ended.length,
@@ -144,7 +144,10 @@ export async function startRecovery(options: RecoveryOptions): Promise<Recovery>
   }
 
   async function replaySpools(alive: ReadonlySet<string>): Promise<void> {
-    for (const left of await leftSpools(options.spoolDir, (id) => alive.has(id) || unreadable.has(id))) {
+    for (const left of await listOrphanedSpools(
+      options.spoolDir,
+      (id) => alive.has(id) || unreadable.has(id),
+    )) {
       const { incarnation, settlements, torn, unreadable: strange } = left;
       const refused = await bookAll(settlements);
       log[refused + torn + strange > 0 ? "error" : "info"]("settlements_replayed", {
@@ -240,8 +243,8 @@ export async function startRecovery(options: RecoveryOptions): Promise<Recovery>
       await reaping?.catch(() => {});
     },
     async forget() {
-      const me = (await listIncarnations(db)).find(({ id }) => id === self.id);
-      if (me !== undefined) await forgetIncarnation(db, me.id, me.beatAtMs);
+      const me = (await listProcesses(db)).find(({ id }) => id === self.id);
+      if (me !== undefined) await deleteProcess(db, me.id, me.beatAtMs);
     },
   };
 }
@@ -252,7 +255,7 @@ function reasonOf(error: unknown): string {
 
 /** The store, not the hold, is at fault. */
 function isAway(error: unknown): boolean {
-  return error instanceof TillUnavailable;
+  return error instanceof BillingUnavailable;
 }
 
 interface Used {

@@ -4,24 +4,30 @@ import type { Clock } from "../../net/wire/clock.ts";
 import type { Log } from "../../observe/log.ts";
 import { type Db, transaction } from "../../store/engine/db.ts";
 import type { InTurn } from "../../store/engine/transaction.ts";
-import { LeaseLost } from "../../store/money/wallet-reservations.ts";
+import { ReservationLost } from "../../store/money/wallet-reservations.ts";
 import { UsageNumbers } from "../../store/usage/usage-numbers.ts";
 import type { UsageRow } from "../../store/usage/usage-row.ts";
-import type { PlainTill } from "../engine/direct-billing.ts";
-import { isHopeless, reasonOf } from "../engine/store-faults.ts";
+import type { DirectBilling } from "../engine/direct-billing.ts";
+import { errorReason, isPermanent } from "../engine/store-faults.ts";
 import { bookBatches, type Steps } from "./book-batches.ts";
 import { holdFor, moveToRows } from "./book-reservations.ts";
 import type { RowBatch } from "./row-batch.ts";
-import { forgetBatch, forgetHold, holdsOn, type Lane, splitBatch } from "./wallet-reservations.ts";
+import {
+  forgetBatch,
+  forgetHold,
+  holdsOn,
+  type ReservationState,
+  splitBatch,
+} from "./wallet-reservations.ts";
 
 export interface BatchBookingOptions {
   db: Db;
   books: Db;
-  lane: Lane;
+  lane: ReservationState;
   log: Log;
   clock: Clock;
   incarnation: string;
-  plain: Pick<PlainTill, "settle">;
+  plain: Pick<DirectBilling, "settle">;
   /** Rows of one transaction. */
   together: number;
   /** One transaction at a time. */
@@ -60,7 +66,7 @@ export function openBatchBooking(options: BatchBookingOptions): BatchBooking {
       const next = part[many];
       return next === undefined ? end : batches.indexOf(next, start);
     } catch (error) {
-      if (!isHopeless(error)) throw error;
+      if (!isPermanent(error)) throw error;
       await bookApart(part, error);
       // Those that had to make way for others are still there.
       return start;
@@ -89,7 +95,7 @@ export function openBatchBooking(options: BatchBookingOptions): BatchBooking {
   async function bookApart(part: readonly RowBatch[], error: unknown): Promise<void> {
     const [first] = part;
     if (first === undefined) return;
-    if (error instanceof LeaseLost) return abandon(error.userIds);
+    if (error instanceof ReservationLost) return abandon(error.userIds);
     if (part.length > 1) {
       const half = Math.ceil(part.length / 2);
       await bookNow(part.slice(0, half));
@@ -97,7 +103,7 @@ export function openBatchBooking(options: BatchBookingOptions): BatchBooking {
     } else if (first.count > 1) await bookNow(splitBatch(lane, first));
     else {
       for (const row of first.rows()) {
-        log.error("express_refused", { reason: reasonOf(error), request_id: row.requestId });
+        log.error("express_refused", { reason: errorReason(error), request_id: row.requestId });
         if (first.isPaid) await holdAlone(row);
       }
       await handOver(first);
@@ -129,8 +135,8 @@ export function openBatchBooking(options: BatchBookingOptions): BatchBooking {
       const hold = holdFor({ row, chargedNano: row.chargedNano }, incarnation);
       await transaction(db, (tx) => moveToRows(tx, incarnation, [hold]));
     } catch (error) {
-      if (!isHopeless(error)) throw error;
-      log.error("express_refused", { reason: reasonOf(error), request_id: row.requestId });
+      if (!isPermanent(error)) throw error;
+      log.error("express_refused", { reason: errorReason(error), request_id: row.requestId });
     }
   }
 

@@ -3,15 +3,15 @@ import { eachEngine } from "../../../test/support/postgres.ts";
 import type { Nano } from "../../money/nano.ts";
 import { type Db, transaction } from "../../store/engine/db.ts";
 import { listEntriesOfUser } from "../../store/money/entries.ts";
-import { changeWallets, leasesOf } from "../../store/money/wallet-reservations.ts";
+import { changeWallets, listReservations } from "../../store/money/wallet-reservations.ts";
 import { readWallet } from "../../store/money/wallets.ts";
 import { writeSetting } from "../../store/settings/settings.ts";
 import { findUsage } from "../../store/usage/usage.ts";
 import { Numbering, UsageNumbers } from "../../store/usage/usage-numbers.ts";
 import { usageRow } from "../../store/usage/usage-row.test-support.ts";
 import { addFunds, settling } from "../engine/direct-billing.test-support.ts";
-import { audit } from "../maintenance/reconciliation.ts";
-import { type MoneyDesk, refund } from "../operations/operations.ts";
+import { reconcileLedger } from "../maintenance/reconciliation.ts";
+import { type MoneyContext, refund } from "../operations/operations.ts";
 import { bookBatches } from "./book-batches.ts";
 import { RowBatch } from "./row-batch.ts";
 
@@ -44,7 +44,7 @@ function bookAll(db: Db, batches: readonly RowBatch[], isEnough = (_rows: number
 }
 
 async function checksOf(db: Db): Promise<string[]> {
-  const { findings } = await audit(db, { nowMs: NOW_MS, holdLeaseMs: 3_600_000, findingsMax: 10 });
+  const { findings } = await reconcileLedger(db, { nowMs: NOW_MS, holdLeaseMs: 3_600_000, findingsMax: 10 });
   return findings.map(({ check, subject }) => `${check} ${subject}`);
 }
 
@@ -54,7 +54,7 @@ async function someSpent(db: Db): Promise<void> {
   await bookAll(db, [batchOf("u1", { r1: 30n, r2: 31n, free: 0n, r3: 32n }), batchOf("u2", { r4: 40n })]);
 }
 
-function deskOf(db: Db): MoneyDesk {
+function deskOf(db: Db): MoneyContext {
   let made = 0;
   return { db, clock: { nowMs: () => NOW_MS }, newId: (prefix) => `${prefix}_${++made}` };
 }
@@ -76,7 +76,7 @@ eachEngine(({ open }) => {
       expect((await findUsage(db, id))?.chargedNano).toBe(nano);
     }
     expect(await readWallet(db, "u1")).toEqual({ balanceNano: 907n, heldNano: ASIDE - 93n });
-    expect(await leasesOf(db, "inc")).toEqual(
+    expect(await listReservations(db, "inc")).toEqual(
       new Map([
         ["u1", ASIDE - 93n],
         ["u2", ASIDE - 40n],

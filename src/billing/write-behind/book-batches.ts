@@ -7,15 +7,15 @@ import type { Db } from "../../store/engine/db.ts";
 import { insertEntries, type Transfer } from "../../store/money/ledger.ts";
 import {
   changeWallets,
-  LeaseLost,
-  lostLeases,
+  findLostReservations,
+  ReservationLost,
   type WalletChange,
 } from "../../store/money/wallet-reservations.ts";
 import { insertFull, insertRest, ReadyRows } from "../../store/usage/insert-usage.ts";
 import { isLate, markLate } from "../../store/usage/usage-day.ts";
 import { addToRollUp, RollUp } from "../../store/usage/usage-hour.ts";
 import type { Numbering } from "../../store/usage/usage-numbers.ts";
-import { chargeOf } from "../engine/booking.ts";
+import { computeCharge } from "../engine/booking.ts";
 import { inParts } from "../engine/in-parts.ts";
 import { sumByUser } from "./book-reservations.ts";
 import type { BatchCharge, RowBatch } from "./row-batch.ts";
@@ -43,10 +43,10 @@ export async function bookBatches(
   // Before anything is written that would have to be undone.
   const lost: string[] = [];
   for (const part of inParts(payersOf(batches), size)) {
-    lost.push(...(await lostLeases(tx, incarnation, part)));
+    lost.push(...(await findLostReservations(tx, incarnation, part)));
     await pause();
   }
-  if (lost.length > 0) throw new LeaseLost(lost);
+  if (lost.length > 0) throw new ReservationLost(lost);
   const ready = new ReadyRows();
   const sums = new RollUp();
   const charges: PaidCharge[] = [];
@@ -99,7 +99,7 @@ interface PaidCharge {
 
 /** Of one request, or of all that share it. */
 function entryOf({ userId, charge: { requestId, atMs, nano, many } }: PaidCharge): Transfer {
-  const entry = chargeOf({ requestId, atMs }, { userId, subscriptionId: null, atMs }, nano);
+  const entry = computeCharge({ requestId, atMs }, { userId, subscriptionId: null, atMs }, nano);
   return many === 1 ? entry : { ...entry, requestId: null, reason: `${many} requests` };
 }
 

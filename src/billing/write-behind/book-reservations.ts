@@ -5,7 +5,11 @@ import type { Tariff } from "../../money/tariff.ts";
 import type { Db } from "../../store/engine/db.ts";
 import { type Hold, insertHolds, UNSENT } from "../../store/money/holds.ts";
 import { keepTariffs } from "../../store/money/tariffs.ts";
-import { changeWallets, dropEmptyLeases, type WalletChange } from "../../store/money/wallet-reservations.ts";
+import {
+  changeWallets,
+  deleteEmptyReservations,
+  type WalletChange,
+} from "../../store/money/wallet-reservations.ts";
 import { lockWallets } from "../../store/money/wallets.ts";
 import type { Settlement } from "../engine/booking.ts";
 
@@ -48,7 +52,7 @@ export function holdFor({ row, chargedNano }: Settlement, incarnation: string): 
 }
 
 /** The free part of these leases goes back to the wallets; leases with nothing left are removed. */
-export async function giveBackLeases(
+export async function releaseReservations(
   tx: Db,
   incarnation: string,
   leases: readonly { userId: string; freeNano: Nano }[],
@@ -60,14 +64,14 @@ export async function giveBackLeases(
     leasedNano: -freeNano,
   }));
   await changeWallets(tx, incarnation, changes);
-  await dropEmptyLeases(
+  await deleteEmptyReservations(
     tx,
     incarnation,
     leases.map(({ userId }) => userId),
   );
 }
 
-export interface LeaseWish {
+export interface ReservationRequest {
   userId: string;
   /** A smaller amount would be of no use. */
   leastNano: Nano;
@@ -78,10 +82,10 @@ export interface LeaseWish {
 const PART = 4n;
 
 /** What each user gets; nothing, where the wallet has too little to set some of it aside. */
-export async function setAside(
+export async function reserveFunds(
   tx: Db,
   incarnation: string,
-  wishes: readonly LeaseWish[],
+  wishes: readonly ReservationRequest[],
   tariffs: readonly Tariff[],
 ): Promise<Map<string, Nano>> {
   const wallets = await lockWallets(

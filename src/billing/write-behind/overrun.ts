@@ -2,23 +2,23 @@
 
 import type { Log } from "../../observe/log.ts";
 import type { Settlement } from "../engine/booking.ts";
-import type { PlainTill, TillLimits } from "../engine/direct-billing.ts";
-import { inTime, reasonOf } from "../engine/store-faults.ts";
-import type { Lending } from "./reservation-store.ts";
-import type { ExpressHold } from "./wallet-reservations.ts";
+import type { BillingLimits, DirectBilling } from "../engine/direct-billing.ts";
+import { errorReason, inTime } from "../engine/store-faults.ts";
+import type { ReservationStore } from "./reservation-store.ts";
+import type { ReservedHold } from "./wallet-reservations.ts";
 
 export interface LaneOverrunOptions {
-  lending: Pick<Lending, "move">;
-  plain: Pick<PlainTill, "settle" | "overdue">;
+  lending: Pick<ReservationStore, "move">;
+  plain: Pick<DirectBilling, "settle" | "overdue">;
   log: Log;
-  limits: Pick<TillLimits, "settlePatienceMs" | "retryMs">;
+  limits: Pick<BillingLimits, "settlePatienceMs" | "retryMs">;
   isStopped(): boolean;
 }
 
 /** Resolves when it is booked, or kept on the disk for a store that is away. */
 export function settleOverrun(
   options: LaneOverrunOptions,
-  held: ExpressHold,
+  held: ReservedHold,
   settlement: Settlement,
 ): Promise<void> {
   const { plain, limits } = options;
@@ -29,13 +29,13 @@ export function settleOverrun(
 /** The hold becomes a row, which the plain till can charge more than was held for. */
 async function moveToStore(
   { lending, log, limits, isStopped }: LaneOverrunOptions,
-  held: ExpressHold,
+  held: ReservedHold,
 ): Promise<void> {
   while (held.isOpen && !isStopped()) {
     try {
       await lending.move([held]);
     } catch (error) {
-      log.error("lease_failed", { reason: reasonOf(error) });
+      log.error("lease_failed", { reason: errorReason(error) });
       await Bun.sleep(limits.retryMs);
     }
   }

@@ -2,8 +2,8 @@ import { expect, test } from "bun:test";
 import fc from "fast-check";
 import type { HoldProgress } from "../../store/money/holds.ts";
 import { asking } from "../engine/direct-billing.test-support.ts";
-import { equallyFar } from "./progress.ts";
-import { type ExpressHold, newLease } from "./wallet-reservations.ts";
+import { isSameProgress } from "./progress.ts";
+import { newReservation, type ReservedHold } from "./wallet-reservations.ts";
 
 const progress: fc.Arbitrary<HoldProgress> = fc.record({
   state: fc.constantFrom("admitted" as const, "dispatched" as const),
@@ -15,9 +15,9 @@ const progress: fc.Arbitrary<HoldProgress> = fc.record({
 test("however far requests have come, each is told once, with those that have come as far", () => {
   fc.assert(
     fc.property(fc.array(progress, { maxLength: 300, size: "max" }), (all) => {
-      const lease = newLease("u1", 1n);
+      const lease = newReservation("u1", 1n);
       const holds = all.map(
-        (one, index): ExpressHold => ({
+        (one, index): ReservedHold => ({
           asked: asking(`r${index}`),
           atMs: 0,
           lease,
@@ -29,7 +29,7 @@ test("however far requests have come, each is told once, with those that have co
           moving: null,
         }),
       );
-      const lines = equallyFar(holds);
+      const lines = isSameProgress(holds);
       const told = new Map(
         lines.flatMap((line) => line.requestIds.map((id) => [id, line.progress] as const)),
       );

@@ -4,24 +4,24 @@ import { type HoldProgress, UNSENT } from "../../store/money/holds.ts";
 import { inParts } from "../engine/in-parts.ts";
 import type { ProgressLimits } from "../engine/progress.ts";
 import type { ProgressOf } from "../journal/journal-lines.ts";
-import type { ExpressHold } from "./wallet-reservations.ts";
+import type { ReservedHold } from "./wallet-reservations.ts";
 
-export interface LaneProgress {
-  set(held: ExpressHold, change: Omit<HoldProgress, "outputTokens">): void;
-  count(held: ExpressHold, outputTokens: number): void;
+export interface WriteBehindProgress {
+  set(held: ReservedHold, change: Omit<HoldProgress, "outputTokens">): void;
+  count(held: ReservedHold, outputTokens: number): void;
   stop(): void;
 }
 
 /** `tell` says whether it was written; else it is told with the next change. */
-export function openLaneProgress(
+export function openWriteBehindProgress(
   limits: ProgressLimits,
-  tell: (due: Iterable<ExpressHold>) => boolean,
+  tell: (due: Iterable<ReservedHold>) => boolean,
   monotonicMs: () => number,
-): LaneProgress {
-  let changed: ExpressHold[] = [];
+): WriteBehindProgress {
+  let changed: ReservedHold[] = [];
   /** Shared by all that are set to the same, one after the other. */
   let latest: HoldProgress = UNSENT;
-  let counted = new Set<ExpressHold>();
+  let counted = new Set<ReservedHold>();
   let timer: ReturnType<typeof setTimeout> | null = null;
   let countTimer: ReturnType<typeof setTimeout> | null = null;
   let countedMs = Number.NEGATIVE_INFINITY;
@@ -39,17 +39,17 @@ export function openLaneProgress(
   }
 
   /** What changes from here on is told another time. */
-  function tellChanged(due: readonly ExpressHold[]): void {
+  function tellChanged(due: readonly ReservedHold[]): void {
     for (const held of due) held.isChanged = false;
     tellOf(due);
   }
 
-  function tellOf(due: Iterable<ExpressHold>): void {
+  function tellOf(due: Iterable<ReservedHold>): void {
     if (stopped || tell(due)) return;
     for (const held of due) note(held);
   }
 
-  function note(held: ExpressHold): void {
+  function note(held: ReservedHold): void {
     if (held.isChanged) return;
     held.isChanged = true;
     changed.push(held);
@@ -91,7 +91,7 @@ export function openLaneProgress(
 const TOGETHER = 64;
 
 /** Of those that are open. Most that were sent within a moment went to few accounts, and have come equally far. */
-export function equallyFar(all: Iterable<ExpressHold>): ProgressOf[] {
+export function isSameProgress(all: Iterable<ReservedHold>): ProgressOf[] {
   const found: Gathering[] = [];
   const byAccount = new Map<string | null, Gathering[]>();
   let same: Gathering | undefined;

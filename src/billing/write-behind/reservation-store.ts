@@ -3,25 +3,25 @@
 import { type Db, transaction } from "../../store/engine/db.ts";
 import { openQueue } from "../../store/engine/transaction.ts";
 import type { Hold } from "../../store/money/holds.ts";
-import { LeaseLost } from "../../store/money/wallet-reservations.ts";
-import { type HoldAsked, holdOf } from "../engine/booking.ts";
-import type { PlainTill, TillLimits, TillOptions } from "../engine/direct-billing.ts";
+import { ReservationLost } from "../../store/money/wallet-reservations.ts";
+import { buildHold, type HoldRequest } from "../engine/booking.ts";
+import type { BillingLimits, DirectBilling, DirectBillingOptions } from "../engine/direct-billing.ts";
 import { inParts } from "../engine/in-parts.ts";
-import { isHopeless, reasonOf } from "../engine/store-faults.ts";
+import { errorReason, isPermanent } from "../engine/store-faults.ts";
 import { openBatchBooking } from "./batch-booking.ts";
 import type { Steps } from "./book-batches.ts";
-import { giveBackLeases, moveToRows, setAside, sumByUser } from "./book-reservations.ts";
+import { moveToRows, releaseReservations, reserveFunds, sumByUser } from "./book-reservations.ts";
 import type { RowBatch } from "./row-batch.ts";
 import {
-  type ExpressHold,
   forgetHold,
   holdsOn,
-  type Lane,
-  type Lease,
-  newLease,
+  newReservation,
+  type ReservationState,
+  type ReservedHold,
+  type WalletReservation,
 } from "./wallet-reservations.ts";
 
-export interface LendingLimits {
+export interface ReservationLimits {
   /** What has ended waits so long to be booked: where few came last time, and where many did. */
   bookMs: number;
   bookBusyMs: number;
@@ -37,25 +37,26 @@ export interface LendingLimits {
   moveLogAfter: number;
 }
 
-export interface LendingOptions extends Pick<TillOptions, "db" | "log" | "clock" | "incarnation"> {
+export interface ReservationStoreOptions
+  extends Pick<DirectBillingOptions, "db" | "log" | "clock" | "incarnation"> {
   /** A connection of its own to the same store: a transaction of many steps then keeps nobody from reading. */
   books: Db;
-  lane: Lane;
-  plain: Pick<PlainTill, "adopt" | "settle" | "disk">;
-  limits: LendingLimits & Pick<TillLimits, "retryMs">;
+  lane: ReservationState;
+  plain: Pick<DirectBilling, "adopt" | "settle" | "disk">;
+  limits: ReservationLimits & Pick<BillingLimits, "retryMs">;
   moveLog(): void;
 }
 
-export interface Lending {
+export interface ReservationStore {
   /** Sets money aside where there is enough, so that these can be held. */
-  lend(asked: readonly HoldAsked[]): Promise<void>;
+  lend(asked: readonly HoldRequest[]): Promise<void>;
   isKept(tariffId: string): boolean;
   /** What is set aside of these wallets goes to the store: ends, holds under way, and what is still free. */
   close(userIds: readonly string[]): Promise<void>;
   /** Books what this user's requests have used, whoever pays. */
   bookRowsOf(userId: string): Promise<void>;
   /** Those that are still under way become rows. */
-  move(holds: readonly ExpressHold[]): Promise<void>;
+  move(holds: readonly ReservedHold[]): Promise<void>;
   /** A row more waits: it is booked before long. */
   ended(): void;
   /** True when all that has ended is booked, false when the store does not take it. */
@@ -69,7 +70,7 @@ const CLOSE_AT_ONCE = 16;
 /** The longest step, where the steps of others took long. */
 const STEP_MS_MAX = 20;
 
-export function openLending(options: LendingOptions): Lending {
+export function openReservationStore(options: ReservationStoreOptions): ReservationStore {
   const { db, log, clock, incarnation, lane, plain, limits } = options;
   const { leases } = lane;
   const kept = new Set<string>();
@@ -84,10 +85,10 @@ export function openLending(options: LendingOptions): Lending {
   let stepUntilMs = 0;
   let stopped = false;
 
-  async function lend(asked: readonly HoldAsked[]): Promise<void> {
+  async function lend(asked: readonly HoldRequest[]): Promise<void> {
     const needed = sumByUser(asked.map(({ userId, wantedNano }) => [userId, wantedNano]));
     const wishes = [...needed].flatMap(([userId, nano]) => {
-      const lease = leases.get(userId) ?? newLease(userId, nano);
+      const lease = leases.get(userId) ?? newReservation(userId, nano);
       const leastNano = nano - lease.freeNano;
       if (lease.isClosing || leastNano <= 0n) return [];
       return [{ lease, userId, leastNano, wantedNano: nano > lease.nextNano ? nano : lease.nextNano }];
@@ -96,7 +97,7 @@ export function openLending(options: LendingOptions): Lending {
       asked.filter(({ tariff }) => !kept.has(tariff.id)).map(({ tariff }) => [tariff.id, tariff]),
     );
     if (wishes.length === 0 && tariffs.size === 0) return;
-    const lent = await transaction(db, (tx) => setAside(tx, incarnation, wishes, [...tariffs.values()]));
+    const lent = await transaction(db, (tx) => reserveFunds(tx, incarnation, wishes, [...tariffs.values()]));
     // A journal without the lease that its lines are paid from would be worth nothing.
     await plain.disk.committed();
     for (const id of tariffs.keys()) kept.add(id);
@@ -136,7 +137,7 @@ export function openLending(options: LendingOptions): Lending {
       try {
         await inTurn(() => close(part));
       } catch (error) {
-        if (!isHopeless(error)) throw error;
+        if (!isPermanent(error)) throw error;
         if (part.length === 1) refused = error;
         else {
           await closeInParts(part, 1).catch((reason) => {
@@ -149,22 +150,25 @@ export function openLending(options: LendingOptions): Lending {
     if (refused !== null) throw refused;
   }
 
-  async function giveBack(closing: readonly Lease[]): Promise<void> {
+  async function giveBack(closing: readonly WalletReservation[]): Promise<void> {
     try {
       await moveAll(holdsOn(lane, closing), closing);
       for (const { userId } of closing) leases.delete(userId);
     } catch (error) {
       // The failing lease has been abandoned, and the others are as they were.
-      if (!(error instanceof LeaseLost)) throw error;
+      if (!(error instanceof ReservationLost)) throw error;
     }
   }
 
-  function rowOf({ asked, atMs }: ExpressHold): Hold {
-    return holdOf(asked, { amountNano: asked.wantedNano, subscriptionId: null }, incarnation, atMs);
+  function rowOf({ asked, atMs }: ReservedHold): Hold {
+    return buildHold(asked, { amountNano: asked.wantedNano, subscriptionId: null }, incarnation, atMs);
   }
 
   /** With what is free of some leases, which goes back in the same transaction. */
-  async function moveAll(moved: readonly ExpressHold[], closing: readonly Lease[]): Promise<void> {
+  async function moveAll(
+    moved: readonly ReservedHold[],
+    closing: readonly WalletReservation[],
+  ): Promise<void> {
     const { promise, resolve } = Promise.withResolvers<void>();
     for (const held of moved) held.moving = promise;
     try {
@@ -172,14 +176,14 @@ export function openLending(options: LendingOptions): Lending {
       const rows = moved.map((held) => ({ ...rowOf(held), ...held.progress }));
       await transaction(db, async (tx) => {
         if (rows.length > 0) await moveToRows(tx, incarnation, rows);
-        if (closing.length > 0) await giveBackLeases(tx, incarnation, closing);
+        if (closing.length > 0) await releaseReservations(tx, incarnation, closing);
       });
       moved.forEach((held, index) => {
         forgetHold(lane, held);
         plain.adopt(held.asked.requestId, held.progress, held.progress !== before[index]);
       });
     } catch (error) {
-      if (error instanceof LeaseLost) await booking.abandon(error.userIds);
+      if (error instanceof ReservationLost) await booking.abandon(error.userIds);
       throw error;
     } finally {
       for (const held of moved) held.moving = null;
@@ -236,7 +240,7 @@ export function openLending(options: LendingOptions): Lending {
       moveLogInTime();
       return true;
     } catch (error) {
-      log.error("till_write_failed", { rows: lane.rows, reason: reasonOf(error) });
+      log.error("till_write_failed", { rows: lane.rows, reason: errorReason(error) });
       bookSoon();
       await Bun.sleep(limits.retryMs);
       return false;

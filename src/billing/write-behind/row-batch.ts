@@ -1,7 +1,7 @@
 /** Rows of one user on their way to the store, made ready for it as they end: lists of values, with their sums. */
 
 import type { Nano } from "../../money/nano.ts";
-import { type AlikeRows, alikeOf } from "../../store/usage/insert-usage.ts";
+import { type AlikeRows, groupAlikeRows } from "../../store/usage/insert-usage.ts";
 import { addToLines, type RollUpEntry } from "../../store/usage/usage-hour.ts";
 import type { UsageRow } from "../../store/usage/usage-row.ts";
 
@@ -30,7 +30,7 @@ export class RowBatch {
 
   /** A row that fits the store (`storable`). */
   add(row: UsageRow, segment: number): void {
-    const alike = alikeOf(this.kinds, row);
+    const alike = groupAlikeRows(this.kinds, row);
     alike.add(row, this.isPaid && row.chargedNano !== 0n ? this.chargedWith(row, alike) : null);
     addToLines(this.sums, row);
     this.count++;

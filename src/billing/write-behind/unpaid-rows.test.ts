@@ -20,8 +20,8 @@ import {
   recover,
   type TillUnderTest,
 } from "../engine/direct-billing.test-support.ts";
-import { leftJournals } from "../journal/left-journals.ts";
-import { audit } from "../maintenance/reconciliation.ts";
+import { listOrphanedJournals } from "../journal/left-journals.ts";
+import { reconcileLedger } from "../maintenance/reconciliation.ts";
 
 /** Rows that nobody pays for, from when they are pushed until the store has them, whatever happens meanwhile. */
 
@@ -37,7 +37,7 @@ async function counted(db: Db): Promise<{ rows: number; summed: number }> {
 }
 
 const findings = async (db: Db) =>
-  (await audit(db, { nowMs: Date.now(), holdLeaseMs: 3_600_000, findingsMax: 10 })).findings;
+  (await reconcileLedger(db, { nowMs: Date.now(), holdLeaseMs: 3_600_000, findingsMax: 10 })).findings;
 
 /** It pushed these, and nothing more of it reached the store. */
 async function dieWith(db: Db, rows: readonly UsageRow[]): Promise<TillUnderTest> {
@@ -88,7 +88,9 @@ eachEngine(({ open }) => {
     dead.push(ended("r2"));
     reach.kill();
     await dead.stop();
-    expect(leftJournals(dead.dir, () => false)[0]?.rows.map(({ requestId }) => requestId)).toContain("r1");
+    expect(listOrphanedJournals(dead.dir, () => false)[0]?.rows.map(({ requestId }) => requestId)).toContain(
+      "r1",
+    );
     await takeOver(db, dead);
     expect(await counted(db)).toEqual({ rows: 2, summed: 2 });
   });

@@ -3,12 +3,12 @@
 import type { Nano } from "../../money/nano.ts";
 import type { HoldProgress } from "../../store/money/holds.ts";
 import type { UsageRow } from "../../store/usage/usage-row.ts";
-import type { Given, ToldKind } from "../journal/hold-lines.ts";
+import type { HoldFields, SharedHoldFields } from "../journal/hold-lines.ts";
 import { RowBatch } from "./row-batch.ts";
 
 /** A request, from its hold until it ends. */
-export interface ExpressHold extends Given {
-  readonly lease: Lease;
+export interface ReservedHold extends HoldFields {
+  readonly lease: WalletReservation;
   /** Where the journal tells of it. */
   segment: number;
   readonly sinceMs: number;
@@ -21,7 +21,7 @@ export interface ExpressHold extends Given {
   moving: Promise<void> | null;
 }
 
-export interface Lease {
+export interface WalletReservation {
   readonly userId: string;
   /** Set aside and in nobody's hold. */
   freeNano: Nano;
@@ -36,17 +36,17 @@ export interface Lease {
   readonly ended: Set<RowBatch>;
   batch: RowBatch | null;
   /** How the journal tells of its holds. */
-  told: ToldKind | null;
+  told: SharedHoldFields | null;
 }
 
 /**
  * All that is in the express lane. Of each user the store's lease is what is free, what is held and what was spent and
  * is not booked yet.
  */
-export interface Lane {
-  readonly leases: Map<string, Lease>;
+export interface ReservationState {
+  readonly leases: Map<string, WalletReservation>;
   /** Those that somebody pays for, in the order in which they began; of those that have ended the batch they wait in. */
-  readonly requests: Map<string, ExpressHold | RowBatch>;
+  readonly requests: Map<string, ReservedHold | RowBatch>;
   /** All rows that the store does not have yet. */
   readonly waiting: Set<RowBatch>;
   /** How many rows that are. */
@@ -57,7 +57,7 @@ export interface Lane {
   readonly rowsMax: number;
 }
 
-export const emptyLane = (rowsMax: number): Lane => ({
+export const emptyReservationState = (rowsMax: number): ReservationState => ({
   leases: new Map(),
   requests: new Map(),
   waiting: new Set(),
@@ -69,7 +69,7 @@ export const emptyLane = (rowsMax: number): Lane => ({
 /** A multiple of the first request's hold: so many such requests can be served before the store is asked again. */
 const FIRST_TIMES = 64n;
 
-export function newLease(userId: string, wantedNano: Nano): Lease {
+export function newReservation(userId: string, wantedNano: Nano): WalletReservation {
   return {
     userId,
     freeNano: 0n,
@@ -84,12 +84,12 @@ export function newLease(userId: string, wantedNano: Nano): Lease {
 }
 
 /** A request that lives on what was set aside: it has not ended, and has no row in the store. */
-export function heldOf({ requests }: Lane, requestId: string): ExpressHold | null {
+export function heldAmount({ requests }: ReservationState, requestId: string): ReservedHold | null {
   const held = requests.get(requestId);
   return held === undefined || held instanceof RowBatch ? null : held;
 }
 
-export function startHold({ requests }: Lane, held: ExpressHold): void {
+export function startHold({ requests }: ReservationState, held: ReservedHold): void {
   const { asked, lease } = held;
   lease.freeNano -= asked.wantedNano;
   lease.usedMs = held.sinceMs;
@@ -98,7 +98,7 @@ export function startHold({ requests }: Lane, held: ExpressHold): void {
 }
 
 /** The part that was not spent is free again. Returns where its row waits, which fits the store. */
-export function endHold(lane: Lane, held: ExpressHold, row: UsageRow): RowBatch {
+export function endHold(lane: ReservationState, held: ReservedHold, row: UsageRow): RowBatch {
   const { asked, lease, segment } = held;
   close(held);
   lease.freeNano += asked.wantedNano - row.chargedNano;
@@ -113,7 +113,7 @@ export function endHold(lane: Lane, held: ExpressHold, row: UsageRow): RowBatch 
 }
 
 /** A request that nobody pays for has ended, with a row that fits the store. */
-export function endUnpaid(lane: Lane, row: UsageRow, segment: number): void {
+export function endUnpaid(lane: ReservationState, row: UsageRow, segment: number): void {
   let batch = lane.unpaid.get(row.keyId);
   if (batch === undefined || !takesMore(lane, batch) || batch.userId !== row.userId) {
     batch = startBatch(lane, new RowBatch(row.userId, false, segment));
@@ -123,15 +123,16 @@ export function endUnpaid(lane: Lane, row: UsageRow, segment: number): void {
   lane.rows++;
 }
 
-const takesMore = ({ rowsMax }: Lane, batch: RowBatch) => !batch.isClosed && batch.count < rowsMax;
+const takesMore = ({ rowsMax }: ReservationState, batch: RowBatch) =>
+  !batch.isClosed && batch.count < rowsMax;
 
-function startBatch({ waiting }: Lane, batch: RowBatch): RowBatch {
+function startBatch({ waiting }: ReservationState, batch: RowBatch): RowBatch {
   waiting.add(batch);
   return batch;
 }
 
 /** The row of a request that has ended. Slow, where nobody pays for it. */
-export function endedRow({ requests, waiting }: Lane, requestId: string): UsageRow | null {
+export function endedRow({ requests, waiting }: ReservationState, requestId: string): UsageRow | null {
   const paid = requests.get(requestId);
   if (paid !== undefined) return paid instanceof RowBatch ? paid.find(requestId) : null;
   for (const batch of waiting) {
@@ -142,7 +143,7 @@ export function endedRow({ requests, waiting }: Lane, requestId: string): UsageR
 }
 
 /** The first segment of the journal that tells what the store does not have. */
-export function neededSegment({ requests, waiting }: Lane): number {
+export function neededSegment({ requests, waiting }: ReservationState): number {
   let needed = Number.POSITIVE_INFINITY;
   for (const { segment } of waiting) needed = Math.min(needed, segment);
   // The one that began first was told of first.
@@ -151,19 +152,22 @@ export function neededSegment({ requests, waiting }: Lane): number {
 }
 
 /** The store has it. */
-export function forgetHold({ requests }: Lane, held: ExpressHold): void {
+export function forgetHold({ requests }: ReservationState, held: ReservedHold): void {
   requests.delete(held.asked.requestId);
   close(held);
 }
 
-function close(held: ExpressHold): void {
+function close(held: ReservedHold): void {
   held.isOpen = false;
   held.lease.open--;
 }
 
 /** All that live on these leases. Looks through every request there is, where any does. */
-export function holdsOn({ requests }: Lane, leases: readonly Lease[]): ExpressHold[] {
-  const found: ExpressHold[] = [];
+export function holdsOn(
+  { requests }: ReservationState,
+  leases: readonly WalletReservation[],
+): ReservedHold[] {
+  const found: ReservedHold[] = [];
   if (leases.every(({ open }) => open === 0)) return found;
   const meant = new Set(leases);
   for (const held of requests.values()) {
@@ -173,7 +177,7 @@ export function holdsOn({ requests }: Lane, leases: readonly Lease[]): ExpressHo
 }
 
 /** The store has all of its rows, or somebody else sees to it. */
-export function forgetBatch(lane: Lane, batch: RowBatch): void {
+export function forgetBatch(lane: ReservationState, batch: RowBatch): void {
   if (!lane.waiting.delete(batch)) return;
   lane.rows -= batch.count;
   if (batch.isPaid) for (const id of batch.ids()) lane.requests.delete(id);
@@ -182,19 +186,22 @@ export function forgetBatch(lane: Lane, batch: RowBatch): void {
 }
 
 /** Nothing more is put into it. */
-function letGo(lane: Lane, batch: RowBatch): void {
+function letGo(lane: ReservationState, batch: RowBatch): void {
   const lease = payingLease(lane, batch);
   lease?.ended.delete(batch);
   if (lease?.batch === batch) lease.batch = null;
   for (const { of } of batch.sums) if (lane.unpaid.get(of.keyId) === batch) lane.unpaid.delete(of.keyId);
 }
 
-function payingLease({ leases }: Lane, { isPaid, userId }: RowBatch): Lease | undefined {
+function payingLease(
+  { leases }: ReservationState,
+  { isPaid, userId }: RowBatch,
+): WalletReservation | undefined {
   return isPaid && userId !== null ? leases.get(userId) : undefined;
 }
 
 /** Two of half the size in its place. */
-export function splitBatch(lane: Lane, batch: RowBatch): RowBatch[] {
+export function splitBatch(lane: ReservationState, batch: RowBatch): RowBatch[] {
   const { userId, isPaid, segment, stored } = batch;
   const rows = batch.rows();
   const half = Math.ceil(rows.length / 2);

@@ -5,7 +5,7 @@ import { eventually } from "../../../test/support/eventually.ts";
 import { type Db, openDb, transaction } from "../../store/engine/db.ts";
 import { migrate } from "../../store/engine/migrate.ts";
 import { findHolds } from "../../store/money/holds.ts";
-import { leasesOf } from "../../store/money/wallet-reservations.ts";
+import { listReservations } from "../../store/money/wallet-reservations.ts";
 import { readWallet } from "../../store/money/wallets.ts";
 import { findUsage } from "../../store/usage/usage.ts";
 import { removeUsageRows } from "../../store/usage/usage-removal.ts";
@@ -21,11 +21,11 @@ import {
   settling,
   type TillUnderTest,
 } from "../engine/direct-billing.test-support.ts";
-import { TillUnavailable } from "../engine/direct-billing.ts";
+import { BillingUnavailable } from "../engine/direct-billing.ts";
 import { openSettlementSpool } from "../engine/settlement-spool.ts";
-import { leftJournals, segmentName } from "../journal/left-journals.ts";
-import { audit } from "../maintenance/reconciliation.ts";
-import { NOTHING_LEFT, recoverLent } from "../recovery/recover-reservations.ts";
+import { listOrphanedJournals, segmentName } from "../journal/left-journals.ts";
+import { reconcileLedger } from "../maintenance/reconciliation.ts";
+import { NOTHING_LEFT, recoverReservations } from "../recovery/recover-reservations.ts";
 
 const MUCH = 1_000_000n;
 let db: Db;
@@ -37,9 +37,9 @@ beforeEach(async () => {
 });
 
 const findings = async () =>
-  (await audit(db, { nowMs: Date.now(), holdLeaseMs: 3_600_000, findingsMax: 10 })).findings;
+  (await reconcileLedger(db, { nowMs: Date.now(), holdLeaseMs: 3_600_000, findingsMax: 10 })).findings;
 const journals = (till: TillUnderTest) => readdirSync(till.dir).filter((name) => name.startsWith("journal-"));
-const leased = async (till: TillUnderTest) => (await leasesOf(db, till.incarnation)).get("u1") ?? 0n;
+const leased = async (till: TillUnderTest) => (await listReservations(db, till.incarnation)).get("u1") ?? 0n;
 
 /** Puts this behind the last line of a journal. */
 function tellMore(till: TillUnderTest, text: string): void {
@@ -219,7 +219,7 @@ test("what many quiet users had set aside goes back in few transactions", async 
   const till = makeTill(countingInto(begun), { express: { idleMs: 200, lookMs: 10 } });
   await Promise.all(users.map((userId) => till.hold(asking(`of ${userId}`, { userId }))));
   begun.transactions = 0;
-  await eventually(async () => (await leasesOf(db, till.incarnation)).size === 0, 10_000);
+  await eventually(async () => (await listReservations(db, till.incarnation)).size === 0, 10_000);
   expect(begun.transactions).toBeLessThan(10);
   for (const userId of users) {
     expect(await readWallet(db, userId)).toEqual({ balanceNano: MUCH, heldNano: 100n });
@@ -276,7 +276,7 @@ describe("after a process died whose store knew of nothing", () => {
       till.dispatched("streaming", "acc_1", "gpt");
       till.checkpoint("streaming", 30);
       await till.settle(settling("ended", 77n));
-      const open = () => leftJournals(till.dir, () => false)[0]?.open ?? [];
+      const open = () => listOrphanedJournals(till.dir, () => false)[0]?.open ?? [];
       await eventually(() => open().some(({ outputTokens }) => outputTokens === 30), 10_000);
       await eventually(() => open().filter(({ state }) => state === "dispatched").length === 2, 10_000);
     });
@@ -298,7 +298,7 @@ describe("after a process died whose store knew of nothing", () => {
       await till.hold(asking("under way", { userId: "rich", wantedNano: 2n ** 57n + 1n }));
       await till.settle(settling("ended", 2n ** 56n + 1n, "rich"));
     });
-    const [left] = leftJournals(dead.dir, () => false);
+    const [left] = listOrphanedJournals(dead.dir, () => false);
     expect(left?.open.map(({ amountNano }) => amountNano)).toEqual([2n ** 57n + 1n]);
     await takeOver(dead);
     expect((await findUsage(db, "ended"))?.chargedNano).toBe(2n ** 56n + 1n);
@@ -310,11 +310,11 @@ describe("after a process died whose store knew of nothing", () => {
       await Promise.all(["ended", "open"].map((id) => till.hold(asking(id))));
       await till.settle(settling("ended", 77n));
     });
-    const [left] = leftJournals(dead.dir, () => false);
+    const [left] = listOrphanedJournals(dead.dir, () => false);
     if (left === undefined) throw new Error("There is no journal.");
-    await recoverLent(db, "inc_dead", left);
+    await recoverReservations(db, "inc_dead", left);
     expect(await readWallet(db, "u1")).toEqual({ balanceNano: MUCH, heldNano: 177n });
-    await recoverLent(db, "inc_dead", left);
+    await recoverReservations(db, "inc_dead", left);
     expect(await readWallet(db, "u1")).toEqual({ balanceNano: MUCH, heldNano: 177n });
     await takeOver(dead);
     expect(await readWallet(db, "u1")).toEqual({ balanceNano: MUCH - 77n, heldNano: 0n });
@@ -360,7 +360,7 @@ describe("after a process died whose store knew of nothing", () => {
 describe("while the journal cannot be written", () => {
   test("a hold is refused and holds nothing, and the next ones are rows", async () => {
     const till = makeTill(db, { dir: noFolder(), express: {} });
-    await expect(till.hold(asking("r1"))).rejects.toThrow(TillUnavailable);
+    await expect(till.hold(asking("r1"))).rejects.toThrow(BillingUnavailable);
     expect(await till.hold(asking("r2"))).toMatchObject({ kind: "held" });
     expect((await findHolds(db, ["r2"])).size).toBe(1);
     await till.settle(settling("r2", 30n));
@@ -401,7 +401,7 @@ describe("while the journal cannot be written", () => {
   test("what ends is remembered if the disk has no room either, and nothing is held", async () => {
     const till = await endInVain({ spool: openSettlementSpool(noFolder(), "inc_1") });
     expect(till.isWell()).toBe(false);
-    await expect(till.hold(asking("next"))).rejects.toThrow(TillUnavailable);
+    await expect(till.hold(asking("next"))).rejects.toThrow(BillingUnavailable);
     await till.stop();
   });
 });
@@ -413,9 +413,9 @@ test("while the disk fails nothing is held, and what is under way ends", async (
   const till = makeTill(db, { express: {}, durability: "disk", syncing, limits });
   await till.hold(asking("r1"));
   state.fails = true;
-  await expect(till.hold(asking("r2"))).rejects.toThrow(TillUnavailable);
+  await expect(till.hold(asking("r2"))).rejects.toThrow(BillingUnavailable);
   await till.settle(settling("r1", 30n));
-  await expect(till.hold(asking("r3"))).rejects.toThrow(TillUnavailable);
+  await expect(till.hold(asking("r3"))).rejects.toThrow(BillingUnavailable);
   state.fails = false;
   await eventually(() => till.isWell(), 10_000);
   await till.settleUp("u1");
@@ -447,7 +447,7 @@ test("a process that was taken for dead charges what its wallets have, now that 
   await till.hold(asking("r1"));
   await till.hold(asking("r2"));
   // Another process gives its leases back, without having read the journal.
-  await recoverLent(db, till.incarnation, NOTHING_LEFT);
+  await recoverReservations(db, till.incarnation, NOTHING_LEFT);
   await till.settle(settling("r1", 30n));
   await till.flush();
   await eventually(async () => (await findUsage(db, "r1")) !== null, 10_000);
@@ -467,7 +467,7 @@ test("however many lose what was set aside, the store is asked only a few times"
   const begun = { transactions: 0 };
   const till = makeTill(countingInto(begun), { express: { bookMs: 60_000, bookTogether: 1_000 } });
   await Promise.all(users.map((userId) => till.hold(asking(`of ${userId}`, { userId }))));
-  await recoverLent(db, till.incarnation, NOTHING_LEFT);
+  await recoverReservations(db, till.incarnation, NOTHING_LEFT);
   for (const userId of users) await till.settle(settling(`of ${userId}`, 30n, userId));
   begun.transactions = 0;
   await till.flush();
@@ -490,7 +490,7 @@ test("a row whose lease is gone is in the journal until the store has it", async
   };
   const till = makeTill(slow, { express: { bookMs: 60_000, lookMs: 1 } });
   await till.hold(asking("r1"));
-  await recoverLent(db, till.incarnation, NOTHING_LEFT);
+  await recoverReservations(db, till.incarnation, NOTHING_LEFT);
   await till.settle(settling("r1", 30n));
   begun = 0;
   const flushed = till.flush();
@@ -511,7 +511,7 @@ test("a lease that cannot be given back does not keep the others", async () => {
   await till.hold(asking("r1"));
   await till.hold(asking("r2", { userId: "u2" }));
   await db.sql`UPDATE lease SET amount_nano = 1 WHERE user_id = 'u1'`;
-  await eventually(async () => !(await leasesOf(db, till.incarnation)).has("u2"), 10_000);
+  await eventually(async () => !(await listReservations(db, till.incarnation)).has("u2"), 10_000);
   await eventually(() => till.logged.some(({ event }) => event === "lease_failed"), 10_000);
   await till.stop();
 });
@@ -524,7 +524,7 @@ test("while the store is away a flush fails, and everything else goes on", async
   reach.kill();
   let ticks = 0;
   const ticking = setInterval(() => ticks++, 1);
-  await expect(till.flush()).rejects.toThrow(TillUnavailable);
+  await expect(till.flush()).rejects.toThrow(BillingUnavailable);
   clearInterval(ticking);
   expect(ticks).toBeGreaterThan(0);
   await till.stop();

@@ -8,38 +8,42 @@
 
 import type { Db } from "../../store/engine/db.ts";
 import { UNSENT } from "../../store/money/holds.ts";
-import { storable, type UsageRow } from "../../store/usage/usage-row.ts";
-import type { HoldAsked, HoldResult, Settlement } from "../engine/booking.ts";
+import { clampCount, type UsageRow } from "../../store/usage/usage-row.ts";
+import type { HoldRequest, HoldResult, Settlement } from "../engine/booking.ts";
 import { chargeHold } from "../engine/debt.ts";
-import { openTill, type Till, type TillOptions } from "../engine/direct-billing.ts";
+import {
+  type BillingEngine,
+  type DirectBillingOptions,
+  openDirectBilling,
+} from "../engine/direct-billing.ts";
 import { openDisk } from "../engine/disk.ts";
 import {
   asError,
-  diskUnwell,
+  BillingUnavailable,
+  diskUnavailable,
+  errorReason,
   inTime,
-  isHopeless,
-  reasonOf,
-  TillUnavailable,
+  isPermanent,
 } from "../engine/store-faults.ts";
 import type { Journal } from "../journal/journal.ts";
 import { settleOverrun } from "./overrun.ts";
-import { equallyFar, openLaneProgress } from "./progress.ts";
-import { type LendingLimits, openLending } from "./reservation-store.ts";
+import { isSameProgress, openWriteBehindProgress } from "./progress.ts";
+import { openReservationStore, type ReservationLimits } from "./reservation-store.ts";
 import { RowBatch } from "./row-batch.ts";
 import {
-  type ExpressHold,
-  emptyLane,
+  emptyReservationState,
   endedRow,
   endHold,
   endUnpaid,
   forgetHold,
-  heldOf,
-  type Lease,
+  heldAmount,
   neededSegment,
+  type ReservedHold,
   startHold,
+  type WalletReservation,
 } from "./wallet-reservations.ts";
 
-export interface ExpressLimits extends LendingLimits {
+export interface WriteBehindLimits extends ReservationLimits {
   /** So many holds within a tenth of a second make the lane worth its while. */
   busyHolds: number;
   /** A hold that lasts becomes a row, so that the journal may forget it. */
@@ -51,30 +55,30 @@ export interface ExpressLimits extends LendingLimits {
   batchRows: number;
 }
 
-export interface ExpressOptions extends TillOptions {
+export interface WriteBehindOptions extends DirectBillingOptions {
   journal: Journal;
   /** A second connection to the same store. */
   books: Db;
   /** Of the store, into its file. */
   moveLog(): void;
-  express: ExpressLimits;
+  express: WriteBehindLimits;
 }
 
 interface Wish {
-  asked: HoldAsked;
+  asked: HoldRequest;
   resolve(result: HoldResult | PromiseLike<HoldResult>): void;
   reject(error: Error): void;
 }
 
 const BUSY_SPAN_MS = 100;
 
-export function openExpressTill(options: ExpressOptions): Till {
+export function openWriteBehindBilling(options: WriteBehindOptions): BillingEngine {
   const { db, log, clock, journal, express, limits } = options;
-  const plain = openTill(options);
+  const plain = openDirectBilling(options);
   const disk = openDisk({ ...options, db: { engine: "sqlite", flush: journal.sync } });
-  const lane = emptyLane(express.batchRows);
-  const progress = openLaneProgress(limits, tellProgress, clock.monotonicMs);
-  const lending = openLending({
+  const lane = emptyReservationState(express.batchRows);
+  const progress = openWriteBehindProgress(limits, tellProgress, clock.monotonicMs);
+  const lending = openReservationStore({
     ...options,
     lane,
     plain,
@@ -111,8 +115,8 @@ export function openExpressTill(options: ExpressOptions): Till {
     return nowMs >= brokenUntilMs && Math.max(spanHolds, lastSpanHolds) >= express.busyHolds;
   }
 
-  function hold(asked: HoldAsked): HoldResult | Promise<HoldResult> {
-    if (!isWell()) return Promise.reject(diskUnwell());
+  function hold(asked: HoldRequest): HoldResult | Promise<HoldResult> {
+    if (!isWell()) return Promise.reject(diskUnavailable());
     if (asked.charge !== "balance" || stopped) return plain.hold(asked);
     const { userId } = asked;
     const nowMs = clock.monotonicMs();
@@ -131,7 +135,7 @@ export function openExpressTill(options: ExpressOptions): Till {
   const isLent = (userId: string) => leases.has(userId) || borrowers.has(userId);
 
   /** One that it can be taken from. */
-  function leaseFor({ userId, wantedNano, tariff }: HoldAsked, nowMs: number): Lease | null {
+  function leaseFor({ userId, wantedNano, tariff }: HoldRequest, nowMs: number): WalletReservation | null {
     const lease = leases.get(userId);
     if (lease === undefined || lease.isClosing || lease.freeNano < wantedNano) return null;
     return lending.isKept(tariff.id) && nowMs >= brokenUntilMs ? lease : null;
@@ -145,15 +149,15 @@ export function openExpressTill(options: ExpressOptions): Till {
       const lent = lending.lend(asked.map((wish) => wish.asked).filter(({ userId }) => !exact.has(userId)));
       await inTime(lent, limits.holdPatienceMs);
     } catch (error) {
-      isAway = error instanceof TillUnavailable;
-      log.error("lease_failed", { reason: reasonOf(error) });
+      isAway = error instanceof BillingUnavailable;
+      log.error("lease_failed", { reason: errorReason(error) });
     }
     for (const wish of asked) add(borrowers, wish.asked.userId, -1);
     for (const wish of asked) {
       const nowMs = clock.monotonicMs();
       const lease = leaseFor(wish.asked, nowMs);
       if (lease !== null) wish.resolve(grant(wish.asked, lease, nowMs));
-      else if (isAway) wish.reject(new TillUnavailable("the store took too long"));
+      else if (isAway) wish.reject(new BillingUnavailable("the store took too long"));
       else {
         if (wish.asked.wantedNano > 0n) poor.add(wish.asked.userId);
         wish.resolve(exactly(wish.asked));
@@ -161,8 +165,12 @@ export function openExpressTill(options: ExpressOptions): Till {
     }
   }
 
-  function grant(asked: HoldAsked, lease: Lease, sinceMs: number): HoldResult | Promise<HoldResult> {
-    const held: ExpressHold = {
+  function grant(
+    asked: HoldRequest,
+    lease: WalletReservation,
+    sinceMs: number,
+  ): HoldResult | Promise<HoldResult> {
+    const held: ReservedHold = {
       asked,
       atMs: clock.nowMs(),
       lease,
@@ -177,7 +185,7 @@ export function openExpressTill(options: ExpressOptions): Till {
       held.segment = journal.held(held);
     } catch (error) {
       breakDown(error);
-      return Promise.reject(new TillUnavailable("the journal cannot be written"));
+      return Promise.reject(new BillingUnavailable("the journal cannot be written"));
     }
     startHold(lane, held);
     const result: HoldResult = { kind: "held", amountNano: asked.wantedNano, subscriptionId: null };
@@ -186,16 +194,16 @@ export function openExpressTill(options: ExpressOptions): Till {
   }
 
   /** Apart from `grant`: what a function within another one uses is kept by every call of that one. */
-  function grantedBy(flushed: Promise<void>, held: ExpressHold, result: HoldResult): Promise<HoldResult> {
+  function grantedBy(flushed: Promise<void>, held: ReservedHold, result: HoldResult): Promise<HoldResult> {
     return flushed.then(() => {
       if (isWell()) return result;
       void giveUp(held);
-      throw diskUnwell();
+      throw diskUnavailable();
     });
   }
 
   /** Nobody was told of it. A successor that reads of it in the journal charges nothing either. */
-  async function giveUp(held: ExpressHold): Promise<void> {
+  async function giveUp(held: ReservedHold): Promise<void> {
     while (held.moving !== null) await held.moving;
     const { requestId, userId, wantedNano } = held.asked;
     if (!held.isOpen) return plain.release(requestId, userId);
@@ -204,7 +212,7 @@ export function openExpressTill(options: ExpressOptions): Till {
   }
 
   /** By the store alone, which knows all that the user has while nothing is set aside. */
-  async function exactly(asked: HoldAsked): Promise<HoldResult> {
+  async function exactly(asked: HoldRequest): Promise<HoldResult> {
     const { userId } = asked;
     add(exact, userId, 1);
     try {
@@ -219,14 +227,14 @@ export function openExpressTill(options: ExpressOptions): Till {
     try {
       await done;
     } catch (error) {
-      throw isHopeless(error) ? asError(error) : new TillUnavailable(reasonOf(error));
+      throw isPermanent(error) ? asError(error) : new BillingUnavailable(errorReason(error));
     }
   }
 
   /** How far those have come that have not ended: what a successor settles by. */
-  function tellProgress(due: Iterable<ExpressHold>): boolean {
+  function tellProgress(due: Iterable<ReservedHold>): boolean {
     try {
-      for (const some of equallyFar(due)) journal.progressed(some);
+      for (const some of isSameProgress(due)) journal.progressed(some);
     } catch (error) {
       breakDown(error);
       return false;
@@ -242,7 +250,7 @@ export function openExpressTill(options: ExpressOptions): Till {
     if (held.moving !== null) return settledAfter(held.moving, settlement);
     const { wantedNano: amountNano } = held.asked;
     if (settlement.chargedNano > amountNano) return settleOverrun(overruns, held, settlement);
-    const row = storable(chargeHold({ amountNano, subscriptionId: null }, settlement).row);
+    const row = clampCount(chargeHold({ amountNano, subscriptionId: null }, settlement).row);
     const batch = endHold(lane, held, row);
     lending.ended();
     try {
@@ -272,7 +280,7 @@ export function openExpressTill(options: ExpressOptions): Till {
 
   /** A journal that cannot be written keeps no row from the store. */
   function push(row: UsageRow): void {
-    const stored = storable(row);
+    const stored = clampCount(row);
     if (clock.monotonicMs() >= brokenUntilMs) {
       try {
         rowSegment = journal.recorded(stored);
@@ -286,7 +294,7 @@ export function openExpressTill(options: ExpressOptions): Till {
 
   /** Nothing is promised any more, and what has ended waits for the store. */
   function breakDown(error: unknown): void {
-    log.error("journal_failed", { reason: reasonOf(error) });
+    log.error("journal_failed", { reason: errorReason(error) });
     brokenUntilMs = clock.monotonicMs() + limits.retryMs;
     void lending.bookAll();
   }
@@ -301,15 +309,15 @@ export function openExpressTill(options: ExpressOptions): Till {
   }
 
   async function tidy(nowMs: number): Promise<void> {
-    const grumble = (error: unknown) => log.error("lease_failed", { reason: reasonOf(error) });
+    const grumble = (error: unknown) => log.error("lease_failed", { reason: errorReason(error) });
     const quiet = [...leases.values()].filter(({ usedMs }) => nowMs - usedMs >= express.idleMs);
     await lending.close(quiet.map(({ userId }) => userId)).catch(grumble);
     await lending.move(lasting(nowMs - express.moveAfterMs)).catch(grumble);
     await forget().catch(grumble);
   }
 
-  function lasting(sinceMs: number): ExpressHold[] {
-    const found: ExpressHold[] = [];
+  function lasting(sinceMs: number): ReservedHold[] {
+    const found: ReservedHold[] = [];
     for (const held of requests.values()) {
       if (held instanceof RowBatch) continue;
       if (held.sinceMs > sinceMs) break;
@@ -333,24 +341,24 @@ export function openExpressTill(options: ExpressOptions): Till {
     try {
       await lending.close([...leases.keys()]);
     } catch (error) {
-      log.error("lease_failed", { reason: reasonOf(error) });
+      log.error("lease_failed", { reason: errorReason(error) });
     }
   }
 
   return {
     hold,
     dispatched(requestId, accountId, upstreamModel) {
-      const held = heldOf(lane, requestId);
+      const held = heldAmount(lane, requestId);
       if (held !== null) progress.set(held, { state: "dispatched", accountId, upstreamModel });
       else plain.dispatched(requestId, accountId, upstreamModel);
     },
     undispatched(requestId) {
-      const held = heldOf(lane, requestId);
+      const held = heldAmount(lane, requestId);
       if (held !== null) progress.set(held, UNSENT);
       else plain.undispatched(requestId);
     },
     checkpoint(requestId, outputTokens) {
-      const held = heldOf(lane, requestId);
+      const held = heldAmount(lane, requestId);
       if (held !== null) progress.count(held, outputTokens);
       else plain.checkpoint(requestId, outputTokens);
     },
@@ -368,7 +376,7 @@ export function openExpressTill(options: ExpressOptions): Till {
       await plain.settleUp(userId);
     },
     async flush() {
-      if (!(await lending.bookAll())) throw new TillUnavailable("the store takes nothing");
+      if (!(await lending.bookAll())) throw new BillingUnavailable("the store takes nothing");
       await plain.flush();
     },
     unbooked: (requestId) => endedRow(lane, requestId) ?? plain.unbooked(requestId),

@@ -4,7 +4,7 @@ import type { Db } from "../../store/engine/db.ts";
 import { writtenPlan, writtenSubscriptions } from "../plan/plan-grants.ts";
 import { activeKeys } from "../plan/plan-keys.ts";
 import { writtenSettings } from "../plan/plan-settings.ts";
-import { readState, type State } from "../state/step.ts";
+import { type ConfigState, readState } from "../state/step.ts";
 import {
   writtenAccount,
   writtenGroup,
@@ -38,7 +38,7 @@ export async function exportFile(db: Db, clock: Clock = systemClock): Promise<st
   return parts.join("");
 }
 
-function contentsOf(state: State, nowMs: number) {
+function contentsOf(state: ConfigState, nowMs: number) {
   const accountNames = new Map(state.accounts.map(({ id, name }) => [id, name]));
   const groupNames = new Map(state.groups.map(({ id, name }) => [id, name]));
   const emails = new Map(state.users.map(({ id, email }) => [id, email]));

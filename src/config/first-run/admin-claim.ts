@@ -8,7 +8,7 @@ import { chmodSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { z } from "zod";
 import { NO_LIMITS, type UserRecord } from "../../records.ts";
 import { mintSecret, secretDigest } from "../../secrets/random-secret.ts";
-import { type AuditActor, appendAudit } from "../../store/change-log/change-log.ts";
+import { appendChange, type ChangeActor } from "../../store/change-log/change-log.ts";
 import { type Db, transaction } from "../../store/engine/db.ts";
 import { bumpKeyRevision } from "../../store/engine/revisions.ts";
 import { forgetWaysIn } from "../../store/identity/credentials.ts";
@@ -97,7 +97,7 @@ export interface Claiming {
   email: string;
   passwordHash: string;
   /** Who does it: the operator on the command line; null for the new administrator in a browser. */
-  actor: AuditActor | null;
+  actor: ChangeActor | null;
   address: string | null;
 }
 
@@ -126,7 +126,7 @@ export async function claimAdministrator(
     await putUser(tx, user);
     // Whoever had the address before need not be whoever has the link.
     if (present !== null) await forgetWaysIn(tx, user.id);
-    await appendAudit(tx, {
+    await appendChange(tx, {
       atMs: clock.nowMs(),
       actor: actor ?? { kind: "user", id: user.id, name: user.email },
       action: "user.claim",

@@ -34,7 +34,7 @@ export function demoKeyFile(settings: Pick<Settings, "dataDir">): string {
 }
 
 /** Only in an empty installation: whoever has configured something did not ask for a demo. */
-export async function furnishDemo(installation: Installation): Promise<boolean> {
+export async function createDemo(installation: Installation): Promise<boolean> {
   const { db, newId } = installation;
   const records = await readPolicy(db);
   if (records.accounts.length + records.groups.length + records.models.length > 0) return false;

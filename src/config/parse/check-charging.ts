@@ -2,14 +2,14 @@ import { needsPrices, openPricing } from "../../policy/pricing.ts";
 import type { GroupRecord } from "../../records.ts";
 import type { GatewayFile } from "../schema/schema.ts";
 import type { FieldProblem } from "../state/problem.ts";
-import type { State } from "../state/step.ts";
+import type { ConfigState } from "../state/step.ts";
 
 /** What the file asks for and nobody could charge: models without a price, keys without a user. */
 
 /** `after` is the state once the file is applied. */
 export function chargingProblems(
   file: GatewayFile,
-  after: State,
+  after: ConfigState,
   options: { prune: boolean },
 ): FieldProblem[] {
   return [...unpriced(file, after, options), ...nobodysKeys(file, after, options)];
@@ -18,7 +18,7 @@ export function chargingProblems(
 const REMEDY =
   "Give it one under models[].price or the group's billing.model_prices, or let nobody pay: charge: none, and no windows in usd.";
 
-function unpriced(file: GatewayFile, after: State, { prune }: { prune: boolean }): FieldProblem[] {
+function unpriced(file: GatewayFile, after: ConfigState, { prune }: { prune: boolean }): FieldProblem[] {
   const termsFor = openPricing(after);
   const models = new Map(after.models.map((model) => [model.id, model]));
   return after.groups.filter(needsPrices).flatMap((group) => {
@@ -59,7 +59,7 @@ function why({ billing }: GroupRecord): string {
 
 export const NO_PAYER = "a key of a charging group needs a user to charge";
 
-function nobodysKeys(file: GatewayFile, after: State, { prune }: { prune: boolean }): FieldProblem[] {
+function nobodysKeys(file: GatewayFile, after: ConfigState, { prune }: { prune: boolean }): FieldProblem[] {
   const charging = new Map(
     after.groups.filter(({ billing }) => billing.charge !== "none").map((group) => [group.name, group]),
   );

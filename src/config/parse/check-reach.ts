@@ -1,13 +1,13 @@
 import type { AccountRecord } from "../../records.ts";
 import type { FileAccount, GatewayFile } from "../schema/schema.ts";
 import type { FieldProblem } from "../state/problem.ts";
-import type { State } from "../state/step.ts";
+import type { ConfigState } from "../state/step.ts";
 
 /**
  * What a browser may not change about where requests go, whoever sits before it: only the file on the machine opens
  * private networks, and a stored credential goes to no other address than the one it was given for.
  */
-export function reachProblems(file: GatewayFile, state: State): FieldProblem[] {
+export function reachProblems(file: GatewayFile, state: ConfigState): FieldProblem[] {
   const accounts = new Map(state.accounts.map((account) => [account.name, account]));
   return file.accounts.flatMap((wanted, i): FieldProblem[] => {
     const present = accounts.get(wanted.name);

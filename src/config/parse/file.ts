@@ -4,8 +4,8 @@ import { ruleOf } from "../schema/rule.ts";
 import { type GatewayDocument, type GatewayFile, gatewayFile } from "../schema/schema.ts";
 import { byPlace, type FieldProblem, fieldOf, nearest, type Path, type Problem } from "../state/problem.ts";
 import { checkTogether, type KnownNames, NOTHING_KNOWN } from "./check.ts";
-import { unbuilt } from "./unsupported-features.ts";
-import { readTreeBeside } from "./yaml-in-worker.ts";
+import { findUnsupportedFeatures } from "./unsupported-features.ts";
+import { readTreeInWorker } from "./yaml-in-worker.ts";
 import { plainTree, readTree, type Tree, type TreeResult } from "./yaml-tree.ts";
 
 /** gateway.yaml: text or document → a checked file, or everything that is wrong with it at once, in the order of its lines. */
@@ -32,11 +32,11 @@ export function parseGatewayFile(text: string, source: Source): ParsedFile {
 }
 
 /** The same for a process that serves requests meanwhile. */
-export async function parseGatewayFileBeside(text: string, source: Source): Promise<ParsedFile> {
+export async function parseGatewayFileInWorker(text: string, source: Source): Promise<ParsedFile> {
   const more = together(source.known ?? NOTHING_KNOWN);
   return (
     noText(text, source) ??
-    checkRead(await readTreeBeside({ text, environment: source.environment }), source, gatewayFile, more)
+    checkRead(await readTreeInWorker({ text, environment: source.environment }), source, gatewayFile, more)
   );
 }
 
@@ -51,7 +51,7 @@ function together(known: KnownNames): MoreChecks {
       show: (path, name) => shown(tree, path, name),
       mayShow: (path) => tree.variablesIn(path).length === 0,
     }),
-    unbuilt: unbuilt(value),
+    unbuilt: findUnsupportedFeatures(value),
   });
 }
 

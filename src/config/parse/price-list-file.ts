@@ -1,7 +1,7 @@
 import { z } from "zod";
 import type { FieldChange, ListedModel, PriceList } from "../../records.ts";
 import { fields, instantMs, modelName, modelSizes, priceGiven, text } from "../schema/schema.ts";
-import { created, differences, type Shown, shownListed } from "../state/difference.ts";
+import { created, differences, type ShownValue, shownListed } from "../state/difference.ts";
 import type { Problem } from "../state/problem.ts";
 import type { Change } from "../state/step.ts";
 import { parseFile } from "./file.ts";
@@ -46,7 +46,7 @@ const NO_LIST: PriceList = { date: "", models: {} };
 /** What the new list adds, changes and takes away. */
 export function listChanges(before: PriceList | null, after: PriceList): Change[] {
   const old = before ?? NO_LIST;
-  const shown = (list: PriceList, name: string): Shown | null => {
+  const shown = (list: PriceList, name: string): ShownValue | null => {
     const model = Object.hasOwn(list.models, name) ? list.models[name] : undefined;
     return model === undefined ? null : shownListed(model);
   };

@@ -21,7 +21,7 @@ const UNBUILT: readonly Unbuilt[] = [
   },
 ];
 
-export function unbuilt(tree: unknown): FieldProblem[] {
+export function findUnsupportedFeatures(tree: unknown): FieldProblem[] {
   return UNBUILT.flatMap(({ field, asks, says }) =>
     occurrences(tree, field.split(/(?=\[\])|\./), [])
       .filter(({ value }) => asks === undefined || asks(value))

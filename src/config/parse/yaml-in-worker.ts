@@ -13,7 +13,7 @@ export interface TreeOrder {
 /** Below it, starting the thread takes longer than reading. */
 const LARGE_CHARS = 100_000;
 
-export async function readTreeBeside({ text, environment }: TreeOrder): Promise<TreeResult> {
+export async function readTreeInWorker({ text, environment }: TreeOrder): Promise<TreeResult> {
   if (text.length < LARGE_CHARS) return readTree(text, environment);
   const worker = new Worker(new URL("./yaml-worker.ts", import.meta.url).href);
   try {

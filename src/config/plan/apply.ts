@@ -1,18 +1,18 @@
-import { type AuditEntry, appendAudit } from "../../store/change-log/change-log.ts";
+import { appendChange, type ChangeEntry } from "../../store/change-log/change-log.ts";
 import { type Db, transaction } from "../../store/engine/db.ts";
 import { bumpPolicyRevision, readRevisions } from "../../store/engine/revisions.ts";
 import { readOpenings } from "../../store/money/entries.ts";
 import type { Installation } from "../installation/installation.ts";
 import { type KnownNames, NOTHING_KNOWN } from "../parse/check.ts";
-import { checkDocument, parseGatewayFileBeside } from "../parse/file.ts";
+import { checkDocument, parseGatewayFileInWorker } from "../parse/file.ts";
 import type { GatewayDocument, GatewayFile } from "../schema/schema.ts";
 import type { FieldProblem, Problem } from "../state/problem.ts";
-import { type Change, readState, type Secrets, type State, type Step } from "../state/step.ts";
+import { type Change, type ConfigState, type PlanStep, readState, type Secrets } from "../state/step.ts";
 import { openingNotes } from "./opening-balance.ts";
 import { type PlanOptions, planSteps } from "./plan.ts";
 import type { ShownKey } from "./plan-keys.ts";
 import { keptForTheirMoney, type Removals, withGroupsLeft } from "./plan-removals.ts";
-import { readStateNear } from "./read-affected-state.ts";
+import { readAffectedState } from "./read-affected-state.ts";
 
 /** The present state is brought to what the file says: all of it or nothing, and a second time changes nothing. */
 
@@ -23,7 +23,7 @@ export interface PlannedChanges {
   /** What the file says and applying it does not do, for a reason the operator should know. */
   notes: string[];
   file: GatewayFile;
-  steps: Step[];
+  steps: PlanStep[];
   revisions: { policy: number; keys: number };
 }
 
@@ -46,7 +46,7 @@ export async function planChanges(
   const state = await readState(db);
   // What pruning removes cannot be referred to.
   const known = options.prune ? NOTHING_KNOWN : knownNames(state);
-  const parsed = await parseGatewayFileBeside(source.text, { ...source, known });
+  const parsed = await parseGatewayFileInWorker(source.text, { ...source, known });
   if (!parsed.ok) return parsed;
   const { file, problemAt } = parsed;
   if (options.prune && namesNothing(file)) {
@@ -73,7 +73,7 @@ export async function planDocument(
   const { removals = {} } = options;
   const { db } = installation;
   const revisions = options.since ?? (await readRevisions(db));
-  const state = await readStateNear(db, document, removals);
+  const state = await readAffectedState(db, document, removals);
   const parsed = checkDocument(withGroupsLeft(state, document, removals), namesLeft(state, removals));
   if (!parsed.ok) return parsed;
   const { file, problemAt } = parsed;
@@ -87,8 +87,8 @@ export async function planDocument(
 export async function previewDocument(
   installation: Secrets & Pick<Installation, "db">,
   document: GatewayDocument,
-): Promise<{ after: State | null; problems: Problem[] }> {
-  const state = await readStateNear(installation.db, document, {});
+): Promise<{ after: ConfigState | null; problems: Problem[] }> {
+  const state = await readAffectedState(installation.db, document, {});
   const parsed = checkDocument(document, knownNames(state));
   if (!parsed.ok) return { after: null, problems: parsed.problems };
   const { after, problems } = await planSteps(state, parsed.file, installation, {
@@ -99,7 +99,7 @@ export async function previewDocument(
 }
 
 interface Checked {
-  state: State;
+  state: ConfigState;
   file: GatewayFile;
   revisions: PlannedChanges["revisions"];
   problemAt(problem: FieldProblem): Problem;
@@ -129,14 +129,14 @@ export class ChangedMeanwhile extends Error {
 }
 
 /** Who stands in the audit log for the changes. */
-export type Author = Pick<AuditEntry, "actor" | "address">;
+export type ChangeAuthor = Pick<ChangeEntry, "actor" | "address">;
 
-const NOBODY: Author = { actor: { kind: "system", id: null, name: "gateway" }, address: null };
+const NOBODY: ChangeAuthor = { actor: { kind: "system", id: null, name: "gateway" }, address: null };
 
 export async function applyChanges(
   { db, clock }: Pick<Installation, "db" | "clock">,
   plan: PlannedChanges,
-  author: Author = NOBODY,
+  author: ChangeAuthor = NOBODY,
 ): Promise<void> {
   if (plan.steps.length === 0) return;
   await transaction(db, async (tx) => {
@@ -157,7 +157,7 @@ export async function applyChanges(
 export async function applyAlone(
   { db, clock }: Pick<Installation, "db" | "clock">,
   plan: (tx: Db) => Promise<PlannedChanges>,
-  author: Author = NOBODY,
+  author: ChangeAuthor = NOBODY,
 ): Promise<PlannedChanges> {
   return transaction(db, async (tx) => {
     await bumpPolicyRevision(tx);
@@ -171,21 +171,21 @@ async function write(
   tx: Db,
   clock: Installation["clock"],
   { steps, changes }: PlannedChanges,
-  author: Author,
+  author: ChangeAuthor,
 ): Promise<void> {
   for (const step of steps) await step.write(tx);
   for (const change of changes) {
-    await appendAudit(tx, { ...author, ...entryOf(change), atMs: clock.nowMs() });
+    await appendChange(tx, { ...author, ...entryOf(change), atMs: clock.nowMs() });
   }
 }
 
 /** `group default` → `group.change` */
-function entryOf({ kind, what, fields }: Change): Pick<AuditEntry, "action" | "target" | "changes"> {
+function entryOf({ kind, what, fields }: Change): Pick<ChangeEntry, "action" | "target" | "changes"> {
   const [noun] = what.split(" ", 1);
   return { action: `${noun}.${kind}`, target: what, changes: fields };
 }
 
-function knownNames(state: State): KnownNames {
+function knownNames(state: ConfigState): KnownNames {
   return {
     models: new Set(state.models.map(({ id }) => id)),
     accounts: new Set(state.accounts.map(({ name }) => name)),
@@ -196,7 +196,7 @@ function knownNames(state: State): KnownNames {
 }
 
 /** What goes cannot be referred to. */
-function namesLeft(state: State, removals: Removals): KnownNames {
+function namesLeft(state: ConfigState, removals: Removals): KnownNames {
   const known = knownNames(state);
   const left = (section: keyof KnownNames & keyof Removals) =>
     known[section].difference(new Set(removals[section]));

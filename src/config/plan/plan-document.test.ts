@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, test } from "bun:test";
 import { accountCredentialBinding, unseal } from "../../secrets/seal.ts";
-import { listAudit } from "../../store/change-log/change-log.ts";
+import { listChanges } from "../../store/change-log/change-log.ts";
 import { listUsers } from "../../store/identity/users.ts";
 import { listKeys } from "../../store/policy/keys.ts";
 import { readPolicy } from "../../store/policy/policy.ts";
@@ -178,7 +178,7 @@ test("each change is in the audit log, and no secret is", async () => {
     planDocument(gateway, { accounts: [{ ...UP, weight: 3, credential: "sk-canary-5" }] }),
   );
   await applyChanges(gateway, plan, author);
-  const { rows } = await listAudit(gateway.db, { actorId: "user_1" }, { after: null, limit: 10 });
+  const { rows } = await listChanges(gateway.db, { actorId: "user_1" }, { after: null, limit: 10 });
   expect(rows).toHaveLength(1);
   expect(rows[0]).toMatchObject({
     ...author,

@@ -4,8 +4,8 @@ import { PLAN_PERIODS, type PlanRecord, type PlanWindow, type SubscriptionRecord
 import { deletePlan, putPlan } from "../../store/money/plans.ts";
 import { cancelSubscription, putSubscription } from "../../store/money/subscriptions.ts";
 import type { FilePlan, FileSubscription, GatewayFile } from "../schema/schema.ts";
-import { created, differences, type Shown, shownInstant } from "../state/difference.ts";
-import { known, type Secrets, type State, type Step, stepOf } from "../state/step.ts";
+import { created, differences, type ShownValue, shownInstant } from "../state/difference.ts";
+import { type ConfigState, known, type PlanStep, type Secrets, stepOf } from "../state/step.ts";
 
 /**
  * Plans, and who has them. A subscription is known by its user, its plan and its start; an entry without a start
@@ -13,15 +13,15 @@ import { known, type Secrets, type State, type Step, stepOf } from "../state/ste
  */
 
 export interface GrantSteps {
-  plans: Step[];
-  subscriptions: Step[];
+  plans: PlanStep[];
+  subscriptions: PlanStep[];
   /** When pruning: in an order that respects references. */
-  removals: Step[];
+  removals: PlanStep[];
 }
 
 /** `users`: the ids of all that there are after the file is applied, by their address in lower case. */
 export function planGrants(
-  state: State,
+  state: ConfigState,
   file: GatewayFile,
   users: ReadonlyMap<string, string>,
   secrets: Secrets,
@@ -56,7 +56,7 @@ export function planGrants(
   };
 }
 
-function planPlan(state: State, wanted: FilePlan, { clock, newId }: Secrets) {
+function planPlan(state: ConfigState, wanted: FilePlan, { clock, newId }: Secrets) {
   const present = state.plans.find(({ name }) => name === wanted.name);
   const record: PlanRecord = {
     id: present?.id ?? newId("plan"),
@@ -98,7 +98,7 @@ function planSubscription(
   wanted: FileSubscription,
   { userId, planId, timeZone, email }: { userId: string; planId: string; timeZone: string; email: string },
   { clock, newId }: Secrets,
-): Step | null {
+): PlanStep | null {
   const record: SubscriptionRecord = {
     id: present?.id ?? newId("sub"),
     userId,
@@ -119,8 +119,18 @@ function planSubscription(
   return stepOf(title, !present, fields, (tx) => putSubscription(tx, record));
 }
 
-function removals(state: State, file: GatewayFile, kept: ReadonlySet<string>, { clock }: Secrets): Step[] {
-  const remove = (what: string, write: Step["write"]): Step => ({ kind: "remove", what, fields: [], write });
+function removals(
+  state: ConfigState,
+  file: GatewayFile,
+  kept: ReadonlySet<string>,
+  { clock }: Secrets,
+): PlanStep[] {
+  const remove = (what: string, write: PlanStep["write"]): PlanStep => ({
+    kind: "remove",
+    what,
+    fields: [],
+    write,
+  });
   const nowMs = clock.nowMs();
   const emails = new Map(state.users.map(({ id, email }) => [id, email]));
   const plans = new Map(state.plans.map(({ id, name }) => [id, name]));
@@ -141,7 +151,7 @@ function removals(state: State, file: GatewayFile, kept: ReadonlySet<string>, { 
 }
 
 /** In the file's form, by the user's id: those that run or will. */
-export function writtenSubscriptions(state: State, nowMs: number): ReadonlyMap<string, object[]> {
+export function writtenSubscriptions(state: ConfigState, nowMs: number): ReadonlyMap<string, object[]> {
   const plans = new Map(state.plans.map(({ id, name }) => [id, name]));
   const written = new Map<string, object[]>();
   for (const one of state.subscriptions) {
@@ -173,12 +183,12 @@ export function writtenPlan({ name, timeZone, windows }: PlanRecord) {
 }
 
 /** Each window as a field of its own, so that a difference names the one that changed. */
-function shownPlan({ timeZone, windows }: PlanRecord): Shown {
+function shownPlan({ timeZone, windows }: PlanRecord): ShownValue {
   const shown = windows.map(({ per, usd, counted }) => [`windows.${per}`, `${usd} USD, ${counted}`]);
   return { time_zone: timeZone, ...Object.fromEntries(shown) };
 }
 
-function shownSubscription(subscription: SubscriptionRecord, timeZone: string, nowMs: number): Shown {
+function shownSubscription(subscription: SubscriptionRecord, timeZone: string, nowMs: number): ShownValue {
   const { startsAtMs, renews, priority } = subscription;
   return {
     starts: shownInstant(startsAtMs),

@@ -5,7 +5,7 @@ import type { FileKey } from "../schema/schema.ts";
 import { callerLimitsOf } from "../schema/usage-limits.ts";
 import { created, differences, secretChange, secretSet, shownKey } from "../state/difference.ts";
 import type { FieldProblem } from "../state/problem.ts";
-import { known, type Secrets, type State, type Step, stepOf } from "../state/step.ts";
+import { type ConfigState, known, type PlanStep, type Secrets, stepOf } from "../state/step.ts";
 
 /**
  * Keys differ from everything else: they are known by (user, name), a changed secret is a new key, and what was
@@ -22,7 +22,7 @@ export interface ShownKey {
 }
 
 export interface KeyPlan {
-  steps: Step[];
+  steps: PlanStep[];
   shown: ShownKey[];
   problems: FieldProblem[];
 }
@@ -32,7 +32,12 @@ interface KeyTargets {
   users: ReadonlyMap<string, string>;
 }
 
-export function planKeys(state: State, wanted: FileKey[], targets: KeyTargets, secrets: Secrets): KeyPlan {
+export function planKeys(
+  state: ConfigState,
+  wanted: FileKey[],
+  targets: KeyTargets,
+  secrets: Secrets,
+): KeyPlan {
   const plan: KeyPlan = { steps: [], shown: [], problems: [] };
   const active = activeKeys(state);
   const byDigest = new Map(state.keys.map((key) => [key.digest, key]));
@@ -137,7 +142,7 @@ export function newKey(wanted: NewKey, secrets: Secrets): { record: KeyRecord; s
 }
 
 /** By (user, name): a key's identity. Of two with the same, the newest counts. */
-export function activeKeys(state: State): Map<string, KeyRecord> {
+export function activeKeys(state: ConfigState): Map<string, KeyRecord> {
   const active = new Map<string, KeyRecord>();
   for (const key of state.keys) {
     if (key.status === "active") active.set(keyIdentity(key.userId, key.name), key);

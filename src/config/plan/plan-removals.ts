@@ -8,7 +8,7 @@ import { revokeKey } from "../../store/policy/keys.ts";
 import { deleteModel } from "../../store/policy/models.ts";
 import type { GatewayDocument, GatewayFile } from "../schema/schema.ts";
 import type { FieldProblem } from "../state/problem.ts";
-import type { Secrets, State, Step } from "../state/step.ts";
+import type { ConfigState, PlanStep, Secrets } from "../state/step.ts";
 import { writtenGroup } from "../state/to-file-shape.ts";
 import { activeKeys, keyTitle } from "./plan-keys.ts";
 
@@ -24,7 +24,7 @@ export interface Removals {
 }
 
 /** Pruning leaves users alone who still have money: it would be nobody's. */
-export function keptForTheirMoney(state: State, file: GatewayFile): string[] {
+export function keptForTheirMoney(state: ConfigState, file: GatewayFile): string[] {
   const named = new Set(file.users.map(({ email }) => email));
   return state.users.flatMap(({ id, email }) => {
     const nano = state.funds.get(id);
@@ -33,7 +33,7 @@ export function keptForTheirMoney(state: State, file: GatewayFile): string[] {
   });
 }
 
-export function pruneSteps(state: State, file: GatewayFile, { clock }: Secrets): Step[] {
+export function pruneSteps(state: ConfigState, file: GatewayFile, { clock }: Secrets): PlanStep[] {
   const emails = new Map(state.users.map(({ id, email }) => [id, email]));
   const nowMs = clock.nowMs();
 
@@ -71,16 +71,16 @@ export function pruneSteps(state: State, file: GatewayFile, { clock }: Secrets):
   ];
 }
 
-function remove(what: string, write: Step["write"]): Step {
+function remove(what: string, write: PlanStep["write"]): PlanStep {
   return { kind: "remove", what, fields: [], write };
 }
 
 /** Keys go with their group and with their user; what a model or an account is taken from is in the document. */
 export function removalSteps(
-  state: State,
+  state: ConfigState,
   removals: Removals,
   { clock }: Secrets,
-): { steps: Step[]; problems: FieldProblem[] } {
+): { steps: PlanStep[]; problems: FieldProblem[] } {
   const nowMs = clock.nowMs();
   const emails = new Map(state.users.map(({ id, email }) => [id, email]));
   const problems: FieldProblem[] = [];
@@ -127,7 +127,11 @@ export function removalSteps(
 }
 
 /** The document with every group that loses a model or an account by the removals, unless it names the group itself. */
-export function withGroupsLeft(state: State, document: GatewayDocument, removals: Removals): GatewayDocument {
+export function withGroupsLeft(
+  state: ConfigState,
+  document: GatewayDocument,
+  removals: Removals,
+): GatewayDocument {
   const models = new Set(removals.models);
   const accounts = new Set(removals.accounts);
   const named = new Set([...(document.groups ?? []).map(nameOf), ...(removals.groups ?? [])]);

@@ -14,15 +14,15 @@ import { writeRegistration } from "../../store/settings/registration.ts";
 import { writeSmtp } from "../../store/settings/smtp.ts";
 import type { GatewayFile } from "../schema/schema.ts";
 import { durationText } from "../schema/usage-limits.ts";
-import { differences, type Shown, secretChange, secretSet } from "../state/difference.ts";
+import { differences, type ShownValue, secretChange, secretSet } from "../state/difference.ts";
 import type { FieldProblem } from "../state/problem.ts";
-import { type Secrets, type State, type Step, stepOf } from "../state/step.ts";
+import { type ConfigState, type PlanStep, type Secrets, stepOf } from "../state/step.ts";
 import { planRetention } from "./retention.ts";
 
 type FileSmtp = NonNullable<GatewayFile["smtp"]>;
 type FileAlerts = NonNullable<GatewayFile["alerts"]>;
 
-export function planSettings(state: State, file: GatewayFile, secrets: Secrets): Step[] {
+export function planSettings(state: ConfigState, file: GatewayFile, secrets: Secrets): PlanStep[] {
   return [
     ...planRegistration(state, file),
     ...planRetention(state, file),
@@ -31,12 +31,15 @@ export function planSettings(state: State, file: GatewayFile, secrets: Secrets):
   ];
 }
 
-function planRegistration({ registration: from }: State, { registration: to }: GatewayFile): Step[] {
+function planRegistration(
+  { registration: from }: ConfigState,
+  { registration: to }: GatewayFile,
+): PlanStep[] {
   if (to === undefined || to === from) return [];
   return changed("registration", [{ field: "registration", from, to }], (tx) => writeRegistration(tx, to));
 }
 
-function planSmtp(before: SmtpRecord | null, wanted: FileSmtp | undefined, secrets: Secrets): Step[] {
+function planSmtp(before: SmtpRecord | null, wanted: FileSmtp | undefined, secrets: Secrets): PlanStep[] {
   if (wanted === undefined) return [];
   const after = smtpOf(before, wanted, secrets);
   const fields = [
@@ -67,7 +70,7 @@ function storedPassword(present: SmtpRecord | null, { host, user }: FileSmtp): s
 }
 
 /** A file that was exported elsewhere names who signs in, and not with what. */
-export function mailProblems({ smtp }: GatewayFile, { smtp: present }: State): FieldProblem[] {
+export function mailProblems({ smtp }: GatewayFile, { smtp: present }: ConfigState): FieldProblem[] {
   if (!smtp?.enabled || smtp.user === undefined || smtp.password !== undefined) return [];
   if (storedPassword(present, smtp) !== null) return [];
   const message = present?.sealedPassword
@@ -76,7 +79,7 @@ export function mailProblems({ smtp }: GatewayFile, { smtp: present }: State): F
   return [{ path: ["smtp", "password"], message }];
 }
 
-function planAlerts(before: AlertsRecord, wanted: FileAlerts | undefined, secrets: Secrets): Step[] {
+function planAlerts(before: AlertsRecord, wanted: FileAlerts | undefined, secrets: Secrets): PlanStep[] {
   if (wanted === undefined) return [];
   const after = alertsOf(before, wanted, secrets);
   const secretOf = (record: AlertsRecord, name: string) =>
@@ -136,11 +139,11 @@ function secretDifference(field: string, before: string | null, after: string | 
   return [before === null ? secretSet(field) : secretChange(field)];
 }
 
-function changed(what: string, fields: FieldChange[], write: Step["write"]): Step[] {
+function changed(what: string, fields: FieldChange[], write: PlanStep["write"]): PlanStep[] {
   return [stepOf(what, false, fields, write)].flatMap((step) => step ?? []);
 }
 
-function shownSmtp(smtp: SmtpRecord | null): Shown {
+function shownSmtp(smtp: SmtpRecord | null): ShownValue {
   if (smtp === null) return { enabled: "false" };
   const { host, port, security, user, from, privateNetwork } = smtp;
   return {
@@ -154,7 +157,7 @@ function shownSmtp(smtp: SmtpRecord | null): Shown {
   };
 }
 
-function shownAlerts(alerts: AlertsRecord): Shown {
+function shownAlerts(alerts: AlertsRecord): ShownValue {
   const { webhooks, accountParked, poolEmpty, spend, errorRate, overruns } = alerts;
   const shown: Record<string, string | null> = {
     "account_parked.enabled": String(accountParked.enabled),
@@ -179,7 +182,7 @@ function shownAlerts(alerts: AlertsRecord): Shown {
 }
 
 /** In the file's form, without secrets. What nobody has said is left out. */
-export function writtenSettings({ registration, usageRowsKeptMs, smtp, alerts }: State) {
+export function writtenSettings({ registration, usageRowsKeptMs, smtp, alerts }: ConfigState) {
   return {
     registration,
     ...(usageRowsKeptMs === null ? {} : { retention: { usage_rows: durationText(usageRowsKeptMs) } }),
@@ -226,7 +229,7 @@ const ONLY_THE_FILE =
   "cannot be switched on here. Write it into the configuration file and run `npx model-gateway apply`.";
 
 /** What a browser may not change, as for accounts: private networks are opened by the file, for one address each. */
-export function settingsReachProblems({ smtp, alerts }: GatewayFile, state: State): FieldProblem[] {
+export function settingsReachProblems({ smtp, alerts }: GatewayFile, state: ConfigState): FieldProblem[] {
   const problems: FieldProblem[] = [];
   if (smtp?.enabled) {
     const { smtp: present } = state;

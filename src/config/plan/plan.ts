@@ -28,7 +28,7 @@ import {
   shownModel,
   shownUser,
 } from "../state/difference.ts";
-import { known, type Secrets, type State, type Step, stepOf } from "../state/step.ts";
+import { type ConfigState, known, type PlanStep, type Secrets, stepOf } from "../state/step.ts";
 import { openingField, openingOf, postOpening } from "./opening-balance.ts";
 import { planGrants } from "./plan-grants.ts";
 import { type KeyPlan, planKeys } from "./plan-keys.ts";
@@ -43,7 +43,7 @@ import { mailProblems, planSettings, settingsReachProblems } from "./plan-settin
  */
 export interface Plan extends KeyPlan {
   /** What stands when it is done. What goes by then may still be in it: nothing else refers to that. */
-  after: State;
+  after: ConfigState;
 }
 
 export interface PlanOptions {
@@ -56,7 +56,7 @@ export interface PlanOptions {
 }
 
 export async function planSteps(
-  state: State,
+  state: ConfigState,
   file: GatewayFile,
   secrets: Secrets,
   options: PlanOptions,
@@ -114,7 +114,10 @@ export async function planSteps(
 }
 
 /** What stands when the plan is done; what pruning removes nobody refers to. */
-function stateAfter(state: State, planned: Pick<State, "models" | "accounts" | "groups">): State {
+function stateAfter(
+  state: ConfigState,
+  planned: Pick<ConfigState, "models" | "accounts" | "groups">,
+): ConfigState {
   const replaced = <One extends { id: string }>(before: readonly One[], after: readonly One[]): One[] => [
     ...new Map([...before, ...after].map((one) => [one.id, one])).values(),
   ];
@@ -129,10 +132,10 @@ function stateAfter(state: State, planned: Pick<State, "models" | "accounts" | "
 interface Planned<Record> {
   record: Record;
   /** Null when nothing changes. */
-  step: Step | null;
+  step: PlanStep | null;
 }
 
-function planModel(state: State, wanted: FileModel, { clock }: Secrets): Planned<ModelRecord> {
+function planModel(state: ConfigState, wanted: FileModel, { clock }: Secrets): Planned<ModelRecord> {
   const present = state.models.find(({ id }) => id === wanted.id);
   const record: ModelRecord = {
     id: wanted.id,
@@ -150,7 +153,7 @@ function priceOf(price: FileModel["price"]): Price | null {
   return price === undefined || Object.keys(price).length === 0 ? null : price;
 }
 
-function planAccount(state: State, wanted: FileAccount, secrets: Secrets): Planned<AccountRecord> {
+function planAccount(state: ConfigState, wanted: FileAccount, secrets: Secrets): Planned<AccountRecord> {
   const present = state.accounts.find(({ name }) => name === wanted.name);
   const id = present?.id ?? secrets.newId("acct");
   const binding = accountCredentialBinding(id);
@@ -196,7 +199,7 @@ function builtKind(kind: FileAccount["kind"]): AccountKind {
 }
 
 function planGroup(
-  state: State,
+  state: ConfigState,
   wanted: FileGroup,
   accounts: ReadonlyMap<string, string>,
   { clock, newId }: Secrets,

@@ -7,14 +7,18 @@ import { readWallet } from "../../store/money/wallets.ts";
 import { KEY_COLUMNS, toKey } from "../../store/policy/keys.ts";
 import { readPolicy } from "../../store/policy/policy.ts";
 import type { GatewayDocument } from "../schema/schema.ts";
-import { readSettingsState, readState, type State } from "../state/step.ts";
+import { type ConfigState, readSettingsState, readState } from "../state/step.ts";
 import type { Removals } from "./plan-removals.ts";
 
 /**
  * The state as far as a small document can touch it. The whole of it holds every user and key, which may be a hundred
  * thousand of each, and a form asks within the process that serves requests.
  */
-export async function readStateNear(db: Db, document: GatewayDocument, removals: Removals): Promise<State> {
+export async function readAffectedState(
+  db: Db,
+  document: GatewayDocument,
+  removals: Removals,
+): Promise<ConfigState> {
   // A key is told from all others by its secret.
   if ((document.keys ?? []).length > 0) return readState(db);
   return snapshot(db, async (tx) => {

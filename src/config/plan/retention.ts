@@ -3,10 +3,10 @@
 import { writeUsageRowsKept } from "../../store/usage/usage-removal.ts";
 import type { GatewayFile } from "../schema/schema.ts";
 import { durationText } from "../schema/usage-limits.ts";
-import { type State, type Step, stepOf } from "../state/step.ts";
+import { type ConfigState, type PlanStep, stepOf } from "../state/step.ts";
 
 /** What the file leaves out stays as it is. */
-export function planRetention(state: State, { retention }: GatewayFile): Step[] {
+export function planRetention(state: ConfigState, { retention }: GatewayFile): PlanStep[] {
   const before = state.usageRowsKeptMs;
   const after = retention?.usage_rows === undefined ? before : retention.usage_rows;
   if (after === before) return [];

@@ -9,7 +9,7 @@ import { readSettings } from "../installation/environment.ts";
 import { parseGatewayFile } from "../parse/file.ts";
 import { gatewayFile } from "../schema/schema.ts";
 import { fieldOf, formatProblem, type Path } from "../state/problem.ts";
-import { type OutlinedField, outlineOf, type Value } from "./outline.ts";
+import { type OutlinedField, type OutlineValue, outlineOf } from "./outline.ts";
 import { allowedTexts, asWritten, withReference } from "./reference.ts";
 
 const TEXT = readFileSync(resolve(import.meta.dir, "../../../docs/configuration.md"), "utf8");
@@ -130,7 +130,7 @@ function placesOf(fields: readonly OutlinedField[], path: Path): Place[] {
   });
 }
 
-function placesIn(value: Value, path: Path): Place[] {
+function placesIn(value: OutlineValue, path: Path): Place[] {
   if (value.kind === "map") return placesOf(value.fields, path);
   if (value.kind === "list") return placesIn(value.of, [...path, 0]);
   return value.kind === "names" ? placesIn(value.of, [...path, "fast"]) : [];
@@ -190,7 +190,7 @@ describe("what is allowed", () => {
   /** No rule accepts it, nor is it of another type than the rule is about. */
   const NEVER_RIGHT = "\u0007";
 
-  function leavesOf(value: Value, path: Path): { path: Path; value: Value }[] {
+  function leavesOf(value: OutlineValue, path: Path): { path: Path; value: OutlineValue }[] {
     if (value.kind === "map") return [];
     if (value.kind === "list") return leavesOf(value.of, [...path, 0]);
     return value.kind === "names" ? leavesOf(value.of, [...path, "fast"]) : [{ path, value }];

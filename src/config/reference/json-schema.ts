@@ -1,6 +1,6 @@
 /** gateway.yaml as a JSON Schema, so that an editor completes its fields, explains them and marks what is wrong. */
 
-import type { OutlinedField, Value } from "./outline.ts";
+import type { OutlinedField, OutlineValue } from "./outline.ts";
 import { allowedTexts, sentence } from "./reference.ts";
 
 export interface JsonSchema {
@@ -35,7 +35,7 @@ function fieldOf(field: OutlinedField): JsonSchema {
 const FROM_ENVIRONMENT = { type: "string", pattern: "\\$\\{" };
 const DIGITS = { type: "string", pattern: "^\\d{1,15}$" };
 
-function shapeOf(value: Value): JsonSchema {
+function shapeOf(value: OutlineValue): JsonSchema {
   switch (value.kind) {
     case "map":
       return mapOf(value.fields);
@@ -57,7 +57,7 @@ function shapeOf(value: Value): JsonSchema {
 }
 
 /** Editors show these by themselves. */
-const PLAIN_TO_SEE: ReadonlySet<Value["kind"]> = new Set(["map", "words", "switch"]);
+const PLAIN_TO_SEE: ReadonlySet<OutlineValue["kind"]> = new Set(["map", "words", "switch"]);
 
 function descriptionOf(field: OutlinedField): string {
   const { means, leftOut, value } = field;

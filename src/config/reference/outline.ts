@@ -2,31 +2,31 @@
 
 import { z } from "zod";
 import { ruleOf } from "../schema/rule.ts";
-import { descriptionOf, type Field } from "../schema/words.ts";
+import { descriptionOf, type SchemaField } from "../schema/words.ts";
 
 export interface OutlinedField {
   name: string;
   /** In Markdown. */
   means: string;
-  leftOut: LeftOut;
-  value: Value;
+  leftOut: DefaultRule;
+  value: OutlineValue;
   /** Rules of the map that it stands in, about this field. */
   within: readonly string[];
   /** In Markdown: what must be right beside the rules. */
   also: string | null;
 }
 
-export type LeftOut =
+export type DefaultRule =
   | { kind: "refused" }
   /** As the file would write it, with a word beside it where one is needed. */
   | { kind: "value"; value: unknown; words: string | null }
   | { kind: "words"; words: string };
 
 /** Rules are ends of the sentence "must be …", as the validator tells them. */
-export type Value = { rules: readonly string[] } & (
+export type OutlineValue = { rules: readonly string[] } & (
   | { kind: "map"; fields: readonly OutlinedField[]; heading: string | null }
-  | { kind: "list"; of: Value }
-  | { kind: "names"; names: Value; of: Value }
+  | { kind: "list"; of: OutlineValue }
+  | { kind: "names"; names: OutlineValue; of: OutlineValue }
   | { kind: "words"; words: readonly string[] }
   | { kind: "switch" }
   | { kind: "number"; min: number; max: number }
@@ -39,7 +39,7 @@ export function outlineOf(schema: z.core.$ZodType): readonly OutlinedField[] {
   return value.fields;
 }
 
-function outlined(name: string, field: Field, within: readonly string[], place: string): OutlinedField {
+function outlined(name: string, field: SchemaField, within: readonly string[], place: string): OutlinedField {
   const { schema, ...rest } = unwrapped(field.is);
   const value = valueFrom(schema, place);
   return {
@@ -73,7 +73,7 @@ function leftOutOf(
   { isOptional, byDefault }: Omit<Unwrapped, "schema">,
   words: string | null,
   place: string,
-): LeftOut {
+): DefaultRule {
   if (byDefault !== undefined) return { kind: "value", value: byDefault, words };
   if (isOptional && words !== null) return { kind: "words", words };
   if (isOptional) throw new Error(`${place} may be left out, and does not say what holds then.`);
@@ -81,7 +81,7 @@ function leftOutOf(
   return { kind: "refused" };
 }
 
-function valueFrom(schema: z.core.$ZodType, place: string): Value {
+function valueFrom(schema: z.core.$ZodType, place: string): OutlineValue {
   // Of a value that is made into another the file holds the first, unless only its form was put right.
   if (schema instanceof z.ZodPipe) {
     return valueFrom(schema.in instanceof z.ZodTransform ? schema.out : schema.in, place);

@@ -1,7 +1,7 @@
 /** The tables of docs/configuration.md, made of the schema's outline. What stands around them is written by hand. */
 
 import { stringify } from "yaml";
-import type { LeftOut, OutlinedField, Value } from "./outline.ts";
+import type { DefaultRule, OutlinedField, OutlineValue } from "./outline.ts";
 
 const MARKED = /<!-- fields: ([\w-]+) -->\n(?:(?!<!-- fields:)[\s\S])*?<!-- end of fields -->/g;
 
@@ -66,20 +66,20 @@ function rowsOf(fields: readonly OutlinedField[], prefix: string): string[][] {
   });
 }
 
-type FieldMap = Extract<Value, { kind: "map" }>;
+type FieldMap = Extract<OutlineValue, { kind: "map" }>;
 
-function mapIn(value: Value): FieldMap | null {
+function mapIn(value: OutlineValue): FieldMap | null {
   if (value.kind === "map") return value;
   return value.kind === "list" || value.kind === "names" ? mapIn(value.of) : null;
 }
 
 /** The fields that follow in the same table; those with a heading of their own are linked to. */
-function entriesOf(value: Value): readonly OutlinedField[] | null {
+function entriesOf(value: OutlineValue): readonly OutlinedField[] | null {
   const map = mapIn(value);
   return map === null || map.heading !== null ? null : map.fields;
 }
 
-function leftOutText(leftOut: LeftOut): string {
+function leftOutText(leftOut: DefaultRule): string {
   if (leftOut.kind === "refused") return "required";
   if (leftOut.kind === "words") return leftOut.words;
   const { value, words } = leftOut;
@@ -98,7 +98,7 @@ export function allowedTexts({ value, within, also }: OutlinedField): [own: stri
   return [valueText(value), ...within.map(withExamples), ...(also === null ? [] : [also])];
 }
 
-function valueText(value: Value): string {
+function valueText(value: OutlineValue): string {
   switch (value.kind) {
     case "map":
       return value.heading === null
@@ -118,7 +118,7 @@ function valueText(value: Value): string {
   }
 }
 
-function listText({ rules, of }: Extract<Value, { kind: "list" }>): string {
+function listText({ rules, of }: Extract<OutlineValue, { kind: "list" }>): string {
   // "a list" says nothing beside "a list of at most 10".
   const list = rulesText(rules.length > 1 ? rules.slice(1) : rules);
   if (of.kind === "words") return `${list}: ${valueText(of)}`;

@@ -12,7 +12,7 @@ export function fields<Shape extends z.ZodRawShape>(shape: Shape) {
 }
 
 /** A field of gateway.yaml: its rule, and what a rule cannot say. The reference and the editor's schema are made of both. */
-export interface Field<Is extends z.ZodType = z.ZodType> {
+export interface SchemaField<Is extends z.ZodType = z.ZodType> {
   is: Is;
   /** In Markdown, as all of these. */
   means: string;
@@ -23,7 +23,7 @@ export interface Field<Is extends z.ZodType = z.ZodType> {
 }
 
 export interface Description {
-  fields: Readonly<Record<string, Field>>;
+  fields: Readonly<Record<string, SchemaField>>;
   /** The heading under which these fields are described once, where several sections have them. */
   heading: string | null;
 }
@@ -31,7 +31,7 @@ export interface Description {
 const DESCRIPTIONS = new WeakMap<z.core.$ZodType, Description>();
 
 /** Plain literals, kept beside the schema: the library's own metadata would copy every schema at start. */
-export function described<Fields extends Record<string, Field>>(
+export function described<Fields extends Record<string, SchemaField>>(
   given: Fields,
   heading: string | null = null,
 ) {

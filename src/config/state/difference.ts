@@ -18,7 +18,7 @@ import { durationText, shownLimits } from "../schema/usage-limits.ts";
 export type { FieldChange };
 
 /** The fields of a thing in the file's words. Secrets are never among them. */
-export type Shown = Readonly<Record<string, string | null>>;
+export type ShownValue = Readonly<Record<string, string | null>>;
 
 const HIDDEN = "(changed)";
 
@@ -31,7 +31,7 @@ export function secretSet(field: string): FieldChange {
   return { field, from: null, to: "(set, not shown)" };
 }
 
-export function differences(before: Shown, after: Shown): FieldChange[] {
+export function differences(before: ShownValue, after: ShownValue): FieldChange[] {
   const names = new Set([...Object.keys(before), ...Object.keys(after)]);
   return [...names].flatMap((field) => {
     const from = before[field] ?? null;
@@ -40,11 +40,11 @@ export function differences(before: Shown, after: Shown): FieldChange[] {
   });
 }
 
-export function created(after: Shown): FieldChange[] {
+export function created(after: ShownValue): FieldChange[] {
   return differences({}, after);
 }
 
-export function shownModel(model: ModelRecord): Shown {
+export function shownModel(model: ModelRecord): ShownValue {
   return { interfaces: inOrder(model.interfaces), ...shownListed(model) };
 }
 
@@ -52,7 +52,7 @@ export function shownListed({
   price,
   contextTokens,
   outputTokensMax,
-}: Pick<ModelRecord, "price" | "contextTokens" | "outputTokensMax">): Shown {
+}: Pick<ModelRecord, "price" | "contextTokens" | "outputTokensMax">): ShownValue {
   return {
     price: price === null ? null : map(flatPrice(price)),
     context_tokens: contextTokens === null ? null : String(contextTokens),
@@ -60,7 +60,7 @@ export function shownListed({
   };
 }
 
-export function shownAccount(account: AccountRecord): Shown {
+export function shownAccount(account: AccountRecord): ShownValue {
   return {
     kind: account.kind,
     base_url: account.baseUrl === "" ? null : account.baseUrl,
@@ -77,7 +77,7 @@ export function shownAccount(account: AccountRecord): Shown {
 }
 
 /** `nameOf` turns an account's id into its name; ids mean nothing to a reader. */
-export function shownGroup(group: GroupRecord, nameOf: (accountId: string) => string): Shown {
+export function shownGroup(group: GroupRecord, nameOf: (accountId: string) => string): ShownValue {
   return {
     interfaces: inOrder(group.interfaces),
     models: list(group.models),
@@ -93,7 +93,13 @@ export function shownGroup(group: GroupRecord, nameOf: (accountId: string) => st
   };
 }
 
-function shownBilling({ charge, plans, multiplier, modelMultipliers, modelPrices }: GroupBilling): Shown {
+function shownBilling({
+  charge,
+  plans,
+  multiplier,
+  modelMultipliers,
+  modelPrices,
+}: GroupBilling): ShownValue {
   const prices = Object.entries(modelPrices).map(([model, price]) => [
     `billing.model_prices.${model}`,
     map(flatPrice(price)),
@@ -108,7 +114,7 @@ function shownBilling({ charge, plans, multiplier, modelMultipliers, modelPrices
 }
 
 /** `nameOf` turns a group's id into its name. */
-export function shownUser(user: UserRecord, nameOf: (groupId: string) => string): Shown {
+export function shownUser(user: UserRecord, nameOf: (groupId: string) => string): ShownValue {
   return {
     role: user.role,
     status: user.status,
@@ -118,7 +124,7 @@ export function shownUser(user: UserRecord, nameOf: (groupId: string) => string)
 }
 
 /** `group` is the name of the key's group. */
-export function shownKey(key: Pick<KeyRecord, "expiresAtMs" | "limits">, group: string): Shown {
+export function shownKey(key: Pick<KeyRecord, "expiresAtMs" | "limits">, group: string): ShownValue {
   return { group, expires: shownInstant(key.expiresAtMs), ...shownLimits("limits", key.limits) };
 }
 

@@ -29,7 +29,7 @@ import type { FieldChange } from "./difference.ts";
 
 /** What a plan is made from and made of. */
 
-export interface State {
+export interface ConfigState {
   models: ModelRecord[];
   accounts: AccountRecord[];
   groups: GroupRecord[];
@@ -51,7 +51,7 @@ export interface State {
   alerts: AlertsRecord;
 }
 
-export async function readState(db: Db): Promise<State> {
+export async function readState(db: Db): Promise<ConfigState> {
   return snapshot(db, async (tx) => ({
     ...(await readPolicy(tx)),
     ...(await readSettingsState(tx)),
@@ -82,7 +82,7 @@ export interface Change {
   fields: FieldChange[];
 }
 
-export interface Step extends Change {
+export interface PlanStep extends Change {
   write(tx: Db): Promise<unknown>;
 }
 
@@ -93,8 +93,8 @@ export function stepOf(
   what: string,
   isNew: boolean,
   fields: FieldChange[],
-  write: Step["write"],
-): Step | null {
+  write: PlanStep["write"],
+): PlanStep | null {
   if (!isNew && fields.length === 0) return null;
   return { kind: isNew ? "create" : "change", what, fields, write };
 }

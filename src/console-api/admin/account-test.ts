@@ -8,7 +8,7 @@ import { limits } from "../../config/product-limits.ts";
 import { compileSnapshot } from "../../policy/snapshot.ts";
 import { accountCredentialBinding, unseal } from "../../secrets/seal.ts";
 import { problemsError } from "../changes/change.ts";
-import type { Control } from "../context.ts";
+import type { ConsoleContext } from "../context.ts";
 
 export const probeAnswer = z.object({
   /** `answers` and `simulator` are good; `no_list` and `limited` may be. */
@@ -38,7 +38,7 @@ export const probeAnswer = z.object({
 
 /** `document` is an account in the file's shape, with or without a credential. */
 export async function testAccount(
-  { installation, gateway }: Control,
+  { installation, gateway }: ConsoleContext,
   document: { name: string },
 ): Promise<z.input<typeof probeAnswer>> {
   const { after, problems } = await previewDocument(installation, { accounts: [document] });

@@ -7,7 +7,7 @@ import type { CircuitReport, ModelReport } from "../../pool/report.ts";
 import type { AccountRecord } from "../../records.ts";
 import { type AccountUsage, type AccountUse, readAccountUsage } from "../../store/reports/account-usage.ts";
 import { DAY_MS } from "../../store/usage/usage-day.ts";
-import type { Control } from "../context.ts";
+import type { ConsoleContext } from "../context.ts";
 
 /**
  * `draining`: disabled, and requests are still under way; `untried`: this process has not asked it yet. The others are
@@ -52,7 +52,7 @@ export const accountFactsAnswer = z.object({
 
 export type AccountFacts = z.input<typeof accountFactsAnswer>;
 
-export function accountFacts({ gateway, installation }: Control, record: AccountRecord): AccountFacts {
+export function accountFacts({ gateway, installation }: ConsoleContext, record: AccountRecord): AccountFacts {
   const { pool } = gateway.dispatcher;
   const nowMs = installation.clock.nowMs();
   const account = gateway.policy.snapshot().accounts.get(record.id);
@@ -114,10 +114,10 @@ interface Remembered {
   usage: Promise<AccountUsage>;
 }
 
-const remembered = new WeakMap<Control, Remembered>();
+const remembered = new WeakMap<ConsoleContext, Remembered>();
 
 /** Several administrators, and several pages, share one look. */
-export function accountUsage(control: Control): Promise<AccountUsage> {
+export function accountUsage(control: ConsoleContext): Promise<AccountUsage> {
   const { db, clock } = control.installation;
   const nowMs = clock.nowMs();
   const known = remembered.get(control);

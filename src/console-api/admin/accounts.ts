@@ -4,14 +4,14 @@ import { z } from "zod";
 import { writtenAccount } from "../../config/state/to-file-shape.ts";
 import { ApiError } from "../../errors.ts";
 import type { AccountRecord, PolicyRecords } from "../../records.ts";
-import { appendAudit } from "../../store/change-log/change-log.ts";
+import { appendChange } from "../../store/change-log/change-log.ts";
 import { readPolicy } from "../../store/policy/policy.ts";
 import { changePolicy } from "../changes/change.ts";
 import { auditOf } from "../changes/change-log-entry.ts";
-import type { Control } from "../context.ts";
+import type { ConsoleContext } from "../context.ts";
 import { accountForm, versionOf } from "../forms/policy-forms.ts";
 import { namedPage } from "../http/named-page.ts";
-import { pageOf, pageQuery, searchQuery } from "../http/page.ts";
+import { buildPage, pageQuery, searchQuery } from "../http/page.ts";
 import { forAdmins, TAKES_NOTHING } from "../http/route.ts";
 import { probeAnswer, testAccount } from "./account-test.ts";
 import {
@@ -48,7 +48,7 @@ export const adminAccountRoutes = {
     path: "/api/admin/accounts",
     summary: "Upstream accounts with their health in this process, and what they cost and brought",
     query: z.strictObject({ ...pageQuery, ...searchQuery }),
-    answer: pageOf(shownAccount),
+    answer: buildPage(shownAccount),
     async run(control, { query }) {
       const records = await readPolicy(control.installation.db);
       const { page, next } = namedPage(records.accounts, ({ name }) => name, query);
@@ -183,7 +183,7 @@ export const adminAccountRoutes = {
         const { db, clock } = control.installation;
         const target = `account ${account.name}`;
         setParked(control, account, action === "park");
-        await appendAudit(
+        await appendChange(
           db,
           auditOf(asked, { atMs: clock.nowMs(), action: `account.${action}`, target, changes: [] }),
         );
@@ -193,7 +193,7 @@ export const adminAccountRoutes = {
   }),
 };
 
-function setParked({ gateway }: Control, { id }: AccountRecord, parked: boolean): void {
+function setParked({ gateway }: ConsoleContext, { id }: AccountRecord, parked: boolean): void {
   const { pool } = gateway.dispatcher;
   const account = gateway.policy.snapshot().accounts.get(id);
   if (account === undefined) {
@@ -212,20 +212,20 @@ interface Found {
   records: PolicyRecords;
 }
 
-async function findAccount({ installation }: Control, name: string): Promise<Found> {
+async function findAccount({ installation }: ConsoleContext, name: string): Promise<Found> {
   const records = await readPolicy(installation.db);
   const account = records.accounts.find((one) => one.name === name);
   if (account !== undefined) return { account, records };
   throw new ApiError("not_found", "There is no such account. GET /api/admin/accounts lists them.");
 }
 
-async function shownNamed(control: Control, name: string): Promise<z.input<typeof shownAccount>> {
+async function shownNamed(control: ConsoleContext, name: string): Promise<z.input<typeof shownAccount>> {
   const { account, records } = await findAccount(control, name);
   return accountObject(control, account, records);
 }
 
 async function accountObject(
-  control: Control,
+  control: ConsoleContext,
   account: AccountRecord,
   records: PolicyRecords,
 ): Promise<z.input<typeof shownAccount>> {

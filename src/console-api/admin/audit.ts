@@ -6,13 +6,13 @@ import {
   AUDIT_ACTORS,
   type AuditChain,
   type AuditFilter,
-  type AuditRow,
-  listAudit,
-  verifyAudit,
+  type ChangeRow,
+  listChanges,
+  verifyChangeLog,
 } from "../../store/change-log/change-log.ts";
 import type { Db } from "../../store/engine/db.ts";
 import { instantQuery } from "../forms/fields.ts";
-import { cursorText, pageOf, pageQuery, readCursor, searchQuery } from "../http/page.ts";
+import { buildPage, cursorText, pageQuery, readCursor, searchQuery } from "../http/page.ts";
 import { forAdmins, TAKES_NOTHING } from "../http/route.ts";
 import { streamedFile } from "../http/streamed-file.ts";
 
@@ -48,10 +48,10 @@ export const adminAuditRoutes = {
     path: "/api/admin/audit",
     summary: "Every change: who, what, before and after; the latest first",
     query: z.strictObject({ ...pageQuery, ...filterQuery }),
-    answer: pageOf(entryAnswer),
+    answer: buildPage(entryAnswer),
     async run({ installation: { db } }, { query: { after, limit, ...filter } }) {
       const cursor = readCursor(after, z.tuple([z.number()]));
-      const { rows, next } = await listAudit(db, filterOf(filter), { after: cursor?.[0] ?? null, limit });
+      const { rows, next } = await listChanges(db, filterOf(filter), { after: cursor?.[0] ?? null, limit });
       return { data: rows.map(entryObject), next: next === null ? null : cursorText([next]) };
     },
   }),
@@ -110,7 +110,7 @@ const checks = new WeakMap<Db, Check>();
 function check(db: Db, nowMs: number, fresh: boolean): Check {
   const known = checks.get(db);
   if (known !== undefined && !fresh && nowMs - known.atMs < CHECK_HOLDS_MS) return known;
-  const made = { atMs: nowMs, chain: verifyAudit(db) };
+  const made = { atMs: nowMs, chain: verifyChangeLog(db) };
   checks.set(db, made);
   made.chain.catch(() => checks.delete(db));
   return made;
@@ -134,13 +134,13 @@ const ROWS_AT_ONCE = 500;
 async function* linesOf(db: Db, filter: AuditFilter): AsyncGenerator<string, void> {
   let after: number | null = null;
   do {
-    const { rows, next } = await listAudit(db, filter, { after, limit: ROWS_AT_ONCE });
+    const { rows, next } = await listChanges(db, filter, { after, limit: ROWS_AT_ONCE });
     yield rows.map((row) => `${JSON.stringify(entryObject(row))}\n`).join("");
     after = next;
   } while (after !== null);
 }
 
-function entryObject(row: AuditRow): z.input<typeof entryAnswer> {
+function entryObject(row: ChangeRow): z.input<typeof entryAnswer> {
   return {
     seq: row.seq,
     at: row.atMs,

@@ -12,7 +12,7 @@ import {
 import { usd } from "../../config/schema/words.ts";
 import { ApiError } from "../../errors.ts";
 import { parseUsd, usdText } from "../../money/nano.ts";
-import { appendAudit } from "../../store/change-log/change-log.ts";
+import { appendChange } from "../../store/change-log/change-log.ts";
 import { type Db, transaction } from "../../store/engine/db.ts";
 import { listPlans } from "../../store/money/plans.ts";
 import {
@@ -22,10 +22,10 @@ import {
   listRedeemBatches,
   listRedeemCodes,
 } from "../../store/money/redeem-codes.ts";
-import { namesOf } from "../../store/reports/names.ts";
+import { lookUpNames } from "../../store/reports/names.ts";
 import { auditOf } from "../changes/change-log-entry.ts";
 import { instantField, nameField } from "../forms/fields.ts";
-import { cursorText, pageOf, pageQuery, readCursor } from "../http/page.ts";
+import { buildPage, cursorText, pageQuery, readCursor } from "../http/page.ts";
 import { forAdmins, TAKES_NOTHING } from "../http/route.ts";
 
 /** Money, or a plan for so many days. */
@@ -86,7 +86,7 @@ export const adminCodeRoutes = {
     path: "/api/admin/codes",
     summary: "Batches of redeem codes, the latest first",
     query: z.strictObject(pageQuery),
-    answer: pageOf(batchAnswer),
+    answer: buildPage(batchAnswer),
     async run({ installation: { db, clock } }, { query }) {
       const cursor = readCursor(query.after, z.tuple([z.number(), z.string()]));
       const { batches, next } = await listRedeemBatches(db, clock.nowMs(), {
@@ -94,7 +94,7 @@ export const adminCodeRoutes = {
         limit: query.limit,
       });
       const plans = await planNames(db);
-      const authors = await namesOf(
+      const authors = await lookUpNames(
         db,
         "user",
         batches.map(({ createdBy }) => userIdIn(createdBy)),
@@ -141,7 +141,7 @@ export const adminCodeRoutes = {
           { field: "worth", from: null, to: each },
         ];
         const atMs = installation.clock.nowMs();
-        await appendAudit(
+        await appendChange(
           tx,
           auditOf(asked, { atMs, action: "codes.create", target: `codes ${name}`, changes }),
         );
@@ -158,14 +158,14 @@ export const adminCodeRoutes = {
     path: "/api/admin/codes/:name",
     summary: "The codes of a batch by their first groups, and what became of each",
     query: z.strictObject(pageQuery),
-    answer: pageOf(codeAnswer),
+    answer: buildPage(codeAnswer),
     async run({ installation: { db, clock } }, { params, query }) {
       const batch = await findRedeemBatch(db, params.name);
       if (batch === null) throw new ApiError("not_found", "There is no such batch of codes.");
       const cursor = readCursor(query.after, z.tuple([z.string()]));
       const page = { after: cursor?.[0] ?? null, limit: query.limit };
       const { codes, next } = await listRedeemCodes(db, batch.name, page);
-      const emails = await namesOf(
+      const emails = await lookUpNames(
         db,
         "user",
         codes.flatMap(({ redeemedBy }) => redeemedBy ?? []),
@@ -199,7 +199,7 @@ export const adminCodeRoutes = {
         if (many > 0) {
           const changes = [{ field: "withdrawn", from: null, to: String(many) }];
           const atMs = installation.clock.nowMs();
-          await appendAudit(
+          await appendChange(
             tx,
             auditOf(asked, { atMs, action: "codes.void", target: `codes ${name}`, changes }),
           );

@@ -13,7 +13,7 @@ import {
   placedProblems,
   planName,
 } from "../changes/config-view.ts";
-import type { Control } from "../context.ts";
+import type { ConsoleContext } from "../context.ts";
 import { forAdmins, TAKES_NOTHING } from "../http/route.ts";
 
 const source = {
@@ -93,7 +93,7 @@ export const adminConfigRoutes = {
   }),
 };
 
-function plan({ installation }: Control, { text, prune }: { text: string; prune: boolean }) {
+function plan({ installation }: ConsoleContext, { text, prune }: { text: string; prune: boolean }) {
   // The environment holds the secrets of the process: a text from a browser must not read them.
   const from = { text, fileName: "gateway.yaml", environment: {} };
   return planChanges(installation, from, { prune, fromConsole: true });

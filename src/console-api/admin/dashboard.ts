@@ -4,11 +4,11 @@ import { z } from "zod";
 import { ApiError } from "../../errors.ts";
 import { usdText } from "../../money/nano.ts";
 import type { Db } from "../../store/engine/db.ts";
-import { namesOf } from "../../store/reports/names.ts";
+import { lookUpNames } from "../../store/reports/names.ts";
 import { type ChartPoint, type TopEntry, topUsage, usageSeries } from "../../store/reports/usage-charts.ts";
-import { DAY_MS, dayOf, HOUR_MS } from "../../store/usage/usage-day.ts";
-import { findActor, type Presented } from "../auth/actor.ts";
-import type { Control } from "../context.ts";
+import { DAY_MS, HOUR_MS, startOfDay } from "../../store/usage/usage-day.ts";
+import { findActor, type PresentedCredentials } from "../auth/actor.ts";
+import type { ConsoleContext } from "../context.ts";
 import { forAdmins, TAKES_NOTHING } from "../http/route.ts";
 import { liveAnswer } from "../live/live.ts";
 
@@ -66,7 +66,7 @@ export const adminDashboardRoutes = {
       const unitMs = granularity === "day" ? DAY_MS : HOUR_MS;
       const toMs = Math.floor(nowMs / unitMs) * unitMs + unitMs;
       const fromMs = toMs - RANGE_DAYS[range] * DAY_MS;
-      const topFromMs = dayOf(nowMs) - (RANGE_DAYS[range] - 1) * DAY_MS;
+      const topFromMs = startOfDay(nowMs) - (RANGE_DAYS[range] - 1) * DAY_MS;
       const series = await usageSeries(db, {
         scope: { kind: "all" },
         fromMs,
@@ -77,7 +77,7 @@ export const adminDashboardRoutes = {
       const top = {
         within: { kind: "all" },
         fromMs: topFromMs,
-        toMs: dayOf(nowMs) + DAY_MS,
+        toMs: startOfDay(nowMs) + DAY_MS,
         limit: TOP,
       } as const;
       return {
@@ -113,7 +113,7 @@ export const adminDashboardRoutes = {
 };
 
 /** False only when that is known: a store that is away does not take the dashboard away with it. */
-async function isStillAdmin(control: Control, presented: Presented): Promise<boolean> {
+async function isStillAdmin(control: ConsoleContext, presented: PresentedCredentials): Promise<boolean> {
   try {
     return (await findActor(control, presented))?.role === "admin";
   } catch (thrown) {
@@ -137,7 +137,7 @@ function pointObject(at: ChartPoint): z.input<typeof point> {
 }
 
 async function rankedWithNames(db: Db, kind: "key" | "user" | "group", entries: readonly TopEntry[]) {
-  const names = await namesOf(
+  const names = await lookUpNames(
     db,
     kind,
     entries.map(({ id }) => id),

@@ -16,11 +16,11 @@ import {
 } from "../../store/policy/group-facts.ts";
 import { readPolicy } from "../../store/policy/policy.ts";
 import { DAY_MS } from "../../store/usage/usage-day.ts";
-import { type Author, changePolicy, problemsAnswer, problemsOf } from "../changes/change.ts";
-import type { Control } from "../context.ts";
+import { type ConsoleAuthor, changePolicy, problemsAnswer, problemsOf } from "../changes/change.ts";
+import type { ConsoleContext } from "../context.ts";
 import { groupForm, versionOf } from "../forms/policy-forms.ts";
 import { namedPage } from "../http/named-page.ts";
-import { cursorText, pageOf, pageQuery, readCursor, searchQuery } from "../http/page.ts";
+import { buildPage, cursorText, pageQuery, readCursor, searchQuery } from "../http/page.ts";
 import { forAdmins, TAKES_NOTHING } from "../http/route.ts";
 import { previewedModel, previewOf } from "./group-preview.ts";
 
@@ -76,7 +76,7 @@ export const adminGroupRoutes = {
     path: "/api/admin/groups",
     summary: "Groups with what hangs on them",
     query: z.strictObject({ ...pageQuery, ...searchQuery }),
-    answer: pageOf(listedGroup),
+    answer: buildPage(listedGroup),
     async run({ installation: { db, clock } }, { query }) {
       const records = await readPolicy(db);
       const { page, next } = namedPage(records.groups, ({ name }) => name, query);
@@ -193,7 +193,7 @@ export const adminGroupRoutes = {
     path: "/api/admin/groups/:name/members",
     summary: "Users who may make keys in a group that is not for everyone",
     query: z.strictObject({ ...pageQuery, ...searchQuery }),
-    answer: pageOf(z.object({ user_id: z.string(), email: z.string() })),
+    answer: buildPage(z.object({ user_id: z.string(), email: z.string() })),
     async run(control, { params, query: { after, limit, search } }) {
       const { group } = await findGroup(control, params.name);
       const cursor = readCursor(after, z.tuple([z.string()]));
@@ -265,7 +265,7 @@ interface Found {
   records: PolicyRecords;
 }
 
-async function findGroup({ installation }: Control, name: string): Promise<Found> {
+async function findGroup({ installation }: ConsoleContext, name: string): Promise<Found> {
   const records = await readPolicy(installation.db);
   const group = records.groups.find((one) => one.name === name);
   if (group !== undefined) return { group, records };
@@ -276,7 +276,7 @@ function writtenOf({ group, records }: Found) {
   return writtenGroup(group, new Map(records.accounts.map(({ id, name }) => [id, name])));
 }
 
-async function wholeObject(control: Control, name: string): Promise<z.input<typeof wholeGroup>> {
+async function wholeObject(control: ConsoleContext, name: string): Promise<z.input<typeof wholeGroup>> {
   const { db, clock } = control.installation;
   const found = await findGroup(control, name);
   const { id, createdAtMs } = found.group;
@@ -291,8 +291,8 @@ async function wholeObject(control: Control, name: string): Promise<z.input<type
 }
 
 async function changeMember(
-  control: Control,
-  author: Author,
+  control: ConsoleContext,
+  author: ConsoleAuthor,
   groupName: string,
   email: string,
   change: (groups: string[], name: string) => string[],

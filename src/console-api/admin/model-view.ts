@@ -6,7 +6,7 @@ import { usdText } from "../../money/nano.ts";
 import { findListed } from "../../money/price-list.ts";
 import { multiplierText } from "../../money/tariff.ts";
 import { mapModel } from "../../policy/model-map.ts";
-import { openPricing, type PriceFound, type TermsOf } from "../../policy/pricing.ts";
+import { type LookUpTerms, openPricing, type ResolvedPrice } from "../../policy/pricing.ts";
 import type { GroupRecord, ModelRecord, PolicyRecords, PriceList } from "../../records.ts";
 import type { ModelUse } from "../../store/policy/model-facts.ts";
 import { modelForm, priceForm } from "../forms/policy-forms.ts";
@@ -44,7 +44,7 @@ export function openModelView(
   use: ReadonlyMap<string, ModelUse>,
 ): (model: ModelRecord) => ShownModel {
   const termsFor = openPricing(records);
-  const termsOf = new Map<GroupRecord, TermsOf>(records.groups.map((group) => [group, termsFor(group)]));
+  const termsOf = new Map<GroupRecord, LookUpTerms>(records.groups.map((group) => [group, termsFor(group)]));
   return (model) => {
     const used = use.get(model.id);
     const groups = records.groups.filter(({ models }) => models.includes(model.id));
@@ -67,7 +67,7 @@ export function openModelView(
 function pricesOf(
   model: ModelRecord,
   groups: readonly GroupRecord[],
-  termsOf: ReadonlyMap<GroupRecord, TermsOf>,
+  termsOf: ReadonlyMap<GroupRecord, LookUpTerms>,
   { priceList }: PolicyRecords,
 ): ShownModel["prices"] {
   const rows = new Map<string, ShownModel["prices"][number]>();
@@ -83,7 +83,7 @@ function pricesOf(
   return [{ groups: [], ...found(ownOrListed(model, priceList ?? null)), multiplier: null }];
 }
 
-function found(price: PriceFound | null) {
+function found(price: ResolvedPrice | null) {
   return {
     price: price?.price ?? null,
     from: price === null ? null : { source: price.source, listed: price.listed },
@@ -91,7 +91,7 @@ function found(price: PriceFound | null) {
 }
 
 /** Of a model that no group publishes: what it would cost under its public name. */
-function ownOrListed(model: ModelRecord, updated: PriceList | null): PriceFound | null {
+function ownOrListed(model: ModelRecord, updated: PriceList | null): ResolvedPrice | null {
   if (model.price !== null) return { price: model.price, source: "model", listed: null };
   const listed = findListed(model.id, updated);
   if (listed === null) return null;

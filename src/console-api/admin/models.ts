@@ -10,10 +10,10 @@ import { readModelUse } from "../../store/policy/model-facts.ts";
 import { readPolicy } from "../../store/policy/policy.ts";
 import { DAY_MS } from "../../store/usage/usage-day.ts";
 import { changePolicy } from "../changes/change.ts";
-import type { Control } from "../context.ts";
+import type { ConsoleContext } from "../context.ts";
 import { modelForm, priceForm } from "../forms/policy-forms.ts";
 import { namedPage } from "../http/named-page.ts";
-import { pageOf, pageQuery, searchQuery } from "../http/page.ts";
+import { buildPage, pageQuery, searchQuery } from "../http/page.ts";
 import { forAdmins, TAKES_NOTHING } from "../http/route.ts";
 import { openModelView, shownModel } from "./model-view.ts";
 
@@ -35,7 +35,7 @@ export const adminModelRoutes = {
     path: "/api/admin/models",
     summary: "Public models with who publishes and serves them, and what they cost",
     query: z.strictObject({ ...pageQuery, ...searchQuery }),
-    answer: pageOf(shownModel),
+    answer: buildPage(shownModel),
     async run(control, { query }) {
       const records = await readPolicy(control.installation.db);
       const { page, next } = namedPage(records.models, ({ id }) => id, query);
@@ -251,18 +251,18 @@ interface Found {
   records: PolicyRecords;
 }
 
-async function findModel({ installation }: Control, id: string): Promise<Found> {
+async function findModel({ installation }: ConsoleContext, id: string): Promise<Found> {
   const records = await readPolicy(installation.db);
   const model = records.models.find((one) => one.id === id);
   if (model !== undefined) return { model, records };
   throw new ApiError("not_found", "There is no such model. GET /api/admin/models lists them.");
 }
 
-async function viewOf({ installation: { db, clock } }: Control, records: PolicyRecords) {
+async function viewOf({ installation: { db, clock } }: ConsoleContext, records: PolicyRecords) {
   return openModelView(records, await readModelUse(db, clock.nowMs() - DAY_MS));
 }
 
-async function shownNamed(control: Control, id: string): Promise<z.input<typeof shownModel>> {
+async function shownNamed(control: ConsoleContext, id: string): Promise<z.input<typeof shownModel>> {
   const { model, records } = await findModel(control, id);
   const view = await viewOf(control, records);
   return view(model);

@@ -3,8 +3,8 @@
 import { z } from "zod";
 import {
   adjust,
-  type Booked,
-  type MoneyDesk,
+  type MoneyContext,
+  type MoneyResult,
   PROVIDER,
   PROVIDER_RULE,
   refund,
@@ -12,16 +12,16 @@ import {
 } from "../../billing/operations/operations.ts";
 import { usd } from "../../config/schema/words.ts";
 import { parseUsd, usdText } from "../../money/nano.ts";
-import { appendAudit } from "../../store/change-log/change-log.ts";
+import { appendChange } from "../../store/change-log/change-log.ts";
 import { fieldsOfEntry } from "../../store/checks/entries-in-change-log.ts";
 import { transaction } from "../../store/engine/db.ts";
 import { findUser } from "../../store/identity/users.ts";
 import { debtIn } from "../../store/money/wallets.ts";
 import { auditOf } from "../changes/change-log-entry.ts";
-import type { Control } from "../context.ts";
-import { orderKeyField, orderKeyOf } from "../http/idempotency-key.ts";
-import { type Actor, type Asked, forAdmins, TAKES_NOTHING } from "../http/route.ts";
-import { settled, settledFor } from "../usage/flush-usage.ts";
+import type { ConsoleContext } from "../context.ts";
+import { orderKeyField, readOrderKey } from "../http/idempotency-key.ts";
+import { type Actor, forAdmins, type RouteInput, TAKES_NOTHING } from "../http/route.ts";
+import { flushUsage, flushUsageFor } from "../usage/flush-usage.ts";
 
 const signedUsd = z
   .string()
@@ -70,7 +70,7 @@ export const adminMoneyRoutes = {
     answer: bookedAnswer,
     async run(control, asked) {
       const { id: userId } = asked.params;
-      await settledFor(control, userId);
+      await flushUsageFor(control, userId);
       return booked(control, asked, "wallet.adjust", (desk, terms) =>
         adjust(desk, { ...terms, userId, amountNano: asked.body.amount }),
       );
@@ -93,7 +93,7 @@ export const adminMoneyRoutes = {
     answer: bookedAnswer,
     async run(control, asked) {
       const { id: userId } = asked.params;
-      await settledFor(control, userId);
+      await flushUsageFor(control, userId);
       return booked(control, asked, "wallet.top_up", (desk, terms) => {
         const { amount: amountNano, provider } = asked.body;
         return topUp(desk, { ...terms, userId, amountNano, provider });
@@ -116,7 +116,7 @@ export const adminMoneyRoutes = {
     takesIdempotencyKey: true,
     answer: bookedAnswer,
     async run(control, asked) {
-      await settled(control);
+      await flushUsage(control);
       return booked(control, asked, "wallet.refund", (desk, terms) =>
         refund(desk, { ...terms, requestId: asked.params.id, amountNano: asked.body.amount ?? "all" }),
       );
@@ -131,23 +131,23 @@ interface Terms {
 }
 
 async function booked(
-  control: Control,
-  asked: Asked<unknown, unknown, { reason: string; idempotency_key?: string | undefined }, Actor>,
+  control: ConsoleContext,
+  asked: RouteInput<unknown, unknown, { reason: string; idempotency_key?: string | undefined }, Actor>,
   action: string,
-  book: (desk: MoneyDesk, terms: Terms) => Promise<Booked>,
+  book: (desk: MoneyContext, terms: Terms) => Promise<MoneyResult>,
 ): Promise<z.input<typeof bookedAnswer>> {
   const { installation } = control;
   const { clock } = installation;
   const { reason, idempotency_key } = asked.body;
   const actor = `admin:${asked.actor.userId}`;
-  const terms = { actor, reason, ...orderKeyOf(asked.headers, idempotency_key) };
+  const terms = { actor, reason, ...readOrderKey(asked.headers, idempotency_key) };
   const { entry, wallet, repeated } = await transaction(installation.db, async (tx) => {
     const done = await book({ ...installation, db: tx }, terms);
     if (done.repeated) return done;
     const user = done.entry.userId === null ? null : await findUser(tx, done.entry.userId);
     const changes = fieldsOfEntry(done.entry);
     const target = `user ${user?.email ?? done.entry.userId}`;
-    await appendAudit(tx, auditOf(asked, { atMs: clock.nowMs(), action, target, changes }));
+    await appendChange(tx, auditOf(asked, { atMs: clock.nowMs(), action, target, changes }));
     return done;
   });
   return {

@@ -6,7 +6,7 @@ import { writtenPlan } from "../../config/plan/plan-grants.ts";
 import { ApiError } from "../../errors.ts";
 import { usdText } from "../../money/nano.ts";
 import { COUNTED, PLAN_PERIODS, type PlanRecord, RENEWALS } from "../../records.ts";
-import { appendAudit } from "../../store/change-log/change-log.ts";
+import { appendChange } from "../../store/change-log/change-log.ts";
 import { type Db, transaction } from "../../store/engine/db.ts";
 import { findUser, findUserByEmail } from "../../store/identity/users.ts";
 import { listPlans } from "../../store/money/plans.ts";
@@ -16,11 +16,11 @@ import { findSubscription } from "../../store/money/subscriptions.ts";
 import { listGroups } from "../../store/policy/groups.ts";
 import { changePolicy } from "../changes/change.ts";
 import { auditOf } from "../changes/change-log-entry.ts";
-import type { Control } from "../context.ts";
+import type { ConsoleContext } from "../context.ts";
 import { emailField, instantField } from "../forms/fields.ts";
-import { orderKeyField, orderKeyOf } from "../http/idempotency-key.ts";
+import { orderKeyField, readOrderKey } from "../http/idempotency-key.ts";
 import { namedPage } from "../http/named-page.ts";
-import { cursorText, pageOf, pageQuery, readCursor, searchQuery } from "../http/page.ts";
+import { buildPage, cursorText, pageQuery, readCursor, searchQuery } from "../http/page.ts";
 import { forAdmins, TAKES_NOTHING } from "../http/route.ts";
 
 /** In the shape of gateway.yaml; what the fields may hold is said by the file's own schema. */
@@ -72,7 +72,7 @@ export const adminPlanRoutes = {
     path: "/api/admin/plans",
     summary: "Plans, with how many have them",
     query: z.strictObject({ ...pageQuery, ...searchQuery }),
-    answer: pageOf(planAnswer),
+    answer: buildPage(planAnswer),
     async run({ installation: { db } }, { query }) {
       const { page, next } = namedPage(await listPlans(db), ({ name }) => name, query);
       return { data: await planObjects(db, page), next };
@@ -124,7 +124,7 @@ export const adminPlanRoutes = {
       plan: z.string().optional(),
       user: z.string().max(100).optional(),
     }),
-    answer: pageOf(subscriptionAnswer),
+    answer: buildPage(subscriptionAnswer),
     async run({ installation: { db, clock } }, { query: { after, limit, search, plan, user } }) {
       const cursor = readCursor(after, z.tuple([z.number(), z.string()]));
       const planId = plan === undefined ? undefined : await planIdOf(db, plan);
@@ -182,7 +182,7 @@ export const adminPlanRoutes = {
           endsAtMs: ends_at,
           renews,
           priority,
-          ...orderKeyOf(asked.headers, idempotency_key),
+          ...readOrderKey(asked.headers, idempotency_key),
         };
         const { subscription, repeated } = await grantPlan({ ...installation, db: tx }, grant);
         const granted = { id: subscription.id, email: user.email };
@@ -193,7 +193,10 @@ export const adminPlanRoutes = {
           { field: "renews", from: null, to: renews },
         ];
         const target = `subscription ${plan} of ${user.email}`;
-        await appendAudit(tx, auditOf(asked, { atMs: nowMs, action: "subscription.grant", target, changes }));
+        await appendChange(
+          tx,
+          auditOf(asked, { atMs: nowMs, action: "subscription.grant", target, changes }),
+        );
         return granted;
       });
       await gateway.policy.refresh();
@@ -227,7 +230,7 @@ export const adminPlanRoutes = {
         const plan = (await listPlans(tx)).find((one) => one.id === record.planId)?.name ?? record.planId;
         const to = cancelled.kind === "ending" ? new Date(cancelled.endsAtMs).toISOString() : "now";
         const address = user?.email ?? record.userId;
-        await appendAudit(
+        await appendChange(
           tx,
           auditOf(asked, {
             atMs: installation.clock.nowMs(),
@@ -273,7 +276,7 @@ function noSubscription(): ApiError {
   return new ApiError("not_found", "There is no such subscription. GET /api/admin/subscriptions lists them.");
 }
 
-async function needSubscription({ installation }: Control, id: string, email: string) {
+async function needSubscription({ installation }: ConsoleContext, id: string, email: string) {
   const [standing] = await subscriptionsCalled(installation.db, [id], installation.clock.nowMs());
   if (standing === undefined) throw noSubscription();
   return subscriptionObject(standing, email);

@@ -5,7 +5,7 @@ import { fieldsOfListed, listChanges, parsePriceList } from "../../config/parse/
 import { limits } from "../../config/product-limits.ts";
 import { BUNDLED_PRICES, findListed } from "../../money/price-list.ts";
 import { unpricedPublications } from "../../policy/publication.ts";
-import { appendAudit } from "../../store/change-log/change-log.ts";
+import { appendChange } from "../../store/change-log/change-log.ts";
 import { transaction } from "../../store/engine/db.ts";
 import { readPolicy } from "../../store/policy/policy.ts";
 import { readPriceList, writePriceList } from "../../store/policy/price-list.ts";
@@ -13,7 +13,7 @@ import { auditOf } from "../changes/change-log-entry.ts";
 import { changeAnswer, changeObject, placedProblem, placedProblems } from "../changes/config-view.ts";
 import { priceForm } from "../forms/policy-forms.ts";
 import { namedPage } from "../http/named-page.ts";
-import { pageOf, pageQuery, searchQuery } from "../http/page.ts";
+import { buildPage, pageQuery, searchQuery } from "../http/page.ts";
 import { forAdmins, TAKES_NOTHING } from "../http/route.ts";
 
 const listInfo = z.object({ date: z.string(), models: z.number() });
@@ -25,7 +25,7 @@ export const adminPriceRoutes = {
     path: "/api/admin/prices",
     summary: "What the price lists know, and of which day",
     query: z.strictObject({ ...pageQuery, ...searchQuery }),
-    answer: pageOf(
+    answer: buildPage(
       z.object({
         name: z.string(),
         source: z.enum(["updated list", "bundled list"]),
@@ -103,7 +103,7 @@ export const adminPriceRoutes = {
         if (found.length === 0 || dry) return found;
         await writePriceList(tx, list);
         const entry = { atMs: clock.nowMs(), action: "price_list.change", target: "price list" };
-        await appendAudit(tx, auditOf(asked, { ...entry, changes: found.flatMap(fieldsOfListed) }));
+        await appendChange(tx, auditOf(asked, { ...entry, changes: found.flatMap(fieldsOfListed) }));
         return found;
       });
       if (!dry) await gateway.policy.refresh();

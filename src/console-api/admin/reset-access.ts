@@ -5,7 +5,7 @@ import { ApiError } from "../../errors.ts";
 import { transaction } from "../../store/engine/db.ts";
 import { accessResetLetter } from "../auth/email-templates.ts";
 import { sendIfPossible } from "../auth/links.ts";
-import { makeLink } from "../auth/make-link.ts";
+import { createLink } from "../auth/make-link.ts";
 import { endAccess } from "../auth/user-access.ts";
 import { auditActor } from "../changes/change-log-entry.ts";
 import { forAdmins, TAKES_NOTHING } from "../http/route.ts";
@@ -44,7 +44,7 @@ export const resetAccessRoutes = {
       const by = { actor: auditActor(asked.actor), address: asked.clientAddress };
       const { ended, link } = await transaction(installation.db, async (tx) => ({
         ended: await endAccess(tx, installation, { user, action: "user.reset_access", by }, null),
-        link: await makeLink(tx, installation, { purpose: "reset", user }, by),
+        link: await createLink(tx, installation, { purpose: "reset", user }, by),
       }));
       await gateway.policy.refresh();
       const url = control.publicUrl + link.path;

@@ -13,17 +13,17 @@ import {
   type ListedAlert,
   listAlerts,
 } from "../../store/alerts/alerts.ts";
-import { appendAudit } from "../../store/change-log/change-log.ts";
+import { appendChange } from "../../store/change-log/change-log.ts";
 import type { Db } from "../../store/engine/db.ts";
 import { readAlertSettings } from "../../store/settings/alert-settings.ts";
 import { readRegistration } from "../../store/settings/registration.ts";
 import { readSmtp } from "../../store/settings/smtp.ts";
 import { readUsageRowsKept } from "../../store/usage/usage-removal.ts";
-import { testLetter } from "../auth/email-templates.ts";
+import { testEmail } from "../auth/email-templates.ts";
 import { changePolicy } from "../changes/change.ts";
 import { auditOf } from "../changes/change-log-entry.ts";
 import { emailField } from "../forms/fields.ts";
-import { cursorText, pageOf, pageQuery, readCursor } from "../http/page.ts";
+import { buildPage, cursorText, pageQuery, readCursor } from "../http/page.ts";
 import { forAdmins, TAKES_NOTHING } from "../http/route.ts";
 
 /** In the shape of gateway.yaml; what the fields may hold is said by the file's own schema. */
@@ -150,9 +150,9 @@ export const adminSettingsRoutes = {
       if (mail === null)
         throw new ApiError("conflict", "No mail server is set yet. Save one first, then send a test.");
       const { to } = asked.body;
-      const refusal = await mail.send(testLetter(to, control.publicUrl)).then(() => null, refusalText);
+      const refusal = await mail.send(testEmail(to, control.publicUrl)).then(() => null, refusalText);
       const change = { field: "result", from: null, to: refusal ?? "sent" };
-      await appendAudit(
+      await appendChange(
         db,
         auditOf(asked, { atMs: clock.nowMs(), action: "smtp.test", target: `mail ${to}`, changes: [change] }),
       );
@@ -174,7 +174,7 @@ export const adminSettingsRoutes = {
       const posted = await alerts.test(webhook);
       if (posted === null)
         throw new ApiError("not_found", "There is no webhook of this name. Save it first, then send a test.");
-      await appendAudit(
+      await appendChange(
         installation.db,
         auditOf(asked, {
           atMs: installation.clock.nowMs(),
@@ -193,7 +193,7 @@ export const adminSettingsRoutes = {
     path: "/api/admin/alerts",
     summary: "Alerts, the latest first, with what became of telling them",
     query: z.strictObject(pageQuery),
-    answer: pageOf(alertAnswer),
+    answer: buildPage(alertAnswer),
     async run({ installation }, { query }) {
       const cursor = readCursor(query.after, z.tuple([z.number(), z.string()]));
       const { alerts, next } = await listAlerts(installation.db, {

@@ -5,15 +5,15 @@
 
 import { z } from "zod";
 import { INTERFACES } from "../../records.ts";
-import { appendAudit } from "../../store/change-log/change-log.ts";
-import { namesOf } from "../../store/reports/names.ts";
+import { appendChange } from "../../store/change-log/change-log.ts";
+import { lookUpNames } from "../../store/reports/names.ts";
 import { usageSeries } from "../../store/reports/usage-charts.ts";
 import { listUsage } from "../../store/reports/usage-list.ts";
 import { DAY_MS } from "../../store/usage/usage-day.ts";
 import { USAGE_OUTCOMES, type UsageOutcome } from "../../store/usage/usage-row.ts";
 import { auditOf } from "../changes/change-log-entry.ts";
 import { forAdmins, TAKES_NOTHING } from "../http/route.ts";
-import { settled } from "../usage/flush-usage.ts";
+import { flushUsage } from "../usage/flush-usage.ts";
 import { needUser } from "./users.ts";
 
 const refusalAnswer = z.object({
@@ -54,7 +54,7 @@ export const adminSupportRoutes = {
       const { db, clock } = control.installation;
       const user = await needUser(control, asked.params.id);
       const nowMs = clock.nowMs();
-      await settled(control);
+      await flushUsage(control);
       const fromMs = nowMs - DAY_MS;
       const pages = await Promise.all(
         TROUBLES.map((outcome) =>
@@ -69,12 +69,12 @@ export const adminSupportRoutes = {
         granularity: "hour",
         by: "total",
       });
-      const keys = await namesOf(
+      const keys = await lookUpNames(
         db,
         "key",
         rows.map(({ keyId }) => keyId),
       );
-      await appendAudit(
+      await appendChange(
         db,
         auditOf(asked, {
           atMs: nowMs,

@@ -9,12 +9,12 @@ import { type ListedUser, listUserPage } from "../../store/identity/user-list.ts
 import { findUser, findUserByEmail, foldEmail } from "../../store/identity/users.ts";
 import { debtIn } from "../../store/money/wallets.ts";
 import { listGroups } from "../../store/policy/groups.ts";
-import { DAY_MS, dayOf } from "../../store/usage/usage-day.ts";
+import { DAY_MS, startOfDay } from "../../store/usage/usage-day.ts";
 import { changePolicy } from "../changes/change.ts";
-import type { Control } from "../context.ts";
+import type { ConsoleContext } from "../context.ts";
 import { emailField } from "../forms/fields.ts";
 import { limitsAnswer, limitsInput, limitsObject } from "../forms/limits-form.ts";
-import { cursorText, pageOf, pageQuery, readCursor, searchQuery } from "../http/page.ts";
+import { buildPage, cursorText, pageQuery, readCursor, searchQuery } from "../http/page.ts";
 import { type Actor, forAdmins, TAKES_NOTHING } from "../http/route.ts";
 
 const ROLES = ["admin", "user"] as const;
@@ -64,7 +64,7 @@ export const adminUserRoutes = {
       role: z.enum(ROLES).optional(),
       status: z.enum(USER_STATUSES).optional(),
     }),
-    answer: pageOf(listedUser),
+    answer: buildPage(listedUser),
     async run({ installation }, { query: { after, limit, search, role, status } }) {
       const { db, clock } = installation;
       const cursor = readCursor(after, z.tuple([z.string()]));
@@ -165,7 +165,7 @@ export const adminUserRoutes = {
   }),
 };
 
-export async function needUser({ installation }: Control, id: string): Promise<UserRecord> {
+export async function needUser({ installation }: ConsoleContext, id: string): Promise<UserRecord> {
   const user = await findUser(installation.db, id);
   if (user !== null) return user;
   throw new ApiError("not_found", "There is no such user. GET /api/admin/users lists them.");
@@ -191,7 +191,7 @@ function refuseOneself(actor: Actor, user: UserRecord): void {
 }
 
 function usedSince(nowMs: number): number {
-  return dayOf(nowMs) - (SPEND_DAYS - 1) * DAY_MS;
+  return startOfDay(nowMs) - (SPEND_DAYS - 1) * DAY_MS;
 }
 
 function listedObject(user: ListedUser): z.input<typeof listedUser> {
@@ -214,7 +214,7 @@ function listedObject(user: ListedUser): z.input<typeof listedUser> {
   };
 }
 
-async function wholeObject(control: Control, id: string): Promise<z.input<typeof wholeUser>> {
+async function wholeObject(control: ConsoleContext, id: string): Promise<z.input<typeof wholeUser>> {
   const { db, clock } = control.installation;
   const user = await needUser(control, id);
   const page = { after: null, limit: 1, usedSinceMs: usedSince(clock.nowMs()) };

@@ -7,27 +7,30 @@ import { isAccessToken, secretDigest } from "../../secrets/random-secret.ts";
 import type { Db } from "../../store/engine/db.ts";
 import { findAccessToken, lockAccessToken, touchAccessToken } from "../../store/identity/access-tokens.ts";
 import { findSession, lockSession, type SessionBounds, touchSession } from "../../store/identity/sessions.ts";
-import type { Control } from "../context.ts";
+import type { ConsoleContext } from "../context.ts";
 import { presentedSession } from "../http/cookies.ts";
 import type { Actor } from "../http/route.ts";
 
-export interface Presented {
+export interface PresentedCredentials {
   headers: HeaderReader;
   clientAddress: string;
 }
 
 /** Null for an anonymous request. An invalid token is refused at once: its sender believes to be signed in. */
-export async function findActor(control: Control, presented: Presented): Promise<Actor | null> {
-  const token = bearerOf(presented.headers);
+export async function findActor(
+  control: ConsoleContext,
+  presented: PresentedCredentials,
+): Promise<Actor | null> {
+  const token = readBearer(presented.headers);
   return token === null ? actorOfSession(control, presented) : actorOfToken(control, token);
 }
 
-export function bearerOf(headers: HeaderReader): string | null {
+export function readBearer(headers: HeaderReader): string | null {
   const match = /^bearer(?: +(.*))?$/i.exec(headers.get("authorization") ?? "");
   return match === null ? null : (match[1] ?? "");
 }
 
-async function actorOfToken({ installation }: Control, secret: string): Promise<Actor> {
+async function actorOfToken({ installation }: ConsoleContext, secret: string): Promise<Actor> {
   const { db, clock } = installation;
   const nowMs = clock.nowMs();
   const found = isAccessToken(secret) ? await findAccessToken(db, secretDigest(secret), nowMs) : null;
@@ -52,8 +55,8 @@ async function actorOfToken({ installation }: Control, secret: string): Promise<
 }
 
 async function actorOfSession(
-  { installation }: Control,
-  { headers, clientAddress }: Presented,
+  { installation }: ConsoleContext,
+  { headers, clientAddress }: PresentedCredentials,
 ): Promise<Actor | null> {
   const secret = presentedSession(headers);
   if (secret === null || secret === "") return null;
@@ -66,7 +69,7 @@ async function actorOfSession(
     await touchSession(db, session.id, {
       seenAtMs: nowMs,
       address: clientAddress,
-      userAgent: userAgentOf(headers),
+      userAgent: readUserAgent(headers),
     });
   }
   return { ...owner, via: { kind: "session", id: session.id } };
@@ -87,6 +90,6 @@ export function sessionBounds(nowMs: number): SessionBounds {
 
 const USER_AGENT_CHARS_MAX = 400;
 
-export function userAgentOf(headers: HeaderReader): string {
+export function readUserAgent(headers: HeaderReader): string {
   return (headers.get("user-agent") ?? "").slice(0, USER_AGENT_CHARS_MAX);
 }

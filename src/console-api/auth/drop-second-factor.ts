@@ -1,5 +1,5 @@
 import type { Installation } from "../../config/installation/installation.ts";
-import { type AuditEntry, appendAudit } from "../../store/change-log/change-log.ts";
+import { appendChange, type ChangeEntry } from "../../store/change-log/change-log.ts";
 import type { Db } from "../../store/engine/db.ts";
 import { removeSecondFactor } from "../../store/identity/credentials.ts";
 
@@ -8,11 +8,11 @@ export async function dropSecondFactor(
   tx: Db,
   { clock }: Pick<Installation, "clock">,
   user: { id: string; email: string },
-  by: Pick<AuditEntry, "actor" | "address">,
+  by: Pick<ChangeEntry, "actor" | "address">,
 ): Promise<boolean> {
   const removed = await removeSecondFactor(tx, user.id);
   if (removed) {
-    await appendAudit(tx, {
+    await appendChange(tx, {
       ...by,
       atMs: clock.nowMs(),
       action: "second_factor.remove",

@@ -2,7 +2,7 @@
 
 import type { MailMessage } from "../../mail/mail.ts";
 
-export function resetLetter(to: string, url: string): MailMessage {
+export function resetEmail(to: string, url: string): MailMessage {
   return {
     to,
     subject: "Choose a new password",
@@ -15,7 +15,7 @@ The link works once, for an hour. With the new password every browser is signed 
   };
 }
 
-export function verifyLetter(to: string, url: string): MailMessage {
+export function verificationEmail(to: string, url: string): MailMessage {
   return {
     to,
     subject: "Verify your address",
@@ -39,7 +39,7 @@ The link works once, for an hour. Then create new API keys, and turn the second 
   };
 }
 
-export function registeredLetter(to: string, signInUrl: string): MailMessage {
+export function alreadyRegisteredEmail(to: string, signInUrl: string): MailMessage {
   return {
     to,
     subject: "You have an account already",
@@ -52,7 +52,7 @@ If it was not you, do nothing.`,
   };
 }
 
-export function inviteLetter(to: string, url: string, by: string): MailMessage {
+export function invitationEmail(to: string, url: string, by: string): MailMessage {
   return {
     to,
     subject: "You are invited",
@@ -63,7 +63,7 @@ The link works once, for seven days.`,
   };
 }
 
-export function signInLetter(to: string, url: string): MailMessage {
+export function signInEmail(to: string, url: string): MailMessage {
   return {
     to,
     subject: "Your link to sign in",
@@ -74,7 +74,7 @@ It works once, for an hour. Whoever opens it is signed in as you: do not pass it
   };
 }
 
-export function testLetter(to: string, consoleUrl: string): MailMessage {
+export function testEmail(to: string, consoleUrl: string): MailMessage {
   return {
     to,
     subject: "A test of the model gateway's mail",

@@ -3,18 +3,18 @@
 import { secretSet } from "../../config/state/difference.ts";
 import { ApiError } from "../../errors.ts";
 import { NO_LIMITS, type Role, type UserRecord } from "../../records.ts";
-import { appendAudit } from "../../store/change-log/change-log.ts";
+import { appendChange } from "../../store/change-log/change-log.ts";
 import { type Db, transaction } from "../../store/engine/db.ts";
 import { findCredentials } from "../../store/identity/credentials.ts";
 import { putUser } from "../../store/identity/users.ts";
 import { auditActor } from "../changes/change-log-entry.ts";
-import type { Control } from "../context.ts";
+import type { ConsoleContext } from "../context.ts";
 import { type Arrival, beginSession, withCookie } from "./session.ts";
 import { personOf } from "./sessions.ts";
 
 export async function addUser(
   tx: Db,
-  { installation: { clock, newId } }: Control,
+  { installation: { clock, newId } }: ConsoleContext,
   { email, role, passwordHash }: { email: string; role: Role; passwordHash: string },
 ): Promise<UserRecord> {
   const user: UserRecord = {
@@ -33,12 +33,12 @@ export async function addUser(
 
 export async function auditJoin(
   tx: Db,
-  { installation: { clock } }: Control,
+  { installation: { clock } }: ConsoleContext,
   { clientAddress }: Pick<Arrival, "clientAddress">,
   user: UserRecord,
   action: "user.register" | "user.join",
 ): Promise<void> {
-  await appendAudit(tx, {
+  await appendChange(tx, {
     atMs: clock.nowMs(),
     actor: auditActor({ userId: user.id, email: user.email }),
     action,
@@ -50,7 +50,7 @@ export async function auditJoin(
 
 /** Signs the owner of an account in who has just chosen its password. */
 export async function welcome(
-  control: Control,
+  control: ConsoleContext,
   arrival: Arrival,
   userId: string,
   answer: Readonly<Record<string, string>> = {},

@@ -4,17 +4,17 @@ import { z } from "zod";
 import { ApiError } from "../../errors.ts";
 import type { MailMessage } from "../../mail/mail.ts";
 import { secretDigest } from "../../secrets/random-secret.ts";
-import { appendAudit } from "../../store/change-log/change-log.ts";
+import { appendChange } from "../../store/change-log/change-log.ts";
 import { transaction } from "../../store/engine/db.ts";
 import { findCredentials } from "../../store/identity/credentials.ts";
 import { deleteLink, findLink, LINK_PURPOSES, listLinks } from "../../store/identity/links.ts";
 import { findUserByEmail } from "../../store/identity/users.ts";
 import { auditActor, auditOf } from "../changes/change-log-entry.ts";
-import type { Control } from "../context.ts";
+import type { ConsoleContext } from "../context.ts";
 import { emailField, linkTokenField } from "../forms/fields.ts";
 import { forAdmins, forAnyone, NOTHING, TAKES_NOTHING } from "../http/route.ts";
-import { inviteLetter, resetLetter, signInLetter } from "./email-templates.ts";
-import { type LinkWanted, makeLink } from "./make-link.ts";
+import { invitationEmail, resetEmail, signInEmail } from "./email-templates.ts";
+import { createLink, type LinkRequest } from "./make-link.ts";
 import { accessAnswer, listAccess } from "./user-access.ts";
 
 export function linkUsedUp(): ApiError {
@@ -81,7 +81,7 @@ export const linkRoutes = {
       const { email, role, purpose } = asked.body;
       const made = await transaction(db, async (tx) => {
         const user = await findUserByEmail(tx, email);
-        let wanted: LinkWanted;
+        let wanted: LinkRequest;
         if (purpose === "invite") {
           if (user !== null) {
             throw new ApiError("conflict", `${email} has an account already.`, { param: "email" });
@@ -94,13 +94,13 @@ export const linkRoutes = {
           wanted = { purpose, user };
         }
         const by = { actor: auditActor(asked.actor), address: asked.clientAddress };
-        return makeLink(tx, control.installation, wanted, by);
+        return createLink(tx, control.installation, wanted, by);
       });
       const url = control.publicUrl + made.path;
       const letter: MailMessage = {
-        invite: () => inviteLetter(email, url, asked.actor.email),
-        reset: () => resetLetter(email, url),
-        sign_in: () => signInLetter(email, url),
+        invite: () => invitationEmail(email, url, asked.actor.email),
+        reset: () => resetEmail(email, url),
+        sign_in: () => signInEmail(email, url),
       }[purpose]();
       const mailed = asked.body.mail && (await sendIfPossible(control, letter));
       return { url, expires_at: made.expiresAtMs, mailed };
@@ -147,7 +147,7 @@ export const linkRoutes = {
         const gone = await deleteLink(tx, asked.params.id);
         if (gone === null) throw new ApiError("not_found", "There is no such link, or it was used already.");
         const target = `${gone.purpose === "invite" ? "invitation" : "user"} ${gone.email}`;
-        await appendAudit(
+        await appendChange(
           tx,
           auditOf(asked, { atMs: clock.nowMs(), action: "link.revoke", target, changes: [] }),
         );
@@ -158,7 +158,7 @@ export const linkRoutes = {
 };
 
 /** False without a mail server, or when it did not take it. */
-export async function sendIfPossible(control: Control, message: MailMessage): Promise<boolean> {
+export async function sendIfPossible(control: ConsoleContext, message: MailMessage): Promise<boolean> {
   const mail = await control.mail();
   if (mail === null) return false;
   try {

@@ -4,17 +4,17 @@ import type { Installation } from "../../config/installation/installation.ts";
 import { limits } from "../../config/product-limits.ts";
 import type { FieldChange, Role } from "../../records.ts";
 import { mintSecret } from "../../secrets/random-secret.ts";
-import { type AuditEntry, appendAudit } from "../../store/change-log/change-log.ts";
+import { appendChange, type ChangeEntry } from "../../store/change-log/change-log.ts";
 import type { Db } from "../../store/engine/db.ts";
 import { insertLink } from "../../store/identity/links.ts";
 
-export type LinkWanted =
+export type LinkRequest =
   | { purpose: "invite"; email: string; role: Role }
   | { purpose: "reset" | "sign_in"; user: { id: string; email: string } }
   /** The id is null while there is no account: it is opened with the link. */
   | { purpose: "verify"; user: { id: string | null; email: string } };
 
-export interface MadeLink {
+export interface CreatedLink {
   /** What stands behind the address of the console. The token is behind `#`: no server or log on the way sees it. */
   path: string;
   expiresAtMs: number;
@@ -22,12 +22,12 @@ export interface MadeLink {
 
 const PAGES = { invite: "join", reset: "reset", verify: "verify", sign_in: "link" } as const;
 
-export async function makeLink(
+export async function createLink(
   tx: Db,
   { clock, newId, randomBytes }: Pick<Installation, "clock" | "newId" | "randomBytes">,
-  wanted: LinkWanted,
-  by: Pick<AuditEntry, "actor" | "address">,
-): Promise<MadeLink> {
+  wanted: LinkRequest,
+  by: Pick<ChangeEntry, "actor" | "address">,
+): Promise<CreatedLink> {
   const { purpose } = wanted;
   const email = purpose === "invite" ? wanted.email : wanted.user.email;
   const role = purpose === "invite" ? wanted.role : null;
@@ -53,6 +53,6 @@ export async function makeLink(
     { field: "expires", from: null, to: new Date(expiresAtMs).toISOString() },
   ];
   const target = `${purpose === "invite" ? "invitation" : "user"} ${email}`;
-  await appendAudit(tx, { ...by, atMs: nowMs, action: `link.${purpose}`, target, changes });
+  await appendChange(tx, { ...by, atMs: nowMs, action: `link.${purpose}`, target, changes });
   return { path: `/console/${PAGES[purpose]}#${secret}`, expiresAtMs };
 }

@@ -4,7 +4,7 @@ import { z } from "zod";
 import { secretChange, secretSet } from "../../config/state/difference.ts";
 import { ApiError } from "../../errors.ts";
 import { secretDigest } from "../../secrets/random-secret.ts";
-import { appendAudit } from "../../store/change-log/change-log.ts";
+import { appendChange } from "../../store/change-log/change-log.ts";
 import { transaction } from "../../store/engine/db.ts";
 import { bumpKeyRevision } from "../../store/engine/revisions.ts";
 import {
@@ -16,7 +16,7 @@ import {
 } from "../../store/identity/credentials.ts";
 import { findLink, takeLink } from "../../store/identity/links.ts";
 import { auditActor, auditOf } from "../changes/change-log-entry.ts";
-import type { Control } from "../context.ts";
+import type { ConsoleContext } from "../context.ts";
 import {
   codeField,
   emailField,
@@ -29,13 +29,13 @@ import { refuseInsecure } from "../http/origin.ts";
 import { forAnyone, forUsers, NOTHING, TAKES_NOTHING } from "../http/route.ts";
 import { addressBlock } from "../throttling/throttle.ts";
 import { requireLiveActor } from "./actor.ts";
-import { resetLetter } from "./email-templates.ts";
+import { resetEmail } from "./email-templates.ts";
 import { linkUsedUp, sendIfPossible } from "./links.ts";
-import { makeLink } from "./make-link.ts";
+import { createLink } from "./make-link.ts";
 import { beginSession, withCookie } from "./session.ts";
 import { arrive, refuseWrongCode, signedInAnswer } from "./sessions.ts";
 import { type AccessChange, endAccess, resetPassword } from "./user-access.ts";
-import { proveAgain } from "./verify-credentials.ts";
+import { requirePassword } from "./verify-credentials.ts";
 
 export const passwordRoutes = {
   "password.change": forUsers({
@@ -54,7 +54,7 @@ export const passwordRoutes = {
     answer: NOTHING,
     async run(control, asked) {
       const { installation, identity } = control;
-      const proven = await proveAgain(control, asked.actor, asked.body);
+      const proven = await requirePassword(control, asked.actor, asked.body);
       const { userId, email, passwordHash } = proven;
       const made = await identity.passwords.hash(asked.body.new_password);
       const cookie = await transaction(installation.db, async (tx) => {
@@ -67,7 +67,7 @@ export const passwordRoutes = {
         const changes = [passwordHash === null ? secretSet("password") : secretChange("password")];
         const atMs = installation.clock.nowMs();
         const target = `user ${email}`;
-        await appendAudit(tx, auditOf(asked, { atMs, action: "password.change", target, changes }));
+        await appendChange(tx, auditOf(asked, { atMs, action: "password.change", target, changes }));
         return begun;
       });
       return withCookie({}, cookie);
@@ -175,7 +175,7 @@ function passwordReplaced(): ApiError {
 }
 
 /** Whose password a link resets; throws where the link does not work. */
-async function resetCredentials({ installation }: Control, digest: string): Promise<Credentials> {
+async function resetCredentials({ installation }: ConsoleContext, digest: string): Promise<Credentials> {
   const { db, clock } = installation;
   const link = await findLink(db, digest, clock.nowMs());
   const userId = link?.purpose === "reset" ? link.userId : null;
@@ -186,7 +186,7 @@ async function resetCredentials({ installation }: Control, digest: string): Prom
 
 /** A second factor protects the keys as well: who reads the mail alone cannot stop what runs with them. */
 async function proveForKeys(
-  control: Control,
+  control: ConsoleContext,
   { clientAddress, body: { code } }: { clientAddress: string; body: { code?: string | undefined } },
   credentials: Credentials,
 ): Promise<void> {
@@ -205,7 +205,7 @@ async function proveForKeys(
 
 /** So many to one address of mail, and from one address of the network. */
 export function refuseManyLetters(
-  { identity }: Pick<Control, "identity">,
+  { identity }: Pick<ConsoleContext, "identity">,
   email: string,
   clientAddress: string,
 ): void {
@@ -220,7 +220,7 @@ export function refuseManyLetters(
   );
 }
 
-async function sendReset(control: Control, email: string, clientAddress: string): Promise<void> {
+async function sendReset(control: ConsoleContext, email: string, clientAddress: string): Promise<void> {
   const { installation, gateway } = control;
   try {
     const found = await findCredentialsByEmail(installation.db, email);
@@ -229,9 +229,9 @@ async function sendReset(control: Control, email: string, clientAddress: string)
     // Anybody may have asked.
     const actor = { kind: "system", id: null, name: "gateway" } as const;
     const link = await transaction(installation.db, (tx) =>
-      makeLink(tx, installation, { purpose: "reset", user }, { actor, address: clientAddress }),
+      createLink(tx, installation, { purpose: "reset", user }, { actor, address: clientAddress }),
     );
-    await sendIfPossible(control, resetLetter(found.email, control.publicUrl + link.path));
+    await sendIfPossible(control, resetEmail(found.email, control.publicUrl + link.path));
   } catch (error) {
     gateway.log.error("reset_not_sent", { reason: error instanceof Error ? error.message : "unknown" });
   }

@@ -14,12 +14,12 @@ import { findCredentialsByEmail, markVerified } from "../../store/identity/crede
 import { deleteLinksTo, findLink, takeLink } from "../../store/identity/links.ts";
 import { findUserByEmail, hasAdministrator } from "../../store/identity/users.ts";
 import { readRegistration } from "../../store/settings/registration.ts";
-import type { Control } from "../context.ts";
+import type { ConsoleContext } from "../context.ts";
 import { emailField, linkTokenField, newPasswordField } from "../forms/fields.ts";
 import { refuseInsecure } from "../http/origin.ts";
 import { forAnyone, TAKES_NOTHING } from "../http/route.ts";
 import { addressBlock } from "../throttling/throttle.ts";
-import { registeredLetter } from "./email-templates.ts";
+import { alreadyRegisteredEmail } from "./email-templates.ts";
 import { accountExists, addUser, auditJoin, welcome } from "./join.ts";
 import { linkUsedUp, sendIfPossible } from "./links.ts";
 import type { Arrival } from "./session.ts";
@@ -114,7 +114,7 @@ export const registrationRoutes = {
 
 /** Without mail there is nothing to verify an address with: whoever registers first has it. */
 async function registerAtOnce(
-  control: Control,
+  control: ConsoleContext,
   arrival: Arrival,
   email: string,
   password: string,
@@ -131,7 +131,11 @@ async function registerAtOnce(
 }
 
 /** Whoever has the address reads what there is to do; whoever typed it does not learn whose it is. */
-async function writeToRegistered(control: Control, email: string, clientAddress: string): Promise<void> {
+async function writeToRegistered(
+  control: ConsoleContext,
+  email: string,
+  clientAddress: string,
+): Promise<void> {
   const { installation, identity, gateway } = control;
   try {
     if (identity.letters.take(`to ${email}`) !== null) return;
@@ -140,7 +144,11 @@ async function writeToRegistered(control: Control, email: string, clientAddress:
     else if (found.status === "disabled") return;
     else if (found.mustVerify)
       await sendVerification(control, { id: found.userId, email: found.email }, clientAddress);
-    else await sendIfPossible(control, registeredLetter(found.email, `${control.publicUrl}/console/sign-in`));
+    else
+      await sendIfPossible(
+        control,
+        alreadyRegisteredEmail(found.email, `${control.publicUrl}/console/sign-in`),
+      );
   } catch (error) {
     gateway.log.error("registration_not_written", {
       reason: error instanceof Error ? error.message : "unknown",
@@ -158,7 +166,7 @@ function misplacedPassword(hasMail: boolean): ApiError {
   );
 }
 
-function refuseManyAccounts({ identity }: Control, clientAddress: string): void {
+function refuseManyAccounts({ identity }: ConsoleContext, clientAddress: string): void {
   const wait = identity.registrations.take(addressBlock(clientAddress));
   if (wait === null) return;
   throw new ApiError(

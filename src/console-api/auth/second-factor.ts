@@ -5,7 +5,7 @@ import { ApiError } from "../../errors.ts";
 import { mintRecoveryCode, recoveryCodeSecret } from "../../secrets/recovery-code.ts";
 import { seal, totpBinding } from "../../secrets/seal.ts";
 import { mintTotpSecret, otpauthUrl } from "../../secrets/totp.ts";
-import { appendAudit } from "../../store/change-log/change-log.ts";
+import { appendChange } from "../../store/change-log/change-log.ts";
 import { transaction } from "../../store/engine/db.ts";
 import {
   beginSecondFactor,
@@ -15,13 +15,19 @@ import {
 import { deleteSessions } from "../../store/identity/sessions.ts";
 import { findUser } from "../../store/identity/users.ts";
 import { auditActor, auditOf } from "../changes/change-log-entry.ts";
-import type { Control } from "../context.ts";
+import type { ConsoleContext } from "../context.ts";
 import { codeField, passwordField } from "../forms/fields.ts";
 import { forAdmins, forUsers, NOTHING, TAKES_NOTHING } from "../http/route.ts";
 import { requireLiveActor } from "./actor.ts";
 import { dropSecondFactor } from "./drop-second-factor.ts";
 import { beginSession, withCookie } from "./session.ts";
-import { credentialsOf, isRightCode, proveAgain, proveTwice, wrongCode } from "./verify-credentials.ts";
+import {
+  credentialsOf,
+  isRightCode,
+  requireBothFactors,
+  requirePassword,
+  wrongCode,
+} from "./verify-credentials.ts";
 
 const ISSUER = "Model Gateway";
 const RECOVERY_CODES = 10;
@@ -52,7 +58,7 @@ export const secondFactorRoutes = {
     answer: z.object({ secret: z.string(), otpauth_url: z.string() }),
     async run(control, asked) {
       const { installation } = control;
-      const { userId, email, secondFactor } = await proveAgain(control, asked.actor, asked.body);
+      const { userId, email, secondFactor } = await requirePassword(control, asked.actor, asked.body);
       if (secondFactor !== null && secondFactor.sinceMs !== null) throw isOn();
       const secret = mintTotpSecret(installation.randomBytes);
       const sealed = seal(installation.keyring, totpBinding(userId), secret, installation.randomBytes);
@@ -89,7 +95,7 @@ export const secondFactorRoutes = {
         const made = await beginSession(tx, installation, asked, userId);
         const changes = [{ field: "second_factor", from: "off", to: "on" }];
         const target = `user ${email}`;
-        await appendAudit(tx, auditOf(asked, { atMs, action: "second_factor.confirm", target, changes }));
+        await appendChange(tx, auditOf(asked, { atMs, action: "second_factor.confirm", target, changes }));
         return made;
       });
       return withCookie({ recovery_codes: codes.shown }, cookie);
@@ -106,7 +112,7 @@ export const secondFactorRoutes = {
     answer: NOTHING,
     async run(control, asked) {
       const { installation } = control;
-      const { userId, email } = await proveTwice(control, asked.actor, asked.body);
+      const { userId, email } = await requireBothFactors(control, asked.actor, asked.body);
       const cookie = await transaction(installation.db, async (tx) => {
         await requireLiveActor(tx, asked.actor);
         await deleteSessions(tx, userId, null);
@@ -130,7 +136,7 @@ export const secondFactorRoutes = {
     async run(control, asked) {
       const { installation } = control;
       const { actor, body } = asked;
-      const { userId, email, secondFactor, recoveryDigests } = await proveTwice(control, actor, body);
+      const { userId, email, secondFactor, recoveryDigests } = await requireBothFactors(control, actor, body);
       if (secondFactor === null || secondFactor.sinceMs === null) throw isOff();
       const { sealedSecret, sinceMs } = secondFactor;
       const codes = newCodes(control, userId);
@@ -141,7 +147,7 @@ export const secondFactorRoutes = {
           { field: "recovery_codes", from: String(recoveryDigests.length), to: String(RECOVERY_CODES) },
         ];
         const target = `user ${email}`;
-        await appendAudit(tx, auditOf(asked, { atMs, action: "recovery_codes.create", target, changes }));
+        await appendChange(tx, auditOf(asked, { atMs, action: "recovery_codes.create", target, changes }));
       });
       return { recovery_codes: codes.shown };
     },
@@ -167,7 +173,7 @@ export const secondFactorRoutes = {
   }),
 };
 
-function newCodes({ installation }: Control, userId: Credentials["userId"]) {
+function newCodes({ installation }: ConsoleContext, userId: Credentials["userId"]) {
   const shown = Array.from({ length: RECOVERY_CODES }, () => mintRecoveryCode(installation.randomBytes));
   return { shown, digests: shown.map((code) => installation.digest(recoveryCodeSecret(userId, code))) };
 }

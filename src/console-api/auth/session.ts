@@ -12,9 +12,9 @@ import {
   listSessions,
 } from "../../store/identity/sessions.ts";
 import { presentedSession, sessionCookie } from "../http/cookies.ts";
-import type { RawAsked } from "../http/route.ts";
+import type { RawRouteInput } from "../http/route.ts";
 
-export type Arrival = Pick<RawAsked, "headers" | "clientAddress" | "userAgent">;
+export type Arrival = Pick<RawRouteInput, "headers" | "clientAddress" | "userAgent">;
 
 /** The cookie to send. */
 export async function beginSession(

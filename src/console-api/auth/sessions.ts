@@ -5,7 +5,7 @@ import { isUnclaimed } from "../../config/first-run/admin-claim.ts";
 import { limits } from "../../config/product-limits.ts";
 import { ApiError } from "../../errors.ts";
 import { REGISTRATIONS } from "../../records.ts";
-import { appendAudit } from "../../store/change-log/change-log.ts";
+import { appendChange } from "../../store/change-log/change-log.ts";
 import { type Db, transaction } from "../../store/engine/db.ts";
 import {
   type Credentials,
@@ -16,7 +16,7 @@ import {
 import { deleteSession, deleteSessions, listSessions } from "../../store/identity/sessions.ts";
 import { readRegistration } from "../../store/settings/registration.ts";
 import { auditOf } from "../changes/change-log-entry.ts";
-import type { Control } from "../context.ts";
+import type { ConsoleContext } from "../context.ts";
 import { codeField, emailField, passwordField } from "../forms/fields.ts";
 import { endedSessionCookie } from "../http/cookies.ts";
 import { isLoopback, refuseInsecure } from "../http/origin.ts";
@@ -175,7 +175,7 @@ export const sessionRoutes = {
         if (!(await deleteSession(tx, actor.userId, params.id))) {
           throw new ApiError("not_found", "You have no such session. It may have ended already.");
         }
-        await appendAudit(
+        await appendChange(
           tx,
           auditOf(asked, {
             atMs: clock.nowMs(),
@@ -203,7 +203,7 @@ export const sessionRoutes = {
         if (revoked > 0) {
           const changes = [{ field: "sessions", from: String(revoked), to: "0" }];
           const target = `user ${actor.email}`;
-          await appendAudit(
+          await appendChange(
             tx,
             auditOf(asked, { atMs: clock.nowMs(), action: "session.revoke", target, changes }),
           );
@@ -231,7 +231,7 @@ function needsCode({ secondFactor }: Credentials): boolean {
 }
 
 export async function refuseWrongCode(
-  control: Control,
+  control: ConsoleContext,
   credentials: Credentials,
   code: string,
 ): Promise<void> {
@@ -244,7 +244,7 @@ export async function refuseWrongCode(
 
 /** Whoever has proved who they are comes in, unless there is more to prove or they may not. */
 export async function arrive(
-  { installation }: Control,
+  { installation }: ConsoleContext,
   arrival: Arrival,
   credentials: Credentials,
   { hasCode, by, before }: { hasCode: boolean; by: "password" | "link"; before?(tx: Db): Promise<void> },
@@ -261,7 +261,7 @@ export async function arrive(
   const cookie = await transaction(db, async (tx) => {
     await before?.(tx);
     const made = await beginSession(tx, installation, arrival, credentials.userId);
-    await appendAudit(
+    await appendChange(
       tx,
       auditOf(
         { actor: credentials, clientAddress: arrival.clientAddress },

@@ -5,7 +5,7 @@ import { limits } from "../../config/product-limits.ts";
 import { shownInstant } from "../../config/state/difference.ts";
 import { ApiError } from "../../errors.ts";
 import { mintAccessToken } from "../../secrets/random-secret.ts";
-import { appendAudit } from "../../store/change-log/change-log.ts";
+import { appendChange } from "../../store/change-log/change-log.ts";
 import { transaction } from "../../store/engine/db.ts";
 import {
   type AccessTokenRecord,
@@ -92,7 +92,7 @@ export const tokenRoutes = {
           { field: "scope", from: null, to: scope },
           { field: "expires", from: null, to: shownInstant(expiresAtMs) },
         ];
-        await appendAudit(
+        await appendChange(
           tx,
           auditOf(asked, { atMs, action: "token.create", target: `token ${name}`, changes }),
         );
@@ -115,7 +115,7 @@ export const tokenRoutes = {
         if (gone === null) throw new ApiError("not_found", "You have no such token.");
         const target = `token ${gone.name}`;
         const changes = [{ field: "scope", from: gone.scope, to: null }];
-        await appendAudit(
+        await appendChange(
           tx,
           auditOf(asked, { atMs: clock.nowMs(), action: "token.revoke", target, changes }),
         );

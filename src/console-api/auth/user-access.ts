@@ -8,7 +8,7 @@ import type { Installation } from "../../config/installation/installation.ts";
 import { keyTitle } from "../../config/plan/plan-keys.ts";
 import { secretChange } from "../../config/state/difference.ts";
 import type { FieldChange } from "../../records.ts";
-import { type AuditEntry, appendAudit } from "../../store/change-log/change-log.ts";
+import { appendChange, type ChangeEntry } from "../../store/change-log/change-log.ts";
 import type { Db } from "../../store/engine/db.ts";
 import { bumpKeyRevision } from "../../store/engine/revisions.ts";
 import { deleteAccessTokens, listAccessTokens, TOKEN_SCOPES } from "../../store/identity/access-tokens.ts";
@@ -103,7 +103,7 @@ export async function listAccess(
 export interface AccessChange {
   user: { id: string; email: string };
   action: "password.reset" | "user.verify" | "user.reset_access";
-  by: Pick<AuditEntry, "actor" | "address">;
+  by: Pick<ChangeEntry, "actor" | "address">;
 }
 
 export interface EndedAccess {
@@ -178,10 +178,10 @@ async function auditEnded(
   keys: readonly { name: string }[],
 ): Promise<void> {
   const all = [...changes, ...counts({ keys: keys.length })];
-  await appendAudit(tx, { ...by, atMs, action, target: `user ${email}`, changes: all });
+  await appendChange(tx, { ...by, atMs, action, target: `user ${email}`, changes: all });
   const revoked = [{ field: "status", from: "active", to: "revoked" }];
   for (const { name } of keys) {
     const target = keyTitle(name, email);
-    await appendAudit(tx, { ...by, atMs, action: "key.revoke", target, changes: revoked });
+    await appendChange(tx, { ...by, atMs, action: "key.revoke", target, changes: revoked });
   }
 }

@@ -9,14 +9,14 @@ import { deleteLinksTo, findLink, takeLink } from "../../store/identity/links.ts
 import { findUserByEmail } from "../../store/identity/users.ts";
 import { readRegistration } from "../../store/settings/registration.ts";
 import { auditActor } from "../changes/change-log-entry.ts";
-import type { Control } from "../context.ts";
+import type { ConsoleContext } from "../context.ts";
 import { linkTokenField, newPasswordField } from "../forms/fields.ts";
 import { refuseInsecure } from "../http/origin.ts";
 import { forAnyone, forUsers, NOTHING, TAKES_NOTHING } from "../http/route.ts";
-import { verifyLetter } from "./email-templates.ts";
+import { verificationEmail } from "./email-templates.ts";
 import { accountExists, addUser, auditJoin, welcome } from "./join.ts";
 import { linkUsedUp, sendIfPossible } from "./links.ts";
-import { makeLink } from "./make-link.ts";
+import { createLink } from "./make-link.ts";
 import { refuseManyLetters } from "./password.ts";
 import type { Arrival } from "./session.ts";
 import { accountDisabled, personAnswer } from "./sessions.ts";
@@ -79,7 +79,7 @@ interface OpenedLink {
 /** There is no account before somebody has shown that the address is theirs. */
 async function openAccount(
   tx: Db,
-  control: Control,
+  control: ConsoleContext,
   asked: Pick<Arrival, "clientAddress">,
   { email, passwordHash }: OpenedLink,
 ): Promise<{ email: string; userId: string }> {
@@ -96,7 +96,7 @@ async function openAccount(
 /** An account of before that was never verified: what was made with it need not be its owner's. */
 async function verifyAccount(
   tx: Db,
-  { installation }: Control,
+  { installation }: ConsoleContext,
   { clientAddress }: Pick<Arrival, "clientAddress">,
   { email, passwordHash, userId }: OpenedLink & { userId: string },
 ): Promise<{ email: string; userId: string }> {
@@ -109,7 +109,7 @@ async function verifyAccount(
 
 /** False when it could not be sent. The id is null while there is no account. */
 export async function sendVerification(
-  control: Control,
+  control: ConsoleContext,
   user: { id: string | null; email: string },
   clientAddress: string,
 ): Promise<boolean> {
@@ -121,9 +121,9 @@ export async function sendVerification(
       ? ({ kind: "system", id: null, name: "gateway" } as const)
       : auditActor({ userId: id, email });
   const link = await transaction(installation.db, (tx) =>
-    makeLink(tx, installation, { purpose: "verify", user }, { actor, address: clientAddress }),
+    createLink(tx, installation, { purpose: "verify", user }, { actor, address: clientAddress }),
   );
-  return sendIfPossible(control, verifyLetter(email, control.publicUrl + link.path));
+  return sendIfPossible(control, verificationEmail(email, control.publicUrl + link.path));
 }
 
 export function registrationClosed(registration: "invite" | "closed"): ApiError {

@@ -1,9 +1,9 @@
 import { ApiError } from "../../errors.ts";
 import { findCredentials } from "../../store/identity/credentials.ts";
-import type { Control } from "../context.ts";
+import type { ConsoleContext } from "../context.ts";
 
 /** Whoever registered by themselves shows first that the address is theirs. Without mail nobody could. */
-export async function requireVerified(control: Control, userId: string): Promise<void> {
+export async function requireVerified(control: ConsoleContext, userId: string): Promise<void> {
   const found = await findCredentials(control.installation.db, userId);
   if (!found?.mustVerify || (await control.mail()) === null) return;
   throw new ApiError(

@@ -10,12 +10,12 @@ import {
   takeRecoveryCode,
   takeTotpStep,
 } from "../../store/identity/credentials.ts";
-import type { Control } from "../context.ts";
+import type { ConsoleContext } from "../context.ts";
 import type { Actor } from "../http/route.ts";
 
 /** Of an authenticator app or a recovery code; either works once. */
 export async function isRightCode(
-  { installation }: Control,
+  { installation }: ConsoleContext,
   { userId, secondFactor }: Credentials,
   code: string,
 ): Promise<boolean> {
@@ -35,7 +35,10 @@ export function wrongCode(): ApiError {
   );
 }
 
-export async function credentialsOf({ installation }: Control, { userId }: Actor): Promise<Credentials> {
+export async function credentialsOf(
+  { installation }: ConsoleContext,
+  { userId }: Actor,
+): Promise<Credentials> {
   const found = await findCredentials(installation.db, userId);
   if (found === null) throw new ApiError("sign_in_required", "This account is gone. Sign in again.");
   return found;
@@ -50,7 +53,11 @@ interface Given {
  * Once more, before something that must not be done by whoever finds an open browser: the password, or a code where
  * there is no password. Whoever has neither came by a link and is sent on.
  */
-export async function proveAgain(control: Control, actor: Actor, given: Given): Promise<Credentials> {
+export async function requirePassword(
+  control: ConsoleContext,
+  actor: Actor,
+  given: Given,
+): Promise<Credentials> {
   const credentials = await credentialsOf(control, actor);
   if (credentials.passwordHash !== null) await provePassword(control, credentials, given);
   else if (isOn(credentials)) await proveCode(control, credentials, given);
@@ -58,7 +65,11 @@ export async function proveAgain(control: Control, actor: Actor, given: Given): 
 }
 
 /** Both, before what would make the password alone enough from then on. */
-export async function proveTwice(control: Control, actor: Actor, given: Given): Promise<Credentials> {
+export async function requireBothFactors(
+  control: ConsoleContext,
+  actor: Actor,
+  given: Given,
+): Promise<Credentials> {
   const credentials = await credentialsOf(control, actor);
   if (credentials.passwordHash !== null) await provePassword(control, credentials, given);
   if (isOn(credentials)) await proveCode(control, credentials, given);
@@ -70,7 +81,7 @@ function isOn({ secondFactor }: Credentials): boolean {
 }
 
 async function provePassword(
-  { identity: { attempts, passwords } }: Control,
+  { identity: { attempts, passwords } }: ConsoleContext,
   { userId, passwordHash }: Credentials,
   { password = "" }: Given,
 ): Promise<void> {
@@ -80,7 +91,7 @@ async function provePassword(
   });
 }
 
-async function proveCode(control: Control, credentials: Credentials, { code }: Given): Promise<void> {
+async function proveCode(control: ConsoleContext, credentials: Credentials, { code }: Given): Promise<void> {
   if (code === undefined) {
     throw new ApiError(
       "second_factor_required",

@@ -18,12 +18,12 @@ import type { Problem } from "../../config/state/problem.ts";
 import { ApiError } from "../../errors.ts";
 import type { Db } from "../../store/engine/db.ts";
 import { readRevisions } from "../../store/engine/revisions.ts";
-import type { Control } from "../context.ts";
+import type { ConsoleContext } from "../context.ts";
 import type { Actor } from "../http/route.ts";
 import { auditActor } from "./change-log-entry.ts";
 
 /** Who asked, as a route knows it. */
-export interface Author {
+export interface ConsoleAuthor {
   readonly actor: Actor;
   readonly clientAddress: string;
 }
@@ -32,12 +32,12 @@ export interface Author {
  * A document, or what makes one from what it reads by the control it is given: then nothing that somebody else wrote in
  * between is undone.
  */
-type Wanted = GatewayDocument | ((control: Control) => Promise<GatewayDocument>);
+type Wanted = GatewayDocument | ((control: ConsoleContext) => Promise<GatewayDocument>);
 
 /** In the file's own shape: what is named is created or changed, what is not named is left alone. */
 export function changePolicy(
-  control: Control,
-  author: Author,
+  control: ConsoleContext,
+  author: ConsoleAuthor,
   wanted: Wanted,
   removals: Removals = {},
 ): Promise<PlannedChanges> {
@@ -58,9 +58,9 @@ export function changePolicy(
  * beside everybody else's work; only where somebody else was quicker it is done again, and then alone.
  */
 export async function changeAudited(
-  control: Control,
-  { actor, clientAddress }: Author,
-  plan: (reading: Control) => Promise<PlannedChanges>,
+  control: ConsoleContext,
+  { actor, clientAddress }: ConsoleAuthor,
+  plan: (reading: ConsoleContext) => Promise<PlannedChanges>,
 ): Promise<PlannedChanges> {
   const { installation, gateway } = control;
   const author = { actor: auditActor(actor), address: clientAddress };

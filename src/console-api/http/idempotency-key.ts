@@ -2,7 +2,7 @@
 
 import { z } from "zod";
 import { ApiError } from "../../errors.ts";
-import { idempotencyTokenOf } from "../../gateway/idempotency/idempotency-key.ts";
+import { readIdempotencyKey } from "../../gateway/idempotency/idempotency-key.ts";
 import type { HeaderReader } from "../../net/wire/http-fields.ts";
 
 /** The same key again books nothing and gives the first answer. */
@@ -12,11 +12,11 @@ export const orderKeyField = z
   .optional();
 
 /** In the form that the layers below take: nothing where there is none. */
-export function orderKeyOf(
+export function readOrderKey(
   headers: HeaderReader,
   field: string | undefined,
 ): { readonly idempotencyKey?: string } {
-  const header = idempotencyTokenOf(headers) ?? undefined;
+  const header = readIdempotencyKey(headers) ?? undefined;
   if (header !== undefined && field !== undefined && header !== field) {
     throw new ApiError(
       "invalid_value",

@@ -1,10 +1,10 @@
 /** Path and method → the one operation they name. */
 
 import { ApiError } from "../../errors.ts";
-import type { Route } from "./route.ts";
+import type { ConsoleRoute } from "./route.ts";
 
 export interface Match {
-  route: Route;
+  route: ConsoleRoute;
   params: Record<string, string>;
 }
 
@@ -12,18 +12,18 @@ export interface Match {
 interface Pattern {
   test: RegExp;
   names: string[];
-  methods: Map<string, Route>;
+  methods: Map<string, ConsoleRoute>;
 }
 
 export type FindRoute = (method: string, path: string) => Match;
 
-export function compileRoutes(routes: Readonly<Record<string, Route>>): FindRoute {
+export function compileRoutes(routes: Readonly<Record<string, ConsoleRoute>>): FindRoute {
   const byPath = Map.groupBy(Object.values(routes), ({ path }) => path);
   const patterns = [...byPath]
     .toSorted(([a], [b]) => (specificity(a) < specificity(b) ? -1 : 1))
     .map(([path, list]) => ({
       ...compile(path),
-      methods: new Map<string, Route>(list.map((route) => [route.method, route])),
+      methods: new Map<string, ConsoleRoute>(list.map((route) => [route.method, route])),
     }));
 
   return (method, path) => {

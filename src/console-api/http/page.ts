@@ -16,7 +16,7 @@ export const pageQuery = {
 /** For search fields. */
 export const searchQuery = { search: z.string().trim().max(200).optional() };
 
-export function pageOf<Item extends z.ZodType>(item: Item) {
+export function buildPage<Item extends z.ZodType>(item: Item) {
   return z.object({ data: z.array(item), next: z.string().nullable() });
 }
 

@@ -1,6 +1,6 @@
 /** What the layers below refuse, as the API says it. What is not in here is our own fault, and its text stays inside. */
 
-import { type MoneyRefusal, MoneyRefused } from "../../billing/operations/refusal.ts";
+import { type MoneyRefusal, MoneyRefusedError } from "../../billing/operations/refusal.ts";
 import { ApiError, asApiError, type ErrorCode } from "../../errors.ts";
 import { StoreConflict, type StoreConflictReason } from "../../store/engine/conflict.ts";
 
@@ -33,6 +33,6 @@ const MONEY: Readonly<Record<MoneyRefusal, ErrorCode>> = {
 
 export function asRefusal(thrown: unknown): ApiError {
   if (thrown instanceof StoreConflict) return new ApiError(CONFLICTS[thrown.reason], thrown.message);
-  if (thrown instanceof MoneyRefused) return new ApiError(MONEY[thrown.code], thrown.message);
+  if (thrown instanceof MoneyRefusedError) return new ApiError(MONEY[thrown.code], thrown.message);
   return asApiError(thrown);
 }

@@ -10,7 +10,7 @@ import type { HeaderReader } from "../../net/wire/http-fields.ts";
 import type { SharedAnswer } from "../../net/wire/http-message.ts";
 import type { Role } from "../../records.ts";
 import { includesScope, type TokenScope } from "../../store/identity/access-tokens.ts";
-import type { Control } from "../context.ts";
+import type { ConsoleContext } from "../context.ts";
 
 export type Method = "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
 
@@ -28,7 +28,7 @@ export interface Actor {
     | { readonly kind: "token"; readonly id: string; readonly scope: TokenScope };
 }
 
-export interface Asked<Params, Query, Body, Who extends Actor | null> {
+export interface RouteInput<Params, Query, Body, Who extends Actor | null> {
   readonly actor: Who;
   readonly params: Params;
   readonly query: Query;
@@ -44,7 +44,7 @@ export interface Asked<Params, Query, Body, Who extends Actor | null> {
 }
 
 /** The request as it came in: nothing of it is checked yet. */
-export type RawAsked = Omit<Asked<unknown, unknown, unknown, null>, "actor">;
+export type RawRouteInput = Omit<RouteInput<unknown, unknown, unknown, null>, "actor">;
 
 export const NOTHING = z.strictObject({});
 
@@ -82,7 +82,7 @@ interface Shape<
   readonly bodyBytesMax?: number;
 }
 
-export interface Route<
+export interface ConsoleRoute<
   Params extends z.ZodType = z.ZodType,
   Query extends z.ZodType = z.ZodType,
   Body extends z.ZodType = z.ZodType,
@@ -95,8 +95,8 @@ export interface Route<
 
 /** Checks what was sent, then does it. A `Response` is no JSON body: a file, a stream of events, a cookie; or a document that all clients share. */
 export type Handle<Answer extends z.ZodType = z.ZodType> = (
-  control: Control,
-  raw: RawAsked,
+  control: ConsoleContext,
+  raw: RawRouteInput,
 ) => Promise<z.input<Answer> | Response | SharedAnswer>;
 
 type Run<
@@ -106,25 +106,25 @@ type Run<
   Answer extends z.ZodType,
   Who extends Actor | null,
 > = (
-  control: Control,
-  asked: Asked<z.output<Params>, z.output<Query>, z.output<Body>, Who>,
+  control: ConsoleContext,
+  asked: RouteInput<z.output<Params>, z.output<Query>, z.output<Body>, Who>,
 ) => Promise<z.input<Answer> | Response | SharedAnswer>;
 
 export function forAnyone<P extends z.ZodType, Q extends z.ZodType, B extends z.ZodType, A extends z.ZodType>(
   shape: Shape<P, Q, B, A> & { run: Run<P, Q, B, A, Actor | null> },
-): Route<P, Q, B, A> {
+): ConsoleRoute<P, Q, B, A> {
   return makeRoute("anyone", shape, shape.run, (actor) => actor);
 }
 
 export function forUsers<P extends z.ZodType, Q extends z.ZodType, B extends z.ZodType, A extends z.ZodType>(
   shape: Shape<P, Q, B, A> & { run: Run<P, Q, B, A, Actor> },
-): Route<P, Q, B, A> {
+): ConsoleRoute<P, Q, B, A> {
   return makeRoute("user", shape, shape.run, signedIn);
 }
 
 export function forAdmins<P extends z.ZodType, Q extends z.ZodType, B extends z.ZodType, A extends z.ZodType>(
   shape: Shape<P, Q, B, A> & { run: Run<P, Q, B, A, Actor> },
-): Route<P, Q, B, A> {
+): ConsoleRoute<P, Q, B, A> {
   return makeRoute("admin", shape, shape.run, (actor) => {
     const found = signedIn(actor);
     if (found.role === "admin") return found;
@@ -149,7 +149,7 @@ function makeRoute<
   }: Shape<P, Q, B, A>,
   run: Run<P, Q, B, A, Who>,
   whoMay: (actor: Actor | null) => Who,
-): Route<P, Q, B, A> {
+): ConsoleRoute<P, Q, B, A> {
   const tokenScope = shape.tokenScope ?? defaultScope(access, shape.method);
   return {
     ...shape,

@@ -1,7 +1,7 @@
 /** Groups that the asker may make keys in: what each of them grants, and for how much. */
 
 import { z } from "zod";
-import type { Group, PublishedModel } from "../../policy/snapshot.ts";
+import type { PolicyGroup, PublishedModel } from "../../policy/snapshot.ts";
 import { CHARGES, GROUP_ACCESS, INTERFACES } from "../../records.ts";
 import { findUser } from "../../store/identity/users.ts";
 import { ownerOf, ownerQuery } from "../auth/owner.ts";
@@ -50,7 +50,7 @@ export const groupRoutes = {
   }),
 };
 
-function groupObject(group: Group): z.input<typeof groupAnswer> {
+function groupObject(group: PolicyGroup): z.input<typeof groupAnswer> {
   return {
     name: group.name,
     access: group.access,

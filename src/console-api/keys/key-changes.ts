@@ -9,10 +9,10 @@ import { limits as productLimits } from "../../config/product-limits.ts";
 import { limitsText } from "../../config/schema/usage-limits.ts";
 import { created, differences, secretChange, secretSet, shownKey } from "../../config/state/difference.ts";
 import { ApiError } from "../../errors.ts";
-import type { Group } from "../../policy/snapshot.ts";
+import type { PolicyGroup } from "../../policy/snapshot.ts";
 import type { CallerLimits, FieldChange, KeyRecord, UserRecord } from "../../records.ts";
 import { mintApiKey } from "../../secrets/api-key.ts";
-import { appendAudit } from "../../store/change-log/change-log.ts";
+import { appendChange } from "../../store/change-log/change-log.ts";
 import { type Db, transaction } from "../../store/engine/db.ts";
 import { bumpKeyRevision } from "../../store/engine/revisions.ts";
 import { findUser } from "../../store/identity/users.ts";
@@ -29,9 +29,9 @@ import {
   rotateKey,
 } from "../../store/policy/keys.ts";
 import { requireLiveActor } from "../auth/actor.ts";
-import type { Author } from "../changes/change.ts";
+import type { ConsoleAuthor } from "../changes/change.ts";
 import { auditOf } from "../changes/change-log-entry.ts";
-import type { Control } from "../context.ts";
+import type { ConsoleContext } from "../context.ts";
 import { refuseBeyondLimits, refuseLooser } from "../forms/limits-form.ts";
 import { groupNameOf } from "./key-view.ts";
 import { mayUse } from "./reachable-groups.ts";
@@ -45,8 +45,8 @@ export interface WantedKey {
 }
 
 export async function createKey(
-  control: Control,
-  author: Author,
+  control: ConsoleContext,
+  author: ConsoleAuthor,
   wanted: WantedKey,
 ): Promise<{ key: KeyRecord; secret: string }> {
   const { installation, gateway } = control;
@@ -74,8 +74,8 @@ export async function createKey(
 export type KeyEdit = Partial<Pick<KeyRecord, "name" | "expiresAtMs" | "limits">>;
 
 export async function editKey(
-  control: Control,
-  author: Author,
+  control: ConsoleContext,
+  author: ConsoleAuthor,
   key: KeyRecord,
   edit: KeyEdit,
 ): Promise<KeyRecord> {
@@ -114,8 +114,8 @@ export async function editKey(
  * stay. The old secret works for as long as `overlapMs`, and both count together.
  */
 export async function rotate(
-  control: Control,
-  author: Author,
+  control: ConsoleContext,
+  author: ConsoleAuthor,
   key: KeyRecord,
   overlapMs: number,
 ): Promise<{ key: KeyRecord; secret: string; worksUntilMs: number }> {
@@ -137,7 +137,11 @@ export async function rotate(
 }
 
 /** False if it was revoked before. */
-export async function revoke(control: Control, author: Author, key: KeyRecord): Promise<boolean> {
+export async function revoke(
+  control: ConsoleContext,
+  author: ConsoleAuthor,
+  key: KeyRecord,
+): Promise<boolean> {
   const { db, clock } = control.installation;
   const atMs = clock.nowMs();
   const user = key.userId === null ? null : await findUser(db, key.userId);
@@ -158,12 +162,17 @@ interface Audited {
   changes: FieldChange[];
 }
 
-async function audit(tx: Db, author: Author, action: string, { key, user, atMs, changes }: Audited) {
+async function audit(tx: Db, author: ConsoleAuthor, action: string, { key, user, atMs, changes }: Audited) {
   const target = keyTitle(key.name, user?.email ?? null);
-  await appendAudit(tx, auditOf(author, { atMs, action, target, changes }));
+  await appendChange(tx, auditOf(author, { atMs, action, target, changes }));
 }
 
-function groupFor({ gateway }: Control, { actor }: Author, user: UserRecord, name: string): Group {
+function groupFor(
+  { gateway }: ConsoleContext,
+  { actor }: ConsoleAuthor,
+  user: UserRecord,
+  name: string,
+): PolicyGroup {
   const groups = [...gateway.policy.snapshot().groups.values()];
   const group = groups.find((candidate) => candidate.name === name);
   // Whoever an administrator makes a key for may be given any group.
@@ -210,7 +219,7 @@ async function refuseTaken(tx: Db, { id, userId, name }: KeyRecord): Promise<voi
   });
 }
 
-async function refuseTooMany(tx: Db, { actor }: Author, userId: string): Promise<void> {
+async function refuseTooMany(tx: Db, { actor }: ConsoleAuthor, userId: string): Promise<void> {
   if (actor.role === "admin" || (await countActiveKeys(tx, userId)) <= productLimits.keysPerUserMax) return;
   throw new ApiError(
     "conflict",

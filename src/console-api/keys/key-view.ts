@@ -6,8 +6,8 @@ import type { KeyRecord } from "../../records.ts";
 import type { Db } from "../../store/engine/db.ts";
 import { type KeyDay, type ListedKey, listKeyDays } from "../../store/policy/key-list.ts";
 import { readFoldedBefore } from "../../store/reports/key-usage.ts";
-import { DAY_MS, dayOf } from "../../store/usage/usage-day.ts";
-import type { Control } from "../context.ts";
+import { DAY_MS, startOfDay } from "../../store/usage/usage-day.ts";
+import type { ConsoleContext } from "../context.ts";
 import { limitsAnswer, limitsObject } from "../forms/limits-form.ts";
 
 const KEY_STATUSES = ["active", "expired", "revoked"] as const;
@@ -50,11 +50,11 @@ export function statusOf({ status, expiresAtMs }: KeyRecord, nowMs: number): (ty
 }
 
 /** The id where the group is gone: only revoked keys outlive their group. */
-export function groupNameOf({ gateway }: Control, groupId: string): string {
+export function groupNameOf({ gateway }: ConsoleContext, groupId: string): string {
   return gateway.policy.snapshot().groups.get(groupId)?.name ?? groupId;
 }
 
-export function keyObject(control: Control, key: KeyRecord): z.input<typeof keyAnswer> {
+export function keyObject(control: ConsoleContext, key: KeyRecord): z.input<typeof keyAnswer> {
   return {
     id: key.id,
     name: key.name,
@@ -77,17 +77,17 @@ export async function recentDays(
   keyIds: readonly string[],
   nowMs: number,
 ): Promise<{ firstDayMs: number; byKey: ReadonlyMap<string, readonly KeyDay[]> }> {
-  const firstDayMs = dayOf(nowMs) - (DAYS_SHOWN - 1) * DAY_MS;
+  const firstDayMs = startOfDay(nowMs) - (DAYS_SHOWN - 1) * DAY_MS;
   const days = await listKeyDays(db, keyIds, {
     fromMs: firstDayMs,
-    toMs: dayOf(nowMs) + DAY_MS,
+    toMs: startOfDay(nowMs) + DAY_MS,
     foldedBeforeMs: await readFoldedBefore(db),
   });
   return { firstDayMs, byKey: Map.groupBy(days, ({ keyId }) => keyId) };
 }
 
 export function listedKeyObject(
-  control: Control,
+  control: ConsoleContext,
   key: ListedKey,
   days: readonly KeyDay[],
   firstDayMs: number,

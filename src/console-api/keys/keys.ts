@@ -12,12 +12,12 @@ import { keyTotals } from "../../store/usage/usage.ts";
 import { DAY_MS } from "../../store/usage/usage-day.ts";
 import { ownerOf, ownerQuery, ownKey } from "../auth/owner.ts";
 import { requireVerified } from "../auth/verified-email.ts";
-import type { Control } from "../context.ts";
+import type { ConsoleContext } from "../context.ts";
 import { instantField } from "../forms/fields.ts";
 import { limitsInput } from "../forms/limits-form.ts";
-import { cursorText, pageOf, pageQuery, readCursor, searchQuery } from "../http/page.ts";
+import { buildPage, cursorText, pageQuery, readCursor, searchQuery } from "../http/page.ts";
 import { forUsers, TAKES_NOTHING } from "../http/route.ts";
-import { settled } from "../usage/flush-usage.ts";
+import { flushUsage } from "../usage/flush-usage.ts";
 import { createKey, editKey, revoke, rotate } from "./key-changes.ts";
 import {
   DAYS_SHOWN,
@@ -70,11 +70,11 @@ export const keyRoutes = {
       /** Revoked ones are shown only when they are asked for. */
       status: z.enum(["active", "revoked", "all"]).default("active"),
     }),
-    answer: pageOf(listedKeyAnswer),
+    answer: buildPage(listedKeyAnswer),
     async run(control, { actor, query }) {
       const { db, clock } = control.installation;
       const owner = { userId: ownerOf(actor, query.user) };
-      await settled(control);
+      await flushUsage(control);
       const cursor = readCursor(query.after, keyCursor);
       const { keys, next } = await listKeyPage(
         db,
@@ -136,7 +136,7 @@ export const keyRoutes = {
     answer: keyDetail,
     async run(control, { actor, params }) {
       const { db } = control.installation;
-      await settled(control);
+      await flushUsage(control);
       return detailOf(control, await ownKey(db, actor, params.id));
     },
   }),
@@ -202,19 +202,19 @@ export const keyRoutes = {
     async run(control, asked) {
       const { db } = control.installation;
       const key = await ownKey(db, asked.actor, asked.params.id);
-      await settled(control);
+      await flushUsage(control);
       const requests = await requestsLastDay(control, key);
       return { revoked: await revoke(control, asked, key), requests_last_day: requests };
     },
   }),
 };
 
-async function requestsLastDay({ installation }: Control, key: KeyRecord): Promise<number> {
+async function requestsLastDay({ installation }: ConsoleContext, key: KeyRecord): Promise<number> {
   const totals = await keyTotals(installation.db, key.id, installation.clock.nowMs() - DAY_MS);
   return totals.requests + totals.refused;
 }
 
-async function detailOf(control: Control, key: KeyRecord): Promise<z.input<typeof keyDetail>> {
+async function detailOf(control: ConsoleContext, key: KeyRecord): Promise<z.input<typeof keyDetail>> {
   const { installation, gateway } = control;
   const { db, clock } = installation;
   const nowMs = clock.nowMs();

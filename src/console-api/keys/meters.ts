@@ -2,8 +2,8 @@
 
 import { z } from "zod";
 import type { Caller } from "../../gateway/admission/authenticate.ts";
-import { subjectsOf } from "../../gateway/admission/caller-limits.ts";
-import type { Allowance, Limiter, Standing, Subject } from "../../limits/limiter.ts";
+import { callerSubjects } from "../../gateway/admission/caller-limits.ts";
+import type { Allowance, Limiter, LimitStanding, Subject } from "../../limits/limiter.ts";
 import { usdText } from "../../money/nano.ts";
 
 const scope = z.enum(["key", "user", "group"]);
@@ -24,14 +24,14 @@ export const meterAnswer = z.discriminatedUnion("unit", [
   z.object({ unit: z.literal("at_once"), ...shared, ...counted }),
   z.object({ unit: z.literal("usd"), ...shared, ...paid }),
 ]);
-export type Meter = z.output<typeof meterAnswer>;
+export type LimitMeter = z.output<typeof meterAnswer>;
 
 const MINUTE_MS = 60_000;
 
 /** Where a key's own limit and its group's are of the same kind, the one that has less left. */
-export function metersOf(limiter: Limiter, caller: Caller, nowMs: number): Meter[] {
-  const tightest = new Map<string, { meter: Meter; left: number }>();
-  for (const subject of subjectsOf(caller)) {
+export function metersOf(limiter: Limiter, caller: Caller, nowMs: number): LimitMeter[] {
+  const tightest = new Map<string, { meter: LimitMeter; left: number }>();
+  for (const subject of callerSubjects(caller)) {
     for (const found of metersOfSubject(subject, limiter.standing(subject), nowMs)) {
       const name = `${found.meter.scope} ${found.meter.unit} ${found.meter.per_ms}`;
       const before = tightest.get(name);
@@ -41,14 +41,14 @@ export function metersOf(limiter: Limiter, caller: Caller, nowMs: number): Meter
   return [...tightest.values()].map(({ meter }) => meter);
 }
 
-function metersOfSubject({ scope: whose }: Subject, standing: Standing, nowMs: number) {
-  const found: { meter: Meter; left: number }[] = [];
+function metersOfSubject({ scope: whose }: Subject, standing: LimitStanding, nowMs: number) {
+  const found: { meter: LimitMeter; left: number }[] = [];
   if (whose === "account") return found;
   const add = (unit: "requests" | "tokens" | "usd", perMs: number, allowance: Allowance | null) => {
     if (allowance === null) return;
     const { limit, used, remaining, resetMs } = allowance;
     const when = { scope: whose, per_ms: perMs, resets_at: Math.ceil(nowMs + resetMs) };
-    const meter: Meter =
+    const meter: LimitMeter =
       unit === "usd"
         ? { unit, ...when, limit: usd(limit), used: usd(used), remaining: usd(remaining) }
         : { unit, ...when, limit, used, remaining };

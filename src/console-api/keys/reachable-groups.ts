@@ -1,13 +1,13 @@
 /** Which groups a user may make keys in. */
 
-import type { Group, Snapshot } from "../../policy/snapshot.ts";
+import type { PolicyGroup, Snapshot } from "../../policy/snapshot.ts";
 import type { UserRecord } from "../../records.ts";
 
 /** Administrators may use every group: they could make themselves members. */
-export function mayUse(group: Group, user: Pick<UserRecord, "groups" | "role">): boolean {
+export function mayUse(group: PolicyGroup, user: Pick<UserRecord, "groups" | "role">): boolean {
   return group.access === "everyone" || user.role === "admin" || user.groups.includes(group.id);
 }
 
-export function groupsWithin({ groups }: Snapshot, user: Pick<UserRecord, "groups" | "role">): Group[] {
+export function groupsWithin({ groups }: Snapshot, user: Pick<UserRecord, "groups" | "role">): PolicyGroup[] {
   return [...groups.values()].filter((group) => mayUse(group, user));
 }

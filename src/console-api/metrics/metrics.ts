@@ -3,7 +3,12 @@
 import { readdirSync } from "node:fs";
 import { z } from "zod";
 import type { Gateway } from "../../gateway/gateway.ts";
-import { type Family, METRICS_TYPE, metricsText, type Sample } from "../../observe/metrics-text.ts";
+import {
+  METRICS_TYPE,
+  type MetricFamily,
+  type MetricSample,
+  metricsText,
+} from "../../observe/metrics-text.ts";
 import {
   DURATION_BOUNDS,
   type EndpointTimes,
@@ -11,7 +16,7 @@ import {
   type RequestSeries,
 } from "../../observe/request-counts.ts";
 import { VERSION } from "../../version.ts";
-import type { Control } from "../context.ts";
+import type { ConsoleContext } from "../context.ts";
 import { forAdmins, TAKES_NOTHING } from "../http/route.ts";
 
 export const metricsRoutes = {
@@ -33,7 +38,12 @@ export const metricsRoutes = {
 
 const NANO = 1e-9;
 
-async function familiesOf({ gateway, alerts, isReady, billingFaults }: Control): Promise<Family[]> {
+async function familiesOf({
+  gateway,
+  alerts,
+  isReady,
+  billingFaults,
+}: ConsoleContext): Promise<MetricFamily[]> {
   const isTaking = (await isReady()) && gateway.till.hasRoom();
   const spent = alerts.spentToday();
   return [
@@ -59,7 +69,7 @@ async function familiesOf({ gateway, alerts, isReady, billingFaults }: Control):
   ];
 }
 
-function requestFamilies(counts: RequestCounts): Family[] {
+function requestFamilies(counts: RequestCounts): MetricFamily[] {
   const all = [...counts.series.values()].flat();
   return [
     counter(
@@ -110,7 +120,7 @@ function requestFamilies(counts: RequestCounts): Family[] {
 
 type Summed = Exclude<keyof RequestSeries, "endpoint" | "model" | "outcome" | "status">;
 
-function byModel(all: readonly RequestSeries[], field: Summed, labels = {}, unit = 1): Sample[] {
+function byModel(all: readonly RequestSeries[], field: Summed, labels = {}, unit = 1): MetricSample[] {
   const sums = new Map<string, number>();
   for (const series of all) {
     if (series.model !== "") sums.set(series.model, (sums.get(series.model) ?? 0) + series[field]);
@@ -118,12 +128,12 @@ function byModel(all: readonly RequestSeries[], field: Summed, labels = {}, unit
   return [...sums].map(([model, sum]) => ({ labels: { model, ...labels }, value: sum * unit }));
 }
 
-function times(name: string, help: string, counts: RequestCounts, which: keyof EndpointTimes): Family {
+function times(name: string, help: string, counts: RequestCounts, which: keyof EndpointTimes): MetricFamily {
   const histograms = [...counts.times].map(([endpoint, of]) => ({ labels: { endpoint }, ...of[which] }));
   return { name, help, type: "histogram", bounds: DURATION_BOUNDS, histograms };
 }
 
-function accountFamilies({ policy, dispatcher, requestCounts }: Gateway): Family[] {
+function accountFamilies({ policy, dispatcher, requestCounts }: Gateway): MetricFamily[] {
   const accounts = [...policy.snapshot().accounts.values()].map((account) => ({
     labels: { account: account.name },
     outcomes: [...(requestCounts.accounts.get(account.id) ?? [])],
@@ -150,7 +160,7 @@ function accountFamilies({ policy, dispatcher, requestCounts }: Gateway): Family
   ];
 }
 
-function nowFamilies({ policy, dispatcher, slots, bodies }: Gateway): Family[] {
+function nowFamilies({ policy, dispatcher, slots, bodies }: Gateway): MetricFamily[] {
   const snapshot = policy.snapshot();
   const waiting = [...snapshot.groups.values()].map(({ id, name }) => ({
     labels: { group: name },
@@ -183,7 +193,7 @@ function nowFamilies({ policy, dispatcher, slots, bodies }: Gateway): Family[] {
 }
 
 /** Under the names that every program gives them. */
-function processFamilies(): Family[] {
+function processFamilies(): MetricFamily[] {
   const { user, system } = process.cpuUsage();
   const descriptors = openDescriptors();
   return [
@@ -212,10 +222,10 @@ function openDescriptors(): number | null {
   }
 }
 
-function counter(name: string, help: string, samples: readonly Sample[]): Family {
+function counter(name: string, help: string, samples: readonly MetricSample[]): MetricFamily {
   return { name, help, type: "counter", samples };
 }
 
-function gauge(name: string, help: string, samples: readonly Sample[]): Family {
+function gauge(name: string, help: string, samples: readonly MetricSample[]): MetricFamily {
   return { name, help, type: "gauge", samples };
 }

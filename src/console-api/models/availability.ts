@@ -1,7 +1,7 @@
 /** Whether something could be served right now, without saying by whom. */
 
 import { z } from "zod";
-import type { Route } from "../../policy/snapshot.ts";
+import type { AccountRoute } from "../../policy/snapshot.ts";
 import type { Candidate, Pool } from "../../pool/pool.ts";
 
 const AVAILABILITIES = ["available", "busy", "unavailable"] as const;
@@ -16,7 +16,7 @@ export type Availability = z.output<typeof availabilityAnswer>;
 
 export function availabilityOf(
   pool: Pick<Pool, "describe">,
-  routes: readonly Route[],
+  routes: readonly AccountRoute[],
   nowMs: number,
 ): Availability {
   return availabilityOfCandidates(

@@ -2,13 +2,13 @@
 
 import { z } from "zod";
 import { ApiError } from "../../errors.ts";
-import type { Group } from "../../policy/snapshot.ts";
+import type { PolicyGroup } from "../../policy/snapshot.ts";
 import { CHARGES, INTERFACES } from "../../records.ts";
 import { findUser } from "../../store/identity/users.ts";
 import { countKeysByGroup, newestKeys } from "../../store/policy/key-list.ts";
 import { ownerOf, ownerQuery, ownKey } from "../auth/owner.ts";
-import type { Control } from "../context.ts";
-import { cursorText, pageOf, pageQuery, readCursor, searchQuery } from "../http/page.ts";
+import type { ConsoleContext } from "../context.ts";
+import { buildPage, cursorText, pageQuery, readCursor, searchQuery } from "../http/page.ts";
 import { forUsers, TAKES_NOTHING } from "../http/route.ts";
 import { offeredModelAnswer, offeredModelObject } from "../keys/groups.ts";
 import { groupsWithin } from "../keys/reachable-groups.ts";
@@ -42,7 +42,7 @@ export const modelRoutes = {
       /** Only those that this key can call. */
       key: z.string().optional(),
     }),
-    answer: pageOf(callableModelAnswer),
+    answer: buildPage(callableModelAnswer),
     async run(control, { actor, query }) {
       const { db, clock } = control.installation;
       const nowMs = clock.nowMs();
@@ -101,14 +101,14 @@ export const modelRoutes = {
 
 /** Groups the user has keys in stay in sight, even where no more keys may be made. */
 async function groupsOf(
-  { installation, gateway }: Control,
+  { installation, gateway }: ConsoleContext,
   userId: string,
   counts: ReadonlyMap<string, number>,
 ) {
   const user = await findUser(installation.db, userId);
   if (user === null) throw new ApiError("not_found", "There is no such user.", { param: "user" });
   const snapshot = gateway.policy.snapshot();
-  const groups = new Set<Group>(groupsWithin(snapshot, user));
+  const groups = new Set<PolicyGroup>(groupsWithin(snapshot, user));
   for (const groupId of counts.keys()) {
     const group = snapshot.groups.get(groupId);
     if (group !== undefined) groups.add(group);

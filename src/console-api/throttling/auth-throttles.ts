@@ -6,7 +6,7 @@ import type { Clock } from "../../net/wire/clock.ts";
 import { openPasswords, type Passwords } from "./password-hashing.ts";
 import { addressBlock, openThrottle, type Throttle } from "./throttle.ts";
 
-export interface Identity {
+export interface AuthThrottles {
   readonly passwords: Passwords;
   /** Wrong passwords, codes and links. */
   readonly attempts: Attempts;
@@ -33,7 +33,7 @@ interface Count {
   where: string;
 }
 
-export function openIdentity({ monotonicMs }: Pick<Clock, "monotonicMs">): Identity {
+export function openAuthThrottles({ monotonicMs }: Pick<Clock, "monotonicMs">): AuthThrottles {
   const { accountTries, addressTries, accountTriesAnywhere, windowMs } = limits.signIn;
   const addresses = openThrottle({ tries: addressTries, windowMs, monotonicMs });
   const pairs = openThrottle({ tries: accountTries, windowMs, monotonicMs });

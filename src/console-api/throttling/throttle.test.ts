@@ -2,7 +2,7 @@ import { describe, expect, test } from "bun:test";
 import { limits } from "../../config/product-limits.ts";
 import { ApiError } from "../../errors.ts";
 import { refuseManyLetters } from "../auth/password.ts";
-import { openIdentity } from "./auth-throttles.ts";
+import { openAuthThrottles } from "./auth-throttles.ts";
 import { openPasswords } from "./password-hashing.ts";
 import { addressBlock, openThrottle } from "./throttle.ts";
 
@@ -46,7 +46,7 @@ describe("attempts", () => {
     );
 
   test("of one account from one address are few, all at once too, and keep nobody out elsewhere", async () => {
-    const { attempts } = openIdentity({ monotonicMs: () => 0 });
+    const { attempts } = openAuthThrottles({ monotonicMs: () => 0 });
     const tries = Array.from({ length: 12 }, () => outcome(attempts.of("ada", "10.0.0.1", wrong)));
     const told = await Promise.all(tries);
     expect(told.filter((one) => one === "wrong_credentials")).toHaveLength(10);
@@ -57,14 +57,14 @@ describe("attempts", () => {
   });
 
   test("of one account are bounded, from wherever they come", async () => {
-    const { attempts } = openIdentity({ monotonicMs: () => 0 });
+    const { attempts } = openAuthThrottles({ monotonicMs: () => 0 });
     const tries = Array.from({ length: 203 }, (_, n) => outcome(attempts.of("ada", `10.0.0.${n}`, wrong)));
     const told = await Promise.all(tries);
     expect(told.filter((one) => one === "rate_limit_exceeded")).toHaveLength(3);
   });
 
   test("of somebody who has proved something are few, and counted apart from those of strangers", async () => {
-    const { attempts } = openIdentity({ monotonicMs: () => 0 });
+    const { attempts } = openAuthThrottles({ monotonicMs: () => 0 });
     await Promise.all(
       Array.from({ length: 203 }, (_, n) => outcome(attempts.of("ada", `10.0.0.${n}`, wrong))),
     );
@@ -74,13 +74,13 @@ describe("attempts", () => {
   });
 
   test("from one address are bounded, whatever the account", async () => {
-    const { attempts } = openIdentity({ monotonicMs: () => 0 });
+    const { attempts } = openAuthThrottles({ monotonicMs: () => 0 });
     const tries = Array.from({ length: 31 }, (_, n) => outcome(attempts.of(`user${n}`, "10.0.0.1", wrong)));
     expect((await Promise.all(tries)).filter((one) => one === "rate_limit_exceeded")).toHaveLength(1);
   });
 
   test("that fail for our own reasons do not count", async () => {
-    const { attempts } = openIdentity({ monotonicMs: () => 0 });
+    const { attempts } = openAuthThrottles({ monotonicMs: () => 0 });
     const busy = () => Promise.reject(new ApiError("server_is_overloaded", "busy"));
     for (let n = 0; n < 40; n += 1) {
       expect(await outcome(attempts.of("ada", "10.0.0.1", busy))).toBe("server_is_overloaded");
@@ -88,7 +88,7 @@ describe("attempts", () => {
   });
 
   test("that succeed do not count", async () => {
-    const { attempts } = openIdentity({ monotonicMs: () => 0 });
+    const { attempts } = openAuthThrottles({ monotonicMs: () => 0 });
     for (let n = 0; n < 40; n += 1) {
       expect(await outcome(attempts.of("ada", "10.0.0.1", async () => {}))).toBe("in");
     }
@@ -96,7 +96,7 @@ describe("attempts", () => {
 });
 
 test("a sender who asks for too many messages uses up nothing of the recipients' allowance", () => {
-  const control = { identity: openIdentity({ monotonicMs: () => 0 }) };
+  const control = { identity: openAuthThrottles({ monotonicMs: () => 0 }) };
   const isRefused = (email: string, address: string) => {
     try {
       refuseManyLetters(control, email, address);

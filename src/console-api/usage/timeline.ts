@@ -3,7 +3,7 @@
 import type { DispatchTrace } from "../../gateway/request/trace.ts";
 import type { UsageRow } from "../../store/usage/usage-row.ts";
 
-export type Step = { fromMs: number; toMs: number } & (
+export type TimelineStep = { fromMs: number; toMs: number } & (
   | { kind: "checks" }
   | { kind: "wait" }
   /** Until its first byte, or until it failed. */
@@ -54,7 +54,10 @@ export function attemptsOf(row: UsageRow, trace: DispatchTrace | null): Attempt[
  * Each step begins where the one before it ended. How long it waited is known as a sum: the pauses before the attempts
  * are filled with it from the last one back, for the first pause has the checks in it as well.
  */
-export function stepsOf(row: Pick<UsageRow, "durationMs" | "waitMs">, attempts: readonly Attempt[]): Step[] {
+export function stepsOf(
+  row: Pick<UsageRow, "durationMs" | "waitMs">,
+  attempts: readonly Attempt[],
+): TimelineStep[] {
   const last = attempts.at(-1);
   const pauses = attempts.map(({ startedMs }, i) => {
     const before = attempts[i - 1];
@@ -69,7 +72,7 @@ export function stepsOf(row: Pick<UsageRow, "durationMs" | "waitMs">, attempts: 
     waitLeftMs -= waitedMs;
     return { ...pause, waitedMs };
   });
-  const steps: Step[] = [];
+  const steps: TimelineStep[] = [];
   for (const [i, { fromMs, toMs, waitedMs }] of filled.toReversed().entries()) {
     if (i === 0) steps.push({ kind: "checks", fromMs, toMs: toMs - waitedMs });
     if (waitedMs > 0) steps.push({ kind: "wait", fromMs: toMs - waitedMs, toMs });
@@ -79,7 +82,7 @@ export function stepsOf(row: Pick<UsageRow, "durationMs" | "waitMs">, attempts: 
   return steps;
 }
 
-function attemptSteps(attempt: Attempt, durationMs: number): Step[] {
+function attemptSteps(attempt: Attempt, durationMs: number): TimelineStep[] {
   const { number, startedMs, firstByteMs, endedMs, status, failure } = attempt;
   const untilMs = failure === null ? (firstByteMs ?? durationMs) : (endedMs ?? durationMs);
   const step = { kind: "attempt", number, status, failure, fromMs: startedMs, toMs: untilMs } as const;

@@ -4,11 +4,11 @@ import { z } from "zod";
 import { ApiError } from "../../errors.ts";
 import { usdText } from "../../money/nano.ts";
 import type { Db } from "../../store/engine/db.ts";
-import { namesOf } from "../../store/reports/usage-names.ts";
+import { lookUpUsageNames } from "../../store/reports/usage-names.ts";
 import {
   canSplit,
-  type SeriesAsked,
   type SeriesPoint,
+  type SeriesRequest,
   type SeriesSplit,
   type SplitUsage,
   splitUsage,
@@ -44,7 +44,7 @@ const totalsAnswer = z.object({
   duration_ms: z.number().nullable(),
   first_byte_ms: z.number().nullable(),
 });
-export type TotalsObject = z.input<typeof totalsAnswer>;
+export type ChartTotals = z.input<typeof totalsAnswer>;
 
 const pointAnswer = totalsAnswer.extend({ at: z.number() });
 
@@ -75,7 +75,7 @@ export async function chartOf(
   const asked = { scope, ...(model === undefined ? {} : { model }), by, ...range };
   const split = await splitOf(db, asked, accountId);
   const ids = split.ranking.map(({ id }) => id);
-  const names = by === "total" || by === "model" ? null : await namesOf(db, by, ids);
+  const names = by === "total" || by === "model" ? null : await lookUpUsageNames(db, by, ids);
   const totals = (one: UsageTotals) => totalsObject(one, actor);
   const point = ({ atMs, ...one }: SeriesPoint) => ({ at: atMs, ...totals(one) });
   const label = (id: string) => (names === null ? id : (names.get(id) ?? id));
@@ -97,7 +97,7 @@ interface Split extends SplitUsage {
   previous: UsageTotals | null;
 }
 
-async function splitOf(db: Db, asked: SeriesAsked, accountId: string | undefined): Promise<Split> {
+async function splitOf(db: Db, asked: SeriesRequest, accountId: string | undefined): Promise<Split> {
   if (accountId !== undefined) {
     return { ...(await splitRows(db, { ...asked, accountId }, BOUNDS)), previous: null };
   }
@@ -114,7 +114,7 @@ async function splitOf(db: Db, asked: SeriesAsked, accountId: string | undefined
   return { ...split, sinceMs: fromMs, previous };
 }
 
-function totalsObject(totals: UsageTotals, actor: Actor): TotalsObject {
+function totalsObject(totals: UsageTotals, actor: Actor): ChartTotals {
   return {
     requests: totals.requests,
     failed: totals.failed,

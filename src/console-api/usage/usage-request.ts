@@ -1,7 +1,7 @@
 /** Everything about one request: its course, what it used, how its price was worked out, and why it was refused. */
 
 import { z } from "zod";
-import { linesOf, priceOf } from "../../gateway/endpoints/request-report.ts";
+import { buildCostLines, formatPrice } from "../../gateway/endpoints/request-report.ts";
 import type { DispatchTrace } from "../../gateway/request/trace.ts";
 import { usdText } from "../../money/nano.ts";
 import { multiplierText, tariffOf } from "../../money/tariff.ts";
@@ -128,14 +128,14 @@ async function calculationOf(
   const terms = row.tariffId === null ? null : await readTerms(db, row.tariffId);
   if (terms === null) return null;
   const tariff = tariffOf(terms);
-  const lines = linesOf(tariff, row);
+  const lines = buildCostLines(tariff, row);
   if (lines === null) return null;
   return {
     multiplier: multiplierText(tariff),
     lines: lines.map(({ unit, count, picoEach, longContext, nano }) => ({
       unit,
       count,
-      ...priceOf(unit, picoEach),
+      ...formatPrice(unit, picoEach),
       long_context: longContext,
       cost: usdText(nano),
     })),

@@ -4,7 +4,7 @@ import { z } from "zod";
 import { usdText } from "../../money/nano.ts";
 import type { Db } from "../../store/engine/db.ts";
 import { listUsage, type UsageCursor, type UsageFilter } from "../../store/reports/usage-list.ts";
-import { namesOf } from "../../store/reports/usage-names.ts";
+import { lookUpUsageNames } from "../../store/reports/usage-names.ts";
 import { USAGE_OUTCOMES, type UsageRow } from "../../store/usage/usage-row.ts";
 import { csvLine } from "../http/csv.ts";
 import type { Actor } from "../http/route.ts";
@@ -50,18 +50,18 @@ export async function requestObjects(
 ): Promise<RequestObject[]> {
   const isAdmin = actor.role === "admin";
   const [keys, groups, users, accounts] = await Promise.all([
-    namesOf(
+    lookUpUsageNames(
       db,
       "key",
       rows.map(({ keyId }) => keyId),
     ),
-    namesOf(
+    lookUpUsageNames(
       db,
       "group",
       rows.map(({ groupId }) => groupId),
     ),
-    namesOf(db, "user", isAdmin ? rows.map(({ userId }) => userId) : []),
-    namesOf(db, "account", isAdmin ? rows.map(({ accountId }) => accountId) : []),
+    lookUpUsageNames(db, "user", isAdmin ? rows.map(({ userId }) => userId) : []),
+    lookUpUsageNames(db, "account", isAdmin ? rows.map(({ accountId }) => accountId) : []),
   ]);
   return rows.map((row) => ({
     id: row.requestId,

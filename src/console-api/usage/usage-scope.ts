@@ -7,7 +7,7 @@ import { text } from "../../store/engine/row.ts";
 import { findUser, findUserByEmail } from "../../store/identity/users.ts";
 import { DAY_MS, HOUR_MS } from "../../store/usage/usage-day.ts";
 import { ownKey } from "../auth/owner.ts";
-import type { Control } from "../context.ts";
+import type { ConsoleContext } from "../context.ts";
 import { instantQuery } from "../forms/fields.ts";
 import type { Actor } from "../http/route.ts";
 
@@ -37,7 +37,7 @@ export interface UsageScope {
 type ScopeAsked = z.output<z.ZodObject<typeof scopeQuery>>;
 
 /** Whatever else is asked for, people who are no administrators see only their own. */
-export async function scopeOf(control: Control, actor: Actor, asked: ScopeAsked): Promise<UsageScope> {
+export async function scopeOf(control: ConsoleContext, actor: Actor, asked: ScopeAsked): Promise<UsageScope> {
   const { db } = control.installation;
   if (actor.role !== "admin") refuseOthers(asked);
   const model = asked.model === undefined ? {} : { model: asked.model };

@@ -9,11 +9,11 @@ import { listUsage, type UsageFilter } from "../../store/reports/usage-list.ts";
 import { SERIES_SPLITS } from "../../store/reports/usage-series.ts";
 import { findRoute, findUsage } from "../../store/usage/usage.ts";
 import { USAGE_OUTCOMES, type UsageRow } from "../../store/usage/usage-row.ts";
-import type { Control } from "../context.ts";
-import { cursorText, pageOf, pageQuery, readCursor } from "../http/page.ts";
+import type { ConsoleContext } from "../context.ts";
+import { buildPage, cursorText, pageQuery, readCursor } from "../http/page.ts";
 import { type Actor, forUsers, TAKES_NOTHING } from "../http/route.ts";
 import { streamedFile } from "../http/streamed-file.ts";
-import { settled } from "./flush-usage.ts";
+import { flushUsage } from "./flush-usage.ts";
 import { chartAnswer, chartOf } from "./usage-chart.ts";
 import { inspect, inspectionAnswer } from "./usage-request.ts";
 import { csvParts, requestAnswer, requestObjects } from "./usage-rows.ts";
@@ -50,7 +50,7 @@ export const usageRoutes = {
       }
       const range = chartRange(query, control.installation.clock.nowMs());
       const scope = await scopeOf(control, actor, query);
-      await settled(control);
+      await flushUsage(control);
       return chartOf(control.installation.db, actor, scope, range, query.by);
     },
   }),
@@ -61,12 +61,12 @@ export const usageRoutes = {
     path: "/api/usage/requests",
     summary: "Single requests, the newest first. A page may be short where what is asked for is rare",
     query: z.strictObject({ ...pageQuery, ...filterQuery }),
-    answer: pageOf(requestAnswer),
+    answer: buildPage(requestAnswer),
     async run(control, { actor, query }) {
       const { db } = control.installation;
       const filter = await filterOf(control, actor, query);
       const after = readCursor(query.after, cursor);
-      await settled(control);
+      await flushUsage(control);
       const { rows, next } = await listUsage(db, filter, {
         after: after === null ? null : { atMs: after[0], requestId: after[1] },
         limit: query.limit,
@@ -87,7 +87,7 @@ export const usageRoutes = {
     answer: inspectionAnswer,
     async run(control, { actor, params }) {
       const { db } = control.installation;
-      await settled(control);
+      await flushUsage(control);
       return inspect(db, actor, await ownRequest(db, actor, params.id));
     },
   }),
@@ -104,7 +104,7 @@ export const usageRoutes = {
     async run(control, { actor, query, requestId }) {
       const { db, clock } = control.installation;
       const filter = await filterOf(control, actor, query);
-      await settled(control);
+      await flushUsage(control);
       const day = new Date(clock.nowMs()).toISOString().slice(0, 10);
       const onFault = (thrown: unknown) => logFault(control.gateway.log, requestId, thrown);
       return new Response(await streamedFile(csvParts(db, actor, filter), onFault), {
@@ -151,7 +151,7 @@ export const usageRoutes = {
   }),
 };
 
-async function filterOf(control: Control, actor: Actor, query: FilterAsked): Promise<UsageFilter> {
+async function filterOf(control: ConsoleContext, actor: Actor, query: FilterAsked): Promise<UsageFilter> {
   return {
     ...(await scopeOf(control, actor, query)),
     ...(query.from_at === undefined ? {} : { fromMs: query.from_at }),

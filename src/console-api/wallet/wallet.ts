@@ -1,11 +1,11 @@
 /** What somebody pays with: the balance, what is held of it, the ledger, codes, and subscriptions. */
 
 import { z } from "zod";
-import { type Redeemed, redeem } from "../../billing/operations/redeem.ts";
+import { type RedemptionResult, redeem } from "../../billing/operations/redeem.ts";
 import { ApiError } from "../../errors.ts";
 import { usdText } from "../../money/nano.ts";
 import { CHARGES, COUNTED, PLAN_PERIODS, RENEWALS } from "../../records.ts";
-import { appendAudit } from "../../store/change-log/change-log.ts";
+import { appendChange } from "../../store/change-log/change-log.ts";
 import { transaction } from "../../store/engine/db.ts";
 import { findUser } from "../../store/identity/users.ts";
 import { listEntriesOfUser } from "../../store/money/entries.ts";
@@ -16,11 +16,11 @@ import { debtIn, readWallet, type Wallet } from "../../store/money/wallets.ts";
 import { countKeysByGroup } from "../../store/policy/key-list.ts";
 import { ownerOf, ownerQuery } from "../auth/owner.ts";
 import { auditOf } from "../changes/change-log-entry.ts";
-import type { Control } from "../context.ts";
-import { cursorText, pageOf, pageQuery, readCursor } from "../http/page.ts";
+import type { ConsoleContext } from "../context.ts";
+import { buildPage, cursorText, pageQuery, readCursor } from "../http/page.ts";
 import { forUsers, TAKES_NOTHING } from "../http/route.ts";
 import { groupsWithin } from "../keys/reachable-groups.ts";
-import { settledFor } from "../usage/flush-usage.ts";
+import { flushUsageFor } from "../usage/flush-usage.ts";
 
 const balanceAnswer = z.object({
   currency: z.literal("USD"),
@@ -99,7 +99,7 @@ export const walletRoutes = {
       const { db, clock } = control.installation;
       const userId = ownerOf(actor, query.user);
       const nowMs = clock.nowMs();
-      await settledFor(control, userId);
+      await flushUsageFor(control, userId);
       const subscriptions = await subscriptionsOf(db, userId, nowMs);
       return {
         ...balanceObject(await readWallet(db, userId)),
@@ -115,11 +115,11 @@ export const walletRoutes = {
     path: "/api/wallet/ledger",
     summary: "List what was booked, the latest first",
     query: z.strictObject({ ...pageQuery, ...ownerQuery }),
-    answer: pageOf(entryAnswer),
+    answer: buildPage(entryAnswer),
     async run(control, { actor, query }) {
       const userId = ownerOf(actor, query.user);
       const cursor = readCursor(query.after, entryCursor);
-      await settledFor(control, userId);
+      await flushUsageFor(control, userId);
       const found = await listEntriesOfUser(control.installation.db, userId, {
         limit: query.limit + 1,
         ...(cursor === null ? {} : { before: { atMs: cursor[0], id: cursor[1] } }),
@@ -154,7 +154,7 @@ export const walletRoutes = {
     }),
     async run(control, { actor, query }) {
       const userId = ownerOf(actor, query.user);
-      await settledFor(control, userId);
+      await flushUsageFor(control, userId);
       const holds = await listHoldsOfUser(control.installation.db, userId, HOLDS_SHOWN);
       return {
         data: holds.map((hold) => ({
@@ -193,7 +193,7 @@ export const walletRoutes = {
         const atMs = installation.clock.nowMs();
         const worth = worthOf(given);
         const change = { field: worth.plan === null ? "balance" : "plan", from: null, to: worthText(worth) };
-        await appendAudit(
+        await appendChange(
           tx,
           auditOf(asked, { atMs, action: "code.redeem", target: `user ${email}`, changes: [change] }),
         );
@@ -223,7 +223,7 @@ interface Worth {
   plan: string | null;
 }
 
-function worthOf(redeemed: Redeemed): Worth {
+function worthOf(redeemed: RedemptionResult): Worth {
   return redeemed.kind === "plan"
     ? { amount: null, plan: redeemed.plan }
     : { amount: usdText(redeemed.entry.amountNano), plan: null };
@@ -264,7 +264,7 @@ function subscriptionObject(subscription: SubscriptionStanding): z.input<typeof 
 }
 
 async function payersOf(
-  { installation, gateway }: Control,
+  { installation, gateway }: ConsoleContext,
   userId: string,
   subscriptions: readonly SubscriptionStanding[],
 ): Promise<z.input<typeof walletAnswer>["payers"]> {

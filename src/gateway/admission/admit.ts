@@ -1,17 +1,17 @@
 /** May this key call this model through this interface? Read from the same rows that `GET /v1/models` lists. */
 
 import { ApiError } from "../../errors.ts";
-import type { PublishedModel, Route } from "../../policy/snapshot.ts";
+import type { AccountRoute, PublishedModel } from "../../policy/snapshot.ts";
 import { ENDPOINTS, type Endpoint } from "../../protocols/shared/request.ts";
 import type { Caller } from "./authenticate.ts";
 
-export interface Admitted {
+export interface AdmittedRequest {
   model: PublishedModel;
   /** The ways to serve the request, best first. Never empty. */
-  routes: readonly Route[];
+  routes: readonly AccountRoute[];
 }
 
-export function admit(caller: Caller, endpoint: Endpoint, publicModel: string): Admitted {
+export function admit(caller: Caller, endpoint: Endpoint, publicModel: string): AdmittedRequest {
   allowInterface(caller, endpoint);
   const model = caller.group.models.get(publicModel);
   if (!model) throw modelNotFound(publicModel);

@@ -3,12 +3,12 @@
 import { ApiError } from "../../errors.ts";
 import type { HeaderReader } from "../../net/wire/http-fields.ts";
 import type { Key, KeyIndex } from "../../policy/key-index.ts";
-import type { Group, Snapshot } from "../../policy/snapshot.ts";
+import type { PolicyGroup, Snapshot } from "../../policy/snapshot.ts";
 import type { BadKeyThrottle } from "./bad-keys.ts";
 
 export interface Caller {
   readonly key: Key;
-  readonly group: Group;
+  readonly group: PolicyGroup;
 }
 
 export interface Authenticator {
@@ -70,7 +70,7 @@ export function presentedDigest(headers: HeaderReader, auth: Pick<Authenticator,
 }
 
 /** Whoever was let in with this digest, as things stand now. */
-export function recognise(
+export function lookUpKey(
   digest: string,
   snapshot: Snapshot,
   auth: Pick<Authenticator, "keys" | "nowMs">,

@@ -1,12 +1,12 @@
 import { describe, expect, test } from "bun:test";
 import { retryAfter } from "../../accounts/failure.ts";
 import { type ApiError, errorObject } from "../../errors.ts";
-import { type Lease, openLimiter, type Subject } from "../../limits/limiter.ts";
+import { type LimitLease, openLimiter, type Subject } from "../../limits/limiter.ts";
 import { compileSnapshot } from "../../policy/snapshot.ts";
 import { groupRecord } from "../../records.test-support.ts";
 import { type CallerLimits, NO_LIMITS } from "../../records.ts";
 import type { Caller } from "./authenticate.ts";
-import { addRateHeaders, goDuration, limitError, subjectsOf } from "./caller-limits.ts";
+import { addRateHeaders, callerSubjects, formatGoDuration, limitError } from "./caller-limits.ts";
 
 const rpm = (max: number): CallerLimits => ({ ...NO_LIMITS, rpm: max });
 
@@ -46,7 +46,7 @@ function caller({ key = NO_LIMITS, user = null, eachKey = NO_LIMITS, allKeys = N
 function setUp(who: Who) {
   const clock = { atMs: 0, monotonicMs: () => clock.atMs, nowMs: () => STARTED_MS + clock.atMs };
   const limiter = openLimiter(clock);
-  const subjects = subjectsOf(caller(who));
+  const subjects = callerSubjects(caller(who));
   return {
     clock,
     headers() {
@@ -54,7 +54,7 @@ function setUp(who: Who) {
       addRateHeaders(headers, limiter, subjects);
       return Object.fromEntries(headers);
     },
-    take(tokens = 0, nano = 0n): Lease {
+    take(tokens = 0, nano = 0n): LimitLease {
       const admission = limiter.admit(subjects, tokens, Number(nano));
       if (!admission.ok) throw limitError({ limiter, clock }, subjects, admission.shortage);
       return admission.lease;
@@ -71,11 +71,11 @@ describe("who is limited", () => {
   const named = (subjects: readonly Subject[]) => subjects.map(({ scope, id }) => `${scope} ${id}`);
 
   test("a key by itself, by what its group gives each key, and with all of the group", () => {
-    expect(named(subjectsOf(caller({})))).toEqual(["key k1", "key k1 in g1", "group g1"]);
+    expect(named(callerSubjects(caller({})))).toEqual(["key k1", "key k1 in g1", "group g1"]);
   });
 
   test("a key that belongs to a user also with all keys of that user", () => {
-    expect(named(subjectsOf(caller({ user: rpm(1) })))).toContain("user u1");
+    expect(named(callerSubjects(caller({ user: rpm(1) })))).toContain("user u1");
   });
 
   test("a key's own count and its count within the group are not the same one", () => {
@@ -244,6 +244,6 @@ describe("how times are written", () => {
     [119_600, "2m0s"],
     [360_001, "6m1s"],
   ])("a reset in %p ms is %s", (ms, text) => {
-    expect(goDuration(ms)).toBe(text);
+    expect(formatGoDuration(ms)).toBe(text);
   });
 });

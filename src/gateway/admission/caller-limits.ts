@@ -2,18 +2,18 @@
 
 import { retryAfter } from "../../accounts/failure.ts";
 import { ApiError } from "../../errors.ts";
-import type { Lease, Limiter, Scope, Shortage, Standing, Subject } from "../../limits/limiter.ts";
+import type { Limiter, LimitLease, LimitStanding, Scope, Shortage, Subject } from "../../limits/limiter.ts";
 import { type Nano, usdText } from "../../money/nano.ts";
 import type { Clock } from "../../net/wire/clock.ts";
 import type { Key } from "../../policy/key-index.ts";
-import type { Group } from "../../policy/snapshot.ts";
+import type { PolicyGroup } from "../../policy/snapshot.ts";
 import type { CallerLimits } from "../../records.ts";
 import type { Caller } from "./authenticate.ts";
 
 /** Keys and groups are replaced when they change, so what was worked out for a pair stays true as long as it lives. */
-const known = new WeakMap<Key, { group: Group; subjects: readonly Subject[] }>();
+const known = new WeakMap<Key, { group: PolicyGroup; subjects: readonly Subject[] }>();
 
-export function subjectsOf(caller: Caller): readonly Subject[] {
+export function callerSubjects(caller: Caller): readonly Subject[] {
   const found = known.get(caller.key);
   if (found?.group === caller.group) return found.subjects;
   const subjects = subjectsFor(caller);
@@ -22,20 +22,20 @@ export function subjectsOf(caller: Caller): readonly Subject[] {
 }
 
 /** What has to be known of a request before it can be admitted. */
-export interface Counted {
+export interface ReservedUse {
   tokens: boolean;
   money: boolean;
   /** There are windows of hours or days of tokens or money: whatever is not counted in them is given away. */
   windows: boolean;
 }
 
-const counted = new WeakMap<readonly Subject[], Counted>();
+const counted = new WeakMap<readonly Subject[], ReservedUse>();
 
-export function countedBy(subjects: readonly Subject[]): Counted {
+export function computeReservedUse(subjects: readonly Subject[]): ReservedUse {
   const found = counted.get(subjects);
   if (found !== undefined) return found;
   const windows = subjects.flatMap(({ limits }) => ("windows" in limits ? limits.windows : []));
-  const made: Counted = {
+  const made: ReservedUse = {
     tokens:
       subjects.some(({ limits }) => limits.tpm !== null) || windows.some(({ tokens }) => tokens !== null),
     money: windows.some(({ nano }) => nano !== null),
@@ -52,14 +52,14 @@ function subjectsFor({ key, group }: Caller): readonly Subject[] {
   return subjects;
 }
 
-export function keySubjects(key: Pick<Key, "id" | "limits">, group: Group): Subject[] {
+export function keySubjects(key: Pick<Key, "id" | "limits">, group: PolicyGroup): Subject[] {
   return [
     { scope: "key", id: key.id, limits: key.limits },
     { scope: "key", id: `${key.id} in ${group.id}`, limits: group.limits },
   ];
 }
 
-export function groupSubject(group: Group): Subject {
+export function groupSubject(group: PolicyGroup): Subject {
   return { scope: "group", id: group.id, limits: group.groupLimits };
 }
 
@@ -70,7 +70,7 @@ export function userSubject(id: string, limits: CallerLimits): Subject {
 /** Throws the refusal where the request is larger than what is left; the lease stays the caller's to cancel. */
 export function raiseReservation(
   limits: LimitSource,
-  lease: Lease,
+  lease: LimitLease,
   subjects: readonly Subject[],
   tokensEstimate: number,
   nanoEstimate: Nano,
@@ -189,7 +189,7 @@ export function addRateHeaders(
   subjects: readonly Subject[],
 ): void {
   for (const unit of ["requests", "tokens"] as const) {
-    let tightest: NonNullable<Standing["requests"]> | null = null;
+    let tightest: NonNullable<LimitStanding["requests"]> | null = null;
     for (const subject of subjects) {
       if (subject.scope !== "key" || !isLimited(subject, unit)) continue;
       const standing = limiter.standing(subject)[unit];
@@ -198,7 +198,7 @@ export function addRateHeaders(
     if (tightest === null) continue;
     headers.set(`x-ratelimit-limit-${unit}`, String(tightest.limit));
     headers.set(`x-ratelimit-remaining-${unit}`, String(Math.max(0, tightest.remaining)));
-    headers.set(`x-ratelimit-reset-${unit}`, goDuration(tightest.resetMs));
+    headers.set(`x-ratelimit-reset-${unit}`, formatGoDuration(tightest.resetMs));
   }
 }
 
@@ -207,7 +207,7 @@ function isLimited({ limits }: Subject, unit: "requests" | "tokens"): boolean {
 }
 
 /** `12ms`, `1.5s`, `6m0s`: the form OpenAI's clients parse. */
-export function goDuration(ms: number): string {
+export function formatGoDuration(ms: number): string {
   if (ms < 1_000) return `${Math.ceil(Math.max(0, ms))}ms`;
   const tenths = Math.ceil(ms / 100);
   if (tenths < 600) return `${tenths / 10}s`;

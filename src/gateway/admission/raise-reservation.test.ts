@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { type Lease, openLimiter, type Subject } from "../../limits/limiter.ts";
+import { type LimitLease, openLimiter, type Subject } from "../../limits/limiter.ts";
 import { NO_LIMITS } from "../../records.ts";
 import { raiseReservation } from "./caller-limits.ts";
 
@@ -9,12 +9,13 @@ function setUp(limits: { rpm?: number; tpm?: number; concurrency?: number }) {
   const key: Subject = { scope: "key", id: "k", limits: { ...NO_LIMITS, ...limits } };
   return {
     standing: () => limiter.standing(key),
-    take(tokens: number): Lease {
+    take(tokens: number): LimitLease {
       const admission = limiter.admit([key], tokens, 0);
       if (!admission.ok) throw new Error(admission.shortage.kind);
       return admission.lease;
     },
-    raise: (lease: Lease, tokens: number) => raiseReservation({ limiter, clock }, lease, [key], tokens, 0n),
+    raise: (lease: LimitLease, tokens: number) =>
+      raiseReservation({ limiter, clock }, lease, [key], tokens, 0n),
   };
 }
 

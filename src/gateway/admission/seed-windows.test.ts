@@ -12,7 +12,7 @@ import { putGroup } from "../../store/policy/groups.ts";
 import { insertKey } from "../../store/policy/keys.ts";
 import type { UsageRow } from "../../store/usage/usage.ts";
 import { insertUsage, usageRow } from "../../store/usage/usage-row.test-support.ts";
-import { subjectsOf } from "./caller-limits.ts";
+import { callerSubjects } from "./caller-limits.ts";
 import { seedWindows } from "./seed-windows.ts";
 
 const HOUR_MS = 3_600_000;
@@ -104,7 +104,7 @@ async function started({ keys, eachKey = NO_LIMITS, allKeys = NO_LIMITS }: Who) 
     const key = index.get(keyId);
     const inGroup = snapshot.groups.get("g1");
     if (!key || !inGroup) throw new Error("the key is not in the index");
-    const subjects = subjectsOf({ key, group: inGroup });
+    const subjects = callerSubjects({ key, group: inGroup });
     return limiter.admit(subjects, 1, 1);
   };
 }

@@ -4,7 +4,7 @@ import type { Limiter, PastUse, Subject } from "../../limits/limiter.ts";
 import type { Clock } from "../../net/wire/clock.ts";
 import type { KeyIndex } from "../../policy/key-index.ts";
 import type { LivePolicy } from "../../policy/live-policy.ts";
-import type { Group } from "../../policy/snapshot.ts";
+import type { PolicyGroup } from "../../policy/snapshot.ts";
 import type { CallerLimits } from "../../records.ts";
 import type { Db } from "../../store/engine/db.ts";
 import { listUsers } from "../../store/identity/users.ts";
@@ -41,7 +41,7 @@ export async function seedWindows(db: Db, policy: LivePolicy, limiter: Limiter, 
 function subjectsIn(
   { keyId, userId, groupId }: KeyHour,
   keys: KeyIndex,
-  groups: ReadonlyMap<string, Group>,
+  groups: ReadonlyMap<string, PolicyGroup>,
   users: ReadonlyMap<string, CallerLimits>,
 ): Subject[] {
   const subjects: Subject[] = [];

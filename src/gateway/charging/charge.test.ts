@@ -1,9 +1,13 @@
 import { describe, expect, test } from "bun:test";
-import { type HoldAsked, type HoldResult, TillUnavailable } from "../../billing/engine/direct-billing.ts";
+import {
+  BillingUnavailable,
+  type HoldRequest,
+  type HoldResult,
+} from "../../billing/engine/direct-billing.ts";
 import { ApiError, errorObject } from "../../errors.ts";
 import type { Nano } from "../../money/nano.ts";
 import { makeTariff } from "../../money/tariff.ts";
-import { partOf } from "../../net/wire/parts.ts";
+import { wholeBytesPart } from "../../net/wire/parts.ts";
 import type { PublishedModel } from "../../policy/snapshot.ts";
 import { readJsonRequest } from "../../protocols/shared/json-request.ts";
 import type { EndpointName } from "../../protocols/shared/request.ts";
@@ -20,9 +24,9 @@ const mostNano = (name: EndpointName, fields: Record<string, unknown> = {}) =>
 
 /** Inputs are all of one length, and the purse holds so much. */
 function purse(hasNano: Nano | Extract<HoldResult, { kind: "short" }>) {
-  const asked: HoldAsked[] = [];
+  const asked: HoldRequest[] = [];
   const till = {
-    async hold(wanted: HoldAsked): Promise<HoldResult> {
+    async hold(wanted: HoldRequest): Promise<HoldResult> {
       asked.push(wanted);
       if (typeof hasNano !== "bigint") return hasNano;
       if (hasNano < wanted.leastNano) return { kind: "short", availableNano: hasNano, resetsAtMs: null };
@@ -219,7 +223,10 @@ describe("what is held", () => {
     const embeddings = endpointOf("embeddings");
     for (const space of ["", " ".repeat(20_000)]) {
       const bytes = new TextEncoder().encode(`{"model":"fast",${space}"input":"hi"}`);
-      const request = readJsonRequest(partOf(bytes), embeddings, { depthMax: 16, modelNameCharsMax: 32 });
+      const request = readJsonRequest(wholeBytesPart(bytes), embeddings, {
+        depthMax: 16,
+        modelNameCharsMax: 32,
+      });
       const caller = callerWho("balance");
       await holdMoney({
         gateway: { ...gateway, estimates },
@@ -343,7 +350,7 @@ describe("nothing is held", () => {
 
   test("while the store is away: the client is told to come back", async () => {
     const { gateway } = purse(RICH);
-    const till = { hold: () => Promise.reject(new TillUnavailable("away")) };
+    const till = { hold: () => Promise.reject(new BillingUnavailable("away")) };
     const work = async () => holdMoney({ ...CHAT, gateway: { ...gateway, till } });
     expect(await refusal(work())).toMatchObject({ status: 503, code: "store_unavailable" });
   });

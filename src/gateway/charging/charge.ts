@@ -4,17 +4,17 @@
  */
 
 import {
-  type HoldAsked,
+  type BillingEngine,
+  BillingUnavailable,
+  type HoldRequest,
   type HoldResult,
-  type Till,
-  TillUnavailable,
 } from "../../billing/engine/direct-billing.ts";
 import { ApiError, storeUnavailable } from "../../errors.ts";
 import { type Nano, usdText } from "../../money/nano.ts";
 import {
   affordableOutput,
   costAtMost,
-  type Foreseen,
+  type ForeseenInput,
   type Metered,
   type Tariff,
 } from "../../money/tariff.ts";
@@ -25,7 +25,7 @@ import type { Caller } from "../admission/authenticate.ts";
 import type { Call, Gateway } from "../gateway.ts";
 import type { InputEstimates } from "../metering/input-estimate.ts";
 import { inputFirm, inputLeast, inputMost, isTextAlone } from "../metering/input-range.ts";
-import { inputOf } from "../metering/meter.ts";
+import { countInputTokens } from "../metering/meter.ts";
 
 export interface Charge {
   readonly tariff: Tariff;
@@ -53,8 +53,8 @@ const OUTPUT_TOKENS_LEAST = 16;
 const PICTURE_OUTPUT_TOKENS = 8_192;
 
 /** A request to be paid for: as much of an admitted one (`Passage`) as holding money for it needs. */
-export interface Billable {
-  readonly gateway: Pick<Gateway, "estimates"> & { till: Pick<Till, "hold"> };
+export interface ChargeableRequest {
+  readonly gateway: Pick<Gateway, "estimates"> & { till: Pick<BillingEngine, "hold"> };
   readonly call: Pick<Call, "requestId">;
   readonly caller: Caller;
   readonly endpoint: Endpoint;
@@ -63,7 +63,7 @@ export interface Billable {
 }
 
 /** What was asked for, of which model: all that its use depends on. */
-export type Question = Pick<Billable, "endpoint" | "request" | "model">;
+export type Question = Pick<ChargeableRequest, "endpoint" | "request" | "model">;
 
 type Short = Extract<HoldResult, { kind: "short" }>;
 type NotHeld = Exclude<HoldResult, { kind: "held" }>;
@@ -94,7 +94,7 @@ interface FirmForecast {
  * of the conversation that the upstream keeps, where it is known. A promise only where the till needs its time.
  */
 export function holdMoney(
-  billable: Billable,
+  billable: ChargeableRequest,
   keptTokens: number | null = null,
 ): Charge | Promise<Charge> | null {
   const { gateway, caller, endpoint, request, model } = billable;
@@ -106,7 +106,7 @@ export function holdMoney(
   if (isBounded(endpoint)) request.checkBounds();
   const { tariff } = model;
   const forecast = forecastOf(gateway.estimates, billable, tariff, keptTokens);
-  const asked: HoldAsked = {
+  const asked: HoldRequest = {
     requestId: billable.call.requestId,
     userId: key.userId,
     charge,
@@ -142,13 +142,13 @@ function mayBeEnough(availableNano: Nano, { leastNano }: Forecast): boolean {
 
 /** Nobody is refused for an estimate: the input is counted first, and what that costs is asked for instead. */
 async function holdAsCounted(
-  billable: Billable,
-  estimated: HoldAsked,
+  billable: ChargeableRequest,
+  estimated: HoldRequest,
   keptTokens: number | null,
   short: Short,
 ): Promise<Charge> {
   const { charge, tariff } = estimated;
-  const tokens = await inputOf(billable.request, billable.endpoint.name).catch(() => null);
+  const tokens = await countInputTokens(billable.request, billable.endpoint.name).catch(() => null);
   if (tokens === null) throw refusalFor(charge, estimated.leastNano, short);
   const counted = forecastOf({ estimate: () => tokens }, billable, tariff, keptTokens);
   const { wantedNano, leastNano, inputTokens } = counted;
@@ -192,7 +192,7 @@ export function forecastOf(
 }
 
 /** The most it can cost: pictures are paid for by their tokens only if the upstream reports these. */
-function costToldOrNot(tariff: Tariff, used: Metered, foreseen: Foreseen): Nano {
+function costToldOrNot(tariff: Tariff, used: Metered, foreseen: ForeseenInput): Nano {
   const told = costAtMost(tariff, used, foreseen);
   return used.images === 0 ? told : larger(told, costAtMost(tariff, { ...used, outputTokens: 0 }, foreseen));
 }
@@ -235,7 +235,7 @@ export function outputBought(
 }
 
 function notHeld(thrown: unknown): never {
-  throw thrown instanceof TillUnavailable ? storeUnavailable() : thrown;
+  throw thrown instanceof BillingUnavailable ? storeUnavailable() : thrown;
 }
 
 function larger(a: Nano, b: Nano): Nano {

@@ -5,8 +5,8 @@
  */
 
 import type { UpstreamFailure } from "../../accounts/failure.ts";
-import type { Route } from "../../policy/snapshot.ts";
-import { boundsOf } from "../../protocols/shared/json-body.ts";
+import type { AccountRoute } from "../../policy/snapshot.ts";
+import { readBounds } from "../../protocols/shared/json-body.ts";
 import type { Endpoint, ModelRequest, RequestBody } from "../../protocols/shared/request.ts";
 
 /** The bound on the output that the gateway itself sends upstream: what the hold and the windows of money buy. */
@@ -27,30 +27,30 @@ interface Known {
 }
 
 const REMEMBERED_MS = 60 * 60_000;
-const known = new WeakMap<Route, Known>();
+const known = new WeakMap<AccountRoute, Known>();
 
-export class OwnCap {
+export class OutputCap {
   private readonly tokens: number;
   private readonly request: ModelRequest;
   private readonly names: readonly string[];
   private readonly monotonicMs: () => number;
   /** What this request has learnt by itself. */
-  private readonly ways = new Map<Route, number>();
+  private readonly ways = new Map<AccountRoute, number>();
 
   constructor(tokens: number, endpoint: Endpoint, request: ModelRequest, monotonicMs: () => number) {
     this.tokens = tokens;
     this.request = request;
-    this.names = boundsOf(endpoint);
+    this.names = readBounds(endpoint);
     this.monotonicMs = monotonicMs;
   }
 
-  putInto(body: RequestBody, route: Route): RequestBody {
+  putInto(body: RequestBody, route: AccountRoute): RequestBody {
     const name = this.names[this.wayFor(route)];
     return name === undefined ? body : body.withOutputCap(this.tokens, name);
   }
 
   /** True if the account refused the request for a bound that its client never sent: then it is worth another try. */
-  isRefused(route: Route, { class: kind, error }: UpstreamFailure): boolean {
+  isRefused(route: AccountRoute, { class: kind, error }: UpstreamFailure): boolean {
     const way = this.wayFor(route);
     const name = this.names[way];
     if (kind !== "rejected" || error === null || name === undefined) return false;
@@ -66,7 +66,7 @@ export class OwnCap {
     return true;
   }
 
-  private wayFor(route: Route): number {
+  private wayFor(route: AccountRoute): number {
     const remembered = known.get(route);
     const lasting = remembered !== undefined && this.monotonicMs() < remembered.untilMs ? remembered.way : 0;
     return Math.max(lasting, this.ways.get(route) ?? 0);

@@ -1,8 +1,8 @@
 /** A caller who pays, a model with a price, and requests to it. */
 
 import { makeTariff } from "../../money/tariff.ts";
-import { partOf } from "../../net/wire/parts.ts";
-import type { Group, PublishedModel, Route } from "../../policy/snapshot.ts";
+import { wholeBytesPart } from "../../net/wire/parts.ts";
+import type { AccountRoute, PolicyGroup, PublishedModel } from "../../policy/snapshot.ts";
 import { readJsonRequest } from "../../protocols/shared/json-request.ts";
 import {
   ENDPOINTS,
@@ -14,7 +14,7 @@ import { readUsage, type TokenUsage } from "../../protocols/shared/usage.ts";
 import { type Charge, DEFAULT_QUEUE, INTERFACES, NO_LIMITS, NO_RATE_LIMITS } from "../../records.ts";
 import type { Caller } from "../admission/authenticate.ts";
 import type { CountedOutput } from "../metering/counted-output.ts";
-import type { Ending } from "../request-record.ts";
+import type { RequestEnding } from "../request-record.ts";
 
 /** Doubled by the multiplier: 2 nano a token that is read, 4 a token that is written. */
 export const TARIFF = makeTariff({ input: "0.001", output: "0.002" }, { group: "2" });
@@ -28,7 +28,7 @@ export const MODEL: PublishedModel = {
   outputTokensMax: 1_000,
 };
 
-export const ROUTE: Route = {
+export const ROUTE: AccountRoute = {
   account: {
     id: "a1",
     name: "upstream",
@@ -52,7 +52,7 @@ export function callerWho(
   charge: Charge,
   { userId = "u1" as string | null, plans = null as readonly string[] | null } = {},
 ): Caller {
-  const group: Group = {
+  const group: PolicyGroup = {
     id: "g1",
     name: "team",
     interfaces: new Set(INTERFACES),
@@ -99,7 +99,7 @@ const LEAST: Readonly<Record<EndpointName, Record<string, unknown>>> = {
 
 export function requestOf(name: EndpointName, fields: Record<string, unknown> = {}): ModelRequest {
   const body = JSON.stringify({ model: "fast", ...LEAST[name], ...fields });
-  return readJsonRequest(partOf(new TextEncoder().encode(body)), endpointOf(name), {
+  return readJsonRequest(wholeBytesPart(new TextEncoder().encode(body)), endpointOf(name), {
     depthMax: 16,
     modelNameCharsMax: 32,
   });
@@ -113,7 +113,7 @@ export function usageOf(fields: Record<string, unknown>): TokenUsage {
 }
 
 /** A request that was served, and whose upstream said what it used: 100 tokens in, 10 out. */
-export const ENDING: Ending = {
+export const ENDING: RequestEnding = {
   outcome: "completed",
   status: 200,
   error: null,

@@ -5,19 +5,19 @@
  */
 
 import { joinParts } from "../../net/wire/parts.ts";
-import type { Route } from "../../policy/snapshot.ts";
+import type { AccountRoute } from "../../policy/snapshot.ts";
 import {
-  endOf,
   type ResponseEnd,
-  readAnswer,
-  type UpstreamAnswer,
+  readResponseEnd,
+  readWholeResponse,
+  type UpstreamResponse,
 } from "../../protocols/shared/whole-response.ts";
 import type { Gateway } from "../gateway.ts";
 import { countAnswer } from "../metering/count-request.ts";
-import type { Ending, PaidRecord } from "../request-record.ts";
-import { settle } from "../settlement/settle.ts";
-import { audienceOf } from "../upstream/dispatch.ts";
-import { ask, type Whole } from "../upstream/send-request.ts";
+import type { PaidRecord, RequestEnding } from "../request-record.ts";
+import { settleRequest } from "../settlement/settle.ts";
+import { messageAudience } from "../upstream/dispatch.ts";
+import { sendRequest, type WholeResult } from "../upstream/send-request.ts";
 
 const FIRST_PAUSE_MS = 500;
 const PAUSE_MS_MAX = 15_000;
@@ -28,7 +28,7 @@ const NO_HEADERS = new Headers();
 const NOBODY = { signal: new AbortController().signal };
 
 export type Standing =
-  | { kind: "ended"; outcome: ResponseEnd; answer: UpstreamAnswer }
+  | { kind: "ended"; outcome: ResponseEnd; answer: UpstreamResponse }
   /** Deleted, or lost: what it used will never be known. */
   | { kind: "gone" }
   | { kind: "running" };
@@ -37,11 +37,11 @@ export type Standing =
  * Runs on after its request has been answered. `ending` is how the response stood then: if the upstream never reports
  * usage, what the client had received by then is counted.
  */
-export async function followToEnd(
+export async function followBackgroundResponse(
   gateway: Gateway,
   record: PaidRecord,
   responseId: string,
-  ending: Ending,
+  ending: RequestEnding,
 ): Promise<void> {
   const pause = openPause();
   const over = gateway.underWay.enter(pause.stop);
@@ -56,13 +56,13 @@ async function follow(
   gateway: Gateway,
   record: PaidRecord,
   responseId: string,
-  ending: Ending,
+  ending: RequestEnding,
   pause: Pause,
 ): Promise<void> {
   const { route } = record.trace;
   const close = async (standing: Standing): Promise<void> => {
     const answer = standing.kind === "ended" ? standing.answer : null;
-    await settle(gateway, record, {
+    await settleRequest(gateway, record, {
       ...ending,
       outcome: standing.kind === "ended" ? standing.outcome : "upstream_cut",
       usage: answer?.usage ?? null,
@@ -102,7 +102,7 @@ async function follow(
 }
 
 /** It was cancelled, and its upstream does not tell what it had produced by then. */
-export function isStopped(outcome: string, answer: Pick<UpstreamAnswer, "usage"> | null): boolean {
+export function isStopped(outcome: string, answer: Pick<UpstreamResponse, "usage"> | null): boolean {
   return outcome === "cancelled" && (answer?.usage ?? null) === null;
 }
 
@@ -136,13 +136,13 @@ export function openPause(): Pause {
 /** POST cancels the response. GET and POST answer with how it stands. */
 export function askAfter(
   gateway: Gateway,
-  { account, upstreamModel }: Route,
+  { account, upstreamModel }: AccountRoute,
   responseId: string,
   method: "GET" | "POST" | "DELETE",
   deadlineMs: number,
-): Promise<Whole> {
+): Promise<WholeResult> {
   const path = `/responses/${encodeURIComponent(responseId)}`;
-  return ask(gateway.dispatcher, {
+  return sendRequest(gateway.dispatcher, {
     account,
     method,
     path: method === "POST" ? `${path}/cancel` : path,
@@ -155,12 +155,22 @@ export function askAfter(
   });
 }
 
-export function standingOf(gateway: Gateway, record: PaidRecord, route: Route, asked: Whole): Standing {
+export function standingOf(
+  gateway: Gateway,
+  record: PaidRecord,
+  route: AccountRoute,
+  asked: WholeResult,
+): Standing {
   if (asked.kind === "left") return { kind: "running" };
   if (asked.kind === "failed") return { kind: asked.failure.status === 404 ? "gone" : "running" };
   const { jsonDepthMax } = gateway.dispatcher;
-  const answer = readAnswer(asked.body, "responses", audienceOf(record.request, route), jsonDepthMax);
+  const answer = readWholeResponse(
+    asked.body,
+    "responses",
+    messageAudience(record.request, route),
+    jsonDepthMax,
+  );
   if (answer.kind !== "answer") return { kind: "running" };
-  const outcome = endOf(answer);
+  const outcome = readResponseEnd(answer);
   return outcome === null ? { kind: "running" } : { kind: "ended", outcome, answer };
 }

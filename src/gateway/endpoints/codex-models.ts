@@ -1,6 +1,6 @@
 /** What `GET /v1/models?client_version=` lists beside the standard rows: the models as Codex wants them described. */
 
-import type { Group, PublishedModel } from "../../policy/snapshot.ts";
+import type { PolicyGroup, PublishedModel } from "../../policy/snapshot.ts";
 
 /** Codex reads a list only when each of its entries has all of these but the last three. */
 export interface CodexModel {
@@ -20,7 +20,7 @@ export interface CodexModel {
   max_context_window?: number;
 }
 
-export function codexModels(group: Group): CodexModel[] {
+export function codexModels(group: PolicyGroup): CodexModel[] {
   return [...group.models.values()]
     .filter((model) => model.routes.has("responses") && !isBundled(model.id))
     .map(describe);

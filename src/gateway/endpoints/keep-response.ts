@@ -4,14 +4,14 @@
  */
 
 import { logFault } from "../../observe/log.ts";
-import type { Route } from "../../policy/snapshot.ts";
+import type { AccountRoute } from "../../policy/snapshot.ts";
 import type { Gateway } from "../gateway.ts";
-import { termsOf } from "../metering/meter.ts";
-import type { Passage } from "../request-context.ts";
-import { type Ending, isKnown, isPaid, isRead, type PaidRecord } from "../request-record.ts";
-import { settle } from "../settlement/settle.ts";
-import { settledWithin } from "../upstream/wait-within.ts";
-import { followToEnd } from "./background.ts";
+import { meteringTerms } from "../metering/meter.ts";
+import type { RequestContext } from "../request-context.ts";
+import { isAuthenticated, isPaid, isRead, type PaidRecord, type RequestEnding } from "../request-record.ts";
+import { settleRequest } from "../settlement/settle.ts";
+import { waitWithin } from "../upstream/wait-within.ts";
+import { followBackgroundResponse } from "./background.ts";
 import { followLeft } from "./left-response.ts";
 import type { ResponseRoute } from "./response-routes.ts";
 
@@ -25,7 +25,7 @@ export type ResponseState =
 
 /** Makes a response that the upstream stores findable by its id; null when it stores none. */
 export function rememberResponse(
-  passage: Passage,
+  passage: RequestContext,
   responseId: string | null,
   state: "streaming" | ResponseState,
 ): string | null {
@@ -40,7 +40,7 @@ export function rememberResponse(
     upstreamModel: route.upstreamModel,
     pending: state === "background",
   };
-  if (state === "background") known.terms = termsOf(passage.model);
+  if (state === "background") known.terms = meteringTerms(passage.model);
   // Deleted before it is paid for, what it used could not be asked any more.
   else if (state === "streaming" && record.charge !== null) known.look = async () => record.isClosed;
   gateway.responses.remember(responseId, known);
@@ -48,21 +48,21 @@ export function rememberResponse(
 }
 
 /** A paid response has no row before it is settled. Until then others who serve from this store find it by its hold. */
-export async function announce(passage: Passage, responseId: string | null): Promise<void> {
+export async function announce(passage: RequestContext, responseId: string | null): Promise<void> {
   const { gateway, call, record } = passage;
   const { route } = record.trace;
   if (responseId === null || route === null || record.charge === null) return;
   const announced = announceHold(passage, responseId, route).catch((thrown: unknown) =>
     logFault(gateway.log, call.requestId, thrown),
   );
-  await settledWithin(announced, ANNOUNCE_MS, gateway.dispatcher.alarms);
+  await waitWithin(announced, ANNOUNCE_MS, gateway.dispatcher.alarms);
 }
 
 /** The hold may still be in memory: an upstream may go on in the background without having been asked to. */
 async function announceHold(
-  { gateway, call, caller }: Passage,
+  { gateway, call, caller }: RequestContext,
   responseId: string,
-  { account, upstreamModel }: Route,
+  { account, upstreamModel }: AccountRoute,
 ): Promise<void> {
   if (caller.key.userId !== null) await gateway.till.settleUp(caller.key.userId);
   await gateway.responses.announce(responseId, call.requestId, account.id, upstreamModel);
@@ -73,16 +73,16 @@ const ANNOUNCE_MS = 1_000;
 
 /** A paid response that may go on upstream is settled when it has ended there; everything else at once. */
 export function settleOrFollow(
-  { gateway, record }: Passage,
+  { gateway, record }: RequestContext,
   state: ResponseState,
-  ending: Ending,
+  ending: RequestEnding,
 ): Promise<void> | null {
   const { responseId } = ending;
   const isFollowed = state !== "ended" && responseId !== null;
-  if (!isFollowed || !isKnown(record) || !isRead(record) || !isPaid(record)) {
-    return settle(gateway, record, ending);
+  if (!isFollowed || !isAuthenticated(record) || !isRead(record) || !isPaid(record)) {
+    return settleRequest(gateway, record, ending);
   }
-  const follow = state === "background" ? followToEnd : followLeft;
+  const follow = state === "background" ? followBackgroundResponse : followLeft;
   record.following = followed(gateway, record, follow(gateway, record, responseId, ending));
   return null;
 }

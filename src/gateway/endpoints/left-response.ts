@@ -5,11 +5,11 @@
  * the upstream does not keep, or that does not end in time, is charged by what is known, and its id is forgotten.
  */
 
-import type { Route } from "../../policy/snapshot.ts";
+import type { AccountRoute } from "../../policy/snapshot.ts";
 import type { Gateway } from "../gateway.ts";
-import type { Ending, PaidRecord } from "../request-record.ts";
-import { settle } from "../settlement/settle.ts";
-import type { Whole } from "../upstream/send-request.ts";
+import type { PaidRecord, RequestEnding } from "../request-record.ts";
+import { settleRequest } from "../settlement/settle.ts";
+import type { WholeResult } from "../upstream/send-request.ts";
 import { askAfter, openPause, type Pause, type Standing, standingOf } from "./background.ts";
 
 const FIRST_PAUSE_MS = 500;
@@ -25,11 +25,11 @@ export async function followLeft(
   gateway: Gateway,
   record: PaidRecord,
   responseId: string,
-  ending: Ending,
+  ending: RequestEnding,
 ): Promise<void> {
   const { route } = record.trace;
   if (route === null) {
-    await settle(gateway, record, { ...ending, responseId: null });
+    await settleRequest(gateway, record, { ...ending, responseId: null });
     return;
   }
   const pause = openPause();
@@ -44,12 +44,18 @@ export async function followLeft(
 class LeftResponse {
   private readonly gateway: Gateway;
   private readonly record: PaidRecord;
-  private readonly route: Route;
+  private readonly route: AccountRoute;
   private readonly responseId: string;
-  private readonly ending: Ending;
+  private readonly ending: RequestEnding;
   private failures = 0;
 
-  constructor(gateway: Gateway, record: PaidRecord, route: Route, responseId: string, ending: Ending) {
+  constructor(
+    gateway: Gateway,
+    record: PaidRecord,
+    route: AccountRoute,
+    responseId: string,
+    ending: RequestEnding,
+  ) {
     this.gateway = gateway;
     this.record = record;
     this.route = route;
@@ -96,7 +102,7 @@ class LeftResponse {
   }
 
   /** The upstream does not have the response, or cannot be asked: then no client can fetch it either. */
-  private isUnavailable(asked: Whole): boolean {
+  private isUnavailable(asked: WholeResult): boolean {
     this.failures = asked.kind === "failed" ? this.failures + 1 : 0;
     if (asked.kind !== "failed") return false;
     return isRefused(asked.failure.status) || this.failures >= FAILURES_MAX;
@@ -106,13 +112,13 @@ class LeftResponse {
     const { gateway, record, ending } = this;
     // One that was stopped and reports nothing is charged as if it were gone, but can be fetched: there is no more of it.
     const isWhole = answer.usage !== null;
-    await settle(gateway, record, { ...ending, usage: answer.usage, isWhole });
+    await settleRequest(gateway, record, { ...ending, usage: answer.usage, isWhole });
   }
 
   private async settleUnknown(): Promise<void> {
     const { gateway, record, responseId, ending } = this;
     gateway.responses.forget(responseId);
-    await settle(gateway, record, { ...ending, responseId: null });
+    await settleRequest(gateway, record, { ...ending, responseId: null });
   }
 }
 

@@ -1,9 +1,9 @@
 /** The limits of a caller and what is left of them, for `GET /v1/usage`. */
 
-import type { Allowance, Limiter, Standing, Subject } from "../../limits/limiter.ts";
+import type { Allowance, Limiter, LimitStanding, Subject } from "../../limits/limiter.ts";
 import { usdText } from "../../money/nano.ts";
 import type { Caller } from "../admission/authenticate.ts";
-import { subjectsOf } from "../admission/caller-limits.ts";
+import { callerSubjects } from "../admission/caller-limits.ts";
 
 interface Left {
   limit: number;
@@ -34,7 +34,7 @@ export interface LimitsReport {
 }
 
 export function limitsReport(limiter: Limiter, caller: Caller, nowMs: number): LimitsReport {
-  const subjects = subjectsOf(caller);
+  const subjects = callerSubjects(caller);
   const of = (scope: Subject["scope"]) =>
     scopeLimits(
       subjects.filter((subject) => subject.scope === scope).map((subject) => limiter.standing(subject)),
@@ -43,7 +43,7 @@ export function limitsReport(limiter: Limiter, caller: Caller, nowMs: number): L
   return { key: of("key"), user: caller.key.userId === null ? null : of("user"), group: of("group") };
 }
 
-function scopeLimits(standings: readonly Standing[], nowMs: number): ScopeLimits {
+function scopeLimits(standings: readonly LimitStanding[], nowMs: number): ScopeLimits {
   const left = (allowances: (Allowance | null | undefined)[]): Left | null => {
     const tight = tightest(allowances);
     if (tight === null) return null;

@@ -1,6 +1,6 @@
 /** `GET /v1/models` and `GET /v1/models/{id}`: the rows that admission reads, listed. */
 
-import type { Group, PublishedModel } from "../../policy/snapshot.ts";
+import type { PolicyGroup, PublishedModel } from "../../policy/snapshot.ts";
 import { INTERFACES, type Interface } from "../../records.ts";
 import { modelNotFound } from "../admission/admit.ts";
 import { type CodexModel, codexModels } from "./codex-models.ts";
@@ -19,20 +19,20 @@ interface ModelList {
   data: ModelObject[];
 }
 
-export function listModels(group: Group): ModelList {
+export function listModels(group: PolicyGroup): ModelList {
   return { object: "list", data: [...group.models.values()].map(modelObject) };
 }
 
 /** Codex names its version in the query, wants rows of its own beside the standard ones, and keeps the `ETag`. */
-export function listModelsForCodex(group: Group): ModelList & { models: CodexModel[] } {
+export function listModelsForCodex(group: PolicyGroup): ModelList & { models: CodexModel[] } {
   return { ...listModels(group), models: codexModels(group) };
 }
 
-export function etagOf(list: ModelList): { etag: string } {
+export function computeEtag(list: ModelList): { etag: string } {
   return { etag: `"${Bun.hash.xxHash64(JSON.stringify(list)).toString(16)}"` };
 }
 
-export function getModel(group: Group, id: string): ModelObject {
+export function getModel(group: PolicyGroup, id: string): ModelObject {
   const model = group.models.get(id);
   if (!model) throw modelNotFound(id);
   return modelObject(model);

@@ -75,12 +75,12 @@ async function moneyOf(db: Db, row: UsageRow): Promise<unknown> {
 }
 
 function calculationOf(tariff: Tariff, row: UsageRow): unknown {
-  const lines = linesOf(tariff, row);
+  const lines = buildCostLines(tariff, row);
   return lines === null ? null : { multiplier: multiplierText(tariff), lines: lines.map(lineObject) };
 }
 
 /** Null where the cost is not what the counts come to: they could not be believed, or nothing was served. */
-export function linesOf(tariff: Tariff, row: UsageRow): CostLine[] | null {
+export function buildCostLines(tariff: Tariff, row: UsageRow): CostLine[] | null {
   // Which kind of picture it was is not kept: it was one whose price comes to the cost.
   const kinds = row.images === 0 ? [null] : [null, ...tariff.prices.images.keys()];
   const imageKind = kinds.find((kind) => costOf(tariff, { ...row, imageKind: kind }) === row.costNano);
@@ -88,11 +88,11 @@ export function linesOf(tariff: Tariff, row: UsageRow): CostLine[] | null {
 }
 
 function lineObject({ unit, count, picoEach, longContext, nano }: CostLine): unknown {
-  return { unit, count, ...priceOf(unit, picoEach), long_context: longContext, cost: usdText(nano) };
+  return { unit, count, ...formatPrice(unit, picoEach), long_context: longContext, cost: usdText(nano) };
 }
 
 /** As price lists have it: tokens by the million. */
-export function priceOf(unit: CostUnit, picoEach: bigint): { price: string; per: string } {
+export function formatPrice(unit: CostUnit, picoEach: bigint): { price: string; per: string } {
   return unit === "image" || unit === "request"
     ? { price: usdText(picoEach / 1_000n), per: unit }
     : { price: usdText(picoEach * 1_000n), per: "1M tokens" };

@@ -3,27 +3,41 @@
  * that made it, for the key that made it; for anyone else it does not exist.
  */
 
-import { brokenOffError, clientError, failed, type UpstreamFailure } from "../../accounts/failure.ts";
+import {
+  clientError,
+  interruptedError,
+  type UpstreamFailure,
+  upstreamFailure,
+} from "../../accounts/failure.ts";
 import { headersDown, upstreamRequestId } from "../../accounts/headers.ts";
 import { ApiError } from "../../errors.ts";
 import { costsOf, NO_COSTS } from "../../money/tariff.ts";
 import type { AnswerHeaders } from "../../net/http-client/contract.ts";
-import { type Answer, type HeaderLines, StreamAnswer, WholeAnswer } from "../../net/wire/http-message.ts";
-import type { Account } from "../../policy/snapshot.ts";
+import {
+  type HeaderLines,
+  type HttpResponse,
+  StreamedResponse,
+  WholeResponse,
+} from "../../net/wire/http-message.ts";
+import type { PolicyAccount } from "../../policy/snapshot.ts";
 import { openResponsesReader } from "../../protocols/responses/responses-stream.ts";
 import type { StreamReader } from "../../protocols/shared/stream.ts";
 import type { Audience } from "../../protocols/shared/upstream-error.ts";
-import { isAbsurd, type TokenUsage } from "../../protocols/shared/usage.ts";
-import { endOf, readAnswer, type UpstreamAnswer } from "../../protocols/shared/whole-response.ts";
+import { isImpossibleUsage, type TokenUsage } from "../../protocols/shared/usage.ts";
+import {
+  readResponseEnd,
+  readWholeResponse,
+  type UpstreamResponse,
+} from "../../protocols/shared/whole-response.ts";
 import { hasAccount } from "../../store/policy/accounts.ts";
 import { type LateUse, settlePending } from "../../store/usage/usage.ts";
 import { allowInterface } from "../admission/admit.ts";
 import { authenticate } from "../admission/authenticate.ts";
 import type { Call, Gateway } from "../gateway.ts";
-import { asTold, type MeteredModel } from "../metering/meter.ts";
+import { asReported, type MeteredModel } from "../metering/meter.ts";
 import { openRelay } from "../stream/relay.ts";
-import { ask, askForStream, clientGone, type Exchange } from "../upstream/send-request.ts";
-import { type Opened, openUpstreamStream } from "../upstream/upstream-stream.ts";
+import { clientGone, openStream, sendRequest, type UpstreamExchange } from "../upstream/send-request.ts";
+import { type OpenedStream, openUpstreamStream } from "../upstream/upstream-stream.ts";
 import type { ResponseRoute } from "./response-routes.ts";
 import { EVENT_STREAM_LINES, JSON_LINES } from "./responses.ts";
 
@@ -54,11 +68,15 @@ interface Lookup {
   call: Call;
   stored: StoredCall;
   route: PricedRoute;
-  account: Account;
+  account: PolicyAccount;
   audience: Audience;
 }
 
-export async function callStoredResponse(gateway: Gateway, call: Call, stored: StoredCall): Promise<Answer> {
+export async function callStoredResponse(
+  gateway: Gateway,
+  call: Call,
+  stored: StoredCall,
+): Promise<HttpResponse> {
   const snapshot = gateway.policy.snapshot();
   const caller = authenticate(call.request.headers, snapshot, gateway.auth, call);
   allowInterface(caller, { interface: "responses" });
@@ -79,27 +97,30 @@ export async function callStoredResponse(gateway: Gateway, call: Call, stored: S
   return wantsEvents ? streamBack(lookup) : answerBack(lookup);
 }
 
-async function answerBack(lookup: Lookup): Promise<Answer> {
+async function answerBack(lookup: Lookup): Promise<HttpResponse> {
   const { gateway, call, stored, route, audience } = lookup;
   const { dispatcher, responses } = gateway;
-  const asked = await ask(dispatcher, exchangeFor(lookup, false));
+  const asked = await sendRequest(dispatcher, exchangeFor(lookup, false));
   if (asked.kind === "left") throw clientGone();
   if (asked.kind === "failed") throw refusalOf(asked.failure, lookup);
-  const answer = readAnswer(asked.body, "responses", audience, dispatcher.jsonDepthMax);
+  const answer = readWholeResponse(asked.body, "responses", audience, dispatcher.jsonDepthMax);
   if (answer.kind !== "answer") {
-    throw clientError(failed("bad_answer", "not a JSON object"), audience);
+    throw clientError(upstreamFailure("bad_answer", "not a JSON object"), audience);
   }
   if (stored.method === "DELETE") responses.forget(stored.responseId);
   if (stored.action !== "/input_items") await settleBackground(lookup, answer);
   const lines = `${JSON_LINES}x-request-id: ${call.requestId}\r\n${linesDown(asked.headers, route)}`;
-  return new WholeAnswer(200, lines, answer.body);
+  return new WholeResponse(200, lines, answer.body);
 }
 
 function linesDown(from: AnswerHeaders, { publicModel }: ResponseRoute): HeaderLines {
   return headersDown(from, publicModel, upstreamRequestId(from));
 }
 
-function exchangeFor({ gateway, call, stored, route, account }: Lookup, wantsEvents: boolean): Exchange {
+function exchangeFor(
+  { gateway, call, stored, route, account }: Lookup,
+  wantsEvents: boolean,
+): UpstreamExchange {
   const { timing } = gateway.dispatcher;
   const query = new URLSearchParams();
   for (const name of QUERY_UP) for (const value of stored.query.getAll(name)) query.append(name, value);
@@ -121,7 +142,7 @@ function refusalOf(failure: UpstreamFailure, { stored, audience }: Lookup): ApiE
   return failure.status === 404 ? notFound(stored.responseId) : clientError(failure, audience);
 }
 
-async function streamBack(lookup: Lookup): Promise<Answer> {
+async function streamBack(lookup: Lookup): Promise<HttpResponse> {
   const { gateway, call, route, audience } = lookup;
   const { dispatcher, clock } = gateway;
   const openReader = () =>
@@ -131,8 +152,8 @@ async function streamBack(lookup: Lookup): Promise<Answer> {
       nowMs: clock.nowMs,
     });
   let lines = `${EVENT_STREAM_LINES}x-request-id: ${call.requestId}\r\n`;
-  const opened = await new Promise<Opened>((resolve, reject) => {
-    askForStream(dispatcher, exchangeFor(lookup, true), {
+  const opened = await new Promise<OpenedStream>((resolve, reject) => {
+    openStream(dispatcher, exchangeFor(lookup, true), {
       begin(upstreamHeaders, line) {
         lines += linesDown(upstreamHeaders, route);
         return openUpstreamStream(
@@ -159,7 +180,7 @@ async function streamBack(lookup: Lookup): Promise<Answer> {
     onDisconnect: "cancel",
     isPaid: false,
     needsDataEvents: false,
-    describeFailure: (failure) => brokenOffError(failure, audience),
+    describeFailure: (failure) => interruptedError(failure, audience),
     settle: (end) => (end.kind === "complete" ? settleStreamed(lookup, end.reader) : null),
     checkpoint: null,
     mayDrain: () => false,
@@ -169,7 +190,7 @@ async function streamBack(lookup: Lookup): Promise<Answer> {
     monotonicMs: clock.monotonicMs,
     timing: gateway.timing,
   });
-  return new StreamAnswer(lines, relay);
+  return new StreamedResponse(lines, relay);
 }
 
 /** The client has its answer whatever becomes of the row. */
@@ -187,9 +208,9 @@ async function settleStreamed(lookup: Lookup, { outcome, usage }: StreamReader):
 /** A background response reports its usage when it is fetched later: the first such report goes into its row. */
 async function settleBackground(
   { gateway, stored, route }: Lookup,
-  answer: Pick<UpstreamAnswer, "status" | "usage">,
+  answer: Pick<UpstreamResponse, "status" | "usage">,
 ): Promise<void> {
-  const outcome = endOf(answer);
+  const outcome = readResponseEnd(answer);
   if (outcome === null) return;
   // It is paid for: whoever follows it to its end books it.
   if (route.look !== undefined) {
@@ -209,8 +230,8 @@ async function settleBackground(
 /** Null where nothing was reported that can be true. */
 function lateUse(usage: TokenUsage | null, terms: MeteredModel): LateUse | null {
   // Its tools may have read more than one window's worth.
-  if (usage === null || isAbsurd(usage, { ...terms, contextTokens: null })) return null;
-  const { tokens } = asTold(usage, 0);
+  if (usage === null || isImpossibleUsage(usage, { ...terms, contextTokens: null })) return null;
+  const { tokens } = asReported(usage, 0);
   return { tokens, ...(terms.tariff === null ? NO_COSTS : costsOf(terms.tariff, tokens, null)) };
 }
 

@@ -1,13 +1,17 @@
 /** How long a conversation is that an upstream keeps: what its last response read and said is what the next one reads. */
 
-import type { Till } from "../../billing/engine/direct-billing.ts";
+import type { BillingEngine } from "../../billing/engine/direct-billing.ts";
 import type { Db } from "../../store/engine/db.ts";
 import { findUsage } from "../../store/usage/usage.ts";
 import type { ResponseRoutes } from "./response-routes.ts";
 
 /** Null where the upstream did not report it. */
-export async function keptTokensOf(
-  { db, till, responses }: { db: Db; till: Pick<Till, "unbooked">; responses: Pick<ResponseRoutes, "find"> },
+export async function lookUpStoredTokens(
+  {
+    db,
+    till,
+    responses,
+  }: { db: Db; till: Pick<BillingEngine, "unbooked">; responses: Pick<ResponseRoutes, "find"> },
   responseId: string,
   keyId: string,
 ): Promise<number | null> {

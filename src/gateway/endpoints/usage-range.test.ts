@@ -1,13 +1,13 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { ApiError } from "../../errors.ts";
-import { POINTS_MAX, rangeOf } from "./usage-range.ts";
+import { POINTS_MAX, parseUsageRange } from "./usage-range.ts";
 
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
 const NOW_MS = Date.parse("2026-09-03T12:34:56Z");
 
-const range = (query: string) => rangeOf(new URLSearchParams(query), NOW_MS);
+const range = (query: string) => parseUsageRange(new URLSearchParams(query), NOW_MS);
 const iso = (query: string) => {
   const { fromMs, toMs, granularity } = range(query);
   return [new Date(fromMs).toISOString(), new Date(toMs).toISOString(), granularity];

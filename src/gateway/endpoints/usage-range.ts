@@ -22,7 +22,7 @@ const INSTANT_RULE =
   "an ISO date like 2026-09-01, a date and time like 2026-09-01T12:00:00Z, or unix seconds";
 
 /** Without any of them: the last 30 days by day. */
-export function rangeOf(query: URLSearchParams, nowMs: number): UsageRange {
+export function parseUsageRange(query: URLSearchParams, nowMs: number): UsageRange {
   const granularity = granularityOf(one(query, "granularity"));
   const unitMs = UNIT_MS[granularity];
   const from = instantOf("from", one(query, "from"));

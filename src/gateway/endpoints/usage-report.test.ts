@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test";
 import { eachEngine } from "../../../test/support/postgres.ts";
 import { makeTill } from "../../billing/engine/direct-billing.test-support.ts";
-import { lockPurses, moveHeld } from "../../billing/engine/subscription-balances.ts";
+import { lockSubscriptionBalances, moveHeld } from "../../billing/engine/subscription-balances.ts";
 import { foldDays } from "../../billing/maintenance/fold-days.ts";
 import { openLimiter } from "../../limits/limiter.ts";
 import { compileSnapshot } from "../../policy/snapshot.ts";
@@ -15,7 +15,7 @@ import { writeWallets } from "../../store/money/wallets.ts";
 import { settlePending, type UsageRow } from "../../store/usage/usage.ts";
 import { insertUsage, usageRow } from "../../store/usage/usage-row.test-support.ts";
 import type { Caller } from "../admission/authenticate.ts";
-import { subjectsOf } from "../admission/caller-limits.ts";
+import { callerSubjects } from "../admission/caller-limits.ts";
 import { reportUsage } from "./usage-report.ts";
 
 const HOUR_MS = 3_600_000;
@@ -273,7 +273,7 @@ eachEngine(({ open }) => {
       });
     }
     await transaction(db, async (tx) => {
-      await lockPurses(tx, ["u1"], NOW_MS);
+      await lockSubscriptionBalances(tx, ["u1"], NOW_MS);
       await moveHeld(tx, [{ subscriptionId: "s-p1", atMs: NOW_MS, heldNano: 250_000_000n, usedNano: 0n }]);
     });
     const { report } = openReport(db);
@@ -325,7 +325,7 @@ eachEngine(({ open }) => {
       keyLimits: { rpm: 10, windows: [{ perMs: DAY_MS, requests: 5, tokens: null, nano: 3_000_000_000 }] },
       perKeyLimits: { rpm: 4, tpm: 1_000, concurrency: 2 },
     });
-    limiter.admit(subjectsOf(who), 100, 1_000_000_000);
+    limiter.admit(callerSubjects(who), 100, 1_000_000_000);
     const { key, user, group } = (await report(who)).limits;
     expect(key.rpm).toEqual({ limit: 4, used: 1, remaining: 3, resets_at: NOW_S + 60 });
     expect(key.tpm).toMatchObject({ limit: 1_000, used: 100, remaining: 900 });

@@ -13,7 +13,7 @@ import { keyTotals, type UsageTotals } from "../../store/usage/usage.ts";
 import type { Caller } from "../admission/authenticate.ts";
 import type { Gateway } from "../gateway.ts";
 import { type LimitsReport, limitsReport } from "./limits-report.ts";
-import { rangeOf } from "./usage-range.ts";
+import { parseUsageRange } from "./usage-range.ts";
 
 export interface TotalsObject {
   requests: number;
@@ -86,7 +86,7 @@ export async function reportUsage(
   const { key, group } = caller;
   const { db } = gateway;
   const nowMs = gateway.clock.nowMs();
-  const range = rangeOf(query, nowMs);
+  const range = parseUsageRange(query, nowMs);
   const written = key.userId === null ? gateway.till.flush() : gateway.till.settleUp(key.userId);
   await written.catch(() => {
     throw storeUnavailable();

@@ -1,12 +1,12 @@
 import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { ApiError } from "../../errors.ts";
-import { fingerprintOf, idempotencyTokenOf, repeatRefused } from "./idempotency-key.ts";
+import { computeFingerprint, readIdempotencyKey, repeatError } from "./idempotency-key.ts";
 
-const tokenOf = (value: string) => idempotencyTokenOf(new Headers({ "Idempotency-Key": value }));
+const tokenOf = (value: string) => readIdempotencyKey(new Headers({ "Idempotency-Key": value }));
 
 test("a request without the header has no token", () => {
-  expect(idempotencyTokenOf(new Headers())).toBeNull();
+  expect(readIdempotencyKey(new Headers())).toBeNull();
 });
 
 test("every token of 1 to 255 visible characters is taken as it is", () => {
@@ -34,26 +34,26 @@ test("an empty, long, spaced or accented token is refused with 400", () => {
 test("a fingerprint is of the endpoint and of every part, and parts do not run into each other", () => {
   const parts = fc.array(fc.string(), { maxLength: 4 });
   const of = (list: readonly string[]) =>
-    list.reduce((print, part) => print.add(part), fingerprintOf("chat")).end();
+    list.reduce((print, part) => print.add(part), computeFingerprint("chat")).end();
   fc.assert(
     fc.property(parts, parts, (a, b) => {
       expect(of(a) === of(b)).toBe(JSON.stringify(a) === JSON.stringify(b));
     }),
   );
   expect(of(["ab"])).not.toBe(of(["a", "b"]));
-  expect(fingerprintOf("chat").add("x").end()).not.toBe(fingerprintOf("responses").add("x").end());
-  expect(of(["ü"])).toBe(fingerprintOf("chat").add(Buffer.from("ü")).end());
+  expect(computeFingerprint("chat").add("x").end()).not.toBe(computeFingerprint("responses").add("x").end());
+  expect(of(["ü"])).toBe(computeFingerprint("chat").add(Buffer.from("ü")).end());
 });
 
 test("a repeat is told when to come again, that the answer is gone, or that the key is taken", () => {
   const requestId = "req_1";
-  const running = repeatRefused({ kind: "running", requestId });
+  const running = repeatError({ kind: "running", requestId });
   expect(running).toMatchObject({ status: 409, code: "idempotency_in_progress" });
   expect(Number(running.headers["retry-after"])).toBeGreaterThanOrEqual(1);
-  const gone = repeatRefused({ kind: "done", requestId, stored: null });
+  const gone = repeatError({ kind: "done", requestId, stored: null });
   expect(gone).toMatchObject({ status: 409, code: "idempotency_answer_gone" });
   expect(gone.headers).toEqual({ "x-should-retry": "false" });
-  const reused = repeatRefused({ kind: "other_body", requestId });
+  const reused = repeatError({ kind: "other_body", requestId });
   expect(reused).toMatchObject({ status: 400, code: "idempotency_key_reused" });
   for (const error of [running, gone, reused]) expect(error.message).toContain(requestId);
 });

@@ -1,6 +1,6 @@
 /** The header `Idempotency-Key`: read, and what a repeat is told. Its memory is in billing/idempotency/idempotency.ts. */
 
-import type { Begun } from "../../billing/idempotency/idempotency.ts";
+import type { IdempotencyStart } from "../../billing/idempotency/idempotency.ts";
 import { ApiError } from "../../errors.ts";
 import type { HeaderReader } from "../../net/wire/http-fields.ts";
 import { nextTurn } from "../../net/wire/next-turn.ts";
@@ -11,7 +11,7 @@ const LOOK_AGAIN_SECONDS = 2;
 const HASHED_BYTES_PER_TURN = 1024 * 1024;
 
 /** Null when there is none: such a request pays for nothing here. */
-export function idempotencyTokenOf(headers: HeaderReader): string | null {
+export function readIdempotencyKey(headers: HeaderReader): string | null {
   const token = headers.get(HEADER);
   if (token === null) return null;
   if (!FORM.test(token)) {
@@ -35,7 +35,7 @@ export interface Fingerprint {
  * Of what is asked. A JSON body is one part. A form is added field by field: its boundary is drawn anew each time
  * a client sends it.
  */
-export function fingerprintOf(endpoint: string): Fingerprint {
+export function computeFingerprint(endpoint: string): Fingerprint {
   const hasher = new Bun.CryptoHasher("sha256");
   const fingerprint: Fingerprint = {
     add(part) {
@@ -59,7 +59,7 @@ export function fingerprintOf(endpoint: string): Fingerprint {
 }
 
 /** What a repeat is told when there is no answer to give it again. */
-export function repeatRefused(begun: Exclude<Begun, { kind: "new" }>): ApiError {
+export function repeatError(begun: Exclude<IdempotencyStart, { kind: "new" }>): ApiError {
   switch (begun.kind) {
     case "running":
       return new ApiError(

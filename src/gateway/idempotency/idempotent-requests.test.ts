@@ -1,5 +1,9 @@
 import { describe, expect, test } from "bun:test";
-import type { Begun, Idempotency, IdempotencyClaim } from "../../billing/idempotency/idempotency.ts";
+import type {
+  Idempotency,
+  IdempotencyClaim,
+  IdempotencyStart,
+} from "../../billing/idempotency/idempotency.ts";
 import { ApiError } from "../../errors.ts";
 import { joinParts } from "../../net/wire/parts.ts";
 import type { LogFields } from "../../observe/log.ts";
@@ -8,7 +12,7 @@ import { callerWho, endpointOf, requestOf } from "../charging/paying.test-suppor
 import { claimRequest, endClaim } from "./idempotent-requests.ts";
 
 /** A memory that has this to say, and keeps what it is told. */
-function setUp(begun: Begun = { kind: "new" }) {
+function setUp(begun: IdempotencyStart = { kind: "new" }) {
   const claims: IdempotencyClaim[] = [];
   const ends: unknown[] = [];
   const idempotency: Idempotency = {

@@ -6,15 +6,17 @@
 import type { IdempotencyClaim, StoredAnswer } from "../../billing/idempotency/idempotency.ts";
 import { ApiError, storeUnavailable } from "../../errors.ts";
 import type { HeaderReader } from "../../net/wire/http-fields.ts";
-import { WholeAnswer } from "../../net/wire/http-message.ts";
-import { bytesOf } from "../../net/wire/parts.ts";
+import { WholeResponse } from "../../net/wire/http-message.ts";
+import { partBytes } from "../../net/wire/parts.ts";
 import type { Endpoint, ModelRequest } from "../../protocols/shared/request.ts";
 import type { Caller } from "../admission/authenticate.ts";
 import type { Gateway } from "../gateway.ts";
-import { fingerprintOf, idempotencyTokenOf, repeatRefused } from "./idempotency-key.ts";
+import { computeFingerprint, readIdempotencyKey, repeatError } from "./idempotency-key.ts";
 
 /** The first request under its key, which now owns the claim; or a repeat, with the answer of the first. */
-export type Claimed<Out> = { kind: "first"; claim: IdempotencyClaim } | { kind: "repeat"; answer: Out };
+export type IdempotencyClaimResult<Out> =
+  | { kind: "first"; claim: IdempotencyClaim }
+  | { kind: "repeat"; answer: Out };
 
 /** As much of an admitted request (`Passage`) as a claim needs. */
 interface Claimant {
@@ -26,12 +28,12 @@ interface Claimant {
 }
 
 /** Null without the header. Rejects with the refusal of a repeat whose first answer cannot be given again. */
-export function claimRequest(claimant: Claimant): Promise<Claimed<WholeAnswer>> | null {
-  const token = idempotencyTokenOf(claimant.call.request.headers);
+export function claimRequest(claimant: Claimant): Promise<IdempotencyClaimResult<WholeResponse>> | null {
+  const token = readIdempotencyKey(claimant.call.request.headers);
   return token === null ? null : claimUnder(token, claimant);
 }
 
-async function claimUnder(token: string, claimant: Claimant): Promise<Claimed<WholeAnswer>> {
+async function claimUnder(token: string, claimant: Claimant): Promise<IdempotencyClaimResult<WholeResponse>> {
   const { gateway, call, caller, endpoint, request } = claimant;
   const claim: IdempotencyClaim = {
     scope: caller.key.id,
@@ -43,16 +45,16 @@ async function claimUnder(token: string, claimant: Claimant): Promise<Claimed<Wh
     throw storeUnavailable();
   });
   if (begun.kind === "new") return { kind: "first", claim };
-  if (begun.kind !== "done" || begun.stored === null) throw repeatRefused(begun);
+  if (begun.kind !== "done" || begun.stored === null) throw repeatError(begun);
   const { status, contentType, body } = begun.stored;
   const headers = `content-type: ${contentType}\r\nx-request-id: ${begun.requestId}\r\nidempotency-replayed: true\r\n`;
-  return { kind: "repeat", answer: new WholeAnswer(status, headers, Buffer.from(body)) };
+  return { kind: "repeat", answer: new WholeResponse(status, headers, Buffer.from(body)) };
 }
 
 async function fingerprintFor(endpoint: Endpoint, { inputText }: ModelRequest): Promise<string> {
-  const fingerprint = fingerprintOf(endpoint.name);
+  const fingerprint = computeFingerprint(endpoint.name);
   if (inputText.kind === "texts") return fingerprint.add(inputText.formDigest ?? "").end();
-  return (await fingerprint.addInTurns(bytesOf(inputText.body))).end();
+  return (await fingerprint.addInTurns(partBytes(inputText.body))).end();
 }
 
 /** After such a failure the same Idempotency-Key is used up: a client that is told to try again must know. */

@@ -7,11 +7,11 @@
 export type Vocabulary = ReadonlyMap<string, number>;
 
 /** The word's UTF-8 bytes, one character a byte. */
-export function bytesOf(word: string): string {
+export function vocabularyBytes(word: string): string {
   return Buffer.from(word, "utf8").toString("latin1");
 }
 
-export function tokensOfWord(bytes: string, vocabulary: Vocabulary): number {
+export function countWordTokens(bytes: string, vocabulary: Vocabulary): number {
   if (bytes.length < 2 || vocabulary.has(bytes)) return bytes.length === 0 ? 0 : 1;
   /** Where each part begins, and at the end where the last one ends. */
   const starts: number[] = [];

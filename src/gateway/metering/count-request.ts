@@ -2,7 +2,7 @@
 
 import { isObject, parseJson } from "../../json/parse.ts";
 import type { EndpointName } from "../../protocols/shared/request.ts";
-import { textsOfAnswer } from "../../protocols/shared/response-text.ts";
+import { readWholeResponseTexts } from "../../protocols/shared/response-text.ts";
 import type { CountedOutput } from "./counted-output.ts";
 import { MEDIA_TOKENS } from "./media.ts";
 import { safeCut } from "./safe-cut.ts";
@@ -70,7 +70,7 @@ export async function countTexts(texts: readonly string[]): Promise<number> {
 
 /** Output of a whole answer; pictures and vectors have none. */
 export async function countAnswer(body: Uint8Array): Promise<CountedOutput> {
-  const { said, reasoned } = textsOfAnswer(parseJson(body));
+  const { said, reasoned } = readWholeResponseTexts(parseJson(body));
   const reasoningTokens = await countTexts(reasoned);
   return { outputTokens: reasoningTokens + (await countTexts(said)), reasoningTokens };
 }

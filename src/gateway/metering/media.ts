@@ -9,7 +9,7 @@ const DRAWN_TOKENS_BEST = 4_160;
 const OBLONG = 1.5;
 
 /** About what it takes to draw a picture of this kind ("1024x1536/high"), for one that was never finished. */
-export function drawnTokens(kind: string | null): number {
+export function imageOutputTokens(kind: string | null): number {
   const [size = "", quality = ""] = (kind ?? "").split("/");
   const [width, height] = size.split("x");
   const square = DRAWN_TOKENS[quality] ?? DRAWN_TOKENS_BEST;

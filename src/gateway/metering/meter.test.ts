@@ -3,7 +3,7 @@ import { makeTariff } from "../../money/tariff.ts";
 import type { EndpointName } from "../../protocols/shared/request.ts";
 import type { Price } from "../../records.ts";
 import { counts, requestOf, usageOf } from "../charging/paying.test-support.ts";
-import { asTold, type Evidence, type Measured, type MeteredModel, measure } from "./meter.ts";
+import { asReported, type MeasuredUsage, type MeteredModel, measure, type UsageEvidence } from "./meter.ts";
 
 const NO_BOUNDS: MeteredModel = { contextTokens: null, outputTokensMax: null, tariff: null };
 /** Of "hi there" in a message of its own. */
@@ -16,11 +16,11 @@ const TOLD = usageOf({
 });
 
 function measured(
-  change: Partial<Evidence> = {},
+  change: Partial<UsageEvidence> = {},
   bounds = NO_BOUNDS,
   name: EndpointName = "chat.completions",
   fields: Record<string, unknown> = {},
-): Measured | Promise<Measured> {
+): MeasuredUsage | Promise<MeasuredUsage> {
   const countOutput = counts(7, 3);
   const evidence = { usage: TOLD, images: 0, imageKind: null, isWhole: true, countOutput, ...change };
   return measure(evidence, name, requestOf(name, fields), bounds);
@@ -124,7 +124,7 @@ describe("what was used", () => {
 });
 
 describe("of pictures whose tokens are not told", () => {
-  const drawn = (price: Price, change: Partial<Evidence> = {}) =>
+  const drawn = (price: Price, change: Partial<UsageEvidence> = {}) =>
     measured(
       { usage: null, images: 2, imageKind: "1024x1024/low", countOutput: null, ...change },
       { ...NO_BOUNDS, tariff: makeTariff(price) },
@@ -206,6 +206,6 @@ describe("a count", () => {
 });
 
 test("where nobody pays nothing is counted", () => {
-  expect(asTold(null, 0)).toMatchObject({ tokens: { inputTokens: 0 }, source: "none" });
-  expect(asTold(TOLD, 0)).toMatchObject({ tokens: { inputTokens: 100 }, source: "upstream" });
+  expect(asReported(null, 0)).toMatchObject({ tokens: { inputTokens: 0 }, source: "none" });
+  expect(asReported(TOLD, 0)).toMatchObject({ tokens: { inputTokens: 100 }, source: "upstream" });
 });

@@ -4,17 +4,17 @@
  */
 
 import { isPaidByPiece, type Tariff } from "../../money/tariff.ts";
-import { bytesOf } from "../../net/wire/parts.ts";
+import { partBytes } from "../../net/wire/parts.ts";
 import type { EndpointName, ModelRequest } from "../../protocols/shared/request.ts";
-import { isAbsurd, type TokenUsage } from "../../protocols/shared/usage.ts";
+import { isImpossibleUsage, type TokenUsage } from "../../protocols/shared/usage.ts";
 import type { UsageFlag, UsageSource, UsageTokens } from "../../store/usage/usage-row.ts";
 import { countInput } from "./count-input.ts";
 import { countTexts } from "./count-request.ts";
 import type { CountedOutput } from "./counted-output.ts";
-import { drawnTokens } from "./media.ts";
+import { imageOutputTokens } from "./media.ts";
 
 /** What is known at the end of a request. */
-export interface Evidence {
+export interface UsageEvidence {
   usage: TokenUsage | null;
   images: number;
   /** Size and quality of the pictures: as asked for, or as told where that was left open. */
@@ -25,7 +25,7 @@ export interface Evidence {
   countOutput: (() => Promise<CountedOutput>) | null;
 }
 
-export interface Measured {
+export interface MeasuredUsage {
   tokens: UsageTokens;
   source: UsageSource;
   flags: readonly UsageFlag[];
@@ -43,7 +43,7 @@ export interface MeteredModel extends ModelBounds {
 }
 
 /** These alone, to be remembered: what is published holds on to the whole policy of its time. */
-export function termsOf({ tariff, contextTokens, outputTokensMax }: MeteredModel): MeteredModel {
+export function meteringTerms({ tariff, contextTokens, outputTokensMax }: MeteredModel): MeteredModel {
   return { tariff, contextTokens, outputTokensMax };
 }
 
@@ -62,7 +62,7 @@ const NO_TOKENS: UsageTokens = {
 const NO_FLAGS: readonly UsageFlag[] = [];
 
 /** What the upstream reported, or nothing. */
-export function asTold(usage: TokenUsage | null, images: number): Measured {
+export function asReported(usage: TokenUsage | null, images: number): MeasuredUsage {
   const source = usage === null ? "none" : "upstream";
   return { tokens: toTokens(usage, images), source, flags: NO_FLAGS, isAbsurd: false };
 }
@@ -91,25 +91,25 @@ export function isWholeCount({ lacks, isEarly, inputTokens, outputTokens }: Toke
 }
 
 /** Nothing is left to be counted. Pictures that took no output tokens were not counted by their upstream either. */
-export function tellsAll(usage: TokenUsage | null, images: number): usage is TokenUsage {
+export function reportsAll(usage: TokenUsage | null, images: number): usage is TokenUsage {
   return usage !== null && isWholeCount(usage) && (images === 0 || usage.outputTokens > 0);
 }
 
 /** A promise only where something has to be counted. */
 export function measure(
-  evidence: Evidence,
+  evidence: UsageEvidence,
   endpoint: EndpointName,
   request: ModelRequest,
   model: MeteredModel,
-): Measured | Promise<Measured> {
+): MeasuredUsage | Promise<MeasuredUsage> {
   const { usage, images } = evidence;
-  if (usage !== null && !isCredible(usage, endpoint, request, model)) return notBelieved(images);
-  if (tellsAll(usage, images)) return asTold(usage, images);
+  if (usage !== null && !isCredible(usage, endpoint, request, model)) return implausibleUsage(images);
+  if (reportsAll(usage, images)) return asReported(usage, images);
   return counted(evidence, endpoint, request, model.tariff);
 }
 
 /** Nothing of a false count is written down: sums, charts and windows would repeat it. */
-export function notBelieved(images: number): Measured {
+export function implausibleUsage(images: number): MeasuredUsage {
   return { tokens: toTokens(null, images), source: "upstream", flags: ["clamped"], isAbsurd: true };
 }
 
@@ -118,7 +118,7 @@ export function estimatedInput(
   inputTokens: number,
   images: number,
   how: "estimated" | "partial" = "estimated",
-): Measured {
+): MeasuredUsage {
   return { tokens: { ...NO_TOKENS, inputTokens, images }, source: how, flags: [how], isAbsurd: false };
 }
 
@@ -129,28 +129,28 @@ export function isCredible(
   request: ModelRequest,
   bounds: ModelBounds,
 ): boolean {
-  return !isAbsurd(usage, boundsFor(endpoint, request, bounds), request.choices);
+  return !isImpossibleUsage(usage, boundsFor(endpoint, request, bounds), request.choices);
 }
 
 async function counted(
-  evidence: Evidence,
+  evidence: UsageEvidence,
   endpoint: EndpointName,
   request: ModelRequest,
   tariff: Tariff | null,
-): Promise<Measured> {
+): Promise<MeasuredUsage> {
   const { usage, images, isWhole } = evidence;
   const isNought = usage !== null && usage.inputTokens + usage.outputTokens === 0;
   const isInputTold =
     usage !== null && !isNought && usage.lacks !== "input" && !(usage.isEarly && usage.inputTokens === 0);
   const told = usage !== null && usage.lacks !== "output" ? usage : null;
   const [inputTokens, output] = await Promise.all([
-    isInputTold ? usage.inputTokens : inputOf(request, endpoint),
+    isInputTold ? usage.inputTokens : countInputTokens(request, endpoint),
     // A report that came too early holds only if nothing more was said after it, and one of 0 only if nothing came.
     told === null || told.isEarly || told.outputTokens === 0 ? atLeast(told, evidence, tariff) : told,
   ]);
   // Of an embedding no word is heard, and it had an input.
   const isNoughtTrue = isNought && images === 0 && endpoint !== "embeddings";
-  if ((isInputTold || isNoughtTrue) && output === told) return asTold(usage, images);
+  if ((isInputTold || isNoughtTrue) && output === told) return asReported(usage, images);
   const { outputTokens, reasoningTokens } = output;
   const how = isWhole ? "estimated" : "partial";
   return {
@@ -163,7 +163,7 @@ async function counted(
 
 async function atLeast(
   told: TokenUsage | null,
-  evidence: Evidence,
+  evidence: UsageEvidence,
   tariff: Tariff | null,
 ): Promise<CountedOutput> {
   const came = (await evidence.countOutput?.()) ?? drawn(evidence, tariff, (told?.outputTokens ?? 0) > 0);
@@ -171,15 +171,19 @@ async function atLeast(
 }
 
 /** An upstream bills every picture it has begun: by the piece where pictures have such a price, else by tokens. */
-function drawn({ images, imageKind }: Evidence, tariff: Tariff | null, isByTokens: boolean): CountedOutput {
+function drawn(
+  { images, imageKind }: UsageEvidence,
+  tariff: Tariff | null,
+  isByTokens: boolean,
+): CountedOutput {
   const isByPiece = !isByTokens && (tariff === null || isPaidByPiece(tariff, imageKind));
-  return { outputTokens: isByPiece ? 0 : images * drawnTokens(imageKind), reasoningTokens: 0 };
+  return { outputTokens: isByPiece ? 0 : images * imageOutputTokens(imageKind), reasoningTokens: 0 };
 }
 
 /** What a request gives the model to read, as its body says it. */
-export function inputOf({ inputText }: ModelRequest, endpoint: EndpointName): Promise<number> {
+export function countInputTokens({ inputText }: ModelRequest, endpoint: EndpointName): Promise<number> {
   return inputText.kind === "json"
-    ? countInput(bytesOf(inputText.body), endpoint)
+    ? countInput(partBytes(inputText.body), endpoint)
     : countTexts(inputText.texts);
 }
 

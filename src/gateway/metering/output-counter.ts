@@ -4,7 +4,7 @@
  * it has gathered or when somebody asks. The text as a whole is never kept.
  */
 
-import { textOf } from "../../net/wire/bytes.ts";
+import { decodeText } from "../../net/wire/bytes.ts";
 import type { TextSink } from "../../protocols/shared/stream.ts";
 import type { CountedOutput } from "./counted-output.ts";
 import { roughTokens } from "./rough-tokens.ts";
@@ -189,7 +189,7 @@ function countMost(lane: Lane, tokenizer: Tokenizer): number {
 }
 
 function textsIn(lane: Lane): string[] {
-  return textOf(lane.bytes, 0, lane.length).split("\n").map(unescaped);
+  return decodeText(lane.bytes, 0, lane.length).split("\n").map(unescaped);
 }
 
 function unescaped(inside: string): string {

@@ -4,7 +4,7 @@
  */
 
 import { O200K_TOKEN_SPLIT_REGEX } from "gpt-tokenizer/encodingParams/constants";
-import { bytesOf, tokensOfWord, type Vocabulary } from "./byte-pairs.ts";
+import { countWordTokens, type Vocabulary, vocabularyBytes } from "./byte-pairs.ts";
 import { safeCut } from "./safe-cut.ts";
 
 export interface Tokenizer {
@@ -50,7 +50,7 @@ function createTokenizer(vocabulary: Vocabulary): Tokenizer {
   function countWord(word: string, isAscii: boolean): number {
     const known = remembered.get(word);
     if (known !== undefined) return known;
-    const tokens = tokensOfWord(isAscii ? word : bytesOf(word), vocabulary);
+    const tokens = countWordTokens(isAscii ? word : vocabularyBytes(word), vocabulary);
     if (word.length > WORD_CHARS_REMEMBERED) return tokens;
     if (remembered.size >= WORDS_REMEMBERED) remembered.clear();
     remembered.set(word, tokens);

@@ -1,17 +1,22 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import type { Alarm } from "../../net/wire/deadlines.ts";
-import { type BodyRoomOptions, type Found, type Held, openBodyRoom } from "./body-budget.ts";
+import type { Deadline } from "../../net/wire/deadlines.ts";
+import {
+  type BodyBudgetOptions,
+  type BodyReservation,
+  openBodyBudget,
+  type ReservationResult,
+} from "./body-budget.ts";
 
 const STAYING = { signal: new AbortController().signal };
 const ANN = { id: "key_1", userId: "usr_ann" };
 const BEN = { id: "key_2", userId: "usr_ben" };
 const CAT = { id: "key_3", userId: "usr_cat" };
 
-function open(changed: Partial<BodyRoomOptions> = {}) {
-  const pending = new Set<Alarm>();
+function open(changed: Partial<BodyBudgetOptions> = {}) {
+  const pending = new Set<Deadline>();
   let nowMs = 0;
-  const room = openBodyRoom({
+  const room = openBodyBudget({
     bytesMax: 100,
     ownerBytesMax: 60,
     waitingMax: 5,
@@ -40,8 +45,10 @@ function open(changed: Partial<BodyRoomOptions> = {}) {
 }
 
 /** What has become of it so far. */
-function watched(finding: Found | Promise<Found>): { found: Found | null } {
-  const seen: { found: Found | null } = { found: null };
+function watched(finding: ReservationResult | Promise<ReservationResult>): {
+  found: ReservationResult | null;
+} {
+  const seen: { found: ReservationResult | null } = { found: null };
   if (finding instanceof Promise) void finding.then((found) => (seen.found = found));
   else seen.found = finding;
   return seen;
@@ -180,9 +187,9 @@ describe("room for bodies", () => {
 /** A body, as whoever reads it knows it. */
 interface Model {
   owner: number;
-  held: Held;
+  held: BodyReservation;
   client: AbortController;
-  waiting: { found: Found | null; to: number } | null;
+  waiting: { found: ReservationResult | null; to: number } | null;
 }
 
 test("whatever bodies do, no more is held than there is, and all of it is given back exactly once", async () => {
@@ -205,14 +212,18 @@ test("whatever bodies do, no more is held than there is, and all of it is given 
       let bodies: Model[] = [];
 
       function ask(body: Model, to: number): void {
-        const waiting = { found: null as Found | null, to };
+        const waiting = { found: null as ReservationResult | null, to };
         body.waiting = waiting;
         const finding = body.held.growTo(to);
         if (finding instanceof Promise) void finding.then((found) => settle(body, waiting, found));
         else settle(body, waiting, finding);
       }
 
-      function settle(body: Model, waiting: { found: Found | null; to: number }, found: Found): void {
+      function settle(
+        body: Model,
+        waiting: { found: ReservationResult | null; to: number },
+        found: ReservationResult,
+      ): void {
         expect(waiting.found).toBeNull();
         waiting.found = found;
         body.waiting = null;

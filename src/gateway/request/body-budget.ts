@@ -5,16 +5,16 @@
  */
 
 import { ApiError } from "../../errors.ts";
-import type { Alarms } from "../../net/wire/deadlines.ts";
+import type { Deadlines } from "../../net/wire/deadlines.ts";
 
-export interface BodyRoomOptions {
+export interface BodyBudgetOptions {
   bytesMax: number;
   /** For one owner with several bodies; a single one may take all there is. */
   ownerBytesMax: number;
   waitingMax: number;
   ownerWaitingMax: number;
   patienceMs: number;
-  alarms: Alarms;
+  alarms: Deadlines;
   monotonicMs(): number;
 }
 
@@ -24,17 +24,17 @@ export interface BodyOwner {
   readonly userId: string | null;
 }
 
-export interface BodyRoom {
+export interface BodyBudget {
   /** For one body; it holds nothing yet. */
-  open(owner: BodyOwner, client: { readonly signal: AbortSignal }): Held;
+  open(owner: BodyOwner, client: { readonly signal: AbortSignal }): BodyReservation;
   /** Somebody waits for room that others hold, so those others must not be slow. */
   isCrowded(): boolean;
   /** When to try again: after about as long as a body stays. */
   retryAfterSeconds(): number;
-  report(): BodyRoomReport;
+  report(): BodyBudgetReport;
 }
 
-export interface BodyRoomReport {
+export interface BodyBudgetReport {
   readonly heldBytes: number;
   readonly bytesMax: number;
   readonly waiting: number;
@@ -42,14 +42,14 @@ export interface BodyRoomReport {
   readonly refused: number;
 }
 
-export type Found = "room" | "full" | "left";
+export type ReservationResult = "room" | "full" | "left";
 
 /** What one body holds. */
-export interface Held {
-  readonly room: BodyRoom;
+export interface BodyReservation {
+  readonly room: BodyBudget;
   readonly bytes: number;
   /** Makes it this large, at once or when there is room. */
-  growTo(bytes: number): Found | Promise<Found>;
+  growTo(bytes: number): ReservationResult | Promise<ReservationResult>;
   /** The same without waiting: for what is in memory already. */
   growNow(bytes: number): boolean;
   shrinkTo(bytes: number): void;
@@ -69,14 +69,14 @@ interface Waiter {
   readonly to: number;
   isServed: boolean;
   /** Ends the wait; null while nobody waits yet. */
-  end: ((found: Found) => void) | null;
+  end: ((found: ReservationResult) => void) | null;
 }
 
 const RETRY_SECONDS_MAX = 60;
 /** How much one body's stay moves the mean. */
 const MEAN_WEIGHT = 1 / 8;
 
-export function openBodyRoom(options: BodyRoomOptions): BodyRoom {
+export function openBodyBudget(options: BodyBudgetOptions): BodyBudget {
   const { bytesMax, ownerBytesMax, patienceMs, alarms, monotonicMs } = options;
   const byOwner = new Map<string, number>();
   const line: Waiter[] = [];
@@ -138,11 +138,11 @@ export function openBodyRoom(options: BodyRoomOptions): BodyRoom {
     serve();
   }
 
-  function wait(waiter: Waiter, { signal }: { readonly signal: AbortSignal }): Promise<Found> {
-    const { promise, resolve } = Promise.withResolvers<Found>();
+  function wait(waiter: Waiter, { signal }: { readonly signal: AbortSignal }): Promise<ReservationResult> {
+    const { promise, resolve } = Promise.withResolvers<ReservationResult>();
     const left = () => end("left");
     const late = alarms.set(patienceMs, () => end("full"));
-    function end(found: Found): void {
+    function end(found: ReservationResult): void {
       alarms.cancel(late);
       signal.removeEventListener("abort", left);
       if (found === "full") refused++;
@@ -155,7 +155,7 @@ export function openBodyRoom(options: BodyRoomOptions): BodyRoom {
     return promise;
   }
 
-  const room: BodyRoom = {
+  const room: BodyBudget = {
     open(owner, client) {
       const place: Place = { owner: owner.userId ?? owner.id, bytes: 0, sinceMs: 0, waiter: null };
       return {

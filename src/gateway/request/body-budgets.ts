@@ -1,16 +1,16 @@
 /** How much memory and disk the bodies of all clients may take together: one budget for each way of keeping a body. */
 
 import type { Clock } from "../../net/wire/clock.ts";
-import type { Alarms } from "../../net/wire/deadlines.ts";
-import { type BodyRoom, openBodyRoom } from "./body-budget.ts";
+import type { Deadlines } from "../../net/wire/deadlines.ts";
+import { type BodyBudget, openBodyBudget } from "./body-budget.ts";
 
 export interface BodyBudgets {
   /** Memory for bodies above 1 MiB. */
-  readonly large: BodyRoom;
+  readonly large: BodyBudget;
   /** Memory for all others that are counted. */
-  readonly small: BodyRoom;
+  readonly small: BodyBudget;
   /** Disk space for forms. */
-  readonly disk: BodyRoom;
+  readonly disk: BodyBudget;
 }
 
 interface BudgetLimits {
@@ -31,7 +31,7 @@ export interface BodyBudgetLimits {
   readonly spool: BudgetLimits;
 }
 
-type BudgetTime = Pick<Clock, "monotonicMs"> & { alarms: Alarms };
+type BudgetTime = Pick<Clock, "monotonicMs"> & { alarms: Deadlines };
 
 /** `largeBytes` is what the operator allows for large bodies; null for a share of the machine's memory. */
 export function openBodyBudgets(
@@ -54,8 +54,8 @@ function openBudget(
   bytesMax: number,
   { ownerShare, waitingMax, patienceMs }: BudgetLimits,
   { alarms, monotonicMs }: BudgetTime,
-): BodyRoom {
-  return openBodyRoom({
+): BodyBudget {
+  return openBodyBudget({
     bytesMax,
     ownerBytesMax: bytesMax * ownerShare,
     waitingMax,

@@ -1,7 +1,7 @@
 /** Inspects JSON bodies, one after the other, and sends each back. See `body-inspector.ts`. */
 
 import { ApiError } from "../../errors.ts";
-import { partOf } from "../../net/wire/parts.ts";
+import { wholeBytesPart } from "../../net/wire/parts.ts";
 import { inspectJsonBody } from "../../protocols/shared/json-request.ts";
 import type { InspectionJob, InspectionOutcome, InspectionReply } from "./body-inspector.ts";
 
@@ -15,7 +15,7 @@ self.onmessage = ({ data }: MessageEvent<InspectionJob>) => {
 
 function inspect({ bytes, endpoint, limits }: InspectionJob): InspectionOutcome {
   try {
-    return { kind: "inspected", inspection: inspectJsonBody(partOf(bytes), endpoint, limits) };
+    return { kind: "inspected", inspection: inspectJsonBody(wholeBytesPart(bytes), endpoint, limits) };
   } catch (thrown) {
     if (!(thrown instanceof ApiError)) throw thrown;
     const { code, message, param } = thrown;

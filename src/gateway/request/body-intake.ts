@@ -1,12 +1,12 @@
 /** How a body is taken in: whole, or chunk by chunk, within a size and a pace. */
 
-import { put } from "../../net/wire/bytes.ts";
-import type { Alarms } from "../../net/wire/deadlines.ts";
-import type { HttpBody, Lost } from "../../net/wire/http-message.ts";
+import { writeBytes } from "../../net/wire/bytes.ts";
+import type { Deadlines } from "../../net/wire/deadlines.ts";
+import type { BodyLoss, HttpBody } from "../../net/wire/http-message.ts";
 import { TurnBudget } from "../../net/wire/next-turn.ts";
 import type { Part } from "../../net/wire/parts.ts";
-import type { BodyRoom } from "./body-budget.ts";
-import { aborted, type BodyRefusal, badFraming, idle, inCrumbs, tooLarge } from "./body-refusal.ts";
+import type { BodyBudget } from "./body-budget.ts";
+import { aborted, type BodyRefusal, badFraming, idle, inTooManyChunks, tooLarge } from "./body-refusal.ts";
 
 /** How bodies are read, whatever they are for. */
 export interface BodyReading {
@@ -23,9 +23,9 @@ export interface BodyLimits extends BodyReading {
   bytesMax: number;
   /** The longest silence. With the slowest rate below it also bounds the time for the whole body. */
   idleTimeoutMs: number;
-  alarms: Alarms;
+  alarms: Deadlines;
   /** Memory for bodies of up to 1 MiB; without it these are not counted. */
-  smallRoom?: BodyRoom;
+  smallRoom?: BodyBudget;
 }
 
 const SMALL_CHUNK_BYTES = 4 * 1024;
@@ -47,7 +47,7 @@ export function takeWhole(
 /** Looks at the progress once in each idle time-out: a body that pauses so long, or is too slow by then, is refused. */
 function inTime(
   body: HttpBody,
-  whole: Promise<Part | Lost>,
+  whole: Promise<Part | BodyLoss>,
   { idleTimeoutMs, bytesPerSecondMin, alarms }: BodyLimits,
 ): Promise<Part | BodyRefusal> {
   return new Promise((resolve) => {
@@ -71,15 +71,15 @@ function inTime(
   });
 }
 
-function orRefusal(whole: Part | Lost): Part | BodyRefusal {
+function orRefusal(whole: Part | BodyLoss): Part | BodyRefusal {
   return "kind" in whole ? refusalOf(whole) : whole;
 }
 
-function refusalOf(lost: Lost): BodyRefusal {
+function refusalOf(lost: BodyLoss): BodyRefusal {
   return lost.kind === "gone" ? aborted() : badFraming(lost.reason);
 }
 
-export interface Gathered {
+export interface GatheredChunks {
   /** Returns the bytes held. */
   add(chunk: Uint8Array): number;
   /** All of it in one piece; starts anew. */
@@ -89,7 +89,7 @@ export interface Gathered {
 }
 
 /** Small chunks are copied together: a body sent a byte at a time must not become an object a byte. */
-export function gatherChunks(): Gathered {
+export function gatherChunks(): GatheredChunks {
   let pieces: Uint8Array[] = [];
   let bytes = 0;
   let room = Buffer.alloc(0);
@@ -121,7 +121,7 @@ export function gatherChunks(): Gathered {
       closeRoom();
       const whole = Buffer.allocUnsafeSlow(bytes);
       let at = 0;
-      for (const piece of pieces) at = put(whole, at, piece);
+      for (const piece of pieces) at = writeBytes(whole, at, piece);
       pieces = [];
       bytes = 0;
       return whole;
@@ -136,7 +136,7 @@ export function gatherChunks(): Gathered {
       let at = 0;
       for (const piece of taken) {
         const { length } = piece;
-        at = put(whole, at, piece);
+        at = writeBytes(whole, at, piece);
         done(piece);
         const turn = budget.spend(length);
         if (turn !== null) await turn;
@@ -169,7 +169,7 @@ export async function pumpBody(
     chunks++;
     waitedMs += performance.now() - askedMs;
     if (bytes > bytesMax) return tooLarge(bytesMax);
-    if (chunks > CHUNKS_FREE + bytes / CHUNK_BYTES_MEAN_MIN) return inCrumbs();
+    if (chunks > CHUNKS_FREE + bytes / CHUNK_BYTES_MEAN_MIN) return inTooManyChunks();
     // A byte now and then resets the idle timer for ever; the whole has to keep a pace too.
     if (waitedMs > idleTimeoutMs + (1_000 * bytes) / slowestRate()) return idle(slowestRate());
     if (!(await take(chunk))) return "stopped";

@@ -1,34 +1,34 @@
 /** The memory of one body whose length may not be known yet: small bodies and large ones have a budget each. */
 
-import type { BodyOwner, BodyRoom, Found, Held } from "./body-budget.ts";
+import type { BodyBudget, BodyOwner, BodyReservation, ReservationResult } from "./body-budget.ts";
 
 /** Up to here a body is a small one. */
 export const SMALL_BODY_BYTES_MAX = 1024 * 1024;
 
 export interface BodyRooms {
-  readonly small: BodyRoom | undefined;
-  readonly large: BodyRoom;
+  readonly small: BodyBudget | undefined;
+  readonly large: BodyBudget;
 }
 
 export function openBodyMemory(
   rooms: BodyRooms,
   owner: BodyOwner,
   client: { readonly signal: AbortSignal },
-): Held {
+): BodyReservation {
   return new BodyMemory(rooms.small?.open(owner, client) ?? null, rooms.large.open(owner, client));
 }
 
 /** Grows within the small budget first, and moves to the large one when it has to. */
-class BodyMemory implements Held {
-  private readonly small: Held | null;
-  private readonly large: Held;
+class BodyMemory implements BodyReservation {
+  private readonly small: BodyReservation | null;
+  private readonly large: BodyReservation;
 
-  constructor(small: Held | null, large: Held) {
+  constructor(small: BodyReservation | null, large: BodyReservation) {
     this.small = small;
     this.large = large;
   }
 
-  get room(): BodyRoom {
+  get room(): BodyBudget {
     return this.small !== null && this.large.bytes === 0 ? this.small.room : this.large.room;
   }
 
@@ -36,7 +36,7 @@ class BodyMemory implements Held {
     return Math.max(this.large.bytes, this.small?.bytes ?? 0);
   }
 
-  growTo(bytes: number): Found | Promise<Found> {
+  growTo(bytes: number): ReservationResult | Promise<ReservationResult> {
     if (bytes <= this.bytes) return "room";
     if (bytes <= SMALL_BODY_BYTES_MAX) return this.small?.growTo(bytes) ?? "room";
     const found = this.large.growTo(bytes);
@@ -65,7 +65,7 @@ class BodyMemory implements Held {
     this.large.release();
   };
 
-  private moved(found: Found): Found {
+  private moved(found: ReservationResult): ReservationResult {
     if (found === "room") this.small?.release();
     return found;
   }

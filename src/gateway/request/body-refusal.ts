@@ -36,7 +36,7 @@ export function tooLarge(bytesMax: number): BodyRefusal {
   return { ok: false, reason: "too_large", message: `The request body is larger than ${bytesMax} bytes.` };
 }
 
-export function inCrumbs(): BodyRefusal {
+export function inTooManyChunks(): BodyRefusal {
   return { ok: false, reason: "too_large", message: "The request body is cut into too many small chunks." };
 }
 
@@ -49,7 +49,7 @@ export function idle(bytesPerSecondMin: number): BodyRefusal {
   };
 }
 
-export function noRoom(retryAfterSeconds: number, of: "memory" | "disk" = "memory"): BodyRefusal {
+export function noMemory(retryAfterSeconds: number, of: "memory" | "disk" = "memory"): BodyRefusal {
   return { ok: false, reason: "no_room", of, retryAfterSeconds };
 }
 

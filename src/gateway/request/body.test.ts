@@ -15,16 +15,16 @@ import { limits } from "../../config/product-limits.ts";
 import { IncomingBody } from "../../net/http-server/incoming-body.ts";
 import { listenForTest, type TestListener, textAnswer } from "../../net/http-server/listen.test-support.ts";
 import { systemClock } from "../../net/wire/clock.ts";
-import { openAlarms } from "../../net/wire/deadlines.ts";
+import { openDeadlines } from "../../net/wire/deadlines.ts";
 import { CHUNKED } from "../../net/wire/http-fields.ts";
-import { WholeAnswer } from "../../net/wire/http-message.ts";
-import { partOf } from "../../net/wire/parts.ts";
+import { WholeResponse } from "../../net/wire/http-message.ts";
+import { wholeBytesPart } from "../../net/wire/parts.ts";
 import { freeBody, readBody } from "./body.ts";
-import { type BodyRoom, openBodyRoom } from "./body-budget.ts";
+import { type BodyBudget, openBodyBudget } from "./body-budget.ts";
 import { gatherChunks } from "./body-intake.ts";
 import type { BodyResult } from "./large-body.ts";
 
-const alarms = openAlarms(10, systemClock);
+const alarms = openDeadlines(10, systemClock);
 
 const BYTES_MAX = 2_000_000;
 const PATIENT_MS = 20_000;
@@ -46,10 +46,10 @@ beforeAll(() => {
     const idleTimeoutMs = request.target.endsWith("/hasty") ? HASTY_MS : PATIENT_MS;
     const result = await readBody(request, { ...LIMITS, idleTimeoutMs }, room, OWNER);
     results?.resolve(result);
-    if (!("ok" in result)) return new WholeAnswer(200, "", [result]);
+    if (!("ok" in result)) return new WholeResponse(200, "", [result]);
     if (!result.ok) return textAnswer(result.reason, 400);
     result.held.release();
-    return new WholeAnswer(200, "", result.bytes);
+    return new WholeResponse(200, "", result.bytes);
   });
 });
 
@@ -58,9 +58,9 @@ afterAll(() => server.cut());
 /** However a body ended, nothing of it is left. */
 afterEach(() => expect(room.report()).toMatchObject({ heldBytes: 0, waiting: 0 }));
 
-function roomOf(bytesMax: number): BodyRoom {
+function roomOf(bytesMax: number): BodyBudget {
   const { monotonicMs } = systemClock;
-  return openBodyRoom({
+  return openBodyBudget({
     bytesMax,
     ownerBytesMax: bytesMax,
     waitingMax: 10,
@@ -470,10 +470,10 @@ test("gathered chunks come back joined and in order, whatever their sizes", () =
 
 test("a body is freed at the end of its request, unless that goes on in the background", () => {
   const done = new Uint8Array(200_000);
-  freeBody({ inputText: { kind: "json", body: partOf(done) }, background: false });
+  freeBody({ inputText: { kind: "json", body: wholeBytesPart(done) }, background: false });
   expect(done.length).toBe(0);
   const kept = new Uint8Array(200_000);
-  freeBody({ inputText: { kind: "json", body: partOf(kept) }, background: true });
+  freeBody({ inputText: { kind: "json", body: wholeBytesPart(kept) }, background: true });
   expect(kept.length).toBe(200_000);
 });
 

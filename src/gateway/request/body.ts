@@ -4,15 +4,15 @@
  * the answer.
  */
 
-import { free } from "../../net/wire/bytes.ts";
-import type { HttpBody, HttpRequest } from "../../net/wire/http-message.ts";
-import { bytesOf, type Part, partOf } from "../../net/wire/parts.ts";
+import { freeBytes } from "../../net/wire/bytes.ts";
+import type { HttpBody, IncomingHttpRequest } from "../../net/wire/http-message.ts";
+import { type Part, partBytes, wholeBytesPart } from "../../net/wire/parts.ts";
 import type { ModelRequest } from "../../protocols/shared/request.ts";
-import type { BodyOwner, BodyRoom, Found, Held } from "./body-budget.ts";
+import type { BodyBudget, BodyOwner, BodyReservation, ReservationResult } from "./body-budget.ts";
 import { type BodyLimits, takeWhole } from "./body-intake.ts";
 import { openBodyMemory, SMALL_BODY_BYTES_MAX } from "./body-memory.ts";
-import { aborted, type BodyRefusal, noRoom, tooLarge, unsupportedEncoding } from "./body-refusal.ts";
-import { encodingOf } from "./content-encoding.ts";
+import { aborted, type BodyRefusal, noMemory, tooLarge, unsupportedEncoding } from "./body-refusal.ts";
+import { parseContentEncoding } from "./content-encoding.ts";
 import { type BodyResult, readLargeBody } from "./large-body.ts";
 
 /**
@@ -20,28 +20,28 @@ import { type BodyResult, readLargeBody } from "./large-body.ts";
  * in the background, which may be counted later.
  */
 export function freeBody({ inputText, background }: Pick<ModelRequest, "inputText" | "background">): void {
-  if (inputText.kind === "json" && !background) free(inputText.body.bytes);
+  if (inputText.kind === "json" && !background) freeBytes(inputText.body.bytes);
 }
 
 /** Longer bodies are read only for callers whose limits allow the request. */
 export const COSTLY_BODY_BYTES_MIN = 64 * 1024;
 
 /** Also a body that does not declare its length, or that becomes longer when it is unpacked. */
-export function isCostlyBody({ body, headers }: HttpRequest): boolean {
+export function isCostlyBody({ body, headers }: IncomingHttpRequest): boolean {
   if (body === null) return false;
   return body.length === null || body.length > COSTLY_BODY_BYTES_MIN || headers.has("content-encoding");
 }
 
 export function readBody(
-  request: HttpRequest,
+  request: IncomingHttpRequest,
   limits: BodyLimits,
-  room: BodyRoom,
+  room: BodyBudget,
   owner: BodyOwner,
 ): BodyResult | Promise<BodyResult> {
-  const encoding = encodingOf(request.headers.get("content-encoding"));
+  const encoding = parseContentEncoding(request.headers.get("content-encoding"));
   if (encoding === undefined) return unsupportedEncoding();
   const { body } = request;
-  if (body === null) return partOf(new Uint8Array(0));
+  if (body === null) return wholeBytesPart(new Uint8Array(0));
   const { length } = body;
   if (length !== null && length > limits.bytesMax) return tooLarge(limits.bytesMax);
   if (encoding === null && length !== null && length <= SMALL_BODY_BYTES_MAX) {
@@ -63,7 +63,7 @@ function readSmallBody(
   body: HttpBody,
   length: number,
   limits: BodyLimits,
-  held: Held,
+  held: BodyReservation,
 ): BodyResult | Promise<BodyResult> {
   const found = held.growTo(length);
   if (found === "room") {
@@ -75,17 +75,17 @@ function readSmallBody(
 
 async function readWhenThereIsRoom(
   body: HttpBody,
-  waiting: Found | Promise<Found>,
+  waiting: ReservationResult | Promise<ReservationResult>,
   limits: BodyLimits,
-  held: Held,
+  held: BodyReservation,
 ): Promise<BodyResult> {
   const found = await waiting;
   if (found === "room") return counted(await takeWhole(body, limits), held);
-  return found === "left" ? aborted() : noRoom(held.room.retryAfterSeconds());
+  return found === "left" ? aborted() : noMemory(held.room.retryAfterSeconds());
 }
 
-function counted(read: Part | BodyRefusal, held: Held): BodyResult {
-  if (!("ok" in read)) return { ok: true, bytes: bytesOf(read), held };
+function counted(read: Part | BodyRefusal, held: BodyReservation): BodyResult {
+  if (!("ok" in read)) return { ok: true, bytes: partBytes(read), held };
   held.release();
   return read;
 }

@@ -30,7 +30,7 @@ const ENCODINGS: ReadonlyMap<string, Encoding> = new Map([
 ]);
 
 /** Null for none; undefined for one that is not known, or for several layers. */
-export function encodingOf(name: string | null): Encoding | null | undefined {
+export function parseContentEncoding(name: string | null): Encoding | null | undefined {
   if (name === null) return null;
   const known = name.trim().toLowerCase();
   return known === "" || known === "identity" ? null : ENCODINGS.get(known);

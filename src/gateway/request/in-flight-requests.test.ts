@@ -1,18 +1,18 @@
 import { describe, expect, test } from "bun:test";
-import { openUnderWay } from "./in-flight-requests.ts";
+import { openInFlightRequests } from "./in-flight-requests.ts";
 
 const LONG_MS = 60_000;
 
 describe("the end of a process", () => {
   test("waits for nothing when nothing is under way", async () => {
-    const underWay = openUnderWay();
+    const underWay = openInFlightRequests();
     underWay.begin();
     underWay.end();
     expect(await underWay.close(LONG_MS)).toBe(0);
   });
 
   test("cuts what can be cut, and waits for that and for what cannot", async () => {
-    const underWay = openUnderWay();
+    const underWay = openInFlightRequests();
     underWay.begin();
     const told: string[] = [];
     const cutOver = underWay.enter(() => {
@@ -29,13 +29,13 @@ describe("the end of a process", () => {
   });
 
   test("does not wait for ever, and tells how many are left", async () => {
-    const underWay = openUnderWay();
+    const underWay = openInFlightRequests();
     underWay.begin();
     expect(await underWay.close(1)).toBe(1);
   });
 
   test("cuts what begins later at once", async () => {
-    const underWay = openUnderWay();
+    const underWay = openInFlightRequests();
     const first = underWay.enter(() => {
       // Followed by something that goes on in the background.
       const second = underWay.enter(() => second());

@@ -3,7 +3,7 @@
  * answered or have left.
  */
 
-export interface UnderWay {
+export interface InFlightRequests {
   /** Something that ends by itself, and then calls `end`. Only counted: every request does this. */
   begin(): void;
   end(): void;
@@ -13,7 +13,7 @@ export interface UnderWay {
   close(timeoutMs: number): Promise<number>;
 }
 
-export function openUnderWay(): UnderWay {
+export function openInFlightRequests(): InFlightRequests {
   const entries = new Set<{ cut: () => void }>();
   let begun = 0;
   let isClosing = false;

@@ -1,11 +1,11 @@
 /** Bodies whose memory is counted: read when there is room for them. */
 
-import { free, put } from "../../net/wire/bytes.ts";
+import { freeBytes, writeBytes } from "../../net/wire/bytes.ts";
 import type { HttpBody } from "../../net/wire/http-message.ts";
-import { type Part, partOf } from "../../net/wire/parts.ts";
-import type { Held } from "./body-budget.ts";
+import { type Part, wholeBytesPart } from "../../net/wire/parts.ts";
+import type { BodyReservation } from "./body-budget.ts";
 import { type BodyLimits, gatherChunks, pumpBody } from "./body-intake.ts";
-import { aborted, type BodyRefusal, noRoom } from "./body-refusal.ts";
+import { aborted, type BodyRefusal, noMemory } from "./body-refusal.ts";
 import { bringFrom, type Encoding, unpackedBytesMax, unpackTo } from "./content-encoding.ts";
 
 /** While others wait for the room that it holds, a body has to come at 2 Mbit a second. */
@@ -22,7 +22,7 @@ export interface CountedBody {
   /** Ends where its array does; the request's head may stand before it there. */
   readonly bytes: Uint8Array;
   /** To be released when nobody needs the bytes any more. */
-  readonly held: Held;
+  readonly held: BodyReservation;
 }
 
 /** A body that is refused, or turns out to be short, has given back its room by then. */
@@ -30,7 +30,7 @@ export async function readLargeBody(
   body: HttpBody,
   encoding: Encoding | null,
   limits: BodyLimits,
-  held: Held,
+  held: BodyReservation,
 ): Promise<BodyResult> {
   let isKept = false;
   try {
@@ -41,7 +41,7 @@ export async function readLargeBody(
     const isPacked = sent instanceof Uint8Array && encoding !== null;
     const plain = isPacked ? await unpacked(sent, encoding, limits, held) : sent;
     if (!(plain instanceof Uint8Array)) return plain;
-    if (plain.length <= limits.uncountedBytesMax) return partOf(plain);
+    if (plain.length <= limits.uncountedBytesMax) return wholeBytesPart(plain);
     isKept = true;
     held.shrinkTo(plain.length);
     return { ok: true, bytes: plain, held };
@@ -55,21 +55,21 @@ async function readDeclared(
   body: HttpBody,
   length: number,
   limits: BodyLimits,
-  held: Held,
+  held: BodyReservation,
 ): Promise<Uint8Array | BodyRefusal> {
   const refused = await makeRoom(held, length);
   if (refused !== null) return refused;
   const bytes = Buffer.allocUnsafeSlow(length);
   let at = 0;
   const take = (chunk: Uint8Array) => {
-    at = put(bytes, at, chunk);
+    at = writeBytes(bytes, at, chunk);
     giveBack(chunk);
     return true;
   };
   const refusal = await pumpBody(body, limits, take, () => slowestRate(held, limits));
   if (refusal === "stopped") throw new Error("nothing asked to stop");
   if (refusal === null) return bytes;
-  free(bytes);
+  freeBytes(bytes);
   return refusal;
 }
 
@@ -77,7 +77,7 @@ async function readDeclared(
 async function readGrowing(
   body: HttpBody,
   limits: BodyLimits,
-  held: Held,
+  held: BodyReservation,
 ): Promise<Uint8Array | BodyRefusal> {
   const growing = gatherGrowing(held, 0, limits.bytesMax);
   const refusal = await pumpBody(body, limits, growing.take, () => slowestRate(held, limits));
@@ -85,7 +85,7 @@ async function readGrowing(
 }
 
 /** Gathers chunks while there is room for them beside the `besideBytes` that are held already. */
-function gatherGrowing(held: Held, besideBytes: number, bytesMax: number) {
+function gatherGrowing(held: BodyReservation, besideBytes: number, bytesMax: number) {
   const gathered = gatherChunks();
   let refused: BodyRefusal | null = null;
   const grow = async (bytes: number) => {
@@ -105,7 +105,7 @@ function gatherGrowing(held: Held, besideBytes: number, bytesMax: number) {
   };
 }
 
-function slowestRate({ room, bytes }: Held, { bytesPerSecondMin }: BodyLimits): number {
+function slowestRate({ room, bytes }: BodyReservation, { bytesPerSecondMin }: BodyLimits): number {
   return bytes > 0 && room.isCrowded() ? CROWDED_BYTES_PER_SECOND_MIN : bytesPerSecondMin;
 }
 
@@ -114,22 +114,22 @@ async function unpacked(
   packed: Uint8Array,
   encoding: Encoding,
   limits: BodyLimits,
-  held: Held,
+  held: BodyReservation,
 ): Promise<Uint8Array | BodyRefusal> {
   const bytesMax = Math.min(limits.bytesMax, unpackedBytesMax(packed.length, limits));
   const growing = gatherGrowing(held, packed.length, bytesMax);
   const refusal = await unpackTo(encoding, limits, bringFrom(packed), growing.take);
-  free(packed);
+  freeBytes(packed);
   return growing.end(refusal);
 }
 
-async function makeRoom(held: Held, bytes: number): Promise<BodyRefusal | null> {
+async function makeRoom(held: BodyReservation, bytes: number): Promise<BodyRefusal | null> {
   const found = await held.growTo(bytes);
   if (found === "room") return null;
-  return found === "left" ? aborted() : noRoom(held.room.retryAfterSeconds());
+  return found === "left" ? aborted() : noMemory(held.room.retryAfterSeconds());
 }
 
 /** Frees the bytes that were copied, unless the request's head stands before them, which somebody may still read. */
 function giveBack(chunk: Uint8Array): void {
-  if (chunk.byteOffset === 0) free(chunk);
+  if (chunk.byteOffset === 0) freeBytes(chunk);
 }

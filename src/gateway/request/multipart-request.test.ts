@@ -2,12 +2,12 @@ import { afterAll, expect, test } from "bun:test";
 import { tmpdir } from "node:os";
 import { limits } from "../../config/product-limits.ts";
 import { listenForTest, textAnswer } from "../../net/http-server/listen.test-support.ts";
-import { openAlarms } from "../../net/wire/deadlines.ts";
+import { openDeadlines } from "../../net/wire/deadlines.ts";
 import type { ModelRequest } from "../../protocols/shared/request.ts";
-import { openTestRoom } from "./body-memory.test-support.ts";
+import { openTestRoom } from "./body-budget.test-support.ts";
 import { readMultipartRequest } from "./multipart-request.ts";
 
-const alarms = openAlarms(1, { monotonicMs: () => performance.now() });
+const alarms = openDeadlines(1, { monotonicMs: () => performance.now() });
 afterAll(() => alarms.stop());
 
 const LIMITS = {

@@ -1,20 +1,20 @@
 /** An image edit sent as a form: spooled while it arrives, forwarded as it came but for the model's name. */
 
 import { ApiError } from "../../errors.ts";
-import type { Alarms } from "../../net/wire/deadlines.ts";
-import type { HttpRequest } from "../../net/wire/http-message.ts";
+import type { Deadlines } from "../../net/wire/deadlines.ts";
+import type { IncomingHttpRequest } from "../../net/wire/http-message.ts";
 import {
   type MultipartFault,
   type MultipartForm,
   openMultipartScanner,
   type PartWatcher,
 } from "../../protocols/images/multipart.ts";
-import { imageKindOf } from "../../protocols/shared/image-kind.ts";
+import { readImageKind } from "../../protocols/shared/image-kind.ts";
 import type { ModelRequest, RequestBody } from "../../protocols/shared/request.ts";
 import type { BodyOwner } from "./body-budget.ts";
 import { bodyError } from "./body-error.ts";
 import type { BodyReading } from "./body-intake.ts";
-import { bodyWithSplice, type Spooled, type SpoolRooms, spoolBody } from "./spool.ts";
+import { bodyWithSplice, type SpooledBody, type SpoolRooms, spoolBody } from "./spool.ts";
 
 export interface MultipartRequestLimits {
   imageBodyBytesMax: number;
@@ -24,7 +24,7 @@ export interface MultipartRequestLimits {
   bodyIdleTimeoutMs: number;
   modelNameCharsMax: number;
   spoolDir: string;
-  alarms: Alarms;
+  alarms: Deadlines;
   bodyReading: BodyReading;
 }
 
@@ -47,7 +47,7 @@ export interface FormSource {
 }
 
 export async function readMultipartRequest(
-  request: HttpRequest,
+  request: IncomingHttpRequest,
   { boundary, contentType, limits, rooms, owner }: FormSource,
 ): Promise<ModelRequest> {
   // A repeat is known by what it asks for, and its pictures pass only once.
@@ -83,7 +83,7 @@ export async function readMultipartRequest(
 
 function requestOf(
   form: MultipartForm,
-  spooled: Spooled,
+  spooled: SpooledBody,
   contentType: string,
   modelNameCharsMax: number,
   formDigest: string | null,
@@ -124,7 +124,10 @@ function requestOf(
     outputTokensMax: null,
     reasoningEffort: () => null,
     checkBounds() {},
-    imageKind: imageKindOf(form.fields.get("size")?.value ?? null, form.fields.get("quality")?.value ?? null),
+    imageKind: readImageKind(
+      form.fields.get("size")?.value ?? null,
+      form.fields.get("quality")?.value ?? null,
+    ),
     inputText: { kind: "texts", texts: [prompt], formDigest },
     conversation: () => null,
     body: formBody(form, model, spooled, contentType),
@@ -150,7 +153,7 @@ function openFormDigest(): { watch(name: string): PartWatcher; end(): string } {
 function formBody(
   form: MultipartForm,
   model: { start: number; end: number },
-  spooled: Spooled,
+  spooled: SpooledBody,
   contentType: string,
 ): RequestBody {
   const body: RequestBody = {

@@ -1,14 +1,14 @@
 /** The body of a model call: checked, bounded, and read no further than the gateway needs to understand it. */
 
 import { ApiError } from "../../errors.ts";
-import type { HttpRequest } from "../../net/wire/http-message.ts";
+import type { IncomingHttpRequest } from "../../net/wire/http-message.ts";
 import { putInTurns } from "../../net/wire/next-turn.ts";
-import { bytesOf, partOf } from "../../net/wire/parts.ts";
-import { boundaryOf } from "../../protocols/images/multipart.ts";
+import { partBytes, wholeBytesPart } from "../../net/wire/parts.ts";
+import { readBoundary } from "../../protocols/images/multipart.ts";
 import { openInspectedRequest, readJsonRequest } from "../../protocols/shared/json-request.ts";
 import type { Endpoint, ModelRequest } from "../../protocols/shared/request.ts";
 import { readBody } from "./body.ts";
-import type { BodyOwner, Held } from "./body-budget.ts";
+import type { BodyOwner, BodyReservation } from "./body-budget.ts";
 import type { BodyBudgets } from "./body-budgets.ts";
 import { bodyError } from "./body-error.ts";
 import { BodyInspector } from "./body-inspector.ts";
@@ -24,9 +24,17 @@ export interface RequestLimits extends MultipartRequestLimits {
 
 export interface RequestReader {
   /** The body of an HTTP request, in whatever form its endpoint takes. */
-  read(request: HttpRequest, endpoint: Endpoint, owner: BodyOwner): Promise<ModelRequest> | ModelRequest;
+  read(
+    request: IncomingHttpRequest,
+    endpoint: Endpoint,
+    owner: BodyOwner,
+  ): Promise<ModelRequest> | ModelRequest;
   /** A body that is JSON and whole, and what it holds, if it is counted. A long one may be moved: it is the reader's. */
-  readJson(bytes: Uint8Array, endpoint: Endpoint, held: Held | null): Promise<ModelRequest> | ModelRequest;
+  readJson(
+    bytes: Uint8Array,
+    endpoint: Endpoint,
+    held: BodyReservation | null,
+  ): Promise<ModelRequest> | ModelRequest;
   close(): void;
 }
 
@@ -44,7 +52,7 @@ export function openRequestReader(limits: RequestLimits, rooms: BodyBudgets): Re
   function requestOf(read: BodyResult, endpoint: Endpoint): Promise<ModelRequest> | ModelRequest {
     if (!("ok" in read)) {
       if (read.end - read.start > limits.inspectInThreadAboveBytes) {
-        return readJson(bytesOf(read), endpoint, null);
+        return readJson(partBytes(read), endpoint, null);
       }
       return readJsonRequest(read, endpoint, json);
     }
@@ -59,11 +67,11 @@ export function openRequestReader(limits: RequestLimits, rooms: BodyBudgets): Re
   function readJson(
     bytes: Uint8Array,
     endpoint: Endpoint,
-    held: Held | null,
+    held: BodyReservation | null,
   ): Promise<ModelRequest> | ModelRequest {
     if (bytes.length > limits.inspectInThreadAboveBytes) return readInThread(bytes, endpoint, held);
     try {
-      return readJsonRequest(partOf(bytes), endpoint, json, held?.release);
+      return readJsonRequest(wholeBytesPart(bytes), endpoint, json, held?.release);
     } catch (refused) {
       held?.release();
       throw refused;
@@ -73,11 +81,11 @@ export function openRequestReader(limits: RequestLimits, rooms: BodyBudgets): Re
   async function readInThread(
     given: Uint8Array,
     endpoint: Endpoint,
-    held: Held | null,
+    held: BodyReservation | null,
   ): Promise<ModelRequest> {
     try {
       const { bytes, inspection } = await inspector.inspect(await ownBytes(given), endpoint);
-      return openInspectedRequest(partOf(bytes), inspection, endpoint, json, held?.release ?? null);
+      return openInspectedRequest(wholeBytesPart(bytes), inspection, endpoint, json, held?.release ?? null);
     } catch (refused) {
       held?.release();
       throw refused;
@@ -92,7 +100,7 @@ export function openRequestReader(limits: RequestLimits, rooms: BodyBudgets): Re
         return reading instanceof Promise ? requestLater(reading, endpoint) : requestOf(reading, endpoint);
       }
       const takesForms = endpoint.name === "images.edits";
-      const boundary = takesForms ? boundaryOf(contentType) : null;
+      const boundary = takesForms ? readBoundary(contentType) : null;
       if (boundary !== null)
         return readMultipartRequest(request, { boundary, contentType, limits, rooms, owner });
       throw new ApiError(

@@ -9,13 +9,13 @@ import { limits } from "../../config/product-limits.ts";
 import { applySplices, type Splice } from "../../json/splice.ts";
 import { listenForTest, type TestListener, textAnswer } from "../../net/http-server/listen.test-support.ts";
 import { systemClock } from "../../net/wire/clock.ts";
-import { openAlarms } from "../../net/wire/deadlines.ts";
+import { openDeadlines } from "../../net/wire/deadlines.ts";
 import { joinParts } from "../../net/wire/parts.ts";
 import type { UpstreamBody } from "../../protocols/shared/request.ts";
-import { openTestRoom } from "./body-memory.test-support.ts";
+import { openTestRoom } from "./body-budget.test-support.ts";
 import {
   bodyWithSplice,
-  type Spooled,
+  type SpooledBody,
   type SpoolOptions,
   type SpoolRefusal,
   type SpoolRooms,
@@ -23,7 +23,7 @@ import {
   sweepSpool,
 } from "./spool.ts";
 
-const alarms = openAlarms(10, systemClock);
+const alarms = openDeadlines(10, systemClock);
 
 const MEMORY_BYTES_MAX = 10_000;
 
@@ -32,7 +32,7 @@ let rooms: SpoolRooms;
 let dir: string;
 let server: TestListener;
 let options: SpoolOptions;
-let spooling: PromiseWithResolvers<Spooled | SpoolRefusal>;
+let spooling: PromiseWithResolvers<SpooledBody | SpoolRefusal>;
 
 beforeAll(() => {
   server = listenForTest(async (request) => {
@@ -86,14 +86,14 @@ function openFiles(): string[] {
 async function spool(
   body: Uint8Array,
   headers: Record<string, string> = {},
-): Promise<Spooled | SpoolRefusal> {
+): Promise<SpooledBody | SpoolRefusal> {
   spooling = Promise.withResolvers();
   const asking = fetch(server.url, { method: "POST", body: Buffer.from(body), headers });
   const [result] = await Promise.all([spooling.promise, asking]);
   return result;
 }
 
-async function spooled(body: Uint8Array): Promise<Spooled> {
+async function spooled(body: Uint8Array): Promise<SpooledBody> {
   const result = await spool(body);
   if (!result.ok) throw new Error(`refused: ${result.reason}`);
   return result;

@@ -3,12 +3,12 @@
 import { type FileHandle, mkdir, open, readdir, rm, unlink } from "node:fs/promises";
 import { join } from "node:path";
 import { type Splice, spliceParts } from "../../json/splice.ts";
-import type { HttpRequest } from "../../net/wire/http-message.ts";
+import type { IncomingHttpRequest } from "../../net/wire/http-message.ts";
 import type { UpstreamBody } from "../../protocols/shared/request.ts";
-import type { BodyOwner, BodyRoom, Held } from "./body-budget.ts";
+import type { BodyBudget, BodyOwner, BodyReservation } from "./body-budget.ts";
 import { type BodyLimits, gatherChunks, pumpBody } from "./body-intake.ts";
-import { aborted, type BodyRefusal, noRoom, tooLarge, unsupportedEncoding } from "./body-refusal.ts";
-import { encodingOf, unpackTo } from "./content-encoding.ts";
+import { aborted, type BodyRefusal, noMemory, tooLarge, unsupportedEncoding } from "./body-refusal.ts";
+import { parseContentEncoding, unpackTo } from "./content-encoding.ts";
 
 export interface SpoolOptions extends BodyLimits {
   /** Up to here the body stays in memory. */
@@ -22,11 +22,11 @@ export interface SpoolOptions extends BodyLimits {
 
 /** What bodies of all clients share: memory for those that stay there, and disk space for the others. */
 export interface SpoolRooms {
-  readonly small: BodyRoom;
-  readonly disk: BodyRoom;
+  readonly small: BodyBudget;
+  readonly disk: BodyBudget;
 }
 
-export interface Spooled {
+export interface SpooledBody {
   readonly ok: true;
   readonly bytes: number;
   /** The whole, when it stayed in memory. */
@@ -58,11 +58,11 @@ export async function sweepSpool(dir: string): Promise<void> {
 }
 
 export async function spoolBody(
-  request: HttpRequest,
+  request: IncomingHttpRequest,
   options: SpoolOptions,
-): Promise<Spooled | SpoolRefusal> {
+): Promise<SpooledBody | SpoolRefusal> {
   const { body } = request;
-  const encoding = encodingOf(request.headers.get("content-encoding"));
+  const encoding = parseContentEncoding(request.headers.get("content-encoding"));
   if (encoding === undefined) return unsupportedEncoding();
   const share = new SpoolShare(options, request);
   const store = openStore(options, share);
@@ -92,8 +92,8 @@ export async function spoolBody(
 /** What one body takes of the memory and of the disk space. */
 class SpoolShare {
   refused: BodyRefusal | null = null;
-  private readonly memory: Held;
-  private readonly disk: Held;
+  private readonly memory: BodyReservation;
+  private readonly disk: BodyReservation;
   private readonly options: SpoolOptions;
 
   constructor(options: SpoolOptions, client: { readonly signal: AbortSignal }) {
@@ -136,10 +136,10 @@ class SpoolShare {
     return this.grow(this.disk, bytes, "disk");
   }
 
-  private async grow(held: Held, bytes: number, of: "memory" | "disk"): Promise<boolean> {
+  private async grow(held: BodyReservation, bytes: number, of: "memory" | "disk"): Promise<boolean> {
     const found = await held.growTo(bytes);
     if (found === "room") return true;
-    this.refused = found === "left" ? aborted() : noRoom(held.room.retryAfterSeconds(), of);
+    this.refused = found === "left" ? aborted() : noMemory(held.room.retryAfterSeconds(), of);
     return false;
   }
 }
@@ -167,7 +167,7 @@ function openStore({ dir, memoryBytesMax }: SpoolOptions, share: SpoolShare) {
       await write();
       return true;
     },
-    async finish(): Promise<Spooled> {
+    async finish(): Promise<SpooledBody> {
       if (file === null) {
         const memory = waiting.take();
         share.endInMemory(memory.length);
@@ -184,7 +184,7 @@ function openStore({ dir, memoryBytesMax }: SpoolOptions, share: SpoolShare) {
   };
 }
 
-function inMemory(memory: Uint8Array, share: SpoolShare): Spooled {
+function inMemory(memory: Uint8Array, share: SpoolShare): SpooledBody {
   return {
     ok: true,
     bytes: memory.length,
@@ -194,7 +194,7 @@ function inMemory(memory: Uint8Array, share: SpoolShare): Spooled {
   };
 }
 
-function inFile(file: FileHandle, bytes: number, share: SpoolShare): Spooled {
+function inFile(file: FileHandle, bytes: number, share: SpoolShare): SpooledBody {
   let closing: Promise<void> | null = null;
   return {
     ok: true,
@@ -237,7 +237,7 @@ async function readAll(file: FileHandle, start: number, end: number): Promise<Ui
 }
 
 /** The spooled body with a few ranges replaced. Its length is known: some upstreams refuse what is sent chunked. */
-export function bodyWithSplice(spooled: Spooled, splices: readonly Splice[]): UpstreamBody {
+export function bodyWithSplice(spooled: SpooledBody, splices: readonly Splice[]): UpstreamBody {
   if (spooled.memory !== null) return spliceParts(spooled.memory, splices);
   const pieces = piecesOf(spooled.bytes, splices);
   const contentLength = pieces.reduce((sum, piece) => sum + lengthOf(piece), 0);
@@ -264,7 +264,7 @@ function piecesOf(bytes: number, splices: readonly Splice[]): Piece[] {
 }
 
 /** Reads only when asked, so that a slow upstream keeps a single chunk in memory. */
-function streamOf(spooled: Spooled, pieces: readonly Piece[]): ReadableStream<Uint8Array> {
+function streamOf(spooled: SpooledBody, pieces: readonly Piece[]): ReadableStream<Uint8Array> {
   let index = 0;
   let readTo = 0;
   return new ReadableStream<Uint8Array>(

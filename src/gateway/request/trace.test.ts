@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
-import { failed } from "../../accounts/failure.ts";
-import type { Route } from "../../policy/snapshot.ts";
+import { upstreamFailure } from "../../accounts/failure.ts";
+import type { AccountRoute } from "../../policy/snapshot.ts";
 import {
   beginAttempt,
   endWait,
@@ -14,7 +14,7 @@ import {
   waitedMs,
 } from "./trace.ts";
 
-function route(name: string): Route {
+function route(name: string): AccountRoute {
   return {
     account: {
       id: `id of ${name}`,
@@ -58,7 +58,7 @@ describe("the trace of a request", () => {
     clock.atMs += 10;
     beginAttempt(trace, route("first"), clock.atMs);
     clock.atMs += 20.4;
-    failAttempt(trace, failed("overloaded", "status 529", 529), clock.atMs);
+    failAttempt(trace, upstreamFailure("overloaded", "status 529", 529), clock.atMs);
     beginAttempt(trace, route("second"), clock.atMs);
     clock.atMs += 5;
     noteFirstByte(trace, "req_upstream", clock.atMs);
@@ -106,7 +106,7 @@ describe("the trace of a request", () => {
     const { trace, clock } = open();
     beginAttempt(trace, route("first"), clock.atMs);
     noteFirstByte(trace, "req_first", clock.atMs);
-    failAttempt(trace, failed("reset", "the connection broke"), clock.atMs);
+    failAttempt(trace, upstreamFailure("reset", "the connection broke"), clock.atMs);
     beginAttempt(trace, route("second"), clock.atMs);
     expect([firstByteMs(trace), trace.upstreamRequestId]).toEqual([null, null]);
   });
@@ -160,7 +160,7 @@ describe("the trace of a request", () => {
   test("of an attempt that failed is worth keeping", () => {
     const { trace, clock } = open();
     beginAttempt(trace, route("first"), clock.atMs);
-    failAttempt(trace, failed("server", "status 500", 500), clock.atMs);
+    failAttempt(trace, upstreamFailure("server", "status 500", 500), clock.atMs);
     expect(isOrdinary(trace, clock.atMs)).toBe(false);
   });
 

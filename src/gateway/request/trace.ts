@@ -1,7 +1,7 @@
 /** What dispatch did with one request, kept so that it can be explained afterwards. */
 
 import type { UpstreamFailure } from "../../accounts/failure.ts";
-import type { Route } from "../../policy/snapshot.ts";
+import type { AccountRoute } from "../../policy/snapshot.ts";
 import type { Candidate } from "../../pool/pool.ts";
 import type { TokenUsage } from "../../protocols/shared/usage.ts";
 
@@ -37,7 +37,7 @@ export interface DispatchTrace {
 export interface Trace {
   readonly startedMs: number;
   /** The account of the last attempt, and what it calls the request. */
-  route: Route | null;
+  route: AccountRoute | null;
   upstreamRequestId: string | null;
   candidates: readonly Candidate[];
   readonly attempts: AttemptTrace[];
@@ -74,7 +74,7 @@ export function endWait(trace: Trace, nowMs: number): void {
   trace.waitingSinceMs = null;
 }
 
-export function beginAttempt(trace: Trace, route: Route, nowMs: number): void {
+export function beginAttempt(trace: Trace, route: AccountRoute, nowMs: number): void {
   trace.route = route;
   trace.upstreamRequestId = null;
   trace.attempts.push({
@@ -109,13 +109,13 @@ export function failAttempt(trace: Trace, failure: UpstreamFailure, nowMs: numbe
 }
 
 /** The attempt fails, but reported what it used. */
-export function noteVainUse({ attempts }: Trace, usage: TokenUsage | null): void {
+export function noteWastedUsage({ attempts }: Trace, usage: TokenUsage | null): void {
   const last = attempts.at(-1);
   if (last !== undefined && usage !== null) last.usage = usage;
 }
 
 /** An account has the request, and has not failed it. */
-export function isAtWork({ attempts }: Trace): boolean {
+export function hasOpenAttempt({ attempts }: Trace): boolean {
   const last = attempts.at(-1);
   return last !== undefined && last.failure === null;
 }

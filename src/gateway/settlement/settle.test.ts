@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
-import { type FailureClass, failed } from "../../accounts/failure.ts";
+import { type FailureClass, upstreamFailure } from "../../accounts/failure.ts";
 import type { Settlement } from "../../billing/engine/direct-billing.ts";
-import type { Lease } from "../../limits/limiter.ts";
+import type { LimitLease } from "../../limits/limiter.ts";
 import { makeTariff } from "../../money/tariff.ts";
 import type { LogFields } from "../../observe/log.ts";
 import { openRequestCounts } from "../../observe/request-counts.ts";
@@ -22,9 +22,9 @@ import {
 } from "../charging/paying.test-support.ts";
 import { createInputEstimates } from "../metering/input-estimate.ts";
 import { ReasoningEstimates } from "../metering/reasoning-estimate.ts";
-import { beginAttempt, failAttempt, noteVainUse } from "../request/trace.ts";
-import { type CallRecord, type Ending, openRecord } from "../request-record.ts";
-import { type Books, settle } from "./settle.ts";
+import { beginAttempt, failAttempt, noteWastedUsage } from "../request/trace.ts";
+import { openRecord, type RequestEnding, type RequestRecord } from "../request-record.ts";
+import { type SettlementContext, settleRequest } from "./settle.ts";
 
 const CHARGE: Charge = {
   tariff: TARIFF,
@@ -48,7 +48,7 @@ function setUp() {
   const blamed: string[] = [];
   const warnings: { event: string; fields: LogFields | undefined }[] = [];
   const note = (event: string, fields?: LogFields) => void warnings.push({ event, fields });
-  const books: Books = {
+  const books: SettlementContext = {
     clock: { nowMs: () => 5_000, monotonicMs: () => 150 },
     log: { info: note, warn: note, error: note },
     estimates: {
@@ -69,7 +69,10 @@ function setUp() {
   return { books, rows, settlements, learnt, blamed, warnings };
 }
 
-function recordOf(change: Partial<CallRecord> = {}, failures: readonly FailureClass[] = []): CallRecord {
+function recordOf(
+  change: Partial<RequestRecord> = {},
+  failures: readonly FailureClass[] = [],
+): RequestRecord {
   const call = {
     request: new Request("http://gateway.example"),
     requestId: "req_1",
@@ -81,7 +84,7 @@ function recordOf(change: Partial<CallRecord> = {}, failures: readonly FailureCl
   const record = openRecord(call, endpointOf("chat.completions"));
   for (const failure of failures) {
     beginAttempt(record.trace, ROUTE, 110);
-    failAttempt(record.trace, failed(failure, "broke"), 120);
+    failAttempt(record.trace, upstreamFailure(failure, "broke"), 120);
   }
   beginAttempt(record.trace, ROUTE, 120);
   return Object.assign(record, {
@@ -95,14 +98,14 @@ function recordOf(change: Partial<CallRecord> = {}, failures: readonly FailureCl
 
 /** What is booked of one request. */
 async function booked(
-  ending: Partial<Ending> = {},
+  ending: Partial<RequestEnding> = {},
   charge: Partial<Charge> = {},
-  record: Partial<CallRecord> = {},
+  record: Partial<RequestRecord> = {},
   failures: readonly FailureClass[] = [],
 ) {
   const all = setUp();
   const of = recordOf({ charge: { ...CHARGE, ...charge }, ...record }, failures);
-  await settle(all.books, of, { ...ENDING, ...ending });
+  await settleRequest(all.books, of, { ...ENDING, ...ending });
   const [settlement] = all.settlements;
   if (!settlement) throw new Error("nothing was booked");
   expect(settlement.chargedNano).toBe(settlement.row.chargedNano);
@@ -132,7 +135,7 @@ describe("a request that somebody pays for", () => {
     const booking = Promise.withResolvers<void>();
     const till = { ...books.till, settle: () => booking.promise };
     let isOver = false;
-    const settled = settle({ ...books, till }, recordOf(), ENDING)?.then(() => {
+    const settled = settleRequest({ ...books, till }, recordOf(), ENDING)?.then(() => {
       isOver = true;
     });
     await Bun.sleep(1);
@@ -145,7 +148,7 @@ describe("a request that somebody pays for", () => {
   test("keeps nobody waiting where it is booked at once", () => {
     const { books } = setUp();
     const till = { ...books.till, settle: () => null };
-    expect(settle({ ...books, till }, recordOf(), ENDING)).toBeNull();
+    expect(settleRequest({ ...books, till }, recordOf(), ENDING)).toBeNull();
   });
 
   test("is charged its whole cost where that is more than was held, and is marked", async () => {
@@ -279,20 +282,20 @@ describe("how long inputs are", () => {
 
 describe("a request that nobody pays for", () => {
   function rowOf(
-    ending: Partial<Ending> = {},
-    record: Partial<CallRecord> = {},
+    ending: Partial<RequestEnding> = {},
+    record: Partial<RequestRecord> = {},
     failures: FailureClass[] = [],
   ) {
     const { books, rows, settlements } = setUp();
     const of = recordOf({ charge: null, ...record }, failures);
-    expect(settle(books, of, { ...ENDING, ...ending })).toBeNull();
+    expect(settleRequest(books, of, { ...ENDING, ...ending })).toBeNull();
     expect(settlements).toEqual([]);
     return rows[0];
   }
 
-  async function countedRowOf(ending: Partial<Ending>, failures: FailureClass[] = []) {
+  async function countedRowOf(ending: Partial<RequestEnding>, failures: FailureClass[] = []) {
     const { books, rows } = setUp();
-    await settle(books, recordOf({ charge: null }, failures), { ...ENDING, ...ending });
+    await settleRequest(books, recordOf({ charge: null }, failures), { ...ENDING, ...ending });
     return rows[0];
   }
 
@@ -343,9 +346,9 @@ describe("a request that nobody pays for", () => {
       const inVain = async (usage: TokenUsage | null, failure: FailureClass) => {
         const { books, rows, settlements } = setUp();
         const record = recordOf({ charge });
-        noteVainUse(record.trace, usage);
-        failAttempt(record.trace, failed(failure, "broke"), 130);
-        await settle(books, record, { ...ENDING, outcome: "failed", usage: null, isServed: false });
+        noteWastedUsage(record.trace, usage);
+        failAttempt(record.trace, upstreamFailure(failure, "broke"), 130);
+        await settleRequest(books, record, { ...ENDING, outcome: "failed", usage: null, isServed: false });
         return rows[0]?.upstreamNano ?? settlements[0]?.row.upstreamNano;
       };
       const told = usageOf({ input_tokens: 100, output_tokens: 10 });
@@ -364,11 +367,11 @@ describe("a request that nobody pays for", () => {
 });
 
 describe("what its limits reserved", () => {
-  async function settledTo(ending: Partial<Ending>, record: Partial<CallRecord>) {
+  async function settledTo(ending: Partial<RequestEnding>, record: Partial<RequestRecord>) {
     const told: unknown[] = [];
-    const lease: Lease = { settle: (...to) => void told.push(to), release() {}, cancel() {} };
+    const lease: LimitLease = { settle: (...to) => void told.push(to), release() {}, cancel() {} };
     const place = { route: ROUTE, settle: (to: number) => void told.push(to), release() {}, abandon() {} };
-    await settle(setUp().books, recordOf({ lease, place, ...record }), { ...ENDING, ...ending });
+    await settleRequest(setUp().books, recordOf({ lease, place, ...record }), { ...ENDING, ...ending });
     return told;
   }
   const counted = { usage: null, countOutput: counts(7) };
@@ -388,8 +391,8 @@ describe("what its limits reserved", () => {
 
   test("is settled before it is given back, where nothing has to be counted", () => {
     const told: unknown[] = [];
-    const lease: Lease = { settle: (...to) => void told.push(to), release() {}, cancel() {} };
-    void settle(setUp().books, recordOf({ lease }), ENDING);
+    const lease: LimitLease = { settle: (...to) => void told.push(to), release() {}, cancel() {} };
+    void settleRequest(setUp().books, recordOf({ lease }), ENDING);
     expect(told).toEqual([[110, Number(COST_NANO)]]);
   });
 
@@ -410,17 +413,17 @@ describe("whatever the end", () => {
   test("it is settled once, by the first", async () => {
     const { books, settlements } = setUp();
     const record = recordOf();
-    await settle(books, record, { ...ENDING, outcome: "client_gone" });
-    expect(settle(books, record, ENDING)).toBeNull();
+    await settleRequest(books, record, { ...ENDING, outcome: "client_gone" });
+    expect(settleRequest(books, record, ENDING)).toBeNull();
     expect(settlements.map(({ row }) => row.outcome)).toEqual(["client_gone"]);
   });
 
   test("it leaves no row of someone without a key", () => {
     const { books, rows, settlements } = setUp();
     const record = recordOf({ caller: null, charge: null });
-    expect(settle(books, record, ENDING)).toBeNull();
+    expect(settleRequest(books, record, ENDING)).toBeNull();
     record.caller = callerWho("none");
-    expect(settle(books, record, ENDING)).toBeNull();
+    expect(settleRequest(books, record, ENDING)).toBeNull();
     expect([rows, settlements]).toEqual([[], []]);
   });
 });

@@ -3,14 +3,14 @@
  * pays sees the end of its answer only when it is booked.
  */
 
-import { failed } from "../../accounts/failure.ts";
-import type { Till } from "../../billing/engine/direct-billing.ts";
+import { upstreamFailure } from "../../accounts/failure.ts";
+import type { BillingEngine } from "../../billing/engine/direct-billing.ts";
 import { withoutRow } from "../../billing/engine/refusal-rows.ts";
 import type { Nano } from "../../money/nano.ts";
 import { type Costs, costsOf, listCostOf, NO_COSTS, NOTHING_USED, type Tariff } from "../../money/tariff.ts";
 import { countTraffic } from "../../observe/traffic.ts";
 import type { Pool } from "../../pool/pool.ts";
-import { drawnKind } from "../../protocols/shared/image-kind.ts";
+import { resolveImageKind } from "../../protocols/shared/image-kind.ts";
 import type { ModelRequest } from "../../protocols/shared/request.ts";
 import {
   NO_MONEY,
@@ -24,46 +24,50 @@ import { likelyCost } from "../charging/window-budget.ts";
 import type { Gateway } from "../gateway.ts";
 import { isTextAlone } from "../metering/input-range.ts";
 import {
-  asTold,
+  asReported,
   estimatedInput,
+  implausibleUsage,
   isCredible,
-  type Measured,
+  type MeasuredUsage,
   type MeteredModel,
   measure,
-  notBelieved,
-  tellsAll,
+  reportsAll,
 } from "../metering/meter.ts";
 import type { Trace } from "../request/trace.ts";
 import {
-  type CallRecord,
-  type Ending,
-  isKnown,
+  type AuthenticatedRecord,
+  buildUsageRow,
+  isAuthenticated,
   isPaid,
   isRead,
-  type KnownRecord,
   type PaidRecord,
   type ReadRecord,
-  rowOf,
+  type RequestEnding,
+  type RequestRecord,
 } from "../request-record.ts";
 import { learnReasoning, withPicturesAskedFor, withUnseenReasoning } from "./unseen-output.ts";
 
 /** As much of the gateway as the end of a request needs. */
-export type Books = Pick<
+export type SettlementContext = Pick<
   Gateway,
   "clock" | "log" | "estimates" | "reasoning" | "traffic" | "requestCounts" | "refusals"
 > & {
-  till: Pick<Till, "push" | "settle">;
+  till: Pick<BillingEngine, "push" | "settle">;
   dispatcher: { pool: Pick<Pool, "brokeOff"> };
 };
 
 const NO_MODEL: MeteredModel = { contextTokens: null, outputTokensMax: null, tariff: null };
 
 /** Null when there is nothing to wait for. Only the first call for a record does anything. */
-export function settle(gateway: Books, record: CallRecord, ending: Ending): Promise<void> | null {
+export function settleRequest(
+  gateway: SettlementContext,
+  record: RequestRecord,
+  ending: RequestEnding,
+): Promise<void> | null {
   if (record.isClosed) return null;
   record.isClosed = true;
   // Without a key nothing is written: anybody could fill the store.
-  if (!isKnown(record)) return null;
+  if (!isAuthenticated(record)) return null;
   if (isRead(record)) {
     if (isPaid(record)) return settlePaid(gateway, record, ending);
     if (isUntold(record, ending)) return settleUntold(gateway, record, ending);
@@ -73,10 +77,14 @@ export function settle(gateway: Books, record: CallRecord, ending: Ending): Prom
 }
 
 /** What the upstream did not report is counted, or estimated from its length. */
-function settleUntold(gateway: Books, record: ReadRecord, ending: Ending): Promise<void> | null {
+function settleUntold(
+  gateway: SettlementContext,
+  record: ReadRecord,
+  ending: RequestEnding,
+): Promise<void> | null {
   const { request } = record;
   const inputTokens = () => gateway.estimates.estimate(request.publicModel, request.inputSize());
-  if (isUnheard(record, ending)) {
+  if (hasNoTokenCount(record, ending)) {
     // Clients leave all the time: counting what they sent would cost more than it is worth.
     pushRow(gateway, record, ending, estimatedInput(inputTokens(), 0, "partial"));
     return null;
@@ -90,31 +98,43 @@ function settleUntold(gateway: Books, record: ReadRecord, ending: Ending): Promi
 }
 
 /** The row of a request that nobody pays for. */
-function pushRow(gateway: Books, record: KnownRecord, ending: Ending, measured: Measured): void {
+function pushRow(
+  gateway: SettlementContext,
+  record: AuthenticatedRecord,
+  ending: RequestEnding,
+  measured: MeasuredUsage,
+): void {
   const money = uncharged(gateway, record, measured, ending);
-  const row = rowOf(record, ending, measured, money, gateway.clock);
+  const row = buildUsageRow(record, ending, measured, money, gateway.clock);
   countRequest(gateway, record, row);
   settleLimits(record, ending, measured, money);
   if (!gateway.refusals.fold(row)) gateway.till.push(row);
 }
 
-function countRequest({ traffic, requestCounts }: Books, { model }: CallRecord, row: UsageRow): void {
+function countRequest(
+  { traffic, requestCounts }: SettlementContext,
+  { model }: RequestRecord,
+  row: UsageRow,
+): void {
   countTraffic(traffic, row);
   requestCounts.add(row, model !== null);
 }
 
 /** It was served, and its upstream has not reported all that it used. One that goes on in the background still may. */
-function isUntold({ endpoint }: CallRecord, { isServed, outcome, usage, images }: Ending): boolean {
+function isUntold({ endpoint }: RequestRecord, { isServed, outcome, usage, images }: RequestEnding): boolean {
   if (!isServed || outcome === "pending" || endpoint.name === "responses.input_tokens") return false;
-  return !tellsAll(usage, images);
+  return !reportsAll(usage, images);
 }
 
 /** Nobody pays for it, it ended early, and what was streamed until then was not counted on the way. */
-function isUnheard({ charge }: CallRecord, { outcome, usage, images, countOutput }: Ending): boolean {
+function hasNoTokenCount(
+  { charge }: RequestRecord,
+  { outcome, usage, images, countOutput }: RequestEnding,
+): boolean {
   return charge === null && brokeOff(outcome) && usage === null && images === 0 && countOutput === null;
 }
 
-function brokeOff(outcome: Ending["outcome"]): boolean {
+function brokeOff(outcome: RequestEnding["outcome"]): boolean {
   return outcome === "client_gone" || outcome === "upstream_cut";
 }
 
@@ -124,15 +144,15 @@ function brokeOff(outcome: Ending["outcome"]): boolean {
  * that was not counted must not be free. (Streams that fill windows which outlive the process are always counted.)
  */
 function settleLimits(
-  record: CallRecord,
-  ending: Ending,
-  { tokens, source, isAbsurd }: Measured,
+  record: RequestRecord,
+  ending: RequestEnding,
+  { tokens, source, isAbsurd }: MeasuredUsage,
   { costNano }: UsageMoney,
 ): void {
   if (!ending.isServed) return;
   const { charge, lease, place, request } = record;
   const isCounted =
-    source !== "none" && !isAbsurd && !(request?.stream === true && isUnheard(record, ending));
+    source !== "none" && !isAbsurd && !(request?.stream === true && hasNoTokenCount(record, ending));
   const used = isCounted ? tokens.inputTokens + tokens.outputTokens : null;
   const isPriced = isCounted || tokens.images > 0 || charge !== null;
   // Of what was reserved for the longest answer, an ordinary one stays where the row does not know the cost.
@@ -141,16 +161,23 @@ function settleLimits(
   if (used !== null) place?.settle(used);
 }
 
-function toldOf({ endpoint, model, request }: CallRecord, { usage, images }: Ending): Measured {
+function toldOf(
+  { endpoint, model, request }: RequestRecord,
+  { usage, images }: RequestEnding,
+): MeasuredUsage {
   const isBelieved =
     usage === null || request === null || isCredible(usage, endpoint.name, request, model ?? NO_MODEL);
-  return isBelieved ? asTold(usage, images) : notBelieved(images);
+  return isBelieved ? asReported(usage, images) : implausibleUsage(images);
 }
 
-function settlePaid(gateway: Books, record: PaidRecord, ending: Ending): Promise<void> | null {
+function settlePaid(
+  gateway: SettlementContext,
+  record: PaidRecord,
+  ending: RequestEnding,
+): Promise<void> | null {
   const measured = ending.isServed
     ? measuredBy(gateway, record, withPicturesAskedFor(record, ending), () => record.charge.inputTokens)
-    : asTold(null, 0);
+    : asReported(null, 0);
   // What needs no counting is settled at once: its limits are still held.
   if (!(measured instanceof Promise)) return book(gateway, record, ending, measured);
   return measured.then(async (counted) => {
@@ -158,9 +185,14 @@ function settlePaid(gateway: Books, record: PaidRecord, ending: Ending): Promise
   });
 }
 
-function book(gateway: Books, record: PaidRecord, ending: Ending, measured: Measured): Promise<void> | null {
+function book(
+  gateway: SettlementContext,
+  record: PaidRecord,
+  ending: RequestEnding,
+  measured: MeasuredUsage,
+): Promise<void> | null {
   const { request } = record;
-  if (measured.isAbsurd) blame(gateway, record);
+  if (measured.isAbsurd) penalizeAccount(gateway, record);
   else if (measured.source === "upstream" && isTextAlone(request)) {
     const { textBytes } = request.inputReach();
     const { media } = request.inputSize();
@@ -170,7 +202,7 @@ function book(gateway: Books, record: PaidRecord, ending: Ending, measured: Meas
     learnReasoning(gateway.reasoning, record, ending, measured);
   }
   const money = moneyOf(record, measured, ending);
-  const row = rowOf(record, ending, measured, money, gateway.clock);
+  const row = buildUsageRow(record, ending, measured, money, gateway.clock);
   countRequest(gateway, record, row);
   settleLimits(record, ending, measured, money);
   const settled = gateway.refusals.fold(row) ? withoutRow(row) : row;
@@ -179,11 +211,11 @@ function book(gateway: Books, record: PaidRecord, ending: Ending, measured: Meas
 
 /** A promise only where something has to be counted. */
 function measuredBy(
-  { log }: Books,
+  { log }: SettlementContext,
   { call, endpoint, model, request }: ReadRecord,
-  ending: Ending,
+  ending: RequestEnding,
   inputTokens: () => number,
-): Measured | Promise<Measured> {
+): MeasuredUsage | Promise<MeasuredUsage> {
   const { usage, images, isWhole, countOutput } = ending;
   const evidence = { usage, images, imageKind: kindOf(request, ending), isWhole, countOutput };
   const measured = measure(evidence, endpoint.name, request, model ?? NO_MODEL);
@@ -197,11 +229,11 @@ function measuredBy(
 }
 
 /** Size and quality of the pictures that were drawn. */
-function kindOf(request: ModelRequest, { imageKind }: Ending): string | null {
-  return drawnKind(request.imageKind, imageKind);
+function kindOf(request: ModelRequest, { imageKind }: RequestEnding): string | null {
+  return resolveImageKind(request.imageKind, imageKind);
 }
 
-function moneyOf(record: PaidRecord, measured: Measured, ending: Ending): UsageMoney {
+function moneyOf(record: PaidRecord, measured: MeasuredUsage, ending: RequestEnding): UsageMoney {
   const { charge, request } = record;
   const { tariff, heldNano, payer } = charge;
   const wastedNano = wastedBy(record, tariff, () => charge.inputTokens);
@@ -223,13 +255,13 @@ function moneyOf(record: PaidRecord, measured: Measured, ending: Ending): UsageM
 /** Where the count cannot be true, the most that the request was expected to cost is charged, and no more. */
 function costsFor(
   { tariff, doubtNano }: Charge,
-  { tokens, isAbsurd }: Measured,
+  { tokens, isAbsurd }: MeasuredUsage,
   imageKind: string | null,
 ): Costs {
   return isAbsurd ? { costNano: doubtNano, listNano: doubtNano } : costsOf(tariff, tokens, imageKind);
 }
 
-function flagsOf({ flags }: Measured, isCapped: boolean, isOverrun: boolean): readonly UsageFlag[] {
+function flagsOf({ flags }: MeasuredUsage, isCapped: boolean, isOverrun: boolean): readonly UsageFlag[] {
   if (!isCapped && !isOverrun) return flags;
   const all: UsageFlag[] = [...flags];
   if (isCapped) all.push("capped");
@@ -247,7 +279,7 @@ const MAY_BE_CHARGED: ReadonlySet<string> = new Set([
 ]);
 
 /** How many failed attempts an upstream may have worked on. */
-export function workedInVain({ attempts }: Trace): number {
+export function countWastedAttempts({ attempts }: Trace): number {
   let count = 0;
   for (const { failure } of attempts) if (failure !== null && MAY_BE_CHARGED.has(failure)) count++;
   return count;
@@ -274,9 +306,9 @@ function wastedBy(
 /** What it would have cost: for windows of money and for reports. */
 function uncharged(
   { estimates }: Pick<Gateway, "estimates">,
-  record: KnownRecord,
-  measured: Measured,
-  ending: Ending,
+  record: AuthenticatedRecord,
+  measured: MeasuredUsage,
+  ending: RequestEnding,
 ): UsageMoney {
   const { tokens, source, isAbsurd } = measured;
   const flags = flagsOf(measured, record.windowCap !== null && ending.isServed, false);
@@ -295,7 +327,8 @@ function uncharged(
 }
 
 /** An account that reports counts which cannot be true is used less, and after a few of them not at all for a while. */
-function blame({ log, dispatcher }: Books, { call, trace }: CallRecord): void {
+function penalizeAccount({ log, dispatcher }: SettlementContext, { call, trace }: RequestRecord): void {
   log.warn("absurd_usage", { request_id: call.requestId, account_id: trace.route?.account.id ?? null });
-  if (trace.route !== null) dispatcher.pool.brokeOff(trace.route, failed("bad_answer", "absurd usage"));
+  if (trace.route !== null)
+    dispatcher.pool.brokeOff(trace.route, upstreamFailure("bad_answer", "absurd usage"));
 }

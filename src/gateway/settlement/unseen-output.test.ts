@@ -12,10 +12,17 @@ import {
   usageOf,
 } from "../charging/paying.test-support.ts";
 import type { CountedOutput } from "../metering/counted-output.ts";
-import { asTold, type Measured } from "../metering/meter.ts";
+import { asReported, type MeasuredUsage } from "../metering/meter.ts";
 import { ReasoningEstimates } from "../metering/reasoning-estimate.ts";
 import { beginAttempt } from "../request/trace.ts";
-import { type Ending, isKnown, isPaid, isRead, openRecord, type PaidRecord } from "../request-record.ts";
+import {
+  isAuthenticated,
+  isPaid,
+  isRead,
+  openRecord,
+  type PaidRecord,
+  type RequestEnding,
+} from "../request-record.ts";
 import { learnReasoning, withPicturesAskedFor, withUnseenReasoning } from "./unseen-output.ts";
 
 const CHARGE: Charge = {
@@ -51,7 +58,7 @@ function paidRecord(
     model: MODEL,
     charge: { ...CHARGE, ...charge },
   });
-  if (!isKnown(record) || !isRead(record) || !isPaid(record)) throw new Error("the record is paid");
+  if (!isAuthenticated(record) || !isRead(record) || !isPaid(record)) throw new Error("the record is paid");
   return record;
 }
 
@@ -65,21 +72,27 @@ const shown =
 /** An answer that ended with usage, of which its client was shown this much. */
 function learnt(
   told: Record<string, unknown>,
-  estimateShown: Ending["estimateShown"],
+  estimateShown: RequestEnding["estimateShown"],
   record = paidRecord(),
 ) {
   const estimates = new ReasoningEstimates();
-  const measured = asTold(usageOf({ input_tokens: 10, ...told }), 0);
+  const measured = asReported(usageOf({ input_tokens: 10, ...told }), 0);
   for (let i = 0; i < 40; i++) learnReasoning(estimates, record, { ...ENDING, estimateShown }, measured);
   return estimates;
 }
 
 const reasoning = (tokens: number) => ({ output_tokens_details: { reasoning_tokens: tokens } });
-const LEFT: Ending = { ...ENDING, outcome: "client_gone", usage: null, isWhole: false, isAbandoned: true };
+const LEFT: RequestEnding = {
+  ...ENDING,
+  outcome: "client_gone",
+  usage: null,
+  isWhole: false,
+  isAbandoned: true,
+};
 
 /** What was seen of an answer that was left. */
-function seen(outputTokens: number, reasoningTokens = 0, images = 0): Measured {
-  const { tokens } = asTold(null, images);
+function seen(outputTokens: number, reasoningTokens = 0, images = 0): MeasuredUsage {
+  const { tokens } = asReported(null, images);
   return {
     tokens: { ...tokens, inputTokens: 10, outputTokens, reasoningTokens },
     source: "partial",
@@ -122,7 +135,7 @@ describe("the reasoning of an answer that its client was not shown", () => {
 
   test("is not learnt from answers that broke off", () => {
     const estimates = new ReasoningEstimates();
-    const told = asTold(usageOf({ input_tokens: 10, output_tokens: 900, ...reasoning(800) }), 0);
+    const told = asReported(usageOf({ input_tokens: 10, output_tokens: 900, ...reasoning(800) }), 0);
     learnReasoning(estimates, paidRecord(), { ...ENDING, isWhole: false }, told);
     expect(added(estimates)).toBe(0);
   });
@@ -156,7 +169,11 @@ describe("an answer that its client left", () => {
   });
 
   test.each([
-    ["whose upstream told what it used", LEFT, asTold(usageOf({ input_tokens: 10, output_tokens: 9 }), 0)],
+    [
+      "whose upstream told what it used",
+      LEFT,
+      asReported(usageOf({ input_tokens: 10, output_tokens: 9 }), 0),
+    ],
     ["whose client stayed", { ...LEFT, isAbandoned: false }, seen(5)],
   ])("has nothing added to one %s", (_, ending, measured) => {
     expect(withUnseenReasoning(estimates, paidRecord(), ending, measured)).toBe(measured);

@@ -6,9 +6,9 @@
 import { affordableOutput } from "../../money/tariff.ts";
 import type { UsageTokens } from "../../store/usage/usage-row.ts";
 import type { CountedOutput } from "../metering/counted-output.ts";
-import type { Measured } from "../metering/meter.ts";
+import type { MeasuredUsage } from "../metering/meter.ts";
 import type { ReasoningEstimates, ReasoningSubject } from "../metering/reasoning-estimate.ts";
-import type { Ending, PaidRecord } from "../request-record.ts";
+import type { PaidRecord, RequestEnding } from "../request-record.ts";
 
 /**
  * Upstreams count otherwise than the estimate does. Without a count of reasoning, only what is far more than was shown
@@ -21,8 +21,8 @@ const UNSHOWN_TOKENS = 64;
 export function learnReasoning(
   estimates: ReasoningEstimates,
   record: PaidRecord,
-  ending: Ending,
-  { tokens }: Measured,
+  ending: RequestEnding,
+  { tokens }: MeasuredUsage,
 ): void {
   const subject = ending.isWhole ? reasoningSubject(record) : null;
   if (subject === null) return;
@@ -31,7 +31,10 @@ export function learnReasoning(
 }
 
 /** The pictures that an abandoned request asked for: an upstream bills every picture that it has begun. */
-export function withPicturesAskedFor({ endpoint, request }: PaidRecord, ending: Ending): Ending {
+export function withPicturesAskedFor(
+  { endpoint, request }: PaidRecord,
+  ending: RequestEnding,
+): RequestEnding {
   if (!ending.isAbandoned || endpoint.interface !== "images" || ending.usage !== null) return ending;
   return { ...ending, images: Math.max(ending.images, request.choices) };
 }
@@ -40,9 +43,9 @@ export function withPicturesAskedFor({ endpoint, request }: PaidRecord, ending: 
 export function withUnseenReasoning(
   estimates: ReasoningEstimates,
   record: PaidRecord,
-  ending: Ending,
-  measured: Measured,
-): Measured {
+  ending: RequestEnding,
+  measured: MeasuredUsage,
+): MeasuredUsage {
   if (!ending.isAbandoned || measured.source !== "partial") return measured;
   const { tokens } = measured;
   if (record.endpoint.interface === "images") {
@@ -64,7 +67,7 @@ export function withUnseenReasoning(
   });
 }
 
-function asEstimated(measured: Measured, tokens: UsageTokens): Measured {
+function asEstimated(measured: MeasuredUsage, tokens: UsageTokens): MeasuredUsage {
   return { ...measured, tokens, flags: [...measured.flags, "estimated"] };
 }
 

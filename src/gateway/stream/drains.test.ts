@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { openUnderWay } from "../request/in-flight-requests.ts";
+import { openInFlightRequests } from "../request/in-flight-requests.ts";
 import { lingeringClient, openDrains } from "./drains.ts";
 
 describe("drains", () => {
@@ -28,7 +28,7 @@ describe("a client that left", () => {
   function setUp(lingerMs: number, max = 1) {
     const drains = openDrains(max, max);
     const left = new AbortController();
-    const underWay = openUnderWay();
+    const underWay = openInFlightRequests();
     const client = lingeringClient({ signal: left.signal }, "u1", drains, lingerMs, underWay);
     return { drains, left, client, underWay };
   }

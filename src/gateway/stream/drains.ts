@@ -4,7 +4,7 @@
  * and where the group charges, what was not seen of it is charged by estimate.
  */
 
-import type { UnderWay } from "../request/in-flight-requests.ts";
+import type { InFlightRequests } from "../request/in-flight-requests.ts";
 import type { Client } from "../upstream/send-request.ts";
 
 export interface Drains {
@@ -45,7 +45,7 @@ export function lingeringClient(
   owner: string,
   drains: Drains,
   lingerMs: number,
-  underWay: Pick<UnderWay, "enter">,
+  underWay: Pick<InFlightRequests, "enter">,
 ): LingeringClient {
   const controller = new AbortController();
   const give = () => controller.abort();

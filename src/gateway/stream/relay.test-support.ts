@@ -1,10 +1,10 @@
 /** An upstream, a relay and a client, with time and both ends under the test's hand. */
 
 import { createParser } from "eventsource-parser";
-import { clientError, failed } from "../../accounts/failure.ts";
+import { clientError, upstreamFailure } from "../../accounts/failure.ts";
 import { ApiError } from "../../errors.ts";
-import { openAlarms } from "../../net/wire/deadlines.ts";
-import { joinParts, partOf } from "../../net/wire/parts.ts";
+import { openDeadlines } from "../../net/wire/deadlines.ts";
+import { joinParts, wholeBytesPart } from "../../net/wire/parts.ts";
 import { openResponsesReader } from "../../protocols/responses/responses-stream.ts";
 import type { StreamReader } from "../../protocols/shared/stream.ts";
 import type { StreamIntake } from "../upstream/send-request.ts";
@@ -14,7 +14,7 @@ import { openRelay, type RelayOptions, type StreamEnd } from "./relay.ts";
 const utf8 = new TextEncoder();
 const decoder = new TextDecoder();
 /** Shared by all files that use the stage, so nobody stops it. */
-const alarms = openAlarms(1, { monotonicMs: () => performance.now() });
+const alarms = openDeadlines(1, { monotonicMs: () => performance.now() });
 
 export const TIMING = {
   keepAliveMs: 15_000,
@@ -150,13 +150,13 @@ export function stage(change: Partial<RelayOptions> = {}) {
     beats,
     upstreamState,
     opening,
-    push: (text: string) => tell((to) => to.data(partOf(utf8.encode(text)))),
+    push: (text: string) => tell((to) => to.data(wholeBytesPart(utf8.encode(text)))),
     end() {
       tell((to) => to.end());
       over = true;
     },
     reset() {
-      tell((to) => to.broke(failed("reset", "ECONNRESET")));
+      tell((to) => to.broke(upstreamFailure("reset", "ECONNRESET")));
       over = true;
     },
     /** One read of the client: a write, or null at the end. */

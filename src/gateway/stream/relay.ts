@@ -3,14 +3,14 @@
  * while it is silent, and always ended by exactly one terminal event.
  */
 
-import { failed, type UpstreamFailure } from "../../accounts/failure.ts";
+import { type UpstreamFailure, upstreamFailure } from "../../accounts/failure.ts";
 import { ApiError } from "../../errors.ts";
 import type { ClientSink } from "../../net/wire/http-message.ts";
 import { type Part, wholePart } from "../../net/wire/parts.ts";
 import { KEEP_ALIVE } from "../../net/wire/sse-write.ts";
 import type { StreamReader } from "../../protocols/shared/stream.ts";
 import type { OnDisconnect } from "../../records.ts";
-import type { Step, UpstreamStream } from "../upstream/upstream-stream.ts";
+import type { UpstreamStream, UpstreamStreamStep } from "../upstream/upstream-stream.ts";
 
 /** How a stream ended, for the record. */
 export type StreamEnd =
@@ -48,7 +48,7 @@ export interface RelayOptions {
   cutOff(): void;
   /** When the client began to wait, if it has had nothing since then. */
   waitingSinceMs?: number;
-  pulse: Pulse;
+  pulse: KeepAliveTimer;
   monotonicMs(): number;
   timing: RelayTiming;
 }
@@ -63,7 +63,7 @@ export interface RelayTiming {
 }
 
 /** One timer for all streams instead of several for each. */
-export interface Pulse {
+export interface KeepAliveTimer {
   add(beat: (nowMs: number) => void): () => void;
 }
 
@@ -108,7 +108,7 @@ export function openRelay(options: RelayOptions): Relay {
     end({ kind: "client_gone", reader: upstream?.reader ?? null, isWhole, leftBy });
   }
 
-  function take(step: Step): void {
+  function take(step: UpstreamStreamStep): void {
     if (isOver) return;
     if (isGone) {
       // Read on without a client, so that all of what was produced is known.
@@ -170,7 +170,7 @@ export function openRelay(options: RelayOptions): Relay {
   function beat(nowMs: number): void {
     if (upstream !== null) {
       stoppedBy = options.checkpoint?.() ?? null;
-      if (stoppedBy !== null) upstream.abort(failed("rejected", "nobody pays for more"));
+      if (stoppedBy !== null) upstream.abort(upstreamFailure("rejected", "nobody pays for more"));
     }
     if (isOver) return;
     if (isGone) {
@@ -201,7 +201,7 @@ export function openRelay(options: RelayOptions): Relay {
 
   function abortIfSilent(from: UpstreamStream, nowMs: number): boolean {
     if (nowMs - from.lastDataMs() <= timing.idleTimeoutMs) return false;
-    from.abort(failed("timeout", "the stream went silent"));
+    from.abort(upstreamFailure("timeout", "the stream went silent"));
     return true;
   }
 
@@ -219,7 +219,7 @@ export function openRelay(options: RelayOptions): Relay {
 
   /** Settled first: aborting reports the end. */
   function letGo(): void {
-    const left = failed("reset", "the client left");
+    const left = upstreamFailure("reset", "the client left");
     gone(false);
     if (upstream !== null) upstream.abort(left);
     else options.opening.then((opened) => opened.abort(left)).catch(() => {});
@@ -233,7 +233,7 @@ export function openRelay(options: RelayOptions): Relay {
     readOn = isDrained ? "drain" : "last words";
     const ms = isDrained ? timing.drainOnDisconnectMs : timing.lastWordsMs;
     stopDraining = setTimeout(
-      () => from.abort(failed("timeout", "the drain took too long")),
+      () => from.abort(upstreamFailure("timeout", "the drain took too long")),
       Math.max(0, ms - (monotonicMs() - goneMs)),
     );
     from.resume();
@@ -274,7 +274,7 @@ export function openRelay(options: RelayOptions): Relay {
   function asFailure(thrown: unknown): ApiError {
     return thrown instanceof ApiError
       ? thrown
-      : options.describeFailure(failed("server", "the relay failed"));
+      : options.describeFailure(upstreamFailure("server", "the relay failed"));
   }
 }
 
@@ -282,7 +282,10 @@ function cutBy(failure: UpstreamFailure): UpstreamFailure | null {
   return failure.class === "reset" || failure.class === "timeout" ? failure : null;
 }
 
-export function openPulse(everyMs: number, monotonicMs: () => number): Pulse & { stop(): void } {
+export function openKeepAliveTimer(
+  everyMs: number,
+  monotonicMs: () => number,
+): KeepAliveTimer & { stop(): void } {
   const beats = new Set<(nowMs: number) => void>();
   const timer = setInterval(() => {
     const nowMs = monotonicMs();

@@ -3,37 +3,37 @@
  * fills windows; and where its upstream will probably not tell.
  */
 
-import type { Till } from "../../billing/engine/direct-billing.ts";
+import type { BillingEngine } from "../../billing/engine/direct-billing.ts";
 import { ApiError } from "../../errors.ts";
-import type { Route } from "../../policy/snapshot.ts";
+import type { AccountRoute } from "../../policy/snapshot.ts";
 import type { TokenUsage } from "../../protocols/shared/usage.ts";
 import type { Charge } from "../charging/charge.ts";
 import { isWholeCount } from "../metering/meter.ts";
 import { type OutputCounter, openOutputCounter } from "../metering/output-counter.ts";
 import type { Trace } from "../request/trace.ts";
 
-export interface Counters {
+export interface StreamCounters {
   /** A fresh counter for the next attempt, as failed ones count for nothing; null where it is not counted. */
   next(): OutputCounter | null;
   current(): OutputCounter | null;
 }
 
-export interface PaidCounters extends Counters {
+export interface PaidCounters extends StreamCounters {
   next(): OutputCounter;
   /** Tells the till how far the stream is; an error when it has said more than was paid for. */
   checkpoint(): ApiError | null;
 }
 
 /** Routes whose last complete stream did not report its usage. */
-const silentRoutes = new WeakSet<Route>();
+const silentRoutes = new WeakSet<AccountRoute>();
 
-export function noteTold(route: Route, usage: TokenUsage | null): void {
+export function noteReportedUsage(route: AccountRoute, usage: TokenUsage | null): void {
   if (usage !== null && isWholeCount(usage)) silentRoutes.delete(route);
   else silentRoutes.add(route);
 }
 
 /** Where nobody pays: nearly all upstreams tell, so nearly no stream is counted. */
-export function openUnpaidCounters(trace: Pick<Trace, "route">, fillsWindows: boolean): Counters {
+export function openUnpaidCounters(trace: Pick<Trace, "route">, fillsWindows: boolean): StreamCounters {
   let counter: OutputCounter | null = null;
   return {
     next() {
@@ -53,7 +53,7 @@ const OVER_BOUND = 1.5;
 const OVER_BOUND_TOKENS = 64;
 
 export function openCounters(
-  till: Pick<Till, "checkpoint">,
+  till: Pick<BillingEngine, "checkpoint">,
   requestId: string,
   charge: Charge,
 ): PaidCounters {

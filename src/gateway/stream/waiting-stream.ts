@@ -2,18 +2,18 @@
 
 import type { ApiError } from "../../errors.ts";
 import {
-  type Answer,
   type ClientSink,
-  StreamAnswer,
+  type HttpResponse,
+  StreamedResponse,
   type StreamSource,
 } from "../../net/wire/http-message.ts";
 import { type Part, wholePart } from "../../net/wire/parts.ts";
 import { KEEP_ALIVE } from "../../net/wire/sse-write.ts";
-import type { Pulse } from "./relay.ts";
+import type { KeepAliveTimer } from "./relay.ts";
 
 export interface WaitingStreamOptions {
   /** The answer once the limits are taken and an account is found. */
-  serving: Promise<Answer>;
+  serving: Promise<HttpResponse>;
   /** Closes the record of a request that failed in the meantime, and returns the error for its client. */
   close(thrown: unknown): Promise<ApiError>;
   /** The terminal event of a stream that failed. */
@@ -22,7 +22,7 @@ export interface WaitingStreamOptions {
   ended(): void;
   waitingSinceMs: number;
   keepAliveMs: number;
-  pulse: Pulse;
+  pulse: KeepAliveTimer;
 }
 
 type State =
@@ -60,7 +60,7 @@ export class WaitingStream implements StreamSource {
     const { serving, close, describe, ended } = this.options;
     try {
       const answer = await serving;
-      if (!(answer instanceof StreamAnswer))
+      if (!(answer instanceof StreamedResponse))
         throw new Error("a stream was asked for and a whole answer came");
       this.state = { kind: "served", source: answer.source };
     } catch (thrown) {

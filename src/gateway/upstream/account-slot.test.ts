@@ -1,19 +1,19 @@
 import { describe, expect, test } from "bun:test";
-import { failed, type UpstreamFailure } from "../../accounts/failure.ts";
+import { type UpstreamFailure, upstreamFailure } from "../../accounts/failure.ts";
 import { ApiError } from "../../errors.ts";
 import { openLimiter } from "../../limits/limiter.ts";
-import { partOf } from "../../net/wire/parts.ts";
-import type { Route } from "../../policy/snapshot.ts";
+import { wholeBytesPart } from "../../net/wire/parts.ts";
+import type { AccountRoute } from "../../policy/snapshot.ts";
 import { openPool } from "../../pool/pool.ts";
-import { openWaitingRoom } from "../../pool/waiting.ts";
+import { openWaitingQueue } from "../../pool/waiting.ts";
 import { readJsonRequest } from "../../protocols/shared/json-request.ts";
 import type { Endpoint } from "../../protocols/shared/request.ts";
 import type { RateLimits } from "../../records.ts";
 import { beginAttempt, isOrdinary, openTrace, traceRecord, waitedMs } from "../request/trace.ts";
-import { takePlace } from "./account-slot.ts";
-import type { Order } from "./attempt.ts";
+import { takeAccountSlot } from "./account-slot.ts";
+import type { UpstreamAttempt } from "./attempt.ts";
 
-function route(id: string, limits: Partial<RateLimits> = {}): Route {
+function route(id: string, limits: Partial<RateLimits> = {}): AccountRoute {
   return {
     account: {
       id,
@@ -40,12 +40,12 @@ const BODY = new TextEncoder().encode('{"model":"fast","messages":[{"role":"user
 const CHAT: Endpoint = { name: "chat.completions", interface: "chat", path: "/chat/completions" };
 
 /** Time stands still but for the timers of the line. */
-function setUp(routes: readonly Route[], queue = { maxWaiting: 5, timeoutMs: 5_000 }) {
+function setUp(routes: readonly AccountRoute[], queue = { maxWaiting: 5, timeoutMs: 5_000 }) {
   const clock = { atMs: 0, monotonicMs: () => clock.atMs, nowMs: () => clock.atMs };
   const pool = openPool({ clock, random: () => 0.5, limiter: openLimiter(clock) });
-  const dispatcher = { pool, room: openWaitingRoom(clock), monotonicMs: clock.monotonicMs };
-  const request = readJsonRequest(partOf(BODY), CHAT, { depthMax: 16, modelNameCharsMax: 32 });
-  function order(left = new AbortController()): Order {
+  const dispatcher = { pool, room: openWaitingQueue(clock), monotonicMs: clock.monotonicMs };
+  const request = readJsonRequest(wholeBytesPart(BODY), CHAT, { depthMax: 16, modelNameCharsMax: 32 });
+  function order(left = new AbortController()): UpstreamAttempt {
     return {
       requestId: "req_1",
       keyId: "k1",
@@ -71,8 +71,8 @@ function setUp(routes: readonly Route[], queue = { maxWaiting: 5, timeoutMs: 5_0
     pool,
     order,
     waiting: () => dispatcher.room.waiting("g1"),
-    take: async (of: Order, tried: readonly Route[] = [], last: ApiError | null = null) =>
-      takePlace(dispatcher, of, new Set(tried), last),
+    take: async (of: UpstreamAttempt, tried: readonly AccountRoute[] = [], last: ApiError | null = null) =>
+      takeAccountSlot(dispatcher, of, new Set(tried), last),
   };
 }
 
@@ -86,7 +86,7 @@ async function refusal(work: Promise<unknown>): Promise<ApiError> {
 }
 
 const limited = (retryAfterMs: number): UpstreamFailure => ({
-  ...failed("rate_limited", "429", 429),
+  ...upstreamFailure("rate_limited", "429", 429),
   retryAfterMs,
 });
 
@@ -154,7 +154,7 @@ describe("a place", () => {
 
   test("keeps the tokens of an attempt that failed free", async () => {
     const { take, order } = setUp([route("a", { tpm: 1_000 })]);
-    for (let i = 0; i < 5; i++) (await take(order())).abandon(failed("rejected", "status 400", 400));
+    for (let i = 0; i < 5; i++) (await take(order())).abandon(upstreamFailure("rejected", "status 400", 400));
   });
 });
 
@@ -164,7 +164,7 @@ describe("without any place", () => {
     async (kind) => {
       const a = route("a");
       const { take, order, pool } = setUp([a]);
-      pool.failed(a, failed(kind, "r"));
+      pool.failed(a, upstreamFailure(kind, "r"));
       const error = await refusal(take(order()));
       expect(error).toMatchObject({ status: 503, code: "no_available_account" });
       expect(error.headers).toEqual({ "x-should-retry": "false" });
@@ -174,7 +174,7 @@ describe("without any place", () => {
   test("and one of them only limited for long, the model is at capacity", async () => {
     const [a, b] = [route("a"), route("b")];
     const { take, order, pool } = setUp([a, b]);
-    pool.failed(a, failed("credential", "status 401", 401));
+    pool.failed(a, upstreamFailure("credential", "status 401", 401));
     pool.failed(b, limited(300_000));
     const error = await refusal(take(order()));
     expect(error).toMatchObject({ status: 503, code: "server_is_overloaded" });
@@ -210,7 +210,7 @@ describe("without any place", () => {
     await take(order(), [a]);
     const last = new ApiError("not_found", "what the other said");
     expect(await refusal(take(order(), [a], last))).toMatchObject({ code: "rate_limit_exceeded" });
-    pool.failed(b, failed("credential", "status 401", 401));
+    pool.failed(b, upstreamFailure("credential", "status 401", 401));
     expect(await refusal(take(order(), [a], last))).toBe(last);
   });
 

@@ -2,19 +2,19 @@
 
 import type { UpstreamFailure } from "../../accounts/failure.ts";
 import type { ApiError } from "../../errors.ts";
-import type { Lease } from "../../limits/limiter.ts";
-import type { Route } from "../../policy/snapshot.ts";
+import type { LimitLease } from "../../limits/limiter.ts";
+import type { AccountRoute } from "../../policy/snapshot.ts";
 import { decide } from "../../pool/outlook.ts";
 import type { Choice, PickRequest, Pool } from "../../pool/pool.ts";
-import type { WaitingRoom } from "../../pool/waiting.ts";
+import type { WaitingQueue } from "../../pool/waiting.ts";
 import { waitText } from "../admission/caller-limits.ts";
 import { endWait, failAttempt, waitedMs } from "../request/trace.ts";
-import type { Order } from "./attempt.ts";
+import type { UpstreamAttempt } from "./attempt.ts";
 import { isAnswered, rejectAfterWait, rejectNow, withRetryTime } from "./no-account.ts";
 import { clientGone } from "./send-request.ts";
 
-export interface Place {
-  readonly route: Route;
+export interface AccountSlot {
+  readonly route: AccountRoute;
   /** The attempt is over; tokens if they became known. Whoever waits for this account is served at once. */
   release(tokens: number | null): void;
   /** What the attempt used, once known, which may be before or after its end. */
@@ -27,16 +27,16 @@ type Picked = Extract<Choice, { kind: "picked" }>;
 type None = Extract<Choice, { kind: "none" }>;
 
 /** Where places are given out. */
-export interface PlaceSource {
+export interface AccountSlotSource {
   pool: Pool;
-  room: WaitingRoom;
+  room: WaitingQueue;
   monotonicMs(): number;
 }
 
 /** Routes are made once for a publication, so what was found for a list stays true as long as it lives. */
-const tokenLimits = new WeakMap<readonly Route[], boolean>();
+const tokenLimits = new WeakMap<readonly AccountRoute[], boolean>();
 
-function limitTokens(routes: readonly Route[]): boolean {
+function limitTokens(routes: readonly AccountRoute[]): boolean {
   const known = tokenLimits.get(routes);
   if (known !== undefined) return known;
   const found = routes.some(({ account }) => account.limits.tpm !== null);
@@ -45,12 +45,12 @@ function limitTokens(routes: readonly Route[]): boolean {
 }
 
 /** `last` is what the client is told if nothing else can be tried. */
-export function takePlace(
-  source: PlaceSource,
-  order: Order,
-  tried: ReadonlySet<Route>,
+export function takeAccountSlot(
+  source: AccountSlotSource,
+  order: UpstreamAttempt,
+  tried: ReadonlySet<AccountRoute>,
   last: ApiError | null,
-): Place | Promise<Place> {
+): AccountSlot | Promise<AccountSlot> {
   const wanted: PickRequest = {
     routes: order.routes,
     tried,
@@ -65,12 +65,12 @@ export function takePlace(
 }
 
 async function waitForPlace(
-  source: PlaceSource,
-  order: Order,
+  source: AccountSlotSource,
+  order: UpstreamAttempt,
   wanted: PickRequest,
   first: None,
   last: ApiError | null,
-): Promise<Place> {
+): Promise<AccountSlot> {
   const { pool, room, monotonicMs } = source;
   const startedMs = monotonicMs();
   // All waits of a request together take no longer than its group allows.
@@ -127,21 +127,21 @@ const WEIGHED_MAX = 12;
 /** Where nothing could be taken the reasons matter, but nobody reads hundreds of them. */
 const REFUSED_MAX = 50;
 
-function noteWeighed(pool: Pool, order: Order, pick: Choice): void {
+function noteWeighed(pool: Pool, order: UpstreamAttempt, pick: Choice): void {
   if (pick.kind === "none") order.trace.candidates = pick.candidates().slice(0, REFUSED_MAX);
   else if (order.routes.length > WEIGHED_MAX) order.trace.candidates = [pool.describe(pick.route)];
   else if (order.routes.length > 1) order.trace.candidates = pick.candidates();
 }
 
 /** A class, so that the usual request costs one object here and no closures. */
-class TakenPlace implements Place {
-  readonly route: Route;
-  private readonly source: PlaceSource;
-  private readonly order: Order;
-  private readonly lease: Lease;
+class TakenPlace implements AccountSlot {
+  readonly route: AccountRoute;
+  private readonly source: AccountSlotSource;
+  private readonly order: UpstreamAttempt;
+  private readonly lease: LimitLease;
   private isOver = false;
 
-  constructor(source: PlaceSource, order: Order, { route, lease }: Picked) {
+  constructor(source: AccountSlotSource, order: UpstreamAttempt, { route, lease }: Picked) {
     this.source = source;
     this.order = order;
     this.route = route;

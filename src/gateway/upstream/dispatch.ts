@@ -5,46 +5,50 @@
  */
 
 import {
-  betterNews,
   classifyError,
   clientError,
-  failed,
-  inLightOf,
   mayTryAnother,
+  moreUsefulFailure,
+  refineFailure,
   type UpstreamFailure,
+  upstreamFailure,
 } from "../../accounts/failure.ts";
 import { upstreamRequestId } from "../../accounts/headers.ts";
-import type { Till } from "../../billing/engine/direct-billing.ts";
+import type { BillingEngine } from "../../billing/engine/direct-billing.ts";
 import type { ApiError } from "../../errors.ts";
 import type { AnswerHeaders } from "../../net/http-client/contract.ts";
 import type { Log } from "../../observe/log.ts";
-import type { Route } from "../../policy/snapshot.ts";
+import type { AccountRoute } from "../../policy/snapshot.ts";
 import type { Pool } from "../../pool/pool.ts";
-import type { WaitingRoom } from "../../pool/waiting.ts";
+import type { WaitingQueue } from "../../pool/waiting.ts";
 import type { Endpoint, ModelRequest, RequestBody } from "../../protocols/shared/request.ts";
 import type { Audience } from "../../protocols/shared/upstream-error.ts";
-import { readAnswer, saysNothing, type UpstreamAnswer } from "../../protocols/shared/whole-response.ts";
+import {
+  isEmptyResponse,
+  readWholeResponse,
+  type UpstreamResponse,
+} from "../../protocols/shared/whole-response.ts";
 import { clientRequestId } from "../request/client-request-id.ts";
-import { beginAttempt, failAttempt, latencyMs, noteFirstByte, noteVainUse } from "../request/trace.ts";
-import { type Place, takePlace } from "./account-slot.ts";
-import type { Conversation, Order } from "./attempt.ts";
+import { beginAttempt, failAttempt, latencyMs, noteFirstByte, noteWastedUsage } from "../request/trace.ts";
+import { type AccountSlot, takeAccountSlot } from "./account-slot.ts";
+import type { Conversation, UpstreamAttempt } from "./attempt.ts";
 import { withRetryTime } from "./no-account.ts";
 import type { RetryBudget } from "./retry-budget.ts";
 import {
-  ask,
-  askForStream,
   CLIENT_LEFT,
   clientGone,
-  type Exchange,
-  type Outbound,
-  type Whole,
+  type OutboundRequest,
+  openStream,
+  sendRequest,
+  type UpstreamExchange,
+  type WholeResult,
 } from "./send-request.ts";
 import { openUpstreamStream, type UpstreamStream } from "./upstream-stream.ts";
 
-export interface Dispatcher extends Outbound {
+export interface Dispatcher extends OutboundRequest {
   pool: Pool;
-  till: Pick<Till, "dispatched" | "undispatched">;
-  room: WaitingRoom;
+  till: Pick<BillingEngine, "dispatched" | "undispatched">;
+  room: WaitingQueue;
   retries: RetryBudget;
   monotonicMs(): number;
   log: Log;
@@ -59,21 +63,21 @@ export interface Dispatcher extends Outbound {
   jsonDepthMax: number;
 }
 
-export type Given =
-  | { kind: "answer"; answer: UpstreamAnswer; upstreamHeaders: AnswerHeaders }
+export type UpstreamResult =
+  | { kind: "answer"; answer: UpstreamResponse; upstreamHeaders: AnswerHeaders }
   | { kind: "stream"; stream: UpstreamStream; upstreamHeaders: AnswerHeaders };
-type Attempt = Given | { kind: "failed"; failure: UpstreamFailure };
+type Attempt = UpstreamResult | { kind: "failed"; failure: UpstreamFailure };
 
 /** What an account gave. Whoever takes the delivery gives the place back when it is over. */
-export interface Delivery {
-  place: Place;
-  given: Given;
+export interface UpstreamDelivery {
+  place: AccountSlot;
+  given: UpstreamResult;
 }
 
-const NONE_TRIED: ReadonlySet<Route> = new Set();
+const NONE_TRIED: ReadonlySet<AccountRoute> = new Set();
 
 /** Rejects with the `ApiError` for the client when no account could serve the request. */
-export async function dispatch(dispatcher: Dispatcher, order: Order): Promise<Delivery> {
+export async function dispatch(dispatcher: Dispatcher, order: UpstreamAttempt): Promise<UpstreamDelivery> {
   const { pool } = dispatcher;
   const retries = dispatcher.retries.open();
   let tried = NONE_TRIED;
@@ -82,7 +86,7 @@ export async function dispatch(dispatcher: Dispatcher, order: Order): Promise<De
   let isElsewhere = false;
   try {
     for (let attempts = 0; attempts < dispatcher.attemptsMax; attempts++) {
-      const taken = takePlace(dispatcher, order, tried, last);
+      const taken = takeAccountSlot(dispatcher, order, tried, last);
       const place = taken instanceof Promise ? await taken : taken;
       const { route } = place;
       let attempt: Attempt;
@@ -91,7 +95,7 @@ export async function dispatch(dispatcher: Dispatcher, order: Order): Promise<De
         const exchange = beginExchange(dispatcher, order, sent, route);
         attempt = order.request.stream
           ? await tryStream(dispatcher, order, exchange)
-          : attemptOf(dispatcher, order, route, await ask(dispatcher, exchange));
+          : attemptOf(dispatcher, order, route, await sendRequest(dispatcher, exchange));
       } catch (thrown) {
         // The client left, or its body could not be read: no fault of the account's.
         place.release(null);
@@ -106,15 +110,15 @@ export async function dispatch(dispatcher: Dispatcher, order: Order): Promise<De
         place.release(null);
         throw clientGone();
       }
-      const failure = inLightOf(body, attempt.failure);
+      const failure = refineFailure(body, attempt.failure);
       place.abandon(failure);
       if (order.isCharged) dispatcher.till.undispatched(order.requestId);
       logFailure(dispatcher.log, order, route, failure);
       // No other account begins for a client that has left, even if its answer would be read to the end.
       if (order.client.signal.aborted || order.client.inPerson?.signal.aborted) throw clientGone();
       const flaw = failure.class === "rejected" ? await body.flaw() : null;
-      const error = flaw ?? clientError(failure, audienceOf(order.request, route));
-      last = betterNews(last, error);
+      const error = flaw ?? clientError(failure, messageAudience(order.request, route));
+      last = moreUsefulFailure(last, error);
       // It refused a bound of our own: without it, or under another name, the same account may well answer.
       if (order.cap?.isRefused(route, failure)) continue;
       const readable = error.code === "invalid_encrypted_content" ? body.withoutEncryptedReasoning() : null;
@@ -130,11 +134,12 @@ export async function dispatch(dispatcher: Dispatcher, order: Order): Promise<De
   } finally {
     retries.close();
   }
-  const error = last ?? clientError(failed("connect", "no account"), audienceOf(order.request, null));
+  const error =
+    last ?? clientError(upstreamFailure("connect", "no account"), messageAudience(order.request, null));
   throw withRetryTime(error, pool, order);
 }
 
-export function audienceOf(request: ModelRequest, route: Route | null): Audience {
+export function messageAudience(request: ModelRequest, route: AccountRoute | null): Audience {
   return new RequestAudience(request, route);
 }
 
@@ -142,10 +147,10 @@ export function audienceOf(request: ModelRequest, route: Route | null): Audience
 class RequestAudience implements Audience {
   readonly publicModel: string;
   readonly upstreamModel: string;
-  readonly account: Route["account"] | null;
+  readonly account: AccountRoute["account"] | null;
   private readonly request: ModelRequest;
 
-  constructor(request: ModelRequest, route: Route | null) {
+  constructor(request: ModelRequest, route: AccountRoute | null) {
     this.publicModel = request.publicModel;
     this.upstreamModel = route?.upstreamModel ?? request.publicModel;
     this.account = route?.account ?? null;
@@ -161,7 +166,12 @@ class RequestAudience implements Audience {
   }
 }
 
-function beginExchange(dispatcher: Dispatcher, order: Order, body: RequestBody, route: Route): Exchange {
+function beginExchange(
+  dispatcher: Dispatcher,
+  order: UpstreamAttempt,
+  body: RequestBody,
+  route: AccountRoute,
+): UpstreamExchange {
   const { request, endpoint, trace } = order;
   const { timing } = dispatcher;
   const { account, upstreamModel } = route;
@@ -186,7 +196,7 @@ function turnOf(
   { thread, heard }: Conversation,
   body: RequestBody,
   upstreamModel: string,
-): NonNullable<Exchange["turn"]> {
+): NonNullable<UpstreamExchange["turn"]> {
   const tail = heard && {
     responseId: heard.responseId,
     body: () => body.forUpstreamAfter(upstreamModel, heard),
@@ -194,7 +204,12 @@ function turnOf(
   return { thread, tail };
 }
 
-function attemptOf(dispatcher: Dispatcher, order: Order, route: Route, asked: Whole): Attempt {
+function attemptOf(
+  dispatcher: Dispatcher,
+  order: UpstreamAttempt,
+  route: AccountRoute,
+  asked: WholeResult,
+): Attempt {
   if (asked.kind === "left") throw leftBy(order, asked.wasSent, dispatcher.monotonicMs());
   if (asked.kind === "failed") return asked;
   const { headers: upstreamHeaders, body } = asked;
@@ -202,25 +217,37 @@ function attemptOf(dispatcher: Dispatcher, order: Order, route: Route, asked: Wh
   const refused = checkJson(upstreamHeaders);
   if (refused !== null) return { kind: "failed", failure: refused };
   const { endpoint, request, trace } = order;
-  const answer = readAnswer(body, endpoint.name, audienceOf(request, route), dispatcher.jsonDepthMax);
+  const answer = readWholeResponse(
+    body,
+    endpoint.name,
+    messageAudience(request, route),
+    dispatcher.jsonDepthMax,
+  );
   switch (answer.kind) {
     case "answer":
       // It says something else: an error in words of its own, or a note of somebody on the way.
       if (!answer.hasSubstance)
-        return { kind: "failed", failure: failed("bad_answer", "not an answer", 200) };
+        return { kind: "failed", failure: upstreamFailure("bad_answer", "not an answer", 200) };
       if (!isEmpty(answer, endpoint)) return { kind: "answer", answer, upstreamHeaders };
-      noteVainUse(trace, answer.usage);
-      return { kind: "failed", failure: failed("bad_answer", "an empty answer", 200) };
+      noteWastedUsage(trace, answer.usage);
+      return { kind: "failed", failure: upstreamFailure("bad_answer", "an empty answer", 200) };
     case "error":
       return { kind: "failed", failure: classifyError(200, answer.error, null) };
     case "malformed":
-      return { kind: "failed", failure: failed("bad_answer", "the answer is not a JSON object", 200) };
+      return {
+        kind: "failed",
+        failure: upstreamFailure("bad_answer", "the answer is not a JSON object", 200),
+      };
   }
 }
 
-function tryStream(dispatcher: Dispatcher, order: Order, exchange: Exchange): Promise<Attempt> {
+function tryStream(
+  dispatcher: Dispatcher,
+  order: UpstreamAttempt,
+  exchange: UpstreamExchange,
+): Promise<Attempt> {
   return new Promise((resolve, reject) => {
-    askForStream(dispatcher, exchange, {
+    openStream(dispatcher, exchange, {
       begin(upstreamHeaders, line) {
         noteFirstByte(order.trace, upstreamRequestId(upstreamHeaders), dispatcher.monotonicMs());
         const refused = checkEventStream(upstreamHeaders, order.endpoint);
@@ -241,7 +268,7 @@ function tryStream(dispatcher: Dispatcher, order: Order, exchange: Exchange): Pr
           (opened) => {
             if (opened.kind === "open") resolve({ kind: "stream", stream: opened.stream, upstreamHeaders });
             else {
-              noteVainUse(order.trace, reader.usage);
+              noteWastedUsage(order.trace, reader.usage);
               resolve(opened);
             }
           },
@@ -254,17 +281,17 @@ function tryStream(dispatcher: Dispatcher, order: Order, exchange: Exchange): Pr
 }
 
 /** Where nothing of the request was sent, no account is at work on it, and nobody pays. */
-function leftBy(order: Order, wasSent: boolean, nowMs: number): ApiError {
+function leftBy(order: UpstreamAttempt, wasSent: boolean, nowMs: number): ApiError {
   if (!wasSent)
-    failAttempt(order.trace, failed("connect", "the client left before anything was sent"), nowMs);
+    failAttempt(order.trace, upstreamFailure("connect", "the client left before anything was sent"), nowMs);
   return clientGone();
 }
 
 /** A success that claims no tokens and holds no content is a refusal in disguise. */
-function isEmpty({ usage, status, body }: UpstreamAnswer, { name }: Endpoint): boolean {
+function isEmpty({ usage, status, body }: UpstreamResponse, { name }: Endpoint): boolean {
   if (usage?.outputTokens !== 0) return false;
   return (
-    (name === "chat.completions" || (name === "responses" && status === "completed")) && saysNothing(body)
+    (name === "chat.completions" || (name === "responses" && status === "completed")) && isEmptyResponse(body)
   );
 }
 
@@ -278,10 +305,12 @@ function checkEventStream(headers: AnswerHeaders, endpoint: Endpoint): UpstreamF
   if (!isOfType(type, "text/event-stream")) {
     // Many servers draw and know no streams: whoever asks for one must not keep others from them.
     const isDrawn = endpoint.interface === "images" && isOfType(type, "application/json");
-    return isDrawn ? failed("unstreamed", "a whole answer where a stream was asked for", 200) : wrongType();
+    return isDrawn
+      ? upstreamFailure("unstreamed", "a whole answer where a stream was asked for", 200)
+      : wrongType();
   }
   const isPacked = (headers.get("content-encoding") ?? "identity") !== "identity";
-  return isPacked ? failed("bad_answer", "a packed stream", 200) : null;
+  return isPacked ? upstreamFailure("bad_answer", "a packed stream", 200) : null;
 }
 
 function isOfType(type: string, wanted: string): boolean {
@@ -289,10 +318,10 @@ function isOfType(type: string, wanted: string): boolean {
 }
 
 function wrongType(): UpstreamFailure {
-  return failed("bad_answer", "wrong content type", 200);
+  return upstreamFailure("bad_answer", "wrong content type", 200);
 }
 
-function logFailure(log: Log, order: Order, route: Route, failure: UpstreamFailure): void {
+function logFailure(log: Log, order: UpstreamAttempt, route: AccountRoute, failure: UpstreamFailure): void {
   log.warn("attempt_failed", {
     request_id: order.requestId,
     client_request_id: clientRequestId(order.clientHeaders),

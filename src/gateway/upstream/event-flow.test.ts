@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { joinParts, lengthOf, type Part, partOf } from "../../net/wire/parts.ts";
+import { joinParts, type Part, partsLength, wholeBytesPart } from "../../net/wire/parts.ts";
 import { openChatReader } from "../../protocols/chat/chat-stream.ts";
 import { openResponsesReader } from "../../protocols/responses/responses-stream.ts";
 import type { StreamReader } from "../../protocols/shared/stream.ts";
@@ -30,7 +30,7 @@ const said = (content: string) => chunk({ choices: [{ index: 0, delta: { content
 
 function take(reader: StreamReader, ...chunks: string[]): FlowStep[] {
   const flow = openEventFlow(reader, LARGE);
-  return chunks.map((text) => flow.take(partOf(utf8.encode(text))));
+  return chunks.map((text) => flow.take(wholeBytesPart(utf8.encode(text))));
 }
 
 const textOf = (parts: readonly Part[] | null | undefined) => decoder.decode(joinParts(parts ?? []));
@@ -51,10 +51,10 @@ describe("one chunk of an upstream's stream", () => {
 
   test("is handed on where it is, when nothing in it needs a change", () => {
     const bytes = utf8.encode(delta("a") + delta("b"));
-    const { parts } = openEventFlow(responses(), LARGE).take(partOf(bytes));
+    const { parts } = openEventFlow(responses(), LARGE).take(wholeBytesPart(bytes));
     expect(parts).toHaveLength(1);
     expect(parts[0]?.bytes).toBe(bytes);
-    expect(lengthOf(parts)).toBe(bytes.length);
+    expect(partsLength(parts)).toBe(bytes.length);
   });
 
   test("keeps the events on both sides of one that is not for the client", () => {
@@ -93,7 +93,7 @@ describe("one chunk of an upstream's stream", () => {
 
   test("with an event larger than allowed says so, after what came before it", () => {
     const flow = openEventFlow(responses(), 200);
-    const step = flow.take(partOf(utf8.encode(delta("a") + delta("x".repeat(300)))));
+    const step = flow.take(wholeBytesPart(utf8.encode(delta("a") + delta("x".repeat(300)))));
     expect(step.tooLarge).toBe(true);
     expect(textOf(step.parts)).toBe(delta("a"));
   });
@@ -115,15 +115,15 @@ describe("however the network cuts a stream", () => {
 
   test.each(streams)("at every byte, the client gets the same %s", (_, text, open) => {
     const bytes = utf8.encode(text);
-    const expected = whole([openEventFlow(open(), LARGE).take(partOf(bytes))]);
+    const expected = whole([openEventFlow(open(), LARGE).take(wholeBytesPart(bytes))]);
     expect(expected).toContain("llo");
     for (let cut = 0; cut <= bytes.length; cut++) {
       const flow = openEventFlow(open(), LARGE);
       const [before, after] = [bytes.slice(0, cut), bytes.slice(cut)];
-      expect(whole([flow.take(partOf(before)), flow.take(partOf(after))])).toBe(expected);
+      expect(whole([flow.take(wholeBytesPart(before)), flow.take(wholeBytesPart(after))])).toBe(expected);
     }
     const flow = openEventFlow(open(), LARGE);
-    expect(whole(Array.from(bytes, (byte) => flow.take(partOf(Uint8Array.of(byte)))))).toBe(expected);
+    expect(whole(Array.from(bytes, (byte) => flow.take(wholeBytesPart(Uint8Array.of(byte)))))).toBe(expected);
   });
 
   test.each(streams)("no write of %s ever holds part of an event", (_, text, open) => {
@@ -133,7 +133,7 @@ describe("however the network cuts a stream", () => {
         const cuts = [0, ...places.sort((a, b) => a - b), bytes.length];
         const flow = openEventFlow(open(), LARGE);
         for (const [i, from] of cuts.slice(0, -1).entries()) {
-          const step = flow.take(partOf(bytes.slice(from, cuts[i + 1])));
+          const step = flow.take(wholeBytesPart(bytes.slice(from, cuts[i + 1])));
           for (const written of [textOf(step.parts), textOf(step.terminal)]) {
             if (written !== "") expect(written).toMatch(/^(?:(?:event: [^\n]+\n)?data: [^\n]+\n\n)+$/);
           }

@@ -4,7 +4,7 @@ import { noAvailableAccount, retryAfter, upstreamUnavailable } from "../../accou
 import { ApiError } from "../../errors.ts";
 import { decide, type Verdict } from "../../pool/outlook.ts";
 import type { Pool } from "../../pool/pool.ts";
-import type { Order } from "./attempt.ts";
+import type { UpstreamAttempt } from "./attempt.ts";
 
 /**
  * An account of this request has failed already, and the others only fail as well: the client gets that failure at
@@ -15,7 +15,7 @@ export function isAnswered(last: ApiError | null, { reason }: Verdict): boolean 
 }
 
 /** `last` is what the latest account answered that was tried for this request. */
-export function rejectNow(verdict: Verdict, order: Order, last: ApiError | null): ApiError {
+export function rejectNow(verdict: Verdict, order: UpstreamAttempt, last: ApiError | null): ApiError {
   const isFinal = last !== null && (last.status !== 404 || !mayServeLater(verdict));
   return isFinal ? last : describe(verdict, order, "All of its accounts have reached a rate limit.");
 }
@@ -23,7 +23,7 @@ export function rejectNow(verdict: Verdict, order: Order, last: ApiError | null)
 /** The wait was in vain, or the queue is full. */
 export function rejectAfterWait(
   verdict: Verdict,
-  order: Order,
+  order: UpstreamAttempt,
   last: ApiError | null,
   why: string,
 ): ApiError {
@@ -34,7 +34,11 @@ export function rejectAfterWait(
 const TIMED: ReadonlySet<string> = new Set(["upstream_error", "upstream_timeout", "server_is_overloaded"]);
 
 /** Adds `Retry-After` to the failure of the last attempt if every account of the model cools down by now. */
-export function withRetryTime(error: ApiError, pool: Pick<Pool, "outlook">, order: Order): ApiError {
+export function withRetryTime(
+  error: ApiError,
+  pool: Pick<Pool, "outlook">,
+  order: UpstreamAttempt,
+): ApiError {
   if (!TIMED.has(error.code) || error.headers["retry-after"] !== undefined) return error;
   const outlook = pool.outlook(order.routes);
   if (outlook === null || outlook.freesInMs === null) return error;
@@ -51,7 +55,7 @@ function mayServeLater({ reason }: Verdict): boolean {
   return reason !== "out_of_order" && reason !== "at_capacity";
 }
 
-function describe({ reason, freesInMs }: Verdict, order: Order, why: string): ApiError {
+function describe({ reason, freesInMs }: Verdict, order: UpstreamAttempt, why: string): ApiError {
   const { publicModel } = order.request;
   switch (reason) {
     case "busy":

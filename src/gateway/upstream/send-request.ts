@@ -1,43 +1,49 @@
 /** Asking an account: for a whole answer, or for a stream. A refusal becomes a named failure. */
 
-import { failed, type UpstreamFailure } from "../../accounts/failure.ts";
+import { type UpstreamFailure, upstreamFailure } from "../../accounts/failure.ts";
 import { unpack } from "../../accounts/unpack.ts";
 import { ApiError } from "../../errors.ts";
 import type { AnswerHeaders } from "../../net/http-client/client.ts";
-import { bytesOf, joinParts, type Part, partOf } from "../../net/wire/parts.ts";
-import { type Exchange, type Line, type Listener, OpenLine, type Outbound } from "./upstream-call.ts";
+import { joinParts, type Part, partBytes, wholeBytesPart } from "../../net/wire/parts.ts";
+import {
+  type OutboundRequest,
+  UpstreamCall,
+  type UpstreamExchange,
+  type UpstreamLine,
+  type UpstreamListener,
+} from "./upstream-call.ts";
 import { failureByStatus } from "./upstream-failure.ts";
 
-export type { Client, Exchange, Line, Outbound } from "./upstream-call.ts";
+export type { Client, OutboundRequest, UpstreamExchange, UpstreamLine } from "./upstream-call.ts";
 
-export type Whole =
+export type WholeResult =
   | { kind: "answered"; headers: AnswerHeaders; body: Part }
   | { kind: "failed"; failure: UpstreamFailure }
   /** The client is gone. */
   | { kind: "left"; wasSent: boolean };
 
 /** The whole answer, bounded. */
-export function ask(out: Outbound, exchange: Exchange): Promise<Whole> {
+export function sendRequest(out: OutboundRequest, exchange: UpstreamExchange): Promise<WholeResult> {
   return new Promise((resolve) => new WholeListener(out, resolve).listen(exchange));
 }
 
 /** Classes, here and below, so that a request costs a few objects and no closures. */
-class WholeListener implements Listener {
-  private readonly out: Outbound;
-  private readonly told: (whole: Whole) => void;
+class WholeListener implements UpstreamListener {
+  private readonly out: OutboundRequest;
+  private readonly told: (whole: WholeResult) => void;
   private readonly body: Gathering;
-  private line: OpenLine | null = null;
+  private line: UpstreamCall | null = null;
   private status = 0;
   private headers: AnswerHeaders = NO_HEADERS;
 
-  constructor(out: Outbound, told: (whole: Whole) => void) {
+  constructor(out: OutboundRequest, told: (whole: WholeResult) => void) {
     this.out = out;
     this.told = told;
     this.body = new Gathering(out.responseBytesMax);
   }
 
-  listen(exchange: Exchange): void {
-    this.line = new OpenLine(this.out, exchange, this);
+  listen(exchange: UpstreamExchange): void {
+    this.line = new UpstreamCall(this.out, exchange, this);
     this.line.start();
   }
 
@@ -57,7 +63,7 @@ class WholeListener implements Listener {
     const { out, status, headers } = this;
     const body = this.body.take();
     if (isGood(status)) this.told(readGood(headers, body, out.responseBytesMax));
-    else this.failed(failureByStatus(status, headers, body && bytesOf(body), out.nowMs()));
+    else this.failed(failureByStatus(status, headers, body && partBytes(body), out.nowMs()));
   }
 
   failed(failure: UpstreamFailure): void {
@@ -79,22 +85,22 @@ export interface StreamIntake {
 
 export interface StreamListener {
   /** The account has begun to answer; from now on the intake hears of it. */
-  begin(headers: AnswerHeaders, line: Line): StreamIntake;
+  begin(headers: AnswerHeaders, line: UpstreamLine): StreamIntake;
   /** The account did not get as far as answering. */
   failed(failure: UpstreamFailure): void;
   left(wasSent: boolean): void;
 }
 
-export function askForStream(out: Outbound, exchange: Exchange, listener: StreamListener): void {
+export function openStream(out: OutboundRequest, exchange: UpstreamExchange, listener: StreamListener): void {
   let intake: StreamIntake | null = null;
   const error = new Gathering(out.errorBytesMax);
   let status = 0;
   let headers = NO_HEADERS;
   const finishError = () => {
     const body = error.take();
-    listener.failed(failureByStatus(status, headers, body && bytesOf(body), out.nowMs()));
+    listener.failed(failureByStatus(status, headers, body && partBytes(body), out.nowMs()));
   };
-  const line = new OpenLine(out, exchange, {
+  const line = new UpstreamCall(out, exchange, {
     head(answered, told) {
       status = answered;
       headers = told;
@@ -126,7 +132,7 @@ export function askForStream(out: Outbound, exchange: Exchange, listener: Stream
 }
 
 /** What a stream is broken by when nobody waits for it any more: no fault of the account's. */
-export const CLIENT_LEFT = failed("reset", "the client left");
+export const CLIENT_LEFT = upstreamFailure("reset", "the client left");
 
 export function clientGone(): ApiError {
   return new ApiError(
@@ -139,19 +145,20 @@ function isGood(status: number): boolean {
   return status >= 200 && status < 300;
 }
 
-function readGood(headers: AnswerHeaders, body: Part | null, bytesMax: number): Whole {
-  if (body === null) return { kind: "failed", failure: failed("too_large", "the answer was too large") };
+function readGood(headers: AnswerHeaders, body: Part | null, bytesMax: number): WholeResult {
+  if (body === null)
+    return { kind: "failed", failure: upstreamFailure("too_large", "the answer was too large") };
   const encoding = headers.get("content-encoding");
   if (encoding === null) return { kind: "answered", headers, body };
-  const plain = unpack(bytesOf(body), encoding, bytesMax);
-  if (plain !== null) return { kind: "answered", headers, body: partOf(plain) };
+  const plain = unpack(partBytes(body), encoding, bytesMax);
+  if (plain !== null) return { kind: "answered", headers, body: wholeBytesPart(plain) };
   return {
     kind: "failed",
-    failure: failed("bad_answer", "packed too much, or in a way that cannot be opened"),
+    failure: upstreamFailure("bad_answer", "packed too much, or in a way that cannot be opened"),
   };
 }
 
-const NOTHING = partOf(new Uint8Array(0));
+const NOTHING = wholeBytesPart(new Uint8Array(0));
 
 /** Most answers come in one piece, which then is not copied. */
 class Gathering {
@@ -177,7 +184,7 @@ class Gathering {
   /** Null when there was more than allowed. */
   take(): Part | null {
     if (this.total > this.bytesMax) return null;
-    return this.more === null ? (this.first ?? NOTHING) : partOf(joinParts(this.more));
+    return this.more === null ? (this.first ?? NOTHING) : wholeBytesPart(joinParts(this.more));
   }
 }
 

@@ -4,22 +4,22 @@
  */
 
 import { credentialHeader, upstreamPath } from "../../accounts/address.ts";
-import { failed, type UpstreamFailure } from "../../accounts/failure.ts";
+import { type UpstreamFailure, upstreamFailure } from "../../accounts/failure.ts";
 import { headersUp } from "../../accounts/headers.ts";
-import type { SocketClient, TurnRequest, TurnTaker } from "../../accounts/websocket/client.ts";
+import type { SocketClient, TurnRequest, UpstreamTurnHandler } from "../../accounts/websocket/client.ts";
 import type { AnswerHeaders, HttpClient, HttpExchange, HttpFailure } from "../../net/http-client/client.ts";
-import { DialError, type Dialer, type Target } from "../../net/http-client/dial.ts";
-import type { Alarm, Alarms } from "../../net/wire/deadlines.ts";
+import { DialError, type Dialer, type DialTarget } from "../../net/http-client/dial.ts";
+import type { Deadline, Deadlines } from "../../net/wire/deadlines.ts";
 import type { HeaderReader } from "../../net/wire/http-fields.ts";
 import type { Part } from "../../net/wire/parts.ts";
-import type { Account } from "../../policy/snapshot.ts";
+import type { PolicyAccount } from "../../policy/snapshot.ts";
 import type { UpstreamBody } from "../../protocols/shared/request.ts";
 import { failureByMessage } from "./upstream-failure.ts";
 
-export interface Outbound {
+export interface OutboundRequest {
   http: HttpClient;
   sockets: SocketClient;
-  alarms: Alarms;
+  alarms: Deadlines;
   dialer: Dialer;
   nowMs(): number;
   userAgent: string;
@@ -36,8 +36,8 @@ export interface Client extends Pick<Request, "signal"> {
   readonly inPerson?: Client;
 }
 
-export interface Exchange {
-  account: Account;
+export interface UpstreamExchange {
+  account: PolicyAccount;
   method: "GET" | "POST" | "DELETE";
   /** An OpenAI path below the base URL. */
   path: string;
@@ -53,7 +53,7 @@ export interface Exchange {
 }
 
 /** What becomes of an answer, as it comes. Either `end`, `failed` or `left` is the last call, and comes once. */
-export interface Listener {
+export interface UpstreamListener {
   head(status: number, headers: AnswerHeaders): void;
   data(piece: Part): void;
   end(): void;
@@ -63,7 +63,7 @@ export interface Listener {
 }
 
 /** The listener's hold on an exchange under way. */
-export interface Line {
+export interface UpstreamLine {
   pause(): void;
   resume(): void;
   /** Ends it; nothing more is heard of it. */
@@ -75,19 +75,19 @@ export interface Line {
 /** From here on a client that leaves is noticed; a prompt answer costs less than watching for that would. */
 const WATCH_CLIENT_AFTER_MS = 100;
 
-export class OpenLine implements Line, TurnTaker {
-  private readonly out: Outbound;
-  private readonly exchange: Exchange;
-  private readonly listener: Listener;
-  private target: Target | null = null;
+export class UpstreamCall implements UpstreamLine, UpstreamTurnHandler {
+  private readonly out: OutboundRequest;
+  private readonly exchange: UpstreamExchange;
+  private readonly listener: UpstreamListener;
+  private target: DialTarget | null = null;
   private wire: HttpExchange | null = null;
-  private alarm: Alarm | null = null;
+  private alarm: Deadline | null = null;
   private watched: AbortSignal | null = null;
   private onLeave: (() => void) | null = null;
   private hasDeadline = true;
   private isOver = false;
 
-  constructor(out: Outbound, exchange: Exchange, listener: Listener) {
+  constructor(out: OutboundRequest, exchange: UpstreamExchange, listener: UpstreamListener) {
     this.out = out;
     this.exchange = exchange;
     this.listener = listener;
@@ -110,20 +110,20 @@ export class OpenLine implements Line, TurnTaker {
     }
   }
 
-  private beginLater(target: Promise<Target>): void {
+  private beginLater(target: Promise<DialTarget>): void {
     target.then(
       (found) => this.begin(found),
       (thrown: unknown) => this.fail(dialFailure(thrown)),
     );
   }
 
-  private begin(target: Target): void {
+  private begin(target: DialTarget): void {
     if (this.isOver) return;
     this.target = target;
     if (!this.overSocket(target)) this.overHttp(target);
   }
 
-  private overHttp(target: Target): void {
+  private overHttp(target: DialTarget): void {
     const { out, exchange } = this;
     this.wire = out.http.send(
       {
@@ -138,7 +138,7 @@ export class OpenLine implements Line, TurnTaker {
   }
 
   /** False when it is not to be asked that way. */
-  private overSocket(target: Target): boolean {
+  private overSocket(target: DialTarget): boolean {
     const { out, exchange } = this;
     const { account, body, turn = null } = exchange;
     if (turn === null || !account.websocket || body === null || "open" in body.content) return false;
@@ -240,10 +240,13 @@ export class OpenLine implements Line, TurnTaker {
 }
 
 /** What all requests of a kind to an account have in common, written once. */
-const commonLines = new WeakMap<Account, Map<string, string>>();
-const commonPaths = new WeakMap<Account, Map<string, string>>();
+const commonLines = new WeakMap<PolicyAccount, Map<string, string>>();
+const commonPaths = new WeakMap<PolicyAccount, Map<string, string>>();
 
-function keptFor(account: Account, kept: WeakMap<Account, Map<string, string>>): Map<string, string> {
+function keptFor(
+  account: PolicyAccount,
+  kept: WeakMap<PolicyAccount, Map<string, string>>,
+): Map<string, string> {
   let texts = kept.get(account);
   if (texts === undefined) {
     texts = new Map();
@@ -253,7 +256,7 @@ function keptFor(account: Account, kept: WeakMap<Account, Map<string, string>>):
 }
 
 /** The same string object for the same path, so that caches keyed by it hit. */
-function pathOf({ account, path, upstreamModel, body }: Exchange): string {
+function pathOf({ account, path, upstreamModel, body }: UpstreamExchange): string {
   // Without a body the path names a stored response, and of those there is no end: they are not cached.
   if (account.kind === "azure" || body === null) return upstreamPath(account, path, upstreamModel);
   const paths = keptFor(account, commonPaths);
@@ -267,8 +270,8 @@ function pathOf({ account, path, upstreamModel, body }: Exchange): string {
 
 /** The headers of an exchange, and no more than are needed. */
 function headerLines(
-  { userAgent }: Outbound,
-  { account, body, wantsEvents, clientHeaders }: Exchange,
+  { userAgent }: OutboundRequest,
+  { account, body, wantsEvents, clientHeaders }: UpstreamExchange,
 ): string {
   const byKind = keptFor(account, commonLines);
   const contentType = body === null ? "" : body.contentType;
@@ -292,23 +295,23 @@ function headerLines(
 const JSON_TYPE = "application/json";
 
 function dialFailure(thrown: unknown): UpstreamFailure {
-  return failed("connect", thrown instanceof DialError ? `dial: ${thrown.reason}` : "dial");
+  return upstreamFailure("connect", thrown instanceof DialError ? `dial: ${thrown.reason}` : "dial");
 }
 
 function failureOf({ kind }: HttpFailure): UpstreamFailure {
   switch (kind) {
     case "refused":
     case "tls":
-      return failed("connect", kind);
+      return upstreamFailure("connect", kind);
     case "connect_timeout":
-      return failed("connect", "no connection");
+      return upstreamFailure("connect", "no connection");
     case "reset":
-      return failed("reset", "the connection broke");
+      return upstreamFailure("reset", "the connection broke");
     case "bad_http":
-      return failed("bad_answer", "the answer broke the protocol");
+      return upstreamFailure("bad_answer", "the answer broke the protocol");
   }
 }
 
 function timedOut(): UpstreamFailure {
-  return failed("timeout", "no answer within the deadline");
+  return upstreamFailure("timeout", "no answer within the deadline");
 }

@@ -1,7 +1,7 @@
 /** What an upstream says when it does not answer, as a named failure: by a status, or by a message on a socket. */
 
-import { classifyError, failed, type UpstreamFailure } from "../../accounts/failure.ts";
-import { resetOfUsedUp, retryAfterMs } from "../../accounts/rate-limit.ts";
+import { classifyError, type UpstreamFailure, upstreamFailure } from "../../accounts/failure.ts";
+import { readExhaustedReset, retryAfterMs } from "../../accounts/rate-limit.ts";
 import { parseJson } from "../../json/parse.ts";
 import type { AnswerHeaders } from "../../net/http-client/contract.ts";
 import { readRefusal, readUpstreamError } from "../../protocols/shared/upstream-error.ts";
@@ -14,7 +14,7 @@ export function failureByStatus(
   nowMs: number,
 ): UpstreamFailure {
   return status < 400
-    ? failed("bad_answer", `status ${status}`, status)
+    ? upstreamFailure("bad_answer", `status ${status}`, status)
     : classified(status, headers, body, nowMs);
 }
 
@@ -37,5 +37,5 @@ function classified(
   const json = body === null ? null : parseJson(body);
   // A 404 in other words than the API's comes from an address that is not the API's.
   const error = status === 404 ? readUpstreamError(json) : readRefusal(json);
-  return classifyError(status, error, retryAfterMs(headers, nowMs), resetOfUsedUp(headers));
+  return classifyError(status, error, retryAfterMs(headers, nowMs), readExhaustedReset(headers));
 }

@@ -1,22 +1,22 @@
 import { afterAll, describe, expect, test } from "bun:test";
-import { failed } from "../../accounts/failure.ts";
-import { openAlarms } from "../../net/wire/deadlines.ts";
-import { joinParts, partOf } from "../../net/wire/parts.ts";
+import { upstreamFailure } from "../../accounts/failure.ts";
+import { openDeadlines } from "../../net/wire/deadlines.ts";
+import { joinParts, wholeBytesPart } from "../../net/wire/parts.ts";
 import { openChatReader } from "../../protocols/chat/chat-stream.ts";
 import { openResponsesReader } from "../../protocols/responses/responses-stream.ts";
 import type { StreamReader } from "../../protocols/shared/stream.ts";
 import type { StreamIntake } from "./send-request.ts";
 import {
-  type Opened,
+  type OpenedStream,
   openUpstreamStream,
-  type Step,
   type UpstreamStream,
   type UpstreamStreamOptions,
+  type UpstreamStreamStep,
 } from "./upstream-stream.ts";
 
 const utf8 = new TextEncoder();
 const decoder = new TextDecoder();
-const alarms = openAlarms(1, { monotonicMs: () => performance.now() });
+const alarms = openDeadlines(1, { monotonicMs: () => performance.now() });
 afterAll(() => alarms.stop());
 
 /** An upstream's answer under the test's hand. */
@@ -48,10 +48,10 @@ function createBody() {
       for (const deed of early) deed(to);
     },
     push: (...texts: string[]) => {
-      for (const text of texts) tell((to) => to.data(partOf(utf8.encode(text))));
+      for (const text of texts) tell((to) => to.data(wholeBytesPart(utf8.encode(text))));
     },
     end: () => tell((to) => to.end()),
-    reset: () => tell((to) => to.broke(failed("reset", "ECONNRESET"))),
+    reset: () => tell((to) => to.broke(upstreamFailure("reset", "ECONNRESET"))),
   };
 }
 
@@ -65,7 +65,7 @@ function chat(choices = 1): StreamReader {
   return openChatReader({ publicModel: "fast", hidesUsage: true, choices, depthMax: 32 });
 }
 
-function open(body: Body, change: Partial<UpstreamStreamOptions> = {}): Promise<Opened> {
+function open(body: Body, change: Partial<UpstreamStreamOptions> = {}): Promise<OpenedStream> {
   return new Promise((resolve) => {
     const options = {
       line: body.line,
@@ -83,14 +83,14 @@ function open(body: Body, change: Partial<UpstreamStreamOptions> = {}): Promise<
 /** The steps of a stream, taken one by one. */
 interface Taking {
   stream: UpstreamStream;
-  next(): Promise<Step>;
+  next(): Promise<UpstreamStreamStep>;
 }
 
 async function opened(body: Body, change: Partial<UpstreamStreamOptions> = {}): Promise<Taking> {
   const result = await open(body, change);
   if (result.kind !== "open") throw new Error(`expected an open stream, got ${result.failure.reason}`);
   const { stream } = result;
-  const steps: Step[] = [];
+  const steps: UpstreamStreamStep[] = [];
   let wake: (() => void) | null = null;
   stream.flowTo((step) => {
     steps.push(step);
@@ -125,7 +125,7 @@ const chatChunk = (choice: Record<string, unknown>) =>
   `data: ${JSON.stringify({ id: "c", model: "fast", choices: [{ index: 0, delta: {}, ...choice }] })}\n\n`;
 
 /** What a step brings, as text. */
-async function shown(pulling: Promise<Step>) {
+async function shown(pulling: Promise<UpstreamStreamStep>) {
   const pulled = await pulling;
   const bytes = decoder.decode(joinParts(pulled.parts));
   switch (pulled.kind) {
@@ -334,8 +334,8 @@ describe("aborting", () => {
     const stream = await opened(body);
     await stream.next();
     const pulling = shown(stream.next());
-    stream.stream.abort(failed("timeout", "first"));
-    stream.stream.abort(failed("reset", "second"));
+    stream.stream.abort(upstreamFailure("timeout", "first"));
+    stream.stream.abort(upstreamFailure("reset", "second"));
     expect(await pulling).toEqual({ kind: "broken", bytes: "", class: "timeout" });
     expect(state.cancelled).toBe(true);
   });
@@ -346,7 +346,7 @@ describe("aborting", () => {
     push(delta("a"));
     const stream = await opened(body);
     await stream.next();
-    stream.stream.abort(failed("timeout", "r"));
+    stream.stream.abort(upstreamFailure("timeout", "r"));
     expect((await stream.next()).kind).toBe("broken");
   });
 });

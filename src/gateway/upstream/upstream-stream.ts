@@ -3,14 +3,14 @@
  * events back: until then the client has nothing and another account may take over.
  */
 
-import { classifyError, failed, type UpstreamFailure } from "../../accounts/failure.ts";
-import type { Alarm, Alarms } from "../../net/wire/deadlines.ts";
-import { lengthOf, type Part, partOf, wholePart } from "../../net/wire/parts.ts";
+import { classifyError, type UpstreamFailure, upstreamFailure } from "../../accounts/failure.ts";
+import type { Deadline, Deadlines } from "../../net/wire/deadlines.ts";
+import { type Part, partsLength, wholeBytesPart, wholePart } from "../../net/wire/parts.ts";
 import type { StreamReader } from "../../protocols/shared/stream.ts";
 import { openEventFlow } from "./event-flow.ts";
-import type { Line, StreamIntake } from "./send-request.ts";
+import type { StreamIntake, UpstreamLine } from "./send-request.ts";
 
-export type Step =
+export type UpstreamStreamStep =
   | { kind: "events"; parts: readonly Part[] }
   /** The stream is complete; `parts` is what is left to write before the terminal event. */
   | { kind: "end"; parts: readonly Part[]; terminal: readonly Part[] }
@@ -22,7 +22,7 @@ export interface UpstreamStream {
    * Hands over what was held back, then every step as it comes: whole events, never nothing. `end` or `broken` is
    * the last. To be called once.
    */
-  flowTo(take: (step: Step) => void): void;
+  flowTo(take: (step: UpstreamStreamStep) => void): void;
   /** What has been read already may still come. */
   pause(): void;
   resume(): void;
@@ -34,12 +34,14 @@ export interface UpstreamStream {
   abort(failure: UpstreamFailure): void;
 }
 
-export type Opened = { kind: "open"; stream: UpstreamStream } | { kind: "failed"; failure: UpstreamFailure };
+export type OpenedStream =
+  | { kind: "open"; stream: UpstreamStream }
+  | { kind: "failed"; failure: UpstreamFailure };
 
 export interface UpstreamStreamOptions {
-  line: Line;
+  line: UpstreamLine;
   reader: StreamReader;
-  alarms: Alarms;
+  alarms: Deadlines;
   eventBytesMax: number;
   /** Life-cycle events are held back no longer than this. */
   holdMs: number;
@@ -56,22 +58,22 @@ const HELD_BYTES_MAX = 64 * 1024;
 /** `opened` hears once of a stream that has something to say, or of the reason why there will be none. */
 export function openUpstreamStream(
   options: UpstreamStreamOptions,
-  opened: (result: Opened) => void,
+  opened: (result: OpenedStream) => void,
 ): StreamIntake {
   const { line, reader, alarms, monotonicMs } = options;
   const flow = openEventFlow(reader, options.eventBytesMax);
   let lastDataMs = monotonicMs();
   let isOpen = false;
-  let take: ((step: Step) => void) | null = null;
+  let take: ((step: UpstreamStreamStep) => void) | null = null;
   let held: Part[] = [];
   let heldBytes = 0;
   /** The last step, when it came before anybody took it. */
-  let heldEnd: Step | null = null;
+  let heldEnd: UpstreamStreamStep | null = null;
   let isOver = false;
   let isClosed = false;
   let lingerChunks = 0;
   let onClosed: (() => void) | null = null;
-  let alarm: Alarm | null = alarms.set(options.holdMs, () => {
+  let alarm: Deadline | null = alarms.set(options.holdMs, () => {
     alarm = null;
     open();
   });
@@ -91,16 +93,16 @@ export function openUpstreamStream(
     opened({ kind: "failed", failure });
   }
 
-  function hold(step: Step): void {
+  function hold(step: UpstreamStreamStep): void {
     if (step.kind !== "events") heldEnd = step;
     else {
       held.push(...step.parts);
-      heldBytes += lengthOf(step.parts);
+      heldBytes += partsLength(step.parts);
       if (isOpen && heldBytes > HELD_BYTES_MAX) line.pause();
     }
   }
 
-  function tell(step: Step, hasContent: boolean): void {
+  function tell(step: UpstreamStreamStep, hasContent: boolean): void {
     if (isOpen) {
       if (take !== null) take(step);
       else hold(step);
@@ -110,14 +112,14 @@ export function openUpstreamStream(
     if (step.kind === "broken" && !hasContent) refuse(step.failure);
     // A complete answer with nothing in it is a refusal in disguise: another account may answer.
     else if (step.kind === "end" && !hasContent && reader.usage?.outputTokens === 0) {
-      refuse(failed("bad_answer", "an empty answer"));
+      refuse(upstreamFailure("bad_answer", "an empty answer"));
     } else {
       hold(step);
       if (step.kind !== "events" || hasContent) open();
     }
   }
 
-  function finish(step: Step, hasContent: boolean): void {
+  function finish(step: UpstreamStreamStep, hasContent: boolean): void {
     isOver = true;
     tell(step, hasContent);
   }
@@ -193,7 +195,7 @@ export function openUpstreamStream(
         line.hangUp();
         isClosed = true;
         const failure = step.tooLarge
-          ? failed("too_large", "an event was larger than allowed")
+          ? upstreamFailure("too_large", "an event was larger than allowed")
           : classifyError(200, step.failed, null);
         finish({ kind: "broken", parts: step.parts, failure }, step.hasContent);
       } else if (step.terminal !== null) {
@@ -204,11 +206,11 @@ export function openUpstreamStream(
         if (isOpen && !isClosed) linger();
       } else if (step.parts.length > 0) tell({ kind: "events", parts: step.parts }, step.hasContent);
     },
-    end: () => ending("closed", failed("reset", "the stream ended early")),
+    end: () => ending("closed", upstreamFailure("reset", "the stream ended early")),
     broke: (failure) => ending("broke off", failure),
   };
 }
 
 function withDone(terminal: readonly Part[], done: Uint8Array | null): readonly Part[] {
-  return done === null || terminal[0]?.bytes === done ? terminal : [...terminal, partOf(done)];
+  return done === null || terminal[0]?.bytes === done ? terminal : [...terminal, wholeBytesPart(done)];
 }

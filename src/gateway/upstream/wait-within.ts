@@ -1,11 +1,11 @@
 import { ApiError } from "../../errors.ts";
-import type { Alarms } from "../../net/wire/deadlines.ts";
+import type { Deadlines } from "../../net/wire/deadlines.ts";
 
 /** The error if the work failed in time, "open" if it succeeded in time, "waiting" otherwise. */
-export function settledWithin(
+export function waitWithin(
   work: Promise<unknown>,
   ms: number,
-  alarms: Alarms,
+  alarms: Deadlines,
 ): Promise<ApiError | "open" | "waiting"> {
   return new Promise((resolve, reject) => {
     const late = alarms.set(ms, () => resolve("waiting"));

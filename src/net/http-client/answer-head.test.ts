@@ -1,13 +1,13 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { CHUNKED, UNTIL_CLOSE } from "../wire/http-fields.ts";
-import { AnswerHead, parseHead } from "./answer-head.ts";
+import { parseResponseHead, ResponseHead } from "./answer-head.ts";
 
-const parse = (text: string) => parseHead(Buffer.from(text, "latin1"), 0);
+const parse = (text: string) => parseResponseHead(Buffer.from(text, "latin1"), 0);
 
-function headOf(text: string): AnswerHead {
+function headOf(text: string): ResponseHead {
   const head = parse(text);
-  if (!(head instanceof AnswerHead)) throw new Error(`no head: ${head}`);
+  if (!(head instanceof ResponseHead)) throw new Error(`no head: ${head}`);
   return head;
 }
 
@@ -127,7 +127,7 @@ describe("the head of an answer", () => {
   test("is awaited as long as it is not whole, and refused at no cut", () => {
     const text = withLines("Content-Length: 5", "Connection: close", "transfer-encoding: chunked");
     for (let length = 0; length < text.length; length++) expect(parse(text.slice(0, length))).toBeNull();
-    expect(parse(text)).toBeInstanceOf(AnswerHead);
+    expect(parse(text)).toBeInstanceOf(ResponseHead);
   });
 
   test("never throws, whatever comes", () => {
@@ -146,7 +146,7 @@ describe("the head of an answer", () => {
     fc.assert(
       fc.property(fc.array(fc.oneof(fragments, fc.string({ unit: "binary", maxLength: 3 }))), (parts) => {
         const result = parse(parts.join(""));
-        expect(result === null || typeof result === "string" || result instanceof AnswerHead).toBe(true);
+        expect(result === null || typeof result === "string" || result instanceof ResponseHead).toBe(true);
       }),
     );
   });

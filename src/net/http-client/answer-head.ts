@@ -1,9 +1,9 @@
 /** Status line and headers of an answer, read as strictly as a request's. */
 
-import { latin1Of } from "../wire/bytes.ts";
+import { decodeLatin1 } from "../wire/bytes.ts";
 import { CHUNKED, CR, HeadText, SPACE, scanFields, UNTIL_CLOSE } from "../wire/http-fields.ts";
 
-export class AnswerHead extends HeadText {
+export class ResponseHead extends HeadText {
   readonly status: number;
   readonly framing: number;
   readonly keepsAlive: boolean;
@@ -28,7 +28,7 @@ export class AnswerHead extends HeadText {
 }
 
 /** Null when the head goes on after these bytes; what is wrong with it when it can be no head of an answer. */
-export function parseHead(bytes: Buffer, from: number): AnswerHead | string | null {
+export function parseResponseHead(bytes: Buffer, from: number): ResponseHead | string | null {
   const status = parseStatus(bytes, from);
   if (typeof status !== "number") return status;
   const fields = scanFields(bytes, from + 12);
@@ -39,8 +39,8 @@ export function parseHead(bytes: Buffer, from: number): AnswerHead | string | nu
   // With both, somebody on the way may have believed the other: nothing after this answer can be trusted.
   const isUnclear = isChunked && length >= 0;
   const keepsAlive = bytes[from + 7] === 49 && !fields.closes && !isUnclear && framing !== UNTIL_CLOSE;
-  const text = latin1Of(bytes, from, end - 2);
-  return new AnswerHead(status, framing, keepsAlive, end, text, fields.names, from);
+  const text = decodeLatin1(bytes, from, end - 2);
+  return new ResponseHead(status, framing, keepsAlive, end, text, fields.names, from);
 }
 
 const PREFIX = "HTTP/1.";

@@ -5,13 +5,13 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createServer, type TLSSocket } from "node:tls";
 import { socketAccount } from "../../accounts/account.test-support.ts";
-import { openSocketClient, Thread } from "../../accounts/websocket/client.ts";
-import { acceptOf } from "../websocket/accept-key.ts";
-import { frameOf, TEXT } from "../websocket/frames.ts";
+import { openSocketClient, SocketConversation } from "../../accounts/websocket/client.ts";
+import { computeAcceptKey } from "../websocket/accept-key.ts";
+import { buildFrame, TEXT } from "../websocket/frames.ts";
 import { systemClock } from "../wire/clock.ts";
-import { openAlarms } from "../wire/deadlines.ts";
+import { openDeadlines } from "../wire/deadlines.ts";
 import { wholePart } from "../wire/parts.ts";
-import type { Target } from "./dial.ts";
+import type { DialTarget } from "./dial.ts";
 import { Notes, openClient } from "./test-server.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "http-tls-"));
@@ -92,7 +92,7 @@ async function upstream(certificate: { key: string; cert: string }, host = "127.
 }
 
 async function ask(port: number, serverName: string | null, options = {}, host = "127.0.0.1", times = 1) {
-  const target: Target = {
+  const target: DialTarget = {
     origin: `https://${host}:${port}`,
     hostHeader: serverName,
     tls: serverName === null ? null : { serverName },
@@ -230,10 +230,10 @@ describe("over TLS a WebSocket", () => {
         seen.head = bytes.toString("latin1");
         const key = /sec-websocket-key: (.*)\r/i.exec(seen.head)?.[1] ?? "";
         socket.write(
-          `HTTP/1.1 101 X\r\nupgrade: websocket\r\nconnection: upgrade\r\nsec-websocket-accept: ${acceptOf(key)}\r\n\r\n`,
+          `HTTP/1.1 101 X\r\nupgrade: websocket\r\nconnection: upgrade\r\nsec-websocket-accept: ${computeAcceptKey(key)}\r\n\r\n`,
         );
         const completed = Buffer.from('{"type":"response.completed","response":{"id":"resp_1"}}');
-        socket.once("data", () => socket.write(frameOf(TEXT, wholePart(completed), null)));
+        socket.once("data", () => socket.write(buildFrame(TEXT, wholePart(completed), null)));
       });
     });
     server.on("tlsClientError", () => {});
@@ -241,7 +241,7 @@ describe("over TLS a WebSocket", () => {
   }
 
   async function turn(port: number, serverName: string): Promise<string> {
-    const alarms = openAlarms(5, systemClock);
+    const alarms = openDeadlines(5, systemClock);
     const sockets = openSocketClient({
       alarms,
       monotonicMs: systemClock.monotonicMs,
@@ -267,7 +267,7 @@ describe("over TLS a WebSocket", () => {
         target: { origin: `https://127.0.0.1:${port}`, hostHeader: serverName, tls: { serverName } },
         path: "/responses",
         headers: "authorization: Bearer secret\r\n",
-        thread: new Thread(),
+        thread: new SocketConversation(),
         whole: wholePart(Buffer.from('{"model":"m"}')),
         tail: null,
       },

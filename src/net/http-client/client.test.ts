@@ -1,9 +1,9 @@
 import { afterEach, describe, expect, test } from "bun:test";
 import { createServer, type Socket } from "node:net";
-import { free } from "../wire/bytes.ts";
-import type { Alarm, Alarms } from "../wire/deadlines.ts";
+import { freeBytes } from "../wire/bytes.ts";
+import type { Deadline, Deadlines } from "../wire/deadlines.ts";
 import { wholePart } from "../wire/parts.ts";
-import type { HttpClient, HttpExchange, HttpRequest } from "./client.ts";
+import type { HttpClient, HttpExchange, OutgoingRequest } from "./client.ts";
 import { Notes, openClient, serve, type TestServer, targetOf } from "./test-server.ts";
 
 const OK = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
@@ -25,7 +25,7 @@ function client(options: Parameters<typeof openClient>[0] = {}): HttpClient {
   return opened;
 }
 
-function ask(http: HttpClient, port: number, given: Partial<HttpRequest> = {}) {
+function ask(http: HttpClient, port: number, given: Partial<OutgoingRequest> = {}) {
   const notes = new Notes();
   const exchange = http.send(
     { target: targetOf(port), method: "POST", path: "/v1/x", headers: "a: b\r\n", body: null, ...given },
@@ -76,7 +76,7 @@ describe("an exchange", () => {
     const port = typeof address === "object" && address !== null ? address.port : 0;
     const { exchange } = ask(client(), port, { body: wholePart(body) });
     await until(() => exchange.hasBegun && peers.length === 1);
-    free(body);
+    freeBytes(body);
     let received = 0;
     const closed = Promise.withResolvers<void>();
     peers[0]?.on("data", (bytes) => {
@@ -209,8 +209,8 @@ describe("an exchange", () => {
 
 describe("the connect timeout", () => {
   /** Rings when the test says so. */
-  function handAlarms(): Alarms & { ring(): void } {
-    const set = new Set<Alarm>();
+  function handAlarms(): Deadlines & { ring(): void } {
+    const set = new Set<Deadline>();
     return {
       set(afterMs, ring) {
         const alarm = { atMs: afterMs, ring };

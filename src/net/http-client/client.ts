@@ -5,15 +5,15 @@
 
 import { type ConnectionsOptions, openConnections } from "./connections.ts";
 import type { HttpClient } from "./contract.ts";
-import { Exchange } from "./exchange.ts";
+import { ClientExchange } from "./exchange.ts";
 
 export type {
   AnswerHeaders,
-  AnswerTaker,
   HttpClient,
   HttpExchange,
   HttpFailure,
-  HttpRequest,
+  OutgoingRequest,
+  ResponseHandler,
   StreamedBody,
 } from "./contract.ts";
 
@@ -27,7 +27,7 @@ export function openHttpClient(options: HttpClientOptions): HttpClient {
   const context = { connections, headBytesMax, monotonicMs: clock.monotonicMs };
   return {
     send(request, taker) {
-      const exchange = new Exchange(context, request, taker);
+      const exchange = new ClientExchange(context, request, taker);
       exchange.start();
       return exchange;
     },

@@ -1,16 +1,16 @@
 /** One socket to one upstream, from the first SYN to the last byte; what it hears goes to whoever uses it. */
 
 import type { Socket, SocketHandler } from "bun";
-import type { Alarm, Alarms } from "../wire/deadlines.ts";
+import type { Deadline, Deadlines } from "../wire/deadlines.ts";
 import type { HttpFailure } from "./contract.ts";
 
 /** Where connections go that may stand in for each other. */
-export interface Place {
+export interface ConnectionSlot {
   readonly hostname: string;
   readonly port: number;
   /** One object for all connections there: the runtime keeps its TLS context by it. */
   readonly tls: { serverName: string; ALPNProtocols: string; rejectUnauthorized: true; ca?: string } | null;
-  readonly idle: Connection[];
+  readonly idle: ClientConnectionSocket[];
 }
 
 /** A `fin` is an orderly end; whether it is a failure depends on what was still expected. */
@@ -20,26 +20,26 @@ export type ConnectionEnd = HttpFailure | { readonly kind: "fin" };
 export interface ConnectionUser {
   /** Connected and, with TLS, sure of the other side. */
   opened(): void;
-  received(connection: Connection, bytes: Buffer): void;
+  received(connection: ClientConnectionSocket, bytes: Buffer): void;
   /** More can be written, after `write` took less than all. */
   drained(): void;
   /** The last call. */
-  closed(connection: Connection, end: ConnectionEnd): void;
+  closed(connection: ClientConnectionSocket, end: ConnectionEnd): void;
 }
 
 const FIN: ConnectionEnd = { kind: "fin" };
 
-export class Connection {
-  readonly place: Place;
+export class ClientConnectionSocket {
+  readonly place: ConnectionSlot;
   user: ConnectionUser;
   idleSinceMs = 0;
-  private socket: Socket<Connection> | null = null;
+  private socket: Socket<ClientConnectionSocket> | null = null;
   private phase: "connecting" | "open" | "over" = "connecting";
   private isPaused = false;
-  private readonly alarms: Alarms;
-  private alarm: Alarm | null;
+  private readonly alarms: Deadlines;
+  private alarm: Deadline | null;
 
-  constructor(place: Place, user: ConnectionUser, alarms: Alarms, connectTimeoutMs: number) {
+  constructor(place: ConnectionSlot, user: ConnectionUser, alarms: Deadlines, connectTimeoutMs: number) {
     this.place = place;
     this.user = user;
     this.alarms = alarms;
@@ -97,7 +97,7 @@ export class Connection {
   }
 
   /** Called by the socket. */
-  connected(socket: Socket<Connection>): void {
+  connected(socket: Socket<ClientConnectionSocket>): void {
     this.socket = socket;
     if (this.phase === "over") socket.terminate();
     else if (this.place.tls === null) this.becomeOpen();
@@ -149,7 +149,7 @@ export class Connection {
   }
 }
 
-const HANDLERS: SocketHandler<Connection> = {
+const HANDLERS: SocketHandler<ClientConnectionSocket> = {
   open: (socket) => socket.data.connected(socket),
   // `authorized` is asked too: without the default of refusing, success would only mean that the handshake ended.
   handshake: (socket, success, err) => socket.data.shook(success && socket.authorized, err),

@@ -1,12 +1,12 @@
 /** The connections that are kept between exchanges, the latest used first. */
 
 import type { Clock } from "../wire/clock.ts";
-import type { Alarms } from "../wire/deadlines.ts";
-import { Connection, type ConnectionUser, type Place } from "./connection.ts";
-import type { Target } from "./dial.ts";
+import type { Deadlines } from "../wire/deadlines.ts";
+import { ClientConnectionSocket, type ConnectionSlot, type ConnectionUser } from "./connection.ts";
+import type { DialTarget } from "./dial.ts";
 
 export interface ConnectionsOptions {
-  alarms: Alarms;
+  alarms: Deadlines;
   clock: Pick<Clock, "monotonicMs">;
   connectTimeoutMs: number;
   idleMs: number;
@@ -15,18 +15,18 @@ export interface ConnectionsOptions {
   ca?: string;
 }
 
-export interface Route {
-  readonly place: Place;
+export interface ConnectionRoute {
+  readonly place: ConnectionSlot;
   readonly hostLine: string;
 }
 
 export interface Connections {
   /** Throws when the target is no address. */
-  routeOf(target: Target): Route;
-  takeIdle(place: Place): Connection | null;
-  open(place: Place, user: ConnectionUser): Connection;
+  routeOf(target: DialTarget): ConnectionRoute;
+  takeIdle(place: ConnectionSlot): ClientConnectionSocket | null;
+  open(place: ConnectionSlot, user: ConnectionUser): ClientConnectionSocket;
   /** After an exchange that left nothing behind on it. */
-  keep(connection: Connection): void;
+  keep(connection: ClientConnectionSocket): void;
   close(): void;
 }
 
@@ -37,14 +37,14 @@ const SWEEPS_PER_IDLE = 4;
 
 export function openConnections(options: ConnectionsOptions): Connections {
   const { alarms, clock, connectTimeoutMs, idleMs, idlePerOriginMax, ca } = options;
-  const places = new Map<string, Place>();
+  const places = new Map<string, ConnectionSlot>();
   // The dialer hands out the same targets again and again: looking one up costs no string.
-  let routes = new WeakMap<Target, Route>();
-  const withIdle = new Set<Place>();
+  let routes = new WeakMap<DialTarget, ConnectionRoute>();
+  const withIdle = new Set<ConnectionSlot>();
   let isSweeping = false;
   let isClosed = false;
 
-  function routeOf(target: Target): Route {
+  function routeOf(target: DialTarget): ConnectionRoute {
     const known = routes.get(target);
     if (known !== undefined) return known;
     const route = createRoute(target);
@@ -52,7 +52,7 @@ export function openConnections(options: ConnectionsOptions): Connections {
     return route;
   }
 
-  function createRoute(target: Target): Route {
+  function createRoute(target: DialTarget): ConnectionRoute {
     const url = new URL(target.origin);
     const serverName = target.tls?.serverName ?? "";
     const key = `${url.origin} ${serverName}`;
@@ -79,13 +79,13 @@ export function openConnections(options: ConnectionsOptions): Connections {
     closed: forget,
   };
 
-  function forget(connection: Connection): void {
+  function forget(connection: ClientConnectionSocket): void {
     const { idle } = connection.place;
     const at = idle.indexOf(connection);
     if (at >= 0) idle.splice(at, 1);
   }
 
-  function keep(connection: Connection): void {
+  function keep(connection: ClientConnectionSocket): void {
     const { place } = connection;
     if (isClosed || !connection.isOpen || place.idle.length >= idlePerOriginMax) {
       connection.close();
@@ -123,7 +123,7 @@ export function openConnections(options: ConnectionsOptions): Connections {
     keep,
     takeIdle: (place) => place.idle.pop() ?? null,
     open(place, user) {
-      const connection = new Connection(place, user, alarms, connectTimeoutMs);
+      const connection = new ClientConnectionSocket(place, user, alarms, connectTimeoutMs);
       connection.connect();
       return connection;
     },
@@ -135,7 +135,7 @@ export function openConnections(options: ConnectionsOptions): Connections {
   };
 }
 
-function createPlace(url: URL, serverName: string, ca: string | undefined): Place {
+function createPlace(url: URL, serverName: string, ca: string | undefined): ConnectionSlot {
   const isTls = url.protocol === "https:";
   const hostname = url.hostname.replace(/^\[|\]$/g, "");
   return {

@@ -2,19 +2,19 @@
 
 import type { HeaderReader as AnswerHeaders } from "../wire/http-fields.ts";
 import type { Part } from "../wire/parts.ts";
-import type { Target } from "./dial.ts";
+import type { DialTarget } from "./dial.ts";
 
 export type { HeaderReader as AnswerHeaders } from "../wire/http-fields.ts";
 
 export interface HttpClient {
   /** Begins at once. What comes back is told to `taker`, what goes wrong too: this never throws. */
-  send(request: HttpRequest, taker: AnswerTaker): HttpExchange;
+  send(request: OutgoingRequest, taker: ResponseHandler): HttpExchange;
   /** Idle connections are closed, now and after each exchange that is still under way. */
   close(): void;
 }
 
-export interface HttpRequest {
-  readonly target: Target;
+export interface OutgoingRequest {
+  readonly target: DialTarget;
   readonly method: "GET" | "POST" | "DELETE";
   readonly path: string;
   /** Complete lines, each ended by CR LF, without host, content-length, transfer-encoding and connection. */
@@ -35,7 +35,7 @@ export interface StreamedBody {
  * Never called within `send`; within `resume` it may be. What it throws ends the exchange as `failed`, and touches
  * no other exchange.
  */
-export interface AnswerTaker {
+export interface ResponseHandler {
   /** The final status and headers; 1xx are skipped. */
   head(status: number, headers: AnswerHeaders): void;
   /** A piece of the body, out of its chunks. The bytes are the taker's to keep: each read has memory of its own. */

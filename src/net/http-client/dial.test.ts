@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { type Dialer, type DialReason, openDialer, type Target } from "./dial.ts";
+import { type Dialer, type DialReason, type DialTarget, openDialer } from "./dial.ts";
 import { DialError } from "./dial-errors.ts";
 import { mayDial } from "./ip-addresses.ts";
 
@@ -38,7 +38,7 @@ async function reason(dialer: Dialer, baseUrl: string, privateNetwork = false): 
   return (await refusal(dialer, baseUrl, privateNetwork)).reason;
 }
 
-const addressOf = (target: Target) => new URL(target.origin).hostname;
+const addressOf = (target: DialTarget) => new URL(target.origin).hostname;
 
 /** Lets a lookup that runs behind the requests finish. */
 const settle = () => new Promise<void>((resolve) => setImmediate(resolve));

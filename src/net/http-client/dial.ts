@@ -8,7 +8,7 @@ export { DialError, type DialReason } from "./dial-errors.ts";
 /**
  * Where to connect for a base URL. The origin holds the very address that was checked, so no second lookup can answer differently.
  */
-export interface Target {
+export interface DialTarget {
   /** `https://203.0.113.7:8443`. */
   readonly origin: string;
   /** The host the operator wrote, for the Host header; null when the origin already says it. */
@@ -19,9 +19,9 @@ export interface Target {
 
 export interface Dialer {
   /** A plain value when the host is an address or its name is cached; throws or rejects with a DialError. */
-  resolve(baseUrl: string | URL, privateNetwork: boolean): Target | Promise<Target>;
+  resolve(baseUrl: string | URL, privateNetwork: boolean): DialTarget | Promise<DialTarget>;
   /** Nothing answered there: leave that address out until its name is next looked up. */
-  unreachable(target: Target): void;
+  unreachable(target: DialTarget): void;
 }
 
 export interface DialerOptions {
@@ -43,11 +43,11 @@ const ROUTES_MAX = 1_024;
 interface Route {
   readonly url: URL;
   readonly privateNetwork: boolean;
-  readonly tls: Target["tls"];
+  readonly tls: DialTarget["tls"];
   /** Checked targets; the resolver's preferred address family first. */
-  targets: readonly Target[];
+  targets: readonly DialTarget[];
   /** The ones in rotation, and whose turn it is. */
-  live: readonly Target[];
+  live: readonly DialTarget[];
   turn: number;
   goodAtMs: number;
   refreshAtMs: number;
@@ -59,9 +59,9 @@ export function openDialer(options: DialerOptions): Dialer {
   // One map for each permission, so that an address allowed to one account is never handed to another.
   const open = new Map<string, Route>();
   const closed = new Map<string, Route>();
-  const routeOf = new WeakMap<Target, Route>();
+  const routeOf = new WeakMap<DialTarget, Route>();
 
-  function resolve(baseUrl: string | URL, privateNetwork: boolean): Target | Promise<Target> {
+  function resolve(baseUrl: string | URL, privateNetwork: boolean): DialTarget | Promise<DialTarget> {
     const key = typeof baseUrl === "string" ? baseUrl : baseUrl.href;
     const routes = privateNetwork ? open : closed;
     let route = routes.get(key);
@@ -136,7 +136,7 @@ export function openDialer(options: DialerOptions): Dialer {
     route.refreshAtMs = route.goodAtMs + cacheMs;
   }
 
-  function unreachable(target: Target): void {
+  function unreachable(target: DialTarget): void {
     const route = routeOf.get(target);
     if (route === undefined || !route.live.includes(target)) return;
     const live = route.live.filter((other) => other !== target);
@@ -180,7 +180,7 @@ function createRoute(baseUrl: string, privateNetwork: boolean): Route {
   return route;
 }
 
-function createTarget(route: Route, address: string): Target {
+function createTarget(route: Route, address: string): DialTarget {
   const { url, tls } = route;
   const port = url.port === "" ? "" : `:${url.port}`;
   return Object.freeze({
@@ -191,14 +191,14 @@ function createTarget(route: Route, address: string): Target {
 }
 
 /** Callers make sure that something is in rotation. */
-function next(route: Route): Target {
+function next(route: Route): DialTarget {
   route.turn = (route.turn + 1) % route.live.length;
   const target = route.live[route.turn];
   if (target === undefined) throw new DialError("dns_failed", `"${route.url.hostname}" has no address`);
   return target;
 }
 
-function isV6(target: Target): boolean {
+function isV6(target: DialTarget): boolean {
   return target.origin.includes("[");
 }
 

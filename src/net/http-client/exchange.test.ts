@@ -3,24 +3,24 @@
 import { afterEach, expect, test } from "bun:test";
 import type { Socket } from "bun";
 import { systemClock } from "../wire/clock.ts";
-import { openAlarms } from "../wire/deadlines.ts";
-import { outbox } from "../wire/write-batcher.ts";
-import { Connection, type ConnectionUser, type Place } from "./connection.ts";
-import type { HttpRequest } from "./contract.ts";
-import { Exchange } from "./exchange.ts";
+import { openDeadlines } from "../wire/deadlines.ts";
+import { writeBatcher } from "../wire/write-batcher.ts";
+import { ClientConnectionSocket, type ConnectionSlot, type ConnectionUser } from "./connection.ts";
+import type { OutgoingRequest } from "./contract.ts";
+import { ClientExchange } from "./exchange.ts";
 
-const PLACE: Place = { hostname: "up", port: 1, tls: null, idle: [] };
+const PLACE: ConnectionSlot = { hostname: "up", port: 1, tls: null, idle: [] };
 const ANSWER = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nhi";
-const alarms = openAlarms(1_000, systemClock);
+const alarms = openDeadlines(1_000, systemClock);
 
-afterEach(() => outbox.flush());
+afterEach(() => writeBatcher.flush());
 
 /** Sockets that take so many bytes of each write, the last number for all that follow. */
 function begin(takes: number[]) {
   const written: string[] = [];
   const heard: string[] = [];
-  const connections: Connection[] = [];
-  function connect(): Connection {
+  const connections: ClientConnectionSocket[] = [];
+  function connect(): ClientConnectionSocket {
     const socket = {
       write(bytes: Uint8Array, from: number, length: number): number {
         const taken = Math.min(length, takes.length > 1 ? (takes.shift() ?? 0) : (takes[0] ?? 0));
@@ -31,9 +31,9 @@ function begin(takes: number[]) {
       close() {},
       pause() {},
       resume() {},
-    } as unknown as Socket<Connection>;
+    } as unknown as Socket<ClientConnectionSocket>;
     const nobody = { opened() {}, received() {}, drained() {}, closed() {} };
-    const connection = new Connection(PLACE, nobody, alarms, 1_000);
+    const connection = new ClientConnectionSocket(PLACE, nobody, alarms, 1_000);
     connection.connected(socket);
     connections.push(connection);
     return connection;
@@ -44,7 +44,7 @@ function begin(takes: number[]) {
     connections: {
       routeOf: () => ({ place: PLACE, hostLine: "host: up\r\n" }),
       takeIdle: () => connect(),
-      open: (_place: Place, user: ConnectionUser) => {
+      open: (_place: ConnectionSlot, user: ConnectionUser) => {
         const connection = connect();
         connection.user = user;
         heard.push("again");
@@ -60,7 +60,7 @@ function begin(takes: number[]) {
     end: () => void heard.push("end"),
     failed: ({ kind }: { kind: string }) => void heard.push(kind),
   };
-  const request: HttpRequest = {
+  const request: OutgoingRequest = {
     method: "POST",
     target: { origin: "http://up:1", hostHeader: null, tls: null },
     path: "/",
@@ -68,13 +68,13 @@ function begin(takes: number[]) {
     body: null,
   };
   // Also if what other tests said left alone.
-  while (outbox.roomFor(1) < 0);
-  const exchange = new Exchange(context, request, taker);
+  while (writeBatcher.roomFor(1) < 0);
+  const exchange = new ClientExchange(context, request, taker);
   exchange.start();
   return { exchange, written, heard, connections };
 }
 
-const answer = (connection: Connection | undefined) => connection?.received(Buffer.from(ANSWER));
+const answer = (connection: ClientConnectionSocket | undefined) => connection?.received(Buffer.from(ANSWER));
 
 test("leaves at its end, and its connection serves again", async () => {
   const { exchange, written, heard, connections } = begin([10_000]);
@@ -87,7 +87,7 @@ test("leaves at its end, and its connection serves again", async () => {
 
 test("goes out in order where the socket takes little of it", () => {
   const { written, heard, connections } = begin([4, 0, 3, 10_000]);
-  outbox.flush();
+  writeBatcher.flush();
   for (let i = 0; i < 3; i++) connections[0]?.drained();
   expect(written.map((text) => text.length).slice(0, 2)).toEqual([4, 3]);
   expect(written.join("")).toStartWith("POST / HTTP/1.1\r\n");
@@ -99,14 +99,14 @@ test("goes out in order where the socket takes little of it", () => {
 test("is not sent when nobody waits for its answer any more", () => {
   const { exchange, written } = begin([10_000]);
   exchange.abort();
-  outbox.flush();
+  writeBatcher.flush();
   expect([written, exchange.hasBegun]).toEqual([[], false]);
 });
 
 test("that is answered before it left is over, and its connection with it", () => {
   const { written, heard, connections } = begin([10_000]);
   answer(connections[0]);
-  outbox.flush();
+  writeBatcher.flush();
   expect([written, heard]).toEqual([[], ["head", "end"]]);
 });
 
@@ -114,7 +114,7 @@ test("goes out once, on another connection, when its own was closed before it le
   const { exchange, written, heard, connections } = begin([10_000]);
   connections[0]?.ended(undefined);
   exchange.opened();
-  outbox.flush();
+  writeBatcher.flush();
   expect([written.length, heard]).toEqual([1, ["again"]]);
   answer(connections[1]);
   expect(heard).toEqual(["again", "head", "kept", "end"]);
@@ -122,9 +122,9 @@ test("goes out once, on another connection, when its own was closed before it le
 
 test("goes out on another connection when its own turns out to be closed", async () => {
   const { exchange, written, heard } = begin([-1, 10_000]);
-  outbox.flush();
+  writeBatcher.flush();
   await Promise.resolve();
   exchange.opened();
-  outbox.flush();
+  writeBatcher.flush();
   expect([written.length, heard]).toEqual([1, ["again"]]);
 });

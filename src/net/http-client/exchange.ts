@@ -7,13 +7,13 @@
 
 import { FramedBody } from "../wire/framed-body.ts";
 import { UNTIL_CLOSE } from "../wire/http-fields.ts";
-import { type Part, partOf } from "../wire/parts.ts";
-import type { Addressee } from "../wire/write-batcher.ts";
-import { type AnswerHead, parseHead } from "./answer-head.ts";
-import type { Connection, ConnectionEnd, ConnectionUser } from "./connection.ts";
-import type { Connections, Route } from "./connections.ts";
-import type { AnswerTaker, HttpExchange, HttpFailure, HttpRequest } from "./contract.ts";
-import { faultOf, headBytes, headOf } from "./request-head.ts";
+import { type Part, wholeBytesPart } from "../wire/parts.ts";
+import type { BatchedWriter } from "../wire/write-batcher.ts";
+import { parseResponseHead, type ResponseHead } from "./answer-head.ts";
+import type { ClientConnectionSocket, ConnectionEnd, ConnectionUser } from "./connection.ts";
+import type { ConnectionRoute, Connections } from "./connections.ts";
+import type { HttpExchange, HttpFailure, OutgoingRequest, ResponseHandler } from "./contract.ts";
+import { buildHead, encodeHead, findHeadFault } from "./request-head.ts";
 import { startUpload, type Upload } from "./upload.ts";
 import { isFreed, writeParts, writeRequest } from "./whole-request.ts";
 
@@ -29,12 +29,12 @@ const STALE_MS = 250;
 const NO_PARTS: readonly Part[] = [];
 
 /** A class, so that an exchange costs one object and no closures. */
-export class Exchange implements HttpExchange, ConnectionUser, Addressee {
+export class ClientExchange implements HttpExchange, ConnectionUser, BatchedWriter {
   private readonly context: ExchangeContext;
-  private readonly request: HttpRequest;
-  private readonly taker: AnswerTaker;
-  private route: Route | null = null;
-  private connection: Connection | null = null;
+  private readonly request: OutgoingRequest;
+  private readonly taker: ResponseHandler;
+  private route: ConnectionRoute | null = null;
+  private connection: ClientConnectionSocket | null = null;
   /** The connection had served before: that it breaks now says nothing about the upstream. */
   private isReused = false;
   private isStarting = true;
@@ -43,7 +43,7 @@ export class Exchange implements HttpExchange, ConnectionUser, Addressee {
   /** What is still to be written, first to last. */
   private unsent: readonly Part[] = NO_PARTS;
   /** Where the request is to go that waits in the outbox. */
-  private postedTo: Connection | null = null;
+  private postedTo: ClientConnectionSocket | null = null;
   private upload: Upload | null = null;
   private isSent = false;
   private sentAtMs = 0;
@@ -63,14 +63,14 @@ export class Exchange implements HttpExchange, ConnectionUser, Addressee {
   private body: FramedBody | null = null;
   private keepsAlive = false;
 
-  constructor(context: ExchangeContext, request: HttpRequest, taker: AnswerTaker) {
+  constructor(context: ExchangeContext, request: OutgoingRequest, taker: ResponseHandler) {
     this.context = context;
     this.request = request;
     this.taker = taker;
   }
 
   start(): void {
-    const fault = faultOf(this.request);
+    const fault = findHeadFault(this.request);
     if (fault === null) this.startOn(this.context.connections);
     else this.endSoon({ kind: "bad_http", reason: fault });
     this.isStarting = false;
@@ -118,7 +118,7 @@ export class Exchange implements HttpExchange, ConnectionUser, Addressee {
     this.write(this.connection, this.route);
   }
 
-  received(_connection: Connection, bytes: Buffer): void {
+  received(_connection: ClientConnectionSocket, bytes: Buffer): void {
     this.hasHeard = true;
     if (this.read === null && this.later === null) this.begin(bytes);
     else if (this.later === null) this.later = [bytes];
@@ -135,7 +135,7 @@ export class Exchange implements HttpExchange, ConnectionUser, Addressee {
     }
   }
 
-  closed(connection: Connection, end: ConnectionEnd): void {
+  closed(connection: ClientConnectionSocket, end: ConnectionEnd): void {
     if (this.isStarting) {
       queueMicrotask(() => this.closed(connection, end));
       return;
@@ -155,12 +155,12 @@ export class Exchange implements HttpExchange, ConnectionUser, Addressee {
     this.advance();
   }
 
-  private write(connection: Connection, route: Route): void {
+  private write(connection: ClientConnectionSocket, route: ConnectionRoute): void {
     const { body } = this.request;
-    const head = headOf(this.request, route.hostLine);
+    const head = buildHead(this.request, route.hostLine);
     if (body !== null && "open" in body) {
       this.begins();
-      this.upload = startUpload(headBytes(head), body, connection, this);
+      this.upload = startUpload(encodeHead(head), body, connection, this);
       return;
     }
     const unsent = writeRequest(connection, this, head, body ?? NO_PARTS);
@@ -185,7 +185,7 @@ export class Exchange implements HttpExchange, ConnectionUser, Addressee {
     this.begins();
     const taken = connection.write(bytes, from, to);
     const left = to - from - taken;
-    this.sent(left === 0 ? NO_PARTS : [partOf(Buffer.copyBytesFrom(bytes, from + taken, left))]);
+    this.sent(left === 0 ? NO_PARTS : [wholeBytesPart(Buffer.copyBytesFrom(bytes, from + taken, left))]);
   }
 
   private sent(unsent: readonly Part[]): void {
@@ -233,7 +233,7 @@ export class Exchange implements HttpExchange, ConnectionUser, Addressee {
 
   private stepHead(read: Buffer): boolean {
     const { headBytesMax } = this.context;
-    const head = this.isHeadPartial ? null : parseHead(read, this.headFrom);
+    const head = this.isHeadPartial ? null : parseResponseHead(read, this.headFrom);
     if (typeof head === "string") {
       this.failNow({ kind: "bad_http", reason: head });
       return true;
@@ -252,7 +252,7 @@ export class Exchange implements HttpExchange, ConnectionUser, Addressee {
     return true;
   }
 
-  private beginBody(head: AnswerHead): void {
+  private beginBody(head: ResponseHead): void {
     this.keepsAlive = head.keepsAlive;
     this.body = new FramedBody(head.framing, true);
     this.body.at = head.bodyAt;

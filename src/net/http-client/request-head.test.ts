@@ -1,10 +1,10 @@
 import { describe, expect, test } from "bun:test";
 import { wholePart } from "../wire/parts.ts";
-import type { HttpRequest } from "./contract.ts";
-import { faultOf, headBytes, headOf as headPartsOf } from "./request-head.ts";
+import type { OutgoingRequest } from "./contract.ts";
+import { encodeHead, findHeadFault, buildHead as headPartsOf } from "./request-head.ts";
 
 const target = { origin: "http://127.0.0.1:1", hostHeader: null, tls: null };
-const request = (given: Partial<HttpRequest>): HttpRequest => ({
+const request = (given: Partial<OutgoingRequest>): OutgoingRequest => ({
   target,
   method: "POST",
   path: "/v1/x",
@@ -13,10 +13,10 @@ const request = (given: Partial<HttpRequest>): HttpRequest => ({
   ...given,
 });
 
-const headOf = (asked: HttpRequest, hostLine: string) =>
-  Buffer.from(headBytes(headPartsOf(asked, hostLine))).toString("latin1");
+const headOf = (asked: OutgoingRequest, hostLine: string) =>
+  Buffer.from(encodeHead(headPartsOf(asked, hostLine))).toString("latin1");
 
-const startOf = (asked: HttpRequest) => headPartsOf(asked, "host: h\r\n").start;
+const startOf = (asked: OutgoingRequest) => headPartsOf(asked, "host: h\r\n").start;
 const body = wholePart(Buffer.from("{}"));
 
 describe("the head of a request", () => {
@@ -71,18 +71,18 @@ describe("the head of a request", () => {
   });
 
   test.each(["/", "/v1/models?x=%20&y=~"])("may ask for %j", (path) => {
-    expect(faultOf(request({ path }))).toBeNull();
+    expect(findHeadFault(request({ path }))).toBeNull();
   });
 
   test.each(["", "x", "/a b", "/a\r\nb: c", "/a\nb", "/a\tb", "/a\0", "/é", "/a\u010ab"])(
     "may not ask for %j",
     (path) => {
-      expect(faultOf(request({ path }))).toBeString();
+      expect(findHeadFault(request({ path }))).toBeString();
     },
   );
 
   test.each(["", "a: b\r\n", "a:\r\n", "a: é\xff\t\r\nb: c\r\n"])("may carry %j", (headers) => {
-    expect(faultOf(request({ headers }))).toBeNull();
+    expect(findHeadFault(request({ headers }))).toBeNull();
   });
 
   test.each([
@@ -100,6 +100,6 @@ describe("the head of a request", () => {
     "ab\r\n",
     "a: \u010ac: d\r\n",
   ])("may not carry %j", (headers) => {
-    expect(faultOf(request({ headers }))).toBeString();
+    expect(findHeadFault(request({ headers }))).toBeString();
   });
 });

@@ -1,7 +1,7 @@
 /** The head of a request: what may be in it, and its text. */
 
-import { lengthOf } from "../wire/parts.ts";
-import type { HttpRequest } from "./contract.ts";
+import { partsLength } from "../wire/parts.ts";
+import type { OutgoingRequest } from "./contract.ts";
 
 const HEADER_LINES = /^(?:[!#$%&'*+\-.^_`|~0-9A-Za-z]+:[\t\x20-\x7e\x80-\xff]*\r\n)*$/;
 const PATH = /^\/[!-~]*$/;
@@ -10,7 +10,7 @@ const PATH = /^\/[!-~]*$/;
  * What is wrong with it, if anything. Anything that could begin a line of its own is refused, characters beyond
  * Latin-1 as well: they would be cut to their low byte, which may be a line feed.
  */
-export function faultOf({ path, headers }: Pick<HttpRequest, "path" | "headers">): string | null {
+export function findHeadFault({ path, headers }: Pick<OutgoingRequest, "path" | "headers">): string | null {
   if (!isGood(path, goodPaths, PATH)) return "the path holds a character that cannot be sent";
   if (!isGood(headers, goodHeaders, HEADER_LINES)) return "the headers hold a line that cannot be sent";
   return null;
@@ -33,18 +33,18 @@ function isGood(text: string, known: Set<string>, rule: RegExp): boolean {
 }
 
 /** The bytes of a head, in Latin-1. */
-export interface Head {
+export interface OutgoingHead {
   /** Everything before the lines that frame the body: requests of a kind share it. */
   readonly start: Uint8Array;
   /** The lines that frame the body, and the empty line. */
   readonly end: string;
 }
 
-export function headOf(request: HttpRequest, hostLine: string): Head {
+export function buildHead(request: OutgoingRequest, hostLine: string): OutgoingHead {
   return { start: startOf(request, hostLine), end: endOf(request) };
 }
 
-export function headBytes({ start, end }: Head): Uint8Array {
+export function encodeHead({ start, end }: OutgoingHead): Uint8Array {
   return Buffer.concat([start, Buffer.from(end)]);
 }
 
@@ -58,7 +58,7 @@ interface Start {
   readonly bytes: Uint8Array;
 }
 
-function startOf({ method, path, headers, body }: HttpRequest, hostLine: string): Uint8Array {
+function startOf({ method, path, headers, body }: OutgoingRequest, hostLine: string): Uint8Array {
   const known = starts.get(headers)?.get(path);
   if (known !== undefined && known.method === method && known.hostLine === hostLine) return known.bytes;
   const bytes = Buffer.from(`${method} ${path} HTTP/1.1\r\n${hostLine}${headers}`, "latin1");
@@ -78,8 +78,8 @@ function keep(headers: string, path: string, start: Start): void {
   starts.set(headers, byPath);
 }
 
-function endOf({ method, body }: Pick<HttpRequest, "method" | "body">): string {
+function endOf({ method, body }: Pick<OutgoingRequest, "method" | "body">): string {
   if (body === null) return method === "POST" ? "content-length: 0\r\n\r\n" : "\r\n";
-  const length = "open" in body ? body.contentLength : lengthOf(body);
+  const length = "open" in body ? body.contentLength : partsLength(body);
   return length === null ? "transfer-encoding: chunked\r\n\r\n" : `content-length: ${length}\r\n\r\n`;
 }

@@ -2,12 +2,12 @@
 
 import { createServer, type Server, type Socket } from "node:net";
 import { systemClock } from "../wire/clock.ts";
-import { openAlarms } from "../wire/deadlines.ts";
-import { bytesOf, type Part } from "../wire/parts.ts";
+import { openDeadlines } from "../wire/deadlines.ts";
+import { type Part, partBytes } from "../wire/parts.ts";
 import { type AnswerHeaders, type HttpClient, type HttpClientOptions, openHttpClient } from "./client.ts";
-import type { Target } from "./dial.ts";
+import type { DialTarget } from "./dial.ts";
 
-const alarms = openAlarms(5, systemClock);
+const alarms = openDeadlines(5, systemClock);
 
 export function openClient(options: Partial<HttpClientOptions> = {}): HttpClient {
   return openHttpClient({
@@ -21,7 +21,7 @@ export function openClient(options: Partial<HttpClientOptions> = {}): HttpClient
   });
 }
 
-export function targetOf(port: number, host = "127.0.0.1"): Target {
+export function targetOf(port: number, host = "127.0.0.1"): DialTarget {
   return { origin: `http://${host}:${port}`, hostHeader: null, tls: null };
 }
 
@@ -43,7 +43,7 @@ export class Notes {
     this.onHead();
   }
   data(piece: Part): void {
-    const bytes = bytesOf(piece);
+    const bytes = partBytes(piece);
     this.calls.push("data");
     this.pieces.push(bytes);
     this.onData(bytes);

@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, test } from "bun:test";
 import { wholePart } from "../wire/parts.ts";
-import type { HttpClient, HttpRequest, StreamedBody } from "./client.ts";
+import type { HttpClient, OutgoingRequest, StreamedBody } from "./client.ts";
 import { Notes, openClient, serve, type TestServer, targetOf } from "./test-server.ts";
 
 const OK = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
@@ -21,7 +21,7 @@ function client(): HttpClient {
   return opened;
 }
 
-function post(http: HttpClient, port: number, body: HttpRequest["body"]) {
+function post(http: HttpClient, port: number, body: OutgoingRequest["body"]) {
   const notes = new Notes();
   const exchange = http.send({ target: targetOf(port), method: "POST", path: "/", headers: "", body }, notes);
   return { notes, exchange, over: notes.over.promise };

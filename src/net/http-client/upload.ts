@@ -1,6 +1,6 @@
 /** Sends a streamed body, piece by piece, as fast as the connection takes it. */
 
-import type { Connection } from "./connection.ts";
+import type { ClientConnectionSocket } from "./connection.ts";
 import type { StreamedBody } from "./contract.ts";
 
 export interface Upload {
@@ -16,7 +16,7 @@ export interface UploadEnd {
 export function startUpload(
   head: Uint8Array,
   body: StreamedBody,
-  connection: Connection,
+  connection: ClientConnectionSocket,
   told: UploadEnd,
 ): Upload {
   let isStopped = false;

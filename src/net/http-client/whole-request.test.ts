@@ -1,9 +1,9 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { free } from "../wire/bytes.ts";
+import { freeBytes } from "../wire/bytes.ts";
 import type { Part } from "../wire/parts.ts";
-import { outbox } from "../wire/write-batcher.ts";
-import type { Head } from "./request-head.ts";
+import { writeBatcher } from "../wire/write-batcher.ts";
+import type { OutgoingHead } from "./request-head.ts";
 import { isFreed, writeParts, writeRequest } from "./whole-request.ts";
 
 const HEAD = "POST / HTTP/1.1\r\ncontent-length: 1\r\n\r\n";
@@ -31,7 +31,7 @@ function pattern(length: number): Buffer {
 }
 
 /** As if most of it had been made before. */
-function headOf(text: string): Head {
+function headOf(text: string): OutgoingHead {
   const at = text.length >> 1;
   return { start: Buffer.from(text.slice(0, at), "latin1"), end: text.slice(at) };
 }
@@ -44,7 +44,7 @@ function textOf(head: string, body: readonly Part[]): Buffer {
 function send(head: string, body: readonly Part[], takes: readonly number[]): Buffer[] {
   const out = outlet(takes);
   let left = writeRequest(out, out, headOf(head), body) ?? [];
-  outbox.flush();
+  writeBatcher.flush();
   while (left.length > 0) left = writeParts(out, left);
   return out.writes;
 }
@@ -109,7 +109,7 @@ describe("a request in memory", () => {
     const out = outlet([100]);
     const left = writeRequest(out, out, headOf(HEAD), [{ bytes, start: 0, end: LONG }]) ?? [];
     expect(left.some(isFreed)).toBe(false);
-    free(bytes);
+    freeBytes(bytes);
     expect(left.some(isFreed)).toBe(true);
   });
 });

@@ -1,9 +1,9 @@
 /** A request whose body is in memory goes out in as few writes as it can, and with as little of it copied. */
 
-import { put } from "../wire/bytes.ts";
-import { joinParts, lengthOf, type Part, partOf } from "../wire/parts.ts";
-import { type Addressee, outbox } from "../wire/write-batcher.ts";
-import { type Head, headBytes } from "./request-head.ts";
+import { writeBytes } from "../wire/bytes.ts";
+import { joinParts, type Part, partsLength, wholeBytesPart } from "../wire/parts.ts";
+import { type BatchedWriter, writeBatcher } from "../wire/write-batcher.ts";
+import { encodeHead, type OutgoingHead } from "./request-head.ts";
 
 interface Outlet {
   /** How many bytes were taken. */
@@ -21,30 +21,30 @@ const covered = Buffer.allocUnsafeSlow(IN_FRONT_BYTES_MAX);
 /** Returns what was not taken; null: it was posted, and is handed to whoever sends it at the end of the turn. */
 export function writeRequest(
   out: Outlet,
-  sender: Addressee,
-  head: Head,
+  sender: BatchedWriter,
+  head: OutgoingHead,
   body: readonly Part[],
 ): readonly Part[] | null {
   const { start, end } = head;
-  const length = start.length + end.length + lengthOf(body);
+  const length = start.length + end.length + partsLength(body);
   if (length > TOGETHER_BYTES_MAX) return writeParts(out, gathered(head, body));
-  const at = outbox.roomFor(length);
+  const at = writeBatcher.roomFor(length);
   if (at >= 0) {
-    outbox.post(sender, putRequest(outbox.bytes, at, head, body));
+    writeBatcher.post(sender, putRequest(writeBatcher.bytes, at, head, body));
     return null;
   }
   putRequest(scratch, 0, head, body);
   const taken = out.write(scratch, 0, length);
-  return taken === length ? NOTHING : [partOf(Buffer.copyBytesFrom(scratch, taken, length - taken))];
+  return taken === length ? NOTHING : [wholeBytesPart(Buffer.copyBytesFrom(scratch, taken, length - taken))];
 }
 
 const NOTHING: readonly Part[] = [];
 
 /** Returns where it ends. */
-function putRequest(to: Buffer, from: number, head: Head, body: readonly Part[]): number {
-  let at = put(to, from, head.start);
+function putRequest(to: Buffer, from: number, head: OutgoingHead, body: readonly Part[]): number {
+  let at = writeBytes(to, from, head.start);
   at += to.write(head.end, at, "latin1");
-  for (const { bytes, start, end } of body) at = put(to, at, bytes, start, end);
+  for (const { bytes, start, end } of body) at = writeBytes(to, at, bytes, start, end);
   return at;
 }
 
@@ -59,7 +59,7 @@ export function writeParts(out: Outlet, parts: readonly Part[]): readonly Part[]
       ? writeInFront(out, first, second)
       : out.write(first.bytes, first.start, first.end);
     left = without(left, taken);
-    if (taken < lengthOf(tried)) break;
+    if (taken < partsLength(tried)) break;
   }
   return left;
 }
@@ -70,18 +70,18 @@ export function isFreed({ bytes, end }: Part): boolean {
 }
 
 /** Short parts copied together, long ones where they are. */
-function gathered(head: Head, body: readonly Part[]): Part[] {
+function gathered(head: OutgoingHead, body: readonly Part[]): Part[] {
   const parts: Part[] = [];
-  let short: Part[] = [partOf(headBytes(head))];
+  let short: Part[] = [wholeBytesPart(encodeHead(head))];
   for (const part of body) {
-    if (lengthOf(short) + part.end - part.start > TOGETHER_BYTES_MAX) {
-      if (short.length > 0) parts.push(partOf(joinParts(short)));
+    if (partsLength(short) + part.end - part.start > TOGETHER_BYTES_MAX) {
+      if (short.length > 0) parts.push(wholeBytesPart(joinParts(short)));
       short = [];
     }
     if (part.end - part.start > TOGETHER_BYTES_MAX) parts.push(part);
     else short.push(part);
   }
-  if (short.length > 0) parts.push(partOf(joinParts(short)));
+  if (short.length > 0) parts.push(wholeBytesPart(joinParts(short)));
   return parts;
 }
 
@@ -98,12 +98,12 @@ function hasRoomFor(first: Part, { bytes, start }: Part): boolean {
 function writeInFront(out: Outlet, first: Part, { bytes, start, end }: Part): number {
   const length = first.end - first.start;
   const all = new Uint8Array(bytes.buffer, bytes.byteOffset + start - length, length + end - start);
-  put(covered, 0, all, 0, length);
-  put(all, 0, first.bytes, first.start, first.end);
+  writeBytes(covered, 0, all, 0, length);
+  writeBytes(all, 0, first.bytes, first.start, first.end);
   try {
     return out.write(all, 0, all.length);
   } finally {
-    put(all, 0, covered, 0, length);
+    writeBytes(all, 0, covered, 0, length);
   }
 }
 

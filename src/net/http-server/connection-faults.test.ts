@@ -1,16 +1,16 @@
 /** A bug in whatever serves a connection is told, and its client does not wait for ever. */
 
 import { afterEach, describe, expect, test } from "bun:test";
-import { StreamAnswer } from "../wire/http-message.ts";
+import { StreamedResponse } from "../wire/http-message.ts";
 import { Upgrade } from "./incoming-request.ts";
 import { dial, listenForTest, type RawClient, type TestListener, textAnswer } from "./listen.test-support.ts";
 import type { ListenOptions } from "./listen.ts";
-import type { Outlet, Protocol } from "./socket-writer.ts";
+import type { SocketWriter, UpgradedProtocol } from "./socket-writer.ts";
 
 const BUG = new Error("a bug");
 const GET = "GET / HTTP/1.1\r\nHost: gw\r\n\r\n";
 const SWITCH = Buffer.from("HTTP/1.1 101 Switching Protocols\r\n\r\n");
-const QUIET: Protocol = { received() {}, drained() {}, closed() {} };
+const QUIET: UpgradedProtocol = { received() {}, drained() {}, closed() {} };
 
 function stumble(): never {
   throw BUG;
@@ -29,10 +29,11 @@ afterEach(() => {
   listener.cut();
 });
 
-const upgraded = (protocol: Partial<Protocol>) => new Upgrade(SWITCH, () => ({ ...QUIET, ...protocol }));
+const upgraded = (protocol: Partial<UpgradedProtocol>) =>
+  new Upgrade(SWITCH, () => ({ ...QUIET, ...protocol }));
 
 describe("what is thrown", () => {
-  const stream = () => new StreamAnswer("", { flowTo: stumble, leave() {} });
+  const stream = () => new StreamedResponse("", { flowTo: stumble, leave() {} });
   const broken = () =>
     new Response(
       new ReadableStream({
@@ -76,7 +77,7 @@ describe("what is thrown", () => {
   });
 
   test("when a client takes again what is sent to it is told too", async () => {
-    const outlet = Promise.withResolvers<Outlet>();
+    const outlet = Promise.withResolvers<SocketWriter>();
     await start(
       () =>
         new Upgrade(SWITCH, (to) => {
@@ -94,7 +95,7 @@ describe("what is thrown", () => {
   });
 
   test.each<[string, ListenOptions["serve"]]>([
-    ["a stream", () => new StreamAnswer("", { flowTo() {}, leave: stumble })],
+    ["a stream", () => new StreamedResponse("", { flowTo() {}, leave: stumble })],
     ["another protocol", () => upgraded({ closed: stumble })],
   ])("when the client of %s leaves is told, and the signal fires all the same", async (_, serve) => {
     const left = Promise.withResolvers<void>();

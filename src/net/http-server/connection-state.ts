@@ -4,7 +4,7 @@
  * protocol; `ending` when nothing is said any more and the client has not taken all of it; `lingering` when it has, and
  * what it still sends is thrown away, because closing on unread bytes would take the answer away from it again.
  */
-export type State =
+export type ConnectionState =
   | "between"
   | "queued"
   | "within"

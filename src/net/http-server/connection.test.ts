@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, test } from "bun:test";
 import { eventually } from "../../../test/support/eventually.ts";
-import type { Answer } from "../wire/http-message.ts";
+import type { HttpResponse } from "../wire/http-message.ts";
 import { type IncomingRequest, Upgrade } from "./incoming-request.ts";
 import {
   dial,
@@ -13,7 +13,7 @@ import {
   wholeText,
 } from "./listen.test-support.ts";
 import type { ListenOptions } from "./listen.ts";
-import type { Outlet } from "./socket-writer.ts";
+import type { SocketWriter } from "./socket-writer.ts";
 
 let listener: TestListener;
 let client: RawClient;
@@ -29,7 +29,7 @@ afterEach(() => {
 });
 
 /** Answers with the request's path, and its body where it has one. */
-async function echo({ target, body }: IncomingRequest): Promise<Answer> {
+async function echo({ target, body }: IncomingRequest): Promise<HttpResponse> {
   const read = await body?.whole();
   if (read === undefined) return textAnswer(`<${target}>`);
   return textAnswer(`<${target} ${wholeText(read)}>`);
@@ -42,9 +42,9 @@ const answersIn = (heard: string) => [...heard.matchAll(/<(.*?)>/g)].map((match)
 
 /** Each request waits until the test answers it. */
 function byHand() {
-  const waiting = new Map<string, (answer: Answer) => void>();
+  const waiting = new Map<string, (answer: HttpResponse) => void>();
   const serve = ({ target }: IncomingRequest) =>
-    new Promise<Answer>((resolve) => waiting.set(target, resolve));
+    new Promise<HttpResponse>((resolve) => waiting.set(target, resolve));
   return {
     serve,
     asked: () => [...waiting.keys()],
@@ -370,7 +370,7 @@ describe("a connection that goes on in another language", () => {
 
   function upgrading() {
     const heard: string[] = [];
-    const outlets: Outlet[] = [];
+    const outlets: SocketWriter[] = [];
     const serve = () =>
       new Upgrade(SWITCH, (outlet) => {
         outlets.push(outlet);
@@ -397,9 +397,9 @@ describe("a connection that goes on in another language", () => {
 
   test("is told once that it is closed, whoever did it", async () => {
     for (const leave of [
-      (_: Outlet) => client.leave(),
-      (outlet: Outlet) => outlet.terminate(),
-      (outlet: Outlet) => {
+      (_: SocketWriter) => client.leave(),
+      (outlet: SocketWriter) => outlet.terminate(),
+      (outlet: SocketWriter) => {
         outlet.end();
         client.leave();
       },

@@ -3,37 +3,43 @@
  * another is answered waits its turn.
  */
 
-import { free } from "../wire/bytes.ts";
+import { freeBytes } from "../wire/bytes.ts";
 import { CHUNKED, CR } from "../wire/http-fields.ts";
-import { type Answer, type HttpBody, SharedAnswer, StreamAnswer, WholeAnswer } from "../wire/http-message.ts";
+import {
+  type HttpBody,
+  type HttpResponse,
+  SharedAnswer,
+  StreamedResponse,
+  WholeResponse,
+} from "../wire/http-message.ts";
 import { HeadReader } from "./head-reader.ts";
 import { IncomingBody, WholeBody } from "./incoming-body.ts";
 import { IncomingRequest, Upgrade } from "./incoming-request.ts";
 import { ReadAhead } from "./read-ahead.ts";
-import { CONTINUE, headStart, LATE, type RequestFault, RequestHead } from "./request-head.ts";
+import { CONTINUE, HEAD_TIMEOUT, type RequestFault, RequestHead, skipEmptyLines } from "./request-head.ts";
 import {
-  abandon,
-  type Carrier,
-  isLate,
+  abandonResponse,
+  isTooLate,
+  type ResponseWriter,
   startStream,
   writeResponse,
   writeShared,
   writeWhole,
 } from "./response-writer.ts";
-import type { Guest } from "./server-context.ts";
+import type { ManagedConnection } from "./server-context.ts";
 import { SocketSide } from "./socket-side.ts";
-import type { Outlet, Protocol } from "./socket-writer.ts";
+import type { SocketWriter, UpgradedProtocol } from "./socket-writer.ts";
 
 /** Then a client that sends many requests at once lets everybody else have a turn. */
 const IN_A_ROW_MAX = 64;
 const NOTHING = Buffer.alloc(0);
 
-export class Connection extends SocketSide implements Outlet, Carrier, Guest {
+export class ServerConnection extends SocketSide implements SocketWriter, ResponseWriter, ManagedConnection {
   private request: IncomingRequest | null = null;
   /** The body of the request under way, while it is still coming. */
   private incoming: IncomingBody | null = null;
   /** Once it was upgraded. */
-  private protocol: Protocol | null = null;
+  private protocol: UpgradedProtocol | null = null;
   /** A stream that is being sent. */
   private leave: (() => void) | null = null;
   /** Read and not yet understood: part of a head, or what comes before its turn. */
@@ -45,7 +51,7 @@ export class Connection extends SocketSide implements Outlet, Carrier, Guest {
   /** Requests that were here when the one before them was answered. */
   private queuedCount = 0;
   /** For answers that are waited for, one at a time: made with the first. */
-  private answered: ((answer: Answer | Upgrade) => void) | null = null;
+  private answered: ((answer: HttpResponse | Upgrade) => void) | null = null;
   private broke: ((thrown: unknown) => void) | null = null;
 
   // What the socket says.
@@ -60,7 +66,7 @@ export class Connection extends SocketSide implements Outlet, Carrier, Guest {
       if (this.state === "answered") this.goOn();
       else if (this.incoming?.isAhead) this.pause();
     } else if (this.keepsAlive) this.keepAhead(bytes);
-    else free(bytes);
+    else freeBytes(bytes);
     if (this.ahead !== null || this.incoming !== null || this.isOccupying) this.account();
   }
 
@@ -111,7 +117,7 @@ export class Connection extends SocketSide implements Outlet, Carrier, Guest {
       if (ms > unaskedMs && this.isPaused) this.discardUnread();
     } else if (this.state === "between") {
       const isDue = ms > (this.isHeadPartial ? headMs : this.trust === "silent" ? firstByteMs : idleMs);
-      if (isDue && this.isHeadPartial) this.refuse(LATE);
+      if (isDue && this.isHeadPartial) this.refuse(HEAD_TIMEOUT);
       else if (isDue) this.end();
     }
     this.account();
@@ -167,7 +173,7 @@ export class Connection extends SocketSide implements Outlet, Carrier, Guest {
   }
 
   private receivedHead(bytes: Buffer): void {
-    const from = headStart(bytes);
+    const from = skipEmptyLines(bytes);
     // Half of an empty line is nothing yet.
     const isHalfLine = from + 1 === bytes.length && bytes[from] === CR;
     if (isHalfLine) this.ahead = new ReadAhead(bytes.subarray(from));
@@ -251,23 +257,23 @@ export class Connection extends SocketSide implements Outlet, Carrier, Guest {
   }
 
   /** What is thrown ends here: nobody above would hear of it. */
-  private answer(answer: Answer | Upgrade): void {
+  private answer(answer: HttpResponse | Upgrade): void {
     try {
-      if (this.request === null) abandon(answer);
+      if (this.request === null) abandonResponse(answer);
       else this.say(this.request, answer);
     } catch (thrown) {
       this.failed(thrown);
     }
   }
 
-  private say(request: IncomingRequest, answer: Answer | Upgrade): void {
+  private say(request: IncomingRequest, answer: HttpResponse | Upgrade): void {
     const isBodyless = request.method === "HEAD";
     // A client that was not told to go on may send its body all the same, or its next request instead.
     const mayWithhold = request.head.asked.expectsContinue && this.incoming?.isWanted === false;
-    if (mayWithhold || this.hall.isClosing || isLate(answer)) this.keepsAlive = false;
+    if (mayWithhold || this.hall.isClosing || isTooLate(answer)) this.keepsAlive = false;
     this.incoming?.throwAway();
-    if (answer instanceof WholeAnswer) writeWhole(this, answer, isBodyless);
-    else if (answer instanceof StreamAnswer) startStream(this, answer, isBodyless);
+    if (answer instanceof WholeResponse) writeWhole(this, answer, isBodyless);
+    else if (answer instanceof StreamedResponse) startStream(this, answer, isBodyless);
     else if (answer instanceof SharedAnswer) writeShared(this, answer, isBodyless);
     else if (answer instanceof Upgrade) this.upgrade(request, answer);
     else void writeResponse(this, answer, isBodyless);

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { clientsMax, descriptorsMax } from "./file-descriptors.ts";
+import { connectionsMax, fileDescriptorsMax } from "./file-descriptors.ts";
 
 test("a process knows how many descriptors it may have", async () => {
   const script = `${import.meta.dir}/file-descriptors.ts`;
@@ -12,13 +12,13 @@ test("a process knows how many descriptors it may have", async () => {
     asking,
   ]);
   expect(stdout.toString().trim()).toBe("123");
-  expect(descriptorsMax()).toBeGreaterThan(123);
+  expect(fileDescriptorsMax()).toBeGreaterThan(123);
 });
 
 test("every client with a request under way finds a descriptor for its account", () => {
-  expect(clientsMax(64)).toBe(16);
-  expect(clientsMax(256)).toBe(96);
-  expect(clientsMax(1_024)).toBe(480);
-  expect(clientsMax(65_536)).toBe(60_536);
-  expect(clientsMax(Number.POSITIVE_INFINITY)).toBe(Number.POSITIVE_INFINITY);
+  expect(connectionsMax(64)).toBe(16);
+  expect(connectionsMax(256)).toBe(96);
+  expect(connectionsMax(1_024)).toBe(480);
+  expect(connectionsMax(65_536)).toBe(60_536);
+  expect(connectionsMax(Number.POSITIVE_INFINITY)).toBe(Number.POSITIVE_INFINITY);
 });

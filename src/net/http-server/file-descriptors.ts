@@ -5,7 +5,7 @@ import { z } from "zod";
 const Report = z.object({ userLimits: z.object({ open_files: z.object({ soft: z.number() }) }) });
 
 /** Infinite where nobody says. */
-export function descriptorsMax(): number {
+export function fileDescriptorsMax(): number {
   const report = Report.safeParse(process.report.getReport());
   return report.data?.userLimits.open_files.soft ?? Number.POSITIVE_INFINITY;
 }
@@ -16,6 +16,6 @@ const FILES = 64;
 const UPSTREAMS_MAX = 5_000;
 
 /** Connections of clients that may be open at once, so that those with a request under way find an account's, too. */
-export function clientsMax(descriptors: number): number {
+export function connectionsMax(descriptors: number): number {
   return Math.floor(Math.max((descriptors - FILES) / 2, descriptors - UPSTREAMS_MAX, descriptors / 4));
 }

@@ -3,13 +3,13 @@
  * its body alone: such a head is compared, not parsed again, and shares what was learnt from the one before.
  */
 
-import { isAt } from "../wire/bytes.ts";
-import { digitsEnd, numberOf } from "../wire/http-fields.ts";
-import { type Asked, parseRequestHead, type RequestFault, RequestHead } from "./request-head.ts";
+import { startsWithAt } from "../wire/bytes.ts";
+import { digitsEnd, parseNumber } from "../wire/http-fields.ts";
+import { parseRequestHead, type RequestFault, RequestHead, type RequestOptions } from "./request-head.ts";
 
 /** A head up to the number of its length, and from there on. */
 interface Remembered {
-  readonly asked: Asked;
+  readonly asked: RequestOptions;
   readonly before: Uint8Array;
   readonly after: Uint8Array;
 }
@@ -53,10 +53,10 @@ export class HeadReader {
 }
 
 function readAlike({ asked, before, after }: Remembered, bytes: Buffer, from: number): RequestHead | null {
-  if (!isAt(bytes, from, before)) return null;
+  if (!startsWithAt(bytes, from, before)) return null;
   const lengthAt = from + before.length;
   const afterAt = digitsEnd(bytes, lengthAt);
-  const length = numberOf(bytes, lengthAt, afterAt);
-  if (length < 0 || !isAt(bytes, afterAt, after)) return null;
+  const length = parseNumber(bytes, lengthAt, afterAt);
+  if (length < 0 || !startsWithAt(bytes, afterAt, after)) return null;
   return new RequestHead(asked, length, lengthAt, afterAt + after.length);
 }

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { CHUNKED } from "../wire/http-fields.ts";
-import type { Lost } from "../wire/http-message.ts";
-import { bytesOf, type Part } from "../wire/parts.ts";
+import type { BodyLoss } from "../wire/http-message.ts";
+import { type Part, partBytes } from "../wire/parts.ts";
 import { IncomingBody, WholeBody } from "./incoming-body.ts";
 
 /** A body whose connection notes what it is asked to do. */
@@ -15,10 +15,10 @@ function bodyOf(framing: number) {
   return { body, asked, push };
 }
 
-function textOf(read: Part | Uint8Array | Lost | null): string | null {
+function textOf(read: Part | Uint8Array | BodyLoss | null): string | null {
   if (read === null) return null;
   if ("kind" in read) return read.kind;
-  return Buffer.from(read instanceof Uint8Array ? read : bytesOf(read)).toString("latin1");
+  return Buffer.from(read instanceof Uint8Array ? read : partBytes(read)).toString("latin1");
 }
 
 /** What is to come, one read after the other. */
@@ -142,7 +142,7 @@ test("a long body is whole too, with room made for it or without", async () => {
     for (let at = 50_000; at < length; at += 100_000)
       body.push(Buffer.from(sent.subarray(at, at + 100_000)), 0);
     const read = await whole;
-    expect(!("kind" in read) && sent.equals(bytesOf(read))).toBe(true);
+    expect(!("kind" in read) && sent.equals(partBytes(read))).toBe(true);
   }
 });
 

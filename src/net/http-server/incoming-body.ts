@@ -1,10 +1,10 @@
 /** The body of one request, as it comes from the network. */
 
-import { free, put } from "../wire/bytes.ts";
+import { freeBytes, writeBytes } from "../wire/bytes.ts";
 import { FramedBody } from "../wire/framed-body.ts";
 import { CHUNKED } from "../wire/http-fields.ts";
-import type { HttpBody, Lost } from "../wire/http-message.ts";
-import { bytesOf, type Part, partOf } from "../wire/parts.ts";
+import type { BodyLoss, HttpBody } from "../wire/http-message.ts";
+import { type Part, partBytes, wholeBytesPart } from "../wire/parts.ts";
 
 /** The connection that it comes by. */
 export interface BodySource {
@@ -26,7 +26,7 @@ const CRUMB_BYTES_MAX = 1024;
 /** So many bytes of crumbs share one array. */
 const CRUMBS_BYTES = 16 * 1024;
 
-const GONE: Lost = { kind: "gone" };
+const GONE: BodyLoss = { kind: "gone" };
 
 export class IncomingBody implements HttpBody {
   readonly length: number | null;
@@ -39,8 +39,8 @@ export class IncomingBody implements HttpBody {
   private room: Buffer | null = null;
   /** Where crumbs go; the last piece is what is filled of it, if it was not taken yet. */
   private crumbs: Buffer | null = null;
-  private waiting: ((read: Uint8Array | Lost | null) => void) | null = null;
-  private lost: Lost | null = null;
+  private waiting: ((read: Uint8Array | BodyLoss | null) => void) | null = null;
+  private lost: BodyLoss | null = null;
   private isDeferred = false;
   isWanted = false;
 
@@ -90,10 +90,10 @@ export class IncomingBody implements HttpBody {
     for (;;) {
       const piece = framed.next(bytes);
       if (piece === null) break;
-      this.take(bytesOf(piece));
+      this.take(partBytes(piece));
     }
     // Copied: the next read finds memory that is still warm.
-    if (framed.at === bytes.length && (this.room !== null || this.mode === "thrown away")) free(bytes);
+    if (framed.at === bytes.length && (this.room !== null || this.mode === "thrown away")) freeBytes(bytes);
     if (framed.wrong !== null) this.lost = { kind: "broken", reason: framed.wrong };
     if (this.isOver) this.tellEnd();
     return framed.at;
@@ -116,23 +116,24 @@ export class IncomingBody implements HttpBody {
     this.source.resume();
   }
 
-  whole(): Part | Lost | Promise<Part | Lost> {
+  whole(): Part | BodyLoss | Promise<Part | BodyLoss> {
     if (this.mode === "thrown away") return GONE;
     this.mode = "whole";
     if (this.isOver) return this.lost ?? this.gathered();
     if (this.length !== null && this.length <= ROOM_BYTES_MAX) {
       this.room = Buffer.allocUnsafeSlow(IN_FRONT_BYTES + this.length).subarray(IN_FRONT_BYTES);
       let at = 0;
-      for (const piece of this.pieces) at = put(this.room, at, piece);
+      for (const piece of this.pieces) at = writeBytes(this.room, at, piece);
       this.pieces = [];
     }
     return new Promise((resolve) => {
-      this.waiting = (read) => resolve(read instanceof Uint8Array ? partOf(read) : (read ?? this.gathered()));
+      this.waiting = (read) =>
+        resolve(read instanceof Uint8Array ? wholeBytesPart(read) : (read ?? this.gathered()));
       this.ask();
     });
   }
 
-  next(): Promise<Uint8Array | Lost | null> {
+  next(): Promise<Uint8Array | BodyLoss | null> {
     if (this.mode === "thrown away") return Promise.resolve(GONE);
     this.mode = "pieces";
     const piece = this.pieces.shift();
@@ -159,7 +160,7 @@ export class IncomingBody implements HttpBody {
         return;
       case "whole":
         if (this.room === null) this.add(piece);
-        else put(this.room, this.bytes, piece);
+        else writeBytes(this.room, this.bytes, piece);
         break;
       case "unasked":
         this.add(piece);
@@ -189,9 +190,9 @@ export class IncomingBody implements HttpBody {
         return;
       }
       this.crumbs = Buffer.allocUnsafeSlow(CRUMBS_BYTES);
-      put(this.crumbs, 0, last);
+      writeBytes(this.crumbs, 0, last);
     }
-    put(this.crumbs, last.length, piece);
+    writeBytes(this.crumbs, last.length, piece);
     pieces[pieces.length - 1] = this.crumbs.subarray(0, last.length + piece.length);
   }
 
@@ -200,7 +201,7 @@ export class IncomingBody implements HttpBody {
     if (this.waiting !== null) this.settle(this.lost);
   }
 
-  private settle(read: Uint8Array | Lost | null): void {
+  private settle(read: Uint8Array | BodyLoss | null): void {
     const { waiting } = this;
     this.waiting = null;
     waiting?.(read);
@@ -209,8 +210,10 @@ export class IncomingBody implements HttpBody {
   private gathered(): Part {
     const { room, pieces } = this;
     const [first] = pieces;
-    if (room !== null) return partOf(room);
-    return partOf(first !== undefined && pieces.length === 1 ? first : Buffer.concat(pieces, this.bytes));
+    if (room !== null) return wholeBytesPart(room);
+    return wholeBytesPart(
+      first !== undefined && pieces.length === 1 ? first : Buffer.concat(pieces, this.bytes),
+    );
   }
 }
 
@@ -225,7 +228,7 @@ export class WholeBody implements HttpBody {
     this.part =
       to === bytes.length
         ? { bytes, start: from, end: to }
-        : partOf(Buffer.copyBytesFrom(bytes, from, to - from));
+        : wholeBytesPart(Buffer.copyBytesFrom(bytes, from, to - from));
   }
 
   defer(): void {}
@@ -235,12 +238,12 @@ export class WholeBody implements HttpBody {
   }
 
   whole(): Part {
-    return this.taken() ?? partOf(new Uint8Array(0));
+    return this.taken() ?? wholeBytesPart(new Uint8Array(0));
   }
 
   next(): Promise<Uint8Array | null> {
     const part = this.taken();
-    return Promise.resolve(part && bytesOf(part));
+    return Promise.resolve(part && partBytes(part));
   }
 
   private taken(): Part | null {

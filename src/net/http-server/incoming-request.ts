@@ -1,23 +1,23 @@
 /** One request as a handler sees it, and what it may answer beside whole answers and streams. */
 
 import type { HeaderReader } from "../wire/http-fields.ts";
-import type { HttpBody, HttpRequest } from "../wire/http-message.ts";
+import type { HttpBody, IncomingHttpRequest } from "../wire/http-message.ts";
 import type { RequestHead } from "./request-head.ts";
-import type { Outlet, Protocol } from "./socket-writer.ts";
+import type { SocketWriter, UpgradedProtocol } from "./socket-writer.ts";
 
 /** The client's end of it. */
-export interface Peer extends Pick<Outlet, "address" | "terminate"> {
+export interface ClientConnection extends Pick<SocketWriter, "address" | "terminate"> {
   readonly signal: AbortSignal;
   /** It has shown a key, a session or a token: its connection no longer counts as a stranger's. */
   authenticated(): void;
 }
 
-export class IncomingRequest implements HttpRequest {
+export class IncomingRequest implements IncomingHttpRequest {
   readonly head: RequestHead;
   readonly body: HttpBody | null;
-  readonly peer: Peer;
+  readonly peer: ClientConnection;
 
-  constructor(peer: Peer, head: RequestHead, body: HttpBody | null) {
+  constructor(peer: ClientConnection, head: RequestHead, body: HttpBody | null) {
     this.peer = peer;
     this.head = head;
     this.body = body;
@@ -44,9 +44,9 @@ export class IncomingRequest implements HttpRequest {
 /** The connection goes on in another language. */
 export class Upgrade {
   readonly head: Uint8Array;
-  readonly open: (outlet: Outlet) => Protocol;
+  readonly open: (outlet: SocketWriter) => UpgradedProtocol;
 
-  constructor(head: Uint8Array, open: (outlet: Outlet) => Protocol) {
+  constructor(head: Uint8Array, open: (outlet: SocketWriter) => UpgradedProtocol) {
     this.head = head;
     this.open = open;
   }

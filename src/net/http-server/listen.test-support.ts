@@ -2,11 +2,11 @@
 
 import { connect } from "node:net";
 import { eventually } from "../../../test/support/eventually.ts";
-import { type Lost, WholeAnswer } from "../wire/http-message.ts";
-import { bytesOf, type Part } from "../wire/parts.ts";
-import { type Listening, type ListenOptions, listen } from "./listen.ts";
+import { type BodyLoss, WholeResponse } from "../wire/http-message.ts";
+import { type Part, partBytes } from "../wire/parts.ts";
+import { type HttpListener, type ListenOptions, listen } from "./listen.ts";
 
-export interface TestListener extends Listening {
+export interface TestListener extends HttpListener {
   readonly url: string;
   /** What was thrown where nobody could answer for it. */
   readonly faults: readonly unknown[];
@@ -69,13 +69,13 @@ export function listenForTest(
   };
 }
 
-export function textAnswer(text: string, status = 200): WholeAnswer {
-  return new WholeAnswer(status, "content-type: text/plain\r\n", Buffer.from(text));
+export function textAnswer(text: string, status = 200): WholeResponse {
+  return new WholeResponse(status, "content-type: text/plain\r\n", Buffer.from(text));
 }
 
 /** Of a body that was asked for as a whole; or what became of it. */
-export function wholeText(read: Part | Lost): string {
-  return "kind" in read ? read.kind : Buffer.from(bytesOf(read)).toString();
+export function wholeText(read: Part | BodyLoss): string {
+  return "kind" in read ? read.kind : Buffer.from(partBytes(read)).toString();
 }
 
 /** A client that may say anything, and that notes all it hears. */

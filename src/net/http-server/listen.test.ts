@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, test } from "bun:test";
 import { eventually } from "../../../test/support/eventually.ts";
-import { type Answer, type ClientSink, StreamAnswer, WholeAnswer } from "../wire/http-message.ts";
+import { type ClientSink, type HttpResponse, StreamedResponse, WholeResponse } from "../wire/http-message.ts";
 import { wholePart } from "../wire/parts.ts";
 import { Upgrade } from "./incoming-request.ts";
 import { dial, listenForTest, type RawClient, type TestListener, textAnswer } from "./listen.test-support.ts";
@@ -37,15 +37,15 @@ async function pass(ms: number): Promise<void> {
 
 /** Requests that wait until the test answers them. */
 function byHand() {
-  const waiting: ((answer: Answer | Upgrade) => void)[] = [];
-  const serve = () => new Promise<Answer | Upgrade>((resolve) => waiting.push(resolve));
+  const waiting: ((answer: HttpResponse | Upgrade) => void)[] = [];
+  const serve = () => new Promise<HttpResponse | Upgrade>((resolve) => waiting.push(resolve));
   const next = () => eventually(() => waiting.shift());
   return { serve, next };
 }
 
-function open(): StreamAnswer & { sink: Promise<ClientSink> } {
+function open(): StreamedResponse & { sink: Promise<ClientSink> } {
   const flowing = Promise.withResolvers<ClientSink>();
-  const answer = new StreamAnswer("", { flowTo: (sink) => flowing.resolve(sink), leave() {} });
+  const answer = new StreamedResponse("", { flowTo: (sink) => flowing.resolve(sink), leave() {} });
   return Object.assign(answer, { sink: flowing.promise });
 }
 
@@ -112,7 +112,7 @@ describe("a connection is closed", () => {
   });
 
   test("when its client takes nothing of the answer for so long", async () => {
-    await start(() => new WholeAnswer(200, "", LONG));
+    await start(() => new WholeResponse(200, "", LONG));
     client.stopTaking();
     client.send(GET);
     await arrived();
@@ -143,7 +143,7 @@ describe("a connection is kept", () => {
   });
 
   test("while its client takes the last answer, slowly", async () => {
-    await start(() => new WholeAnswer(200, "", LONG));
+    await start(() => new WholeResponse(200, "", LONG));
     client.stopTaking();
     client.send(post("Connection: close"));
     await arrived();

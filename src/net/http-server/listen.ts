@@ -1,13 +1,13 @@
 /** Listens for connections, looks after all of them with one timer, and lets them go in order. */
 
 import { Admission } from "./admission.ts";
-import { Connection } from "./connection.ts";
+import { ServerConnection } from "./connection.ts";
 import { ConnectionBytes } from "./connection-bytes.ts";
-import { clientsMax, descriptorsMax } from "./file-descriptors.ts";
-import type { ConnectionLimits, Guest, Hall } from "./server-context.ts";
+import { connectionsMax, fileDescriptorsMax } from "./file-descriptors.ts";
+import type { ConnectionLimits, ManagedConnection, ServerContext } from "./server-context.ts";
 import { Turns } from "./turns.ts";
 
-export interface ListenOptions extends Pick<Hall, "serve" | "refuse" | "fault"> {
+export interface ListenOptions extends Pick<ServerContext, "serve" | "refuse" | "fault"> {
   readonly hostname: string;
   readonly port: number;
   readonly limits: ConnectionLimits & {
@@ -27,7 +27,7 @@ export interface ListenOptions extends Pick<Hall, "serve" | "refuse" | "fault"> 
   nowMs(): number;
 }
 
-export interface Listening {
+export interface HttpListener {
   readonly hostname: string;
   readonly port: number;
   /** Takes no more connections. Resolves when the last one has been let go, each after the answer it waits for. */
@@ -39,11 +39,11 @@ export interface Listening {
 /** Requests that strangers have sent ahead, in one turn of the event loop: a few milliseconds, however many they are. */
 const STRANGERS_IN_A_TURN = 128;
 
-export function listen(options: ListenOptions): Listening {
+export function listen(options: ListenOptions): HttpListener {
   const { limits } = options;
-  const guests = new Set<Guest>();
+  const guests = new Set<ManagedConnection>();
   /** Connections that have their answers: closing does not wait for them. */
-  const lingering = new Set<Guest>();
+  const lingering = new Set<ManagedConnection>();
   let empty: PromiseWithResolvers<void> | null = null;
 
   const hall = {
@@ -57,20 +57,20 @@ export function listen(options: ListenOptions): Listening {
     serve: options.serve,
     refuse: options.refuse,
     fault: options.fault,
-    ended(guest: Guest) {
+    ended(guest: ManagedConnection) {
       lingering.add(guest);
       forget(guest);
     },
-    left(guest: Guest) {
+    left(guest: ManagedConnection) {
       admission.left(guest);
       lingering.delete(guest);
       forget(guest);
     },
   };
 
-  const admission = new Admission<Guest>({
+  const admission = new Admission<ManagedConnection>({
     // Without a descriptor left nobody could be accepted, and trying to would use up a core.
-    max: Math.min(limits.max, clientsMax(descriptorsMax())),
+    max: Math.min(limits.max, connectionsMax(fileDescriptorsMax())),
     blockShare: limits.blockShare,
     isProxy: options.isProxy,
     *all() {
@@ -80,7 +80,7 @@ export function listen(options: ListenOptions): Listening {
     nowMs: () => hall.nowMs,
   });
 
-  function forget(guest: Guest): void {
+  function forget(guest: ManagedConnection): void {
     guests.delete(guest);
     if (guests.size === 0) empty?.resolve();
   }
@@ -92,7 +92,7 @@ export function listen(options: ListenOptions): Listening {
   }
 
   /** What is wrong with one of them does not keep the others from being looked at. */
-  function lookAt(guest: Guest): void {
+  function lookAt(guest: ManagedConnection): void {
     try {
       guest.look(hall.nowMs);
     } catch (thrown) {
@@ -104,12 +104,12 @@ export function listen(options: ListenOptions): Listening {
   const timer = setInterval(look, limits.lookMs);
   timer.unref();
 
-  const listener = Bun.listen<Connection>({
+  const listener = Bun.listen<ServerConnection>({
     hostname: options.hostname,
     port: options.port,
     socket: {
       open(socket) {
-        const connection = new Connection(hall, socket, admission.blockOf(socket.remoteAddress ?? ""));
+        const connection = new ServerConnection(hall, socket, admission.blockOf(socket.remoteAddress ?? ""));
         socket.data = connection;
         guests.add(connection);
         admission.enter(connection);

@@ -2,11 +2,11 @@
 
 import { afterEach, describe, expect, test } from "bun:test";
 import { eventually } from "../../../test/support/eventually.ts";
-import { free } from "../wire/bytes.ts";
-import { type Answer, type ClientSink, StreamAnswer } from "../wire/http-message.ts";
-import { bytesOf, type Part, wholePart } from "../wire/parts.ts";
-import { outbox } from "../wire/write-batcher.ts";
-import { Connection } from "./connection.ts";
+import { freeBytes } from "../wire/bytes.ts";
+import { type ClientSink, type HttpResponse, StreamedResponse } from "../wire/http-message.ts";
+import { type Part, partBytes, wholePart } from "../wire/parts.ts";
+import { writeBatcher } from "../wire/write-batcher.ts";
+import { ServerConnection } from "./connection.ts";
 import { type IncomingRequest, Upgrade } from "./incoming-request.ts";
 import {
   dial,
@@ -38,14 +38,14 @@ afterEach(() => {
 /** Serves by hand, and tells when the client of a request has left. */
 function watched() {
   const paths: string[] = [];
-  const answers: ((answer: Answer) => void)[] = [];
+  const answers: ((answer: HttpResponse) => void)[] = [];
   let hasLeft = false;
   const serve = ({ target, signal }: IncomingRequest) => {
     paths.push(target);
     signal.addEventListener("abort", () => {
       hasLeft = true;
     });
-    return new Promise<Answer>((resolve) => answers.push(resolve));
+    return new Promise<HttpResponse>((resolve) => answers.push(resolve));
   };
   return {
     serve,
@@ -95,7 +95,7 @@ describe("a client that leaves is seen", () => {
 
   test("with a long body that nobody asked for before the answer began", async () => {
     const left = Promise.withResolvers<void>();
-    await start(() => new StreamAnswer("", { flowTo() {}, leave: () => left.resolve() }));
+    await start(() => new StreamedResponse("", { flowTo() {}, leave: () => left.resolve() }));
     client.send(postText("/", "Content-Length: 300000"), Buffer.alloc(200_000));
     await client.hears("HTTP/1.1 200");
     await eventually(() => client.unsentBytes() === 0);
@@ -165,7 +165,7 @@ describe("requests that come before their turn", () => {
   });
 
   test("wait in the network when they are many, and are served all the same", async () => {
-    const slow = Promise.withResolvers<Answer>();
+    const slow = Promise.withResolvers<HttpResponse>();
     let served = 0;
     await start(({ target }) => {
       served++;
@@ -218,14 +218,14 @@ describe("requests that come before their turn", () => {
       const read = await body?.whole();
       if (read !== undefined && !("kind" in read)) bodies.push(read);
       // As whoever is done with a long body does.
-      if (bodies[1] !== undefined) free(bodies[1].bytes);
+      if (bodies[1] !== undefined) freeBytes(bodies[1].bytes);
       return textAnswer("<answer>");
     });
     client.send(
       `${postText("/a", "Content-Length: 5000")}${"a".repeat(5_000)}${postText("/b", "Content-Length: 50000")}${"b".repeat(50_000)}`,
     );
     await eventually(() => client.heard().split("<answer>").length === 3);
-    expect(Buffer.from(bodies[0] ? bytesOf(bodies[0]) : []).toString()).toBe("a".repeat(5_000));
+    expect(Buffer.from(bodies[0] ? partBytes(bodies[0]) : []).toString()).toBe("a".repeat(5_000));
   });
 });
 
@@ -263,12 +263,15 @@ test("a change of protocol with a body is refused, however much of it is here", 
 });
 
 test("a request that comes while the process ends is not begun, and the answer before it is taken whole", async () => {
-  const begun = Promise.withResolvers<{ sink: ClientSink; connection: Connection }>();
+  const begun = Promise.withResolvers<{ sink: ClientSink; connection: ServerConnection }>();
   const paths: string[] = [];
   await start(({ target, peer }) => {
     paths.push(target);
-    if (!(peer instanceof Connection)) throw new Error("not on a connection");
-    return new StreamAnswer("", { flowTo: (sink) => begun.resolve({ sink, connection: peer }), leave() {} });
+    if (!(peer instanceof ServerConnection)) throw new Error("not on a connection");
+    return new StreamedResponse("", {
+      flowTo: (sink) => begun.resolve({ sink, connection: peer }),
+      leave() {},
+    });
   });
   client.stopTaking();
   client.send(getText("/a"));
@@ -288,7 +291,7 @@ test("a request that comes while the process ends is not begun, and the answer b
 
 test("a stream that has ended says nothing into the answer behind it", async () => {
   const sinks: ClientSink[] = [];
-  await start(() => new StreamAnswer("", { flowTo: (sink) => void sinks.push(sink), leave() {} }));
+  await start(() => new StreamedResponse("", { flowTo: (sink) => void sinks.push(sink), leave() {} }));
   client.send(getText("/a") + getText("/b"));
   const first = await eventually(() => sinks[0]);
   first.write(wholePart(Buffer.from("one")));
@@ -306,11 +309,11 @@ test("a stream that has ended says nothing into the answer behind it", async () 
 describe("an answer that waits for the end of the turn", () => {
   /** Also if what other tests said left alone. */
   const expectCompany = () => {
-    while (outbox.roomFor(1) < 0);
+    while (writeBatcher.roomFor(1) < 0);
   };
 
   test.each([
-    ["a stream", () => new StreamAnswer("", { flowTo: (sink) => sink.end([]), leave() {} }), "0\r\n\r\n"],
+    ["a stream", () => new StreamedResponse("", { flowTo: (sink) => sink.end([]), leave() {} }), "0\r\n\r\n"],
     [
       "another protocol",
       () => new Upgrade(Buffer.from("HTTP/1.1 101 OK\r\n\r\n"), () => PROTOCOL),
@@ -336,11 +339,11 @@ describe("an answer that waits for the end of the turn", () => {
   });
 
   test("counts for what a client that takes nothing may have waiting", async () => {
-    const connections = new Set<Connection>();
+    const connections = new Set<ServerConnection>();
     let asked = 0;
     await start(({ peer }) => {
       asked++;
-      if (peer instanceof Connection) connections.add(peer);
+      if (peer instanceof ServerConnection) connections.add(peer);
       return textAnswer("x".repeat(15_000));
     });
     client.stopTaking();

@@ -1,7 +1,7 @@
 /** Bytes of one connection that are read and not yet served: part of a head, or requests that wait for their turn. */
 
-import { free, put } from "../wire/bytes.ts";
-import { endsHead } from "./request-head.ts";
+import { freeBytes, writeBytes } from "../wire/bytes.ts";
+import { containsHeadEnd } from "./request-head.ts";
 
 const ROOM_BYTES_MIN = 1024;
 
@@ -25,21 +25,21 @@ export class ReadAhead {
     const length = this.length + more.length;
     if (length > this.room.length) {
       const grown = Buffer.allocUnsafeSlow(Math.max(ROOM_BYTES_MIN, 2 * length));
-      put(grown, 0, this.room, 0, this.length);
+      writeBytes(grown, 0, this.room, 0, this.length);
       this.room = grown;
     }
-    put(this.room, this.length, more);
+    writeBytes(this.room, this.length, more);
     this.length = length;
   }
 
   /** Whether a head that was not complete after `known` bytes may be complete now. */
   mayEndHead(known: number): boolean {
-    return endsHead(this.room, known, this.length);
+    return containsHeadEnd(this.room, known, this.length);
   }
 
   /** Gives its memory back at once, where the collector would let the bytes of hundreds of connections pile up. */
   release(): void {
-    free(this.room);
+    freeBytes(this.room);
   }
 
   /** All of it. Nothing may be appended afterwards. */

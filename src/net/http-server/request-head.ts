@@ -1,6 +1,6 @@
 /** Request line and headers of a request. What is not clear to everybody on the way is refused. */
 
-import { latin1Of } from "../wire/bytes.ts";
+import { decodeLatin1 } from "../wire/bytes.ts";
 import {
   BYTE_CLASS,
   CHUNKED,
@@ -21,10 +21,13 @@ export interface RequestFault {
   readonly reason: string;
 }
 
-export const LATE: RequestFault = { kind: "late", reason: "the head of the request did not come in time" };
+export const HEAD_TIMEOUT: RequestFault = {
+  kind: "late",
+  reason: "the head of the request did not come in time",
+};
 
 /** What a head says about anything but its body. Heads that differ in nothing else share it. */
-export class Asked {
+export class RequestOptions {
   readonly method: string;
   /** Path and query. */
   readonly target: string;
@@ -45,7 +48,7 @@ export class Asked {
 }
 
 export class RequestHead {
-  readonly asked: Asked;
+  readonly asked: RequestOptions;
   /** The length of the body, or CHUNKED; 0 for none. */
   readonly framing: number;
   /** Where the digits of the length stand in the bytes that were parsed; -1 without them. */
@@ -53,7 +56,7 @@ export class RequestHead {
   /** Where the body begins there. */
   readonly bodyAt: number;
 
-  constructor(asked: Asked, framing: number, lengthAt: number, bodyAt: number) {
+  constructor(asked: RequestOptions, framing: number, lengthAt: number, bodyAt: number) {
     this.asked = asked;
     this.framing = framing;
     this.lengthAt = lengthAt;
@@ -71,13 +74,13 @@ const FIELDS_MAX = 128;
 const HEAD_END = "\r\n\r\n";
 
 /** Whether a head that went on after `known` bytes may end within the first `length`. */
-export function endsHead(bytes: Buffer, known: number, length: number): boolean {
+export function containsHeadEnd(bytes: Buffer, known: number, length: number): boolean {
   const from = Math.max(0, known - HEAD_END.length + 1);
-  return latin1Of(bytes, from, length).includes(HEAD_END);
+  return decodeLatin1(bytes, from, length).includes(HEAD_END);
 }
 
 /** Some clients send an empty line too much after a body. */
-export function headStart(bytes: Buffer): number {
+export function skipEmptyLines(bytes: Buffer): number {
   let at = 0;
   while (bytes[at] === CR && bytes[at + 1] === LF) at += 2;
   return at;
@@ -124,14 +127,14 @@ function parseHead(bytes: Buffer, from: number): RequestHead | RequestFault | nu
   if (isChunked && minor === 0) return malformed("Transfer-Encoding in HTTP/1.0");
   if (hosts > 1 || (hosts === 0 && minor === 1)) return malformed("not exactly one Host header");
   if (fields.names.length > FIELDS_MAX) return tooLarge(`more than ${FIELDS_MAX} header lines`);
-  const target = latin1Of(bytes, methodTo + 1, targetTo);
+  const target = decodeLatin1(bytes, methodTo + 1, targetTo);
   // A whole address is for proxies, and names a second host that somebody on the way may have gone by.
   if (!target.startsWith("/")) return malformed("the request line names no path, or more than a path");
   const headers = new HeadText(textOf(bytes, targetTo, fields), fields.names, targetTo);
   if (hosts === 1 && !isHost(headers.get("host") ?? "")) {
     return malformed("the Host header is empty or not a host name");
   }
-  const asked = new Asked(latin1Of(bytes, from, methodTo), target, minor === 0, fields, headers);
+  const asked = new RequestOptions(decodeLatin1(bytes, from, methodTo), target, minor === 0, fields, headers);
   if (asked.expectsContinue && headers.get("expect")?.toLowerCase() !== "100-continue") {
     return { kind: "expectation", reason: "only 100-continue can be expected" };
   }
@@ -141,9 +144,11 @@ function parseHead(bytes: Buffer, from: number): RequestHead | RequestFault | nu
 /** With blanks for the number of the body's length, which is not the same in heads that are alike otherwise. */
 function textOf(bytes: Buffer, from: number, { lengthAt, end }: Fields): string {
   const to = end - 2;
-  if (lengthAt < 0) return latin1Of(bytes, from, to);
+  if (lengthAt < 0) return decodeLatin1(bytes, from, to);
   const afterAt = digitsEnd(bytes, lengthAt);
-  return latin1Of(bytes, from, lengthAt) + " ".repeat(afterAt - lengthAt) + latin1Of(bytes, afterAt, to);
+  return (
+    decodeLatin1(bytes, from, lengthAt) + " ".repeat(afterAt - lengthAt) + decodeLatin1(bytes, afterAt, to)
+  );
 }
 
 function versionAt(bytes: Buffer, at: number): number | RequestFault {
@@ -155,7 +160,7 @@ function versionAt(bytes: Buffer, at: number): number | RequestFault {
 }
 
 function notOurVersion(bytes: Buffer, at: number): RequestFault {
-  return latin1Of(bytes, at, at + 5) === "HTTP/"
+  return decodeLatin1(bytes, at, at + 5) === "HTTP/"
     ? { kind: "version", reason: "only HTTP/1.1 and HTTP/1.0 are spoken here" }
     : malformed("the request line does not name a version of HTTP");
 }

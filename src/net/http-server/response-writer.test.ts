@@ -1,23 +1,23 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { eventually } from "../../../test/support/eventually.ts";
 import {
-  type Answer,
   type ClientSink,
+  type HttpResponse,
   SharedAnswer,
-  StreamAnswer,
-  WholeAnswer,
+  StreamedResponse,
+  WholeResponse,
 } from "../wire/http-message.ts";
 import { wholePart } from "../wire/parts.ts";
-import { outbox } from "../wire/write-batcher.ts";
+import { writeBatcher } from "../wire/write-batcher.ts";
 import { dial, listenForTest, type RawClient, type TestListener, textAnswer } from "./listen.test-support.ts";
-import { type Carrier, startStream } from "./response-writer.ts";
+import { type ResponseWriter, startStream } from "./response-writer.ts";
 
 const DATE = "date: Thu, 01 Jan 1970 00:00:00 GMT\r\n";
 
 let listener: TestListener;
 let client: RawClient;
 /** What the next requests get. */
-let give: () => Answer | Promise<Answer>;
+let give: () => HttpResponse | Promise<HttpResponse>;
 
 beforeEach(async () => {
   listener = listenForTest(({ target }) => (target === "/next" ? textAnswer("<next>") : give()));
@@ -45,7 +45,7 @@ function streamByHand() {
   const flowing = Promise.withResolvers<ClientSink>();
   let left = 0;
   give = () =>
-    new StreamAnswer("content-type: text/event-stream\r\n", {
+    new StreamedResponse("content-type: text/event-stream\r\n", {
       flowTo: (sink) => flowing.resolve(sink),
       leave: () => void left++,
     });
@@ -64,7 +64,7 @@ function unchunked(text: string): string {
 }
 
 /** A connection that takes all that is written, by itself. */
-function writingTo(written: Buffer[], endsByClosing = false): Carrier {
+function writingTo(written: Buffer[], endsByClosing = false): ResponseWriter {
   return {
     connectionLines: "",
     bufferedBytes: 0,
@@ -75,8 +75,8 @@ function writingTo(written: Buffer[], endsByClosing = false): Carrier {
       void written.push(Buffer.copyBytesFrom(bytes, from, to - from)),
     writeShared: (bytes) => void written.push(Buffer.from(bytes)),
     post(_from, to) {
-      outbox.post({ send: (bytes, from, end) => this.write(bytes, from, end) }, to);
-      outbox.flush();
+      writeBatcher.post({ send: (bytes, from, end) => this.write(bytes, from, end) }, to);
+      writeBatcher.flush();
     },
     room: () => Promise.resolve(),
     finished() {},
@@ -121,7 +121,7 @@ describe("an answer that all clients share", () => {
 
 describe("a whole answer", () => {
   test("is its status, its headers, the date, its length and its body", async () => {
-    give = () => new WholeAnswer(404, "a: b\r\nc: d\r\n", Buffer.from("hello"));
+    give = () => new WholeResponse(404, "a: b\r\nc: d\r\n", Buffer.from("hello"));
     ask();
     expect(await answerBeforeNext()).toBe(
       `HTTP/1.1 404 Not Found\r\na: b\r\nc: d\r\n${DATE}content-length: 5\r\n\r\nhello`,
@@ -136,7 +136,7 @@ describe("a whole answer", () => {
       { bytes: Buffer.from("xyz"), start: 1, end: 2 },
       { bytes, start: 4, end: bytes.length },
     ];
-    give = () => new WholeAnswer(200, "", parts);
+    give = () => new WholeResponse(200, "", parts);
     ask();
     expect(await answerBeforeNext()).toBe(
       `HTTP/1.1 200 OK\r\n${DATE}content-length: 100002\r\n\r\n<01y${long.slice(3)}>`,
@@ -144,26 +144,26 @@ describe("a whole answer", () => {
   });
 
   test("to HEAD tells the length of what it leaves out", async () => {
-    give = () => new WholeAnswer(200, "", Buffer.from("hello"));
+    give = () => new WholeResponse(200, "", Buffer.from("hello"));
     ask("HEAD");
     expect(await answerBeforeNext()).toBe(`HTTP/1.1 200 OK\r\n${DATE}content-length: 5\r\n\r\n`);
   });
 
   test.each([204, 304])("of status %d has neither length nor body", async (status) => {
-    give = () => new WholeAnswer(status, "", Buffer.from("hello"));
+    give = () => new WholeResponse(status, "", Buffer.from("hello"));
     ask();
     expect(await answerBeforeNext()).toMatch(/^HTTP\/1.1 \d+ [A-Za-z ]+\r\ndate: [^\r]+\r\n\r\n$/);
   });
 
   test("of a status without a name has a status line all the same", async () => {
-    give = () => new WholeAnswer(499, "", Buffer.from(""));
+    give = () => new WholeResponse(499, "", Buffer.from(""));
     ask();
     expect(await answerBeforeNext()).toStartWith("HTTP/1.1 499 Unknown\r\n");
   });
 
   test("that is long arrives whole, whoever makes use of its bytes afterwards", async () => {
     const body = Buffer.alloc(12_000_000, "0123456789");
-    give = () => new WholeAnswer(200, "", body);
+    give = () => new WholeResponse(200, "", body);
     client.stopTaking();
     ask();
     await eventually(async () => (await fetch(`${listener.url}next`)).ok);
@@ -193,7 +193,7 @@ describe("a stream", () => {
 
   test("says its head together with what it has to say already", async () => {
     const written: Buffer[] = [];
-    const flowing = new StreamAnswer("a: b\r\n", {
+    const flowing = new StreamedResponse("a: b\r\n", {
       flowTo: (sink) => void Promise.resolve().then(() => sink.write(wholePart(Buffer.from("hello")))),
       leave() {},
     });
@@ -211,7 +211,7 @@ describe("a stream", () => {
       const fixed = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n".length;
       const headers = `a: ${"b".repeat(64 * 1024 - short - fixed - 5)}\r\n`;
       const piece = "c".repeat(64 * 1024);
-      const flowing = new StreamAnswer(headers, {
+      const flowing = new StreamedResponse(headers, {
         flowTo(sink) {
           sink.write(wholePart(Buffer.from(piece)));
           sink.end([]);
@@ -266,7 +266,7 @@ describe("a stream", () => {
       const sinks: ClientSink[] = [];
       const carrier = writingTo(written, how !== "in chunks");
       const source = { flowTo: (sink: ClientSink) => void sinks.push(sink), leave() {} };
-      startStream(carrier, new StreamAnswer("", source), false);
+      startStream(carrier, new StreamedResponse("", source), false);
       await Bun.sleep(0);
       const head = written.length;
       const read = Buffer.from(Array.from({ length: 9_000 }, (_, i) => `<${i}>${"x".repeat(40)}`).join(""));
@@ -339,7 +339,7 @@ describe("a stream", () => {
 
   test("that begins when its client has left is left at once", async () => {
     const asked = Promise.withResolvers<void>();
-    const answering = Promise.withResolvers<Answer>();
+    const answering = Promise.withResolvers<HttpResponse>();
     const left = Promise.withResolvers<void>();
     give = () => {
       asked.resolve();
@@ -350,7 +350,7 @@ describe("a stream", () => {
     client.leave();
     const source = { flowTo: () => left.reject(new Error("it flowed")), leave: () => left.resolve() };
     await eventually(async () => (await fetch(`${listener.url}next`)).ok);
-    answering.resolve(new StreamAnswer("", source));
+    answering.resolve(new StreamedResponse("", source));
     await left.promise;
   });
 });

@@ -1,20 +1,20 @@
 /** Answers as bytes on a connection. */
 
 import { STATUS_CODES } from "node:http";
-import { put } from "../wire/bytes.ts";
+import { writeBytes } from "../wire/bytes.ts";
 import {
-  type Answer,
   type ClientSink,
+  type HttpResponse,
   type SharedAnswer,
-  StreamAnswer,
-  WholeAnswer,
+  StreamedResponse,
+  WholeResponse,
 } from "../wire/http-message.ts";
-import { lengthOf, type Part, wholePart } from "../wire/parts.ts";
-import { outbox } from "../wire/write-batcher.ts";
+import { type Part, partsLength, wholePart } from "../wire/parts.ts";
+import { writeBatcher } from "../wire/write-batcher.ts";
 import type { Upgrade } from "./incoming-request.ts";
 
 /** The connection that an answer goes out by. */
-export interface Carrier {
+export interface ResponseWriter {
   /** Lines of the head that are the connection's. */
   readonly connectionLines: string;
   readonly bufferedBytes: number;
@@ -64,29 +64,29 @@ function isBare(status: number): boolean {
   return status === 204 || status === 304;
 }
 
-export function writeWhole(carrier: Carrier, answer: WholeAnswer, isBodyless: boolean): void {
+export function writeWhole(carrier: ResponseWriter, answer: WholeResponse, isBodyless: boolean): void {
   const { status, headers, body } = answer;
-  const length = isBare(status) ? "" : `content-length: ${lengthOf(body)}\r\n`;
+  const length = isBare(status) ? "" : `content-length: ${partsLength(body)}\r\n`;
   const head = `${statusLine(status)}${headers}${carrier.connectionLines}${length}\r\n`;
   const parts = isBodyless || isBare(status) ? NO_PARTS : body;
-  const at = outbox.roomFor(head.length + lengthOf(parts));
+  const at = writeBatcher.roomFor(head.length + partsLength(parts));
   if (at < 0) writeTogether(carrier, head, parts);
   else {
-    let to = at + outbox.bytes.write(head, at, "latin1");
-    for (const { bytes, start, end } of parts) to = put(outbox.bytes, to, bytes, start, end);
+    let to = at + writeBatcher.bytes.write(head, at, "latin1");
+    for (const { bytes, start, end } of parts) to = writeBytes(writeBatcher.bytes, to, bytes, start, end);
     carrier.post(at, to);
   }
   carrier.finished();
 }
 
-function writeTogether(carrier: Carrier, head: string, body: readonly Part[]): void {
+function writeTogether(carrier: ResponseWriter, head: string, body: readonly Part[]): void {
   finish(carrier, gather(carrier, putHead(carrier, head), body));
 }
 
-export function writeShared(carrier: Carrier, answer: SharedAnswer, isBodyless: boolean): void {
+export function writeShared(carrier: ResponseWriter, answer: SharedAnswer, isBodyless: boolean): void {
   const { status, headers, bytes } = answer;
   if (isBodyless || isBare(status) || bytes.length <= TOGETHER_BYTES_MAX) {
-    writeWhole(carrier, new WholeAnswer(status, linesOf(headers), bytes), isBodyless);
+    writeWhole(carrier, new WholeResponse(status, linesOf(headers), bytes), isBodyless);
     return;
   }
   const length = `content-length: ${bytes.length}\r\n`;
@@ -103,13 +103,13 @@ function linesOf(headers: Headers): string {
 }
 
 /** At the front of the scratch buffer. Returns where it ends there. */
-function putHead(carrier: Carrier, head: string): number {
+function putHead(carrier: ResponseWriter, head: string): number {
   if (head.length <= TOGETHER_BYTES_MAX) return scratch.write(head, 0, "latin1");
   carrier.write(Buffer.from(head, "latin1"));
   return 0;
 }
 
-export function startStream(carrier: Carrier, answer: StreamAnswer, isBodyless: boolean): void {
+export function startStream(carrier: ResponseWriter, answer: StreamedResponse, isBodyless: boolean): void {
   const { headers, source } = answer;
   const flow = openFlow(carrier, 200, headers);
   if (isBodyless) {
@@ -130,7 +130,7 @@ export function startStream(carrier: Carrier, answer: StreamAnswer, isBodyless: 
   });
 }
 
-function openFlow(carrier: Carrier, status: number, headers: string): Flow {
+function openFlow(carrier: ResponseWriter, status: number, headers: string): Flow {
   const isChunked = !carrier.endsByClosing();
   const encoding = isChunked ? "transfer-encoding: chunked\r\n" : "";
   const head = `${statusLine(status)}${headers}${carrier.connectionLines}${encoding}\r\n`;
@@ -138,14 +138,14 @@ function openFlow(carrier: Carrier, status: number, headers: string): Flow {
 }
 
 class Flow implements ClientSink {
-  private readonly carrier: Carrier;
+  private readonly carrier: ResponseWriter;
   private readonly isChunked: boolean;
   /** Goes out with what is said first; empty when it is gone. */
   private head: string;
   /** The connection goes on with another answer. */
   private hasEnded = false;
 
-  constructor(carrier: Carrier, head: string, isChunked: boolean) {
+  constructor(carrier: ResponseWriter, head: string, isChunked: boolean) {
     this.carrier = carrier;
     this.head = head;
     this.isChunked = isChunked;
@@ -174,7 +174,7 @@ class Flow implements ClientSink {
   private send(parts: readonly Part[], behind: readonly Part[]): void {
     const { carrier } = this;
     const at = this.takeHead();
-    const length = lengthOf(parts);
+    const length = partsLength(parts);
     if (!this.isChunked) finish(carrier, gather(carrier, at, parts));
     else if (length > 0) writeChunk(carrier, at, parts, length, behind);
     // A chunk of nothing would be the last one.
@@ -192,7 +192,7 @@ class Flow implements ClientSink {
 
 /** A chunk and what stands behind it; what stands before it ends at `at`. */
 function writeChunk(
-  carrier: Carrier,
+  carrier: ResponseWriter,
   at: number,
   parts: readonly Part[],
   length: number,
@@ -206,7 +206,7 @@ function writeChunk(
  * Into the scratch buffer from here on, which is written whenever it is full; a part that is longer goes out from where
  * it stands. Returns where what is left to be written ends.
  */
-function gather(carrier: Carrier, at: number, parts: readonly Part[]): number {
+function gather(carrier: ResponseWriter, at: number, parts: readonly Part[]): number {
   let to = at;
   for (const { bytes, start, end } of parts) {
     const length = end - start;
@@ -215,12 +215,12 @@ function gather(carrier: Carrier, at: number, parts: readonly Part[]): number {
       to = 0;
     }
     if (length > TOGETHER_BYTES_MAX) carrier.write(bytes, start, end);
-    else to = put(scratch, to, bytes, start, end);
+    else to = writeBytes(scratch, to, bytes, start, end);
   }
   return to;
 }
 
-function finish(carrier: Carrier, to: number): void {
+function finish(carrier: ResponseWriter, to: number): void {
   if (to > 0) carrier.write(scratch, 0, to);
 }
 
@@ -242,7 +242,7 @@ function lineEnd(at: number): number {
 
 /** For answers that are rare. Whoever made it learns that the client left by its stream being cancelled. */
 export async function writeResponse(
-  carrier: Carrier,
+  carrier: ResponseWriter,
   response: Response,
   isBodyless: boolean,
 ): Promise<void> {
@@ -258,7 +258,7 @@ export async function writeResponse(
     const second = first === undefined ? undefined : (await reader?.read())?.value;
     if (carrier.isOver) return;
     if (!isLive && second === undefined) {
-      writeWhole(carrier, new WholeAnswer(status, lines, first ?? NO_BYTES), isBodyless);
+      writeWhole(carrier, new WholeResponse(status, lines, first ?? NO_BYTES), isBodyless);
       return;
     }
     const flow = openFlow(carrier, status, lines);
@@ -283,12 +283,12 @@ export async function writeResponse(
 }
 
 /** Nobody is there to take it. */
-export function abandon(answer: Answer | Upgrade): void {
-  if (answer instanceof StreamAnswer) answer.source.leave();
+export function abandonResponse(answer: HttpResponse | Upgrade): void {
+  if (answer instanceof StreamedResponse) answer.source.leave();
   else if (answer instanceof Response) answer.body?.cancel().catch(() => {});
 }
 
 /** Whoever sent too slowly goes on sending: nobody waits for the rest. */
-export function isLate(answer: Answer | Upgrade): boolean {
-  return answer instanceof WholeAnswer && answer.status === 408;
+export function isTooLate(answer: HttpResponse | Upgrade): boolean {
+  return answer instanceof WholeResponse && answer.status === 408;
 }

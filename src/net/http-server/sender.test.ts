@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { Sender } from "./sender.ts";
+import { SocketSender } from "./sender.ts";
 
 /** A socket that takes so many bytes of each write, and notes what it was given. */
 function slowSocket(perWrite: number) {
@@ -14,7 +14,7 @@ function slowSocket(perWrite: number) {
 describe("what a socket does not take", () => {
   test("is copied, because its writer may use the memory again", () => {
     const socket = slowSocket(2);
-    const sender = new Sender(socket);
+    const sender = new SocketSender(socket);
     const bytes = Buffer.from("abcdef");
     expect(sender.write(bytes, 0, 6)).toBe(true);
     bytes.fill("x");
@@ -25,7 +25,7 @@ describe("what a socket does not take", () => {
 
   test("is not copied when all clients share it, and is counted apart until it is sent", () => {
     const socket = slowSocket(2);
-    const sender = new Sender(socket);
+    const sender = new SocketSender(socket);
     const shared = Buffer.from("abcdef");
     sender.write(shared, 0, 6, true);
     sender.write(Buffer.from("gh"), 0, 2);
@@ -39,7 +39,7 @@ describe("what a socket does not take", () => {
   });
 
   test("is forgotten when the connection is over", () => {
-    const sender = new Sender(slowSocket(1));
+    const sender = new SocketSender(slowSocket(1));
     sender.write(Buffer.from("abc"), 0, 3, true);
     sender.drop();
     expect([sender.bytes, sender.sharedBytes]).toEqual([0, 0]);

@@ -1,6 +1,6 @@
 /** Writes to a socket what it takes, and keeps the rest until it takes more. */
 
-import { type Addressee, outbox } from "../wire/write-batcher.ts";
+import { type BatchedWriter, writeBatcher } from "../wire/write-batcher.ts";
 
 /** What a socket has not taken yet. */
 interface Unsent {
@@ -13,7 +13,7 @@ interface Sink {
   write(bytes: Uint8Array, from?: number, length?: number): number;
 }
 
-export class Sender implements Addressee {
+export class SocketSender implements BatchedWriter {
   /** Kept because the client takes it slowly. */
   bytes = 0;
   /** In the outbox: whatever else is said comes behind it. */
@@ -32,7 +32,7 @@ export class Sender implements Addressee {
   /** What stands there in the outbox: it leaves at the end of the turn. */
   post(from: number, to: number): void {
     this.postedBytes += to - from;
-    outbox.post(this, to);
+    writeBatcher.post(this, to);
   }
 
   /** Called by the outbox. */
@@ -43,7 +43,7 @@ export class Sender implements Addressee {
 
   /** What was posted does not wait for the end of the turn. */
   hurry(): void {
-    if (this.postedBytes > 0) outbox.flush();
+    if (this.postedBytes > 0) writeBatcher.flush();
   }
 
   /** True when it begins to keep something: also for a socket that is closed, which says so soon. */

@@ -1,6 +1,6 @@
 /** What all connections of clients share: how long they may keep us waiting, who answers them, and who looks after them. */
 
-import type { Answer, WholeAnswer } from "../wire/http-message.ts";
+import type { HttpResponse, WholeResponse } from "../wire/http-message.ts";
 import type { Admitted } from "./admission.ts";
 import type { ConnectionBytes } from "./connection-bytes.ts";
 import type { IncomingRequest, Upgrade } from "./incoming-request.ts";
@@ -26,7 +26,7 @@ export interface ConnectionLimits {
   readonly stallMs: number;
 }
 
-export interface Hall {
+export interface ServerContext {
   readonly limits: ConnectionLimits;
   /** As of the last look at all connections. */
   readonly nowMs: number;
@@ -39,17 +39,17 @@ export interface Hall {
   readonly isClosing: boolean;
   /** In which requests are served that clients without a key have sent before their turn. */
   readonly strangerTurns: Turns;
-  serve(request: IncomingRequest): Answer | Upgrade | Promise<Answer | Upgrade>;
-  refuse(fault: RequestFault): WholeAnswer;
+  serve(request: IncomingRequest): HttpResponse | Upgrade | Promise<HttpResponse | Upgrade>;
+  refuse(fault: RequestFault): WholeResponse;
   /** A bug of ours. The connection that it happened on is cut off: nobody knows what its client has heard. */
   fault(thrown: unknown): void;
   /** It is owed nothing more; what it still sends is thrown away. */
-  ended(guest: Guest): void;
-  left(guest: Guest): void;
+  ended(guest: ManagedConnection): void;
+  left(guest: ManagedConnection): void;
 }
 
 /** A connection, for whoever looks after all of them. */
-export interface Guest extends Admitted {
+export interface ManagedConnection extends Admitted {
   /** Once in a while: whoever has kept us waiting for too long has to go. */
   look(nowMs: number): void;
   /** The process ends: idle connections go at once, the others with their answer. */

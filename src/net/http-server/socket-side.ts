@@ -6,19 +6,19 @@
 import type { Socket } from "bun";
 import type { AddressBlock } from "./admission.ts";
 import type { BytesHolder } from "./connection-bytes.ts";
-import type { State, Trust } from "./connection-state.ts";
-import { Sender } from "./sender.ts";
-import type { Hall } from "./server-context.ts";
+import type { ConnectionState, Trust } from "./connection-state.ts";
+import { SocketSender } from "./sender.ts";
+import type { ServerContext } from "./server-context.ts";
 
 /** Clients with a key or a session give way after all others. */
 const AUTHENTICATED_YIELD_MS = 1e12;
 
 export abstract class SocketSide implements BytesHolder {
   readonly block: AddressBlock;
-  protected readonly hall: Hall;
+  protected readonly hall: ServerContext;
   protected readonly socket: Socket<unknown>;
-  protected readonly sender: Sender;
-  protected state: State = "between";
+  protected readonly sender: SocketSender;
+  protected state: ConnectionState = "between";
   protected trust: Trust = "silent";
   /** Since when it is in its state, or has taken nothing. */
   protected sinceMs: number;
@@ -27,11 +27,11 @@ export abstract class SocketSide implements BytesHolder {
   /** As the budget knows it. */
   private occupiedBytes = 0;
 
-  constructor(hall: Hall, socket: Socket<unknown>, block: AddressBlock) {
+  constructor(hall: ServerContext, socket: Socket<unknown>, block: AddressBlock) {
     this.hall = hall;
     this.socket = socket;
     this.block = block;
-    this.sender = new Sender(socket);
+    this.sender = new SocketSender(socket);
     this.sinceMs = hall.nowMs;
   }
 

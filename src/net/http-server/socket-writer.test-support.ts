@@ -1,10 +1,10 @@
 /** Outlets for tests: one that notes what is written, and one on a real connection. */
 
 import type { Socket } from "bun";
-import type { Outlet, Protocol } from "./socket-writer.ts";
+import type { SocketWriter, UpgradedProtocol } from "./socket-writer.ts";
 
 /** Takes everything, unless it is told to be slow; then what is written counts as kept. */
-export class NotingOutlet implements Outlet {
+export class NotingOutlet implements SocketWriter {
   readonly address = "127.0.0.1";
   readonly writes: Buffer[] = [];
   bufferedBytes = 0;
@@ -27,11 +27,11 @@ export class NotingOutlet implements Outlet {
 }
 
 /** What one connection speaks after its first bytes were answered. */
-export type Greet = (outlet: Outlet, first: Buffer) => Protocol;
+export type Greet = (outlet: SocketWriter, first: Buffer) => UpgradedProtocol;
 
-class RealOutlet implements Outlet {
+class RealOutlet implements SocketWriter {
   bufferedBytes = 0;
-  protocol: Protocol | null = null;
+  protocol: UpgradedProtocol | null = null;
   private readonly socket: Socket<RealOutlet | null>;
   private unsent: Buffer[] = [];
   private isEnding = false;

@@ -1,5 +1,5 @@
 /** Where bytes for one client go. What the kernel does not take at once is kept, in order. */
-export interface Outlet {
+export interface SocketWriter {
   /** The client's address. */
   readonly address: string;
   /** Kept here because the client takes them slowly. */
@@ -13,7 +13,7 @@ export interface Outlet {
 }
 
 /** What a connection speaks: its bytes go to one of these at a time. */
-export interface Protocol {
+export interface UpgradedProtocol {
   /** The buffer is the receiver's own. */
   received(bytes: Buffer): void;
   /** `bufferedBytes` has become 0. */

@@ -2,6 +2,6 @@
 const GUID = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 
 /** The `Sec-WebSocket-Accept` that answers a `Sec-WebSocket-Key`. */
-export function acceptOf(key: string): string {
+export function computeAcceptKey(key: string): string {
   return new Bun.CryptoHasher("sha1").update(key + GUID).digest("base64");
 }

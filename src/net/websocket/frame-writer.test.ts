@@ -2,9 +2,9 @@ import { describe, expect, test } from "bun:test";
 import { NotingOutlet } from "../http-server/socket-writer.test-support.ts";
 import { wholePart } from "../wire/parts.ts";
 import { FrameWriter } from "./frame-writer.ts";
-import { frameOf, PING, TEXT } from "./frames.ts";
+import { buildFrame, PING, TEXT } from "./frames.ts";
 
-const textFrame = (text: string) => Buffer.from(frameOf(TEXT, wholePart(Buffer.from(text)), null));
+const textFrame = (text: string) => Buffer.from(buildFrame(TEXT, wholePart(Buffer.from(text)), null));
 
 describe("a frame", () => {
   for (const length of [0, 1, 125, 126, 16_384, 16_385, 65_535, 65_536, 200_000]) {

@@ -3,8 +3,8 @@
  * leaves in one write, and a frame costs no memory of its own.
  */
 
-import type { Outlet } from "../http-server/socket-writer.ts";
-import { put } from "../wire/bytes.ts";
+import type { SocketWriter } from "../http-server/socket-writer.ts";
+import { writeBytes } from "../wire/bytes.ts";
 import { HEAD_BYTES_MAX, TEXT, writeHead } from "./frames.ts";
 
 const BUFFER_BYTES = 64 * 1024;
@@ -15,29 +15,29 @@ export class FrameWriter {
   private readonly bytes = Buffer.allocUnsafeSlow(BUFFER_BYTES);
   private end = 0;
   /** Whose frames are being gathered. Everybody else's leave at once. */
-  private holder: Outlet | null = null;
+  private holder: SocketWriter | null = null;
 
   /** Until `release`, what is written for this outlet is gathered. Returns what to release it with. */
-  hold(outlet: Outlet): Outlet | null {
+  hold(outlet: SocketWriter): SocketWriter | null {
     const { holder } = this;
     if (holder !== outlet) this.flush();
     this.holder = outlet;
     return holder;
   }
 
-  release(before: Outlet | null): void {
+  release(before: SocketWriter | null): void {
     if (before === this.holder) return;
     this.flush();
     this.holder = before;
   }
 
   /** Gathered for this outlet, and not handed to it yet. */
-  heldBytes(outlet: Outlet): number {
+  heldBytes(outlet: SocketWriter): number {
     return this.holder === outlet ? this.end : 0;
   }
 
   /** What was gathered goes nowhere. */
-  drop(outlet: Outlet): void {
+  drop(outlet: SocketWriter): void {
     if (this.holder === outlet) this.end = 0;
   }
 
@@ -50,7 +50,7 @@ export class FrameWriter {
   }
 
   /** A text message. */
-  text(outlet: Outlet, text: string): void {
+  text(outlet: SocketWriter, text: string): void {
     const length = Buffer.byteLength(text);
     if (length > COPIED_BYTES_MAX) {
       this.utf8(outlet, "", Buffer.from(text), 0, length);
@@ -63,14 +63,14 @@ export class FrameWriter {
   }
 
   /** A text message of these words and then `payload[start, end)`, which is UTF-8. */
-  utf8(outlet: Outlet, opening: string, payload: Uint8Array, start: number, end: number): void {
+  utf8(outlet: SocketWriter, opening: string, payload: Uint8Array, start: number, end: number): void {
     const outer = this.hold(outlet);
     const openingBytes = opening === "" ? 0 : Buffer.byteLength(opening);
     const isCopied = end - start <= COPIED_BYTES_MAX;
     const length = openingBytes + end - start;
     let at = this.head(TEXT, length, isCopied ? length : openingBytes);
     if (openingBytes > 0) at += this.bytes.write(opening, at);
-    this.end = isCopied ? put(this.bytes, at, payload, start, end) : at;
+    this.end = isCopied ? writeBytes(this.bytes, at, payload, start, end) : at;
     if (!isCopied) {
       this.flush();
       outlet.write(payload, start, end);
@@ -79,9 +79,9 @@ export class FrameWriter {
   }
 
   /** A control frame, at most 125 bytes long. */
-  control(outlet: Outlet, opcode: number, payload: Uint8Array): void {
+  control(outlet: SocketWriter, opcode: number, payload: Uint8Array): void {
     const outer = this.hold(outlet);
-    this.end = put(this.bytes, this.head(opcode, payload.length, payload.length), payload);
+    this.end = writeBytes(this.bytes, this.head(opcode, payload.length, payload.length), payload);
     this.release(outer);
   }
 

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { wholePart } from "../wire/parts.ts";
-import { BINARY, CLOSE, closeFrame, FrameReader, frameOf, PING, PONG, readClose, TEXT } from "./frames.ts";
+import { BINARY, buildFrame, CLOSE, closeFrame, FrameReader, PING, PONG, readClose, TEXT } from "./frames.ts";
 
 const MiB = 1024 * 1024;
 
@@ -32,10 +32,11 @@ function byteByByte(bytes: Uint8Array): Uint8Array[] {
 }
 
 const bytes = (text: string) => Buffer.from(text, "latin1");
-const message = (text: string, mask: Uint8Array | null = null) => frameOf(TEXT, wholePart(bytes(text)), mask);
+const message = (text: string, mask: Uint8Array | null = null) =>
+  buildFrame(TEXT, wholePart(bytes(text)), mask);
 /** A frame that is not the whole of its message: `frameOf` makes only whole ones. */
 function part(opcode: number, text: string, isFinal: boolean): Uint8Array {
-  const frame = Uint8Array.from(frameOf(opcode, wholePart(bytes(text)), null));
+  const frame = Uint8Array.from(buildFrame(opcode, wholePart(bytes(text)), null));
   frame[0] = (isFinal ? 0x80 : 0) | opcode;
   return frame;
 }
@@ -59,7 +60,7 @@ describe("messages", () => {
             payload: opcode >= CLOSE ? payload.subarray(0, 125) : payload,
           }));
           const wire = Buffer.concat(
-            sent.map(({ opcode, payload }) => frameOf(opcode, wholePart(payload), mask)),
+            sent.map(({ opcode, payload }) => buildFrame(opcode, wholePart(payload), mask)),
           );
           const pieces: Uint8Array[] = [];
           for (let at = 0, i = 0; at < wire.length; i++) {
@@ -130,7 +131,7 @@ describe("messages", () => {
 
   test("a reader is at rest between messages alone", () => {
     const reader = new FrameReader({ isMasked: false, messageBytesMax: MiB });
-    const wire = Buffer.concat([part(TEXT, "ab", false), frameOf(PING, [], null), part(0, "c", true)]);
+    const wire = Buffer.concat([part(TEXT, "ab", false), buildFrame(PING, [], null), part(0, "c", true)]);
     const rests = byteByByte(Buffer.concat([message("a"), wire])).map((byte) => {
       reader.push(byte, { message() {}, control() {} });
       return reader.isAtRest;
@@ -150,7 +151,7 @@ describe("messages", () => {
   test("one in several frames is joined, and control frames between them come at once", () => {
     const wire = [
       part(TEXT, "be", false),
-      frameOf(PING, wholePart(bytes("?")), null),
+      buildFrame(PING, wholePart(bytes("?")), null),
       part(0, "", false),
       part(0, "gun", true),
       part(BINARY, "b", false),

@@ -6,8 +6,8 @@
  */
 
 import { isUtf8 } from "node:buffer";
-import { put, textOf } from "../wire/bytes.ts";
-import { lengthOf, type Part, wholePart } from "../wire/parts.ts";
+import { decodeText, writeBytes } from "../wire/bytes.ts";
+import { type Part, partsLength, wholePart } from "../wire/parts.ts";
 
 export const TEXT = 1;
 export const BINARY = 2;
@@ -32,7 +32,7 @@ const GATHER_STEP = 8;
 const BY_WORD_BYTES_MIN = 128;
 const NOTHING = Buffer.alloc(0);
 
-export interface FrameTaker {
+export interface FrameHandler {
   /** A whole message. The bytes are the taker's to keep. */
   message(opcode: typeof TEXT | typeof BINARY, bytes: Uint8Array, start: number, end: number): void;
   control(opcode: typeof CLOSE | typeof PING | typeof PONG, payload: Uint8Array): void;
@@ -85,7 +85,7 @@ export class FrameReader {
   }
 
   /** Masked bytes are unmasked where they are. After a fault nothing more may be pushed. */
-  push(chunk: Uint8Array, taker: FrameTaker): FrameFault | null {
+  push(chunk: Uint8Array, taker: FrameHandler): FrameFault | null {
     let at = 0;
     for (;;) {
       if (!this.isInPayload) {
@@ -181,7 +181,7 @@ export class FrameReader {
   }
 
   /** `start` is where all of the frame's payload stands in the chunk, or -1 when it had to be gathered. */
-  private endFrame(taker: FrameTaker, chunk: Uint8Array, start: number, end: number): void {
+  private endFrame(taker: FrameHandler, chunk: Uint8Array, start: number, end: number): void {
     const { opcode } = this;
     if (opcode === CLOSE || opcode === PING || opcode === PONG) {
       taker.control(opcode, start < 0 ? this.control.take() : chunk.subarray(start, end));
@@ -214,10 +214,10 @@ class Gathered {
       const grown = Buffer.allocUnsafeSlow(
         left === 0 ? Math.max(GATHER_BYTES_MIN, 2 * length) : Math.min(GATHER_STEP * length, length + left),
       );
-      put(grown, 0, this.bytes, 0, this.length);
+      writeBytes(grown, 0, this.bytes, 0, this.length);
       this.bytes = grown;
     }
-    put(this.bytes, this.length, from, start, end);
+    writeBytes(this.bytes, this.length, from, start, end);
     this.length = length;
   }
 
@@ -234,17 +234,17 @@ function wrong(reason: string): FrameFault {
 }
 
 /** One frame that is a whole message. With a mask, as clients must; each frame has one of its own. */
-export function frameOf(opcode: number, payload: readonly Part[], mask: Uint8Array | null): Uint8Array {
-  const length = lengthOf(payload);
+export function buildFrame(opcode: number, payload: readonly Part[], mask: Uint8Array | null): Uint8Array {
+  const length = partsLength(payload);
   const lengthBytes = length < LENGTH_16 ? 0 : length < 65_536 ? 2 : 8;
   const headBytes = 2 + lengthBytes + (mask === null ? 0 : MASK_BYTES);
   const frame = Buffer.allocUnsafeSlow(headBytes + length);
   const maskAt = writeHead(frame, 0, opcode, length);
   let to = headBytes;
-  for (const { bytes, start, end } of payload) to = put(frame, to, bytes, start, end);
+  for (const { bytes, start, end } of payload) to = writeBytes(frame, to, bytes, start, end);
   if (mask !== null) {
     frame[1] = (frame[1] as number) | MASK_BIT;
-    put(frame, maskAt, mask, 0, MASK_BYTES);
+    writeBytes(frame, maskAt, mask, 0, MASK_BYTES);
     applyMask(frame, headBytes, to, mask, 0, 0);
   }
   return frame;
@@ -299,13 +299,13 @@ function maskByte(bytes: Uint8Array, at: number, mask: Uint8Array, maskAt: numbe
 
 /** Without a code it is an empty close frame. The reason is cut to what fits. */
 export function closeFrame(code: number | null, reason: string, mask: Uint8Array | null): Uint8Array {
-  if (code === null) return frameOf(CLOSE, [], mask);
+  if (code === null) return buildFrame(CLOSE, [], mask);
   const words = Buffer.from(reason);
   let end = Math.min(words.length, CONTROL_BYTES_MAX - 2);
   // Not within a character.
   while (end < words.length && ((words[end] as number) & 0xc0) === 0x80) end--;
   const payload = Buffer.concat([Buffer.of(code >> 8, code & 0xff), words.subarray(0, end)]);
-  return frameOf(CLOSE, wholePart(payload), mask);
+  return buildFrame(CLOSE, wholePart(payload), mask);
 }
 
 export interface CloseNotice {
@@ -320,7 +320,7 @@ export function readClose(payload: Uint8Array): CloseNotice | null {
   if (payload.length === 1) return null;
   const code = ((payload[0] as number) << 8) | (payload[1] as number);
   if (!mayBeSent(code) || !isUtf8(payload.subarray(2))) return null;
-  return { code, reason: textOf(payload, 2, payload.length) };
+  return { code, reason: decodeText(payload, 2, payload.length) };
 }
 
 /** 1004 to 1006 and 1015 stand for what is never on the wire. */

@@ -1,6 +1,6 @@
 /** The answer that makes a WebSocket of a connection. */
 
-import { acceptOf } from "./accept-key.ts";
+import { computeAcceptKey } from "./accept-key.ts";
 
 /** What was agreed on. */
 export interface Handshake {
@@ -24,7 +24,7 @@ export function upgradeHead({ headers, requestId, protocol }: Handshake): Buffer
   if (protocol !== "" && !TOKEN.test(protocol)) return null;
   return Buffer.from(
     "HTTP/1.1 101 Switching Protocols\r\nupgrade: websocket\r\nconnection: upgrade\r\n" +
-      `sec-websocket-accept: ${acceptOf(key)}\r\n` +
+      `sec-websocket-accept: ${computeAcceptKey(key)}\r\n` +
       (protocol === "" ? "" : `sec-websocket-protocol: ${protocol}\r\n`) +
       `x-request-id: ${requestId}\r\n\r\n`,
     "latin1",

@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 import fc from "fast-check";
-import { cut, find, free, isAt, put, textOf } from "./bytes.ts";
+import { copyBytes, decodeText, findBytes, freeBytes, startsWithAt, writeBytes } from "./bytes.ts";
 
 const anyBytes = fc.uint8Array({ maxLength: 40 });
 
@@ -14,14 +14,14 @@ test("what is found, compared, copied and read is what views would give", () => 
       (bytes, other, a, b) => {
         const start = Math.min(a, b, bytes.length);
         const end = Math.min(Math.max(a, b), bytes.length);
-        expect(find(bytes, other, start)).toBe(Buffer.from(bytes).indexOf(other, start));
-        expect(isAt(bytes, start, other)).toBe(
+        expect(findBytes(bytes, other, start)).toBe(Buffer.from(bytes).indexOf(other, start));
+        expect(startsWithAt(bytes, start, other)).toBe(
           Buffer.from(bytes.slice(start, start + other.length)).equals(other),
         );
-        expect(textOf(bytes, start, end)).toBe(Buffer.from(bytes.slice(start, end)).toString());
-        expect([...cut(bytes, start, end)]).toEqual([...bytes.slice(start, end)]);
+        expect(decodeText(bytes, start, end)).toBe(Buffer.from(bytes.slice(start, end)).toString());
+        expect([...copyBytes(bytes, start, end)]).toEqual([...bytes.slice(start, end)]);
         const target = new Uint8Array(80);
-        expect(put(target, 5, bytes, start, end)).toBe(5 + end - start);
+        expect(writeBytes(target, 5, bytes, start, end)).toBe(5 + end - start);
         expect(target.slice(5, 5 + end - start)).toEqual(bytes.slice(start, end));
       },
     ),
@@ -30,14 +30,14 @@ test("what is found, compared, copied and read is what views would give", () => 
 
 test("a long array is empty once it was freed; a short one, and one with something behind it, stay", () => {
   const long = new Uint8Array(200_000);
-  free(long);
+  freeBytes(long);
   expect(long.length).toBe(0);
   const short = new Uint8Array(1_000);
-  free(short);
+  freeBytes(short);
   expect(short.length).toBe(1_000);
   const whole = new Uint8Array(200_000);
-  free(whole.subarray(0, 199_999));
+  freeBytes(whole.subarray(0, 199_999));
   expect(whole.length).toBe(200_000);
-  free(whole.subarray(1));
+  freeBytes(whole.subarray(1));
   expect(whole.length).toBe(0);
 });

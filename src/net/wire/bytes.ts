@@ -6,20 +6,20 @@
 const { compare, copy, indexOf, latin1Slice, toString: text } = Buffer.prototype;
 
 /** Each byte as one character, as heads of HTTP have it. */
-export function latin1Of(bytes: Uint8Array, start: number, end: number): string {
+export function decodeLatin1(bytes: Uint8Array, start: number, end: number): string {
   return latin1Slice.call(bytes, start, end);
 }
 
-export function textOf(bytes: Uint8Array, start: number, end: number): string {
+export function decodeText(bytes: Uint8Array, start: number, end: number): string {
   return text.call(bytes, "utf8", start, end);
 }
 
 /** Where `needle` begins at or after `from`; -1 if nowhere. */
-export function find(bytes: Uint8Array, needle: Uint8Array, from: number): number {
+export function findBytes(bytes: Uint8Array, needle: Uint8Array, from: number): number {
   return indexOf.call(bytes, needle, from);
 }
 
-export function isAt(bytes: Uint8Array, at: number, expected: Uint8Array): boolean {
+export function startsWithAt(bytes: Uint8Array, at: number, expected: Uint8Array): boolean {
   const end = at + expected.length;
   return end <= bytes.length && compare.call(bytes, expected, 0, expected.length, at, end) === 0;
 }
@@ -32,7 +32,7 @@ const FREED_BYTES_MIN = 16 * 1024;
  * from then on: only for one that nobody else reads. Of a part of a larger one what stands before it goes as well; with
  * something behind it, it stays.
  */
-export function free(bytes: Uint8Array): void {
+export function freeBytes(bytes: Uint8Array): void {
   if (bytes.length < FREED_BYTES_MIN) return;
   const { buffer } = bytes;
   if (buffer instanceof ArrayBuffer && buffer.byteLength === bytes.byteOffset + bytes.length)
@@ -46,15 +46,21 @@ export function free(bytes: Uint8Array): void {
 const COPIED_BYTES_MAX = 1_000;
 
 /** As an array of its own: the same one if the range is all of it, else a copy or a view. */
-export function cut(bytes: Uint8Array, start: number, end: number): Uint8Array {
+export function copyBytes(bytes: Uint8Array, start: number, end: number): Uint8Array {
   if (start === 0 && end === bytes.length) return bytes;
   if (end - start > COPIED_BYTES_MAX) return bytes.subarray(start, end);
   const piece = Buffer.allocUnsafe(end - start);
-  put(piece, 0, bytes, start, end);
+  writeBytes(piece, 0, bytes, start, end);
   return piece;
 }
 
 /** Writes `from[start, end)` at `to[at]` and returns where it ends. */
-export function put(to: Uint8Array, at: number, from: Uint8Array, start = 0, end = from.length): number {
+export function writeBytes(
+  to: Uint8Array,
+  at: number,
+  from: Uint8Array,
+  start = 0,
+  end = from.length,
+): number {
   return at + copy.call(from, to, at, start, end);
 }

@@ -1,9 +1,9 @@
 import { expect, test } from "bun:test";
-import { openAlarms } from "./deadlines.ts";
+import { openDeadlines } from "./deadlines.ts";
 
 function open() {
   const clock = { nowMs: 0, monotonicMs: () => clock.nowMs };
-  const alarms = openAlarms(1, clock);
+  const alarms = openDeadlines(1, clock);
   const rung: string[] = [];
   return { clock, alarms, rung, look: () => Bun.sleep(5) };
 }

@@ -7,20 +7,20 @@
 
 import type { Clock } from "./clock.ts";
 
-export interface Alarm {
+export interface Deadline {
   readonly atMs: number;
   readonly ring: () => void;
 }
 
-export interface Alarms {
-  set(afterMs: number, ring: () => void): Alarm;
+export interface Deadlines {
+  set(afterMs: number, ring: () => void): Deadline;
   /** Does nothing if the alarm has rung or was cancelled already. */
-  cancel(alarm: Alarm): void;
+  cancel(alarm: Deadline): void;
   stop(): void;
 }
 
 /** An entry of a ring, so that it can leave at the same cost wherever it stands; linked to itself when not pending. */
-class Pending implements Alarm {
+class Pending implements Deadline {
   readonly atMs: number;
   readonly ring: () => void;
   before: Pending = this;
@@ -47,10 +47,10 @@ class Pending implements Alarm {
 }
 
 /** `lookedAtMs` costs nothing to ask, where a time that is up to one look old is good enough. */
-export function openAlarms(
+export function openDeadlines(
   everyMs: number,
   clock: Pick<Clock, "monotonicMs">,
-): Alarms & { lookedAtMs(): number } {
+): Deadlines & { lookedAtMs(): number } {
   /** Stands between the last and the first, and never rings. */
   const end = new Pending(Number.POSITIVE_INFINITY, () => {});
   let nowMs = clock.monotonicMs();

@@ -2,7 +2,7 @@ import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { FramedBody } from "./framed-body.ts";
 import { CHUNKED, UNTIL_CLOSE } from "./http-fields.ts";
-import { bytesOf } from "./parts.ts";
+import { partBytes } from "./parts.ts";
 
 /** Feeds the parts one by one; the body, how it stands, and how many bytes came after its end. */
 function decode(framing: number, parts: readonly Buffer[]) {
@@ -13,7 +13,7 @@ function decode(framing: number, parts: readonly Buffer[]) {
     const read = Buffer.from(part);
     body.at = 0;
     for (let piece = body.next(read); piece !== null; piece = body.next(read))
-      pieces.push(Buffer.from(bytesOf(piece)));
+      pieces.push(Buffer.from(partBytes(piece)));
     excess += read.length - body.at;
   }
   return { text: Buffer.concat(pieces).toString("latin1"), pieces, body, excess };

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { Fields, HeadText, scanFields, trimmed } from "./http-fields.ts";
+import { Fields, HeadText, scanFields, trimValue } from "./http-fields.ts";
 
 const FIRST_LINE = "GET / HTTP/1.1";
 
@@ -168,6 +168,6 @@ describe("a header", () => {
 });
 
 test("trimming takes spaces and tabs, and leaves the no-break space", () => {
-  expect(trimmed("x \t\xa0a b\xa0 \tx", 1, 10)).toBe("\xa0a b\xa0");
-  expect(trimmed("  \t ", 0, 4)).toBe("");
+  expect(trimValue("x \t\xa0a b\xa0 \tx", 1, 10)).toBe("\xa0a b\xa0");
+  expect(trimValue("  \t ", 0, 4)).toBe("");
 });

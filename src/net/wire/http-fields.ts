@@ -4,7 +4,7 @@
  * looked up in the text when somebody asks.
  */
 
-import { latin1Of } from "./bytes.ts";
+import { decodeLatin1 } from "./bytes.ts";
 
 export interface HeaderReader {
   /** The name in lower case. A header sent more than once is joined with ", ". */
@@ -148,7 +148,7 @@ export class HeadText implements HeaderReader {
     let found: string | null = null;
     for (let i = this.find(name, 0); i < names.length; i = this.find(name, i + 1)) {
       const from = this.at(i) + name.length + 1;
-      const value = trimmed(text, from, text.indexOf("\r\n", from));
+      const value = trimValue(text, from, text.indexOf("\r\n", from));
       found = found === null ? value : `${found}, ${value}`;
     }
     return found;
@@ -204,7 +204,7 @@ function isName(bytes: Buffer, at: number, name: string): boolean {
 /** -1 when it is no plain number. */
 function parseLength(bytes: Buffer, from: number, to: number): number {
   const end = digitsEnd(bytes, from);
-  return pastBlanks(bytes, end, to) === to ? numberOf(bytes, from, end) : -1;
+  return pastBlanks(bytes, end, to) === to ? parseNumber(bytes, from, end) : -1;
 }
 
 function pastBlanks(bytes: Buffer, from: number, to: number): number {
@@ -224,7 +224,7 @@ function isDigit(byte: number | undefined): boolean {
 }
 
 /** The number that these digits write; -1 when there are none, or more than any length has. */
-export function numberOf(bytes: Buffer, from: number, to: number): number {
+export function parseNumber(bytes: Buffer, from: number, to: number): number {
   if (to === from || to - from > LENGTH_DIGITS_MAX) return -1;
   let number = 0;
   for (let at = from; at < to; at++) number = number * 10 + (bytes[at] as number) - 48;
@@ -233,18 +233,18 @@ export function numberOf(bytes: Buffer, from: number, to: number): number {
 
 function readConnection(fields: Fields, bytes: Buffer, from: number, to: number): void {
   for (const option of fieldValue(bytes, from, to).toLowerCase().split(",")) {
-    const name = trimmed(option, 0, option.length);
+    const name = trimValue(option, 0, option.length);
     if (name === "close") fields.closes = true;
     else if (name === "keep-alive") fields.keepsAlive = true;
   }
 }
 
 function fieldValue(bytes: Buffer, from: number, to: number): string {
-  return trimmed(latin1Of(bytes, from, to), 0, to - from);
+  return trimValue(decodeLatin1(bytes, from, to), 0, to - from);
 }
 
 /** Not `trim`, which also takes the Latin-1 no-break space away. */
-export function trimmed(text: string, from: number, to: number): string {
+export function trimValue(text: string, from: number, to: number): string {
   let at = from;
   let end = to;
   while (at < end && isBlank(text.charCodeAt(at))) at++;

@@ -3,7 +3,7 @@
 import type { HeaderReader } from "./http-fields.ts";
 import { type Part, wholePart } from "./parts.ts";
 
-export interface HttpRequest {
+export interface IncomingHttpRequest {
   readonly method: string;
   readonly headers: HeaderReader;
   /** Fires when the client leaves. It is the connection's: whoever listens to it stops when the request is over. */
@@ -21,15 +21,15 @@ export interface HttpBody {
   /**
    * All of it, at once where it is here already; its array ends with it. To be asked for once, and not beside `next`.
    */
-  whole(): Part | Lost | Promise<Part | Lost>;
+  whole(): Part | BodyLoss | Promise<Part | BodyLoss>;
   /** The request waits before its body is read: until then nothing of the body is thrown away. */
   defer(): void;
   /** The next piece, or null at the end. Nothing more is taken from the network before it is asked for. */
-  next(): Promise<Uint8Array | Lost | null>;
+  next(): Promise<Uint8Array | BodyLoss | null>;
 }
 
 /** `broken`: its framing is wrong, so that nobody knows where it ends. */
-export type Lost = { readonly kind: "gone" } | { readonly kind: "broken"; readonly reason: string };
+export type BodyLoss = { readonly kind: "gone" } | { readonly kind: "broken"; readonly reason: string };
 
 /** Header lines, each ended by CR LF; those that frame the body and `date` are added when it is sent. */
 export type HeaderLines = string;
@@ -48,7 +48,7 @@ export class HeaderWriter {
 }
 
 /** A whole answer. The parts of its body are put together where they leave. */
-export class WholeAnswer {
+export class WholeResponse {
   readonly status: number;
   readonly headers: HeaderLines;
   readonly body: readonly Part[];
@@ -88,7 +88,7 @@ export interface ClientSink {
 }
 
 /** An answer that is made while it is sent. */
-export class StreamAnswer {
+export class StreamedResponse {
   readonly headers: HeaderLines;
   readonly source: StreamSource;
 
@@ -105,4 +105,4 @@ export interface StreamSource {
 }
 
 /** What handlers may answer: a `Response` where it is not worth the trouble of anything else. */
-export type Answer = WholeAnswer | SharedAnswer | StreamAnswer | Response;
+export type HttpResponse = WholeResponse | SharedAnswer | StreamedResponse | Response;

@@ -1,7 +1,7 @@
 /** Work on long arrays in slices, so that one request does not hold up the others. */
 
-import { put } from "./bytes.ts";
-import { lengthOf, type Part } from "./parts.ts";
+import { writeBytes } from "./bytes.ts";
+import { type Part, partsLength } from "./parts.ts";
 
 /** Copying so much takes a millisecond or two, where the memory is fresh. */
 const COPIED_BYTES_PER_TURN = 512 * 1024;
@@ -16,7 +16,7 @@ export async function putInTurns(to: Uint8Array, at: number, from: Uint8Array): 
   let end = at;
   for (let start = 0; start < from.length; start += COPIED_BYTES_PER_TURN) {
     if (start > 0) await nextTurn();
-    end = put(to, end, from, start, Math.min(from.length, start + COPIED_BYTES_PER_TURN));
+    end = writeBytes(to, end, from, start, Math.min(from.length, start + COPIED_BYTES_PER_TURN));
   }
   return end;
 }
@@ -36,13 +36,13 @@ export class TurnBudget {
 
 /** The same as `joinParts`, in slices. */
 export async function joinPartsInTurns(parts: readonly Part[]): Promise<Uint8Array> {
-  const joined = Buffer.allocUnsafeSlow(lengthOf(parts));
+  const joined = Buffer.allocUnsafeSlow(partsLength(parts));
   const budget = new TurnBudget();
   let to = 0;
   for (const { bytes, start, end } of parts) {
     for (let from = start; from < end; from += COPIED_BYTES_PER_TURN) {
       const until = Math.min(end, from + COPIED_BYTES_PER_TURN);
-      to = put(joined, to, bytes, from, until);
+      to = writeBytes(joined, to, bytes, from, until);
       const turn = budget.spend(until - from);
       if (turn !== null) await turn;
     }

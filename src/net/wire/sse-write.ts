@@ -1,14 +1,14 @@
 /** Server-sent events as the gateway writes them. */
 
-import { hasByte, joinParts, type Part, partOf } from "./parts.ts";
+import { hasByte, joinParts, type Part, wholeBytesPart } from "./parts.ts";
 
 const LF = 0x0a;
 const CR = 0x0d;
 const utf8 = new TextEncoder();
 
 /** How an event without a type begins, and how every one ends. */
-export const DATA_FIELD: Part = partOf(utf8.encode("data: "));
-export const BLANK_LINE: Part = partOf(utf8.encode("\n\n"));
+export const DATA_FIELD: Part = wholeBytesPart(utf8.encode("data: "));
+export const BLANK_LINE: Part = wholeBytesPart(utf8.encode("\n\n"));
 /** A comment: proxies see traffic, clients see no event. */
 export const KEEP_ALIVE: Uint8Array = utf8.encode(": keep-alive\n\n");
 /** How a chat stream says that it ended well. */
@@ -16,14 +16,15 @@ export const DONE: Uint8Array = utf8.encode("data: [DONE]\n\n");
 
 /** `type` is one of the protocol's own event names, never text from outside. */
 export function formatEvent(type: string | null, dataJson: Uint8Array | string): Uint8Array {
-  if (typeof dataJson !== "string") return joinParts(eventParts(type, [partOf(dataJson)]));
+  if (typeof dataJson !== "string") return joinParts(eventParts(type, [wholeBytesPart(dataJson)]));
   return utf8.encode(`${headOf(type)}${inOneLine(dataJson)}\n\n`);
 }
 
 /** The same of JSON in parts, none of which is copied. */
 export function eventParts(type: string | null, json: readonly Part[]): Part[] {
-  if (json.some(endsLine)) return [partOf(formatEvent(type, new TextDecoder().decode(joinParts(json))))];
-  return [type === null ? DATA_FIELD : partOf(utf8.encode(headOf(type))), ...json, BLANK_LINE];
+  if (json.some(endsLine))
+    return [wholeBytesPart(formatEvent(type, new TextDecoder().decode(joinParts(json))))];
+  return [type === null ? DATA_FIELD : wholeBytesPart(utf8.encode(headOf(type))), ...json, BLANK_LINE];
 }
 
 function headOf(type: string | null): string {

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { createParser } from "eventsource-parser";
 import fc from "fast-check";
-import { type Part, partOf } from "./parts.ts";
+import { type Part, wholeBytesPart } from "./parts.ts";
 import { isDone, isPlain, openSseSplitter, readEvent, type SseBlockKind } from "./sse.ts";
 
 const LARGE = { eventBytesMax: 1_000_000 };
@@ -27,7 +27,7 @@ function split(chunks: Uint8Array[], opts = LARGE): { blocks: Block[]; open: boo
   const blocks: Block[] = [];
   let open = true;
   for (const chunk of chunks) {
-    open = splitter.push(partOf(chunk), (bytes, start, end, kind) =>
+    open = splitter.push(wholeBytesPart(chunk), (bytes, start, end, kind) =>
       blocks.push({ bytes, start, end, kind }),
     );
   }
@@ -147,7 +147,7 @@ describe("splitting", () => {
   test("an endless line is refused before its end", () => {
     const splitter = openSseSplitter({ eventBytesMax: 100 });
     const chunk = latin1("x".repeat(40));
-    const verdicts = [1, 2, 3, 4].map(() => splitter.push(partOf(chunk), () => {}));
+    const verdicts = [1, 2, 3, 4].map(() => splitter.push(wholeBytesPart(chunk), () => {}));
     expect(verdicts).toEqual([true, true, false, false]);
   });
 });

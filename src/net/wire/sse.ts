@@ -3,8 +3,8 @@
  * one chunk is handed on where it is; only one that spans chunks is copied.
  */
 
-import { put } from "./bytes.ts";
-import { hasByte, lengthOf, type Part, partOf } from "./parts.ts";
+import { writeBytes } from "./bytes.ts";
+import { hasByte, type Part, partsLength, wholeBytesPart } from "./parts.ts";
 
 export type SseBlockKind = "event" | "comment";
 
@@ -118,10 +118,10 @@ export function openSseSplitter(opts: { eventBytesMax: number }): SseSplitter {
     const length = carried + end - start;
     if (length > carry.length) {
       const grown = new Uint8Array(Math.max(CARRY_BYTES_MIN, 2 * length));
-      put(grown, 0, carry, 0, carried);
+      writeBytes(grown, 0, carry, 0, carried);
       carry = grown;
     }
-    carried = put(carry, carried, chunk, start, end);
+    carried = writeBytes(carry, carried, chunk, start, end);
   }
 
   function overflow(): boolean {
@@ -212,13 +212,13 @@ function valueStart(bytes: Uint8Array, colon: number, end: number): number {
 }
 
 function joined(lines: readonly Part[]): Part {
-  const bytes = new Uint8Array(lengthOf(lines) + lines.length - 1);
+  const bytes = new Uint8Array(partsLength(lines) + lines.length - 1);
   let at = 0;
   for (const line of lines) {
     if (line !== lines[0]) bytes[at++] = LF;
-    at = put(bytes, at, line.bytes, line.start, line.end);
+    at = writeBytes(bytes, at, line.bytes, line.start, line.end);
   }
-  return partOf(bytes);
+  return wholeBytesPart(bytes);
 }
 
 /** Exactly an `event:` and a `data:` line, written as usual: such a block can go on as it is. */

@@ -1,17 +1,17 @@
 import { expect, test } from "bun:test";
-import { type Addressee, Outbox } from "./write-batcher.ts";
+import { type BatchedWriter, WriteBatcher } from "./write-batcher.ts";
 
 function open() {
   const turns: (() => void)[] = [];
   const heard: string[] = [];
-  const box = new Outbox((work) => turns.push(work));
-  const to = (name: string, then?: () => void): Addressee => ({
+  const box = new WriteBatcher((work) => turns.push(work));
+  const to = (name: string, then?: () => void): BatchedWriter => ({
     send(bytes, from, end) {
       heard.push(`${name} ${Buffer.from(bytes).toString("latin1", from, end)}`);
       then?.();
     },
   });
-  const post = (addressee: Addressee, text: string): boolean => {
+  const post = (addressee: BatchedWriter, text: string): boolean => {
     const at = box.roomFor(text.length);
     if (at >= 0) box.post(addressee, at + box.bytes.write(text, at, "latin1"));
     return at >= 0;
@@ -85,7 +85,7 @@ test("a long one is not taken", () => {
 
 test("what is posted, or asked to leave, while one is handed over comes after it, and spoils none", () => {
   const { box, to, post, endTurn, heard } = open();
-  const ada: Addressee = {
+  const ada: BatchedWriter = {
     send(bytes, from, end) {
       post(to("cyd"), "three");
       box.flush();

@@ -3,7 +3,7 @@
  * once, where each write by itself would wake it from a sleep that it has just gone back to.
  */
 
-export interface Addressee {
+export interface BatchedWriter {
   /** Now. The bytes are the outbox's: what is not taken at once has to be copied. */
   send(bytes: Uint8Array, from: number, to: number): void;
 }
@@ -15,9 +15,9 @@ const ROOM_BYTES = 1024 * 1024;
 const ALONE_MAX = 3;
 const UNPOSTED = 100;
 
-export class Outbox {
+export class WriteBatcher {
   readonly bytes = Buffer.allocUnsafeSlow(ROOM_BYTES);
-  private readonly addressees: Addressee[] = [];
+  private readonly addressees: BatchedWriter[] = [];
   /** Where each letter ends: it begins where the one before it does. */
   private readonly ends: number[] = [];
   /** The first that has not left. */
@@ -44,7 +44,7 @@ export class Outbox {
   }
 
   /** What was written there, up to `to`. */
-  post(addressee: Addressee, to: number): void {
+  post(addressee: BatchedWriter, to: number): void {
     if (this.ends.length === 0) this.atEndOfTurn(this.leave);
     this.addressees.push(addressee);
     this.ends.push(to);
@@ -88,4 +88,4 @@ export class Outbox {
   }
 }
 
-export const outbox = new Outbox(setImmediate);
+export const writeBatcher = new WriteBatcher(setImmediate);

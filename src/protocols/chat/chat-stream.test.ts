@@ -2,7 +2,7 @@ import { describe, expect, test } from "bun:test";
 import { createParser } from "eventsource-parser";
 import fc from "fast-check";
 import { ApiError } from "../../errors.ts";
-import { joinParts, partOf } from "../../net/wire/parts.ts";
+import { joinParts, wholeBytesPart } from "../../net/wire/parts.ts";
 import type { StreamReader } from "../shared/stream.ts";
 import type { UpstreamError } from "../shared/upstream-error.ts";
 import { type ChatReaderOptions, openChatReader } from "./chat-stream.ts";
@@ -35,7 +35,7 @@ function play(reader: StreamReader, blocks: readonly string[]): Heard {
       break;
     }
     if (verdict.phase === "dropped") continue;
-    parser.feed(new TextDecoder().decode(joinParts(verdict.replacement ?? [partOf(bytes)])));
+    parser.feed(new TextDecoder().decode(joinParts(verdict.replacement ?? [wholeBytesPart(bytes)])));
     if (verdict.phase === "terminal") break;
   }
   return heard;

@@ -5,15 +5,15 @@
 
 import { type ApiError, errorObject } from "../../errors.ts";
 import { isObject, parseJson } from "../../json/parse.ts";
-import { type Field, type ObjectScan, scanObject, stringValue, wantedFields } from "../../json/scan.ts";
+import { type JsonField, type ObjectScan, scanObject, stringValue, wantedFields } from "../../json/scan.ts";
 import { editMembers, jsonString, spliceParts } from "../../json/splice.ts";
 import { ARRAY_OPEN, LF, OBJECT_CLOSE, QUOTE, skipSpace } from "../../json/walk.ts";
-import { cut, find, isAt } from "../../net/wire/bytes.ts";
-import { joinParts, type Part, partOf, wholePart } from "../../net/wire/parts.ts";
+import { copyBytes, findBytes, startsWithAt } from "../../net/wire/bytes.ts";
+import { joinParts, type Part, wholeBytesPart, wholePart } from "../../net/wire/parts.ts";
 import { isDone, readEvent } from "../../net/wire/sse.ts";
 import { BLANK_LINE, DATA_FIELD, DONE, eventParts, formatEvent } from "../../net/wire/sse-write.ts";
 import { addChatDelta } from "../shared/delta-text.ts";
-import { innerErrors } from "../shared/inner-errors.ts";
+import { rewriteInnerErrors } from "../shared/inner-errors.ts";
 import {
   DROPPED,
   type StreamOutcome,
@@ -28,8 +28,8 @@ const CHUNK_FIELDS = ["model", "usage", "error", "choices", "object", "type"] as
 const CHUNK = wantedFields(CHUNK_FIELDS);
 type ChunkFields = ObjectScan<(typeof CHUNK_FIELDS)[number]>["fields"];
 
-const CLOSE_AND_END = partOf(Buffer.from("}\n\n"));
-const DONE_PART = partOf(DONE);
+const CLOSE_AND_END = wholeBytesPart(Buffer.from("}\n\n"));
+const DONE_PART = wholeBytesPart(DONE);
 const JSON_NULL = Buffer.from("null");
 const NO_CHOICES = Buffer.from("[]");
 const USAGE = Buffer.from('"usage"');
@@ -73,7 +73,7 @@ export function openChatReader(options: ChatReaderOptions): StreamReader {
     // Data of several lines comes joined in an array of its own, and has to be taken apart again.
     const mayBeAlike = hasContent && !isNamedError && data.bytes === bytes;
     const alike = mayBeAlike ? readPlain(bytes, data.start, data.end) : null;
-    return alike ?? readAny(cut(data.bytes, data.start, data.end), isNamedError);
+    return alike ?? readAny(copyBytes(data.bytes, data.start, data.end), isNamedError);
   }
 
   /** Searches run to the end of the array: where many events came together, each is better off in its own view. */
@@ -100,10 +100,10 @@ export function openChatReader(options: ChatReaderOptions): StreamReader {
     if (beginning === null) return null;
     const { theirs, ours } = beginning;
     const from = start + theirs.length;
-    if (from > end || !isAt(bytes, start, theirs) || bytes[end - 1] !== OBJECT_CLOSE) return null;
+    if (from > end || !startsWithAt(bytes, start, theirs) || bytes[end - 1] !== OBJECT_CLOSE) return null;
     if (isWithin(bytes, ERROR, from, end)) return null;
     let to = end;
-    if (isAt(bytes, end - USAGE_NULL_AT_END.length, USAGE_NULL_AT_END)) {
+    if (startsWithAt(bytes, end - USAGE_NULL_AT_END.length, USAGE_NULL_AT_END)) {
       if (hidesUsage) to -= USAGE_NULL_AT_END.length;
     } else if (isWithin(bytes, USAGE, from, end)) {
       return null;
@@ -159,8 +159,8 @@ export function openChatReader(options: ChatReaderOptions): StreamReader {
     return { phase: hasContent ? "content" : "lifecycle", replacement: eventParts(null, json) };
   }
 
-  const errorsIn = (chunk: Uint8Array, choices: Field | undefined) =>
-    innerErrors(partOf(chunk), choices, depthMax, unsaid);
+  const errorsIn = (chunk: Uint8Array, choices: JsonField | undefined) =>
+    rewriteInnerErrors(wholeBytesPart(chunk), choices, depthMax, unsaid);
 
   function readError(chunk: Uint8Array): Verdict {
     const json = parseJson(chunk);
@@ -168,10 +168,10 @@ export function openChatReader(options: ChatReaderOptions): StreamReader {
     return { phase: "failed", error: found ?? { code: null, type: null, param: null, message: "" } };
   }
 
-  function learnBeginning(chunk: Uint8Array, model: Field, name: Uint8Array): void {
-    if (beginning !== null && isAt(chunk, 0, beginning.theirs)) return;
-    const ours = joinParts([DATA_FIELD, { bytes: chunk, start: 0, end: model.start }, partOf(name)]);
-    beginning = { theirs: cut(chunk, 0, model.end), ours: partOf(ours) };
+  function learnBeginning(chunk: Uint8Array, model: JsonField, name: Uint8Array): void {
+    if (beginning !== null && startsWithAt(chunk, 0, beginning.theirs)) return;
+    const ours = joinParts([DATA_FIELD, { bytes: chunk, start: 0, end: model.start }, wholeBytesPart(name)]);
+    beginning = { theirs: copyBytes(chunk, 0, model.end), ours: wholeBytesPart(ours) };
   }
 
   function takeUsage(json: unknown): boolean {
@@ -190,7 +190,7 @@ export function openChatReader(options: ChatReaderOptions): StreamReader {
   }
 
   function noteText(bytes: Uint8Array, from: number, start: number, end: number, to: TextSink): void {
-    const at = find(bytes, DELTA, from);
+    const at = findBytes(bytes, DELTA, from);
     if (at === -1 || at >= end) return;
     if (options.choices === 1) {
       addChatDelta(bytes, at + DELTA.length, end, 0, to);
@@ -236,7 +236,7 @@ export function openChatReader(options: ChatReaderOptions): StreamReader {
 }
 
 /** A beginning that holds usage or an error has to be read each time. */
-function isRepeatable(chunk: Uint8Array, model: Field, usage: Field | undefined): boolean {
+function isRepeatable(chunk: Uint8Array, model: JsonField, usage: JsonField | undefined): boolean {
   return !(usage && usage.start < model.start) && !isWithin(chunk, ERROR, 0, model.end);
 }
 
@@ -267,9 +267,9 @@ function objectsIn(array: unknown): Record<string, unknown>[] {
 /** Nearly every chunk has the field, and nearly always it is null: only a string is worth parsing for. */
 function givesFinishReason(bytes: Uint8Array, from: number, end: number): boolean {
   for (
-    let at = find(bytes, FINISH_REASON, from);
+    let at = findBytes(bytes, FINISH_REASON, from);
     at !== -1 && at < end;
-    at = find(bytes, FINISH_REASON, at)
+    at = findBytes(bytes, FINISH_REASON, at)
   ) {
     at += FINISH_REASON.length;
     while (bytes[at] === 0x3a || bytes[at] === 0x20) at++;
@@ -279,7 +279,7 @@ function givesFinishReason(bytes: Uint8Array, from: number, end: number): boolea
 }
 
 function isWithin(bytes: Uint8Array, needle: Uint8Array, from: number, end: number): boolean {
-  const at = find(bytes, needle, from);
+  const at = findBytes(bytes, needle, from);
   return at !== -1 && at < end;
 }
 
@@ -287,7 +287,7 @@ const ERROR_NAME = Buffer.from("error");
 
 /** Chunks have no name: what is called an error is one, whatever it looks like. */
 function isErrorName({ bytes, start, end }: Part): boolean {
-  return end - start === ERROR_NAME.length && isAt(bytes, start, ERROR_NAME);
+  return end - start === ERROR_NAME.length && startsWithAt(bytes, start, ERROR_NAME);
 }
 
 /** The errors of vLLM and others, whose fields stand at the top. */
@@ -296,6 +296,6 @@ function isError(chunk: Uint8Array, { object, type, choices }: ChunkFields): boo
   return [object, type].some((field) => field !== undefined && stringValue(chunk, field) === "error");
 }
 
-function isEmptyArray(bytes: Uint8Array, { start, end }: Field): boolean {
+function isEmptyArray(bytes: Uint8Array, { start, end }: JsonField): boolean {
   return bytes[start] === ARRAY_OPEN && skipSpace(bytes, start + 1, end) === end - 1;
 }

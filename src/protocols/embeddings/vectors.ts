@@ -1,15 +1,15 @@
 /** Embeddings in Base64, as the SDKs ask for them by themselves, of an upstream that knows numbers only. */
 
-import { firstElements, type Range } from "../../json/array.ts";
+import { type ByteRange, firstElements } from "../../json/array.ts";
 import { parseJson } from "../../json/parse.ts";
-import { type Field, scanObject, wantedFields } from "../../json/scan.ts";
+import { type JsonField, scanObject, wantedFields } from "../../json/scan.ts";
 import { replaceValue, type Splice } from "../../json/splice.ts";
 
 const ENTRY = wantedFields(["embedding"]);
 
 /** What makes little-endian 32-bit floats in Base64 of each list of numbers. One look if the first is none. */
-export function packVectors(bytes: Uint8Array, data: Field, depthMax: number): Splice[] {
-  const numbersIn = (entry: Range): Field | null => {
+export function packVectors(bytes: Uint8Array, data: JsonField, depthMax: number): Splice[] {
+  const numbersIn = (entry: ByteRange): JsonField | null => {
     const scan = scanObject(bytes, entry.start, entry.end, ENTRY, { depthMax });
     const vector = scan.ok ? scan.fields.embedding : undefined;
     return vector?.kind === "array" ? vector : null;

@@ -2,12 +2,12 @@
 
 import { type ApiError, errorObject } from "../../errors.ts";
 import { parseJson } from "../../json/parse.ts";
-import { type Field, type ObjectScan, scanObject, stringValue, wantedFields } from "../../json/scan.ts";
+import { type JsonField, type ObjectScan, scanObject, stringValue, wantedFields } from "../../json/scan.ts";
 import { editMembers, jsonString, spliceParts } from "../../json/splice.ts";
 import type { Part } from "../../net/wire/parts.ts";
 import { isDone, isPlain, readEvent } from "../../net/wire/sse.ts";
 import { eventParts, formatEvent } from "../../net/wire/sse-write.ts";
-import { imageKindOf } from "../shared/image-kind.ts";
+import { readImageKind } from "../shared/image-kind.ts";
 import {
   DROPPED,
   isEventName,
@@ -59,7 +59,7 @@ export function openImagesReader(options: ImagesReaderOptions): StreamReader {
     }
     if (!isPictureEvent(type)) return DROPPED;
     const { size, quality, usage: counted } = scan.fields;
-    imageKind = imageKindOf(textIn(data, size), textIn(data, quality)) ?? imageKind;
+    imageKind = readImageKind(textIn(data, size), textIn(data, quality)) ?? imageKind;
     const block = isPlain(event, bytes, start, end) ? { bytes, start, end: end + 2 } : null;
     const replacement = published(type, data, block, scan);
     lastFinished = type.endsWith(".completed");
@@ -74,7 +74,7 @@ export function openImagesReader(options: ImagesReaderOptions): StreamReader {
     return { phase: "terminal", replacement };
   }
 
-  function takeUsage({ bytes }: Part, counted: Field | undefined): void {
+  function takeUsage({ bytes }: Part, counted: JsonField | undefined): void {
     if (counted?.kind === "object") usage = readUsage(parseJson(bytes, counted.start, counted.end)) ?? usage;
   }
 
@@ -134,6 +134,6 @@ function isPictureEvent(type: string): boolean {
   return type.startsWith("image_");
 }
 
-function textIn({ bytes }: Part, field: Field | undefined): string | null {
+function textIn({ bytes }: Part, field: JsonField | undefined): string | null {
   return field === undefined ? null : stringValue(bytes, field);
 }

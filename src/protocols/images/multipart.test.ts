@@ -2,11 +2,11 @@ import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { applySplices } from "../../json/splice.ts";
 import {
-  boundaryOf,
   type MultipartForm,
   type MultipartLimits,
   type MultipartResult,
   openMultipartScanner,
+  readBoundary,
 } from "./multipart.ts";
 
 const BOUNDARY = "----formdata-7MA4YWxk";
@@ -207,7 +207,7 @@ describe("a form", () => {
     data.append("image[]", new File(["png"], 'we"ird\r\nname.png', { type: "image/png" }));
     data.append("stream", "true");
     const response = new Response(data);
-    const boundary = boundaryOf(response.headers.get("content-type") ?? "");
+    const boundary = readBoundary(response.headers.get("content-type") ?? "");
     const scanner = openMultipartScanner(boundary ?? "", LIMITS);
     scanner.push(await response.bytes());
     const form = formOf(scanner.end());
@@ -382,7 +382,7 @@ describe("the boundary of a content type", () => {
     ['multipart/form-data; charset=utf-8; Boundary="a b(c):=?"', "a b(c):=?"],
     [`multipart/form-data; boundary=${"x".repeat(70)}`, "x".repeat(70)],
   ])("%s", (type, boundary) => {
-    expect(boundaryOf(type)).toBe(boundary);
+    expect(readBoundary(type)).toBe(boundary);
   });
 
   test.each([
@@ -402,6 +402,6 @@ describe("the boundary of a content type", () => {
     "application/json; boundary=a",
     "",
   ])("is not found in %p", (type) => {
-    expect(boundaryOf(type)).toBeNull();
+    expect(readBoundary(type)).toBeNull();
   });
 });

@@ -313,7 +313,7 @@ function readParameters(text: string, from: number): Map<string, string> | null 
 }
 
 /** The boundary of a `multipart/form-data` type; null when it is another type or the boundary breaks RFC 2046. */
-export function boundaryOf(contentType: string): string | null {
+export function readBoundary(contentType: string): string | null {
   const type = /^multipart\/form-data[ \t]*/i.exec(contentType)?.[0];
   const parameters = type === undefined ? null : readParameters(contentType, type.length);
   const boundary = parameters?.get("boundary");

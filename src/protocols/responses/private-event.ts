@@ -31,7 +31,7 @@ const TYPE_FIRST = Buffer.from('{"type":"');
 const TYPE_LAST = Buffer.from(',"type":"');
 
 /** The data says, first or last, that it is what its `event:` line says. Nearly all do, so that none is parsed for it. */
-export function isAsNamed(name: Part, data: Part): boolean {
+export function hasDeclaredType(name: Part, data: Part): boolean {
   const length = name.end - name.start;
   const last = data.end - 1 - TYPE_LAST.length - length - 1;
   return (

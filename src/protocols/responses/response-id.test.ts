@@ -1,10 +1,10 @@
 import { expect, test } from "bun:test";
-import { responseIdIn } from "./response-id.ts";
+import { findResponseId } from "./response-id.ts";
 
 function idIn(text: string): string | null {
   const bytes = Buffer.from(`{"response":{"id":"before"}}${text}{"response":{"id":"behind"}}`);
   const start = bytes.indexOf("}}") + 2;
-  return responseIdIn(bytes, start, start + Buffer.byteLength(text));
+  return findResponseId(bytes, start, start + Buffer.byteLength(text));
 }
 
 test("the id of a response is found where it stands, and nowhere else", () => {

@@ -1,7 +1,7 @@
 /** Whose event it is: life-cycle events of the Responses family hold their response, and that begins with its id. */
 
 import { memberStart } from "../../json/member.ts";
-import { type Field, scanObject, stringValue, wantedFields } from "../../json/scan.ts";
+import { type JsonField, scanObject, stringValue, wantedFields } from "../../json/scan.ts";
 import { QUOTE, stringEnd } from "../../json/walk.ts";
 
 const utf8 = new TextEncoder();
@@ -12,13 +12,13 @@ const RESPONSE_FIELDS = wantedFields(["id"]);
 const DEPTH_MAX = 128;
 
 /** Null when the event tells none. */
-export function responseIdIn(bytes: Uint8Array, start: number, end: number): string | null {
+export function findResponseId(bytes: Uint8Array, start: number, end: number): string | null {
   const id = nearId(bytes, start, end) ?? scannedId(bytes, start, end);
   return id === null ? null : stringValue(bytes, id);
 }
 
 /** As nearly all upstreams write it: the rest of the event, with all that was said, need not be walked. */
-function nearId(bytes: Uint8Array, start: number, end: number): Field | null {
+function nearId(bytes: Uint8Array, start: number, end: number): JsonField | null {
   const response = memberStart(bytes, start, end, RESPONSE);
   const id = response < 0 ? response : memberStart(bytes, response, end, ID);
   if (id < 0 || bytes[id] !== QUOTE) return null;
@@ -26,7 +26,7 @@ function nearId(bytes: Uint8Array, start: number, end: number): Field | null {
   return idEnd < 0 ? null : { keyStart: id, start: id, end: idEnd, kind: "string" };
 }
 
-function scannedId(bytes: Uint8Array, start: number, end: number): Field | null {
+function scannedId(bytes: Uint8Array, start: number, end: number): JsonField | null {
   const event = scanObject(bytes, start, end, EVENT_FIELDS, { depthMax: DEPTH_MAX });
   const response = event.ok ? event.fields.response : undefined;
   if (response?.kind !== "object") return null;

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { createParser, type EventSourceMessage } from "eventsource-parser";
 import { ApiError, type ApiErrorCode, UPSTREAM_CODES } from "../../errors.ts";
-import { joinParts, partOf } from "../../net/wire/parts.ts";
+import { joinParts, wholeBytesPart } from "../../net/wire/parts.ts";
 import type { StreamReader, Verdict } from "../shared/stream.ts";
 import { openResponsesReader } from "./responses-stream.ts";
 
@@ -43,7 +43,9 @@ function heard(bytes: Uint8Array): EventSourceMessage[] {
 function told(reader: StreamReader, text: string): { event: string | undefined; json: unknown } | string {
   const verdict = read(reader, text);
   if (verdict.phase === "dropped" || verdict.phase === "failed") return verdict.phase;
-  const [event, ...more] = heard(joinParts(verdict.replacement ?? [partOf(utf8.encode(`${text}\n\n`))]));
+  const [event, ...more] = heard(
+    joinParts(verdict.replacement ?? [wholeBytesPart(utf8.encode(`${text}\n\n`))]),
+  );
   expect(more).toEqual([]);
   return { event: event?.event, json: JSON.parse(event?.data ?? "null") };
 }

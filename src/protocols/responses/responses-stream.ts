@@ -6,20 +6,20 @@
 import type { ApiError, ApiErrorCode } from "../../errors.ts";
 import { isObject, parseJson } from "../../json/parse.ts";
 import {
-  type Field,
   integerValue,
+  type JsonField,
   type ObjectScan,
   scanObject,
   stringValue,
   wantedFields,
 } from "../../json/scan.ts";
 import { applySplices, editMembers, jsonString, replaceValue, type Splice } from "../../json/splice.ts";
-import { find, textOf } from "../../net/wire/bytes.ts";
-import { type Part, partOf } from "../../net/wire/parts.ts";
+import { decodeText, findBytes } from "../../net/wire/bytes.ts";
+import { type Part, wholeBytesPart } from "../../net/wire/parts.ts";
 import { isDone, isPlain, readEvent } from "../../net/wire/sse.ts";
 import { DONE, eventParts, formatEvent } from "../../net/wire/sse-write.ts";
 import { addResponsesDelta } from "../shared/delta-text.ts";
-import { textsOfResponse } from "../shared/response-text.ts";
+import { readResponseTexts } from "../shared/response-text.ts";
 import {
   DROPPED,
   isEventName,
@@ -32,7 +32,7 @@ import {
 } from "../shared/stream.ts";
 import { readUpstreamError, type UpstreamError } from "../shared/upstream-error.ts";
 import { readUsage, type TokenUsage } from "../shared/usage.ts";
-import { isAsNamed, isPrivateEvent, isResponseEvent } from "./private-event.ts";
+import { hasDeclaredType, isPrivateEvent, isResponseEvent } from "./private-event.ts";
 
 const EVENT_FIELDS = ["type", "response", "sequence_number", "headers", "model"] as const;
 const RESPONSE_FIELDS = ["id", "model", "usage", "error", "previous_response_id", "headers"] as const;
@@ -112,7 +112,7 @@ export function openResponsesReader(options: ResponsesReaderOptions): StreamRead
       named !== null &&
       named.end - named.start > LIFECYCLE_NAME_BYTES_MAX &&
       isResponseEvent(bytes, named.start) &&
-      isAsNamed(named, event.data) &&
+      hasDeclaredType(named, event.data) &&
       !hasModel(bytes, start, end) &&
       !hasHeaders(bytes, start, end)
     ) {
@@ -135,7 +135,7 @@ export function openResponsesReader(options: ResponsesReaderOptions): StreamRead
     // What would be headers over HTTP tells of the upstream's account, and crosses as little as those.
     if (scan.fields.headers) {
       const splices = editMembers(data.bytes, scan, { headers: null });
-      return readNamed(partOf(applySplices(data.bytes, splices, data.start, data.end)), null);
+      return readNamed(wholeBytesPart(applySplices(data.bytes, splices, data.start, data.end)), null);
     }
     const { response } = scan.fields;
     const inner = response?.kind === "object" ? within(data, response) : null;
@@ -175,13 +175,13 @@ export function openResponsesReader(options: ResponsesReaderOptions): StreamRead
     // Written anew when the `event:` line is missing (clients that dispatch on it would see nothing) or when there
     // are others beside it (ids, comments), which are between us and the upstream.
     if (splices.length === 0 && named === type) return PASS_CONTENT;
-    const json = partOf(applySplices(data.bytes, splices, data.start, data.end));
+    const json = wholeBytesPart(applySplices(data.bytes, splices, data.start, data.end));
     return { phase: "content", replacement: eventParts(type, [json]) };
   }
 
   /** An upstream that streams nothing but its end, and counts nothing: what it said stands there. */
-  function noteWhole(data: Part, response: Field, to: TextSink): void {
-    const { said, reasoned } = textsOfResponse(parseJson(data.bytes, response.start, response.end));
+  function noteWhole(data: Part, response: JsonField, to: TextSink): void {
+    const { said, reasoned } = readResponseTexts(parseJson(data.bytes, response.start, response.end));
     const add = (text: string, lane: number): void => {
       const json = jsonString(text);
       to.addWhole(json, 1, json.length - 1, lane);
@@ -199,14 +199,14 @@ export function openResponsesReader(options: ResponsesReaderOptions): StreamRead
    * Reads what metering needs from the event's response and gives the event's JSON with the public model in. Usage is
    * true at the end: some upstreams begin with one of zeros.
    */
-  function takeResponse(data: Part, response: Field, inner: ResponseScan, isEnd: boolean): Part {
+  function takeResponse(data: Part, response: JsonField, inner: ResponseScan, isEnd: boolean): Part {
     const { bytes } = data;
     const { id, usage: counted } = inner.fields;
     if (id) responseId = stringValue(bytes, id) ?? responseId;
     if (isEnd && counted?.kind === "object") {
       usage = readUsage(parseJson(bytes, counted.start, counted.end)) ?? usage;
     }
-    const event = partOf(applySplices(bytes, responseEdits(bytes, inner), data.start, data.end));
+    const event = wholeBytesPart(applySplices(bytes, responseEdits(bytes, inner), data.start, data.end));
     // All that was changed stands within the response.
     const start = response.start - data.start;
     const end = event.end - (data.end - response.end);
@@ -214,7 +214,7 @@ export function openResponsesReader(options: ResponsesReaderOptions): StreamRead
     return event;
   }
 
-  function within({ bytes }: Part, { start, end }: Field): ResponseScan | null {
+  function within({ bytes }: Part, { start, end }: JsonField): ResponseScan | null {
     const scan = scanObject(bytes, start, end, RESPONSE, { depthMax });
     return scan.ok ? scan : null;
   }
@@ -359,7 +359,7 @@ function openSearch(needle: Uint8Array): (bytes: Uint8Array, start: number, end:
   return (bytes, start, end) => {
     if (bytes !== searched || (at !== -1 && at < start)) {
       searched = bytes;
-      at = find(bytes, needle, start);
+      at = findBytes(bytes, needle, start);
     }
     return at !== -1 && at < end;
   };
@@ -380,5 +380,5 @@ function parsed({ bytes, start, end }: Part): unknown {
 }
 
 function text({ bytes, start, end }: Part): string {
-  return textOf(bytes, start, end);
+  return decodeText(bytes, start, end);
 }

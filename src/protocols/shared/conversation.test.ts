@@ -1,25 +1,25 @@
 import { describe, expect, test } from "bun:test";
-import type { Field } from "../../json/scan.ts";
-import { beginningOf, sessionOf } from "./conversation.ts";
+import type { JsonField } from "../../json/scan.ts";
+import { readConversationStart, readSession } from "./conversation.ts";
 
 describe("the session a client names in its headers", () => {
   test.each(["session-id", "session_id", "thread-id", "x-session-affinity", "x-session-id"])(
     "is %s",
     (name) => {
-      expect(sessionOf(new Headers({ [name]: "abc" }))).toBe("abc");
+      expect(readSession(new Headers({ [name]: "abc" }))).toBe("abc");
     },
   );
 
   test("is the first of several", () => {
     expect(
-      sessionOf(new Headers({ "x-session-id": "later", "thread-id": "thread", "session-id": "first" })),
+      readSession(new Headers({ "x-session-id": "later", "thread-id": "thread", "session-id": "first" })),
     ).toBe("first");
   });
 
   test("is none when there is no such header, or an empty one", () => {
-    expect(sessionOf(new Headers({ "x-request-id": "abc" }))).toBeNull();
-    expect(sessionOf(new Headers({ "session-id": "" }))).toBeNull();
-    expect(sessionOf(new Headers({ "session-id": "", "thread-id": "abc" }))).toBe("abc");
+    expect(readSession(new Headers({ "x-request-id": "abc" }))).toBeNull();
+    expect(readSession(new Headers({ "session-id": "" }))).toBeNull();
+    expect(readSession(new Headers({ "session-id": "", "thread-id": "abc" }))).toBe("abc");
   });
 });
 
@@ -27,9 +27,9 @@ describe("the beginning of a conversation", () => {
   const said = (role: string, content: string) => ({ role, content });
   const SYSTEM = said("system", "Be brief.");
 
-  function beginning(messages: unknown, kind: Field["kind"] = "array"): string | null {
+  function beginning(messages: unknown, kind: JsonField["kind"] = "array"): string | null {
     const bytes = new TextEncoder().encode(JSON.stringify(messages));
-    return beginningOf(bytes, { kind, keyStart: 0, start: 0, end: bytes.length });
+    return readConversationStart(bytes, { kind, keyStart: 0, start: 0, end: bytes.length });
   }
 
   test("is the same for every turn that follows it", () => {
@@ -61,7 +61,7 @@ describe("the beginning of a conversation", () => {
   });
 
   test("says nothing when there are no messages", () => {
-    expect(beginningOf(new Uint8Array(), undefined)).toBeNull();
+    expect(readConversationStart(new Uint8Array(), undefined)).toBeNull();
     expect(beginning("a text", "string")).toBeNull();
   });
 });

@@ -4,7 +4,7 @@
  */
 
 import { firstElements } from "../../json/array.ts";
-import type { Field } from "../../json/scan.ts";
+import type { JsonField } from "../../json/scan.ts";
 import type { HeaderReader } from "../../net/wire/http-fields.ts";
 
 export const SESSION_HEADERS = [
@@ -15,7 +15,7 @@ export const SESSION_HEADERS = [
   "x-session-id",
 ] as const;
 
-export function sessionOf(headers: HeaderReader): string | null {
+export function readSession(headers: HeaderReader): string | null {
   for (const name of SESSION_HEADERS) {
     const value = headers.get(name);
     if (value !== null && value !== "") return value;
@@ -27,7 +27,7 @@ export function sessionOf(headers: HeaderReader): string | null {
  * The first two messages, as a number in text. Null for a conversation that only begins: many of those begin
  * alike, and sending all of them to one account would be no use to anyone.
  */
-export function beginningOf(bytes: Uint8Array, messages: Field | undefined): string | null {
+export function readConversationStart(bytes: Uint8Array, messages: JsonField | undefined): string | null {
   if (messages?.kind !== "array") return null;
   const [first, second, third] = firstElements(bytes, messages, 3);
   if (!first || !second || !third) return null;

@@ -1,7 +1,7 @@
 /** Finds what the model says in the event of a stream, without parsing the event. */
 
 import { colonEnd, QUOTE, stringEnd, valueEnd } from "../../json/walk.ts";
-import { find, isAt, textOf } from "../../net/wire/bytes.ts";
+import { decodeText, findBytes, startsWithAt } from "../../net/wire/bytes.ts";
 import type { Part } from "../../net/wire/parts.ts";
 import { reasoningLane, type TextSink } from "./stream.ts";
 
@@ -42,7 +42,7 @@ export function addChatDelta(
   sink: TextSink,
 ): void {
   // By far the most deltas are `:{"content":"…`, and then hold nothing else that is said.
-  if (isAt(bytes, from, CONTENT_FIRST)) {
+  if (startsWithAt(bytes, from, CONTENT_FIRST)) {
     const quote = from + CONTENT_FIRST.length - 1;
     const close = stringEnd(bytes, quote + 1, end, quote);
     if (close > 0 && bytes[close] === OBJECT_CLOSE) {
@@ -62,7 +62,7 @@ export function addChatDelta(
       const close = stringEnd(bytes, at + 1, end, at);
       if (close < 0) return;
       if (isColon(bytes, close, end)) {
-        key = textOf(bytes, at + 1, close - 1);
+        key = decodeText(bytes, at + 1, close - 1);
         kind = KINDS.get(key) ?? NOT_SAID;
         at = REPEATS.has(key) ? afterValue(bytes, close, end) : close;
         if (at < 0) return;
@@ -94,9 +94,9 @@ const NAME_KEY = Buffer.from('"name"');
 
 /** True when there was text in it. `name` is the event's type: each has a lane, told apart well enough by its length. */
 export function addResponsesDelta(name: Part, data: Part, sink: TextSink): boolean {
-  if (isAt(name.bytes, name.end - DELTA_END.length, DELTA_END)) {
+  if (startsWithAt(name.bytes, name.end - DELTA_END.length, DELTA_END)) {
     // Sound is megabytes of base64 and is counted by the upstream alone.
-    if (isAt(name.bytes, name.end - AUDIO_END.length, AUDIO_END)) return false;
+    if (startsWithAt(name.bytes, name.end - AUDIO_END.length, AUDIO_END)) return false;
     const at = memberQuote(data, DELTA);
     const close = at < 0 ? at : stringEnd(data.bytes, at + 1, data.end, at);
     if (close - at <= 2) return false;
@@ -104,7 +104,8 @@ export function addResponsesDelta(name: Part, data: Part, sink: TextSink): boole
     sink.add(data.bytes, at + 1, close - 1, isReasoning(name) ? reasoningLane(lane) : lane);
     return true;
   }
-  if (name.end - name.start !== ITEM_ADDED.length || !isAt(name.bytes, name.start, ITEM_ADDED)) return false;
+  if (name.end - name.start !== ITEM_ADDED.length || !startsWithAt(name.bytes, name.start, ITEM_ADDED))
+    return false;
   const at = memberQuote(data, NAME_KEY);
   const close = at < 0 ? at : stringEnd(data.bytes, at + 1, data.end, at);
   if (close - at <= 2) return false;
@@ -122,7 +123,7 @@ function isReasoning({ bytes, start }: Part): boolean {
  * name in quotes is found by searching for it.
  */
 function memberQuote({ bytes, start, end }: Part, key: Uint8Array): number {
-  const found = find(bytes, key, start);
+  const found = findBytes(bytes, key, start);
   if (found === -1 || found >= end) return -1;
   const at = colonEnd(bytes, found + key.length, end);
   return at >= 0 && bytes[at] === QUOTE ? at : -1;

@@ -3,8 +3,8 @@
  * are taken out of the input; everything else stays as it came.
  */
 
-import { firstElements, type Range } from "../../json/array.ts";
-import { type Field, scanObject, stringValue, wantedFields } from "../../json/scan.ts";
+import { type ByteRange, firstElements } from "../../json/array.ts";
+import { type JsonField, scanObject, stringValue, wantedFields } from "../../json/scan.ts";
 import type { Splice } from "../../json/splice.ts";
 
 const ITEM = wantedFields(["type", "encrypted_content"]);
@@ -14,7 +14,7 @@ const COMMA = Uint8Array.of(0x2c);
 /** Splices that remove the items; empty when there are none. */
 export function dropEncryptedReasoning(
   bytes: Uint8Array,
-  input: Field | undefined,
+  input: JsonField | undefined,
   depthMax: number,
 ): Splice[] {
   if (input?.kind !== "array") return [];
@@ -32,7 +32,7 @@ export function dropEncryptedReasoning(
   return splices;
 }
 
-function isEncryptedReasoning(bytes: Uint8Array, item: Range, depthMax: number): boolean {
+function isEncryptedReasoning(bytes: Uint8Array, item: ByteRange, depthMax: number): boolean {
   const scan = scanObject(bytes, item.start, item.end, ITEM, { depthMax });
   if (!scan.ok) return false;
   const { type, encrypted_content: content } = scan.fields;

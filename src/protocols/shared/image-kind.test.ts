@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { drawnKind, imageKindOf } from "./image-kind.ts";
+import { readImageKind, resolveImageKind } from "./image-kind.ts";
 
 test.each([
   ["1024x1024", "high", "1024x1024/high"],
@@ -10,7 +10,7 @@ test.each([
   ["auto", "auto", null],
   [null, null, null],
 ])("a picture of size %s and quality %s is of the kind %s", (size, quality, kind) => {
-  expect(imageKindOf(size, quality)).toBe(kind);
+  expect(readImageKind(size, quality)).toBe(kind);
 });
 
 test.each([
@@ -23,5 +23,5 @@ test.each([
   ["auto/low", "1024x1536", "1024x1536/low"],
   [null, null, null],
 ])("where %s was asked for and the answer says %s, it is %s", (asked, told, kind) => {
-  expect(drawnKind(asked, told)).toBe(kind);
+  expect(resolveImageKind(asked, told)).toBe(kind);
 });

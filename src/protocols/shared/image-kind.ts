@@ -6,16 +6,16 @@
 const OPEN = "auto";
 
 /** "auto/high" where only the quality is said; null where nothing is. */
-export function imageKindOf(size: string | null, quality: string | null): string | null {
+export function readImageKind(size: string | null, quality: string | null): string | null {
   if (quality === null || quality === OPEN) return size === OPEN ? null : size;
   return `${size ?? OPEN}/${quality}`;
 }
 
 /** What was asked for, and as the answer told it where that was left open. */
-export function drawnKind(asked: string | null, told: string | null): string | null {
+export function resolveImageKind(asked: string | null, told: string | null): string | null {
   if (told === null) return asked;
   if (asked === null) return told;
   const [size = OPEN, quality = OPEN] = asked.split("/");
   const [toldSize = OPEN, toldQuality = OPEN] = told.split("/");
-  return imageKindOf(size === OPEN ? toldSize : size, quality === OPEN ? toldQuality : quality);
+  return readImageKind(size === OPEN ? toldSize : size, quality === OPEN ? toldQuality : quality);
 }

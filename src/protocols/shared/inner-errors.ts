@@ -3,12 +3,12 @@
  * Groq's `x_groq.error`. They are written for whoever owns the account, so clients get the code and public words.
  */
 
-import { firstElements, type Range } from "../../json/array.ts";
+import { type ByteRange, firstElements } from "../../json/array.ts";
 import { isObject, parseJson } from "../../json/parse.ts";
-import { type Field, scanObject, wantedFields } from "../../json/scan.ts";
+import { type JsonField, scanObject, wantedFields } from "../../json/scan.ts";
 import { replaceValue, type Splice } from "../../json/splice.ts";
 import { OBJECT_OPEN } from "../../json/walk.ts";
-import { find } from "../../net/wire/bytes.ts";
+import { findBytes } from "../../net/wire/bytes.ts";
 import type { Part } from "../../net/wire/parts.ts";
 import { readUpstreamError } from "./upstream-error.ts";
 
@@ -21,14 +21,14 @@ const FAILED = "The model failed to answer.";
 const CHOICES_MAX = 128;
 
 /** The upstream's words made fit for clients; empty where nothing is left of them. */
-export type Words = (message: string) => string;
+export type ErrorWriter = (message: string) => string;
 
 export interface PublicError {
   code: string;
   message: string;
 }
 
-export function publicError(json: unknown, words: Words): PublicError {
+export function publicError(json: unknown, words: ErrorWriter): PublicError {
   const error = readUpstreamError({ error: json });
   const code = error?.code ?? "";
   return {
@@ -41,21 +41,26 @@ export function publicError(json: unknown, words: Words): PublicError {
  * Of a chat completion or a chunk of one, whose structure is sound. One whose name is written with escapes is not seen:
  * nobody writes it so, and every chunk would have to be looked through for it.
  */
-export function innerErrors(
+export function rewriteInnerErrors(
   { bytes, start, end }: Part,
-  choices: Field | undefined,
+  choices: JsonField | undefined,
   depthMax: number,
-  words: Words,
+  words: ErrorWriter,
 ): Splice[] {
-  const found = find(bytes, ERROR_IN_QUOTES, start);
+  const found = findBytes(bytes, ERROR_IN_QUOTES, start);
   if (found === -1 || found >= end) return [];
-  const objects: Range[] = choices?.kind === "array" ? firstElements(bytes, choices, CHOICES_MAX) : [];
+  const objects: ByteRange[] = choices?.kind === "array" ? firstElements(bytes, choices, CHOICES_MAX) : [];
   const scan = scanObject(bytes, start, end, GROQ, { depthMax });
   if (scan.ok && scan.fields.x_groq !== undefined) objects.push(scan.fields.x_groq);
   return objects.flatMap((object) => errorSplice(bytes, object, depthMax, words) ?? []);
 }
 
-function errorSplice(bytes: Uint8Array, object: Range, depthMax: number, words: Words): Splice | null {
+function errorSplice(
+  bytes: Uint8Array,
+  object: ByteRange,
+  depthMax: number,
+  words: ErrorWriter,
+): Splice | null {
   if (bytes[object.start] !== OBJECT_OPEN) return null;
   const scan = scanObject(bytes, object.start, object.end, ERROR, { depthMax });
   if (!scan.ok) return { ...object, insert: writtenAnew(bytes, object, words) };
@@ -66,14 +71,14 @@ function errorSplice(bytes: Uint8Array, object: Range, depthMax: number, words: 
 }
 
 /** It has two errors, and clients differ in which one they show. */
-function writtenAnew(bytes: Uint8Array, { start, end }: Range, words: Words): Uint8Array {
+function writtenAnew(bytes: Uint8Array, { start, end }: ByteRange, words: ErrorWriter): Uint8Array {
   const json = parseJson(bytes, start, end);
   if (!isObject(json)) return jsonOf({});
   return jsonOf(isNone(json.error) ? json : { ...json, error: told(json.error, words) });
 }
 
 /** A sentence stays one. */
-function told(json: unknown, words: Words): PublicError | string {
+function told(json: unknown, words: ErrorWriter): PublicError | string {
   const error = publicError(json, words);
   return typeof json === "string" ? error.message : error;
 }

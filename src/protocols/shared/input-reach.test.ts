@@ -1,11 +1,11 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { type InputReach, inputReachOf } from "./input-reach.ts";
-import { inputSizeOf } from "./input-size.ts";
+import { type InputReach, measureInputReach } from "./input-reach.ts";
+import { measureInputSize } from "./input-size.ts";
 
 const ofText = (json: string): InputReach => {
   const body = Buffer.from(json);
-  return inputReachOf(body, inputSizeOf(body));
+  return measureInputReach(body, measureInputSize(body));
 };
 const reachOf = (json: unknown) => ofText(JSON.stringify(json));
 const PICTURE = `data:image/png;base64,${"iVBORw0KGgo".repeat(100)}`;

@@ -15,7 +15,7 @@ import {
   skipSpace,
   stringEnd,
 } from "../../json/walk.ts";
-import { isAt } from "../../net/wire/bytes.ts";
+import { startsWithAt } from "../../net/wire/bytes.ts";
 import type { InputSize } from "./input-size.ts";
 
 export interface InputReach {
@@ -75,7 +75,7 @@ function memberName(body: Uint8Array, open: number, end: number): string | undef
 }
 
 /** The body was scanned before, so its structure is sound. `size` is its own. */
-export function inputReachOf(body: Uint8Array, size: InputSize): InputReach {
+export function measureInputReach(body: Uint8Array, size: InputSize): InputReach {
   const reach: InputReach = {
     textBytes: size.textBytes,
     pictures: 0,
@@ -106,7 +106,7 @@ export function inputReachOf(body: Uint8Array, size: InputSize): InputReach {
       case "image_url":
         if (!isText) return;
         reach.pictures++;
-        if (!isAt(body, value, DATA_URL)) reach.remotePictures++;
+        if (!startsWithAt(body, value, DATA_URL)) reach.remotePictures++;
         return;
       case "file_data":
         if (isText) reach.files++;
@@ -115,7 +115,7 @@ export function inputReachOf(body: Uint8Array, size: InputSize): InputReach {
       case "file_url":
         if (!isText) return;
         reach.files++;
-        if (!isAt(body, value, DATA_URL)) reach.remoteFiles++;
+        if (!startsWithAt(body, value, DATA_URL)) reach.remoteFiles++;
         return;
       case "input_audio":
       case "audio_url":
@@ -123,7 +123,7 @@ export function inputReachOf(body: Uint8Array, size: InputSize): InputReach {
         if (isText || body[value] === OBJECT_OPEN) reach.files++;
         return;
       case "web_search_options":
-        if (depth === 1 && !isAt(body, value, NULL)) reach.hostsTools = true;
+        if (depth === 1 && !startsWithAt(body, value, NULL)) reach.hostsTools = true;
         return;
       case "role":
         if (depth === ENTRY_DEPTH && isText) isReference = false;

@@ -1,8 +1,8 @@
 import { expect, test } from "bun:test";
 import fc from "fast-check";
-import { inputSizeOf } from "./input-size.ts";
+import { measureInputSize } from "./input-size.ts";
 
-const sizeOf = (json: unknown) => inputSizeOf(Buffer.from(JSON.stringify(json)));
+const sizeOf = (json: unknown) => measureInputSize(Buffer.from(JSON.stringify(json)));
 const BASE64 = "iVBORw0KGgo".repeat(3_000);
 const chat = (content: unknown) => ({ model: "m", messages: [{ role: "user", content }] });
 
@@ -45,7 +45,7 @@ test("no body makes it fail, and none has more text than bytes", () => {
   fc.assert(
     fc.property(fc.array(bits, { maxLength: 30 }), (parts) => {
       const body = Buffer.from(parts.join(""));
-      const { textBytes } = inputSizeOf(body);
+      const { textBytes } = measureInputSize(body);
       expect(textBytes).toBeGreaterThanOrEqual(0);
       expect(textBytes).toBeLessThanOrEqual(body.length);
     }),

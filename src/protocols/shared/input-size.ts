@@ -1,7 +1,7 @@
 /** How much a request's body gives the model to read, before anybody has counted its tokens. */
 
 import { COLON, QUOTE, SPACE, stringEnd } from "../../json/walk.ts";
-import { find, textOf } from "../../net/wire/bytes.ts";
+import { decodeText, findBytes } from "../../net/wire/bytes.ts";
 
 export interface InputSize {
   /** The body's bytes without those of media. */
@@ -22,15 +22,15 @@ const MEDIA_KEYS: ReadonlySet<string> = new Set(["url", "image_url", "file_data"
 const KEY_BYTES_MAX = 16;
 
 /** One pass: whatever is looked for near a mark is looked for within a bounded distance of it. */
-export function inputSizeOf(body: Uint8Array): InputSize {
+export function measureInputSize(body: Uint8Array): InputSize {
   const size: InputSize = { textBytes: body.length, media: 0 };
-  for (let at = find(body, DATA_URL, 0); at !== -1; at = find(body, DATA_URL, at)) {
+  for (let at = findBytes(body, DATA_URL, 0); at !== -1; at = findBytes(body, DATA_URL, at)) {
     const open = quoteBefore(body, at, DATA_URL_HEAD_BYTES_MAX);
     const isMedia = open !== -1 && MEDIA_KEYS.has(keyBefore(body, open));
     at += DATA_URL.length;
     if (isMedia) at = leaveOut(body, open, size);
   }
-  for (let at = find(body, SOUND, 0); at !== -1; at = find(body, SOUND, at)) {
+  for (let at = findBytes(body, SOUND, 0); at !== -1; at = findBytes(body, SOUND, at)) {
     at += SOUND.length;
     const data = dataAfter(body, at);
     if (data === -1) continue;
@@ -75,7 +75,7 @@ function keyBefore(body: Uint8Array, open: number): string {
   at = passSpaceBefore(body, at - 1);
   if (body[at] !== QUOTE) return "";
   const start = quoteBefore(body, at - 1, KEY_BYTES_MAX);
-  return start === -1 ? "" : textOf(body, start + 1, at);
+  return start === -1 ? "" : decodeText(body, start + 1, at);
 }
 
 /** Where more space stands, the value counts as text. */

@@ -6,8 +6,8 @@
 import { ApiError } from "../../errors.ts";
 import {
   describeScanError,
-  type Field,
   integerValue,
+  type JsonField,
   type ObjectScan,
   type ScanFailure,
   wantedFields,
@@ -21,12 +21,12 @@ import {
   spliceParts,
 } from "../../json/splice.ts";
 import { StringFaultSearch } from "../../json/strings.ts";
-import { find } from "../../net/wire/bytes.ts";
+import { findBytes } from "../../net/wire/bytes.ts";
 import { nextTurn } from "../../net/wire/next-turn.ts";
-import { bytesOf, type Part } from "../../net/wire/parts.ts";
+import { type Part, partBytes } from "../../net/wire/parts.ts";
 import { dropEncryptedReasoning } from "./foreign-reasoning.ts";
 import { isPlainBody } from "./plain-body.ts";
-import type { Endpoint, Heard, RequestBody } from "./request.ts";
+import type { Endpoint, RequestBody, UpstreamRejection } from "./request.ts";
 
 /** Fields the gateway acts on or meters by. None may appear twice: parsers differ in which one they keep. */
 export const ROUTING_FIELDS = [
@@ -59,7 +59,7 @@ export const ROUTING = wantedFields(ROUTING_FIELDS, { refusesCaseVariants: true 
 
 const NOTHING = new Uint8Array(0);
 
-export function isThere(field: Field | undefined): field is Field {
+export function isPresent(field: JsonField | undefined): field is JsonField {
   return field !== undefined && field.kind !== "null";
 }
 
@@ -68,7 +68,7 @@ const CHAT_BOUNDS = ["max_completion_tokens", "max_tokens"] as const;
 const RESPONSES_BOUNDS = ["max_output_tokens"] as const;
 
 /** The family's own first. */
-export function boundsOf(endpoint: Endpoint): typeof CHAT_BOUNDS | typeof RESPONSES_BOUNDS {
+export function readBounds(endpoint: Endpoint): typeof CHAT_BOUNDS | typeof RESPONSES_BOUNDS {
   return endpoint.interface === "responses" ? RESPONSES_BOUNDS : CHAT_BOUNDS;
 }
 
@@ -79,9 +79,9 @@ export function outputBound(
   fields: RoutingScan["fields"],
 ): number | null {
   let most: number | null = null;
-  for (const name of boundsOf(endpoint)) {
+  for (const name of readBounds(endpoint)) {
     const field = fields[name];
-    if (!isThere(field)) continue;
+    if (!isPresent(field)) continue;
     const tokens = integerValue(bytes, field);
     // It is no count, and what an upstream makes of it is unknown: some take -1 for no bound at all.
     if (tokens === null || tokens < 1) return null;
@@ -95,9 +95,9 @@ const UNBOUNDED = -1;
 
 /** Whoever pays is told of a bound that is none: what the gateway put in its place might cost more than was meant. */
 export function checkBounds(bytes: Uint8Array, endpoint: Endpoint, fields: RoutingScan["fields"]): void {
-  for (const name of boundsOf(endpoint)) {
+  for (const name of readBounds(endpoint)) {
     const field = fields[name];
-    if (!isThere(field)) continue;
+    if (!isPresent(field)) continue;
     const tokens = integerValue(bytes, field);
     if (tokens !== null && (tokens >= 1 || tokens === UNBOUNDED)) continue;
     throw new ApiError(
@@ -117,21 +117,21 @@ function capSplices(
   called: string | undefined,
 ): Splice[] {
   const splices: Splice[] = [];
-  const names: readonly RoutingField[] = boundsOf(endpoint);
+  const names: readonly RoutingField[] = readBounds(endpoint);
   for (const name of names) {
     const field = scan.fields[name];
-    if (!isThere(field)) continue;
+    if (!isPresent(field)) continue;
     const own = integerValue(bytes, field);
     splices.push(replaceValue(field, digits(own === null || own < 1 ? tokens : Math.min(own, tokens))));
   }
   if (splices.length > 0) return splices;
-  const name = names.find((one) => one === called) ?? boundsOf(endpoint)[0];
+  const name = names.find((one) => one === called) ?? readBounds(endpoint)[0];
   const none = scan.fields[name];
   return [none === undefined ? addMember(scan, name, String(tokens)) : replaceValue(none, digits(tokens))];
 }
 
 /** `start` is where the body begins. */
-export function notJson(bytes: Uint8Array, failure: ScanFailure, start: number): ApiError {
+export function invalidJsonError(bytes: Uint8Array, failure: ScanFailure, start: number): ApiError {
   const where = describeScanError(bytes, failure, start);
   return new ApiError("invalid_json", `The request body is not a valid JSON object: ${where}.`);
 }
@@ -203,7 +203,7 @@ export class JsonBody implements RequestBody {
     return spliceParts(bytes, always.length === 0 ? edits : [...always, ...edits], start, end);
   }
 
-  forUpstreamAfter(upstreamModel: string, { responseId, inputBytes }: Heard): Part[] | null {
+  forUpstreamAfter(upstreamModel: string, { responseId, inputBytes }: UpstreamRejection): Part[] | null {
     const { part, scan, always } = this;
     const { bytes, start, end } = part;
     const { input } = scan.fields;
@@ -236,23 +236,24 @@ export class JsonBody implements RequestBody {
   mentions(word: string): boolean {
     const { bytes, start, end } = this.part;
     const sought = Buffer.from(word);
-    if (end - start <= SEARCHED_BYTES_MAX) return find(bytes, sought, start) !== -1;
+    if (end - start <= SEARCHED_BYTES_MAX) return findBytes(bytes, sought, start) !== -1;
     const half = SEARCHED_BYTES_MAX / 2;
     return (
-      find(bytes.subarray(start, start + half), sought, 0) !== -1 || find(bytes, sought, end - half) !== -1
+      findBytes(bytes.subarray(start, start + half), sought, 0) !== -1 ||
+      findBytes(bytes, sought, end - half) !== -1
     );
   }
 
   isPlain(): boolean {
-    return this.inspection?.isPlain ?? isPlainBody(bytesOf(this.part));
+    return this.inspection?.isPlain ?? isPlainBody(partBytes(this.part));
   }
 
   async flaw(): Promise<ApiError | null> {
-    const bytes = bytesOf(this.part);
+    const bytes = partBytes(this.part);
     const search = new StringFaultSearch(bytes);
     while (!search.run(FLAW_BYTES_PER_TURN)) await nextTurn();
     const { fault } = search;
-    return fault && notJson(bytes, fault, 0);
+    return fault && invalidJsonError(bytes, fault, 0);
   }
 
   async dispose(): Promise<void> {

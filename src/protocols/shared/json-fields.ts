@@ -2,13 +2,13 @@
 
 import { ApiError } from "../../errors.ts";
 import { openKnownStrings } from "../../json/known-strings.ts";
-import { booleanValue, type Field, integerValue, stringValue, type ValueKind } from "../../json/scan.ts";
-import { isThere, type RoutingField, type RoutingScan } from "./json-body.ts";
+import { booleanValue, integerValue, type JsonField, stringValue, type ValueKind } from "../../json/scan.ts";
+import { isPresent, type RoutingField, type RoutingScan } from "./json-body.ts";
 import type { Endpoint, EndpointName } from "./request.ts";
 
 const heardModels = openKnownStrings();
 
-export function readModel(bytes: Uint8Array, field: Field | undefined, charsMax: number): string {
+export function readModel(bytes: Uint8Array, field: JsonField | undefined, charsMax: number): string {
   if (!field || field.kind === "null") throw missing("model", "an id from GET /v1/models");
   const heard = heardModels.find(bytes, field);
   if (heard !== null) return heard;
@@ -24,7 +24,7 @@ export function readModel(bytes: Uint8Array, field: Field | undefined, charsMax:
   return model;
 }
 
-export function readBoolean(field: Field | undefined, name: string): boolean {
+export function readBoolean(field: JsonField | undefined, name: string): boolean {
   if (!field || field.kind === "null") return false;
   const value = booleanValue(field);
   if (value === null) throw wrongType(name, "a boolean", field.kind);
@@ -52,7 +52,7 @@ const WHOLE: ReadonlySet<EndpointName> = new Set([
 ]);
 
 /** An upstream that does not stream what never streams has done nothing wrong, so it is not asked to. */
-export function readStream(field: Field | undefined, { name, path }: Endpoint): boolean {
+export function readStream(field: JsonField | undefined, { name, path }: Endpoint): boolean {
   const stream = readBoolean(field, "stream");
   if (stream && WHOLE.has(name)) {
     throw new ApiError(
@@ -64,7 +64,7 @@ export function readStream(field: Field | undefined, { name, path }: Endpoint): 
   return stream;
 }
 
-export function readCount(bytes: Uint8Array, field: Field): number {
+export function readCount(bytes: Uint8Array, field: JsonField): number {
   if (field.kind === "null") return 1;
   const count = integerValue(bytes, field);
   if (count === null) throw wrongType("n", "an integer", field.kind);
@@ -79,7 +79,7 @@ const ESCAPE_BYTES_MAX = 6;
 /** Longer than any id that an upstream gives out. */
 const RESPONSE_ID_BYTES_MAX = 4_096;
 
-export function readPreviousResponse(bytes: Uint8Array, field: Field | undefined): string | null {
+export function readPreviousResponse(bytes: Uint8Array, field: JsonField | undefined): string | null {
   if (!field || field.kind === "null") return null;
   if (field.kind === "string" && field.end - field.start > RESPONSE_ID_BYTES_MAX) {
     throw new ApiError("invalid_value", "`previous_response_id` is too long to be an id.", {
@@ -89,7 +89,7 @@ export function readPreviousResponse(bytes: Uint8Array, field: Field | undefined
   return readString(bytes, field, "previous_response_id");
 }
 
-function readString(bytes: Uint8Array, field: Field, name: RoutingField): string {
+function readString(bytes: Uint8Array, field: JsonField, name: RoutingField): string {
   if (field.kind !== "string") throw wrongType(name, "a string", field.kind);
   const value = stringValue(bytes, field);
   if (value !== null) return value;
@@ -112,7 +112,7 @@ export function checkContent(bytes: Uint8Array, { fields }: RoutingScan, endpoin
     case "responses":
     case "responses.compact":
     case "responses.input_tokens": {
-      if (continues(fields) && !isThere(fields.input)) return;
+      if (continues(fields) && !isPresent(fields.input)) return;
       requireKind(bytes, fields.input, "input", ["string", "array"], "a string or an array of items");
     }
   }
@@ -120,24 +120,24 @@ export function checkContent(bytes: Uint8Array, { fields }: RoutingScan, endpoin
 
 /** A response that the upstream builds on something it keeps. */
 export function continues(fields: RoutingScan["fields"]): boolean {
-  return isThere(fields.previous_response_id) || isThere(fields.conversation) || isThere(fields.prompt);
+  return isPresent(fields.previous_response_id) || isPresent(fields.conversation) || isPresent(fields.prompt);
 }
 
 function requireKind(
   bytes: Uint8Array,
-  field: Field | undefined,
+  field: JsonField | undefined,
   name: RoutingField,
   kinds: readonly ValueKind[],
   described: string,
 ): void {
-  if (!isThere(field)) throw missing(name, described);
+  if (!isPresent(field)) throw missing(name, described);
   if (!kinds.includes(field.kind)) throw wrongType(name, described, field.kind);
   if (name === "messages" && isEmptyArray(bytes, field)) {
     throw new ApiError("invalid_value", "`messages` is empty. Send at least one message.", { param: name });
   }
 }
 
-function isEmptyArray(bytes: Uint8Array, field: Field): boolean {
+function isEmptyArray(bytes: Uint8Array, field: JsonField): boolean {
   for (let at = field.start + 1; at < field.end - 1; at++) {
     const byte = bytes[at];
     if (byte !== 0x20 && byte !== 0x0a && byte !== 0x0d && byte !== 0x09) return false;
@@ -148,7 +148,7 @@ function isEmptyArray(bytes: Uint8Array, field: Field): boolean {
 /** Settings, and the name of a conversation. What is longer is no such thing, and not worth decoding. */
 const TEXT_BYTES_MAX = 16_384;
 
-export function textOf(bytes: Uint8Array, field: Field | undefined): string | null {
+export function textOf(bytes: Uint8Array, field: JsonField | undefined): string | null {
   if (field === undefined || field.end - field.start > TEXT_BYTES_MAX) return null;
   return stringValue(bytes, field);
 }

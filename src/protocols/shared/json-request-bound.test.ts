@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { joinParts, partOf } from "../../net/wire/parts.ts";
+import { joinParts, wholeBytesPart } from "../../net/wire/parts.ts";
 import { readJsonRequest } from "./json-request.ts";
 import { ENDPOINTS, type EndpointName, type ModelRequest, type RequestBody } from "./request.ts";
 
@@ -15,7 +15,7 @@ type Bounded = keyof typeof LEAST;
 function read(name: EndpointName, text: string): ModelRequest {
   const endpoint = ENDPOINTS.find((one) => one.name === name);
   if (!endpoint) throw new Error(`no endpoint ${name}`);
-  return readJsonRequest(partOf(new TextEncoder().encode(text)), endpoint, LIMITS);
+  return readJsonRequest(wholeBytesPart(new TextEncoder().encode(text)), endpoint, LIMITS);
 }
 
 const readWith = (name: Bounded, fields: Record<string, unknown>) =>

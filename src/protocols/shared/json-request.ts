@@ -6,15 +6,22 @@
 import { ApiError } from "../../errors.ts";
 import { describeScanError, isValidUtf8, scanObject, wantedFields } from "../../json/scan.ts";
 import { editMembers, type Splice } from "../../json/splice.ts";
-import { find } from "../../net/wire/bytes.ts";
-import { bytesOf, type Part } from "../../net/wire/parts.ts";
+import { findBytes } from "../../net/wire/bytes.ts";
+import { type Part, partBytes } from "../../net/wire/parts.ts";
 import { caseVariantError } from "./case-variant-error.ts";
-import { beginningOf } from "./conversation.ts";
+import { readConversationStart } from "./conversation.ts";
 import { dropEncryptedReasoning } from "./foreign-reasoning.ts";
-import { imageKindOf } from "./image-kind.ts";
-import { type InputReach, inputReachOf } from "./input-reach.ts";
-import { type InputSize, inputSizeOf } from "./input-size.ts";
-import { checkBounds, JsonBody, notJson, outputBound, ROUTING, type RoutingScan } from "./json-body.ts";
+import { readImageKind } from "./image-kind.ts";
+import { type InputReach, measureInputReach } from "./input-reach.ts";
+import { type InputSize, measureInputSize } from "./input-size.ts";
+import {
+  checkBounds,
+  invalidJsonError,
+  JsonBody,
+  outputBound,
+  ROUTING,
+  type RoutingScan,
+} from "./json-body.ts";
 import {
   checkContent,
   continues,
@@ -97,7 +104,7 @@ export function openInspectedRequest(
 const REASONING_SPLICES_MAX = 10_000;
 
 function reasoningSplices(bytes: Uint8Array, { fields }: RoutingScan, depthMax: number): readonly Splice[] {
-  if (find(bytes, ENCRYPTED, 0) === -1) return [];
+  if (findBytes(bytes, ENCRYPTED, 0) === -1) return [];
   const splices = dropEncryptedReasoning(bytes, fields.input, depthMax);
   return splices.length > REASONING_SPLICES_MAX ? [] : splices;
 }
@@ -163,7 +170,7 @@ class JsonRequest implements ModelRequest {
     this.keepsResponse = endpoint.name === "responses" && fields.store?.kind !== "false";
     this.imageKind =
       endpoint.interface === "images"
-        ? imageKindOf(textOf(bytes, fields.size), textOf(bytes, fields.quality))
+        ? readImageKind(textOf(bytes, fields.size), textOf(bytes, fields.quality))
         : null;
     this.inputText = { kind: "json", body: part };
     this.body = new JsonBody(part, scan, endpoint, this.usage ?? [], limits.depthMax, {
@@ -193,18 +200,18 @@ class JsonRequest implements ModelRequest {
 
   /** The whole body is searched for it, so only whoever limits or charges tokens asks. */
   inputSize(): InputSize {
-    this.size ??= inputSizeOf(this.alone());
+    this.size ??= measureInputSize(this.alone());
     return this.size;
   }
 
   inputReach(): InputReach {
-    this.reach ??= inputReachOf(this.alone(), this.inputSize());
+    this.reach ??= measureInputReach(this.alone(), this.inputSize());
     return this.reach;
   }
 
   /** Whoever looks through all of it needs it as an array of its own. */
   private alone(): Uint8Array {
-    this.own ??= bytesOf(this.part);
+    this.own ??= partBytes(this.part);
     return this.own;
   }
 
@@ -212,7 +219,9 @@ class JsonRequest implements ModelRequest {
     const { part, fields, inspection } = this;
     if (inspection !== null) return inspection.conversation;
     const { bytes } = part;
-    return textOf(bytes, fields.prompt_cache_key) ?? beginningOf(bytes, fields.messages ?? fields.input);
+    return (
+      textOf(bytes, fields.prompt_cache_key) ?? readConversationStart(bytes, fields.messages ?? fields.input)
+    );
   }
 }
 
@@ -233,7 +242,7 @@ function scanRouting({ bytes, start, end }: Part, depthMax: number): RoutingScan
   if (scan.reason === "case_variant") {
     throw caseVariantError(scan.field ?? "", describeScanError(bytes, scan, start));
   }
-  throw notJson(bytes, scan, start);
+  throw invalidJsonError(bytes, scan, start);
 }
 
 /** Splices that make a chat upstream report usage; null when the client asks for it itself. */

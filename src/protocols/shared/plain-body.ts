@@ -4,7 +4,7 @@
  */
 
 import { COLON, QUOTE, skipSpace, stringEnd } from "../../json/walk.ts";
-import { textOf } from "../../net/wire/bytes.ts";
+import { decodeText } from "../../net/wire/bytes.ts";
 
 /** A list of what is ordinary, for a list of what is not would always lack something. */
 const ORDINARY: ReadonlySet<string> = new Set(
@@ -24,7 +24,7 @@ export function isPlainBody(body: Uint8Array): boolean {
     if (end < 0) return false;
     if (body[skipSpace(body, end, length)] === COLON) {
       const isShort = end - open - 2 <= NAME_BYTES_MAX;
-      if (!isShort || !ORDINARY.has(textOf(body, open + 1, end - 1))) return false;
+      if (!isShort || !ORDINARY.has(decodeText(body, open + 1, end - 1))) return false;
     }
     open = body.indexOf(QUOTE, end);
   }

@@ -15,7 +15,7 @@ export interface RequestBody {
    * The same for an upstream that remembers this response and all that was said up to it, which is the beginning of the
    * input; null where that can no longer be told apart.
    */
-  forUpstreamAfter(upstreamModel: string, heard: Heard): readonly Part[] | null;
+  forUpstreamAfter(upstreamModel: string, heard: UpstreamRejection): readonly Part[] | null;
   /** The body without reasoning that another account encrypted; null when it holds none. */
   withoutEncryptedReasoning(): RequestBody | null;
   /** The body with the answer bounded to so many tokens: in the fields that the client used for it, or in this one. */
@@ -30,7 +30,7 @@ export interface RequestBody {
 }
 
 /** A response, and how many bytes of an input (its bracket not counted) were said up to it. */
-export interface Heard {
+export interface UpstreamRejection {
   readonly responseId: string;
   readonly inputBytes: number;
 }

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { textsOfAnswer } from "./response-text.ts";
+import { readWholeResponseTexts } from "./response-text.ts";
 
 test("a chat completion says its contents, refusals and calls, and its reasoning apart", () => {
   const answer = {
@@ -13,7 +13,7 @@ test("a chat completion says its contents, refusals and calls, and its reasoning
       },
     ],
   };
-  expect(textsOfAnswer(answer)).toEqual({ said: ["Hello", "part", "look", "{}"], reasoned: ["hm"] });
+  expect(readWholeResponseTexts(answer)).toEqual({ said: ["Hello", "part", "look", "{}"], reasoned: ["hm"] });
 });
 
 test("a response says the texts of its items, and its reasoning apart", () => {
@@ -24,7 +24,7 @@ test("a response says the texts of its items, and its reasoning apart", () => {
       { type: "function_call", call_id: "c", name: "look", arguments: "{}" },
     ],
   };
-  expect(textsOfAnswer(answer)).toEqual({ said: ["Hello", "look", "{}"], reasoned: ["why"] });
+  expect(readWholeResponseTexts(answer)).toEqual({ said: ["Hello", "look", "{}"], reasoned: ["why"] });
 });
 
 test("vectors, pictures and nonsense say nothing", () => {
@@ -36,6 +36,6 @@ test("vectors, pictures and nonsense say nothing", () => {
     { data: [{ embedding: [1] }] },
     { data: [{ b64_json: "QUJD" }] },
   ]) {
-    expect(textsOfAnswer(answer)).toEqual({ said: [], reasoned: [] });
+    expect(readWholeResponseTexts(answer)).toEqual({ said: [], reasoned: [] });
   }
 });

@@ -2,16 +2,16 @@
 
 import { isObject } from "../../json/parse.ts";
 
-export interface AnswerTexts {
+export interface ResponseTexts {
   said: string[];
   /** What it thought before, as far as it shows it. */
   reasoned: string[];
 }
 
 /** Of any family; empty when it holds no text. */
-export function textsOfAnswer(json: unknown): AnswerTexts {
+export function readWholeResponseTexts(json: unknown): ResponseTexts {
   if (!isObject(json)) return { said: [], reasoned: [] };
-  if (Array.isArray(json.output)) return textsOfResponse(json);
+  if (Array.isArray(json.output)) return readResponseTexts(json);
   const messages = objects(json.choices).flatMap(({ message }) => (isObject(message) ? [message] : []));
   return {
     said: strings(messages.flatMap(saidIn)),
@@ -32,7 +32,7 @@ function saidIn(message: Record<string, unknown>): unknown[] {
   ];
 }
 
-export function textsOfResponse(response: unknown): AnswerTexts {
+export function readResponseTexts(response: unknown): ResponseTexts {
   const items = isObject(response) ? objects(response.output) : [];
   const thoughts = items.filter(({ type }) => type === "reasoning");
   const others = items.filter(({ type }) => type !== "reasoning");

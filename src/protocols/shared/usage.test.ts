@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { isAbsurd, readUsage, type TokenUsage } from "./usage.ts";
+import { isImpossibleUsage, readUsage, type TokenUsage } from "./usage.ts";
 
 const counted = (change: Partial<TokenUsage>): TokenUsage => ({
   inputTokens: 0,
@@ -149,18 +149,18 @@ describe("usage", () => {
 
   test("a count beyond what the model can take or give is absurd", () => {
     const window = { contextTokens: 1_000, outputTokensMax: 100 };
-    expect(isAbsurd(counted({ inputTokens: 1_000, outputTokens: 100 }), window)).toBe(false);
-    expect(isAbsurd(counted({ inputTokens: 1_001 }), window)).toBe(true);
-    expect(isAbsurd(counted({ outputTokens: 101 }), window)).toBe(true);
-    expect(isAbsurd(counted({ outputTokens: 300 }), window, 3)).toBe(false);
-    expect(isAbsurd(counted({ absurd: true }), window)).toBe(true);
+    expect(isImpossibleUsage(counted({ inputTokens: 1_000, outputTokens: 100 }), window)).toBe(false);
+    expect(isImpossibleUsage(counted({ inputTokens: 1_001 }), window)).toBe(true);
+    expect(isImpossibleUsage(counted({ outputTokens: 101 }), window)).toBe(true);
+    expect(isImpossibleUsage(counted({ outputTokens: 300 }), window, 3)).toBe(false);
+    expect(isImpossibleUsage(counted({ absurd: true }), window)).toBe(true);
   });
 
   test("a count that no model has is absurd even where the window is not known", () => {
     const window = { contextTokens: null, outputTokensMax: null };
-    expect(isAbsurd(counted({ inputTokens: 2_000_000, outputTokens: 500_000 }), window)).toBe(false);
-    expect(isAbsurd(counted({ inputTokens: 1e12 }), window)).toBe(true);
-    expect(isAbsurd(counted({ outputTokens: 1e12 }), window)).toBe(true);
+    expect(isImpossibleUsage(counted({ inputTokens: 2_000_000, outputTokens: 500_000 }), window)).toBe(false);
+    expect(isImpossibleUsage(counted({ inputTokens: 1e12 }), window)).toBe(true);
+    expect(isImpossibleUsage(counted({ outputTokens: 1e12 }), window)).toBe(true);
   });
 
   test("a part is never more than the whole", () => {

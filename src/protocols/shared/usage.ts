@@ -75,7 +75,7 @@ const OUTPUT_TOKENS_SANE_MAX = 5_000_000;
  * True for usage that is to be clamped and flagged. Each of `choices` answers may use the whole output. A call that
  * adds up several passes (a batch of embeddings, hosted tools) may rightly exceed the window: its window is null.
  */
-export function isAbsurd(usage: TokenUsage, window: ModelWindow, choices = 1): boolean {
+export function isImpossibleUsage(usage: TokenUsage, window: ModelWindow, choices = 1): boolean {
   const inputMax = window.contextTokens ?? INPUT_TOKENS_SANE_MAX;
   const outputMax = window.outputTokensMax ?? window.contextTokens ?? OUTPUT_TOKENS_SANE_MAX;
   return usage.absurd || usage.inputTokens > inputMax || usage.outputTokens > outputMax * choices;

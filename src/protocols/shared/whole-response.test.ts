@@ -3,7 +3,7 @@ import fc from "fast-check";
 import { joinParts, wholePart } from "../../net/wire/parts.ts";
 import type { EndpointName } from "./request.ts";
 import type { Audience } from "./upstream-error.ts";
-import { readAnswer, saysNothing } from "./whole-response.ts";
+import { isEmptyResponse, readWholeResponse } from "./whole-response.ts";
 
 const AUDIENCE = {
   publicModel: "fast",
@@ -17,7 +17,7 @@ function read(endpoint: EndpointName, body: unknown, audience: Audience = AUDIEN
   // As it comes: behind its head, and before whatever else was read.
   const bytes = Buffer.from(`HTTP/1.1 200 OK {"model":"\r\n\r\n${text}}}`);
   const end = bytes.length - 2;
-  return readAnswer({ bytes, start: end - Buffer.byteLength(text), end }, endpoint, audience, 32);
+  return readWholeResponse({ bytes, start: end - Buffer.byteLength(text), end }, endpoint, audience, 32);
 }
 
 function answer(endpoint: EndpointName, body: unknown, audience: Audience = AUDIENCE) {
@@ -270,5 +270,5 @@ test.each([
     false,
   ],
 ])("%s says nothing or something", (_, json, nothing) => {
-  expect(saysNothing(wholePart(Buffer.from(JSON.stringify(json))))).toBe(nothing);
+  expect(isEmptyResponse(wholePart(Buffer.from(JSON.stringify(json))))).toBe(nothing);
 });

@@ -3,7 +3,7 @@
 import { isObject, parseJson } from "../../json/parse.ts";
 import {
   BOM_BYTES,
-  type Field,
+  type JsonField,
   scanObject,
   startsWithBom,
   stringValue,
@@ -12,8 +12,8 @@ import {
 import { jsonString, replaceValue, type Splice, spliceParts } from "../../json/splice.ts";
 import { joinParts, type Part } from "../../net/wire/parts.ts";
 import { packVectors } from "../embeddings/vectors.ts";
-import { imageKindOf } from "./image-kind.ts";
-import { innerErrors, publicError } from "./inner-errors.ts";
+import { readImageKind } from "./image-kind.ts";
+import { publicError, rewriteInnerErrors } from "./inner-errors.ts";
 import { publicMessage } from "./public-message.ts";
 import type { EndpointName } from "./request.ts";
 import { type Audience, readUpstreamError, type UpstreamError } from "./upstream-error.ts";
@@ -44,7 +44,7 @@ const SUBSTANCE = {
 
 const PICTURES = wantedFields(["size", "quality"]);
 
-export interface UpstreamAnswer {
+export interface UpstreamResponse {
   kind: "answer";
   /** Slices of what the upstream sent, with the public model name between them: nothing is copied. */
   body: readonly Part[];
@@ -59,27 +59,30 @@ export interface UpstreamAnswer {
   hasSubstance: boolean;
 }
 
-export type AnswerRead = UpstreamAnswer | { kind: "error"; error: UpstreamError } | { kind: "malformed" };
+export type WholeResponseResult =
+  | UpstreamResponse
+  | { kind: "error"; error: UpstreamError }
+  | { kind: "malformed" };
 
 const ENDS = ["completed", "incomplete", "failed", "cancelled"] as const;
 export type ResponseEnd = (typeof ENDS)[number];
 
 /** How a response ended, by its status; null while it is still being made. */
-export function endOf({ status }: Pick<UpstreamAnswer, "status">): ResponseEnd | null {
+export function readResponseEnd({ status }: Pick<UpstreamResponse, "status">): ResponseEnd | null {
   return ENDS.find((end) => end === status) ?? null;
 }
 
 /** Whether it is what a response says of how far it is. */
 function isStanding(status: string | null): boolean {
-  return status === "queued" || status === "in_progress" || endOf({ status }) !== null;
+  return status === "queued" || status === "in_progress" || readResponseEnd({ status }) !== null;
 }
 
-export function readAnswer(
+export function readWholeResponse(
   { bytes, start: from, end }: Part,
   endpoint: EndpointName,
   audience: Audience,
   depthMax: number,
-): AnswerRead {
+): WholeResponseResult {
   // Clients ignore a byte order mark, and so must we.
   const start = startsWithBom(bytes, from, end) ? from + BOM_BYTES : from;
   const scan = scanObject(bytes, start, end, ANSWER, { depthMax });
@@ -101,7 +104,7 @@ export function readAnswer(
     splices.push(replaceValue(error, Buffer.from(JSON.stringify(told))));
   }
   if (endpoint === "chat.completions") {
-    splices.push(...innerErrors({ bytes, start, end }, scan.fields.choices, depthMax, words));
+    splices.push(...rewriteInnerErrors({ bytes, start, end }, scan.fields.choices, depthMax, words));
   }
   const isPictures = endpoint.startsWith("images.");
   const standing = isResponse && status ? stringValue(bytes, status) : null;
@@ -122,11 +125,11 @@ function toldKind(bytes: Uint8Array, start: number, end: number, depthMax: numbe
   const scan = scanObject(bytes, start, end, PICTURES, { depthMax });
   if (!scan.ok) return null;
   const { size, quality } = scan.fields;
-  return imageKindOf(size ? stringValue(bytes, size) : null, quality ? stringValue(bytes, quality) : null);
+  return readImageKind(size ? stringValue(bytes, size) : null, quality ? stringValue(bytes, quality) : null);
 }
 
 /** True for a chat completion whose choices are all blank, and for a response without output. */
-export function saysNothing(body: readonly Part[]): boolean {
+export function isEmptyResponse(body: readonly Part[]): boolean {
   const json = parseJson(joinParts(body));
   if (!isObject(json)) return true;
   if (Array.isArray(json.output)) return json.output.length === 0;
@@ -140,7 +143,7 @@ export function saysNothing(body: readonly Part[]): boolean {
 }
 
 /** Elements of an array of objects; an image is megabytes of base64, so strings are jumped over. */
-function countObjects(bytes: Uint8Array, array: Field): number {
+function countObjects(bytes: Uint8Array, array: JsonField): number {
   let depth = 0;
   let count = 0;
   for (let at = array.start; at < array.end; at++) {

@@ -2,9 +2,9 @@ import { expect, test } from "bun:test";
 import { eachEngine } from "../../../test/support/postgres.ts";
 import { type Db, openDb, transaction } from "../engine/db.ts";
 import { migrate } from "../engine/migrate.ts";
-import { type AuditEntry, appendAudit, listAudit, verifyAudit } from "./change-log.ts";
+import { appendChange, type ChangeEntry, listChanges, verifyChangeLog } from "./change-log.ts";
 
-const entry = (n: number, change: Partial<AuditEntry> = {}): AuditEntry => ({
+const entry = (n: number, change: Partial<ChangeEntry> = {}): ChangeEntry => ({
   atMs: 1_794_000_000_000 + n,
   actor: { kind: "user", id: "user_1", name: "ada@example.com" },
   action: "group.change",
@@ -15,17 +15,17 @@ const entry = (n: number, change: Partial<AuditEntry> = {}): AuditEntry => ({
 });
 
 async function filled(db: Db, many: number): Promise<Db> {
-  for (let n = 1; n <= many; n += 1) await appendAudit(db, entry(n));
+  for (let n = 1; n <= many; n += 1) await appendChange(db, entry(n));
   return db;
 }
 
 eachEngine(({ open, emptyUrl }) => {
   test("what was added is read back, newest first, page by page", async () => {
     const db = await filled(await open(), 5);
-    const first = await listAudit(db, {}, { after: null, limit: 3 });
+    const first = await listChanges(db, {}, { after: null, limit: 3 });
     expect(first.rows.map(({ target }) => target)).toEqual(["group g5", "group g4", "group g3"]);
     expect(first.rows[0]).toMatchObject(entry(5));
-    const rest = await listAudit(db, {}, { after: first.next, limit: 3 });
+    const rest = await listChanges(db, {}, { after: first.next, limit: 3 });
     expect(rest.rows.map(({ target }) => target)).toEqual(["group g2", "group g1"]);
     expect(rest.next).toBeNull();
   });
@@ -33,10 +33,10 @@ eachEngine(({ open, emptyUrl }) => {
   test("rows are found by who, what, whom and when", async () => {
     const db = await filled(await open(), 3);
     const bob = { kind: "user", id: "user_2", name: "bob_b@example.com" } as const;
-    await appendAudit(db, entry(4, { actor: bob, action: "group.remove" }));
-    await appendAudit(db, entry(5, { action: "grouping.change", target: "100% Größe" }));
-    const found = async (filter: Parameters<typeof listAudit>[1]) =>
-      (await listAudit(db, filter, { after: null, limit: 10 })).rows.map(({ seq }) => seq);
+    await appendChange(db, entry(4, { actor: bob, action: "group.remove" }));
+    await appendChange(db, entry(5, { action: "grouping.change", target: "100% Größe" }));
+    const found = async (filter: Parameters<typeof listChanges>[1]) =>
+      (await listChanges(db, filter, { after: null, limit: 10 })).rows.map(({ seq }) => seq);
     expect(await found({ actorId: "user_2" })).toEqual([4]);
     expect(await found({ action: "group.change" })).toEqual([3, 2, 1]);
     expect(await found({ action: "group." })).toEqual([4, 3, 2, 1]);
@@ -49,9 +49,9 @@ eachEngine(({ open, emptyUrl }) => {
 
   test("a chain that nobody touched is whole, and an empty one too", async () => {
     const db = await open();
-    expect(await verifyAudit(db)).toEqual({ rows: 0, head: "", broken: [] });
+    expect(await verifyChangeLog(db)).toEqual({ rows: 0, head: "", broken: [] });
     await filled(db, 3);
-    expect(await verifyAudit(db)).toEqual({
+    expect(await verifyChangeLog(db)).toEqual({
       rows: 3,
       head: expect.stringMatching(/^[0-9a-f]{64}$/),
       broken: [],
@@ -66,22 +66,22 @@ eachEngine(({ open, emptyUrl }) => {
   ] as const)("a row that was %s is told: %s", async (_, statement, broken) => {
     const db = await filled(await open(), 4);
     await db.sql.script(statement);
-    expect((await verifyAudit(db)).broken).toEqual([...broken]);
+    expect((await verifyChangeLog(db)).broken).toEqual([...broken]);
   });
 
   test("what is rolled back leaves no gap", async () => {
     const db = await filled(await open(), 1);
     await transaction(db, async (tx) => {
-      await appendAudit(tx, entry(2));
+      await appendChange(tx, entry(2));
       throw new Error("changed my mind");
     }).catch(() => {});
-    await appendAudit(db, entry(3));
-    const { rows } = await listAudit(db, {}, { after: null, limit: 10 });
+    await appendChange(db, entry(3));
+    const { rows } = await listChanges(db, {}, { after: null, limit: 10 });
     expect(rows.map(({ seq, target }) => [seq, target])).toEqual([
       [2, "group g3"],
       [1, "group g1"],
     ]);
-    expect((await verifyAudit(db)).broken).toEqual([]);
+    expect((await verifyChangeLog(db)).broken).toEqual([]);
   });
 
   test("many writers on several connections make one chain", async () => {
@@ -93,10 +93,10 @@ eachEngine(({ open, emptyUrl }) => {
     await Promise.all(
       Array.from({ length: 30 }, (_, n) => {
         const db = connections[n % connections.length] ?? first;
-        return transaction(db, (tx) => appendAudit(tx, entry(n)));
+        return transaction(db, (tx) => appendChange(tx, entry(n)));
       }),
     );
-    expect(await verifyAudit(first)).toMatchObject({ rows: 30, broken: [] });
+    expect(await verifyChangeLog(first)).toMatchObject({ rows: 30, broken: [] });
     for (const db of connections) await db.close();
   });
 });

@@ -7,13 +7,13 @@
 import { createHash } from "node:crypto";
 import { z } from "zod";
 import type { FieldChange } from "../../records.ts";
-import { type Db, placeholder, type Row, transaction, type Value } from "../engine/db.ts";
+import { type Db, placeholder, type Row, type SqlValue, transaction } from "../engine/db.ts";
 import { integer, json, oneOf, text, textOrNull } from "../engine/row.ts";
 import { contains, likeText } from "../engine/search.ts";
 
 export const AUDIT_ACTORS = ["user", "cli", "file", "system"] as const;
 
-export interface AuditActor {
+export interface ChangeActor {
   kind: (typeof AUDIT_ACTORS)[number];
   /** The id of a user; null for everybody else. */
   id: string | null;
@@ -21,9 +21,9 @@ export interface AuditActor {
   name: string;
 }
 
-export interface AuditEntry {
+export interface ChangeEntry {
   atMs: number;
-  actor: AuditActor;
+  actor: ChangeActor;
   /** `group.change`, `session.revoke`: the kind of thing, and what was done to it. */
   action: string;
   /** `group default`, `user ada@example.com` */
@@ -34,7 +34,7 @@ export interface AuditEntry {
   address: string | null;
 }
 
-export interface AuditRow extends AuditEntry {
+export interface ChangeRow extends ChangeEntry {
   seq: number;
   hash: string;
 }
@@ -43,7 +43,7 @@ const changesForm = z.array(
   z.object({ field: z.string(), from: z.string().nullable(), to: z.string().nullable() }),
 );
 
-export async function appendAudit(db: Db, entry: AuditEntry): Promise<void> {
+export async function appendChange(db: Db, entry: ChangeEntry): Promise<void> {
   await transaction(db, async (tx) => {
     const [head] = await tx.sql`UPDATE audit_head SET seq = seq + 1 WHERE id = 1 RETURNING seq, hash`;
     if (head === undefined) throw new Error("The end of the audit's chain is missing from the database.");
@@ -60,7 +60,7 @@ export async function appendAudit(db: Db, entry: AuditEntry): Promise<void> {
 }
 
 /** JSON keeps the fields apart: no two different rows are the same text. */
-function hashOf(before: string, seq: number, entry: AuditEntry, changes: string): string {
+function hashOf(before: string, seq: number, entry: ChangeEntry, changes: string): string {
   const { atMs, actor, action, target, address } = entry;
   const row = [before, seq, atMs, actor.kind, actor.id, actor.name, action, target, changes, address];
   return createHash("sha256").update(JSON.stringify(row)).digest("hex");
@@ -79,14 +79,14 @@ export interface AuditFilter {
 }
 
 /** Newest first. `next` is the `after` of the following page. */
-export async function listAudit(
+export async function listChanges(
   db: Db,
   filter: AuditFilter,
   page: { after: number | null; limit: number },
-): Promise<{ rows: AuditRow[]; next: number | null }> {
+): Promise<{ rows: ChangeRow[]; next: number | null }> {
   const conditions: string[] = ["1 = 1"];
-  const values: Value[] = [];
-  const where = (condition: string, ...given: Value[]) => {
+  const values: SqlValue[] = [];
+  const where = (condition: string, ...given: SqlValue[]) => {
     conditions.push(
       condition.replaceAll("?", () => placeholder(db.engine, values.push(given.shift() ?? null))),
     );
@@ -99,7 +99,7 @@ export async function listAudit(
   if (filter.target !== undefined) where("target = ?", filter.target);
   if (filter.search !== undefined) {
     const typed = filter.search;
-    const mark = (value: Value) => placeholder(db.engine, values.push(value));
+    const mark = (value: SqlValue) => placeholder(db.engine, values.push(value));
     const columns = ["actor_name", "action", "target"].map((column) => contains(column, typed, mark));
     conditions.push(`(${columns.join(" OR ")})`);
   }
@@ -133,7 +133,7 @@ const VERIFIED_AT_ONCE = 500;
  * Recomputes the whole chain up to where it ended when this began. Page by page and not as one moment: rows are only
  * ever added, and on SQLite a long look would hold up everybody else. At most `breaksMax` are named.
  */
-export async function verifyAudit(db: Db, breaksMax = 20): Promise<AuditChain> {
+export async function verifyChangeLog(db: Db, breaksMax = 20): Promise<AuditChain> {
   const broken: AuditBreak[] = [];
   const tell = (seq: number, kind: AuditBreak["kind"]) => {
     if (broken.length < breaksMax) broken.push({ seq, kind });
@@ -165,7 +165,7 @@ export async function verifyAudit(db: Db, breaksMax = 20): Promise<AuditChain> {
 const SELECT =
   "SELECT seq, at_ms, actor_kind, actor_id, actor_name, action, target, changes, address, hash FROM audit";
 
-function toAuditRow(row: Row): AuditRow {
+function toAuditRow(row: Row): ChangeRow {
   return {
     seq: integer(row, "seq"),
     atMs: integer(row, "at_ms"),

@@ -2,14 +2,14 @@ import { expect, test } from "bun:test";
 import { eachEngine } from "../../../test/support/postgres.ts";
 import { foldDays } from "../../billing/maintenance/fold-days.ts";
 import { type Db, transaction } from "../engine/db.ts";
-import { DAY_MS, dayOf, HOUR_MS, markDays } from "../usage/usage-day.ts";
+import { DAY_MS, HOUR_MS, markDays, startOfDay } from "../usage/usage-day.ts";
 import { insertUsage, usageRow } from "../usage/usage-row.test-support.ts";
-import { wrongDays } from "./daily-rollups.ts";
+import { findWrongDays } from "./daily-rollups.ts";
 
 /** A Thursday. */
 const NOW_MS = Date.parse("2026-09-03T12:00:00Z");
 
-const subjects = async (db: Db) => (await wrongDays(db, NOW_MS, 100)).map(({ subject }) => subject);
+const subjects = async (db: Db) => (await findWrongDays(db, NOW_MS, 100)).map(({ subject }) => subject);
 
 /** Two requests of a key in the week before, two of now, and one of a key without a user; all of it folded. */
 async function someDays(db: Db): Promise<void> {
@@ -37,15 +37,15 @@ eachEngine(({ open }) => {
   test("days that were folded agree with their hours", async () => {
     const db = await open();
     await someDays(db);
-    expect(await wrongDays(db, NOW_MS, 100)).toEqual([]);
+    expect(await findWrongDays(db, NOW_MS, 100)).toEqual([]);
   });
 
   test("a sum that was changed is named by scope, id and day, with what it should be", async () => {
     const db = await open();
     await someDays(db);
     await db.sql`UPDATE usage_day SET cost_nano = 11, requests = 3
-      WHERE scope = 'key' AND scope_id = 'k1' AND day_ms = ${dayOf(NOW_MS - DAY_MS)}`;
-    expect(await wrongDays(db, NOW_MS, 100)).toContainEqual({
+      WHERE scope = 'key' AND scope_id = 'k1' AND day_ms = ${startOfDay(NOW_MS - DAY_MS)}`;
+    expect(await findWrongDays(db, NOW_MS, 100)).toContainEqual({
       subject: "key k1 2026-09-02 fast",
       is: "requests 3, cost_nano 11",
       ought: "requests 1, cost_nano 10",
@@ -75,7 +75,7 @@ eachEngine(({ open }) => {
     const db = await open();
     await someDays(db);
     await db.sql`UPDATE usage_day SET cost_nano = cost_nano + 1
-      WHERE scope = 'all' AND day_ms < ${dayOf(NOW_MS) - DAY_MS}`;
+      WHERE scope = 'all' AND day_ms < ${startOfDay(NOW_MS) - DAY_MS}`;
     expect(await subjects(db)).toEqual(["all 2026-08-26 fast", "all 2026-08-27 fast"]);
     await db.sql`UPDATE usage_day SET cost_nano = cost_nano + 1 WHERE scope = 'all_hour' AND day_ms = ${NOW_MS - DAY_MS}`;
     expect(await subjects(db)).toContain("all_hour 2026-09-02T12 fast");

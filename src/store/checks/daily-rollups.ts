@@ -5,13 +5,13 @@
 
 import { type Db, snapshot } from "../engine/db.ts";
 import { integer, text } from "../engine/row.ts";
-import { DAY_MS, FOLD_GRACE_MS, HOUR_MS, WEEK_MS, weekOf } from "../usage/usage-day.ts";
+import { DAY_MS, FOLD_GRACE_MS, HOUR_MS, startOfWeek, WEEK_MS } from "../usage/usage-day.ts";
 import { SUM_COLUMNS } from "../usage/usage-hour.ts";
 import type { Contradiction } from "./ledger.ts";
-import { agree, type Lines, nextTime, openStatement, type Span } from "./sums.ts";
+import { compareSums, nextTime, openStatement, type SumLines, type TimeSpan } from "./sums.ts";
 
 /** What it is folded from, and whose, which time and which model each of these lines counts for; all of it is SQL. */
-interface Scope extends Lines {
+interface Scope extends SumLines {
   name: string;
   id: string;
   at: string;
@@ -61,7 +61,7 @@ const SCOPES: readonly Scope[] = [
 ];
 
 /** All lines that have times: those of the hours, and of each scope of days. */
-const ALL_LINES: readonly Lines[] = [hours, ...SCOPES.map(({ name }) => days(name))];
+const ALL_LINES: readonly SumLines[] = [hours, ...SCOPES.map(({ name }) => days(name))];
 
 /** What may not be folded yet. */
 interface Unfolded {
@@ -76,7 +76,7 @@ interface Unfolded {
  * fold is still to be folded, and so is all of a day that is marked. A week at a time, each as it is at one moment; at
  * most `limit` a scope.
  */
-export async function wrongDays(db: Db, nowMs: number, limit: number): Promise<Contradiction[]> {
+export async function findWrongDays(db: Db, nowMs: number, limit: number): Promise<Contradiction[]> {
   const found = new Map<Scope, Contradiction[]>(SCOPES.map((scope) => [scope, []]));
   for (let fromMs: number | null = 0; fromMs !== null; ) {
     const startMs: number = fromMs;
@@ -85,9 +85,9 @@ export async function wrongDays(db: Db, nowMs: number, limit: number): Promise<C
       if (atMs === null) return null;
       const unfolded = await readUnfolded(tx, nowMs);
       for (const [scope, wrong] of found) {
-        wrong.push(...(await wrongInWeek(tx, scope, weekOf(atMs), unfolded, limit - wrong.length)));
+        wrong.push(...(await wrongInWeek(tx, scope, startOfWeek(atMs), unfolded, limit - wrong.length)));
       }
-      return weekOf(atMs) + WEEK_MS;
+      return startOfWeek(atMs) + WEEK_MS;
     });
   }
   return [...found.values()].flat();
@@ -122,15 +122,20 @@ async function wrongInWeek(
 }
 
 /** Whether nothing is missing, and nothing too much. */
-function isFolded(db: Db, scope: Scope, span: Span): Promise<boolean> {
+function isFolded(db: Db, scope: Scope, span: TimeSpan): Promise<boolean> {
   const sums = { ...days(scope.name), keys: ["scope_id", "day_ms", "public_model"], values: SUM_COLUMNS };
-  return agree(db, sums, { ...scope, keys: [scope.id, scope.at, scope.model], values: SUM_COLUMNS }, span);
+  return compareSums(
+    db,
+    sums,
+    { ...scope, keys: [scope.id, scope.at, scope.model], values: SUM_COLUMNS },
+    span,
+  );
 }
 
 async function wrongSums(
   db: Db,
   scope: Scope,
-  span: Span,
+  span: TimeSpan,
   { sinceMs, marked }: Unfolded,
   limit: number,
 ): Promise<Contradiction[]> {

@@ -5,11 +5,11 @@
 
 import { usdText } from "../../money/nano.ts";
 import type { FieldChange } from "../../records.ts";
-import { listAudit } from "../change-log/change-log.ts";
+import { listChanges } from "../change-log/change-log.ts";
 import type { Db, Engine } from "../engine/db.ts";
 import { BY_HAND } from "../money/entries.ts";
 import { findEntry, type Transfer } from "../money/ledger.ts";
-import { ask, type Contradiction } from "./ledger.ts";
+import { type Contradiction, findContradictions } from "./ledger.ts";
 
 const LINES_AT_ONCE = 500;
 
@@ -28,11 +28,11 @@ const textOf = (fields: readonly FieldChange[]) =>
   fields.map(({ field, to }) => `${field} ${to ?? "-"}`).join(", ");
 
 /** Each entry that the log tells of is there, and is what it tells. Of a log whose chain is whole. */
-export async function wrongToldEntries(db: Db, limit: number): Promise<Contradiction[]> {
+export async function findWrongLoggedEntries(db: Db, limit: number): Promise<Contradiction[]> {
   const found: Contradiction[] = [];
   let after: number | null = null;
   do {
-    const page: Awaited<ReturnType<typeof listAudit>> = await listAudit(
+    const page: Awaited<ReturnType<typeof listChanges>> = await listChanges(
       db,
       { action: "wallet." },
       { after, limit: LINES_AT_ONCE },
@@ -59,8 +59,8 @@ const NAMED: Readonly<Record<Engine, string>> = {
 };
 
 /** Each entry by hand is told of in the log, from the first one on that is. Of a log whose chain is whole. */
-export function untoldEntries(db: Db, limit: number): Promise<Contradiction[]> {
-  return ask(
+export function findUnloggedEntries(db: Db, limit: number): Promise<Contradiction[]> {
+  return findContradictions(
     db,
     `WITH named AS (${NAMED[db.engine]})
      SELECT id AS subject, CAST(amount_nano AS TEXT) AS is_now, kind AS ought FROM entry

@@ -3,7 +3,7 @@
 import type { Db } from "../engine/db.ts";
 import { BY_HAND } from "../money/entries.ts";
 import { ENTRY_KINDS, type EntryKind, REVENUE } from "../money/ledger.ts";
-import { ask, type Contradiction } from "./ledger.ts";
+import { type Contradiction, findContradictions } from "./ledger.ts";
 
 const USER = "'user:' || e.user_id";
 /** The book that pays a charge, and gets its refund. */
@@ -25,9 +25,9 @@ const FORMS: Readonly<Record<EntryKind, string>> = {
 };
 
 /** Each entry goes between the books of its kind and of its user, and a subscription is the user's own. */
-export function wrongEntries(db: Db, limit: number): Promise<Contradiction[]> {
+export function findWrongEntries(db: Db, limit: number): Promise<Contradiction[]> {
   const form = ENTRY_KINDS.map((kind) => `WHEN '${kind}' THEN ${FORMS[kind]}`).join("\n");
-  return ask(
+  return findContradictions(
     db,
     `SELECT e.id AS subject, e.debit || ' to ' || e.credit AS is_now, e.kind AS ought
      FROM entry e LEFT JOIN subscription s ON s.id = e.subscription_id
@@ -39,8 +39,8 @@ export function wrongEntries(db: Db, limit: number): Promise<Contradiction[]> {
 }
 
 /** Each code that was redeemed for money has its entry, and each such entry its code. */
-export function wrongRedemptions(db: Db, limit: number): Promise<Contradiction[]> {
-  return ask(
+export function findWrongRedemptions(db: Db, limit: number): Promise<Contradiction[]> {
+  return findContradictions(
     db,
     `SELECT subject, is_now, ought FROM (
        SELECT 'redeem:' || c.digest AS subject, CAST(COALESCE(e.amount_nano, 0) AS TEXT) AS is_now,

@@ -4,7 +4,7 @@ import type { Db } from "../engine/db.ts";
 import { writeSetting } from "../settings/settings.ts";
 import { DAY_MS, HOUR_MS } from "../usage/usage-day.ts";
 import { insertUsage, usageRow } from "../usage/usage-row.test-support.ts";
-import { wrongRollUps } from "./hourly-rollups.ts";
+import { findWrongRollUps } from "./hourly-rollups.ts";
 
 const DAY = Date.parse("2026-09-03T00:00:00Z");
 const LATE = DAY + 23 * HOUR_MS;
@@ -21,14 +21,14 @@ async function someHours(db: Db): Promise<void> {
 
 /** The key and the hour of each. */
 const subjects = async (db: Db, limit = 10) =>
-  (await wrongRollUps(db, limit)).map(({ subject }) => subject.split(" ").slice(0, 2).join(" "));
+  (await findWrongRollUps(db, limit)).map(({ subject }) => subject.split(" ").slice(0, 2).join(" "));
 
 eachEngine(({ open }) => {
   test("hours that are the sums of their rows agree", async () => {
     const db = await open();
-    expect(await wrongRollUps(db, 10)).toEqual([]);
+    expect(await findWrongRollUps(db, 10)).toEqual([]);
     await someHours(db);
-    expect(await wrongRollUps(db, 10)).toEqual([]);
+    expect(await findWrongRollUps(db, 10)).toEqual([]);
   });
 
   test.each([

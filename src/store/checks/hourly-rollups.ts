@@ -2,11 +2,11 @@
 
 import { type Db, snapshot } from "../engine/db.ts";
 import { text } from "../engine/row.ts";
-import { DAY_MS, dayOf, HOUR_MS } from "../usage/usage-day.ts";
+import { DAY_MS, HOUR_MS, startOfDay } from "../usage/usage-day.ts";
 import { SUM_COLUMNS } from "../usage/usage-hour.ts";
 import { readUsageRowsRemovedBefore } from "../usage/usage-removal.ts";
 import type { Contradiction } from "./ledger.ts";
-import { agree, nextTime, openStatement, type Span, type SummedLines } from "./sums.ts";
+import { compareSums, nextTime, openStatement, type SummedLines, type TimeSpan } from "./sums.ts";
 
 /** What one row counts for in each sum of its roll-up. */
 const ROW_VALUES: Readonly<Record<string, string>> = {
@@ -44,7 +44,7 @@ const ROWS: SummedLines = {
  * Each sum of each hour is the sum of its rows, as far back as rows are kept. A day at a time, each as it is at one
  * moment: a long look at the store would keep its log from being moved into its file.
  */
-export async function wrongRollUps(db: Db, limit: number): Promise<Contradiction[]> {
+export async function findWrongRollUps(db: Db, limit: number): Promise<Contradiction[]> {
   const found: Contradiction[] = [];
   for (let fromMs: number | null = 0; fromMs !== null && found.length < limit; ) {
     const startMs: number = fromMs;
@@ -65,12 +65,12 @@ async function nextDay(
   const keptMs = Math.ceil((await readUsageRowsRemovedBefore(tx)) / HOUR_MS) * HOUR_MS;
   const atMs = await nextTime(tx, [HOURS, ROWS], Math.max(fromMs, keptMs));
   if (atMs === null) return { wrong: [], nextMs: null };
-  const span = { fromMs: atMs - (atMs % HOUR_MS), toMs: dayOf(atMs) + DAY_MS };
-  const isRight = await agree(tx, HOURS, ROWS, span);
+  const span = { fromMs: atMs - (atMs % HOUR_MS), toMs: startOfDay(atMs) + DAY_MS };
+  const isRight = await compareSums(tx, HOURS, ROWS, span);
   return { wrong: isRight ? [] : await wrongHours(tx, span, limit), nextMs: span.toMs };
 }
 
-async function wrongHours(db: Db, span: Span, limit: number): Promise<Contradiction[]> {
+async function wrongHours(db: Db, span: TimeSpan, limit: number): Promise<Contradiction[]> {
   const { values, mark, within } = openStatement(db);
   // Of two lines at most, the roll-up's and the one of its rows.
   const sumOf = (side: 0 | 1, column: string) => `SUM(CASE side WHEN ${side} THEN ${column} ELSE 0 END)`;

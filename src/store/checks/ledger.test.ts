@@ -1,13 +1,18 @@
 import { expect, test } from "bun:test";
 import { type Db, openDb } from "../engine/db.ts";
 import { migrate } from "../engine/migrate.ts";
-import { entriesWithoutRow, refundedTooMuch, rowsWithoutEntry, wronglyCharged } from "./ledger.ts";
+import {
+  findEntriesWithoutRow,
+  findExcessRefunds,
+  findRowsWithoutEntry,
+  findWrongCharges,
+} from "./ledger.ts";
 
 test.each([
-  ["rows without entry", (db: Db) => rowsWithoutEntry(db, 9)],
-  ["entries without row", (db: Db) => entriesWithoutRow(db, 0, 9)],
-  ["wrong charges", (db: Db) => wronglyCharged(db, 9)],
-  ["refunds", (db: Db) => refundedTooMuch(db, 0, 9)],
+  ["rows without entry", (db: Db) => findRowsWithoutEntry(db, 9)],
+  ["entries without row", (db: Db) => findEntriesWithoutRow(db, 0, 9)],
+  ["wrong charges", (db: Db) => findWrongCharges(db, 9)],
+  ["refunds", (db: Db) => findExcessRefunds(db, 0, 9)],
 ])("SQLite finds %s by the indexes that there are, and copies no rows first", async (_what, question) => {
   const db = await openDb("sqlite::memory:");
   await migrate(db);

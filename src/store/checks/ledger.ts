@@ -1,6 +1,6 @@
 /** The books compared with each other, a question each, answered by the engine in one pass over the tables. */
 
-import type { Db, Row, Value } from "../engine/db.ts";
+import type { Db, Row, SqlValue } from "../engine/db.ts";
 import { placeholder } from "../engine/db.ts";
 import { integer, text } from "../engine/row.ts";
 import { BY_HAND, chargedNano, correctedNano } from "../money/entries.ts";
@@ -13,10 +13,10 @@ export interface Contradiction {
 }
 
 /** Answers name the rows as `subject`, `is_now` and `ought`, which are text. */
-export async function ask(
+export async function findContradictions(
   db: Db,
   question: string,
-  values: readonly Value[],
+  values: readonly SqlValue[],
   limit: number,
 ): Promise<Contradiction[]> {
   const rows = await db.sql.text(`${question} LIMIT ${placeholder(db.engine, values.length + 1)}`, [
@@ -34,8 +34,8 @@ export async function ask(
  * Each balance is the sum of its book's entries. Both sides are added up in one list, here and below: SQLite has no
  * index for a full join, and would compare each with each.
  */
-export function wrongBalances(db: Db, limit: number): Promise<Contradiction[]> {
-  return ask(
+export function findWrongBalances(db: Db, limit: number): Promise<Contradiction[]> {
+  return findContradictions(
     db,
     `SELECT book AS subject, CAST(SUM(balance) AS TEXT) AS is_now, CAST(SUM(moved) AS TEXT) AS ought
      FROM (
@@ -51,8 +51,8 @@ export function wrongBalances(db: Db, limit: number): Promise<Contradiction[]> {
 }
 
 /** What is held of each wallet is the sum of its holds, and of what processes have set aside for holds to come. */
-export function wrongHeld(db: Db, limit: number): Promise<Contradiction[]> {
-  return ask(
+export function findWrongHeld(db: Db, limit: number): Promise<Contradiction[]> {
+  return findContradictions(
     db,
     `SELECT user_id AS subject, CAST(SUM(held) AS TEXT) AS is_now, CAST(SUM(aside) AS TEXT) AS ought
      FROM (
@@ -68,8 +68,8 @@ export function wrongHeld(db: Db, limit: number): Promise<Contradiction[]> {
 }
 
 /** No balance is below what is held of it by more than the recorded debt, and none has a debt that it covers. */
-export function overspent(db: Db, limit: number): Promise<Contradiction[]> {
-  return ask(
+export function findOverspent(db: Db, limit: number): Promise<Contradiction[]> {
+  return findContradictions(
     db,
     `SELECT user_id AS subject, CAST(balance_nano + debt_nano AS TEXT) AS is_now, CAST(held_nano AS TEXT) AS ought
      FROM wallet WHERE balance_nano + debt_nano < held_nano
@@ -81,7 +81,7 @@ export function overspent(db: Db, limit: number): Promise<Contradiction[]> {
 
 /** No debt is larger than what requests that cost more than their holds left unpaid. */
 export function unexplainedDebts(db: Db, limit: number): Promise<Contradiction[]> {
-  return ask(
+  return findContradictions(
     db,
     `SELECT w.user_id AS subject, CAST(w.debt_nano AS TEXT) AS is_now, CAST(COALESCE(o.debt, 0) AS TEXT) AS ought
      FROM wallet w LEFT JOIN (
@@ -96,7 +96,7 @@ export function unexplainedDebts(db: Db, limit: number): Promise<Contradiction[]
 
 /** Each overrun is what the charge of its request says: of the same user, payer and amount. */
 export function wrongOverruns(db: Db, limit: number): Promise<Contradiction[]> {
-  return ask(
+  return findContradictions(
     db,
     `SELECT o.request_id AS subject, CAST(o.charged_nano AS TEXT) AS is_now,
        CAST(COALESCE(e.amount_nano, 0) AS TEXT) AS ought
@@ -109,8 +109,8 @@ export function wrongOverruns(db: Db, limit: number): Promise<Contradiction[]> {
 }
 
 /** Each row that was charged by itself has its entry, of the same amount. */
-export function rowsWithoutEntry(db: Db, limit: number): Promise<Contradiction[]> {
-  return ask(
+export function findRowsWithoutEntry(db: Db, limit: number): Promise<Contradiction[]> {
+  return findContradictions(
     db,
     `SELECT u.request_id AS subject, CAST(COALESCE(e.amount_nano, 0) AS TEXT) AS is_now,
        CAST(u.charged_nano AS TEXT) AS ought
@@ -138,9 +138,9 @@ function requestIdAt(atMs: number): string {
  * A subscription's charge has the time of the window that paid it, which a clock that was set back may be far behind:
  * when its request came, its id tells.
  */
-export function entriesWithoutRow(db: Db, rowsSinceMs: number, limit: number): Promise<Contradiction[]> {
+export function findEntriesWithoutRow(db: Db, rowsSinceMs: number, limit: number): Promise<Contradiction[]> {
   const since = (number: number) => placeholder(db.engine, number);
-  return ask(
+  return findContradictions(
     db,
     `SELECT e.id AS subject, CAST(COALESCE(u.charged_nano, 0) AS TEXT) AS is_now,
        CAST(e.amount_nano AS TEXT) AS ought
@@ -166,8 +166,8 @@ export function entriesWithoutRow(db: Db, rowsSinceMs: number, limit: number): P
  * and says that it cost more than was held. Nothing was
  * charged where nobody pays, and only balances share charges.
  */
-export function wronglyCharged(db: Db, limit: number): Promise<Contradiction[]> {
-  return ask(
+export function findWrongCharges(db: Db, limit: number): Promise<Contradiction[]> {
+  return findContradictions(
     db,
     `SELECT request_id AS subject, CAST(charged_nano AS TEXT) AS is_now,
        CAST(CASE WHEN payer IS NULL THEN 0 ELSE cost_nano END AS TEXT) AS ought
@@ -185,12 +185,12 @@ export function wronglyCharged(db: Db, limit: number): Promise<Contradiction[]> 
  * Nobody gets more back for a request than was charged for it, and only its payer gets it. What one paid of a charge
  * that it shared its row alone tells: where rows were removed, a charge that cannot be found may have been such a one.
  */
-export function refundedTooMuch(db: Db, rowsSinceMs: number, limit: number): Promise<Contradiction[]> {
+export function findExcessRefunds(db: Db, rowsSinceMs: number, limit: number): Promise<Contradiction[]> {
   const charged = `CASE
       WHEN e.user_id = r.user_id AND e.subscription_id IS NOT DISTINCT FROM r.subscription_id THEN e.amount_nano + ${correctedNano("r.request_id")}
       WHEN e.id IS NULL AND payer.id = r.user_id AND r.subscription_id IS NULL THEN u.charged_nano
       ELSE 0 END`;
-  return ask(
+  return findContradictions(
     db,
     `SELECT r.request_id AS subject, CAST(r.back AS TEXT) AS is_now, CAST(${charged} AS TEXT) AS ought
      FROM (
@@ -213,8 +213,8 @@ export function refundedTooMuch(db: Db, rowsSinceMs: number, limit: number): Pro
  * Each charge of many requests is the sum of their rows, all of them its user's, as far back as rows are kept. Its time
  * is that of the earliest of them.
  */
-export function wrongSharedCharges(db: Db, rowsSinceMs: number, limit: number): Promise<Contradiction[]> {
-  return ask(
+export function findWrongSharedCharges(db: Db, rowsSinceMs: number, limit: number): Promise<Contradiction[]> {
+  return findContradictions(
     db,
     `SELECT id AS subject, CAST(SUM(charge) AS TEXT) AS is_now, CAST(SUM(charged) AS TEXT) AS ought
      FROM (
@@ -233,7 +233,7 @@ export function wrongSharedCharges(db: Db, rowsSinceMs: number, limit: number): 
 
 /** Each correction goes with the charge of its request: same payer and time, and together they are what its row says. */
 export function wrongCorrections(db: Db, limit: number): Promise<Contradiction[]> {
-  return ask(
+  return findContradictions(
     db,
     `SELECT k.id AS subject, CAST(COALESCE(u.charged_nano, 0) AS TEXT) AS is_now,
        CAST(COALESCE(e.amount_nano, 0) + ${chargedNano("k")} AS TEXT) AS ought
@@ -253,7 +253,7 @@ export function wrongCorrections(db: Db, limit: number): Promise<Contradiction[]
 
 /** Rows of paid requests that have a cost and no payer: what was used could not be charged. */
 export function unpaidRows(db: Db, limit: number): Promise<Contradiction[]> {
-  return ask(
+  return findContradictions(
     db,
     `SELECT u.request_id AS subject, CAST(u.charged_nano AS TEXT) AS is_now, CAST(u.cost_nano AS TEXT) AS ought
      FROM usage_row u JOIN usage_kind kind ON kind.no = u.kind_no
@@ -263,8 +263,8 @@ export function unpaidRows(db: Db, limit: number): Promise<Contradiction[]> {
   );
 }
 
-export function oldHolds(db: Db, beforeMs: number, limit: number): Promise<Contradiction[]> {
-  return ask(
+export function findOldHolds(db: Db, beforeMs: number, limit: number): Promise<Contradiction[]> {
+  return findContradictions(
     db,
     `SELECT request_id AS subject, CAST(at_ms AS TEXT) AS is_now, CAST(at_ms AS TEXT) AS ought
      FROM hold WHERE at_ms < ${placeholder(db.engine, 1)} ORDER BY at_ms`,
@@ -273,14 +273,14 @@ export function oldHolds(db: Db, beforeMs: number, limit: number): Promise<Contr
   );
 }
 
-export interface BookCounts {
+export interface LedgerCounts {
   wallets: number;
   entries: number;
   holds: number;
   rows: number;
 }
 
-export async function countBooks(db: Db): Promise<BookCounts> {
+export async function countLedger(db: Db): Promise<LedgerCounts> {
   const [row] = await db.sql`
     SELECT (SELECT COUNT(*) FROM wallet) AS wallets, (SELECT COUNT(*) FROM entry) AS entries,
       (SELECT COUNT(*) FROM hold) AS holds, (SELECT COUNT(*) FROM usage_row) AS usage_rows`;

@@ -3,23 +3,23 @@
  * and answered with yes or no: what is wrong is looked for only where something is.
  */
 
-import { type Db, placeholder, type Value } from "../engine/db.ts";
+import { type Db, placeholder, type SqlValue } from "../engine/db.ts";
 import { integer, integerOrNull } from "../engine/row.ts";
 
 /** Lines of a table, whose `time` column a span is cut out by. All of it is SQL. */
-export interface Lines {
+export interface SumLines {
   from: string;
   where: string;
   time: string;
 }
 
 /** What tells one line from another, and what is compared: on both sides in the same order. */
-export interface SummedLines extends Lines {
+export interface SummedLines extends SumLines {
   keys: readonly string[];
   values: readonly string[];
 }
 
-export interface Span {
+export interface TimeSpan {
   fromMs: number;
   /** Before it. */
   toMs: number;
@@ -27,19 +27,24 @@ export interface Span {
 
 /** Gathers the values of a statement's placeholders, in the order in which its text names them. */
 export function openStatement(db: Db) {
-  const values: Value[] = [];
-  const mark = (value: Value) => placeholder(db.engine, values.push(value));
+  const values: SqlValue[] = [];
+  const mark = (value: SqlValue) => placeholder(db.engine, values.push(value));
   return {
     values,
     mark,
     /** Which lines are of a span. */
-    within: ({ where, time }: Lines, { fromMs, toMs }: Span) =>
+    within: ({ where, time }: SumLines, { fromMs, toMs }: TimeSpan) =>
       `${where} AND ${time} >= ${mark(fromMs)} AND ${time} < ${mark(toMs)}`,
   };
 }
 
 /** Each of the sums is there and comes to its own parts, and there are no others. */
-export async function agree(db: Db, sums: SummedLines, parts: SummedLines, span: Span): Promise<boolean> {
+export async function compareSums(
+  db: Db,
+  sums: SummedLines,
+  parts: SummedLines,
+  span: TimeSpan,
+): Promise<boolean> {
   const { values, within } = openStatement(db);
   const differs = sums.values.map((column, i) => `${column} <> v${i}`).join(" OR ");
   const [row] = await db.sql.text(
@@ -60,7 +65,7 @@ export async function agree(db: Db, sums: SummedLines, parts: SummedLines, span:
 }
 
 /** The earliest time of any of these lines from here on; null if there is none. */
-export async function nextTime(db: Db, lines: readonly Lines[], fromMs: number): Promise<number | null> {
+export async function nextTime(db: Db, lines: readonly SumLines[], fromMs: number): Promise<number | null> {
   const { values, mark } = openStatement(db);
   const times = lines.map(
     ({ from, where, time }) =>

@@ -9,7 +9,7 @@ import { openPostgres } from "./postgres.ts";
 import { openSqlite } from "./sqlite.ts";
 import type { Db } from "./transaction.ts";
 
-export { type Db, type Engine, placeholder, type Row, type Sql, type Value } from "./transaction.ts";
+export { type Db, type Engine, placeholder, type Row, type Sql, type SqlValue } from "./transaction.ts";
 
 /** `sqlite:/abs/path.db`, `sqlite::memory:` or `postgres://…`. */
 export async function openDb(url: string): Promise<Db> {

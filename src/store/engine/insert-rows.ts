@@ -1,4 +1,4 @@
-import { type Db, type Engine, placeholder, type Row, type Value } from "./db.ts";
+import { type Db, type Engine, placeholder, type Row, type SqlValue } from "./db.ts";
 
 /**
  * Rows of one statement. PostgreSQL wants few round trips. SQLite keeps its place in every index from one row of a
@@ -12,7 +12,7 @@ export async function insertRows(
   tx: Db,
   table: string,
   columns: readonly string[],
-  rows: readonly (readonly Value[])[],
+  rows: readonly (readonly SqlValue[])[],
   tail = "",
 ): Promise<Row[]> {
   const perStatement = ROWS_PER_STATEMENT[tx.engine];
@@ -34,9 +34,9 @@ export async function insertRows(
   return returned;
 }
 
-function flattened(rows: readonly (readonly Value[])[], size: number): readonly (readonly Value[])[] {
+function flattened(rows: readonly (readonly SqlValue[])[], size: number): readonly (readonly SqlValue[])[] {
   if (size === 1) return rows;
-  const lists: Value[][] = [];
+  const lists: SqlValue[][] = [];
   for (let start = 0; start < rows.length; start += size) lists.push(rows.slice(start, start + size).flat());
   return lists;
 }

@@ -1,10 +1,10 @@
 import { SQL } from "bun";
 import {
-  type Connection,
   createSql,
   type Db,
   type Row,
-  type Value,
+  type SqlValue,
+  type StoreConnection,
   withinTransaction,
 } from "./transaction.ts";
 
@@ -14,7 +14,7 @@ const CONNECT_TIMEOUT_S = 10;
 const INT8 = 20;
 
 interface Driver {
-  unsafe(text: string, values?: Value[]): SQL.Query<Row[]>;
+  unsafe(text: string, values?: SqlValue[]): SQL.Query<Row[]>;
 }
 
 export async function openPostgres(url: string): Promise<Db> {
@@ -45,7 +45,7 @@ export async function openPostgres(url: string): Promise<Db> {
   };
 }
 
-function openConnection(driver: Driver): Connection {
+function openConnection(driver: Driver): StoreConnection {
   return {
     engine: "postgres",
     run: async (text, values) => withNumbers(await driver.unsafe(text, [...values])),
@@ -64,7 +64,7 @@ function openConnection(driver: Driver): Connection {
 function withNumbers(rows: Row[] & Partial<SQL.ResultMetadata>): Row[] {
   const names = rows.columns?.filter((column) => column.type === INT8).map((column) => column.name) ?? [];
   if (names.length === 0) return rows;
-  for (const row of rows as Record<string, Value>[]) {
+  for (const row of rows as Record<string, SqlValue>[]) {
     for (const name of names) {
       const value = row[name];
       if (typeof value === "string") row[name] = Number(value);

@@ -1,4 +1,4 @@
-import { type Db, type Engine, placeholder, type Row, type Value } from "./db.ts";
+import { type Db, type Engine, placeholder, type Row, type SqlValue } from "./db.ts";
 
 const IDS_PER_STATEMENT = 256;
 
@@ -12,7 +12,7 @@ export async function selectIn(
   head: string,
   ids: readonly string[],
   tail = "",
-  given: readonly Value[] = [],
+  given: readonly SqlValue[] = [],
 ): Promise<Row[]> {
   const found: Row[] = [];
   for (let start = 0; start < ids.length; start += IDS_PER_STATEMENT) {

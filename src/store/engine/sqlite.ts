@@ -5,7 +5,6 @@ import { dirname } from "node:path";
 import { integer } from "./row.ts";
 import { sharedSync } from "./shared-sync.ts";
 import {
-  type Connection,
   createQueue,
   createSql,
   type Db,
@@ -13,7 +12,8 @@ import {
   type Queue,
   type Row,
   type Run,
-  type Value,
+  type SqlValue,
+  type StoreConnection,
   withinTransaction,
   withinWrite,
 } from "./transaction.ts";
@@ -33,7 +33,7 @@ export async function openSqlite(path: string): Promise<Db> {
   const driver = new Database(path);
   const { execute, executeEach, finalize } = keepStatements(driver);
   const run: Run = (text, values) => whenFree(() => execute(text, values));
-  const each: Connection["each"] = (text, rows) => whenFree(() => executeEach(text, rows));
+  const each: StoreConnection["each"] = (text, rows) => whenFree(() => executeEach(text, rows));
   const script = (text: string) => whenFree(() => void driver.run(text));
 
   // SQLite's own wait would hold up the whole process; `whenFree` waits without.
@@ -49,14 +49,14 @@ export async function openSqlite(path: string): Promise<Db> {
   const writing = inMemory ? openQueue() : writeQueueOf(path);
   const { isAwaited } = writing;
   // Whoever has begun to write is alone: within a transaction nothing has to wait.
-  const inside: Connection = {
+  const inside: StoreConnection = {
     engine: "sqlite",
     run: (text, values) => settled(() => execute(text, values)),
     each: (text, rows) => settled(() => executeEach(text, rows)),
     script: (text) => settled(() => void driver.run(text)),
     isAwaited,
   };
-  const connection: Connection = { engine: "sqlite", run, each, script, isAwaited };
+  const connection: StoreConnection = { engine: "sqlite", run, each, script, isAwaited };
 
   function transact<T>(begin: string, work: () => Promise<T>): Promise<T> {
     return inTurn(async () => {
@@ -158,7 +158,7 @@ function openLogFile(path: string, moveAway: () => Promise<Row[]>) {
 
 /** `gives`: it has rows to collect. Running one that has none is cheaper. */
 interface Kept {
-  statement: Statement<Row, Value[]>;
+  statement: Statement<Row, SqlValue[]>;
   gives: boolean;
 }
 
@@ -168,7 +168,7 @@ function keepStatements(driver: Database) {
   function prepare(text: string): Kept {
     const known = kept.get(text);
     if (known !== undefined) return known;
-    const statement = driver.prepare<Row, Value[]>(text);
+    const statement = driver.prepare<Row, SqlValue[]>(text);
     const made = { statement, gives: statement.columnNames.length > 0 };
     kept.set(text, made);
     for (const [oldest, { statement: old }] of kept) {
@@ -180,11 +180,11 @@ function keepStatements(driver: Database) {
   }
 
   return {
-    executeEach(text: string, rows: readonly (readonly Value[])[]): void {
+    executeEach(text: string, rows: readonly (readonly SqlValue[])[]): void {
       const { statement } = prepare(text);
       for (const values of rows) statement.run(...values);
     },
-    execute(text: string, values: readonly Value[]): Row[] {
+    execute(text: string, values: readonly SqlValue[]): Row[] {
       const { statement, gives } = prepare(text);
       if (gives) return statement.all(...values);
       statement.run(...values);

@@ -5,17 +5,17 @@
  */
 
 export type Engine = "sqlite" | "postgres";
-export type Value = string | number | null;
-export type Row = Readonly<Record<string, Value>>;
+export type SqlValue = string | number | null;
+export type Row = Readonly<Record<string, SqlValue>>;
 /** `write` holds the engine's write lock from the start on SQLite; `read` sees one moment on both engines. */
 export type Mode = "write" | "read";
 
 export interface Sql {
-  (strings: TemplateStringsArray, ...values: Value[]): Promise<Row[]>;
+  (strings: TemplateStringsArray, ...values: SqlValue[]): Promise<Row[]>;
   /** For statements of a length known only at run time. Values never go into the text, only placeholders. */
-  text(text: string, values: readonly Value[]): Promise<Row[]>;
+  text(text: string, values: readonly SqlValue[]): Promise<Row[]>;
   /** One statement that returns nothing, once for each of these rows of values. */
-  each(text: string, rows: readonly (readonly Value[])[]): Promise<void>;
+  each(text: string, rows: readonly (readonly SqlValue[])[]): Promise<void>;
   /** Several statements without parameters. */
   script(text: string): Promise<void>;
 }
@@ -35,13 +35,13 @@ export interface Db {
   close(): Promise<void>;
 }
 
-export type Run = (text: string, values: readonly Value[]) => Promise<Row[]>;
+export type Run = (text: string, values: readonly SqlValue[]) => Promise<Row[]>;
 
 /** What an engine brings: the pool, or the one connection that a transaction runs on. */
-export interface Connection {
+export interface StoreConnection {
   readonly engine: Engine;
   readonly run: Run;
-  each(text: string, rows: readonly (readonly Value[])[]): Promise<void>;
+  each(text: string, rows: readonly (readonly SqlValue[])[]): Promise<void>;
   script(text: string): Promise<void>;
   isAwaited(): boolean;
 }
@@ -78,8 +78,8 @@ export function placeholder(engine: Engine, number: number): string {
   return engine === "postgres" ? `$${number}` : "?";
 }
 
-export function createSql({ engine, run, each, script }: Omit<Connection, "isAwaited">): Sql {
-  const tag = (strings: TemplateStringsArray, ...values: Value[]) => run(textOf(engine, strings), values);
+export function createSql({ engine, run, each, script }: Omit<StoreConnection, "isAwaited">): Sql {
+  const tag = (strings: TemplateStringsArray, ...values: SqlValue[]) => run(textOf(engine, strings), values);
   return Object.assign(tag, { text: run, each, script });
 }
 
@@ -98,7 +98,7 @@ function textOf(engine: Engine, strings: TemplateStringsArray): string {
 
 /** Runs `work` on a transaction that the caller has begun, and will commit if this resolves or roll back if not. */
 export async function withinTransaction<T>(
-  connection: Connection,
+  connection: StoreConnection,
   work: (tx: Db) => Promise<T>,
   depth = 0,
 ): Promise<T> {
@@ -157,7 +157,7 @@ export async function withinTransaction<T>(
  * before the next is asked for, and only a nested transaction makes others wait.
  */
 export async function withinWrite<T>(
-  connection: Connection,
+  connection: StoreConnection,
   work: (tx: Db) => Promise<T>,
   depth = 0,
 ): Promise<T> {
@@ -215,10 +215,10 @@ export async function withinWrite<T>(
 
 const TRANSACTION_OVER = "This transaction is over: its handle was used after its work had ended.";
 
-type Within = <T>(connection: Connection, work: (tx: Db) => Promise<T>, depth?: number) => Promise<T>;
+type Within = <T>(connection: StoreConnection, work: (tx: Db) => Promise<T>, depth?: number) => Promise<T>;
 
 async function withinSavepoint<T>(
-  connection: Connection,
+  connection: StoreConnection,
   work: (tx: Db) => Promise<T>,
   depth: number,
   within: Within,

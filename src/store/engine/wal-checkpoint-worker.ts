@@ -1,13 +1,13 @@
 /** Opens the store for itself, and moves its log when it is told to. See `wal-checkpointer.ts`. */
 
 import { type Db, openDb } from "./db.ts";
-import type { LogOrder } from "./wal-checkpointer.ts";
+import type { CheckpointCommand } from "./wal-checkpointer.ts";
 
 declare const self: Worker;
 
 let db: Db | null = null;
 
-self.onmessage = async ({ data }: MessageEvent<LogOrder>) => {
+self.onmessage = async ({ data }: MessageEvent<CheckpointCommand>) => {
   try {
     await obey(data);
   } finally {
@@ -15,7 +15,7 @@ self.onmessage = async ({ data }: MessageEvent<LogOrder>) => {
   }
 };
 
-async function obey(order: LogOrder): Promise<void> {
+async function obey(order: CheckpointCommand): Promise<void> {
   if (order.kind === "close") {
     await db?.close();
     db = null;

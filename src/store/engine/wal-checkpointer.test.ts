@@ -4,13 +4,13 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { eventually } from "../../../test/support/eventually.ts";
 import { openDb } from "./db.ts";
-import { openLogMover } from "./wal-checkpointer.ts";
+import { openWalCheckpointer } from "./wal-checkpointer.ts";
 
 test("the log is moved into the file while others read and write, as often as it is asked for", async () => {
   const path = join(mkdtempSync(join(tmpdir(), "gateway-log-")), "gateway.db");
   const db = await openDb(`sqlite:${path}`);
   await db.sql.script("CREATE TABLE line (text TEXT)");
-  const mover = openLogMover(`sqlite:${path}`);
+  const mover = openWalCheckpointer(`sqlite:${path}`);
   for (const round of [1, 2]) {
     const before = statSync(path).size;
     await db.sql.each("INSERT INTO line (text) VALUES (?)", Array(20).fill(["x".repeat(4_000)]));

@@ -3,16 +3,16 @@
  * earlier, in a thread of its own: others read and write meanwhile.
  */
 
-export interface LogMover {
+export interface WalCheckpointer {
   /** Soon, unless it is being moved at this moment. */
   move(): void;
   close(): Promise<void>;
 }
 
-export type LogOrder = { kind: "move"; databaseUrl: string } | { kind: "close" };
+export type CheckpointCommand = { kind: "move"; databaseUrl: string } | { kind: "close" };
 
 /** The thread starts when it is needed. */
-export function openLogMover(databaseUrl: string): LogMover {
+export function openWalCheckpointer(databaseUrl: string): WalCheckpointer {
   let worker: Worker | null = null;
   let moving: Promise<void> | null = null;
   let answered = () => {};
@@ -29,7 +29,7 @@ export function openLogMover(databaseUrl: string): LogMover {
     return started;
   }
 
-  function order(wanted: LogOrder): Promise<void> {
+  function order(wanted: CheckpointCommand): Promise<void> {
     const { promise, resolve } = Promise.withResolvers<void>();
     answered = resolve;
     worker ??= start();

@@ -9,7 +9,7 @@ import { countActive, listSubscriptionPage, type SubscriptionCursor } from "../m
 import { subscriptionsCalled } from "../money/subscription-standing.ts";
 import { putSubscription } from "../money/subscriptions.ts";
 import { changeWallet, lockWallet } from "../money/wallets.ts";
-import { namesOf } from "../reports/names.ts";
+import { lookUpNames } from "../reports/names.ts";
 import { listUserPage } from "./user-list.ts";
 import { putUser } from "./users.ts";
 
@@ -44,7 +44,9 @@ eachEngine(({ open }) => {
     expect(await found({ role: "admin" })).toEqual(["z@x.io"]);
     expect(await found({ status: "disabled" })).toEqual(["z@x.io"]);
     expect(await found({ id: "user_b@x.io" })).toEqual(["b@x.io"]);
-    expect(await namesOf(db, "user", ["user_a@x.io", "gone"])).toEqual(new Map([["user_a@x.io", "a@x.io"]]));
+    expect(await lookUpNames(db, "user", ["user_a@x.io", "gone"])).toEqual(
+      new Map([["user_a@x.io", "a@x.io"]]),
+    );
   });
 
   test("subscriptions are listed newest first, page by page, and found by user and plan", async () => {

@@ -2,7 +2,7 @@
 
 import type { Nano } from "../../money/nano.ts";
 import { type Role, USER_STATUSES, type UserStatus } from "../../records.ts";
-import { type Db, placeholder, type Row, type Value } from "../engine/db.ts";
+import { type Db, placeholder, type Row, type SqlValue } from "../engine/db.ts";
 import { flag, integer, integerOrNull, nano, oneOf, text } from "../engine/row.ts";
 import { contains } from "../engine/search.ts";
 import { selectIn } from "../engine/select-in.ts";
@@ -42,8 +42,8 @@ export async function listUserPage(
   filter: UserFilter,
   page: { after: string | null; limit: number; usedSinceMs: number },
 ): Promise<{ users: ListedUser[]; next: string | null }> {
-  const values: Value[] = [];
-  const mark = (value: Value) => placeholder(db.engine, values.push(value));
+  const values: SqlValue[] = [];
+  const mark = (value: SqlValue) => placeholder(db.engine, values.push(value));
   const where = [`email_folded > ${mark(page.after ?? "")}`];
   if (filter.id !== undefined) where.push(`id = ${mark(filter.id)}`);
   if (filter.role !== undefined) where.push(`role = ${mark(filter.role)}`);

@@ -4,7 +4,7 @@ import type { Clock } from "../../net/wire/clock.ts";
 import type { Db } from "../engine/db.ts";
 import { integer, integerOrNull, text, textOrNull } from "../engine/row.ts";
 
-export interface Incarnation {
+export interface ProcessRecord {
   id: string;
   /** One kernel and one numbering of processes. */
   host: string;
@@ -21,7 +21,7 @@ export interface Incarnation {
  * Makes the row again after another process took this one for dead. The value always grows, whatever the clock says:
  * others look for a change.
  */
-export async function beat(db: Db, incarnation: Incarnation): Promise<void> {
+export async function writeHeartbeat(db: Db, incarnation: ProcessRecord): Promise<void> {
   const { id, host, pid, startedAtMs, beatAtMs, folderId, startTicks } = incarnation;
   await db.sql`
     INSERT INTO incarnation (id, host, pid, started_at_ms, beat_at_ms, folder_id, start_ticks)
@@ -37,7 +37,7 @@ export async function storeNowMs(db: Db, clock: Pick<Clock, "nowMs">): Promise<n
   return row === undefined ? clock.nowMs() : integer(row, "now_ms");
 }
 
-export async function listIncarnations(db: Db): Promise<Incarnation[]> {
+export async function listProcesses(db: Db): Promise<ProcessRecord[]> {
   const rows = await db.sql`
     SELECT id, host, pid, started_at_ms, beat_at_ms, folder_id, start_ticks FROM incarnation ORDER BY id`;
   return rows.map((row) => ({
@@ -52,7 +52,7 @@ export async function listIncarnations(db: Db): Promise<Incarnation[]> {
 }
 
 /** Owners of holds and leases that no row tells of: removed as dead, and yet they wrote one more. */
-export async function forgottenOwners(db: Db): Promise<string[]> {
+export async function findUnknownOwners(db: Db): Promise<string[]> {
   const rows = await db.sql`
     SELECT incarnation FROM (SELECT incarnation FROM hold UNION SELECT incarnation FROM lease) owner
     WHERE incarnation NOT IN (SELECT id FROM incarnation) ORDER BY incarnation`;
@@ -60,7 +60,7 @@ export async function forgottenOwners(db: Db): Promise<string[]> {
 }
 
 /** Once nothing of it is left to settle. */
-export async function forgetIncarnation(db: Db, id: string, beatAtMs: number): Promise<void> {
+export async function deleteProcess(db: Db, id: string, beatAtMs: number): Promise<void> {
   await db.sql`
     DELETE FROM incarnation WHERE id = ${id} AND beat_at_ms = ${beatAtMs}
       AND NOT EXISTS (SELECT 1 FROM hold WHERE hold.incarnation = incarnation.id)

@@ -1,6 +1,6 @@
 /** Subscriptions of everybody, page by page, the latest first. */
 
-import { type Db, placeholder, type Value } from "../engine/db.ts";
+import { type Db, placeholder, type SqlValue } from "../engine/db.ts";
 import { integer, text } from "../engine/row.ts";
 import { contains } from "../engine/search.ts";
 
@@ -29,8 +29,8 @@ export async function listSubscriptionPage(
   { planId, userId, search }: SubscriptionFilter,
   page: { after: SubscriptionCursor | null; limit: number },
 ): Promise<{ found: ListedSubscription[]; next: SubscriptionCursor | null }> {
-  const values: Value[] = [];
-  const mark = (value: Value) => placeholder(db.engine, values.push(value));
+  const values: SqlValue[] = [];
+  const mark = (value: SqlValue) => placeholder(db.engine, values.push(value));
   const { createdAtMs = Number.MAX_SAFE_INTEGER, id = "" } = page.after ?? {};
   const where = [`(s.created_at_ms, s.id) < (${mark(createdAtMs)}, ${mark(id)})`];
   if (planId !== undefined) where.push(`s.plan_id = ${mark(planId)}`);

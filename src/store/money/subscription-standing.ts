@@ -1,14 +1,20 @@
 /** How a user's subscriptions stand: what each window grants, what is used and held of it, and when it is full again. */
 
 import { type Nano, parseUsd } from "../../money/nano.ts";
-import { type Span, windowAt } from "../../money/plan-windows.ts";
-import { byTurn, momentOf, presentEnd, type Standing, standingOf } from "../../money/subscription.ts";
+import { type WindowInstants, windowAt } from "../../money/plan-windows.ts";
+import {
+  byTurn,
+  momentOf,
+  presentEnd,
+  type SubscriptionState,
+  standingOf,
+} from "../../money/subscription.ts";
 import type { PlanWindow } from "../../records.ts";
 import { type Db, snapshot } from "../engine/db.ts";
 import { readOpened, readWindows } from "./subscription-windows.ts";
 import { findGranted, type GrantedPlan, listGranted } from "./subscriptions.ts";
 
-export interface WindowStanding extends Span {
+export interface WindowStanding extends WindowInstants {
   per: PlanWindow["per"];
   counted: PlanWindow["counted"];
   limitNano: Nano;
@@ -23,7 +29,7 @@ export interface SubscriptionStanding {
   userId: string;
   planName: string;
   timeZone: string;
-  standing: Standing;
+  standing: SubscriptionState;
   startsAtMs: number;
   /** Of the present term; null: open. */
   endsAtMs: number | null;

@@ -38,12 +38,12 @@ export async function changeWallets(
     "ON CONFLICT (incarnation, user_id) DO UPDATE SET amount_nano = lease.amount_nano + excluded.amount_nano",
   );
   const taken = ordered.filter(({ leasedNano }) => leasedNano < 0n);
-  const lost = await lostLeases(
+  const lost = await findLostReservations(
     tx,
     incarnation,
     taken.map(({ userId }) => userId),
   );
-  if (lost.length > 0) throw new LeaseLost(lost);
+  if (lost.length > 0) throw new ReservationLost(lost);
   await tx.sql.each(
     `UPDATE lease SET amount_nano = amount_nano + CAST(${mark(1)} AS BIGINT)
      WHERE incarnation = ${mark(2)} AND user_id = ${mark(3)}`,
@@ -65,7 +65,11 @@ export async function changeWallets(
 }
 
 /** Those of them who have none. The others have theirs until the transaction ends: on SQLite nobody else writes anyway. */
-export async function lostLeases(tx: Db, incarnation: string, userIds: readonly string[]): Promise<string[]> {
+export async function findLostReservations(
+  tx: Db,
+  incarnation: string,
+  userIds: readonly string[],
+): Promise<string[]> {
   const lock = tx.engine === "postgres" ? "ORDER BY user_id FOR UPDATE" : "";
   const head = `SELECT user_id FROM lease WHERE incarnation = ${placeholder(tx.engine, 1)} AND user_id`;
   const rows = await selectIn(tx, head, userIds, lock, [incarnation]);
@@ -74,7 +78,7 @@ export async function lostLeases(tx: Db, incarnation: string, userIds: readonly 
 }
 
 /** Another process took this one for dead, and has given back what it had set aside. */
-export class LeaseLost extends Error {
+export class ReservationLost extends Error {
   override readonly name = "LeaseLost";
   readonly userIds: readonly string[];
   constructor(userIds: readonly string[]) {
@@ -84,21 +88,21 @@ export class LeaseLost extends Error {
 }
 
 /** What one process has set aside, user by user. */
-export async function leasesOf(db: Db, incarnation: string): Promise<Map<string, Nano>> {
+export async function listReservations(db: Db, incarnation: string): Promise<Map<string, Nano>> {
   const rows = await db.sql`
     SELECT user_id, CAST(amount_nano AS TEXT) AS amount_nano FROM lease WHERE incarnation = ${incarnation}`;
   return new Map(rows.map((row) => [text(row, "user_id"), nano(row, "amount_nano")]));
 }
 
 /** What all processes have set aside of a user's wallet. */
-export async function leasedOf(db: Db, userId: string): Promise<Nano> {
+export async function sumReservations(db: Db, userId: string): Promise<Nano> {
   const [row] = await db.sql`
     SELECT CAST(COALESCE(SUM(amount_nano), 0) AS TEXT) AS amount_nano FROM lease WHERE user_id = ${userId}`;
   if (row === undefined) throw new Error("A sum without rows is still one row.");
   return nano(row, "amount_nano");
 }
 
-export async function dropEmptyLeases(
+export async function deleteEmptyReservations(
   tx: Db,
   incarnation: string,
   userIds: readonly string[],
@@ -110,6 +114,6 @@ export async function dropEmptyLeases(
   );
 }
 
-export async function dropLeases(tx: Db, incarnation: string): Promise<void> {
+export async function deleteReservations(tx: Db, incarnation: string): Promise<void> {
   await tx.sql`DELETE FROM lease WHERE incarnation = ${incarnation}`;
 }

@@ -1,7 +1,7 @@
 /** How much hangs on groups: keys, members, and what was used of late. */
 
 import type { Nano } from "../../money/nano.ts";
-import { type Db, placeholder, type Value } from "../engine/db.ts";
+import { type Db, placeholder, type SqlValue } from "../engine/db.ts";
 import { integer, nano, text } from "../engine/row.ts";
 import { selectIn } from "../engine/select-in.ts";
 import { HOUR_MS } from "../usage/usage-day.ts";
@@ -72,8 +72,8 @@ export async function listMembers(
   groupId: string,
   page: { after: string | null; search: string | null; limit: number },
 ): Promise<Member[]> {
-  const values: Value[] = [groupId, page.after ?? ""];
-  const at = (value: Value) => placeholder(db.engine, values.push(value));
+  const values: SqlValue[] = [groupId, page.after ?? ""];
+  const at = (value: SqlValue) => placeholder(db.engine, values.push(value));
   const search =
     page.search === null
       ? ""

@@ -1,7 +1,7 @@
 /** Keys as lists show them: page by page, newest first, with when each was used last and what it used day by day. */
 
 import type { KeyRecord } from "../../records.ts";
-import { type Db, placeholder, type Value } from "../engine/db.ts";
+import { type Db, placeholder, type SqlValue } from "../engine/db.ts";
 import { integer, integerOrNull, nano, text } from "../engine/row.ts";
 import { contains, likeText } from "../engine/search.ts";
 import { DAY_MS } from "../usage/usage-day.ts";
@@ -43,8 +43,8 @@ export async function listKeyPage(
   { owner, status, search }: KeyFilter,
   page: { after: KeyCursor | null; limit: number },
 ): Promise<KeyPage> {
-  const values: Value[] = [];
-  const mark = (value: Value) => placeholder(db.engine, values.push(value));
+  const values: SqlValue[] = [];
+  const mark = (value: SqlValue) => placeholder(db.engine, values.push(value));
   const conditions = [
     "userId" in owner ? `user_id = ${mark(owner.userId)}` : `group_id = ${mark(owner.groupId)}`,
   ];
@@ -100,8 +100,8 @@ export async function listKeyDays(
 ): Promise<KeyDay[]> {
   if (keyIds.length === 0) return [];
   const splitMs = Math.min(toMs, Math.max(fromMs, foldedBeforeMs));
-  const values: Value[] = [];
-  const mark = (value: Value) => placeholder(db.engine, values.push(value));
+  const values: SqlValue[] = [];
+  const mark = (value: SqlValue) => placeholder(db.engine, values.push(value));
   const ids = () => keyIds.map(mark).join(", ");
   const rows = await db.sql.text(
     `SELECT key_id, at_day_ms, CAST(SUM(requests) AS BIGINT) AS requests, CAST(SUM(failed) AS BIGINT) AS failed,

@@ -3,12 +3,12 @@
  * the roll-up by day, so that a key of years is as quick as one of weeks; the rest from the hours.
  */
 
-import { type Db, placeholder, type Value } from "../engine/db.ts";
+import { type Db, placeholder, type SqlValue } from "../engine/db.ts";
 import { integer, text } from "../engine/row.ts";
-import { DAY_MS, dayOf, HOUR_MS, readFoldState } from "../usage/usage-day.ts";
+import { DAY_MS, HOUR_MS, readFoldState, startOfDay } from "../usage/usage-day.ts";
 import { SUM_COLUMNS, TOTALS, toTotals, type UsageTotals } from "../usage/usage-hour.ts";
 
-export interface KeyUsageAsked {
+export interface KeyUsageRequest {
   keyId: string;
   /** The beginning of an hour or day, as the granularity says. */
   fromMs: number;
@@ -28,12 +28,16 @@ export interface ModelUsage extends UsageTotals {
 /** Before it the days are as the hours, whatever has arrived since. */
 export async function readFoldedBefore(db: Db): Promise<number> {
   const { foldedAtMs, marks } = await readFoldState(db);
-  const settledMs = Math.max(0, dayOf(foldedAtMs) - DAY_MS);
+  const settledMs = Math.max(0, startOfDay(foldedAtMs) - DAY_MS);
   return Math.min(settledMs, ...marks.map(({ dayMs }) => dayMs));
 }
 
 /** In the order of time. An hour or day without use has no point. */
-export async function keyPoints(db: Db, asked: KeyUsageAsked, foldedBeforeMs: number): Promise<UsagePoint[]> {
+export async function keyPoints(
+  db: Db,
+  asked: KeyUsageRequest,
+  foldedBeforeMs: number,
+): Promise<UsagePoint[]> {
   const { from, values } = sourceOf(db, asked, foldedBeforeMs);
   const unitMs = asked.granularity === "day" ? DAY_MS : HOUR_MS;
   const at = `at_ms - at_ms % ${unitMs}`;
@@ -47,7 +51,7 @@ export async function keyPoints(db: Db, asked: KeyUsageAsked, foldedBeforeMs: nu
 /** The dearest first, then the most used. */
 export async function keyModels(
   db: Db,
-  asked: KeyUsageAsked,
+  asked: KeyUsageRequest,
   foldedBeforeMs: number,
   limit: number,
 ): Promise<ModelUsage[]> {
@@ -60,7 +64,7 @@ export async function keyModels(
   return rows.map((row) => ({ model: text(row, "public_model"), ...toTotals(row) }));
 }
 
-export async function keySum(db: Db, asked: KeyUsageAsked, foldedBeforeMs: number): Promise<UsageTotals> {
+export async function keySum(db: Db, asked: KeyUsageRequest, foldedBeforeMs: number): Promise<UsageTotals> {
   const { from, values } = sourceOf(db, asked, foldedBeforeMs);
   const [row] = await db.sql.text(`SELECT ${TOTALS} FROM ${from}`, values);
   if (row === undefined) throw new Error("A sum without rows is still one row.");
@@ -69,9 +73,9 @@ export async function keySum(db: Db, asked: KeyUsageAsked, foldedBeforeMs: numbe
 
 function sourceOf(
   db: Db,
-  { keyId, fromMs, toMs, granularity }: KeyUsageAsked,
+  { keyId, fromMs, toMs, granularity }: KeyUsageRequest,
   foldedBeforeMs: number,
-): { from: string; values: Value[] } {
+): { from: string; values: SqlValue[] } {
   const splitMs = granularity === "day" ? Math.min(toMs, Math.max(fromMs, foldedBeforeMs)) : fromMs;
   const columns = ["public_model", ...SUM_COLUMNS].join(", ");
   const at = (number: number) => placeholder(db.engine, number);

@@ -10,7 +10,7 @@ const SELECTS = {
   group: "SELECT id, name FROM grp WHERE id",
 } as const;
 
-export async function namesOf(
+export async function lookUpNames(
   db: Db,
   kind: keyof typeof SELECTS,
   ids: readonly string[],

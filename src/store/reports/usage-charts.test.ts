@@ -6,7 +6,7 @@ import { type Db, openDb } from "../engine/db.ts";
 import { insertRows } from "../engine/insert-rows.ts";
 import { migrate } from "../engine/migrate.ts";
 import { settlePending, type UsageRow } from "../usage/usage.ts";
-import { DAY_MS, dayOf, HOUR_MS, markLate, readFoldState } from "../usage/usage-day.ts";
+import { DAY_MS, HOUR_MS, markLate, readFoldState, startOfDay } from "../usage/usage-day.ts";
 import { insertUsage, usageRow } from "../usage/usage-row.test-support.ts";
 import { type ChartScope, topUsage, usageSeries } from "./usage-charts.ts";
 
@@ -202,7 +202,7 @@ eachEngine(({ open, emptyUrl }) => {
     const tokens = { ...pending, outputTokens: 50 };
     await settlePending(db, pending.requestId, { tokens, costNano: 7n, listNano: 5n }, "completed");
     expect((await readFoldState(db)).marks).toEqual([
-      { requestId: pending.requestId, dayMs: dayOf(pending.atMs) },
+      { requestId: pending.requestId, dayMs: startOfDay(pending.atMs) },
     ]);
     await foldDays(db, NOW_MS + 60_000, false);
     const [point] = await usageSeries(db, {
@@ -221,7 +221,9 @@ eachEngine(({ open, emptyUrl }) => {
     const rows = [late, row({ atMs: NOW_MS - HOUR_MS }), row()];
     await markLate(db, rows, NOW_MS);
     await markLate(db, rows, NOW_MS);
-    expect((await readFoldState(db)).marks).toEqual([{ requestId: late.requestId, dayMs: dayOf(late.atMs) }]);
+    expect((await readFoldState(db)).marks).toEqual([
+      { requestId: late.requestId, dayMs: startOfDay(late.atMs) },
+    ]);
   });
 
   test("rankings add up whole weeks and the days at both ends", async () => {

@@ -4,14 +4,14 @@
  * never read here.
  */
 
-import { type Db, placeholder, type Value } from "../engine/db.ts";
+import { type Db, placeholder, type SqlValue } from "../engine/db.ts";
 import { integer, nano, text } from "../engine/row.ts";
-import { DAY_MS, dayOf, HOUR_MS, weekOf } from "../usage/usage-day.ts";
+import { DAY_MS, HOUR_MS, startOfDay, startOfWeek } from "../usage/usage-day.ts";
 import { TOTALS, toTotals, type UsageTotals } from "../usage/usage-hour.ts";
 
 export type ChartScope = { kind: "all" } | { kind: "group" | "user" | "key"; id: string };
 
-export interface SeriesAsked {
+export interface ChartRequest {
   scope: ChartScope;
   /** From the day or hour that it falls in. */
   fromMs: number;
@@ -31,7 +31,7 @@ export interface ChartPoint extends UsageTotals {
 }
 
 /** In the order of time, then of model. A day or hour without use has no point. */
-export async function usageSeries(db: Db, asked: SeriesAsked): Promise<ChartPoint[]> {
+export async function usageSeries(db: Db, asked: ChartRequest): Promise<ChartPoint[]> {
   const { from, values, at } = asked.granularity === "day" ? daysOf(asked) : hoursOf(asked);
   const by = asked.by === "model" ? ", public_model" : "";
   const rows = await db.sql.text(
@@ -56,10 +56,10 @@ export async function usageSeries(db: Db, asked: SeriesAsked): Promise<ChartPoin
 interface Source {
   at: "day_ms" | "hour_ms";
   from: string;
-  values: Value[];
+  values: SqlValue[];
 }
 
-function daysOf({ scope, fromMs, toMs, by }: SeriesAsked): Source {
+function daysOf({ scope, fromMs, toMs, by }: ChartRequest): Source {
   const summed = by === "total" && scope.kind !== "all";
   return {
     at: "day_ms",
@@ -67,13 +67,13 @@ function daysOf({ scope, fromMs, toMs, by }: SeriesAsked): Source {
     values: [
       summed ? `${scope.kind}_sum` : scope.kind,
       scope.kind === "all" ? "" : scope.id,
-      dayOf(fromMs),
+      startOfDay(fromMs),
       toMs,
     ],
   };
 }
 
-function hoursOf({ scope, fromMs, toMs }: SeriesAsked): Source {
+function hoursOf({ scope, fromMs, toMs }: ChartRequest): Source {
   const range = "hour_ms >= ? AND hour_ms < ?";
   const times = [Math.floor(fromMs / HOUR_MS) * HOUR_MS, toMs];
   switch (scope.kind) {
@@ -104,7 +104,7 @@ function hoursOf({ scope, fromMs, toMs }: SeriesAsked): Source {
   }
 }
 
-export interface TopAsked {
+export interface RankingRequest {
   of: "key" | "user" | "group" | "model";
   /** Whose keys or models. Keys are a group's by what they belong to now. */
   within: ChartScope;
@@ -122,7 +122,7 @@ export interface TopEntry {
 }
 
 /** Whole days. By what it cost, then by requests. */
-export async function topUsage(db: Db, asked: TopAsked): Promise<TopEntry[]> {
+export async function topUsage(db: Db, asked: RankingRequest): Promise<TopEntry[]> {
   const { from, values } = asked.of === "model" ? modelDays(asked) : ownerDays(asked.of, asked);
   const rows = await db.sql.text(
     numbered(
@@ -141,16 +141,19 @@ export async function topUsage(db: Db, asked: TopAsked): Promise<TopEntry[]> {
   }));
 }
 
-function modelDays({ within, fromMs, toMs }: TopAsked): Omit<Source, "at"> {
+function modelDays({ within, fromMs, toMs }: RankingRequest): Omit<Source, "at"> {
   return {
     from: `SELECT public_model AS name, requests, cost_nano, charged_nano FROM usage_day
       WHERE scope = ? AND scope_id = ? AND day_ms >= ? AND day_ms < ?`,
-    values: [within.kind, within.kind === "all" ? "" : within.id, dayOf(fromMs), toMs],
+    values: [within.kind, within.kind === "all" ? "" : within.id, startOfDay(fromMs), toMs],
   };
 }
 
 /** Whole weeks where the range holds them, and days at its ends. */
-function ownerDays(of: "key" | "user" | "group", { within, fromMs, toMs }: TopAsked): Omit<Source, "at"> {
+function ownerDays(
+  of: "key" | "user" | "group",
+  { within, fromMs, toMs }: RankingRequest,
+): Omit<Source, "at"> {
   if (within.kind === "key" || (within.kind !== "all" && of !== "key")) {
     throw new Error(`There is no ranking of ${of}s within one ${within.kind}.`);
   }
@@ -161,9 +164,9 @@ function ownerDays(of: "key" | "user" | "group", { within, fromMs, toMs }: TopAs
       WHERE scope = '${scope}' AND day_ms >= ? AND day_ms < ? ${whose}`,
     values: [startMs, endMs, ...(within.kind === "all" ? [] : [within.id])],
   });
-  const startMs = dayOf(fromMs);
-  const weeksFromMs = weekOf(startMs + 6 * DAY_MS);
-  const weeksToMs = weekOf(toMs);
+  const startMs = startOfDay(fromMs);
+  const weeksFromMs = startOfWeek(startMs + 6 * DAY_MS);
+  const weeksToMs = startOfWeek(toMs);
   const parts =
     weeksFromMs >= weeksToMs
       ? [part(`${of}_sum`, startMs, toMs)]

@@ -7,7 +7,7 @@
  * empty, and the next one goes on from there.
  */
 
-import { type Db, placeholder, type Value } from "../engine/db.ts";
+import { type Db, placeholder, type SqlValue } from "../engine/db.ts";
 import { integer, text } from "../engine/row.ts";
 import { HOUR_MS } from "../usage/usage-day.ts";
 import { toUsageRow, type UsageOutcome, type UsageRow } from "../usage/usage-row.ts";
@@ -246,11 +246,11 @@ const numberOf = "(SELECT no FROM usage_id WHERE id = ?)";
 
 function openConditions(db: Db) {
   const conditions: string[] = [];
-  const values: Value[] = [];
+  const values: SqlValue[] = [];
   return {
     values,
     /** `?` stands for a value on both engines. */
-    where(condition: string, ...wanted: Value[]): void {
+    where(condition: string, ...wanted: SqlValue[]): void {
       let next = 0;
       const numbered = condition.replaceAll("?", () => placeholder(db.engine, values.length + ++next));
       values.push(...wanted);

@@ -11,11 +11,11 @@ const TABLES = {
   account: "SELECT id, name FROM account WHERE id",
 } as const;
 
-export type Named = keyof typeof TABLES;
+export type UsageNames = keyof typeof TABLES;
 
-export async function namesOf(
+export async function lookUpUsageNames(
   db: Db,
-  kind: Named,
+  kind: UsageNames,
   ids: readonly (string | null)[],
 ): Promise<ReadonlyMap<string, string>> {
   const wanted = [...new Set(ids)].filter((id) => id !== null);

@@ -3,13 +3,13 @@
  * within this process, so only so many of the last ones of the range are looked at, and the answer says since when.
  */
 
-import { type Db, placeholder, type Value } from "../engine/db.ts";
+import { type Db, placeholder, type SqlValue } from "../engine/db.ts";
 import { integer, text } from "../engine/row.ts";
 import { DAY_MS, HOUR_MS } from "../usage/usage-day.ts";
 import { noUse, plus, TOTALS, toTotals, type UsageTotals } from "../usage/usage-hour.ts";
-import type { SeriesAsked, SeriesBounds, SeriesPoint, SplitUsage } from "./usage-series.ts";
+import type { SeriesBounds, SeriesPoint, SeriesRequest, SplitUsage } from "./usage-series.ts";
 
-export interface RowsAsked extends SeriesAsked {
+export interface SeriesRowsRequest extends SeriesRequest {
   accountId: string;
 }
 
@@ -20,7 +20,7 @@ export interface SplitRows extends SplitUsage {
 
 export async function splitRows(
   db: Db,
-  asked: RowsAsked,
+  asked: SeriesRowsRequest,
   bounds: SeriesBounds & { rows: number },
 ): Promise<SplitRows> {
   const sinceMs = await sinceOf(db, asked, bounds.rows);
@@ -45,7 +45,7 @@ function byWorth(a: UsageTotals, b: UsageTotals): number {
 }
 
 /** The index by time tells how far back so many rows reach, whoever they belong to. */
-async function sinceOf(db: Db, { fromMs, toMs }: RowsAsked, rows: number): Promise<number> {
+async function sinceOf(db: Db, { fromMs, toMs }: SeriesRowsRequest, rows: number): Promise<number> {
   const at = (number: number) => placeholder(db.engine, number);
   const [row] = await db.sql.text(
     `SELECT at_ms FROM usage_row WHERE at_ms >= ${at(1)} AND at_ms < ${at(2)}
@@ -78,9 +78,12 @@ const COUNTED = `CASE WHEN outcome = 'refused' THEN 0 ELSE request_count END AS 
   CASE WHEN first_byte_ms IS NULL THEN 0 ELSE 1 END AS first_bytes,
   cost_nano, charged_nano, upstream_nano`;
 
-async function cellsOf(db: Db, { scope, accountId, model, by, granularity, fromMs, toMs }: RowsAsked) {
+async function cellsOf(
+  db: Db,
+  { scope, accountId, model, by, granularity, fromMs, toMs }: SeriesRowsRequest,
+) {
   const conditions = ["at_ms >= ?", "at_ms < ?", "account_id = ?"];
-  const values: Value[] = [fromMs, toMs, accountId];
+  const values: SqlValue[] = [fromMs, toMs, accountId];
   for (const [column, value] of [
     ["key_id", scope.keyId],
     ["user_id", scope.userId],

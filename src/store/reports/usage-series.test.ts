@@ -5,9 +5,9 @@ import { foldDays } from "../../billing/maintenance/fold-days.ts";
 import type { Db } from "../engine/db.ts";
 import { insertRows } from "../engine/insert-rows.ts";
 import type { UsageRow } from "../usage/usage.ts";
-import { DAY_MS, dayOf, HOUR_MS } from "../usage/usage-day.ts";
+import { DAY_MS, HOUR_MS, startOfDay } from "../usage/usage-day.ts";
 import { insertUsage, usageRow } from "../usage/usage-row.test-support.ts";
-import { canSplit, SERIES_SPLITS, type SeriesAsked, splitUsage, totalUsage } from "./usage-series.ts";
+import { canSplit, SERIES_SPLITS, type SeriesRequest, splitUsage, totalUsage } from "./usage-series.ts";
 
 const TODAY_MS = Date.parse("2026-09-03T00:00:00Z");
 const NOW_MS = TODAY_MS + 12 * HOUR_MS;
@@ -44,7 +44,7 @@ const rowsOf = fc.array(
   { maxLength: 25 },
 );
 
-const askedOf: fc.Arbitrary<SeriesAsked> = fc
+const askedOf: fc.Arbitrary<SeriesRequest> = fc
   .record({
     scope: fc.record(
       {
@@ -67,7 +67,7 @@ const askedOf: fc.Arbitrary<SeriesAsked> = fc
     toMs: TODAY_MS + DAY_MS,
   }));
 
-function isAsked({ scope, model, fromMs, toMs }: SeriesAsked, row: UsageRow): boolean {
+function isAsked({ scope, model, fromMs, toMs }: SeriesRequest, row: UsageRow): boolean {
   return (
     (scope.keyId === undefined || row.keyId === scope.keyId) &&
     (scope.userId === undefined || row.userId === scope.userId) &&
@@ -79,7 +79,7 @@ function isAsked({ scope, model, fromMs, toMs }: SeriesAsked, row: UsageRow): bo
 }
 
 const nameOf = { total: () => "", model: (r: UsageRow) => r.publicModel } as const;
-function splitName(by: SeriesAsked["by"], row: UsageRow): string {
+function splitName(by: SeriesRequest["by"], row: UsageRow): string {
   if (by === "key") return row.keyId;
   if (by === "user") return row.userId ?? "";
   return by === "group" ? row.groupId : nameOf[by](row);
@@ -105,7 +105,7 @@ eachEngine(({ open }) => {
         await insertUsage(db, recent.map(usageRow));
         const rows = [...before, ...recent].map(usageRow).filter((row) => isAsked(asked, row));
         const split = await splitUsage(db, asked, BOUNDS);
-        const unit = (ms: number) => (asked.granularity === "day" ? dayOf(ms) : ms - (ms % HOUR_MS));
+        const unit = (ms: number) => (asked.granularity === "day" ? startOfDay(ms) : ms - (ms % HOUR_MS));
         expect(split.total).toMatchObject(counts(rows));
         expect(split.points.map(({ atMs }) => atMs)).toEqual(
           [...new Set(rows.map(({ atMs }) => unit(atMs)))].toSorted((a, b) => a - b),

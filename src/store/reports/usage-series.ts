@@ -4,9 +4,9 @@
  * hours of each key. The rows of single requests are not read here.
  */
 
-import { type Db, placeholder, type Value } from "../engine/db.ts";
+import { type Db, placeholder, type SqlValue } from "../engine/db.ts";
 import { integer, text } from "../engine/row.ts";
-import { DAY_MS, dayOf, FOLD_GRACE_MS, HOUR_MS, readFoldState } from "../usage/usage-day.ts";
+import { DAY_MS, FOLD_GRACE_MS, HOUR_MS, readFoldState, startOfDay } from "../usage/usage-day.ts";
 import { SUM_COLUMNS, TOTALS, toTotals, type UsageTotals } from "../usage/usage-hour.ts";
 import { readFoldedBefore } from "./key-usage.ts";
 import { topUsage } from "./usage-charts.ts";
@@ -21,7 +21,7 @@ export interface SeriesScope {
 export const SERIES_SPLITS = ["total", "model", "key", "user", "group"] as const;
 export type SeriesSplit = (typeof SERIES_SPLITS)[number];
 
-export interface SeriesAsked {
+export interface SeriesRequest {
   scope: SeriesScope;
   model?: string;
   by: SeriesSplit;
@@ -52,7 +52,7 @@ export interface SeriesBounds {
   drawn: number;
 }
 
-export async function splitUsage(db: Db, asked: SeriesAsked, bounds: SeriesBounds): Promise<SplitUsage> {
+export async function splitUsage(db: Db, asked: SeriesRequest, bounds: SeriesBounds): Promise<SplitUsage> {
   const folded = await readFolded(db);
   const whole = sourceOf({ ...asked, by: "total" }, folded, null);
   const points = await pointsOf(db, asked, whole);
@@ -65,12 +65,12 @@ export async function splitUsage(db: Db, asked: SeriesAsked, bounds: SeriesBound
 }
 
 /** The sum of a range, as `splitUsage` has it. */
-export async function totalUsage(db: Db, asked: Omit<SeriesAsked, "by">): Promise<UsageTotals> {
+export async function totalUsage(db: Db, asked: Omit<SeriesRequest, "by">): Promise<UsageTotals> {
   return sumOf(db, sourceOf({ ...asked, by: "total" }, await readFolded(db), null));
 }
 
 /** Whether there is a split: of everybody only by what is kept of them, and what one has of something is not split by it. */
-export function canSplit({ scope, model, by }: Pick<SeriesAsked, "scope" | "model" | "by">): boolean {
+export function canSplit({ scope, model, by }: Pick<SeriesRequest, "scope" | "model" | "by">): boolean {
   const kind = kindOf(scope);
   switch (by) {
     case "total":
@@ -100,16 +100,16 @@ function kindOf({ keyId, userId, groupId }: SeriesScope): Kind {
 /** `?` stands for a value on both engines. It has at_ms, name and every sum. */
 interface Source {
   text: string;
-  values: Value[];
+  values: SqlValue[];
 }
 
 /** `ids` are the keys, users or groups that are wanted, or the models; null: all of them. */
-function sourceOf(asked: SeriesAsked, folded: Folded, ids: readonly string[] | null): Source {
+function sourceOf(asked: SeriesRequest, folded: Folded, ids: readonly string[] | null): Source {
   const { fromMs, toMs } = asked;
   const within = (ms: number) => Math.min(toMs, Math.max(fromMs, ms));
   if (kindOf(asked.scope) === "all" && (asked.by === "total" || asked.by === "model")) {
     const hoursMs = within(folded.hoursBeforeMs);
-    const daysMs = asked.granularity === "day" ? within(dayOf(hoursMs)) : fromMs;
+    const daysMs = asked.granularity === "day" ? within(startOfDay(hoursMs)) : fromMs;
     return joined([
       everybody("all", { ...asked, toMs: daysMs }, ids),
       everybody("all_hour", { ...asked, fromMs: daysMs, toMs: hoursMs }, ids),
@@ -143,7 +143,7 @@ async function readFolded(db: Db): Promise<Folded> {
 }
 
 /** Days are kept of each key, user and group, but not of what one has in another. */
-function hasDays({ scope, by, granularity }: SeriesAsked): boolean {
+function hasDays({ scope, by, granularity }: SeriesRequest): boolean {
   const kind = kindOf(scope);
   return granularity === "day" && kind !== "several" && !(by === "group" && kind !== "all");
 }
@@ -152,7 +152,7 @@ const SUMS = SUM_COLUMNS.join(", ");
 
 function everybody(
   scope: "all" | "all_hour",
-  { fromMs, toMs, model, by }: SeriesAsked,
+  { fromMs, toMs, model, by }: SeriesRequest,
   ids: readonly string[] | null,
 ): Source {
   const models = model === undefined ? ids : [model];
@@ -164,7 +164,7 @@ function everybody(
   };
 }
 
-function dayPart(asked: SeriesAsked, ids: readonly string[] | null): Source {
+function dayPart(asked: SeriesRequest, ids: readonly string[] | null): Source {
   const { scope, by, model, fromMs, toMs } = asked;
   const isOwners = by === "key" || by === "user" || by === "group";
   // Scopes that end with _sum have all models in one row.
@@ -180,16 +180,16 @@ function dayPart(asked: SeriesAsked, ids: readonly string[] | null): Source {
   };
 }
 
-function ownerIds({ scope }: SeriesAsked, ids: readonly string[] | null): Source {
+function ownerIds({ scope }: SeriesRequest, ids: readonly string[] | null): Source {
   if (ids !== null) return { text: `IN (${list(ids)})`, values: [...ids] };
   if (scope.keyId !== undefined) return { text: "= ?", values: [scope.keyId] };
   return { text: "IN (SELECT id FROM api_key WHERE user_id = ?)", values: [scope.userId ?? ""] };
 }
 
-function hourPart({ scope, by, model, fromMs, toMs }: SeriesAsked, ids: readonly string[] | null): Source {
+function hourPart({ scope, by, model, fromMs, toMs }: SeriesRequest, ids: readonly string[] | null): Source {
   const conditions = ["hour_ms >= ? AND hour_ms < ?"];
-  const values: Value[] = [fromMs, toMs];
-  const where = (condition: string, ...wanted: readonly Value[]) => {
+  const values: SqlValue[] = [fromMs, toMs];
+  const where = (condition: string, ...wanted: readonly SqlValue[]) => {
     conditions.push(condition);
     values.push(...wanted);
   };
@@ -228,7 +228,7 @@ function scopeId({ keyId, userId, groupId }: SeriesScope): string {
 
 async function rankingOf(
   db: Db,
-  asked: SeriesAsked,
+  asked: SeriesRequest,
   folded: Folded,
   limit: number,
 ): Promise<SplitUsage["ranking"]> {
@@ -265,13 +265,13 @@ async function sumOf(db: Db, { text: from, values }: Source): Promise<UsageTotal
   return toTotals(row);
 }
 
-async function pointsOf(db: Db, asked: SeriesAsked, source: Source): Promise<SeriesPoint[]> {
+async function pointsOf(db: Db, asked: SeriesRequest, source: Source): Promise<SeriesPoint[]> {
   return [...(await namedPoints(db, asked, source)).values()].flat();
 }
 
 async function namedPoints(
   db: Db,
-  { granularity }: SeriesAsked,
+  { granularity }: SeriesRequest,
   { text: from, values }: Source,
 ): Promise<Map<string, SeriesPoint[]>> {
   const unitMs = granularity === "day" ? DAY_MS : HOUR_MS;

@@ -1,7 +1,7 @@
-import { type Db, placeholder, type Value } from "../engine/db.ts";
+import { type Db, placeholder, type SqlValue } from "../engine/db.ts";
 import { insertRows } from "../engine/insert-rows.ts";
 import { Numbering, UsageNumbers } from "./usage-numbers.ts";
-import { storable, toUsageRow, type UsageRow } from "./usage-row.ts";
+import { clampCount, toUsageRow, type UsageRow } from "./usage-row.ts";
 import {
   asStored,
   isAlike,
@@ -33,7 +33,7 @@ const ID_AT = REST_COLUMNS.indexOf("request_id");
 export class AlikeRows {
   readonly first: UsageRow;
   /** All that is not of their kind, row by row. */
-  readonly rest: Value[] = [];
+  readonly rest: SqlValue[] = [];
 
   constructor(first: UsageRow) {
     this.first = first;
@@ -73,18 +73,18 @@ export class AlikeRows {
 }
 
 /** Those of this row's kind. For few kinds: they are looked through. */
-export function alikeOf(kinds: AlikeRows[], row: UsageRow): AlikeRows {
+export function groupAlikeRows(kinds: AlikeRows[], row: UsageRow): AlikeRows {
   for (const alike of kinds) if (isAlike(alike.first, row)) return alike;
   const made = new AlikeRows(row);
   kinds.push(made);
   return made;
 }
 
-const asRow = (values: readonly Value[]): UsageRow => toUsageRow(asStored(COLUMNS, values));
+const asRow = (values: readonly SqlValue[]): UsageRow => toUsageRow(asStored(COLUMNS, values));
 
 /** All values of each of these rows. */
-function apart(kind: readonly Value[], rest: readonly Value[]): Value[][] {
-  const rows: Value[][] = [];
+function apart(kind: readonly SqlValue[], rest: readonly SqlValue[]): SqlValue[][] {
+  const rows: SqlValue[][] = [];
   for (let at = 0; at < rest.length; at += REST_COUNT)
     rows.push([...kind, ...rest.slice(at, at + REST_COUNT)]);
   return rows;
@@ -96,10 +96,10 @@ function apart(kind: readonly Value[], rest: readonly Value[]): Value[][] {
  */
 export class ReadyRows {
   /** Values of whole statements, of rows that are alike: their kind, and then the rest of each. */
-  readonly full: Value[][] = [];
+  readonly full: SqlValue[][] = [];
   private readonly waiting: Kind[] = [];
   /** All values of rows that do not wait for their like. */
-  private readonly single: Value[][] = [];
+  private readonly single: SqlValue[][] = [];
 
   add({ first, rest }: AlikeRows): void {
     if (first.requestCount === 0) return;
@@ -115,7 +115,7 @@ export class ReadyRows {
   }
 
   /** All values of the rows that are in no whole statement. */
-  rest(): Value[][] {
+  rest(): SqlValue[][] {
     return [...this.single, ...this.waiting.flatMap(({ values }) => rowsOf(values))];
   }
 
@@ -135,17 +135,17 @@ export class ReadyRows {
 interface Kind {
   first: UsageRow;
   /** What they share, and then of each row all the rest. */
-  values: Value[];
+  values: SqlValue[];
 }
 
-const rowsOf = (values: readonly Value[]): Value[][] =>
+const rowsOf = (values: readonly SqlValue[]): SqlValue[][] =>
   apart(values.slice(0, KIND_COLUMNS.length), values.slice(KIND_COLUMNS.length));
 
 /** Whole statements of `ReadyRows`. One row that the store knows fails all of them. */
 export async function insertFull(
   tx: Db,
   numbering: Numbering,
-  statements: readonly Value[][],
+  statements: readonly SqlValue[][],
 ): Promise<void> {
   if (statements.length === 0) return;
   if (tx.engine === "sqlite") await tx.sql.each(ALIKE_TEXT, await shortened(tx, numbering, statements));
@@ -160,14 +160,14 @@ export async function insertUsage(tx: Db, numbering: Numbering, rows: readonly U
     return;
   }
   const kinds: AlikeRows[] = [];
-  for (const row of rows) alikeOf(kinds, row).add(row, null);
+  for (const row of rows) groupAlikeRows(kinds, row).add(row, null);
   const ready = new ReadyRows();
   for (const alike of kinds) ready.add(alike);
   await insertFull(tx, numbering, ready.full);
   await insertRest(tx, numbering, ready.rest(), async () => {});
 }
 
-function allValues(row: UsageRow): Value[] {
+function allValues(row: UsageRow): SqlValue[] {
   const values = toValues(row);
   values.push(null);
   return values;
@@ -177,7 +177,7 @@ function allValues(row: UsageRow): Value[] {
 export async function insertRest(
   tx: Db,
   numbering: Numbering,
-  rows: readonly Value[][],
+  rows: readonly SqlValue[][],
   pause: () => Promise<void>,
 ): Promise<void> {
   for (let start = 0; start < rows.length; start += LEFT_AT_ONCE) {
@@ -186,7 +186,7 @@ export async function insertRest(
   }
 }
 
-async function insertShort(tx: Db, numbering: Numbering, rows: readonly Value[][]): Promise<void> {
+async function insertShort(tx: Db, numbering: Numbering, rows: readonly SqlValue[][]): Promise<void> {
   await insertRows(tx, "usage_row", SHORT_COLUMNS, await shortened(tx, numbering, rows));
 }
 
@@ -215,14 +215,14 @@ const IS_ID = [...REST_COLUMNS.map((column) => column in NUMBERED), false];
  */
 export async function learnBefore(db: Db, numbers: UsageNumbers, rows: readonly UsageRow[]): Promise<void> {
   if (db.engine === "sqlite") return;
-  const lists = rows.map((row) => allValues(storable(row)));
+  const lists = rows.map((row) => allValues(clampCount(row)));
   const numbering = new Numbering(numbers);
   for (const values of lists) shorten(values, numbering);
   if (!numbering.isComplete) await numbers.within(db, (tx, own) => shortened(tx, own, lists));
 }
 
 /** Lists of a kind and of the rest of one row or more, with numbers for what is told once. */
-async function shortened(tx: Db, numbering: Numbering, lists: readonly Value[][]): Promise<Value[][]> {
+async function shortened(tx: Db, numbering: Numbering, lists: readonly SqlValue[][]): Promise<SqlValue[][]> {
   for (;;) {
     const short = lists.map((values) => shorten(values, numbering));
     // Nearly always all of it was known.
@@ -230,7 +230,7 @@ async function shortened(tx: Db, numbering: Numbering, lists: readonly Value[][]
   }
 }
 
-function shorten(values: readonly Value[], numbering: Numbering): Value[] {
+function shorten(values: readonly SqlValue[], numbering: Numbering): SqlValue[] {
   const isRefused = values[OUTCOME_AT] === "refused";
   const short = [numbering.ofKind(toldOnce(values)), isRefused ? (values[MODEL_AT] ?? null) : null];
   for (let at = TOLD_ONCE.length; at < KIND_COLUMNS.length; at++) short.push(values[at] ?? null);
@@ -244,7 +244,7 @@ function shorten(values: readonly Value[], numbering: Numbering): Value[] {
 }
 
 /** Of the values of a kind. Callers choose what they are refused, so that has no place among what never goes. */
-function toldOnce(kind: readonly Value[]): Value[] {
+function toldOnce(kind: readonly SqlValue[]): SqlValue[] {
   const told = kind.slice(0, TOLD_ONCE.length);
   if (kind[OUTCOME_AT] === "refused") told[MODEL_AT] = "";
   return told;

@@ -3,7 +3,7 @@
  * repeated, broken off and begun anew. Hours are never taken back, so no row has to go.
  */
 
-import { type Db, placeholder, transaction, type Value } from "../engine/db.ts";
+import { type Db, placeholder, type SqlValue, transaction } from "../engine/db.ts";
 import { insertRows } from "../engine/insert-rows.ts";
 import { integer, text } from "../engine/row.ts";
 import { SUM_COLUMNS } from "./usage-hour.ts";
@@ -15,12 +15,12 @@ export const WEEK_MS = 7 * DAY_MS;
 /** SQLite folds within this process: each step has to be short. */
 const KEYS_PER_STEP = 20;
 
-export function dayOf(atMs: number): number {
+export function startOfDay(atMs: number): number {
   return Math.floor(atMs / DAY_MS) * DAY_MS;
 }
 
 /** Monday: the epoch was a Thursday. */
-export function weekOf(atMs: number): number {
+export function startOfWeek(atMs: number): number {
   return Math.floor((atMs + 3 * DAY_MS) / WEEK_MS) * WEEK_MS - 3 * DAY_MS;
 }
 
@@ -44,7 +44,7 @@ export async function markDays(
   tx: Db,
   requests: readonly { requestId: string; atMs: number }[],
 ): Promise<void> {
-  const rows = requests.map(({ requestId, atMs }) => [requestId, dayOf(atMs)]);
+  const rows = requests.map(({ requestId, atMs }) => [requestId, startOfDay(atMs)]);
   await insertRows(tx, "usage_day_mark", ["request_id", "day_ms"], rows, "ON CONFLICT DO NOTHING");
 }
 
@@ -187,7 +187,7 @@ async function foldSums(tx: Db, scope: string, dayMs: number, ids: readonly stri
     `usage_day WHERE scope = '${scope}' AND scope_id IN (${asked}) AND day_ms = ? GROUP BY scope_id, day_ms`,
     [...ids, dayMs],
   );
-  const weekMs = weekOf(dayMs);
+  const weekMs = startOfWeek(dayMs);
   await fold(
     tx,
     `'${scope}_week', scope_id, CAST(? AS BIGINT), ''`,
@@ -201,7 +201,7 @@ const SUMS = SUM_COLUMNS.map((column) => `SUM(${column})`).join(", ");
 const REPLACE = SUM_COLUMNS.map((column) => `${column} = excluded.${column}`).join(", ");
 
 /** `?` stands for a value on both engines here. */
-async function fold(tx: Db, of: string, from: string, values: readonly Value[]): Promise<void> {
+async function fold(tx: Db, of: string, from: string, values: readonly SqlValue[]): Promise<void> {
   let next = 1;
   const statement = `INSERT INTO usage_day (scope, scope_id, day_ms, public_model, ${SUM_COLUMNS.join(", ")})
     SELECT ${of}, ${SUMS} FROM ${from}

@@ -1,7 +1,7 @@
 /** The roll-up: sums of usage rows by hour, key, group, model and interface. */
 
 import type { Nano } from "../../money/nano.ts";
-import { type Db, placeholder, type Row, type Value } from "../engine/db.ts";
+import { type Db, placeholder, type Row, type SqlValue } from "../engine/db.ts";
 import { insertRows } from "../engine/insert-rows.ts";
 import { integer, nano, text, textOrNull } from "../engine/row.ts";
 import type { UsageOutcome, UsageRow, UsageTokens } from "./usage-row.ts";
@@ -62,7 +62,7 @@ const ADD_TO_PRESENT = `ON CONFLICT (${KEY_COLUMNS.join(", ")}) DO UPDATE SET ${
 ).join(", ")}`;
 
 /** What one row counts for. */
-export function totalsOf(
+export function computeTotals(
   used: SummedTokens & Pick<UsageRow, NanoField | "requestCount" | "durationMs" | "firstByteMs">,
   outcome: UsageOutcome,
 ): UsageTotals {
@@ -203,7 +203,7 @@ function nameOf({ atMs, groupId, interface: family, publicModel }: RollUpEntry["
 
 export async function addToRollUp(tx: Db, entries: readonly RollUpEntry[]): Promise<void> {
   const rows = entries.map(({ of, totals }) => {
-    const line: Value[] = [of.keyId, hourOf(of.atMs), of.groupId, of.publicModel, of.interface];
+    const line: SqlValue[] = [of.keyId, hourOf(of.atMs), of.groupId, of.publicModel, of.interface];
     for (const [, field] of SUMS) line.push(totals[field]);
     for (const [, field] of NANO_SUMS) line.push(nanoValue(totals[field]));
     return line;

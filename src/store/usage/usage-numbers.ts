@@ -5,7 +5,7 @@
  * unless it was given before numbers were made so.
  */
 
-import { type Db, transaction, type Value } from "../engine/db.ts";
+import { type Db, type SqlValue, transaction } from "../engine/db.ts";
 import { insertRows } from "../engine/insert-rows.ts";
 import { CorruptRow, integer, text } from "../engine/row.ts";
 import { selectIn } from "../engine/select-in.ts";
@@ -63,7 +63,7 @@ export class Numbering {
   private readonly kept: Pick<UsageNumbers, "ids" | "kinds">;
   private readonly ids = new Map<string, number>();
   private readonly kinds = new Map<string, number>();
-  private readonly missing = { ids: new Set<string>(), kinds: new Map<string, readonly Value[]>() };
+  private readonly missing = { ids: new Set<string>(), kinds: new Map<string, readonly SqlValue[]>() };
 
   /** What is forgotten meanwhile it goes on with, and adds to: nobody asks there any more. */
   constructor({ ids, kinds }: UsageNumbers) {
@@ -83,7 +83,7 @@ export class Numbering {
   }
 
   /** Of the values of `TOLD_ONCE`; 0 as well. */
-  ofKind(kind: readonly Value[]): number {
+  ofKind(kind: readonly SqlValue[]): number {
     const told = JSON.stringify(kind);
     const no = this.kept.kinds.get(told) ?? this.kinds.get(told);
     if (no === undefined) this.missing.kinds.set(told, kind);
@@ -122,7 +122,7 @@ interface Line {
   known: string;
   digest: string;
   /** The rest of it, should it not be there yet. */
-  values: readonly Value[];
+  values: readonly SqlValue[];
   /** What `learnt` is to know it by. */
   told: string;
 }

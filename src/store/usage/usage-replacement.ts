@@ -5,9 +5,9 @@ import { placeholder } from "../engine/db.ts";
 import { selectIn } from "../engine/select-in.ts";
 import { insertUsage } from "./insert-usage.ts";
 import { markDays } from "./usage-day.ts";
-import { addToRollUp, difference, noUse, RollUp, totalsOf } from "./usage-hour.ts";
+import { addToRollUp, computeTotals, difference, noUse, RollUp } from "./usage-hour.ts";
 import type { Numbering } from "./usage-numbers.ts";
-import { storable, toUsageRow, type UsageRow } from "./usage-row.ts";
+import { clampCount, toUsageRow, type UsageRow } from "./usage-row.ts";
 import { SELECT_USAGE } from "./usage-values.ts";
 
 /** Those of these requests whose row says `recovered`, locked until the transaction ends. */
@@ -35,7 +35,7 @@ export async function replaceUsage(
     `DELETE FROM usage_row WHERE request_id = ${mark}`,
     replaced.map(({ before }) => [before.requestId]),
   );
-  const changes = replaced.map(({ before, row }) => ({ before, row: storable(row) }));
+  const changes = replaced.map(({ before, row }) => ({ before, row: clampCount(row) }));
   await insertUsage(
     tx,
     numbering,
@@ -43,7 +43,7 @@ export async function replaceUsage(
   );
   const sums = new RollUp();
   for (const { before, row } of changes) {
-    sums.merge([{ of: before, totals: difference(noUse(), totalsOf(before, before.outcome)) }]);
+    sums.merge([{ of: before, totals: difference(noUse(), computeTotals(before, before.outcome)) }]);
     sums.add(row);
   }
   await addToRollUp(tx, sums.entries());

@@ -114,7 +114,7 @@ const COST_NANO_MAX: Nano = 100_000n * 1_000_000_000n;
  * Callers choose model names, upstreams choose ids and counts; none of them may make a row that the engine
  * refuses, for a whole batch would be lost with it.
  */
-export function storable(row: UsageRow): UsageRow {
+export function clampCount(row: UsageRow): UsageRow {
   if (isStorable(row)) return row;
   // Field by field: spreading so many of them takes several times as long, once for every request.
   return {

@@ -4,7 +4,7 @@
  */
 
 import type { Nano } from "../../money/nano.ts";
-import type { Row, Value } from "../engine/db.ts";
+import type { Row, SqlValue } from "../engine/db.ts";
 import type { UsageFlag, UsageRow } from "./usage-row.ts";
 
 /** What the store tells once, and stands in its rows as a number (`usage-numbers.ts`). */
@@ -35,7 +35,7 @@ export const TOLD_IN_ROW = [
 export const KIND_COLUMNS = [...TOLD_ONCE, ...TOLD_IN_ROW] as const;
 
 /** In the order of KIND_COLUMNS. */
-export function kindValues(row: UsageRow): Value[] {
+export function kindValues(row: UsageRow): SqlValue[] {
   return [
     row.publicModel,
     row.upstreamModel,
@@ -107,7 +107,7 @@ export const REST_COLUMNS = [
 ] as const;
 
 /** In the order of REST_COLUMNS. Behind what is there already: a list of their own would be one more for each row. */
-export function pushRest(values: Value[], row: UsageRow): void {
+export function pushRest(values: SqlValue[], row: UsageRow): void {
   values.push(
     row.requestId,
     row.atMs,
@@ -139,14 +139,14 @@ export const SELECT_USAGE = `SELECT ${USAGE_COLUMNS.map((column) =>
 ).join(", ")} FROM usage`;
 
 /** In the order of USAGE_COLUMNS. */
-export function toValues(row: UsageRow): Value[] {
+export function toValues(row: UsageRow): SqlValue[] {
   const values = kindValues(row);
   pushRest(values, row);
   return values;
 }
 
 /** Such values as the database gives them back, to be read by `toUsageRow`: money is text. */
-export function asStored(columns: readonly string[], values: readonly Value[]): Row {
+export function asStored(columns: readonly string[], values: readonly SqlValue[]): Row {
   return Object.fromEntries(
     columns.map((column, index) => {
       const value = values[index] ?? null;

@@ -7,10 +7,10 @@ import { flag, integer, nano, oneOf, text, textOrNull } from "../engine/row.ts";
 import { selectIn } from "../engine/select-in.ts";
 import { insertUsage, kindNoOf } from "./insert-usage.ts";
 import { markDays } from "./usage-day.ts";
-import { addToRollUp, difference, RollUp, totalsOf } from "./usage-hour.ts";
+import { addToRollUp, computeTotals, difference, RollUp } from "./usage-hour.ts";
 import type { Numbering } from "./usage-numbers.ts";
 import {
-  storable,
+  clampCount,
   storableCost,
   storableId,
   storableTokens,
@@ -36,7 +36,7 @@ export {
   type UsageTokens,
 } from "./usage-row.ts";
 
-export interface ResponseRoute {
+export interface StoredResponseRoute {
   requestId: string;
   keyId: string;
   accountId: string | null;
@@ -49,7 +49,7 @@ export interface ResponseRoute {
 
 /** Rows and roll-up of requests that the store does not know; one that it knows fails all of them. */
 export async function insertFresh(tx: Db, numbering: Numbering, rows: readonly UsageRow[]): Promise<void> {
-  const ordered = rows.map(storable).sort((a, b) => (a.requestId < b.requestId ? -1 : 1));
+  const ordered = rows.map(clampCount).sort((a, b) => (a.requestId < b.requestId ? -1 : 1));
   await insertUsage(tx, numbering, ordered);
   const sums = new RollUp();
   for (const row of ordered) sums.add(row);
@@ -86,7 +86,7 @@ export async function findUsage(db: Db, requestId: string): Promise<UsageRow | n
  * Who made a response, and where. The first of several rows counts: nobody can take a response over. Rows and holds
  * are read in one statement, so that one that is being settled is seen as either.
  */
-export async function findRoute(db: Db, responseId: string): Promise<ResponseRoute | null> {
+export async function findRoute(db: Db, responseId: string): Promise<StoredResponseRoute | null> {
   const id = storableId(responseId);
   if (id === null) return null;
   const [row] = await db.sql`
@@ -139,8 +139,8 @@ export async function settlePending(
       WHERE request_id = ${requestId} AND kind_no = ${integer(found, "kind_no")} RETURNING request_id`;
     if (settled.length === 0) return false;
     const change = difference(
-      totalsOf({ ...is, ...UNCHANGED, costNano, upstreamNano }, outcome),
-      totalsOf({ ...before, ...UNCHANGED, costNano: 0n, upstreamNano: 0n }, "pending"),
+      computeTotals({ ...is, ...UNCHANGED, costNano, upstreamNano }, outcome),
+      computeTotals({ ...before, ...UNCHANGED, costNano: 0n, upstreamNano: 0n }, "pending"),
     );
     await addToRollUp(tx, [{ of: before, totals: change }]);
     await markDays(tx, [before]);

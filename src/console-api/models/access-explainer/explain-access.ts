@@ -5,24 +5,24 @@
 
 import { z } from "zod";
 import { nearest } from "../../../config/state/problem.ts";
-import { subjectsOf } from "../../../gateway/admission/caller-limits.ts";
+import { callerSubjects } from "../../../gateway/admission/caller-limits.ts";
 import type { Shortage } from "../../../limits/limiter.ts";
 import { usdText } from "../../../money/nano.ts";
 import { explainAccess, type Reason } from "../../../policy/explain.ts";
-import type { Group } from "../../../policy/snapshot.ts";
+import type { PolicyGroup } from "../../../policy/snapshot.ts";
 import { isFault } from "../../../pool/health.ts";
 import type { Candidate } from "../../../pool/pool.ts";
 import type { Interface, KeyRecord } from "../../../records.ts";
 import { findUser } from "../../../store/identity/users.ts";
 import { readPolicy } from "../../../store/policy/policy.ts";
-import type { Control } from "../../context.ts";
+import type { ConsoleContext } from "../../context.ts";
 import type { Actor } from "../../http/route.ts";
 import { groupsWithin } from "../../keys/reachable-groups.ts";
-import { settledFor } from "../../usage/flush-usage.ts";
+import { flushUsageFor } from "../../usage/flush-usage.ts";
 import { availabilityOfCandidates } from "../availability.ts";
 import { type Facts, factsAnswer, WHY_REASONS, type WhyReason } from "./facts.ts";
 import { paymentOf } from "./payment.ts";
-import { tell } from "./text.ts";
+import { describeStep } from "./text.ts";
 
 const stepAnswer = z.object({
   ok: z.boolean(),
@@ -62,7 +62,7 @@ interface Step {
 }
 
 export async function explainKey(
-  control: Control,
+  control: ConsoleContext,
   actor: Actor,
   question: Question,
 ): Promise<z.input<typeof whyAnswer>> {
@@ -88,11 +88,11 @@ export async function explainKey(
   const routes = group?.models.get(question.model)?.routes.get(question.interface) ?? [];
   const candidates = routes.map((route) => gateway.dispatcher.pool.describe(route));
   if (live !== undefined && group !== undefined && candidates.length > 0) {
-    const shortage = subjectsOf({ key: live, group })
+    const shortage = callerSubjects({ key: live, group })
       .map((subject) => gateway.limiter.shortageOf(subject, 1, 1))
       .find((found) => found !== null);
     const now = availabilityOfCandidates(candidates, nowMs);
-    if (key.userId !== null) await settledFor(control, key.userId);
+    if (key.userId !== null) await flushUsageFor(control, key.userId);
     steps.push(
       shortage === undefined
         ? { ok: true, reason: "within_limits", facts }
@@ -111,7 +111,7 @@ export async function explainKey(
   const states = new Map(candidates.map((candidate) => [candidate.accountName, candidate]));
   return {
     allowed: failed === -1,
-    steps: told.map((step) => ({ ...step, text: tell(step.reason, step.facts) })),
+    steps: told.map((step) => ({ ...step, text: describeStep(step.reason, step.facts) })),
     accounts: !isAdmin
       ? null
       : configured.accounts.map(({ name, upstreamModel, reason }) => {
@@ -142,7 +142,11 @@ function discreet(reason: Reason): Reason {
   return reason === "model_unknown" ? "model_not_published" : reason;
 }
 
-function factsOf({ model, interface: iface }: Question, group: Group | undefined, within: Group[]): Facts {
+function factsOf(
+  { model, interface: iface }: Question,
+  group: PolicyGroup | undefined,
+  within: PolicyGroup[],
+): Facts {
   const published = group?.models.get(model);
   const others = within.filter((other) => other !== group && other.models.get(model)?.routes.has(iface));
   const close = published === undefined ? nearest(model, [...(group?.models.keys() ?? [])]) : null;

@@ -1,14 +1,14 @@
 /** Whether whoever pays for a request has anything left to pay with. */
 
 import { usdText } from "../../../money/nano.ts";
-import type { Group } from "../../../policy/snapshot.ts";
+import type { PolicyGroup } from "../../../policy/snapshot.ts";
 import type { Db } from "../../../store/engine/db.ts";
 import { type SubscriptionStanding, subscriptionsOf } from "../../../store/money/subscription-standing.ts";
 import { debtIn, readWallet } from "../../../store/money/wallets.ts";
 import type { Facts, PaymentReason } from "./facts.ts";
 
 interface Paying {
-  group: Group;
+  group: PolicyGroup;
   userId: string | null;
   facts: Facts;
   nowMs: number;

@@ -2,7 +2,7 @@
 
 import type { Facts, WhyReason } from "./facts.ts";
 
-export function tell(reason: WhyReason, facts: Facts): string {
+export function describeStep(reason: WhyReason, facts: Facts): string {
   return TEXTS[reason](facts);
 }
 

@@ -1,13 +1,13 @@
 /** A room of this size for tests, with little patience. */
 
 import { systemClock } from "../../net/wire/clock.ts";
-import { openAlarms } from "../../net/wire/deadlines.ts";
-import { type BodyRoom, openBodyRoom } from "./body-budget.ts";
+import { openDeadlines } from "../../net/wire/deadlines.ts";
+import { type BodyBudget, openBodyBudget } from "./body-budget.ts";
 
-const alarms = openAlarms(10, systemClock);
+const alarms = openDeadlines(10, systemClock);
 
-export function openTestRoom(bytesMax: number): BodyRoom {
-  return openBodyRoom({
+export function openTestRoom(bytesMax: number): BodyBudget {
+  return openBodyBudget({
     bytesMax,
     ownerBytesMax: bytesMax / 2,
     waitingMax: 10,
