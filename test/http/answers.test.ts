@@ -102,7 +102,7 @@ describe("an answer without a body", () => {
   });
 
   test("leads elsewhere with a length of nothing", async () => {
-    const answer = await ask(get("/console"));
+    const answer = await ask(message("GET /console HTTP/1.1", ["Host: localhost"]));
     expect([answer.status, answer.header("content-length")]).toEqual([302, "0"]);
     expect(answer.header("location")).toBe("/console/");
   });

@@ -29,7 +29,11 @@ const words = (count: number) => "The quick brown fox jumps over the lazy dog. "
 test.each(["fin", "reset"] as const)(
   "a client that leaves with a long request behind a slow one is seen, and nothing is held any more (%s)",
   async (how) => {
-    const gateway = await startPaidGateway({ balance: "1.00", models: { paid: "sim-fast@first=60s" } });
+    const gateway = await startPaidGateway({
+      balance: "1.00",
+      models: { paid: "sim-fast@first=60s" },
+      group: { on_disconnect: "cancel" },
+    });
     const client = await open(gateway);
     await client.send(post(chatBody({ model: "paid" })));
     await eventually(() => gateway.simulator.ledger.last());

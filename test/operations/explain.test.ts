@@ -60,13 +60,10 @@ async function keyId(name: string): Promise<string> {
   return id;
 }
 
-test("another process on the same folder leaves the first one's door alone, also when it ends", async () => {
-  const second = await startGatewayProcess({ folder, args: ["--config", "gateway.yaml"] });
-  try {
-    await eventually(() => second.output().includes("another process runs on this data folder"));
-  } finally {
-    await second.stop();
-  }
+test("another process on the same folder is refused, and leaves the first one's socket alone", async () => {
+  const refused = await runCommand(["start", "--config", "gateway.yaml"], { folder });
+  expect(refused.code).not.toBe(0);
+  expect(refused.output).toContain("is in use by process");
   const { output } = await explain("--key", await keyId("a"), "--model", "pooled");
   expect(output).toContain("account now");
 });

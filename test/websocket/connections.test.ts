@@ -330,7 +330,7 @@ describe("a client", () => {
     socket.send(JSON.stringify({ type: "response.create", model: "held", input: "Hi" }));
     await eventually(() => running.simulator.ledger.totals().inFlight === 1);
     socket.pause();
-    const steer = JSON.stringify({ type: "response.steer", input: "x".repeat(2 ** 20) });
+    const steer = JSON.stringify({ type: "response.steer", input: "x".repeat(200 * 1024) });
     await eventually(() => {
       socket.send(steer);
       return running.simulator.ledger.last()?.abortedByClient === true;
