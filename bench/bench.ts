@@ -1,7 +1,8 @@
 /**
  * `npm run bench`: what the gateway costs beside nginx as a plain hop and no hop at all, in one run.
  *   --quick      under a minute; the gateway is still warming up, so its CPU looks dearer than it is
- *   --only PART  unary, sse, latency, memory, startup, dispatch or sockets; may be repeated
+ *   --only PART  unary, sse, latency, memory, startup, dispatch, billing or sockets; may be repeated
+ *   --budget     exit with 1 when a median is worse than its figure in budget.json
  * The process under test has a core to itself; upstream and load generator share the other one.
  */
 
@@ -22,6 +23,7 @@ import {
 } from "./processes.ts";
 import {
   eventsPerChunk,
+  measureBilling,
   measureDispatch,
   measureMemory,
   measureStartup,
@@ -35,7 +37,7 @@ import { machineText, resultText } from "./table.ts";
 import type { WarmUp } from "./warm-up.ts";
 import { openWrk } from "./wrk.ts";
 
-const PARTS = ["unary", "sse", "latency", "memory", "startup", "dispatch", "sockets"] as const;
+const PARTS = ["unary", "sse", "latency", "memory", "startup", "dispatch", "billing", "sockets"] as const;
 type Part = (typeof PARTS)[number];
 
 interface Plan {
@@ -45,6 +47,7 @@ interface Plan {
   warmUp: WarmUp;
   streamsHeldMs: number;
   startupRepeats: number;
+  isBudgetEnforced: boolean;
 }
 
 // Many rounds: what else the machine does comes and goes within seconds, and a median needs rounds without it. Not too
@@ -70,14 +73,22 @@ const EVENT_PAUSE_MS = 1;
 
 function readPlan(): Plan {
   const { values } = parseArgs({
-    options: { quick: { type: "boolean" }, only: { type: "string", multiple: true } },
+    options: {
+      quick: { type: "boolean" },
+      only: { type: "string", multiple: true },
+      budget: { type: "boolean" },
+    },
   });
   const parts = (values.only ?? PARTS).map((name) => {
     const part = PARTS.find((known) => known === name);
     if (part === undefined) throw new Error(`--only ${name}: there is only ${PARTS.join(", ")}.`);
     return part;
   });
-  return { parts: new Set(parts), ...(values.quick ? QUICK : FULL) };
+  return {
+    parts: new Set(parts),
+    isBudgetEnforced: values.budget ?? false,
+    ...(values.quick ? QUICK : FULL),
+  };
 }
 
 async function startSubjects(place: Place, tools: Tools, upstreamPort: number): Promise<Subject[]> {
@@ -131,9 +142,11 @@ async function measureAll(place: Place, tools: Tools, plan: Plan): Promise<Resul
     memory: null,
     startup: null,
     dispatch: null,
+    billing: null,
     sockets: null,
   };
   if (plan.parts.has("dispatch")) results.dispatch = await measureDispatch(place);
+  if (plan.parts.has("billing")) results.billing = await measureBilling(place);
   if (plan.parts.has("startup")) {
     results.startup = await measureStartup(place, KEYS_STORED, plan.startupRepeats);
   }
@@ -201,6 +214,10 @@ async function main(): Promise<void> {
     const written = { at, machine: facts, plan: { ...plan, parts: [...plan.parts] }, summary, raw };
     await Bun.write(file, `${JSON.stringify(written, null, 2)}\n`);
     console.log(`\nAll numbers: ${file}`);
+    const exceeded = goals(results).filter(({ met }) => !met);
+    if (plan.isBudgetEnforced && exceeded.length > 0) {
+      throw new Error(`over budget: ${exceeded.map(({ title }) => title).join("; ")}`);
+    }
   } finally {
     stage.close();
   }

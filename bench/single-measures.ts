@@ -1,5 +1,6 @@
 /** What is not load: added latency of a lone request, memory of many open streams, time to ready. */
 
+import type { BillingCost } from "./billing-cost.ts";
 import { chatBody, chatStreamBody } from "./bodies.ts";
 import type { DispatchCost } from "./dispatch-cost.ts";
 import { BENCH_KEY, startGateway } from "./gateway-process.ts";
@@ -39,6 +40,18 @@ export async function measureDispatch(place: Place): Promise<DispatchCost> {
   });
   place.progress("admission and dispatch");
   const cost: DispatchCost = JSON.parse(printed);
+  return cost;
+}
+
+/** Takes some minutes: the code of both billing paths is compiled first. */
+export async function measureBilling(place: Place): Promise<BillingCost> {
+  const printed = await place.stage.ask({
+    name: "billing cost",
+    command: [place.bun, here("billing-cost.ts"), "--json"],
+    core: place.subjectCore,
+  });
+  place.progress("hold and settle");
+  const cost: BillingCost = JSON.parse(printed);
   return cost;
 }
 

@@ -1,11 +1,9 @@
 /**
- * What the money of a request costs: hold, dispatch mark and settlement with its usage row, at a steady rate with
- * requests that last a while. Prints CPU per request above that of the same loop without a till, that of the usage row
- * alone, which requests that nobody pays for have as well, what is left of the one without the other, and how long a
- * request waits for its hold and for its settlement. The three take turns, and what counts is the median of what they
- * differ by within a round: machines are not equally fast all the time. What is spent on other threads is told apart: they
- * compile, collect garbage and write to the disk.
- * `USERS=200 bun bench/till-cost.ts [rate] [seconds of each, in each round] [database url]`
+ * The CPU cost of billing one request: hold, dispatch mark and settlement with its usage row, at a steady rate and with
+ * requests that last a while. Three loops take turns: without billing, with an unpaid usage row, with a paid request. The
+ * result is the median of their differences within a round, because machines are not equally fast all the time. CPU of
+ * other threads (compiler, garbage collector, disk) is shown separately.
+ * `USERS=200 bun bench/billing-cost.ts [--json] [rate] [seconds of each, in each round] [database url]`
  */
 
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
@@ -33,7 +31,12 @@ import { postTransfer } from "../src/store/money/ledger.ts";
 import { NO_MONEY } from "../src/store/usage/usage.ts";
 import { warmUp } from "./warm-up.ts";
 
-const [rateText = "5000", secondsText = "4", url] = process.argv.slice(2);
+export interface BillingCost {
+  readonly holdAndSettleMicros: number;
+}
+
+const isJson = process.argv.includes("--json");
+const [rateText = "5000", secondsText = "4", url] = process.argv.slice(2).filter((one) => one !== "--json");
 const rate = Number(rateText);
 const seconds = Number(secondsText);
 const USERS = Number(process.env.USERS ?? 200);
@@ -44,7 +47,7 @@ const WARM_UP = { atLeastMs: 30_000, atMostMs: 120_000 };
 /** The compiler counts requests, not seconds. */
 const WARM_UP_FASTER = 2;
 
-const folder = mkdtempSync(join(tmpdir(), "till-cost-"));
+const folder = mkdtempSync(join(tmpdir(), "billing-cost-"));
 
 interface Shop {
   engine: Db["engine"];
@@ -309,20 +312,28 @@ for (let round = 1; round <= ROUNDS; round++) {
 }
 
 /** What the one costs beyond the other: of each round, for the machine is much the same within one. */
-function beyond(one: Kind, other: Kind): string {
-  const more = costs[one].map(({ cpu, beside }, round) => ({
+function differences(one: Kind, other: Kind): Cost[] {
+  return costs[one].map(({ cpu, beside }, round) => ({
     cpu: cpu - (costs[other][round]?.cpu ?? 0),
     beside: beside - (costs[other][round]?.beside ?? 0),
   }));
+}
+
+function beyond(one: Kind, other: Kind): string {
+  const more = differences(one, other);
   const all = more.map(({ cpu }) => cpu);
   const half = `half of rounds ${at(all, 0.25).toFixed(1)} to ${at(all, 0.75).toFixed(1)}`;
   return `${shown({ cpu: median(all), beside: median(more.map(({ beside }) => beside)) })}, ${half}`;
 }
 
 const wait = (values: number[]) => `p50 ${at(values, 0.5).toFixed(2)} p99 ${at(values, 0.99).toFixed(2)} ms`;
-console.log(`${shop.engine}, ${rate}/s of ${USERS} users, µs CPU a request:
+const text = `${shop.engine}, ${rate}/s of ${USERS} users, µs CPU a request:
   usage row, which every request has   ${beyond("unpaid", "without")}
   hold and settlement on top of that   ${beyond("paid", "unpaid")}
-hold ${wait(holdMs)}, settle ${wait(settleMs)}`);
+hold ${wait(holdMs)}, settle ${wait(settleMs)}`;
+const cost: BillingCost = {
+  holdAndSettleMicros: median(differences("paid", "unpaid").map(({ cpu }) => cpu)),
+};
+console.log(isJson ? JSON.stringify(cost) : text);
 await shop.close();
 rmSync(folder, { recursive: true, force: true });
