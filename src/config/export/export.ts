@@ -1,3 +1,5 @@
+/** Exports the current configuration in the format of gateway.yaml. */
+
 import { Document, isMap, isScalar, isSeq, type YAMLMap } from "yaml";
 import { type Clock, systemClock } from "../../net/wire/clock.ts";
 import type { Db } from "../../store/engine/db.ts";
@@ -13,7 +15,10 @@ import {
   writtenUser,
 } from "../state/to-file-shape.ts";
 
-/** The present state in the file's form. Secrets are left out, and applying the result again keeps them. */
+/**
+ * Returns the current state as a configuration file. It contains no secrets; applying it again keeps the stored
+ * ones.
+ */
 export async function exportFile(db: Db, clock: Clock = systemClock): Promise<string> {
   const state = await readState(db);
   const notes: Notes = {
@@ -54,12 +59,12 @@ function contentsOf(state: ConfigState, nowMs: number) {
   };
 }
 
-/** What stands above an entry's second field, by section and place. */
+/** Comments to insert above the second field of an entry, by section and index. */
 type Notes = Readonly<Record<string, readonly (string | null)[]>>;
 
 const ENTRIES_AT_ONCE = 500;
 
-/** A section's text, a few entries at a time: a hundred thousand at once would hold up every request for seconds. */
+/** Serializes a section a few entries at a time: 100,000 at once would block every request for seconds. */
 function* slices(section: string, value: unknown, notes: readonly (string | null)[]): Generator<string> {
   if (!Array.isArray(value) || value.length <= ENTRIES_AT_ONCE) {
     yield yamlOf(section, value, notes);
@@ -68,7 +73,7 @@ function* slices(section: string, value: unknown, notes: readonly (string | null
   for (let from = 0; from < value.length; from += ENTRIES_AT_ONCE) {
     const until = from + ENTRIES_AT_ONCE;
     const text = yamlOf(section, value.slice(from, until), notes.slice(from, until));
-    // The section's name stands on a line of its own, once.
+    // Every slice repeats the line with the section name. Only the first one may keep it.
     yield from === 0 ? text : text.slice(text.indexOf("\n") + 1);
   }
 }
@@ -83,13 +88,13 @@ function yamlOf(section: string, value: unknown, notes: readonly (string | null)
   return document.toString({ lineWidth: 0, flowCollectionPadding: true });
 }
 
-/** Most sections are a list of entries. Mail is one, and alerts have a list. */
+/** Most sections are a list of entries. `smtp` is a single entry, and `alerts` contains a list. */
 function entryAt(section: string, i: number): (string | number)[] {
   if (section === "smtp") return [section];
   return section === "alerts" ? [section, "webhooks", i] : [section, i];
 }
 
-/** A stored `${` is text, not a variable. Names on the left of a map are never interpolated. */
+/** Escapes a stored `${`, which is text and not a variable. Keys of a map are never interpolated. */
 function escaped(value: unknown): unknown {
   if (typeof value === "string") return value.replaceAll("${", () => "$${");
   if (Array.isArray(value)) return value.map(escaped);
@@ -99,7 +104,7 @@ function escaped(value: unknown): unknown {
 
 const ON_ONE_LINE = new Set<unknown>(["price", "model_prices", "models", "limits", "group_limits", "queue"]);
 
-/** Lists of names, prices, limits and maps of names, as an operator writes them. */
+/** Formats lists of names, prices, limits and maps of names on one line, as operators usually write them. */
 function onOneLine(node: unknown): void {
   if (isSeq(node)) {
     if (node.items.every(isScalar)) node.flow = true;

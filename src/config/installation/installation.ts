@@ -1,3 +1,8 @@
+/**
+ * Opens the database of an installation together with the keys to its secrets. Every command and the server
+ * begin with it.
+ */
+
 import { randomBytes as cryptoRandomBytes } from "node:crypto";
 import { existsSync, mkdirSync, statSync } from "node:fs";
 import { dirname } from "node:path";
@@ -9,28 +14,31 @@ import { changesAhead, hasVersions, migrate } from "../../store/engine/migrate.t
 import { loadPepper } from "../../store/settings/pepper.ts";
 import type { Settings } from "./environment.ts";
 
-/** An opened store with the keys to its secrets: what every command and the server begin with. */
+/** An open database with the keys to its secrets. */
 export interface Installation {
   settings: Settings;
   db: Db;
   keyring: Keyring;
-  /** A caller's secret → the digest it is known by. */
+  /** Computes the digest under which the secret of a key is stored. */
   digest(secret: string): string;
   clock: Clock;
   newId: NewId;
   randomBytes: RandomBytes;
 }
 
-/** What whoever waits should know. */
+/** Prints a progress message for a waiting operator. */
 type Remark = (text: string) => void;
 const silently: Remark = () => {};
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
-/** Empty counts as not set, as for every other variable. */
+/** An empty value counts as not set, as for every other variable. */
 const masterKeyIn = (environment: Environment) => environment.MODEL_GATEWAY_MASTER_KEY || undefined;
 
-/** Makes what is missing: folder, tables, pepper, and the master key unless the store was sealed with another. */
+/**
+ * Creates what is missing: directory, tables, pepper, and the master key. No master key is created if the
+ * database was sealed with another one.
+ */
 export async function openInstallation(
   settings: Settings,
   environment: Environment,
@@ -40,7 +48,7 @@ export async function openInstallation(
   const file = settings.masterKeyFile;
   const fromEnv = masterKeyIn(environment);
   const hasKey = fromEnv !== undefined || isThere(file);
-  // A key that is wrong is said before anything is made.
+  // A wrong key must be reported before anything is created.
   const present = hasKey ? openKeyring({ file, fromEnv }) : null;
   const db = await openDb(settings.databaseUrl);
   if (present === null && (await hasVersions(db))) {
@@ -50,7 +58,7 @@ export async function openInstallation(
   return furnish(settings, present ?? openKeyring({ file, fromEnv }), db, remark);
 }
 
-/** Nothing is here to work on. A mistyped folder must not pass for an empty installation. */
+/** There is no installation at this location. A mistyped directory must not pass for an empty installation. */
 export class NoInstallation extends Error {
   override readonly name = "NoInstallation";
   readonly hint: string;
@@ -69,7 +77,7 @@ function masterKeyMissing(file: string): NoInstallation {
 
 const WHERE_IT_IS = "Name the folder that its server runs on: --data FOLDER, or MODEL_GATEWAY_DATA.";
 
-/** For whoever works on what there is: makes no folder, no store and no master key. Throws `NoInstallation`. */
+/** Opens an existing installation. Creates no directory, database or master key. Throws `NoInstallation`. */
 export async function openPresent(
   settings: Settings,
   environment: Environment,
@@ -91,13 +99,16 @@ export async function openPresent(
   );
 }
 
-/** False where its file is not there yet. Of a server one knows only by asking it. */
+/**
+ * False if the SQLite file does not exist yet. Always true for a database server, which has to be queried to
+ * find out.
+ */
 export function hasStore({ databaseUrl }: Settings): boolean {
   const path = sqlitePathOf(databaseUrl);
   return path === null || isThere(path);
 }
 
-/** Unlike `existsSync` it does not say no where it may not look. */
+/** Unlike `existsSync`, throws if the path may not be accessed. */
 function isThere(path: string): boolean {
   try {
     return statSync(path).isFile();
@@ -107,7 +118,10 @@ function isThere(path: string): boolean {
   }
 }
 
-/** For whoever changes nothing: where there is no store yet it is an empty one in memory, and no file is made. */
+/**
+ * Opens the installation for reading. If there is no database yet, opens an empty one in memory and creates no
+ * file.
+ */
 export async function openToLook(
   settings: Settings,
   environment: Environment,

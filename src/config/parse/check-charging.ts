@@ -1,10 +1,10 @@
+/** Finds configuration that cannot be billed: models without a price, keys without a user. */
+
 import { needsPrices, openPricing } from "../../policy/pricing.ts";
 import type { GroupRecord } from "../../records.ts";
 import type { GatewayFile } from "../schema/schema.ts";
 import type { FieldProblem } from "../state/problem.ts";
 import type { ConfigState } from "../state/step.ts";
-
-/** What the file asks for and nobody could charge: models without a price, keys without a user. */
 
 /** `after` is the state once the file is applied. */
 export function chargingProblems(
@@ -24,7 +24,8 @@ function unpriced(file: GatewayFile, after: ConfigState, { prune }: { prune: boo
   return after.groups.filter(needsPrices).flatMap((group) => {
     const termsOf = termsFor(group);
     const inFile = file.groups.findIndex(({ name }) => name === group.name);
-    // What the file does not touch is left alone, even if an operator should look at it: `doctor` says so.
+    // Entries that the file does not touch are not checked here, even if they need attention: `doctor` reports
+    // them.
     if (inFile === -1 && prune) return [];
     return group.models.flatMap((id, position): FieldProblem[] => {
       const model = models.get(id);

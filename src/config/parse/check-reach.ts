@@ -1,12 +1,14 @@
+/**
+ * Limits what the console may change about the destination of requests. Only the file on the machine can allow
+ * private networks, and a stored credential is sent only to the address that it was entered for.
+ */
+
 import type { AccountRecord } from "../../records.ts";
 import type { FileAccount, GatewayFile } from "../schema/schema.ts";
 import type { FieldProblem } from "../state/problem.ts";
 import type { ConfigState } from "../state/step.ts";
 
-/**
- * What a browser may not change about where requests go, whoever sits before it: only the file on the machine opens
- * private networks, and a stored credential goes to no other address than the one it was given for.
- */
+/** Returns the changes that are rejected if they come from a browser, even from an administrator. */
 export function reachProblems(file: GatewayFile, state: ConfigState): FieldProblem[] {
   const accounts = new Map(state.accounts.map((account) => [account.name, account]));
   return file.accounts.flatMap((wanted, i): FieldProblem[] => {

@@ -1,11 +1,12 @@
-import { type FieldProblem, nearest, type Path } from "../state/problem.ts";
-
 /**
- * What ties two places of the file together: references, duplicates, fields that only one kind of account has.
- * It reads the raw tree and not the parsed file, so that one wrong leaf does not hide a wrong reference.
+ * Checks rules that span several places of the file: references, duplicates, and fields that only one kind of
+ * account has. Reads the raw tree instead of the parsed file, so that one invalid value does not hide a wrong
+ * reference.
  */
 
-/** What is in the store already: a file may name a part of the installation and refer to the rest. */
+import { type FieldProblem, nearest, type Path } from "../state/problem.ts";
+
+/** Names that exist in the database: a file may define a part of the installation and refer to the rest. */
 export interface KnownNames {
   models: ReadonlySet<string>;
   accounts: ReadonlySet<string>;
@@ -23,7 +24,7 @@ export const NOTHING_KNOWN: KnownNames = {
   users: new Set(),
 };
 
-/** What came from the environment must not stand in a complaint: only the caller knows which values did. */
+/** Values from the environment must not appear in an error message. Only the caller knows which values those are. */
 export interface Discretion {
   show(path: Path, value: string): string;
   mayShow(path: Path): boolean;
@@ -32,13 +33,13 @@ export interface Discretion {
 interface Names {
   noun: string;
   all: ReadonlySet<string>;
-  /** The names that a complaint may suggest. */
+  /** The names that an error message may suggest. */
   open: readonly string[];
-  /** The name that was probably meant. */
+  /** The name that was probably intended. */
   near(name: string): string | null;
 }
 
-/** Each compares a name with all there are. The first few lead to the cause of a thousand. */
+/** Each suggestion compares a name with all others. The first few are enough to find the cause of a thousand errors. */
 const PROPOSALS_MAX = 20;
 
 interface Item {
@@ -153,7 +154,7 @@ function repeated(
   });
 }
 
-/** Which fields an account must and must not have is decided by its kind. */
+/** The kind of an account determines which fields are required and which are not allowed. */
 function accountFields(account: Item): FieldProblem[] {
   const kind = textOf(account, "kind");
   const has = (field: string) => Object.hasOwn(account.value, field);
@@ -269,7 +270,7 @@ function itemsOf(tree: unknown, section: string): Item[] {
   return list.flatMap((value: unknown, i) => (isRecord(value) ? [{ path: [section, i], value }] : []));
 }
 
-/** What a field of an item is made of: its entries, or the field itself where it is a map. */
+/** The items of a field: its entries, or the field itself if it is a map. */
 function itemsAt({ path, value }: Item, field: string): Item[] {
   const inner = value[field];
   if (isRecord(inner)) return [{ path: [...path, field], value: inner }];

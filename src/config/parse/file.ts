@@ -1,3 +1,8 @@
+/**
+ * Parses and validates gateway.yaml, as text or as a document. Returns the validated file, or all of its
+ * problems in the order of their lines.
+ */
+
 import type { z } from "zod";
 import { limits } from "../product-limits.ts";
 import { ruleOf } from "../schema/rule.ts";
@@ -8,10 +13,8 @@ import { findUnsupportedFeatures } from "./unsupported-features.ts";
 import { readTreeInWorker } from "./yaml-in-worker.ts";
 import { plainTree, readTree, type Tree, type TreeResult } from "./yaml-tree.ts";
 
-/** gateway.yaml: text or document → a checked file, or everything that is wrong with it at once, in the order of its lines. */
-
 export interface Source {
-  /** As the operator wrote it: it stands at the head of every problem. */
+  /** The file name as the operator typed it. Every problem begins with it. */
   fileName: string;
   environment: Readonly<Record<string, string | undefined>>;
   /** Names that the file may refer to without defining them. */
@@ -22,7 +25,7 @@ export type ParsedFile =
   | {
       ok: true;
       file: GatewayFile;
-      /** Gives a complaint of a later step its place in the text. */
+      /** Adds the position in the text to a problem that a later step found. */
       problemAt(problem: FieldProblem): Problem;
     }
   | { ok: false; problems: Problem[] };
@@ -31,7 +34,7 @@ export function parseGatewayFile(text: string, source: Source): ParsedFile {
   return parseFile(text, source, gatewayFile, together(source.known ?? NOTHING_KNOWN));
 }
 
-/** The same for a process that serves requests meanwhile. */
+/** Like `parseGatewayFile`, for a process that serves requests at the same time. */
 export async function parseGatewayFileInWorker(text: string, source: Source): Promise<ParsedFile> {
   const more = together(source.known ?? NOTHING_KNOWN);
   return (
@@ -40,7 +43,7 @@ export async function parseGatewayFileInWorker(text: string, source: Source): Pr
   );
 }
 
-/** The same of a document that never was a text: its problems have a field, and no line. */
+/** Like `parseGatewayFile`, for a document without a text: its problems have a field and no line. */
 export function checkDocument(document: GatewayDocument, known: KnownNames): ParsedFile {
   return checkTree(plainTree(document), "", gatewayFile, together(known));
 }
@@ -59,10 +62,10 @@ type Parsed<T> =
   | { ok: true; file: T; problemAt(problem: FieldProblem): Problem }
   | { ok: false; problems: Problem[] };
 
-/** What a schema cannot say. */
+/** Checks that a schema cannot express. */
 type MoreChecks = (value: unknown, tree: Tree) => { wrong: FieldProblem[]; unbuilt: FieldProblem[] };
 
-/** Any file of ours. */
+/** Parses a file of any schema. */
 export function parseFile<Schema extends z.ZodType>(
   text: string,
   source: Omit<Source, "known">,
@@ -72,7 +75,7 @@ export function parseFile<Schema extends z.ZodType>(
   return noText(text, source) ?? checkRead(readTree(text, source.environment), source, schema, more);
 }
 
-/** What nobody should try to parse. */
+/** Rejects a text that must not be parsed. */
 function noText(
   text: string,
   { fileName }: Pick<Source, "fileName">,
@@ -99,7 +102,7 @@ function notUtf8(text: string): TextProblem | null {
   };
 }
 
-/** What bytes of another encoding have become when they were read as UTF-8. */
+/** Characters that result from reading bytes of another encoding as UTF-8. */
 const UNREADABLE = /[\uFFFD\0]/;
 
 function checkRead<Schema extends z.ZodType>(
@@ -122,7 +125,7 @@ function checkTree<Schema extends z.ZodType>(
   const problemAt = ({ path, message, onKey }: FieldProblem): Problem => {
     return { file: fileName, ...tree.locate(path, onKey), field: fieldOf(path), message };
   };
-  // A file of comments alone names nothing, and that is a file.
+  // A file that contains only comments is valid and defines nothing.
   const value = tree.value === null ? {} : tree.value;
   const result = schema.safeParse(value);
   const found = more(value, tree);
@@ -137,7 +140,7 @@ function checkTree<Schema extends z.ZodType>(
   return { ok: false, problems: problems.sort(byPlace) };
 }
 
-/** The first complaint about a field is the nearest to the cause; a second one would only repeat it. */
+/** Keeps the first problem of each field, which is the closest to the cause. Later ones would only repeat it. */
 function oneAField(problems: FieldProblem[]): FieldProblem[] {
   const seen = new Set<string>();
   return problems.filter(({ path }) => {
@@ -148,7 +151,7 @@ function oneAField(problems: FieldProblem[]): FieldProblem[] {
   });
 }
 
-/** Fields whose value is a secret even when it stands in the file as it is. */
+/** Fields whose value is a secret even if it is written directly in the file. */
 const SECRET_FIELDS = new Set(["credential", "password", "secret"]);
 
 function shown(tree: Tree, path: Path, value: string): string {

@@ -1,14 +1,14 @@
-import type { FieldProblem, Path } from "../state/problem.ts";
-
 /**
- * What the file may say, correctly, and this version does not do yet. Ignoring it would leave an operator
- * believing in a limit that nobody keeps, so the file is refused. A feature that arrives deletes its line.
+ * Rejects valid fields that this version does not support yet. Ignoring them would make an operator believe in
+ * a limit that is not enforced. Supporting a feature removes its line here.
  */
+
+import type { FieldProblem, Path } from "../state/problem.ts";
 
 interface Unbuilt {
   /** `[]` stands for every entry of a list. */
   field: string;
-  /** The value that asks for the missing feature; any value when left out. */
+  /** True for values that need the missing feature. If omitted, every value does. */
   asks?: (value: unknown) => boolean;
   says: string;
 }

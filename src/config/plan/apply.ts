@@ -1,3 +1,8 @@
+/**
+ * Plans and applies a configuration file or document. All changes are applied in one transaction, and applying
+ * them again changes nothing.
+ */
+
 import { appendChange, type ChangeEntry } from "../../store/change-log/change-log.ts";
 import { type Db, transaction } from "../../store/engine/db.ts";
 import { bumpPolicyRevision, readRevisions } from "../../store/engine/revisions.ts";
@@ -14,13 +19,11 @@ import type { ShownKey } from "./plan-keys.ts";
 import { keptForTheirMoney, type Removals, withGroupsLeft } from "./plan-removals.ts";
 import { readAffectedState } from "./read-affected-state.ts";
 
-/** The present state is brought to what the file says: all of it or nothing, and a second time changes nothing. */
-
 export interface PlannedChanges {
   changes: Change[];
-  /** Secrets made by the plan. They count only once it is applied. */
+  /** Secrets that the plan created. They are valid only once it is applied. */
   shown: ShownKey[];
-  /** What the file says and applying it does not do, for a reason the operator should know. */
+  /** Notes about values of the file that are not applied, with the reason. */
   notes: string[];
   file: GatewayFile;
   steps: PlanStep[];
@@ -44,7 +47,7 @@ export async function planChanges(
   const { db } = installation;
   const revisions = await readRevisions(db);
   const state = await readState(db);
-  // What pruning removes cannot be referred to.
+  // The file cannot refer to names that pruning removes.
   const known = options.prune ? NOTHING_KNOWN : knownNames(state);
   const parsed = await parseGatewayFileInWorker(source.text, { ...source, known });
   if (!parsed.ok) return parsed;
@@ -57,13 +60,13 @@ export async function planChanges(
 }
 
 export interface DocumentOptions extends Pick<PlanOptions, "removals" | "fromConsole"> {
-  /** The revisions before anything was read that the document is made from: it is not applied to anything newer. */
+  /** The revisions from before the data of the document was read. If they have changed, applying fails. */
   since?: PlannedChanges["revisions"];
 }
 
 /**
- * The same for a part of the file that is an object already, as a form has it, and for what is to go. Groups lose what
- * they refer to, and keys go with their group or user.
+ * Plans a document, such as the content of a form, and removals. Removed models and accounts are taken out of
+ * their groups. Keys are removed with their group or user.
  */
 export async function planDocument(
   installation: Secrets & Pick<Installation, "db">,
@@ -81,8 +84,8 @@ export async function planDocument(
 }
 
 /**
- * What would stand with this document, for a form that is not saved yet, and what is wrong with it. Null where it is too
- * wrong to be told.
+ * Returns the state that would result from an unsaved form, and its problems. The state is null if the document
+ * is invalid.
  */
 export async function previewDocument(
   installation: Secrets & Pick<Installation, "db">,
@@ -128,7 +131,7 @@ export class ChangedMeanwhile extends Error {
   }
 }
 
-/** Who stands in the audit log for the changes. */
+/** The author that the change log records. */
 export type ChangeAuthor = Pick<ChangeEntry, "actor" | "address">;
 
 const NOBODY: ChangeAuthor = { actor: { kind: "system", id: null, name: "gateway" }, address: null };
@@ -140,7 +143,7 @@ export async function applyChanges(
 ): Promise<void> {
   if (plan.steps.length === 0) return;
   await transaction(db, async (tx) => {
-    // First of all, for its lock: from here to the commit no other writer gets in.
+    // First, because it takes the lock: no other process writes from here to the commit.
     await bumpPolicyRevision(tx);
     const { policy, keys } = await readRevisions(tx);
     if (policy !== plan.revisions.policy + 1 || keys !== plan.revisions.keys) {
@@ -151,8 +154,9 @@ export async function applyChanges(
 }
 
 /**
- * For whoever was overtaken: nobody else writes from before the plan is made to its end, so it cannot happen again.
- * `plan` asks only the database it is given: on SQLite, any other question would wait for the end of this one.
+ * Applies a plan that another writer has overtaken before. The lock is taken before planning, so this cannot
+ * happen again. `plan` must use only the database that is passed to it: on SQLite, a query on another
+ * connection would wait for the end of this transaction.
  */
 export async function applyAlone(
   { db, clock }: Pick<Installation, "db" | "clock">,
@@ -195,7 +199,7 @@ function knownNames(state: ConfigState): KnownNames {
   };
 }
 
-/** What goes cannot be referred to. */
+/** A document cannot refer to names that it removes. */
 function namesLeft(state: ConfigState, removals: Removals): KnownNames {
   const known = knownNames(state);
   const left = (section: keyof KnownNames & keyof Removals) =>

@@ -1,3 +1,8 @@
+/**
+ * Plans and subscriptions. A subscription is identified by its user, plan and start. An entry without a start
+ * matches the oldest subscription that no other entry names, so that the file can be applied again.
+ */
+
 import { parseUsd, usdText } from "../../money/nano.ts";
 import { presentEnd, standingOf } from "../../money/subscription.ts";
 import { PLAN_PERIODS, type PlanRecord, type PlanWindow, type SubscriptionRecord } from "../../records.ts";
@@ -7,19 +12,14 @@ import type { FilePlan, FileSubscription, GatewayFile } from "../schema/schema.t
 import { created, differences, type ShownValue, shownInstant } from "../state/difference.ts";
 import { type ConfigState, known, type PlanStep, type Secrets, stepOf } from "../state/step.ts";
 
-/**
- * Plans, and who has them. A subscription is known by its user, its plan and its start; an entry without a start
- * stands for the oldest that no other entry names, so that it can be applied again.
- */
-
 export interface GrantSteps {
   plans: PlanStep[];
   subscriptions: PlanStep[];
-  /** When pruning: in an order that respects references. */
+  /** For pruning, in an order that respects references. */
   removals: PlanStep[];
 }
 
-/** `users`: the ids of all that there are after the file is applied, by their address in lower case. */
+/** `users` maps the lower-case e-mail addresses of all users, after the file is applied, to their ids. */
 export function planGrants(
   state: ConfigState,
   file: GatewayFile,
@@ -110,7 +110,7 @@ function planSubscription(
     status: "active",
     createdAtMs: present?.createdAtMs ?? clock.nowMs(),
   };
-  // One that was over before it could begin grants nothing.
+  // A subscription that ends before it starts grants nothing.
   const isOver = record.endsAtMs !== null && record.endsAtMs <= record.startsAtMs;
   if (present === undefined && isOver && record.renews === "none") return null;
   const shown = (one: SubscriptionRecord) => shownSubscription(one, timeZone, clock.nowMs());
@@ -135,7 +135,7 @@ function removals(
   const emails = new Map(state.users.map(({ id, email }) => [id, email]));
   const plans = new Map(state.plans.map(({ id, name }) => [id, name]));
   const named = new Set(file.plans.map(({ name }) => name));
-  // A plan that was ever granted, or that codes were made for, is part of the books.
+  // A plan that was granted before, or that has redeem codes, is referenced by the ledger.
   const granted = new Set(state.subscriptions.map(({ planId }) => planId)).union(state.plansOfCodes);
   return [
     ...state.subscriptions
@@ -150,7 +150,7 @@ function removals(
   ];
 }
 
-/** In the file's form, by the user's id: those that run or will. */
+/** Running and upcoming subscriptions in file shape, by user id. */
 export function writtenSubscriptions(state: ConfigState, nowMs: number): ReadonlyMap<string, object[]> {
   const plans = new Map(state.plans.map(({ id, name }) => [id, name]));
   const written = new Map<string, object[]>();
@@ -182,7 +182,7 @@ export function writtenPlan({ name, timeZone, windows }: PlanRecord) {
   };
 }
 
-/** Each window as a field of its own, so that a difference names the one that changed. */
+/** Lists each window as a separate field, so that a difference names the window that changed. */
 function shownPlan({ timeZone, windows }: PlanRecord): ShownValue {
   const shown = windows.map(({ per, usd, counted }) => [`windows.${per}`, `${usd} USD, ${counted}`]);
   return { time_zone: timeZone, ...Object.fromEntries(shown) };
@@ -198,7 +198,10 @@ function shownSubscription(subscription: SubscriptionRecord, timeZone: string, n
   };
 }
 
-/** An end that follows from renewing stands in no record: whoever takes the renewal away is to see what goes with it. */
+/**
+ * Shows the computed end of a renewing subscription, which no record contains: an operator who removes the
+ * renewal must see which end it removes.
+ */
 function shownEnd({ endsAtMs }: SubscriptionRecord, presentEndMs: number | null): string | null {
   const first = shownInstant(endsAtMs);
   if (presentEndMs === endsAtMs) return first;

@@ -1,3 +1,8 @@
+/**
+ * Plans keys. They differ from other entries: a key is identified by user and name, a changed secret creates a
+ * new key, and a revoked key stays revoked.
+ */
+
 import { type CallerLimits, type KeyRecord, NO_LIMITS } from "../../records.ts";
 import { hasValidChecksum, mintApiKey, publicIdOf } from "../../secrets/api-key.ts";
 import { changeKey, insertKey, revokeKey } from "../../store/policy/keys.ts";
@@ -7,12 +12,7 @@ import { created, differences, secretChange, secretSet, shownKey } from "../stat
 import type { FieldProblem } from "../state/problem.ts";
 import { type ConfigState, known, type PlanStep, type Secrets, stepOf } from "../state/step.ts";
 
-/**
- * Keys differ from everything else: they are known by (user, name), a changed secret is a new key, and what was
- * revoked stays revoked.
- */
-
-/** A key made by this plan: its secret exists nowhere else. */
+/** A key that this plan created. Its secret is not stored anywhere else. */
 export interface ShownKey {
   name: string;
   user: string | null;
@@ -57,7 +57,7 @@ export function planKeys(
 
     const owner = digest === undefined ? undefined : byDigest.get(digest);
     if (owner !== undefined && owner.id !== present?.id) {
-      // Bringing a revoked secret back would undo what somebody did for a reason.
+      // Reusing a revoked secret would undo a deliberate revocation.
       const message =
         owner.status === "revoked"
           ? "this secret was revoked and stays so. Use a new one, or remove the key from the file."
@@ -114,9 +114,9 @@ export interface NewKey {
   userId: string | null;
   groupId: string;
   expiresAtMs: number | null;
-  /** Left out: none of its own. */
+  /** If omitted, the key has no limits. */
   limits?: CallerLimits | undefined;
-  /** Left out: one is made. */
+  /** If omitted, a secret is generated. */
   secret?: string | undefined;
 }
 
@@ -130,7 +130,7 @@ export function newKey(wanted: NewKey, secrets: Secrets): { record: KeyRecord; s
     groupId: wanted.groupId,
     digest,
     publicId: publicIdOf(secret, digest),
-    // No part of a secret of somebody else's making is kept.
+    // No part of an imported secret is stored.
     last4: hasValidChecksum(secret) ? secret.slice(-4) : "",
     status: "active",
     expiresAtMs: wanted.expiresAtMs,
@@ -141,7 +141,7 @@ export function newKey(wanted: NewKey, secrets: Secrets): { record: KeyRecord; s
   return { record, secret };
 }
 
-/** By (user, name): a key's identity. Of two with the same, the newest counts. */
+/** Active keys by user and name, which identify a key. The newest of several keys with the same identity wins. */
 export function activeKeys(state: ConfigState): Map<string, KeyRecord> {
   const active = new Map<string, KeyRecord>();
   for (const key of state.keys) {

@@ -1,3 +1,5 @@
+/** Plans removals: of everything that the file does not name (pruning), or of entries that are named one by one. */
+
 import { usdText } from "../../money/nano.ts";
 import type { KeyRecord } from "../../records.ts";
 import { deleteUser } from "../../store/identity/users.ts";
@@ -12,9 +14,7 @@ import type { ConfigState, PlanStep, Secrets } from "../state/step.ts";
 import { writtenGroup } from "../state/to-file-shape.ts";
 import { activeKeys, keyTitle } from "./plan-keys.ts";
 
-/** What goes: by pruning all that the file does not name, or what is named one by one. */
-
-/** By the names the file uses: addresses of users, ids of models. */
+/** Identifiers as in the file: e-mail addresses of users, ids of models. */
 export interface Removals {
   readonly groups?: readonly string[];
   readonly accounts?: readonly string[];
@@ -23,7 +23,7 @@ export interface Removals {
   readonly plans?: readonly string[];
 }
 
-/** Pruning leaves users alone who still have money: it would be nobody's. */
+/** Notes for users that pruning keeps because money is left in their wallet. */
 export function keptForTheirMoney(state: ConfigState, file: GatewayFile): string[] {
   const named = new Set(file.users.map(({ email }) => email));
   return state.users.flatMap(({ id, email }) => {
@@ -39,7 +39,7 @@ export function pruneSteps(state: ConfigState, file: GatewayFile, { clock }: Sec
 
   const namedUsers = new Set(file.users.map(({ email }) => email));
   const namedKeys = new Set(file.keys.map((key) => JSON.stringify([key.user ?? null, key.name])));
-  // A file without an administrator must not lock everybody out.
+  // A file without an administrator must not lock all administrators out.
   const keepsAdmins = !file.users.some(({ role }) => role === "admin");
   const keptKeys = new Set([...activeKeys(state).values()].map(({ id }) => id));
   const keyEmail = (key: KeyRecord) => (key.userId === null ? null : (emails.get(key.userId) ?? key.userId));
@@ -75,7 +75,10 @@ function remove(what: string, write: PlanStep["write"]): PlanStep {
   return { kind: "remove", what, fields: [], write };
 }
 
-/** Keys go with their group and with their user; what a model or an account is taken from is in the document. */
+/**
+ * Keys are removed with their group or user. `withGroupsLeft` takes removed models and accounts out of their
+ * groups.
+ */
 export function removalSteps(
   state: ConfigState,
   removals: Removals,
@@ -126,7 +129,7 @@ export function removalSteps(
   };
 }
 
-/** The document with every group that loses a model or an account by the removals, unless it names the group itself. */
+/** Adds every group that loses a model or an account to the document, unless the document names the group itself. */
 export function withGroupsLeft(
   state: ConfigState,
   document: GatewayDocument,

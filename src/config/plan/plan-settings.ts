@@ -1,4 +1,4 @@
-/** How the place is run: who may register, what is kept, mail and alerts. Secrets left out are kept. */
+/** Plans the settings of the installation: registration, retention, mail and alerts. Omitted secrets are kept. */
 
 import { parseUsd, usdText } from "../../money/nano.ts";
 import {
@@ -63,13 +63,13 @@ function smtpOf(before: SmtpRecord | null, wanted: FileSmtp, secrets: Secrets): 
   };
 }
 
-/** A stored password is for one user at one server, and is sent to no other. */
+/** A stored password belongs to one user at one server and is never sent to another. */
 function storedPassword(present: SmtpRecord | null, { host, user }: FileSmtp): string | null {
   const isSame = present !== null && present.host === host && present.user === (user ?? null);
   return isSame ? present.sealedPassword : null;
 }
 
-/** A file that was exported elsewhere names who signs in, and not with what. */
+/** An exported file contains the SMTP user but not the password. */
 export function mailProblems({ smtp }: GatewayFile, { smtp: present }: ConfigState): FieldProblem[] {
   if (!smtp?.enabled || smtp.user === undefined || smtp.password !== undefined) return [];
   if (storedPassword(present, smtp) !== null) return [];
@@ -121,7 +121,7 @@ function alertsOf(before: AlertsRecord, wanted: FileAlerts, secrets: Secrets): A
   };
 }
 
-/** What is stored stays where the file says nothing, or the same again. */
+/** Keeps the stored secret if the file omits it or repeats it. */
 function sealedAnew(
   binding: string,
   present: string | null,
@@ -181,7 +181,7 @@ function shownAlerts(alerts: AlertsRecord): ShownValue {
   return shown;
 }
 
-/** In the file's form, without secrets. What nobody has said is left out. */
+/** Settings in file shape, without secrets. Settings that were never set are omitted. */
 export function writtenSettings({ registration, usageRowsKeptMs, smtp, alerts }: ConfigState) {
   return {
     registration,
@@ -228,7 +228,10 @@ const GIVEN_AGAIN = "must be given again: the stored one is for the old address.
 const ONLY_THE_FILE =
   "cannot be switched on here. Write it into the configuration file and run `npx model-gateway apply`.";
 
-/** What a browser may not change, as for accounts: private networks are opened by the file, for one address each. */
+/**
+ * Limits what a browser may change, as for accounts: only the file can allow private networks, for one address
+ * each.
+ */
 export function settingsReachProblems({ smtp, alerts }: GatewayFile, state: ConfigState): FieldProblem[] {
   const problems: FieldProblem[] = [];
   if (smtp?.enabled) {

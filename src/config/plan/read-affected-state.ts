@@ -1,3 +1,8 @@
+/**
+ * Reads the part of the state that a small document can affect. The whole state contains every user and key,
+ * possibly 100,000 of each, and a form is planned in the process that serves requests.
+ */
+
 import type { KeyRecord } from "../../records.ts";
 import { type Db, snapshot } from "../../store/engine/db.ts";
 import { selectIn } from "../../store/engine/select-in.ts";
@@ -10,16 +15,13 @@ import type { GatewayDocument } from "../schema/schema.ts";
 import { type ConfigState, readSettingsState, readState } from "../state/step.ts";
 import type { Removals } from "./plan-removals.ts";
 
-/**
- * The state as far as a small document can touch it. The whole of it holds every user and key, which may be a hundred
- * thousand of each, and a form asks within the process that serves requests.
- */
+/** Reads the affected part of the state, in one snapshot. */
 export async function readAffectedState(
   db: Db,
   document: GatewayDocument,
   removals: Removals,
 ): Promise<ConfigState> {
-  // A key is told from all others by its secret.
+  // A key is identified by its secret among all others.
   if ((document.keys ?? []).length > 0) return readState(db);
   return snapshot(db, async (tx) => {
     const policy = await readPolicy(tx);
@@ -58,7 +60,10 @@ interface Near {
   groups: readonly string[];
 }
 
-/** Keys of these users, and of groups that go. Of other groups only those without a user: no charging group may have them. */
+/**
+ * Keys of these users and of removed groups. Of other groups, only keys without a user, because a group that
+ * charges may not have them.
+ */
 async function keysNear(tx: Db, { users, goneGroups, groups }: Near): Promise<KeyRecord[]> {
   const from = `SELECT ${KEY_COLUMNS} FROM api_key WHERE status = 'active' AND`;
   const rows = [

@@ -1,4 +1,4 @@
-/** gateway.yaml as a JSON Schema, so that an editor completes its fields, explains them and marks what is wrong. */
+/** Builds the JSON Schema of gateway.yaml, so that an editor completes its fields, explains them and marks errors. */
 
 import type { OutlinedField, OutlineValue } from "./outline.ts";
 import { allowedTexts, sentence } from "./reference.ts";
@@ -7,7 +7,7 @@ export interface JsonSchema {
   readonly [keyword: string]: unknown;
 }
 
-/** Draft 7: the one that editors know best. */
+/** Draft 7, which editors support best. */
 export function jsonSchemaOf(outline: readonly OutlinedField[]): JsonSchema {
   return { $schema: "http://json-schema.org/draft-07/schema#", title: "gateway.yaml", ...mapOf(outline) };
 }
@@ -31,7 +31,7 @@ function fieldOf(field: OutlinedField): JsonSchema {
   };
 }
 
-/** An editor cannot know what `${NAME}` stands for: it may be a text, or the digits of a number. */
+/** An editor cannot know the value of `${NAME}`: it may be a text or the digits of a number. */
 const FROM_ENVIRONMENT = { type: "string", pattern: "\\$\\{" };
 const DIGITS = { type: "string", pattern: "^\\d{1,15}$" };
 
@@ -56,7 +56,7 @@ function shapeOf(value: OutlineValue): JsonSchema {
   }
 }
 
-/** Editors show these by themselves. */
+/** Editors show the allowed values of these kinds by themselves. */
 const PLAIN_TO_SEE: ReadonlySet<OutlineValue["kind"]> = new Set(["map", "words", "switch"]);
 
 function descriptionOf(field: OutlinedField): string {
@@ -71,7 +71,7 @@ function descriptionOf(field: OutlinedField): string {
   return withoutLinks(sentences.join(" ")).replaceAll("**", "");
 }
 
-/** Links of the page lead nowhere in an editor. */
+/** Links to sections of the page have no target in an editor. */
 function withoutLinks(markdown: string): string {
   return markdown.replaceAll(/\[([^\]]+)\]\([^)]+\)/g, "$1");
 }

@@ -1,4 +1,4 @@
-/** The schema of gateway.yaml as plain data: every field, what it means, what holds without it, and what is allowed. */
+/** The schema of gateway.yaml as plain data: every field with its description, default and allowed values. */
 
 import { z } from "zod";
 import { ruleOf } from "../schema/rule.ts";
@@ -10,19 +10,19 @@ export interface OutlinedField {
   means: string;
   leftOut: DefaultRule;
   value: OutlineValue;
-  /** Rules of the map that it stands in, about this field. */
+  /** Rules about this field that belong to the map that contains it. */
   within: readonly string[];
-  /** In Markdown: what must be right beside the rules. */
+  /** In Markdown: constraints besides the rules. */
   also: string | null;
 }
 
 export type DefaultRule =
   | { kind: "refused" }
-  /** As the file would write it, with a word beside it where one is needed. */
+  /** The value in the syntax of the file, with an explanation where one is needed. */
   | { kind: "value"; value: unknown; words: string | null }
   | { kind: "words"; words: string };
 
-/** Rules are ends of the sentence "must be …", as the validator tells them. */
+/** Rules are ends of the sentence "must be …", as in error messages of the validator. */
 export type OutlineValue = { rules: readonly string[] } & (
   | { kind: "map"; fields: readonly OutlinedField[]; heading: string | null }
   | { kind: "list"; of: OutlineValue }
@@ -82,7 +82,7 @@ function leftOutOf(
 }
 
 function valueFrom(schema: z.core.$ZodType, place: string): OutlineValue {
-  // Of a value that is made into another the file holds the first, unless only its form was put right.
+  // A transformed value is written in its input form, unless the transformation only normalizes it.
   if (schema instanceof z.ZodPipe) {
     return valueFrom(schema.in instanceof z.ZodTransform ? schema.out : schema.in, place);
   }
@@ -118,7 +118,7 @@ function valueFrom(schema: z.core.$ZodType, place: string): OutlineValue {
   throw new Error(`${place} is of a kind that cannot be described: ${schema._zod.def.type}.`);
 }
 
-/** The validator is asked: undefined is right for nothing that was unwrapped. */
+/** Takes the rule from the validator: `undefined` is invalid for every unwrapped schema. */
 function typeRule(schema: z.core.$ZodType): string {
   const [issue] = z.core.safeParse(schema, undefined).error?.issues ?? [];
   if (issue === undefined) throw new Error(`Even undefined is right for ${schema._zod.def.type}.`);
@@ -127,13 +127,13 @@ function typeRule(schema: z.core.$ZodType): string {
 
 interface Check {
   rule: string;
-  /** The field that it is about, if it is about one. */
+  /** The field that the rule is about, or null if it is about the whole map. */
   field: PropertyKey | null;
 }
 
 function checksOf(schema: z.core.$ZodType, place: string): Check[] {
   return (schema._zod.def.checks ?? []).map((check) => {
-    // The schema's rules are words, and ask nothing of the issue.
+    // The rules of the schema are constant texts and do not read the issue.
     const tell = check._zod.def.error as (() => unknown) | undefined;
     const rule = tell?.();
     if (typeof rule !== "string") throw new Error(`${place} has a rule without words.`);

@@ -1,3 +1,8 @@
+/**
+ * Converts records to the shape of the file. `export` prints it, and a change of one field starts from it.
+ * Contains no secrets.
+ */
+
 import {
   type AccountRecord,
   type GroupBilling,
@@ -10,8 +15,6 @@ import {
 } from "../../records.ts";
 import { writtenLimits, writtenQueue } from "../schema/usage-limits.ts";
 import { shownInstant } from "./difference.ts";
-
-/** Records in the file's own shape: what `export` prints, and what a change of one field begins with. No secrets. */
 
 export function writtenModel({ id, interfaces, price, contextTokens, outputTokensMax }: ModelRecord) {
   return {
@@ -56,7 +59,7 @@ export function writtenGroup(group: GroupRecord, accountNames: ReadonlyMap<strin
   };
 }
 
-/** Without a balance: it lives in the ledger, and a file that named one would be wrong a request later. */
+/** Omits the balance: it is in the ledger, and a value in the file would be outdated after the next request. */
 export function writtenUser(
   { email, role, status, limits, groups }: UserRecord,
   groupNames: ReadonlyMap<string, string>,
